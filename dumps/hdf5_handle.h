@@ -1,0 +1,48 @@
+// The project's only door to the HDF5 C library: owned identifiers, error text, one lock. Include it in .cpp files only.
+#pragma once
+
+#include <hdf5.h>
+
+#include <mutex>
+#include <string>
+#include <utility>
+
+namespace attest::hdf5 {
+
+/// Debian builds HDF5 without thread safety: hold a Lock around every use of it. Recursive, so that a Handle may close
+/// under a lock that its owner holds. The first Lock of a thread also stops HDF5 from printing its errors.
+class Lock {
+ public:
+  Lock();
+
+ private:
+  std::scoped_lock<std::recursive_mutex> lock_;
+};
+
+/// Owns one HDF5 identifier of any kind (file, group, data set, type, property list, ...).
+class Handle {
+ public:
+  Handle() = default;
+  explicit Handle(hid_t id) : id_(id) {}
+  Handle(Handle&& other) noexcept : id_(std::exchange(other.id_, H5I_INVALID_HID)) {}
+  Handle& operator=(Handle&& other) noexcept {
+    std::swap(id_, other.id_);
+    return *this;
+  }
+  ~Handle() { close(); }
+
+  /// False when HDF5 reports a failure, which for a file means that data was not written.
+  bool close() noexcept;
+
+  hid_t get() const { return id_; }
+  explicit operator bool() const { return id_ >= 0; }
+
+ private:
+  hid_t id_ = H5I_INVALID_HID;
+};
+
+/// The innermost messages of the error that HDF5 has just reported, for example "unable to open file (file signature
+/// not found)"; clears it. Empty when there is none.
+std::string take_error_text();
+
+}  // namespace attest::hdf5
