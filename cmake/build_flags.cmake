@@ -1,0 +1,44 @@
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_CUDA_STANDARD 20)
+set(CMAKE_CUDA_STANDARD_REQUIRED ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
+set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
+
+find_program(CCACHE_PROGRAM ccache)
+mark_as_advanced(CCACHE_PROGRAM)
+if(CCACHE_PROGRAM)
+  foreach(language C CXX CUDA)
+    set(CMAKE_${language}_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
+  endforeach()
+endif()
+
+# The flags that every target of ours carries.
+add_library(build_flags INTERFACE)
+set(cxx $<COMPILE_LANGUAGE:CXX>)
+target_compile_options(build_flags INTERFACE
+  $<${cxx}:-Wall> $<${cxx}:-Wextra> $<${cxx}:-Wpedantic>
+  $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra>)
+target_include_directories(build_flags INTERFACE ${CMAKE_SOURCE_DIR})
+# One alignment in every source, whatever -march it is compiled with: nvcc's host side gets no -march, and Eigen's types
+# would otherwise have two layouts in one program.
+target_compile_definitions(build_flags INTERFACE EIGEN_MAX_ALIGN_BYTES=64)
+
+# GCC 12 takes its own AVX-512 intrinsics for uninitialised variables (GCC bug 105593).
+if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+  target_compile_options(build_flags INTERFACE $<${cxx}:-Wno-maybe-uninitialized> $<${cxx}:-Wno-uninitialized>)
+endif()
+
+if(ATTEST_WERROR)
+  target_compile_options(build_flags INTERFACE $<${cxx}:-Werror> $<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings>)
+endif()
+if(ATTEST_NATIVE)
+  target_compile_options(build_flags INTERFACE $<${cxx}:-march=native>)
+endif()
+if(ATTEST_SANITIZE)
+  target_compile_options(build_flags INTERFACE
+    $<${cxx}:-fsanitize=address,undefined> $<${cxx}:-fno-sanitize-recover=all> $<${cxx}:-fno-omit-frame-pointer>)
+  target_link_options(build_flags INTERFACE -fsanitize=address,undefined)
+endif()
