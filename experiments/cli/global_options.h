@@ -1,0 +1,26 @@
+// Options that every subcommand understands, before or after the subcommand's name.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace CLI {
+class App;
+}
+
+namespace attest {
+
+struct GlobalOptions {
+  std::string device = "auto";  ///< "auto", "cpu", "cuda" or "cuda:<i>"; already checked for form
+  int threads = 0;              ///< as given; 0: one per processor that this process may use
+  std::uint64_t seed = 0;
+  bool quiet = false;           ///< no progress and no notices on stderr; errors remain
+  bool json = false;            ///< stdout carries one JSON document and nothing else
+
+  int thread_count() const;     ///< `threads`, with 0 resolved; at least 1
+};
+
+/// Adds them to the root command, with --config (TOML) and --version. `options` must outlive `app`.
+void add_global_options(CLI::App& app, GlobalOptions& options);
+
+}  // namespace attest
