@@ -41,10 +41,15 @@ struct LayerChoice {
   bool with_dense_layers = false;  ///< keep dense layers
 };
 
-/// The cells of `metric` of selector `label` at grid index `setting` (ignored by metrics without that axis), for every
-/// sample that has them. Layers that were left out (done = 0) never appear.
-std::vector<SampleCells> gather(ResultsFiles files, std::string_view label, std::string_view metric, std::size_t setting,
-                                const LayerChoice& choice = {});
+/// The cells of `metric` of selector `label` at the setting typed as `setting_label` (ignored by metrics without that
+/// axis), for every sample that has them. Layers that were left out (done = 0) never appear.
+std::vector<SampleCells> gather(ResultsFiles files, std::string_view label, std::string_view metric,
+                                std::string_view setting_label, const LayerChoice& choice = {});
+
+/// The same for every setting at once, reading each array once: [S] in the order of the first file that has `label`;
+/// [1] for metrics without that axis. A file without one of these settings adds nothing to it.
+std::vector<std::vector<SampleCells>> gather_settings(ResultsFiles files, std::string_view label,
+                                                      std::string_view metric, const LayerChoice& choice = {});
 
 /// The same of a metric of the exact scores; `label` decides which layers were done.
 std::vector<SampleCells> gather_scores(ResultsFiles files, std::string_view label, std::string_view metric,
