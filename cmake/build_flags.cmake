@@ -21,6 +21,8 @@ set(cxx $<COMPILE_LANGUAGE:CXX>)
 target_compile_options(build_flags INTERFACE
   $<${cxx}:-Wall> $<${cxx}:-Wextra> $<${cxx}:-Wpedantic>
   $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra>)
+# Static initialisers of libraries that nothing calls would cost time at every start.
+target_link_options(build_flags INTERFACE -Wl,--as-needed)
 target_include_directories(build_flags INTERFACE ${CMAKE_SOURCE_DIR})
 # One alignment in every source, whatever -march it is compiled with: nvcc's host side gets no -march, and Eigen's types
 # would otherwise have two layouts in one program.

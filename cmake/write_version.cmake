@@ -1,10 +1,16 @@
-# A script (cmake -P): writes HEADER with the version, the commit and whether sources differ from it.
+# A script (cmake -P): writes HEADER with the version, the commit, and "-dirty" if what is compiled differs from it.
 set(commit unknown)
 if(GIT)
-  execute_process(COMMAND ${GIT} describe --always --dirty --abbrev=12 --exclude=* WORKING_DIRECTORY ${SOURCE_DIR}
-    OUTPUT_VARIABLE described OUTPUT_STRIP_TRAILING_WHITESPACE RESULT_VARIABLE failed ERROR_QUIET)
+  set(git ${GIT} -C ${SOURCE_DIR})
+  execute_process(COMMAND ${git} rev-parse --short=12 HEAD
+    OUTPUT_VARIABLE head OUTPUT_STRIP_TRAILING_WHITESPACE RESULT_VARIABLE failed ERROR_QUIET)
   if(NOT failed)
-    set(commit ${described})
+    execute_process(COMMAND ${git} status --porcelain -- dumps kernels analysis experiments plots cmake CMakeLists.txt
+      OUTPUT_VARIABLE changes)
+    set(commit ${head})
+    if(changes)
+      string(APPEND commit "-dirty")
+    endif()
   endif()
 endif()
 file(CONFIGURE OUTPUT ${HEADER} @ONLY CONTENT [[

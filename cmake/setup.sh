@@ -1,0 +1,182 @@
+#!/usr/bin/env bash
+# cmake/setup.sh [--tests]: installs what attest needs and this machine lacks; where nothing is missing, it touches no
+# network. It looks for what is used (a header, a tool), not for packages, so that other ways of installing count too.
+#   ATTEST_PYTHON=/path/python  an interpreter that has torch, instead of a .venv
+#   ATTEST_CUDA=0               no CUDA compiler
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+mkdir -p build
+log=$PWD/build/setup.log
+venv=$PWD/.venv
+
+say() { printf 'attest: %s\n' "$*" >&2; }
+fail() {
+  say "$@"
+  exit 1
+}
+
+# step WHAT COMMAND...: the output goes to the log; duration and failure are said.
+step() {
+  local what=$1 started=$SECONDS output=$log.step failed=0
+  shift
+  say "$what ..."
+  if "$@" >"$output" 2>&1; then
+    say "  done in $((SECONDS - started)) s"
+  else
+    say "  failed after $((SECONDS - started)) s: $(grep -E '^(E:|ERROR|error)|rror:' "$output" | tail -n 1)"
+    failed=1
+  fi
+  { printf '== %s: %s\n' "$what" "$*" && cat "$output"; } >>"$log"
+  rm "$output"
+  return $failed
+}
+
+# ---- Debian packages
+
+include_folders=(/usr/include /usr/local/include)
+IFS=':;' read -ra prefixes <<<"${CMAKE_PREFIX_PATH-}:${HDF5_ROOT-}:${CONDA_PREFIX-}"
+for prefix in "${prefixes[@]}"; do
+  include_folders+=("$prefix/include")
+done
+
+has() { # command NAME | header FILE | module NAME (of python3)
+  case $1 in
+    command) command -v "$2" >/dev/null ;;
+    module) python3 -c "import $2" 2>/dev/null ;;
+    header)
+      local folder
+      for folder in "${include_folders[@]}"; do
+        [ -e "$folder/$2" ] || [ -e "$folder/hdf5/serial/$2" ] || [ -e "$folder/eigen3/$2" ] && return
+      done
+      return 1
+      ;;
+  esac
+}
+
+lacking() { # the packages of those lines "probe what package" whose probe fails
+  local probe what package
+  while read -r probe what package; do
+    has "$probe" "$what" || echo "$package"
+  done
+}
+
+needed_packages() {
+  lacking <<<"command ${CXX:-c++} g++
+header hdf5.h libhdf5-dev
+header Eigen/Core libeigen3-dev
+header CLI/CLI.hpp libcli11-dev
+header nlohmann/json.hpp nlohmann-json3-dev
+header fmt/format.h libfmt-dev"
+  [ -n "${ATTEST_PYTHON-}" ] || lacking <<<"command python3 python3
+module ensurepip python3-venv"
+}
+
+test_packages() {
+  lacking <<<"header gtest/gtest.h libgtest-dev
+header gmock/gmock.h libgmock-dev
+header benchmark/benchmark.h libbenchmark-dev"
+}
+
+convenient_packages() { # figures, and faster rebuilds
+  lacking <<<"command gnuplot gnuplot-nox
+command ccache ccache"
+}
+
+install_packages() { # install_packages WHY PACKAGE...
+  local why=$1 sudo=
+  shift
+  if ! has command apt-get; then
+    say "$why missing: $*; this machine has no apt-get: install what these Debian packages hold."
+    return 1
+  fi
+  if [ "$(id -u)" != 0 ]; then
+    if has command sudo && { sudo -n true 2>/dev/null || [ -t 0 ]; }; then
+      sudo=sudo
+    else
+      say "$why missing, and installing takes root. Run: apt-get update && apt-get install -y --no-install-recommends $*"
+      return 1
+    fi
+  fi
+  # One short try per server: a machine without network shall say so soon.
+  step "installing Debian packages ($why): $*" $sudo sh -c '
+    set -e; export DEBIAN_FRONTEND=noninteractive
+    apt="apt-get -o Acquire::Retries=1 -o Acquire::http::Timeout=20 -o DPkg::Lock::Timeout=600"
+    $apt update; $apt install -y --no-install-recommends "$@"' install "$@"
+}
+
+needed=$(needed_packages)
+optional=$(convenient_packages)
+if [ "${1-}" = --tests ]; then
+  needed+=" $(test_packages)"
+else
+  optional+=" $(test_packages)"
+fi
+if [ -n "${needed// /}" ]; then
+  install_packages needed $needed || fail "Set-up cannot go on without these packages. Log: $log"
+fi
+# What a command can do without is tried once: where there is no network, every start would wait for it again.
+tried=build/setup-optional
+if [ -n "${optional// /}" ] && [ "$optional" != "$(cat $tried 2>/dev/null)" ]; then
+  install_packages optional $optional || say "Going on without: figures take gnuplot, tests take GoogleTest."
+  echo "$optional" >$tried
+fi
+
+# ---- Python and its wheels
+
+pip_install() { # pip_install WHAT ARGUMENT...
+  local what=$1
+  shift
+  [ -x "$venv/bin/pip" ] || step "making .venv" python3 -m venv "$venv" || fail "No virtual environment. Log: $log"
+  step "installing $what into .venv" "$venv/bin/python" -m pip install --disable-pip-version-check "$@" ||
+    fail "Set-up needs these wheels. Log: $log"
+}
+
+# Succeeds if the interpreter has every pinned version of requirements.txt.
+has_requirements() {
+  "$1" - requirements.txt <<'PYTHON'
+import sys
+from importlib.metadata import PackageNotFoundError, version
+
+for line in open(sys.argv[1]):
+    name, _, pin = line.partition("#")[0].strip().partition("==")
+    try:
+        if name and version(name).partition("+")[0] != pin:
+            sys.exit(1)
+    except PackageNotFoundError:
+        sys.exit(1)
+PYTHON
+}
+
+if [ -n "${ATTEST_PYTHON-}" ]; then
+  lacks=$("$ATTEST_PYTHON" -c '
+from importlib.util import find_spec
+print(*(m for m in ("torch", "numpy", "h5py", "safetensors", "transformers") if not find_spec(m)))') ||
+    fail "ATTEST_PYTHON=$ATTEST_PYTHON is no Python that runs."
+  case " $lacks " in
+    *" torch "*) fail "ATTEST_PYTHON=$ATTEST_PYTHON has no torch: install torch 2.11 for it, or unset ATTEST_PYTHON." ;;
+    *[a-z]*) say "$ATTEST_PYTHON has no ${lacks// /, }: all works but the capture script." ;;
+  esac
+elif ! { [ -x "$venv/bin/python" ] && has_requirements "$venv/bin/python"; }; then
+  pip_install "the wheels of requirements.txt (LibTorch with CUDA: some 3 GB)" -r requirements.txt
+fi
+
+# CMake 4: Debian's and Ubuntu's own do not know C++20 for the CUDA 13 compiler.
+if [ ! -x "$venv/bin/cmake" ]; then
+  major=$(cmake --version 2>/dev/null | sed -nE 's/^cmake version ([0-9]+).*/\1/p')
+  if [ "${major:-0}" -lt 4 ] || ! has command ninja; then
+    pip_install "cmake and ninja" $(grep -E '^(cmake|ninja)==' requirements.txt)
+  fi
+fi
+
+if [ "${ATTEST_CUDA-1}" != 0 ]; then
+  PATH=$venv/bin:$PATH
+  if ! cmake -P cmake/find_nvcc.cmake >/dev/null 2>&1; then
+    pip_install "the CUDA compiler" -r cmake/requirements-nvcc.txt
+    # nvcc and CMake look for these two names, which the wheels lack.
+    for toolkit in "$venv"/lib/python3*/site-packages/nvidia/cu13; do
+      ln -sfn lib "$toolkit/lib64"
+      ln -sfn libcudart.so.13 "$toolkit/lib/libcudart.so"
+    done
+    cmake -P cmake/find_nvcc.cmake >>"$log" 2>&1 || fail "The CUDA compiler from the wheels does not run. Log: $log"
+  fi
+fi

@@ -1,0 +1,116 @@
+"""The folders are the way of the data, and includes go one way along it.
+
+An include of another folder must be an edge of the table below, and so must an outside library; the CMake targets carry
+the same edges.
+"""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+# Which folders a folder may include besides itself.
+FOLDERS = {
+    "dumps": set(),
+    "kernels": {"dumps"},
+    "analysis": {"dumps", "kernels"},
+    "plots": set(),
+    "experiments": {"dumps", "kernels", "analysis", "plots"},
+}
+
+# What an outside library's headers look like, and which folders may include them.
+LIBRARIES = {
+    "HDF5": (r"(H5\w*|hdf5\w*)\.h", {"dumps"}),
+    "LibTorch": (r"(torch|ATen|c10)/.*", {"analysis"}),
+    "CUDA": (r"(cu(da|b|blas|rand|tlass)\w*(/|\.h)|thrust/|nv/|mma\.h|cooperative_groups).*", {"kernels", "analysis", "experiments"}),
+    "CLI11": (r"CLI/.*", {"experiments"}),
+    "GoogleTest": (r"(gtest|gmock)/.*", set()),
+}
+
+# kernels/ and plots/ read the plain types of dumps/ only from headers that need no HDF5 themselves.
+HDF5_FREE = {"kernels", "plots"}
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^">]+)[">]', re.MULTILINE)
+SOURCES = {".h", ".cpp", ".cu", ".cuh"}
+
+
+def includes(path):
+    return [(style, name) for style, name in INCLUDE.findall(path.read_text())]
+
+
+def violations(folder, style, name, place):
+    """Sentences about one include in a source of `folder`."""
+    top = name.split("/")[0]
+    if style == '"':
+        if top not in FOLDERS:
+            yield f'{place}: "{name}" is not written from the project\'s root'
+        elif top != folder and top not in FOLDERS[folder]:
+            yield f"{place}: {folder}/ may not use {top}/ ({name})"
+    for library, (pattern, users) in LIBRARIES.items():
+        if re.fullmatch(pattern, name) and folder not in users:
+            yield f"{place}: {folder}/ may not use {library} ({name})"
+
+
+def sources(folder):
+    return sorted(path for path in (ROOT / folder).rglob("*") if path.suffix in SOURCES)
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_includes_follow_the_edges(folder):
+    found = []
+    for path in sources(folder):
+        for style, name in includes(path):
+            found += violations(folder, style, name, path.relative_to(ROOT))
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize("folder", sorted(HDF5_FREE))
+def test_hdf5_does_not_come_in_through_another_header(folder):
+    for path in sources(folder):
+        seen, open_headers = set(), [name for style, name in includes(path) if style == '"']
+        while open_headers:
+            header = open_headers.pop()
+            if header in seen or not (ROOT / header).is_file():
+                continue
+            seen.add(header)
+            for style, name in includes(ROOT / header):
+                assert not re.fullmatch(LIBRARIES["HDF5"][0], name), f"{path.relative_to(ROOT)} gets {name} through {header}"
+                if style == '"':
+                    open_headers.append(name)
+
+
+def test_only_torch_sources_see_torch():
+    pattern = LIBRARIES["LibTorch"][0]
+    for path in sources("analysis"):
+        if any(re.fullmatch(pattern, name) for _, name in includes(path)):
+            assert re.fullmatch(r"torch_\w+\.cpp", path.name), f"{path.relative_to(ROOT)}: name it torch_*.cpp, or leave torch out"
+
+
+@pytest.mark.parametrize(
+    "folder, style, name",
+    [
+        ("dumps", '"', "kernels/attention/scores.h"),
+        ("dumps", "<", "torch/torch.h"),
+        ("dumps", "<", "cuda_runtime.h"),
+        ("kernels", "<", "hdf5.h"),
+        ("kernels", "<", "ATen/ops/empty.h"),
+        ("kernels", '"', "analysis/aggregate.h"),
+        ("analysis", "<", "CLI/CLI.hpp"),
+        ("analysis", '"', "plots/table.h"),
+        ("plots", '"', "dumps/error.h"),
+        ("experiments", "<", "H5Fpublic.h"),
+        ("kernels", '"', "scores.h"),
+    ],
+)
+def test_a_forbidden_include_is_seen(folder, style, name):
+    assert list(violations(folder, style, name, "a.cpp"))
+
+
+@pytest.mark.parametrize(
+    "folder, style, name",
+    [("kernels", "<", "cub/cub.cuh"), ("dumps", "<", "H5Ipublic.h"), ("analysis", '"', "dumps/error.h"), ("plots", "<", "cmath")],
+)
+def test_an_allowed_include_is_not(folder, style, name):
+    assert not list(violations(folder, style, name, "a.cpp"))
