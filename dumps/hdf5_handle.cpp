@@ -3,6 +3,8 @@
 namespace attest::hdf5 {
 namespace {
 
+bool locking = true;
+
 std::recursive_mutex& library_mutex() {
   static std::recursive_mutex mutex;
   return mutex;
@@ -10,9 +12,11 @@ std::recursive_mutex& library_mutex() {
 
 }  // namespace
 
-Lock::Lock() : lock_(library_mutex()) {
-  thread_local const bool silenced = H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr) >= 0;
-  (void)silenced;
+void stop_locking_in_forked_child() { locking = false; }
+
+Lock::Lock() {
+  if (locking) lock_ = std::unique_lock(library_mutex());
+  [[maybe_unused]] thread_local const bool silenced = H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr) >= 0;
 }
 
 bool Handle::close() noexcept {
@@ -24,13 +28,11 @@ bool Handle::close() noexcept {
 std::string take_error_text() {
   const Lock lock;
   std::string text;
-  const auto visit = [](unsigned depth, const H5E_error2_t* error, void* result) -> herr_t {
-    auto& out = *static_cast<std::string*>(result);
-    if (error->desc == nullptr || *error->desc == '\0') return 0;
-    if (depth == 0) out = error->desc;
+  const auto keep_first = [](unsigned depth, const H5E_error2_t* error, void* result) -> herr_t {
+    if (depth == 0 && error->desc != nullptr) *static_cast<std::string*>(result) = error->desc;
     return 0;
   };
-  H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, visit, &text);
+  H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, keep_first, &text);
   H5Eclear2(H5E_DEFAULT);
   return text;
 }

@@ -16,8 +16,12 @@ class Lock {
   Lock();
 
  private:
-  std::scoped_lock<std::recursive_mutex> lock_;
+  std::unique_lock<std::recursive_mutex> lock_;
 };
+
+/// For a process just forked by a thread that holds a Lock: it has no other thread, and the mutex it inherits is owned
+/// by a thread that it does not have. Locks do nothing from here on.
+void stop_locking_in_forked_child();
 
 /// Owns one HDF5 identifier of any kind (file, group, data set, type, property list, ...).
 class Handle {
@@ -41,8 +45,8 @@ class Handle {
   hid_t id_ = H5I_INVALID_HID;
 };
 
-/// The innermost messages of the error that HDF5 has just reported, for example "unable to open file (file signature
-/// not found)"; clears it. Empty when there is none.
+/// The innermost message of the error that HDF5 has just reported, for example "file signature not found"; clears it.
+/// Empty when there is none.
 std::string take_error_text();
 
 }  // namespace attest::hdf5
