@@ -1,0 +1,42 @@
+// Cosine, relative error and log-sum-exp error of every setting.
+#include "analysis/metrics/output_fidelity.h"
+
+#include <cmath>
+#include <limits>
+
+#include "kernels/lane_sum.h"
+
+namespace attest {
+
+double cosine(double dot, double square_a, double square_b) {
+  if (square_a == 0 && square_b == 0) return 1;
+  if (square_a == 0 || square_b == 0) return std::numeric_limits<double>::quiet_NaN();
+  return dot / (std::sqrt(square_a) * std::sqrt(square_b));
+}
+
+void recall(const SelectorRow& row, std::span<double> out) {
+  const std::span<const double> o = row.exact->output;
+  const double square = lane_sum(o.size(), [&](std::size_t d) { return o[d] * o[d]; });
+  for (int i = 0; i < row.num_settings; ++i) {
+    const std::span<const double> a = row.outputs->output_of(i);
+    out[static_cast<std::size_t>(i)] = cosine(lane_sum(o.size(), [&](std::size_t d) { return a[d] * o[d]; }),
+                                              lane_sum(o.size(), [&](std::size_t d) { return a[d] * a[d]; }), square);
+  }
+}
+
+void output_error(const SelectorRow& row, std::span<double> out) {
+  const std::span<const double> o = row.exact->output;
+  const double square = lane_sum(o.size(), [&](std::size_t d) { return o[d] * o[d]; });
+  for (int i = 0; i < row.num_settings; ++i) {
+    const std::span<const double> a = row.outputs->output_of(i);
+    const double difference = lane_sum(o.size(), [&](std::size_t d) { return (a[d] - o[d]) * (a[d] - o[d]); });
+    out[static_cast<std::size_t>(i)] = square > 0 ? std::sqrt(difference / square) : std::numeric_limits<double>::quiet_NaN();
+  }
+}
+
+void lse_error(const SelectorRow& row, std::span<double> out) {
+  for (int i = 0; i < row.num_settings; ++i)
+    out[static_cast<std::size_t>(i)] = std::fabs(row.outputs->lse[static_cast<std::size_t>(i)] - row.exact->lse);
+}
+
+}  // namespace attest

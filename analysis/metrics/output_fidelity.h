@@ -1,0 +1,17 @@
+// How near the selector's output and log-sum-exp come to the exact ones.
+#pragma once
+
+#include <span>
+
+#include "analysis/metrics/rows.h"
+
+namespace attest {
+
+void recall(const SelectorRow& row, std::span<double> out);        ///< cosine(o^, o): the paper's Recall
+void output_error(const SelectorRow& row, std::span<double> out);  ///< norm2(o^ - o) / norm2(o); NaN if o = 0
+void lse_error(const SelectorRow& row, std::span<double> out);     ///< |LSE^ - LSE|
+
+/// The cosine of two vectors from their dot product and squared norms: 1 if both are zero vectors, NaN if one is.
+double cosine(double dot, double square_a, double square_b);
+
+}  // namespace attest

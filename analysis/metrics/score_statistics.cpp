@@ -1,0 +1,37 @@
+// Statistics of a row of exact scores.
+#include "analysis/metrics/score_statistics.h"
+
+#include <cmath>
+#include <limits>
+
+#include "kernels/lane_sum.h"
+
+namespace attest {
+
+double lse(const ExactRow& row) { return row.lse; }
+
+double top1_top2_gap(const ExactRow& row) {
+  if (row.order.size() < 2) return std::numeric_limits<double>::quiet_NaN();
+  return row.scores[row.order[0]] - row.scores[row.order[1]];
+}
+
+double score_std(const ExactRow& row) {
+  const auto n = row.scores.size();
+  const double mean = lane_sum(n, [&](std::size_t j) { return row.scores[j]; }) / static_cast<double>(n);
+  const double squares = lane_sum(n, [&](std::size_t j) { return (row.scores[j] - mean) * (row.scores[j] - mean); });
+  return std::sqrt(squares / static_cast<double>(n));
+}
+
+double entropy(const ExactRow& row) {
+  // -sum p log p with log p = s - LSE
+  return lane_sum(row.scores.size(), [&](std::size_t j) { return row.probabilities[j] * (row.lse - row.scores[j]); });
+}
+
+double span_mass(const ExactRow& row) {
+  if (row.span_tokens.empty()) return std::numeric_limits<double>::quiet_NaN();
+  double mass = 0;
+  for (std::uint32_t j : row.span_tokens) mass += row.probabilities[j];
+  return mass;
+}
+
+}  // namespace attest

@@ -1,0 +1,14 @@
+// Metrics of the exact scores alone: how peaked, how flat.
+#pragma once
+
+#include "analysis/metrics/rows.h"
+
+namespace attest {
+
+double lse(const ExactRow& row);            ///< log sum_j exp(s_j)
+double top1_top2_gap(const ExactRow& row);  ///< largest minus second largest score; NaN if L = 1
+double score_std(const ExactRow& row);      ///< population standard deviation of the scores
+double entropy(const ExactRow& row);        ///< of softmax(s), nats
+double span_mass(const ExactRow& row);      ///< exact mass on the span tokens that the query sees; NaN if there is none
+
+}  // namespace attest

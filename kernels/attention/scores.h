@@ -1,0 +1,26 @@
+// Attention scores of a batch of rows against the keys of one KV head, in double.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/attention/kv_head.h"
+#include "kernels/row_matrix.h"
+
+namespace attest {
+
+/// out[r][j] = transform(sum_d queries[r][d] * keys[j][d]), r < rows, j < length.
+/// queries [rows, head_dim], keys [length, head_dim], row-major. The sum runs over d in ascending order in double, so equal
+/// keys get equal scores and a row's scores do not depend on the rows that stand beside it.
+void scores(const float* queries, int rows, int head_dim, const float* keys, std::int64_t length,
+            const ScoreTransform& transform, RowMatrix<double>& out);
+
+/// The same into an existing matrix: out points at row 0 of the first token, rows stand out_stride doubles apart.
+void scores_into(const float* queries, int rows, int head_dim, const float* keys, std::int64_t length,
+                 const ScoreTransform& transform, double* out, std::int64_t out_stride);
+
+/// For keys held as a sum k^ + r (thumbnail and residual): the scores of k^ + r, each dot product summed in double.
+/// The FFD paper's s_final = (q.k^quant + q.k^res) / sqrt(d).
+void scores_of_sum_into(const float* queries, int rows, int head_dim, const float* keys, const float* residuals,
+                        std::int64_t length, const ScoreTransform& transform, double* out, std::int64_t out_stride);
+
+}  // namespace attest

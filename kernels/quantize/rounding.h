@@ -1,0 +1,43 @@
+// Rounding in float32 that every quantiser shares; exact, branch-free, so that loops over channels vectorise.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+
+#include "dumps/element_type.h"
+
+namespace attest {
+
+/// Round half to even, for |x| < 2^22: adding 1.5 * 2^23 leaves no fraction bits.
+inline float round_half_even(float x) {
+  constexpr float kMagic = 12582912.0f;
+  return (x + kMagic) - kMagic;
+}
+
+/// To float8 e4m3fn (4 exponent bits, bias 7, 3 mantissa bits, no infinity), half to even, saturating at 448; back as float32.
+/// Finite x only.
+inline float round_to_e4m3(float x) {
+  constexpr float kLargest = 448.0f, kSmallestNormal = 0x1p-6f;
+  constexpr float kSubnormalMagic = 0x1.8p+14f;  // its last place is 2^-9, the spacing of e4m3's subnormals
+  const std::uint32_t bits = std::bit_cast<std::uint32_t>(x);
+  const std::uint32_t magnitude = bits & 0x7FFFFFFFu;
+  const float absolute = std::bit_cast<float>(magnitude);
+  const std::uint32_t kept = (magnitude + 0x7FFFFu + ((magnitude >> 20) & 1u)) & 0xFFF00000u;
+  float rounded = std::bit_cast<float>(kept);
+  rounded = rounded < kLargest ? rounded : kLargest;
+  const float subnormal = (absolute + kSubnormalMagic) - kSubnormalMagic;
+  rounded = absolute < kSmallestNormal ? subnormal : rounded;
+  return std::bit_cast<float>(std::bit_cast<std::uint32_t>(rounded) | (bits & 0x80000000u));
+}
+
+/// r() of the released 16-bit quantisers: x rounded to the dump's element type, as float32.
+inline float round_to(ElementType type, float x) {
+  switch (type) {
+    case ElementType::float16: return float16_to_float(float_to_float16(x));
+    case ElementType::bfloat16: return bfloat16_to_float(float_to_bfloat16(x));
+    case ElementType::float32: break;
+  }
+  return x;
+}
+
+}  // namespace attest

@@ -1,0 +1,38 @@
+// exact: all keys, exact scores; the reference of every metric. FlashAttention and FlashDecoding compute this same function
+// and differ in speed only. Bytes per KV head: 2(D + Dv)L.
+#include <algorithm>
+
+#include "kernels/selectors/registry.h"
+
+namespace attest {
+namespace {
+
+class Exact final : public Selector {
+ public:
+  explicit Exact(OptionReader& reader) { finish(reader); }
+
+  SettingKind setting_kind() const override { return SettingKind::none; }
+  bool has_estimate() const override { return false; }
+
+  void select(const KvHead& head, const RankedScores&, std::span<const AscendingGrid>, Selection& out) const override {
+    keep_all(head, out);
+  }
+};
+
+}  // namespace
+
+void keep_all(const KvHead& head, Selection& out) {
+  for (int r = 0; r < head.rows(); ++r) std::fill_n(out.levels.row(r), head.row_length(r), Level{0});
+  for (std::size_t n = 0; n < out.io.size(); ++n)
+    out.io[n] = {.fixed = 0, .per_kept_token = dense_token_bytes(head), .free_tokens = 0};
+}
+
+extern const SelectorInfo exact_info;
+const SelectorInfo exact_info{
+    .name = "exact",
+    .summary = "every key and value in full precision: the reference",
+    .io_bytes = "2(D+Dv)L",
+    .source = "softmax attention; FlashDecoding computes the same function",
+    .make = [](OptionReader& reader) -> std::unique_ptr<Selector> { return std::make_unique<Exact>(reader); }};
+
+}  // namespace attest

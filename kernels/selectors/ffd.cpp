@@ -1,0 +1,265 @@
+// ffd (Faster Flash Decoding): a low-bit scan of the keys, a threshold below a pseudo-maximum, an 8-bit residual for what passes.
+//   s^ = scale * q.k^ over the F = floor(L / B) full blocks, k^ the thumbnail (quantize/ffd_thumbnail.h)
+//   m~ = max of s^ over the first `sink_blocks` and the last `local_blocks` full blocks
+//   sub-block c is kept iff max_{j in c} s^_j >= m~ - delta; the tail of L mod B tokens is always attended exactly
+//   s' = scale * (q.k^ + q.r) over kept blocks, exact values
+// Source: paper, sections "Content-Aware Scanning", "Top-delta Selection Criterion", Algorithm 1; qluoluo/faster-flash-decoding.
+// Bytes per KV head (scan = thumbnail): F B D bits/8 + 2 D F (2 D for scale = sequence) + kept full-block tokens * (r D + 2 Dv)
+// + tail * 2(D + Dv), r = 1 (fp8, int8), 0 (none), 2 (exact); scan = exact: F B 2 D + kept full-block tokens * 2 Dv + the tail.
+// Scales count 16 bit; the released cache keeps them in 4 bytes.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numbers>
+#include <numeric>
+
+#include "dumps/error.h"
+#include "kernels/attention/scores.h"
+#include "kernels/lane_sum.h"
+#include "kernels/quantize/ffd_thumbnail.h"
+#include "kernels/rank/entry_levels.h"
+#include "kernels/selectors/registry.h"
+
+namespace attest {
+namespace {
+
+constexpr double kLowest = -std::numeric_limits<double>::infinity();
+
+enum class PseudoMax : std::uint8_t { thumbnail, exact, global, global_exact };
+enum class DeltaUnit : std::uint8_t { natural, log2, unscaled };
+enum class Rule : std::uint8_t { topdelta, topk, topp };
+
+class Ffd final : public Selector {
+ public:
+  explicit Ffd(OptionReader& reader) {
+    quantizer_.bits = reader.number("bits", {2, 1, 3, 4, 8});
+    block_ = reader.integer("block", 128, 1, 1 << 20);
+    sub_block_ = reader.integer("sub_block", block_, 1, 1 << 20);
+    scale_per_sequence_ = reader.choice("scale", {"block", "sequence"}) == "sequence";
+    quantizer_.residual = reader.enumeration<FfdResidual>("residual", {"fp8", "int8", "none", "exact"});
+    pseudo_max_ = reader.enumeration<PseudoMax>("pseudo_max", {"thumbnail", "exact", "global", "global_exact"});
+    union_ = reader.choice("gqa", {"union", "per_head"}) == "union";
+    delta_unit_ = reader.enumeration<DeltaUnit>("delta_unit", {"natural", "log2", "unscaled"});
+    sink_blocks_ = reader.integer("sink_blocks", 1, 0, 1 << 20);
+    local_blocks_ = reader.integer("local_blocks", 1, 0, 1 << 20);
+    scan_exact_ = reader.choice("scan", {"thumbnail", "exact"}) == "exact";
+    rule_ = reader.enumeration<Rule>("rule", {"topdelta", "topk", "topp"});
+    quantizer_.arithmetic = reader.enumeration<QuantArithmetic>("quant_arith", {"float32", "dump"});
+    finish(reader, 0);
+    if (block_ % sub_block_ != 0)
+      throw UsageError("selector 'ffd': sub_block is " + std::to_string(sub_block_) + ", expected a divisor of block, which is " +
+                       std::to_string(block_));
+    if (sink_blocks_ + local_blocks_ == 0)
+      throw UsageError("selector 'ffd': sink_blocks and local_blocks are both 0, expected at least one block for the pseudo-max");
+  }
+
+  SettingKind setting_kind() const override {
+    return rule_ == Rule::topdelta ? SettingKind::delta : rule_ == Rule::topk ? SettingKind::budget : SettingKind::p;
+  }
+  bool has_estimate() const override { return true; }
+  std::vector<std::string> row_metrics() const override {
+    return {"pseudo_max_gap_exact", "pseudo_max_gap_thumbnail", "pseudo_max_gap_all"};
+  }
+  std::vector<std::string> setting_metrics() const override { return {"block_keep_ratio"}; }
+  double natural_delta(double setting, const ScoreTransform& transform) const override {
+    if (rule_ != Rule::topdelta) return Selector::natural_delta(setting, transform);
+    switch (delta_unit_) {
+      case DeltaUnit::log2: return setting * std::numbers::ln2;
+      case DeltaUnit::unscaled: return setting * transform.scale;
+      case DeltaUnit::natural: break;
+    }
+    return setting;
+  }
+
+  void select(const KvHead& head, const RankedScores& exact, std::span<const AscendingGrid> grids,
+              Selection& out) const override {
+    for (std::size_t n = 0; n < out.covered.size(); ++n) out.covered[n] = full_blocks(head.visible[n]) * block_;
+    scan(head, exact, out);
+    for (int n = 0; n < head.num_queries; ++n) {
+      select_query(head, exact.scores, n, grids[static_cast<std::size_t>(n)], out);
+      out.io[static_cast<std::size_t>(n)] = bytes(head, head.visible[static_cast<std::size_t>(n)]);
+    }
+  }
+
+ private:
+  std::int64_t full_blocks(std::int64_t visible) const { return visible / block_; }
+
+  /// Fills the estimate and the scores that the computer reads.
+  void scan(const KvHead& head, const RankedScores& exact, Selection& out) const {
+    if (scan_exact_) {
+      out.estimate = &exact;
+      return;
+    }
+    out.own_estimate.scores.resize(head.rows(), head.length);
+    out.estimate = &out.own_estimate;
+    const bool refines = quantizer_.residual == FfdResidual::fp8 || quantizer_.residual == FfdResidual::int8;
+    if (refines) {
+      out.own_read_scores.resize(head.rows(), head.length);
+      out.read_scores = &out.own_read_scores;
+    } else if (quantizer_.residual == FfdResidual::none) {
+      out.read_scores = &out.own_estimate.scores;
+    }
+    if (!scale_per_sequence_) {
+      scan_blocks(head, 0, head.num_queries, refines, out);
+    } else {  // the scales hang on how many full blocks a query sees: queries of one count share them
+      for (int first = 0; first < head.num_queries;) {
+        int last = first + 1;
+        while (last < head.num_queries && out.covered[static_cast<std::size_t>(last)] == out.covered[static_cast<std::size_t>(first)]) ++last;
+        scan_blocks(head, first, last, refines, out);
+        first = last;
+      }
+    }
+    if (out.read_scores == nullptr) return;
+    RowMatrix<double>& read = refines ? out.own_read_scores : out.own_estimate.scores;
+    for (int r = 0; r < head.rows(); ++r) {  // the tail is held in 16 bit
+      const std::int64_t covered = out.covered[static_cast<std::size_t>(r / head.group)];
+      std::copy(exact.scores.row(r) + covered, exact.scores.row(r) + head.row_length(r), read.row(r) + covered);
+    }
+  }
+
+  /// Quantises and scores the full blocks for queries [first, last). Every row gets the scores of all blocks that the last of
+  /// these queries covers; what lies beyond a row's own coverage is replaced by the caller.
+  void scan_blocks(const KvHead& head, int first, int last, bool refines, Selection& out) const {
+    FfdQuantizer quantizer = quantizer_;
+    quantizer.element_type = head.element_type;
+    const int dim = head.head_dim, rows = (last - first) * head.group;
+    const std::int64_t covered = out.covered[static_cast<std::size_t>(last - 1)];
+    const float* queries = head.queries + static_cast<std::int64_t>(first) * head.group * dim;
+    std::vector<float> scales(static_cast<std::size_t>(dim));
+    std::vector<float> thumbnail(static_cast<std::size_t>(block_ * dim)), residual(refines ? thumbnail.size() : 0);
+    if (scale_per_sequence_) ffd_scales(quantizer, head.keys, covered, dim, scales);
+    RowMatrix<double>&estimate = out.own_estimate.scores, &read = out.own_read_scores;
+    const int row = first * head.group;
+    for (std::int64_t begin = 0; begin < covered; begin += block_) {
+      const float* keys = head.keys + begin * dim;
+      if (!scale_per_sequence_) ffd_scales(quantizer, keys, block_, dim, scales);
+      ffd_quantize(quantizer, keys, block_, dim, scales, thumbnail.data(), refines ? residual.data() : nullptr);
+      scores_into(queries, rows, dim, thumbnail.data(), block_, head.transform, estimate.row(row) + begin, estimate.stride());
+      if (refines)
+        scores_of_sum_into(queries, rows, dim, thumbnail.data(), residual.data(), block_, head.transform, read.row(row) + begin, read.stride());
+    }
+  }
+
+  void select_query(const KvHead& head, const RowMatrix<double>& exact, int n, const AscendingGrid& grid, Selection& out) const {
+    const std::int64_t visible = head.visible[static_cast<std::size_t>(n)], covered = out.covered[static_cast<std::size_t>(n)];
+    const std::int64_t parts = covered / sub_block_;
+    const int settings = static_cast<int>(grid.values.size()), first = n * head.group;
+    std::vector<double> best(static_cast<std::size_t>(head.group * parts));
+    std::vector<Level> levels(best.size(), static_cast<Level>(settings));
+    const auto part = [&](auto& all, int h) { return std::span(all).subspan(static_cast<std::size_t>(h * parts), static_cast<std::size_t>(parts)); };
+    for (int h = 0; h < head.group; ++h) {
+      const double* estimate = out.estimate->scores.row(first + h);
+      for (std::int64_t c = 0; c < parts; ++c)
+        best[static_cast<std::size_t>(h * parts + c)] =
+            lane_max(static_cast<std::size_t>(sub_block_), kLowest, [&](std::size_t t) { return estimate[c * sub_block_ + static_cast<std::int64_t>(t)]; });
+      if (parts > 0) gap_metrics(exact.row(first + h), estimate, covered, visible, first + h, out);
+    }
+    if (parts > 0) {
+      if (rule_ == Rule::topk && union_) {
+        for (std::int64_t c = 0; c < parts; ++c)
+          for (int h = 1; h < head.group; ++h)
+            best[static_cast<std::size_t>(c)] = std::max(best[static_cast<std::size_t>(c)], best[static_cast<std::size_t>(h * parts + c)]);
+        for (int h = 1; h < head.group; ++h) std::ranges::copy(part(best, 0), part(best, h).begin());
+      }
+      for (int h = 0; h < head.group; ++h)
+        rule_levels(exact.row(first + h), out.estimate->scores.row(first + h), covered, part(best, h), grid, head.transform, part(levels, h));
+      if (union_)
+        for (std::int64_t c = 0; c < parts; ++c) {
+          Level least = levels[static_cast<std::size_t>(c)];
+          for (int h = 1; h < head.group; ++h) least = std::min(least, levels[static_cast<std::size_t>(h * parts + c)]);
+          for (int h = 0; h < head.group; ++h) levels[static_cast<std::size_t>(h * parts + c)] = least;
+        }
+    }
+    for (int h = 0; h < head.group; ++h) {
+      Level* row = out.levels.row(first + h);
+      for (std::int64_t c = 0; c < parts; ++c) std::fill_n(row + c * sub_block_, sub_block_, levels[static_cast<std::size_t>(h * parts + c)]);
+      std::fill(row + covered, row + visible, Level{0});
+      for (int i = 0; i < settings && parts > 0; ++i)
+        out.setting_metrics[0].row(first + h)[i] =
+            static_cast<double>(std::ranges::count_if(part(levels, h), [i](Level l) { return l <= i; })) / static_cast<double>(parts);
+    }
+  }
+
+  void rule_levels(const double* exact, const double* estimate, std::int64_t covered, std::span<const double> best,
+                   const AscendingGrid& grid, const ScoreTransform& transform, std::span<Level> levels) const {
+    switch (rule_) {
+      case Rule::topdelta: {
+        const double peak = pseudo_max(exact, estimate, covered);
+        std::vector<double> thresholds;
+        for (double setting : grid.values) thresholds.push_back(peak - natural_delta(setting, transform));
+        return threshold_levels(best, thresholds, levels);
+      }
+      case Rule::topk: {
+        std::vector<std::int64_t> counts;
+        for (double budget : grid.values)
+          counts.push_back(static_cast<std::int64_t>(
+              std::min(static_cast<double>(best.size()), std::max(1.0, std::floor(budget / static_cast<double>(sub_block_))))));
+        return top_n_levels(best, counts, levels);
+      }
+      case Rule::topp: {
+        const double peak = lane_max(best.size(), kLowest, [&](std::size_t c) { return best[c]; });
+        std::vector<double> mass(best.size());
+        for (std::size_t c = 0; c < mass.size(); ++c)
+          mass[c] = lane_sum(static_cast<std::size_t>(sub_block_), [&](std::size_t t) { return std::exp(estimate[c * static_cast<std::size_t>(sub_block_) + t] - peak); });
+        return top_p_levels(mass, grid.values, levels);
+      }
+    }
+  }
+
+  double max_over(const double* scores, std::int64_t begin, std::int64_t end) const {
+    return lane_max(static_cast<std::size_t>(end - begin), kLowest, [&](std::size_t t) { return scores[begin + static_cast<std::int64_t>(t)]; });
+  }
+
+  /// Over the sink and local blocks of a row.
+  double ends_max(const double* scores, std::int64_t covered) const {
+    return std::max(max_over(scores, 0, std::min(covered, static_cast<std::int64_t>(sink_blocks_) * block_)),
+                    max_over(scores, std::max<std::int64_t>(0, covered - static_cast<std::int64_t>(local_blocks_) * block_), covered));
+  }
+
+  double pseudo_max(const double* exact, const double* estimate, std::int64_t covered) const {
+    switch (pseudo_max_) {
+      case PseudoMax::exact: return ends_max(exact, covered);
+      case PseudoMax::global: return max_over(estimate, 0, covered);
+      case PseudoMax::global_exact: return max_over(exact, 0, covered);
+      case PseudoMax::thumbnail: break;
+    }
+    return ends_max(estimate, covered);
+  }
+
+  void gap_metrics(const double* exact, const double* estimate, std::int64_t covered, std::int64_t visible, int row, Selection& out) const {
+    const double full_max = max_over(exact, 0, covered), exact_ends = ends_max(exact, covered);
+    const auto r = static_cast<std::size_t>(row);
+    out.row_metrics[0][r] = full_max - exact_ends;
+    if (!scan_exact_) out.row_metrics[1][r] = full_max - ends_max(estimate, covered);
+    out.row_metrics[2][r] = std::max(full_max, max_over(exact, covered, visible)) - exact_ends;
+  }
+
+  IoCost bytes(const KvHead& head, std::int64_t visible) const {
+    const double d = head.head_dim, dv = head.value_dim, f = static_cast<double>(full_blocks(visible)), b = block_;
+    const double tail = static_cast<double>(visible) - f * b;
+    const double tail_bytes = tail * dense_token_bytes(head);
+    if (scan_exact_) return {.fixed = f * b * 2 * d + tail_bytes, .per_kept_token = 2 * dv, .free_tokens = tail};
+    const double r = quantizer_.residual == FfdResidual::exact ? 2 : quantizer_.residual == FfdResidual::none ? 0 : 1;
+    const double scan = f * b * d * quantizer_.bits / 8.0 + (scale_per_sequence_ ? 2 * d : 2 * d * f);
+    return {.fixed = scan + tail_bytes, .per_kept_token = r * d + 2 * dv, .free_tokens = tail};
+  }
+
+  FfdQuantizer quantizer_;
+  int block_, sub_block_, sink_blocks_, local_blocks_;
+  bool scale_per_sequence_, union_, scan_exact_;
+  PseudoMax pseudo_max_;
+  DeltaUnit delta_unit_;
+  Rule rule_;
+};
+
+}  // namespace
+
+extern const SelectorInfo ffd_info;
+const SelectorInfo ffd_info{
+    .name = "ffd",
+    .summary = "Faster Flash Decoding: 2-bit key scan, top-delta rule below a pseudo-maximum, 8-bit residual",
+    .io_bytes = "F B D bits/8 + 2DF + kept (rD + 2Dv) + tail 2(D+Dv)",
+    .source = "Faster Than Flash, sections 3.1-3.3 and Algorithm 1; qluoluo/faster-flash-decoding",
+    .make = [](OptionReader& reader) -> std::unique_ptr<Selector> { return std::make_unique<Ffd>(reader); }};
+
+}  // namespace attest

@@ -1,0 +1,75 @@
+// Options of a selector as typed, checked against what the selector knows.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "kernels/selectors/setting.h"
+
+namespace attest {
+
+using OptionPairs = std::vector<std::pair<std::string, std::string>>;
+
+/// An option of a selector: its value and, for `attest list`, what else it may be.
+struct OptionValue {
+  std::string name;
+  std::string value;
+  std::string valid;
+};
+
+/// A selector as it was asked for: "[LABEL=]NAME[:option=value,...]".
+struct SelectorSpec {
+  std::string label;
+  std::string name;
+  OptionPairs options;
+};
+
+/// The names nearest to `word` among `known`, for an error's "did you mean": "'a', 'b' or 'c'".
+std::string nearest_names(std::string_view word, const std::vector<std::string>& known);
+
+/// Reads options one by one; remembers each with its value for the manifest. Every reader throws UsageError with a sentence
+/// that names selector, option, value and what is valid; finish() does so for an option that nobody read.
+class OptionReader {
+ public:
+  explicit OptionReader(const SelectorSpec& spec) : spec_(spec) {}
+
+  /// One of `valid`; the first is the default.
+  std::string choice(const std::string& option, std::initializer_list<std::string_view> valid);
+  /// The same for an enumeration whose values stand in the order of `valid`.
+  template <class Enum>
+  Enum enumeration(const std::string& option, std::initializer_list<std::string_view> valid) {
+    return static_cast<Enum>(index_of(choice(option, valid), valid));
+  }
+  /// One of a few whole numbers; the first is the default.
+  int number(const std::string& option, std::initializer_list<int> valid);
+  /// A whole number within [least, most].
+  int integer(const std::string& option, int fallback, int least, int most);
+  /// A number within [least, most].
+  double real(const std::string& option, double fallback, double least, double most);
+  /// Tokens ("8192") or a share of the visible keys ("25%").
+  Setting budget(const std::string& option, std::string_view fallback);
+  /// Any text.
+  std::string text(const std::string& option, const std::string& fallback);
+
+  /// Throws for options that were given but never read.
+  void finish() const;
+  /// Every option that was read, with its value.
+  const std::vector<OptionValue>& resolved() const { return resolved_; }
+
+ private:
+  static int index_of(const std::string& value, std::initializer_list<std::string_view> valid);
+  const std::string* find(const std::string& option);
+  [[noreturn]] void reject(const std::string& option, const std::string& value, const std::string& expected) const;
+
+  SelectorSpec spec_;
+  std::vector<OptionValue> resolved_;
+};
+
+/// A budget in the grammar of the command line: a positive whole number of tokens, or a per cent in (0, 100]. False if not.
+bool parse_budget(std::string_view text, Setting& out);
+
+}  // namespace attest

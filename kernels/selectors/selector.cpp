@@ -1,0 +1,63 @@
+// What all selectors share.
+#include "kernels/selectors/selector.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+#include "kernels/rank/sort_order.h"
+
+namespace attest {
+
+void RankedScores::rank(std::span<const std::int64_t> covered, int group) {
+  if (ranked) return;
+  order.resize(scores.rows(), scores.columns());
+  for (std::int64_t r = 0; r < scores.rows(); ++r) {
+    const std::int64_t count = covered[static_cast<std::size_t>(r / group)];
+    sort_descending(std::as_const(scores).row(r, count), order.row(r, count));
+  }
+  ranked = true;
+}
+
+AscendingGrid ascending(std::span<const Setting> grid, std::int64_t visible) {
+  AscendingGrid out;
+  out.given_index.resize(grid.size());
+  std::iota(out.given_index.begin(), out.given_index.end(), 0);
+  const auto value = [&](int i) { return grid[static_cast<std::size_t>(i)].resolve(visible); };
+  std::stable_sort(out.given_index.begin(), out.given_index.end(), [&](int a, int b) { return value(a) < value(b); });
+  for (int i : out.given_index) out.values.push_back(value(i));
+  return out;
+}
+
+void Selection::reset(const KvHead& head, std::size_t num_row_metrics, std::size_t num_setting_metrics, int num_settings) {
+  constexpr double kUndefined = std::numeric_limits<double>::quiet_NaN();
+  own_estimate.ranked = false;
+  estimate = nullptr;
+  covered.assign(head.visible.begin(), head.visible.end());
+  levels.resize(head.rows(), head.length);
+  read_scores = nullptr;
+  approximate_values.clear();
+  num_approximate.assign(static_cast<std::size_t>(head.num_queries), 0);
+  mean_value_share.resize(0, 0);
+  io.assign(static_cast<std::size_t>(head.num_queries), {});
+  row_metrics.assign(num_row_metrics, std::vector<double>(static_cast<std::size_t>(head.rows()), kUndefined));
+  setting_metrics.resize(num_setting_metrics);
+  for (auto& m : setting_metrics) {
+    m.resize(head.rows(), num_settings);
+    for (std::int64_t r = 0; r < m.rows(); ++r) std::fill_n(m.row(r), num_settings, kUndefined);
+  }
+}
+
+double Selector::natural_delta(double, const ScoreTransform&) const { return std::numeric_limits<double>::quiet_NaN(); }
+
+void Selector::finish(OptionReader& reader, int default_dense_layers) {
+  dense_layers_ = reader.integer("dense_layers", default_dense_layers, 0, 1 << 20);
+  finish(reader);
+}
+
+void Selector::finish(OptionReader& reader) {
+  reader.finish();
+  options_ = reader.resolved();
+}
+
+}  // namespace attest

@@ -1,0 +1,117 @@
+// The one abstraction: a selector is an estimate of the scores, a rule that gives every token its entry level in an ascending
+// settings grid, and what its computer reads. Everything after that (outputs, metrics, sweeps, figures) is the same for all.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "kernels/attention/kv_head.h"
+#include "kernels/attention/level_accumulate.h"
+#include "kernels/row_matrix.h"
+#include "kernels/selectors/options.h"
+#include "kernels/selectors/setting.h"
+
+namespace attest {
+
+/// Scores of every row with their descending order (made once, used by rules and by rank metrics).
+struct RankedScores {
+  RowMatrix<double> scores;         ///< [rows, length]; row r is defined for its covered tokens
+  RowMatrix<std::uint32_t> order;   ///< [rows, length]: token of the i-th largest score, ties in ascending position
+  bool ranked = false;              ///< `order` is filled
+
+  /// Fills `order`; row r sorts its first covered[r / group] tokens.
+  void rank(std::span<const std::int64_t> covered, int group);
+};
+
+/// Bytes that an ideal kernel of the method reads for one KV head and query (metrics: io_ratio):
+/// fixed + per_kept_token * (tokens kept by any head of the group - free_tokens).
+struct IoCost {
+  double fixed = 0;
+  double per_kept_token = 0;
+  double free_tokens = 0;  ///< always kept, their bytes are in `fixed`
+};
+
+/// A settings grid of one query, ascending; settings that resolve to the same value keep their order.
+struct AscendingGrid {
+  std::vector<double> values;      ///< [S] ascending
+  std::vector<int> given_index;    ///< [S] position in the grid as it was given
+};
+AscendingGrid ascending(std::span<const Setting> grid, std::int64_t visible);
+
+/// What a selector finds for one KV head. Used again from head to head: keeps its memory.
+struct Selection {
+  // -- estimate
+  RankedScores own_estimate;
+  const RankedScores* estimate = nullptr;  ///< s^ (own_estimate, or the exact scores); null: the selector has none
+  std::vector<std::int64_t> covered;       ///< [num_queries] the estimate covers tokens 0 .. covered-1
+
+  // -- rule
+  RowMatrix<Level> levels;  ///< [rows, length] entry level after the GQA policy; S: no setting keeps the token
+
+  // -- computer
+  RowMatrix<double> own_read_scores;
+  const RowMatrix<double>* read_scores = nullptr;  ///< s'; null: the exact scores
+  std::vector<float> approximate_values;           ///< v^ [length, Dv], or empty
+  std::vector<std::int64_t> num_approximate;       ///< [num_queries] values 0 .. n-1 are read from v^
+  RowMatrix<double> mean_value_share;  ///< [rows, S] a of o = a y + (1 - a) mean(v); empty: o = y
+
+  // -- what it reads, and metrics of its own
+  std::vector<IoCost> io;                          ///< [num_queries]
+  std::vector<std::vector<double>> row_metrics;      ///< [Selector::row_metrics()][rows]
+  std::vector<RowMatrix<double>> setting_metrics;    ///< [Selector::setting_metrics()][rows, S], ascending settings
+
+  /// Everything back to "no estimate, exact reads", sized for this head. Levels stay undefined.
+  void reset(const KvHead& head, std::size_t num_row_metrics, std::size_t num_setting_metrics, int num_settings);
+};
+
+class Selector {
+ public:
+  virtual ~Selector() = default;
+
+  virtual SettingKind setting_kind() const = 0;
+  /// False where a larger setting does not always keep a superset: such a rule is evaluated one setting at a time.
+  virtual bool monotone() const { return true; }
+  /// Reads exact scores that no real method has for free.
+  virtual bool oracle() const { return false; }
+  /// Whether select() gives an estimate (else correlation and scan errors are not defined).
+  virtual bool has_estimate() const = 0;
+  /// Names of metrics that the selector itself defines, per row and per (row, setting).
+  virtual std::vector<std::string> row_metrics() const { return {}; }
+  virtual std::vector<std::string> setting_metrics() const { return {}; }
+  /// delta in natural-log units, for rules of the top-delta kind (metrics: salient_hit_rate); NaN for others.
+  virtual double natural_delta(double setting, const ScoreTransform& transform) const;
+  /// Throws UsageError where head dimensions do not suit the options.
+  virtual void check(int /*head_dim*/, int /*value_dim*/) const {}
+
+  /// Fills `out`, which has been reset. `exact` are the exact scores of all rows, ranked.
+  /// grids [num_queries]: every query's ascending grid, S settings each.
+  virtual void select(const KvHead& head, const RankedScores& exact, std::span<const AscendingGrid> grids,
+                      Selection& out) const = 0;
+
+  /// Layers 0 .. n-1 of the model in which the method is exact.
+  int dense_layers() const { return dense_layers_; }
+  /// Every option with its value.
+  const std::vector<OptionValue>& options() const { return options_; }
+
+ protected:
+  /// Reads `dense_layers`, checks that no option is left over. The last thing that a constructor does.
+  void finish(OptionReader& reader, int default_dense_layers);
+  /// The same for a selector that has no dense layers.
+  void finish(OptionReader& reader);
+
+ private:
+  int dense_layers_ = 0;
+  std::vector<OptionValue> options_;
+};
+
+/// Every token at level 0 with exact reads: what `exact` selects, and any selector in its dense layers. (exact.cpp)
+void keep_all(const KvHead& head, Selection& out);
+
+/// Bytes of a dense 16-bit read of one token's key and value.
+inline double dense_token_bytes(const KvHead& head) { return 2.0 * (head.head_dim + head.value_dim); }
+
+}  // namespace attest
