@@ -27,7 +27,8 @@ struct Workspace {
   RankedScores exact;
   RowMatrix<double> probabilities;
   std::vector<ExactRow> rows;
-  std::vector<SettingOutputs> exact_outputs;
+  RowMatrix<Level> all_kept;
+  std::vector<SettingOutputs> exact_outputs, outputs;
   std::vector<std::vector<std::uint32_t>> span_tokens;  // [num_queries]
   Selection selection;
 };
@@ -112,18 +113,17 @@ class CpuLayerStudy final : public LayerStudy {
     w.exact.rank(head.visible, head.group);
     w.probabilities.resize(head.rows(), head.length);
     w.rows.assign(static_cast<std::size_t>(head.rows()), {});
-    w.exact_outputs.resize(static_cast<std::size_t>(head.rows()));
     w.span_tokens.clear();
     for (std::int64_t visible : head.visible) w.span_tokens.push_back(visible_span_tokens(layer, batch.first_key, visible));
-    const std::vector<Level> all(static_cast<std::size_t>(head.length), Level{0});
+    w.all_kept.resize(head.rows(), head.length);
+    std::fill_n(w.all_kept.row(0), w.all_kept.rows() * w.all_kept.stride(), Level{0});
+    accumulate_settings(head, w.exact.scores, w.all_kept, {}, 1, w.exact_outputs);
     for (int r = 0; r < head.rows(); ++r) {
       const std::int64_t visible = head.row_length(r);
       ExactRow& row = w.rows[static_cast<std::size_t>(r)];
-      SettingOutputs& output = w.exact_outputs[static_cast<std::size_t>(r)];
+      const SettingOutputs& output = w.exact_outputs[static_cast<std::size_t>(r)];
       row.scores = std::as_const(w.exact.scores).row(r, visible);
       row.order = std::as_const(w.exact.order).row(r, visible);
-      accumulate_settings(row.scores, std::span(all).first(static_cast<std::size_t>(visible)),
-                          {.value_dim = head.value_dim, .exact = head.values}, 1, output);
       row.output = output.output;
       row.lse = output.lse[0];
       row.max = row.scores[row.order[0]];
@@ -152,7 +152,9 @@ class CpuLayerStudy final : public LayerStudy {
     const RankedScores* estimate = selection.estimate;
     if (estimate == &selection.own_estimate) selection.own_estimate.rank(selection.covered, head.group);
     const std::vector<double> mean_values = selection.mean_value_share.empty() ? std::vector<double>{} : value_means(head);
-    SettingOutputs outputs;
+    accumulate_settings(head, selection.read_scores == nullptr ? w.exact.scores : *selection.read_scores, selection.levels,
+                        {selection.approximate_values.empty() ? nullptr : selection.approximate_values.data(), selection.num_approximate},
+                        settings, w.outputs);
     for (int r = 0; r < head.rows(); ++r) {
       const auto n = static_cast<std::size_t>(r / head.group);
       const std::int64_t visible = head.visible[n], covered = selection.covered[n];
@@ -161,11 +163,7 @@ class CpuLayerStudy final : public LayerStudy {
       row.exact = &w.rows[static_cast<std::size_t>(r)];
       row.num_settings = settings;
       row.levels = std::as_const(selection.levels).row(r, visible);
-      const ValueRows values{head.value_dim, head.values,
-                             selection.approximate_values.empty() ? nullptr : selection.approximate_values.data(),
-                             selection.num_approximate[n]};
-      accumulate_settings(selection.read_scores == nullptr ? row.exact->scores : selection.read_scores->row(r, visible),
-                          row.levels, values, settings, outputs);
+      SettingOutputs& outputs = w.outputs[static_cast<std::size_t>(r)];
       if (!mean_values.empty()) blend_mean_value(selection, mean_values, head, r, outputs);
       row.outputs = &outputs;
       std::vector<double> deltas;

@@ -1,4 +1,4 @@
-// Per-level online-softmax sums of one row and their prefix merge.
+// Per-level online-softmax sums of all rows of a KV head, value tile by value tile, and their prefix merge.
 #include "kernels/attention/level_accumulate.h"
 
 #include <algorithm>
@@ -11,106 +11,139 @@ namespace attest {
 namespace {
 
 constexpr double kNone = -std::numeric_limits<double>::infinity();
-constexpr std::int64_t kTile = 512;  // tokens whose weights are computed before their values are read
-constexpr int kLanes = 32;           // value channels that stay in registers over a run of equal levels
+constexpr std::int64_t kTile = 64;  // tokens whose values, in double, stay in the cache while all rows read them
+constexpr int kLanes = 64;          // value channels whose sums stay in registers over a run of equal levels
 
-/// sum[d] += sum_t weights[t] * values[t][d]
-void add_weighted(const double* weights, const float* values, std::int64_t count, int value_dim, double* sum) {
-  int d = 0;
-  for (; d + kLanes <= value_dim; d += kLanes) {
-    double lanes[kLanes];
-    for (int i = 0; i < kLanes; ++i) lanes[i] = sum[d + i];
-    for (std::int64_t t = 0; t < count; ++t) {
-      const double w = weights[t];
-      const float* v = values + t * value_dim + d;
-      for (int i = 0; i < kLanes; ++i) lanes[i] += w * v[i];
-    }
-    for (int i = 0; i < kLanes; ++i) sum[d + i] = lanes[i];
-  }
-  for (; d < value_dim; ++d)
-    for (std::int64_t t = 0; t < count; ++t) sum[d] += weights[t] * values[t * value_dim + d];
-}
-
+/// A row's online-softmax state, one per level.
 struct LevelSums {
-  std::vector<double> max, sum, value;  // [S], [S], [S, Dv]
-
-  LevelSums(int levels, int value_dim) : max(levels, kNone), sum(levels, 0.0), value(static_cast<std::size_t>(levels) * value_dim, 0.0) {}
+  std::vector<double> shift;  ///< [S + 1] maximum of s' per level; +inf for tokens that no setting keeps: they weigh 0
+  std::vector<double> sum;    ///< [S]
+  double* value = nullptr;    ///< [S, padded Dv]
 };
 
-void find_maxima(std::span<const double> scores, std::span<const Level> levels, int num_settings, std::vector<double>& max) {
+template <int Lanes>
+void add_lanes(const double* weights, const double* values, std::int64_t count, std::int64_t stride, double* sum) {
+  typedef double Vec8 __attribute__((vector_size(64), aligned(64)));
+  Vec8 lanes[Lanes / 8];
+  for (int i = 0; i < Lanes / 8; ++i) lanes[i] = reinterpret_cast<const Vec8*>(sum)[i];
+  for (std::int64_t t = 0; t < count; ++t) {
+    const double w = weights[t];
+    const auto* v = reinterpret_cast<const Vec8*>(values + t * stride);
+    for (int i = 0; i < Lanes / 8; ++i) lanes[i] += w * v[i];
+  }
+  for (int i = 0; i < Lanes / 8; ++i) reinterpret_cast<Vec8*>(sum)[i] = lanes[i];
+}
+
+/// sum[d] += sum_t weights[t] * values[t][d] over `stride` channels, a multiple of 8.
+void add_weighted(const double* weights, const double* values, std::int64_t count, std::int64_t stride, double* sum) {
+  std::int64_t d = 0;
+  for (; d + kLanes <= stride; d += kLanes) add_lanes<kLanes>(weights, values + d, count, stride, sum + d);
+  for (; d < stride; d += 8) add_lanes<8>(weights, values + d, count, stride, sum + d);
+}
+
+/// One tile of values in double, rows padded with zeros.
+void load_tile(const float* values, std::int64_t count, int value_dim, RowMatrix<double>& tile) {
+  for (std::int64_t t = 0; t < count; ++t) {
+    double* row = tile.row(t);
+    for (int d = 0; d < value_dim; ++d) row[d] = values[t * value_dim + d];
+    for (std::int64_t d = value_dim; d < tile.stride(); ++d) row[d] = 0;
+  }
+}
+
+void find_maxima(std::span<const double> scores, std::span<const Level> levels, std::vector<double>& shift) {
+  std::fill(shift.begin(), shift.end(), kNone);
   for (std::size_t j = 0; j < scores.size();) {
     const Level level = levels[j];
     double best = kNone;
     for (; j < scores.size() && levels[j] == level; ++j) best = std::max(best, scores[j]);
-    if (level < num_settings) max[level] = std::max(max[level], best);
+    shift[level] = std::max(shift[level], best);
   }
+  shift.back() = -kNone;
 }
 
-/// Adds tokens [begin, end), which share a level, splitting where approximate values end.
-void add_run(const double* weights, std::int64_t begin, std::int64_t end, const ValueRows& values, double* sum) {
-  const std::int64_t split = std::clamp(values.approximate == nullptr ? 0 : values.num_approximate, begin, end);
-  if (split > begin)
-    add_weighted(weights, values.approximate + begin * values.value_dim, split - begin, values.value_dim, sum);
-  if (end > split)
-    add_weighted(weights + (split - begin), values.exact + split * values.value_dim, end - split, values.value_dim, sum);
-}
-
-void accumulate(std::span<const double> scores, std::span<const Level> levels, const ValueRows& values, int num_settings,
-                LevelSums& sums) {
-  find_maxima(scores, levels, num_settings, sums.max);
-  std::vector<double> shift = sums.max;
-  shift.push_back(-kNone);  // a token that no setting keeps weighs exp(-inf) = 0
-  const auto length = static_cast<std::int64_t>(scores.size());
+/// Adds a row's tokens [begin, begin + count) of the tile; those before `split` read the approximate values.
+void add_tile(const double* scores, const Level* levels, std::int64_t count, std::int64_t split, const RowMatrix<double>& exact,
+              const RowMatrix<double>& approximate, LevelSums& sums) {
   alignas(64) double weights[kTile];
-  for (std::int64_t tile = 0; tile < length; tile += kTile) {
-    const std::int64_t end = std::min(length, tile + kTile);
-    const Level* level = levels.data() + tile;
-    for (std::int64_t t = 0; t < end - tile; ++t) weights[t] = scores[static_cast<std::size_t>(tile + t)] - shift[level[t]];
-    Eigen::Map<Eigen::ArrayXd, Eigen::Aligned64> w(weights, end - tile);
-    w = w.exp();
-    for (std::int64_t j = tile; j < end;) {
-      const Level here = level[j - tile];
-      std::int64_t run_end = j + 1;
-      while (run_end < end && level[run_end - tile] == here) ++run_end;
-      if (here < num_settings) {
-        for (std::int64_t t = j; t < run_end; ++t) sums.sum[here] += weights[t - tile];
-        add_run(weights + (j - tile), j, run_end, values,
-                sums.value.data() + static_cast<std::size_t>(here) * static_cast<std::size_t>(values.value_dim));
-      }
-      j = run_end;
+  for (std::int64_t t = 0; t < count; ++t) weights[t] = scores[t] - sums.shift[levels[t]];
+  Eigen::Map<Eigen::ArrayXd, Eigen::Aligned64> w(weights, count);
+  w = w.exp();
+  const std::size_t settings = sums.sum.size();
+  const std::int64_t stride = exact.stride();
+  for (std::int64_t t = 0; t < count;) {
+    const Level level = levels[t];
+    const std::int64_t limit = t < split ? std::min(split, count) : count;
+    std::int64_t end = t + 1;
+    while (end < limit && levels[end] == level) ++end;
+    if (level < settings) {
+      for (std::int64_t i = t; i < end; ++i) sums.sum[level] += weights[i];
+      add_weighted(weights + t, (t < split ? approximate : exact).row(t), end - t, stride,
+                   sums.value + level * stride);
     }
+    t = end;
   }
 }
 
 /// The online-softmax merge of levels 0..i into setting i.
-void merge_prefix(const LevelSums& sums, int num_settings, int value_dim, SettingOutputs& out) {
+void merge_prefix(const LevelSums& sums, std::int64_t stride, int value_dim, SettingOutputs& out) {
   std::vector<double> value(static_cast<std::size_t>(value_dim), 0.0);
   double max = kNone, sum = 0;
-  for (int i = 0; i < num_settings; ++i) {
+  for (std::size_t i = 0; i < sums.sum.size(); ++i) {
     if (sums.sum[i] > 0) {
-      const double merged = std::max(max, sums.max[i]);
-      const double keep = std::exp(max - merged), add = std::exp(sums.max[i] - merged);
-      const double* level = sums.value.data() + static_cast<std::size_t>(i) * value_dim;
-      for (int d = 0; d < value_dim; ++d) value[d] = value[d] * keep + level[d] * add;
+      const double merged = std::max(max, sums.shift[i]);
+      const double keep = std::exp(max - merged), add = std::exp(sums.shift[i] - merged);
+      const double* level = sums.value + static_cast<std::int64_t>(i) * stride;
+      for (std::size_t d = 0; d < value.size(); ++d) value[d] = value[d] * keep + level[d] * add;
       sum = sum * keep + sums.sum[i] * add;
       max = merged;
     }
     out.lse[i] = sum > 0 ? max + std::log(sum) : kNone;
-    for (int d = 0; d < value_dim; ++d) out.output[static_cast<std::size_t>(i) * value_dim + d] = sum > 0 ? value[d] / sum : 0;
+    for (std::size_t d = 0; d < value.size(); ++d) out.output[i * value.size() + d] = sum > 0 ? value[d] / sum : 0;
   }
 }
 
 }  // namespace
 
-void accumulate_settings(std::span<const double> scores, std::span<const Level> levels, const ValueRows& values,
-                         int num_settings, SettingOutputs& out) {
-  out.num_settings = num_settings;
-  out.value_dim = values.value_dim;
-  out.output.resize(static_cast<std::size_t>(num_settings) * values.value_dim);
-  out.lse.resize(static_cast<std::size_t>(num_settings));
-  LevelSums sums(num_settings, values.value_dim);
-  accumulate(scores, levels, values, num_settings, sums);
-  merge_prefix(sums, num_settings, values.value_dim, out);
+void accumulate_settings(const KvHead& head, const RowMatrix<double>& scores, const RowMatrix<Level>& levels,
+                         const ApproximateValues& approximate, int num_settings, std::vector<SettingOutputs>& out) {
+  const auto settings = static_cast<std::size_t>(num_settings), dim = static_cast<std::size_t>(head.value_dim);
+  RowMatrix<double> exact_tile, approximate_tile, value_sums;
+  exact_tile.resize(kTile, head.value_dim);
+  approximate_tile.resize(approximate.values == nullptr ? 0 : kTile, head.value_dim);
+  const std::int64_t stride = exact_tile.stride();
+  const int rows = head.rows();
+  std::vector<LevelSums> sums(static_cast<std::size_t>(rows));
+  value_sums.resize(static_cast<std::int64_t>(rows) * num_settings, head.value_dim);
+  std::fill_n(value_sums.row(0), value_sums.rows() * stride, 0.0);
+  for (int r = 0; r < rows; ++r) {
+    LevelSums& row = sums[static_cast<std::size_t>(r)];
+    row.shift.resize(settings + 1);
+    row.sum.assign(settings, 0.0);
+    row.value = value_sums.row(static_cast<std::int64_t>(r) * num_settings);
+    const std::int64_t visible = head.row_length(r);
+    find_maxima(scores.row(r, visible), levels.row(r, visible), row.shift);
+  }
+  for (std::int64_t begin = 0; begin < head.length; begin += kTile) {
+    const std::int64_t tokens = std::min(kTile, head.length - begin);
+    load_tile(head.values + begin * head.value_dim, tokens, head.value_dim, exact_tile);
+    if (approximate.values != nullptr) load_tile(approximate.values + begin * head.value_dim, tokens, head.value_dim, approximate_tile);
+    for (int r = 0; r < rows; ++r) {
+      const std::int64_t count = std::min(tokens, head.row_length(r) - begin);
+      if (count <= 0) continue;
+      const std::int64_t split =
+          approximate.values == nullptr ? 0 : approximate.count[static_cast<std::size_t>(r / head.group)] - begin;
+      add_tile(scores.row(r) + begin, levels.row(r) + begin, count, split, exact_tile, approximate_tile, sums[static_cast<std::size_t>(r)]);
+    }
+  }
+  out.resize(static_cast<std::size_t>(rows));
+  for (int r = 0; r < rows; ++r) {
+    SettingOutputs& row = out[static_cast<std::size_t>(r)];
+    row.num_settings = num_settings;
+    row.value_dim = head.value_dim;
+    row.output.resize(settings * dim);
+    row.lse.resize(settings);
+    merge_prefix(sums[static_cast<std::size_t>(r)], stride, head.value_dim, row);
+  }
 }
 
 }  // namespace attest

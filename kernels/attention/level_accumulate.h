@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "kernels/attention/kv_head.h"
 #include "kernels/row_matrix.h"
 
 namespace attest {
@@ -13,12 +14,10 @@ namespace attest {
 /// First index of an ascending settings grid that keeps a token; the number of settings where none does.
 using Level = std::uint16_t;
 
-/// The values that a selector's computer reads: the first `num_approximate` tokens from `approximate`, the rest exact.
-struct ValueRows {
-  int value_dim = 0;
-  const float* exact = nullptr;        ///< [length, Dv]
-  const float* approximate = nullptr;  ///< [length, Dv]; may be null
-  std::int64_t num_approximate = 0;
+/// Values that a selector's computer reads in place of the exact ones: query n reads tokens 0 .. count[n]-1 from `values`.
+struct ApproximateValues {
+  const float* values = nullptr;        ///< [length, Dv]; null: all are exact
+  std::span<const std::int64_t> count;  ///< [num_queries]
 };
 
 /// Attention output and log-sum-exp of one row for every setting: o = sum_{j in I} softmax_I(s')_j v'_j,
@@ -30,12 +29,14 @@ struct SettingOutputs {
   std::vector<double> lse;     ///< [S]; -inf where nothing is kept
 
   std::span<const double> output_of(int setting) const {
-    return {output.data() + static_cast<std::size_t>(setting) * value_dim, static_cast<std::size_t>(value_dim)};
+    return {output.data() + static_cast<std::size_t>(setting) * static_cast<std::size_t>(value_dim),
+            static_cast<std::size_t>(value_dim)};
   }
 };
 
-/// scores [length] s', levels [length] each <= num_settings. Sums in double, tokens in ascending order within a level.
-void accumulate_settings(std::span<const double> scores, std::span<const Level> levels, const ValueRows& values,
-                         int num_settings, SettingOutputs& out);
+/// scores [rows, length] s', levels [rows, length] each <= num_settings; row r is read for its visible tokens only. Sums in
+/// double, tokens in ascending order within a level: a row's result does not depend on the rows beside it.
+void accumulate_settings(const KvHead& head, const RowMatrix<double>& scores, const RowMatrix<Level>& levels,
+                         const ApproximateValues& approximate, int num_settings, std::vector<SettingOutputs>& out);
 
 }  // namespace attest
