@@ -1,0 +1,151 @@
+#include "plots/gnuplot.h"
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <optional>
+#include <system_error>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+extern char** environ;
+
+namespace attest {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+void check(int error, const char* what) {
+  if (error != 0) throw std::system_error(error, std::generic_category(), what);
+}
+
+/// Both ends of a pipe; closed by whoever holds the object last.
+struct Pipe {
+  std::array<int, 2> ends{-1, -1};
+
+  Pipe() { check(pipe2(ends.data(), O_CLOEXEC) == 0 ? 0 : errno, "cannot make a pipe"); }
+  Pipe(const Pipe&) = delete;
+  Pipe& operator=(const Pipe&) = delete;
+  ~Pipe() {
+    close_end(0);
+    close_end(1);
+  }
+  void close_end(int end) {
+    if (ends[end] >= 0) close(ends[end]);
+    ends[end] = -1;
+  }
+};
+
+struct SpawnActions {
+  posix_spawn_file_actions_t actions;
+
+  SpawnActions() { check(posix_spawn_file_actions_init(&actions), "cannot prepare a process"); }
+  SpawnActions(const SpawnActions&) = delete;
+  SpawnActions& operator=(const SpawnActions&) = delete;
+  ~SpawnActions() { posix_spawn_file_actions_destroy(&actions); }
+};
+
+/// The process id, or nothing when there is no such program.
+std::optional<pid_t> spawn(const std::filesystem::path& folder, const std::string& script, const std::string& command,
+                           int error_descriptor) {
+  SpawnActions spawning;
+  posix_spawn_file_actions_t* actions = &spawning.actions;
+  check(posix_spawn_file_actions_addchdir_np(actions, folder.c_str()), "cannot prepare a process");
+  check(posix_spawn_file_actions_addopen(actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0), "cannot prepare a process");
+  check(posix_spawn_file_actions_addopen(actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0), "cannot prepare a process");
+  check(posix_spawn_file_actions_adddup2(actions, error_descriptor, STDERR_FILENO), "cannot prepare a process");
+
+  std::array<std::string, 5> words = {"gnuplot", "--default-settings", "-e", command, script};
+  std::array<char*, 6> arguments{};
+  for (std::size_t i = 0; i < words.size(); ++i) arguments[i] = words[i].data();
+  pid_t process = 0;
+  const int error = posix_spawnp(&process, "gnuplot", actions, nullptr, arguments.data(), environ);
+  if (error == ENOENT || error == EACCES || error == ENOTDIR) return std::nullopt;
+  check(error, "cannot start gnuplot");
+  return process;
+}
+
+/// Reads until the writer closes or the deadline passes; false in the latter case.
+bool read_until_closed(int descriptor, Clock::time_point deadline, std::string& text) {
+  constexpr std::size_t kMostText = 1 << 16;
+  std::array<char, 4096> buffer;
+  while (true) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
+    if (left <= 0) return false;
+    pollfd waiting{.fd = descriptor, .events = POLLIN, .revents = 0};
+    const int ready = poll(&waiting, 1, static_cast<int>(left));
+    if (ready < 0 && errno == EINTR) continue;
+    if (ready <= 0) return false;
+    const ssize_t count = read(descriptor, buffer.data(), buffer.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return true;
+    if (text.size() < kMostText) text.append(buffer.data(), static_cast<std::size_t>(count));
+  }
+}
+
+int wait_for(pid_t process) {
+  int status = 0;
+  while (waitpid(process, &status, 0) < 0 && errno == EINTR) {
+  }
+  return status;
+}
+
+/// gnuplot shows the line, a caret and then `"x.gp" line 12: what is wrong`; the last of these says it.
+std::string complaint(const std::string& text) {
+  std::string found;
+  for (std::size_t begin = 0; begin < text.size();) {
+    std::size_t end = text.find('\n', begin);
+    if (end == std::string::npos) end = text.size();
+    std::string line = text.substr(begin, end - begin);
+    const std::size_t first = line.find_first_not_of(" \t^\r");
+    if (first != std::string::npos) {
+      line.erase(0, first);
+      const std::size_t at = line.find(" line ");
+      const bool names_line = line.front() == '"' && at != std::string::npos;
+      if (names_line || found.empty()) found = names_line ? line.substr(at + 1) : line;
+    }
+    begin = end + 1;
+  }
+  return found.empty() ? "it said nothing" : found;
+}
+
+}  // namespace
+
+GnuplotRun run_gnuplot(const std::filesystem::path& folder, const std::string& script, const std::string& command,
+                       std::chrono::milliseconds time_limit) {
+  using Status = GnuplotRun::Status;
+  Pipe errors;
+  const std::optional<pid_t> process = spawn(folder, script, command, errors.ends[1]);
+  if (!process) return {Status::not_installed, "gnuplot is not installed"};
+  errors.close_end(1);
+
+  std::string text;
+  const bool closed = read_until_closed(errors.ends[0], Clock::now() + time_limit, text);
+  if (!closed) kill(*process, SIGKILL);
+  const int status = wait_for(*process);
+  if (!closed)
+    return {Status::failed, fmt::format("gnuplot was stopped after {:.3g} s on {}",
+                                        std::chrono::duration<double>(time_limit).count(), script)};
+  if (WIFSIGNALED(status))
+    return {Status::failed, fmt::format("gnuplot was ended by signal {} on {}", WTERMSIG(status), script)};
+  if (WEXITSTATUS(status) != 0) return {Status::failed, fmt::format("gnuplot could not draw {}: {}", script, complaint(text))};
+  return {};
+}
+
+std::string gnuplot_quoted(std::string_view text) {
+  std::string quoted = "'";
+  for (char c : text) {
+    if (c == '\'') quoted += '\'';
+    quoted += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? ' ' : c;
+  }
+  return quoted + "'";
+}
+
+}  // namespace attest

@@ -1,0 +1,55 @@
+// A table by columns: what stands behind every figure and every table of the paper.
+#pragma once
+
+#include <cstddef>
+#include <iosfwd>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+namespace attest {
+
+/// One column. A column of numbers holds NaN where a value is not defined.
+struct Column {
+  enum class Kind { text, number };
+
+  std::string name;           ///< of the csv: lower case, words joined by '_'
+  Kind kind = Kind::number;
+  std::string heading = {};   ///< of a printed table, unit included; empty: the name
+  int decimals = 3;           ///< of a printed table; the csv has all digits
+  std::vector<std::string> texts = {};  ///< [rows] of a text column
+  std::vector<double> numbers = {};     ///< [rows] of a number column
+};
+
+/// Rows of equal width in named columns. Misuse (a cell of the other kind, an unknown name) throws std::logic_error.
+class Table {
+ public:
+  using Cell = std::variant<std::string, double>;
+
+  explicit Table(std::vector<Column> columns);
+
+  void add_row(std::vector<Cell> cells);
+
+  std::size_t rows() const { return rows_; }
+  const std::vector<Column>& columns() const { return columns_; }
+  const std::vector<double>& numbers(std::string_view column) const;
+  const std::vector<std::string>& texts(std::string_view column) const;
+
+ private:
+  const Column& find(std::string_view name, Column::Kind kind) const;
+
+  std::vector<Column> columns_;
+  std::size_t rows_ = 0;
+};
+
+/// RFC 4180 with one header line; ten significant digits, "nan" and "inf" as such.
+void write_csv(const Table& table, std::ostream& out);
+
+/// A pipe table with right-aligned numbers; an undefined number is a dash.
+void write_markdown(const Table& table, std::ostream& out);
+
+/// A booktabs tabular without its float: \toprule ... \bottomrule; an undefined number is a dash.
+void write_latex(const Table& table, std::ostream& out);
+
+}  // namespace attest

@@ -1,0 +1,91 @@
+#include "plots/gnuplot.h"
+
+#include <chrono>
+#include <cstdlib>
+#include <fstream>
+
+#include <gtest/gtest.h>
+
+namespace attest {
+namespace {
+
+namespace fs = std::filesystem;
+using Status = GnuplotRun::Status;
+using std::chrono::milliseconds;
+
+/// A folder of its own, and a PATH that holds a stand-in for gnuplot or nothing at all.
+class GnuplotTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = (fs::temp_directory_path() / "attest-gnuplot-XXXXXX").string();
+    folder_ = mkdtemp(name.data());
+    path_ = std::getenv("PATH");
+  }
+  void TearDown() override {
+    setenv("PATH", path_.c_str(), 1);
+    fs::remove_all(folder_);
+  }
+  void stand_in(const std::string& shell_script) {
+    const fs::path program = folder_ / "gnuplot";
+    std::ofstream(program) << "#!/bin/sh\n" << shell_script;
+    fs::permissions(program, fs::perms::owner_all);
+    setenv("PATH", (folder_.string() + ":/usr/bin:/bin").c_str(), 1);
+  }
+
+  fs::path folder_;
+  std::string path_;
+};
+
+TEST_F(GnuplotTest, RunsInTheFolderWithoutAShell) {
+  stand_in("printf '%s\\n' \"$PWD\" \"$@\" > arguments; echo noise");
+  const GnuplotRun run = run_gnuplot(folder_, "a b.gp", "formats = 'pdf; $(touch evil)'");
+  EXPECT_EQ(run.status, Status::done) << run.message;
+  std::ifstream arguments(folder_ / "arguments");
+  std::string text{std::istreambuf_iterator<char>(arguments), {}};
+  EXPECT_EQ(text, fs::canonical(folder_).string() + "\n--default-settings\n-e\nformats = 'pdf; $(touch evil)'\na b.gp\n");
+  EXPECT_FALSE(fs::exists(folder_ / "evil"));
+}
+
+TEST_F(GnuplotTest, SaysWhenItIsNotInstalled) {
+  setenv("PATH", folder_.c_str(), 1);
+  const GnuplotRun run = run_gnuplot(folder_, "x.gp", "");
+  EXPECT_EQ(run.status, Status::not_installed);
+  EXPECT_EQ(run.message, "gnuplot is not installed");
+}
+
+TEST_F(GnuplotTest, QuotesTheLineThatItComplainsAbout) {
+  stand_in("printf '\\nplot y\\n     ^\\n\"x.gp\" line 7: undefined variable: y\\n\\n' >&2; exit 1");
+  const GnuplotRun run = run_gnuplot(folder_, "x.gp", "");
+  EXPECT_EQ(run.status, Status::failed);
+  EXPECT_EQ(run.message, "gnuplot could not draw x.gp: line 7: undefined variable: y");
+}
+
+TEST_F(GnuplotTest, SaysSoWhenItDiesSilently) {
+  stand_in("exit 3");
+  EXPECT_EQ(run_gnuplot(folder_, "x.gp", "").message, "gnuplot could not draw x.gp: it said nothing");
+  stand_in("kill -9 $$");
+  EXPECT_EQ(run_gnuplot(folder_, "x.gp", "").message, "gnuplot was ended by signal 9 on x.gp");
+}
+
+TEST_F(GnuplotTest, StopsAtTheTimeLimit) {
+  stand_in("exec sleep 30");
+  const auto begin = std::chrono::steady_clock::now();
+  const GnuplotRun run = run_gnuplot(folder_, "x.gp", "", milliseconds(200));
+  EXPECT_EQ(run.status, Status::failed);
+  EXPECT_EQ(run.message, "gnuplot was stopped after 0.2 s on x.gp");
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
+}
+
+TEST_F(GnuplotTest, AFloodOfComplaintsBlocksNothing) {
+  stand_in("head -c 1000000 /dev/zero | tr '\\0' x >&2; exit 0");
+  EXPECT_EQ(run_gnuplot(folder_, "x.gp", "", milliseconds(20000)).status, Status::done);
+}
+
+TEST(GnuplotQuoted, NothingInsideIsInterpreted) {
+  EXPECT_EQ(gnuplot_quoted("it's `id` \"x\" \\n"), "'it''s `id` \"x\" \\n'");
+  EXPECT_EQ(gnuplot_quoted("two\nlines\x7f"), "'two lines '");
+  EXPECT_EQ(gnuplot_quoted("δ"), "'δ'");
+}
+
+}  // namespace
+}  // namespace attest

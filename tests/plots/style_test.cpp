@@ -1,0 +1,56 @@
+#include "plots/style.h"
+
+#include <cmath>
+#include <set>
+#include <string>
+#include <tuple>
+
+#include <gtest/gtest.h>
+
+namespace attest {
+namespace {
+
+constexpr std::size_t kManyCurves = 28;
+
+/// WCAG 2 relative luminance of "#rrggbb".
+double luminance(const std::string& colour) {
+  auto channel = [&](int at) {
+    const double c = std::stoi(colour.substr(at, 2), nullptr, 16) / 255.0;
+    return c <= 0.03928 ? c / 12.92 : std::pow((c + 0.055) / 1.055, 2.4);
+  };
+  return 0.2126 * channel(1) + 0.7152 * channel(3) + 0.0722 * channel(5);
+}
+
+TEST(Style, ManyCurvesAreAllDistinct) {
+  std::set<std::tuple<std::string, std::string, int>> seen;
+  for (std::size_t i = 0; i < kManyCurves; ++i) {
+    const LineStyle style = line_style(i);
+    EXPECT_TRUE(seen.insert({style.colour, style.dash, style.point_type}).second) << "style " << i << " repeats";
+  }
+}
+
+TEST(Style, NeighboursDifferWithoutColour) {
+  for (std::size_t i = 0; i < kManyCurves; ++i)
+    EXPECT_NE(line_style(i).point_type, line_style(i + 1).point_type) << "in grey, " << i << " and the next look alike";
+}
+
+TEST(Style, EveryColourStandsOutOnWhite) {
+  for (std::size_t i = 0; i < kManyCurves; ++i)
+    EXPECT_GT((1 + 0.05) / (luminance(line_style(i).colour) + 0.05), 2.0) << line_style(i).colour;
+}
+
+TEST(Style, OraclesLookLikeNoRealSelector) {
+  for (std::size_t i = 0; i < kManyCurves; ++i)
+    for (std::size_t j = 0; j < kManyCurves; ++j) {
+      EXPECT_NE(oracle_style(i).point_type, line_style(j).point_type);
+      EXPECT_NE(oracle_style(i).dash, line_style(j).dash);
+    }
+}
+
+TEST(Style, NoTextIsSmallerThanSevenPointsInAColumn) {
+  EXPECT_GE(kFontSizePt, 7);
+  EXPECT_LE(kFigureWidthIn, 3.35);
+}
+
+}  // namespace
+}  // namespace attest
