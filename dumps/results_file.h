@@ -20,8 +20,9 @@ inline constexpr std::string_view kScoresGroup = "scores";
 /// only in finish(); without it the destructor removes what was written. Throws OutputError when it cannot be written.
 class ResultsWriter {
  public:
-  /// `path` is replaced by finish() if it exists then. Throws UsageError when a label may not name a group.
-  ResultsWriter(const std::string& path, const StudyDescription& study);
+  /// `path` is replaced by finish() if it exists then; until then the file is called `temporary`, which must be in the same
+  /// file system (empty: a name beside `path`). Throws UsageError when a label may not name a group.
+  ResultsWriter(const std::string& path, const StudyDescription& study, const std::string& temporary = "");
   ~ResultsWriter();
   ResultsWriter(const ResultsWriter&) = delete;
   ResultsWriter& operator=(const ResultsWriter&) = delete;
@@ -48,7 +49,8 @@ struct MetricArray {
 };
 
 /// Reads a results file. Opening reads all attributes and axes and checks the shape of every metric; values are read on
-/// demand. Files are untrusted: whatever is wrong becomes an InputError of one sentence. Thread-safe.
+/// demand. Files are untrusted: HDF5 runs in a guarded child, and whatever is wrong becomes an InputError of one sentence.
+/// Thread-safe.
 /// `dump` and `sample` index study().dumps and its samples, `selector` indexes study().selectors; std::out_of_range if not.
 class ResultsFile {
  public:
