@@ -4,14 +4,14 @@ set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_CUDA_STANDARD 20)
 set(CMAKE_CUDA_STANDARD_REQUIRED ON)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_ENABLE_EXPORTS ON) # for the module that LibTorch lives in
 set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
 set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
 
-find_program(CCACHE_PROGRAM ccache)
-mark_as_advanced(CCACHE_PROGRAM)
-if(CCACHE_PROGRAM)
-  foreach(language C CXX CUDA)
-    set(CMAKE_${language}_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
+find_program(ccache ccache NO_CACHE)
+if(ccache)
+  foreach(language CXX CUDA)
+    set(CMAKE_${language}_COMPILER_LAUNCHER ${ccache})
   endforeach()
 endif()
 
@@ -24,20 +24,20 @@ target_compile_options(build_flags INTERFACE
 # Static initialisers of libraries that nothing calls would cost time at every start.
 target_link_options(build_flags INTERFACE -Wl,--as-needed)
 target_include_directories(build_flags INTERFACE ${CMAKE_SOURCE_DIR})
+target_compile_definitions(build_flags INTERFACE ATTEST_HAS_CUDA=$<BOOL:${ATTEST_CUDA}>)
 # One alignment in every source, whatever -march it is compiled with: nvcc's host side gets no -march, and Eigen's types
 # would otherwise have two layouts in one program.
 target_compile_definitions(build_flags INTERFACE EIGEN_MAX_ALIGN_BYTES=64)
-
-# GCC 12 takes its own AVX-512 intrinsics for uninitialised variables (GCC bug 105593).
-if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
-  target_compile_options(build_flags INTERFACE $<${cxx}:-Wno-maybe-uninitialized> $<${cxx}:-Wno-uninitialized>)
-endif()
 
 if(ATTEST_WERROR)
   target_compile_options(build_flags INTERFACE $<${cxx}:-Werror> $<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings>)
 endif()
 if(ATTEST_NATIVE)
   target_compile_options(build_flags INTERFACE $<${cxx}:-march=native>)
+  # GCC 12 takes its own AVX-512 intrinsics for uninitialised variables (GCC bug 105593).
+  if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+    target_compile_options(build_flags INTERFACE $<${cxx}:-Wno-uninitialized> $<${cxx}:-Wno-maybe-uninitialized>)
+  endif()
 endif()
 if(ATTEST_SANITIZE)
   target_compile_options(build_flags INTERFACE

@@ -1,9 +1,6 @@
 if(NOT ATTEST_CUDA)
   return()
 endif()
-if(CMAKE_VERSION VERSION_LESS 4.0)
-  message(FATAL_ERROR "CMake ${CMAKE_VERSION} is too old for the CUDA 13 compiler: use .venv/bin/cmake (cmake/setup.sh installs it), or build without CUDA (preset cpu).")
-endif()
 include(find_nvcc)
 
 # sm_80 for Ampere and Ada, sm_90a for Hopper (wgmma needs the a), and PTX for what comes after.

@@ -86,22 +86,23 @@ install_packages() { # install_packages WHY PACKAGE...
   local why=$1 sudo=
   shift
   if ! has command apt-get; then
-    say "$why missing: $*; this machine has no apt-get: install what these Debian packages hold."
+    say "Missing ($why), and there is no apt-get to install it: what the Debian packages $* hold."
     return 1
   fi
   if [ "$(id -u)" != 0 ]; then
     if has command sudo && { sudo -n true 2>/dev/null || [ -t 0 ]; }; then
       sudo=sudo
     else
-      say "$why missing, and installing takes root. Run: apt-get update && apt-get install -y --no-install-recommends $*"
+      say "Missing ($why), and installing takes root. As root, run:"
+      say "  apt-get update && apt-get install -y --no-install-recommends $*"
       return 1
     fi
   fi
-  # One short try per server: a machine without network shall say so soon.
+  # A machine without network shall say so soon.
   step "installing Debian packages ($why): $*" $sudo sh -c '
     set -e; export DEBIAN_FRONTEND=noninteractive
-    apt="apt-get -o Acquire::Retries=1 -o Acquire::http::Timeout=20 -o DPkg::Lock::Timeout=600"
-    $apt update; $apt install -y --no-install-recommends "$@"' install "$@"
+    timeout 120 apt-get -o Acquire::Retries=1 -o Acquire::http::Timeout=20 update
+    apt-get -o DPkg::Lock::Timeout=600 install -y --no-install-recommends "$@"' install "$@"
 }
 
 needed=$(needed_packages)
@@ -160,10 +161,11 @@ elif ! { [ -x "$venv/bin/python" ] && has_requirements "$venv/bin/python"; }; th
   pip_install "the wheels of requirements.txt (LibTorch with CUDA: some 3 GB)" -r requirements.txt
 fi
 
-# CMake 4: Debian's and Ubuntu's own do not know C++20 for the CUDA 13 compiler.
+# CMake 3.28 is the first that knows C++20 for the CUDA 13 compiler.
 if [ ! -x "$venv/bin/cmake" ]; then
-  major=$(cmake --version 2>/dev/null | sed -nE 's/^cmake version ([0-9]+).*/\1/p')
-  if [ "${major:-0}" -lt 4 ] || ! has command ninja; then
+  found=$(cmake --version 2>/dev/null | sed -n 's/^cmake version //p')
+  oldest=$(printf '%s\n' 3.28 "${found:-0}" | sort -V | head -n 1)
+  if [ "$oldest" != 3.28 ] || ! has command ninja; then
     pip_install "cmake and ninja" $(grep -E '^(cmake|ninja)==' requirements.txt)
   fi
 fi

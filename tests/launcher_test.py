@@ -1,0 +1,146 @@
+"""./attest builds when something changed, and only then; the rest it passes through.
+
+Each test has a checkout of its own, in which a stub stands for the build and for the program.
+"""
+
+import os
+import shutil
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+FOLDERS = ["dumps", "kernels/attention", "analysis", "experiments/cli", "plots", "cmake"]
+FILES = ["CMakeLists.txt", "CMakePresets.json", "requirements.txt", "kernels/attention/scores.cpp", ".git/logs/HEAD"]
+
+BUILD = r"""#!/usr/bin/env bash
+root=$(dirname "$(dirname "$0")")
+echo "$1 $2" >>"$root/builds"
+[ ! -e "$root/broken" ] || exit 1
+mkdir -p "$root/build/$1"
+printf '#!/bin/sh\npwd; for a; do echo "<$a>"; done; exit 3\n' >"$root/build/$1/attest"
+chmod +x "$root/build/$1/attest"
+printf %s "$ATTEST_PYTHON" >"$root/build/$1/built"
+"""
+
+
+@pytest.fixture
+def checkout(tmp_path):
+    root = tmp_path / "checkout with space"
+    for folder in [*FOLDERS, ".git/logs", ".venv/bin"]:
+        (root / folder).mkdir(parents=True)
+    for file in [*FILES, ".venv/bin/python"]:
+        (root / file).write_text("x")
+    (root / "cmake/build.sh").write_text(BUILD)
+    (root / "cmake/build.sh").chmod(0o755)
+    shutil.copy(ROOT / "attest", root / "attest")
+    for path in [*root.rglob("*"), root]:
+        os.utime(path, (1e9, 1e9))
+    return root
+
+
+def call(program, *arguments, cwd="/", **environment):
+    variables = {k: v for k, v in os.environ.items() if not k.startswith("ATTEST_")} | environment
+    return subprocess.run([program, *arguments], cwd=cwd, env=variables, capture_output=True, text=True)
+
+
+def builds(root):
+    return (root / "builds").read_text().splitlines()
+
+
+def test_becomes_the_program_in_the_callers_directory(checkout, tmp_path):
+    result = call(checkout / "attest", "run", "a b", "", cwd=tmp_path)
+    assert result.stdout.splitlines() == [str(tmp_path), "<run>", "<a b>", "<>"]
+    assert result.returncode == 3
+
+
+def test_works_through_links(checkout, tmp_path):
+    (tmp_path / "link").symlink_to(checkout / "attest")
+    (tmp_path / "second").symlink_to("link")
+    assert call(tmp_path / "second", "list").stdout.endswith("<list>\n")
+
+
+def test_a_second_call_builds_nothing(checkout):
+    call(checkout / "attest")
+    call(checkout / "attest")
+    assert builds(checkout) == ["release attest"]
+
+
+def edit(root):
+    (root / "kernels/attention/scores.cpp").write_text("y")
+
+
+def add_old_file(root):
+    (root / "experiments/cli/new.cpp").write_text("y")
+    os.utime(root / "experiments/cli/new.cpp", (1e9, 1e9))
+
+
+def remove(root):
+    (root / "kernels/attention/scores.cpp").unlink()
+
+
+def commit(root):
+    (root / ".git/logs/HEAD").write_text("y")
+
+
+def lose_venv(root):
+    (root / ".venv/bin/python").unlink()
+
+
+def lose_program(root):
+    (root / "build/release/attest").unlink()
+
+
+@pytest.mark.parametrize("change", [edit, add_old_file, remove, commit, lose_venv, lose_program])
+def test_a_change_is_built(checkout, change):
+    call(checkout / "attest")
+    time.sleep(0.02)  # more than one tick of the file system's clock
+    change(checkout)
+    call(checkout / "attest")
+    assert len(builds(checkout)) == 2
+
+
+def test_a_commit_in_a_worktree_is_built(checkout, tmp_path):
+    shutil.move(checkout / ".git", tmp_path / "elsewhere")
+    (checkout / ".git").write_text(f"gitdir: {tmp_path / 'elsewhere'}\n")
+    call(checkout / "attest")
+    time.sleep(0.02)
+    (tmp_path / "elsewhere/logs/HEAD").write_text("y")
+    call(checkout / "attest")
+    assert len(builds(checkout)) == 2
+
+
+def test_another_interpreter_is_built(checkout):
+    for python in ["", "/usr/bin/python3", "/usr/bin/python3"]:
+        call(checkout / "attest", ATTEST_PYTHON=python)
+    assert len(builds(checkout)) == 2
+
+
+def test_without_cuda_is_another_build(checkout):
+    call(checkout / "attest")
+    call(checkout / "attest", ATTEST_CUDA="0")
+    assert builds(checkout) == ["release attest", "cpu attest"]
+
+
+def test_a_failed_build_does_not_run_an_older_program(checkout):
+    call(checkout / "attest")
+    time.sleep(0.02)
+    edit(checkout)
+    (checkout / "broken").touch()
+    result = call(checkout / "attest")
+    assert result.returncode == 1
+    assert result.stdout == ""
+
+
+def test_a_second_call_adds_less_than_50_ms(checkout):
+    call(checkout / "attest")
+
+    def seconds(program):
+        started = time.perf_counter()
+        call(program)
+        return time.perf_counter() - started
+
+    direct = min(seconds(checkout / "build/release/attest") for _ in range(5))
+    assert min(seconds(checkout / "attest") for _ in range(5)) - direct < 0.05
