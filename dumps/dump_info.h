@@ -51,7 +51,7 @@ struct LayerInfo {
   std::int64_t sliding_window = 0;                  ///< 0: none
   bool has_attention_mass = false;
   TensorLocation q, k, v;  ///< [N, Hq, D], [Hkv, T, D], [Hkv, T, Dv]
-  std::string storage;     ///< "contiguous", "chunked" or "gzip": the slowest of the three tensors
+  std::string storage;     ///< "contiguous", "compact", "chunked" or "gzip": the slowest of the three tensors
 };
 
 }  // namespace attest

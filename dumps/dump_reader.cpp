@@ -1,0 +1,178 @@
+#include "dumps/dump_reader.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <stdexcept>
+
+#include "dumps/dump_metadata.h"
+#include "dumps/error.h"
+#include "dumps/guarded_child.h"
+#include "dumps/hdf5_dataset.h"
+#include "dumps/input_file.h"
+
+namespace attest {
+namespace {
+
+constexpr std::size_t kMiB = std::size_t{1} << 20;
+
+/// Metadata cannot be larger than its file; the allowances are what HDF5 needs for itself, ten times over.
+ChildLimits metadata_limits(std::uint64_t file_bytes) {
+  return {1024 * kMiB, 5 + static_cast<unsigned>(file_bytes / (16 * kMiB))};
+}
+
+/// Decoded chunks pass through three buffers at most; 10 MiB/s is a tenth of what inflating takes here.
+ChildLimits value_limits(std::uint64_t file_bytes, std::size_t bytes) {
+  const ChildLimits opening = metadata_limits(file_bytes);
+  return {opening.memory_bytes + 4 * bytes, opening.processor_seconds + static_cast<unsigned>(bytes / (10 * kMiB))};
+}
+
+DumpMetadata read_metadata(const InputFile& file) {
+  const std::string& path = file.path();
+  std::string bytes;
+  run_in_guarded_child(
+      path, metadata_limits(file.size()),
+      [&](ChildOutput& output) {
+        const std::string encoded = encode(read_dump_metadata(hdf5::open_file(path)));
+        output.write(std::as_bytes(std::span(encoded)));
+      },
+      [&](ChildInput& input) { bytes = input.read_all(); });
+  try {
+    return decode(bytes);
+  } catch (const std::exception& error) {
+    throw InputError(fmt::format("{}: the file is damaged, its metadata came back as {}", path, error.what()));
+  }
+}
+
+std::string layer_path(const SampleInfo& sample, int layer) {
+  return fmt::format("/samples/{}/layers/{}", sample.name, layer);
+}
+
+hdf5::Dataset open_dataset(const std::string& file, const std::string& group_path, const std::string& name) {
+  hdf5::Group group = hdf5::root_of(hdf5::open_file(file));
+  for (std::size_t begin = 1; begin < group_path.size();) {
+    const std::size_t end = std::min(group_path.find('/', begin), group_path.size());
+    group = group.group(group_path.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return hdf5::Dataset(group.open(name));
+}
+
+[[noreturn]] void fail_changed(const std::string& file, const std::string& object) {
+  throw InputError(fmt::format("{}: {}: ends early, the file has changed since it was opened", file, object));
+}
+
+}  // namespace
+
+struct DumpReader::State {
+  explicit State(const std::string& path) : file(path), metadata(read_metadata(file)) {}
+
+  const LayerInfo& layer_info(std::size_t sample, int layer) const { return metadata.layers.at(sample).at(layer); }
+
+  /// Decodes a data set in a child and takes its bytes as they come.
+  void read_decoded(const std::string& group, const std::string& name, std::span<std::byte> target) const {
+    const std::string& path = file.path();
+    std::size_t received = 0;
+    run_in_guarded_child(
+        path, value_limits(file.size(), target.size()),
+        [&](ChildOutput& output) {
+          const hdf5::Dataset data = open_dataset(path, group, name);
+          if (data.location().bytes != target.size()) fail_changed(path, data.path());
+          data.read_slabs([&](std::span<const std::byte> slab) { output.write(slab); });
+        },
+        [&](ChildInput& input) { received = input.read(target); });
+    if (received != target.size()) fail_changed(path, group + "/" + name);
+  }
+
+  void read_tensor(const std::string& group, const char* name, const TensorLocation& location,
+                   LayerBuffer& out) const {
+    out.resize(location.bytes);
+    const std::span target(out.data(), location.bytes);
+    if (location.file_offset >= 0) {
+      file.read(static_cast<std::uint64_t>(location.file_offset), target);
+    } else {
+      read_decoded(group, name, target);
+    }
+  }
+
+  InputFile file;
+  DumpMetadata metadata;
+};
+
+DumpReader::DumpReader(const std::string& path) : state_(std::make_unique<State>(path)) {}
+DumpReader::~DumpReader() = default;
+DumpReader::DumpReader(DumpReader&&) noexcept = default;
+DumpReader& DumpReader::operator=(DumpReader&&) noexcept = default;
+
+const DumpInfo& DumpReader::info() const { return state_->metadata.info; }
+
+const LayerInfo& DumpReader::layer_info(std::size_t sample, int layer) const {
+  return state_->layer_info(sample, layer);
+}
+
+void DumpReader::read_layer(std::size_t sample, int layer, AttentionLayer& out) const {
+  const LayerInfo& stored = layer_info(sample, layer);
+  const SampleInfo& owner = info().samples[sample];
+  out.layer = layer;
+  out.shape = info().shape;
+  out.element_type = stored.element_type;
+  out.softmax_scale = info().softmax_scale;
+  out.logit_softcap = info().logit_softcap;
+  out.sliding_window = stored.sliding_window;
+  out.num_tokens = owner.num_tokens;
+  out.query_positions = owner.query_positions;
+  out.spans = owner.spans;
+  const std::string group = layer_path(owner, layer);
+  state_->read_tensor(group, "q", stored.q, out.q);
+  state_->read_tensor(group, "k", stored.k, out.k);
+  state_->read_tensor(group, "v", stored.v, out.v);
+}
+
+std::vector<std::int32_t> DumpReader::read_tokens(std::size_t sample) const {
+  const SampleInfo& owner = info().samples.at(sample);
+  std::vector<std::int32_t> tokens;
+  if (!owner.has_tokens) return tokens;
+  tokens.resize(static_cast<std::size_t>(owner.num_tokens));
+  const auto target = std::as_writable_bytes(std::span(tokens));
+  const std::string group = "/samples/" + owner.name;
+  std::size_t received = 0;
+  run_in_guarded_child(
+      state_->file.path(), value_limits(state_->file.size(), target.size()),
+      [&](ChildOutput& output) {
+        const std::vector<std::int64_t> wide = open_dataset(state_->file.path(), group, "tokens").read_integers();
+        const std::vector<std::int32_t> narrow(wide.begin(), wide.end());
+        output.write(std::as_bytes(std::span(narrow)));
+      },
+      [&](ChildInput& input) { received = input.read(target); });
+  if (received != target.size()) fail_changed(state_->file.path(), group + "/tokens");
+  return tokens;
+}
+
+std::vector<float> DumpReader::read_attention_mass(std::size_t sample, int layer) const {
+  std::vector<float> mass;
+  if (!layer_info(sample, layer).has_attention_mass) return mass;
+  const SampleInfo& owner = info().samples[sample];
+  mass.resize(static_cast<std::size_t>(info().shape.num_query_heads) * static_cast<std::size_t>(owner.num_tokens));
+  state_->read_decoded(layer_path(owner, layer), "attention_mass", std::as_writable_bytes(std::span(mass)));
+  return mass;
+}
+
+void select_queries(AttentionLayer& layer, std::span<const std::size_t> which) {
+  const std::size_t row = static_cast<std::size_t>(layer.shape.num_query_heads) *
+                          static_cast<std::size_t>(layer.shape.head_dim) * size_of(layer.element_type);
+  std::vector<std::int64_t> positions(which.size());
+  std::vector<std::byte> rows(which.size() * row);
+  for (std::size_t i = 0; i < which.size(); ++i) {
+    if (which[i] >= layer.query_positions.size() || (i > 0 && which[i] <= which[i - 1])) {
+      throw std::invalid_argument("select_queries: indices must ascend and be below the number of queries");
+    }
+    std::memcpy(rows.data() + i * row, layer.q.data() + which[i] * row, row);
+    positions[i] = layer.query_positions[which[i]];
+  }
+  layer.q.resize(rows.size());
+  std::ranges::copy(rows, layer.q.data());
+  layer.query_positions = std::move(positions);
+}
+
+}  // namespace attest
