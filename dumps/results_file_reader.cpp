@@ -1,18 +1,16 @@
 // Reading of results files. The guarded child sends what it found as CBOR (which, unlike JSON, has infinity); values of
 // contiguous metrics, the only kind that attest writes, are then read without HDF5.
-#include <fcntl.h>
 #include <fmt/format.h>
 
-#include <cstring>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <span>
 
 #include "dumps/error.h"
-#include "dumps/file_descriptor.h"
 #include "dumps/guarded_child.h"
 #include "dumps/hdf5_dataset.h"
 #include "dumps/hdf5_node.h"
+#include "dumps/input_file.h"
 #include "dumps/results_file.h"
 #include "dumps/results_file_scan.h"
 
@@ -134,23 +132,10 @@ struct ResultsFile::State {
     const std::vector<std::string> names{"dumps", std::to_string(d), "samples", sample.name,
                                          selector != nullptr ? selector->label : std::string(kScoresGroup)};
     if (place.offset >= 0)
-      read_contiguous(array.values, place.offset);
+      InputFile(path).read(static_cast<std::uint64_t>(place.offset), std::as_writable_bytes(std::span(array.values)));
     else
       read_decoded(array.values, names, std::string(metric));
     return array;
-  }
-
-  void read_contiguous(std::span<float> values, std::int64_t offset) const {
-    const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-    std::span<std::byte> left = std::as_writable_bytes(values);
-    while (!left.empty()) {
-      const ssize_t taken = file ? ::pread(file.get(), left.data(), left.size(), offset) : -1;
-      if (taken < 0 && errno == EINTR) continue;
-      if (taken <= 0)
-        throw InputError(fmt::format("{}: {}", path, taken == 0 ? "has become shorter" : std::strerror(errno)));
-      left = left.subspan(static_cast<std::size_t>(taken));
-      offset += taken;
-    }
   }
 
   void read_decoded(std::span<float> values, const std::vector<std::string>& groups, const std::string& metric) const {

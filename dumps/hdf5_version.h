@@ -1,0 +1,11 @@
+// The HDF5 library that is linked.
+#pragma once
+
+#include <string>
+
+namespace attest {
+
+/// "1.10.8"
+std::string hdf5_version();
+
+}  // namespace attest

@@ -1,0 +1,43 @@
+#include "experiments/cli/global_options.h"
+
+#include <sched.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+
+#include "analysis/device.h"
+#include "dumps/error.h"
+#include "experiments/version.h"
+
+namespace attest {
+namespace {
+
+constexpr int kMostThreads = 1024;
+
+/// Processors that the scheduler may give to this process: a container or taskset may allow fewer than there are.
+int available_processors() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  return sched_getaffinity(0, sizeof set, &set) == 0 ? std::max(1, CPU_COUNT(&set)) : 1;
+}
+
+}  // namespace
+
+int GlobalOptions::thread_count() const { return threads > 0 ? threads : available_processors(); }
+
+void add_global_options(CLI::App& app, GlobalOptions& options) {
+  app.fallthrough();
+  app.allow_config_extras(CLI::config_extras_mode::error);
+  app.set_config("--config", "", "Options from a TOML file, a [section] per command")->type_name("FILE");
+  app.set_version_flag("--version", version_report, "Versions of the program, LibTorch, CUDA, HDF5, and the GPU");
+  app.add_option("--device", options.device, "auto, cpu, cuda or cuda:<i>")->capture_default_str()->type_name("DEVICE");
+  app.add_option("--threads", options.threads, "CPU threads; 0: one per processor")
+      ->check(CLI::Range(0, kMostThreads))
+      ->capture_default_str()
+      ->type_name("N");
+  app.add_option("--seed", options.seed, "Seed of whatever is random")->capture_default_str()->type_name("N");
+  app.add_flag("--quiet", options.quiet, "No progress and no notices on stderr");
+  app.add_flag("--json", options.json, "Machine output: one JSON document on stdout");
+}
+
+}  // namespace attest

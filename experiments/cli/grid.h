@@ -1,0 +1,27 @@
+// Grids of settings as typed: "5,7", "1:12:0.5" (start:stop:step, both ends included), "1024,25%", "inf".
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kernels/selectors/setting.h"
+
+namespace attest {
+
+struct Grid {
+  std::vector<Setting> settings;    ///< [S] in the order given
+  std::vector<std::string> labels;  ///< [S] as typed; a range's points as their shortest decimals
+};
+
+/// Values for settings of `kind`: a delta is at least 0 and may be "inf"; a budget is a whole number of tokens or a per cent
+/// in (0, 100]; a p lies in (0, 1]. `option` ("--delta") names the grid in errors. Throws UsageError.
+Grid parse_grid(SettingKind kind, std::string_view text, std::string_view option);
+
+/// The grid of a setting that the user gave none for; one empty setting, labelled "", for SettingKind::none.
+Grid default_grid(SettingKind kind);
+
+/// A list in the same grammar of finite numbers of at least 0.
+std::vector<double> parse_numbers(std::string_view text, std::string_view option);
+
+}  // namespace attest

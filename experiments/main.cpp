@@ -1,0 +1,70 @@
+// The command line: lists the subcommands, and maps errors to exit codes (README.md).
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <exception>
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include "dumps/error.h"
+#include "experiments/cli/commands.h"
+#include "experiments/cli/unknown_argument.h"
+
+namespace attest {
+namespace {
+
+enum ExitCode : int {
+  kSuccess = 0,
+  kInternalError = 1,
+  kUsageError = 2,
+  kInputError = 4,
+  kOutputError = 5,
+  kInterrupted = 130,
+};
+
+int fail(const std::string& sentence, ExitCode code) {
+  std::cerr << "attest: " << sentence << '\n';
+  return code;
+}
+
+int run(CLI::App& app, int argc, char** argv) {
+  try {
+    app.parse(argc, argv);
+    if (!std::cout.flush()) throw OutputError("cannot write to standard output");
+    return kSuccess;
+  } catch (const CLI::Success& asked) {  // --help, --version
+    return app.exit(asked);
+  } catch (const CLI::FileError& error) {
+    return fail(error.what(), kInputError);
+  } catch (const CLI::ParseError& error) {
+    return fail(explain(app, error), kUsageError);
+  } catch (const UsageError& error) {
+    return fail(error.what(), kUsageError);
+  } catch (const InputError& error) {
+    return fail(error.what(), kInputError);
+  } catch (const OutputError& error) {
+    return fail(error.what(), kOutputError);
+  } catch (const Interrupted& error) {
+    return fail(error.what(), kInterrupted);
+  } catch (const std::exception& error) {
+    return fail(std::string("internal error: ") + error.what() +
+                    "; this is a defect of attest: please report it with this message, the command line and the output "
+                    "of 'attest --version'",
+                kInternalError);
+  }
+}
+
+}  // namespace
+}  // namespace attest
+
+int main(int argc, char** argv) {
+  CLI::App app{"How faithfully a sparse or quantised attention method reproduces exact attention, on dumps of real models",
+               "attest"};
+  app.require_subcommand(1);
+  attest::GlobalOptions global;
+  attest::add_global_options(app, global);
+  for (const auto add : {attest::add_inspect, attest::add_synth, attest::add_import, attest::add_run, attest::add_list,
+                         attest::add_figures, attest::add_bench, attest::add_demo})
+    add(app, global);
+  return attest::run(app, argc, argv);
+}
