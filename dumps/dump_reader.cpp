@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <stdexcept>
+#include <string_view>
 
 #include "dumps/dump_metadata.h"
 #include "dumps/error.h"
@@ -49,14 +50,15 @@ std::string layer_path(const SampleInfo& sample, int layer) {
   return fmt::format("/samples/{}/layers/{}", sample.name, layer);
 }
 
-hdf5::Dataset open_dataset(const std::string& file, const std::string& group_path, const std::string& name) {
+hdf5::Group open_group(const std::string& file, std::string_view path) {
   hdf5::Group group = hdf5::root_of(hdf5::open_file(file));
-  for (std::size_t begin = 1; begin < group_path.size();) {
-    const std::size_t end = std::min(group_path.find('/', begin), group_path.size());
-    group = group.group(group_path.substr(begin, end - begin));
-    begin = end + 1;
+  while (!path.empty()) {
+    path.remove_prefix(1);  // the slash
+    const std::string_view name = path.substr(0, path.find('/'));
+    group = group.group(std::string(name));
+    path.remove_prefix(name.size());
   }
-  return hdf5::Dataset(group.open(name));
+  return group;
 }
 
 [[noreturn]] void fail_changed(const std::string& file, const std::string& object) {
@@ -70,30 +72,32 @@ struct DumpReader::State {
 
   const LayerInfo& layer_info(std::size_t sample, int layer) const { return metadata.layers.at(sample).at(layer); }
 
-  /// Decodes a data set in a child and takes its bytes as they come.
-  void read_decoded(const std::string& group, const std::string& name, std::span<std::byte> target) const {
-    const std::string& path = file.path();
-    std::size_t received = 0;
-    run_in_guarded_child(
-        path, value_limits(file.size(), target.size()),
-        [&](ChildOutput& output) {
-          const hdf5::Dataset data = open_dataset(path, group, name);
-          if (data.location().bytes != target.size()) fail_changed(path, data.path());
-          data.read_slabs([&](std::span<const std::byte> slab) { output.write(slab); });
-        },
-        [&](ChildInput& input) { received = input.read(target); });
-    if (received != target.size()) fail_changed(path, group + "/" + name);
-  }
+  /// A data set of a group and where its bytes go.
+  struct Target {
+    const char* name;
+    std::span<std::byte> bytes;
+  };
 
-  void read_tensor(const std::string& group, const char* name, const TensorLocation& location,
-                   LayerBuffer& out) const {
-    out.resize(location.bytes);
-    const std::span target(out.data(), location.bytes);
-    if (location.file_offset >= 0) {
-      file.read(static_cast<std::uint64_t>(location.file_offset), target);
-    } else {
-      read_decoded(group, name, target);
-    }
+  /// Decodes data sets in a child and takes their bytes as they come.
+  void read_decoded(const std::string& group_path, std::span<const Target> targets) const {
+    const std::string& path = file.path();
+    std::size_t expected = 0;
+    std::size_t received = 0;
+    for (const Target& target : targets) expected += target.bytes.size();
+    run_in_guarded_child(
+        path, value_limits(file.size(), expected),
+        [&](ChildOutput& output) {
+          const hdf5::Group group = open_group(path, group_path);
+          for (const Target& target : targets) {
+            const hdf5::Dataset data(group.open(target.name));
+            if (data.location().bytes != target.bytes.size()) fail_changed(path, data.path());
+            data.read_slabs([&](std::span<const std::byte> slab) { output.write(slab); });
+          }
+        },
+        [&](ChildInput& input) {
+          for (const Target& target : targets) received += input.read(target.bytes);
+        });
+    if (received != expected) fail_changed(path, group_path);
   }
 
   InputFile file;
@@ -123,10 +127,20 @@ void DumpReader::read_layer(std::size_t sample, int layer, AttentionLayer& out) 
   out.num_tokens = owner.num_tokens;
   out.query_positions = owner.query_positions;
   out.spans = owner.spans;
-  const std::string group = layer_path(owner, layer);
-  state_->read_tensor(group, "q", stored.q, out.q);
-  state_->read_tensor(group, "k", stored.k, out.k);
-  state_->read_tensor(group, "v", stored.v, out.v);
+  std::vector<State::Target> decoded;
+  const auto take = [&](const char* name, const TensorLocation& location, LayerBuffer& buffer) {
+    buffer.resize(location.bytes);
+    const std::span bytes(buffer.data(), location.bytes);
+    if (location.file_offset >= 0) {
+      state_->file.read(static_cast<std::uint64_t>(location.file_offset), bytes);
+    } else {
+      decoded.push_back({name, bytes});
+    }
+  };
+  take("q", stored.q, out.q);
+  take("k", stored.k, out.k);
+  take("v", stored.v, out.v);
+  if (!decoded.empty()) state_->read_decoded(layer_path(owner, layer), decoded);
 }
 
 std::vector<std::int32_t> DumpReader::read_tokens(std::size_t sample) const {
@@ -140,7 +154,7 @@ std::vector<std::int32_t> DumpReader::read_tokens(std::size_t sample) const {
   run_in_guarded_child(
       state_->file.path(), value_limits(state_->file.size(), target.size()),
       [&](ChildOutput& output) {
-        const std::vector<std::int64_t> wide = open_dataset(state_->file.path(), group, "tokens").read_integers();
+        const std::vector<std::int64_t> wide = hdf5::Dataset(open_group(state_->file.path(), group).open("tokens")).read_integers();
         const std::vector<std::int32_t> narrow(wide.begin(), wide.end());
         output.write(std::as_bytes(std::span(narrow)));
       },
@@ -154,7 +168,8 @@ std::vector<float> DumpReader::read_attention_mass(std::size_t sample, int layer
   if (!layer_info(sample, layer).has_attention_mass) return mass;
   const SampleInfo& owner = info().samples[sample];
   mass.resize(static_cast<std::size_t>(info().shape.num_query_heads) * static_cast<std::size_t>(owner.num_tokens));
-  state_->read_decoded(layer_path(owner, layer), "attention_mass", std::as_writable_bytes(std::span(mass)));
+  const State::Target target{"attention_mass", std::as_writable_bytes(std::span(mass))};
+  state_->read_decoded(layer_path(owner, layer), std::span(&target, 1));
   return mass;
 }
 
