@@ -57,6 +57,9 @@ class PartialResults {
   /// When the study was begun, by whichever process did: ISO 8601, UTC.
   const std::string& begun() const { return begun_; }
 
+  /// False once a process has finished the study and removed the folder.
+  bool in_place() const { return exists(folder_); }
+
   /// The right to compute a unit or, with the finishing claim, to write the results file; empty while another process has
   /// it. Where the file system knows no locks, always given: units computed twice are the same. A claim must not outlive
   /// this object.
