@@ -6,10 +6,10 @@
 #include <span>
 
 #include "dumps/element_type.h"
+#include "kernels/quantize/quant_arithmetic.h"
 
 namespace attest {
 
-enum class QuantArithmetic : std::uint8_t { float32, dump };
 enum class FfdResidual : std::uint8_t { fp8, int8, none, exact };
 
 /// b bits give the codebook {0 .. 2^b - 1} - z with z = (2^b - 1) / 2: {-1.5, -0.5, 0.5, 1.5} for b = 2, no zero.

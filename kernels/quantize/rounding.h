@@ -1,8 +1,10 @@
-// Rounding in float32 that every quantiser shares; exact, branch-free, so that loops over channels vectorise.
+// Steps in float32 that every quantiser shares; exact, branch-free, so that loops over channels vectorise.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <utility>
 
 #include "dumps/element_type.h"
 
@@ -30,14 +32,34 @@ inline float round_to_e4m3(float x) {
   return std::bit_cast<float>(std::bit_cast<std::uint32_t>(rounded) | (bits & 0x80000000u));
 }
 
-/// r() of the released 16-bit quantisers: x rounded to the dump's element type, as float32.
+/// r() of the released 16-bit quantisers: x rounded to the dump's element type, as float32. Saturates where the release goes to
+/// infinity (a range beyond 65504 in float16) and from there to NaN.
 inline float round_to(ElementType type, float x) {
   switch (type) {
-    case ElementType::float16: return float16_to_float(float_to_float16(x));
+    case ElementType::float16: return float16_to_float(float_to_float16(std::clamp(x, -65504.0f, 65504.0f)));
     case ElementType::bfloat16: return bfloat16_to_float(float_to_bfloat16(x));
     case ElementType::float32: break;
   }
   return x;
+}
+
+/// Smallest and largest of x[0 .. count), count >= 1; in lanes, so that it vectorises.
+inline std::pair<float, float> range_of(const float* x, int count) {
+  constexpr int kLanes = 16;
+  float lo[kLanes], hi[kLanes];
+  std::fill_n(lo, kLanes, x[0]);
+  std::fill_n(hi, kLanes, x[0]);
+  int i = 0;
+  for (; i + kLanes <= count; i += kLanes)
+    for (int l = 0; l < kLanes; ++l) {
+      lo[l] = std::min(lo[l], x[i + l]);
+      hi[l] = std::max(hi[l], x[i + l]);
+    }
+  for (int l = 0; i + l < count; ++l) {
+    lo[l] = std::min(lo[l], x[i + l]);
+    hi[l] = std::max(hi[l], x[i + l]);
+  }
+  return {*std::min_element(lo, lo + kLanes), *std::max_element(hi, hi + kLanes)};
 }
 
 }  // namespace attest

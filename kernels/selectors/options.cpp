@@ -86,7 +86,7 @@ std::string OptionReader::choice(const std::string& option, std::initializer_lis
   if (std::find(valid.begin(), valid.end(), value) == valid.end())
     reject(option, value, join({valid.begin(), valid.end()}));
   std::string alternatives;
-  for (std::string_view v : valid) alternatives += (alternatives.empty() ? "" : ",") + std::string(v);
+  for (std::string_view v : valid) alternatives.append(alternatives.empty() ? "" : ",").append(v);
   resolved_.push_back({option, value, alternatives});
   return value;
 }
@@ -98,7 +98,7 @@ int OptionReader::number(const std::string& option, std::initializer_list<int> v
   const std::string value = given != nullptr ? *given : names.front();
   if (std::find(names.begin(), names.end(), value) == names.end()) reject(option, value, join(names));
   std::string alternatives;
-  for (const std::string& n : names) alternatives += (alternatives.empty() ? "" : ",") + n;
+  for (const std::string& n : names) alternatives.append(alternatives.empty() ? "" : ",").append(n);
   resolved_.push_back({option, value, alternatives});
   return std::stoi(value);
 }

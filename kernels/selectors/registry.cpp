@@ -7,10 +7,11 @@
 
 namespace attest {
 
-extern const SelectorInfo exact_info, ffd_info;
+extern const SelectorInfo exact_info, ffd_info, quest_info, kivi_info, twilight_info, streaming_llm_info, topk_info, topp_info, topdelta_info;
 
 namespace {
-constexpr std::array kSelectors = {&exact_info, &ffd_info};
+constexpr std::array kSelectors = {&exact_info, &ffd_info, &quest_info, &kivi_info, &twilight_info, &streaming_llm_info,
+                                   &topk_info, &topp_info, &topdelta_info};
 }
 
 std::span<const SelectorInfo* const> all_selectors() { return kSelectors; }

@@ -1,0 +1,31 @@
+// Each step is a binary search in the sorted weights and their suffix sums.
+#include "kernels/rank/top_p_bisection.h"
+
+#include <algorithm>
+#include <vector>
+
+namespace attest {
+
+float top_p_bisection(std::span<const float> weights, double p) {
+  std::vector<float> sorted(weights.begin(), weights.end());
+  std::sort(sorted.begin(), sorted.end());
+  std::vector<double> mass_from(sorted.size() + 1, 0.0);  // sum of sorted[i ..]
+  for (std::size_t i = sorted.size(); i-- > 0;) mass_from[i] = mass_from[i + 1] + static_cast<double>(sorted[i]);
+  const auto above = [&](float x) { return static_cast<std::size_t>(std::upper_bound(sorted.begin(), sorted.end(), x) - sorted.begin()); };
+
+  float lo = 0, hi = weights[0], a = 0, b = 0;
+  do {
+    const float mid = (lo + hi) / 2;
+    const double mass = mass_from[above(mid)];
+    const std::size_t next = above(lo), beyond = above(hi);
+    a = next < sorted.size() ? std::min(hi, sorted[next]) : hi;
+    b = beyond > 0 ? std::max(lo, sorted[beyond - 1]) : lo;
+    if (mass >= p)
+      lo = mid;
+    else
+      hi = std::min(mid, b);
+  } while (static_cast<double>(b) - static_cast<double>(a) > 1e-5);
+  return lo;
+}
+
+}  // namespace attest

@@ -1,0 +1,96 @@
+// kivi: nothing is dropped; keys and values are read as 2-bit asymmetric groups but for a window in full precision.
+//   keys per channel, groups of g consecutive tokens from token 0; values per token, groups of g channels (quantize/kivi_groups.h)
+//   in full precision: keys from floor((L - 1) / R) R on; the last R + 1 values (the released cache's timing in decode)
+//   s^ = s' = scale * q.k^; o = sum softmax(s')_j v^_j
+// Source: KIVI, section 3; jy-yuan/KIVI models/llama_kivi.py, quant/new_pack.py. Its prompt queries attend in full precision;
+// here every query of a dump counts as a decode query.
+// Bytes per KV head: nk D bits/8 + (nk/g) 4D + (L-nk) 2D + nv Dv bits/8 + nv (Dv/g) 4 + (L-nv) 2Dv, nk and nv the quantised tokens.
+#include <algorithm>
+
+#include "dumps/error.h"
+#include "kernels/attention/scores.h"
+#include "kernels/quantize/kivi_groups.h"
+#include "kernels/selectors/registry.h"
+
+namespace attest {
+namespace {
+
+class Kivi final : public Selector {
+ public:
+  explicit Kivi(OptionReader& reader) {
+    quantizer_.bits = reader.number("bits", {2, 4});
+    quantizer_.group = reader.integer("group", 32, 1, 1 << 20);
+    window_ = reader.integer("residual_length", 128, 1, 1 << 20);
+    quantizer_.arithmetic = reader.enumeration<QuantArithmetic>("quant_arith", {"float32", "dump"});
+    finish(reader, 0);
+    if (window_ % quantizer_.group != 0)
+      throw UsageError("selector 'kivi': group is " + std::to_string(quantizer_.group) + ", expected a divisor of residual_length, which is " +
+                       std::to_string(window_));
+  }
+
+  SettingKind setting_kind() const override { return SettingKind::none; }
+  bool has_estimate() const override { return true; }
+  void check(int /*head_dim*/, int value_dim) const override {
+    if (value_dim % quantizer_.group != 0)
+      throw UsageError("selector 'kivi': group is " + std::to_string(quantizer_.group) + ", expected a divisor of value_dim, which is " +
+                       std::to_string(value_dim));
+  }
+
+  void select(const KvHead& head, const RankedScores& exact, std::span<const AscendingGrid>, Selection& out) const override {
+    KiviQuantizer quantizer = quantizer_;
+    quantizer.element_type = head.element_type;
+    out.own_estimate.scores.resize(head.rows(), head.length);
+    out.estimate = &out.own_estimate;
+    out.read_scores = &out.own_estimate.scores;
+    score_quantised_keys(quantizer, head, out.own_estimate.scores);
+    const std::int64_t values = quantised_values(head.length);
+    out.approximate_values.resize(static_cast<std::size_t>(head.length * head.value_dim));
+    kivi_quantize_per_token(quantizer, head.values, values, head.value_dim, out.approximate_values.data());
+    for (int r = 0; r < head.rows(); ++r) {
+      const std::int64_t visible = head.row_length(r), keys = quantised_keys(visible);
+      std::copy(exact.scores.row(r) + keys, exact.scores.row(r) + visible, out.own_estimate.scores.row(r) + keys);
+      std::fill_n(out.levels.row(r), visible, Level{0});
+    }
+    for (std::size_t n = 0; n < out.io.size(); ++n) {
+      out.num_approximate[n] = quantised_values(head.visible[n]);
+      out.io[n] = {.fixed = bytes(head, head.visible[n]), .per_kept_token = 0, .free_tokens = 0};
+    }
+  }
+
+ private:
+  std::int64_t quantised_keys(std::int64_t visible) const { return (visible - 1) / window_ * window_; }
+  std::int64_t quantised_values(std::int64_t visible) const { return std::max<std::int64_t>(0, visible - (window_ + 1)); }
+
+  /// Groups count from token 0 and end with the window, so a shorter query's quantised keys are the first of a longer one's.
+  void score_quantised_keys(const KiviQuantizer& quantizer, const KvHead& head, RowMatrix<double>& scores) const {
+    const std::int64_t keys = quantised_keys(head.length), at_once = std::max<std::int64_t>(1, 256 / quantizer.group) * quantizer.group;
+    std::vector<float> dequantised(static_cast<std::size_t>(std::min(keys, at_once) * head.head_dim));
+    for (std::int64_t begin = 0; begin < keys; begin += at_once) {
+      const std::int64_t count = std::min(at_once, keys - begin);
+      kivi_quantize_per_channel(quantizer, head.keys + begin * head.head_dim, count, head.head_dim, dequantised.data());
+      scores_into(head.queries, head.rows(), head.head_dim, dequantised.data(), count, head.transform, scores.row(0) + begin, scores.stride());
+    }
+  }
+
+  double bytes(const KvHead& head, std::int64_t visible) const {
+    const double d = head.head_dim, dv = head.value_dim, length = static_cast<double>(visible), g = quantizer_.group;
+    const auto nk = static_cast<double>(quantised_keys(visible)), nv = static_cast<double>(quantised_values(visible));
+    return nk * d * quantizer_.bits / 8 + nk / g * 4 * d + (length - nk) * 2 * d +
+           nv * dv * quantizer_.bits / 8 + nv * (dv / g) * 4 + (length - nv) * 2 * dv;
+  }
+
+  KiviQuantizer quantizer_;
+  int window_;
+};
+
+}  // namespace
+
+extern const SelectorInfo kivi_info;
+const SelectorInfo kivi_info{
+    .name = "kivi",
+    .summary = "KIVI: every token, keys per channel and values per token in 2 bits",
+    .io_bytes = "nk D bits/8 + (nk/g) 4D + (L-nk) 2D + nv Dv bits/8 + nv (Dv/g) 4 + (L-nv) 2Dv",
+    .source = "KIVI, section 3; jy-yuan/KIVI models/llama_kivi.py, quant/new_pack.py",
+    .make = [](OptionReader& reader) -> std::unique_ptr<Selector> { return std::make_unique<Kivi>(reader); }};
+
+}  // namespace attest

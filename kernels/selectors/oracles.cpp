@@ -1,0 +1,162 @@
+// topk, topp, topdelta: the best that any estimate could do under a rule, from exact scores that no real method has for free.
+//   items: tokens, or blocks of B tokens counted from 0 (the last may be partial) by their largest score and their summed mass
+//   topk: the n = max(1, floor(budget / B)) items of largest score (B = 1 for tokens)
+//   topp: the smallest set of descending mass that reaches p;  topdelta: score >= m - delta, m the row's largest score
+//   ties: lower item first; gqa = union: what any head of the group keeps
+// Bytes per KV head: kept * 2(D + Dv); the scores are free, so this is an oracle's figure.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "kernels/lane_sum.h"
+#include "kernels/rank/entry_levels.h"
+#include "kernels/selectors/registry.h"
+
+namespace attest {
+namespace {
+
+class Oracle : public Selector {
+ public:
+  explicit Oracle(OptionReader& reader) {
+    by_block_ = reader.choice("granularity", {"token", "block"}) == "block";
+    const int block = reader.integer("block", 128, 1, 1 << 20);
+    block_ = by_block_ ? block : 1;
+    union_ = reader.choice("gqa", {"per_head", "union"}) == "union";
+    finish(reader, 0);
+  }
+
+  bool oracle() const override { return true; }
+  bool has_estimate() const override { return false; }
+
+  void select(const KvHead& head, const RankedScores& exact, std::span<const AscendingGrid> grids, Selection& out) const override {
+    for (int n = 0; n < head.num_queries; ++n) {
+      const auto query = static_cast<std::size_t>(n);
+      const std::int64_t visible = head.visible[query];
+      const int first = n * head.group;
+      for (int r = first; r < first + head.group; ++r) {
+        const std::span row(out.levels.row(r), static_cast<std::size_t>(visible));
+        std::ranges::fill(row, static_cast<Level>(grids[query].values.size()));
+        row_levels(exact, r, visible, grids[query].values, row);
+      }
+      if (union_) keep_in_all_heads(first, head.group, visible, out.levels);
+      out.io[query] = {.fixed = 0, .per_kept_token = dense_token_bytes(head), .free_tokens = 0};
+    }
+  }
+
+ protected:
+  /// The items of one row: `best` their largest score, `mass` their sum of exp(s - m).
+  struct Items {
+    std::span<const double> best, mass;
+    std::span<const std::uint32_t> token_order;  ///< of the items in descending score where items are tokens, else empty
+    double max = 0;
+  };
+  virtual void item_levels(const Items& items, std::span<const double> settings, std::span<Level> levels) const = 0;
+  virtual bool needs_mass() const { return false; }
+
+  std::int64_t block_ = 1;  ///< tokens per item
+
+ private:
+  void row_levels(const RankedScores& exact, int r, std::int64_t visible, std::span<const double> settings, std::span<Level> levels) const {
+    const std::span<const double> scores = exact.scores.row(r, visible);
+    const std::span<const std::uint32_t> order = exact.order.row(r, visible);
+    Items items{.best = scores, .mass = {}, .token_order = order, .max = scores[order[0]]};
+    std::vector<double> mass;
+    if (needs_mass()) {
+      mass.resize(scores.size());
+      for (std::size_t j = 0; j < mass.size(); ++j) mass[j] = std::exp(scores[j] - items.max);
+    }
+    items.mass = mass;
+    if (!by_block_) return item_levels(items, settings, levels);
+
+    const auto block = static_cast<std::size_t>(block_), blocks = (scores.size() + block - 1) / block;
+    std::vector<double> best(blocks), block_mass(needs_mass() ? blocks : 0);
+    std::vector<Level> block_levels(blocks, static_cast<Level>(settings.size()));
+    for (std::size_t i = 0; i < blocks; ++i) {
+      const std::size_t begin = i * block, count = std::min(block, scores.size() - begin);
+      best[i] = lane_max(count, scores[begin], [&](std::size_t t) { return scores[begin + t]; });
+      if (needs_mass()) block_mass[i] = lane_sum(count, [&](std::size_t t) { return mass[begin + t]; });
+    }
+    items.best = best;
+    items.mass = block_mass;
+    items.token_order = {};
+    item_levels(items, settings, block_levels);
+    for (std::size_t j = 0; j < levels.size(); ++j) levels[j] = block_levels[j / block];
+  }
+
+  static void keep_in_all_heads(int first, int group, std::int64_t visible, RowMatrix<Level>& levels) {
+    Level* least = levels.row(first);
+    for (int h = 1; h < group; ++h)
+      for (std::int64_t j = 0; j < visible; ++j) least[j] = std::min(least[j], levels.row(first + h)[j]);
+    for (int h = 1; h < group; ++h) std::copy_n(least, visible, levels.row(first + h));
+  }
+
+  bool by_block_, union_;
+};
+
+class TopK final : public Oracle {
+ public:
+  using Oracle::Oracle;
+  SettingKind setting_kind() const override { return SettingKind::budget; }
+
+ private:
+  void item_levels(const Items& items, std::span<const double> settings, std::span<Level> levels) const override {
+    std::vector<std::int64_t> counts;
+    for (double budget : settings)
+      counts.push_back(static_cast<std::int64_t>(
+          std::min(static_cast<double>(items.best.size()), std::max(1.0, std::floor(budget / static_cast<double>(block_))))));
+    if (items.token_order.empty())
+      top_n_levels(items.best, counts, levels);
+    else
+      top_n_levels_of(items.token_order, counts, levels);
+  }
+};
+
+class TopP final : public Oracle {
+ public:
+  using Oracle::Oracle;
+  SettingKind setting_kind() const override { return SettingKind::p; }
+
+ private:
+  bool needs_mass() const override { return true; }
+  void item_levels(const Items& items, std::span<const double> settings, std::span<Level> levels) const override {
+    if (items.token_order.empty())
+      top_p_levels(items.mass, settings, levels);
+    else
+      top_p_levels_of(items.mass, items.token_order, settings, levels);
+  }
+};
+
+class TopDelta final : public Oracle {
+ public:
+  using Oracle::Oracle;
+  SettingKind setting_kind() const override { return SettingKind::delta; }
+  double natural_delta(double setting, const ScoreTransform&) const override { return setting; }
+
+ private:
+  void item_levels(const Items& items, std::span<const double> settings, std::span<Level> levels) const override {
+    std::vector<double> thresholds;
+    for (double delta : settings) thresholds.push_back(items.max - delta);
+    threshold_levels(items.best, thresholds, levels);
+  }
+};
+
+template <class Rule>
+std::unique_ptr<Selector> make(OptionReader& reader) {
+  return std::make_unique<Rule>(reader);
+}
+
+constexpr std::string_view kBytes = "kept 2(D+Dv); the oracle's scores are free";
+constexpr std::string_view kSource = "oracle: exact scores, the bound of what any estimate can do under the rule";
+
+}  // namespace
+
+extern const SelectorInfo topk_info, topp_info, topdelta_info;
+const SelectorInfo topk_info{
+    .name = "topk", .summary = "oracle: the tokens of largest exact score", .io_bytes = kBytes, .source = kSource, .make = make<TopK>};
+const SelectorInfo topp_info{
+    .name = "topp", .summary = "oracle: the fewest tokens that hold a share p of the exact softmax", .io_bytes = kBytes, .source = kSource, .make = make<TopP>};
+const SelectorInfo topdelta_info{
+    .name = "topdelta", .summary = "oracle: the tokens within delta of the largest exact score", .io_bytes = kBytes, .source = kSource, .make = make<TopDelta>};
+
+}  // namespace attest

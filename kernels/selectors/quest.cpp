@@ -1,0 +1,120 @@
+// quest: pages of P tokens counted from 0; a page's score bounds its tokens' scores from above; the n best pages are kept.
+//   score = scale * sum_d max(q_d min_d, q_d max_d) over the page's channel-wise range (attention/page_bounds.h); ties: lower page
+//   preset = evaluation: n = min(max(3, floor(min(budget, L) / P)), pages), the last page competes; when P does not divide L,
+//     even a budget of L drops a page
+//   preset = kernel: all pages if there are at most floor(budget / P), else max(1, floor(budget / P)), of which one is the last
+//     page, always kept
+//   every token's estimate is its page's score; exact keys and values are read
+// Source: Quest, section 3 and Algorithm 1; mit-han-lab/Quest evaluation/quest_attention.py (evaluation: counts layers down
+// from 32, so dense_layers = 2 is what it means for 32-layer models), quest/utils/controller.py and kernels (kernel).
+// Bytes per KV head: pages * 4D + kept * 2(D + Dv).
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/attention/page_bounds.h"
+#include "kernels/rank/entry_levels.h"
+#include "kernels/rank/sort_order.h"
+#include "kernels/selectors/registry.h"
+
+namespace attest {
+namespace {
+
+enum class Preset : std::uint8_t { evaluation, kernel };
+
+class Quest final : public Selector {
+ public:
+  explicit Quest(OptionReader& reader) {
+    page_ = reader.integer("page", 16, 1, 1 << 20);
+    preset_ = reader.enumeration<Preset>("preset", {"evaluation", "kernel"});
+    shared_ = reader.choice("gqa", {"per_head", "shared"}) == "shared";
+    finish(reader, 2);
+  }
+
+  SettingKind setting_kind() const override { return SettingKind::budget; }
+  bool has_estimate() const override { return true; }
+
+  void select(const KvHead& head, const RankedScores&, std::span<const AscendingGrid> grids, Selection& out) const override {
+    RowMatrix<double> scores;
+    page_scores(head, page_, scores);
+    out.estimate = &out.own_estimate;
+    out.own_estimate.scores.resize(head.rows(), head.length);
+    out.own_estimate.order.resize(head.rows(), head.length);
+    std::vector<std::uint32_t> order(static_cast<std::size_t>(scores.columns()));
+    std::vector<double> sums(order.size());
+    std::vector<Level> levels(order.size());
+    for (int r = 0; r < head.rows(); ++r) {
+      const auto n = static_cast<std::size_t>(r / head.group);
+      const std::int64_t visible = head.visible[n];
+      const auto pages = static_cast<std::size_t>(pages_of(visible, page_));
+      const auto row_order = std::span(order).first(pages);
+      const auto row_levels = std::span(levels).first(pages);
+      sort_descending(std::as_const(scores).row(r, static_cast<std::int64_t>(pages)), row_order);
+      expand_estimate(scores.row(r), row_order, visible, out.own_estimate, r);
+      if (shared_) {
+        if (r % head.group != 0) continue;
+        add_over_group(scores, r, head.group, std::span(sums).first(pages));
+        sort_descending(std::span<const double>(sums).first(pages), row_order);
+      }
+      page_levels(row_order, visible, grids[n].values, row_levels);
+      for (int h = 0; h < (shared_ ? head.group : 1); ++h)
+        for (std::size_t i = 0; i < pages; ++i) {
+          const std::int64_t begin = static_cast<std::int64_t>(i) * page_;
+          std::fill(out.levels.row(r + h) + begin, out.levels.row(r + h) + std::min(visible, begin + page_), levels[i]);
+        }
+      out.io[n] = {.fixed = static_cast<double>(pages) * 4 * head.head_dim, .per_kept_token = dense_token_bytes(head), .free_tokens = 0};
+    }
+    out.own_estimate.ranked = true;
+  }
+
+ private:
+  /// Tokens take their page's score; pages in order, each with its tokens in order, are the stable order of the tokens only where
+  /// equal pages stand in ascending order, which they do.
+  void expand_estimate(const double* scores, std::span<const std::uint32_t> order, std::int64_t visible, RankedScores& estimate, int r) const {
+    double* tokens = estimate.scores.row(r);
+    std::uint32_t* ranked = estimate.order.row(r);
+    for (std::uint32_t i : order) {
+      const std::int64_t begin = static_cast<std::int64_t>(i) * page_, end = std::min(visible, begin + page_);
+      std::fill(tokens + begin, tokens + end, scores[i]);
+      for (std::int64_t j = begin; j < end; ++j) *ranked++ = static_cast<std::uint32_t>(j);
+    }
+  }
+
+  static void add_over_group(const RowMatrix<double>& scores, int first, int group, std::span<double> sums) {
+    std::copy_n(scores.row(first), sums.size(), sums.begin());
+    for (int h = 1; h < group; ++h)
+      for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += scores.row(first + h)[i];
+  }
+
+  /// Entry levels of the pages, whose descending order is given (and used up).
+  void page_levels(std::span<std::uint32_t> order, std::int64_t visible, std::span<const double> budgets, std::span<Level> levels) const {
+    const auto pages = static_cast<double>(order.size());
+    std::vector<std::int64_t> counts;
+    if (preset_ == Preset::evaluation) {
+      for (double budget : budgets)
+        counts.push_back(static_cast<std::int64_t>(std::min(std::max(3.0, std::floor(std::min(budget, static_cast<double>(visible)) / page_)), pages)));
+      return top_n_levels_of(order, counts, levels);
+    }
+    for (double budget : budgets)
+      counts.push_back(static_cast<std::int64_t>(std::min(pages, std::max(1.0, std::floor(budget / page_)))) - 1);
+    const auto last = static_cast<std::uint32_t>(order.size() - 1);
+    const auto others = std::remove(order.begin(), order.end(), last);
+    top_n_levels_of({order.begin(), others}, counts, levels);
+    levels[last] = 0;
+  }
+
+  int page_;
+  Preset preset_;
+  bool shared_;
+};
+
+}  // namespace
+
+extern const SelectorInfo quest_info;
+const SelectorInfo quest_info{
+    .name = "quest",
+    .summary = "Quest: the pages whose upper bound of the score is largest",
+    .io_bytes = "pages 4D + kept 2(D+Dv)",
+    .source = "Quest, section 3 and Algorithm 1; mit-han-lab/Quest evaluation/quest_attention.py, quest/utils/controller.py",
+    .make = [](OptionReader& reader) -> std::unique_ptr<Selector> { return std::make_unique<Quest>(reader); }};
+
+}  // namespace attest

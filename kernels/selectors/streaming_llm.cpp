@@ -1,0 +1,55 @@
+// streaming_llm: the first `sink` tokens and the last max(1, budget - sink) tokens; no estimate.
+// Source: StreamingLLM, section 3 (attention sinks and a window of recent tokens); mit-han-lab/streaming-llm
+// streaming_llm/kv_cache.py.
+// Bytes per KV head: kept * 2(D + Dv).
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/selectors/registry.h"
+
+namespace attest {
+namespace {
+
+class StreamingLlm final : public Selector {
+ public:
+  explicit StreamingLlm(OptionReader& reader) : sink_(reader.integer("sink", 4, 0, 1 << 30)) { finish(reader, 0); }
+
+  SettingKind setting_kind() const override { return SettingKind::budget; }
+  bool has_estimate() const override { return false; }
+
+  void select(const KvHead& head, const RankedScores&, std::span<const AscendingGrid> grids, Selection& out) const override {
+    for (int n = 0; n < head.num_queries; ++n) {
+      const auto query = static_cast<std::size_t>(n);
+      const std::int64_t visible = head.visible[query], sink = std::min<std::int64_t>(sink_, visible);
+      Level* first = out.levels.row(n * head.group);
+      // From the oldest token on: the smallest window that reaches it, windows growing with the level.
+      std::int64_t end = visible;
+      Level level = 0;
+      for (double budget : grids[query].values) {
+        const double window = std::max(1.0, budget - sink_);
+        const auto begin = static_cast<std::int64_t>(std::max(static_cast<double>(sink), static_cast<double>(visible) - window));
+        std::fill(first + std::min(begin, end), first + end, level++);
+        end = std::min(begin, end);
+      }
+      std::fill(first + std::min(sink, end), first + end, level);
+      std::fill(first, first + sink, Level{0});
+      for (int h = 1; h < head.group; ++h) std::copy_n(first, visible, out.levels.row(n * head.group + h));
+      out.io[query] = {.fixed = 0, .per_kept_token = dense_token_bytes(head), .free_tokens = 0};
+    }
+  }
+
+ private:
+  int sink_;
+};
+
+}  // namespace
+
+extern const SelectorInfo streaming_llm_info;
+const SelectorInfo streaming_llm_info{
+    .name = "streaming_llm",
+    .summary = "attention sinks and a window of recent tokens",
+    .io_bytes = "kept 2(D+Dv)",
+    .source = "StreamingLLM, section 3; mit-han-lab/streaming-llm streaming_llm/kv_cache.py",
+    .make = [](OptionReader& reader) -> std::unique_ptr<Selector> { return std::make_unique<StreamingLlm>(reader); }};
+
+}  // namespace attest

@@ -1,0 +1,130 @@
+// twilight: a base selector's tokens, of which those that hold a share p of the estimated softmax are kept, per query head.
+//   base = quest: the n best pages, n = min(pages, max(1, floor(b / P)) + (b mod P > 0)), b = base_budget; none: all tokens
+//   s^ = scale * q.k^ with k^ 4-bit asymmetric per token (quantize/token_asymmetric.h), over all L tokens
+//   w = softmax of s^ over the base set
+//   rule = exact: the smallest set of descending w (ties to the lower position) whose sum reaches p; at least one token
+//   rule = reference: the released kernel's bisection (rank/top_p_bisection.h), which is not monotone in p
+//   exact keys and values are read; weights = estimated: s' = s^
+// Source: Twilight, sections 4.1 and 4.2 (select then prune, 4-bit estimate); tsinghua-ideal/Twilight
+// twilight/pyimpl/quantize.py, csrc/include/sampling.cuh. The released evaluations estimate in 16 bit, here in float32.
+// Bytes per KV head: pages * 4D (base = quest) + base-kept * (D/2 + 4) + kept * 2(D + Dv); base-kept also over the group.
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/attention/page_bounds.h"
+#include "kernels/attention/scores.h"
+#include "kernels/quantize/token_asymmetric.h"
+#include "kernels/rank/entry_levels.h"
+#include "kernels/rank/sort_order.h"
+#include "kernels/rank/top_p_bisection.h"
+#include "kernels/selectors/registry.h"
+
+namespace attest {
+namespace {
+
+constexpr TokenAsymmetricQuantizer kKeyQuantizer{.bits = 4, .least_range = 1e-9f};
+constexpr std::int64_t kTokensAtOnce = 256;
+
+class Twilight final : public Selector {
+ public:
+  explicit Twilight(OptionReader& reader) {
+    quest_base_ = reader.choice("base", {"quest", "none"}) == "quest";
+    base_budget_ = reader.budget("base_budget", "8192");
+    page_ = reader.integer("page", 16, 1, 1 << 20);
+    reference_ = reader.choice("rule", {"exact", "reference"}) == "reference";
+    estimated_weights_ = reader.choice("weights", {"exact", "estimated"}) == "estimated";
+    finish(reader, 2);
+  }
+
+  SettingKind setting_kind() const override { return SettingKind::p; }
+  bool monotone() const override { return !reference_; }
+  bool has_estimate() const override { return true; }
+
+  void select(const KvHead& head, const RankedScores&, std::span<const AscendingGrid> grids, Selection& out) const override {
+    estimate_scores(head, out.own_estimate.scores);
+    out.own_estimate.rank(out.covered, head.group);
+    out.estimate = &out.own_estimate;
+    if (estimated_weights_) out.read_scores = &out.own_estimate.scores;
+    RowMatrix<double> pages;
+    if (quest_base_) page_scores(head, page_, pages);
+    std::vector<std::uint8_t> base(static_cast<std::size_t>(head.length)), base_of_group(base.size());
+    for (int n = 0; n < head.num_queries; ++n) {
+      const auto query = static_cast<std::size_t>(n);
+      const std::int64_t visible = head.visible[query];
+      std::fill(base_of_group.begin(), base_of_group.end(), std::uint8_t{0});
+      for (int r = n * head.group; r < (n + 1) * head.group; ++r) {
+        select_base(pages, r, visible, base);
+        for (std::size_t j = 0; j < static_cast<std::size_t>(visible); ++j) base_of_group[j] |= base[j];
+        select_row(out.own_estimate, r, visible, base, grids[query].values, out.levels.row(r));
+      }
+      const auto base_kept = static_cast<double>(std::count(base_of_group.begin(), base_of_group.end(), std::uint8_t{1}));
+      const double page_bytes = quest_base_ ? static_cast<double>(pages_of(visible, page_)) * 4 * head.head_dim : 0;
+      out.io[query] = {.fixed = page_bytes + base_kept * (head.head_dim / 2.0 + 4), .per_kept_token = dense_token_bytes(head), .free_tokens = 0};
+    }
+  }
+
+ private:
+  static void estimate_scores(const KvHead& head, RowMatrix<double>& scores) {
+    scores.resize(head.rows(), head.length);
+    std::vector<float> keys(static_cast<std::size_t>(std::min(kTokensAtOnce, head.length) * head.head_dim));
+    for (std::int64_t begin = 0; begin < head.length; begin += kTokensAtOnce) {
+      const std::int64_t count = std::min(kTokensAtOnce, head.length - begin);
+      quantize_tokens(kKeyQuantizer, head.keys + begin * head.head_dim, count, head.head_dim, keys.data());
+      scores_into(head.queries, head.rows(), head.head_dim, keys.data(), count, head.transform, scores.row(0) + begin, scores.stride());
+    }
+  }
+
+  /// base[j] = 1 for the tokens of the base set of row r.
+  void select_base(const RowMatrix<double>& scores, int r, std::int64_t visible, std::span<std::uint8_t> base) const {
+    std::fill(base.begin(), base.end(), std::uint8_t{!quest_base_});
+    if (!quest_base_) return;
+    const std::int64_t pages = pages_of(visible, page_);
+    const auto budget = static_cast<std::int64_t>(base_budget_.resolve(visible));
+    const std::int64_t kept = std::min(pages, std::max<std::int64_t>(1, budget / page_) + (budget % page_ > 0 ? 1 : 0));
+    std::vector<std::uint32_t> order(static_cast<std::size_t>(pages));
+    sort_descending(scores.row(r, pages), order);
+    for (std::uint32_t i : std::span(order).first(static_cast<std::size_t>(kept))) {
+      const std::int64_t begin = static_cast<std::int64_t>(i) * page_;
+      std::fill(base.begin() + begin, base.begin() + std::min(visible, begin + page_), std::uint8_t{1});
+    }
+  }
+
+  void select_row(const RankedScores& estimate, int r, std::int64_t visible, std::span<const std::uint8_t> base,
+                  std::span<const double> shares, Level* levels) const {
+    const double* scores = estimate.scores.row(r);
+    std::vector<std::uint32_t> order;  // of the base set
+    order.reserve(static_cast<std::size_t>(visible));
+    for (std::uint32_t j : estimate.order.row(r, visible))
+      if (base[j] != 0) order.push_back(j);
+    std::vector<double> mass(static_cast<std::size_t>(visible), 0.0);
+    for (std::uint32_t j : order) mass[j] = std::exp(scores[j] - scores[order[0]]);
+    std::fill_n(levels, visible, static_cast<Level>(shares.size()));
+    const std::span row_levels(levels, static_cast<std::size_t>(visible));
+    if (!reference_) return top_p_levels_of(mass, order, shares, row_levels);
+    double total = 0;
+    for (std::uint32_t j : order) total += mass[j];
+    std::vector<float> weights(mass.size());
+    for (std::size_t j = 0; j < mass.size(); ++j) weights[j] = static_cast<float>(mass[j] / total);
+    for (std::size_t i = shares.size(); i-- > 0;) {
+      const float threshold = top_p_bisection(weights, shares[i]);
+      for (std::size_t j = 0; j < weights.size(); ++j)
+        if (weights[j] > threshold) row_levels[j] = static_cast<Level>(i);
+    }
+  }
+
+  bool quest_base_, reference_, estimated_weights_;
+  Setting base_budget_;
+  int page_;
+};
+
+}  // namespace
+
+extern const SelectorInfo twilight_info;
+const SelectorInfo twilight_info{
+    .name = "twilight",
+    .summary = "Twilight: of a base selector's tokens those that hold a share p of the softmax estimated from 4-bit keys",
+    .io_bytes = "pages 4D + base-kept (D/2 + 4) + kept 2(D+Dv)",
+    .source = "Twilight, section 4; tsinghua-ideal/Twilight twilight/pyimpl/quantize.py, csrc/include/sampling.cuh",
+    .make = [](OptionReader& reader) -> std::unique_ptr<Selector> { return std::make_unique<Twilight>(reader); }};
+
+}  // namespace attest
