@@ -52,6 +52,8 @@ struct LayerInfo {
   bool has_attention_mass = false;
   TensorLocation q, k, v;  ///< [N, Hq, D], [Hkv, T, D], [Hkv, T, Dv]
   std::string storage;     ///< "contiguous", "compact", "chunked" or "gzip": the slowest of the three tensors
+
+  std::int64_t bytes() const { return static_cast<std::int64_t>(q.bytes + k.bytes + v.bytes); }
 };
 
 }  // namespace attest

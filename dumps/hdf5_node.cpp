@@ -12,6 +12,7 @@
 #include "dumps/error.h"
 #include "dumps/guarded_child.h"
 #include "dumps/input_file.h"
+#include "dumps/printable.h"
 
 namespace attest::hdf5 {
 namespace {
@@ -46,19 +47,6 @@ const char* name_of_class(H5T_class_t type_class) {
 }
 
 }  // namespace
-
-std::string printable(std::string_view text) {
-  std::string result;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x20 || byte == 0x7f) {
-      result += fmt::format("\\x{:02x}", byte);
-    } else {
-      result += c;
-    }
-  }
-  return result;
-}
 
 std::shared_ptr<const OpenFile> open_file(const std::string& path) {
   const InputFile bytes(path);

@@ -12,9 +12,6 @@
 
 namespace attest::hdf5 {
 
-/// `text` without line breaks and other control characters, which names in a file may contain.
-std::string printable(std::string_view text);
-
 /// An open file and how to name it.
 struct OpenFile {
   std::string name;
