@@ -1,0 +1,14 @@
+// The study of one layer on whichever device was chosen.
+#pragma once
+
+#include <memory>
+
+#include "analysis/device.h"
+#include "analysis/layer_study.h"
+
+namespace attest {
+
+/// `threads` is for the CPU. Throws UsageError where the device cannot run the study.
+std::unique_ptr<LayerStudy> make_layer_study(StudyOptions options, const Device& device, int threads);
+
+}  // namespace attest

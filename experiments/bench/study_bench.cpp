@@ -1,0 +1,191 @@
+// Runs, checks and times the study of one layer and of a whole dump.
+#include "experiments/bench/study_bench.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <map>
+
+#include "analysis/make_layer_study.h"
+#include "analysis/study.h"
+#include "analysis/study_plan.h"
+#include "analysis/torch_peer.h"
+#include "dumps/error.h"
+#include "kernels/selectors/registry.h"
+
+namespace attest {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+/// The settings that the papers use.
+std::vector<Setting> paper_settings(SettingKind kind) {
+  switch (kind) {
+    case SettingKind::delta: return {{5}, {7}};
+    case SettingKind::budget: return {{1024}, {50, true}};
+    case SettingKind::p: return {{0.85}};
+    case SettingKind::none: break;
+  }
+  return {{}};
+}
+
+std::vector<Setting> sweep(SettingKind kind, int points) {
+  std::vector<Setting> grid;
+  for (int i = 0; i < points; ++i) {
+    const double t = points > 1 ? static_cast<double>(i) / (points - 1) : 1;
+    if (kind == SettingKind::delta) grid.push_back({1 + 11 * t});
+    if (kind == SettingKind::budget) grid.push_back({100 * std::exp2(-6 * (1 - t)), true});
+    if (kind == SettingKind::p) grid.push_back({0.5 + 0.499 * t});
+  }
+  return grid.empty() ? std::vector<Setting>{{}} : grid;
+}
+
+StudyOptions study_options(const StudyBenchOptions& options, int sweep_points) {
+  StudyOptions study;
+  for (const std::string& name : options.selectors) {
+    SelectorSpec spec{.label = name, .name = name, .options = {}};
+    if (name == "quest" || name == "twilight") spec.options.emplace_back("dense_layers", "0");
+    std::shared_ptr<const Selector> selector = make_selector(spec);
+    const SettingKind kind = selector->setting_kind();
+    study.selectors.push_back({name, selector, sweep_points > 0 ? sweep(kind, sweep_points) : paper_settings(kind)});
+  }
+  return study;
+}
+
+void compare(const std::vector<MetricValues>& ours, const std::vector<MetricValues>& peers, Agreement& agreement,
+             std::map<std::string, std::int64_t>& apart) {
+  for (const MetricValues& a : ours)
+    for (const MetricValues& b : peers) {
+      if (a.name != b.name || a.values.size() != b.values.size()) continue;
+      agreement.cells += static_cast<std::int64_t>(a.values.size());
+      for (std::size_t i = 0; i < a.values.size(); ++i) {
+        const double x = a.values[i], y = b.values[i];
+        const bool both_undefined = std::isnan(x) && std::isnan(y);
+        if (!both_undefined && !(std::fabs(x - y) <= kAgreementTolerance * std::max(1.0, std::fabs(x)))) ++apart[a.name];
+      }
+    }
+}
+
+Agreement compare(const LayerResults& ours, const LayerResults& peers) {
+  Agreement agreement;
+  std::map<std::string, std::int64_t> apart;
+  compare(ours.scores, peers.scores, agreement, apart);
+  for (std::size_t s = 0; s < ours.selectors.size(); ++s)
+    compare(ours.selectors[s].metrics, peers.selectors[s].metrics, agreement, apart);
+  std::int64_t most = 0;
+  for (const auto& [name, count] : apart) {
+    agreement.apart += count;
+    if (count > most) {
+      most = count;
+      agreement.worst = name;
+    }
+  }
+  if (agreement.cells == 0 || !(static_cast<double>(agreement.apart) <= kMostCellsApart * static_cast<double>(agreement.cells)))
+    throw Error(fmt::format("bench: {} of {} cells differ from the LibTorch peer's by more than {} (most in '{}'), expected at most {:.0f} %",
+                            agreement.apart, agreement.cells, kAgreementTolerance, agreement.worst, 100 * kMostCellsApart));
+  return agreement;
+}
+
+LayerTiming time_layer(const AttentionLayer& layer, const StudyBenchOptions& options, int sweep_points) {
+  const StudyOptions study = study_options(options, sweep_points);
+  LayerTiming timing;
+  timing.name = sweep_points > 0 ? fmt::format("sweep, {} points", sweep_points) : "paper settings";
+  for (const StudySelector& s : study.selectors) timing.settings += static_cast<int>(s.grid.size());
+  const std::unique_ptr<LayerStudy> ours = make_layer_study(study, options.device, options.threads);
+  const LayerResults results = ours->run(layer);
+  for (int i = 0; i < options.peer_repeats; ++i) {
+    TorchPeerOptions peer{.selectors = {}, .device = "cpu", .threads = options.threads, .salient_delta = study.salient_delta, .lambdas = study.lambdas};
+    if (options.device.kind == DeviceKind::cuda) peer.device = fmt::format("cuda:{}", options.device.index);
+    for (const StudySelector& s : study.selectors) peer.selectors.push_back({s.label, s.grid});
+    const TorchPeerResult result = run_torch_peer(layer, peer);
+    if (i == 0) timing.agreement = compare(results, result.results);
+    timing.peer_seconds.push_back(result.seconds);
+  }
+  for (int i = 0; i < options.repeats; ++i) {
+    const auto start = Clock::now();
+    ours->run(layer);
+    timing.seconds.push_back(seconds_since(start));
+  }
+  return timing;
+}
+
+/// Peak resident memory since the last reset_peak_memory.
+std::int64_t peak_memory() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);)
+    if (line.starts_with("VmHWM:")) return std::stoll(line.substr(6)) * 1024;
+  return 0;
+}
+
+void reset_peak_memory() { std::ofstream("/proc/self/clear_refs") << "5"; }
+
+double read_file(const std::string& path) {
+  std::vector<char> buffer(8 << 20);
+  double seconds = 0;
+  for (int pass = 0; pass < 2; ++pass) {  // the first fills the page cache
+    const auto start = Clock::now();
+    std::ifstream file(path, std::ios::binary);
+    file.rdbuf()->pubsetbuf(nullptr, 0);
+    while (file.read(buffer.data(), static_cast<std::streamsize>(buffer.size())) || file.gcount() > 0) {
+    }
+    seconds = seconds_since(start);
+  }
+  return seconds;
+}
+
+DumpTiming time_dump(const std::string& path, const std::vector<DumpReader>& dumps, const StudyBenchOptions& options) {
+  DumpTiming timing;
+  timing.file_bytes = dumps[0].info().file_bytes;
+  timing.read_seconds = read_file(path);
+  const DumpInfo* const infos[] = {&dumps[0].info()};
+  const StudyPlan plan = plan_study(infos, {});
+  timing.layers = plan.units.size();
+  const std::unique_ptr<LayerStudy> study = make_layer_study(study_options(options, 0), options.device, options.threads);
+  const std::string folder = (std::filesystem::temp_directory_path() / fmt::format("attest-bench-{}.partial", getpid())).string();
+  PartialResults partial(folder, PartialResults::Start::fresh, "{}");
+  reset_peak_memory();
+  const auto start = Clock::now();
+  StudyObserver observer;
+  observer.progress = [&](const StudyProgress& progress) {
+    if (progress.finished == 1) timing.memory_after_first = peak_memory();
+  };
+  run_study(plan, dumps, *study, partial, {}, observer);
+  timing.study_seconds = seconds_since(start);
+  timing.memory_at_end = peak_memory();
+  PartialResults::discard(folder);
+  return timing;
+}
+
+}  // namespace
+
+double median(std::vector<double> values) {
+  if (values.empty()) return std::nan("");
+  std::sort(values.begin(), values.end());
+  const std::size_t half = values.size() / 2;
+  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
+}
+
+StudyBenchReport bench_study(const std::string& path, const StudyBenchOptions& options) {
+  std::vector<DumpReader> dumps;
+  dumps.emplace_back(path);
+  StudyBenchReport report;
+  report.shape = dumps[0].info().shape;
+  report.dump = time_dump(path, dumps, options);  // first: LibTorch would count into the peak memory
+  AttentionLayer layer;
+  dumps[0].read_layer(0, dumps[0].info().samples[0].layers[0], layer);
+  report.num_tokens = layer.num_tokens;
+  report.num_queries = layer.num_queries();
+  report.device = make_layer_study(study_options(options, 0), options.device, options.threads)->device();
+  report.timings.push_back(time_layer(layer, options, 0));
+  if (options.sweep_points > 0) report.timings.push_back(time_layer(layer, options, options.sweep_points));
+  return report;
+}
+
+}  // namespace attest
