@@ -29,13 +29,19 @@ target_compile_definitions(build_flags INTERFACE ATTEST_HAS_CUDA=$<BOOL:${ATTEST
 # would otherwise have two layouts in one program.
 target_compile_definitions(build_flags INTERFACE EIGEN_MAX_ALIGN_BYTES=64)
 
+if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+  set(gcc_12 TRUE)
+  # It sees overlapping copies in its own std::string (GCC bug 105651).
+  target_compile_options(build_flags INTERFACE $<${cxx}:-Wno-restrict>)
+endif()
+
 if(ATTEST_WERROR)
   target_compile_options(build_flags INTERFACE $<${cxx}:-Werror> $<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings>)
 endif()
 if(ATTEST_NATIVE)
   target_compile_options(build_flags INTERFACE $<${cxx}:-march=native>)
   # GCC 12 takes its own AVX-512 intrinsics for uninitialised variables (GCC bug 105593).
-  if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+  if(gcc_12)
     target_compile_options(build_flags INTERFACE $<${cxx}:-Wno-uninitialized> $<${cxx}:-Wno-maybe-uninitialized>)
   endif()
 endif()

@@ -63,6 +63,7 @@ lacking() { # the packages of those lines "probe what package" whose probe fails
 needed_packages() {
   lacking <<<"command ${CXX:-c++} g++
 header hdf5.h libhdf5-dev
+header zlib.h zlib1g-dev
 header Eigen/Core libeigen3-dev
 header CLI/CLI.hpp libcli11-dev
 header nlohmann/json.hpp nlohmann-json3-dev
