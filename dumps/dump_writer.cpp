@@ -131,8 +131,16 @@ struct DumpWriter::State {
   }
   Handle owned(hid_t id) const { return Handle(checked(id)); }
 
+  /// Creation properties of files, groups or data sets without their times: the same content makes the same bytes.
+  Handle untimed(hid_t kind) const {
+    Handle properties = owned(H5Pcreate(kind));
+    checked(H5Pset_obj_track_times(properties.get(), false));
+    return properties;
+  }
+
   Handle create_group(const Handle& at, const std::string& name) const {
-    return owned(H5Gcreate2(at.get(), name.c_str(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
+    const Handle properties = untimed(H5P_GROUP_CREATE);
+    return owned(H5Gcreate2(at.get(), name.c_str(), H5P_DEFAULT, properties.get(), H5P_DEFAULT));
   }
 
   void write_attribute(const Handle& at, const char* name, hid_t type, const void* value) const {
@@ -152,18 +160,18 @@ struct DumpWriter::State {
   }
 
   Handle create_dataset(const Handle& at, const char* name, hid_t type, const Extent& shape,
-                        hid_t properties = H5P_DEFAULT) const {
+                        const Handle& properties) const {
     const Handle space = owned(H5Screate_simple(static_cast<int>(shape.size()), shape.data(), nullptr));
-    return owned(H5Dcreate2(at.get(), name, type, space.get(), H5P_DEFAULT, properties, H5P_DEFAULT));
+    return owned(H5Dcreate2(at.get(), name, type, space.get(), H5P_DEFAULT, properties.get(), H5P_DEFAULT));
   }
   /// A small one, whole.
   void dataset(const Handle& at, const char* name, hid_t type, const Extent& shape, const void* values) const {
-    const Handle data = create_dataset(at, name, type, shape);
+    const Handle data = create_dataset(at, name, type, shape, untimed(H5P_DATASET_CREATE));
     checked(H5Dwrite(data.get(), type, H5S_ALL, H5S_ALL, H5P_DEFAULT, values));
   }
 
   Tensor create_tensor(const char* name, const Extent& shape, std::int64_t rows) const {
-    const Handle properties = owned(H5Pcreate(H5P_DATASET_CREATE));
+    const Handle properties = untimed(H5P_DATASET_CREATE);
     checked(H5Pset_fill_time(properties.get(), H5D_FILL_TIME_NEVER));
     if (options.gzip_level > 0) {
       const hsize_t row_bytes = shape[2] * element_bytes;
@@ -172,7 +180,7 @@ struct DumpWriter::State {
       checked(H5Pset_shuffle(properties.get()));
       checked(H5Pset_deflate(properties.get(), static_cast<unsigned>(options.gzip_level)));
     }
-    return {create_dataset(layer_group, name, element_type.get(), shape, properties.get()), rows};
+    return {create_dataset(layer_group, name, element_type.get(), shape, properties), rows};
   }
 
   void write_slab(Tensor& tensor, const Extent& start, const Extent& count, std::int64_t rows,
@@ -215,7 +223,8 @@ struct DumpWriter::State {
     const Handle access = owned(H5Pcreate(H5P_FILE_ACCESS));
     checked(H5Pset_alignment(access.get(), 1 << 20, 4096));  // large tensors at page borders
     checked(H5Pset_libver_bounds(access.get(), H5F_LIBVER_V18, H5F_LIBVER_V18));  // metadata with checksums
-    file = owned(H5Fcreate(temporary.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access.get()));
+    const Handle creation = untimed(H5P_FILE_CREATE);
+    file = owned(H5Fcreate(temporary.c_str(), H5F_ACC_TRUNC, creation.get(), access.get()));
     string_type = owned(H5Tcopy(H5T_C_S1));
     checked(H5Tset_size(string_type.get(), H5T_VARIABLE));
     checked(H5Tset_cset(string_type.get(), H5T_CSET_UTF8));
