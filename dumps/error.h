@@ -26,6 +26,11 @@ struct OutputError : Error {
   using Error::Error;
 };
 
+/// The GPU ran out of memory, or a call of its runtime failed. Exit 5: like a full disk, what was finished stays resumable.
+struct DeviceError : Error {
+  using Error::Error;
+};
+
 /// Ctrl-C. Exit 130.
 struct Interrupted : Error {
   using Error::Error;

@@ -55,6 +55,8 @@ class OptionReader {
   /// Any text.
   std::string text(const std::string& option, const std::string& fallback);
 
+  /// The selector's registered name.
+  const std::string& selector() const { return spec_.name; }
   /// Throws for options that were given but never read.
   void finish() const;
   /// Every option that was read, with its value.

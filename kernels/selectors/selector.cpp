@@ -57,6 +57,7 @@ void Selector::finish(OptionReader& reader, int default_dense_layers) {
 
 void Selector::finish(OptionReader& reader) {
   reader.finish();
+  name_ = reader.selector();
   options_ = reader.resolved();
 }
 

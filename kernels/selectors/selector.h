@@ -92,6 +92,8 @@ class Selector {
   virtual void select(const KvHead& head, const RankedScores& exact, std::span<const AscendingGrid> grids,
                       Selection& out) const = 0;
 
+  /// As registered: "ffd".
+  const std::string& name() const { return name_; }
   /// Layers 0 .. n-1 of the model in which the method is exact.
   int dense_layers() const { return dense_layers_; }
   /// Every option with its value.
@@ -104,6 +106,7 @@ class Selector {
   void finish(OptionReader& reader);
 
  private:
+  std::string name_;
   int dense_layers_ = 0;
   std::vector<OptionValue> options_;
 };
