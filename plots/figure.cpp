@@ -1,13 +1,13 @@
 #include "plots/figure.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
 #include <fstream>
 #include <sstream>
 #include <system_error>
-
-#include <fmt/format.h>
 
 #include "plots/figure_layout.h"
 
@@ -16,7 +16,8 @@ namespace {
 
 /// One line of a comment.
 std::string comment(std::string text) {
-  std::ranges::replace_if(text, [](unsigned char c) { return c < 0x20; }, ' ');
+  std::ranges::replace_if(
+      text, [](unsigned char c) { return c < 0x20; }, ' ');
   return "# " + text + "\n";
 }
 
@@ -24,9 +25,8 @@ std::string comment(std::string text) {
 class StyleList {
  public:
   std::size_t number_of(const LineStyle& style) {
-    const std::string definition =
-        fmt::format("lc rgb '{}' lw {:g} dt {} pt {} ps {:g}", style.colour, style.line_width, style.dash, style.point_type,
-                    style.point_size);
+    const std::string definition = fmt::format("lc rgb '{}' lw {:g} dt {} pt {} ps {:g}", style.colour,
+                                               style.line_width, style.dash, style.point_type, style.point_size);
     auto found = std::ranges::find(definitions_, definition);
     if (found == definitions_.end()) found = definitions_.insert(definitions_.end(), definition);
     return static_cast<std::size_t>(found - definitions_.begin()) + 1;
@@ -42,8 +42,8 @@ class StyleList {
   std::vector<std::string> definitions_;
 };
 
-// The cairo and svg terminals have different ideas of a point. These factors make a font size, a line width and a marker the
-// same at print size in all three; measured on their output.
+// The cairo and svg terminals have different ideas of a point. These factors make a font size, a line width and a
+// marker the same at print size in all three; measured on their output.
 std::string terminals(const FigureLayout& layout) {
   const double w = layout.width_in, h = layout.height_in;
   constexpr double kCssDotsPerInch = 96, kPointsPerInch = 72;
@@ -53,38 +53,56 @@ std::string terminals(const FigureLayout& layout) {
   text += "  if (format eq 'pdf') {\n";
   text += fmt::format("    set terminal pdfcairo size {:.3f}in,{:.3f}in font font fontscale 0.75 linewidth 2\n", w, h);
   text += "  }\n  if (format eq 'svg') {\n";
-  text += fmt::format("    set terminal svg size {:.0f},{:.0f} font font fontscale {:.4f} linewidth {:.4f} background 'white'\n",
-                      w * kCssDotsPerInch, h * kCssDotsPerInch, css, css);
+  text += fmt::format(
+      "    set terminal svg size {:.0f},{:.0f} font font fontscale {:.4f} linewidth {:.4f} background 'white'\n",
+      w * kCssDotsPerInch, h * kCssDotsPerInch, css, css);
   text += "  }\n  if (format eq 'png') {\n";
-  text += fmt::format("    set terminal pngcairo size {:.0f},{:.0f} font font fontscale {:.4f} linewidth {:.4f} pointscale {:.4f}\n",
-                      w * kPngDotsPerInch, h * kPngDotsPerInch, png / css, png, png);
+  text += fmt::format(
+      "    set terminal pngcairo size {:.0f},{:.0f} font font fontscale {:.4f} linewidth {:.4f} pointscale {:.4f}\n",
+      w * kPngDotsPerInch, h * kPngDotsPerInch, png / css, png, png);
   text += "  }\n";
   return text;
 }
 
 std::string margins(const Place& place) {
-  return fmt::format("  set lmargin at screen {:.4f}; set rmargin at screen {:.4f}\n"
-                     "  set bmargin at screen {:.4f}; set tmargin at screen {:.4f}\n",
-                     place.left, place.right, place.bottom, place.top);
+  return fmt::format(
+      "  set lmargin at screen {:.4f}; set rmargin at screen {:.4f}\n"
+      "  set bmargin at screen {:.4f}; set tmargin at screen {:.4f}\n",
+      place.left, place.right, place.bottom, place.top);
+}
+
+/// One a decade over many decades, more over few.
+std::vector<double> logarithmic_tics(Range range) {
+  const double ratio = range.high / range.low;
+  const std::vector<int> digits = ratio > 1e3  ? std::vector<int>{1}
+                                  : ratio > 10 ? std::vector<int>{1, 2, 5}
+                                               : std::vector<int>{1, 2, 3, 5, 7};
+  std::vector<double> tics;
+  for (int exponent = static_cast<int>(std::floor(std::log10(range.low))); std::pow(10, exponent) <= range.high;
+       ++exponent)
+    for (int digit : digits)
+      if (const double at = digit * std::pow(10, exponent); at >= range.low && at <= range.high) tics.push_back(at);
+  return tics;
 }
 
 std::string tics(char name, const Axis& axis, Range range, bool labels) {
   std::string text = fmt::format("  unset logscale {}; unset m{}tics; ", name, name);
-  text += fmt::format("set {0}range [{1:.6g}:{2:.6g}]; set format {0} {3}; ", name, range.low, range.high, labels ? "'%g'" : "''");
+  text += fmt::format("set {0}range [{1:.6g}:{2:.6g}]; set format {0} {3}; ", name, range.low, range.high,
+                      labels ? "'%g'" : "''");
   if (!axis.logarithmic && axis.whole_numbers) {
-    text += fmt::format("set {}tics {}\n", name, whole_number_step(range, 8));
+    text += fmt::format("set {}tics {}\n", name, whole_number_step(range, 6));
   } else if (!axis.logarithmic) {
     text += fmt::format("set {}tics autofreq\n", name);
   } else {
-    const bool decades_only = range.high / range.low > 1e3;
-    std::string list;
-    for (int exponent = static_cast<int>(std::floor(std::log10(range.low))); std::pow(10, exponent) <= range.high; ++exponent)
-      for (int digit : {1, 2, 5})
-        if (const double at = digit * std::pow(10, exponent); at >= range.low && at <= range.high && (digit == 1 || !decades_only))
-          list += fmt::format("{}{:g}", list.empty() ? "" : ", ", at);
-    text += fmt::format("set logscale {0}; set {0}tics ({1})\n", name, list);
+    text += fmt::format("set logscale {0}; set {0}tics ({1:g})\n", name, fmt::join(logarithmic_tics(range), ", "));
   }
   return text;
+}
+
+/// gnuplot's strcol() ends a quoted csv cell at the first comma in it, and knows no doubled double quote.
+void check_curve_name(const std::string& curve) {
+  if (std::ranges::any_of(curve, [](unsigned char c) { return c == ',' || c == '"' || c < 0x20; }))
+    throw std::logic_error(fmt::format("gnuplot cannot select the curve '{}'", curve));
 }
 
 /// A column's values at the rows of one curve, as shown.
@@ -92,29 +110,37 @@ std::string shown(const std::string& column, double factor) {
   return fmt::format("column({})", gnuplot_quoted(column)) + (factor == 1 ? "" : fmt::format("*{:g}", factor));
 }
 
-std::string band_command(const Series& series, const Panel& panel, const Band& band, const std::string& x, bool bars,
-                         std::size_t style) {
+std::string band_command(const Panel& panel, const Band& band, const std::string& x, bool bars, std::size_t style) {
   const std::string low = shown(band.low, panel.y.factor), high = shown(band.high, panel.y.factor);
   if (bars)
-    return fmt::format("data using ({}):({}):({}):({}) with yerrorbars ls {} pt -1 lw {:g} dt solid notitle", x,
-                       shown(series.y, panel.y.factor), low, high, style, 1 + 10 * band.opacity);
-  return fmt::format("data using ({}):({}):({}) with filledcurves ls {} fs transparent solid {:g} noborder notitle", x, low, high,
-                     style, band.opacity);
+    return fmt::format("data using ({}):({}):(0):({} - {}) with vectors nohead ls {} lw {:g} dt solid notitle", x, low,
+                       high, low, style, 1 + 6 * band.opacity);
+  return fmt::format("data using ({}):({}):({}) with filledcurves ls {} fs transparent solid {:g} noborder notitle", x,
+                     low, high, style, band.opacity);
+}
+
+/// Markers of a curve of many points would hide its line.
+LineStyle fitted(LineStyle style, std::size_t points) {
+  constexpr std::size_t kMany = 16;
+  if (points > kMany) style.point_size *= 0.6;
+  return style;
 }
 
 std::vector<std::string> plot_commands(const Figure& figure, const Panel& panel, StyleList& styles) {
   std::vector<std::string> bands, lines, rings;
   for (const Series& series : panel.series) {
+    check_curve_name(series.curve);
     const std::size_t points = drawn_rows(figure, series).size();
     if (points == 0) continue;
-    const std::size_t style = styles.number_of(series.style);
+    const std::size_t style = styles.number_of(fitted(series.style, points));
     std::string x = fmt::format("only({}, {})", gnuplot_quoted(series.curve), gnuplot_quoted(series.x));
     if (panel.x.factor != 1) x += fmt::format("*{:g}", panel.x.factor);
     const std::string y = shown(series.y, panel.y.factor);
-    for (const Band& band : series.bands) bands.push_back(band_command(series, panel, band, x, points < 3, style));
+    for (const Band& band : series.bands) bands.push_back(band_command(panel, band, x, points < 3, style));
     lines.push_back(fmt::format("data using ({}):({}) with linespoints ls {} notitle", x, y, style));
     if (!series.ring.empty())
-      rings.push_back(fmt::format("data using ({} == 1 ? {} : NaN):({}) with points ls 100 notitle", shown(series.ring, 1), x, y));
+      rings.push_back(
+          fmt::format("data using ({} == 1 ? {} : NaN):({}) with points ls 100 notitle", shown(series.ring, 1), x, y));
   }
   bands.insert(bands.end(), lines.begin(), lines.end());
   bands.insert(bands.end(), rings.begin(), rings.end());
@@ -124,7 +150,8 @@ std::vector<std::string> plot_commands(const Figure& figure, const Panel& panel,
 std::string panel_text(const Figure& figure, const Panel& panel, const FigureLayout& layout, const Place& place,
                        StyleList& styles) {
   const Range x = axis_range(figure, panel, false), y = axis_range(figure, panel, true);
-  std::string text = fmt::format("\n  set title {} noenhanced offset 0,-0.7\n", gnuplot_quoted(panel.title)) + margins(place);
+  std::string text =
+      fmt::format("\n  set title {} noenhanced offset 0,-0.7\n", gnuplot_quoted(panel.title)) + margins(place);
   text += tics('x', panel.x, x, panel.show_x) + tics('y', panel.y, y, panel.show_y);
   text += fmt::format("  set xlabel {} noenhanced offset 0,0.6\n", gnuplot_quoted(panel.show_x ? panel.x.label : ""));
   text += "  unset arrow; unset label\n";
@@ -132,10 +159,11 @@ std::string panel_text(const Figure& figure, const Panel& panel, const FigureLay
     text += fmt::format("  set label {} noenhanced at screen {:.4f}, screen {:.4f} center rotate by 90 tc rgb '{}'\n",
                         gnuplot_quoted(panel.y.label), layout.y_label_x(place), (place.bottom + place.top) / 2, kInk);
   for (const ReferenceLine& line : panel.references) {
-    text += fmt::format("  set arrow from graph 0, first {0:g} to graph 1, first {0:g} nohead back dt (4,3) lw 0.6 lc rgb '{1}'\n",
-                        line.y, kMutedInk);
+    text += fmt::format(
+        "  set arrow from graph 0, first {0:g} to graph 1, first {0:g} nohead back dt (4,3) lw 0.6 lc rgb '{1}'\n",
+        line.y, kMutedInk);
     if (!line.label.empty())
-      text += fmt::format("  set label {} noenhanced at graph 0.98, first {:g} right offset 0,0.5 tc rgb '{}' back\n",
+      text += fmt::format("  set label {} noenhanced at graph 0.98, first {:g} right offset 0,-0.5 tc rgb '{}' back\n",
                           gnuplot_quoted(line.label), line.y, kMutedInk);
   }
   const std::vector<std::string> commands = plot_commands(figure, panel, styles);
@@ -150,14 +178,16 @@ std::string legend_text(const Figure& figure, const FigureLayout& layout, StyleL
   std::string text = "\n  unset title; unset xlabel; unset border; unset tics; unset grid; unset logscale\n";
   text += "  unset arrow; unset label; set xrange [0:1]; set yrange [0:1]\n" + margins(layout.legend_place);
   if (!figure.note.empty())
-    text += fmt::format("  set label {} noenhanced at screen 0.5, screen {:.4f} center tc rgb '{}'\n", gnuplot_quoted(figure.note),
-                        layout.note_y, kMutedInk);
+    text += fmt::format("  set label {} noenhanced at screen 0.5, screen {:.4f} center tc rgb '{}'\n",
+                        gnuplot_quoted(figure.note), layout.note_y, kMutedInk);
   text += fmt::format("  set key center center vertical Left reverse maxrows {} samplen 2.5 spacing 0.95 noenhanced\n",
                       std::max(layout.legend_rows, 1));
   text += "  plot NaN notitle";
   for (const LegendEntry& entry : layout.legend)
-    text += fmt::format(", \\\n    NaN with linespoints ls {} title {}", styles.number_of(entry.style), gnuplot_quoted(entry.title));
-  if (layout.has_rings) text += fmt::format(", \\\n    NaN with points ls 100 title {}", gnuplot_quoted(figure.ring_title));
+    text += fmt::format(", \\\n    NaN with linespoints ls {} title {}", styles.number_of(entry.style),
+                        gnuplot_quoted(entry.title));
+  if (layout.has_rings)
+    text += fmt::format(", \\\n    NaN with points ls 100 title {}", gnuplot_quoted(figure.ring_title));
   return text + "\n";
 }
 
@@ -181,8 +211,8 @@ std::string gnuplot_script(const Figure& figure) {
   text += fmt::format("only(curve, name) = strcol({}) eq curve ? column(name) : NaN\n\n", gnuplot_quoted(kCurveColumn));
   text += styles.text();
   text += fmt::format("set style line 100 lc rgb '{}' lw 0.7 pt 6 ps 0.85\n", kInk);
-  text += fmt::format("\ndo for [format in formats] {{\n{}  set output {} . format\n  set multiplot\n", terminals(layout),
-                      gnuplot_quoted(figure.name + "."));
+  text += fmt::format("\ndo for [format in formats] {{\n{}  set output {} . format\n  set multiplot\n",
+                      terminals(layout), gnuplot_quoted(figure.name + "."));
   text += fmt::format("  set border 3 lw 0.6 lc rgb '{0}'; set tics out scale 0.4 tc rgb '{0}'\n", kInk);
   text += "  set xtics nomirror offset 0,0.3; set ytics nomirror offset 0.5,0\n";
   text += fmt::format("  set grid back lt 1 lw 0.4 lc rgb '{}'; unset key\n", kGridInk);
@@ -204,9 +234,10 @@ void write_figure_source(const Figure& figure, const std::filesystem::path& fold
   write(".gp", gnuplot_script(figure));
 }
 
-GnuplotRun draw_figure(const Figure& figure, const std::filesystem::path& folder, const std::vector<std::string>& formats,
-                       std::chrono::milliseconds time_limit) {
-  return run_gnuplot(folder, figure.name + ".gp", fmt::format("formats = {}", gnuplot_quoted(fmt::format("{}", fmt::join(formats, " ")))),
+GnuplotRun draw_figure(const Figure& figure, const std::filesystem::path& folder,
+                       const std::vector<std::string>& formats, std::chrono::milliseconds time_limit) {
+  return run_gnuplot(folder, figure.name + ".gp",
+                     fmt::format("formats = {}", gnuplot_quoted(fmt::format("{}", fmt::join(formats, " ")))),
                      time_limit);
 }
 

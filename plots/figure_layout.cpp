@@ -9,14 +9,14 @@ namespace {
 
 // Inches, for text of kFontSizePt.
 constexpr double kTitleHeight = 0.16;
-constexpr double kXLabels = 0.33;        // tic labels and axis label
-constexpr double kYLabels = 0.44;
+constexpr double kXLabels = 0.33;  // tic labels and axis label
+constexpr double kYLabels = 0.47;
 constexpr double kGap = 0.09;
-constexpr double kYLabelHalf = 0.065;     // of the height of the rotated axis label
+constexpr double kYLabelHalf = 0.065;  // of the height of the rotated axis label
 constexpr double kLegendRow = 0.108;
 constexpr double kNoteHeight = 0.15;
 constexpr double kCharacterWidth = 0.0585;
-constexpr double kLegendSample = 0.36;   // line and spaces beside a title
+constexpr double kLegendSample = 0.36;  // line and spaces beside a title
 
 constexpr double kLinearMargin = 0.05, kLogMargin = 0.04;
 

@@ -13,8 +13,8 @@ struct Range {
   double high = 1;
 };
 
-/// Shown values that the axis of a panel spans: as given, else the data of all its series with a margin. `vertical`: the y axis,
-/// bands and reference lines included.
+/// Shown values that the axis of a panel spans: as given, else the data of all its series with a margin. `vertical`:
+/// the y axis, bands and reference lines included.
 Range axis_range(const Figure& figure, const Panel& panel, bool vertical);
 
 /// At most `most` whole numbers: the distance between tics.
@@ -36,8 +36,8 @@ struct FigureLayout {
   std::vector<LegendEntry> legend;
   int legend_rows = 0;
   Place legend_place;
-  double note_y = 0;          ///< of the note's middle
-  bool has_rings = false;     ///< some series has a ring to explain: one more entry of the legend
+  double note_y = 0;       ///< of the note's middle
+  bool has_rings = false;  ///< some series has a ring to explain: one more entry of the legend
 
   /// Where the middle of a rotated y label stands, left of the tic labels of the panel at `place`.
   double y_label_x(const Place& place) const;

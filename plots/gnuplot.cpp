@@ -1,19 +1,18 @@
 #include "plots/gnuplot.h"
 
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
 #include <optional>
 #include <system_error>
-
-#include <fcntl.h>
-#include <poll.h>
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <fmt/format.h>
 
 extern char** environ;
 
@@ -135,7 +134,8 @@ GnuplotRun run_gnuplot(const std::filesystem::path& folder, const std::string& s
                                         std::chrono::duration<double>(time_limit).count(), script)};
   if (WIFSIGNALED(status))
     return {Status::failed, fmt::format("gnuplot was ended by signal {} on {}", WTERMSIG(status), script)};
-  if (WEXITSTATUS(status) != 0) return {Status::failed, fmt::format("gnuplot could not draw {}: {}", script, complaint(text))};
+  if (WEXITSTATUS(status) != 0)
+    return {Status::failed, fmt::format("gnuplot could not draw {}: {}", script, complaint(text))};
   return {};
 }
 

@@ -17,8 +17,8 @@ struct GnuplotRun {
 
 inline constexpr std::chrono::seconds kGnuplotTimeLimit{60};
 
-/// Runs `gnuplot -e COMMAND SCRIPT` in `folder`, where the script finds its data and leaves its pictures. gnuplot is looked up in
-/// PATH; whatever it prints on stdout is dropped.
+/// Runs `gnuplot -e COMMAND SCRIPT` in `folder`, where the script finds its data and leaves its pictures. gnuplot is
+/// looked up in PATH; whatever it prints on stdout is dropped.
 GnuplotRun run_gnuplot(const std::filesystem::path& folder, const std::string& script, const std::string& command,
                        std::chrono::milliseconds time_limit = kGnuplotTimeLimit);
 

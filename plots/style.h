@@ -13,15 +13,15 @@ inline constexpr int kPngDotsPerInch = 300;
 
 /// A line and its marker, told apart by colour, by marker shape and by dashes, so that two suffice without the third.
 struct LineStyle {
-  std::string colour;      ///< "#rrggbb"
-  std::string dash;        ///< gnuplot dash type: "solid" or "(6,3)"
-  int point_type = 0;      ///< gnuplot point type
-  double line_width = 1;   ///< points
+  std::string colour;     ///< "#rrggbb"
+  std::string dash;       ///< gnuplot dash type: "solid" or "(6,3)"
+  int point_type = 0;     ///< gnuplot point type
+  double line_width = 1;  ///< points
   double point_size = 0.4;
 };
 
-/// The i-th style: Okabe and Ito's colour-blind-safe palette (without yellow, too light for a thin line on white) with a
-/// filled marker each; a second round of colours has dashed lines, so that 28 styles are distinct.
+/// The i-th style: Okabe and Ito's colour-blind-safe palette (without yellow, too light for a thin line on white) with
+/// a filled marker each; a second round of colours has dashed lines, so that 28 styles are distinct.
 LineStyle line_style(std::size_t index);
 
 /// The i-th style for what could not be run for real (an oracle): hollow marker, thin dotted line.

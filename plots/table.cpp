@@ -1,11 +1,11 @@
 #include "plots/table.h"
 
+#include <fmt/format.h>
+
 #include <cmath>
 #include <functional>
 #include <ostream>
 #include <stdexcept>
-
-#include <fmt/format.h>
 
 namespace attest {
 namespace {
@@ -49,19 +49,38 @@ std::string latex_escaped(const std::string& text) {
   std::string escaped;
   for (char c : text) {
     switch (c) {
-      case '\\': escaped += "\\textbackslash{}"; break;
-      case '~': escaped += "\\textasciitilde{}"; break;
-      case '^': escaped += "\\textasciicircum{}"; break;
-      case '\n': case '\r': escaped += ' '; break;
-      case '&': case '%': case '$': case '#': case '_': case '{': case '}': escaped += '\\'; [[fallthrough]];
-      default: escaped += c;
+      case '\\':
+        escaped += "\\textbackslash{}";
+        break;
+      case '~':
+        escaped += "\\textasciitilde{}";
+        break;
+      case '^':
+        escaped += "\\textasciicircum{}";
+        break;
+      case '\n':
+      case '\r':
+        escaped += ' ';
+        break;
+      case '&':
+      case '%':
+      case '$':
+      case '#':
+      case '_':
+      case '{':
+      case '}':
+        escaped += '\\';
+        [[fallthrough]];
+      default:
+        escaped += c;
     }
   }
   return escaped;
 }
 
 /// `cell(column)` of all columns, joined.
-std::string joined(const Table& table, std::string_view separator, const std::function<std::string(const Column&)>& cell) {
+std::string joined(const Table& table, std::string_view separator,
+                   const std::function<std::string(const Column&)>& cell) {
   std::string line;
   for (const Column& column : table.columns()) {
     if (&column != &table.columns().front()) line += separator;
@@ -116,7 +135,8 @@ void write_csv(const Table& table, std::ostream& out) {
 
 void write_markdown(const Table& table, std::ostream& out) {
   out << "| " << joined(table, " | ", [](const Column& c) { return markdown_escaped(heading_of(c)); }) << " |\n";
-  out << '|' << joined(table, "|", [](const Column& c) { return c.kind == Column::Kind::text ? "---" : "--:"; }) << "|\n";
+  out << '|' << joined(table, "|", [](const Column& c) { return c.kind == Column::Kind::text ? "---" : "--:"; })
+      << "|\n";
   for (std::size_t row = 0; row < table.rows(); ++row) {
     out << "| " << joined(table, " | ", [row](const Column& c) {
       return c.kind == Column::Kind::text ? markdown_escaped(c.texts[row]) : printed_cell(c, row);

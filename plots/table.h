@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <iosfwd>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -14,10 +16,10 @@ namespace attest {
 struct Column {
   enum class Kind { text, number };
 
-  std::string name;           ///< of the csv: lower case, words joined by '_'
+  std::string name;  ///< of the csv: lower case, words joined by '_'
   Kind kind = Kind::number;
-  std::string heading = {};   ///< of a printed table, unit included; empty: the name
-  int decimals = 3;           ///< of a printed table; the csv has all digits
+  std::string heading = {};             ///< of a printed table, unit included; empty: the name
+  int decimals = 3;                     ///< of a printed table; the csv has all digits
   std::vector<std::string> texts = {};  ///< [rows] of a text column
   std::vector<double> numbers = {};     ///< [rows] of a number column
 };
@@ -42,6 +44,26 @@ class Table {
   std::vector<Column> columns_;
   std::size_t rows_ = 0;
 };
+
+/// A column and the cell that a row of the program's own data has in it: the name stands beside the value.
+template <class Row>
+struct ColumnOf {
+  Column column;
+  std::function<Table::Cell(const Row&)> cell;
+};
+
+template <class Row>
+Table make_table(const std::vector<Row>& rows, const std::vector<ColumnOf<Row>>& columns) {
+  std::vector<Column> headers;
+  for (const ColumnOf<Row>& column : columns) headers.push_back(column.column);
+  Table table(std::move(headers));
+  for (const Row& row : rows) {
+    std::vector<Table::Cell> cells;
+    for (const ColumnOf<Row>& column : columns) cells.push_back(column.cell(row));
+    table.add_row(std::move(cells));
+  }
+  return table;
+}
 
 /// RFC 4180 with one header line; ten significant digits, "nan" and "inf" as such.
 void write_csv(const Table& table, std::ostream& out);

@@ -1,9 +1,9 @@
 #include "plots/figure_layout.h"
 
+#include <gtest/gtest.h>
+
 #include <cmath>
 #include <limits>
-
-#include <gtest/gtest.h>
 
 namespace attest {
 namespace {
@@ -12,10 +12,15 @@ constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 /// Two curves over x = 1..4, the second undefined in part.
 Figure example(int panels, int columns) {
-  Table table({{.name = kCurveColumn, .kind = Column::Kind::text}, {.name = "x"}, {.name = "y"}, {.name = "low"}, {.name = "ring"}});
+  Table table({{.name = kCurveColumn, .kind = Column::Kind::text},
+               {.name = "x"},
+               {.name = "y"},
+               {.name = "low"},
+               {.name = "ring"}});
   for (int x = 1; x <= 4; ++x) table.add_row({"a", x * 1.0, x * 10.0, x * 10.0 - 8, 0.0});
   for (int x = 1; x <= 4; ++x) table.add_row({"b", x * 1.0, x < 3 ? kNaN : 100.0 * x, kNaN, 1.0});
-  Figure figure{.name = "f", .caption = "c", .note = "n", .ring_title = "ring", .data = table, .columns = columns, .panels = {}};
+  Figure figure{
+      .name = "f", .caption = "c", .note = "n", .ring_title = "ring", .data = table, .columns = columns, .panels = {}};
   for (int i = 0; i < panels; ++i)
     figure.panels.push_back({.title = "t",
                              .x = {.label = "x"},
@@ -102,7 +107,8 @@ TEST(FigureLayout, FramesDoNotOverlap) {
         EXPECT_GT(layout.y_label_x(a), 0);
         for (std::size_t j = 0; j < i; ++j) {
           const Place& b = layout.panels[j];
-          EXPECT_TRUE(a.right < b.left || b.right < a.left || a.top < b.bottom || b.top < a.bottom) << i << " over " << j;
+          EXPECT_TRUE(a.right < b.left || b.right < a.left || a.top < b.bottom || b.top < a.bottom)
+              << i << " over " << j;
         }
       }
       EXPECT_LT(layout.note_y, layout.legend_place.bottom);

@@ -1,13 +1,13 @@
 #include "plots/figure.h"
 
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
 #include <cmath>
 #include <cstdlib>
 #include <fstream>
 #include <limits>
 #include <sstream>
-
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 namespace attest {
 namespace {
@@ -18,30 +18,52 @@ using testing::Not;
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
-/// Labels hold what scripts, csv files and enhanced text trip over; one curve has two points, one has only undefined ones.
+/// Labels hold what scripts, csv files and enhanced text trip over; one curve has two points, one has only undefined
+/// ones.
 Figure example() {
-  const std::string hard = "it's_{a}, `b` %d 'q' ü";
-  Table table({{.name = kCurveColumn, .kind = Column::Kind::text}, {.name = "io"}, {.name = "recall"}, {.name = "low"},
-               {.name = "high"}, {.name = "lse"}, {.name = "default"}});
+  const std::string hard = "it's_{a}; `b` %d 'q' ü";
+  Table table({{.name = kCurveColumn, .kind = Column::Kind::text},
+               {.name = "io"},
+               {.name = "recall"},
+               {.name = "low"},
+               {.name = "high"},
+               {.name = "lse"},
+               {.name = "default"}});
   for (int i = 1; i <= 6; ++i)
-    table.add_row({hard, 0.03 * i * i, 1 - 0.3 / i, 1 - 0.4 / i, i == 4 ? kNaN : 1 - 0.2 / i, i == 6 ? 0.0 : 5.0 / i, i == 3 ? 1.0 : 0.0});
+    table.add_row({hard, 0.03 * i * i, 1 - 0.3 / i, 1 - 0.4 / i, i == 4 ? kNaN : 1 - 0.2 / i, i == 6 ? 0.0 : 5.0 / i,
+                   i == 3 ? 1.0 : 0.0});
   table.add_row({"two points", 0.1, 0.7, 0.6, 0.8, 3.0, 0.0});
   table.add_row({"two points", 0.5, 0.8, 0.7, 0.9, 2.0, 0.0});
   table.add_row({"undefined", 0.1, kNaN, kNaN, kNaN, kNaN, 0.0});
 
-  Figure figure{.name = "f", .caption = "first\nsecond", .note = "bands: it's", .ring_title = "default", .data = table,
-                .columns = 2, .panels = {}};
+  Figure figure{.name = "f",
+                .caption = "first\nsecond",
+                .note = "bands: it's",
+                .ring_title = "default",
+                .data = table,
+                .columns = 2,
+                .panels = {}};
   std::vector<Series> series;
   for (const std::string& curve : {hard, std::string("two points"), std::string("undefined")})
-    series.push_back({.curve = curve, .title = curve, .x = "io", .y = "recall", .bands = {{"low", "high", 0.2}},
-                      .style = line_style(series.size()), .ring = "default"});
-  figure.panels.push_back({.title = "(a)", .x = {.label = "bytes (%)", .factor = 100, .logarithmic = true},
-                           .y = {.label = "recall"}, .series = series, .references = {{0.9, "target"}}});
+    series.push_back({.curve = curve,
+                      .title = curve,
+                      .x = "io",
+                      .y = "recall",
+                      .bands = {{"low", "high", 0.2}},
+                      .style = line_style(series.size()),
+                      .ring = "default"});
+  figure.panels.push_back({.title = "(a)",
+                           .x = {.label = "bytes (%)", .factor = 100, .logarithmic = true},
+                           .y = {.label = "recall"},
+                           .series = series,
+                           .references = {{0.9, "target"}}});
   for (Series& s : series) {
     s.y = "lse";
     s.bands.clear();
   }
-  figure.panels.push_back({.title = "(b)", .x = {.label = "bytes (%)", .factor = 100}, .y = {.label = "LSE error", .logarithmic = true},
+  figure.panels.push_back({.title = "(b)",
+                           .x = {.label = "bytes (%)", .factor = 100},
+                           .y = {.label = "LSE error", .logarithmic = true},
                            .series = series});
   figure.panels.push_back({.title = "(c) nothing", .x = {}, .y = {}, .series = {series[2]}});
   return figure;
@@ -74,8 +96,13 @@ TEST_F(FigureTest, ScriptReadsItsCsvByRelativePathAndHoldsItsCaption) {
 
 TEST_F(FigureTest, ACurveOfTwoPointsHasBarsAndALongerOneAnArea) {
   const std::string script = gnuplot_script(example());
-  EXPECT_THAT(script, HasSubstr("only('two points', 'io')*100):(column('recall')):(column('low')):(column('high')) with yerrorbars"));
-  EXPECT_THAT(script, HasSubstr("only('it''s_{a}, `b` %d ''q'' ü', 'io')*100):(column('low')):(column('high')) with filledcurves"));
+  EXPECT_THAT(
+      script,
+      HasSubstr(
+          "only('two points', 'io')*100):(column('low')):(0):(column('high') - column('low')) with vectors nohead"));
+  EXPECT_THAT(
+      script,
+      HasSubstr("only('it''s_{a}; `b` %d ''q'' ü', 'io')*100):(column('low')):(column('high')) with filledcurves"));
   EXPECT_THAT(script, Not(HasSubstr("only('undefined'")));
 }
 
@@ -97,9 +124,10 @@ TEST_F(FigureTest, GnuplotDrawsEveryFormatWithoutComplaint) {
   EXPECT_THAT(content("f.pdf"), testing::StartsWith("%PDF"));
   EXPECT_THAT(content("f.png"), testing::StartsWith("\x89PNG"));
   const std::string svg = content("f.svg");
-  for (const char* text : {"it's_{a}, `b` %d 'q' ü", "two points", "bands: it's", "LSE error", "(c) nothing"}) {
+  for (const char* text : {"it's_{a}; `b` %d 'q' ü", "two points", "bands: it's", "LSE error", "(c) nothing"}) {
     std::string escaped = text;
-    for (std::size_t at = 0; (at = escaped.find('\'', at)) != std::string::npos; at += 5) escaped.replace(at, 1, "&#39;");
+    for (std::size_t at = 0; (at = escaped.find('\'', at)) != std::string::npos; at += 5)
+      escaped.replace(at, 1, "&#39;");
     EXPECT_TRUE(svg.find(text) != std::string::npos || svg.find(escaped) != std::string::npos) << text;
   }
   EXPECT_THAT(svg, HasSubstr("font-size=\"9.33\""));  // 7 pt at 96 dots per inch

@@ -1,10 +1,10 @@
 #include "plots/gnuplot.h"
 
+#include <gtest/gtest.h>
+
 #include <chrono>
 #include <cstdlib>
 #include <fstream>
-
-#include <gtest/gtest.h>
 
 namespace attest {
 namespace {
@@ -42,7 +42,8 @@ TEST_F(GnuplotTest, RunsInTheFolderWithoutAShell) {
   EXPECT_EQ(run.status, Status::done) << run.message;
   std::ifstream arguments(folder_ / "arguments");
   std::string text{std::istreambuf_iterator<char>(arguments), {}};
-  EXPECT_EQ(text, fs::canonical(folder_).string() + "\n--default-settings\n-e\nformats = 'pdf; $(touch evil)'\na b.gp\n");
+  EXPECT_EQ(text,
+            fs::canonical(folder_).string() + "\n--default-settings\n-e\nformats = 'pdf; $(touch evil)'\na b.gp\n");
   EXPECT_FALSE(fs::exists(folder_ / "evil"));
 }
 

@@ -1,11 +1,11 @@
 #include "plots/style.h"
 
+#include <gtest/gtest.h>
+
 #include <cmath>
 #include <set>
 #include <string>
 #include <tuple>
-
-#include <gtest/gtest.h>
 
 namespace attest {
 namespace {

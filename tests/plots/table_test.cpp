@@ -1,11 +1,11 @@
 #include "plots/table.h"
 
+#include <gtest/gtest.h>
+
 #include <cmath>
 #include <limits>
 #include <sstream>
 #include <stdexcept>
-
-#include <gtest/gtest.h>
 
 namespace attest {
 namespace {
@@ -34,7 +34,8 @@ TEST(Table, CsvQuotesWhatWouldSplitACell) {
 
 TEST(Table, CsvKeepsTenDigitsAndNamesWhatIsNotFinite) {
   Table table({{.name = "x"}});
-  for (double x : {1.0 / 3, 123456789.25, -std::nan(""), -std::numeric_limits<double>::infinity(), 1e-12}) table.add_row({x});
+  for (double x : {1.0 / 3, 123456789.25, -std::nan(""), -std::numeric_limits<double>::infinity(), 1e-12})
+    table.add_row({x});
   EXPECT_EQ(written(write_csv, table), "x\n0.3333333333\n123456789.2\nnan\n-inf\n1e-12\n");
 }
 
@@ -58,8 +59,9 @@ TEST(Table, LatexIsABooktabsTabular) {
 TEST(Table, LatexEscapesEveryActiveCharacter) {
   Table table({{.name = "x", .kind = Column::Kind::text}});
   table.add_row({"\\&%$#_{}~^"});
-  EXPECT_NE(written(write_latex, table).find("\\textbackslash{}\\&\\%\\$\\#\\_\\{\\}\\textasciitilde{}\\textasciicircum{}"),
-            std::string::npos);
+  EXPECT_NE(
+      written(write_latex, table).find("\\textbackslash{}\\&\\%\\$\\#\\_\\{\\}\\textasciitilde{}\\textasciicircum{}"),
+      std::string::npos);
 }
 
 TEST(Table, RefusesRowsThatDoNotFit) {

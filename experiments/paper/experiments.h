@@ -1,0 +1,40 @@
+// The paper's tables and figures, one file each: made from results files, by name.
+#pragma once
+
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "experiments/paper/model_study.h"
+#include "plots/figure.h"
+
+namespace attest {
+
+/// What an experiment found on one model.
+struct Exhibit {
+  Figure figure;
+  std::vector<std::string> findings;  ///< what it says, a sentence each, computed from the data
+};
+
+/// Why the results cannot support an experiment: "no selector named ffd in the results".
+struct Unsupported {
+  std::string reason;
+};
+
+struct Experiment {
+  std::string name;   ///< of the command line and of the files
+  std::string paper;  ///< which table or figure of the paper
+  std::string needs;  ///< what the results must hold
+  std::variant<Exhibit, Unsupported> (*make)(const ModelStudy& study);
+};
+
+/// All of them, in the paper's order. A new one is a new file and a line in experiments.cpp.
+const std::vector<Experiment>& experiments();
+
+/// A label for csv cells and legends: control characters become spaces.
+std::string display_name(const std::string& label);
+
+/// A label as (part of) the name of a curve, without what gnuplot cannot select by.
+std::string curve_name(const std::string& label);
+
+}  // namespace attest

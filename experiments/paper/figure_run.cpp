@@ -1,0 +1,126 @@
+#include "experiments/paper/figure_run.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <system_error>
+
+#include "dumps/error.h"
+#include "experiments/staged_folder.h"
+
+namespace attest {
+namespace {
+
+/// Of a file: what a shell or a LaTeX source would trip over becomes '-'.
+std::string slug(const std::string& model) {
+  std::string text;
+  for (char c : model) {
+    const bool plain =
+        (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_';
+    text += plain ? c : '-';
+  }
+  return text.substr(0, 80);
+}
+
+/// Names of one kind that a user may give, of which `given` are.
+void check_names(const char* kind, const std::vector<std::string>& given, const std::vector<std::string>& known) {
+  for (const std::string& name : given)
+    if (std::ranges::count(known, name) == 0)
+      throw UsageError(fmt::format("unknown {} '{}': expected some of {}", kind, name, fmt::join(known, ", ")));
+}
+
+void check_request(const FigureRequest& request) {
+  std::vector<std::string> names;
+  for (const Experiment& experiment : experiments()) names.push_back(experiment.name);
+  check_names("experiment", request.only, names);
+  check_names("format", request.formats, kFigureFormats);
+}
+
+/// Computed but not yet on disk.
+struct Planned {
+  FigureMade made;
+  Figure figure;
+};
+
+std::vector<Planned> plan(const std::vector<ModelStudy>& studies, const FigureRequest& request, FigureReport& report) {
+  std::vector<Planned> planned;
+  for (const Experiment& experiment : experiments()) {
+    if (!request.only.empty() && std::ranges::count(request.only, experiment.name) == 0) continue;
+    for (std::size_t m = 0; m < studies.size(); ++m) {
+      auto outcome = experiment.make(studies[m]);
+      if (const auto* unsupported = std::get_if<Unsupported>(&outcome)) {
+        report.skipped.push_back({experiment.name, studies[m].model(), unsupported->reason});
+        continue;
+      }
+      Exhibit& exhibit = std::get<Exhibit>(outcome);
+      std::string name = exhibit.figure.name;
+      if (studies.size() > 1) name += "-" + slug(studies[m].model());
+      const bool taken = std::ranges::any_of(planned, [&](const Planned& p) { return p.made.name == name; });
+      if (taken) name += fmt::format("-{}", m + 1);
+      exhibit.figure.name = name;
+      FigureMade made{.experiment = experiment.name,
+                      .paper = experiment.paper,
+                      .model = studies[m].model(),
+                      .name = name,
+                      .files = {},
+                      .findings = std::move(exhibit.findings)};
+      planned.push_back({std::move(made), std::move(exhibit.figure)});
+    }
+  }
+  return planned;
+}
+
+void refuse_existing(const std::vector<Planned>& planned, const std::filesystem::path& folder,
+                     const FigureRequest& request) {
+  for (const Planned& p : planned) {
+    std::vector<std::string> extensions = {"csv", "gp"};
+    extensions.insert(extensions.end(), request.formats.begin(), request.formats.end());
+    for (const std::string& extension : extensions) {
+      const std::filesystem::path path = folder / (p.made.name + "." + extension);
+      std::error_code ignored;
+      if (std::filesystem::exists(path, ignored))
+        throw OutputError(fmt::format("{} is there already: --force replaces it", path.string()));
+    }
+  }
+}
+
+void draw(const Planned& planned, const std::filesystem::path& folder, const FigureRequest& request,
+          FigureReport& report) {
+  write_figure_source(planned.figure, folder);
+  if (!report.not_drawn.empty()) return;
+  const GnuplotRun run = draw_figure(planned.figure, folder, request.formats);
+  if (run.status == GnuplotRun::Status::not_installed) report.not_drawn = run.message;
+  if (run.status == GnuplotRun::Status::failed) report.errors.push_back(run.message);
+}
+
+}  // namespace
+
+FigureReport make_figures(ResultsFiles files, const std::filesystem::path& folder, const FigureRequest& request) {
+  check_request(request);
+  FigureReport report;
+  std::vector<Planned> planned = plan(split_by_model(files), request, report);
+  if (planned.empty()) {
+    std::string reasons;
+    for (const FigureSkipped& s : report.skipped)
+      reasons += fmt::format("{}{} {}", reasons.empty() ? "" : "; ", s.experiment, s.reason);
+    throw InputError(fmt::format("the results support no figure: {}", reasons.empty() ? "they hold no dump" : reasons));
+  }
+  if (!request.replace) refuse_existing(planned, folder, request);
+
+  try {
+    StagedFolder staged(folder);
+    for (const Planned& p : planned) draw(p, staged.staging(), request, report);
+    const std::vector<std::string> names = staged.commit();
+    for (Planned& p : planned) {
+      for (const std::string& name : names)
+        if (name.substr(0, name.rfind('.')) == p.made.name) p.made.files.push_back(name);
+      report.made.push_back(std::move(p.made));
+    }
+  } catch (const std::system_error& error) {
+    throw OutputError(fmt::format("cannot make figures in {}: {}", folder.string(), error.what()));
+  }
+  return report;
+}
+
+}  // namespace attest

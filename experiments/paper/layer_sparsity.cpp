@@ -1,0 +1,185 @@
+#include "experiments/paper/layer_sparsity.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+namespace attest {
+namespace {
+
+constexpr std::array kDeltas = {5.0, 7.0};
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+
+/// Share skipped, over all cells, and its spread over heads (each head's mean over samples and queries).
+struct Skipped {
+  double mean = kNaN, p5 = kNaN, p95 = kNaN;
+};
+
+Skipped skipped(std::span<const SampleCells> kept) {
+  std::vector<double> heads;
+  for (const Pair& pair : pair_values(kept)) heads.push_back(1 - pair.value);
+  return {1 - describe(kept).mean, quantile(heads, 0.05), quantile(heads, 0.95)};
+}
+
+struct Layer {
+  int number = 0;
+  Skipped blocks, tokens;
+  std::int64_t cells = 0;
+};
+
+/// One selector at one delta.
+struct Curve {
+  const StudySelector* selector = nullptr;
+  double delta = 0;
+  std::vector<Layer> layers = {};
+  double mean_blocks = kNaN, mean_tokens = kNaN;
+
+  std::string gqa() const { return selector->option("gqa"); }
+  std::string name() const { return fmt::format("{} delta {:g}", curve_name(selector->group.label), delta); }
+  std::string title() const {
+    return fmt::format("δ = {:g}, {}: {:.0f} % blocks, {:.0f} % tokens", delta, gqa(), 100 * mean_blocks,
+                       100 * mean_tokens);
+  }
+};
+
+std::optional<std::size_t> index_of(const SelectorGroup& group, double delta) {
+  const auto found = std::ranges::find(group.settings, delta);
+  if (found == group.settings.end()) return std::nullopt;
+  return static_cast<std::size_t>(found - group.settings.begin());
+}
+
+bool has_delta(const StudySelector& selector) {
+  return selector.group.selector == "ffd" && selector.group.setting == "delta" &&
+         std::ranges::any_of(kDeltas, [&](double delta) { return index_of(selector.group, delta).has_value(); });
+}
+
+/// The options without the GQA policy: what two selectors must share to be compared by it.
+nlohmann::json other_options(const StudySelector& selector) {
+  nlohmann::json options = nlohmann::json::parse(selector.group.options_json, nullptr, false);
+  if (options.is_object()) options.erase("gqa");
+  return options;
+}
+
+/// The first ffd of the study and, if there is one, the same under the other GQA policy.
+std::vector<const StudySelector*> chosen_selectors(const ModelStudy& study) {
+  std::vector<const StudySelector*> chosen;
+  for (const StudySelector& selector : study.selectors()) {
+    if (!has_delta(selector)) continue;
+    const bool fits = chosen.empty() || (chosen.size() == 1 && other_options(selector) == other_options(*chosen[0]) &&
+                                         selector.option("gqa") != chosen[0]->option("gqa"));
+    if (fits) chosen.push_back(&selector);
+  }
+  return chosen;
+}
+
+std::vector<Curve> curves_of(const ModelStudy& study) {
+  std::vector<Curve> curves;
+  for (const StudySelector* selector : chosen_selectors(study)) {
+    const std::set<int> dense = study.dense_layers({selector->group.label});
+    const auto blocks = study.cells(*selector, "block_keep_ratio", dense),
+               tokens = study.cells(*selector, "keep_ratio", dense);
+    for (double delta : kDeltas) {
+      const std::optional<std::size_t> s = index_of(selector->group, delta);
+      if (!s || *s >= blocks.size() || describe(blocks[*s]).count == 0) continue;
+      Curve curve{.selector = selector, .delta = delta};
+      curve.mean_blocks = 1 - describe(blocks[*s]).mean;
+      curve.mean_tokens = 1 - describe(tokens.at(*s)).mean;
+      for (int layer : layers_of(blocks[*s])) {
+        const auto layer_blocks = of_layer(blocks[*s], layer), layer_tokens = of_layer(tokens[*s], layer);
+        curve.layers.push_back({layer, skipped(layer_blocks), skipped(layer_tokens), describe(layer_blocks).count});
+      }
+      curves.push_back(std::move(curve));
+    }
+  }
+  return curves;
+}
+
+Table table_of(const std::vector<Curve>& curves) {
+  struct Row {
+    const Curve* curve;
+    const Layer* layer;
+  };
+  std::vector<Row> rows;
+  for (const Curve& curve : curves)
+    for (const Layer& layer : curve.layers) rows.push_back({&curve, &layer});
+
+  constexpr auto text = Column::Kind::text;
+  return make_table<Row>(rows,
+                         {{{kCurveColumn, text}, [](const Row& r) { return r.curve->name(); }},
+                          {{"label", text}, [](const Row& r) { return display_name(r.curve->selector->group.label); }},
+                          {{"gqa", text}, [](const Row& r) { return display_name(r.curve->gqa()); }},
+                          {{"delta"}, [](const Row& r) { return r.curve->delta; }},
+                          {{"layer"}, [](const Row& r) { return static_cast<double>(r.layer->number); }},
+                          {{"blocks_skipped_mean"}, [](const Row& r) { return r.layer->blocks.mean; }},
+                          {{"blocks_skipped_p5"}, [](const Row& r) { return r.layer->blocks.p5; }},
+                          {{"blocks_skipped_p95"}, [](const Row& r) { return r.layer->blocks.p95; }},
+                          {{"tokens_skipped_mean"}, [](const Row& r) { return r.layer->tokens.mean; }},
+                          {{"tokens_skipped_p5"}, [](const Row& r) { return r.layer->tokens.p5; }},
+                          {{"tokens_skipped_p95"}, [](const Row& r) { return r.layer->tokens.p95; }},
+                          {{"cells"}, [](const Row& r) { return static_cast<double>(r.layer->cells); }}});
+}
+
+Panel panel_of(const std::vector<Curve>& curves, bool tokens) {
+  const std::string column = tokens ? "tokens_skipped" : "blocks_skipped";
+  Panel panel{.title = tokens ? "(b) tokens" : "(a) blocks of 128 tokens",
+              .x = {.label = "layer", .whole_numbers = true},
+              .y = {.label = "skipped (%)", .factor = 100, .low = 0, .high = 100},
+              .series = {},
+              .show_y = !tokens};
+  if (!tokens)
+    if (const std::string sub_block = curves.front().selector->option("sub_block"); !sub_block.empty())
+      panel.title = fmt::format("(a) blocks of {} tokens", sub_block);
+  for (std::size_t i = 0; i < curves.size(); ++i)
+    panel.series.push_back({.curve = curves[i].name(),
+                            .title = curves[i].title(),
+                            .x = "layer",
+                            .y = column + "_mean",
+                            .bands = {{column + "_p5", column + "_p95", 0.15}},
+                            .style = line_style(i)});
+  return panel;
+}
+
+std::string finding_of(const Curve& curve) {
+  const auto by_mean = [](const Layer& layer) { return layer.blocks.mean; };
+  const auto [least, most] = std::ranges::minmax_element(curve.layers, {}, by_mean);
+  return fmt::format(
+      "At delta {:g} {} (gqa={}) skips {:.1f} % of the blocks and {:.1f} % of the tokens; from {:.1f} % of the blocks "
+      "in "
+      "layer {} to {:.1f} % in layer {}.",
+      curve.delta, display_name(curve.selector->group.label), curve.gqa(), 100 * curve.mean_blocks,
+      100 * curve.mean_tokens, 100 * least->blocks.mean, least->number, 100 * most->blocks.mean, most->number);
+}
+
+std::variant<Exhibit, Unsupported> make(const ModelStudy& study) {
+  if (chosen_selectors(study).empty()) return Unsupported{"needs ffd with delta 5 or 7 in its grid"};
+  const std::vector<Curve> curves = curves_of(study);
+  if (curves.empty()) return Unsupported{"no full block in any layer: every context is shorter than a block"};
+
+  Exhibit exhibit{.figure = {.name = "layer_sparsity", .data = table_of(curves)}, .findings = {}};
+  Figure& figure = exhibit.figure;
+  figure.caption = fmt::format(
+      "Share of blocks and of tokens that FFD does not read after the scan, by layer, {}, {} sample{}. Legend: "
+      "means over all cells. The tail of a context is no block: tokens skipped are fewer.",
+      study.model(), study.num_samples(), study.num_samples() == 1 ? "" : "s");
+  figure.note = "bands: 5 % to 95 % quantile over heads";
+  figure.columns = 2;
+  figure.panel_height_in = 1.3;
+  figure.panels = {panel_of(curves, false), panel_of(curves, true)};
+  for (const Curve& curve : curves) exhibit.findings.push_back(finding_of(curve));
+  return exhibit;
+}
+
+}  // namespace
+
+Experiment layer_sparsity() {
+  return {.name = "layer_sparsity",
+          .paper = "Figure 'Layer-wise sparsity distribution'",
+          .needs = "ffd (rule=topdelta) with delta 5 or 7; gqa=union and gqa=per_head for both policies",
+          .make = make};
+}
+
+}  // namespace attest

@@ -1,0 +1,166 @@
+#include "experiments/paper/model_study.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <nlohmann/json.hpp>
+
+#include "dumps/error.h"
+
+namespace attest {
+namespace {
+
+/// One sample of one dump under one label, as one file holds it.
+struct Holding {
+  std::string file, dump_path, sample, label;
+  std::vector<int> layers;
+  std::vector<std::string> settings;
+
+  bool same_cells_as(const Holding& other) const {
+    auto meet = [](const auto& a, const auto& b) { return std::ranges::find_first_of(a, b) != a.end(); };
+    return dump_path == other.dump_path && sample == other.sample && label == other.label &&
+           meet(layers, other.layers) && meet(settings, other.settings);
+  }
+};
+
+void refuse_repetition(ResultsFiles files) {
+  std::vector<Holding> seen;
+  for (const ResultsFile* file : files) {
+    std::vector<Holding> own;
+    for (const StudyDump& dump : file->study().dumps)
+      for (const StudySample& sample : dump.samples)
+        for (const SelectorGroup& group : file->study().selectors)
+          own.push_back({file->path(), dump.path, sample.name, group.label, sample.layers, group.setting_labels});
+    for (const Holding& holding : own)
+      for (const Holding& earlier : seen)
+        if (holding.same_cells_as(earlier))
+          throw UsageError(fmt::format("{} and {} both hold sample '{}' of {} under label '{}': give one of them",
+                                       earlier.file, holding.file, holding.sample, holding.dump_path, holding.label));
+    seen.insert(seen.end(), own.begin(), own.end());
+  }
+}
+
+void merge_selectors(const ResultsFile& file, std::vector<StudySelector>& selectors) {
+  for (const SelectorGroup& group : file.study().selectors) {
+    auto same_label = [&](const StudySelector& s) { return s.group.label == group.label; };
+    const auto known = std::ranges::find_if(selectors, same_label);
+    if (known == selectors.end()) {
+      selectors.push_back({group});
+    } else if (known->group.selector != group.selector || known->group.setting != group.setting ||
+               known->group.options_json != group.options_json) {
+      throw UsageError(
+          fmt::format("label '{}' of {} means other options than in the files before it: run the study again with "
+                      "another label",
+                      group.label, file.path()));
+    }
+  }
+}
+
+/// Keeps the layers for which `wanted(layer)` holds.
+template <typename Wanted>
+SampleCells chosen_layers(const SampleCells& cells, Wanted wanted) {
+  SampleCells chosen = cells;
+  chosen.layers.clear();
+  chosen.values.clear();
+  for (std::size_t y = 0; y < cells.layers.size(); ++y) {
+    if (!wanted(cells.layers[y])) continue;
+    chosen.layers.push_back(cells.layers[y]);
+    std::ranges::copy(cells.layer(y), std::back_inserter(chosen.values));
+  }
+  return chosen;
+}
+
+}  // namespace
+
+std::string StudySelector::option(std::string_view name) const {
+  const nlohmann::json options = nlohmann::json::parse(group.options_json, nullptr, false);
+  const auto found = options.is_object() ? options.find(std::string(name)) : options.end();
+  if (!options.is_object() || found == options.end()) return {};
+  return found->is_string() ? found->get<std::string>() : found->dump();
+}
+
+bool StudySelector::is_oracle() const {
+  return group.selector == "topk" || group.selector == "topp" || group.selector == "topdelta";
+}
+
+std::set<int> ModelStudy::dense_layers(const std::vector<std::string>& labels) const {
+  std::set<int> layers;
+  int number = 0;
+  for (const ResultsFile* file : files_) {
+    const StudyDescription& study = file->study();
+    for (std::size_t d = 0; d < study.dumps.size(); ++d, ++number) {
+      if (!dumps_.contains(number)) continue;
+      for (const std::string& label : labels) {
+        const auto selector = file->find_selector(label);
+        if (!selector) continue;
+        for (std::size_t s = 0; s < study.dumps[d].samples.size(); ++s) {
+          const std::vector<std::uint8_t>& dense = file->dense(d, s, *selector);
+          for (std::size_t y = 0; y < dense.size(); ++y)
+            if (dense[y]) layers.insert(study.dumps[d].samples[s].layers[y]);
+        }
+      }
+    }
+  }
+  return layers;
+}
+
+std::vector<std::vector<SampleCells>> ModelStudy::cells(const StudySelector& selector, std::string_view metric,
+                                                        const std::set<int>& except) const {
+  const LayerChoice every_layer{.compared = {selector.group.label}, .with_dense_layers = true};
+  std::vector<std::vector<SampleCells>> settings = gather_settings(files_, selector.group.label, metric, every_layer);
+  for (std::vector<SampleCells>& samples : settings) {
+    std::vector<SampleCells> mine;
+    for (const SampleCells& sample : samples)
+      if (dumps_.contains(sample.dump))
+        mine.push_back(chosen_layers(sample, [&](int layer) { return !except.contains(layer); }));
+    samples = std::move(mine);
+  }
+  return settings;
+}
+
+std::vector<ModelStudy> split_by_model(ResultsFiles files) {
+  refuse_repetition(files);
+  std::vector<ModelStudy> studies;
+  int number = 0;
+  for (const ResultsFile* file : files) {
+    std::set<std::string> models_here;
+    for (const StudyDump& dump : file->study().dumps) {
+      auto same_model = [&](const ModelStudy& s) { return s.model_ == dump.model; };
+      auto study = std::ranges::find_if(studies, same_model);
+      if (study == studies.end()) {
+        study = studies.emplace(studies.end());
+        study->files_ = files;
+        study->model_ = dump.model;
+      }
+      study->dumps_.insert(number++);
+      study->num_samples_ += static_cast<int>(dump.samples.size());
+      if (models_here.insert(dump.model).second) merge_selectors(*file, study->selectors_);
+    }
+  }
+  return studies;
+}
+
+std::vector<SampleCells> of_layer(std::span<const SampleCells> samples, int layer) {
+  std::vector<SampleCells> chosen;
+  for (const SampleCells& sample : samples)
+    if (std::ranges::count(sample.layers, layer) > 0)
+      chosen.push_back(chosen_layers(sample, [layer](int l) { return l == layer; }));
+  return chosen;
+}
+
+std::vector<int> layers_of(std::span<const SampleCells> samples) {
+  std::set<int> layers;
+  for (const SampleCells& sample : samples) layers.insert(sample.layers.begin(), sample.layers.end());
+  return {layers.begin(), layers.end()};
+}
+
+std::vector<double> values_of(std::span<const SampleCells> samples) {
+  std::vector<double> values;
+  for (const SampleCells& sample : samples)
+    std::ranges::copy_if(sample.values, std::back_inserter(values), [](float v) { return !std::isnan(v); });
+  return values;
+}
+
+}  // namespace attest

@@ -1,0 +1,63 @@
+// The results of one model: what one figure is about. Several files are read as one, cell by cell pooled; models never
+// are.
+#pragma once
+
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "analysis/aggregate.h"
+#include "dumps/study_results.h"
+
+namespace attest {
+
+/// One curve of a comparison before it is a curve: a selector of the study, or several files' selectors of one label.
+struct StudySelector {
+  SelectorGroup group;
+
+  /// An option as text ("union", "128"); empty when the selector has no such option.
+  std::string option(std::string_view name) const;
+  bool is_oracle() const;  ///< topk, topp, topdelta on exact scores: what no real method can do
+};
+
+class ModelStudy {
+ public:
+  const std::string& model() const { return model_; }
+  int num_samples() const { return num_samples_; }
+
+  /// In the order in which the files name them.
+  const std::vector<StudySelector>& selectors() const { return selectors_; }
+
+  /// Layers that dense_layers made exact in one of `labels`, in any file.
+  std::set<int> dense_layers(const std::vector<std::string>& labels) const;
+
+  /// The cells of a metric at every setting of the selector's group: [S], or [1] for a metric without settings.
+  /// `except`: layers.
+  std::vector<std::vector<SampleCells>> cells(const StudySelector& selector, std::string_view metric,
+                                              const std::set<int>& except = {}) const;
+
+ private:
+  friend std::vector<ModelStudy> split_by_model(ResultsFiles files);
+
+  ResultsFiles files_;
+  std::string model_;
+  int num_samples_ = 0;
+  std::set<int> dumps_;  ///< numbered over all files
+  std::vector<StudySelector> selectors_;
+};
+
+/// One study per model, in the order of the files. The files must outlive it.
+/// Throws UsageError when one label means two things, or when two files hold the same cells.
+std::vector<ModelStudy> split_by_model(ResultsFiles files);
+
+/// Cells of layer number `layer` alone.
+std::vector<SampleCells> of_layer(std::span<const SampleCells> samples, int layer);
+
+/// Layer numbers that occur, ascending.
+std::vector<int> layers_of(std::span<const SampleCells> samples);
+
+/// Every value that is not NaN.
+std::vector<double> values_of(std::span<const SampleCells> samples);
+
+}  // namespace attest

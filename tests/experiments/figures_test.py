@@ -1,0 +1,269 @@
+"""`attest figures` on the real executable: every number of a csv computed again from the results file by plain numpy."""
+
+import csv
+import json
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from results_maker import EXACT, cells, ffd, quest, selector, write_results
+
+ATTEST = os.environ["ATTEST_BIN"]
+HAS_GNUPLOT = shutil.which("gnuplot") is not None
+needs_gnuplot = pytest.mark.skipif(not HAS_GNUPLOT, reason="gnuplot is not installed")
+NUMBER = 2e-6  # float32 cells, ten digits in the csv
+
+
+def figures(*arguments, expect=0, env=None):
+    done = subprocess.run([ATTEST, "figures", *map(str, arguments)], capture_output=True, text=True, env=env, timeout=120)
+    assert done.returncode == expect, done.stderr + done.stdout
+    return done
+
+
+def read_csv(path):
+    with open(path, newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def number(row, column):
+    return float(row[column])
+
+
+@pytest.fixture
+def study(tmp_path):
+    """Four selectors; quest is dense in layers 0 and 1; sample c has fewer layers; layer 5 of sample b was left out."""
+    selectors = [EXACT, ffd(), ffd("ffd:gqa=per_head", "per_head"), quest(), selector("best,k", "topk", "budget")]
+    path = write_results(tmp_path / "r.h5", selectors, skipped={("b", 5)})
+    out = tmp_path / "out"
+    report = figures(path, "-o", out, "--format", "svg")
+    return path, out, report.stdout
+
+
+def test_quality_vs_io_is_what_the_cells_say(study):
+    path, out, _ = study
+    rows = read_csv(out / "quality_vs_io.csv")
+    assert {row["label"] for row in rows} == {"exact", "ffd", "ffd:gqa=per_head", "quest", "best,k"}
+    compared = [row for row in rows if row["layers"] == "compared"]
+    assert len(compared) == 1 + 3 * 4
+    for row in rows:
+        keep_layer = (lambda layer: layer >= 2) if row["layers"] == "compared" else (lambda layer: True)
+        get = lambda metric: cells([path], row["label"], metric, row["setting_label"], keep_layer)
+        recall, lse = get("recall"), get("lse_error")
+        expected = {"io_ratio": get("io_ratio").mean(), "keep_ratio": get("keep_ratio").mean(), "recall_mean": recall.mean(),
+                    "recall_min": recall.min(), "recall_p5": np.quantile(recall, 0.05), "lse_error_max": lse.max(),
+                    "lse_error_mean": lse.mean(), "mass_recall_min": get("mass_recall").min(), "cells": recall.size}
+        for column, value in expected.items():
+            assert number(row, column) == pytest.approx(value, rel=NUMBER, abs=NUMBER), (row["curve"], column)
+        assert number(row, "clusters") == 3
+
+
+def test_quality_band_is_a_cluster_bootstrap_over_samples(study):
+    path, out, _ = study
+    row = next(r for r in read_csv(out / "quality_vs_io.csv") if r["curve"] == "ffd" and r["setting_label"] == "5")
+    import h5py
+
+    clusters = []
+    with h5py.File(path) as file:
+        for sample in file["dumps/0/samples"].values():
+            values = sample["ffd/recall"][()][sample["layers"][()] >= 2][..., 1].ravel()
+            clusters.append((np.nansum(values), np.count_nonzero(~np.isnan(values))))
+    sums = np.array(clusters)
+    draws = np.random.default_rng(1).integers(0, len(sums), (20000, len(sums)))
+    means = sums[draws, 0].sum(1) / sums[draws, 1].sum(1)
+    low, high = np.quantile(means, [0.025, 0.975])
+    assert high - low > 1e-3, "the case is not trivial"
+    assert number(row, "recall_low") == pytest.approx(low, abs=0.15 * (high - low))
+    assert number(row, "recall_high") == pytest.approx(high, abs=0.15 * (high - low))
+
+
+def test_quality_marks_the_methods_own_settings(study):
+    _, out, _ = study
+    marked = {(row["label"], row["setting_label"]) for row in read_csv(out / "quality_vs_io.csv") if row["default"] == "1"}
+    for label in ("ffd", "ffd:gqa=per_head"):
+        assert {(label, "5"), (label, "7")} <= marked and (label, "3") not in marked
+    for label in ("quest", "best,k"):
+        assert {(label, "1024"), (label, "50%")} <= marked and (label, "256") not in marked
+
+
+def test_layer_sparsity_is_what_the_cells_say(study):
+    path, out, _ = study
+    rows = read_csv(out / "layer_sparsity.csv")
+    keys = [(row["label"], row["delta"], row["layer"]) for row in rows]
+    assert len(set(keys)) == len(keys) == 2 * 2 * 4
+    for row in rows:
+        only_this = lambda layer: layer == int(row["layer"])
+        blocks = cells([path], row["label"], "block_keep_ratio", row["delta"], only_this)
+        tokens = cells([path], row["label"], "keep_ratio", row["delta"], only_this)
+        assert number(row, "blocks_skipped_mean") == pytest.approx(1 - blocks.mean(), abs=NUMBER)
+        assert number(row, "tokens_skipped_mean") == pytest.approx(1 - tokens.mean(), abs=NUMBER)
+        assert number(row, "cells") == blocks.size
+        assert row["gqa"] == ("per_head" if "per_head" in row["label"] else "union")
+
+
+def test_layer_sparsity_band_is_over_heads(study):
+    import h5py
+
+    path, out, _ = study
+    row = next(r for r in read_csv(out / "layer_sparsity.csv") if (r["label"], r["delta"], r["layer"]) == ("ffd", "5", "5"))
+    by_head = []
+    with h5py.File(path) as file:
+        for sample in file["dumps/0/samples"].values():
+            by_head.append(sample["ffd/keep_ratio"][()][list(sample["layers"][()]).index(5)][..., 1])
+    heads = 1 - np.nanmean(np.concatenate(by_head), axis=0)
+    assert number(row, "tokens_skipped_p5") == pytest.approx(np.quantile(heads, 0.05), abs=NUMBER)
+    assert number(row, "tokens_skipped_p95") == pytest.approx(np.quantile(heads, 0.95), abs=NUMBER)
+
+
+def test_pseudo_max_gap_is_what_the_cells_say(study):
+    path, out, _ = study
+    rows = read_csv(out / "pseudo_max_gap.csv")
+    assert len(rows) == 3 * (4 + 1)
+    for row in rows:
+        pooled = row["layer"] == "nan"
+        keep_layer = lambda layer: pooled or layer == int(row["layer"])
+        gaps = cells([path], "ffd", "pseudo_max_gap_" + row["variant"], None, keep_layer)
+        for column, p in {"p5": 0.05, "p25": 0.25, "p50": 0.5, "p75": 0.75, "p95": 0.95, "min": 0, "max": 1}.items():
+            assert number(row, column) == pytest.approx(np.quantile(gaps, p), abs=NUMBER), (row["curve"], row["layer"], column)
+        shares = {"share_zero": gaps == 0, "share_negative": gaps < 0, "share_above_5": gaps > 5, "share_above_7": gaps > 7}
+        for column, hits in shares.items():
+            assert number(row, column) == pytest.approx(hits.mean(), abs=NUMBER), (row["curve"], column)
+        assert number(row, "cells") == gaps.size
+    pooled = {row["variant"]: row for row in rows if row["layer"] == "nan"}
+    assert number(pooled["exact"], "share_zero") > 0.2 and number(pooled["thumbnail"], "share_negative") > 0.1, "not trivial"
+
+
+def test_findings_quote_the_csv(study):
+    _, out, said = study
+    rows = {(row["curve"], row["setting_label"]): row for row in read_csv(out / "quality_vs_io.csv")}
+    sentence = re.search(r"At io (\S+) the mean recall of ffd is (\S+) against (\S+) of quest", said)
+    io, ours, theirs = map(float, sentence.groups())
+    assert io == 0.25 or "0.25" not in said
+    for curve, value in (("ffd", ours), ("quest", theirs)):
+        points = sorted((number(r, "io_ratio"), number(r, "recall_mean")) for (c, _), r in rows.items() if c == curve)
+        assert value == pytest.approx(np.interp(io, *zip(*points)), abs=0.01)  # io is printed with two digits
+    at_5 = rows["ffd", "5"]
+    assert f"ffd at delta 5 keeps {100 * number(at_5, 'keep_ratio'):.1f} % of the tokens" in said
+    assert "Layers 0, 1 are dense" in said
+    assert "share" not in said or "nan" not in said.lower()
+
+
+def test_several_files_of_one_model_are_pooled(tmp_path):
+    one = write_results(tmp_path / "1.h5", [ffd()], dump="1", seed=1)
+    two = write_results(tmp_path / "2.h5", [ffd()], dump="2", seed=2, samples={"a": [3]})
+    figures(one, two, "-o", tmp_path / "out", "--only", "quality_vs_io", "--format", "svg")
+    for row in read_csv(tmp_path / "out/quality_vs_io.csv"):
+        recall = cells([one, two], "ffd", "recall", row["setting_label"])
+        assert number(row, "recall_mean") == pytest.approx(recall.mean(), abs=NUMBER)
+        assert number(row, "clusters") == 4
+
+
+def test_models_are_never_pooled(tmp_path):
+    one = write_results(tmp_path / "1.h5", [ffd()], model="org/Tiny 1B", dump="1", seed=1)
+    two = write_results(tmp_path / "2.h5", [ffd()], model="other", dump="2", seed=2)
+    figures(one, two, "-o", tmp_path / "out", "--only", "layer_sparsity", "--format", "svg")
+    assert sorted(p.name for p in (tmp_path / "out").glob("*.csv")) == ["layer_sparsity-org-Tiny-1B.csv", "layer_sparsity-other.csv"]
+    row = next(r for r in read_csv(tmp_path / "out/layer_sparsity-other.csv") if (r["delta"], r["layer"]) == ("7", "2"))
+    tokens = cells([two], "ffd", "keep_ratio", "7", lambda layer: layer == 2)
+    assert number(row, "tokens_skipped_mean") == pytest.approx(1 - tokens.mean(), abs=NUMBER)
+
+
+def test_what_cannot_be_made_is_said(tmp_path):
+    path = write_results(tmp_path / "r.h5", [EXACT, quest(dense_layers=0)])
+    said = json.loads(figures(path, "-o", tmp_path / "out", "--format", "svg", "--json").stdout)
+    assert [f["experiment"] for f in said["figures"]] == ["quality_vs_io"]
+    assert {s["experiment"]: s["reason"] for s in said["skipped"]} == {
+        "pseudo_max_gap": "needs the selector ffd", "layer_sparsity": "needs ffd with delta 5 or 7 in its grid"}
+    only_exact = write_results(tmp_path / "e.h5", [EXACT])
+    failed = figures(only_exact, "-o", tmp_path / "none", expect=4)
+    assert "the results support no figure: quality_vs_io needs a selector other than exact" in failed.stderr
+    assert not (tmp_path / "none").exists()
+    dense = write_results(tmp_path / "d.h5", [ffd(), quest()], samples={"a": [0, 1]})
+    assert "run them with dense_layers=0" in figures(dense, "-o", tmp_path / "d", "--format", "svg").stdout
+
+
+def test_without_gnuplot_data_and_scripts_are_made(tmp_path):
+    path = write_results(tmp_path / "r.h5", [ffd()])
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    done = figures(path, "-o", tmp_path / "out", env={**os.environ, "PATH": str(empty)})
+    assert done.stderr.count("\n") == 1 and "gnuplot is not installed" in done.stderr
+    assert sorted(p.suffix for p in (tmp_path / "out").iterdir()) == [".csv"] * 3 + [".gp"] * 3
+
+
+@needs_gnuplot
+def test_pictures_and_scripts_draw_the_same(study, tmp_path):
+    path, _, _ = study
+    out = tmp_path / "all"
+    figures(path, "-o", out)
+    names = {"quality_vs_io", "layer_sparsity", "pseudo_max_gap"}
+    assert {p.name for p in out.iterdir()} == {f"{n}.{e}" for n in names for e in ("csv", "gp", "pdf", "svg", "png")}
+    for name in names:
+        before = (out / f"{name}.svg").read_text()
+        assert before.count("xlink:href='#gpPt") > 5, "curves have markers"
+        (out / f"{name}.svg").unlink()
+        done = subprocess.run(["gnuplot", "-e", "formats='svg'", f"{name}.gp"], cwd=out, capture_output=True, text=True)
+        assert done.returncode == 0 and done.stderr == "", done.stderr
+        assert (out / f"{name}.svg").read_text() == before
+
+
+@needs_gnuplot
+def test_every_curve_of_the_csv_is_drawn(study):
+    """Labels hold commas and colons: gnuplot must find each curve under its name."""
+    _, out, _ = study
+    svg = (out / "quality_vs_io.svg").read_text()
+    for title in ("ffd", "ffd:gqa=per_head", "quest", "best,k (oracle)"):
+        assert f">{title}<" in svg
+    rows = [r for r in read_csv(out / "quality_vs_io.csv") if r["layers"] == "compared" and r["selector"] != "exact"]
+    rings = sum(r["default"] == "1" for r in rows)
+    markers = svg.count("<use xlink:href='#gpPt", svg.index("gnuplot_plot_1"))
+    legend = 4 + 1
+    assert markers == 4 * (len(rows) + rings) + legend
+
+
+@needs_gnuplot
+def test_a_gnuplot_that_fails_is_one_sentence_and_exit_5(tmp_path):
+    path = write_results(tmp_path / "r.h5", [ffd()])
+    broken = tmp_path / "bin/gnuplot"
+    broken.parent.mkdir()
+    broken.write_text("#!/bin/sh\necho 'set terminal: unknown or ambiguous terminal type' >&2\nexit 1\n")
+    broken.chmod(0o755)
+    env = {**os.environ, "PATH": f"{broken.parent}:{os.environ['PATH']}"}
+    done = figures(path, "-o", tmp_path / "out", "--only", "quality_vs_io", expect=5, env=env)
+    assert "gnuplot could not draw quality_vs_io.gp: set terminal: unknown or ambiguous terminal type" in done.stderr
+    assert (tmp_path / "out/quality_vs_io.csv").exists()
+
+
+def test_the_folder_is_made_whole(study, tmp_path):
+    path, out, _ = study
+    refused = figures(path, "-o", out, "--format", "svg", expect=5)
+    assert "quality_vs_io.csv is there already: --force replaces it" in refused.stderr
+    (out / "quality_vs_io.csv").write_text("old")
+    (out / "notes.txt").write_text("mine")
+    figures(path, "-o", out, "--format", "svg", "--force")
+    assert (out / "quality_vs_io.csv").read_text() != "old"
+    assert (out / "notes.txt").read_text() == "mine"
+    assert not [p for p in out.iterdir() if p.name.startswith(".")]
+    a_file = tmp_path / "file"
+    a_file.write_text("")
+    assert "is not a folder" in figures(path, "-o", a_file, expect=5).stderr
+
+
+def test_wrong_usage_is_exit_2(tmp_path):
+    path = write_results(tmp_path / "r.h5", [ffd()])
+    unknown = figures(path, "-o", tmp_path / "out", "--only", "quality", expect=2)
+    assert "unknown experiment 'quality': expected some of quality_vs_io" in unknown.stderr
+    assert "unknown format 'gif'" in figures(path, "-o", tmp_path / "out", "--format", "gif", expect=2).stderr
+    assert "both hold sample 'a' of tiny.h5" in figures(path, path, "-o", tmp_path / "out", expect=2).stderr
+    other = write_results(tmp_path / "o.h5", [ffd(bits=4)], dump="other.h5")
+    assert "label 'ffd' of" in figures(path, other, "-o", tmp_path / "out", expect=2).stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_missing_or_foreign_files_are_exit_4(tmp_path):
+    assert "missing.h5" in figures(tmp_path / "missing.h5", "-o", tmp_path / "out", expect=4).stderr
+    Path(tmp_path / "text.h5").write_text("not HDF5")
+    assert "text.h5" in figures(tmp_path / "text.h5", "-o", tmp_path / "out", expect=4).stderr
