@@ -1,0 +1,151 @@
+"""Prompts of a capture: reading text and JSONL files, token ids, and evidence spans in tokens."""
+import json
+import pathlib
+from dataclasses import dataclass, field
+
+from capture_errors import InputError, UsageError
+
+
+@dataclass
+class Prompt:
+    name: str
+    task: str
+    where: str  # file and line, for messages
+    text: str | None = None
+    tokens: list | None = None  # given instead of text
+    answer: str | list | None = None  # text, or token ids where the prompt is token ids
+    spans: list = field(default_factory=list)
+    span_labels: list | None = None
+    layers: set | None = None  # None: those of the command line
+
+
+@dataclass
+class TokenizedPrompt:
+    ids: list
+    answer: list
+    spans: list  # of (begin, end), in tokens
+    span_labels: list | None
+
+
+def read_prompts(path, task=None, spans_field=None):
+    """A .jsonl file holds one prompt per line; any other file is one prompt."""
+    path = pathlib.Path(path)
+    try:
+        content = path.read_bytes().decode("utf-8")
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror})") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: is not UTF-8 text ({error})") from error
+    if path.suffix != ".jsonl":
+        if not content:
+            raise InputError(f"{path}: the prompt is empty")
+        if spans_field:
+            raise InputError(f"{path}: --spans needs a .jsonl file")
+        return [Prompt(path.stem, task or "text", str(path), text=content)]
+    prompts = []
+    for number, line in enumerate(content.split("\n"), 1):
+        if line.strip():
+            prompts.append(_read_line(line, f"{path}:{number}", len(prompts), task, spans_field))
+    if not prompts:
+        raise InputError(f"{path}: no prompt in it")
+    return prompts
+
+
+def _is_numbers(value):
+    return isinstance(value, list) and bool(value) and all(type(t) is int and t >= 0 for t in value)
+
+
+def _read_line(line, where, index, task, spans_field):
+    try:
+        entry = json.loads(line)
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise InputError(f"{where}: not JSON ({error})") from error
+    if not isinstance(entry, dict):
+        raise InputError(f"{where}: expected a JSON object, found a {type(entry).__name__}")
+    text, tokens, answer = entry.get("text"), entry.get("tokens"), entry.get("answer")
+    if (text is None) == (tokens is None):
+        raise InputError(f'{where}: expected either "text" or "tokens"')
+    if tokens is None:
+        valid = isinstance(text, str) and text and (answer is None or isinstance(answer, str))
+    else:
+        valid = _is_numbers(tokens) and (answer is None or _is_numbers(answer))
+    if not valid:
+        raise InputError(f'{where}: "text" and its "answer" are strings, "tokens" and their "answer" lists of token ids,'
+                         " none of them empty")
+    task = task or entry.get("task", "text")
+    name = entry.get("name", f"{str(task).rsplit('/', 1)[-1]}_{index}")
+    if not (isinstance(name, str) and isinstance(task, str)) or name in ("", ".") or "/" in name or "\0" in name + task:
+        raise InputError(f'{where}: "name" must be a string without \'/\', and "task" a string')
+    if spans_field and spans_field not in entry:
+        raise InputError(f'{where}: no field "{spans_field}", which --spans asks for')
+    spans, labels, layers = entry.get(spans_field or "spans", []), entry.get("span_labels"), entry.get("layers")
+    if layers is not None and not _is_numbers(layers):
+        raise InputError(f'{where}: "layers" must be a list of layer numbers')
+    if not isinstance(spans, list):
+        raise InputError(f"{where}: spans must be a list")
+    if labels is not None and (not isinstance(labels, list) or len(labels) != len(spans)
+                               or not all(isinstance(label, str) for label in labels)):
+        raise InputError(f'{where}: "span_labels" must be {len(spans)} strings, one per span')
+    return Prompt(name, task, where, text, tokens, answer, spans, labels, set(layers) if layers else None)
+
+
+class ByteTokenizer:
+    """Token ids are the UTF-8 bytes of the text, after the model's first token if it has one."""
+    is_fast = True
+    chat_template = None
+
+    def __init__(self, first_token=None):
+        self.first = [] if first_token is None else [first_token]
+
+    def __call__(self, text, add_special_tokens=True, **_):
+        first = self.first if add_special_tokens else []
+        characters = [(i, i + 1) for i, character in enumerate(text) for _ in character.encode()]
+        return {"input_ids": first + list(text.encode()), "offset_mapping": [(0, 0)] * len(first) + characters}
+
+
+def tokenize(prompt, tokenizer=None, chat=False, max_tokens=None):
+    """The tokenizer may be None if the prompt is token ids already."""
+    if prompt.tokens is not None:
+        ids = prompt.tokens[:max_tokens]
+        spans = [_bounds(prompt, span, None, len(ids)) for span in prompt.spans]
+        return TokenizedPrompt(ids, prompt.answer or [], spans, prompt.span_labels)
+    text, shift = prompt.text, 0
+    if chat:
+        if not tokenizer.chat_template:
+            raise UsageError("--chat: this tokenizer has no chat template")
+        message = [{"role": "user", "content": text}]
+        text = tokenizer.apply_chat_template(message, tokenize=False, add_generation_prompt=True)
+        shift = text.find(prompt.text)
+        if shift < 0 and prompt.spans:
+            raise InputError(f"{prompt.where}: the chat template changes the text, so that its spans cannot be placed")
+    if prompt.spans and not tokenizer.is_fast:
+        raise InputError(f"{prompt.where}: spans of a text need a fast tokenizer, which this model lacks")
+    # A chat template brings its own special tokens.
+    encoded = tokenizer(text, add_special_tokens=not chat, return_offsets_mapping=bool(prompt.spans))
+    ids, spans = list(encoded["input_ids"])[:max_tokens], []
+    for span in prompt.spans:
+        begin, end = _bounds(prompt, span, prompt.text, len(prompt.text))
+        covering = [i for i, (b, e) in enumerate(encoded["offset_mapping"][:max_tokens])
+                    if b < e and b < end + shift and e > begin + shift]
+        if not covering:
+            raise InputError(f"{prompt.where}: no token covers the span [{begin}, {end})")
+        spans.append((covering[0], covering[-1] + 1))
+    labels = prompt.span_labels
+    if labels is None and any(isinstance(span, str) for span in prompt.spans):
+        labels = [span if isinstance(span, str) else "" for span in prompt.spans]
+    answer = tokenizer(prompt.answer, add_special_tokens=False)["input_ids"] if prompt.answer else []
+    return TokenizedPrompt(ids, list(answer), spans, labels)
+
+
+def _bounds(prompt, span, text, limit):
+    """A span is [begin, end), or a string that stands for its first occurrence in the text."""
+    if isinstance(span, str) and span and text is not None:
+        begin = text.find(span)
+        if begin < 0:
+            raise InputError(f"{prompt.where}: the span {span!r} does not occur in the text")
+        return begin, begin + len(span)
+    if not (isinstance(span, list) and len(span) == 2 and all(type(bound) is int for bound in span)):
+        raise InputError(f"{prompt.where}: a span is [begin, end), or a string of the text, found {json.dumps(span)}")
+    if not 0 <= span[0] < span[1] <= limit:
+        raise InputError(f"{prompt.where}: the span {span} is empty or reaches outside of 0..{limit}")
+    return tuple(span)
