@@ -148,7 +148,9 @@ LayerInfo read_layer_info(const Group& group, const AttentionShape& shape, const
     const Dataset mass(group.open("attention_mass"));
     mass.expect_shape(std::vector<std::int64_t>{shape.num_query_heads, sample.num_tokens},
                       "num_query_heads, num_tokens");
-    if (mass.element_type() != ElementType::float32) mass.fail("has elements of a 16-bit type, expected float32");
+    if (const ElementType type_of_mass = mass.element_type(); type_of_mass != ElementType::float32) {
+      mass.fail(fmt::format("has elements of type {}, expected float32", name_of(type_of_mass)));
+    }
     layer.has_attention_mass = true;
   }
   return layer;

@@ -34,10 +34,10 @@ std::int64_t value_bytes(const DumpReader& dump, std::size_t sample);
 std::int64_t value_bytes(const DumpReader& dump);
 
 std::string summary_text(const DumpReader& dump);
-nlohmann::json summary_json(const DumpReader& dump);
+nlohmann::ordered_json summary_json(const DumpReader& dump);
 
 std::string check_text(const DumpReader& dump, const DumpCheck& check);
-nlohmann::json check_json(const DumpReader& dump, const DumpCheck& check);
+nlohmann::ordered_json check_json(const DumpReader& dump, const DumpCheck& check);
 
 /// One sentence that names file and first bad value, for an InputError; empty when every value is finite.
 std::string verdict(const DumpReader& dump, const DumpCheck& check);

@@ -6,7 +6,7 @@
 
 namespace attest {
 
-using nlohmann::json;
+using json = nlohmann::ordered_json;
 
 namespace {
 

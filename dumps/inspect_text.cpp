@@ -59,14 +59,14 @@ std::map<std::string, std::vector<std::int64_t>> group_layers(const DumpReader& 
   return groups;
 }
 
-/// "bfloat16", or "bfloat16 (0-3), float32 (4)" when layers differ.
+/// "bfloat16", or "bfloat16 (layers 0-3), float32 (layers 4)" when they differ.
 template <class Describe>
 std::string layers_text(const DumpReader& dump, std::size_t sample, Describe describe) {
   const auto groups = group_layers(dump, sample, describe);
   if (groups.size() == 1) return groups.begin()->first;
   std::string text;
   for (const auto& [what, layers] : groups) {
-    text += fmt::format("{}{} ({})", text.empty() ? "" : ", ", what, ranges_text(layers));
+    text += fmt::format("{}{} (layers {})", text.empty() ? "" : ", ", what, ranges_text(layers));
   }
   return text;
 }

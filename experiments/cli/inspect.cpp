@@ -26,10 +26,10 @@ DumpCheck check_with_progress(const DumpReader& dump, const GlobalOptions& globa
 }
 
 void print_json(const DumpReader& dump, const std::optional<DumpCheck>& check) {
-  nlohmann::json document = summary_json(dump);
+  nlohmann::ordered_json document = summary_json(dump);
   if (check) document["check"] = check_json(dump, *check);
   // Names in a dump may be any bytes; JSON must be UTF-8.
-  std::cout << document.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) << '\n';
+  std::cout << document.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << '\n';
 }
 
 void run_inspect(const InspectOptions& options, const GlobalOptions& global) {
