@@ -33,7 +33,7 @@ struct Layer {
 
 /// One selector at one delta.
 struct Curve {
-  const StudySelector* selector = nullptr;
+  const PooledSelector* selector = nullptr;
   double delta = 0;
   std::vector<Layer> layers = {};
   double mean_blocks = kNaN, mean_tokens = kNaN;
@@ -52,22 +52,22 @@ std::optional<std::size_t> index_of(const SelectorGroup& group, double delta) {
   return static_cast<std::size_t>(found - group.settings.begin());
 }
 
-bool has_delta(const StudySelector& selector) {
+bool has_delta(const PooledSelector& selector) {
   return selector.group.selector == "ffd" && selector.group.setting == "delta" &&
          std::ranges::any_of(kDeltas, [&](double delta) { return index_of(selector.group, delta).has_value(); });
 }
 
 /// The options without the GQA policy: what two selectors must share to be compared by it.
-nlohmann::json other_options(const StudySelector& selector) {
+nlohmann::json other_options(const PooledSelector& selector) {
   nlohmann::json options = nlohmann::json::parse(selector.group.options_json, nullptr, false);
   if (options.is_object()) options.erase("gqa");
   return options;
 }
 
 /// The first ffd of the study and, if there is one, the same under the other GQA policy.
-std::vector<const StudySelector*> chosen_selectors(const ModelStudy& study) {
-  std::vector<const StudySelector*> chosen;
-  for (const StudySelector& selector : study.selectors()) {
+std::vector<const PooledSelector*> chosen_selectors(const ModelStudy& study) {
+  std::vector<const PooledSelector*> chosen;
+  for (const PooledSelector& selector : study.selectors()) {
     if (!has_delta(selector)) continue;
     const bool fits = chosen.empty() || (chosen.size() == 1 && other_options(selector) == other_options(*chosen[0]) &&
                                          selector.option("gqa") != chosen[0]->option("gqa"));
@@ -78,7 +78,7 @@ std::vector<const StudySelector*> chosen_selectors(const ModelStudy& study) {
 
 std::vector<Curve> curves_of(const ModelStudy& study) {
   std::vector<Curve> curves;
-  for (const StudySelector* selector : chosen_selectors(study)) {
+  for (const PooledSelector* selector : chosen_selectors(study)) {
     const std::set<int> dense = study.dense_layers({selector->group.label});
     const auto blocks = study.cells(*selector, "block_keep_ratio", dense),
                tokens = study.cells(*selector, "keep_ratio", dense);

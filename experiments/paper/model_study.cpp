@@ -42,9 +42,9 @@ void refuse_repetition(ResultsFiles files) {
   }
 }
 
-void merge_selectors(const ResultsFile& file, std::vector<StudySelector>& selectors) {
+void merge_selectors(const ResultsFile& file, std::vector<PooledSelector>& selectors) {
   for (const SelectorGroup& group : file.study().selectors) {
-    auto same_label = [&](const StudySelector& s) { return s.group.label == group.label; };
+    auto same_label = [&](const PooledSelector& s) { return s.group.label == group.label; };
     const auto known = std::ranges::find_if(selectors, same_label);
     if (known == selectors.end()) {
       selectors.push_back({group});
@@ -74,14 +74,14 @@ SampleCells chosen_layers(const SampleCells& cells, Wanted wanted) {
 
 }  // namespace
 
-std::string StudySelector::option(std::string_view name) const {
+std::string PooledSelector::option(std::string_view name) const {
   const nlohmann::json options = nlohmann::json::parse(group.options_json, nullptr, false);
   const auto found = options.is_object() ? options.find(std::string(name)) : options.end();
   if (!options.is_object() || found == options.end()) return {};
   return found->is_string() ? found->get<std::string>() : found->dump();
 }
 
-bool StudySelector::is_oracle() const {
+bool PooledSelector::is_oracle() const {
   return group.selector == "topk" || group.selector == "topp" || group.selector == "topdelta";
 }
 
@@ -106,7 +106,7 @@ std::set<int> ModelStudy::dense_layers(const std::vector<std::string>& labels) c
   return layers;
 }
 
-std::vector<std::vector<SampleCells>> ModelStudy::cells(const StudySelector& selector, std::string_view metric,
+std::vector<std::vector<SampleCells>> ModelStudy::cells(const PooledSelector& selector, std::string_view metric,
                                                         const std::set<int>& except) const {
   const LayerChoice every_layer{.compared = {selector.group.label}, .with_dense_layers = true};
   std::vector<std::vector<SampleCells>> settings = gather_settings(files_, selector.group.label, metric, every_layer);

@@ -13,7 +13,7 @@
 namespace attest {
 
 /// One curve of a comparison before it is a curve: a selector of the study, or several files' selectors of one label.
-struct StudySelector {
+struct PooledSelector {
   SelectorGroup group;
 
   /// An option as text ("union", "128"); empty when the selector has no such option.
@@ -27,14 +27,14 @@ class ModelStudy {
   int num_samples() const { return num_samples_; }
 
   /// In the order in which the files name them.
-  const std::vector<StudySelector>& selectors() const { return selectors_; }
+  const std::vector<PooledSelector>& selectors() const { return selectors_; }
 
   /// Layers that dense_layers made exact in one of `labels`, in any file.
   std::set<int> dense_layers(const std::vector<std::string>& labels) const;
 
   /// The cells of a metric at every setting of the selector's group: [S], or [1] for a metric without settings.
   /// `except`: layers.
-  std::vector<std::vector<SampleCells>> cells(const StudySelector& selector, std::string_view metric,
+  std::vector<std::vector<SampleCells>> cells(const PooledSelector& selector, std::string_view metric,
                                               const std::set<int>& except = {}) const;
 
  private:
@@ -44,7 +44,7 @@ class ModelStudy {
   std::string model_;
   int num_samples_ = 0;
   std::set<int> dumps_;  ///< numbered over all files
-  std::vector<StudySelector> selectors_;
+  std::vector<PooledSelector> selectors_;
 };
 
 /// One study per model, in the order of the files. The files must outlive it.

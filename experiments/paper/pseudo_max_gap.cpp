@@ -56,7 +56,7 @@ struct VariantGaps {
   Distribution pooled;
 };
 
-VariantGaps gaps_of(const ModelStudy& study, const StudySelector& selector, const Variant& variant) {
+VariantGaps gaps_of(const ModelStudy& study, const PooledSelector& selector, const Variant& variant) {
   VariantGaps gaps{.variant = &variant, .layers = {}, .by_layer = {}, .pooled = {}};
   const auto cells = study.cells(selector, variant.metric, study.dense_layers({selector.group.label}));
   if (cells.empty()) return gaps;
@@ -161,9 +161,9 @@ std::vector<std::string> findings_of(const std::string& label, const std::vector
 
 /// The gaps depend on the thumbnail and the pseudo-max blocks alone; the first selector that scans thumbnails shows all
 /// three.
-const StudySelector* chosen_selector(const ModelStudy& study) {
-  const StudySelector* chosen = nullptr;
-  for (const StudySelector& selector : study.selectors()) {
+const PooledSelector* chosen_selector(const ModelStudy& study) {
+  const PooledSelector* chosen = nullptr;
+  for (const PooledSelector& selector : study.selectors()) {
     if (selector.group.selector != "ffd") continue;
     if (selector.option("scan") != "exact") return &selector;
     if (!chosen) chosen = &selector;
@@ -172,7 +172,7 @@ const StudySelector* chosen_selector(const ModelStudy& study) {
 }
 
 std::variant<Exhibit, Unsupported> make(const ModelStudy& study) {
-  const StudySelector* selector = chosen_selector(study);
+  const PooledSelector* selector = chosen_selector(study);
   if (!selector) return Unsupported{"needs the selector ffd"};
   std::vector<VariantGaps> variants;
   for (const Variant& variant : kVariants) variants.push_back(gaps_of(study, *selector, variant));

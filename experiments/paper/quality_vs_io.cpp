@@ -26,7 +26,7 @@ struct Point {
 };
 
 struct Curve {
-  const StudySelector* selector = nullptr;
+  const PooledSelector* selector = nullptr;
   std::string name;
   bool whole_model = false;        ///< includes the layers that are dense in some selector
   std::vector<Point> points = {};  ///< by tokens kept
@@ -41,7 +41,7 @@ bool is_default(const SelectorGroup& group, std::size_t setting) {
   return group.setting == "p" && value == 0.85;
 }
 
-Curve make_curve(const ModelStudy& study, const StudySelector& selector, const std::set<int>& except) {
+Curve make_curve(const ModelStudy& study, const PooledSelector& selector, const std::set<int>& except) {
   const auto io = study.cells(selector, "io_ratio", except), keep = study.cells(selector, "keep_ratio", except);
   const auto recall = study.cells(selector, "recall", except), lse = study.cells(selector, "lse_error", except);
   const auto mass = study.cells(selector, "mass_recall", except);
@@ -232,11 +232,11 @@ std::vector<Panel> panels_of(const std::vector<Curve>& curves) {
 
 std::variant<Exhibit, Unsupported> make(const ModelStudy& study) {
   std::vector<std::string> labels;
-  for (const StudySelector& selector : study.selectors()) labels.push_back(selector.group.label);
+  for (const PooledSelector& selector : study.selectors()) labels.push_back(selector.group.label);
   const std::set<int> dense = study.dense_layers(labels);
 
   std::vector<Curve> curves;
-  for (const StudySelector& selector : study.selectors()) {
+  for (const PooledSelector& selector : study.selectors()) {
     Curve curve = make_curve(study, selector, dense);
     if (!curve.points.empty()) curves.push_back(std::move(curve));
   }
@@ -251,7 +251,7 @@ std::variant<Exhibit, Unsupported> make(const ModelStudy& study) {
         fmt::format("Layers {} are dense in one of the selectors and left out of all averages; the csv has the "
                     "whole model too.",
                     fmt::join(dense, ", ")));
-    for (const StudySelector& selector : study.selectors()) {
+    for (const PooledSelector& selector : study.selectors()) {
       Curve curve = make_curve(study, selector, {});
       curve.whole_model = true;
       curve.name += " [all layers]";
