@@ -16,6 +16,8 @@ namespace {
 
 constexpr std::array<std::string_view, 3> kRoles{"q", "k", "v"};
 
+constexpr int kMostLayers = 100'000;  // a number beyond is none of a layer
+
 using Patterns = std::array<NamePattern, 3>;
 
 /// Tried in this order when no pattern is given.
@@ -214,6 +216,8 @@ class Planner {
       require_axis(added.k, layout_, "tokens as in the first layer", sample.num_tokens, added.k.view.token.extent);
       for (const ImportPlan::Tensor* tensor : {&added.q, &added.k, &added.v})
         plan_.bytes += tensors_[tensor->index].elements() * static_cast<std::int64_t>(size_of(added.element_type));
+      if (added.layer >= kMostLayers)
+        fail(tensors_[added.q.index], fmt::format("a layer below {}", kMostLayers), std::to_string(added.layer));
       largest_layer_ = std::max(largest_layer_, added.layer);
       sample.layers.push_back(added);
     }

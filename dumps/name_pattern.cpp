@@ -45,7 +45,8 @@ NamePattern::NamePattern(std::string text) : text_(std::move(text)) {
 
 std::optional<NameMatch> NamePattern::match(std::string_view name) const {
   NameMatch match;
-  if (!name.starts_with(before_) || !match_holes(0, name.substr(before_.size()), match)) return std::nullopt;
+  if (name.size() > kLongestName || !name.starts_with(before_) || !match_holes(0, name.substr(before_.size()), match))
+    return std::nullopt;
   return match;
 }
 

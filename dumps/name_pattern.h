@@ -19,8 +19,11 @@ class NamePattern {
   /// Throws UsageError for another hole, a hole twice, or two holes with nothing between them.
   explicit NamePattern(std::string text);
 
-  /// Empty when the name does not fit. Where several ways fit, the first hole is as short as can be.
+  /// Empty when the name does not fit, or is longer than kLongestName (the search takes the square of its length).
+  /// Where several ways fit, the first hole is as short as can be.
   std::optional<NameMatch> match(std::string_view name) const;
+
+  static constexpr std::size_t kLongestName = 4096;
 
   const std::string& text() const { return text_; }
 

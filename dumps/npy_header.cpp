@@ -44,10 +44,8 @@ class HeaderText {
 
  private:
   [[noreturn]] void fail(std::string_view expected) const {
-    std::string found(rest_.substr(0, 16));
-    std::ranges::replace_if(
-        found, [](char c) { return static_cast<unsigned char>(c) < ' ' || c == '\x7f'; }, '?');
-    throw InputError(fmt::format("{}: array header: expected {}, found '{}'", place_, expected, found));
+    throw InputError(
+        fmt::format("{}: array header: expected {}, found '{}'", place_, expected, printable(rest_.substr(0, 16))));
   }
 
   void skip_space() { rest_.remove_prefix(std::min(rest_.find_first_not_of(" \t\n"), rest_.size())); }
