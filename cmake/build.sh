@@ -27,17 +27,17 @@ if [ -x "$root/.venv/bin/cmake" ]; then
   PATH=$root/.venv/bin:$PATH
 fi
 
-run() { # run WHAT COMMAND...: on a terminal one sees it work, elsewhere it goes to the log
+run() { # run WHAT COMMAND...: its output goes to the log, and to a terminal if it is a build
   local what=$1 log=$build/$1.log started=$SECONDS
   shift
-  if [ -t 2 ]; then
+  if [ "$what" = building ] && [ -t 2 ]; then
     "$@" >&2 || exit 1
   elif ! "$@" >"$log" 2>&1; then
-    grep -E -A5 'FAILED|error|Error' "$log" | head -n 40 >&2
+    grep -E -A5 'FAILED|[Ee]rror' "$log" | head -n 40 >&2
     say "$what failed. Log: $log"
     exit 1
   fi
-  [ $((SECONDS - started)) -lt 2 ] || say "$what of preset $preset took $((SECONDS - started)) s"
+  [ $((SECONDS - started)) -lt 5 ] || say "$what preset $preset took $((SECONDS - started)) s"
 }
 
 # Taken before the build: what is edited while it runs is newer, and built by the next call.

@@ -6,7 +6,8 @@ find_package(Git QUIET)
 set(write_version ${CMAKE_COMMAND} -D VERSION=${PROJECT_VERSION} -D LIBTORCH_VERSION=${LibTorch_VERSION}
   -D SOURCE_DIR=${CMAKE_SOURCE_DIR}
   -D HEADER=${version_header} -D GIT=${GIT_EXECUTABLE} -P ${CMAKE_SOURCE_DIR}/cmake/write_version.cmake)
-add_custom_target(version_header COMMAND ${write_version} BYPRODUCTS ${version_header} VERBATIM)
+add_custom_target(version_header COMMAND ${write_version} BYPRODUCTS ${version_header} VERBATIM
+  COMMENT "Looking up the commit")
 
 function(give_version source)
   set_source_files_properties(${source} PROPERTIES
