@@ -1,4 +1,5 @@
 // FFD against its formulas: thumbnail, residual, pseudo-max, rules, units, GQA policy.
+#include "tests/kernels/plain_quantize.h"
 #include "tests/kernels/selectors/selector_test.h"
 
 namespace attest::test {
@@ -12,28 +13,15 @@ struct PlainKeys {
 
 /// One channel of the tokens that share a scale.
 void quantise(const Query& query, const Options& o, std::int64_t begin, std::int64_t end, int d, PlainKeys& keys) {
-  const int bits = static_cast<int>(o.number("bits", 2));
-  const double z = (std::pow(2, bits) - 1) / 2, top = 2 * z;
-  const bool dump = o.is("quant_arith", "dump");
-  const ElementType type = query.head->element_type;
-  const auto r = [&](double x) { return dump ? to_type(type, x) : x; };
-  double a = 0;
-  for (std::int64_t j = begin; j < end; ++j) a = std::max(a, std::fabs(query.k(j, d)));
-  const double s = r(std::max(f32(a / z), f32(1e-8)));
-  for (std::int64_t j = begin; j < end; ++j) {
-    const double k = query.k(j, d);
-    const double code = s == 0 ? 0 : std::clamp(half_even(r(f32(r(f32(k / s)) + z))), 0.0, top);
-    const double thumbnail = s == 0 ? 0 : f32((code - z) * s);
-    const double difference = dump ? r(f32(k - r(thumbnail))) : f32(k - thumbnail);
-    const std::string kind = o.text("residual", "fp8");
-    double residual = 0;
-    if (kind == "fp8") residual = to_e4m3(difference);
-    if (kind == "int8") {
-      const double step = f32(f32(s / 2) / 127);
-      residual = step == 0 ? 0 : f32(std::clamp(half_even(f32(difference / step)), -127.0, 127.0) * step);
-    }
-    keys.thumbnail[static_cast<std::size_t>(j)][static_cast<std::size_t>(d)] = thumbnail;
-    keys.read[static_cast<std::size_t>(j)][static_cast<std::size_t>(d)] = kind == "exact" ? k : thumbnail + residual;
+  const std::string residual = o.text("residual", "fp8");
+  Row channel;
+  for (std::int64_t j = begin; j < end; ++j) channel.push_back(query.k(j, d));
+  const PlainFfdGroup group =
+      plain_ffd(channel, static_cast<int>(o.number("bits", 2)), residual, o.is("quant_arith", "dump"), query.head->element_type);
+  for (std::size_t i = 0; i < channel.size(); ++i) {
+    const std::size_t j = static_cast<std::size_t>(begin) + i;
+    keys.thumbnail[j][static_cast<std::size_t>(d)] = group.thumbnail[i];
+    keys.read[j][static_cast<std::size_t>(d)] = residual == "exact" ? channel[i] : group.thumbnail[i] + group.residual[i];
   }
 }
 

@@ -1,24 +1,10 @@
 // KIVI against its formulas, in both arithmetics, and its errors.
 #include "dumps/error.h"
+#include "tests/kernels/plain_quantize.h"
 #include "tests/kernels/selectors/selector_test.h"
 
 namespace attest::test {
 namespace {
-
-/// One group of numbers, quantised and back.
-Row plain_group(const Row& x, int bits, bool dump, ElementType type) {
-  const double top = std::pow(2, bits) - 1;
-  const double lo = *std::min_element(x.begin(), x.end()), hi = *std::max_element(x.begin(), x.end());
-  const auto r = [&](double value) { return dump ? to_type(type, value) : value; };
-  const double s = dump ? r(f32(r(f32(hi - lo)) / top)) : f32(f32(hi - lo) / top);
-  Row out;
-  for (double value : x) {
-    const double position = s == 0 ? 0 : r(f32(r(f32(value - lo)) / s));
-    const double code = half_even(std::clamp(position, 0.0, top));
-    out.push_back(s == 0 ? lo : f32(f32(code * s) + lo));
-  }
-  return out;
-}
 
 PlainForm kivi(const std::string& options) {
   const Options o(options);
@@ -33,7 +19,7 @@ PlainForm kivi(const std::string& options) {
       for (std::int64_t begin = 0; begin < nk; begin += g) {
         Row group;
         for (std::int64_t j = begin; j < begin + g; ++j) group.push_back(query.k(j, d));
-        group = plain_group(group, bits, dump, type);
+        group = plain_kivi(group, bits, dump, type);
         for (std::int64_t j = begin; j < begin + g; ++j) keys[static_cast<std::size_t>(j)][static_cast<std::size_t>(d)] = group[static_cast<std::size_t>(j - begin)];
       }
       for (std::int64_t j = nk; j < length; ++j) keys[static_cast<std::size_t>(j)][static_cast<std::size_t>(d)] = query.k(j, d);
@@ -46,7 +32,7 @@ PlainForm kivi(const std::string& options) {
       for (std::int64_t begin = 0; begin < query.value_dim(); begin += g) {
         Row group;
         for (std::int64_t d = begin; d < begin + g; ++d) group.push_back(query.v(j, static_cast<int>(d)));
-        for (double x : plain_group(group, bits, dump, type)) value.push_back(x);
+        for (double x : plain_kivi(group, bits, dump, type)) value.push_back(x);
       }
       plain.read_values.push_back(value);
     }

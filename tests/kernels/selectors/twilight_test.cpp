@@ -1,4 +1,5 @@
 // Twilight against its formulas: base selection, 4-bit estimate, exact rule and the released kernel's bisection.
+#include "tests/kernels/plain_quantize.h"
 #include "tests/kernels/selectors/selector_test.h"
 
 namespace attest::test {
@@ -7,10 +8,7 @@ namespace {
 Row plain_key(const Query& query, std::int64_t j) {
   Row x;
   for (int d = 0; d < query.dim(); ++d) x.push_back(query.k(j, d));
-  const double lo = *std::min_element(x.begin(), x.end()), hi = *std::max_element(x.begin(), x.end());
-  const double s = f32(std::max(f32(hi - lo), f32(1e-9)) / 15);
-  for (double& value : x) value = f32(f32(std::clamp(half_even(f32(f32(value - lo) / s)), 0.0, 15.0) * s) + lo);
-  return x;
+  return plain_token(x, 4, 1e-9);
 }
 
 Kept plain_base(const Query& query, int h, const Options& o) {

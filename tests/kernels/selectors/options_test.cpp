@@ -1,0 +1,91 @@
+// Options as typed: values, defaults, and the sentences for what is wrong.
+#include "kernels/selectors/options.h"
+
+#include <functional>
+
+#include <gtest/gtest.h>
+
+#include "dumps/error.h"
+#include "kernels/selectors/registry.h"
+
+namespace attest {
+namespace {
+
+std::string usage_error(const std::string& name, const OptionPairs& options) {
+  try {
+    make_selector({.label = "", .name = name, .options = options});
+  } catch (const UsageError& error) {
+    return error.what();
+  }
+  return "nothing was thrown";
+}
+
+TEST(Options, ErrorsNameSelectorOptionValueAndWhatIsValid) {
+  EXPECT_EQ(usage_error("ffd", {{"bits", "5"}}), "selector 'ffd': option 'bits' is '5', expected '2', '1', '3', '4' or '8'");
+  EXPECT_EQ(usage_error("ffd", {{"gqa", "shared"}}), "selector 'ffd': option 'gqa' is 'shared', expected 'union' or 'per_head'");
+  EXPECT_EQ(usage_error("ffd", {{"block", "12.5"}}), "selector 'ffd': option 'block' is '12.5', expected a whole number from 1 to 1048576");
+  EXPECT_EQ(usage_error("ffd", {{"block", ""}}), "selector 'ffd': option 'block' is '', expected a whole number from 1 to 1048576");
+  EXPECT_EQ(usage_error("ffd", {{"sub_block", "48"}}), "selector 'ffd': sub_block is 48, expected a divisor of block, which is 128");
+  EXPECT_EQ(usage_error("twilight", {{"base_budget", "0"}}),
+            "selector 'twilight': option 'base_budget' is '0', expected a number of tokens (1024) or a share of the visible keys (25%)");
+  EXPECT_EQ(usage_error("quest", {{"pages", "16"}}), "selector 'quest' has no option 'pages'; nearest: 'page', 'preset' or 'gqa'");
+  EXPECT_EQ(usage_error("exact", {{"page", "16"}}), "selector 'exact' has no option 'page'; it has none");
+  EXPECT_EQ(usage_error("quest", {{"page", "16"}, {"page", "32"}}), "selector 'quest': option 'page' is given twice");
+  EXPECT_EQ(usage_error("twillight", {}).substr(0, 52), "unknown selector 'twillight'; nearest: 'twilight', '");
+}
+
+TEST(Options, EverySelectorListsItsOptionsWithTheirDefaults) {
+  const auto options = [](const std::string& name) {
+    std::string text;
+    const std::unique_ptr<Selector> selector = make_selector({.label = "", .name = name, .options = {}});
+    for (const OptionValue& o : selector->options()) text += (text.empty() ? "" : " ") + o.name + "=" + o.value;
+    return text;
+  };
+  EXPECT_EQ(options("exact"), "");
+  EXPECT_EQ(options("ffd"), "bits=2 block=128 sub_block=128 scale=block residual=fp8 pseudo_max=thumbnail gqa=union delta_unit=natural sink_blocks=1 "
+                            "local_blocks=1 scan=thumbnail rule=topdelta quant_arith=float32 dense_layers=0");
+  EXPECT_EQ(options("quest"), "page=16 preset=evaluation gqa=per_head dense_layers=2");
+  EXPECT_EQ(options("kivi"), "bits=2 group=32 residual_length=128 quant_arith=float32 dense_layers=0");
+  EXPECT_EQ(options("twilight"), "base=quest base_budget=8192 page=16 rule=exact weights=exact dense_layers=2");
+  EXPECT_EQ(options("streaming_llm"), "sink=4 dense_layers=0");
+  for (const char* oracle : {"topk", "topp", "topdelta"}) EXPECT_EQ(options(oracle), "granularity=token block=128 gqa=per_head dense_layers=0");
+}
+
+TEST(Budget, TokensOrPerCent) {
+  const auto budget = [](std::string_view text) {
+    Setting setting;
+    return parse_budget(text, setting) ? std::to_string(setting.value) + (setting.percent ? "%" : "") : "rejected";
+  };
+  EXPECT_EQ(budget("1024"), "1024.000000");
+  EXPECT_EQ(budget("12.5%"), "12.500000%");
+  for (const char* text : {"", "%", "0", "-3", "1.5", "101%", "0%", "1e20", "nan", "12 %", "8k"}) EXPECT_EQ(budget(text), "rejected") << text;
+}
+
+// A budget of 0.7 % of 1000 keys is 7 tokens, though 0.7 * 1000 / 100 is 6.999999999999999 in binary.
+TEST(Setting, PerCentMeansWhatItSays) {
+  EXPECT_EQ((Setting{0.7, true}.resolve(1000)), 7);
+  EXPECT_EQ((Setting{12.5, true}.resolve(15)), 1);
+  EXPECT_EQ((Setting{1024, false}.resolve(15)), 1024);
+}
+
+TEST(AscendingGrid, MixesTokensAndPerCentPerQuery) {
+  const std::vector<Setting> grid{{100}, {50, true}, {10}, {100}};
+  const AscendingGrid at_150 = ascending(grid, 150), at_1000 = ascending(grid, 1000);
+  EXPECT_EQ(at_150.values, (std::vector<double>{10, 75, 100, 100}));
+  EXPECT_EQ(at_150.given_index, (std::vector<int>{2, 1, 0, 3}));
+  EXPECT_EQ(at_1000.values, (std::vector<double>{10, 100, 100, 500}));
+  EXPECT_EQ(at_1000.given_index, (std::vector<int>{2, 0, 3, 1}));
+}
+
+TEST(Registry, NamesAreUniqueAndDocumented) {
+  std::vector<std::string_view> names;
+  for (const SelectorInfo* info : all_selectors()) {
+    EXPECT_EQ(std::count(names.begin(), names.end(), info->name), 0);
+    names.push_back(info->name);
+    EXPECT_FALSE(info->summary.empty() || info->io_bytes.empty() || info->source.empty()) << info->name;
+  }
+  EXPECT_GE(names.size(), 9u);
+}
+
+}  // namespace
+}  // namespace attest
