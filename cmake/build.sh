@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # cmake/build.sh PRESET TARGET [--tests]: sets up what is missing, configures, builds; one at a time in a checkout.
 set -euo pipefail
-root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 preset=$1 target=$2
 build=$root/build/$preset
 mkdir -p "$build"
@@ -44,7 +44,9 @@ run() { # run WHAT COMMAND...: its output goes to the log, and to a terminal if 
 touch "$build/started"
 cd "$root"
 [ -e "$build/build.ninja" ] || say "building preset $preset in build/$preset; this takes minutes, once ..."
-run configuring cmake --preset "$preset"
+fresh= # for a checkout that was moved or copied, whose cache names other paths
+grep -qsxF "CMAKE_HOME_DIRECTORY:INTERNAL=$root" "$build/CMakeCache.txt" || fresh=--fresh
+run configuring cmake --preset "$preset" $fresh
 run building cmake --build --preset "$preset" --target "$target"
-printf '%s' "$named_python" >"$build/built" # what ./attest compares
+printf '%s\n%s' "$named_python" "$root" >"$build/built" # what ./attest compares
 touch -r "$build/started" "$build/built"

@@ -34,7 +34,7 @@ step() {
 # ---- Debian packages
 
 include_folders=(/usr/include /usr/local/include)
-IFS=':;' read -ra prefixes <<<"${CMAKE_PREFIX_PATH-}:${HDF5_ROOT-}:${CONDA_PREFIX-}"
+IFS=: read -ra prefixes <<<"${CMAKE_PREFIX_PATH-}:${HDF5_ROOT-}"
 for prefix in "${prefixes[@]}"; do
   include_folders+=("$prefix/include")
 done
@@ -119,7 +119,8 @@ fi
 # What a command can do without is tried once: where there is no network, every start would wait for it again.
 tried=build/setup-optional
 if [ -n "${optional// /}" ] && [ "$optional" != "$(cat $tried 2>/dev/null)" ]; then
-  install_packages optional $optional || say "Going on without: figures take gnuplot, tests take GoogleTest."
+  install_packages optional $optional ||
+    say "Going on without (figures take gnuplot, tests take GoogleTest). To try again, remove $tried."
   echo "$optional" >$tried
 fi
 

@@ -22,7 +22,7 @@ echo "$1 $2" >>"$root/builds"
 mkdir -p "$root/build/$1"
 printf '#!/bin/sh\npwd; for a; do echo "<$a>"; done; exit 3\n' >"$root/build/$1/attest"
 chmod +x "$root/build/$1/attest"
-printf %s "$ATTEST_PYTHON" >"$root/build/$1/built"
+printf '%s\n%s' "$ATTEST_PYTHON" "$root" >"$root/build/$1/built"
 """
 
 
@@ -116,6 +116,13 @@ def test_another_interpreter_is_built(checkout):
     for python in ["", "/usr/bin/python3", "/usr/bin/python3"]:
         call(checkout / "attest", ATTEST_PYTHON=python)
     assert len(builds(checkout)) == 2
+
+
+def test_a_moved_checkout_is_built(checkout):
+    call(checkout / "attest")
+    moved = checkout.rename(checkout.with_name("moved"))
+    call(moved / "attest")
+    assert len(builds(moved)) == 2
 
 
 def test_without_cuda_is_another_build(checkout):
