@@ -1,0 +1,60 @@
+"""`attest demo` on the real executable and the real embedded dump."""
+
+import json
+import os
+import subprocess
+
+import pytest
+
+ATTEST = os.environ["ATTEST_BIN"]
+FIGURES = ("quality_vs_io", "layer_sparsity", "pseudo_max_gap")
+
+
+def demo(folder, *more, expect=0):
+    done = subprocess.run([ATTEST, "demo", "-o", str(folder), *more], capture_output=True, text=True, timeout=600)
+    assert done.returncode == expect, done.stderr + done.stdout
+    return done
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("demo") / "out"
+    return folder, demo(folder).stdout
+
+
+def test_it_shows_each_command_and_what_the_pictures_say(made):
+    folder, said = made
+    for command in ("inspect", "run", "figures"):
+        assert f"$ attest {command} " in said
+    for name in FIGURES:
+        assert (folder / f"{name}.csv").stat().st_size > 0
+        assert f"{folder}/{name}." in said
+    for sentence in ("At io ", "ffd at delta 5 keeps ", "At delta 7 ffd ", "From exact scores the pseudo-max of ffd "):
+        assert sentence in said
+    assert "nan" not in said.lower()
+    assert "left out" not in said, "the embedded dump supports every figure"
+
+
+def test_a_second_call_writes_over_its_own_folder(made):
+    folder, said = made
+    before = {p.name: p.read_bytes() for p in folder.glob("*.csv")}
+    (folder / "mine.txt").write_text("mine")
+    assert demo(folder).stdout == said
+    assert {p.name: p.read_bytes() for p in folder.glob("*.csv")} == before
+    assert (folder / "mine.txt").read_text() == "mine"
+
+
+def test_json_is_one_document(made):
+    folder, _ = made
+    document = json.loads(demo(folder, "--json", "--quiet").stdout)
+    assert {"folder", "inspect", "run", "figures"} == set(document)
+    assert [f["experiment"] for f in document["figures"]["figures"]] == [
+        "quality_vs_io", "pseudo_max_gap", "layer_sparsity"]
+
+
+def test_a_folder_of_someone_else_is_left_alone(tmp_path):
+    (tmp_path / "results.h5").write_text("precious")
+    refused = demo(tmp_path, expect=5)
+    assert "is not a demo's folder: choose another with -o" in refused.stderr
+    assert (tmp_path / "results.h5").read_text() == "precious"
+    assert [p.name for p in tmp_path.iterdir()] == ["results.h5"]
