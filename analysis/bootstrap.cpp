@@ -28,9 +28,7 @@ Interval bootstrap_mean(std::span<const ClusterSum> clusters, ClusterKind kind, 
 
   // Not std::uniform_int_distribution: its algorithm is the library's choice, and intervals would differ between machines.
   std::mt19937_64 random(options.seed);
-  const auto draw = [&] {
-    return static_cast<std::size_t>((static_cast<unsigned __int128>(random()) * filled.size()) >> 64);
-  };
+  const auto draw = [&] { return static_cast<std::size_t>(random() % filled.size()); };
   std::vector<double> means(static_cast<std::size_t>(options.resamples));
   for (double& mean : means) {
     ClusterSum drawn;

@@ -30,7 +30,7 @@ class LayerStudy {
   virtual ~LayerStudy() = default;
 
   /// sample and dump of the result are left to the caller. Throws UsageError where the shape does not suit a selector.
-  /// The values must be finite (see find_non_finite).
+  /// The values must be finite (dumps/all_finite.h).
   virtual LayerResults run(const AttentionLayer& layer) = 0;
 
   /// Where it runs, in words: "CPU, 2 threads".

@@ -12,8 +12,9 @@
 #include <stop_token>
 #include <thread>
 
+#include "dumps/all_finite.h"
 #include "dumps/error.h"
-#include "dumps/non_finite.h"
+#include "dumps/value_check.h"
 
 namespace attest {
 namespace {
@@ -134,8 +135,8 @@ class Reader {
     const PlannedSample& place = plan_.places[unit.dump][unit.sample];
     dumps_[unit.dump].read_layer(place.index, unit.layer, *layer);
     select_queries(*layer, place.query_indices);
-    const std::optional<NonFiniteValue> bad = find_non_finite(*layer);
-    handover_.deliver({unit, std::move(*claim), std::move(layer), bad ? describe(*bad) : std::string()});
+    std::string defect = all_finite(*layer) ? std::string() : first_bad_value(check_values(*layer));
+    handover_.deliver({unit, std::move(*claim), std::move(layer), std::move(defect)});
     return Outcome::delivered;
   }
 
@@ -149,6 +150,7 @@ class Reader {
 
 void run_study(const StudyPlan& plan, std::span<const DumpReader> dumps, LayerStudy& layer_study,
                PartialResults& partial, const StudyRunOptions& options, const StudyObserver& observer) {
+  observer.started(layer_study.device());
   Handover handover;
   Reader reader(plan, dumps, partial, handover);
   const std::jthread reading([&](const std::stop_token& stop) { reader.run(stop); });
@@ -170,7 +172,7 @@ void run_study(const StudyPlan& plan, std::span<const DumpReader> dumps, LayerSt
         results = layer_study.run(*delivery.layer);
       } else {
         const std::string what =
-            fmt::format("{}: sample '{}', layer {}: {}", dump.path, sample.name, unit.layer, delivery.defect);
+            fmt::format("{}: sample '{}', {}", dump.path, sample.name, delivery.defect);
         if (!options.skip_bad_layers)
           throw InputError(what + "; --skip-bad-layers studies the other layers without it");
         observer.notice(what + "; the layer is left out");

@@ -28,6 +28,7 @@ struct StudyRunOptions {
 
 /// Called on the thread that runs the study.
 struct StudyObserver {
+  std::function<void(const std::string& device)> started;
   std::function<void(const StudyProgress&)> progress;
   std::function<void(const std::string&)> notice;
 };

@@ -11,6 +11,7 @@
 #include "dumps/hdf5_dataset.h"
 #include "dumps/hdf5_node.h"
 #include "dumps/input_file.h"
+#include "dumps/printable.h"
 #include "dumps/results_file.h"
 #include "dumps/results_file_scan.h"
 
@@ -66,6 +67,7 @@ struct ResultsFile::State {
   std::string path;
   StudyDescription study;
   std::vector<std::vector<SampleData>> samples;  // [dump][sample]
+  bool selectors_taken = false;                  // from the first sample of the file
 
   const SelectorData& selector(std::size_t dump, std::size_t sample, std::size_t index) const {
     return samples.at(dump).at(sample).selectors.at(index);
@@ -85,7 +87,8 @@ struct ResultsFile::State {
   }
 
   void take_sample(const json& s, StudyDump& dump) {
-    const bool is_first = study.dumps.size() == 1 && dump.samples.empty();
+    const bool is_first = !selectors_taken;
+    selectors_taken = true;
     dump.samples.push_back({.name = s.at("name"),
                             .task = s.at("task"),
                             .num_tokens = s.at("num_tokens"),
@@ -112,7 +115,7 @@ struct ResultsFile::State {
   [[noreturn]] void fail_uneven(const std::string& sample, const std::string& label) const {
     throw InputError(fmt::format("{}: sample '{}' and selector '{}': not the same selectors, settings and lambdas as in "
                                  "the first sample of the file",
-                                 path, hdf5::printable(sample), hdf5::printable(label)));
+                                 path, printable(sample), printable(label)));
   }
 
   /// `group` and `metric` as HDF5 names them, from the root.

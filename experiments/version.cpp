@@ -1,4 +1,4 @@
-// ATTEST_VERSION, ATTEST_GIT_COMMIT and ATTEST_LIBTORCH_VERSION are given to this source alone (CMakeLists.txt).
+// ATTEST_VERSION, ATTEST_GIT_COMMIT, ATTEST_SOURCE_DIR and ATTEST_LIBTORCH_VERSION are given to this source alone (CMakeLists.txt).
 #include "experiments/version.h"
 
 #include <fmt/format.h>
@@ -27,6 +27,8 @@ std::string cuda_version() {
 }  // namespace
 
 Version program_version() { return {ATTEST_VERSION, ATTEST_GIT_COMMIT}; }
+
+std::string source_dir() { return ATTEST_SOURCE_DIR; }
 
 std::string version_report() {
   const Version version = program_version();

@@ -11,6 +11,9 @@ struct Version {
 };
 Version program_version();
 
+/// The folder of the sources that this program was built from.
+std::string source_dir();
+
 /// For --version: the program, the versions of LibTorch, CUDA and HDF5, and the GPUs, one per line.
 std::string version_report();
 

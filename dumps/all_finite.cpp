@@ -1,0 +1,44 @@
+#include "dumps/all_finite.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace attest {
+namespace {
+
+/// True unless an element has all bits of `exponent` set, which NaN and infinity have and nothing else. Blocks, because a
+/// loop without an exit is one that the compiler vectorises.
+template <class Bits>
+bool all_finite(const LayerBuffer& tensor, Bits exponent) {
+  constexpr std::size_t kBlock = 4096;
+  const std::size_t count = tensor.size() / sizeof(Bits);
+  for (std::size_t start = 0; start < count; start += kBlock) {
+    const std::size_t end = std::min(count, start + kBlock);
+    bool found = false;
+    for (std::size_t i = start; i < end; ++i) {
+      Bits bits;
+      std::memcpy(&bits, tensor.data() + i * sizeof(Bits), sizeof(Bits));
+      found |= (bits & exponent) == exponent;
+    }
+    if (found) return false;
+  }
+  return true;
+}
+
+bool all_finite(ElementType type, const LayerBuffer& tensor) {
+  switch (type) {
+    case ElementType::float16: return all_finite<std::uint16_t>(tensor, 0x7C00u);
+    case ElementType::bfloat16: return all_finite<std::uint16_t>(tensor, 0x7F80u);
+    case ElementType::float32: return all_finite<std::uint32_t>(tensor, 0x7F800000u);
+  }
+  return false;
+}
+
+}  // namespace
+
+bool all_finite(const AttentionLayer& layer) {
+  return all_finite(layer.element_type, layer.q) && all_finite(layer.element_type, layer.k) &&
+         all_finite(layer.element_type, layer.v);
+}
+
+}  // namespace attest

@@ -1,0 +1,41 @@
+// How far a long command has come: a bar on a terminal, now and then a line elsewhere.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <string>
+
+namespace attest {
+
+/// "12 of 32 layers, 3.1 layers/s, 0:07 left". `done_here` of `finished` were done in `seconds`; the others were found done.
+std::string progress_text(std::size_t finished, std::size_t total, std::size_t done_here, double seconds,
+                          const std::string& unit);
+
+class Progress {
+ public:
+  /// Writes to stderr, or nothing when `quiet`. `unit` in the plural: "layers".
+  Progress(std::string unit, bool quiet);
+  ~Progress() { end(); }
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  void show(std::size_t finished, std::size_t total, std::size_t found_done);
+
+  /// What is written next stands below the bar.
+  void end();
+
+  /// A line of its own, above the bar.
+  void notice(const std::string& line);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  std::string unit_;
+  bool quiet_ = false;
+  bool terminal_ = false;
+  bool bar_shown_ = false;
+  Clock::time_point start_ = Clock::now();
+  Clock::time_point last_shown_{};
+};
+
+}  // namespace attest

@@ -1,0 +1,19 @@
+// The arguments of --layers, --samples and --queries.
+#pragma once
+
+#include <string_view>
+
+#include "analysis/study_plan.h"
+
+namespace attest {
+
+/// "0-31", "0,5,8-11". Throws UsageError.
+std::vector<std::pair<int, int>> parse_layers(std::string_view text);
+
+/// "all", "last:4", or positions: "1000,2047". Throws UsageError.
+QueryChoice parse_queries(std::string_view text);
+
+/// "a,b": names without the comma between them.
+std::vector<std::string> parse_names(std::string_view text);
+
+}  // namespace attest

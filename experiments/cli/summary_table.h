@@ -1,0 +1,17 @@
+// The summary of a study for people and for programs.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+#include "analysis/summary.h"
+
+namespace attest {
+
+/// An aligned table with a line on what was averaged.
+std::string summary_table(const Summary& summary);
+
+/// {rows: [...], dense_layers, with_dense_layers}; null where a value is not defined.
+nlohmann::ordered_json summary_json(const Summary& summary);
+
+}  // namespace attest
