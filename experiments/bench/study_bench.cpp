@@ -152,7 +152,7 @@ DumpTiming time_dump(const std::string& path, const std::vector<DumpReader>& dum
   PartialResults partial(folder, PartialResults::Start::fresh, "{}");
   reset_peak_memory();
   const auto start = Clock::now();
-  StudyObserver observer;
+  StudyObserver observer{.started = [](const std::string&) {}, .progress = {}, .notice = [](const std::string&) {}};
   observer.progress = [&](const StudyProgress& progress) {
     if (progress.finished == 1) timing.memory_after_first = peak_memory();
   };
