@@ -1,0 +1,184 @@
+#!/usr/bin/env python3
+"""Runs `attest run` on every golden dump and compares each metric with what an independent float64 implementation found.
+
+A cell whose kept set differs (keep_ratio off by more than 1e-6) is counted apart, and its other metrics are not compared.
+The exit status is 1 if anything is missing, wrong in shape, or beyond tolerance.
+"""
+
+import argparse
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import h5py
+import numpy as np
+
+FOLDER = Path(__file__).resolve().parent
+
+# Largest difference relative to max(1, |expected|). The CPU decides in double, and results are float32; a GPU accumulates
+# scores in float32.
+TOLERANCE = {
+    "cpu": {"default": 2e-5},
+    "cuda": {"default": 3e-3, "recall": 1e-3, "spearman": 2e-3},
+}
+# Share of (layer, query, head, setting) cells whose kept set may differ, because a score is within rounding of its threshold.
+KEPT_SETS_MAY_DIFFER = {"cpu": 0.0005, "cuda": 0.01}
+# Metrics that jump when one token crosses a threshold or a tie breaks, and the share of their cells (of the others') that may
+# be off for it: ties are exact only in double.
+STEPS = (
+    "salient_",
+    "missed_",
+    "scan_error_tail",
+    "scan_error_lower",
+    "span_keep",
+    "block_keep",
+    "spearman",
+    "pearson",
+)
+CELLS_MAY_BE_OFF = {
+    "cpu": {"step": 0.0005, "other": 0},
+    "cuda": {"step": 0.15, "other": 0.025},
+}
+
+
+@dataclass
+class Outcome:
+    """What comparing one case came to."""
+
+    kept_sets: int = 0
+    kept_sets_that_differ: int = 0
+    worst: dict = field(default_factory=dict)  # metric -> largest difference
+    wrong: list = field(default_factory=list)  # sentences
+
+    def worst_of_all(self):
+        return max(self.worst.values(), default=0)
+
+
+def cases():
+    return sorted(path.stem for path in FOLDER.glob("*.args"))
+
+
+def arguments(case, selectors=None):
+    """The run's arguments with only the wanted selectors, and the labels of those."""
+    tokens = iter((FOLDER / f"{case}.args").read_text().split())
+    kept, labels = [], []
+    for token in tokens:
+        if token != "--selector":
+            kept.append(token)
+            continue
+        spec = next(tokens)
+        label, name = spec.split("=", 1)
+        if not selectors or name.split(":")[0] in selectors:
+            kept += [token, spec]
+            labels.append(label)
+    return kept, labels
+
+
+def differences(expected, found):
+    """|expected - found| relative to max(1, |expected|); equal infinities and NaN on both sides agree, NaN on one does not."""
+    with np.errstate(invalid="ignore"):
+        difference = np.abs(expected - found) / np.maximum(1, np.abs(expected))
+    difference[(np.isnan(expected) & np.isnan(found)) | (expected == found)] = 0
+    difference[np.isnan(difference)] = np.inf
+    return difference
+
+
+def compare_label(label, expected, found, device, outcome):
+    for attribute in ("dense", "settings"):
+        if attribute in expected.attrs:
+            values = np.asarray(found[attribute][()], float) if attribute in found else None
+            if values is None or not np.allclose(values, expected.attrs[attribute]):
+                outcome.wrong.append(f"{label}/{attribute}: {values}, expected {expected.attrs[attribute]}")
+    same_set = None
+    if "keep_ratio" in expected and "keep_ratio" in found and expected["keep_ratio"].shape == found["keep_ratio"].shape:
+        same_set = np.abs(expected["keep_ratio"][()] - found["keep_ratio"][()]) <= 1e-6
+        outcome.kept_sets += same_set.size
+        outcome.kept_sets_that_differ += int((~same_set).sum())
+    for metric in expected:
+        want = expected[metric][()].astype(float)
+        if metric not in found:
+            if not np.isnan(want).all():
+                outcome.wrong.append(f"{label}/{metric}: missing")
+            continue
+        have = found[metric][()].astype(float)
+        if want.shape != have.shape:
+            outcome.wrong.append(f"{label}/{metric}: shape {have.shape}, expected {want.shape}")
+            continue
+        difference = differences(want, have)
+        if same_set is not None and difference.shape == same_set.shape:
+            difference = np.where(same_set, difference, 0)
+        elif same_set is not None and metric == "recall_layer":
+            difference = np.where(same_set.all(2), difference, 0)
+        off = ~(difference <= TOLERANCE[device].get(metric, TOLERANCE[device]["default"]))
+        kind = "step" if metric.startswith(STEPS) else "other"
+        if off.any() and off.mean() <= CELLS_MAY_BE_OFF[device][kind]:
+            continue
+        outcome.worst[metric] = max(outcome.worst.get(metric, 0), difference.max(initial=0))
+        if off.any():
+            cell = np.unravel_index(np.argmax(difference), difference.shape)
+            place = ",".join(map(str, cell))
+            outcome.wrong.append(
+                f"{label}/{metric}[{place}]: {have[cell]:.7g}, expected {want[cell]:.7g} ({off.sum()} of {off.size} cells)"
+            )
+
+
+def check(attest, case, device="cpu", selectors=None, folder=None):
+    """Runs one case; its results stay in `folder` if given."""
+    options, labels = arguments(case, selectors)
+    outcome = Outcome()
+    with tempfile.TemporaryDirectory() as temporary:
+        results = Path(folder or temporary) / f"{case}.results.h5"
+        command = [attest, "run", FOLDER / f"{case}.h5", "-o", results, "--device", device, "--force", *options]
+        run = subprocess.run(command, capture_output=True, text=True)
+        if run.returncode:
+            outcome.wrong.append(f"exit status {run.returncode}: {run.stderr.strip()[-300:]}")
+            return outcome
+        with h5py.File(FOLDER / f"{case}.expected.h5") as expected, h5py.File(results) as found:
+            for sample in expected:
+                here = f"dumps/0/samples/{sample}"
+                if here not in found:
+                    outcome.wrong.append(f"sample {sample}: missing")
+                    continue
+                for label in expected[sample]:
+                    if label in found[here]:
+                        if label == "scores" or label in labels:
+                            compare_label(label, expected[sample][label], found[here][label], device, outcome)
+                    elif label in labels or label == "scores":
+                        outcome.wrong.append(f"{sample}/{label}: missing")
+    if outcome.kept_sets_that_differ > KEPT_SETS_MAY_DIFFER[device] * max(outcome.kept_sets, 1):
+        outcome.wrong.append(f"{outcome.kept_sets_that_differ} of {outcome.kept_sets} kept sets differ")
+    return outcome
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("attest", help="the program")
+    parser.add_argument("--device", choices=TOLERANCE, default="cpu")
+    parser.add_argument("--case", action="append", choices=cases(), help="only this one")
+    parser.add_argument("--selector", action="append", help="only this one")
+    parser.add_argument("--keep", metavar="FOLDER", help="where results files stay")
+    parser.add_argument("--verbose", action="store_true", help="the worst difference of every metric")
+    options = parser.parse_args()
+    wanted = options.case or cases()
+    failed = 0
+    for case in wanted:
+        outcome = check(options.attest, case, options.device, options.selector, options.keep)
+        failed += bool(outcome.wrong)
+        print(
+            f"{'FAIL' if outcome.wrong else 'ok  '} {case}: {outcome.kept_sets} kept sets, "
+            f"{outcome.kept_sets_that_differ} differ; worst {outcome.worst_of_all():.1e}"
+        )
+        if options.verbose:
+            print("     ", {metric: f"{worst:.1e}" for metric, worst in outcome.worst.items()})
+        for sentence in outcome.wrong[:12]:
+            print("     ", sentence)
+        if len(outcome.wrong) > 12:
+            print(f"      ... {len(outcome.wrong) - 12} more")
+    print(f"{len(wanted) - failed} of {len(wanted)} cases conform")
+    sys.exit(bool(failed) or not wanted)
+
+
+if __name__ == "__main__":
+    main()
