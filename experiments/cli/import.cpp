@@ -3,7 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <charconv>
-#include <chrono>
+#include <functional>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -14,6 +14,7 @@
 #include "dumps/tensor_import.h"
 #include "dumps/tensor_source.h"
 #include "experiments/cli/commands.h"
+#include "experiments/cli/writing_progress.h"
 
 namespace attest {
 namespace {
@@ -37,13 +38,14 @@ TokenSpan parse_span(const std::string& text) {
 }
 
 void run_import(const ImportCommand& command, const GlobalOptions& global) {
-  const auto start = std::chrono::steady_clock::now();
   ImportOptions options = command.options;
   for (const std::string& text : command.spans) options.spans.push_back(parse_span(text));
   const auto source = open_tensor_source(command.source);
   const ImportPlan plan = plan_import(*source, command.source, options);
-  write_import(*source, plan, options, command.target, command.force);
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  WritingProgress progress(command.target, global.quiet);
+  write_import(*source, plan, options, command.target, command.force, std::ref(progress));
+  progress.end();
+  const double seconds = progress.seconds();
 
   std::size_t layers = 0;
   for (const ImportPlan::Sample& sample : plan.samples) layers += sample.layers.size();

@@ -3,7 +3,6 @@
 #include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
-#include <chrono>
 #include <functional>
 #include <iostream>
 #include <map>
@@ -15,6 +14,7 @@
 #include "dumps/synthetic.h"
 #include "dumps/synthetic_heads.h"
 #include "experiments/cli/commands.h"
+#include "experiments/cli/writing_progress.h"
 
 namespace attest {
 namespace {
@@ -54,6 +54,12 @@ const std::map<std::string, SyntheticOptions> kPresets{
       .num_tokens = 32768,
       .num_queries = 16}}};
 
+/// Follows pointers to members, one after the other.
+template <class Object>
+auto& field(Object& object, auto... members) {
+  return (object.*....*members);
+}
+
 SyntheticOptions resolve(const SynthOptions& options, const GlobalOptions& global) {
   SyntheticOptions dump = options.preset.empty() ? SyntheticOptions{} : kPresets.at(options.preset);
   for (const auto& copy : options.typed) copy(dump, options.given);
@@ -64,11 +70,12 @@ SyntheticOptions resolve(const SynthOptions& options, const GlobalOptions& globa
 
 void run_synth(const SynthOptions& options, const GlobalOptions& global) {
   const SyntheticOptions dump = resolve(options, global);
-  const auto start = std::chrono::steady_clock::now();
+  WritingProgress progress(options.path, global.quiet);
   std::int64_t bytes = 0;
   write_synthetic_dump(dump, options.path, options.force, global.thread_count(),
-                       [&](std::int64_t, std::int64_t total) { bytes = total; });
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+                       [&](std::int64_t done, std::int64_t total) { progress(done, bytes = total); });
+  progress.end();
+  const double seconds = progress.seconds();
   if (global.json) {
     const nlohmann::ordered_json report{{"path", options.path},
                                         {"samples", dump.num_samples},
@@ -88,55 +95,36 @@ void run_synth(const SynthOptions& options, const GlobalOptions& global) {
 void add_synth(CLI::App& app, const GlobalOptions& global) {
   auto options = std::make_shared<SynthOptions>();
   CLI::App* command = app.add_subcommand("synth", "Seeded synthetic dump with known structure (--seed)");
-  const auto add = [&](const char* name, auto field, const char* text) {
-    CLI::Option* option = command->add_option(name, field(options->given), text)->capture_default_str();
-    options->typed.push_back([option, field](SyntheticOptions& dump, const SyntheticOptions& given) {
-      if (option->count() > 0) field(dump) = field(given);
+  const auto add = [&](const char* name, const char* text, auto... members) {
+    CLI::Option* option = command->add_option(name, field(options->given, members...), text)->capture_default_str();
+    options->typed.push_back([option, members...](SyntheticOptions& dump, const SyntheticOptions& given) {
+      if (option->count() > 0) field(dump, members...) = field(given, members...);
     });
     return option;
   };
   command->add_option("-o,--output", options->path, "The dump")->required()->type_name("DUMP");
   command->add_option("--preset", options->preset, "Shape of a known model; options beside it win")
       ->check(CLI::IsMember(kPresets));
-  add(
-      "--profile", [](auto& o) -> auto& { return o.profile; }, "Mixture of heads")
-      ->check(CLI::IsMember(profile_names()));
-  add(
-      "--layers", [](auto& o) -> auto& { return o.num_layers; }, "Layers");
-  add(
-      "--samples", [](auto& o) -> auto& { return o.num_samples; }, "Samples");
-  add(
-      "--tokens", [](auto& o) -> auto& { return o.num_tokens; }, "Tokens of each sample");
-  add(
-      "--queries", [](auto& o) -> auto& { return o.num_queries; }, "Queries of each sample, at its last positions");
-  add(
-      "--query-heads", [](auto& o) -> auto& { return o.shape.num_query_heads; }, "Query heads");
-  add(
-      "--kv-heads", [](auto& o) -> auto& { return o.shape.num_kv_heads; }, "KV heads; they divide the query heads");
-  CLI::Option* head_dim = add(
-      "--head-dim", [](auto& o) -> auto& { return o.shape.head_dim; }, "Channels of q and k");
-  CLI::Option* value_dim = add(
-      "--value-dim", [](auto& o) -> auto& { return o.shape.value_dim; },
-      "Channels of v, where they differ from --head-dim");
+  add("--profile", "Mixture of heads", &SyntheticOptions::profile)->check(CLI::IsMember(profile_names()));
+  add("--layers", "Layers", &SyntheticOptions::num_layers);
+  add("--samples", "Samples", &SyntheticOptions::num_samples);
+  add("--tokens", "Tokens of each sample", &SyntheticOptions::num_tokens);
+  add("--queries", "Queries of each sample, at its last positions", &SyntheticOptions::num_queries);
+  add("--query-heads", "Query heads", &SyntheticOptions::shape, &AttentionShape::num_query_heads);
+  add("--kv-heads", "KV heads; they divide the query heads", &SyntheticOptions::shape, &AttentionShape::num_kv_heads);
+  CLI::Option* head_dim = add("--head-dim", "Channels of q and k", &SyntheticOptions::shape, &AttentionShape::head_dim);
+  CLI::Option* value_dim = add("--value-dim", "Channels of v, where they differ from --head-dim",
+                               &SyntheticOptions::shape, &AttentionShape::value_dim);
   command->add_option("--dtype", options->element_type, "Element type")
       ->check(CLI::IsMember(kElementTypes))
       ->capture_default_str();
-  add(
-      "--scale", [](auto& o) -> auto& { return o.softmax_scale; }, "Softmax scale; 0: 1/sqrt(head dim)");
-  add(
-      "--softcap", [](auto& o) -> auto& { return o.logit_softcap; }, "Soft-cap of the scores; 0: none");
-  add(
-      "--sliding-window", [](auto& o) -> auto& { return o.sliding_window; },
-      "Keys that a query sees; 0: all before it");
-  add(
-      "--global-every", [](auto& o) -> auto& { return o.global_every; },
-      "Every n-th layer ignores the window; 0: none");
-  add(
-      "--spans", [](auto& o) -> auto& { return o.num_spans; }, "Evidence spans of each sample");
-  add(
-      "--span-tokens", [](auto& o) -> auto& { return o.span_tokens; }, "Tokens of each span");
-  add(
-      "--sink-tokens", [](auto& o) -> auto& { return o.sink_tokens; }, "First tokens that sink heads look at");
+  add("--scale", "Softmax scale; 0: 1/sqrt(head dim)", &SyntheticOptions::softmax_scale);
+  add("--softcap", "Soft-cap of the scores; 0: none", &SyntheticOptions::logit_softcap);
+  add("--sliding-window", "Keys that a query sees; 0: all before it", &SyntheticOptions::sliding_window);
+  add("--global-every", "Every n-th layer ignores the window; 0: none", &SyntheticOptions::global_every);
+  add("--spans", "Evidence spans of each sample", &SyntheticOptions::num_spans);
+  add("--span-tokens", "Tokens of each span", &SyntheticOptions::span_tokens);
+  add("--sink-tokens", "First tokens that sink heads look at", &SyntheticOptions::sink_tokens);
   command->add_flag("--force", options->force, "Replace the dump if it is there");
 
   // After the copying of --head-dim: values are as wide unless someone said otherwise.
