@@ -20,7 +20,7 @@ constexpr std::size_t kMiB = std::size_t{1} << 20;
 
 /// Metadata cannot be larger than its file; the allowances are what HDF5 needs for itself, ten times over.
 ChildLimits metadata_limits(std::uint64_t file_bytes) {
-  return {1024 * kMiB, 5 + static_cast<unsigned>(file_bytes / (16 * kMiB))};
+  return {1024 * kMiB, 2 + static_cast<unsigned>(file_bytes / (16 * kMiB))};
 }
 
 /// Decoded chunks pass through three buffers at most; 10 MiB/s is a tenth of what inflating takes here.
