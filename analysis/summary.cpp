@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <set>
 
 #include "analysis/aggregate.h"
@@ -79,6 +78,7 @@ Summary summarize(const ResultsFile& results, bool with_dense_layers) {
   const LayerChoice choice{.compared = {}, .with_dense_layers = with_dense_layers};
   for (const SelectorGroup& selector : results.study().selectors) {
     const std::vector<SummaryRow> rows = rows_of({&file, 1}, selector, choice);
+    summary.has_cells |= std::any_of(rows.begin(), rows.end(), [](const SummaryRow& r) { return !std::isnan(r.keep_ratio); });
     const bool kept_all = std::all_of(rows.begin(), rows.end(), [](const SummaryRow& r) { return r.min_keep_ratio >= 1; });
     if (selector.setting != "none" && kept_all) summary.dropped_nothing.push_back(selector.label);
     summary.rows.insert(summary.rows.end(), rows.begin(), rows.end());

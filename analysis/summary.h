@@ -24,6 +24,7 @@ struct SummaryRow {
 
 struct Summary {
   std::vector<SummaryRow> rows;
+  bool has_cells = false;  ///< false when every layer was left out
   bool has_spans = false;
   bool with_dense_layers = false;
   std::vector<int> dense_layers;  ///< dense in some selector: left out of every row unless with_dense_layers

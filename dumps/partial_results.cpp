@@ -4,9 +4,8 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 
-#include <array>
+#include <algorithm>
 #include <chrono>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -88,14 +87,24 @@ bool still_in_place(const FileDescriptor& file, const std::string& folder) {
          opened.st_ino == named.st_ino && opened.st_dev == named.st_dev;
 }
 
-/// "selectors/0/options/bits" and both its values, of the first place where the studies differ.
-std::string first_difference(const json& begun, const json& now) {
-  const json patch = json::diff(begun, now);
-  if (patch.empty()) return "nothing";
-  const std::string pointer = patch.front().at("path");
-  const json::json_pointer at(pointer);
-  const auto value = [&](const json& of) { return of.contains(at) ? of.at(at).dump() : std::string("absent"); };
-  return fmt::format("{} = {}, and now it is {}", pointer.substr(1), value(begun), value(now));
+/// "selectors/0/options/bits = 2, and now it is 4", of the first place below `at` where the studies differ; empty if nowhere.
+std::string first_difference(const std::string& at, const json& begun, const json& now) {
+  if (begun == now) return "";
+  std::string difference;
+  const auto compare = [&](const auto& key, const json& a, const json& b) {
+    if (difference.empty()) difference = first_difference(fmt::format("{}{}{}", at, at.empty() ? "" : "/", key), a, b);
+  };
+  if (begun.is_object() && now.is_object()) {
+    json keys = begun;
+    keys.update(now);
+    for (const auto& [key, unused] : keys.items()) compare(key, begun.value(key, json()), now.value(key, json()));
+  } else if (begun.is_array() && now.is_array()) {
+    const auto element = [](const json& array, std::size_t i) { return i < array.size() ? array[i] : json(); };
+    for (std::size_t i = 0; i < std::max(begun.size(), now.size()); ++i) compare(i, element(begun, i), element(now, i));
+  }
+  if (!difference.empty()) return difference;
+  const auto text = [](const json& value) { return value.is_null() ? "absent" : value.dump(); };
+  return fmt::format("{} = {}, and now it is {}", at, text(begun), text(now));
 }
 
 }  // namespace
@@ -156,7 +165,7 @@ PartialResults::PartialResults(const std::string& folder, Start start, const std
   begun_ = begun["begun"];
   if (begun["study"] != study)
     throw UsageError(fmt::format("cannot resume '{}': it was begun with {}", folder_,
-                                 first_difference(begun["study"], study)));
+                                 first_difference("", begun["study"], study)));
 }
 
 std::optional<UnitClaim> PartialResults::claim(const UnitKey& unit) {
@@ -201,7 +210,9 @@ void PartialResults::write_file(const std::string& name, const std::string& cont
     if (written < 0 && errno != EINTR) fail(errno);
     if (written > 0) left.remove_prefix(static_cast<std::size_t>(written));
   }
-  if (::fsync(file.get()) != 0 || !file.close() || ::rename(temporary.c_str(), target.c_str()) != 0) fail(errno);
+  // Not synced to disk: what a power failure damages fails its checksum and is computed again, and a study of small layers
+  // would spend more time on syncing than on computing.
+  if (!file.close() || ::rename(temporary.c_str(), target.c_str()) != 0) fail(errno);
 }
 
 }  // namespace attest

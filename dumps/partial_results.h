@@ -39,8 +39,7 @@ class UnitClaim {
   std::int64_t offset_ = 0;
 };
 
-/// One unit per file, each written under another name, synced and renamed, with a checksum: a file that is there and
-/// checks is whole. Its methods may be called from several threads; several processes may have the folder open.
+/// One unit per file, each written under another name and renamed, with a checksum: a file that is there and checks is whole. Its methods may be called from several threads; several processes may have the folder open.
 class PartialResults {
  public:
   enum class Start { fresh, resume };

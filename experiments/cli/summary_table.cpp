@@ -42,6 +42,10 @@ std::vector<std::string> cells(const SummaryRow& row, bool has_spans) {
 }
 
 std::string averaged_text(const Summary& summary) {
+  if (!summary.has_cells && !summary.dense_layers.empty())
+    return fmt::format("No layer is left to average: each is dense in some selector ({}); --with-dense-layers includes them.",
+                       fmt::join(summary.dense_layers, ", "));
+  if (!summary.has_cells) return "No layer was studied, so there is nothing to average.";
   std::string text = "Means over all layers, queries and heads; min and max over the same cells.";
   if (summary.has_spans) text += " Span recall: where exact attention puts 0.3 or more on the evidence.";
   if (summary.dense_layers.empty()) return text;
