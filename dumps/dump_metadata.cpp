@@ -33,7 +33,7 @@ DumpInfo read_header(const Group& root) {
   const std::string format = root.string_attribute("format");
   if (format != "attention-dump") {
     root.fail(fmt::format("attribute 'format' is '{}', expected 'attention-dump'{}", format,
-                          format == "attention-study" ? " (this is a results file)" : ""));
+                          format == "attention-study" ? " (this is a results file of `attest run`, for `attest figures`)" : ""));
   }
   const std::int64_t version = root.integer_attribute("format_version", std::numeric_limits<std::int64_t>::min(),
                                                       std::numeric_limits<std::int64_t>::max());

@@ -39,7 +39,7 @@ void copy_text(char (&target)[N], std::string_view text) {
 
 Testament* own_testament = nullptr;  // set in a child only
 
-enum ExitCode : int { kDone = 0, kReported = 1 };
+enum ExitCode : int { kDone = 0, kReported = 42 };  // 1 is what sanitizers and abort handlers use
 
 [[noreturn]] void throw_system_error(const char* call) { throw std::system_error(errno, std::generic_category(), call); }
 
@@ -102,7 +102,7 @@ void set_limit(decltype(RLIMIT_AS) resource, rlim_t value) {
 void confine(const ChildLimits& limits, std::size_t address_space) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   prctl(PR_SET_DUMPABLE, 0);
-  for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGXCPU, SIGALRM, SIGPIPE}) {
+  for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGXCPU, SIGALRM, SIGPIPE, SIGTERM}) {
     std::signal(signal, SIG_DFL);
   }
   std::signal(SIGINT, SIG_IGN);  // the parent decides, and takes the child with it
@@ -180,14 +180,16 @@ void run_in_guarded_child(const std::string& file, const ChildLimits& limits,
                           const std::function<void(ChildOutput&)>& work,
                           const std::function<void(ChildInput&)>& receive) {
   const SharedTestament testament;
+  const std::size_t address_space = address_space_in_use();
+
+  // The lock is for two reasons: the child inherits HDF5 between two calls, not in the middle of one; and no child
+  // inherits the writing end of another one's pipe, whose reader would wait for both.
+  std::optional<hdf5::Lock> lock(std::in_place);
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) throw_system_error("pipe2");
   const FileDescriptor input(ends[0]);
   FileDescriptor output(ends[1]);
   fcntl(output.get(), F_SETPIPE_SZ, 1 << 20);
-  const std::size_t address_space = address_space_in_use();
-
-  std::optional<hdf5::Lock> lock(std::in_place);  // so that the child inherits the library between two calls, not in one
   const pid_t id = fork();
   if (id < 0) throw_system_error("fork");
   if (id == 0) {
@@ -197,9 +199,9 @@ void run_in_guarded_child(const std::string& file, const ChildLimits& limits,
     confine(limits, address_space);
     run_child(file, work, output.get());
   }
-  lock.reset();
   Process child(id);
   output.close();
+  lock.reset();
 
   ChildInput parent_end(input.get());
   receive(parent_end);
