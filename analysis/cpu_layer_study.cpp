@@ -83,7 +83,8 @@ class CpuLayerStudy final : public LayerStudy {
             .visible = batch.visible,
             .element_type = layer.element_type,
             .transform = {layer.softmax_scale, layer.logit_softcap},
-            .layer = layer.layer};
+            .layer = layer.layer,
+            .kv_head = batch.kv_head};
   }
 
   void run_batch(const AttentionLayer& layer, const KvHeadBatch& batch, Workspace& w, LayerResultsBuilder& builder) const {

@@ -202,7 +202,8 @@ inline std::vector<HeadData> heads_of(const AttentionLayer& layer) {
                  .visible = data.visible,
                  .element_type = layer.element_type,
                  .transform = {layer.softmax_scale, layer.logit_softcap},
-                 .layer = layer.layer};
+                 .layer = layer.layer,
+                 .kv_head = data.kv_head};
   return heads;
 }
 

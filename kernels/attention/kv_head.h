@@ -36,7 +36,8 @@ struct KvHead {
   std::span<const std::int64_t> visible;  ///< [num_queries] L >= 1, ascending: query n sees keys 0 .. L-1
   ElementType element_type = ElementType::float32;  ///< of the dump: what `quant_arith = dump` rounds to
   ScoreTransform transform;
-  int layer = 0;  ///< number within the model
+  int layer = 0;    ///< number within the model
+  int kv_head = 0;  ///< number within the layer
 
   int rows() const { return num_queries * group; }
   std::int64_t row_length(int row) const { return visible[static_cast<std::size_t>(row / group)]; }

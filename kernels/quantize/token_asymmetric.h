@@ -12,7 +12,7 @@ struct TokenAsymmetricQuantizer {
   float least_range = 0;
 };
 
-/// x, out [tokens, channels].
+/// x, out [tokens, channels]; may be the same.
 void quantize_tokens(const TokenAsymmetricQuantizer& quantizer, const float* x, std::int64_t tokens, int channels, float* out);
 
 }  // namespace attest

@@ -7,11 +7,13 @@
 
 namespace attest {
 
-extern const SelectorInfo exact_info, ffd_info, quest_info, kivi_info, twilight_info, streaming_llm_info, topk_info, topp_info, topdelta_info;
+extern const SelectorInfo exact_info, ffd_info, quest_info, kivi_info, twilight_info, streaming_llm_info, topk_info, topp_info, topdelta_info,
+    sparq_info, double_sparsity_info, sale_info;
 
 namespace {
 constexpr std::array kSelectors = {&exact_info, &ffd_info, &quest_info, &kivi_info, &twilight_info, &streaming_llm_info,
-                                   &topk_info, &topp_info, &topdelta_info};
+                                   &topk_info, &topp_info, &topdelta_info, &sparq_info, &double_sparsity_info,
+                                   &sale_info};
 }
 
 std::span<const SelectorInfo* const> all_selectors() { return kSelectors; }

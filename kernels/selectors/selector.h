@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "dumps/attention_layer.h"
 #include "kernels/attention/kv_head.h"
 #include "kernels/attention/level_accumulate.h"
 #include "kernels/row_matrix.h"
@@ -84,8 +85,13 @@ class Selector {
   virtual std::vector<std::string> setting_metrics() const { return {}; }
   /// delta in natural-log units, for rules of the top-delta kind (metrics: salient_hit_rate); NaN for others.
   virtual double natural_delta(double setting, const ScoreTransform& transform) const;
-  /// Throws UsageError where head dimensions do not suit the options.
+  /// Throws UsageError where head dimensions do not suit the options, or the options do not suffice.
   virtual void check(int /*head_dim*/, int /*value_dim*/) const {}
+
+  /// Samples of the dump from which the selector learns before it is judged on the others; a study leaves them out.
+  virtual std::vector<std::string> calibration_samples() const { return {}; }
+  /// Learns from one layer of a calibration sample.
+  virtual void calibrate(const AttentionLayer& /*layer*/) {}
 
   /// Fills `out`, which has been reset. `exact` are the exact scores of all rows, ranked.
   /// grids [num_queries]: every query's ascending grid, S settings each.

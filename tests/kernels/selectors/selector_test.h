@@ -167,15 +167,19 @@ inline void compare_query(const Selector& product, const Query& query, const Pla
 /// False where blocks hold the same scores in another order: their masses are equal, but which sums to more is rounding's choice.
 inline bool sums_are_distinct(const Case& c) { return c.pattern != Pattern::ties; }
 
-/// Every case that the selector's options suit.
-inline Compared expect_conforms(const std::string& name, const std::string& options, const PlainForm& form,
-                                const std::function<bool(const Case&)>& suits = [](const Case&) { return true; }) {
+inline bool any_case(const Case&) { return true; }
+
+using MakeSelector = std::function<std::unique_ptr<Selector>(const Case&)>;
+
+/// Every case that the selector's options suit; `title` names it in messages.
+inline Compared expect_conforms(const std::string& title, const MakeSelector& make, const PlainForm& form,
+                                const std::function<bool(const Case&)>& suits = any_case) {
   Compared compared;
-  Random random(std::hash<std::string>{}(name + options));
-  const std::unique_ptr<Selector> product = selector(name, options);
+  Random random(std::hash<std::string>{}(title));
   Selection found;  // used again from head to head, as a study does
   for (const Case& c : cases()) {
     if (!suits(c)) continue;
+    const std::unique_ptr<Selector> product = make(c);
     product->check(c.head_dim, c.value_dim);
     for (const HeadData& data : heads_of(make_layer(c))) {
       const RankedScores exact = exact_scores(data.head);
@@ -192,13 +196,18 @@ inline Compared expect_conforms(const std::string& name, const std::string& opti
         product->select(data.head, exact, grids, found);
         for (int n = 0; n < data.head.num_queries; ++n) {
           compare_query(*product, {&data.head, n}, form, grids[static_cast<std::size_t>(n)], found,
-                        name + ":" + options + " on " + c.name + ", query " + std::to_string(n), compared);
+                        title + " on " + c.name + ", query " + std::to_string(n), compared);
           if (::testing::Test::HasFailure()) return compared;
         }
       }
     }
   }
   return compared;
+}
+
+inline Compared expect_conforms(const std::string& name, const std::string& options, const PlainForm& form,
+                                const std::function<bool(const Case&)>& suits = any_case) {
+  return expect_conforms(name + ":" + options, [&](const Case&) { return selector(name, options); }, form, suits);
 }
 
 /// Bytes of `tokens` keys and values in 16 bit.

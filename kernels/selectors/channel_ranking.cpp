@@ -1,0 +1,125 @@
+// Reading and learning of channel rankings.
+#include "kernels/selectors/channel_ranking.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <fstream>
+#include <optional>
+
+#include <nlohmann/json.hpp>
+
+#include "dumps/error.h"
+#include "kernels/rank/sort_order.h"
+
+namespace attest {
+namespace {
+
+std::string_view suffix_of(ChannelStatistic statistic) {
+  switch (statistic) {
+    case ChannelStatistic::q: return ".q_proj";
+    case ChannelStatistic::k: return ".k_proj";
+    case ChannelStatistic::qk: break;
+  }
+  return ".qk_proj";
+}
+
+/// The number behind "layers." in "model.layers.12.self_attn.qk_proj".
+std::optional<int> layer_of(std::string_view name) {
+  constexpr std::string_view kBefore = "layers.";
+  const std::size_t at = name.find(kBefore);
+  if (at == std::string_view::npos) return std::nullopt;
+  const std::string_view rest = name.substr(at + kBefore.size());
+  int layer = 0;
+  const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), layer);
+  if (error != std::errc{} || end == rest.data() + rest.size() || *end != '.') return std::nullopt;
+  return layer;
+}
+
+bool is_permutation_of_channels(std::vector<std::uint32_t> channels) {
+  std::sort(channels.begin(), channels.end());
+  for (std::size_t d = 0; d < channels.size(); ++d)
+    if (channels[d] != d) return false;
+  return !channels.empty();
+}
+
+/// mean over rows of |x| per channel; rows [count][dim] of `type` at `bytes`.
+std::vector<double> mean_magnitude(ElementType type, const std::byte* bytes, std::int64_t count, std::int64_t row_bytes, int dim) {
+  std::vector<double> sum(static_cast<std::size_t>(dim), 0.0);
+  std::vector<float> row(sum.size());
+  for (std::int64_t i = 0; i < count; ++i) {
+    convert_to_float(type, bytes + i * row_bytes, row.size(), row.data());
+    for (std::size_t d = 0; d < row.size(); ++d) sum[d] += std::fabs(static_cast<double>(row[d]));
+  }
+  for (double& x : sum) x /= static_cast<double>(count);
+  return sum;
+}
+
+}  // namespace
+
+void ChannelRanking::read_file(const std::string& path) {
+  source_ = "'" + path + "'";
+  std::ifstream file(path);
+  if (!file) throw InputError("cannot read the channel ranking '" + path + "'");
+  const nlohmann::json document = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
+  if (!document.is_object()) throw InputError("'" + path + "' is no channel ranking: expected a JSON object of lists per layer");
+  const std::string_view suffix = suffix_of(statistic_);
+  for (const auto& [name, heads] : document.items()) {
+    const std::optional<int> layer = layer_of(name);
+    if (!layer || !name.ends_with(suffix)) continue;
+    std::vector<std::vector<std::uint32_t>>& order = order_[*layer];
+    try {
+      heads.get_to(order);
+    } catch (const nlohmann::json::exception&) {
+      throw InputError("'" + path + "': '" + name + "' is no list of channel numbers per head");
+    }
+    for (std::size_t h = 0; h < order.size(); ++h)
+      if (!is_permutation_of_channels(order[h]))
+        throw InputError("'" + path + "': '" + name + "', head " + std::to_string(h) + " does not list every channel once");
+  }
+  if (order_.empty()) throw InputError("'" + path + "' holds no list named layers.<number>...." + std::string(suffix.substr(1)));
+}
+
+void ChannelRanking::add(const AttentionLayer& layer) {
+  source_ = "the calibration samples";
+  const AttentionShape& shape = layer.shape;
+  const auto row = static_cast<std::int64_t>(static_cast<std::size_t>(shape.head_dim) * size_of(layer.element_type));
+  const int heads = statistic_ == ChannelStatistic::k ? shape.num_kv_heads : shape.num_query_heads;
+  std::vector<std::vector<double>>& sums = magnitude_[layer.layer];
+  sums.resize(static_cast<std::size_t>(heads), std::vector<double>(static_cast<std::size_t>(shape.head_dim), 0.0));
+  for (int h = 0; h < heads; ++h) {
+    const int kv_head = statistic_ == ChannelStatistic::k ? h : h / shape.group();
+    std::vector<double> magnitude(static_cast<std::size_t>(shape.head_dim), 1.0);
+    const auto multiply = [&](const std::vector<double>& factor) {
+      for (std::size_t d = 0; d < magnitude.size(); ++d) magnitude[d] *= factor[d];
+    };
+    if (statistic_ != ChannelStatistic::k)
+      multiply(mean_magnitude(layer.element_type, layer.q.data() + h * row, layer.num_queries(), shape.num_query_heads * row, shape.head_dim));
+    if (statistic_ != ChannelStatistic::q)
+      multiply(mean_magnitude(layer.element_type, layer.k.data() + kv_head * layer.num_tokens * row, layer.num_tokens, row, shape.head_dim));
+    for (std::size_t d = 0; d < magnitude.size(); ++d) sums[static_cast<std::size_t>(h)][d] += magnitude[d];
+  }
+}
+
+std::vector<std::uint32_t> ChannelRanking::channels(int layer, int query_head, int kv_head, int head_dim, int count) const {
+  const auto head = static_cast<std::size_t>(statistic_ == ChannelStatistic::k ? kv_head : query_head);
+  const auto missing = [&](const std::string& what) {
+    return InputError("channel ranking from " + source_ + ": " + what + " of layer " + std::to_string(layer));
+  };
+  std::vector<std::uint32_t> ranked;
+  if (const auto found = order_.find(layer); found != order_.end() && head < found->second.size()) {
+    ranked = found->second[head];
+  } else if (const auto learnt = magnitude_.find(layer); learnt != magnitude_.end() && head < learnt->second.size()) {
+    ranked.resize(learnt->second[head].size());
+    sort_descending(learnt->second[head], ranked);
+  } else {
+    throw missing("there is no head " + std::to_string(head));
+  }
+  if (ranked.size() != static_cast<std::size_t>(head_dim))
+    throw missing("it ranks " + std::to_string(ranked.size()) + " channels, expected " + std::to_string(head_dim) + ", in head " + std::to_string(head));
+  ranked.resize(static_cast<std::size_t>(count));
+  std::sort(ranked.begin(), ranked.end());
+  return ranked;
+}
+
+}  // namespace attest

@@ -1,0 +1,116 @@
+// double_sparsity: scores from a label cache of the r channels that calibration found most important; the n best tokens per head.
+//   channels: r = D / group_factor, ranked offline per layer and head by |q_d k_d| (channel = qk), |q_d| (q) or |k_d| (k)
+//   label cache: those channels of q and of k, asymmetric 4 bit per token (quantize/token_asymmetric.h); bits = 16: as they are
+//   s^ = scale * q_r.k_r; keep the n = budget (heavy_const) tokens of largest s^ per query head, ties to the lower position
+//   exact keys and values are read
+// The ranking comes from elsewhere, never from the rows it is judged on: channels = FILE, a JSON file of the upstream calibration;
+// or calibrate = SAMPLE[+SAMPLE...], samples of the dump that the study then leaves out.
+// Source: DoubleSparse; andy-yang-1/DoubleSparse config/offline_calibration.py, evaluation/modify_llama.py. Its defaults conflict
+// (group factors 2, 4, 8; lists q, k, qk): group_factor = 4 with 4 bits is the 1/16 of its evaluations. Its k lists have one row per KV
+// head and there leave other query heads dense; here every head of the group uses its KV head's.
+// Bytes per KV head: C L r bits/8 + (bits < 16) 4 C L + kept * 2(D + Dv), C label caches: one per query head (qk, q), one (k).
+#include <algorithm>
+#include <cmath>
+
+#include "dumps/error.h"
+#include "kernels/attention/scores.h"
+#include "kernels/quantize/token_asymmetric.h"
+#include "kernels/rank/entry_levels.h"
+#include "kernels/selectors/channel_ranking.h"
+#include "kernels/selectors/registry.h"
+
+namespace attest {
+namespace {
+
+constexpr std::int64_t kTokensAtOnce = 256;
+
+class DoubleSparsity final : public Selector {
+ public:
+  explicit DoubleSparsity(OptionReader& reader)
+      : statistic_(reader.enumeration<ChannelStatistic>("channel", {"qk", "q", "k"})), ranking_(statistic_) {
+    const std::string file = reader.text("channels", "");
+    const std::string samples = reader.text("calibrate", "");
+    group_factor_ = reader.integer("group_factor", 4, 1, 1 << 16);
+    bits_ = reader.number("bits", {4, 2, 8, 16});
+    finish(reader, 2);
+    if (!file.empty() && !samples.empty())
+      throw UsageError("selector 'double_sparsity': both 'channels' and 'calibrate' are given, expected one source of the channel ranking");
+    if (!file.empty()) ranking_.read_file(file);
+    for (std::size_t begin = 0; begin < samples.size();) {
+      const std::size_t end = std::min(samples.find('+', begin), samples.size());
+      calibration_samples_.push_back(samples.substr(begin, end - begin));
+      begin = end + 1;
+    }
+  }
+
+  SettingKind setting_kind() const override { return SettingKind::budget; }
+  bool has_estimate() const override { return true; }
+  std::vector<std::string> calibration_samples() const override { return calibration_samples_; }
+  void calibrate(const AttentionLayer& layer) override { ranking_.add(layer); }
+
+  void check(int head_dim, int /*value_dim*/) const override {
+    if (ranking_.empty() && calibration_samples_.empty())
+      throw UsageError("selector 'double_sparsity' needs a channel ranking: channels=FILE (JSON of its offline calibration) or "
+                       "calibrate=SAMPLE[+SAMPLE] (samples of the dump, which are then not judged)");
+    if (head_dim % group_factor_ != 0)
+      throw UsageError("selector 'double_sparsity': group_factor is " + std::to_string(group_factor_) + ", expected a divisor of head_dim, which is " +
+                       std::to_string(head_dim));
+  }
+
+  void select(const KvHead& head, const RankedScores&, std::span<const AscendingGrid> grids, Selection& out) const override {
+    out.own_estimate.scores.resize(head.rows(), head.length);
+    for (int h = 0; h < head.group; ++h) estimate_scores(head, h, out.own_estimate.scores);
+    out.own_estimate.rank(out.covered, head.group);
+    out.estimate = &out.own_estimate;
+    for (int r = 0; r < head.rows(); ++r) {
+      const std::int64_t visible = head.row_length(r);
+      std::vector<std::int64_t> counts;
+      for (double budget : grids[static_cast<std::size_t>(r / head.group)].values)
+        counts.push_back(static_cast<std::int64_t>(std::clamp(budget, 1.0, static_cast<double>(visible))));
+      top_n_levels_of(out.own_estimate.order.row(r, visible), counts, {out.levels.row(r), static_cast<std::size_t>(visible)});
+    }
+    const double caches = statistic_ == ChannelStatistic::k ? 1 : head.group, rank = head.head_dim / group_factor_;
+    for (std::size_t n = 0; n < out.io.size(); ++n) {
+      const double labels = caches * static_cast<double>(head.visible[n]);
+      out.io[n] = {.fixed = labels * rank * bits_ / 8 + (bits_ < 16 ? 4 * labels : 0), .per_kept_token = dense_token_bytes(head), .free_tokens = 0};
+    }
+  }
+
+ private:
+  /// Head h of the group, all queries.
+  void estimate_scores(const KvHead& head, int h, RowMatrix<double>& scores) const {
+    const int rank = head.head_dim / group_factor_;
+    const std::vector<std::uint32_t> set = ranking_.channels(head.layer, head.kv_head * head.group + h, head.kv_head, head.head_dim, rank);
+    // `count` rows that stand `stride` apart
+    const auto labels = [&](const float* rows, std::int64_t stride, std::int64_t count, std::vector<float>& out) {
+      out.clear();
+      for (std::int64_t i = 0; i < count; ++i)
+        for (std::uint32_t d : set) out.push_back(rows[i * stride + d]);
+      if (bits_ < 16) quantize_tokens({.bits = bits_, .least_range = 0}, out.data(), count, rank, out.data());
+    };
+    std::vector<float> queries, keys;
+    labels(head.queries + std::int64_t{h} * head.head_dim, std::int64_t{head.group} * head.head_dim, head.num_queries, queries);
+    for (std::int64_t begin = 0; begin < head.length; begin += kTokensAtOnce) {
+      const std::int64_t count = std::min(kTokensAtOnce, head.length - begin);
+      labels(head.keys + begin * head.head_dim, head.head_dim, count, keys);
+      scores_into(queries.data(), head.num_queries, rank, keys.data(), count, head.transform, scores.row(h) + begin, head.group * scores.stride());
+    }
+  }
+
+  ChannelStatistic statistic_;
+  ChannelRanking ranking_;
+  std::vector<std::string> calibration_samples_;
+  int group_factor_, bits_;
+};
+
+}  // namespace
+
+extern const SelectorInfo double_sparsity_info;
+const SelectorInfo double_sparsity_info{
+    .name = "double_sparsity",
+    .summary = "DoubleSparse: scores from a 4-bit cache of the channels that calibration found important",
+    .io_bytes = "C L r bits/8 + 4 C L + kept 2(D+Dv), C = G (qk, q) or 1 (k)",
+    .source = "DoubleSparse; andy-yang-1/DoubleSparse evaluation/modify_llama.py, config/offline_calibration.py",
+    .make = [](OptionReader& reader) -> std::unique_ptr<Selector> { return std::make_unique<DoubleSparsity>(reader); }};
+
+}  // namespace attest

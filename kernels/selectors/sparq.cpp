@@ -1,0 +1,167 @@
+// sparq: scores from the r query channels of largest magnitude; one set per KV head; what is dropped is replaced by the mean value.
+//   I = the r channels of largest sum over the group of |q_hd|
+//   s^_hj = scale * sqrt(|q_h|_1 / |q_h[I]|_1) * q_h[I].k_j[I]
+//   group score: sum over the group of s^ (score = logits, the code) or of softmax(s^) (softmax, the paper's appendix B)
+//   keep the best tokens, of which the most recent are forced: count = code: budget + 1 and floor(local * budget) + 1, since
+//   the query's own token counts as free; paper: budget and floor(local * budget)
+//   o = a y + (1 - a) mean(v over all L), a_h = mass of softmax(s^_h) on the set, y from exact keys and values
+//   (mean_value = on; the paper leaves it out for Llama 3 and Mistral); LSE is the kept set's
+// Ties: lower position. Source: SparQ Attention, section 4 and appendix B; graphcore-research/llm-inference-research
+// llminference/methods/ann_attention.py (k = 128, local = k/4, r = 8 .. 64 in its sweeps).
+// Bytes per KV head: 2rL + kept * 2(D + Dv) + 2Dv (the mean value, if used); the keys are stored in both layouts.
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "dumps/error.h"
+#include "kernels/attention/scores.h"
+#include "kernels/rank/sort_order.h"
+#include "kernels/selectors/registry.h"
+
+namespace attest {
+namespace {
+
+constexpr std::int64_t kTokensAtOnce = 256;
+
+class Sparq final : public Selector {
+ public:
+  explicit Sparq(OptionReader& reader) {
+    rank_ = reader.integer("rank", 32, 1, 1 << 16);
+    local_ = reader.real("local", 0.25, 0, 1);
+    softmax_scores_ = reader.choice("score", {"logits", "softmax"}) == "softmax";
+    own_token_free_ = reader.choice("count", {"code", "paper"}) == "code";
+    mean_value_ = reader.choice("mean_value", {"on", "off"}) == "on";
+    finish(reader, 0);
+  }
+
+  SettingKind setting_kind() const override { return SettingKind::budget; }
+  bool has_estimate() const override { return true; }
+  void check(int head_dim, int /*value_dim*/) const override {
+    if (rank_ > head_dim)
+      throw UsageError("selector 'sparq': rank is " + std::to_string(rank_) + ", expected at most head_dim, which is " + std::to_string(head_dim));
+  }
+
+  void select(const KvHead& head, const RankedScores&, std::span<const AscendingGrid> grids, Selection& out) const override {
+    out.own_estimate.scores.resize(head.rows(), head.length);
+    out.estimate = &out.own_estimate;
+    const std::vector<double>::size_type settings = grids[0].values.size();
+    if (mean_value_) out.mean_value_share.resize(head.rows(), static_cast<std::int64_t>(settings));
+    std::vector<double> group_scores;
+    std::vector<std::uint32_t> order;
+    for (int n = 0; n < head.num_queries; ++n) {
+      const auto query = static_cast<std::size_t>(n);
+      const std::int64_t visible = head.visible[query];
+      estimate_scores(head, n, out.own_estimate.scores);
+      add_over_group(head, n, out.own_estimate.scores, group_scores);
+      order.resize(group_scores.size());
+      sort_descending(group_scores, order);
+      Level* levels = out.levels.row(n * head.group);
+      std::fill_n(levels, visible, static_cast<Level>(settings));
+      for (std::size_t i = settings; i-- > 0;) mark_kept(order, grids[query].values[i], static_cast<Level>(i), visible, levels);
+      for (int h = 1; h < head.group; ++h) std::copy_n(levels, visible, out.levels.row(n * head.group + h));
+      if (mean_value_)
+        for (int r = n * head.group; r < (n + 1) * head.group; ++r) kept_mass(out.own_estimate.scores.row(r, visible), levels, {out.mean_value_share.row(r), settings});
+      out.io[query] = {.fixed = 2.0 * rank_ * static_cast<double>(visible) + (mean_value_ ? 2.0 * head.value_dim : 0),
+                       .per_kept_token = dense_token_bytes(head),
+                       .free_tokens = 0};
+    }
+  }
+
+ private:
+  /// The channel set of query n, ascending.
+  std::vector<std::uint32_t> channels(const KvHead& head, int n) const {
+    std::vector<double> magnitude(static_cast<std::size_t>(head.head_dim), 0.0);
+    for (int r = n * head.group; r < (n + 1) * head.group; ++r)
+      for (int d = 0; d < head.head_dim; ++d)
+        magnitude[static_cast<std::size_t>(d)] += std::fabs(static_cast<double>(head.queries[std::int64_t{r} * head.head_dim + d]));
+    std::vector<std::uint32_t> order(magnitude.size());
+    sort_descending(magnitude, order);
+    order.resize(static_cast<std::size_t>(rank_));
+    std::sort(order.begin(), order.end());
+    return order;
+  }
+
+  void estimate_scores(const KvHead& head, int n, RowMatrix<double>& scores) const {
+    const std::vector<std::uint32_t> set = channels(head, n);
+    const std::int64_t visible = head.visible[static_cast<std::size_t>(n)];
+    const auto gather = [&](const float* rows, std::int64_t count, std::vector<float>& chosen) {
+      chosen.clear();
+      for (std::int64_t i = 0; i < count; ++i)
+        for (std::uint32_t d : set) chosen.push_back(rows[i * head.head_dim + d]);
+    };
+    const float* own = head.queries + std::int64_t{n} * head.group * head.head_dim;
+    std::vector<float> queries, keys;
+    gather(own, head.group, queries);
+    for (std::int64_t begin = 0; begin < visible; begin += kTokensAtOnce) {
+      const std::int64_t count = std::min(kTokensAtOnce, visible - begin);
+      gather(head.keys + begin * head.head_dim, count, keys);
+      scores_into(queries.data(), head.group, rank_, keys.data(), count, {.scale = 1, .softcap = 0}, scores.row(n * head.group) + begin, scores.stride());
+    }
+    const auto norm = [](const float* x, int count) {
+      return std::accumulate(x, x + count, 0.0, [](double sum, float value) { return sum + std::fabs(static_cast<double>(value)); });
+    };
+    for (int h = 0; h < head.group; ++h) {
+      const double all = norm(own + std::int64_t{h} * head.head_dim, head.head_dim), seen = norm(queries.data() + std::int64_t{h} * rank_, rank_);
+      const double coverage = seen > 0 ? std::sqrt(all / seen) : 1;
+      double* row = scores.row(n * head.group + h);
+      for (std::int64_t j = 0; j < visible; ++j) row[j] = head.transform(coverage * row[j]);
+    }
+  }
+
+  void add_over_group(const KvHead& head, int n, const RowMatrix<double>& scores, std::vector<double>& sums) const {
+    const std::int64_t visible = head.visible[static_cast<std::size_t>(n)];
+    sums.assign(static_cast<std::size_t>(visible), 0.0);
+    for (int r = n * head.group; r < (n + 1) * head.group; ++r) {
+      const std::span<const double> row = scores.row(r, visible);
+      if (!softmax_scores_) {
+        for (std::size_t j = 0; j < sums.size(); ++j) sums[j] += row[j];
+        continue;
+      }
+      const double max = *std::max_element(row.begin(), row.end());
+      double total = 0;
+      for (double s : row) total += std::exp(s - max);
+      for (std::size_t j = 0; j < sums.size(); ++j) sums[j] += std::exp(row[j] - max) / total;
+    }
+  }
+
+  /// Gives the tokens of one setting its level; called from the largest setting down, so that the smallest one stays.
+  void mark_kept(std::span<const std::uint32_t> order, double budget, Level level, std::int64_t visible, Level* levels) const {
+    const auto length = static_cast<double>(visible);
+    const double extra = own_token_free_ ? 1 : 0;
+    const auto kept = static_cast<std::int64_t>(std::min(length, std::max(1.0, budget + extra)));
+    const std::int64_t local = std::min(kept, static_cast<std::int64_t>(std::min(length, std::floor(local_ * budget) + extra)));
+    std::fill(levels + (visible - local), levels + visible, level);
+    std::int64_t left = kept - local;
+    for (std::size_t i = 0; i < order.size() && left > 0; ++i)
+      if (order[i] < visible - local) {
+        levels[order[i]] = level;
+        --left;
+      }
+  }
+
+  /// shares[i] = softmax mass of the tokens with level <= i.
+  static void kept_mass(std::span<const double> scores, const Level* levels, std::span<double> shares) {
+    const double max = *std::max_element(scores.begin(), scores.end());
+    std::vector<double> mass(shares.size() + 1, 0.0);
+    for (std::size_t j = 0; j < scores.size(); ++j) mass[levels[j]] += std::exp(scores[j] - max);
+    const double total = std::accumulate(mass.begin(), mass.end(), 0.0);
+    double sum = 0;
+    for (std::size_t i = 0; i < shares.size(); ++i) shares[i] = (sum += mass[i]) / total;
+  }
+
+  int rank_;
+  double local_;
+  bool softmax_scores_, own_token_free_, mean_value_;
+};
+
+}  // namespace
+
+extern const SelectorInfo sparq_info;
+const SelectorInfo sparq_info{
+    .name = "sparq",
+    .summary = "SparQ: scores from the query's largest channels, one set per KV head, the mean value for the rest",
+    .io_bytes = "2rL + kept 2(D+Dv) + 2Dv",
+    .source = "SparQ Attention, section 4; graphcore-research/llm-inference-research llminference/methods/ann_attention.py",
+    .make = [](OptionReader& reader) -> std::unique_ptr<Selector> { return std::make_unique<Sparq>(reader); }};
+
+}  // namespace attest

@@ -1,0 +1,92 @@
+// Channel rankings from files, good and bad, and from samples.
+#include "kernels/selectors/channel_ranking.h"
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "dumps/error.h"
+
+namespace attest {
+namespace {
+
+class ChannelRankingFile : public ::testing::Test {
+ protected:
+  ChannelRankingFile() : path_(std::filesystem::temp_directory_path() / ("ranking_" + std::to_string(getpid()) + ".json")) {}
+  ~ChannelRankingFile() override { std::filesystem::remove(path_); }
+
+  ChannelRanking read(const std::string& text, ChannelStatistic statistic = ChannelStatistic::qk) {
+    std::ofstream(path_) << text;
+    ChannelRanking ranking(statistic);
+    ranking.read_file(path_.string());
+    return ranking;
+  }
+  /// The error's sentence with the path as FILE.
+  template <class Act>
+  std::string error(Act&& act) {
+    try {
+      act();
+    } catch (const InputError& e) {
+      std::string text = e.what();
+      const std::size_t at = text.find(path_.string());
+      return at == std::string::npos ? text : text.replace(at, path_.string().size(), "FILE");
+    }
+    return "nothing was thrown";
+  }
+
+  std::filesystem::path path_;
+};
+
+constexpr const char* kRanking = R"({"model.layers.3.self_attn.qk_proj": [[2, 0, 3, 1], [3, 2, 1, 0]],
+  "model.layers.3.self_attn.k_proj": [[1, 0, 2, 3]], "model.embed": 7})";
+
+TEST_F(ChannelRankingFile, TheFirstChannelsOfTheHead) {
+  const ChannelRanking ranking = read(kRanking);
+  EXPECT_EQ(ranking.channels(3, 0, 0, 4, 2), (std::vector<std::uint32_t>{0, 2}));
+  EXPECT_EQ(ranking.channels(3, 1, 0, 4, 3), (std::vector<std::uint32_t>{1, 2, 3}));
+  EXPECT_EQ(read(kRanking, ChannelStatistic::k).channels(3, 5, 0, 4, 1), (std::vector<std::uint32_t>{1}));
+}
+
+TEST_F(ChannelRankingFile, BadFilesAreNamed) {
+  EXPECT_EQ(error([&] { read("[1, 2"); }), "'FILE' is no channel ranking: expected a JSON object of lists per layer");
+  EXPECT_EQ(error([&] { read(kRanking, ChannelStatistic::q); }), "'FILE' holds no list named layers.<number>....q_proj");
+  EXPECT_EQ(error([&] { read(R"({"layers.0.qk_proj": [["a"]]})"); }), "'FILE': 'layers.0.qk_proj' is no list of channel numbers per head");
+  EXPECT_EQ(error([&] { read(R"({"layers.0.qk_proj": [[0, 1], [0, 0]]})"); }), "'FILE': 'layers.0.qk_proj', head 1 does not list every channel once");
+  EXPECT_EQ(error([&] { read(R"({"layers.0.qk_proj": [[0, -1]]})"); }), "'FILE': 'layers.0.qk_proj', head 0 does not list every channel once");
+  EXPECT_EQ(error([&] { ChannelRanking(ChannelStatistic::qk).read_file("/nowhere.json"); }), "cannot read the channel ranking '/nowhere.json'");
+}
+
+TEST_F(ChannelRankingFile, WhatItLacksIsNamed) {
+  const ChannelRanking ranking = read(kRanking);
+  EXPECT_EQ(error([&] { ranking.channels(2, 0, 0, 4, 1); }), "channel ranking from 'FILE': there is no head 0 of layer 2");
+  EXPECT_EQ(error([&] { ranking.channels(3, 2, 0, 4, 1); }), "channel ranking from 'FILE': there is no head 2 of layer 3");
+  EXPECT_EQ(error([&] { ranking.channels(3, 1, 0, 8, 1); }), "channel ranking from 'FILE': it ranks 4 channels, expected 8, in head 1 of layer 3");
+}
+
+TEST(ChannelRanking, SamplesAddUp) {
+  // One KV head, two query heads, two channels; mean |q| and mean |k| as given.
+  const auto sample = [](std::vector<float> q, std::vector<float> k) {
+    AttentionLayer layer;
+    layer.shape = {.num_query_heads = 2, .num_kv_heads = 1, .head_dim = 2, .value_dim = 2};
+    layer.num_tokens = 2;
+    layer.query_positions = {1};
+    layer.q.resize(16);
+    layer.k.resize(16);
+    std::memcpy(layer.q.data(), q.data(), 16);
+    std::memcpy(layer.k.data(), k.data(), 16);
+    return layer;
+  };
+  ChannelRanking ranking(ChannelStatistic::qk);
+  EXPECT_TRUE(ranking.empty());
+  ranking.add(sample({1, -2, 5, 1}, {1, 1, -1, 1}));  // head 0: (1, 2), head 1: (5, 1)
+  EXPECT_EQ(ranking.channels(0, 0, 0, 2, 1), (std::vector<std::uint32_t>{1}));
+  EXPECT_EQ(ranking.channels(0, 1, 0, 2, 1), (std::vector<std::uint32_t>{0}));
+  ranking.add(sample({1, 1, 1, 1}, {-3, 0, 3, 0}));   // adds (3, 0) to both
+  EXPECT_EQ(ranking.channels(0, 0, 0, 2, 1), (std::vector<std::uint32_t>{0}));
+}
+
+}  // namespace
+}  // namespace attest
