@@ -71,6 +71,15 @@ std::string layers_text(const DumpReader& dump, std::size_t sample, Describe des
   return text;
 }
 
+/// Rotary parameters may be long tables; --json gives all.
+std::string clipped(std::string text) {
+  constexpr std::size_t kMost = 240;
+  if (text.size() <= kMost) return text;
+  std::size_t end = kMost;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;  // not within a UTF-8 character
+  return fmt::format("{} ... ({} bytes in all)", text.substr(0, end), text.size());
+}
+
 std::string header_text(const DumpInfo& info) {
   const AttentionShape& shape = info.shape;
   std::string text;
@@ -83,8 +92,8 @@ std::string header_text(const DumpInfo& info) {
   const bool is_standard = std::abs(info.softmax_scale - standard_scale) <= 1e-6 * standard_scale;
   line("scale", fmt::format("{:.7g}{}", info.softmax_scale, is_standard ? " = 1/sqrt(head_dim)" : ""));
   line("soft-cap", info.logit_softcap > 0 ? fmt::format("{:g}", info.logit_softcap) : "none");
-  if (!info.rope.empty()) line("rope", printable(info.rope));
-  if (!info.source.empty()) line("source", printable(info.source));
+  if (!info.rope.empty()) line("rope", clipped(printable(info.rope)));
+  if (!info.source.empty()) line("source", clipped(printable(info.source)));
   if (!info.created.empty()) line("created", printable(info.created));
   return text;
 }

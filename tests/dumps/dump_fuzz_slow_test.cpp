@@ -88,7 +88,7 @@ void PrintTo(const Variant& variant, std::ostream* out) { *out << variant.name; 
 class DumpFuzzSlowTest : public ::testing::TestWithParam<Variant> {};
 
 TEST_P(DumpFuzzSlowTest, DamageNeverEscapes) {
-  constexpr int kRounds = 250;
+  constexpr int kRounds = 120;
   const ScratchFolder folder;
   const std::string path = folder.file("dump.h5");
   GetParam().write(path);

@@ -68,6 +68,16 @@ TEST_F(InspectTest, SaysWhenTheScaleIsTheUsualOne) {
   EXPECT_THAT(summary_text(DumpReader(path_)), HasSubstr("0.3535534 = 1/sqrt(head_dim)\n"));
 }
 
+TEST_F(InspectTest, ClipsLongTexts) {
+  write_small_dump(path_);
+  std::string rope(239, 'x');
+  for (int i = 0; i < 100; ++i) rope += "\u00e9";  // two bytes, cut between them at 240
+  Edit(path_).text("/", "rope", rope);
+  const DumpReader dump(path_);
+  EXPECT_THAT(summary_text(dump), HasSubstr(std::string(239, 'x') + " ... (439 bytes in all)\n"));
+  EXPECT_EQ(summary_json(dump)["rope"], rope);
+}
+
 TEST_F(InspectTest, CannotBeMadeToControlATerminal) {
   write_small_dump(path_);
   Edit(path_).text("/samples/first", "task", "\x1b[2Jgone\nsecond line");
