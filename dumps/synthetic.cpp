@@ -19,7 +19,6 @@
 namespace attest {
 namespace {
 
-constexpr std::uint64_t kSpanStream = 7;  // beside the streams of synthetic_layer.cpp
 constexpr std::int64_t kSlabBytes = std::int64_t{1} << 20;
 
 enum class Tensor { q, k, v };

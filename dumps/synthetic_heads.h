@@ -41,7 +41,7 @@ inline constexpr double kPlantedNorm = 12;
 
 /// A planted token's noise, as a part of an ordinary token's. Sinks and ties have little, so that shares come out as
 /// asked.
-inline constexpr std::array<double, kPlantedFeatures> kPlantedNoise{0.2, 0.5, 0.5, 0.2};
+inline constexpr std::array<double, kPlantedFeatures> kPlantedNoise{0.2, 0.5, 0.3, 0.2};
 
 /// What a query head sees of each structure, for turning shares into scores.
 struct VisibleStructure {

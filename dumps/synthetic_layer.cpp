@@ -13,8 +13,9 @@
 namespace attest {
 namespace {
 
-// Streams of random numbers; a number must never change its meaning, or seeds would.
-enum Stream : std::uint64_t { kModelHead = 1, kPlanting = 2, kKeys = 3, kValues = 4, kQueries = 5, kVariation = 6 };
+// Streams of a model's KV head, and of a KV head in one sample.
+enum ModelHeadStream : std::uint64_t { kChannels = 1, kRows = 2 };
+enum SampleHeadStream : std::uint64_t { kPlanting = 1, kKeys = 2, kValues = 3 };
 
 constexpr double kOne = 0x1p20;  // 1.0 in NoiseRow's units
 constexpr double kPositionNorm = 4;
@@ -83,8 +84,8 @@ SyntheticKvHead::SyntheticKvHead(const SyntheticOptions& options, const Position
     : options_(options),
       positions_(positions),
       layer_(layer),
-      head_key_(random_key({options.seed, kModelHead, word(layer), word(kv_head)})),
-      noise_key_(random_key({options.seed, word(sample), word(layer), word(kv_head)})) {
+      head_key_(random_key({options.seed, kModelHeadStream, word(layer), word(kv_head)})),
+      noise_key_(random_key({options.seed, kSampleHeadStream, word(sample), word(layer), word(kv_head)})) {
   choose_channels();
   draw_rows();
   plant(sample);
@@ -92,7 +93,7 @@ SyntheticKvHead::SyntheticKvHead(const SyntheticOptions& options, const Position
 
 void SyntheticKvHead::choose_channels() {
   const int dim = options_.shape.head_dim, half = dim / 2;
-  RandomStream random(random_key({head_key_, 1}));
+  RandomStream random(random_key({head_key_, kChannels}));
   std::vector<int> free;
   for (int c = 0; c < dim; ++c) free.push_back(c);
   for (int pair = 0; pair < positions_.pairs(); ++pair)
@@ -111,7 +112,7 @@ void SyntheticKvHead::choose_channels() {
 
 void SyntheticKvHead::draw_rows() {
   const int dim = options_.shape.head_dim, half = dim / 2;
-  RandomStream random(random_key({head_key_, 2}));
+  RandomStream random(random_key({head_key_, kRows}));
   for (int c = 0; c < dim; ++c) {
     key_row_.step.push_back(fixed(random.uniform(0.7, 1.3) / kNoiseDeviation));
     key_row_.offset.push_back(fixed(random.uniform(-0.3, 0.3)));
@@ -247,7 +248,7 @@ QueryRecipe SyntheticQueries::recipe(int head, const SyntheticKvHead& kv_head) c
   visible.position_variance = positions_.pairs() * std::pow(kPositionHeight / kPositionNorm * kPositionNoise, 2);
   const HeadKind kind = head_kind(profile_kinds(options_.profile), layer_, head);
   return query_recipe(kind, visible,
-                      RandomStream(random_key({options_.seed, kVariation, word(layer_), word(head)})).uniform());
+                      RandomStream(random_key({options_.seed, kVariationStream, word(layer_), word(head)})).uniform());
 }
 
 void SyntheticQueries::fill_row(std::int64_t query, int head, float* out) const {
@@ -255,7 +256,7 @@ void SyntheticQueries::fill_row(std::int64_t query, int head, float* out) const 
   const SyntheticKvHead& kv_head = kv_heads_[static_cast<std::size_t>(head / options_.shape.group())];
   const QueryRecipe& recipe = recipes_[static_cast<std::size_t>(head)];
 
-  RandomStream random(random_key({options_.seed, kQueries, word(sample_), word(layer_), word(head), word(query)}));
+  RandomStream random(random_key({options_.seed, kQueryStream, word(sample_), word(layer_), word(head), word(query)}));
   const double noise = recipe.spread / (scale_ * std::sqrt(static_cast<double>(dim)) * kNoiseDeviation);
   std::vector<double> row(static_cast<std::size_t>(dim));
   for (double& x : row) x = noise * noise_pair(random.bits()).first;
@@ -265,6 +266,7 @@ void SyntheticQueries::fill_row(std::int64_t query, int head, float* out) const 
   // Along the features a query has what its recipe says and no noise, so that heights come out as asked.
   for (int f = 0; f < kPlantedFeatures; ++f) {
     const std::vector<int>& channels = kv_head.channels(static_cast<PlantedFeature>(f));
+    if (channels.empty()) continue;
     double along = 0;
     for (const int c : channels) along += row[c] * kv_head.sign(c);
     const double n = static_cast<double>(channels.size());

@@ -13,6 +13,15 @@
 
 namespace attest {
 
+/// First words after the seed of the keys of random streams. A number must never change its meaning, or seeds would.
+enum SyntheticStream : std::uint64_t {
+  kModelHeadStream = 1,
+  kSampleHeadStream = 2,
+  kQueryStream = 3,
+  kVariationStream = 4,
+  kSpanStream = 5,
+};
+
 /// How a row of one class of tokens is drawn: channel c is (noise * step[c] + offset[c]) * 2^-20, in integers, so that
 /// every compiler and processor gives the same bytes.
 struct NoiseRow {
