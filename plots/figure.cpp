@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cmath>
 #include <fstream>
+#include <optional>
 #include <sstream>
 #include <system_error>
 
@@ -71,32 +71,14 @@ std::string margins(const Place& place) {
       place.left, place.right, place.bottom, place.top);
 }
 
-/// One a decade over many decades, more over few.
-std::vector<double> logarithmic_tics(Range range) {
-  const double ratio = range.high / range.low;
-  const std::vector<int> digits = ratio > 1e3  ? std::vector<int>{1}
-                                  : ratio > 10 ? std::vector<int>{1, 2, 5}
-                                               : std::vector<int>{1, 2, 3, 5, 7};
-  std::vector<double> tics;
-  for (int exponent = static_cast<int>(std::floor(std::log10(range.low))); std::pow(10, exponent) <= range.high;
-       ++exponent)
-    for (int digit : digits)
-      if (const double at = digit * std::pow(10, exponent); at >= range.low && at <= range.high) tics.push_back(at);
-  return tics;
-}
-
-std::string tics(char name, const Axis& axis, Range range, bool labels) {
-  std::string text = fmt::format("  unset logscale {}; unset m{}tics; ", name, name);
-  text += fmt::format("set {0}range [{1:.6g}:{2:.6g}]; set format {0} {3}; ", name, range.low, range.high,
-                      labels ? "'%g'" : "''");
-  if (!axis.logarithmic && axis.whole_numbers) {
-    text += fmt::format("set {}tics {}\n", name, whole_number_step(range, 6));
-  } else if (!axis.logarithmic) {
-    text += fmt::format("set {}tics autofreq\n", name);
-  } else {
-    text += fmt::format("set logscale {0}; set {0}tics ({1:g})\n", name, fmt::join(logarithmic_tics(range), ", "));
-  }
-  return text;
+std::string tics(char name, const Figure& figure, const Panel& panel, bool labels) {
+  const bool vertical = name == 'y';
+  const Range range = axis_range(figure, panel, vertical);
+  const std::optional<std::vector<double>> values = tic_values(figure, panel, vertical);
+  return fmt::format("  unset logscale {0}; {1}set {0}range [{2:.6g}:{3:.6g}]; set format {0} {4}; set {0}tics {5}\n",
+                     name, (vertical ? panel.y : panel.x).logarithmic ? fmt::format("set logscale {}; ", name) : "",
+                     range.low, range.high, labels ? "'%g'" : "''",
+                     values ? fmt::format("({:g})", fmt::join(*values, ", ")) : "autofreq");
 }
 
 /// gnuplot's strcol() ends a quoted csv cell at the first comma in it, and knows no doubled double quote.
@@ -149,10 +131,9 @@ std::vector<std::string> plot_commands(const Figure& figure, const Panel& panel,
 
 std::string panel_text(const Figure& figure, const Panel& panel, const FigureLayout& layout, const Place& place,
                        StyleList& styles) {
-  const Range x = axis_range(figure, panel, false), y = axis_range(figure, panel, true);
   std::string text =
       fmt::format("\n  set title {} noenhanced offset 0,-0.7\n", gnuplot_quoted(panel.title)) + margins(place);
-  text += tics('x', panel.x, x, panel.show_x) + tics('y', panel.y, y, panel.show_y);
+  text += tics('x', figure, panel, panel.show_x) + tics('y', figure, panel, panel.show_y);
   text += fmt::format("  set xlabel {} noenhanced offset 0,0.6\n", gnuplot_quoted(panel.show_x ? panel.x.label : ""));
   text += "  unset arrow; unset label\n";
   if (panel.show_y)

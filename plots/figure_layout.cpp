@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <set>
 
 namespace attest {
 namespace {
@@ -53,6 +54,33 @@ Range with_margin(Range range, bool logarithmic) {
   double margin = (range.high - range.low) * kLinearMargin;
   if (margin == 0) margin = range.high == 0 ? 1 : std::abs(range.high) * kLinearMargin;
   return {range.low - margin, range.high + margin};
+}
+
+/// One a decade over many decades, more over few.
+std::vector<double> logarithmic_tics(Range range) {
+  const double ratio = range.high / range.low;
+  const std::vector<int> digits = ratio > 1e3  ? std::vector<int>{1}
+                                  : ratio > 10 ? std::vector<int>{1, 2, 5}
+                                               : std::vector<int>{1, 2, 3, 5, 7};
+  std::vector<double> tics;
+  for (int exponent = static_cast<int>(std::floor(std::log10(range.low))); std::pow(10, exponent) <= range.high;
+       ++exponent)
+    for (int digit : digits)
+      if (const double at = digit * std::pow(10, exponent); at >= range.low && at <= range.high) tics.push_back(at);
+  return tics;
+}
+
+constexpr std::size_t kMostWholeTics = 6;
+
+std::vector<double> whole_number_tics(Range range) {
+  auto multiples = [&](int step) {
+    std::vector<double> tics;
+    for (double at = std::ceil(range.low / step) * step; at <= range.high; at += step) tics.push_back(at);
+    return tics;
+  };
+  for (int decade = 1;; decade *= 10)
+    for (int digit : {1, 2, 4, 5, 8})
+      if ((range.high - range.low) / (digit * decade) <= kMostWholeTics) return multiples(digit * decade);
 }
 
 int rows_of_panels(const Figure& figure) {
@@ -109,14 +137,25 @@ Range axis_range(const Figure& figure, const Panel& panel, bool vertical) {
   if (vertical)
     for (const ReferenceLine& line : panel.references) widen(range, line.y, axis.logarithmic);
   if (range.low > range.high) range = axis.logarithmic ? Range{0.1, 1} : Range{0, 1};
+  range.low = std::max(range.low, axis.low.value_or(range.low));
+  range.high = std::min(range.high, axis.high.value_or(range.high));
+  if (range.low > range.high) range.high = range.low;  // all data lie beyond a bound that was given
   range = axis.whole_numbers ? Range{range.low - 0.5, range.high + 0.5} : with_margin(range, axis.logarithmic);
   return {axis.low.value_or(range.low), axis.high.value_or(range.high)};
 }
 
-int whole_number_step(Range range, int most) {
-  for (int decade = 1;; decade *= 10)
-    for (int digit : {1, 2, 4, 5, 8})
-      if ((range.high - range.low) / (digit * decade) <= most) return digit * decade;
+std::optional<std::vector<double>> tic_values(const Figure& figure, const Panel& panel, bool vertical) {
+  const Axis& axis = vertical ? panel.y : panel.x;
+  const Range range = axis_range(figure, panel, vertical);
+  if (axis.logarithmic) return logarithmic_tics(range);
+  if (!axis.whole_numbers) return std::nullopt;
+
+  std::set<double> measured;
+  for (const Series& series : panel.series)
+    for (std::size_t row : drawn_rows(figure, series))
+      measured.insert(figure.data.numbers(vertical ? series.y : series.x)[row] * axis.factor);
+  if (measured.size() <= kMostWholeTics) return std::vector<double>(measured.begin(), measured.end());
+  return whole_number_tics(range);
 }
 
 double FigureLayout::y_label_x(const Place& place) const { return place.left - (kYLabels - kYLabelHalf) / width_in; }

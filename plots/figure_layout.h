@@ -1,6 +1,7 @@
 // Where things stand in a figure: inches and data ranges, before any gnuplot.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,8 +18,9 @@ struct Range {
 /// the y axis, bands and reference lines included.
 Range axis_range(const Figure& figure, const Panel& panel, bool vertical);
 
-/// At most `most` whole numbers: the distance between tics.
-int whole_number_step(Range range, int most);
+/// Shown values that have tics: at the data of a whole-number axis when it is at few of them, else few and round; one,
+/// two or three a decade of a logarithmic axis. Empty: gnuplot chooses.
+std::optional<std::vector<double>> tic_values(const Figure& figure, const Panel& panel, bool vertical);
 
 /// A rectangle in fractions of the figure, from its lower left corner.
 struct Place {

@@ -59,6 +59,8 @@ void run_command(AddCommand add, std::vector<std::string> words, const GlobalOpt
   std::ranges::reverse(words);  // what CLI11's parse of a vector expects
   try {
     app.parse(words);
+  } catch (const Interrupted&) {
+    throw Interrupted("the demo was interrupted; run it again: it starts over");
   } catch (const CLI::ParseError& error) {
     throw std::logic_error(fmt::format("the demo's own command line does not parse: {}", error.what()));
   }
@@ -79,47 +81,56 @@ void claim_folder(const fs::path& folder) {
   if (!mark) throw OutputError(fmt::format("cannot write to the folder {}", folder.string()));
 }
 
-void run_demo(const DemoOptions& options, const GlobalOptions& global) {
-  const fs::path dump = fs::path(source_dir()) / "dumps" / "demo.h5", folder = options.folder;
-  if (!fs::exists(dump))
-    throw InputError(fmt::format("{} is missing: the demo needs the source tree it was built in", dump.string()));
-  claim_folder(folder);
+struct Step {
+  std::string name;
+  AddCommand add;
+  std::vector<std::string> words;
+};
 
+/// FFD and variants of it that single out one choice each, beside what it is compared with; the layers of all are the
+/// same.
+std::vector<Step> steps_of(const std::string& dump, const fs::path& folder) {
   const std::string results = (folder / "results.h5").string();
-  struct Step {
-    const char* name;
-    AddCommand add;
-    std::vector<std::string> words;
-  };
-  const std::vector<Step> steps = {
-      {"inspect", add_inspect, {dump.string()}},
-      {"run",
-       add_run,
-       {dump.string(), "-o", results, "--selector", "ffd", "--selector", "ffd:gqa=per_head", "--selector",
-        "ffd:rule=topk", "--selector", "exact", "--force"}},
-      {"figures", add_figures, {results, "-o", folder.string(), "--force"}}};
+  std::vector<std::string> study = {"run", dump, "-o", results, "--force"};
+  for (const char* selector : {"ffd", "ffd:gqa=per_head", "ffd:rule=topk", "quest:dense_layers=0", "streaming_llm"})
+    study.insert(study.end(), {"--selector", selector});
+  study.insert(study.end(), {"--delta", "1,2,3,4,5,6,7,9,12", "--budget", "12.5%,25%,50%,75%,100%"});
+  return {{"inspect", add_inspect, {"inspect", dump}},
+          {"run", add_run, study},
+          {"figures", add_figures, {"figures", results, "-o", folder.string(), "--force"}}};
+}
 
-  nlohmann::ordered_json document{{"folder", folder.string()}};
-  for (const Step& step : steps) {
-    std::vector<std::string> words = step.words;
-    words.insert(words.begin(), step.name);
+/// The embedded dump, as a user in the source tree would type it.
+std::string embedded_dump() {
+  const fs::path dump = fs::path(source_dir()) / "dumps" / "demo.h5";
+  std::error_code error;
+  if (!fs::exists(dump, error))
+    throw InputError(fmt::format("{} is missing: the demo needs the source tree it was built in", dump.string()));
+  const std::string near = fs::proximate(dump, error).string();
+  return error || near.starts_with("..") ? dump.string() : near;
+}
+
+void run_demo(const DemoOptions& options, const GlobalOptions& global) {
+  const std::string dump = embedded_dump();
+  claim_folder(options.folder);
+  nlohmann::ordered_json document{{"folder", options.folder}};
+  for (const Step& step : steps_of(dump, options.folder)) {
     if (global.json) {
       const CapturedOutput output;
-      run_command(step.add, words, global);
+      run_command(step.add, step.words, global);
       document[step.name] = nlohmann::ordered_json::parse(output.text());
     } else {
-      std::cout << fmt::format("\n$ attest {}\n", fmt::join(words, " ")) << std::flush;
-      run_command(step.add, words, global);
+      std::cout << fmt::format("\n$ attest {}\n", fmt::join(step.words, " ")) << std::flush;
+      run_command(step.add, step.words, global);
     }
   }
-  if (global.json)
+  if (global.json) {
     std::cout << document.dump(2) << '\n';
-  else
-    std::cout << fmt::format(
-        "\nThe pictures are in {0}/ as png, svg and pdf, each beside its data (csv) and its script (gp); "
-        "{0}/results.h5 "
-        "holds the study.\n",
-        folder.string());
+    return;
+  }
+  std::cout << fmt::format(
+      "\nThe pictures are in {}/ as png, svg and pdf, each beside its data (csv) and its script (gp).\n",
+      options.folder);
 }
 
 }  // namespace

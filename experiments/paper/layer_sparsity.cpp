@@ -123,24 +123,35 @@ Table table_of(const std::vector<Curve>& curves) {
                           {{"cells"}, [](const Row& r) { return static_cast<double>(r.layer->cells); }}});
 }
 
-Panel panel_of(const std::vector<Curve>& curves, bool tokens) {
-  const std::string column = tokens ? "tokens_skipped" : "blocks_skipped";
-  Panel panel{.title = tokens ? "(b) tokens" : "(a) blocks of 128 tokens",
-              .x = {.label = "layer", .whole_numbers = true},
-              .y = {.label = "skipped (%)", .factor = 100, .low = 0, .high = 100},
-              .series = {},
-              .show_y = !tokens};
-  if (!tokens)
-    if (const std::string sub_block = curves.front().selector->option("sub_block"); !sub_block.empty())
-      panel.title = fmt::format("(a) blocks of {} tokens", sub_block);
-  for (std::size_t i = 0; i < curves.size(); ++i)
-    panel.series.push_back({.curve = curves[i].name(),
-                            .title = curves[i].title(),
-                            .x = "layer",
-                            .y = column + "_mean",
-                            .bands = {{column + "_p5", column + "_p95", 0.15}},
-                            .style = line_style(i)});
-  return panel;
+/// A row of two panels, blocks and tokens, for each GQA policy: bands of both policies in one panel would hide each
+/// other.
+std::vector<Panel> panels_of(const std::vector<Curve>& curves) {
+  std::vector<const PooledSelector*> selectors;
+  for (const Curve& curve : curves)
+    if (std::ranges::count(selectors, curve.selector) == 0) selectors.push_back(curve.selector);
+
+  std::vector<Panel> panels;
+  for (const PooledSelector* selector : selectors) {
+    for (const std::string what : {"blocks", "tokens"}) {
+      Panel panel{
+          .title = fmt::format("({}) {}, {}", static_cast<char>('a' + panels.size()), what, selector->option("gqa")),
+          .x = {.label = "layer", .whole_numbers = true},
+          .y = {.label = "skipped (%)", .factor = 100, .low = 0, .high = 100},
+          .series = {},
+          .show_x = selector == selectors.back(),
+          .show_y = what == "blocks"};
+      for (std::size_t i = 0; i < curves.size(); ++i)
+        if (curves[i].selector == selector)
+          panel.series.push_back({.curve = curves[i].name(),
+                                  .title = curves[i].title(),
+                                  .x = "layer",
+                                  .y = what + "_skipped_mean",
+                                  .bands = {{what + "_skipped_p5", what + "_skipped_p95", 0.18}},
+                                  .style = line_style(i)});
+      panels.push_back(std::move(panel));
+    }
+  }
+  return panels;
 }
 
 std::string finding_of(const Curve& curve) {
@@ -161,14 +172,16 @@ std::variant<Exhibit, Unsupported> make(const ModelStudy& study) {
 
   Exhibit exhibit{.figure = {.name = "layer_sparsity", .data = table_of(curves)}, .findings = {}};
   Figure& figure = exhibit.figure;
+  const std::string sub_block = curves.front().selector->option("sub_block");
   figure.caption = fmt::format(
-      "Share of blocks and of tokens that FFD does not read after the scan, by layer, {}, {} sample{}. Legend: "
-      "means over all cells. The tail of a context is no block: tokens skipped are fewer.",
-      study.model(), study.num_samples(), study.num_samples() == 1 ? "" : "s");
+      "Share of blocks{} and of tokens that FFD does not read after the scan, by layer, {}, {} sample{}. Legend: means "
+      "over all cells.",
+      sub_block.empty() ? "" : fmt::format(" of {} tokens", sub_block), study.model(), study.num_samples(),
+      study.num_samples() == 1 ? "" : "s");
   figure.note = "bands: 5 % to 95 % quantile over heads";
   figure.columns = 2;
-  figure.panel_height_in = 1.3;
-  figure.panels = {panel_of(curves, false), panel_of(curves, true)};
+  figure.panel_height_in = 1.1;
+  figure.panels = panels_of(curves);
   for (const Curve& curve : curves) exhibit.findings.push_back(finding_of(curve));
   return exhibit;
 }

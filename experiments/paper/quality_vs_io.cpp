@@ -111,13 +111,19 @@ std::optional<double> at_io(const Curve& curve, double io, double (*y)(const Poi
   return std::nullopt;
 }
 
-/// An io that both curves reach: the compared one if they do, else the middle of what they share.
-std::optional<double> shared_io(const Curve& a, const Curve& b) {
-  if (a.points.empty() || b.points.empty()) return std::nullopt;
-  const double low = std::max(a.points.front().io.mean, b.points.front().io.mean);
-  const double high = std::min(a.points.back().io.mean, b.points.back().io.mean);
+/// An io that both curves reach: the compared one if they do, else that of a setting which `ffd` is used at, else the
+/// middle.
+std::optional<double> shared_io(const Curve& ffd, const Curve& peer) {
+  if (ffd.points.empty() || peer.points.empty()) return std::nullopt;
+  const double low = std::max(ffd.points.front().io.mean, peer.points.front().io.mean);
+  const double high = std::min(ffd.points.back().io.mean, peer.points.back().io.mean);
   if (low > high) return std::nullopt;
-  return low <= kComparedIo && kComparedIo <= high ? kComparedIo : (low + high) / 2;
+  std::vector<double> wanted = {kComparedIo};
+  for (const Point& p : ffd.points)
+    if (p.is_default) wanted.push_back(p.io.mean);
+  for (double io : wanted)
+    if (low <= io && io <= high) return io;
+  return (low + high) / 2;
 }
 
 const Curve* first_of(const std::vector<Curve>& curves, std::string_view selector) {
@@ -146,7 +152,7 @@ std::vector<std::string> findings_of(const std::vector<Curve>& curves) {
       const auto ours = at_io(*ffd, *io, recall), theirs = at_io(*peer, *io, recall);
       if (ours && theirs)
         findings.push_back(
-            fmt::format("At io {:.2g} the mean recall of {} is {:.3f} against {:.3f} of {}, the max LSE error {:.3g} "
+            fmt::format("At io {:.2g} the mean recall of {} is {:.4f} against {:.4f} of {}, the max LSE error {:.3g} "
                         "against {:.3g} nats.",
                         *io, ffd->name, *ours, *theirs, peer->name, at_io(*ffd, *io, lse_error).value(),
                         at_io(*peer, *io, lse_error).value()));
@@ -155,7 +161,7 @@ std::vector<std::string> findings_of(const std::vector<Curve>& curves) {
   for (const Point& p : ffd->points)
     if (p.is_default)
       findings.push_back(
-          fmt::format("{} at {} {} keeps {:.1f} % of the tokens and reads {:.1f} % of the bytes: mean recall {:.3f} "
+          fmt::format("{} at {} {} keeps {:.1f} % of the tokens and reads {:.1f} % of the bytes: mean recall {:.4f} "
                       "(lowest {:.3f}), max LSE error {:.3g} nats.",
                       ffd->name, ffd->selector->group.setting, p.setting_label, 100 * p.keep.mean, 100 * p.io.mean,
                       p.recall.mean, p.recall_min, p.lse_error_max));
@@ -172,13 +178,18 @@ std::string note_of(const std::vector<Curve>& curves) {
                                                       : "bands: 95 % over layer-head pairs");
 }
 
-/// Rounding noise of a selector that keeps everything would stretch a logarithmic axis over decades of nothing.
+/// A selector that keeps everything has an error of rounding alone, and would stretch a logarithmic axis over decades
+/// of nothing: the axis begins below the least error that matters.
 std::optional<double> lse_axis_floor(const std::vector<Curve>& curves) {
-  constexpr double kFloor = 8e-4;  // shows the tic of 0.001
+  constexpr double kMatters = 1e-3;
+  bool some_below = false;
+  double least = 1;
   for (const Curve& curve : curves)
-    for (const Point& p : curve.points)
-      if (p.lse_error_max > 0 && p.lse_error_max < kFloor) return kFloor;
-  return std::nullopt;
+    for (const Point& p : curve.points) {
+      some_below |= p.lse_error_max > 0 && p.lse_error_max < kMatters;
+      if (p.lse_error_max >= kMatters) least = std::min(least, p.lse_error_max);
+    }
+  return some_below ? std::optional(least / 1.5) : std::nullopt;
 }
 
 bool is_drawn(const Curve& curve) { return !curve.whole_model && curve.selector->group.selector != "exact"; }

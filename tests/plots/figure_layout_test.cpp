@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 namespace attest {
 namespace {
@@ -67,6 +68,16 @@ TEST(FigureLayout, LogarithmicRangesIgnoreZeroAndBelow) {
   EXPECT_GT(y.high, 5);
 }
 
+TEST(FigureLayout, BoundsBeyondTheDataStillGiveARange) {
+  Figure figure = example(1, 1);
+  for (bool logarithmic : {false, true}) {
+    figure.panels[0].y = {.label = "y", .logarithmic = logarithmic, .low = 1e4};
+    const Range range = axis_range(figure, figure.panels[0], true);
+    EXPECT_EQ(range.low, 1e4);
+    EXPECT_GT(range.high, range.low);
+  }
+}
+
 TEST(FigureLayout, NothingToShowStillGivesARange) {
   Figure figure = example(1, 1);
   figure.panels[0].series.clear();
@@ -87,10 +98,49 @@ TEST(FigureLayout, AConstantStillHasHeight) {
   EXPECT_GT(range.high, 0);
 }
 
-TEST(FigureLayout, WholeNumberTicsAreFewEnough) {
-  EXPECT_EQ(whole_number_step({-0.5, 7.5}, 8), 1);
-  EXPECT_EQ(whole_number_step({-0.5, 31.5}, 8), 4);
-  EXPECT_EQ(whole_number_step({-0.5, 125.5}, 8), 20);
+/// A panel whose x axis has whole numbers: the layers given.
+Figure by_layer(const std::vector<int>& layers) {
+  Figure figure = example(1, 1);
+  figure.data = Table({{.name = kCurveColumn, .kind = Column::Kind::text}, {.name = "x"}, {.name = "y"}});
+  for (int layer : layers) figure.data.add_row({"a", layer * 1.0, 1.0});
+  figure.panels[0].x.whole_numbers = true;
+  figure.panels[0].series = {{.curve = "a", .title = "", .x = "x", .y = "y"}};
+  return figure;
+}
+
+TEST(FigureLayout, AFewLayersAreNamedEach) {
+  const Figure figure = by_layer({1, 3, 7, 30});
+  EXPECT_EQ(tic_values(figure, figure.panels[0], false), (std::vector<double>{1, 3, 7, 30}));
+}
+
+TEST(FigureLayout, ManyLayersHaveRoundTics) {
+  std::vector<int> layers(32);
+  std::iota(layers.begin(), layers.end(), 0);
+  Figure figure = by_layer(layers);
+  EXPECT_EQ(tic_values(figure, figure.panels[0], false), (std::vector<double>{0, 8, 16, 24}));
+  layers.resize(126);
+  std::iota(layers.begin(), layers.end(), 0);
+  figure = by_layer(layers);
+  EXPECT_EQ(tic_values(figure, figure.panels[0], false), (std::vector<double>{0, 40, 80, 120}));
+}
+
+TEST(FigureLayout, LogarithmicTicsThinOutWithTheDecades) {
+  Figure figure = example(1, 1);
+  Axis& y = figure.panels[0].y;
+  y.logarithmic = true;
+  const auto tics = [&](double low, double high) {
+    y.low = low;
+    y.high = high;
+    return tic_values(figure, figure.panels[0], true).value();
+  };
+  EXPECT_EQ(tics(0.9, 8), (std::vector<double>{1, 2, 3, 5, 7}));
+  EXPECT_EQ(tics(4, 210), (std::vector<double>{5, 10, 20, 50, 100, 200}));
+  EXPECT_EQ(tics(0.5, 2000), (std::vector<double>{1, 10, 100, 1000}));
+}
+
+TEST(FigureLayout, LinearTicsAreLeftToGnuplot) {
+  const Figure figure = example(1, 1);
+  EXPECT_EQ(tic_values(figure, figure.panels[0], true), std::nullopt);
 }
 
 /// Whatever the number of panels, frames lie inside the figure, do not overlap, and leave room for legend and note.
