@@ -54,6 +54,10 @@ std::vector<std::size_t> chosen_queries(const SampleInfo& sample, const QueryCho
 
 StudyPlan plan_study(std::span<const DumpInfo* const> dumps, const StudyChoice& choice) {
   check_sample_names(dumps, choice.samples);
+  check_sample_names(dumps, choice.left_out);
+  const auto names = [](const std::vector<std::string>& list, const std::string& name) {
+    return std::find(list.begin(), list.end(), name) != list.end();
+  };
   StudyPlan plan;
   std::set<std::int64_t> positions_found;
   for (const DumpInfo* info : dumps) {
@@ -62,9 +66,7 @@ StudyPlan plan_study(std::span<const DumpInfo* const> dumps, const StudyChoice& 
     std::vector<PlannedSample>& places = plan.places.emplace_back();
     for (std::size_t index = 0; index < info->samples.size(); ++index) {
       const SampleInfo& sample = info->samples[index];
-      if (!choice.samples.empty() &&
-          std::find(choice.samples.begin(), choice.samples.end(), sample.name) == choice.samples.end())
-        continue;
+      if (names(choice.left_out, sample.name) || (!choice.samples.empty() && !names(choice.samples, sample.name))) continue;
       StudySample taken{.name = sample.name,
                         .task = sample.task,
                         .num_tokens = sample.num_tokens,
@@ -83,7 +85,7 @@ StudyPlan plan_study(std::span<const DumpInfo* const> dumps, const StudyChoice& 
   for (const std::int64_t position : choice.queries.positions)
     if (!positions_found.contains(position))
       throw UsageError(fmt::format("no chosen sample has a query at position {}", position));
-  if (plan.units.empty()) throw UsageError("no dump has any of the chosen layers");
+  if (plan.units.empty()) throw UsageError(choice.left_out.empty() ? "no dump has any of the chosen layers" : "no sample is left to study");
   return plan;
 }
 

@@ -24,6 +24,7 @@ struct QueryChoice {
 
 struct StudyChoice {
   std::vector<std::string> samples;         ///< names; empty: all
+  std::vector<std::string> left_out;        ///< names of samples that are not studied
   std::vector<std::pair<int, int>> layers;  ///< inclusive ranges of layer numbers; empty: all
   QueryChoice queries;
 };
@@ -40,7 +41,7 @@ struct StudyPlan {
   std::vector<UnitKey> units;                      ///< every unit of work, in the order of the dumps' content
 };
 
-/// Samples that have none of the chosen layers are left out. Throws UsageError when a named sample is in no dump, a chosen
+/// Samples that have none of the chosen layers are left out too. Throws UsageError when a named sample is in no dump, a chosen
 /// position is in none of the samples, or nothing is left.
 StudyPlan plan_study(std::span<const DumpInfo* const> dumps, const StudyChoice& choice);
 

@@ -7,6 +7,7 @@
 #include <optional>
 #include <thread>
 
+#include "analysis/calibration.h"
 #include "analysis/input_guard.h"
 #include "analysis/manifest.h"
 #include "dumps/dump_reader.h"
@@ -66,6 +67,13 @@ StudyPlan make_plan(const std::vector<DumpReader>& readers, const StudyChoice& c
   std::vector<const DumpInfo*> infos;
   for (const DumpReader& reader : readers) infos.push_back(&reader.info());
   return plan_study(infos, choice);
+}
+
+std::vector<Learner> learners_of(const StudyRequest& request) {
+  std::vector<Learner> learners;
+  for (const RequestedSelector& selector : request.selectors)
+    if (selector.learner) learners.push_back({selector.study.label, selector.learner});
+  return learners;
 }
 
 StudyConfiguration configure(const StudyRequest& request) {
@@ -140,7 +148,8 @@ StudyReport run_study_request(const StudyRequest& request, const std::atomic<boo
   StudyReport report{.how = StudyReport::How::computed, .progress = {}, .device = layer_study->device()};
 
   const std::vector<DumpReader> readers = open_dumps(request);
-  const StudyPlan plan = make_plan(readers, request.choice);
+  const std::vector<Learner> learners = learners_of(request);
+  const StudyPlan plan = make_plan(readers, without_calibration_samples(request.choice, learners, readers.size()));
   const StudyConfiguration configuration = configure(request);
   const std::string study = configuration_json(configuration, plan);
 
@@ -160,6 +169,7 @@ StudyReport run_study_request(const StudyRequest& request, const std::atomic<boo
   PartialResults partial(folder, request.resume ? PartialResults::Start::resume : PartialResults::Start::fresh, study);
 
   try {
+    if (!learners.empty()) calibrate(learners, readers[0], plan);
     InputGuard inputs(configuration.inputs, partial);
     StudyObserver guarded = observer;
     guarded.progress = [&](const StudyProgress& progress) {

@@ -18,6 +18,7 @@ namespace attest {
 struct RequestedSelector {
   StudySelector study;
   SelectorGroup description;
+  std::shared_ptr<Selector> learner{};  ///< the selector once more where it learns from samples first
 };
 
 struct StudyRequest {

@@ -68,7 +68,7 @@ Grid grid_of(SettingKind kind, const RunOptions& options) {
 }
 
 RequestedSelector request_selector(const SelectorSpec& spec, const RunOptions& options) {
-  const std::shared_ptr<const Selector> selector = make_selector(spec);
+  const std::shared_ptr<Selector> selector = make_selector(spec);
   const SettingKind kind = selector->setting_kind();
   const Grid grid = grid_of(kind, options);
   nlohmann::ordered_json resolved = nlohmann::ordered_json::object();
@@ -80,7 +80,7 @@ RequestedSelector request_selector(const SelectorSpec& spec, const RunOptions& o
                             .settings = {},
                             .setting_labels = grid.labels};
   for (const Setting& setting : grid.settings) description.settings.push_back(setting.value);
-  return {{spec.label, selector, grid.settings}, std::move(description)};
+  return {{spec.label, selector, grid.settings}, std::move(description), selector->calibration_samples().empty() ? nullptr : selector};
 }
 
 StudyRequest make_request(const RunOptions& options, const GlobalOptions& global) {
