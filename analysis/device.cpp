@@ -27,8 +27,8 @@ std::vector<Gpu> visible_gpus() {
 }
 
 Device resolve_device(std::string_view text) {
-  // Studies have no CUDA path yet, so "auto" is the CPU whatever the machine has.
-  if (text == "auto" || text == "cpu") return {};
+  if (text == "cpu") return {};
+  if (text == "auto") return visible_gpus().empty() ? Device{} : Device{DeviceKind::cuda, 0};
   const std::string_view cuda = "cuda";
   int index = 0;
   bool valid = text.starts_with(cuda);

@@ -1,8 +1,11 @@
 // The study of one layer: every selector, setting and metric, as a pure function of the layer's data.
 #pragma once
 
+#include <deque>
 #include <memory>
+#include <memory_resource>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "dumps/attention_layer.h"
@@ -24,6 +27,12 @@ struct StudyOptions {
   std::vector<double> lambdas{0.25, 0.5, 1, 1.5, 2, 3, 4, 6};  ///< for the tails of the scan error
 };
 
+/// Time that the device spent on a stage of its work.
+struct StageTime {
+  std::string name;
+  double seconds = 0;
+};
+
 /// Runs on one device; the results do not depend on the number of threads. Not to be called from two threads at once.
 class LayerStudy {
  public:
@@ -33,10 +42,35 @@ class LayerStudy {
   /// The values must be finite (dumps/all_finite.h).
   virtual LayerResults run(const AttentionLayer& layer) = 0;
 
+  /// run() in two halves, so that a device works on one layer while the next is read: submit() begins a layer, collect() waits
+  /// for the one begun first and gives its results. A layer stays unchanged until its results are collected; at most
+  /// most_submitted() may wait. When either throws, nothing is under way any more.
+  virtual void submit(const AttentionLayer& layer) { finished_.push_back(run(layer)); }
+  virtual LayerResults collect() {
+    LayerResults first = std::move(finished_.front());
+    finished_.pop_front();
+    return first;
+  }
+  virtual int most_submitted() const { return 1; }
+  /// Memory from which the buffers of layers reach the device fastest.
+  virtual std::pmr::memory_resource* layer_memory() { return std::pmr::get_default_resource(); }
+
   /// Where it runs, in words: "CPU, 2 threads".
   virtual std::string device() const = 0;
+  /// Of all layers collected so far; empty where nobody measures.
+  virtual std::vector<StageTime> stage_times() const { return {}; }
+
+ private:
+  std::deque<LayerResults> finished_;
 };
 
 std::unique_ptr<LayerStudy> make_cpu_layer_study(StudyOptions options, int threads);
+
+/// Names of the CUDA devices that can be used, by index; empty where there is none, or no CUDA in this build.
+std::vector<std::string> cuda_devices();
+
+/// On device `device` with at most `memory_share` of its memory. Throws UsageError where there is no such device, or a selector
+/// has no CUDA code; DeviceError (from run, submit and collect too) where the device fails or its memory does not suffice.
+std::unique_ptr<LayerStudy> make_cuda_layer_study(StudyOptions options, int device, double memory_share);
 
 }  // namespace attest

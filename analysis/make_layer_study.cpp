@@ -1,12 +1,13 @@
 // From a device to the study that runs on it.
 #include "analysis/make_layer_study.h"
 
-#include "dumps/error.h"
-
 namespace attest {
+namespace {
+constexpr double kDefaultMemoryShare = 0.8;
+}
 
 std::unique_ptr<LayerStudy> make_layer_study(StudyOptions options, const Device& device, int threads) {
-  if (device.kind == DeviceKind::cuda) throw UsageError("--device cuda: this build's study runs on the CPU only; use --device cpu");
+  if (device.kind == DeviceKind::cuda) return make_cuda_layer_study(std::move(options), device.index, kDefaultMemoryShare);
   return make_cpu_layer_study(std::move(options), threads);
 }
 

@@ -29,12 +29,11 @@ struct Delivery {
   std::string defect;  ///< why the layer cannot be studied; empty: it can
 };
 
-/// Hands units from the reading thread to the studying one. Two layers exist: one is studied, one is read.
+/// Hands units from the reading thread to the studying one. One layer more exists than can be under study: it is read.
 class Handover {
  public:
-  Handover() {
-    free_.push_back(std::make_unique<AttentionLayer>());
-    free_.push_back(std::make_unique<AttentionLayer>());
+  explicit Handover(LayerStudy& study) {
+    for (int i = 0; i <= study.most_submitted(); ++i) free_.push_back(std::make_unique<AttentionLayer>(study.layer_memory()));
   }
 
   // -- reading thread
@@ -146,48 +145,92 @@ class Reader {
   Handover& handover_;
 };
 
+/// Takes units through the LayerStudy into the partial results.
+class Studying {
+ public:
+  Studying(const StudyPlan& plan, LayerStudy& layer_study, PartialResults& partial, const StudyRunOptions& options,
+           const StudyObserver& observer, Handover& handover)
+      : plan_(plan), layer_study_(layer_study), partial_(partial), options_(options), observer_(observer), handover_(handover) {
+    progress_.total = plan.units.size();
+  }
+
+  void begin(Delivery delivery) {
+    if (!delivery.layer) {
+      ++progress_.resumed;
+      return count();
+    }
+    if (!delivery.defect.empty()) {
+      const std::string what = fmt::format("{}: sample '{}', {}", dump_of(delivery.unit).path, sample_of(delivery.unit).name, delivery.defect);
+      if (!options_.skip_bad_layers) throw InputError(what + "; --skip-bad-layers studies the other layers without it");
+      observer_.notice(what + "; the layer is left out");
+      LayerResults nothing;
+      nothing.done = false;
+      return store(std::move(delivery), std::move(nothing));
+    }
+    if (submitted_.size() == static_cast<std::size_t>(layer_study_.most_submitted())) finish_one();
+    layer_study_.submit(*delivery.layer);
+    submitted_.push_back(std::move(delivery));
+  }
+
+  void finish_all() {
+    while (!submitted_.empty()) finish_one();
+  }
+
+ private:
+  void finish_one() {
+    LayerResults results = layer_study_.collect();
+    Delivery delivery = std::move(submitted_.front());
+    submitted_.pop_front();
+    store(std::move(delivery), std::move(results));
+  }
+
+  void store(Delivery delivery, LayerResults results) {
+    results.dump = static_cast<int>(delivery.unit.dump);
+    results.sample = sample_of(delivery.unit).name;
+    results.layer = delivery.unit.layer;
+    handover_.give_back(std::move(delivery.layer));
+    partial_.store(delivery.unit, results);
+    count();
+  }
+
+  void count() {
+    ++progress_.finished;
+    observer_.progress(progress_);
+  }
+
+  const StudyDump& dump_of(const UnitKey& unit) const { return plan_.dumps[unit.dump]; }
+  const StudySample& sample_of(const UnitKey& unit) const { return dump_of(unit).samples[unit.sample]; }
+
+  const StudyPlan& plan_;
+  LayerStudy& layer_study_;
+  PartialResults& partial_;
+  const StudyRunOptions& options_;
+  const StudyObserver& observer_;
+  Handover& handover_;
+  StudyProgress progress_;
+  std::deque<Delivery> submitted_;
+};
+
 }  // namespace
 
 void run_study(const StudyPlan& plan, std::span<const DumpReader> dumps, LayerStudy& layer_study,
                PartialResults& partial, const StudyRunOptions& options, const StudyObserver& observer) {
   observer.started(layer_study.device());
-  Handover handover;
+  Handover handover(layer_study);
+  Studying studying(plan, layer_study, partial, options, observer, handover);
   Reader reader(plan, dumps, partial, handover);
   const std::jthread reading([&](const std::stop_token& stop) { reader.run(stop); });
 
-  StudyProgress progress{.finished = 0, .resumed = 0, .total = plan.units.size()};
   for (;;) {
     if (options.stop != nullptr && *options.stop) throw Interrupted("interrupted");
     Delivery delivery;
     const Handover::State state = handover.receive(delivery);
-    if (state == Handover::State::finished) return;
-    if (state == Handover::State::waiting) continue;
-
-    const UnitKey& unit = delivery.unit;
-    if (delivery.layer) {
-      const StudyDump& dump = plan.dumps[unit.dump];
-      const StudySample& sample = dump.samples[unit.sample];
-      LayerResults results;
-      if (delivery.defect.empty()) {
-        results = layer_study.run(*delivery.layer);
-      } else {
-        const std::string what =
-            fmt::format("{}: sample '{}', {}", dump.path, sample.name, delivery.defect);
-        if (!options.skip_bad_layers)
-          throw InputError(what + "; --skip-bad-layers studies the other layers without it");
-        observer.notice(what + "; the layer is left out");
-        results.done = false;
-      }
-      results.dump = static_cast<int>(unit.dump);
-      results.sample = sample.name;
-      results.layer = unit.layer;
-      partial.store(unit, results);
-      handover.give_back(std::move(delivery.layer));
+    if (state == Handover::State::delivered) {
+      studying.begin(std::move(delivery));
     } else {
-      ++progress.resumed;
+      studying.finish_all();
+      if (state == Handover::State::finished) return;
     }
-    ++progress.finished;
-    observer.progress(progress);
   }
 }
 

@@ -1,4 +1,6 @@
 // Eager LibTorch study of a layer: query by query, setting by setting, float32.
+#include <dlfcn.h>
+
 #include <chrono>
 #include <cmath>
 #include <limits>
@@ -321,6 +323,11 @@ extern "C" bool attest_torch_peer(const attest::AttentionLayer* layer, const att
   try {
     const c10::InferenceMode inference;
     at::set_num_threads(options->threads);
+    // The linker leaves out libraries that nothing refers to: LibTorch's CUDA part registers itself when it is opened.
+    if (options->device != "cpu" && dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_GLOBAL) == nullptr) {
+      *error = std::string("no CUDA in this LibTorch: ") + dlerror();
+      return false;
+    }
     const auto start = std::chrono::steady_clock::now();
     attest::TorchPeer peer(*layer, *options);
     result->results = peer.run();  // its last copies to the host wait for the device

@@ -12,6 +12,7 @@
 #include "dumps/guarded_child.h"
 #include "dumps/hdf5_dataset.h"
 #include "dumps/input_file.h"
+#include "dumps/parallel_slices.h"
 
 namespace attest {
 namespace {
@@ -132,7 +133,9 @@ void DumpReader::read_layer(std::size_t sample, int layer, AttentionLayer& out) 
     buffer.resize(location.bytes);
     const std::span bytes(buffer.data(), location.bytes);
     if (location.file_offset >= 0) {
-      state_->file.read(static_cast<std::uint64_t>(location.file_offset), bytes);
+      parallel_slices(bytes.size(), [&](std::size_t begin, std::size_t end) {
+        state_->file.read(static_cast<std::uint64_t>(location.file_offset) + begin, bytes.subspan(begin, end - begin));
+      });
     } else {
       decoded.push_back({name, bytes});
     }
@@ -154,7 +157,8 @@ std::vector<std::int32_t> DumpReader::read_tokens(std::size_t sample) const {
   run_in_guarded_child(
       state_->file.path(), value_limits(state_->file.size(), target.size()),
       [&](ChildOutput& output) {
-        const std::vector<std::int64_t> wide = hdf5::Dataset(open_group(state_->file.path(), group).open("tokens")).read_integers();
+        const std::vector<std::int64_t> wide =
+            hdf5::Dataset(open_group(state_->file.path(), group).open("tokens")).read_integers();
         const std::vector<std::int32_t> narrow(wide.begin(), wide.end());
         output.write(std::as_bytes(std::span(narrow)));
       },

@@ -9,6 +9,7 @@
 
 #include "analysis/calibration.h"
 #include "analysis/input_guard.h"
+#include "analysis/make_layer_study.h"
 #include "analysis/manifest.h"
 #include "dumps/dump_reader.h"
 #include "dumps/error.h"
@@ -23,6 +24,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr auto kPollInterval = std::chrono::milliseconds(100);
+constexpr const char* kCudaPrecision =
+    "float32 sums of products of exact 16-bit parts; quantisers in float32; kept sets decided in float32";
 constexpr const char* kCpuPrecision =
     "quantisers float32; scores, thresholds, softmax, sums and metrics float64; stored float32";
 
@@ -77,10 +80,11 @@ std::vector<Learner> learners_of(const StudyRequest& request) {
 }
 
 StudyConfiguration configure(const StudyRequest& request) {
+  const bool cuda = request.device.kind == DeviceKind::cuda;
   StudyConfiguration configuration{.program = program_version().program,
                                    .git_commit = program_version().git_commit,
-                                   .device = "cpu",
-                                   .precision = kCpuPrecision,
+                                   .device = cuda ? "cuda" : "cpu",
+                                   .precision = cuda ? kCudaPrecision : kCpuPrecision,
                                    .selectors = {},
                                    .salient_delta = request.salient_delta,
                                    .lambdas = request.lambdas,
@@ -92,11 +96,9 @@ StudyConfiguration configure(const StudyRequest& request) {
 }
 
 std::unique_ptr<LayerStudy> make_layer_study(const StudyRequest& request) {
-  if (request.device.kind != DeviceKind::cpu)
-    throw UsageError("--device cuda: this version studies on the CPU; expected cpu or auto");
   StudyOptions options{.selectors = {}, .salient_delta = request.salient_delta, .lambdas = request.lambdas};
   for (const RequestedSelector& selector : request.selectors) options.selectors.push_back(selector.study);
-  return make_cpu_layer_study(std::move(options), request.threads);
+  return make_layer_study(std::move(options), request.device, request.threads);
 }
 
 /// The right to write the results; empty when another process has done it.

@@ -93,12 +93,14 @@ Agreement compare(const LayerResults& ours, const LayerResults& peers) {
   return agreement;
 }
 
-LayerTiming time_layer(const AttentionLayer& layer, const StudyBenchOptions& options, int sweep_points) {
+LayerTiming time_layer(const DumpReader& dump, const StudyBenchOptions& options, int sweep_points) {
   const StudyOptions study = study_options(options, sweep_points);
   LayerTiming timing;
   timing.name = sweep_points > 0 ? fmt::format("sweep, {} points", sweep_points) : "paper settings";
   for (const StudySelector& s : study.selectors) timing.settings += static_cast<int>(s.grid.size());
   const std::unique_ptr<LayerStudy> ours = make_layer_study(study, options.device, options.threads);
+  AttentionLayer layer(ours->layer_memory());
+  dump.read_layer(0, dump.info().samples[0].layers[0], layer);
   const LayerResults results = ours->run(layer);
   for (int i = 0; i < options.peer_repeats; ++i) {
     TorchPeerOptions peer{.selectors = {}, .device = "cpu", .threads = options.threads, .salient_delta = study.salient_delta, .lambdas = study.lambdas};
@@ -178,13 +180,11 @@ StudyBenchReport bench_study(const std::string& path, const StudyBenchOptions& o
   StudyBenchReport report;
   report.shape = dumps[0].info().shape;
   report.dump = time_dump(path, dumps, options);  // first: LibTorch would count into the peak memory
-  AttentionLayer layer;
-  dumps[0].read_layer(0, dumps[0].info().samples[0].layers[0], layer);
-  report.num_tokens = layer.num_tokens;
-  report.num_queries = layer.num_queries();
+  report.num_tokens = dumps[0].info().samples[0].num_tokens;
+  report.num_queries = static_cast<std::int64_t>(dumps[0].info().samples[0].query_positions.size());
   report.device = make_layer_study(study_options(options, 0), options.device, options.threads)->device();
-  report.timings.push_back(time_layer(layer, options, 0));
-  if (options.sweep_points > 0) report.timings.push_back(time_layer(layer, options, options.sweep_points));
+  report.timings.push_back(time_layer(dumps[0], options, 0));
+  if (options.sweep_points > 0) report.timings.push_back(time_layer(dumps[0], options, options.sweep_points));
   return report;
 }
 

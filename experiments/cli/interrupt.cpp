@@ -1,5 +1,6 @@
 #include "experiments/cli/interrupt.h"
 
+#include <initializer_list>
 #include <csignal>
 
 namespace attest {

@@ -1,0 +1,261 @@
+#include "analysis/cuda_chunk_study.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "analysis/kv_head_batches.h"
+#include "kernels/attention/attention.h"
+#include "kernels/attention/query_parts.h"
+#include "kernels/rank/row_ranks.h"
+#include "kernels/selectors/cuda_registry.h"
+
+namespace attest {
+namespace {
+
+constexpr int kBlockWidths[] = {16, 128};  // of spearman_block*
+
+/// Of each query of the layer, whatever heads the chunk holds.
+std::vector<AscendingGrid> ascending_grids(const AttentionLayer& layer, std::span<const Setting> grid) {
+  std::vector<AscendingGrid> grids;
+  for (std::int64_t position : layer.query_positions) grids.push_back(ascending(grid, position + 1 - first_visible_key(layer, position)));
+  return grids;
+}
+
+}  // namespace
+
+/// What every selector is compared with.
+struct CudaChunkStudy::ExactSide {
+  RowStatistics statistics;
+  DeviceOutputs outputs;
+  DeviceSpans spans;
+  RowOrder order;  // of all visible tokens, where anyone needs it
+  const Ranks* ranks = nullptr;
+};
+
+/// Centred ranks of the exact scores among the covered tokens, and of their maxima over blocks.
+struct CudaChunkStudy::Ranks {
+  RowOrder order;
+  int* tokens = nullptr;  // [rows, stride]
+  int* blocks[2] = {};    // [rows, block_counts.max]
+  RowCounts block_counts[2];
+};
+
+CudaChunkStudy::CudaChunkStudy(const Setup& setup) : setup_(setup) {}
+
+CudaChunk CudaChunkStudy::make_chunk(const RowTables& tables) {
+  const AttentionLayer& layer = setup_.layer;
+  CudaChunk chunk;
+  chunk.arena = &setup_.arena;
+  chunk.uploads = &setup_.uploads;
+  chunk.stream = setup_.stream;
+  chunk.rows = {.num_rows = static_cast<int>(tables.visible.size()),
+                .num_batches = static_cast<int>(tables.batches.size()),
+                .num_origins = static_cast<int>(tables.origins.size()),
+                .group = layer.shape.group(),
+                .max_length = tables.max_length,
+                .longest = longest_row(layer),
+                .max_batch_rows = tables.max_batch_rows,
+                .stride = (static_cast<std::int64_t>(tables.max_length) + kTileTokens - 1) / kTileTokens * kTileTokens,
+                .batches = chunk.upload(tables.batches),
+                .origins = chunk.upload(tables.origins),
+                .visible = chunk.upload(tables.visible),
+                .origin = chunk.upload(tables.origin),
+                .query = chunk.upload(tables.query),
+                .cell = chunk.upload(tables.cell)};
+  chunk.kv = {.type = layer.element_type,
+              .keys = setup_.inputs.k,
+              .values = setup_.inputs.v,
+              .head_dim = layer.shape.head_dim,
+              .value_dim = layer.shape.value_dim,
+              .tokens = layer.num_tokens,
+              .scale = static_cast<float>(layer.softmax_scale),
+              .softcap = static_cast<float>(layer.logit_softcap)};
+  chunk.transform = {layer.softmax_scale, layer.logit_softcap};
+  chunk.num_keys = setup_.inputs.heads.count * layer.num_tokens;
+  chunk.num_queries = static_cast<int>(layer.num_queries());
+  chunk.batches = tables.batches;
+  chunk.origins = tables.origins;
+  chunk.visible = tables.visible;
+  chunk.query = tables.query;
+  const std::size_t elements = tables.visible.size() * static_cast<std::size_t>(padded_channels(chunk.kv.head_dim));
+  chunk.queries = split_queries(chunk.rows, chunk.kv.type, setup_.inputs.q, chunk.kv.head_dim,
+                                chunk.take<std::uint16_t>(elements * static_cast<std::size_t>(num_query_parts(chunk.kv.type))),
+                                chunk.take<float>(elements), chunk.stream);
+  return chunk;
+}
+
+CudaChunkStudy::ExactSide CudaChunkStudy::attend_exactly(CudaChunk& chunk) {
+  const DeviceRows& rows = chunk.rows;
+  const auto num_rows = static_cast<std::size_t>(rows.num_rows);
+  ExactSide exact;
+  exact.statistics = {chunk.take<float>(num_rows), chunk.take<double>(num_rows)};
+  exact.outputs = {chunk.take<float>(num_rows * static_cast<std::size_t>(chunk.kv.value_dim)), chunk.take<double>(num_rows)};
+  const std::vector<int2> spans = disjoint_spans(setup_.layer);
+  exact.spans = {chunk.upload(spans), static_cast<int>(spans.size())};
+  auto* scores = chunk.take_rows<float>();
+  {
+    const StageClock::Stage stage(setup_.clock, "scores", chunk.stream);
+    exact_scores(rows, chunk.kv, chunk.queries, scores, chunk.stream);
+  }
+  chunk.exact = scores;
+  chunk.exact_max = exact.statistics.max;
+  {
+    const StageClock::Stage stage(setup_.clock, "metrics", chunk.stream);
+    score_statistics(rows, scores, exact.spans, exact.statistics, setup_.results.scores(), chunk.stream);
+  }
+  const StageClock::Stage stage(setup_.clock, "sweep", chunk.stream);
+  setting_outputs(rows, chunk.kv, scores, nullptr, 1, {}, exact.outputs, *chunk.arena, chunk.stream);
+  return exact;
+}
+
+CudaChunkStudy::Ranks CudaChunkStudy::rank(const CudaChunk& chunk, const RowOrder& order, const RowCounts& covered, bool covers_all) {
+  const DeviceRows& rows = chunk.rows;
+  Ranks ranks;
+  const RowValues all{chunk.exact, rows.stride, rows.visible, rows.num_rows, rows.max_length};
+  const RowValues values{chunk.exact, rows.stride, covered.device, rows.num_rows, covered.max};
+  ranks.order = covers_all ? order : order_below(order, all, covered.device, *chunk.arena, chunk.stream);
+  ranks.tokens = chunk.take_rows<int>();
+  centred_ranks(values, ranks.order, ranks.tokens, chunk.stream);
+  for (int i = 0; i < 2; ++i) {
+    const int width = kBlockWidths[i];
+    ranks.block_counts[i] = RowCounts(chunk, covered, [width](std::int64_t tokens) { return tokens / width; });
+    const RowCounts& counts = ranks.block_counts[i];
+    const std::size_t elements = static_cast<std::size_t>(rows.num_rows) * static_cast<std::size_t>(counts.max);
+    ranks.blocks[i] = chunk.take<int>(elements);
+    const DeviceArena::Scope scope(*chunk.arena);
+    auto* maxima = chunk.take<float>(elements);
+    segment_maxima({chunk.exact, rows.stride, covered.device, width, counts.device, rows.num_rows, counts.max}, maxima, counts.max, chunk.stream);
+    const RowValues blocks{maxima, counts.max, counts.device, rows.num_rows, counts.max};
+    centred_ranks(blocks, sort_rows(blocks, *chunk.arena, chunk.stream), ranks.blocks[i], chunk.stream);
+  }
+  return ranks;
+}
+
+void CudaChunkStudy::enqueue(std::span<const QueryGroup> groups) {
+  const DeviceArena::Scope scope(setup_.arena);
+  const RowTables tables = row_tables(setup_.layer, setup_.inputs.heads, groups);
+  CudaChunk chunk = make_chunk(tables);
+  ExactSide exact = attend_exactly(chunk);
+
+  bool needs_order = false, needs_ranks = false;
+  for (std::size_t s = 0; s < setup_.selectors.size(); ++s) {
+    if (setup_.results.dense(s)) continue;
+    const bool estimates = setup_.options.selectors[s].selector->has_estimate();
+    needs_ranks = needs_ranks || estimates;
+    needs_order = needs_order || estimates || setup_.selectors[s]->needs_exact_order();
+  }
+  Ranks ranks;
+  if (needs_order) {
+    const StageClock::Stage stage(setup_.clock, "ranking", chunk.stream);
+    exact.order = sort_rows({chunk.exact, chunk.rows.stride, chunk.rows.visible, chunk.rows.num_rows, chunk.rows.max_length}, *chunk.arena, chunk.stream);
+    chunk.exact_order = &exact.order;
+    if (needs_ranks) {
+      ranks = rank(chunk, exact.order, RowCounts(chunk, [](std::int64_t visible) { return visible; }), true);
+      exact.ranks = &ranks;
+    }
+  }
+  for (std::size_t s = 0; s < setup_.selectors.size(); ++s) {
+    const StudySelector& study = setup_.options.selectors[s];
+    if (study.selector->monotone() || setup_.results.dense(s)) {
+      run_selector(chunk, exact, s, study.grid, 0);
+    } else {
+      for (std::size_t i = 0; i < study.grid.size(); ++i) run_selector(chunk, exact, s, std::span(study.grid).subspan(i, 1), i);
+    }
+  }
+}
+
+SettingPlaces CudaChunkStudy::places(const CudaChunk& chunk, std::span<const AscendingGrid> grids, std::size_t s, std::size_t first_setting) {
+  std::vector<int> places;
+  for (const AscendingGrid& grid : grids)
+    for (int given : grid.given_index) places.push_back(static_cast<int>(first_setting) + given);
+  return {chunk.upload(places), static_cast<int>(grids.front().values.size()), static_cast<int>(setup_.options.selectors[s].grid.size())};
+}
+
+void CudaChunkStudy::run_selector(const CudaChunk& chunk, const ExactSide& exact, std::size_t s, std::span<const Setting> grid,
+                                  std::size_t first_setting) {
+  const DeviceArena::Scope scope(setup_.arena);
+  const std::vector<AscendingGrid> grids = ascending_grids(setup_.layer, grid);
+  const SettingPlaces at = places(chunk, grids, s, first_setting);
+  CudaSelection selection;
+  {
+    const StageClock::Stage stage(setup_.clock, "select " + setup_.options.selectors[s].selector->name(), chunk.stream);
+    if (setup_.results.dense(s))
+      cuda_keep_all(chunk, selection);
+    else
+      setup_.selectors[s]->select(chunk, grids, selection);
+  }
+  measure_output(chunk, exact, selection, s, at);
+  measure_kept_set(chunk, exact, selection, s, grids, at);
+  if (selection.estimate != nullptr && first_setting == 0) measure_estimate(chunk, exact, selection, s);
+  const Selector& selector = *setup_.options.selectors[s].selector;
+  const std::vector<std::string> of_rows = selector.row_metrics(), of_settings = selector.setting_metrics();
+  for (std::size_t m = 0; m < selection.row_metrics.size(); ++m)
+    place_row_values(chunk.rows, selection.row_metrics[m], setup_.results.array(s, of_rows[m]), chunk.stream);
+  for (std::size_t m = 0; m < selection.setting_metrics.size(); ++m)
+    place_setting_values(chunk.rows, selection.setting_metrics[m], at, setup_.results.array(s, of_settings[m]), chunk.stream);
+}
+
+void CudaChunkStudy::measure_output(const CudaChunk& chunk, const ExactSide& exact, const CudaSelection& selection, std::size_t s, const SettingPlaces& at) {
+  const DeviceArena::Scope scope(setup_.arena);
+  const bool as_exact = selection.levels == nullptr && selection.read_scores == nullptr && selection.value_groups == nullptr && at.count == 1;
+  DeviceOutputs outputs = exact.outputs;
+  if (!as_exact) {
+    const StageClock::Stage stage(setup_.clock, "sweep", chunk.stream);
+    const std::size_t cells = static_cast<std::size_t>(chunk.rows.num_rows) * static_cast<std::size_t>(at.count);
+    outputs = {chunk.take<float>(cells * static_cast<std::size_t>(chunk.kv.value_dim)), chunk.take<double>(cells)};
+    setting_outputs(chunk.rows, chunk.kv, selection.read_scores == nullptr ? chunk.exact : selection.read_scores, selection.levels, at.count,
+                    {selection.value_groups, selection.value_quantizer, selection.num_approximate.device}, outputs, setup_.arena, chunk.stream);
+  }
+  const StageClock::Stage stage(setup_.clock, "metrics", chunk.stream);
+  output_fidelity(chunk.rows, outputs, exact.outputs, chunk.kv.value_dim, at, setup_.results.output_fidelity(s), chunk.stream);
+}
+
+void CudaChunkStudy::measure_kept_set(const CudaChunk& chunk, const ExactSide& exact, const CudaSelection& selection, std::size_t s,
+                                      std::span<const AscendingGrid> grids, const SettingPlaces& at) {
+  const StageClock::Stage stage(setup_.clock, "metrics", chunk.stream);
+  const Selector& selector = *setup_.options.selectors[s].selector;
+  const auto deltas = query_settings<double>(chunk, grids, [&](double setting, std::int64_t) {
+    const double delta = selector.natural_delta(setting, chunk.transform);
+    return std::isnan(delta) ? setup_.options.salient_delta : delta;
+  });
+  const KeptSetInput in{chunk.exact, selection.levels, exact.statistics, deltas.values, setup_.options.salient_delta, exact.spans};
+  kept_set(chunk.rows, in, at, setup_.results.kept_set(s), chunk.stream);
+  const DeviceIoCost cost{chunk.upload(selection.io), selection.base_kept, selection.bytes_per_base, dense_token_bytes(chunk.kv)};
+  io_ratio(chunk.rows, selection.levels, cost, at, setup_.results.array(s, "io_ratio"), chunk.stream);
+}
+
+void CudaChunkStudy::measure_estimate(const CudaChunk& chunk, const ExactSide& exact, const CudaSelection& selection, std::size_t s) {
+  const DeviceArena::Scope scope(setup_.arena);
+  const DeviceRows& rows = chunk.rows;
+  {
+    const StageClock::Stage stage(setup_.clock, "metrics", chunk.stream);
+    const double* lambdas = chunk.upload(setup_.options.lambdas);
+    estimate_moments(rows, selection.estimate, chunk.exact, selection.covered.device, lambdas, static_cast<int>(setup_.options.lambdas.size()),
+                     setup_.results.estimate(s), chunk.stream);
+  }
+  const StageClock::Stage stage(setup_.clock, "ranking", chunk.stream);
+  const Ranks ranks = selection.covers_all ? *exact.ranks : rank(chunk, exact.order, selection.covered, false);
+  EntryEstimate estimate{.entries = selection.entries, .order = selection.entry_order, .width = selection.entry_width, .items = selection.covered.device};
+  if (selection.entry_width == 1) estimate.entries = {selection.estimate, rows.stride, selection.covered.device, rows.num_rows, selection.covered.max};
+  if (selection.estimate == chunk.exact)
+    estimate.order = ranks.order;
+  else if (estimate.order.items == nullptr)
+    estimate.order = sort_rows(estimate.entries, setup_.arena, chunk.stream);
+  spearman_rows(estimate, ranks.tokens, rows.stride, setup_.results.array(s, "spearman"), rows.cell, chunk.stream);
+  correlate_blocks(chunk, ranks, selection, 0, setup_.results.array(s, "spearman_block16"));
+  correlate_blocks(chunk, ranks, selection, 1, setup_.results.array(s, "spearman_block128"));
+}
+
+void CudaChunkStudy::correlate_blocks(const CudaChunk& chunk, const Ranks& ranks, const CudaSelection& selection, int index, float* out) {
+  const DeviceArena::Scope scope(setup_.arena);
+  const RowCounts& counts = ranks.block_counts[index];
+  const int num_rows = chunk.rows.num_rows;
+  auto* maxima = chunk.take<float>(static_cast<std::size_t>(num_rows) * static_cast<std::size_t>(counts.max));
+  segment_maxima({selection.estimate, chunk.rows.stride, selection.covered.device, kBlockWidths[index], counts.device, num_rows, counts.max}, maxima,
+                 counts.max, chunk.stream);
+  const RowValues blocks{maxima, counts.max, counts.device, num_rows, counts.max};
+  spearman_rows({.entries = blocks, .order = sort_rows(blocks, setup_.arena, chunk.stream)}, ranks.blocks[index], counts.max, out, chunk.rows.cell,
+                chunk.stream);
+}
+
+}  // namespace attest

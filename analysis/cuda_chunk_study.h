@@ -1,0 +1,60 @@
+// Enqueues the study of a chunk of rows: exact attention, then every selector with its metrics.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "analysis/cuda_layer_plan.h"
+#include "analysis/cuda_results.h"
+#include "analysis/layer_study.h"
+#include "analysis/stage_clock.h"
+#include "kernels/device/device_memory.h"
+#include "kernels/selectors/cuda_selector.h"
+
+namespace attest {
+
+/// What lies on the device of a layer: q of all heads, k and v of some KV heads.
+struct DeviceInputs {
+  const void *q = nullptr, *k = nullptr, *v = nullptr;
+  KvHeadRange heads;
+};
+
+/// One layer's work on one stream; never waits for the device.
+class CudaChunkStudy {
+ public:
+  struct Setup {
+    const StudyOptions& options;
+    std::span<const std::unique_ptr<CudaSelector>> selectors;  ///< of options.selectors
+    const AttentionLayer& layer;
+    DeviceInputs inputs;
+    DeviceArena& arena;
+    Uploads& uploads;
+    CudaResults& results;
+    StageClock& clock;
+    cudaStream_t stream;
+  };
+  explicit CudaChunkStudy(const Setup& setup);
+
+  /// Throws DeviceMemoryFull where the arena cannot hold what the groups need; they may be given again in smaller runs.
+  void enqueue(std::span<const QueryGroup> groups);
+
+ private:
+  struct ExactSide;
+  struct Ranks;
+
+  CudaChunk make_chunk(const RowTables& tables);
+  ExactSide attend_exactly(CudaChunk& chunk);
+  Ranks rank(const CudaChunk& chunk, const RowOrder& order, const RowCounts& covered, bool covers_all);
+  void run_selector(const CudaChunk& chunk, const ExactSide& exact, std::size_t s, std::span<const Setting> grid, std::size_t first_setting);
+  SettingPlaces places(const CudaChunk& chunk, std::span<const AscendingGrid> grids, std::size_t s, std::size_t first_setting);
+  void measure_output(const CudaChunk& chunk, const ExactSide& exact, const CudaSelection& selection, std::size_t s, const SettingPlaces& at);
+  void measure_kept_set(const CudaChunk& chunk, const ExactSide& exact, const CudaSelection& selection, std::size_t s,
+                        std::span<const AscendingGrid> grids, const SettingPlaces& at);
+  void measure_estimate(const CudaChunk& chunk, const ExactSide& exact, const CudaSelection& selection, std::size_t s);
+  void correlate_blocks(const CudaChunk& chunk, const Ranks& ranks, const CudaSelection& selection, int index, float* out);
+
+  const Setup setup_;
+};
+
+}  // namespace attest

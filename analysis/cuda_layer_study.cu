@@ -1,0 +1,232 @@
+// The study of one layer on a CUDA device: layers are copied while the one before is computed, and nothing waits until results
+// are collected.
+#include <algorithm>
+#include <array>
+#include <deque>
+#include <limits>
+
+#include "analysis/cuda_chunk_study.h"
+#include "analysis/cuda_layer_plan.h"
+#include "analysis/cuda_results.h"
+#include "analysis/layer_study.h"
+#include "analysis/stage_clock.h"
+#include "dumps/error.h"
+#include "kernels/device/stream.h"
+
+namespace attest {
+namespace {
+
+constexpr int kSubmitted = 2;
+constexpr std::size_t kBytesPerElement = 64;     // of scratch memory for each (row, token), about
+constexpr std::int64_t kMostRows = 1 << 15;      // of a chunk: grids have a row in their second dimension
+constexpr std::int64_t kMostTokens = 1 << 23;    // of a row: fixed-point sums of weights
+
+std::size_t bytes_of(const AttentionLayer& layer, std::int64_t rows, int channels) {
+  return static_cast<std::size_t>(rows) * static_cast<std::size_t>(channels) * size_of(layer.element_type);
+}
+
+/// Keys and values of some KV heads on the device, and who may touch them when.
+struct InputSlot {
+  DeviceBuffer q, k, v;
+  CudaEvent copied, free;
+};
+
+/// A layer under way.
+struct Job {
+  CudaResults results;
+  Uploads uploads;
+  StageClock clock, copy_clock;
+  CudaEvent done;
+};
+
+class CudaLayerStudy final : public LayerStudy {
+ public:
+  CudaLayerStudy(StudyOptions options, int device, double memory_share) : options_(std::move(options)), device_(device), arena_(0) {
+    for (const StudySelector& s : options_.selectors) {
+      selectors_.push_back(make_cuda_selector(*s.selector));
+      if (!selectors_.back())
+        throw UsageError("selector '" + s.selector->name() + "' has no CUDA code: leave it out, or choose --device cpu");
+    }
+    cudaDeviceProp properties{};
+    ATTEST_CUDA(cudaGetDeviceProperties(&properties, device));
+    name_ = properties.name;
+    memory_ = static_cast<std::size_t>(memory_share * static_cast<double>(properties.totalGlobalMem));
+  }
+  ~CudaLayerStudy() override { ATTEST_CUDA_QUIET(cudaDeviceSynchronize()); }
+
+  LayerResults run(const AttentionLayer& layer) override {
+    submit(layer);
+    return collect();
+  }
+
+  void submit(const AttentionLayer& layer) override {
+    Job& job = jobs_[static_cast<std::size_t>(next_job_)];
+    try {
+      ATTEST_CUDA(cudaSetDevice(device_));
+      check(layer);
+      job.uploads.reset();
+      enqueue(layer, job);
+    } catch (...) {
+      abandon();
+      throw;
+    }
+    submitted_.push_back(next_job_);
+    next_job_ = (next_job_ + 1) % kSubmitted;
+  }
+
+  LayerResults collect() override {
+    Job& job = jobs_[static_cast<std::size_t>(submitted_.front())];
+    try {
+      job.done.synchronize();
+      job.clock.add_to(times_);
+      job.copy_clock.add_to(times_);
+    } catch (...) {
+      abandon();
+      throw;
+    }
+    submitted_.pop_front();
+    return job.results.take();
+  }
+
+  int most_submitted() const override { return kSubmitted; }
+  std::pmr::memory_resource* layer_memory() override { return &page_locked_; }
+  std::string device() const override { return name_ + " (cuda:" + std::to_string(device_) + ")"; }
+  std::vector<StageTime> stage_times() const override { return times_; }
+
+ private:
+  void check(const AttentionLayer& layer) const {
+    for (const StudySelector& s : options_.selectors) s.selector->check(layer.shape.head_dim, layer.shape.value_dim);
+    if (layer.num_tokens > kMostTokens)
+      throw DeviceError("a sample of " + std::to_string(layer.num_tokens) + " tokens is longer than the " + std::to_string(kMostTokens) +
+                        " that the GPU study takes; choose --device cpu");
+  }
+
+  /// Lets the device finish and forgets all layers under way.
+  void abandon() noexcept {
+    ATTEST_CUDA_QUIET(cudaStreamSynchronize(copying_));
+    ATTEST_CUDA_QUIET(cudaStreamSynchronize(computing_));
+    submitted_.clear();
+    for (Job& job : jobs_) {
+      job.clock.forget();
+      job.copy_clock.forget();
+    }
+  }
+
+  void enqueue(const AttentionLayer& layer, Job& job) {
+    job.results.begin(options_, layer, computing_);
+    for (const KvHeadRange& heads : head_ranges(layer)) {
+      InputSlot& slot = slots_[static_cast<std::size_t>(next_slot_)];
+      next_slot_ = (next_slot_ + 1) % static_cast<int>(slots_.size());
+      copy(layer, heads, slot, job);
+      slot.copied.hold(computing_);
+      const DeviceInputs inputs{slot.q.data(), slot.k.data(), slot.v.data(), heads};
+      CudaChunkStudy study({options_, selectors_, layer, inputs, arena_, job.uploads, job.results, job.clock, computing_});
+      enqueue_groups(layer, study, query_groups(layer, heads));
+      slot.free.record(computing_);
+    }
+    job.results.enqueue_finish(static_cast<int>(layer.num_queries()), layer.shape.num_query_heads, computing_);
+    job.done.record(computing_);
+  }
+
+  /// All KV heads at once where two layers of keys and values fit in half of the memory, else as many as do.
+  std::vector<KvHeadRange> head_ranges(const AttentionLayer& layer) {
+    const AttentionShape& shape = layer.shape;
+    const std::size_t q = bytes_of(layer, layer.num_queries() * shape.num_query_heads, shape.head_dim);
+    const std::size_t k = bytes_of(layer, layer.num_tokens, shape.head_dim), v = bytes_of(layer, layer.num_tokens, shape.value_dim);
+    const auto fit = static_cast<int>(std::clamp<std::size_t>(memory_ / 4 / (k + v), 1, static_cast<std::size_t>(shape.num_kv_heads)));
+    std::size_t inputs = 0;
+    for (InputSlot& slot : slots_) {
+      slot.q.reserve(q);
+      slot.k.reserve(k * static_cast<std::size_t>(fit));
+      slot.v.reserve(v * static_cast<std::size_t>(fit));
+      inputs += slot.q.size() + slot.k.size() + slot.v.size();
+    }
+    arena_.set_limit(memory_ - std::min(memory_, inputs));
+    if (submitted_.empty() && arena_.in_pieces()) {
+      computing_.synchronize();
+      arena_.join_slabs();
+    }
+    std::vector<KvHeadRange> ranges;
+    for (int first = 0; first < shape.num_kv_heads; first += fit) ranges.push_back({first, std::min(fit, shape.num_kv_heads - first)});
+    return ranges;
+  }
+
+  void copy(const AttentionLayer& layer, const KvHeadRange& heads, InputSlot& slot, Job& job) {
+    const std::size_t k = bytes_of(layer, layer.num_tokens, layer.shape.head_dim), v = bytes_of(layer, layer.num_tokens, layer.shape.value_dim);
+    const auto first = static_cast<std::size_t>(heads.first), count = static_cast<std::size_t>(heads.count);
+    slot.free.hold(copying_);
+    {
+      const StageClock::Stage stage(job.copy_clock, "copy", copying_);
+      ATTEST_CUDA(cudaMemcpyAsync(slot.q.data(), layer.q.data(), bytes_of(layer, layer.num_queries() * layer.shape.num_query_heads, layer.shape.head_dim),
+                                  cudaMemcpyHostToDevice, copying_));
+      ATTEST_CUDA(cudaMemcpyAsync(slot.k.data(), layer.k.data() + first * k, count * k, cudaMemcpyHostToDevice, copying_));
+      ATTEST_CUDA(cudaMemcpyAsync(slot.v.data(), layer.v.data() + first * v, count * v, cudaMemcpyHostToDevice, copying_));
+    }
+    slot.copied.record(copying_);
+  }
+
+  /// As many groups at a time as the arena holds. What does not fit is tried again in halves: results of rows that were begun
+  /// are simply written again.
+  void enqueue_groups(const AttentionLayer& layer, CudaChunkStudy& study, std::span<const QueryGroup> groups) {
+    const std::size_t rows = static_cast<std::size_t>(layer.shape.group()), length = static_cast<std::size_t>(longest_row(layer));
+    if (most_elements_ == 0) most_elements_ = std::max<std::size_t>(1, arena_.limit() / kBytesPerElement);
+    std::size_t at_once = std::clamp<std::size_t>(std::min(most_elements_ / length, static_cast<std::size_t>(kMostRows)) / rows, 1, groups.size());
+    while (!groups.empty()) {
+      const std::size_t count = std::min(at_once, groups.size());
+      try {
+        study.enqueue(groups.first(count));
+        groups = groups.subspan(count);
+      } catch (const DeviceMemoryFull&) {
+        if (count == 1) throw;
+        at_once = (count + 1) / 2;
+        most_elements_ = at_once * rows * length;
+      }
+    }
+  }
+
+  const StudyOptions options_;
+  const int device_;
+  std::string name_;
+  std::size_t memory_ = 0;
+  std::vector<std::unique_ptr<CudaSelector>> selectors_;
+  PageLockedMemory page_locked_;
+  DeviceArena arena_;
+  std::size_t most_elements_ = 0;  // (row, token) pairs that a chunk may have; 0: not known yet
+  CudaStream copying_, computing_;
+  std::array<InputSlot, 2> slots_;
+  int next_slot_ = 0;
+  std::array<Job, kSubmitted> jobs_;
+  int next_job_ = 0;
+  std::deque<int> submitted_;  // jobs, in order
+  std::vector<StageTime> times_;
+};
+
+constexpr int kLeastCapability = 8;  // bfloat16 tensor cores
+
+}  // namespace
+
+std::vector<std::string> cuda_devices() {
+  int count = 0;
+  if (cudaGetDeviceCount(&count) != cudaSuccess) {
+    cudaGetLastError();
+    return {};
+  }
+  std::vector<std::string> names;
+  for (int i = 0; i < count; ++i) {
+    cudaDeviceProp properties{};
+    if (cudaGetDeviceProperties(&properties, i) != cudaSuccess || properties.major < kLeastCapability) break;
+    names.emplace_back(properties.name);
+  }
+  return names;
+}
+
+std::unique_ptr<LayerStudy> make_cuda_layer_study(StudyOptions options, int device, double memory_share) {
+  const std::vector<std::string> devices = cuda_devices();
+  if (device < 0 || device >= static_cast<int>(devices.size()))
+    throw UsageError("there is no device cuda:" + std::to_string(device) + "; " +
+                     (devices.empty() ? "no CUDA device can be used here" : std::to_string(devices.size()) + " can be used"));
+  ATTEST_CUDA(cudaSetDevice(device));
+  return std::make_unique<CudaLayerStudy>(std::move(options), device, memory_share);
+}
+
+}  // namespace attest

@@ -1,0 +1,107 @@
+#include "analysis/cuda_results.h"
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "analysis/layer_results_builder.h"
+#include "analysis/metrics/metric.h"
+#include "kernels/device/cuda_check.h"
+
+namespace attest {
+namespace {
+
+/// What the kernels of device_metrics.h and rank/row_ranks.h compute.
+constexpr std::string_view kComputed[] = {
+    "lse", "top1_top2_gap", "score_std", "entropy", "span_mass", "recall", "output_error", "lse_error", "mass_recall", "keep_ratio",
+    "salient_hit_rate", "salient_hit_rate_fixed", "salient_ratio", "missed_salient_mass", "dropped_gap", "span_keep", "span_mass_kept",
+    "spearman", "pearson", "spearman_block16", "spearman_block128", "scan_error_mean", "scan_error_std", "scan_error_max",
+    "scan_error_tail", "scan_error_lower_tail"};
+
+void check_computed(std::string_view metric) {
+  if (std::ranges::find(kComputed, metric) == std::ranges::end(kComputed))
+    throw std::logic_error("metric '" + std::string(metric) + "' has no CUDA kernel: add one to analysis/metrics/device_metrics.h");
+}
+
+}  // namespace
+
+void CudaResults::begin(const StudyOptions& options, const AttentionLayer& layer, cudaStream_t stream) {
+  for (const ScoreMetric& metric : score_metrics()) check_computed(metric.name);
+  for (const SelectorMetric& metric : selector_metrics()) check_computed(metric.name);
+  results_ = LayerResultsBuilder(options, layer).finish();
+  count_ = 0;
+  const auto lay_out = [&](const std::vector<MetricValues>& metrics) {
+    std::vector<std::int64_t> offsets;
+    for (const MetricValues& metric : metrics) {
+      offsets.push_back(count_);
+      count_ += static_cast<std::int64_t>(metric.values.size());
+    }
+    return offsets;
+  };
+  score_offsets_ = lay_out(results_.scores);
+  offsets_.clear();
+  num_settings_.clear();
+  product_offsets_.clear();
+  std::int64_t products = 0;
+  for (std::size_t s = 0; s < results_.selectors.size(); ++s) {
+    offsets_.push_back(lay_out(results_.selectors[s].metrics));
+    num_settings_.push_back(static_cast<int>(options.selectors[s].grid.size()));
+    product_offsets_.push_back(products);
+    products += layer.num_queries() * layer.shape.num_query_heads * num_settings_.back();
+  }
+  device_.reserve(static_cast<std::size_t>(count_) * sizeof(float));
+  products_.reserve(static_cast<std::size_t>(products) * sizeof(OutputProducts));
+  host_.reserve(static_cast<std::size_t>(count_) * sizeof(float));
+  fill_undefined(reinterpret_cast<float*>(device_.data()), count_, stream);
+}
+
+float* CudaResults::find(const std::vector<MetricValues>& metrics, const std::vector<std::int64_t>& offsets, std::string_view name) const {
+  for (std::size_t m = 0; m < metrics.size(); ++m)
+    if (metrics[m].name == name) return reinterpret_cast<float*>(device_.data()) + offsets[m];
+  return nullptr;
+}
+
+float* CudaResults::array(std::size_t selector, std::string_view metric) const {
+  return find(results_.selectors[selector].metrics, offsets_[selector], metric);
+}
+
+ScoreMetricArrays CudaResults::scores() const {
+  const auto of = [&](std::string_view name) { return find(results_.scores, score_offsets_, name); };
+  return {of("lse"), of("top1_top2_gap"), of("score_std"), of("entropy"), of("span_mass")};
+}
+
+KeptSetArrays CudaResults::kept_set(std::size_t selector) const {
+  const auto of = [&](std::string_view name) { return array(selector, name); };
+  return {of("mass_recall"),         of("keep_ratio"),  of("salient_hit_rate"), of("salient_hit_rate_fixed"), of("salient_ratio"),
+          of("missed_salient_mass"), of("dropped_gap"), of("span_keep"),        of("span_mass_kept")};
+}
+
+OutputFidelityArrays CudaResults::output_fidelity(std::size_t selector) const {
+  return {array(selector, "recall"), array(selector, "output_error"), array(selector, "lse_error"),
+          reinterpret_cast<OutputProducts*>(products_.data()) + product_offsets_[selector]};
+}
+
+EstimateArrays CudaResults::estimate(std::size_t selector) const {
+  const auto of = [&](std::string_view name) { return array(selector, name); };
+  return {of("pearson"), of("scan_error_mean"), of("scan_error_std"), of("scan_error_max"), of("scan_error_tail"), of("scan_error_lower_tail")};
+}
+
+void CudaResults::enqueue_finish(int num_queries, int num_heads, cudaStream_t stream) {
+  for (std::size_t s = 0; s < offsets_.size(); ++s)
+    recall_layer(output_fidelity(s).products, num_queries, num_heads, num_settings_[s], array(s, "recall_layer"), stream);
+  ATTEST_CUDA(cudaMemcpyAsync(host_.data(), device_.data(), static_cast<std::size_t>(count_) * sizeof(float), cudaMemcpyDeviceToHost, stream));
+}
+
+LayerResults CudaResults::take() {
+  const float* from = reinterpret_cast<const float*>(host_.data());
+  const auto fill = [&](std::vector<MetricValues>& metrics) {
+    for (MetricValues& metric : metrics) {
+      std::copy_n(from, metric.values.size(), metric.values.begin());
+      from += metric.values.size();
+    }
+  };
+  fill(results_.scores);
+  for (SelectorLayerResults& selector : results_.selectors) fill(selector.metrics);
+  return std::move(results_);
+}
+
+}  // namespace attest

@@ -1,0 +1,121 @@
+// Moments and tails of the scan error and Pearson's r: one pass over estimate and scores, a block per row, sums in double around
+// the row's first element.
+#include "analysis/metrics/device_metrics.h"
+#include "kernels/device/block_reduce.cuh"
+#include "kernels/device/cuda_check.h"
+
+namespace attest {
+namespace {
+
+constexpr int kThreads = 512;
+constexpr int kLambdas = 8;  // counted in one pass
+
+struct Sums {
+  double a = 0, b = 0, aa = 0, bb = 0, ab = 0, e = 0, ee = 0;
+  float max = 0, least_a, most_a, least_b, most_b;
+};
+
+__device__ void reduce(Sums& s, double* doubles, float* floats) {
+  s.a = block_reduce(s.a, doubles, Plus{});
+  s.b = block_reduce(s.b, doubles, Plus{});
+  s.aa = block_reduce(s.aa, doubles, Plus{});
+  s.bb = block_reduce(s.bb, doubles, Plus{});
+  s.ab = block_reduce(s.ab, doubles, Plus{});
+  s.e = block_reduce(s.e, doubles, Plus{});
+  s.ee = block_reduce(s.ee, doubles, Plus{});
+  s.max = block_reduce(s.max, floats, Larger{});
+  s.most_a = block_reduce(s.most_a, floats, Larger{});
+  s.most_b = block_reduce(s.most_b, floats, Larger{});
+  s.least_a = block_reduce(s.least_a, floats, Smaller{});
+  s.least_b = block_reduce(s.least_b, floats, Smaller{});
+}
+
+/// How many errors reach each of a few lambdas, on either side and below.
+struct Tails {
+  double lambda[kLambdas];
+  int both[kLambdas] = {}, lower[kLambdas] = {};
+
+  __device__ Tails(const double* lambdas, int num_lambdas, int first) {
+#pragma unroll
+    for (int m = 0; m < kLambdas; ++m) lambda[m] = first + m < num_lambdas ? lambdas[first + m] : 0;
+  }
+  __device__ void add(double e) {
+#pragma unroll
+    for (int m = 0; m < kLambdas; ++m) {
+      both[m] += fabs(e) >= lambda[m] ? 1 : 0;
+      lower[m] += e <= -lambda[m] ? 1 : 0;
+    }
+  }
+  __device__ void write(int count, std::int64_t cell, int num_lambdas, int first, int* shared, const EstimateArrays& out) {
+#pragma unroll
+    for (int m = 0; m < kLambdas; ++m) {
+      const int tail = block_reduce(both[m], shared, Plus{}), lower_tail = block_reduce(lower[m], shared, Plus{});
+      if (threadIdx.x != 0 || first + m >= num_lambdas) continue;
+      const std::int64_t at = cell * num_lambdas + first + m;
+      out.tail[at] = count > 0 ? static_cast<float>(static_cast<double>(tail) / count) : __int_as_float(0x7FC00000);
+      out.lower_tail[at] = count > 0 ? static_cast<float>(static_cast<double>(lower_tail) / count) : __int_as_float(0x7FC00000);
+    }
+  }
+};
+
+/// Also the tails of the first kLambdas lambdas.
+__global__ void __launch_bounds__(kThreads) estimate_moments_kernel(DeviceRows rows, const float* estimates, const float* exacts, const int* covered, const double* lambdas,
+                                                                    int num_lambdas, EstimateArrays out) {
+  __shared__ double doubles[32];
+  __shared__ float floats[32];
+  __shared__ int ints[32];
+  const int row = blockIdx.x, count = covered[row], cell = rows.cell[row];
+  const float *estimate = estimates + row * rows.stride, *exact = exacts + row * rows.stride;
+  const float a0 = estimate[0], b0 = exact[0];
+  const double e0 = static_cast<double>(a0) - b0;
+  Tails tails(lambdas, num_lambdas, 0);
+  Sums s;
+  s.least_a = s.most_a = a0;
+  s.least_b = s.most_b = b0;
+  for (int j = threadIdx.x; j < count; j += kThreads) {
+    const float x = estimate[j], y = exact[j];
+    const double a = static_cast<double>(x) - a0, b = static_cast<double>(y) - b0, e = static_cast<double>(x) - y;
+    s.a += a, s.b += b, s.aa += a * a, s.bb += b * b, s.ab += a * b;
+    s.e += e - e0, s.ee += (e - e0) * (e - e0);
+    s.max = fmaxf(s.max, fabsf(static_cast<float>(e)));
+    s.least_a = fminf(s.least_a, x), s.most_a = fmaxf(s.most_a, x);
+    s.least_b = fminf(s.least_b, y), s.most_b = fmaxf(s.most_b, y);
+    tails.add(e);
+  }
+  tails.write(count, cell, num_lambdas, 0, ints, out);
+  reduce(s, doubles, floats);
+  if (threadIdx.x != 0) return;
+  const float undefined = __int_as_float(0x7FC00000);
+  const double n = count, xx = fmax(0.0, s.aa - s.a * s.a / n), yy = fmax(0.0, s.bb - s.b * s.b / n), xy = s.ab - s.a * s.b / n;
+  const bool constant = s.least_a == s.most_a || s.least_b == s.most_b;
+  const double mean = s.e / n;
+  out.pearson[cell] = count == 0 || constant ? undefined : static_cast<float>(xy / (sqrt(xx) * sqrt(yy)));
+  out.mean[cell] = count == 0 ? undefined : static_cast<float>(e0 + mean);
+  out.std[cell] = count == 0 ? undefined : static_cast<float>(sqrt(fmax(0.0, s.ee / n - mean * mean)));
+  out.max[cell] = count == 0 ? undefined : s.max;
+}
+
+/// Tails of lambdas [first, first + kLambdas).
+__global__ void __launch_bounds__(kThreads) tails_kernel(DeviceRows rows, const float* estimates, const float* exacts, const int* covered, const double* lambdas,
+                                                         int num_lambdas, int first, EstimateArrays out) {
+  __shared__ int shared[32];
+  const int row = blockIdx.x, count = covered[row];
+  Tails tails(lambdas, num_lambdas, first);
+  for (int j = threadIdx.x; j < count; j += kThreads)
+    tails.add(static_cast<double>(estimates[row * rows.stride + j]) - exacts[row * rows.stride + j]);
+  tails.write(count, rows.cell[row], num_lambdas, first, shared, out);
+}
+
+}  // namespace
+
+void estimate_moments(const DeviceRows& rows, const float* estimate, const float* exact, const int* covered, const double* lambdas,
+                      int num_lambdas, const EstimateArrays& out, cudaStream_t stream) {
+  estimate_moments_kernel<<<rows.num_rows, kThreads, 0, stream>>>(rows, estimate, exact, covered, lambdas, num_lambdas, out);
+  ATTEST_CUDA_LAUNCHED(estimate_moments_kernel);
+  for (int first = kLambdas; first < num_lambdas; first += kLambdas) {
+    tails_kernel<<<rows.num_rows, kThreads, 0, stream>>>(rows, estimate, exact, covered, lambdas, num_lambdas, first, out);
+    ATTEST_CUDA_LAUNCHED(tails_kernel);
+  }
+}
+
+}  // namespace attest

@@ -1,0 +1,46 @@
+#include "kernels/attention/attention.h"
+
+#include "kernels/attention/score_tiles.cuh"
+#include "kernels/attention/value_tiles.cuh"
+#include "kernels/quantize/kivi_keys.cuh"
+
+namespace attest {
+namespace {
+
+LevelPartials take_partials(const DeviceRows& rows, int num_settings, int value_dim, DeviceArena& arena, cudaStream_t stream) {
+  LevelPartials partials{.num_splits = splits_of(rows), .pitch = (value_dim + 1) / 2 * 2};
+  const std::size_t cells = static_cast<std::size_t>(partials.num_splits) * static_cast<std::size_t>(rows.num_rows) * static_cast<std::size_t>(num_settings);
+  partials.sums = arena.take<float>(cells * static_cast<std::size_t>(partials.pitch));
+  partials.present = arena.take<std::uint8_t>(cells);
+  ATTEST_CUDA(cudaMemsetAsync(partials.present, 0, cells, stream));
+  return partials;
+}
+
+}  // namespace
+
+void exact_scores(const DeviceRows& rows, const DeviceKeyValues& kv, const QueryParts& queries, float* scores, cudaStream_t stream) {
+  score_rows(rows, queries, kv, ExactKeys{parts_of(kv.type)}, {.scores = scores}, stream);
+}
+
+void setting_outputs(const DeviceRows& rows, const DeviceKeyValues& kv, const float* scores, const Level* levels, int num_settings,
+                     const DeviceValues& values, const DeviceOutputs& out, DeviceArena& arena, cudaStream_t stream) {
+  const DeviceArena::Scope scope(arena);
+  const std::size_t cells = static_cast<std::size_t>(rows.num_rows) * static_cast<std::size_t>(num_settings);
+  LevelView view{.scores = scores, .levels = levels, .num_settings = num_settings, .sums = {arena.take<float>(cells), arena.take<double>(cells)}};
+  sum_levels(rows, view, stream);
+  LevelPartials partials[2];
+  int passes = 0;
+  if (values.groups != nullptr) {
+    KiviValues form{.quantizer = values.quantizer, .groups = values.groups, .groups_per_token = kv.value_dim / values.quantizer.group};
+    view.end = values.num_approximate;
+    partials[passes] = take_partials(rows, num_settings, kv.value_dim, arena, stream);
+    accumulate_levels(rows, kv, view, form, partials[passes++], stream);
+    view.end = nullptr;
+    view.begin = values.num_approximate;
+  }
+  partials[passes] = take_partials(rows, num_settings, kv.value_dim, arena, stream);
+  accumulate_levels(rows, kv, view, ExactValues{}, partials[passes++], stream);
+  merge_levels(rows, view, partials, passes, kv.value_dim, out, stream);
+}
+
+}  // namespace attest

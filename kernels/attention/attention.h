@@ -1,0 +1,28 @@
+// Exact scores and the outputs of every setting, whole chunks at a time: narrow launchers around score_tiles.cuh, value_tiles.cuh
+// and level_sums.h.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include "kernels/attention/device_rows.h"
+#include "kernels/attention/level_sums.h"
+#include "kernels/device/device_memory.h"
+#include "kernels/quantize/kivi_groups.h"
+
+namespace attest {
+
+/// scores[r][j] = score of q_r.k_j for visible j, 0 from there to the end of the last tile. [rows, stride]
+void exact_scores(const DeviceRows& rows, const DeviceKeyValues& kv, const QueryParts& queries, float* scores, cudaStream_t stream);
+
+/// The values that a selector's computer reads: the first num_approximate[r] tokens from KIVI's groups, the rest exact.
+struct DeviceValues {
+  const float2* groups = nullptr;        ///< null: all exact
+  KiviQuantizer quantizer;
+  const int* num_approximate = nullptr;  ///< [rows]
+};
+
+/// Output and log-sum-exp of every setting from s' [rows, stride] and levels [rows, stride] (null: all 0).
+void setting_outputs(const DeviceRows& rows, const DeviceKeyValues& kv, const float* scores, const Level* levels, int num_settings,
+                     const DeviceValues& values, const DeviceOutputs& out, DeviceArena& arena, cudaStream_t stream);
+
+}  // namespace attest

@@ -1,0 +1,120 @@
+// Per-level maxima and weights by integer atomics in shared memory (no order, no rounding), and the prefix merge in double.
+#include "kernels/attention/level_sums.h"
+
+#include "kernels/attention/level_sums.cuh"
+#include "kernels/device/block_reduce.cuh"
+#include "kernels/device/cuda_check.h"
+
+namespace attest {
+namespace {
+
+constexpr int kThreads = 512;
+constexpr int kMergeThreads = 128;
+constexpr int kMostPasses = 2;
+using Weights = FixedPoint<40>;  // of up to 2^23 tokens
+
+__global__ void __launch_bounds__(kThreads) sum_levels_kernel(DeviceRows rows, LevelView view) {
+  extern __shared__ unsigned long long shared[];
+  const int row = blockIdx.x, length = rows.visible[row], settings = view.num_settings;
+  unsigned long long* sums = shared;                                       // [S]
+  auto* maxima = reinterpret_cast<std::uint32_t*>(shared + settings);      // [S]
+  const float* scores = view.scores + row * rows.stride;
+  const Level* levels = view.levels == nullptr ? nullptr : view.levels + row * rows.stride;
+  for (int i = threadIdx.x; i < settings; i += kThreads) sums[i] = 0, maxima[i] = 0;
+  __syncthreads();
+
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  int level = settings;  // of the run of equal levels that the thread is in
+  float best = 0;
+  for_tokens(scores, levels, length, [&](float s, int here) {
+    if (here != level) {
+      if (level < settings) atomicMax(&maxima[level], ordered_image(best));
+      level = here;
+      best = s;
+    }
+    best = fmaxf(best, s);
+  });
+  for_levels_of_warp(level, [&](int here, bool takes_part) {
+    const std::uint32_t most = warp_reduce(takes_part && here < settings ? ordered_image(best) : 0u, Larger{});
+    if (lane == 0 && here < settings) atomicMax(&maxima[here], most);
+  });
+  __syncthreads();
+
+  level = settings;
+  double weight = 0;
+  float max = 0;
+  for_tokens(scores, levels, length, [&](float s, int here) {
+    if (here != level) {
+      if (level < settings) atomicAdd(&sums[level], Weights::from(weight));
+      level = here;
+      weight = 0;
+      if (level < settings) max = from_ordered_image(maxima[level]);
+    }
+    if (level < settings) weight += expf(s - max);
+  });
+  for_levels_of_warp(level, [&](int here, bool takes_part) {
+    const unsigned long long sum = warp_reduce(takes_part ? Weights::from(weight) : 0ull, Plus{});
+    if (lane == 0 && here < settings) atomicAdd(&sums[here], sum);
+  });
+  __syncthreads();
+  for (int i = threadIdx.x; i < settings; i += kThreads) {
+    const std::int64_t at = static_cast<std::int64_t>(row) * settings + i;
+    view.sums.max[at] = maxima[i] == 0 ? -__int_as_float(0x7F800000) : from_ordered_image(maxima[i]);
+    view.sums.sum[at] = Weights::to(sums[i]);
+  }
+}
+
+struct Passes {
+  LevelPartials partials[kMostPasses];
+  int count;
+};
+
+/// Block: one row; thread: every kMergeThreads-th channel.
+__global__ void __launch_bounds__(kMergeThreads) merge_levels_kernel(DeviceRows rows, LevelView view, Passes passes, int value_dim, DeviceOutputs out) {
+  const int settings = view.num_settings;
+  const std::int64_t row = blockIdx.x;
+  const double lowest = -static_cast<double>(__int_as_float(0x7F800000));
+  for (int channel = threadIdx.x; channel < value_dim; channel += kMergeThreads) {
+    double value = 0, max = lowest, sum = 0;
+    for (int i = 0; i < settings; ++i) {
+      const std::int64_t cell = row * settings + i;
+      if (view.sums.sum[cell] > 0) {
+        double level = 0;
+        for (int p = 0; p < passes.count; ++p) {
+          const LevelPartials& partials = passes.partials[p];
+          for (int split = 0; split < partials.num_splits; ++split) {
+            const std::int64_t at = static_cast<std::int64_t>(split) * rows.num_rows * settings + cell;
+            if (partials.present[at] != 0) level += partials.sums[at * partials.pitch + channel];
+          }
+        }
+        const double own = view.sums.max[cell], merged = fmax(max, own);
+        const double keep = exp(max - merged), add = exp(own - merged);
+        value = value * keep + level * add;
+        sum = sum * keep + view.sums.sum[cell] * add;
+        max = merged;
+      }
+      out.output[cell * value_dim + channel] = sum > 0 ? static_cast<float>(value / sum) : 0.0f;
+      if (channel == 0) out.lse[cell] = sum > 0 ? max + log(sum) : lowest;
+    }
+  }
+}
+
+}  // namespace
+
+void sum_levels(const DeviceRows& rows, const LevelView& view, cudaStream_t stream) {
+  const std::size_t bytes = static_cast<std::size_t>(view.num_settings) * 12;
+  ATTEST_CUDA(cudaFuncSetAttribute(sum_levels_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)));
+  sum_levels_kernel<<<rows.num_rows, kThreads, bytes, stream>>>(rows, view);
+  ATTEST_CUDA_LAUNCHED(sum_levels_kernel);
+}
+
+void merge_levels(const DeviceRows& rows, const LevelView& view, const LevelPartials* partials, int count, int value_dim,
+                  const DeviceOutputs& out, cudaStream_t stream) {
+  Passes passes{};
+  passes.count = count;
+  for (int p = 0; p < count; ++p) passes.partials[p] = partials[p];
+  merge_levels_kernel<<<rows.num_rows, kMergeThreads, 0, stream>>>(rows, view, passes, value_dim, out);
+  ATTEST_CUDA_LAUNCHED(merge_levels_kernel);
+}
+
+}  // namespace attest

@@ -1,0 +1,215 @@
+// Scores of rows against keys in any form that is an element-wise function of the key: the one product of every estimate.
+//
+// A block multiplies up to 64 rows by 128 tokens. Keys are read once, 64 channels at a time, turned into what the form makes
+// of them in float32, and split into bfloat16 parts whose sum is that float32 (octet.cuh); products of parts that lie below
+// float32's last place are left out. So the estimate is that of the float32 key, not of a rounded one.
+#pragma once
+
+#include "kernels/attention/device_rows.h"
+#include "kernels/device/cuda_check.h"
+#include "kernels/device/octet.cuh"
+#include "kernels/device/tensor_core.cuh"
+
+namespace attest {
+
+/// From a dot product to a score in natural-log units.
+__device__ inline float score_of(float dot, const DeviceKeyValues& kv) {
+  const float s = kv.scale * dot;
+  return kv.softcap > 0 ? kv.softcap * tanhf(s / kv.softcap) : s;
+}
+
+/// What a pass over the keys fills. Token j of row r is scored from the form for j < limit[r]; from there to the row's end the
+/// exact score is copied.
+struct ScoreTargets {
+  const int* limit = nullptr;    ///< [rows]; null: all tokens
+  const float* exact = nullptr;  ///< [rows, stride]; needed with `limit`
+  float* scores = nullptr;       ///< [rows, stride] of the form's keys; 0 beyond the row's end
+  float* refined = nullptr;      ///< [rows, stride] of keys plus residuals, where the form has any
+};
+
+/// Where eight channels of a key stand.
+struct KeyPlace {
+  int params;        ///< RowBatch::params
+  int token;         ///< from the origin's first key
+  std::int64_t key;  ///< among all keys on the device: kv_head * tokens + token of the sample
+  int channel;
+};
+
+/// Keys as they are.
+struct ExactKeys {
+  int num_parts = 1;
+  static constexpr int num_residual_parts = 0;
+  static constexpr bool has_residual = false;
+  __device__ void operator()(const KeyPlace&, float (&)[kOctet], float (&)[kOctet]) const {}
+};
+
+namespace score_tiles {
+
+inline constexpr int kThreads = 256;
+inline constexpr int kWarps = kThreads / 32;
+inline constexpr int kSlice = 64;         // channels at a time
+inline constexpr int kPitch = kSlice + 8; // 16 bytes more than the slice: no bank conflicts
+inline constexpr int kLowestOrder = 2;    // parts i and j are multiplied for i + j <= this
+
+struct Task {
+  DeviceRows rows;
+  DeviceKeyValues kv;
+  QueryParts queries;
+  ScoreTargets targets;
+};
+
+__host__ __device__ constexpr int part_elements(int count) { return count * kPitch; }
+
+/// Stages the queries' channels [channel, channel + kSlice) of the batch, parts after each other.
+template <int kRows>
+__device__ void stage_queries(const Task& task, const RowBatch& batch, int channel, std::uint16_t* shared) {
+  constexpr int kOctets = kSlice / kOctet;
+  const int padded = padded_channels(task.kv.head_dim);
+  for (int i = threadIdx.x; i < task.queries.num_parts * kRows * kOctets; i += kThreads) {
+    const int octet = i % kOctets, row = i / kOctets % kRows, part = i / (kOctets * kRows);
+    uint4 value{0, 0, 0, 0};
+    if (row < batch.num_rows)
+      value = __ldg(reinterpret_cast<const uint4*>(task.queries.parts +
+                                                   (static_cast<std::int64_t>(part) * task.queries.rows + batch.first_row + row) * padded +
+                                                   channel + octet * kOctet));
+    *reinterpret_cast<uint4*>(shared + part * part_elements(kRows) + row * kPitch + octet * kOctet) = value;
+  }
+}
+
+/// Stages what the form makes of the keys' channels [channel, channel + kSlice) of the tile at token `first`.
+template <class Form>
+__device__ void stage_keys(const Task& task, const Form& form, const RowBatch& batch, const KeyOrigin& origin, int first, int channel,
+                           std::uint16_t* shared) {
+  constexpr int kOctets = kSlice / kOctet, kAtOnce = kThreads / kOctets, kPasses = kTileTokens / kAtOnce;
+  const int octet = threadIdx.x % kOctets, at = channel + octet * kOctet, dim = task.kv.head_dim;
+  const std::int64_t first_key = static_cast<std::int64_t>(origin.kv_head) * task.kv.tokens + origin.first_key;
+  float key[kPasses][kOctet];
+#pragma unroll
+  for (int pass = 0; pass < kPasses; ++pass) {  // all loads before the first use
+    const int token = first + threadIdx.x / kOctets + pass * kAtOnce;
+    load_octet(task.kv.type, task.kv.keys, (first_key + token) * dim + at, token < batch.length ? dim - at : 0, dim, key[pass]);
+  }
+#pragma unroll
+  for (int pass = 0; pass < kPasses; ++pass) {
+    const int slot = threadIdx.x / kOctets + pass * kAtOnce, token = first + slot;
+    float residual[kOctet] = {};
+    if (token < batch.length && at < dim) form(KeyPlace{batch.params, token, first_key + token, at}, key[pass], residual);
+    std::uint16_t* target = shared + slot * kPitch + octet * kOctet;
+    for (int part = 0; part < form.num_parts; ++part, target += part_elements(kTileTokens))
+      *reinterpret_cast<uint4*>(target) = take_parts(key[pass]);
+    if constexpr (Form::has_residual)
+      for (int part = 0; part < form.num_residual_parts; ++part, target += part_elements(kTileTokens))
+        *reinterpret_cast<uint4*>(target) = take_parts(residual);
+  }
+}
+
+/// sums += queries (16 rows) * keys (kColumns tokens) over one slice, part by part.
+template <int kColumns>
+__device__ void multiply_slice(const std::uint16_t* queries, int query_parts, int query_part, const std::uint16_t* keys, int key_parts,
+                               int lane, float (&sums)[kColumns / 8][4]) {
+#pragma unroll
+  for (int k = 0; k < kSlice; k += 16)
+    for (int i = 0; i < query_parts; ++i) {
+      std::uint32_t a[4];
+      load_a(a, queries + i * query_part + k, kPitch, lane);
+      for (int j = 0; j < key_parts && i + j <= kLowestOrder; ++j) {
+        const std::uint16_t* part = keys + j * part_elements(kTileTokens) + k;
+#pragma unroll
+        for (int n = 0; n < kColumns; n += 16) {
+          std::uint32_t b[4];
+          load_b_columns(b, part + n * kPitch, kPitch, lane);
+          multiply_add(sums[n / 8], a, b[0], b[1]);
+          multiply_add(sums[n / 8 + 1], a, b[2], b[3]);
+        }
+      }
+    }
+}
+
+/// A row that a lane holds sums of, and where its form's scores and all its scores end.
+struct RowEnd {
+  int row, limit, visible;
+};
+
+/// Writes two neighbouring tokens of one row.
+__device__ inline void store_pair(const Task& task, const RowEnd& end, int token, const float (&dot)[2], float* to) {
+  const std::int64_t at = end.row * task.rows.stride + token;
+  float value[2];
+#pragma unroll
+  for (int i = 0; i < 2; ++i)
+    value[i] = token + i < end.limit ? score_of(dot[i], task.kv) : token + i < end.visible ? task.targets.exact[at + i] : 0.0f;
+  *reinterpret_cast<float2*>(to + at) = {value[0], value[1]};
+}
+
+/// kRowTiles: groups of 16 rows; the 8 warps share rows and tokens between them.
+template <class Form, int kRowTiles>
+__global__ void __launch_bounds__(kThreads, 2) score_kernel(const Task task, const Form form) {
+  constexpr int kRows = 16 * kRowTiles, kColumns = kTileTokens * kRowTiles / kWarps;
+  extern __shared__ __align__(16) std::uint16_t shared[];
+  const RowBatch batch = task.rows.batches[blockIdx.y];
+  const int first = blockIdx.x * kTileTokens;
+  if (first >= batch.length) return;
+  const KeyOrigin origin = task.rows.origins[batch.origin];
+  std::uint16_t* queries = shared;
+  std::uint16_t* keys = shared + task.queries.num_parts * part_elements(kRows);
+
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  const int row_tile = warp % kRowTiles, column = warp / kRowTiles * kColumns;
+  float sums[kColumns / 8][4] = {}, residual_sums[Form::has_residual ? kColumns / 8 : 1][4] = {};
+  for (int channel = 0; channel < task.kv.head_dim; channel += kSlice) {
+    __syncthreads();
+    stage_queries<kRows>(task, batch, channel, queries);
+    stage_keys(task, form, batch, origin, first, channel, keys);
+    __syncthreads();
+    const std::uint16_t* a = queries + row_tile * 16 * kPitch;
+    const std::uint16_t* b = keys + column * kPitch;
+    multiply_slice<kColumns>(a, task.queries.num_parts, part_elements(kRows), b, form.num_parts, lane, sums);
+    if constexpr (Form::has_residual)
+      multiply_slice<kColumns>(a, task.queries.num_parts, part_elements(kRows), b + form.num_parts * part_elements(kTileTokens),
+                               form.num_residual_parts, lane, residual_sums);
+  }
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const int in_batch = row_tile * 16 + lane / 4 + half * 8;
+    if (in_batch >= batch.num_rows) continue;
+    RowEnd end{batch.first_row + in_batch, 0, task.rows.visible[batch.first_row + in_batch]};
+    end.limit = task.targets.limit != nullptr ? task.targets.limit[end.row] : end.visible;
+#pragma unroll
+    for (int n = 0; n < kColumns / 8; ++n) {
+      const int token = first + column + n * 8 + lane % 4 * 2;
+      float dot[2] = {sums[n][2 * half], sums[n][2 * half + 1]};
+      store_pair(task, end, token, dot, task.targets.scores);
+      if constexpr (Form::has_residual) {
+        dot[0] += residual_sums[n][2 * half];
+        dot[1] += residual_sums[n][2 * half + 1];
+        store_pair(task, end, token, dot, task.targets.refined);
+      }
+    }
+  }
+}
+
+template <class Form, int kRowTiles>
+void launch(const Task& task, const Form& form, cudaStream_t stream) {
+  const int tiles = task.queries.num_parts * 16 * kRowTiles + (form.num_parts + form.num_residual_parts) * kTileTokens;
+  const std::size_t bytes = static_cast<std::size_t>(part_elements(tiles)) * sizeof(std::uint16_t);
+  ATTEST_CUDA(cudaFuncSetAttribute(score_kernel<Form, kRowTiles>, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)));
+  const dim3 grid((task.rows.max_length + kTileTokens - 1) / kTileTokens, task.rows.num_batches);
+  score_kernel<Form, kRowTiles><<<grid, kThreads, bytes, stream>>>(task, form);
+  ATTEST_CUDA_LAUNCHED(score_kernel);
+}
+
+}  // namespace score_tiles
+
+/// A form is a plain struct with num_parts (bfloat16 parts of the keys it makes: 3, or fewer where they hold all), has_residual,
+/// num_residual_parts, and operator()(place, key[8], residual[8]), which turns eight exact keys into its own.
+template <class Form>
+void score_rows(const DeviceRows& rows, const QueryParts& queries, const DeviceKeyValues& kv, const Form& form,
+                const ScoreTargets& targets, cudaStream_t stream) {
+  const score_tiles::Task task{rows, kv, queries, targets};
+  if (rows.num_batches == 0) return;
+  if (rows.max_batch_rows <= 16)
+    score_tiles::launch<Form, 1>(task, form, stream);
+  else
+    score_tiles::launch<Form, 4>(task, form, stream);
+}
+
+}  // namespace attest

@@ -1,0 +1,55 @@
+// Sums and maxima over a block in an order that never changes: results are bitwise repeatable.
+#pragma once
+
+#include <cstdint>
+
+namespace attest {
+
+template <class T, class Combine>
+__device__ T warp_reduce(T value, Combine combine) {
+#pragma unroll
+  for (int offset = 16; offset > 0; offset /= 2) value = combine(value, __shfl_xor_sync(0xFFFFFFFFu, value, offset));
+  return value;
+}
+
+/// Every thread gets the result. `shared` holds 32 values; all threads of the block (a multiple of 32) take part.
+template <class T, class Combine>
+__device__ T block_reduce(T value, T* shared, Combine combine) {
+  value = warp_reduce(value, combine);
+  __syncthreads();
+  if (threadIdx.x % 32 == 0) shared[threadIdx.x / 32] = value;
+  __syncthreads();
+  value = shared[0];
+  for (unsigned w = 1; w < blockDim.x / 32; ++w) value = combine(value, shared[w]);
+  return value;
+}
+
+struct Plus {
+  template <class T>
+  __device__ T operator()(T a, T b) const {
+    return a + b;
+  }
+};
+struct Larger {
+  template <class T>
+  __device__ T operator()(T a, T b) const {
+    return b > a ? b : a;
+  }
+};
+struct Smaller {
+  template <class T>
+  __device__ T operator()(T a, T b) const {
+    return b < a ? b : a;
+  }
+};
+
+/// Ascending in the image is ascending in the value; -0 and +0 share one image.
+__device__ inline std::uint32_t ordered_image(float value) {
+  const std::uint32_t bits = __float_as_uint(value + 0.0f);
+  return (bits >> 31) != 0 ? ~bits : bits | 0x80000000u;
+}
+__device__ inline float from_ordered_image(std::uint32_t image) {
+  return __uint_as_float((image >> 31) != 0 ? image & 0x7FFFFFFFu : ~image);
+}
+
+}  // namespace attest

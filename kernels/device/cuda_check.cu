@@ -1,0 +1,24 @@
+// What a failed CUDA call says.
+#include "kernels/device/cuda_check.h"
+
+#include <string>
+#include <string_view>
+
+#include "dumps/error.h"
+
+namespace attest {
+
+void check_cuda(cudaError_t status, const char* call, const char* file, int line) {
+  if (status == cudaSuccess) return;
+  cudaGetLastError();
+  const std::string_view path = file;
+  const std::size_t folder = path.rfind("/kernels/") != path.npos ? path.rfind("/kernels/") : path.rfind("/analysis/");
+  throw DeviceError(std::string("the GPU reports '") + cudaGetErrorString(status) + "' from " + call + " at " +
+                    std::string(folder == path.npos ? path : path.substr(folder + 1)) + ":" + std::to_string(line));
+}
+
+void forget_cuda_error(cudaError_t status) noexcept {
+  if (status != cudaSuccess) cudaGetLastError();
+}
+
+}  // namespace attest

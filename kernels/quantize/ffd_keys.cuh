@@ -1,0 +1,61 @@
+// FFD's thumbnail and residual of a key on the device, code for code those of ffd_thumbnail.h.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include "kernels/attention/score_tiles.cuh"
+#include "kernels/quantize/ffd_thumbnail.h"
+#include "kernels/quantize/rounding.cuh"
+
+namespace attest {
+
+/// The form of a key for score_rows(): k^ and, where kRefines, what the refinement adds to it.
+template <bool kRefines>
+struct FfdKeys {
+  FfdQuantizer quantizer;
+  const float* scales = nullptr;   ///< [params, segments, padded]
+  int padded = 0;
+  std::int64_t per_params = 0;     ///< elements of one set of scales
+  int block = 0;                   ///< tokens per segment
+  int num_parts = 3;
+  int num_residual_parts = 1;      ///< e4m3 has 4 significant bits; int8 times its step needs 3 parts
+  static constexpr bool has_residual = kRefines;
+
+  __device__ void operator()(const KeyPlace& place, float (&key)[kOctet], float (&residual)[kOctet]) const {
+    float scale[kOctet];
+    load_floats(scales + place.params * per_params + static_cast<std::int64_t>(place.token / block) * padded + place.channel, scale);
+    const float top = static_cast<float>((1 << quantizer.bits) - 1), z = top / 2;
+    const bool dump = quantizer.arithmetic == QuantArithmetic::dump;
+    const ElementType type = quantizer.element_type;
+#pragma unroll
+    for (int i = 0; i < kOctet; ++i) {
+      const float k = key[i], s = scale[i];
+      const float position = !dump    ? __fadd_rn(__fdiv_rn(k, s), z)
+                             : s == 0 ? z
+                                      : rounded_to(type, __fadd_rn(rounded_to(type, __fdiv_rn(k, s)), z));
+      key[i] = __fmul_rn(rounded_code(position, 0, top) - z, s);
+      if constexpr (kRefines) {
+        const float difference = dump ? rounded_to(type, __fsub_rn(k, rounded_to(type, key[i]))) : __fsub_rn(k, key[i]);
+        residual[i] = rounded_residual(difference, s);
+      }
+    }
+  }
+
+ private:
+  __device__ float rounded_residual(float difference, float scale) const {
+    if (quantizer.residual == FfdResidual::fp8) return rounded_to_e4m3(difference);
+    const float step = __fdiv_rn(scale / 2, 127.0f);
+    return step == 0 ? 0.0f : __fmul_rn(rounded_code(__fdiv_rn(difference, step), -127.0f, 127.0f), step);
+  }
+};
+
+/// Scales of every full block: [num_origins, blocks of max_length, padded] (the last of an origin, if partial, holds no scale
+/// that is used). `spare` has the same size.
+void ffd_block_scales(const FfdQuantizer& quantizer, const DeviceRows& rows, const DeviceKeyValues& kv, int block, float* scales,
+                      float* spare, cudaStream_t stream);
+
+/// One scale per channel over the first full_blocks[p] blocks of origin origins[p]: [count, padded], p < count.
+void ffd_sequence_scales(const FfdQuantizer& quantizer, const DeviceRows& rows, const DeviceKeyValues& kv, int block, const int* origins,
+                         const int* full_blocks, int count, float* scales, float* lowest, float* highest, cudaStream_t stream);
+
+}  // namespace attest

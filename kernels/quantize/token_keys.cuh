@@ -1,0 +1,29 @@
+// One asymmetric quantiser per key on the device, value for value that of token_asymmetric.h.
+#pragma once
+
+#include "kernels/attention/score_tiles.cuh"
+#include "kernels/quantize/rounding.cuh"
+#include "kernels/quantize/token_asymmetric.h"
+
+namespace attest {
+
+/// The form of a key for score_rows().
+struct TokenAsymmetricKeys {
+  TokenAsymmetricQuantizer quantizer;
+  const float2* ranges = nullptr;  ///< [keys on the device] smallest and largest channel (channel_ranges over all of D)
+  int num_parts = 3;
+  static constexpr int num_residual_parts = 0;
+  static constexpr bool has_residual = false;
+
+  __device__ void operator()(const KeyPlace& place, float (&key)[kOctet], float (&)[kOctet]) const {
+    const float2 range = __ldg(ranges + place.key);
+    const float top = static_cast<float>((1 << quantizer.bits) - 1);
+    const float scale = __fdiv_rn(fmaxf(__fsub_rn(range.y, range.x), quantizer.least_range), top);
+    const float divisor = scale == 0 ? 1.0f : scale;
+#pragma unroll
+    for (int i = 0; i < kOctet; ++i)
+      key[i] = __fadd_rn(__fmul_rn(rounded_code(__fdiv_rn(__fsub_rn(key[i], range.x), divisor), 0, top), scale), range.x);
+  }
+};
+
+}  // namespace attest

@@ -1,0 +1,16 @@
+// The released Twilight kernel's top-p search on the device: the counterpart of top_p_bisection.h.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include "kernels/device/device_memory.h"
+#include "kernels/rank/item_levels.h"
+
+namespace attest {
+
+/// levels of the items in `order` (counts[r] of them, in descending value) = first g whose threshold their weight exceeds, S if
+/// none. Weights are the softmax of the values over the order; what is not in it weighs 0, item 0 too.
+void top_p_bisection_levels(const RowOrder& order, const RowValues& values, const int* query, QuerySettings<double> shares, Level* levels,
+                            std::int64_t levels_stride, DeviceArena& arena, cudaStream_t stream);
+
+}  // namespace attest

@@ -1,0 +1,148 @@
+// A selector on the device: the same estimate, rule and reads as its CPU counterpart, for all rows of a chunk at once.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include <cuda_runtime_api.h>
+
+#include "kernels/attention/device_rows.h"
+#include "kernels/device/device_memory.h"
+#include "kernels/quantize/kivi_groups.h"
+#include "kernels/rank/item_levels.h"
+#include "kernels/rank/sort_rows.h"
+#include "kernels/selectors/selector.h"
+
+namespace attest {
+
+/// Rows that are worked on together, with their exact scores. Matrices are [rows, rows.stride].
+struct CudaChunk {
+  DeviceRows rows;
+  DeviceKeyValues kv;
+  QueryParts queries;
+  ScoreTransform transform;
+  std::int64_t num_keys = 0;  ///< on the device, of all KV heads
+  const float* exact = nullptr;
+  const float* exact_max = nullptr;        ///< [rows]
+  const RowOrder* exact_order = nullptr;   ///< of all visible tokens; null where nobody needs it
+  int num_queries = 0;                     ///< of the layer
+
+  std::span<const RowBatch> batches;       ///< the host's copies
+  std::span<const KeyOrigin> origins;
+  std::span<const int> visible, query;     ///< [rows]
+
+  DeviceArena* arena = nullptr;
+  Uploads* uploads = nullptr;
+  cudaStream_t stream = nullptr;
+
+  template <class T>
+  T* take(std::size_t count) const {
+    return arena->take<T>(count);
+  }
+  /// A [rows, stride] matrix.
+  template <class T>
+  T* take_rows() const {
+    return arena->take<T>(static_cast<std::size_t>(rows.num_rows) * static_cast<std::size_t>(rows.stride));
+  }
+  template <class T>
+  const T* upload(const std::vector<T>& values) const {
+    return uploads->put(std::span<const T>(values), *arena, stream);
+  }
+};
+
+/// One number per row, known on both sides.
+struct RowCounts {
+  std::vector<int> host;
+  const int* device = nullptr;
+  int max = 0;
+
+  RowCounts() = default;
+  /// From how many keys each row sees.
+  template <class OfVisible>
+  RowCounts(const CudaChunk& chunk, OfVisible&& of_visible) {
+    fill(chunk, chunk.visible, of_visible);
+  }
+  /// From another count of each row.
+  template <class OfCount>
+  RowCounts(const CudaChunk& chunk, const RowCounts& counts, OfCount&& of_count) {
+    fill(chunk, counts.host, of_count);
+  }
+
+ private:
+  template <class Of>
+  void fill(const CudaChunk& chunk, std::span<const int> counts, Of& of) {
+    for (int count : counts) {
+      host.push_back(static_cast<int>(of(static_cast<std::int64_t>(count))));
+      if (host.back() > max) max = host.back();
+    }
+    device = chunk.upload(host);
+  }
+};
+
+/// One value per query of the layer and setting, made from the query's ascending grid: of_setting(value, visible).
+template <class T, class OfSetting>
+QuerySettings<T> query_settings(const CudaChunk& chunk, std::span<const AscendingGrid> grids, OfSetting&& of_setting) {
+  const std::size_t settings = grids.front().values.size();
+  std::vector<T> values(grids.size() * settings);
+  for (std::size_t r = 0; r < chunk.query.size(); ++r) {
+    const auto n = static_cast<std::size_t>(chunk.query[r]);
+    for (std::size_t i = 0; i < settings; ++i)
+      values[n * settings + i] = of_setting(grids[n].values[i], static_cast<std::int64_t>(chunk.visible[r]));
+  }
+  return {chunk.upload(values), static_cast<int>(settings)};
+}
+
+/// What a selector finds for a chunk; pointers into the chunk's arena.
+struct CudaSelection {
+  // -- estimate
+  const float* estimate = nullptr;       ///< s^ [rows, stride]; null: the selector has none
+  RowCounts covered;                     ///< the estimate covers tokens 0 .. covered-1 of a row
+  bool covers_all = true;
+  RowValues entries;                     ///< s^ in entries of `entry_width` tokens, where that is more than 1
+  int entry_width = 1;
+  RowOrder entry_order;                  ///< of the entries (of the covered tokens, for a width of 1), if the selector has sorted them
+
+  // -- rule
+  const Level* levels = nullptr;         ///< [rows, stride] after the GQA policy; null: every token at level 0
+
+  // -- computer
+  const float* read_scores = nullptr;    ///< s'; null: the exact scores
+  const float2* value_groups = nullptr;  ///< of approximate values: KiviValues; null: exact
+  KiviQuantizer value_quantizer;
+  RowCounts num_approximate;             ///< values 0 .. n-1 of a row are approximate
+
+  // -- what it reads, and metrics of its own
+  std::vector<IoCost> io;                ///< [rows / group]
+  const int* base_kept = nullptr;        ///< [rows / group] tokens that cost bytes_per_base each, beside `io`
+  double bytes_per_base = 0;
+  std::vector<const float*> row_metrics;      ///< [rows] each, in the order of Selector::row_metrics()
+  std::vector<const float*> setting_metrics;  ///< [rows, S] each, ascending settings
+};
+
+class CudaSelector {
+ public:
+  virtual ~CudaSelector() = default;
+  /// Whether select() reads CudaChunk::exact_order.
+  virtual bool needs_exact_order() const { return false; }
+  /// Fills `out`; enqueues on the chunk's stream and never waits. grids [queries of the layer], S settings each.
+  virtual void select(const CudaChunk& chunk, std::span<const AscendingGrid> grids, CudaSelection& out) const = 0;
+};
+
+/// The device code of a selector, made from its options, which have been checked; null where it has none.
+std::unique_ptr<CudaSelector> make_cuda_selector(const Selector& selector);
+
+/// IoCosts of a chunk's groups from the keys that the group's query sees.
+template <class OfVisible>
+std::vector<IoCost> group_costs(const CudaChunk& chunk, OfVisible&& of_visible) {
+  std::vector<IoCost> costs;
+  for (std::size_t r = 0; r < chunk.visible.size(); r += static_cast<std::size_t>(chunk.rows.group))
+    costs.push_back(of_visible(static_cast<std::int64_t>(chunk.visible[r])));
+  return costs;
+}
+
+/// Bytes of a dense 16-bit read of one token's key and value.
+inline double dense_token_bytes(const DeviceKeyValues& kv) { return 2.0 * (kv.head_dim + kv.value_dim); }
+
+}  // namespace attest

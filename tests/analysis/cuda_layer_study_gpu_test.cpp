@@ -1,0 +1,369 @@
+// The study on a CUDA device against the one on the CPU: every selector and metric over element types, dimensions, groups,
+// lengths and kinds of data.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <random>
+#include <thread>
+
+#include <cuda_runtime_api.h>
+
+#include "analysis/layer_study.h"
+#include "dumps/error.h"
+#include "kernels/selectors/registry.h"
+
+namespace attest {
+namespace {
+
+// Scores are float32 sums on the device and double on the CPU: a score of magnitude 30 is off by some 1e-5, and what follows
+// from it (log-sum-exp, masses, outputs) by about as much.
+constexpr double kTolerance = 2e-4;
+// With scores in the thousands float32 itself is that much coarser.
+constexpr double kHugeTolerance = 1e-3;
+// Rank correlation moves with every pair of scores that float32 puts in another order or ties.
+constexpr double kRankTolerance = 1e-3;
+// Cells whose kept set differs because a score lies within rounding of its threshold.
+constexpr double kMostFlipped = 0.005;
+// Cells of metrics that jump by a whole token where a score crosses a threshold.
+constexpr double kMostJumped = 0.02;
+
+bool is_rank(const std::string& metric) { return metric.starts_with("spearman"); }
+bool jumps(const std::string& metric) {
+  return metric.starts_with("salient_") || metric.starts_with("missed_") || metric.starts_with("scan_error_") || metric.starts_with("span_keep") ||
+         metric.starts_with("dropped_gap");
+}
+
+enum class Data { peaked, flat, tied, huge };
+
+struct Case {
+  const char* name;
+  ElementType type;
+  int query_heads, kv_heads, head_dim, value_dim;
+  std::int64_t tokens;
+  std::vector<std::int64_t> positions;
+  Data data = Data::peaked;
+  double softcap = 0;
+  std::int64_t window = 0;
+  bool spans = false;
+
+  friend void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
+};
+
+void fill(LayerBuffer& buffer, ElementType type, const std::vector<float>& values) {
+  buffer.resize(values.size() * size_of(type));
+  convert_from_float(type, values.data(), values.size(), buffer.data());
+}
+
+/// Keys share a direction with the queries at a few tokens, so that attention has peaks; `tied` repeats a handful of keys.
+AttentionLayer make_layer(const Case& c, int number = 3) {
+  std::mt19937 random(static_cast<unsigned>(number * 7919 + c.head_dim));
+  std::normal_distribution<float> normal;
+  AttentionLayer layer;
+  layer.layer = number;
+  layer.shape = {c.query_heads, c.kv_heads, c.head_dim, c.value_dim};
+  layer.element_type = c.type;
+  layer.softmax_scale = 1 / std::sqrt(static_cast<double>(c.head_dim));
+  layer.logit_softcap = c.softcap;
+  layer.sliding_window = c.window;
+  layer.num_tokens = c.tokens;
+  layer.query_positions = c.positions;
+  if (c.spans) layer.spans = {{c.tokens / 4, c.tokens / 4 + 9}, {c.tokens / 4 + 5, c.tokens / 3 + 12}, {c.tokens - 3, c.tokens}};
+  const auto d = static_cast<std::size_t>(c.head_dim), dv = static_cast<std::size_t>(c.value_dim), t = static_cast<std::size_t>(c.tokens);
+  const auto queries = static_cast<std::size_t>(c.query_heads) * c.positions.size(), kv = static_cast<std::size_t>(c.kv_heads);
+  std::vector<float> q(queries * d), k(kv * t * d), v(kv * t * dv), direction(d);
+  for (float& x : direction) x = normal(random);
+  const float spread = c.data == Data::flat ? 0.05f : 1.0f, size = c.data == Data::huge ? 300.0f : 1.0f;
+  for (std::size_t i = 0; i < q.size(); ++i) q[i] = spread * (0.7f * normal(random) + direction[i % d]);
+  for (std::size_t j = 0; j < kv * t; ++j) {
+    const float pull = j % t < 3 ? 2.5f : random() % 61 == 0 ? 1.2f : 0.1f;
+    for (std::size_t i = 0; i < d; ++i) k[j * d + i] = normal(random) * (i % 17 == 3 ? 4.0f : 0.8f) + pull * direction[i];
+    if (c.data == Data::huge && random() % 200 == 0)
+      for (std::size_t i = 0; i < d; ++i) k[j * d + i] *= size;
+    if (c.data == Data::tied && j >= 5) std::copy_n(k.begin() + static_cast<std::ptrdiff_t>((j % 5) * d), d, k.begin() + static_cast<std::ptrdiff_t>(j * d));
+  }
+  for (float& x : v) x = normal(random) * size;
+  fill(layer.q, c.type, q);
+  fill(layer.k, c.type, k);
+  fill(layer.v, c.type, v);
+  return layer;
+}
+
+std::vector<Setting> deltas() { return {{1}, {3}, {5}, {2}, {8}, {12}, {INFINITY}}; }
+std::vector<Setting> budgets() { return {{64}, {12.5, true}, {256}, {50, true}, {100, true}, {3}}; }
+std::vector<Setting> shares() { return {{0.5}, {0.85}, {0.95}, {0.999}, {1}}; }
+
+StudySelector selector(const std::string& text) {
+  SelectorSpec spec{.label = text, .name = text.substr(0, text.find(':')), .options = {}};
+  for (std::size_t at = text.find(':'); at != text.npos;) {
+    const std::size_t end = std::min(text.find(',', at + 1), text.size());
+    const std::string option = text.substr(at + 1, end - at - 1);
+    spec.options.emplace_back(option.substr(0, option.find('=')), option.substr(option.find('=') + 1));
+    at = end == text.size() ? text.npos : end;
+  }
+  StudySelector out{.label = text, .selector = make_selector(spec), .grid = {Setting{}}};
+  switch (out.selector->setting_kind()) {
+    case SettingKind::delta: out.grid = deltas(); break;
+    case SettingKind::budget: out.grid = budgets(); break;
+    case SettingKind::p: out.grid = shares(); break;
+    case SettingKind::none: break;
+  }
+  return out;
+}
+
+StudyOptions options(const std::vector<std::string>& selectors) {
+  StudyOptions out;
+  for (const std::string& s : selectors) out.selectors.push_back(selector(s));
+  out.lambdas.push_back(0.1);  // nine: more than one pass of the tails
+  return out;
+}
+
+const std::vector<std::string> kMethods = {"exact", "ffd", "quest:dense_layers=0", "kivi:group=16", "twilight:dense_layers=0,base_budget=256",
+                                           "streaming_llm", "topk", "topp", "topdelta"};
+const std::vector<std::string> kVariants = {
+    "ffd:bits=1", "ffd:bits=3", "ffd:bits=4", "ffd:bits=8", "ffd:scale=sequence", "ffd:residual=int8", "ffd:residual=none", "ffd:residual=exact",
+    "ffd:pseudo_max=exact", "ffd:pseudo_max=global", "ffd:pseudo_max=global_exact", "ffd:sub_block=32", "ffd:sub_block=64,gqa=per_head",
+    "ffd:block=96", "ffd:delta_unit=log2", "ffd:delta_unit=unscaled", "ffd:sink_blocks=2,local_blocks=0", "ffd:scan=exact", "ffd:rule=topk",
+    "ffd:rule=topp", "ffd:scan=exact,rule=topk,gqa=per_head", "ffd:quant_arith=dump", "ffd:quant_arith=dump,residual=int8", "ffd:dense_layers=9",
+    "quest", "quest:dense_layers=9", "quest:preset=kernel", "quest:gqa=shared", "quest:page=24", "kivi:bits=4,group=16",
+    "kivi:residual_length=32,group=8", "kivi:quant_arith=dump,group=16", "twilight:rule=reference,base_budget=256", "twilight:base=none",
+    "twilight:weights=estimated,page=32,base_budget=200", "twilight:base_budget=25%", "streaming_llm:sink=8", "topk:gqa=union", "topp:gqa=union",
+    "topk:granularity=block", "topdelta:granularity=block,gqa=union", "topp:granularity=block,block=24"};
+
+bool has_gpu() { return !cuda_devices().empty(); }
+#define SKIP_WITHOUT_GPU() \
+  if (!has_gpu()) GTEST_SKIP() << "no CUDA device"
+
+/// How far two results are apart, metric by metric.
+class Comparison {
+ public:
+  explicit Comparison(const Case& c) : tolerance_(c.data == Data::huge ? kHugeTolerance : kTolerance), group_(c.query_heads / c.kv_heads) {}
+
+  void add(const std::string& label, std::size_t settings, const std::vector<MetricValues>& expected, const std::vector<MetricValues>& got) {
+    ASSERT_EQ(expected.size(), got.size());
+    num_settings_[label] = settings;
+    std::vector<bool> flipped;
+    for (std::size_t m = 0; m < expected.size(); ++m)
+      if (expected[m].name == "keep_ratio") flipped = differing(expected[m].values, got[m].values);
+    for (bool f : flipped) flipped_ += f, kept_sets_ += 1;
+    for (std::size_t m = 0; m < expected.size(); ++m) {
+      ASSERT_EQ(expected[m].name, got[m].name);
+      ASSERT_EQ(expected[m].values.size(), got[m].values.size());
+      if (expected[m].name == "recall_layer") continue;  // of heads whose kept sets may differ; recall says it per head
+      compare(label, expected[m], got[m], flipped);
+    }
+  }
+
+  void finish() const {
+    EXPECT_LE(static_cast<double>(flipped_), 2 + kMostFlipped * static_cast<double>(kept_sets_)) << "kept sets that differ, of " << kept_sets_;
+    for (const auto& [name, metric] : metrics_) {
+      const double most = jumps(name) ? kMostJumped : 0;
+      EXPECT_LE(static_cast<double>(metric.beyond), (most > 0 ? 3 : 0) + most * static_cast<double>(metric.cells))
+          << name << ": of " << metric.cells << " cells; worst " << metric.worst << " in " << metric.where;
+    }
+  }
+
+  /// For a reader of the log: the worst of each metric.
+  std::string text() const {
+    std::string out = std::to_string(flipped_) + " of " + std::to_string(kept_sets_) + " kept sets differ;";
+    char number[32];
+    for (const auto& [name, metric] : metrics_) {
+      std::snprintf(number, sizeof number, " %.1e", metric.worst);
+      out += " " + name + number + (metric.beyond > 0 ? "(" + std::to_string(metric.beyond) + "/" + std::to_string(metric.cells) + ")" : "");
+    }
+    return out;
+  }
+
+ private:
+  struct Metric {
+    double worst = 0;
+    std::string where;
+    std::size_t beyond = 0, cells = 0;
+  };
+
+  static std::vector<bool> differing(const std::vector<float>& a, const std::vector<float>& b) {
+    std::vector<bool> out;
+    for (std::size_t i = 0; i < a.size(); ++i) out.push_back(!(std::fabs(a[i] - b[i]) <= 1e-6));
+    return out;
+  }
+
+  void compare(const std::string& label, const MetricValues& expected, const MetricValues& got, const std::vector<bool>& flipped) {
+    Metric& metric = metrics_[expected.name];
+    const double tolerance = is_rank(expected.name) ? kRankTolerance : tolerance_;
+    const std::size_t settings = num_settings_.at(label);
+    for (std::size_t i = 0; i < expected.values.size(); ++i) {
+      if (expected.axes == MetricAxes::query_head_setting && flipped[i]) continue;
+      if (expected.name == "io_ratio" && any_of_group(flipped, i, settings)) continue;
+      const double e = expected.values[i], g = got.values[i];
+      ++metric.cells;
+      if ((std::isnan(e) && std::isnan(g)) || e == g) continue;
+      const double off = std::fabs(e - g) / std::max(1.0, std::fabs(e));
+      if (!(off <= metric.worst)) {
+        metric.worst = std::isnan(off) ? INFINITY : off;
+        metric.where = label + "[" + std::to_string(i) + "]: " + std::to_string(g) + ", expected " + std::to_string(e);
+      }
+      if (!(off <= tolerance)) ++metric.beyond;
+    }
+  }
+
+  /// A group's bytes follow from all of its heads' kept sets.
+  bool any_of_group(const std::vector<bool>& flipped, std::size_t cell, std::size_t settings) const {
+    const std::size_t first = cell / settings / group_ * group_;
+    for (std::size_t h = first; h < first + group_; ++h)
+      if (flipped[h * settings + cell % settings]) return true;
+    return false;
+  }
+
+  double tolerance_;
+  std::size_t group_;
+  std::map<std::string, std::size_t> num_settings_;
+  std::map<std::string, Metric> metrics_;
+  std::size_t flipped_ = 0, kept_sets_ = 0;
+};
+
+void expect_same(const StudyOptions& study, const Case& c) {
+  const AttentionLayer layer = make_layer(c);
+  const LayerResults expected = make_cpu_layer_study(study, static_cast<int>(std::thread::hardware_concurrency()))->run(layer);
+  const LayerResults got = make_cuda_layer_study(study, 0, 0.8)->run(layer);
+  Comparison comparison(c);
+  comparison.add("scores", 1, expected.scores, got.scores);
+  ASSERT_EQ(expected.selectors.size(), got.selectors.size());
+  for (std::size_t s = 0; s < expected.selectors.size(); ++s) {
+    EXPECT_EQ(expected.selectors[s].dense, got.selectors[s].dense);
+    comparison.add(study.selectors[s].label, study.selectors[s].grid.size(), expected.selectors[s].metrics, got.selectors[s].metrics);
+  }
+  comparison.finish();
+  std::cout << comparison.text() << std::endl;
+}
+
+bool same_bits(const std::vector<MetricValues>& a, const std::vector<MetricValues>& b) {
+  for (std::size_t m = 0; m < a.size(); ++m)
+    if (a[m].values.size() != b[m].values.size() || std::memcmp(a[m].values.data(), b[m].values.data(), a[m].values.size() * sizeof(float)) != 0) {
+      ADD_FAILURE() << a[m].name << " differs";
+      return false;
+    }
+  return true;
+}
+
+void expect_same_bits(const LayerResults& a, const LayerResults& b) {
+  EXPECT_TRUE(same_bits(a.scores, b.scores));
+  ASSERT_EQ(a.selectors.size(), b.selectors.size());
+  for (std::size_t s = 0; s < a.selectors.size(); ++s) EXPECT_TRUE(same_bits(a.selectors[s].metrics, b.selectors[s].metrics)) << "selector " << s;
+}
+
+constexpr auto bf16 = ElementType::bfloat16, fp16 = ElementType::float16, f32 = ElementType::float32;
+
+const Case kCases[] = {
+    {"llama_bf16", bf16, 8, 2, 128, 128, 1000, {700, 998, 999}, Data::peaked, 0, 0, true},
+    {"llama_fp16", fp16, 8, 2, 128, 128, 1000, {63, 500, 999}},
+    {"llama_f32", f32, 8, 2, 128, 128, 1000, {640, 999}},
+    {"mha_80_f32", f32, 3, 3, 80, 80, 640, {383, 639}},
+    {"d64_bf16", bf16, 4, 4, 64, 64, 513, {511, 512}},
+    {"d96_fp16_value_48", fp16, 6, 2, 96, 48, 777, {300, 776}},
+    {"d192_bf16_value_128", bf16, 16, 1, 192, 128, 300, {255, 256, 299}},
+    {"d256_softcap_window", bf16, 8, 4, 256, 256, 900, {100, 611, 612, 899}, Data::peaked, 30, 333, true},
+    {"window_of_one_block", fp16, 4, 2, 64, 64, 700, {5, 127, 128, 300, 699}, Data::peaked, 0, 129, false},
+    {"mla_576_512", bf16, 16, 1, 576, 512, 400, {128, 399}},
+    {"group_16_many_queries", bf16, 32, 2, 64, 64, 300, {260, 261, 262, 263, 264, 270, 280, 299}},
+    {"odd_dimensions_f32", f32, 4, 2, 77, 48, 200, {130, 199}},
+    {"odd_dimensions_bf16", bf16, 4, 2, 70, 80, 300, {199, 299}},
+    {"one_key", bf16, 4, 2, 64, 64, 3, {0, 1, 2}},
+    {"short", fp16, 4, 2, 64, 64, 140, {0, 1, 15, 31, 32, 33, 63, 126, 127, 128, 129, 139}, Data::peaked, 0, 0, true},
+    {"flat", bf16, 8, 2, 128, 128, 1030, {1029}, Data::flat},
+    {"tied_f32", f32, 8, 2, 64, 64, 700, {128, 699}, Data::tied},
+    {"tied_bf16", bf16, 8, 2, 128, 128, 700, {255, 699}, Data::tied},
+    {"huge_f32", f32, 4, 2, 64, 64, 600, {599}, Data::huge},
+    {"huge_fp16", fp16, 4, 2, 64, 64, 600, {400, 599}, Data::huge},
+    {"long_bf16", bf16, 4, 1, 128, 128, 9001, {8191, 8192, 9000}},
+    {"long_f32", f32, 2, 1, 64, 64, 20000, {19999}},
+    {"one_block_full", bf16, 2, 1, 64, 64, 32768, {32766, 32767}},
+    {"beyond_one_block", bf16, 2, 1, 64, 64, 33000, {32768, 32999}},
+    {"long_tied", bf16, 2, 1, 64, 64, 34000, {16000, 33999}, Data::tied},
+};
+
+class CudaLayerStudyTest : public testing::TestWithParam<Case> {};
+
+TEST_P(CudaLayerStudyTest, MethodsAgreeWithTheCpu) {
+  SKIP_WITHOUT_GPU();
+  expect_same(options(kMethods), GetParam());
+}
+
+TEST_P(CudaLayerStudyTest, VariantsAgreeWithTheCpu) {
+  SKIP_WITHOUT_GPU();
+  expect_same(options(kVariants), GetParam());
+}
+
+TEST_P(CudaLayerStudyTest, BitsRepeat) {
+  SKIP_WITHOUT_GPU();
+  const AttentionLayer layer = make_layer(GetParam());
+  std::unique_ptr<LayerStudy> study = make_cuda_layer_study(options(kMethods), 0, 0.8);
+  const LayerResults first = study->run(layer);
+  expect_same_bits(first, study->run(layer));
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, CudaLayerStudyTest, testing::ValuesIn(kCases), [](const auto& info) { return std::string(info.param.name); });
+
+TEST(CudaLayerStudy, LittleMemoryCutsTheWorkAndChangesNoBit) {
+  SKIP_WITHOUT_GPU();
+  const Case c{"", bf16, 32, 8, 128, 128, 6000, {5000, 5500, 5999}};
+  const AttentionLayer layer = make_layer(c);
+  std::size_t free = 0, total = 0;
+  ASSERT_EQ(cudaMemGetInfo(&free, &total), cudaSuccess);
+  const double share = static_cast<double>(std::size_t{48} << 20) / static_cast<double>(total);
+  expect_same_bits(make_cuda_layer_study(options(kMethods), 0, 0.8)->run(layer), make_cuda_layer_study(options(kMethods), 0, share)->run(layer));
+}
+
+TEST(CudaLayerStudy, LayersOverlap) {
+  SKIP_WITHOUT_GPU();
+  const Case c{"", bf16, 8, 2, 128, 128, 3000, {2000, 2999}}, other{"", f32, 4, 2, 64, 64, 500, {499}};
+  std::unique_ptr<LayerStudy> study = make_cuda_layer_study(options(kMethods), 0, 0.8), alone = make_cuda_layer_study(options(kMethods), 0, 0.8);
+  std::vector<AttentionLayer> layers;
+  for (int i = 0; i < 6; ++i) layers.push_back(make_layer(i % 3 == 1 ? other : c, i));
+  std::size_t collected = 0;
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    study->submit(layers[i]);
+    if (static_cast<int>(i - collected) + 1 < study->most_submitted()) continue;
+    expect_same_bits(study->collect(), alone->run(layers[collected]));
+    ++collected;
+  }
+  for (; collected < layers.size(); ++collected) expect_same_bits(study->collect(), alone->run(layers[collected]));
+  EXPECT_FALSE(study->stage_times().empty());
+}
+
+TEST(CudaLayerStudy, ManySettings) {
+  SKIP_WITHOUT_GPU();
+  const Case c{"", bf16, 8, 2, 128, 128, 2100, {1500, 2099}};
+  StudyOptions study = options({"topdelta", "ffd", "topk"});
+  for (StudySelector& s : study.selectors) s.grid.clear();
+  for (int i = 0; i < 150; ++i) {
+    study.selectors[0].grid.push_back({0.1 * i});
+    study.selectors[1].grid.push_back({15 - 0.1 * i});
+    study.selectors[2].grid.push_back({static_cast<double>(i * 14 + 1)});
+  }
+  expect_same(study, c);
+}
+
+TEST(CudaLayerStudy, TooLittleMemoryIsOneSentence) {
+  SKIP_WITHOUT_GPU();
+  const Case c{"", bf16, 8, 2, 128, 128, 3000, {2999}};
+  const AttentionLayer layer = make_layer(c);
+  std::unique_ptr<LayerStudy> starved = make_cuda_layer_study(options(kMethods), 0, 1e-6);
+  try {
+    starved->run(layer);
+    FAIL() << "no error";
+  } catch (const DeviceError& error) {
+    EXPECT_NE(std::string(error.what()).find("device memory that it may use"), std::string::npos) << error.what();
+  }
+  EXPECT_NO_THROW(make_cuda_layer_study(options(kMethods), 0, 0.8)->run(layer));
+}
+
+TEST(CudaLayerStudy, NamesItsDevice) {
+  SKIP_WITHOUT_GPU();
+  const std::string device = make_cuda_layer_study(options({"exact"}), 0, 0.8)->device();
+  EXPECT_NE(device.find("cuda:0"), std::string::npos) << device;
+  EXPECT_THROW(make_cuda_layer_study(options({"exact"}), 99, 0.8), UsageError);
+}
+
+}  // namespace
+}  // namespace attest
