@@ -29,13 +29,13 @@ struct DumpInfo {
   std::string path;
   std::int64_t file_bytes = 0;
   std::string model;
-  int num_layers = 0;        ///< of the model; a dump may hold fewer
+  int num_layers = 0;  ///< of the model; a dump may hold fewer
   AttentionShape shape;
-  double softmax_scale = 0;  ///< as stored, else 1/sqrt(D)
-  double logit_softcap = 0;  ///< 0: none
-  std::string rope;          ///< JSON of the rotary parameters; empty: not recorded
-  std::string source;        ///< how it was captured; empty: not recorded
-  std::string created;       ///< ISO 8601; empty: not recorded
+  double softmax_scale = 0;         ///< as stored, else 1/sqrt(D)
+  double logit_softcap = 0;         ///< 0: none
+  std::string rope;                 ///< JSON of the rotary parameters; empty: not recorded
+  std::string source;               ///< how it was captured; empty: not recorded
+  std::string created;              ///< ISO 8601; empty: not recorded
   std::vector<SampleInfo> samples;  ///< in the order of their names' bytes
 };
 

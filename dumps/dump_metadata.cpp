@@ -32,8 +32,9 @@ DumpInfo read_header(const Group& root) {
   if (!root.has_attribute("format")) root.fail("attribute 'format' is missing, expected 'attention-dump'");
   const std::string format = root.string_attribute("format");
   if (format != "attention-dump") {
-    root.fail(fmt::format("attribute 'format' is '{}', expected 'attention-dump'{}", format,
-                          format == "attention-study" ? " (this is a results file of `attest run`, for `attest figures`)" : ""));
+    root.fail(fmt::format(
+        "attribute 'format' is '{}', expected 'attention-dump'{}", format,
+        format == "attention-study" ? " (this is a results file of `attest run`, for `attest figures`)" : ""));
   }
   const std::int64_t version = root.integer_attribute("format_version", std::numeric_limits<std::int64_t>::min(),
                                                       std::numeric_limits<std::int64_t>::max());
@@ -63,7 +64,8 @@ DumpInfo read_header(const Group& root) {
 
 std::vector<std::int64_t> read_query_positions(const Group& group, std::int64_t num_tokens) {
   const Dataset data(group.open("query_positions"));
-  if (data.shape().size() != 1) data.fail(fmt::format("has the shape {}, expected [N]", hdf5::shape_text(data.shape())));
+  if (data.shape().size() != 1)
+    data.fail(fmt::format("has the shape {}, expected [N]", hdf5::shape_text(data.shape())));
   if (data.shape()[0] == 0) data.fail("is empty, expected at least one position");
   std::vector<std::int64_t> positions = data.read_integers();
   for (std::size_t i = 0; i < positions.size(); ++i) {
@@ -118,10 +120,14 @@ Dataset open_tensor(const Group& group, const char* name, const std::vector<std:
 
 const char* name_of_storage(hdf5::Storage storage) {
   switch (storage) {
-    case hdf5::Storage::contiguous: return "contiguous";
-    case hdf5::Storage::compact: return "compact";
-    case hdf5::Storage::chunked: return "chunked";
-    case hdf5::Storage::gzip: return "gzip";
+    case hdf5::Storage::contiguous:
+      return "contiguous";
+    case hdf5::Storage::compact:
+      return "compact";
+    case hdf5::Storage::chunked:
+      return "chunked";
+    case hdf5::Storage::gzip:
+      return "gzip";
   }
   return "";
 }

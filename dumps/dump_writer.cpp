@@ -27,7 +27,8 @@ using hdf5::Handle;
 using hdf5::Lock;
 using Extent = std::vector<hsize_t>;
 
-constexpr hsize_t kChunkBytes = 256 * 1024;  ///< below HDF5's chunk cache of 1 MiB, so that slabs may end within a chunk
+/// Below HDF5's chunk cache of 1 MiB, so that slabs may end within a chunk.
+constexpr hsize_t kChunkBytes = 256 * 1024;
 
 void require(bool condition, const char* broken_rule) {
   if (!condition) throw std::logic_error(fmt::format("DumpWriter: {}", broken_rule));
@@ -54,8 +55,8 @@ void check_header(const std::string& path, const DumpInfo& header) {
     throw UsageError(fmt::format("{}: a dump needs counts of layers, heads and dimensions above 0", path));
   }
   if (shape.num_query_heads % shape.num_kv_heads != 0) {
-    throw UsageError(fmt::format("{}: {} KV heads do not divide {} query heads", path, shape.num_kv_heads,
-                                 shape.num_query_heads));
+    throw UsageError(
+        fmt::format("{}: {} KV heads do not divide {} query heads", path, shape.num_kv_heads, shape.num_query_heads));
   }
   // Written so that NaN fails.
   if (!(header.softmax_scale >= 0 && header.softmax_scale < HUGE_VAL && header.logit_softcap >= 0 &&
@@ -221,7 +222,7 @@ struct DumpWriter::State {
 
   void create_file() {
     const Handle access = owned(H5Pcreate(H5P_FILE_ACCESS));
-    checked(H5Pset_alignment(access.get(), 1 << 20, 4096));  // large tensors at page borders
+    checked(H5Pset_alignment(access.get(), 1 << 20, 4096));                       // large tensors at page borders
     checked(H5Pset_libver_bounds(access.get(), H5F_LIBVER_V18, H5F_LIBVER_V18));  // metadata with checksums
     const Handle creation = untimed(H5P_FILE_CREATE);
     file = owned(H5Fcreate(temporary.c_str(), H5F_ACC_TRUNC, creation.get(), access.get()));

@@ -41,7 +41,9 @@ Testament* own_testament = nullptr;  // set in a child only
 
 enum ExitCode : int { kDone = 0, kReported = 42 };  // 1 is what sanitizers and abort handlers use
 
-[[noreturn]] void throw_system_error(const char* call) { throw std::system_error(errno, std::generic_category(), call); }
+[[noreturn]] void throw_system_error(const char* call) {
+  throw std::system_error(errno, std::generic_category(), call);
+}
 
 class SharedTestament {
  public:
@@ -121,8 +123,8 @@ void confine(const ChildLimits& limits, std::size_t address_space) {
     work(output);
     code = kDone;
   } catch (const std::bad_alloc&) {
-    copy_text(own_testament->error, fmt::format("{}: {}: claims more memory than a file of this size can need", file,
-                                                own_testament->object));
+    copy_text(own_testament->error,
+              fmt::format("{}: {}: claims more memory than a file of this size can need", file, own_testament->object));
   } catch (const std::exception& error) {
     copy_text(own_testament->error, error.what());
   }

@@ -12,7 +12,7 @@
 namespace attest {
 
 struct ChildLimits {
-  std::size_t memory_bytes = 0;   ///< address space beyond what this process has now
+  std::size_t memory_bytes = 0;  ///< address space beyond what this process has now
   unsigned processor_seconds = 0;
 };
 

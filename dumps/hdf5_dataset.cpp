@@ -44,11 +44,16 @@ std::string describe(hid_t type) {
       return fmt::format("{} float of {} bits ({} of exponent, {} of mantissa)", name_of_order(type), bits,
                          format.exponent_bits, format.mantissa_bits);
     }
-    case H5T_STRING: return "string";
-    case H5T_REFERENCE: return "reference";
-    case H5T_COMPOUND: return "compound";
-    case H5T_ENUM: return "enumeration";
-    default: return "neither integer nor float";
+    case H5T_STRING:
+      return "string";
+    case H5T_REFERENCE:
+      return "reference";
+    case H5T_COMPOUND:
+      return "compound";
+    case H5T_ENUM:
+      return "enumeration";
+    default:
+      return "neither integer nor float";
   }
 }
 
@@ -80,14 +85,20 @@ Dataset::Dataset(Node node) : Node(std::move(node)) {
   const Handle creation(H5Dget_create_plist(id()));
   if (!creation) fail_with_library_error("the storage description is damaged");
   switch (H5Pget_layout(creation.get())) {
-    case H5D_CONTIGUOUS: check_contiguous(creation); break;
-    case H5D_CHUNKED: check_chunked(creation); break;
+    case H5D_CONTIGUOUS:
+      check_contiguous(creation);
+      break;
+    case H5D_CHUNKED:
+      check_chunked(creation);
+      break;
     case H5D_COMPACT:
       storage_ = Storage::compact;
       if (H5Dget_storage_size(id()) < location_.bytes) fail("the values are cut off");
       break;
-    case H5D_VIRTUAL: fail("is a virtual data set, expected its values in this file");
-    default: fail_with_library_error("the storage layout is damaged");
+    case H5D_VIRTUAL:
+      fail("is a virtual data set, expected its values in this file");
+    default:
+      fail_with_library_error("the storage layout is damaged");
   }
 }
 
@@ -160,14 +171,14 @@ void Dataset::check_chunked(const Handle& creation) {
     const auto extent = static_cast<std::int64_t>(chunk[axis]);
     const std::int64_t along = (shape_[axis] - 1) / extent + 1;
     chunks *= along;  // at most the number of elements, which fits
-    fits = fits && !__builtin_mul_overflow(claimed, extent, &claimed) && !__builtin_mul_overflow(claimed, along, &claimed);
+    fits =
+        fits && !__builtin_mul_overflow(claimed, extent, &claimed) && !__builtin_mul_overflow(claimed, along, &claimed);
   }
   hsize_t written = 0;
   const Handle space(H5Dget_space(id()));
   if (H5Dget_num_chunks(id(), space.get(), &written) < 0) fail_with_library_error("the index of chunks is damaged");
   const hsize_t stored = H5Dget_storage_size(id());
-  if (stored > static_cast<hsize_t>(file().bytes) || !fits ||
-      claimed / expansion > static_cast<std::int64_t>(stored)) {
+  if (stored > static_cast<hsize_t>(file().bytes) || !fits || claimed / expansion > static_cast<std::int64_t>(stored)) {
     fail(fmt::format("claims {} bytes of values (shape {}, chunks [{}]), the file has {} bytes and {} of them for it",
                      location_.bytes, shape_text(shape_), fmt::join(chunk, ", "), file().bytes, stored));
   }

@@ -1,4 +1,5 @@
-// The project's only door to the HDF5 C library: owned identifiers, error text, one lock. Include it in .cpp files only.
+// The only door to the HDF5 C library: owned identifiers, error text, one lock. For .cpp files, not for headers that
+// other folders include.
 #pragma once
 
 #include <hdf5.h>

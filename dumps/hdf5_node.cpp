@@ -32,17 +32,28 @@ bool has_signature(const InputFile& file) {
 
 const char* name_of_class(H5T_class_t type_class) {
   switch (type_class) {
-    case H5T_INTEGER: return "an integer";
-    case H5T_FLOAT: return "a float";
-    case H5T_STRING: return "a string";
-    case H5T_BITFIELD: return "a bit field";
-    case H5T_OPAQUE: return "opaque bytes";
-    case H5T_COMPOUND: return "a compound";
-    case H5T_REFERENCE: return "a reference";
-    case H5T_ENUM: return "an enumeration";
-    case H5T_VLEN: return "a variable-length sequence";
-    case H5T_ARRAY: return "an array";
-    default: return "of an unknown type";
+    case H5T_INTEGER:
+      return "an integer";
+    case H5T_FLOAT:
+      return "a float";
+    case H5T_STRING:
+      return "a string";
+    case H5T_BITFIELD:
+      return "a bit field";
+    case H5T_OPAQUE:
+      return "opaque bytes";
+    case H5T_COMPOUND:
+      return "a compound";
+    case H5T_REFERENCE:
+      return "a reference";
+    case H5T_ENUM:
+      return "an enumeration";
+    case H5T_VLEN:
+      return "a variable-length sequence";
+    case H5T_ARRAY:
+      return "an array";
+    default:
+      return "of an unknown type";
   }
 }
 
@@ -95,8 +106,10 @@ Handle Node::open_scalar_attribute(const char* name, const char* expected) const
   const Handle space(attribute ? H5Aget_space(attribute.get()) : H5I_INVALID_HID);
   if (!space) fail_with_library_error(fmt::format("attribute '{}' is damaged", name));
   switch (H5Sget_simple_extent_type(space.get())) {
-    case H5S_SCALAR: return attribute;
-    case H5S_NULL: fail(fmt::format("attribute '{}' holds no value, expected {}", name, expected));
+    case H5S_SCALAR:
+      return attribute;
+    case H5S_NULL:
+      fail(fmt::format("attribute '{}' holds no value, expected {}", name, expected));
     default:
       fail(fmt::format("attribute '{}' is an array of {} values, expected {}", name,
                        H5Sget_simple_extent_npoints(space.get()), expected));

@@ -66,7 +66,7 @@ class Group : public Node {
 
   const std::vector<std::string>& names() const { return names_; }  ///< ascending by their bytes
   bool contains(std::string_view name) const;
-  Node open(const std::string& name) const;   ///< fails when there is no such object
+  Node open(const std::string& name) const;    ///< fails when there is no such object
   Group group(const std::string& name) const;  ///< fails as well when it is no group
 
  private:

@@ -83,11 +83,14 @@ std::string clipped(std::string text) {
 std::string header_text(const DumpInfo& info) {
   const AttentionShape& shape = info.shape;
   std::string text;
-  const auto line = [&](const char* name, const std::string& value) { text += fmt::format("  {:<13}{}\n", name, value); };
+  const auto line = [&](const char* name, const std::string& value) {
+    text += fmt::format("  {:<13}{}\n", name, value);
+  };
   line("model", fmt::format("{}, {} layers", printable(info.model), info.num_layers));
-  line("attention", fmt::format("{} query heads, {} KV heads (groups of {}), head_dim {}{}", shape.num_query_heads,
-                                shape.num_kv_heads, shape.group(), shape.head_dim,
-                                shape.value_dim == shape.head_dim ? "" : fmt::format(", value_dim {}", shape.value_dim)));
+  line("attention",
+       fmt::format("{} query heads, {} KV heads (groups of {}), head_dim {}{}", shape.num_query_heads,
+                   shape.num_kv_heads, shape.group(), shape.head_dim,
+                   shape.value_dim == shape.head_dim ? "" : fmt::format(", value_dim {}", shape.value_dim)));
   const double standard_scale = 1 / std::sqrt(static_cast<double>(shape.head_dim));
   const bool is_standard = std::abs(info.softmax_scale - standard_scale) <= 1e-6 * standard_scale;
   line("scale", fmt::format("{:.7g}{}", info.softmax_scale, is_standard ? " = 1/sqrt(head_dim)" : ""));
@@ -136,8 +139,10 @@ std::string ranges_text(const std::vector<std::int64_t>& numbers, std::size_t mo
 
 std::string summary_text(const DumpReader& dump) {
   const DumpInfo& info = dump.info();
-  std::string text = fmt::format("{}: attention dump, {}\n{}\n", info.path, bytes_text(info.file_bytes), header_text(info));
-  TextTable table({"sample", "task", "tokens", "prompt", "queries", "at positions", "layers", "type", "q+k+v", "storage"});
+  std::string text =
+      fmt::format("{}: attention dump, {}\n{}\n", info.path, bytes_text(info.file_bytes), header_text(info));
+  TextTable table(
+      {"sample", "task", "tokens", "prompt", "queries", "at positions", "layers", "type", "q+k+v", "storage"});
   std::string notes;
   for (std::size_t i = 0; i < info.samples.size(); ++i) {
     const SampleInfo& sample = info.samples[i];
@@ -145,7 +150,8 @@ std::string summary_text(const DumpReader& dump) {
     table.add({printable(sample.name), printable(sample.task), std::to_string(sample.num_tokens),
                sample.prompt_length ? std::to_string(*sample.prompt_length) : "-",
                std::to_string(sample.query_positions.size()), ranges_text(sample.query_positions, 3),
-               ranges_text(layers), layers_text(dump, i, [](const LayerInfo& l) { return std::string(name_of(l.element_type)); }),
+               ranges_text(layers),
+               layers_text(dump, i, [](const LayerInfo& l) { return std::string(name_of(l.element_type)); }),
                bytes_text(value_bytes(dump, i)), layers_text(dump, i, [](const LayerInfo& l) { return l.storage; })});
     const auto note = [&](const char* what, const std::string& value) {
       notes += fmt::format("{}: {} {}\n", printable(sample.name), what, value);

@@ -18,7 +18,7 @@ struct RowScan {
   using Signed = std::make_signed_t<Word>;
   static constexpr Word kMagnitude = std::numeric_limits<Signed>::max();
 
-  Signed least = std::numeric_limits<Signed>::max();   ///< in two's complement
+  Signed least = std::numeric_limits<Signed>::max();  ///< in two's complement
   Signed most = std::numeric_limits<Signed>::min();
   Word largest_magnitude = 0;
 

@@ -14,10 +14,11 @@ namespace attest {
 
 /// What is wrong with one head of a tensor.
 struct HeadFinding {
-  int head = 0;                   ///< query head for q, KV head for k and v
+  int head = 0;  ///< query head for q, KV head for k and v
   std::int64_t num_nan = 0;
   std::int64_t num_infinite = 0;
-  std::int64_t first_token = -1;  ///< the first one with a NaN or an infinity; -1: none. For q it is the query's position
+  std::int64_t first_token =
+      -1;  ///< the first one with a NaN or an infinity; -1: none. For q it is the query's position
   bool all_zero = false;
 
   bool not_finite() const { return num_nan + num_infinite > 0; }
@@ -35,7 +36,9 @@ struct LayerCheck {
   int layer = 0;
   TensorCheck q, k, v;
 
-  std::array<std::pair<const char*, const TensorCheck*>, 3> tensors() const { return {{{"q", &q}, {"k", &k}, {"v", &v}}}; }
+  std::array<std::pair<const char*, const TensorCheck*>, 3> tensors() const {
+    return {{{"q", &q}, {"k", &k}, {"v", &v}}};
+  }
   /// The layer can be studied.
   bool finite() const;
 };

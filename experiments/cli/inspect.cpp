@@ -1,4 +1,6 @@
 // attest inspect: what is in a dump; --check looks at every value.
+#include "dumps/inspect.h"
+
 #include <CLI/CLI.hpp>
 #include <iostream>
 #include <memory>
@@ -8,7 +10,6 @@
 
 #include "dumps/dump_reader.h"
 #include "dumps/error.h"
-#include "dumps/inspect.h"
 #include "experiments/cli/commands.h"
 #include "experiments/cli/progress.h"
 
@@ -51,8 +52,9 @@ void add_inspect(CLI::App& app, const GlobalOptions& global) {
   auto options = std::make_shared<InspectOptions>();
   CLI::App* command = app.add_subcommand("inspect", "What is in a dump");
   command->add_option("dump", options->path, "The dump")->required()->type_name("DUMP");
-  command->add_flag("--check", options->check,
-                    "Look at every value: range, NaN, infinities, heads that are all zero; exit code 4 for NaN or infinity");
+  command->add_flag(
+      "--check", options->check,
+      "Look at every value: range, NaN, infinities, heads that are all zero; exit code 4 for NaN or infinity");
   command->callback([options, &global] { run_inspect(*options, global); });
 }
 

@@ -30,15 +30,23 @@ std::string damaged(std::string bytes, Random& random) {
   for (std::size_t times = 1 + below(3); times > 0; --times) {
     const std::size_t at = below(bytes.size());
     switch (below(6)) {
-      case 0: bytes[at] = static_cast<char>(bytes[at] ^ (1 << below(8))); break;
-      case 1: bytes[at] = static_cast<char>(below(256)); break;
+      case 0:
+        bytes[at] = static_cast<char>(bytes[at] ^ (1 << below(8)));
+        break;
+      case 1:
+        bytes[at] = static_cast<char>(below(256));
+        break;
       case 2: {
         const std::uint64_t length = kLengths[below(std::size(kLengths))];
         overwrite(at, {reinterpret_cast<const char*>(&length), std::size_t{1} << below(4)});
         break;
       }
-      case 3: overwrite(at, bytes.substr(below(bytes.size()), 1 + below(64))); break;  // one piece over another
-      case 4: overwrite(at, std::string(1 + below(32), '\0')); break;
+      case 3:
+        overwrite(at, bytes.substr(below(bytes.size()), 1 + below(64)));
+        break;  // one piece over another
+      case 4:
+        overwrite(at, std::string(1 + below(32), '\0'));
+        break;
       case 5: {
         std::uint64_t address = below(bytes.size());  // a pointer to somewhere else in the file
         overwrite(at, {reinterpret_cast<const char*>(&address), 8});
@@ -106,7 +114,8 @@ TEST_P(DumpFuzzSlowTest, DamageNeverEscapes) {
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
     ASSERT_LT(seconds.count(), 60);
     if (HasFatalFailure() || HasNonfatalFailure()) {
-      const auto kept = std::filesystem::temp_directory_path() / ("attest-fuzz-failure-" + std::to_string(round) + ".h5");
+      const auto kept =
+          std::filesystem::temp_directory_path() / ("attest-fuzz-failure-" + std::to_string(round) + ".h5");
       std::filesystem::copy_file(path, kept, std::filesystem::copy_options::overwrite_existing);
       FAIL() << "the file is kept as " << kept;
     }
@@ -122,7 +131,8 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(Variant{"contiguous", [](const std::string& path) { write_small_dump(path); }},
                       Variant{"gzip", [](const std::string& path) { write_small_dump(path, {.gzip_level = 4}); }},
                       Variant{"old_contiguous", [](const std::string& path) { write_old_format_dump(path); }},
-                      Variant{"old_gzip", [](const std::string& path) { write_old_format_dump(path, {.gzip_level = 4}); }}),
+                      Variant{"old_gzip",
+                              [](const std::string& path) { write_old_format_dump(path, {.gzip_level = 4}); }}),
     [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace

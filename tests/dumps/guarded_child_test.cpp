@@ -82,7 +82,11 @@ TEST(GuardedChildTest, SurvivesCrashes) {
 
 TEST(GuardedChildTest, EndsEndlessLoops) {
   volatile std::uint64_t counter = 0;
-  EXPECT_EQ(failure_of([&] { for (;;) counter = counter + 1; }, {kLimits.memory_bytes, 1}),
+  EXPECT_EQ(failure_of(
+                [&] {
+                  for (;;) counter = counter + 1;
+                },
+                {kLimits.memory_bytes, 1}),
             "a.h5: /samples/x: the file is damaged, HDF5 was still busy with it after 1 s");
 }
 
@@ -100,7 +104,10 @@ TEST(GuardedChildTest, BoundsMemory) {
 
 TEST(GuardedChildTest, EndsTheChildWhenItsParentHasEnough) {
   EXPECT_THROW(run_in_guarded_child(
-                   "a.h5", kLimits, [](ChildOutput&) { for (;;) pause(); },
+                   "a.h5", kLimits,
+                   [](ChildOutput&) {
+                     for (;;) pause();
+                   },
                    [](ChildInput&) { throw std::length_error("enough"); }),
                std::length_error);
   EXPECT_FALSE(has_children());

@@ -81,7 +81,8 @@ TEST_F(InspectTest, ClipsLongTexts) {
 TEST_F(InspectTest, CannotBeMadeToControlATerminal) {
   write_small_dump(path_);
   Edit(path_).text("/samples/first", "task", "\x1b[2Jgone\nsecond line");
-  EXPECT_THAT(summary_text(DumpReader(path_)), AllOf(HasSubstr("\\x1b[2Jgone\\x0asecond line"), Not(HasSubstr("\x1b"))));
+  EXPECT_THAT(summary_text(DumpReader(path_)),
+              AllOf(HasSubstr("\\x1b[2Jgone\\x0asecond line"), Not(HasSubstr("\x1b"))));
 }
 
 TEST_F(InspectTest, TellsProgramsTheSame) {
@@ -112,7 +113,8 @@ TEST_F(InspectTest, PassesACleanDump) {
   write_small_dump(path_);
   const DumpReader dump(path_);
   std::vector<std::pair<std::size_t, std::size_t>> progress;
-  const DumpCheck check = check_dump(dump, [&](std::size_t done, std::size_t total) { progress.emplace_back(done, total); });
+  const DumpCheck check =
+      check_dump(dump, [&](std::size_t done, std::size_t total) { progress.emplace_back(done, total); });
   EXPECT_THAT(progress, ElementsAre(Pair(1, 4), Pair(2, 4), Pair(3, 4), Pair(4, 4)));
   ASSERT_EQ(check.layers.size(), 4u);
   EXPECT_EQ(check.layers[3].sample, 1u);
@@ -130,8 +132,9 @@ TEST_F(InspectTest, NamesSampleLayerHeadAndToken) {
   set("v", {0, 2, 1}, 1000);
   const DumpReader dump(path_);
   const DumpCheck check = check_dump(dump);
-  EXPECT_EQ(verdict(dump, check), path_ + ": /samples/first: 1 of 4 layers of the dump hold NaN or infinity, expected "
-                                          "finite values; layer 5, k, head 1: NaN and infinity, first at token 30");
+  EXPECT_EQ(verdict(dump, check), path_ +
+                                      ": /samples/first: 1 of 4 layers of the dump hold NaN or infinity, expected "
+                                      "finite values; layer 5, k, head 1: NaN and infinity, first at token 30");
   const std::string text = check_text(dump, check);
   EXPECT_THAT(text, HasSubstr("first, layer 5, k, head 1: 1 NaN, 1 infinite, the first at token 30\n"));
   EXPECT_THAT(text, HasSubstr("1000"));

@@ -93,7 +93,8 @@ TEST_P(ValueCheckTest, QueriesAreNamedByTheirPosition) {
 
 TEST_P(ValueCheckTest, HeadsThatAreAllZero) {
   for (std::size_t token = 0; token < 6; ++token) {
-    for (std::size_t channel = 0; channel < 3; ++channel) set(layer_.v, v_index(1, token, channel), channel == 1 ? -0.0f : 0.0f);
+    for (std::size_t channel = 0; channel < 3; ++channel)
+      set(layer_.v, v_index(1, token, channel), channel == 1 ? -0.0f : 0.0f);
   }
   for (std::size_t channel = 0; channel < 5; ++channel) set(layer_.q, q_index(0, 2, channel), 0);  // one query of two
   const LayerCheck check = check_values(layer_);
