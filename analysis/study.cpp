@@ -161,15 +161,18 @@ class Studying {
     }
     if (!delivery.defect.empty()) {
       const std::string what = fmt::format("{}: sample '{}', {}", dump_of(delivery.unit).path, sample_of(delivery.unit).name, delivery.defect);
-      if (!options_.skip_bad_layers) throw InputError(what + "; --skip-bad-layers studies the other layers without it");
+      if (!options_.skip_bad_layers) {
+        finish_all();  // what came before is not lost
+        throw InputError(what + "; --skip-bad-layers studies the other layers without it");
+      }
       observer_.notice(what + "; the layer is left out");
       LayerResults nothing;
       nothing.done = false;
       return store(std::move(delivery), std::move(nothing));
     }
-    if (submitted_.size() == static_cast<std::size_t>(layer_study_.most_submitted())) finish_one();
     layer_study_.submit(*delivery.layer);
     submitted_.push_back(std::move(delivery));
+    if (submitted_.size() == static_cast<std::size_t>(layer_study_.most_submitted())) finish_one();
   }
 
   void finish_all() {
@@ -222,7 +225,10 @@ void run_study(const StudyPlan& plan, std::span<const DumpReader> dumps, LayerSt
   const std::jthread reading([&](const std::stop_token& stop) { reader.run(stop); });
 
   for (;;) {
-    if (options.stop != nullptr && *options.stop) throw Interrupted("interrupted");
+    if (options.stop != nullptr && *options.stop) {
+      studying.finish_all();
+      throw Interrupted("interrupted");
+    }
     Delivery delivery;
     const Handover::State state = handover.receive(delivery);
     if (state == Handover::State::delivered) {

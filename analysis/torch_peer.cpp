@@ -7,6 +7,7 @@
 #include <map>
 
 #include <ATen/ATen.h>
+#include <ATen/Context.h>
 #include <ATen/Parallel.h>
 #include <ATen/Functions.h>
 #include <c10/core/InferenceMode.h>
@@ -328,6 +329,7 @@ extern "C" bool attest_torch_peer(const attest::AttentionLayer* layer, const att
       *error = std::string("no CUDA in this LibTorch: ") + dlerror();
       return false;
     }
+    at::globalContext().setFloat32MatmulPrecision("highest");  // some images make TF32 the default
     const auto start = std::chrono::steady_clock::now();
     attest::TorchPeer peer(*layer, *options);
     result->results = peer.run();  // its last copies to the host wait for the device

@@ -59,8 +59,8 @@ StudyOptions study_options(const StudyBenchOptions& options, int sweep_points) {
   return study;
 }
 
-void compare(const std::vector<MetricValues>& ours, const std::vector<MetricValues>& peers, Agreement& agreement,
-             std::map<std::string, std::int64_t>& apart) {
+void compare(const std::string& group, const std::vector<MetricValues>& ours, const std::vector<MetricValues>& peers,
+             Agreement& agreement, std::map<std::string, std::int64_t>& apart) {
   for (const MetricValues& a : ours)
     for (const MetricValues& b : peers) {
       if (a.name != b.name || a.values.size() != b.values.size()) continue;
@@ -68,17 +68,17 @@ void compare(const std::vector<MetricValues>& ours, const std::vector<MetricValu
       for (std::size_t i = 0; i < a.values.size(); ++i) {
         const double x = a.values[i], y = b.values[i];
         const bool both_undefined = std::isnan(x) && std::isnan(y);
-        if (!both_undefined && !(std::fabs(x - y) <= kAgreementTolerance * std::max(1.0, std::fabs(x)))) ++apart[a.name];
+        if (!both_undefined && !(std::fabs(x - y) <= kAgreementTolerance * std::max(1.0, std::fabs(x)))) ++apart[group + "/" + a.name];
       }
     }
 }
 
-Agreement compare(const LayerResults& ours, const LayerResults& peers) {
+Agreement compare(const StudyOptions& study, const LayerResults& ours, const LayerResults& peers) {
   Agreement agreement;
   std::map<std::string, std::int64_t> apart;
-  compare(ours.scores, peers.scores, agreement, apart);
+  compare("scores", ours.scores, peers.scores, agreement, apart);
   for (std::size_t s = 0; s < ours.selectors.size(); ++s)
-    compare(ours.selectors[s].metrics, peers.selectors[s].metrics, agreement, apart);
+    compare(study.selectors[s].label, ours.selectors[s].metrics, peers.selectors[s].metrics, agreement, apart);
   std::int64_t most = 0;
   for (const auto& [name, count] : apart) {
     agreement.apart += count;
@@ -107,7 +107,7 @@ LayerTiming time_layer(const DumpReader& dump, const StudyBenchOptions& options,
     if (options.device.kind == DeviceKind::cuda) peer.device = fmt::format("cuda:{}", options.device.index);
     for (const StudySelector& s : study.selectors) peer.selectors.push_back({s.label, s.grid});
     const TorchPeerResult result = run_torch_peer(layer, peer);
-    if (i == 0) timing.agreement = compare(results, result.results);
+    if (i == 0) timing.agreement = compare(study, results, result.results);
     timing.peer_seconds.push_back(result.seconds);
   }
   for (int i = 0; i < options.repeats; ++i) {
