@@ -47,13 +47,17 @@ struct Scan {
   Tensor order;     // what a rule sorted, or undefined
 };
 
+/// x / divisor, rounded once. On CUDA a division by a number would multiply by its rounded inverse, and 16-bit keys stand often
+/// enough on the border between two codes for that to show.
+Tensor true_divide(const Tensor& x, double divisor) { return x / at::full({}, divisor, x.options()); }
+
 Tensor dot(const Tensor& q, const Tensor& k, double scale) { return at::matmul(q, k.transpose(-1, -2)) * scale; }
 
 /// Thumbnail and refined keys over the full blocks, once per layer: [Hkv, F * 128, D] each.
 std::pair<Tensor, Tensor> ffd_keys(const Tensor& k) {
   const int64_t blocks = k.size(1) / kBlock;
   const Tensor b = k.slice(1, 0, blocks * kBlock).reshape({k.size(0), blocks, kBlock, k.size(2)});
-  const Tensor s = (b.abs().amax(2, true) / 1.5).clamp_min(1e-8);
+  const Tensor s = true_divide(b.abs().amax(2, true), 1.5).clamp_min(1e-8);
   const Tensor thumbnail = ((b / s + 1.5).round().clamp(0, 3) - 1.5) * s;
   const Tensor residual = (b - thumbnail).clamp(-448, 448).to(at::kFloat8_e4m3fn).to(at::kFloat);
   return {thumbnail.flatten(1, 2), (thumbnail + residual).flatten(1, 2)};
@@ -64,13 +68,13 @@ Tensor kivi_groups(const Tensor& x, int64_t dim_size, bool along_tokens) {
   const Tensor grouped = along_tokens ? x.reshape({sizes[0], sizes[1] / dim_size, dim_size, sizes[2]})
                                       : x.reshape({sizes[0], sizes[1], sizes[2] / dim_size, dim_size});
   const int64_t axis = along_tokens ? 2 : 3;
-  const Tensor low = grouped.amin(axis, true), step = (grouped.amax(axis, true) - low) / 3;
+  const Tensor low = grouped.amin(axis, true), step = true_divide(grouped.amax(axis, true) - low, 3);
   const Tensor codes = at::nan_to_num((grouped - low) / step, 0.0).clamp(0, 3).round();
   return (codes * step + low).reshape(sizes);
 }
 
 Tensor twilight_keys(const Tensor& k) {
-  const Tensor low = k.amin(2, true), step = (k.amax(2, true) - low).clamp_min(1e-9) / 15;
+  const Tensor low = k.amin(2, true), step = true_divide((k.amax(2, true) - low).clamp_min(1e-9), 15);
   return ((k - low) / step).round().clamp(0, 15) * step + low;
 }
 
