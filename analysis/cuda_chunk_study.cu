@@ -88,7 +88,7 @@ CudaChunkStudy::ExactSide CudaChunkStudy::attend_exactly(CudaChunk& chunk) {
   const DeviceRows& rows = chunk.rows;
   const auto num_rows = static_cast<std::size_t>(rows.num_rows);
   ExactSide exact;
-  exact.statistics = {chunk.take<float>(num_rows), chunk.take<double>(num_rows)};
+  exact.statistics = {chunk.take<float>(num_rows), chunk.take<double>(num_rows), chunk.take<double>(num_rows)};
   exact.outputs = {chunk.take<float>(num_rows * static_cast<std::size_t>(chunk.kv.value_dim)), chunk.take<double>(num_rows)};
   const std::vector<int2> spans = disjoint_spans(setup_.layer);
   exact.spans = {chunk.upload(spans), static_cast<int>(spans.size())};
@@ -104,7 +104,7 @@ CudaChunkStudy::ExactSide CudaChunkStudy::attend_exactly(CudaChunk& chunk) {
     score_statistics(rows, scores, exact.spans, exact.statistics, setup_.results.scores(), chunk.stream);
   }
   const StageClock::Stage stage(setup_.clock, "sweep", chunk.stream);
-  setting_outputs(rows, chunk.kv, scores, nullptr, 1, {}, exact.outputs, *chunk.arena, chunk.stream);
+  exact_outputs(rows, chunk.kv, scores, {exact.statistics.max, exact.statistics.weight}, exact.outputs, *chunk.arena, chunk.stream);
   return exact;
 }
 

@@ -89,7 +89,7 @@ class CudaLayerStudy final : public LayerStudy {
   }
 
   int most_submitted() const override { return kSubmitted; }
-  std::pmr::memory_resource* layer_memory() override { return &page_locked_; }
+  std::pmr::memory_resource* layer_memory() override { return page_locked_memory(); }
   std::string device() const override { return name_ + " (cuda:" + std::to_string(device_) + ")"; }
   std::vector<StageTime> stage_times() const override { return times_; }
 
@@ -189,7 +189,6 @@ class CudaLayerStudy final : public LayerStudy {
   std::string name_;
   std::size_t memory_ = 0;
   std::vector<std::unique_ptr<CudaSelector>> selectors_;
-  PageLockedMemory page_locked_;
   DeviceArena arena_;
   std::size_t most_elements_ = 0;  // (row, token) pairs that a chunk may have; 0: not known yet
   CudaStream copying_, computing_;

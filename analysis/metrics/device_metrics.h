@@ -20,8 +20,9 @@ struct DeviceSpans {
 
 /// Of a row's exact scores: what other kernels go by.
 struct RowStatistics {
-  float* max = nullptr;   ///< [rows] m
-  double* lse = nullptr;  ///< [rows]
+  float* max = nullptr;      ///< [rows] m
+  double* weight = nullptr;  ///< [rows] sum of exp(s - m)
+  double* lse = nullptr;     ///< [rows]
 };
 
 /// [N, Hq] each; span_mass null where the sample has no spans.

@@ -65,6 +65,7 @@ __global__ void __launch_bounds__(kThreads) score_statistics_kernel(DeviceRows r
   const float undefined = __int_as_float(0x7FC00000);
   const double mean = sum / length;
   statistics.max[row] = max;
+  statistics.weight[row] = weight;
   statistics.lse[row] = lse;
   out.lse[cell] = static_cast<float>(lse);
   out.top1_top2_gap[cell] = length < 2 ? undefined : max - second;

@@ -43,4 +43,13 @@ void setting_outputs(const DeviceRows& rows, const DeviceKeyValues& kv, const fl
   merge_levels(rows, view, partials, passes, kv.value_dim, out, stream);
 }
 
+void exact_outputs(const DeviceRows& rows, const DeviceKeyValues& kv, const float* scores, const LevelSums& sums, const DeviceOutputs& out,
+                   DeviceArena& arena, cudaStream_t stream) {
+  const DeviceArena::Scope scope(arena);
+  const LevelView view{.scores = scores, .levels = nullptr, .num_settings = 1, .sums = sums};
+  const LevelPartials partials = take_partials(rows, 1, kv.value_dim, arena, stream);
+  accumulate_levels(rows, kv, view, ExactValues{}, partials, stream);
+  merge_levels(rows, view, &partials, 1, kv.value_dim, out, stream);
+}
+
 }  // namespace attest

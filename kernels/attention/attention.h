@@ -25,4 +25,8 @@ struct DeviceValues {
 void setting_outputs(const DeviceRows& rows, const DeviceKeyValues& kv, const float* scores, const Level* levels, int num_settings,
                      const DeviceValues& values, const DeviceOutputs& out, DeviceArena& arena, cudaStream_t stream);
 
+/// The one output of exact attention, whose maxima and sums of weights are known. `sums` [rows, 1].
+void exact_outputs(const DeviceRows& rows, const DeviceKeyValues& kv, const float* scores, const LevelSums& sums, const DeviceOutputs& out,
+                   DeviceArena& arena, cudaStream_t stream);
+
 }  // namespace attest

@@ -1,12 +1,13 @@
 // Scores of rows against keys in any form that is an element-wise function of the key: the one product of every estimate.
 //
-// A block multiplies up to 64 rows by 128 tokens. Keys are read once, 64 channels at a time, turned into what the form makes
-// of them in float32, and split into bfloat16 parts whose sum is that float32 (octet.cuh); products of parts that lie below
-// float32's last place are left out. So the estimate is that of the float32 key, not of a rounded one.
+// A block multiplies up to 64 rows by 128 tokens at a time. Keys are read once, 64 channels at a time, turned into what the form
+// makes of them in float32, and split into bfloat16 parts whose sum is that float32 (octet.cuh); products of parts that lie
+// below float32's last place are left out. So the estimate is that of the float32 key, not of a rounded one.
 #pragma once
 
 #include "kernels/attention/device_rows.h"
 #include "kernels/device/cuda_check.h"
+#include "kernels/device/device_memory.h"
 #include "kernels/device/octet.cuh"
 #include "kernels/device/tensor_core.cuh"
 
@@ -56,52 +57,62 @@ struct Task {
   DeviceKeyValues kv;
   QueryParts queries;
   ScoreTargets targets;
+  int tiles_per_block;
 };
 
 __host__ __device__ constexpr int part_elements(int count) { return count * kPitch; }
 
-/// Stages the queries' channels [channel, channel + kSlice) of the batch, parts after each other.
+/// Stages all channels of the block's queries: slices after each other, within a slice parts.
 template <int kRows>
-__device__ void stage_queries(const Task& task, const RowBatch& batch, int channel, std::uint16_t* shared) {
+__device__ void stage_queries(const Task& task, int first_row, int num_rows, std::uint16_t* shared) {
   constexpr int kOctets = kSlice / kOctet;
-  const int padded = padded_channels(task.kv.head_dim);
-  for (int i = threadIdx.x; i < task.queries.num_parts * kRows * kOctets; i += kThreads) {
-    const int octet = i % kOctets, row = i / kOctets % kRows, part = i / (kOctets * kRows);
+  const int padded = padded_channels(task.kv.head_dim), parts = task.queries.num_parts;
+  for (int i = threadIdx.x; i < padded / kSlice * parts * kRows * kOctets; i += kThreads) {
+    const int octet = i % kOctets, row = i / kOctets % kRows, part = i / (kOctets * kRows) % parts, slice = i / (kOctets * kRows * parts);
     uint4 value{0, 0, 0, 0};
-    if (row < batch.num_rows)
-      value = __ldg(reinterpret_cast<const uint4*>(task.queries.parts +
-                                                   (static_cast<std::int64_t>(part) * task.queries.rows + batch.first_row + row) * padded +
-                                                   channel + octet * kOctet));
-    *reinterpret_cast<uint4*>(shared + part * part_elements(kRows) + row * kPitch + octet * kOctet) = value;
+    if (row < num_rows)
+      value = __ldg(reinterpret_cast<const uint4*>(task.queries.parts + (static_cast<std::int64_t>(part) * task.queries.rows + first_row + row) * padded +
+                                                   slice * kSlice + octet * kOctet));
+    *reinterpret_cast<uint4*>(shared + (slice * parts + part) * part_elements(kRows) + row * kPitch + octet * kOctet) = value;
   }
 }
 
-/// Stages what the form makes of the keys' channels [channel, channel + kSlice) of the tile at token `first`.
-template <class Form>
-__device__ void stage_keys(const Task& task, const Form& form, const RowBatch& batch, const KeyOrigin& origin, int first, int channel,
-                           std::uint16_t* shared) {
-  constexpr int kOctets = kSlice / kOctet, kAtOnce = kThreads / kOctets, kPasses = kTileTokens / kAtOnce;
-  const int octet = threadIdx.x % kOctets, at = channel + octet * kOctet, dim = task.kv.head_dim;
-  const std::int64_t first_key = static_cast<std::int64_t>(origin.kv_head) * task.kv.tokens + origin.first_key;
+/// A thread's part of the keys' channels [channel, channel + kSlice) of a tile, on their way from memory.
+struct KeySlice {
+  static constexpr int kOctets = kSlice / kOctet, kAtOnce = kThreads / kOctets, kPasses = kTileTokens / kAtOnce;
   float key[kPasses][kOctet];
+
+  static __device__ int slot(int pass) { return static_cast<int>(threadIdx.x) / kOctets + pass * kAtOnce; }
+  static __device__ int octet() { return static_cast<int>(threadIdx.x) % kOctets; }
+
+  __device__ void load(const Task& task, const RowBatch& batch, std::int64_t first_key, int first, int channel) {
+    const int at = channel + octet() * kOctet, dim = task.kv.head_dim;
 #pragma unroll
-  for (int pass = 0; pass < kPasses; ++pass) {  // all loads before the first use
-    const int token = first + threadIdx.x / kOctets + pass * kAtOnce;
-    load_octet(task.kv.type, task.kv.keys, (first_key + token) * dim + at, token < batch.length ? dim - at : 0, dim, key[pass]);
+    for (int pass = 0; pass < kPasses; ++pass) {
+      const int token = first + slot(pass);
+      load_octet(task.kv.type, task.kv.keys, (first_key + token) * dim + at, token < batch.length ? dim - at : 0, dim, key[pass]);
+    }
   }
+
+  /// Stages what the form makes of it, parts after each other.
+  template <class Form>
+  __device__ void stage(const Task& task, const Form& form, const RowBatch& batch, std::int64_t first_key, int first, int channel,
+                        std::uint16_t* shared) {
+    const int at = channel + octet() * kOctet;
 #pragma unroll
-  for (int pass = 0; pass < kPasses; ++pass) {
-    const int slot = threadIdx.x / kOctets + pass * kAtOnce, token = first + slot;
-    float residual[kOctet] = {};
-    if (token < batch.length && at < dim) form(KeyPlace{batch.params, token, first_key + token, at}, key[pass], residual);
-    std::uint16_t* target = shared + slot * kPitch + octet * kOctet;
-    for (int part = 0; part < form.num_parts; ++part, target += part_elements(kTileTokens))
-      *reinterpret_cast<uint4*>(target) = take_parts(key[pass]);
-    if constexpr (Form::has_residual)
-      for (int part = 0; part < form.num_residual_parts; ++part, target += part_elements(kTileTokens))
-        *reinterpret_cast<uint4*>(target) = take_parts(residual);
+    for (int pass = 0; pass < kPasses; ++pass) {
+      const int token = first + slot(pass);
+      float residual[kOctet] = {};
+      if (token < batch.length && at < task.kv.head_dim) form(KeyPlace{batch.params, token, first_key + token, at}, key[pass], residual);
+      std::uint16_t* target = shared + slot(pass) * kPitch + octet() * kOctet;
+      for (int part = 0; part < form.num_parts; ++part, target += part_elements(kTileTokens))
+        *reinterpret_cast<uint4*>(target) = take_parts(key[pass]);
+      if constexpr (Form::has_residual)
+        for (int part = 0; part < form.num_residual_parts; ++part, target += part_elements(kTileTokens))
+          *reinterpret_cast<uint4*>(target) = take_parts(residual);
+    }
   }
-}
+};
 
 /// sums += queries (16 rows) * keys (kColumns tokens) over one slice, part by part.
 template <int kColumns>
@@ -125,7 +136,7 @@ __device__ void multiply_slice(const std::uint16_t* queries, int query_parts, in
     }
 }
 
-/// A row that a lane holds sums of, and where its form's scores and all its scores end.
+/// A row that a lane holds sums of (-1: none), and where its form's scores and all its scores end.
 struct RowEnd {
   int row, limit, visible;
 };
@@ -140,59 +151,93 @@ __device__ inline void store_pair(const Task& task, const RowEnd& end, int token
   *reinterpret_cast<float2*>(to + at) = {value[0], value[1]};
 }
 
-/// kRowTiles: groups of 16 rows; the 8 warps share rows and tokens between them.
-template <class Form, int kRowTiles>
-__global__ void __launch_bounds__(kThreads, 2) score_kernel(const Task task, const Form form) {
-  constexpr int kRows = 16 * kRowTiles, kColumns = kTileTokens * kRowTiles / kWarps;
-  extern __shared__ __align__(16) std::uint16_t shared[];
-  const RowBatch batch = task.rows.batches[blockIdx.y];
-  const int first = blockIdx.x * kTileTokens;
-  if (first >= batch.length) return;
-  const KeyOrigin origin = task.rows.origins[batch.origin];
-  std::uint16_t* queries = shared;
-  std::uint16_t* keys = shared + task.queries.num_parts * part_elements(kRows);
-
-  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  const int row_tile = warp % kRowTiles, column = warp / kRowTiles * kColumns;
-  float sums[kColumns / 8][4] = {}, residual_sums[Form::has_residual ? kColumns / 8 : 1][4] = {};
-  for (int channel = 0; channel < task.kv.head_dim; channel += kSlice) {
-    __syncthreads();
-    stage_queries<kRows>(task, batch, channel, queries);
-    stage_keys(task, form, batch, origin, first, channel, keys);
-    __syncthreads();
-    const std::uint16_t* a = queries + row_tile * 16 * kPitch;
-    const std::uint16_t* b = keys + column * kPitch;
-    multiply_slice<kColumns>(a, task.queries.num_parts, part_elements(kRows), b, form.num_parts, lane, sums);
-    if constexpr (Form::has_residual)
-      multiply_slice<kColumns>(a, task.queries.num_parts, part_elements(kRows), b + form.num_parts * part_elements(kTileTokens),
-                               form.num_residual_parts, lane, residual_sums);
-  }
+/// Writes a lane's sums.
+template <class Form, int kColumns, int kResidualColumns>
+__device__ void store_sums(const Task& task, const RowEnd (&ends)[2], int token, const float (&sums)[kColumns / 8][4],
+                           const float (&residual_sums)[kResidualColumns][4]) {
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
-    const int in_batch = row_tile * 16 + lane / 4 + half * 8;
-    if (in_batch >= batch.num_rows) continue;
-    RowEnd end{batch.first_row + in_batch, 0, task.rows.visible[batch.first_row + in_batch]};
-    end.limit = task.targets.limit != nullptr ? task.targets.limit[end.row] : end.visible;
+    if (ends[half].row < 0) continue;
 #pragma unroll
     for (int n = 0; n < kColumns / 8; ++n) {
-      const int token = first + column + n * 8 + lane % 4 * 2;
       float dot[2] = {sums[n][2 * half], sums[n][2 * half + 1]};
-      store_pair(task, end, token, dot, task.targets.scores);
+      store_pair(task, ends[half], token + n * 8, dot, task.targets.scores);
       if constexpr (Form::has_residual) {
         dot[0] += residual_sums[n][2 * half];
         dot[1] += residual_sums[n][2 * half + 1];
-        store_pair(task, end, token, dot, task.targets.refined);
+        store_pair(task, ends[half], token + n * 8, dot, task.targets.refined);
       }
     }
   }
 }
 
+/// Rows [16 kRowTiles z, ...) of batch y against the x-th run of tiles_per_block tiles; the 8 warps share rows and tokens between
+/// them. While a slice is multiplied the next is on its way.
 template <class Form, int kRowTiles>
-void launch(const Task& task, const Form& form, cudaStream_t stream) {
-  const int tiles = task.queries.num_parts * 16 * kRowTiles + (form.num_parts + form.num_residual_parts) * kTileTokens;
-  const std::size_t bytes = static_cast<std::size_t>(part_elements(tiles)) * sizeof(std::uint16_t);
+__global__ void __launch_bounds__(kThreads, 2) score_kernel(const Task task, const Form form) {
+  constexpr int kRows = 16 * kRowTiles, kColumns = kTileTokens * kRowTiles / kWarps;
+  extern __shared__ __align__(16) std::uint16_t shared[];
+  const RowBatch batch = task.rows.batches[blockIdx.y];
+  const int begin = blockIdx.x * task.tiles_per_block * kTileTokens, end = min(batch.length, begin + task.tiles_per_block * kTileTokens);
+  const int first_row = batch.first_row + blockIdx.z * kRows, num_rows = min(kRows, batch.num_rows - static_cast<int>(blockIdx.z) * kRows);
+  if (begin >= end || num_rows <= 0) return;
+  const KeyOrigin origin = task.rows.origins[batch.origin];
+  const std::int64_t first_key = static_cast<std::int64_t>(origin.kv_head) * task.kv.tokens + origin.first_key;
+  const int slices = padded_channels(task.kv.head_dim) / kSlice, query_parts = task.queries.num_parts;
+  std::uint16_t* queries = shared;
+  std::uint16_t* keys = shared + slices * query_parts * part_elements(kRows);
+
+  KeySlice next;
+  next.load(task, batch, first_key, begin, 0);
+  stage_queries<kRows>(task, first_row, num_rows, queries);
+  const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
+  const int row_tile = warp % kRowTiles, column = warp / kRowTiles * kColumns;
+  RowEnd ends[2];
+  for (int half = 0; half < 2; ++half) {
+    const int row = row_tile * 16 + lane / 4 + half * 8;
+    ends[half].row = row < num_rows ? first_row + row : -1;
+    ends[half].visible = row < num_rows ? task.rows.visible[first_row + row] : 0;
+    ends[half].limit = row < num_rows && task.targets.limit != nullptr ? task.targets.limit[first_row + row] : ends[half].visible;
+  }
+  for (int first = begin; first < end; first += kTileTokens) {
+    float sums[kColumns / 8][4] = {}, residual_sums[Form::has_residual ? kColumns / 8 : 1][4] = {};
+    for (int slice = 0; slice < slices; ++slice) {
+      __syncthreads();
+      next.stage(task, form, batch, first_key, first, slice * kSlice, keys);
+      __syncthreads();
+      if (slice + 1 < slices)
+        next.load(task, batch, first_key, first, (slice + 1) * kSlice);
+      else if (first + kTileTokens < end)
+        next.load(task, batch, first_key, first + kTileTokens, 0);
+      const std::uint16_t* a = queries + slice * query_parts * part_elements(kRows) + row_tile * 16 * kPitch;
+      const std::uint16_t* b = keys + column * kPitch;
+      multiply_slice<kColumns>(a, query_parts, part_elements(kRows), b, form.num_parts, lane, sums);
+      if constexpr (Form::has_residual)
+        multiply_slice<kColumns>(a, query_parts, part_elements(kRows), b + form.num_parts * part_elements(kTileTokens), form.num_residual_parts, lane,
+                                 residual_sums);
+    }
+    store_sums<Form, kColumns>(task, ends, first + column + lane % 4 * 2, sums, residual_sums);
+  }
+}
+
+/// Shared memory of a block.
+template <class Form>
+std::size_t bytes_for(const Task& task, const Form& form, int row_tiles) {
+  const int slices = padded_channels(task.kv.head_dim) / kSlice;
+  const int rows = slices * task.queries.num_parts * 16 * row_tiles, keys = (form.num_parts + form.num_residual_parts) * kTileTokens;
+  return static_cast<std::size_t>(part_elements(rows + keys)) * sizeof(std::uint16_t);
+}
+
+template <class Form, int kRowTiles>
+void launch(Task task, const Form& form, cudaStream_t stream) {
+  constexpr int kBlocksWanted = 1024;  // enough to keep every multiprocessor busy to the end
+  const std::size_t bytes = bytes_for(task, form, kRowTiles);
   ATTEST_CUDA(cudaFuncSetAttribute(score_kernel<Form, kRowTiles>, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)));
-  const dim3 grid((task.rows.max_length + kTileTokens - 1) / kTileTokens, task.rows.num_batches);
+  const int tiles = (task.rows.max_length + kTileTokens - 1) / kTileTokens;
+  const int row_blocks = (task.rows.max_batch_rows + 16 * kRowTiles - 1) / (16 * kRowTiles);
+  const std::int64_t all = static_cast<std::int64_t>(tiles) * task.rows.num_batches * row_blocks;
+  task.tiles_per_block = static_cast<int>(all <= kBlocksWanted ? 1 : all >= 16 * kBlocksWanted ? 16 : all / kBlocksWanted);
+  const dim3 grid((tiles + task.tiles_per_block - 1) / task.tiles_per_block, task.rows.num_batches, row_blocks);
   score_kernel<Form, kRowTiles><<<grid, kThreads, bytes, stream>>>(task, form);
   ATTEST_CUDA_LAUNCHED(score_kernel);
 }
@@ -204,9 +249,9 @@ void launch(const Task& task, const Form& form, cudaStream_t stream) {
 template <class Form>
 void score_rows(const DeviceRows& rows, const QueryParts& queries, const DeviceKeyValues& kv, const Form& form,
                 const ScoreTargets& targets, cudaStream_t stream) {
-  const score_tiles::Task task{rows, kv, queries, targets};
+  const score_tiles::Task task{rows, kv, queries, targets, 1};
   if (rows.num_batches == 0) return;
-  if (rows.max_batch_rows <= 16)
+  if (rows.max_batch_rows <= 16 || score_tiles::bytes_for(task, form, 4) > largest_shared_memory())
     score_tiles::launch<Form, 1>(task, form, stream);
   else
     score_tiles::launch<Form, 4>(task, form, stream);

@@ -25,6 +25,16 @@ std::size_t aligned(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlig
 
 std::string mebibytes(std::size_t bytes) { return std::to_string((bytes + (1 << 20) - 1) >> 20) + " MiB"; }
 
+class PageLockedMemory final : public std::pmr::memory_resource {
+  void* do_allocate(std::size_t bytes, std::size_t) override {
+    void* p = nullptr;
+    ATTEST_CUDA(cudaHostAlloc(&p, std::max<std::size_t>(bytes, 1), cudaHostAllocPortable));
+    return p;
+  }
+  void do_deallocate(void* p, std::size_t, std::size_t) override { ATTEST_CUDA_QUIET(cudaFreeHost(p)); }
+  bool do_is_equal(const std::pmr::memory_resource& other) const noexcept override { return this == &other; }
+};
+
 }  // namespace
 
 std::size_t largest_shared_memory() {
@@ -78,13 +88,10 @@ void DeviceArena::join_slabs() {
   allocated_ = bytes;
 }
 
-void* PageLockedMemory::do_allocate(std::size_t bytes, std::size_t) {
-  void* p = nullptr;
-  ATTEST_CUDA(cudaHostAlloc(&p, std::max<std::size_t>(bytes, 1), cudaHostAllocPortable));
-  return p;
+std::pmr::memory_resource* page_locked_memory() {
+  static PageLockedMemory memory;
+  return &memory;
 }
-
-void PageLockedMemory::do_deallocate(void* p, std::size_t, std::size_t) { ATTEST_CUDA_QUIET(cudaFreeHost(p)); }
 
 PageLockedBuffer::~PageLockedBuffer() { ATTEST_CUDA_QUIET(cudaFreeHost(data_)); }
 

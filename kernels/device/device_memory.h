@@ -90,12 +90,8 @@ class DeviceArena {
   std::size_t allocated_ = 0, limit_;
 };
 
-/// Page-locked host memory: copies to and from the device run at full speed beside everything else.
-class PageLockedMemory final : public std::pmr::memory_resource {
-  void* do_allocate(std::size_t bytes, std::size_t alignment) override;
-  void do_deallocate(void* p, std::size_t bytes, std::size_t alignment) override;
-  bool do_is_equal(const std::pmr::memory_resource& other) const noexcept override { return this == &other; }
-};
+/// Page-locked host memory: copies to and from the device run at full speed beside everything else. Lives as long as the program.
+std::pmr::memory_resource* page_locked_memory();
 
 /// Page-locked bytes; grows, keeps nothing when it grows.
 class PageLockedBuffer {
