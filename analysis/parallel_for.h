@@ -10,19 +10,24 @@
 
 namespace attest {
 
-/// Calls task(worker, index) for index 0 .. count-1, worker in 0 .. threads-1; the first exception is rethrown when all
-/// workers have stopped.
+/// Calls task(worker, index) for index 0 .. count-1, worker in 0 .. threads-1. When tasks throw, no further ones begin, and once
+/// all workers have stopped the exception of the lowest index is rethrown: the same one whatever the number of threads.
 template <class Task>
 void parallel_for(int threads, std::size_t count, Task&& task) {
   std::atomic<std::size_t> next{0};
   std::exception_ptr error;
+  std::size_t error_index = count;
   std::mutex error_mutex;
   const auto work = [&](int worker) {
+    std::size_t i = 0;
     try {
-      for (std::size_t i = next++; i < count; i = next++) task(worker, i);
+      for (i = next++; i < count; i = next++) task(worker, i);
     } catch (...) {
       const std::lock_guard lock(error_mutex);
-      if (!error) error = std::current_exception();
+      if (i < error_index) {
+        error = std::current_exception();
+        error_index = i;
+      }
       next = count;
     }
   };
