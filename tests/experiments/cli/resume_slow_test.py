@@ -1,0 +1,214 @@
+"""A study may be killed at any moment: --resume ends in the same data as an unbroken run. Several processes may share one."""
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import time
+
+import h5py
+import numpy as np
+import pytest
+
+ATTEST = os.environ["ATTEST_BIN"]
+SELECTORS = ["--selector", "ffd:block=64", "--selector", "quest:dense_layers=1", "--selector", "twilight", "--threads", "1"]
+LAYERS = 12
+
+
+def write_dump(path, seed=3, tokens=1500):
+    values = np.random.default_rng(seed)
+    with h5py.File(path, "w") as file:
+        file.attrs.update(format="attention-dump", format_version=1, model="m", num_layers=LAYERS, num_query_heads=8,
+                          num_kv_heads=2, head_dim=64)
+        sample = file.create_group("samples/s")
+        sample.attrs.update(task="t", num_tokens=tokens)
+        sample["query_positions"] = np.array([700, tokens - 1], np.int64)
+        for number in range(LAYERS):
+            layer = sample.create_group(f"layers/{number}")
+            layer["q"] = 3 * values.standard_normal((2, 8, 64)).astype(np.float16)
+            for name in "kv":
+                layer[name] = values.standard_normal((2, tokens, 64)).astype(np.float16)
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory):
+    """A dump and what an unbroken run finds in it."""
+    folder = tmp_path_factory.mktemp("study")
+    write_dump(folder / "dump.h5")
+    start = time.monotonic()
+    subprocess.run(command(folder / "dump.h5", folder / "whole.h5"), check=True, capture_output=True)
+    return folder / "dump.h5", data_of(folder / "whole.h5"), time.monotonic() - start
+
+
+def command(dump, out, *more):
+    return [ATTEST, "run", str(dump), "-o", str(out), *SELECTORS, *more]
+
+
+def data_of(path):
+    found = {}
+
+    def visit(name, item):
+        if isinstance(item, h5py.Dataset):
+            value = item[()]
+            found[name] = (value.dtype.str, value.shape, value.tolist() if value.dtype == object else value.tobytes())
+
+    with h5py.File(path) as file:
+        file.visititems(visit)
+    return found
+
+
+def kill_after(arguments, seconds):
+    """True when the process was killed; False when it had ended by itself, well."""
+    process = subprocess.Popen(arguments, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    try:
+        _, error = process.communicate(timeout=seconds)
+        assert process.returncode == 0, error
+        return False
+    except subprocess.TimeoutExpired:
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        return True
+
+
+def test_killed_at_random_moments(study, tmp_path):
+    dump, expected, duration = study
+    clock = random.Random(1)
+    kills = 0
+    for attempt in range(6):
+        out = tmp_path / f"{attempt}.h5"
+        while kill_after(command(dump, out, "--resume"), clock.uniform(0, 0.6 * duration)):
+            kills += 1
+            assert not out.exists() or data_of(out) == expected, "a results file appears whole"
+        assert data_of(out) == expected
+        assert not (tmp_path / f"{attempt}.h5.partial").exists()
+    assert kills >= 6, "the case must not be trivial"
+    assert {p.suffix for p in tmp_path.iterdir()} == {".h5"}, "nothing is left behind"
+
+
+def test_a_resumed_run_computes_only_the_rest(study, tmp_path):
+    dump, expected, duration = study
+    out, units = tmp_path / "r.h5", tmp_path / "r.h5.partial"
+    process = subprocess.Popen(command(dump, out), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    while len(list(units.glob("unit-*.bin"))) < 3 and process.poll() is None:
+        time.sleep(0.002)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    finished = len(list(units.glob("unit-*.bin")))
+    assert 3 <= finished < LAYERS
+    damaged = next(units.glob("unit-*.bin"))
+    damaged.write_bytes(damaged.read_bytes()[:-20])
+    result = subprocess.run(command(dump, out, "--resume"), capture_output=True, text=True)
+    assert result.returncode == 0
+    assert f"resumed: {finished - 1} of {LAYERS} layers were finished before" in result.stderr
+    assert data_of(out) == expected
+
+
+def stopped(dump, out, number=signal.SIGKILL):
+    """A study under way that was stopped by a signal after at least one unit."""
+    process = subprocess.Popen(command(dump, out), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    units = out.with_name(out.name + ".partial")
+    while not list(units.glob("unit-*.bin")) and process.poll() is None:
+        time.sleep(0.002)
+    process.send_signal(number)
+    _, error = process.communicate()
+    assert units.exists() and not out.exists()
+    return process.returncode, error
+
+
+def test_ctrl_c_says_how_to_go_on(study, tmp_path):
+    dump, expected, _ = study
+    out = tmp_path / "r.h5"
+    code, error = stopped(dump, out, signal.SIGINT)
+    assert code == 130
+    last = error.splitlines()[-1]
+    assert last.startswith("attest: interrupted with ") and last.endswith("the same command with --resume goes on")
+    assert subprocess.run(command(dump, out, "--resume"), capture_output=True).returncode == 0
+    assert data_of(out) == expected
+
+
+def test_without_resume_an_unfinished_study_is_kept(study, tmp_path):
+    dump, expected, _ = study
+    out = tmp_path / "r.h5"
+    stopped(dump, out)
+    result = subprocess.run(command(dump, out), capture_output=True, text=True)
+    assert result.returncode == 5 and "go on with it by --resume, or start over by --force" in result.stderr
+    assert subprocess.run(command(dump, out, "--force"), capture_output=True).returncode == 0
+    assert data_of(out) == expected
+
+
+@pytest.mark.parametrize("more, sentence", [
+    (["--delta", "5"], "selectors/0/setting_labels"),
+    (["--lambdas", "1"], "lambdas/0 = 0.25, and now it is 1"),
+    (["--salient-delta", "4"], "salient_delta = 5"),
+    (["--layers", "0-3"], "dumps/0/samples/0/layers"),
+    (["--queries", "last:1"], "dumps/0/samples/0/query_positions"),
+    (["--selector", "exact"], "selectors/3"),
+    (["--skip-bad-layers"], "skip_bad_layers = false, and now it is true"),
+])
+def test_other_options_are_refused(study, tmp_path, more, sentence):
+    dump, _, _ = study
+    out = tmp_path / "r.h5"
+    stopped(dump, out)
+    result = subprocess.run(command(dump, out, "--resume", *more), capture_output=True, text=True)
+    assert result.returncode == 2
+    assert result.stderr.startswith("attest: cannot resume ") and sentence in result.stderr, result.stderr
+
+
+def test_other_inputs_are_refused(study, tmp_path):
+    dump, _, _ = study
+    own, out = tmp_path / "own.h5", tmp_path / "r.h5"
+    shutil.copy(dump, own)
+    stopped(own, out)
+    result = subprocess.run(command(dump, out, "--resume"), capture_output=True, text=True)
+    assert result.returncode == 2 and "dumps/0/path" in result.stderr
+    times = own.stat()
+    write_dump(own, seed=4)  # the same size
+    os.utime(own, ns=(times.st_atime_ns, times.st_mtime_ns + 10**9))
+    result = subprocess.run(command(own, out, "--resume"), capture_output=True, text=True)
+    assert result.returncode == 2 and "since" in result.stderr or "another content" in result.stderr, result.stderr
+    os.utime(own, ns=(times.st_atime_ns, times.st_mtime_ns))  # only the content tells
+    assert "xxh64\":\"\"" not in (tmp_path / "r.h5.partial/note-inputs.json").read_text(), "hashed by then"
+    result = subprocess.run(command(own, out, "--resume"), capture_output=True, text=True)
+    assert result.returncode == 2 and "another content" in result.stderr, result.stderr
+    assert not out.exists()
+
+
+def test_a_copied_input_is_the_same_input(study, tmp_path):
+    dump, expected, _ = study
+    own, out = tmp_path / "own.h5", tmp_path / "r.h5"
+    shutil.copy(dump, own)
+    stopped(own, out)
+    os.utime(own)
+    result = subprocess.run(command(own, out, "--resume"), capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    with h5py.File(out) as file:
+        assert json.loads(file.attrs["manifest"])["inputs"][0]["path"] == str(own)
+    assert data_of(out) == expected
+
+
+def test_resuming_what_is_complete_does_nothing(study, tmp_path):
+    dump, expected, _ = study
+    out = tmp_path / "r.h5"
+    assert subprocess.run(command(dump, out), capture_output=True).returncode == 0
+    written = out.stat().st_mtime_ns
+    result = subprocess.run(command(dump, out, "--resume"), capture_output=True, text=True)
+    assert result.returncode == 0 and "is complete already" in result.stderr
+    assert out.stat().st_mtime_ns == written and data_of(out) == expected
+    result = subprocess.run(command(dump, out, "--resume", "--delta", "5"), capture_output=True, text=True)
+    assert result.returncode == 2 and "other options or inputs" in result.stderr
+
+
+def test_several_processes_share_a_study(study, tmp_path):
+    dump, expected, _ = study
+    out = tmp_path / "r.h5"
+    processes = [subprocess.Popen(command(dump, out, "--resume"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                 for _ in range(3)]
+    processes[0].send_signal(signal.SIGKILL)  # at once: its claims must not hold up the others
+    results = [(p.communicate(timeout=300), p.returncode) for p in processes]
+    for (output, error), code in results[1:]:
+        assert code == 0, error
+        assert "ffd:block=64" in output, "each ends with the summary"
+    assert data_of(out) == expected
+    assert not (tmp_path / "r.h5.partial").exists()
