@@ -11,6 +11,7 @@
 #include "analysis/input_guard.h"
 #include "analysis/make_layer_study.h"
 #include "analysis/manifest.h"
+#include "analysis/short_contexts.h"
 #include "dumps/dump_reader.h"
 #include "dumps/error.h"
 #include "dumps/partial_results.h"
@@ -101,6 +102,17 @@ std::unique_ptr<LayerStudy> make_layer_study(const StudyRequest& request) {
   return make_layer_study(std::move(options), request.device, request.threads);
 }
 
+/// What a reader would take for fidelity and is only a short context.
+void say_short_contexts(const StudyRequest& request, const StudyPlan& plan, const StudyObserver& observer) {
+  std::vector<StudySelector> selectors;
+  std::vector<std::vector<std::string>> labels;
+  for (const RequestedSelector& selector : request.selectors) {
+    selectors.push_back(selector.study);
+    labels.push_back(selector.description.setting_labels);
+  }
+  for (const std::string& notice : short_context_notices(plan, selectors, labels)) observer.notice(notice);
+}
+
 /// The right to write the results; empty when another process has done it.
 std::optional<UnitClaim> claim_finish(PartialResults& partial, const std::atomic<bool>& stop) {
   for (;;) {
@@ -179,6 +191,7 @@ StudyReport run_study_request(const StudyRequest& request, const std::atomic<boo
       observer.progress(progress);
       inputs.poll();
     };
+    say_short_contexts(request, plan, observer);
     run_study(plan, readers, *layer_study, partial, {request.skip_bad_layers, &stop}, guarded);
     const std::optional<UnitClaim> claim = claim_finish(partial, stop);
     if (!claim) {

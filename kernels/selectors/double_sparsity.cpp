@@ -45,6 +45,9 @@ class DoubleSparsity final : public Selector {
 
   SettingKind setting_kind() const override { return SettingKind::budget; }
   bool has_estimate() const override { return true; }
+  std::string_view short_context(double budget, std::int64_t visible) const override {
+    return budget >= static_cast<double>(visible) ? kKeepsEveryKey : std::string_view{};
+  }
   std::vector<std::string> calibration_samples() const override { return calibration_samples_; }
   void calibrate(const AttentionLayer& layer) override { ranking_.add(layer); }
 

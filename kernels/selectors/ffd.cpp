@@ -57,6 +57,9 @@ class Ffd final : public Selector {
     return rule_ == Rule::topdelta ? SettingKind::delta : rule_ == Rule::topk ? SettingKind::budget : SettingKind::p;
   }
   bool has_estimate() const override { return true; }
+  std::string_view short_context(double, std::int64_t visible) const override {
+    return full_blocks(visible) == 0 ? "keeps every key, unquantised," : std::string_view{};
+  }
   std::vector<std::string> row_metrics() const override {
     return {"pseudo_max_gap_exact", "pseudo_max_gap_thumbnail", "pseudo_max_gap_all"};
   }

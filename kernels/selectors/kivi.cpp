@@ -30,6 +30,9 @@ class Kivi final : public Selector {
 
   SettingKind setting_kind() const override { return SettingKind::none; }
   bool has_estimate() const override { return true; }
+  std::string_view short_context(double, std::int64_t visible) const override {
+    return visible <= window_ ? "quantises nothing" : std::string_view{};
+  }
   void check(int /*head_dim*/, int value_dim) const override {
     if (value_dim % quantizer_.group != 0)
       throw UsageError("selector 'kivi': group is " + std::to_string(quantizer_.group) + ", expected a divisor of value_dim, which is " +

@@ -98,13 +98,18 @@ class TopK final : public Oracle {
  public:
   using Oracle::Oracle;
   SettingKind setting_kind() const override { return SettingKind::budget; }
+  std::string_view short_context(double budget, std::int64_t visible) const override {
+    return kept_items(budget, (visible + block_ - 1) / block_) * block_ >= visible ? kKeepsEveryKey : std::string_view{};
+  }
 
  private:
+  std::int64_t kept_items(double budget, std::int64_t items) const {
+    return static_cast<std::int64_t>(std::min(static_cast<double>(items), std::max(1.0, std::floor(budget / static_cast<double>(block_)))));
+  }
   void item_levels(const Items& items, std::span<const double> settings, std::span<Level> levels) const override {
     std::vector<std::int64_t> counts;
     for (double budget : settings)
-      counts.push_back(static_cast<std::int64_t>(
-          std::min(static_cast<double>(items.best.size()), std::max(1.0, std::floor(budget / static_cast<double>(block_))))));
+      counts.push_back(kept_items(budget, static_cast<std::int64_t>(items.best.size())));
     if (items.token_order.empty())
       top_n_levels(items.best, counts, levels);
     else

@@ -32,6 +32,9 @@ class Quest final : public Selector {
 
   SettingKind setting_kind() const override { return SettingKind::budget; }
   bool has_estimate() const override { return true; }
+  std::string_view short_context(double budget, std::int64_t visible) const override {
+    return kept_pages(budget, visible) == pages_of(visible, page_) ? kKeepsEveryKey : std::string_view{};
+  }
 
   void select(const KvHead& head, const RankedScores&, std::span<const AscendingGrid> grids, Selection& out) const override {
     RowMatrix<double> scores;
@@ -85,17 +88,20 @@ class Quest final : public Selector {
       for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += scores.row(first + h)[i];
   }
 
+  /// n of the rule.
+  std::int64_t kept_pages(double budget, std::int64_t visible) const {
+    const auto pages = static_cast<double>(pages_of(visible, page_));
+    const double asked = preset_ == Preset::evaluation ? std::max(3.0, std::floor(std::min(budget, static_cast<double>(visible)) / page_))
+                                                       : std::max(1.0, std::floor(budget / page_));
+    return static_cast<std::int64_t>(std::min(asked, pages));
+  }
+
   /// Entry levels of the pages, whose descending order is given (and used up).
   void page_levels(std::span<std::uint32_t> order, std::int64_t visible, std::span<const double> budgets, std::span<Level> levels) const {
-    const auto pages = static_cast<double>(order.size());
     std::vector<std::int64_t> counts;
-    if (preset_ == Preset::evaluation) {
-      for (double budget : budgets)
-        counts.push_back(static_cast<std::int64_t>(std::min(std::max(3.0, std::floor(std::min(budget, static_cast<double>(visible)) / page_)), pages)));
-      return top_n_levels_of(order, counts, levels);
-    }
-    for (double budget : budgets)
-      counts.push_back(static_cast<std::int64_t>(std::min(pages, std::max(1.0, std::floor(budget / page_)))) - 1);
+    for (double budget : budgets) counts.push_back(kept_pages(budget, visible));
+    if (preset_ == Preset::evaluation) return top_n_levels_of(order, counts, levels);
+    for (std::int64_t& count : counts) --count;  // the last page is one of them
     const auto last = static_cast<std::uint32_t>(order.size() - 1);
     const auto others = std::remove(order.begin(), order.end(), last);
     top_n_levels_of({order.begin(), others}, counts, levels);

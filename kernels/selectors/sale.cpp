@@ -41,6 +41,9 @@ class Sale final : public Selector {
 
   SettingKind setting_kind() const override { return SettingKind::delta; }
   bool has_estimate() const override { return true; }
+  std::string_view short_context(double, std::int64_t visible) const override {
+    return visible <= dense_below_ ? kKeepsEveryKey : std::string_view{};
+  }
 
   void select(const KvHead& head, const RankedScores& exact, std::span<const AscendingGrid> grids, Selection& out) const override {
     out.own_estimate.scores.resize(head.rows(), head.length);

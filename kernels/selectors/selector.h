@@ -88,6 +88,10 @@ class Selector {
   /// Throws UsageError where head dimensions do not suit the options, or the options do not suffice.
   virtual void check(int /*head_dim*/, int /*value_dim*/) const {}
 
+  /// What the method comes to where only `visible` keys are there for this setting, whatever they hold: "keeps every key", for
+  /// a reader who would take that for fidelity. Empty where the context is long enough.
+  virtual std::string_view short_context(double /*setting*/, std::int64_t /*visible*/) const { return {}; }
+
   /// Samples of the dump from which the selector learns before it is judged on the others; a study leaves them out.
   virtual std::vector<std::string> calibration_samples() const { return {}; }
   /// Learns from one layer of a calibration sample.
@@ -116,6 +120,9 @@ class Selector {
   int dense_layers_ = 0;
   std::vector<OptionValue> options_;
 };
+
+/// What Selector::short_context says of a budget that covers the context.
+inline constexpr std::string_view kKeepsEveryKey = "keeps every key";
 
 /// Every token at level 0 with exact reads: what `exact` selects, and any selector in its dense layers. (exact.cpp)
 void keep_all(const KvHead& head, Selection& out);

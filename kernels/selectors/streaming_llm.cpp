@@ -16,6 +16,9 @@ class StreamingLlm final : public Selector {
 
   SettingKind setting_kind() const override { return SettingKind::budget; }
   bool has_estimate() const override { return false; }
+  std::string_view short_context(double budget, std::int64_t visible) const override {
+    return sink_ + std::max(1.0, budget - sink_) >= static_cast<double>(visible) ? kKeepsEveryKey : std::string_view{};
+  }
 
   void select(const KvHead& head, const RankedScores&, std::span<const AscendingGrid> grids, Selection& out) const override {
     for (int n = 0; n < head.num_queries; ++n) {

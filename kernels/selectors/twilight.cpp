@@ -39,6 +39,9 @@ class Twilight final : public Selector {
   SettingKind setting_kind() const override { return SettingKind::p; }
   bool monotone() const override { return !reference_; }
   bool has_estimate() const override { return true; }
+  std::string_view short_context(double, std::int64_t visible) const override {
+    return quest_base_ && base_pages(visible) == pages_of(visible, page_) ? "has a base set of every key" : std::string_view{};
+  }
 
   void select(const KvHead& head, const RankedScores&, std::span<const AscendingGrid> grids, Selection& out) const override {
     estimate_scores(head, out.own_estimate.scores);
@@ -74,16 +77,19 @@ class Twilight final : public Selector {
     }
   }
 
+  std::int64_t base_pages(std::int64_t visible) const {
+    const auto budget = static_cast<std::int64_t>(base_budget_.resolve(visible));
+    return std::min(pages_of(visible, page_), std::max<std::int64_t>(1, budget / page_) + (budget % page_ > 0 ? 1 : 0));
+  }
+
   /// base[j] = 1 for the tokens of the base set of row r.
   void select_base(const RowMatrix<double>& scores, int r, std::int64_t visible, std::span<std::uint8_t> base) const {
     std::fill(base.begin(), base.end(), std::uint8_t{!quest_base_});
     if (!quest_base_) return;
     const std::int64_t pages = pages_of(visible, page_);
-    const auto budget = static_cast<std::int64_t>(base_budget_.resolve(visible));
-    const std::int64_t kept = std::min(pages, std::max<std::int64_t>(1, budget / page_) + (budget % page_ > 0 ? 1 : 0));
     std::vector<std::uint32_t> order(static_cast<std::size_t>(pages));
     sort_descending(scores.row(r, pages), order);
-    for (std::uint32_t i : std::span(order).first(static_cast<std::size_t>(kept))) {
+    for (std::uint32_t i : std::span(order).first(static_cast<std::size_t>(base_pages(visible)))) {
       const std::int64_t begin = static_cast<std::int64_t>(i) * page_;
       std::fill(base.begin() + begin, base.begin() + std::min(visible, begin + page_), std::uint8_t{1});
     }
