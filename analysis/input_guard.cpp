@@ -65,6 +65,9 @@ InputGuard::InputGuard(std::vector<InputStatus> inputs, PartialResults& partial)
       hashes_(paths_of(inputs_)) {
   if (begun_with_.empty()) begun_with_.assign(inputs_.size(), "");
   note(begun_with_);
+  // Inputs of up to about a GiB are known by their content before the first unit.
+  hashes_.wait(kPatience);
+  poll();
 }
 
 void InputGuard::note(const std::vector<std::string>& hashes) {

@@ -55,7 +55,7 @@ TEST_F(InputGuardTest, AnotherContentIsRefusedAtOnce) {
             "cannot resume: '" + path_ + "' has another content than the study was begun with; start over with --force");
 }
 
-TEST_F(InputGuardTest, AnotherContentOfTheSameTimeIsRefusedBeforeTheEnd) {
+TEST_F(InputGuardTest, AnotherContentOfTheSameTimeIsRefused) {
   complete_run();
   write_with_time("CONTENT", fs::file_time_type(fs::last_write_time(path_)));
   const fs::file_time_type time = fs::last_write_time(path_);
