@@ -80,6 +80,8 @@ class SafetensorsFile final : public TensorSource {
       if (header.is_object()) return header;
     } catch (const json::parse_error& error) {
       fail(fmt::format("safetensors header: expected JSON, found a syntax error at its byte {}", error.byte));
+    } catch (const json::out_of_range&) {
+      fail("safetensors header: expected numbers of 64 bits, found a larger one");
     }
     fail("safetensors header: expected a JSON object, found another value");
   }

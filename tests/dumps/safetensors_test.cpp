@@ -95,6 +95,8 @@ INSTANTIATE_TEST_SUITE_P(
                   "safetensors header: expected JSON, found a syntax error at its byte 1"},
         Malformed{"not_utf8", safetensors("{\"\xff\":1}"),
                   "safetensors header: expected JSON, found a syntax error at its byte 3"},
+        Malformed{"number_overflows", safetensors("{\"x\":1e999}"),
+                  "safetensors header: expected numbers of 64 bits, found a larger one"},
         Malformed{"array", safetensors("[]"), "safetensors header: expected a JSON object, found another value"},
         Malformed{"deep", safetensors(std::string(100000, '[')),
                   "safetensors header: expected at most three levels of JSON, found more"},

@@ -112,7 +112,9 @@ void expect_structure(HeadKind kind, const Row& row, const AttentionLayer& layer
   const bool sink_visible = row.begin < options.sink_tokens;
   switch (kind) {
     case HeadKind::sink:
-      if (sink_visible) EXPECT_GT(row.mass(0, options.sink_tokens), 0.5);
+      if (sink_visible) {
+        EXPECT_GT(row.mass(0, options.sink_tokens), 0.5);
+      }
       break;
     case HeadKind::local:
       EXPECT_GT(row.mass(row.end() - 64, row.end()), 0.4);
@@ -312,7 +314,9 @@ TEST(Synthetic, spans_are_disjoint_and_before_every_query) {
       options.num_spans = count;
       for (int sample = 0; sample < 5; ++sample) {
         const auto spans = synthetic_spans(options, sample);
-        if (tokens >= 100) EXPECT_EQ(spans.size(), static_cast<std::size_t>(count));
+        if (tokens >= 100) {
+          EXPECT_EQ(spans.size(), static_cast<std::size_t>(count));
+        }
         std::int64_t previous = 1;
         for (const TokenSpan& span : spans) {
           EXPECT_GE(span.begin, previous);
