@@ -153,9 +153,7 @@ class CpuLayerStudy final : public LayerStudy {
     const RankedScores* estimate = selection.estimate;
     if (estimate == &selection.own_estimate) selection.own_estimate.rank(selection.covered, head.group);
     const std::vector<double> mean_values = selection.mean_value_share.empty() ? std::vector<double>{} : value_means(head);
-    accumulate_settings(head, selection.read_scores == nullptr ? w.exact.scores : *selection.read_scores, selection.levels,
-                        {selection.approximate_values.empty() ? nullptr : selection.approximate_values.data(), selection.num_approximate},
-                        settings, w.outputs);
+    attend(head, selection, settings, w);
     for (int r = 0; r < head.rows(); ++r) {
       const auto n = static_cast<std::size_t>(r / head.group);
       const std::int64_t visible = head.visible[n], covered = selection.covered[n];
@@ -185,6 +183,21 @@ class CpuLayerStudy final : public LayerStudy {
       store(batch, s, r, row, selection, ascending_grid, first_setting, estimate != nullptr && first_setting == 0, builder);
     }
     store_io(batch, head, s, grids, first_setting, selection, builder);
+  }
+
+  /// Outputs of every setting.
+  static void attend(const KvHead& head, const Selection& selection, int settings, Workspace& w) {
+    if (!selection.exact)
+      return accumulate_settings(head, selection.read_scores == nullptr ? w.exact.scores : *selection.read_scores, selection.levels,
+                                 {selection.approximate_values.empty() ? nullptr : selection.approximate_values.data(), selection.num_approximate},
+                                 settings, w.outputs);
+    w.outputs = w.exact_outputs;
+    for (SettingOutputs& outputs : w.outputs) {
+      const std::vector<double> once = outputs.output;
+      for (int i = 1; i < settings; ++i) outputs.output.insert(outputs.output.end(), once.begin(), once.end());
+      outputs.lse.resize(static_cast<std::size_t>(settings), outputs.lse[0]);
+      outputs.num_settings = settings;
+    }
   }
 
   static std::vector<double> value_means(const KvHead& head) {

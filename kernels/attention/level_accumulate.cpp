@@ -7,12 +7,15 @@
 
 #include <Eigen/Core>
 
+#include "kernels/lane_sum.h"
+
 namespace attest {
 namespace {
 
 constexpr double kNone = -std::numeric_limits<double>::infinity();
 constexpr std::int64_t kTile = 64;  // tokens whose values, in double, stay in the cache while all rows read them
-constexpr int kLanes = 64;          // value channels whose sums stay in registers over a run of equal levels
+
+typedef double Vec8 __attribute__((vector_size(64), aligned(64)));
 
 /// A row's online-softmax state, one per level.
 struct LevelSums {
@@ -21,24 +24,32 @@ struct LevelSums {
   double* value = nullptr;    ///< [S, padded Dv]
 };
 
-template <int Lanes>
-void add_lanes(const double* weights, const double* values, std::int64_t count, std::int64_t stride, double* sum) {
-  typedef double Vec8 __attribute__((vector_size(64), aligned(64)));
-  Vec8 lanes[Lanes / 8];
-  for (int i = 0; i < Lanes / 8; ++i) lanes[i] = reinterpret_cast<const Vec8*>(sum)[i];
+/// sums[r][d] += sum_t weights[r][t] * values[t][d] over 8 * Vectors channels. The more rows, the more often a loaded value is
+/// used; an element's sum runs in the same order whatever the block is, so its bits do not depend on it.
+template <int Rows, int Vectors>
+void add_block(const double* const* weights, const double* values, std::int64_t count, std::int64_t stride, double* const* sums,
+               std::int64_t channel) {
+  Vec8 lanes[Rows][Vectors];
+  for (int r = 0; r < Rows; ++r)
+    for (int i = 0; i < Vectors; ++i) lanes[r][i] = reinterpret_cast<const Vec8*>(sums[r] + channel)[i];
   for (std::int64_t t = 0; t < count; ++t) {
-    const double w = weights[t];
-    const auto* v = reinterpret_cast<const Vec8*>(values + t * stride);
-    for (int i = 0; i < Lanes / 8; ++i) lanes[i] += w * v[i];
+    const auto* v = reinterpret_cast<const Vec8*>(values + t * stride + channel);
+    for (int r = 0; r < Rows; ++r) {
+      const double w = weights[r][t];
+      for (int i = 0; i < Vectors; ++i) lanes[r][i] += w * v[i];
+    }
   }
-  for (int i = 0; i < Lanes / 8; ++i) reinterpret_cast<Vec8*>(sum)[i] = lanes[i];
+  for (int r = 0; r < Rows; ++r)
+    for (int i = 0; i < Vectors; ++i) reinterpret_cast<Vec8*>(sums[r] + channel)[i] = lanes[r][i];
 }
 
-/// sum[d] += sum_t weights[t] * values[t][d] over `stride` channels, a multiple of 8.
-void add_weighted(const double* weights, const double* values, std::int64_t count, std::int64_t stride, double* sum) {
+/// The same over `stride` channels, a multiple of 8.
+template <int Rows>
+void add_weighted(const double* const* weights, const double* values, std::int64_t count, std::int64_t stride, double* const* sums) {
+  constexpr int kVectors = Rows == 1 ? 8 : 4;  // as many sums as stay in registers
   std::int64_t d = 0;
-  for (; d + kLanes <= stride; d += kLanes) add_lanes<kLanes>(weights, values + d, count, stride, sum + d);
-  for (; d < stride; d += 8) add_lanes<8>(weights, values + d, count, stride, sum + d);
+  for (; d + 8 * kVectors <= stride; d += 8 * kVectors) add_block<Rows, kVectors>(weights, values, count, stride, sums, d);
+  for (; d < stride; d += 8) add_block<Rows, 1>(weights, values, count, stride, sums, d);
 }
 
 /// One tile of values in double, rows padded with zeros.
@@ -50,35 +61,68 @@ void load_tile(const float* values, std::int64_t count, int value_dim, RowMatrix
   }
 }
 
-void find_maxima(std::span<const double> scores, std::span<const Level> levels, std::vector<double>& shift) {
+/// Whether levels[0 .. count) are all the same; no early end, so that it vectorises.
+bool one_level(const Level* levels, std::int64_t count) {
+  unsigned difference = 0;
+  for (std::int64_t t = 0; t < count; ++t) difference |= static_cast<unsigned>(levels[t] ^ levels[0]);
+  return difference == 0;
+}
+
+void find_maxima(const double* scores, const Level* levels, std::int64_t count, std::vector<double>& shift) {
   std::fill(shift.begin(), shift.end(), kNone);
-  for (std::size_t j = 0; j < scores.size();) {
-    const Level level = levels[j];
-    double best = kNone;
-    for (; j < scores.size() && levels[j] == level; ++j) best = std::max(best, scores[j]);
-    shift[level] = std::max(shift[level], best);
+  for (std::int64_t begin = 0; begin < count; begin += kTile) {
+    const std::int64_t end = std::min(count, begin + kTile);
+    if (one_level(levels + begin, end - begin)) {
+      double& max = shift[levels[begin]];
+      max = lane_max(static_cast<std::size_t>(end - begin), max, [=](std::size_t t) { return scores[begin + static_cast<std::int64_t>(t)]; });
+    } else {
+      for (std::int64_t t = begin; t < end; ++t) shift[levels[t]] = std::max(shift[levels[t]], scores[t]);
+    }
   }
   shift.back() = -kNone;
 }
 
-/// Adds a row's tokens [begin, begin + count) of the tile; those before `split` read the approximate values.
-void add_tile(const double* scores, const Level* levels, std::int64_t count, std::int64_t split, const RowMatrix<double>& exact,
-              const RowMatrix<double>& approximate, LevelSums& sums) {
-  alignas(64) double weights[kTile];
-  for (std::int64_t t = 0; t < count; ++t) weights[t] = scores[t] - sums.shift[levels[t]];
+/// Rows that keep a whole tile at one level: their sums are one matrix product.
+struct WholeTile {
+  std::vector<const double*> weights;
+  std::vector<double*> sums;
+
+  void add(const RowMatrix<double>& values) {
+    std::size_t r = 0;
+    for (; r + 4 <= sums.size(); r += 4) add_weighted<4>(weights.data() + r, values.row(0), kTile, values.stride(), sums.data() + r);
+    for (; r < sums.size(); ++r) add_weighted<1>(weights.data() + r, values.row(0), kTile, values.stride(), sums.data() + r);
+    weights.clear();
+    sums.clear();
+  }
+};
+
+/// Turns a row's scores of a tile into weights, and adds them to the sums of their levels.
+void weigh(const double* scores, const Level* levels, std::int64_t count, bool uniform, LevelSums& sums, double* weights) {
   Eigen::Map<Eigen::ArrayXd, Eigen::Aligned64> w(weights, count);
+  if (uniform) {
+    w = (Eigen::Map<const Eigen::ArrayXd>(scores, count) - sums.shift[*levels]).exp();
+    if (*levels < sums.sum.size())
+      sums.sum[*levels] += lane_sum(static_cast<std::size_t>(count), [=](std::size_t t) { return weights[t]; });
+    return;
+  }
+  for (std::int64_t t = 0; t < count; ++t) weights[t] = scores[t] - sums.shift[levels[t]];
   w = w.exp();
-  const std::size_t settings = sums.sum.size();
-  const std::int64_t stride = exact.stride();
+  for (std::int64_t t = 0; t < count; ++t)
+    if (levels[t] < sums.sum.size()) sums.sum[levels[t]] += weights[t];
+}
+
+/// Adds a row's tokens of a tile run by run of equal levels; those before `split` read the approximate values.
+void add_runs(const double* weights, const Level* levels, std::int64_t count, std::int64_t split, const RowMatrix<double>& exact,
+              const RowMatrix<double>& approximate, LevelSums& sums) {
   for (std::int64_t t = 0; t < count;) {
     const Level level = levels[t];
     const std::int64_t limit = t < split ? std::min(split, count) : count;
     std::int64_t end = t + 1;
     while (end < limit && levels[end] == level) ++end;
-    if (level < settings) {
-      for (std::int64_t i = t; i < end; ++i) sums.sum[level] += weights[i];
-      add_weighted(weights + t, (t < split ? approximate : exact).row(t), end - t, stride,
-                   sums.value + level * stride);
+    if (level < sums.sum.size()) {
+      const double* of_run = weights + t;
+      double* value = sums.value + level * exact.stride();
+      add_weighted<1>(&of_run, (t < split ? approximate : exact).row(t), end - t, exact.stride(), &value);
     }
     t = end;
   }
@@ -121,8 +165,11 @@ void accumulate_settings(const KvHead& head, const RowMatrix<double>& scores, co
     row.sum.assign(settings, 0.0);
     row.value = value_sums.row(static_cast<std::int64_t>(r) * num_settings);
     const std::int64_t visible = head.row_length(r);
-    find_maxima(scores.row(r, visible), levels.row(r, visible), row.shift);
+    find_maxima(scores.row(r), levels.row(r), visible, row.shift);
   }
+  RowMatrix<double> weights;
+  weights.resize(rows, kTile);
+  WholeTile whole_exact, whole_approximate;
   for (std::int64_t begin = 0; begin < head.length; begin += kTile) {
     const std::int64_t tokens = std::min(kTile, head.length - begin);
     load_tile(head.values + begin * head.value_dim, tokens, head.value_dim, exact_tile);
@@ -130,10 +177,23 @@ void accumulate_settings(const KvHead& head, const RowMatrix<double>& scores, co
     for (int r = 0; r < rows; ++r) {
       const std::int64_t count = std::min(tokens, head.row_length(r) - begin);
       if (count <= 0) continue;
+      LevelSums& row = sums[static_cast<std::size_t>(r)];
+      const Level* level = levels.row(r) + begin;
+      const bool uniform = one_level(level, count);
+      if (uniform && *level == settings) continue;  // no setting keeps any of them
+      weigh(scores.row(r) + begin, level, count, uniform, row, weights.row(r));
       const std::int64_t split =
           approximate.values == nullptr ? 0 : approximate.count[static_cast<std::size_t>(r / head.group)] - begin;
-      add_tile(scores.row(r) + begin, levels.row(r) + begin, count, split, exact_tile, approximate_tile, sums[static_cast<std::size_t>(r)]);
+      if (!uniform || count < kTile || (split > 0 && split < kTile)) {
+        add_runs(weights.row(r), level, count, split, exact_tile, approximate_tile, row);
+      } else {
+        WholeTile& whole = split <= 0 ? whole_exact : whole_approximate;
+        whole.weights.push_back(weights.row(r));
+        whole.sums.push_back(row.value + *level * stride);
+      }
     }
+    whole_exact.add(exact_tile);
+    whole_approximate.add(approximate_tile);
   }
   out.resize(static_cast<std::size_t>(rows));
   for (int r = 0; r < rows; ++r) {

@@ -2,6 +2,7 @@
 #include "kernels/attention/scores.h"
 
 #include <algorithm>
+#include <cstring>
 #include <vector>
 
 namespace attest {
@@ -12,19 +13,49 @@ constexpr int kRowBlock = 8;   // rows whose sums stay in registers together
 
 typedef double Vec8 __attribute__((vector_size(64), aligned(64)));
 
+/// m[i][j] becomes m[j][i]: halves, quarters, then single elements change places.
+void transpose(Vec8 (&m)[8]) {
+  for (int i = 0; i < 4; ++i) {
+    const Vec8 a = m[i], b = m[i + 4];
+    m[i] = __builtin_shufflevector(a, b, 0, 1, 2, 3, 8, 9, 10, 11);
+    m[i + 4] = __builtin_shufflevector(a, b, 4, 5, 6, 7, 12, 13, 14, 15);
+  }
+  for (int i : {0, 1, 4, 5}) {
+    const Vec8 a = m[i], b = m[i + 2];
+    m[i] = __builtin_shufflevector(a, b, 0, 1, 8, 9, 4, 5, 12, 13);
+    m[i + 2] = __builtin_shufflevector(a, b, 2, 3, 10, 11, 6, 7, 14, 15);
+  }
+  for (int i : {0, 2, 4, 6}) {
+    const Vec8 a = m[i], b = m[i + 1];
+    m[i] = __builtin_shufflevector(a, b, 0, 8, 2, 10, 4, 12, 6, 14);
+    m[i + 1] = __builtin_shufflevector(a, b, 1, 9, 3, 11, 5, 13, 7, 15);
+  }
+}
+
+Vec8 load8(const float* source) {
+  typedef float Float8 __attribute__((vector_size(32)));
+  Float8 x;
+  std::memcpy(&x, source, sizeof x);
+  return __builtin_convertvector(x, Vec8);
+}
+
 /// tile[d][t] = key[t][d] (+ residual[t][d]); missing tokens are zero.
 void load_tile(const float* keys, const float* residuals, int head_dim, int count, double* tile) {
-  for (int t = 0; t < count; ++t) {
-    const float* key = keys + static_cast<std::int64_t>(t) * head_dim;
-    if (residuals == nullptr) {
-      for (int d = 0; d < head_dim; ++d) tile[d * kTile + t] = key[d];
-    } else {
-      const float* residual = residuals + static_cast<std::int64_t>(t) * head_dim;
-      for (int d = 0; d < head_dim; ++d) tile[d * kTile + t] = static_cast<double>(key[d]) + residual[d];
+  const auto value = [=](std::int64_t i) { return residuals == nullptr ? keys[i] : static_cast<double>(keys[i]) + residuals[i]; };
+  int d = 0;
+  for (; count == kTile && d + 8 <= head_dim; d += 8)
+    for (int half = 0; half < kTile; half += 8) {
+      Vec8 block[8];
+      for (int t = 0; t < 8; ++t) {
+        const std::int64_t i = static_cast<std::int64_t>(half + t) * head_dim + d;
+        block[t] = load8(keys + i);
+        if (residuals != nullptr) block[t] += load8(residuals + i);
+      }
+      transpose(block);
+      for (int c = 0; c < 8; ++c) *reinterpret_cast<Vec8*>(tile + (d + c) * kTile + half) = block[c];
     }
-  }
-  for (int t = count; t < kTile; ++t)
-    for (int d = 0; d < head_dim; ++d) tile[d * kTile + t] = 0;
+  for (; d < head_dim; ++d)
+    for (int t = 0; t < kTile; ++t) tile[d * kTile + t] = t < count ? value(static_cast<std::int64_t>(t) * head_dim + d) : 0;
 }
 
 template <int Rows>

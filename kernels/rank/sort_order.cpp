@@ -1,4 +1,5 @@
-// Least-significant-digit radix sort on the order-preserving integer image of doubles.
+// Radix sort on the order-preserving integer image of doubles: the leading bits by least-significant digit, the rest, which
+// rarely matter, where leading bits are equal.
 #include "kernels/rank/sort_order.h"
 
 #include <algorithm>
@@ -11,9 +12,10 @@ namespace attest {
 namespace {
 
 constexpr int kDigitBits = 11;
-constexpr int kPasses = 6;
+constexpr int kPasses = 3;                            // sign, exponent and 21 bits of the significand
+constexpr int kRestBits = 64 - kPasses * kDigitBits;  // of the image, below the digits
 constexpr std::size_t kBuckets = std::size_t{1} << kDigitBits;
-constexpr std::size_t kSmall = 96;  // below this an insertion-like comparison sort is quicker than six histograms
+constexpr std::size_t kSmall = 96;  // below this a comparison sort is quicker than the histograms
 
 /// Ascending in the image is descending in the value.
 std::uint64_t descending_image(double value) {
@@ -26,7 +28,21 @@ struct Entry {
   std::uint32_t index;
 };
 
-std::size_t digit_of(std::uint64_t image, int pass) { return (image >> (pass * kDigitBits)) & (kBuckets - 1); }
+std::size_t digit_of(std::uint64_t image, int pass) { return (image >> (kRestBits + pass * kDigitBits)) & (kBuckets - 1); }
+
+/// Entries are in order but for the bits below the digits: runs of equal digits are sorted by all bits, ties as they stand.
+void sort_rest(std::vector<Entry>& entries) {
+  for (std::size_t begin = 0; begin + 1 < entries.size();) {
+    const std::uint64_t leading = entries[begin].image >> kRestBits;
+    std::size_t end = begin + 1;
+    bool sorted = true;
+    for (; end < entries.size() && entries[end].image >> kRestBits == leading; ++end) sorted &= entries[end - 1].image <= entries[end].image;
+    if (!sorted)
+      std::stable_sort(entries.begin() + static_cast<std::ptrdiff_t>(begin), entries.begin() + static_cast<std::ptrdiff_t>(end),
+                       [](const Entry& a, const Entry& b) { return a.image < b.image; });
+    begin = end;
+  }
+}
 
 }  // namespace
 
@@ -54,6 +70,7 @@ void sort_descending(std::span<const double> values, std::span<std::uint32_t> or
     for (const Entry& e : from) to[count[digit_of(e.image, p)]++] = e;
     from.swap(to);
   }
+  sort_rest(from);
   for (std::size_t i = 0; i < n; ++i) order[i] = from[i].index;
 }
 

@@ -7,7 +7,7 @@
 namespace attest {
 
 /// order[i] = index of the i-th largest value; equal values (and +0, -0) stand in ascending index. values.size() < 2^32,
-/// no NaN. Radix sort: the time does not depend on the values.
+/// no NaN.
 void sort_descending(std::span<const double> values, std::span<std::uint32_t> order);
 
 }  // namespace attest

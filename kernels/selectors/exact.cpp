@@ -22,6 +22,7 @@ class Exact final : public Selector {
 }  // namespace
 
 void keep_all(const KvHead& head, Selection& out) {
+  out.exact = true;
   for (int r = 0; r < head.rows(); ++r) std::fill_n(out.levels.row(r), head.row_length(r), Level{0});
   for (std::size_t n = 0; n < out.io.size(); ++n)
     out.io[n] = {.fixed = 0, .per_kept_token = dense_token_bytes(head), .free_tokens = 0};

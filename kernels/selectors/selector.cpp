@@ -35,6 +35,7 @@ void Selection::reset(const KvHead& head, std::size_t num_row_metrics, std::size
   estimate = nullptr;
   covered.assign(head.visible.begin(), head.visible.end());
   levels.resize(head.rows(), head.length);
+  exact = false;
   read_scores = nullptr;
   approximate_values.clear();
   num_approximate.assign(static_cast<std::size_t>(head.num_queries), 0);

@@ -54,6 +54,7 @@ struct Selection {
   RowMatrix<Level> levels;  ///< [rows, length] entry level after the GQA policy; S: no setting keeps the token
 
   // -- computer
+  bool exact = false;  ///< nothing is dropped and exact keys and values are read: outputs are the exact ones
   RowMatrix<double> own_read_scores;
   const RowMatrix<double>* read_scores = nullptr;  ///< s'; null: the exact scores
   std::vector<float> approximate_values;           ///< v^ [length, Dv], or empty
