@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <set>
 
-#include "dumps/all_finite.h"
 #include "dumps/error.h"
 #include "dumps/value_check.h"
 
@@ -34,8 +33,7 @@ void calibrate(std::span<const Learner> learners, const DumpReader& dump, const 
       const auto sample = std::find_if(samples.begin(), samples.end(), [&](const SampleInfo& s) { return s.name == name; });
       for (int number : sample->layers) {
         if (!layers.contains(number)) continue;
-        dump.read_layer(static_cast<std::size_t>(sample - samples.begin()), number, layer);
-        if (!all_finite(layer))
+        if (!dump.read_layer(static_cast<std::size_t>(sample - samples.begin()), number, layer))
           throw InputError(fmt::format("{}: sample '{}', which selector '{}' learns from, {}", dump.info().path, name, learner.label,
                                        first_bad_value(check_values(layer))));
         learner.selector->calibrate(layer);

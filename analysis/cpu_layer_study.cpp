@@ -10,7 +10,7 @@
 #include "analysis/layer_study.h"
 #include "analysis/metrics/kept_set.h"
 #include "analysis/metrics/scan_error.h"
-#include "analysis/parallel_for.h"
+#include "dumps/parallel_for.h"
 #include "kernels/attention/scores.h"
 #include "kernels/lane_sum.h"
 

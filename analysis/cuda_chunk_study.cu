@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "analysis/cuda_block_ranks.h"
 #include "analysis/kv_head_batches.h"
 #include "kernels/attention/attention.h"
 #include "kernels/attention/query_parts.h"
@@ -12,14 +13,26 @@
 namespace attest {
 namespace {
 
-constexpr int kBlockWidths[] = {16, 128};  // of spearman_block*
-
 /// Of each query of the layer, whatever heads the chunk holds.
 std::vector<AscendingGrid> ascending_grids(const AttentionLayer& layer, std::span<const Setting> grid) {
   std::vector<AscendingGrid> grids;
   for (std::int64_t position : layer.query_positions) grids.push_back(ascending(grid, position + 1 - first_visible_key(layer, position)));
   return grids;
 }
+
+// Bytes that stages cannot do without.
+double cells(const CudaChunk& chunk) {
+  double sum = 0;
+  for (int visible : chunk.visible) sum += visible;
+  return sum;
+}
+double token_bytes(const CudaChunk& chunk, int channels) {
+  double tokens = 0;
+  for (const KeyOrigin& origin : chunk.origins) tokens += origin.length;
+  return tokens * channels * static_cast<double>(size_of(chunk.kv.type));
+}
+double key_bytes(const CudaChunk& chunk) { return token_bytes(chunk, chunk.kv.head_dim); }
+double value_bytes(const CudaChunk& chunk) { return token_bytes(chunk, chunk.kv.value_dim); }
 
 }  // namespace
 
@@ -36,8 +49,7 @@ struct CudaChunkStudy::ExactSide {
 struct CudaChunkStudy::Ranks {
   RowOrder order;
   int* tokens = nullptr;  // [rows, stride]
-  int* blocks[2] = {};    // [rows, block_counts.max]
-  RowCounts block_counts[2];
+  CudaBlockRanks blocks;
 };
 
 CudaChunkStudy::CudaChunkStudy(const Setup& setup) : setup_(setup) {}
@@ -93,17 +105,19 @@ CudaChunkStudy::ExactSide CudaChunkStudy::attend_exactly(CudaChunk& chunk) {
   const std::vector<int2> spans = disjoint_spans(setup_.layer);
   exact.spans = {chunk.upload(spans), static_cast<int>(spans.size())};
   auto* scores = chunk.take_rows<float>();
+  float* low = rows.longest <= kShortRow ? chunk.take_rows<float>() : nullptr;
   {
-    const StageClock::Stage stage(setup_.clock, "scores", chunk.stream);
-    exact_scores(rows, chunk.kv, chunk.queries, scores, chunk.stream);
+    const StageClock::Stage stage(setup_.clock, "scores", chunk.stream, key_bytes(chunk) + 4 * cells(chunk));
+    exact_scores(rows, chunk.kv, chunk.queries, scores, low, chunk.stream);
   }
   chunk.exact = scores;
+  chunk.exact_low = low;
   chunk.exact_max = exact.statistics.max;
   {
-    const StageClock::Stage stage(setup_.clock, "metrics", chunk.stream);
+    const StageClock::Stage stage(setup_.clock, "metrics", chunk.stream, 4 * cells(chunk));
     score_statistics(rows, scores, exact.spans, exact.statistics, setup_.results.scores(), chunk.stream);
   }
-  const StageClock::Stage stage(setup_.clock, "sweep", chunk.stream);
+  const StageClock::Stage stage(setup_.clock, "sweep", chunk.stream, value_bytes(chunk) + 4 * cells(chunk));
   exact_outputs(rows, chunk.kv, scores, {exact.statistics.max, exact.statistics.weight}, exact.outputs, *chunk.arena, chunk.stream);
   return exact;
 }
@@ -116,18 +130,7 @@ CudaChunkStudy::Ranks CudaChunkStudy::rank(const CudaChunk& chunk, const RowOrde
   ranks.order = covers_all ? order : order_below(order, all, covered.device, *chunk.arena, chunk.stream);
   ranks.tokens = chunk.take_rows<int>();
   centred_ranks(values, ranks.order, ranks.tokens, chunk.stream);
-  for (int i = 0; i < 2; ++i) {
-    const int width = kBlockWidths[i];
-    ranks.block_counts[i] = RowCounts(chunk, covered, [width](std::int64_t tokens) { return tokens / width; });
-    const RowCounts& counts = ranks.block_counts[i];
-    const std::size_t elements = static_cast<std::size_t>(rows.num_rows) * static_cast<std::size_t>(counts.max);
-    ranks.blocks[i] = chunk.take<int>(elements);
-    const DeviceArena::Scope scope(*chunk.arena);
-    auto* maxima = chunk.take<float>(elements);
-    segment_maxima({chunk.exact, rows.stride, covered.device, width, counts.device, rows.num_rows, counts.max}, maxima, counts.max, chunk.stream);
-    const RowValues blocks{maxima, counts.max, counts.device, rows.num_rows, counts.max};
-    centred_ranks(blocks, sort_rows(blocks, *chunk.arena, chunk.stream), ranks.blocks[i], chunk.stream);
-  }
+  ranks.blocks = CudaBlockRanks(chunk, covered);
   return ranks;
 }
 
@@ -146,7 +149,7 @@ void CudaChunkStudy::enqueue(std::span<const QueryGroup> groups) {
   }
   Ranks ranks;
   if (needs_order) {
-    const StageClock::Stage stage(setup_.clock, "ranking", chunk.stream);
+    const StageClock::Stage stage(setup_.clock, "ranking", chunk.stream, 8 * cells(chunk));
     exact.order = sort_rows({chunk.exact, chunk.rows.stride, chunk.rows.visible, chunk.rows.num_rows, chunk.rows.max_length}, *chunk.arena, chunk.stream);
     chunk.exact_order = &exact.order;
     if (needs_ranks) {
@@ -178,11 +181,15 @@ void CudaChunkStudy::run_selector(const CudaChunk& chunk, const ExactSide& exact
   const SettingPlaces at = places(chunk, grids, s, first_setting);
   CudaSelection selection;
   {
-    const StageClock::Stage stage(setup_.clock, "select " + setup_.options.selectors[s].selector->name(), chunk.stream);
+    StageClock::Stage stage(setup_.clock, "select " + setup_.options.selectors[s].selector->name(), chunk.stream, 0);
     if (setup_.results.dense(s))
       cuda_keep_all(chunk, selection);
     else
       setup_.selectors[s]->select(chunk, grids, selection);
+    const bool scans = selection.estimate != nullptr && selection.estimate != chunk.exact;
+    const int written = (scans ? 4 : 0) + (selection.read_scores != nullptr && selection.read_scores != selection.estimate ? 4 : 0) +
+                        (selection.levels != nullptr ? static_cast<int>(sizeof(Level)) : 0);
+    stage.add_bytes((scans ? key_bytes(chunk) : 0) + written * cells(chunk));
   }
   measure_output(chunk, exact, selection, s, at);
   measure_kept_set(chunk, exact, selection, s, grids, at);
@@ -200,19 +207,21 @@ void CudaChunkStudy::measure_output(const CudaChunk& chunk, const ExactSide& exa
   const bool as_exact = selection.levels == nullptr && selection.read_scores == nullptr && selection.value_groups == nullptr && at.count == 1;
   DeviceOutputs outputs = exact.outputs;
   if (!as_exact) {
-    const StageClock::Stage stage(setup_.clock, "sweep", chunk.stream);
-    const std::size_t cells = static_cast<std::size_t>(chunk.rows.num_rows) * static_cast<std::size_t>(at.count);
-    outputs = {chunk.take<float>(cells * static_cast<std::size_t>(chunk.kv.value_dim)), chunk.take<double>(cells)};
+    const int read = 4 + (selection.levels != nullptr ? static_cast<int>(sizeof(Level)) : 0);
+    const StageClock::Stage stage(setup_.clock, "sweep", chunk.stream, value_bytes(chunk) + read * cells(chunk));
+    const std::size_t count = static_cast<std::size_t>(chunk.rows.num_rows) * static_cast<std::size_t>(at.count);
+    outputs = {chunk.take<float>(count * static_cast<std::size_t>(chunk.kv.value_dim)), chunk.take<double>(count)};
     setting_outputs(chunk.rows, chunk.kv, selection.read_scores == nullptr ? chunk.exact : selection.read_scores, selection.levels, at.count,
                     {selection.value_groups, selection.value_quantizer, selection.num_approximate.device}, outputs, setup_.arena, chunk.stream);
   }
-  const StageClock::Stage stage(setup_.clock, "metrics", chunk.stream);
+  const StageClock::Stage stage(setup_.clock, "metrics", chunk.stream, 0);
   output_fidelity(chunk.rows, outputs, exact.outputs, chunk.kv.value_dim, at, setup_.results.output_fidelity(s), chunk.stream);
 }
 
 void CudaChunkStudy::measure_kept_set(const CudaChunk& chunk, const ExactSide& exact, const CudaSelection& selection, std::size_t s,
                                       std::span<const AscendingGrid> grids, const SettingPlaces& at) {
-  const StageClock::Stage stage(setup_.clock, "metrics", chunk.stream);
+  const int read = selection.levels != nullptr ? 4 + static_cast<int>(sizeof(Level)) : 0;
+  const StageClock::Stage stage(setup_.clock, "metrics", chunk.stream, read * cells(chunk));
   const Selector& selector = *setup_.options.selectors[s].selector;
   const auto deltas = query_settings<double>(chunk, grids, [&](double setting, std::int64_t) {
     const double delta = selector.natural_delta(setting, chunk.transform);
@@ -228,12 +237,12 @@ void CudaChunkStudy::measure_estimate(const CudaChunk& chunk, const ExactSide& e
   const DeviceArena::Scope scope(setup_.arena);
   const DeviceRows& rows = chunk.rows;
   {
-    const StageClock::Stage stage(setup_.clock, "metrics", chunk.stream);
+    const StageClock::Stage stage(setup_.clock, "metrics", chunk.stream, 8 * cells(chunk));
     const double* lambdas = chunk.upload(setup_.options.lambdas);
     estimate_moments(rows, selection.estimate, chunk.exact, selection.covered.device, lambdas, static_cast<int>(setup_.options.lambdas.size()),
                      setup_.results.estimate(s), chunk.stream);
   }
-  const StageClock::Stage stage(setup_.clock, "ranking", chunk.stream);
+  const StageClock::Stage stage(setup_.clock, "ranking", chunk.stream, 8 * cells(chunk));
   const Ranks ranks = selection.covers_all ? *exact.ranks : rank(chunk, exact.order, selection.covered, false);
   EntryEstimate estimate{.entries = selection.entries, .order = selection.entry_order, .width = selection.entry_width, .items = selection.covered.device};
   if (selection.entry_width == 1) estimate.entries = {selection.estimate, rows.stride, selection.covered.device, rows.num_rows, selection.covered.max};
@@ -242,20 +251,8 @@ void CudaChunkStudy::measure_estimate(const CudaChunk& chunk, const ExactSide& e
   else if (estimate.order.items == nullptr)
     estimate.order = sort_rows(estimate.entries, setup_.arena, chunk.stream);
   spearman_rows(estimate, ranks.tokens, rows.stride, setup_.results.array(s, "spearman"), rows.cell, chunk.stream);
-  correlate_blocks(chunk, ranks, selection, 0, setup_.results.array(s, "spearman_block16"));
-  correlate_blocks(chunk, ranks, selection, 1, setup_.results.array(s, "spearman_block128"));
-}
-
-void CudaChunkStudy::correlate_blocks(const CudaChunk& chunk, const Ranks& ranks, const CudaSelection& selection, int index, float* out) {
-  const DeviceArena::Scope scope(setup_.arena);
-  const RowCounts& counts = ranks.block_counts[index];
-  const int num_rows = chunk.rows.num_rows;
-  auto* maxima = chunk.take<float>(static_cast<std::size_t>(num_rows) * static_cast<std::size_t>(counts.max));
-  segment_maxima({selection.estimate, chunk.rows.stride, selection.covered.device, kBlockWidths[index], counts.device, num_rows, counts.max}, maxima,
-                 counts.max, chunk.stream);
-  const RowValues blocks{maxima, counts.max, counts.device, num_rows, counts.max};
-  spearman_rows({.entries = blocks, .order = sort_rows(blocks, setup_.arena, chunk.stream)}, ranks.blocks[index], counts.max, out, chunk.rows.cell,
-                chunk.stream);
+  ranks.blocks.correlate(chunk, selection.estimate, selection.estimate_low, setup_.results.array(s, "spearman_block16"),
+                         setup_.results.array(s, "spearman_block128"));
 }
 
 }  // namespace attest

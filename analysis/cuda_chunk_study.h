@@ -52,7 +52,6 @@ class CudaChunkStudy {
   void measure_kept_set(const CudaChunk& chunk, const ExactSide& exact, const CudaSelection& selection, std::size_t s,
                         std::span<const AscendingGrid> grids, const SettingPlaces& at);
   void measure_estimate(const CudaChunk& chunk, const ExactSide& exact, const CudaSelection& selection, std::size_t s);
-  void correlate_blocks(const CudaChunk& chunk, const Ranks& ranks, const CudaSelection& selection, int index, float* out);
 
   const Setup setup_;
 };

@@ -11,6 +11,7 @@
 #include "analysis/layer_study.h"
 #include "analysis/stage_clock.h"
 #include "dumps/error.h"
+#include "kernels/device/page_locked_memory.h"
 #include "kernels/device/stream.h"
 
 namespace attest {
@@ -41,7 +42,7 @@ struct Job {
 
 class CudaLayerStudy final : public LayerStudy {
  public:
-  CudaLayerStudy(StudyOptions options, int device, double memory_share) : options_(std::move(options)), device_(device), arena_(0) {
+  CudaLayerStudy(StudyOptions options, int device, const DeviceMemoryLimit& memory) : options_(std::move(options)), device_(device), arena_(0) {
     for (const StudySelector& s : options_.selectors) {
       selectors_.push_back(make_cuda_selector(*s.selector));
       if (!selectors_.back())
@@ -50,7 +51,9 @@ class CudaLayerStudy final : public LayerStudy {
     cudaDeviceProp properties{};
     ATTEST_CUDA(cudaGetDeviceProperties(&properties, device));
     name_ = properties.name;
-    memory_ = static_cast<std::size_t>(memory_share * static_cast<double>(properties.totalGlobalMem));
+    memory_ = memory.bytes > 0 ? memory.bytes : static_cast<std::size_t>(memory.share * static_cast<double>(properties.totalGlobalMem));
+    if (memory_ > properties.totalGlobalMem)
+      throw UsageError("--device-memory is " + std::to_string(memory_ >> 20) + " MiB, " + name_ + " has " + std::to_string(properties.totalGlobalMem >> 20));
   }
   ~CudaLayerStudy() override { ATTEST_CUDA_QUIET(cudaDeviceSynchronize()); }
 
@@ -89,7 +92,7 @@ class CudaLayerStudy final : public LayerStudy {
   }
 
   int most_submitted() const override { return kSubmitted; }
-  std::pmr::memory_resource* layer_memory() override { return page_locked_memory(); }
+  std::pmr::memory_resource* layer_memory() override { return page_locked_memory(device_); }
   std::string device() const override { return name_ + " (cuda:" + std::to_string(device_) + ")"; }
   std::vector<StageTime> stage_times() const override { return times_; }
 
@@ -155,10 +158,10 @@ class CudaLayerStudy final : public LayerStudy {
     const std::size_t k = bytes_of(layer, layer.num_tokens, layer.shape.head_dim), v = bytes_of(layer, layer.num_tokens, layer.shape.value_dim);
     const auto first = static_cast<std::size_t>(heads.first), count = static_cast<std::size_t>(heads.count);
     slot.free.hold(copying_);
+    const std::size_t q = bytes_of(layer, layer.num_queries() * layer.shape.num_query_heads, layer.shape.head_dim);
     {
-      const StageClock::Stage stage(job.copy_clock, "copy", copying_);
-      ATTEST_CUDA(cudaMemcpyAsync(slot.q.data(), layer.q.data(), bytes_of(layer, layer.num_queries() * layer.shape.num_query_heads, layer.shape.head_dim),
-                                  cudaMemcpyHostToDevice, copying_));
+      const StageClock::Stage stage(job.copy_clock, std::string(kHostCopyStage), copying_, static_cast<double>(q + count * (k + v)));
+      ATTEST_CUDA(cudaMemcpyAsync(slot.q.data(), layer.q.data(), q, cudaMemcpyHostToDevice, copying_));
       ATTEST_CUDA(cudaMemcpyAsync(slot.k.data(), layer.k.data() + first * k, count * k, cudaMemcpyHostToDevice, copying_));
       ATTEST_CUDA(cudaMemcpyAsync(slot.v.data(), layer.v.data() + first * v, count * v, cudaMemcpyHostToDevice, copying_));
     }
@@ -169,7 +172,10 @@ class CudaLayerStudy final : public LayerStudy {
   /// are simply written again.
   void enqueue_groups(const AttentionLayer& layer, CudaChunkStudy& study, std::span<const QueryGroup> groups) {
     const std::size_t rows = static_cast<std::size_t>(layer.shape.group()), length = static_cast<std::size_t>(longest_row(layer));
-    if (most_elements_ == 0) most_elements_ = std::max<std::size_t>(1, arena_.limit() / kBytesPerElement);
+    if (most_elements_ == 0) {
+      most_elements_ = std::max<std::size_t>(1, arena_.limit() / kBytesPerElement);
+      arena_.reserve(std::min(most_elements_, groups.size() * rows * length) * kBytesPerElement);
+    }
     std::size_t at_once = std::clamp<std::size_t>(std::min(most_elements_ / length, static_cast<std::size_t>(kMostRows)) / rows, 1, groups.size());
     while (!groups.empty()) {
       const std::size_t count = std::min(at_once, groups.size());
@@ -200,32 +206,11 @@ class CudaLayerStudy final : public LayerStudy {
   std::vector<StageTime> times_;
 };
 
-constexpr int kLeastCapability = 8;  // bfloat16 tensor cores
-
 }  // namespace
 
-std::vector<std::string> cuda_devices() {
-  int count = 0;
-  if (cudaGetDeviceCount(&count) != cudaSuccess) {
-    cudaGetLastError();
-    return {};
-  }
-  std::vector<std::string> names;
-  for (int i = 0; i < count; ++i) {
-    cudaDeviceProp properties{};
-    if (cudaGetDeviceProperties(&properties, i) != cudaSuccess || properties.major < kLeastCapability) break;
-    names.emplace_back(properties.name);
-  }
-  return names;
-}
-
-std::unique_ptr<LayerStudy> make_cuda_layer_study(StudyOptions options, int device, double memory_share) {
-  const std::vector<std::string> devices = cuda_devices();
-  if (device < 0 || device >= static_cast<int>(devices.size()))
-    throw UsageError("there is no device cuda:" + std::to_string(device) + "; " +
-                     (devices.empty() ? "no CUDA device can be used here" : std::to_string(devices.size()) + " can be used"));
+std::unique_ptr<LayerStudy> make_cuda_layer_study(StudyOptions options, int device, const DeviceMemoryLimit& memory) {
   ATTEST_CUDA(cudaSetDevice(device));
-  return std::make_unique<CudaLayerStudy>(std::move(options), device, memory_share);
+  return std::make_unique<CudaLayerStudy>(std::move(options), device, memory);
 }
 
 }  // namespace attest

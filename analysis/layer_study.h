@@ -5,9 +5,11 @@
 #include <memory>
 #include <memory_resource>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "analysis/device.h"
 #include "dumps/attention_layer.h"
 #include "dumps/study_results.h"
 #include "kernels/selectors/selector.h"
@@ -31,7 +33,11 @@ struct StudyOptions {
 struct StageTime {
   std::string name;
   double seconds = 0;
+  double bytes = 0;  ///< that the stage has to move at least: what it needs read once, what it makes written once
 };
+
+/// The stage that brings layers from the host's memory: bound by the bus, not by the device's memory.
+inline constexpr std::string_view kHostCopyStage = "copy from host";
 
 /// Runs on one device; the results do not depend on the number of threads. Not to be called from two threads at once.
 class LayerStudy {
@@ -39,7 +45,7 @@ class LayerStudy {
   virtual ~LayerStudy() = default;
 
   /// sample and dump of the result are left to the caller. Throws UsageError where the shape does not suit a selector.
-  /// The values must be finite (dumps/all_finite.h).
+  /// The values must be finite.
   virtual LayerResults run(const AttentionLayer& layer) = 0;
 
   /// run() in two halves, so that a device works on one layer while the next is read: submit() begins a layer, collect() waits
@@ -66,11 +72,8 @@ class LayerStudy {
 
 std::unique_ptr<LayerStudy> make_cpu_layer_study(StudyOptions options, int threads);
 
-/// Names of the CUDA devices that can be used, by index; empty where there is none, or no CUDA in this build.
-std::vector<std::string> cuda_devices();
-
-/// On device `device` with at most `memory_share` of its memory. Throws UsageError where there is no such device, or a selector
-/// has no CUDA code; DeviceError (from run, submit and collect too) where the device fails or its memory does not suffice.
-std::unique_ptr<LayerStudy> make_cuda_layer_study(StudyOptions options, int device, double memory_share);
+/// On visible_gpus()[device], which must be usable. Throws UsageError where a selector has no CUDA code or the device has not as
+/// much memory; DeviceError (from run, submit and collect too) where the device fails or the memory does not suffice.
+std::unique_ptr<LayerStudy> make_cuda_layer_study(StudyOptions options, int device, const DeviceMemoryLimit& memory = {});
 
 }  // namespace attest

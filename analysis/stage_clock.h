@@ -14,14 +14,18 @@ namespace attest {
 class StageClock {
   struct Span {
     std::string name;
+    double bytes = 0;
     CudaEvent begin{CudaEvent::Timing::on}, end{CudaEvent::Timing::on};
   };
 
  public:
-  /// What is enqueued between its construction and its destruction.
+  /// What is enqueued between its construction and its destruction; `bytes` as in StageTime.
   class Stage {
    public:
-    Stage(StageClock& clock, std::string name, cudaStream_t stream) : span_(clock.next(std::move(name))), stream_(stream) { span_.begin.record(stream_); }
+    Stage(StageClock& clock, std::string name, cudaStream_t stream, double bytes) : span_(clock.next(std::move(name), bytes)), stream_(stream) {
+      span_.begin.record(stream_);
+    }
+    void add_bytes(double bytes) { span_.bytes += bytes; }
     ~Stage() { ATTEST_CUDA_QUIET(cudaEventRecord(span_.end, stream_)); }
     Stage(const Stage&) = delete;
     Stage& operator=(const Stage&) = delete;
@@ -37,24 +41,26 @@ class StageClock {
     for (std::size_t i = 0; i < count; ++i) {
       float milliseconds = 0;
       ATTEST_CUDA(cudaEventElapsedTime(&milliseconds, spans_[i].begin, spans_[i].end));
-      add(times, spans_[i].name, milliseconds / 1000.0);
+      add(times, {spans_[i].name, milliseconds / 1000.0, spans_[i].bytes});
     }
   }
   void forget() { used_ = 0; }
 
  private:
-  Span& next(std::string name) {
+  Span& next(std::string name, double bytes) {
     if (used_ == spans_.size()) spans_.emplace_back();
     spans_[used_].name = std::move(name);
+    spans_[used_].bytes = bytes;
     return spans_[used_++];
   }
-  static void add(std::vector<StageTime>& times, const std::string& name, double seconds) {
+  static void add(std::vector<StageTime>& times, const StageTime& span) {
     for (StageTime& time : times)
-      if (time.name == name) {
-        time.seconds += seconds;
+      if (time.name == span.name) {
+        time.seconds += span.seconds;
+        time.bytes += span.bytes;
         return;
       }
-    times.push_back({name, seconds});
+    times.push_back(span);
   }
 
   std::deque<Span> spans_;

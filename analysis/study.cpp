@@ -12,7 +12,6 @@
 #include <stop_token>
 #include <thread>
 
-#include "dumps/all_finite.h"
 #include "dumps/error.h"
 #include "dumps/value_check.h"
 
@@ -95,8 +94,8 @@ class Handover {
 
 class Reader {
  public:
-  Reader(const StudyPlan& plan, std::span<const DumpReader> dumps, PartialResults& partial, Handover& handover)
-      : plan_(plan), dumps_(dumps), partial_(partial), handover_(handover) {}
+  Reader(const StudyPlan& plan, std::span<const DumpReader> dumps, PartialResults& partial, int threads, Handover& handover)
+      : plan_(plan), dumps_(dumps), partial_(partial), threads_(threads), handover_(handover) {}
 
   void run(const std::stop_token& stop) noexcept {
     try {
@@ -132,9 +131,9 @@ class Reader {
     }
     if (!partial_.in_place()) return Outcome::end;
     const PlannedSample& place = plan_.places[unit.dump][unit.sample];
-    dumps_[unit.dump].read_layer(place.index, unit.layer, *layer);
+    const bool finite = dumps_[unit.dump].read_layer(place.index, unit.layer, *layer, threads_);
     select_queries(*layer, place.query_indices);
-    std::string defect = all_finite(*layer) ? std::string() : first_bad_value(check_values(*layer));
+    std::string defect = finite ? std::string() : first_bad_value(check_values(*layer));  // empty if a query left out has it
     handover_.deliver({unit, std::move(*claim), std::move(layer), std::move(defect)});
     return Outcome::delivered;
   }
@@ -142,6 +141,7 @@ class Reader {
   const StudyPlan& plan_;
   std::span<const DumpReader> dumps_;
   PartialResults& partial_;
+  const int threads_;
   Handover& handover_;
 };
 
@@ -221,7 +221,7 @@ void run_study(const StudyPlan& plan, std::span<const DumpReader> dumps, LayerSt
   observer.started(layer_study.device());
   Handover handover(layer_study);
   Studying studying(plan, layer_study, partial, options, observer, handover);
-  Reader reader(plan, dumps, partial, handover);
+  Reader reader(plan, dumps, partial, options.reading_threads, handover);
   const std::jthread reading([&](const std::stop_token& stop) { reader.run(stop); });
 
   for (;;) {

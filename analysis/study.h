@@ -23,6 +23,7 @@ struct StudyProgress {
 
 struct StudyRunOptions {
   bool skip_bad_layers = false;             ///< leave a layer with NaN or Inf out, and say so, instead of failing
+  int reading_threads = 4;
   const std::atomic<bool>* stop = nullptr;  ///< set when the user interrupts
 };
 

@@ -1,11 +1,14 @@
 // The fast question before a study: is there any NaN or infinity? Where it is, value_check.h tells.
 #pragma once
 
-#include "dumps/attention_layer.h"
+#include <cstddef>
+#include <span>
+
+#include "dumps/element_type.h"
 
 namespace attest {
 
-/// Of q, k and v.
-bool all_finite(const AttentionLayer& layer);
+/// Of whole elements.
+bool all_finite(ElementType type, std::span<const std::byte> values);
 
 }  // namespace attest

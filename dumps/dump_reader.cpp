@@ -3,21 +3,30 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <stdexcept>
 #include <string_view>
 
+#include "dumps/all_finite.h"
 #include "dumps/dump_metadata.h"
 #include "dumps/error.h"
 #include "dumps/guarded_child.h"
 #include "dumps/hdf5_dataset.h"
 #include "dumps/input_file.h"
-#include "dumps/parallel_slices.h"
+#include "dumps/parallel_for.h"
 
 namespace attest {
 namespace {
 
 constexpr std::size_t kMiB = std::size_t{1} << 20;
+constexpr std::size_t kSliceBytes = kMiB;  // of what one thread reads and checks at a time: fits its cache
+
+/// Bytes of a tensor, and where they lie in the file; -1: they are there already.
+struct Slice {
+  std::int64_t file_offset;
+  std::span<std::byte> bytes;
+};
 
 /// Metadata cannot be larger than its file; the allowances are what HDF5 needs for itself, ten times over.
 ChildLimits metadata_limits(std::uint64_t file_bytes) {
@@ -116,7 +125,7 @@ const LayerInfo& DumpReader::layer_info(std::size_t sample, int layer) const {
   return state_->layer_info(sample, layer);
 }
 
-void DumpReader::read_layer(std::size_t sample, int layer, AttentionLayer& out) const {
+bool DumpReader::read_layer(std::size_t sample, int layer, AttentionLayer& out, int threads) const {
   const LayerInfo& stored = layer_info(sample, layer);
   const SampleInfo& owner = info().samples[sample];
   out.layer = layer;
@@ -129,21 +138,26 @@ void DumpReader::read_layer(std::size_t sample, int layer, AttentionLayer& out) 
   out.query_positions = owner.query_positions;
   out.spans = owner.spans;
   std::vector<State::Target> decoded;
+  std::vector<Slice> slices;
   const auto take = [&](const char* name, const TensorLocation& location, LayerBuffer& buffer) {
     buffer.resize(location.bytes);
     const std::span bytes(buffer.data(), location.bytes);
-    if (location.file_offset >= 0) {
-      parallel_slices(bytes.size(), [&](std::size_t begin, std::size_t end) {
-        state_->file.read(static_cast<std::uint64_t>(location.file_offset) + begin, bytes.subspan(begin, end - begin));
-      });
-    } else {
-      decoded.push_back({name, bytes});
-    }
+    if (location.file_offset < 0) decoded.push_back({name, bytes});
+    for (std::size_t begin = 0; begin < bytes.size(); begin += kSliceBytes)
+      slices.push_back({location.file_offset < 0 ? -1 : location.file_offset + static_cast<std::int64_t>(begin),
+                        bytes.subspan(begin, std::min(kSliceBytes, bytes.size() - begin))});
   };
   take("q", stored.q, out.q);
   take("k", stored.k, out.k);
   take("v", stored.v, out.v);
   if (!decoded.empty()) state_->read_decoded(layer_path(owner, layer), decoded);
+  std::atomic<bool> finite{true};
+  parallel_for(threads, slices.size(), [&](int, std::size_t i) {
+    const Slice& slice = slices[i];
+    if (slice.file_offset >= 0) state_->file.read(static_cast<std::uint64_t>(slice.file_offset), slice.bytes);
+    if (!all_finite(stored.element_type, slice.bytes)) finite = false;
+  });
+  return finite;
 }
 
 std::vector<std::int32_t> DumpReader::read_tokens(std::size_t sample) const {

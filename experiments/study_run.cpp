@@ -192,7 +192,8 @@ StudyReport run_study_request(const StudyRequest& request, const std::atomic<boo
       inputs.poll();
     };
     say_short_contexts(request, plan, observer);
-    run_study(plan, readers, *layer_study, partial, {request.skip_bad_layers, &stop}, guarded);
+    run_study(plan, readers, *layer_study, partial,
+              {.skip_bad_layers = request.skip_bad_layers, .reading_threads = reading_threads(request.device, request.threads), .stop = &stop}, guarded);
     const std::optional<UnitClaim> claim = claim_finish(partial, stop);
     if (!claim) {
       if (!is_complete(request, study))

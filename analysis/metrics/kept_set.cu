@@ -1,9 +1,5 @@
-// A block per row: histograms over entry levels in shared memory, then sums up to every setting. Counts are integers and masses
-// fixed-point, so the order of additions changes nothing.
-#include <string>
-
+// A block per row; each thread counts for a few settings at a time, whose sums are added up over the block in a fixed order.
 #include "analysis/metrics/device_metrics.h"
-#include "dumps/error.h"
 #include "kernels/attention/level_sums.cuh"
 #include "kernels/device/block_reduce.cuh"
 #include "kernels/device/cuda_check.h"
@@ -12,180 +8,137 @@ namespace attest {
 namespace {
 
 constexpr int kThreads = 512;
-using Mass = FixedPoint<60>;
-using Word = unsigned long long;
-
-/// Bins 0 .. S, the last for what no setting keeps. `first`: tokens counted from the first setting for which they are salient;
-/// `salient`: from the first that keeps them, too.
-struct Histograms {
-  Word *mass, *first_mass, *salient_mass, *span_mass;
-  double* thresholds;  // [S] least salient score of each setting
-  int *tokens, *first, *salient, *fixed, *spans;
-  std::uint32_t* max;  // images
-
-  static constexpr std::size_t bytes(int settings) { return static_cast<std::size_t>(settings + 1) * (5 * 8 + 6 * 4); }
-  __device__ Histograms(Word* shared, int settings) {
-    const int bins = settings + 1;
-    mass = shared, first_mass = mass + bins, salient_mass = first_mass + bins, span_mass = salient_mass + bins;
-    thresholds = reinterpret_cast<double*>(span_mass + bins);
-    tokens = reinterpret_cast<int*>(thresholds + bins);
-    first = tokens + bins, salient = first + bins, fixed = salient + bins, spans = fixed + bins;
-    max = reinterpret_cast<std::uint32_t*>(spans + bins);
-  }
-};
+constexpr int kAtOnce = 4;  // settings that one pass over the row serves
 
 struct Row {
   const float* scores;
   const Level* levels;
-  int length, settings;
+  int length;
   double lse;
 
-  __device__ double probability(float s) const { return expf(static_cast<float>(s - lse)); }
+  __device__ float probability(float s) const { return expf(static_cast<float>(s - lse)); }
   __device__ int level(int j) const { return levels == nullptr ? 0 : levels[j]; }
 };
 
-/// Of runs of equal levels, so that few additions meet in one bin.
-__device__ void count_tokens(const Row& row, const Histograms& h) {
-  int level = row.settings, tokens = 0;
-  double mass = 0;
-  float best = 0;
-  for_tokens(row.scores, row.levels, row.length, [&](float s, int here) {
-    if (here != level) {
-      if (tokens > 0) {
-        atomicAdd(&h.tokens[level], tokens);
-        atomicAdd(&h.mass[level], Mass::from(mass));
-        atomicMax(&h.max[level], ordered_image(best));
-      }
-      level = here, tokens = 0, mass = 0;
-    }
-    best = tokens == 0 ? s : fmaxf(best, s);
-    ++tokens;
-    mass += row.probability(s);
-  });
-  for_levels_of_warp(level, [&](int here, bool takes_part) {
-    const bool counts = takes_part && tokens > 0;
-    const int sum = warp_reduce(counts ? tokens : 0, Plus{});
-    const Word mass_sum = warp_reduce(counts ? Mass::from(mass) : Word{0}, Plus{});
-    const std::uint32_t most = warp_reduce(counts ? ordered_image(best) : 0u, Larger{});
-    if (threadIdx.x % 32 != 0 || sum == 0) return;
-    atomicAdd(&h.tokens[here], sum);
-    atomicAdd(&h.mass[here], mass_sum);
-    atomicMax(&h.max[here], most);
-  });
-}
+/// What a thread finds for settings [first, first + kAtOnce). Masses are added in double: a row has up to millions of tokens.
+struct Counts {
+  int kept[kAtOnce] = {}, salient[kAtOnce] = {}, kept_salient[kAtOnce] = {}, kept_fixed[kAtOnce] = {}, fixed = 0;
+  double mass[kAtOnce] = {}, missed_mass[kAtOnce] = {};
+  std::uint32_t dropped[kAtOnce] = {};  // images of the largest scores
+};
 
-__device__ void count_salient(const Row& row, const Histograms& h, double fixed) {
-  const double lowest = fmin(fixed, h.thresholds[row.settings - 1]);
-  for (int j = threadIdx.x; j < row.length; j += kThreads) {
-    const float s = row.scores[j];
-    if (s < lowest) continue;
-    const int level = row.level(j);
-    if (s >= fixed) atomicAdd(&h.fixed[level], 1);
-    int first = 0, end = row.settings;
-    while (first < end) {
-      const int middle = (first + end) / 2;
-      if (s < h.thresholds[middle])
-        first = middle + 1;
-      else
-        end = middle;
+/// `thresholds`: the least salient scores; `lowest` the least of them and of `fixed`.
+__device__ void count(const Row& row, int first, const float (&thresholds)[kAtOnce], float fixed, float lowest, Counts& c) {
+  for_tokens(row.scores, row.levels, row.length, [&](float s, int level) {
+    const float p = row.probability(s);
+    const std::uint32_t image = ordered_image(s);
+#pragma unroll
+    for (int i = 0; i < kAtOnce; ++i) {
+      const bool kept = level <= first + i;
+      c.kept[i] += kept ? 1 : 0;
+      c.mass[i] += kept ? p : 0.0f;
+      c.dropped[i] = kept ? c.dropped[i] : max(c.dropped[i], image);
     }
-    if (first == row.settings) continue;
-    const Word mass = Mass::from(row.probability(s));
-    const int kept = max(first, level);
-    atomicAdd(&h.first[first], 1);
-    atomicAdd(&h.salient[kept], 1);
-    atomicAdd(&h.first_mass[first], mass);
-    atomicAdd(&h.salient_mass[kept], mass);
-  }
-}
-
-__device__ void count_spans(const Row& row, const Histograms& h, const DeviceSpans& spans, int first_key) {
-  for (int i = 0; i < spans.count; ++i) {
-    const int begin = max(0, spans.ranges[i].x - first_key), end = min(row.length, spans.ranges[i].y - first_key);
-    for (int j = begin + static_cast<int>(threadIdx.x); j < end; j += kThreads) {
-      atomicAdd(&h.spans[row.level(j)], 1);
-      atomicAdd(&h.span_mass[row.level(j)], Mass::from(row.probability(row.scores[j])));
+    if (s < lowest) return;
+    c.fixed += s >= fixed ? 1 : 0;
+#pragma unroll
+    for (int i = 0; i < kAtOnce; ++i) {
+      const bool kept = level <= first + i, salient = s >= thresholds[i];
+      c.kept_fixed[i] += kept && s >= fixed ? 1 : 0;
+      c.salient[i] += salient ? 1 : 0;
+      c.kept_salient[i] += kept && salient ? 1 : 0;
+      c.missed_mass[i] += salient && !kept ? p : 0.0f;
     }
-  }
+  });
 }
 
 __device__ float ratio(int numerator, int denominator) {
   return denominator > 0 ? static_cast<float>(static_cast<double>(numerator) / denominator) : __int_as_float(0x7FC00000);
 }
 
-__global__ void __launch_bounds__(kThreads) kept_set_kernel(DeviceRows rows, KeptSetInput in, SettingPlaces places, KeptSetArrays out) {
-  extern __shared__ Word shared[];
-  const int index = blockIdx.x, settings = places.count;
-  const Histograms h(shared, settings);
-  const Row row{in.scores + index * rows.stride, in.levels == nullptr ? nullptr : in.levels + index * rows.stride, rows.visible[index],
-                settings, in.statistics.lse[index]};
-  const double max = in.statistics.max[index];
-  for (int i = threadIdx.x; i <= settings; i += kThreads) {
-    h.mass[i] = h.first_mass[i] = h.salient_mass[i] = h.span_mass[i] = 0;
-    h.tokens[i] = h.first[i] = h.salient[i] = h.fixed[i] = h.spans[i] = 0;
-    h.max[i] = 0;
-    if (i < settings) h.thresholds[i] = max - in.salient_deltas[static_cast<std::int64_t>(rows.query[index]) * settings + i];
-  }
-  __syncthreads();
-  count_tokens(row, h);
-  count_salient(row, h, max - in.fixed_salient_delta);
-  count_spans(row, h, in.spans, rows.origins[rows.origin[index]].first_key);
-  __syncthreads();
+/// Scratch of block_reduce().
+struct Shared {
+  int ints[32];
+  double doubles[32];
+  std::uint32_t images[32];
+};
 
-  // One warp for each family of sums; each is short.
-  const int family = static_cast<int>(threadIdx.x) / 32;
-  if (threadIdx.x % 32 != 0) return;
-  if (family == 0) {
-    int kept = 0;
-    Word mass = 0;
-    for (int i = 0; i < settings; ++i) {
-      const std::int64_t at = places.at(rows, index, i);
-      out.keep_ratio[at] = ratio(kept += h.tokens[i], row.length);
-      out.mass_recall[at] = static_cast<float>(Mass::to(mass += h.mass[i]));
+__device__ void write_counts(const Row& row, Counts& c, double max, const DeviceRows& rows, int index, int first, const SettingPlaces& places,
+                             const KeptSetArrays& out, Shared& shared) {
+  const int fixed = block_reduce(c.fixed, shared.ints, Plus{});
+#pragma unroll
+  for (int i = 0; i < kAtOnce; ++i) {
+    const int kept = block_reduce(c.kept[i], shared.ints, Plus{}), salient = block_reduce(c.salient[i], shared.ints, Plus{}),
+              kept_salient = block_reduce(c.kept_salient[i], shared.ints, Plus{}), kept_fixed = block_reduce(c.kept_fixed[i], shared.ints, Plus{});
+    const double mass = block_reduce(c.mass[i], shared.doubles, Plus{}), missed = block_reduce(c.missed_mass[i], shared.doubles, Plus{});
+    const std::uint32_t dropped = block_reduce(c.dropped[i], shared.images, Larger{});
+    if (threadIdx.x != 0 || first + i >= places.count) continue;
+    const std::int64_t at = places.at(rows, index, first + i);
+    out.keep_ratio[at] = ratio(kept, row.length);
+    out.mass_recall[at] = static_cast<float>(mass);
+    out.dropped_gap[at] = dropped == 0 ? __int_as_float(0x7FC00000) : static_cast<float>(max - from_ordered_image(dropped));
+    out.salient_hit_rate[at] = ratio(kept_salient, salient);
+    out.salient_ratio[at] = ratio(salient, row.length);
+    out.salient_hit_rate_fixed[at] = ratio(kept_fixed, fixed);
+    out.missed_salient_mass[at] = static_cast<float>(missed);
+  }
+}
+
+__device__ void count_spans(const Row& row, const DeviceSpans& spans, int first_key, const DeviceRows& rows, int index, int first,
+                            const SettingPlaces& places, const KeptSetArrays& out, Shared& shared) {
+  int tokens = 0, kept[kAtOnce] = {};
+  double mass[kAtOnce] = {};
+  for (int s = 0; s < spans.count; ++s) {
+    const int begin = max(0, spans.ranges[s].x - first_key), end = min(row.length, spans.ranges[s].y - first_key);
+    for (int j = begin + static_cast<int>(threadIdx.x); j < end; j += kThreads) {
+      const float p = row.probability(row.scores[j]);
+      const int level = row.level(j);
+      ++tokens;
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i) {
+        kept[i] += level <= first + i ? 1 : 0;
+        mass[i] += level <= first + i ? p : 0.0f;
+      }
     }
-  } else if (family == 1) {
-    std::uint32_t dropped = h.max[settings];
-    for (int i = settings; i-- > 0;) {
-      out.dropped_gap[places.at(rows, index, i)] =
-          dropped == 0 ? __int_as_float(0x7FC00000) : static_cast<float>(max - from_ordered_image(dropped));
-      dropped = ::max(dropped, h.max[i]);
+  }
+  tokens = block_reduce(tokens, shared.ints, Plus{});
+#pragma unroll
+  for (int i = 0; i < kAtOnce; ++i) {
+    const int all_kept = block_reduce(kept[i], shared.ints, Plus{});
+    const double all_mass = block_reduce(mass[i], shared.doubles, Plus{});
+    if (threadIdx.x != 0 || first + i >= places.count) continue;
+    const std::int64_t at = places.at(rows, index, first + i);
+    out.span_keep[at] = ratio(all_kept, tokens);
+    out.span_mass_kept[at] = tokens > 0 ? static_cast<float>(all_mass) : __int_as_float(0x7FC00000);
+  }
+}
+
+__global__ void __launch_bounds__(kThreads) kept_set_kernel(DeviceRows rows, KeptSetInput in, SettingPlaces places, KeptSetArrays out) {
+  __shared__ Shared shared;
+  const int index = blockIdx.x;
+  const Row row{in.scores + index * rows.stride, in.levels == nullptr ? nullptr : in.levels + index * rows.stride, rows.visible[index],
+                in.statistics.lse[index]};
+  const double max = in.statistics.max[index];
+  const double* deltas = in.salient_deltas + static_cast<std::int64_t>(rows.query[index]) * places.count;
+  const float fixed = __double2float_ru(max - in.fixed_salient_delta);  // s >= x in double is s >= (x rounded up) in float
+  for (int first = 0; first < places.count; first += kAtOnce) {
+    float thresholds[kAtOnce], lowest = fixed;
+#pragma unroll
+    for (int i = 0; i < kAtOnce; ++i) {
+      thresholds[i] = __double2float_ru(max - deltas[::min(first + i, places.count - 1)]);
+      lowest = fminf(lowest, thresholds[i]);
     }
-  } else if (family == 2) {
-    int tokens = 0, kept = 0;
-    Word mass = 0, kept_mass = 0;
-    for (int i = 0; i < settings; ++i) {
-      const std::int64_t at = places.at(rows, index, i);
-      tokens += h.first[i], kept += h.salient[i], mass += h.first_mass[i], kept_mass += h.salient_mass[i];
-      out.salient_hit_rate[at] = ratio(kept, tokens);
-      out.salient_ratio[at] = ratio(tokens, row.length);
-      out.missed_salient_mass[at] = kept == tokens || kept_mass > mass ? 0.0f : static_cast<float>(Mass::to(mass - kept_mass));
-    }
-  } else if (family == 3) {
-    int total = 0, kept = 0;
-    for (int i = 0; i <= settings; ++i) total += h.fixed[i];
-    for (int i = 0; i < settings; ++i) out.salient_hit_rate_fixed[places.at(rows, index, i)] = ratio(kept += h.fixed[i], total);
-  } else if (family == 4 && out.span_keep != nullptr) {
-    int total = 0, kept = 0;
-    Word mass = 0;
-    for (int i = 0; i <= settings; ++i) total += h.spans[i];
-    for (int i = 0; i < settings; ++i) {
-      const std::int64_t at = places.at(rows, index, i);
-      out.span_keep[at] = ratio(kept += h.spans[i], total);
-      mass += h.span_mass[i];
-      out.span_mass_kept[at] = total > 0 ? static_cast<float>(Mass::to(mass)) : __int_as_float(0x7FC00000);
-    }
+    Counts counts;
+    count(row, first, thresholds, fixed, lowest, counts);
+    write_counts(row, counts, max, rows, index, first, places, out, shared);
+    if (out.span_keep != nullptr) count_spans(row, in.spans, rows.origins[rows.origin[index]].first_key, rows, index, first, places, out, shared);
   }
 }
 
 }  // namespace
 
 void kept_set(const DeviceRows& rows, const KeptSetInput& in, const SettingPlaces& places, const KeptSetArrays& out, cudaStream_t stream) {
-  const std::size_t bytes = Histograms::bytes(places.count);
-  if (bytes > (std::size_t{96} << 10))
-    throw UsageError("a grid of " + std::to_string(places.count) + " settings is more than the GPU study takes (" +
-                     std::to_string((std::size_t{96} << 10) / Histograms::bytes(0) - 1) + "); give it in parts");
-  ATTEST_CUDA(cudaFuncSetAttribute(kept_set_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)));
-  kept_set_kernel<<<rows.num_rows, kThreads, bytes, stream>>>(rows, in, places, out);
+  kept_set_kernel<<<rows.num_rows, kThreads, 0, stream>>>(rows, in, places, out);
   ATTEST_CUDA_LAUNCHED(kept_set_kernel);
 }
 

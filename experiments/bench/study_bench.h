@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "analysis/cuda_bandwidth.h"
 #include "analysis/device.h"
 #include "analysis/layer_study.h"
 #include "dumps/dump_reader.h"
@@ -43,10 +44,13 @@ struct LayerTiming {
 struct DumpTiming {
   std::size_t layers = 0;
   double read_seconds = 0;    ///< reading the file from end to end, one thread, page cache warm
+  double parallel_read_seconds = 0;  ///< the same by all threads
   double study_seconds = 0;   ///< paper settings, partial results included
   std::int64_t file_bytes = 0;
   std::int64_t memory_after_first = 0;  ///< peak resident bytes once the first layer is finished
   std::int64_t memory_at_end = 0;       ///< and at the end
+  std::vector<StageTime> stages;        ///< of a GPU
+  CudaBandwidth bandwidth;              ///< what the GPU's stages are measured by; 0 on the CPU
 };
 
 struct StudyBenchReport {

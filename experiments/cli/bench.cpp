@@ -44,6 +44,31 @@ class TemporaryDump {
   std::string path_;
 };
 
+/// GPU time by stage, and how near each comes to what memory or bus can do.
+std::string stages_text(const DumpTiming& dump) {
+  double busy = 0;
+  for (const StageTime& stage : dump.stages)
+    if (stage.name != kHostCopyStage) busy += stage.seconds;
+  std::string text = fmt::format("GPU busy {:.3f} s beside the copies from the host; copy bandwidth {:.0f} GB/s within its memory, {:.1f} GB/s from the host\n",
+                                 busy, dump.bandwidth.device_copy / 1e9, dump.bandwidth.from_host / 1e9);
+  text += fmt::format("{:<24} {:>9} {:>16} {:>20}\n", "stage", "s", "least GB moved", "of copy bandwidth");
+  for (const StageTime& stage : dump.stages) {
+    const double limit = stage.name == kHostCopyStage ? dump.bandwidth.from_host : dump.bandwidth.device_copy;
+    text += fmt::format("{:<24} {:>9.4f} {:>16.2f} {:>18.1f} %\n", stage.name, stage.seconds, stage.bytes / 1e9, 100 * stage.bytes / stage.seconds / limit);
+  }
+  return text;
+}
+
+std::string text_of(const DumpTiming& dump) {
+  constexpr double kMebi = 1 << 20;
+  std::string text = fmt::format("\nwhole dump: {} layers, {:.1f} MiB; study {:.3f} s; reading the file {:.3f} s by one thread ({:.2f}x), {:.3f} s by all ({:.2f}x); "
+                                 "peak memory {:.0f} MiB after the first layer, {:.0f} MiB at the end\n",
+                                 dump.layers, static_cast<double>(dump.file_bytes) / kMebi, dump.study_seconds, dump.read_seconds,
+                                 dump.study_seconds / dump.read_seconds, dump.parallel_read_seconds, dump.study_seconds / dump.parallel_read_seconds,
+                                 static_cast<double>(dump.memory_after_first) / kMebi, static_cast<double>(dump.memory_at_end) / kMebi);
+  return dump.stages.empty() ? text : text + stages_text(dump);
+}
+
 std::string text_of(const StudyBenchReport& r) {
   const double work = static_cast<double>(r.num_tokens) * static_cast<double>(r.num_queries) * r.shape.num_query_heads;
   std::string text = fmt::format("{}\n{} query heads, {} KV heads, head_dim {}, {} tokens, {} queries\n\n", r.device, r.shape.num_query_heads,
@@ -57,11 +82,7 @@ std::string text_of(const StudyBenchReport& r) {
   for (const LayerTiming& t : r.timings)
     if (t.agreement)
       text += fmt::format("{}: {} of {} cells compared with LibTorch's are apart by more than {}\n", t.name, t.agreement->apart, t.agreement->cells, kAgreementTolerance);
-  constexpr double kMebi = 1 << 20;
-  text += fmt::format("\nwhole dump: {} layers, {:.1f} MiB; study {:.3f} s, reading the file {:.3f} s ({:.2f}x); peak memory {:.0f} MiB after the first layer, {:.0f} MiB at the end\n",
-                      r.dump.layers, static_cast<double>(r.dump.file_bytes) / kMebi, r.dump.study_seconds, r.dump.read_seconds,
-                      r.dump.study_seconds / r.dump.read_seconds, static_cast<double>(r.dump.memory_after_first) / kMebi, static_cast<double>(r.dump.memory_at_end) / kMebi);
-  return text;
+  return text + text_of(r.dump);
 }
 
 nlohmann::ordered_json json_of(const StudyBenchReport& r) {
@@ -76,6 +97,8 @@ nlohmann::ordered_json json_of(const StudyBenchReport& r) {
     }
     timings.push_back(std::move(entry));
   }
+  nlohmann::ordered_json stages = nlohmann::ordered_json::array();
+  for (const StageTime& stage : r.dump.stages) stages.push_back({{"name", stage.name}, {"seconds", stage.seconds}, {"least_bytes", stage.bytes}});
   return {{"device", r.device},
           {"num_query_heads", r.shape.num_query_heads},
           {"num_kv_heads", r.shape.num_kv_heads},
@@ -83,12 +106,13 @@ nlohmann::ordered_json json_of(const StudyBenchReport& r) {
           {"num_tokens", r.num_tokens},
           {"num_queries", r.num_queries},
           {"one_layer", timings},
-          {"dump", {{"layers", r.dump.layers}, {"file_bytes", r.dump.file_bytes}, {"study_seconds", r.dump.study_seconds}, {"read_seconds", r.dump.read_seconds},
-                    {"memory_after_first_bytes", r.dump.memory_after_first}, {"memory_at_end_bytes", r.dump.memory_at_end}}}};
+          {"dump", {{"layers", r.dump.layers}, {"file_bytes", r.dump.file_bytes}, {"study_seconds", r.dump.study_seconds}, {"read_seconds", r.dump.read_seconds}, {"parallel_read_seconds", r.dump.parallel_read_seconds},
+                    {"memory_after_first_bytes", r.dump.memory_after_first}, {"memory_at_end_bytes", r.dump.memory_at_end}, {"stages", stages},
+                    {"copy_bytes_per_second", r.dump.bandwidth.device_copy}, {"copy_from_host_bytes_per_second", r.dump.bandwidth.from_host}}}};
 }
 
 void run_bench_study(BenchOptions options, const GlobalOptions& global) {
-  options.bench.device = resolve_device(global.device);
+  options.bench.device = global.resolved_device();
   options.bench.threads = global.thread_count();
   if (options.no_peer) options.bench.peer_repeats = 0;
   std::unique_ptr<TemporaryDump> made;

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <string>
 
+#include "analysis/device.h"
+
 namespace CLI {
 class App;
 }
@@ -12,11 +14,13 @@ namespace attest {
 
 struct GlobalOptions {
   std::string device = "auto";  ///< "auto", "cpu", "cuda" or "cuda:<i>"; already checked for form
+  std::string device_memory = "80%";  ///< of a GPU: a share, or a size
   int threads = 0;              ///< as given; 0: one per processor that this process may use
   std::uint64_t seed = 0;
   bool quiet = false;           ///< no progress and no notices on stderr; errors remain
   bool json = false;            ///< stdout carries one JSON document and nothing else
 
+  Device resolved_device() const;  ///< throws UsageError
   int thread_count() const;     ///< `threads`, with 0 resolved; at least 1
 };
 

@@ -99,7 +99,7 @@ StudyRequest make_request(const RunOptions& options, const GlobalOptions& global
   request.skip_bad_layers = options.skip_bad_layers;
   request.resume = options.resume;
   request.force = options.force;
-  request.device = resolve_device(global.device);
+  request.device = global.resolved_device();
   request.threads = global.thread_count();
   return request;
 }
@@ -130,7 +130,11 @@ void run(const RunOptions& options, const GlobalOptions& global) {
   Progress progress("layers", global.quiet);
   const StudyReport report = run_study_request(
       request, interrupt.flag(),
-      {.started = [&](const std::string& device) { progress.notice(fmt::format("device: {}", device)); },
+      {.started =
+           [&](const std::string& device) {
+             if (!request.device.notice.empty()) progress.notice(request.device.notice);
+             progress.notice(fmt::format("device: {}", device));
+           },
        .progress = [&](const StudyProgress& p) { progress.show(p.finished, p.total, p.resumed); },
        .notice = [&](const std::string& text) { progress.notice("warning: " + text); }});
   progress.end();

@@ -18,8 +18,8 @@ LevelPartials take_partials(const DeviceRows& rows, int num_settings, int value_
 
 }  // namespace
 
-void exact_scores(const DeviceRows& rows, const DeviceKeyValues& kv, const QueryParts& queries, float* scores, cudaStream_t stream) {
-  score_rows(rows, queries, kv, ExactKeys{parts_of(kv.type)}, {.scores = scores}, stream);
+void exact_scores(const DeviceRows& rows, const DeviceKeyValues& kv, const QueryParts& queries, float* scores, float* low, cudaStream_t stream) {
+  score_rows(rows, queries, kv, ExactKeys{parts_of(kv.type)}, {.scores = scores, .low = low}, stream);
 }
 
 void setting_outputs(const DeviceRows& rows, const DeviceKeyValues& kv, const float* scores, const Level* levels, int num_settings,

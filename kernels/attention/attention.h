@@ -11,8 +11,9 @@
 
 namespace attest {
 
-/// scores[r][j] = score of q_r.k_j for visible j, 0 from there to the end of the last tile. [rows, stride]
-void exact_scores(const DeviceRows& rows, const DeviceKeyValues& kv, const QueryParts& queries, float* scores, cudaStream_t stream);
+/// scores[r][j] = score of q_r.k_j for visible j, 0 from there to the end of the last tile. [rows, stride]. `low`, if not null:
+/// what float32 leaves of them.
+void exact_scores(const DeviceRows& rows, const DeviceKeyValues& kv, const QueryParts& queries, float* scores, float* low, cudaStream_t stream);
 
 /// The values that a selector's computer reads: the first num_approximate[r] tokens from KIVI's groups, the rest exact.
 struct DeviceValues {

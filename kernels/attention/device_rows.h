@@ -14,6 +14,9 @@ inline constexpr int kMaxBatchRows = 64;
 /// Rows of [rows, tokens] matrices are a multiple of this long, so that whole tiles may be written.
 inline constexpr int kTileTokens = 128;
 
+/// Rows of at most this many tokens are short: what float32 leaves of their scores is kept, too (score_rest.cuh).
+inline constexpr int kShortRow = 4096;
+
 /// A sequence of keys as some queries see it: tokens count from its first key, and so do blocks, pages and groups.
 struct KeyOrigin {
   int kv_head = 0;

@@ -5,44 +5,14 @@
 // below float32's last place are left out. So the estimate is that of the float32 key, not of a rounded one.
 #pragma once
 
-#include "kernels/attention/device_rows.h"
+#include "kernels/attention/score_rest.cuh"
+#include "kernels/attention/score_targets.cuh"
 #include "kernels/device/cuda_check.h"
 #include "kernels/device/device_memory.h"
 #include "kernels/device/octet.cuh"
 #include "kernels/device/tensor_core.cuh"
 
 namespace attest {
-
-/// From a dot product to a score in natural-log units.
-__device__ inline float score_of(float dot, const DeviceKeyValues& kv) {
-  const float s = kv.scale * dot;
-  return kv.softcap > 0 ? kv.softcap * tanhf(s / kv.softcap) : s;
-}
-
-/// What a pass over the keys fills. Token j of row r is scored from the form for j < limit[r]; from there to the row's end the
-/// exact score is copied.
-struct ScoreTargets {
-  const int* limit = nullptr;    ///< [rows]; null: all tokens
-  const float* exact = nullptr;  ///< [rows, stride]; needed with `limit`
-  float* scores = nullptr;       ///< [rows, stride] of the form's keys; 0 beyond the row's end
-  float* refined = nullptr;      ///< [rows, stride] of keys plus residuals, where the form has any
-};
-
-/// Where eight channels of a key stand.
-struct KeyPlace {
-  int params;        ///< RowBatch::params
-  int token;         ///< from the origin's first key
-  std::int64_t key;  ///< among all keys on the device: kv_head * tokens + token of the sample
-  int channel;
-};
-
-/// Keys as they are.
-struct ExactKeys {
-  int num_parts = 1;
-  static constexpr int num_residual_parts = 0;
-  static constexpr bool has_residual = false;
-  __device__ void operator()(const KeyPlace&, float (&)[kOctet], float (&)[kOctet]) const {}
-};
 
 namespace score_tiles {
 
@@ -255,6 +225,7 @@ void score_rows(const DeviceRows& rows, const QueryParts& queries, const DeviceK
     score_tiles::launch<Form, 1>(task, form, stream);
   else
     score_tiles::launch<Form, 4>(task, form, stream);
+  if (targets.low != nullptr) score_rest(rows, queries, kv, form, targets, stream);
 }
 
 }  // namespace attest

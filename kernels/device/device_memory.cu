@@ -25,16 +25,6 @@ std::size_t aligned(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlig
 
 std::string mebibytes(std::size_t bytes) { return std::to_string((bytes + (1 << 20) - 1) >> 20) + " MiB"; }
 
-class PageLockedMemory final : public std::pmr::memory_resource {
-  void* do_allocate(std::size_t bytes, std::size_t) override {
-    void* p = nullptr;
-    ATTEST_CUDA(cudaHostAlloc(&p, std::max<std::size_t>(bytes, 1), cudaHostAllocPortable));
-    return p;
-  }
-  void do_deallocate(void* p, std::size_t, std::size_t) override { ATTEST_CUDA_QUIET(cudaFreeHost(p)); }
-  bool do_is_equal(const std::pmr::memory_resource& other) const noexcept override { return this == &other; }
-};
-
 }  // namespace
 
 std::size_t largest_shared_memory() {
@@ -80,17 +70,18 @@ void* DeviceArena::take_bytes(std::size_t bytes) {
   return p;
 }
 
+void DeviceArena::reserve(std::size_t bytes) {
+  if (!slabs_.empty() || bytes > limit_) return;
+  slabs_.emplace_back(aligned(bytes));
+  allocated_ = slabs_.back().size();
+}
+
 void DeviceArena::join_slabs() {
   if (slabs_.size() < 2) return;
   slabs_.clear();
   const std::size_t bytes = std::exchange(allocated_, 0);
   slabs_.emplace_back(bytes);
   allocated_ = bytes;
-}
-
-std::pmr::memory_resource* page_locked_memory() {
-  static PageLockedMemory memory;
-  return &memory;
 }
 
 PageLockedBuffer::~PageLockedBuffer() { ATTEST_CUDA_QUIET(cudaFreeHost(data_)); }

@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <memory_resource>
 #include <span>
 #include <utility>
 #include <vector>
@@ -61,6 +60,9 @@ class DeviceArena {
   }
   void* take_bytes(std::size_t bytes);
 
+  /// Takes as much from the device at once, if the limit allows it, that an arena which has nothing yet need not grow in pieces.
+  void reserve(std::size_t bytes);
+
   /// What is taken after the construction of a scope is free again after its destruction.
   class Scope {
    public:
@@ -89,9 +91,6 @@ class DeviceArena {
   std::size_t slab_ = 0, used_ = 0;  // the place of the next piece
   std::size_t allocated_ = 0, limit_;
 };
-
-/// Page-locked host memory: copies to and from the device run at full speed beside everything else. Lives as long as the program.
-std::pmr::memory_resource* page_locked_memory();
 
 /// Page-locked bytes; grows, keeps nothing when it grows.
 class PageLockedBuffer {

@@ -29,16 +29,23 @@ struct MassOf {
   __device__ float combine(float a, float b) const { return a + b; }
 };
 
-/// `lanes` neighbouring threads share one segment.
-template <class Of>
+/// `lanes` neighbouring threads share one segment; each takes kAtOnce neighbouring tokens of 4 * kAtOnce aligned bytes.
+template <int kAtOnce, class Of>
 __global__ void segments_kernel(Segments in, Of of, int lanes, float* out, std::int64_t out_stride) {
   const int thread = blockIdx.x * kThreads + threadIdx.x, row = blockIdx.y, segment = thread / lanes;
   const int begin = segment * in.width;
   const bool wanted = segment < in.counts[row];
   const int end = wanted ? min(in.tokens[row], begin + in.width) : 0;
+  const float* values = in.values + row * in.stride;
   float result = of.start();
-  for (int token = begin + thread % lanes; token < end; token += lanes)
-    result = of.combine(result, of.term(in.values[row * in.stride + token], row));
+  for (int token = begin + thread % lanes * kAtOnce; token < end; token += lanes * kAtOnce) {
+    if (kAtOnce == 4 && token + 4 <= end) {
+      const float4 four = *reinterpret_cast<const float4*>(values + token);
+      result = of.combine(result, of.combine(of.combine(of.term(four.x, row), of.term(four.y, row)), of.combine(of.term(four.z, row), of.term(four.w, row))));
+    } else {
+      for (int i = token; i < min(end, token + kAtOnce); ++i) result = of.combine(result, of.term(values[i], row));
+    }
+  }
   for (int offset = lanes / 2; offset > 0; offset /= 2) result = of.combine(result, __shfl_xor_sync(0xFFFFFFFFu, result, offset));
   if (wanted && thread % lanes == 0) out[row * out_stride + segment] = result;
 }
@@ -46,9 +53,14 @@ __global__ void segments_kernel(Segments in, Of of, int lanes, float* out, std::
 template <class Of>
 void launch_segments(const Segments& segments, const Of& of, float* out, std::int64_t out_stride, cudaStream_t stream) {
   if (segments.rows == 0 || segments.max_count == 0) return;
+  const bool by_fours = segments.width % 4 == 0 && segments.stride % 4 == 0;
   int lanes = 1;
-  while (lanes < 32 && lanes < segments.width) lanes *= 2;
-  segments_kernel<<<grid_of(static_cast<std::int64_t>(segments.max_count) * lanes, segments.rows), kThreads, 0, stream>>>(segments, of, lanes, out, out_stride);
+  while (lanes < 32 && lanes * (by_fours ? 4 : 1) < segments.width) lanes *= 2;
+  const dim3 grid = grid_of(static_cast<std::int64_t>(segments.max_count) * lanes, segments.rows);
+  if (by_fours)
+    segments_kernel<4><<<grid, kThreads, 0, stream>>>(segments, of, lanes, out, out_stride);
+  else
+    segments_kernel<1><<<grid, kThreads, 0, stream>>>(segments, of, lanes, out, out_stride);
   ATTEST_CUDA_LAUNCHED(segments_kernel);
 }
 

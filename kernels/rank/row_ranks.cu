@@ -6,6 +6,7 @@
 
 #include "kernels/device/block_reduce.cuh"
 #include "kernels/device/cuda_check.h"
+#include "kernels/rank/rho.cuh"
 
 namespace attest {
 namespace {
@@ -79,11 +80,6 @@ __global__ void __launch_bounds__(kStagedThreads, 1) staged_ranks_kernel(RowValu
   auto* places = reinterpret_cast<std::uint16_t*>(values + (in.max_count + 1) / 2 * 2);
   stage_ranks(in, order, row, count, values, places);
   for (int item = threadIdx.x; item < count; item += kStagedThreads) centred[row * in.stride + item] = places[item] + 2 - (count + 1);
-}
-
-__device__ float rho_of(long long products, long long squares, long long exact_squares) {
-  if (squares == 0 || exact_squares == 0) return __int_as_float(0x7FC00000);
-  return static_cast<float>(static_cast<double>(products) / (sqrt(static_cast<double>(squares)) * sqrt(static_cast<double>(exact_squares))));
 }
 
 /// Of estimates whose entries are single items.

@@ -25,6 +25,7 @@ struct CudaChunk {
   ScoreTransform transform;
   std::int64_t num_keys = 0;  ///< on the device, of all KV heads
   const float* exact = nullptr;
+  const float* exact_low = nullptr;        ///< what float32 leaves of `exact`; null where rows are not short (score_rest.cuh)
   const float* exact_max = nullptr;        ///< [rows]
   const RowOrder* exact_order = nullptr;   ///< of all visible tokens; null where nobody needs it
   int num_queries = 0;                     ///< of the layer
@@ -46,6 +47,10 @@ struct CudaChunk {
   T* take_rows() const {
     return arena->take<T>(static_cast<std::size_t>(rows.num_rows) * static_cast<std::size_t>(rows.stride));
   }
+  /// For ScoreTargets::low of rows that are short enough to need it; else null.
+  float* take_low() const { return exact_low == nullptr ? nullptr : take_rows<float>(); }
+  /// Levels whose rows are 0 behind their end: kernels read eight at a time.
+  Level* take_levels() const;
   template <class T>
   const T* upload(const std::vector<T>& values) const {
     return uploads->put(std::span<const T>(values), *arena, stream);
@@ -98,6 +103,7 @@ QuerySettings<T> query_settings(const CudaChunk& chunk, std::span<const Ascendin
 struct CudaSelection {
   // -- estimate
   const float* estimate = nullptr;       ///< s^ [rows, stride]; null: the selector has none
+  const float* estimate_low = nullptr;   ///< what float32 leaves of it, where known; else null
   RowCounts covered;                     ///< the estimate covers tokens 0 .. covered-1 of a row
   bool covers_all = true;
   RowValues entries;                     ///< s^ in entries of `entry_width` tokens, where that is more than 1

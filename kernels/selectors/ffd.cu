@@ -93,19 +93,23 @@ class CudaFfd final : public CudaSelector {
   void scan(const CudaChunk& chunk, CudaSelection& out) const {
     if (scans_exactly_) {
       out.estimate = chunk.exact;
+      out.estimate_low = chunk.exact_low;
       return;
     }
     const bool refines = quantizer_.residual == FfdResidual::fp8 || quantizer_.residual == FfdResidual::int8;
     float* estimate = chunk.take_rows<float>();
+    float* low = chunk.take_low();
     float* refined = refines ? chunk.take_rows<float>() : nullptr;
-    refines ? score<true>(chunk, out.covered, estimate, refined) : score<false>(chunk, out.covered, estimate, nullptr);
+    ScoreTargets targets{.limit = out.covered.device, .exact = chunk.exact, .scores = estimate, .refined = refined, .exact_low = chunk.exact_low, .low = low};
+    refines ? score<true>(chunk, out.covered, targets) : score<false>(chunk, out.covered, targets);
+    out.estimate_low = low;
     out.estimate = estimate;
     if (refines) out.read_scores = refined;
     if (quantizer_.residual == FfdResidual::none) out.read_scores = estimate;
   }
 
   template <bool kRefines>
-  void score(const CudaChunk& chunk, const RowCounts& covered, float* estimate, float* refined) const {
+  void score(const CudaChunk& chunk, const RowCounts& covered, const ScoreTargets& targets) const {
     const DeviceArena::Scope scope(*chunk.arena);
     FfdKeys<kRefines> form;
     form.quantizer = quantizer_;
@@ -127,7 +131,6 @@ class CudaFfd final : public CudaSelector {
       form.block = chunk.rows.max_length + 1;
       form.per_params = form.padded;
     }
-    const ScoreTargets targets{.limit = covered.device, .exact = chunk.exact, .scores = estimate, .refined = refined};
     score_rows(rows, chunk.queries, chunk.kv, form, targets, chunk.stream);
   }
 
@@ -159,7 +162,7 @@ class CudaFfd final : public CudaSelector {
   /// Entry levels of sub-blocks, then of tokens.
   void rule(const CudaChunk& chunk, std::span<const AscendingGrid> grids, CudaSelection& out) const {
     const int settings = static_cast<int>(grids.front().values.size()), num_rows = chunk.rows.num_rows;
-    Level* levels = chunk.take_rows<Level>();
+    Level* levels = chunk.take_levels();
     out.levels = levels;
     float *gap_exact = chunk.take<float>(static_cast<std::size_t>(num_rows)), *gap_thumbnail = chunk.take<float>(static_cast<std::size_t>(num_rows)),
           *gap_all = chunk.take<float>(static_cast<std::size_t>(num_rows));

@@ -23,7 +23,9 @@ class CudaKivi final : public CudaSelector {
     out.covered = RowCounts(chunk, [](std::int64_t visible) { return visible; });
     out.num_approximate = RowCounts(chunk, [&](std::int64_t visible) { return quantised_values(visible); });
     auto* scores = chunk.take_rows<float>();
+    float* low = chunk.take_low();
     out.estimate = out.read_scores = scores;
+    out.estimate_low = low;
     const std::size_t groups = static_cast<std::size_t>(chunk.num_keys) * static_cast<std::size_t>(chunk.kv.value_dim / quantizer.group);
     auto* value_groups = chunk.take<float2>(groups);
     kivi_value_groups(quantizer, chunk.kv, chunk.num_keys, value_groups, chunk.stream);
@@ -39,7 +41,8 @@ class CudaKivi final : public CudaSelector {
     kivi_key_groups(quantizer, chunk.rows, chunk.kv, lowest, steps, chunk.stream);
     form.lowest = lowest;
     form.scales = steps;
-    score_rows(chunk.rows, chunk.queries, chunk.kv, form, {.limit = quantised.device, .exact = chunk.exact, .scores = scores}, chunk.stream);
+    const ScoreTargets targets{.limit = quantised.device, .exact = chunk.exact, .scores = scores, .exact_low = chunk.exact_low, .low = low};
+    score_rows(chunk.rows, chunk.queries, chunk.kv, form, targets, chunk.stream);
     out.io = group_costs(chunk, [&](std::int64_t visible) { return IoCost{.fixed = bytes(chunk.kv, visible), .per_kept_token = 0, .free_tokens = 0}; });
   }
 

@@ -27,7 +27,7 @@ class CudaOracle : public CudaSelector {
 
   void select(const CudaChunk& chunk, std::span<const AscendingGrid> grids, CudaSelection& out) const override {
     const DeviceRows& rows = chunk.rows;
-    Level* levels = chunk.take_rows<Level>();
+    Level* levels = chunk.take_levels();
     out.levels = levels;
     out.io = group_costs(chunk, [&](std::int64_t) { return IoCost{.fixed = 0, .per_kept_token = dense_token_bytes(chunk.kv), .free_tokens = 0}; });
     const DeviceArena::Scope scope(*chunk.arena);

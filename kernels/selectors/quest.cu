@@ -44,7 +44,7 @@ class CudaQuest final : public CudaSelector {
     ATTEST_CUDA_LAUNCHED(expand_estimate_kernel);
     out.estimate = estimate;
 
-    Level* levels = chunk.take_rows<Level>();
+    Level* levels = chunk.take_levels();
     out.levels = levels;
     const DeviceArena::Scope scope(*chunk.arena);
     RowValues ranked = out.entries;

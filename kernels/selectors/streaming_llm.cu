@@ -29,7 +29,7 @@ class CudaStreamingLlm final : public CudaSelector {
       const double window = std::max(1.0, budget - sink_);
       return static_cast<int>(std::max(static_cast<double>(std::min<std::int64_t>(sink_, visible)), static_cast<double>(visible) - window));
     });
-    Level* levels = chunk.take_rows<Level>();
+    Level* levels = chunk.take_levels();
     const dim3 grid((chunk.rows.max_length + kThreads - 1) / kThreads, chunk.rows.num_rows);
     window_levels_kernel<<<grid, kThreads, 0, chunk.stream>>>(chunk.rows, sink_, begins, levels);
     ATTEST_CUDA_LAUNCHED(window_levels_kernel);

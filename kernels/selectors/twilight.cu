@@ -51,14 +51,16 @@ class CudaTwilight final : public CudaSelector {
     const DeviceRows& rows = chunk.rows;
     out.covered = RowCounts(chunk, [](std::int64_t visible) { return visible; });
     auto* estimate = chunk.take_rows<float>();
-    score(chunk, estimate);
+    float* low = chunk.take_low();
+    score(chunk, estimate, low);
+    out.estimate_low = low;
     out.estimate = estimate;
     if (estimated_weights_) out.read_scores = estimate;
     RowValues tokens{estimate, rows.stride, rows.visible, rows.num_rows, rows.max_length};
     out.entry_order = sort_rows(tokens, *chunk.arena, chunk.stream);
     out.io = group_costs(chunk, [&](std::int64_t visible) { return cost(chunk.kv, visible); });
     auto* base_kept = chunk.take<int>(static_cast<std::size_t>(rows.num_rows / rows.group));
-    Level* levels = chunk.take_rows<Level>();
+    Level* levels = chunk.take_levels();
     out.levels = levels;
 
     const DeviceArena::Scope scope(*chunk.arena);
@@ -79,11 +81,11 @@ class CudaTwilight final : public CudaSelector {
   }
 
  private:
-  static void score(const CudaChunk& chunk, float* estimate) {
+  static void score(const CudaChunk& chunk, float* estimate, float* low) {
     const DeviceArena::Scope scope(*chunk.arena);
     auto* ranges = chunk.take<float2>(static_cast<std::size_t>(chunk.num_keys));
     channel_ranges(chunk.kv.type, chunk.kv.keys, chunk.num_keys, chunk.kv.head_dim, chunk.kv.head_dim, ranges, chunk.stream);
-    score_rows(chunk.rows, chunk.queries, chunk.kv, TokenAsymmetricKeys{.quantizer = kKeyQuantizer, .ranges = ranges}, {.scores = estimate}, chunk.stream);
+    score_rows(chunk.rows, chunk.queries, chunk.kv, TokenAsymmetricKeys{.quantizer = kKeyQuantizer, .ranges = ranges}, {.scores = estimate, .low = low}, chunk.stream);
   }
 
   /// The tokens of the base set in descending estimate; kept [rows] receives their number, base_kept that of every group.

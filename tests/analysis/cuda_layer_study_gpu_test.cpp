@@ -2,6 +2,7 @@
 // lengths and kinds of data.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <map>
@@ -131,7 +132,7 @@ const std::vector<std::string> kVariants = {
     "twilight:weights=estimated,page=32,base_budget=200", "twilight:base_budget=25%", "streaming_llm:sink=8", "topk:gqa=union", "topp:gqa=union",
     "topk:granularity=block", "topdelta:granularity=block,gqa=union", "topp:granularity=block,block=24"};
 
-bool has_gpu() { return !cuda_devices().empty(); }
+bool has_gpu() { return std::ranges::any_of(visible_gpus(), &Gpu::usable); }
 #define SKIP_WITHOUT_GPU() \
   if (!has_gpu()) GTEST_SKIP() << "no CUDA device"
 
@@ -225,7 +226,7 @@ class Comparison {
 void expect_same(const StudyOptions& study, const Case& c) {
   const AttentionLayer layer = make_layer(c);
   const LayerResults expected = make_cpu_layer_study(study, static_cast<int>(std::thread::hardware_concurrency()))->run(layer);
-  const LayerResults got = make_cuda_layer_study(study, 0, 0.8)->run(layer);
+  const LayerResults got = make_cuda_layer_study(study, 0)->run(layer);
   Comparison comparison(c);
   comparison.add("scores", 1, expected.scores, got.scores);
   ASSERT_EQ(expected.selectors.size(), got.selectors.size());
@@ -297,7 +298,7 @@ TEST_P(CudaLayerStudyTest, VariantsAgreeWithTheCpu) {
 TEST_P(CudaLayerStudyTest, BitsRepeat) {
   SKIP_WITHOUT_GPU();
   const AttentionLayer layer = make_layer(GetParam());
-  std::unique_ptr<LayerStudy> study = make_cuda_layer_study(options(kMethods), 0, 0.8);
+  std::unique_ptr<LayerStudy> study = make_cuda_layer_study(options(kMethods), 0);
   const LayerResults first = study->run(layer);
   expect_same_bits(first, study->run(layer));
 }
@@ -311,13 +312,13 @@ TEST(CudaLayerStudy, LittleMemoryCutsTheWorkAndChangesNoBit) {
   std::size_t free = 0, total = 0;
   ASSERT_EQ(cudaMemGetInfo(&free, &total), cudaSuccess);
   const double share = static_cast<double>(std::size_t{48} << 20) / static_cast<double>(total);
-  expect_same_bits(make_cuda_layer_study(options(kMethods), 0, 0.8)->run(layer), make_cuda_layer_study(options(kMethods), 0, share)->run(layer));
+  expect_same_bits(make_cuda_layer_study(options(kMethods), 0)->run(layer), make_cuda_layer_study(options(kMethods), 0, {.share = share})->run(layer));
 }
 
 TEST(CudaLayerStudy, LayersOverlap) {
   SKIP_WITHOUT_GPU();
   const Case c{"", bf16, 8, 2, 128, 128, 3000, {2000, 2999}}, other{"", f32, 4, 2, 64, 64, 500, {499}};
-  std::unique_ptr<LayerStudy> study = make_cuda_layer_study(options(kMethods), 0, 0.8), alone = make_cuda_layer_study(options(kMethods), 0, 0.8);
+  std::unique_ptr<LayerStudy> study = make_cuda_layer_study(options(kMethods), 0), alone = make_cuda_layer_study(options(kMethods), 0);
   std::vector<AttentionLayer> layers;
   for (int i = 0; i < 6; ++i) layers.push_back(make_layer(i % 3 == 1 ? other : c, i));
   std::size_t collected = 0;
@@ -348,21 +349,22 @@ TEST(CudaLayerStudy, TooLittleMemoryIsOneSentence) {
   SKIP_WITHOUT_GPU();
   const Case c{"", bf16, 8, 2, 128, 128, 3000, {2999}};
   const AttentionLayer layer = make_layer(c);
-  std::unique_ptr<LayerStudy> starved = make_cuda_layer_study(options(kMethods), 0, 1e-6);
+  std::unique_ptr<LayerStudy> starved = make_cuda_layer_study(options(kMethods), 0, {.share = 1e-6});
   try {
     starved->run(layer);
     FAIL() << "no error";
   } catch (const DeviceError& error) {
     EXPECT_NE(std::string(error.what()).find("device memory that it may use"), std::string::npos) << error.what();
   }
-  EXPECT_NO_THROW(make_cuda_layer_study(options(kMethods), 0, 0.8)->run(layer));
+  EXPECT_NO_THROW(make_cuda_layer_study(options(kMethods), 0)->run(layer));
 }
 
 TEST(CudaLayerStudy, NamesItsDevice) {
   SKIP_WITHOUT_GPU();
-  const std::string device = make_cuda_layer_study(options({"exact"}), 0, 0.8)->device();
+  const std::string device = make_cuda_layer_study(options({"exact"}), 0)->device();
   EXPECT_NE(device.find("cuda:0"), std::string::npos) << device;
-  EXPECT_THROW(make_cuda_layer_study(options({"exact"}), 99, 0.8), UsageError);
+  EXPECT_THROW(resolve_device("cuda:99"), UsageError);
+  EXPECT_THROW(make_cuda_layer_study(options({"exact"}), 0, {.bytes = std::uint64_t{1} << 50}), UsageError);
 }
 
 }  // namespace

@@ -1,0 +1,23 @@
+// Rank correlation between the block maxima of scores and estimates: spearman_block16 and spearman_block128.
+#pragma once
+
+#include "kernels/selectors/cuda_selector.h"
+
+namespace attest {
+
+/// Ranks of the exact scores' maxima over blocks of 16 and of 128 tokens; what they point to lives in the chunk's arena.
+class CudaBlockRanks {
+ public:
+  CudaBlockRanks() = default;
+  /// Of tokens 0 .. covered-1 of every row; a partial last block does not count.
+  CudaBlockRanks(const CudaChunk& chunk, const RowCounts& covered);
+
+  /// rho16, rho128: [N, Hq]. `low` as CudaSelection::estimate_low.
+  void correlate(const CudaChunk& chunk, const float* estimate, const float* low, float* rho16, float* rho128) const;
+
+ private:
+  RowCounts covered_, counts16_, counts128_;
+  int *ranks16_ = nullptr, *ranks128_ = nullptr;  // [rows, counts.max]
+};
+
+}  // namespace attest

@@ -1,0 +1,57 @@
+// What float32 leaves of scores. The CPU's scores are double: where rows are short, one pair of blocks that float32 ties or
+// swaps already shows in their rank correlation, and there is time for products on the ordinary cores.
+#pragma once
+
+#include "kernels/attention/score_targets.cuh"
+#include "kernels/device/block_reduce.cuh"
+#include "kernels/device/cuda_check.h"
+
+namespace attest {
+
+namespace score_rest_detail {
+
+inline constexpr int kThreads = 256;
+
+/// A warp has one token of the batch's rows.
+template <class Form>
+__global__ void __launch_bounds__(kThreads) score_rest_kernel(DeviceRows rows, DeviceKeyValues kv, const float* queries, const Form form, ScoreTargets targets) {
+  const RowBatch batch = rows.batches[blockIdx.y];
+  const int token = (blockIdx.x * kThreads + static_cast<int>(threadIdx.x)) / 32, lane = static_cast<int>(threadIdx.x) % 32;
+  const KeyOrigin origin = rows.origins[batch.origin];
+  const std::int64_t key_index = static_cast<std::int64_t>(origin.kv_head) * kv.tokens + origin.first_key + token;
+  for (int row = batch.first_row; row < batch.first_row + batch.num_rows; ++row) {
+    if (token >= rows.visible[row]) continue;
+    const std::int64_t at = row * rows.stride + token;
+    if (targets.limit != nullptr && token >= targets.limit[row]) {
+      if (lane == 0) targets.low[at] = targets.exact_low[at];
+      continue;
+    }
+    double dot = 0;
+    for (int channel = lane * kOctet; channel < kv.head_dim; channel += 32 * kOctet) {
+      float key[kOctet], residual[kOctet], query[kOctet];
+      load_octet(kv.type, kv.keys, key_index * kv.head_dim + channel, kv.head_dim - channel, kv.head_dim, key);
+      form(KeyPlace{batch.params, token, key_index, channel}, key, residual);
+      load_floats(queries + static_cast<std::int64_t>(row) * padded_channels(kv.head_dim) + channel, query);
+#pragma unroll
+      for (int i = 0; i < kOctet; ++i)
+        if (channel + i < kv.head_dim) dot += static_cast<double>(query[i]) * static_cast<double>(key[i]);
+    }
+    dot = warp_reduce(dot, Plus{});
+    const double s = static_cast<double>(kv.scale) * dot, cap = kv.softcap;
+    if (lane == 0) targets.low[at] = static_cast<float>((cap > 0 ? cap * tanh(s / cap) : s) - static_cast<double>(targets.scores[at]));
+  }
+}
+
+}  // namespace score_rest_detail
+
+/// Fills targets.low once targets.scores is there.
+template <class Form>
+void score_rest(const DeviceRows& rows, const QueryParts& queries, const DeviceKeyValues& kv, const Form& form, const ScoreTargets& targets,
+                cudaStream_t stream) {
+  using namespace score_rest_detail;
+  const dim3 grid((rows.max_length + kThreads / 32 - 1) / (kThreads / 32), rows.num_batches);
+  score_rest_kernel<<<grid, kThreads, 0, stream>>>(rows, kv, queries.values, form, targets);
+  ATTEST_CUDA_LAUNCHED(score_rest_kernel);
+}
+
+}  // namespace attest

@@ -1,0 +1,44 @@
+// What passes over the keys speak of: where a key stands, what it is turned into, and where its scores go.
+#pragma once
+
+#include "kernels/attention/device_rows.h"
+#include "kernels/device/octet.cuh"
+
+namespace attest {
+
+/// From a dot product to a score in natural-log units.
+__device__ inline float score_of(float dot, const DeviceKeyValues& kv) {
+  const float s = kv.scale * dot;
+  return kv.softcap > 0 ? kv.softcap * tanhf(s / kv.softcap) : s;
+}
+
+/// What a pass over the keys fills. Token j of row r is scored from the form for j < limit[r]; from there to the row's end the
+/// exact score is copied.
+struct ScoreTargets {
+  const int* limit = nullptr;    ///< [rows]; null: all tokens
+  const float* exact = nullptr;  ///< [rows, stride]; needed with `limit`
+  float* scores = nullptr;       ///< [rows, stride] of the form's keys; 0 beyond the row's end
+  float* refined = nullptr;      ///< [rows, stride] of keys plus residuals, where the form has any
+
+  // Only for short rows (score_rest.cuh):
+  const float* exact_low = nullptr;
+  float* low = nullptr;          ///< [rows, stride] scores + low = the score in double, nearly
+};
+
+/// Where eight channels of a key stand.
+struct KeyPlace {
+  int params;        ///< RowBatch::params
+  int token;         ///< from the origin's first key
+  std::int64_t key;  ///< among all keys on the device: kv_head * tokens + token of the sample
+  int channel;
+};
+
+/// Keys as they are.
+struct ExactKeys {
+  int num_parts = 1;
+  static constexpr int num_residual_parts = 0;
+  static constexpr bool has_residual = false;
+  __device__ void operator()(const KeyPlace&, float (&)[kOctet], float (&)[kOctet]) const {}
+};
+
+}  // namespace attest

@@ -1,0 +1,73 @@
+// A block per row.
+#include "kernels/rank/few_ranks.h"
+
+#include "kernels/device/block_reduce.cuh"
+#include "kernels/device/cuda_check.h"
+#include "kernels/rank/rho.cuh"
+
+namespace attest {
+namespace {
+
+constexpr int kThreads = 128;
+
+__global__ void __launch_bounds__(kThreads) maxima_kernel(Segments in, const float* low, double* out, std::int64_t out_stride) {
+  const int row = blockIdx.x;
+  for (int segment = threadIdx.x; segment < in.counts[row]; segment += kThreads) {
+    const int begin = segment * in.width, end = min(in.tokens[row], begin + in.width);
+    double best = -static_cast<double>(__int_as_float(0x7F800000));
+    for (int token = begin; token < end; ++token) {
+      const std::int64_t at = row * in.stride + token;
+      best = fmax(best, static_cast<double>(in.values[at]) + (low != nullptr ? static_cast<double>(low[at]) : 0));
+    }
+    out[row * out_stride + segment] = best;
+  }
+}
+
+__global__ void __launch_bounds__(kThreads) ranks_kernel(const double* values, std::int64_t stride, const int* counts, int* centred) {
+  const int row = blockIdx.x, count = counts[row];
+  const double* own = values + row * stride;
+  for (int item = threadIdx.x; item < count; item += kThreads) {
+    int larger = 0, equal = 0;
+    for (int other = 0; other < count; ++other) {
+      larger += own[other] > own[item] ? 1 : 0;
+      equal += own[other] == own[item] ? 1 : 0;
+    }
+    centred[row * stride + item] = 2 * larger + equal - count;  // rank = larger + (equal + 1) / 2
+  }
+}
+
+__global__ void __launch_bounds__(kThreads) correlation_kernel(const int* a, const int* b, std::int64_t stride, const int* counts, float* rho, const int* cell) {
+  __shared__ long long shared[32];
+  const int row = blockIdx.x;
+  long long products = 0, squares_a = 0, squares_b = 0;
+  for (int item = threadIdx.x; item < counts[row]; item += kThreads) {
+    const long long x = a[row * stride + item], y = b[row * stride + item];
+    products += x * y, squares_a += x * x, squares_b += y * y;
+  }
+  products = block_reduce(products, shared, Plus{});
+  squares_a = block_reduce(squares_a, shared, Plus{});
+  squares_b = block_reduce(squares_b, shared, Plus{});
+  if (threadIdx.x == 0) rho[cell[row]] = rho_of(products, squares_a, squares_b);
+}
+
+}  // namespace
+
+void segment_maxima_in_double(const Segments& segments, const float* low, double* out, std::int64_t out_stride, cudaStream_t stream) {
+  if (segments.rows == 0) return;
+  maxima_kernel<<<segments.rows, kThreads, 0, stream>>>(segments, low, out, out_stride);
+  ATTEST_CUDA_LAUNCHED(maxima_kernel);
+}
+
+void centred_ranks_of_few(const double* values, std::int64_t stride, const int* counts, int rows, int* centred, cudaStream_t stream) {
+  if (rows == 0) return;
+  ranks_kernel<<<rows, kThreads, 0, stream>>>(values, stride, counts, centred);
+  ATTEST_CUDA_LAUNCHED(ranks_kernel);
+}
+
+void spearman_of_ranks(const int* a, const int* b, std::int64_t stride, const int* counts, int rows, float* rho, const int* cell, cudaStream_t stream) {
+  if (rows == 0) return;
+  correlation_kernel<<<rows, kThreads, 0, stream>>>(a, b, stride, counts, rho, cell);
+  ATTEST_CUDA_LAUNCHED(correlation_kernel);
+}
+
+}  // namespace attest
