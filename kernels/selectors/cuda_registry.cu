@@ -15,7 +15,8 @@ constexpr Entry kSelectors[] = {{"exact", make_cuda_exact},
                                 {"streaming_llm", make_cuda_streaming_llm},
                                 {"topk", make_cuda_topk},
                                 {"topp", make_cuda_topp},
-                                {"topdelta", make_cuda_topdelta}};
+                                {"topdelta", make_cuda_topdelta},
+                                {"sparq", make_cuda_sparq}};
 
 }  // namespace
 

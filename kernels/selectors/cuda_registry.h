@@ -19,5 +19,6 @@ std::unique_ptr<CudaSelector> make_cuda_streaming_llm(OptionReader& reader);
 std::unique_ptr<CudaSelector> make_cuda_topk(OptionReader& reader);
 std::unique_ptr<CudaSelector> make_cuda_topp(OptionReader& reader);
 std::unique_ptr<CudaSelector> make_cuda_topdelta(OptionReader& reader);
+std::unique_ptr<CudaSelector> make_cuda_sparq(OptionReader& reader);
 
 }  // namespace attest

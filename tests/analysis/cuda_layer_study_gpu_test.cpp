@@ -35,7 +35,7 @@ bool jumps(const std::string& metric) {
          metric.starts_with("dropped_gap");
 }
 
-enum class Data { peaked, flat, tied, huge };
+enum class Data { peaked, flat, tied, huge, zeros };
 
 struct Case {
   const char* name;
@@ -56,7 +56,8 @@ void fill(LayerBuffer& buffer, ElementType type, const std::vector<float>& value
   convert_from_float(type, values.data(), values.size(), buffer.data());
 }
 
-/// Keys share a direction with the queries at a few tokens, so that attention has peaks; `tied` repeats a handful of keys.
+/// Keys share a direction with the queries at a few tokens, so that attention has peaks; `tied` repeats a handful of keys, `zeros` has
+/// nothing else in every other query and in the first KV head's keys.
 AttentionLayer make_layer(const Case& c, int number = 3) {
   std::mt19937 random(static_cast<unsigned>(number * 7919 + c.head_dim));
   std::normal_distribution<float> normal;
@@ -84,6 +85,10 @@ AttentionLayer make_layer(const Case& c, int number = 3) {
     if (c.data == Data::tied && j >= 5) std::copy_n(k.begin() + static_cast<std::ptrdiff_t>((j % 5) * d), d, k.begin() + static_cast<std::ptrdiff_t>(j * d));
   }
   for (float& x : v) x = normal(random) * size;
+  if (c.data == Data::zeros) {
+    for (std::size_t i = 0; i < q.size(); ++i) q[i] *= static_cast<float>(i / d % 2);
+    std::fill_n(k.begin(), t * d, 0.0f);
+  }
   fill(layer.q, c.type, q);
   fill(layer.k, c.type, k);
   fill(layer.v, c.type, v);
@@ -120,7 +125,7 @@ StudyOptions options(const std::vector<std::string>& selectors) {
 }
 
 const std::vector<std::string> kMethods = {"exact", "ffd", "quest:dense_layers=0", "kivi:group=16", "twilight:dense_layers=0,base_budget=256",
-                                           "streaming_llm", "topk", "topp", "topdelta"};
+                                           "streaming_llm", "topk", "topp", "topdelta", "sparq"};
 const std::vector<std::string> kVariants = {
     "ffd:bits=1", "ffd:bits=3", "ffd:bits=4", "ffd:bits=8", "ffd:scale=sequence", "ffd:residual=int8", "ffd:residual=none", "ffd:residual=exact",
     "ffd:pseudo_max=exact", "ffd:pseudo_max=global", "ffd:pseudo_max=global_exact", "ffd:sub_block=32", "ffd:sub_block=64,gqa=per_head",
@@ -129,7 +134,8 @@ const std::vector<std::string> kVariants = {
     "quest", "quest:dense_layers=9", "quest:preset=kernel", "quest:gqa=shared", "quest:page=24", "kivi:bits=4,group=16",
     "kivi:residual_length=32,group=8", "kivi:quant_arith=dump,group=16", "twilight:rule=reference,base_budget=256", "twilight:base=none",
     "twilight:weights=estimated,page=32,base_budget=200", "twilight:base_budget=25%", "streaming_llm:sink=8", "topk:gqa=union", "topp:gqa=union",
-    "topk:granularity=block", "topdelta:granularity=block,gqa=union", "topp:granularity=block,block=24"};
+    "topk:granularity=block", "topdelta:granularity=block,gqa=union", "topp:granularity=block,block=24", "sparq:score=softmax",
+    "sparq:mean_value=off,local=0,rank=8", "sparq:count=paper,score=softmax,rank=64,local=1"};
 
 bool has_gpu() { return !cuda_devices().empty(); }
 #define SKIP_WITHOUT_GPU() \
@@ -266,10 +272,12 @@ const Case kCases[] = {
     {"window_of_one_block", fp16, 4, 2, 64, 64, 700, {5, 127, 128, 300, 699}, Data::peaked, 0, 129, false},
     {"mla_576_512", bf16, 16, 1, 576, 512, 400, {128, 399}},
     {"group_16_many_queries", bf16, 32, 2, 64, 64, 300, {260, 261, 262, 263, 264, 270, 280, 299}},
+    {"group_5_across_batches", fp16, 10, 2, 64, 64, 400, {40, 41, 47, 63, 64, 100, 160, 161, 222, 255, 256, 300, 301, 399}},
     {"odd_dimensions_f32", f32, 4, 2, 77, 48, 200, {130, 199}},
     {"odd_dimensions_bf16", bf16, 4, 2, 70, 80, 300, {199, 299}},
     {"one_key", bf16, 4, 2, 64, 64, 3, {0, 1, 2}},
     {"short", fp16, 4, 2, 64, 64, 140, {0, 1, 15, 31, 32, 33, 63, 126, 127, 128, 129, 139}, Data::peaked, 0, 0, true},
+    {"zeros", bf16, 4, 2, 64, 64, 300, {0, 150, 299}, Data::zeros},
     {"flat", bf16, 8, 2, 128, 128, 1030, {1029}, Data::flat},
     {"tied_f32", f32, 8, 2, 64, 64, 700, {128, 699}, Data::tied},
     {"tied_bf16", bf16, 8, 2, 128, 128, 700, {255, 699}, Data::tied},
