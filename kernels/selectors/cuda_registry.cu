@@ -16,7 +16,8 @@ constexpr Entry kSelectors[] = {{"exact", make_cuda_exact},
                                 {"topk", make_cuda_topk},
                                 {"topp", make_cuda_topp},
                                 {"topdelta", make_cuda_topdelta},
-                                {"sparq", make_cuda_sparq}};
+                                {"sparq", make_cuda_sparq},
+                                {"sale", make_cuda_sale}};
 
 }  // namespace
 

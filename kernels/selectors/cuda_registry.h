@@ -20,5 +20,6 @@ std::unique_ptr<CudaSelector> make_cuda_topk(OptionReader& reader);
 std::unique_ptr<CudaSelector> make_cuda_topp(OptionReader& reader);
 std::unique_ptr<CudaSelector> make_cuda_topdelta(OptionReader& reader);
 std::unique_ptr<CudaSelector> make_cuda_sparq(OptionReader& reader);
+std::unique_ptr<CudaSelector> make_cuda_sale(OptionReader& reader);
 
 }  // namespace attest

@@ -125,7 +125,7 @@ StudyOptions options(const std::vector<std::string>& selectors) {
 }
 
 const std::vector<std::string> kMethods = {"exact", "ffd", "quest:dense_layers=0", "kivi:group=16", "twilight:dense_layers=0,base_budget=256",
-                                           "streaming_llm", "topk", "topp", "topdelta", "sparq"};
+                                           "streaming_llm", "topk", "topp", "topdelta", "sparq", "sale:dense_below=100"};
 const std::vector<std::string> kVariants = {
     "ffd:bits=1", "ffd:bits=3", "ffd:bits=4", "ffd:bits=8", "ffd:scale=sequence", "ffd:residual=int8", "ffd:residual=none", "ffd:residual=exact",
     "ffd:pseudo_max=exact", "ffd:pseudo_max=global", "ffd:pseudo_max=global_exact", "ffd:sub_block=32", "ffd:sub_block=64,gqa=per_head",
@@ -135,7 +135,8 @@ const std::vector<std::string> kVariants = {
     "kivi:residual_length=32,group=8", "kivi:quant_arith=dump,group=16", "twilight:rule=reference,base_budget=256", "twilight:base=none",
     "twilight:weights=estimated,page=32,base_budget=200", "twilight:base_budget=25%", "streaming_llm:sink=8", "topk:gqa=union", "topp:gqa=union",
     "topk:granularity=block", "topdelta:granularity=block,gqa=union", "topp:granularity=block,block=24", "sparq:score=softmax",
-    "sparq:mean_value=off,local=0,rank=8", "sparq:count=paper,score=softmax,rank=64,local=1"};
+    "sparq:mean_value=off,local=0,rank=8", "sparq:count=paper,score=softmax,rank=64,local=1", "sale", "sale:key_scale=token,dense_below=0",
+    "sale:dense_below=0"};
 
 bool has_gpu() { return !cuda_devices().empty(); }
 #define SKIP_WITHOUT_GPU() \
