@@ -74,6 +74,8 @@ CudaChunk CudaChunkStudy::make_chunk(const RowTables& tables) {
   chunk.transform = {layer.softmax_scale, layer.logit_softcap};
   chunk.num_keys = setup_.inputs.heads.count * layer.num_tokens;
   chunk.num_queries = static_cast<int>(layer.num_queries());
+  chunk.layer = layer.layer;
+  chunk.first_kv_head = setup_.inputs.heads.first;
   chunk.batches = tables.batches;
   chunk.origins = tables.origins;
   chunk.visible = tables.visible;

@@ -29,6 +29,8 @@ struct CudaChunk {
   const float* exact_max = nullptr;        ///< [rows]
   const RowOrder* exact_order = nullptr;   ///< of all visible tokens; null where nobody needs it
   int num_queries = 0;                     ///< of the layer
+  int layer = 0;                           ///< number within the model
+  int first_kv_head = 0;                   ///< number within the layer of the first KV head on the device
 
   std::span<const RowBatch> batches;       ///< the host's copies
   std::span<const KeyOrigin> origins;
@@ -132,7 +134,8 @@ class CudaSelector {
   virtual void select(const CudaChunk& chunk, std::span<const AscendingGrid> grids, CudaSelection& out) const = 0;
 };
 
-/// The device code of a selector, made from its options, which have been checked; null where it has none.
+/// The device code of a selector, made from its options, which have been checked; null where it has none. It may read what the
+/// selector has learnt by the time of a select(), so the selector outlives it.
 std::unique_ptr<CudaSelector> make_cuda_selector(const Selector& selector);
 
 /// IoCosts of a chunk's groups from the keys that the group's query sees.
