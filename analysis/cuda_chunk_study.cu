@@ -7,6 +7,7 @@
 #include "analysis/kv_head_batches.h"
 #include "kernels/attention/attention.h"
 #include "kernels/attention/query_parts.h"
+#include "kernels/attention/visible_means.h"
 #include "kernels/rank/row_ranks.h"
 #include "kernels/selectors/cuda_registry.h"
 
@@ -85,6 +86,8 @@ CudaChunk CudaChunkStudy::make_chunk(const RowTables& tables) {
   chunk.transform = {layer.softmax_scale, layer.logit_softcap};
   chunk.num_keys = setup_.inputs.heads.count * layer.num_tokens;
   chunk.num_queries = static_cast<int>(layer.num_queries());
+  chunk.layer = layer.layer;
+  chunk.first_kv_head = setup_.inputs.heads.first;
   chunk.batches = tables.batches;
   chunk.origins = tables.origins;
   chunk.visible = tables.visible;
@@ -204,7 +207,8 @@ void CudaChunkStudy::run_selector(const CudaChunk& chunk, const ExactSide& exact
 
 void CudaChunkStudy::measure_output(const CudaChunk& chunk, const ExactSide& exact, const CudaSelection& selection, std::size_t s, const SettingPlaces& at) {
   const DeviceArena::Scope scope(setup_.arena);
-  const bool as_exact = selection.levels == nullptr && selection.read_scores == nullptr && selection.value_groups == nullptr && at.count == 1;
+  const bool as_exact = selection.levels == nullptr && selection.read_scores == nullptr && selection.value_groups == nullptr &&
+                        selection.mean_value_share == nullptr && at.count == 1;
   DeviceOutputs outputs = exact.outputs;
   if (!as_exact) {
     const int read = 4 + (selection.levels != nullptr ? static_cast<int>(sizeof(Level)) : 0);
@@ -213,6 +217,8 @@ void CudaChunkStudy::measure_output(const CudaChunk& chunk, const ExactSide& exa
     outputs = {chunk.take<float>(count * static_cast<std::size_t>(chunk.kv.value_dim)), chunk.take<double>(count)};
     setting_outputs(chunk.rows, chunk.kv, selection.read_scores == nullptr ? chunk.exact : selection.read_scores, selection.levels, at.count,
                     {selection.value_groups, selection.value_quantizer, selection.num_approximate.device}, outputs, setup_.arena, chunk.stream);
+    if (selection.mean_value_share != nullptr)
+      blend_mean_values(chunk.rows, chunk.kv, selection.mean_value_share, at.count, outputs.output, setup_.arena, chunk.stream);
   }
   const StageClock::Stage stage(setup_.clock, "metrics", chunk.stream, 0);
   output_fidelity(chunk.rows, outputs, exact.outputs, chunk.kv.value_dim, at, setup_.results.output_fidelity(s), chunk.stream);

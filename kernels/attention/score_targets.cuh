@@ -12,6 +12,13 @@ __device__ inline float score_of(float dot, const DeviceKeyValues& kv) {
   return kv.softcap > 0 ? kv.softcap * tanhf(s / kv.softcap) : s;
 }
 
+/// The same keys, whose scores are the bare dot products.
+inline DeviceKeyValues with_bare_products(DeviceKeyValues kv) {
+  kv.scale = 1;
+  kv.softcap = 0;
+  return kv;
+}
+
 /// What a pass over the keys fills. Token j of row r is scored from the form for j < limit[r]; from there to the row's end the
 /// exact score is copied.
 struct ScoreTargets {

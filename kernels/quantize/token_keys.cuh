@@ -7,22 +7,27 @@
 
 namespace attest {
 
+/// x^ of one channel of a token whose smallest and largest channel are given.
+__device__ inline float token_dequantised(const TokenAsymmetricQuantizer& quantizer, float x, float2 range) {
+  const float top = static_cast<float>((1 << quantizer.bits) - 1);
+  const float scale = __fdiv_rn(fmaxf(__fsub_rn(range.y, range.x), quantizer.least_range), top);
+  const float divisor = scale == 0 ? 1.0f : scale;
+  return __fadd_rn(__fmul_rn(rounded_code(__fdiv_rn(__fsub_rn(x, range.x), divisor), 0, top), scale), range.x);
+}
+
 /// The form of a key for score_rows().
 struct TokenAsymmetricKeys {
   TokenAsymmetricQuantizer quantizer;
-  const float2* ranges = nullptr;  ///< [keys on the device] smallest and largest channel (channel_ranges over all of D)
+  const float2* ranges = nullptr;  ///< [params, keys on the device] smallest and largest channel
+  std::int64_t per_params = 0;     ///< keys of one set of ranges; 0: all batches share one
   int num_parts = 3;
   static constexpr int num_residual_parts = 0;
   static constexpr bool has_residual = false;
 
   __device__ void operator()(const KeyPlace& place, float (&key)[kOctet], float (&)[kOctet]) const {
-    const float2 range = __ldg(ranges + place.key);
-    const float top = static_cast<float>((1 << quantizer.bits) - 1);
-    const float scale = __fdiv_rn(fmaxf(__fsub_rn(range.y, range.x), quantizer.least_range), top);
-    const float divisor = scale == 0 ? 1.0f : scale;
+    const float2 range = __ldg(ranges + place.params * per_params + place.key);
 #pragma unroll
-    for (int i = 0; i < kOctet; ++i)
-      key[i] = __fadd_rn(__fmul_rn(rounded_code(__fdiv_rn(__fsub_rn(key[i], range.x), divisor), 0, top), scale), range.x);
+    for (int i = 0; i < kOctet; ++i) key[i] = token_dequantised(quantizer, key[i], range);
   }
 };
 

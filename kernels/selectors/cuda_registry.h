@@ -19,5 +19,8 @@ std::unique_ptr<CudaSelector> make_cuda_streaming_llm(OptionReader& reader);
 std::unique_ptr<CudaSelector> make_cuda_topk(OptionReader& reader);
 std::unique_ptr<CudaSelector> make_cuda_topp(OptionReader& reader);
 std::unique_ptr<CudaSelector> make_cuda_topdelta(OptionReader& reader);
+std::unique_ptr<CudaSelector> make_cuda_sparq(OptionReader& reader);
+std::unique_ptr<CudaSelector> make_cuda_double_sparsity(OptionReader& reader, const Selector& learner);
+std::unique_ptr<CudaSelector> make_cuda_sale(OptionReader& reader);
 
 }  // namespace attest

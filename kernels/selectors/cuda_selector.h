@@ -1,6 +1,7 @@
 // A selector on the device: the same estimate, rule and reads as its CPU counterpart, for all rows of a chunk at once.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -29,6 +30,8 @@ struct CudaChunk {
   const float* exact_max = nullptr;        ///< [rows]
   const RowOrder* exact_order = nullptr;   ///< of all visible tokens; null where nobody needs it
   int num_queries = 0;                     ///< of the layer
+  int layer = 0;                           ///< number within the model
+  int first_kv_head = 0;                   ///< number within the layer of the first KV head on the device
 
   std::span<const RowBatch> batches;       ///< the host's copies
   std::span<const KeyOrigin> origins;
@@ -118,6 +121,7 @@ struct CudaSelection {
   const float2* value_groups = nullptr;  ///< of approximate values: KiviValues; null: exact
   KiviQuantizer value_quantizer;
   RowCounts num_approximate;             ///< values 0 .. n-1 of a row are approximate
+  const double* mean_value_share = nullptr;  ///< [rows, S] a of o = a y + (1 - a) mean(v); null: o = y
 
   // -- what it reads, and metrics of its own
   std::vector<IoCost> io;                ///< [rows / group]
@@ -136,7 +140,8 @@ class CudaSelector {
   virtual void select(const CudaChunk& chunk, std::span<const AscendingGrid> grids, CudaSelection& out) const = 0;
 };
 
-/// The device code of a selector, made from its options, which have been checked; null where it has none.
+/// The device code of a selector, made from its options, which have been checked; null where it has none. It may read what the
+/// selector has learnt by the time of a select(), so the selector outlives it.
 std::unique_ptr<CudaSelector> make_cuda_selector(const Selector& selector);
 
 /// IoCosts of a chunk's groups from the keys that the group's query sees.
@@ -146,6 +151,30 @@ std::vector<IoCost> group_costs(const CudaChunk& chunk, OfVisible&& of_visible) 
   for (std::size_t r = 0; r < chunk.visible.size(); r += static_cast<std::size_t>(chunk.rows.group))
     costs.push_back(of_visible(static_cast<std::int64_t>(chunk.visible[r])));
   return costs;
+}
+
+/// The chunk's batches, cut wherever of_row(row) changes; `params` counts the pieces.
+template <class OfRow>
+std::vector<RowBatch> cut_batches(const CudaChunk& chunk, OfRow&& of_row) {
+  std::vector<RowBatch> pieces;
+  for (const RowBatch& batch : chunk.batches)
+    for (int row = batch.first_row; row < batch.first_row + batch.num_rows; ++row) {
+      if (row == batch.first_row || of_row(row) != of_row(row - 1))
+        pieces.push_back({.first_row = row, .num_rows = 0, .length = 0, .origin = batch.origin, .params = static_cast<int>(pieces.size())});
+      ++pieces.back().num_rows;
+      pieces.back().length = std::max(pieces.back().length, chunk.visible[static_cast<std::size_t>(row)]);
+    }
+  return pieces;
+}
+
+/// The chunk's rows in other batches.
+inline DeviceRows in_batches(const CudaChunk& chunk, const std::vector<RowBatch>& batches) {
+  DeviceRows rows = chunk.rows;
+  rows.batches = chunk.upload(batches);
+  rows.num_batches = static_cast<int>(batches.size());
+  rows.max_batch_rows = 0;
+  for (const RowBatch& batch : batches) rows.max_batch_rows = std::max(rows.max_batch_rows, batch.num_rows);
+  return rows;
 }
 
 /// Bytes of a dense 16-bit read of one token's key and value.

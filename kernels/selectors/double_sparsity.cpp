@@ -50,6 +50,7 @@ class DoubleSparsity final : public Selector {
   }
   std::vector<std::string> calibration_samples() const override { return calibration_samples_; }
   void calibrate(const AttentionLayer& layer) override { ranking_.add(layer); }
+  const ChannelRanking* channel_ranking() const override { return &ranking_; }
 
   void check(int head_dim, int /*value_dim*/) const override {
     if (ranking_.empty() && calibration_samples_.empty())

@@ -137,25 +137,18 @@ class CudaFfd final : public CudaSelector {
   /// The scales hang on how many full blocks a query sees: batches are cut into `rows` that agree in it, each with its own scales.
   const float* sequence_scales(const CudaChunk& chunk, const RowCounts& covered, const FfdQuantizer& quantizer, std::size_t table_elements,
                                DeviceRows& rows) const {
-    std::vector<RowBatch> batches;
+    const auto blocks_of = [&](int row) { return covered.host[static_cast<std::size_t>(row)] / block_; };
+    const std::vector<RowBatch> batches = cut_batches(chunk, blocks_of);
     std::vector<int> origins, full_blocks;
-    for (const RowBatch& batch : chunk.batches)
-      for (int row = batch.first_row; row < batch.first_row + batch.num_rows; ++row) {
-        const int blocks = covered.host[static_cast<std::size_t>(row)] / block_;
-        if (row == batch.first_row || blocks != full_blocks.back()) {
-          batches.push_back({.first_row = row, .num_rows = 0, .length = 0, .origin = batch.origin, .params = static_cast<int>(batches.size())});
-          origins.push_back(batch.origin);
-          full_blocks.push_back(blocks);
-        }
-        ++batches.back().num_rows;
-        batches.back().length = std::max(batches.back().length, chunk.visible[static_cast<std::size_t>(row)]);
-      }
+    for (const RowBatch& batch : batches) {
+      origins.push_back(batch.origin);
+      full_blocks.push_back(blocks_of(batch.first_row));
+    }
     const int count = static_cast<int>(batches.size());
     auto* scales = chunk.take<float>(batches.size() * static_cast<std::size_t>(padded_channels(chunk.kv.head_dim)));
     ffd_sequence_scales(quantizer, chunk.rows, chunk.kv, block_, chunk.upload(origins), chunk.upload(full_blocks), count, scales,
                         chunk.take<float>(table_elements), chunk.take<float>(table_elements), chunk.stream);
-    rows.batches = chunk.upload(batches);
-    rows.num_batches = count;
+    rows = in_batches(chunk, batches);
     return scales;
   }
 

@@ -18,6 +18,8 @@
 
 namespace attest {
 
+class ChannelRanking;
+
 /// Scores of every row with their descending order (made once, used by rules and by rank metrics).
 struct RankedScores {
   RowMatrix<double> scores;         ///< [rows, length]; row r is defined for its covered tokens
@@ -97,6 +99,8 @@ class Selector {
   virtual std::vector<std::string> calibration_samples() const { return {}; }
   /// Learns from one layer of a calibration sample.
   virtual void calibrate(const AttentionLayer& /*layer*/) {}
+  /// What it has learnt so far, for its device code; null where it learns nothing.
+  virtual const ChannelRanking* channel_ranking() const { return nullptr; }
 
   /// Fills `out`, which has been reset. `exact` are the exact scores of all rows, ranked.
   /// grids [num_queries]: every query's ascending grid, S settings each.
