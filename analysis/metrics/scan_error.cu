@@ -1,8 +1,9 @@
-// Moments and tails of the scan error and Pearson's r: one pass over estimate and scores, a block per row, sums in double around
-// the row's first element.
+// Moments and tails of the scan error and Pearson's r: one pass over estimate and scores, a block per row. Sums are taken around
+// one of the row's elements, in float32 over eight tokens and in double over those.
 #include "analysis/metrics/device_metrics.h"
 #include "kernels/device/block_reduce.cuh"
 #include "kernels/device/cuda_check.h"
+#include "kernels/device/octet.cuh"
 
 namespace attest {
 namespace {
@@ -30,19 +31,41 @@ __device__ void reduce(Sums& s, double* doubles, float* floats) {
   s.least_b = block_reduce(s.least_b, floats, Smaller{});
 }
 
+/// Calls pair(estimate, exact) for the thread's tokens of a row, eight neighbours at a time, and end_of_eight() after each eight.
+template <class Pair, class EndOfEight>
+__device__ void for_pairs(const float* estimates, const float* exacts, int count, Pair&& pair, EndOfEight&& end_of_eight) {
+  for (int j = static_cast<int>(threadIdx.x) * 8; j < count; j += kThreads * 8) {
+    float a[8], b[8];
+    if (j + 8 <= count) {
+      load_floats(estimates + j, a);
+      load_floats(exacts + j, b);
+    } else {
+#pragma unroll
+      for (int i = 0; i < 8; ++i) {
+        a[i] = j + i < count ? estimates[j + i] : 0;
+        b[i] = j + i < count ? exacts[j + i] : 0;
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < 8; ++i)
+      if (j + i < count) pair(a[i], b[i]);
+    end_of_eight();
+  }
+}
+
 /// How many errors reach each of a few lambdas, on either side and below.
 struct Tails {
-  double lambda[kLambdas];
+  float lambda[kLambdas];
   int both[kLambdas] = {}, lower[kLambdas] = {};
 
   __device__ Tails(const double* lambdas, int num_lambdas, int first) {
 #pragma unroll
-    for (int m = 0; m < kLambdas; ++m) lambda[m] = first + m < num_lambdas ? lambdas[first + m] : 0;
+    for (int m = 0; m < kLambdas; ++m) lambda[m] = first + m < num_lambdas ? __double2float_ru(lambdas[first + m]) : 0;
   }
-  __device__ void add(double e) {
+  __device__ void add(float e) {
 #pragma unroll
     for (int m = 0; m < kLambdas; ++m) {
-      both[m] += fabs(e) >= lambda[m] ? 1 : 0;
+      both[m] += fabsf(e) >= lambda[m] ? 1 : 0;
       lower[m] += e <= -lambda[m] ? 1 : 0;
     }
   }
@@ -66,22 +89,25 @@ __global__ void __launch_bounds__(kThreads) estimate_moments_kernel(DeviceRows r
   __shared__ int ints[32];
   const int row = blockIdx.x, count = covered[row], cell = rows.cell[row];
   const float *estimate = estimates + row * rows.stride, *exact = exacts + row * rows.stride;
-  const float a0 = estimate[0], b0 = exact[0];
-  const double e0 = static_cast<double>(a0) - b0;
+  // The middle: the first token's score often lies far from all others.
+  const float a0 = count > 0 ? estimate[count / 2] : 0, b0 = count > 0 ? exact[count / 2] : 0, e0 = a0 - b0;
   Tails tails(lambdas, num_lambdas, 0);
   Sums s;
   s.least_a = s.most_a = a0;
   s.least_b = s.most_b = b0;
-  for (int j = threadIdx.x; j < count; j += kThreads) {
-    const float x = estimate[j], y = exact[j];
-    const double a = static_cast<double>(x) - a0, b = static_cast<double>(y) - b0, e = static_cast<double>(x) - y;
-    s.a += a, s.b += b, s.aa += a * a, s.bb += b * b, s.ab += a * b;
-    s.e += e - e0, s.ee += (e - e0) * (e - e0);
-    s.max = fmaxf(s.max, fabsf(static_cast<float>(e)));
+  float a = 0, b = 0, aa = 0, bb = 0, ab = 0, e = 0, ee = 0;  // of eight tokens
+  const auto add = [&](float x, float y) {
+    const float da = x - a0, db = y - b0, error = x - y, de = error - e0;
+    a += da, b += db, aa += da * da, bb += db * db, ab += da * db, e += de, ee += de * de;
+    s.max = fmaxf(s.max, fabsf(error));
     s.least_a = fminf(s.least_a, x), s.most_a = fmaxf(s.most_a, x);
     s.least_b = fminf(s.least_b, y), s.most_b = fmaxf(s.most_b, y);
-    tails.add(e);
-  }
+    tails.add(error);
+  };
+  for_pairs(estimate, exact, count, add, [&] {
+    s.a += a, s.b += b, s.aa += aa, s.bb += bb, s.ab += ab, s.e += e, s.ee += ee;
+    a = b = aa = bb = ab = e = ee = 0;
+  });
   tails.write(count, cell, num_lambdas, 0, ints, out);
   reduce(s, doubles, floats);
   if (threadIdx.x != 0) return;
@@ -101,8 +127,7 @@ __global__ void __launch_bounds__(kThreads) tails_kernel(DeviceRows rows, const 
   __shared__ int shared[32];
   const int row = blockIdx.x, count = covered[row];
   Tails tails(lambdas, num_lambdas, first);
-  for (int j = threadIdx.x; j < count; j += kThreads)
-    tails.add(static_cast<double>(estimates[row * rows.stride + j]) - exacts[row * rows.stride + j]);
+  for_pairs(estimates + row * rows.stride, exacts + row * rows.stride, count, [&](float x, float y) { tails.add(x - y); }, [] {});
   tails.write(count, rows.cell[row], num_lambdas, first, shared, out);
 }
 

@@ -1,4 +1,5 @@
-// Per-level maxima and weights by integer atomics in shared memory (no order, no rounding), and the prefix merge in double.
+// Per-level maxima and weights: of a few levels in registers, of many by integer atomics in shared memory (no order, no rounding).
+// Then the prefix merge in double.
 #include "kernels/attention/level_sums.h"
 
 #include "kernels/attention/level_sums.cuh"
@@ -64,6 +65,53 @@ __global__ void __launch_bounds__(kThreads) sum_levels_kernel(DeviceRows rows, L
   }
 }
 
+constexpr int kFewSettings = 4;
+
+/// A block per row; each thread has all levels.
+template <int kSettings>
+__global__ void __launch_bounds__(kThreads) sum_few_levels_kernel(DeviceRows rows, LevelView view) {
+  __shared__ float floats[32];
+  __shared__ double doubles[32];
+  const int row = blockIdx.x, length = rows.visible[row];
+  const float* scores = view.scores + row * rows.stride;
+  const Level* levels = view.levels == nullptr ? nullptr : view.levels + row * rows.stride;
+  const float lowest = -__int_as_float(0x7F800000);
+  float max[kSettings];
+#pragma unroll
+  for (int i = 0; i < kSettings; ++i) max[i] = lowest;
+  for_tokens(scores, levels, length, [&](float s, int level) {
+#pragma unroll
+    for (int i = 0; i < kSettings; ++i) max[i] = fmaxf(max[i], level == i ? s : lowest);
+  });
+#pragma unroll
+  for (int i = 0; i < kSettings; ++i) max[i] = block_reduce(max[i], floats, Larger{});
+
+  float weight[kSettings] = {};  // of eight tokens
+  double sum[kSettings] = {};
+  const auto add = [&](float s, int level) {
+    float own = 0;
+#pragma unroll
+    for (int i = 0; i < kSettings; ++i) own = level == i ? max[i] : own;
+    const float w = expf(s - own);
+#pragma unroll
+    for (int i = 0; i < kSettings; ++i) weight[i] += level == i ? w : 0.0f;
+  };
+  for_eights(scores, levels, length, add, [&] {
+#pragma unroll
+    for (int i = 0; i < kSettings; ++i) {
+      sum[i] += static_cast<double>(weight[i]);
+      weight[i] = 0;
+    }
+  });
+#pragma unroll
+  for (int i = 0; i < kSettings; ++i) {
+    const double all = block_reduce(sum[i], doubles, Plus{});
+    if (threadIdx.x != 0 || i >= view.num_settings) continue;
+    view.sums.max[static_cast<std::int64_t>(row) * view.num_settings + i] = max[i];
+    view.sums.sum[static_cast<std::int64_t>(row) * view.num_settings + i] = all;
+  }
+}
+
 struct Passes {
   LevelPartials partials[kMostPasses];
   int count;
@@ -102,6 +150,16 @@ __global__ void __launch_bounds__(kMergeThreads) merge_levels_kernel(DeviceRows 
 }  // namespace
 
 void sum_levels(const DeviceRows& rows, const LevelView& view, cudaStream_t stream) {
+  if (view.num_settings <= kFewSettings) {
+    if (view.num_settings == 1)
+      sum_few_levels_kernel<1><<<rows.num_rows, kThreads, 0, stream>>>(rows, view);
+    else if (view.num_settings == 2)
+      sum_few_levels_kernel<2><<<rows.num_rows, kThreads, 0, stream>>>(rows, view);
+    else
+      sum_few_levels_kernel<kFewSettings><<<rows.num_rows, kThreads, 0, stream>>>(rows, view);
+    ATTEST_CUDA_LAUNCHED(sum_few_levels_kernel);
+    return;
+  }
   const std::size_t bytes = static_cast<std::size_t>(view.num_settings) * 12;
   ATTEST_CUDA(cudaFuncSetAttribute(sum_levels_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)));
   sum_levels_kernel<<<rows.num_rows, kThreads, bytes, stream>>>(rows, view);

@@ -8,10 +8,10 @@
 
 namespace attest {
 
-/// Calls token(score, level) for the thread's tokens of a row: eight neighbours, then blockDim.x * 8 further. Rows are aligned
-/// to 16 bytes and padded to eight tokens. levels null: all 0.
-template <class Token>
-__device__ void for_tokens(const float* scores, const Level* levels, int length, Token&& token) {
+/// Calls token(score, level) for the thread's tokens of a row, and end_of_eight() after each eight: they are neighbours, the next
+/// lie blockDim.x * 8 further. Rows are aligned to 16 bytes and padded to eight tokens. levels null: all 0.
+template <class Token, class EndOfEight>
+__device__ void for_eights(const float* scores, const Level* levels, int length, Token&& token, EndOfEight&& end_of_eight) {
   for (int j = static_cast<int>(threadIdx.x) * 8; j < length; j += static_cast<int>(blockDim.x) * 8) {
     const float4 low = *reinterpret_cast<const float4*>(scores + j), high = *reinterpret_cast<const float4*>(scores + j + 4);
     uint4 packed{0, 0, 0, 0};
@@ -21,7 +21,14 @@ __device__ void for_tokens(const float* scores, const Level* levels, int length,
 #pragma unroll
     for (int i = 0; i < 8; ++i)
       if (j + i < length) token(score[i], static_cast<int>(words[i / 2] >> (i % 2 * 16) & 0xFFFFu));
+    end_of_eight();
   }
+}
+
+/// The same without a word at the end of eight.
+template <class Token>
+__device__ void for_tokens(const float* scores, const Level* levels, int length, Token&& token) {
+  for_eights(scores, levels, length, token, [] {});
 }
 
 /// Calls add(level, lanes) once for every level that lanes of the warp hold, on all lanes: the lanes of that level take part in

@@ -1,15 +1,17 @@
 // The one pass over the values for every setting of a sweep: sums of exp(s' - max) v' of every row, apart by entry level.
 //
-// A block takes up to 64 rows, a range of tokens and 128 channels, and goes through the levels that occur there: for one level
-// at a time the weights of its tokens (zero for all others) meet the values on tensor cores, and 16 tokens at which none of 16
-// rows has the level are passed over. So a sweep costs what the levels that meet in one place cost, not what the grid has
-// settings. Weights and values are split into bfloat16 parts (octet.cuh); warps that share rows take tokens in turn, and their
-// sums, like those of the ranges later, are added up in a fixed order.
+// A block takes up to 64 rows, a range of tokens and 128 channels, and goes through the levels that occur there: for one or two
+// levels at a time the weights of their tokens (zero for all others) meet the values on tensor cores, and 16 tokens at which none
+// of 16 rows has the level are passed over. So a sweep costs what the levels that meet in one place cost, not what the grid has
+// settings. Weights and values are split into bfloat16 parts (octet.cuh); values that are bfloat16 as they are come in while the
+// tile before is multiplied. Warps that share rows and channels take tokens in turn, and their sums, like those of the ranges
+// later, are added up in a fixed order.
 #pragma once
 
 #include "kernels/attention/device_rows.h"
 #include "kernels/attention/level_accumulate.h"
 #include "kernels/attention/level_sums.h"
+#include "kernels/device/async_copy.cuh"
 #include "kernels/device/cuda_check.h"
 #include "kernels/device/octet.cuh"
 #include "kernels/device/tensor_core.cuh"
@@ -35,7 +37,10 @@ inline constexpr int kWarps = kThreads / 32;
 inline constexpr int kChannels = 128;
 inline constexpr int kPitch = kChannels + 8;  // 16 bytes more: no bank conflicts
 inline constexpr int kPartElements = kTileTokens * kPitch;
-inline constexpr int kFragments = kChannels / 8;
+inline constexpr int kChannelParts = 2;       // warps with the same rows and tokens share the channels between them
+inline constexpr int kWarpChannels = kChannels / kChannelParts;
+inline constexpr int kFragments = kWarpChannels / 8;
+inline constexpr int kMostParts = 3;
 
 struct Task {
   DeviceRows rows;
@@ -45,6 +50,7 @@ struct Task {
   int tokens_per_split;
   int num_value_parts;
   int lowest_order;  // parts i of the weight and j of the value are multiplied for i + j <= this
+  bool streams;      // values are staged as they are, two tiles in turn
 };
 
 /// Tokens of a row that this pass reads.
@@ -109,27 +115,53 @@ __device__ void stage_values(const Task& task, const Form& form, const RowBatch&
   }
 }
 
+/// Copies the same for values of one part that need no change, asynchronously.
+__device__ inline void begin_values(const Task& task, const RowBatch& batch, std::int64_t first_value, int first, int channel, std::uint16_t* shared) {
+  constexpr int kOctets = kChannels / kOctet, kAtOnce = kThreads / kOctets;
+  const int octet = threadIdx.x % kOctets, at = channel + octet * kOctet, dim = task.kv.value_dim;
+  const auto* values = static_cast<const std::uint16_t*>(task.kv.values);
+  for (int slot = static_cast<int>(threadIdx.x) / kOctets; slot < kTileTokens; slot += kAtOnce) {
+    const int token = first + slot;
+    const bool wanted = token < batch.length && at < dim;
+    copy_async(shared + slot * kPitch + octet * kOctet, wanted ? values + (first_value + token) * dim + at : values, wanted ? 16 : 0);
+  }
+}
+
 /// One of the two rows whose weights a lane makes.
 struct LaneRow {
   RowRange range;
   const float* scores = nullptr;
   const Level* levels = nullptr;
+};
 
-  /// Bits 0 and 1: tokens token and token + 1 are of the level.
-  __device__ unsigned of_level(int token, int level) const {
-    if (range.end <= token || token + 2 <= range.begin) return 0;
-    unsigned both = (range.contains(token) ? 1u : 0u) | (range.contains(token + 1) ? 2u : 0u);
-    if (levels == nullptr) return level == 0 ? both : 0;
-    const std::uint32_t pair = *reinterpret_cast<const std::uint32_t*>(levels + token);
-    if (static_cast<int>(pair & 0xFFFFu) != level) both &= ~1u;
-    if (static_cast<int>(pair >> 16) != level) both &= ~2u;
-    return both;
+/// What a lane's weights at 16 tokens are made of: rows and tokens as in a fragment of mma, two neighbouring tokens each.
+struct LaneTokens {
+  static constexpr std::uint32_t kNone = 0xFFFFu;  // no level
+  std::uint32_t levels[4];
+  float2 scores[4];
+
+  __device__ void load(const LaneRow (&rows)[2], int first) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const LaneRow& row = rows[i % 2];
+      const int token = first + i / 2 * 8;
+      levels[i] = kNone | kNone << 16;
+      scores[i] = {0, 0};
+      if (row.range.end <= token || token + 2 <= row.range.begin) continue;
+      const std::uint32_t pair = row.levels == nullptr ? 0 : *reinterpret_cast<const std::uint32_t*>(row.levels + token);
+      levels[i] = (row.range.contains(token) ? pair & 0xFFFFu : kNone) | (row.range.contains(token + 1) ? pair & 0xFFFF0000u : kNone << 16);
+      scores[i] = *reinterpret_cast<const float2*>(row.scores + token);
+    }
   }
-  /// exp(s' - max) of the tokens in `wanted`, 0 for the others.
-  __device__ float2 weights(int token, unsigned wanted, float max) const {
-    if (wanted == 0) return {0, 0};
-    const float2 s = *reinterpret_cast<const float2*>(scores + token);
-    return {(wanted & 1u) != 0 ? __expf(s.x - max) : 0.0f, (wanted & 2u) != 0 ? __expf(s.y - max) : 0.0f};
+  __device__ bool have(std::uint32_t level) const {
+    bool any = false;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) any = any || (levels[i] & 0xFFFFu) == level || levels[i] >> 16 == level;
+    return any;
+  }
+  /// exp(s' - max) of the tokens at the level, 0 for the others.
+  __device__ float2 weights(int i, std::uint32_t level, float max) const {
+    return {(levels[i] & 0xFFFFu) == level ? __expf(scores[i].x - max) : 0.0f, levels[i] >> 16 == level ? __expf(scores[i].y - max) : 0.0f};
   }
 };
 
@@ -141,87 +173,111 @@ __device__ inline std::uint32_t take_pair(float2& x) {
   return reinterpret_cast<const std::uint32_t&>(part);
 }
 
-/// sums += weights (16 rows) * values (kChannels channels) over every kSharers-th 16 tokens of the tile at token `first`.
-template <int kSharers>
-__device__ void multiply_tile(const Task& task, const LaneRow (&rows)[2], const float (&max)[2], int first, int level, int sharer,
-                              const std::uint16_t* values, int lane, float (&sums)[kFragments][4]) {
-#pragma unroll 2
+template <int kLevels>
+using Sums = float[kLevels][kFragments][4];
+
+/// sums += weights (16 rows) * values (kWarpChannels channels) at levels [level, level + kLevels) over every kSharers-th 16 tokens of
+/// the tile at token `first`.
+template <int kSharers, int kLevels>
+__device__ void multiply_tile(const Task& task, const LaneRow (&rows)[2], const float (&max)[kLevels][2], int first, int level, int sharer,
+                              const std::uint16_t* values, int lane, Sums<kLevels>& sums) {
+  const int token = first + lane % 4 * 2;
+  LaneTokens next;
+  next.load(rows, token + sharer * 16);
+#pragma unroll 1
   for (int k = sharer * 16; k < kTileTokens; k += kSharers * 16) {
-    const int token = first + k + lane % 4 * 2;
-    const unsigned wanted[4] = {rows[0].of_level(token, level), rows[1].of_level(token, level), rows[0].of_level(token + 8, level),
-                                rows[1].of_level(token + 8, level)};
-    if (!__any_sync(0xFFFFFFFFu, (wanted[0] | wanted[1] | wanted[2] | wanted[3]) != 0)) continue;
-    float2 w[4];
+    const LaneTokens own = next;
+    if (k + kSharers * 16 < kTileTokens) next.load(rows, token + k + kSharers * 16);
 #pragma unroll
-    for (int i = 0; i < 4; ++i) w[i] = rows[i % 2].weights(token + i / 2 * 8, wanted[i], max[i % 2]);
-    for (int i = 0; i <= task.lowest_order; ++i) {
-      const std::uint32_t a[4] = {take_pair(w[0]), take_pair(w[1]), take_pair(w[2]), take_pair(w[3])};
-      for (int j = 0; j < task.num_value_parts && i + j <= task.lowest_order; ++j) {
+    for (int l = 0; l < kLevels; ++l) {
+      if (level + l >= task.view.num_settings) break;
+      const auto wanted = static_cast<std::uint32_t>(level + l);
+      if (!__any_sync(0xFFFFFFFFu, own.have(wanted))) continue;
+      float2 w[4];
 #pragma unroll
-        for (int n = 0; n < kChannels; n += 16) {
-          std::uint32_t b[4];
-          load_b_rows(b, values + j * kPartElements + k * kPitch + n, kPitch, lane);
-          multiply_add(sums[n / 8], a, b[0], b[1]);
-          multiply_add(sums[n / 8 + 1], a, b[2], b[3]);
+      for (int i = 0; i < 4; ++i) w[i] = own.weights(i, wanted, max[l][i % 2]);
+#pragma unroll
+      for (int i = 0; i < kMostParts; ++i) {
+        if (i > task.lowest_order) break;
+        const std::uint32_t a[4] = {take_pair(w[0]), take_pair(w[1]), take_pair(w[2]), take_pair(w[3])};
+        for (int j = 0; j < task.num_value_parts && i + j <= task.lowest_order; ++j) {
+#pragma unroll
+          for (int n = 0; n < kWarpChannels; n += 16) {
+            std::uint32_t b[4];
+            load_b_rows(b, values + j * kPartElements + k * kPitch + n, kPitch, lane);
+            multiply_add(sums[l][n / 8], a, b[0], b[1]);
+            multiply_add(sums[l][n / 8 + 1], a, b[2], b[3]);
+          }
         }
       }
     }
   }
 }
 
-/// Adds the sums of the warps that share rows, into those of the first: halves of the sharers in turn. `shared` holds half of
-/// the block's sums.
-template <int kRowTiles>
-__device__ void add_sharers(int row_tile, int sharer, int lane, float (&sums)[kFragments][4], float4* shared) {
+/// Adds the sums of the warps that share rows and channels, into those of the first: halves of the sharers in turn. `shared` holds
+/// half of the block's sums; `lane_of_peers` tells those of different rows and channels apart.
+template <int kSharers>
+__device__ void add_sharers(int lane_of_peers, int sharer, float (&sums)[kFragments][4], float4* shared) {
+  constexpr int kPeers = kThreads / kSharers;
 #pragma unroll
-  for (int half = kWarps / kRowTiles / 2; half > 0; half /= 2) {
-    float4* slot = shared + (sharer % half * kRowTiles + row_tile) * kFragments * 32 + lane;
+  for (int half = kSharers / 2; half > 0; half /= 2) {
+    float4* slot = shared + sharer % half * kFragments * kPeers + lane_of_peers;
     __syncthreads();
     if (sharer >= half && sharer < 2 * half)
 #pragma unroll
-      for (int n = 0; n < kFragments; ++n) slot[n * 32] = {sums[n][0], sums[n][1], sums[n][2], sums[n][3]};
+      for (int n = 0; n < kFragments; ++n) slot[n * kPeers] = {sums[n][0], sums[n][1], sums[n][2], sums[n][3]};
     __syncthreads();
     if (sharer >= half) continue;
 #pragma unroll
     for (int n = 0; n < kFragments; ++n) {
-      const float4 other = slot[n * 32];
+      const float4 other = slot[n * kPeers];
       sums[n][0] += other.x, sums[n][1] += other.y, sums[n][2] += other.z, sums[n][3] += other.w;
     }
   }
 }
 
-/// Writes a warp's sums of 16 rows and 128 channels at one level.
-__device__ inline void store_partials(const Task& task, const RowBatch& batch, int row_tile, int level, int lane, const float (&sums)[kFragments][4]) {
+/// Writes a warp's sums of 16 rows and its channels, from `first_channel` on, at one level.
+__device__ inline void store_partials(const Task& task, const RowBatch& batch, int row_tile, int first_channel, int level, int lane,
+                                      const float (&sums)[kFragments][4]) {
   const int pitch = task.partials.pitch, settings = task.view.num_settings;
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     const int in_batch = row_tile * 16 + lane / 4 + half * 8;
     if (in_batch >= batch.num_rows) continue;
     const std::int64_t at = (static_cast<std::int64_t>(blockIdx.x) * task.rows.num_rows + batch.first_row + in_batch) * settings + level;
-    if (lane % 4 == 0 && blockIdx.z == 0) task.partials.present[at] = 1;
+    if (lane % 4 == 0 && first_channel == 0) task.partials.present[at] = 1;
 #pragma unroll
     for (int n = 0; n < kFragments; ++n) {
-      const int channel = blockIdx.z * kChannels + n * 8 + lane % 4 * 2;
+      const int channel = first_channel + n * 8 + lane % 4 * 2;
       if (channel < pitch) *reinterpret_cast<float2*>(task.partials.sums + at * pitch + channel) = {sums[n][2 * half], sums[n][2 * half + 1]};
     }
   }
 }
 
-template <class Form, int kRowTiles>
+/// Bits of levels [first, first + count) in masks of levels.
+__device__ inline unsigned long long level_bits(int first, int count) {
+  unsigned long long bits = 0;
+  for (int l = first; l < first + count; ++l) bits |= 1ull << (l % 64);
+  return bits;
+}
+
+template <class Form, int kRowTiles, int kLevels>
 __global__ void __launch_bounds__(kThreads, 2) sweep_kernel(const Task task, const Form form) {
-  constexpr int kSharers = kWarps / kRowTiles;  // warps with the same rows
+  constexpr int kSharers = kWarps / kRowTiles / kChannelParts;  // warps with the same rows and channels
   extern __shared__ __align__(16) std::uint16_t shared[];
   const RowBatch batch = task.rows.batches[blockIdx.y];
   const int begin = blockIdx.x * task.tokens_per_split, end = min(batch.length, begin + task.tokens_per_split);
   if (begin >= end) return;
   const KeyOrigin origin = task.rows.origins[batch.origin];
   const std::int64_t first_value = static_cast<std::int64_t>(origin.kv_head) * task.kv.tokens + origin.first_key;
-  const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32, row_tile = warp % kRowTiles, sharer = warp / kRowTiles;
+  const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
+  const int row_tile = warp % kRowTiles, channel_part = warp / kRowTiles % kChannelParts, sharer = warp / (kRowTiles * kChannelParts);
   const int tiles = (end - begin + kTileTokens - 1) / kTileTokens, settings = task.view.num_settings;
+  const int block_channel = blockIdx.z * kChannels, warp_channel = block_channel + channel_part * kWarpChannels;
 
   std::uint16_t* values = shared;
-  auto* handed = reinterpret_cast<float4*>(values + task.num_value_parts * kPartElements);       // of add_sharers()
-  auto* masks = reinterpret_cast<unsigned long long*>(handed + kWarps / 2 * kFragments * 32);    // [tiles, kRowTiles]
+  auto* handed = reinterpret_cast<float4*>(values + (task.streams ? 2 : task.num_value_parts) * kPartElements);  // of add_sharers()
+  auto* masks = reinterpret_cast<unsigned long long*>(handed + (kSharers > 1 ? kThreads / 2 * kFragments : 0));  // [tiles, kRowTiles]
   for (int i = warp; i < tiles * kRowTiles; i += kWarps) {
     const unsigned long long mask = levels_in_tile(task, batch, i % kRowTiles, begin + i / kRowTiles * kTileTokens, lane);
     if (lane == 0) masks[i] = mask;
@@ -242,43 +298,74 @@ __global__ void __launch_bounds__(kThreads, 2) sweep_kernel(const Task task, con
     if (task.view.levels != nullptr) rows[half].levels = task.view.levels + (batch.first_row + in_batch) * task.rows.stride;
   }
 
-  int staged = -1;
-  for (int level = 0; level < settings; ++level) {
-    const unsigned long long bit = 1ull << (level % 64);
-    if ((anywhere & bit) == 0) continue;
-    float max[2] = {};
+  for (int level = 0; level < settings; level += kLevels) {
+    const unsigned long long bits = level_bits(level, min(kLevels, settings - level));
+    if ((anywhere & bits) == 0) continue;
+    float max[kLevels][2] = {};
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const int in_batch = row_tile * 16 + lane / 4 + half * 8;
-      if (in_batch < batch.num_rows) max[half] = task.view.sums.max[static_cast<std::int64_t>(batch.first_row + in_batch) * settings + level];
+#pragma unroll
+      for (int l = 0; l < kLevels; ++l)
+        if (in_batch < batch.num_rows && level + l < settings)
+          max[l][half] = task.view.sums.max[static_cast<std::int64_t>(batch.first_row + in_batch) * settings + level + l];
     }
-    float sums[kFragments][4] = {};
-    for (int tile = 0; tile < tiles; ++tile) {
-      unsigned long long wanted = 0;
-      for (int t = 0; t < kRowTiles; ++t) wanted |= masks[tile * kRowTiles + t];
-      if ((wanted & bit) == 0) continue;
-      if (staged != tile) {
+    Sums<kLevels> sums = {};
+    const auto next_tile = [&](int tile) {
+      for (; tile < tiles; ++tile)
+        for (int t = 0; t < kRowTiles; ++t)
+          if ((masks[tile * kRowTiles + t] & bits) != 0) return tile;
+      return tile;
+    };
+    int tile = next_tile(0), buffer = 0;
+    if (task.streams) {
+      begin_values(task, batch, first_value, begin + tile * kTileTokens, block_channel, values);
+      commit_copies();
+    }
+    while (tile < tiles) {
+      const int following = next_tile(tile + 1);
+      if (task.streams) {
+        if (following < tiles)
+          begin_values(task, batch, first_value, begin + following * kTileTokens, block_channel, values + (buffer ^ 1) * kPartElements);
+        commit_copies();
+        await_copies<1>();
         __syncthreads();
-        stage_values(task, form, batch, first_value, begin + tile * kTileTokens, blockIdx.z * kChannels, values);
+      } else {
+        stage_values(task, form, batch, first_value, begin + tile * kTileTokens, block_channel, values);
         __syncthreads();
-        staged = tile;
       }
-      if ((masks[tile * kRowTiles + row_tile] & bit) != 0)
-        multiply_tile<kSharers>(task, rows, max, begin + tile * kTileTokens, level, sharer, values, lane, sums);
+      if ((masks[tile * kRowTiles + row_tile] & bits) != 0 && warp_channel < task.kv.value_dim)
+        multiply_tile<kSharers, kLevels>(task, rows, max, begin + tile * kTileTokens, level, sharer,
+                                         values + buffer * kPartElements + channel_part * kWarpChannels, lane, sums);
+      __syncthreads();
+      if (task.streams) buffer ^= 1;
+      tile = following;
     }
-    add_sharers<kRowTiles>(row_tile, sharer, lane, sums, handed);
-    if (sharer == 0 && (in_own_rows & bit) != 0) store_partials(task, batch, row_tile, level, lane, sums);
+#pragma unroll
+    for (int l = 0; l < kLevels; ++l) {
+      add_sharers<kSharers>(warp % (kRowTiles * kChannelParts) * 32 + lane, sharer, sums[l], handed);
+      if (sharer == 0 && level + l < settings && (in_own_rows & level_bits(level + l, 1)) != 0)
+        store_partials(task, batch, row_tile, warp_channel, level + l, lane, sums[l]);
+    }
   }
+}
+
+template <class Form, int kRowTiles, int kLevels>
+void launch(const Task& task, const Form& form, cudaStream_t stream) {
+  const bool shares = kWarps / kRowTiles / kChannelParts > 1;
+  const std::size_t bytes = static_cast<std::size_t>(task.streams ? 2 : task.num_value_parts) * kPartElements * sizeof(std::uint16_t) +
+                            (shares ? kThreads / 2 * kFragments * sizeof(float4) : 0) +
+                            static_cast<std::size_t>(task.tokens_per_split / kTileTokens) * kRowTiles * 8;
+  const auto kernel = sweep_kernel<Form, kRowTiles, kLevels>;
+  ATTEST_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)));
+  const dim3 grid(task.partials.num_splits, task.rows.num_batches, (task.kv.value_dim + kChannels - 1) / kChannels);
+  kernel<<<grid, kThreads, bytes, stream>>>(task, form);
+  ATTEST_CUDA_LAUNCHED(sweep_kernel);
 }
 
 template <class Form, int kRowTiles>
 void launch(const Task& task, const Form& form, cudaStream_t stream) {
-  const std::size_t bytes = static_cast<std::size_t>(task.num_value_parts) * kPartElements * sizeof(std::uint16_t) +
-                            kWarps / 2 * kFragments * 32 * sizeof(float4) + static_cast<std::size_t>(task.tokens_per_split / kTileTokens) * kRowTiles * 8;
-  ATTEST_CUDA(cudaFuncSetAttribute(sweep_kernel<Form, kRowTiles>, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)));
-  const dim3 grid(task.partials.num_splits, task.rows.num_batches, (task.kv.value_dim + kChannels - 1) / kChannels);
-  sweep_kernel<Form, kRowTiles><<<grid, kThreads, bytes, stream>>>(task, form);
-  ATTEST_CUDA_LAUNCHED(sweep_kernel);
+  task.view.num_settings == 1 ? launch<Form, kRowTiles, 1>(task, form, stream) : launch<Form, kRowTiles, 2>(task, form, stream);
 }
 
 }  // namespace value_tiles
@@ -290,7 +377,8 @@ void accumulate_levels(const DeviceRows& rows, const DeviceKeyValues& kv, const 
                        const LevelPartials& partials, cudaStream_t stream) {
   const int order = kv.type == ElementType::float32 ? 2 : 1;
   const int value_parts = Form::exact && parts_of(kv.type) < order + 1 ? parts_of(kv.type) : order + 1;
-  const value_tiles::Task task{rows, kv, view, partials, tokens_per_split(rows.longest), value_parts, order};
+  const bool streams = Form::exact && kv.type == ElementType::bfloat16 && kv.value_dim % kOctet == 0;
+  const value_tiles::Task task{rows, kv, view, partials, tokens_per_split(rows.longest), value_parts, order, streams};
   if (rows.num_batches == 0) return;
   if (rows.max_batch_rows <= 16)
     value_tiles::launch<Form, 1>(task, form, stream);

@@ -24,28 +24,55 @@ struct FfdKeys {
   __device__ void operator()(const KeyPlace& place, float (&key)[kOctet], float (&residual)[kOctet]) const {
     float scale[kOctet];
     load_floats(scales + place.params * per_params + static_cast<std::int64_t>(place.token / block) * padded + place.channel, scale);
-    const float top = static_cast<float>((1 << quantizer.bits) - 1), z = top / 2;
-    const bool dump = quantizer.arithmetic == QuantArithmetic::dump;
+    if (quantizer.arithmetic == QuantArithmetic::dump)
+      quantize_as_dump(scale, key, residual);
+    else if (divide_plainly(scale))
+      quantize<true>(scale, key, residual);
+    else
+      quantize<false>(scale, key, residual);
+  }
+
+ private:
+  __device__ float top() const { return static_cast<float>((1 << quantizer.bits) - 1); }
+
+  template <bool kPlain>
+  __device__ void quantize(const float (&scale)[kOctet], float (&key)[kOctet], float (&residual)[kOctet]) const {
+    const float highest = top(), z = highest / 2;
+#pragma unroll
+    for (int i = 0; i < kOctet; ++i) {
+      const float position = __fadd_rn(quotient<kPlain>(key[i], scale[i]), z);
+      residual[i] = key[i];
+      key[i] = __fmul_rn(rounded_code(position, 0, highest) - z, scale[i]);
+      residual[i] = __fsub_rn(residual[i], key[i]);
+    }
+    if constexpr (kRefines) round_residual<kPlain>(scale, residual);
+  }
+
+  __device__ void quantize_as_dump(const float (&scale)[kOctet], float (&key)[kOctet], float (&residual)[kOctet]) const {
+    const float highest = top(), z = highest / 2;
     const ElementType type = quantizer.element_type;
 #pragma unroll
     for (int i = 0; i < kOctet; ++i) {
       const float k = key[i], s = scale[i];
-      const float position = !dump    ? __fadd_rn(__fdiv_rn(k, s), z)
-                             : s == 0 ? z
-                                      : rounded_to(type, __fadd_rn(rounded_to(type, __fdiv_rn(k, s)), z));
-      key[i] = __fmul_rn(rounded_code(position, 0, top) - z, s);
-      if constexpr (kRefines) {
-        const float difference = dump ? rounded_to(type, __fsub_rn(k, rounded_to(type, key[i]))) : __fsub_rn(k, key[i]);
-        residual[i] = rounded_residual(difference, s);
-      }
+      const float position = s == 0 ? z : rounded_to(type, __fadd_rn(rounded_to(type, __fdiv_rn(k, s)), z));
+      key[i] = __fmul_rn(rounded_code(position, 0, highest) - z, s);
+      residual[i] = rounded_to(type, __fsub_rn(k, rounded_to(type, key[i])));
     }
+    if constexpr (kRefines) round_residual<false>(scale, residual);
   }
 
- private:
-  __device__ float rounded_residual(float difference, float scale) const {
-    if (quantizer.residual == FfdResidual::fp8) return rounded_to_e4m3(difference);
-    const float step = __fdiv_rn(scale / 2, 127.0f);
-    return step == 0 ? 0.0f : __fmul_rn(rounded_code(__fdiv_rn(difference, step), -127.0f, 127.0f), step);
+  template <bool kPlain>
+  __device__ void round_residual(const float (&scale)[kOctet], float (&residual)[kOctet]) const {
+    if (quantizer.residual == FfdResidual::fp8) {
+#pragma unroll
+      for (int i = 0; i < kOctet; ++i) residual[i] = rounded_to_e4m3(residual[i]);
+      return;
+    }
+#pragma unroll
+    for (int i = 0; i < kOctet; ++i) {
+      const float step = kPlain ? plain_quotient(scale[i] / 2, 127.0f) : __fdiv_rn(scale[i] / 2, 127.0f);
+      residual[i] = step == 0 ? 0.0f : __fmul_rn(rounded_code(quotient<kPlain>(residual[i], step), -127.0f, 127.0f), step);
+    }
   }
 };
 

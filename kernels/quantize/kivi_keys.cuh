@@ -10,14 +10,34 @@
 
 namespace attest {
 
-/// x^ of one element.
-__device__ inline float kivi_dequantised(const KiviQuantizer& quantizer, float x, float lowest, float scale) {
-  const float top = static_cast<float>((1 << quantizer.bits) - 1), divisor = scale == 0 ? 1.0f : scale;
+/// x^ of elements of groups with these lowest values and scales.
+template <bool kPlain>
+__device__ void kivi_dequantise(const KiviQuantizer& quantizer, const float (&lowest)[kOctet], const float (&scale)[kOctet], float (&x)[kOctet]) {
+  const float top = static_cast<float>((1 << quantizer.bits) - 1);
+#pragma unroll
+  for (int i = 0; i < kOctet; ++i) {
+    const float position = quotient<kPlain>(__fsub_rn(x[i], lowest[i]), scale[i] == 0 ? 1.0f : scale[i]);
+    x[i] = __fadd_rn(__fmul_rn(rounded_code(position, 0, top), scale[i]), lowest[i]);
+  }
+}
+
+__device__ inline void kivi_dequantise_as_dump(const KiviQuantizer& quantizer, const float (&lowest)[kOctet], const float (&scale)[kOctet], float (&x)[kOctet]) {
+  const float top = static_cast<float>((1 << quantizer.bits) - 1);
   const ElementType type = quantizer.element_type;
-  const float position = quantizer.arithmetic == QuantArithmetic::float32
-                             ? __fdiv_rn(__fsub_rn(x, lowest), divisor)
-                             : rounded_to(type, __fdiv_rn(rounded_to(type, __fsub_rn(x, lowest)), divisor));
-  return __fadd_rn(__fmul_rn(rounded_code(position, 0, top), scale), lowest);
+#pragma unroll
+  for (int i = 0; i < kOctet; ++i) {
+    const float position = rounded_to(type, __fdiv_rn(rounded_to(type, __fsub_rn(x[i], lowest[i])), scale[i] == 0 ? 1.0f : scale[i]));
+    x[i] = __fadd_rn(__fmul_rn(rounded_code(position, 0, top), scale[i]), lowest[i]);
+  }
+}
+
+__device__ inline void kivi_dequantise(const KiviQuantizer& quantizer, const float (&lowest)[kOctet], const float (&scale)[kOctet], float (&x)[kOctet]) {
+  if (quantizer.arithmetic == QuantArithmetic::dump)
+    kivi_dequantise_as_dump(quantizer, lowest, scale, x);
+  else if (divide_plainly(scale))
+    kivi_dequantise<true>(quantizer, lowest, scale, x);
+  else
+    kivi_dequantise<false>(quantizer, lowest, scale, x);
 }
 
 /// The form of a key for score_rows(): per channel over groups of tokens.
@@ -36,8 +56,7 @@ struct KiviKeys {
     float low[kOctet], scale[kOctet];
     load_floats(lowest + at, low);
     load_floats(scales + at, scale);
-#pragma unroll
-    for (int i = 0; i < kOctet; ++i) key[i] = kivi_dequantised(quantizer, key[i], low[i], scale[i]);
+    kivi_dequantise(quantizer, low, scale, key);
   }
 };
 
@@ -50,13 +69,16 @@ struct KiviValues {
 
   __device__ void operator()(const ValuePlace& place, float (&value)[kOctet]) const {
     const float2* row = groups + place.value * groups_per_token;
-    float2 group{};
+    const int last = groups_per_token - 1;
+    float low[kOctet], scale[kOctet];
+    float2 group = __ldg(row + min(place.channel / quantizer.group, last));
 #pragma unroll
     for (int i = 0; i < kOctet; ++i) {
-      if (i == 0 || (place.channel + i) % quantizer.group == 0)
-        group = __ldg(row + min((place.channel + i) / quantizer.group, groups_per_token - 1));
-      value[i] = kivi_dequantised(quantizer, value[i], group.x, group.y);
+      if (quantizer.group % kOctet != 0) group = __ldg(row + min((place.channel + i) / quantizer.group, last));
+      low[i] = group.x;
+      scale[i] = group.y;
     }
+    kivi_dequantise(quantizer, low, scale, value);
   }
 };
 

@@ -7,12 +7,21 @@
 
 namespace attest {
 
-/// x^ of one channel of a token whose smallest and largest channel are given.
-__device__ inline float token_dequantised(const TokenAsymmetricQuantizer& quantizer, float x, float2 range) {
+template <bool kPlain>
+__device__ void token_dequantise(float lowest, float scale, float top, float (&x)[kOctet]) {
+#pragma unroll
+  for (int i = 0; i < kOctet; ++i)
+    x[i] = __fadd_rn(__fmul_rn(rounded_code(quotient<kPlain>(__fsub_rn(x[i], lowest), scale == 0 ? 1.0f : scale), 0, top), scale), lowest);
+}
+
+/// x^ of channels of a token whose smallest and largest channel are given.
+__device__ inline void token_dequantise(const TokenAsymmetricQuantizer& quantizer, float2 range, float (&x)[kOctet]) {
   const float top = static_cast<float>((1 << quantizer.bits) - 1);
   const float scale = __fdiv_rn(fmaxf(__fsub_rn(range.y, range.x), quantizer.least_range), top);
-  const float divisor = scale == 0 ? 1.0f : scale;
-  return __fadd_rn(__fmul_rn(rounded_code(__fdiv_rn(__fsub_rn(x, range.x), divisor), 0, top), scale), range.x);
+  if (divides_plainly(scale))
+    token_dequantise<true>(range.x, scale, top, x);
+  else
+    token_dequantise<false>(range.x, scale, top, x);
 }
 
 /// The form of a key for score_rows().
@@ -26,8 +35,7 @@ struct TokenAsymmetricKeys {
 
   __device__ void operator()(const KeyPlace& place, float (&key)[kOctet], float (&)[kOctet]) const {
     const float2 range = __ldg(ranges + place.params * per_params + place.key);
-#pragma unroll
-    for (int i = 0; i < kOctet; ++i) key[i] = token_dequantised(quantizer, key[i], range);
+    token_dequantise(quantizer, range, key);
   }
 };
 

@@ -5,6 +5,7 @@
 
 #include <cub/block/block_scan.cuh>
 
+#include "kernels/attention/fill_rows.cuh"
 #include "kernels/device/block_reduce.cuh"
 #include "kernels/device/cuda_check.h"
 #include "kernels/selectors/setting.h"
@@ -158,17 +159,19 @@ __global__ void least_group_kernel(Level* levels, std::int64_t stride, const int
   for (int h = 0; h < group; ++h) levels[(first + h) * stride + item] = least;
 }
 
-__global__ void expand_kernel(DeviceRows rows, const Level* item_levels, std::int64_t item_stride, int width, const int* covered, Level* levels) {
-  const int token = blockIdx.x * kThreads + threadIdx.x, row = blockIdx.y;
-  if (token >= rows.visible[row]) return;
-  const bool in_items = covered == nullptr || token < covered[row];
-  levels[row * rows.stride + token] = in_items ? item_levels[row * item_stride + token / width] : Level{0};
-}
-
-__global__ void fill_kernel(DeviceRows rows, Level level, Level* levels) {
-  const int token = blockIdx.x * kThreads + threadIdx.x, row = blockIdx.y;
-  if (token < rows.visible[row]) levels[row * rows.stride + token] = level;
-}
+struct LevelOfItem {
+  const Level* items;
+  std::int64_t stride;
+  int width;
+  const int* covered;
+  __device__ Level operator()(int row, int token) const {
+    return covered == nullptr || token < covered[row] ? items[row * stride + token / width] : Level{0};
+  }
+};
+struct SameLevel {
+  Level level;
+  __device__ Level operator()(int, int) const { return level; }
+};
 
 __global__ void shares_kernel(const Level* levels, std::int64_t stride, const int* counts, int num_settings, float* shares) {
   extern __shared__ int entering[];  // [S + 1]
@@ -226,13 +229,11 @@ void least_group_levels(Level* levels, std::int64_t stride, const int* counts, i
 }
 
 void expand_levels(const DeviceRows& rows, const Level* item_levels, std::int64_t item_stride, int width, const int* covered, Level* levels, cudaStream_t stream) {
-  expand_kernel<<<grid_of(rows.max_length, rows.num_rows), kThreads, 0, stream>>>(rows, item_levels, item_stride, width, covered, levels);
-  ATTEST_CUDA_LAUNCHED(expand_kernel);
+  fill_rows(rows, LevelOfItem{item_levels, item_stride, width, covered}, levels, stream);
 }
 
 void fill_levels(const DeviceRows& rows, Level level, Level* levels, cudaStream_t stream) {
-  fill_kernel<<<grid_of(rows.max_length, rows.num_rows), kThreads, 0, stream>>>(rows, level, levels);
-  ATTEST_CUDA_LAUNCHED(fill_kernel);
+  fill_rows(rows, SameLevel{level}, levels, stream);
 }
 
 void level_shares(const Level* levels, std::int64_t stride, const int* counts, int rows, int num_settings, float* shares, cudaStream_t stream) {

@@ -63,11 +63,11 @@ __global__ void __launch_bounds__(kThreads) label_queries_kernel(DeviceRows rows
   for (int channel = lane * kOctet; channel < sets.padded; channel += 32 * kOctet) {
     float x[kOctet];
 #pragma unroll
-    for (int i = 0; i < kOctet; ++i) {
-      x[i] = query[channel + i];
-      if (bits < 16) x[i] = token_dequantised({.bits = bits, .least_range = 0}, x[i], range);
+    for (int i = 0; i < kOctet; ++i) x[i] = query[channel + i];
+    if (bits < 16) token_dequantise({.bits = bits, .least_range = 0}, range, x);
+#pragma unroll
+    for (int i = 0; i < kOctet; ++i)
       if (chosen[channel + i] == 0) x[i] = 0;
-    }
     for (int part = 0; part < num_parts; ++part)
       *reinterpret_cast<uint4*>(parts + (static_cast<std::int64_t>(part) * rows.num_rows + place) * sets.padded + channel) = take_parts(x);
   }

@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/attention/fill_rows.cuh"
 #include "kernels/attention/page_scores.h"
-#include "kernels/device/cuda_check.h"
 #include "kernels/quantize/key_ranges.h"
 #include "kernels/rank/row_ranks.h"
 #include "kernels/selectors/cuda_registry.h"
@@ -13,12 +13,12 @@ namespace {
 
 enum class Preset : std::uint8_t { evaluation, kernel };
 
-constexpr int kThreads = 256;
-
-__global__ void expand_estimate_kernel(DeviceRows rows, const float* pages, std::int64_t page_stride, int page, float* tokens) {
-  const int token = blockIdx.x * kThreads + static_cast<int>(threadIdx.x), row = blockIdx.y;
-  if (token < rows.visible[row]) tokens[row * rows.stride + token] = pages[row * page_stride + token / page];
-}
+struct EstimateOfPage {
+  const float* pages;
+  std::int64_t stride;
+  int page;
+  __device__ float operator()(int row, int token) const { return pages[row * stride + token / page]; }
+};
 
 class CudaQuest final : public CudaSelector {
  public:
@@ -39,9 +39,7 @@ class CudaQuest final : public CudaSelector {
     out.entry_width = page_;
     out.entry_order = sort_rows(out.entries, *chunk.arena, chunk.stream);
     auto* estimate = chunk.take_rows<float>();
-    const dim3 grid((rows.max_length + kThreads - 1) / kThreads, rows.num_rows);
-    expand_estimate_kernel<<<grid, kThreads, 0, chunk.stream>>>(rows, scores, pages.max, page_, estimate);
-    ATTEST_CUDA_LAUNCHED(expand_estimate_kernel);
+    fill_rows(rows, EstimateOfPage{scores, pages.max, page_}, estimate, chunk.stream);
     out.estimate = estimate;
 
     Level* levels = chunk.take_levels();
