@@ -35,20 +35,16 @@ __device__ void reduce(Sums& s, double* doubles, float* floats) {
 template <class Pair, class EndOfEight>
 __device__ void for_pairs(const float* estimates, const float* exacts, int count, Pair&& pair, EndOfEight&& end_of_eight) {
   for (int j = static_cast<int>(threadIdx.x) * 8; j < count; j += kThreads * 8) {
-    float a[8], b[8];
     if (j + 8 <= count) {
+      float a[8], b[8];
       load_floats(estimates + j, a);
       load_floats(exacts + j, b);
+#pragma unroll
+      for (int i = 0; i < 8; ++i) pair(a[i], b[i]);
     } else {
-#pragma unroll
-      for (int i = 0; i < 8; ++i) {
-        a[i] = j + i < count ? estimates[j + i] : 0;
-        b[i] = j + i < count ? exacts[j + i] : 0;
-      }
+#pragma unroll 1
+      for (int i = j; i < count; ++i) pair(estimates[i], exacts[i]);
     }
-#pragma unroll
-    for (int i = 0; i < 8; ++i)
-      if (j + i < count) pair(a[i], b[i]);
     end_of_eight();
   }
 }
@@ -56,23 +52,22 @@ __device__ void for_pairs(const float* estimates, const float* exacts, int count
 /// How many errors reach each of a few lambdas, on either side and below.
 struct Tails {
   float lambda[kLambdas];
-  int both[kLambdas] = {}, lower[kLambdas] = {};
+  std::uint32_t reach[kLambdas] = {};  // how many, and in the upper half how many of them below; a thread has less than 2^16
 
   __device__ Tails(const double* lambdas, int num_lambdas, int first) {
 #pragma unroll
     for (int m = 0; m < kLambdas; ++m) lambda[m] = first + m < num_lambdas ? __double2float_ru(lambdas[first + m]) : 0;
   }
   __device__ void add(float e) {
+    const std::uint32_t one = e <= 0 ? 0x10001u : 1u;
 #pragma unroll
-    for (int m = 0; m < kLambdas; ++m) {
-      both[m] += fabsf(e) >= lambda[m] ? 1 : 0;
-      lower[m] += e <= -lambda[m] ? 1 : 0;
-    }
+    for (int m = 0; m < kLambdas; ++m) reach[m] += fabsf(e) >= lambda[m] ? one : 0;
   }
   __device__ void write(int count, std::int64_t cell, int num_lambdas, int first, int* shared, const EstimateArrays& out) {
 #pragma unroll
     for (int m = 0; m < kLambdas; ++m) {
-      const int tail = block_reduce(both[m], shared, Plus{}), lower_tail = block_reduce(lower[m], shared, Plus{});
+      const int tail = block_reduce(static_cast<int>(reach[m] & 0xFFFFu), shared, Plus{}),
+                lower_tail = block_reduce(static_cast<int>(reach[m] >> 16), shared, Plus{});
       if (threadIdx.x != 0 || first + m >= num_lambdas) continue;
       const std::int64_t at = cell * num_lambdas + first + m;
       out.tail[at] = count > 0 ? static_cast<float>(static_cast<double>(tail) / count) : __int_as_float(0x7FC00000);

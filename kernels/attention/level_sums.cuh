@@ -18,9 +18,13 @@ __device__ void for_eights(const float* scores, const Level* levels, int length,
     if (levels != nullptr) packed = *reinterpret_cast<const uint4*>(levels + j);
     const float score[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
     const std::uint32_t words[4] = {packed.x, packed.y, packed.z, packed.w};
+    if (j + 8 <= length) {
 #pragma unroll
-    for (int i = 0; i < 8; ++i)
-      if (j + i < length) token(score[i], static_cast<int>(words[i / 2] >> (i % 2 * 16) & 0xFFFFu));
+      for (int i = 0; i < 8; ++i) token(score[i], static_cast<int>(words[i / 2] >> (i % 2 * 16) & 0xFFFFu));
+    } else {
+#pragma unroll 1
+      for (int i = 0; i < length - j; ++i) token(scores[j + i], levels == nullptr ? 0 : static_cast<int>(levels[j + i]));
+    }
     end_of_eight();
   }
 }

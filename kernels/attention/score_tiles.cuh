@@ -48,9 +48,10 @@ __device__ void stage_queries(const Task& task, int first_row, int num_rows, std
 }
 
 /// A thread's part of the keys' channels [channel, channel + kSlice) of a tile, on their way from memory.
+template <bool kWide>
 struct KeySlice {
   static constexpr int kOctets = kSlice / kOctet, kAtOnce = kThreads / kOctets, kPasses = kTileTokens / kAtOnce;
-  float key[kPasses][kOctet];
+  RawOctet<kWide> raw[kPasses];
 
   static __device__ int slot(int pass) { return static_cast<int>(threadIdx.x) / kOctets + pass * kAtOnce; }
   static __device__ int octet() { return static_cast<int>(threadIdx.x) % kOctets; }
@@ -60,7 +61,7 @@ struct KeySlice {
 #pragma unroll
     for (int pass = 0; pass < kPasses; ++pass) {
       const int token = first + slot(pass);
-      load_octet(task.kv.type, task.kv.keys, (first_key + token) * dim + at, token < batch.length ? dim - at : 0, dim, key[pass]);
+      raw[pass] = load_raw<kWide>(task.kv.keys, (first_key + token) * dim + at, token < batch.length ? dim - at : 0, dim);
     }
   }
 
@@ -72,11 +73,12 @@ struct KeySlice {
 #pragma unroll
     for (int pass = 0; pass < kPasses; ++pass) {
       const int token = first + slot(pass);
-      float residual[kOctet] = {};
-      if (token < batch.length && at < task.kv.head_dim) form(KeyPlace{batch.params, token, first_key + token, at}, key[pass], residual);
+      float key[kOctet], residual[kOctet] = {};
+      unpack(task.kv.type, raw[pass], key);
+      if (token < batch.length && at < task.kv.head_dim) form(KeyPlace{batch.params, token, first_key + token, at}, key, residual);
       std::uint16_t* target = shared + slot(pass) * kPitch + octet() * kOctet;
       for (int part = 0; part < form.num_parts; ++part, target += part_elements(kTileTokens))
-        *reinterpret_cast<uint4*>(target) = take_parts(key[pass]);
+        *reinterpret_cast<uint4*>(target) = take_parts(key);
       if constexpr (Form::has_residual)
         for (int part = 0; part < form.num_residual_parts; ++part, target += part_elements(kTileTokens))
           *reinterpret_cast<uint4*>(target) = take_parts(residual);
@@ -143,7 +145,7 @@ __device__ void store_sums(const Task& task, const RowEnd (&ends)[2], int token,
 
 /// Rows [16 kRowTiles z, ...) of batch y against the x-th run of tiles_per_block tiles; the 8 warps share rows and tokens between
 /// them. While a slice is multiplied the next is on its way.
-template <class Form, int kRowTiles>
+template <class Form, int kRowTiles, bool kWide>
 __global__ void __launch_bounds__(kThreads, 2) score_kernel(const Task task, const Form form) {
   constexpr int kRows = 16 * kRowTiles, kColumns = kTileTokens * kRowTiles / kWarps;
   extern __shared__ __align__(16) std::uint16_t shared[];
@@ -157,7 +159,7 @@ __global__ void __launch_bounds__(kThreads, 2) score_kernel(const Task task, con
   std::uint16_t* queries = shared;
   std::uint16_t* keys = shared + slices * query_parts * part_elements(kRows);
 
-  KeySlice next;
+  KeySlice<kWide> next;
   next.load(task, batch, first_key, begin, 0);
   stage_queries<kRows>(task, first_row, num_rows, queries);
   const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
@@ -202,13 +204,14 @@ template <class Form, int kRowTiles>
 void launch(Task task, const Form& form, cudaStream_t stream) {
   constexpr int kBlocksWanted = 1024;  // enough to keep every multiprocessor busy to the end
   const std::size_t bytes = bytes_for(task, form, kRowTiles);
-  ATTEST_CUDA(cudaFuncSetAttribute(score_kernel<Form, kRowTiles>, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)));
+  const auto kernel = task.kv.type == ElementType::float32 ? score_kernel<Form, kRowTiles, true> : score_kernel<Form, kRowTiles, false>;
+  ATTEST_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)));
   const int tiles = (task.rows.max_length + kTileTokens - 1) / kTileTokens;
   const int row_blocks = (task.rows.max_batch_rows + 16 * kRowTiles - 1) / (16 * kRowTiles);
   const std::int64_t all = static_cast<std::int64_t>(tiles) * task.rows.num_batches * row_blocks;
   task.tiles_per_block = static_cast<int>(all <= kBlocksWanted ? 1 : all >= 16 * kBlocksWanted ? 16 : all / kBlocksWanted);
   const dim3 grid((tiles + task.tiles_per_block - 1) / task.tiles_per_block, task.rows.num_batches, row_blocks);
-  score_kernel<Form, kRowTiles><<<grid, kThreads, bytes, stream>>>(task, form);
+  kernel<<<grid, kThreads, bytes, stream>>>(task, form);
   ATTEST_CUDA_LAUNCHED(score_kernel);
 }
 

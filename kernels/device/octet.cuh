@@ -12,42 +12,77 @@ namespace attest {
 
 inline constexpr int kOctet = 8;
 
-/// x[0 .. 8) = elements [index, index + 8) of `base`, exactly; channels from `valid` on are 0. Reads 16 bytes at once where all
-/// eight are valid and rows of `pitch` elements keep them aligned.
-__device__ inline void load_octet(ElementType type, const void* base, std::int64_t index, int valid, int pitch, float (&x)[kOctet]) {
-  if (valid >= kOctet && pitch % kOctet == 0) {
-    if (type == ElementType::float32) {
-      const float4* p = reinterpret_cast<const float4*>(static_cast<const float*>(base) + index);
-      const float4 low = __ldg(p), high = __ldg(p + 1);
-      x[0] = low.x, x[1] = low.y, x[2] = low.z, x[3] = low.w;
-      x[4] = high.x, x[5] = high.y, x[6] = high.z, x[7] = high.w;
-      return;
-    }
-    const uint4 raw = __ldg(reinterpret_cast<const uint4*>(static_cast<const std::uint16_t*>(base) + index));
-    const std::uint32_t words[4] = {raw.x, raw.y, raw.z, raw.w};
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      if (type == ElementType::bfloat16) {
-        x[2 * i] = __uint_as_float(words[i] << 16);
-        x[2 * i + 1] = __uint_as_float(words[i] & 0xFFFF0000u);
-      } else {
-        const float2 pair = __half22float2(reinterpret_cast<const __half2&>(words[i]));
-        x[2 * i] = pair.x;
-        x[2 * i + 1] = pair.y;
-      }
-    }
-    return;
-  }
+/// Eight floats that are handed over by value.
+struct Octet {
+  float x[kOctet];
+};
+
+/// Eight elements as they lie in memory; kWide: float32, else of 16 bits.
+template <bool kWide>
+struct RawOctet {
+  uint4 words[kWide ? 2 : 1];
+};
+
+/// One element at a time. Out of line: inlined into the places that load octets, it would be most of a kernel's code.
+template <bool kWide>
+__device__ __noinline__ RawOctet<kWide> load_elements(const void* base, std::int64_t index, int valid) {
+  std::uint32_t words[kWide ? 8 : 4] = {};
 #pragma unroll
   for (int i = 0; i < kOctet; ++i) {
-    x[i] = 0;
     if (i >= valid) continue;
-    switch (type) {
-      case ElementType::float32: x[i] = static_cast<const float*>(base)[index + i]; break;
-      case ElementType::bfloat16: x[i] = __uint_as_float(std::uint32_t{static_cast<const std::uint16_t*>(base)[index + i]} << 16); break;
-      case ElementType::float16: x[i] = __half2float(static_cast<const __half*>(base)[index + i]); break;
+    if constexpr (kWide)
+      words[i] = static_cast<const std::uint32_t*>(base)[index + i];
+    else
+      words[i / 2] |= std::uint32_t{static_cast<const std::uint16_t*>(base)[index + i]} << (i % 2 * 16);
+  }
+  RawOctet<kWide> raw;
+#pragma unroll
+  for (int i = 0; i < (kWide ? 2 : 1); ++i) raw.words[i] = {words[4 * i], words[4 * i + 1], words[4 * i + 2], words[4 * i + 3]};
+  return raw;
+}
+
+/// Elements [index, index + 8) of `base`; channels from `valid` on are 0. Reads 16 bytes at once where all eight are valid and rows
+/// of `pitch` elements keep them aligned.
+template <bool kWide>
+__device__ RawOctet<kWide> load_raw(const void* base, std::int64_t index, int valid, int pitch) {
+  if (valid > 0 && (valid < kOctet || pitch % kOctet != 0)) return load_elements<kWide>(base, index, valid);
+  RawOctet<kWide> raw{};
+  if (valid <= 0) return raw;
+  const auto* p = reinterpret_cast<const uint4*>(static_cast<const std::uint16_t*>(base) + index * (kWide ? 2 : 1));
+#pragma unroll
+  for (int i = 0; i < (kWide ? 2 : 1); ++i) raw.words[i] = __ldg(p + i);
+  return raw;
+}
+
+__device__ inline void unpack(ElementType, const RawOctet<true>& raw, float (&x)[kOctet]) {
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    const uint4 words = raw.words[i];
+    x[4 * i] = __uint_as_float(words.x), x[4 * i + 1] = __uint_as_float(words.y);
+    x[4 * i + 2] = __uint_as_float(words.z), x[4 * i + 3] = __uint_as_float(words.w);
+  }
+}
+__device__ inline void unpack(ElementType type, const RawOctet<false>& raw, float (&x)[kOctet]) {
+  const std::uint32_t words[4] = {raw.words[0].x, raw.words[0].y, raw.words[0].z, raw.words[0].w};
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    if (type == ElementType::bfloat16) {
+      x[2 * i] = __uint_as_float(words[i] << 16);
+      x[2 * i + 1] = __uint_as_float(words[i] & 0xFFFF0000u);
+    } else {
+      const float2 pair = __half22float2(reinterpret_cast<const __half2&>(words[i]));
+      x[2 * i] = pair.x;
+      x[2 * i + 1] = pair.y;
     }
   }
+}
+
+/// x[0 .. 8) = the same as floats, exactly.
+__device__ inline void load_octet(ElementType type, const void* base, std::int64_t index, int valid, int pitch, float (&x)[kOctet]) {
+  if (type == ElementType::float32)
+    unpack(type, load_raw<true>(base, index, valid, pitch), x);
+  else
+    unpack(type, load_raw<false>(base, index, valid, pitch), x);
 }
 
 /// Eight floats from 32-byte aligned memory.

@@ -24,16 +24,28 @@ struct FfdKeys {
   __device__ void operator()(const KeyPlace& place, float (&key)[kOctet], float (&residual)[kOctet]) const {
     float scale[kOctet];
     load_floats(scales + place.params * per_params + static_cast<std::int64_t>(place.token / block) * padded + place.channel, scale);
-    if (quantizer.arithmetic == QuantArithmetic::dump)
-      quantize_as_dump(scale, key, residual);
-    else if (divide_plainly(scale))
+    if (quantizer.arithmetic == QuantArithmetic::float32 && divide_plainly(scale)) {
       quantize<true>(scale, key, residual);
-    else
-      quantize<false>(scale, key, residual);
+      return;
+    }
+    Octet own, rest, scales_of_key;
+#pragma unroll
+    for (int i = 0; i < kOctet; ++i) own.x[i] = key[i], scales_of_key.x[i] = scale[i];
+    quantize_rarely(scales_of_key, own, rest);
+#pragma unroll
+    for (int i = 0; i < kOctet; ++i) key[i] = own.x[i], residual[i] = rest.x[i];
   }
 
  private:
   __device__ float top() const { return static_cast<float>((1 << quantizer.bits) - 1); }
+
+  /// Out of line: code that hardly anyone runs would crowd out what all do.
+  __device__ __noinline__ void quantize_rarely(Octet scale, Octet& key, Octet& residual) const {
+    if (quantizer.arithmetic == QuantArithmetic::dump)
+      quantize_as_dump(scale.x, key.x, residual.x);
+    else
+      quantize<false>(scale.x, key.x, residual.x);
+  }
 
   template <bool kPlain>
   __device__ void quantize(const float (&scale)[kOctet], float (&key)[kOctet], float (&residual)[kOctet]) const {

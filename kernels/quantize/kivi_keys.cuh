@@ -31,13 +31,26 @@ __device__ inline void kivi_dequantise_as_dump(const KiviQuantizer& quantizer, c
   }
 }
 
-__device__ inline void kivi_dequantise(const KiviQuantizer& quantizer, const float (&lowest)[kOctet], const float (&scale)[kOctet], float (&x)[kOctet]) {
+/// Out of line: code that hardly anyone runs would crowd out what all do.
+static __device__ __noinline__ Octet kivi_dequantise_rarely(const KiviQuantizer quantizer, const Octet lowest, const Octet scale, Octet octet) {
   if (quantizer.arithmetic == QuantArithmetic::dump)
-    kivi_dequantise_as_dump(quantizer, lowest, scale, x);
-  else if (divide_plainly(scale))
-    kivi_dequantise<true>(quantizer, lowest, scale, x);
+    kivi_dequantise_as_dump(quantizer, lowest.x, scale.x, octet.x);
   else
-    kivi_dequantise<false>(quantizer, lowest, scale, x);
+    kivi_dequantise<false>(quantizer, lowest.x, scale.x, octet.x);
+  return octet;
+}
+
+__device__ inline void kivi_dequantise(const KiviQuantizer& quantizer, const float (&lowest)[kOctet], const float (&scale)[kOctet], float (&x)[kOctet]) {
+  if (quantizer.arithmetic == QuantArithmetic::float32 && divide_plainly(scale)) {
+    kivi_dequantise<true>(quantizer, lowest, scale, x);
+    return;
+  }
+  Octet low, steps, octet;
+#pragma unroll
+  for (int i = 0; i < kOctet; ++i) low.x[i] = lowest[i], steps.x[i] = scale[i], octet.x[i] = x[i];
+  octet = kivi_dequantise_rarely(quantizer, low, steps, octet);
+#pragma unroll
+  for (int i = 0; i < kOctet; ++i) x[i] = octet.x[i];
 }
 
 /// The form of a key for score_rows(): per channel over groups of tokens.

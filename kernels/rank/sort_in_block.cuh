@@ -14,23 +14,22 @@ inline constexpr int kDigits = 256;
 inline constexpr int kCounterPitch = kDigits + 2;           // of 16-bit counters, so that warps' tables differ in bank
 
 __host__ __device__ constexpr int padded(int items) { return (items + 63) / 64 * 64; }
-/// Shared memory for rows of up to `items` keys.
-__host__ __device__ constexpr std::size_t bytes(int items) {
-  return static_cast<std::size_t>(padded(items)) * 6 + kWarps * kCounterPitch * 2 + kWarps * 4;
-}
+/// Shared memory for keys and items of rows of up to `items` keys, and what the sort needs beside them.
+__host__ __device__ constexpr std::size_t bytes(int items) { return static_cast<std::size_t>(padded(items)) * 6; }
+inline constexpr std::size_t kTableBytes = kWarps * kCounterPitch * 2 + kWarps * 4;
 
 /// Pieces of a block's shared memory.
 struct Storage {
   std::uint32_t* keys;      // [items]
-  std::uint32_t* warp_sums; // [kWarps]
   std::uint16_t* items;     // [items]
+  std::uint32_t* warp_sums; // [kWarps]
   std::uint16_t* counters;  // [kWarps, kCounterPitch]
 
   __device__ Storage(void* shared, int count)
       : keys(static_cast<std::uint32_t*>(shared)),
-        warp_sums(keys + padded(count)),
-        items(reinterpret_cast<std::uint16_t*>(warp_sums + kWarps)),
-        counters(items + padded(count)) {}
+        items(reinterpret_cast<std::uint16_t*>(keys + padded(count))),
+        warp_sums(reinterpret_cast<std::uint32_t*>(items + padded(count))),
+        counters(reinterpret_cast<std::uint16_t*>(warp_sums + kWarps)) {}
 };
 
 /// Lanes of `active` whose digit is that of the lane.

@@ -11,6 +11,7 @@
 
 #include "kernels/device/block_reduce.cuh"
 #include "kernels/device/cuda_check.h"
+#include "kernels/rank/sort_by_buckets.cuh"
 #include "kernels/rank/sort_in_block.cuh"
 
 namespace attest {
@@ -56,17 +57,21 @@ __global__ void __launch_bounds__(sort_in_block::kThreads, 1) sort_middling_kern
   const sort_in_block::Storage storage(shared, in.max_count);
   for (int item = threadIdx.x; item < count; item += sort_in_block::kThreads) storage.keys[item] = descending_image(values[item]);
   __syncthreads();
-  sort_in_block::sort(storage, count);
+  auto& tables = *reinterpret_cast<sort_by_buckets::Tables*>(storage.warp_sums);
+  if (count == 0) return;
+  if (!sort_by_buckets::sort(storage.keys, storage.items, count, tables)) sort_in_block::sort(storage, count);
   for (int place = threadIdx.x; place < count; place += sort_in_block::kThreads) order[row * order_stride + place] = storage.items[place];
 }
 
-/// Whether one block's shared memory holds a row.
-bool fits_block(int count) {
-  return count <= sort_in_block::kMostItems && sort_in_block::bytes(count) <= largest_shared_memory();
+std::size_t bytes_in_block(int count) {
+  return sort_in_block::bytes(count) + std::max(sort_in_block::kTableBytes, sizeof(sort_by_buckets::Tables));
 }
 
+/// Whether one block's shared memory holds a row.
+bool fits_block(int count) { return count <= sort_in_block::kMostItems && bytes_in_block(count) <= largest_shared_memory(); }
+
 void sort_middling(const RowValues& in, std::uint32_t* order, cudaStream_t stream) {
-  const std::size_t bytes = sort_in_block::bytes(in.max_count);
+  const std::size_t bytes = bytes_in_block(in.max_count);
   ATTEST_CUDA(cudaFuncSetAttribute(sort_middling_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)));
   sort_middling_kernel<<<in.rows, sort_in_block::kThreads, bytes, stream>>>(in, order, in.max_count);
   ATTEST_CUDA_LAUNCHED(sort_middling_kernel);
