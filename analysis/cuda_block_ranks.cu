@@ -37,7 +37,7 @@ struct FloatMaxima {
   }
 };
 
-void rank(const CudaChunk& chunk, const RowValues& maxima, int* ranks) { centred_ranks(maxima, sort_rows(maxima, *chunk.arena, chunk.stream), ranks, chunk.stream); }
+void rank(const CudaChunk& chunk, const RowValues& maxima, int* ranks) { rank_rows(maxima, ranks, *chunk.arena, chunk.stream); }
 
 void rank_few(const CudaChunk& chunk, const Source& source, int width, const RowCounts& counts, int* ranks) {
   const DeviceArena::Scope scope(*chunk.arena);
@@ -81,7 +81,7 @@ void CudaBlockRanks::correlate(const CudaChunk& chunk, const float* estimate, co
   }
   const FloatMaxima maxima(chunk, source);
   const auto of_many = [&](const RowValues& values, const int* exact_ranks, float* rho) {
-    spearman_rows({.entries = values, .order = sort_rows(values, *chunk.arena, chunk.stream)}, exact_ranks, values.stride, rho, chunk.rows.cell, chunk.stream);
+    spearman_of_values(values, exact_ranks, values.stride, rho, chunk.rows.cell, *chunk.arena, chunk.stream);
   };
   of_many(maxima.of16, ranks16_, rho16);
   of_many(maxima.of128, ranks128_, rho128);

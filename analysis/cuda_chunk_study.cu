@@ -42,8 +42,7 @@ struct CudaChunkStudy::ExactSide {
   RowStatistics statistics;
   DeviceOutputs outputs;
   DeviceSpans spans;
-  RowOrder order;  // of all visible tokens, where anyone needs it
-  const Ranks* ranks = nullptr;
+  const Ranks* ranks = nullptr;  // of all visible tokens, where anyone needs them
 };
 
 /// Centred ranks of the exact scores among the covered tokens, and of their maxima over blocks.
@@ -125,14 +124,22 @@ CudaChunkStudy::ExactSide CudaChunkStudy::attend_exactly(CudaChunk& chunk) {
   return exact;
 }
 
-CudaChunkStudy::Ranks CudaChunkStudy::rank(const CudaChunk& chunk, const RowOrder& order, const RowCounts& covered, bool covers_all) {
+CudaChunkStudy::Ranks CudaChunkStudy::rank_all(const CudaChunk& chunk) {
   const DeviceRows& rows = chunk.rows;
   Ranks ranks;
-  const RowValues all{chunk.exact, rows.stride, rows.visible, rows.num_rows, rows.max_length};
-  const RowValues values{chunk.exact, rows.stride, covered.device, rows.num_rows, covered.max};
-  ranks.order = covers_all ? order : order_below(order, all, covered.device, *chunk.arena, chunk.stream);
   ranks.tokens = chunk.take_rows<int>();
-  centred_ranks(values, ranks.order, ranks.tokens, chunk.stream);
+  ranks.order = rank_rows({chunk.exact, rows.stride, rows.visible, rows.num_rows, rows.max_length}, ranks.tokens, *chunk.arena, chunk.stream);
+  ranks.blocks = CudaBlockRanks(chunk, RowCounts(chunk, [](std::int64_t visible) { return visible; }));
+  return ranks;
+}
+
+CudaChunkStudy::Ranks CudaChunkStudy::rank_covered(const CudaChunk& chunk, const RowCounts& covered) {
+  const DeviceRows& rows = chunk.rows;
+  const RowValues all{chunk.exact, rows.stride, rows.visible, rows.num_rows, rows.max_length};
+  Ranks ranks;
+  ranks.tokens = chunk.take_rows<int>();
+  ranks.order = order_below(*chunk.exact_order, all, covered.device, *chunk.arena, chunk.stream);
+  centred_ranks({chunk.exact, rows.stride, covered.device, rows.num_rows, covered.max}, ranks.order, ranks.tokens, chunk.stream);
   ranks.blocks = CudaBlockRanks(chunk, covered);
   return ranks;
 }
@@ -153,12 +160,13 @@ void CudaChunkStudy::enqueue(std::span<const QueryGroup> groups) {
   Ranks ranks;
   if (needs_order) {
     const StageClock::Stage stage(setup_.clock, "ranking", chunk.stream, 8 * cells(chunk));
-    exact.order = sort_rows({chunk.exact, chunk.rows.stride, chunk.rows.visible, chunk.rows.num_rows, chunk.rows.max_length}, *chunk.arena, chunk.stream);
-    chunk.exact_order = &exact.order;
     if (needs_ranks) {
-      ranks = rank(chunk, exact.order, RowCounts(chunk, [](std::int64_t visible) { return visible; }), true);
+      ranks = rank_all(chunk);
       exact.ranks = &ranks;
+    } else {
+      ranks.order = sort_rows({chunk.exact, chunk.rows.stride, chunk.rows.visible, chunk.rows.num_rows, chunk.rows.max_length}, *chunk.arena, chunk.stream);
     }
+    chunk.exact_order = &ranks.order;
   }
   for (std::size_t s = 0; s < setup_.selectors.size(); ++s) {
     const StudySelector& study = setup_.options.selectors[s];
@@ -249,14 +257,17 @@ void CudaChunkStudy::measure_estimate(const CudaChunk& chunk, const ExactSide& e
                      setup_.results.estimate(s), chunk.stream);
   }
   const StageClock::Stage stage(setup_.clock, "ranking", chunk.stream, 8 * cells(chunk));
-  const Ranks ranks = selection.covers_all ? *exact.ranks : rank(chunk, exact.order, selection.covered, false);
+  const Ranks ranks = selection.covers_all ? *exact.ranks : rank_covered(chunk, selection.covered);
+  float* rho = setup_.results.array(s, "spearman");
   EntryEstimate estimate{.entries = selection.entries, .order = selection.entry_order, .width = selection.entry_width, .items = selection.covered.device};
   if (selection.entry_width == 1) estimate.entries = {selection.estimate, rows.stride, selection.covered.device, rows.num_rows, selection.covered.max};
-  if (selection.estimate == chunk.exact)
-    estimate.order = ranks.order;
-  else if (estimate.order.items == nullptr)
-    estimate.order = sort_rows(estimate.entries, setup_.arena, chunk.stream);
-  spearman_rows(estimate, ranks.tokens, rows.stride, setup_.results.array(s, "spearman"), rows.cell, chunk.stream);
+  if (selection.estimate == chunk.exact) estimate.order = ranks.order;
+  if (estimate.order.items == nullptr && selection.entry_width == 1) {
+    spearman_of_values(estimate.entries, ranks.tokens, rows.stride, rho, rows.cell, setup_.arena, chunk.stream);
+  } else {
+    if (estimate.order.items == nullptr) estimate.order = sort_rows(estimate.entries, setup_.arena, chunk.stream);
+    spearman_rows(estimate, ranks.tokens, rows.stride, rho, rows.cell, chunk.stream);
+  }
   ranks.blocks.correlate(chunk, selection.estimate, selection.estimate_low, setup_.results.array(s, "spearman_block16"),
                          setup_.results.array(s, "spearman_block128"));
 }

@@ -45,7 +45,8 @@ class CudaChunkStudy {
 
   CudaChunk make_chunk(const RowTables& tables);
   ExactSide attend_exactly(CudaChunk& chunk);
-  Ranks rank(const CudaChunk& chunk, const RowOrder& order, const RowCounts& covered, bool covers_all);
+  Ranks rank_all(const CudaChunk& chunk);
+  Ranks rank_covered(const CudaChunk& chunk, const RowCounts& covered);
   void run_selector(const CudaChunk& chunk, const ExactSide& exact, std::size_t s, std::span<const Setting> grid, std::size_t first_setting);
   SettingPlaces places(const CudaChunk& chunk, std::span<const AscendingGrid> grids, std::size_t s, std::size_t first_setting);
   void measure_output(const CudaChunk& chunk, const ExactSide& exact, const CudaSelection& selection, std::size_t s, const SettingPlaces& at);

@@ -137,6 +137,10 @@ class CudaLayerStudy final : public LayerStudy {
     const std::size_t q = bytes_of(layer, layer.num_queries() * shape.num_query_heads, shape.head_dim);
     const std::size_t k = bytes_of(layer, layer.num_tokens, shape.head_dim), v = bytes_of(layer, layer.num_tokens, shape.value_dim);
     const auto fit = static_cast<int>(std::clamp<std::size_t>(memory_ / 4 / (k + v), 1, static_cast<std::size_t>(shape.num_kv_heads)));
+    const std::size_t least = slots_.size() * (q + k + v);
+    if (least > memory_)
+      throw DeviceError("layer " + std::to_string(layer.layer) + ": two turns of one KV head's keys and values need " + std::to_string(least >> 20) +
+                        " MiB of device memory, " + std::to_string(memory_ >> 20) + " MiB may be used: raise --device-memory, or choose --device cpu");
     std::size_t inputs = 0;
     for (InputSlot& slot : slots_) {
       slot.q.reserve(q);

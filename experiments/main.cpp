@@ -44,6 +44,8 @@ int run(CLI::App& app, int argc, char** argv) {
     return fail(error.what(), kInputError);
   } catch (const OutputError& error) {
     return fail(error.what(), kOutputError);
+  } catch (const DeviceError& error) {
+    return fail(error.what(), kOutputError);
   } catch (const Interrupted& error) {
     return fail(error.what(), kInterrupted);
   } catch (const std::exception& error) {

@@ -58,13 +58,22 @@ bool is_complete(const StudyRequest& request, const std::string& configuration) 
 
 std::vector<DumpReader> open_dumps(const StudyRequest& request) {
   std::vector<DumpReader> readers;
-  for (const std::string& path : request.dumps) {
-    readers.emplace_back(path);
-    const DumpInfo& info = readers.back().info();
-    for (const RequestedSelector& selector : request.selectors)
-      selector.study.selector->check(info.shape.head_dim, info.shape.value_dim);
-  }
+  for (const std::string& path : request.dumps) readers.emplace_back(path);
   return readers;
+}
+
+/// Throws UsageError where the dumps' head dimensions do not suit a selector that was asked for; others are left out.
+void fit_selectors(StudyRequest& request, const std::vector<DumpReader>& readers, const StudyObserver& observer) {
+  std::erase_if(request.selectors, [&](const RequestedSelector& selector) {
+    try {
+      for (const DumpReader& reader : readers) selector.study.selector->check(reader.info().shape.head_dim, reader.info().shape.value_dim);
+      return false;
+    } catch (const UsageError& error) {
+      if (!selector.by_default || request.selectors.size() == 1) throw;
+      observer.notice(fmt::format("'{}' is left out: {}", selector.study.label, error.what()));
+      return true;
+    }
+  });
 }
 
 StudyPlan make_plan(const std::vector<DumpReader>& readers, const StudyChoice& choice) {
@@ -155,13 +164,14 @@ class Assembly {
 
 }  // namespace
 
-StudyReport run_study_request(const StudyRequest& request, const std::atomic<bool>& stop,
+StudyReport run_study_request(StudyRequest request, const std::atomic<bool>& stop,
                               const StudyObserver& observer) {
   check_output(request);
+  const std::vector<DumpReader> readers = open_dumps(request);
+  fit_selectors(request, readers, observer);
   const std::unique_ptr<LayerStudy> layer_study = make_layer_study(request);
   StudyReport report{.how = StudyReport::How::computed, .progress = {}, .device = layer_study->device()};
 
-  const std::vector<DumpReader> readers = open_dumps(request);
   const std::vector<Learner> learners = learners_of(request);
   const StudyPlan plan = make_plan(readers, without_calibration_samples(request.choice, learners, readers.size()));
   const StudyConfiguration configuration = configure(request);
@@ -215,6 +225,13 @@ StudyReport run_study_request(const StudyRequest& request, const std::atomic<boo
   } catch (const Interrupted&) {
     throw Interrupted(fmt::format("interrupted with {} of {} layers finished; the same command with --resume goes on",
                                   report.progress.finished, plan.units.size()));
+  } catch (const DeviceError& error) {
+    if (report.progress.finished == 0) {
+      if (!request.resume) PartialResults::discard(folder);
+      throw;
+    }
+    throw DeviceError(fmt::format("{}; {} of {} layers are finished, the same command with --resume goes on", error.what(), report.progress.finished,
+                                  plan.units.size()));
   } catch (...) {
     // Nothing is lost that a new run would have to refuse to overwrite.
     if (!request.resume && report.progress.finished == 0) PartialResults::discard(folder);

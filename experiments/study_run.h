@@ -19,6 +19,7 @@ struct RequestedSelector {
   StudySelector study;
   SelectorGroup description;
   std::shared_ptr<Selector> learner{};  ///< the selector once more where it learns from samples first
+  bool by_default = false;              ///< nobody named it: left out, with a notice, where a dump's head dimensions do not suit it
 };
 
 struct StudyRequest {
@@ -45,6 +46,6 @@ struct StudyReport {
 
 /// Writes request.output, by way of the folder request.output + ".partial". Throws OutputError when the output exists without
 /// `force`, UsageError for what does not fit together, InputError, Interrupted when `stop` is set.
-StudyReport run_study_request(const StudyRequest& request, const std::atomic<bool>& stop, const StudyObserver& observer);
+StudyReport run_study_request(StudyRequest request, const std::atomic<bool>& stop, const StudyObserver& observer);
 
 }  // namespace attest

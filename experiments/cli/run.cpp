@@ -89,7 +89,10 @@ StudyRequest make_request(const RunOptions& options, const GlobalOptions& global
   request.output = options.output;
   // A grid that no selector uses is checked all the same: a typing error should not wait for the selector that needs it.
   for (const SettingKind kind : {SettingKind::delta, SettingKind::budget, SettingKind::p}) grid_of(kind, options);
-  for (const SelectorSpec& spec : selector_specs(options)) request.selectors.push_back(request_selector(spec, options));
+  for (const SelectorSpec& spec : selector_specs(options)) {
+    request.selectors.push_back(request_selector(spec, options));
+    request.selectors.back().by_default = options.selectors.empty();
+  }
   if (!options.layers.empty()) request.choice.layers = parse_layers(options.layers);
   if (!options.samples.empty()) request.choice.samples = parse_names(options.samples);
   request.choice.queries = parse_queries(options.queries);

@@ -7,6 +7,7 @@
 #include "kernels/device/block_reduce.cuh"
 #include "kernels/device/cuda_check.h"
 #include "kernels/rank/rho.cuh"
+#include "kernels/rank/row_in_block.cuh"
 
 namespace attest {
 namespace {
@@ -82,16 +83,11 @@ __global__ void __launch_bounds__(kStagedThreads, 1) staged_ranks_kernel(RowValu
   for (int item = threadIdx.x; item < count; item += kStagedThreads) centred[row * in.stride + item] = places[item] + 2 - (count + 1);
 }
 
-/// Of estimates whose entries are single items.
-__global__ void __launch_bounds__(kStagedThreads, 1) staged_spearman_kernel(RowValues in, RowOrder order, const int* centred, std::int64_t stride, float* rho, const int* cell) {
-  extern __shared__ __align__(16) float values[];
-  __shared__ long long shared[32];
-  const int row = blockIdx.x, count = in.counts[row];
-  auto* places = reinterpret_cast<std::uint16_t*>(values + (in.max_count + 1) / 2 * 2);
-  stage_ranks(in, order, row, count, values, places);
+/// rho between ranks that stand as first and last tied place added up, and centred ones.
+__device__ void correlate_places(const std::uint16_t* places, int count, const int* centred, long long* shared, float* rho) {
   long long products = 0, squares = 0, exact_squares = 0;
   for (int item = threadIdx.x; item < count; item += kStagedThreads) {
-    const long long own = places[item] + 2 - (count + 1), other = centred[row * stride + item];
+    const long long own = places[item] + 2 - (count + 1), other = centred[item];
     products += own * other;
     squares += own * own;
     exact_squares += other * other;
@@ -99,7 +95,39 @@ __global__ void __launch_bounds__(kStagedThreads, 1) staged_spearman_kernel(RowV
   products = block_reduce(products, shared, Plus{});
   squares = block_reduce(squares, shared, Plus{});
   exact_squares = block_reduce(exact_squares, shared, Plus{});
-  if (threadIdx.x == 0) rho[cell[row]] = rho_of(products, squares, exact_squares);
+  if (threadIdx.x == 0) *rho = rho_of(products, squares, exact_squares);
+}
+
+static_assert(kStagedThreads == row_in_block::kThreads);
+
+__global__ void __launch_bounds__(kStagedThreads, 1) sort_and_rank_kernel(RowValues in, std::uint32_t* order, std::int64_t order_stride, int* centred) {
+  extern __shared__ __align__(16) std::uint32_t words[];
+  const int row = blockIdx.x, count = in.counts[row];
+  const row_in_block::Storage storage(words, in.max_count);
+  row_in_block::sort(in, row, storage);
+  for (int place = threadIdx.x; place < count; place += kStagedThreads) order[row * order_stride + place] = storage.items[place];
+  row_in_block::rank(storage, count);
+  for (int item = threadIdx.x; item < count; item += kStagedThreads) centred[row * in.stride + item] = storage.items[item] + 2 - (count + 1);
+}
+
+__global__ void __launch_bounds__(kStagedThreads, 1) sort_and_correlate_kernel(RowValues in, const int* centred, std::int64_t stride, float* rho, const int* cell) {
+  extern __shared__ __align__(16) std::uint32_t words[];
+  __shared__ long long shared[32];
+  const int row = blockIdx.x, count = in.counts[row];
+  const row_in_block::Storage storage(words, in.max_count);
+  row_in_block::sort(in, row, storage);
+  row_in_block::rank(storage, count);
+  correlate_places(storage.items, count, centred + row * stride, shared, rho + cell[row]);
+}
+
+/// Of estimates whose entries are single items.
+__global__ void __launch_bounds__(kStagedThreads, 1) staged_spearman_kernel(RowValues in, RowOrder order, const int* centred, std::int64_t stride, float* rho, const int* cell) {
+  extern __shared__ __align__(16) float values[];
+  __shared__ long long shared[32];
+  const int row = blockIdx.x, count = in.counts[row];
+  auto* places = reinterpret_cast<std::uint16_t*>(values + (in.max_count + 1) / 2 * 2);
+  stage_ranks(in, order, row, count, values, places);
+  correlate_places(places, count, centred + row * stride, shared, rho + cell[row]);
 }
 
 __global__ void __launch_bounds__(kThreads) centred_ranks_kernel(RowValues in, RowOrder order, int* centred) {
@@ -214,6 +242,39 @@ void spearman_rows(const EntryEstimate& estimate, const int* centred, std::int64
   }
   spearman_kernel<<<estimate.entries.rows, kThreads, 0, stream>>>(estimate, centred, stride, rho, cell);
   ATTEST_CUDA_LAUNCHED(spearman_kernel);
+}
+
+namespace {
+
+/// Whether sorting and ranking in one block pays: shorter rows have a faster sort.
+bool ranks_in_block(const RowValues& values) { return values.max_count > kShortSort && row_in_block::fits(values.max_count); }
+
+}  // namespace
+
+RowOrder rank_rows(const RowValues& values, int* centred, DeviceArena& arena, cudaStream_t stream) {
+  if (values.rows == 0 || !ranks_in_block(values)) {
+    const RowOrder order = sort_rows(values, arena, stream);
+    centred_ranks(values, order, centred, stream);
+    return order;
+  }
+  auto* order = arena.take<std::uint32_t>(static_cast<std::size_t>(values.rows) * static_cast<std::size_t>(values.max_count));
+  const std::size_t bytes = row_in_block::bytes(values.max_count);
+  ATTEST_CUDA(cudaFuncSetAttribute(sort_and_rank_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)));
+  sort_and_rank_kernel<<<values.rows, kStagedThreads, bytes, stream>>>(values, order, values.max_count, centred);
+  ATTEST_CUDA_LAUNCHED(sort_and_rank_kernel);
+  return {order, values.max_count, 0xFFFFFFFFu};
+}
+
+void spearman_of_values(const RowValues& values, const int* centred, std::int64_t stride, float* rho, const int* cell, DeviceArena& arena,
+                        cudaStream_t stream) {
+  if (values.rows == 0 || !ranks_in_block(values)) {
+    spearman_rows({.entries = values, .order = sort_rows(values, arena, stream)}, centred, stride, rho, cell, stream);
+    return;
+  }
+  const std::size_t bytes = row_in_block::bytes(values.max_count);
+  ATTEST_CUDA(cudaFuncSetAttribute(sort_and_correlate_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)));
+  sort_and_correlate_kernel<<<values.rows, kStagedThreads, bytes, stream>>>(values, centred, stride, rho, cell);
+  ATTEST_CUDA_LAUNCHED(sort_and_correlate_kernel);
 }
 
 RowOrder order_below(const RowOrder& order, const RowValues& values, const int* limit, DeviceArena& arena, cudaStream_t stream) {

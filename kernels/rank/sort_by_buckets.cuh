@@ -18,6 +18,8 @@ inline constexpr int kMostInBucket = 48;
 inline constexpr int kBins = kThreads;         // of the histogram that the buckets are shared out by
 inline constexpr int kTailBins = kBins / 8;    // of these, beyond kBody standard deviations on either side
 inline constexpr float kBody = 4;
+/// Long rows are described by every so manieth item.
+__device__ inline int sampling_step(int count) { return count > 8192 ? 4 : 1; }
 
 /// Shared memory beside keys and items.
 struct Tables {
@@ -40,13 +42,13 @@ struct Scale {
     per_body = high > low ? (kBins - 2 * kTailBins) / (high - low) : 0;
     per_high = most > high ? kTailBins / (most - high) : 0;
   }
-  /// Bin and place within it, in [0, 1].
+  /// Bin and place within it, 0 to 1; more beyond the last of a piece.
   __device__ int bin(float value, float& within) const {
     const bool in_low = value < low, in_high = value > high;
     const float t = in_low ? (value - lowest) * per_low : in_high ? (value - high) * per_high : (value - low) * per_body;
     const int first = in_low ? 0 : in_high ? kBins - kTailBins : kTailBins, count = in_low || in_high ? kTailBins : kBins - 2 * kTailBins;
-    const int index = min(static_cast<int>(t), count - 1);
-    within = t - static_cast<float>(index);
+    const int index = max(0, min(static_cast<int>(t), count - 1));
+    within = fmaxf(0.0f, t - static_cast<float>(index));
     return first + index;
   }
 };
@@ -74,15 +76,16 @@ __device__ inline std::uint32_t sum_before(std::uint32_t own, std::uint32_t* wor
 __device__ inline Scale scale_of_row(const std::uint32_t* keys, int count, Tables& tables) {
   float least = value_of(keys[0]), most = least, sum = 0, squares = 0;
   const float origin = value_of(keys[count / 2]);
-  for (int item = threadIdx.x; item < count; item += kThreads) {
-    const float value = value_of(keys[item]), d = value - origin;
+  const int step = sampling_step(count), samples = (count + step - 1) / step;
+  for (int i = threadIdx.x; i < samples; i += kThreads) {
+    const float value = value_of(keys[i * step]), d = value - origin;
     least = fminf(least, value), most = fmaxf(most, value);
     sum += d, squares += d * d;
   }
   least = block_reduce(least, tables.floats, Smaller{});
   most = block_reduce(most, tables.floats, Larger{});
-  sum = block_reduce(sum, tables.floats, Plus{}) / static_cast<float>(count);
-  squares = block_reduce(squares, tables.floats, Plus{}) / static_cast<float>(count);
+  sum = block_reduce(sum, tables.floats, Plus{}) / static_cast<float>(samples);
+  squares = block_reduce(squares, tables.floats, Plus{}) / static_cast<float>(samples);
   return {least, most, origin + sum, sqrtf(fmaxf(0.0f, squares - sum * sum))};
 }
 
@@ -94,10 +97,11 @@ __device__ inline bool sort(const std::uint32_t* keys, std::uint16_t* items, int
   tables.bins[thread] = 0;
   const Scale scale = scale_of_row(keys, count, tables);
   float within = 0;
-  for (int item = thread; item < count; item += kThreads) atomicAdd(&tables.bins[scale.bin(value_of(keys[item]), within)], 1u);
+  const int step = sampling_step(count), samples = (count + step - 1) / step;
+  for (int i = thread; i < samples; i += kThreads) atomicAdd(&tables.bins[scale.bin(value_of(keys[i * step]), within)], 1u);
   __syncthreads();
   const auto shared_out = static_cast<std::uint32_t>(kBuckets - kBins);  // beside one for each bin
-  const std::uint32_t own_buckets = 1 + tables.bins[thread] * shared_out / static_cast<std::uint32_t>(count);
+  const std::uint32_t own_buckets = 1 + tables.bins[thread] * shared_out / static_cast<std::uint32_t>(samples);
   const std::uint32_t first_bucket = sum_before(own_buckets, tables.words);
   tables.bins[thread] = first_bucket << 16 | own_buckets;
   __syncthreads();

@@ -11,16 +11,12 @@
 
 #include "kernels/device/block_reduce.cuh"
 #include "kernels/device/cuda_check.h"
-#include "kernels/rank/sort_by_buckets.cuh"
-#include "kernels/rank/sort_in_block.cuh"
+#include "kernels/rank/row_in_block.cuh"
 
 namespace attest {
 namespace {
 
 constexpr std::uint32_t kLast = 0xFFFFFFFFu;  // image of what lies beyond a row's count
-
-/// Ascending in the image is descending in the value.
-__device__ std::uint32_t descending_image(float value) { return ~ordered_image(value); }
 
 template <int kThreads, int kItems>
 __global__ void __launch_bounds__(kThreads) sort_short_kernel(RowValues in, std::uint32_t* order, std::int64_t order_stride) {
@@ -53,25 +49,13 @@ void sort_short(const RowValues& in, std::uint32_t* order, cudaStream_t stream) 
 __global__ void __launch_bounds__(sort_in_block::kThreads, 1) sort_middling_kernel(RowValues in, std::uint32_t* order, std::int64_t order_stride) {
   extern __shared__ __align__(16) std::uint32_t shared[];
   const int row = blockIdx.x, count = in.counts[row];
-  const float* values = in.values + row * in.stride;
   const sort_in_block::Storage storage(shared, in.max_count);
-  for (int item = threadIdx.x; item < count; item += sort_in_block::kThreads) storage.keys[item] = descending_image(values[item]);
-  __syncthreads();
-  auto& tables = *reinterpret_cast<sort_by_buckets::Tables*>(storage.warp_sums);
-  if (count == 0) return;
-  if (!sort_by_buckets::sort(storage.keys, storage.items, count, tables)) sort_in_block::sort(storage, count);
+  row_in_block::sort(in, row, storage);
   for (int place = threadIdx.x; place < count; place += sort_in_block::kThreads) order[row * order_stride + place] = storage.items[place];
 }
 
-std::size_t bytes_in_block(int count) {
-  return sort_in_block::bytes(count) + std::max(sort_in_block::kTableBytes, sizeof(sort_by_buckets::Tables));
-}
-
-/// Whether one block's shared memory holds a row.
-bool fits_block(int count) { return count <= sort_in_block::kMostItems && bytes_in_block(count) <= largest_shared_memory(); }
-
 void sort_middling(const RowValues& in, std::uint32_t* order, cudaStream_t stream) {
-  const std::size_t bytes = bytes_in_block(in.max_count);
+  const std::size_t bytes = row_in_block::bytes(in.max_count);
   ATTEST_CUDA(cudaFuncSetAttribute(sort_middling_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)));
   sort_middling_kernel<<<in.rows, sort_in_block::kThreads, bytes, stream>>>(in, order, in.max_count);
   ATTEST_CUDA_LAUNCHED(sort_middling_kernel);
@@ -116,8 +100,8 @@ RowOrder sort_rows(const RowValues& in, DeviceArena& arena, cudaStream_t stream)
   RowOrder out{order, in.max_count, kLast};
   if (in.rows == 0 || in.max_count == 0) return out;
   if (in.max_count <= 512) return sort_short<128, 4>(in, order, stream), out;
-  if (in.max_count <= 2048) return sort_short<256, 8>(in, order, stream), out;
-  if (fits_block(in.max_count)) return sort_middling(in, order, stream), out;
+  if (in.max_count <= kShortSort) return sort_short<256, 8>(in, order, stream), out;
+  if (row_in_block::fits(in.max_count)) return sort_middling(in, order, stream), out;
 
   const int item_bits = std::bit_width(static_cast<unsigned>(in.max_count - 1));
   out.mask = (1u << item_bits) - 1;

@@ -389,12 +389,14 @@ TEST(CudaLayerStudy, TooLittleMemoryIsOneSentence) {
   SKIP_WITHOUT_GPU();
   const Case c{"", bf16, 8, 2, 128, 128, 3000, {2999}};
   const AttentionLayer layer = make_layer(c);
-  std::unique_ptr<LayerStudy> starved = make_cuda_layer_study(options(kMethods), 0, {.share = 1e-6});
-  try {
-    starved->run(layer);
-    FAIL() << "no error";
-  } catch (const DeviceError& error) {
-    EXPECT_NE(std::string(error.what()).find("device memory that it may use"), std::string::npos) << error.what();
+  for (const auto& [mebibytes, what] : {std::pair(std::uint64_t{1}, "two turns of one KV head's keys and values"), std::pair(std::uint64_t{4}, "may use beside keys and values")}) {
+    std::unique_ptr<LayerStudy> starved = make_cuda_layer_study(options(kMethods), 0, {.bytes = mebibytes << 20});
+    try {
+      starved->run(layer);
+      ADD_FAILURE() << "no error with " << mebibytes << " MiB";
+    } catch (const DeviceError& error) {
+      EXPECT_NE(std::string(error.what()).find(what), std::string::npos) << error.what();
+    }
   }
   EXPECT_NO_THROW(make_cuda_layer_study(options(kMethods), 0)->run(layer));
 }

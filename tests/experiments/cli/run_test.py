@@ -243,6 +243,8 @@ def test_options_come_from_a_file(dump, tmp_path):
     (["--salient-delta", "-2"], "--salient-delta"),
     (["--device", "tpu"], "--device is 'tpu', expected auto, cpu, cuda or cuda:<number>"),
     (["--device", "cuda:7"], "--device cuda:7: "),
+    (["--device-memory", "lots"], "--device-memory is 'lots', expected a share of the GPU's memory such as 80%, or a size such as 12GiB"),
+    (["--device-memory", "0%"], "--device-memory is '0%'"),
     (["--threads", "-1"], "--threads"),
     (["--kivi"], "unknown option '--kivi'; nearest: "),
     (["--selector", "kivi:group=7"], "7"),
@@ -253,6 +255,18 @@ def test_usage_errors_are_one_sentence(dump, tmp_path, arguments, sentence):
     assert sentence in result.stderr
     assert result.stderr.startswith("attest: ") and result.stderr.count("\n") == 1
     assert set(tmp_path.iterdir()) == {dump}, "nothing is left behind"
+
+
+def test_a_default_selector_that_the_dump_does_not_suit_is_left_out(tmp_path):
+    write_dump(tmp_path / "odd.h5", dim=24)
+    result = attest("run", tmp_path / "odd.h5", "-o", tmp_path / "r.h5", "--device", "cpu")
+    assert result.returncode == 0, result.stderr
+    assert "warning: 'kivi' is left out: " in result.stderr
+    with h5py.File(tmp_path / "r.h5") as file:
+        labels = {name.split("/")[0] for name in file["dumps/0/samples/s"]}
+        assert labels - {"scores", "layers", "query_positions"} == {"ffd", "quest", "twilight", "streaming_llm"}
+    refused = attest("run", tmp_path / "odd.h5", "-o", tmp_path / "s.h5", "--device", "cpu", "--selector", "kivi")
+    assert refused.returncode == 2 and refused.stderr.count("\n") == 1
 
 
 def test_a_gpu_that_is_not_there(dump, tmp_path):
