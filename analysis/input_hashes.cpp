@@ -4,11 +4,16 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
+#include <future>
+#include <span>
 #include <system_error>
+#include <thread>
 
 #include "dumps/error.h"
 #include "dumps/input_file.h"
+#include "dumps/parallel_for.h"
 #include "dumps/xxh64.h"
 
 namespace attest {
@@ -22,17 +27,61 @@ InputStatus input_status(const std::string& path) {
           .modified_ns = std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec};
 }
 
+namespace {
+
+/// A file's bytes in order, piece after piece; while the caller works on one, the next is read.
+class ReadAhead {
+ public:
+  explicit ReadAhead(const InputFile& file) : file_(file), readers_(std::clamp(static_cast<int>(std::thread::hardware_concurrency()) / 4, 1, kMostReaders)) {
+    begin_next();
+  }
+  ~ReadAhead() {
+    if (reading_.valid()) reading_.wait();
+  }
+
+  /// Empty at the end of the file; valid until the next call.
+  std::span<const std::byte> next() {
+    const std::span<const std::byte> piece = reading_.get();
+    if (!piece.empty()) begin_next();
+    return piece;
+  }
+
+ private:
+  static constexpr std::uint64_t kPiece = std::uint64_t{16} << 20;
+  static constexpr int kMostReaders = 4;
+
+  void begin_next() {
+    current_ ^= 1;
+    reading_ = std::async(std::launch::async, [this, &buffer = buffers_[current_], begin = offset_] { return read(buffer, begin); });
+    offset_ += kPiece;
+  }
+  std::span<const std::byte> read(std::vector<std::byte>& buffer, std::uint64_t begin) const {
+    buffer.resize(static_cast<std::size_t>(begin < file_.size() ? std::min(kPiece, file_.size() - begin) : 0));
+    const std::size_t part = buffer.size() / static_cast<std::size_t>(readers_) + 1;
+    parallel_for(readers_, static_cast<std::size_t>(readers_), [&](int, std::size_t i) {
+      const std::size_t first = std::min(buffer.size(), i * part), last = std::min(buffer.size(), first + part);
+      file_.read(begin + first, std::span(buffer).subspan(first, last - first));
+    });
+    return buffer;
+  }
+
+  const InputFile& file_;
+  const int readers_;
+  std::array<std::vector<std::byte>, 2> buffers_;
+  std::size_t current_ = 0;
+  std::uint64_t offset_ = 0;
+  std::future<std::span<const std::byte>> reading_;
+};
+
+}  // namespace
+
 std::string content_hash(const std::string& path, const std::stop_token& stop) {
   const InputFile file(path);
-  std::vector<std::byte> buffer(std::size_t{4} << 20);
+  ReadAhead pieces(file);
   Xxh64 hash;
-  for (std::uint64_t offset = 0; offset < file.size();) {
+  for (std::span<const std::byte> piece; !(piece = pieces.next()).empty();) {
     if (stop.stop_requested()) throw Interrupted("stopped while hashing '" + path + "'");
-    const std::size_t taken = static_cast<std::size_t>(std::min<std::uint64_t>(buffer.size(), file.size() - offset));
-    const std::span part = std::span(buffer).first(taken);
-    file.read(offset, part);
-    hash.update(part);
-    offset += taken;
+    hash.update(piece);
   }
   return hex_digest(hash.digest());
 }
