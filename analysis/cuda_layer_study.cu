@@ -17,7 +17,7 @@
 namespace attest {
 namespace {
 
-constexpr int kSubmitted = 2;
+constexpr int kSubmitted = 3;  // one under way, one copied beside it, one that need not wait for the reader
 constexpr std::size_t kBytesPerElement = 64;     // of scratch memory for each (row, token), about
 constexpr std::int64_t kMostRows = 1 << 15;      // of a chunk: grids have a row in their second dimension
 constexpr std::int64_t kMostTokens = 1 << 23;    // of a row: fixed-point sums of weights
@@ -46,7 +46,7 @@ class CudaLayerStudy final : public LayerStudy {
     for (const StudySelector& s : options_.selectors) {
       selectors_.push_back(make_cuda_selector(*s.selector));
       if (!selectors_.back())
-        throw UsageError("selector '" + s.selector->name() + "' has no CUDA code: leave it out, or choose --device cpu");
+        throw NoCudaCode("selector '" + s.selector->name() + "' has no CUDA code: leave it out, or choose --device cpu");
     }
     cudaDeviceProp properties{};
     ATTEST_CUDA(cudaGetDeviceProperties(&properties, device));

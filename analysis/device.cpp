@@ -57,6 +57,7 @@ Device resolve_device(std::string_view text) {
   const std::vector<Gpu> gpus = visible_gpus();
   if (text == "auto") {
     Device device;
+    device.automatic = true;
     const auto found = std::ranges::find_if(gpus, &Gpu::usable);
     if (found != gpus.end()) {
       device.kind = DeviceKind::cuda;

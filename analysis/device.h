@@ -30,7 +30,8 @@ struct Device {
   DeviceKind kind = DeviceKind::cpu;
   int index = 0;  ///< of visible_gpus()
   DeviceMemoryLimit memory;
-  std::string notice;  ///< why `auto` left a GPU that is there alone; else empty
+  bool automatic = false;  ///< chosen by `auto`: the CPU will do as well
+  std::string notice;      ///< why `auto` left a GPU that is there alone; else empty
 };
 
 /// From "cpu", "cuda", "cuda:<i>" or "auto", the first GPU that can be used or else the CPU. Throws UsageError for any other

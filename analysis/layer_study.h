@@ -11,6 +11,7 @@
 
 #include "analysis/device.h"
 #include "dumps/attention_layer.h"
+#include "dumps/error.h"
 #include "dumps/study_results.h"
 #include "kernels/selectors/selector.h"
 
@@ -70,10 +71,15 @@ class LayerStudy {
   std::deque<LayerResults> finished_;
 };
 
+/// A selector that runs on the CPU alone.
+struct NoCudaCode : UsageError {
+  using UsageError::UsageError;
+};
+
 std::unique_ptr<LayerStudy> make_cpu_layer_study(StudyOptions options, int threads);
 
-/// On visible_gpus()[device], which must be usable. Throws UsageError where a selector has no CUDA code or the device has not as
-/// much memory; DeviceError (from run, submit and collect too) where the device fails or the memory does not suffice.
+/// On visible_gpus()[device], which must be usable. Throws NoCudaCode where a selector has none, UsageError where the device
+/// has not as much memory; DeviceError (from run, submit and collect too) where the device fails or the memory does not suffice.
 std::unique_ptr<LayerStudy> make_cuda_layer_study(StudyOptions options, int device, const DeviceMemoryLimit& memory = {});
 
 }  // namespace attest

@@ -105,10 +105,18 @@ StudyConfiguration configure(const StudyRequest& request) {
   return configuration;
 }
 
-std::unique_ptr<LayerStudy> make_layer_study(const StudyRequest& request) {
+/// On the requested device; where `auto` took a GPU that a selector has no code for, on the CPU.
+std::unique_ptr<LayerStudy> make_layer_study(StudyRequest& request, const StudyObserver& observer) {
   StudyOptions options{.selectors = {}, .salient_delta = request.salient_delta, .lambdas = request.lambdas};
   for (const RequestedSelector& selector : request.selectors) options.selectors.push_back(selector.study);
-  return make_layer_study(std::move(options), request.device, request.threads);
+  try {
+    return make_layer_study(options, request.device, request.threads);
+  } catch (const NoCudaCode& error) {
+    if (!request.device.automatic) throw;
+    observer.notice(fmt::format("{}; the CPU is used", error.what()));
+    request.device = {};
+    return make_layer_study(std::move(options), request.device, request.threads);
+  }
 }
 
 /// What a reader would take for fidelity and is only a short context.
@@ -169,7 +177,7 @@ StudyReport run_study_request(StudyRequest request, const std::atomic<bool>& sto
   check_output(request);
   const std::vector<DumpReader> readers = open_dumps(request);
   fit_selectors(request, readers, observer);
-  const std::unique_ptr<LayerStudy> layer_study = make_layer_study(request);
+  const std::unique_ptr<LayerStudy> layer_study = make_layer_study(request, observer);
   StudyReport report{.how = StudyReport::How::computed, .progress = {}, .device = layer_study->device()};
 
   const std::vector<Learner> learners = learners_of(request);

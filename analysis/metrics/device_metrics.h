@@ -61,6 +61,9 @@ struct KeptSetInput {
   DeviceSpans spans;
 };
 void kept_set(const DeviceRows& rows, const KeptSetInput& in, const SettingPlaces& places, const KeptSetArrays& out, cudaStream_t stream);
+/// The way of kept_set() for up to 1200 settings in one pass, whose cost hardly hangs on how many they are.
+inline constexpr int kMostSettingsInOnePass = 1200;
+void kept_set_of_many(const DeviceRows& rows, const KeptSetInput& in, const SettingPlaces& places, const KeptSetArrays& out, cudaStream_t stream);
 
 /// Bytes read for a query and KV head: costs[g] of group g = rows [g G, (g + 1) G), plus bytes_per_base for each of base_kept[g]
 /// tokens where a selector counts those on the device.

@@ -50,9 +50,45 @@ __global__ void __launch_bounds__(kThreads) io_ratio_kernel(DeviceRows rows, con
   }
 }
 
+constexpr int kFewSettings = 8;
+
+/// The same for many settings: tokens counted by the setting at which they enter, in runs.
+__global__ void __launch_bounds__(kThreads) io_ratio_of_many_kernel(DeviceRows rows, const Level* levels, DeviceIoCost cost, SettingPlaces places, float* out) {
+  extern __shared__ int entering[];  // [S + 1]
+  const int group = blockIdx.x, first_row = group * rows.group, length = rows.visible[first_row], settings = places.count;
+  for (int i = threadIdx.x; i <= settings; i += kThreads) entering[i] = 0;
+  __syncthreads();
+  int run = 0, tokens = 0;
+  for_group_tokens(levels + first_row * rows.stride, rows.stride, rows.group, length, [&](int level) {
+    if (level != run) {
+      if (tokens > 0) atomicAdd(&entering[run], tokens);
+      run = level, tokens = 0;
+    }
+    ++tokens;
+  });
+  if (tokens > 0) atomicAdd(&entering[run], tokens);
+  __syncthreads();
+  const IoCost own = cost.costs[group];
+  const double fixed = own.fixed + (cost.base_kept != nullptr ? cost.bytes_per_base * cost.base_kept[group] : 0);
+  for (int h = threadIdx.x; h < rows.group; h += kThreads) {
+    int kept = 0;
+    for (int i = 0; i < settings; ++i) {
+      kept += entering[i];
+      const double bytes = fixed + own.per_kept_token * (kept - own.free_tokens);
+      out[places.at(rows, first_row + h, i)] = static_cast<float>(bytes / (cost.dense_token_bytes * length));
+    }
+  }
+}
+
 }  // namespace
 
 void io_ratio(const DeviceRows& rows, const Level* levels, const DeviceIoCost& cost, const SettingPlaces& places, float* out, cudaStream_t stream) {
+  if (levels != nullptr && places.count > kFewSettings) {
+    const std::size_t bytes = static_cast<std::size_t>(places.count + 1) * sizeof(int);
+    io_ratio_of_many_kernel<<<rows.num_rows / rows.group, kThreads, bytes, stream>>>(rows, levels, cost, places, out);
+    ATTEST_CUDA_LAUNCHED(io_ratio_of_many_kernel);
+    return;
+  }
   io_ratio_kernel<<<rows.num_rows / rows.group, kThreads, 0, stream>>>(rows, levels, cost, places, out);
   ATTEST_CUDA_LAUNCHED(io_ratio_kernel);
 }

@@ -159,6 +159,8 @@ void kept_set(const DeviceRows& rows, const KeptSetInput& in, const SettingPlace
     kept_set_kernel<1><<<rows.num_rows, kThreads, 0, stream>>>(rows, in, places, out);
   else if (places.count == 2)
     kept_set_kernel<2><<<rows.num_rows, kThreads, 0, stream>>>(rows, in, places, out);
+  else if (places.count > kMostAtOnce && places.count <= kMostSettingsInOnePass)
+    return kept_set_of_many(rows, in, places, out, stream);
   else
     kept_set_kernel<kMostAtOnce><<<rows.num_rows, kThreads, 0, stream>>>(rows, in, places, out);
   ATTEST_CUDA_LAUNCHED(kept_set_kernel);

@@ -117,6 +117,7 @@ LayerTiming time_layer(const DumpReader& dump, const StudyBenchOptions& options,
     ours->run(layer);
     timing.seconds.push_back(seconds_since(start));
   }
+  timing.stages = ours->stage_times();
   return timing;
 }
 

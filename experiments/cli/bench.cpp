@@ -85,10 +85,16 @@ std::string text_of(const StudyBenchReport& r) {
   return text + text_of(r.dump);
 }
 
+nlohmann::ordered_json json_of(const std::vector<StageTime>& stages) {
+  nlohmann::ordered_json array = nlohmann::ordered_json::array();
+  for (const StageTime& stage : stages) array.push_back({{"name", stage.name}, {"seconds", stage.seconds}, {"least_bytes", stage.bytes}});
+  return array;
+}
+
 nlohmann::ordered_json json_of(const StudyBenchReport& r) {
   nlohmann::ordered_json timings = nlohmann::ordered_json::array();
   for (const LayerTiming& t : r.timings) {
-    nlohmann::ordered_json entry{{"name", t.name}, {"settings", t.settings}, {"seconds", t.seconds}, {"median_seconds", median(t.seconds)}};
+    nlohmann::ordered_json entry{{"name", t.name}, {"settings", t.settings}, {"seconds", t.seconds}, {"median_seconds", median(t.seconds)}, {"stages", json_of(t.stages)}};
     if (t.agreement) {
       entry["peer_seconds"] = t.peer_seconds;
       entry["ratio"] = median(t.peer_seconds) / median(t.seconds);
@@ -97,8 +103,6 @@ nlohmann::ordered_json json_of(const StudyBenchReport& r) {
     }
     timings.push_back(std::move(entry));
   }
-  nlohmann::ordered_json stages = nlohmann::ordered_json::array();
-  for (const StageTime& stage : r.dump.stages) stages.push_back({{"name", stage.name}, {"seconds", stage.seconds}, {"least_bytes", stage.bytes}});
   return {{"device", r.device},
           {"num_query_heads", r.shape.num_query_heads},
           {"num_kv_heads", r.shape.num_kv_heads},
@@ -107,7 +111,7 @@ nlohmann::ordered_json json_of(const StudyBenchReport& r) {
           {"num_queries", r.num_queries},
           {"one_layer", timings},
           {"dump", {{"layers", r.dump.layers}, {"file_bytes", r.dump.file_bytes}, {"study_seconds", r.dump.study_seconds}, {"read_seconds", r.dump.read_seconds}, {"parallel_read_seconds", r.dump.parallel_read_seconds},
-                    {"memory_after_first_bytes", r.dump.memory_after_first}, {"memory_at_end_bytes", r.dump.memory_at_end}, {"stages", stages},
+                    {"memory_after_first_bytes", r.dump.memory_after_first}, {"memory_at_end_bytes", r.dump.memory_at_end}, {"stages", json_of(r.dump.stages)},
                     {"copy_bytes_per_second", r.dump.bandwidth.device_copy}, {"copy_from_host_bytes_per_second", r.dump.bandwidth.from_host}}}};
 }
 

@@ -22,11 +22,11 @@ void exact_scores(const DeviceRows& rows, const DeviceKeyValues& kv, const Query
   score_rows(rows, queries, kv, ExactKeys{parts_of(kv.type)}, {.scores = scores, .low = low}, stream);
 }
 
-void setting_outputs(const DeviceRows& rows, const DeviceKeyValues& kv, const float* scores, const Level* levels, int num_settings,
+void setting_outputs(const DeviceRows& rows, const DeviceKeyValues& kv, const float* scores, const Level* levels, int level_run, int num_settings,
                      const DeviceValues& values, const DeviceOutputs& out, DeviceArena& arena, cudaStream_t stream) {
   const DeviceArena::Scope scope(arena);
   const std::size_t cells = static_cast<std::size_t>(rows.num_rows) * static_cast<std::size_t>(num_settings);
-  LevelView view{.scores = scores, .levels = levels, .num_settings = num_settings, .sums = {arena.take<float>(cells), arena.take<double>(cells)}};
+  LevelView view{.scores = scores, .levels = levels, .num_settings = num_settings, .in_runs = level_run >= kTileTokens || level_run % 16 == 0, .sums = {arena.take<float>(cells), arena.take<double>(cells)}};
   sum_levels(rows, view, stream);
   LevelPartials partials[2];
   int passes = 0;

@@ -22,8 +22,9 @@ struct DeviceValues {
   const int* num_approximate = nullptr;  ///< [rows]
 };
 
-/// Output and log-sum-exp of every setting from s' [rows, stride] and levels [rows, stride] (null: all 0).
-void setting_outputs(const DeviceRows& rows, const DeviceKeyValues& kv, const float* scores, const Level* levels, int num_settings,
+/// Output and log-sum-exp of every setting from s' [rows, stride] and levels [rows, stride] (null: all 0), which stay the same over
+/// level_run tokens (1: no telling).
+void setting_outputs(const DeviceRows& rows, const DeviceKeyValues& kv, const float* scores, const Level* levels, int level_run, int num_settings,
                      const DeviceValues& values, const DeviceOutputs& out, DeviceArena& arena, cudaStream_t stream);
 
 /// The one output of exact attention, whose maxima and sums of weights are known. `sums` [rows, 1].

@@ -10,7 +10,7 @@ namespace attest {
 namespace {
 
 constexpr int kThreads = 512;
-constexpr int kMergeThreads = 128;
+constexpr int kMergeThreads = 128, kMergeGroups = 4, kMergedAtOnce = 16;
 constexpr int kMostPasses = 2;
 using Weights = FixedPoint<40>;  // of up to 2^23 tokens
 
@@ -117,32 +117,55 @@ struct Passes {
   int count;
 };
 
-/// Block: one row; thread: every kMergeThreads-th channel.
-__global__ void __launch_bounds__(kMergeThreads) merge_levels_kernel(DeviceRows rows, LevelView view, Passes passes, int value_dim, DeviceOutputs out) {
-  const int settings = view.num_settings;
+/// Weighted value sum of a (row, level) in one channel: ranges of tokens in order.
+__device__ double level_value(const DeviceRows& rows, const Passes& passes, int settings, std::int64_t cell, int channel) {
+  double value = 0;
+  for (int p = 0; p < passes.count; ++p) {
+    const LevelPartials& partials = passes.partials[p];
+    const std::int64_t split_cells = static_cast<std::int64_t>(rows.num_rows) * settings;
+    for (int first = 0; first < partials.num_splits; first += 8) {
+      unsigned present = 0;
+#pragma unroll
+      for (int i = 0; i < 8; ++i)
+        if (first + i < partials.num_splits && partials.present[(first + i) * split_cells + cell] != 0) present |= 1u << i;
+      for (; present != 0; present &= present - 1)
+        value += partials.sums[((first + __ffs(static_cast<int>(present)) - 1) * split_cells + cell) * partials.pitch + channel];
+    }
+  }
+  return value;
+}
+
+/// Block: one row; the threads of a group: a channel each. Groups add up the levels of kMergedAtOnce settings side by side, then the
+/// first merges them in order.
+__global__ void __launch_bounds__(kMergeThreads * kMergeGroups) merge_levels_kernel(DeviceRows rows, LevelView view, Passes passes, int value_dim, DeviceOutputs out) {
+  __shared__ double values[kMergedAtOnce][kMergeThreads];
+  const int settings = view.num_settings, group = static_cast<int>(threadIdx.x) / kMergeThreads, own = static_cast<int>(threadIdx.x) % kMergeThreads;
   const std::int64_t row = blockIdx.x;
   const double lowest = -static_cast<double>(__int_as_float(0x7F800000));
-  for (int channel = threadIdx.x; channel < value_dim; channel += kMergeThreads) {
+  for (int first_channel = 0; first_channel < value_dim; first_channel += kMergeThreads) {
+    const int channel = first_channel + own;
     double value = 0, max = lowest, sum = 0;
-    for (int i = 0; i < settings; ++i) {
-      const std::int64_t cell = row * settings + i;
-      if (view.sums.sum[cell] > 0) {
-        double level = 0;
-        for (int p = 0; p < passes.count; ++p) {
-          const LevelPartials& partials = passes.partials[p];
-          for (int split = 0; split < partials.num_splits; ++split) {
-            const std::int64_t at = static_cast<std::int64_t>(split) * rows.num_rows * settings + cell;
-            if (partials.present[at] != 0) level += partials.sums[at * partials.pitch + channel];
-          }
-        }
-        const double own = view.sums.max[cell], merged = fmax(max, own);
-        const double keep = exp(max - merged), add = exp(own - merged);
-        value = value * keep + level * add;
-        sum = sum * keep + view.sums.sum[cell] * add;
-        max = merged;
+    for (int first = 0; first < settings; first += kMergedAtOnce) {
+      const int count = min(kMergedAtOnce, settings - first);
+      __syncthreads();
+      for (int i = group; i < count; i += kMergeGroups) {
+        const std::int64_t cell = row * settings + first + i;
+        values[i][own] = channel < value_dim && view.sums.sum[cell] > 0 ? level_value(rows, passes, settings, cell, channel) : 0;
       }
-      out.output[cell * value_dim + channel] = sum > 0 ? static_cast<float>(value / sum) : 0.0f;
-      if (channel == 0) out.lse[cell] = sum > 0 ? max + log(sum) : lowest;
+      __syncthreads();
+      if (group != 0 || channel >= value_dim) continue;
+      for (int i = 0; i < count; ++i) {
+        const std::int64_t cell = row * settings + first + i;
+        if (view.sums.sum[cell] > 0) {
+          const double level_max = view.sums.max[cell], merged = fmax(max, level_max);
+          const double keep = exp(max - merged), add = exp(level_max - merged);
+          value = value * keep + values[i][own] * add;
+          sum = sum * keep + view.sums.sum[cell] * add;
+          max = merged;
+        }
+        out.output[cell * value_dim + channel] = sum > 0 ? static_cast<float>(value / sum) : 0.0f;
+        if (channel == 0) out.lse[cell] = sum > 0 ? max + log(sum) : lowest;
+      }
     }
   }
 }
@@ -171,7 +194,7 @@ void merge_levels(const DeviceRows& rows, const LevelView& view, const LevelPart
   Passes passes{};
   passes.count = count;
   for (int p = 0; p < count; ++p) passes.partials[p] = partials[p];
-  merge_levels_kernel<<<rows.num_rows, kMergeThreads, 0, stream>>>(rows, view, passes, value_dim, out);
+  merge_levels_kernel<<<rows.num_rows, kMergeThreads * kMergeGroups, 0, stream>>>(rows, view, passes, value_dim, out);
   ATTEST_CUDA_LAUNCHED(merge_levels_kernel);
 }
 

@@ -21,6 +21,7 @@ struct LevelView {
   const float* scores = nullptr;  ///< s' [rows, stride]
   const Level* levels = nullptr;  ///< [rows, stride], each <= num_settings; null: all 0
   int num_settings = 1;           ///< S
+  bool in_runs = false;           ///< 16 tokens of a row at multiples of 16 mostly share one level
   LevelSums sums;
   const int* begin = nullptr;     ///< [rows] first token of the pass; null: 0
   const int* end = nullptr;       ///< [rows] end of the pass; null: L

@@ -6,7 +6,12 @@
 // settings. Weights and values are split into bfloat16 parts (octet.cuh); values that are bfloat16 as they are come in while the
 // tile before is multiplied. Warps that share rows and channels take tokens in turn, and their sums, like those of the ranges
 // later, are added up in a fixed order.
+//
+// Where levels come in runs of at least 16 tokens (blocks, pages, windows) and there are many of them, rows at different levels share
+// a product instead: the sums of a row stay in registers as long as its level does and are added to that level's when it changes.
 #pragma once
+
+#include <stdexcept>
 
 #include "kernels/attention/device_rows.h"
 #include "kernels/attention/level_accumulate.h"
@@ -173,6 +178,24 @@ __device__ inline std::uint32_t take_pair(float2& x) {
   return reinterpret_cast<const std::uint32_t&>(part);
 }
 
+/// sums += weights * values at 16 tokens.
+__device__ inline void multiply_tokens(const Task& task, float2 (&w)[4], const std::uint16_t* values, int lane, float (&sums)[kFragments][4]) {
+#pragma unroll
+  for (int i = 0; i < kMostParts; ++i) {
+    if (i > task.lowest_order) break;
+    const std::uint32_t a[4] = {take_pair(w[0]), take_pair(w[1]), take_pair(w[2]), take_pair(w[3])};
+    for (int j = 0; j < task.num_value_parts && i + j <= task.lowest_order; ++j) {
+#pragma unroll
+      for (int n = 0; n < kWarpChannels; n += 16) {
+        std::uint32_t b[4];
+        load_b_rows(b, values + j * kPartElements + n, kPitch, lane);
+        multiply_add(sums[n / 8], a, b[0], b[1]);
+        multiply_add(sums[n / 8 + 1], a, b[2], b[3]);
+      }
+    }
+  }
+}
+
 template <int kLevels>
 using Sums = float[kLevels][kFragments][4];
 
@@ -196,20 +219,7 @@ __device__ void multiply_tile(const Task& task, const LaneRow (&rows)[2], const 
       float2 w[4];
 #pragma unroll
       for (int i = 0; i < 4; ++i) w[i] = own.weights(i, wanted, max[l][i % 2]);
-#pragma unroll
-      for (int i = 0; i < kMostParts; ++i) {
-        if (i > task.lowest_order) break;
-        const std::uint32_t a[4] = {take_pair(w[0]), take_pair(w[1]), take_pair(w[2]), take_pair(w[3])};
-        for (int j = 0; j < task.num_value_parts && i + j <= task.lowest_order; ++j) {
-#pragma unroll
-          for (int n = 0; n < kWarpChannels; n += 16) {
-            std::uint32_t b[4];
-            load_b_rows(b, values + j * kPartElements + k * kPitch + n, kPitch, lane);
-            multiply_add(sums[l][n / 8], a, b[0], b[1]);
-            multiply_add(sums[l][n / 8 + 1], a, b[2], b[3]);
-          }
-        }
-      }
+      multiply_tokens(task, w, values + k * kPitch, lane, sums[l]);
     }
   }
 }
@@ -261,93 +271,242 @@ __device__ inline unsigned long long level_bits(int first, int count) {
   return bits;
 }
 
-template <class Form, int kRowTiles, int kLevels>
-__global__ void __launch_bounds__(kThreads, 2) sweep_kernel(const Task task, const Form form) {
-  constexpr int kSharers = kWarps / kRowTiles / kChannelParts;  // warps with the same rows and channels
-  extern __shared__ __align__(16) std::uint16_t shared[];
-  const RowBatch batch = task.rows.batches[blockIdx.y];
-  const int begin = blockIdx.x * task.tokens_per_split, end = min(batch.length, begin + task.tokens_per_split);
-  if (begin >= end) return;
-  const KeyOrigin origin = task.rows.origins[batch.origin];
-  const std::int64_t first_value = static_cast<std::int64_t>(origin.kv_head) * task.kv.tokens + origin.first_key;
-  const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
-  const int row_tile = warp % kRowTiles, channel_part = warp / kRowTiles % kChannelParts, sharer = warp / (kRowTiles * kChannelParts);
-  const int tiles = (end - begin + kTileTokens - 1) / kTileTokens, settings = task.view.num_settings;
-  const int block_channel = blockIdx.z * kChannels, warp_channel = block_channel + channel_part * kWarpChannels;
-
-  std::uint16_t* values = shared;
-  auto* handed = reinterpret_cast<float4*>(values + (task.streams ? 2 : task.num_value_parts) * kPartElements);  // of add_sharers()
-  auto* masks = reinterpret_cast<unsigned long long*>(handed + (kSharers > 1 ? kThreads / 2 * kFragments : 0));  // [tiles, kRowTiles]
-  for (int i = warp; i < tiles * kRowTiles; i += kWarps) {
-    const unsigned long long mask = levels_in_tile(task, batch, i % kRowTiles, begin + i / kRowTiles * kTileTokens, lane);
-    if (lane == 0) masks[i] = mask;
-  }
-  __syncthreads();
-  unsigned long long anywhere = 0, in_own_rows = 0;
-  for (int i = 0; i < tiles * kRowTiles; ++i) {
-    anywhere |= masks[i];
-    if (i % kRowTiles == row_tile) in_own_rows |= masks[i];
-  }
+/// What a warp works on.
+struct WarpPlace {
+  RowBatch batch;
+  std::int64_t first_value;
+  int begin, tiles;   // tokens of the block
+  int lane, row_tile, sharer;
+  int block_channel, channel_in_block;
   LaneRow rows[2];
-#pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    const int in_batch = row_tile * 16 + lane / 4 + half * 8;
-    rows[half].range = range_of_row(task, batch, in_batch);
-    if (in_batch >= batch.num_rows) continue;
-    rows[half].scores = task.view.scores + (batch.first_row + in_batch) * task.rows.stride;
-    if (task.view.levels != nullptr) rows[half].levels = task.view.levels + (batch.first_row + in_batch) * task.rows.stride;
-  }
 
+  __device__ int warp_channel() const { return block_channel + channel_in_block; }
+  __device__ int row_in_batch(int half) const { return row_tile * 16 + lane / 4 + half * 8; }
+};
+
+/// Calls multiply(tile, values of the warp's channels) on all threads for the tiles that have one of the levels in `bits`, staged in
+/// shared memory; a tile that streams comes in while the one before is multiplied.
+template <class Form, int kRowTiles, class Multiply>
+__device__ void for_tiles(const Task& task, const Form& form, const WarpPlace& place, const unsigned long long* masks, unsigned long long bits,
+                          std::uint16_t* values, Multiply&& multiply) {
+  const auto next_tile = [&](int tile) {
+    for (; tile < place.tiles; ++tile)
+      for (int t = 0; t < kRowTiles; ++t)
+        if ((masks[tile * kRowTiles + t] & bits) != 0) return tile;
+    return tile;
+  };
+  int tile = next_tile(0), buffer = 0;
+  if (tile < place.tiles && task.streams) {
+    begin_values(task, place.batch, place.first_value, place.begin + tile * kTileTokens, place.block_channel, values);
+    commit_copies();
+  }
+  while (tile < place.tiles) {
+    const int following = next_tile(tile + 1);
+    if (task.streams) {
+      if (following < place.tiles)
+        begin_values(task, place.batch, place.first_value, place.begin + following * kTileTokens, place.block_channel, values + (buffer ^ 1) * kPartElements);
+      commit_copies();
+      await_copies<1>();
+      __syncthreads();
+    } else {
+      stage_values(task, form, place.batch, place.first_value, place.begin + tile * kTileTokens, place.block_channel, values);
+      __syncthreads();
+    }
+    multiply(tile, values + buffer * kPartElements + place.channel_in_block);
+    __syncthreads();
+    if (task.streams) buffer ^= 1;
+    tile = following;
+  }
+}
+
+/// One or two levels at a time.
+template <class Form, int kRowTiles, int kLevels>
+__device__ void sweep_levels(const Task& task, const Form& form, const WarpPlace& place, const unsigned long long* masks, unsigned long long anywhere,
+                             unsigned long long in_own_rows, std::uint16_t* values, float4* handed) {
+  constexpr int kSharers = kWarps / kRowTiles / kChannelParts;  // warps with the same rows and channels
+  const int settings = task.view.num_settings, warp = static_cast<int>(threadIdx.x) / 32;
   for (int level = 0; level < settings; level += kLevels) {
     const unsigned long long bits = level_bits(level, min(kLevels, settings - level));
     if ((anywhere & bits) == 0) continue;
     float max[kLevels][2] = {};
 #pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const int in_batch = row_tile * 16 + lane / 4 + half * 8;
+    for (int half = 0; half < 2; ++half)
 #pragma unroll
       for (int l = 0; l < kLevels; ++l)
-        if (in_batch < batch.num_rows && level + l < settings)
-          max[l][half] = task.view.sums.max[static_cast<std::int64_t>(batch.first_row + in_batch) * settings + level + l];
-    }
+        if (place.row_in_batch(half) < place.batch.num_rows && level + l < settings)
+          max[l][half] = task.view.sums.max[static_cast<std::int64_t>(place.batch.first_row + place.row_in_batch(half)) * settings + level + l];
     Sums<kLevels> sums = {};
-    const auto next_tile = [&](int tile) {
-      for (; tile < tiles; ++tile)
-        for (int t = 0; t < kRowTiles; ++t)
-          if ((masks[tile * kRowTiles + t] & bits) != 0) return tile;
-      return tile;
-    };
-    int tile = next_tile(0), buffer = 0;
-    if (task.streams) {
-      begin_values(task, batch, first_value, begin + tile * kTileTokens, block_channel, values);
-      commit_copies();
-    }
-    while (tile < tiles) {
-      const int following = next_tile(tile + 1);
-      if (task.streams) {
-        if (following < tiles)
-          begin_values(task, batch, first_value, begin + following * kTileTokens, block_channel, values + (buffer ^ 1) * kPartElements);
-        commit_copies();
-        await_copies<1>();
-        __syncthreads();
-      } else {
-        stage_values(task, form, batch, first_value, begin + tile * kTileTokens, block_channel, values);
-        __syncthreads();
-      }
-      if ((masks[tile * kRowTiles + row_tile] & bits) != 0 && warp_channel < task.kv.value_dim)
-        multiply_tile<kSharers, kLevels>(task, rows, max, begin + tile * kTileTokens, level, sharer,
-                                         values + buffer * kPartElements + channel_part * kWarpChannels, lane, sums);
-      __syncthreads();
-      if (task.streams) buffer ^= 1;
-      tile = following;
-    }
+    for_tiles<Form, kRowTiles>(task, form, place, masks, bits, values, [&](int tile, const std::uint16_t* own_values) {
+      if ((masks[tile * kRowTiles + place.row_tile] & bits) != 0 && place.warp_channel() < task.kv.value_dim)
+        multiply_tile<kSharers, kLevels>(task, place.rows, max, place.begin + tile * kTileTokens, level, place.sharer, own_values, place.lane, sums);
+    });
 #pragma unroll
     for (int l = 0; l < kLevels; ++l) {
-      add_sharers<kSharers>(warp % (kRowTiles * kChannelParts) * 32 + lane, sharer, sums[l], handed);
-      if (sharer == 0 && level + l < settings && (in_own_rows & level_bits(level + l, 1)) != 0)
-        store_partials(task, batch, row_tile, warp_channel, level + l, lane, sums[l]);
+      add_sharers<kSharers>(warp % (kRowTiles * kChannelParts) * 32 + place.lane, place.sharer, sums[l], handed);
+      if (place.sharer == 0 && level + l < settings && (in_own_rows & level_bits(level + l, 1)) != 0)
+        store_partials(task, place.batch, place.row_tile, place.warp_channel(), level + l, place.lane, sums[l]);
     }
   }
+}
+
+/// A warp's sums while its rows stay at their levels.
+struct RunSums {
+  float sums[kFragments][4] = {};
+  std::uint32_t level[2];  // of the lane's rows; no less than the number of settings: none
+  float max[2] = {};
+
+  __device__ explicit RunSums(int settings) { level[0] = level[1] = static_cast<std::uint32_t>(settings); }
+
+  /// Adds the sums of a row to its level's, and turns to another level.
+  __device__ void turn_to(const Task& task, const WarpPlace& place, int half, std::uint32_t next) {
+    const auto settings = static_cast<std::uint32_t>(task.view.num_settings);
+    const int row = place.batch.first_row + place.row_in_batch(half), pitch = task.partials.pitch;
+    if (level[half] < settings) {
+      const std::int64_t at = (static_cast<std::int64_t>(blockIdx.x) * task.rows.num_rows + row) * settings + level[half];
+      float2* to = reinterpret_cast<float2*>(task.partials.sums + at * pitch + place.warp_channel() + place.lane % 4 * 2);
+      const int valid = pitch - place.warp_channel() - place.lane % 4 * 2;
+      float2 old[kFragments];
+#pragma unroll
+      for (int n = 0; n < kFragments; ++n) old[n] = n * 8 < valid ? to[n * 4] : float2{0, 0};
+#pragma unroll
+      for (int n = 0; n < kFragments; ++n) {
+        if (n * 8 < valid) to[n * 4] = {old[n].x + sums[n][2 * half], old[n].y + sums[n][2 * half + 1]};
+        sums[n][2 * half] = sums[n][2 * half + 1] = 0;
+      }
+    }
+    level[half] = next;
+    if (next < settings) max[half] = task.view.sums.max[static_cast<std::int64_t>(row) * settings + next];
+  }
+};
+
+/// Least and most level over the 16 tokens of a row; what is no setting counts as one level.
+__device__ inline void range_of_levels(const LaneTokens& tokens, int half, std::uint32_t settings, std::uint32_t& least, std::uint32_t& most) {
+  least = settings, most = 0;
+#pragma unroll
+  for (int i = half; i < 4; i += 2) {
+    const std::uint32_t first = min(tokens.levels[i] & 0xFFFFu, settings), second = min(tokens.levels[i] >> 16, settings);
+    least = min(least, min(first, second));
+    most = max(most, max(first, second));
+  }
+#pragma unroll
+  for (int offset = 1; offset < 4; offset *= 2) {
+    least = min(least, __shfl_xor_sync(0xFFFFFFFFu, least, offset));
+    most = max(most, __shfl_xor_sync(0xFFFFFFFFu, most, offset));
+  }
+}
+
+/// 16 tokens at which some row has several levels: one level after another.
+__device__ inline void multiply_mixed(const Task& task, const WarpPlace& place, const LaneTokens& tokens, const std::uint16_t* values, RunSums& run) {
+  const auto settings = static_cast<std::uint32_t>(task.view.num_settings);
+  for (std::uint32_t from = 0;;) {
+    std::uint32_t level = settings;
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+      for (std::uint32_t own : {tokens.levels[i] & 0xFFFFu, tokens.levels[i] >> 16})
+        if (own >= from && own < level) level = own;
+    level = __reduce_min_sync(0xFFFFFFFFu, level);
+    if (level >= settings) break;
+#pragma unroll
+    for (int half = 0; half < 2; ++half)
+      run.turn_to(task, place, half, place.row_in_batch(half) < place.batch.num_rows ? level : settings);
+    float2 w[4];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) w[i] = tokens.weights(i, level, run.max[i % 2]);
+    multiply_tokens(task, w, values, place.lane, run.sums);
+    from = level + 1;
+  }
+}
+
+/// Levels in runs: all at once.
+template <class Form, int kRowTiles>
+__device__ void sweep_runs(const Task& task, const Form& form, const WarpPlace& place, const unsigned long long* masks, unsigned long long in_own_rows,
+                           std::uint16_t* values) {
+  const int settings = task.view.num_settings;
+  const bool works = place.sharer == 0 && place.warp_channel() < task.kv.value_dim;
+  const float nothing[kFragments][4] = {};
+  if (works)
+    for (int level = 0; level < settings; ++level)
+      if ((in_own_rows & level_bits(level, 1)) != 0) store_partials(task, place.batch, place.row_tile, place.warp_channel(), level, place.lane, nothing);
+  RunSums run(settings);
+  for_tiles<Form, kRowTiles>(task, form, place, masks, ~0ull, values, [&](int tile, const std::uint16_t* own_values) {
+    if (!works || masks[tile * kRowTiles + place.row_tile] == 0) return;
+    const int token = place.begin + tile * kTileTokens + place.lane % 4 * 2;
+    LaneTokens next;
+    next.load(place.rows, token);
+#pragma unroll 1
+    for (int k = 0; k < kTileTokens; k += 16) {
+      const LaneTokens own = next;
+      if (k + 16 < kTileTokens) next.load(place.rows, token + k + 16);
+      std::uint32_t level[2];
+      bool mixed = false;
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        std::uint32_t most;
+        range_of_levels(own, half, static_cast<std::uint32_t>(settings), level[half], most);
+        mixed = mixed || level[half] != most;
+      }
+      if (__any_sync(0xFFFFFFFFu, mixed)) {
+        multiply_mixed(task, place, own, own_values + k * kPitch, run);
+        continue;
+      }
+#pragma unroll
+      for (int half = 0; half < 2; ++half)
+        if (level[half] != run.level[half]) run.turn_to(task, place, half, level[half]);
+      if (!__any_sync(0xFFFFFFFFu, static_cast<int>(min(level[0], level[1])) < settings)) continue;
+      float2 w[4];
+#pragma unroll
+      for (int i = 0; i < 4; ++i) w[i] = static_cast<int>(level[i % 2]) < settings ? own.weights(i, level[i % 2], run.max[i % 2]) : float2{0, 0};
+      multiply_tokens(task, w, own_values + k * kPitch, place.lane, run.sums);
+    }
+  });
+  for (int half = 0; half < 2; ++half) run.turn_to(task, place, half, static_cast<std::uint32_t>(settings));
+}
+
+/// kLevels 0: in runs.
+template <class Form, int kRowTiles, int kLevels>
+__global__ void __launch_bounds__(kThreads, 2) sweep_kernel(const Task task, const Form form) {
+  constexpr int kSharers = kWarps / kRowTiles / kChannelParts;
+  extern __shared__ __align__(16) std::uint16_t shared[];
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  WarpPlace place;
+  place.batch = task.rows.batches[blockIdx.y];
+  place.begin = blockIdx.x * task.tokens_per_split;
+  const int end = min(place.batch.length, place.begin + task.tokens_per_split);
+  if (place.begin >= end) return;
+  const KeyOrigin origin = task.rows.origins[place.batch.origin];
+  place.first_value = static_cast<std::int64_t>(origin.kv_head) * task.kv.tokens + origin.first_key;
+  place.tiles = (end - place.begin + kTileTokens - 1) / kTileTokens;
+  place.lane = static_cast<int>(threadIdx.x) % 32;
+  place.row_tile = warp % kRowTiles;
+  place.sharer = warp / (kRowTiles * kChannelParts);
+  place.block_channel = blockIdx.z * kChannels;
+  place.channel_in_block = warp / kRowTiles % kChannelParts * kWarpChannels;
+
+  std::uint16_t* values = shared;
+  auto* handed = reinterpret_cast<float4*>(values + (task.streams ? 2 : task.num_value_parts) * kPartElements);  // of add_sharers()
+  auto* masks = reinterpret_cast<unsigned long long*>(handed + (kSharers > 1 ? kThreads / 2 * kFragments : 0));  // [tiles, kRowTiles]
+  for (int i = warp; i < place.tiles * kRowTiles; i += kWarps) {
+    const unsigned long long mask = levels_in_tile(task, place.batch, i % kRowTiles, place.begin + i / kRowTiles * kTileTokens, place.lane);
+    if (place.lane == 0) masks[i] = mask;
+  }
+  __syncthreads();
+  unsigned long long anywhere = 0, in_own_rows = 0;
+  for (int i = 0; i < place.tiles * kRowTiles; ++i) {
+    anywhere |= masks[i];
+    if (i % kRowTiles == place.row_tile) in_own_rows |= masks[i];
+  }
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const int in_batch = place.row_in_batch(half), row = place.batch.first_row + in_batch;
+    place.rows[half].range = range_of_row(task, place.batch, in_batch);
+    if (in_batch >= place.batch.num_rows) continue;
+    place.rows[half].scores = task.view.scores + row * task.rows.stride;
+    if (task.view.levels != nullptr) place.rows[half].levels = task.view.levels + row * task.rows.stride;
+  }
+  if constexpr (kLevels == 0)
+    sweep_runs<Form, kRowTiles>(task, form, place, masks, in_own_rows, values);
+  else
+    sweep_levels<Form, kRowTiles, kLevels>(task, form, place, masks, anywhere, in_own_rows, values, handed);
 }
 
 template <class Form, int kRowTiles, int kLevels>
@@ -365,7 +524,17 @@ void launch(const Task& task, const Form& form, cudaStream_t stream) {
 
 template <class Form, int kRowTiles>
 void launch(const Task& task, const Form& form, cudaStream_t stream) {
-  task.view.num_settings == 1 ? launch<Form, kRowTiles, 1>(task, form, stream) : launch<Form, kRowTiles, 2>(task, form, stream);
+  if constexpr (!Form::exact) {
+    if (task.view.num_settings != 1) throw std::logic_error("accumulate_levels: values that are not exact come with one setting");
+    launch<Form, kRowTiles, 1>(task, form, stream);
+    return;
+  }
+  if (task.view.num_settings == 1)
+    launch<Form, kRowTiles, 1>(task, form, stream);
+  else if (task.view.num_settings > 2 && task.view.in_runs)
+    launch<Form, kRowTiles, 0>(task, form, stream);
+  else
+    launch<Form, kRowTiles, 2>(task, form, stream);
 }
 
 }  // namespace value_tiles

@@ -115,6 +115,7 @@ struct CudaSelection {
 
   // -- rule
   const Level* levels = nullptr;         ///< [rows, stride] after the GQA policy; null: every token at level 0
+  int level_run = 1;                     ///< levels change at multiples of so many tokens alone, but for a few places of a row
 
   // -- computer
   const float* read_scores = nullptr;    ///< s'; null: the exact scores

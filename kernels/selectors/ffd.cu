@@ -157,6 +157,7 @@ class CudaFfd final : public CudaSelector {
     const int settings = static_cast<int>(grids.front().values.size()), num_rows = chunk.rows.num_rows;
     Level* levels = chunk.take_levels();
     out.levels = levels;
+    out.level_run = sub_block_;
     float *gap_exact = chunk.take<float>(static_cast<std::size_t>(num_rows)), *gap_thumbnail = chunk.take<float>(static_cast<std::size_t>(num_rows)),
           *gap_all = chunk.take<float>(static_cast<std::size_t>(num_rows));
     float* keep_ratio = chunk.take<float>(static_cast<std::size_t>(num_rows) * static_cast<std::size_t>(settings));

@@ -29,6 +29,7 @@ class CudaOracle : public CudaSelector {
     const DeviceRows& rows = chunk.rows;
     Level* levels = chunk.take_levels();
     out.levels = levels;
+    out.level_run = by_block_ ? block_ : 1;
     out.io = group_costs(chunk, [&](std::int64_t) { return IoCost{.fixed = 0, .per_kept_token = dense_token_bytes(chunk.kv), .free_tokens = 0}; });
     const DeviceArena::Scope scope(*chunk.arena);
     const RowCounts items(chunk, [&](std::int64_t visible) { return (visible + block_ - 1) / block_; });

@@ -44,6 +44,7 @@ class CudaQuest final : public CudaSelector {
 
     Level* levels = chunk.take_levels();
     out.levels = levels;
+    out.level_run = page_;
     const DeviceArena::Scope scope(*chunk.arena);
     RowValues ranked = out.entries;
     RowOrder order = out.entry_order;

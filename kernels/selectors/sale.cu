@@ -98,6 +98,7 @@ class CudaSale final : public CudaSelector {
     rule(chunk, grids, estimate, levels);
     out.estimate = estimate;
     out.levels = levels;
+    out.level_run = kBlock;
     out.io = group_costs(chunk, [&](std::int64_t visible) {
       const auto length = static_cast<double>(visible);
       if (visible <= dense_below_) return IoCost{.fixed = length * dense_token_bytes(chunk.kv), .per_kept_token = 0, .free_tokens = 0};

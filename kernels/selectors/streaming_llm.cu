@@ -14,9 +14,14 @@ struct WindowLevel {
   QuerySettings<int> begins;
   __device__ Level operator()(int row, int token) const {
     const int* own = begins.values + static_cast<std::int64_t>(query[row]) * begins.count;
-    int level = 0;
-    if (token >= sink)
-      while (level < begins.count && token < own[level]) ++level;
+    int level = 0, end = token < sink ? 0 : begins.count;  // the first setting whose window begins at or before the token
+    while (level < end) {
+      const int middle = (level + end) / 2;
+      if (token < own[middle])
+        level = middle + 1;
+      else
+        end = middle;
+    }
     return static_cast<Level>(level);
   }
 };
@@ -33,6 +38,7 @@ class CudaStreamingLlm final : public CudaSelector {
     auto* levels = chunk.take_levels();
     fill_rows(chunk.rows, WindowLevel{chunk.rows.query, sink_, begins}, levels, chunk.stream);
     out.levels = levels;
+    out.level_run = 1 << 30;
     out.io = group_costs(chunk, [&](std::int64_t) { return IoCost{.fixed = 0, .per_kept_token = dense_token_bytes(chunk.kv), .free_tokens = 0}; });
   }
 

@@ -389,11 +389,11 @@ TEST(CudaLayerStudy, TooLittleMemoryIsOneSentence) {
   SKIP_WITHOUT_GPU();
   const Case c{"", bf16, 8, 2, 128, 128, 3000, {2999}};
   const AttentionLayer layer = make_layer(c);
-  for (const auto& [mebibytes, what] : {std::pair(std::uint64_t{1}, "two turns of one KV head's keys and values"), std::pair(std::uint64_t{4}, "may use beside keys and values")}) {
-    std::unique_ptr<LayerStudy> starved = make_cuda_layer_study(options(kMethods), 0, {.bytes = mebibytes << 20});
+  for (const auto& [bytes, what] : {std::pair(std::uint64_t{1000000}, "two turns of one KV head's keys and values"), std::pair(std::uint64_t{3150000}, "may use beside keys and values")}) {
+    std::unique_ptr<LayerStudy> starved = make_cuda_layer_study(options(kMethods), 0, {.bytes = bytes});
     try {
       starved->run(layer);
-      ADD_FAILURE() << "no error with " << mebibytes << " MiB";
+      ADD_FAILURE() << "no error with " << bytes << " bytes";
     } catch (const DeviceError& error) {
       EXPECT_NE(std::string(error.what()).find(what), std::string::npos) << error.what();
     }
