@@ -223,7 +223,8 @@ void CudaChunkStudy::measure_output(const CudaChunk& chunk, const ExactSide& exa
     const StageClock::Stage stage(setup_.clock, "sweep", chunk.stream, value_bytes(chunk) + read * cells(chunk));
     const std::size_t count = static_cast<std::size_t>(chunk.rows.num_rows) * static_cast<std::size_t>(at.count);
     outputs = {chunk.take<float>(count * static_cast<std::size_t>(chunk.kv.value_dim)), chunk.take<double>(count)};
-    setting_outputs(chunk.rows, chunk.kv, selection.read_scores == nullptr ? chunk.exact : selection.read_scores, selection.levels, selection.level_run, at.count,
+    setting_outputs(chunk.rows, chunk.kv, selection.read_scores == nullptr ? chunk.exact : selection.read_scores,
+                    {selection.levels, at.count, selection.level_run, selection.level_order, selection.level_order_counts},
                     {selection.value_groups, selection.value_quantizer, selection.num_approximate.device}, outputs, setup_.arena, chunk.stream);
     if (selection.mean_value_share != nullptr)
       blend_mean_values(chunk.rows, chunk.kv, selection.mean_value_share, at.count, outputs.output, setup_.arena, chunk.stream);

@@ -2,10 +2,13 @@
 
 #include "kernels/attention/score_tiles.cuh"
 #include "kernels/attention/value_tiles.cuh"
+#include "kernels/attention/values_in_order.h"
 #include "kernels/quantize/kivi_keys.cuh"
 
 namespace attest {
 namespace {
+
+constexpr int kFewSettingsOfTokens = 2;  // so many are faster in one pass that rows share
 
 LevelPartials take_partials(const DeviceRows& rows, int num_settings, int value_dim, DeviceArena& arena, cudaStream_t stream) {
   LevelPartials partials{.num_splits = splits_of(rows), .pitch = (value_dim + 1) / 2 * 2};
@@ -22,11 +25,18 @@ void exact_scores(const DeviceRows& rows, const DeviceKeyValues& kv, const Query
   score_rows(rows, queries, kv, ExactKeys{parts_of(kv.type)}, {.scores = scores, .low = low}, stream);
 }
 
-void setting_outputs(const DeviceRows& rows, const DeviceKeyValues& kv, const float* scores, const Level* levels, int level_run, int num_settings,
-                     const DeviceValues& values, const DeviceOutputs& out, DeviceArena& arena, cudaStream_t stream) {
+void setting_outputs(const DeviceRows& rows, const DeviceKeyValues& kv, const float* scores, const DeviceLevels& levels, const DeviceValues& values,
+                     const DeviceOutputs& out, DeviceArena& arena, cudaStream_t stream) {
   const DeviceArena::Scope scope(arena);
+  const int num_settings = levels.num_settings;
   const std::size_t cells = static_cast<std::size_t>(rows.num_rows) * static_cast<std::size_t>(num_settings);
-  LevelView view{.scores = scores, .levels = levels, .num_settings = num_settings, .in_runs = level_run >= kTileTokens || level_run % 16 == 0, .sums = {arena.take<float>(cells), arena.take<double>(cells)}};
+  LevelView view{.scores = scores,
+                 .levels = levels.levels,
+                 .num_settings = num_settings,
+                 .in_runs = levels.run >= kTileTokens || levels.run % 16 == 0,
+                 .order = levels.order,
+                 .order_counts = levels.order_counts,
+                 .sums = {arena.take<float>(cells), arena.take<double>(cells)}};
   sum_levels(rows, view, stream);
   LevelPartials partials[2];
   int passes = 0;
@@ -39,7 +49,10 @@ void setting_outputs(const DeviceRows& rows, const DeviceKeyValues& kv, const fl
     view.begin = values.num_approximate;
   }
   partials[passes] = take_partials(rows, num_settings, kv.value_dim, arena, stream);
-  accumulate_levels(rows, kv, view, ExactValues{}, partials[passes++], stream);
+  if (view.order.items != nullptr && num_settings > kFewSettingsOfTokens && passes == 0)
+    accumulate_in_order(rows, kv, view, partials[passes++], stream);
+  else
+    accumulate_levels(rows, kv, view, ExactValues{}, partials[passes++], stream);
   merge_levels(rows, view, partials, passes, kv.value_dim, out, stream);
 }
 

@@ -22,10 +22,17 @@ struct DeviceValues {
   const int* num_approximate = nullptr;  ///< [rows]
 };
 
-/// Output and log-sum-exp of every setting from s' [rows, stride] and levels [rows, stride] (null: all 0), which stay the same over
-/// level_run tokens (1: no telling).
-void setting_outputs(const DeviceRows& rows, const DeviceKeyValues& kv, const float* scores, const Level* levels, int level_run, int num_settings,
-                     const DeviceValues& values, const DeviceOutputs& out, DeviceArena& arena, cudaStream_t stream);
+/// Entry levels of a chunk's tokens, and what is known of them.
+struct DeviceLevels {
+  const Level* levels = nullptr;      ///< [rows, stride]; null: all 0
+  int num_settings = 1;
+  int run = 1;                        ///< levels change at multiples of so many tokens alone, but for a few places of a row
+  RowOrder order{};                   ///< as in LevelView
+  const int* order_counts = nullptr;
+};
+
+/// Output and log-sum-exp of every setting from s' [rows, stride].
+void setting_outputs(const DeviceRows& rows, const DeviceKeyValues& kv, const float* scores, const DeviceLevels& levels, const DeviceValues& values, const DeviceOutputs& out, DeviceArena& arena, cudaStream_t stream);
 
 /// The one output of exact attention, whose maxima and sums of weights are known. `sums` [rows, 1].
 void exact_outputs(const DeviceRows& rows, const DeviceKeyValues& kv, const float* scores, const LevelSums& sums, const DeviceOutputs& out,

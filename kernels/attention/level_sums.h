@@ -7,6 +7,7 @@
 
 #include "kernels/attention/device_rows.h"
 #include "kernels/attention/level_accumulate.h"
+#include "kernels/rank/sort_rows.h"
 
 namespace attest {
 
@@ -22,6 +23,8 @@ struct LevelView {
   const Level* levels = nullptr;  ///< [rows, stride], each <= num_settings; null: all 0
   int num_settings = 1;           ///< S
   bool in_runs = false;           ///< 16 tokens of a row at multiples of 16 mostly share one level
+  RowOrder order{};               ///< tokens of a row by ascending level, where known (items null: not); those that it lacks are kept at no setting
+  const int* order_counts = nullptr;  ///< [rows] tokens in the order
   LevelSums sums;
   const int* begin = nullptr;     ///< [rows] first token of the pass; null: 0
   const int* end = nullptr;       ///< [rows] end of the pass; null: L

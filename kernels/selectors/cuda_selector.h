@@ -115,7 +115,9 @@ struct CudaSelection {
 
   // -- rule
   const Level* levels = nullptr;         ///< [rows, stride] after the GQA policy; null: every token at level 0
-  int level_run = 1;                     ///< levels change at multiples of so many tokens alone, but for a few places of a row
+  int level_run = 1;                     ///< as DeviceLevels::run
+  RowOrder level_order;                  ///< as DeviceLevels::order, for rules that rank tokens; lives as long as the levels
+  const int* level_order_counts = nullptr;
 
   // -- computer
   const float* read_scores = nullptr;    ///< s'; null: the exact scores

@@ -36,6 +36,10 @@ class CudaOracle : public CudaSelector {
     if (!by_block_) {
       const RowValues tokens{chunk.exact, rows.stride, rows.visible, rows.num_rows, rows.max_length};
       item_levels(chunk, grids, tokens, levels);
+      if (ranks_items() && !union_) {
+        out.level_order = *chunk.exact_order;
+        out.level_order_counts = rows.visible;
+      }
       if (union_) least_group_levels(levels, rows.stride, rows.visible, rows.max_length, rows.num_rows, rows.group, chunk.stream);
       return;
     }
@@ -56,6 +60,8 @@ class CudaOracle : public CudaSelector {
   /// Entry levels of items by their value: a token's score, or a block's largest score or mass.
   virtual void item_levels(const CudaChunk& chunk, std::span<const AscendingGrid> grids, const RowValues& items, Level* levels) const = 0;
   virtual bool ranks_masses() const { return false; }
+  /// Whether levels never fall along the order of the items.
+  virtual bool ranks_items() const { return true; }
 
   RowOrder order_of(const CudaChunk& chunk, const RowValues& items) const {
     return by_block_ ? sort_rows(items, *chunk.arena, chunk.stream) : *chunk.exact_order;
@@ -101,6 +107,7 @@ class CudaTopDelta final : public CudaOracle {
   using CudaOracle::CudaOracle;
 
  private:
+  bool ranks_items() const override { return false; }  // there is no order
   void item_levels(const CudaChunk& chunk, std::span<const AscendingGrid> grids, const RowValues& items, Level* levels) const override {
     const auto deltas = query_settings<double>(chunk, grids, [](double delta, std::int64_t) { return delta; });
     auto* peak = chunk.take<double>(static_cast<std::size_t>(items.rows));

@@ -63,7 +63,6 @@ class CudaTwilight final : public CudaSelector {
     Level* levels = chunk.take_levels();
     out.levels = levels;
 
-    const DeviceArena::Scope scope(*chunk.arena);
     RowOrder order = out.entry_order;
     if (quest_base_) {
       auto* kept = chunk.take<int>(static_cast<std::size_t>(rows.num_rows));
@@ -72,6 +71,9 @@ class CudaTwilight final : public CudaSelector {
       out.base_kept = base_kept;
       out.bytes_per_base = chunk.kv.head_dim / 2.0 + 4;
     }
+    out.level_order = order;
+    out.level_order_counts = tokens.counts;
+    const DeviceArena::Scope scope(*chunk.arena);
     fill_levels(rows, static_cast<Level>(grids.front().values.size()), levels, chunk.stream);
     const auto shares = query_settings<double>(chunk, grids, [](double p, std::int64_t) { return p; });
     if (reference_)
