@@ -1,7 +1,9 @@
 #include "analysis/study.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <deque>
@@ -28,11 +30,24 @@ struct Delivery {
   std::string defect;  ///< why the layer cannot be studied; empty: it can
 };
 
-/// Hands units from the reading thread to the studying one. One layer more exists than can be under study: it is read.
+/// Layers in memory at a time: those that can be under study and one that is read, or as few as two where a quarter of the
+/// machine's memory does not hold more of the largest.
+int layers_at_once(const StudyPlan& plan, std::span<const DumpReader> dumps, const LayerStudy& study) {
+  std::size_t largest = 1;
+  for (const UnitKey& unit : plan.units) {
+    const std::int64_t bytes = dumps[unit.dump].layer_info(plan.places[unit.dump][unit.sample].index, unit.layer).bytes();
+    largest = std::max(largest, static_cast<std::size_t>(bytes));
+  }
+  const auto memory = static_cast<std::size_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(::sysconf(_SC_PAGE_SIZE));
+  const int wanted = study.most_submitted() + 1;
+  return std::max(2, static_cast<int>(std::min<std::size_t>(memory / 4 / largest, static_cast<std::size_t>(wanted))));
+}
+
+/// Hands units from the reading thread to the studying one.
 class Handover {
  public:
-  explicit Handover(LayerStudy& study) {
-    for (int i = 0; i <= study.most_submitted(); ++i) free_.push_back(std::make_unique<AttentionLayer>(study.layer_memory()));
+  Handover(int num_layers, std::pmr::memory_resource* memory) {
+    for (int i = 0; i < num_layers; ++i) free_.push_back(std::make_unique<AttentionLayer>(memory));
   }
 
   // -- reading thread
@@ -149,8 +164,14 @@ class Reader {
 class Studying {
  public:
   Studying(const StudyPlan& plan, LayerStudy& layer_study, PartialResults& partial, const StudyRunOptions& options,
-           const StudyObserver& observer, Handover& handover)
-      : plan_(plan), layer_study_(layer_study), partial_(partial), options_(options), observer_(observer), handover_(handover) {
+           const StudyObserver& observer, std::size_t most_submitted, Handover& handover)
+      : plan_(plan),
+        layer_study_(layer_study),
+        partial_(partial),
+        options_(options),
+        observer_(observer),
+        most_submitted_(most_submitted),
+        handover_(handover) {
     progress_.total = plan.units.size();
   }
 
@@ -172,7 +193,7 @@ class Studying {
     }
     layer_study_.submit(*delivery.layer);
     submitted_.push_back(std::move(delivery));
-    if (submitted_.size() == static_cast<std::size_t>(layer_study_.most_submitted())) finish_one();
+    if (submitted_.size() == most_submitted_) finish_one();
   }
 
   void finish_all() {
@@ -209,6 +230,7 @@ class Studying {
   PartialResults& partial_;
   const StudyRunOptions& options_;
   const StudyObserver& observer_;
+  const std::size_t most_submitted_;
   Handover& handover_;
   StudyProgress progress_;
   std::deque<Delivery> submitted_;
@@ -219,8 +241,9 @@ class Studying {
 void run_study(const StudyPlan& plan, std::span<const DumpReader> dumps, LayerStudy& layer_study,
                PartialResults& partial, const StudyRunOptions& options, const StudyObserver& observer) {
   observer.started(layer_study.device());
-  Handover handover(layer_study);
-  Studying studying(plan, layer_study, partial, options, observer, handover);
+  const int layers = layers_at_once(plan, dumps, layer_study);
+  Handover handover(layers, layer_study.layer_memory());
+  Studying studying(plan, layer_study, partial, options, observer, static_cast<std::size_t>(layers - 1), handover);
   Reader reader(plan, dumps, partial, options.reading_threads, handover);
   const std::jthread reading([&](const std::stop_token& stop) { reader.run(stop); });
 

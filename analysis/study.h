@@ -34,9 +34,10 @@ struct StudyObserver {
   std::function<void(const std::string&)> notice;
 };
 
-/// Computes and stores every unit of `plan` that `partial` lacks; while one is computed the next is read, so at most two
-/// layers are in memory. Units that other processes have claimed are waited for at the end; returns early when one of them has
-/// finished the whole study and removed the folder. `dumps` as in the plan.
+/// Computes and stores every unit of `plan` that `partial` lacks; while some layers are under study the next is read. In memory are
+/// as many as the LayerStudy works on and one more, or only two where a quarter of the machine's memory does not hold more. Units
+/// that other processes have claimed are waited for at the end; returns early when one of them has finished the whole study and
+/// removed the folder. `dumps` as in the plan.
 /// Throws InputError at a layer with NaN or Inf (naming sample, layer, head and token), Interrupted when told to stop.
 void run_study(const StudyPlan& plan, std::span<const DumpReader> dumps, LayerStudy& layer_study,
                PartialResults& partial, const StudyRunOptions& options, const StudyObserver& observer);

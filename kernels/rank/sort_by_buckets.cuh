@@ -18,7 +18,7 @@ inline constexpr int kMostInBucket = 48;
 inline constexpr int kBins = kThreads;         // of the histogram that the buckets are shared out by
 inline constexpr int kTailBins = kBins / 8;    // of these, beyond kBody standard deviations on either side
 inline constexpr float kBody = 4;
-/// Long rows are described by every so manieth item.
+/// Long rows are described by every fourth item.
 __device__ inline int sampling_step(int count) { return count > 8192 ? 4 : 1; }
 
 /// Shared memory beside keys and items.

@@ -33,7 +33,7 @@ void expect_all_values(const DumpReader& reader) {
   for (std::size_t i = 0; i < samples.size(); ++i) {
     for (const int number : samples[i].layers) {
       SCOPED_TRACE(samples[i].name + ", layer " + std::to_string(number));
-      reader.read_layer(i, number, layer);
+      EXPECT_TRUE(reader.read_layer(i, number, layer, number)) << "all finite, by any number of threads";
       const ElementType type = small_type(number);
       EXPECT_EQ(layer.element_type, type);
       EXPECT_EQ(bytes_of(layer.q), bytes_of(small_q(samples[i], number, type)));

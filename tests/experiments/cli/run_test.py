@@ -275,6 +275,16 @@ def test_a_gpu_that_is_not_there(dump, tmp_path):
     assert result.stderr == "attest: --device cuda: no GPU was found; expected cpu or auto\n"
 
 
+def test_a_bad_value_in_a_query_that_nobody_studies(dump, tmp_path):
+    with h5py.File(dump, "r+") as file:
+        for layer in file["samples/s/layers"].values():
+            layer["q"][0, 1, 2] = np.nan
+    refused = attest("run", dump, "-o", tmp_path / "r.h5", "--device", "cpu", "--selector", "exact")
+    assert refused.returncode == 4 and "NaN" in refused.stderr
+    studied = attest("run", dump, "-o", tmp_path / "r.h5", "--device", "cpu", "--selector", "exact", "--queries", "last:1")
+    assert studied.returncode == 0, studied.stderr
+
+
 def test_an_output_that_exists_is_kept(dump, tmp_path):
     out = tmp_path / "r.h5"
     out.write_text("precious")
