@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "analysis/cuda_bandwidth.h"
+#include "analysis/cuda/cuda_bandwidth.h"
 #include "analysis/device.h"
 #include "analysis/layer_study.h"
 #include "dumps/dump_reader.h"

@@ -1,5 +1,5 @@
 // Long rows in float32 through sorts, short ones (score_rest.cuh) in double by comparing every pair.
-#include "analysis/cuda_block_ranks.h"
+#include "analysis/cuda/cuda_block_ranks.h"
 
 #include "kernels/rank/few_ranks.h"
 #include "kernels/rank/item_levels.h"

@@ -5,11 +5,11 @@
 #include <deque>
 #include <limits>
 
-#include "analysis/cuda_chunk_study.h"
-#include "analysis/cuda_layer_plan.h"
-#include "analysis/cuda_results.h"
+#include "analysis/cuda/cuda_chunk_study.h"
+#include "analysis/cuda/cuda_layer_plan.h"
+#include "analysis/cuda/cuda_results.h"
+#include "analysis/cuda/stage_clock.h"
 #include "analysis/layer_study.h"
-#include "analysis/stage_clock.h"
 #include "dumps/error.h"
 #include "kernels/device/page_locked_memory.h"
 #include "kernels/device/stream.h"

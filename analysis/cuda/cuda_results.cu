@@ -1,4 +1,4 @@
-#include "analysis/cuda_results.h"
+#include "analysis/cuda/cuda_results.h"
 
 #include <algorithm>
 #include <stdexcept>

@@ -1,7 +1,7 @@
 // A build without CUDA has no device.
 #if !ATTEST_HAS_CUDA
 
-#include "analysis/cuda_bandwidth.h"
+#include "analysis/cuda/cuda_bandwidth.h"
 #include "analysis/layer_study.h"
 #include "dumps/error.h"
 

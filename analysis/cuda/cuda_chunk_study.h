@@ -5,10 +5,10 @@
 #include <span>
 #include <vector>
 
-#include "analysis/cuda_layer_plan.h"
-#include "analysis/cuda_results.h"
+#include "analysis/cuda/cuda_layer_plan.h"
+#include "analysis/cuda/cuda_results.h"
+#include "analysis/cuda/stage_clock.h"
 #include "analysis/layer_study.h"
-#include "analysis/stage_clock.h"
 #include "kernels/device/device_memory.h"
 #include "kernels/selectors/cuda_selector.h"
 

@@ -1,9 +1,9 @@
-#include "analysis/cuda_chunk_study.h"
+#include "analysis/cuda/cuda_chunk_study.h"
 
 #include <algorithm>
 #include <cmath>
 
-#include "analysis/cuda_block_ranks.h"
+#include "analysis/cuda/cuda_block_ranks.h"
 #include "analysis/kv_head_batches.h"
 #include "kernels/attention/attention.h"
 #include "kernels/attention/query_parts.h"

@@ -1,4 +1,4 @@
-#include "analysis/cuda_layer_plan.h"
+#include "analysis/cuda/cuda_layer_plan.h"
 
 #include <algorithm>
 

@@ -1,5 +1,5 @@
 // Plain copies between events.
-#include "analysis/cuda_bandwidth.h"
+#include "analysis/cuda/cuda_bandwidth.h"
 
 #include <algorithm>
 #include <array>
