@@ -32,11 +32,12 @@ void transpose(Vec8 (&m)[8]) {
   }
 }
 
-Vec8 load8(const float* source) {
+/// Not a return value: whether those travel in a register of 64 bytes hangs on the processor that is compiled for.
+void load8(const float* source, Vec8& out) {
   typedef float Float8 __attribute__((vector_size(32)));
   Float8 x;
   std::memcpy(&x, source, sizeof x);
-  return __builtin_convertvector(x, Vec8);
+  out = __builtin_convertvector(x, Vec8);
 }
 
 /// tile[d][t] = key[t][d] (+ residual[t][d]); missing tokens are zero.
@@ -48,8 +49,11 @@ void load_tile(const float* keys, const float* residuals, int head_dim, int coun
       Vec8 block[8];
       for (int t = 0; t < 8; ++t) {
         const std::int64_t i = static_cast<std::int64_t>(half + t) * head_dim + d;
-        block[t] = load8(keys + i);
-        if (residuals != nullptr) block[t] += load8(residuals + i);
+        load8(keys + i, block[t]);
+        if (residuals == nullptr) continue;
+        Vec8 residual;
+        load8(residuals + i, residual);
+        block[t] += residual;
       }
       transpose(block);
       for (int c = 0; c < 8; ++c) *reinterpret_cast<Vec8*>(tile + (d + c) * kTile + half) = block[c];

@@ -89,9 +89,10 @@ TEST(Aggregate, PairsPoolSamplesAndQueries) {
     ASSERT_FALSE(own.empty());
     EXPECT_NEAR(means[i].value, mean_of(own), 1e-12);
     EXPECT_EQ(maxima[i].value, *std::max_element(own.begin(), own.end()));
-    if (i > 0)
+    if (i > 0) {
       EXPECT_LT(std::tie(means[i - 1].dump, means[i - 1].layer, means[i - 1].head),
                 std::tie(means[i].dump, means[i].layer, means[i].head));
+    }
   }
 }
 
