@@ -8,27 +8,22 @@ import h5py
 import numpy as np
 import pytest
 
+import dump_maker
+
 ATTEST = os.environ["ATTEST_BIN"]
 HEADS, KV_HEADS, DIM, TOKENS = 4, 2, 16, 300
 
 
 def write_dump(path, samples, layers=(0, 3)):
     """Keys whose channel 5 alone is large; queries whose channel 9 alone is."""
-    random = np.random.default_rng(3)
-    with h5py.File(path, "w") as file:
-        file.attrs.update(format="attention-dump", format_version=1, model="test/model", num_layers=6,
-                          num_query_heads=HEADS, num_kv_heads=KV_HEADS, head_dim=DIM)
-        for name in samples:
-            sample = file.create_group(f"samples/{name}")
-            sample.attrs.update(task="test", num_tokens=TOKENS)
-            sample["query_positions"] = np.array([250, 299], np.int64)
-            for number in layers:
-                layer = sample.create_group(f"layers/{number}")
-                q, k = random.standard_normal((2, HEADS, DIM)), random.standard_normal((KV_HEADS, TOKENS, DIM))
-                q[..., 9] *= 30
-                k[..., 5] *= 30
-                layer["q"], layer["k"] = q.astype(np.float32), k.astype(np.float32)
-                layer["v"] = random.standard_normal((KV_HEADS, TOKENS, DIM)).astype(np.float32)
+    def values(random, _):
+        q, k = random.standard_normal((2, HEADS, DIM)), random.standard_normal((KV_HEADS, TOKENS, DIM))
+        q[..., 9] *= 30
+        k[..., 5] *= 30
+        return q.astype(np.float32), k.astype(np.float32), random.standard_normal((KV_HEADS, TOKENS, DIM)).astype(np.float32)
+
+    dump_maker.write_dump(path, values, seed=3, layers=layers, tokens=TOKENS, heads=HEADS, kv_heads=KV_HEADS, dim=DIM, positions=[250, 299],
+                          samples=samples)
 
 
 def run(dump, output, selector, *arguments):

@@ -12,24 +12,19 @@ import h5py
 import numpy as np
 import pytest
 
+import dump_maker
+
 ATTEST = os.environ["ATTEST_BIN"]
 SELECTORS = ["--selector", "ffd:block=64", "--selector", "quest:dense_layers=1", "--selector", "twilight", "--threads", "1"]
 LAYERS = 12
 
 
 def write_dump(path, seed=3, tokens=1500):
-    values = np.random.default_rng(seed)
-    with h5py.File(path, "w") as file:
-        file.attrs.update(format="attention-dump", format_version=1, model="m", num_layers=LAYERS, num_query_heads=8,
-                          num_kv_heads=2, head_dim=64)
-        sample = file.create_group("samples/s")
-        sample.attrs.update(task="t", num_tokens=tokens)
-        sample["query_positions"] = np.array([700, tokens - 1], np.int64)
-        for number in range(LAYERS):
-            layer = sample.create_group(f"layers/{number}")
-            layer["q"] = 3 * values.standard_normal((2, 8, 64)).astype(np.float16)
-            for name in "kv":
-                layer[name] = values.standard_normal((2, tokens, 64)).astype(np.float16)
+    def values(random, _):
+        return 3 * random.standard_normal((2, 8, 64)).astype(np.float16), *random.standard_normal((2, 2, tokens, 64)).astype(np.float16)
+
+    dump_maker.write_dump(path, values, seed=seed, layers=range(LAYERS), tokens=tokens, heads=8, kv_heads=2, dim=64, positions=[700, tokens - 1],
+                          num_layers=LAYERS)
 
 
 @pytest.fixture(scope="module")

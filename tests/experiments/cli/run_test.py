@@ -8,6 +8,8 @@ import h5py
 import numpy as np
 import pytest
 
+import dump_maker
+
 ATTEST = os.environ["ATTEST_BIN"]
 
 
@@ -16,24 +18,16 @@ def attest(*arguments, **options):
 
 
 def write_dump(path, layers=(0, 1, 4), tokens=300, heads=4, kv_heads=2, dim=32, positions=(130, 299), bad=None, samples=("s",)):
-    """A dump of random values, made by h5py. `bad`: the value at one place of the last layer's k."""
-    random = np.random.default_rng(7)
-    with h5py.File(path, "w") as file:
-        file.attrs.update(format="attention-dump", format_version=1, model="test/model", num_layers=6,
-                          num_query_heads=heads, num_kv_heads=kv_heads, head_dim=dim)
-        for name in samples:
-            sample = file.create_group(f"samples/{name}")
-            sample.attrs.update(task="ruler/test", num_tokens=tokens)
-            sample["query_positions"] = np.array(positions, np.int64)
-            sample["spans"] = np.array([[20, 40], [100, 110]], np.int64)
-            for number in layers:
-                layer = sample.create_group(f"layers/{number}")
-                layer["q"] = 3 * random.standard_normal((len(positions), heads, dim)).astype(np.float16)
-                k = random.standard_normal((kv_heads, tokens, dim)).astype(np.float16)
-                if bad is not None and number == layers[-1]:
-                    k[1, 37, 5] = bad
-                layer["k"] = k
-                layer["v"] = random.standard_normal((kv_heads, tokens, dim)).astype(np.float16)
+    """Random values. `bad`: the value at one place of the last layer's k."""
+    def values(random, number):
+        q = 3 * random.standard_normal((len(positions), heads, dim)).astype(np.float16)
+        k, v = random.standard_normal((2, kv_heads, tokens, dim)).astype(np.float16)
+        if bad is not None and number == layers[-1]:
+            k[1, 37, 5] = bad
+        return q, k, v
+
+    dump_maker.write_dump(path, values, seed=7, layers=layers, tokens=tokens, heads=heads, kv_heads=kv_heads, dim=dim, positions=positions,
+                          samples=samples, task="ruler/test", spans=[[20, 40], [100, 110]])
 
 
 @pytest.fixture
