@@ -10,14 +10,13 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numbers>
 #include <numeric>
 
 #include "dumps/error.h"
 #include "kernels/attention/scores.h"
 #include "kernels/lane_sum.h"
-#include "kernels/quantize/ffd_thumbnail.h"
 #include "kernels/rank/entry_levels.h"
+#include "kernels/selectors/ffd_options.h"
 #include "kernels/selectors/registry.h"
 
 namespace attest {
@@ -25,26 +24,9 @@ namespace {
 
 constexpr double kLowest = -std::numeric_limits<double>::infinity();
 
-enum class PseudoMax : std::uint8_t { thumbnail, exact, global, global_exact };
-enum class DeltaUnit : std::uint8_t { natural, log2, unscaled };
-enum class Rule : std::uint8_t { topdelta, topk, topp };
-
-class Ffd final : public Selector {
+class Ffd final : public Selector, FfdOptions {
  public:
-  explicit Ffd(OptionReader& reader) {
-    quantizer_.bits = reader.number("bits", {2, 1, 3, 4, 8});
-    block_ = reader.integer("block", 128, 1, 1 << 20);
-    sub_block_ = reader.integer("sub_block", block_, 1, 1 << 20);
-    scale_per_sequence_ = reader.choice("scale", {"block", "sequence"}) == "sequence";
-    quantizer_.residual = reader.enumeration<FfdResidual>("residual", {"fp8", "int8", "none", "exact"});
-    pseudo_max_ = reader.enumeration<PseudoMax>("pseudo_max", {"thumbnail", "exact", "global", "global_exact"});
-    union_ = reader.choice("gqa", {"union", "per_head"}) == "union";
-    delta_unit_ = reader.enumeration<DeltaUnit>("delta_unit", {"natural", "log2", "unscaled"});
-    sink_blocks_ = reader.integer("sink_blocks", 1, 0, 1 << 20);
-    local_blocks_ = reader.integer("local_blocks", 1, 0, 1 << 20);
-    scan_exact_ = reader.choice("scan", {"thumbnail", "exact"}) == "exact";
-    rule_ = reader.enumeration<Rule>("rule", {"topdelta", "topk", "topp"});
-    quantizer_.arithmetic = reader.enumeration<QuantArithmetic>("quant_arith", {"float32", "dump"});
+  explicit Ffd(OptionReader& reader) : FfdOptions(reader) {
     finish(reader, 0);
     if (block_ % sub_block_ != 0)
       throw UsageError("selector 'ffd': sub_block is " + std::to_string(sub_block_) + ", expected a divisor of block, which is " +
@@ -65,13 +47,7 @@ class Ffd final : public Selector {
   }
   std::vector<std::string> setting_metrics() const override { return {"block_keep_ratio"}; }
   double natural_delta(double setting, const ScoreTransform& transform) const override {
-    if (rule_ != Rule::topdelta) return Selector::natural_delta(setting, transform);
-    switch (delta_unit_) {
-      case DeltaUnit::log2: return setting * std::numbers::ln2;
-      case DeltaUnit::unscaled: return setting * transform.scale;
-      case DeltaUnit::natural: break;
-    }
-    return setting;
+    return rule_ == Rule::topdelta ? natural(setting, transform) : Selector::natural_delta(setting, transform);
   }
 
   void select(const KvHead& head, const RankedScores& exact, std::span<const AscendingGrid> grids,
@@ -80,16 +56,14 @@ class Ffd final : public Selector {
     scan(head, exact, out);
     for (int n = 0; n < head.num_queries; ++n) {
       select_query(head, exact.scores, n, grids[static_cast<std::size_t>(n)], out);
-      out.io[static_cast<std::size_t>(n)] = bytes(head, head.visible[static_cast<std::size_t>(n)]);
+      out.io[static_cast<std::size_t>(n)] = bytes(head.head_dim, head.value_dim, head.visible[static_cast<std::size_t>(n)]);
     }
   }
 
  private:
-  std::int64_t full_blocks(std::int64_t visible) const { return visible / block_; }
-
   /// Fills the estimate and the scores that the computer reads.
   void scan(const KvHead& head, const RankedScores& exact, Selection& out) const {
-    if (scan_exact_) {
+    if (scans_exactly_) {
       out.estimate = &exact;
       return;
     }
@@ -221,10 +195,10 @@ class Ffd final : public Selector {
 
   double pseudo_max(const double* exact, const double* estimate, std::int64_t covered) const {
     switch (pseudo_max_) {
-      case PseudoMax::exact: return ends_max(exact, covered);
-      case PseudoMax::global: return max_over(estimate, 0, covered);
-      case PseudoMax::global_exact: return max_over(exact, 0, covered);
-      case PseudoMax::thumbnail: break;
+      case FfdPseudoMax::exact: return ends_max(exact, covered);
+      case FfdPseudoMax::global: return max_over(estimate, 0, covered);
+      case FfdPseudoMax::global_exact: return max_over(exact, 0, covered);
+      case FfdPseudoMax::thumbnail: break;
     }
     return ends_max(estimate, covered);
   }
@@ -233,26 +207,9 @@ class Ffd final : public Selector {
     const double full_max = max_over(exact, 0, covered), exact_ends = ends_max(exact, covered);
     const auto r = static_cast<std::size_t>(row);
     out.row_metrics[0][r] = full_max - exact_ends;
-    if (!scan_exact_) out.row_metrics[1][r] = full_max - ends_max(estimate, covered);
+    if (!scans_exactly_) out.row_metrics[1][r] = full_max - ends_max(estimate, covered);
     out.row_metrics[2][r] = std::max(full_max, max_over(exact, covered, visible)) - exact_ends;
   }
-
-  IoCost bytes(const KvHead& head, std::int64_t visible) const {
-    const double d = head.head_dim, dv = head.value_dim, f = static_cast<double>(full_blocks(visible)), b = block_;
-    const double tail = static_cast<double>(visible) - f * b;
-    const double tail_bytes = tail * dense_token_bytes(head);
-    if (scan_exact_) return {.fixed = f * b * 2 * d + tail_bytes, .per_kept_token = 2 * dv, .free_tokens = tail};
-    const double r = quantizer_.residual == FfdResidual::exact ? 2 : quantizer_.residual == FfdResidual::none ? 0 : 1;
-    const double scan = f * b * d * quantizer_.bits / 8.0 + (scale_per_sequence_ ? 2 * d : 2 * d * f);
-    return {.fixed = scan + tail_bytes, .per_kept_token = r * d + 2 * dv, .free_tokens = tail};
-  }
-
-  FfdQuantizer quantizer_;
-  int block_, sub_block_, sink_blocks_, local_blocks_;
-  bool scale_per_sequence_, union_, scan_exact_;
-  PseudoMax pseudo_max_;
-  DeltaUnit delta_unit_;
-  Rule rule_;
 };
 
 }  // namespace

@@ -1,19 +1,15 @@
 // ffd on the device; the method and its sources stand in ffd.cpp.
 #include <algorithm>
 #include <cmath>
-#include <numbers>
 
 #include "kernels/device/block_reduce.cuh"
 #include "kernels/quantize/ffd_keys.cuh"
 #include "kernels/quantize/key_ranges.h"
 #include "kernels/selectors/cuda_registry.h"
+#include "kernels/selectors/ffd_options.h"
 
 namespace attest {
 namespace {
-
-enum class PseudoMax : std::uint8_t { thumbnail, exact, global, global_exact };
-enum class DeltaUnit : std::uint8_t { natural, log2, unscaled };
-enum class Rule : std::uint8_t { topdelta, topk, topp };
 
 /// Largest scores of a row's sub-blocks, and what follows from them.
 struct PeakTask {
@@ -22,7 +18,7 @@ struct PeakTask {
   const int* parts;               // [rows]
   const float* exact_max;         // [rows] of all visible keys
   int sink_parts, local_parts;
-  PseudoMax pseudo_max;
+  FfdPseudoMax pseudo_max;
   bool scans_exactly;
   double* peak;                   // [rows] m~
   float* largest;                 // [rows] estimate
@@ -50,10 +46,10 @@ __global__ void __launch_bounds__(kPeakThreads) peak_kernel(PeakTask task) {
   ends_exact = block_reduce(ends_exact, shared, Larger{});
   if (threadIdx.x != 0) return;
   switch (task.pseudo_max) {
-    case PseudoMax::thumbnail: task.peak[row] = ends; break;
-    case PseudoMax::exact: task.peak[row] = ends_exact; break;
-    case PseudoMax::global: task.peak[row] = all; break;
-    case PseudoMax::global_exact: task.peak[row] = all_exact; break;
+    case FfdPseudoMax::thumbnail: task.peak[row] = ends; break;
+    case FfdPseudoMax::exact: task.peak[row] = ends_exact; break;
+    case FfdPseudoMax::global: task.peak[row] = all; break;
+    case FfdPseudoMax::global_exact: task.peak[row] = all_exact; break;
   }
   task.largest[row] = all;
   const bool defined = parts > 0;
@@ -62,30 +58,16 @@ __global__ void __launch_bounds__(kPeakThreads) peak_kernel(PeakTask task) {
   task.gap_all[row] = defined ? task.exact_max[row] - ends_exact : undefined;
 }
 
-class CudaFfd final : public CudaSelector {
+class CudaFfd final : public CudaSelector, FfdOptions {
  public:
-  explicit CudaFfd(OptionReader& reader) {
-    quantizer_.bits = reader.number("bits", {2, 1, 3, 4, 8});
-    block_ = reader.integer("block", 128, 1, 1 << 20);
-    sub_block_ = reader.integer("sub_block", block_, 1, 1 << 20);
-    scale_per_sequence_ = reader.choice("scale", {"block", "sequence"}) == "sequence";
-    quantizer_.residual = reader.enumeration<FfdResidual>("residual", {"fp8", "int8", "none", "exact"});
-    pseudo_max_ = reader.enumeration<PseudoMax>("pseudo_max", {"thumbnail", "exact", "global", "global_exact"});
-    union_ = reader.choice("gqa", {"union", "per_head"}) == "union";
-    delta_unit_ = reader.enumeration<DeltaUnit>("delta_unit", {"natural", "log2", "unscaled"});
-    sink_blocks_ = reader.integer("sink_blocks", 1, 0, 1 << 20);
-    local_blocks_ = reader.integer("local_blocks", 1, 0, 1 << 20);
-    scans_exactly_ = reader.choice("scan", {"thumbnail", "exact"}) == "exact";
-    rule_ = reader.enumeration<Rule>("rule", {"topdelta", "topk", "topp"});
-    quantizer_.arithmetic = reader.enumeration<QuantArithmetic>("quant_arith", {"float32", "dump"});
-  }
+  explicit CudaFfd(OptionReader& reader) : FfdOptions(reader) {}
 
   void select(const CudaChunk& chunk, std::span<const AscendingGrid> grids, CudaSelection& out) const override {
     out.covered = RowCounts(chunk, [&](std::int64_t visible) { return visible / block_ * block_; });
     out.covers_all = std::ranges::equal(out.covered.host, chunk.visible);
     scan(chunk, out);
     rule(chunk, grids, out);
-    out.io = group_costs(chunk, [&](std::int64_t visible) { return bytes(chunk.kv, visible); });
+    out.io = group_costs(chunk, [&](std::int64_t visible) { return bytes(chunk.kv.head_dim, chunk.kv.value_dim, visible); });
   }
 
  private:
@@ -212,26 +194,6 @@ class CudaFfd final : public CudaSelector {
     level_shares(part_levels, stride, parts.device, num_rows, settings, keep_ratio, chunk.stream);
     expand_levels(chunk.rows, part_levels, stride, sub_block_, out.covered.device, levels, chunk.stream);
   }
-
-  double natural(double delta, const ScoreTransform& transform) const {
-    return delta_unit_ == DeltaUnit::log2 ? delta * std::numbers::ln2 : delta_unit_ == DeltaUnit::unscaled ? delta * transform.scale : delta;
-  }
-
-  IoCost bytes(const DeviceKeyValues& kv, std::int64_t visible) const {
-    const double d = kv.head_dim, dv = kv.value_dim, f = static_cast<double>(visible / block_), b = block_;
-    const double tail = static_cast<double>(visible) - f * b, tail_bytes = tail * dense_token_bytes(kv);
-    if (scans_exactly_) return {.fixed = f * b * 2 * d + tail_bytes, .per_kept_token = 2 * dv, .free_tokens = tail};
-    const double r = quantizer_.residual == FfdResidual::exact ? 2 : quantizer_.residual == FfdResidual::none ? 0 : 1;
-    const double scan = f * b * d * quantizer_.bits / 8.0 + (scale_per_sequence_ ? 2 * d : 2 * d * f);
-    return {.fixed = scan + tail_bytes, .per_kept_token = r * d + 2 * dv, .free_tokens = tail};
-  }
-
-  FfdQuantizer quantizer_;
-  int block_, sub_block_, sink_blocks_, local_blocks_;
-  bool scale_per_sequence_, union_, scans_exactly_;
-  PseudoMax pseudo_max_;
-  DeltaUnit delta_unit_;
-  Rule rule_;
 };
 
 }  // namespace

@@ -9,19 +9,15 @@
 
 #include "dumps/error.h"
 #include "kernels/attention/scores.h"
-#include "kernels/quantize/kivi_groups.h"
+#include "kernels/selectors/kivi_options.h"
 #include "kernels/selectors/registry.h"
 
 namespace attest {
 namespace {
 
-class Kivi final : public Selector {
+class Kivi final : public Selector, KiviOptions {
  public:
-  explicit Kivi(OptionReader& reader) {
-    quantizer_.bits = reader.number("bits", {2, 4});
-    quantizer_.group = reader.integer("group", 32, 1, 1 << 20);
-    window_ = reader.integer("residual_length", 128, 1, 1 << 20);
-    quantizer_.arithmetic = reader.enumeration<QuantArithmetic>("quant_arith", {"float32", "dump"});
+  explicit Kivi(OptionReader& reader) : KiviOptions(reader) {
     finish(reader, 0);
     if (window_ % quantizer_.group != 0)
       throw UsageError("selector 'kivi': group is " + std::to_string(quantizer_.group) + ", expected a divisor of residual_length, which is " +
@@ -56,14 +52,11 @@ class Kivi final : public Selector {
     }
     for (std::size_t n = 0; n < out.io.size(); ++n) {
       out.num_approximate[n] = quantised_values(head.visible[n]);
-      out.io[n] = {.fixed = bytes(head, head.visible[n]), .per_kept_token = 0, .free_tokens = 0};
+      out.io[n] = {.fixed = bytes(head.head_dim, head.value_dim, head.visible[n]), .per_kept_token = 0, .free_tokens = 0};
     }
   }
 
  private:
-  std::int64_t quantised_keys(std::int64_t visible) const { return (visible - 1) / window_ * window_; }
-  std::int64_t quantised_values(std::int64_t visible) const { return std::max<std::int64_t>(0, visible - (window_ + 1)); }
-
   /// Groups count from token 0 and end with the window, so a shorter query's quantised keys are the first of a longer one's.
   void score_quantised_keys(const KiviQuantizer& quantizer, const KvHead& head, RowMatrix<double>& scores) const {
     const std::int64_t keys = quantised_keys(head.length), at_once = std::max<std::int64_t>(1, 256 / quantizer.group) * quantizer.group;
@@ -74,16 +67,6 @@ class Kivi final : public Selector {
       scores_into(head.queries, head.rows(), head.head_dim, dequantised.data(), count, head.transform, scores.row(0) + begin, scores.stride());
     }
   }
-
-  double bytes(const KvHead& head, std::int64_t visible) const {
-    const double d = head.head_dim, dv = head.value_dim, length = static_cast<double>(visible), g = quantizer_.group;
-    const auto nk = static_cast<double>(quantised_keys(visible)), nv = static_cast<double>(quantised_values(visible));
-    return nk * d * quantizer_.bits / 8 + nk / g * 4 * d + (length - nk) * 2 * d +
-           nv * dv * quantizer_.bits / 8 + nv * (dv / g) * 4 + (length - nv) * 2 * dv;
-  }
-
-  KiviQuantizer quantizer_;
-  int window_;
 };
 
 }  // namespace

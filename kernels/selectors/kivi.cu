@@ -1,21 +1,15 @@
 // kivi on the device; the method and its sources stand in kivi.cpp.
-#include <algorithm>
-
 #include "kernels/quantize/key_ranges.h"
 #include "kernels/quantize/kivi_keys.cuh"
 #include "kernels/selectors/cuda_registry.h"
+#include "kernels/selectors/kivi_options.h"
 
 namespace attest {
 namespace {
 
-class CudaKivi final : public CudaSelector {
+class CudaKivi final : public CudaSelector, KiviOptions {
  public:
-  explicit CudaKivi(OptionReader& reader) {
-    quantizer_.bits = reader.number("bits", {2, 4});
-    quantizer_.group = reader.integer("group", 32, 1, 1 << 20);
-    window_ = reader.integer("residual_length", 128, 1, 1 << 20);
-    quantizer_.arithmetic = reader.enumeration<QuantArithmetic>("quant_arith", {"float32", "dump"});
-  }
+  explicit CudaKivi(OptionReader& reader) : KiviOptions(reader) {}
 
   void select(const CudaChunk& chunk, std::span<const AscendingGrid>, CudaSelection& out) const override {
     KiviQuantizer quantizer = quantizer_;
@@ -43,22 +37,8 @@ class CudaKivi final : public CudaSelector {
     form.scales = steps;
     const ScoreTargets targets{.limit = quantised.device, .exact = chunk.exact, .scores = scores, .exact_low = chunk.exact_low, .low = low};
     score_rows(chunk.rows, chunk.queries, chunk.kv, form, targets, chunk.stream);
-    out.io = group_costs(chunk, [&](std::int64_t visible) { return IoCost{.fixed = bytes(chunk.kv, visible), .per_kept_token = 0, .free_tokens = 0}; });
+    out.io = group_costs(chunk, [&](std::int64_t visible) { return IoCost{.fixed = bytes(chunk.kv.head_dim, chunk.kv.value_dim, visible), .per_kept_token = 0, .free_tokens = 0}; });
   }
-
- private:
-  std::int64_t quantised_keys(std::int64_t visible) const { return (visible - 1) / window_ * window_; }
-  std::int64_t quantised_values(std::int64_t visible) const { return std::max<std::int64_t>(0, visible - (window_ + 1)); }
-
-  double bytes(const DeviceKeyValues& kv, std::int64_t visible) const {
-    const double d = kv.head_dim, dv = kv.value_dim, length = static_cast<double>(visible), g = quantizer_.group;
-    const auto nk = static_cast<double>(quantised_keys(visible)), nv = static_cast<double>(quantised_values(visible));
-    return nk * d * quantizer_.bits / 8 + nk / g * 4 * d + (length - nk) * 2 * d +
-           nv * dv * quantizer_.bits / 8 + nv * (dv / g) * 4 + (length - nv) * 2 * dv;
-  }
-
-  KiviQuantizer quantizer_;
-  int window_;
 };
 
 }  // namespace

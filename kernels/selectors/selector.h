@@ -133,6 +133,7 @@ inline constexpr std::string_view kKeepsEveryKey = "keeps every key";
 void keep_all(const KvHead& head, Selection& out);
 
 /// Bytes of a dense 16-bit read of one token's key and value.
-inline double dense_token_bytes(const KvHead& head) { return 2.0 * (head.head_dim + head.value_dim); }
+inline double dense_token_bytes(int head_dim, int value_dim) { return 2.0 * (head_dim + value_dim); }
+inline double dense_token_bytes(const KvHead& head) { return dense_token_bytes(head.head_dim, head.value_dim); }
 
 }  // namespace attest

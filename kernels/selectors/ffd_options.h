@@ -1,0 +1,65 @@
+// What ffd is told and what follows from that alone, on whichever device it runs. The method and its sources stand in ffd.cpp.
+#pragma once
+
+#include <cstdint>
+#include <numbers>
+
+#include "kernels/quantize/ffd_thumbnail.h"
+#include "kernels/selectors/options.h"
+#include "kernels/selectors/selector.h"
+
+namespace attest {
+
+enum class FfdPseudoMax : std::uint8_t { thumbnail, exact, global, global_exact };
+
+class FfdOptions {
+ protected:
+  enum class DeltaUnit : std::uint8_t { natural, log2, unscaled };
+  enum class Rule : std::uint8_t { topdelta, topk, topp };
+
+  explicit FfdOptions(OptionReader& reader) {
+    quantizer_.bits = reader.number("bits", {2, 1, 3, 4, 8});
+    block_ = reader.integer("block", 128, 1, 1 << 20);
+    sub_block_ = reader.integer("sub_block", block_, 1, 1 << 20);
+    scale_per_sequence_ = reader.choice("scale", {"block", "sequence"}) == "sequence";
+    quantizer_.residual = reader.enumeration<FfdResidual>("residual", {"fp8", "int8", "none", "exact"});
+    pseudo_max_ = reader.enumeration<FfdPseudoMax>("pseudo_max", {"thumbnail", "exact", "global", "global_exact"});
+    union_ = reader.choice("gqa", {"union", "per_head"}) == "union";
+    delta_unit_ = reader.enumeration<DeltaUnit>("delta_unit", {"natural", "log2", "unscaled"});
+    sink_blocks_ = reader.integer("sink_blocks", 1, 0, 1 << 20);
+    local_blocks_ = reader.integer("local_blocks", 1, 0, 1 << 20);
+    scans_exactly_ = reader.choice("scan", {"thumbnail", "exact"}) == "exact";
+    rule_ = reader.enumeration<Rule>("rule", {"topdelta", "topk", "topp"});
+    quantizer_.arithmetic = reader.enumeration<QuantArithmetic>("quant_arith", {"float32", "dump"});
+  }
+
+  /// A delta in natural-log units.
+  double natural(double delta, const ScoreTransform& transform) const {
+    switch (delta_unit_) {
+      case DeltaUnit::log2: return delta * std::numbers::ln2;
+      case DeltaUnit::unscaled: return delta * transform.scale;
+      case DeltaUnit::natural: break;
+    }
+    return delta;
+  }
+
+  std::int64_t full_blocks(std::int64_t visible) const { return visible / block_; }
+
+  IoCost bytes(int head_dim, int value_dim, std::int64_t visible) const {
+    const double d = head_dim, dv = value_dim, f = static_cast<double>(full_blocks(visible)), b = block_;
+    const double tail = static_cast<double>(visible) - f * b, tail_bytes = tail * dense_token_bytes(head_dim, value_dim);
+    if (scans_exactly_) return {.fixed = f * b * 2 * d + tail_bytes, .per_kept_token = 2 * dv, .free_tokens = tail};
+    const double r = quantizer_.residual == FfdResidual::exact ? 2 : quantizer_.residual == FfdResidual::none ? 0 : 1;
+    const double scan = f * b * d * quantizer_.bits / 8.0 + (scale_per_sequence_ ? 2 * d : 2 * d * f);
+    return {.fixed = scan + tail_bytes, .per_kept_token = r * d + 2 * dv, .free_tokens = tail};
+  }
+
+  FfdQuantizer quantizer_;
+  int block_, sub_block_, sink_blocks_, local_blocks_;
+  bool scale_per_sequence_, union_, scans_exactly_;
+  FfdPseudoMax pseudo_max_;
+  DeltaUnit delta_unit_;
+  Rule rule_;
+};
+
+}  // namespace attest
