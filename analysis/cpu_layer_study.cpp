@@ -99,7 +99,7 @@ class CpuLayerStudy final : public LayerStudy {
     }
     for (std::size_t s = 0; s < options_.selectors.size(); ++s) {
       const StudySelector& study = options_.selectors[s];
-      if (study.selector->monotone() || builder.dense(s)) {
+      if (study.selector->monotone() || builder.layout(s).dense) {
         run_selector(batch, head, s, study.grid, 0, w, builder);
       } else {
         for (std::size_t i = 0; i < study.grid.size(); ++i)
@@ -140,7 +140,7 @@ class CpuLayerStudy final : public LayerStudy {
   void run_selector(const KvHeadBatch& batch, const KvHead& head, std::size_t s, std::span<const Setting> grid,
                     std::size_t first_setting, Workspace& w, LayerResultsBuilder& builder) const {
     const Selector& selector = *options_.selectors[s].selector;
-    const bool dense = builder.dense(s);
+    const bool dense = builder.layout(s).dense;
     const int settings = static_cast<int>(grid.size());
     std::vector<AscendingGrid> grids;
     for (std::int64_t visible : head.visible) grids.push_back(ascending(grid, visible));
@@ -225,11 +225,11 @@ class CpuLayerStudy final : public LayerStudy {
     const int group = static_cast<int>(selection.levels.rows()) / static_cast<int>(batch.visible.size());
     const std::int64_t query = batch.first_query + r / group;
     const int head = batch.kv_head * group + r % group;
-    const SelectorMetricPlan& plan = builder.plan(s);
+    const SelectorLayout& layout = builder.layout(s);
     const auto given = [&](std::size_t i) { return first_setting + static_cast<std::size_t>(grid.given_index[i]); };
     std::vector<double> values;
-    for (std::size_t m = 0; m < plan.common.size(); ++m) {
-      const SelectorMetric& metric = *plan.common[m];
+    for (std::size_t m = 0; m < layout.common.size(); ++m) {
+      const SelectorMetric& metric = *layout.common[m];
       if (metric.needs_estimate && !has_estimate) continue;
       const std::span<float> cells = builder.cells(s, m, query, head);
       const bool per_setting = metric.axes == MetricAxes::query_head_setting;
@@ -238,11 +238,11 @@ class CpuLayerStudy final : public LayerStudy {
       for (std::size_t i = 0; i < values.size(); ++i) cells[per_setting ? given(i) : i] = static_cast<float>(values[i]);
     }
     for (std::size_t m = 0; m < selection.row_metrics.size(); ++m)
-      builder.cells(s, plan.first_row_metric + m, query, head)[0] =
+      builder.cells(s, layout.first_row_metric + m, query, head)[0] =
           static_cast<float>(selection.row_metrics[m][static_cast<std::size_t>(r)]);
     for (std::size_t m = 0; m < selection.setting_metrics.size(); ++m)
       for (std::size_t i = 0; i < grid.values.size(); ++i)
-        builder.cells(s, plan.first_setting_metric + m, query, head)[given(i)] =
+        builder.cells(s, layout.first_setting_metric + m, query, head)[given(i)] =
             static_cast<float>(selection.setting_metrics[m].row(r)[i]);
     const std::span<const double> o = row.exact->output;
     const double exact_square = lane_sum(o.size(), [&](std::size_t d) { return o[d] * o[d]; });
@@ -256,7 +256,7 @@ class CpuLayerStudy final : public LayerStudy {
   /// io_ratio: the same for all heads of a group.
   void store_io(const KvHeadBatch& batch, const KvHead& head, std::size_t s, std::span<const AscendingGrid> grids,
                 std::size_t first_setting, const Selection& selection, LayerResultsBuilder& builder) const {
-    const std::size_t metric = builder.plan(s).io_ratio;
+    const std::size_t metric = builder.layout(s).io_ratio;
     for (int n = 0; n < head.num_queries; ++n) {
       const auto query = static_cast<std::size_t>(n);
       const std::int64_t visible = head.visible[query];

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <array>
 
-#include "kernels/device/device_memory.h"
+#include "kernels/device/buffers.h"
 #include "kernels/device/stream.h"
 
 namespace attest {

@@ -9,7 +9,7 @@
 #include "analysis/cuda/cuda_results.h"
 #include "analysis/cuda/stage_clock.h"
 #include "analysis/layer_study.h"
-#include "kernels/device/device_memory.h"
+#include "kernels/device/uploads.h"
 #include "kernels/selectors/cuda_selector.h"
 
 namespace attest {

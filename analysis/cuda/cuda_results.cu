@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "analysis/layer_results_builder.h"
-#include "analysis/metrics/metric.h"
 #include "kernels/device/cuda_check.h"
 
 namespace attest {
@@ -27,45 +25,30 @@ void check_computed(std::string_view metric) {
 void CudaResults::begin(const StudyOptions& options, const AttentionLayer& layer, cudaStream_t stream) {
   for (const ScoreMetric& metric : score_metrics()) check_computed(metric.name);
   for (const SelectorMetric& metric : selector_metrics()) check_computed(metric.name);
-  results_ = LayerResultsBuilder(options, layer).finish();
-  count_ = 0;
-  const auto lay_out = [&](const std::vector<MetricValues>& metrics) {
-    std::vector<std::int64_t> offsets;
-    for (const MetricValues& metric : metrics) {
-      offsets.push_back(count_);
-      count_ += static_cast<std::int64_t>(metric.values.size());
-    }
-    return offsets;
-  };
-  score_offsets_ = lay_out(results_.scores);
-  offsets_.clear();
-  num_settings_.clear();
+  layout_ = LayerResultsLayout(options, layer);
   product_offsets_.clear();
-  std::int64_t products = 0;
-  for (std::size_t s = 0; s < results_.selectors.size(); ++s) {
-    offsets_.push_back(lay_out(results_.selectors[s].metrics));
-    num_settings_.push_back(static_cast<int>(options.selectors[s].grid.size()));
+  std::size_t products = 0;
+  for (const SelectorLayout& selector : layout_.selectors) {
     product_offsets_.push_back(products);
-    products += layer.num_queries() * layer.shape.num_query_heads * num_settings_.back();
+    products += static_cast<std::size_t>(layer.num_queries() * layer.shape.num_query_heads) * selector.num_settings;
   }
-  device_.reserve(static_cast<std::size_t>(count_) * sizeof(float));
-  products_.reserve(static_cast<std::size_t>(products) * sizeof(OutputProducts));
-  host_.reserve(static_cast<std::size_t>(count_) * sizeof(float));
-  fill_undefined(reinterpret_cast<float*>(device_.data()), count_, stream);
+  device_.reserve(layout_.num_cells * sizeof(float));
+  products_.reserve(products * sizeof(OutputProducts));
+  host_.reserve(layout_.num_cells * sizeof(float));
+  fill_undefined(reinterpret_cast<float*>(device_.data()), static_cast<std::int64_t>(layout_.num_cells), stream);
 }
 
-float* CudaResults::find(const std::vector<MetricValues>& metrics, const std::vector<std::int64_t>& offsets, std::string_view name) const {
-  for (std::size_t m = 0; m < metrics.size(); ++m)
-    if (metrics[m].name == name) return reinterpret_cast<float*>(device_.data()) + offsets[m];
-  return nullptr;
+float* CudaResults::find(const std::vector<ResultArray>& arrays, std::string_view name) const {
+  const ResultArray* array = find_array(arrays, name);
+  return array == nullptr ? nullptr : reinterpret_cast<float*>(device_.data()) + array->begin;
 }
 
 float* CudaResults::array(std::size_t selector, std::string_view metric) const {
-  return find(results_.selectors[selector].metrics, offsets_[selector], metric);
+  return find(layout_.selectors[selector].arrays, metric);
 }
 
 ScoreMetricArrays CudaResults::scores() const {
-  const auto of = [&](std::string_view name) { return find(results_.scores, score_offsets_, name); };
+  const auto of = [&](std::string_view name) { return find(layout_.scores, name); };
   return {of("lse"), of("top1_top2_gap"), of("score_std"), of("entropy"), of("span_mass")};
 }
 
@@ -86,9 +69,11 @@ EstimateArrays CudaResults::estimate(std::size_t selector) const {
 }
 
 void CudaResults::enqueue_finish(int num_queries, int num_heads, cudaStream_t stream) {
-  for (std::size_t s = 0; s < offsets_.size(); ++s)
-    recall_layer(output_fidelity(s).products, num_queries, num_heads, num_settings_[s], array(s, "recall_layer"), stream);
-  ATTEST_CUDA(cudaMemcpyAsync(host_.data(), device_.data(), static_cast<std::size_t>(count_) * sizeof(float), cudaMemcpyDeviceToHost, stream));
+  for (std::size_t s = 0; s < layout_.selectors.size(); ++s)
+    recall_layer(output_fidelity(s).products, num_queries, num_heads, static_cast<int>(layout_.selectors[s].num_settings), array(s, "recall_layer"), stream);
+  ATTEST_CUDA(cudaMemcpyAsync(host_.data(), device_.data(), layout_.num_cells * sizeof(float), cudaMemcpyDeviceToHost, stream));
+  // Memory that the system has yet to give is touched while the device computes.
+  results_ = layout_.undefined();
 }
 
 LayerResults CudaResults::take() {

@@ -1,13 +1,12 @@
-// The results of a layer on their way: one float array on the device, laid out like the arrays of LayerResultsBuilder.
+// The results of a layer on their way: all arrays of its layout in one on the device.
 #pragma once
 
-#include <cstdint>
 #include <string_view>
 #include <vector>
 
-#include "analysis/layer_study.h"
+#include "analysis/layer_results_layout.h"
 #include "analysis/metrics/device_metrics.h"
-#include "kernels/device/device_memory.h"
+#include "kernels/device/buffers.h"
 
 namespace attest {
 
@@ -16,7 +15,7 @@ class CudaResults {
   /// Lays out the arrays of a layer, all undefined yet. Throws std::logic_error for a metric that no kernel computes.
   void begin(const StudyOptions& options, const AttentionLayer& layer, cudaStream_t stream);
 
-  bool dense(std::size_t selector) const { return results_.selectors[selector].dense; }
+  bool dense(std::size_t selector) const { return layout_.selectors[selector].dense; }
   ScoreMetricArrays scores() const;
   KeptSetArrays kept_set(std::size_t selector) const;
   OutputFidelityArrays output_fidelity(std::size_t selector) const;
@@ -30,14 +29,11 @@ class CudaResults {
   LayerResults take();
 
  private:
-  float* find(const std::vector<MetricValues>& metrics, const std::vector<std::int64_t>& offsets, std::string_view name) const;
+  float* find(const std::vector<ResultArray>& arrays, std::string_view name) const;
 
+  LayerResultsLayout layout_;
   LayerResults results_;
-  std::vector<std::int64_t> score_offsets_;
-  std::vector<std::vector<std::int64_t>> offsets_;  // [selector][metric]
-  std::vector<int> num_settings_;
-  std::vector<std::int64_t> product_offsets_;       // [selector]
-  std::int64_t count_ = 0;
+  std::vector<std::size_t> product_offsets_;  // [selector]
   DeviceBuffer device_, products_;
   PageLockedBuffer host_;
 };

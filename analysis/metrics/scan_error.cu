@@ -17,18 +17,9 @@ struct Sums {
 };
 
 __device__ void reduce(Sums& s, double* doubles, float* floats) {
-  s.a = block_reduce(s.a, doubles, Plus{});
-  s.b = block_reduce(s.b, doubles, Plus{});
-  s.aa = block_reduce(s.aa, doubles, Plus{});
-  s.bb = block_reduce(s.bb, doubles, Plus{});
-  s.ab = block_reduce(s.ab, doubles, Plus{});
-  s.e = block_reduce(s.e, doubles, Plus{});
-  s.ee = block_reduce(s.ee, doubles, Plus{});
-  s.max = block_reduce(s.max, floats, Larger{});
-  s.most_a = block_reduce(s.most_a, floats, Larger{});
-  s.most_b = block_reduce(s.most_b, floats, Larger{});
-  s.least_a = block_reduce(s.least_a, floats, Smaller{});
-  s.least_b = block_reduce(s.least_b, floats, Smaller{});
+  block_reduce_each(doubles, Plus{}, s.a, s.b, s.aa, s.bb, s.ab, s.e, s.ee);
+  block_reduce_each(floats, Larger{}, s.max, s.most_a, s.most_b);
+  block_reduce_each(floats, Smaller{}, s.least_a, s.least_b);
 }
 
 /// Calls pair(estimate, exact) for the thread's tokens of a row, eight neighbours at a time, and end_of_eight() after each eight.

@@ -6,7 +6,7 @@
 
 #include "kernels/attention/device_rows.h"
 #include "kernels/attention/level_sums.h"
-#include "kernels/device/device_memory.h"
+#include "kernels/device/device_arena.h"
 #include "kernels/quantize/kivi_groups.h"
 
 namespace attest {

@@ -5,6 +5,7 @@
 #include "kernels/attention/level_sums.cuh"
 #include "kernels/device/block_reduce.cuh"
 #include "kernels/device/cuda_check.h"
+#include "kernels/device/shared_memory.h"
 
 namespace attest {
 namespace {
@@ -184,7 +185,7 @@ void sum_levels(const DeviceRows& rows, const LevelView& view, cudaStream_t stre
     return;
   }
   const std::size_t bytes = static_cast<std::size_t>(view.num_settings) * 12;
-  ATTEST_CUDA(cudaFuncSetAttribute(sum_levels_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)));
+  allow_shared_memory(sum_levels_kernel, bytes);
   sum_levels_kernel<<<rows.num_rows, kThreads, bytes, stream>>>(rows, view);
   ATTEST_CUDA_LAUNCHED(sum_levels_kernel);
 }

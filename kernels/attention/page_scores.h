@@ -4,7 +4,7 @@
 #include <cuda_runtime_api.h>
 
 #include "kernels/attention/device_rows.h"
-#include "kernels/device/device_memory.h"
+#include "kernels/device/device_arena.h"
 
 namespace attest {
 

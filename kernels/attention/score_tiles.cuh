@@ -8,8 +8,8 @@
 #include "kernels/attention/score_rest.cuh"
 #include "kernels/attention/score_targets.cuh"
 #include "kernels/device/cuda_check.h"
-#include "kernels/device/device_memory.h"
 #include "kernels/device/octet.cuh"
+#include "kernels/device/shared_memory.h"
 #include "kernels/device/tensor_core.cuh"
 
 namespace attest {
@@ -205,7 +205,7 @@ void launch(Task task, const Form& form, cudaStream_t stream) {
   constexpr int kBlocksWanted = 1024;  // enough to keep every multiprocessor busy to the end
   const std::size_t bytes = bytes_for(task, form, kRowTiles);
   const auto kernel = task.kv.type == ElementType::float32 ? score_kernel<Form, kRowTiles, true> : score_kernel<Form, kRowTiles, false>;
-  ATTEST_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)));
+  allow_shared_memory(kernel, bytes);
   const int tiles = (task.rows.max_length + kTileTokens - 1) / kTileTokens;
   const int row_blocks = (task.rows.max_batch_rows + 16 * kRowTiles - 1) / (16 * kRowTiles);
   const std::int64_t all = static_cast<std::int64_t>(tiles) * task.rows.num_batches * row_blocks;

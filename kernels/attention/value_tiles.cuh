@@ -16,6 +16,7 @@
 #include "kernels/attention/sweep_levels.cuh"
 #include "kernels/attention/sweep_runs.cuh"
 #include "kernels/device/cuda_check.h"
+#include "kernels/device/shared_memory.h"
 
 namespace attest {
 
@@ -75,7 +76,7 @@ void launch(const Task& task, const Form& form, cudaStream_t stream) {
                             (shares ? kThreads / 2 * kFragments * sizeof(float4) : 0) +
                             static_cast<std::size_t>(task.tokens_per_split / kTileTokens) * kRowTiles * 8;
   const auto kernel = sweep_kernel<Form, kRowTiles, kLevels>;
-  ATTEST_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)));
+  allow_shared_memory(kernel, bytes);
   const dim3 grid(task.partials.num_splits, task.rows.num_batches, (task.kv.value_dim + kChannels - 1) / kChannels);
   kernel<<<grid, kThreads, bytes, stream>>>(task, form);
   ATTEST_CUDA_LAUNCHED(sweep_kernel);

@@ -24,6 +24,12 @@ __device__ T block_reduce(T value, T* shared, Combine combine) {
   return value;
 }
 
+/// Several values in the same way, one after the other.
+template <class Combine, class T, class... Values>
+__device__ void block_reduce_each(T* shared, Combine combine, Values&... values) {
+  ((values = block_reduce(values, shared, combine)), ...);
+}
+
 struct Plus {
   template <class T>
   __device__ T operator()(T a, T b) const {

@@ -1,7 +1,6 @@
 // A block per row.
 #include "kernels/rank/few_ranks.h"
 
-#include "kernels/device/block_reduce.cuh"
 #include "kernels/device/cuda_check.h"
 #include "kernels/rank/rho.cuh"
 
@@ -39,15 +38,10 @@ __global__ void __launch_bounds__(kThreads) ranks_kernel(const double* values, s
 __global__ void __launch_bounds__(kThreads) correlation_kernel(const int* a, const int* b, std::int64_t stride, const int* counts, float* rho, const int* cell) {
   __shared__ long long shared[32];
   const int row = blockIdx.x;
-  long long products = 0, squares_a = 0, squares_b = 0;
-  for (int item = threadIdx.x; item < counts[row]; item += kThreads) {
-    const long long x = a[row * stride + item], y = b[row * stride + item];
-    products += x * y, squares_a += x * x, squares_b += y * y;
-  }
-  products = block_reduce(products, shared, Plus{});
-  squares_a = block_reduce(squares_a, shared, Plus{});
-  squares_b = block_reduce(squares_b, shared, Plus{});
-  if (threadIdx.x == 0) rho[cell[row]] = rho_of(products, squares_a, squares_b);
+  RankSums sums;
+  for (int item = threadIdx.x; item < counts[row]; item += kThreads) sums.add(a[row * stride + item], b[row * stride + item]);
+  const float found = sums.rho(shared);
+  if (threadIdx.x == 0) rho[cell[row]] = found;
 }
 
 }  // namespace

@@ -1,12 +1,25 @@
 // Spearman's rho from sums over two sets of centred ranks.
 #pragma once
 
+#include "kernels/device/block_reduce.cuh"
+
 namespace attest {
 
-/// NaN if either set is constant.
-__device__ inline float rho_of(long long products, long long squares, long long exact_squares) {
-  if (squares == 0 || exact_squares == 0) return __int_as_float(0x7FC00000);
-  return static_cast<float>(static_cast<double>(products) / (sqrt(static_cast<double>(squares)) * sqrt(static_cast<double>(exact_squares))));
-}
+struct RankSums {
+  long long products = 0, squares = 0, exact_squares = 0;
+
+  __device__ void add(long long own, long long exact) {
+    products += own * exact;
+    squares += own * own;
+    exact_squares += exact * exact;
+  }
+
+  /// Of the sums of all threads of the block, each of which gets it; NaN if either set is constant. `shared` holds 32 values.
+  __device__ float rho(long long* shared) {
+    block_reduce_each(shared, Plus{}, products, squares, exact_squares);
+    if (squares == 0 || exact_squares == 0) return __int_as_float(0x7FC00000);
+    return static_cast<float>(static_cast<double>(products) / (sqrt(static_cast<double>(squares)) * sqrt(static_cast<double>(exact_squares))));
+  }
+};
 
 }  // namespace attest

@@ -4,8 +4,8 @@
 
 #include <cub/block/block_scan.cuh>
 
-#include "kernels/device/block_reduce.cuh"
 #include "kernels/device/cuda_check.h"
+#include "kernels/device/shared_memory.h"
 #include "kernels/rank/rho.cuh"
 #include "kernels/rank/row_in_block.cuh"
 
@@ -85,17 +85,10 @@ __global__ void __launch_bounds__(kStagedThreads, 1) staged_ranks_kernel(RowValu
 
 /// rho between ranks that stand as first and last tied place added up, and centred ones.
 __device__ void correlate_places(const std::uint16_t* places, int count, const int* centred, long long* shared, float* rho) {
-  long long products = 0, squares = 0, exact_squares = 0;
-  for (int item = threadIdx.x; item < count; item += kStagedThreads) {
-    const long long own = places[item] + 2 - (count + 1), other = centred[item];
-    products += own * other;
-    squares += own * own;
-    exact_squares += other * other;
-  }
-  products = block_reduce(products, shared, Plus{});
-  squares = block_reduce(squares, shared, Plus{});
-  exact_squares = block_reduce(exact_squares, shared, Plus{});
-  if (threadIdx.x == 0) *rho = rho_of(products, squares, exact_squares);
+  RankSums sums;
+  for (int item = threadIdx.x; item < count; item += kStagedThreads) sums.add(places[item] + 2 - (count + 1), centred[item]);
+  const float found = sums.rho(shared);
+  if (threadIdx.x == 0) *rho = found;
 }
 
 static_assert(kStagedThreads == row_in_block::kThreads);
@@ -156,23 +149,16 @@ __global__ void __launch_bounds__(kThreads) spearman_kernel(EntryEstimate estima
   const auto items_before = [&](int place) { return place * width - (place_of_partial < place ? missing : 0); };
 
   const int* ranks = centred + row * stride;
-  long long products = 0, squares = 0, exact_squares = 0;
+  RankSums sums;
   for (int place = threadIdx.x; place < entries; place += kThreads) {
     const float value = sorted(place);
     const int first = sorted.first_tied(place, value), last = sorted.last_tied(place, value), entry = estimate.order(row, place);
     const long long own = items_before(first) + items_before(last + 1) + 1 - (items + 1);
     const int end = min(items, (entry + 1) * width);
-    for (int item = entry * width; item < end; ++item) {
-      const long long other = ranks[item];
-      products += own * other;
-      squares += own * own;
-      exact_squares += other * other;
-    }
+    for (int item = entry * width; item < end; ++item) sums.add(own, ranks[item]);
   }
-  products = block_reduce(products, shared, Plus{});
-  squares = block_reduce(squares, shared, Plus{});
-  exact_squares = block_reduce(exact_squares, shared, Plus{});
-  if (threadIdx.x == 0) rho[cell[row]] = rho_of(products, squares, exact_squares);
+  const float found = sums.rho(shared);
+  if (threadIdx.x == 0) rho[cell[row]] = found;
 }
 
 struct Below {
@@ -221,7 +207,7 @@ void centred_ranks(const RowValues& values, const RowOrder& order, int* centred,
   if (values.rows == 0) return;
   if (values.max_count > kThreads && fits_block(values.max_count)) {
     const std::size_t bytes = staged_bytes(values.max_count);
-    ATTEST_CUDA(cudaFuncSetAttribute(staged_ranks_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)));
+    allow_shared_memory(staged_ranks_kernel, bytes);
     staged_ranks_kernel<<<values.rows, kStagedThreads, bytes, stream>>>(values, order, centred);
     ATTEST_CUDA_LAUNCHED(staged_ranks_kernel);
     return;
@@ -235,7 +221,7 @@ void spearman_rows(const EntryEstimate& estimate, const int* centred, std::int64
   const int longest = estimate.entries.max_count;
   if (estimate.width == 1 && longest > kThreads && fits_block(longest)) {
     const std::size_t bytes = staged_bytes(longest);
-    ATTEST_CUDA(cudaFuncSetAttribute(staged_spearman_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)));
+    allow_shared_memory(staged_spearman_kernel, bytes);
     staged_spearman_kernel<<<estimate.entries.rows, kStagedThreads, bytes, stream>>>(estimate.entries, estimate.order, centred, stride, rho, cell);
     ATTEST_CUDA_LAUNCHED(staged_spearman_kernel);
     return;
@@ -259,7 +245,7 @@ RowOrder rank_rows(const RowValues& values, int* centred, DeviceArena& arena, cu
   }
   auto* order = arena.take<std::uint32_t>(static_cast<std::size_t>(values.rows) * static_cast<std::size_t>(values.max_count));
   const std::size_t bytes = row_in_block::bytes(values.max_count);
-  ATTEST_CUDA(cudaFuncSetAttribute(sort_and_rank_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)));
+  allow_shared_memory(sort_and_rank_kernel, bytes);
   sort_and_rank_kernel<<<values.rows, kStagedThreads, bytes, stream>>>(values, order, values.max_count, centred);
   ATTEST_CUDA_LAUNCHED(sort_and_rank_kernel);
   return {order, values.max_count, 0xFFFFFFFFu};
@@ -272,7 +258,7 @@ void spearman_of_values(const RowValues& values, const int* centred, std::int64_
     return;
   }
   const std::size_t bytes = row_in_block::bytes(values.max_count);
-  ATTEST_CUDA(cudaFuncSetAttribute(sort_and_correlate_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)));
+  allow_shared_memory(sort_and_correlate_kernel, bytes);
   sort_and_correlate_kernel<<<values.rows, kStagedThreads, bytes, stream>>>(values, centred, stride, rho, cell);
   ATTEST_CUDA_LAUNCHED(sort_and_correlate_kernel);
 }

@@ -11,6 +11,7 @@
 
 #include "kernels/device/block_reduce.cuh"
 #include "kernels/device/cuda_check.h"
+#include "kernels/device/shared_memory.h"
 #include "kernels/rank/row_in_block.cuh"
 
 namespace attest {
@@ -56,7 +57,7 @@ __global__ void __launch_bounds__(sort_in_block::kThreads, 1) sort_middling_kern
 
 void sort_middling(const RowValues& in, std::uint32_t* order, cudaStream_t stream) {
   const std::size_t bytes = row_in_block::bytes(in.max_count);
-  ATTEST_CUDA(cudaFuncSetAttribute(sort_middling_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)));
+  allow_shared_memory(sort_middling_kernel, bytes);
   sort_middling_kernel<<<in.rows, sort_in_block::kThreads, bytes, stream>>>(in, order, in.max_count);
   ATTEST_CUDA_LAUNCHED(sort_middling_kernel);
 }

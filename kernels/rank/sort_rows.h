@@ -5,7 +5,7 @@
 
 #include <cuda_runtime_api.h>
 
-#include "kernels/device/device_memory.h"
+#include "kernels/device/device_arena.h"
 
 namespace attest {
 

@@ -3,7 +3,7 @@
 
 #include <cuda_runtime_api.h>
 
-#include "kernels/device/device_memory.h"
+#include "kernels/device/device_arena.h"
 #include "kernels/rank/item_levels.h"
 
 namespace attest {

@@ -10,7 +10,7 @@
 #include <cuda_runtime_api.h>
 
 #include "kernels/attention/device_rows.h"
-#include "kernels/device/device_memory.h"
+#include "kernels/device/uploads.h"
 #include "kernels/quantize/kivi_groups.h"
 #include "kernels/rank/item_levels.h"
 #include "kernels/rank/sort_rows.h"

@@ -14,9 +14,8 @@
 
 #include "dumps/error.h"
 #include "kernels/attention/scores.h"
-#include "kernels/quantize/token_asymmetric.h"
 #include "kernels/rank/entry_levels.h"
-#include "kernels/selectors/channel_ranking.h"
+#include "kernels/selectors/double_sparsity_options.h"
 #include "kernels/selectors/registry.h"
 
 namespace attest {
@@ -24,14 +23,12 @@ namespace {
 
 constexpr std::int64_t kTokensAtOnce = 256;
 
-class DoubleSparsity final : public Selector {
+class DoubleSparsity final : public Selector, DoubleSparsityOptions {
  public:
   explicit DoubleSparsity(OptionReader& reader)
-      : statistic_(reader.enumeration<ChannelStatistic>("channel", {"qk", "q", "k"})), ranking_(statistic_) {
+      : DoubleSparsityOptions(reader), ranking_(statistic_) {
     const std::string file = reader.text("channels", "");
     const std::string samples = reader.text("calibrate", "");
-    group_factor_ = reader.integer("group_factor", 4, 1, 1 << 16);
-    bits_ = reader.number("bits", {4, 2, 8, 16});
     finish(reader, 2);
     if (!file.empty() && !samples.empty())
       throw UsageError("selector 'double_sparsity': both 'channels' and 'calibrate' are given, expected one source of the channel ranking");
@@ -70,41 +67,35 @@ class DoubleSparsity final : public Selector {
       const std::int64_t visible = head.row_length(r);
       std::vector<std::int64_t> counts;
       for (double budget : grids[static_cast<std::size_t>(r / head.group)].values)
-        counts.push_back(static_cast<std::int64_t>(std::clamp(budget, 1.0, static_cast<double>(visible))));
+        counts.push_back(kept_tokens(budget, visible));
       top_n_levels_of(out.own_estimate.order.row(r, visible), counts, {out.levels.row(r), static_cast<std::size_t>(visible)});
     }
-    const double caches = statistic_ == ChannelStatistic::k ? 1 : head.group, rank = head.head_dim / group_factor_;
-    for (std::size_t n = 0; n < out.io.size(); ++n) {
-      const double labels = caches * static_cast<double>(head.visible[n]);
-      out.io[n] = {.fixed = labels * rank * bits_ / 8 + (bits_ < 16 ? 4 * labels : 0), .per_kept_token = dense_token_bytes(head), .free_tokens = 0};
-    }
+    for (std::size_t n = 0; n < out.io.size(); ++n) out.io[n] = bytes(head.head_dim, head.value_dim, head.group, head.visible[n]);
   }
 
  private:
   /// Head h of the group, all queries.
   void estimate_scores(const KvHead& head, int h, RowMatrix<double>& scores) const {
-    const int rank = head.head_dim / group_factor_;
-    const std::vector<std::uint32_t> set = ranking_.channels(head.layer, head.kv_head * head.group + h, head.kv_head, head.head_dim, rank);
+    const int label = rank(head.head_dim);
+    const std::vector<std::uint32_t> set = ranking_.channels(head.layer, head.kv_head * head.group + h, head.kv_head, head.head_dim, label);
     // `count` rows that stand `stride` apart
     const auto labels = [&](const float* rows, std::int64_t stride, std::int64_t count, std::vector<float>& out) {
       out.clear();
       for (std::int64_t i = 0; i < count; ++i)
         for (std::uint32_t d : set) out.push_back(rows[i * stride + d]);
-      if (bits_ < 16) quantize_tokens({.bits = bits_, .least_range = 0}, out.data(), count, rank, out.data());
+      if (quantises()) quantize_tokens(quantizer(), out.data(), count, label, out.data());
     };
     std::vector<float> queries, keys;
     labels(head.queries + std::int64_t{h} * head.head_dim, std::int64_t{head.group} * head.head_dim, head.num_queries, queries);
     for (std::int64_t begin = 0; begin < head.length; begin += kTokensAtOnce) {
       const std::int64_t count = std::min(kTokensAtOnce, head.length - begin);
       labels(head.keys + begin * head.head_dim, head.head_dim, count, keys);
-      scores_into(queries.data(), head.num_queries, rank, keys.data(), count, head.transform, scores.row(h) + begin, head.group * scores.stride());
+      scores_into(queries.data(), head.num_queries, label, keys.data(), count, head.transform, scores.row(h) + begin, head.group * scores.stride());
     }
   }
 
-  ChannelStatistic statistic_;
   ChannelRanking ranking_;
   std::vector<std::string> calibration_samples_;
-  int group_factor_, bits_;
 };
 
 }  // namespace

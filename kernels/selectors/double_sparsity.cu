@@ -4,8 +4,8 @@
 #include "kernels/device/block_reduce.cuh"
 #include "kernels/quantize/token_keys.cuh"
 #include "kernels/rank/item_levels.h"
-#include "kernels/selectors/channel_ranking.h"
 #include "kernels/selectors/cuda_registry.h"
+#include "kernels/selectors/double_sparsity_options.h"
 
 namespace attest {
 namespace {
@@ -107,13 +107,9 @@ struct RowsByHead {
   }
 };
 
-class CudaDoubleSparsity final : public CudaSelector {
+class CudaDoubleSparsity final : public CudaSelector, DoubleSparsityOptions {
  public:
-  CudaDoubleSparsity(OptionReader& reader, const ChannelRanking& ranking) : ranking_(ranking) {
-    shared_ = reader.enumeration<ChannelStatistic>("channel", {"qk", "q", "k"}) == ChannelStatistic::k;
-    group_factor_ = reader.integer("group_factor", 4, 1, 1 << 16);
-    bits_ = reader.number("bits", {4, 2, 8, 16});
-  }
+  CudaDoubleSparsity(OptionReader& reader, const ChannelRanking& ranking) : DoubleSparsityOptions(reader), ranking_(ranking) {}
 
   void select(const CudaChunk& chunk, std::span<const AscendingGrid> grids, CudaSelection& out) const override {
     const DeviceRows& rows = chunk.rows;
@@ -125,29 +121,21 @@ class CudaDoubleSparsity final : public CudaSelector {
     out.levels = levels;
     const RowValues tokens{estimate, rows.stride, rows.visible, rows.num_rows, rows.max_length};
     out.entry_order = sort_rows(tokens, *chunk.arena, chunk.stream);
-    const auto counts = query_settings<int>(chunk, grids, [](double budget, std::int64_t visible) {
-      return static_cast<int>(std::clamp(budget, 1.0, static_cast<double>(visible)));
-    });
+    const auto counts = query_settings<int>(chunk, grids, [](double budget, std::int64_t visible) { return static_cast<int>(kept_tokens(budget, visible)); });
     top_n_item_levels(out.entry_order, tokens, rows.query, counts, levels, rows.stride, chunk.stream);
-    const double caches = shared_ ? 1 : rows.group, rank = rank_of(chunk);
-    out.io = group_costs(chunk, [&](std::int64_t visible) {
-      const double labels = caches * static_cast<double>(visible);
-      return IoCost{.fixed = labels * rank * bits_ / 8 + (bits_ < 16 ? 4 * labels : 0), .per_kept_token = dense_token_bytes(chunk.kv), .free_tokens = 0};
-    });
+    out.io = group_costs(chunk, [&](std::int64_t visible) { return bytes(chunk.kv.head_dim, chunk.kv.value_dim, rows.group, visible); });
   }
 
  private:
-  int rank_of(const CudaChunk& chunk) const { return chunk.kv.head_dim / group_factor_; }
-
   ChannelSets channel_sets(const CudaChunk& chunk) const {
-    ChannelSets sets{.per_kv_head = shared_ ? 1 : chunk.rows.group, .padded = padded_channels(chunk.kv.head_dim)};
+    ChannelSets sets{.per_kv_head = caches(chunk.rows.group), .padded = padded_channels(chunk.kv.head_dim)};
     const int kv_heads = static_cast<int>(chunk.num_keys / chunk.kv.tokens);
     std::vector<std::uint8_t> chosen;
     for (int head = chunk.first_kv_head; head < chunk.first_kv_head + kv_heads; ++head)
       for (int h = 0; h < sets.per_kv_head; ++h) {
         const std::size_t first = chosen.size();
         chosen.resize(first + static_cast<std::size_t>(sets.padded), 0);
-        for (std::uint32_t d : ranking_.channels(chunk.layer, head * chunk.rows.group + h, head, chunk.kv.head_dim, rank_of(chunk))) chosen[first + d] = 1;
+        for (std::uint32_t d : ranking_.channels(chunk.layer, head * chunk.rows.group + h, head, chunk.kv.head_dim, rank(chunk.kv.head_dim))) chosen[first + d] = 1;
       }
     sets.chosen = chunk.upload(chosen);
     return sets;
@@ -158,7 +146,7 @@ class CudaDoubleSparsity final : public CudaSelector {
     const DeviceRows& rows = chunk.rows;
     const ChannelSets sets = channel_sets(chunk);
     const RowsByHead by_head(chunk);
-    const int num_parts = bits_ < 16 ? 3 : chunk.queries.num_parts;
+    const int num_parts = quantises() ? 3 : chunk.queries.num_parts;
     auto* parts = chunk.take<std::uint16_t>(static_cast<std::size_t>(num_parts) * static_cast<std::size_t>(rows.num_rows) * static_cast<std::size_t>(sets.padded));
     constexpr int kRowsAtOnce = kThreads / 32;
     label_queries_kernel<<<(rows.num_rows + kRowsAtOnce - 1) / kRowsAtOnce, kThreads, 0, chunk.stream>>>(rows, chunk.queries.values, sets, by_head.row_of,
@@ -166,7 +154,7 @@ class CudaDoubleSparsity final : public CudaSelector {
     ATTEST_CUDA_LAUNCHED(label_queries_kernel);
     const QueryParts queries{.parts = parts, .num_parts = num_parts, .rows = rows.num_rows};
     auto* scores = chunk.take_rows<float>();
-    if (bits_ < 16)
+    if (quantises())
       score_rows(by_head.rows, queries, chunk.kv, label_keys(chunk, sets), {.scores = scores}, chunk.stream);
     else
       score_rows(by_head.rows, queries, chunk.kv, ExactKeys{parts_of(chunk.kv.type)}, {.scores = scores}, chunk.stream);
@@ -182,12 +170,10 @@ class CudaDoubleSparsity final : public CudaSelector {
     const auto blocks = static_cast<unsigned>((chunk.num_keys * lanes + kThreads - 1) / kThreads);
     label_ranges_kernel<<<blocks, kThreads, 0, chunk.stream>>>(chunk.kv, chunk.num_keys, sets, lanes, ranges);
     ATTEST_CUDA_LAUNCHED(label_ranges_kernel);
-    return {.quantizer = {.bits = bits_, .least_range = 0}, .ranges = ranges, .per_params = shared_ ? 0 : chunk.num_keys};
+    return {.quantizer = quantizer(), .ranges = ranges, .per_params = sets.per_kv_head == 1 ? 0 : chunk.num_keys};
   }
 
   const ChannelRanking& ranking_;
-  bool shared_;
-  int group_factor_, bits_;
 };
 
 }  // namespace

@@ -40,10 +40,7 @@ __global__ void __launch_bounds__(kPeakThreads) peak_kernel(PeakTask task) {
     ends = fmaxf(ends, estimate[c]);
     ends_exact = fmaxf(ends_exact, exact[c]);
   }
-  all = block_reduce(all, shared, Larger{});
-  all_exact = block_reduce(all_exact, shared, Larger{});
-  ends = block_reduce(ends, shared, Larger{});
-  ends_exact = block_reduce(ends_exact, shared, Larger{});
+  block_reduce_each(shared, Larger{}, all, all_exact, ends, ends_exact);
   if (threadIdx.x != 0) return;
   switch (task.pseudo_max) {
     case FfdPseudoMax::thumbnail: task.peak[row] = ends; break;

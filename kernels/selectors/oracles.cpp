@@ -11,20 +11,15 @@
 
 #include "kernels/lane_sum.h"
 #include "kernels/rank/entry_levels.h"
+#include "kernels/selectors/oracle_options.h"
 #include "kernels/selectors/registry.h"
 
 namespace attest {
 namespace {
 
-class Oracle : public Selector {
+class Oracle : public Selector, protected OracleOptions {
  public:
-  explicit Oracle(OptionReader& reader) {
-    by_block_ = reader.choice("granularity", {"token", "block"}) == "block";
-    const int block = reader.integer("block", 128, 1, 1 << 20);
-    block_ = by_block_ ? block : 1;
-    union_ = reader.choice("gqa", {"per_head", "union"}) == "union";
-    finish(reader, 0);
-  }
+  explicit Oracle(OptionReader& reader) : OracleOptions(reader) { finish(reader, 0); }
 
   bool oracle() const override { return true; }
   bool has_estimate() const override { return false; }
@@ -50,17 +45,16 @@ class Oracle : public Selector {
     std::span<const double> best, mass;
     std::span<const std::uint32_t> token_order;  ///< of the items in descending score where items are tokens, else empty
     double max = 0;
+    std::int64_t visible = 0;  ///< keys
   };
   virtual void item_levels(const Items& items, std::span<const double> settings, std::span<Level> levels) const = 0;
   virtual bool needs_mass() const { return false; }
-
-  std::int64_t block_ = 1;  ///< tokens per item
 
  private:
   void row_levels(const RankedScores& exact, int r, std::int64_t visible, std::span<const double> settings, std::span<Level> levels) const {
     const std::span<const double> scores = exact.scores.row(r, visible);
     const std::span<const std::uint32_t> order = exact.order.row(r, visible);
-    Items items{.best = scores, .mass = {}, .token_order = order, .max = scores[order[0]]};
+    Items items{.best = scores, .mass = {}, .token_order = order, .max = scores[order[0]], .visible = visible};
     std::vector<double> mass;
     if (needs_mass()) {
       mass.resize(scores.size());
@@ -90,8 +84,6 @@ class Oracle : public Selector {
       for (std::int64_t j = 0; j < visible; ++j) least[j] = std::min(least[j], levels.row(first + h)[j]);
     for (int h = 1; h < group; ++h) std::copy_n(least, visible, levels.row(first + h));
   }
-
-  bool by_block_, union_;
 };
 
 class TopK final : public Oracle {
@@ -99,17 +91,13 @@ class TopK final : public Oracle {
   using Oracle::Oracle;
   SettingKind setting_kind() const override { return SettingKind::budget; }
   std::string_view short_context(double budget, std::int64_t visible) const override {
-    return kept_items(budget, (visible + block_ - 1) / block_) * block_ >= visible ? kKeepsEveryKey : std::string_view{};
+    return kept_items(budget, visible) * block_ >= visible ? kKeepsEveryKey : std::string_view{};
   }
 
  private:
-  std::int64_t kept_items(double budget, std::int64_t items) const {
-    return static_cast<std::int64_t>(std::min(static_cast<double>(items), std::max(1.0, std::floor(budget / static_cast<double>(block_)))));
-  }
   void item_levels(const Items& items, std::span<const double> settings, std::span<Level> levels) const override {
     std::vector<std::int64_t> counts;
-    for (double budget : settings)
-      counts.push_back(kept_items(budget, static_cast<std::int64_t>(items.best.size())));
+    for (double budget : settings) counts.push_back(kept_items(budget, items.visible));
     if (items.token_order.empty())
       top_n_levels(items.best, counts, levels);
     else

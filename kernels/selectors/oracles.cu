@@ -5,6 +5,7 @@
 #include "kernels/device/cuda_check.h"
 #include "kernels/quantize/key_ranges.h"
 #include "kernels/selectors/cuda_registry.h"
+#include "kernels/selectors/oracle_options.h"
 
 namespace attest {
 namespace {
@@ -16,23 +17,18 @@ __global__ void widen_kernel(const float* values, int count, double* out) {
   if (i < count) out[i] = values[i];
 }
 
-class CudaOracle : public CudaSelector {
+class CudaOracle : public CudaSelector, protected OracleOptions {
  public:
-  explicit CudaOracle(OptionReader& reader) {
-    by_block_ = reader.choice("granularity", {"token", "block"}) == "block";
-    const int block = reader.integer("block", 128, 1, 1 << 20);
-    block_ = by_block_ ? block : 1;
-    union_ = reader.choice("gqa", {"per_head", "union"}) == "union";
-  }
+  explicit CudaOracle(OptionReader& reader) : OracleOptions(reader) {}
 
   void select(const CudaChunk& chunk, std::span<const AscendingGrid> grids, CudaSelection& out) const override {
     const DeviceRows& rows = chunk.rows;
     Level* levels = chunk.take_levels();
     out.levels = levels;
-    out.level_run = by_block_ ? block_ : 1;
+    out.level_run = block_;
     out.io = group_costs(chunk, [&](std::int64_t) { return IoCost{.fixed = 0, .per_kept_token = dense_token_bytes(chunk.kv), .free_tokens = 0}; });
     const DeviceArena::Scope scope(*chunk.arena);
-    const RowCounts items(chunk, [&](std::int64_t visible) { return (visible + block_ - 1) / block_; });
+    const RowCounts counts(chunk, [&](std::int64_t visible) { return items(visible); });
     if (!by_block_) {
       const RowValues tokens{chunk.exact, rows.stride, rows.visible, rows.num_rows, rows.max_length};
       item_levels(chunk, grids, tokens, levels);
@@ -43,17 +39,17 @@ class CudaOracle : public CudaSelector {
       if (union_) least_group_levels(levels, rows.stride, rows.visible, rows.max_length, rows.num_rows, rows.group, chunk.stream);
       return;
     }
-    const std::size_t elements = static_cast<std::size_t>(rows.num_rows) * static_cast<std::size_t>(items.max);
+    const std::size_t elements = static_cast<std::size_t>(rows.num_rows) * static_cast<std::size_t>(counts.max);
     auto* blocks = chunk.take<float>(elements);
     auto* block_levels = chunk.take<Level>(elements);
-    const Segments segments{chunk.exact, rows.stride, rows.visible, block_, items.device, rows.num_rows, items.max};
+    const Segments segments{chunk.exact, rows.stride, rows.visible, block_, counts.device, rows.num_rows, counts.max};
     if (ranks_masses())
-      segment_masses(segments, chunk.exact_max, blocks, items.max, chunk.stream);
+      segment_masses(segments, chunk.exact_max, blocks, counts.max, chunk.stream);
     else
-      segment_maxima(segments, blocks, items.max, chunk.stream);
-    item_levels(chunk, grids, {blocks, items.max, items.device, rows.num_rows, items.max}, block_levels);
-    if (union_) least_group_levels(block_levels, items.max, items.device, items.max, rows.num_rows, rows.group, chunk.stream);
-    expand_levels(rows, block_levels, items.max, block_, nullptr, levels, chunk.stream);
+      segment_maxima(segments, blocks, counts.max, chunk.stream);
+    item_levels(chunk, grids, {blocks, counts.max, counts.device, rows.num_rows, counts.max}, block_levels);
+    if (union_) least_group_levels(block_levels, counts.max, counts.device, counts.max, rows.num_rows, rows.group, chunk.stream);
+    expand_levels(rows, block_levels, counts.max, block_, nullptr, levels, chunk.stream);
   }
 
  protected:
@@ -66,12 +62,6 @@ class CudaOracle : public CudaSelector {
   RowOrder order_of(const CudaChunk& chunk, const RowValues& items) const {
     return by_block_ ? sort_rows(items, *chunk.arena, chunk.stream) : *chunk.exact_order;
   }
-
-  int block_ = 1;  ///< tokens per item
-  bool by_block_ = false;
-
- private:
-  bool union_;
 };
 
 class CudaTopK final : public CudaOracle {
@@ -81,10 +71,7 @@ class CudaTopK final : public CudaOracle {
 
  private:
   void item_levels(const CudaChunk& chunk, std::span<const AscendingGrid> grids, const RowValues& items, Level* levels) const override {
-    const auto n = query_settings<int>(chunk, grids, [&](double budget, std::int64_t visible) {
-      const auto all = static_cast<double>((visible + block_ - 1) / block_);
-      return static_cast<int>(std::min(all, std::max(1.0, std::floor(budget / block_))));
-    });
+    const auto n = query_settings<int>(chunk, grids, [&](double budget, std::int64_t visible) { return static_cast<int>(kept_items(budget, visible)); });
     top_n_item_levels(order_of(chunk, items), items, chunk.rows.query, n, levels, items.stride, chunk.stream);
   }
 };

@@ -14,26 +14,20 @@
 #include "kernels/attention/page_bounds.h"
 #include "kernels/rank/entry_levels.h"
 #include "kernels/rank/sort_order.h"
+#include "kernels/selectors/quest_options.h"
 #include "kernels/selectors/registry.h"
 
 namespace attest {
 namespace {
 
-enum class Preset : std::uint8_t { evaluation, kernel };
-
-class Quest final : public Selector {
+class Quest final : public Selector, QuestOptions {
  public:
-  explicit Quest(OptionReader& reader) {
-    page_ = reader.integer("page", 16, 1, 1 << 20);
-    preset_ = reader.enumeration<Preset>("preset", {"evaluation", "kernel"});
-    shared_ = reader.choice("gqa", {"per_head", "shared"}) == "shared";
-    finish(reader, 2);
-  }
+  explicit Quest(OptionReader& reader) : QuestOptions(reader) { finish(reader, 2); }
 
   SettingKind setting_kind() const override { return SettingKind::budget; }
   bool has_estimate() const override { return true; }
   std::string_view short_context(double budget, std::int64_t visible) const override {
-    return kept_pages(budget, visible) == pages_of(visible, page_) ? kKeepsEveryKey : std::string_view{};
+    return kept_pages(budget, visible) == pages(visible) ? kKeepsEveryKey : std::string_view{};
   }
 
   void select(const KvHead& head, const RankedScores&, std::span<const AscendingGrid> grids, Selection& out) const override {
@@ -48,23 +42,23 @@ class Quest final : public Selector {
     for (int r = 0; r < head.rows(); ++r) {
       const auto n = static_cast<std::size_t>(r / head.group);
       const std::int64_t visible = head.visible[n];
-      const auto pages = static_cast<std::size_t>(pages_of(visible, page_));
-      const auto row_order = std::span(order).first(pages);
-      const auto row_levels = std::span(levels).first(pages);
-      sort_descending(std::as_const(scores).row(r, static_cast<std::int64_t>(pages)), row_order);
+      const auto count = static_cast<std::size_t>(pages(visible));
+      const auto row_order = std::span(order).first(count);
+      const auto row_levels = std::span(levels).first(count);
+      sort_descending(std::as_const(scores).row(r, static_cast<std::int64_t>(count)), row_order);
       expand_estimate(scores.row(r), row_order, visible, out.own_estimate, r);
       if (shared_) {
         if (r % head.group != 0) continue;
-        add_over_group(scores, r, head.group, std::span(sums).first(pages));
-        sort_descending(std::span<const double>(sums).first(pages), row_order);
+        add_over_group(scores, r, head.group, std::span(sums).first(count));
+        sort_descending(std::span<const double>(sums).first(count), row_order);
       }
       page_levels(row_order, visible, grids[n].values, row_levels);
       for (int h = 0; h < (shared_ ? head.group : 1); ++h)
-        for (std::size_t i = 0; i < pages; ++i) {
+        for (std::size_t i = 0; i < count; ++i) {
           const std::int64_t begin = static_cast<std::int64_t>(i) * page_;
           std::fill(out.levels.row(r + h) + begin, out.levels.row(r + h) + std::min(visible, begin + page_), levels[i]);
         }
-      out.io[n] = {.fixed = static_cast<double>(pages) * 4 * head.head_dim, .per_kept_token = dense_token_bytes(head), .free_tokens = 0};
+      out.io[n] = bytes(head.head_dim, head.value_dim, visible);
     }
     out.own_estimate.ranked = true;
   }
@@ -88,14 +82,6 @@ class Quest final : public Selector {
       for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += scores.row(first + h)[i];
   }
 
-  /// n of the rule.
-  std::int64_t kept_pages(double budget, std::int64_t visible) const {
-    const auto pages = static_cast<double>(pages_of(visible, page_));
-    const double asked = preset_ == Preset::evaluation ? std::max(3.0, std::floor(std::min(budget, static_cast<double>(visible)) / page_))
-                                                       : std::max(1.0, std::floor(budget / page_));
-    return static_cast<std::int64_t>(std::min(asked, pages));
-  }
-
   /// Entry levels of the pages, whose descending order is given (and used up).
   void page_levels(std::span<std::uint32_t> order, std::int64_t visible, std::span<const double> budgets, std::span<Level> levels) const {
     std::vector<std::int64_t> counts;
@@ -107,10 +93,6 @@ class Quest final : public Selector {
     top_n_levels_of({order.begin(), others}, counts, levels);
     levels[last] = 0;
   }
-
-  int page_;
-  Preset preset_;
-  bool shared_;
 };
 
 }  // namespace

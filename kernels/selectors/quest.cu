@@ -7,11 +7,10 @@
 #include "kernels/quantize/key_ranges.h"
 #include "kernels/rank/row_ranks.h"
 #include "kernels/selectors/cuda_registry.h"
+#include "kernels/selectors/quest_options.h"
 
 namespace attest {
 namespace {
-
-enum class Preset : std::uint8_t { evaluation, kernel };
 
 struct EstimateOfPage {
   const float* pages;
@@ -20,26 +19,22 @@ struct EstimateOfPage {
   __device__ float operator()(int row, int token) const { return pages[row * stride + token / page]; }
 };
 
-class CudaQuest final : public CudaSelector {
+class CudaQuest final : public CudaSelector, QuestOptions {
  public:
-  explicit CudaQuest(OptionReader& reader) {
-    page_ = reader.integer("page", 16, 1, 1 << 20);
-    preset_ = reader.enumeration<Preset>("preset", {"evaluation", "kernel"});
-    shared_ = reader.choice("gqa", {"per_head", "shared"}) == "shared";
-  }
+  explicit CudaQuest(OptionReader& reader) : QuestOptions(reader) {}
 
   void select(const CudaChunk& chunk, std::span<const AscendingGrid> grids, CudaSelection& out) const override {
     const DeviceRows& rows = chunk.rows;
-    const RowCounts pages(chunk, [&](std::int64_t visible) { return pages_of(visible); });
-    const std::size_t elements = static_cast<std::size_t>(rows.num_rows) * static_cast<std::size_t>(pages.max);
+    const RowCounts counts(chunk, [&](std::int64_t visible) { return pages(visible); });
+    const std::size_t elements = static_cast<std::size_t>(rows.num_rows) * static_cast<std::size_t>(counts.max);
     auto* scores = chunk.take<float>(elements);
-    device_page_scores(rows, chunk.kv, chunk.queries, page_, scores, pages.max, *chunk.arena, chunk.stream);
+    device_page_scores(rows, chunk.kv, chunk.queries, page_, scores, counts.max, *chunk.arena, chunk.stream);
     out.covered = RowCounts(chunk, [](std::int64_t visible) { return visible; });
-    out.entries = {scores, pages.max, pages.device, rows.num_rows, pages.max};
+    out.entries = {scores, counts.max, counts.device, rows.num_rows, counts.max};
     out.entry_width = page_;
     out.entry_order = sort_rows(out.entries, *chunk.arena, chunk.stream);
     auto* estimate = chunk.take_rows<float>();
-    fill_rows(rows, EstimateOfPage{scores, pages.max, page_}, estimate, chunk.stream);
+    fill_rows(rows, EstimateOfPage{scores, counts.max, page_}, estimate, chunk.stream);
     out.estimate = estimate;
 
     Level* levels = chunk.take_levels();
@@ -54,42 +49,29 @@ class CudaQuest final : public CudaSelector {
       ranked.values = sums;
       order = sort_rows(ranked, *chunk.arena, chunk.stream);
     }
-    expand_levels(rows, page_levels(chunk, grids, ranked, order), pages.max, page_, nullptr, levels, chunk.stream);
-    out.io = group_costs(chunk, [&](std::int64_t visible) {
-      return IoCost{.fixed = static_cast<double>(pages_of(visible)) * 4 * chunk.kv.head_dim, .per_kept_token = dense_token_bytes(chunk.kv), .free_tokens = 0};
-    });
+    expand_levels(rows, page_levels(chunk, grids, ranked, order), counts.max, page_, nullptr, levels, chunk.stream);
+    out.io = group_costs(chunk, [&](std::int64_t visible) { return bytes(chunk.kv.head_dim, chunk.kv.value_dim, visible); });
   }
 
  private:
-  std::int64_t pages_of(std::int64_t visible) const { return (visible + page_ - 1) / page_; }
-
   /// Entry levels of the pages, whose descending order is given.
   const Level* page_levels(const CudaChunk& chunk, std::span<const AscendingGrid> grids, RowValues ranked, RowOrder order) const {
     const std::size_t elements = static_cast<std::size_t>(ranked.rows) * static_cast<std::size_t>(ranked.stride);
     auto* levels = chunk.take<Level>(elements);
     if (preset_ == Preset::evaluation) {
-      const auto n = query_settings<int>(chunk, grids, [&](double budget, std::int64_t visible) {
-        const double wanted = std::max(3.0, std::floor(std::min(budget, static_cast<double>(visible)) / page_));
-        return static_cast<int>(std::min(wanted, static_cast<double>(pages_of(visible))));
-      });
+      const auto n = query_settings<int>(chunk, grids, [&](double budget, std::int64_t visible) { return static_cast<int>(kept_pages(budget, visible)); });
       top_n_item_levels(order, ranked, chunk.rows.query, n, levels, ranked.stride, chunk.stream);
       return levels;
     }
     // The last page is always kept; the others compete for what is left.
-    const auto n = query_settings<int>(chunk, grids, [&](double budget, std::int64_t visible) {
-      return static_cast<int>(std::min(static_cast<double>(pages_of(visible)), std::max(1.0, std::floor(budget / page_)))) - 1;
-    });
-    const RowCounts others(chunk, [&](std::int64_t visible) { return pages_of(visible) - 1; });
+    const auto n = query_settings<int>(chunk, grids, [&](double budget, std::int64_t visible) { return static_cast<int>(kept_pages(budget, visible)) - 1; });
+    const RowCounts others(chunk, [&](std::int64_t visible) { return pages(visible) - 1; });
     order = order_below(order, ranked, others.device, *chunk.arena, chunk.stream);
     ranked.counts = others.device;
     ATTEST_CUDA(cudaMemsetAsync(levels, 0, elements * sizeof(Level), chunk.stream));
     top_n_item_levels(order, ranked, chunk.rows.query, n, levels, ranked.stride, chunk.stream);
     return levels;
   }
-
-  int page_;
-  Preset preset_;
-  bool shared_;
 };
 
 }  // namespace

@@ -20,29 +20,24 @@
 
 #include "kernels/attention/scores.h"
 #include "kernels/lane_sum.h"
-#include "kernels/quantize/sale_int4.h"
 #include "kernels/rank/entry_levels.h"
 #include "kernels/selectors/registry.h"
+#include "kernels/selectors/sale_options.h"
 
 namespace attest {
 namespace {
 
-constexpr std::int64_t kBlock = 32;
+constexpr std::int64_t kBlock = kSaleBlock;
 constexpr std::int64_t kTokensAtOnce = 8 * kBlock;
 
-class Sale final : public Selector {
+class Sale final : public Selector, SaleOptions {
  public:
-  explicit Sale(OptionReader& reader) {
-    key_scale_ = reader.enumeration<SaleKeyScale>("key_scale", {"block", "token"});
-    reader.choice("q_mean", {"none"});
-    dense_below_ = reader.integer("dense_below", 1024, 0, 1 << 30);
-    finish(reader, 0);
-  }
+  explicit Sale(OptionReader& reader) : SaleOptions(reader) { finish(reader, 0); }
 
   SettingKind setting_kind() const override { return SettingKind::delta; }
   bool has_estimate() const override { return true; }
   std::string_view short_context(double, std::int64_t visible) const override {
-    return visible <= dense_below_ ? kKeepsEveryKey : std::string_view{};
+    return keeps_all(visible) ? kKeepsEveryKey : std::string_view{};
   }
 
   void select(const KvHead& head, const RankedScores& exact, std::span<const AscendingGrid> grids, Selection& out) const override {
@@ -52,15 +47,12 @@ class Sale final : public Selector {
       const auto query = static_cast<std::size_t>(n);
       const std::int64_t visible = head.visible[query];
       estimate_scores(head, n, out.own_estimate.scores);
-      const auto length = static_cast<double>(visible);
-      if (visible <= dense_below_) {
-        for (int r = n * head.group; r < (n + 1) * head.group; ++r) std::fill_n(out.levels.row(r), visible, Level{0});
-        out.io[query] = {.fixed = length * dense_token_bytes(head), .per_kept_token = 0, .free_tokens = 0};
-        continue;
-      }
+      out.io[query] = bytes(head.head_dim, head.value_dim, visible);
       for (int r = n * head.group; r < (n + 1) * head.group; ++r)
-        select_row(exact.scores.row(r, visible), std::as_const(out.own_estimate.scores).row(r, visible), grids[query].values, out.levels.row(r));
-      out.io[query] = {.fixed = length * head.head_dim / 2 + 2 * length, .per_kept_token = dense_token_bytes(head), .free_tokens = 0};
+        if (keeps_all(visible))
+          std::fill_n(out.levels.row(r), visible, Level{0});
+        else
+          select_row(exact.scores.row(r, visible), std::as_const(out.own_estimate.scores).row(r, visible), grids[query].values, out.levels.row(r));
     }
   }
 
@@ -106,8 +98,7 @@ class Sale final : public Selector {
   }
 
   static void select_row(std::span<const double> exact, std::span<const double> estimate, std::span<const double> deltas, Level* levels) {
-    const auto length = static_cast<std::int64_t>(exact.size()), blocks = (length + kBlock - 1) / kBlock;
-    const std::int64_t local = std::max<std::int64_t>(1, blocks - (4 + (blocks - 1) % 4)) * kBlock;  // first local token, behind the sink
+    const auto length = static_cast<std::int64_t>(exact.size()), local = first_local(length);
     const std::span<const double> sink = exact.first(static_cast<std::size_t>(std::min(length, kBlock)));
     const std::span<const double> ends = exact.subspan(static_cast<std::size_t>(std::min(length, local)));
     const auto max_of = [](std::span<const double> s) {
@@ -127,9 +118,6 @@ class Sale final : public Selector {
       std::fill(levels + begin, levels + end, level);
     }
   }
-
-  SaleKeyScale key_scale_;
-  int dense_below_;
 };
 
 }  // namespace

@@ -5,13 +5,14 @@
 #include "kernels/device/block_reduce.cuh"
 #include "kernels/quantize/sale_keys.cuh"
 #include "kernels/selectors/cuda_registry.h"
+#include "kernels/selectors/sale_options.h"
 
 namespace attest {
 namespace {
 
 constexpr int kThreads = 256;
 constexpr int kEndsThreads = 128;
-constexpr int kBlock = 32;
+constexpr int kBlock = kSaleBlock;
 
 /// Of the queries' codes: scale, and the exact product of query and mean key.
 struct QueryScales {
@@ -50,16 +51,17 @@ __global__ void estimate_kernel(DeviceRows rows, DeviceKeyValues kv, QueryScales
   score = score_of(static_cast<float>(queries.scale[row] * key_scale * score + queries.of_mean[row]), kv);
 }
 
-/// First token of the local blocks behind the sink.
-__device__ int first_local(int length) {
-  const int blocks = (length + kBlock - 1) / kBlock;
-  return max(1, blocks - (4 + (blocks - 1) % 4)) * kBlock;
-}
+/// [rows] each.
+struct RowEnds {
+  const int* first_local;  ///< first token of the local blocks, behind the sink; 0 where the row keeps all its keys
+  double* log_mass;        ///< ln of the sum of exp(s) over sink and local blocks
+};
 
-/// log_mass [rows] = ln of the sum of exp(s) over sink and local blocks. Block: one row.
-__global__ void __launch_bounds__(kEndsThreads) mass_at_ends_kernel(DeviceRows rows, const float* scores, double* log_mass) {
+/// Fills ends.log_mass. Block: one row.
+__global__ void __launch_bounds__(kEndsThreads) mass_at_ends_kernel(DeviceRows rows, const float* scores, RowEnds ends) {
   __shared__ double shared[32];
-  const int row = blockIdx.x, length = rows.visible[row], local = first_local(length);
+  const int row = blockIdx.x, length = rows.visible[row], local = ends.first_local[row];
+  if (local == 0) return;
   const int sink = min(length, kBlock), count = sink + max(0, length - local);
   const auto score = [&](int i) -> double { return scores[row * rows.stride + (i < sink ? i : local + i - sink)]; };
   double max = score(0), mass = 0;
@@ -67,28 +69,25 @@ __global__ void __launch_bounds__(kEndsThreads) mass_at_ends_kernel(DeviceRows r
   max = block_reduce(max, shared, Larger{});
   for (int i = threadIdx.x; i < count; i += kEndsThreads) mass += exp(score(i) - max);
   mass = block_reduce(mass, shared, Plus{});
-  if (threadIdx.x == 0) log_mass[row] = max + log(mass);
+  if (threadIdx.x == 0) ends.log_mass[row] = max + log(mass);
 }
 
 /// Levels of blocks whose largest estimates are given.
-__global__ void block_levels_kernel(DeviceRows rows, RowValues best, const double* log_mass, int dense_below, QuerySettings<double> deltas, Level* levels) {
-  const int block = blockIdx.x * kThreads + static_cast<int>(threadIdx.x), row = blockIdx.y, length = rows.visible[row];
+__global__ void block_levels_kernel(DeviceRows rows, RowValues best, RowEnds ends, QuerySettings<double> deltas, Level* levels) {
+  const int block = blockIdx.x * kThreads + static_cast<int>(threadIdx.x), row = blockIdx.y;
   if (block >= best.counts[row]) return;
   int level = 0;
-  if (length > dense_below && block > 0 && block * kBlock < first_local(length)) {
+  if (block > 0 && block * kBlock < ends.first_local[row]) {
     const double value = best.values[row * best.stride + block];
     const double* own = deltas.values + static_cast<std::int64_t>(rows.query[row]) * deltas.count;
-    while (level < deltas.count && !(value > log_mass[row] - own[level])) ++level;
+    while (level < deltas.count && !(value > ends.log_mass[row] - own[level])) ++level;
   }
   levels[row * best.stride + block] = static_cast<Level>(level);
 }
 
-class CudaSale final : public CudaSelector {
+class CudaSale final : public CudaSelector, SaleOptions {
  public:
-  explicit CudaSale(OptionReader& reader) {
-    key_scale_ = reader.enumeration<SaleKeyScale>("key_scale", {"block", "token"});
-    dense_below_ = reader.integer("dense_below", 1024, 0, 1 << 30);
-  }
+  explicit CudaSale(OptionReader& reader) : SaleOptions(reader) {}
 
   void select(const CudaChunk& chunk, std::span<const AscendingGrid> grids, CudaSelection& out) const override {
     out.covered = RowCounts(chunk, [](std::int64_t visible) { return visible; });
@@ -99,11 +98,7 @@ class CudaSale final : public CudaSelector {
     out.estimate = estimate;
     out.levels = levels;
     out.level_run = kBlock;
-    out.io = group_costs(chunk, [&](std::int64_t visible) {
-      const auto length = static_cast<double>(visible);
-      if (visible <= dense_below_) return IoCost{.fixed = length * dense_token_bytes(chunk.kv), .per_kept_token = 0, .free_tokens = 0};
-      return IoCost{.fixed = length * chunk.kv.head_dim / 2 + 2 * length, .per_kept_token = dense_token_bytes(chunk.kv), .free_tokens = 0};
-    });
+    out.io = group_costs(chunk, [&](std::int64_t visible) { return bytes(chunk.kv.head_dim, chunk.kv.value_dim, visible); });
   }
 
  private:
@@ -136,24 +131,22 @@ class CudaSale final : public CudaSelector {
   void rule(const CudaChunk& chunk, std::span<const AscendingGrid> grids, const float* estimate, Level* levels) const {
     const DeviceArena::Scope scope(*chunk.arena);
     const DeviceRows& rows = chunk.rows;
-    const RowCounts blocks(chunk, [](std::int64_t visible) { return (visible + kBlock - 1) / kBlock; });
-    const std::size_t elements = static_cast<std::size_t>(rows.num_rows) * static_cast<std::size_t>(blocks.max);
+    const RowCounts counts(chunk, [](std::int64_t visible) { return blocks(visible); });
+    const RowCounts local(chunk, [&](std::int64_t visible) { return keeps_all(visible) ? 0 : first_local(visible); });
+    const std::size_t elements = static_cast<std::size_t>(rows.num_rows) * static_cast<std::size_t>(counts.max);
     auto* largest = chunk.take<float>(elements);
     auto* block_levels = chunk.take<Level>(elements);
-    auto* log_mass = chunk.take<double>(static_cast<std::size_t>(rows.num_rows));
-    segment_maxima({estimate, rows.stride, rows.visible, kBlock, blocks.device, rows.num_rows, blocks.max}, largest, blocks.max, chunk.stream);
-    mass_at_ends_kernel<<<rows.num_rows, kEndsThreads, 0, chunk.stream>>>(rows, chunk.exact, log_mass);
+    const RowEnds ends{local.device, chunk.take<double>(static_cast<std::size_t>(rows.num_rows))};
+    segment_maxima({estimate, rows.stride, rows.visible, kBlock, counts.device, rows.num_rows, counts.max}, largest, counts.max, chunk.stream);
+    mass_at_ends_kernel<<<rows.num_rows, kEndsThreads, 0, chunk.stream>>>(rows, chunk.exact, ends);
     ATTEST_CUDA_LAUNCHED(mass_at_ends_kernel);
-    const RowValues best{largest, blocks.max, blocks.device, rows.num_rows, blocks.max};
+    const RowValues best{largest, counts.max, counts.device, rows.num_rows, counts.max};
     const auto deltas = query_settings<double>(chunk, grids, [](double delta, std::int64_t) { return delta; });
-    const dim3 grid((blocks.max + kThreads - 1) / kThreads, rows.num_rows);
-    block_levels_kernel<<<grid, kThreads, 0, chunk.stream>>>(rows, best, log_mass, dense_below_, deltas, block_levels);
+    const dim3 grid((counts.max + kThreads - 1) / kThreads, rows.num_rows);
+    block_levels_kernel<<<grid, kThreads, 0, chunk.stream>>>(rows, best, ends, deltas, block_levels);
     ATTEST_CUDA_LAUNCHED(block_levels_kernel);
-    expand_levels(rows, block_levels, blocks.max, kBlock, nullptr, levels, chunk.stream);
+    expand_levels(rows, block_levels, counts.max, kBlock, nullptr, levels, chunk.stream);
   }
-
-  SaleKeyScale key_scale_;
-  int dense_below_;
 };
 
 }  // namespace

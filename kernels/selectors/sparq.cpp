@@ -17,22 +17,16 @@
 #include "kernels/attention/scores.h"
 #include "kernels/rank/sort_order.h"
 #include "kernels/selectors/registry.h"
+#include "kernels/selectors/sparq_options.h"
 
 namespace attest {
 namespace {
 
 constexpr std::int64_t kTokensAtOnce = 256;
 
-class Sparq final : public Selector {
+class Sparq final : public Selector, SparqOptions {
  public:
-  explicit Sparq(OptionReader& reader) {
-    rank_ = reader.integer("rank", 32, 1, 1 << 16);
-    local_ = reader.real("local", 0.25, 0, 1);
-    softmax_scores_ = reader.choice("score", {"logits", "softmax"}) == "softmax";
-    own_token_free_ = reader.choice("count", {"code", "paper"}) == "code";
-    mean_value_ = reader.choice("mean_value", {"on", "off"}) == "on";
-    finish(reader, 0);
-  }
+  explicit Sparq(OptionReader& reader) : SparqOptions(reader) { finish(reader, 0); }
 
   SettingKind setting_kind() const override { return SettingKind::budget; }
   bool has_estimate() const override { return true; }
@@ -64,9 +58,7 @@ class Sparq final : public Selector {
       for (int h = 1; h < head.group; ++h) std::copy_n(levels, visible, out.levels.row(n * head.group + h));
       if (mean_value_)
         for (int r = n * head.group; r < (n + 1) * head.group; ++r) kept_mass(out.own_estimate.scores.row(r, visible), levels, {out.mean_value_share.row(r), settings});
-      out.io[query] = {.fixed = 2.0 * rank_ * static_cast<double>(visible) + (mean_value_ ? 2.0 * head.value_dim : 0),
-                       .per_kept_token = dense_token_bytes(head),
-                       .free_tokens = 0};
+      out.io[query] = bytes(head.head_dim, head.value_dim, visible);
     }
   }
 
@@ -129,16 +121,12 @@ class Sparq final : public Selector {
 
   /// Gives the tokens of one setting its level; called from the largest setting down, so that the smallest one stays.
   void mark_kept(std::span<const std::uint32_t> order, double budget, Level level, std::int64_t visible, Level* levels) const {
-    const auto length = static_cast<double>(visible);
-    const double extra = own_token_free_ ? 1 : 0;
-    const auto kept = static_cast<std::int64_t>(std::min(length, std::max(1.0, budget + extra)));
-    const std::int64_t local = std::min(kept, static_cast<std::int64_t>(std::min(length, std::floor(local_ * budget) + extra)));
-    std::fill(levels + (visible - local), levels + visible, level);
-    std::int64_t left = kept - local;
-    for (std::size_t i = 0; i < order.size() && left > 0; ++i)
-      if (order[i] < visible - local) {
+    SparqKept setting = kept(budget, visible);
+    std::fill(levels + setting.forced, levels + visible, level);
+    for (std::size_t i = 0; i < order.size() && setting.others > 0; ++i)
+      if (static_cast<int>(order[i]) < setting.forced) {
         levels[order[i]] = level;
-        --left;
+        --setting.others;
       }
   }
 
@@ -151,10 +139,6 @@ class Sparq final : public Selector {
     double sum = 0;
     for (std::size_t i = 0; i < shares.size(); ++i) shares[i] = (sum += mass[i]) / total;
   }
-
-  int rank_;
-  double local_;
-  bool softmax_scores_, own_token_free_, mean_value_;
 };
 
 }  // namespace

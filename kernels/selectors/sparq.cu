@@ -8,6 +8,7 @@
 #include "kernels/attention/score_tiles.cuh"
 #include "kernels/device/block_reduce.cuh"
 #include "kernels/selectors/cuda_registry.h"
+#include "kernels/selectors/sparq_options.h"
 
 namespace attest {
 namespace {
@@ -87,17 +88,12 @@ __global__ void __launch_bounds__(kThreads) group_masses_kernel(DeviceRows rows,
   for (int token = threadIdx.x; token < visible; token += kThreads) group_scores[begin + token] = static_cast<float>(log(masses[begin + token] - least));
 }
 
-/// What a setting keeps: every token from `forced` on, and the best `others` before it.
-struct Kept {
-  int others, forced;
-};
-
 /// cuts [groups, S]: place in the group's order where the best `others` end. Block: one setting of a group.
-__global__ void __launch_bounds__(kThreads) cuts_kernel(DeviceRows rows, RowOrder order, QuerySettings<Kept> settings, int* cuts) {
+__global__ void __launch_bounds__(kThreads) cuts_kernel(DeviceRows rows, RowOrder order, QuerySettings<SparqKept> settings, int* cuts) {
   using Scan = cub::BlockScan<int, kThreads>;
   __shared__ typename Scan::TempStorage temp;
   const int group = blockIdx.y, row = group * rows.group, visible = rows.visible[row];
-  const Kept kept = settings.values[static_cast<std::int64_t>(rows.query[row]) * settings.count + blockIdx.x];
+  const SparqKept kept = settings.values[static_cast<std::int64_t>(rows.query[row]) * settings.count + blockIdx.x];
   int* cut = cuts + static_cast<std::int64_t>(group) * settings.count + blockIdx.x;
   if (kept.others == 0 && threadIdx.x == 0) *cut = 0;
   int found = 0;
@@ -113,11 +109,11 @@ __global__ void __launch_bounds__(kThreads) cuts_kernel(DeviceRows rows, RowOrde
 }
 
 /// Levels of all rows of a group; a thread has one place of its order.
-__global__ void kept_levels_kernel(DeviceRows rows, RowOrder order, QuerySettings<Kept> settings, const int* cuts, Level* levels) {
+__global__ void kept_levels_kernel(DeviceRows rows, RowOrder order, QuerySettings<SparqKept> settings, const int* cuts, Level* levels) {
   const int place = blockIdx.x * kThreads + static_cast<int>(threadIdx.x), group = blockIdx.y, first = group * rows.group;
   if (place >= rows.visible[first]) return;
   const int token = order(group, place);
-  const Kept* own = settings.values + static_cast<std::int64_t>(rows.query[first]) * settings.count;
+  const SparqKept* own = settings.values + static_cast<std::int64_t>(rows.query[first]) * settings.count;
   const int* cut = cuts + static_cast<std::int64_t>(group) * settings.count;
   int level = 0;
   while (level < settings.count && token < own[level].forced && place >= cut[level]) ++level;
@@ -136,15 +132,9 @@ __global__ void kept_shares_kernel(int num_rows, int settings, LevelSums by_leve
   }
 }
 
-class CudaSparq final : public CudaSelector {
+class CudaSparq final : public CudaSelector, SparqOptions {
  public:
-  explicit CudaSparq(OptionReader& reader) {
-    rank_ = reader.integer("rank", 32, 1, 1 << 16);
-    local_ = reader.real("local", 0.25, 0, 1);
-    softmax_scores_ = reader.choice("score", {"logits", "softmax"}) == "softmax";
-    own_token_free_ = reader.choice("count", {"code", "paper"}) == "code";
-    mean_value_ = reader.choice("mean_value", {"on", "off"}) == "on";
-  }
+  explicit CudaSparq(OptionReader& reader) : SparqOptions(reader) {}
 
   void select(const CudaChunk& chunk, std::span<const AscendingGrid> grids, CudaSelection& out) const override {
     const DeviceRows& rows = chunk.rows;
@@ -157,11 +147,7 @@ class CudaSparq final : public CudaSelector {
     out.levels = levels;
     auto* shares = mean_value_ ? chunk.take<double>(num_rows * settings) : nullptr;
     out.mean_value_share = shares;
-    out.io = group_costs(chunk, [&](std::int64_t visible) {
-      return IoCost{.fixed = 2.0 * rank_ * static_cast<double>(visible) + (mean_value_ ? 2.0 * chunk.kv.value_dim : 0),
-                    .per_kept_token = dense_token_bytes(chunk.kv),
-                    .free_tokens = 0};
-    });
+    out.io = group_costs(chunk, [&](std::int64_t visible) { return bytes(chunk.kv.head_dim, chunk.kv.value_dim, visible); });
 
     const DeviceArena::Scope scope(*chunk.arena);
     auto* group_scores = chunk.take<float>(groups * static_cast<std::size_t>(rows.stride));
@@ -210,25 +196,13 @@ class CudaSparq final : public CudaSelector {
     std::vector<int> visible;
     for (std::size_t r = 0; r < chunk.visible.size(); r += static_cast<std::size_t>(rows.group)) visible.push_back(chunk.visible[r]);
     const RowOrder order = sort_rows({group_scores, rows.stride, chunk.upload(visible), groups, rows.max_length}, *chunk.arena, chunk.stream);
-    const auto settings = query_settings<Kept>(chunk, grids, [&](double budget, std::int64_t all) { return kept(budget, all); });
+    const auto settings = query_settings<SparqKept>(chunk, grids, [&](double budget, std::int64_t all) { return kept(budget, all); });
     auto* cuts = chunk.take<int>(static_cast<std::size_t>(groups) * static_cast<std::size_t>(settings.count));
     cuts_kernel<<<dim3(settings.count, groups), kThreads, 0, chunk.stream>>>(rows, order, settings, cuts);
     ATTEST_CUDA_LAUNCHED(cuts_kernel);
     kept_levels_kernel<<<tokens_by_group(rows), kThreads, 0, chunk.stream>>>(rows, order, settings, cuts, levels);
     ATTEST_CUDA_LAUNCHED(kept_levels_kernel);
   }
-
-  Kept kept(double budget, std::int64_t visible) const {
-    const auto length = static_cast<double>(visible);
-    const double extra = own_token_free_ ? 1 : 0;
-    const auto all = static_cast<std::int64_t>(std::min(length, std::max(1.0, budget + extra)));
-    const std::int64_t local = std::min(all, static_cast<std::int64_t>(std::min(length, std::floor(local_ * budget) + extra)));
-    return {static_cast<int>(all - local), static_cast<int>(visible - local)};
-  }
-
-  int rank_;
-  double local_;
-  bool softmax_scores_, own_token_free_, mean_value_;
 };
 
 }  // namespace

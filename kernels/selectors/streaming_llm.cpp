@@ -6,43 +6,41 @@
 #include <cmath>
 
 #include "kernels/selectors/registry.h"
+#include "kernels/selectors/streaming_llm_options.h"
 
 namespace attest {
 namespace {
 
-class StreamingLlm final : public Selector {
+class StreamingLlm final : public Selector, StreamingLlmOptions {
  public:
-  explicit StreamingLlm(OptionReader& reader) : sink_(reader.integer("sink", 4, 0, 1 << 30)) { finish(reader, 0); }
+  explicit StreamingLlm(OptionReader& reader) : StreamingLlmOptions(reader) { finish(reader, 0); }
 
   SettingKind setting_kind() const override { return SettingKind::budget; }
   bool has_estimate() const override { return false; }
   std::string_view short_context(double budget, std::int64_t visible) const override {
-    return sink_ + std::max(1.0, budget - sink_) >= static_cast<double>(visible) ? kKeepsEveryKey : std::string_view{};
+    return sink_ + window(budget) >= static_cast<double>(visible) ? kKeepsEveryKey : std::string_view{};
   }
 
   void select(const KvHead& head, const RankedScores&, std::span<const AscendingGrid> grids, Selection& out) const override {
     for (int n = 0; n < head.num_queries; ++n) {
       const auto query = static_cast<std::size_t>(n);
-      const std::int64_t visible = head.visible[query], sink = std::min<std::int64_t>(sink_, visible);
+      const std::int64_t visible = head.visible[query], sinks = sink(visible);
       Level* first = out.levels.row(n * head.group);
       // From the oldest token on: the smallest window that reaches it, windows growing with the level.
       std::int64_t end = visible;
       Level level = 0;
       for (double budget : grids[query].values) {
-        const double window = std::max(1.0, budget - sink_);
-        const auto begin = static_cast<std::int64_t>(std::max(static_cast<double>(sink), static_cast<double>(visible) - window));
+        const std::int64_t begin = window_begin(budget, visible);
         std::fill(first + std::min(begin, end), first + end, level++);
         end = std::min(begin, end);
       }
-      std::fill(first + std::min(sink, end), first + end, level);
-      std::fill(first, first + sink, Level{0});
+      std::fill(first + std::min(sinks, end), first + end, level);
+      std::fill(first, first + sinks, Level{0});
       for (int h = 1; h < head.group; ++h) std::copy_n(first, visible, out.levels.row(n * head.group + h));
       out.io[query] = {.fixed = 0, .per_kept_token = dense_token_bytes(head), .free_tokens = 0};
     }
   }
 
- private:
-  int sink_;
 };
 
 }  // namespace

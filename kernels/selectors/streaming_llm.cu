@@ -3,6 +3,7 @@
 
 #include "kernels/attention/fill_rows.cuh"
 #include "kernels/selectors/cuda_registry.h"
+#include "kernels/selectors/streaming_llm_options.h"
 
 namespace attest {
 namespace {
@@ -26,24 +27,18 @@ struct WindowLevel {
   }
 };
 
-class CudaStreamingLlm final : public CudaSelector {
+class CudaStreamingLlm final : public CudaSelector, StreamingLlmOptions {
  public:
-  explicit CudaStreamingLlm(OptionReader& reader) : sink_(reader.integer("sink", 4, 0, 1 << 30)) {}
+  explicit CudaStreamingLlm(OptionReader& reader) : StreamingLlmOptions(reader) {}
 
   void select(const CudaChunk& chunk, std::span<const AscendingGrid> grids, CudaSelection& out) const override {
-    const auto begins = query_settings<int>(chunk, grids, [&](double budget, std::int64_t visible) {
-      const double window = std::max(1.0, budget - sink_);
-      return static_cast<int>(std::max(static_cast<double>(std::min<std::int64_t>(sink_, visible)), static_cast<double>(visible) - window));
-    });
+    const auto begins = query_settings<int>(chunk, grids, [&](double budget, std::int64_t visible) { return static_cast<int>(window_begin(budget, visible)); });
     auto* levels = chunk.take_levels();
     fill_rows(chunk.rows, WindowLevel{chunk.rows.query, sink_, begins}, levels, chunk.stream);
     out.levels = levels;
     out.level_run = 1 << 30;
     out.io = group_costs(chunk, [&](std::int64_t) { return IoCost{.fixed = 0, .per_kept_token = dense_token_bytes(chunk.kv), .free_tokens = 0}; });
   }
-
- private:
-  int sink_;
 };
 
 }  // namespace

@@ -11,36 +11,27 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/attention/page_bounds.h"
 #include "kernels/attention/scores.h"
-#include "kernels/quantize/token_asymmetric.h"
 #include "kernels/rank/entry_levels.h"
 #include "kernels/rank/sort_order.h"
 #include "kernels/rank/top_p_bisection.h"
 #include "kernels/selectors/registry.h"
+#include "kernels/selectors/twilight_options.h"
 
 namespace attest {
 namespace {
 
-constexpr TokenAsymmetricQuantizer kKeyQuantizer{.bits = 4, .least_range = 1e-9f};
 constexpr std::int64_t kTokensAtOnce = 256;
 
-class Twilight final : public Selector {
+class Twilight final : public Selector, TwilightOptions {
  public:
-  explicit Twilight(OptionReader& reader) {
-    quest_base_ = reader.choice("base", {"quest", "none"}) == "quest";
-    base_budget_ = reader.budget("base_budget", "8192");
-    page_ = reader.integer("page", 16, 1, 1 << 20);
-    reference_ = reader.choice("rule", {"exact", "reference"}) == "reference";
-    estimated_weights_ = reader.choice("weights", {"exact", "estimated"}) == "estimated";
-    finish(reader, 2);
-  }
+  explicit Twilight(OptionReader& reader) : TwilightOptions(reader) { finish(reader, 2); }
 
   SettingKind setting_kind() const override { return SettingKind::p; }
   bool monotone() const override { return !reference_; }
   bool has_estimate() const override { return true; }
   std::string_view short_context(double, std::int64_t visible) const override {
-    return quest_base_ && base_pages(visible) == pages_of(visible, page_) ? "has a base set of every key" : std::string_view{};
+    return quest_base_ && base_pages(visible) == pages(visible) ? "has a base set of every key" : std::string_view{};
   }
 
   void select(const KvHead& head, const RankedScores&, std::span<const AscendingGrid> grids, Selection& out) const override {
@@ -48,21 +39,21 @@ class Twilight final : public Selector {
     out.own_estimate.rank(out.covered, head.group);
     out.estimate = &out.own_estimate;
     if (estimated_weights_) out.read_scores = &out.own_estimate.scores;
-    RowMatrix<double> pages;
-    if (quest_base_) page_scores(head, page_, pages);
+    RowMatrix<double> scores_of_pages;
+    if (quest_base_) page_scores(head, page_, scores_of_pages);
     std::vector<std::uint8_t> base(static_cast<std::size_t>(head.length)), base_of_group(base.size());
     for (int n = 0; n < head.num_queries; ++n) {
       const auto query = static_cast<std::size_t>(n);
       const std::int64_t visible = head.visible[query];
       std::fill(base_of_group.begin(), base_of_group.end(), std::uint8_t{0});
       for (int r = n * head.group; r < (n + 1) * head.group; ++r) {
-        select_base(pages, r, visible, base);
+        select_base(scores_of_pages, r, visible, base);
         for (std::size_t j = 0; j < static_cast<std::size_t>(visible); ++j) base_of_group[j] |= base[j];
         select_row(out.own_estimate, r, visible, base, grids[query].values, out.levels.row(r));
       }
       const auto base_kept = static_cast<double>(std::count(base_of_group.begin(), base_of_group.end(), std::uint8_t{1}));
-      const double page_bytes = quest_base_ ? static_cast<double>(pages_of(visible, page_)) * 4 * head.head_dim : 0;
-      out.io[query] = {.fixed = page_bytes + base_kept * (head.head_dim / 2.0 + 4), .per_kept_token = dense_token_bytes(head), .free_tokens = 0};
+      out.io[query] = bytes(head.head_dim, head.value_dim, visible);
+      out.io[query].fixed += base_kept * bytes_per_base(head.head_dim);
     }
   }
 
@@ -77,18 +68,12 @@ class Twilight final : public Selector {
     }
   }
 
-  std::int64_t base_pages(std::int64_t visible) const {
-    const auto budget = static_cast<std::int64_t>(base_budget_.resolve(visible));
-    return std::min(pages_of(visible, page_), std::max<std::int64_t>(1, budget / page_) + (budget % page_ > 0 ? 1 : 0));
-  }
-
   /// base[j] = 1 for the tokens of the base set of row r.
   void select_base(const RowMatrix<double>& scores, int r, std::int64_t visible, std::span<std::uint8_t> base) const {
     std::fill(base.begin(), base.end(), std::uint8_t{!quest_base_});
     if (!quest_base_) return;
-    const std::int64_t pages = pages_of(visible, page_);
-    std::vector<std::uint32_t> order(static_cast<std::size_t>(pages));
-    sort_descending(scores.row(r, pages), order);
+    std::vector<std::uint32_t> order(static_cast<std::size_t>(pages(visible)));
+    sort_descending(scores.row(r, pages(visible)), order);
     for (std::uint32_t i : std::span(order).first(static_cast<std::size_t>(base_pages(visible)))) {
       const std::int64_t begin = static_cast<std::int64_t>(i) * page_;
       std::fill(base.begin() + begin, base.begin() + std::min(visible, begin + page_), std::uint8_t{1});
@@ -117,10 +102,6 @@ class Twilight final : public Selector {
         if (weights[j] > threshold) row_levels[j] = static_cast<Level>(i);
     }
   }
-
-  bool quest_base_, reference_, estimated_weights_;
-  Setting base_budget_;
-  int page_;
 };
 
 }  // namespace

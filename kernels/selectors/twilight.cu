@@ -7,11 +7,11 @@
 #include "kernels/rank/row_ranks.h"
 #include "kernels/rank/top_p_bisection_cuda.h"
 #include "kernels/selectors/cuda_registry.h"
+#include "kernels/selectors/twilight_options.h"
 
 namespace attest {
 namespace {
 
-constexpr TokenAsymmetricQuantizer kKeyQuantizer{.bits = 4, .least_range = 1e-9f};
 constexpr int kThreads = 256;
 
 /// flags[r][i] = 1 for the n[r] first items of the order.
@@ -37,15 +37,9 @@ __global__ void __launch_bounds__(kThreads) base_kept_kernel(DeviceRows rows, co
   if (threadIdx.x == 0) kept[blockIdx.x] = total;
 }
 
-class CudaTwilight final : public CudaSelector {
+class CudaTwilight final : public CudaSelector, TwilightOptions {
  public:
-  explicit CudaTwilight(OptionReader& reader) {
-    quest_base_ = reader.choice("base", {"quest", "none"}) == "quest";
-    base_budget_ = reader.budget("base_budget", "8192");
-    page_ = reader.integer("page", 16, 1, 1 << 20);
-    reference_ = reader.choice("rule", {"exact", "reference"}) == "reference";
-    estimated_weights_ = reader.choice("weights", {"exact", "estimated"}) == "estimated";
-  }
+  explicit CudaTwilight(OptionReader& reader) : TwilightOptions(reader) {}
 
   void select(const CudaChunk& chunk, std::span<const AscendingGrid> grids, CudaSelection& out) const override {
     const DeviceRows& rows = chunk.rows;
@@ -58,7 +52,11 @@ class CudaTwilight final : public CudaSelector {
     if (estimated_weights_) out.read_scores = estimate;
     RowValues tokens{estimate, rows.stride, rows.visible, rows.num_rows, rows.max_length};
     out.entry_order = sort_rows(tokens, *chunk.arena, chunk.stream);
-    out.io = group_costs(chunk, [&](std::int64_t visible) { return cost(chunk.kv, visible); });
+    out.io = group_costs(chunk, [&](std::int64_t visible) {
+      IoCost cost = bytes(chunk.kv.head_dim, chunk.kv.value_dim, visible);
+      if (!quest_base_) cost.fixed += static_cast<double>(visible) * bytes_per_base(chunk.kv.head_dim);
+      return cost;
+    });
     auto* base_kept = chunk.take<int>(static_cast<std::size_t>(rows.num_rows / rows.group));
     Level* levels = chunk.take_levels();
     out.levels = levels;
@@ -69,7 +67,7 @@ class CudaTwilight final : public CudaSelector {
       order = base_order(chunk, tokens, order, kept, base_kept);
       tokens.counts = kept;
       out.base_kept = base_kept;
-      out.bytes_per_base = chunk.kv.head_dim / 2.0 + 4;
+      out.bytes_per_base = bytes_per_base(chunk.kv.head_dim);
     }
     out.level_order = order;
     out.level_order_counts = tokens.counts;
@@ -92,35 +90,20 @@ class CudaTwilight final : public CudaSelector {
 
   /// The tokens of the base set in descending estimate; kept [rows] receives their number, base_kept that of every group.
   RowOrder base_order(const CudaChunk& chunk, const RowValues& tokens, const RowOrder& order, int* kept, int* base_kept) const {
-    const RowCounts pages(chunk, [&](std::int64_t visible) { return pages_of(visible); });
-    const RowCounts wanted(chunk, [&](std::int64_t visible) {
-      const auto budget = static_cast<std::int64_t>(base_budget_.resolve(visible));
-      return std::min(pages_of(visible), std::max<std::int64_t>(1, budget / page_) + (budget % page_ > 0 ? 1 : 0));
-    });
-    const std::size_t elements = static_cast<std::size_t>(chunk.rows.num_rows) * static_cast<std::size_t>(pages.max);
+    const RowCounts counts(chunk, [&](std::int64_t visible) { return pages(visible); });
+    const RowCounts wanted(chunk, [&](std::int64_t visible) { return base_pages(visible); });
+    const std::size_t elements = static_cast<std::size_t>(chunk.rows.num_rows) * static_cast<std::size_t>(counts.max);
     auto* scores = chunk.take<float>(elements);
     auto* flags = chunk.take<std::uint8_t>(elements);
-    device_page_scores(chunk.rows, chunk.kv, chunk.queries, page_, scores, pages.max, *chunk.arena, chunk.stream);
-    const RowOrder page_order = sort_rows({scores, pages.max, pages.device, chunk.rows.num_rows, pages.max}, *chunk.arena, chunk.stream);
-    const dim3 grid((pages.max + kThreads - 1) / kThreads, chunk.rows.num_rows);
-    flag_first_kernel<<<grid, kThreads, 0, chunk.stream>>>(page_order, pages.device, wanted.device, flags, pages.max);
+    device_page_scores(chunk.rows, chunk.kv, chunk.queries, page_, scores, counts.max, *chunk.arena, chunk.stream);
+    const RowOrder page_order = sort_rows({scores, counts.max, counts.device, chunk.rows.num_rows, counts.max}, *chunk.arena, chunk.stream);
+    const dim3 grid((counts.max + kThreads - 1) / kThreads, chunk.rows.num_rows);
+    flag_first_kernel<<<grid, kThreads, 0, chunk.stream>>>(page_order, counts.device, wanted.device, flags, counts.max);
     ATTEST_CUDA_LAUNCHED(flag_first_kernel);
-    base_kept_kernel<<<chunk.rows.num_rows / chunk.rows.group, kThreads, 0, chunk.stream>>>(chunk.rows, flags, pages.max, pages.device, page_, base_kept);
+    base_kept_kernel<<<chunk.rows.num_rows / chunk.rows.group, kThreads, 0, chunk.stream>>>(chunk.rows, flags, counts.max, counts.device, page_, base_kept);
     ATTEST_CUDA_LAUNCHED(base_kept_kernel);
-    return order_of_flagged(order, tokens, flags, pages.max, page_, kept, *chunk.arena, chunk.stream);
+    return order_of_flagged(order, tokens, flags, counts.max, page_, kept, *chunk.arena, chunk.stream);
   }
-
-  std::int64_t pages_of(std::int64_t visible) const { return (visible + page_ - 1) / page_; }
-
-  /// Without the base set's part, which is counted on the device where it is not simply all tokens.
-  IoCost cost(const DeviceKeyValues& kv, std::int64_t visible) const {
-    const double fixed = quest_base_ ? static_cast<double>(pages_of(visible)) * 4 * kv.head_dim : static_cast<double>(visible) * (kv.head_dim / 2.0 + 4);
-    return {.fixed = fixed, .per_kept_token = dense_token_bytes(kv), .free_tokens = 0};
-  }
-
-  bool quest_base_, reference_, estimated_weights_;
-  Setting base_budget_;
-  int page_;
 };
 
 }  // namespace

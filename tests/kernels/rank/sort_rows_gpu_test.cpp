@@ -8,7 +8,7 @@
 #include <numeric>
 #include <random>
 
-#include "kernels/device/device_memory.h"
+#include "kernels/device/device_arena.h"
 #include "kernels/device/stream.h"
 #include "kernels/rank/sort_rows.h"
 

@@ -1,0 +1,33 @@
+#include "kernels/device/buffers.h"
+
+#include <string>
+
+#include "dumps/error.h"
+#include "kernels/device/cuda_check.h"
+
+namespace attest {
+
+std::byte* OfDevice::allocate(std::size_t bytes) {
+  void* p = nullptr;
+  if (cudaMalloc(&p, bytes) != cudaSuccess) {
+    cudaGetLastError();
+    std::size_t free = 0, total = 0;
+    ATTEST_CUDA_QUIET(cudaMemGetInfo(&free, &total));
+    const auto mebibytes = [](std::size_t count) { return std::to_string((count + (1 << 20) - 1) >> 20) + " MiB"; };
+    throw DeviceError("the GPU is out of memory: " + mebibytes(bytes) + " more are needed, " + mebibytes(free) + " of " + mebibytes(total) +
+                      " are free");
+  }
+  return static_cast<std::byte*>(p);
+}
+
+void OfDevice::free(std::byte* data) noexcept { ATTEST_CUDA_QUIET(cudaFree(data)); }
+
+std::byte* PageLocked::allocate(std::size_t bytes) {
+  void* p = nullptr;
+  ATTEST_CUDA(cudaHostAlloc(&p, bytes, cudaHostAllocPortable));
+  return static_cast<std::byte*>(p);
+}
+
+void PageLocked::free(std::byte* data) noexcept { ATTEST_CUDA_QUIET(cudaFreeHost(data)); }
+
+}  // namespace attest

@@ -1,0 +1,53 @@
+// Memory of the device and page-locked memory of the host, each with an owner.
+#pragma once
+
+#include <cstddef>
+#include <utility>
+
+namespace attest {
+
+/// Bytes that grow, never shrink, and keep nothing when they grow. Memory says where from:
+/// std::byte* allocate(std::size_t), which throws DeviceError, and free(std::byte*).
+template <class Memory>
+class GrowingBuffer {
+ public:
+  GrowingBuffer() = default;
+  explicit GrowingBuffer(std::size_t bytes) { reserve(bytes); }
+  GrowingBuffer(GrowingBuffer&& other) noexcept { swap(other); }
+  GrowingBuffer& operator=(GrowingBuffer&& other) noexcept {
+    swap(other);
+    return *this;
+  }
+  ~GrowingBuffer() { Memory::free(data_); }
+
+  void reserve(std::size_t bytes) {
+    if (bytes <= size_) return;
+    Memory::free(std::exchange(data_, nullptr));
+    size_ = 0;
+    data_ = Memory::allocate(bytes);
+    size_ = bytes;
+  }
+  std::byte* data() const { return data_; }
+  std::size_t size() const { return size_; }
+
+ private:
+  void swap(GrowingBuffer& other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(size_, other.size_);
+  }
+  std::byte* data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+struct OfDevice {
+  static std::byte* allocate(std::size_t bytes);
+  static void free(std::byte* data) noexcept;
+};
+struct PageLocked {
+  static std::byte* allocate(std::size_t bytes);
+  static void free(std::byte* data) noexcept;
+};
+using DeviceBuffer = GrowingBuffer<OfDevice>;
+using PageLockedBuffer = GrowingBuffer<PageLocked>;
+
+}  // namespace attest

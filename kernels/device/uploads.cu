@@ -1,0 +1,43 @@
+#include "kernels/device/uploads.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "kernels/device/cuda_check.h"
+
+namespace attest {
+namespace {
+
+constexpr std::size_t kSmallestSlab = std::size_t{1} << 20;
+constexpr std::size_t kPadding = 256;  // of an array: the arena's alignment, so that both sides have whole words
+
+constexpr int kFetchThreads = 256;
+
+/// Reads page-locked memory of the host across the bus.
+__global__ void fetch_kernel(const uint4* from, uint4* to, std::size_t count) {
+  const std::size_t stride = static_cast<std::size_t>(gridDim.x) * kFetchThreads;
+  for (std::size_t i = blockIdx.x * kFetchThreads + threadIdx.x; i < count; i += stride) to[i] = from[i];
+}
+
+}  // namespace
+
+const void* Uploads::put_bytes(const void* from, std::size_t bytes, DeviceArena& arena, cudaStream_t stream) {
+  void* to = arena.take_bytes(bytes);
+  if (bytes == 0) return to;
+  const std::size_t size = (bytes + kPadding - 1) / kPadding * kPadding;
+  for (;; ++slab_, used_ = 0) {
+    if (slab_ == slabs_.size()) slabs_.emplace_back().reserve(std::max(size, kSmallestSlab));
+    if (used_ + size <= slabs_[slab_].size()) break;
+  }
+  std::byte* staged = slabs_[slab_].data() + used_;
+  used_ += size;
+  std::memcpy(staged, from, bytes);
+  std::memset(staged + bytes, 0, size - bytes);
+  const std::size_t words = (bytes + sizeof(uint4) - 1) / sizeof(uint4);
+  const auto blocks = static_cast<unsigned>(std::min<std::size_t>((words + kFetchThreads - 1) / kFetchThreads, 64));
+  fetch_kernel<<<blocks, kFetchThreads, 0, stream>>>(reinterpret_cast<const uint4*>(staged), static_cast<uint4*>(to), words);
+  ATTEST_CUDA_LAUNCHED(fetch_kernel);
+  return to;
+}
+
+}  // namespace attest

@@ -1,0 +1,32 @@
+// Small arrays on their way to the device.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include <cuda_runtime_api.h>
+
+#include "kernels/device/device_arena.h"
+
+namespace attest {
+
+/// Arrays are taken over at once, and fetched in stream order by a kernel of their own. (A copy would
+/// queue behind a layer that is being copied on another stream.)
+class Uploads {
+ public:
+  /// Device copy of `values`, alive as long as the arena's scope.
+  template <class T>
+  const T* put(std::span<const T> values, DeviceArena& arena, cudaStream_t stream) {
+    return static_cast<const T*>(put_bytes(values.data(), values.size_bytes(), arena, stream));
+  }
+  /// All copies are done: their host memory may be used again.
+  void reset() { slab_ = used_ = 0; }
+
+ private:
+  const void* put_bytes(const void* from, std::size_t bytes, DeviceArena& arena, cudaStream_t stream);
+  std::vector<PageLockedBuffer> slabs_;
+  std::size_t slab_ = 0, used_ = 0;
+};
+
+}  // namespace attest

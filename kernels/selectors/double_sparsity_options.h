@@ -1,0 +1,44 @@
+// What double_sparsity is told and what follows from that alone, on whichever device it runs. The method and its sources stand in double_sparsity.cpp.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "kernels/quantize/token_asymmetric.h"
+#include "kernels/selectors/channel_ranking.h"
+#include "kernels/selectors/options.h"
+#include "kernels/selectors/selector.h"
+
+namespace attest {
+
+class DoubleSparsityOptions {
+ protected:
+  explicit DoubleSparsityOptions(OptionReader& reader) {
+    statistic_ = reader.enumeration<ChannelStatistic>("channel", {"qk", "q", "k"});
+    group_factor_ = reader.integer("group_factor", 4, 1, 1 << 16);
+    bits_ = reader.number("bits", {4, 2, 8, 16});
+  }
+
+  /// Channels of a label.
+  int rank(int head_dim) const { return head_dim / group_factor_; }
+  bool quantises() const { return bits_ < 16; }
+  TokenAsymmetricQuantizer quantizer() const { return {.bits = bits_, .least_range = 0}; }
+  /// Label caches of a KV head.
+  int caches(int group) const { return statistic_ == ChannelStatistic::k ? 1 : group; }
+
+  static std::int64_t kept_tokens(double budget, std::int64_t visible) {
+    return static_cast<std::int64_t>(std::clamp(budget, 1.0, static_cast<double>(visible)));
+  }
+
+  IoCost bytes(int head_dim, int value_dim, int group, std::int64_t visible) const {
+    const double labels = caches(group) * static_cast<double>(visible);
+    return {.fixed = labels * rank(head_dim) * bits_ / 8 + (quantises() ? 4 * labels : 0),
+            .per_kept_token = dense_token_bytes(head_dim, value_dim),
+            .free_tokens = 0};
+  }
+
+  ChannelStatistic statistic_;
+  int group_factor_, bits_;
+};
+
+}  // namespace attest

@@ -1,0 +1,32 @@
+// What topk, topp and topdelta are told and what follows from that alone, on whichever device they run. The rules stand in
+// oracles.cpp.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+#include "kernels/selectors/options.h"
+
+namespace attest {
+
+class OracleOptions {
+ protected:
+  explicit OracleOptions(OptionReader& reader) {
+    by_block_ = reader.choice("granularity", {"token", "block"}) == "block";
+    const int block = reader.integer("block", 128, 1, 1 << 20);
+    block_ = by_block_ ? block : 1;
+    union_ = reader.choice("gqa", {"per_head", "union"}) == "union";
+  }
+
+  std::int64_t items(std::int64_t visible) const { return (visible + block_ - 1) / block_; }
+  /// n of topk's rule.
+  std::int64_t kept_items(double budget, std::int64_t visible) const {
+    return static_cast<std::int64_t>(std::min(static_cast<double>(items(visible)), std::max(1.0, std::floor(budget / block_))));
+  }
+
+  bool by_block_, union_;
+  int block_ = 1;  ///< tokens per item
+};
+
+}  // namespace attest

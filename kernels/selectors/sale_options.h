@@ -1,0 +1,42 @@
+// What sale is told and what follows from that alone, on whichever device it runs. The method and its sources stand in sale.cpp.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "kernels/quantize/sale_int4.h"
+#include "kernels/selectors/options.h"
+#include "kernels/selectors/selector.h"
+
+namespace attest {
+
+inline constexpr int kSaleBlock = 32;
+
+class SaleOptions {
+ protected:
+  explicit SaleOptions(OptionReader& reader) {
+    key_scale_ = reader.enumeration<SaleKeyScale>("key_scale", {"block", "token"});
+    reader.choice("q_mean", {"none"});
+    dense_below_ = reader.integer("dense_below", 1024, 0, 1 << 30);
+  }
+
+  static std::int64_t blocks(std::int64_t visible) { return (visible + kSaleBlock - 1) / kSaleBlock; }
+
+  /// First token of the local blocks, which stand behind the sink block.
+  static std::int64_t first_local(std::int64_t visible) {
+    return std::max<std::int64_t>(1, blocks(visible) - (4 + (blocks(visible) - 1) % 4)) * kSaleBlock;
+  }
+
+  bool keeps_all(std::int64_t visible) const { return visible <= dense_below_; }
+
+  IoCost bytes(int head_dim, int value_dim, std::int64_t visible) const {
+    const auto length = static_cast<double>(visible);
+    if (keeps_all(visible)) return {.fixed = length * dense_token_bytes(head_dim, value_dim), .per_kept_token = 0, .free_tokens = 0};
+    return {.fixed = length * head_dim / 2 + 2 * length, .per_kept_token = dense_token_bytes(head_dim, value_dim), .free_tokens = 0};
+  }
+
+  SaleKeyScale key_scale_;
+  int dense_below_;
+};
+
+}  // namespace attest

@@ -1,0 +1,47 @@
+// What sparq is told and what follows from that alone, on whichever device it runs. The method and its sources stand in sparq.cpp.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+#include "kernels/selectors/options.h"
+#include "kernels/selectors/selector.h"
+
+namespace attest {
+
+/// What a setting keeps: every token from `forced` on, and the best `others` before it.
+struct SparqKept {
+  int others = 0, forced = 0;
+};
+
+class SparqOptions {
+ protected:
+  explicit SparqOptions(OptionReader& reader) {
+    rank_ = reader.integer("rank", 32, 1, 1 << 16);
+    local_ = reader.real("local", 0.25, 0, 1);
+    softmax_scores_ = reader.choice("score", {"logits", "softmax"}) == "softmax";
+    own_token_free_ = reader.choice("count", {"code", "paper"}) == "code";
+    mean_value_ = reader.choice("mean_value", {"on", "off"}) == "on";
+  }
+
+  SparqKept kept(double budget, std::int64_t visible) const {
+    const auto length = static_cast<double>(visible);
+    const double extra = own_token_free_ ? 1 : 0;
+    const auto all = static_cast<std::int64_t>(std::min(length, std::max(1.0, budget + extra)));
+    const std::int64_t local = std::min(all, static_cast<std::int64_t>(std::min(length, std::floor(local_ * budget) + extra)));
+    return {static_cast<int>(all - local), static_cast<int>(visible - local)};
+  }
+
+  IoCost bytes(int head_dim, int value_dim, std::int64_t visible) const {
+    return {.fixed = 2.0 * rank_ * static_cast<double>(visible) + (mean_value_ ? 2.0 * value_dim : 0),
+            .per_kept_token = dense_token_bytes(head_dim, value_dim),
+            .free_tokens = 0};
+  }
+
+  int rank_;
+  double local_;
+  bool softmax_scores_, own_token_free_, mean_value_;
+};
+
+}  // namespace attest

@@ -1,0 +1,25 @@
+// What streaming_llm is told and what follows from that alone, on whichever device it runs. The method and its sources stand in streaming_llm.cpp.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "kernels/selectors/options.h"
+
+namespace attest {
+
+class StreamingLlmOptions {
+ protected:
+  explicit StreamingLlmOptions(OptionReader& reader) : sink_(reader.integer("sink", 4, 0, 1 << 30)) {}
+
+  double window(double budget) const { return std::max(1.0, budget - sink_); }
+  std::int64_t sink(std::int64_t visible) const { return std::min<std::int64_t>(sink_, visible); }
+  /// First token of the window, which begins behind the sink.
+  std::int64_t window_begin(double budget, std::int64_t visible) const {
+    return static_cast<std::int64_t>(std::max(static_cast<double>(sink(visible)), static_cast<double>(visible) - window(budget)));
+  }
+
+  int sink_;
+};
+
+}  // namespace attest

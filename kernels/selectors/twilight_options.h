@@ -1,0 +1,44 @@
+// What twilight is told and what follows from that alone, on whichever device it runs. The method and its sources stand in twilight.cpp.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "kernels/attention/page_bounds.h"
+#include "kernels/quantize/token_asymmetric.h"
+#include "kernels/selectors/options.h"
+#include "kernels/selectors/selector.h"
+
+namespace attest {
+
+class TwilightOptions {
+ protected:
+  static constexpr TokenAsymmetricQuantizer kKeyQuantizer{.bits = 4, .least_range = 1e-9f};
+
+  explicit TwilightOptions(OptionReader& reader) {
+    quest_base_ = reader.choice("base", {"quest", "none"}) == "quest";
+    base_budget_ = reader.budget("base_budget", "8192");
+    page_ = reader.integer("page", 16, 1, 1 << 20);
+    reference_ = reader.choice("rule", {"exact", "reference"}) == "reference";
+    estimated_weights_ = reader.choice("weights", {"exact", "estimated"}) == "estimated";
+  }
+
+  std::int64_t pages(std::int64_t visible) const { return pages_of(visible, page_); }
+
+  std::int64_t base_pages(std::int64_t visible) const {
+    const auto budget = static_cast<std::int64_t>(base_budget_.resolve(visible));
+    return std::min(pages(visible), std::max<std::int64_t>(1, budget / page_) + (budget % page_ > 0 ? 1 : 0));
+  }
+
+  /// Beside what the base set costs: bytes_per_base for each token that any head of the group has in it.
+  IoCost bytes(int head_dim, int value_dim, std::int64_t visible) const {
+    return {.fixed = quest_base_ ? static_cast<double>(pages(visible)) * 4 * head_dim : 0, .per_kept_token = dense_token_bytes(head_dim, value_dim), .free_tokens = 0};
+  }
+  static double bytes_per_base(int head_dim) { return head_dim / 2.0 + 4; }
+
+  bool quest_base_, reference_, estimated_weights_;
+  Setting base_budget_;
+  int page_;
+};
+
+}  // namespace attest
