@@ -5,7 +5,7 @@
 #include "kernels/attention/level_sums.cuh"
 #include "kernels/device/block_reduce.cuh"
 #include "kernels/device/cuda_check.h"
-#include "kernels/device/shared_memory.h"
+#include "kernels/device/multiprocessor.h"
 
 namespace attest {
 namespace {
@@ -129,8 +129,11 @@ __device__ double level_value(const DeviceRows& rows, const Passes& passes, int 
 #pragma unroll
       for (int i = 0; i < 8; ++i)
         if (first + i < partials.num_splits && partials.present[(first + i) * split_cells + cell] != 0) present |= 1u << i;
-      for (; present != 0; present &= present - 1)
-        value += partials.sums[((first + __ffs(static_cast<int>(present)) - 1) * split_cells + cell) * partials.pitch + channel];
+      float sums[8];  // all on their way before the first is added
+#pragma unroll
+      for (int i = 0; i < 8; ++i) sums[i] = (present >> i & 1) != 0 ? partials.sums[((first + i) * split_cells + cell) * partials.pitch + channel] : 0.0f;
+#pragma unroll
+      for (int i = 0; i < 8; ++i) value += static_cast<double>(sums[i]);
     }
   }
   return value;

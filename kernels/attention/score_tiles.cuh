@@ -5,11 +5,14 @@
 // below float32's last place are left out. So the estimate is that of the float32 key, not of a rounded one.
 #pragma once
 
+#include <algorithm>
+#include <type_traits>
+
 #include "kernels/attention/score_rest.cuh"
 #include "kernels/attention/score_targets.cuh"
 #include "kernels/device/cuda_check.h"
+#include "kernels/device/multiprocessor.h"
 #include "kernels/device/octet.cuh"
-#include "kernels/device/shared_memory.h"
 #include "kernels/device/tensor_core.cuh"
 
 namespace attest {
@@ -73,10 +76,15 @@ struct KeySlice {
 #pragma unroll
     for (int pass = 0; pass < kPasses; ++pass) {
       const int token = first + slot(pass);
+      std::uint16_t* target = shared + slot(pass) * kPitch + octet() * kOctet;
+      if constexpr (std::is_same_v<Form, ExactKeys> && !kWide)
+        if (task.kv.type == ElementType::bfloat16) {  // their own only part
+          *reinterpret_cast<uint4*>(target) = raw[pass].words[0];
+          continue;
+        }
       float key[kOctet], residual[kOctet] = {};
       unpack(task.kv.type, raw[pass], key);
       if (token < batch.length && at < task.kv.head_dim) form(KeyPlace{batch.params, token, first_key + token, at}, key, residual);
-      std::uint16_t* target = shared + slot(pass) * kPitch + octet() * kOctet;
       for (int part = 0; part < form.num_parts; ++part, target += part_elements(kTileTokens))
         *reinterpret_cast<uint4*>(target) = take_parts(key);
       if constexpr (Form::has_residual)
@@ -202,14 +210,14 @@ std::size_t bytes_for(const Task& task, const Form& form, int row_tiles) {
 
 template <class Form, int kRowTiles>
 void launch(Task task, const Form& form, cudaStream_t stream) {
-  constexpr int kBlocksWanted = 1024;  // enough to keep every multiprocessor busy to the end
+  constexpr int kBlocksOfMultiprocessor = 4;  // two at a time: the queries are staged twice, and rows of uneven length even out
   const std::size_t bytes = bytes_for(task, form, kRowTiles);
   const auto kernel = task.kv.type == ElementType::float32 ? score_kernel<Form, kRowTiles, true> : score_kernel<Form, kRowTiles, false>;
   allow_shared_memory(kernel, bytes);
   const int tiles = (task.rows.max_length + kTileTokens - 1) / kTileTokens;
   const int row_blocks = (task.rows.max_batch_rows + 16 * kRowTiles - 1) / (16 * kRowTiles);
-  const std::int64_t all = static_cast<std::int64_t>(tiles) * task.rows.num_batches * row_blocks;
-  task.tiles_per_block = static_cast<int>(all <= kBlocksWanted ? 1 : all >= 16 * kBlocksWanted ? 16 : all / kBlocksWanted);
+  const std::int64_t all = static_cast<std::int64_t>(tiles) * task.rows.num_batches * row_blocks, wanted = kBlocksOfMultiprocessor * num_multiprocessors();
+  task.tiles_per_block = static_cast<int>(std::clamp<std::int64_t>((all + wanted - 1) / wanted, 1, 16));
   const dim3 grid((tiles + task.tiles_per_block - 1) / task.tiles_per_block, task.rows.num_batches, row_blocks);
   kernel<<<grid, kThreads, bytes, stream>>>(task, form);
   ATTEST_CUDA_LAUNCHED(score_kernel);

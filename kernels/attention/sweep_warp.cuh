@@ -92,11 +92,11 @@ __device__ void stage_values(const Task& task, const Form& form, const RowBatch&
   const int octet = threadIdx.x % kOctets, at = channel + octet * kOctet, dim = task.kv.value_dim;
   for (int pass = 0; pass < kTileTokens / kAtOnce; pass += kLoads) {
     float value[kLoads][kOctet];
-#pragma unroll
-    for (int i = 0; i < kLoads; ++i) {
+    const auto place = [&](int i) {
       const int token = first + static_cast<int>(threadIdx.x) / kOctets + (pass + i) * kAtOnce;
-      load_octet(task.kv.type, task.kv.values, (first_value + token) * dim + at, token < batch.length ? dim - at : 0, dim, value[i]);
-    }
+      return OctetPlace{(first_value + token) * dim + at, token < batch.length ? dim - at : 0};
+    };
+    load_octets(task.kv.type, task.kv.values, dim, place, value);
 #pragma unroll
     for (int i = 0; i < kLoads; ++i) {
       const int slot = static_cast<int>(threadIdx.x) / kOctets + (pass + i) * kAtOnce;

@@ -16,7 +16,7 @@
 #include "kernels/attention/sweep_levels.cuh"
 #include "kernels/attention/sweep_runs.cuh"
 #include "kernels/device/cuda_check.h"
-#include "kernels/device/shared_memory.h"
+#include "kernels/device/multiprocessor.h"
 
 namespace attest {
 

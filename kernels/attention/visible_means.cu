@@ -9,6 +9,7 @@ namespace {
 
 constexpr int kThreads = 256;
 constexpr int kSegment = 256;  // tokens
+constexpr int kTokensAtOnce = 8;
 
 /// [heads, tokens, channels]
 struct Source {
@@ -20,12 +21,14 @@ struct Source {
   /// sum += tokens [begin, end) of the origin, one after the other.
   __device__ void add(const KeyOrigin& origin, int begin, int end, int channel, double (&sum)[kOctet]) const {
     const std::int64_t first = static_cast<std::int64_t>(origin.kv_head) * tokens + origin.first_key;
-#pragma unroll 8
-    for (int token = begin; token < end; ++token) {
-      float value[kOctet];
-      load_octet(type, x, (first + token) * channels + channel, channels - channel, channels, value);
+    for (int token = begin; token < end; token += kTokensAtOnce) {
+      float values[kTokensAtOnce][kOctet];
+      const auto place = [&](int t) { return OctetPlace{(first + token + t) * channels + channel, token + t < end ? channels - channel : 0}; };
+      load_octets(type, x, channels, place, values);
 #pragma unroll
-      for (int i = 0; i < kOctet; ++i) sum[i] += value[i];
+      for (int t = 0; t < kTokensAtOnce; ++t)
+#pragma unroll
+        for (int i = 0; i < kOctet; ++i) sum[i] += values[t][i];
     }
   }
 };

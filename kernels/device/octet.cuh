@@ -85,6 +85,32 @@ __device__ inline void load_octet(ElementType type, const void* base, std::int64
     unpack(type, load_raw<false>(base, index, valid, pitch), x);
 }
 
+/// Where an octet begins, and how many of its channels are there.
+struct OctetPlace {
+  std::int64_t index;
+  int valid;
+};
+
+/// Several octets, place(i) each, all of them on their way before the first is unpacked.
+template <bool kWide, int kCount, class Place>
+__device__ void load_octets(ElementType type, const void* base, int pitch, Place&& place, float (&x)[kCount][kOctet]) {
+  RawOctet<kWide> raw[kCount];
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) {
+    const OctetPlace at = place(i);
+    raw[i] = load_raw<kWide>(base, at.index, at.valid, pitch);
+  }
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) unpack(type, raw[i], x[i]);
+}
+template <int kCount, class Place>
+__device__ void load_octets(ElementType type, const void* base, int pitch, Place&& place, float (&x)[kCount][kOctet]) {
+  if (type == ElementType::float32)
+    load_octets<true>(type, base, pitch, place, x);
+  else
+    load_octets<false>(type, base, pitch, place, x);
+}
+
 /// Eight floats from 32-byte aligned memory.
 __device__ inline void load_floats(const float* p, float (&x)[kOctet]) {
   const float4 low = __ldg(reinterpret_cast<const float4*>(p)), high = __ldg(reinterpret_cast<const float4*>(p) + 1);

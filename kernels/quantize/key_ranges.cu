@@ -1,4 +1,4 @@
-// Both read each element once, sixteen bytes at a time.
+// Both read each element once, sixteen bytes at a time, with many reads under way.
 #include "kernels/quantize/key_ranges.h"
 
 #include <algorithm>
@@ -11,35 +11,52 @@ namespace {
 
 constexpr int kThreads = 256;
 
-/// A thread has eight channels of one segment.
-__global__ void segment_ranges_kernel(DeviceRows rows, DeviceKeyValues kv, int width, int segments, float* lowest, float* highest) {
-  const int padded = padded_channels(kv.head_dim), octets = padded / kOctet;
-  const std::int64_t index = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
-  const int segment = static_cast<int>(index / octets), channel = static_cast<int>(index % octets) * kOctet;
-  if (segment >= segments) return;
+constexpr int kSliceOctets = 8;  // neighbouring threads read 64 channels of a token: padded dimensions are multiples of that
+
+constexpr int kTokensAtOnce = 8;
+
+/// `lanes` (1, 2 or 4) threads of a warp share eight channels of one segment: every lanes-th token each.
+__global__ void segment_ranges_kernel(DeviceRows rows, DeviceKeyValues kv, int width, int segments, int lanes, float* lowest, float* highest) {
+  const int padded = padded_channels(kv.head_dim), slices = padded / (kSliceOctets * kOctet);
+  const int index = static_cast<int>(blockIdx.x) * kThreads + static_cast<int>(threadIdx.x);
+  const int lane = index / kSliceOctets % lanes, slice = index / (kSliceOctets * lanes) % slices;
+  const int segment = index / (kSliceOctets * lanes * slices), channel = (slice * kSliceOctets + index % kSliceOctets) * kOctet;
   const KeyOrigin origin = rows.origins[blockIdx.y];
   const std::int64_t first_key = static_cast<std::int64_t>(origin.kv_head) * kv.tokens + origin.first_key;
-  const int begin = segment * width, end = min(origin.length, begin + width);
-  float low[kOctet] = {}, high[kOctet] = {};
-  const auto load = [&](int token, float(&x)[kOctet]) {
-    load_octet(kv.type, kv.keys, (first_key + token) * kv.head_dim + channel, kv.head_dim - channel, kv.head_dim, x);
-  };
-  if (begin < end) load(begin, low), load(begin, high);
-#pragma unroll 8
-  for (int token = begin + 1; token < end; ++token) {
-    float x[kOctet];
-    load(token, x);
+  const int begin = segment * width, end = segment < segments ? min(origin.length, begin + width) : 0;
+  float low[kOctet], high[kOctet];
+#pragma unroll
+  for (int i = 0; i < kOctet; ++i) {
+    low[i] = __int_as_float(0x7F800000);
+    high[i] = -low[i];
+  }
+  for (int first = begin + lane; first < end; first += kTokensAtOnce * lanes) {
+    float x[kTokensAtOnce][kOctet];
+    const auto place = [&](int t) {
+      const std::int64_t key = first_key + min(first + t * lanes, end - 1);  // surplus reads repeat the last token
+      return OctetPlace{key * kv.head_dim + channel, kv.head_dim - channel};
+    };
+    load_octets(kv.type, kv.keys, kv.head_dim, place, x);
+#pragma unroll
+    for (int t = 0; t < kTokensAtOnce; ++t)
+#pragma unroll
+      for (int i = 0; i < kOctet; ++i) {
+        low[i] = fminf(low[i], x[t][i]);
+        high[i] = fmaxf(high[i], x[t][i]);
+      }
+  }
+  for (int offset = kSliceOctets; offset < kSliceOctets * lanes; offset *= 2)
 #pragma unroll
     for (int i = 0; i < kOctet; ++i) {
-      low[i] = fminf(low[i], x[i]);
-      high[i] = fmaxf(high[i], x[i]);
+      low[i] = fminf(low[i], __shfl_xor_sync(0xFFFFFFFFu, low[i], offset));
+      high[i] = fmaxf(high[i], __shfl_xor_sync(0xFFFFFFFFu, high[i], offset));
     }
-  }
+  if (lane != 0 || segment >= segments) return;
   const std::int64_t at = (static_cast<std::int64_t>(blockIdx.y) * segments + segment) * padded + channel;
 #pragma unroll
   for (int i = 0; i < kOctet; ++i) {
-    lowest[at + i] = low[i];
-    highest[at + i] = high[i];
+    lowest[at + i] = begin < end ? low[i] : 0;
+    highest[at + i] = begin < end ? high[i] : 0;
   }
 }
 
@@ -71,9 +88,10 @@ __global__ void channel_ranges_kernel(ElementType type, const void* x, std::int6
 
 void segment_ranges(const DeviceRows& rows, const DeviceKeyValues& kv, int width, float* lowest, float* highest, cudaStream_t stream) {
   const int segments = segments_of(rows.max_length, width);
-  const std::int64_t threads = static_cast<std::int64_t>(segments) * (padded_channels(kv.head_dim) / kOctet);
+  const int lanes = width >= 32 ? 4 : width >= 16 ? 2 : 1;
+  const std::int64_t threads = static_cast<std::int64_t>(segments) * lanes * (padded_channels(kv.head_dim) / kOctet);
   const dim3 grid(static_cast<unsigned>((threads + kThreads - 1) / kThreads), rows.num_origins);
-  segment_ranges_kernel<<<grid, kThreads, 0, stream>>>(rows, kv, width, segments, lowest, highest);
+  segment_ranges_kernel<<<grid, kThreads, 0, stream>>>(rows, kv, width, segments, lanes, lowest, highest);
   ATTEST_CUDA_LAUNCHED(segment_ranges_kernel);
 }
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "kernels/device/block_reduce.cuh"
-#include "kernels/device/shared_memory.h"
+#include "kernels/device/multiprocessor.h"
 #include "kernels/rank/sort_by_buckets.cuh"
 #include "kernels/rank/sort_in_block.cuh"
 #include "kernels/rank/sort_rows.h"

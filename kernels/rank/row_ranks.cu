@@ -5,7 +5,7 @@
 #include <cub/block/block_scan.cuh>
 
 #include "kernels/device/cuda_check.h"
-#include "kernels/device/shared_memory.h"
+#include "kernels/device/multiprocessor.h"
 #include "kernels/rank/rho.cuh"
 #include "kernels/rank/row_in_block.cuh"
 

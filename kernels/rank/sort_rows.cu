@@ -11,7 +11,7 @@
 
 #include "kernels/device/block_reduce.cuh"
 #include "kernels/device/cuda_check.h"
-#include "kernels/device/shared_memory.h"
+#include "kernels/device/multiprocessor.h"
 #include "kernels/rank/row_in_block.cuh"
 
 namespace attest {
