@@ -17,7 +17,7 @@
 namespace attest {
 namespace {
 
-constexpr int kSubmitted = 3;  // one under way, one copied beside it, one that need not wait for the reader
+constexpr int kSubmitted = 2;  // one under way and one copied beside it, while the next is read
 constexpr std::size_t kBytesPerElement = 64;     // of scratch memory for each (row, token), about
 constexpr std::int64_t kMostRows = 1 << 15;      // of a chunk: grids have a row in their second dimension
 constexpr std::int64_t kMostTokens = 1 << 23;    // of a row: fixed-point sums of weights
