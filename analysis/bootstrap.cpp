@@ -1,7 +1,6 @@
 #include "analysis/bootstrap.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <random>
 #include <vector>

@@ -2,7 +2,6 @@
 #include <dlfcn.h>
 
 #include <chrono>
-#include <cmath>
 #include <limits>
 #include <map>
 

@@ -1,6 +1,5 @@
 #include "analysis/cuda/cuda_chunk_study.h"
 
-#include <algorithm>
 #include <cmath>
 
 #include "analysis/cuda/cuda_block_ranks.h"

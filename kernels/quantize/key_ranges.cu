@@ -1,8 +1,6 @@
 // Both read each element once, sixteen bytes at a time, with many reads under way.
 #include "kernels/quantize/key_ranges.h"
 
-#include <algorithm>
-
 #include "kernels/device/cuda_check.h"
 #include "kernels/device/octet.cuh"
 

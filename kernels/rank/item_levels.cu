@@ -1,8 +1,6 @@
 // Element-wise kernels, and one scan over the sorted masses of a row.
 #include "kernels/rank/item_levels.h"
 
-#include <algorithm>
-
 #include <cub/block/block_scan.cuh>
 
 #include "kernels/attention/fill_rows.cuh"

@@ -10,7 +10,6 @@
 // head and there leave other query heads dense; here every head of the group uses its KV head's.
 // Bytes per KV head: C L r bits/8 + (bits < 16) 4 C L + kept * 2(D + Dv), C label caches: one per query head (qk, q), one (k).
 #include <algorithm>
-#include <cmath>
 
 #include "dumps/error.h"
 #include "kernels/attention/scores.h"

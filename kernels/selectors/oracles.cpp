@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numeric>
 
 #include "kernels/lane_sum.h"
 #include "kernels/rank/entry_levels.h"

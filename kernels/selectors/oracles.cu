@@ -1,6 +1,4 @@
 // topk, topp, topdelta on the device; the rules stand in oracles.cpp.
-#include <algorithm>
-#include <cmath>
 
 #include "kernels/device/cuda_check.h"
 #include "kernels/quantize/key_ranges.h"

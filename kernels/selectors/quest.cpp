@@ -9,7 +9,6 @@
 // from 32, so dense_layers = 2 is what it means for 32-layer models), quest/utils/controller.py and kernels (kernel).
 // Bytes per KV head: pages * 4D + kept * 2(D + Dv).
 #include <algorithm>
-#include <cmath>
 
 #include "kernels/attention/page_bounds.h"
 #include "kernels/rank/entry_levels.h"

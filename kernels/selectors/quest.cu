@@ -1,6 +1,4 @@
 // quest on the device; the method and its sources stand in quest.cpp.
-#include <algorithm>
-#include <cmath>
 
 #include "kernels/attention/fill_rows.cuh"
 #include "kernels/attention/page_scores.h"

@@ -1,5 +1,4 @@
 // sale on the device; the method and its sources stand in sale.cpp.
-#include <algorithm>
 
 #include "kernels/attention/visible_means.h"
 #include "kernels/device/block_reduce.cuh"

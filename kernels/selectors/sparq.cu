@@ -1,6 +1,4 @@
 // sparq on the device; the method and its sources stand in sparq.cpp.
-#include <algorithm>
-#include <cmath>
 
 #include <cub/block/block_scan.cuh>
 

@@ -3,7 +3,6 @@
 // streaming_llm/kv_cache.py.
 // Bytes per KV head: kept * 2(D + Dv).
 #include <algorithm>
-#include <cmath>
 
 #include "kernels/selectors/registry.h"
 #include "kernels/selectors/streaming_llm_options.h"

@@ -1,5 +1,4 @@
 // streaming_llm on the device; the method and its source stand in streaming_llm.cpp.
-#include <algorithm>
 
 #include "kernels/attention/fill_rows.cuh"
 #include "kernels/selectors/cuda_registry.h"

@@ -1,5 +1,4 @@
 // twilight on the device; the method and its sources stand in twilight.cpp.
-#include <algorithm>
 
 #include "kernels/attention/page_scores.h"
 #include "kernels/quantize/key_ranges.h"
