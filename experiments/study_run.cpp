@@ -69,7 +69,7 @@ void fit_selectors(StudyRequest& request, const std::vector<DumpReader>& readers
       for (const DumpReader& reader : readers) selector.study.selector->check(reader.info().shape.head_dim, reader.info().shape.value_dim);
       return false;
     } catch (const UsageError& error) {
-      if (!selector.by_default || request.selectors.size() == 1) throw;
+      if (!selector.by_default) throw;
       observer.notice(fmt::format("'{}' is left out: {}", selector.study.label, error.what()));
       return true;
     }
@@ -199,6 +199,10 @@ StudyReport run_study_request(StudyRequest request, const std::atomic<bool>& sto
   }
   if (request.force && !request.resume) PartialResults::discard(folder);
   PartialResults partial(folder, request.resume ? PartialResults::Start::resume : PartialResults::Start::fresh, study);
+  // Nothing is lost that a new run would have to refuse to overwrite.
+  const auto discard_if_empty = [&] {
+    if (!request.resume && report.progress.finished == 0) PartialResults::discard(folder);
+  };
 
   try {
     if (!learners.empty()) calibrate(learners, readers[0], plan);
@@ -234,15 +238,12 @@ StudyReport run_study_request(StudyRequest request, const std::atomic<bool>& sto
     throw Interrupted(fmt::format("interrupted with {} of {} layers finished; the same command with --resume goes on",
                                   report.progress.finished, plan.units.size()));
   } catch (const DeviceError& error) {
-    if (report.progress.finished == 0) {
-      if (!request.resume) PartialResults::discard(folder);
-      throw;
-    }
+    discard_if_empty();
+    if (report.progress.finished == 0) throw;
     throw DeviceError(fmt::format("{}; {} of {} layers are finished, the same command with --resume goes on", error.what(), report.progress.finished,
                                   plan.units.size()));
   } catch (...) {
-    // Nothing is lost that a new run would have to refuse to overwrite.
-    if (!request.resume && report.progress.finished == 0) PartialResults::discard(folder);
+    discard_if_empty();
     throw;
   }
 }

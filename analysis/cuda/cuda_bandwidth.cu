@@ -34,8 +34,7 @@ double median_seconds(const CudaStream& stream, Copy&& copy) {
 CudaBandwidth measure_cuda_bandwidth(int device) {
   ATTEST_CUDA(cudaSetDevice(device));
   const DeviceBuffer from(kBytes), to(kBytes);
-  PageLockedBuffer host;
-  host.reserve(kBytes);
+  const PageLockedBuffer host(kBytes);
   const CudaStream stream;
   const auto copy = [&](const std::byte* source, cudaMemcpyKind kind) {
     ATTEST_CUDA(cudaMemcpyAsync(to.data(), source, kBytes, kind, stream));

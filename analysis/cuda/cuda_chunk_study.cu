@@ -83,7 +83,6 @@ CudaChunk CudaChunkStudy::make_chunk(const RowTables& tables) {
               .softcap = static_cast<float>(layer.logit_softcap)};
   chunk.transform = {layer.softmax_scale, layer.logit_softcap};
   chunk.num_keys = setup_.inputs.heads.count * layer.num_tokens;
-  chunk.num_queries = static_cast<int>(layer.num_queries());
   chunk.layer = layer.layer;
   chunk.first_kv_head = setup_.inputs.heads.first;
   chunk.batches = tables.batches;

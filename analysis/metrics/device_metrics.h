@@ -15,7 +15,6 @@ namespace attest {
 struct DeviceSpans {
   const int2* ranges = nullptr;
   int count = 0;
-  bool sample_has_spans = false;
 };
 
 /// Of a row's exact scores: what other kernels go by.

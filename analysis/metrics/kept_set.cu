@@ -1,5 +1,6 @@
 // A block per row; each thread counts for a few settings at a time, whose sums are added up over the block in a fixed order.
 #include "analysis/metrics/device_metrics.h"
+#include "analysis/metrics/ratio.cuh"
 #include "kernels/attention/level_sums.cuh"
 #include "kernels/device/block_reduce.cuh"
 #include "kernels/device/cuda_check.h"
@@ -64,10 +65,6 @@ __device__ void count(const Row& row, int first, const float (&thresholds)[kAtOn
       mass[i] = missed_mass[i] = 0;
     }
   });
-}
-
-__device__ float ratio(int numerator, int denominator) {
-  return denominator > 0 ? static_cast<float>(static_cast<double>(numerator) / denominator) : __int_as_float(0x7FC00000);
 }
 
 /// Scratch of block_reduce().

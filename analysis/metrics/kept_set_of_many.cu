@@ -2,6 +2,7 @@
 // setting. Neighbouring tokens are added up before they meet a bin; all bins are integers of 32 bits, which the hardware adds and
 // whose order of additions changes nothing. Masses, which add up to 1, are in units of 2^-31.
 #include "analysis/metrics/device_metrics.h"
+#include "analysis/metrics/ratio.cuh"
 #include "kernels/attention/level_sums.cuh"
 #include "kernels/device/block_reduce.cuh"
 #include "kernels/device/cuda_check.h"
@@ -119,9 +120,6 @@ __device__ void count_spans(const Row& row, const Histograms& h, const DeviceSpa
   }
 }
 
-__device__ float ratio(int numerator, int denominator) {
-  return denominator > 0 ? static_cast<float>(static_cast<double>(numerator) / denominator) : __int_as_float(0x7FC00000);
-}
 __device__ float mass_of(std::uint32_t units) { return static_cast<float>(units) / kMassUnits; }
 
 __global__ void __launch_bounds__(kThreads) kept_set_of_many_kernel(DeviceRows rows, KeptSetInput in, SettingPlaces places, KeptSetArrays out) {

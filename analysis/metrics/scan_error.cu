@@ -1,6 +1,7 @@
 // Moments and tails of the scan error and Pearson's r: one pass over estimate and scores, a block per row. Sums are taken around
 // one of the row's elements, in float32 over eight tokens and in double over those.
 #include "analysis/metrics/device_metrics.h"
+#include "analysis/metrics/ratio.cuh"
 #include "kernels/device/block_reduce.cuh"
 #include "kernels/device/cuda_check.h"
 #include "kernels/device/octet.cuh"
@@ -61,8 +62,8 @@ struct Tails {
                 lower_tail = block_reduce(static_cast<int>(reach[m] >> 16), shared, Plus{});
       if (threadIdx.x != 0 || first + m >= num_lambdas) continue;
       const std::int64_t at = cell * num_lambdas + first + m;
-      out.tail[at] = count > 0 ? static_cast<float>(static_cast<double>(tail) / count) : __int_as_float(0x7FC00000);
-      out.lower_tail[at] = count > 0 ? static_cast<float>(static_cast<double>(lower_tail) / count) : __int_as_float(0x7FC00000);
+      out.tail[at] = ratio(tail, count);
+      out.lower_tail[at] = ratio(lower_tail, count);
     }
   }
 };

@@ -12,12 +12,12 @@
 #include <map>
 
 #include "analysis/make_layer_study.h"
-#include "dumps/parallel_for.h"
 #include "analysis/study.h"
 #include "analysis/study_plan.h"
 #include "analysis/torch_peer.h"
 #include "dumps/error.h"
 #include "dumps/input_file.h"
+#include "dumps/parallel_for.h"
 #include "kernels/selectors/registry.h"
 
 namespace attest {
@@ -118,6 +118,11 @@ LayerTiming time_layer(const DumpReader& dump, const StudyBenchOptions& options,
     timing.seconds.push_back(seconds_since(start));
   }
   timing.stages = ours->stage_times();
+  for (StageTime& stage : timing.stages) {
+    const double runs = 1 + options.repeats;
+    stage.seconds /= runs;
+    stage.bytes /= runs;
+  }
   return timing;
 }
 

@@ -38,7 +38,7 @@ struct LayerTiming {
   std::vector<double> seconds;  ///< of ours, each repeat
   std::vector<double> peer_seconds;
   std::optional<Agreement> agreement;
-  std::vector<StageTime> stages;  ///< of a GPU, over all runs
+  std::vector<StageTime> stages;  ///< of a GPU, mean of all runs
 };
 
 /// The whole dump through attest run's path.

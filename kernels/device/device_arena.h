@@ -51,7 +51,6 @@ class DeviceArena {
   bool in_pieces() const { return slabs_.size() > 1; }
   void set_limit(std::size_t limit) { limit_ = limit; }
   std::size_t limit() const { return limit_; }
-  std::size_t allocated() const { return allocated_; }
 
  private:
   std::vector<DeviceBuffer> slabs_;

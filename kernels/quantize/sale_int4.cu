@@ -4,7 +4,7 @@
 namespace attest {
 namespace {
 
-constexpr int kBlock = 32;  // keys
+constexpr int kBlock = kSaleBlock;
 constexpr int kLanes = 8;   // threads of a key
 constexpr int kThreads = kBlock * kLanes;
 

@@ -7,6 +7,8 @@
 
 namespace attest {
 
+inline constexpr int kSaleBlock = 32;  ///< tokens: among them scales are shared, and of them the method keeps all or none
+
 enum class SaleKeyScale : std::uint8_t {
   block,  ///< upstream's mode 3: in a block of 32 tokens those with equal floor((j mod 8) / 2) share a scale (8 tokens)
   token,  ///< mode 2

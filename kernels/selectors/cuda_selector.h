@@ -29,7 +29,6 @@ struct CudaChunk {
   const float* exact_low = nullptr;        ///< what float32 leaves of `exact`; null where rows are not short (score_rest.cuh)
   const float* exact_max = nullptr;        ///< [rows]
   const RowOrder* exact_order = nullptr;   ///< of all visible tokens; null where nobody needs it
-  int num_queries = 0;                     ///< of the layer
   int layer = 0;                           ///< number within the model
   int first_kv_head = 0;                   ///< number within the layer of the first KV head on the device
 

@@ -10,8 +10,6 @@
 
 namespace attest {
 
-inline constexpr int kSaleBlock = 32;
-
 class SaleOptions {
  protected:
   explicit SaleOptions(OptionReader& reader) {

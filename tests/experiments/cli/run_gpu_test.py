@@ -1,4 +1,4 @@
-"""attest run on a GPU: what it says, what --device-memory changes (nothing in the results), and how it goes on after an error."""
+"""attest run on a GPU: what it says, what --device-memory changes (nothing in the results), and what it leaves after an error (nothing)."""
 
 import os
 import subprocess
@@ -62,5 +62,3 @@ def test_too_little_memory_is_one_sentence_and_leaves_nothing(dump, tmp_path, me
 def test_more_memory_than_there_is(dump, tmp_path):
     result = run(dump, tmp_path / "r.h5", "--device-memory", "500000GiB", "--quiet")
     assert result.returncode == 2 and "--device-memory is " in result.stderr
-
-
