@@ -6,8 +6,8 @@
 namespace attest {
 namespace {
 
-/// True unless an element has all bits of `exponent` set, which NaN and infinity have and nothing else. Blocks, because a
-/// loop without an exit is one that the compiler vectorises.
+/// True unless an element has all bits of `exponent` set, which NaN and infinity have and nothing else. Blocks, because
+/// a loop without an exit is one that the compiler vectorises.
 template <class Bits>
 bool all_finite(std::span<const std::byte> values, Bits exponent) {
   constexpr std::size_t kBlock = 4096;
@@ -29,9 +29,12 @@ bool all_finite(std::span<const std::byte> values, Bits exponent) {
 
 bool all_finite(ElementType type, std::span<const std::byte> values) {
   switch (type) {
-    case ElementType::float16: return all_finite<std::uint16_t>(values, 0x7C00u);
-    case ElementType::bfloat16: return all_finite<std::uint16_t>(values, 0x7F80u);
-    case ElementType::float32: return all_finite<std::uint32_t>(values, 0x7F800000u);
+    case ElementType::float16:
+      return all_finite<std::uint16_t>(values, 0x7C00u);
+    case ElementType::bfloat16:
+      return all_finite<std::uint16_t>(values, 0x7F80u);
+    case ElementType::float32:
+      return all_finite<std::uint32_t>(values, 0x7F800000u);
   }
   return false;
 }

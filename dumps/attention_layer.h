@@ -69,8 +69,8 @@ struct TokenSpan {
   bool operator==(const TokenSpan&) const = default;
 };
 
-/// q [N, Hq, D], k [Hkv, T, D], v [Hkv, T, Dv], row-major, all of one element type, after RoPE, before the softmax scale.
-/// The query at position p sees the keys max(0, p - sliding_window + 1) .. p.
+/// q [N, Hq, D], k [Hkv, T, D], v [Hkv, T, Dv], row-major, all of one element type, after RoPE, before the softmax
+/// scale. The query at position p sees the keys max(0, p - sliding_window + 1) .. p.
 struct AttentionLayer {
   explicit AttentionLayer(std::pmr::memory_resource* memory = std::pmr::get_default_resource())
       : q(memory), k(memory), v(memory) {}
@@ -79,11 +79,11 @@ struct AttentionLayer {
   AttentionShape shape;
   ElementType element_type = ElementType::float32;
   double softmax_scale = 0;
-  double logit_softcap = 0;             ///< c of s <- c tanh(s/c); 0: none
-  std::int64_t sliding_window = 0;      ///< 0: none
-  std::int64_t num_tokens = 0;          ///< T
+  double logit_softcap = 0;                   ///< c of s <- c tanh(s/c); 0: none
+  std::int64_t sliding_window = 0;            ///< 0: none
+  std::int64_t num_tokens = 0;                ///< T
   std::vector<std::int64_t> query_positions;  ///< [N], strictly ascending, each < T
-  std::vector<TokenSpan> spans;         ///< evidence spans of the sample; may be empty, may overlap
+  std::vector<TokenSpan> spans;               ///< evidence spans of the sample; may be empty, may overlap
   LayerBuffer q, k, v;
 
   std::int64_t num_queries() const { return static_cast<std::int64_t>(query_positions.size()); }

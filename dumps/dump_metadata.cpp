@@ -9,7 +9,7 @@
 #include <limits>
 #include <optional>
 
-#include "dumps/hdf5_dataset.h"
+#include "dumps/hdf5/dataset.h"
 
 namespace attest {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "dumps/dump_info.h"
-#include "dumps/hdf5_node.h"
+#include "dumps/hdf5/node.h"
 
 namespace attest {
 

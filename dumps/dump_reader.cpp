@@ -9,12 +9,12 @@
 #include <string_view>
 
 #include "dumps/all_finite.h"
+#include "dumps/base/error.h"
+#include "dumps/base/guarded_child.h"
+#include "dumps/base/input_file.h"
+#include "dumps/base/parallel_for.h"
 #include "dumps/dump_metadata.h"
-#include "dumps/error.h"
-#include "dumps/guarded_child.h"
-#include "dumps/hdf5_dataset.h"
-#include "dumps/input_file.h"
-#include "dumps/parallel_for.h"
+#include "dumps/hdf5/dataset.h"
 
 namespace attest {
 namespace {

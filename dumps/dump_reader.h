@@ -28,8 +28,9 @@ class DumpReader {
   /// `sample` indexes info().samples, `layer` is a number in its `layers`; otherwise std::out_of_range.
   const LayerInfo& layer_info(std::size_t sample, int layer) const;
 
-  /// Fills every field of `out`, all queries, and keeps its buffers when they are large enough. Returns whether all values are
-  /// finite, which is looked up while they are in the cache. Throws InputError when the values cannot be read.
+  /// Fills every field of `out`, all queries, and keeps its buffers when they are large enough. Returns whether all
+  /// values are finite, which is looked up while they are in the cache. Throws InputError when the values cannot be
+  /// read.
   bool read_layer(std::size_t sample, int layer, AttentionLayer& out, int threads = 4) const;
 
   /// Token ids [T]; empty when the sample has none.

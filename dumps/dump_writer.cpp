@@ -16,9 +16,9 @@
 #include <string_view>
 #include <vector>
 
-#include "dumps/error.h"
-#include "dumps/file_descriptor.h"
-#include "dumps/hdf5_handle.h"
+#include "dumps/base/error.h"
+#include "dumps/base/file_descriptor.h"
+#include "dumps/hdf5/handle.h"
 
 namespace attest {
 namespace {

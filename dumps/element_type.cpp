@@ -27,17 +27,25 @@ void narrow(const float* source, std::size_t count, std::byte* target) {
 
 void convert_to_float(ElementType type, const std::byte* source, std::size_t count, float* target) {
   switch (type) {
-    case ElementType::float16: return widen<float16_to_float>(source, count, target);
-    case ElementType::bfloat16: return widen<bfloat16_to_float>(source, count, target);
-    case ElementType::float32: std::memcpy(target, source, 4 * count); return;
+    case ElementType::float16:
+      return widen<float16_to_float>(source, count, target);
+    case ElementType::bfloat16:
+      return widen<bfloat16_to_float>(source, count, target);
+    case ElementType::float32:
+      std::memcpy(target, source, 4 * count);
+      return;
   }
 }
 
 void convert_from_float(ElementType type, const float* source, std::size_t count, std::byte* target) {
   switch (type) {
-    case ElementType::float16: return narrow<float_to_float16>(source, count, target);
-    case ElementType::bfloat16: return narrow<float_to_bfloat16>(source, count, target);
-    case ElementType::float32: std::memcpy(target, source, 4 * count); return;
+    case ElementType::float16:
+      return narrow<float_to_float16>(source, count, target);
+    case ElementType::bfloat16:
+      return narrow<float_to_bfloat16>(source, count, target);
+    case ElementType::float32:
+      std::memcpy(target, source, 4 * count);
+      return;
   }
 }
 

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "dumps/error.h"
-#include "experiments/cli/commands.h"
+#include "dumps/base/error.h"
 #include "experiments/cli/unknown_argument.h"
+#include "experiments/commands/commands.h"
 
 namespace attest {
 namespace {
@@ -60,8 +60,9 @@ int run(CLI::App& app, int argc, char** argv) {
 }  // namespace attest
 
 int main(int argc, char** argv) {
-  CLI::App app{"How faithfully a sparse or quantised attention method reproduces exact attention, on dumps of real models",
-               "attest"};
+  CLI::App app{
+      "How faithfully a sparse or quantised attention method reproduces exact attention, on dumps of real models",
+      "attest"};
   app.require_subcommand(1);
   attest::GlobalOptions global;
   attest::add_global_options(app, global);

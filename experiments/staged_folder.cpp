@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <system_error>
 
-#include "dumps/error.h"
+#include "dumps/base/error.h"
 
 namespace attest {
 

@@ -1,4 +1,5 @@
-// ATTEST_VERSION, ATTEST_GIT_COMMIT, ATTEST_SOURCE_DIR and ATTEST_LIBTORCH_VERSION are given to this source alone (CMakeLists.txt).
+// ATTEST_VERSION, ATTEST_GIT_COMMIT, ATTEST_SOURCE_DIR and ATTEST_LIBTORCH_VERSION are given to this source alone
+// (CMakeLists.txt).
 #include "experiments/version.h"
 
 #include <fmt/format.h>
@@ -7,8 +8,8 @@
 #include <cuda_runtime_api.h>
 #endif
 
-#include "analysis/device.h"
-#include "dumps/hdf5_version.h"
+#include "analysis/layer/device.h"
+#include "dumps/hdf5/version.h"
 
 namespace attest {
 namespace {

@@ -23,7 +23,7 @@ class RowMatrix {
     const std::size_t needed = static_cast<std::size_t>(rows_ * stride_);
     if (needed > capacity_) {
       data_.reset();
-      data_.reset(static_cast<T*>(::operator new(needed * sizeof(T), std::align_val_t{64})));
+      data_.reset(static_cast<T*>(::operator new (needed * sizeof(T), std::align_val_t{64})));
       capacity_ = needed;
     }
   }
@@ -34,14 +34,12 @@ class RowMatrix {
   bool empty() const { return rows_ == 0; }
   T* row(std::int64_t r) { return data_.get() + r * stride_; }
   const T* row(std::int64_t r) const { return data_.get() + r * stride_; }
-  std::span<const T> row(std::int64_t r, std::int64_t count) const {
-    return {row(r), static_cast<std::size_t>(count)};
-  }
+  std::span<const T> row(std::int64_t r, std::int64_t count) const { return {row(r), static_cast<std::size_t>(count)}; }
   std::span<T> row(std::int64_t r, std::int64_t count) { return {row(r), static_cast<std::size_t>(count)}; }
 
  private:
   struct Free {
-    void operator()(T* p) const { ::operator delete(p, std::align_val_t{64}); }
+    void operator()(T* p) const { ::operator delete (p, std::align_val_t{64}); }
   };
   std::unique_ptr<T, Free> data_;
   std::size_t capacity_ = 0;

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "dumps/attention_layer.h"
-#include "kernels/attention/kv_head.h"
+#include "kernels/kv_head.h"
 
 namespace attest::test {
 
@@ -35,12 +35,13 @@ struct Case {
   std::int64_t window = 0;
 
   friend std::ostream& operator<<(std::ostream& out, const Case& c) {
-    return out << c.name << " (Hkv " << c.kv_heads << ", G " << c.group << ", D " << c.head_dim << ", Dv " << c.value_dim << ", "
-               << name_of(c.type) << ", L up to " << c.positions.back() + 1 << ")";
+    return out << c.name << " (Hkv " << c.kv_heads << ", G " << c.group << ", D " << c.head_dim << ", Dv "
+               << c.value_dim << ", " << name_of(c.type) << ", L up to " << c.positions.back() + 1 << ")";
   }
 };
 
-/// Lengths straddle the borders of pages (16), groups (32) and blocks (128); group sizes, dimensions and types vary across the list.
+/// Lengths straddle the borders of pages (16), groups (32) and blocks (128); group sizes, dimensions and types vary
+/// across the list.
 inline const std::vector<Case>& cases() {
   constexpr auto f16 = ElementType::float16, bf16 = ElementType::bfloat16, f32 = ElementType::float32;
   static const std::vector<Case> all = {
@@ -83,7 +84,8 @@ class Random {
   std::uint64_t state_;
 };
 
-inline std::vector<float> keys_of(const Case& c, std::int64_t tokens, const std::vector<float>& queries, Random& random) {
+inline std::vector<float> keys_of(const Case& c, std::int64_t tokens, const std::vector<float>& queries,
+                                  Random& random) {
   const int d = c.head_dim;
   std::vector<float> k(static_cast<std::size_t>(c.kv_heads * tokens * d));
   std::vector<double> width(static_cast<std::size_t>(d)), shift(width.size());
@@ -102,13 +104,27 @@ inline std::vector<float> keys_of(const Case& c, std::int64_t tokens, const std:
       const auto channel = static_cast<std::size_t>(i);
       const double wide = width[channel] * random.normal() + shift[channel];
       switch (c.pattern) {
-        case Pattern::peaked: key[i] = static_cast<float>(near_query ? 0.4 * wide + 0.6 * query[i] : wide); break;
-        case Pattern::flat: key[i] = static_cast<float>(0.02 * wide); break;
-        case Pattern::outliers: key[i] = static_cast<float>(i == 3 ? random.uniform(-60000, 60000) : wide); break;
-        case Pattern::constant_keys: key[i] = static_cast<float>(width[channel]); break;
-        case Pattern::huge_key: key[i] = static_cast<float>(wide * (t % tokens == tokens / 3 ? 100 : 1)); break;
-        case Pattern::zeros: key[i] = 0; break;
-        case Pattern::ties: key[i] = four[static_cast<std::size_t>(which * d + i)]; break;
+        case Pattern::peaked:
+          key[i] = static_cast<float>(near_query ? 0.4 * wide + 0.6 * query[i] : wide);
+          break;
+        case Pattern::flat:
+          key[i] = static_cast<float>(0.02 * wide);
+          break;
+        case Pattern::outliers:
+          key[i] = static_cast<float>(i == 3 ? random.uniform(-60000, 60000) : wide);
+          break;
+        case Pattern::constant_keys:
+          key[i] = static_cast<float>(width[channel]);
+          break;
+        case Pattern::huge_key:
+          key[i] = static_cast<float>(wide * (t % tokens == tokens / 3 ? 100 : 1));
+          break;
+        case Pattern::zeros:
+          key[i] = 0;
+          break;
+        case Pattern::ties:
+          key[i] = four[static_cast<std::size_t>(which * d + i)];
+          break;
       }
     }
   }
@@ -143,7 +159,8 @@ inline AttentionLayer make_layer(const Case& c, std::uint64_t seed = 1) {
   std::vector<float> v(static_cast<std::size_t>(c.kv_heads * layer.num_tokens * c.value_dim));
   for (std::size_t i = 0; i < v.size(); ++i) {
     v[i] = static_cast<float>(c.pattern == Pattern::zeros ? 0 : 0.3 + random.normal());
-    if (c.pattern == Pattern::outliers && i % static_cast<std::size_t>(c.value_dim) == 5) v[i] = std::clamp(v[i] * 20000, -60000.0f, 60000.0f);
+    if (c.pattern == Pattern::outliers && i % static_cast<std::size_t>(c.value_dim) == 5)
+      v[i] = std::clamp(v[i] * 20000, -60000.0f, 60000.0f);
   }
   layer.q = rounded(c.type, q);
   layer.k = rounded(c.type, k);
@@ -160,7 +177,8 @@ struct HeadData {
   KvHead head;
 };
 
-inline std::vector<float> floats_of(ElementType type, const LayerBuffer& buffer, std::int64_t first, std::int64_t count) {
+inline std::vector<float> floats_of(ElementType type, const LayerBuffer& buffer, std::int64_t first,
+                                    std::int64_t count) {
   std::vector<float> values(static_cast<std::size_t>(count));
   convert_to_float(type, buffer.data() + static_cast<std::size_t>(first) * size_of(type), values.size(), values.data());
   return values;
@@ -183,11 +201,13 @@ inline std::vector<HeadData> heads_of(const AttentionLayer& layer) {
       data.first_query = begin;
       for (end = begin; end < queries && first_key(end) == first; ++end) {
         data.visible.push_back(layer.query_positions[static_cast<std::size_t>(end)] + 1 - first);
-        const std::vector<float> q = floats_of(layer.element_type, layer.q, (end * shape.num_query_heads + g * shape.group()) * d, shape.group() * d);
+        const std::vector<float> q = floats_of(
+            layer.element_type, layer.q, (end * shape.num_query_heads + g * shape.group()) * d, shape.group() * d);
         data.queries.insert(data.queries.end(), q.begin(), q.end());
       }
       data.keys = floats_of(layer.element_type, layer.k, (g * layer.num_tokens + first) * d, data.visible.back() * d);
-      data.values = floats_of(layer.element_type, layer.v, (g * layer.num_tokens + first) * dv, data.visible.back() * dv);
+      data.values =
+          floats_of(layer.element_type, layer.v, (g * layer.num_tokens + first) * dv, data.visible.back() * dv);
       heads.push_back(std::move(data));
     }
   for (HeadData& data : heads)  // only now: the vectors stay where they are from here on

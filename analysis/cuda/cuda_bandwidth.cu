@@ -1,9 +1,8 @@
 // Plain copies between events.
-#include "analysis/cuda/cuda_bandwidth.h"
-
 #include <algorithm>
 #include <array>
 
+#include "analysis/cuda/cuda_bandwidth.h"
 #include "kernels/device/buffers.h"
 #include "kernels/device/stream.h"
 

@@ -1,9 +1,8 @@
 // Long rows in float32 through sorts, short ones (score_rest.cuh) in double by comparing every pair.
 #include "analysis/cuda/cuda_block_ranks.h"
-
-#include "kernels/rank/few_ranks.h"
-#include "kernels/rank/item_levels.h"
-#include "kernels/rank/row_ranks.h"
+#include "kernels/rank/entry_levels_cuda.h"
+#include "kernels/rank/rank_correlation_cuda.h"
+#include "kernels/rank/short_rank_correlation_cuda.h"
 
 namespace attest {
 namespace {
@@ -21,7 +20,8 @@ std::size_t elements(const CudaChunk& chunk, const RowCounts& counts) {
 }
 
 Segments segments(const CudaChunk& chunk, const Source& source, int width, const RowCounts& counts) {
-  return {source.scores, chunk.rows.stride, source.covered->device, width, counts.device, chunk.rows.num_rows, counts.max};
+  return {source.scores,       chunk.rows.stride, source.covered->device, width, counts.device,
+          chunk.rows.num_rows, counts.max};
 }
 
 struct FloatMaxima {
@@ -31,13 +31,16 @@ struct FloatMaxima {
     const RowCounts &small = *source.counts16, &large = *source.counts128;
     float *maxima16 = chunk.take<float>(elements(chunk, small)), *maxima128 = chunk.take<float>(elements(chunk, large));
     segment_maxima(segments(chunk, source, kSmall, small), maxima16, small.max, chunk.stream);
-    segment_maxima({maxima16, small.max, small.device, kLarge / kSmall, large.device, chunk.rows.num_rows, large.max}, maxima128, large.max, chunk.stream);
+    segment_maxima({maxima16, small.max, small.device, kLarge / kSmall, large.device, chunk.rows.num_rows, large.max},
+                   maxima128, large.max, chunk.stream);
     of16 = {maxima16, small.max, small.device, chunk.rows.num_rows, small.max};
     of128 = {maxima128, large.max, large.device, chunk.rows.num_rows, large.max};
   }
 };
 
-void rank(const CudaChunk& chunk, const RowValues& maxima, int* ranks) { rank_rows(maxima, ranks, *chunk.arena, chunk.stream); }
+void rank(const CudaChunk& chunk, const RowValues& maxima, int* ranks) {
+  rank_rows(maxima, ranks, *chunk.arena, chunk.stream);
+}
 
 void rank_few(const CudaChunk& chunk, const Source& source, int width, const RowCounts& counts, int* ranks) {
   const DeviceArena::Scope scope(*chunk.arena);
@@ -66,14 +69,16 @@ CudaBlockRanks::CudaBlockRanks(const CudaChunk& chunk, const RowCounts& covered)
   rank(chunk, maxima.of128, ranks128_);
 }
 
-void CudaBlockRanks::correlate(const CudaChunk& chunk, const float* estimate, const float* low, float* rho16, float* rho128) const {
+void CudaBlockRanks::correlate(const CudaChunk& chunk, const float* estimate, const float* low, float* rho16,
+                               float* rho128) const {
   const DeviceArena::Scope scope(*chunk.arena);
   const Source source{estimate, low, &covered_, &counts16_, &counts128_};
   if (chunk.exact_low != nullptr) {
     const auto of_few = [&](int width, const RowCounts& counts, const int* exact_ranks, float* rho) {
       int* ranks = chunk.take<int>(elements(chunk, counts));
       rank_few(chunk, source, width, counts, ranks);
-      spearman_of_ranks(ranks, exact_ranks, counts.max, counts.device, chunk.rows.num_rows, rho, chunk.rows.cell, chunk.stream);
+      spearman_of_ranks(ranks, exact_ranks, counts.max, counts.device, chunk.rows.num_rows, rho, chunk.rows.cell,
+                        chunk.stream);
     };
     of_few(kSmall, counts16_, ranks16_, rho16);
     of_few(kLarge, counts128_, ranks128_, rho128);

@@ -5,7 +5,8 @@
 
 namespace attest {
 
-/// Ranks of the exact scores' maxima over blocks of 16 and of 128 tokens; what they point to lives in the chunk's arena.
+/// Ranks of the exact scores' maxima over blocks of 16 and of 128 tokens; what they point to lives in the chunk's
+/// arena.
 class CudaBlockRanks {
  public:
   CudaBlockRanks() = default;

@@ -1,13 +1,12 @@
-#include "analysis/cuda/cuda_chunk_study.h"
-
 #include <cmath>
 
 #include "analysis/cuda/cuda_block_ranks.h"
-#include "analysis/kv_head_batches.h"
-#include "kernels/attention/attention.h"
-#include "kernels/attention/query_parts.h"
-#include "kernels/attention/visible_means.h"
-#include "kernels/rank/row_ranks.h"
+#include "analysis/cuda/cuda_chunk_study.h"
+#include "analysis/layer/kv_head_batches.h"
+#include "kernels/attention/mean_value_cuda.h"
+#include "kernels/attention/query_parts_cuda.h"
+#include "kernels/attention/setting_outputs_cuda.h"
+#include "kernels/rank/rank_correlation_cuda.h"
 #include "kernels/selectors/cuda_registry.h"
 
 namespace attest {
@@ -16,7 +15,8 @@ namespace {
 /// Of each query of the layer, whatever heads the chunk holds.
 std::vector<AscendingGrid> ascending_grids(const AttentionLayer& layer, std::span<const Setting> grid) {
   std::vector<AscendingGrid> grids;
-  for (std::int64_t position : layer.query_positions) grids.push_back(ascending(grid, position + 1 - first_visible_key(layer, position)));
+  for (std::int64_t position : layer.query_positions)
+    grids.push_back(ascending(grid, position + 1 - first_visible_key(layer, position)));
   return grids;
 }
 
@@ -90,9 +90,10 @@ CudaChunk CudaChunkStudy::make_chunk(const RowTables& tables) {
   chunk.visible = tables.visible;
   chunk.query = tables.query;
   const std::size_t elements = tables.visible.size() * static_cast<std::size_t>(padded_channels(chunk.kv.head_dim));
-  chunk.queries = split_queries(chunk.rows, chunk.kv.type, setup_.inputs.q, chunk.kv.head_dim,
-                                chunk.take<std::uint16_t>(elements * static_cast<std::size_t>(num_query_parts(chunk.kv.type))),
-                                chunk.take<float>(elements), chunk.stream);
+  chunk.queries =
+      split_queries(chunk.rows, chunk.kv.type, setup_.inputs.q, chunk.kv.head_dim,
+                    chunk.take<std::uint16_t>(elements * static_cast<std::size_t>(num_query_parts(chunk.kv.type))),
+                    chunk.take<float>(elements), chunk.stream);
   return chunk;
 }
 
@@ -101,7 +102,8 @@ CudaChunkStudy::ExactSide CudaChunkStudy::attend_exactly(CudaChunk& chunk) {
   const auto num_rows = static_cast<std::size_t>(rows.num_rows);
   ExactSide exact;
   exact.statistics = {chunk.take<float>(num_rows), chunk.take<double>(num_rows), chunk.take<double>(num_rows)};
-  exact.outputs = {chunk.take<float>(num_rows * static_cast<std::size_t>(chunk.kv.value_dim)), chunk.take<double>(num_rows)};
+  exact.outputs = {chunk.take<float>(num_rows * static_cast<std::size_t>(chunk.kv.value_dim)),
+                   chunk.take<double>(num_rows)};
   const std::vector<int2> spans = disjoint_spans(setup_.layer);
   exact.spans = {chunk.upload(spans), static_cast<int>(spans.size())};
   auto* scores = chunk.take_rows<float>();
@@ -118,7 +120,8 @@ CudaChunkStudy::ExactSide CudaChunkStudy::attend_exactly(CudaChunk& chunk) {
     score_statistics(rows, scores, exact.spans, exact.statistics, setup_.results.scores(), chunk.stream);
   }
   const StageClock::Stage stage(setup_.clock, "sweep", chunk.stream, value_bytes(chunk) + 4 * cells(chunk));
-  exact_outputs(rows, chunk.kv, scores, {exact.statistics.max, exact.statistics.weight}, exact.outputs, *chunk.arena, chunk.stream);
+  exact_outputs(rows, chunk.kv, scores, {exact.statistics.max, exact.statistics.weight}, exact.outputs, *chunk.arena,
+                chunk.stream);
   return exact;
 }
 
@@ -126,7 +129,8 @@ CudaChunkStudy::Ranks CudaChunkStudy::rank_all(const CudaChunk& chunk) {
   const DeviceRows& rows = chunk.rows;
   Ranks ranks;
   ranks.tokens = chunk.take_rows<int>();
-  ranks.order = rank_rows({chunk.exact, rows.stride, rows.visible, rows.num_rows, rows.max_length}, ranks.tokens, *chunk.arena, chunk.stream);
+  ranks.order = rank_rows({chunk.exact, rows.stride, rows.visible, rows.num_rows, rows.max_length}, ranks.tokens,
+                          *chunk.arena, chunk.stream);
   ranks.blocks = CudaBlockRanks(chunk, RowCounts(chunk, [](std::int64_t visible) { return visible; }));
   return ranks;
 }
@@ -137,7 +141,8 @@ CudaChunkStudy::Ranks CudaChunkStudy::rank_covered(const CudaChunk& chunk, const
   Ranks ranks;
   ranks.tokens = chunk.take_rows<int>();
   ranks.order = order_below(*chunk.exact_order, all, covered.device, *chunk.arena, chunk.stream);
-  centred_ranks({chunk.exact, rows.stride, covered.device, rows.num_rows, covered.max}, ranks.order, ranks.tokens, chunk.stream);
+  centred_ranks({chunk.exact, rows.stride, covered.device, rows.num_rows, covered.max}, ranks.order, ranks.tokens,
+                chunk.stream);
   ranks.blocks = CudaBlockRanks(chunk, covered);
   return ranks;
 }
@@ -162,7 +167,9 @@ void CudaChunkStudy::enqueue(std::span<const QueryGroup> groups) {
       ranks = rank_all(chunk);
       exact.ranks = &ranks;
     } else {
-      ranks.order = sort_rows({chunk.exact, chunk.rows.stride, chunk.rows.visible, chunk.rows.num_rows, chunk.rows.max_length}, *chunk.arena, chunk.stream);
+      ranks.order =
+          sort_rows({chunk.exact, chunk.rows.stride, chunk.rows.visible, chunk.rows.num_rows, chunk.rows.max_length},
+                    *chunk.arena, chunk.stream);
     }
     chunk.exact_order = &ranks.order;
   }
@@ -171,20 +178,23 @@ void CudaChunkStudy::enqueue(std::span<const QueryGroup> groups) {
     if (study.selector->monotone() || setup_.results.dense(s)) {
       run_selector(chunk, exact, s, study.grid, 0);
     } else {
-      for (std::size_t i = 0; i < study.grid.size(); ++i) run_selector(chunk, exact, s, std::span(study.grid).subspan(i, 1), i);
+      for (std::size_t i = 0; i < study.grid.size(); ++i)
+        run_selector(chunk, exact, s, std::span(study.grid).subspan(i, 1), i);
     }
   }
 }
 
-SettingPlaces CudaChunkStudy::places(const CudaChunk& chunk, std::span<const AscendingGrid> grids, std::size_t s, std::size_t first_setting) {
+SettingPlaces CudaChunkStudy::places(const CudaChunk& chunk, std::span<const AscendingGrid> grids, std::size_t s,
+                                     std::size_t first_setting) {
   std::vector<int> places;
   for (const AscendingGrid& grid : grids)
     for (int given : grid.given_index) places.push_back(static_cast<int>(first_setting) + given);
-  return {chunk.upload(places), static_cast<int>(grids.front().values.size()), static_cast<int>(setup_.options.selectors[s].grid.size())};
+  return {chunk.upload(places), static_cast<int>(grids.front().values.size()),
+          static_cast<int>(setup_.options.selectors[s].grid.size())};
 }
 
-void CudaChunkStudy::run_selector(const CudaChunk& chunk, const ExactSide& exact, std::size_t s, std::span<const Setting> grid,
-                                  std::size_t first_setting) {
+void CudaChunkStudy::run_selector(const CudaChunk& chunk, const ExactSide& exact, std::size_t s,
+                                  std::span<const Setting> grid, std::size_t first_setting) {
   const DeviceArena::Scope scope(setup_.arena);
   const std::vector<AscendingGrid> grids = ascending_grids(setup_.layer, grid);
   const SettingPlaces at = places(chunk, grids, s, first_setting);
@@ -196,7 +206,8 @@ void CudaChunkStudy::run_selector(const CudaChunk& chunk, const ExactSide& exact
     else
       setup_.selectors[s]->select(chunk, grids, selection);
     const bool scans = selection.estimate != nullptr && selection.estimate != chunk.exact;
-    const int written = (scans ? 4 : 0) + (selection.read_scores != nullptr && selection.read_scores != selection.estimate ? 4 : 0) +
+    const int written = (scans ? 4 : 0) +
+                        (selection.read_scores != nullptr && selection.read_scores != selection.estimate ? 4 : 0) +
                         (selection.levels != nullptr ? static_cast<int>(sizeof(Level)) : 0);
     stage.add_bytes((scans ? key_bytes(chunk) : 0) + written * cells(chunk));
   }
@@ -208,31 +219,37 @@ void CudaChunkStudy::run_selector(const CudaChunk& chunk, const ExactSide& exact
   for (std::size_t m = 0; m < selection.row_metrics.size(); ++m)
     place_row_values(chunk.rows, selection.row_metrics[m], setup_.results.array(s, of_rows[m]), chunk.stream);
   for (std::size_t m = 0; m < selection.setting_metrics.size(); ++m)
-    place_setting_values(chunk.rows, selection.setting_metrics[m], at, setup_.results.array(s, of_settings[m]), chunk.stream);
+    place_setting_values(chunk.rows, selection.setting_metrics[m], at, setup_.results.array(s, of_settings[m]),
+                         chunk.stream);
 }
 
-void CudaChunkStudy::measure_output(const CudaChunk& chunk, const ExactSide& exact, const CudaSelection& selection, std::size_t s, const SettingPlaces& at) {
+void CudaChunkStudy::measure_output(const CudaChunk& chunk, const ExactSide& exact, const CudaSelection& selection,
+                                    std::size_t s, const SettingPlaces& at) {
   const DeviceArena::Scope scope(setup_.arena);
-  const bool as_exact = selection.levels == nullptr && selection.read_scores == nullptr && selection.value_groups == nullptr &&
-                        selection.mean_value_share == nullptr && at.count == 1;
+  const bool as_exact = selection.levels == nullptr && selection.read_scores == nullptr &&
+                        selection.value_groups == nullptr && selection.mean_value_share == nullptr && at.count == 1;
   DeviceOutputs outputs = exact.outputs;
   if (!as_exact) {
     const int read = 4 + (selection.levels != nullptr ? static_cast<int>(sizeof(Level)) : 0);
     const StageClock::Stage stage(setup_.clock, "sweep", chunk.stream, value_bytes(chunk) + read * cells(chunk));
     const std::size_t count = static_cast<std::size_t>(chunk.rows.num_rows) * static_cast<std::size_t>(at.count);
     outputs = {chunk.take<float>(count * static_cast<std::size_t>(chunk.kv.value_dim)), chunk.take<double>(count)};
-    setting_outputs(chunk.rows, chunk.kv, selection.read_scores == nullptr ? chunk.exact : selection.read_scores,
-                    {selection.levels, at.count, selection.level_run, selection.level_order, selection.level_order_counts},
-                    {selection.value_groups, selection.value_quantizer, selection.num_approximate.device}, outputs, setup_.arena, chunk.stream);
+    setting_outputs(
+        chunk.rows, chunk.kv, selection.read_scores == nullptr ? chunk.exact : selection.read_scores,
+        {selection.levels, at.count, selection.level_run, selection.level_order, selection.level_order_counts},
+        {selection.value_groups, selection.value_quantizer, selection.num_approximate.device}, outputs, setup_.arena,
+        chunk.stream);
     if (selection.mean_value_share != nullptr)
-      blend_mean_values(chunk.rows, chunk.kv, selection.mean_value_share, at.count, outputs.output, setup_.arena, chunk.stream);
+      blend_mean_values(chunk.rows, chunk.kv, selection.mean_value_share, at.count, outputs.output, setup_.arena,
+                        chunk.stream);
   }
   const StageClock::Stage stage(setup_.clock, "metrics", chunk.stream, 0);
-  output_fidelity(chunk.rows, outputs, exact.outputs, chunk.kv.value_dim, at, setup_.results.output_fidelity(s), chunk.stream);
+  output_fidelity(chunk.rows, outputs, exact.outputs, chunk.kv.value_dim, at, setup_.results.output_fidelity(s),
+                  chunk.stream);
 }
 
-void CudaChunkStudy::measure_kept_set(const CudaChunk& chunk, const ExactSide& exact, const CudaSelection& selection, std::size_t s,
-                                      std::span<const AscendingGrid> grids, const SettingPlaces& at) {
+void CudaChunkStudy::measure_kept_set(const CudaChunk& chunk, const ExactSide& exact, const CudaSelection& selection,
+                                      std::size_t s, std::span<const AscendingGrid> grids, const SettingPlaces& at) {
   const int read = selection.levels != nullptr ? 4 + static_cast<int>(sizeof(Level)) : 0;
   const StageClock::Stage stage(setup_.clock, "metrics", chunk.stream, read * cells(chunk));
   const Selector& selector = *setup_.options.selectors[s].selector;
@@ -240,26 +257,34 @@ void CudaChunkStudy::measure_kept_set(const CudaChunk& chunk, const ExactSide& e
     const double delta = selector.natural_delta(setting, chunk.transform);
     return std::isnan(delta) ? setup_.options.salient_delta : delta;
   });
-  const KeptSetInput in{chunk.exact, selection.levels, exact.statistics, deltas.values, setup_.options.salient_delta, exact.spans};
+  const KeptSetInput in{chunk.exact, selection.levels, exact.statistics, deltas.values, setup_.options.salient_delta,
+                        exact.spans};
   kept_set(chunk.rows, in, at, setup_.results.kept_set(s), chunk.stream);
-  const DeviceIoCost cost{chunk.upload(selection.io), selection.base_kept, selection.bytes_per_base, dense_token_bytes(chunk.kv)};
+  const DeviceIoCost cost{chunk.upload(selection.io), selection.base_kept, selection.bytes_per_base,
+                          dense_token_bytes(chunk.kv)};
   io_ratio(chunk.rows, selection.levels, cost, at, setup_.results.array(s, "io_ratio"), chunk.stream);
 }
 
-void CudaChunkStudy::measure_estimate(const CudaChunk& chunk, const ExactSide& exact, const CudaSelection& selection, std::size_t s) {
+void CudaChunkStudy::measure_estimate(const CudaChunk& chunk, const ExactSide& exact, const CudaSelection& selection,
+                                      std::size_t s) {
   const DeviceArena::Scope scope(setup_.arena);
   const DeviceRows& rows = chunk.rows;
   {
     const StageClock::Stage stage(setup_.clock, "metrics", chunk.stream, 8 * cells(chunk));
     const double* lambdas = chunk.upload(setup_.options.lambdas);
-    estimate_moments(rows, selection.estimate, chunk.exact, selection.covered.device, lambdas, static_cast<int>(setup_.options.lambdas.size()),
-                     setup_.results.estimate(s), chunk.stream);
+    estimate_moments(rows, selection.estimate, chunk.exact, selection.covered.device, lambdas,
+                     static_cast<int>(setup_.options.lambdas.size()), setup_.results.estimate(s), chunk.stream);
   }
   const StageClock::Stage stage(setup_.clock, "ranking", chunk.stream, 8 * cells(chunk));
   const Ranks ranks = selection.covers_all ? *exact.ranks : rank_covered(chunk, selection.covered);
   float* rho = setup_.results.array(s, "spearman");
-  EntryEstimate estimate{.entries = selection.entries, .order = selection.entry_order, .width = selection.entry_width, .items = selection.covered.device};
-  if (selection.entry_width == 1) estimate.entries = {selection.estimate, rows.stride, selection.covered.device, rows.num_rows, selection.covered.max};
+  EntryEstimate estimate{.entries = selection.entries,
+                         .order = selection.entry_order,
+                         .width = selection.entry_width,
+                         .items = selection.covered.device};
+  if (selection.entry_width == 1)
+    estimate.entries = {selection.estimate, rows.stride, selection.covered.device, rows.num_rows,
+                        selection.covered.max};
   if (selection.estimate == chunk.exact) estimate.order = ranks.order;
   if (estimate.order.items == nullptr && selection.entry_width == 1) {
     spearman_of_values(estimate.entries, ranks.tokens, rows.stride, rho, rows.cell, setup_.arena, chunk.stream);

@@ -8,7 +8,7 @@
 #include "analysis/cuda/cuda_layer_plan.h"
 #include "analysis/cuda/cuda_results.h"
 #include "analysis/cuda/stage_clock.h"
-#include "analysis/layer_study.h"
+#include "analysis/layer/layer_study.h"
 #include "kernels/device/uploads.h"
 #include "kernels/selectors/cuda_selector.h"
 
@@ -47,9 +47,12 @@ class CudaChunkStudy {
   ExactSide attend_exactly(CudaChunk& chunk);
   Ranks rank_all(const CudaChunk& chunk);
   Ranks rank_covered(const CudaChunk& chunk, const RowCounts& covered);
-  void run_selector(const CudaChunk& chunk, const ExactSide& exact, std::size_t s, std::span<const Setting> grid, std::size_t first_setting);
-  SettingPlaces places(const CudaChunk& chunk, std::span<const AscendingGrid> grids, std::size_t s, std::size_t first_setting);
-  void measure_output(const CudaChunk& chunk, const ExactSide& exact, const CudaSelection& selection, std::size_t s, const SettingPlaces& at);
+  void run_selector(const CudaChunk& chunk, const ExactSide& exact, std::size_t s, std::span<const Setting> grid,
+                    std::size_t first_setting);
+  SettingPlaces places(const CudaChunk& chunk, std::span<const AscendingGrid> grids, std::size_t s,
+                       std::size_t first_setting);
+  void measure_output(const CudaChunk& chunk, const ExactSide& exact, const CudaSelection& selection, std::size_t s,
+                      const SettingPlaces& at);
   void measure_kept_set(const CudaChunk& chunk, const ExactSide& exact, const CudaSelection& selection, std::size_t s,
                         std::span<const AscendingGrid> grids, const SettingPlaces& at);
   void measure_estimate(const CudaChunk& chunk, const ExactSide& exact, const CudaSelection& selection, std::size_t s);

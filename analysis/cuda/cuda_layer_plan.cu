@@ -1,8 +1,7 @@
-#include "analysis/cuda/cuda_layer_plan.h"
-
 #include <algorithm>
 
-#include "analysis/kv_head_batches.h"
+#include "analysis/cuda/cuda_layer_plan.h"
+#include "analysis/layer/kv_head_batches.h"
 
 namespace attest {
 
@@ -18,9 +17,11 @@ RowTables row_tables(const AttentionLayer& layer, const KvHeadRange& heads, std:
   const int group = layer.shape.group();
   for (const QueryGroup& place : groups) {
     const std::int64_t position = layer.query_positions[static_cast<std::size_t>(place.query)];
-    const int first_key = static_cast<int>(first_visible_key(layer, position)), visible = static_cast<int>(position) + 1 - first_key;
+    const int first_key = static_cast<int>(first_visible_key(layer, position)),
+              visible = static_cast<int>(position) + 1 - first_key;
     const int kv_head = place.kv_head - heads.first;
-    const bool opens = tables.origins.empty() || tables.origins.back().kv_head != kv_head || tables.origins.back().first_key != first_key;
+    const bool opens = tables.origins.empty() || tables.origins.back().kv_head != kv_head ||
+                       tables.origins.back().first_key != first_key;
     if (opens) tables.origins.push_back({.kv_head = kv_head, .first_key = first_key, .length = 0});
     KeyOrigin& origin = tables.origins.back();
     origin.length = std::max(origin.length, visible);

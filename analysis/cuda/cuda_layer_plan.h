@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "dumps/attention_layer.h"
-#include "kernels/attention/device_rows.h"
+#include "kernels/device/device_rows.h"
 
 namespace attest {
 

@@ -1,5 +1,5 @@
-// The study of one layer on a CUDA device: layers are copied while the one before is computed, and nothing waits until results
-// are collected.
+// The study of one layer on a CUDA device: layers are copied while the one before is computed, and nothing waits until
+// results are collected.
 #include <algorithm>
 #include <array>
 #include <deque>
@@ -9,18 +9,18 @@
 #include "analysis/cuda/cuda_layer_plan.h"
 #include "analysis/cuda/cuda_results.h"
 #include "analysis/cuda/stage_clock.h"
-#include "analysis/layer_study.h"
-#include "dumps/error.h"
+#include "analysis/layer/layer_study.h"
+#include "dumps/base/error.h"
 #include "kernels/device/page_locked_memory.h"
 #include "kernels/device/stream.h"
 
 namespace attest {
 namespace {
 
-constexpr int kSubmitted = 2;  // one under way and one copied beside it, while the next is read
-constexpr std::size_t kBytesPerElement = 64;     // of scratch memory for each (row, token), about
-constexpr std::int64_t kMostRows = 1 << 15;      // of a chunk: grids have a row in their second dimension
-constexpr std::int64_t kMostTokens = 1 << 23;    // of a row: fixed-point sums of weights
+constexpr int kSubmitted = 2;                  // one under way and one copied beside it, while the next is read
+constexpr std::size_t kBytesPerElement = 64;   // of scratch memory for each (row, token), about
+constexpr std::int64_t kMostRows = 1 << 15;    // of a chunk: grids have a row in their second dimension
+constexpr std::int64_t kMostTokens = 1 << 23;  // of a row: fixed-point sums of weights
 
 std::size_t bytes_of(const AttentionLayer& layer, std::int64_t rows, int channels) {
   return static_cast<std::size_t>(rows) * static_cast<std::size_t>(channels) * size_of(layer.element_type);
@@ -42,18 +42,23 @@ struct Job {
 
 class CudaLayerStudy final : public LayerStudy {
  public:
-  CudaLayerStudy(StudyOptions options, int device, const DeviceMemoryLimit& memory) : options_(std::move(options)), device_(device), arena_(0) {
+  CudaLayerStudy(StudyOptions options, int device, const DeviceMemoryLimit& memory)
+      : options_(std::move(options)), device_(device), arena_(0) {
     for (const StudySelector& s : options_.selectors) {
       selectors_.push_back(make_cuda_selector(*s.selector));
       if (!selectors_.back())
-        throw NoCudaCode("selector '" + s.selector->name() + "' has no CUDA code: leave it out, or choose --device cpu");
+        throw NoCudaCode("selector '" + s.selector->name() +
+                         "' has no CUDA code: leave it out, or choose --device cpu");
     }
     cudaDeviceProp properties{};
     ATTEST_CUDA(cudaGetDeviceProperties(&properties, device));
     name_ = properties.name;
-    memory_ = memory.bytes > 0 ? memory.bytes : static_cast<std::size_t>(memory.share * static_cast<double>(properties.totalGlobalMem));
+    memory_ = memory.bytes > 0
+                  ? memory.bytes
+                  : static_cast<std::size_t>(memory.share * static_cast<double>(properties.totalGlobalMem));
     if (memory_ > properties.totalGlobalMem)
-      throw UsageError("--device-memory is " + std::to_string(memory_ >> 20) + " MiB, " + name_ + " has " + std::to_string(properties.totalGlobalMem >> 20));
+      throw UsageError("--device-memory is " + std::to_string(memory_ >> 20) + " MiB, " + name_ + " has " +
+                       std::to_string(properties.totalGlobalMem >> 20));
   }
   ~CudaLayerStudy() override { ATTEST_CUDA_QUIET(cudaDeviceSynchronize()); }
 
@@ -100,8 +105,8 @@ class CudaLayerStudy final : public LayerStudy {
   void check(const AttentionLayer& layer) const {
     for (const StudySelector& s : options_.selectors) s.selector->check(layer.shape.head_dim, layer.shape.value_dim);
     if (layer.num_tokens > kMostTokens)
-      throw DeviceError("a sample of " + std::to_string(layer.num_tokens) + " tokens is longer than the " + std::to_string(kMostTokens) +
-                        " that the GPU study takes; choose --device cpu");
+      throw DeviceError("a sample of " + std::to_string(layer.num_tokens) + " tokens is longer than the " +
+                        std::to_string(kMostTokens) + " that the GPU study takes; choose --device cpu");
   }
 
   /// Lets the device finish and forgets all layers under way.
@@ -123,7 +128,8 @@ class CudaLayerStudy final : public LayerStudy {
       copy(layer, heads, slot, job);
       slot.copied.hold(computing_);
       const DeviceInputs inputs{slot.q.data(), slot.k.data(), slot.v.data(), heads};
-      CudaChunkStudy study({options_, selectors_, layer, inputs, arena_, job.uploads, job.results, job.clock, computing_});
+      CudaChunkStudy study(
+          {options_, selectors_, layer, inputs, arena_, job.uploads, job.results, job.clock, computing_});
       enqueue_groups(layer, study, query_groups(layer, heads));
       slot.free.record(computing_);
     }
@@ -135,12 +141,15 @@ class CudaLayerStudy final : public LayerStudy {
   std::vector<KvHeadRange> head_ranges(const AttentionLayer& layer) {
     const AttentionShape& shape = layer.shape;
     const std::size_t q = bytes_of(layer, layer.num_queries() * shape.num_query_heads, shape.head_dim);
-    const std::size_t k = bytes_of(layer, layer.num_tokens, shape.head_dim), v = bytes_of(layer, layer.num_tokens, shape.value_dim);
-    const auto fit = static_cast<int>(std::clamp<std::size_t>(memory_ / 4 / (k + v), 1, static_cast<std::size_t>(shape.num_kv_heads)));
+    const std::size_t k = bytes_of(layer, layer.num_tokens, shape.head_dim),
+                      v = bytes_of(layer, layer.num_tokens, shape.value_dim);
+    const auto fit = static_cast<int>(
+        std::clamp<std::size_t>(memory_ / 4 / (k + v), 1, static_cast<std::size_t>(shape.num_kv_heads)));
     const std::size_t least = slots_.size() * (q + k + v);
     if (least > memory_)
-      throw DeviceError("layer " + std::to_string(layer.layer) + ": two turns of one KV head's keys and values need " + std::to_string(least >> 20) +
-                        " MiB of device memory, " + std::to_string(memory_ >> 20) + " MiB may be used: raise --device-memory, or choose --device cpu");
+      throw DeviceError("layer " + std::to_string(layer.layer) + ": two turns of one KV head's keys and values need " +
+                        std::to_string(least >> 20) + " MiB of device memory, " + std::to_string(memory_ >> 20) +
+                        " MiB may be used: raise --device-memory, or choose --device cpu");
     std::size_t inputs = 0;
     for (InputSlot& slot : slots_) {
       slot.q.reserve(q);
@@ -154,33 +163,40 @@ class CudaLayerStudy final : public LayerStudy {
       arena_.join_slabs();
     }
     std::vector<KvHeadRange> ranges;
-    for (int first = 0; first < shape.num_kv_heads; first += fit) ranges.push_back({first, std::min(fit, shape.num_kv_heads - first)});
+    for (int first = 0; first < shape.num_kv_heads; first += fit)
+      ranges.push_back({first, std::min(fit, shape.num_kv_heads - first)});
     return ranges;
   }
 
   void copy(const AttentionLayer& layer, const KvHeadRange& heads, InputSlot& slot, Job& job) {
-    const std::size_t k = bytes_of(layer, layer.num_tokens, layer.shape.head_dim), v = bytes_of(layer, layer.num_tokens, layer.shape.value_dim);
+    const std::size_t k = bytes_of(layer, layer.num_tokens, layer.shape.head_dim),
+                      v = bytes_of(layer, layer.num_tokens, layer.shape.value_dim);
     const auto first = static_cast<std::size_t>(heads.first), count = static_cast<std::size_t>(heads.count);
     slot.free.hold(copying_);
     const std::size_t q = bytes_of(layer, layer.num_queries() * layer.shape.num_query_heads, layer.shape.head_dim);
     {
-      const StageClock::Stage stage(job.copy_clock, std::string(kHostCopyStage), copying_, static_cast<double>(q + count * (k + v)));
+      const StageClock::Stage stage(job.copy_clock, std::string(kHostCopyStage), copying_,
+                                    static_cast<double>(q + count * (k + v)));
       ATTEST_CUDA(cudaMemcpyAsync(slot.q.data(), layer.q.data(), q, cudaMemcpyHostToDevice, copying_));
-      ATTEST_CUDA(cudaMemcpyAsync(slot.k.data(), layer.k.data() + first * k, count * k, cudaMemcpyHostToDevice, copying_));
-      ATTEST_CUDA(cudaMemcpyAsync(slot.v.data(), layer.v.data() + first * v, count * v, cudaMemcpyHostToDevice, copying_));
+      ATTEST_CUDA(
+          cudaMemcpyAsync(slot.k.data(), layer.k.data() + first * k, count * k, cudaMemcpyHostToDevice, copying_));
+      ATTEST_CUDA(
+          cudaMemcpyAsync(slot.v.data(), layer.v.data() + first * v, count * v, cudaMemcpyHostToDevice, copying_));
     }
     slot.copied.record(copying_);
   }
 
-  /// As many groups at a time as the arena holds. What does not fit is tried again in halves: results of rows that were begun
-  /// are simply written again.
+  /// As many groups at a time as the arena holds. What does not fit is tried again in halves: results of rows that were
+  /// begun are simply written again.
   void enqueue_groups(const AttentionLayer& layer, CudaChunkStudy& study, std::span<const QueryGroup> groups) {
-    const std::size_t rows = static_cast<std::size_t>(layer.shape.group()), length = static_cast<std::size_t>(longest_row(layer));
+    const std::size_t rows = static_cast<std::size_t>(layer.shape.group()),
+                      length = static_cast<std::size_t>(longest_row(layer));
     if (most_elements_ == 0) {
       most_elements_ = std::max<std::size_t>(1, arena_.limit() / kBytesPerElement);
       arena_.reserve(std::min(most_elements_, groups.size() * rows * length) * kBytesPerElement);
     }
-    std::size_t at_once = std::clamp<std::size_t>(std::min(most_elements_ / length, static_cast<std::size_t>(kMostRows)) / rows, 1, groups.size());
+    std::size_t at_once = std::clamp<std::size_t>(
+        std::min(most_elements_ / length, static_cast<std::size_t>(kMostRows)) / rows, 1, groups.size());
     while (!groups.empty()) {
       const std::size_t count = std::min(at_once, groups.size());
       try {

@@ -1,23 +1,44 @@
-#include "analysis/cuda/cuda_results.h"
-
 #include <algorithm>
 #include <stdexcept>
 
+#include "analysis/cuda/cuda_results.h"
 #include "kernels/device/cuda_check.h"
 
 namespace attest {
 namespace {
 
 /// What the kernels of device_metrics.h and rank/row_ranks.h compute.
-constexpr std::string_view kComputed[] = {
-    "lse", "top1_top2_gap", "score_std", "entropy", "span_mass", "recall", "output_error", "lse_error", "mass_recall", "keep_ratio",
-    "salient_hit_rate", "salient_hit_rate_fixed", "salient_ratio", "missed_salient_mass", "dropped_gap", "span_keep", "span_mass_kept",
-    "spearman", "pearson", "spearman_block16", "spearman_block128", "scan_error_mean", "scan_error_std", "scan_error_max",
-    "scan_error_tail", "scan_error_lower_tail"};
+constexpr std::string_view kComputed[] = {"lse",
+                                          "top1_top2_gap",
+                                          "score_std",
+                                          "entropy",
+                                          "span_mass",
+                                          "recall",
+                                          "output_error",
+                                          "lse_error",
+                                          "mass_recall",
+                                          "keep_ratio",
+                                          "salient_hit_rate",
+                                          "salient_hit_rate_fixed",
+                                          "salient_ratio",
+                                          "missed_salient_mass",
+                                          "dropped_gap",
+                                          "span_keep",
+                                          "span_mass_kept",
+                                          "spearman",
+                                          "pearson",
+                                          "spearman_block16",
+                                          "spearman_block128",
+                                          "scan_error_mean",
+                                          "scan_error_std",
+                                          "scan_error_max",
+                                          "scan_error_tail",
+                                          "scan_error_lower_tail"};
 
 void check_computed(std::string_view metric) {
   if (std::ranges::find(kComputed, metric) == std::ranges::end(kComputed))
-    throw std::logic_error("metric '" + std::string(metric) + "' has no CUDA kernel: add one to analysis/metrics/device_metrics.h");
+    throw std::logic_error("metric '" + std::string(metric) +
+                           "' has no CUDA kernel: add one to analysis/metrics/metrics_cuda.h");
 }
 
 }  // namespace
@@ -54,8 +75,9 @@ ScoreMetricArrays CudaResults::scores() const {
 
 KeptSetArrays CudaResults::kept_set(std::size_t selector) const {
   const auto of = [&](std::string_view name) { return array(selector, name); };
-  return {of("mass_recall"),         of("keep_ratio"),  of("salient_hit_rate"), of("salient_hit_rate_fixed"), of("salient_ratio"),
-          of("missed_salient_mass"), of("dropped_gap"), of("span_keep"),        of("span_mass_kept")};
+  return {of("mass_recall"),   of("keep_ratio"),          of("salient_hit_rate"), of("salient_hit_rate_fixed"),
+          of("salient_ratio"), of("missed_salient_mass"), of("dropped_gap"),      of("span_keep"),
+          of("span_mass_kept")};
 }
 
 OutputFidelityArrays CudaResults::output_fidelity(std::size_t selector) const {
@@ -65,13 +87,16 @@ OutputFidelityArrays CudaResults::output_fidelity(std::size_t selector) const {
 
 EstimateArrays CudaResults::estimate(std::size_t selector) const {
   const auto of = [&](std::string_view name) { return array(selector, name); };
-  return {of("pearson"), of("scan_error_mean"), of("scan_error_std"), of("scan_error_max"), of("scan_error_tail"), of("scan_error_lower_tail")};
+  return {of("pearson"),        of("scan_error_mean"), of("scan_error_std"),
+          of("scan_error_max"), of("scan_error_tail"), of("scan_error_lower_tail")};
 }
 
 void CudaResults::enqueue_finish(int num_queries, int num_heads, cudaStream_t stream) {
   for (std::size_t s = 0; s < layout_.selectors.size(); ++s)
-    recall_layer(output_fidelity(s).products, num_queries, num_heads, static_cast<int>(layout_.selectors[s].num_settings), array(s, "recall_layer"), stream);
-  ATTEST_CUDA(cudaMemcpyAsync(host_.data(), device_.data(), layout_.num_cells * sizeof(float), cudaMemcpyDeviceToHost, stream));
+    recall_layer(output_fidelity(s).products, num_queries, num_heads,
+                 static_cast<int>(layout_.selectors[s].num_settings), array(s, "recall_layer"), stream);
+  ATTEST_CUDA(
+      cudaMemcpyAsync(host_.data(), device_.data(), layout_.num_cells * sizeof(float), cudaMemcpyDeviceToHost, stream));
   // Memory that the system has yet to give is touched while the device computes.
   results_ = layout_.undefined();
 }

@@ -4,8 +4,8 @@
 #include <string_view>
 #include <vector>
 
-#include "analysis/layer_results_layout.h"
-#include "analysis/metrics/device_metrics.h"
+#include "analysis/layer/layer_results_layout.h"
+#include "analysis/metrics/metrics_cuda.h"
 #include "kernels/device/buffers.h"
 
 namespace attest {

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "analysis/layer_study.h"
+#include "analysis/layer/layer_study.h"
 #include "kernels/device/stream.h"
 
 namespace attest {
@@ -22,7 +22,8 @@ class StageClock {
   /// What is enqueued between its construction and its destruction; `bytes` as in StageTime.
   class Stage {
    public:
-    Stage(StageClock& clock, std::string name, cudaStream_t stream, double bytes) : span_(clock.next(std::move(name), bytes)), stream_(stream) {
+    Stage(StageClock& clock, std::string name, cudaStream_t stream, double bytes)
+        : span_(clock.next(std::move(name), bytes)), stream_(stream) {
       span_.begin.record(stream_);
     }
     void add_bytes(double bytes) { span_.bytes += bytes; }

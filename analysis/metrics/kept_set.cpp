@@ -67,7 +67,8 @@ void collect_salient_tokens(const SelectorRow& row, KeptTotals& totals) {
       fixed_kept.add(level, 1);
     }
     const auto first = static_cast<std::size_t>(
-        std::partition_point(thresholds.begin(), thresholds.end(), [s](double t) { return s < t; }) - thresholds.begin());
+        std::partition_point(thresholds.begin(), thresholds.end(), [s](double t) { return s < t; }) -
+        thresholds.begin());
     if (first == thresholds.size()) continue;
     tokens.add(first, 1);
     kept.add(std::max(first, level), 1);

@@ -11,11 +11,8 @@ namespace attest {
 namespace {
 
 constexpr ScoreMetric kScoreMetrics[] = {
-    {"lse", false, lse},
-    {"top1_top2_gap", false, top1_top2_gap},
-    {"score_std", false, score_std},
-    {"entropy", false, entropy},
-    {"span_mass", true, span_mass},
+    {"lse", false, lse},         {"top1_top2_gap", false, top1_top2_gap}, {"score_std", false, score_std},
+    {"entropy", false, entropy}, {"span_mass", true, span_mass},
 };
 
 constexpr auto kSetting = MetricAxes::query_head_setting;

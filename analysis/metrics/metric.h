@@ -1,11 +1,12 @@
-// The list of metrics. A metric is a name, its axes and a function of a row: adding one is adding a file and a line in metric.cpp.
+// The list of metrics. A metric is a name, its axes and a function of a row: adding one is adding a file and a line in
+// metric.cpp.
 #pragma once
 
 #include <span>
 #include <string_view>
 
 #include "analysis/metrics/rows.h"
-#include "dumps/study_results.h"
+#include "analysis/results/study_results.h"
 
 namespace attest {
 

@@ -30,7 +30,8 @@ void output_error(const SelectorRow& row, std::span<double> out) {
   for (int i = 0; i < row.num_settings; ++i) {
     const std::span<const double> a = row.outputs->output_of(i);
     const double difference = lane_sum(o.size(), [&](std::size_t d) { return (a[d] - o[d]) * (a[d] - o[d]); });
-    out[static_cast<std::size_t>(i)] = square > 0 ? std::sqrt(difference / square) : std::numeric_limits<double>::quiet_NaN();
+    out[static_cast<std::size_t>(i)] =
+        square > 0 ? std::sqrt(difference / square) : std::numeric_limits<double>::quiet_NaN();
   }
 }
 

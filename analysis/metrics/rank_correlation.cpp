@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "kernels/lane_sum.h"
-#include "kernels/rank/correlation.h"
+#include "kernels/rank/rank_correlation.h"
 
 namespace attest {
 namespace {

@@ -7,8 +7,9 @@
 
 namespace attest {
 
-void spearman_of_row(const SelectorRow& row, std::span<double> out);  ///< Spearman's rho of s^ and s, average ranks for ties
-void pearson_of_row(const SelectorRow& row, std::span<double> out);   ///< Pearson's r of the same
+void spearman_of_row(const SelectorRow& row,
+                     std::span<double> out);  ///< Spearman's rho of s^ and s, average ranks for ties
+void pearson_of_row(const SelectorRow& row, std::span<double> out);  ///< Pearson's r of the same
 /// Spearman's rho of the maxima over consecutive blocks of 16 (128) covered tokens, full ones only; NaN below two: what
 /// selection sees, the same footing for page bounds and token estimates.
 void spearman_block16(const SelectorRow& row, std::span<double> out);

@@ -5,28 +5,28 @@
 #include <span>
 #include <vector>
 
-#include "kernels/attention/level_accumulate.h"
+#include "kernels/attention/setting_outputs.h"
 
 namespace attest {
 
 /// The exact side of a row over its L visible keys. Token indices count from the first visible key.
 struct ExactRow {
-  std::span<const double> scores;             ///< [L] s, natural-log units
-  std::span<const double> probabilities;      ///< [L] softmax(s)
-  std::span<const std::uint32_t> order;       ///< [L] descending s, ties in ascending position
-  std::span<const double> output;             ///< [Dv] o
+  std::span<const double> scores;         ///< [L] s, natural-log units
+  std::span<const double> probabilities;  ///< [L] softmax(s)
+  std::span<const std::uint32_t> order;   ///< [L] descending s, ties in ascending position
+  std::span<const double> output;         ///< [Dv] o
   double lse = 0;
-  double max = 0;                             ///< m
-  std::span<const std::uint32_t> span_tokens; ///< tokens of the sample's spans that the query sees, ascending
+  double max = 0;                              ///< m
+  std::span<const std::uint32_t> span_tokens;  ///< tokens of the sample's spans that the query sees, ascending
   bool sample_has_spans = false;
 };
 
 /// Sums over the tokens that a setting keeps, for every ascending setting: metrics/kept_set.h.
 struct KeptTotals {
-  std::vector<double> kept_tokens, kept_mass;              ///< of I
-  std::vector<double> dropped_max;                         ///< max of s over tokens not in I; -inf where none is dropped
+  std::vector<double> kept_tokens, kept_mass;  ///< of I
+  std::vector<double> dropped_max;             ///< max of s over tokens not in I; -inf where none is dropped
   std::vector<double> salient_tokens, salient_kept, salient_missed_mass;  ///< tokens with s >= m - delta_s
-  double fixed_salient_tokens = 0;                         ///< the same for delta_s = --salient-delta
+  double fixed_salient_tokens = 0;                                        ///< the same for delta_s = --salient-delta
   std::vector<double> fixed_salient_kept;
   std::vector<double> span_kept_tokens, span_kept_mass;
 };

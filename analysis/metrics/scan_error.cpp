@@ -23,16 +23,19 @@ void collect_scan_errors(SelectorRow& row) {
   const double* exact = row.exact->scores.data();
   errors.mean = lane_sum(n, [=](std::size_t j) { return estimate[j] - exact[j]; }) / count;
   const double mean = errors.mean;
-  errors.std = std::sqrt(lane_sum(n, [=](std::size_t j) {
-                           const double e = estimate[j] - exact[j] - mean;
-                           return e * e;
-                         }) /
+  errors.std = std::sqrt(lane_sum(n,
+                                  [=](std::size_t j) {
+                                    const double e = estimate[j] - exact[j] - mean;
+                                    return e * e;
+                                  }) /
                          count);
   errors.max = lane_max(n, 0.0, [=](std::size_t j) { return std::fabs(estimate[j] - exact[j]); });
   for (std::size_t m = 0; m < row.lambdas.size(); ++m) {
     const double lambda = row.lambdas[m];
-    errors.tail[m] = lane_sum(n, [=](std::size_t j) { return std::fabs(estimate[j] - exact[j]) >= lambda ? 1.0 : 0.0; }) / count;
-    errors.lower_tail[m] = lane_sum(n, [=](std::size_t j) { return estimate[j] - exact[j] <= -lambda ? 1.0 : 0.0; }) / count;
+    errors.tail[m] =
+        lane_sum(n, [=](std::size_t j) { return std::fabs(estimate[j] - exact[j]) >= lambda ? 1.0 : 0.0; }) / count;
+    errors.lower_tail[m] =
+        lane_sum(n, [=](std::size_t j) { return estimate[j] - exact[j] <= -lambda ? 1.0 : 0.0; }) / count;
   }
 }
 

@@ -11,13 +11,13 @@
 #include <fstream>
 #include <map>
 
-#include "analysis/make_layer_study.h"
-#include "analysis/study.h"
-#include "analysis/study_plan.h"
-#include "analysis/torch_peer.h"
-#include "dumps/error.h"
-#include "dumps/input_file.h"
-#include "dumps/parallel_for.h"
+#include "analysis/layer/make_layer_study.h"
+#include "analysis/run/stream_study.h"
+#include "analysis/study/study_plan.h"
+#include "analysis/torch/torch_peer.h"
+#include "dumps/base/error.h"
+#include "dumps/base/input_file.h"
+#include "dumps/base/parallel_for.h"
 #include "kernels/selectors/registry.h"
 
 namespace attest {
@@ -30,10 +30,14 @@ double seconds_since(Clock::time_point start) { return std::chrono::duration<dou
 /// The settings that the papers use.
 std::vector<Setting> paper_settings(SettingKind kind) {
   switch (kind) {
-    case SettingKind::delta: return {{5}, {7}};
-    case SettingKind::budget: return {{1024}, {50, true}};
-    case SettingKind::p: return {{0.85}};
-    case SettingKind::none: break;
+    case SettingKind::delta:
+      return {{5}, {7}};
+    case SettingKind::budget:
+      return {{1024}, {50, true}};
+    case SettingKind::p:
+      return {{0.85}};
+    case SettingKind::none:
+      break;
   }
   return {{}};
 }
@@ -70,7 +74,8 @@ void compare(const std::string& group, const std::vector<MetricValues>& ours, co
       for (std::size_t i = 0; i < a.values.size(); ++i) {
         const double x = a.values[i], y = b.values[i];
         const bool both_undefined = std::isnan(x) && std::isnan(y);
-        if (!both_undefined && !(std::fabs(x - y) <= kAgreementTolerance * std::max(1.0, std::fabs(x)))) ++apart[group + "/" + a.name];
+        if (!both_undefined && !(std::fabs(x - y) <= kAgreementTolerance * std::max(1.0, std::fabs(x))))
+          ++apart[group + "/" + a.name];
       }
     }
 }
@@ -89,9 +94,12 @@ Agreement compare(const StudyOptions& study, const LayerResults& ours, const Lay
       agreement.worst = name;
     }
   }
-  if (agreement.cells == 0 || !(static_cast<double>(agreement.apart) <= kMostCellsApart * static_cast<double>(agreement.cells)))
-    throw Error(fmt::format("bench: {} of {} cells differ from the LibTorch peer's by more than {} (most in '{}'), expected at most {:.0f} %",
-                            agreement.apart, agreement.cells, kAgreementTolerance, agreement.worst, 100 * kMostCellsApart));
+  if (agreement.cells == 0 ||
+      !(static_cast<double>(agreement.apart) <= kMostCellsApart * static_cast<double>(agreement.cells)))
+    throw Error(
+        fmt::format("bench: {} of {} cells differ from the LibTorch peer's by more than {} (most in '{}'), expected at "
+                    "most {:.0f} %",
+                    agreement.apart, agreement.cells, kAgreementTolerance, agreement.worst, 100 * kMostCellsApart));
   return agreement;
 }
 
@@ -105,7 +113,11 @@ LayerTiming time_layer(const DumpReader& dump, const StudyBenchOptions& options,
   dump.read_layer(0, dump.info().samples[0].layers[0], layer);
   const LayerResults results = ours->run(layer);
   for (int i = 0; i < options.peer_repeats; ++i) {
-    TorchPeerOptions peer{.selectors = {}, .device = "cpu", .threads = options.threads, .salient_delta = study.salient_delta, .lambdas = study.lambdas};
+    TorchPeerOptions peer{.selectors = {},
+                          .device = "cpu",
+                          .threads = options.threads,
+                          .salient_delta = study.salient_delta,
+                          .lambdas = study.lambdas};
     if (options.device.kind == DeviceKind::cuda) peer.device = fmt::format("cuda:{}", options.device.index);
     for (const StudySelector& s : study.selectors) peer.selectors.push_back({s.label, s.grid});
     const TorchPeerResult result = run_torch_peer(layer, peer);
@@ -144,7 +156,8 @@ double read_file(const std::string& path, int threads) {
   const auto read_all = [&] {
     parallel_for(threads, (file.size() + kSlice - 1) / kSlice, [&](int worker, std::size_t i) {
       const std::uint64_t begin = i * kSlice;
-      file.read(begin, std::span(buffers[static_cast<std::size_t>(worker)]).first(std::min(kSlice, file.size() - begin)));
+      file.read(begin,
+                std::span(buffers[static_cast<std::size_t>(worker)]).first(std::min(kSlice, file.size() - begin)));
     });
   };
   read_all();
@@ -161,8 +174,10 @@ DumpTiming time_dump(const std::string& path, const std::vector<DumpReader>& dum
   const DumpInfo* const infos[] = {&dumps[0].info()};
   const StudyPlan plan = plan_study(infos, {});
   timing.layers = plan.units.size();
-  const std::unique_ptr<LayerStudy> study = make_layer_study(study_options(options, 0), options.device, options.threads);
-  const std::string folder = (std::filesystem::temp_directory_path() / fmt::format("attest-bench-{}.partial", getpid())).string();
+  const std::unique_ptr<LayerStudy> study =
+      make_layer_study(study_options(options, 0), options.device, options.threads);
+  const std::string folder =
+      (std::filesystem::temp_directory_path() / fmt::format("attest-bench-{}.partial", getpid())).string();
   PartialResults partial(folder, PartialResults::Start::fresh, "{}");
   reset_peak_memory();
   const auto start = Clock::now();
@@ -170,7 +185,8 @@ DumpTiming time_dump(const std::string& path, const std::vector<DumpReader>& dum
   observer.progress = [&](const StudyProgress& progress) {
     if (progress.finished == 1) timing.memory_after_first = peak_memory();
   };
-  run_study(plan, dumps, *study, partial, {.reading_threads = reading_threads(options.device, options.threads)}, observer);
+  run_study(plan, dumps, *study, partial, {.reading_threads = reading_threads(options.device, options.threads)},
+            observer);
   timing.study_seconds = seconds_since(start);
   timing.memory_at_end = peak_memory();
   timing.stages = study->stage_times();

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "analysis/cuda/cuda_bandwidth.h"
-#include "analysis/device.h"
-#include "analysis/layer_study.h"
+#include "analysis/layer/device.h"
+#include "analysis/layer/layer_study.h"
 #include "dumps/dump_reader.h"
 
 namespace attest {
@@ -16,9 +16,9 @@ namespace attest {
 struct StudyBenchOptions {
   Device device;
   int threads = 1;
-  int repeats = 5;         ///< timed runs of ours, after one that warms up
-  int peer_repeats = 1;    ///< 0: no peer
-  int sweep_points = 16;   ///< settings per selector of the sweep
+  int repeats = 5;        ///< timed runs of ours, after one that warms up
+  int peer_repeats = 1;   ///< 0: no peer
+  int sweep_points = 16;  ///< settings per selector of the sweep
   std::vector<std::string> selectors{"exact", "ffd", "quest", "kivi", "twilight", "streaming_llm"};
 };
 
@@ -44,9 +44,9 @@ struct LayerTiming {
 /// The whole dump through attest run's path.
 struct DumpTiming {
   std::size_t layers = 0;
-  double read_seconds = 0;    ///< reading the file from end to end, one thread, page cache warm
+  double read_seconds = 0;           ///< reading the file from end to end, one thread, page cache warm
   double parallel_read_seconds = 0;  ///< the same by all threads
-  double study_seconds = 0;   ///< paper settings, partial results included
+  double study_seconds = 0;          ///< paper settings, partial results included
   std::int64_t file_bytes = 0;
   std::int64_t memory_after_first = 0;  ///< peak resident bytes once the first layer is finished
   std::int64_t memory_at_end = 0;       ///< and at the end
@@ -62,8 +62,8 @@ struct StudyBenchReport {
   DumpTiming dump;
 };
 
-/// Times the first layer of the first sample, then the study of all of `path`. Throws Error when ours and the peer's results
-/// do not agree: then no time is worth reporting.
+/// Times the first layer of the first sample, then the study of all of `path`. Throws Error when ours and the peer's
+/// results do not agree: then no time is worth reporting.
 StudyBenchReport bench_study(const std::string& path, const StudyBenchOptions& options);
 
 double median(std::vector<double> values);

@@ -5,7 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
-#include "dumps/error.h"
+#include "dumps/base/error.h"
 #include "experiments/version.h"
 
 namespace attest {
@@ -36,7 +36,8 @@ void add_global_options(CLI::App& app, GlobalOptions& options) {
   app.set_config("--config", "", "Options from a TOML file, a [section] per command")->type_name("FILE");
   app.set_version_flag("--version", version_report, "Versions of the program, LibTorch, CUDA, HDF5, and the GPU");
   app.add_option("--device", options.device, "auto, cpu, cuda or cuda:<i>")->capture_default_str()->type_name("DEVICE");
-  app.add_option("--device-memory", options.device_memory, "How much of a GPU's memory may be used: a share, or a size such as 12GiB")
+  app.add_option("--device-memory", options.device_memory,
+                 "How much of a GPU's memory may be used: a share, or a size such as 12GiB")
       ->capture_default_str()
       ->type_name("SIZE");
   app.add_option("--threads", options.threads, "CPU threads; 0: one per processor")

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "analysis/device.h"
+#include "analysis/layer/device.h"
 
 namespace CLI {
 class App;
@@ -13,15 +13,15 @@ class App;
 namespace attest {
 
 struct GlobalOptions {
-  std::string device = "auto";  ///< "auto", "cpu", "cuda" or "cuda:<i>"; already checked for form
+  std::string device = "auto";        ///< "auto", "cpu", "cuda" or "cuda:<i>"; already checked for form
   std::string device_memory = "80%";  ///< of a GPU: a share, or a size
-  int threads = 0;              ///< as given; 0: one per processor that this process may use
+  int threads = 0;                    ///< as given; 0: one per processor that this process may use
   std::uint64_t seed = 0;
-  bool quiet = false;           ///< no progress and no notices on stderr; errors remain
-  bool json = false;            ///< stdout carries one JSON document and nothing else
+  bool quiet = false;  ///< no progress and no notices on stderr; errors remain
+  bool json = false;   ///< stdout carries one JSON document and nothing else
 
   Device resolved_device() const;  ///< throws UsageError
-  int thread_count() const;     ///< `threads`, with 0 resolved; at least 1
+  int thread_count() const;        ///< `threads`, with 0 resolved; at least 1
 };
 
 /// Adds them to the root command, with --config (TOML) and --version. `options` must outlive `app`.

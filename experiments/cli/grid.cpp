@@ -7,7 +7,7 @@
 #include <cmath>
 #include <limits>
 
-#include "dumps/error.h"
+#include "dumps/base/error.h"
 #include "kernels/selectors/options.h"
 
 namespace attest {
@@ -70,8 +70,8 @@ class Parser {
   }
 
  private:
-  /// Points are computed as start + i * step and then rounded to the decimals that were typed, so that 0.1:0.5:0.1 has 0.3 and
-  /// not 0.30000000000000004.
+  /// Points are computed as start + i * step and then rounded to the decimals that were typed, so that 0.1:0.5:0.1 has
+  /// 0.3 and not 0.30000000000000004.
   void expand(std::string_view range, std::vector<std::string>& all) const {
     std::vector<std::string_view> parts = split(range, ':');
     const bool percent = std::all_of(parts.begin(), parts.end(), [](std::string_view p) { return p.ends_with('%'); });
@@ -82,8 +82,8 @@ class Parser {
         !parse_decimal(parts[2], step))
       throw UsageError(fmt::format("{}: '{}' is not a range start:stop:step", option_, range));
     if (!(step.value > 0) || stop.value < start.value)
-      throw UsageError(fmt::format("{}: the range '{}' is empty: expected a step above 0 and a stop not below the start",
-                                   option_, range));
+      throw UsageError(fmt::format(
+          "{}: the range '{}' is empty: expected a step above 0 and a stop not below the start", option_, range));
     const double points = std::floor((stop.value - start.value) / step.value + 1e-9) + 1;
     if (points > static_cast<double>(kMostSettings))
       throw UsageError(fmt::format("{}: '{}' has more than {} settings", option_, range, kMostSettings));
@@ -99,10 +99,14 @@ class Parser {
 
 std::string_view expectation(SettingKind kind) {
   switch (kind) {
-    case SettingKind::delta: return "a delta: a number of at least 0, or inf";
-    case SettingKind::budget: return "a budget: a whole number of tokens above 0, or a per cent above 0 and at most 100";
-    case SettingKind::p: return "a p: a number above 0 and at most 1";
-    case SettingKind::none: break;
+    case SettingKind::delta:
+      return "a delta: a number of at least 0, or inf";
+    case SettingKind::budget:
+      return "a budget: a whole number of tokens above 0, or a per cent above 0 and at most 100";
+    case SettingKind::p:
+      return "a p: a number above 0 and at most 1";
+    case SettingKind::none:
+      break;
   }
   return "a setting";
 }
@@ -129,11 +133,14 @@ Grid parse_grid(SettingKind kind, std::string_view text, std::string_view option
 
 Grid default_grid(SettingKind kind) {
   switch (kind) {
-    case SettingKind::delta: return parse_grid(kind, "1:12:0.5", "--delta");
+    case SettingKind::delta:
+      return parse_grid(kind, "1:12:0.5", "--delta");
     case SettingKind::budget:
       return parse_grid(kind, "1024,1.5625%,3.125%,6.25%,12.5%,25%,50%,100%", "--budget");
-    case SettingKind::p: return parse_grid(kind, "0.5,0.7,0.8,0.85,0.9,0.95,0.99,0.999", "--p");
-    case SettingKind::none: break;
+    case SettingKind::p:
+      return parse_grid(kind, "0.5,0.7,0.8,0.85,0.9,0.95,0.99,0.999", "--p");
+    case SettingKind::none:
+      break;
   }
   return {{Setting{}}, {""}};
 }

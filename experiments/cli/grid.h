@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "kernels/selectors/setting.h"
+#include "kernels/setting.h"
 
 namespace attest {
 
@@ -14,8 +14,8 @@ struct Grid {
   std::vector<std::string> labels;  ///< [S] as typed; a range's points as their shortest decimals
 };
 
-/// Values for settings of `kind`: a delta is at least 0 and may be "inf"; a budget is a whole number of tokens or a per cent
-/// in (0, 100]; a p lies in (0, 1]. `option` ("--delta") names the grid in errors. Throws UsageError.
+/// Values for settings of `kind`: a delta is at least 0 and may be "inf"; a budget is a whole number of tokens or a per
+/// cent in (0, 100]; a p lies in (0, 1]. `option` ("--delta") names the grid in errors. Throws UsageError.
 Grid parse_grid(SettingKind kind, std::string_view text, std::string_view option);
 
 /// The grid of a setting that the user gave none for; one empty setting, labelled "", for SettingKind::none.

@@ -1,7 +1,7 @@
 #include "experiments/cli/interrupt.h"
 
-#include <initializer_list>
 #include <csignal>
+#include <initializer_list>
 
 namespace attest {
 namespace {

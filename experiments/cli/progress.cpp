@@ -28,7 +28,8 @@ std::string progress_text(std::size_t finished, std::size_t total, std::size_t d
   if (done_here == 0 || seconds <= 0) return text;
   const double rate = static_cast<double>(done_here) / seconds;
   text += fmt::format(", {:.{}f} {}/s", rate, rate < 10 ? 2 : 0, unit);
-  if (finished < total) return text + fmt::format(", {} left", duration_text(static_cast<double>(total - finished) / rate));
+  if (finished < total)
+    return text + fmt::format(", {} left", duration_text(static_cast<double>(total - finished) / rate));
   return text + fmt::format(", {} in all", duration_text(seconds));
 }
 
@@ -43,7 +44,8 @@ void Progress::end() {
 void Progress::show(std::size_t finished, std::size_t total, std::size_t found_done) {
   if (quiet_) return;
   const Clock::time_point now = Clock::now();
-  if (finished < total && now - last_shown_ < (terminal_ ? Clock::duration(kBarInterval) : Clock::duration(kLineInterval)))
+  if (finished < total &&
+      now - last_shown_ < (terminal_ ? Clock::duration(kBarInterval) : Clock::duration(kLineInterval)))
     return;
   last_shown_ = now;
   const double seconds = std::chrono::duration<double>(now - start_).count();

@@ -7,7 +7,8 @@
 
 namespace attest {
 
-/// "12 of 32 layers, 3.1 layers/s, 0:07 left". `done_here` of `finished` were done in `seconds`; the others were found done.
+/// "12 of 32 layers, 3.1 layers/s, 0:07 left". `done_here` of `finished` were done in `seconds`; the others were found
+/// done.
 std::string progress_text(std::size_t finished, std::size_t total, std::size_t done_here, double seconds,
                           const std::string& unit);
 

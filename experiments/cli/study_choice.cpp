@@ -4,7 +4,7 @@
 
 #include <charconv>
 
-#include "dumps/error.h"
+#include "dumps/base/error.h"
 
 namespace attest {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <string_view>
 
-#include "analysis/study_plan.h"
+#include "analysis/study/study_plan.h"
 
 namespace attest {
 

@@ -13,9 +13,7 @@ namespace {
 
 using json = nlohmann::ordered_json;
 
-std::string number(double value, int digits) {
-  return std::isnan(value) ? "-" : fmt::format("{:.{}f}", value, digits);
-}
+std::string number(double value, int digits) { return std::isnan(value) ? "-" : fmt::format("{:.{}f}", value, digits); }
 
 std::string per_cent(double ratio) { return std::isnan(ratio) ? "-" : fmt::format("{:.2f}%", 100 * ratio); }
 
@@ -43,16 +41,18 @@ std::vector<std::string> cells(const SummaryRow& row, bool has_spans) {
 
 std::string averaged_text(const Summary& summary) {
   if (!summary.has_cells && !summary.dense_layers.empty())
-    return fmt::format("No layer is left to average: each is dense in some selector ({}); --with-dense-layers includes them.",
-                       fmt::join(summary.dense_layers, ", "));
+    return fmt::format(
+        "No layer is left to average: each is dense in some selector ({}); --with-dense-layers includes them.",
+        fmt::join(summary.dense_layers, ", "));
   if (!summary.has_cells) return "No layer was studied, so there is nothing to average.";
   std::string text = "Means over all layers, queries and heads; min and max over the same cells.";
   if (summary.has_spans) text += " Span recall: where exact attention puts 0.3 or more on the evidence.";
   if (summary.dense_layers.empty()) return text;
   if (summary.with_dense_layers)
     return text + fmt::format(" Dense layers ({}) are included.", fmt::join(summary.dense_layers, ", "));
-  return text + fmt::format(" Layers that are dense in some selector ({}) are left out; --with-dense-layers includes them.",
-                            fmt::join(summary.dense_layers, ", "));
+  return text +
+         fmt::format(" Layers that are dense in some selector ({}) are left out; --with-dense-layers includes them.",
+                     fmt::join(summary.dense_layers, ", "));
 }
 
 json value(double x) { return std::isnan(x) ? json(nullptr) : json(x); }

@@ -4,7 +4,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
-#include "analysis/summary.h"
+#include "analysis/statistics/summary.h"
 
 namespace attest {
 

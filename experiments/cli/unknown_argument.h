@@ -10,8 +10,8 @@ class ParseError;
 
 namespace attest {
 
-/// What is wrong, in one sentence; for an unknown command or option with the nearest ones. `app` is the root command after
-/// parsing has thrown `error`.
+/// What is wrong, in one sentence; for an unknown command or option with the nearest ones. `app` is the root command
+/// after parsing has thrown `error`.
 std::string explain(const CLI::App& app, const CLI::ParseError& error);
 
 }  // namespace attest

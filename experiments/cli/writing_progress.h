@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <string>
 
-#include "dumps/error.h"
+#include "dumps/base/error.h"
 #include "experiments/cli/interrupt.h"
 #include "experiments/cli/progress.h"
 

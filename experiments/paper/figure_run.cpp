@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <system_error>
 
-#include "dumps/error.h"
+#include "dumps/base/error.h"
 #include "experiments/staged_folder.h"
 
 namespace attest {

@@ -7,7 +7,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
-#include "dumps/error.h"
+#include "dumps/base/error.h"
 
 namespace attest {
 namespace {

@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "analysis/aggregate.h"
-#include "dumps/study_results.h"
+#include "analysis/results/study_results.h"
+#include "analysis/statistics/aggregate.h"
 
 namespace attest {
 

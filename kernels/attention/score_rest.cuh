@@ -1,5 +1,5 @@
-// What float32 leaves of scores. The CPU's scores are double: where rows are short, one pair of blocks that float32 ties or
-// swaps already shows in their rank correlation, and there is time for products on the ordinary cores.
+// What float32 leaves of scores. The CPU's scores are double: where rows are short, one pair of blocks that float32
+// ties or swaps already shows in their rank correlation, and there is time for products on the ordinary cores.
 #pragma once
 
 #include "kernels/attention/score_targets.cuh"
@@ -14,9 +14,11 @@ inline constexpr int kThreads = 256;
 
 /// A warp has one token of the batch's rows.
 template <class Form>
-__global__ void __launch_bounds__(kThreads) score_rest_kernel(DeviceRows rows, DeviceKeyValues kv, const float* queries, const Form form, ScoreTargets targets) {
+__global__ void __launch_bounds__(kThreads) score_rest_kernel(DeviceRows rows, DeviceKeyValues kv, const float* queries,
+                                                              const Form form, ScoreTargets targets) {
   const RowBatch batch = rows.batches[blockIdx.y];
-  const int token = (blockIdx.x * kThreads + static_cast<int>(threadIdx.x)) / 32, lane = static_cast<int>(threadIdx.x) % 32;
+  const int token = (blockIdx.x * kThreads + static_cast<int>(threadIdx.x)) / 32,
+            lane = static_cast<int>(threadIdx.x) % 32;
   const KeyOrigin origin = rows.origins[batch.origin];
   const std::int64_t key_index = static_cast<std::int64_t>(origin.kv_head) * kv.tokens + origin.first_key + token;
   for (int row = batch.first_row; row < batch.first_row + batch.num_rows; ++row) {
@@ -38,7 +40,9 @@ __global__ void __launch_bounds__(kThreads) score_rest_kernel(DeviceRows rows, D
     }
     dot = warp_reduce(dot, Plus{});
     const double s = static_cast<double>(kv.scale) * dot, cap = kv.softcap;
-    if (lane == 0) targets.low[at] = static_cast<float>((cap > 0 ? cap * tanh(s / cap) : s) - static_cast<double>(targets.scores[at]));
+    if (lane == 0)
+      targets.low[at] =
+          static_cast<float>((cap > 0 ? cap * tanh(s / cap) : s) - static_cast<double>(targets.scores[at]));
   }
 }
 
@@ -46,8 +50,8 @@ __global__ void __launch_bounds__(kThreads) score_rest_kernel(DeviceRows rows, D
 
 /// Fills targets.low once targets.scores is there.
 template <class Form>
-void score_rest(const DeviceRows& rows, const QueryParts& queries, const DeviceKeyValues& kv, const Form& form, const ScoreTargets& targets,
-                cudaStream_t stream) {
+void score_rest(const DeviceRows& rows, const QueryParts& queries, const DeviceKeyValues& kv, const Form& form,
+                const ScoreTargets& targets, cudaStream_t stream) {
   using namespace score_rest_detail;
   const dim3 grid((rows.max_length + kThreads / 32 - 1) / (kThreads / 32), rows.num_batches);
   score_rest_kernel<<<grid, kThreads, 0, stream>>>(rows, kv, queries.values, form, targets);

@@ -1,7 +1,7 @@
 // What passes over the keys speak of: where a key stands, what it is turned into, and where its scores go.
 #pragma once
 
-#include "kernels/attention/device_rows.h"
+#include "kernels/device/device_rows.h"
 #include "kernels/device/octet.cuh"
 
 namespace attest {
@@ -19,8 +19,8 @@ inline DeviceKeyValues with_bare_products(DeviceKeyValues kv) {
   return kv;
 }
 
-/// What a pass over the keys fills. Token j of row r is scored from the form for j < limit[r]; from there to the row's end the
-/// exact score is copied.
+/// What a pass over the keys fills. Token j of row r is scored from the form for j < limit[r]; from there to the row's
+/// end the exact score is copied.
 struct ScoreTargets {
   const int* limit = nullptr;    ///< [rows]; null: all tokens
   const float* exact = nullptr;  ///< [rows, stride]; needed with `limit`
@@ -29,7 +29,7 @@ struct ScoreTargets {
 
   // Only for short rows (score_rest.cuh):
   const float* exact_low = nullptr;
-  float* low = nullptr;          ///< [rows, stride] scores + low = the score in double, nearly
+  float* low = nullptr;  ///< [rows, stride] scores + low = the score in double, nearly
 };
 
 /// Where eight channels of a key stand.

@@ -1,8 +1,10 @@
-// Scores of rows against keys in any form that is an element-wise function of the key: the one product of every estimate.
+// Scores of rows against keys in any form that is an element-wise function of the key: the one product of every
+// estimate.
 //
-// A block multiplies up to 64 rows by 128 tokens at a time. Keys are read once, 64 channels at a time, turned into what the form
-// makes of them in float32, and split into bfloat16 parts whose sum is that float32 (octet.cuh); products of parts that lie
-// below float32's last place are left out. So the estimate is that of the float32 key, not of a rounded one.
+// A block multiplies up to 64 rows by 128 tokens at a time. Keys are read once, 64 channels at a time, turned into what
+// the form makes of them in float32, and split into bfloat16 parts whose sum is that float32 (octet.cuh); products of
+// parts that lie below float32's last place are left out. So the estimate is that of the float32 key, not of a rounded
+// one.
 #pragma once
 
 #include <algorithm>
@@ -21,9 +23,9 @@ namespace score_tiles {
 
 inline constexpr int kThreads = 256;
 inline constexpr int kWarps = kThreads / 32;
-inline constexpr int kSlice = 64;         // channels at a time
-inline constexpr int kPitch = kSlice + 8; // 16 bytes more than the slice: no bank conflicts
-inline constexpr int kLowestOrder = 2;    // parts i and j are multiplied for i + j <= this
+inline constexpr int kSlice = 64;          // channels at a time
+inline constexpr int kPitch = kSlice + 8;  // 16 bytes more than the slice: no bank conflicts
+inline constexpr int kLowestOrder = 2;     // parts i and j are multiplied for i + j <= this
 
 struct Task {
   DeviceRows rows;
@@ -41,12 +43,15 @@ __device__ void stage_queries(const Task& task, int first_row, int num_rows, std
   constexpr int kOctets = kSlice / kOctet;
   const int padded = padded_channels(task.kv.head_dim), parts = task.queries.num_parts;
   for (int i = threadIdx.x; i < padded / kSlice * parts * kRows * kOctets; i += kThreads) {
-    const int octet = i % kOctets, row = i / kOctets % kRows, part = i / (kOctets * kRows) % parts, slice = i / (kOctets * kRows * parts);
+    const int octet = i % kOctets, row = i / kOctets % kRows, part = i / (kOctets * kRows) % parts,
+              slice = i / (kOctets * kRows * parts);
     uint4 value{0, 0, 0, 0};
     if (row < num_rows)
-      value = __ldg(reinterpret_cast<const uint4*>(task.queries.parts + (static_cast<std::int64_t>(part) * task.queries.rows + first_row + row) * padded +
-                                                   slice * kSlice + octet * kOctet));
-    *reinterpret_cast<uint4*>(shared + (slice * parts + part) * part_elements(kRows) + row * kPitch + octet * kOctet) = value;
+      value = __ldg(reinterpret_cast<const uint4*>(
+          task.queries.parts + (static_cast<std::int64_t>(part) * task.queries.rows + first_row + row) * padded +
+          slice * kSlice + octet * kOctet));
+    *reinterpret_cast<uint4*>(shared + (slice * parts + part) * part_elements(kRows) + row * kPitch + octet * kOctet) =
+        value;
   }
 }
 
@@ -64,14 +69,15 @@ struct KeySlice {
 #pragma unroll
     for (int pass = 0; pass < kPasses; ++pass) {
       const int token = first + slot(pass);
-      raw[pass] = load_raw<kWide>(task.kv.keys, (first_key + token) * dim + at, token < batch.length ? dim - at : 0, dim);
+      raw[pass] =
+          load_raw<kWide>(task.kv.keys, (first_key + token) * dim + at, token < batch.length ? dim - at : 0, dim);
     }
   }
 
   /// Stages what the form makes of it, parts after each other.
   template <class Form>
-  __device__ void stage(const Task& task, const Form& form, const RowBatch& batch, std::int64_t first_key, int first, int channel,
-                        std::uint16_t* shared) {
+  __device__ void stage(const Task& task, const Form& form, const RowBatch& batch, std::int64_t first_key, int first,
+                        int channel, std::uint16_t* shared) {
     const int at = channel + octet() * kOctet;
 #pragma unroll
     for (int pass = 0; pass < kPasses; ++pass) {
@@ -84,7 +90,8 @@ struct KeySlice {
         }
       float key[kOctet], residual[kOctet] = {};
       unpack(task.kv.type, raw[pass], key);
-      if (token < batch.length && at < task.kv.head_dim) form(KeyPlace{batch.params, token, first_key + token, at}, key, residual);
+      if (token < batch.length && at < task.kv.head_dim)
+        form(KeyPlace{batch.params, token, first_key + token, at}, key, residual);
       for (int part = 0; part < form.num_parts; ++part, target += part_elements(kTileTokens))
         *reinterpret_cast<uint4*>(target) = take_parts(key);
       if constexpr (Form::has_residual)
@@ -96,8 +103,8 @@ struct KeySlice {
 
 /// sums += queries (16 rows) * keys (kColumns tokens) over one slice, part by part.
 template <int kColumns>
-__device__ void multiply_slice(const std::uint16_t* queries, int query_parts, int query_part, const std::uint16_t* keys, int key_parts,
-                               int lane, float (&sums)[kColumns / 8][4]) {
+__device__ void multiply_slice(const std::uint16_t* queries, int query_parts, int query_part, const std::uint16_t* keys,
+                               int key_parts, int lane, float (&sums)[kColumns / 8][4]) {
 #pragma unroll
   for (int k = 0; k < kSlice; k += 16)
     for (int i = 0; i < query_parts; ++i) {
@@ -127,7 +134,9 @@ __device__ inline void store_pair(const Task& task, const RowEnd& end, int token
   float value[2];
 #pragma unroll
   for (int i = 0; i < 2; ++i)
-    value[i] = token + i < end.limit ? score_of(dot[i], task.kv) : token + i < end.visible ? task.targets.exact[at + i] : 0.0f;
+    value[i] = token + i < end.limit     ? score_of(dot[i], task.kv)
+               : token + i < end.visible ? task.targets.exact[at + i]
+                                         : 0.0f;
   *reinterpret_cast<float2*>(to + at) = {value[0], value[1]};
 }
 
@@ -151,15 +160,17 @@ __device__ void store_sums(const Task& task, const RowEnd (&ends)[2], int token,
   }
 }
 
-/// Rows [16 kRowTiles z, ...) of batch y against the x-th run of tiles_per_block tiles; the 8 warps share rows and tokens between
-/// them. While a slice is multiplied the next is on its way.
+/// Rows [16 kRowTiles z, ...) of batch y against the x-th run of tiles_per_block tiles; the 8 warps share rows and
+/// tokens between them. While a slice is multiplied the next is on its way.
 template <class Form, int kRowTiles, bool kWide>
 __global__ void __launch_bounds__(kThreads, 2) score_kernel(const Task task, const Form form) {
   constexpr int kRows = 16 * kRowTiles, kColumns = kTileTokens * kRowTiles / kWarps;
   extern __shared__ __align__(16) std::uint16_t shared[];
   const RowBatch batch = task.rows.batches[blockIdx.y];
-  const int begin = blockIdx.x * task.tiles_per_block * kTileTokens, end = min(batch.length, begin + task.tiles_per_block * kTileTokens);
-  const int first_row = batch.first_row + blockIdx.z * kRows, num_rows = min(kRows, batch.num_rows - static_cast<int>(blockIdx.z) * kRows);
+  const int begin = blockIdx.x * task.tiles_per_block * kTileTokens,
+            end = min(batch.length, begin + task.tiles_per_block * kTileTokens);
+  const int first_row = batch.first_row + blockIdx.z * kRows,
+            num_rows = min(kRows, batch.num_rows - static_cast<int>(blockIdx.z) * kRows);
   if (begin >= end || num_rows <= 0) return;
   const KeyOrigin origin = task.rows.origins[batch.origin];
   const std::int64_t first_key = static_cast<std::int64_t>(origin.kv_head) * task.kv.tokens + origin.first_key;
@@ -177,7 +188,8 @@ __global__ void __launch_bounds__(kThreads, 2) score_kernel(const Task task, con
     const int row = row_tile * 16 + lane / 4 + half * 8;
     ends[half].row = row < num_rows ? first_row + row : -1;
     ends[half].visible = row < num_rows ? task.rows.visible[first_row + row] : 0;
-    ends[half].limit = row < num_rows && task.targets.limit != nullptr ? task.targets.limit[first_row + row] : ends[half].visible;
+    ends[half].limit =
+        row < num_rows && task.targets.limit != nullptr ? task.targets.limit[first_row + row] : ends[half].visible;
   }
   for (int first = begin; first < end; first += kTileTokens) {
     float sums[kColumns / 8][4] = {}, residual_sums[Form::has_residual ? kColumns / 8 : 1][4] = {};
@@ -193,8 +205,8 @@ __global__ void __launch_bounds__(kThreads, 2) score_kernel(const Task task, con
       const std::uint16_t* b = keys + column * kPitch;
       multiply_slice<kColumns>(a, query_parts, part_elements(kRows), b, form.num_parts, lane, sums);
       if constexpr (Form::has_residual)
-        multiply_slice<kColumns>(a, query_parts, part_elements(kRows), b + form.num_parts * part_elements(kTileTokens), form.num_residual_parts, lane,
-                                 residual_sums);
+        multiply_slice<kColumns>(a, query_parts, part_elements(kRows), b + form.num_parts * part_elements(kTileTokens),
+                                 form.num_residual_parts, lane, residual_sums);
     }
     store_sums<Form, kColumns>(task, ends, first + column + lane % 4 * 2, sums, residual_sums);
   }
@@ -204,19 +216,23 @@ __global__ void __launch_bounds__(kThreads, 2) score_kernel(const Task task, con
 template <class Form>
 std::size_t bytes_for(const Task& task, const Form& form, int row_tiles) {
   const int slices = padded_channels(task.kv.head_dim) / kSlice;
-  const int rows = slices * task.queries.num_parts * 16 * row_tiles, keys = (form.num_parts + form.num_residual_parts) * kTileTokens;
+  const int rows = slices * task.queries.num_parts * 16 * row_tiles,
+            keys = (form.num_parts + form.num_residual_parts) * kTileTokens;
   return static_cast<std::size_t>(part_elements(rows + keys)) * sizeof(std::uint16_t);
 }
 
 template <class Form, int kRowTiles>
 void launch(Task task, const Form& form, cudaStream_t stream) {
-  constexpr int kBlocksOfMultiprocessor = 4;  // two at a time: the queries are staged twice, and rows of uneven length even out
+  constexpr int kBlocksOfMultiprocessor =
+      4;  // two at a time: the queries are staged twice, and rows of uneven length even out
   const std::size_t bytes = bytes_for(task, form, kRowTiles);
-  const auto kernel = task.kv.type == ElementType::float32 ? score_kernel<Form, kRowTiles, true> : score_kernel<Form, kRowTiles, false>;
+  const auto kernel =
+      task.kv.type == ElementType::float32 ? score_kernel<Form, kRowTiles, true> : score_kernel<Form, kRowTiles, false>;
   allow_shared_memory(kernel, bytes);
   const int tiles = (task.rows.max_length + kTileTokens - 1) / kTileTokens;
   const int row_blocks = (task.rows.max_batch_rows + 16 * kRowTiles - 1) / (16 * kRowTiles);
-  const std::int64_t all = static_cast<std::int64_t>(tiles) * task.rows.num_batches * row_blocks, wanted = kBlocksOfMultiprocessor * num_multiprocessors();
+  const std::int64_t all = static_cast<std::int64_t>(tiles) * task.rows.num_batches * row_blocks,
+                     wanted = kBlocksOfMultiprocessor * num_multiprocessors();
   task.tiles_per_block = static_cast<int>(std::clamp<std::int64_t>((all + wanted - 1) / wanted, 1, 16));
   const dim3 grid((tiles + task.tiles_per_block - 1) / task.tiles_per_block, task.rows.num_batches, row_blocks);
   kernel<<<grid, kThreads, bytes, stream>>>(task, form);
@@ -225,8 +241,9 @@ void launch(Task task, const Form& form, cudaStream_t stream) {
 
 }  // namespace score_tiles
 
-/// A form is a plain struct with num_parts (bfloat16 parts of the keys it makes: 3, or fewer where they hold all), has_residual,
-/// num_residual_parts, and operator()(place, key[8], residual[8]), which turns eight exact keys into its own.
+/// A form is a plain struct with num_parts (bfloat16 parts of the keys it makes: 3, or fewer where they hold all),
+/// has_residual, num_residual_parts, and operator()(place, key[8], residual[8]), which turns eight exact keys into its
+/// own.
 template <class Form>
 void score_rows(const DeviceRows& rows, const QueryParts& queries, const DeviceKeyValues& kv, const Form& form,
                 const ScoreTargets& targets, cudaStream_t stream) {

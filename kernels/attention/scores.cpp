@@ -8,8 +8,8 @@
 namespace attest {
 namespace {
 
-constexpr int kTile = 16;      // tokens of a tile: two 8-wide double vectors
-constexpr int kRowBlock = 8;   // rows whose sums stay in registers together
+constexpr int kTile = 16;     // tokens of a tile: two 8-wide double vectors
+constexpr int kRowBlock = 8;  // rows whose sums stay in registers together
 
 typedef double Vec8 __attribute__((vector_size(64), aligned(64)));
 
@@ -42,7 +42,9 @@ void load8(const float* source, Vec8& out) {
 
 /// tile[d][t] = key[t][d] (+ residual[t][d]); missing tokens are zero.
 void load_tile(const float* keys, const float* residuals, int head_dim, int count, double* tile) {
-  const auto value = [=](std::int64_t i) { return residuals == nullptr ? keys[i] : static_cast<double>(keys[i]) + residuals[i]; };
+  const auto value = [=](std::int64_t i) {
+    return residuals == nullptr ? keys[i] : static_cast<double>(keys[i]) + residuals[i];
+  };
   int d = 0;
   for (; count == kTile && d + 8 <= head_dim; d += 8)
     for (int half = 0; half < kTile; half += 8) {
@@ -59,7 +61,8 @@ void load_tile(const float* keys, const float* residuals, int head_dim, int coun
       for (int c = 0; c < 8; ++c) *reinterpret_cast<Vec8*>(tile + (d + c) * kTile + half) = block[c];
     }
   for (; d < head_dim; ++d)
-    for (int t = 0; t < kTile; ++t) tile[d * kTile + t] = t < count ? value(static_cast<std::int64_t>(t) * head_dim + d) : 0;
+    for (int t = 0; t < kTile; ++t)
+      tile[d * kTile + t] = t < count ? value(static_cast<std::int64_t>(t) * head_dim + d) : 0;
 }
 
 template <int Rows>

@@ -3,14 +3,14 @@
 
 #include <cstdint>
 
-#include "kernels/attention/kv_head.h"
+#include "kernels/kv_head.h"
 #include "kernels/row_matrix.h"
 
 namespace attest {
 
 /// out[r][j] = transform(sum_d queries[r][d] * keys[j][d]), r < rows, j < length.
-/// queries [rows, head_dim], keys [length, head_dim], row-major. The sum runs over d in ascending order in double, so equal
-/// keys get equal scores and a row's scores do not depend on the rows that stand beside it.
+/// queries [rows, head_dim], keys [length, head_dim], row-major. The sum runs over d in ascending order in double, so
+/// equal keys get equal scores and a row's scores do not depend on the rows that stand beside it.
 void scores(const float* queries, int rows, int head_dim, const float* keys, std::int64_t length,
             const ScoreTransform& transform, RowMatrix<double>& out);
 

@@ -1,4 +1,5 @@
-// A sweep level by level: the weights of one or two levels at a time, zero for all other tokens, in products that all rows share.
+// A sweep level by level: the weights of one or two levels at a time, zero for all other tokens, in products that all
+// rows share.
 #pragma once
 
 #include "kernels/attention/sweep_warp.cuh"
@@ -8,11 +9,11 @@ namespace attest::value_tiles {
 template <int kLevels>
 using Sums = float[kLevels][kFragments][4];
 
-/// sums += weights (16 rows) * values (kWarpChannels channels) at levels [level, level + kLevels) over every kSharers-th 16 tokens of
-/// the tile at token `first`.
+/// sums += weights (16 rows) * values (kWarpChannels channels) at levels [level, level + kLevels) over every
+/// kSharers-th 16 tokens of the tile at token `first`.
 template <int kSharers, int kLevels>
-__device__ void multiply_tile(const Task& task, const LaneRow (&rows)[2], const float (&max)[kLevels][2], int first, int level, int sharer,
-                              const std::uint16_t* values, int lane, Sums<kLevels>& sums) {
+__device__ void multiply_tile(const Task& task, const LaneRow (&rows)[2], const float (&max)[kLevels][2], int first,
+                              int level, int sharer, const std::uint16_t* values, int lane, Sums<kLevels>& sums) {
   const int token = first + lane % 4 * 2;
   LaneTokens next;
   next.load(rows, token + sharer * 16);
@@ -33,8 +34,8 @@ __device__ void multiply_tile(const Task& task, const LaneRow (&rows)[2], const 
   }
 }
 
-/// Adds the sums of the warps that share rows and channels, into those of the first: halves of the sharers in turn. `shared` holds
-/// half of the block's sums; `lane_of_peers` tells those of different rows and channels apart.
+/// Adds the sums of the warps that share rows and channels, into those of the first: halves of the sharers in turn.
+/// `shared` holds half of the block's sums; `lane_of_peers` tells those of different rows and channels apart.
 template <int kSharers>
 __device__ void add_sharers(int lane_of_peers, int sharer, float (&sums)[kFragments][4], float4* shared) {
   constexpr int kPeers = kThreads / kSharers;
@@ -57,7 +58,8 @@ __device__ void add_sharers(int lane_of_peers, int sharer, float (&sums)[kFragme
 
 /// One or two levels at a time.
 template <class Form, int kRowTiles, int kLevels>
-__device__ void sweep_levels(const Task& task, const Form& form, const WarpPlace& place, const unsigned long long* masks, unsigned long long anywhere,
+__device__ void sweep_levels(const Task& task, const Form& form, const WarpPlace& place,
+                             const unsigned long long* masks, unsigned long long anywhere,
                              unsigned long long in_own_rows, std::uint16_t* values, float4* handed) {
   constexpr int kSharers = kWarps / kRowTiles / kChannelParts;  // warps with the same rows and channels
   const int settings = task.view.num_settings, warp = static_cast<int>(threadIdx.x) / 32;
@@ -70,11 +72,15 @@ __device__ void sweep_levels(const Task& task, const Form& form, const WarpPlace
 #pragma unroll
       for (int l = 0; l < kLevels; ++l)
         if (place.row_in_batch(half) < place.batch.num_rows && level + l < settings)
-          max[l][half] = task.view.sums.max[static_cast<std::int64_t>(place.batch.first_row + place.row_in_batch(half)) * settings + level + l];
+          max[l][half] =
+              task.view.sums
+                  .max[static_cast<std::int64_t>(place.batch.first_row + place.row_in_batch(half)) * settings + level +
+                       l];
     Sums<kLevels> sums = {};
     for_tiles<Form, kRowTiles>(task, form, place, masks, bits, values, [&](int tile, const std::uint16_t* own_values) {
       if ((masks[tile * kRowTiles + place.row_tile] & bits) != 0 && place.warp_channel() < task.kv.value_dim)
-        multiply_tile<kSharers, kLevels>(task, place.rows, max, place.begin + tile * kTileTokens, level, place.sharer, own_values, place.lane, sums);
+        multiply_tile<kSharers, kLevels>(task, place.rows, max, place.begin + tile * kTileTokens, level, place.sharer,
+                                         own_values, place.lane, sums);
     });
 #pragma unroll
     for (int l = 0; l < kLevels; ++l) {

@@ -1,5 +1,5 @@
-// A sweep over levels that come in runs: rows at different levels share a product. The sums of a row stay in registers as long as its
-// level does and are added to that level's when it changes.
+// A sweep over levels that come in runs: rows at different levels share a product. The sums of a row stay in registers
+// as long as its level does and are added to that level's when it changes.
 #pragma once
 
 #include "kernels/attention/sweep_warp.cuh"
@@ -19,8 +19,10 @@ struct RunSums {
     const auto settings = static_cast<std::uint32_t>(task.view.num_settings);
     const int row = place.batch.first_row + place.row_in_batch(half), pitch = task.partials.pitch;
     if (level[half] < settings) {
-      const std::int64_t at = (static_cast<std::int64_t>(blockIdx.x) * task.rows.num_rows + row) * settings + level[half];
-      float2* to = reinterpret_cast<float2*>(task.partials.sums + at * pitch + place.warp_channel() + place.lane % 4 * 2);
+      const std::int64_t at =
+          (static_cast<std::int64_t>(blockIdx.x) * task.rows.num_rows + row) * settings + level[half];
+      float2* to =
+          reinterpret_cast<float2*>(task.partials.sums + at * pitch + place.warp_channel() + place.lane % 4 * 2);
       const int valid = pitch - place.warp_channel() - place.lane % 4 * 2;
       float2 old[kFragments];
 #pragma unroll
@@ -37,11 +39,13 @@ struct RunSums {
 };
 
 /// Least and most level over the 16 tokens of a row; what is no setting counts as one level.
-__device__ inline void range_of_levels(const LaneTokens& tokens, int half, std::uint32_t settings, std::uint32_t& least, std::uint32_t& most) {
+__device__ inline void range_of_levels(const LaneTokens& tokens, int half, std::uint32_t settings, std::uint32_t& least,
+                                       std::uint32_t& most) {
   least = settings, most = 0;
 #pragma unroll
   for (int i = half; i < 4; i += 2) {
-    const std::uint32_t first = min(tokens.levels[i] & 0xFFFFu, settings), second = min(tokens.levels[i] >> 16, settings);
+    const std::uint32_t first = min(tokens.levels[i] & 0xFFFFu, settings),
+                        second = min(tokens.levels[i] >> 16, settings);
     least = min(least, min(first, second));
     most = max(most, max(first, second));
   }
@@ -53,7 +57,8 @@ __device__ inline void range_of_levels(const LaneTokens& tokens, int half, std::
 }
 
 /// 16 tokens at which some row has several levels: one level after another.
-__device__ inline void multiply_mixed(const Task& task, const WarpPlace& place, const LaneTokens& tokens, const std::uint16_t* values, RunSums& run) {
+__device__ inline void multiply_mixed(const Task& task, const WarpPlace& place, const LaneTokens& tokens,
+                                      const std::uint16_t* values, RunSums& run) {
   const auto settings = static_cast<std::uint32_t>(task.view.num_settings);
   for (std::uint32_t from = 0;;) {
     std::uint32_t level = settings;
@@ -76,14 +81,15 @@ __device__ inline void multiply_mixed(const Task& task, const WarpPlace& place, 
 
 /// Levels in runs: all at once.
 template <class Form, int kRowTiles>
-__device__ void sweep_runs(const Task& task, const Form& form, const WarpPlace& place, const unsigned long long* masks, unsigned long long in_own_rows,
-                           std::uint16_t* values) {
+__device__ void sweep_runs(const Task& task, const Form& form, const WarpPlace& place, const unsigned long long* masks,
+                           unsigned long long in_own_rows, std::uint16_t* values) {
   const int settings = task.view.num_settings;
   const bool works = place.sharer == 0 && place.warp_channel() < task.kv.value_dim;
   const float nothing[kFragments][4] = {};
   if (works)
     for (int level = 0; level < settings; ++level)
-      if ((in_own_rows & level_bits(level, 1)) != 0) store_partials(task, place.batch, place.row_tile, place.warp_channel(), level, place.lane, nothing);
+      if ((in_own_rows & level_bits(level, 1)) != 0)
+        store_partials(task, place.batch, place.row_tile, place.warp_channel(), level, place.lane, nothing);
   RunSums run(settings);
   for_tiles<Form, kRowTiles>(task, form, place, masks, ~0ull, values, [&](int tile, const std::uint16_t* own_values) {
     if (!works || masks[tile * kRowTiles + place.row_tile] == 0) return;
@@ -112,7 +118,8 @@ __device__ void sweep_runs(const Task& task, const Form& form, const WarpPlace& 
       if (!__any_sync(0xFFFFFFFFu, static_cast<int>(min(level[0], level[1])) < settings)) continue;
       float2 w[4];
 #pragma unroll
-      for (int i = 0; i < 4; ++i) w[i] = static_cast<int>(level[i % 2]) < settings ? own.weights(i, level[i % 2], run.max[i % 2]) : float2{0, 0};
+      for (int i = 0; i < 4; ++i)
+        w[i] = static_cast<int>(level[i % 2]) < settings ? own.weights(i, level[i % 2], run.max[i % 2]) : float2{0, 0};
       multiply_tokens(task, w, own_values + k * kPitch, place.lane, run.sums);
     }
   });

@@ -1,11 +1,11 @@
-// What the ways of a sweep (value_tiles.cuh) share: the values of a tile in shared memory, the weights of a warp's rows at 16 tokens,
-// and their product.
+// What the ways of a sweep (value_tiles.cuh) share: the values of a tile in shared memory, the weights of a warp's rows
+// at 16 tokens, and their product.
 #pragma once
 
-#include "kernels/attention/device_rows.h"
-#include "kernels/attention/level_accumulate.h"
-#include "kernels/attention/level_sums.h"
+#include "kernels/attention/level_sums_cuda.h"
+#include "kernels/attention/setting_outputs.h"
 #include "kernels/device/async_copy.cuh"
+#include "kernels/device/device_rows.h"
 #include "kernels/device/octet.cuh"
 #include "kernels/device/tensor_core.cuh"
 
@@ -30,7 +30,7 @@ inline constexpr int kWarps = kThreads / 32;
 inline constexpr int kChannels = 128;
 inline constexpr int kPitch = kChannels + 8;  // 16 bytes more: no bank conflicts
 inline constexpr int kPartElements = kTileTokens * kPitch;
-inline constexpr int kChannelParts = 2;       // warps with the same rows and tokens share the channels between them
+inline constexpr int kChannelParts = 2;  // warps with the same rows and tokens share the channels between them
 inline constexpr int kWarpChannels = kChannels / kChannelParts;
 inline constexpr int kFragments = kWarpChannels / 8;
 inline constexpr int kMostParts = 3;
@@ -62,7 +62,8 @@ __device__ inline RowRange range_of_row(const Task& task, const RowBatch& batch,
 }
 
 /// Bit l % 64 where a token of the 16 rows x 128 tokens has level l. Every lane gets the result.
-__device__ inline unsigned long long levels_in_tile(const Task& task, const RowBatch& batch, int row_tile, int first, int lane) {
+__device__ inline unsigned long long levels_in_tile(const Task& task, const RowBatch& batch, int row_tile, int first,
+                                                    int lane) {
   unsigned long long found = 0;
   for (int r = lane / 16; r < 16; r += 2) {
     const int in_batch = row_tile * 16 + r, token = first + lane % 16 * 8;
@@ -72,7 +73,8 @@ __device__ inline unsigned long long levels_in_tile(const Task& task, const RowB
       found = 1;
       continue;
     }
-    const uint4 eight = *reinterpret_cast<const uint4*>(task.view.levels + (batch.first_row + in_batch) * task.rows.stride + token);
+    const uint4 eight =
+        *reinterpret_cast<const uint4*>(task.view.levels + (batch.first_row + in_batch) * task.rows.stride + token);
     const std::uint32_t words[4] = {eight.x, eight.y, eight.z, eight.w};
 #pragma unroll
     for (int i = 0; i < 8; ++i) {
@@ -86,8 +88,8 @@ __device__ inline unsigned long long levels_in_tile(const Task& task, const RowB
 
 /// Stages tokens [first, first + 128) and channels [channel, channel + 128), parts after each other; 0 beyond the end.
 template <class Form>
-__device__ void stage_values(const Task& task, const Form& form, const RowBatch& batch, std::int64_t first_value, int first, int channel,
-                             std::uint16_t* shared) {
+__device__ void stage_values(const Task& task, const Form& form, const RowBatch& batch, std::int64_t first_value,
+                             int first, int channel, std::uint16_t* shared) {
   constexpr int kOctets = kChannels / kOctet, kAtOnce = kThreads / kOctets, kLoads = 4;
   const int octet = threadIdx.x % kOctets, at = channel + octet * kOctet, dim = task.kv.value_dim;
   for (int pass = 0; pass < kTileTokens / kAtOnce; pass += kLoads) {
@@ -109,14 +111,16 @@ __device__ void stage_values(const Task& task, const Form& form, const RowBatch&
 }
 
 /// Copies the same for values of one part that need no change, asynchronously.
-__device__ inline void begin_values(const Task& task, const RowBatch& batch, std::int64_t first_value, int first, int channel, std::uint16_t* shared) {
+__device__ inline void begin_values(const Task& task, const RowBatch& batch, std::int64_t first_value, int first,
+                                    int channel, std::uint16_t* shared) {
   constexpr int kOctets = kChannels / kOctet, kAtOnce = kThreads / kOctets;
   const int octet = threadIdx.x % kOctets, at = channel + octet * kOctet, dim = task.kv.value_dim;
   const auto* values = static_cast<const std::uint16_t*>(task.kv.values);
   for (int slot = static_cast<int>(threadIdx.x) / kOctets; slot < kTileTokens; slot += kAtOnce) {
     const int token = first + slot;
     const bool wanted = token < batch.length && at < dim;
-    copy_async(shared + slot * kPitch + octet * kOctet, wanted ? values + (first_value + token) * dim + at : values, wanted ? 16 : 0);
+    copy_async(shared + slot * kPitch + octet * kOctet, wanted ? values + (first_value + token) * dim + at : values,
+               wanted ? 16 : 0);
   }
 }
 
@@ -127,7 +131,8 @@ struct LaneRow {
   const Level* levels = nullptr;
 };
 
-/// What a lane's weights at 16 tokens are made of: rows and tokens as in a fragment of mma, two neighbouring tokens each.
+/// What a lane's weights at 16 tokens are made of: rows and tokens as in a fragment of mma, two neighbouring tokens
+/// each.
 struct LaneTokens {
   static constexpr std::uint32_t kNone = 0xFFFFu;  // no level
   std::uint32_t levels[4];
@@ -141,8 +146,10 @@ struct LaneTokens {
       levels[i] = kNone | kNone << 16;
       scores[i] = {0, 0};
       if (row.range.end <= token || token + 2 <= row.range.begin) continue;
-      const std::uint32_t pair = row.levels == nullptr ? 0 : *reinterpret_cast<const std::uint32_t*>(row.levels + token);
-      levels[i] = (row.range.contains(token) ? pair & 0xFFFFu : kNone) | (row.range.contains(token + 1) ? pair & 0xFFFF0000u : kNone << 16);
+      const std::uint32_t pair =
+          row.levels == nullptr ? 0 : *reinterpret_cast<const std::uint32_t*>(row.levels + token);
+      levels[i] = (row.range.contains(token) ? pair & 0xFFFFu : kNone) |
+                  (row.range.contains(token + 1) ? pair & 0xFFFF0000u : kNone << 16);
       scores[i] = *reinterpret_cast<const float2*>(row.scores + token);
     }
   }
@@ -154,7 +161,8 @@ struct LaneTokens {
   }
   /// exp(s' - max) of the tokens at the level, 0 for the others.
   __device__ float2 weights(int i, std::uint32_t level, float max) const {
-    return {(levels[i] & 0xFFFFu) == level ? __expf(scores[i].x - max) : 0.0f, levels[i] >> 16 == level ? __expf(scores[i].y - max) : 0.0f};
+    return {(levels[i] & 0xFFFFu) == level ? __expf(scores[i].x - max) : 0.0f,
+            levels[i] >> 16 == level ? __expf(scores[i].y - max) : 0.0f};
   }
 };
 
@@ -167,7 +175,8 @@ __device__ inline std::uint32_t take_pair(float2& x) {
 }
 
 /// sums += weights * values at 16 tokens.
-__device__ inline void multiply_tokens(const Task& task, float2 (&w)[4], const std::uint16_t* values, int lane, float (&sums)[kFragments][4]) {
+__device__ inline void multiply_tokens(const Task& task, float2 (&w)[4], const std::uint16_t* values, int lane,
+                                       float (&sums)[kFragments][4]) {
 #pragma unroll
   for (int i = 0; i < kMostParts; ++i) {
     if (i > task.lowest_order) break;
@@ -185,19 +194,22 @@ __device__ inline void multiply_tokens(const Task& task, float2 (&w)[4], const s
 }
 
 /// Writes a warp's sums of 16 rows and its channels, from `first_channel` on, at one level.
-__device__ inline void store_partials(const Task& task, const RowBatch& batch, int row_tile, int first_channel, int level, int lane,
-                                      const float (&sums)[kFragments][4]) {
+__device__ inline void store_partials(const Task& task, const RowBatch& batch, int row_tile, int first_channel,
+                                      int level, int lane, const float (&sums)[kFragments][4]) {
   const int pitch = task.partials.pitch, settings = task.view.num_settings;
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     const int in_batch = row_tile * 16 + lane / 4 + half * 8;
     if (in_batch >= batch.num_rows) continue;
-    const std::int64_t at = (static_cast<std::int64_t>(blockIdx.x) * task.rows.num_rows + batch.first_row + in_batch) * settings + level;
+    const std::int64_t at =
+        (static_cast<std::int64_t>(blockIdx.x) * task.rows.num_rows + batch.first_row + in_batch) * settings + level;
     if (lane % 4 == 0 && first_channel == 0) task.partials.present[at] = 1;
 #pragma unroll
     for (int n = 0; n < kFragments; ++n) {
       const int channel = first_channel + n * 8 + lane % 4 * 2;
-      if (channel < pitch) *reinterpret_cast<float2*>(task.partials.sums + at * pitch + channel) = {sums[n][2 * half], sums[n][2 * half + 1]};
+      if (channel < pitch)
+        *reinterpret_cast<float2*>(task.partials.sums + at * pitch + channel) = {sums[n][2 * half],
+                                                                                 sums[n][2 * half + 1]};
     }
   }
 }
@@ -213,7 +225,7 @@ __device__ inline unsigned long long level_bits(int first, int count) {
 struct WarpPlace {
   RowBatch batch;
   std::int64_t first_value;
-  int begin, tiles;   // tokens of the block
+  int begin, tiles;  // tokens of the block
   int lane, row_tile, sharer;
   int block_channel, channel_in_block;
   LaneRow rows[2];
@@ -222,11 +234,11 @@ struct WarpPlace {
   __device__ int row_in_batch(int half) const { return row_tile * 16 + lane / 4 + half * 8; }
 };
 
-/// Calls multiply(tile, values of the warp's channels) on all threads for the tiles that have one of the levels in `bits`, staged in
-/// shared memory; a tile that streams comes in while the one before is multiplied.
+/// Calls multiply(tile, values of the warp's channels) on all threads for the tiles that have one of the levels in
+/// `bits`, staged in shared memory; a tile that streams comes in while the one before is multiplied.
 template <class Form, int kRowTiles, class Multiply>
-__device__ void for_tiles(const Task& task, const Form& form, const WarpPlace& place, const unsigned long long* masks, unsigned long long bits,
-                          std::uint16_t* values, Multiply&& multiply) {
+__device__ void for_tiles(const Task& task, const Form& form, const WarpPlace& place, const unsigned long long* masks,
+                          unsigned long long bits, std::uint16_t* values, Multiply&& multiply) {
   const auto next_tile = [&](int tile) {
     for (; tile < place.tiles; ++tile)
       for (int t = 0; t < kRowTiles; ++t)
@@ -242,12 +254,14 @@ __device__ void for_tiles(const Task& task, const Form& form, const WarpPlace& p
     const int following = next_tile(tile + 1);
     if (task.streams) {
       if (following < place.tiles)
-        begin_values(task, place.batch, place.first_value, place.begin + following * kTileTokens, place.block_channel, values + (buffer ^ 1) * kPartElements);
+        begin_values(task, place.batch, place.first_value, place.begin + following * kTileTokens, place.block_channel,
+                     values + (buffer ^ 1) * kPartElements);
       commit_copies();
       await_copies<1>();
       __syncthreads();
     } else {
-      stage_values(task, form, place.batch, place.first_value, place.begin + tile * kTileTokens, place.block_channel, values);
+      stage_values(task, form, place.batch, place.first_value, place.begin + tile * kTileTokens, place.block_channel,
+                   values);
       __syncthreads();
     }
     multiply(tile, values + buffer * kPartElements + place.channel_in_block);

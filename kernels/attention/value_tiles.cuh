@@ -1,14 +1,16 @@
-// The one pass over the values for every setting of a sweep: sums of exp(s' - max) v' of every row, apart by entry level.
+// The one pass over the values for every setting of a sweep: sums of exp(s' - max) v' of every row, apart by entry
+// level.
 //
-// A block takes up to 64 rows, a range of tokens and 128 channels, and goes through the levels that occur there: for one or two
-// levels at a time the weights of their tokens (zero for all others) meet the values on tensor cores, and 16 tokens at which none
-// of 16 rows has the level are passed over. So a sweep costs what the levels that meet in one place cost, not what the grid has
-// settings. Weights and values are split into bfloat16 parts (octet.cuh); values that are bfloat16 as they are come in while the
-// tile before is multiplied. Warps that share rows and channels take tokens in turn, and their sums, like those of the ranges
-// later, are added up in a fixed order.
+// A block takes up to 64 rows, a range of tokens and 128 channels, and goes through the levels that occur there: for
+// one or two levels at a time the weights of their tokens (zero for all others) meet the values on tensor cores, and 16
+// tokens at which none of 16 rows has the level are passed over. So a sweep costs what the levels that meet in one
+// place cost, not what the grid has settings. Weights and values are split into bfloat16 parts (octet.cuh); values that
+// are bfloat16 as they are come in while the tile before is multiplied. Warps that share rows and channels take tokens
+// in turn, and their sums, like those of the ranges later, are added up in a fixed order.
 //
-// Where levels come in runs of at least 16 tokens (blocks, pages, windows) and there are many of them, rows at different levels share
-// a product instead: the sums of a row stay in registers as long as its level does and are added to that level's when it changes.
+// Where levels come in runs of at least 16 tokens (blocks, pages, windows) and there are many of them, rows at
+// different levels share a product instead: the sums of a row stay in registers as long as its level does and are added
+// to that level's when it changes.
 #pragma once
 
 #include <stdexcept>
@@ -43,10 +45,13 @@ __global__ void __launch_bounds__(kThreads, 2) sweep_kernel(const Task task, con
   place.channel_in_block = warp / kRowTiles % kChannelParts * kWarpChannels;
 
   std::uint16_t* values = shared;
-  auto* handed = reinterpret_cast<float4*>(values + (task.streams ? 2 : task.num_value_parts) * kPartElements);  // of add_sharers()
-  auto* masks = reinterpret_cast<unsigned long long*>(handed + (kSharers > 1 ? kThreads / 2 * kFragments : 0));  // [tiles, kRowTiles]
+  auto* handed = reinterpret_cast<float4*>(values + (task.streams ? 2 : task.num_value_parts) *
+                                                        kPartElements);  // of add_sharers()
+  auto* masks = reinterpret_cast<unsigned long long*>(
+      handed + (kSharers > 1 ? kThreads / 2 * kFragments : 0));  // [tiles, kRowTiles]
   for (int i = warp; i < place.tiles * kRowTiles; i += kWarps) {
-    const unsigned long long mask = levels_in_tile(task, place.batch, i % kRowTiles, place.begin + i / kRowTiles * kTileTokens, place.lane);
+    const unsigned long long mask =
+        levels_in_tile(task, place.batch, i % kRowTiles, place.begin + i / kRowTiles * kTileTokens, place.lane);
     if (place.lane == 0) masks[i] = mask;
   }
   __syncthreads();
@@ -72,9 +77,10 @@ __global__ void __launch_bounds__(kThreads, 2) sweep_kernel(const Task task, con
 template <class Form, int kRowTiles, int kLevels>
 void launch(const Task& task, const Form& form, cudaStream_t stream) {
   const bool shares = kWarps / kRowTiles / kChannelParts > 1;
-  const std::size_t bytes = static_cast<std::size_t>(task.streams ? 2 : task.num_value_parts) * kPartElements * sizeof(std::uint16_t) +
-                            (shares ? kThreads / 2 * kFragments * sizeof(float4) : 0) +
-                            static_cast<std::size_t>(task.tokens_per_split / kTileTokens) * kRowTiles * 8;
+  const std::size_t bytes =
+      static_cast<std::size_t>(task.streams ? 2 : task.num_value_parts) * kPartElements * sizeof(std::uint16_t) +
+      (shares ? kThreads / 2 * kFragments * sizeof(float4) : 0) +
+      static_cast<std::size_t>(task.tokens_per_split / kTileTokens) * kRowTiles * 8;
   const auto kernel = sweep_kernel<Form, kRowTiles, kLevels>;
   allow_shared_memory(kernel, bytes);
   const dim3 grid(task.partials.num_splits, task.rows.num_batches, (task.kv.value_dim + kChannels - 1) / kChannels);
@@ -85,7 +91,8 @@ void launch(const Task& task, const Form& form, cudaStream_t stream) {
 template <class Form, int kRowTiles>
 void launch(const Task& task, const Form& form, cudaStream_t stream) {
   if constexpr (!Form::exact) {
-    if (task.view.num_settings != 1) throw std::logic_error("accumulate_levels: values that are not exact come with one setting");
+    if (task.view.num_settings != 1)
+      throw std::logic_error("accumulate_levels: values that are not exact come with one setting");
     launch<Form, kRowTiles, 1>(task, form, stream);
     return;
   }

@@ -1,8 +1,7 @@
-#include "kernels/device/buffers.h"
-
 #include <string>
 
-#include "dumps/error.h"
+#include "dumps/base/error.h"
+#include "kernels/device/buffers.h"
 #include "kernels/device/cuda_check.h"
 
 namespace attest {
@@ -14,8 +13,8 @@ std::byte* OfDevice::allocate(std::size_t bytes) {
     std::size_t free = 0, total = 0;
     ATTEST_CUDA_QUIET(cudaMemGetInfo(&free, &total));
     const auto mebibytes = [](std::size_t count) { return std::to_string((count + (1 << 20) - 1) >> 20) + " MiB"; };
-    throw DeviceError("the GPU is out of memory: " + mebibytes(bytes) + " more are needed, " + mebibytes(free) + " of " + mebibytes(total) +
-                      " are free");
+    throw DeviceError("the GPU is out of memory: " + mebibytes(bytes) + " more are needed, " + mebibytes(free) +
+                      " of " + mebibytes(total) + " are free");
   }
   return static_cast<std::byte*>(p);
 }

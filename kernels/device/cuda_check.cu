@@ -1,10 +1,9 @@
 // What a failed CUDA call says.
-#include "kernels/device/cuda_check.h"
-
 #include <string>
 #include <string_view>
 
-#include "dumps/error.h"
+#include "dumps/base/error.h"
+#include "kernels/device/cuda_check.h"
 
 namespace attest {
 

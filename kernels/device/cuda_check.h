@@ -5,7 +5,8 @@
 
 namespace attest {
 
-/// Throws DeviceError unless `status` is cudaSuccess, and clears the error: a failed allocation leaves the device usable.
+/// Throws DeviceError unless `status` is cudaSuccess, and clears the error: a failed allocation leaves the device
+/// usable.
 void check_cuda(cudaError_t status, const char* call, const char* file, int line);
 
 /// Clears the error and goes on.

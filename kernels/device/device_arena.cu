@@ -1,8 +1,8 @@
-#include "kernels/device/device_arena.h"
-
 #include <algorithm>
 #include <string>
 #include <utility>
+
+#include "kernels/device/device_arena.h"
 
 namespace attest {
 namespace {
@@ -20,7 +20,9 @@ void* DeviceArena::take_bytes(std::size_t bytes) {
     if (slab_ == slabs_.size()) {
       const std::size_t left = limit_ - std::min(limit_, allocated_);
       if (bytes > left)
-        throw DeviceMemoryFull("a layer needs more than the " + std::to_string(limit_ >> 20) + " MiB of device memory that it may use beside keys and values: raise --device-memory, or choose --device cpu");
+        throw DeviceMemoryFull("a layer needs more than the " + std::to_string(limit_ >> 20) +
+                               " MiB of device memory that it may use beside keys and values: raise --device-memory, "
+                               "or choose --device cpu");
       slabs_.emplace_back(std::max(bytes, std::min(left, std::max(kSmallestSlab, allocated_ / 2))));
       allocated_ += slabs_.back().size();
     }

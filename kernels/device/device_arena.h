@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "dumps/error.h"
+#include "dumps/base/error.h"
 #include "kernels/device/buffers.h"
 
 namespace attest {
@@ -14,8 +14,8 @@ struct DeviceMemoryFull : DeviceError {
   using DeviceError::DeviceError;
 };
 
-/// Scratch memory handed out in order and taken back in reverse order; nothing is ever given back to the device while work
-/// goes on, so reuse needs no synchronisation within one stream. Grows on demand up to a limit.
+/// Scratch memory handed out in order and taken back in reverse order; nothing is ever given back to the device while
+/// work goes on, so reuse needs no synchronisation within one stream. Grows on demand up to a limit.
 class DeviceArena {
  public:
   explicit DeviceArena(std::size_t limit) : limit_(limit) {}
@@ -27,7 +27,8 @@ class DeviceArena {
   }
   void* take_bytes(std::size_t bytes);
 
-  /// Takes as much from the device at once, if the limit allows it, that an arena which has nothing yet need not grow in pieces.
+  /// Takes as much from the device at once, if the limit allows it, that an arena which has nothing yet need not grow
+  /// in pieces.
   void reserve(std::size_t bytes);
 
   /// What is taken after the construction of a scope is free again after its destruction.
@@ -46,7 +47,8 @@ class DeviceArena {
     std::size_t slab_, used_;
   };
 
-  /// Makes one piece of what grew in several, so that less lies idle between them. The arena must be empty and the device too.
+  /// Makes one piece of what grew in several, so that less lies idle between them. The arena must be empty and the
+  /// device too.
   void join_slabs();
   bool in_pieces() const { return slabs_.size() > 1; }
   void set_limit(std::size_t limit) { limit_ = limit; }

@@ -1,9 +1,9 @@
 // What the current device's multiprocessors have, and shared memory beyond what every kernel may have.
 #pragma once
 
-#include <cstddef>
-
 #include <cuda_runtime_api.h>
+
+#include <cstddef>
 
 #include "kernels/device/cuda_check.h"
 
@@ -18,7 +18,9 @@ inline int device_attribute(cudaDeviceAttr attribute) {
 }
 inline int num_multiprocessors() { return device_attribute(cudaDevAttrMultiProcessorCount); }
 /// Bytes that a block may have.
-inline std::size_t largest_shared_memory() { return static_cast<std::size_t>(device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin)); }
+inline std::size_t largest_shared_memory() {
+  return static_cast<std::size_t>(device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin));
+}
 
 /// Lets launches of the kernel ask for that much; to be said before each.
 template <class... Arguments>

@@ -1,10 +1,10 @@
 // Eight neighbouring channels at a time: how every kernel reads keys and values, whatever their element type.
 #pragma once
 
-#include <cstdint>
-
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
+
+#include <cstdint>
 
 #include "dumps/element_type.h"
 
@@ -37,12 +37,13 @@ __device__ __noinline__ RawOctet<kWide> load_elements(const void* base, std::int
   }
   RawOctet<kWide> raw;
 #pragma unroll
-  for (int i = 0; i < (kWide ? 2 : 1); ++i) raw.words[i] = {words[4 * i], words[4 * i + 1], words[4 * i + 2], words[4 * i + 3]};
+  for (int i = 0; i < (kWide ? 2 : 1); ++i)
+    raw.words[i] = {words[4 * i], words[4 * i + 1], words[4 * i + 2], words[4 * i + 3]};
   return raw;
 }
 
-/// Elements [index, index + 8) of `base`; channels from `valid` on are 0. Reads 16 bytes at once where all eight are valid and rows
-/// of `pitch` elements keep them aligned.
+/// Elements [index, index + 8) of `base`; channels from `valid` on are 0. Reads 16 bytes at once where all eight are
+/// valid and rows of `pitch` elements keep them aligned.
 template <bool kWide>
 __device__ RawOctet<kWide> load_raw(const void* base, std::int64_t index, int valid, int pitch) {
   if (valid > 0 && (valid < kOctet || pitch % kOctet != 0)) return load_elements<kWide>(base, index, valid);
@@ -78,7 +79,8 @@ __device__ inline void unpack(ElementType type, const RawOctet<false>& raw, floa
 }
 
 /// x[0 .. 8) = the same as floats, exactly.
-__device__ inline void load_octet(ElementType type, const void* base, std::int64_t index, int valid, int pitch, float (&x)[kOctet]) {
+__device__ inline void load_octet(ElementType type, const void* base, std::int64_t index, int valid, int pitch,
+                                  float (&x)[kOctet]) {
   if (type == ElementType::float32)
     unpack(type, load_raw<true>(base, index, valid, pitch), x);
   else
@@ -118,8 +120,8 @@ __device__ inline void load_floats(const float* p, float (&x)[kOctet]) {
   x[4] = high.x, x[5] = high.y, x[6] = high.z, x[7] = high.w;
 }
 
-/// Takes the leading bfloat16 part off each x and packs the parts. A float32 is the exact sum of its first three parts, a
-/// float16 of two, a bfloat16 of one: products of parts on tensor cores lose nothing.
+/// Takes the leading bfloat16 part off each x and packs the parts. A float32 is the exact sum of its first three parts,
+/// a float16 of two, a bfloat16 of one: products of parts on tensor cores lose nothing.
 __device__ inline uint4 take_parts(float (&x)[kOctet]) {
   std::uint32_t words[4];
 #pragma unroll

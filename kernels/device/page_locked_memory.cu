@@ -1,7 +1,5 @@
-// Hundreds of megabytes are wanted before the first layer can be read. cudaHostAlloc() clears them page by page in one thread;
-// large pages that several threads touch first and the driver then locks are there in a fraction of the time.
-#include "kernels/device/page_locked_memory.h"
-
+// Hundreds of megabytes are wanted before the first layer can be read. cudaHostAlloc() clears them page by page in one
+// thread; large pages that several threads touch first and the driver then locks are there in a fraction of the time.
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -11,8 +9,9 @@
 #include <new>
 #include <utility>
 
-#include "dumps/parallel_for.h"
+#include "dumps/base/parallel_for.h"
 #include "kernels/device/cuda_check.h"
+#include "kernels/device/page_locked_memory.h"
 
 namespace attest {
 namespace {
@@ -29,7 +28,8 @@ class Mapping {
     if (base_ == MAP_FAILED) throw std::bad_alloc();
     ::madvise(data(), size(), MADV_HUGEPAGE);  // small pages do as well
     parallel_for(kTouchingThreads, size() / kLargePage, [&](int, std::size_t i) {
-      for (std::size_t at = 0; at < kLargePage; at += kPage) static_cast<volatile std::byte*>(data())[i * kLargePage + at] = std::byte{0};
+      for (std::size_t at = 0; at < kLargePage; at += kPage)
+        static_cast<volatile std::byte*>(data())[i * kLargePage + at] = std::byte{0};
     });
   }
   Mapping(Mapping&& other) noexcept : base_(std::exchange(other.base_, nullptr)), size_(other.size_) {}
@@ -39,7 +39,8 @@ class Mapping {
   }
 
   std::byte* data() const {
-    return reinterpret_cast<std::byte*>((reinterpret_cast<std::uintptr_t>(base_) + kLargePage - 1) / kLargePage * kLargePage);
+    return reinterpret_cast<std::byte*>((reinterpret_cast<std::uintptr_t>(base_) + kLargePage - 1) / kLargePage *
+                                        kLargePage);
   }
   std::size_t size() const { return size_ - kLargePage; }
 

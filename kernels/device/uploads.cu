@@ -1,9 +1,8 @@
-#include "kernels/device/uploads.h"
-
 #include <algorithm>
 #include <cstring>
 
 #include "kernels/device/cuda_check.h"
+#include "kernels/device/uploads.h"
 
 namespace attest {
 namespace {
@@ -35,7 +34,8 @@ const void* Uploads::put_bytes(const void* from, std::size_t bytes, DeviceArena&
   std::memset(staged + bytes, 0, size - bytes);
   const std::size_t words = (bytes + sizeof(uint4) - 1) / sizeof(uint4);
   const auto blocks = static_cast<unsigned>(std::min<std::size_t>((words + kFetchThreads - 1) / kFetchThreads, 64));
-  fetch_kernel<<<blocks, kFetchThreads, 0, stream>>>(reinterpret_cast<const uint4*>(staged), static_cast<uint4*>(to), words);
+  fetch_kernel<<<blocks, kFetchThreads, 0, stream>>>(reinterpret_cast<const uint4*>(staged), static_cast<uint4*>(to),
+                                                     words);
   ATTEST_CUDA_LAUNCHED(fetch_kernel);
   return to;
 }

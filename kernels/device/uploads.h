@@ -1,11 +1,11 @@
 // Small arrays on their way to the device.
 #pragma once
 
+#include <cuda_runtime_api.h>
+
 #include <cstddef>
 #include <span>
 #include <vector>
-
-#include <cuda_runtime_api.h>
 
 #include "kernels/device/device_arena.h"
 

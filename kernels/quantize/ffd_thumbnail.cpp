@@ -35,19 +35,23 @@ void write_residual(const FfdQuantizer& quantizer, const float* keys, const floa
         return round_half_even(std::clamp(difference(k, t) / step, -127.0f, 127.0f)) * step;
       });
     case FfdResidual::none:
-    case FfdResidual::exact: std::fill(residual, residual + tokens * head_dim, 0.0f); return;
+    case FfdResidual::exact:
+      std::fill(residual, residual + tokens * head_dim, 0.0f);
+      return;
   }
 }
 
 }  // namespace
 
-void ffd_scales(const FfdQuantizer& quantizer, const float* keys, std::int64_t tokens, int head_dim, std::span<float> scales) {
+void ffd_scales(const FfdQuantizer& quantizer, const float* keys, std::int64_t tokens, int head_dim,
+                std::span<float> scales) {
   std::fill(scales.begin(), scales.end(), 0.0f);
   for (std::int64_t t = 0; t < tokens; ++t) {
     const float* key = keys + t * head_dim;
     for (int d = 0; d < head_dim; ++d) {
       const float a = std::fabs(key[d]);
-      scales[static_cast<std::size_t>(d)] = a > scales[static_cast<std::size_t>(d)] ? a : scales[static_cast<std::size_t>(d)];
+      scales[static_cast<std::size_t>(d)] =
+          a > scales[static_cast<std::size_t>(d)] ? a : scales[static_cast<std::size_t>(d)];
     }
   }
   const float z = codebook_offset(quantizer.bits);
@@ -68,7 +72,8 @@ void ffd_quantize(const FfdQuantizer& quantizer, const float* keys, std::int64_t
         thumbnail[t * head_dim + d] = (round_half_even(std::clamp(position, 0.0f, top)) - z) * s[d];
       }
     if (residual != nullptr)
-      write_residual(quantizer, keys, thumbnail, tokens, head_dim, scales, residual, [](float k, float t) { return k - t; });
+      write_residual(quantizer, keys, thumbnail, tokens, head_dim, scales, residual,
+                     [](float k, float t) { return k - t; });
     return;
   }
   const ElementType type = quantizer.element_type;

@@ -1,5 +1,6 @@
 // FFD's split of the key cache: a low-bit thumbnail for the scan and an 8-bit residual for the refinement.
-// Source: paper, "Content-Aware Scanning via Low-Bit Quantization" and appendix on quantisation (symmetric mid-rise codebook).
+// Source: paper, "Content-Aware Scanning via Low-Bit Quantization" and appendix on quantisation (symmetric mid-rise
+// codebook).
 #pragma once
 
 #include <cstdint>
@@ -21,11 +22,12 @@ struct FfdQuantizer {
 };
 
 /// scales[d] = max(max_j |keys[j][d]| / z, 1e-8) over `tokens` rows of keys [tokens, D]; under `dump` rounded by r().
-void ffd_scales(const FfdQuantizer& quantizer, const float* keys, std::int64_t tokens, int head_dim, std::span<float> scales);
+void ffd_scales(const FfdQuantizer& quantizer, const float* keys, std::int64_t tokens, int head_dim,
+                std::span<float> scales);
 
 /// code = clamp(round_half_even(k / s + z), 0, 2^b - 1), k^ = (code - z) * s, all in float32 with true division.
-/// thumbnail [tokens, D] receives k^; residual [tokens, D] what the refinement adds to it: fp8 (e4m3fn, unscaled, saturating),
-/// int8 (scale s / 2 / 127), or zero (`none`); it may be null where no residual is wanted. Under `dump`:
+/// thumbnail [tokens, D] receives k^; residual [tokens, D] what the refinement adds to it: fp8 (e4m3fn, unscaled,
+/// saturating), int8 (scale s / 2 / 127), or zero (`none`); it may be null where no residual is wanted. Under `dump`:
 /// code = round_half_even(r(r(k / s) + z)), residual from r(k - r(k^)); a scale that r() makes 0 gives k^ = 0.
 void ffd_quantize(const FfdQuantizer& quantizer, const float* keys, std::int64_t tokens, int head_dim,
                   std::span<const float> scales, float* thumbnail, float* residual);

@@ -39,7 +39,8 @@ void with_steps(const KiviQuantizer& quantizer, Run&& run) {
 
 }  // namespace
 
-void kivi_quantize_per_channel(const KiviQuantizer& quantizer, const float* x, std::int64_t tokens, int channels, float* out) {
+void kivi_quantize_per_channel(const KiviQuantizer& quantizer, const float* x, std::int64_t tokens, int channels,
+                               float* out) {
   std::vector<float> lowest(static_cast<std::size_t>(channels)), scales(lowest.size());
   float *lo = lowest.data(), *scale = scales.data();
   with_steps(quantizer, [&](const auto& steps) {
@@ -62,7 +63,8 @@ void kivi_quantize_per_channel(const KiviQuantizer& quantizer, const float* x, s
   });
 }
 
-void kivi_quantize_per_token(const KiviQuantizer& quantizer, const float* x, std::int64_t tokens, int channels, float* out) {
+void kivi_quantize_per_token(const KiviQuantizer& quantizer, const float* x, std::int64_t tokens, int channels,
+                             float* out) {
   const std::int64_t groups = tokens * (channels / quantizer.group);
   with_steps(quantizer, [&](const auto& steps) {
     for (std::int64_t g = 0; g < groups; ++g) {

@@ -20,9 +20,11 @@ struct KiviQuantizer {
 };
 
 /// x, out [tokens, channels]; a group is one channel of `group` consecutive tokens. tokens is a multiple of group.
-void kivi_quantize_per_channel(const KiviQuantizer& quantizer, const float* x, std::int64_t tokens, int channels, float* out);
+void kivi_quantize_per_channel(const KiviQuantizer& quantizer, const float* x, std::int64_t tokens, int channels,
+                               float* out);
 
 /// x, out [tokens, channels]; a group is `group` consecutive channels of one token. channels is a multiple of group.
-void kivi_quantize_per_token(const KiviQuantizer& quantizer, const float* x, std::int64_t tokens, int channels, float* out);
+void kivi_quantize_per_token(const KiviQuantizer& quantizer, const float* x, std::int64_t tokens, int channels,
+                             float* out);
 
 }  // namespace attest

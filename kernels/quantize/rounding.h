@@ -16,8 +16,8 @@ inline float round_half_even(float x) {
   return (x + kMagic) - kMagic;
 }
 
-/// To float8 e4m3fn (4 exponent bits, bias 7, 3 mantissa bits, no infinity), half to even, saturating at 448; back as float32.
-/// Finite x only.
+/// To float8 e4m3fn (4 exponent bits, bias 7, 3 mantissa bits, no infinity), half to even, saturating at 448; back as
+/// float32. Finite x only.
 inline float round_to_e4m3(float x) {
   constexpr float kLargest = 448.0f, kSmallestNormal = 0x1p-6f;
   constexpr float kSubnormalMagic = 0x1.8p+14f;  // its last place is 2^-9, the spacing of e4m3's subnormals
@@ -32,13 +32,16 @@ inline float round_to_e4m3(float x) {
   return std::bit_cast<float>(std::bit_cast<std::uint32_t>(rounded) | (bits & 0x80000000u));
 }
 
-/// r() of the released 16-bit quantisers: x rounded to the dump's element type, as float32. Saturates where the release goes to
-/// infinity (a range beyond 65504 in float16) and from there to NaN.
+/// r() of the released 16-bit quantisers: x rounded to the dump's element type, as float32. Saturates where the release
+/// goes to infinity (a range beyond 65504 in float16) and from there to NaN.
 inline float round_to(ElementType type, float x) {
   switch (type) {
-    case ElementType::float16: return float16_to_float(float_to_float16(std::clamp(x, -65504.0f, 65504.0f)));
-    case ElementType::bfloat16: return bfloat16_to_float(float_to_bfloat16(x));
-    case ElementType::float32: break;
+    case ElementType::float16:
+      return float16_to_float(float_to_float16(std::clamp(x, -65504.0f, 65504.0f)));
+    case ElementType::bfloat16:
+      return bfloat16_to_float(float_to_bfloat16(x));
+    case ElementType::float32:
+      break;
   }
   return x;
 }

@@ -30,13 +30,15 @@ void sale_quantize_tokens(const float* rows, std::int64_t tokens, int dim, float
   }
 }
 
-void sale_quantize_keys(SaleKeyScale kind, const float* keys, std::int64_t tokens, int dim, float* codes, std::span<float> scales) {
+void sale_quantize_keys(SaleKeyScale kind, const float* keys, std::int64_t tokens, int dim, float* codes,
+                        std::span<float> scales) {
   if (kind == SaleKeyScale::token) return sale_quantize_tokens(keys, tokens, dim, codes, scales);
   for (std::int64_t begin = 0; begin < tokens; begin += kBlock) {
     const std::int64_t end = std::min(tokens, begin + kBlock);
     float absmax[4] = {};
     const auto group = [](std::int64_t t) { return (t % 8) / 2; };
-    for (std::int64_t t = begin; t < end; ++t) absmax[group(t)] = std::max(absmax[group(t)], largest_magnitude(keys + t * dim, dim));
+    for (std::int64_t t = begin; t < end; ++t)
+      absmax[group(t)] = std::max(absmax[group(t)], largest_magnitude(keys + t * dim, dim));
     for (std::int64_t t = begin; t < end; ++t) {
       write_codes(keys + t * dim, dim, absmax[group(t)], codes + t * dim);
       scales[static_cast<std::size_t>(t)] = absmax[group(t)] / 7.0f;

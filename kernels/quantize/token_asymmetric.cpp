@@ -7,7 +7,8 @@
 
 namespace attest {
 
-void quantize_tokens(const TokenAsymmetricQuantizer& quantizer, const float* x, std::int64_t tokens, int channels, float* out) {
+void quantize_tokens(const TokenAsymmetricQuantizer& quantizer, const float* x, std::int64_t tokens, int channels,
+                     float* out) {
   const auto top = static_cast<float>((1 << quantizer.bits) - 1);
   for (std::int64_t t = 0; t < tokens; ++t, x += channels, out += channels) {
     const auto [lo, hi] = range_of(x, channels);

@@ -4,20 +4,22 @@
 #include <algorithm>
 #include <vector>
 
-#include "kernels/rank/sort_order.h"
-#include "kernels/selectors/setting.h"
+#include "kernels/rank/sort_descending.h"
+#include "kernels/setting.h"
 
 namespace attest {
 
 void threshold_levels(std::span<const double> values, std::span<const double> thresholds, std::span<Level> levels) {
   for (std::size_t i = 0; i < values.size(); ++i) {
     const double value = values[i];
-    const auto first = std::partition_point(thresholds.begin(), thresholds.end(), [value](double t) { return !(value >= t); });
+    const auto first =
+        std::partition_point(thresholds.begin(), thresholds.end(), [value](double t) { return !(value >= t); });
     levels[i] = static_cast<Level>(first - thresholds.begin());
   }
 }
 
-void top_n_levels_of(std::span<const std::uint32_t> order, std::span<const std::int64_t> counts, std::span<Level> levels) {
+void top_n_levels_of(std::span<const std::uint32_t> order, std::span<const std::int64_t> counts,
+                     std::span<Level> levels) {
   std::size_t level = 0;
   for (std::size_t k = 0; k < order.size(); ++k) {
     while (level < counts.size() && counts[level] <= static_cast<std::int64_t>(k)) ++level;

@@ -14,11 +14,13 @@ struct RankSums {
     exact_squares += exact * exact;
   }
 
-  /// Of the sums of all threads of the block, each of which gets it; NaN if either set is constant. `shared` holds 32 values.
+  /// Of the sums of all threads of the block, each of which gets it; NaN if either set is constant. `shared` holds 32
+  /// values.
   __device__ float rho(long long* shared) {
     block_reduce_each(shared, Plus{}, products, squares, exact_squares);
     if (squares == 0 || exact_squares == 0) return __int_as_float(0x7FC00000);
-    return static_cast<float>(static_cast<double>(products) / (sqrt(static_cast<double>(squares)) * sqrt(static_cast<double>(exact_squares))));
+    return static_cast<float>(static_cast<double>(products) /
+                              (sqrt(static_cast<double>(squares)) * sqrt(static_cast<double>(exact_squares))));
   }
 };
 

@@ -6,8 +6,8 @@
 #include "kernels/device/block_reduce.cuh"
 #include "kernels/device/multiprocessor.h"
 #include "kernels/rank/sort_by_buckets.cuh"
+#include "kernels/rank/sort_descending_cuda.h"
 #include "kernels/rank/sort_in_block.cuh"
-#include "kernels/rank/sort_rows.h"
 
 namespace attest {
 
@@ -24,7 +24,9 @@ using sort_in_block::kThreads;
 using sort_in_block::Storage;
 
 /// Shared memory for rows of up to `count` values.
-inline std::size_t bytes(int count) { return sort_in_block::bytes(count) + std::max(sort_in_block::kTableBytes, sizeof(sort_by_buckets::Tables)); }
+inline std::size_t bytes(int count) {
+  return sort_in_block::bytes(count) + std::max(sort_in_block::kTableBytes, sizeof(sort_by_buckets::Tables));
+}
 inline bool fits(int count) { return count <= sort_in_block::kMostItems && bytes(count) <= largest_shared_memory(); }
 
 /// keys[item] = image of the row's values, read 16 bytes at a time where rows are aligned to that.
@@ -34,12 +36,15 @@ __device__ inline void load_keys(const RowValues& in, int row, std::uint32_t* ke
 #pragma unroll 4
   for (int item = static_cast<int>(threadIdx.x) * 4; item < aligned; item += kThreads * 4) {
     const float4 four = *reinterpret_cast<const float4*>(values + item);
-    *reinterpret_cast<uint4*>(keys + item) = {descending_image(four.x), descending_image(four.y), descending_image(four.z), descending_image(four.w)};
+    *reinterpret_cast<uint4*>(keys + item) = {descending_image(four.x), descending_image(four.y),
+                                              descending_image(four.z), descending_image(four.w)};
   }
-  for (int item = aligned + static_cast<int>(threadIdx.x); item < count; item += kThreads) keys[item] = descending_image(values[item]);
+  for (int item = aligned + static_cast<int>(threadIdx.x); item < count; item += kThreads)
+    keys[item] = descending_image(values[item]);
 }
 
-/// storage.items = the row's items in descending order of their values, ties in ascending item; storage.keys their images.
+/// storage.items = the row's items in descending order of their values, ties in ascending item; storage.keys their
+/// images.
 __device__ inline void sort(const RowValues& in, int row, const Storage& storage) {
   const int count = in.counts[row];
   load_keys(in, row, storage.keys);
@@ -50,7 +55,8 @@ __device__ inline void sort(const RowValues& in, int row, const Storage& storage
 }
 
 /// First and last place with the key of `place`, added up.
-__device__ inline int tied_places(const Storage& s, int count, int place, std::uint32_t key, bool tied_before, bool tied_after) {
+__device__ inline int tied_places(const Storage& s, int count, int place, std::uint32_t key, bool tied_before,
+                                  bool tied_after) {
   int first = place, last = place;
   if (tied_before)
     for (int low = 0; low < first;) {  // the key at `first` is the place's
@@ -91,7 +97,8 @@ __device__ inline void rank(const Storage& s, int count) {
   __syncthreads();
 #pragma unroll
   for (int k = 0; k < kPerLane; ++k)
-    if (k * kThreads + static_cast<int>(threadIdx.x) < count) s.items[item_and_places[k] & 0xFFFFu] = static_cast<std::uint16_t>(item_and_places[k] >> 16);
+    if (k * kThreads + static_cast<int>(threadIdx.x) < count)
+      s.items[item_and_places[k] & 0xFFFFu] = static_cast<std::uint16_t>(item_and_places[k] >> 16);
   __syncthreads();
 }
 

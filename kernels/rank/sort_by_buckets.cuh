@@ -1,6 +1,6 @@
-// A sort of one row by one block in shared memory, in one pass: items fall into buckets of a few, by an increasing function of their
-// values that follows the row's own distribution, and each finds its place among those of its bucket. Rows with more ties or
-// lumps than buckets hold are left to the radix sort.
+// A sort of one row by one block in shared memory, in one pass: items fall into buckets of a few, by an increasing
+// function of their values that follows the row's own distribution, and each finds its place among those of its bucket.
+// Rows with more ties or lumps than buckets hold are left to the radix sort.
 #pragma once
 
 #include <cstdint>
@@ -13,18 +13,18 @@ namespace attest::sort_by_buckets {
 using sort_in_block::kPerLane;
 using sort_in_block::kThreads;
 
-inline constexpr int kBuckets = 8192;          // of four items on average, in a full row
+inline constexpr int kBuckets = 8192;  // of four items on average, in a full row
 inline constexpr int kMostInBucket = 48;
-inline constexpr int kBins = kThreads;         // of the histogram that the buckets are shared out by
-inline constexpr int kTailBins = kBins / 8;    // of these, beyond kBody standard deviations on either side
+inline constexpr int kBins = kThreads;       // of the histogram that the buckets are shared out by
+inline constexpr int kTailBins = kBins / 8;  // of these, beyond kBody standard deviations on either side
 inline constexpr float kBody = 4;
 /// Long rows are described by every fourth item.
 __device__ inline int sampling_step(int count) { return count > 8192 ? 4 : 1; }
 
 /// Shared memory beside keys and items.
 struct Tables {
-  std::uint32_t buckets[kBuckets / 2 + 1];     // 16-bit counters, then places of first items
-  std::uint32_t bins[kBins];                   // counters, then first bucket and number of buckets
+  std::uint32_t buckets[kBuckets / 2 + 1];  // 16-bit counters, then places of first items
+  std::uint32_t bins[kBins];                // counters, then first bucket and number of buckets
   float floats[32];
   std::uint32_t words[32];
 
@@ -44,9 +44,14 @@ struct Scale {
   }
   /// Bin and place within it, 0 to 1; more beyond the last of a piece.
   __device__ int bin(float value, float& within) const {
-    const bool in_low = value < low, in_high = value > high;
-    const float t = in_low ? (value - lowest) * per_low : in_high ? (value - high) * per_high : (value - low) * per_body;
-    const int first = in_low ? 0 : in_high ? kBins - kTailBins : kTailBins, count = in_low || in_high ? kTailBins : kBins - 2 * kTailBins;
+    const bool in_low = value<low, in_high = value> high;
+    const float t = in_low    ? (value - lowest) * per_low
+                    : in_high ? (value - high) * per_high
+                              : (value - low) * per_body;
+    const int first = in_low    ? 0
+                      : in_high ? kBins - kTailBins
+                                : kTailBins,
+              count = in_low || in_high ? kTailBins : kBins - 2 * kTailBins;
     const int index = max(0, min(static_cast<int>(t), count - 1));
     within = fmaxf(0.0f, t - static_cast<float>(index));
     return first + index;
@@ -89,8 +94,8 @@ __device__ inline Scale scale_of_row(const std::uint32_t* keys, int count, Table
   return {least, most, origin + sum, sqrtf(fmaxf(0.0f, squares - sum * sum))};
 }
 
-/// items[0 .. count) in ascending order of keys[item], equal keys in ascending item, like sort_in_block::sort(); false, and items
-/// undefined, where a bucket overflows.
+/// items[0 .. count) in ascending order of keys[item], equal keys in ascending item, like sort_in_block::sort(); false,
+/// and items undefined, where a bucket overflows.
 __device__ inline bool sort(const std::uint32_t* keys, std::uint16_t* items, int count, Tables& tables) {
   const int thread = static_cast<int>(threadIdx.x);
   for (int i = thread; i < kBuckets / 2 + 1; i += kThreads) tables.buckets[i] = 0;
@@ -98,7 +103,8 @@ __device__ inline bool sort(const std::uint32_t* keys, std::uint16_t* items, int
   const Scale scale = scale_of_row(keys, count, tables);
   float within = 0;
   const int step = sampling_step(count), samples = (count + step - 1) / step;
-  for (int i = thread; i < samples; i += kThreads) atomicAdd(&tables.bins[scale.bin(value_of(keys[i * step]), within)], 1u);
+  for (int i = thread; i < samples; i += kThreads)
+    atomicAdd(&tables.bins[scale.bin(value_of(keys[i * step]), within)], 1u);
   __syncthreads();
   const auto shared_out = static_cast<std::uint32_t>(kBuckets - kBins);  // beside one for each bin
   const std::uint32_t own_buckets = 1 + tables.bins[thread] * shared_out / static_cast<std::uint32_t>(samples);
@@ -113,8 +119,10 @@ __device__ inline bool sort(const std::uint32_t* keys, std::uint16_t* items, int
     const int item = k * kThreads + thread;
     if (item >= count) break;
     const std::uint32_t buckets = tables.bins[scale.bin(value_of(keys[item]), within)], number = buckets & 0xFFFFu;
-    const std::uint32_t bucket = (buckets >> 16) + min(static_cast<std::uint32_t>(within * static_cast<float>(number)), number - 1);
-    const std::uint32_t shift = bucket % 2 * 16, place = atomicAdd(&tables.buckets[bucket / 2], 1u << shift) >> shift & 0xFFFFu;
+    const std::uint32_t bucket =
+        (buckets >> 16) + min(static_cast<std::uint32_t>(within * static_cast<float>(number)), number - 1);
+    const std::uint32_t shift = bucket % 2 * 16,
+                        place = atomicAdd(&tables.buckets[bucket / 2], 1u << shift) >> shift & 0xFFFFu;
     overflows = overflows || place >= kMostInBucket;
     bucket_and_place[k] = bucket | place << 16;
   }
@@ -140,7 +148,8 @@ __device__ inline bool sort(const std::uint32_t* keys, std::uint16_t* items, int
   for (int k = 0; k < kPerLane; ++k) {
     const int item = k * kThreads + thread;
     if (item >= count) break;
-    items[tables.bucket(static_cast<int>(bucket_and_place[k] & 0xFFFFu)) + (bucket_and_place[k] >> 16)] = static_cast<std::uint16_t>(item);
+    items[tables.bucket(static_cast<int>(bucket_and_place[k] & 0xFFFFu)) + (bucket_and_place[k] >> 16)] =
+        static_cast<std::uint16_t>(item);
   }
   __syncthreads();
 #pragma unroll

@@ -1,5 +1,5 @@
-// A stable radix sort of one row by one block, in shared memory alone: keys stay where they are, and 16-bit item numbers move.
-// Four passes of eight bits; a row of 32K keys takes 6 bytes of shared memory per key.
+// A stable radix sort of one row by one block, in shared memory alone: keys stay where they are, and 16-bit item
+// numbers move. Four passes of eight bits; a row of 32K keys takes 6 bytes of shared memory per key.
 #pragma once
 
 #include <cstdint>
@@ -8,10 +8,10 @@ namespace attest::sort_in_block {
 
 inline constexpr int kThreads = 1024;
 inline constexpr int kWarps = kThreads / 32;
-inline constexpr int kPerLane = 32;                         // items of a lane
+inline constexpr int kPerLane = 32;  // items of a lane
 inline constexpr int kMostItems = kThreads * kPerLane;
 inline constexpr int kDigits = 256;
-inline constexpr int kCounterPitch = kDigits + 2;           // of 16-bit counters, so that warps' tables differ in bank
+inline constexpr int kCounterPitch = kDigits + 2;  // of 16-bit counters, so that warps' tables differ in bank
 
 __host__ __device__ constexpr int padded(int items) { return (items + 63) / 64 * 64; }
 /// Shared memory for keys and items of rows of up to `items` keys, and what the sort needs beside them.
@@ -20,10 +20,10 @@ inline constexpr std::size_t kTableBytes = kWarps * kCounterPitch * 2 + kWarps *
 
 /// Pieces of a block's shared memory.
 struct Storage {
-  std::uint32_t* keys;      // [items]
-  std::uint16_t* items;     // [items]
-  std::uint32_t* warp_sums; // [kWarps]
-  std::uint16_t* counters;  // [kWarps, kCounterPitch]
+  std::uint32_t* keys;       // [items]
+  std::uint16_t* items;      // [items]
+  std::uint32_t* warp_sums;  // [kWarps]
+  std::uint16_t* counters;   // [kWarps, kCounterPitch]
 
   __device__ Storage(void* shared, int count)
       : keys(static_cast<std::uint32_t*>(shared)),
@@ -107,8 +107,8 @@ __device__ void sort_by_digit(const Storage& s, int count, int shift) {
   __syncthreads();
 }
 
-/// items[0 .. count) in ascending order of keys[item], equal keys in ascending item. All kThreads threads take part; the keys
-/// have been written before a barrier.
+/// items[0 .. count) in ascending order of keys[item], equal keys in ascending item. All kThreads threads take part;
+/// the keys have been written before a barrier.
 __device__ inline void sort(const Storage& s, int count) {
   sort_by_digit<true>(s, count, 0);
   sort_by_digit<false>(s, count, 8);

@@ -11,7 +11,9 @@ float top_p_bisection(std::span<const float> weights, double p) {
   std::sort(sorted.begin(), sorted.end());
   std::vector<double> mass_from(sorted.size() + 1, 0.0);  // sum of sorted[i ..]
   for (std::size_t i = sorted.size(); i-- > 0;) mass_from[i] = mass_from[i + 1] + static_cast<double>(sorted[i]);
-  const auto above = [&](float x) { return static_cast<std::size_t>(std::upper_bound(sorted.begin(), sorted.end(), x) - sorted.begin()); };
+  const auto above = [&](float x) {
+    return static_cast<std::size_t>(std::upper_bound(sorted.begin(), sorted.end(), x) - sorted.begin());
+  };
 
   float lo = 0, hi = weights[0], a = 0, b = 0;
   do {

@@ -5,21 +5,23 @@
 #include <charconv>
 #include <cmath>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <optional>
 
-#include <nlohmann/json.hpp>
-
-#include "dumps/error.h"
-#include "kernels/rank/sort_order.h"
+#include "dumps/base/error.h"
+#include "kernels/rank/sort_descending.h"
 
 namespace attest {
 namespace {
 
 std::string_view suffix_of(ChannelStatistic statistic) {
   switch (statistic) {
-    case ChannelStatistic::q: return ".q_proj";
-    case ChannelStatistic::k: return ".k_proj";
-    case ChannelStatistic::qk: break;
+    case ChannelStatistic::q:
+      return ".q_proj";
+    case ChannelStatistic::k:
+      return ".k_proj";
+    case ChannelStatistic::qk:
+      break;
   }
   return ".qk_proj";
 }
@@ -44,7 +46,8 @@ bool is_permutation_of_channels(std::vector<std::uint32_t> channels) {
 }
 
 /// mean over rows of |x| per channel; rows [count][dim] of `type` at `bytes`.
-std::vector<double> mean_magnitude(ElementType type, const std::byte* bytes, std::int64_t count, std::int64_t row_bytes, int dim) {
+std::vector<double> mean_magnitude(ElementType type, const std::byte* bytes, std::int64_t count, std::int64_t row_bytes,
+                                   int dim) {
   std::vector<double> sum(static_cast<std::size_t>(dim), 0.0);
   std::vector<float> row(sum.size());
   for (std::int64_t i = 0; i < count; ++i) {
@@ -62,7 +65,8 @@ void ChannelRanking::read_file(const std::string& path) {
   std::ifstream file(path);
   if (!file) throw InputError("cannot read the channel ranking '" + path + "'");
   const nlohmann::json document = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
-  if (!document.is_object()) throw InputError("'" + path + "' is no channel ranking: expected a JSON object of lists per layer");
+  if (!document.is_object())
+    throw InputError("'" + path + "' is no channel ranking: expected a JSON object of lists per layer");
   const std::string_view suffix = suffix_of(statistic_);
   for (const auto& [name, heads] : document.items()) {
     const std::optional<int> layer = layer_of(name);
@@ -75,9 +79,11 @@ void ChannelRanking::read_file(const std::string& path) {
     }
     for (std::size_t h = 0; h < order.size(); ++h)
       if (!is_permutation_of_channels(order[h]))
-        throw InputError("'" + path + "': '" + name + "', head " + std::to_string(h) + " does not list every channel once");
+        throw InputError("'" + path + "': '" + name + "', head " + std::to_string(h) +
+                         " does not list every channel once");
   }
-  if (order_.empty()) throw InputError("'" + path + "' holds no list named layers.<number>...." + std::string(suffix.substr(1)));
+  if (order_.empty())
+    throw InputError("'" + path + "' holds no list named layers.<number>...." + std::string(suffix.substr(1)));
 }
 
 void ChannelRanking::add(const AttentionLayer& layer) {
@@ -94,14 +100,17 @@ void ChannelRanking::add(const AttentionLayer& layer) {
       for (std::size_t d = 0; d < magnitude.size(); ++d) magnitude[d] *= factor[d];
     };
     if (statistic_ != ChannelStatistic::k)
-      multiply(mean_magnitude(layer.element_type, layer.q.data() + h * row, layer.num_queries(), shape.num_query_heads * row, shape.head_dim));
+      multiply(mean_magnitude(layer.element_type, layer.q.data() + h * row, layer.num_queries(),
+                              shape.num_query_heads * row, shape.head_dim));
     if (statistic_ != ChannelStatistic::q)
-      multiply(mean_magnitude(layer.element_type, layer.k.data() + kv_head * layer.num_tokens * row, layer.num_tokens, row, shape.head_dim));
+      multiply(mean_magnitude(layer.element_type, layer.k.data() + kv_head * layer.num_tokens * row, layer.num_tokens,
+                              row, shape.head_dim));
     for (std::size_t d = 0; d < magnitude.size(); ++d) sums[static_cast<std::size_t>(h)][d] += magnitude[d];
   }
 }
 
-std::vector<std::uint32_t> ChannelRanking::channels(int layer, int query_head, int kv_head, int head_dim, int count) const {
+std::vector<std::uint32_t> ChannelRanking::channels(int layer, int query_head, int kv_head, int head_dim,
+                                                    int count) const {
   const auto head = static_cast<std::size_t>(statistic_ == ChannelStatistic::k ? kv_head : query_head);
   const auto missing = [&](const std::string& what) {
     return InputError("channel ranking from " + source_ + ": " + what + " of layer " + std::to_string(layer));
@@ -116,7 +125,8 @@ std::vector<std::uint32_t> ChannelRanking::channels(int layer, int query_head, i
     throw missing("there is no head " + std::to_string(head));
   }
   if (ranked.size() != static_cast<std::size_t>(head_dim))
-    throw missing("it ranks " + std::to_string(ranked.size()) + " channels, expected " + std::to_string(head_dim) + ", in head " + std::to_string(head));
+    throw missing("it ranks " + std::to_string(ranked.size()) + " channels, expected " + std::to_string(head_dim) +
+                  ", in head " + std::to_string(head));
   ranked.resize(static_cast<std::size_t>(count));
   std::sort(ranked.begin(), ranked.end());
   return ranked;

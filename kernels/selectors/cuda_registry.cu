@@ -13,18 +13,13 @@ struct Entry {
   std::string_view name;
   std::unique_ptr<CudaSelector> (*make)(OptionReader&, const Selector&);
 };
-constexpr Entry kSelectors[] = {{"exact", from_options<make_cuda_exact>},
-                                {"ffd", from_options<make_cuda_ffd>},
-                                {"quest", from_options<make_cuda_quest>},
-                                {"kivi", from_options<make_cuda_kivi>},
-                                {"twilight", from_options<make_cuda_twilight>},
-                                {"streaming_llm", from_options<make_cuda_streaming_llm>},
-                                {"topk", from_options<make_cuda_topk>},
-                                {"topp", from_options<make_cuda_topp>},
-                                {"topdelta", from_options<make_cuda_topdelta>},
-                                {"sparq", from_options<make_cuda_sparq>},
-                                {"double_sparsity", make_cuda_double_sparsity},
-                                {"sale", from_options<make_cuda_sale>}};
+constexpr Entry kSelectors[] = {
+    {"exact", from_options<make_cuda_exact>},       {"ffd", from_options<make_cuda_ffd>},
+    {"quest", from_options<make_cuda_quest>},       {"kivi", from_options<make_cuda_kivi>},
+    {"twilight", from_options<make_cuda_twilight>}, {"streaming_llm", from_options<make_cuda_streaming_llm>},
+    {"topk", from_options<make_cuda_topk>},         {"topp", from_options<make_cuda_topp>},
+    {"topdelta", from_options<make_cuda_topdelta>}, {"sparq", from_options<make_cuda_sparq>},
+    {"double_sparsity", make_cuda_double_sparsity}, {"sale", from_options<make_cuda_sale>}};
 
 }  // namespace
 

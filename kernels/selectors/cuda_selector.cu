@@ -1,9 +1,8 @@
 // Scratch that several selectors take.
-#include "kernels/selectors/cuda_selector.h"
-
 #include <algorithm>
 
 #include "kernels/device/cuda_check.h"
+#include "kernels/selectors/cuda_selector.h"
 
 namespace attest {
 
@@ -12,7 +11,8 @@ Level* CudaChunk::take_levels() const {
   if (rows.num_rows == 0) return levels;
   const auto shortest = static_cast<std::int64_t>(*std::ranges::min_element(visible)), stride = rows.stride;
   ATTEST_CUDA(cudaMemset2DAsync(levels + shortest, static_cast<std::size_t>(stride) * sizeof(Level), 0,
-                                static_cast<std::size_t>(stride - shortest) * sizeof(Level), static_cast<std::size_t>(rows.num_rows), stream));
+                                static_cast<std::size_t>(stride - shortest) * sizeof(Level),
+                                static_cast<std::size_t>(rows.num_rows), stream));
   return levels;
 }
 

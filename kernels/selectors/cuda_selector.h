@@ -1,19 +1,19 @@
 // A selector on the device: the same estimate, rule and reads as its CPU counterpart, for all rows of a chunk at once.
 #pragma once
 
+#include <cuda_runtime_api.h>
+
 #include <algorithm>
 #include <memory>
 #include <span>
 #include <string_view>
 #include <vector>
 
-#include <cuda_runtime_api.h>
-
-#include "kernels/attention/device_rows.h"
+#include "kernels/device/device_rows.h"
 #include "kernels/device/uploads.h"
 #include "kernels/quantize/kivi_groups.h"
-#include "kernels/rank/item_levels.h"
-#include "kernels/rank/sort_rows.h"
+#include "kernels/rank/entry_levels_cuda.h"
+#include "kernels/rank/sort_descending_cuda.h"
 #include "kernels/selectors/selector.h"
 
 namespace attest {
@@ -26,15 +26,15 @@ struct CudaChunk {
   ScoreTransform transform;
   std::int64_t num_keys = 0;  ///< on the device, of all KV heads
   const float* exact = nullptr;
-  const float* exact_low = nullptr;        ///< what float32 leaves of `exact`; null where rows are not short (score_rest.cuh)
-  const float* exact_max = nullptr;        ///< [rows]
-  const RowOrder* exact_order = nullptr;   ///< of all visible tokens; null where nobody needs it
-  int layer = 0;                           ///< number within the model
-  int first_kv_head = 0;                   ///< number within the layer of the first KV head on the device
+  const float* exact_low = nullptr;  ///< what float32 leaves of `exact`; null where rows are not short (score_rest.cuh)
+  const float* exact_max = nullptr;  ///< [rows]
+  const RowOrder* exact_order = nullptr;  ///< of all visible tokens; null where nobody needs it
+  int layer = 0;                          ///< number within the model
+  int first_kv_head = 0;                  ///< number within the layer of the first KV head on the device
 
-  std::span<const RowBatch> batches;       ///< the host's copies
+  std::span<const RowBatch> batches;  ///< the host's copies
   std::span<const KeyOrigin> origins;
-  std::span<const int> visible, query;     ///< [rows]
+  std::span<const int> visible, query;  ///< [rows]
 
   DeviceArena* arena = nullptr;
   Uploads* uploads = nullptr;
@@ -104,30 +104,30 @@ QuerySettings<T> query_settings(const CudaChunk& chunk, std::span<const Ascendin
 /// What a selector finds for a chunk; pointers into the chunk's arena.
 struct CudaSelection {
   // -- estimate
-  const float* estimate = nullptr;       ///< s^ [rows, stride]; null: the selector has none
-  const float* estimate_low = nullptr;   ///< what float32 leaves of it, where known; else null
-  RowCounts covered;                     ///< the estimate covers tokens 0 .. covered-1 of a row
+  const float* estimate = nullptr;      ///< s^ [rows, stride]; null: the selector has none
+  const float* estimate_low = nullptr;  ///< what float32 leaves of it, where known; else null
+  RowCounts covered;                    ///< the estimate covers tokens 0 .. covered-1 of a row
   bool covers_all = true;
-  RowValues entries;                     ///< s^ in entries of `entry_width` tokens, where that is more than 1
+  RowValues entries;  ///< s^ in entries of `entry_width` tokens, where that is more than 1
   int entry_width = 1;
-  RowOrder entry_order;                  ///< of the entries (of the covered tokens, for a width of 1), if the selector has sorted them
+  RowOrder entry_order;  ///< of the entries (of the covered tokens, for a width of 1), if the selector has sorted them
 
   // -- rule
-  const Level* levels = nullptr;         ///< [rows, stride] after the GQA policy; null: every token at level 0
-  int level_run = 1;                     ///< as DeviceLevels::run
-  RowOrder level_order;                  ///< as DeviceLevels::order, for rules that rank tokens; lives as long as the levels
+  const Level* levels = nullptr;  ///< [rows, stride] after the GQA policy; null: every token at level 0
+  int level_run = 1;              ///< as DeviceLevels::run
+  RowOrder level_order;           ///< as DeviceLevels::order, for rules that rank tokens; lives as long as the levels
   const int* level_order_counts = nullptr;
 
   // -- computer
   const float* read_scores = nullptr;    ///< s'; null: the exact scores
   const float2* value_groups = nullptr;  ///< of approximate values: KiviValues; null: exact
   KiviQuantizer value_quantizer;
-  RowCounts num_approximate;             ///< values 0 .. n-1 of a row are approximate
+  RowCounts num_approximate;                 ///< values 0 .. n-1 of a row are approximate
   const double* mean_value_share = nullptr;  ///< [rows, S] a of o = a y + (1 - a) mean(v); null: o = y
 
   // -- what it reads, and metrics of its own
-  std::vector<IoCost> io;                ///< [rows / group]
-  const int* base_kept = nullptr;        ///< [rows / group] tokens that cost bytes_per_base each, beside `io`
+  std::vector<IoCost> io;          ///< [rows / group]
+  const int* base_kept = nullptr;  ///< [rows / group] tokens that cost bytes_per_base each, beside `io`
   double bytes_per_base = 0;
   std::vector<const float*> row_metrics;      ///< [rows] each, in the order of Selector::row_metrics()
   std::vector<const float*> setting_metrics;  ///< [rows, S] each, ascending settings
@@ -142,8 +142,8 @@ class CudaSelector {
   virtual void select(const CudaChunk& chunk, std::span<const AscendingGrid> grids, CudaSelection& out) const = 0;
 };
 
-/// The device code of a selector, made from its options, which have been checked; null where it has none. It may read what the
-/// selector has learnt by the time of a select(), so the selector outlives it.
+/// The device code of a selector, made from its options, which have been checked; null where it has none. It may read
+/// what the selector has learnt by the time of a select(), so the selector outlives it.
 std::unique_ptr<CudaSelector> make_cuda_selector(const Selector& selector);
 
 /// IoCosts of a chunk's groups from the keys that the group's query sees.
@@ -162,7 +162,11 @@ std::vector<RowBatch> cut_batches(const CudaChunk& chunk, OfRow&& of_row) {
   for (const RowBatch& batch : chunk.batches)
     for (int row = batch.first_row; row < batch.first_row + batch.num_rows; ++row) {
       if (row == batch.first_row || of_row(row) != of_row(row - 1))
-        pieces.push_back({.first_row = row, .num_rows = 0, .length = 0, .origin = batch.origin, .params = static_cast<int>(pieces.size())});
+        pieces.push_back({.first_row = row,
+                          .num_rows = 0,
+                          .length = 0,
+                          .origin = batch.origin,
+                          .params = static_cast<int>(pieces.size())});
       ++pieces.back().num_rows;
       pieces.back().length = std::max(pieces.back().length, chunk.visible[static_cast<std::size_t>(row)]);
     }

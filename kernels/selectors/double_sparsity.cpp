@@ -1,17 +1,19 @@
-// double_sparsity: scores from a label cache of the r channels that calibration found most important; the n best tokens per head.
-//   channels: r = D / group_factor, ranked offline per layer and head by |q_d k_d| (channel = qk), |q_d| (q) or |k_d| (k)
-//   label cache: those channels of q and of k, asymmetric 4 bit per token (quantize/token_asymmetric.h); bits = 16: as they are
-//   s^ = scale * q_r.k_r; keep the n = budget (heavy_const) tokens of largest s^ per query head, ties to the lower position
-//   exact keys and values are read
-// The ranking comes from elsewhere, never from the rows it is judged on: channels = FILE, a JSON file of the upstream calibration;
-// or calibrate = SAMPLE[+SAMPLE...], samples of the dump that the study then leaves out.
-// Source: DoubleSparse; andy-yang-1/DoubleSparse config/offline_calibration.py, evaluation/modify_llama.py. Its defaults conflict
-// (group factors 2, 4, 8; lists q, k, qk): group_factor = 4 with 4 bits is the 1/16 of its evaluations. Its k lists have one row per KV
-// head and there leave other query heads dense; here every head of the group uses its KV head's.
-// Bytes per KV head: C L r bits/8 + (bits < 16) 4 C L + kept * 2(D + Dv), C label caches: one per query head (qk, q), one (k).
+// double_sparsity: scores from a label cache of the r channels that calibration found most important; the n best tokens
+// per head.
+//   channels: r = D / group_factor, ranked offline per layer and head by |q_d k_d| (channel = qk), |q_d| (q) or |k_d|
+//   (k) label cache: those channels of q and of k, asymmetric 4 bit per token (quantize/token_asymmetric.h); bits = 16:
+//   as they are s^ = scale * q_r.k_r; keep the n = budget (heavy_const) tokens of largest s^ per query head, ties to
+//   the lower position exact keys and values are read
+// The ranking comes from elsewhere, never from the rows it is judged on: channels = FILE, a JSON file of the upstream
+// calibration; or calibrate = SAMPLE[+SAMPLE...], samples of the dump that the study then leaves out. Source:
+// DoubleSparse; andy-yang-1/DoubleSparse config/offline_calibration.py, evaluation/modify_llama.py. Its defaults
+// conflict (group factors 2, 4, 8; lists q, k, qk): group_factor = 4 with 4 bits is the 1/16 of its evaluations. Its k
+// lists have one row per KV head and there leave other query heads dense; here every head of the group uses its KV
+// head's. Bytes per KV head: C L r bits/8 + (bits < 16) 4 C L + kept * 2(D + Dv), C label caches: one per query head
+// (qk, q), one (k).
 #include <algorithm>
 
-#include "dumps/error.h"
+#include "dumps/base/error.h"
 #include "kernels/attention/scores.h"
 #include "kernels/rank/entry_levels.h"
 #include "kernels/selectors/double_sparsity_options.h"
@@ -24,13 +26,14 @@ constexpr std::int64_t kTokensAtOnce = 256;
 
 class DoubleSparsity final : public Selector, DoubleSparsityOptions {
  public:
-  explicit DoubleSparsity(OptionReader& reader)
-      : DoubleSparsityOptions(reader), ranking_(statistic_) {
+  explicit DoubleSparsity(OptionReader& reader) : DoubleSparsityOptions(reader), ranking_(statistic_) {
     const std::string file = reader.text("channels", "");
     const std::string samples = reader.text("calibrate", "");
     finish(reader, 2);
     if (!file.empty() && !samples.empty())
-      throw UsageError("selector 'double_sparsity': both 'channels' and 'calibrate' are given, expected one source of the channel ranking");
+      throw UsageError(
+          "selector 'double_sparsity': both 'channels' and 'calibrate' are given, expected one source of the channel "
+          "ranking");
     if (!file.empty()) ranking_.read_file(file);
     for (std::size_t begin = 0; begin < samples.size();) {
       const std::size_t end = std::min(samples.find('+', begin), samples.size());
@@ -50,14 +53,16 @@ class DoubleSparsity final : public Selector, DoubleSparsityOptions {
 
   void check(int head_dim, int /*value_dim*/) const override {
     if (ranking_.empty() && calibration_samples_.empty())
-      throw UsageError("selector 'double_sparsity' needs a channel ranking: channels=FILE (JSON of its offline calibration) or "
-                       "calibrate=SAMPLE[+SAMPLE] (samples of the dump, which are then not judged)");
+      throw UsageError(
+          "selector 'double_sparsity' needs a channel ranking: channels=FILE (JSON of its offline calibration) or "
+          "calibrate=SAMPLE[+SAMPLE] (samples of the dump, which are then not judged)");
     if (head_dim % group_factor_ != 0)
-      throw UsageError("selector 'double_sparsity': group_factor is " + std::to_string(group_factor_) + ", expected a divisor of head_dim, which is " +
-                       std::to_string(head_dim));
+      throw UsageError("selector 'double_sparsity': group_factor is " + std::to_string(group_factor_) +
+                       ", expected a divisor of head_dim, which is " + std::to_string(head_dim));
   }
 
-  void select(const KvHead& head, const RankedScores&, std::span<const AscendingGrid> grids, Selection& out) const override {
+  void select(const KvHead& head, const RankedScores&, std::span<const AscendingGrid> grids,
+              Selection& out) const override {
     out.own_estimate.scores.resize(head.rows(), head.length);
     for (int h = 0; h < head.group; ++h) estimate_scores(head, h, out.own_estimate.scores);
     out.own_estimate.rank(out.covered, head.group);
@@ -67,16 +72,19 @@ class DoubleSparsity final : public Selector, DoubleSparsityOptions {
       std::vector<std::int64_t> counts;
       for (double budget : grids[static_cast<std::size_t>(r / head.group)].values)
         counts.push_back(kept_tokens(budget, visible));
-      top_n_levels_of(out.own_estimate.order.row(r, visible), counts, {out.levels.row(r), static_cast<std::size_t>(visible)});
+      top_n_levels_of(out.own_estimate.order.row(r, visible), counts,
+                      {out.levels.row(r), static_cast<std::size_t>(visible)});
     }
-    for (std::size_t n = 0; n < out.io.size(); ++n) out.io[n] = bytes(head.head_dim, head.value_dim, head.group, head.visible[n]);
+    for (std::size_t n = 0; n < out.io.size(); ++n)
+      out.io[n] = bytes(head.head_dim, head.value_dim, head.group, head.visible[n]);
   }
 
  private:
   /// Head h of the group, all queries.
   void estimate_scores(const KvHead& head, int h, RowMatrix<double>& scores) const {
     const int label = rank(head.head_dim);
-    const std::vector<std::uint32_t> set = ranking_.channels(head.layer, head.kv_head * head.group + h, head.kv_head, head.head_dim, label);
+    const std::vector<std::uint32_t> set =
+        ranking_.channels(head.layer, head.kv_head * head.group + h, head.kv_head, head.head_dim, label);
     // `count` rows that stand `stride` apart
     const auto labels = [&](const float* rows, std::int64_t stride, std::int64_t count, std::vector<float>& out) {
       out.clear();
@@ -85,11 +93,13 @@ class DoubleSparsity final : public Selector, DoubleSparsityOptions {
       if (quantises()) quantize_tokens(quantizer(), out.data(), count, label, out.data());
     };
     std::vector<float> queries, keys;
-    labels(head.queries + std::int64_t{h} * head.head_dim, std::int64_t{head.group} * head.head_dim, head.num_queries, queries);
+    labels(head.queries + std::int64_t{h} * head.head_dim, std::int64_t{head.group} * head.head_dim, head.num_queries,
+           queries);
     for (std::int64_t begin = 0; begin < head.length; begin += kTokensAtOnce) {
       const std::int64_t count = std::min(kTokensAtOnce, head.length - begin);
       labels(head.keys + begin * head.head_dim, head.head_dim, count, keys);
-      scores_into(queries.data(), head.num_queries, label, keys.data(), count, head.transform, scores.row(h) + begin, head.group * scores.stride());
+      scores_into(queries.data(), head.num_queries, label, keys.data(), count, head.transform, scores.row(h) + begin,
+                  head.group * scores.stride());
     }
   }
 

@@ -1,4 +1,5 @@
-// What double_sparsity is told and what follows from that alone, on whichever device it runs. The method and its sources stand in double_sparsity.cpp.
+// What double_sparsity is told and what follows from that alone, on whichever device it runs. The method and its
+// sources stand in double_sparsity.cpp.
 #pragma once
 
 #include <algorithm>

@@ -1,17 +1,19 @@
-// ffd (Faster Flash Decoding): a low-bit scan of the keys, a threshold below a pseudo-maximum, an 8-bit residual for what passes.
+// ffd (Faster Flash Decoding): a low-bit scan of the keys, a threshold below a pseudo-maximum, an 8-bit residual for
+// what passes.
 //   s^ = scale * q.k^ over the F = floor(L / B) full blocks, k^ the thumbnail (quantize/ffd_thumbnail.h)
 //   m~ = max of s^ over the first `sink_blocks` and the last `local_blocks` full blocks
 //   sub-block c is kept iff max_{j in c} s^_j >= m~ - delta; the tail of L mod B tokens is always attended exactly
 //   s' = scale * (q.k^ + q.r) over kept blocks, exact values
-// Source: paper, sections "Content-Aware Scanning", "Top-delta Selection Criterion", Algorithm 1; qluoluo/faster-flash-decoding.
-// Bytes per KV head (scan = thumbnail): F B D bits/8 + 2 D F (2 D for scale = sequence) + kept full-block tokens * (r D + 2 Dv)
-// + tail * 2(D + Dv), r = 1 (fp8, int8), 0 (none), 2 (exact); scan = exact: F B 2 D + kept full-block tokens * 2 Dv + the tail.
-// Scales count 16 bit; the released cache keeps them in 4 bytes.
+// Source: paper, sections "Content-Aware Scanning", "Top-delta Selection Criterion", Algorithm 1;
+// qluoluo/faster-flash-decoding. Bytes per KV head (scan = thumbnail): F B D bits/8 + 2 D F (2 D for scale = sequence)
+// + kept full-block tokens * (r D + 2 Dv)
+// + tail * 2(D + Dv), r = 1 (fp8, int8), 0 (none), 2 (exact); scan = exact: F B 2 D + kept full-block tokens * 2 Dv +
+// the tail. Scales count 16 bit; the released cache keeps them in 4 bytes.
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
-#include "dumps/error.h"
+#include "dumps/base/error.h"
 #include "kernels/attention/scores.h"
 #include "kernels/lane_sum.h"
 #include "kernels/rank/entry_levels.h"
@@ -28,10 +30,11 @@ class Ffd final : public Selector, FfdOptions {
   explicit Ffd(OptionReader& reader) : FfdOptions(reader) {
     finish(reader, 0);
     if (block_ % sub_block_ != 0)
-      throw UsageError("selector 'ffd': sub_block is " + std::to_string(sub_block_) + ", expected a divisor of block, which is " +
-                       std::to_string(block_));
+      throw UsageError("selector 'ffd': sub_block is " + std::to_string(sub_block_) +
+                       ", expected a divisor of block, which is " + std::to_string(block_));
     if (sink_blocks_ + local_blocks_ == 0)
-      throw UsageError("selector 'ffd': sink_blocks and local_blocks are both 0, expected at least one block for the pseudo-max");
+      throw UsageError(
+          "selector 'ffd': sink_blocks and local_blocks are both 0, expected at least one block for the pseudo-max");
   }
 
   SettingKind setting_kind() const override {
@@ -55,7 +58,8 @@ class Ffd final : public Selector, FfdOptions {
     scan(head, exact, out);
     for (int n = 0; n < head.num_queries; ++n) {
       select_query(head, exact.scores, n, grids[static_cast<std::size_t>(n)], out);
-      out.io[static_cast<std::size_t>(n)] = bytes(head.head_dim, head.value_dim, head.visible[static_cast<std::size_t>(n)]);
+      out.io[static_cast<std::size_t>(n)] =
+          bytes(head.head_dim, head.value_dim, head.visible[static_cast<std::size_t>(n)]);
     }
   }
 
@@ -80,7 +84,9 @@ class Ffd final : public Selector, FfdOptions {
     } else {  // the scales hang on how many full blocks a query sees: queries of one count share them
       for (int first = 0; first < head.num_queries;) {
         int last = first + 1;
-        while (last < head.num_queries && out.covered[static_cast<std::size_t>(last)] == out.covered[static_cast<std::size_t>(first)]) ++last;
+        while (last < head.num_queries &&
+               out.covered[static_cast<std::size_t>(last)] == out.covered[static_cast<std::size_t>(first)])
+          ++last;
         scan_blocks(head, first, last, refines, out);
         first = last;
       }
@@ -93,8 +99,8 @@ class Ffd final : public Selector, FfdOptions {
     }
   }
 
-  /// Quantises and scores the full blocks for queries [first, last). Every row gets the scores of all blocks that the last of
-  /// these queries covers; what lies beyond a row's own coverage is replaced by the caller.
+  /// Quantises and scores the full blocks for queries [first, last). Every row gets the scores of all blocks that the
+  /// last of these queries covers; what lies beyond a row's own coverage is replaced by the caller.
   void scan_blocks(const KvHead& head, int first, int last, bool refines, Selection& out) const {
     FfdQuantizer quantizer = quantizer_;
     quantizer.element_type = head.element_type;
@@ -110,35 +116,44 @@ class Ffd final : public Selector, FfdOptions {
       const float* keys = head.keys + begin * dim;
       if (!scale_per_sequence_) ffd_scales(quantizer, keys, block_, dim, scales);
       ffd_quantize(quantizer, keys, block_, dim, scales, thumbnail.data(), refines ? residual.data() : nullptr);
-      scores_into(queries, rows, dim, thumbnail.data(), block_, head.transform, estimate.row(row) + begin, estimate.stride());
+      scores_into(queries, rows, dim, thumbnail.data(), block_, head.transform, estimate.row(row) + begin,
+                  estimate.stride());
       if (refines)
-        scores_of_sum_into(queries, rows, dim, thumbnail.data(), residual.data(), block_, head.transform, read.row(row) + begin, read.stride());
+        scores_of_sum_into(queries, rows, dim, thumbnail.data(), residual.data(), block_, head.transform,
+                           read.row(row) + begin, read.stride());
     }
   }
 
-  void select_query(const KvHead& head, const RowMatrix<double>& exact, int n, const AscendingGrid& grid, Selection& out) const {
-    const std::int64_t visible = head.visible[static_cast<std::size_t>(n)], covered = out.covered[static_cast<std::size_t>(n)];
+  void select_query(const KvHead& head, const RowMatrix<double>& exact, int n, const AscendingGrid& grid,
+                    Selection& out) const {
+    const std::int64_t visible = head.visible[static_cast<std::size_t>(n)],
+                       covered = out.covered[static_cast<std::size_t>(n)];
     const std::int64_t parts = covered / sub_block_;
     const int settings = static_cast<int>(grid.values.size()), first = n * head.group;
     std::vector<double> best(static_cast<std::size_t>(head.group * parts));
     std::vector<Level> levels(best.size(), static_cast<Level>(settings));
-    const auto part = [&](auto& all, int h) { return std::span(all).subspan(static_cast<std::size_t>(h * parts), static_cast<std::size_t>(parts)); };
+    const auto part = [&](auto& all, int h) {
+      return std::span(all).subspan(static_cast<std::size_t>(h * parts), static_cast<std::size_t>(parts));
+    };
     for (int h = 0; h < head.group; ++h) {
       const double* estimate = out.estimate->scores.row(first + h);
       for (std::int64_t c = 0; c < parts; ++c)
         best[static_cast<std::size_t>(h * parts + c)] =
-            lane_max(static_cast<std::size_t>(sub_block_), kLowest, [&](std::size_t t) { return estimate[c * sub_block_ + static_cast<std::int64_t>(t)]; });
+            lane_max(static_cast<std::size_t>(sub_block_), kLowest,
+                     [&](std::size_t t) { return estimate[c * sub_block_ + static_cast<std::int64_t>(t)]; });
       if (parts > 0) gap_metrics(exact.row(first + h), estimate, covered, visible, first + h, out);
     }
     if (parts > 0) {
       if (rule_ == Rule::topk && union_) {
         for (std::int64_t c = 0; c < parts; ++c)
           for (int h = 1; h < head.group; ++h)
-            best[static_cast<std::size_t>(c)] = std::max(best[static_cast<std::size_t>(c)], best[static_cast<std::size_t>(h * parts + c)]);
+            best[static_cast<std::size_t>(c)] =
+                std::max(best[static_cast<std::size_t>(c)], best[static_cast<std::size_t>(h * parts + c)]);
         for (int h = 1; h < head.group; ++h) std::ranges::copy(part(best, 0), part(best, h).begin());
       }
       for (int h = 0; h < head.group; ++h)
-        rule_levels(exact.row(first + h), out.estimate->scores.row(first + h), covered, part(best, h), grid, head.transform, part(levels, h));
+        rule_levels(exact.row(first + h), out.estimate->scores.row(first + h), covered, part(best, h), grid,
+                    head.transform, part(levels, h));
       if (union_)
         for (std::int64_t c = 0; c < parts; ++c) {
           Level least = levels[static_cast<std::size_t>(c)];
@@ -148,11 +163,13 @@ class Ffd final : public Selector, FfdOptions {
     }
     for (int h = 0; h < head.group; ++h) {
       Level* row = out.levels.row(first + h);
-      for (std::int64_t c = 0; c < parts; ++c) std::fill_n(row + c * sub_block_, sub_block_, levels[static_cast<std::size_t>(h * parts + c)]);
+      for (std::int64_t c = 0; c < parts; ++c)
+        std::fill_n(row + c * sub_block_, sub_block_, levels[static_cast<std::size_t>(h * parts + c)]);
       std::fill(row + covered, row + visible, Level{0});
       for (int i = 0; i < settings && parts > 0; ++i)
         out.setting_metrics[0].row(first + h)[i] =
-            static_cast<double>(std::ranges::count_if(part(levels, h), [i](Level l) { return l <= i; })) / static_cast<double>(parts);
+            static_cast<double>(std::ranges::count_if(part(levels, h), [i](Level l) { return l <= i; })) /
+            static_cast<double>(parts);
     }
   }
 
@@ -168,41 +185,51 @@ class Ffd final : public Selector, FfdOptions {
       case Rule::topk: {
         std::vector<std::int64_t> counts;
         for (double budget : grid.values)
-          counts.push_back(static_cast<std::int64_t>(
-              std::min(static_cast<double>(best.size()), std::max(1.0, std::floor(budget / static_cast<double>(sub_block_))))));
+          counts.push_back(static_cast<std::int64_t>(std::min(
+              static_cast<double>(best.size()), std::max(1.0, std::floor(budget / static_cast<double>(sub_block_))))));
         return top_n_levels(best, counts, levels);
       }
       case Rule::topp: {
         const double peak = lane_max(best.size(), kLowest, [&](std::size_t c) { return best[c]; });
         std::vector<double> mass(best.size());
         for (std::size_t c = 0; c < mass.size(); ++c)
-          mass[c] = lane_sum(static_cast<std::size_t>(sub_block_), [&](std::size_t t) { return std::exp(estimate[c * static_cast<std::size_t>(sub_block_) + t] - peak); });
+          mass[c] = lane_sum(static_cast<std::size_t>(sub_block_), [&](std::size_t t) {
+            return std::exp(estimate[c * static_cast<std::size_t>(sub_block_) + t] - peak);
+          });
         return top_p_levels(mass, grid.values, levels);
       }
     }
   }
 
   double max_over(const double* scores, std::int64_t begin, std::int64_t end) const {
-    return lane_max(static_cast<std::size_t>(end - begin), kLowest, [&](std::size_t t) { return scores[begin + static_cast<std::int64_t>(t)]; });
+    return lane_max(static_cast<std::size_t>(end - begin), kLowest,
+                    [&](std::size_t t) { return scores[begin + static_cast<std::int64_t>(t)]; });
   }
 
   /// Over the sink and local blocks of a row.
   double ends_max(const double* scores, std::int64_t covered) const {
-    return std::max(max_over(scores, 0, std::min(covered, static_cast<std::int64_t>(sink_blocks_) * block_)),
-                    max_over(scores, std::max<std::int64_t>(0, covered - static_cast<std::int64_t>(local_blocks_) * block_), covered));
+    return std::max(
+        max_over(scores, 0, std::min(covered, static_cast<std::int64_t>(sink_blocks_) * block_)),
+        max_over(scores, std::max<std::int64_t>(0, covered - static_cast<std::int64_t>(local_blocks_) * block_),
+                 covered));
   }
 
   double pseudo_max(const double* exact, const double* estimate, std::int64_t covered) const {
     switch (pseudo_max_) {
-      case FfdPseudoMax::exact: return ends_max(exact, covered);
-      case FfdPseudoMax::global: return max_over(estimate, 0, covered);
-      case FfdPseudoMax::global_exact: return max_over(exact, 0, covered);
-      case FfdPseudoMax::thumbnail: break;
+      case FfdPseudoMax::exact:
+        return ends_max(exact, covered);
+      case FfdPseudoMax::global:
+        return max_over(estimate, 0, covered);
+      case FfdPseudoMax::global_exact:
+        return max_over(exact, 0, covered);
+      case FfdPseudoMax::thumbnail:
+        break;
     }
     return ends_max(estimate, covered);
   }
 
-  void gap_metrics(const double* exact, const double* estimate, std::int64_t covered, std::int64_t visible, int row, Selection& out) const {
+  void gap_metrics(const double* exact, const double* estimate, std::int64_t covered, std::int64_t visible, int row,
+                   Selection& out) const {
     const double full_max = max_over(exact, 0, covered), exact_ends = ends_max(exact, covered);
     const auto r = static_cast<std::size_t>(row);
     out.row_metrics[0][r] = full_max - exact_ends;

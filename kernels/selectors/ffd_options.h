@@ -1,4 +1,5 @@
-// What ffd is told and what follows from that alone, on whichever device it runs. The method and its sources stand in ffd.cpp.
+// What ffd is told and what follows from that alone, on whichever device it runs. The method and its sources stand in
+// ffd.cpp.
 #pragma once
 
 #include <cstdint>
@@ -36,9 +37,12 @@ class FfdOptions {
   /// A delta in natural-log units.
   double natural(double delta, const ScoreTransform& transform) const {
     switch (delta_unit_) {
-      case DeltaUnit::log2: return delta * std::numbers::ln2;
-      case DeltaUnit::unscaled: return delta * transform.scale;
-      case DeltaUnit::natural: break;
+      case DeltaUnit::log2:
+        return delta * std::numbers::ln2;
+      case DeltaUnit::unscaled:
+        return delta * transform.scale;
+      case DeltaUnit::natural:
+        break;
     }
     return delta;
   }
@@ -47,7 +51,8 @@ class FfdOptions {
 
   IoCost bytes(int head_dim, int value_dim, std::int64_t visible) const {
     const double d = head_dim, dv = value_dim, f = static_cast<double>(full_blocks(visible)), b = block_;
-    const double tail = static_cast<double>(visible) - f * b, tail_bytes = tail * dense_token_bytes(head_dim, value_dim);
+    const double tail = static_cast<double>(visible) - f * b,
+                 tail_bytes = tail * dense_token_bytes(head_dim, value_dim);
     if (scans_exactly_) return {.fixed = f * b * 2 * d + tail_bytes, .per_kept_token = 2 * dv, .free_tokens = tail};
     const double r = quantizer_.residual == FfdResidual::exact ? 2 : quantizer_.residual == FfdResidual::none ? 0 : 1;
     const double scan = f * b * d * quantizer_.bits / 8.0 + (scale_per_sequence_ ? 2 * d : 2 * d * f);

@@ -1,13 +1,13 @@
 // kivi: nothing is dropped; keys and values are read as 2-bit asymmetric groups but for a window in full precision.
-//   keys per channel, groups of g consecutive tokens from token 0; values per token, groups of g channels (quantize/kivi_groups.h)
-//   in full precision: keys from floor((L - 1) / R) R on; the last R + 1 values (the released cache's timing in decode)
-//   s^ = s' = scale * q.k^; o = sum softmax(s')_j v^_j
-// Source: KIVI, section 3; jy-yuan/KIVI models/llama_kivi.py, quant/new_pack.py. Its prompt queries attend in full precision;
-// here every query of a dump counts as a decode query.
-// Bytes per KV head: nk D bits/8 + (nk/g) 4D + (L-nk) 2D + nv Dv bits/8 + nv (Dv/g) 4 + (L-nv) 2Dv, nk and nv the quantised tokens.
+//   keys per channel, groups of g consecutive tokens from token 0; values per token, groups of g channels
+//   (quantize/kivi_groups.h) in full precision: keys from floor((L - 1) / R) R on; the last R + 1 values (the released
+//   cache's timing in decode) s^ = s' = scale * q.k^; o = sum softmax(s')_j v^_j
+// Source: KIVI, section 3; jy-yuan/KIVI models/llama_kivi.py, quant/new_pack.py. Its prompt queries attend in full
+// precision; here every query of a dump counts as a decode query. Bytes per KV head: nk D bits/8 + (nk/g) 4D + (L-nk)
+// 2D + nv Dv bits/8 + nv (Dv/g) 4 + (L-nv) 2Dv, nk and nv the quantised tokens.
 #include <algorithm>
 
-#include "dumps/error.h"
+#include "dumps/base/error.h"
 #include "kernels/attention/scores.h"
 #include "kernels/selectors/kivi_options.h"
 #include "kernels/selectors/registry.h"
@@ -20,8 +20,8 @@ class Kivi final : public Selector, KiviOptions {
   explicit Kivi(OptionReader& reader) : KiviOptions(reader) {
     finish(reader, 0);
     if (window_ % quantizer_.group != 0)
-      throw UsageError("selector 'kivi': group is " + std::to_string(quantizer_.group) + ", expected a divisor of residual_length, which is " +
-                       std::to_string(window_));
+      throw UsageError("selector 'kivi': group is " + std::to_string(quantizer_.group) +
+                       ", expected a divisor of residual_length, which is " + std::to_string(window_));
   }
 
   SettingKind setting_kind() const override { return SettingKind::none; }
@@ -31,11 +31,12 @@ class Kivi final : public Selector, KiviOptions {
   }
   void check(int /*head_dim*/, int value_dim) const override {
     if (value_dim % quantizer_.group != 0)
-      throw UsageError("selector 'kivi': group is " + std::to_string(quantizer_.group) + ", expected a divisor of value_dim, which is " +
-                       std::to_string(value_dim));
+      throw UsageError("selector 'kivi': group is " + std::to_string(quantizer_.group) +
+                       ", expected a divisor of value_dim, which is " + std::to_string(value_dim));
   }
 
-  void select(const KvHead& head, const RankedScores& exact, std::span<const AscendingGrid>, Selection& out) const override {
+  void select(const KvHead& head, const RankedScores& exact, std::span<const AscendingGrid>,
+              Selection& out) const override {
     KiviQuantizer quantizer = quantizer_;
     quantizer.element_type = head.element_type;
     out.own_estimate.scores.resize(head.rows(), head.length);
@@ -52,19 +53,23 @@ class Kivi final : public Selector, KiviOptions {
     }
     for (std::size_t n = 0; n < out.io.size(); ++n) {
       out.num_approximate[n] = quantised_values(head.visible[n]);
-      out.io[n] = {.fixed = bytes(head.head_dim, head.value_dim, head.visible[n]), .per_kept_token = 0, .free_tokens = 0};
+      out.io[n] = {
+          .fixed = bytes(head.head_dim, head.value_dim, head.visible[n]), .per_kept_token = 0, .free_tokens = 0};
     }
   }
 
  private:
-  /// Groups count from token 0 and end with the window, so a shorter query's quantised keys are the first of a longer one's.
+  /// Groups count from token 0 and end with the window, so a shorter query's quantised keys are the first of a longer
+  /// one's.
   void score_quantised_keys(const KiviQuantizer& quantizer, const KvHead& head, RowMatrix<double>& scores) const {
-    const std::int64_t keys = quantised_keys(head.length), at_once = std::max<std::int64_t>(1, 256 / quantizer.group) * quantizer.group;
+    const std::int64_t keys = quantised_keys(head.length),
+                       at_once = std::max<std::int64_t>(1, 256 / quantizer.group) * quantizer.group;
     std::vector<float> dequantised(static_cast<std::size_t>(std::min(keys, at_once) * head.head_dim));
     for (std::int64_t begin = 0; begin < keys; begin += at_once) {
       const std::int64_t count = std::min(at_once, keys - begin);
       kivi_quantize_per_channel(quantizer, head.keys + begin * head.head_dim, count, head.head_dim, dequantised.data());
-      scores_into(head.queries, head.rows(), head.head_dim, dequantised.data(), count, head.transform, scores.row(0) + begin, scores.stride());
+      scores_into(head.queries, head.rows(), head.head_dim, dequantised.data(), count, head.transform,
+                  scores.row(0) + begin, scores.stride());
     }
   }
 };

@@ -1,4 +1,5 @@
-// What kivi is told and what follows from that alone, on whichever device it runs. The method and its sources stand in kivi.cpp.
+// What kivi is told and what follows from that alone, on whichever device it runs. The method and its sources stand in
+// kivi.cpp.
 #pragma once
 
 #include <algorithm>
@@ -19,13 +20,15 @@ class KiviOptions {
   }
 
   std::int64_t quantised_keys(std::int64_t visible) const { return (visible - 1) / window_ * window_; }
-  std::int64_t quantised_values(std::int64_t visible) const { return std::max<std::int64_t>(0, visible - (window_ + 1)); }
+  std::int64_t quantised_values(std::int64_t visible) const {
+    return std::max<std::int64_t>(0, visible - (window_ + 1));
+  }
 
   double bytes(int head_dim, int value_dim, std::int64_t visible) const {
     const double d = head_dim, dv = value_dim, length = static_cast<double>(visible), g = quantizer_.group;
     const auto nk = static_cast<double>(quantised_keys(visible)), nv = static_cast<double>(quantised_values(visible));
-    return nk * d * quantizer_.bits / 8 + nk / g * 4 * d + (length - nk) * 2 * d +
-           nv * dv * quantizer_.bits / 8 + nv * (dv / g) * 4 + (length - nv) * 2 * dv;
+    return nk * d * quantizer_.bits / 8 + nk / g * 4 * d + (length - nk) * 2 * d + nv * dv * quantizer_.bits / 8 +
+           nv * (dv / g) * 4 + (length - nv) * 2 * dv;
   }
 
   KiviQuantizer quantizer_;

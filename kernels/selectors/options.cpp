@@ -6,7 +6,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "dumps/error.h"
+#include "dumps/base/error.h"
 
 namespace attest {
 namespace {
@@ -125,7 +125,8 @@ Setting OptionReader::budget(const std::string& option, std::string_view fallbac
   const std::string* given = find(option);
   const std::string value = given != nullptr ? *given : std::string(fallback);
   Setting setting;
-  if (!parse_budget(value, setting)) reject(option, value, "a number of tokens (1024) or a share of the visible keys (25%)");
+  if (!parse_budget(value, setting))
+    reject(option, value, "a number of tokens (1024) or a share of the visible keys (25%)");
   resolved_.push_back({option, value, "tokens or per cent"});
   return setting;
 }

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/selectors/setting.h"
+#include "kernels/setting.h"
 
 namespace attest {
 
@@ -31,8 +31,8 @@ struct SelectorSpec {
 /// The names nearest to `word` among `known`, for an error's "did you mean": "'a', 'b' or 'c'".
 std::string nearest_names(std::string_view word, const std::vector<std::string>& known);
 
-/// Reads options one by one; remembers each with its value for the manifest. Every reader throws UsageError with a sentence
-/// that names selector, option, value and what is valid; finish() does so for an option that nobody read.
+/// Reads options one by one; remembers each with its value for the manifest. Every reader throws UsageError with a
+/// sentence that names selector, option, value and what is valid; finish() does so for an option that nobody read.
 class OptionReader {
  public:
   explicit OptionReader(const SelectorSpec& spec) : spec_(spec) {}
@@ -71,7 +71,8 @@ class OptionReader {
   std::vector<OptionValue> resolved_;
 };
 
-/// A budget in the grammar of the command line: a positive whole number of tokens, or a per cent in (0, 100]. False if not.
+/// A budget in the grammar of the command line: a positive whole number of tokens, or a per cent in (0, 100]. False if
+/// not.
 bool parse_budget(std::string_view text, Setting& out);
 
 }  // namespace attest

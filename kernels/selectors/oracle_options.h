@@ -1,5 +1,5 @@
-// What topk, topp and topdelta are told and what follows from that alone, on whichever device they run. The rules stand in
-// oracles.cpp.
+// What topk, topp and topdelta are told and what follows from that alone, on whichever device they run. The rules stand
+// in oracles.cpp.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +22,8 @@ class OracleOptions {
   std::int64_t items(std::int64_t visible) const { return (visible + block_ - 1) / block_; }
   /// n of topk's rule.
   std::int64_t kept_items(double budget, std::int64_t visible) const {
-    return static_cast<std::int64_t>(std::min(static_cast<double>(items(visible)), std::max(1.0, std::floor(budget / block_))));
+    return static_cast<std::int64_t>(
+        std::min(static_cast<double>(items(visible)), std::max(1.0, std::floor(budget / block_))));
   }
 
   bool by_block_, union_;

@@ -1,8 +1,9 @@
-// topk, topp, topdelta: the best that any estimate could do under a rule, from exact scores that no real method has for free.
-//   items: tokens, or blocks of B tokens counted from 0 (the last may be partial) by their largest score and their summed mass
-//   topk: the n = max(1, floor(budget / B)) items of largest score (B = 1 for tokens)
-//   topp: the smallest set of descending mass that reaches p;  topdelta: score >= m - delta, m the row's largest score
-//   ties: lower item first; gqa = union: what any head of the group keeps
+// topk, topp, topdelta: the best that any estimate could do under a rule, from exact scores that no real method has for
+// free.
+//   items: tokens, or blocks of B tokens counted from 0 (the last may be partial) by their largest score and their
+//   summed mass topk: the n = max(1, floor(budget / B)) items of largest score (B = 1 for tokens) topp: the smallest
+//   set of descending mass that reaches p;  topdelta: score >= m - delta, m the row's largest score ties: lower item
+//   first; gqa = union: what any head of the group keeps
 // Bytes per KV head: kept * 2(D + Dv); the scores are free, so this is an oracle's figure.
 #include <algorithm>
 #include <cmath>
@@ -23,7 +24,8 @@ class Oracle : public Selector, protected OracleOptions {
   bool oracle() const override { return true; }
   bool has_estimate() const override { return false; }
 
-  void select(const KvHead& head, const RankedScores& exact, std::span<const AscendingGrid> grids, Selection& out) const override {
+  void select(const KvHead& head, const RankedScores& exact, std::span<const AscendingGrid> grids,
+              Selection& out) const override {
     for (int n = 0; n < head.num_queries; ++n) {
       const auto query = static_cast<std::size_t>(n);
       const std::int64_t visible = head.visible[query];
@@ -42,7 +44,8 @@ class Oracle : public Selector, protected OracleOptions {
   /// The items of one row: `best` their largest score, `mass` their sum of exp(s - m).
   struct Items {
     std::span<const double> best, mass;
-    std::span<const std::uint32_t> token_order;  ///< of the items in descending score where items are tokens, else empty
+    std::span<const std::uint32_t>
+        token_order;  ///< of the items in descending score where items are tokens, else empty
     double max = 0;
     std::int64_t visible = 0;  ///< keys
   };
@@ -50,7 +53,8 @@ class Oracle : public Selector, protected OracleOptions {
   virtual bool needs_mass() const { return false; }
 
  private:
-  void row_levels(const RankedScores& exact, int r, std::int64_t visible, std::span<const double> settings, std::span<Level> levels) const {
+  void row_levels(const RankedScores& exact, int r, std::int64_t visible, std::span<const double> settings,
+                  std::span<Level> levels) const {
     const std::span<const double> scores = exact.scores.row(r, visible);
     const std::span<const std::uint32_t> order = exact.order.row(r, visible);
     Items items{.best = scores, .mass = {}, .token_order = order, .max = scores[order[0]], .visible = visible};
@@ -144,11 +148,20 @@ constexpr std::string_view kSource = "oracle: exact scores, the bound of what an
 }  // namespace
 
 extern const SelectorInfo topk_info, topp_info, topdelta_info;
-const SelectorInfo topk_info{
-    .name = "topk", .summary = "oracle: the tokens of largest exact score", .io_bytes = kBytes, .source = kSource, .make = make<TopK>};
-const SelectorInfo topp_info{
-    .name = "topp", .summary = "oracle: the fewest tokens that hold a share p of the exact softmax", .io_bytes = kBytes, .source = kSource, .make = make<TopP>};
-const SelectorInfo topdelta_info{
-    .name = "topdelta", .summary = "oracle: the tokens within delta of the largest exact score", .io_bytes = kBytes, .source = kSource, .make = make<TopDelta>};
+const SelectorInfo topk_info{.name = "topk",
+                             .summary = "oracle: the tokens of largest exact score",
+                             .io_bytes = kBytes,
+                             .source = kSource,
+                             .make = make<TopK>};
+const SelectorInfo topp_info{.name = "topp",
+                             .summary = "oracle: the fewest tokens that hold a share p of the exact softmax",
+                             .io_bytes = kBytes,
+                             .source = kSource,
+                             .make = make<TopP>};
+const SelectorInfo topdelta_info{.name = "topdelta",
+                                 .summary = "oracle: the tokens within delta of the largest exact score",
+                                 .io_bytes = kBytes,
+                                 .source = kSource,
+                                 .make = make<TopDelta>};
 
 }  // namespace attest

@@ -1,18 +1,21 @@
-// quest: pages of P tokens counted from 0; a page's score bounds its tokens' scores from above; the n best pages are kept.
-//   score = scale * sum_d max(q_d min_d, q_d max_d) over the page's channel-wise range (attention/page_bounds.h); ties: lower page
-//   preset = evaluation: n = min(max(3, floor(min(budget, L) / P)), pages), the last page competes; when P does not divide L,
+// quest: pages of P tokens counted from 0; a page's score bounds its tokens' scores from above; the n best pages are
+// kept.
+//   score = scale * sum_d max(q_d min_d, q_d max_d) over the page's channel-wise range (attention/page_bounds.h); ties:
+//   lower page preset = evaluation: n = min(max(3, floor(min(budget, L) / P)), pages), the last page competes; when P
+//   does not divide L,
 //     even a budget of L drops a page
-//   preset = kernel: all pages if there are at most floor(budget / P), else max(1, floor(budget / P)), of which one is the last
+//   preset = kernel: all pages if there are at most floor(budget / P), else max(1, floor(budget / P)), of which one is
+//   the last
 //     page, always kept
 //   every token's estimate is its page's score; exact keys and values are read
-// Source: Quest, section 3 and Algorithm 1; mit-han-lab/Quest evaluation/quest_attention.py (evaluation: counts layers down
-// from 32, so dense_layers = 2 is what it means for 32-layer models), quest/utils/controller.py and kernels (kernel).
-// Bytes per KV head: pages * 4D + kept * 2(D + Dv).
+// Source: Quest, section 3 and Algorithm 1; mit-han-lab/Quest evaluation/quest_attention.py (evaluation: counts layers
+// down from 32, so dense_layers = 2 is what it means for 32-layer models), quest/utils/controller.py and kernels
+// (kernel). Bytes per KV head: pages * 4D + kept * 2(D + Dv).
 #include <algorithm>
 
-#include "kernels/attention/page_bounds.h"
+#include "kernels/attention/page_scores.h"
 #include "kernels/rank/entry_levels.h"
-#include "kernels/rank/sort_order.h"
+#include "kernels/rank/sort_descending.h"
 #include "kernels/selectors/quest_options.h"
 #include "kernels/selectors/registry.h"
 
@@ -29,7 +32,8 @@ class Quest final : public Selector, QuestOptions {
     return kept_pages(budget, visible) == pages(visible) ? kKeepsEveryKey : std::string_view{};
   }
 
-  void select(const KvHead& head, const RankedScores&, std::span<const AscendingGrid> grids, Selection& out) const override {
+  void select(const KvHead& head, const RankedScores&, std::span<const AscendingGrid> grids,
+              Selection& out) const override {
     RowMatrix<double> scores;
     page_scores(head, page_, scores);
     out.estimate = &out.own_estimate;
@@ -63,9 +67,10 @@ class Quest final : public Selector, QuestOptions {
   }
 
  private:
-  /// Tokens take their page's score; pages in order, each with its tokens in order, are the stable order of the tokens only where
-  /// equal pages stand in ascending order, which they do.
-  void expand_estimate(const double* scores, std::span<const std::uint32_t> order, std::int64_t visible, RankedScores& estimate, int r) const {
+  /// Tokens take their page's score; pages in order, each with its tokens in order, are the stable order of the tokens
+  /// only where equal pages stand in ascending order, which they do.
+  void expand_estimate(const double* scores, std::span<const std::uint32_t> order, std::int64_t visible,
+                       RankedScores& estimate, int r) const {
     double* tokens = estimate.scores.row(r);
     std::uint32_t* ranked = estimate.order.row(r);
     for (std::uint32_t i : order) {
@@ -82,7 +87,8 @@ class Quest final : public Selector, QuestOptions {
   }
 
   /// Entry levels of the pages, whose descending order is given (and used up).
-  void page_levels(std::span<std::uint32_t> order, std::int64_t visible, std::span<const double> budgets, std::span<Level> levels) const {
+  void page_levels(std::span<std::uint32_t> order, std::int64_t visible, std::span<const double> budgets,
+                   std::span<Level> levels) const {
     std::vector<std::int64_t> counts;
     for (double budget : budgets) counts.push_back(kept_pages(budget, visible));
     if (preset_ == Preset::evaluation) return top_n_levels_of(order, counts, levels);
@@ -101,7 +107,8 @@ const SelectorInfo quest_info{
     .name = "quest",
     .summary = "Quest: the pages whose upper bound of the score is largest",
     .io_bytes = "pages 4D + kept 2(D+Dv)",
-    .source = "Quest, section 3 and Algorithm 1; mit-han-lab/Quest evaluation/quest_attention.py, quest/utils/controller.py",
+    .source =
+        "Quest, section 3 and Algorithm 1; mit-han-lab/Quest evaluation/quest_attention.py, quest/utils/controller.py",
     .make = [](OptionReader& reader) -> std::unique_ptr<Selector> { return std::make_unique<Quest>(reader); }};
 
 }  // namespace attest

@@ -1,11 +1,12 @@
-// What quest is told and what follows from that alone, on whichever device it runs. The method and its sources stand in quest.cpp.
+// What quest is told and what follows from that alone, on whichever device it runs. The method and its sources stand in
+// quest.cpp.
 #pragma once
 
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
 
-#include "kernels/attention/page_bounds.h"
+#include "kernels/attention/page_scores.h"
 #include "kernels/selectors/options.h"
 #include "kernels/selectors/selector.h"
 
@@ -25,13 +26,16 @@ class QuestOptions {
 
   /// n of the rule.
   std::int64_t kept_pages(double budget, std::int64_t visible) const {
-    const double asked = preset_ == Preset::evaluation ? std::max(3.0, std::floor(std::min(budget, static_cast<double>(visible)) / page_))
-                                                       : std::max(1.0, std::floor(budget / page_));
+    const double asked = preset_ == Preset::evaluation
+                             ? std::max(3.0, std::floor(std::min(budget, static_cast<double>(visible)) / page_))
+                             : std::max(1.0, std::floor(budget / page_));
     return static_cast<std::int64_t>(std::min(asked, static_cast<double>(pages(visible))));
   }
 
   IoCost bytes(int head_dim, int value_dim, std::int64_t visible) const {
-    return {.fixed = static_cast<double>(pages(visible)) * 4 * head_dim, .per_kept_token = dense_token_bytes(head_dim, value_dim), .free_tokens = 0};
+    return {.fixed = static_cast<double>(pages(visible)) * 4 * head_dim,
+            .per_kept_token = dense_token_bytes(head_dim, value_dim),
+            .free_tokens = 0};
   }
 
   int page_;

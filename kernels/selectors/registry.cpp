@@ -3,17 +3,17 @@
 
 #include <array>
 
-#include "dumps/error.h"
+#include "dumps/base/error.h"
 
 namespace attest {
 
-extern const SelectorInfo exact_info, ffd_info, quest_info, kivi_info, twilight_info, streaming_llm_info, topk_info, topp_info, topdelta_info,
-    sparq_info, double_sparsity_info, sale_info;
+extern const SelectorInfo exact_info, ffd_info, quest_info, kivi_info, twilight_info, streaming_llm_info, topk_info,
+    topp_info, topdelta_info, sparq_info, double_sparsity_info, sale_info;
 
 namespace {
-constexpr std::array kSelectors = {&exact_info, &ffd_info, &quest_info, &kivi_info, &twilight_info, &streaming_llm_info,
-                                   &topk_info, &topp_info, &topdelta_info, &sparq_info, &double_sparsity_info,
-                                   &sale_info};
+constexpr std::array kSelectors = {&exact_info,           &ffd_info,  &quest_info, &kivi_info,     &twilight_info,
+                                   &streaming_llm_info,   &topk_info, &topp_info,  &topdelta_info, &sparq_info,
+                                   &double_sparsity_info, &sale_info};
 }
 
 std::span<const SelectorInfo* const> all_selectors() { return kSelectors; }

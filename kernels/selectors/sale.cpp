@@ -1,19 +1,19 @@
-// sale: blocks of 32 keys, kept where a 4-bit estimate of any of their scores reaches a share tau of the mass at the sequence's ends.
+// sale: blocks of 32 keys, kept where a 4-bit estimate of any of their scores reaches a share tau of the mass at the
+// sequence's ends.
 //   k' = k - mean of the visible keys; q4, k4, their scales: symmetric 4 bit (quantize/sale_int4.h)
 //   s^ = scale * (sq sk q4.k4 + q.mean(k)), the constant restored so that s^ estimates s (it cancels in the rule)
 //   Z = sum of exp(s) over the sink block 0 and the local blocks, exact scores; with N = ceil(L/32) blocks, the last
 //   4 + (N - 1) mod 4 are local
 //   sink and local blocks are kept, and every block with a token whose s^ > ln(tau Z) (strict)
 //   a query that sees at most `dense_below` = 1024 keys keeps all of them
-// The setting is delta = -ln tau: s^ > ln Z - delta, so that a larger setting keeps more and one grid serves all thresholds
-// (upstream's calibration starts at tau = 0.008, delta 4.83; its README's example is tau = 0.004, delta 5.52). Upstream calibrates
-// tau per head on other data; here it is swept.
-// One row: upstream prefills, and a block is kept for 64 queries if any of them wants it; each query of a dump stands alone. q_mean:
-// upstream subtracts the prompt's mean query, which a dump does not hold, and the mean of a few queries is nearly the query
-// itself, so that the estimate would become exact: none.
-// Ties do not arise. Per query head. Source: BirdChristopher/SALE int4_flash_attn/quant_triton.py,
-// csrc/flash_attn/src/flash_fwd_int4_sparse_kernel_v2.h, int4_flash_attn/patch/llama31_sparse_patch_4_51.py.
-// Bytes per KV head: L D/2 + 2L (scales) + kept * 2(D + Dv).
+// The setting is delta = -ln tau: s^ > ln Z - delta, so that a larger setting keeps more and one grid serves all
+// thresholds (upstream's calibration starts at tau = 0.008, delta 4.83; its README's example is tau = 0.004,
+// delta 5.52). Upstream calibrates tau per head on other data; here it is swept. One row: upstream prefills, and a
+// block is kept for 64 queries if any of them wants it; each query of a dump stands alone. q_mean: upstream subtracts
+// the prompt's mean query, which a dump does not hold, and the mean of a few queries is nearly the query itself, so
+// that the estimate would become exact: none. Ties do not arise. Per query head. Source: BirdChristopher/SALE
+// int4_flash_attn/quant_triton.py, csrc/flash_attn/src/flash_fwd_int4_sparse_kernel_v2.h,
+// int4_flash_attn/patch/llama31_sparse_patch_4_51.py. Bytes per KV head: L D/2 + 2L (scales) + kept * 2(D + Dv).
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -40,7 +40,8 @@ class Sale final : public Selector, SaleOptions {
     return keeps_all(visible) ? kKeepsEveryKey : std::string_view{};
   }
 
-  void select(const KvHead& head, const RankedScores& exact, std::span<const AscendingGrid> grids, Selection& out) const override {
+  void select(const KvHead& head, const RankedScores& exact, std::span<const AscendingGrid> grids,
+              Selection& out) const override {
     out.own_estimate.scores.resize(head.rows(), head.length);
     out.estimate = &out.own_estimate;
     for (int n = 0; n < head.num_queries; ++n) {
@@ -52,7 +53,8 @@ class Sale final : public Selector, SaleOptions {
         if (keeps_all(visible))
           std::fill_n(out.levels.row(r), visible, Level{0});
         else
-          select_row(exact.scores.row(r, visible), std::as_const(out.own_estimate.scores).row(r, visible), grids[query].values, out.levels.row(r));
+          select_row(exact.scores.row(r, visible), std::as_const(out.own_estimate.scores).row(r, visible),
+                     grids[query].values, out.levels.row(r));
     }
   }
 
@@ -63,21 +65,28 @@ class Sale final : public Selector, SaleOptions {
     const std::int64_t visible = head.visible[static_cast<std::size_t>(n)];
     const std::vector<float> mean = mean_key(head.keys, visible, dim);
     const float* queries = head.queries + std::int64_t{n} * head.group * dim;
-    std::vector<float> query_codes(static_cast<std::size_t>(head.group * dim)), query_scales(static_cast<std::size_t>(head.group));
+    std::vector<float> query_codes(static_cast<std::size_t>(head.group * dim)),
+        query_scales(static_cast<std::size_t>(head.group));
     sale_quantize_tokens(queries, head.group, dim, query_codes.data(), query_scales);
-    std::vector<float> keys(static_cast<std::size_t>(kTokensAtOnce * dim)), codes(keys.size()), key_scales(static_cast<std::size_t>(kTokensAtOnce));
+    std::vector<float> keys(static_cast<std::size_t>(kTokensAtOnce * dim)), codes(keys.size()),
+        key_scales(static_cast<std::size_t>(kTokensAtOnce));
     for (std::int64_t begin = 0; begin < visible; begin += kTokensAtOnce) {
       const std::int64_t count = std::min(kTokensAtOnce, visible - begin);
       for (std::int64_t t = 0; t < count; ++t)
-        for (int d = 0; d < dim; ++d) keys[static_cast<std::size_t>(t * dim + d)] = head.keys[(begin + t) * dim + d] - mean[static_cast<std::size_t>(d)];
+        for (int d = 0; d < dim; ++d)
+          keys[static_cast<std::size_t>(t * dim + d)] =
+              head.keys[(begin + t) * dim + d] - mean[static_cast<std::size_t>(d)];
       sale_quantize_keys(key_scale_, keys.data(), count, dim, codes.data(), key_scales);
       double* first = scores.row(n * head.group) + begin;
-      scores_into(query_codes.data(), head.group, dim, codes.data(), count, {.scale = 1, .softcap = 0}, first, scores.stride());
+      scores_into(query_codes.data(), head.group, dim, codes.data(), count, {.scale = 1, .softcap = 0}, first,
+                  scores.stride());
       for (int h = 0; h < head.group; ++h) {
-        const double of_mean = dot(queries + h * dim, mean), query_scale = static_cast<double>(query_scales[static_cast<std::size_t>(h)]);
+        const double of_mean = dot(queries + h * dim, mean),
+                     query_scale = static_cast<double>(query_scales[static_cast<std::size_t>(h)]);
         double* row = first + h * scores.stride();
         for (std::int64_t t = 0; t < count; ++t)
-          row[t] = head.transform(query_scale * static_cast<double>(key_scales[static_cast<std::size_t>(t)]) * row[t] + of_mean);
+          row[t] = head.transform(query_scale * static_cast<double>(key_scales[static_cast<std::size_t>(t)]) * row[t] +
+                                  of_mean);
       }
     }
   }
@@ -97,7 +106,8 @@ class Sale final : public Selector, SaleOptions {
     return sum;
   }
 
-  static void select_row(std::span<const double> exact, std::span<const double> estimate, std::span<const double> deltas, Level* levels) {
+  static void select_row(std::span<const double> exact, std::span<const double> estimate,
+                         std::span<const double> deltas, Level* levels) {
     const auto length = static_cast<std::int64_t>(exact.size()), local = first_local(length);
     const std::span<const double> sink = exact.first(static_cast<std::size_t>(std::min(length, kBlock)));
     const std::span<const double> ends = exact.subspan(static_cast<std::size_t>(std::min(length, local)));
@@ -105,14 +115,17 @@ class Sale final : public Selector, SaleOptions {
       return lane_max(s.size(), -std::numeric_limits<double>::infinity(), [&](std::size_t i) { return s[i]; });
     };
     const double max = std::max(max_of(sink), max_of(ends));
-    const auto mass_of = [max](std::span<const double> s) { return lane_sum(s.size(), [&](std::size_t i) { return std::exp(s[i] - max); }); };
+    const auto mass_of = [max](std::span<const double> s) {
+      return lane_sum(s.size(), [&](std::size_t i) { return std::exp(s[i] - max); });
+    };
     const double log_mass = max + std::log(mass_of(sink) + mass_of(ends));
     std::vector<double> thresholds;
     for (double delta : deltas)  // strictly above: at least the next double
       thresholds.push_back(std::nextafter(log_mass - delta, std::numeric_limits<double>::infinity()));
     for (std::int64_t begin = 0; begin < length; begin += kBlock) {
       const std::int64_t end = std::min(length, begin + kBlock);
-      const double best = max_of(estimate.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin)));
+      const double best =
+          max_of(estimate.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin)));
       Level level = 0;
       if (begin > 0 && begin < local) threshold_levels({&best, 1}, thresholds, {&level, 1});
       std::fill(levels + begin, levels + end, level);
@@ -127,7 +140,9 @@ const SelectorInfo sale_info{
     .name = "sale",
     .summary = "SALE: blocks whose 4-bit estimate reaches a share tau = exp(-delta) of the mass at the sequence's ends",
     .io_bytes = "L D/2 + 2L + kept 2(D+Dv)",
-    .source = "SALE; BirdChristopher/SALE int4_flash_attn/quant_triton.py, csrc/flash_attn/src/flash_fwd_int4_sparse_kernel_v2.h",
+    .source =
+        "SALE; BirdChristopher/SALE int4_flash_attn/quant_triton.py, "
+        "csrc/flash_attn/src/flash_fwd_int4_sparse_kernel_v2.h",
     .make = [](OptionReader& reader) -> std::unique_ptr<Selector> { return std::make_unique<Sale>(reader); }};
 
 }  // namespace attest

@@ -1,4 +1,5 @@
-// What sale is told and what follows from that alone, on whichever device it runs. The method and its sources stand in sale.cpp.
+// What sale is told and what follows from that alone, on whichever device it runs. The method and its sources stand in
+// sale.cpp.
 #pragma once
 
 #include <algorithm>
@@ -29,8 +30,11 @@ class SaleOptions {
 
   IoCost bytes(int head_dim, int value_dim, std::int64_t visible) const {
     const auto length = static_cast<double>(visible);
-    if (keeps_all(visible)) return {.fixed = length * dense_token_bytes(head_dim, value_dim), .per_kept_token = 0, .free_tokens = 0};
-    return {.fixed = length * head_dim / 2 + 2 * length, .per_kept_token = dense_token_bytes(head_dim, value_dim), .free_tokens = 0};
+    if (keeps_all(visible))
+      return {.fixed = length * dense_token_bytes(head_dim, value_dim), .per_kept_token = 0, .free_tokens = 0};
+    return {.fixed = length * head_dim / 2 + 2 * length,
+            .per_kept_token = dense_token_bytes(head_dim, value_dim),
+            .free_tokens = 0};
   }
 
   SaleKeyScale key_scale_;

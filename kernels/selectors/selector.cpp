@@ -5,7 +5,7 @@
 #include <limits>
 #include <numeric>
 
-#include "kernels/rank/sort_order.h"
+#include "kernels/rank/sort_descending.h"
 
 namespace attest {
 
@@ -29,7 +29,8 @@ AscendingGrid ascending(std::span<const Setting> grid, std::int64_t visible) {
   return out;
 }
 
-void Selection::reset(const KvHead& head, std::size_t num_row_metrics, std::size_t num_setting_metrics, int num_settings) {
+void Selection::reset(const KvHead& head, std::size_t num_row_metrics, std::size_t num_setting_metrics,
+                      int num_settings) {
   constexpr double kUndefined = std::numeric_limits<double>::quiet_NaN();
   own_estimate.ranked = false;
   estimate = nullptr;

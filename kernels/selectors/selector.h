@@ -1,5 +1,6 @@
-// The one abstraction: a selector is an estimate of the scores, a rule that gives every token its entry level in an ascending
-// settings grid, and what its computer reads. Everything after that (outputs, metrics, sweeps, figures) is the same for all.
+// The one abstraction: a selector is an estimate of the scores, a rule that gives every token its entry level in an
+// ascending settings grid, and what its computer reads. Everything after that (outputs, metrics, sweeps, figures) is
+// the same for all.
 #pragma once
 
 #include <cstdint>
@@ -10,11 +11,11 @@
 #include <vector>
 
 #include "dumps/attention_layer.h"
-#include "kernels/attention/kv_head.h"
-#include "kernels/attention/level_accumulate.h"
+#include "kernels/attention/setting_outputs.h"
+#include "kernels/kv_head.h"
 #include "kernels/row_matrix.h"
 #include "kernels/selectors/options.h"
-#include "kernels/selectors/setting.h"
+#include "kernels/setting.h"
 
 namespace attest {
 
@@ -22,9 +23,9 @@ class ChannelRanking;
 
 /// Scores of every row with their descending order (made once, used by rules and by rank metrics).
 struct RankedScores {
-  RowMatrix<double> scores;         ///< [rows, length]; row r is defined for its covered tokens
-  RowMatrix<std::uint32_t> order;   ///< [rows, length]: token of the i-th largest score, ties in ascending position
-  bool ranked = false;              ///< `order` is filled
+  RowMatrix<double> scores;        ///< [rows, length]; row r is defined for its covered tokens
+  RowMatrix<std::uint32_t> order;  ///< [rows, length]: token of the i-th largest score, ties in ascending position
+  bool ranked = false;             ///< `order` is filled
 
   /// Fills `order`; row r sorts its first covered[r / group] tokens.
   void rank(std::span<const std::int64_t> covered, int group);
@@ -40,8 +41,8 @@ struct IoCost {
 
 /// A settings grid of one query, ascending; settings that resolve to the same value keep their order.
 struct AscendingGrid {
-  std::vector<double> values;      ///< [S] ascending
-  std::vector<int> given_index;    ///< [S] position in the grid as it was given
+  std::vector<double> values;    ///< [S] ascending
+  std::vector<int> given_index;  ///< [S] position in the grid as it was given
 };
 AscendingGrid ascending(std::span<const Setting> grid, std::int64_t visible);
 
@@ -61,12 +62,12 @@ struct Selection {
   const RowMatrix<double>* read_scores = nullptr;  ///< s'; null: the exact scores
   std::vector<float> approximate_values;           ///< v^ [length, Dv], or empty
   std::vector<std::int64_t> num_approximate;       ///< [num_queries] values 0 .. n-1 are read from v^
-  RowMatrix<double> mean_value_share;  ///< [rows, S] a of o = a y + (1 - a) mean(v); empty: o = y
+  RowMatrix<double> mean_value_share;              ///< [rows, S] a of o = a y + (1 - a) mean(v); empty: o = y
 
   // -- what it reads, and metrics of its own
   std::vector<IoCost> io;                          ///< [num_queries]
-  std::vector<std::vector<double>> row_metrics;      ///< [Selector::row_metrics()][rows]
-  std::vector<RowMatrix<double>> setting_metrics;    ///< [Selector::setting_metrics()][rows, S], ascending settings
+  std::vector<std::vector<double>> row_metrics;    ///< [Selector::row_metrics()][rows]
+  std::vector<RowMatrix<double>> setting_metrics;  ///< [Selector::setting_metrics()][rows, S], ascending settings
 
   /// Everything back to "no estimate, exact reads", sized for this head. Levels stay undefined.
   void reset(const KvHead& head, std::size_t num_row_metrics, std::size_t num_setting_metrics, int num_settings);
@@ -91,8 +92,8 @@ class Selector {
   /// Throws UsageError where head dimensions do not suit the options, or the options do not suffice.
   virtual void check(int /*head_dim*/, int /*value_dim*/) const {}
 
-  /// What the method comes to where only `visible` keys are there for this setting, whatever they hold: "keeps every key", for
-  /// a reader who would take that for fidelity. Empty where the context is long enough.
+  /// What the method comes to where only `visible` keys are there for this setting, whatever they hold: "keeps every
+  /// key", for a reader who would take that for fidelity. Empty where the context is long enough.
   virtual std::string_view short_context(double /*setting*/, std::int64_t /*visible*/) const { return {}; }
 
   /// Samples of the dump from which the selector learns before it is judged on the others; a study leaves them out.

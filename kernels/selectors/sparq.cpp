@@ -1,11 +1,12 @@
-// sparq: scores from the r query channels of largest magnitude; one set per KV head; what is dropped is replaced by the mean value.
+// sparq: scores from the r query channels of largest magnitude; one set per KV head; what is dropped is replaced by the
+// mean value.
 //   I = the r channels of largest sum over the group of |q_hd|
 //   s^_hj = scale * sqrt(|q_h|_1 / |q_h[I]|_1) * q_h[I].k_j[I]
-//   group score: sum over the group of s^ (score = logits, the code) or of softmax(s^) (softmax, the paper's appendix B)
-//   keep the best tokens, of which the most recent are forced: count = code: budget + 1 and floor(local * budget) + 1, since
-//   the query's own token counts as free; paper: budget and floor(local * budget)
-//   o = a y + (1 - a) mean(v over all L), a_h = mass of softmax(s^_h) on the set, y from exact keys and values
-//   (mean_value = on; the paper leaves it out for Llama 3 and Mistral); LSE is the kept set's
+//   group score: sum over the group of s^ (score = logits, the code) or of softmax(s^) (softmax, the paper's appendix
+//   B) keep the best tokens, of which the most recent are forced: count = code: budget + 1 and floor(local * budget) +
+//   1, since the query's own token counts as free; paper: budget and floor(local * budget) o = a y + (1 - a) mean(v
+//   over all L), a_h = mass of softmax(s^_h) on the set, y from exact keys and values (mean_value = on; the paper
+//   leaves it out for Llama 3 and Mistral); LSE is the kept set's
 // Ties: lower position. Source: SparQ Attention, section 4 and appendix B; graphcore-research/llm-inference-research
 // llminference/methods/ann_attention.py (k = 128, local = k/4, r = 8 .. 64 in its sweeps).
 // Bytes per KV head: 2rL + kept * 2(D + Dv) + 2Dv (the mean value, if used); the keys are stored in both layouts.
@@ -13,9 +14,9 @@
 #include <cmath>
 #include <numeric>
 
-#include "dumps/error.h"
+#include "dumps/base/error.h"
 #include "kernels/attention/scores.h"
-#include "kernels/rank/sort_order.h"
+#include "kernels/rank/sort_descending.h"
 #include "kernels/selectors/registry.h"
 #include "kernels/selectors/sparq_options.h"
 
@@ -35,10 +36,12 @@ class Sparq final : public Selector, SparqOptions {
   }
   void check(int head_dim, int /*value_dim*/) const override {
     if (rank_ > head_dim)
-      throw UsageError("selector 'sparq': rank is " + std::to_string(rank_) + ", expected at most head_dim, which is " + std::to_string(head_dim));
+      throw UsageError("selector 'sparq': rank is " + std::to_string(rank_) + ", expected at most head_dim, which is " +
+                       std::to_string(head_dim));
   }
 
-  void select(const KvHead& head, const RankedScores&, std::span<const AscendingGrid> grids, Selection& out) const override {
+  void select(const KvHead& head, const RankedScores&, std::span<const AscendingGrid> grids,
+              Selection& out) const override {
     out.own_estimate.scores.resize(head.rows(), head.length);
     out.estimate = &out.own_estimate;
     const std::vector<double>::size_type settings = grids[0].values.size();
@@ -54,10 +57,12 @@ class Sparq final : public Selector, SparqOptions {
       sort_descending(group_scores, order);
       Level* levels = out.levels.row(n * head.group);
       std::fill_n(levels, visible, static_cast<Level>(settings));
-      for (std::size_t i = settings; i-- > 0;) mark_kept(order, grids[query].values[i], static_cast<Level>(i), visible, levels);
+      for (std::size_t i = settings; i-- > 0;)
+        mark_kept(order, grids[query].values[i], static_cast<Level>(i), visible, levels);
       for (int h = 1; h < head.group; ++h) std::copy_n(levels, visible, out.levels.row(n * head.group + h));
       if (mean_value_)
-        for (int r = n * head.group; r < (n + 1) * head.group; ++r) kept_mass(out.own_estimate.scores.row(r, visible), levels, {out.mean_value_share.row(r), settings});
+        for (int r = n * head.group; r < (n + 1) * head.group; ++r)
+          kept_mass(out.own_estimate.scores.row(r, visible), levels, {out.mean_value_share.row(r), settings});
       out.io[query] = bytes(head.head_dim, head.value_dim, visible);
     }
   }
@@ -68,7 +73,8 @@ class Sparq final : public Selector, SparqOptions {
     std::vector<double> magnitude(static_cast<std::size_t>(head.head_dim), 0.0);
     for (int r = n * head.group; r < (n + 1) * head.group; ++r)
       for (int d = 0; d < head.head_dim; ++d)
-        magnitude[static_cast<std::size_t>(d)] += std::fabs(static_cast<double>(head.queries[std::int64_t{r} * head.head_dim + d]));
+        magnitude[static_cast<std::size_t>(d)] +=
+            std::fabs(static_cast<double>(head.queries[std::int64_t{r} * head.head_dim + d]));
     std::vector<std::uint32_t> order(magnitude.size());
     sort_descending(magnitude, order);
     order.resize(static_cast<std::size_t>(rank_));
@@ -90,13 +96,16 @@ class Sparq final : public Selector, SparqOptions {
     for (std::int64_t begin = 0; begin < visible; begin += kTokensAtOnce) {
       const std::int64_t count = std::min(kTokensAtOnce, visible - begin);
       gather(head.keys + begin * head.head_dim, count, keys);
-      scores_into(queries.data(), head.group, rank_, keys.data(), count, {.scale = 1, .softcap = 0}, scores.row(n * head.group) + begin, scores.stride());
+      scores_into(queries.data(), head.group, rank_, keys.data(), count, {.scale = 1, .softcap = 0},
+                  scores.row(n * head.group) + begin, scores.stride());
     }
     const auto norm = [](const float* x, int count) {
-      return std::accumulate(x, x + count, 0.0, [](double sum, float value) { return sum + std::fabs(static_cast<double>(value)); });
+      return std::accumulate(x, x + count, 0.0,
+                             [](double sum, float value) { return sum + std::fabs(static_cast<double>(value)); });
     };
     for (int h = 0; h < head.group; ++h) {
-      const double all = norm(own + std::int64_t{h} * head.head_dim, head.head_dim), seen = norm(queries.data() + std::int64_t{h} * rank_, rank_);
+      const double all = norm(own + std::int64_t{h} * head.head_dim, head.head_dim),
+                   seen = norm(queries.data() + std::int64_t{h} * rank_, rank_);
       const double coverage = seen > 0 ? std::sqrt(all / seen) : 1;
       double* row = scores.row(n * head.group + h);
       for (std::int64_t j = 0; j < visible; ++j) row[j] = head.transform(coverage * row[j]);
@@ -120,7 +129,8 @@ class Sparq final : public Selector, SparqOptions {
   }
 
   /// Gives the tokens of one setting its level; called from the largest setting down, so that the smallest one stays.
-  void mark_kept(std::span<const std::uint32_t> order, double budget, Level level, std::int64_t visible, Level* levels) const {
+  void mark_kept(std::span<const std::uint32_t> order, double budget, Level level, std::int64_t visible,
+                 Level* levels) const {
     SparqKept setting = kept(budget, visible);
     std::fill(levels + setting.forced, levels + visible, level);
     for (std::size_t i = 0; i < order.size() && setting.others > 0; ++i)
@@ -148,7 +158,8 @@ const SelectorInfo sparq_info{
     .name = "sparq",
     .summary = "SparQ: scores from the query's largest channels, one set per KV head, the mean value for the rest",
     .io_bytes = "2rL + kept 2(D+Dv) + 2Dv",
-    .source = "SparQ Attention, section 4; graphcore-research/llm-inference-research llminference/methods/ann_attention.py",
+    .source =
+        "SparQ Attention, section 4; graphcore-research/llm-inference-research llminference/methods/ann_attention.py",
     .make = [](OptionReader& reader) -> std::unique_ptr<Selector> { return std::make_unique<Sparq>(reader); }};
 
 }  // namespace attest

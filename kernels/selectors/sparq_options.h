@@ -1,4 +1,5 @@
-// What sparq is told and what follows from that alone, on whichever device it runs. The method and its sources stand in sparq.cpp.
+// What sparq is told and what follows from that alone, on whichever device it runs. The method and its sources stand in
+// sparq.cpp.
 #pragma once
 
 #include <algorithm>
@@ -29,7 +30,8 @@ class SparqOptions {
     const auto length = static_cast<double>(visible);
     const double extra = own_token_free_ ? 1 : 0;
     const auto all = static_cast<std::int64_t>(std::min(length, std::max(1.0, budget + extra)));
-    const std::int64_t local = std::min(all, static_cast<std::int64_t>(std::min(length, std::floor(local_ * budget) + extra)));
+    const std::int64_t local =
+        std::min(all, static_cast<std::int64_t>(std::min(length, std::floor(local_ * budget) + extra)));
     return {static_cast<int>(all - local), static_cast<int>(visible - local)};
   }
 

@@ -20,7 +20,8 @@ class StreamingLlm final : public Selector, StreamingLlmOptions {
     return sink_ + window(budget) >= static_cast<double>(visible) ? kKeepsEveryKey : std::string_view{};
   }
 
-  void select(const KvHead& head, const RankedScores&, std::span<const AscendingGrid> grids, Selection& out) const override {
+  void select(const KvHead& head, const RankedScores&, std::span<const AscendingGrid> grids,
+              Selection& out) const override {
     for (int n = 0; n < head.num_queries; ++n) {
       const auto query = static_cast<std::size_t>(n);
       const std::int64_t visible = head.visible[query], sinks = sink(visible);
@@ -39,7 +40,6 @@ class StreamingLlm final : public Selector, StreamingLlmOptions {
       out.io[query] = {.fixed = 0, .per_kept_token = dense_token_bytes(head), .free_tokens = 0};
     }
   }
-
 };
 
 }  // namespace

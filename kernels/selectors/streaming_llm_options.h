@@ -1,4 +1,5 @@
-// What streaming_llm is told and what follows from that alone, on whichever device it runs. The method and its sources stand in streaming_llm.cpp.
+// What streaming_llm is told and what follows from that alone, on whichever device it runs. The method and its sources
+// stand in streaming_llm.cpp.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +17,8 @@ class StreamingLlmOptions {
   std::int64_t sink(std::int64_t visible) const { return std::min<std::int64_t>(sink_, visible); }
   /// First token of the window, which begins behind the sink.
   std::int64_t window_begin(double budget, std::int64_t visible) const {
-    return static_cast<std::int64_t>(std::max(static_cast<double>(sink(visible)), static_cast<double>(visible) - window(budget)));
+    return static_cast<std::int64_t>(
+        std::max(static_cast<double>(sink(visible)), static_cast<double>(visible) - window(budget)));
   }
 
   int sink_;

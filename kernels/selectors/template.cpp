@@ -1,5 +1,6 @@
-// template: what a selector consists of, worked through on the simplest one that has every part. Copy this file, fill the four
-// places marked (1) to (4), and add the last definition's name to registry.cpp. It is compiled and tested, but not listed.
+// template: what a selector consists of, worked through on the simplest one that has every part. Copy this file, fill
+// the four places marked (1) to (4), and add the last definition's name to registry.cpp. It is compiled and tested, but
+// not listed.
 //
 // The head of the file states the method: symbols as in kernels/README.md, formula, source, bytes.
 //   s^_j = scale * |q| |k_j|, the Cauchy-Schwarz bound of the score; the n = budget tokens of largest bound are kept
@@ -17,15 +18,17 @@ namespace {
 
 class Template final : public Selector {
  public:
-  // (1) Options. Each is read once, with its default and what is valid; the reader turns anything else into a UsageError.
-  // finish() comes last: it reads `dense_layers`, the layers at the model's start in which the method is exact.
+  // (1) Options. Each is read once, with its default and what is valid; the reader turns anything else into a
+  // UsageError. finish() comes last: it reads `dense_layers`, the layers at the model's start in which the method is
+  // exact.
   explicit Template(OptionReader& reader) {
     squared_ = reader.choice("length", {"plain", "squared"}) == "squared";
     finish(reader, 0);
   }
 
-  // What the rule is set by: SettingKind::delta, budget, p, or none. The rule must be monotone: a larger setting keeps all
-  // that a smaller one keeps, and more. Where it is not, override monotone() and it is evaluated one setting at a time.
+  // What the rule is set by: SettingKind::delta, budget, p, or none. The rule must be monotone: a larger setting keeps
+  // all that a smaller one keeps, and more. Where it is not, override monotone() and it is evaluated one setting at a
+  // time.
   SettingKind setting_kind() const override { return SettingKind::budget; }
   bool has_estimate() const override { return true; }
 
@@ -33,13 +36,13 @@ class Template final : public Selector {
   // head.row_length(r) keys. Everything is written into `out`, which has been reset: no estimate, exact reads.
   void select(const KvHead& head, const RankedScores& /*exact: an oracle's*/, std::span<const AscendingGrid> grids,
               Selection& out) const override {
-    // (2) The estimate s^ of every score, in natural-log units like s: head.transform scales and soft-caps a dot product.
-    // Without an estimate leave this out, and has_estimate() is false.
+    // (2) The estimate s^ of every score, in natural-log units like s: head.transform scales and soft-caps a dot
+    // product. Without an estimate leave this out, and has_estimate() is false.
     out.own_estimate.scores.resize(head.rows(), head.length);
     for (int r = 0; r < head.rows(); ++r)
       for (std::int64_t j = 0; j < head.row_length(r); ++j)
-        out.own_estimate.scores.row(r)[j] = head.transform(length(head.queries + std::int64_t{r} * head.head_dim, head) *
-                                                           length(head.keys + j * head.head_dim, head));
+        out.own_estimate.scores.row(r)[j] = head.transform(
+            length(head.queries + std::int64_t{r} * head.head_dim, head) * length(head.keys + j * head.head_dim, head));
     out.estimate = &out.own_estimate;
     out.own_estimate.rank(out.covered, head.group);  // the rule needs the order; correlations use it too
 
@@ -47,7 +50,8 @@ class Template final : public Selector {
     // rank/entry_levels.h has the three families of rules. A policy over the heads of a group is applied here.
     for (int r = 0; r < head.rows(); ++r) {
       std::vector<std::int64_t> counts;
-      for (double budget : grids[static_cast<std::size_t>(r / head.group)].values)  // in tokens; 1 % of 50 keys are none
+      for (double budget :
+           grids[static_cast<std::size_t>(r / head.group)].values)  // in tokens; 1 % of 50 keys are none
         counts.push_back(static_cast<std::int64_t>(std::max(1.0, budget)));
       top_n_levels_of(out.own_estimate.order.row(r, head.row_length(r)), counts,
                       {out.levels.row(r), static_cast<std::size_t>(head.row_length(r))});
@@ -55,10 +59,12 @@ class Template final : public Selector {
 
     // (4) The bytes that an ideal kernel of the method reads for this KV head and query.
     for (std::size_t n = 0; n < out.io.size(); ++n)
-      out.io[n] = {.fixed = 2.0 * static_cast<double>(head.visible[n]), .per_kept_token = dense_token_bytes(head), .free_tokens = 0};
+      out.io[n] = {.fixed = 2.0 * static_cast<double>(head.visible[n]),
+                   .per_kept_token = dense_token_bytes(head),
+                   .free_tokens = 0};
 
-    // A computer that reads anything but exact keys and values says so in out.read_scores (s'), out.approximate_values (v')
-    // or out.mean_value_share; see kivi.cpp and sparq.cpp. Metrics of the selector's own: see ffd.cpp.
+    // A computer that reads anything but exact keys and values says so in out.read_scores (s'), out.approximate_values
+    // (v') or out.mean_value_share; see kivi.cpp and sparq.cpp. Metrics of the selector's own: see ffd.cpp.
   }
 
  private:

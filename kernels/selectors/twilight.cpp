@@ -1,19 +1,20 @@
-// twilight: a base selector's tokens, of which those that hold a share p of the estimated softmax are kept, per query head.
-//   base = quest: the n best pages, n = min(pages, max(1, floor(b / P)) + (b mod P > 0)), b = base_budget; none: all tokens
-//   s^ = scale * q.k^ with k^ 4-bit asymmetric per token (quantize/token_asymmetric.h), over all L tokens
-//   w = softmax of s^ over the base set
-//   rule = exact: the smallest set of descending w (ties to the lower position) whose sum reaches p; at least one token
-//   rule = reference: the released kernel's bisection (rank/top_p_bisection.h), which is not monotone in p
-//   exact keys and values are read; weights = estimated: s' = s^
+// twilight: a base selector's tokens, of which those that hold a share p of the estimated softmax are kept, per query
+// head.
+//   base = quest: the n best pages, n = min(pages, max(1, floor(b / P)) + (b mod P > 0)), b = base_budget; none: all
+//   tokens s^ = scale * q.k^ with k^ 4-bit asymmetric per token (quantize/token_asymmetric.h), over all L tokens w =
+//   softmax of s^ over the base set rule = exact: the smallest set of descending w (ties to the lower position) whose
+//   sum reaches p; at least one token rule = reference: the released kernel's bisection (rank/top_p_bisection.h), which
+//   is not monotone in p exact keys and values are read; weights = estimated: s' = s^
 // Source: Twilight, sections 4.1 and 4.2 (select then prune, 4-bit estimate); tsinghua-ideal/Twilight
 // twilight/pyimpl/quantize.py, csrc/include/sampling.cuh. The released evaluations estimate in 16 bit, here in float32.
-// Bytes per KV head: pages * 4D (base = quest) + base-kept * (D/2 + 4) + kept * 2(D + Dv); base-kept also over the group.
+// Bytes per KV head: pages * 4D (base = quest) + base-kept * (D/2 + 4) + kept * 2(D + Dv); base-kept also over the
+// group.
 #include <algorithm>
 #include <cmath>
 
 #include "kernels/attention/scores.h"
 #include "kernels/rank/entry_levels.h"
-#include "kernels/rank/sort_order.h"
+#include "kernels/rank/sort_descending.h"
 #include "kernels/rank/top_p_bisection.h"
 #include "kernels/selectors/registry.h"
 #include "kernels/selectors/twilight_options.h"
@@ -34,7 +35,8 @@ class Twilight final : public Selector, TwilightOptions {
     return quest_base_ && base_pages(visible) == pages(visible) ? "has a base set of every key" : std::string_view{};
   }
 
-  void select(const KvHead& head, const RankedScores&, std::span<const AscendingGrid> grids, Selection& out) const override {
+  void select(const KvHead& head, const RankedScores&, std::span<const AscendingGrid> grids,
+              Selection& out) const override {
     estimate_scores(head, out.own_estimate.scores);
     out.own_estimate.rank(out.covered, head.group);
     out.estimate = &out.own_estimate;
@@ -51,7 +53,8 @@ class Twilight final : public Selector, TwilightOptions {
         for (std::size_t j = 0; j < static_cast<std::size_t>(visible); ++j) base_of_group[j] |= base[j];
         select_row(out.own_estimate, r, visible, base, grids[query].values, out.levels.row(r));
       }
-      const auto base_kept = static_cast<double>(std::count(base_of_group.begin(), base_of_group.end(), std::uint8_t{1}));
+      const auto base_kept =
+          static_cast<double>(std::count(base_of_group.begin(), base_of_group.end(), std::uint8_t{1}));
       out.io[query] = bytes(head.head_dim, head.value_dim, visible);
       out.io[query].fixed += base_kept * bytes_per_base(head.head_dim);
     }
@@ -64,7 +67,8 @@ class Twilight final : public Selector, TwilightOptions {
     for (std::int64_t begin = 0; begin < head.length; begin += kTokensAtOnce) {
       const std::int64_t count = std::min(kTokensAtOnce, head.length - begin);
       quantize_tokens(kKeyQuantizer, head.keys + begin * head.head_dim, count, head.head_dim, keys.data());
-      scores_into(head.queries, head.rows(), head.head_dim, keys.data(), count, head.transform, scores.row(0) + begin, scores.stride());
+      scores_into(head.queries, head.rows(), head.head_dim, keys.data(), count, head.transform, scores.row(0) + begin,
+                  scores.stride());
     }
   }
 
@@ -109,7 +113,8 @@ class Twilight final : public Selector, TwilightOptions {
 extern const SelectorInfo twilight_info;
 const SelectorInfo twilight_info{
     .name = "twilight",
-    .summary = "Twilight: of a base selector's tokens those that hold a share p of the softmax estimated from 4-bit keys",
+    .summary =
+        "Twilight: of a base selector's tokens those that hold a share p of the softmax estimated from 4-bit keys",
     .io_bytes = "pages 4D + base-kept (D/2 + 4) + kept 2(D+Dv)",
     .source = "Twilight, section 4; tsinghua-ideal/Twilight twilight/pyimpl/quantize.py, csrc/include/sampling.cuh",
     .make = [](OptionReader& reader) -> std::unique_ptr<Selector> { return std::make_unique<Twilight>(reader); }};

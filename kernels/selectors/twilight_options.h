@@ -1,10 +1,11 @@
-// What twilight is told and what follows from that alone, on whichever device it runs. The method and its sources stand in twilight.cpp.
+// What twilight is told and what follows from that alone, on whichever device it runs. The method and its sources stand
+// in twilight.cpp.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
 
-#include "kernels/attention/page_bounds.h"
+#include "kernels/attention/page_scores.h"
 #include "kernels/quantize/token_asymmetric.h"
 #include "kernels/selectors/options.h"
 #include "kernels/selectors/selector.h"
@@ -32,7 +33,9 @@ class TwilightOptions {
 
   /// Beside what the base set costs: bytes_per_base for each token that any head of the group has in it.
   IoCost bytes(int head_dim, int value_dim, std::int64_t visible) const {
-    return {.fixed = quest_base_ ? static_cast<double>(pages(visible)) * 4 * head_dim : 0, .per_kept_token = dense_token_bytes(head_dim, value_dim), .free_tokens = 0};
+    return {.fixed = quest_base_ ? static_cast<double>(pages(visible)) * 4 * head_dim : 0,
+            .per_kept_token = dense_token_bytes(head_dim, value_dim),
+            .free_tokens = 0};
   }
   static double bytes_per_base(int head_dim) { return head_dim / 2.0 + 4; }
 

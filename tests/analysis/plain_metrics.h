@@ -1,4 +1,5 @@
-// Plain second forms of every metric of a row: definitions as they stand in analysis/README.md, one sum after the other.
+// Plain second forms of every metric of a row: definitions as they stand in analysis/README.md, one sum after the
+// other.
 #pragma once
 
 #include <map>
@@ -56,7 +57,9 @@ inline Row plain_ranks(const Row& values) {
 }
 
 inline double plain_pearson(const Row& a, const Row& b) {
-  const auto constant = [](const Row& x) { return x.empty() || *std::max_element(x.begin(), x.end()) == *std::min_element(x.begin(), x.end()); };
+  const auto constant = [](const Row& x) {
+    return x.empty() || *std::max_element(x.begin(), x.end()) == *std::min_element(x.begin(), x.end());
+  };
   if (constant(a) || constant(b)) return kNaN;
   const auto centred = [](Row x) {
     const double mean = std::accumulate(x.begin(), x.end(), 0.0) / static_cast<double>(x.size());
@@ -74,8 +77,10 @@ inline double plain_block_spearman(const Row& estimate, const Row& exact, std::s
   if (blocks < 2) return kNaN;
   Row a, b;
   for (std::size_t i = 0; i < blocks; ++i) {
-    a.push_back(*std::max_element(estimate.begin() + static_cast<std::ptrdiff_t>(i * block), estimate.begin() + static_cast<std::ptrdiff_t>((i + 1) * block)));
-    b.push_back(*std::max_element(exact.begin() + static_cast<std::ptrdiff_t>(i * block), exact.begin() + static_cast<std::ptrdiff_t>((i + 1) * block)));
+    a.push_back(*std::max_element(estimate.begin() + static_cast<std::ptrdiff_t>(i * block),
+                                  estimate.begin() + static_cast<std::ptrdiff_t>((i + 1) * block)));
+    b.push_back(*std::max_element(exact.begin() + static_cast<std::ptrdiff_t>(i * block),
+                                  exact.begin() + static_cast<std::ptrdiff_t>((i + 1) * block)));
   }
   return plain_spearman(a, b);
 }
@@ -108,10 +113,13 @@ inline Metrics plain_kept_metrics(const Row& s, const Kept& kept, double delta, 
   Metrics m;
   const Row p = softmax(s);
   const double max = *std::max_element(s.begin(), s.end()), length = static_cast<double>(s.size());
-  double mass = 0, dropped = -std::numeric_limits<double>::infinity(), salient = 0, hit = 0, missed = 0, fixed = 0, fixed_hit = 0, span_kept = 0, span_mass = 0;
+  double mass = 0, dropped = -std::numeric_limits<double>::infinity(), salient = 0, hit = 0, missed = 0, fixed = 0,
+         fixed_hit = 0, span_kept = 0, span_mass = 0;
   for (std::size_t j = 0; j < s.size(); ++j) {
-    if (kept[j]) mass += p[j];
-    else dropped = std::max(dropped, s[j]);
+    if (kept[j])
+      mass += p[j];
+    else
+      dropped = std::max(dropped, s[j]);
     if (s[j] >= max - delta) {
       salient += 1;
       hit += kept[j];
@@ -152,7 +160,8 @@ inline Metrics plain_estimate_metrics(const Row& estimate, const Row& all_exact)
             {"spearman_block128", plain_block_spearman(estimate, exact, 128)}};
   const auto n = static_cast<double>(estimate.size());
   double mean = 0, variance = 0, max = 0;
-  for (std::size_t j = 0; j < exact.size(); ++j) mean += (estimate[j] - exact[j]) / n, max = std::max(max, std::fabs(estimate[j] - exact[j]));
+  for (std::size_t j = 0; j < exact.size(); ++j)
+    mean += (estimate[j] - exact[j]) / n, max = std::max(max, std::fabs(estimate[j] - exact[j]));
   for (std::size_t j = 0; j < exact.size(); ++j) variance += std::pow(estimate[j] - exact[j] - mean, 2) / n;
   m["scan_error_mean"] = n > 0 ? mean : kNaN;
   m["scan_error_std"] = n > 0 ? std::sqrt(variance) : kNaN;

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "analysis/layer_study.h"
+#include "analysis/layer/layer_study.h"
 #include "kernels/selectors/registry.h"
 
 namespace attest::test {
@@ -28,7 +28,8 @@ inline StudySelector study_selector(const std::string& text, std::vector<Setting
   return {text, std::move(selector), std::move(grid)};
 }
 
-inline LayerResults run_study(const std::vector<StudySelector>& selectors, const AttentionLayer& layer, int threads = 1) {
+inline LayerResults run_study(const std::vector<StudySelector>& selectors, const AttentionLayer& layer,
+                              int threads = 1) {
   StudyOptions options;
   options.selectors = selectors;
   return make_cpu_layer_study(options, threads)->run(layer);

@@ -7,8 +7,8 @@
 #include <functional>
 #include <string>
 
+#include "dumps/base/error.h"
 #include "dumps/dump_reader.h"
-#include "dumps/error.h"
 #include "tests/dumps/hdf5_edit.h"
 #include "tests/dumps/scratch_folder.h"
 #include "tests/dumps/small_dump.h"

@@ -10,7 +10,7 @@
 #include <stdexcept>
 #include <thread>
 
-#include "dumps/error.h"
+#include "dumps/base/error.h"
 #include "tests/dumps/hdf5_edit.h"
 #include "tests/dumps/scratch_folder.h"
 #include "tests/dumps/small_dump.h"

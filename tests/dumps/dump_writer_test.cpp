@@ -9,8 +9,8 @@
 #include <limits>
 #include <stdexcept>
 
+#include "dumps/base/error.h"
 #include "dumps/dump_reader.h"
-#include "dumps/error.h"
 #include "tests/dumps/hdf5_edit.h"
 #include "tests/dumps/scratch_folder.h"
 #include "tests/dumps/small_dump.h"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "dumps/hdf5_handle.h"
+#include "dumps/hdf5/handle.h"
 #include "tests/dumps/small_dump.h"
 
 namespace attest::testing {

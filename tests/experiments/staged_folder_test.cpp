@@ -6,7 +6,7 @@
 #include <fstream>
 #include <iterator>
 
-#include "dumps/error.h"
+#include "dumps/base/error.h"
 
 namespace attest {
 namespace {

@@ -8,14 +8,15 @@
 #include <numeric>
 #include <vector>
 
-#include "kernels/attention/kv_head.h"
+#include "kernels/kv_head.h"
 
 namespace attest::test {
 
 using Row = std::vector<double>;
 using Kept = std::vector<char>;  // [L] 1: the token is kept
 
-/// x in a binary format of `digits` significant bits whose subnormals are multiples of 2^least, half to even, saturating.
+/// x in a binary format of `digits` significant bits whose subnormals are multiples of 2^least, half to even,
+/// saturating.
 inline double rounded_to(double x, int digits, int least, double largest) {
   if (x == 0) return x;
   int exponent = 0;
@@ -28,9 +29,12 @@ inline double to_e4m3(double x) { return rounded_to(x, 4, -9, 448); }
 
 inline double to_type(ElementType type, double x) {
   switch (type) {
-    case ElementType::float16: return rounded_to(x, 11, -24, 65504);
-    case ElementType::bfloat16: return rounded_to(x, 8, -133, std::numeric_limits<double>::max());
-    case ElementType::float32: break;
+    case ElementType::float16:
+      return rounded_to(x, 11, -24, 65504);
+    case ElementType::bfloat16:
+      return rounded_to(x, 8, -133, std::numeric_limits<double>::max());
+    case ElementType::float32:
+      break;
   }
   return rounded_to(x, 24, -149, std::numeric_limits<double>::max());
 }
@@ -49,7 +53,9 @@ struct Query {
   int group() const { return head->group; }
   int dim() const { return head->head_dim; }
   int value_dim() const { return head->value_dim; }
-  double q(int h, int d) const { return head->queries[(static_cast<std::int64_t>(n) * head->group + h) * head->head_dim + d]; }
+  double q(int h, int d) const {
+    return head->queries[(static_cast<std::int64_t>(n) * head->group + h) * head->head_dim + d];
+  }
   double k(std::int64_t j, int d) const { return head->keys[j * head->head_dim + d]; }
   double v(std::int64_t j, int d) const { return head->values[j * head->value_dim + d]; }
 

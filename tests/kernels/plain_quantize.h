@@ -56,7 +56,8 @@ inline Row plain_token(Row x, int bits, double least_range) {
   const double top = std::pow(2, bits) - 1;
   const double lo = *std::min_element(x.begin(), x.end()), hi = *std::max_element(x.begin(), x.end());
   const double s = f32(std::max(f32(hi - lo), f32(least_range)) / top);
-  for (double& value : x) value = s == 0 ? lo : f32(f32(std::clamp(half_even(f32(f32(value - lo) / s)), 0.0, top) * s) + lo);
+  for (double& value : x)
+    value = s == 0 ? lo : f32(f32(std::clamp(half_even(f32(f32(value - lo) / s)), 0.0, top) * s) + lo);
   return x;
 }
 

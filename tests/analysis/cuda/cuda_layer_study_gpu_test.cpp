@@ -1,5 +1,6 @@
-// The study on a CUDA device against the one on the CPU: every selector and metric over element types, dimensions, groups,
-// lengths and kinds of data.
+// The study on a CUDA device against the one on the CPU: every selector and metric over element types, dimensions,
+// groups, lengths and kinds of data.
+#include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,17 +10,15 @@
 #include <random>
 #include <thread>
 
-#include <cuda_runtime_api.h>
-
-#include "analysis/layer_study.h"
-#include "dumps/error.h"
+#include "analysis/layer/layer_study.h"
+#include "dumps/base/error.h"
 #include "kernels/selectors/registry.h"
 
 namespace attest {
 namespace {
 
-// Scores are float32 sums on the device and double on the CPU: a score of magnitude 30 is off by some 1e-5, and what follows
-// from it (log-sum-exp, masses, outputs) by about as much.
+// Scores are float32 sums on the device and double on the CPU: a score of magnitude 30 is off by some 1e-5, and what
+// follows from it (log-sum-exp, masses, outputs) by about as much.
 constexpr double kTolerance = 2e-4;
 // With scores in the thousands float32 itself is that much coarser.
 constexpr double kHugeTolerance = 1e-3;
@@ -32,8 +31,8 @@ constexpr double kMostJumped = 0.02;
 
 bool is_rank(const std::string& metric) { return metric.starts_with("spearman"); }
 bool jumps(const std::string& metric) {
-  return metric.starts_with("salient_") || metric.starts_with("missed_") || metric.starts_with("scan_error_") || metric.starts_with("span_keep") ||
-         metric.starts_with("dropped_gap");
+  return metric.starts_with("salient_") || metric.starts_with("missed_") || metric.starts_with("scan_error_") ||
+         metric.starts_with("span_keep") || metric.starts_with("dropped_gap");
 }
 
 enum class Data { peaked, flat, tied, huge, zeros };
@@ -57,8 +56,8 @@ void fill(LayerBuffer& buffer, ElementType type, const std::vector<float>& value
   convert_from_float(type, values.data(), values.size(), buffer.data());
 }
 
-/// Keys share a direction with the queries at a few tokens, so that attention has peaks; `tied` repeats a handful of keys, `zeros` has
-/// nothing else in every other query and in the first KV head's keys.
+/// Keys share a direction with the queries at a few tokens, so that attention has peaks; `tied` repeats a handful of
+/// keys, `zeros` has nothing else in every other query and in the first KV head's keys.
 AttentionLayer make_layer(const Case& c, int number = 3) {
   std::mt19937 random(static_cast<unsigned>(number * 7919 + c.head_dim));
   std::normal_distribution<float> normal;
@@ -71,19 +70,25 @@ AttentionLayer make_layer(const Case& c, int number = 3) {
   layer.sliding_window = c.window;
   layer.num_tokens = c.tokens;
   layer.query_positions = c.positions;
-  if (c.spans) layer.spans = {{c.tokens / 4, c.tokens / 4 + 9}, {c.tokens / 4 + 5, c.tokens / 3 + 12}, {c.tokens - 3, c.tokens}};
-  const auto d = static_cast<std::size_t>(c.head_dim), dv = static_cast<std::size_t>(c.value_dim), t = static_cast<std::size_t>(c.tokens);
-  const auto queries = static_cast<std::size_t>(c.query_heads) * c.positions.size(), kv = static_cast<std::size_t>(c.kv_heads);
+  if (c.spans)
+    layer.spans = {{c.tokens / 4, c.tokens / 4 + 9}, {c.tokens / 4 + 5, c.tokens / 3 + 12}, {c.tokens - 3, c.tokens}};
+  const auto d = static_cast<std::size_t>(c.head_dim), dv = static_cast<std::size_t>(c.value_dim),
+             t = static_cast<std::size_t>(c.tokens);
+  const auto queries = static_cast<std::size_t>(c.query_heads) * c.positions.size(),
+             kv = static_cast<std::size_t>(c.kv_heads);
   std::vector<float> q(queries * d), k(kv * t * d), v(kv * t * dv), direction(d);
   for (float& x : direction) x = normal(random);
   const float spread = c.data == Data::flat ? 0.05f : 1.0f, size = c.data == Data::huge ? 300.0f : 1.0f;
   for (std::size_t i = 0; i < q.size(); ++i) q[i] = spread * (0.7f * normal(random) + direction[i % d]);
   for (std::size_t j = 0; j < kv * t; ++j) {
     const float pull = j % t < 3 ? 2.5f : random() % 61 == 0 ? 1.2f : 0.1f;
-    for (std::size_t i = 0; i < d; ++i) k[j * d + i] = normal(random) * (i % 17 == 3 ? 4.0f : 0.8f) + pull * direction[i];
+    for (std::size_t i = 0; i < d; ++i)
+      k[j * d + i] = normal(random) * (i % 17 == 3 ? 4.0f : 0.8f) + pull * direction[i];
     if (c.data == Data::huge && random() % 200 == 0)
       for (std::size_t i = 0; i < d; ++i) k[j * d + i] *= size;
-    if (c.data == Data::tied && j >= 5) std::copy_n(k.begin() + static_cast<std::ptrdiff_t>((j % 5) * d), d, k.begin() + static_cast<std::ptrdiff_t>(j * d));
+    if (c.data == Data::tied && j >= 5)
+      std::copy_n(k.begin() + static_cast<std::ptrdiff_t>((j % 5) * d), d,
+                  k.begin() + static_cast<std::ptrdiff_t>(j * d));
   }
   for (float& x : v) x = normal(random) * size;
   if (c.data == Data::zeros) {
@@ -114,10 +119,17 @@ SelectorSpec spec_of(const std::string& text) {
 StudySelector selector(const std::string& text) {
   StudySelector out{.label = text, .selector = make_selector(spec_of(text)), .grid = {Setting{}}};
   switch (out.selector->setting_kind()) {
-    case SettingKind::delta: out.grid = deltas(); break;
-    case SettingKind::budget: out.grid = budgets(); break;
-    case SettingKind::p: out.grid = shares(); break;
-    case SettingKind::none: break;
+    case SettingKind::delta:
+      out.grid = deltas();
+      break;
+    case SettingKind::budget:
+      out.grid = budgets();
+      break;
+    case SettingKind::p:
+      out.grid = shares();
+      break;
+    case SettingKind::none:
+      break;
   }
   return out;
 }
@@ -129,31 +141,78 @@ StudyOptions options(const std::vector<std::string>& selectors) {
   return out;
 }
 
-const std::vector<std::string> kMethods = {"exact", "ffd", "quest:dense_layers=0", "kivi:group=16", "twilight:dense_layers=0,base_budget=256",
-                                           "streaming_llm", "topk", "topp", "topdelta", "sparq", "sale:dense_below=100"};
-const std::vector<std::string> kVariants = {
-    "ffd:bits=1", "ffd:bits=3", "ffd:bits=4", "ffd:bits=8", "ffd:scale=sequence", "ffd:residual=int8", "ffd:residual=none", "ffd:residual=exact",
-    "ffd:pseudo_max=exact", "ffd:pseudo_max=global", "ffd:pseudo_max=global_exact", "ffd:sub_block=32", "ffd:sub_block=64,gqa=per_head",
-    "ffd:block=96", "ffd:delta_unit=log2", "ffd:delta_unit=unscaled", "ffd:sink_blocks=2,local_blocks=0", "ffd:scan=exact", "ffd:rule=topk",
-    "ffd:rule=topp", "ffd:scan=exact,rule=topk,gqa=per_head", "ffd:quant_arith=dump", "ffd:quant_arith=dump,residual=int8", "ffd:dense_layers=9",
-    "quest", "quest:dense_layers=9", "quest:preset=kernel", "quest:gqa=shared", "quest:page=24", "kivi:bits=4,group=16",
-    "kivi:residual_length=32,group=8", "kivi:quant_arith=dump,group=16", "twilight:rule=reference,base_budget=256", "twilight:base=none",
-    "twilight:weights=estimated,page=32,base_budget=200", "twilight:base_budget=25%", "streaming_llm:sink=8", "topk:gqa=union", "topp:gqa=union",
-    "topk:granularity=block", "topdelta:granularity=block,gqa=union", "topp:granularity=block,block=24", "sparq:score=softmax",
-    "sparq:mean_value=off,local=0,rank=8", "sparq:count=paper,score=softmax,rank=64,local=1", "sale", "sale:key_scale=token,dense_below=0",
-    "sale:dense_below=0"};
+const std::vector<std::string> kMethods = {"exact",
+                                           "ffd",
+                                           "quest:dense_layers=0",
+                                           "kivi:group=16",
+                                           "twilight:dense_layers=0,base_budget=256",
+                                           "streaming_llm",
+                                           "topk",
+                                           "topp",
+                                           "topdelta",
+                                           "sparq",
+                                           "sale:dense_below=100"};
+const std::vector<std::string> kVariants = {"ffd:bits=1",
+                                            "ffd:bits=3",
+                                            "ffd:bits=4",
+                                            "ffd:bits=8",
+                                            "ffd:scale=sequence",
+                                            "ffd:residual=int8",
+                                            "ffd:residual=none",
+                                            "ffd:residual=exact",
+                                            "ffd:pseudo_max=exact",
+                                            "ffd:pseudo_max=global",
+                                            "ffd:pseudo_max=global_exact",
+                                            "ffd:sub_block=32",
+                                            "ffd:sub_block=64,gqa=per_head",
+                                            "ffd:block=96",
+                                            "ffd:delta_unit=log2",
+                                            "ffd:delta_unit=unscaled",
+                                            "ffd:sink_blocks=2,local_blocks=0",
+                                            "ffd:scan=exact",
+                                            "ffd:rule=topk",
+                                            "ffd:rule=topp",
+                                            "ffd:scan=exact,rule=topk,gqa=per_head",
+                                            "ffd:quant_arith=dump",
+                                            "ffd:quant_arith=dump,residual=int8",
+                                            "ffd:dense_layers=9",
+                                            "quest",
+                                            "quest:dense_layers=9",
+                                            "quest:preset=kernel",
+                                            "quest:gqa=shared",
+                                            "quest:page=24",
+                                            "kivi:bits=4,group=16",
+                                            "kivi:residual_length=32,group=8",
+                                            "kivi:quant_arith=dump,group=16",
+                                            "twilight:rule=reference,base_budget=256",
+                                            "twilight:base=none",
+                                            "twilight:weights=estimated,page=32,base_budget=200",
+                                            "twilight:base_budget=25%",
+                                            "streaming_llm:sink=8",
+                                            "topk:gqa=union",
+                                            "topp:gqa=union",
+                                            "topk:granularity=block",
+                                            "topdelta:granularity=block,gqa=union",
+                                            "topp:granularity=block,block=24",
+                                            "sparq:score=softmax",
+                                            "sparq:mean_value=off,local=0,rank=8",
+                                            "sparq:count=paper,score=softmax,rank=64,local=1",
+                                            "sale",
+                                            "sale:key_scale=token,dense_below=0",
+                                            "sale:dense_below=0"};
 
-/// DoubleSparse with what it learns from another sample of the same kind; seven divides the odd head dimensions. Two bits in float32
-/// alone: the levels of a 16-bit query are often multiples of each other, and estimates that cancel to a tie in double differ in
-/// float32 by its rounding.
+/// DoubleSparse with what it learns from another sample of the same kind; seven divides the odd head dimensions. Two
+/// bits in float32 alone: the levels of a 16-bit query are often multiples of each other, and estimates that cancel to
+/// a tie in double differ in float32 by its rounding.
 StudyOptions double_sparsity(const Case& c) {
   AttentionLayer sample = make_layer(c, 99);
   sample.layer = 3;
   const std::string factor = c.head_dim % 8 == 0 ? "4" : "7", coarse = c.head_dim % 8 == 0 ? "8" : "7";
   const std::string few_bits = c.type == ElementType::float32 ? "2" : "8";
   StudyOptions out;
-  for (const std::string& text : {"group_factor=" + factor, "channel=q,bits=" + few_bits + ",group_factor=" + factor, "channel=k,bits=8,group_factor=" + coarse,
-                                  "bits=16,group_factor=" + coarse, std::string("group_factor=1")}) {
+  for (const std::string& text :
+       {"group_factor=" + factor, "channel=q,bits=" + few_bits + ",group_factor=" + factor,
+        "channel=k,bits=8,group_factor=" + coarse, "bits=16,group_factor=" + coarse, std::string("group_factor=1")}) {
     SelectorSpec spec = spec_of("double_sparsity:calibrate=other," + text);
     std::unique_ptr<Selector> learner = make_selector(spec);
     learner->calibrate(sample);
@@ -169,9 +228,11 @@ bool has_gpu() { return std::ranges::any_of(visible_gpus(), &Gpu::usable); }
 /// How far two results are apart, metric by metric.
 class Comparison {
  public:
-  explicit Comparison(const Case& c) : tolerance_(c.data == Data::huge ? kHugeTolerance : kTolerance), group_(c.query_heads / c.kv_heads) {}
+  explicit Comparison(const Case& c)
+      : tolerance_(c.data == Data::huge ? kHugeTolerance : kTolerance), group_(c.query_heads / c.kv_heads) {}
 
-  void add(const std::string& label, std::size_t settings, const std::vector<MetricValues>& expected, const std::vector<MetricValues>& got) {
+  void add(const std::string& label, std::size_t settings, const std::vector<MetricValues>& expected,
+           const std::vector<MetricValues>& got) {
     ASSERT_EQ(expected.size(), got.size());
     num_settings_[label] = settings;
     std::vector<bool> flipped;
@@ -187,7 +248,8 @@ class Comparison {
   }
 
   void finish() const {
-    EXPECT_LE(static_cast<double>(flipped_), 2 + kMostFlipped * static_cast<double>(kept_sets_)) << "kept sets that differ, of " << kept_sets_;
+    EXPECT_LE(static_cast<double>(flipped_), 2 + kMostFlipped * static_cast<double>(kept_sets_))
+        << "kept sets that differ, of " << kept_sets_;
     for (const auto& [name, metric] : metrics_) {
       const double most = jumps(name) ? kMostJumped : 0;
       EXPECT_LE(static_cast<double>(metric.beyond), (most > 0 ? 3 : 0) + most * static_cast<double>(metric.cells))
@@ -201,7 +263,8 @@ class Comparison {
     char number[32];
     for (const auto& [name, metric] : metrics_) {
       std::snprintf(number, sizeof number, " %.1e", metric.worst);
-      out += " " + name + number + (metric.beyond > 0 ? "(" + std::to_string(metric.beyond) + "/" + std::to_string(metric.cells) + ")" : "");
+      out += " " + name + number +
+             (metric.beyond > 0 ? "(" + std::to_string(metric.beyond) + "/" + std::to_string(metric.cells) + ")" : "");
     }
     return out;
   }
@@ -219,7 +282,8 @@ class Comparison {
     return out;
   }
 
-  void compare(const std::string& label, const MetricValues& expected, const MetricValues& got, const std::vector<bool>& flipped) {
+  void compare(const std::string& label, const MetricValues& expected, const MetricValues& got,
+               const std::vector<bool>& flipped) {
     Metric& metric = metrics_[expected.name];
     const double tolerance = is_rank(expected.name) ? kRankTolerance : tolerance_;
     const std::size_t settings = num_settings_.at(label);
@@ -255,14 +319,16 @@ class Comparison {
 
 void expect_same(const StudyOptions& study, const Case& c) {
   const AttentionLayer layer = make_layer(c);
-  const LayerResults expected = make_cpu_layer_study(study, static_cast<int>(std::thread::hardware_concurrency()))->run(layer);
+  const LayerResults expected =
+      make_cpu_layer_study(study, static_cast<int>(std::thread::hardware_concurrency()))->run(layer);
   const LayerResults got = make_cuda_layer_study(study, 0)->run(layer);
   Comparison comparison(c);
   comparison.add("scores", 1, expected.scores, got.scores);
   ASSERT_EQ(expected.selectors.size(), got.selectors.size());
   for (std::size_t s = 0; s < expected.selectors.size(); ++s) {
     EXPECT_EQ(expected.selectors[s].dense, got.selectors[s].dense);
-    comparison.add(study.selectors[s].label, study.selectors[s].grid.size(), expected.selectors[s].metrics, got.selectors[s].metrics);
+    comparison.add(study.selectors[s].label, study.selectors[s].grid.size(), expected.selectors[s].metrics,
+                   got.selectors[s].metrics);
   }
   comparison.finish();
   std::cout << comparison.text() << std::endl;
@@ -270,7 +336,8 @@ void expect_same(const StudyOptions& study, const Case& c) {
 
 bool same_bits(const std::vector<MetricValues>& a, const std::vector<MetricValues>& b) {
   for (std::size_t m = 0; m < a.size(); ++m)
-    if (a[m].values.size() != b[m].values.size() || std::memcmp(a[m].values.data(), b[m].values.data(), a[m].values.size() * sizeof(float)) != 0) {
+    if (a[m].values.size() != b[m].values.size() ||
+        std::memcmp(a[m].values.data(), b[m].values.data(), a[m].values.size() * sizeof(float)) != 0) {
       ADD_FAILURE() << a[m].name << " differs";
       return false;
     }
@@ -280,7 +347,8 @@ bool same_bits(const std::vector<MetricValues>& a, const std::vector<MetricValue
 void expect_same_bits(const LayerResults& a, const LayerResults& b) {
   EXPECT_TRUE(same_bits(a.scores, b.scores));
   ASSERT_EQ(a.selectors.size(), b.selectors.size());
-  for (std::size_t s = 0; s < a.selectors.size(); ++s) EXPECT_TRUE(same_bits(a.selectors[s].metrics, b.selectors[s].metrics)) << "selector " << s;
+  for (std::size_t s = 0; s < a.selectors.size(); ++s)
+    EXPECT_TRUE(same_bits(a.selectors[s].metrics, b.selectors[s].metrics)) << "selector " << s;
 }
 
 constexpr auto bf16 = ElementType::bfloat16, fp16 = ElementType::float16, f32 = ElementType::float32;
@@ -297,7 +365,14 @@ const Case kCases[] = {
     {"window_of_one_block", fp16, 4, 2, 64, 64, 700, {5, 127, 128, 300, 699}, Data::peaked, 0, 129, false},
     {"mla_576_512", bf16, 16, 1, 576, 512, 400, {128, 399}},
     {"group_16_many_queries", bf16, 32, 2, 64, 64, 300, {260, 261, 262, 263, 264, 270, 280, 299}},
-    {"group_5_across_batches", fp16, 10, 2, 64, 64, 400, {40, 41, 47, 63, 64, 100, 160, 161, 222, 255, 256, 300, 301, 399}},
+    {"group_5_across_batches",
+     fp16,
+     10,
+     2,
+     64,
+     64,
+     400,
+     {40, 41, 47, 63, 64, 100, 160, 161, 222, 255, 256, 300, 301, 399}},
     {"odd_dimensions_f32", f32, 4, 2, 77, 48, 200, {130, 199}},
     {"odd_dimensions_bf16", bf16, 4, 2, 70, 80, 300, {199, 299}},
     {"one_key", bf16, 4, 2, 64, 64, 3, {0, 1, 2}},
@@ -342,7 +417,8 @@ TEST_P(CudaLayerStudyTest, BitsRepeat) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Cases, CudaLayerStudyTest, testing::ValuesIn(kCases), [](const auto& info) { return std::string(info.param.name); });
+INSTANTIATE_TEST_SUITE_P(Cases, CudaLayerStudyTest, testing::ValuesIn(kCases),
+                         [](const auto& info) { return std::string(info.param.name); });
 
 TEST(CudaLayerStudy, LittleMemoryCutsTheWorkAndChangesNoBit) {
   SKIP_WITHOUT_GPU();
@@ -352,13 +428,15 @@ TEST(CudaLayerStudy, LittleMemoryCutsTheWorkAndChangesNoBit) {
   ASSERT_EQ(cudaMemGetInfo(&free, &total), cudaSuccess);
   const double share = static_cast<double>(std::size_t{48} << 20) / static_cast<double>(total);
   for (const StudyOptions& tried : {options(kMethods), double_sparsity(c)})
-    expect_same_bits(make_cuda_layer_study(tried, 0)->run(layer), make_cuda_layer_study(tried, 0, {.share = share})->run(layer));
+    expect_same_bits(make_cuda_layer_study(tried, 0)->run(layer),
+                     make_cuda_layer_study(tried, 0, {.share = share})->run(layer));
 }
 
 TEST(CudaLayerStudy, LayersOverlap) {
   SKIP_WITHOUT_GPU();
   const Case c{"", bf16, 8, 2, 128, 128, 3000, {2000, 2999}}, other{"", f32, 4, 2, 64, 64, 500, {499}};
-  std::unique_ptr<LayerStudy> study = make_cuda_layer_study(options(kMethods), 0), alone = make_cuda_layer_study(options(kMethods), 0);
+  std::unique_ptr<LayerStudy> study = make_cuda_layer_study(options(kMethods), 0),
+                              alone = make_cuda_layer_study(options(kMethods), 0);
   std::vector<AttentionLayer> layers;
   for (int i = 0; i < 6; ++i) layers.push_back(make_layer(i % 3 == 1 ? other : c, i));
   std::size_t collected = 0;
@@ -389,7 +467,8 @@ TEST(CudaLayerStudy, TooLittleMemoryIsOneSentence) {
   SKIP_WITHOUT_GPU();
   const Case c{"", bf16, 8, 2, 128, 128, 3000, {2999}};
   const AttentionLayer layer = make_layer(c);
-  for (const auto& [bytes, what] : {std::pair(std::uint64_t{1000000}, "two turns of one KV head's keys and values"), std::pair(std::uint64_t{3150000}, "may use beside keys and values")}) {
+  for (const auto& [bytes, what] : {std::pair(std::uint64_t{1000000}, "two turns of one KV head's keys and values"),
+                                    std::pair(std::uint64_t{3150000}, "may use beside keys and values")}) {
     std::unique_ptr<LayerStudy> starved = make_cuda_layer_study(options(kMethods), 0, {.bytes = bytes});
     try {
       starved->run(layer);
@@ -420,7 +499,8 @@ TEST(CudaLayerStudy, ReadsWhatASelectorLearntSince) {
 
 TEST(CudaLayerStudy, EverySelectorHasCudaCode) {
   SKIP_WITHOUT_GPU();
-  for (const SelectorInfo* info : all_selectors()) EXPECT_NO_THROW(make_cuda_layer_study(options({std::string(info->name)}), 0, {.share = 0.1})) << info->name;
+  for (const SelectorInfo* info : all_selectors())
+    EXPECT_NO_THROW(make_cuda_layer_study(options({std::string(info->name)}), 0, {.share = 0.1})) << info->name;
 }
 
 TEST(CudaLayerStudy, NamesItsDevice) {

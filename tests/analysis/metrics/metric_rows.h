@@ -1,11 +1,11 @@
 // A row small enough to work out by hand: four tokens of probabilities 1/2, 1/4, 1/8, 1/8.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <cmath>
 #include <limits>
 #include <vector>
-
-#include <gtest/gtest.h>
 
 #include "analysis/metrics/rows.h"
 

@@ -8,9 +8,11 @@ namespace {
 
 TEST(OutputFidelity, OfThreeSettings) {
   HandRow hand;  // o = (3, 4)
-  const SettingOutputs outputs{3, 2, {6, 8, 0, 0, -4, 3}, {std::log(8.0), -std::numeric_limits<double>::infinity(), std::log(2.0)}};
+  const SettingOutputs outputs{
+      3, 2, {6, 8, 0, 0, -4, 3}, {std::log(8.0), -std::numeric_limits<double>::infinity(), std::log(2.0)}};
   hand.row.outputs = &outputs;
-  const Values recalls = values_of(hand.row, recall), errors = values_of(hand.row, output_error), lse = values_of(hand.row, lse_error);
+  const Values recalls = values_of(hand.row, recall), errors = values_of(hand.row, output_error),
+               lse = values_of(hand.row, lse_error);
   EXPECT_DOUBLE_EQ(recalls[0], 1);
   EXPECT_TRUE(std::isnan(recalls[1]));  // one zero vector has no direction
   EXPECT_DOUBLE_EQ(recalls[2], 0);

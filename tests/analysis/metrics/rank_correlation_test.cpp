@@ -29,7 +29,8 @@ TEST(RankCorrelation, IsNotDefinedForConstantsAndForNothing) {
   }
 }
 
-// Inside a block the estimate is upside down; the maxima of the three full blocks agree, the partial fourth does not count.
+// Inside a block the estimate is upside down; the maxima of the three full blocks agree, the partial fourth does not
+// count.
 TEST(RankCorrelation, OfBlockMaximaSeesWhatSelectionSees) {
   HandRow hand;
   std::vector<double> scores, estimate;

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "dumps/error.h"
+#include "dumps/base/error.h"
 #include "tests/dumps/scratch_folder.h"
 
 namespace attest {
@@ -32,7 +32,8 @@ TEST(Grid, RangesIncludeBothEnds) {
   EXPECT_EQ(grid.labels.front(), "1");
   EXPECT_EQ(grid.labels[1], "1.5");
   EXPECT_EQ(grid.labels.back(), "12");
-  EXPECT_EQ(parse_grid(SettingKind::delta, "1:2:0.3", "--delta").labels, (std::vector<std::string>{"1", "1.3", "1.6", "1.9"}));
+  EXPECT_EQ(parse_grid(SettingKind::delta, "1:2:0.3", "--delta").labels,
+            (std::vector<std::string>{"1", "1.3", "1.6", "1.9"}));
   EXPECT_EQ(parse_grid(SettingKind::delta, "5:5:1,9", "--delta").labels, (std::vector<std::string>{"5", "9"}));
 }
 
@@ -47,7 +48,8 @@ TEST(Grid, BudgetsAreTokensOrPerCent) {
   const Grid grid = parse_grid(SettingKind::budget, "1024,12.5%,100%", "--budget");
   EXPECT_EQ(grid.settings, (std::vector<Setting>{{1024, false}, {12.5, true}, {100, true}}));
   EXPECT_EQ(grid.labels[1], "12.5%");
-  EXPECT_EQ(parse_grid(SettingKind::budget, "10%:30%:10%", "--budget").labels, (std::vector<std::string>{"10%", "20%", "30%"}));
+  EXPECT_EQ(parse_grid(SettingKind::budget, "10%:30%:10%", "--budget").labels,
+            (std::vector<std::string>{"10%", "20%", "30%"}));
 }
 
 TEST(Grid, ValuesOutsideTheirDomainAreRefused) {

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "dumps/error.h"
+#include "dumps/base/error.h"
 #include "tests/dumps/scratch_folder.h"
 
 namespace attest {
@@ -25,7 +25,8 @@ TEST(SelectorArgument, ALabelStandsBeforeTheFirstColon) {
   EXPECT_EQ(spec.label, "my-label_1.0");
   EXPECT_EQ(spec.name, "ffd");
   EXPECT_EQ(parse_selector("a=ffd").options.size(), 0u);
-  EXPECT_EQ(parse_selector("a=x:path=/data/c.json,b=c=d").options, (OptionPairs{{"path", "/data/c.json"}, {"b", "c=d"}}));
+  EXPECT_EQ(parse_selector("a=x:path=/data/c.json,b=c=d").options,
+            (OptionPairs{{"path", "/data/c.json"}, {"b", "c=d"}}));
 }
 
 TEST(SelectorArgument, LabelsAreOfPlainCharacters) {
@@ -47,8 +48,10 @@ TEST(SelectorArgument, ASlashNeedsALabel) {
 }
 
 TEST(SelectorArgument, OptionsHaveValues) {
-  EXPECT_EQ(complaint("ffd:bits"), "--selector 'ffd:bits': 'bits' is no option=value; expected [LABEL=]NAME[:option=value,...]");
-  for (const char* text : {"", "a=", "ffd:", "ffd:bits=2,", "ffd:=2", ":bits=2"}) EXPECT_NE(complaint(text), "") << text;
+  EXPECT_EQ(complaint("ffd:bits"),
+            "--selector 'ffd:bits': 'bits' is no option=value; expected [LABEL=]NAME[:option=value,...]");
+  for (const char* text : {"", "a=", "ffd:", "ffd:bits=2,", "ffd:=2", ":bits=2"})
+    EXPECT_NE(complaint(text), "") << text;
 }
 
 }  // namespace

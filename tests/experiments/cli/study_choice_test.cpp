@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "dumps/error.h"
+#include "dumps/base/error.h"
 #include "tests/dumps/scratch_folder.h"
 
 namespace attest {

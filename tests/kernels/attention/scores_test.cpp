@@ -17,7 +17,9 @@ std::vector<float> normals(std::int64_t count, Random& random) {
 
 double plain_dot(const float* q, const float* k, const float* r, int d) {
   long double sum = 0;
-  for (int i = 0; i < d; ++i) sum += static_cast<long double>(q[i]) * (static_cast<long double>(k[i]) + (r == nullptr ? 0.0L : static_cast<long double>(r[i])));
+  for (int i = 0; i < d; ++i)
+    sum += static_cast<long double>(q[i]) *
+           (static_cast<long double>(k[i]) + (r == nullptr ? 0.0L : static_cast<long double>(r[i])));
   return static_cast<double>(sum);
 }
 
@@ -25,8 +27,12 @@ TEST(Scores, AllShapes) {
   Random random(61);
   for (int rows : {1, 3, 4, 7, 8, 13, 32})
     for (std::int64_t length : {1, 15, 16, 17, 50})
-      for (const auto& [d, transform] : {std::pair{64, ScoreTransform{0.125, 0}}, {80, ScoreTransform{0.3, 5}}, {1, ScoreTransform{1, 0}}, {577, ScoreTransform{0.04, 50}}}) {
-        const std::vector<float> q = normals(rows * d, random), k = normals(length * d, random), r = normals(length * d, random);
+      for (const auto& [d, transform] : {std::pair{64, ScoreTransform{0.125, 0}},
+                                         {80, ScoreTransform{0.3, 5}},
+                                         {1, ScoreTransform{1, 0}},
+                                         {577, ScoreTransform{0.04, 50}}}) {
+        const std::vector<float> q = normals(rows * d, random), k = normals(length * d, random),
+                                 r = normals(length * d, random);
         RowMatrix<double> found, sums;
         scores(q.data(), rows, d, k.data(), length, transform, found);
         sums.resize(rows, length + 5);

@@ -10,7 +10,8 @@
 namespace attest::test {
 namespace {
 
-/// [tokens, channels] with what quantisers trip over: constant and zero channels, outliers, values that tie between codes.
+/// [tokens, channels] with what quantisers trip over: constant and zero channels, outliers, values that tie between
+/// codes.
 std::vector<float> awkward(std::int64_t tokens, int channels, ElementType type, Random& random) {
   std::vector<float> x(static_cast<std::size_t>(tokens * channels));
   for (std::size_t i = 0; i < x.size(); ++i) {
@@ -29,7 +30,8 @@ std::vector<float> awkward(std::int64_t tokens, int channels, ElementType type, 
 
 Row column(const std::vector<float>& x, int channels, std::int64_t first, std::int64_t count, int d) {
   Row out;
-  for (std::int64_t t = first; t < first + count; ++t) out.push_back(static_cast<double>(x[static_cast<std::size_t>(t * channels + d)]));
+  for (std::int64_t t = first; t < first + count; ++t)
+    out.push_back(static_cast<double>(x[static_cast<std::size_t>(t * channels + d)]));
   return out;
 }
 
@@ -39,8 +41,10 @@ TEST(FfdThumbnail, ConformsBitForBit) {
   Random random(11);
   constexpr std::int64_t kTokens = 48;
   constexpr int kChannels = 21;
-  const std::pair<FfdResidual, std::string> residuals[] = {
-      {FfdResidual::fp8, "fp8"}, {FfdResidual::int8, "int8"}, {FfdResidual::none, "none"}, {FfdResidual::exact, "exact"}};
+  const std::pair<FfdResidual, std::string> residuals[] = {{FfdResidual::fp8, "fp8"},
+                                                           {FfdResidual::int8, "int8"},
+                                                           {FfdResidual::none, "none"},
+                                                           {FfdResidual::exact, "exact"}};
   for (ElementType type : kTypes)
     for (int bits : {1, 2, 3, 4, 8})
       for (QuantArithmetic arithmetic : {QuantArithmetic::float32, QuantArithmetic::dump})
@@ -51,10 +55,13 @@ TEST(FfdThumbnail, ConformsBitForBit) {
           ffd_scales(quantizer, keys.data(), kTokens, kChannels, scales);
           ffd_quantize(quantizer, keys.data(), kTokens, kChannels, scales, thumbnail.data(), rest.data());
           for (int d = 0; d < kChannels; ++d) {
-            const PlainFfdGroup plain = plain_ffd(column(keys, kChannels, 0, kTokens, d), bits, name, arithmetic == QuantArithmetic::dump, type);
+            const PlainFfdGroup plain = plain_ffd(column(keys, kChannels, 0, kTokens, d), bits, name,
+                                                  arithmetic == QuantArithmetic::dump, type);
             ASSERT_EQ(static_cast<double>(scales[static_cast<std::size_t>(d)]), plain.scale);
-            ASSERT_EQ(column(thumbnail, kChannels, 0, kTokens, d), plain.thumbnail) << bits << " bits, " << name_of(type) << ", channel " << d;
-            ASSERT_EQ(column(rest, kChannels, 0, kTokens, d), plain.residual) << bits << " bits, " << name << ", " << name_of(type) << ", channel " << d;
+            ASSERT_EQ(column(thumbnail, kChannels, 0, kTokens, d), plain.thumbnail)
+                << bits << " bits, " << name_of(type) << ", channel " << d;
+            ASSERT_EQ(column(rest, kChannels, 0, kTokens, d), plain.residual)
+                << bits << " bits, " << name << ", " << name_of(type) << ", channel " << d;
           }
         }
 }
@@ -75,7 +82,8 @@ TEST(KiviGroups, ConformBitForBit) {
           kivi_quantize_per_token(quantizer, x.data(), tokens, kChannels, by_token.data());
           for (std::int64_t begin = 0; begin < tokens; begin += group)
             for (int d = 0; d < kChannels; ++d)
-              ASSERT_EQ(column(by_channel, kChannels, begin, group, d), plain_kivi(column(x, kChannels, begin, group, d), bits, dump, type))
+              ASSERT_EQ(column(by_channel, kChannels, begin, group, d),
+                        plain_kivi(column(x, kChannels, begin, group, d), bits, dump, type))
                   << bits << " bits, group " << group << ", " << name_of(type) << ", channel " << d;
           for (std::size_t begin = 0; begin < x.size(); begin += static_cast<std::size_t>(group)) {
             const auto first = static_cast<std::ptrdiff_t>(begin);
@@ -93,14 +101,15 @@ TEST(TokenAsymmetric, ConformsBitForBit) {
     for (int bits : {2, 4, 8})
       for (float least_range : {0.0f, 1e-9f}) {
         std::vector<float> x = awkward(40, kChannels, type, random);
-        std::fill_n(x.begin(), kChannels, 2.5f);                     // a range of zero
+        std::fill_n(x.begin(), kChannels, 2.5f);  // a range of zero
         std::fill_n(x.begin() + kChannels, kChannels, 0.0f);
-        x[static_cast<std::size_t>(kChannels) + 1] = 3e-10f;         // a range below the least one
+        x[static_cast<std::size_t>(kChannels) + 1] = 3e-10f;  // a range below the least one
         std::vector<float> found(x.size());
         quantize_tokens({bits, least_range}, x.data(), 40, kChannels, found.data());
         for (std::ptrdiff_t t = 0; t < 40; ++t)
           ASSERT_EQ(Row(found.begin() + t * kChannels, found.begin() + (t + 1) * kChannels),
-                    plain_token(Row(x.begin() + t * kChannels, x.begin() + (t + 1) * kChannels), bits, static_cast<double>(least_range)))
+                    plain_token(Row(x.begin() + t * kChannels, x.begin() + (t + 1) * kChannels), bits,
+                                static_cast<double>(least_range)))
               << bits << " bits, token " << t;
       }
 }

@@ -10,7 +10,8 @@ namespace attest::test {
 namespace {
 
 TEST(RoundHalfEven, TiesGoToTheEvenNeighbour) {
-  for (float x : {0.5f, 1.5f, 2.5f, -0.5f, -1.5f, 254.5f, 255.5f, 0.49999997f, 3.0f}) EXPECT_EQ(round_half_even(x), std::nearbyint(x)) << x;
+  for (float x : {0.5f, 1.5f, 2.5f, -0.5f, -1.5f, 254.5f, 255.5f, 0.49999997f, 3.0f})
+    EXPECT_EQ(round_half_even(x), std::nearbyint(x)) << x;
 }
 
 /// Every value that e4m3fn has: 126 positive ones, from 2^-9 to 448.
@@ -48,7 +49,8 @@ TEST(RoundTo, AgreesWithArithmeticOnExponents) {
   for (int i = 0; i < 20000; ++i) {
     const auto x = static_cast<float>(std::exp(random.uniform(-30, 14)) * (random.below(2) == 0 ? 1 : -1));
     for (ElementType type : {ElementType::float16, ElementType::bfloat16, ElementType::float32})
-      ASSERT_EQ(static_cast<double>(round_to(type, x)), to_type(type, static_cast<double>(x))) << x << " " << name_of(type);
+      ASSERT_EQ(static_cast<double>(round_to(type, x)), to_type(type, static_cast<double>(x)))
+          << x << " " << name_of(type);
     ASSERT_EQ(static_cast<double>(round_to_e4m3(x)), to_e4m3(static_cast<double>(x))) << x;
   }
 }
@@ -63,7 +65,8 @@ TEST(RangeOf, AllLengthsAndPlaces) {
   for (int n = 1; n < 70; ++n) {
     std::vector<float> x(static_cast<std::size_t>(n));
     for (float& value : x) value = static_cast<float>(random.normal());
-    EXPECT_EQ(range_of(x.data(), n), (std::pair{*std::min_element(x.begin(), x.end()), *std::max_element(x.begin(), x.end())}));
+    EXPECT_EQ(range_of(x.data(), n),
+              (std::pair{*std::min_element(x.begin(), x.end()), *std::max_element(x.begin(), x.end())}));
   }
 }
 

@@ -1,9 +1,9 @@
 // Entry levels of a whole grid against each rule applied to one setting at a time.
 #include "kernels/rank/entry_levels.h"
 
-#include <functional>
-
 #include <gtest/gtest.h>
+
+#include <functional>
 
 #include "tests/cases.h"
 #include "tests/kernels/plain.h"
@@ -26,7 +26,8 @@ Row some_values(std::size_t n, int kind, Random& random) {
 void expect_levels(const std::vector<Level>& levels, const Row& grid, const std::function<Kept(double)>& keep) {
   for (std::size_t i = 0; i < grid.size(); ++i) {
     const Kept kept = keep(grid[i]);
-    for (std::size_t j = 0; j < kept.size(); ++j) ASSERT_EQ(levels[j] <= i, kept[j] != 0) << "setting " << grid[i] << ", item " << j;
+    for (std::size_t j = 0; j < kept.size(); ++j)
+      ASSERT_EQ(levels[j] <= i, kept[j] != 0) << "setting " << grid[i] << ", item " << j;
   }
 }
 
@@ -37,7 +38,8 @@ class EntryLevels : public ::testing::TestWithParam<int> {
 
 TEST_P(EntryLevels, OfThresholds) {
   for (std::size_t n : {1u, 2u, 60u, 300u}) {
-    const Row values = some_values(n, GetParam(), random), thresholds{1e300, 8, 3, 3, 1, 0, -std::numeric_limits<double>::infinity()};
+    const Row values = some_values(n, GetParam(), random),
+              thresholds{1e300, 8, 3, 3, 1, 0, -std::numeric_limits<double>::infinity()};
     std::vector<Level> levels(n);
     threshold_levels(values, thresholds, levels);
     expect_levels(levels, thresholds, [&](double threshold) {
@@ -70,7 +72,8 @@ TEST_P(EntryLevels, OfTopP) {
 }
 
 constexpr const char* kKinds[] = {"distinct", "ties", "zeros"};
-INSTANTIATE_TEST_SUITE_P(Values, EntryLevels, ::testing::Values(0, 1, 2), [](const auto& info) { return kKinds[info.param]; });
+INSTANTIATE_TEST_SUITE_P(Values, EntryLevels, ::testing::Values(0, 1, 2),
+                         [](const auto& info) { return kKinds[info.param]; });
 
 // Ten equal weights sum to 0.3 with a rounding error: whether three of them reach p = 0.3 must not hang on it.
 TEST(TopPLevels, EqualWeightsDoNotHangOnRounding) {

@@ -1,21 +1,22 @@
 // Channel rankings from files, good and bad, and from samples.
 #include "kernels/selectors/channel_ranking.h"
 
+#include <gtest/gtest.h>
+#include <unistd.h>
+
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 
-#include <gtest/gtest.h>
-#include <unistd.h>
-
-#include "dumps/error.h"
+#include "dumps/base/error.h"
 
 namespace attest {
 namespace {
 
 class ChannelRankingFile : public ::testing::Test {
  protected:
-  ChannelRankingFile() : path_(std::filesystem::temp_directory_path() / ("ranking_" + std::to_string(getpid()) + ".json")) {}
+  ChannelRankingFile()
+      : path_(std::filesystem::temp_directory_path() / ("ranking_" + std::to_string(getpid()) + ".json")) {}
   ~ChannelRankingFile() override { std::filesystem::remove(path_); }
 
   ChannelRanking read(const std::string& text, ChannelStatistic statistic = ChannelStatistic::qk) {
@@ -52,18 +53,26 @@ TEST_F(ChannelRankingFile, TheFirstChannelsOfTheHead) {
 
 TEST_F(ChannelRankingFile, BadFilesAreNamed) {
   EXPECT_EQ(error([&] { read("[1, 2"); }), "'FILE' is no channel ranking: expected a JSON object of lists per layer");
-  EXPECT_EQ(error([&] { read(kRanking, ChannelStatistic::q); }), "'FILE' holds no list named layers.<number>....q_proj");
-  EXPECT_EQ(error([&] { read(R"({"layers.0.qk_proj": [["a"]]})"); }), "'FILE': 'layers.0.qk_proj' is no list of channel numbers per head");
-  EXPECT_EQ(error([&] { read(R"({"layers.0.qk_proj": [[0, 1], [0, 0]]})"); }), "'FILE': 'layers.0.qk_proj', head 1 does not list every channel once");
-  EXPECT_EQ(error([&] { read(R"({"layers.0.qk_proj": [[0, -1]]})"); }), "'FILE': 'layers.0.qk_proj', head 0 does not list every channel once");
-  EXPECT_EQ(error([&] { ChannelRanking(ChannelStatistic::qk).read_file("/nowhere.json"); }), "cannot read the channel ranking '/nowhere.json'");
+  EXPECT_EQ(error([&] { read(kRanking, ChannelStatistic::q); }),
+            "'FILE' holds no list named layers.<number>....q_proj");
+  EXPECT_EQ(error([&] { read(R"({"layers.0.qk_proj": [["a"]]})"); }),
+            "'FILE': 'layers.0.qk_proj' is no list of channel numbers per head");
+  EXPECT_EQ(error([&] { read(R"({"layers.0.qk_proj": [[0, 1], [0, 0]]})"); }),
+            "'FILE': 'layers.0.qk_proj', head 1 does not list every channel once");
+  EXPECT_EQ(error([&] { read(R"({"layers.0.qk_proj": [[0, -1]]})"); }),
+            "'FILE': 'layers.0.qk_proj', head 0 does not list every channel once");
+  EXPECT_EQ(error([&] { ChannelRanking(ChannelStatistic::qk).read_file("/nowhere.json"); }),
+            "cannot read the channel ranking '/nowhere.json'");
 }
 
 TEST_F(ChannelRankingFile, WhatItLacksIsNamed) {
   const ChannelRanking ranking = read(kRanking);
-  EXPECT_EQ(error([&] { ranking.channels(2, 0, 0, 4, 1); }), "channel ranking from 'FILE': there is no head 0 of layer 2");
-  EXPECT_EQ(error([&] { ranking.channels(3, 2, 0, 4, 1); }), "channel ranking from 'FILE': there is no head 2 of layer 3");
-  EXPECT_EQ(error([&] { ranking.channels(3, 1, 0, 8, 1); }), "channel ranking from 'FILE': it ranks 4 channels, expected 8, in head 1 of layer 3");
+  EXPECT_EQ(error([&] { ranking.channels(2, 0, 0, 4, 1); }),
+            "channel ranking from 'FILE': there is no head 0 of layer 2");
+  EXPECT_EQ(error([&] { ranking.channels(3, 2, 0, 4, 1); }),
+            "channel ranking from 'FILE': there is no head 2 of layer 3");
+  EXPECT_EQ(error([&] { ranking.channels(3, 1, 0, 8, 1); }),
+            "channel ranking from 'FILE': it ranks 4 channels, expected 8, in head 1 of layer 3");
 }
 
 TEST(ChannelRanking, SamplesAddUp) {
@@ -84,7 +93,7 @@ TEST(ChannelRanking, SamplesAddUp) {
   ranking.add(sample({1, -2, 5, 1}, {1, 1, -1, 1}));  // head 0: (1, 2), head 1: (5, 1)
   EXPECT_EQ(ranking.channels(0, 0, 0, 2, 1), (std::vector<std::uint32_t>{1}));
   EXPECT_EQ(ranking.channels(0, 1, 0, 2, 1), (std::vector<std::uint32_t>{0}));
-  ranking.add(sample({1, 1, 1, 1}, {-3, 0, 3, 0}));   // adds (3, 0) to both
+  ranking.add(sample({1, 1, 1, 1}, {-3, 0, 3, 0}));  // adds (3, 0) to both
   EXPECT_EQ(ranking.channels(0, 0, 0, 2, 1), (std::vector<std::uint32_t>{0}));
 }
 

@@ -1,5 +1,5 @@
 // DoubleSparse against its formulas, with rankings from a file and from other samples.
-#include "dumps/error.h"
+#include "dumps/base/error.h"
 #include "tests/kernels/plain_quantize.h"
 #include "tests/kernels/selectors/selector_test.h"
 
@@ -12,11 +12,14 @@ AttentionLayer other_sample(const Case& c) { return make_layer(c, 99); }
 /// mean |q_d| of a query head, or mean |k_d| of its KV head.
 Row mean_magnitude(const AttentionLayer& layer, bool of_queries, int head) {
   const std::int64_t dim = layer.shape.head_dim, rows = of_queries ? layer.num_queries() : layer.num_tokens;
-  const std::int64_t first = of_queries ? head * dim : head * layer.num_tokens * dim, stride = of_queries ? layer.shape.num_query_heads * dim : dim;
+  const std::int64_t first = of_queries ? head * dim : head * layer.num_tokens * dim,
+                     stride = of_queries ? layer.shape.num_query_heads * dim : dim;
   Row mean(static_cast<std::size_t>(dim), 0.0);
   for (std::int64_t i = 0; i < rows; ++i) {
-    const std::vector<float> row = floats_of(layer.element_type, of_queries ? layer.q : layer.k, first + i * stride, dim);
-    for (std::size_t d = 0; d < row.size(); ++d) mean[d] += std::fabs(static_cast<double>(row[d])) / static_cast<double>(rows);
+    const std::vector<float> row =
+        floats_of(layer.element_type, of_queries ? layer.q : layer.k, first + i * stride, dim);
+    for (std::size_t d = 0; d < row.size(); ++d)
+      mean[d] += std::fabs(static_cast<double>(row[d])) / static_cast<double>(rows);
   }
   return mean;
 }
@@ -34,7 +37,8 @@ Kept plain_channels(const AttentionLayer& sample, const Options& o, const Query&
 }
 
 /// `sample_of` gives the calibration sample of the case whose head this is.
-PlainForm double_sparsity(const std::string& options, const std::function<const AttentionLayer&(const Query&)>& sample_of) {
+PlainForm double_sparsity(const std::string& options,
+                          const std::function<const AttentionLayer&(const Query&)>& sample_of) {
   const Options o(options);
   return [o, sample_of](const Query& query) {
     const int bits = static_cast<int>(o.number("bits", 4));
@@ -63,18 +67,21 @@ PlainForm double_sparsity(const std::string& options, const std::function<const 
     plain.bytes = [=](const std::vector<Kept>& kept) {
       const double caches = o.is("channel", "k") ? 1 : query.group(), length = static_cast<double>(query.length());
       const double r = static_cast<double>(query.dim() / o.number("group_factor", 4));
-      return caches * length * r * bits / 8 + (bits < 16 ? 4 * length * caches : 0) + dense_bytes(query, kept_by_group(kept));
+      return caches * length * r * bits / 8 + (bits < 16 ? 4 * length * caches : 0) +
+             dense_bytes(query, kept_by_group(kept));
     };
     return plain;
   };
 }
 
 TEST(DoubleSparsity, ConformsToItsFormulas) {
-  for (const char* options : {"", "channel=q,group_factor=2,bits=2", "channel=k,group_factor=8,bits=16", "group_factor=1,bits=8"}) {
+  for (const char* options :
+       {"", "channel=q,group_factor=2,bits=2", "channel=k,group_factor=8,bits=16", "group_factor=1,bits=8"}) {
     AttentionLayer sample;
     const auto make = [&](const Case& c) {
       sample = other_sample(c);
-      std::unique_ptr<Selector> product = selector("double_sparsity", std::string("calibrate=other") + (*options != 0 ? "," : "") + options);
+      std::unique_ptr<Selector> product =
+          selector("double_sparsity", std::string("calibrate=other") + (*options != 0 ? "," : "") + options);
       product->calibrate(sample);
       return product;
     };
@@ -95,12 +102,16 @@ std::string usage_error(const std::string& options) {
 
 TEST(DoubleSparsity, NeedsOneRankingFromElsewhere) {
   EXPECT_EQ(usage_error(""),
-            "selector 'double_sparsity' needs a channel ranking: channels=FILE (JSON of its offline calibration) or calibrate=SAMPLE[+SAMPLE] "
+            "selector 'double_sparsity' needs a channel ranking: channels=FILE (JSON of its offline calibration) or "
+            "calibrate=SAMPLE[+SAMPLE] "
             "(samples of the dump, which are then not judged)");
   EXPECT_EQ(usage_error("calibrate=a,channels=b.json"),
-            "selector 'double_sparsity': both 'channels' and 'calibrate' are given, expected one source of the channel ranking");
-  EXPECT_EQ(usage_error("calibrate=a,group_factor=5"), "selector 'double_sparsity': group_factor is 5, expected a divisor of head_dim, which is 64");
-  EXPECT_EQ(selector("double_sparsity", "calibrate=first+second")->calibration_samples(), (std::vector<std::string>{"first", "second"}));
+            "selector 'double_sparsity': both 'channels' and 'calibrate' are given, expected one source of the channel "
+            "ranking");
+  EXPECT_EQ(usage_error("calibrate=a,group_factor=5"),
+            "selector 'double_sparsity': group_factor is 5, expected a divisor of head_dim, which is 64");
+  EXPECT_EQ(selector("double_sparsity", "calibrate=first+second")->calibration_samples(),
+            (std::vector<std::string>{"first", "second"}));
 }
 
 }  // namespace

@@ -16,12 +16,13 @@ void quantise(const Query& query, const Options& o, std::int64_t begin, std::int
   const std::string residual = o.text("residual", "fp8");
   Row channel;
   for (std::int64_t j = begin; j < end; ++j) channel.push_back(query.k(j, d));
-  const PlainFfdGroup group =
-      plain_ffd(channel, static_cast<int>(o.number("bits", 2)), residual, o.is("quant_arith", "dump"), query.head->element_type);
+  const PlainFfdGroup group = plain_ffd(channel, static_cast<int>(o.number("bits", 2)), residual,
+                                        o.is("quant_arith", "dump"), query.head->element_type);
   for (std::size_t i = 0; i < channel.size(); ++i) {
     const std::size_t j = static_cast<std::size_t>(begin) + i;
     keys.thumbnail[j][static_cast<std::size_t>(d)] = group.thumbnail[i];
-    keys.read[j][static_cast<std::size_t>(d)] = residual == "exact" ? channel[i] : group.thumbnail[i] + group.residual[i];
+    keys.read[j][static_cast<std::size_t>(d)] =
+        residual == "exact" ? channel[i] : group.thumbnail[i] + group.residual[i];
   }
 }
 
@@ -34,13 +35,16 @@ PlainKeys plain_keys(const Query& query, const Options& o, std::int64_t covered,
   return keys;
 }
 
-double max_of(const Row& s, std::int64_t begin, std::int64_t end) { return *std::max_element(s.begin() + begin, s.begin() + end); }
+double max_of(const Row& s, std::int64_t begin, std::int64_t end) {
+  return *std::max_element(s.begin() + begin, s.begin() + end);
+}
 
 /// Over the sink and the local blocks.
 double ends_max(const Row& s, const Options& o, std::int64_t covered, std::int64_t block) {
   double m = -std::numeric_limits<double>::infinity();
   for (std::int64_t j = 0; j < covered; ++j)
-    if (j / block < o.number("sink_blocks", 1) || j / block >= covered / block - o.number("local_blocks", 1)) m = std::max(m, s[static_cast<std::size_t>(j)]);
+    if (j / block < o.number("sink_blocks", 1) || j / block >= covered / block - o.number("local_blocks", 1))
+      m = std::max(m, s[static_cast<std::size_t>(j)]);
   return m;
 }
 
@@ -93,18 +97,21 @@ struct PlainFfd {
     if (covered == 0) return kept;
     const std::vector<Kept> of_blocks = parts(setting);
     for (std::size_t h = 0; h < kept.size(); ++h)
-      for (std::int64_t j = 0; j < covered; ++j) kept[h][static_cast<std::size_t>(j)] = of_blocks[h][static_cast<std::size_t>(j / part)];
+      for (std::int64_t j = 0; j < covered; ++j)
+        kept[h][static_cast<std::size_t>(j)] = of_blocks[h][static_cast<std::size_t>(j / part)];
     return kept;
   }
 
   double bytes(const std::vector<Kept>& kept) const {
-    const double d = query.dim(), dv = query.value_dim(), f = static_cast<double>(covered / block), b = static_cast<double>(block);
+    const double d = query.dim(), dv = query.value_dim(), f = static_cast<double>(covered / block),
+                 b = static_cast<double>(block);
     const double tail = static_cast<double>(query.length() - covered), kept_full = kept_by_group(kept) - tail;
     const std::string kind = o.text("residual", "fp8");
     if (o.is("scan", "exact")) return f * b * 2 * d + kept_full * 2 * dv + tail * 2 * (d + dv);
     const double r = kind == "none" ? 0 : kind == "exact" ? 2 : 1;
     const double scales = o.is("scale", "sequence") ? 2 * d : 2 * d * f;
-    return f * b * d * static_cast<double>(o.number("bits", 2)) / 8 + scales + kept_full * (r * d + 2 * dv) + tail * 2 * (d + dv);
+    return f * b * d * static_cast<double>(o.number("bits", 2)) / 8 + scales + kept_full * (r * d + 2 * dv) +
+           tail * 2 * (d + dv);
   }
 
   Row block_keep_ratio(const std::vector<Kept>& kept) const {
@@ -131,42 +138,52 @@ PlainForm ffd(const std::string& options) {
       Row read = query.scores_of(h, keys.read);
       for (std::int64_t j = ffd.covered; j < query.length(); ++j) read.push_back(s[static_cast<std::size_t>(j)]);
       ffd.exact.push_back(s);
-      ffd.estimate.push_back(o.is("scan", "exact") ? Row(s.begin(), s.begin() + ffd.covered) : query.scores_of(h, keys.thumbnail));
+      ffd.estimate.push_back(o.is("scan", "exact") ? Row(s.begin(), s.begin() + ffd.covered)
+                                                   : query.scores_of(h, keys.thumbnail));
       if (!o.is("scan", "exact") && !o.is("residual", "exact")) plain.read_scores.push_back(read);
       const bool any = ffd.covered > 0;
-      const double full = any ? max_of(s, 0, ffd.covered) : kNaN, ends = any ? ends_max(s, o, ffd.covered, ffd.block) : kNaN;
+      const double full = any ? max_of(s, 0, ffd.covered) : kNaN,
+                   ends = any ? ends_max(s, o, ffd.covered, ffd.block) : kNaN;
       plain.row_metrics["pseudo_max_gap_exact"].push_back(full - ends);
-      plain.row_metrics["pseudo_max_gap_thumbnail"].push_back(any && !o.is("scan", "exact") ? full - ends_max(ffd.estimate.back(), o, ffd.covered, ffd.block) : kNaN);
+      plain.row_metrics["pseudo_max_gap_thumbnail"].push_back(
+          any && !o.is("scan", "exact") ? full - ends_max(ffd.estimate.back(), o, ffd.covered, ffd.block) : kNaN);
       plain.row_metrics["pseudo_max_gap_all"].push_back(any ? max_of(s, 0, query.length()) - ends : kNaN);
     }
     plain.estimate = ffd.estimate;
     plain.keep = [ffd](double setting) { return ffd.keep(setting); };
     plain.bytes = [ffd](const std::vector<Kept>& kept) { return ffd.bytes(kept); };
-    plain.setting_metrics["block_keep_ratio"] = [ffd](const std::vector<Kept>& kept) { return ffd.block_keep_ratio(kept); };
+    plain.setting_metrics["block_keep_ratio"] = [ffd](const std::vector<Kept>& kept) {
+      return ffd.block_keep_ratio(kept);
+    };
     return plain;
   };
 }
 
 TEST(Ffd, ConformsToItsFormulas) {
   const Compared compared = expect_conforms("ffd", "", ffd(""));
-  EXPECT_GT(compared.partial, compared.all / 50);  // the cases are a few blocks long, and the first and last set the threshold
+  EXPECT_GT(compared.partial,
+            compared.all / 50);  // the cases are a few blocks long, and the first and last set the threshold
 }
 
 class FfdOptions : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(FfdOptions, ConformToTheirFormulas) {
   const bool masses = Options(GetParam()).is("rule", "topp");
-  const Compared compared = expect_conforms("ffd", GetParam(), ffd(GetParam()), [=](const Case& c) { return !masses || sums_are_distinct(c); });
+  const Compared compared = expect_conforms("ffd", GetParam(), ffd(GetParam()),
+                                            [=](const Case& c) { return !masses || sums_are_distinct(c); });
   EXPECT_GT(compared.partial, compared.all / 50);
 }
 
 INSTANTIATE_TEST_SUITE_P(
     All, FfdOptions,
-    ::testing::Values("bits=1,gqa=per_head", "bits=3,residual=int8", "bits=4,residual=none", "bits=8,residual=exact,block=32", "scale=sequence",
-                      "scale=sequence,residual=int8,block=64", "quant_arith=dump", "quant_arith=dump,bits=1,residual=int8,scale=sequence",
-                      "block=32,sub_block=8", "sub_block=16,gqa=per_head,pseudo_max=exact", "pseudo_max=global,block=16", "pseudo_max=global_exact,block=64",
-                      "delta_unit=log2,block=32", "delta_unit=unscaled,block=32", "block=32,sink_blocks=3,local_blocks=0", "block=32,sink_blocks=0,local_blocks=40",
-                      "scan=exact,block=32", "rule=topk,block=32", "rule=topk,block=32,gqa=per_head,sub_block=16,scan=exact", "rule=topp,block=32",
+    ::testing::Values("bits=1,gqa=per_head", "bits=3,residual=int8", "bits=4,residual=none",
+                      "bits=8,residual=exact,block=32", "scale=sequence", "scale=sequence,residual=int8,block=64",
+                      "quant_arith=dump", "quant_arith=dump,bits=1,residual=int8,scale=sequence",
+                      "block=32,sub_block=8", "sub_block=16,gqa=per_head,pseudo_max=exact",
+                      "pseudo_max=global,block=16", "pseudo_max=global_exact,block=64", "delta_unit=log2,block=32",
+                      "delta_unit=unscaled,block=32", "block=32,sink_blocks=3,local_blocks=0",
+                      "block=32,sink_blocks=0,local_blocks=40", "scan=exact,block=32", "rule=topk,block=32",
+                      "rule=topk,block=32,gqa=per_head,sub_block=16,scan=exact", "rule=topp,block=32",
                       "rule=topp,block=64,sub_block=16,gqa=per_head"));
 
 // A mid-rise codebook has no zero, and no block is quantised with a grid fine enough to be exact.
@@ -180,7 +197,8 @@ TEST(Ffd, ThumbnailsHaveAnError) {
     for (int j = 0; j < 256; ++j) {
       EXPECT_NE(found.estimate->scores.row(0)[j], exact.scores.row(0)[j]);
       EXPECT_NE(found.read_scores->row(0)[j], exact.scores.row(0)[j]);
-      EXPECT_LT(std::fabs(found.read_scores->row(0)[j] - exact.scores.row(0)[j]), 0.25);  // the residual takes most of it away
+      EXPECT_LT(std::fabs(found.read_scores->row(0)[j] - exact.scores.row(0)[j]),
+                0.25);  // the residual takes most of it away
     }
   }
 }

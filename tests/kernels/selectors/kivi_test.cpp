@@ -1,5 +1,5 @@
 // KIVI against its formulas, in both arithmetics, and its errors.
-#include "dumps/error.h"
+#include "dumps/base/error.h"
 #include "tests/kernels/plain_quantize.h"
 #include "tests/kernels/selectors/selector_test.h"
 
@@ -20,9 +20,11 @@ PlainForm kivi(const std::string& options) {
         Row group;
         for (std::int64_t j = begin; j < begin + g; ++j) group.push_back(query.k(j, d));
         group = plain_kivi(group, bits, dump, type);
-        for (std::int64_t j = begin; j < begin + g; ++j) keys[static_cast<std::size_t>(j)][static_cast<std::size_t>(d)] = group[static_cast<std::size_t>(j - begin)];
+        for (std::int64_t j = begin; j < begin + g; ++j)
+          keys[static_cast<std::size_t>(j)][static_cast<std::size_t>(d)] = group[static_cast<std::size_t>(j - begin)];
       }
-      for (std::int64_t j = nk; j < length; ++j) keys[static_cast<std::size_t>(j)][static_cast<std::size_t>(d)] = query.k(j, d);
+      for (std::int64_t j = nk; j < length; ++j)
+        keys[static_cast<std::size_t>(j)][static_cast<std::size_t>(d)] = query.k(j, d);
     }
     Plain plain;
     for (int h = 0; h < query.group(); ++h) plain.estimate.push_back(query.scores_of(h, keys));
@@ -40,9 +42,11 @@ PlainForm kivi(const std::string& options) {
       return std::vector<Kept>(static_cast<std::size_t>(query.group()), Kept(static_cast<std::size_t>(length), 1));
     };
     plain.bytes = [=](const std::vector<Kept>&) {
-      const double d = query.dim(), dv = query.value_dim(), l = static_cast<double>(length), k = static_cast<double>(nk), v = static_cast<double>(nv);
+      const double d = query.dim(), dv = query.value_dim(), l = static_cast<double>(length),
+                   k = static_cast<double>(nk), v = static_cast<double>(nv);
       const double group = static_cast<double>(g);
-      return k * d * bits / 8 + k / group * 4 * d + (l - k) * 2 * d + v * dv * bits / 8 + v * (dv / group) * 4 + (l - v) * 2 * dv;
+      return k * d * bits / 8 + k / group * 4 * d + (l - k) * 2 * d + v * dv * bits / 8 + v * (dv / group) * 4 +
+             (l - v) * 2 * dv;
     };
     return plain;
   };
@@ -50,8 +54,10 @@ PlainForm kivi(const std::string& options) {
 
 TEST(Kivi, ConformsToItsFormulas) {
   const auto by_32 = [](const Case& c) { return c.value_dim % 32 == 0; };
-  for (const char* options : {"", "bits=4", "quant_arith=dump", "residual_length=64"}) expect_conforms("kivi", options, kivi(options), by_32);
-  for (const char* options : {"group=16", "group=16,bits=4,quant_arith=dump", "group=1,residual_length=5"}) expect_conforms("kivi", options, kivi(options));
+  for (const char* options : {"", "bits=4", "quant_arith=dump", "residual_length=64"})
+    expect_conforms("kivi", options, kivi(options), by_32);
+  for (const char* options : {"group=16", "group=16,bits=4,quant_arith=dump", "group=1,residual_length=5"})
+    expect_conforms("kivi", options, kivi(options));
 }
 
 // Groups never shrink until they are exact: wherever keys or values vary within a group, something is lost.
@@ -71,7 +77,8 @@ TEST(Kivi, QuantisedGroupsHaveAnError) {
       for (std::int64_t j = 0; j < length - 129; ++j)
         for (std::int64_t group = j * 64; group < (j + 1) * 64; group += 32) {
           const float* x = data.values.data() + group;
-          EXPECT_FALSE(std::equal(x, x + 32, found.approximate_values.data() + group)) << "L " << length << ", value " << j;
+          EXPECT_FALSE(std::equal(x, x + 32, found.approximate_values.data() + group))
+              << "L " << length << ", value " << j;
         }
     }
   }
@@ -87,8 +94,10 @@ std::string usage_error(const std::function<void()>& act) {
 }
 
 TEST(Kivi, GroupMustDivideWindowAndValueDim) {
-  EXPECT_EQ(usage_error([] { selector("kivi", "group=48"); }), "selector 'kivi': group is 48, expected a divisor of residual_length, which is 128");
-  EXPECT_EQ(usage_error([] { selector("kivi")->check(80, 80); }), "selector 'kivi': group is 32, expected a divisor of value_dim, which is 80");
+  EXPECT_EQ(usage_error([] { selector("kivi", "group=48"); }),
+            "selector 'kivi': group is 48, expected a divisor of residual_length, which is 128");
+  EXPECT_EQ(usage_error([] { selector("kivi")->check(80, 80); }),
+            "selector 'kivi': group is 32, expected a divisor of value_dim, which is 80");
   selector("kivi")->check(80, 64);
 }
 

@@ -27,7 +27,8 @@ std::vector<Row> plain_page_scores(const Query& query, std::int64_t page) {
 Kept keep_pages(const Row& scores, const Options& o, double budget, std::int64_t length, double page) {
   const auto pages = static_cast<double>(scores.size());
   if (!o.is("preset", "kernel"))
-    return best_n(scores, std::min(std::max(3.0, std::floor(std::min(budget, static_cast<double>(length)) / page)), pages));
+    return best_n(scores,
+                  std::min(std::max(3.0, std::floor(std::min(budget, static_cast<double>(length)) / page)), pages));
   const double budget_pages = std::floor(budget / page);
   if (pages <= budget_pages) return Kept(scores.size(), 1);
   Kept kept = best_n(Row(scores.begin(), scores.end() - 1), std::max(1.0, budget_pages) - 1);
@@ -52,8 +53,9 @@ PlainForm quest(const std::string& options) {
       for (const Row& row : scores)
         for (std::size_t i = 0; i < row.size(); ++i) sum[i] += row[i];
       for (const Row& row : scores)
-        kept.push_back(tokens_of(keep_pages(o.is("gqa", "shared") ? sum : row, o, budget, query.length(), static_cast<double>(page)),
-                                 static_cast<std::size_t>(page), query.length()));
+        kept.push_back(tokens_of(
+            keep_pages(o.is("gqa", "shared") ? sum : row, o, budget, query.length(), static_cast<double>(page)),
+            static_cast<std::size_t>(page), query.length()));
       return kept;
     };
     plain.bytes = [=](const std::vector<Kept>& kept) {
@@ -66,7 +68,8 @@ PlainForm quest(const std::string& options) {
 TEST(Quest, ConformsToItsFormulas) {
   const Compared compared = expect_conforms("quest", "", quest(""));
   EXPECT_GT(compared.partial, compared.all / 4);
-  for (const char* options : {"preset=kernel", "gqa=shared", "page=32", "page=7,preset=kernel,gqa=shared"}) expect_conforms("quest", options, quest(options));
+  for (const char* options : {"preset=kernel", "gqa=shared", "page=32", "page=7,preset=kernel,gqa=shared"})
+    expect_conforms("quest", options, quest(options));
 }
 
 TEST(Quest, EvaluationPresetDropsAPageOfAPartialContext) {
@@ -87,7 +90,8 @@ TEST(Quest, PageScoreIsNeverBelowAnExactScoreOfThePage) {
   for (const Case& c : cases())
     for (const HeadData& data : heads_of(make_layer(c, 7))) {
       RowMatrix<double> exact;
-      scores(data.head.queries, data.head.rows(), c.head_dim, data.head.keys, data.head.length, data.head.transform, exact);
+      scores(data.head.queries, data.head.rows(), c.head_dim, data.head.keys, data.head.length, data.head.transform,
+             exact);
       const std::vector<AscendingGrid> grids(data.visible.size(), AscendingGrid{{1024}, {0}});
       Selection found;
       found.reset(data.head, 0, 0, 1);

@@ -42,7 +42,8 @@ std::vector<Row> plain_estimate(const Query& query, bool by_token) {
     const auto channel = static_cast<std::size_t>(d);
     for (std::size_t j = 0; j < length; ++j) mean[channel] += query.k(static_cast<std::int64_t>(j), d);
     mean[channel] = f32(mean[channel] / static_cast<double>(length));
-    for (std::size_t j = 0; j < length; ++j) centred[j].push_back(f32(query.k(static_cast<std::int64_t>(j), d) - mean[channel]));
+    for (std::size_t j = 0; j < length; ++j)
+      centred[j].push_back(f32(query.k(static_cast<std::int64_t>(j), d) - mean[channel]));
   }
   const std::vector<PlainInt4> keys = plain_keys(centred, by_token);
   std::vector<Row> estimate;

@@ -1,13 +1,13 @@
 // Holds a selector to its plain form: every case, every query, random grids, setting by setting.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <functional>
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
-
-#include <gtest/gtest.h>
 
 #include "kernels/selectors/registry.h"
 #include "tests/cases.h"
@@ -20,10 +20,10 @@ struct Plain {
   std::vector<Row> estimate;     ///< [G][covered]; no rows: the selector has none
   std::vector<Row> read_scores;  ///< [G][L] s'; no rows: the exact scores
   std::vector<Row> read_values;  ///< [tokens][Dv] v' of tokens 0, 1, ..; those beyond are exact
-  std::function<std::vector<Kept>(double setting)> keep;        ///< [G][L] for one setting, resolved to tokens if per cent
-  std::function<double(const std::vector<Kept>& kept)> bytes;   ///< read per KV head
-  std::function<Row(const std::vector<Kept>& kept)> mean_share; ///< [G] a of o = a y + (1 - a) mean(v); empty: a = 1
-  std::map<std::string, Row> row_metrics;                       ///< [G]
+  std::function<std::vector<Kept>(double setting)> keep;  ///< [G][L] for one setting, resolved to tokens if per cent
+  std::function<double(const std::vector<Kept>& kept)> bytes;    ///< read per KV head
+  std::function<Row(const std::vector<Kept>& kept)> mean_share;  ///< [G] a of o = a y + (1 - a) mean(v); empty: a = 1
+  std::map<std::string, Row> row_metrics;                        ///< [G]
   std::map<std::string, std::function<Row(const std::vector<Kept>& kept)>> setting_metrics;  ///< [G]
 };
 using PlainForm = std::function<Plain(const Query&)>;
@@ -42,7 +42,9 @@ struct Options {
     const auto found = given.find(name);
     return found == given.end() ? fallback : found->second;
   }
-  std::int64_t number(const std::string& name, std::int64_t fallback) const { return std::stoll(text(name, std::to_string(fallback))); }
+  std::int64_t number(const std::string& name, std::int64_t fallback) const {
+    return std::stoll(text(name, std::to_string(fallback)));
+  }
   bool is(const std::string& name, const std::string& value) const { return text(name, "") == value; }
 };
 
@@ -56,12 +58,18 @@ inline std::unique_ptr<Selector> selector(const std::string& name, const std::st
 inline std::vector<Setting> random_grid(SettingKind kind, std::int64_t longest, Random& random) {
   std::vector<Setting> grid;
   for (int i = 0; i < 5; ++i) switch (kind) {
-      case SettingKind::none: return {Setting{}};
-      case SettingKind::delta: grid.push_back({4 * random.uniform() * random.uniform()}); break;
-      case SettingKind::budget:
-        grid.push_back(i % 2 == 0 ? Setting{static_cast<double>(1 + random.below(longest))} : Setting{random.uniform(0.5, 100), true});
+      case SettingKind::none:
+        return {Setting{}};
+      case SettingKind::delta:
+        grid.push_back({4 * random.uniform() * random.uniform()});
         break;
-      case SettingKind::p: grid.push_back({random.uniform(0.3, 1)}); break;
+      case SettingKind::budget:
+        grid.push_back(i % 2 == 0 ? Setting{static_cast<double>(1 + random.below(longest))}
+                                  : Setting{random.uniform(0.5, 100), true});
+        break;
+      case SettingKind::p:
+        grid.push_back({random.uniform(0.3, 1)});
+        break;
     }
   grid.push_back(grid[1]);
   if (kind == SettingKind::delta) grid.insert(grid.begin() + 1, {{std::numeric_limits<double>::infinity()}, {0}});
@@ -92,8 +100,8 @@ struct Compared {
   int all = 0, partial = 0;
 };
 
-inline void compare_setting(const Query& query, const Plain& plain, const Selection& found, double setting, int ascending, const std::string& where,
-                            Compared& compared) {
+inline void compare_setting(const Query& query, const Plain& plain, const Selection& found, double setting,
+                            int ascending, const std::string& where, Compared& compared) {
   const std::vector<Kept> kept = plain.keep(setting);
   const int first = query.n * query.group();
   double kept_by_any = 0;
@@ -107,20 +115,24 @@ inline void compare_setting(const Query& query, const Plain& plain, const Select
     const Kept& expected = kept[static_cast<std::size_t>(h)];
     std::int64_t wrong = 0, first_wrong = -1;
     for (std::int64_t j = query.length(); j-- > 0;)
-      if ((found.levels.row(first + h)[j] <= ascending) != (expected[static_cast<std::size_t>(j)] != 0)) ++wrong, first_wrong = j;
+      if ((found.levels.row(first + h)[j] <= ascending) != (expected[static_cast<std::size_t>(j)] != 0))
+        ++wrong, first_wrong = j;
     ASSERT_EQ(wrong, 0) << where << ", head " << h << ": token " << first_wrong << " of " << query.length() << " is "
-                        << (expected[static_cast<std::size_t>(std::max<std::int64_t>(0, first_wrong))] ? "not kept" : "kept");
+                        << (expected[static_cast<std::size_t>(std::max<std::int64_t>(0, first_wrong))] ? "not kept"
+                                                                                                       : "kept");
     const double number = count(expected);
     ++compared.all;
     compared.partial += number > 0 && number < static_cast<double>(query.length());
-    if (!share.empty()) expect_near(share[static_cast<std::size_t>(h)], found.mean_value_share.row(first + h)[ascending], where + ", mean value share");
+    if (!share.empty())
+      expect_near(share[static_cast<std::size_t>(h)], found.mean_value_share.row(first + h)[ascending],
+                  where + ", mean value share");
   }
   const IoCost& io = found.io[static_cast<std::size_t>(query.n)];
   expect_near(plain.bytes(kept), io.fixed + io.per_kept_token * (kept_by_any - io.free_tokens), where + ", bytes");
 }
 
-inline void compare_query(const Selector& product, const Query& query, const PlainForm& form, const AscendingGrid& grid, const Selection& found,
-                          const std::string& where, Compared& compared) {
+inline void compare_query(const Selector& product, const Query& query, const PlainForm& form, const AscendingGrid& grid,
+                          const Selection& found, const std::string& where, Compared& compared) {
   const Plain plain = form(query);
   ASSERT_EQ(plain.estimate.empty(), found.estimate == nullptr) << where;
   ASSERT_EQ(plain.estimate.empty(), !product.has_estimate()) << where;
@@ -128,43 +140,56 @@ inline void compare_query(const Selector& product, const Query& query, const Pla
     const int row = query.n * query.group() + h;
     const auto head = static_cast<std::size_t>(h);
     if (!plain.estimate.empty()) {
-      ASSERT_EQ(static_cast<std::int64_t>(plain.estimate[head].size()), found.covered[static_cast<std::size_t>(query.n)]) << where;
+      ASSERT_EQ(static_cast<std::int64_t>(plain.estimate[head].size()),
+                found.covered[static_cast<std::size_t>(query.n)])
+          << where;
       for (std::size_t j = 0; j < plain.estimate[head].size(); ++j)
-        expect_near(plain.estimate[head][j], found.estimate->scores.row(row)[j], where + ", estimate of token " + std::to_string(j));
+        expect_near(plain.estimate[head][j], found.estimate->scores.row(row)[j],
+                    where + ", estimate of token " + std::to_string(j));
     }
     ASSERT_EQ(plain.read_scores.empty(), found.read_scores == nullptr) << where;
     for (std::size_t j = 0; !plain.read_scores.empty() && j < plain.read_scores[head].size(); ++j)
-      expect_near(plain.read_scores[head][j], found.read_scores->row(row)[j], where + ", score read for token " + std::to_string(j));
+      expect_near(plain.read_scores[head][j], found.read_scores->row(row)[j],
+                  where + ", score read for token " + std::to_string(j));
     if (::testing::Test::HasFailure()) return;
   }
-  ASSERT_EQ(static_cast<std::int64_t>(plain.read_values.size()), found.num_approximate[static_cast<std::size_t>(query.n)]) << where;
+  ASSERT_EQ(static_cast<std::int64_t>(plain.read_values.size()),
+            found.num_approximate[static_cast<std::size_t>(query.n)])
+      << where;
   for (std::size_t j = 0; j < plain.read_values.size(); ++j)
     for (std::size_t d = 0; d < plain.read_values[j].size(); ++d)  // a float: the same to the bit
-      ASSERT_EQ(plain.read_values[j][d], static_cast<double>(found.approximate_values[j * static_cast<std::size_t>(query.value_dim()) + d]))
+      ASSERT_EQ(plain.read_values[j][d],
+                static_cast<double>(found.approximate_values[j * static_cast<std::size_t>(query.value_dim()) + d]))
           << where << ", value " << j << " channel " << d;
   const std::vector<std::string> row_names = product.row_metrics(), setting_names = product.setting_metrics();
   for (std::size_t m = 0; m < row_names.size(); ++m)
     for (int h = 0; h < query.group(); ++h) {
       const double expected = plain.row_metrics.at(row_names[m])[static_cast<std::size_t>(h)];
       const double value = found.row_metrics[m][static_cast<std::size_t>(query.n * query.group() + h)];
-      if (std::isnan(expected)) EXPECT_TRUE(std::isnan(value)) << where << ", " << row_names[m];
-      else expect_near(expected, value, where + ", " + row_names[m]);
+      if (std::isnan(expected))
+        EXPECT_TRUE(std::isnan(value)) << where << ", " << row_names[m];
+      else
+        expect_near(expected, value, where + ", " + row_names[m]);
     }
   for (std::size_t i = 0; i < grid.values.size(); ++i) {
-    compare_setting(query, plain, found, grid.values[i], static_cast<int>(i), where + ", setting " + std::to_string(grid.values[i]), compared);
+    compare_setting(query, plain, found, grid.values[i], static_cast<int>(i),
+                    where + ", setting " + std::to_string(grid.values[i]), compared);
     if (::testing::Test::HasFatalFailure()) return;
     for (std::size_t m = 0; m < setting_names.size(); ++m) {
       const Row expected = plain.setting_metrics.at(setting_names[m])(plain.keep(grid.values[i]));
       for (int h = 0; h < query.group(); ++h) {
         const double value = found.setting_metrics[m].row(query.n * query.group() + h)[i];
-        if (std::isnan(expected[static_cast<std::size_t>(h)])) EXPECT_TRUE(std::isnan(value)) << where << ", " << setting_names[m];
-        else expect_near(expected[static_cast<std::size_t>(h)], value, where + ", " + setting_names[m]);
+        if (std::isnan(expected[static_cast<std::size_t>(h)]))
+          EXPECT_TRUE(std::isnan(value)) << where << ", " << setting_names[m];
+        else
+          expect_near(expected[static_cast<std::size_t>(h)], value, where + ", " + setting_names[m]);
       }
     }
   }
 }
 
-/// False where blocks hold the same scores in another order: their masses are equal, but which sums to more is rounding's choice.
+/// False where blocks hold the same scores in another order: their masses are equal, but which sums to more is
+/// rounding's choice.
 inline bool sums_are_distinct(const Case& c) { return c.pattern != Pattern::ties; }
 
 inline bool any_case(const Case&) { return true; }
@@ -192,7 +217,8 @@ inline Compared expect_conforms(const std::string& title, const MakeSelector& ma
       for (const std::vector<Setting>& pass : passes) {
         std::vector<AscendingGrid> grids;
         for (std::int64_t visible : data.visible) grids.push_back(ascending(pass, visible));
-        found.reset(data.head, product->row_metrics().size(), product->setting_metrics().size(), static_cast<int>(pass.size()));
+        found.reset(data.head, product->row_metrics().size(), product->setting_metrics().size(),
+                    static_cast<int>(pass.size()));
         product->select(data.head, exact, grids, found);
         for (int n = 0; n < data.head.num_queries; ++n) {
           compare_query(*product, {&data.head, n}, form, grids[static_cast<std::size_t>(n)], found,
@@ -207,7 +233,8 @@ inline Compared expect_conforms(const std::string& title, const MakeSelector& ma
 
 inline Compared expect_conforms(const std::string& name, const std::string& options, const PlainForm& form,
                                 const std::function<bool(const Case&)>& suits = any_case) {
-  return expect_conforms(name + ":" + options, [&](const Case&) { return selector(name, options); }, form, suits);
+  return expect_conforms(
+      name + ":" + options, [&](const Case&) { return selector(name, options); }, form, suits);
 }
 
 /// Bytes of `tokens` keys and values in 16 bit.

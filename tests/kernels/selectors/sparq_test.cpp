@@ -1,5 +1,5 @@
 // SparQ against its formulas, in the code's and in the paper's reading.
-#include "dumps/error.h"
+#include "dumps/base/error.h"
 #include "tests/kernels/selectors/selector_test.h"
 
 namespace attest::test {
@@ -59,15 +59,16 @@ PlainForm sparq(const std::string& options) {
         return share;
       };
     plain.bytes = [=](const std::vector<Kept>& kept) {
-      return 2.0 * static_cast<double>(o.number("rank", 32) * query.length()) + dense_bytes(query, kept_by_group(kept)) +
-             (o.is("mean_value", "off") ? 0 : 2.0 * query.value_dim());
+      return 2.0 * static_cast<double>(o.number("rank", 32) * query.length()) +
+             dense_bytes(query, kept_by_group(kept)) + (o.is("mean_value", "off") ? 0 : 2.0 * query.value_dim());
     };
     return plain;
   };
 }
 
 TEST(Sparq, ConformsToItsFormulas) {
-  for (const char* options : {"", "rank=8,score=softmax", "count=paper,mean_value=off", "local=0", "rank=64,local=1,count=paper"}) {
+  for (const char* options :
+       {"", "rank=8,score=softmax", "count=paper,mean_value=off", "local=0", "rank=64,local=1,count=paper"}) {
     const Compared compared = expect_conforms("sparq", options, sparq(options), sums_are_distinct);
     EXPECT_GT(compared.partial, compared.all / 3) << options;
   }

@@ -1,5 +1,5 @@
-// The template against its formula: it must not rot, for others are copied from it. And what this file shows: a selector's
-// test is its plain form, a function from one query to estimate, kept sets and bytes, and one call.
+// The template against its formula: it must not rot, for others are copied from it. And what this file shows: a
+// selector's test is its plain form, a function from one query to estimate, kept sets and bytes, and one call.
 #include "tests/kernels/selectors/selector_test.h"
 
 namespace attest {
@@ -20,7 +20,8 @@ PlainForm plain_template(bool squared) {
     for (int h = 0; h < query.group(); ++h) {
       const double q = length([&](int d) { return query.q(h, d); });
       plain.estimate.emplace_back();
-      for (std::int64_t j = 0; j < query.length(); ++j) plain.estimate.back().push_back(query.score_of(q * length([&](int d) { return query.k(j, d); })));
+      for (std::int64_t j = 0; j < query.length(); ++j)
+        plain.estimate.back().push_back(query.score_of(q * length([&](int d) { return query.k(j, d); })));
     }
     const std::vector<Row> estimate = plain.estimate;
     plain.keep = [=](double budget) {
@@ -28,7 +29,9 @@ PlainForm plain_template(bool squared) {
       for (const Row& s : estimate) kept.push_back(best_n(s, std::max(1.0, budget)));
       return kept;
     };
-    plain.bytes = [=](const std::vector<Kept>& kept) { return 2.0 * static_cast<double>(query.length()) + dense_bytes(query, kept_by_group(kept)); };
+    plain.bytes = [=](const std::vector<Kept>& kept) {
+      return 2.0 * static_cast<double>(query.length()) + dense_bytes(query, kept_by_group(kept));
+    };
     return plain;
   };
 }
@@ -42,8 +45,9 @@ TEST(Template, ConformsToItsFormula) {
   // A soft-cap flattens the largest bounds into exact ties, which rounding may or may not tell apart.
   const auto uncapped = [](const Case& c) { return c.softcap == 0 && c.pattern != Pattern::ties; };
   for (const char* length : {"plain", "squared"}) {
-    const Compared compared =
-        expect_conforms(std::string("template:length=") + length, [&](const Case&) { return make_template(length); }, plain_template(length == std::string("squared")), uncapped);
+    const Compared compared = expect_conforms(
+        std::string("template:length=") + length, [&](const Case&) { return make_template(length); },
+        plain_template(length == std::string("squared")), uncapped);
     EXPECT_GT(compared.partial, compared.all / 3);
   }
 }

@@ -18,14 +18,17 @@ Kept plain_base(const Query& query, int h, const Options& o) {
   for (std::int64_t begin = 0; begin < length; begin += page) {
     double bound = 0;
     for (int d = 0; d < query.dim(); ++d) {
-      double best_term = -std::numeric_limits<double>::infinity();  // q_d is one number: the page's extremes give the extreme products
-      for (std::int64_t j = begin; j < std::min(begin + page, length); ++j) best_term = std::max(best_term, query.q(h, d) * query.k(j, d));
+      double best_term =
+          -std::numeric_limits<double>::infinity();  // q_d is one number: the page's extremes give the extreme products
+      for (std::int64_t j = begin; j < std::min(begin + page, length); ++j)
+        best_term = std::max(best_term, query.q(h, d) * query.k(j, d));
       bound += best_term;
     }
     bounds.push_back(query.score_of(bound));
   }
   const std::string text = o.text("base_budget", "8192");
-  const double budget = text.back() == '%' ? std::floor(std::stod(text) * static_cast<double>(length) / 100 + 1e-9) : std::stod(text);
+  const double budget =
+      text.back() == '%' ? std::floor(std::stod(text) * static_cast<double>(length) / 100 + 1e-9) : std::stod(text);
   const auto p = static_cast<double>(page);
   const double n = std::max(1.0, std::floor(budget / p)) + (std::fmod(budget, p) > 0);
   return tokens_of(best_n(bounds, n), static_cast<std::size_t>(page), length);
@@ -86,7 +89,8 @@ PlainForm twilight(const std::string& options) {
     plain.bytes = [=](const std::vector<Kept>& kept) {
       const double page = static_cast<double>(o.number("page", 16));
       const double pages = o.is("base", "none") ? 0 : std::ceil(static_cast<double>(query.length()) / page);
-      return pages * 4 * query.dim() + kept_by_group(base) * (query.dim() / 2.0 + 4) + dense_bytes(query, kept_by_group(kept));
+      return pages * 4 * query.dim() + kept_by_group(base) * (query.dim() / 2.0 + 4) +
+             dense_bytes(query, kept_by_group(kept));
     };
     return plain;
   };
@@ -95,7 +99,8 @@ PlainForm twilight(const std::string& options) {
 TEST(Twilight, ConformsToItsFormulas) {
   const Compared compared = expect_conforms("twilight", "base_budget=100", twilight("base_budget=100"));
   EXPECT_GT(compared.partial, compared.all / 2);
-  for (const char* options : {"", "base=none", "base_budget=20%,page=32", "base_budget=75,weights=estimated"}) expect_conforms("twilight", options, twilight(options));
+  for (const char* options : {"", "base=none", "base_budget=20%,page=32", "base_budget=75,weights=estimated"})
+    expect_conforms("twilight", options, twilight(options));
 }
 
 TEST(Twilight, ReferenceRuleConformsToTheReleasedBisection) {
@@ -120,8 +125,10 @@ TEST(Twilight, ExactRuleKeepsTheSmallestSet) {
         const Row w = softmax(Row(s.begin(), s.end()));
         double sum = 0, least = 1, most_dropped = 0;
         for (std::size_t j = 0; j < w.size(); ++j) {
-          if (found.levels.row(r)[j] <= i) sum += w[j], least = std::min(least, w[j]);
-          else most_dropped = std::max(most_dropped, w[j]);
+          if (found.levels.row(r)[j] <= i)
+            sum += w[j], least = std::min(least, w[j]);
+          else
+            most_dropped = std::max(most_dropped, w[j]);
         }
         const double p = grids[0].values[static_cast<std::size_t>(i)];
         EXPECT_GE(sum, p - 1e-6);

@@ -1,0 +1,208 @@
+// The metrics of kept_set.cu for many settings in one pass: histograms over entry levels in shared memory, then sums up
+// to every setting. Neighbouring tokens are added up before they meet a bin; all bins are integers of 32 bits, which
+// the hardware adds and whose order of additions changes nothing. Masses, which add up to 1, are in units of 2^-31.
+#include "analysis/metrics/metrics_cuda.h"
+#include "analysis/metrics/ratio.cuh"
+#include "kernels/attention/level_sums_cuda.cuh"
+#include "kernels/device/block_reduce.cuh"
+#include "kernels/device/cuda_check.h"
+
+namespace attest {
+namespace {
+
+constexpr int kThreads = 512;
+constexpr float kMassUnits = 2147483648.0f;
+
+/// Bins 0 .. S, the last for what no setting keeps.
+struct Histograms {
+  int *tokens, *fixed;  // all tokens, and those within the fixed delta, by level
+  int *first,
+      *kept_salient;  // salient tokens by the first setting for which they are, and by the first that keeps them, too
+  int* spans;         // tokens of spans by level
+  std::uint32_t *mass, *span_mass;  // by level
+  std::uint32_t*
+      missed;  // mass of salient tokens: enters where they become salient, leaves (modulo 2^32) where they are kept
+  std::uint32_t* largest;  // images of scores by level
+  float* thresholds;       // [S] least salient score of each setting
+
+  static constexpr std::size_t bytes(int settings) { return static_cast<std::size_t>(settings + 1) * 10 * 4; }
+  __device__ Histograms(int* shared, int settings) {
+    const int bins = settings + 1;
+    tokens = shared, fixed = tokens + bins, first = fixed + bins, kept_salient = first + bins,
+    spans = kept_salient + bins;
+    mass = reinterpret_cast<std::uint32_t*>(spans + bins), span_mass = mass + bins, missed = span_mass + bins,
+    largest = missed + bins;
+    thresholds = reinterpret_cast<float*>(largest + bins);
+  }
+};
+
+struct Row {
+  const float* scores;
+  const Level* levels;
+  int length, settings;
+  float max, units;  // of mass for a weight exp(s - max)
+
+  __device__ std::uint32_t mass(float weight) const { return __float2uint_rn(weight * units); }
+};
+
+__device__ void count_tokens(const Row& row, const Histograms& h) {
+  int level = 0, tokens = 0;
+  float weight = 0, best = 0;
+  const auto flush = [&] {
+    if (tokens == 0) return;
+    atomicAdd(&h.tokens[level], tokens);
+    atomicAdd(&h.mass[level], row.mass(weight));
+    atomicMax(&h.largest[level], ordered_image(best));
+    tokens = 0;
+    weight = 0;
+  };
+  for_eights(
+      row.scores, row.levels, row.length,
+      [&](float s, int here) {
+        if (here != level) flush();
+        level = here;
+        best = tokens == 0 ? s : fmaxf(best, s);
+        weight += expf(s - row.max);
+        ++tokens;
+      },
+      flush);
+}
+
+/// First setting for which a score is salient; S if none.
+__device__ int first_salient(const Row& row, const Histograms& h, float s) {
+  int first = 0, end = row.settings;
+  while (first < end) {
+    const int middle = (first + end) / 2;
+    if (s < h.thresholds[middle])
+      first = middle + 1;
+    else
+      end = middle;
+  }
+  return first;
+}
+
+__device__ void count_salient(const Row& row, const Histograms& h, float fixed) {
+  const float lowest = fminf(fixed, h.thresholds[row.settings - 1]);
+  int first = row.settings, level = 0, tokens = 0, tokens_fixed = 0;
+  float weight = 0;
+  const auto flush = [&] {
+    if (tokens_fixed > 0) atomicAdd(&h.fixed[level], tokens_fixed);
+    if (tokens > 0 && first < row.settings) {
+      atomicAdd(&h.first[first], tokens);
+      atomicAdd(&h.kept_salient[max(first, level)], tokens);
+      if (level > first) {
+        const std::uint32_t mass = row.mass(weight);
+        atomicAdd(&h.missed[first], mass);
+        atomicAdd(&h.missed[level], 0u - mass);
+      }
+    }
+    tokens = tokens_fixed = 0;
+    weight = 0;
+  };
+  for_eights(
+      row.scores, row.levels, row.length,
+      [&](float s, int here) {
+        if (s < lowest) return;
+        const int own = first_salient(row, h, s);
+        if (own != first || here != level) flush();
+        first = own, level = here;
+        ++tokens;
+        tokens_fixed += s >= fixed ? 1 : 0;
+        weight += expf(s - row.max);
+      },
+      flush);
+}
+
+__device__ void count_spans(const Row& row, const Histograms& h, const DeviceSpans& spans, int first_key) {
+  for (int i = 0; i < spans.count; ++i) {
+    const int begin = max(0, spans.ranges[i].x - first_key), end = min(row.length, spans.ranges[i].y - first_key);
+    for (int j = begin + static_cast<int>(threadIdx.x); j < end; j += kThreads) {
+      const int level = row.levels == nullptr ? 0 : row.levels[j];
+      atomicAdd(&h.spans[level], 1);
+      atomicAdd(&h.span_mass[level], row.mass(expf(row.scores[j] - row.max)));
+    }
+  }
+}
+
+__device__ float mass_of(std::uint32_t units) { return static_cast<float>(units) / kMassUnits; }
+
+__global__ void __launch_bounds__(kThreads)
+    kept_set_of_many_kernel(DeviceRows rows, KeptSetInput in, SettingPlaces places, KeptSetArrays out) {
+  extern __shared__ int shared[];
+  const int index = blockIdx.x, settings = places.count;
+  const Histograms h(shared, settings);
+  const Row row{in.scores + index * rows.stride,
+                in.levels == nullptr ? nullptr : in.levels + index * rows.stride,
+                rows.visible[index],
+                settings,
+                in.statistics.max[index],
+                static_cast<float>(kMassUnits / in.statistics.weight[index])};
+  const double max = row.max;
+  for (int i = threadIdx.x; i <= settings; i += kThreads) {
+    h.tokens[i] = h.fixed[i] = h.first[i] = h.kept_salient[i] = h.spans[i] = 0;
+    h.mass[i] = h.span_mass[i] = h.missed[i] = h.largest[i] = 0;
+    if (i < settings)
+      h.thresholds[i] =
+          __double2float_ru(max - in.salient_deltas[static_cast<std::int64_t>(rows.query[index]) * settings + i]);
+  }
+  __syncthreads();
+  count_tokens(row, h);
+  count_salient(row, h, __double2float_ru(max - in.fixed_salient_delta));
+  count_spans(row, h, in.spans, rows.origins[rows.origin[index]].first_key);
+  __syncthreads();
+
+  // One warp for each family of sums; each is short.
+  const int family = static_cast<int>(threadIdx.x) / 32;
+  if (threadIdx.x % 32 != 0) return;
+  if (family == 0) {
+    int kept = 0;
+    std::uint32_t mass = 0;
+    for (int i = 0; i < settings; ++i) {
+      const std::int64_t at = places.at(rows, index, i);
+      out.keep_ratio[at] = ratio(kept += h.tokens[i], row.length);
+      out.mass_recall[at] = mass_of(mass += h.mass[i]);
+    }
+  } else if (family == 1) {
+    std::uint32_t dropped = h.largest[settings];
+    for (int i = settings; i-- > 0;) {
+      out.dropped_gap[places.at(rows, index, i)] =
+          dropped == 0 ? __int_as_float(0x7FC00000) : row.max - from_ordered_image(dropped);
+      dropped = ::max(dropped, h.largest[i]);
+    }
+  } else if (family == 2) {
+    int tokens = 0, kept = 0;
+    std::uint32_t missed = 0;
+    for (int i = 0; i < settings; ++i) {
+      const std::int64_t at = places.at(rows, index, i);
+      tokens += h.first[i], kept += h.kept_salient[i], missed += h.missed[i];
+      out.salient_hit_rate[at] = ratio(kept, tokens);
+      out.salient_ratio[at] = ratio(tokens, row.length);
+      out.missed_salient_mass[at] = mass_of(missed);
+    }
+  } else if (family == 3) {
+    int total = 0, kept = 0;
+    for (int i = 0; i <= settings; ++i) total += h.fixed[i];
+    for (int i = 0; i < settings; ++i)
+      out.salient_hit_rate_fixed[places.at(rows, index, i)] = ratio(kept += h.fixed[i], total);
+  } else if (family == 4 && out.span_keep != nullptr) {
+    int total = 0, kept = 0;
+    std::uint32_t mass = 0;
+    for (int i = 0; i <= settings; ++i) total += h.spans[i];
+    for (int i = 0; i < settings; ++i) {
+      const std::int64_t at = places.at(rows, index, i);
+      out.span_keep[at] = ratio(kept += h.spans[i], total);
+      mass += h.span_mass[i];
+      out.span_mass_kept[at] = total > 0 ? mass_of(mass) : __int_as_float(0x7FC00000);
+    }
+  }
+}
+
+}  // namespace
+
+void kept_set_of_many(const DeviceRows& rows, const KeptSetInput& in, const SettingPlaces& places,
+                      const KeptSetArrays& out, cudaStream_t stream) {
+  kept_set_of_many_kernel<<<rows.num_rows, kThreads, Histograms::bytes(places.count), stream>>>(rows, in, places, out);
+  ATTEST_CUDA_LAUNCHED(kept_set_of_many_kernel);
+}
+
+}  // namespace attest

@@ -1,0 +1,78 @@
+// A warp per (row, setting), sums over channels in double.
+#include "analysis/metrics/metrics_cuda.h"
+#include "kernels/device/block_reduce.cuh"
+#include "kernels/device/cuda_check.h"
+
+namespace attest {
+namespace {
+
+constexpr int kThreads = 128;
+
+/// 1 if both are zero vectors, NaN if one is.
+__device__ float cosine_of(double dot, double square_a, double square_b) {
+  if (square_a == 0 && square_b == 0) return 1;
+  if (square_a == 0 || square_b == 0) return __int_as_float(0x7FC00000);
+  return static_cast<float>(dot / (sqrt(square_a) * sqrt(square_b)));
+}
+
+__global__ void __launch_bounds__(kThreads)
+    output_fidelity_kernel(DeviceRows rows, DeviceOutputs outputs, DeviceOutputs exact, int value_dim,
+                           SettingPlaces places, OutputFidelityArrays out) {
+  const int row = blockIdx.x, lane = threadIdx.x % 32;
+  const float* o = exact.output + static_cast<std::int64_t>(row) * value_dim;
+  for (int i = static_cast<int>(threadIdx.x) / 32; i < places.count; i += kThreads / 32) {
+    const std::int64_t cell = static_cast<std::int64_t>(row) * places.count + i;
+    const float* a = outputs.output + cell * value_dim;
+    double dot = 0, square = 0, exact_square = 0, difference = 0;
+    for (int d = lane; d < value_dim; d += 32) {
+      const double x = a[d], y = o[d];
+      dot += x * y;
+      square += x * x;
+      exact_square += y * y;
+      difference += (x - y) * (x - y);
+    }
+    dot = warp_reduce(dot, Plus{});
+    square = warp_reduce(square, Plus{});
+    exact_square = warp_reduce(exact_square, Plus{});
+    difference = warp_reduce(difference, Plus{});
+    if (lane != 0) continue;
+    const std::int64_t at = places.at(rows, row, i);
+    out.recall[at] = cosine_of(dot, square, exact_square);
+    out.output_error[at] =
+        exact_square > 0 ? static_cast<float>(sqrt(difference / exact_square)) : __int_as_float(0x7FC00000);
+    out.lse_error[at] = static_cast<float>(fabs(outputs.lse[cell] - exact.lse[row]));
+    out.products[at] = {dot, square, exact_square};
+  }
+}
+
+__global__ void recall_layer_kernel(const OutputProducts* products, int num_queries, int num_heads, int num_settings,
+                                    float* out) {
+  const int i = blockIdx.x * kThreads + threadIdx.x;
+  if (i >= num_queries * num_settings) return;
+  const std::int64_t first = static_cast<std::int64_t>(i / num_settings) * num_heads * num_settings + i % num_settings;
+  OutputProducts sum{0, 0, 0};
+  for (int h = 0; h < num_heads; ++h) {
+    const OutputProducts& head = products[first + static_cast<std::int64_t>(h) * num_settings];
+    sum.dot += head.dot;
+    sum.square += head.square;
+    sum.exact_square += head.exact_square;
+  }
+  out[i] = cosine_of(sum.dot, sum.square, sum.exact_square);
+}
+
+}  // namespace
+
+void output_fidelity(const DeviceRows& rows, const DeviceOutputs& outputs, const DeviceOutputs& exact, int value_dim,
+                     const SettingPlaces& places, const OutputFidelityArrays& out, cudaStream_t stream) {
+  output_fidelity_kernel<<<rows.num_rows, kThreads, 0, stream>>>(rows, outputs, exact, value_dim, places, out);
+  ATTEST_CUDA_LAUNCHED(output_fidelity_kernel);
+}
+
+void recall_layer(const OutputProducts* products, int num_queries, int num_heads, int num_settings, float* out,
+                  cudaStream_t stream) {
+  const int blocks = (num_queries * num_settings + kThreads - 1) / kThreads;
+  recall_layer_kernel<<<blocks, kThreads, 0, stream>>>(products, num_queries, num_heads, num_settings, out);
+  ATTEST_CUDA_LAUNCHED(recall_layer_kernel);
+}
+
+}  // namespace attest

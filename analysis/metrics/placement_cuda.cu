@@ -1,0 +1,48 @@
+// From rows to cells of the results.
+#include "analysis/metrics/metrics_cuda.h"
+#include "kernels/device/cuda_check.h"
+
+namespace attest {
+namespace {
+
+constexpr int kThreads = 256;
+
+__global__ void row_values_kernel(DeviceRows rows, const float* values, float* out) {
+  const int row = blockIdx.x * kThreads + threadIdx.x;
+  if (row < rows.num_rows) out[rows.cell[row]] = values[row];
+}
+
+__global__ void setting_values_kernel(DeviceRows rows, const float* values, SettingPlaces places, float* out) {
+  const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  const int row = static_cast<int>(i / places.count), setting = static_cast<int>(i % places.count);
+  if (row < rows.num_rows) out[places.at(rows, row, setting)] = values[i];
+}
+
+__global__ void undefined_kernel(float* values, std::int64_t count) {
+  const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  if (i < count) values[i] = __int_as_float(0x7FC00000);
+}
+
+unsigned blocks_for(std::int64_t count) { return static_cast<unsigned>((count + kThreads - 1) / kThreads); }
+
+}  // namespace
+
+void place_row_values(const DeviceRows& rows, const float* values, float* out, cudaStream_t stream) {
+  row_values_kernel<<<blocks_for(rows.num_rows), kThreads, 0, stream>>>(rows, values, out);
+  ATTEST_CUDA_LAUNCHED(row_values_kernel);
+}
+
+void place_setting_values(const DeviceRows& rows, const float* values, const SettingPlaces& places, float* out,
+                          cudaStream_t stream) {
+  setting_values_kernel<<<blocks_for(static_cast<std::int64_t>(rows.num_rows) * places.count), kThreads, 0, stream>>>(
+      rows, values, places, out);
+  ATTEST_CUDA_LAUNCHED(setting_values_kernel);
+}
+
+void fill_undefined(float* values, std::int64_t count, cudaStream_t stream) {
+  if (count == 0) return;
+  undefined_kernel<<<blocks_for(count), kThreads, 0, stream>>>(values, count);
+  ATTEST_CUDA_LAUNCHED(undefined_kernel);
+}
+
+}  // namespace attest

@@ -1,0 +1,144 @@
+// Moments and tails of the scan error and Pearson's r: one pass over estimate and scores, a block per row. Sums are
+// taken around one of the row's elements, in float32 over eight tokens and in double over those.
+#include "analysis/metrics/metrics_cuda.h"
+#include "analysis/metrics/ratio.cuh"
+#include "kernels/device/block_reduce.cuh"
+#include "kernels/device/cuda_check.h"
+#include "kernels/device/octet.cuh"
+
+namespace attest {
+namespace {
+
+constexpr int kThreads = 512;
+constexpr int kLambdas = 8;  // counted in one pass
+
+struct Sums {
+  double a = 0, b = 0, aa = 0, bb = 0, ab = 0, e = 0, ee = 0;
+  float max = 0, least_a, most_a, least_b, most_b;
+};
+
+__device__ void reduce(Sums& s, double* doubles, float* floats) {
+  block_reduce_each(doubles, Plus{}, s.a, s.b, s.aa, s.bb, s.ab, s.e, s.ee);
+  block_reduce_each(floats, Larger{}, s.max, s.most_a, s.most_b);
+  block_reduce_each(floats, Smaller{}, s.least_a, s.least_b);
+}
+
+/// Calls pair(estimate, exact) for the thread's tokens of a row, eight neighbours at a time, and end_of_eight() after
+/// each eight.
+template <class Pair, class EndOfEight>
+__device__ void for_pairs(const float* estimates, const float* exacts, int count, Pair&& pair,
+                          EndOfEight&& end_of_eight) {
+  for (int j = static_cast<int>(threadIdx.x) * 8; j < count; j += kThreads * 8) {
+    if (j + 8 <= count) {
+      float a[8], b[8];
+      load_floats(estimates + j, a);
+      load_floats(exacts + j, b);
+#pragma unroll
+      for (int i = 0; i < 8; ++i) pair(a[i], b[i]);
+    } else {
+#pragma unroll 1
+      for (int i = j; i < count; ++i) pair(estimates[i], exacts[i]);
+    }
+    end_of_eight();
+  }
+}
+
+/// How many errors reach each of a few lambdas, on either side and below.
+struct Tails {
+  float lambda[kLambdas];
+  std::uint32_t reach[kLambdas] =
+      {};  // how many, and in the upper half how many of them below; a thread has less than 2^16
+
+  __device__ Tails(const double* lambdas, int num_lambdas, int first) {
+#pragma unroll
+    for (int m = 0; m < kLambdas; ++m) lambda[m] = first + m < num_lambdas ? __double2float_ru(lambdas[first + m]) : 0;
+  }
+  __device__ void add(float e) {
+    const std::uint32_t one = e <= 0 ? 0x10001u : 1u;
+#pragma unroll
+    for (int m = 0; m < kLambdas; ++m) reach[m] += fabsf(e) >= lambda[m] ? one : 0;
+  }
+  __device__ void write(int count, std::int64_t cell, int num_lambdas, int first, int* shared,
+                        const EstimateArrays& out) {
+#pragma unroll
+    for (int m = 0; m < kLambdas; ++m) {
+      const int tail = block_reduce(static_cast<int>(reach[m] & 0xFFFFu), shared, Plus{}),
+                lower_tail = block_reduce(static_cast<int>(reach[m] >> 16), shared, Plus{});
+      if (threadIdx.x != 0 || first + m >= num_lambdas) continue;
+      const std::int64_t at = cell * num_lambdas + first + m;
+      out.tail[at] = ratio(tail, count);
+      out.lower_tail[at] = ratio(lower_tail, count);
+    }
+  }
+};
+
+/// Also the tails of the first kLambdas lambdas.
+__global__ void __launch_bounds__(kThreads)
+    estimate_moments_kernel(DeviceRows rows, const float* estimates, const float* exacts, const int* covered,
+                            const double* lambdas, int num_lambdas, EstimateArrays out) {
+  __shared__ double doubles[32];
+  __shared__ float floats[32];
+  __shared__ int ints[32];
+  const int row = blockIdx.x, count = covered[row], cell = rows.cell[row];
+  const float *estimate = estimates + row * rows.stride, *exact = exacts + row * rows.stride;
+  // The middle: the first token's score often lies far from all others.
+  const float a0 = count > 0 ? estimate[count / 2] : 0, b0 = count > 0 ? exact[count / 2] : 0, e0 = a0 - b0;
+  Tails tails(lambdas, num_lambdas, 0);
+  Sums s;
+  s.least_a = s.most_a = a0;
+  s.least_b = s.most_b = b0;
+  float a = 0, b = 0, aa = 0, bb = 0, ab = 0, e = 0, ee = 0;  // of eight tokens
+  const auto add = [&](float x, float y) {
+    const float da = x - a0, db = y - b0, error = x - y, de = error - e0;
+    a += da, b += db, aa += da * da, bb += db * db, ab += da * db, e += de, ee += de * de;
+    s.max = fmaxf(s.max, fabsf(error));
+    s.least_a = fminf(s.least_a, x), s.most_a = fmaxf(s.most_a, x);
+    s.least_b = fminf(s.least_b, y), s.most_b = fmaxf(s.most_b, y);
+    tails.add(error);
+  };
+  for_pairs(estimate, exact, count, add, [&] {
+    s.a += a, s.b += b, s.aa += aa, s.bb += bb, s.ab += ab, s.e += e, s.ee += ee;
+    a = b = aa = bb = ab = e = ee = 0;
+  });
+  tails.write(count, cell, num_lambdas, 0, ints, out);
+  reduce(s, doubles, floats);
+  if (threadIdx.x != 0) return;
+  const float undefined = __int_as_float(0x7FC00000);
+  const double n = count, xx = fmax(0.0, s.aa - s.a * s.a / n), yy = fmax(0.0, s.bb - s.b * s.b / n),
+               xy = s.ab - s.a * s.b / n;
+  const bool constant = s.least_a == s.most_a || s.least_b == s.most_b;
+  const double mean = s.e / n;
+  out.pearson[cell] = count == 0 || constant ? undefined : static_cast<float>(xy / (sqrt(xx) * sqrt(yy)));
+  out.mean[cell] = count == 0 ? undefined : static_cast<float>(e0 + mean);
+  out.std[cell] = count == 0 ? undefined : static_cast<float>(sqrt(fmax(0.0, s.ee / n - mean * mean)));
+  out.max[cell] = count == 0 ? undefined : s.max;
+}
+
+/// Tails of lambdas [first, first + kLambdas).
+__global__ void __launch_bounds__(kThreads)
+    tails_kernel(DeviceRows rows, const float* estimates, const float* exacts, const int* covered,
+                 const double* lambdas, int num_lambdas, int first, EstimateArrays out) {
+  __shared__ int shared[32];
+  const int row = blockIdx.x, count = covered[row];
+  Tails tails(lambdas, num_lambdas, first);
+  for_pairs(
+      estimates + row * rows.stride, exacts + row * rows.stride, count, [&](float x, float y) { tails.add(x - y); },
+      [] {});
+  tails.write(count, rows.cell[row], num_lambdas, first, shared, out);
+}
+
+}  // namespace
+
+void estimate_moments(const DeviceRows& rows, const float* estimate, const float* exact, const int* covered,
+                      const double* lambdas, int num_lambdas, const EstimateArrays& out, cudaStream_t stream) {
+  estimate_moments_kernel<<<rows.num_rows, kThreads, 0, stream>>>(rows, estimate, exact, covered, lambdas, num_lambdas,
+                                                                  out);
+  ATTEST_CUDA_LAUNCHED(estimate_moments_kernel);
+  for (int first = kLambdas; first < num_lambdas; first += kLambdas) {
+    tails_kernel<<<rows.num_rows, kThreads, 0, stream>>>(rows, estimate, exact, covered, lambdas, num_lambdas, first,
+                                                         out);
+    ATTEST_CUDA_LAUNCHED(tails_kernel);
+  }
+}
+
+}  // namespace attest

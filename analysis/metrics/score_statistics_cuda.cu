@@ -1,0 +1,88 @@
+// A block per row, two passes: maxima and moments, then the softmax around the maximum.
+#include "analysis/metrics/metrics_cuda.h"
+#include "kernels/device/block_reduce.cuh"
+#include "kernels/device/cuda_check.h"
+
+namespace attest {
+namespace {
+
+constexpr int kThreads = 512;
+
+/// The images of the two largest scores in one word.
+struct TwoLargest {
+  __device__ unsigned long long operator()(unsigned long long a, unsigned long long b) const {
+    const unsigned long long high = max(a, b), low = min(a, b);
+    const unsigned long long second = max(high & 0xFFFFFFFFull, low >> 32);
+    return (high & ~0xFFFFFFFFull) | second;
+  }
+};
+
+__global__ void __launch_bounds__(kThreads)
+    score_statistics_kernel(DeviceRows rows, const float* all, DeviceSpans spans, RowStatistics statistics,
+                            ScoreMetricArrays out) {
+  __shared__ unsigned long long words[32];
+  __shared__ double sums[32];
+  __shared__ int counts[32];
+  const int row = blockIdx.x, length = rows.visible[row], cell = rows.cell[row];
+  const float* scores = all + row * rows.stride;
+  const float origin = scores[0];
+  unsigned long long two = 0;
+  double sum = 0, squares = 0;
+  for (int j = threadIdx.x; j < length; j += kThreads) {
+    const float s = scores[j];
+    two = TwoLargest{}(two, static_cast<unsigned long long>(ordered_image(s)) << 32);
+    const double d = static_cast<double>(s) - origin;
+    sum += d;
+    squares += d * d;
+  }
+  two = block_reduce(two, words, TwoLargest{});
+  sum = block_reduce(sum, sums, Plus{});
+  squares = block_reduce(squares, sums, Plus{});
+  const float max = from_ordered_image(static_cast<std::uint32_t>(two >> 32)),
+              second = from_ordered_image(static_cast<std::uint32_t>(two));
+
+  double weight = 0, depth = 0;  // sum of exp(s - m), and of exp(s - m) (m - s)
+  for (int j = threadIdx.x; j < length; j += kThreads) {
+    const float below = scores[j] - max, w = expf(below);
+    weight += w;
+    depth -= static_cast<double>(w) * below;
+  }
+  weight = block_reduce(weight, sums, Plus{});
+  depth = block_reduce(depth, sums, Plus{});
+  const double lse = max + log(weight);
+
+  double on_spans = 0;
+  int span_tokens = 0;
+  const int first_key = rows.origins[rows.origin[row]].first_key;
+  for (int i = 0; i < spans.count; ++i) {
+    const int begin = ::max(0, spans.ranges[i].x - first_key), end = min(length, spans.ranges[i].y - first_key);
+    for (int j = begin + static_cast<int>(threadIdx.x); j < end; j += kThreads) {
+      on_spans += expf(static_cast<float>(scores[j] - lse));
+      ++span_tokens;
+    }
+  }
+  on_spans = block_reduce(on_spans, sums, Plus{});
+  span_tokens = block_reduce(span_tokens, counts, Plus{});
+
+  if (threadIdx.x != 0) return;
+  const float undefined = __int_as_float(0x7FC00000);
+  const double mean = sum / length;
+  statistics.max[row] = max;
+  statistics.weight[row] = weight;
+  statistics.lse[row] = lse;
+  out.lse[cell] = static_cast<float>(lse);
+  out.top1_top2_gap[cell] = length < 2 ? undefined : max - second;
+  out.score_std[cell] = static_cast<float>(sqrt(fmax(0.0, squares / length - mean * mean)));
+  out.entropy[cell] = static_cast<float>(log(weight) + depth / weight);
+  if (out.span_mass != nullptr) out.span_mass[cell] = span_tokens > 0 ? static_cast<float>(on_spans) : undefined;
+}
+
+}  // namespace
+
+void score_statistics(const DeviceRows& rows, const float* scores, const DeviceSpans& spans,
+                      const RowStatistics& statistics, const ScoreMetricArrays& out, cudaStream_t stream) {
+  score_statistics_kernel<<<rows.num_rows, kThreads, 0, stream>>>(rows, scores, spans, statistics, out);
+  ATTEST_CUDA_LAUNCHED(score_statistics_kernel);
+}
+
+}  // namespace attest

@@ -1,0 +1,132 @@
+#include "analysis/results/layer_results_codec.h"
+
+#include <bit>
+#include <concepts>
+#include <cstring>
+#include <span>
+
+#include "dumps/base/xxh64.h"
+
+namespace attest {
+namespace {
+
+static_assert(std::endian::native == std::endian::little);
+
+constexpr std::string_view kMagic = "attest unit 1\n";
+
+std::uint64_t checksum(std::string_view bytes) { return xxh64(std::as_bytes(std::span(bytes))); }
+
+class Writer {
+ public:
+  template <std::integral Number>
+  void number(Number value) {
+    char raw[sizeof value];
+    std::memcpy(raw, &value, sizeof value);
+    bytes.append(raw, sizeof value);
+  }
+  void text(std::string_view value) {
+    number<std::uint64_t>(value.size());
+    bytes += value;
+  }
+  void metrics(const std::vector<MetricValues>& all) {
+    number<std::uint64_t>(all.size());
+    for (const MetricValues& metric : all) {
+      text(metric.name);
+      number(static_cast<std::uint8_t>(metric.axes));
+      text({reinterpret_cast<const char*>(metric.values.data()), metric.values.size() * sizeof(float)});
+    }
+  }
+  std::string bytes;
+};
+
+/// Reads what Writer wrote. Counts are never trusted: every length is held against the bytes that are left.
+class Reader {
+ public:
+  explicit Reader(std::string_view bytes) : left_(bytes) {}
+
+  template <std::integral Number>
+  Number number() {
+    Number value{};
+    if (left_.size() < sizeof value) {
+      failed_ = true;
+      left_ = {};
+      return value;
+    }
+    std::memcpy(&value, left_.data(), sizeof value);
+    left_.remove_prefix(sizeof value);
+    return value;
+  }
+  std::string_view text() {
+    const auto size = number<std::uint64_t>();
+    if (size > left_.size()) {
+      failed_ = true;
+      left_ = {};
+      return {};
+    }
+    const std::string_view value = left_.substr(0, size);
+    left_.remove_prefix(size);
+    return value;
+  }
+  std::vector<MetricValues> metrics() {
+    std::vector<MetricValues> all;
+    for (auto count = number<std::uint64_t>(); count > 0 && !failed_; --count) {
+      MetricValues& metric = all.emplace_back();
+      metric.name = text();
+      metric.axes = static_cast<MetricAxes>(number<std::uint8_t>());
+      const std::string_view raw = text();
+      metric.values.resize(raw.size() / sizeof(float));
+      std::memcpy(metric.values.data(), raw.data(), metric.values.size() * sizeof(float));
+    }
+    return all;
+  }
+  bool failed() const { return failed_; }
+  bool at_end() const { return left_.empty(); }
+
+ private:
+  std::string_view left_;
+  bool failed_ = false;
+};
+
+}  // namespace
+
+std::string encode(const LayerResults& results, std::uint64_t study) {
+  Writer out;
+  out.bytes = kMagic;
+  out.number(study);
+  out.number<std::int32_t>(results.dump);
+  out.text(results.sample);
+  out.number<std::int32_t>(results.layer);
+  out.number<std::uint8_t>(results.done);
+  out.metrics(results.scores);
+  out.number<std::uint64_t>(results.selectors.size());
+  for (const SelectorLayerResults& selector : results.selectors) {
+    out.number<std::uint8_t>(selector.dense);
+    out.metrics(selector.metrics);
+  }
+  out.number(checksum(out.bytes));
+  return std::move(out.bytes);
+}
+
+std::optional<LayerResults> decode_layer_results(std::string_view bytes, std::uint64_t study) {
+  if (!bytes.starts_with(kMagic) || bytes.size() < kMagic.size() + sizeof(std::uint64_t)) return std::nullopt;
+  const std::string_view body = bytes.substr(0, bytes.size() - sizeof(std::uint64_t));
+  if (Reader(bytes.substr(body.size())).number<std::uint64_t>() != checksum(body)) return std::nullopt;
+
+  Reader in(body.substr(kMagic.size()));
+  if (in.number<std::uint64_t>() != study) return std::nullopt;
+  LayerResults results;
+  results.dump = in.number<std::int32_t>();
+  results.sample = in.text();
+  results.layer = in.number<std::int32_t>();
+  results.done = in.number<std::uint8_t>() != 0;
+  results.scores = in.metrics();
+  for (auto count = in.number<std::uint64_t>(); count > 0 && !in.failed(); --count) {
+    SelectorLayerResults& selector = results.selectors.emplace_back();
+    selector.dense = in.number<std::uint8_t>() != 0;
+    selector.metrics = in.metrics();
+  }
+  if (in.failed() || !in.at_end()) return std::nullopt;
+  return results;
+}
+
+}  // namespace attest

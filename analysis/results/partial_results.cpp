@@ -1,0 +1,222 @@
+#include "analysis/results/partial_results.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <vector>
+
+#include "analysis/results/layer_results_codec.h"
+#include "dumps/base/error.h"
+#include "dumps/base/utc_time.h"
+#include "dumps/base/xxh64.h"
+
+namespace attest {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr std::string_view kStudyFile = "study.json";
+constexpr std::string_view kLockFile = "locks";
+constexpr std::string_view kUnitPrefix = "unit-";
+constexpr std::string_view kNotePrefix = "note-";
+constexpr std::string_view kTemporaryMark = ".tmp";
+
+// Bytes of the lock file stand for what is claimed: two of the folder's own, then one for every unit.
+constexpr std::int64_t kFolderLock = 0;
+constexpr std::int64_t kFinishLock = 1;
+std::int64_t lock_offset(const UnitKey& unit) {
+  return 2 +
+         ((static_cast<std::int64_t>(unit.dump) << 44) | (static_cast<std::int64_t>(unit.sample) << 20) | unit.layer);
+}
+
+std::string reason(int error_number) { return std::generic_category().message(error_number); }
+
+std::string unit_file(const UnitKey& unit) {
+  return fmt::format("{}{}-{}-{}.bin", kUnitPrefix, unit.dump, unit.sample, unit.layer);
+}
+
+bool ours(const std::string& name) {
+  return name == kStudyFile || name == kLockFile || name.starts_with(kUnitPrefix) || name.starts_with(kNotePrefix) ||
+         name.find(kTemporaryMark) != std::string::npos;
+}
+
+std::optional<std::string> read_file(const fs::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in) return std::nullopt;
+  std::string content{std::istreambuf_iterator<char>(in), {}};
+  if (in.bad()) return std::nullopt;
+  return content;
+}
+
+/// Open file description locks: they belong to `descriptor`, and the kernel drops them when its process dies.
+bool set_lock(int descriptor, std::int64_t offset, short type, bool wait) {
+  struct flock lock {};
+  lock.l_type = type;
+  lock.l_whence = SEEK_SET;
+  lock.l_start = offset;
+  lock.l_len = 1;
+  while (::fcntl(descriptor, wait ? F_OFD_SETLKW : F_OFD_SETLK, &lock) != 0) {
+    if (errno == EINTR) continue;
+    return errno != EAGAIN && errno != EACCES;
+  }
+  return true;
+}
+
+std::optional<UnitClaim> claim_at(int descriptor, std::int64_t offset) {
+  if (!set_lock(descriptor, offset, F_WRLCK, false)) return std::nullopt;
+  return UnitClaim(descriptor, offset);
+}
+
+FileDescriptor open_lock_file(const std::string& folder) {
+  FileDescriptor file(::open(fmt::format("{}/{}", folder, kLockFile).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
+  if (!file && errno != ENOENT) throw OutputError(fmt::format("cannot write into '{}': {}", folder, reason(errno)));
+  return file;
+}
+
+bool still_in_place(const FileDescriptor& file, const std::string& folder) {
+  struct stat opened {
+  }, named{};
+  return ::fstat(file.get(), &opened) == 0 && ::stat(fmt::format("{}/{}", folder, kLockFile).c_str(), &named) == 0 &&
+         opened.st_ino == named.st_ino && opened.st_dev == named.st_dev;
+}
+
+/// "selectors/0/options/bits = 2, and now it is 4", of the first place below `at` where the studies differ; empty if
+/// nowhere.
+std::string first_difference(const std::string& at, const json& begun, const json& now) {
+  if (begun == now) return "";
+  std::string difference;
+  const auto compare = [&](const auto& key, const json& a, const json& b) {
+    if (difference.empty()) difference = first_difference(fmt::format("{}{}{}", at, at.empty() ? "" : "/", key), a, b);
+  };
+  if (begun.is_object() && now.is_object()) {
+    json keys = begun;
+    keys.update(now);
+    for (const auto& [key, unused] : keys.items()) compare(key, begun.value(key, json()), now.value(key, json()));
+  } else if (begun.is_array() && now.is_array()) {
+    const auto element = [](const json& array, std::size_t i) { return i < array.size() ? array[i] : json(); };
+    for (std::size_t i = 0; i < std::max(begun.size(), now.size()); ++i) compare(i, element(begun, i), element(now, i));
+  }
+  if (!difference.empty()) return difference;
+  const auto text = [](const json& value) { return value.is_null() ? "absent" : value.dump(); };
+  return fmt::format("{} = {}, and now it is {}", at, text(begun), text(now));
+}
+
+}  // namespace
+
+UnitClaim::~UnitClaim() {
+  if (lock_file_ >= 0) set_lock(lock_file_, offset_, F_UNLCK, false);
+}
+
+bool PartialResults::exists(const std::string& folder) { return fs::exists(fs::path(folder) / kStudyFile); }
+
+void PartialResults::discard(const std::string& folder) {
+  std::error_code error;
+  std::vector<fs::path> entries;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+    if (!ours(at->path().filename().string()))
+      throw OutputError(fmt::format("'{}' is left alone: it holds '{}', which is not of an unfinished study", folder,
+                                    at->path().filename().string()));
+    entries.push_back(at->path());
+  }
+  if (error == std::errc::no_such_file_or_directory) return;
+  const FileDescriptor lock_file = open_lock_file(folder);
+  if (lock_file) set_lock(lock_file.get(), kFolderLock, F_WRLCK, true);
+  // The study file first: without it the rest counts for nothing, whenever this process dies.
+  fs::remove(fs::path(folder) / kStudyFile, error);
+  for (const fs::path& entry : entries) fs::remove(entry, error);
+  fs::remove(fs::path(folder) / kLockFile, error);
+  fs::remove(folder, error);
+  if (error && error != std::errc::directory_not_empty)
+    throw OutputError(fmt::format("cannot remove '{}': {}", folder, error.message()));
+}
+
+PartialResults::PartialResults(const std::string& folder, Start start, const std::string& study_json)
+    : folder_(folder), study_hash_(xxh64(std::as_bytes(std::span(study_json)))) {
+  do {  // again when another process has just finished its study here and removed the folder
+    std::error_code error;
+    fs::create_directory(folder_, error);
+    if (error) throw OutputError(fmt::format("cannot make the folder '{}': {}", folder_, error.message()));
+    lock_file_ = open_lock_file(folder_);
+    if (lock_file_) set_lock(lock_file_.get(), kFolderLock, F_WRLCK, true);
+  } while (!lock_file_ || !still_in_place(lock_file_, folder_));
+  const UnitClaim folder_claim(lock_file_.get(), kFolderLock);
+
+  const json study = json::parse(study_json);
+  const std::optional<std::string> existing = read_file(fs::path(folder_) / kStudyFile);
+  if (!existing) {
+    begun_ = utc_time(std::chrono::system_clock::now());
+    const json content = {
+        {"format", "attention-study-partial"}, {"format_version", 1}, {"begun", begun_}, {"study", study}};
+    write_file(std::string(kStudyFile), content.dump(1) + "\n");
+    return;
+  }
+  if (start == Start::fresh)
+    throw OutputError(
+        fmt::format("'{}' holds an unfinished study; go on with it by --resume, or start over by --force", folder_));
+  const json begun = json::parse(*existing, nullptr, false);
+  if (begun.is_discarded() || !begun.is_object() || !begun.contains("study") || !begun.contains("begun") ||
+      !begun["begun"].is_string())
+    throw InputError(fmt::format("'{}/{}' is damaged; start over with --force", folder_, kStudyFile));
+  begun_ = begun["begun"];
+  if (begun["study"] != study)
+    throw UsageError(
+        fmt::format("cannot resume '{}': it was begun with {}", folder_, first_difference("", begun["study"], study)));
+}
+
+std::optional<UnitClaim> PartialResults::claim(const UnitKey& unit) {
+  return claim_at(lock_file_.get(), lock_offset(unit));
+}
+
+std::optional<UnitClaim> PartialResults::claim_finish() { return claim_at(lock_file_.get(), kFinishLock); }
+
+std::optional<LayerResults> PartialResults::load(const UnitKey& unit) const {
+  const std::optional<std::string> bytes = read_file(fs::path(folder_) / unit_file(unit));
+  if (!bytes) return std::nullopt;
+  return decode_layer_results(*bytes, study_hash_);
+}
+
+void PartialResults::store(const UnitKey& unit, const LayerResults& results) {
+  write_file(unit_file(unit), encode(results, study_hash_));
+}
+
+std::optional<std::string> PartialResults::load_note(const std::string& name) const {
+  return read_file(fs::path(folder_) / (std::string(kNotePrefix) + name));
+}
+
+void PartialResults::store_note(const std::string& name, const std::string& text) {
+  write_file(std::string(kNotePrefix) + name, text);
+}
+
+std::string PartialResults::temporary_path() const {
+  return fmt::format("{}/results{}{}", folder_, kTemporaryMark, ::getpid());
+}
+
+void PartialResults::write_file(const std::string& name, const std::string& content) const {
+  const std::string target = fmt::format("{}/{}", folder_, name);
+  const std::string temporary = fmt::format("{}{}{}", target, kTemporaryMark, ::getpid());
+  const auto fail = [&](int error_number) {
+    ::unlink(temporary.c_str());
+    throw OutputError(fmt::format("cannot write '{}': {}", target, reason(error_number)));
+  };
+  FileDescriptor file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+  if (!file) fail(errno);
+  for (std::string_view left = content; !left.empty();) {
+    const ssize_t written = ::write(file.get(), left.data(), left.size());
+    if (written < 0 && errno != EINTR) fail(errno);
+    if (written > 0) left.remove_prefix(static_cast<std::size_t>(written));
+  }
+  // Not synced to disk: what a power failure damages fails its checksum and is computed again, and a study of small
+  // layers would spend more time on syncing than on computing.
+  if (!file.close() || ::rename(temporary.c_str(), target.c_str()) != 0) fail(errno);
+}
+
+}  // namespace attest

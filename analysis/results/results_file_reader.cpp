@@ -1,0 +1,231 @@
+// Reading of results files. The guarded child sends what it found as CBOR (which, unlike JSON, has infinity); values of
+// contiguous metrics, the only kind that attest writes, are then read without HDF5.
+#include <fmt/format.h>
+
+#include <map>
+#include <nlohmann/json.hpp>
+#include <span>
+
+#include "analysis/results/results_file.h"
+#include "analysis/results/results_file_scan.h"
+#include "dumps/base/error.h"
+#include "dumps/base/guarded_child.h"
+#include "dumps/base/input_file.h"
+#include "dumps/base/printable.h"
+#include "dumps/hdf5/dataset.h"
+#include "dumps/hdf5/node.h"
+
+namespace attest {
+namespace {
+
+using hdf5::Dataset;
+using hdf5::Group;
+using nlohmann::json;
+
+constexpr std::size_t kMiB = std::size_t{1} << 20;
+constexpr ChildLimits kOpenLimits{.memory_bytes = 1024 * kMiB, .processor_seconds = 60};
+
+struct MetricPlace {
+  MetricAxes axes = MetricAxes::query_head;
+  std::int64_t offset = -1;
+};
+using MetricPlaces = std::map<std::string, MetricPlace, std::less<>>;
+
+struct SelectorData {
+  std::vector<std::uint8_t> dense, done;
+  MetricPlaces metrics;
+};
+struct SampleData {
+  MetricPlaces scores;
+  std::vector<SelectorData> selectors;
+};
+
+MetricPlaces places_of(const json& metrics) {
+  MetricPlaces places;
+  for (const auto& [name, place] : metrics.items())
+    places[name] = {static_cast<MetricAxes>(place.at("axes").get<int>()), place.at("offset")};
+  return places;
+}
+
+SelectorGroup group_of(const json& selector) {
+  return {.label = selector.at("label"),
+          .selector = selector.at("selector"),
+          .setting = selector.at("setting"),
+          .options_json = selector.at("options"),
+          .settings = selector.at("settings"),
+          .setting_labels = selector.at("setting_labels")};
+}
+
+bool same(const SelectorGroup& a, const SelectorGroup& b) {
+  return a.label == b.label && a.selector == b.selector && a.setting == b.setting && a.options_json == b.options_json &&
+         a.settings == b.settings && a.setting_labels == b.setting_labels;
+}
+
+}  // namespace
+
+struct ResultsFile::State {
+  std::string path;
+  StudyDescription study;
+  std::vector<std::vector<SampleData>> samples;  // [dump][sample]
+  bool selectors_taken = false;                  // from the first sample of the file
+
+  const SelectorData& selector(std::size_t dump, std::size_t sample, std::size_t index) const {
+    return samples.at(dump).at(sample).selectors.at(index);
+  }
+
+  void take(const json& found) {
+    study.manifest_json = found.at("manifest");
+    for (const json& d : found.at("dumps")) {
+      StudyDump& dump = study.dumps.emplace_back();
+      dump.path = d.at("path");
+      dump.model = d.at("model");
+      dump.num_layers = d.at("num_layers");
+      dump.shape = {d.at("num_query_heads"), d.at("num_kv_heads"), d.at("head_dim"), d.at("value_dim")};
+      samples.emplace_back();
+      for (const json& s : d.at("samples")) take_sample(s, dump);
+    }
+  }
+
+  void take_sample(const json& s, StudyDump& dump) {
+    const bool is_first = !selectors_taken;
+    selectors_taken = true;
+    dump.samples.push_back({.name = s.at("name"),
+                            .task = s.at("task"),
+                            .num_tokens = s.at("num_tokens"),
+                            .layers = s.at("layers"),
+                            .query_positions = s.at("query_positions"),
+                            .has_spans = s.at("scores").contains("span_mass")});
+    SampleData& data = samples.back().emplace_back();
+    data.scores = places_of(s.at("scores"));
+    const json& selectors = s.at("selectors");
+    for (std::size_t i = 0; i < selectors.size(); ++i) {
+      const std::vector<double> lambdas = selectors[i].at("lambdas");
+      if (is_first) {
+        study.selectors.push_back(group_of(selectors[i]));
+        if (i == 0) study.lambdas = lambdas;
+      }
+      if (i >= study.selectors.size() || !same(group_of(selectors[i]), study.selectors[i]) || lambdas != study.lambdas)
+        fail_uneven(s.at("name"), selectors[i].at("label"));
+      data.selectors.push_back({.dense = selectors[i].at("dense"),
+                                .done = selectors[i].at("done"),
+                                .metrics = places_of(selectors[i].at("metrics"))});
+    }
+    if (selectors.size() != study.selectors.size()) fail_uneven(s.at("name"), study.selectors[selectors.size()].label);
+  }
+  [[noreturn]] void fail_uneven(const std::string& sample, const std::string& label) const {
+    throw InputError(
+        fmt::format("{}: sample '{}' and selector '{}': not the same selectors, settings and lambdas as in "
+                    "the first sample of the file",
+                    path, printable(sample), printable(label)));
+  }
+
+  /// `group` and `metric` as HDF5 names them, from the root.
+  MetricArray read(std::size_t d, std::size_t s, const SelectorGroup* selector, std::string_view metric,
+                   const MetricPlace& place) const {
+    const StudyDump& dump = study.dumps[d];
+    const StudySample& sample = dump.samples[s];
+    const AxisSizes sizes{.layers = static_cast<std::int64_t>(sample.layers.size()),
+                          .queries = static_cast<std::int64_t>(sample.query_positions.size()),
+                          .heads = dump.shape.num_query_heads,
+                          .settings = selector != nullptr ? static_cast<std::int64_t>(selector->settings.size()) : 0,
+                          .lambdas = static_cast<std::int64_t>(study.lambdas.size())};
+    MetricArray array{.axes = place.axes, .shape = sizes.shape(place.axes), .values = {}};
+    std::size_t count = 1;
+    for (const std::int64_t size : array.shape) count *= static_cast<std::size_t>(size);
+    array.values.resize(count);
+    const std::vector<std::string> names{"dumps", std::to_string(d), "samples", sample.name,
+                                         selector != nullptr ? selector->label : std::string(kScoresGroup)};
+    if (place.offset >= 0)
+      InputFile(path).read(static_cast<std::uint64_t>(place.offset), std::as_writable_bytes(std::span(array.values)));
+    else
+      read_decoded(array.values, names, std::string(metric));
+    return array;
+  }
+
+  void read_decoded(std::span<float> values, const std::vector<std::string>& groups, const std::string& metric) const {
+    const ChildLimits limits{.memory_bytes = 4 * values.size_bytes() + 512 * kMiB, .processor_seconds = 60};
+    const std::span<std::byte> target = std::as_writable_bytes(values);
+    std::size_t received = 0;
+    run_in_guarded_child(
+        path, limits,
+        [&](ChildOutput& out) {
+          Group group = hdf5::root_of(hdf5::open_file(path));
+          for (const std::string& name : groups) group = group.group(name);
+          Dataset(group.open(metric)).read_slabs([&](std::span<const std::byte> slab) { out.write(slab); });
+        },
+        [&](ChildInput& in) { received = in.read(target); });
+    if (received != target.size()) throw InputError(fmt::format("{}: changed while it was read", path));
+  }
+
+  static std::vector<std::string> names_of(const MetricPlaces& places) {
+    std::vector<std::string> names;
+    for (const auto& [name, place] : places) names.push_back(name);
+    return names;
+  }
+};
+
+ResultsFile::ResultsFile(const std::string& path) : state_(std::make_unique<State>()) {
+  state_->path = path;
+  std::string found;
+  run_in_guarded_child(
+      path, kOpenLimits,
+      [&](ChildOutput& out) {
+        const std::vector<std::uint8_t> bytes = json::to_cbor(scan_results_file(path));
+        out.write(std::as_bytes(std::span(bytes)));
+      },
+      [&](ChildInput& in) { found = in.read_all(); });
+  try {
+    state_->take(json::from_cbor(found));
+  } catch (const json::exception& error) {  // from a child whose memory the file has damaged
+    throw InputError(fmt::format("{}: the file is damaged ({})", path, error.what()));
+  }
+}
+
+ResultsFile::~ResultsFile() = default;
+ResultsFile::ResultsFile(ResultsFile&&) noexcept = default;
+ResultsFile& ResultsFile::operator=(ResultsFile&&) noexcept = default;
+
+const std::string& ResultsFile::path() const { return state_->path; }
+
+const StudyDescription& ResultsFile::study() const { return state_->study; }
+
+std::optional<std::size_t> ResultsFile::find_selector(std::string_view label) const {
+  const std::vector<SelectorGroup>& selectors = state_->study.selectors;
+  for (std::size_t i = 0; i < selectors.size(); ++i)
+    if (selectors[i].label == label) return i;
+  return std::nullopt;
+}
+
+std::vector<std::string> ResultsFile::metrics(std::size_t dump, std::size_t sample, std::size_t selector) const {
+  return State::names_of(state_->selector(dump, sample, selector).metrics);
+}
+
+std::vector<std::string> ResultsFile::score_metrics(std::size_t dump, std::size_t sample) const {
+  return State::names_of(state_->samples.at(dump).at(sample).scores);
+}
+
+std::optional<MetricArray> ResultsFile::read(std::size_t dump, std::size_t sample, std::size_t selector,
+                                             std::string_view metric) const {
+  const MetricPlaces& places = state_->selector(dump, sample, selector).metrics;
+  const auto place = places.find(metric);
+  if (place == places.end()) return std::nullopt;
+  return state_->read(dump, sample, &state_->study.selectors[selector], metric, place->second);
+}
+
+std::optional<MetricArray> ResultsFile::read_scores(std::size_t dump, std::size_t sample,
+                                                    std::string_view metric) const {
+  const MetricPlaces& places = state_->samples.at(dump).at(sample).scores;
+  const auto place = places.find(metric);
+  if (place == places.end()) return std::nullopt;
+  return state_->read(dump, sample, nullptr, metric, place->second);
+}
+
+const std::vector<std::uint8_t>& ResultsFile::dense(std::size_t dump, std::size_t sample, std::size_t selector) const {
+  return state_->selector(dump, sample, selector).dense;
+}
+
+const std::vector<std::uint8_t>& ResultsFile::done(std::size_t dump, std::size_t sample, std::size_t selector) const {
+  return state_->selector(dump, sample, selector).done;
+}
+
+}  // namespace attest

@@ -1,0 +1,163 @@
+#include "analysis/results/results_file_scan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "analysis/results/results_file.h"
+#include "dumps/hdf5/dataset.h"
+#include "dumps/hdf5/node.h"
+
+namespace attest {
+namespace {
+
+using hdf5::Dataset;
+using hdf5::Group;
+using hdf5::Handle;
+using nlohmann::json;
+
+constexpr std::int64_t kMostHeads = 1 << 20;
+constexpr std::int64_t kMostTokens = std::int64_t{1} << 40;
+
+const std::vector<std::string>& axis_names() {  // data sets of a selector's group that are no metrics
+  static const std::vector<std::string> names{"settings", "setting_labels", "lambdas", "dense", "done"};
+  return names;
+}
+
+/// The format fixes which metrics have which axes: by name where shapes could be confused.
+MetricAxes axes_of(const std::string& metric, std::size_t rank) {
+  if (metric == "recall_layer") return MetricAxes::query_setting;
+  if (metric == "scan_error_tail" || metric == "scan_error_lower_tail") return MetricAxes::query_head_lambda;
+  return rank >= 4 ? MetricAxes::query_head_setting : MetricAxes::query_head;
+}
+
+/// In the order of creation if the writer kept it, else by name.
+std::vector<std::string> ordered_names(const Group& group) {
+  const Handle creation(H5Gget_create_plist(group.id()));
+  unsigned flags = 0;
+  if (!creation || H5Pget_link_creation_order(creation.get(), &flags) < 0 || (flags & H5P_CRT_ORDER_TRACKED) == 0)
+    return group.names();
+  std::vector<std::string> names;
+  const auto collect = [](hid_t, const char* name, const H5L_info_t*, void* data) -> herr_t {
+    static_cast<std::vector<std::string>*>(data)->emplace_back(name);
+    return 0;
+  };
+  if (H5Literate(group.id(), H5_INDEX_CRT_ORDER, H5_ITER_INC, nullptr, collect, &names) < 0) return group.names();
+  std::vector<std::string> sorted = names;
+  std::sort(sorted.begin(), sorted.end());
+  return sorted == group.names() ? names : group.names();
+}
+
+std::vector<double> read_reals(const Dataset& data) {
+  const Handle type(H5Dget_type(data.id()));
+  const H5T_class_t type_class = H5Tget_class(type.get());
+  if (data.shape().size() != 1 || (type_class != H5T_FLOAT && type_class != H5T_INTEGER))
+    data.fail("is not a list of numbers");
+  std::vector<double> values(static_cast<std::size_t>(data.shape()[0]));
+  if (!values.empty() && H5Dread(data.id(), H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()) < 0)
+    data.fail_with_library_error("the values cannot be read");
+  return values;
+}
+
+std::vector<std::int64_t> read_ascending(const Dataset& data, std::int64_t most) {
+  if (data.shape().size() != 1 || data.shape()[0] == 0) data.fail("is not a list of numbers");
+  const std::vector<std::int64_t> values = data.read_integers();
+  for (std::size_t i = 0; i < values.size(); ++i)
+    if (values[i] < 0 || values[i] > most || (i > 0 && values[i] <= values[i - 1]))
+      data.fail(fmt::format("[{}] is {}, expected ascending numbers from 0 to {}", i, values[i], most));
+  return values;
+}
+
+std::vector<std::int64_t> read_flags(const Group& group, const std::string& name, std::int64_t layers) {
+  const Dataset data(group.open(name));
+  data.expect_shape({&layers, 1}, "layers");
+  return data.read_integers();
+}
+
+/// Name to axes and place in the file; -1 when HDF5 must decode the values.
+json read_metrics(const Group& group, const AxisSizes& sizes, const std::vector<std::string>& others) {
+  json metrics = json::object();
+  for (const std::string& name : group.names()) {
+    if (std::find(others.begin(), others.end(), name) != others.end()) continue;
+    const Dataset data(group.open(name));
+    const MetricAxes axes = axes_of(name, data.shape().size());
+    data.expect_shape(sizes.shape(axes), axes == MetricAxes::query_head_setting  ? "layers, queries, heads, settings"
+                                         : axes == MetricAxes::query_head_lambda ? "layers, queries, heads, lambdas"
+                                         : axes == MetricAxes::query_setting     ? "layers, queries, settings"
+                                                                                 : "layers, queries, heads");
+    if (data.element_type() != ElementType::float32) data.fail("is not of float32");
+    metrics[name] = {{"axes", static_cast<int>(axes)}, {"offset", data.location().file_offset}};
+  }
+  return metrics;
+}
+
+json read_selector(const Group& group, AxisSizes sizes) {
+  json selector = {{"label", group.path().substr(group.path().rfind('/') + 1)},
+                   {"selector", group.string_attribute("selector")},
+                   {"setting", group.string_attribute("setting")},
+                   {"options", group.string_attribute("options")}};
+  const std::vector<double> settings = read_reals(Dataset(group.open("settings")));
+  const Dataset labels(group.open("setting_labels"));
+  sizes.settings = static_cast<std::int64_t>(settings.size());
+  labels.expect_shape({&sizes.settings, 1}, "settings");
+  const std::vector<double> lambdas =
+      group.contains("lambdas") ? read_reals(Dataset(group.open("lambdas"))) : std::vector<double>{};
+  sizes.lambdas = static_cast<std::int64_t>(lambdas.size());
+  selector["settings"] = settings;
+  selector["setting_labels"] = labels.read_strings();
+  selector["lambdas"] = lambdas;
+  selector["dense"] = read_flags(group, "dense", sizes.layers);
+  selector["done"] = read_flags(group, "done", sizes.layers);
+  selector["metrics"] = read_metrics(group, sizes, axis_names());
+  return selector;
+}
+
+json read_sample(const Group& group, std::int64_t heads, std::int64_t num_layers) {
+  json sample = {{"name", group.path().substr(group.path().rfind('/') + 1)},
+                 {"task", group.string_attribute("task")},
+                 {"num_tokens", group.integer_attribute("num_tokens", 1, kMostTokens)}};
+  const std::vector<std::int64_t> layers = read_ascending(Dataset(group.open("layers")), num_layers - 1);
+  const std::vector<std::int64_t> positions = read_ascending(Dataset(group.open("query_positions")), kMostTokens);
+  const AxisSizes sizes{.layers = static_cast<std::int64_t>(layers.size()),
+                        .queries = static_cast<std::int64_t>(positions.size()),
+                        .heads = heads};
+  sample["layers"] = layers;
+  sample["query_positions"] = positions;
+  sample["scores"] = read_metrics(group.group(std::string(kScoresGroup)), sizes, {});
+  sample["selectors"] = json::array();
+  for (const std::string& name : ordered_names(group))
+    if (name != kScoresGroup && name != "layers" && name != "query_positions")
+      sample["selectors"].push_back(read_selector(group.group(name), sizes));
+  return sample;
+}
+
+json read_dump(const Group& group) {
+  json dump = {{"path", group.string_attribute("path")},
+               {"model", group.string_attribute("model")},
+               {"num_layers", group.integer_attribute("num_layers", 1, kMostHeads)},
+               {"samples", json::array()}};
+  for (const char* name : {"num_query_heads", "num_kv_heads", "head_dim", "value_dim"})
+    dump[name] = group.integer_attribute(name, 1, kMostHeads);
+  const Group samples = group.group("samples");
+  for (const std::string& name : ordered_names(samples))
+    dump["samples"].push_back(read_sample(samples.group(name), dump["num_query_heads"], dump["num_layers"]));
+  return dump;
+}
+
+}  // namespace
+
+json scan_results_file(const std::string& path) {
+  const Group root = hdf5::root_of(hdf5::open_file(path));
+  const std::string format = root.string_attribute("format");
+  if (format != "attention-study")
+    root.fail(fmt::format("attribute 'format' is '{}', expected 'attention-study'", format));
+  root.integer_attribute("format_version", 1, 1);
+  json study = {{"manifest", root.string_attribute("manifest")}, {"dumps", json::array()}};
+  const Group dumps = root.group("dumps");
+  for (std::size_t d = 0; d < dumps.names().size(); ++d)
+    study["dumps"].push_back(read_dump(dumps.group(std::to_string(d))));
+  return study;
+}
+
+}  // namespace attest

@@ -1,0 +1,272 @@
+#include "analysis/run/stream_study.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <stop_token>
+#include <thread>
+
+#include "dumps/base/error.h"
+#include "dumps/value_check.h"
+
+namespace attest {
+namespace {
+
+constexpr auto kPollInterval = std::chrono::milliseconds(100);
+
+/// A unit on its way from the reader to the study; without a layer it was found finished.
+struct Delivery {
+  UnitKey unit;
+  UnitClaim claim;
+  std::unique_ptr<AttentionLayer> layer;
+  std::string defect;  ///< why the layer cannot be studied; empty: it can
+};
+
+/// Layers in memory at a time: those that can be under study and one that is read, or as few as two where a quarter of
+/// the machine's memory does not hold more of the largest.
+int layers_at_once(const StudyPlan& plan, std::span<const DumpReader> dumps, const LayerStudy& study) {
+  std::size_t largest = 1;
+  for (const UnitKey& unit : plan.units) {
+    const std::int64_t bytes =
+        dumps[unit.dump].layer_info(plan.places[unit.dump][unit.sample].index, unit.layer).bytes();
+    largest = std::max(largest, static_cast<std::size_t>(bytes));
+  }
+  const auto memory =
+      static_cast<std::size_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(::sysconf(_SC_PAGE_SIZE));
+  const int wanted = study.most_submitted() + 1;
+  return std::max(2, static_cast<int>(std::min<std::size_t>(memory / 4 / largest, static_cast<std::size_t>(wanted))));
+}
+
+/// Hands units from the reading thread to the studying one.
+class Handover {
+ public:
+  Handover(int num_layers, std::pmr::memory_resource* memory) {
+    for (int i = 0; i < num_layers; ++i) free_.push_back(std::make_unique<AttentionLayer>(memory));
+  }
+
+  // -- reading thread
+
+  /// Empty when the study has ended.
+  std::unique_ptr<AttentionLayer> take_free(const std::stop_token& stop) {
+    std::unique_lock lock(mutex_);
+    if (!changed_.wait(lock, stop, [this] { return !free_.empty(); })) return nullptr;
+    std::unique_ptr<AttentionLayer> layer = std::move(free_.back());
+    free_.pop_back();
+    return layer;
+  }
+  void give_back(std::unique_ptr<AttentionLayer> layer) {
+    const std::lock_guard lock(mutex_);
+    free_.push_back(std::move(layer));
+    changed_.notify_all();
+  }
+  void deliver(Delivery delivery) {
+    const std::lock_guard lock(mutex_);
+    ready_.push_back(std::move(delivery));
+    changed_.notify_all();
+  }
+  void finish(std::exception_ptr error) {
+    const std::lock_guard lock(mutex_);
+    error_ = error;
+    finished_ = true;
+    changed_.notify_all();
+  }
+  /// Returns early when the study ends.
+  void pause(const std::stop_token& stop) {
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, stop, kPollInterval, [] { return false; });
+  }
+
+  // -- studying thread
+
+  enum class State { delivered, waiting, finished };
+
+  /// Waits for at most kPollInterval; throws what the reading thread threw, after everything that it delivered before.
+  State receive(Delivery& delivery) {
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, kPollInterval, [this] { return !ready_.empty() || finished_; });
+    if (!ready_.empty()) {
+      delivery = std::move(ready_.front());
+      ready_.pop_front();
+      return State::delivered;
+    }
+    if (error_) std::rethrow_exception(error_);
+    return finished_ ? State::finished : State::waiting;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable_any changed_;
+  std::vector<std::unique_ptr<AttentionLayer>> free_;
+  std::deque<Delivery> ready_;
+  std::exception_ptr error_;
+  bool finished_ = false;
+};
+
+class Reader {
+ public:
+  Reader(const StudyPlan& plan, std::span<const DumpReader> dumps, PartialResults& partial, int threads,
+         Handover& handover)
+      : plan_(plan), dumps_(dumps), partial_(partial), threads_(threads), handover_(handover) {}
+
+  void run(const std::stop_token& stop) noexcept {
+    try {
+      std::vector<UnitKey> left = plan_.units;
+      while (!left.empty()) {
+        std::vector<UnitKey> claimed_elsewhere;
+        for (const UnitKey& unit : left) {
+          const Outcome outcome = bring(unit, stop);
+          if (outcome == Outcome::end) return handover_.finish(nullptr);
+          if (outcome == Outcome::claimed_elsewhere) claimed_elsewhere.push_back(unit);
+        }
+        left = std::move(claimed_elsewhere);
+        if (!left.empty()) handover_.pause(stop);
+      }
+      handover_.finish(nullptr);
+    } catch (...) {
+      handover_.finish(std::current_exception());
+    }
+  }
+
+ private:
+  enum class Outcome { delivered, claimed_elsewhere, end };
+
+  Outcome bring(const UnitKey& unit, const std::stop_token& stop) {
+    std::unique_ptr<AttentionLayer> layer = handover_.take_free(stop);
+    if (!layer) return Outcome::end;
+    std::optional<UnitClaim> claim = partial_.claim(unit);
+    if (!claim || partial_.load(unit)) {
+      handover_.give_back(std::move(layer));
+      if (!claim) return Outcome::claimed_elsewhere;
+      handover_.deliver({unit, {}, nullptr, {}});
+      return Outcome::delivered;
+    }
+    if (!partial_.in_place()) return Outcome::end;
+    const PlannedSample& place = plan_.places[unit.dump][unit.sample];
+    const bool finite = dumps_[unit.dump].read_layer(place.index, unit.layer, *layer, threads_);
+    select_queries(*layer, place.query_indices);
+    std::string defect =
+        finite ? std::string() : first_bad_value(check_values(*layer));  // empty if a query left out has it
+    handover_.deliver({unit, std::move(*claim), std::move(layer), std::move(defect)});
+    return Outcome::delivered;
+  }
+
+  const StudyPlan& plan_;
+  std::span<const DumpReader> dumps_;
+  PartialResults& partial_;
+  const int threads_;
+  Handover& handover_;
+};
+
+/// Takes units through the LayerStudy into the partial results.
+class Studying {
+ public:
+  Studying(const StudyPlan& plan, LayerStudy& layer_study, PartialResults& partial, const StudyRunOptions& options,
+           const StudyObserver& observer, std::size_t most_submitted, Handover& handover)
+      : plan_(plan),
+        layer_study_(layer_study),
+        partial_(partial),
+        options_(options),
+        observer_(observer),
+        most_submitted_(most_submitted),
+        handover_(handover) {
+    progress_.total = plan.units.size();
+  }
+
+  void begin(Delivery delivery) {
+    if (!delivery.layer) {
+      ++progress_.resumed;
+      return count();
+    }
+    if (!delivery.defect.empty()) {
+      const std::string what = fmt::format("{}: sample '{}', {}", dump_of(delivery.unit).path,
+                                           sample_of(delivery.unit).name, delivery.defect);
+      if (!options_.skip_bad_layers) {
+        finish_all();  // what came before is not lost
+        throw InputError(what + "; --skip-bad-layers studies the other layers without it");
+      }
+      observer_.notice(what + "; the layer is left out");
+      LayerResults nothing;
+      nothing.done = false;
+      return store(std::move(delivery), std::move(nothing));
+    }
+    layer_study_.submit(*delivery.layer);
+    submitted_.push_back(std::move(delivery));
+    if (submitted_.size() == most_submitted_) finish_one();
+  }
+
+  void finish_all() {
+    while (!submitted_.empty()) finish_one();
+  }
+
+ private:
+  void finish_one() {
+    LayerResults results = layer_study_.collect();
+    Delivery delivery = std::move(submitted_.front());
+    submitted_.pop_front();
+    store(std::move(delivery), std::move(results));
+  }
+
+  void store(Delivery delivery, LayerResults results) {
+    results.dump = static_cast<int>(delivery.unit.dump);
+    results.sample = sample_of(delivery.unit).name;
+    results.layer = delivery.unit.layer;
+    handover_.give_back(std::move(delivery.layer));
+    partial_.store(delivery.unit, results);
+    count();
+  }
+
+  void count() {
+    ++progress_.finished;
+    observer_.progress(progress_);
+  }
+
+  const StudyDump& dump_of(const UnitKey& unit) const { return plan_.dumps[unit.dump]; }
+  const StudySample& sample_of(const UnitKey& unit) const { return dump_of(unit).samples[unit.sample]; }
+
+  const StudyPlan& plan_;
+  LayerStudy& layer_study_;
+  PartialResults& partial_;
+  const StudyRunOptions& options_;
+  const StudyObserver& observer_;
+  const std::size_t most_submitted_;
+  Handover& handover_;
+  StudyProgress progress_;
+  std::deque<Delivery> submitted_;
+};
+
+}  // namespace
+
+void run_study(const StudyPlan& plan, std::span<const DumpReader> dumps, LayerStudy& layer_study,
+               PartialResults& partial, const StudyRunOptions& options, const StudyObserver& observer) {
+  observer.started(layer_study.device());
+  const int layers = layers_at_once(plan, dumps, layer_study);
+  Handover handover(layers, layer_study.layer_memory());
+  Studying studying(plan, layer_study, partial, options, observer, static_cast<std::size_t>(layers - 1), handover);
+  Reader reader(plan, dumps, partial, options.reading_threads, handover);
+  const std::jthread reading([&](const std::stop_token& stop) { reader.run(stop); });
+
+  for (;;) {
+    if (options.stop != nullptr && *options.stop) {
+      studying.finish_all();
+      throw Interrupted("interrupted");
+    }
+    Delivery delivery;
+    const Handover::State state = handover.receive(delivery);
+    if (state == Handover::State::delivered) {
+      studying.begin(std::move(delivery));
+    } else {
+      studying.finish_all();
+      if (state == Handover::State::finished) return;
+    }
+  }
+}
+
+}  // namespace attest

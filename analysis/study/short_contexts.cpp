@@ -1,0 +1,85 @@
+// Asks every selector about every query's context.
+#include "analysis/study/short_contexts.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+namespace attest {
+namespace {
+
+/// Of the queries of one kind: what becomes of the method at one setting.
+struct Affected {
+  std::size_t queries = 0;
+  std::int64_t longest = 0;
+  bool operator==(const Affected&) const = default;
+};
+
+std::vector<std::int64_t> contexts(const StudyPlan& plan) {
+  std::vector<std::int64_t> lengths;
+  for (const StudyDump& dump : plan.dumps)
+    for (const StudySample& sample : dump.samples)
+      for (const std::int64_t position : sample.query_positions) lengths.push_back(position + 1);
+  return lengths;
+}
+
+std::map<std::string_view, Affected> affected(const Selector& selector, const Setting& setting,
+                                              std::span<const std::int64_t> lengths) {
+  std::map<std::string_view, Affected> found;
+  for (const std::int64_t length : lengths) {
+    const std::string_view what = selector.short_context(setting.resolve(length), length);
+    if (what.empty()) continue;
+    Affected& entry = found[what];
+    ++entry.queries;
+    entry.longest = std::max(entry.longest, length);
+  }
+  return found;
+}
+
+std::string which_queries(const Affected& entry, std::size_t all) {
+  const std::string number = entry.queries == all ? (all == 1 ? "the one query" : fmt::format("all {} queries", all))
+                                                  : fmt::format("{} of {} queries", entry.queries, all);
+  return fmt::format("{}, which {} {} keys at most", number, entry.queries == 1 ? "sees" : "see", entry.longest);
+}
+
+}  // namespace
+
+std::vector<std::string> short_context_notices(const StudyPlan& plan, std::span<const StudySelector> selectors,
+                                               std::span<const std::vector<std::string>> setting_labels) {
+  const std::vector<std::int64_t> lengths = contexts(plan);
+  std::vector<std::string> notices;
+  for (std::size_t s = 0; s < selectors.size(); ++s) {
+    const StudySelector& study = selectors[s];
+    // The same thing said of several settings is said once.
+    struct Statement {
+      std::string_view what;
+      Affected entry;
+      std::vector<std::string> settings;
+    };
+    std::vector<Statement> statements;
+    std::size_t settings = 0;
+    for (std::size_t i = 0; i < study.grid.size(); ++i) {
+      if (study.grid[i] == Setting{100, true}) continue;
+      ++settings;
+      for (const auto& [what, entry] : affected(*study.selector, study.grid[i], lengths)) {
+        const auto same = std::find_if(statements.begin(), statements.end(),
+                                       [&](const Statement& x) { return x.what == what && x.entry == entry; });
+        Statement& statement =
+            same != statements.end() ? *same : statements.emplace_back(what, entry, std::vector<std::string>{});
+        statement.settings.push_back(setting_labels[s][i]);
+      }
+    }
+    for (const Statement& statement : statements) {
+      const bool everywhere = statement.settings.size() == settings;
+      notices.push_back(fmt::format("selector '{}' {}{} for {}", study.label, statement.what,
+                                    everywhere ? std::string()
+                                               : fmt::format(" at {} {}", name_of(study.selector->setting_kind()),
+                                                             fmt::join(statement.settings, ", ")),
+                                    which_queries(statement.entry, lengths.size())));
+    }
+  }
+  return notices;
+}
+
+}  // namespace attest

@@ -1,0 +1,23 @@
+// Opens LibTorch's module on first use: it takes a quarter of a second to load, and only benchmarks need it.
+#include <dlfcn.h>
+
+#include "analysis/torch/torch_peer.h"
+#include "dumps/base/error.h"
+
+namespace attest {
+
+TorchPeerResult run_torch_peer(const AttentionLayer& layer, const TorchPeerOptions& options) {
+  using Entry = bool (*)(const AttentionLayer*, const TorchPeerOptions*, TorchPeerResult*, std::string*);
+  static const Entry entry = [] {
+    void* module = dlopen(ATTEST_TORCH_MODULE, RTLD_NOW | RTLD_LOCAL);
+    void* symbol = module != nullptr ? dlsym(module, "attest_torch_peer") : nullptr;
+    if (symbol == nullptr) throw Error(std::string("LibTorch peer: cannot be opened: ") + dlerror());
+    return reinterpret_cast<Entry>(symbol);
+  }();
+  TorchPeerResult result;
+  std::string error;
+  if (!entry(&layer, &options, &result, &error)) throw Error("LibTorch peer: " + error);
+  return result;
+}
+
+}  // namespace attest

@@ -1,0 +1,291 @@
+#include "dumps/hdf5/dataset.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <limits>
+
+namespace attest::hdf5 {
+namespace {
+
+/// A deflate stream holds at most 1032 times its own size (zlib's technical notes); shuffle keeps the size.
+constexpr std::int64_t kLargestExpansion = 1032;
+
+/// The fields of an HDF5 float type that make it the one we mean.
+struct FloatFormat {
+  std::size_t bytes, sign, exponent, exponent_bits, mantissa, mantissa_bits, bias;
+  bool operator==(const FloatFormat&) const = default;
+};
+constexpr FloatFormat kFloat16{2, 15, 10, 5, 0, 10, 15};
+constexpr FloatFormat kBfloat16{2, 15, 7, 8, 0, 7, 127};
+constexpr FloatFormat kFloat32{4, 31, 23, 8, 0, 23, 127};
+
+FloatFormat float_format(hid_t type) {
+  FloatFormat format{};
+  format.bytes = H5Tget_size(type);
+  H5Tget_fields(type, &format.sign, &format.exponent, &format.exponent_bits, &format.mantissa, &format.mantissa_bits);
+  format.bias = H5Tget_ebias(type);
+  return format;
+}
+
+bool fills_its_bytes(hid_t type) { return H5Tget_offset(type) == 0 && H5Tget_precision(type) == 8 * H5Tget_size(type); }
+
+const char* name_of_order(hid_t type) { return H5Tget_order(type) == H5T_ORDER_LE ? "little-endian" : "big-endian"; }
+
+std::string describe(hid_t type) {
+  const auto bits = 8 * H5Tget_size(type);
+  switch (H5Tget_class(type)) {
+    case H5T_INTEGER:
+      return fmt::format("{} {} of {} bits", name_of_order(type),
+                         H5Tget_sign(type) == H5T_SGN_NONE ? "unsigned integer" : "integer", bits);
+    case H5T_FLOAT: {
+      const FloatFormat format = float_format(type);
+      return fmt::format("{} float of {} bits ({} of exponent, {} of mantissa)", name_of_order(type), bits,
+                         format.exponent_bits, format.mantissa_bits);
+    }
+    case H5T_STRING:
+      return "string";
+    case H5T_REFERENCE:
+      return "reference";
+    case H5T_COMPOUND:
+      return "compound";
+    case H5T_ENUM:
+      return "enumeration";
+    default:
+      return "neither integer nor float";
+  }
+}
+
+/// Of one element in the file. HDF5 gives the size in memory for strings of variable length; in the file each is a
+/// length, an address and an index.
+std::int64_t stored_bytes(const Node& node, hid_t type) {
+  if (H5Tis_variable_str(type) <= 0) return static_cast<std::int64_t>(H5Tget_size(type));
+  const Handle creation(H5Fget_create_plist(node.file().file.get()));
+  std::size_t address = 0;
+  std::size_t length = 0;
+  H5Pget_sizes(creation.get(), &address, &length);
+  return static_cast<std::int64_t>(4 + address + 4);
+}
+
+Handle open_type(const Node& node) {
+  Handle type(H5Dget_type(node.id()));
+  if (!type) node.fail_with_library_error("the element type is damaged");
+  return type;
+}
+
+}  // namespace
+
+std::string shape_text(std::span<const std::int64_t> shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
+
+Dataset::Dataset(Node node) : Node(std::move(node)) {
+  if (!is_dataset()) fail("is not a data set, expected one");
+  type_ = open_type(*this);
+  read_shape();
+  const Handle creation(H5Dget_create_plist(id()));
+  if (!creation) fail_with_library_error("the storage description is damaged");
+  switch (H5Pget_layout(creation.get())) {
+    case H5D_CONTIGUOUS:
+      check_contiguous(creation);
+      break;
+    case H5D_CHUNKED:
+      check_chunked(creation);
+      break;
+    case H5D_COMPACT:
+      storage_ = Storage::compact;
+      if (H5Dget_storage_size(id()) < location_.bytes) fail("the values are cut off");
+      break;
+    case H5D_VIRTUAL:
+      fail("is a virtual data set, expected its values in this file");
+    default:
+      fail_with_library_error("the storage layout is damaged");
+  }
+}
+
+void Dataset::read_shape() {
+  const Handle space(H5Dget_space(id()));
+  if (!space) fail_with_library_error("the shape is damaged");
+  if (H5Sget_simple_extent_type(space.get()) == H5S_NULL) fail("holds no values");
+  const int rank = H5Sget_simple_extent_ndims(space.get());
+  std::vector<hsize_t> sizes(static_cast<std::size_t>(std::max(rank, 0)));
+  if (rank < 0 || H5Sget_simple_extent_dims(space.get(), sizes.data(), nullptr) < 0) {
+    fail_with_library_error("the shape is damaged");
+  }
+  std::int64_t bytes = stored_bytes(*this, type_.get());
+  for (const hsize_t size : sizes) {
+    const bool fits = size <= static_cast<hsize_t>(std::numeric_limits<std::int64_t>::max());
+    if (!fits || __builtin_mul_overflow(bytes, static_cast<std::int64_t>(size), &bytes)) {
+      fail(fmt::format("claims a shape of [{}], the file has {} bytes", fmt::join(sizes, ", "), file().bytes));
+    }
+    shape_.push_back(static_cast<std::int64_t>(size));
+  }
+  location_.bytes = static_cast<std::size_t>(bytes);
+}
+
+void Dataset::check_contiguous(const Handle& creation) {
+  storage_ = Storage::contiguous;
+  if (H5Pget_external_count(creation.get()) != 0) fail("its values lie in another file, expected them in this one");
+  if (location_.bytes == 0) return;
+  const haddr_t offset = H5Dget_offset(id());
+  if (offset == HADDR_UNDEF) {
+    H5Eclear2(H5E_DEFAULT);
+    fail("its values were never written");
+  }
+  const auto file_bytes = static_cast<std::uint64_t>(file().bytes);
+  if (offset > file_bytes || location_.bytes > file_bytes - offset || H5Dget_storage_size(id()) != location_.bytes) {
+    fail(fmt::format("claims {} bytes of values (shape {}) at offset {}, the file has {} bytes", location_.bytes,
+                     shape_text(shape_), offset, file_bytes));
+  }
+  location_.file_offset = static_cast<std::int64_t>(offset);
+}
+
+void Dataset::check_chunked(const Handle& creation) {
+  storage_ = Storage::chunked;
+  std::int64_t expansion = 1;
+  const int filters = H5Pget_nfilters(creation.get());
+  for (int i = 0; i < filters; ++i) {
+    char name[64] = "";
+    std::size_t parameters = 0;
+    const H5Z_filter_t filter = H5Pget_filter2(creation.get(), static_cast<unsigned>(i), nullptr, &parameters, nullptr,
+                                               sizeof name, name, nullptr);
+    if (filter < 0) fail_with_library_error("the filters are damaged");
+    if (H5Zfilter_avail(filter) <= 0) {
+      H5Eclear2(H5E_DEFAULT);
+      fail(fmt::format("needs the filter {} ({}), which is not available; expected gzip and shuffle at most",
+                       static_cast<int>(filter), *name == '\0' ? "no name" : name));
+    }
+    if (filter == H5Z_FILTER_DEFLATE) storage_ = Storage::gzip;
+    if (filter != H5Z_FILTER_SHUFFLE && filter != H5Z_FILTER_FLETCHER32) expansion = kLargestExpansion;
+  }
+  if (location_.bytes == 0) return;
+
+  std::vector<hsize_t> chunk(shape_.size());
+  if (H5Pget_chunk(creation.get(), static_cast<int>(chunk.size()), chunk.data()) != static_cast<int>(chunk.size())) {
+    fail_with_library_error("the chunk shape is damaged");
+  }
+  std::int64_t chunks = 1;
+  std::int64_t claimed = stored_bytes(*this, type_.get());
+  bool fits = true;
+  for (std::size_t axis = 0; axis < chunk.size(); ++axis) {
+    if (chunk[axis] == 0) fail("the chunk shape is damaged");
+    const auto extent = static_cast<std::int64_t>(chunk[axis]);
+    const std::int64_t along = (shape_[axis] - 1) / extent + 1;
+    chunks *= along;  // at most the number of elements, which fits
+    fits =
+        fits && !__builtin_mul_overflow(claimed, extent, &claimed) && !__builtin_mul_overflow(claimed, along, &claimed);
+  }
+  hsize_t written = 0;
+  const Handle space(H5Dget_space(id()));
+  if (H5Dget_num_chunks(id(), space.get(), &written) < 0) fail_with_library_error("the index of chunks is damaged");
+  const hsize_t stored = H5Dget_storage_size(id());
+  if (stored > static_cast<hsize_t>(file().bytes) || !fits || claimed / expansion > static_cast<std::int64_t>(stored)) {
+    fail(fmt::format("claims {} bytes of values (shape {}, chunks [{}]), the file has {} bytes and {} of them for it",
+                     location_.bytes, shape_text(shape_), fmt::join(chunk, ", "), file().bytes, stored));
+  }
+  if (written != static_cast<hsize_t>(chunks)) {
+    fail(fmt::format("{} of its {} chunks were written, expected all", written, chunks));
+  }
+  rows_per_slab_ = static_cast<std::int64_t>(chunk[0]);
+}
+
+void Dataset::expect_shape(std::span<const std::int64_t> expected, const char* meaning) const {
+  if (std::ranges::equal(shape_, expected)) return;
+  fail(fmt::format("has the shape {}, expected {} ({})", shape_text(shape_), shape_text(expected), meaning));
+}
+
+ElementType Dataset::element_type() const {
+  const hid_t type = type_.get();
+  const bool little_endian = H5Tget_order(type) == H5T_ORDER_LE;
+  H5Eclear2(H5E_DEFAULT);
+  if (H5Tget_class(type) == H5T_FLOAT && little_endian && fills_its_bytes(type) &&
+      H5Tget_norm(type) == H5T_NORM_IMPLIED) {
+    const FloatFormat format = float_format(type);
+    if (format == kFloat16) return ElementType::float16;
+    if (format == kBfloat16) return ElementType::bfloat16;
+    if (format == kFloat32) return ElementType::float32;
+  }
+  const bool is_uint16 = H5Tget_class(type) == H5T_INTEGER && little_endian && fills_its_bytes(type) &&
+                         H5Tget_size(type) == 2 && H5Tget_sign(type) == H5T_SGN_NONE;
+  if (is_uint16 && has_attribute("dtype")) {
+    const std::string name = string_attribute("dtype");
+    if (name == "bfloat16") return ElementType::bfloat16;
+    fail(fmt::format("attribute 'dtype' is '{}', expected 'bfloat16'", name));
+  }
+  fail(fmt::format("has elements of type {}, expected little-endian float16, bfloat16 or float32{}", describe(type),
+                   is_uint16 ? " (uint16 stands for bfloat16 only with the attribute dtype = 'bfloat16')" : ""));
+}
+
+void Dataset::expect_integers() const {
+  if (H5Tget_class(type_.get()) == H5T_INTEGER && H5Tget_size(type_.get()) <= 8) return;
+  fail(fmt::format("has elements of type {}, expected integers", describe(type_.get())));
+}
+
+std::int64_t Dataset::count() const {
+  std::int64_t result = 1;
+  for (const std::int64_t size : shape_) result *= size;
+  return result;
+}
+
+void Dataset::read_all(hid_t memory_type, void* target) const {
+  if (H5Dread(id(), memory_type, H5S_ALL, H5S_ALL, H5P_DEFAULT, target) < 0) {
+    fail_with_library_error("the values cannot be read");
+  }
+}
+
+std::vector<std::int64_t> Dataset::read_integers() const {
+  expect_integers();
+  std::vector<std::int64_t> values(static_cast<std::size_t>(count()));
+  if (!values.empty()) read_all(H5T_NATIVE_INT64, values.data());
+  return values;
+}
+
+std::vector<std::string> Dataset::read_strings() const {
+  if (H5Tget_class(type_.get()) != H5T_STRING) {
+    fail(fmt::format("has elements of type {}, expected strings", describe(type_.get())));
+  }
+  const auto rows = static_cast<std::size_t>(count());
+  std::vector<std::string> values(rows);
+  if (rows == 0) return values;
+  const Handle memory_type(H5Tcopy(H5T_C_S1));
+  H5Tset_cset(memory_type.get(), H5Tget_cset(type_.get()));
+  if (H5Tis_variable_str(type_.get()) > 0) {
+    H5Tset_size(memory_type.get(), H5T_VARIABLE);
+    std::vector<char*> texts(rows, nullptr);
+    read_all(memory_type.get(), texts.data());
+    for (std::size_t i = 0; i < rows; ++i) {
+      if (texts[i] != nullptr) values[i] = texts[i];
+      H5free_memory(texts[i]);
+    }
+  } else {
+    const std::size_t width = H5Tget_size(type_.get()) + 1;
+    H5Tset_size(memory_type.get(), width);
+    std::vector<char> texts(rows * width);
+    read_all(memory_type.get(), texts.data());
+    for (std::size_t i = 0; i < rows; ++i) values[i] = texts.data() + i * width;
+  }
+  return values;
+}
+
+void Dataset::read_slabs(const std::function<void(std::span<const std::byte>)>& receive) const {
+  if (location_.bytes == 0 || shape_.empty()) return;
+  const std::int64_t rows = shape_[0];
+  const std::size_t row_bytes = location_.bytes / static_cast<std::size_t>(rows);
+  const std::int64_t slab_rows = std::min(rows_per_slab_, rows);
+  std::vector<std::byte> slab(static_cast<std::size_t>(slab_rows) * row_bytes);
+  const Handle file_space(H5Dget_space(id()));
+  std::vector<hsize_t> start(shape_.size(), 0);
+  std::vector<hsize_t> extent(shape_.begin(), shape_.end());
+  for (std::int64_t row = 0; row < rows; row += slab_rows) {
+    const std::int64_t taken = std::min(slab_rows, rows - row);
+    start[0] = static_cast<hsize_t>(row);
+    extent[0] = static_cast<hsize_t>(taken);
+    const Handle memory_space(H5Screate_simple(static_cast<int>(extent.size()), extent.data(), nullptr));
+    if (H5Sselect_hyperslab(file_space.get(), H5S_SELECT_SET, start.data(), nullptr, extent.data(), nullptr) < 0 ||
+        H5Dread(id(), type_.get(), memory_space.get(), file_space.get(), H5P_DEFAULT, slab.data()) < 0) {
+      fail_with_library_error("the values cannot be read");
+    }
+    receive(std::span(slab).first(static_cast<std::size_t>(taken) * row_bytes));
+  }
+}
+
+}  // namespace attest::hdf5

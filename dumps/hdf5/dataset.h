@@ -1,0 +1,61 @@
+// A data set of an untrusted HDF5 file: its shape and type, where its values lie, and reading them after a check that
+// the file can hold as many. Callers hold a Lock or run in a guarded child.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "dumps/dump_info.h"
+#include "dumps/element_type.h"
+#include "dumps/hdf5/node.h"
+
+namespace attest::hdf5 {
+
+enum class Storage : std::uint8_t { contiguous, compact, chunked, gzip };
+
+class Dataset : public Node {
+ public:
+  /// Fails when the node is no data set, or one whose values lie elsewhere, were never written, need a filter that is
+  /// not there, or are more than the file can hold.
+  explicit Dataset(Node node);
+
+  const std::vector<std::int64_t>& shape() const { return shape_; }
+  Storage storage() const { return storage_; }
+  const TensorLocation& location() const { return location_; }
+
+  /// `meaning` names the axes in the error: "num_kv_heads, num_tokens, head_dim".
+  void expect_shape(std::span<const std::int64_t> expected, const char* meaning) const;
+
+  /// Fails unless the elements are one of the three types, little endian, in one of their accepted spellings.
+  ElementType element_type() const;
+  /// Fails unless the elements are integers of at most 64 bits.
+  void expect_integers() const;
+
+  std::vector<std::int64_t> read_integers() const;
+  std::vector<std::string> read_strings() const;
+
+  /// The bytes as they are stored, row-major, in slabs of whole entries of the first axis.
+  void read_slabs(const std::function<void(std::span<const std::byte>)>& receive) const;
+
+ private:
+  void read_shape();
+  void check_contiguous(const Handle& creation);
+  void check_chunked(const Handle& creation);
+  void read_all(hid_t memory_type, void* target) const;
+  std::int64_t count() const;  ///< elements
+
+  Handle type_;
+  std::vector<std::int64_t> shape_;
+  Storage storage_ = Storage::contiguous;
+  TensorLocation location_;
+  std::int64_t rows_per_slab_ = 1;  ///< of the first axis: so many that no chunk is decoded twice
+};
+
+/// "[2, 4096, 128]"
+std::string shape_text(std::span<const std::int64_t> shape);
+
+}  // namespace attest::hdf5

@@ -1,0 +1,242 @@
+#include "dumps/hdf5/node.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <span>
+
+#include "dumps/base/error.h"
+#include "dumps/base/guarded_child.h"
+#include "dumps/base/input_file.h"
+#include "dumps/base/printable.h"
+
+namespace attest::hdf5 {
+namespace {
+
+herr_t refuse_external_link(const char*, const char*, const char*, const char*, unsigned*, hid_t, void*) { return -1; }
+
+/// HDF5 looks for the signature at 0, 512, 1024, 2048, ...: what stands before it is the user's.
+bool has_signature(const InputFile& file) {
+  constexpr std::array<std::uint8_t, 8> kSignature{0x89, 'H', 'D', 'F', '\r', '\n', 0x1a, '\n'};
+  std::array<std::uint8_t, 8> found{};
+  for (std::uint64_t offset = 0; offset + found.size() <= file.size(); offset = offset == 0 ? 512 : offset * 2) {
+    file.read(offset, std::as_writable_bytes(std::span(found)));
+    if (found == kSignature) return true;
+  }
+  return false;
+}
+
+const char* name_of_class(H5T_class_t type_class) {
+  switch (type_class) {
+    case H5T_INTEGER:
+      return "an integer";
+    case H5T_FLOAT:
+      return "a float";
+    case H5T_STRING:
+      return "a string";
+    case H5T_BITFIELD:
+      return "a bit field";
+    case H5T_OPAQUE:
+      return "opaque bytes";
+    case H5T_COMPOUND:
+      return "a compound";
+    case H5T_REFERENCE:
+      return "a reference";
+    case H5T_ENUM:
+      return "an enumeration";
+    case H5T_VLEN:
+      return "a variable-length sequence";
+    case H5T_ARRAY:
+      return "an array";
+    default:
+      return "of an unknown type";
+  }
+}
+
+}  // namespace
+
+std::shared_ptr<const OpenFile> open_file(const std::string& path) {
+  const InputFile bytes(path);
+  if (!has_signature(bytes)) {
+    throw InputError(fmt::format("{}: is not an HDF5 file, {}", path,
+                                 bytes.size() == 0 ? "it is empty" : "it has no HDF5 signature"));
+  }
+  auto result = std::make_shared<OpenFile>();
+  result->name = path;
+  result->bytes = static_cast<std::int64_t>(bytes.size());
+  H5PLset_loading_state(0);  // a file must not choose code to load
+  result->link_access = Handle(H5Pcreate(H5P_LINK_ACCESS));
+  H5Pset_elink_cb(result->link_access.get(), refuse_external_link, nullptr);
+  result->file = Handle(H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT));
+  if (!result->file) {
+    throw InputError(fmt::format("{}: is truncated or damaged, HDF5 says: {}", path, printable(take_error_text())));
+  }
+  return result;
+}
+
+Node::Node(std::shared_ptr<const OpenFile> file, std::string path, Handle handle)
+    : file_(std::move(file)), path_(std::move(path)), handle_(std::move(handle)) {
+  note_object(printable(path_));
+}
+
+bool Node::is_group() const { return H5Iget_type(id()) == H5I_GROUP; }
+bool Node::is_dataset() const { return H5Iget_type(id()) == H5I_DATASET; }
+
+void Node::fail(std::string_view what) const {
+  throw InputError(fmt::format("{}: {}: {}", file_->name, printable(path_), printable(what)));
+}
+
+void Node::fail_with_library_error(std::string_view what) const {
+  fail(fmt::format("{}, HDF5 says: {}", what, take_error_text()));
+}
+
+bool Node::has_attribute(const char* name) const {
+  const htri_t exists = H5Aexists(id(), name);
+  if (exists < 0) fail_with_library_error(fmt::format("attribute '{}' is damaged", name));
+  return exists > 0;
+}
+
+Handle Node::open_scalar_attribute(const char* name, const char* expected) const {
+  if (!has_attribute(name)) fail(fmt::format("attribute '{}' is missing, expected {}", name, expected));
+  Handle attribute(H5Aopen(id(), name, H5P_DEFAULT));
+  const Handle space(attribute ? H5Aget_space(attribute.get()) : H5I_INVALID_HID);
+  if (!space) fail_with_library_error(fmt::format("attribute '{}' is damaged", name));
+  switch (H5Sget_simple_extent_type(space.get())) {
+    case H5S_SCALAR:
+      return attribute;
+    case H5S_NULL:
+      fail(fmt::format("attribute '{}' holds no value, expected {}", name, expected));
+    default:
+      fail(fmt::format("attribute '{}' is an array of {} values, expected {}", name,
+                       H5Sget_simple_extent_npoints(space.get()), expected));
+  }
+}
+
+std::string Node::string_attribute(const char* name) const {
+  const Handle attribute = open_scalar_attribute(name, "a string");
+  const Handle type(H5Aget_type(attribute.get()));
+  if (H5Tget_class(type.get()) != H5T_STRING) {
+    fail(fmt::format("attribute '{}' is {}, expected a string", name, name_of_class(H5Tget_class(type.get()))));
+  }
+  const Handle memory_type(H5Tcopy(H5T_C_S1));
+  H5Tset_cset(memory_type.get(), H5Tget_cset(type.get()));
+  std::string value;
+  bool read = false;
+  if (H5Tis_variable_str(type.get()) > 0) {
+    H5Tset_size(memory_type.get(), H5T_VARIABLE);
+    char* text = nullptr;
+    read = H5Aread(attribute.get(), memory_type.get(), &text) >= 0;
+    if (text != nullptr) value = text;
+    H5free_memory(text);
+  } else {
+    const std::size_t size = H5Tget_size(type.get());
+    if (static_cast<std::int64_t>(size) > file().bytes) fail(fmt::format("attribute '{}' is damaged", name));
+    H5Tset_size(memory_type.get(), size + 1);
+    value.resize(size + 1);
+    read = H5Aread(attribute.get(), memory_type.get(), value.data()) >= 0;
+    value.resize(std::strlen(value.c_str()));
+  }
+  if (!read) fail_with_library_error(fmt::format("attribute '{}' cannot be read", name));
+  return value;
+}
+
+std::int64_t Node::integer_attribute(const char* name, std::int64_t least, std::int64_t most) const {
+  const std::string expected = most == std::numeric_limits<std::int64_t>::max()
+                                   ? fmt::format("an integer of at least {}", least)
+                                   : fmt::format("an integer from {} to {}", least, most);
+  const Handle attribute = open_scalar_attribute(name, expected.c_str());
+  const Handle type(H5Aget_type(attribute.get()));
+  const H5T_class_t type_class = H5Tget_class(type.get());
+  std::int64_t value = 0;
+  herr_t status = 0;
+  if (type_class == H5T_INTEGER) {
+    status = H5Aread(attribute.get(), H5T_NATIVE_INT64, &value);  // HDF5 clamps what does not fit
+  } else if (type_class == H5T_FLOAT) {
+    double number = 0;
+    status = H5Aread(attribute.get(), H5T_NATIVE_DOUBLE, &number);
+    if (!(std::abs(number) < 0x1p53) || number != std::trunc(number)) {
+      fail(fmt::format("attribute '{}' is {}, expected {}", name, number, expected));
+    }
+    value = static_cast<std::int64_t>(number);
+  } else {
+    fail(fmt::format("attribute '{}' is {}, expected {}", name, name_of_class(type_class), expected));
+  }
+  if (status < 0) fail_with_library_error(fmt::format("attribute '{}' cannot be read", name));
+  if (value < least || value > most) fail(fmt::format("attribute '{}' is {}, expected {}", name, value, expected));
+  return value;
+}
+
+double Node::positive_attribute(const char* name) const {
+  constexpr const char* kExpected = "a finite number above 0";
+  const Handle attribute = open_scalar_attribute(name, kExpected);
+  const Handle type(H5Aget_type(attribute.get()));
+  const H5T_class_t type_class = H5Tget_class(type.get());
+  if (type_class != H5T_FLOAT && type_class != H5T_INTEGER) {
+    fail(fmt::format("attribute '{}' is {}, expected {}", name, name_of_class(type_class), kExpected));
+  }
+  double value = 0;
+  if (H5Aread(attribute.get(), H5T_NATIVE_DOUBLE, &value) < 0) {
+    fail_with_library_error(fmt::format("attribute '{}' cannot be read", name));
+  }
+  if (!(value > 0) || std::isinf(value)) fail(fmt::format("attribute '{}' is {}, expected {}", name, value, kExpected));
+  return value;
+}
+
+Group::Group(Node node) : Node(std::move(node)) {
+  if (!is_group()) fail("is not a group, expected one");
+  struct Visit {
+    const Group& group;
+    std::vector<std::pair<std::string, H5L_type_t>> links;
+  } visit{*this, {}};
+  const auto collect = [](hid_t, const char* name, const H5L_info_t* link, void* data) -> herr_t {
+    auto& found = *static_cast<Visit*>(data);
+    found.links.emplace_back(name, link->type);
+    // A link takes more than eight bytes; more of them than that means that the index runs in circles.
+    return static_cast<std::int64_t>(found.links.size()) > found.group.file().bytes / 8 ? -1 : 0;
+  };
+  if (H5Literate(id(), H5_INDEX_NAME, H5_ITER_NATIVE, nullptr, collect, &visit) < 0) {
+    fail_with_library_error("the group cannot be listed");
+  }
+  for (const auto& [name, type] : visit.links) {
+    if (type == H5L_TYPE_SOFT) {
+      check_soft_link(name);
+    } else if (type != H5L_TYPE_HARD) {
+      fail(fmt::format("'{}' is a link into another file, which a dump must not need", name));
+    }
+    names_.push_back(name);
+  }
+  std::sort(names_.begin(), names_.end());
+}
+
+void Group::check_soft_link(const std::string& name) const {
+  if (H5Oexists_by_name(id(), name.c_str(), file().link_access.get()) > 0) return;
+  const std::string text = take_error_text();
+  fail(fmt::format("'{}' is a soft link that leads nowhere{}{}", name, text.empty() ? "" : ", HDF5 says: ", text));
+}
+
+bool Group::contains(std::string_view name) const { return std::binary_search(names_.begin(), names_.end(), name); }
+
+Node Group::open(const std::string& name) const {
+  if (!contains(name)) fail(fmt::format("'{}' is missing", name));
+  const std::string child = (path() == "/" ? "/" : path() + "/") + name;
+  note_object(printable(child));
+  Handle handle(H5Oopen(id(), name.c_str(), file().link_access.get()));
+  if (!handle) fail_with_library_error(fmt::format("'{}' cannot be opened", name));
+  return Node(shared_file(), child, std::move(handle));
+}
+
+Group Group::group(const std::string& name) const { return Group(open(name)); }
+
+Group root_of(const std::shared_ptr<const OpenFile>& file) {
+  Handle root(H5Gopen2(file->file.get(), "/", H5P_DEFAULT));
+  if (!root) {
+    throw InputError(fmt::format("{}: is truncated or damaged, HDF5 says: {}", file->name, take_error_text()));
+  }
+  return Group(Node(file, "/", std::move(root)));
+}
+
+}  // namespace attest::hdf5

@@ -1,0 +1,80 @@
+// Groups, links and attributes of an untrusted HDF5 file. Whatever is not as asked for becomes an InputError of the
+// form "FILE: OBJECT: what was found, what was expected". Callers hold a Lock or run in a guarded child.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "dumps/hdf5/handle.h"
+
+namespace attest::hdf5 {
+
+/// An open file and how to name it.
+struct OpenFile {
+  std::string name;
+  std::int64_t bytes = 0;
+  Handle file;
+  Handle link_access;  ///< property list that refuses to follow a link into another file
+};
+
+/// Throws InputError when `path` is not a regular, readable file that HDF5 can open.
+std::shared_ptr<const OpenFile> open_file(const std::string& path);
+
+/// An open object of any kind.
+class Node {
+ public:
+  Node(std::shared_ptr<const OpenFile> file, std::string path, Handle handle);
+
+  hid_t id() const { return handle_.get(); }
+  const std::string& path() const { return path_; }
+  const OpenFile& file() const { return *file_; }
+  bool is_group() const;
+  bool is_dataset() const;
+
+  /// "FILE: OBJECT: what"
+  [[noreturn]] void fail(std::string_view what) const;
+  /// The same, with the text of the HDF5 error that has just occurred.
+  [[noreturn]] void fail_with_library_error(std::string_view what) const;
+
+  bool has_attribute(const char* name) const;
+  /// A scalar string, of fixed or variable length.
+  std::string string_attribute(const char* name) const;
+  /// A scalar integer of any width, or a float that is one.
+  std::int64_t integer_attribute(const char* name, std::int64_t least, std::int64_t most) const;
+  /// A scalar float or integer; finite and above 0.
+  double positive_attribute(const char* name) const;
+
+ protected:
+  std::shared_ptr<const OpenFile> shared_file() const { return file_; }
+
+ private:
+  /// Fails unless the attribute exists and is one value, not an array.
+  Handle open_scalar_attribute(const char* name, const char* expected) const;
+
+  std::shared_ptr<const OpenFile> file_;
+  std::string path_;
+  Handle handle_;
+};
+
+/// Fails when the group has a link that leads into another file or nowhere, whatever its name.
+class Group : public Node {
+ public:
+  explicit Group(Node node);
+
+  const std::vector<std::string>& names() const { return names_; }  ///< ascending by their bytes
+  bool contains(std::string_view name) const;
+  Node open(const std::string& name) const;    ///< fails when there is no such object
+  Group group(const std::string& name) const;  ///< fails as well when it is no group
+
+ private:
+  void check_soft_link(const std::string& name) const;
+
+  std::vector<std::string> names_;
+};
+
+Group root_of(const std::shared_ptr<const OpenFile>& file);
+
+}  // namespace attest::hdf5

@@ -1,0 +1,52 @@
+#include "dumps/inspect/inspect.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "dumps/base/printable.h"
+
+namespace attest {
+
+std::int64_t DumpCheck::num_bad_layers() const {
+  return std::count_if(layers.begin(), layers.end(), [](const Layer& layer) { return !layer.check.finite(); });
+}
+
+std::int64_t value_bytes(const DumpReader& dump, std::size_t sample) {
+  std::int64_t bytes = 0;
+  for (const int layer : dump.info().samples[sample].layers) bytes += dump.layer_info(sample, layer).bytes();
+  return bytes;
+}
+
+std::int64_t value_bytes(const DumpReader& dump) {
+  std::int64_t bytes = 0;
+  for (std::size_t sample = 0; sample < dump.info().samples.size(); ++sample) bytes += value_bytes(dump, sample);
+  return bytes;
+}
+
+DumpCheck check_dump(const DumpReader& dump, const CheckProgress& progress) {
+  DumpCheck result;
+  AttentionLayer layer;
+  std::size_t total = 0;
+  for (const SampleInfo& sample : dump.info().samples) total += sample.layers.size();
+  for (std::size_t sample = 0; sample < dump.info().samples.size(); ++sample) {
+    for (const int number : dump.info().samples[sample].layers) {
+      dump.read_layer(sample, number, layer);
+      result.layers.push_back({sample, check_values(layer)});
+      if (progress) progress(result.layers.size(), total);
+    }
+  }
+  return result;
+}
+
+std::string verdict(const DumpReader& dump, const DumpCheck& check) {
+  for (const DumpCheck::Layer& layer : check.layers) {
+    if (layer.check.finite()) continue;
+    return fmt::format("{}: /samples/{}: {} of {} layers of the dump hold NaN or infinity, expected finite values; {}",
+                       dump.info().path, printable(dump.info().samples[layer.sample].name), check.num_bad_layers(),
+                       check.layers.size(), first_bad_value(layer.check));
+  }
+  return {};
+}
+
+}  // namespace attest

@@ -1,0 +1,193 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <utility>
+
+#include "dumps/base/printable.h"
+#include "dumps/inspect/inspect.h"
+
+namespace attest {
+namespace {
+
+std::string bytes_text(std::int64_t bytes) {
+  if (bytes < 1024) return fmt::format("{} B", bytes);
+  double scaled = static_cast<double>(bytes);
+  const char* unit = "";
+  for (const char* next : {"KiB", "MiB", "GiB", "TiB"}) {
+    if (scaled < 1024) break;
+    scaled /= 1024;
+    unit = next;
+  }
+  return fmt::format("{:.1f} {}", scaled, unit);
+}
+
+/// Left-aligned columns, two spaces apart.
+class TextTable {
+ public:
+  explicit TextTable(std::vector<std::string> header) { add(std::move(header)); }
+  void add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
+
+  std::string text() const {
+    std::vector<std::size_t> widths(rows_.front().size(), 0);
+    for (const auto& row : rows_) {
+      for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+    }
+    std::string text;
+    for (const auto& row : rows_) {
+      std::string line;
+      for (std::size_t i = 0; i < row.size(); ++i) line += fmt::format("{:<{}}  ", row[i], widths[i]);
+      line.erase(line.find_last_not_of(' ') + 1);
+      text += line + '\n';
+    }
+    return text;
+  }
+
+ private:
+  std::vector<std::vector<std::string>> rows_;
+};
+
+/// Layer numbers by what `describe` says of the layer.
+template <class Describe>
+std::map<std::string, std::vector<std::int64_t>> group_layers(const DumpReader& dump, std::size_t sample,
+                                                              Describe describe) {
+  std::map<std::string, std::vector<std::int64_t>> groups;
+  for (const int layer : dump.info().samples[sample].layers) {
+    groups[describe(dump.layer_info(sample, layer))].push_back(layer);
+  }
+  return groups;
+}
+
+/// "bfloat16", or "bfloat16 (layers 0-3), float32 (layers 4)" when they differ.
+template <class Describe>
+std::string layers_text(const DumpReader& dump, std::size_t sample, Describe describe) {
+  const auto groups = group_layers(dump, sample, describe);
+  if (groups.size() == 1) return groups.begin()->first;
+  std::string text;
+  for (const auto& [what, layers] : groups) {
+    text += fmt::format("{}{} (layers {})", text.empty() ? "" : ", ", what, ranges_text(layers));
+  }
+  return text;
+}
+
+/// Rotary parameters may be long tables; --json gives all.
+std::string clipped(std::string text) {
+  constexpr std::size_t kMost = 240;
+  if (text.size() <= kMost) return text;
+  std::size_t end = kMost;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;  // not within a UTF-8 character
+  return fmt::format("{} ... ({} bytes in all)", text.substr(0, end), text.size());
+}
+
+std::string header_text(const DumpInfo& info) {
+  const AttentionShape& shape = info.shape;
+  std::string text;
+  const auto line = [&](const char* name, const std::string& value) {
+    text += fmt::format("  {:<13}{}\n", name, value);
+  };
+  line("model", fmt::format("{}, {} layers", printable(info.model), info.num_layers));
+  line("attention",
+       fmt::format("{} query heads, {} KV heads (groups of {}), head_dim {}{}", shape.num_query_heads,
+                   shape.num_kv_heads, shape.group(), shape.head_dim,
+                   shape.value_dim == shape.head_dim ? "" : fmt::format(", value_dim {}", shape.value_dim)));
+  const double standard_scale = 1 / std::sqrt(static_cast<double>(shape.head_dim));
+  const bool is_standard = std::abs(info.softmax_scale - standard_scale) <= 1e-6 * standard_scale;
+  line("scale", fmt::format("{:.7g}{}", info.softmax_scale, is_standard ? " = 1/sqrt(head_dim)" : ""));
+  line("soft-cap", info.logit_softcap > 0 ? fmt::format("{:g}", info.logit_softcap) : "none");
+  if (!info.rope.empty()) line("rope", clipped(printable(info.rope)));
+  if (!info.source.empty()) line("source", clipped(printable(info.source)));
+  if (!info.created.empty()) line("created", printable(info.created));
+  return text;
+}
+
+std::string spans_text(const SampleInfo& sample) {
+  constexpr std::size_t kMost = 8;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(sample.spans.size(), kMost); ++i) {
+    const TokenSpan& span = sample.spans[i];
+    text += fmt::format("{}[{}, {})", i == 0 ? "" : ", ", span.begin, span.end);
+    if (!sample.span_labels.empty()) text += " " + printable(sample.span_labels[i]);
+  }
+  if (sample.spans.size() > kMost) text += fmt::format(", ... ({} in all)", sample.spans.size());
+  return text;
+}
+
+std::string float_text(float value) { return std::isnan(value) ? "-" : fmt::format("{:.5g}", value); }
+
+std::string finding_text(const HeadFinding& finding) {
+  if (finding.all_zero) return "every value is zero";
+  return fmt::format("{} NaN, {} infinite, the first at token {}", finding.num_nan, finding.num_infinite,
+                     finding.first_token);
+}
+
+}  // namespace
+
+std::string ranges_text(const std::vector<std::int64_t>& numbers, std::size_t most) {
+  std::string text;
+  std::size_t ranges = 0;
+  for (std::size_t i = 0; i < numbers.size(); ++ranges) {
+    std::size_t last = i;
+    while (last + 1 < numbers.size() && numbers[last + 1] == numbers[last] + 1) ++last;
+    if (ranges == most) return text + fmt::format(", ... ({} in all)", numbers.size());
+    if (i > 0) text += ", ";
+    text += i == last ? fmt::format("{}", numbers[i]) : fmt::format("{}-{}", numbers[i], numbers[last]);
+    i = last + 1;
+  }
+  return text;
+}
+
+std::string summary_text(const DumpReader& dump) {
+  const DumpInfo& info = dump.info();
+  std::string text =
+      fmt::format("{}: attention dump, {}\n{}\n", info.path, bytes_text(info.file_bytes), header_text(info));
+  TextTable table(
+      {"sample", "task", "tokens", "prompt", "queries", "at positions", "layers", "type", "q+k+v", "storage"});
+  std::string notes;
+  for (std::size_t i = 0; i < info.samples.size(); ++i) {
+    const SampleInfo& sample = info.samples[i];
+    const std::vector<std::int64_t> layers(sample.layers.begin(), sample.layers.end());
+    table.add({printable(sample.name), printable(sample.task), std::to_string(sample.num_tokens),
+               sample.prompt_length ? std::to_string(*sample.prompt_length) : "-",
+               std::to_string(sample.query_positions.size()), ranges_text(sample.query_positions, 3),
+               ranges_text(layers),
+               layers_text(dump, i, [](const LayerInfo& l) { return std::string(name_of(l.element_type)); }),
+               bytes_text(value_bytes(dump, i)), layers_text(dump, i, [](const LayerInfo& l) { return l.storage; })});
+    const auto note = [&](const char* what, const std::string& value) {
+      notes += fmt::format("{}: {} {}\n", printable(sample.name), what, value);
+    };
+    if (!sample.spans.empty()) note("spans", spans_text(sample));
+    const auto window = [](const LayerInfo& l) {
+      return l.sliding_window == 0 ? std::string("none") : std::to_string(l.sliding_window);
+    };
+    if (const std::string windows = layers_text(dump, i, window); windows != "none") note("sliding window", windows);
+    if (sample.has_tokens) note("has", "token ids");
+    const auto mass = [](const LayerInfo& l) { return std::string(l.has_attention_mass ? "attention mass" : "none"); };
+    if (const std::string text_of_mass = layers_text(dump, i, mass); text_of_mass != "none") note("has", text_of_mass);
+  }
+  return text + table.text() + (notes.empty() ? "" : "\n" + notes);
+}
+
+std::string check_text(const DumpReader& dump, const DumpCheck& check) {
+  TextTable ranges({"sample", "layer", "q from", "to", "k from", "to", "v from", "to"});
+  std::string findings;
+  for (const DumpCheck::Layer& layer : check.layers) {
+    const std::string sample = printable(dump.info().samples[layer.sample].name);
+    std::vector<std::string> row{sample, std::to_string(layer.check.layer)};
+    for (const auto& [name, tensor] : layer.check.tensors()) {
+      row.push_back(float_text(tensor->minimum));
+      row.push_back(float_text(tensor->maximum));
+      for (const HeadFinding& finding : tensor->findings) {
+        findings += fmt::format("{}, layer {}, {}, head {}: {}\n", sample, layer.check.layer, name, finding.head,
+                                finding_text(finding));
+      }
+    }
+    ranges.add(std::move(row));
+  }
+  const std::int64_t bad = check.num_bad_layers();
+  return fmt::format("range of the finite values\n{}\n{}{} of {} layers hold NaN or infinity ({} checked)\n",
+                     ranges.text(), findings, bad == 0 ? "none" : std::to_string(bad), check.layers.size(),
+                     bytes_text(value_bytes(dump)));
+}
+
+}  // namespace attest

@@ -1,0 +1,24 @@
+// The subcommands, each in the file of its name: an options struct, a set-up function (declared here) and a run
+// function.
+#pragma once
+
+#include "experiments/cli/global_options.h"
+
+namespace CLI {
+class App;
+}
+
+namespace attest {
+
+// Each adds its subcommand to `app`. CLI11 calls the run function while it parses; what that throws reaches main, which
+// maps it to an exit code. `global` is filled by then and outlives the call.
+void add_inspect(CLI::App& app, const GlobalOptions& global);
+void add_synth(CLI::App& app, const GlobalOptions& global);
+void add_import(CLI::App& app, const GlobalOptions& global);
+void add_run(CLI::App& app, const GlobalOptions& global);
+void add_list(CLI::App& app, const GlobalOptions& global);
+void add_figures(CLI::App& app, const GlobalOptions& global);
+void add_bench(CLI::App& app, const GlobalOptions& global);
+void add_demo(CLI::App& app, const GlobalOptions& global);
+
+}  // namespace attest

@@ -1,0 +1,148 @@
+// attest demo: the whole way on the dump that comes with the sources.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "dumps/base/error.h"
+#include "experiments/commands/commands.h"
+#include "experiments/version.h"
+
+namespace attest {
+namespace {
+
+namespace fs = std::filesystem;
+using AddCommand = void (*)(CLI::App&, const GlobalOptions&);
+
+/// Says that a folder is a demo's own, which a demo may write over.
+constexpr const char* kMark = "about-this-folder.txt";
+constexpr const char* kMarkText =
+    "Made by `attest demo`, which writes over what it made here.\n"
+    "results.h5 is a study of dumps/demo.h5; each figure has its picture, its data (csv) and its gnuplot script "
+    "(gp).\n";
+
+struct DemoOptions {
+  std::string folder = "attest-demo";
+};
+
+/// While it lives, what is written to std::cout is kept instead.
+class CapturedOutput {
+ public:
+  CapturedOutput() : shown_(std::cout.rdbuf(kept_.rdbuf())) {}
+  ~CapturedOutput() { std::cout.rdbuf(shown_); }
+  CapturedOutput(const CapturedOutput&) = delete;
+  CapturedOutput& operator=(const CapturedOutput&) = delete;
+
+  std::string text() const { return kept_.str(); }
+
+ private:
+  std::ostringstream kept_;
+  std::streambuf* shown_;
+};
+
+/// One command line in this process, as a user would type it after `attest`.
+void run_command(AddCommand add, std::vector<std::string> words, const GlobalOptions& global) {
+  CLI::App app{"", "attest"};
+  GlobalOptions own = global;
+  add(app, own);
+  std::ranges::reverse(words);  // what CLI11's parse of a vector expects
+  try {
+    app.parse(words);
+  } catch (const Interrupted&) {
+    throw Interrupted("the demo was interrupted; run it again: it starts over");
+  } catch (const CLI::ParseError& error) {
+    throw std::logic_error(fmt::format("the demo's own command line does not parse: {}", error.what()));
+  }
+}
+
+void claim_folder(const fs::path& folder) {
+  std::error_code error;
+  if (fs::exists(folder, error) && !fs::exists(folder / kMark, error)) {
+    const bool empty_folder = fs::is_directory(folder, error) && fs::is_empty(folder, error);
+    if (!empty_folder)
+      throw OutputError(
+          fmt::format("{} is there already and is not a demo's folder: choose another with -o", folder.string()));
+  }
+  fs::create_directories(folder, error);
+  std::ofstream mark(folder / kMark);
+  mark << kMarkText;
+  mark.close();
+  if (!mark) throw OutputError(fmt::format("cannot write to the folder {}", folder.string()));
+}
+
+struct Step {
+  std::string name;
+  AddCommand add;
+  std::vector<std::string> words;
+};
+
+/// FFD and variants of it that single out one choice each, beside what it is compared with; the layers of all are the
+/// same.
+std::vector<Step> steps_of(const std::string& dump, const fs::path& folder) {
+  const std::string results = (folder / "results.h5").string();
+  std::vector<std::string> study = {"run", dump, "-o", results, "--force"};
+  for (const char* selector : {"ffd", "ffd:gqa=per_head", "ffd:rule=topk", "quest:dense_layers=0", "streaming_llm"})
+    study.insert(study.end(), {"--selector", selector});
+  study.insert(study.end(), {"--delta", "1,2,3,4,5,6,7,9,12", "--budget", "12.5%,25%,50%,75%,100%"});
+  return {{"inspect", add_inspect, {"inspect", dump}},
+          {"run", add_run, study},
+          {"figures", add_figures, {"figures", results, "-o", folder.string(), "--force"}}};
+}
+
+/// The embedded dump, as a user in the source tree would type it.
+std::string embedded_dump() {
+  const fs::path dump = fs::path(source_dir()) / "dumps" / "demo.h5";
+  std::error_code error;
+  if (!fs::exists(dump, error))
+    throw InputError(fmt::format("{} is missing: the demo needs the source tree it was built in", dump.string()));
+  const std::string near = fs::proximate(dump, error).string();
+  return error || near.starts_with("..") ? dump.string() : near;
+}
+
+void run_demo(const DemoOptions& options, const GlobalOptions& global) {
+  const std::string dump = embedded_dump();
+  claim_folder(options.folder);
+  nlohmann::ordered_json document{{"folder", options.folder}};
+  for (const Step& step : steps_of(dump, options.folder)) {
+    if (global.json) {
+      const CapturedOutput output;
+      run_command(step.add, step.words, global);
+      document[step.name] = nlohmann::ordered_json::parse(output.text());
+    } else {
+      std::cout << fmt::format("\n$ attest {}\n", fmt::join(step.words, " ")) << std::flush;
+      run_command(step.add, step.words, global);
+    }
+  }
+  if (global.json) {
+    std::cout << document.dump(2) << '\n';
+    return;
+  }
+  std::cout << fmt::format(
+      "\nThe pictures are in {}/ as png, svg and pdf, each beside its data (csv) and its script (gp).\n",
+      options.folder);
+}
+
+}  // namespace
+
+void add_demo(CLI::App& app, const GlobalOptions& global) {
+  auto options = std::make_shared<DemoOptions>();
+  CLI::App* command =
+      app.add_subcommand("demo", "The whole way on the dump that comes with the sources: inspect, run, figures");
+  command->add_option("-o,--output", options->folder, "Folder for what it makes")
+      ->capture_default_str()
+      ->type_name("DIR");
+  command->callback([options, &global] { run_demo(*options, global); });
+}
+
+}  // namespace attest

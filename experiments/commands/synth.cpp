@@ -1,0 +1,137 @@
+// attest synth: seeded synthetic dumps with known structure.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <iostream>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "dumps/synthetic/dump.h"
+#include "dumps/synthetic/heads.h"
+#include "experiments/cli/writing_progress.h"
+#include "experiments/commands/commands.h"
+
+namespace attest {
+namespace {
+
+struct SynthOptions {
+  std::string path;
+  std::string preset;
+  std::string element_type = "bfloat16";
+  SyntheticOptions given;  ///< as typed, over the defaults
+  /// Copy what was typed over a preset.
+  std::vector<std::function<void(SyntheticOptions& dump, const SyntheticOptions& given)>> typed;
+  bool force = false;
+};
+
+const std::map<std::string, ElementType> kElementTypes{
+    {"bfloat16", ElementType::bfloat16}, {"float16", ElementType::float16}, {"float32", ElementType::float32}};
+
+/// What a preset sets; options that are given beside it win.
+const std::map<std::string, SyntheticOptions> kPresets{
+    {"llama31-8b",
+     {.shape = {.num_query_heads = 32, .num_kv_heads = 8, .head_dim = 128, .value_dim = 128},
+      .num_layers = 32,
+      .num_tokens = 32768,
+      .num_queries = 16}},
+    {"gemma2-9b",
+     {.shape = {.num_query_heads = 16, .num_kv_heads = 8, .head_dim = 256, .value_dim = 256},
+      .num_layers = 42,
+      .num_tokens = 8192,
+      .num_queries = 16,
+      .softmax_scale = 1.0 / 16,
+      .logit_softcap = 50,
+      .sliding_window = 4096,
+      .global_every = 2}},
+    {"mla",
+     {.shape = {.num_query_heads = 16, .num_kv_heads = 1, .head_dim = 576, .value_dim = 512},
+      .num_layers = 27,
+      .num_tokens = 32768,
+      .num_queries = 16}}};
+
+/// Follows pointers to members, one after the other.
+template <class Object>
+auto& field(Object& object, auto... members) {
+  return (object.*....*members);
+}
+
+SyntheticOptions resolve(const SynthOptions& options, const GlobalOptions& global) {
+  SyntheticOptions dump = options.preset.empty() ? SyntheticOptions{} : kPresets.at(options.preset);
+  for (const auto& copy : options.typed) copy(dump, options.given);
+  dump.element_type = kElementTypes.at(options.element_type);
+  dump.seed = global.seed;
+  return dump;
+}
+
+void run_synth(const SynthOptions& options, const GlobalOptions& global) {
+  const SyntheticOptions dump = resolve(options, global);
+  WritingProgress progress(options.path, global.quiet);
+  std::int64_t bytes = 0;
+  write_synthetic_dump(dump, options.path, options.force, global.thread_count(),
+                       [&](std::int64_t done, std::int64_t total) { progress(done, bytes = total); });
+  progress.end();
+  const double seconds = progress.seconds();
+  if (global.json) {
+    const nlohmann::ordered_json report{{"path", options.path},
+                                        {"samples", dump.num_samples},
+                                        {"layers", dump.num_layers},
+                                        {"bytes", bytes},
+                                        {"seconds", seconds}};
+    std::cout << report.dump(2) << '\n';
+    return;
+  }
+  std::cout << fmt::format("{}: {} sample(s) x {} layer(s) of {} tokens, heads {}, {}, {:.1f} MB in {:.1f} s\n",
+                           options.path, dump.num_samples, dump.num_layers, dump.num_tokens, dump.profile,
+                           name_of(dump.element_type), static_cast<double>(bytes) / 1e6, seconds);
+}
+
+}  // namespace
+
+void add_synth(CLI::App& app, const GlobalOptions& global) {
+  auto options = std::make_shared<SynthOptions>();
+  CLI::App* command = app.add_subcommand("synth", "Seeded synthetic dump with known structure (--seed)");
+  const auto add = [&](const char* name, const char* text, auto... members) {
+    CLI::Option* option = command->add_option(name, field(options->given, members...), text)->capture_default_str();
+    options->typed.push_back([option, members...](SyntheticOptions& dump, const SyntheticOptions& given) {
+      if (option->count() > 0) field(dump, members...) = field(given, members...);
+    });
+    return option;
+  };
+  command->add_option("-o,--output", options->path, "The dump")->required()->type_name("DUMP");
+  command->add_option("--preset", options->preset, "Shape of a known model; options beside it win")
+      ->check(CLI::IsMember(kPresets));
+  add("--profile", "Mixture of heads", &SyntheticOptions::profile)->check(CLI::IsMember(profile_names()));
+  add("--layers", "Layers", &SyntheticOptions::num_layers);
+  add("--samples", "Samples", &SyntheticOptions::num_samples);
+  add("--tokens", "Tokens of each sample", &SyntheticOptions::num_tokens);
+  add("--queries", "Queries of each sample, at its last positions", &SyntheticOptions::num_queries);
+  add("--query-heads", "Query heads", &SyntheticOptions::shape, &AttentionShape::num_query_heads);
+  add("--kv-heads", "KV heads; they divide the query heads", &SyntheticOptions::shape, &AttentionShape::num_kv_heads);
+  CLI::Option* head_dim = add("--head-dim", "Channels of q and k", &SyntheticOptions::shape, &AttentionShape::head_dim);
+  CLI::Option* value_dim = add("--value-dim", "Channels of v, where they differ from --head-dim",
+                               &SyntheticOptions::shape, &AttentionShape::value_dim);
+  command->add_option("--dtype", options->element_type, "Element type")
+      ->check(CLI::IsMember(kElementTypes))
+      ->capture_default_str();
+  add("--scale", "Softmax scale; 0: 1/sqrt(head dim)", &SyntheticOptions::softmax_scale);
+  add("--softcap", "Soft-cap of the scores; 0: none", &SyntheticOptions::logit_softcap);
+  add("--sliding-window", "Keys that a query sees; 0: all before it", &SyntheticOptions::sliding_window);
+  add("--global-every", "Every n-th layer ignores the window; 0: none", &SyntheticOptions::global_every);
+  add("--spans", "Evidence spans of each sample", &SyntheticOptions::num_spans);
+  add("--span-tokens", "Tokens of each span", &SyntheticOptions::span_tokens);
+  add("--sink-tokens", "First tokens that sink heads look at", &SyntheticOptions::sink_tokens);
+  command->add_flag("--force", options->force, "Replace the dump if it is there");
+
+  // After the copying of --head-dim: values are as wide unless someone said otherwise.
+  options->typed.push_back([head_dim, value_dim](SyntheticOptions& dump, const SyntheticOptions&) {
+    if (head_dim->count() > 0 && value_dim->count() == 0) dump.shape.value_dim = dump.shape.head_dim;
+  });
+  command->callback([options, &global] { run_synth(*options, global); });
+}
+
+}  // namespace attest

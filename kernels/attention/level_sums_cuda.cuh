@@ -1,0 +1,66 @@
+// How kernels walk over the levels of a row, and how they add up what they find in each.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/attention/setting_outputs.h"
+#include "kernels/device/block_reduce.cuh"
+
+namespace attest {
+
+/// Calls token(score, level) for the thread's tokens of a row, and end_of_eight() after each eight: they are
+/// neighbours, the next lie blockDim.x * 8 further. Rows are aligned to 16 bytes and padded to eight tokens. levels
+/// null: all 0.
+template <class Token, class EndOfEight>
+__device__ void for_eights(const float* scores, const Level* levels, int length, Token&& token,
+                           EndOfEight&& end_of_eight) {
+  for (int j = static_cast<int>(threadIdx.x) * 8; j < length; j += static_cast<int>(blockDim.x) * 8) {
+    const float4 low = *reinterpret_cast<const float4*>(scores + j),
+                 high = *reinterpret_cast<const float4*>(scores + j + 4);
+    uint4 packed{0, 0, 0, 0};
+    if (levels != nullptr) packed = *reinterpret_cast<const uint4*>(levels + j);
+    const float score[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
+    const std::uint32_t words[4] = {packed.x, packed.y, packed.z, packed.w};
+    if (j + 8 <= length) {
+#pragma unroll
+      for (int i = 0; i < 8; ++i) token(score[i], static_cast<int>(words[i / 2] >> (i % 2 * 16) & 0xFFFFu));
+    } else {
+#pragma unroll 1
+      for (int i = 0; i < length - j; ++i)
+        token(scores[j + i], levels == nullptr ? 0 : static_cast<int>(levels[j + i]));
+    }
+    end_of_eight();
+  }
+}
+
+/// The same without a word at the end of eight.
+template <class Token>
+__device__ void for_tokens(const float* scores, const Level* levels, int length, Token&& token) {
+  for_eights(scores, levels, length, token, [] {});
+}
+
+/// Calls add(level, lanes) once for every level that lanes of the warp hold, on all lanes: the lanes of that level take
+/// part in its sums. (Thousands of additions to one bin at the end of a row would queue.)
+template <class Add>
+__device__ void for_levels_of_warp(int level, Add&& add) {
+  unsigned left = 0xFFFFFFFFu;
+  while (left != 0) {
+    const int here = __shfl_sync(0xFFFFFFFFu, level, __ffs(static_cast<int>(left)) - 1);
+    add(here, level == here);
+    left &= ~__ballot_sync(0xFFFFFFFFu, level == here);
+  }
+}
+
+/// A sum of numbers in [0, 1] in fixed point: integer additions give the same sum in any order. Room for 2^(63 - kBits)
+/// ones.
+template <int kBits>
+struct FixedPoint {
+  static __device__ unsigned long long from(double x) {
+    return __double2ull_rn(x * static_cast<double>(1ull << kBits));
+  }
+  static __device__ double to(unsigned long long x) {
+    return static_cast<double>(x) / static_cast<double>(1ull << kBits);
+  }
+};
+
+}  // namespace attest

@@ -1,0 +1,40 @@
+// A thread takes eight channels of one row.
+#include "kernels/attention/query_parts_cuda.h"
+#include "kernels/device/cuda_check.h"
+#include "kernels/device/octet.cuh"
+
+namespace attest {
+namespace {
+
+constexpr int kThreads = 256;
+
+__global__ void split_queries_kernel(DeviceRows rows, ElementType type, const void* q, int head_dim, int num_parts,
+                                     std::uint16_t* parts, float* values) {
+  const int padded = padded_channels(head_dim), octets = padded / kOctet;
+  const std::int64_t index = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  const int row = static_cast<int>(index / octets), channel = static_cast<int>(index % octets) * kOctet;
+  if (row >= rows.num_rows) return;
+  float x[kOctet];
+  load_octet(type, q, static_cast<std::int64_t>(rows.cell[row]) * head_dim + channel, head_dim - channel, head_dim, x);
+  const std::int64_t at = static_cast<std::int64_t>(row) * padded + channel;
+#pragma unroll
+  for (int i = 0; i < kOctet; ++i) values[at + i] = x[i];
+  for (int part = 0; part < num_parts; ++part)
+    *reinterpret_cast<uint4*>(parts + static_cast<std::int64_t>(part) * rows.num_rows * padded + at) = take_parts(x);
+}
+
+}  // namespace
+
+int num_query_parts(ElementType type) { return parts_of(type); }
+
+QueryParts split_queries(const DeviceRows& rows, ElementType type, const void* q, int head_dim, std::uint16_t* parts,
+                         float* values, cudaStream_t stream) {
+  const int num_parts = parts_of(type);
+  const std::int64_t threads = static_cast<std::int64_t>(rows.num_rows) * (padded_channels(head_dim) / kOctet);
+  split_queries_kernel<<<static_cast<unsigned>((threads + kThreads - 1) / kThreads), kThreads, 0, stream>>>(
+      rows, type, q, head_dim, num_parts, parts, values);
+  ATTEST_CUDA_LAUNCHED(split_queries_kernel);
+  return {parts, values, num_parts, rows.num_rows};
+}
+
+}  // namespace attest

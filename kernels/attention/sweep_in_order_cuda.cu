@@ -1,0 +1,91 @@
+// A block has one row and one range of places; a thread one channel, whose sum it keeps while the level stays and
+// writes when it changes. Each value is read once for every row that keeps it, whatever the number of settings.
+#include <cuda_fp16.h>
+
+#include "kernels/attention/sweep_in_order_cuda.h"
+#include "kernels/device/cuda_check.h"
+
+namespace attest {
+namespace {
+
+constexpr int kThreads = 128;
+constexpr int kInFlight = 8;  // values of a thread
+
+__device__ float element(ElementType type, const void* values, std::int64_t index) {
+  if (type == ElementType::bfloat16)
+    return __uint_as_float(std::uint32_t{static_cast<const std::uint16_t*>(values)[index]} << 16);
+  if (type == ElementType::float16) return __half2float(static_cast<const __half*>(values)[index]);
+  return static_cast<const float*>(values)[index];
+}
+
+/// What the block's threads need to know of kThreads places.
+struct Places {
+  int token[kThreads], level[kThreads];
+  float weight[kThreads];
+
+  /// False where all from the first on are dropped at every setting.
+  __device__ bool load(const DeviceRows& rows, const LevelView& view, int row, int first, int end) {
+    const int thread = static_cast<int>(threadIdx.x), place = first + thread;
+    __syncthreads();
+    level[thread] = view.num_settings;
+    if (place < end) {
+      token[thread] = view.order(row, place);
+      const std::int64_t at = row * rows.stride + token[thread];
+      level[thread] = view.levels[at];
+      if (level[thread] < view.num_settings)
+        weight[thread] =
+            __expf(view.scores[at] - view.sums.max[static_cast<std::int64_t>(row) * view.num_settings + level[thread]]);
+    }
+    __syncthreads();
+    return level[0] < view.num_settings;
+  }
+};
+
+__global__ void __launch_bounds__(kThreads) values_in_order_kernel(DeviceRows rows, DeviceKeyValues kv, LevelView view,
+                                                                   LevelPartials partials, int places_per_split) {
+  __shared__ Places places;
+  const int row = blockIdx.y, settings = view.num_settings,
+            channel = blockIdx.z * kThreads + static_cast<int>(threadIdx.x);
+  const int begin = blockIdx.x * places_per_split, end = min(view.order_counts[row], begin + places_per_split);
+  const KeyOrigin origin = rows.origins[rows.origin[row]];
+  const std::int64_t first_value = static_cast<std::int64_t>(origin.kv_head) * kv.tokens + origin.first_key;
+  int level = settings;
+  float sum = 0;
+  const auto turn_to = [&](int next) {
+    if (level < settings) {
+      const std::int64_t at = (static_cast<std::int64_t>(blockIdx.x) * rows.num_rows + row) * settings + level;
+      if (channel < partials.pitch) partials.sums[at * partials.pitch + channel] = sum;
+      if (channel == 0) partials.present[at] = 1;
+    }
+    level = next;
+    sum = 0;
+  };
+  for (int first = begin; first < end && places.load(rows, view, row, first, end); first += kThreads)
+    for (int i = 0; i < kThreads && places.level[i] < settings; i += kInFlight) {
+      float value[kInFlight];
+#pragma unroll
+      for (int u = 0; u < kInFlight; ++u)
+        value[u] = places.level[i + u] < settings && channel < kv.value_dim
+                       ? element(kv.type, kv.values, (first_value + places.token[i + u]) * kv.value_dim + channel)
+                       : 0;
+#pragma unroll
+      for (int u = 0; u < kInFlight; ++u) {
+        if (places.level[i + u] >= settings) continue;
+        if (places.level[i + u] != level) turn_to(places.level[i + u]);
+        sum += places.weight[i + u] * value[u];
+      }
+    }
+  turn_to(settings);
+}
+
+}  // namespace
+
+void accumulate_in_order(const DeviceRows& rows, const DeviceKeyValues& kv, const LevelView& view,
+                         const LevelPartials& partials, cudaStream_t stream) {
+  if (rows.num_rows == 0) return;
+  const dim3 grid(partials.num_splits, rows.num_rows, (kv.value_dim + kThreads - 1) / kThreads);
+  values_in_order_kernel<<<grid, kThreads, 0, stream>>>(rows, kv, view, partials, tokens_per_split(rows.longest));
+  ATTEST_CUDA_LAUNCHED(values_in_order_kernel);
+}
+
+}  // namespace attest

@@ -1,0 +1,13 @@
+// The pass over the values for rules that rank single tokens: their levels hardly ever come in runs, but never fall
+// along the ranking.
+#pragma once
+
+#include "kernels/attention/level_sums_cuda.h"
+
+namespace attest {
+
+/// Fills partials (present must be 0) from exact values, going along view.order; ranges are ranges of places there.
+void accumulate_in_order(const DeviceRows& rows, const DeviceKeyValues& kv, const LevelView& view,
+                         const LevelPartials& partials, cudaStream_t stream);
+
+}  // namespace attest

@@ -1,0 +1,79 @@
+// A layer on the device: keys, values and queries, and the rows that are worked on together.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+#include "dumps/element_type.h"
+
+namespace attest {
+
+/// Most rows that share one pass over the keys: four tensor-core tiles.
+inline constexpr int kMaxBatchRows = 64;
+/// Rows of [rows, tokens] matrices are a multiple of this long, so that whole tiles may be written.
+inline constexpr int kTileTokens = 128;
+
+/// Rows of at most this many tokens are short: what float32 leaves of their scores is kept, too (score_rest.cuh).
+inline constexpr int kShortRow = 4096;
+
+/// A sequence of keys as some queries see it: tokens count from its first key, and so do blocks, pages and groups.
+struct KeyOrigin {
+  int kv_head = 0;
+  int first_key = 0;
+  int length = 0;  ///< keys that the last of its queries sees
+};
+
+/// Up to kMaxBatchRows rows that see keys from one origin.
+struct RowBatch {
+  int first_row = 0;
+  int num_rows = 0;
+  int length = 0;  ///< largest `visible` of its rows
+  int origin = 0;
+  int params =
+      0;  ///< which set of a quantiser's scales its keys are read with; the origin where scales hang on that alone
+};
+
+/// A row is one (query, query head). Rows stand by KV head, then query, then head of the group, so that the `group`
+/// rows of a query follow each other. Plain pointers into device memory: a kernel argument.
+struct DeviceRows {
+  int num_rows = 0;
+  int num_batches = 0;
+  int num_origins = 0;
+  int group = 1;  ///< G
+  int max_length = 0;
+  int longest = 0;  ///< row of the layer, of which these rows may be a part
+  int max_batch_rows = 0;
+  std::int64_t stride = 0;             ///< elements between rows of [rows, tokens] matrices
+  const RowBatch* batches = nullptr;   ///< [num_batches]
+  const KeyOrigin* origins = nullptr;  ///< [num_origins]
+  const int* visible = nullptr;        ///< [num_rows] L: the row sees keys 0 .. L-1
+  const int* origin = nullptr;         ///< [num_rows]
+  const int* query = nullptr;          ///< [num_rows] of the layer
+  const int* cell = nullptr;           ///< [num_rows] query * Hq + query head: place of the row in q and in the results
+};
+
+/// k [heads, tokens, head_dim] and v [heads, tokens, value_dim] of the layer's element type.
+struct DeviceKeyValues {
+  ElementType type = ElementType::float32;
+  const void* keys = nullptr;
+  const void* values = nullptr;
+  int head_dim = 0;   ///< D
+  int value_dim = 0;  ///< Dv
+  std::int64_t tokens = 0;
+  float scale = 1;    ///< s = scale * q.k, then softcap * tanh(s / softcap)
+  float softcap = 0;  ///< 0: none
+};
+
+/// Channels of per-channel tables and of query parts: D rounded up, padding zero.
+__host__ __device__ constexpr int padded_channels(int head_dim) { return (head_dim + 63) / 64 * 64; }
+
+/// The queries of all rows as exact sums of bfloat16 parts.
+struct QueryParts {
+  const std::uint16_t* parts = nullptr;  ///< [num_parts, rows, padded_channels(D)]
+  const float* values = nullptr;         ///< [rows, padded_channels(D)]
+  int num_parts = 1;
+  int rows = 0;
+};
+
+}  // namespace attest

@@ -1,0 +1,105 @@
+// FFD's thumbnail and residual of a key on the device, code for code those of ffd_thumbnail.h.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include "kernels/attention/score_tiles.cuh"
+#include "kernels/quantize/ffd_thumbnail.h"
+#include "kernels/quantize/rounding_cuda.cuh"
+
+namespace attest {
+
+/// The form of a key for score_rows(): k^ and, where kRefines, what the refinement adds to it.
+template <bool kRefines>
+struct FfdKeys {
+  FfdQuantizer quantizer;
+  const float* scales = nullptr;  ///< [params, segments, padded]
+  int padded = 0;
+  std::int64_t per_params = 0;  ///< elements of one set of scales
+  int block = 0;                ///< tokens per segment
+  int num_parts = 3;
+  int num_residual_parts = 1;  ///< e4m3 has 4 significant bits; int8 times its step needs 3 parts
+  static constexpr bool has_residual = kRefines;
+
+  __device__ void operator()(const KeyPlace& place, float (&key)[kOctet], float (&residual)[kOctet]) const {
+    float scale[kOctet];
+    load_floats(
+        scales + place.params * per_params + static_cast<std::int64_t>(place.token / block) * padded + place.channel,
+        scale);
+    if (quantizer.arithmetic == QuantArithmetic::float32 && divide_plainly(scale)) {
+      quantize<true>(scale, key, residual);
+      return;
+    }
+    Octet own, rest, scales_of_key;
+#pragma unroll
+    for (int i = 0; i < kOctet; ++i) own.x[i] = key[i], scales_of_key.x[i] = scale[i];
+    quantize_rarely(scales_of_key, own, rest);
+#pragma unroll
+    for (int i = 0; i < kOctet; ++i) key[i] = own.x[i], residual[i] = rest.x[i];
+  }
+
+ private:
+  __device__ float top() const { return static_cast<float>((1 << quantizer.bits) - 1); }
+
+  /// Out of line: code that hardly anyone runs would crowd out what all do.
+  __device__ __noinline__ void quantize_rarely(Octet scale, Octet& key, Octet& residual) const {
+    if (quantizer.arithmetic == QuantArithmetic::dump)
+      quantize_as_dump(scale.x, key.x, residual.x);
+    else
+      quantize<false>(scale.x, key.x, residual.x);
+  }
+
+  template <bool kPlain>
+  __device__ void quantize(const float (&scale)[kOctet], float (&key)[kOctet], float (&residual)[kOctet]) const {
+    const float highest = top(), z = highest / 2;
+#pragma unroll
+    for (int i = 0; i < kOctet; ++i) {
+      const float position = __fadd_rn(quotient<kPlain>(key[i], scale[i]), z);
+      residual[i] = key[i];
+      key[i] = __fmul_rn(rounded_code(position, 0, highest) - z, scale[i]);
+      residual[i] = __fsub_rn(residual[i], key[i]);
+    }
+    if constexpr (kRefines) round_residual<kPlain>(scale, residual);
+  }
+
+  __device__ void quantize_as_dump(const float (&scale)[kOctet], float (&key)[kOctet],
+                                   float (&residual)[kOctet]) const {
+    const float highest = top(), z = highest / 2;
+    const ElementType type = quantizer.element_type;
+#pragma unroll
+    for (int i = 0; i < kOctet; ++i) {
+      const float k = key[i], s = scale[i];
+      const float position = s == 0 ? z : rounded_to(type, __fadd_rn(rounded_to(type, __fdiv_rn(k, s)), z));
+      key[i] = __fmul_rn(rounded_code(position, 0, highest) - z, s);
+      residual[i] = rounded_to(type, __fsub_rn(k, rounded_to(type, key[i])));
+    }
+    if constexpr (kRefines) round_residual<false>(scale, residual);
+  }
+
+  template <bool kPlain>
+  __device__ void round_residual(const float (&scale)[kOctet], float (&residual)[kOctet]) const {
+    if (quantizer.residual == FfdResidual::fp8) {
+#pragma unroll
+      for (int i = 0; i < kOctet; ++i) residual[i] = rounded_to_e4m3(residual[i]);
+      return;
+    }
+#pragma unroll
+    for (int i = 0; i < kOctet; ++i) {
+      const float step = kPlain ? plain_quotient(scale[i] / 2, 127.0f) : __fdiv_rn(scale[i] / 2, 127.0f);
+      residual[i] =
+          step == 0 ? 0.0f : __fmul_rn(rounded_code(quotient<kPlain>(residual[i], step), -127.0f, 127.0f), step);
+    }
+  }
+};
+
+/// Scales of every full block: [num_origins, blocks of max_length, padded] (the last of an origin, if partial, holds no
+/// scale that is used). `spare` has the same size.
+void ffd_block_scales(const FfdQuantizer& quantizer, const DeviceRows& rows, const DeviceKeyValues& kv, int block,
+                      float* scales, float* spare, cudaStream_t stream);
+
+/// One scale per channel over the first full_blocks[p] blocks of origin origins[p]: [count, padded], p < count.
+void ffd_sequence_scales(const FfdQuantizer& quantizer, const DeviceRows& rows, const DeviceKeyValues& kv, int block,
+                         const int* origins, const int* full_blocks, int count, float* scales, float* lowest,
+                         float* highest, cudaStream_t stream);
+
+}  // namespace attest

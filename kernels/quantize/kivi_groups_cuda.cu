@@ -1,0 +1,47 @@
+// Scales of KIVI's groups from their ranges.
+#include "kernels/quantize/kivi_groups_cuda.cuh"
+#include "kernels/quantize/ranges_cuda.h"
+
+namespace attest {
+namespace {
+
+constexpr int kThreads = 256;
+
+__device__ float scale_of(const KiviQuantizer& quantizer, float lowest, float highest) {
+  const float top = static_cast<float>((1 << quantizer.bits) - 1), range = __fsub_rn(highest, lowest);
+  if (quantizer.arithmetic == QuantArithmetic::float32) return __fdiv_rn(range, top);
+  return rounded_to(quantizer.element_type, __fdiv_rn(rounded_to(quantizer.element_type, range), top));
+}
+
+__global__ void key_scales_kernel(KiviQuantizer quantizer, const float* lowest, float* scales, std::int64_t count) {
+  const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  if (i < count) scales[i] = scale_of(quantizer, lowest[i], scales[i]);
+}
+
+__global__ void value_scales_kernel(KiviQuantizer quantizer, float2* groups, std::int64_t count) {
+  const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  if (i < count) groups[i].y = scale_of(quantizer, groups[i].x, groups[i].y);
+}
+
+unsigned blocks_for(std::int64_t count) { return static_cast<unsigned>((count + kThreads - 1) / kThreads); }
+
+}  // namespace
+
+void kivi_key_groups(const KiviQuantizer& quantizer, const DeviceRows& rows, const DeviceKeyValues& kv, float* lowest,
+                     float* scales, cudaStream_t stream) {
+  segment_ranges(rows, kv, quantizer.group, lowest, scales, stream);
+  const std::int64_t count = static_cast<std::int64_t>(rows.num_origins) *
+                             segments_of(rows.max_length, quantizer.group) * padded_channels(kv.head_dim);
+  key_scales_kernel<<<blocks_for(count), kThreads, 0, stream>>>(quantizer, lowest, scales, count);
+  ATTEST_CUDA_LAUNCHED(key_scales_kernel);
+}
+
+void kivi_value_groups(const KiviQuantizer& quantizer, const DeviceKeyValues& kv, std::int64_t tokens, float2* groups,
+                       cudaStream_t stream) {
+  channel_ranges(kv.type, kv.values, tokens, kv.value_dim, quantizer.group, groups, stream);
+  const std::int64_t count = tokens * (kv.value_dim / quantizer.group);
+  value_scales_kernel<<<blocks_for(count), kThreads, 0, stream>>>(quantizer, groups, count);
+  ATTEST_CUDA_LAUNCHED(value_scales_kernel);
+}
+
+}  // namespace attest

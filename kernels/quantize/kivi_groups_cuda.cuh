@@ -1,0 +1,112 @@
+// KIVI's groups on the device, value for value those of kivi_groups.h.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include "kernels/attention/score_tiles.cuh"
+#include "kernels/attention/value_tiles.cuh"
+#include "kernels/quantize/kivi_groups.h"
+#include "kernels/quantize/rounding_cuda.cuh"
+
+namespace attest {
+
+/// x^ of elements of groups with these lowest values and scales.
+template <bool kPlain>
+__device__ void kivi_dequantise(const KiviQuantizer& quantizer, const float (&lowest)[kOctet],
+                                const float (&scale)[kOctet], float (&x)[kOctet]) {
+  const float top = static_cast<float>((1 << quantizer.bits) - 1);
+#pragma unroll
+  for (int i = 0; i < kOctet; ++i) {
+    const float position = quotient<kPlain>(__fsub_rn(x[i], lowest[i]), scale[i] == 0 ? 1.0f : scale[i]);
+    x[i] = __fadd_rn(__fmul_rn(rounded_code(position, 0, top), scale[i]), lowest[i]);
+  }
+}
+
+__device__ inline void kivi_dequantise_as_dump(const KiviQuantizer& quantizer, const float (&lowest)[kOctet],
+                                               const float (&scale)[kOctet], float (&x)[kOctet]) {
+  const float top = static_cast<float>((1 << quantizer.bits) - 1);
+  const ElementType type = quantizer.element_type;
+#pragma unroll
+  for (int i = 0; i < kOctet; ++i) {
+    const float position =
+        rounded_to(type, __fdiv_rn(rounded_to(type, __fsub_rn(x[i], lowest[i])), scale[i] == 0 ? 1.0f : scale[i]));
+    x[i] = __fadd_rn(__fmul_rn(rounded_code(position, 0, top), scale[i]), lowest[i]);
+  }
+}
+
+/// Out of line: code that hardly anyone runs would crowd out what all do.
+static __device__ __noinline__ Octet kivi_dequantise_rarely(const KiviQuantizer quantizer, const Octet lowest,
+                                                            const Octet scale, Octet octet) {
+  if (quantizer.arithmetic == QuantArithmetic::dump)
+    kivi_dequantise_as_dump(quantizer, lowest.x, scale.x, octet.x);
+  else
+    kivi_dequantise<false>(quantizer, lowest.x, scale.x, octet.x);
+  return octet;
+}
+
+__device__ inline void kivi_dequantise(const KiviQuantizer& quantizer, const float (&lowest)[kOctet],
+                                       const float (&scale)[kOctet], float (&x)[kOctet]) {
+  if (quantizer.arithmetic == QuantArithmetic::float32 && divide_plainly(scale)) {
+    kivi_dequantise<true>(quantizer, lowest, scale, x);
+    return;
+  }
+  Octet low, steps, octet;
+#pragma unroll
+  for (int i = 0; i < kOctet; ++i) low.x[i] = lowest[i], steps.x[i] = scale[i], octet.x[i] = x[i];
+  octet = kivi_dequantise_rarely(quantizer, low, steps, octet);
+#pragma unroll
+  for (int i = 0; i < kOctet; ++i) x[i] = octet.x[i];
+}
+
+/// The form of a key for score_rows(): per channel over groups of tokens.
+struct KiviKeys {
+  KiviQuantizer quantizer;
+  const float* lowest = nullptr;  ///< [num_origins, groups, padded]
+  const float* scales = nullptr;
+  int padded = 0;
+  std::int64_t per_params = 0;  ///< elements of one origin's table
+  int num_parts = 3;
+  static constexpr int num_residual_parts = 0;
+  static constexpr bool has_residual = false;
+
+  __device__ void operator()(const KeyPlace& place, float (&key)[kOctet], float (&)[kOctet]) const {
+    const std::int64_t at =
+        place.params * per_params + static_cast<std::int64_t>(place.token / quantizer.group) * padded + place.channel;
+    float low[kOctet], scale[kOctet];
+    load_floats(lowest + at, low);
+    load_floats(scales + at, scale);
+    kivi_dequantise(quantizer, low, scale, key);
+  }
+};
+
+/// The form of a value for accumulate_levels(): per token over groups of channels.
+struct KiviValues {
+  KiviQuantizer quantizer;
+  const float2* groups = nullptr;  ///< [values on the device, Dv / group]: lowest, scale
+  int groups_per_token = 0;
+  static constexpr bool exact = false;
+
+  __device__ void operator()(const ValuePlace& place, float (&value)[kOctet]) const {
+    const float2* row = groups + place.value * groups_per_token;
+    const int last = groups_per_token - 1;
+    float low[kOctet], scale[kOctet];
+    float2 group = __ldg(row + min(place.channel / quantizer.group, last));
+#pragma unroll
+    for (int i = 0; i < kOctet; ++i) {
+      if (quantizer.group % kOctet != 0) group = __ldg(row + min((place.channel + i) / quantizer.group, last));
+      low[i] = group.x;
+      scale[i] = group.y;
+    }
+    kivi_dequantise(quantizer, low, scale, value);
+  }
+};
+
+/// lowest, scales [num_origins, groups of max_length, padded].
+void kivi_key_groups(const KiviQuantizer& quantizer, const DeviceRows& rows, const DeviceKeyValues& kv, float* lowest,
+                     float* scales, cudaStream_t stream);
+
+/// groups [tokens, Dv / group] of `tokens` rows of kv.values.
+void kivi_value_groups(const KiviQuantizer& quantizer, const DeviceKeyValues& kv, std::int64_t tokens, float2* groups,
+                       cudaStream_t stream);
+
+}  // namespace attest

@@ -1,0 +1,48 @@
+// A block has the 32 keys among which scales are shared.
+#include "kernels/quantize/sale_int4_cuda.cuh"
+
+namespace attest {
+namespace {
+
+constexpr int kBlock = kSaleBlock;
+constexpr int kLanes = 8;  // threads of a key
+constexpr int kThreads = kBlock * kLanes;
+
+__global__ void __launch_bounds__(kThreads)
+    key_ranges_kernel(SaleKeyScale kind, DeviceRows rows, DeviceKeyValues kv, const float* means, float* absmax) {
+  __shared__ float of_key[kBlock];
+  const int first = blockIdx.x * kBlock, group = blockIdx.y, row = group * rows.group, visible = rows.visible[row];
+  if (first >= visible) return;
+  const int thread = static_cast<int>(threadIdx.x), slot = thread / kLanes, token = first + slot;
+  const KeyOrigin origin = rows.origins[rows.origin[row]];
+  const std::int64_t key = static_cast<std::int64_t>(origin.kv_head) * kv.tokens + origin.first_key + token;
+  const float* mean = means + static_cast<std::int64_t>(group) * padded_channels(kv.head_dim);
+  float most = 0;
+  for (int channel = thread % kLanes * kOctet; token < visible && channel < kv.head_dim; channel += kLanes * kOctet) {
+    float x[kOctet], of_mean[kOctet];
+    load_octet(kv.type, kv.keys, key * kv.head_dim + channel, kv.head_dim - channel, kv.head_dim, x);
+    load_floats(mean + channel, of_mean);
+#pragma unroll
+    for (int i = 0; i < kOctet; ++i) most = fmaxf(most, fabsf(__fsub_rn(x[i], of_mean[i])));
+  }
+  for (int offset = kLanes / 2; offset > 0; offset /= 2) most = fmaxf(most, __shfl_xor_sync(0xFFFFFFFFu, most, offset));
+  if (thread % kLanes == 0) of_key[slot] = most;
+  __syncthreads();
+  if (thread >= kBlock || first + thread >= visible) return;
+  most = of_key[thread];
+  if (kind == SaleKeyScale::block)
+    for (int i = 0; i < kBlock; i += 8)
+      for (int of_pair = 0; of_pair < 2; ++of_pair) most = fmaxf(most, of_key[i + thread % 8 / 2 * 2 + of_pair]);
+  absmax[group * rows.stride + first + thread] = most;
+}
+
+}  // namespace
+
+void sale_key_ranges(SaleKeyScale kind, const DeviceRows& rows, const DeviceKeyValues& kv, const float* means,
+                     float* absmax, cudaStream_t stream) {
+  const dim3 grid((rows.max_length + kBlock - 1) / kBlock, rows.num_rows / rows.group);
+  key_ranges_kernel<<<grid, kThreads, 0, stream>>>(kind, rows, kv, means, absmax);
+  ATTEST_CUDA_LAUNCHED(key_ranges_kernel);
+}
+
+}  // namespace attest

@@ -1,0 +1,44 @@
+// One asymmetric quantiser per key on the device, value for value that of token_asymmetric.h.
+#pragma once
+
+#include "kernels/attention/score_tiles.cuh"
+#include "kernels/quantize/rounding_cuda.cuh"
+#include "kernels/quantize/token_asymmetric.h"
+
+namespace attest {
+
+template <bool kPlain>
+__device__ void token_dequantise(float lowest, float scale, float top, float (&x)[kOctet]) {
+#pragma unroll
+  for (int i = 0; i < kOctet; ++i)
+    x[i] = __fadd_rn(
+        __fmul_rn(rounded_code(quotient<kPlain>(__fsub_rn(x[i], lowest), scale == 0 ? 1.0f : scale), 0, top), scale),
+        lowest);
+}
+
+/// x^ of channels of a token whose smallest and largest channel are given.
+__device__ inline void token_dequantise(const TokenAsymmetricQuantizer& quantizer, float2 range, float (&x)[kOctet]) {
+  const float top = static_cast<float>((1 << quantizer.bits) - 1);
+  const float scale = __fdiv_rn(fmaxf(__fsub_rn(range.y, range.x), quantizer.least_range), top);
+  if (divides_plainly(scale))
+    token_dequantise<true>(range.x, scale, top, x);
+  else
+    token_dequantise<false>(range.x, scale, top, x);
+}
+
+/// The form of a key for score_rows().
+struct TokenAsymmetricKeys {
+  TokenAsymmetricQuantizer quantizer;
+  const float2* ranges = nullptr;  ///< [params, keys on the device] smallest and largest channel
+  std::int64_t per_params = 0;     ///< keys of one set of ranges; 0: all batches share one
+  int num_parts = 3;
+  static constexpr int num_residual_parts = 0;
+  static constexpr bool has_residual = false;
+
+  __device__ void operator()(const KeyPlace& place, float (&key)[kOctet], float (&)[kOctet]) const {
+    const float2 range = __ldg(ranges + place.params * per_params + place.key);
+    token_dequantise(quantizer, range, key);
+  }
+};
+
+}  // namespace attest

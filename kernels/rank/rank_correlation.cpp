@@ -1,0 +1,61 @@
+// Ranks with ties and the correlation coefficients that are made of them.
+#include "kernels/rank/rank_correlation.h"
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "kernels/lane_sum.h"
+#include "kernels/rank/sort_descending.h"
+
+namespace attest {
+
+void average_ranks(std::span<const double> values, std::span<const std::uint32_t> order, std::span<double> ranks) {
+  const std::size_t covered = ranks.size();
+  std::size_t rank = 0;  // entries placed so far, in descending order
+  for (std::size_t i = 0; i < order.size();) {
+    if (order[i] >= covered) {
+      ++i;
+      continue;
+    }
+    const double value = values[order[i]];
+    std::size_t tied = 0, end = i;
+    for (; end < order.size() && (order[end] >= covered || values[order[end]] == value); ++end)
+      tied += order[end] < covered;
+    const double ascending = static_cast<double>(covered - rank) - static_cast<double>(tied - 1) / 2;
+    for (; i < end; ++i)
+      if (order[i] < covered) ranks[order[i]] = ascending;
+    rank += tied;
+  }
+}
+
+double pearson(std::span<const double> a, std::span<const double> b) {
+  constexpr double kUndefined = std::numeric_limits<double>::quiet_NaN();
+  if (a.empty()) return kUndefined;
+  const std::size_t n = a.size();
+  const auto constant = [n](std::span<const double> x) {
+    for (std::size_t i = 1; i < n; ++i)
+      if (x[i] != x[0]) return false;
+    return true;
+  };
+  if (constant(a) || constant(b)) return kUndefined;
+  const double mean_a = lane_sum(n, [&](std::size_t i) { return a[i]; }) / static_cast<double>(n);
+  const double mean_b = lane_sum(n, [&](std::size_t i) { return b[i]; }) / static_cast<double>(n);
+  const double xx = lane_sum(n, [&](std::size_t i) { return (a[i] - mean_a) * (a[i] - mean_a); });
+  const double yy = lane_sum(n, [&](std::size_t i) { return (b[i] - mean_b) * (b[i] - mean_b); });
+  const double xy = lane_sum(n, [&](std::size_t i) { return (a[i] - mean_a) * (b[i] - mean_b); });
+  return xy / (std::sqrt(xx) * std::sqrt(yy));
+}
+
+double spearman(std::span<const double> a, std::span<const double> b) {
+  const auto ranks_of = [](std::span<const double> values) {
+    std::vector<std::uint32_t> order(values.size());
+    std::vector<double> ranks(values.size());
+    sort_descending(values, order);
+    average_ranks(values, order, ranks);
+    return ranks;
+  };
+  return pearson(ranks_of(a), ranks_of(b));
+}
+
+}  // namespace attest

@@ -1,0 +1,123 @@
+// Weights and their prefix sums by one scan per row; then one thread per (row, share) bisects, each step a binary
+// search.
+#include <cub/block/block_scan.cuh>
+
+#include "kernels/device/block_reduce.cuh"
+#include "kernels/device/cuda_check.h"
+#include "kernels/rank/top_p_bisection_cuda.h"
+
+namespace attest {
+namespace {
+
+constexpr int kThreads = 512;
+
+/// Weights of a row in descending order.
+struct SortedWeights {
+  float* weights = nullptr;    ///< [rows, stride]
+  double* before = nullptr;    ///< [rows, stride] sum of the weights ahead
+  double* total = nullptr;     ///< [rows] of all
+  float* of_item_0 = nullptr;  ///< [rows]
+  std::int64_t stride = 0;
+};
+
+__global__ void __launch_bounds__(kThreads) sorted_weights_kernel(RowOrder order, RowValues in, SortedWeights out) {
+  using Scan = cub::BlockScan<double, kThreads>;
+  __shared__ typename Scan::TempStorage temp;
+  __shared__ double reduced[32];
+  const int row = blockIdx.x, count = in.counts[row];
+  const float* values = in.values + row * in.stride;
+  const double peak = count > 0 ? values[order(row, 0)] : 0;
+  double mass = 0;
+  for (int place = threadIdx.x; place < count; place += kThreads) mass += exp(values[order(row, place)] - peak);
+  mass = block_reduce(mass, reduced, Plus{});
+  if (threadIdx.x == 0) out.of_item_0[row] = 0;
+  __syncthreads();
+  double before_chunk = 0;
+  for (int begin = 0; begin < count; begin += kThreads) {
+    const int place = begin + static_cast<int>(threadIdx.x), item = place < count ? order(row, place) : 0;
+    const float weight = place < count ? static_cast<float>(exp(values[item] - peak) / mass) : 0;
+    double before = 0, chunk = 0;
+    Scan(temp).ExclusiveSum(static_cast<double>(weight), before, chunk);
+    __syncthreads();
+    if (place < count) {
+      out.weights[row * out.stride + place] = weight;
+      out.before[row * out.stride + place] = before_chunk + before;
+      if (item == 0) out.of_item_0[row] = weight;
+    }
+    before_chunk += chunk;
+  }
+  if (threadIdx.x == 0) out.total[row] = before_chunk;
+}
+
+/// Of a row's weights, how many are above x.
+__device__ int count_above(const float* weights, int count, float x) {
+  int low = 0, high = count;
+  while (low < high) {
+    const int middle = (low + high) / 2;
+    if (weights[middle] > x)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low;
+}
+
+__global__ void bisection_kernel(SortedWeights sorted, const int* counts, int rows, const int* query,
+                                 QuerySettings<double> shares, float* thresholds) {
+  const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  const int row = static_cast<int>(i / shares.count), g = static_cast<int>(i % shares.count);
+  if (row >= rows) return;
+  const double p = shares.values[static_cast<std::int64_t>(query[row]) * shares.count + g];
+  const int count = counts[row];
+  const float* weights = sorted.weights + row * sorted.stride;
+  float lo = 0, hi = sorted.of_item_0[row], a = 0, b = 0;
+  do {
+    const float mid = __fmul_rn(__fadd_rn(lo, hi), 0.5f);
+    const int above_mid = count_above(weights, count, mid);
+    const double mass = above_mid < count ? sorted.before[row * sorted.stride + above_mid] : sorted.total[row];
+    const int above_lo = count_above(weights, count, lo), above_hi = count_above(weights, count, hi);
+    a = above_lo > 0 ? fminf(hi, weights[above_lo - 1]) : hi;
+    b = above_hi < count ? fmaxf(lo, weights[above_hi]) : lo;
+    if (mass >= p)
+      lo = mid;
+    else
+      hi = fminf(mid, b);
+  } while (static_cast<double>(b) - static_cast<double>(a) > 1e-5);
+  thresholds[i] = lo;
+}
+
+__global__ void __launch_bounds__(kThreads)
+    above_thresholds_kernel(RowOrder order, SortedWeights sorted, const int* counts, const float* thresholds,
+                            int settings, Level* levels, std::int64_t levels_stride) {
+  const int place = blockIdx.x * kThreads + static_cast<int>(threadIdx.x), row = blockIdx.y;
+  if (place >= counts[row]) return;
+  const float weight = sorted.weights[row * sorted.stride + place];
+  int level = 0;
+  while (level < settings && !(weight > thresholds[static_cast<std::int64_t>(row) * settings + level])) ++level;
+  levels[row * levels_stride + order(row, place)] = static_cast<Level>(level);
+}
+
+}  // namespace
+
+void top_p_bisection_levels(const RowOrder& order, const RowValues& values, const int* query,
+                            QuerySettings<double> shares, Level* levels, std::int64_t levels_stride, DeviceArena& arena,
+                            cudaStream_t stream) {
+  if (values.rows == 0 || values.max_count == 0) return;
+  const DeviceArena::Scope scope(arena);
+  const auto rows = static_cast<std::size_t>(values.rows), elements = rows * static_cast<std::size_t>(values.max_count);
+  const SortedWeights sorted{arena.take<float>(elements), arena.take<double>(elements), arena.take<double>(rows),
+                             arena.take<float>(rows), values.max_count};
+  auto* thresholds = arena.take<float>(rows * static_cast<std::size_t>(shares.count));
+  sorted_weights_kernel<<<values.rows, kThreads, 0, stream>>>(order, values, sorted);
+  ATTEST_CUDA_LAUNCHED(sorted_weights_kernel);
+  const auto threads = static_cast<std::int64_t>(values.rows) * shares.count;
+  bisection_kernel<<<static_cast<unsigned>((threads + kThreads - 1) / kThreads), kThreads, 0, stream>>>(
+      sorted, values.counts, values.rows, query, shares, thresholds);
+  ATTEST_CUDA_LAUNCHED(bisection_kernel);
+  const dim3 grid((values.max_count + kThreads - 1) / kThreads, values.rows);
+  above_thresholds_kernel<<<grid, kThreads, 0, stream>>>(order, sorted, values.counts, thresholds, shares.count, levels,
+                                                         levels_stride);
+  ATTEST_CUDA_LAUNCHED(above_thresholds_kernel);
+}
+
+}  // namespace attest

@@ -1,0 +1,54 @@
+// kivi on the device; the method and its sources stand in kivi.cpp.
+#include "kernels/quantize/kivi_groups_cuda.cuh"
+#include "kernels/quantize/ranges_cuda.h"
+#include "kernels/selectors/cuda_registry.h"
+#include "kernels/selectors/kivi_options.h"
+
+namespace attest {
+namespace {
+
+class CudaKivi final : public CudaSelector, KiviOptions {
+ public:
+  explicit CudaKivi(OptionReader& reader) : KiviOptions(reader) {}
+
+  void select(const CudaChunk& chunk, std::span<const AscendingGrid>, CudaSelection& out) const override {
+    KiviQuantizer quantizer = quantizer_;
+    quantizer.element_type = chunk.kv.type;
+    out.covered = RowCounts(chunk, [](std::int64_t visible) { return visible; });
+    out.num_approximate = RowCounts(chunk, [&](std::int64_t visible) { return quantised_values(visible); });
+    auto* scores = chunk.take_rows<float>();
+    float* low = chunk.take_low();
+    out.estimate = out.read_scores = scores;
+    out.estimate_low = low;
+    const std::size_t groups =
+        static_cast<std::size_t>(chunk.num_keys) * static_cast<std::size_t>(chunk.kv.value_dim / quantizer.group);
+    auto* value_groups = chunk.take<float2>(groups);
+    kivi_value_groups(quantizer, chunk.kv, chunk.num_keys, value_groups, chunk.stream);
+    out.value_groups = value_groups;
+    out.value_quantizer = quantizer;
+
+    const DeviceArena::Scope scope(*chunk.arena);
+    const RowCounts quantised(chunk, [&](std::int64_t visible) { return quantised_keys(visible); });
+    KiviKeys form{.quantizer = quantizer, .padded = padded_channels(chunk.kv.head_dim)};
+    form.per_params = static_cast<std::int64_t>(segments_of(chunk.rows.max_length, quantizer.group)) * form.padded;
+    const std::size_t table =
+        static_cast<std::size_t>(chunk.rows.num_origins) * static_cast<std::size_t>(form.per_params);
+    float *lowest = chunk.take<float>(table), *steps = chunk.take<float>(table);
+    kivi_key_groups(quantizer, chunk.rows, chunk.kv, lowest, steps, chunk.stream);
+    form.lowest = lowest;
+    form.scales = steps;
+    const ScoreTargets targets{
+        .limit = quantised.device, .exact = chunk.exact, .scores = scores, .exact_low = chunk.exact_low, .low = low};
+    score_rows(chunk.rows, chunk.queries, chunk.kv, form, targets, chunk.stream);
+    out.io = group_costs(chunk, [&](std::int64_t visible) {
+      return IoCost{
+          .fixed = bytes(chunk.kv.head_dim, chunk.kv.value_dim, visible), .per_kept_token = 0, .free_tokens = 0};
+    });
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<CudaSelector> make_cuda_kivi(OptionReader& reader) { return std::make_unique<CudaKivi>(reader); }
+
+}  // namespace attest

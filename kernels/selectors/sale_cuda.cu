@@ -1,0 +1,166 @@
+// sale on the device; the method and its sources stand in sale.cpp.
+
+#include "kernels/attention/mean_value_cuda.h"
+#include "kernels/device/block_reduce.cuh"
+#include "kernels/quantize/sale_int4_cuda.cuh"
+#include "kernels/selectors/cuda_registry.h"
+#include "kernels/selectors/sale_options.h"
+
+namespace attest {
+namespace {
+
+constexpr int kThreads = 256;
+constexpr int kEndsThreads = 128;
+constexpr int kBlock = kSaleBlock;
+
+/// Of the queries' codes: scale, and the exact product of query and mean key.
+struct QueryScales {
+  float* scale;     // [rows]
+  double* of_mean;  // [rows]
+};
+
+/// A warp per row. codes [rows, padded]
+__global__ void __launch_bounds__(kThreads)
+    quantize_queries_kernel(DeviceRows rows, const float* queries, const float* means, int padded, std::uint16_t* codes,
+                            QueryScales out) {
+  const int row = blockIdx.x * (kThreads / 32) + static_cast<int>(threadIdx.x) / 32,
+            lane = static_cast<int>(threadIdx.x) % 32;
+  if (row >= rows.num_rows) return;
+  const float* query = queries + static_cast<std::int64_t>(row) * padded;
+  const float* mean = means + static_cast<std::int64_t>(row / rows.group) * padded;
+  float most = 0;
+  double of_mean = 0;
+  for (int d = lane; d < padded; d += 32) {
+    most = fmaxf(most, fabsf(query[d]));
+    of_mean += static_cast<double>(query[d]) * mean[d];
+  }
+  most = warp_reduce(most, Larger{});
+  of_mean = warp_reduce(of_mean, Plus{});
+  for (int d = lane; d < padded; d += 32)
+    codes[static_cast<std::int64_t>(row) * padded + d] =
+        __bfloat16_as_ushort(__float2bfloat16_rn(sale_code(query[d], most)));
+  if (lane != 0) return;
+  out.scale[row] = sale_scale(most);
+  out.of_mean[row] = of_mean;
+}
+
+/// From products of codes to estimates, in place.
+__global__ void estimate_kernel(DeviceRows rows, DeviceKeyValues kv, QueryScales queries, const float* absmax,
+                                float* estimate) {
+  const int token = blockIdx.x * kThreads + static_cast<int>(threadIdx.x), row = blockIdx.y;
+  if (token >= rows.visible[row]) return;
+  const double key_scale = sale_scale(absmax[row / rows.group * rows.stride + token]);
+  float& score = estimate[row * rows.stride + token];
+  score = score_of(static_cast<float>(queries.scale[row] * key_scale * score + queries.of_mean[row]), kv);
+}
+
+/// [rows] each.
+struct RowEnds {
+  const int* first_local;  ///< first token of the local blocks, behind the sink; 0 where the row keeps all its keys
+  double* log_mass;        ///< ln of the sum of exp(s) over sink and local blocks
+};
+
+/// Fills ends.log_mass. Block: one row.
+__global__ void __launch_bounds__(kEndsThreads)
+    mass_at_ends_kernel(DeviceRows rows, const float* scores, RowEnds ends) {
+  __shared__ double shared[32];
+  const int row = blockIdx.x, length = rows.visible[row], local = ends.first_local[row];
+  if (local == 0) return;
+  const int sink = min(length, kBlock), count = sink + max(0, length - local);
+  const auto score = [&](int i) -> double { return scores[row * rows.stride + (i < sink ? i : local + i - sink)]; };
+  double max = score(0), mass = 0;
+  for (int i = threadIdx.x; i < count; i += kEndsThreads) max = fmax(max, score(i));
+  max = block_reduce(max, shared, Larger{});
+  for (int i = threadIdx.x; i < count; i += kEndsThreads) mass += exp(score(i) - max);
+  mass = block_reduce(mass, shared, Plus{});
+  if (threadIdx.x == 0) ends.log_mass[row] = max + log(mass);
+}
+
+/// Levels of blocks whose largest estimates are given.
+__global__ void block_levels_kernel(DeviceRows rows, RowValues best, RowEnds ends, QuerySettings<double> deltas,
+                                    Level* levels) {
+  const int block = blockIdx.x * kThreads + static_cast<int>(threadIdx.x), row = blockIdx.y;
+  if (block >= best.counts[row]) return;
+  int level = 0;
+  if (block > 0 && block * kBlock < ends.first_local[row]) {
+    const double value = best.values[row * best.stride + block];
+    const double* own = deltas.values + static_cast<std::int64_t>(rows.query[row]) * deltas.count;
+    while (level < deltas.count && !(value > ends.log_mass[row] - own[level])) ++level;
+  }
+  levels[row * best.stride + block] = static_cast<Level>(level);
+}
+
+class CudaSale final : public CudaSelector, SaleOptions {
+ public:
+  explicit CudaSale(OptionReader& reader) : SaleOptions(reader) {}
+
+  void select(const CudaChunk& chunk, std::span<const AscendingGrid> grids, CudaSelection& out) const override {
+    out.covered = RowCounts(chunk, [](std::int64_t visible) { return visible; });
+    auto* estimate = chunk.take_rows<float>();
+    auto* levels = chunk.take_levels();
+    score(chunk, estimate);
+    rule(chunk, grids, estimate, levels);
+    out.estimate = estimate;
+    out.levels = levels;
+    out.level_run = kBlock;
+    out.io =
+        group_costs(chunk, [&](std::int64_t visible) { return bytes(chunk.kv.head_dim, chunk.kv.value_dim, visible); });
+  }
+
+ private:
+  /// The mean key hangs on how many keys a query sees, and with it every code: no two queries share a pass over the
+  /// keys.
+  void score(const CudaChunk& chunk, float* estimate) const {
+    const DeviceArena::Scope scope(*chunk.arena);
+    const int group = chunk.rows.group, padded = padded_channels(chunk.kv.head_dim);
+    const auto num_rows = static_cast<std::size_t>(chunk.rows.num_rows),
+               queries = num_rows / static_cast<std::size_t>(group);
+    auto* means = chunk.take<float>(queries * static_cast<std::size_t>(padded));
+    auto* absmax = chunk.take<float>(queries * static_cast<std::size_t>(chunk.rows.stride));
+    auto* codes = chunk.take<std::uint16_t>(num_rows * static_cast<std::size_t>(padded));
+    const QueryScales scales{chunk.take<float>(num_rows), chunk.take<double>(num_rows)};
+    visible_means(chunk.rows, chunk.kv.type, chunk.kv.keys, chunk.kv.tokens, chunk.kv.head_dim, means, *chunk.arena,
+                  chunk.stream);
+    sale_key_ranges(key_scale_, chunk.rows, chunk.kv, means, absmax, chunk.stream);
+    constexpr int kRowsAtOnce = kThreads / 32;
+    quantize_queries_kernel<<<(chunk.rows.num_rows + kRowsAtOnce - 1) / kRowsAtOnce, kThreads, 0, chunk.stream>>>(
+        chunk.rows, chunk.queries.values, means, padded, codes, scales);
+    ATTEST_CUDA_LAUNCHED(quantize_queries_kernel);
+
+    std::vector<RowBatch> batches = cut_batches(chunk, [group](int row) { return row / group; });
+    for (RowBatch& batch : batches) batch.params = batch.first_row / group;
+    const SaleKeys form{.means = means, .absmax = absmax, .padded = padded, .stride = chunk.rows.stride};
+    score_rows(in_batches(chunk, batches), {.parts = codes, .num_parts = 1, .rows = chunk.rows.num_rows},
+               with_bare_products(chunk.kv), form, {.scores = estimate}, chunk.stream);
+    const dim3 grid((chunk.rows.max_length + kThreads - 1) / kThreads, chunk.rows.num_rows);
+    estimate_kernel<<<grid, kThreads, 0, chunk.stream>>>(chunk.rows, chunk.kv, scales, absmax, estimate);
+    ATTEST_CUDA_LAUNCHED(estimate_kernel);
+  }
+
+  void rule(const CudaChunk& chunk, std::span<const AscendingGrid> grids, const float* estimate, Level* levels) const {
+    const DeviceArena::Scope scope(*chunk.arena);
+    const DeviceRows& rows = chunk.rows;
+    const RowCounts counts(chunk, [](std::int64_t visible) { return blocks(visible); });
+    const RowCounts local(chunk, [&](std::int64_t visible) { return keeps_all(visible) ? 0 : first_local(visible); });
+    const std::size_t elements = static_cast<std::size_t>(rows.num_rows) * static_cast<std::size_t>(counts.max);
+    auto* largest = chunk.take<float>(elements);
+    auto* block_levels = chunk.take<Level>(elements);
+    const RowEnds ends{local.device, chunk.take<double>(static_cast<std::size_t>(rows.num_rows))};
+    segment_maxima({estimate, rows.stride, rows.visible, kBlock, counts.device, rows.num_rows, counts.max}, largest,
+                   counts.max, chunk.stream);
+    mass_at_ends_kernel<<<rows.num_rows, kEndsThreads, 0, chunk.stream>>>(rows, chunk.exact, ends);
+    ATTEST_CUDA_LAUNCHED(mass_at_ends_kernel);
+    const RowValues best{largest, counts.max, counts.device, rows.num_rows, counts.max};
+    const auto deltas = query_settings<double>(chunk, grids, [](double delta, std::int64_t) { return delta; });
+    const dim3 grid((counts.max + kThreads - 1) / kThreads, rows.num_rows);
+    block_levels_kernel<<<grid, kThreads, 0, chunk.stream>>>(rows, best, ends, deltas, block_levels);
+    ATTEST_CUDA_LAUNCHED(block_levels_kernel);
+    expand_levels(rows, block_levels, counts.max, kBlock, nullptr, levels, chunk.stream);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<CudaSelector> make_cuda_sale(OptionReader& reader) { return std::make_unique<CudaSale>(reader); }
+
+}  // namespace attest

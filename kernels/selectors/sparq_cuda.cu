@@ -1,0 +1,232 @@
+// sparq on the device; the method and its sources stand in sparq.cpp.
+
+#include <cub/block/block_scan.cuh>
+
+#include "kernels/attention/level_sums_cuda.h"
+#include "kernels/attention/score_tiles.cuh"
+#include "kernels/device/block_reduce.cuh"
+#include "kernels/selectors/cuda_registry.h"
+#include "kernels/selectors/sparq_options.h"
+
+namespace attest {
+namespace {
+
+constexpr int kThreads = 256;
+
+std::size_t channel_bytes(int padded) { return static_cast<std::size_t>(padded) * (sizeof(double) + 1); }
+
+/// The queries with nothing left but the channels of their group's set, and by how much their scores are to be raised.
+/// Block: one group.
+__global__ void __launch_bounds__(kThreads) choose_channels_kernel(DeviceRows rows, QueryParts queries, int head_dim,
+                                                                   int rank, std::uint16_t* parts, float* coverage) {
+  extern __shared__ double magnitude[];  // [padded]
+  const int padded = padded_channels(head_dim), first = blockIdx.x * rows.group;
+  auto* chosen = reinterpret_cast<std::uint8_t*>(magnitude + padded);  // [padded]
+  const float* own = queries.values + static_cast<std::int64_t>(first) * padded;
+  for (int d = threadIdx.x; d < head_dim; d += kThreads) {
+    double sum = 0;
+    for (int h = 0; h < rows.group; ++h) sum += fabs(static_cast<double>(own[h * padded + d]));
+    magnitude[d] = sum;
+  }
+  __syncthreads();
+  for (int d = threadIdx.x; d < padded; d += kThreads) {
+    int ahead = 0;  // channels that stand before this one
+    for (int e = 0; e < head_dim && d < head_dim; ++e)
+      ahead += magnitude[e] > magnitude[d] || (magnitude[e] == magnitude[d] && e < d) ? 1 : 0;
+    chosen[d] = d < head_dim && ahead < rank ? 1 : 0;
+  }
+  __syncthreads();
+  for (int h = static_cast<int>(threadIdx.x) / 32; h < rows.group; h += kThreads / 32) {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    double all = 0, seen = 0;
+    for (int d = lane; d < head_dim; d += 32) {
+      const double a = fabs(static_cast<double>(own[h * padded + d]));
+      all += a;
+      seen += chosen[d] != 0 ? a : 0;
+    }
+    all = warp_reduce(all, Plus{});
+    seen = warp_reduce(seen, Plus{});
+    if (lane == 0) coverage[first + h] = seen > 0 ? static_cast<float>(sqrt(all / seen)) : 1.0f;
+  }
+  for (int part = 0; part < queries.num_parts; ++part) {
+    const std::int64_t begin = (static_cast<std::int64_t>(part) * rows.num_rows + first) * padded;
+    for (int i = threadIdx.x; i < rows.group * padded; i += kThreads)
+      parts[begin + i] = chosen[i % padded] != 0 ? queries.parts[begin + i] : std::uint16_t{0};
+  }
+}
+
+/// From products to estimates, in place, and their sum over the group.
+__global__ void cover_kernel(DeviceRows rows, DeviceKeyValues kv, const float* coverage, float* estimate,
+                             float* group_scores) {
+  const int token = blockIdx.x * kThreads + static_cast<int>(threadIdx.x), first = blockIdx.y * rows.group;
+  if (token >= rows.visible[first]) return;
+  double sum = 0;
+  for (int row = first; row < first + rows.group; ++row) {
+    float& score = estimate[row * rows.stride + token];
+    score = score_of(coverage[row] * score, kv);
+    sum += score;
+  }
+  group_scores[blockIdx.y * rows.stride + token] = static_cast<float>(sum);
+}
+
+/// The order of the sum over the group of softmax(s^) in numbers that float32 tells apart: log of what a token has more
+/// than the least one, so that a head that weighs all tokens alike does not drown the others. Block: one group; masses
+/// [groups, stride].
+__global__ void __launch_bounds__(kThreads)
+    group_masses_kernel(DeviceRows rows, const float* estimate, LevelSums all, double* masses, float* group_scores) {
+  __shared__ double shared[32];
+  const int first = blockIdx.x * rows.group, visible = rows.visible[first];
+  const std::int64_t begin = blockIdx.x * rows.stride;
+  double least = rows.group;
+  for (int token = threadIdx.x; token < visible; token += kThreads) {
+    double mass = 0;
+    for (int row = first; row < first + rows.group; ++row)
+      mass += exp(static_cast<double>(estimate[row * rows.stride + token]) - static_cast<double>(all.max[row])) /
+              all.sum[row];
+    masses[begin + token] = mass;
+    least = fmin(least, mass);
+  }
+  least = block_reduce(least, shared, Smaller{});
+  for (int token = threadIdx.x; token < visible; token += kThreads)
+    group_scores[begin + token] = static_cast<float>(log(masses[begin + token] - least));
+}
+
+/// cuts [groups, S]: place in the group's order where the best `others` end. Block: one setting of a group.
+__global__ void __launch_bounds__(kThreads)
+    cuts_kernel(DeviceRows rows, RowOrder order, QuerySettings<SparqKept> settings, int* cuts) {
+  using Scan = cub::BlockScan<int, kThreads>;
+  __shared__ typename Scan::TempStorage temp;
+  const int group = blockIdx.y, row = group * rows.group, visible = rows.visible[row];
+  const SparqKept kept = settings.values[static_cast<std::int64_t>(rows.query[row]) * settings.count + blockIdx.x];
+  int* cut = cuts + static_cast<std::int64_t>(group) * settings.count + blockIdx.x;
+  if (kept.others == 0 && threadIdx.x == 0) *cut = 0;
+  int found = 0;
+  for (int begin = 0; begin < visible && found < kept.others; begin += kThreads) {
+    const int place = begin + static_cast<int>(threadIdx.x);
+    const int counts = place < visible && order(group, place) < kept.forced ? 1 : 0;
+    int before = 0, total = 0;
+    Scan(temp).ExclusiveSum(counts, before, total);
+    __syncthreads();
+    if (counts != 0 && found + before + 1 == kept.others) *cut = place + 1;
+    found += total;
+  }
+}
+
+/// Levels of all rows of a group; a thread has one place of its order.
+__global__ void kept_levels_kernel(DeviceRows rows, RowOrder order, QuerySettings<SparqKept> settings, const int* cuts,
+                                   Level* levels) {
+  const int place = blockIdx.x * kThreads + static_cast<int>(threadIdx.x), group = blockIdx.y,
+            first = group * rows.group;
+  if (place >= rows.visible[first]) return;
+  const int token = order(group, place);
+  const SparqKept* own = settings.values + static_cast<std::int64_t>(rows.query[first]) * settings.count;
+  const int* cut = cuts + static_cast<std::int64_t>(group) * settings.count;
+  int level = 0;
+  while (level < settings.count && token < own[level].forced && place >= cut[level]) ++level;
+  for (int row = first; row < first + rows.group; ++row) levels[row * rows.stride + token] = static_cast<Level>(level);
+}
+
+/// shares [rows, S] = softmax mass of the tokens with level <= i.
+__global__ void kept_shares_kernel(int num_rows, int settings, LevelSums by_level, LevelSums all, double* shares) {
+  const int row = blockIdx.x * kThreads + static_cast<int>(threadIdx.x);
+  if (row >= num_rows) return;
+  double mass = 0;
+  for (int i = 0; i < settings; ++i) {
+    const std::int64_t cell = static_cast<std::int64_t>(row) * settings + i;
+    mass += by_level.sum[cell] * exp(static_cast<double>(by_level.max[cell]) - static_cast<double>(all.max[row]));
+    shares[cell] = mass / all.sum[row];
+  }
+}
+
+class CudaSparq final : public CudaSelector, SparqOptions {
+ public:
+  explicit CudaSparq(OptionReader& reader) : SparqOptions(reader) {}
+
+  void select(const CudaChunk& chunk, std::span<const AscendingGrid> grids, CudaSelection& out) const override {
+    const DeviceRows& rows = chunk.rows;
+    const auto num_rows = static_cast<std::size_t>(rows.num_rows),
+               groups = num_rows / static_cast<std::size_t>(rows.group);
+    const std::size_t settings = grids.front().values.size();
+    out.covered = RowCounts(chunk, [](std::int64_t visible) { return visible; });
+    auto* estimate = chunk.take_rows<float>();
+    out.estimate = estimate;
+    auto* levels = chunk.take_levels();
+    out.levels = levels;
+    auto* shares = mean_value_ ? chunk.take<double>(num_rows * settings) : nullptr;
+    out.mean_value_share = shares;
+    out.io =
+        group_costs(chunk, [&](std::int64_t visible) { return bytes(chunk.kv.head_dim, chunk.kv.value_dim, visible); });
+
+    const DeviceArena::Scope scope(*chunk.arena);
+    auto* group_scores = chunk.take<float>(groups * static_cast<std::size_t>(rows.stride));
+    const LevelSums all{chunk.take<float>(num_rows), chunk.take<double>(num_rows)};
+    score(chunk, estimate, group_scores);
+    if (softmax_scores_ || mean_value_)
+      sum_levels(rows, {.scores = estimate, .levels = nullptr, .num_settings = 1, .sums = all}, chunk.stream);
+    if (softmax_scores_) {
+      const DeviceArena::Scope of_masses(*chunk.arena);
+      auto* masses = chunk.take<double>(groups * static_cast<std::size_t>(rows.stride));
+      group_masses_kernel<<<rows.num_rows / rows.group, kThreads, 0, chunk.stream>>>(rows, estimate, all, masses,
+                                                                                     group_scores);
+      ATTEST_CUDA_LAUNCHED(group_masses_kernel);
+    }
+    rule(chunk, grids, group_scores, levels);
+    if (!mean_value_) return;
+    const LevelSums by_level{chunk.take<float>(num_rows * settings), chunk.take<double>(num_rows * settings)};
+    const int count = static_cast<int>(settings);
+    sum_levels(rows, {.scores = estimate, .levels = levels, .num_settings = count, .sums = by_level}, chunk.stream);
+    kept_shares_kernel<<<(rows.num_rows + kThreads - 1) / kThreads, kThreads, 0, chunk.stream>>>(rows.num_rows, count,
+                                                                                                 by_level, all, shares);
+    ATTEST_CUDA_LAUNCHED(kept_shares_kernel);
+  }
+
+ private:
+  static dim3 tokens_by_group(const DeviceRows& rows) {
+    return dim3((rows.max_length + kThreads - 1) / kThreads, rows.num_rows / rows.group);
+  }
+
+  /// The estimate, and its sum over each group [groups, stride].
+  void score(const CudaChunk& chunk, float* estimate, float* group_scores) const {
+    const DeviceArena::Scope scope(*chunk.arena);
+    const DeviceRows& rows = chunk.rows;
+    const int padded = padded_channels(chunk.kv.head_dim);
+    auto* parts = chunk.take<std::uint16_t>(static_cast<std::size_t>(chunk.queries.num_parts) *
+                                            static_cast<std::size_t>(rows.num_rows) * static_cast<std::size_t>(padded));
+    auto* coverage = chunk.take<float>(static_cast<std::size_t>(rows.num_rows));
+    choose_channels_kernel<<<rows.num_rows / rows.group, kThreads, channel_bytes(padded), chunk.stream>>>(
+        rows, chunk.queries, chunk.kv.head_dim, rank_, parts, coverage);
+    ATTEST_CUDA_LAUNCHED(choose_channels_kernel);
+    QueryParts queries = chunk.queries;
+    queries.parts = parts;
+    score_rows(rows, queries, with_bare_products(chunk.kv), ExactKeys{parts_of(chunk.kv.type)}, {.scores = estimate},
+               chunk.stream);
+    cover_kernel<<<tokens_by_group(rows), kThreads, 0, chunk.stream>>>(rows, chunk.kv, coverage, estimate,
+                                                                       group_scores);
+    ATTEST_CUDA_LAUNCHED(cover_kernel);
+  }
+
+  void rule(const CudaChunk& chunk, std::span<const AscendingGrid> grids, const float* group_scores,
+            Level* levels) const {
+    const DeviceArena::Scope scope(*chunk.arena);
+    const DeviceRows& rows = chunk.rows;
+    const int groups = rows.num_rows / rows.group;
+    std::vector<int> visible;
+    for (std::size_t r = 0; r < chunk.visible.size(); r += static_cast<std::size_t>(rows.group))
+      visible.push_back(chunk.visible[r]);
+    const RowOrder order = sort_rows({group_scores, rows.stride, chunk.upload(visible), groups, rows.max_length},
+                                     *chunk.arena, chunk.stream);
+    const auto settings =
+        query_settings<SparqKept>(chunk, grids, [&](double budget, std::int64_t all) { return kept(budget, all); });
+    auto* cuts = chunk.take<int>(static_cast<std::size_t>(groups) * static_cast<std::size_t>(settings.count));
+    cuts_kernel<<<dim3(settings.count, groups), kThreads, 0, chunk.stream>>>(rows, order, settings, cuts);
+    ATTEST_CUDA_LAUNCHED(cuts_kernel);
+    kept_levels_kernel<<<tokens_by_group(rows), kThreads, 0, chunk.stream>>>(rows, order, settings, cuts, levels);
+    ATTEST_CUDA_LAUNCHED(kept_levels_kernel);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<CudaSelector> make_cuda_sparq(OptionReader& reader) { return std::make_unique<CudaSparq>(reader); }
+
+}  // namespace attest

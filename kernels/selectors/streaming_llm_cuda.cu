@@ -1,0 +1,54 @@
+// streaming_llm on the device; the method and its source stand in streaming_llm.cpp.
+
+#include "kernels/device/fill_rows.cuh"
+#include "kernels/selectors/cuda_registry.h"
+#include "kernels/selectors/streaming_llm_options.h"
+
+namespace attest {
+namespace {
+
+/// begins [queries, S]: first token of the window of each setting, descending.
+struct WindowLevel {
+  const int* query;
+  int sink;
+  QuerySettings<int> begins;
+  __device__ Level operator()(int row, int token) const {
+    const int* own = begins.values + static_cast<std::int64_t>(query[row]) * begins.count;
+    int level = 0,
+        end = token < sink ? 0 : begins.count;  // the first setting whose window begins at or before the token
+    while (level < end) {
+      const int middle = (level + end) / 2;
+      if (token < own[middle])
+        level = middle + 1;
+      else
+        end = middle;
+    }
+    return static_cast<Level>(level);
+  }
+};
+
+class CudaStreamingLlm final : public CudaSelector, StreamingLlmOptions {
+ public:
+  explicit CudaStreamingLlm(OptionReader& reader) : StreamingLlmOptions(reader) {}
+
+  void select(const CudaChunk& chunk, std::span<const AscendingGrid> grids, CudaSelection& out) const override {
+    const auto begins = query_settings<int>(chunk, grids, [&](double budget, std::int64_t visible) {
+      return static_cast<int>(window_begin(budget, visible));
+    });
+    auto* levels = chunk.take_levels();
+    fill_rows(chunk.rows, WindowLevel{chunk.rows.query, sink_, begins}, levels, chunk.stream);
+    out.levels = levels;
+    out.level_run = 1 << 30;
+    out.io = group_costs(chunk, [&](std::int64_t) {
+      return IoCost{.fixed = 0, .per_kept_token = dense_token_bytes(chunk.kv), .free_tokens = 0};
+    });
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<CudaSelector> make_cuda_streaming_llm(OptionReader& reader) {
+  return std::make_unique<CudaStreamingLlm>(reader);
+}
+
+}  // namespace attest

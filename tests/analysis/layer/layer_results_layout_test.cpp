@@ -1,0 +1,91 @@
+// Which arrays a layer's results have, how large, and where each begins.
+#include "analysis/layer/layer_results_layout.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tests/analysis/studies.h"
+
+namespace attest {
+namespace {
+
+AttentionLayer layer_of(int number) {
+  AttentionLayer layer;
+  layer.layer = number;
+  layer.shape = {.num_query_heads = 6, .num_kv_heads = 2, .head_dim = 64, .value_dim = 64};
+  layer.num_tokens = 500;
+  layer.query_positions = {100, 499};
+  return layer;
+}
+
+StudyOptions three_selectors() {
+  StudyOptions options;
+  options.selectors = {test::study_selector("exact", {}), test::study_selector("ffd:dense_layers=2", {{3}, {5}, {8}}),
+                       test::study_selector("streaming_llm", {{64}, {128}})};
+  options.lambdas = {1, 2, 3, 4, 5};
+  return options;
+}
+
+std::size_t size_of_array(const std::vector<ResultArray>& arrays, std::string_view name) {
+  const ResultArray* found = find_array(arrays, name);
+  return found == nullptr ? 0 : found->size;
+}
+
+TEST(LayerResultsLayoutTest, SizesFollowAxes) {
+  const LayerResultsLayout layout(three_selectors(), layer_of(2));
+  constexpr std::size_t kRows = 2 * 6;
+  EXPECT_EQ(size_of_array(layout.scores, "lse"), kRows);
+  ASSERT_EQ(layout.selectors.size(), 3u);
+  const std::vector<ResultArray>& ffd = layout.selectors[1].arrays;
+  EXPECT_EQ(size_of_array(ffd, "recall"), kRows * 3);
+  EXPECT_EQ(size_of_array(ffd, "io_ratio"), kRows * 3);
+  EXPECT_EQ(size_of_array(ffd, "recall_layer"), 2u * 3);
+  EXPECT_EQ(size_of_array(ffd, "spearman"), kRows);
+  EXPECT_EQ(size_of_array(ffd, "scan_error_tail"), kRows * 5);
+  EXPECT_EQ(size_of_array(layout.selectors[2].arrays, "recall"), kRows * 2);
+  EXPECT_EQ(ffd[layout.selectors[1].io_ratio].name, "io_ratio");
+  EXPECT_EQ(ffd[layout.selectors[1].recall_layer].name, "recall_layer");
+}
+
+TEST(LayerResultsLayoutTest, LeavesOutWhatIsNotDefined) {
+  AttentionLayer layer = layer_of(2);
+  const LayerResultsLayout without(three_selectors(), layer);
+  EXPECT_EQ(find_array(without.scores, "span_mass"), nullptr);
+  EXPECT_EQ(find_array(without.selectors[2].arrays, "spearman"), nullptr) << "streaming_llm has no estimate";
+  layer.spans = {{10, 20}};
+  const LayerResultsLayout with(three_selectors(), layer);
+  EXPECT_NE(find_array(with.scores, "span_mass"), nullptr);
+  EXPECT_NE(find_array(with.selectors[2].arrays, "span_keep"), nullptr);
+}
+
+TEST(LayerResultsLayoutTest, KnowsDenseLayers) {
+  EXPECT_TRUE(LayerResultsLayout(three_selectors(), layer_of(1)).selectors[1].dense);
+  EXPECT_FALSE(LayerResultsLayout(three_selectors(), layer_of(2)).selectors[1].dense);
+}
+
+TEST(LayerResultsLayoutTest, ArraysFollowEachOtherAndBeginUndefined) {
+  const LayerResultsLayout layout(three_selectors(), layer_of(2));
+  const LayerResults results = layout.undefined();
+  EXPECT_EQ(results.layer, 2);
+  std::size_t begin = 0;
+  const auto check = [&](const std::vector<ResultArray>& arrays, const std::vector<MetricValues>& metrics) {
+    ASSERT_EQ(arrays.size(), metrics.size());
+    for (std::size_t m = 0; m < arrays.size(); ++m) {
+      EXPECT_EQ(arrays[m].begin, begin) << arrays[m].name;
+      begin += arrays[m].size;
+      EXPECT_EQ(metrics[m].name, arrays[m].name);
+      EXPECT_EQ(metrics[m].axes, arrays[m].axes);
+      ASSERT_EQ(metrics[m].values.size(), arrays[m].size);
+      for (const float value : metrics[m].values) EXPECT_TRUE(std::isnan(value)) << arrays[m].name;
+    }
+  };
+  check(layout.scores, results.scores);
+  ASSERT_EQ(results.selectors.size(), layout.selectors.size());
+  for (std::size_t s = 0; s < layout.selectors.size(); ++s)
+    check(layout.selectors[s].arrays, results.selectors[s].metrics);
+  EXPECT_EQ(begin, layout.num_cells);
+}
+
+}  // namespace
+}  // namespace attest

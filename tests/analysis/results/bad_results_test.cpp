@@ -1,0 +1,129 @@
+// Malformed results files, each with its one sentence.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <functional>
+
+#include "analysis/results/results_file.h"
+#include "dumps/base/error.h"
+#include "tests/analysis/results/small_study.h"
+#include "tests/dumps/hdf5_edit.h"
+#include "tests/dumps/scratch_folder.h"
+
+namespace attest::testing {
+namespace {
+
+/// The message for a good file after `change`, without the file's name before it.
+std::string complaint(const std::function<void(const Edit&)>& change) {
+  const ScratchFolder folder;
+  const std::string path = folder.file("r.h5");
+  write_small_study(path);
+  {
+    const Edit edit(path);
+    change(edit);
+  }
+  const std::string message = message_of<InputError>([&] { ResultsFile{path}; });
+  return message.starts_with(path + ": ") ? message.substr(path.size() + 2) : "no file named: " + message;
+}
+
+constexpr const char* kSample = "/dumps/0/samples/s";
+
+TEST(BadResults, NotAResultsFile) {
+  EXPECT_EQ(complaint([](const Edit& e) { e.remove_attribute("/", "format"); }),
+            "/: attribute 'format' is missing, expected a string");
+  EXPECT_EQ(complaint([](const Edit& e) { e.text("/", "format", "attention-dump"); }),
+            "/: attribute 'format' is 'attention-dump', expected 'attention-study'");
+  EXPECT_EQ(complaint([](const Edit& e) { e.integer("/", "format_version", 2); }),
+            "/: attribute 'format_version' is 2, expected an integer from 1 to 1");
+  EXPECT_EQ(complaint([](const Edit& e) { e.remove_attribute("/", "manifest"); }),
+            "/: attribute 'manifest' is missing, expected a string");
+  const ScratchFolder folder;
+  const std::string path = folder.write("r.h5", "not HDF5");
+  EXPECT_EQ(message_of<InputError>([&] { ResultsFile{path}; }),
+            path + ": is not an HDF5 file, it has no HDF5 signature");
+  EXPECT_NE(message_of<InputError>([&] { ResultsFile{folder.file("missing.h5")}; }), "");
+}
+
+TEST(BadResults, PartsAreMissing) {
+  EXPECT_EQ(complaint([](const Edit& e) { e.remove("/dumps"); }), "/: 'dumps' is missing");
+  EXPECT_EQ(complaint([](const Edit& e) { e.remove("/dumps/0"); }), "/dumps: '0' is missing");
+  EXPECT_EQ(complaint([](const Edit& e) { e.remove(std::string(kSample) + "/scores"); }),
+            "/dumps/0/samples/s: 'scores' is missing");
+  EXPECT_EQ(complaint([](const Edit& e) { e.remove(std::string(kSample) + "/zeta/done"); }),
+            "/dumps/0/samples/s/zeta: 'done' is missing");
+  EXPECT_EQ(complaint([](const Edit& e) { e.remove_attribute("/dumps/1", "num_query_heads"); }),
+            "/dumps/1: attribute 'num_query_heads' is missing, expected an integer from 1 to 1048576");
+}
+
+TEST(BadResults, ShapesDisagree) {
+  EXPECT_EQ(complaint([](const Edit& e) {
+              e.zeros(std::string(kSample) + "/zeta/recall", H5T_IEEE_F32LE, {3, 2, 4, 2});
+            }),
+            "/dumps/0/samples/s/zeta/recall: has the shape [3, 2, 4, 2], expected [3, 2, 4, 3] "
+            "(layers, queries, heads, settings)");
+  EXPECT_EQ(complaint([](const Edit& e) {
+              e.zeros(std::string(kSample) + "/scores/lse", H5T_IEEE_F32LE, {3, 2});
+            }),
+            "/dumps/0/samples/s/scores/lse: has the shape [3, 2], expected [3, 2, 4] (layers, queries, heads)");
+  EXPECT_EQ(complaint([](const Edit& e) { e.zeros(std::string(kSample) + "/zeta/done", H5T_STD_U8LE, {2}); }),
+            "/dumps/0/samples/s/zeta/done: has the shape [2], expected [3] (layers)");
+  EXPECT_EQ(complaint([](const Edit& e) {
+              e.integers(std::string(kSample) + "/layers", {3}, {0, 5, 2});
+            }),
+            "/dumps/0/samples/s/layers: [2] is 2, expected ascending numbers from 0 to 5");
+}
+
+TEST(BadResults, ElementsOfAnotherType) {
+  EXPECT_EQ(complaint([](const Edit& e) {
+              e.zeros(std::string(kSample) + "/scores/lse", H5T_IEEE_F64LE, {3, 2, 4});
+            }),
+            "/dumps/0/samples/s/scores/lse: has elements of type little-endian float of 64 bits (11 of exponent, 52 of "
+            "mantissa), expected little-endian float16, bfloat16 or float32");
+}
+
+TEST(BadResults, SamplesDisagreeOnSelectors) {
+  EXPECT_EQ(
+      complaint([](const Edit& e) { e.remove("/dumps/1/samples/s/zeta"); }),
+      "sample 's' and selector 'alpha=1': not the same selectors, settings and lambdas as in the first sample of the "
+      "file");
+  EXPECT_EQ(complaint([](const Edit& e) { e.text("/dumps/0/samples/t/zeta", "selector", "quest"); }),
+            "sample 't' and selector 'zeta': not the same selectors, settings and lambdas as in the first sample of "
+            "the file");
+}
+
+TEST(BadResults, LinksOutOfTheFile) {
+  const std::string message =
+      complaint([](const Edit& e) { e.external_link("other.h5", "/x", std::string(kSample) + "/zeta/extra"); });
+  EXPECT_NE(message.find("another file"), std::string::npos) << message;
+}
+
+TEST(BadResults, EveryTruncationIsRefused) {
+  const ScratchFolder folder;
+  const std::string path = folder.file("r.h5");
+  write_small_study(path);
+  const std::string whole = bytes_of_file(path);
+  for (std::size_t size = 0; size < whole.size(); size += whole.size() / 23) {
+    folder.write("cut.h5", whole.substr(0, size));
+    EXPECT_THROW(ResultsFile{folder.file("cut.h5")}, InputError) << size;
+  }
+}
+
+TEST(BadResults, CompressedFilesOfOthersAreRead) {
+  const ScratchFolder folder;
+  const std::string path = folder.file("r.h5");
+  write_small_study(path);
+  const std::vector<float> before = ResultsFile(path).read(0, 0, 0, "recall")->values;
+  {
+    const Edit edit(path);
+    const Handle properties = own(H5Pcreate(H5P_DATASET_CREATE));
+    const hsize_t chunk[] = {2, 1, 4, 2};
+    done(H5Pset_chunk(properties.get(), 4, chunk));
+    done(H5Pset_shuffle(properties.get()));
+    done(H5Pset_deflate(properties.get(), 6));
+    edit.dataset(std::string(kSample) + "/zeta/recall", H5T_IEEE_F32LE, {3, 2, 4, 3}, before.data(), properties.get());
+  }
+  EXPECT_EQ(ResultsFile(path).read(0, 0, 0, "recall")->values, before);
+}
+
+}  // namespace
+}  // namespace attest::testing

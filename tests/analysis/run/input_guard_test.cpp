@@ -1,0 +1,84 @@
+// All units of a study come from one input.
+#include "analysis/run/input_guard.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "dumps/base/error.h"
+#include "tests/dumps/scratch_folder.h"
+
+namespace attest {
+namespace {
+
+namespace fs = std::filesystem;
+
+class InputGuardTest : public ::testing::Test {
+ protected:
+  InputGuardTest() : partial_(folder_.file("partial"), PartialResults::Start::resume, "{}") {
+    folder_.write("dump.h5", "content");
+  }
+
+  /// One run from start to end; its hash.
+  std::string complete_run() { return InputGuard({input_status(path_)}, partial_).finish(stop_).at(0); }
+
+  void write_with_time(std::string_view content, fs::file_time_type time) {
+    folder_.write("dump.h5", content);
+    fs::last_write_time(path_, time);
+  }
+
+  ScratchFolder folder_;
+  const std::string path_ = folder_.file("dump.h5");
+  PartialResults partial_;
+  std::atomic<bool> stop_{false};
+};
+
+TEST_F(InputGuardTest, HashesTheContent) {
+  const std::string hash = complete_run();
+  EXPECT_EQ(hash, content_hash(path_));
+  EXPECT_EQ(hash.size(), 16u);
+  folder_.write("other.h5", "contenT");
+  EXPECT_NE(content_hash(folder_.file("other.h5")), hash);
+  EXPECT_THROW(content_hash(folder_.file("missing.h5")), InputError);
+}
+
+TEST_F(InputGuardTest, TheSameContentMayBeTouchedOrCopied) {
+  const std::string hash = complete_run();
+  write_with_time("content", fs::file_time_type::clock::now() + std::chrono::hours(1));
+  EXPECT_EQ(complete_run(), hash);
+}
+
+TEST_F(InputGuardTest, AnotherContentIsRefusedAtOnce) {
+  complete_run();
+  write_with_time("CONTENT", fs::file_time_type::clock::now() + std::chrono::hours(1));
+  EXPECT_EQ(
+      message_of<UsageError>([&] { InputGuard({input_status(path_)}, partial_); }),
+      "cannot resume: '" + path_ + "' has another content than the study was begun with; start over with --force");
+}
+
+TEST_F(InputGuardTest, AnotherContentOfTheSameTimeIsRefused) {
+  complete_run();
+  write_with_time("CONTENT", fs::file_time_type(fs::last_write_time(path_)));
+  const fs::file_time_type time = fs::last_write_time(path_);
+  write_with_time("content", time);
+  complete_run();  // notes this time
+  write_with_time("CONTENT", time);
+  EXPECT_EQ(
+      message_of<UsageError>([&] { complete_run(); }),
+      "cannot resume: '" + path_ + "' has another content than the study was begun with; start over with --force");
+}
+
+TEST_F(InputGuardTest, WithoutAHashTheTimeDecides) {
+  partial_.store_note("inputs.json", R"([{"modified_ns": 12345, "xxh64": ""}])");
+  EXPECT_EQ(message_of<UsageError>([&] { InputGuard({input_status(path_)}, partial_); }),
+            "cannot resume: '" + path_ + "' was modified since the study was begun; start over with --force");
+}
+
+TEST_F(InputGuardTest, ChangesDuringTheStudyAreNoticed) {
+  InputGuard guard({input_status(path_)}, partial_);
+  write_with_time("CONTENT", fs::file_time_type::clock::now() + std::chrono::hours(1));
+  EXPECT_EQ(message_of<InputError>([&] { guard.finish(stop_); }), "'" + path_ + "' changed while it was studied");
+}
+
+}  // namespace
+}  // namespace attest

@@ -1,0 +1,201 @@
+// The stream of units: every one once, in any number of runs and processes; bad layers; interruption.
+#include "analysis/run/stream_study.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <thread>
+
+#include "dumps/base/error.h"
+#include "tests/dumps/hdf5_edit.h"
+#include "tests/dumps/scratch_folder.h"
+#include "tests/dumps/small_dump.h"
+
+namespace attest {
+namespace {
+
+/// Returns what it was given as a metric, and counts.
+class EchoStudy : public LayerStudy {
+ public:
+  LayerResults run(const AttentionLayer& layer) override {
+    layers.push_back(layer.layer);
+    if (before) before();
+    LayerResults results;
+    results.layer = layer.layer;
+    float first_q = 0;
+    convert_to_float(layer.element_type, layer.q.data(), 1, &first_q);
+    results.scores = {{"echo",
+                       MetricAxes::query_head,
+                       {static_cast<float>(layer.layer), static_cast<float>(layer.num_queries()), first_q}}};
+    return results;
+  }
+  std::string device() const override { return "echo"; }
+
+  std::vector<int> layers;
+  std::function<void()> before;
+};
+
+constexpr const char* kStudy = "{}";
+
+class StudyTest : public ::testing::Test {
+ protected:
+  StudyTest() { testing::write_small_dump(path_); }
+
+  /// Layers 0, 2 and 5 of the first sample, 3 of the second.
+  void run(LayerStudy& study, const std::string& partial_folder, const StudyRunOptions& options = {}) {
+    std::vector<DumpReader> dumps;
+    dumps.emplace_back(path_);
+    const DumpInfo* infos[] = {&dumps[0].info()};
+    PartialResults partial(partial_folder, PartialResults::Start::resume, kStudy);
+    run_study(plan_study(infos, choice_), dumps, study, partial, options, observer_);
+  }
+  void run(LayerStudy& study, const StudyRunOptions& options = {}) { run(study, folder_.file("partial"), options); }
+
+  std::optional<LayerResults> stored(std::size_t sample, int layer, const std::string& name = "partial") const {
+    return PartialResults(folder_.file(name), PartialResults::Start::resume, kStudy).load({0, sample, layer});
+  }
+
+  ScratchFolder folder_;
+  const std::string path_ = folder_.file("dump.h5");
+  StudyChoice choice_;
+  std::vector<StudyProgress> progress_;
+  std::vector<std::string> notices_;
+  StudyObserver observer_{.started = [](const std::string&) {},
+                          .progress = [this](const StudyProgress& p) { progress_.push_back(p); },
+                          .notice = [this](const std::string& text) { notices_.push_back(text); }};
+};
+
+TEST_F(StudyTest, StoresEveryUnitUnderItsName) {
+  EchoStudy study;
+  run(study);
+  EXPECT_EQ(study.layers, (std::vector<int>{0, 2, 5, 3}));
+  const LayerResults second = stored(1, 3).value();
+  EXPECT_EQ(second.sample, "second");
+  EXPECT_EQ(second.layer, 3);
+  EXPECT_EQ(second.dump, 0);
+  EXPECT_EQ(second.scores[0].values[1], 1);  // its queries
+  ASSERT_EQ(progress_.size(), 4u);
+  EXPECT_EQ(progress_.back().finished, 4u);
+  EXPECT_EQ(progress_.back().total, 4u);
+  EXPECT_EQ(progress_.back().resumed, 0u);
+}
+
+TEST_F(StudyTest, GivesTheChosenQueriesOnly) {
+  choice_.queries = {QueryChoice::Kind::last, 2, {}};
+  choice_.layers = {{5, 5}};
+  EchoStudy study;
+  run(study);
+  const std::vector<float> echo = stored(0, 5)->scores[0].values;
+  const std::vector<std::byte> q = testing::small_q(testing::small_samples()[0], 5, ElementType::float32);
+  float second_query = 0;
+  convert_to_float(ElementType::float32, q.data() + 6 * 8 * 4, 1, &second_query);
+  EXPECT_EQ(echo[1], 2);
+  EXPECT_EQ(echo[2], second_query);
+}
+
+TEST_F(StudyTest, ComputesOnlyWhatIsMissing) {
+  EchoStudy first;
+  run(first);
+  folder_.write("partial/unit-0-0-2.bin", "damaged");
+  EchoStudy second;
+  run(second);
+  EXPECT_EQ(second.layers, (std::vector<int>{2}));
+  EXPECT_EQ(progress_.back().resumed, 3u);
+  EXPECT_TRUE(stored(0, 2));
+}
+
+TEST_F(StudyTest, InterruptionKeepsWhatIsFinished) {
+  std::atomic<bool> stop{false};
+  EchoStudy study;
+  study.before = [&] { stop = study.layers.size() == 2; };
+  EXPECT_THROW(run(study, {.skip_bad_layers = false, .stop = &stop}), Interrupted);
+  EXPECT_EQ(study.layers.size(), 2u);
+  EXPECT_TRUE(stored(0, 2)) << "the unit under way is finished first";
+  EXPECT_FALSE(stored(0, 5));
+  EchoStudy rest;
+  run(rest);
+  EXPECT_EQ(rest.layers, (std::vector<int>{5, 3}));
+}
+
+TEST_F(StudyTest, WhatTheStudyThrowsArrives) {
+  EchoStudy study;
+  study.before = [] { throw UsageError("of the study"); };
+  EXPECT_EQ(message_of<UsageError>([&] { run(study); }), "of the study");
+}
+
+class BadLayerTest : public StudyTest {
+ protected:
+  BadLayerTest() {
+    const testing::Edit edit(path_);
+    std::vector<float> k(2 * 40 * 8, 1.0f);
+    k[(1 * 40 + 37) * 8 + 5] = std::numeric_limits<float>::quiet_NaN();
+    edit.dataset("/samples/first/layers/5/k", H5T_IEEE_F32LE, {2, 40, 8}, k.data());
+  }
+};
+
+TEST_F(BadLayerTest, IsRefusedWithItsPlace) {
+  EchoStudy study;
+  EXPECT_EQ(
+      message_of<InputError>([&] { run(study); }),
+      path_ +
+          ": sample 'first', layer 5, k, head 1: NaN, first at token 37; --skip-bad-layers studies the other layers "
+          "without it");
+  EXPECT_EQ(study.layers, (std::vector<int>{0, 2})) << "the layers before it are kept";
+  EXPECT_TRUE(stored(0, 2));
+}
+
+TEST_F(BadLayerTest, IsLeftOutAndSaid) {
+  EchoStudy study;
+  run(study, {.skip_bad_layers = true, .stop = nullptr});
+  EXPECT_EQ(study.layers, (std::vector<int>{0, 2, 3}));
+  EXPECT_FALSE(stored(0, 5)->done);
+  EXPECT_EQ(notices_,
+            (std::vector<std::string>{path_ + ": sample 'first', layer 5, k, head 1: NaN, first at token 37; the layer "
+                                              "is left out"}));
+}
+
+TEST_F(StudyTest, TwoAtOnceShareTheUnits) {
+  EchoStudy one, other;
+  // Each computes slowly, so that both are at it for the whole time.
+  one.before = other.before = [] { std::this_thread::sleep_for(std::chrono::milliseconds(30)); };
+  observer_ = {.started = [](const std::string&) {},
+               .progress = [](const StudyProgress&) {},
+               .notice = [](const std::string&) {}};
+  std::jthread second([&] { run(other); });
+  run(one);
+  second.join();
+  EXPECT_EQ(one.layers.size() + other.layers.size(), 4u) << "no unit twice";
+  EXPECT_GE(one.layers.size(), 1u);
+  EXPECT_GE(other.layers.size(), 1u);
+  for (const int layer : {0, 2, 5}) EXPECT_TRUE(stored(0, layer));
+}
+
+TEST_F(StudyTest, WaitsForAUnitThatAnotherHas) {
+  auto others = std::make_unique<PartialResults>(folder_.file("partial"), PartialResults::Start::resume, kStudy);
+  std::optional<UnitClaim> claim = others->claim({0, 0, 2});
+  ASSERT_TRUE(claim);
+  EchoStudy study;
+  std::jthread dying([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    claim.reset();  // without having stored it
+  });
+  run(study);
+  EXPECT_EQ(study.layers, (std::vector<int>{0, 5, 3, 2}));
+}
+
+TEST_F(StudyTest, EndsWhenAnotherProcessHasFinishedTheStudy) {
+  EchoStudy study;
+  study.before = [&] { PartialResults::discard(folder_.file("partial")); };
+  EXPECT_THROW(run(study), OutputError) << "its own unit has no place any more";
+  EchoStudy late;
+  PartialResults partial(folder_.file("other"), PartialResults::Start::resume, kStudy);
+  PartialResults::discard(folder_.file("other"));
+  std::vector<DumpReader> dumps;
+  dumps.emplace_back(path_);
+  const DumpInfo* infos[] = {&dumps[0].info()};
+  run_study(plan_study(infos, {}), dumps, late, partial, {}, observer_);
+  EXPECT_TRUE(late.layers.empty());
+}
+
+}  // namespace
+}  // namespace attest

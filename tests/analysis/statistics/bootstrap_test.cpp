@@ -1,0 +1,73 @@
+// The interval against its normal approximation, and the cases in which there is none.
+#include "analysis/statistics/bootstrap.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <vector>
+
+namespace attest {
+namespace {
+
+/// Clusters of `cells` cells whose means are -1 and 1 in turn, around `centre`.
+std::vector<ClusterSum> alternating(std::size_t clusters, std::int64_t cells, double centre) {
+  std::vector<ClusterSum> result;
+  for (std::size_t i = 0; i < clusters; ++i) {
+    const double mean = centre + (i % 2 == 0 ? -1 : 1);
+    result.push_back({mean * static_cast<double>(cells), cells});
+  }
+  return result;
+}
+
+TEST(Bootstrap, IsTheNormalIntervalForManyEqualClusters) {
+  constexpr std::size_t kClusters = 400;
+  const Interval interval = bootstrap_mean(alternating(kClusters, 10, 5), ClusterKind::sample);
+  // The mean of 400 draws of +-1 has the standard deviation 1/20; the interval of 2000 resamples is known to a few per
+  // cent.
+  const double half = 1.96 / std::sqrt(static_cast<double>(kClusters));
+  EXPECT_DOUBLE_EQ(interval.mean, 5);
+  EXPECT_NEAR(interval.low, 5 - half, 0.1 * half);
+  EXPECT_NEAR(interval.high, 5 + half, 0.1 * half);
+  EXPECT_EQ(interval.clusters, kClusters);
+}
+
+TEST(Bootstrap, DrawsClustersNotCells) {
+  // A thousand times the cells in as many clusters must not make the interval narrower.
+  const Interval few = bootstrap_mean(alternating(20, 1, 0), ClusterKind::sample);
+  const Interval many = bootstrap_mean(alternating(20, 1000, 0), ClusterKind::sample);
+  EXPECT_DOUBLE_EQ(few.low, many.low);
+  EXPECT_DOUBLE_EQ(few.high, many.high);
+  EXPECT_LT(few.low, -0.3);
+}
+
+TEST(Bootstrap, WeighsClustersByTheirCells) {
+  const std::vector<ClusterSum> clusters{{10, 1}, {0, 9}};
+  const Interval interval = bootstrap_mean(clusters, ClusterKind::sample);
+  EXPECT_DOUBLE_EQ(interval.mean, 1);
+  EXPECT_DOUBLE_EQ(interval.low, 0);    // the large cluster twice
+  EXPECT_DOUBLE_EQ(interval.high, 10);  // the small one twice
+}
+
+TEST(Bootstrap, TheSeedDecides) {
+  const std::vector<ClusterSum> clusters = alternating(30, 3, 2);
+  const Interval a = bootstrap_mean(clusters, ClusterKind::pair), b = bootstrap_mean(clusters, ClusterKind::pair);
+  EXPECT_EQ(a.low, b.low);
+  EXPECT_EQ(a.high, b.high);
+  EXPECT_EQ(a.kind, ClusterKind::pair);
+  const Interval other = bootstrap_mean(clusters, ClusterKind::pair, {.seed = 1});
+  EXPECT_NEAR(other.low, a.low, 0.2);
+}
+
+TEST(Bootstrap, EmptyClustersDoNotCount) {
+  const std::vector<ClusterSum> clusters{{0, 0}, {6, 2}, {0, 0}};
+  const Interval interval = bootstrap_mean(clusters, ClusterKind::sample);
+  EXPECT_EQ(interval.clusters, 1u);
+  EXPECT_DOUBLE_EQ(interval.mean, 3);
+  EXPECT_DOUBLE_EQ(interval.low, 3);
+  EXPECT_DOUBLE_EQ(interval.high, 3);
+  const Interval none = bootstrap_mean({}, ClusterKind::sample);
+  EXPECT_TRUE(std::isnan(none.mean) && std::isnan(none.low) && std::isnan(none.high));
+}
+
+}  // namespace
+}  // namespace attest

@@ -1,0 +1,85 @@
+#include "analysis/study/study_plan.h"
+
+#include <gtest/gtest.h>
+
+#include "dumps/base/error.h"
+#include "tests/dumps/scratch_folder.h"
+
+namespace attest {
+namespace {
+
+DumpInfo dump(std::vector<SampleInfo> samples) {
+  DumpInfo info;
+  info.path = "d.h5";
+  info.model = "m";
+  info.num_layers = 10;
+  info.shape = {4, 2, 8, 8};
+  info.samples = std::move(samples);
+  return info;
+}
+
+SampleInfo sample(const std::string& name, std::vector<int> layers, std::vector<std::int64_t> positions) {
+  SampleInfo info;
+  info.name = name;
+  info.task = "task of " + name;
+  info.num_tokens = 100;
+  info.query_positions = std::move(positions);
+  info.layers = std::move(layers);
+  return info;
+}
+
+class StudyPlanTest : public ::testing::Test {
+ protected:
+  const DumpInfo first_ = dump({sample("a", {0, 3, 7}, {5, 50, 99}), sample("b", {3}, {99})});
+  const DumpInfo second_ = dump({sample("a", {8}, {1, 2})});
+  const std::vector<const DumpInfo*> dumps_{&first_, &second_};
+};
+
+TEST_F(StudyPlanTest, TakesEverythingUnlessToldOtherwise) {
+  const StudyPlan plan = plan_study(dumps_, {});
+  const std::vector<UnitKey> units{{0, 0, 0}, {0, 0, 3}, {0, 0, 7}, {0, 1, 3}, {1, 0, 8}};
+  EXPECT_EQ(plan.units, units);
+  EXPECT_EQ(plan.dumps[0].samples[0].task, "task of a");
+  EXPECT_EQ(plan.dumps[0].samples[0].query_positions, (std::vector<std::int64_t>{5, 50, 99}));
+  EXPECT_EQ(plan.places[0][1].index, 1u);
+}
+
+TEST_F(StudyPlanTest, LayersAndSamplesNarrowIt) {
+  StudyChoice choice;
+  choice.layers = {{1, 3}, {8, 31}};
+  EXPECT_EQ(plan_study(dumps_, choice).units, (std::vector<UnitKey>{{0, 0, 3}, {0, 1, 3}, {1, 0, 8}}));
+  choice.samples = {"b"};
+  const StudyPlan plan = plan_study(dumps_, choice);
+  EXPECT_EQ(plan.units, (std::vector<UnitKey>{{0, 0, 3}})) << "counted among the samples taken";
+  EXPECT_EQ(plan.places[0][0].index, 1u) << "counted among the dump's samples";
+  EXPECT_TRUE(plan.dumps[1].samples.empty());
+}
+
+TEST_F(StudyPlanTest, QueriesByCountOrPosition) {
+  StudyChoice choice;
+  choice.queries = {QueryChoice::Kind::last, 2, {}};
+  StudyPlan plan = plan_study(dumps_, choice);
+  EXPECT_EQ(plan.places[0][0].query_indices, (std::vector<std::size_t>{1, 2}));
+  EXPECT_EQ(plan.places[0][1].query_indices, (std::vector<std::size_t>{0})) << "it has one only";
+  choice.queries = {QueryChoice::Kind::positions, 0, {99, 5}};
+  plan = plan_study(dumps_, choice);
+  EXPECT_EQ(plan.dumps[0].samples[0].query_positions, (std::vector<std::int64_t>{5, 99}));
+  EXPECT_TRUE(plan.dumps[1].samples.empty());
+}
+
+TEST_F(StudyPlanTest, RefusesWhatIsNowhere) {
+  StudyChoice choice;
+  choice.samples = {"bb"};
+  EXPECT_TRUE(message_of<UsageError>([&] {
+                plan_study(dumps_, choice);
+              }).starts_with("no dump has a sample 'bb'; nearest: 'b'"));
+  choice = {};
+  choice.layers = {{20, 30}};
+  EXPECT_EQ(message_of<UsageError>([&] { plan_study(dumps_, choice); }), "no dump has any of the chosen layers");
+  choice = {};
+  choice.queries = {QueryChoice::Kind::positions, 0, {99, 6}};
+  EXPECT_EQ(message_of<UsageError>([&] { plan_study(dumps_, choice); }), "no chosen sample has a query at position 6");
+}
+
+}  // namespace
+}  // namespace attest

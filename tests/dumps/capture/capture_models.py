@@ -1,0 +1,177 @@
+"""What the tests of capture.py stand on: tiny random models of each family, capture.py's command line, attention recomputed from
+the dump in plain numpy and float64, and what an eager run of the same model puts out.
+"""
+import json
+import pathlib
+import sys
+
+import h5py
+import numpy as np
+import pytest
+import torch
+import transformers
+
+REPOSITORY = pathlib.Path(__file__).parents[3]
+sys.path.insert(0, str(REPOSITORY / "dumps/capture"))
+import capture  # noqa: E402
+
+torch.set_num_threads(1)  # the models are tiny
+
+# Relative to the largest output. float32: sums in another order, through four layers. float16 and bfloat16: the model
+# rounds probabilities and outputs to 11 and 8 bits.
+TOLERANCE = {torch.float32: 2e-5, torch.float16: 2e-3, torch.bfloat16: 1.6e-2}
+VOCABULARY = 260
+T = 50
+WINDOW = 16
+
+# initializer_range is large, so that attention is peaked and a wrong scale, mask or rotation shows.
+SMALL = dict(vocab_size=VOCABULARY, hidden_size=64, intermediate_size=96, num_hidden_layers=4, num_attention_heads=4,
+             num_key_value_heads=2, max_position_embeddings=4096, initializer_range=0.25, bos_token_id=256,
+             eos_token_id=257, pad_token_id=258)
+LLAMA3_ROPE = {"rope_type": "llama3", "rope_theta": 10000.0, "factor": 8.0, "low_freq_factor": 1.0,
+               "high_freq_factor": 4.0, "original_max_position_embeddings": 32}
+ALTERNATING = ["sliding_attention", "full_attention"] * 2
+FAMILIES = {
+    "llama": lambda: transformers.LlamaConfig(**SMALL, head_dim=32, rope_parameters=LLAMA3_ROPE),
+    "llama_mha": lambda: transformers.LlamaConfig(**{**SMALL, "num_key_value_heads": 4}),
+    "qwen2": lambda: transformers.Qwen2Config(**SMALL),
+    "qwen3": lambda: transformers.Qwen3Config(**SMALL, head_dim=32),
+    "mistral": lambda: transformers.MistralConfig(**SMALL, sliding_window=WINDOW),
+    "gemma": lambda: transformers.GemmaConfig(**{**SMALL, "num_key_value_heads": 1}, head_dim=32),
+    "gemma2": lambda: transformers.Gemma2Config(**SMALL, head_dim=32, sliding_window=WINDOW, query_pre_attn_scalar=20,
+                                                attn_logit_softcapping=5.0, layer_types=ALTERNATING),
+    "gemma3": lambda: transformers.Gemma3TextConfig(**SMALL, head_dim=32, sliding_window=WINDOW,
+                                                    query_pre_attn_scalar=20, layer_types=ALTERNATING),
+    "phi": lambda: transformers.PhiConfig(**SMALL),
+    "phi3": lambda: transformers.Phi3Config(**SMALL, sliding_window=WINDOW),
+}
+WINDOWED_LAYERS = {"mistral": {0, 1, 2, 3}, "gemma2": {0, 2}, "gemma3": {0, 2}, "phi3": {0, 1, 2, 3}}
+
+
+def make_model(folder, config, dtype=torch.float32):
+    torch.manual_seed(7)
+    model = transformers.AutoModelForCausalLM.from_config(config, dtype=dtype)
+    for name, parameter in model.named_parameters():
+        if name.endswith("bias"):  # random too: Qwen2 adds a bias to q, k and v
+            torch.nn.init.normal_(parameter, std=0.3)
+        if name.endswith("sinks"):  # GPT-OSS: logits of the size that its scores have here
+            torch.nn.init.constant_(parameter, 20.0)
+    model.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    """name -> folder of a checkpoint, made when first asked for."""
+    made = {}
+
+    def get(name):
+        if name not in made:
+            made[name] = make_model(tmp_path_factory.mktemp(name), FAMILIES[name]())
+        return str(made[name])
+    return get
+
+
+def token_ids(count=T, seed=0):
+    return [256, *np.random.default_rng(seed).integers(0, 256, count - 1).tolist()]
+
+
+def write_prompts(folder, *prompts):
+    path = folder / "prompts.jsonl"
+    path.write_text("".join(json.dumps(p) + "\n" for p in prompts))
+    return str(path)
+
+
+def run(*arguments):
+    return capture.main([*map(str, arguments), "--device", "cpu"])
+
+
+def read(dataset):
+    """Values in float64, by h5py's own conversion."""
+    return dataset.astype(np.float64)[:]
+
+
+def attention(dump, sample, layer, softcap=True, window=True):
+    """[N, Hq, Dv] and the probabilities [N, Hq, T] that dump-format defines."""
+    group = dump[f"samples/{sample}/layers/{layer}"]
+    positions = dump[f"samples/{sample}/query_positions"][:]
+    q, k, v = (read(group[name]) for name in "qkv")
+    k, v = (np.repeat(x, q.shape[1] // x.shape[0], axis=0) for x in (k, v))
+    scores = np.einsum("nhd,htd->nht", q, k) * dump.attrs["softmax_scale"]
+    if softcap and "logit_softcap" in dump.attrs:
+        scores = dump.attrs["logit_softcap"] * np.tanh(scores / dump.attrs["logit_softcap"])
+    token = np.arange(k.shape[1])
+    visible = token <= positions[:, None]
+    if window and "sliding_window" in group.attrs:
+        visible &= token > positions[:, None] - group.attrs["sliding_window"]
+    scores = np.where(visible[:, None], scores, -np.inf)
+    p = np.exp(scores - scores.max(-1, keepdims=True))
+    p /= p.sum(-1, keepdims=True)
+    return np.einsum("nht,htd->nhd", p, v), p
+
+
+def reference(folder, ids, dtype=torch.float32):
+    """What reaches each layer's output projection when the model runs all tokens at once, [T, Hq*Dv], and the model.
+    Eager in float32. In the 16-bit types as captured: another order of sums would end in another rounding, which layers of
+    random weights amplify."""
+    implementation = "eager" if dtype == torch.float32 else "sdpa"
+    model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, attn_implementation=implementation)
+    model.eval()
+    outputs, handles = {}, []
+    for layer, block in enumerate(model.model.layers):
+        projection = getattr(block.self_attn, "o_proj", None) or block.self_attn.dense
+        handles.append(projection.register_forward_pre_hook(
+            lambda _, inputs, layer=layer: outputs.__setitem__(layer, inputs[0][0].double().numpy())))
+    with torch.inference_mode():
+        logits = model(input_ids=torch.tensor([ids])).logits[0]
+    for handle in handles:
+        handle.remove()
+    return outputs, logits, model
+
+
+def assert_reproduces_model(path, folder, dtype=torch.float32):
+    with h5py.File(path) as dump:
+        for sample in dump["samples"]:
+            ids = dump[f"samples/{sample}/tokens"][:].tolist()
+            outputs, _, model = reference(folder, ids, dtype)
+            positions = dump[f"samples/{sample}/query_positions"][:]
+            for layer in dump[f"samples/{sample}/layers"]:
+                recomputed, p = attention(dump, sample, layer)
+                expected = outputs[int(layer)][positions].reshape(recomputed.shape)
+                np.testing.assert_allclose(recomputed, expected, rtol=0, atol=TOLERANCE[dtype] * np.abs(expected).max(),
+                                           err_msg=f"layer {layer}")
+                # Attention is neither uniform nor on one token, or the comparison would say little.
+                effective = np.exp(-(p * np.log(p + 1e-300)).sum(-1)).mean()
+                assert 1.05 < effective < 30, effective
+        return model
+
+
+def assert_well_formed(path):
+    """What dump-format.md demands, straight from the file."""
+    with h5py.File(path) as dump:
+        root = dump.attrs
+        assert root["format"] == "attention-dump" and root["format_version"] == 1
+        heads, kv_heads, head_dim = (int(root[f"{n}"]) for n in ("num_query_heads", "num_kv_heads", "head_dim"))
+        value_dim = int(root["value_dim"])
+        assert heads % kv_heads == 0 and root["softmax_scale"] > 0 and len(dump["samples"]) > 0
+        for name, sample in dump["samples"].items():
+            tokens, positions = int(sample.attrs["num_tokens"]), sample["query_positions"][:]
+            assert sample["query_positions"].dtype == np.int64 and sample["tokens"].dtype == np.int32
+            assert isinstance(sample.attrs["task"], str) and 0 < sample.attrs["prompt_length"] <= tokens
+            assert sample["tokens"].shape == (tokens,) and (np.diff(positions) > 0).all()
+            assert 0 <= positions[0] and positions[-1] < tokens and len(sample["layers"]) > 0
+            if "spans" in sample:
+                spans = sample["spans"][:]
+                assert sample["spans"].dtype == np.int64 and spans.shape[1] == 2
+                assert (0 <= spans[:, 0]).all() and (spans[:, 0] < spans[:, 1]).all() and (spans[:, 1] <= tokens).all()
+                assert "span_labels" not in sample or len(sample["span_labels"]) == len(spans)
+            for layer, group in sample["layers"].items():
+                assert layer == str(int(layer)) and int(layer) < root["num_layers"]
+                assert group["q"].shape == (len(positions), heads, head_dim), (name, layer)
+                assert group["k"].shape == (kv_heads, tokens, head_dim)
+                assert group["v"].shape == (kv_heads, tokens, value_dim)
+                assert group["q"].id.get_type() == group["k"].id.get_type() == group["v"].id.get_type()
+                assert all(np.isfinite(read(group[x])).all() for x in "qkv")
+                if "attention_mass" in group:
+                    assert group["attention_mass"].shape == (heads, tokens)
+                    assert group["attention_mass"].dtype == np.float32

@@ -1,0 +1,34 @@
+// The radix sort against a comparison sort.
+#include "kernels/rank/sort_descending.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/cases.h"
+#include "tests/kernels/plain.h"
+
+namespace attest::test {
+namespace {
+
+TEST(SortDescending, AgreesWithAStableComparisonSort) {
+  Random random(21);
+  for (std::size_t n : {0u, 1u, 2u, 95u, 96u, 97u, 98u, 1000u, 5000u})
+    for (int kind = 0; kind < 6; ++kind) {
+      Row values(n);
+      for (double& x : values) {
+        x = random.normal();
+        if (kind == 1) x = static_cast<double>(random.below(4)) - 2;              // many ties
+        if (kind == 2) x *= std::exp(random.uniform(-700, 700));                  // every exponent
+        if (kind == 3) x = random.below(2) == 0 ? 0.0 : -0.0;                     // one value in two spellings
+        if (kind == 5) x = 1 + 0x1p-40 * static_cast<double>(random.below(500));  // differ in the last bits alone
+        if (kind == 4) x = random.below(3) == 0 ? -std::numeric_limits<double>::infinity() : x;
+      }
+      std::vector<std::uint32_t> order(n);
+      sort_descending(values, order);
+      const std::vector<std::size_t> expected = descending(values);
+      EXPECT_TRUE(std::equal(order.begin(), order.end(), expected.begin(), expected.end()))
+          << n << " values of kind " << kind;
+    }
+}
+
+}  // namespace
+}  // namespace attest::test
