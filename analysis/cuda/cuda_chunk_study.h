@@ -7,10 +7,10 @@
 
 #include "analysis/cuda/cuda_layer_plan.h"
 #include "analysis/cuda/cuda_results.h"
-#include "analysis/cuda/stage_clock.h"
-#include "analysis/layer/layer_study.h"
+#include "analysis/metrics/rank_correlation_cuda.h"
+#include "analysis/metrics/rows_cuda.h"
 #include "kernels/device/uploads.h"
-#include "kernels/selectors/cuda_selector.h"
+#include "kernels/selectors/cuda_chunk.h"
 
 namespace attest {
 
@@ -24,8 +24,8 @@ struct DeviceInputs {
 class CudaChunkStudy {
  public:
   struct Setup {
-    const StudyOptions& options;
-    std::span<const std::unique_ptr<CudaSelector>> selectors;  ///< of options.selectors
+    const Study& study;
+    std::span<const std::shared_ptr<const CudaSelector>> selectors;  ///< of study.selectors
     const AttentionLayer& layer;
     DeviceInputs inputs;
     DeviceArena& arena;
@@ -40,22 +40,15 @@ class CudaChunkStudy {
   void enqueue(std::span<const QueryGroup> groups);
 
  private:
-  struct ExactSide;
-  struct Ranks;
-
   CudaChunk make_chunk(const RowTables& tables);
-  ExactSide attend_exactly(CudaChunk& chunk);
-  Ranks rank_all(const CudaChunk& chunk);
-  Ranks rank_covered(const CudaChunk& chunk, const RowCounts& covered);
-  void run_selector(const CudaChunk& chunk, const ExactSide& exact, std::size_t s, std::span<const Setting> grid,
+  /// Scores and outputs of exact attention, and the metrics of the scores.
+  CudaExactRows attend_exactly(CudaChunk& chunk);
+  /// Evaluates the settings grid[0 ..] of selector s, which stand at first_setting .. in the results.
+  void run_selector(const CudaExactRows& exact, std::size_t s, std::span<const Setting> grid,
                     std::size_t first_setting);
   SettingPlaces places(const CudaChunk& chunk, std::span<const AscendingGrid> grids, std::size_t s,
                        std::size_t first_setting);
-  void measure_output(const CudaChunk& chunk, const ExactSide& exact, const CudaSelection& selection, std::size_t s,
-                      const SettingPlaces& at);
-  void measure_kept_set(const CudaChunk& chunk, const ExactSide& exact, const CudaSelection& selection, std::size_t s,
-                        std::span<const AscendingGrid> grids, const SettingPlaces& at);
-  void measure_estimate(const CudaChunk& chunk, const ExactSide& exact, const CudaSelection& selection, std::size_t s);
+  DeviceOutputs outputs(const CudaExactRows& exact, const CudaSelection& selection, int num_settings);
 
   const Setup setup_;
 };

@@ -8,10 +8,10 @@
 #include "analysis/cuda/cuda_chunk_study.h"
 #include "analysis/cuda/cuda_layer_plan.h"
 #include "analysis/cuda/cuda_results.h"
-#include "analysis/cuda/stage_clock.h"
 #include "analysis/layer/layer_study.h"
 #include "dumps/base/error.h"
 #include "kernels/device/page_locked_memory.h"
+#include "kernels/device/stage_clock.h"
 #include "kernels/device/stream.h"
 
 namespace attest {
@@ -42,14 +42,16 @@ struct Job {
 
 class CudaLayerStudy final : public LayerStudy {
  public:
-  CudaLayerStudy(StudyOptions options, int device, const DeviceMemoryLimit& memory)
-      : options_(std::move(options)), device_(device), arena_(0) {
-    for (const StudySelector& s : options_.selectors) {
-      selectors_.push_back(make_cuda_selector(*s.selector));
+  CudaLayerStudy(const Study& study, int device, const DeviceMemoryLimit& memory, std::span<const Metric> metrics)
+      : study_(study), metrics_(metrics), device_(device), arena_(0) {
+    for (const StudySelector& s : study.selectors) {
+      selectors_.push_back(s.selector->cuda_code());
       if (!selectors_.back())
-        throw NoCudaCode("selector '" + s.selector->name() +
-                         "' has no CUDA code: leave it out, or choose --device cpu");
+        throw NoCudaCode("selector '" + s.name + "' has no CUDA code: leave it out, or choose --device cpu");
     }
+    for (const Metric& metric : metrics)
+      if (!metric.has_cuda_code())
+        throw NoCudaCode("metric '" + std::string(metric.info.name) + "' has no CUDA code: choose --device cpu");
     cudaDeviceProp properties{};
     ATTEST_CUDA(cudaGetDeviceProperties(&properties, device));
     name_ = properties.name;
@@ -103,7 +105,7 @@ class CudaLayerStudy final : public LayerStudy {
 
  private:
   void check(const AttentionLayer& layer) const {
-    for (const StudySelector& s : options_.selectors) s.selector->check(layer.shape.head_dim, layer.shape.value_dim);
+    for (const StudySelector& s : study_.selectors) s.selector->check(layer.shape.head_dim, layer.shape.value_dim);
     if (layer.num_tokens > kMostTokens)
       throw DeviceError("a sample of " + std::to_string(layer.num_tokens) + " tokens is longer than the " +
                         std::to_string(kMostTokens) + " that the GPU study takes; choose --device cpu");
@@ -121,7 +123,7 @@ class CudaLayerStudy final : public LayerStudy {
   }
 
   void enqueue(const AttentionLayer& layer, Job& job) {
-    job.results.begin(options_, layer, computing_);
+    job.results.begin(study_, metrics_, layer, computing_);
     for (const KvHeadRange& heads : head_ranges(layer)) {
       InputSlot& slot = slots_[static_cast<std::size_t>(next_slot_)];
       next_slot_ = (next_slot_ + 1) % static_cast<int>(slots_.size());
@@ -129,7 +131,7 @@ class CudaLayerStudy final : public LayerStudy {
       slot.copied.hold(computing_);
       const DeviceInputs inputs{slot.q.data(), slot.k.data(), slot.v.data(), heads};
       CudaChunkStudy study(
-          {options_, selectors_, layer, inputs, arena_, job.uploads, job.results, job.clock, computing_});
+          {study_, selectors_, layer, inputs, arena_, job.uploads, job.results, job.clock, computing_});
       enqueue_groups(layer, study, query_groups(layer, heads));
       slot.free.record(computing_);
     }
@@ -210,11 +212,12 @@ class CudaLayerStudy final : public LayerStudy {
     }
   }
 
-  const StudyOptions options_;
+  const Study& study_;
+  const std::span<const Metric> metrics_;
   const int device_;
   std::string name_;
   std::size_t memory_ = 0;
-  std::vector<std::unique_ptr<CudaSelector>> selectors_;
+  std::vector<std::shared_ptr<const CudaSelector>> selectors_;
   DeviceArena arena_;
   std::size_t most_elements_ = 0;  // (row, token) pairs that a chunk may have; 0: not known yet
   CudaStream copying_, computing_;
@@ -228,9 +231,10 @@ class CudaLayerStudy final : public LayerStudy {
 
 }  // namespace
 
-std::unique_ptr<LayerStudy> make_cuda_layer_study(StudyOptions options, int device, const DeviceMemoryLimit& memory) {
+std::unique_ptr<LayerStudy> make_cuda_layer_study(const Study& study, int device, const DeviceMemoryLimit& memory,
+                                                  std::span<const Metric> metrics) {
   ATTEST_CUDA(cudaSetDevice(device));
-  return std::make_unique<CudaLayerStudy>(std::move(options), device, memory);
+  return std::make_unique<CudaLayerStudy>(study, device, memory, metrics);
 }
 
 }  // namespace attest

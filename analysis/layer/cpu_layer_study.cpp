@@ -3,15 +3,16 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "analysis/layer/kv_head_batches.h"
 #include "analysis/layer/layer_results_builder.h"
 #include "analysis/layer/layer_study.h"
-#include "analysis/metrics/kept_set.h"
-#include "analysis/metrics/scan_error.h"
+#include "analysis/results/axes.h"
 #include "dumps/base/parallel_for.h"
+#include "kernels/attention/mean_value.h"
 #include "kernels/attention/scores.h"
-#include "kernels/lane_sum.h"
+#include "kernels/selectors/exact.h"
 
 namespace attest {
 namespace {
@@ -34,12 +35,12 @@ struct Workspace {
 
 class CpuLayerStudy final : public LayerStudy {
  public:
-  CpuLayerStudy(StudyOptions options, int threads)
-      : options_(std::move(options)), workspaces_(static_cast<std::size_t>(threads)) {}
+  CpuLayerStudy(const Study& study, int threads, std::span<const Metric> metrics)
+      : study_(study), metrics_(metrics), workspaces_(static_cast<std::size_t>(threads)) {}
 
   LayerResults run(const AttentionLayer& layer) override {
-    for (const StudySelector& s : options_.selectors) s.selector->check(layer.shape.head_dim, layer.shape.value_dim);
-    LayerResultsBuilder builder(options_, layer);
+    for (const StudySelector& s : study_.selectors) s.selector->check(layer.shape.head_dim, layer.shape.value_dim);
+    LayerResultsBuilder builder(study_, metrics_, layer);
     for (Workspace& w : workspaces_) w.kv_head = -1;
     const std::vector<KvHeadBatch> batches = kv_head_batches(layer, kMaxRows, kMaxBytes);
     parallel_for(static_cast<int>(workspaces_.size()), batches.size(), [&](int worker, std::size_t i) {
@@ -92,20 +93,19 @@ class CpuLayerStudy final : public LayerStudy {
                  LayerResultsBuilder& builder) const {
     const KvHead head = load(layer, batch, w);
     attend_exactly(layer, batch, head, w);
-    for (int r = 0; r < head.rows(); ++r) {
-      std::size_t index = 0;
-      for (const ScoreMetric& metric : score_metrics())
-        if (!metric.needs_spans || !layer.spans.empty())
-          builder.score_cell(index++, batch.first_query + r / head.group, batch.kv_head * head.group + r % head.group) =
-              static_cast<float>(metric.evaluate(w.rows[static_cast<std::size_t>(r)]));
-    }
-    for (std::size_t s = 0; s < options_.selectors.size(); ++s) {
-      const StudySelector& study = options_.selectors[s];
-      if (study.selector->monotone() || builder.layout(s).dense) {
-        run_selector(batch, head, s, study.grid, 0, w, builder);
+    const std::vector<ResultArray>& scores = builder.layout().scores;
+    for (int r = 0; r < head.rows(); ++r)
+      for (std::size_t a = 0; a < scores.size(); ++a)
+        builder.score_cell(a, batch.first_query + r / head.group, batch.kv_head * head.group + r % head.group) =
+            static_cast<float>(
+                std::get<ScoreFunctions>(scores[a].metric->functions).cpu(w.rows[static_cast<std::size_t>(r)]));
+    for (std::size_t s = 0; s < study_.selectors.size(); ++s) {
+      const StudySelector& chosen = study_.selectors[s];
+      if (chosen.selector->monotone() || builder.layout().selectors[s].dense) {
+        run_selector(batch, head, s, chosen.grid, 0, w, builder);
       } else {
-        for (std::size_t i = 0; i < study.grid.size(); ++i)
-          run_selector(batch, head, s, std::span(study.grid).subspan(i, 1), i, w, builder);
+        for (std::size_t i = 0; i < chosen.grid.size(); ++i)
+          run_selector(batch, head, s, std::span(chosen.grid).subspan(i, 1), i, w, builder);
       }
     }
   }
@@ -142,62 +142,61 @@ class CpuLayerStudy final : public LayerStudy {
   /// Evaluates the settings grid[0 ..] of selector s, which stand at first_setting .. in the results.
   void run_selector(const KvHeadBatch& batch, const KvHead& head, std::size_t s, std::span<const Setting> grid,
                     std::size_t first_setting, Workspace& w, LayerResultsBuilder& builder) const {
-    const Selector& selector = *options_.selectors[s].selector;
-    const bool dense = builder.layout(s).dense;
+    const Selector& selector = *study_.selectors[s].selector;
+    const bool dense = builder.layout().selectors[s].dense;
     const int settings = static_cast<int>(grid.size());
     std::vector<AscendingGrid> grids;
-    for (std::int64_t visible : head.visible) grids.push_back(ascending(grid, visible));
+    for (std::int64_t visible : head.visible) grids.push_back(ascending(selector, grid, visible));
     Selection& selection = w.selection;
-    selection.reset(head, selector.row_metrics().size(), selector.setting_metrics().size(), settings);
+    selection.reset(head, selector.own_metrics(), settings);
     if (dense)
       keep_all(head, selection);
     else
       selector.select(head, w.exact, grids, selection);
     const RankedScores* estimate = selection.estimate;
     if (estimate == &selection.own_estimate) selection.own_estimate.rank(selection.covered, head.group);
-    const std::vector<double> mean_values =
-        selection.mean_value_share.empty() ? std::vector<double>{} : value_means(head);
     attend(head, selection, settings, w);
+    std::vector<GroupReads> reads;
+    for (int n = 0; n < head.num_queries; ++n) reads.push_back(group_reads(head, selection, n, settings));
     for (int r = 0; r < head.rows(); ++r) {
       const auto n = static_cast<std::size_t>(r / head.group);
       const std::int64_t visible = head.visible[n], covered = selection.covered[n];
-      const AscendingGrid& ascending_grid = grids[n];
       SelectorRow row;
       row.exact = &w.rows[static_cast<std::size_t>(r)];
       row.num_settings = settings;
       row.levels = std::as_const(selection.levels).row(r, visible);
-      SettingOutputs& outputs = w.outputs[static_cast<std::size_t>(r)];
-      if (!mean_values.empty()) blend_mean_value(selection, mean_values, head, r, outputs);
-      row.outputs = &outputs;
+      row.outputs = &w.outputs[static_cast<std::size_t>(r)];
+      row.reads = &reads[n];
       std::vector<double> deltas;
-      for (double setting : ascending_grid.values) {
+      for (double setting : grids[n].values) {
         const double delta = selector.natural_delta(setting, head.transform);
-        deltas.push_back(std::isnan(delta) ? options_.salient_delta : delta);
+        deltas.push_back(std::isnan(delta) ? study_.salient_delta : delta);
       }
       row.salient_deltas = deltas;
-      row.fixed_salient_delta = options_.salient_delta;
-      row.lambdas = options_.lambdas;
-      collect_kept_totals(row);
+      row.fixed_salient_delta = study_.salient_delta;
+      row.lambdas = study_.lambdas;
       if (estimate != nullptr && first_setting == 0) {
         row.estimate = estimate->scores.row(r, covered);
         // The order of exact scores may serve as an estimate's: it lists tokens beyond the coverage too.
         row.estimate_order = estimate->order.row(r, estimate == &w.exact ? visible : covered);
-        collect_scan_errors(row);
       }
-      store(batch, s, r, row, selection, ascending_grid, first_setting, estimate != nullptr && first_setting == 0,
-            builder);
+      const RowPlace place{batch.first_query + r / head.group, batch.kv_head * head.group + r % head.group, r,
+                           first_setting, grids[n].given_index};
+      store(s, place, row, selection, estimate != nullptr && first_setting == 0, builder);
     }
-    store_io(batch, head, s, grids, first_setting, selection, builder);
   }
 
   /// Outputs of every setting.
   static void attend(const KvHead& head, const Selection& selection, int settings, Workspace& w) {
-    if (!selection.exact)
-      return accumulate_settings(head, selection.read_scores == nullptr ? w.exact.scores : *selection.read_scores,
-                                 selection.levels,
-                                 {selection.approximate_values.empty() ? nullptr : selection.approximate_values.data(),
-                                  selection.num_approximate},
-                                 settings, w.outputs);
+    if (!selection.exact) {
+      accumulate_settings(head, selection.read_scores == nullptr ? w.exact.scores : *selection.read_scores,
+                          selection.levels,
+                          {selection.approximate_values.empty() ? nullptr : selection.approximate_values.data(),
+                           selection.num_approximate},
+                          settings, w.outputs);
+      if (!selection.mean_value_share.empty()) blend_mean_values(head, selection.mean_value_share, w.outputs);
+      return;
+    }
     w.outputs = w.exact_outputs;
     for (SettingOutputs& outputs : w.outputs) {
       const std::vector<double> once = outputs.output;
@@ -207,102 +206,72 @@ class CpuLayerStudy final : public LayerStudy {
     }
   }
 
-  static std::vector<double> value_means(const KvHead& head) {
-    std::vector<double> means;
-    for (std::int64_t visible : head.visible)
-      for (int d = 0; d < head.value_dim; ++d)
-        means.push_back(lane_sum(static_cast<std::size_t>(visible),
-                                 [&](std::size_t j) {
-                                   return static_cast<double>(
-                                       head.values[static_cast<std::int64_t>(j) * head.value_dim + d]);
-                                 }) /
-                        static_cast<double>(visible));
-    return means;
-  }
-
-  static void blend_mean_value(const Selection& selection, const std::vector<double>& means, const KvHead& head, int r,
-                               SettingOutputs& outputs) {
-    const double* mean =
-        means.data() + static_cast<std::size_t>(r / head.group) * static_cast<std::size_t>(head.value_dim);
-    for (int i = 0; i < outputs.num_settings; ++i) {
-      const double share = selection.mean_value_share.row(r)[i];
-      double* o = outputs.output.data() + static_cast<std::size_t>(i) * static_cast<std::size_t>(head.value_dim);
-      for (int d = 0; d < head.value_dim; ++d) o[d] = share * o[d] + (1 - share) * mean[d];
+  /// What a kernel reads for query n, setting by setting.
+  static GroupReads group_reads(const KvHead& head, const Selection& selection, int n, int settings) {
+    const std::int64_t visible = head.visible[static_cast<std::size_t>(n)];
+    GroupReads reads{.cost = selection.io[static_cast<std::size_t>(n)],
+                     .kept_tokens = std::vector<std::int64_t>(static_cast<std::size_t>(settings) + 1, 0),
+                     .dense_bytes = dense_token_bytes(head) * static_cast<double>(visible)};
+    for (std::int64_t j = 0; j < visible; ++j) {
+      Level least = selection.levels.row(n * head.group)[j];
+      for (int h = 1; h < head.group; ++h) least = std::min(least, selection.levels.row(n * head.group + h)[j]);
+      ++reads.kept_tokens[least];
     }
+    reads.kept_tokens.pop_back();  // kept at no setting
+    std::partial_sum(reads.kept_tokens.begin(), reads.kept_tokens.end(), reads.kept_tokens.begin());
+    return reads;
   }
 
-  void store(const KvHeadBatch& batch, std::size_t s, int r, const SelectorRow& row, const Selection& selection,
-             const AscendingGrid& grid, std::size_t first_setting, bool has_estimate,
-             LayerResultsBuilder& builder) const {
-    const int group = static_cast<int>(selection.levels.rows()) / static_cast<int>(batch.visible.size());
-    const std::int64_t query = batch.first_query + r / group;
-    const int head = batch.kv_head * group + r % group;
-    const SelectorLayout& layout = builder.layout(s);
-    const auto given = [&](std::size_t i) { return first_setting + static_cast<std::size_t>(grid.given_index[i]); };
+  /// Where a row and its settings stand in the results.
+  struct RowPlace {
+    std::int64_t query;
+    int head;  ///< of the layer
+    int row;   ///< of the batch
+    std::size_t first_setting;
+    std::span<const int> given_index;  ///< of each ascending setting, from first_setting on
+
+    std::size_t given(std::size_t i) const { return first_setting + static_cast<std::size_t>(given_index[i]); }
+  };
+
+  void store(std::size_t s, const RowPlace& place, const SelectorRow& row, const Selection& selection,
+             bool has_estimate, LayerResultsBuilder& builder) const {
+    const SelectorLayout& layout = builder.layout().selectors[s];
+    const auto put = [&](std::size_t a, std::span<const double> values) {
+      const std::span<float> cells = builder.cells(s, a, place.query, place.head);
+      const bool by_setting = has_settings(layout.arrays[a].info.axes);
+      for (std::size_t i = 0; i < values.size(); ++i)
+        cells[by_setting ? place.given(i) : i] = static_cast<float>(values[i]);
+    };
+    const auto settings = static_cast<std::size_t>(row.num_settings);
     std::vector<double> values;
-    for (std::size_t m = 0; m < layout.common.size(); ++m) {
-      const SelectorMetric& metric = *layout.common[m];
-      if (metric.needs_estimate && !has_estimate) continue;
-      const std::span<float> cells = builder.cells(s, m, query, head);
-      const bool per_setting = metric.axes == MetricAxes::query_head_setting;
-      values.resize(per_setting ? static_cast<std::size_t>(row.num_settings) : cells.size());
-      metric.evaluate(row, values);
-      for (std::size_t i = 0; i < values.size(); ++i) cells[per_setting ? given(i) : i] = static_cast<float>(values[i]);
+    for (std::size_t a = 0; a < layout.first_own; ++a) {
+      const ResultArray& array = layout.arrays[a];
+      if (array.metric->needs.estimate && !has_estimate) continue;
+      if (const auto* of_selector = std::get_if<SelectorFunctions>(&array.metric->functions)) {
+        values.resize(has_settings(array.info.axes) ? settings : array.per_row);
+        of_selector->cpu(row, values);
+        put(a, values);
+      } else {
+        const auto& of_layer = std::get<LayerFunctions>(array.metric->functions);
+        const std::span<HeadSums> sums = builder.head_sums(s, a, place.query, place.head);
+        for (std::size_t i = 0; i < settings; ++i) sums[place.given(i)] = of_layer.of_head(row, static_cast<int>(i));
+      }
     }
-    for (std::size_t m = 0; m < selection.row_metrics.size(); ++m)
-      builder.cells(s, layout.first_row_metric + m, query, head)[0] =
-          static_cast<float>(selection.row_metrics[m][static_cast<std::size_t>(r)]);
-    for (std::size_t m = 0; m < selection.setting_metrics.size(); ++m)
-      for (std::size_t i = 0; i < grid.values.size(); ++i)
-        builder.cells(s, layout.first_setting_metric + m, query, head)[given(i)] =
-            static_cast<float>(selection.setting_metrics[m].row(r)[i]);
-    const std::span<const double> o = row.exact->output;
-    const double exact_square = lane_sum(o.size(), [&](std::size_t d) { return o[d] * o[d]; });
-    for (std::size_t i = 0; i < grid.values.size(); ++i) {
-      const std::span<const double> a = row.outputs->output_of(static_cast<int>(i));
-      builder.products(s, query, head)[given(i)] = {lane_sum(o.size(), [&](std::size_t d) { return a[d] * o[d]; }),
-                                                    lane_sum(o.size(), [&](std::size_t d) { return a[d] * a[d]; }),
-                                                    exact_square};
+    for (std::size_t m = 0; m < selection.own_metrics.size(); ++m) {
+      const RowMatrix<double>& own = selection.own_metrics[m];
+      put(layout.first_own + m, own.row(place.row, own.columns()));
     }
   }
 
-  /// io_ratio: the same for all heads of a group.
-  void store_io(const KvHeadBatch& batch, const KvHead& head, std::size_t s, std::span<const AscendingGrid> grids,
-                std::size_t first_setting, const Selection& selection, LayerResultsBuilder& builder) const {
-    const std::size_t metric = builder.layout(s).io_ratio;
-    for (int n = 0; n < head.num_queries; ++n) {
-      const auto query = static_cast<std::size_t>(n);
-      const std::int64_t visible = head.visible[query];
-      const AscendingGrid& grid = grids[query];
-      std::vector<std::int64_t> entering(grid.values.size() + 1,
-                                         0);  // tokens by the first setting at which any head keeps them
-      for (std::int64_t j = 0; j < visible; ++j) {
-        Level least = selection.levels.row(n * head.group)[j];
-        for (int h = 1; h < head.group; ++h) least = std::min(least, selection.levels.row(n * head.group + h)[j]);
-        ++entering[least];
-      }
-      const IoCost& io = selection.io[query];
-      const double dense_bytes = dense_token_bytes(head) * static_cast<double>(visible);
-      std::int64_t kept = 0;
-      for (std::size_t i = 0; i < grid.values.size(); ++i) {
-        kept += entering[i];
-        const double bytes = io.fixed + io.per_kept_token * (static_cast<double>(kept) - io.free_tokens);
-        for (int h = 0; h < head.group; ++h)
-          builder.cells(s, metric, batch.first_query + n,
-                        batch.kv_head * head.group + h)[first_setting + static_cast<std::size_t>(grid.given_index[i])] =
-              static_cast<float>(bytes / dense_bytes);
-      }
-    }
-  }
-
-  StudyOptions options_;
+  const Study& study_;
+  const std::span<const Metric> metrics_;
   std::vector<Workspace> workspaces_;
 };
 
 }  // namespace
 
-std::unique_ptr<LayerStudy> make_cpu_layer_study(StudyOptions options, int threads) {
-  return std::make_unique<CpuLayerStudy>(std::move(options), std::max(1, threads));
+std::unique_ptr<LayerStudy> make_cpu_layer_study(const Study& study, int threads, std::span<const Metric> metrics) {
+  return std::make_unique<CpuLayerStudy>(study, std::max(1, threads), metrics);
 }
 
 }  // namespace attest

@@ -10,21 +10,19 @@ namespace attest {
 
 class LayerResultsBuilder {
  public:
-  LayerResultsBuilder(const StudyOptions& options, const AttentionLayer& layer);
+  LayerResultsBuilder(const Study& study, std::span<const Metric> metrics, const AttentionLayer& layer);
 
-  const SelectorLayout& layout(std::size_t selector) const { return layout_.selectors[selector]; }
+  const LayerResultsLayout& layout() const { return layout_; }
 
-  /// Cell of metric `metric` for (query, head): its S, M or single values, in the grid's given order.
-  std::span<float> cells(std::size_t selector, std::size_t metric, std::int64_t query, int head);
-  float& score_cell(std::size_t metric, std::int64_t query, int head);
+  /// Cells of the score metric layout().scores[array].
+  float& score_cell(std::size_t array, std::int64_t query, int head);
+  /// Cells of layout().selectors[selector].arrays[array] for (query, head): its S, M or single values, settings in the
+  /// order given.
+  std::span<float> cells(std::size_t selector, std::size_t array, std::int64_t query, int head);
+  /// What (query, head) adds to a metric of the whole layer, for each setting in the order given.
+  std::span<HeadSums> head_sums(std::size_t selector, std::size_t array, std::int64_t query, int head);
 
-  /// What recall_layer needs of one (query, head, setting): dot product of o^ with o and the squared norms.
-  struct OutputProducts {
-    double dot = 0, square = 0, exact_square = 0;
-  };
-  std::span<OutputProducts> products(std::size_t selector, std::int64_t query, int head);
-
-  /// Sums heads in ascending order into recall_layer and hands over the results.
+  /// Combines the sums of the heads, in ascending order of the heads, and hands over the results.
   LayerResults finish();
 
  private:
@@ -33,7 +31,7 @@ class LayerResultsBuilder {
   LayerResultsLayout layout_;
   std::int64_t num_queries_;
   int num_heads_;
-  std::vector<std::vector<OutputProducts>> products_;  // [selector][N, Hq, S]
+  std::vector<std::vector<std::vector<HeadSums>>> head_sums_;  // [selector][array][N, Hq, S] of layer metrics
   LayerResults results_;
 };
 

@@ -2,36 +2,35 @@
 // filled.
 #pragma once
 
-#include <string>
-#include <string_view>
+#include <span>
 #include <vector>
 
-#include "analysis/layer/layer_study.h"
 #include "analysis/metrics/metric.h"
+#include "analysis/results/layer_results.h"
+#include "analysis/study/study.h"
+#include "dumps/attention_layer.h"
 
 namespace attest {
 
 struct ResultArray {
-  std::string name;
-  MetricAxes axes = MetricAxes::query_head;
+  MetricInfo info;
+  const Metric* metric = nullptr;  ///< row of the table; null for a metric of the selector's own
   std::size_t per_row = 0;  ///< cells of one (query, head), or of one query where the axes have no head: S, M or 1
   std::size_t size = 0;     ///< cells
   std::size_t begin = 0;    ///< cells of the arrays before it
 };
 
-/// The arrays of one selector: the metrics that all selectors have, then io_ratio and recall_layer, then its own.
+/// The arrays of one selector: the metrics that all selectors have, in the order of the table, then its own.
 struct SelectorLayout {
   bool dense = false;  ///< dense_layers makes it exact in this layer
   std::size_t num_settings = 0;
-  std::vector<const SelectorMetric*> common;
-  std::size_t io_ratio = 0, recall_layer = 0, first_row_metric = 0,
-              first_setting_metric = 0;  ///< positions in `arrays`
+  std::size_t first_own = 0;  ///< position in `arrays` of the selector's own metrics
   std::vector<ResultArray> arrays;
 };
 
 struct LayerResultsLayout {
   LayerResultsLayout() = default;
-  LayerResultsLayout(const StudyOptions& options, const AttentionLayer& layer);
+  LayerResultsLayout(const Study& study, std::span<const Metric> metrics, const AttentionLayer& layer);
 
   /// The arrays, every cell undefined (NaN).
   LayerResults undefined() const;
@@ -41,8 +40,5 @@ struct LayerResultsLayout {
   std::vector<SelectorLayout> selectors;
   std::size_t num_cells = 0;  ///< of all arrays
 };
-
-/// Null if no array has that name.
-const ResultArray* find_array(const std::vector<ResultArray>& arrays, std::string_view name);
 
 }  // namespace attest

@@ -10,35 +10,14 @@
 #include <vector>
 
 #include "analysis/layer/device.h"
-#include "analysis/results/study_results.h"
+#include "analysis/metrics/metric.h"
+#include "analysis/results/layer_results.h"
+#include "analysis/study/study.h"
 #include "dumps/attention_layer.h"
 #include "dumps/base/error.h"
-#include "kernels/selectors/selector.h"
+#include "kernels/device/stage_time.h"
 
 namespace attest {
-
-/// A selector with the grid on which it is evaluated.
-struct StudySelector {
-  std::string label;
-  std::shared_ptr<const Selector> selector;
-  std::vector<Setting> grid;  ///< in the order given; one Setting{} for SettingKind::none
-};
-
-struct StudyOptions {
-  std::vector<StudySelector> selectors;
-  double salient_delta = 5;  ///< natural-log units below the row's maximum: which tokens are salient
-  std::vector<double> lambdas{0.25, 0.5, 1, 1.5, 2, 3, 4, 6};  ///< for the tails of the scan error
-};
-
-/// Time that the device spent on a stage of its work.
-struct StageTime {
-  std::string name;
-  double seconds = 0;
-  double bytes = 0;  ///< that the stage has to move at least: what it needs read once, what it makes written once
-};
-
-/// The stage that brings layers from the host's memory: bound by the bus, not by the device's memory.
-inline constexpr std::string_view kHostCopyStage = "copy from host";
 
 /// Runs on one device; the results do not depend on the number of threads. Not to be called from two threads at once.
 class LayerStudy {
@@ -71,17 +50,19 @@ class LayerStudy {
   std::deque<LayerResults> finished_;
 };
 
-/// A selector that runs on the CPU alone.
+/// A selector or a metric that runs on the CPU alone.
 struct NoCudaCode : UsageError {
   using UsageError::UsageError;
 };
 
-std::unique_ptr<LayerStudy> make_cpu_layer_study(StudyOptions options, int threads);
+/// The study outlives what is made here.
+std::unique_ptr<LayerStudy> make_cpu_layer_study(const Study& study, int threads,
+                                                 std::span<const Metric> metrics = all_metrics());
 
-/// On visible_gpus()[device], which must be usable. Throws NoCudaCode where a selector has none, UsageError where the
-/// device has not as much memory; DeviceError (from run, submit and collect too) where the device fails or the memory
-/// does not suffice.
-std::unique_ptr<LayerStudy> make_cuda_layer_study(StudyOptions options, int device,
-                                                  const DeviceMemoryLimit& memory = {});
+/// On visible_gpus()[device], which must be usable. Throws NoCudaCode where a selector or a metric has none, UsageError
+/// where the device has not as much memory; DeviceError (from run, submit and collect too) where the device fails or
+/// the memory does not suffice.
+std::unique_ptr<LayerStudy> make_cuda_layer_study(const Study& study, int device, const DeviceMemoryLimit& memory = {},
+                                                  std::span<const Metric> metrics = all_metrics());
 
 }  // namespace attest

@@ -5,9 +5,9 @@
 
 namespace attest {
 
-std::unique_ptr<LayerStudy> make_layer_study(StudyOptions options, const Device& device, int threads) {
-  if (device.kind == DeviceKind::cuda) return make_cuda_layer_study(std::move(options), device.index, device.memory);
-  return make_cpu_layer_study(std::move(options), threads);
+std::unique_ptr<LayerStudy> make_layer_study(const Study& study, const Device& device, int threads) {
+  if (device.kind == DeviceKind::cuda) return make_cuda_layer_study(study, device.index, device.memory);
+  return make_cpu_layer_study(study, threads);
 }
 
 int reading_threads(const Device& device, int threads) {

@@ -1,6 +1,7 @@
 // io_ratio: bytes an ideal kernel of the method reads for a KV head over those of a dense 16-bit read; the same for all
 // heads of a group, of whose kept tokens each is read once.
-#include "analysis/metrics/metrics_cuda.h"
+#include "analysis/metrics/io_ratio.h"
+#include "analysis/metrics/rows_cuda.h"
 #include "kernels/device/block_reduce.cuh"
 #include "kernels/device/cuda_check.h"
 
@@ -9,6 +10,14 @@ namespace {
 
 constexpr int kThreads = 512;
 constexpr int kAtOnce = 8;  // settings that one pass over the group's levels serves
+
+/// Bytes read for a query and KV head: costs[g] of group g = rows [g G, (g + 1) G), and bytes_per_base for each of
+/// base_kept[g] tokens where a selector counts those on the device.
+struct Cost {
+  const IoCost* costs;   ///< [rows / G]
+  const int* base_kept;  ///< [rows / G], or null
+  double bytes_per_base, dense_token_bytes;
+};
 
 /// Calls token(least level of the group's rows) for the thread's tokens, eight neighbours at a time.
 template <class Token>
@@ -29,7 +38,7 @@ __device__ void for_group_tokens(const Level* levels, std::int64_t stride, int g
 
 /// Block: the rows of one query and KV head.
 __global__ void __launch_bounds__(kThreads)
-    io_ratio_kernel(DeviceRows rows, const Level* levels, DeviceIoCost cost, SettingPlaces places, float* out) {
+    io_ratio_kernel(DeviceRows rows, const Level* levels, Cost cost, SettingPlaces places, float* out) {
   __shared__ int shared[32];
   const int group = blockIdx.x, first_row = group * rows.group, length = rows.visible[first_row];
   const IoCost own = cost.costs[group];
@@ -53,49 +62,17 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-constexpr int kFewSettings = 8;
-
-/// The same for many settings: tokens counted by the setting at which they enter, in runs.
-__global__ void __launch_bounds__(kThreads)
-    io_ratio_of_many_kernel(DeviceRows rows, const Level* levels, DeviceIoCost cost, SettingPlaces places, float* out) {
-  extern __shared__ int entering[];  // [S + 1]
-  const int group = blockIdx.x, first_row = group * rows.group, length = rows.visible[first_row],
-            settings = places.count;
-  for (int i = threadIdx.x; i <= settings; i += kThreads) entering[i] = 0;
-  __syncthreads();
-  int run = 0, tokens = 0;
-  for_group_tokens(levels + first_row * rows.stride, rows.stride, rows.group, length, [&](int level) {
-    if (level != run) {
-      if (tokens > 0) atomicAdd(&entering[run], tokens);
-      run = level, tokens = 0;
-    }
-    ++tokens;
-  });
-  if (tokens > 0) atomicAdd(&entering[run], tokens);
-  __syncthreads();
-  const IoCost own = cost.costs[group];
-  const double fixed = own.fixed + (cost.base_kept != nullptr ? cost.bytes_per_base * cost.base_kept[group] : 0);
-  for (int h = threadIdx.x; h < rows.group; h += kThreads) {
-    int kept = 0;
-    for (int i = 0; i < settings; ++i) {
-      kept += entering[i];
-      const double bytes = fixed + own.per_kept_token * (kept - own.free_tokens);
-      out[places.at(rows, first_row + h, i)] = static_cast<float>(bytes / (cost.dense_token_bytes * length));
-    }
-  }
-}
-
 }  // namespace
 
-void io_ratio(const DeviceRows& rows, const Level* levels, const DeviceIoCost& cost, const SettingPlaces& places,
-              float* out, cudaStream_t stream) {
-  if (levels != nullptr && places.count > kFewSettings) {
-    const std::size_t bytes = static_cast<std::size_t>(places.count + 1) * sizeof(int);
-    io_ratio_of_many_kernel<<<rows.num_rows / rows.group, kThreads, bytes, stream>>>(rows, levels, cost, places, out);
-    ATTEST_CUDA_LAUNCHED(io_ratio_of_many_kernel);
-    return;
-  }
-  io_ratio_kernel<<<rows.num_rows / rows.group, kThreads, 0, stream>>>(rows, levels, cost, places, out);
+void cuda_io_ratio(const CudaSelectorRows& rows, const CudaCells& cells) {
+  const CudaChunk& chunk = rows.chunk();
+  const CudaSelection& selection = *rows.selection;
+  const int bytes = selection.levels != nullptr ? static_cast<int>(sizeof(Level)) : 0;
+  const StageClock::Stage stage(*rows.exact->clock, "io ratio", chunk.stream, bytes * row_tokens(chunk));
+  const Cost cost{chunk.upload(selection.io), selection.base_kept, selection.bytes_per_base,
+                  dense_token_bytes(chunk.kv)};
+  io_ratio_kernel<<<chunk.rows.num_rows / chunk.rows.group, kThreads, 0, chunk.stream>>>(
+      chunk.rows, selection.levels, cost, rows.places, cells.of("io_ratio"));
   ATTEST_CUDA_LAUNCHED(io_ratio_kernel);
 }
 

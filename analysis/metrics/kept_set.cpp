@@ -103,46 +103,53 @@ void divide(const std::vector<double>& numerators, double denominator, std::span
 
 }  // namespace
 
-void collect_kept_totals(SelectorRow& row) {
-  collect_all_tokens(row, row.kept);
-  collect_salient_tokens(row, row.kept);
-  if (row.exact->sample_has_spans) collect_span_tokens(row, row.kept);
+const KeptTotals& kept_totals(const SelectorRow& row) {
+  if (!row.kept) {
+    KeptTotals& totals = row.kept.emplace();
+    collect_all_tokens(row, totals);
+    collect_salient_tokens(row, totals);
+    if (row.exact->sample_has_spans) collect_span_tokens(row, totals);
+  }
+  return *row.kept;
 }
 
-void mass_recall(const SelectorRow& row, std::span<double> out) { std::ranges::copy(row.kept.kept_mass, out.begin()); }
+void mass_recall(const SelectorRow& row, std::span<double> out) {
+  std::ranges::copy(kept_totals(row).kept_mass, out.begin());
+}
 
 void keep_ratio(const SelectorRow& row, std::span<double> out) {
-  divide(row.kept.kept_tokens, static_cast<double>(row.levels.size()), out);
+  divide(kept_totals(row).kept_tokens, static_cast<double>(row.levels.size()), out);
 }
 
 void salient_hit_rate(const SelectorRow& row, std::span<double> out) {
-  for (std::size_t i = 0; i < out.size(); ++i) out[i] = row.kept.salient_kept[i] / row.kept.salient_tokens[i];
+  for (std::size_t i = 0; i < out.size(); ++i)
+    out[i] = kept_totals(row).salient_kept[i] / kept_totals(row).salient_tokens[i];
 }
 
 void salient_hit_rate_fixed(const SelectorRow& row, std::span<double> out) {
-  divide(row.kept.fixed_salient_kept, row.kept.fixed_salient_tokens, out);
+  divide(kept_totals(row).fixed_salient_kept, kept_totals(row).fixed_salient_tokens, out);
 }
 
 void salient_ratio(const SelectorRow& row, std::span<double> out) {
-  divide(row.kept.salient_tokens, static_cast<double>(row.levels.size()), out);
+  divide(kept_totals(row).salient_tokens, static_cast<double>(row.levels.size()), out);
 }
 
 void missed_salient_mass(const SelectorRow& row, std::span<double> out) {
-  std::ranges::copy(row.kept.salient_missed_mass, out.begin());
+  std::ranges::copy(kept_totals(row).salient_missed_mass, out.begin());
 }
 
 void dropped_gap(const SelectorRow& row, std::span<double> out) {
   for (std::size_t i = 0; i < out.size(); ++i)
-    out[i] = row.kept.dropped_max[i] == kLowest ? kUndefined : row.exact->max - row.kept.dropped_max[i];
+    out[i] = kept_totals(row).dropped_max[i] == kLowest ? kUndefined : row.exact->max - kept_totals(row).dropped_max[i];
 }
 
 void span_keep(const SelectorRow& row, std::span<double> out) {
-  divide(row.kept.span_kept_tokens, static_cast<double>(row.exact->span_tokens.size()), out);
+  divide(kept_totals(row).span_kept_tokens, static_cast<double>(row.exact->span_tokens.size()), out);
 }
 
 void span_mass_kept(const SelectorRow& row, std::span<double> out) {
   for (std::size_t i = 0; i < out.size(); ++i)
-    out[i] = row.exact->span_tokens.empty() ? kUndefined : row.kept.span_kept_mass[i];
+    out[i] = row.exact->span_tokens.empty() ? kUndefined : kept_totals(row).span_kept_mass[i];
 }
 
 }  // namespace attest

@@ -8,8 +8,11 @@
 
 namespace attest {
 
-/// Fills row.kept from levels, exact scores and probabilities.
-void collect_kept_totals(SelectorRow& row);
+struct CudaSelectorRows;
+class CudaCells;
+
+/// The totals that all of these share, made at the first call for a row.
+const KeptTotals& kept_totals(const SelectorRow& row);
 
 void mass_recall(const SelectorRow& row, std::span<double> out);  ///< sum over I of softmax(s)_j
 void keep_ratio(const SelectorRow& row, std::span<double> out);   ///< |I| / L, after the GQA policy
@@ -23,5 +26,8 @@ void dropped_gap(const SelectorRow& row,
                  std::span<double> out);  ///< m - max_{j not in I} s_j; NaN if nothing was dropped
 void span_keep(const SelectorRow& row, std::span<double> out);  ///< part of the visible span tokens in I; NaN if none
 void span_mass_kept(const SelectorRow& row, std::span<double> out);  ///< exact mass on span tokens in I; NaN if none
+
+/// All of the above on the device.
+void cuda_kept_set(const CudaSelectorRows& rows, const CudaCells& cells);
 
 }  // namespace attest

@@ -1,7 +1,11 @@
-// A block per row; each thread counts for a few settings at a time, whose sums are added up over the block in a fixed
-// order.
-#include "analysis/metrics/metrics_cuda.h"
+// Metrics of the kept set for all settings in one pass: histograms over entry levels in shared memory, then sums up to
+// every setting. A thread adds up neighbouring tokens before it touches a bin. All bins are 32-bit integers: their sums
+// do not depend on the order of the additions. Masses add up to 1 and are counted in units of 2^-31.
+#include <stdexcept>
+
+#include "analysis/metrics/kept_set.h"
 #include "analysis/metrics/ratio.cuh"
+#include "analysis/metrics/rows_cuda.h"
 #include "kernels/attention/level_sums_cuda.cuh"
 #include "kernels/device/block_reduce.cuh"
 #include "kernels/device/cuda_check.h"
@@ -10,166 +14,222 @@ namespace attest {
 namespace {
 
 constexpr int kThreads = 512;
-constexpr float kNone = -3.402823466e+38f;
-constexpr int kMostAtOnce = 4;  // settings that one pass over the row serves
+constexpr int kMostSettings = 1200;  // whose histograms fit the shared memory that every kernel may have
+constexpr float kMassUnits = 2147483648.0f;
+
+/// [N, Hq, S] each; the span metrics null where the sample has no spans.
+struct Arrays {
+  float *mass_recall, *keep_ratio, *salient_hit_rate, *salient_hit_rate_fixed, *salient_ratio, *missed_salient_mass,
+      *dropped_gap, *span_keep, *span_mass_kept;
+};
+
+struct Input {
+  const float* scores;  ///< exact [rows, stride]
+  const Level* levels;  ///< [rows, stride]; null: all 0
+  RowStatistics statistics;
+  const double* salient_deltas;  ///< [queries, S]
+  double fixed_salient_delta;
+  DeviceSpans spans;
+};
+
+/// Bins 0 .. S, the last for what no setting keeps.
+struct Histograms {
+  int *tokens, *fixed;  // all tokens, and those within the fixed delta, by level
+  int *first,
+      *kept_salient;  // salient tokens by the first setting for which they are, and by the first that keeps them, too
+  int* spans;         // tokens of spans by level
+  std::uint32_t *mass, *span_mass;  // by level
+  std::uint32_t*
+      missed;  // mass of salient tokens: enters where they become salient, leaves (modulo 2^32) where they are kept
+  std::uint32_t* largest;  // images of scores by level
+  float* thresholds;       // [S] least salient score of each setting
+
+  static constexpr std::size_t bytes(int settings) { return static_cast<std::size_t>(settings + 1) * 10 * 4; }
+  __device__ Histograms(int* shared, int settings) {
+    const int bins = settings + 1;
+    tokens = shared, fixed = tokens + bins, first = fixed + bins, kept_salient = first + bins,
+    spans = kept_salient + bins;
+    mass = reinterpret_cast<std::uint32_t*>(spans + bins), span_mass = mass + bins, missed = span_mass + bins,
+    largest = missed + bins;
+    thresholds = reinterpret_cast<float*>(largest + bins);
+  }
+};
 
 struct Row {
   const float* scores;
   const Level* levels;
-  int length;
-  float max;
-  double weight;  // sum of exp(s - max)
+  int length, settings;
+  float max, units;  // of mass for a weight exp(s - max)
 
-  __device__ int level(int j) const { return levels == nullptr ? 0 : levels[j]; }
+  __device__ std::uint32_t mass(float weight) const { return __float2uint_rn(weight * units); }
 };
 
-/// What a thread finds for settings [first, first + kAtOnce). Masses, in units of exp(-max), are added in double for
-/// every eight tokens: a row has up to millions.
-template <int kAtOnce>
-struct Counts {
-  int kept[kAtOnce] = {}, salient[kAtOnce] = {}, kept_salient[kAtOnce] = {}, kept_fixed[kAtOnce] = {}, fixed = 0;
-  double mass[kAtOnce] = {}, missed_mass[kAtOnce] = {};
-  float dropped[kAtOnce];  // largest scores
-};
-
-/// `thresholds`: the least salient scores; `lowest` the least of them and of `fixed`.
-template <int kAtOnce>
-__device__ void count(const Row& row, int first, const float (&thresholds)[kAtOnce], float fixed, float lowest,
-                      Counts<kAtOnce>& c) {
-  float mass[kAtOnce] = {}, missed_mass[kAtOnce] = {};
-#pragma unroll
-  for (int i = 0; i < kAtOnce; ++i) c.dropped[i] = kNone;
-  const auto add = [&](float s, int level) {
-    const float weight = expf(s - row.max);
-#pragma unroll
-    for (int i = 0; i < kAtOnce; ++i) {
-      const bool kept = level <= first + i;
-      c.kept[i] += kept ? 1 : 0;
-      mass[i] += kept ? weight : 0.0f;
-      c.dropped[i] = fmaxf(c.dropped[i], kept ? kNone : s);
-    }
-    if (s < lowest) return;
-    c.fixed += s >= fixed ? 1 : 0;
-#pragma unroll
-    for (int i = 0; i < kAtOnce; ++i) {
-      const bool kept = level <= first + i, salient = s >= thresholds[i];
-      c.kept_fixed[i] += kept && s >= fixed ? 1 : 0;
-      c.salient[i] += salient ? 1 : 0;
-      c.kept_salient[i] += kept && salient ? 1 : 0;
-      missed_mass[i] += salient && !kept ? weight : 0.0f;
-    }
-  };
-  for_eights(row.scores, row.levels, row.length, add, [&] {
-#pragma unroll
-    for (int i = 0; i < kAtOnce; ++i) {
-      c.mass[i] += static_cast<double>(mass[i]);
-      c.missed_mass[i] += static_cast<double>(missed_mass[i]);
-      mass[i] = missed_mass[i] = 0;
-    }
-  });
-}
-
-/// Scratch of block_reduce().
-struct Shared {
-  int ints[32];
-  float floats[32];
-  double doubles[32];
-};
-
-template <int kAtOnce>
-__device__ void write_counts(const Row& row, const Counts<kAtOnce>& c, const DeviceRows& rows, int index, int first,
-                             const SettingPlaces& places, const KeptSetArrays& out, Shared& shared) {
-  const int fixed = block_reduce(c.fixed, shared.ints, Plus{});
-#pragma unroll
-  for (int i = 0; i < kAtOnce; ++i) {
-    const int kept = block_reduce(c.kept[i], shared.ints, Plus{}),
-              salient = block_reduce(c.salient[i], shared.ints, Plus{}),
-              kept_salient = block_reduce(c.kept_salient[i], shared.ints, Plus{}),
-              kept_fixed = block_reduce(c.kept_fixed[i], shared.ints, Plus{});
-    const double mass = block_reduce(c.mass[i], shared.doubles, Plus{}),
-                 missed = block_reduce(c.missed_mass[i], shared.doubles, Plus{});
-    const float dropped = block_reduce(c.dropped[i], shared.floats, Larger{});
-    if (threadIdx.x != 0 || first + i >= places.count) continue;
-    const std::int64_t at = places.at(rows, index, first + i);
-    out.keep_ratio[at] = ratio(kept, row.length);
-    out.mass_recall[at] = static_cast<float>(mass / row.weight);
-    out.dropped_gap[at] = kept == row.length ? __int_as_float(0x7FC00000) : row.max - dropped;
-    out.salient_hit_rate[at] = ratio(kept_salient, salient);
-    out.salient_ratio[at] = ratio(salient, row.length);
-    out.salient_hit_rate_fixed[at] = ratio(kept_fixed, fixed);
-    out.missed_salient_mass[at] = static_cast<float>(missed / row.weight);
+/// First setting for which a score is salient; S if none.
+__device__ int first_salient(const Row& row, const Histograms& h, float s) {
+  int first = 0, end = row.settings;
+  while (first < end) {
+    const int middle = (first + end) / 2;
+    if (s < h.thresholds[middle])
+      first = middle + 1;
+    else
+      end = middle;
   }
+  return first;
 }
 
-template <int kAtOnce>
-__device__ void count_spans(const Row& row, const DeviceSpans& spans, int first_key, const DeviceRows& rows, int index,
-                            int first, const SettingPlaces& places, const KeptSetArrays& out, Shared& shared) {
-  int tokens = 0, kept[kAtOnce] = {};
-  double mass[kAtOnce] = {};
-  for (int s = 0; s < spans.count; ++s) {
-    const int begin = max(0, spans.ranges[s].x - first_key), end = min(row.length, spans.ranges[s].y - first_key);
-    for (int j = begin + static_cast<int>(threadIdx.x); j < end; j += kThreads) {
-      const float p = expf(row.scores[j] - row.max);
-      const int level = row.level(j);
-      ++tokens;
-#pragma unroll
-      for (int i = 0; i < kAtOnce; ++i) {
-        kept[i] += level <= first + i ? 1 : 0;
-        mass[i] += level <= first + i ? p : 0.0f;
+/// Runs of neighbouring tokens of one level, and among them runs of salient tokens with the same first setting.
+__device__ void count_tokens(const Row& row, const Histograms& h, float fixed) {
+  const float lowest = fminf(fixed, h.thresholds[row.settings - 1]);
+  int level = 0, tokens = 0;
+  float weight = 0, best = 0;
+  int salient_level = 0, first = row.settings, salient = 0, tokens_fixed = 0;
+  float salient_weight = 0;
+  const auto flush = [&] {
+    if (tokens == 0) return;
+    atomicAdd(&h.tokens[level], tokens);
+    atomicAdd(&h.mass[level], row.mass(weight));
+    atomicMax(&h.largest[level], ordered_image(best));
+    tokens = 0;
+    weight = 0;
+  };
+  const auto flush_salient = [&] {
+    if (tokens_fixed > 0) atomicAdd(&h.fixed[salient_level], tokens_fixed);
+    if (salient > 0 && first < row.settings) {
+      atomicAdd(&h.first[first], salient);
+      atomicAdd(&h.kept_salient[max(first, salient_level)], salient);
+      if (salient_level > first) {
+        const std::uint32_t mass = row.mass(salient_weight);
+        atomicAdd(&h.missed[first], mass);
+        atomicAdd(&h.missed[salient_level], 0u - mass);
       }
     }
-  }
-  tokens = block_reduce(tokens, shared.ints, Plus{});
-#pragma unroll
-  for (int i = 0; i < kAtOnce; ++i) {
-    const int all_kept = block_reduce(kept[i], shared.ints, Plus{});
-    const double all_mass = block_reduce(mass[i], shared.doubles, Plus{});
-    if (threadIdx.x != 0 || first + i >= places.count) continue;
-    const std::int64_t at = places.at(rows, index, first + i);
-    out.span_keep[at] = ratio(all_kept, tokens);
-    out.span_mass_kept[at] = tokens > 0 ? static_cast<float>(all_mass / row.weight) : __int_as_float(0x7FC00000);
+    salient = tokens_fixed = 0;
+    salient_weight = 0;
+  };
+  for_eights(
+      row.scores, row.levels, row.length,
+      [&](float s, int here) {
+        if (here != level) flush();
+        level = here;
+        best = tokens == 0 ? s : fmaxf(best, s);
+        const float w = expf(s - row.max);
+        weight += w;
+        ++tokens;
+        if (s < lowest) return;
+        const int own = first_salient(row, h, s);
+        if (own != first || here != salient_level) flush_salient();
+        first = own, salient_level = here;
+        ++salient;
+        tokens_fixed += s >= fixed ? 1 : 0;
+        salient_weight += w;
+      },
+      [&] {
+        flush();
+        flush_salient();
+      });
+}
+
+__device__ void count_spans(const Row& row, const Histograms& h, const DeviceSpans& spans, int first_key) {
+  for (int i = 0; i < spans.count; ++i) {
+    const int begin = max(0, spans.ranges[i].x - first_key), end = min(row.length, spans.ranges[i].y - first_key);
+    for (int j = begin + static_cast<int>(threadIdx.x); j < end; j += kThreads) {
+      const int level = row.levels == nullptr ? 0 : row.levels[j];
+      atomicAdd(&h.spans[level], 1);
+      atomicAdd(&h.span_mass[level], row.mass(expf(row.scores[j] - row.max)));
+    }
   }
 }
 
-template <int kAtOnce>
+__device__ float mass_of(std::uint32_t units) { return static_cast<float>(units) / kMassUnits; }
+
 __global__ void __launch_bounds__(kThreads)
-    kept_set_kernel(DeviceRows rows, KeptSetInput in, SettingPlaces places, KeptSetArrays out) {
-  __shared__ Shared shared;
-  const int index = blockIdx.x;
-  const Row row{in.scores + index * rows.stride, in.levels == nullptr ? nullptr : in.levels + index * rows.stride,
-                rows.visible[index], in.statistics.max[index], in.statistics.weight[index]};
+    kept_set_kernel(DeviceRows rows, Input in, SettingPlaces places, Arrays out) {
+  extern __shared__ int shared[];
+  const int index = blockIdx.x, settings = places.count;
+  const Histograms h(shared, settings);
+  const Row row{in.scores + index * rows.stride,
+                in.levels == nullptr ? nullptr : in.levels + index * rows.stride,
+                rows.visible[index],
+                settings,
+                in.statistics.max[index],
+                static_cast<float>(kMassUnits / in.statistics.weight[index])};
   const double max = row.max;
-  const double* deltas = in.salient_deltas + static_cast<std::int64_t>(rows.query[index]) * places.count;
-  const float fixed =
-      __double2float_ru(max - in.fixed_salient_delta);  // s >= x in double is s >= (x rounded up) in float
-  for (int first = 0; first < places.count; first += kAtOnce) {
-    float thresholds[kAtOnce], lowest = fixed;
-#pragma unroll
-    for (int i = 0; i < kAtOnce; ++i) {
-      thresholds[i] = __double2float_ru(max - deltas[::min(first + i, places.count - 1)]);
-      lowest = fminf(lowest, thresholds[i]);
+  for (int i = threadIdx.x; i <= settings; i += kThreads) {
+    h.tokens[i] = h.fixed[i] = h.first[i] = h.kept_salient[i] = h.spans[i] = 0;
+    h.mass[i] = h.span_mass[i] = h.missed[i] = h.largest[i] = 0;
+    if (i < settings)
+      h.thresholds[i] =
+          __double2float_ru(max - in.salient_deltas[static_cast<std::int64_t>(rows.query[index]) * settings + i]);
+  }
+  __syncthreads();
+  count_tokens(row, h, __double2float_ru(max - in.fixed_salient_delta));  // s >= x in double is s >= (x rounded up)
+  count_spans(row, h, in.spans, rows.origins[rows.origin[index]].first_key);
+  __syncthreads();
+
+  // One warp for each family of sums; each is short.
+  const int family = static_cast<int>(threadIdx.x) / 32;
+  if (threadIdx.x % 32 != 0) return;
+  if (family == 0) {
+    int kept = 0;
+    std::uint32_t mass = 0;
+    for (int i = 0; i < settings; ++i) {
+      const std::int64_t at = places.at(rows, index, i);
+      out.keep_ratio[at] = ratio(kept += h.tokens[i], row.length);
+      out.mass_recall[at] = mass_of(mass += h.mass[i]);
     }
-    Counts<kAtOnce> counts;
-    count(row, first, thresholds, fixed, lowest, counts);
-    write_counts(row, counts, rows, index, first, places, out, shared);
-    if (out.span_keep != nullptr)
-      count_spans<kAtOnce>(row, in.spans, rows.origins[rows.origin[index]].first_key, rows, index, first, places, out,
-                           shared);
+  } else if (family == 1) {
+    std::uint32_t dropped = h.largest[settings];
+    for (int i = settings; i-- > 0;) {
+      out.dropped_gap[places.at(rows, index, i)] =
+          dropped == 0 ? __int_as_float(0x7FC00000) : row.max - from_ordered_image(dropped);
+      dropped = ::max(dropped, h.largest[i]);
+    }
+  } else if (family == 2) {
+    int tokens = 0, kept = 0;
+    std::uint32_t missed = 0;
+    for (int i = 0; i < settings; ++i) {
+      const std::int64_t at = places.at(rows, index, i);
+      tokens += h.first[i], kept += h.kept_salient[i], missed += h.missed[i];
+      out.salient_hit_rate[at] = ratio(kept, tokens);
+      out.salient_ratio[at] = ratio(tokens, row.length);
+      out.missed_salient_mass[at] = mass_of(missed);
+    }
+  } else if (family == 3) {
+    int total = 0, kept = 0;
+    for (int i = 0; i <= settings; ++i) total += h.fixed[i];
+    for (int i = 0; i < settings; ++i)
+      out.salient_hit_rate_fixed[places.at(rows, index, i)] = ratio(kept += h.fixed[i], total);
+  } else if (family == 4 && out.span_keep != nullptr) {
+    int total = 0, kept = 0;
+    std::uint32_t mass = 0;
+    for (int i = 0; i <= settings; ++i) total += h.spans[i];
+    for (int i = 0; i < settings; ++i) {
+      const std::int64_t at = places.at(rows, index, i);
+      out.span_keep[at] = ratio(kept += h.spans[i], total);
+      mass += h.span_mass[i];
+      out.span_mass_kept[at] = total > 0 ? mass_of(mass) : __int_as_float(0x7FC00000);
+    }
   }
 }
 
 }  // namespace
 
-void kept_set(const DeviceRows& rows, const KeptSetInput& in, const SettingPlaces& places, const KeptSetArrays& out,
-              cudaStream_t stream) {
-  if (places.count == 1)
-    kept_set_kernel<1><<<rows.num_rows, kThreads, 0, stream>>>(rows, in, places, out);
-  else if (places.count == 2)
-    kept_set_kernel<2><<<rows.num_rows, kThreads, 0, stream>>>(rows, in, places, out);
-  else if (places.count > kMostAtOnce && places.count <= kMostSettingsInOnePass)
-    return kept_set_of_many(rows, in, places, out, stream);
-  else
-    kept_set_kernel<kMostAtOnce><<<rows.num_rows, kThreads, 0, stream>>>(rows, in, places, out);
+void cuda_kept_set(const CudaSelectorRows& rows, const CudaCells& cells) {
+  const CudaChunk& chunk = rows.chunk();
+  const Level* levels = rows.selection->levels;
+  const int settings = rows.places.count;
+  if (settings > kMostSettings) throw std::logic_error("cuda_kept_set: more than 1200 settings at once");
+  const double bytes_of_token = levels != nullptr ? 4 + sizeof(Level) : 4;
+  const StageClock::Stage stage(*rows.exact->clock, "kept set", chunk.stream, bytes_of_token * row_tokens(chunk));
+  const Input in{chunk.exact,      levels, rows.exact->statistics, rows.salient_deltas.values, rows.fixed_salient_delta,
+                 rows.exact->spans};
+  const Arrays out{cells.of("mass_recall"),      cells.of("keep_ratio"),
+                   cells.of("salient_hit_rate"), cells.of("salient_hit_rate_fixed"),
+                   cells.of("salient_ratio"),    cells.of("missed_salient_mass"),
+                   cells.of("dropped_gap"),      cells.of("span_keep"),
+                   cells.of("span_mass_kept")};
+  kept_set_kernel<<<chunk.rows.num_rows, kThreads, Histograms::bytes(settings), chunk.stream>>>(chunk.rows, in,
+                                                                                                rows.places, out);
   ATTEST_CUDA_LAUNCHED(kept_set_kernel);
 }
 

@@ -1,51 +1,150 @@
-// Every metric with its axes; the formulas stand in the files named beside them.
+// Every metric: name, axes, unit, better direction, definition, needs, functions. The formulas stand in the files of
+// the functions.
 #include "analysis/metrics/metric.h"
 
+#include <algorithm>
+
+#include "analysis/metrics/io_ratio.h"
 #include "analysis/metrics/kept_set.h"
 #include "analysis/metrics/output_fidelity.h"
 #include "analysis/metrics/rank_correlation.h"
 #include "analysis/metrics/scan_error.h"
 #include "analysis/metrics/score_statistics.h"
+#include "kernels/device/on_cuda.h"
 
 namespace attest {
 namespace {
 
-constexpr ScoreMetric kScoreMetrics[] = {
-    {"lse", false, lse},         {"top1_top2_gap", false, top1_top2_gap}, {"score_std", false, score_std},
-    {"entropy", false, entropy}, {"span_mass", true, span_mass},
-};
-
-constexpr auto kSetting = MetricAxes::query_head_setting;
 constexpr auto kRow = MetricAxes::query_head;
+constexpr auto kSetting = MetricAxes::query_head_setting;
 constexpr auto kLambda = MetricAxes::query_head_lambda;
+constexpr auto kLayer = MetricAxes::query_setting;
 
-constexpr SelectorMetric kSelectorMetrics[] = {
-    {"recall", kSetting, false, false, recall},
-    {"output_error", kSetting, false, false, output_error},
-    {"lse_error", kSetting, false, false, lse_error},
-    {"mass_recall", kSetting, false, false, mass_recall},
-    {"keep_ratio", kSetting, false, false, keep_ratio},
-    {"salient_hit_rate", kSetting, false, false, salient_hit_rate},
-    {"salient_hit_rate_fixed", kSetting, false, false, salient_hit_rate_fixed},
-    {"salient_ratio", kSetting, false, false, salient_ratio},
-    {"missed_salient_mass", kSetting, false, false, missed_salient_mass},
-    {"dropped_gap", kSetting, false, false, dropped_gap},
-    {"span_keep", kSetting, false, true, span_keep},
-    {"span_mass_kept", kSetting, false, true, span_mass_kept},
-    {"spearman", kRow, true, false, spearman_of_row},
-    {"pearson", kRow, true, false, pearson_of_row},
-    {"spearman_block16", kRow, true, false, spearman_block16},
-    {"spearman_block128", kRow, true, false, spearman_block128},
-    {"scan_error_mean", kRow, true, false, scan_error_mean},
-    {"scan_error_std", kRow, true, false, scan_error_std},
-    {"scan_error_max", kRow, true, false, scan_error_max},
-    {"scan_error_tail", kLambda, true, false, scan_error_tail},
-    {"scan_error_lower_tail", kLambda, true, false, scan_error_lower_tail},
+constexpr MetricNeeds kNothing{};
+constexpr MetricNeeds kEstimate{.estimate = true};
+constexpr MetricNeeds kSpans{.spans = true};
+
+template <auto* cpu, auto* cuda>
+constexpr auto of_scores = ScoreFunctions{cpu, on_cuda<cuda>()};
+template <auto* cpu, auto* cuda>
+constexpr auto of_selector = SelectorFunctions{cpu, on_cuda<cuda>()};
+
+using Statistic = SummaryColumn::Statistic;
+constexpr SummaryColumn kRecallColumns[] = {{Statistic::mean, "mean_recall", "recall"},
+                                            {Statistic::min, "min_recall", "min"}};
+constexpr SummaryColumn kLseErrorColumns[] = {{Statistic::max, "max_lse_error", "max LSE err"}};
+constexpr SummaryColumn kKeepColumns[] = {{Statistic::mean, "keep_ratio", "keep"}};
+constexpr SummaryColumn kIoColumns[] = {{Statistic::mean, "io_ratio", "io"}};
+constexpr SummaryColumn kSpearmanColumns[] = {{Statistic::mean, "spearman", "Spearman"}};
+constexpr SummaryColumn kHitColumns[] = {{Statistic::mean, "salient_hit_rate", "salient hits"}};
+
+constexpr Metric kMetrics[] = {
+    {{"lse", kRow, "nats", Better::neither, "log sum of exp(s), the learned sink included"},
+     kNothing,
+     of_scores<lse, cuda_score_statistics>},
+    {{"top1_top2_gap", kRow, "nats", Better::neither, "largest minus second largest score; NaN for a single key"},
+     kNothing,
+     of_scores<top1_top2_gap, cuda_score_statistics>},
+    {{"score_std", kRow, "nats", Better::neither, "population standard deviation of the scores"},
+     kNothing,
+     of_scores<score_std, cuda_score_statistics>},
+    {{"entropy", kRow, "nats", Better::neither, "entropy of softmax(s)"},
+     kNothing,
+     of_scores<entropy, cuda_score_statistics>},
+    {{"span_mass", kRow, "ratio", Better::neither, "exact mass on the span tokens that the query sees; NaN if none"},
+     kSpans,
+     of_scores<span_mass, cuda_score_statistics>},
+
+    {{"recall", kSetting, "cosine", Better::higher, "cosine of the selector's and the exact output"},
+     kNothing,
+     of_selector<recall, cuda_output_fidelity>,
+     kRecallColumns},
+    {{"recall_layer", kLayer, "cosine", Better::higher, "the same over the concatenated heads of the layer"},
+     kNothing,
+     LayerFunctions{recall_sums, recall_of_sums, on_cuda<cuda_output_fidelity>(), on_cuda<cuda_recall_layer>()}},
+    {{"output_error", kSetting, "ratio", Better::lower, "norm of the outputs' difference over the exact output's norm"},
+     kNothing,
+     of_selector<output_error, cuda_output_fidelity>},
+    {{"lse_error", kSetting, "nats", Better::lower, "absolute difference of the log-sum-exps"},
+     kNothing,
+     of_selector<lse_error, cuda_output_fidelity>,
+     kLseErrorColumns},
+    {{"mass_recall", kSetting, "ratio", Better::higher, "exact attention mass that was kept"},
+     kNothing,
+     of_selector<mass_recall, cuda_kept_set>},
+    {{"keep_ratio", kSetting, "ratio", Better::lower, "tokens kept for the head, after the GQA policy, over L"},
+     kNothing,
+     of_selector<keep_ratio, cuda_kept_set>,
+     kKeepColumns},
+    {{"io_ratio", kSetting, "ratio", Better::lower, "bytes read for the KV head over those of a dense 16-bit read"},
+     kNothing,
+     of_selector<io_ratio, cuda_io_ratio>,
+     kIoColumns},
+
+    {{"spearman", kRow, "correlation", Better::higher, "Spearman's rho of estimate and scores over the covered tokens"},
+     kEstimate,
+     of_selector<spearman_of_row, cuda_rank_correlation>,
+     kSpearmanColumns},
+    {{"pearson", kRow, "correlation", Better::higher, "Pearson's r of the same"},
+     kEstimate,
+     of_selector<pearson_of_row, cuda_scan_error>},
+    {{"spearman_block16", kRow, "correlation", Better::higher, "Spearman's rho of the maxima over blocks of 16 tokens"},
+     kEstimate,
+     of_selector<spearman_block16, cuda_rank_correlation>},
+    {{"spearman_block128", kRow, "correlation", Better::higher, "Spearman's rho of the maxima over 128 tokens"},
+     kEstimate,
+     of_selector<spearman_block128, cuda_rank_correlation>},
+    {{"scan_error_mean", kRow, "nats", Better::neither, "mean of estimate minus score over the covered tokens"},
+     kEstimate,
+     of_selector<scan_error_mean, cuda_scan_error>},
+    {{"scan_error_std", kRow, "nats", Better::lower, "population standard deviation of the same"},
+     kEstimate,
+     of_selector<scan_error_std, cuda_scan_error>},
+    {{"scan_error_max", kRow, "nats", Better::lower, "largest absolute value of the same"},
+     kEstimate,
+     of_selector<scan_error_max, cuda_scan_error>},
+    {{"scan_error_tail", kLambda, "ratio", Better::lower, "share of the same with an absolute value >= lambda"},
+     kEstimate,
+     of_selector<scan_error_tail, cuda_scan_error>},
+    {{"scan_error_lower_tail", kLambda, "ratio", Better::lower, "share of the same that is <= -lambda"},
+     kEstimate,
+     of_selector<scan_error_lower_tail, cuda_scan_error>},
+
+    {{"salient_hit_rate", kSetting, "ratio", Better::higher, "of the tokens within delta_s of the peak the part kept"},
+     kNothing,
+     of_selector<salient_hit_rate, cuda_kept_set>,
+     kHitColumns},
+    {{"salient_hit_rate_fixed", kSetting, "ratio", Better::higher, "the same with delta_s = --salient-delta for all"},
+     kNothing,
+     of_selector<salient_hit_rate_fixed, cuda_kept_set>},
+    {{"salient_ratio", kSetting, "ratio", Better::neither, "tokens within delta_s of the peak over L"},
+     kNothing,
+     of_selector<salient_ratio, cuda_kept_set>},
+    {{"missed_salient_mass", kSetting, "ratio", Better::lower, "exact mass of salient tokens that were dropped"},
+     kNothing,
+     of_selector<missed_salient_mass, cuda_kept_set>},
+    {{"dropped_gap", kSetting, "nats", Better::higher, "peak minus the best dropped score; NaN if nothing was dropped"},
+     kNothing,
+     of_selector<dropped_gap, cuda_kept_set>},
+    {{"span_keep", kSetting, "ratio", Better::higher, "part of the visible span tokens that was kept; NaN if none"},
+     kSpans,
+     of_selector<span_keep, cuda_kept_set>},
+    {{"span_mass_kept", kSetting, "ratio", Better::higher, "exact mass on kept span tokens; NaN if none is visible"},
+     kSpans,
+     of_selector<span_mass_kept, cuda_kept_set>},
 };
 
 }  // namespace
 
-std::span<const ScoreMetric> score_metrics() { return kScoreMetrics; }
-std::span<const SelectorMetric> selector_metrics() { return kSelectorMetrics; }
+bool Metric::has_cuda_code() const {
+  return std::visit([](const auto& f) { return f.cuda != nullptr; }, functions);
+}
+
+std::span<const Metric> all_metrics() { return kMetrics; }
+
+const Metric* find_metric(std::string_view name) {
+  const auto found = std::ranges::find_if(kMetrics, [&](const Metric& metric) { return metric.info.name == name; });
+  return found == std::ranges::end(kMetrics) ? nullptr : found;
+}
 
 }  // namespace attest

@@ -14,14 +14,17 @@ double cosine(double dot, double square_a, double square_b) {
   return dot / (std::sqrt(square_a) * std::sqrt(square_b));
 }
 
+HeadSums recall_sums(const SelectorRow& row, int setting) {
+  const std::span<const double> o = row.exact->output, a = row.outputs->output_of(setting);
+  return {lane_sum(o.size(), [&](std::size_t d) { return a[d] * o[d]; }),
+          lane_sum(o.size(), [&](std::size_t d) { return a[d] * a[d]; }),
+          lane_sum(o.size(), [&](std::size_t d) { return o[d] * o[d]; })};
+}
+
+double recall_of_sums(const HeadSums& total) { return cosine(total[0], total[1], total[2]); }
+
 void recall(const SelectorRow& row, std::span<double> out) {
-  const std::span<const double> o = row.exact->output;
-  const double square = lane_sum(o.size(), [&](std::size_t d) { return o[d] * o[d]; });
-  for (int i = 0; i < row.num_settings; ++i) {
-    const std::span<const double> a = row.outputs->output_of(i);
-    out[static_cast<std::size_t>(i)] = cosine(lane_sum(o.size(), [&](std::size_t d) { return a[d] * o[d]; }),
-                                              lane_sum(o.size(), [&](std::size_t d) { return a[d] * a[d]; }), square);
-  }
+  for (int i = 0; i < row.num_settings; ++i) out[static_cast<std::size_t>(i)] = recall_of_sums(recall_sums(row, i));
 }
 
 void output_error(const SelectorRow& row, std::span<double> out) {

@@ -3,6 +3,7 @@
 
 #include <span>
 
+#include "analysis/metrics/metric.h"
 #include "analysis/metrics/rows.h"
 
 namespace attest {
@@ -13,5 +14,13 @@ void lse_error(const SelectorRow& row, std::span<double> out);     ///< |LSE^ - 
 
 /// The cosine of two vectors from their dot product and squared norms: 1 if both are zero vectors, NaN if one is.
 double cosine(double dot, double square_a, double square_b);
+
+/// For recall_layer: dot product of both outputs of a head, and their squared norms.
+HeadSums recall_sums(const SelectorRow& row, int setting);
+double recall_of_sums(const HeadSums& total);
+
+/// recall, output_error, lse_error and the sums of recall_layer on the device.
+void cuda_output_fidelity(const CudaSelectorRows& rows, const CudaCells& cells);
+void cuda_recall_layer(const CudaLayerSums& sums);
 
 }  // namespace attest

@@ -1,5 +1,6 @@
 // A warp per (row, setting), sums over channels in double.
-#include "analysis/metrics/metrics_cuda.h"
+#include "analysis/metrics/output_fidelity.h"
+#include "analysis/metrics/rows_cuda.h"
 #include "kernels/device/block_reduce.cuh"
 #include "kernels/device/cuda_check.h"
 
@@ -7,6 +8,12 @@ namespace attest {
 namespace {
 
 constexpr int kThreads = 128;
+
+/// [N, Hq, S] each.
+struct Arrays {
+  float *recall, *output_error, *lse_error;
+  double* sums;  ///< three per cell, of recall_layer
+};
 
 /// 1 if both are zero vectors, NaN if one is.
 __device__ float cosine_of(double dot, double square_a, double square_b) {
@@ -17,7 +24,7 @@ __device__ float cosine_of(double dot, double square_a, double square_b) {
 
 __global__ void __launch_bounds__(kThreads)
     output_fidelity_kernel(DeviceRows rows, DeviceOutputs outputs, DeviceOutputs exact, int value_dim,
-                           SettingPlaces places, OutputFidelityArrays out) {
+                           SettingPlaces places, Arrays out) {
   const int row = blockIdx.x, lane = threadIdx.x % 32;
   const float* o = exact.output + static_cast<std::int64_t>(row) * value_dim;
   for (int i = static_cast<int>(threadIdx.x) / 32; i < places.count; i += kThreads / 32) {
@@ -41,37 +48,40 @@ __global__ void __launch_bounds__(kThreads)
     out.output_error[at] =
         exact_square > 0 ? static_cast<float>(sqrt(difference / exact_square)) : __int_as_float(0x7FC00000);
     out.lse_error[at] = static_cast<float>(fabs(outputs.lse[cell] - exact.lse[row]));
-    out.products[at] = {dot, square, exact_square};
+    out.sums[3 * at] = dot;
+    out.sums[3 * at + 1] = square;
+    out.sums[3 * at + 2] = exact_square;
   }
 }
 
-__global__ void recall_layer_kernel(const OutputProducts* products, int num_queries, int num_heads, int num_settings,
-                                    float* out) {
+__global__ void recall_layer_kernel(const double* sums, int num_queries, int num_heads, int num_settings, float* out) {
   const int i = blockIdx.x * kThreads + threadIdx.x;
   if (i >= num_queries * num_settings) return;
   const std::int64_t first = static_cast<std::int64_t>(i / num_settings) * num_heads * num_settings + i % num_settings;
-  OutputProducts sum{0, 0, 0};
+  double total[3] = {};
   for (int h = 0; h < num_heads; ++h) {
-    const OutputProducts& head = products[first + static_cast<std::int64_t>(h) * num_settings];
-    sum.dot += head.dot;
-    sum.square += head.square;
-    sum.exact_square += head.exact_square;
+    const double* head = sums + 3 * (first + static_cast<std::int64_t>(h) * num_settings);
+    for (int t = 0; t < 3; ++t) total[t] += head[t];
   }
-  out[i] = cosine_of(sum.dot, sum.square, sum.exact_square);
+  out[i] = cosine_of(total[0], total[1], total[2]);
 }
 
 }  // namespace
 
-void output_fidelity(const DeviceRows& rows, const DeviceOutputs& outputs, const DeviceOutputs& exact, int value_dim,
-                     const SettingPlaces& places, const OutputFidelityArrays& out, cudaStream_t stream) {
-  output_fidelity_kernel<<<rows.num_rows, kThreads, 0, stream>>>(rows, outputs, exact, value_dim, places, out);
+void cuda_output_fidelity(const CudaSelectorRows& rows, const CudaCells& cells) {
+  const CudaChunk& chunk = rows.chunk();
+  const StageClock::Stage stage(*rows.exact->clock, "output fidelity", chunk.stream, 0);
+  const Arrays out{cells.of("recall"), cells.of("output_error"), cells.of("lse_error"),
+                   reinterpret_cast<double*>(cells.head_sums_of("recall_layer"))};
+  output_fidelity_kernel<<<chunk.rows.num_rows, kThreads, 0, chunk.stream>>>(
+      chunk.rows, rows.outputs, rows.exact->outputs, chunk.kv.value_dim, rows.places, out);
   ATTEST_CUDA_LAUNCHED(output_fidelity_kernel);
 }
 
-void recall_layer(const OutputProducts* products, int num_queries, int num_heads, int num_settings, float* out,
-                  cudaStream_t stream) {
-  const int blocks = (num_queries * num_settings + kThreads - 1) / kThreads;
-  recall_layer_kernel<<<blocks, kThreads, 0, stream>>>(products, num_queries, num_heads, num_settings, out);
+void cuda_recall_layer(const CudaLayerSums& layer) {
+  const int blocks = (layer.num_queries * layer.num_settings + kThreads - 1) / kThreads;
+  recall_layer_kernel<<<blocks, kThreads, 0, layer.stream>>>(
+      reinterpret_cast<const double*>(layer.sums), layer.num_queries, layer.num_heads, layer.num_settings, layer.cells);
   ATTEST_CUDA_LAUNCHED(recall_layer_kernel);
 }
 

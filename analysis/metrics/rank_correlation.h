@@ -7,6 +7,9 @@
 
 namespace attest {
 
+struct CudaSelectorRows;
+class CudaCells;
+
 void spearman_of_row(const SelectorRow& row,
                      std::span<double> out);  ///< Spearman's rho of s^ and s, average ranks for ties
 void pearson_of_row(const SelectorRow& row, std::span<double> out);  ///< Pearson's r of the same
@@ -14,5 +17,8 @@ void pearson_of_row(const SelectorRow& row, std::span<double> out);  ///< Pearso
 /// selection sees, the same footing for page bounds and token estimates.
 void spearman_block16(const SelectorRow& row, std::span<double> out);
 void spearman_block128(const SelectorRow& row, std::span<double> out);
+
+/// The Spearman metrics on the device.
+void cuda_rank_correlation(const CudaSelectorRows& rows, const CudaCells& cells);
 
 }  // namespace attest

@@ -2,26 +2,28 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "kernels/attention/setting_outputs.h"
+#include "kernels/selectors/selector.h"
 
 namespace attest {
 
 /// The exact side of a row over its L visible keys. Token indices count from the first visible key.
 struct ExactRow {
-  std::span<const double> scores;         ///< [L] s, natural-log units
-  std::span<const double> probabilities;  ///< [L] softmax(s)
-  std::span<const std::uint32_t> order;   ///< [L] descending s, ties in ascending position
-  std::span<const double> output;         ///< [Dv] o
-  double lse = 0;
+  std::span<const double> scores;              ///< [L] s, natural-log units
+  std::span<const double> probabilities;       ///< [L] softmax(s) over the visible keys
+  std::span<const std::uint32_t> order;        ///< [L] descending s, ties in ascending position
+  std::span<const double> output;              ///< [Dv] o
+  double lse = 0;                              ///< log sum exp(s), the learned sink included
   double max = 0;                              ///< m
   std::span<const std::uint32_t> span_tokens;  ///< tokens of the sample's spans that the query sees, ascending
   bool sample_has_spans = false;
 };
 
-/// Sums over the tokens that a setting keeps, for every ascending setting: metrics/kept_set.h.
+/// Sums over the tokens that a setting keeps, for every ascending setting. Made by kept_totals() (kept_set.h).
 struct KeptTotals {
   std::vector<double> kept_tokens, kept_mass;  ///< of I
   std::vector<double> dropped_max;             ///< max of s over tokens not in I; -inf where none is dropped
@@ -31,25 +33,35 @@ struct KeptTotals {
   std::vector<double> span_kept_tokens, span_kept_mass;
 };
 
-/// Moments and tails of s^ - s over the covered tokens: metrics/scan_error.h.
+/// Moments and tails of s^ - s over the covered tokens. Made by scan_errors() (scan_error.h).
 struct ScanErrors {
   double mean = 0, std = 0, max = 0;
   std::vector<double> tail, lower_tail;  ///< [M]
+};
+
+/// What a kernel of the method reads for the row's query and KV head: the same for all heads of the group.
+struct GroupReads {
+  IoCost cost;
+  std::vector<std::int64_t> kept_tokens;  ///< [S] kept by any head of the group
+  double dense_bytes = 0;                 ///< of a dense 16-bit read
 };
 
 /// One selector's side of a row.
 struct SelectorRow {
   const ExactRow* exact = nullptr;
   int num_settings = 0;
-  std::span<const Level> levels;                  ///< [L]
-  std::span<const double> salient_deltas;         ///< [S] delta_s of each ascending setting, ascending
-  double fixed_salient_delta = 0;                 ///< --salient-delta
-  const SettingOutputs* outputs = nullptr;        ///< o^ and LSE^ per setting
+  std::span<const Level> levels;            ///< [L]
+  std::span<const double> salient_deltas;   ///< [S] delta_s of each ascending setting, ascending
+  double fixed_salient_delta = 0;           ///< --salient-delta
+  const SettingOutputs* outputs = nullptr;  ///< o^ and LSE^ per setting
+  const GroupReads* reads = nullptr;
   std::span<const double> estimate;               ///< [covered] s^; empty where there is none
   std::span<const std::uint32_t> estimate_order;  ///< [covered]
   std::span<const double> lambdas;                ///< [M]
-  KeptTotals kept;
-  ScanErrors errors;
+
+  // What several metrics share, made when the first of them asks.
+  mutable std::optional<KeptTotals> kept;
+  mutable std::optional<ScanErrors> errors;
 };
 
 }  // namespace attest

@@ -9,14 +9,16 @@
 
 namespace attest {
 
-void collect_scan_errors(SelectorRow& row) {
+namespace {
+
+ScanErrors measure(const SelectorRow& row) {
   const std::size_t n = row.estimate.size();
-  ScanErrors& errors = row.errors;
+  ScanErrors errors;
   errors.tail.assign(row.lambdas.size(), std::numeric_limits<double>::quiet_NaN());
   errors.lower_tail = errors.tail;
   if (n == 0) {
     errors.mean = errors.std = errors.max = std::numeric_limits<double>::quiet_NaN();
-    return;
+    return errors;
   }
   const auto count = static_cast<double>(n);
   const double* estimate = row.estimate.data();
@@ -37,14 +39,24 @@ void collect_scan_errors(SelectorRow& row) {
     errors.lower_tail[m] =
         lane_sum(n, [=](std::size_t j) { return estimate[j] - exact[j] <= -lambda ? 1.0 : 0.0; }) / count;
   }
+  return errors;
 }
 
-void scan_error_mean(const SelectorRow& row, std::span<double> out) { out[0] = row.errors.mean; }
-void scan_error_std(const SelectorRow& row, std::span<double> out) { out[0] = row.errors.std; }
-void scan_error_max(const SelectorRow& row, std::span<double> out) { out[0] = row.errors.max; }
-void scan_error_tail(const SelectorRow& row, std::span<double> out) { std::ranges::copy(row.errors.tail, out.begin()); }
+}  // namespace
+
+const ScanErrors& scan_errors(const SelectorRow& row) {
+  if (!row.errors) row.errors = measure(row);
+  return *row.errors;
+}
+
+void scan_error_mean(const SelectorRow& row, std::span<double> out) { out[0] = scan_errors(row).mean; }
+void scan_error_std(const SelectorRow& row, std::span<double> out) { out[0] = scan_errors(row).std; }
+void scan_error_max(const SelectorRow& row, std::span<double> out) { out[0] = scan_errors(row).max; }
+void scan_error_tail(const SelectorRow& row, std::span<double> out) {
+  std::ranges::copy(scan_errors(row).tail, out.begin());
+}
 void scan_error_lower_tail(const SelectorRow& row, std::span<double> out) {
-  std::ranges::copy(row.errors.lower_tail, out.begin());
+  std::ranges::copy(scan_errors(row).lower_tail, out.begin());
 }
 
 }  // namespace attest

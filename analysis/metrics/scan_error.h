@@ -7,13 +7,19 @@
 
 namespace attest {
 
-/// Fills row.errors; NaN where nothing is covered.
-void collect_scan_errors(SelectorRow& row);
+struct CudaSelectorRows;
+class CudaCells;
+
+/// What all of these share, made at the first call for a row; NaN where nothing is covered.
+const ScanErrors& scan_errors(const SelectorRow& row);
 
 void scan_error_mean(const SelectorRow& row, std::span<double> out);
 void scan_error_std(const SelectorRow& row, std::span<double> out);         ///< population
 void scan_error_max(const SelectorRow& row, std::span<double> out);         ///< of |e|
 void scan_error_tail(const SelectorRow& row, std::span<double> out);        ///< [M] share with |e| >= lambda
 void scan_error_lower_tail(const SelectorRow& row, std::span<double> out);  ///< [M] share with e <= -lambda
+
+/// All of the above and Pearson's r (rank_correlation.h) on the device.
+void cuda_scan_error(const CudaSelectorRows& rows, const CudaCells& cells);
 
 }  // namespace attest

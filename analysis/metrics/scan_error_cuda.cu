@@ -1,7 +1,8 @@
 // Moments and tails of the scan error and Pearson's r: one pass over estimate and scores, a block per row. Sums are
 // taken around one of the row's elements, in float32 over eight tokens and in double over those.
-#include "analysis/metrics/metrics_cuda.h"
 #include "analysis/metrics/ratio.cuh"
+#include "analysis/metrics/rows_cuda.h"
+#include "analysis/metrics/scan_error.h"
 #include "kernels/device/block_reduce.cuh"
 #include "kernels/device/cuda_check.h"
 #include "kernels/device/octet.cuh"
@@ -11,6 +12,11 @@ namespace {
 
 constexpr int kThreads = 512;
 constexpr int kLambdas = 8;  // counted in one pass
+
+/// [N, Hq] each, the tails [N, Hq, M].
+struct Arrays {
+  float *pearson, *mean, *std, *max, *tail, *lower_tail;
+};
 
 struct Sums {
   double a = 0, b = 0, aa = 0, bb = 0, ab = 0, e = 0, ee = 0;
@@ -58,8 +64,7 @@ struct Tails {
 #pragma unroll
     for (int m = 0; m < kLambdas; ++m) reach[m] += fabsf(e) >= lambda[m] ? one : 0;
   }
-  __device__ void write(int count, std::int64_t cell, int num_lambdas, int first, int* shared,
-                        const EstimateArrays& out) {
+  __device__ void write(int count, std::int64_t cell, int num_lambdas, int first, int* shared, const Arrays& out) {
 #pragma unroll
     for (int m = 0; m < kLambdas; ++m) {
       const int tail = block_reduce(static_cast<int>(reach[m] & 0xFFFFu), shared, Plus{}),
@@ -75,7 +80,7 @@ struct Tails {
 /// Also the tails of the first kLambdas lambdas.
 __global__ void __launch_bounds__(kThreads)
     estimate_moments_kernel(DeviceRows rows, const float* estimates, const float* exacts, const int* covered,
-                            const double* lambdas, int num_lambdas, EstimateArrays out) {
+                            const double* lambdas, int num_lambdas, Arrays out) {
   __shared__ double doubles[32];
   __shared__ float floats[32];
   __shared__ int ints[32];
@@ -117,7 +122,7 @@ __global__ void __launch_bounds__(kThreads)
 /// Tails of lambdas [first, first + kLambdas).
 __global__ void __launch_bounds__(kThreads)
     tails_kernel(DeviceRows rows, const float* estimates, const float* exacts, const int* covered,
-                 const double* lambdas, int num_lambdas, int first, EstimateArrays out) {
+                 const double* lambdas, int num_lambdas, int first, Arrays out) {
   __shared__ int shared[32];
   const int row = blockIdx.x, count = covered[row];
   Tails tails(lambdas, num_lambdas, first);
@@ -129,14 +134,20 @@ __global__ void __launch_bounds__(kThreads)
 
 }  // namespace
 
-void estimate_moments(const DeviceRows& rows, const float* estimate, const float* exact, const int* covered,
-                      const double* lambdas, int num_lambdas, const EstimateArrays& out, cudaStream_t stream) {
-  estimate_moments_kernel<<<rows.num_rows, kThreads, 0, stream>>>(rows, estimate, exact, covered, lambdas, num_lambdas,
-                                                                  out);
+void cuda_scan_error(const CudaSelectorRows& rows, const CudaCells& cells) {
+  const CudaChunk& chunk = rows.chunk();
+  const CudaSelection& selection = *rows.selection;
+  const StageClock::Stage stage(*rows.exact->clock, "scan error", chunk.stream, 8 * row_tokens(chunk));
+  const Arrays out{cells.of("pearson"),        cells.of("scan_error_mean"), cells.of("scan_error_std"),
+                   cells.of("scan_error_max"), cells.of("scan_error_tail"), cells.of("scan_error_lower_tail")};
+  const double* lambdas = chunk.upload(*rows.lambdas);
+  const int num_lambdas = static_cast<int>(rows.lambdas->size()), num_rows = chunk.rows.num_rows;
+  estimate_moments_kernel<<<num_rows, kThreads, 0, chunk.stream>>>(chunk.rows, selection.estimate, chunk.exact,
+                                                                   selection.covered.device, lambdas, num_lambdas, out);
   ATTEST_CUDA_LAUNCHED(estimate_moments_kernel);
   for (int first = kLambdas; first < num_lambdas; first += kLambdas) {
-    tails_kernel<<<rows.num_rows, kThreads, 0, stream>>>(rows, estimate, exact, covered, lambdas, num_lambdas, first,
-                                                         out);
+    tails_kernel<<<num_rows, kThreads, 0, chunk.stream>>>(chunk.rows, selection.estimate, chunk.exact,
+                                                          selection.covered.device, lambdas, num_lambdas, first, out);
     ATTEST_CUDA_LAUNCHED(tails_kernel);
   }
 }

@@ -1,5 +1,6 @@
 // A block per row, two passes: maxima and moments, then the softmax around the maximum.
-#include "analysis/metrics/metrics_cuda.h"
+#include "analysis/metrics/rows_cuda.h"
+#include "analysis/metrics/score_statistics.h"
 #include "kernels/device/block_reduce.cuh"
 #include "kernels/device/cuda_check.h"
 
@@ -7,6 +8,11 @@ namespace attest {
 namespace {
 
 constexpr int kThreads = 512;
+
+/// [N, Hq] each; span_mass null where the sample has no spans.
+struct Arrays {
+  float *lse, *top1_top2_gap, *score_std, *entropy, *span_mass;
+};
 
 /// The images of the two largest scores in one word.
 struct TwoLargest {
@@ -19,7 +25,7 @@ struct TwoLargest {
 
 __global__ void __launch_bounds__(kThreads)
     score_statistics_kernel(DeviceRows rows, const float* all, DeviceSpans spans, RowStatistics statistics,
-                            ScoreMetricArrays out) {
+                            Arrays out) {
   __shared__ unsigned long long words[32];
   __shared__ double sums[32];
   __shared__ int counts[32];
@@ -69,7 +75,6 @@ __global__ void __launch_bounds__(kThreads)
   const double mean = sum / length;
   statistics.max[row] = max;
   statistics.weight[row] = weight;
-  statistics.lse[row] = lse;
   out.lse[cell] = static_cast<float>(lse);
   out.top1_top2_gap[cell] = length < 2 ? undefined : max - second;
   out.score_std[cell] = static_cast<float>(sqrt(fmax(0.0, squares / length - mean * mean)));
@@ -79,9 +84,13 @@ __global__ void __launch_bounds__(kThreads)
 
 }  // namespace
 
-void score_statistics(const DeviceRows& rows, const float* scores, const DeviceSpans& spans,
-                      const RowStatistics& statistics, const ScoreMetricArrays& out, cudaStream_t stream) {
-  score_statistics_kernel<<<rows.num_rows, kThreads, 0, stream>>>(rows, scores, spans, statistics, out);
+void cuda_score_statistics(const CudaExactRows& exact, const CudaCells& cells) {
+  const CudaChunk& chunk = *exact.chunk;
+  const StageClock::Stage stage(*exact.clock, "score statistics", chunk.stream, 4 * row_tokens(chunk));
+  const Arrays out{cells.of("lse"), cells.of("top1_top2_gap"), cells.of("score_std"), cells.of("entropy"),
+                   cells.of("span_mass")};
+  score_statistics_kernel<<<chunk.rows.num_rows, kThreads, 0, chunk.stream>>>(chunk.rows, chunk.exact, exact.spans,
+                                                                              exact.statistics, out);
   ATTEST_CUDA_LAUNCHED(score_statistics_kernel);
 }
 

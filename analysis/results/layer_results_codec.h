@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "analysis/results/study_results.h"
+#include "analysis/results/layer_results.h"
 
 namespace attest {
 

@@ -8,18 +8,11 @@
 #include <string>
 #include <utility>
 
-#include "analysis/results/study_results.h"
+#include "analysis/results/layer_results.h"
+#include "analysis/study/study.h"
 #include "dumps/base/file_descriptor.h"
 
 namespace attest {
-
-/// (dump, sample, layer) by position: indices into the study's description, and the layer's number.
-struct UnitKey {
-  std::size_t dump = 0;
-  std::size_t sample = 0;
-  int layer = 0;
-  auto operator<=>(const UnitKey&) const = default;
-};
 
 /// Holds a claim on a unit; gives it back when destroyed, as the kernel does when the process dies.
 class UnitClaim {

@@ -9,7 +9,9 @@
 #include <string_view>
 #include <vector>
 
-#include "analysis/results/study_results.h"
+#include "analysis/results/axes.h"
+#include "analysis/results/layer_results.h"
+#include "analysis/study/study.h"
 
 namespace attest {
 
@@ -22,7 +24,7 @@ class ResultsWriter {
  public:
   /// `path` is replaced by finish() if it exists then; until then the file is called `temporary`, which must be in the
   /// same file system (empty: a name beside `path`). Throws UsageError when a label may not name a group.
-  ResultsWriter(const std::string& path, const StudyDescription& study, const std::string& temporary = "");
+  ResultsWriter(const std::string& path, const Study& study, const std::string& temporary = "");
   ~ResultsWriter();
   ResultsWriter(const ResultsWriter&) = delete;
   ResultsWriter& operator=(const ResultsWriter&) = delete;
@@ -31,7 +33,7 @@ class ResultsWriter {
   /// Throws std::logic_error when `layer` does not belong to the study or a metric has the wrong size.
   void add(const LayerResults& layer);
 
-  /// Completes the file and gives it its name. `manifest_json` replaces that of the description.
+  /// Completes the file with its manifest and gives it its name.
   void finish(const std::string& manifest_json);
 
  private:
@@ -61,8 +63,12 @@ class ResultsFile {
 
   const std::string& path() const;
 
-  /// Selectors in the order in which they were given when the file was written by ResultsWriter, else by label.
-  const StudyDescription& study() const;
+  /// Dumps, selectors and lambdas; selectors without code, in the order in which they were given when the file was
+  /// written by ResultsWriter, else by label. salient_delta is NaN where the manifest does not tell it.
+  const Study& study() const;
+
+  /// JSON text: how the file was made.
+  const std::string& manifest() const;
 
   /// Index of the selector of that label.
   std::optional<std::size_t> find_selector(std::string_view label) const;

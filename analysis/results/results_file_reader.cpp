@@ -2,6 +2,7 @@
 // contiguous metrics, the only kind that attest writes, are then read without HDF5.
 #include <fmt/format.h>
 
+#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <span>
@@ -47,25 +48,46 @@ MetricPlaces places_of(const json& metrics) {
   return places;
 }
 
-SelectorGroup group_of(const json& selector) {
-  return {.label = selector.at("label"),
-          .selector = selector.at("selector"),
-          .setting = selector.at("setting"),
-          .options_json = selector.at("options"),
-          .settings = selector.at("settings"),
-          .setting_labels = selector.at("setting_labels")};
+SettingKind kind_of(const json& selector) {
+  const std::string name = selector.at("setting");
+  for (const SettingKindInfo& info : kSettingKinds)
+    if (info.name == name) return info.kind;
+  throw InputError(fmt::format("selector '{}': its setting is '{}', expected none, delta, budget, p or factor",
+                               printable(selector.at("label").get<std::string>()), printable(name)));
 }
 
-bool same(const SelectorGroup& a, const SelectorGroup& b) {
-  return a.label == b.label && a.selector == b.selector && a.setting == b.setting && a.options_json == b.options_json &&
-         a.settings == b.settings && a.setting_labels == b.setting_labels;
+StudySelector selector_of(const json& selector) {
+  StudySelector out{.label = selector.at("label"),
+                    .name = selector.at("selector"),
+                    .options_json = selector.at("options"),
+                    .kind = kind_of(selector),
+                    .grid = {},
+                    .setting_labels = selector.at("setting_labels")};
+  const std::vector<double> values = selector.at("settings");
+  for (std::size_t i = 0; i < values.size(); ++i) out.grid.push_back({values[i], out.setting_labels[i].ends_with('%')});
+  return out;
+}
+
+bool same(const StudySelector& a, const StudySelector& b) {
+  return a.label == b.label && a.name == b.name && a.kind == b.kind && a.options_json == b.options_json &&
+         a.grid == b.grid && a.setting_labels == b.setting_labels;
+}
+
+/// NaN where the manifest does not tell.
+double salient_delta_of(const std::string& manifest) {
+  const json document = json::parse(manifest, nullptr, false);
+  const json::json_pointer place("/configuration/salient_delta");
+  if (document.is_discarded() || !document.contains(place) || !document[place].is_number())
+    return std::numeric_limits<double>::quiet_NaN();
+  return document[place];
 }
 
 }  // namespace
 
 struct ResultsFile::State {
   std::string path;
-  StudyDescription study;
+  Study study;
+  std::string manifest;
   std::vector<std::vector<SampleData>> samples;  // [dump][sample]
   bool selectors_taken = false;                  // from the first sample of the file
 
@@ -74,7 +96,9 @@ struct ResultsFile::State {
   }
 
   void take(const json& found) {
-    study.manifest_json = found.at("manifest");
+    manifest = found.at("manifest");
+    study.salient_delta = salient_delta_of(manifest);
+    study.lambdas.clear();
     for (const json& d : found.at("dumps")) {
       StudyDump& dump = study.dumps.emplace_back();
       dump.path = d.at("path");
@@ -101,10 +125,11 @@ struct ResultsFile::State {
     for (std::size_t i = 0; i < selectors.size(); ++i) {
       const std::vector<double> lambdas = selectors[i].at("lambdas");
       if (is_first) {
-        study.selectors.push_back(group_of(selectors[i]));
+        study.selectors.push_back(selector_of(selectors[i]));
         if (i == 0) study.lambdas = lambdas;
       }
-      if (i >= study.selectors.size() || !same(group_of(selectors[i]), study.selectors[i]) || lambdas != study.lambdas)
+      if (i >= study.selectors.size() || !same(selector_of(selectors[i]), study.selectors[i]) ||
+          lambdas != study.lambdas)
         fail_uneven(s.at("name"), selectors[i].at("label"));
       data.selectors.push_back({.dense = selectors[i].at("dense"),
                                 .done = selectors[i].at("done"),
@@ -120,16 +145,16 @@ struct ResultsFile::State {
   }
 
   /// `group` and `metric` as HDF5 names them, from the root.
-  MetricArray read(std::size_t d, std::size_t s, const SelectorGroup* selector, std::string_view metric,
+  MetricArray read(std::size_t d, std::size_t s, const StudySelector* selector, std::string_view metric,
                    const MetricPlace& place) const {
     const StudyDump& dump = study.dumps[d];
     const StudySample& sample = dump.samples[s];
     const AxisSizes sizes{.layers = static_cast<std::int64_t>(sample.layers.size()),
                           .queries = static_cast<std::int64_t>(sample.query_positions.size()),
                           .heads = dump.shape.num_query_heads,
-                          .settings = selector != nullptr ? static_cast<std::int64_t>(selector->settings.size()) : 0,
+                          .settings = selector != nullptr ? static_cast<std::int64_t>(selector->grid.size()) : 0,
                           .lambdas = static_cast<std::int64_t>(study.lambdas.size())};
-    MetricArray array{.axes = place.axes, .shape = sizes.shape(place.axes), .values = {}};
+    MetricArray array{.axes = place.axes, .shape = shape_of(place.axes, sizes), .values = {}};
     std::size_t count = 1;
     for (const std::int64_t size : array.shape) count *= static_cast<std::size_t>(size);
     array.values.resize(count);
@@ -187,10 +212,12 @@ ResultsFile& ResultsFile::operator=(ResultsFile&&) noexcept = default;
 
 const std::string& ResultsFile::path() const { return state_->path; }
 
-const StudyDescription& ResultsFile::study() const { return state_->study; }
+const Study& ResultsFile::study() const { return state_->study; }
+
+const std::string& ResultsFile::manifest() const { return state_->manifest; }
 
 std::optional<std::size_t> ResultsFile::find_selector(std::string_view label) const {
-  const std::vector<SelectorGroup>& selectors = state_->study.selectors;
+  const std::vector<StudySelector>& selectors = state_->study.selectors;
   for (std::size_t i = 0; i < selectors.size(); ++i)
     if (selectors[i].label == label) return i;
   return std::nullopt;

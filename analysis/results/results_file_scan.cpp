@@ -1,11 +1,15 @@
 #include "analysis/results/results_file_scan.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "analysis/metrics/metric.h"
+#include "analysis/results/axes.h"
 #include "analysis/results/results_file.h"
+#include "dumps/base/printable.h"
 #include "dumps/hdf5/dataset.h"
 #include "dumps/hdf5/node.h"
 
@@ -17,6 +21,7 @@ using hdf5::Group;
 using hdf5::Handle;
 using nlohmann::json;
 
+constexpr std::size_t kMostAxes = 32;  // of an HDF5 data set
 constexpr std::int64_t kMostHeads = 1 << 20;
 constexpr std::int64_t kMostTokens = std::int64_t{1} << 40;
 
@@ -25,11 +30,18 @@ const std::vector<std::string>& axis_names() {  // data sets of a selector's gro
   return names;
 }
 
-/// The format fixes which metrics have which axes: by name where shapes could be confused.
-MetricAxes axes_of(const std::string& metric, std::size_t rank) {
-  if (metric == "recall_layer") return MetricAxes::query_setting;
-  if (metric == "scan_error_tail" || metric == "scan_error_lower_tail") return MetricAxes::query_head_lambda;
-  return rank >= 4 ? MetricAxes::query_head_setting : MetricAxes::query_head;
+/// As the file labels them. A file without labels can hold the metrics that attest knows, and others of unmistakable
+/// rank.
+MetricAxes axes_of(const Dataset& data, const std::string& metric) {
+  if (data.has_attribute("DIMENSION_LABELS")) {
+    const std::vector<std::string> names = data.string_list_attribute("DIMENSION_LABELS", kMostAxes);
+    if (const std::optional<MetricAxes> axes = axes_named(names)) return *axes;
+    data.fail(
+        fmt::format("its axes are labelled '{}', expected the axes of a metric, such as 'layer, query, head, setting'",
+                    printable(fmt::format("{}", fmt::join(names, ", ")))));
+  }
+  if (const Metric* known = find_metric(metric)) return known->info.axes;
+  return data.shape().size() >= 4 ? MetricAxes::query_head_setting : MetricAxes::query_head;
 }
 
 /// In the order of creation if the writer kept it, else by name.
@@ -81,11 +93,8 @@ json read_metrics(const Group& group, const AxisSizes& sizes, const std::vector<
   for (const std::string& name : group.names()) {
     if (std::find(others.begin(), others.end(), name) != others.end()) continue;
     const Dataset data(group.open(name));
-    const MetricAxes axes = axes_of(name, data.shape().size());
-    data.expect_shape(sizes.shape(axes), axes == MetricAxes::query_head_setting  ? "layers, queries, heads, settings"
-                                         : axes == MetricAxes::query_head_lambda ? "layers, queries, heads, lambdas"
-                                         : axes == MetricAxes::query_setting     ? "layers, queries, settings"
-                                                                                 : "layers, queries, heads");
+    const MetricAxes axes = axes_of(data, name);
+    data.expect_shape(shape_of(axes, sizes), fmt::format("{}", fmt::join(axis_names(axes), ", ")));
     if (data.element_type() != ElementType::float32) data.fail("is not of float32");
     metrics[name] = {{"axes", static_cast<int>(axes)}, {"offset", data.location().file_offset}};
   }

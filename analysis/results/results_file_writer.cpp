@@ -21,24 +21,21 @@ using Extent = std::vector<hsize_t>;
 
 hsize_t size_of_axis(std::size_t n) { return static_cast<hsize_t>(n); }
 
-/// Labels of a metric's axes, the layer first.
-std::vector<const char*> axis_labels(MetricAxes axes) {
-  switch (axes) {
-    case MetricAxes::query_head:
-      return {"layer", "query", "head"};
-    case MetricAxes::query_head_setting:
-      return {"layer", "query", "head", "setting"};
-    case MetricAxes::query_head_lambda:
-      return {"layer", "query", "head", "lambda"};
-    case MetricAxes::query_setting:
-      return {"layer", "query", "setting"};
-  }
-  throw std::logic_error("unknown axes");
+std::vector<const char*> labels_of(MetricAxes axes) {
+  std::vector<const char*> labels;
+  for (const std::string_view name : axis_names(axes)) labels.push_back(name.data());  // literals, ended by zero
+  return labels;
 }
 
-void check_labels(const std::vector<SelectorGroup>& selectors) {
+std::vector<double> values_of(const std::vector<Setting>& grid) {
+  std::vector<double> values;
+  for (const Setting& setting : grid) values.push_back(setting.value);
+  return values;
+}
+
+void check_labels(const std::vector<StudySelector>& selectors) {
   std::set<std::string_view> seen;
-  for (const SelectorGroup& s : selectors) {
+  for (const StudySelector& s : selectors) {
     if (s.label == kScoresGroup || s.label == "layers" || s.label == "query_positions")
       throw UsageError(fmt::format("a selector's label must not be '{}': results files use that name", s.label));
     if (s.label.empty() || s.label == "." || s.label.find('/') != std::string::npos)
@@ -52,7 +49,7 @@ void check_labels(const std::vector<SelectorGroup>& selectors) {
 
 struct ResultsWriter::State {
   std::string path, temporary;
-  StudyDescription study;
+  Study study;
   Handle file, string_type;
   bool complete = false;
 
@@ -137,12 +134,12 @@ struct ResultsWriter::State {
     vector(at, "layers", H5T_STD_I32LE, H5T_NATIVE_INT, sample.layers, "layer");
     vector(at, "query_positions", H5T_STD_I64LE, H5T_NATIVE_INT64, sample.query_positions, "query");
     group(at, std::string(kScoresGroup));
-    for (const SelectorGroup& s : study.selectors) {
+    for (const StudySelector& s : study.selectors) {
       const Handle selector = group(at, s.label);
-      attribute(selector, "selector", s.selector);
-      attribute(selector, "setting", s.setting);
+      attribute(selector, "selector", s.name);
+      attribute(selector, "setting", std::string(name_of(s.kind)));
       attribute(selector, "options", s.options_json);
-      vector(selector, "settings", H5T_IEEE_F64LE, H5T_NATIVE_DOUBLE, s.settings, "setting");
+      vector(selector, "settings", H5T_IEEE_F64LE, H5T_NATIVE_DOUBLE, values_of(s.grid), "setting");
       std::vector<const char*> labels;
       for (const std::string& label : s.setting_labels) labels.push_back(label.c_str());
       vector(selector, "setting_labels", string_type.get(), string_type.get(), labels, "setting");
@@ -153,23 +150,16 @@ struct ResultsWriter::State {
     }
   }
 
-  Extent extent_of(const StudyDump& dump, const StudySample& sample, const SelectorGroup* selector,
+  Extent extent_of(const StudyDump& dump, const StudySample& sample, const StudySelector* selector,
                    MetricAxes axes) const {
-    const hsize_t layers = size_of_axis(sample.layers.size());
-    const hsize_t queries = size_of_axis(sample.query_positions.size());
-    const hsize_t heads = size_of_axis(static_cast<std::size_t>(dump.shape.num_query_heads));
-    const hsize_t settings = selector != nullptr ? size_of_axis(selector->settings.size()) : 0;
-    switch (axes) {
-      case MetricAxes::query_head:
-        return {layers, queries, heads};
-      case MetricAxes::query_head_setting:
-        return {layers, queries, heads, settings};
-      case MetricAxes::query_head_lambda:
-        return {layers, queries, heads, size_of_axis(study.lambdas.size())};
-      case MetricAxes::query_setting:
-        return {layers, queries, settings};
-    }
-    throw std::logic_error("unknown axes");
+    const AxisSizes sizes{.layers = static_cast<std::int64_t>(sample.layers.size()),
+                          .queries = static_cast<std::int64_t>(sample.query_positions.size()),
+                          .heads = dump.shape.num_query_heads,
+                          .settings = selector != nullptr ? static_cast<std::int64_t>(selector->grid.size()) : 0,
+                          .lambdas = static_cast<std::int64_t>(study.lambdas.size())};
+    Extent extent;
+    for (const std::int64_t size : shape_of(axes, sizes)) extent.push_back(static_cast<hsize_t>(size));
+    return extent;
   }
 
   /// Writes row `y` of a data set whose first axis is the layer.
@@ -191,7 +181,7 @@ struct ResultsWriter::State {
     const bool exists = checked(H5Lexists(at.get(), metric.name.c_str(), H5P_DEFAULT)) > 0;
     const float nan = std::numeric_limits<float>::quiet_NaN();
     const Handle data = exists ? owned(H5Dopen2(at.get(), metric.name.c_str(), H5P_DEFAULT))
-                               : data_set(at, metric.name, H5T_IEEE_F32LE, extent, axis_labels(metric.axes), &nan);
+                               : data_set(at, metric.name, H5T_IEEE_F32LE, extent, labels_of(metric.axes), &nan);
     write_row(data, extent, y, H5T_NATIVE_FLOAT, metric.values.data());
   }
   void write_flag(const Handle& at, const char* name, std::size_t num_layers, std::size_t y, bool value) const {
@@ -218,7 +208,7 @@ struct ResultsWriter::State {
     for (const MetricValues& metric : results.scores)
       write_metric(scores, extent_of(dump, *sample, nullptr, metric.axes), y, metric);
     for (std::size_t i = 0; i < study.selectors.size(); ++i) {
-      const SelectorGroup& selector = study.selectors[i];
+      const StudySelector& selector = study.selectors[i];
       const Handle group = owned(H5Gopen2(at.get(), selector.label.c_str(), H5P_DEFAULT));
       for (const MetricValues& metric : results.selectors[i].metrics)
         write_metric(group, extent_of(dump, *sample, &selector, metric.axes), y, metric);
@@ -247,7 +237,7 @@ struct ResultsWriter::State {
   }
 };
 
-ResultsWriter::ResultsWriter(const std::string& path, const StudyDescription& study, const std::string& temporary)
+ResultsWriter::ResultsWriter(const std::string& path, const Study& study, const std::string& temporary)
     : state_(std::make_unique<State>()) {
   check_labels(study.selectors);
   state_->path = path;

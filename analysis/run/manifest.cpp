@@ -24,12 +24,14 @@ json numbers(const std::vector<double>& values) {
   return list;
 }
 
-json selector_json(const SelectorGroup& selector) {
+json selector_json(const StudySelector& selector) {
+  std::vector<double> settings;
+  for (const Setting& setting : selector.grid) settings.push_back(setting.value);
   return {{"label", selector.label},
-          {"selector", selector.selector},
+          {"selector", selector.name},
           {"options", json::parse(selector.options_json)},
-          {"setting", selector.setting},
-          {"settings", numbers(selector.settings)},
+          {"setting", name_of(selector.kind)},
+          {"settings", numbers(settings)},
           {"setting_labels", selector.setting_labels}};
 }
 
@@ -44,40 +46,47 @@ json dump_json(const StudyDump& dump, const InputStatus& input) {
 
 }  // namespace
 
-std::string configuration_json(const StudyConfiguration& configuration, const StudyPlan& plan) {
+std::string configuration_json(const Study& study, const Provenance& provenance) {
   json selectors = json::array(), dumps = json::array();
-  for (const SelectorGroup& selector : configuration.selectors) selectors.push_back(selector_json(selector));
-  for (std::size_t d = 0; d < plan.dumps.size(); ++d)
-    dumps.push_back(dump_json(plan.dumps[d], configuration.inputs[d]));
-  return text_of({{"program", configuration.program},
-                  {"git_commit", configuration.git_commit},
-                  {"device", configuration.device},
-                  {"precision", configuration.precision},
-                  {"selectors", selectors},
-                  {"salient_delta", number(configuration.salient_delta)},
-                  {"lambdas", numbers(configuration.lambdas)},
-                  {"skip_bad_layers", configuration.skip_bad_layers},
-                  {"dumps", dumps}});
+  for (const StudySelector& selector : study.selectors) selectors.push_back(selector_json(selector));
+  for (std::size_t d = 0; d < study.dumps.size(); ++d) dumps.push_back(dump_json(study.dumps[d], provenance.inputs[d]));
+  json document = {{"program", provenance.program},
+                   {"git_commit", provenance.git_commit},
+                   {"device", provenance.device},
+                   {"precision", provenance.precision},
+                   {"selectors", selectors},
+                   {"salient_delta", number(study.salient_delta)},
+                   {"lambdas", numbers(study.lambdas)},
+                   {"skip_bad_layers", study.skip_bad_layers},
+                   {"dumps", dumps}};
+  for (std::size_t i = study.dumps.size(); i < provenance.inputs.size(); ++i) {
+    const InputStatus& input = provenance.inputs[i];
+    document["files"].push_back(
+        {{"path", std::filesystem::absolute(input.path).lexically_normal().string()}, {"bytes", input.bytes}});
+  }
+  return text_of(document);
 }
 
-std::string manifest_json(const Manifest& manifest, const StudyConfiguration& configuration) {
+std::string manifest_json(const Study& study, const Provenance& provenance, const std::string& configuration,
+                          const RunRecord& record) {
   json inputs = json::array(), left_out = json::array();
-  for (std::size_t i = 0; i < configuration.inputs.size(); ++i)
-    inputs.push_back({{"path", configuration.inputs[i].path},
-                      {"bytes", configuration.inputs[i].bytes},
-                      {kContentHashName, manifest.input_hashes.at(i)}});
-  for (const LeftOutLayer& layer : manifest.left_out)
-    left_out.push_back({{"dump", layer.dump}, {"sample", layer.sample}, {"layer", layer.layer}});
+  for (std::size_t i = 0; i < provenance.inputs.size(); ++i)
+    inputs.push_back({{"path", provenance.inputs[i].path},
+                      {"bytes", provenance.inputs[i].bytes},
+                      {kContentHashName, record.input_hashes.at(i)}});
+  for (const UnitKey& unit : record.left_out)
+    left_out.push_back(
+        {{"dump", unit.dump}, {"sample", study.dumps[unit.dump].samples[unit.sample].name}, {"layer", unit.layer}});
   return text_of(
-      {{"command_line", manifest.command_line},
-       {"program", {{"name", "attest"}, {"version", configuration.program}, {"git_commit", configuration.git_commit}}},
-       {"device", manifest.device},
-       {"precision", configuration.precision},
-       {"start_time", manifest.started},
-       {"end_time", manifest.ended},
+      {{"command_line", record.command_line},
+       {"program", {{"name", "attest"}, {"version", provenance.program}, {"git_commit", provenance.git_commit}}},
+       {"device", record.device},
+       {"precision", provenance.precision},
+       {"start_time", record.started},
+       {"end_time", record.ended},
        {"inputs", inputs},
        {"layers_left_out", left_out},
-       {"configuration", json::parse(manifest.configuration)}});
+       {"configuration", json::parse(configuration)}});
 }
 
 bool same_study(const std::string& manifest, const std::string& configuration) {

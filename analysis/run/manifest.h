@@ -5,45 +5,35 @@
 #include <string>
 #include <vector>
 
-#include "analysis/results/study_results.h"
 #include "analysis/run/input_hashes.h"
-#include "analysis/study/study_plan.h"
+#include "analysis/study/study.h"
 
 namespace attest {
 
-/// Everything that decides the data of a study. The number of threads does not.
-struct StudyConfiguration {
+/// What decides the data of a study beside the study itself. The number of threads does not.
+struct Provenance {
   std::string program;  ///< version
   std::string git_commit;
-  std::string device;     ///< "cpu", "cuda"
-  std::string precision;  ///< of the arithmetic on that device
-  std::vector<SelectorGroup> selectors;
-  double salient_delta = 0;
-  std::vector<double> lambdas;
-  bool skip_bad_layers = false;
-  std::vector<InputStatus> inputs;  ///< one per dump of the plan; the time of modification decides nothing
+  std::string device;               ///< "cpu", "cuda"
+  std::string precision;            ///< of the arithmetic on that device
+  std::vector<InputStatus> inputs;  ///< the study's dumps, then other files; the time of modification decides nothing
 };
 
 /// As JSON text: the same text for the same study.
-std::string configuration_json(const StudyConfiguration& configuration, const StudyPlan& plan);
+std::string configuration_json(const Study& study, const Provenance& provenance);
 
-struct LeftOutLayer {
-  int dump = 0;
-  std::string sample;
-  int layer = 0;
-};
-
-struct Manifest {
+/// What a run adds to the configuration.
+struct RunRecord {
   std::vector<std::string> command_line;
-  std::string configuration;              ///< from configuration_json
   std::string device;                     ///< in words: "CPU, 2 threads"
   std::string started, ended;             ///< ISO 8601, UTC; `started` by the first of several runs
   std::vector<std::string> input_hashes;  ///< one per input, by content_hash
-  std::vector<LeftOutLayer> left_out;     ///< by --skip-bad-layers
+  std::vector<UnitKey> left_out;          ///< by --skip-bad-layers
 };
 
-/// The `manifest` attribute of a results file.
-std::string manifest_json(const Manifest& manifest, const StudyConfiguration& configuration);
+/// The `manifest` attribute of a results file. `configuration` from configuration_json().
+std::string manifest_json(const Study& study, const Provenance& provenance, const std::string& configuration,
+                          const RunRecord& record);
 
 /// Whether a results file with this manifest holds the study of that configuration, so that nothing is left to do.
 bool same_study(const std::string& manifest, const std::string& configuration);

@@ -168,12 +168,11 @@ class Reader {
 /// Takes units through the LayerStudy into the partial results.
 class Studying {
  public:
-  Studying(const StudyPlan& plan, LayerStudy& layer_study, PartialResults& partial, const StudyRunOptions& options,
+  Studying(const Study& study, const StudyPlan& plan, LayerStudy& layer_study, PartialResults& partial,
            const StudyObserver& observer, std::size_t most_submitted, Handover& handover)
-      : plan_(plan),
+      : study_(study),
         layer_study_(layer_study),
         partial_(partial),
-        options_(options),
         observer_(observer),
         most_submitted_(most_submitted),
         handover_(handover) {
@@ -188,7 +187,7 @@ class Studying {
     if (!delivery.defect.empty()) {
       const std::string what = fmt::format("{}: sample '{}', {}", dump_of(delivery.unit).path,
                                            sample_of(delivery.unit).name, delivery.defect);
-      if (!options_.skip_bad_layers) {
+      if (!study_.skip_bad_layers) {
         finish_all();  // what came before is not lost
         throw InputError(what + "; --skip-bad-layers studies the other layers without it");
       }
@@ -228,13 +227,12 @@ class Studying {
     observer_.progress(progress_);
   }
 
-  const StudyDump& dump_of(const UnitKey& unit) const { return plan_.dumps[unit.dump]; }
+  const StudyDump& dump_of(const UnitKey& unit) const { return study_.dumps[unit.dump]; }
   const StudySample& sample_of(const UnitKey& unit) const { return dump_of(unit).samples[unit.sample]; }
 
-  const StudyPlan& plan_;
+  const Study& study_;
   LayerStudy& layer_study_;
   PartialResults& partial_;
-  const StudyRunOptions& options_;
   const StudyObserver& observer_;
   const std::size_t most_submitted_;
   Handover& handover_;
@@ -244,12 +242,12 @@ class Studying {
 
 }  // namespace
 
-void run_study(const StudyPlan& plan, std::span<const DumpReader> dumps, LayerStudy& layer_study,
-               PartialResults& partial, const StudyRunOptions& options, const StudyObserver& observer) {
+void stream_study(const Study& study, const StudyPlan& plan, std::span<const DumpReader> dumps, LayerStudy& layer_study,
+                  PartialResults& partial, const StreamOptions& options, const StudyObserver& observer) {
   observer.started(layer_study.device());
   const int layers = layers_at_once(plan, dumps, layer_study);
   Handover handover(layers, layer_study.layer_memory());
-  Studying studying(plan, layer_study, partial, options, observer, static_cast<std::size_t>(layers - 1), handover);
+  Studying studying(study, plan, layer_study, partial, observer, static_cast<std::size_t>(layers - 1), handover);
   Reader reader(plan, dumps, partial, options.reading_threads, handover);
   const std::jthread reading([&](const std::stop_token& stop) { reader.run(stop); });
 

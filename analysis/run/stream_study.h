@@ -22,8 +22,7 @@ struct StudyProgress {
   std::size_t total = 0;
 };
 
-struct StudyRunOptions {
-  bool skip_bad_layers = false;  ///< leave a layer with NaN or Inf out, and say so, instead of failing
+struct StreamOptions {
   int reading_threads = 4;
   const std::atomic<bool>* stop = nullptr;  ///< set when the user interrupts
 };
@@ -40,7 +39,7 @@ struct StudyObserver {
 /// does not hold more. Units that other processes have claimed are waited for at the end; returns early when one of
 /// them has finished the whole study and removed the folder. `dumps` as in the plan. Throws InputError at a layer with
 /// NaN or Inf (naming sample, layer, head and token), Interrupted when told to stop.
-void run_study(const StudyPlan& plan, std::span<const DumpReader> dumps, LayerStudy& layer_study,
-               PartialResults& partial, const StudyRunOptions& options, const StudyObserver& observer);
+void stream_study(const Study& study, const StudyPlan& plan, std::span<const DumpReader> dumps, LayerStudy& layer_study,
+                  PartialResults& partial, const StreamOptions& options, const StudyObserver& observer);
 
 }  // namespace attest

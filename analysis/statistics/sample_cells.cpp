@@ -3,13 +3,15 @@
 #include <algorithm>
 #include <optional>
 
+#include "analysis/results/axes.h"
+
 namespace attest {
 namespace {
 
 /// Indices of the layers that the choice leaves: done for `selector`, and dense in none of the selectors compared.
 std::vector<std::size_t> chosen_layers(const ResultsFile& file, std::size_t dump, std::size_t sample,
                                        std::size_t selector, const LayerChoice& choice) {
-  const StudyDescription& study = file.study();
+  const Study& study = file.study();
   std::vector<std::size_t> compared;
   if (!choice.with_dense_layers)
     for (std::size_t i = 0; i < study.selectors.size(); ++i)
@@ -48,10 +50,6 @@ SampleCells slice(const MetricArray& array, const StudySample& sample, std::span
       cells.values.push_back(array.values[(y * per_layer + i) * slice.step + slice.offset]);
   }
   return cells;
-}
-
-bool has_settings(MetricAxes axes) {
-  return axes == MetricAxes::query_head_setting || axes == MetricAxes::query_setting;
 }
 
 /// Calls visit(file, dump of the file, number of the dump over all files, sample, selector) for each sample of each

@@ -2,90 +2,164 @@
 
 #include <algorithm>
 #include <cmath>
-#include <set>
+#include <limits>
 
+#include "analysis/results/axes.h"
 #include "analysis/statistics/aggregate.h"
 
 namespace attest {
 namespace {
 
-/// One metric of one selector at all its settings.
-class MetricBySetting {
- public:
-  MetricBySetting(ResultsFiles files, const std::string& label, const char* metric, const LayerChoice& choice)
-      : by_setting_(gather_settings(files, label, metric, choice)) {}
-
-  /// A metric that no setting changes has the same cells at each.
-  const std::vector<SampleCells>& at(std::size_t setting) const {
-    static const std::vector<SampleCells> none;
-    if (by_setting_.empty()) return none;
-    return by_setting_[by_setting_.size() == 1 ? 0 : setting];
-  }
-  Moments moments(std::size_t setting) const { return describe(at(setting)); }
-
- private:
-  std::vector<std::vector<SampleCells>> by_setting_;
+constexpr SummaryColumn kSpanColumns[] = {
+    {SummaryColumn::Statistic::mean, "mean_span_recall", "span recall"},
+    {SummaryColumn::Statistic::min, "min_span_recall", "min"},
 };
 
-std::vector<SummaryRow> rows_of(ResultsFiles files, const SelectorGroup& selector, const LayerChoice& choice) {
-  const auto metric = [&](const char* name) { return MetricBySetting(files, selector.label, name, choice); };
-  const MetricBySetting recall = metric("recall"), lse_error = metric("lse_error"), keep_ratio = metric("keep_ratio"),
-                        io_ratio = metric("io_ratio"), spearman = metric("spearman"),
-                        hit_rate = metric("salient_hit_rate");
-  const std::vector<SampleCells> span_mass = gather_scores(files, selector.label, "span_mass", choice);
-  std::vector<SummaryRow> rows;
-  for (std::size_t s = 0; s < selector.settings.size(); ++s) {
-    const SpanRecall span = span_recall(recall.at(s), span_mass);
-    rows.push_back({.label = selector.label,
-                    .selector = selector.selector,
-                    .setting = selector.setting,
-                    .setting_label = selector.setting_labels[s],
-                    .mean_recall = recall.moments(s).mean,
-                    .min_recall = recall.moments(s).min,
-                    .mean_span_recall = span.mean,
-                    .min_span_recall = span.min,
-                    .max_lse_error = lse_error.moments(s).max,
-                    .keep_ratio = keep_ratio.moments(s).mean,
-                    .io_ratio = io_ratio.moments(s).mean,
-                    .spearman = spearman.moments(s).mean,
-                    .salient_hit_rate = hit_rate.moments(s).mean,
-                    .min_keep_ratio = keep_ratio.moments(s).min});
-  }
-  return rows;
+const MetricValues* find(const std::vector<MetricValues>& metrics, std::string_view name) {
+  const auto found = std::ranges::find(metrics, name, &MetricValues::name);
+  return found == metrics.end() ? nullptr : &*found;
 }
 
-std::vector<int> dense_layers(const ResultsFile& results) {
-  std::set<int> layers;
-  const StudyDescription& study = results.study();
-  for (std::size_t d = 0; d < study.dumps.size(); ++d)
-    for (std::size_t s = 0; s < study.dumps[d].samples.size(); ++s)
-      for (std::size_t i = 0; i < study.selectors.size(); ++i)
-        for (std::size_t y = 0; y < study.dumps[d].samples[s].layers.size(); ++y)
-          if (results.dense(d, s, i)[y] != 0) layers.insert(study.dumps[d].samples[s].layers[y]);
-  return {layers.begin(), layers.end()};
+bool has_spans(const Study& study) {
+  return std::ranges::any_of(
+      study.dumps, [](const StudyDump& dump) { return std::ranges::any_of(dump.samples, &StudySample::has_spans); });
+}
+
+/// Layer y of a metric that was read whole.
+MetricValues layer_of(std::string_view name, const MetricArray& array, std::size_t y) {
+  const std::size_t cells = array.values.size() / static_cast<std::size_t>(array.num_layers());
+  const auto begin = array.values.begin() + static_cast<std::ptrdiff_t>(y * cells);
+  return {std::string(name), array.axes, {begin, begin + static_cast<std::ptrdiff_t>(cells)}};
 }
 
 }  // namespace
 
-Summary summarize(const ResultsFile& results, bool with_dense_layers) {
+void SummaryBuilder::Statistics::add(double value) {
+  min = count == 0 ? value : std::min(min, value);
+  max = count == 0 ? value : std::max(max, value);
+  sum += value;
+  ++count;
+}
+
+double SummaryBuilder::Statistics::get(SummaryColumn::Statistic statistic) const {
+  if (count == 0) return std::numeric_limits<double>::quiet_NaN();
+  switch (statistic) {
+    case SummaryColumn::Statistic::min:
+      return min;
+    case SummaryColumn::Statistic::max:
+      return max;
+    case SummaryColumn::Statistic::mean:
+      break;
+  }
+  return sum / static_cast<double>(count);
+}
+
+SummaryBuilder::SummaryBuilder(const Study& study, bool with_dense_layers)
+    : study_(study), with_dense_layers_(with_dense_layers) {
+  for (const Metric& metric : all_metrics())
+    if (!metric.summary.empty()) metrics_.push_back(&metric);
+  for (const StudySelector& selector : study.selectors) cells_.emplace_back(selector.grid.size());
+}
+
+void SummaryBuilder::add(const LayerResults& layer) {
+  if (!layer.done) return;
+  if (std::ranges::any_of(layer.selectors, &SelectorLayerResults::dense)) {
+    const auto place = std::ranges::lower_bound(dense_layers_, layer.layer);
+    if (place == dense_layers_.end() || *place != layer.layer) dense_layers_.insert(place, layer.layer);
+    if (!with_dense_layers_) return;
+  }
+  for (std::size_t s = 0; s < layer.selectors.size(); ++s) add(layer, s);
+}
+
+void SummaryBuilder::add(const LayerResults& layer, std::size_t selector) {
+  std::vector<Cells>& cells = cells_[selector];
+  const std::vector<MetricValues>& found = layer.selectors[selector].metrics;
+  for (const Metric* metric : metrics_) {
+    const MetricValues* values = find(found, metric->info.name);
+    if (values == nullptr) continue;
+    const std::size_t step = has_settings(values->axes) ? cells.size() : 1;
+    for (std::size_t i = 0; i < cells.size(); ++i) {
+      Statistics& statistics = cells[i].metrics[metric];
+      for (std::size_t c = step == 1 ? 0 : i; c < values->values.size(); c += step)
+        if (!std::isnan(values->values[c])) statistics.add(static_cast<double>(values->values[c]));
+    }
+  }
+  if (const MetricValues* keep = find(found, "keep_ratio"))
+    for (std::size_t c = 0; c < keep->values.size(); ++c)
+      if (!(keep->values[c] >= 1)) cells[c % cells.size()].kept_all = false;
+  const MetricValues *recall = find(found, "recall"), *mass = find(layer.scores, "span_mass");
+  if (recall == nullptr || mass == nullptr) return;
+  for (std::size_t c = 0; c < recall->values.size(); ++c)
+    if (mass->values[c / cells.size()] >= kRetrievalMass && !std::isnan(recall->values[c]))
+      cells[c % cells.size()].span_recall.add(static_cast<double>(recall->values[c]));
+}
+
+Summary SummaryBuilder::finish() const {
   Summary summary;
-  summary.with_dense_layers = with_dense_layers;
-  summary.dense_layers = dense_layers(results);
-  for (const StudyDump& dump : results.study().dumps)
-    summary.has_spans |= std::any_of(dump.samples.begin(), dump.samples.end(),
-                                     [](const StudySample& sample) { return sample.has_spans; });
-  const ResultsFile* file = &results;
-  const LayerChoice choice{.compared = {}, .with_dense_layers = with_dense_layers};
-  for (const SelectorGroup& selector : results.study().selectors) {
-    const std::vector<SummaryRow> rows = rows_of({&file, 1}, selector, choice);
-    summary.has_cells |=
-        std::any_of(rows.begin(), rows.end(), [](const SummaryRow& r) { return !std::isnan(r.keep_ratio); });
-    const bool kept_all =
-        std::all_of(rows.begin(), rows.end(), [](const SummaryRow& r) { return r.min_keep_ratio >= 1; });
-    if (selector.setting != "none" && kept_all) summary.dropped_nothing.push_back(selector.label);
-    summary.rows.insert(summary.rows.end(), rows.begin(), rows.end());
+  summary.has_spans = has_spans(study_);
+  summary.with_dense_layers = with_dense_layers_;
+  summary.dense_layers = dense_layers_;
+  const auto each_column = [&](auto&& visit) {
+    for (const Metric* metric : metrics_) {
+      for (const SummaryColumn& column : metric->summary) visit(metric, column, metric->info.unit);
+      if (summary.has_spans && metric->info.name == "recall")
+        for (const SummaryColumn& column : kSpanColumns) visit(nullptr, column, metric->info.unit);
+    }
+  };
+  each_column([&](const Metric*, const SummaryColumn& column, std::string_view unit) {
+    summary.columns.push_back({column.key, column.heading, unit});
+  });
+  for (std::size_t s = 0; s < cells_.size(); ++s) {
+    const StudySelector& selector = study_.selectors[s];
+    bool kept_all = true;
+    for (std::size_t i = 0; i < cells_[s].size(); ++i) {
+      const Cells& cells = cells_[s][i];
+      SummaryRow& row = summary.rows.emplace_back(selector.label, selector.name, std::string(name_of(selector.kind)),
+                                                  selector.setting_labels[i]);
+      each_column([&](const Metric* metric, const SummaryColumn& column, std::string_view) {
+        const auto found = cells.metrics.find(metric);
+        const Statistics statistics = metric == nullptr              ? cells.span_recall
+                                      : found == cells.metrics.end() ? Statistics{}
+                                                                     : found->second;
+        row.values.push_back(statistics.get(column.statistic));
+      });
+      const bool any = std::ranges::any_of(cells.metrics, [](const auto& entry) { return entry.second.count > 0; });
+      summary.has_cells |= any;
+      kept_all = kept_all && any && cells.kept_all;
+    }
+    if (selector.kind != SettingKind::none && kept_all) summary.dropped_nothing.push_back(selector.label);
   }
   return summary;
+}
+
+Summary summarize(const ResultsFile& results, bool with_dense_layers) {
+  const Study& study = results.study();
+  SummaryBuilder builder(study, with_dense_layers);
+  for (std::size_t d = 0; d < study.dumps.size(); ++d)
+    for (std::size_t s = 0; s < study.dumps[d].samples.size(); ++s) {
+      const StudySample& sample = study.dumps[d].samples[s];
+      std::vector<LayerResults> layers(sample.layers.size());
+      for (std::size_t y = 0; y < layers.size(); ++y) {
+        layers[y].layer = sample.layers[y];
+        layers[y].selectors.resize(study.selectors.size());
+      }
+      if (const auto mass = results.read_scores(d, s, "span_mass"))
+        for (std::size_t y = 0; y < layers.size(); ++y) layers[y].scores = {layer_of("span_mass", *mass, y)};
+      for (std::size_t i = 0; i < study.selectors.size(); ++i) {
+        for (std::size_t y = 0; y < layers.size(); ++y) {
+          layers[y].done = layers[y].done && results.done(d, s, i)[y] != 0;
+          layers[y].selectors[i].dense = results.dense(d, s, i)[y] != 0;
+        }
+        for (const Metric& metric : all_metrics()) {
+          if (metric.summary.empty()) continue;
+          if (const auto values = results.read(d, s, i, metric.info.name))
+            for (std::size_t y = 0; y < layers.size(); ++y)
+              layers[y].selectors[i].metrics.push_back(layer_of(metric.info.name, *values, y));
+        }
+      }
+      for (const LayerResults& layer : layers) builder.add(layer);
+    }
+  return builder.finish();
 }
 
 }  // namespace attest

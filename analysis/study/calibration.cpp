@@ -11,29 +11,27 @@
 
 namespace attest {
 
-StudyChoice without_calibration_samples(StudyChoice choice, std::span<const Learner> learners, std::size_t num_dumps) {
-  for (const Learner& learner : learners)
+void leave_out_calibration_samples(Study& study) {
+  for (const StudySelector& learner : study.selectors)
     for (const std::string& sample : learner.selector->calibration_samples()) {
-      if (num_dumps > 1)
+      if (study.dumps.size() > 1)
         throw UsageError(fmt::format("selector '{}' learns from sample '{}', expected one dump, given {}",
-                                     learner.label, sample, num_dumps));
-      if (std::find(choice.samples.begin(), choice.samples.end(), sample) != choice.samples.end())
+                                     learner.label, sample, study.dumps.size()));
+      if (std::ranges::find(study.choice.samples, sample) != study.choice.samples.end())
         throw UsageError(fmt::format("selector '{}' learns from sample '{}', so --samples must not ask for it",
                                      learner.label, sample));
-      choice.left_out.push_back(sample);
+      study.choice.left_out.push_back(sample);
     }
-  return choice;
 }
 
-void calibrate(std::span<const Learner> learners, const DumpReader& dump, const StudyPlan& plan) {
+void calibrate(const Study& study, const StudyPlan& plan, const DumpReader& dump) {
   std::set<int> layers;
   for (const UnitKey& unit : plan.units) layers.insert(unit.layer);
   AttentionLayer layer;
-  for (const Learner& learner : learners)
+  for (const StudySelector& learner : study.selectors)
     for (const std::string& name : learner.selector->calibration_samples()) {
       const std::vector<SampleInfo>& samples = dump.info().samples;
-      const auto sample =
-          std::find_if(samples.begin(), samples.end(), [&](const SampleInfo& s) { return s.name == name; });
+      const auto sample = std::ranges::find(samples, name, &SampleInfo::name);
       for (int number : sample->layers) {
         if (!layers.contains(number)) continue;
         if (!dump.read_layer(static_cast<std::size_t>(sample - samples.begin()), number, layer))

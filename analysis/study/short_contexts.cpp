@@ -16,9 +16,9 @@ struct Affected {
   bool operator==(const Affected&) const = default;
 };
 
-std::vector<std::int64_t> contexts(const StudyPlan& plan) {
+std::vector<std::int64_t> contexts(const Study& study) {
   std::vector<std::int64_t> lengths;
-  for (const StudyDump& dump : plan.dumps)
+  for (const StudyDump& dump : study.dumps)
     for (const StudySample& sample : dump.samples)
       for (const std::int64_t position : sample.query_positions) lengths.push_back(position + 1);
   return lengths;
@@ -28,7 +28,7 @@ std::map<std::string_view, Affected> affected(const Selector& selector, const Se
                                               std::span<const std::int64_t> lengths) {
   std::map<std::string_view, Affected> found;
   for (const std::int64_t length : lengths) {
-    const std::string_view what = selector.short_context(setting.resolve(length), length);
+    const std::string_view what = selector.short_context(selector.resolve(setting, length), length);
     if (what.empty()) continue;
     Affected& entry = found[what];
     ++entry.queries;
@@ -45,12 +45,10 @@ std::string which_queries(const Affected& entry, std::size_t all) {
 
 }  // namespace
 
-std::vector<std::string> short_context_notices(const StudyPlan& plan, std::span<const StudySelector> selectors,
-                                               std::span<const std::vector<std::string>> setting_labels) {
-  const std::vector<std::int64_t> lengths = contexts(plan);
+std::vector<std::string> short_context_notices(const Study& study) {
+  const std::vector<std::int64_t> lengths = contexts(study);
   std::vector<std::string> notices;
-  for (std::size_t s = 0; s < selectors.size(); ++s) {
-    const StudySelector& study = selectors[s];
+  for (const StudySelector& chosen : study.selectors) {
     // The same thing said of several settings is said once.
     struct Statement {
       std::string_view what;
@@ -59,24 +57,24 @@ std::vector<std::string> short_context_notices(const StudyPlan& plan, std::span<
     };
     std::vector<Statement> statements;
     std::size_t settings = 0;
-    for (std::size_t i = 0; i < study.grid.size(); ++i) {
-      if (study.grid[i] == Setting{100, true}) continue;
+    for (std::size_t i = 0; i < chosen.grid.size(); ++i) {
+      if (chosen.grid[i] == Setting{100, true}) continue;
       ++settings;
-      for (const auto& [what, entry] : affected(*study.selector, study.grid[i], lengths)) {
+      for (const auto& [what, entry] : affected(*chosen.selector, chosen.grid[i], lengths)) {
         const auto same = std::find_if(statements.begin(), statements.end(),
                                        [&](const Statement& x) { return x.what == what && x.entry == entry; });
         Statement& statement =
             same != statements.end() ? *same : statements.emplace_back(what, entry, std::vector<std::string>{});
-        statement.settings.push_back(setting_labels[s][i]);
+        statement.settings.push_back(chosen.setting_labels[i]);
       }
     }
     for (const Statement& statement : statements) {
       const bool everywhere = statement.settings.size() == settings;
-      notices.push_back(fmt::format("selector '{}' {}{} for {}", study.label, statement.what,
-                                    everywhere ? std::string()
-                                               : fmt::format(" at {} {}", name_of(study.selector->setting_kind()),
-                                                             fmt::join(statement.settings, ", ")),
-                                    which_queries(statement.entry, lengths.size())));
+      notices.push_back(
+          fmt::format("selector '{}' {}{} for {}", chosen.label, statement.what,
+                      everywhere ? std::string()
+                                 : fmt::format(" at {} {}", name_of(chosen.kind), fmt::join(statement.settings, ", ")),
+                      which_queries(statement.entry, lengths.size())));
     }
   }
   return notices;

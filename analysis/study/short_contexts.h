@@ -1,12 +1,10 @@
-// What a reader of a study would take for fidelity, and is only a short context.
+// Settings at which a context is too short for a selector to leave anything out: readers would take that for fidelity.
 #pragma once
 
-#include <span>
 #include <string>
 #include <vector>
 
-#include "analysis/layer/layer_study.h"
-#include "analysis/study/study_plan.h"
+#include "analysis/study/study.h"
 
 namespace attest {
 
@@ -14,7 +12,6 @@ namespace attest {
 /// too few keys: "selector 'quest' keeps every key at budget 1024 for all 4 queries, which see 512 keys at most". A
 /// budget of 100% is meant to, and is passed over. Sliding windows, which make contexts shorter still, are not looked
 /// at.
-std::vector<std::string> short_context_notices(const StudyPlan& plan, std::span<const StudySelector> selectors,
-                                               std::span<const std::vector<std::string>> setting_labels);
+std::vector<std::string> short_context_notices(const Study& study);
 
 }  // namespace attest

@@ -53,18 +53,19 @@ std::vector<std::size_t> chosen_queries(const SampleInfo& sample, const QueryCho
 
 }  // namespace
 
-StudyPlan plan_study(std::span<const DumpInfo* const> dumps, const StudyChoice& choice) {
+StudyPlan plan_study(std::span<const DumpInfo* const> dumps, Study& study) {
+  const StudyChoice& choice = study.choice;
   check_sample_names(dumps, choice.samples);
   check_sample_names(dumps, choice.left_out);
   const auto names = [](const std::vector<std::string>& list, const std::string& name) {
     return std::find(list.begin(), list.end(), name) != list.end();
   };
   StudyPlan plan;
+  study.dumps.clear();
   std::set<std::int64_t> positions_found;
   for (const DumpInfo* info : dumps) {
-    StudyDump& dump = plan.dumps.emplace_back();
-    dump = {
-        .path = info->path, .model = info->model, .num_layers = info->num_layers, .shape = info->shape, .samples = {}};
+    const std::size_t number = study.dumps.size();
+    StudyDump& dump = study.dumps.emplace_back(info->path, info->model, info->num_layers, info->shape);
     std::vector<PlannedSample>& places = plan.places.emplace_back();
     for (std::size_t index = 0; index < info->samples.size(); ++index) {
       const SampleInfo& sample = info->samples[index];
@@ -80,7 +81,7 @@ StudyPlan plan_study(std::span<const DumpInfo* const> dumps, const StudyChoice& 
       if (taken.layers.empty() || queries.empty()) continue;
       for (const std::size_t i : queries) taken.query_positions.push_back(sample.query_positions[i]);
       positions_found.insert(taken.query_positions.begin(), taken.query_positions.end());
-      for (const int layer : taken.layers) plan.units.push_back({plan.dumps.size() - 1, dump.samples.size(), layer});
+      for (const int layer : taken.layers) plan.units.push_back({number, dump.samples.size(), layer});
       dump.samples.push_back(std::move(taken));
       places.push_back({index, queries});
     }

@@ -6,8 +6,9 @@
 
 namespace attest {
 
-TorchPeerResult run_torch_peer(const AttentionLayer& layer, const TorchPeerOptions& options) {
-  using Entry = bool (*)(const AttentionLayer*, const TorchPeerOptions*, TorchPeerResult*, std::string*);
+TorchPeerResult run_torch_peer(const AttentionLayer& layer, const Study& study, const std::string& device,
+                               int threads) {
+  using Entry = bool (*)(const AttentionLayer*, const Study*, const char*, int, TorchPeerResult*, std::string*);
   static const Entry entry = [] {
     void* module = dlopen(ATTEST_TORCH_MODULE, RTLD_NOW | RTLD_LOCAL);
     void* symbol = module != nullptr ? dlsym(module, "attest_torch_peer") : nullptr;
@@ -16,7 +17,7 @@ TorchPeerResult run_torch_peer(const AttentionLayer& layer, const TorchPeerOptio
   }();
   TorchPeerResult result;
   std::string error;
-  if (!entry(&layer, &options, &result, &error)) throw Error("LibTorch peer: " + error);
+  if (!entry(&layer, &study, device.c_str(), threads, &result, &error)) throw Error("LibTorch peer: " + error);
   return result;
 }
 

@@ -145,14 +145,14 @@ class Arrays {
 
 class TorchPeer {
  public:
-  TorchPeer(const AttentionLayer& layer, const TorchPeerOptions& options) : layer_(layer), options_(options) {
+  TorchPeer(const AttentionLayer& layer, const Study& study, const std::string& device) : layer_(layer), study_(study) {
     const at::ScalarType type = layer.element_type == ElementType::bfloat16  ? at::kBFloat16
                                 : layer.element_type == ElementType::float16 ? at::kHalf
                                                                              : at::kFloat;
     const AttentionShape& s = layer.shape;
     const auto load = [&](const LayerBuffer& b, at::IntArrayRef sizes) {
       return at::from_blob(const_cast<std::byte*>(b.data()), sizes, at::TensorOptions().dtype(type))
-          .to(at::Device(options.device))
+          .to(at::Device(device))
           .to(at::kFloat);
     };
     q_ = load(layer.q, {layer.num_queries(), s.num_kv_heads, s.group(), s.head_dim});
@@ -163,11 +163,11 @@ class TorchPeer {
   LayerResults run() {
     LayerResults results;
     results.layer = layer_.layer;
-    results.selectors.resize(options_.selectors.size());
+    results.selectors.resize(study_.selectors.size());
     Arrays score_arrays(results.scores, layer_.num_queries());
     std::vector<Arrays> arrays;
     for (auto& selector : results.selectors) arrays.emplace_back(selector.metrics, layer_.num_queries());
-    for (const TorchPeerSelector& s : options_.selectors) {
+    for (const StudySelector& s : study_.selectors) {
       if (s.name == "ffd") ffd_keys_ = ffd_keys(k_);
       if (s.name == "twilight") twilight_keys_ = twilight_keys(k_);
     }
@@ -179,7 +179,7 @@ class TorchPeer {
       score_arrays.put("score_std", MetricAxes::query_head, n, 0, 1, query.scores.std(-1, false));
       score_arrays.put("entropy", MetricAxes::query_head, n, 0, 1,
                        query.lse - (query.probabilities * query.scores).sum(-1));
-      for (size_t s = 0; s < options_.selectors.size(); ++s) study(query, n, options_.selectors[s], arrays[s]);
+      for (size_t s = 0; s < study_.selectors.size(); ++s) study_selector(query, n, study_.selectors[s], arrays[s]);
     }
     return results;
   }
@@ -265,14 +265,14 @@ class TorchPeer {
     return kept;
   }
 
-  void study(const Query& query, int64_t n, const TorchPeerSelector& selector, Arrays& out) const {
+  void study_selector(const Query& query, int64_t n, const StudySelector& selector, Arrays& out) const {
     const Scan found = scan(query, selector.name);
     if (found.estimate.defined()) estimate_metrics(query, n, found.estimate, out);
     for (size_t i = 0; i < selector.grid.size(); ++i) {
       const double setting = selector.grid[i].resolve(query.length);
       setting_metrics(query, n, static_cast<int64_t>(i), static_cast<int64_t>(selector.grid.size()),
                       keep(query, selector.name, found, setting),
-                      selector.name == "ffd" ? setting : options_.salient_delta, out);
+                      selector.name == "ffd" ? setting : study_.salient_delta, out);
     }
   }
 
@@ -288,9 +288,9 @@ class TorchPeer {
     put("scan_error_mean", error.mean(-1));
     put("scan_error_std", error.std(-1, false));
     put("scan_error_max", error.abs().amax(-1));
-    const auto lambdas = static_cast<int64_t>(options_.lambdas.size());
+    const auto lambdas = static_cast<int64_t>(study_.lambdas.size());
     for (int64_t m = 0; m < lambdas; ++m) {
-      const double lambda = options_.lambdas[static_cast<size_t>(m)];
+      const double lambda = study_.lambdas[static_cast<size_t>(m)];
       out.put("scan_error_tail", MetricAxes::query_head_lambda, n, m, lambdas,
               (error.abs() >= lambda).to(at::kFloat).mean(-1));
       out.put("scan_error_lower_tail", MetricAxes::query_head_lambda, n, m, lambdas,
@@ -313,7 +313,7 @@ class TorchPeer {
     put("mass_recall", (query.probabilities * kept.mask).sum(-1));
     put("keep_ratio", kept.mask.sum(-1) / static_cast<double>(query.length));
     for (const bool fixed : {false, true}) {
-      const Tensor salient = query.scores >= query.max - (fixed ? options_.salient_delta : delta);
+      const Tensor salient = query.scores >= query.max - (fixed ? study_.salient_delta : delta);
       const Tensor count = salient.sum(-1);
       put(fixed ? "salient_hit_rate_fixed" : "salient_hit_rate", salient.logical_and(kept.mask).sum(-1) / count);
       if (fixed) continue;
@@ -332,7 +332,7 @@ class TorchPeer {
   }
 
   const AttentionLayer& layer_;
-  const TorchPeerOptions& options_;
+  const Study& study_;
   Tensor q_, k_, v_;
   std::pair<Tensor, Tensor> ffd_keys_;
   Tensor twilight_keys_;
@@ -342,19 +342,20 @@ class TorchPeer {
 }  // namespace attest
 
 /// What peer_loader.cpp looks up. Errors come back as text: exceptions of LibTorch's stay on this side.
-extern "C" bool attest_torch_peer(const attest::AttentionLayer* layer, const attest::TorchPeerOptions* options,
-                                  attest::TorchPeerResult* result, std::string* error) {
+extern "C" bool attest_torch_peer(const attest::AttentionLayer* layer, const attest::Study* study, const char* device,
+                                  int threads, attest::TorchPeerResult* result, std::string* error) {
   try {
     const c10::InferenceMode inference;
-    at::set_num_threads(options->threads);
+    const std::string place = device;
+    at::set_num_threads(threads);
     // The linker leaves out libraries that nothing refers to: LibTorch's CUDA part registers itself when it is opened.
-    if (options->device != "cpu" && dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_GLOBAL) == nullptr) {
+    if (place != "cpu" && dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_GLOBAL) == nullptr) {
       *error = std::string("no CUDA in this LibTorch: ") + dlerror();
       return false;
     }
     at::globalContext().setFloat32MatmulPrecision("highest");  // some images make TF32 the default
     const auto start = std::chrono::steady_clock::now();
-    attest::TorchPeer peer(*layer, *options);
+    attest::TorchPeer peer(*layer, *study, place);
     result->results = peer.run();  // its last copies to the host wait for the device
     result->seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     return true;

@@ -3,34 +3,22 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
-#include "analysis/layer/layer_study.h"
-#include "analysis/results/study_results.h"
+#include "analysis/results/layer_results.h"
+#include "analysis/study/study.h"
 #include "dumps/attention_layer.h"
 
 namespace attest {
 
-/// A selector at its defaults (no dense layers) on a grid. Known: exact, ffd, quest, kivi, twilight, streaming_llm.
-struct TorchPeerSelector {
-  std::string name;
-  std::vector<Setting> grid;
-};
-
-struct TorchPeerOptions {
-  std::vector<TorchPeerSelector> selectors;
-  std::string device = "cpu";  ///< "cpu", "cuda:0"
-  int threads = 1;
-  double salient_delta = 5;
-  std::vector<double> lambdas;
-};
-
 /// Metrics of one layer in float32, setting by setting, with the time that it took (device synchronised; the copy of
-/// the layer to the device included). Opens LibTorch on first use. Throws Error where it cannot.
+/// the layer to the device included).
 struct TorchPeerResult {
   LayerResults results;
   double seconds = 0;
 };
-TorchPeerResult run_torch_peer(const AttentionLayer& layer, const TorchPeerOptions& options);
+
+/// Of `study`, selectors are taken at their defaults, without dense layers; known are exact, ffd, quest, kivi, twilight
+/// and streaming_llm. `device`: "cpu", "cuda:0". Opens LibTorch on first use. Throws Error where it cannot.
+TorchPeerResult run_torch_peer(const AttentionLayer& layer, const Study& study, const std::string& device, int threads);
 
 }  // namespace attest

@@ -188,7 +188,7 @@ void Dataset::check_chunked(const Handle& creation) {
   rows_per_slab_ = static_cast<std::int64_t>(chunk[0]);
 }
 
-void Dataset::expect_shape(std::span<const std::int64_t> expected, const char* meaning) const {
+void Dataset::expect_shape(std::span<const std::int64_t> expected, std::string_view meaning) const {
   if (std::ranges::equal(shape_, expected)) return;
   fail(fmt::format("has the shape {}, expected {} ({})", shape_text(shape_), shape_text(expected), meaning));
 }

@@ -28,7 +28,7 @@ class Dataset : public Node {
   const TensorLocation& location() const { return location_; }
 
   /// `meaning` names the axes in the error: "num_kv_heads, num_tokens, head_dim".
-  void expect_shape(std::span<const std::int64_t> expected, const char* meaning) const;
+  void expect_shape(std::span<const std::int64_t> expected, std::string_view meaning) const;
 
   /// Fails unless the elements are one of the three types, little endian, in one of their accepted spellings.
   ElementType element_type() const;

@@ -144,6 +144,31 @@ std::string Node::string_attribute(const char* name) const {
   return value;
 }
 
+std::vector<std::string> Node::string_list_attribute(const char* name, std::size_t most) const {
+  const std::string expected = fmt::format("a list of at most {} strings", most);
+  if (!has_attribute(name)) fail(fmt::format("attribute '{}' is missing, expected {}", name, expected));
+  const Handle attribute(H5Aopen(id(), name, H5P_DEFAULT));
+  const Handle space(attribute ? H5Aget_space(attribute.get()) : H5I_INVALID_HID);
+  const Handle type(attribute ? H5Aget_type(attribute.get()) : H5I_INVALID_HID);
+  if (!space || !type) fail_with_library_error(fmt::format("attribute '{}' is damaged", name));
+  const hssize_t count = H5Sget_simple_extent_npoints(space.get());
+  if (H5Tget_class(type.get()) != H5T_STRING || H5Tis_variable_str(type.get()) <= 0 || count < 0 ||
+      static_cast<std::size_t>(count) > most)
+    fail(fmt::format("attribute '{}' is not {}", name, expected));
+  const Handle memory_type(H5Tcopy(H5T_C_S1));
+  H5Tset_cset(memory_type.get(), H5Tget_cset(type.get()));
+  H5Tset_size(memory_type.get(), H5T_VARIABLE);
+  std::vector<char*> texts(static_cast<std::size_t>(count), nullptr);
+  if (!texts.empty() && H5Aread(attribute.get(), memory_type.get(), texts.data()) < 0)
+    fail_with_library_error(fmt::format("attribute '{}' cannot be read", name));
+  std::vector<std::string> values;
+  for (char* text : texts) {
+    values.emplace_back(text != nullptr ? text : "");
+    H5free_memory(text);
+  }
+  return values;
+}
+
 std::int64_t Node::integer_attribute(const char* name, std::int64_t least, std::int64_t most) const {
   const std::string expected = most == std::numeric_limits<std::int64_t>::max()
                                    ? fmt::format("an integer of at least {}", least)

@@ -42,6 +42,8 @@ class Node {
   bool has_attribute(const char* name) const;
   /// A scalar string, of fixed or variable length.
   std::string string_attribute(const char* name) const;
+  /// A list of at most `most` strings of variable length.
+  std::vector<std::string> string_list_attribute(const char* name, std::size_t most) const;
   /// A scalar integer of any width, or a float that is one.
   std::int64_t integer_attribute(const char* name, std::int64_t least, std::int64_t most) const;
   /// A scalar float or integer; finite and above 0.

@@ -36,6 +36,8 @@ std::vector<Setting> paper_settings(SettingKind kind) {
       return {{1024}, {50, true}};
     case SettingKind::p:
       return {{0.85}};
+    case SettingKind::factor:
+      return {{1000}};
     case SettingKind::none:
       break;
   }
@@ -44,23 +46,28 @@ std::vector<Setting> paper_settings(SettingKind kind) {
 
 std::vector<Setting> sweep(SettingKind kind, int points) {
   std::vector<Setting> grid;
-  for (int i = 0; i < points; ++i) {
+  for (int i = 0; i < points && kind != SettingKind::none; ++i) {
     const double t = points > 1 ? static_cast<double>(i) / (points - 1) : 1;
     if (kind == SettingKind::delta) grid.push_back({1 + 11 * t});
     if (kind == SettingKind::budget) grid.push_back({100 * std::exp2(-6 * (1 - t)), true});
     if (kind == SettingKind::p) grid.push_back({0.5 + 0.499 * t});
+    if (kind == SettingKind::factor) grid.push_back({std::pow(10.0, 4 * t)});
   }
   return grid.empty() ? std::vector<Setting>{{}} : grid;
 }
 
-StudyOptions study_options(const StudyBenchOptions& options, int sweep_points) {
-  StudyOptions study;
+/// sweep_points 0: the papers' settings.
+Study study_of(const StudyBenchOptions& options, int sweep_points) {
+  Study study;
   for (const std::string& name : options.selectors) {
     SelectorSpec spec{.label = name, .name = name, .options = {}};
     if (name == "quest" || name == "twilight") spec.options.emplace_back("dense_layers", "0");
-    std::shared_ptr<const Selector> selector = make_selector(spec);
+    std::shared_ptr<Selector> selector = make_selector(spec);
     const SettingKind kind = selector->setting_kind();
-    study.selectors.push_back({name, selector, sweep_points > 0 ? sweep(kind, sweep_points) : paper_settings(kind)});
+    std::vector<Setting> grid = sweep_points > 0 ? sweep(kind, sweep_points) : paper_settings(kind);
+    std::vector<std::string> labels;
+    for (const Setting& setting : grid) labels.push_back(fmt::format("{}", setting.value));
+    study.selectors.push_back(make_study_selector(name, std::move(selector), std::move(grid), std::move(labels)));
   }
   return study;
 }
@@ -80,7 +87,7 @@ void compare(const std::string& group, const std::vector<MetricValues>& ours, co
     }
 }
 
-Agreement compare(const StudyOptions& study, const LayerResults& ours, const LayerResults& peers) {
+Agreement compare(const Study& study, const LayerResults& ours, const LayerResults& peers) {
   Agreement agreement;
   std::map<std::string, std::int64_t> apart;
   compare("scores", ours.scores, peers.scores, agreement, apart);
@@ -104,7 +111,7 @@ Agreement compare(const StudyOptions& study, const LayerResults& ours, const Lay
 }
 
 LayerTiming time_layer(const DumpReader& dump, const StudyBenchOptions& options, int sweep_points) {
-  const StudyOptions study = study_options(options, sweep_points);
+  const Study study = study_of(options, sweep_points);
   LayerTiming timing;
   timing.name = sweep_points > 0 ? fmt::format("sweep, {} points", sweep_points) : "paper settings";
   for (const StudySelector& s : study.selectors) timing.settings += static_cast<int>(s.grid.size());
@@ -113,14 +120,9 @@ LayerTiming time_layer(const DumpReader& dump, const StudyBenchOptions& options,
   dump.read_layer(0, dump.info().samples[0].layers[0], layer);
   const LayerResults results = ours->run(layer);
   for (int i = 0; i < options.peer_repeats; ++i) {
-    TorchPeerOptions peer{.selectors = {},
-                          .device = "cpu",
-                          .threads = options.threads,
-                          .salient_delta = study.salient_delta,
-                          .lambdas = study.lambdas};
-    if (options.device.kind == DeviceKind::cuda) peer.device = fmt::format("cuda:{}", options.device.index);
-    for (const StudySelector& s : study.selectors) peer.selectors.push_back({s.label, s.grid});
-    const TorchPeerResult result = run_torch_peer(layer, peer);
+    const bool cuda = options.device.kind == DeviceKind::cuda;
+    const TorchPeerResult result =
+        run_torch_peer(layer, study, cuda ? fmt::format("cuda:{}", options.device.index) : "cpu", options.threads);
     if (i == 0) timing.agreement = compare(study, results, result.results);
     timing.peer_seconds.push_back(result.seconds);
   }
@@ -172,10 +174,10 @@ DumpTiming time_dump(const std::string& path, const std::vector<DumpReader>& dum
   timing.read_seconds = read_file(path, 1);
   timing.parallel_read_seconds = read_file(path, options.threads);
   const DumpInfo* const infos[] = {&dumps[0].info()};
-  const StudyPlan plan = plan_study(infos, {});
+  Study study = study_of(options, 0);
+  const StudyPlan plan = plan_study(infos, study);
   timing.layers = plan.units.size();
-  const std::unique_ptr<LayerStudy> study =
-      make_layer_study(study_options(options, 0), options.device, options.threads);
+  const std::unique_ptr<LayerStudy> layer_study = make_layer_study(study, options.device, options.threads);
   const std::string folder =
       (std::filesystem::temp_directory_path() / fmt::format("attest-bench-{}.partial", getpid())).string();
   PartialResults partial(folder, PartialResults::Start::fresh, "{}");
@@ -185,11 +187,11 @@ DumpTiming time_dump(const std::string& path, const std::vector<DumpReader>& dum
   observer.progress = [&](const StudyProgress& progress) {
     if (progress.finished == 1) timing.memory_after_first = peak_memory();
   };
-  run_study(plan, dumps, *study, partial, {.reading_threads = reading_threads(options.device, options.threads)},
-            observer);
+  stream_study(study, plan, dumps, *layer_study, partial,
+               {.reading_threads = reading_threads(options.device, options.threads)}, observer);
   timing.study_seconds = seconds_since(start);
   timing.memory_at_end = peak_memory();
-  timing.stages = study->stage_times();
+  timing.stages = layer_study->stage_times();
   if (options.device.kind == DeviceKind::cuda) timing.bandwidth = measure_cuda_bandwidth(options.device.index);
   PartialResults::discard(folder);
   return timing;
@@ -212,7 +214,8 @@ StudyBenchReport bench_study(const std::string& path, const StudyBenchOptions& o
   report.dump = time_dump(path, dumps, options);  // first: LibTorch would count into the peak memory
   report.num_tokens = dumps[0].info().samples[0].num_tokens;
   report.num_queries = static_cast<std::int64_t>(dumps[0].info().samples[0].query_positions.size());
-  report.device = make_layer_study(study_options(options, 0), options.device, options.threads)->device();
+  const Study study = study_of(options, 0);
+  report.device = make_layer_study(study, options.device, options.threads)->device();
   report.timings.push_back(time_layer(dumps[0], options, 0));
   if (options.sweep_points > 0) report.timings.push_back(time_layer(dumps[0], options, options.sweep_points));
   return report;

@@ -97,30 +97,26 @@ class Parser {
   std::string option_, expected_;
 };
 
-std::string_view expectation(SettingKind kind) {
-  switch (kind) {
-    case SettingKind::delta:
-      return "a delta: a number of at least 0, or inf";
-    case SettingKind::budget:
-      return "a budget: a whole number of tokens above 0, or a per cent above 0 and at most 100";
-    case SettingKind::p:
-      return "a p: a number above 0 and at most 1";
-    case SettingKind::none:
-      break;
-  }
-  return "a setting";
-}
-
 bool parse_setting(SettingKind kind, std::string_view text, Setting& out) {
   if (kind == SettingKind::budget) return parse_budget(text, out);
   if (!parse_number(text, out.value)) return false;
-  return kind == SettingKind::delta ? out.value >= 0 : out.value > 0 && out.value <= 1;
+  switch (kind) {
+    case SettingKind::delta:
+      return out.value >= 0;
+    case SettingKind::p:
+      return out.value > 0 && out.value <= 1;
+    case SettingKind::factor:
+      return out.value > 0 && !std::isinf(out.value);
+    default:
+      return false;
+  }
 }
 
 }  // namespace
 
-Grid parse_grid(SettingKind kind, std::string_view text, std::string_view option) {
-  const Parser parser(option, expectation(kind));
+Grid parse_grid(SettingKind kind, std::string_view text) {
+  const SettingKindInfo& info = info_of(kind);
+  const Parser parser(fmt::format("--{}", info.name), info.valid);
   Grid grid;
   for (std::string& element : parser.elements(text)) {
     Setting setting;
@@ -132,17 +128,8 @@ Grid parse_grid(SettingKind kind, std::string_view text, std::string_view option
 }
 
 Grid default_grid(SettingKind kind) {
-  switch (kind) {
-    case SettingKind::delta:
-      return parse_grid(kind, "1:12:0.5", "--delta");
-    case SettingKind::budget:
-      return parse_grid(kind, "1024,1.5625%,3.125%,6.25%,12.5%,25%,50%,100%", "--budget");
-    case SettingKind::p:
-      return parse_grid(kind, "0.5,0.7,0.8,0.85,0.9,0.95,0.99,0.999", "--p");
-    case SettingKind::none:
-      break;
-  }
-  return {{Setting{}}, {""}};
+  if (kind == SettingKind::none) return {{Setting{}}, {""}};
+  return parse_grid(kind, info_of(kind).default_grid);
 }
 
 std::vector<double> parse_numbers(std::string_view text, std::string_view option) {

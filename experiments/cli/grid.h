@@ -14,9 +14,8 @@ struct Grid {
   std::vector<std::string> labels;  ///< [S] as typed; a range's points as their shortest decimals
 };
 
-/// Values for settings of `kind`: a delta is at least 0 and may be "inf"; a budget is a whole number of tokens or a per
-/// cent in (0, 100]; a p lies in (0, 1]. `option` ("--delta") names the grid in errors. Throws UsageError.
-Grid parse_grid(SettingKind kind, std::string_view text, std::string_view option);
+/// Values for settings of `kind`, as SettingKindInfo::valid says. Errors name the option --KIND. Throws UsageError.
+Grid parse_grid(SettingKind kind, std::string_view text);
 
 /// The grid of a setting that the user gave none for; one empty setting, labelled "", for SettingKind::none.
 Grid default_grid(SettingKind kind);

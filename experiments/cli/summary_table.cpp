@@ -21,21 +21,22 @@ std::string setting_text(const SummaryRow& row) {
   return row.setting == "none" ? "" : fmt::format("{} {}", row.setting, row.setting_label);
 }
 
-std::vector<std::string> headings(bool has_spans) {
-  std::vector<std::string> names{"selector", "setting", "recall", "min"};
-  if (has_spans) names.insert(names.end(), {"span recall", "min"});
-  names.insert(names.end(), {"max LSE err", "keep", "io", "Spearman", "salient hits"});
+/// Shares as per cent; others with the digits that tell two of them apart.
+std::string formatted(double value, std::string_view unit) {
+  if (unit == "ratio") return per_cent(value);
+  return number(value, unit == "cosine" ? 5 : 4);
+}
+
+std::vector<std::string> headings(const Summary& summary) {
+  std::vector<std::string> names{"selector", "setting"};
+  for (const SummaryHeading& column : summary.columns) names.emplace_back(column.heading);
   return names;
 }
 
-std::vector<std::string> cells(const SummaryRow& row, bool has_spans) {
-  std::vector<std::string> texts{row.label, setting_text(row), number(row.mean_recall, 5), number(row.min_recall, 5)};
-  if (has_spans) {
-    texts.push_back(number(row.mean_span_recall, 5));
-    texts.push_back(number(row.min_span_recall, 5));
-  }
-  texts.insert(texts.end(), {number(row.max_lse_error, 4), per_cent(row.keep_ratio), per_cent(row.io_ratio),
-                             number(row.spearman, 4), per_cent(row.salient_hit_rate)});
+std::vector<std::string> cells(const SummaryRow& row, const Summary& summary) {
+  std::vector<std::string> texts{row.label, setting_text(row)};
+  for (std::size_t i = 0; i < row.values.size(); ++i)
+    texts.push_back(formatted(row.values[i], summary.columns[i].unit));
   return texts;
 }
 
@@ -60,8 +61,8 @@ json value(double x) { return std::isnan(x) ? json(nullptr) : json(x); }
 }  // namespace
 
 std::string summary_table(const Summary& summary) {
-  std::vector<std::vector<std::string>> lines{headings(summary.has_spans)};
-  for (const SummaryRow& row : summary.rows) lines.push_back(cells(row, summary.has_spans));
+  std::vector<std::vector<std::string>> lines{headings(summary)};
+  for (const SummaryRow& row : summary.rows) lines.push_back(cells(row, summary));
   std::vector<std::size_t> widths(lines.front().size(), 0);
   for (const std::vector<std::string>& line : lines)
     for (std::size_t i = 0; i < line.size(); ++i) widths[i] = std::max(widths[i], line[i].size());
@@ -82,18 +83,8 @@ nlohmann::ordered_json summary_json(const Summary& summary) {
     json object = {{"label", row.label},
                    {"selector", row.selector},
                    {"setting", row.setting},
-                   {"setting_label", row.setting_label},
-                   {"mean_recall", value(row.mean_recall)},
-                   {"min_recall", value(row.min_recall)},
-                   {"max_lse_error", value(row.max_lse_error)},
-                   {"keep_ratio", value(row.keep_ratio)},
-                   {"io_ratio", value(row.io_ratio)},
-                   {"spearman", value(row.spearman)},
-                   {"salient_hit_rate", value(row.salient_hit_rate)}};
-    if (summary.has_spans) {
-      object["mean_span_recall"] = value(row.mean_span_recall);
-      object["min_span_recall"] = value(row.min_span_recall);
-    }
+                   {"setting_label", row.setting_label}};
+    for (std::size_t i = 0; i < row.values.size(); ++i) object[summary.columns[i].key] = value(row.values[i]);
     rows.push_back(std::move(object));
   }
   return {{"rows", rows},

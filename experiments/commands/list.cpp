@@ -1,5 +1,6 @@
 // attest list: what can be asked for.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "analysis/metrics/metric.h"
+#include "analysis/results/axes.h"
 #include "experiments/commands/commands.h"
 #include "experiments/paper/experiments.h"
 #include "kernels/selectors/registry.h"
@@ -24,25 +26,40 @@ std::unique_ptr<Selector> with_defaults(const SelectorInfo& info) {
   return make_selector({name, name, {}});
 }
 
-/// Metrics that a selector defines for itself, with those of every selector before them.
-std::vector<std::string> metric_names() {
-  std::vector<std::string> names;
-  for (const SelectorMetric& metric : selector_metrics()) names.emplace_back(metric.name);
-  names.insert(names.end(), {"io_ratio", "recall_layer"});
-  return names;
+std::string_view text_of(Better better) {
+  switch (better) {
+    case Better::higher:
+      return "higher";
+    case Better::lower:
+      return "lower";
+    case Better::neither:
+      break;
+  }
+  return "neither";
 }
 
-std::vector<std::string> own_metrics(const Selector& selector) {
-  std::vector<std::string> names = selector.row_metrics();
-  const std::vector<std::string> others = selector.setting_metrics();
-  names.insert(names.end(), others.begin(), others.end());
-  return names;
+json metric_json(const MetricInfo& info) {
+  return {{"name", info.name},
+          {"axes", axis_names(info.axes)},
+          {"unit", info.unit},
+          {"better", text_of(info.better)},
+          {"definition", info.definition}};
 }
 
-std::vector<std::string> score_metric_names() {
-  std::vector<std::string> names;
-  for (const ScoreMetric& metric : score_metrics()) names.emplace_back(metric.name);
-  return names;
+json metric_json(const Metric& metric) {
+  json document = metric_json(metric.info);
+  document["of"] = metric.of_scores() ? "scores" : "selectors";
+  document["needs"] = json::array();
+  if (metric.needs.estimate) document["needs"].push_back("estimate");
+  if (metric.needs.spans) document["needs"].push_back("spans");
+  document["cuda"] = metric.has_cuda_code();
+  return document;
+}
+
+json metrics_json(std::span<const MetricInfo> metrics) {
+  json list = json::array();
+  for (const MetricInfo& info : metrics) list.push_back(metric_json(info));
+  return list;
 }
 
 json list_json() {
@@ -55,37 +72,26 @@ json list_json() {
     selectors.push_back({{"name", info->name},
                          {"summary", info->summary},
                          {"setting", name_of(selector->setting_kind())},
-                         {"oracle", selector->oracle()},
+                         {"oracle", info->oracle},
                          {"options", options},
-                         {"metrics", own_metrics(*selector)},
+                         {"metrics", metrics_json(selector->own_metrics())},
                          {"io_bytes", info->io_bytes},
                          {"source", info->source}});
   }
   json figures = json::array();
   for (const Experiment& experiment : experiments())
     figures.push_back({{"name", experiment.name}, {"paper", experiment.paper}, {"needs", experiment.needs}});
-  return {{"selectors", selectors},
-          {"metrics", metric_names()},
-          {"score_metrics", score_metric_names()},
-          {"experiments", figures}};
+  json metrics = json::array();
+  for (const Metric& metric : all_metrics()) metrics.push_back(metric_json(metric));
+  return {{"selectors", selectors}, {"metrics", metrics}, {"experiments", figures}};
 }
 
-/// Words joined by commas, broken into lines of at most `width` characters that start with `indent`.
-std::string wrapped(const std::vector<std::string>& words, const std::string& indent, std::size_t width) {
-  std::string text, line = indent;
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    const std::string word = words[i] + (i + 1 < words.size() ? ", " : "");
-    if (line.size() > indent.size() && line.size() + word.size() > width) {
-      text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
-      line = indent;
-    }
-    line += word;
-  }
-  return text + line + "\n";
+std::string metric_line(const MetricInfo& info, const std::string& indent) {
+  const std::string_view better = info.better == Better::neither ? "-" : text_of(info.better);
+  return fmt::format("{}{:<26} {:<12} {:<7} {}\n", indent, info.name, info.unit, better, info.definition);
 }
 
 std::string list_text() {
-  constexpr std::size_t kWidth = 100;
   std::string text = "Selectors (attest run --selector [LABEL=]NAME[:option=value,...])\n";
   for (const SelectorInfo* info : all_selectors()) {
     const std::unique_ptr<Selector> selector = with_defaults(*info);
@@ -99,9 +105,14 @@ std::string list_text() {
       heading = "       ";
     }
     text += fmt::format("  reads    {} bytes\n  source   {}\n", info->io_bytes, info->source);
+    heading = "metric ";
+    for (const MetricInfo& own : selector->own_metrics()) {
+      text += fmt::format("  {}  {}: {}\n", heading, own.name, own.definition);
+      heading = "       ";
+    }
   }
-  text += "\nMetrics of every selector\n" + wrapped(metric_names(), "  ", kWidth);
-  text += "Metrics of the exact scores\n" + wrapped(score_metric_names(), "  ", kWidth);
+  text += fmt::format("\nMetrics (name, unit, which way is better, definition)\n");
+  for (const Metric& metric : all_metrics()) text += metric_line(metric.info, "  ");
   text += "\nExperiments (attest figures RESULTS... -o DIR)\n";
   for (const Experiment& experiment : experiments())
     text += fmt::format("  {}: {}; needs {}\n", experiment.name, experiment.paper, experiment.needs);

@@ -1,15 +1,15 @@
 // attest run: the study, selectors x settings over dumps, to a results file.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <fstream>
 #include <iostream>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "analysis/results/results_file.h"
-#include "analysis/run/study_run.h"
-#include "analysis/statistics/summary.h"
+#include "analysis/run/run_study.h"
 #include "dumps/base/error.h"
 #include "experiments/cli/grid.h"
 #include "experiments/cli/interrupt.h"
@@ -18,36 +18,28 @@
 #include "experiments/cli/study_choice.h"
 #include "experiments/cli/summary_table.h"
 #include "experiments/commands/commands.h"
+#include "experiments/version.h"
 #include "kernels/selectors/registry.h"
 
 namespace attest {
 namespace {
 
-/// What a run without --selector compares, as far as this build has it.
-constexpr std::string_view kDefaultSelectors[] = {"ffd", "quest", "kivi", "twilight", "streaming_llm"};
-
-struct RunOptions {
-  std::vector<std::string> dumps;
-  std::string output;
-  std::vector<std::string> selectors;
-  std::string delta, budget, p;  ///< grids as typed; empty: the default
-  std::string lambdas = "0.25,0.5,1,1.5,2,3,4,6";
-  double salient_delta = 5;
-  std::string layers, samples;  ///< empty: all
+/// What is typed and still to be parsed; the rest goes straight into the study and its run.
+struct RunCommand {
+  Study study;
+  RunOptions run;
+  std::vector<std::string> dumps, selectors;
+  std::map<SettingKind, std::string> grids;  ///< as typed; those that are not there have the default
+  std::string lambdas, layers, samples;      ///< empty: the default
   std::string queries = "all";
-  bool resume = false;
-  bool force = false;
-  bool skip_bad_layers = false;
-  bool with_dense_layers = false;
 };
 
-std::vector<SelectorSpec> selector_specs(const RunOptions& options) {
+std::vector<SelectorSpec> selector_specs(const RunCommand& command) {
   std::vector<SelectorSpec> specs;
-  for (const std::string& text : options.selectors) specs.push_back(parse_selector(text));
+  for (const std::string& text : command.selectors) specs.push_back(parse_selector(text));
   if (specs.empty())
-    for (const std::string_view name : kDefaultSelectors)
-      for (const SelectorInfo* info : all_selectors())
-        if (info->name == name) specs.push_back({std::string(name), std::string(name), {}});
+    for (const SelectorInfo* info : all_selectors())
+      if (info->studied_by_default) specs.push_back({std::string(info->name), std::string(info->name), {}});
   for (std::size_t i = 0; i < specs.size(); ++i)
     for (std::size_t j = 0; j < i; ++j)
       if (specs[i].label == specs[j].label)
@@ -56,61 +48,29 @@ std::vector<SelectorSpec> selector_specs(const RunOptions& options) {
   return specs;
 }
 
-Grid grid_of(SettingKind kind, const RunOptions& options) {
-  switch (kind) {
-    case SettingKind::delta:
-      return options.delta.empty() ? default_grid(kind) : parse_grid(kind, options.delta, "--delta");
-    case SettingKind::budget:
-      return options.budget.empty() ? default_grid(kind) : parse_grid(kind, options.budget, "--budget");
-    case SettingKind::p:
-      return options.p.empty() ? default_grid(kind) : parse_grid(kind, options.p, "--p");
-    case SettingKind::none:
-      break;
-  }
-  return default_grid(kind);
-}
-
-RequestedSelector request_selector(const SelectorSpec& spec, const RunOptions& options) {
-  const std::shared_ptr<Selector> selector = make_selector(spec);
-  const SettingKind kind = selector->setting_kind();
-  const Grid grid = grid_of(kind, options);
-  nlohmann::ordered_json resolved = nlohmann::ordered_json::object();
-  for (const OptionValue& option : selector->options()) resolved[option.name] = option.value;
-  SelectorGroup description{.label = spec.label,
-                            .selector = spec.name,
-                            .setting = std::string(name_of(kind)),
-                            .options_json = resolved.dump(),
-                            .settings = {},
-                            .setting_labels = grid.labels};
-  for (const Setting& setting : grid.settings) description.settings.push_back(setting.value);
-  return {{spec.label, selector, grid.settings},
-          std::move(description),
-          selector->calibration_samples().empty() ? nullptr : selector};
-}
-
-StudyRequest make_request(const RunOptions& options, const GlobalOptions& global) {
-  StudyRequest request;
-  request.dumps = options.dumps;
-  request.output = options.output;
+Study make_study(const RunCommand& command) {
+  Study study = command.study;
+  for (const std::string& path : command.dumps) study.dumps.emplace_back().path = path;
   // A grid that no selector uses is checked all the same: a typing error should not wait for the selector that needs
   // it.
-  for (const SettingKind kind : {SettingKind::delta, SettingKind::budget, SettingKind::p}) grid_of(kind, options);
-  for (const SelectorSpec& spec : selector_specs(options)) {
-    request.selectors.push_back(request_selector(spec, options));
-    request.selectors.back().by_default = options.selectors.empty();
+  std::map<SettingKind, Grid> grids;
+  for (const SettingKindInfo& info : kSettingKinds) {
+    const auto typed = command.grids.find(info.kind);
+    const bool given = typed != command.grids.end() && !typed->second.empty();
+    grids[info.kind] = given ? parse_grid(info.kind, typed->second) : default_grid(info.kind);
   }
-  if (!options.layers.empty()) request.choice.layers = parse_layers(options.layers);
-  if (!options.samples.empty()) request.choice.samples = parse_names(options.samples);
-  request.choice.queries = parse_queries(options.queries);
-  if (!(options.salient_delta >= 0)) throw UsageError("--salient-delta: expected a number of at least 0");
-  request.salient_delta = options.salient_delta;
-  request.lambdas = parse_numbers(options.lambdas, "--lambdas");
-  request.skip_bad_layers = options.skip_bad_layers;
-  request.resume = options.resume;
-  request.force = options.force;
-  request.device = global.resolved_device();
-  request.threads = global.thread_count();
-  return request;
+  for (const SelectorSpec& spec : selector_specs(command)) {
+    std::shared_ptr<Selector> selector = make_selector(spec);
+    const Grid& grid = grids[selector->setting_kind()];
+    study.selectors.push_back(make_study_selector(spec.label, std::move(selector), grid.settings, grid.labels));
+    study.selectors.back().by_default = command.selectors.empty();
+  }
+  if (!command.layers.empty()) study.choice.layers = parse_layers(command.layers);
+  if (!command.samples.empty()) study.choice.samples = parse_names(command.samples);
+  study.choice.queries = parse_queries(command.queries);
+  if (!(study.salient_delta >= 0)) throw UsageError("--salient-delta: expected a number of at least 0");
+  if (!command.lambdas.empty()) study.lambdas = parse_numbers(command.lambdas, "--lambdas");
+  return study;
 }
 
 /// Of this process, as it was started.
@@ -121,13 +81,13 @@ std::vector<std::string> command_line() {
   return arguments;
 }
 
-std::string how_text(const StudyReport& report, const std::string& output) {
+std::string how_text(const RunReport& report, const std::string& output) {
   switch (report.how) {
-    case StudyReport::How::found_complete:
+    case RunReport::How::found_complete:
       return fmt::format("'{}' is complete already; nothing was left to do", output);
-    case StudyReport::How::completed_by_another_process:
+    case RunReport::How::completed_by_another_process:
       return fmt::format("another process has completed '{}'", output);
-    case StudyReport::How::computed:
+    case RunReport::How::computed:
       break;
   }
   return report.progress.resumed == 0 ? std::string()
@@ -135,58 +95,68 @@ std::string how_text(const StudyReport& report, const std::string& output) {
                                                     report.progress.resumed, report.progress.total);
 }
 
-void run(const RunOptions& options, const GlobalOptions& global) {
-  StudyRequest request = make_request(options, global);
-  request.command_line = command_line();
+void run(const RunCommand& command, const GlobalOptions& global) {
+  Study study = make_study(command);
+  RunOptions options = command.run;
+  options.device = global.resolved_device();
+  options.threads = global.thread_count();
+  options.program = program_version().program;
+  options.git_commit = program_version().git_commit;
+  options.command_line = command_line();
   const InterruptFlag interrupt;
   Progress progress("layers", global.quiet);
-  const StudyReport report =
-      run_study_request(request, interrupt.flag(),
-                        {.started =
-                             [&](const std::string& device) {
-                               if (!request.device.notice.empty()) progress.notice(request.device.notice);
-                               progress.notice(fmt::format("device: {}", device));
-                             },
-                         .progress = [&](const StudyProgress& p) { progress.show(p.finished, p.total, p.resumed); },
-                         .notice = [&](const std::string& text) { progress.notice("warning: " + text); }});
+  const RunReport report =
+      run_study(std::move(study), options, interrupt.flag(),
+                {.started =
+                     [&](const std::string& device) {
+                       if (!options.device.notice.empty()) progress.notice(options.device.notice);
+                       progress.notice(fmt::format("device: {}", device));
+                     },
+                 .progress = [&](const StudyProgress& p) { progress.show(p.finished, p.total, p.resumed); },
+                 .notice = [&](const std::string& text) { progress.notice("warning: " + text); }});
   progress.end();
-  if (const std::string text = how_text(report, request.output); !text.empty()) progress.notice(text);
+  if (const std::string text = how_text(report, options.output); !text.empty()) progress.notice(text);
 
-  const Summary summary = summarize(ResultsFile(request.output), options.with_dense_layers);
-  for (const std::string& label : summary.dropped_nothing)
+  for (const std::string& label : report.summary.dropped_nothing)
     progress.notice(fmt::format(
         "warning: selector '{}' dropped nothing at any setting: it kept every token of every query", label));
   if (global.json) {
-    nlohmann::ordered_json document = summary_json(summary);
-    document["results"] = request.output;
+    nlohmann::ordered_json document = summary_json(report.summary);
+    document["results"] = options.output;
     document["device"] = report.device;
     std::cout << document.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << '\n';
   } else {
-    std::cout << summary_table(summary) << fmt::format("Results: {}\n", request.output);
+    std::cout << summary_table(report.summary) << fmt::format("Results: {}\n", options.output);
   }
 }
 
 }  // namespace
 
 void add_run(CLI::App& app, const GlobalOptions& global) {
-  const auto options = std::make_shared<RunOptions>();
+  const auto options = std::make_shared<RunCommand>();
+  Study& study = options->study;
   CLI::App* command = app.add_subcommand("run", "Study selectors on dumps: selectors x settings -> results");
   command->add_option("DUMP", options->dumps, "Attention dumps")->required();
-  command->add_option("-o,--output", options->output, "Results file to write")->required()->type_name("FILE");
+  command->add_option("-o,--output", options->run.output, "Results file to write")->required()->type_name("FILE");
   command
       ->add_option("--selector", options->selectors, "[LABEL=]NAME[:option=value,...]; may be repeated ('attest list')")
       ->allow_extra_args(false)
       ->type_name("SELECTOR");
-  const auto grid = [&](const char* name, std::string& target, const char* help) {
-    command->add_option(name, target, help)->join(',')->type_name("GRID");
-  };
-  grid("--delta", options->delta, "Deltas: a,b,c or start:stop:step, or inf (default 1:12:0.5)");
-  grid("--budget", options->budget, "Budgets in tokens or per cent: 1024,25% (default 1024 and 1.5625% to 100%)");
-  grid("--p", options->p, "Shares of attention mass (default 0.5,0.7,0.8,0.85,0.9,0.95,0.99,0.999)");
-  grid("--lambdas", options->lambdas, "Where the tails of the scan error are measured");
+  for (const SettingKindInfo& info : kSettingKinds)
+    if (info.kind != SettingKind::none)
+      command
+          ->add_option(fmt::format("--{}", info.name), options->grids[info.kind],
+                       fmt::format("Grid of {}: a,b,c or start:stop:step (default {})", info.valid, info.default_grid))
+          ->join(',')
+          ->type_name("GRID");
   command
-      ->add_option("--salient-delta", options->salient_delta,
-                   "Salient: at most this far below the largest score, in nats")
+      ->add_option(
+          "--lambdas", options->lambdas,
+          fmt::format("Where the tails of the scan error are measured (default {})", fmt::join(study.lambdas, ",")))
+      ->join(',')
+      ->type_name("GRID");
+  command
+      ->add_option("--salient-delta", study.salient_delta, "Salient: at most this far below the largest score, in nats")
       ->capture_default_str()
       ->type_name("X");
   command->add_option("--layers", options->layers, "Layers: 0-31 or 0,5,8-11 (default all)")
@@ -199,11 +169,11 @@ void add_run(CLI::App& app, const GlobalOptions& global) {
       ->join(',')
       ->capture_default_str()
       ->type_name("WHICH");
-  command->add_flag("--resume", options->resume, "Go on with an unfinished study of the same options and inputs");
-  command->add_flag("--force", options->force, "Replace an existing results file, or start an unfinished study over");
-  command->add_flag("--skip-bad-layers", options->skip_bad_layers,
-                    "Leave layers with NaN or Inf out instead of failing");
-  command->add_flag("--with-dense-layers", options->with_dense_layers,
+  command->add_flag("--resume", options->run.resume, "Go on with an unfinished study of the same options and inputs");
+  command->add_flag("--force", options->run.force,
+                    "Replace an existing results file, or start an unfinished study over");
+  command->add_flag("--skip-bad-layers", study.skip_bad_layers, "Leave layers with NaN or Inf out instead of failing");
+  command->add_flag("--with-dense-layers", options->run.with_dense_layers,
                     "Include dense layers in the summary's averages");
   command->callback([options, &global] { run(*options, global); });
 }

@@ -46,14 +46,14 @@ struct Curve {
   }
 };
 
-std::optional<std::size_t> index_of(const SelectorGroup& group, double delta) {
-  const auto found = std::ranges::find(group.settings, delta);
-  if (found == group.settings.end()) return std::nullopt;
-  return static_cast<std::size_t>(found - group.settings.begin());
+std::optional<std::size_t> index_of(const StudySelector& group, double delta) {
+  const auto found = std::ranges::find(group.grid, delta, &Setting::value);
+  if (found == group.grid.end()) return std::nullopt;
+  return static_cast<std::size_t>(found - group.grid.begin());
 }
 
 bool has_delta(const PooledSelector& selector) {
-  return selector.group.selector == "ffd" && selector.group.setting == "delta" &&
+  return selector.group.name == "ffd" && selector.group.kind == SettingKind::delta &&
          std::ranges::any_of(kDeltas, [&](double delta) { return index_of(selector.group, delta).has_value(); });
 }
 

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "dumps/base/error.h"
+#include "kernels/selectors/registry.h"
 
 namespace attest {
 namespace {
@@ -31,7 +32,7 @@ void refuse_repetition(ResultsFiles files) {
     std::vector<Holding> own;
     for (const StudyDump& dump : file->study().dumps)
       for (const StudySample& sample : dump.samples)
-        for (const SelectorGroup& group : file->study().selectors)
+        for (const StudySelector& group : file->study().selectors)
           own.push_back({file->path(), dump.path, sample.name, group.label, sample.layers, group.setting_labels});
     for (const Holding& holding : own)
       for (const Holding& earlier : seen)
@@ -43,12 +44,12 @@ void refuse_repetition(ResultsFiles files) {
 }
 
 void merge_selectors(const ResultsFile& file, std::vector<PooledSelector>& selectors) {
-  for (const SelectorGroup& group : file.study().selectors) {
+  for (const StudySelector& group : file.study().selectors) {
     auto same_label = [&](const PooledSelector& s) { return s.group.label == group.label; };
     const auto known = std::ranges::find_if(selectors, same_label);
     if (known == selectors.end()) {
       selectors.push_back({group});
-    } else if (known->group.selector != group.selector || known->group.setting != group.setting ||
+    } else if (known->group.name != group.name || known->group.kind != group.kind ||
                known->group.options_json != group.options_json) {
       throw UsageError(
           fmt::format("label '{}' of {} means other options than in the files before it: run the study again with "
@@ -82,14 +83,15 @@ std::string PooledSelector::option(std::string_view name) const {
 }
 
 bool PooledSelector::is_oracle() const {
-  return group.selector == "topk" || group.selector == "topp" || group.selector == "topdelta";
+  const SelectorInfo* info = find_selector(group.name);
+  return info != nullptr && info->oracle;
 }
 
 std::set<int> ModelStudy::dense_layers(const std::vector<std::string>& labels) const {
   std::set<int> layers;
   int number = 0;
   for (const ResultsFile* file : files_) {
-    const StudyDescription& study = file->study();
+    const Study& study = file->study();
     for (std::size_t d = 0; d < study.dumps.size(); ++d, ++number) {
       if (!dumps_.contains(number)) continue;
       for (const std::string& label : labels) {

@@ -7,18 +7,18 @@
 #include <string_view>
 #include <vector>
 
-#include "analysis/results/study_results.h"
 #include "analysis/statistics/aggregate.h"
+#include "analysis/study/study.h"
 
 namespace attest {
 
 /// One curve of a comparison before it is a curve: a selector of the study, or several files' selectors of one label.
 struct PooledSelector {
-  SelectorGroup group;
+  StudySelector group;
 
   /// An option as text ("union", "128"); empty when the selector has no such option.
   std::string option(std::string_view name) const;
-  bool is_oracle() const;  ///< topk, topp, topdelta on exact scores: what no real method can do
+  bool is_oracle() const;  ///< its rule reads exact scores: what no real method can do
 };
 
 class ModelStudy {

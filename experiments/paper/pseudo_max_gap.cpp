@@ -164,7 +164,7 @@ std::vector<std::string> findings_of(const std::string& label, const std::vector
 const PooledSelector* chosen_selector(const ModelStudy& study) {
   const PooledSelector* chosen = nullptr;
   for (const PooledSelector& selector : study.selectors()) {
-    if (selector.group.selector != "ffd") continue;
+    if (selector.group.name != "ffd") continue;
     if (selector.option("scan") != "exact") return &selector;
     if (!chosen) chosen = &selector;
   }

@@ -33,12 +33,11 @@ struct Curve {
 };
 
 /// The settings that the methods' papers use.
-bool is_default(const SelectorGroup& group, std::size_t setting) {
-  const double value = group.settings[setting];
-  const bool per_cent = group.setting_labels[setting].ends_with('%');
-  if (group.setting == "delta") return value == 5 || value == 7;
-  if (group.setting == "budget") return per_cent ? value == 50 : value == 1024;
-  return group.setting == "p" && value == 0.85;
+bool is_default(const StudySelector& group, std::size_t setting) {
+  const Setting& point = group.grid[setting];
+  if (group.kind == SettingKind::delta) return point.value == 5 || point.value == 7;
+  if (group.kind == SettingKind::budget) return point.percent ? point.value == 50 : point.value == 1024;
+  return group.kind == SettingKind::p && point.value == 0.85;
 }
 
 Curve make_curve(const ModelStudy& study, const PooledSelector& selector, const std::set<int>& except) {
@@ -69,7 +68,7 @@ Table table_of(const std::vector<Curve>& curves) {
   struct Row {
     const Curve* curve;
     const Point* point;
-    const SelectorGroup& group() const { return curve->selector->group; }
+    const StudySelector& group() const { return curve->selector->group; }
   };
   std::vector<Row> rows;
   for (const Curve& curve : curves)
@@ -79,8 +78,8 @@ Table table_of(const std::vector<Curve>& curves) {
   return make_table<Row>(rows,
                          {{{kCurveColumn, text}, [](const Row& r) { return r.curve->name; }},
                           {{"label", text}, [](const Row& r) { return display_name(r.group().label); }},
-                          {{"selector", text}, [](const Row& r) { return r.group().selector; }},
-                          {{"setting", text}, [](const Row& r) { return r.group().setting; }},
+                          {{"selector", text}, [](const Row& r) { return r.group().name; }},
+                          {{"setting", text}, [](const Row& r) { return std::string(name_of(r.group().kind)); }},
                           {{"setting_label", text}, [](const Row& r) { return display_name(r.point->setting_label); }},
                           {{"layers", text}, [](const Row& r) { return r.curve->whole_model ? "all" : "compared"; }},
                           {{"io_ratio"}, [](const Row& r) { return r.point->io.mean; }},
@@ -128,7 +127,7 @@ std::optional<double> shared_io(const Curve& ffd, const Curve& peer) {
 
 const Curve* first_of(const std::vector<Curve>& curves, std::string_view selector) {
   const auto found = std::ranges::find_if(curves, [&](const Curve& c) {
-    return c.selector->group.selector == selector && !c.points.empty() && !c.whole_model;
+    return c.selector->group.name == selector && !c.points.empty() && !c.whole_model;
   });
   return found == curves.end() ? nullptr : &*found;
 }
@@ -163,8 +162,8 @@ std::vector<std::string> findings_of(const std::vector<Curve>& curves) {
       findings.push_back(
           fmt::format("{} at {} {} keeps {:.1f} % of the tokens and reads {:.1f} % of the bytes: mean recall {:.4f} "
                       "(lowest {:.3f}), max LSE error {:.3g} nats.",
-                      ffd->name, ffd->selector->group.setting, p.setting_label, 100 * p.keep.mean, 100 * p.io.mean,
-                      p.recall.mean, p.recall_min, p.lse_error_max));
+                      ffd->name, name_of(ffd->selector->group.kind), p.setting_label, 100 * p.keep.mean,
+                      100 * p.io.mean, p.recall.mean, p.recall_min, p.lse_error_max));
   return findings;
 }
 
@@ -192,7 +191,7 @@ std::optional<double> lse_axis_floor(const std::vector<Curve>& curves) {
   return some_below ? std::optional(least / 1.5) : std::nullopt;
 }
 
-bool is_drawn(const Curve& curve) { return !curve.whole_model && curve.selector->group.selector != "exact"; }
+bool is_drawn(const Curve& curve) { return !curve.whole_model && curve.selector->group.name != "exact"; }
 
 /// Per cent. Left of what a real selector reads or keeps, oracles go on to a handful of tokens: that would fill the
 /// panel.
@@ -251,10 +250,10 @@ std::variant<Exhibit, Unsupported> make(const ModelStudy& study) {
     Curve curve = make_curve(study, selector, dense);
     if (!curve.points.empty()) curves.push_back(std::move(curve));
   }
-  if (std::ranges::all_of(curves, [](const Curve& c) { return c.selector->group.selector == "exact"; }))
+  if (std::ranges::all_of(curves, [](const Curve& c) { return c.selector->group.name == "exact"; }))
     return Unsupported{dense.empty() ? "needs a selector other than exact"
                                      : "every layer is dense in one of the selectors: run them with dense_layers=0"};
-  std::ranges::stable_partition(curves, [](const Curve& c) { return c.selector->group.selector != "exact"; });
+  std::ranges::stable_partition(curves, [](const Curve& c) { return c.selector->group.name != "exact"; });
 
   Exhibit exhibit{.figure = {.name = "quality_vs_io", .data = table_of({})}, .findings = findings_of(curves)};
   if (!dense.empty()) {

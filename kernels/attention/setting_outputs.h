@@ -7,12 +7,10 @@
 #include <vector>
 
 #include "kernels/kv_head.h"
+#include "kernels/level.h"
 #include "kernels/row_matrix.h"
 
 namespace attest {
-
-/// First index of an ascending settings grid that keeps a token; the number of settings where none does.
-using Level = std::uint16_t;
 
 /// Values that a selector's computer reads in place of the exact ones: query n reads tokens 0 .. count[n]-1 from
 /// `values`.

@@ -15,6 +15,7 @@
 
 #include "dumps/base/error.h"
 #include "kernels/attention/scores.h"
+#include "kernels/device/on_cuda.h"
 #include "kernels/rank/entry_levels.h"
 #include "kernels/selectors/double_sparsity_options.h"
 #include "kernels/selectors/registry.h"
@@ -49,7 +50,9 @@ class DoubleSparsity final : public Selector, DoubleSparsityOptions {
   }
   std::vector<std::string> calibration_samples() const override { return calibration_samples_; }
   void calibrate(const AttentionLayer& layer) override { ranking_.add(layer); }
-  const ChannelRanking* channel_ranking() const override { return &ranking_; }
+  std::shared_ptr<const CudaSelector> cuda_code() const override {
+    return call_on_cuda<make_cuda_double_sparsity, DoubleSparsityOptions, ChannelRanking>(*this, ranking_);
+  }
 
   void check(int head_dim, int /*value_dim*/) const override {
     if (ranking_.empty() && calibration_samples_.empty())

@@ -4,7 +4,7 @@
 #include "kernels/device/block_reduce.cuh"
 #include "kernels/quantize/token_asymmetric_cuda.cuh"
 #include "kernels/rank/entry_levels_cuda.h"
-#include "kernels/selectors/cuda_registry.h"
+#include "kernels/selectors/cuda_chunk.h"
 #include "kernels/selectors/double_sparsity_options.h"
 
 namespace attest {
@@ -120,8 +120,8 @@ struct RowsByHead {
 
 class CudaDoubleSparsity final : public CudaSelector, DoubleSparsityOptions {
  public:
-  CudaDoubleSparsity(OptionReader& reader, const ChannelRanking& ranking)
-      : DoubleSparsityOptions(reader), ranking_(ranking) {}
+  CudaDoubleSparsity(const DoubleSparsityOptions& options, const ChannelRanking& ranking)
+      : DoubleSparsityOptions(options), ranking_(ranking) {}
 
   void select(const CudaChunk& chunk, std::span<const AscendingGrid> grids, CudaSelection& out) const override {
     const DeviceRows& rows = chunk.rows;
@@ -198,8 +198,9 @@ class CudaDoubleSparsity final : public CudaSelector, DoubleSparsityOptions {
 
 }  // namespace
 
-std::unique_ptr<CudaSelector> make_cuda_double_sparsity(OptionReader& reader, const Selector& learner) {
-  return std::make_unique<CudaDoubleSparsity>(reader, *learner.channel_ranking());
+std::shared_ptr<const CudaSelector> make_cuda_double_sparsity(const DoubleSparsityOptions& options,
+                                                              const ChannelRanking& ranking) {
+  return std::make_shared<CudaDoubleSparsity>(options, ranking);
 }
 
 }  // namespace attest

@@ -7,6 +7,7 @@
 
 #include "kernels/quantize/token_asymmetric.h"
 #include "kernels/selectors/channel_ranking.h"
+#include "kernels/selectors/cuda_selector.h"
 #include "kernels/selectors/options.h"
 #include "kernels/selectors/selector.h"
 
@@ -41,5 +42,9 @@ class DoubleSparsityOptions {
   ChannelStatistic statistic_;
   int group_factor_, bits_;
 };
+
+/// The ranking is read when a layer is studied. double_sparsity_cuda.cu
+std::shared_ptr<const CudaSelector> make_cuda_double_sparsity(const DoubleSparsityOptions& options,
+                                                              const ChannelRanking& ranking);
 
 }  // namespace attest

@@ -1,7 +1,10 @@
 // exact: all keys, exact scores; the reference of every metric. FlashAttention and FlashDecoding compute this same
 // function and differ in speed only. Bytes per KV head: 2(D + Dv)L.
+#include "kernels/selectors/exact.h"
+
 #include <algorithm>
 
+#include "kernels/device/on_cuda.h"
 #include "kernels/selectors/registry.h"
 
 namespace attest {
@@ -13,6 +16,8 @@ class Exact final : public Selector {
 
   SettingKind setting_kind() const override { return SettingKind::none; }
   bool has_estimate() const override { return false; }
+
+  std::shared_ptr<const CudaSelector> cuda_code() const override { return call_on_cuda<make_cuda_exact>(); }
 
   void select(const KvHead& head, const RankedScores&, std::span<const AscendingGrid>, Selection& out) const override {
     keep_all(head, out);

@@ -1,5 +1,6 @@
 // exact on the device: nothing to find.
-#include "kernels/selectors/cuda_registry.h"
+#include "kernels/selectors/cuda_chunk.h"
+#include "kernels/selectors/exact.h"
 
 namespace attest {
 namespace {
@@ -19,6 +20,6 @@ void cuda_keep_all(const CudaChunk& chunk, CudaSelection& out) {
   });
 }
 
-std::unique_ptr<CudaSelector> make_cuda_exact(OptionReader&) { return std::make_unique<CudaExact>(); }
+std::shared_ptr<const CudaSelector> make_cuda_exact() { return std::make_shared<CudaExact>(); }
 
 }  // namespace attest

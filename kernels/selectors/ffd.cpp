@@ -15,6 +15,7 @@
 
 #include "dumps/base/error.h"
 #include "kernels/attention/scores.h"
+#include "kernels/device/on_cuda.h"
 #include "kernels/lane_sum.h"
 #include "kernels/rank/entry_levels.h"
 #include "kernels/selectors/ffd_options.h"
@@ -22,6 +23,19 @@
 
 namespace attest {
 namespace {
+
+/// Positions in kOwnMetrics.
+enum OwnMetric : std::size_t { kGapExact, kGapThumbnail, kGapAll, kBlockKeepRatio };
+constexpr MetricInfo kOwnMetrics[] = {
+    {"pseudo_max_gap_exact", MetricAxes::query_head, "nats", Better::lower,
+     "largest exact score of the full blocks less the pseudo-maximum from exact scores"},
+    {"pseudo_max_gap_thumbnail", MetricAxes::query_head, "nats", Better::lower,
+     "largest exact score of the full blocks less the pseudo-maximum from thumbnails; may be negative"},
+    {"pseudo_max_gap_all", MetricAxes::query_head, "nats", Better::lower,
+     "largest exact score of all visible keys less the pseudo-maximum from exact scores"},
+    {"block_keep_ratio", MetricAxes::query_head_setting, "ratio", Better::lower,
+     "kept sub-blocks over all sub-blocks of the full blocks, after the GQA policy"},
+};
 
 constexpr double kLowest = -std::numeric_limits<double>::infinity();
 
@@ -44,12 +58,13 @@ class Ffd final : public Selector, FfdOptions {
   std::string_view short_context(double, std::int64_t visible) const override {
     return full_blocks(visible) == 0 ? "keeps every key, unquantised," : std::string_view{};
   }
-  std::vector<std::string> row_metrics() const override {
-    return {"pseudo_max_gap_exact", "pseudo_max_gap_thumbnail", "pseudo_max_gap_all"};
-  }
-  std::vector<std::string> setting_metrics() const override { return {"block_keep_ratio"}; }
+  std::span<const MetricInfo> own_metrics() const override { return kOwnMetrics; }
   double natural_delta(double setting, const ScoreTransform& transform) const override {
     return rule_ == Rule::topdelta ? natural(setting, transform) : Selector::natural_delta(setting, transform);
+  }
+
+  std::shared_ptr<const CudaSelector> cuda_code() const override {
+    return call_on_cuda<make_cuda_ffd, FfdOptions>(*this);
   }
 
   void select(const KvHead& head, const RankedScores& exact, std::span<const AscendingGrid> grids,
@@ -167,7 +182,7 @@ class Ffd final : public Selector, FfdOptions {
         std::fill_n(row + c * sub_block_, sub_block_, levels[static_cast<std::size_t>(h * parts + c)]);
       std::fill(row + covered, row + visible, Level{0});
       for (int i = 0; i < settings && parts > 0; ++i)
-        out.setting_metrics[0].row(first + h)[i] =
+        out.own_metrics[kBlockKeepRatio].row(first + h)[i] =
             static_cast<double>(std::ranges::count_if(part(levels, h), [i](Level l) { return l <= i; })) /
             static_cast<double>(parts);
     }
@@ -231,10 +246,9 @@ class Ffd final : public Selector, FfdOptions {
   void gap_metrics(const double* exact, const double* estimate, std::int64_t covered, std::int64_t visible, int row,
                    Selection& out) const {
     const double full_max = max_over(exact, 0, covered), exact_ends = ends_max(exact, covered);
-    const auto r = static_cast<std::size_t>(row);
-    out.row_metrics[0][r] = full_max - exact_ends;
-    if (!scans_exactly_) out.row_metrics[1][r] = full_max - ends_max(estimate, covered);
-    out.row_metrics[2][r] = std::max(full_max, max_over(exact, covered, visible)) - exact_ends;
+    out.own_metrics[kGapExact].row(row)[0] = full_max - exact_ends;
+    if (!scans_exactly_) out.own_metrics[kGapThumbnail].row(row)[0] = full_max - ends_max(estimate, covered);
+    out.own_metrics[kGapAll].row(row)[0] = std::max(full_max, max_over(exact, covered, visible)) - exact_ends;
   }
 };
 
@@ -246,6 +260,7 @@ const SelectorInfo ffd_info{
     .summary = "Faster Flash Decoding: 2-bit key scan, top-delta rule below a pseudo-maximum, 8-bit residual",
     .io_bytes = "F B D bits/8 + 2DF + kept (rD + 2Dv) + tail 2(D+Dv)",
     .source = "Faster Than Flash, sections 3.1-3.3 and Algorithm 1; qluoluo/faster-flash-decoding",
+    .studied_by_default = true,
     .make = [](OptionReader& reader) -> std::unique_ptr<Selector> { return std::make_unique<Ffd>(reader); }};
 
 }  // namespace attest

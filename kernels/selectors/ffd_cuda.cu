@@ -5,7 +5,7 @@
 #include "kernels/device/block_reduce.cuh"
 #include "kernels/quantize/ffd_thumbnail_cuda.cuh"
 #include "kernels/quantize/ranges_cuda.h"
-#include "kernels/selectors/cuda_registry.h"
+#include "kernels/selectors/cuda_chunk.h"
 #include "kernels/selectors/ffd_options.h"
 
 namespace attest {
@@ -65,7 +65,7 @@ __global__ void __launch_bounds__(kPeakThreads) peak_kernel(PeakTask task) {
 
 class CudaFfd final : public CudaSelector, FfdOptions {
  public:
-  explicit CudaFfd(OptionReader& reader) : FfdOptions(reader) {}
+  explicit CudaFfd(const FfdOptions& options) : FfdOptions(options) {}
 
   void select(const CudaChunk& chunk, std::span<const AscendingGrid> grids, CudaSelection& out) const override {
     out.covered = RowCounts(chunk, [&](std::int64_t visible) { return visible / block_ * block_; });
@@ -158,8 +158,7 @@ class CudaFfd final : public CudaSelector, FfdOptions {
           *gap_thumbnail = chunk.take<float>(static_cast<std::size_t>(num_rows)),
           *gap_all = chunk.take<float>(static_cast<std::size_t>(num_rows));
     float* keep_ratio = chunk.take<float>(static_cast<std::size_t>(num_rows) * static_cast<std::size_t>(settings));
-    out.row_metrics = {gap_exact, gap_thumbnail, gap_all};
-    out.setting_metrics = {keep_ratio};
+    out.own_metrics = {gap_exact, gap_thumbnail, gap_all, keep_ratio};
 
     const DeviceArena::Scope scope(*chunk.arena);
     const RowCounts parts(chunk, [&](std::int64_t visible) { return visible / block_ * (block_ / sub_block_); });
@@ -221,6 +220,8 @@ class CudaFfd final : public CudaSelector, FfdOptions {
 
 }  // namespace
 
-std::unique_ptr<CudaSelector> make_cuda_ffd(OptionReader& reader) { return std::make_unique<CudaFfd>(reader); }
+std::shared_ptr<const CudaSelector> make_cuda_ffd(const FfdOptions& options) {
+  return std::make_shared<CudaFfd>(options);
+}
 
 }  // namespace attest

@@ -6,6 +6,7 @@
 #include <numbers>
 
 #include "kernels/quantize/ffd_thumbnail.h"
+#include "kernels/selectors/cuda_selector.h"
 #include "kernels/selectors/options.h"
 #include "kernels/selectors/selector.h"
 
@@ -66,5 +67,8 @@ class FfdOptions {
   DeltaUnit delta_unit_;
   Rule rule_;
 };
+
+/// ffd_cuda.cu
+std::shared_ptr<const CudaSelector> make_cuda_ffd(const FfdOptions& options);
 
 }  // namespace attest

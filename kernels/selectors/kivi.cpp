@@ -9,6 +9,7 @@
 
 #include "dumps/base/error.h"
 #include "kernels/attention/scores.h"
+#include "kernels/device/on_cuda.h"
 #include "kernels/selectors/kivi_options.h"
 #include "kernels/selectors/registry.h"
 
@@ -33,6 +34,10 @@ class Kivi final : public Selector, KiviOptions {
     if (value_dim % quantizer_.group != 0)
       throw UsageError("selector 'kivi': group is " + std::to_string(quantizer_.group) +
                        ", expected a divisor of value_dim, which is " + std::to_string(value_dim));
+  }
+
+  std::shared_ptr<const CudaSelector> cuda_code() const override {
+    return call_on_cuda<make_cuda_kivi, KiviOptions>(*this);
   }
 
   void select(const KvHead& head, const RankedScores& exact, std::span<const AscendingGrid>,
@@ -82,6 +87,7 @@ const SelectorInfo kivi_info{
     .summary = "KIVI: every token, keys per channel and values per token in 2 bits",
     .io_bytes = "nk D bits/8 + (nk/g) 4D + (L-nk) 2D + nv Dv bits/8 + nv (Dv/g) 4 + (L-nv) 2Dv",
     .source = "KIVI, section 3; jy-yuan/KIVI models/llama_kivi.py, quant/new_pack.py",
+    .studied_by_default = true,
     .make = [](OptionReader& reader) -> std::unique_ptr<Selector> { return std::make_unique<Kivi>(reader); }};
 
 }  // namespace attest

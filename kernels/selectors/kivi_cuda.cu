@@ -1,7 +1,7 @@
 // kivi on the device; the method and its sources stand in kivi.cpp.
 #include "kernels/quantize/kivi_groups_cuda.cuh"
 #include "kernels/quantize/ranges_cuda.h"
-#include "kernels/selectors/cuda_registry.h"
+#include "kernels/selectors/cuda_chunk.h"
 #include "kernels/selectors/kivi_options.h"
 
 namespace attest {
@@ -9,7 +9,7 @@ namespace {
 
 class CudaKivi final : public CudaSelector, KiviOptions {
  public:
-  explicit CudaKivi(OptionReader& reader) : KiviOptions(reader) {}
+  explicit CudaKivi(const KiviOptions& options) : KiviOptions(options) {}
 
   void select(const CudaChunk& chunk, std::span<const AscendingGrid>, CudaSelection& out) const override {
     KiviQuantizer quantizer = quantizer_;
@@ -49,6 +49,8 @@ class CudaKivi final : public CudaSelector, KiviOptions {
 
 }  // namespace
 
-std::unique_ptr<CudaSelector> make_cuda_kivi(OptionReader& reader) { return std::make_unique<CudaKivi>(reader); }
+std::shared_ptr<const CudaSelector> make_cuda_kivi(const KiviOptions& options) {
+  return std::make_shared<CudaKivi>(options);
+}
 
 }  // namespace attest

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "kernels/quantize/kivi_groups.h"
+#include "kernels/selectors/cuda_selector.h"
 #include "kernels/selectors/options.h"
 
 namespace attest {
@@ -34,5 +35,8 @@ class KiviOptions {
   KiviQuantizer quantizer_;
   int window_;
 };
+
+/// kivi_cuda.cu
+std::shared_ptr<const CudaSelector> make_cuda_kivi(const KiviOptions& options);
 
 }  // namespace attest

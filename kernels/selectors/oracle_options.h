@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdint>
 
+#include "kernels/selectors/cuda_selector.h"
 #include "kernels/selectors/options.h"
 
 namespace attest {
@@ -29,5 +30,10 @@ class OracleOptions {
   bool by_block_, union_;
   int block_ = 1;  ///< tokens per item
 };
+
+// oracles_cuda.cu
+std::shared_ptr<const CudaSelector> make_cuda_topk(const OracleOptions& options);
+std::shared_ptr<const CudaSelector> make_cuda_topp(const OracleOptions& options);
+std::shared_ptr<const CudaSelector> make_cuda_topdelta(const OracleOptions& options);
 
 }  // namespace attest

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <limits>
 
+#include "kernels/device/on_cuda.h"
 #include "kernels/lane_sum.h"
 #include "kernels/rank/entry_levels.h"
 #include "kernels/selectors/oracle_options.h"
@@ -21,7 +22,6 @@ class Oracle : public Selector, protected OracleOptions {
  public:
   explicit Oracle(OptionReader& reader) : OracleOptions(reader) { finish(reader, 0); }
 
-  bool oracle() const override { return true; }
   bool has_estimate() const override { return false; }
 
   void select(const KvHead& head, const RankedScores& exact, std::span<const AscendingGrid> grids,
@@ -92,6 +92,9 @@ class Oracle : public Selector, protected OracleOptions {
 class TopK final : public Oracle {
  public:
   using Oracle::Oracle;
+  std::shared_ptr<const CudaSelector> cuda_code() const override {
+    return call_on_cuda<make_cuda_topk, OracleOptions>(*this);
+  }
   SettingKind setting_kind() const override { return SettingKind::budget; }
   std::string_view short_context(double budget, std::int64_t visible) const override {
     return kept_items(budget, visible) * block_ >= visible ? kKeepsEveryKey : std::string_view{};
@@ -111,6 +114,9 @@ class TopK final : public Oracle {
 class TopP final : public Oracle {
  public:
   using Oracle::Oracle;
+  std::shared_ptr<const CudaSelector> cuda_code() const override {
+    return call_on_cuda<make_cuda_topp, OracleOptions>(*this);
+  }
   SettingKind setting_kind() const override { return SettingKind::p; }
 
  private:
@@ -126,6 +132,9 @@ class TopP final : public Oracle {
 class TopDelta final : public Oracle {
  public:
   using Oracle::Oracle;
+  std::shared_ptr<const CudaSelector> cuda_code() const override {
+    return call_on_cuda<make_cuda_topdelta, OracleOptions>(*this);
+  }
   SettingKind setting_kind() const override { return SettingKind::delta; }
   double natural_delta(double setting, const ScoreTransform&) const override { return setting; }
 
@@ -152,16 +161,19 @@ const SelectorInfo topk_info{.name = "topk",
                              .summary = "oracle: the tokens of largest exact score",
                              .io_bytes = kBytes,
                              .source = kSource,
+                             .oracle = true,
                              .make = make<TopK>};
 const SelectorInfo topp_info{.name = "topp",
                              .summary = "oracle: the fewest tokens that hold a share p of the exact softmax",
                              .io_bytes = kBytes,
                              .source = kSource,
+                             .oracle = true,
                              .make = make<TopP>};
 const SelectorInfo topdelta_info{.name = "topdelta",
                                  .summary = "oracle: the tokens within delta of the largest exact score",
                                  .io_bytes = kBytes,
                                  .source = kSource,
+                                 .oracle = true,
                                  .make = make<TopDelta>};
 
 }  // namespace attest

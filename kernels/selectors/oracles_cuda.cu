@@ -2,7 +2,7 @@
 
 #include "kernels/device/cuda_check.h"
 #include "kernels/quantize/ranges_cuda.h"
-#include "kernels/selectors/cuda_registry.h"
+#include "kernels/selectors/cuda_chunk.h"
 #include "kernels/selectors/oracle_options.h"
 
 namespace attest {
@@ -17,7 +17,7 @@ __global__ void widen_kernel(const float* values, int count, double* out) {
 
 class CudaOracle : public CudaSelector, protected OracleOptions {
  public:
-  explicit CudaOracle(OptionReader& reader) : OracleOptions(reader) {}
+  explicit CudaOracle(const OracleOptions& options) : OracleOptions(options) {}
 
   void select(const CudaChunk& chunk, std::span<const AscendingGrid> grids, CudaSelection& out) const override {
     const DeviceRows& rows = chunk.rows;
@@ -116,10 +116,14 @@ class CudaTopDelta final : public CudaOracle {
 
 }  // namespace
 
-std::unique_ptr<CudaSelector> make_cuda_topk(OptionReader& reader) { return std::make_unique<CudaTopK>(reader); }
-std::unique_ptr<CudaSelector> make_cuda_topp(OptionReader& reader) { return std::make_unique<CudaTopP>(reader); }
-std::unique_ptr<CudaSelector> make_cuda_topdelta(OptionReader& reader) {
-  return std::make_unique<CudaTopDelta>(reader);
+std::shared_ptr<const CudaSelector> make_cuda_topk(const OracleOptions& options) {
+  return std::make_shared<CudaTopK>(options);
+}
+std::shared_ptr<const CudaSelector> make_cuda_topp(const OracleOptions& options) {
+  return std::make_shared<CudaTopP>(options);
+}
+std::shared_ptr<const CudaSelector> make_cuda_topdelta(const OracleOptions& options) {
+  return std::make_shared<CudaTopDelta>(options);
 }
 
 }  // namespace attest

@@ -14,6 +14,7 @@
 #include <algorithm>
 
 #include "kernels/attention/page_scores.h"
+#include "kernels/device/on_cuda.h"
 #include "kernels/rank/entry_levels.h"
 #include "kernels/rank/sort_descending.h"
 #include "kernels/selectors/quest_options.h"
@@ -30,6 +31,10 @@ class Quest final : public Selector, QuestOptions {
   bool has_estimate() const override { return true; }
   std::string_view short_context(double budget, std::int64_t visible) const override {
     return kept_pages(budget, visible) == pages(visible) ? kKeepsEveryKey : std::string_view{};
+  }
+
+  std::shared_ptr<const CudaSelector> cuda_code() const override {
+    return call_on_cuda<make_cuda_quest, QuestOptions>(*this);
   }
 
   void select(const KvHead& head, const RankedScores&, std::span<const AscendingGrid> grids,
@@ -109,6 +114,7 @@ const SelectorInfo quest_info{
     .io_bytes = "pages 4D + kept 2(D+Dv)",
     .source =
         "Quest, section 3 and Algorithm 1; mit-han-lab/Quest evaluation/quest_attention.py, quest/utils/controller.py",
+    .studied_by_default = true,
     .make = [](OptionReader& reader) -> std::unique_ptr<Selector> { return std::make_unique<Quest>(reader); }};
 
 }  // namespace attest

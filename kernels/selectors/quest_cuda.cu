@@ -4,7 +4,7 @@
 #include "kernels/device/fill_rows.cuh"
 #include "kernels/quantize/ranges_cuda.h"
 #include "kernels/rank/rank_correlation_cuda.h"
-#include "kernels/selectors/cuda_registry.h"
+#include "kernels/selectors/cuda_chunk.h"
 #include "kernels/selectors/quest_options.h"
 
 namespace attest {
@@ -19,7 +19,7 @@ struct EstimateOfPage {
 
 class CudaQuest final : public CudaSelector, QuestOptions {
  public:
-  explicit CudaQuest(OptionReader& reader) : QuestOptions(reader) {}
+  explicit CudaQuest(const QuestOptions& options) : QuestOptions(options) {}
 
   void select(const CudaChunk& chunk, std::span<const AscendingGrid> grids, CudaSelection& out) const override {
     const DeviceRows& rows = chunk.rows;
@@ -80,6 +80,8 @@ class CudaQuest final : public CudaSelector, QuestOptions {
 
 }  // namespace
 
-std::unique_ptr<CudaSelector> make_cuda_quest(OptionReader& reader) { return std::make_unique<CudaQuest>(reader); }
+std::shared_ptr<const CudaSelector> make_cuda_quest(const QuestOptions& options) {
+  return std::make_shared<CudaQuest>(options);
+}
 
 }  // namespace attest

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "kernels/attention/page_scores.h"
+#include "kernels/selectors/cuda_selector.h"
 #include "kernels/selectors/options.h"
 #include "kernels/selectors/selector.h"
 
@@ -42,5 +43,8 @@ class QuestOptions {
   Preset preset_;
   bool shared_;
 };
+
+/// quest_cuda.cu
+std::shared_ptr<const CudaSelector> make_cuda_quest(const QuestOptions& options);
 
 }  // namespace attest

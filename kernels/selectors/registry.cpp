@@ -1,32 +1,41 @@
-// An explicit list: a selector that registered itself from a static library would be dropped by the linker.
+// The list of selectors. To add one, add its line here; its file defines NAME_info.
 #include "kernels/selectors/registry.h"
 
-#include <array>
+#include <algorithm>
 
 #include "dumps/base/error.h"
 
+// An explicit list: the linker drops objects of a static library that nothing names, so nothing registers itself.
+#define ATTEST_SELECTORS(one)                                                                                 \
+  one(exact) one(ffd) one(quest) one(kivi) one(twilight) one(streaming_llm) one(topk) one(topp) one(topdelta) \
+      one(sparq) one(double_sparsity) one(sale)
+
 namespace attest {
 
-extern const SelectorInfo exact_info, ffd_info, quest_info, kivi_info, twilight_info, streaming_llm_info, topk_info,
-    topp_info, topdelta_info, sparq_info, double_sparsity_info, sale_info;
+#define ATTEST_DECLARE(name) extern const SelectorInfo name##_info;
+ATTEST_SELECTORS(ATTEST_DECLARE)
+#undef ATTEST_DECLARE
 
 namespace {
-constexpr std::array kSelectors = {&exact_info,           &ffd_info,  &quest_info, &kivi_info,     &twilight_info,
-                                   &streaming_llm_info,   &topk_info, &topp_info,  &topdelta_info, &sparq_info,
-                                   &double_sparsity_info, &sale_info};
-}
+#define ATTEST_ADDRESS(name) &name##_info,
+constexpr const SelectorInfo* kSelectors[] = {ATTEST_SELECTORS(ATTEST_ADDRESS)};
+#undef ATTEST_ADDRESS
+}  // namespace
 
 std::span<const SelectorInfo* const> all_selectors() { return kSelectors; }
 
+const SelectorInfo* find_selector(std::string_view name) {
+  const auto found = std::ranges::find_if(kSelectors, [&](const SelectorInfo* info) { return info->name == name; });
+  return found == std::ranges::end(kSelectors) ? nullptr : *found;
+}
+
 std::unique_ptr<Selector> make_selector(const SelectorSpec& spec) {
-  std::vector<std::string> known;
-  for (const SelectorInfo* info : kSelectors) {
-    if (info->name == spec.name) {
-      OptionReader reader(spec);
-      return info->make(reader);
-    }
-    known.emplace_back(info->name);
+  if (const SelectorInfo* info = find_selector(spec.name)) {
+    OptionReader reader(spec);
+    return info->make(reader);
   }
+  std::vector<std::string> known;
+  for (const SelectorInfo* info : kSelectors) known.emplace_back(info->name);
   throw UsageError("unknown selector '" + spec.name + "'; nearest: " + nearest_names(spec.name, known));
 }
 

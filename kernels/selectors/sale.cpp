@@ -19,6 +19,7 @@
 #include <limits>
 
 #include "kernels/attention/scores.h"
+#include "kernels/device/on_cuda.h"
 #include "kernels/lane_sum.h"
 #include "kernels/rank/entry_levels.h"
 #include "kernels/selectors/registry.h"
@@ -38,6 +39,10 @@ class Sale final : public Selector, SaleOptions {
   bool has_estimate() const override { return true; }
   std::string_view short_context(double, std::int64_t visible) const override {
     return keeps_all(visible) ? kKeepsEveryKey : std::string_view{};
+  }
+
+  std::shared_ptr<const CudaSelector> cuda_code() const override {
+    return call_on_cuda<make_cuda_sale, SaleOptions>(*this);
   }
 
   void select(const KvHead& head, const RankedScores& exact, std::span<const AscendingGrid> grids,

@@ -3,7 +3,7 @@
 #include "kernels/attention/mean_value_cuda.h"
 #include "kernels/device/block_reduce.cuh"
 #include "kernels/quantize/sale_int4_cuda.cuh"
-#include "kernels/selectors/cuda_registry.h"
+#include "kernels/selectors/cuda_chunk.h"
 #include "kernels/selectors/sale_options.h"
 
 namespace attest {
@@ -92,7 +92,7 @@ __global__ void block_levels_kernel(DeviceRows rows, RowValues best, RowEnds end
 
 class CudaSale final : public CudaSelector, SaleOptions {
  public:
-  explicit CudaSale(OptionReader& reader) : SaleOptions(reader) {}
+  explicit CudaSale(const SaleOptions& options) : SaleOptions(options) {}
 
   void select(const CudaChunk& chunk, std::span<const AscendingGrid> grids, CudaSelection& out) const override {
     out.covered = RowCounts(chunk, [](std::int64_t visible) { return visible; });
@@ -161,6 +161,8 @@ class CudaSale final : public CudaSelector, SaleOptions {
 
 }  // namespace
 
-std::unique_ptr<CudaSelector> make_cuda_sale(OptionReader& reader) { return std::make_unique<CudaSale>(reader); }
+std::shared_ptr<const CudaSelector> make_cuda_sale(const SaleOptions& options) {
+  return std::make_shared<CudaSale>(options);
+}
 
 }  // namespace attest

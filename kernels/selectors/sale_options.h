@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "kernels/quantize/sale_int4.h"
+#include "kernels/selectors/cuda_selector.h"
 #include "kernels/selectors/options.h"
 #include "kernels/selectors/selector.h"
 
@@ -40,5 +41,8 @@ class SaleOptions {
   SaleKeyScale key_scale_;
   int dense_below_;
 };
+
+/// sale_cuda.cu
+std::shared_ptr<const CudaSelector> make_cuda_sale(const SaleOptions& options);
 
 }  // namespace attest

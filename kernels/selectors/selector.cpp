@@ -19,18 +19,19 @@ void RankedScores::rank(std::span<const std::int64_t> covered, int group) {
   ranked = true;
 }
 
-AscendingGrid ascending(std::span<const Setting> grid, std::int64_t visible) {
+AscendingGrid ascending(const Selector& selector, std::span<const Setting> grid, std::int64_t visible) {
+  std::vector<double> resolved;
+  for (const Setting& setting : grid) resolved.push_back(selector.resolve(setting, visible));
   AscendingGrid out;
   out.given_index.resize(grid.size());
   std::iota(out.given_index.begin(), out.given_index.end(), 0);
-  const auto value = [&](int i) { return grid[static_cast<std::size_t>(i)].resolve(visible); };
+  const auto value = [&](int i) { return resolved[static_cast<std::size_t>(i)]; };
   std::stable_sort(out.given_index.begin(), out.given_index.end(), [&](int a, int b) { return value(a) < value(b); });
   for (int i : out.given_index) out.values.push_back(value(i));
   return out;
 }
 
-void Selection::reset(const KvHead& head, std::size_t num_row_metrics, std::size_t num_setting_metrics,
-                      int num_settings) {
+void Selection::reset(const KvHead& head, std::span<const MetricInfo> own, int num_settings) {
   constexpr double kUndefined = std::numeric_limits<double>::quiet_NaN();
   own_estimate.ranked = false;
   estimate = nullptr;
@@ -42,11 +43,11 @@ void Selection::reset(const KvHead& head, std::size_t num_row_metrics, std::size
   num_approximate.assign(static_cast<std::size_t>(head.num_queries), 0);
   mean_value_share.resize(0, 0);
   io.assign(static_cast<std::size_t>(head.num_queries), {});
-  row_metrics.assign(num_row_metrics, std::vector<double>(static_cast<std::size_t>(head.rows()), kUndefined));
-  setting_metrics.resize(num_setting_metrics);
-  for (auto& m : setting_metrics) {
-    m.resize(head.rows(), num_settings);
-    for (std::int64_t r = 0; r < m.rows(); ++r) std::fill_n(m.row(r), num_settings, kUndefined);
+  own_metrics.resize(own.size());
+  for (std::size_t m = 0; m < own.size(); ++m) {
+    RowMatrix<double>& values = own_metrics[m];
+    values.resize(head.rows(), own[m].axes == MetricAxes::query_head_setting ? num_settings : 1);
+    for (std::int64_t r = 0; r < values.rows(); ++r) std::fill_n(values.row(r), values.columns(), kUndefined);
   }
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -11,15 +12,16 @@
 #include <vector>
 
 #include "dumps/attention_layer.h"
-#include "kernels/attention/setting_outputs.h"
 #include "kernels/kv_head.h"
+#include "kernels/level.h"
+#include "kernels/metric_info.h"
 #include "kernels/row_matrix.h"
 #include "kernels/selectors/options.h"
 #include "kernels/setting.h"
 
 namespace attest {
 
-class ChannelRanking;
+class CudaSelector;
 
 /// Scores of every row with their descending order (made once, used by rules and by rank metrics).
 struct RankedScores {
@@ -38,13 +40,6 @@ struct IoCost {
   double per_kept_token = 0;
   double free_tokens = 0;  ///< always kept, their bytes are in `fixed`
 };
-
-/// A settings grid of one query, ascending; settings that resolve to the same value keep their order.
-struct AscendingGrid {
-  std::vector<double> values;    ///< [S] ascending
-  std::vector<int> given_index;  ///< [S] position in the grid as it was given
-};
-AscendingGrid ascending(std::span<const Setting> grid, std::int64_t visible);
 
 /// What a selector finds for one KV head. Used again from head to head: keeps its memory.
 struct Selection {
@@ -65,12 +60,18 @@ struct Selection {
   RowMatrix<double> mean_value_share;              ///< [rows, S] a of o = a y + (1 - a) mean(v); empty: o = y
 
   // -- what it reads, and metrics of its own
-  std::vector<IoCost> io;                          ///< [num_queries]
-  std::vector<std::vector<double>> row_metrics;    ///< [Selector::row_metrics()][rows]
-  std::vector<RowMatrix<double>> setting_metrics;  ///< [Selector::setting_metrics()][rows, S], ascending settings
+  std::vector<IoCost> io;                      ///< [num_queries]
+  std::vector<RowMatrix<double>> own_metrics;  ///< [Selector::own_metrics()][rows, S ascending settings, or 1]
 
   /// Everything back to "no estimate, exact reads", sized for this head. Levels stay undefined.
-  void reset(const KvHead& head, std::size_t num_row_metrics, std::size_t num_setting_metrics, int num_settings);
+  void reset(const KvHead& head, std::span<const MetricInfo> own, int num_settings);
+};
+
+/// A settings grid of one query in the order in which rules take it: ascending in Selector::resolve(), so that each
+/// setting keeps what the one before it keeps. Settings that resolve to the same value keep their order.
+struct AscendingGrid {
+  std::vector<double> values;    ///< [S] resolved, ascending
+  std::vector<int> given_index;  ///< [S] position in the grid as it was given
 };
 
 class Selector {
@@ -80,13 +81,12 @@ class Selector {
   virtual SettingKind setting_kind() const = 0;
   /// False where a larger setting does not always keep a superset: such a rule is evaluated one setting at a time.
   virtual bool monotone() const { return true; }
-  /// Reads exact scores that no real method has for free.
-  virtual bool oracle() const { return false; }
   /// Whether select() gives an estimate (else correlation and scan errors are not defined).
   virtual bool has_estimate() const = 0;
-  /// Names of metrics that the selector itself defines, per row and per (row, setting).
-  virtual std::vector<std::string> row_metrics() const { return {}; }
-  virtual std::vector<std::string> setting_metrics() const { return {}; }
+  /// Metrics that the selector itself defines, with the axes query_head or query_head_setting.
+  virtual std::span<const MetricInfo> own_metrics() const { return {}; }
+  /// The value of a setting for a query that sees `visible` keys, in the unit of the rule: larger keeps more.
+  virtual double resolve(const Setting& setting, std::int64_t visible) const { return setting.resolve(visible); }
   /// delta in natural-log units, for rules of the top-delta kind (metrics: salient_hit_rate); NaN for others.
   virtual double natural_delta(double setting, const ScoreTransform& transform) const;
   /// Throws UsageError where head dimensions do not suit the options, or the options do not suffice.
@@ -100,13 +100,14 @@ class Selector {
   virtual std::vector<std::string> calibration_samples() const { return {}; }
   /// Learns from one layer of a calibration sample.
   virtual void calibrate(const AttentionLayer& /*layer*/) {}
-  /// What it has learnt so far, for its device code; null where it learns nothing.
-  virtual const ChannelRanking* channel_ranking() const { return nullptr; }
-
   /// Fills `out`, which has been reset. `exact` are the exact scores of all rows, ranked.
   /// grids [num_queries]: every query's ascending grid, S settings each.
   virtual void select(const KvHead& head, const RankedScores& exact, std::span<const AscendingGrid> grids,
                       Selection& out) const = 0;
+
+  /// The same selector in CUDA, made from the same options; null where it has none. It may refer to what this selector
+  /// has learnt, so this selector outlives it.
+  virtual std::shared_ptr<const CudaSelector> cuda_code() const { return nullptr; }
 
   /// As registered: "ffd".
   const std::string& name() const { return name_; }
@@ -127,11 +128,10 @@ class Selector {
   std::vector<OptionValue> options_;
 };
 
+AscendingGrid ascending(const Selector& selector, std::span<const Setting> grid, std::int64_t visible);
+
 /// What Selector::short_context says of a budget that covers the context.
 inline constexpr std::string_view kKeepsEveryKey = "keeps every key";
-
-/// Every token at level 0 with exact reads: what `exact` selects, and any selector in its dense layers. (exact.cpp)
-void keep_all(const KvHead& head, Selection& out);
 
 /// Bytes of a dense 16-bit read of one token's key and value.
 inline double dense_token_bytes(int head_dim, int value_dim) { return 2.0 * (head_dim + value_dim); }

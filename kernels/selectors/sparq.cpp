@@ -16,6 +16,7 @@
 
 #include "dumps/base/error.h"
 #include "kernels/attention/scores.h"
+#include "kernels/device/on_cuda.h"
 #include "kernels/rank/sort_descending.h"
 #include "kernels/selectors/registry.h"
 #include "kernels/selectors/sparq_options.h"
@@ -38,6 +39,10 @@ class Sparq final : public Selector, SparqOptions {
     if (rank_ > head_dim)
       throw UsageError("selector 'sparq': rank is " + std::to_string(rank_) + ", expected at most head_dim, which is " +
                        std::to_string(head_dim));
+  }
+
+  std::shared_ptr<const CudaSelector> cuda_code() const override {
+    return call_on_cuda<make_cuda_sparq, SparqOptions>(*this);
   }
 
   void select(const KvHead& head, const RankedScores&, std::span<const AscendingGrid> grids,

@@ -5,7 +5,7 @@
 #include "kernels/attention/level_sums_cuda.h"
 #include "kernels/attention/score_tiles.cuh"
 #include "kernels/device/block_reduce.cuh"
-#include "kernels/selectors/cuda_registry.h"
+#include "kernels/selectors/cuda_chunk.h"
 #include "kernels/selectors/sparq_options.h"
 
 namespace attest {
@@ -140,7 +140,7 @@ __global__ void kept_shares_kernel(int num_rows, int settings, LevelSums by_leve
 
 class CudaSparq final : public CudaSelector, SparqOptions {
  public:
-  explicit CudaSparq(OptionReader& reader) : SparqOptions(reader) {}
+  explicit CudaSparq(const SparqOptions& options) : SparqOptions(options) {}
 
   void select(const CudaChunk& chunk, std::span<const AscendingGrid> grids, CudaSelection& out) const override {
     const DeviceRows& rows = chunk.rows;
@@ -227,6 +227,8 @@ class CudaSparq final : public CudaSelector, SparqOptions {
 
 }  // namespace
 
-std::unique_ptr<CudaSelector> make_cuda_sparq(OptionReader& reader) { return std::make_unique<CudaSparq>(reader); }
+std::shared_ptr<const CudaSelector> make_cuda_sparq(const SparqOptions& options) {
+  return std::make_shared<CudaSparq>(options);
+}
 
 }  // namespace attest

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdint>
 
+#include "kernels/selectors/cuda_selector.h"
 #include "kernels/selectors/options.h"
 #include "kernels/selectors/selector.h"
 
@@ -45,5 +46,8 @@ class SparqOptions {
   double local_;
   bool softmax_scores_, own_token_free_, mean_value_;
 };
+
+/// sparq_cuda.cu
+std::shared_ptr<const CudaSelector> make_cuda_sparq(const SparqOptions& options);
 
 }  // namespace attest

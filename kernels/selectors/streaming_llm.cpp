@@ -4,6 +4,7 @@
 // Bytes per KV head: kept * 2(D + Dv).
 #include <algorithm>
 
+#include "kernels/device/on_cuda.h"
 #include "kernels/selectors/registry.h"
 #include "kernels/selectors/streaming_llm_options.h"
 
@@ -18,6 +19,10 @@ class StreamingLlm final : public Selector, StreamingLlmOptions {
   bool has_estimate() const override { return false; }
   std::string_view short_context(double budget, std::int64_t visible) const override {
     return sink_ + window(budget) >= static_cast<double>(visible) ? kKeepsEveryKey : std::string_view{};
+  }
+
+  std::shared_ptr<const CudaSelector> cuda_code() const override {
+    return call_on_cuda<make_cuda_streaming_llm, StreamingLlmOptions>(*this);
   }
 
   void select(const KvHead& head, const RankedScores&, std::span<const AscendingGrid> grids,
@@ -50,6 +55,7 @@ const SelectorInfo streaming_llm_info{
     .summary = "attention sinks and a window of recent tokens",
     .io_bytes = "kept 2(D+Dv)",
     .source = "StreamingLLM, section 3; mit-han-lab/streaming-llm streaming_llm/kv_cache.py",
+    .studied_by_default = true,
     .make = [](OptionReader& reader) -> std::unique_ptr<Selector> { return std::make_unique<StreamingLlm>(reader); }};
 
 }  // namespace attest

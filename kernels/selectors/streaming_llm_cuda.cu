@@ -1,7 +1,7 @@
 // streaming_llm on the device; the method and its source stand in streaming_llm.cpp.
 
 #include "kernels/device/fill_rows.cuh"
-#include "kernels/selectors/cuda_registry.h"
+#include "kernels/selectors/cuda_chunk.h"
 #include "kernels/selectors/streaming_llm_options.h"
 
 namespace attest {
@@ -29,7 +29,7 @@ struct WindowLevel {
 
 class CudaStreamingLlm final : public CudaSelector, StreamingLlmOptions {
  public:
-  explicit CudaStreamingLlm(OptionReader& reader) : StreamingLlmOptions(reader) {}
+  explicit CudaStreamingLlm(const StreamingLlmOptions& options) : StreamingLlmOptions(options) {}
 
   void select(const CudaChunk& chunk, std::span<const AscendingGrid> grids, CudaSelection& out) const override {
     const auto begins = query_settings<int>(chunk, grids, [&](double budget, std::int64_t visible) {
@@ -47,8 +47,8 @@ class CudaStreamingLlm final : public CudaSelector, StreamingLlmOptions {
 
 }  // namespace
 
-std::unique_ptr<CudaSelector> make_cuda_streaming_llm(OptionReader& reader) {
-  return std::make_unique<CudaStreamingLlm>(reader);
+std::shared_ptr<const CudaSelector> make_cuda_streaming_llm(const StreamingLlmOptions& options) {
+  return std::make_shared<CudaStreamingLlm>(options);
 }
 
 }  // namespace attest

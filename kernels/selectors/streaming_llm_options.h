@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "kernels/selectors/cuda_selector.h"
 #include "kernels/selectors/options.h"
 
 namespace attest {
@@ -23,5 +24,8 @@ class StreamingLlmOptions {
 
   int sink_;
 };
+
+/// streaming_llm_cuda.cu
+std::shared_ptr<const CudaSelector> make_cuda_streaming_llm(const StreamingLlmOptions& options);
 
 }  // namespace attest

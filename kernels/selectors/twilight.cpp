@@ -13,6 +13,7 @@
 #include <cmath>
 
 #include "kernels/attention/scores.h"
+#include "kernels/device/on_cuda.h"
 #include "kernels/rank/entry_levels.h"
 #include "kernels/rank/sort_descending.h"
 #include "kernels/rank/top_p_bisection.h"
@@ -33,6 +34,10 @@ class Twilight final : public Selector, TwilightOptions {
   bool has_estimate() const override { return true; }
   std::string_view short_context(double, std::int64_t visible) const override {
     return quest_base_ && base_pages(visible) == pages(visible) ? "has a base set of every key" : std::string_view{};
+  }
+
+  std::shared_ptr<const CudaSelector> cuda_code() const override {
+    return call_on_cuda<make_cuda_twilight, TwilightOptions>(*this);
   }
 
   void select(const KvHead& head, const RankedScores&, std::span<const AscendingGrid> grids,
@@ -117,6 +122,7 @@ const SelectorInfo twilight_info{
         "Twilight: of a base selector's tokens those that hold a share p of the softmax estimated from 4-bit keys",
     .io_bytes = "pages 4D + base-kept (D/2 + 4) + kept 2(D+Dv)",
     .source = "Twilight, section 4; tsinghua-ideal/Twilight twilight/pyimpl/quantize.py, csrc/include/sampling.cuh",
+    .studied_by_default = true,
     .make = [](OptionReader& reader) -> std::unique_ptr<Selector> { return std::make_unique<Twilight>(reader); }};
 
 }  // namespace attest

@@ -5,7 +5,7 @@
 #include "kernels/quantize/token_asymmetric_cuda.cuh"
 #include "kernels/rank/rank_correlation_cuda.h"
 #include "kernels/rank/top_p_bisection_cuda.h"
-#include "kernels/selectors/cuda_registry.h"
+#include "kernels/selectors/cuda_chunk.h"
 #include "kernels/selectors/twilight_options.h"
 
 namespace attest {
@@ -41,7 +41,7 @@ __global__ void __launch_bounds__(kThreads)
 
 class CudaTwilight final : public CudaSelector, TwilightOptions {
  public:
-  explicit CudaTwilight(OptionReader& reader) : TwilightOptions(reader) {}
+  explicit CudaTwilight(const TwilightOptions& options) : TwilightOptions(options) {}
 
   void select(const CudaChunk& chunk, std::span<const AscendingGrid> grids, CudaSelection& out) const override {
     const DeviceRows& rows = chunk.rows;
@@ -116,8 +116,8 @@ class CudaTwilight final : public CudaSelector, TwilightOptions {
 
 }  // namespace
 
-std::unique_ptr<CudaSelector> make_cuda_twilight(OptionReader& reader) {
-  return std::make_unique<CudaTwilight>(reader);
+std::shared_ptr<const CudaSelector> make_cuda_twilight(const TwilightOptions& options) {
+  return std::make_shared<CudaTwilight>(options);
 }
 
 }  // namespace attest

@@ -7,6 +7,7 @@
 
 #include "kernels/attention/page_scores.h"
 #include "kernels/quantize/token_asymmetric.h"
+#include "kernels/selectors/cuda_selector.h"
 #include "kernels/selectors/options.h"
 #include "kernels/selectors/selector.h"
 
@@ -43,5 +44,8 @@ class TwilightOptions {
   Setting base_budget_;
   int page_;
 };
+
+/// twilight_cuda.cu
+std::shared_ptr<const CudaSelector> make_cuda_twilight(const TwilightOptions& options);
 
 }  // namespace attest

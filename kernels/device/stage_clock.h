@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "analysis/layer/layer_study.h"
+#include "kernels/device/stage_time.h"
 #include "kernels/device/stream.h"
 
 namespace attest {

@@ -1,5 +1,4 @@
-// From rows to cells of the results.
-#include "analysis/metrics/metrics_cuda.h"
+#include "analysis/cuda/cuda_placement.h"
 #include "kernels/device/cuda_check.h"
 
 namespace attest {

@@ -1,5 +1,5 @@
 // Long rows in float32 through sorts, short ones (score_rest.cuh) in double by comparing every pair.
-#include "analysis/cuda/cuda_block_ranks.h"
+#include "analysis/metrics/block_ranks_cuda.h"
 #include "kernels/rank/entry_levels_cuda.h"
 #include "kernels/rank/rank_correlation_cuda.h"
 #include "kernels/rank/short_rank_correlation_cuda.h"

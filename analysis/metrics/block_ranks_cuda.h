@@ -1,7 +1,7 @@
 // Rank correlation between the block maxima of scores and estimates: spearman_block16 and spearman_block128.
 #pragma once
 
-#include "kernels/selectors/cuda_selector.h"
+#include "kernels/selectors/cuda_chunk.h"
 
 namespace attest {
 

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "kernels/device/cuda_check.h"
-#include "kernels/selectors/cuda_selector.h"
+#include "kernels/selectors/cuda_chunk.h"
 
 namespace attest {
 

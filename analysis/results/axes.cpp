@@ -1,0 +1,51 @@
+#include "analysis/results/axes.h"
+
+#include <algorithm>
+
+namespace attest {
+namespace {
+
+struct Axis {
+  std::string_view name;
+  std::int64_t AxisSizes::*size;
+};
+constexpr Axis kLayer{"layer", &AxisSizes::layers}, kQuery{"query", &AxisSizes::queries},
+    kHead{"head", &AxisSizes::heads}, kSetting{"setting", &AxisSizes::settings}, kLambda{"lambda", &AxisSizes::lambdas};
+
+struct Layout {
+  MetricAxes axes;
+  std::vector<Axis> list;
+  std::vector<std::string_view> names;
+
+  Layout(MetricAxes a, std::vector<Axis> l) : axes(a), list(std::move(l)) {
+    for (const Axis& axis : list) names.push_back(axis.name);
+  }
+};
+
+const std::vector<Layout>& layouts() {
+  static const std::vector<Layout> all{{MetricAxes::query_head, {kLayer, kQuery, kHead}},
+                                       {MetricAxes::query_head_setting, {kLayer, kQuery, kHead, kSetting}},
+                                       {MetricAxes::query_head_lambda, {kLayer, kQuery, kHead, kLambda}},
+                                       {MetricAxes::query_setting, {kLayer, kQuery, kSetting}}};
+  return all;
+}
+
+const Layout& layout_of(MetricAxes axes) { return *std::ranges::find(layouts(), axes, &Layout::axes); }
+
+}  // namespace
+
+std::span<const std::string_view> axis_names(MetricAxes axes) { return layout_of(axes).names; }
+
+std::vector<std::int64_t> shape_of(MetricAxes axes, const AxisSizes& sizes) {
+  std::vector<std::int64_t> shape;
+  for (const Axis& axis : layout_of(axes).list) shape.push_back(sizes.*axis.size);
+  return shape;
+}
+
+std::optional<MetricAxes> axes_named(std::span<const std::string> names) {
+  for (const Layout& layout : layouts())
+    if (std::ranges::equal(layout.names, names)) return layout.axes;
+  return std::nullopt;
+}
+
+}  // namespace attest

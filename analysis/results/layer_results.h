@@ -1,0 +1,34 @@
+// What a study finds in one layer, as plain data: the layer of meaning between what computes it and what stores it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "kernels/metric_info.h"
+
+namespace attest {
+
+/// One metric of one layer, row-major float32; NaN means not defined or not computed.
+struct MetricValues {
+  std::string name;
+  MetricAxes axes = MetricAxes::query_head;
+  std::vector<float> values;
+};
+
+/// What one selector gave on one layer.
+struct SelectorLayerResults {
+  bool dense = false;  ///< dense_layers made it exact here
+  std::vector<MetricValues> metrics;
+};
+
+/// The result of one unit of work: (dump, sample, layer).
+struct LayerResults {
+  int dump = 0;
+  std::string sample;
+  int layer = 0;
+  bool done = true;                             ///< false: left out by --skip-bad-layers
+  std::vector<MetricValues> scores;             ///< metrics of the exact scores alone
+  std::vector<SelectorLayerResults> selectors;  ///< in the order of Study::selectors
+};
+
+}  // namespace attest

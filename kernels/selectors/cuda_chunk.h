@@ -1,0 +1,177 @@
+// What a selector on the device is given, a chunk of rows, and what it finds for them.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+#include <span>
+#include <vector>
+
+#include "kernels/device/device_rows.h"
+#include "kernels/device/uploads.h"
+#include "kernels/quantize/kivi_groups.h"
+#include "kernels/rank/entry_levels_cuda.h"
+#include "kernels/rank/sort_descending_cuda.h"
+#include "kernels/selectors/cuda_selector.h"
+#include "kernels/selectors/selector.h"
+
+namespace attest {
+
+/// Rows that are worked on together, with their exact scores. Matrices are [rows, rows.stride].
+struct CudaChunk {
+  DeviceRows rows;
+  DeviceKeyValues kv;
+  QueryParts queries;
+  ScoreTransform transform;
+  std::int64_t num_keys = 0;  ///< on the device, of all KV heads
+  const float* exact = nullptr;
+  const float* exact_low = nullptr;  ///< what float32 leaves of `exact`; null where rows are not short (score_rest.cuh)
+  const float* exact_max = nullptr;  ///< [rows]
+  const RowOrder* exact_order = nullptr;  ///< of all visible tokens; null where nobody needs it
+  int layer = 0;                          ///< number within the model
+  int first_kv_head = 0;                  ///< number within the layer of the first KV head on the device
+
+  std::span<const RowBatch> batches;  ///< the host's copies
+  std::span<const KeyOrigin> origins;
+  std::span<const int> visible, query;  ///< [rows]
+
+  DeviceArena* arena = nullptr;
+  Uploads* uploads = nullptr;
+  cudaStream_t stream = nullptr;
+
+  template <class T>
+  T* take(std::size_t count) const {
+    return arena->take<T>(count);
+  }
+  /// A [rows, stride] matrix.
+  template <class T>
+  T* take_rows() const {
+    return arena->take<T>(static_cast<std::size_t>(rows.num_rows) * static_cast<std::size_t>(rows.stride));
+  }
+  /// For ScoreTargets::low of rows that are short enough to need it; else null.
+  float* take_low() const { return exact_low == nullptr ? nullptr : take_rows<float>(); }
+  /// Levels whose rows are 0 behind their end: kernels read eight at a time.
+  Level* take_levels() const;
+  template <class T>
+  const T* upload(const std::vector<T>& values) const {
+    return uploads->put(std::span<const T>(values), *arena, stream);
+  }
+};
+
+/// One number per row, known on both sides.
+struct RowCounts {
+  std::vector<int> host;
+  const int* device = nullptr;
+  int max = 0;
+
+  RowCounts() = default;
+  /// From how many keys each row sees.
+  template <class OfVisible>
+  RowCounts(const CudaChunk& chunk, OfVisible&& of_visible) {
+    fill(chunk, chunk.visible, of_visible);
+  }
+  /// From another count of each row.
+  template <class OfCount>
+  RowCounts(const CudaChunk& chunk, const RowCounts& counts, OfCount&& of_count) {
+    fill(chunk, counts.host, of_count);
+  }
+
+ private:
+  template <class Of>
+  void fill(const CudaChunk& chunk, std::span<const int> counts, Of& of) {
+    for (int count : counts) {
+      host.push_back(static_cast<int>(of(static_cast<std::int64_t>(count))));
+      if (host.back() > max) max = host.back();
+    }
+    device = chunk.upload(host);
+  }
+};
+
+/// One value per query of the layer and setting, made from the query's ascending grid: of_setting(value, visible).
+template <class T, class OfSetting>
+QuerySettings<T> query_settings(const CudaChunk& chunk, std::span<const AscendingGrid> grids, OfSetting&& of_setting) {
+  const std::size_t settings = grids.front().values.size();
+  std::vector<T> values(grids.size() * settings);
+  for (std::size_t r = 0; r < chunk.query.size(); ++r) {
+    const auto n = static_cast<std::size_t>(chunk.query[r]);
+    for (std::size_t i = 0; i < settings; ++i)
+      values[n * settings + i] = of_setting(grids[n].values[i], static_cast<std::int64_t>(chunk.visible[r]));
+  }
+  return {chunk.upload(values), static_cast<int>(settings)};
+}
+
+/// What a selector finds for a chunk; pointers into the chunk's arena.
+struct CudaSelection {
+  // -- estimate
+  const float* estimate = nullptr;      ///< s^ [rows, stride]; null: the selector has none
+  const float* estimate_low = nullptr;  ///< what float32 leaves of it, where known; else null
+  RowCounts covered;                    ///< the estimate covers tokens 0 .. covered-1 of a row
+  bool covers_all = true;
+  RowValues entries;  ///< s^ in entries of `entry_width` tokens, where that is more than 1
+  int entry_width = 1;
+  RowOrder entry_order;  ///< of the entries (of the covered tokens, for a width of 1), if the selector has sorted them
+
+  // -- rule
+  const Level* levels = nullptr;  ///< [rows, stride] after the GQA policy; null: every token at level 0
+  int level_run = 1;              ///< as DeviceLevels::run
+  RowOrder level_order;           ///< as DeviceLevels::order, for rules that rank tokens; lives as long as the levels
+  const int* level_order_counts = nullptr;
+
+  // -- computer
+  const float* read_scores = nullptr;    ///< s'; null: the exact scores
+  const float2* value_groups = nullptr;  ///< of approximate values: KiviValues; null: exact
+  KiviQuantizer value_quantizer;
+  RowCounts num_approximate;                 ///< values 0 .. n-1 of a row are approximate
+  const double* mean_value_share = nullptr;  ///< [rows, S] a of o = a y + (1 - a) mean(v); null: o = y
+
+  // -- what it reads, and metrics of its own
+  std::vector<IoCost> io;          ///< [rows / group]
+  const int* base_kept = nullptr;  ///< [rows / group] tokens that cost bytes_per_base each, beside `io`
+  double bytes_per_base = 0;
+  std::vector<const float*> own_metrics;  ///< [Selector::own_metrics()], each [rows] or [rows, S ascending settings]
+};
+
+/// Every token at level 0 with exact reads: what `exact` selects, and any selector in its dense layers. (exact_cuda.cu)
+void cuda_keep_all(const CudaChunk& chunk, CudaSelection& out);
+
+/// IoCosts of a chunk's groups from the keys that the group's query sees.
+template <class OfVisible>
+std::vector<IoCost> group_costs(const CudaChunk& chunk, OfVisible&& of_visible) {
+  std::vector<IoCost> costs;
+  for (std::size_t r = 0; r < chunk.visible.size(); r += static_cast<std::size_t>(chunk.rows.group))
+    costs.push_back(of_visible(static_cast<std::int64_t>(chunk.visible[r])));
+  return costs;
+}
+
+/// The chunk's batches, cut wherever of_row(row) changes; `params` counts the pieces.
+template <class OfRow>
+std::vector<RowBatch> cut_batches(const CudaChunk& chunk, OfRow&& of_row) {
+  std::vector<RowBatch> pieces;
+  for (const RowBatch& batch : chunk.batches)
+    for (int row = batch.first_row; row < batch.first_row + batch.num_rows; ++row) {
+      if (row == batch.first_row || of_row(row) != of_row(row - 1))
+        pieces.push_back({.first_row = row,
+                          .num_rows = 0,
+                          .length = 0,
+                          .origin = batch.origin,
+                          .params = static_cast<int>(pieces.size())});
+      ++pieces.back().num_rows;
+      pieces.back().length = std::max(pieces.back().length, chunk.visible[static_cast<std::size_t>(row)]);
+    }
+  return pieces;
+}
+
+/// The chunk's rows in other batches.
+inline DeviceRows in_batches(const CudaChunk& chunk, const std::vector<RowBatch>& batches) {
+  DeviceRows rows = chunk.rows;
+  rows.batches = chunk.upload(batches);
+  rows.num_batches = static_cast<int>(batches.size());
+  rows.max_batch_rows = 0;
+  for (const RowBatch& batch : batches) rows.max_batch_rows = std::max(rows.max_batch_rows, batch.num_rows);
+  return rows;
+}
+
+/// Bytes of a dense 16-bit read of one token's key and value.
+inline double dense_token_bytes(const DeviceKeyValues& kv) { return dense_token_bytes(kv.head_dim, kv.value_dim); }
+
+}  // namespace attest

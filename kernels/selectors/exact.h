@@ -1,0 +1,15 @@
+// exact, and what any selector does in its dense layers.
+#pragma once
+
+#include "kernels/selectors/cuda_selector.h"
+#include "kernels/selectors/selector.h"
+
+namespace attest {
+
+/// Every token at level 0 with exact reads: what `exact` selects, and any selector in its dense layers.
+void keep_all(const KvHead& head, Selection& out);
+
+/// exact_cuda.cu
+std::shared_ptr<const CudaSelector> make_cuda_exact();
+
+}  // namespace attest
