@@ -60,11 +60,11 @@ TEST(BadResults, ShapesDisagree) {
               e.zeros(std::string(kSample) + "/zeta/recall", H5T_IEEE_F32LE, {3, 2, 4, 2});
             }),
             "/dumps/0/samples/s/zeta/recall: has the shape [3, 2, 4, 2], expected [3, 2, 4, 3] "
-            "(layers, queries, heads, settings)");
+            "(layer, query, head, setting)");
   EXPECT_EQ(complaint([](const Edit& e) {
               e.zeros(std::string(kSample) + "/scores/lse", H5T_IEEE_F32LE, {3, 2});
             }),
-            "/dumps/0/samples/s/scores/lse: has the shape [3, 2], expected [3, 2, 4] (layers, queries, heads)");
+            "/dumps/0/samples/s/scores/lse: has the shape [3, 2], expected [3, 2, 4] (layer, query, head)");
   EXPECT_EQ(complaint([](const Edit& e) { e.zeros(std::string(kSample) + "/zeta/done", H5T_STD_U8LE, {2}); }),
             "/dumps/0/samples/s/zeta/done: has the shape [2], expected [3] (layers)");
   EXPECT_EQ(complaint([](const Edit& e) {

@@ -1,5 +1,5 @@
 // What ResultsWriter writes, ResultsFile reads at the same place; files appear whole or not at all. (h5py is the other
-// side in results_format_test.py.)
+// side in run_test.py.)
 #include "analysis/results/results_file.h"
 
 #include <gtest/gtest.h>
@@ -18,18 +18,19 @@ TEST(ResultsFile, TellsWhatWasStudied) {
   const ScratchFolder folder;
   write_small_study(folder.file("r.h5"));
   const ResultsFile file(folder.file("r.h5"));
-  const StudyDescription expected = small_study();
-  const StudyDescription& study = file.study();
-  EXPECT_EQ(study.manifest_json, R"({"made": "small_study.h"})");
+  const Study expected = small_study();
+  const Study& study = file.study();
+  EXPECT_EQ(file.manifest(), R"({"made": "small_study.h"})");
   EXPECT_EQ(study.lambdas, expected.lambdas);
   ASSERT_EQ(study.selectors.size(), 2u);
   for (std::size_t i = 0; i < 2; ++i) {  // in the order given, which is not that of the names
     EXPECT_EQ(study.selectors[i].label, expected.selectors[i].label);
-    EXPECT_EQ(study.selectors[i].selector, expected.selectors[i].selector);
-    EXPECT_EQ(study.selectors[i].setting, expected.selectors[i].setting);
+    EXPECT_EQ(study.selectors[i].name, expected.selectors[i].name);
+    EXPECT_EQ(study.selectors[i].kind, expected.selectors[i].kind);
     EXPECT_EQ(study.selectors[i].options_json, expected.selectors[i].options_json);
-    EXPECT_EQ(study.selectors[i].settings, expected.selectors[i].settings);
+    EXPECT_EQ(study.selectors[i].grid, expected.selectors[i].grid);
     EXPECT_EQ(study.selectors[i].setting_labels, expected.selectors[i].setting_labels);
+    EXPECT_EQ(study.selectors[i].selector, nullptr) << "a file holds no code";
   }
   ASSERT_EQ(study.dumps.size(), 2u);
   for (std::size_t d = 0; d < 2; ++d) {
@@ -100,7 +101,7 @@ TEST(ResultsFile, WhatALayerDoesNotDefineIsNaNThere) {
 
 TEST(ResultsFile, LayersThatWereLeftOutAreNaNAndNotDone) {
   const ScratchFolder folder;
-  const StudyDescription study = small_study();
+  const Study study = small_study();
   {
     ResultsWriter writer(folder.file("r.h5"), study);
     each_unit(study, [&](int d, int s, int layer) {
@@ -119,7 +120,7 @@ TEST(ResultsFile, LayersThatWereLeftOutAreNaNAndNotDone) {
 
 TEST(ResultsFile, TheOrderOfLayersChangesNoByte) {
   const ScratchFolder folder;
-  const StudyDescription study = small_study();
+  const Study study = small_study();
   write_small_study(folder.file("a.h5"));
   write_small_study(folder.file("b.h5"));
   EXPECT_EQ(bytes_of_file(folder.file("a.h5")), bytes_of_file(folder.file("b.h5")));
@@ -147,11 +148,11 @@ TEST(ResultsWriter, FileAppearsOnlyWhenFinished) {
 TEST(ResultsWriter, RefusesLabelsThatMeanSomethingElse) {
   const ScratchFolder folder;
   for (const char* label : {"scores", "layers", "query_positions", "", ".", "a/b"}) {
-    StudyDescription study = small_study();
+    Study study = small_study();
     study.selectors[1].label = label;
     EXPECT_THROW(ResultsWriter(folder.file("r.h5"), study), UsageError) << label;
   }
-  StudyDescription study = small_study();
+  Study study = small_study();
   study.selectors[1].label = study.selectors[0].label;
   EXPECT_EQ(message_of<UsageError>([&] { ResultsWriter(folder.file("r.h5"), study); }),
             "the label 'zeta' is given twice");
@@ -167,7 +168,7 @@ TEST(ResultsWriter, SaysWhyItCannotWrite) {
 
 TEST(ResultsWriter, RefusesWhatIsNotOfTheStudy) {
   const ScratchFolder folder;
-  const StudyDescription study = small_study();
+  const Study study = small_study();
   ResultsWriter writer(folder.file("r.h5"), study);
   LayerResults wrong_layer = small_results(study, 0, 0, 2);
   wrong_layer.layer = 4;
