@@ -6,9 +6,11 @@
 
 #include <cmath>
 #include <filesystem>
+#include <map>
 
 #include "dumps/base/error.h"
 #include "tests/analysis/results/small_study.h"
+#include "tests/dumps/hdf5_edit.h"
 #include "tests/dumps/scratch_folder.h"
 
 namespace attest::testing {
@@ -84,6 +86,47 @@ TEST(ResultsFile, HasEveryValueAtItsPlace) {
   EXPECT_EQ(file.metrics(0, 1, 0), (std::vector<std::string>{"recall", "recall_layer", "scan_error_tail", "spearman"}));
   EXPECT_THROW(file.read(0, 2, 0, "recall"), std::out_of_range);
   EXPECT_THROW(file.read(0, 0, 2, "recall"), std::out_of_range);
+}
+
+// A file of another program may carry no labels: then the table of metrics tells the axes, also of those whose rank
+// does not.
+TEST(ResultsFile, MetricsThatAreKnownNeedNoLabels) {
+  const ScratchFolder folder;
+  const std::string path = folder.file("r.h5");
+  write_small_study(path);
+  std::map<std::string, MetricArray> labelled;
+  const std::vector<std::string> names{"recall", "recall_layer", "scan_error_tail", "spearman"};
+  for (const std::string& name : names) labelled[name] = ResultsFile(path).read(0, 0, 0, name).value();
+  {
+    const Edit edit(path);
+    for (const std::string& name : names) edit.remove_attribute("/dumps/0/samples/s/zeta/" + name, "DIMENSION_LABELS");
+    edit.remove_attribute("/dumps/0/samples/s/scores/lse", "DIMENSION_LABELS");
+    edit.zeros("/dumps/0/samples/s/zeta/unheard_of", H5T_IEEE_F32LE, {3, 2, 4, 3});
+  }
+  const ResultsFile file(path);
+  for (const std::string& name : names) {
+    const MetricArray found = file.read(0, 0, 0, name).value();
+    EXPECT_EQ(found.axes, labelled[name].axes) << name;
+    EXPECT_EQ(found.shape, labelled[name].shape) << name;
+    EXPECT_EQ(found.values, labelled[name].values) << name;
+  }
+  EXPECT_EQ(file.read_scores(0, 0, "lse")->axes, MetricAxes::query_head);
+  EXPECT_EQ(file.read(0, 0, 0, "unheard_of")->axes, MetricAxes::query_head_setting) << "four axes end in settings";
+}
+
+// What a file says of its axes goes before what this program would write there.
+TEST(ResultsFile, LabelsGoBeforeTheTable) {
+  const ScratchFolder folder;
+  const std::string path = folder.file("r.h5");
+  write_small_study(path);
+  {
+    const Edit edit(path);
+    edit.zeros("/dumps/0/samples/s/zeta/spearman", H5T_IEEE_F32LE, {3, 2, 3});
+    edit.texts("/dumps/0/samples/s/zeta/spearman", "DIMENSION_LABELS", {"layer", "query", "setting"});
+  }
+  const MetricArray found = ResultsFile(path).read(0, 0, 0, "spearman").value();
+  EXPECT_EQ(found.axes, MetricAxes::query_setting);
+  EXPECT_EQ(found.shape, (std::vector<std::int64_t>{3, 2, 3}));
 }
 
 TEST(ResultsFile, WhatALayerDoesNotDefineIsNaNThere) {
