@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "analysis/results/layer_results_codec.h"
+#include "dumps/base/content_hash.h"
 #include "dumps/base/error.h"
 #include "dumps/base/utc_time.h"
-#include "dumps/base/xxh64.h"
 
 namespace attest {
 namespace {
@@ -140,7 +140,7 @@ void PartialResults::discard(const std::string& folder) {
 }
 
 PartialResults::PartialResults(const std::string& folder, Start start, const std::string& study_json)
-    : folder_(folder), study_hash_(xxh64(std::as_bytes(std::span(study_json)))) {
+    : folder_(folder), study_hash_(hash_of(std::as_bytes(std::span(study_json)))) {
   do {  // again when another process has just finished its study here and removed the folder
     std::error_code error;
     fs::create_directory(folder_, error);
