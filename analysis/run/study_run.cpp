@@ -152,7 +152,7 @@ class Assembly {
                      .dumps = plan.dumps,
                      .selectors = configuration.selectors,
                      .lambdas = configuration.lambdas},
-        writer_(request.output, description_, partial.temporary_path()) {
+        writer_(request.output, description_, partial.folder()) {
     for (const UnitKey& unit : plan.units) {
       const std::optional<LayerResults> results = partial.load(unit);
       if (!results)
