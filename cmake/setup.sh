@@ -38,6 +38,8 @@ IFS=: read -ra prefixes <<<"${CMAKE_PREFIX_PATH-}:${HDF5_ROOT-}"
 for prefix in "${prefixes[@]}"; do
   include_folders+=("$prefix/include")
 done
+IFS=: read -ra folders <<<"${CPATH-}"
+include_folders+=("${folders[@]}")
 
 has() { # command NAME | header FILE | module NAME (of python3)
   case $1 in
@@ -64,6 +66,7 @@ needed_packages() {
   lacking <<<"command ${CXX:-c++} g++
 header hdf5.h libhdf5-dev
 header zlib.h zlib1g-dev
+header xxhash.h libxxhash-dev
 header Eigen/Core libeigen3-dev
 header CLI/CLI.hpp libcli11-dev
 header nlohmann/json.hpp nlohmann-json3-dev

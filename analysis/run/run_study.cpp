@@ -122,7 +122,7 @@ std::optional<UnitClaim> claim_finish(PartialResults& partial, const std::atomic
 class Assembly {
  public:
   Assembly(const Study& study, const StudyPlan& plan, const RunOptions& options, const PartialResults& partial)
-      : writer_(options.output, study, partial.temporary_path()), summary_(study, options.with_dense_layers) {
+      : writer_(options.output, study, partial.folder()), summary_(study, options.with_dense_layers) {
     for (const UnitKey& unit : plan.units) {
       const std::optional<LayerResults> results = partial.load(unit);
       if (!results)

@@ -1,8 +1,9 @@
 // Against hashes that xxhsum 0.8.1 printed.
-#include "dumps/base/xxh64.h"
+#include "dumps/base/content_hash.h"
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <vector>
 
 namespace attest {
@@ -25,19 +26,28 @@ std::vector<std::byte> bytes(std::size_t count) {
   return result;
 }
 
-TEST(Xxh64, IsTheStandardHash) {
-  for (const Case& c : kCases) EXPECT_EQ(hex_digest(xxh64(bytes(c.length))), c.hash) << c.length;
+TEST(ContentHash, IsXxh64) {
+  for (const Case& c : kCases) EXPECT_EQ(hex_digits(hash_of(bytes(c.length))), c.hash) << c.length;
 }
 
-TEST(Xxh64, DoesNotDependOnThePieces) {
+TEST(ContentHash, DoesNotDependOnThePieces) {
   for (const Case& c : kCases)
     for (const std::size_t piece : {1u, 7u, 31u, 32u, 33u}) {
       const std::vector<std::byte> all = bytes(c.length);
-      Xxh64 hash;
+      ContentHash hash;
       for (std::size_t at = 0; at < all.size(); at += piece)
         hash.update(std::span(all).subspan(at, std::min(piece, all.size() - at)));
-      EXPECT_EQ(hex_digest(hash.digest()), c.hash) << c.length << " in pieces of " << piece;
+      EXPECT_EQ(hex_digits(hash.digest()), c.hash) << c.length << " in pieces of " << piece;
     }
+}
+
+TEST(ContentHash, TheDigestSoFarEndsNothing) {
+  const std::vector<std::byte> all = bytes(100);
+  ContentHash hash;
+  hash.update(std::span(all).first(31));
+  EXPECT_EQ(hex_digits(hash.digest()), "6711d55e306b5d8f");
+  hash.update(std::span(all).subspan(31));
+  EXPECT_EQ(hex_digits(hash.digest()), "9ddada11d3dc2d8f");
 }
 
 }  // namespace
