@@ -87,8 +87,11 @@ __global__ void __launch_bounds__(kThreads)
 void cuda_score_statistics(const CudaExactRows& exact, const CudaCells& cells) {
   const CudaChunk& chunk = *exact.chunk;
   const StageClock::Stage stage(*exact.clock, "score statistics", chunk.stream, 4 * row_tokens(chunk));
-  const Arrays out{cells.of("lse"), cells.of("top1_top2_gap"), cells.of("score_std"), cells.of("entropy"),
-                   cells.of("span_mass")};
+  const Arrays out{.lse = cells.of("lse"),
+                   .top1_top2_gap = cells.of("top1_top2_gap"),
+                   .score_std = cells.of("score_std"),
+                   .entropy = cells.of("entropy"),
+                   .span_mass = cells.of("span_mass")};
   score_statistics_kernel<<<chunk.rows.num_rows, kThreads, 0, chunk.stream>>>(chunk.rows, chunk.exact, exact.spans,
                                                                               exact.statistics, out);
   ATTEST_CUDA_LAUNCHED(score_statistics_kernel);

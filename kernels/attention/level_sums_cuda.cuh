@@ -3,8 +3,7 @@
 
 #include <cstdint>
 
-#include "kernels/attention/setting_outputs.h"
-#include "kernels/device/block_reduce.cuh"
+#include "kernels/level.h"
 
 namespace attest {
 

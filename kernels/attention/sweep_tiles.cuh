@@ -1,21 +1,15 @@
-// What the ways of a sweep (value_tiles.cuh) share: the values of a tile in shared memory, the weights of a warp's rows
-// at 16 tokens, and their product.
+// What a sweep over the values (sweep_in_runs.cuh) is made of: the values of a tile in shared memory, the weights of a
+// warp's rows at 16 tokens, and their product.
 #pragma once
 
 #include "kernels/attention/level_sums_cuda.h"
-#include "kernels/attention/setting_outputs.h"
 #include "kernels/device/async_copy.cuh"
 #include "kernels/device/device_rows.h"
 #include "kernels/device/octet.cuh"
+#include "kernels/device/octet_places.h"
 #include "kernels/device/tensor_core.cuh"
 
 namespace attest {
-
-/// Where eight channels of a value stand.
-struct ValuePlace {
-  std::int64_t value;  ///< among all values on the device: kv_head * tokens + token of the sample
-  int channel;
-};
 
 /// Values as they are.
 struct ExactValues {
@@ -23,27 +17,33 @@ struct ExactValues {
   __device__ void operator()(const ValuePlace&, float (&)[kOctet]) const {}
 };
 
-namespace value_tiles {
+namespace sweep_tiles {
 
 inline constexpr int kThreads = 256;
 inline constexpr int kWarps = kThreads / 32;
 inline constexpr int kChannels = 128;
 inline constexpr int kPitch = kChannels + 8;  // 16 bytes more: no bank conflicts
 inline constexpr int kPartElements = kTileTokens * kPitch;
-inline constexpr int kChannelParts = 2;  // warps with the same rows and tokens share the channels between them
-inline constexpr int kWarpChannels = kChannels / kChannelParts;
-inline constexpr int kFragments = kWarpChannels / 8;
 inline constexpr int kMostParts = 3;
+
+/// Warps with the same rows share the channels between them.
+template <int kRowTiles>
+inline constexpr int kWarpChannels = kChannels / (kWarps / kRowTiles);
+/// A warp's sums of 16 rows: products of 8 channels each.
+template <int kRowTiles>
+using Sums = float[kWarpChannels<kRowTiles> / 8][4];
 
 struct Task {
   DeviceRows rows;
   DeviceKeyValues kv;
-  LevelView view;
+  SweepView view;
   LevelPartials partials;
   int tokens_per_split;
   int num_value_parts;
   int lowest_order;  // parts i of the weight and j of the value are multiplied for i + j <= this
   bool streams;      // values are staged as they are, two tiles in turn
+
+  __host__ __device__ int buffers() const { return streams ? 2 : num_value_parts; }
 };
 
 /// Tokens of a row that this pass reads.
@@ -69,12 +69,11 @@ __device__ inline unsigned long long levels_in_tile(const Task& task, const RowB
     const int in_batch = row_tile * 16 + r, token = first + lane % 16 * 8;
     const RowRange range = range_of_row(task, batch, in_batch);
     if (token >= range.end || token + 8 <= range.begin) continue;
-    if (task.view.levels == nullptr) {
+    if (!task.view.levels) {
       found = 1;
       continue;
     }
-    const uint4 eight =
-        *reinterpret_cast<const uint4*>(task.view.levels + (batch.first_row + in_batch) * task.rows.stride + token);
+    const uint4 eight = *reinterpret_cast<const uint4*>(task.view.levels.row(batch.first_row + in_batch) + token);
     const std::uint32_t words[4] = {eight.x, eight.y, eight.z, eight.w};
 #pragma unroll
     for (int i = 0; i < 8; ++i) {
@@ -153,10 +152,11 @@ struct LaneTokens {
       scores[i] = *reinterpret_cast<const float2*>(row.scores + token);
     }
   }
-  __device__ bool have(std::uint32_t level) const {
+  /// Whether a token of the lane's row `half` is at the level.
+  __device__ bool have(int half, std::uint32_t level) const {
     bool any = false;
 #pragma unroll
-    for (int i = 0; i < 4; ++i) any = any || (levels[i] & 0xFFFFu) == level || levels[i] >> 16 == level;
+    for (int i = half; i < 4; i += 2) any = any || (levels[i] & 0xFFFFu) == level || levels[i] >> 16 == level;
     return any;
   }
   /// exp(s' - max) of the tokens at the level, 0 for the others.
@@ -175,50 +175,23 @@ __device__ inline std::uint32_t take_pair(float2& x) {
 }
 
 /// sums += weights * values at 16 tokens.
-__device__ inline void multiply_tokens(const Task& task, float2 (&w)[4], const std::uint16_t* values, int lane,
-                                       float (&sums)[kFragments][4]) {
+template <int kFragments>
+__device__ void multiply_tokens(const Task& task, float2 (&w)[4], const std::uint16_t* values, int lane,
+                                float (&sums)[kFragments][4]) {
 #pragma unroll
   for (int i = 0; i < kMostParts; ++i) {
     if (i > task.lowest_order) break;
     const std::uint32_t a[4] = {take_pair(w[0]), take_pair(w[1]), take_pair(w[2]), take_pair(w[3])};
     for (int j = 0; j < task.num_value_parts && i + j <= task.lowest_order; ++j) {
 #pragma unroll
-      for (int n = 0; n < kWarpChannels; n += 16) {
+      for (int n = 0; n < kFragments; n += 2) {
         std::uint32_t b[4];
-        load_b_rows(b, values + j * kPartElements + n, kPitch, lane);
-        multiply_add(sums[n / 8], a, b[0], b[1]);
-        multiply_add(sums[n / 8 + 1], a, b[2], b[3]);
+        load_b_rows(b, values + j * kPartElements + n * 8, kPitch, lane);
+        multiply_add(sums[n], a, b[0], b[1]);
+        multiply_add(sums[n + 1], a, b[2], b[3]);
       }
     }
   }
-}
-
-/// Writes a warp's sums of 16 rows and its channels, from `first_channel` on, at one level.
-__device__ inline void store_partials(const Task& task, const RowBatch& batch, int row_tile, int first_channel,
-                                      int level, int lane, const float (&sums)[kFragments][4]) {
-  const int pitch = task.partials.pitch, settings = task.view.num_settings;
-#pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    const int in_batch = row_tile * 16 + lane / 4 + half * 8;
-    if (in_batch >= batch.num_rows) continue;
-    const std::int64_t at =
-        (static_cast<std::int64_t>(blockIdx.x) * task.rows.num_rows + batch.first_row + in_batch) * settings + level;
-    if (lane % 4 == 0 && first_channel == 0) task.partials.present[at] = 1;
-#pragma unroll
-    for (int n = 0; n < kFragments; ++n) {
-      const int channel = first_channel + n * 8 + lane % 4 * 2;
-      if (channel < pitch)
-        *reinterpret_cast<float2*>(task.partials.sums + at * pitch + channel) = {sums[n][2 * half],
-                                                                                 sums[n][2 * half + 1]};
-    }
-  }
-}
-
-/// Bits of levels [first, first + count) in masks of levels.
-__device__ inline unsigned long long level_bits(int first, int count) {
-  unsigned long long bits = 0;
-  for (int l = first; l < first + count; ++l) bits |= 1ull << (l % 64);
-  return bits;
 }
 
 /// What a warp works on.
@@ -226,7 +199,7 @@ struct WarpPlace {
   RowBatch batch;
   std::int64_t first_value;
   int begin, tiles;  // tokens of the block
-  int lane, row_tile, sharer;
+  int lane, row_tile;
   int block_channel, channel_in_block;
   LaneRow rows[2];
 
@@ -234,15 +207,15 @@ struct WarpPlace {
   __device__ int row_in_batch(int half) const { return row_tile * 16 + lane / 4 + half * 8; }
 };
 
-/// Calls multiply(tile, values of the warp's channels) on all threads for the tiles that have one of the levels in
-/// `bits`, staged in shared memory; a tile that streams comes in while the one before is multiplied.
+/// Calls multiply(tile, values of the warp's channels) on all threads for the tiles that have a level at all, staged in
+/// shared memory; a tile that streams comes in while the one before is multiplied. masks [tiles, kRowTiles].
 template <class Form, int kRowTiles, class Multiply>
 __device__ void for_tiles(const Task& task, const Form& form, const WarpPlace& place, const unsigned long long* masks,
-                          unsigned long long bits, std::uint16_t* values, Multiply&& multiply) {
+                          std::uint16_t* values, Multiply&& multiply) {
   const auto next_tile = [&](int tile) {
     for (; tile < place.tiles; ++tile)
       for (int t = 0; t < kRowTiles; ++t)
-        if ((masks[tile * kRowTiles + t] & bits) != 0) return tile;
+        if (masks[tile * kRowTiles + t] != 0) return tile;
     return tile;
   };
   int tile = next_tile(0), buffer = 0;
@@ -271,6 +244,6 @@ __device__ void for_tiles(const Task& task, const Form& form, const WarpPlace& p
   }
 }
 
-}  // namespace value_tiles
+}  // namespace sweep_tiles
 
 }  // namespace attest
