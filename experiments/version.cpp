@@ -1,5 +1,5 @@
-// ATTEST_VERSION, ATTEST_GIT_COMMIT, ATTEST_SOURCE_DIR and ATTEST_LIBTORCH_VERSION are given to this source alone
-// (CMakeLists.txt).
+// ATTEST_VERSION, ATTEST_GIT_COMMIT, ATTEST_SOURCE_DIR, ATTEST_PYTHON and ATTEST_LIBTORCH_VERSION are given to this
+// source alone (cmake/version.cmake).
 #include "experiments/version.h"
 
 #include <fmt/format.h>
@@ -30,6 +30,8 @@ std::string cuda_version() {
 Version program_version() { return {ATTEST_VERSION, ATTEST_GIT_COMMIT}; }
 
 std::string source_dir() { return ATTEST_SOURCE_DIR; }
+
+std::string python_interpreter() { return ATTEST_PYTHON; }
 
 std::string version_report() {
   const Version version = program_version();

@@ -15,11 +15,16 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import AttentionMaskInterface, eager_mask, sdpa_mask
 from transformers.modeling_utils import AttentionInterface
 
-from capture_errors import InputError
+from dump_errors import InputError
 
 HOOK = "attest_capture"
 QUERY_BLOCK = 1024  # queries per step where a mask would otherwise be T x T
 SCORES_AT_ONCE = 2**26  # per step where scores would otherwise be Hq x T x T: 256 MiB of float32
+
+
+def bits(tensor):
+    """Its elements as integers: NumPy has no bfloat16."""
+    return tensor.contiguous().cpu().view(torch.int16 if tensor.element_size() == 2 else torch.int32).numpy()
 
 
 class LazyMask:
@@ -141,25 +146,24 @@ class AttentionCapture:
 
     def record(self, layer, call, output, with_sdpa):
         self.check_geometry(layer, call)
-        group = self.sample.require_group(f"layers/{layer}")
-        if "q" not in group:
-            if call.window is not None:
-                group.attrs["sliding_window"] = call.window
+        group = self.sample["layers"].get(str(layer))
+        if group is None:
+            group = self.writer.create_layer(self.sample, layer, call.window)
             for name, shape in (("q", (len(self.positions), *call.query.shape[::2])),
                                 ("k", (call.key.shape[0], self.num_tokens, call.key.shape[2])),
                                 ("v", (call.value.shape[0], self.num_tokens, call.value.shape[2]))):
-                self.writer.create_values(group, name, shape, call.query.dtype)
-        self.writer.write_values(group["k"], 1, call.start, call.key[:, -call.new:])
-        self.writer.write_values(group["v"], 1, call.start, call.value[:, -call.new:])
+                self.writer.create_values(group, name, shape, str(call.query.dtype).removeprefix("torch."))
+        self.writer.write_values(group["k"], (0, call.start, 0), bits(call.key[:, -call.new:]))
+        self.writer.write_values(group["v"], (0, call.start, 0), bits(call.value[:, -call.new:]))
         wanted = [n for n, p in enumerate(self.positions) if call.start <= p < call.start + call.new]
         if wanted:
             rows = [self.positions[n] - call.start for n in wanted]
             self.check_output(layer, call, rows, output[rows], with_sdpa)
-            self.writer.write_values(group["q"], 0, wanted[0], call.query[:, rows].transpose(0, 1))
+            self.writer.write_values(group["q"], (wanted[0], 0, 0), bits(call.query[:, rows].transpose(0, 1)))
         if self.attention_mass and call.start == 0:
             mass = torch.zeros(call.query.shape[0], self.num_tokens)
             mass[:, :call.new] = call.column_sums(self.prompt_length)
-            group.create_dataset("attention_mass", data=mass.numpy())
+            self.writer.write_array(group, "attention_mass", mass.numpy(), "<f4")
 
     def check_geometry(self, layer, call):
         dtypes = {call.query.dtype, call.key.dtype, call.value.dtype}

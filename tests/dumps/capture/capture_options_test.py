@@ -124,7 +124,7 @@ def test_existing_output_is_refused(models, tmp_path, capsys):
     dump.write_text("precious")
     prompts = write_prompts(tmp_path, {"tokens": token_ids()})
     assert run(models("llama"), prompts, "-o", dump) == 5
-    assert capsys.readouterr().err == f"capture.py: {dump}: exists (--force overwrites a file)\n"
+    assert capsys.readouterr().err == f"capture.py: {dump}: exists already, expected a new file (or --force)\n"
     assert dump.read_text() == "precious"
     assert run(models("llama"), prompts, "-o", dump, "--force", "--quiet") == 0
     assert capsys.readouterr().err == ""
@@ -228,7 +228,7 @@ def test_full_disk(models, tmp_path):
 # ---- the embedded dump
 
 def test_demo_dump():
-    """What capture.md says of it. Its prompts stand beside it: tokens and spans are read back as their text."""
+    """What the README of capture says of it. Its prompts stand beside it: tokens and spans are read back as their text."""
     path = REPOSITORY / "dumps/demo.h5"
     assert path.stat().st_size <= 24 * 2**20
     assert_well_formed(path)
