@@ -47,7 +47,7 @@ __global__ void __launch_bounds__(kThreads) sum_levels_kernel(DeviceRows rows, S
   float max = 0;
   for_tokens(scores, levels, length, [&](float s, int here) {
     if (here != level) {
-      if (level < settings) atomicAdd(&sums[level], Weights::from(weight));
+      if (level < settings) add_atomically(&sums[level], Weights::from(weight));
       level = here;
       weight = 0;
       if (level < settings) max = from_ordered_image(maxima[level]);
@@ -56,7 +56,7 @@ __global__ void __launch_bounds__(kThreads) sum_levels_kernel(DeviceRows rows, S
   });
   for_levels_of_warp(level, [&](int here, bool takes_part) {
     const unsigned long long sum = warp_reduce(takes_part ? Weights::from(weight) : 0ull, Plus{});
-    if (lane == 0 && here < settings) atomicAdd(&sums[here], sum);
+    if (lane == 0 && here < settings) add_atomically(&sums[here], sum);
   });
   __syncthreads();
   for (int i = threadIdx.x; i < settings; i += kThreads) {

@@ -51,22 +51,16 @@ struct RunSums {
   }
 };
 
-/// Least and most level over the 16 tokens of a row; what is no setting counts as one level.
-__device__ inline void range_of_levels(const LaneTokens& tokens, int half, std::uint32_t settings, std::uint32_t& least,
-                                       std::uint32_t& most) {
-  least = settings, most = 0;
+/// The level of the first of a row's 16 tokens; what is no setting counts as level `settings`. `mixed` where a token of
+/// the lane has another.
+__device__ inline std::uint32_t first_level(const LaneTokens& tokens, const WarpPlace& place, int half,
+                                            std::uint32_t settings, bool& mixed) {
+  const std::uint32_t first = __shfl_sync(0xFFFFFFFFu, min(tokens.levels[half] & 0xFFFFu, settings), place.lane & ~3);
 #pragma unroll
-  for (int i = half; i < 4; i += 2) {
-    const std::uint32_t first = min(tokens.levels[i] & 0xFFFFu, settings),
-                        second = min(tokens.levels[i] >> 16, settings);
-    least = min(least, min(first, second));
-    most = max(most, max(first, second));
-  }
-#pragma unroll
-  for (int offset = 1; offset < 4; offset *= 2) {
-    least = min(least, __shfl_xor_sync(0xFFFFFFFFu, least, offset));
-    most = max(most, __shfl_xor_sync(0xFFFFFFFFu, most, offset));
-  }
+  for (int i = half; i < 4; i += 2)
+    mixed =
+        mixed || min(tokens.levels[i] & 0xFFFFu, settings) != first || min(tokens.levels[i] >> 16, settings) != first;
+  return first;
 }
 
 /// 16 tokens at which some row has several levels: one level after another. A row turns to a level only where it has a
@@ -138,11 +132,8 @@ __device__ void sweep(const Task& task, const Form& form, const WarpPlace& place
       std::uint32_t level[2];
       bool mixed = false;
 #pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        std::uint32_t most;
-        range_of_levels(own, half, static_cast<std::uint32_t>(settings), level[half], most);
-        mixed = mixed || level[half] != most;
-      }
+      for (int half = 0; half < 2; ++half)
+        level[half] = first_level(own, place, half, static_cast<std::uint32_t>(settings), mixed);
       if (__any_sync(0xFFFFFFFFu, mixed)) {
         multiply_mixed(task, place, own, own_values + k * kPitch, run);
         continue;
