@@ -4,7 +4,7 @@
 #include "dumps/base/error.h"
 #include "experiments/cli/python_script.h"
 #include "experiments/commands/commands.h"
-#include "experiments/version.h"
+#include "experiments/cli/version.h"
 
 namespace attest {
 

@@ -17,7 +17,7 @@
 
 #include "dumps/base/error.h"
 #include "experiments/commands/commands.h"
-#include "experiments/version.h"
+#include "experiments/cli/version.h"
 
 namespace attest {
 namespace {

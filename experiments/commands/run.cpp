@@ -18,7 +18,7 @@
 #include "experiments/cli/study_choice.h"
 #include "experiments/cli/summary_table.h"
 #include "experiments/commands/commands.h"
-#include "experiments/version.h"
+#include "experiments/cli/version.h"
 #include "kernels/selectors/registry.h"
 
 namespace attest {

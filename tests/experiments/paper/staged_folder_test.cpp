@@ -1,4 +1,4 @@
-#include "experiments/staged_folder.h"
+#include "experiments/paper/staged_folder.h"
 
 #include <gtest/gtest.h>
 

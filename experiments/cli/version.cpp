@@ -1,6 +1,6 @@
 // ATTEST_VERSION, ATTEST_GIT_COMMIT, ATTEST_SOURCE_DIR, ATTEST_PYTHON and ATTEST_LIBTORCH_VERSION are given to this
 // source alone (cmake/version.cmake).
-#include "experiments/version.h"
+#include "experiments/cli/version.h"
 
 #include <fmt/format.h>
 
