@@ -84,6 +84,7 @@ struct AttentionLayer {
   std::int64_t num_tokens = 0;                ///< T
   std::vector<std::int64_t> query_positions;  ///< [N], strictly ascending, each < T
   std::vector<TokenSpan> spans;               ///< evidence spans of the sample; may be empty, may overlap
+  std::vector<float> sinks;                   ///< [Hq] learned sink logits, on the scale of the scores; empty: none
   LayerBuffer q, k, v;
 
   std::int64_t num_queries() const { return static_cast<std::int64_t>(query_positions.size()); }

@@ -137,6 +137,7 @@ bool DumpReader::read_layer(std::size_t sample, int layer, AttentionLayer& out, 
   out.num_tokens = owner.num_tokens;
   out.query_positions = owner.query_positions;
   out.spans = owner.spans;
+  out.sinks = stored.sinks;
   std::vector<State::Target> decoded;
   std::vector<Slice> slices;
   const auto take = [&](const char* name, const TensorLocation& location, LayerBuffer& buffer) {

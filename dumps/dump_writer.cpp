@@ -255,6 +255,15 @@ void DumpWriter::write_attention_mass(std::span<const float> values) {
   s.file.write_dataset<float>(s.layer_group, "attention_mass", values, shape);
 }
 
+void DumpWriter::write_sinks(std::span<const float> values) {
+  State& s = *state_;
+  require(static_cast<bool>(s.layer_group), "values before begin_layer");
+  const Extent shape{extent(s.header.shape.num_query_heads)};
+  require(values.size() == shape[0] && std::ranges::all_of(values, [](float b) { return std::isfinite(b); }),
+          "sinks are not [Hq] finite logits");
+  s.file.write_dataset<float>(s.layer_group, "sinks", values, shape);
+}
+
 void DumpWriter::finish() {
   State& s = *state_;
   s.end_sample();

@@ -37,6 +37,7 @@ struct KvHead {
   std::span<const std::int64_t> visible;            ///< [num_queries] L >= 1, ascending: query n sees keys 0 .. L-1
   ElementType element_type = ElementType::float32;  ///< of the dump: what `quant_arith = dump` rounds to
   ScoreTransform transform;
+  std::span<const float> sinks;  ///< [G] learned sink logits; empty: none
   int layer = 0;    ///< number within the model
   int kv_head = 0;  ///< number within the layer
 

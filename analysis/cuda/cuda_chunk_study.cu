@@ -9,6 +9,7 @@
 #include "kernels/attention/query_parts_cuda.h"
 #include "kernels/attention/scores_cuda.h"
 #include "kernels/attention/setting_outputs_cuda.h"
+#include "kernels/attention/sinks_cuda.h"
 #include "kernels/rank/sort_descending_cuda.h"
 
 namespace attest {
@@ -60,7 +61,8 @@ CudaChunk CudaChunkStudy::make_chunk(const RowTables& tables) {
                 .visible = chunk.upload(tables.visible),
                 .origin = chunk.upload(tables.origin),
                 .query = chunk.upload(tables.query),
-                .cell = chunk.upload(tables.cell)};
+                .cell = chunk.upload(tables.cell),
+                .sink = tables.sink.empty() ? nullptr : chunk.upload(tables.sink)};
   chunk.kv = {.type = layer.element_type,
               .keys = setup_.inputs.k,
               .values = setup_.inputs.v,
@@ -111,6 +113,7 @@ CudaExactRows CudaChunkStudy::attend_exactly(CudaChunk& chunk) {
   cuda_exact_outputs(rows, chunk.kv, chunk.by_tokens(chunk.exact),
                      {{exact.statistics.max, 1}, {exact.statistics.weight, 1}}, exact.outputs, *chunk.arena,
                      chunk.stream);
+  cuda_add_sinks(rows, exact.outputs, chunk.stream);
   return exact;
 }
 
@@ -217,6 +220,7 @@ DeviceOutputs CudaChunkStudy::outputs(const CudaExactRows& exact, const CudaSele
       .order = selection.level_order};
   const DeviceValues values{selection.value_groups, selection.value_quantizer, selection.num_approximate.device};
   cuda_setting_outputs(chunk.rows, chunk.kv, sweep, values, outputs, setup_.arena, chunk.stream);
+  cuda_add_sinks(chunk.rows, outputs, chunk.stream);
   if (selection.mean_value_share)
     cuda_blend_mean_values(chunk.rows, chunk.kv, selection.mean_value_share, outputs, setup_.arena, chunk.stream);
   return outputs;

@@ -38,6 +38,7 @@ RowTables row_tables(const AttentionLayer& layer, const KvHeadRange& heads, std:
       tables.origin.push_back(index);
       tables.query.push_back(place.query);
       tables.cell.push_back(place.query * layer.shape.num_query_heads + place.kv_head * group + h);
+      if (!layer.sinks.empty()) tables.sink.push_back(layer.sinks[static_cast<std::size_t>(place.kv_head * group + h)]);
     }
   }
   return tables;

@@ -34,7 +34,8 @@ LayerResultsLayout::LayerResultsLayout(const Study& study, std::span<const Metri
     num_cells += size;
   };
   const auto has_what_it_needs = [&](const MetricNeeds& needs, bool has_estimate) {
-    return (!needs.estimate || has_estimate) && (!needs.spans || !attention.spans.empty());
+    return (!needs.estimate || has_estimate) && (!needs.spans || !attention.spans.empty()) &&
+           (!needs.sinks || !attention.sinks.empty());
   };
   for (const Metric& metric : metrics)
     if (metric.of_scores() && has_what_it_needs(metric.needs, false)) add(scores, metric.info, &metric, 0);

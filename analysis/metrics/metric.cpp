@@ -23,6 +23,7 @@ constexpr auto kLayer = MetricAxes::query_setting;
 constexpr MetricNeeds kNothing{};
 constexpr MetricNeeds kEstimate{.estimate = true};
 constexpr MetricNeeds kSpans{.spans = true};
+constexpr MetricNeeds kSinks{.sinks = true};
 
 template <auto* cpu, auto* cuda>
 constexpr auto of_scores = ScoreFunctions{cpu, on_cuda<cuda>()};
@@ -54,6 +55,9 @@ constexpr Metric kMetrics[] = {
     {{"span_mass", kRow, "ratio", Better::neither, "exact mass on the span tokens that the query sees; NaN if none"},
      kSpans,
      of_scores<span_mass, cuda_score_statistics>},
+    {{"sink_mass", kRow, "ratio", Better::neither, "what the learned sink takes of the softmax, exp(b - LSE)"},
+     kSinks,
+     of_scores<sink_mass, cuda_score_statistics>},
 
     {{"recall", kSetting, "cosine", Better::higher, "cosine of the selector's and the exact output"},
      kNothing,

@@ -24,6 +24,7 @@ class CudaCells;
 struct MetricNeeds {
   bool estimate = false;  ///< the selector has an estimate
   bool spans = false;     ///< the sample has spans
+  bool sinks = false;     ///< the layer has learned sinks
 };
 
 // A metric's functions, one kind per scope. A CUDA function may fill the cells of several metrics in one pass: the rows

@@ -239,6 +239,14 @@ std::vector<std::int64_t> Dataset::read_integers() const {
   return values;
 }
 
+std::vector<float> Dataset::read_floats() const {
+  if (const ElementType type = element_type(); type != ElementType::float32)
+    fail(fmt::format("has elements of type {}, expected float32", name_of(type)));
+  std::vector<float> values(static_cast<std::size_t>(count()));
+  if (!values.empty()) read_all(H5T_NATIVE_FLOAT, values.data());
+  return values;
+}
+
 std::vector<std::string> Dataset::read_strings() const {
   if (H5Tget_class(type_.get()) != H5T_STRING) {
     fail(fmt::format("has elements of type {}, expected strings", describe(type_.get())));

@@ -37,6 +37,8 @@ class Dataset : public Node {
 
   std::vector<std::int64_t> read_integers() const;
   std::vector<std::string> read_strings() const;
+  /// Fails unless the elements are float32.
+  std::vector<float> read_floats() const;
 
   /// The bytes as they are stored, row-major, in slabs of whole entries of the first axis.
   void read_slabs(const std::function<void(std::span<const std::byte>)>& receive) const;

@@ -52,6 +52,7 @@ json metric_json(const Metric& metric) {
   document["needs"] = json::array();
   if (metric.needs.estimate) document["needs"].push_back("estimate");
   if (metric.needs.spans) document["needs"].push_back("spans");
+  if (metric.needs.sinks) document["needs"].push_back("sinks");
   document["cuda"] = metric.has_cuda_code();
   return document;
 }
