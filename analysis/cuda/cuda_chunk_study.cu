@@ -3,7 +3,6 @@
 
 #include "analysis/cuda/cuda_chunk_study.h"
 #include "analysis/cuda/cuda_placement.h"
-#include "analysis/layer/kv_head_batches.h"
 #include "analysis/metrics/score_statistics.h"
 #include "kernels/attention/mean_value_cuda.h"
 #include "kernels/attention/query_parts_cuda.h"
@@ -20,7 +19,7 @@ std::vector<AscendingGrid> ascending_grids(const AttentionLayer& layer, const Se
                                            std::span<const Setting> grid) {
   std::vector<AscendingGrid> grids;
   for (std::int64_t position : layer.query_positions)
-    grids.push_back(ascending(selector, grid, position + 1 - first_visible_key(layer, position)));
+    grids.push_back(ascending(selector, grid, position + 1 - layer.first_visible_key(position)));
   return grids;
 }
 
@@ -73,6 +72,8 @@ CudaChunk CudaChunkStudy::make_chunk(const RowTables& tables) {
               .softcap = static_cast<float>(layer.logit_softcap)};
   chunk.transform = {layer.softmax_scale, layer.logit_softcap};
   chunk.num_keys = setup_.inputs.heads.count * layer.num_tokens;
+  chunk.estimates = layer.estimates;
+  chunk.num_queries = layer.num_queries();
   chunk.layer = layer.layer;
   chunk.first_kv_head = setup_.inputs.heads.first;
   chunk.batches = tables.batches;

@@ -89,7 +89,10 @@ class CpuLayerStudy final : public LayerStudy {
         .transform = {layer.softmax_scale, layer.logit_softcap},
         .sinks = layer.sinks.empty() ? std::span<const float>() : std::span(layer.sinks).subspan(head * group, group),
         .layer = layer.layer,
-        .kv_head = batch.kv_head};
+        .kv_head = batch.kv_head,
+        .estimates = layer.estimates,
+        .first_query = batch.first_query,
+        .first_key = batch.first_key};
   }
 
   void run_batch(const AttentionLayer& layer, const KvHeadBatch& batch, Workspace& w,

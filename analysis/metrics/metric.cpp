@@ -22,6 +22,7 @@ constexpr auto kLayer = MetricAxes::query_setting;
 
 constexpr MetricNeeds kNothing{};
 constexpr MetricNeeds kEstimate{.estimate = true};
+constexpr MetricNeeds kScoreEstimate{.estimate = true, .scores = true};
 constexpr MetricNeeds kSpans{.spans = true};
 constexpr MetricNeeds kSinks{.sinks = true};
 
@@ -99,19 +100,19 @@ constexpr Metric kMetrics[] = {
      kEstimate,
      of_selector<spearman_block128, cuda_rank_correlation>},
     {{"scan_error_mean", kRow, "nats", Better::neither, "mean of estimate minus score over the covered tokens"},
-     kEstimate,
+     kScoreEstimate,
      of_selector<scan_error_mean, cuda_scan_error>},
     {{"scan_error_std", kRow, "nats", Better::lower, "population standard deviation of the same"},
-     kEstimate,
+     kScoreEstimate,
      of_selector<scan_error_std, cuda_scan_error>},
     {{"scan_error_max", kRow, "nats", Better::lower, "largest absolute value of the same"},
-     kEstimate,
+     kScoreEstimate,
      of_selector<scan_error_max, cuda_scan_error>},
     {{"scan_error_tail", kLambda, "ratio", Better::lower, "share of the same with an absolute value >= lambda"},
-     kEstimate,
+     kScoreEstimate,
      of_selector<scan_error_tail, cuda_scan_error>},
     {{"scan_error_lower_tail", kLambda, "ratio", Better::lower, "share of the same that is <= -lambda"},
-     kEstimate,
+     kScoreEstimate,
      of_selector<scan_error_lower_tail, cuda_scan_error>},
 
     {{"salient_hit_rate", kSetting, "ratio", Better::higher, "of the tokens within delta_s of the peak the part kept"},

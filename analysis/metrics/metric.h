@@ -23,6 +23,7 @@ class CudaCells;
 /// What there must be for a metric to have an array in the results.
 struct MetricNeeds {
   bool estimate = false;  ///< the selector has an estimate
+  bool scores = false;    ///< and it is in natural-log units
   bool spans = false;     ///< the sample has spans
   bool sinks = false;     ///< the layer has learned sinks
 };

@@ -32,6 +32,8 @@ class Dataset : public Node {
 
   /// Fails unless the elements are one of the three types, little endian, in one of their accepted spellings.
   ElementType element_type() const;
+  /// Fails unless the elements are float16, float32 or float64, little endian; returns the bytes of one.
+  std::int64_t expect_reals() const;
   /// Fails unless the elements are integers of at most 64 bits.
   void expect_integers() const;
 

@@ -56,8 +56,8 @@ class CudaSkipSoftmax final : public CudaSelector, SkipSoftmaxOptions {
                                                                                                               splits);
     ATTEST_CUDA_LAUNCHED(rises_kernel);
     if (union_) cuda_group_maxima(rises, rows.group, rises.items, chunk.stream);
-    auto* peak = chunk.take<double>(static_cast<std::size_t>(rows.num_rows));
-    ATTEST_CUDA(cudaMemsetAsync(peak, 0, static_cast<std::size_t>(rows.num_rows) * sizeof(double), chunk.stream));
+    auto* peak = chunk.take<float>(static_cast<std::size_t>(rows.num_rows));
+    ATTEST_CUDA(cudaMemsetAsync(peak, 0, static_cast<std::size_t>(rows.num_rows) * sizeof(float), chunk.stream));
     const RaggedRows<Level> tile_levels = chunk.take_ragged<Level>(counts);
     const auto deltas = query_settings<double>(chunk, grids, [](double delta, std::int64_t) { return delta; });
     cuda_threshold_levels(rises, peak, deltas, tile_levels.items, chunk.stream);
