@@ -1,4 +1,5 @@
-# attest_python: the interpreter whose torch is linked, and which runs the capture script and the Python tests.
+# attest_python: the interpreter whose torch is linked, and which runs attest import, attest capture and the
+# Python tests.
 if(ATTEST_PYTHON)
   set(attest_python ${ATTEST_PYTHON})
 else()

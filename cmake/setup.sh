@@ -38,6 +38,8 @@ IFS=: read -ra prefixes <<<"${CMAKE_PREFIX_PATH-}:${HDF5_ROOT-}"
 for prefix in "${prefixes[@]}"; do
   include_folders+=("$prefix/include")
 done
+IFS=: read -ra folders <<<"${CPATH-}"
+include_folders+=("${folders[@]}")
 
 has() { # command NAME | header FILE | module NAME (of python3)
   case $1 in
@@ -63,7 +65,7 @@ lacking() { # the packages of those lines "probe what package" whose probe fails
 needed_packages() {
   lacking <<<"command ${CXX:-c++} g++
 header hdf5.h libhdf5-dev
-header zlib.h zlib1g-dev
+header xxhash.h libxxhash-dev
 header Eigen/Core libeigen3-dev
 header CLI/CLI.hpp libcli11-dev
 header nlohmann/json.hpp nlohmann-json3-dev
@@ -157,7 +159,7 @@ print(*(m for m in ("torch", "numpy", "h5py", "safetensors", "transformers") if 
     fail "ATTEST_PYTHON=$ATTEST_PYTHON is no Python that runs."
   case " $lacks " in
     *" torch "*) fail "ATTEST_PYTHON=$ATTEST_PYTHON has no torch: install torch 2.11 for it, or unset ATTEST_PYTHON." ;;
-    *[a-z]*) say "$ATTEST_PYTHON has no ${lacks// /, }: all works but the capture script." ;;
+    *[a-z]*) say "$ATTEST_PYTHON has no ${lacks// /, }: all works but attest capture, which takes all of them, and attest import, which takes numpy and h5py." ;;
   esac
 elif ! { [ -x "$venv/bin/python" ] && has_requirements "$venv/bin/python"; }; then
   pip_install "the wheels of requirements.txt (LibTorch with CUDA: some 3 GB)" -r requirements.txt

@@ -132,6 +132,15 @@ const char* name_of_storage(hdf5::Storage storage) {
   return "";
 }
 
+std::vector<float> read_sinks(const Group& group, int num_query_heads) {
+  const Dataset data(group.open("sinks"));
+  data.expect_shape(std::vector<std::int64_t>{num_query_heads}, "num_query_heads");
+  std::vector<float> sinks = data.read_floats();
+  for (std::size_t h = 0; h < sinks.size(); ++h)
+    if (!std::isfinite(sinks[h])) data.fail(fmt::format("entry {} is {}, expected a finite logit", h, sinks[h]));
+  return sinks;
+}
+
 LayerInfo read_layer_info(const Group& group, const AttentionShape& shape, const SampleInfo& sample) {
   LayerInfo layer;
   if (group.has_attribute("sliding_window")) {
@@ -150,6 +159,7 @@ LayerInfo read_layer_info(const Group& group, const AttentionShape& shape, const
   layer.k = k.location();
   layer.v = v.location();
   layer.storage = name_of_storage(std::max({q.storage(), k.storage(), v.storage()}));
+  if (group.contains("sinks")) layer.sinks = read_sinks(group, shape.num_query_heads);
   if (group.contains("attention_mass")) {
     const Dataset mass(group.open("attention_mass"));
     mass.expect_shape(std::vector<std::int64_t>{shape.num_query_heads, sample.num_tokens},

@@ -14,7 +14,7 @@ static void from_json(const json& j, TokenSpan& span) { span = {j.at(0), j.at(1)
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AttentionShape, num_query_heads, num_kv_heads, head_dim, value_dim)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TensorLocation, file_offset, bytes)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LayerInfo, element_type, sliding_window, has_attention_mass, q, k, v, storage)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LayerInfo, element_type, sliding_window, sinks, has_attention_mass, q, k, v, storage)
 
 static void to_json(json& j, const SampleInfo& s) {
   j = json::array({s.name, s.task, s.num_tokens, s.prompt_length.value_or(-1), s.query_positions, s.spans,

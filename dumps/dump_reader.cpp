@@ -28,17 +28,6 @@ struct Slice {
   std::span<std::byte> bytes;
 };
 
-/// Metadata cannot be larger than its file; the allowances are what HDF5 needs for itself, ten times over.
-ChildLimits metadata_limits(std::uint64_t file_bytes) {
-  return {1024 * kMiB, 2 + static_cast<unsigned>(file_bytes / (16 * kMiB))};
-}
-
-/// Decoded chunks pass through three buffers at most; 10 MiB/s is a tenth of what inflating takes here.
-ChildLimits value_limits(std::uint64_t file_bytes, std::size_t bytes) {
-  const ChildLimits opening = metadata_limits(file_bytes);
-  return {opening.memory_bytes + 4 * bytes, opening.processor_seconds + static_cast<unsigned>(bytes / (10 * kMiB))};
-}
-
 DumpMetadata read_metadata(const InputFile& file) {
   const std::string& path = file.path();
   std::string bytes;
@@ -58,17 +47,6 @@ DumpMetadata read_metadata(const InputFile& file) {
 
 std::string layer_path(const SampleInfo& sample, int layer) {
   return fmt::format("/samples/{}/layers/{}", sample.name, layer);
-}
-
-hdf5::Group open_group(const std::string& file, std::string_view path) {
-  hdf5::Group group = hdf5::root_of(hdf5::open_file(file));
-  while (!path.empty()) {
-    path.remove_prefix(1);  // the slash
-    const std::string_view name = path.substr(0, path.find('/'));
-    group = group.group(std::string(name));
-    path.remove_prefix(name.size());
-  }
-  return group;
 }
 
 [[noreturn]] void fail_changed(const std::string& file, const std::string& object) {
@@ -97,7 +75,7 @@ struct DumpReader::State {
     run_in_guarded_child(
         path, value_limits(file.size(), expected),
         [&](ChildOutput& output) {
-          const hdf5::Group group = open_group(path, group_path);
+          const hdf5::Group group = hdf5::open_group(path, group_path);
           for (const Target& target : targets) {
             const hdf5::Dataset data(group.open(target.name));
             if (data.location().bytes != target.bytes.size()) fail_changed(path, data.path());
@@ -137,6 +115,7 @@ bool DumpReader::read_layer(std::size_t sample, int layer, AttentionLayer& out, 
   out.num_tokens = owner.num_tokens;
   out.query_positions = owner.query_positions;
   out.spans = owner.spans;
+  out.sinks = stored.sinks;
   std::vector<State::Target> decoded;
   std::vector<Slice> slices;
   const auto take = [&](const char* name, const TensorLocation& location, LayerBuffer& buffer) {
@@ -172,7 +151,7 @@ std::vector<std::int32_t> DumpReader::read_tokens(std::size_t sample) const {
       state_->file.path(), value_limits(state_->file.size(), target.size()),
       [&](ChildOutput& output) {
         const std::vector<std::int64_t> wide =
-            hdf5::Dataset(open_group(state_->file.path(), group).open("tokens")).read_integers();
+            hdf5::Dataset(hdf5::open_group(state_->file.path(), group).open("tokens")).read_integers();
         const std::vector<std::int32_t> narrow(wide.begin(), wide.end());
         output.write(std::as_bytes(std::span(narrow)));
       },
@@ -195,16 +174,21 @@ void select_queries(AttentionLayer& layer, std::span<const std::size_t> which) {
   const std::size_t row = static_cast<std::size_t>(layer.shape.num_query_heads) *
                           static_cast<std::size_t>(layer.shape.head_dim) * size_of(layer.element_type);
   std::vector<std::int64_t> positions(which.size());
-  std::vector<std::byte> rows(which.size() * row);
   for (std::size_t i = 0; i < which.size(); ++i) {
     if (which[i] >= layer.query_positions.size() || (i > 0 && which[i] <= which[i - 1])) {
       throw std::invalid_argument("select_queries: indices must ascend and be below the number of queries");
     }
-    std::memcpy(rows.data() + i * row, layer.q.data() + which[i] * row, row);
     positions[i] = layer.query_positions[which[i]];
   }
-  layer.q.resize(rows.size());
-  std::ranges::copy(rows, layer.q.data());
+  // In place: a row moves down, never over one that is still wanted.
+  const auto select = [&](LayerBuffer& buffer, std::size_t row_bytes) {
+    for (std::size_t i = 0; i < which.size(); ++i)
+      std::memmove(buffer.data() + i * row_bytes, buffer.data() + which[i] * row_bytes, row_bytes);
+    buffer.resize(which.size() * row_bytes);
+  };
+  select(layer.q, row);
+  for (LayerEstimates& estimates : layer.estimates)
+    select(estimates.values, estimates.values.size() / layer.query_positions.size());
   layer.query_positions = std::move(positions);
 }
 

@@ -44,7 +44,7 @@ class DumpReader {
   std::unique_ptr<State> state_;
 };
 
-/// Keeps only the rows `which` (strictly ascending indices below N) of q and query_positions.
+/// Keeps only the rows `which` (strictly ascending indices below N) of q, of the estimates and of query_positions.
 void select_queries(AttentionLayer& layer, std::span<const std::size_t> which);
 
 }  // namespace attest

@@ -1,31 +1,22 @@
 #include "dumps/dump_writer.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <cerrno>
 #include <cmath>
-#include <cstdio>
-#include <cstring>
-#include <filesystem>
 #include <set>
 #include <stdexcept>
 #include <string_view>
 #include <vector>
 
 #include "dumps/base/error.h"
-#include "dumps/base/file_descriptor.h"
-#include "dumps/hdf5/handle.h"
+#include "dumps/hdf5/writer.h"
 
 namespace attest {
 namespace {
 
+using hdf5::Extent;
 using hdf5::Handle;
-using hdf5::Lock;
-using Extent = std::vector<hsize_t>;
 
 /// Below HDF5's chunk cache of 1 MiB, so that slabs may end within a chunk.
 constexpr hsize_t kChunkBytes = 256 * 1024;
@@ -38,6 +29,7 @@ hsize_t extent(std::int64_t n) { return static_cast<hsize_t>(n); }
 
 /// Standard floats and bfloat16, as HDF5 spells float types: little endian, sign, exponent, mantissa.
 Handle make_type(ElementType element_type) {
+  const hdf5::Lock lock;
   Handle type(H5Tcopy(H5T_IEEE_F32LE));
   if (element_type == ElementType::float32) return type;
   const bool half = element_type == ElementType::float16;
@@ -107,11 +99,14 @@ struct DumpWriter::State {
     std::int64_t rows_left = 0;  ///< not yet written, along the axis of queries or tokens, over all KV heads
   };
 
-  std::string path, temporary;
+  State(const std::string& target, const DumpInfo& dump, const DumpWriterOptions& how)
+      : path(target), header(dump), options(how), file(target, {.overwrite = how.overwrite}) {}
+
+  std::string path;
   DumpInfo header;
   DumpWriterOptions options;
-  Handle file, samples, string_type;
-  bool complete = false;
+  hdf5::FileWriter file;
+  Handle samples;
 
   SampleInfo sample;  ///< the open one
   Handle sample_group, layers_group;
@@ -122,75 +117,16 @@ struct DumpWriter::State {
   std::size_t element_bytes = 0;
   Tensor q, k, v;
 
-  template <class Result>
-  Result checked(Result result) const {
-    if (result < 0) fail(hdf5::take_error_text());
-    return result;
-  }
-  [[noreturn]] void fail(const std::string& reason) const {
-    throw OutputError(fmt::format("{}: cannot be written ({})", path, reason));
-  }
-  Handle owned(hid_t id) const { return Handle(checked(id)); }
-
-  /// Creation properties of files, groups or data sets without their times: the same content makes the same bytes.
-  Handle untimed(hid_t kind) const {
-    Handle properties = owned(H5Pcreate(kind));
-    checked(H5Pset_obj_track_times(properties.get(), false));
-    return properties;
-  }
-
-  Handle create_group(const Handle& at, const std::string& name) const {
-    const Handle properties = untimed(H5P_GROUP_CREATE);
-    return owned(H5Gcreate2(at.get(), name.c_str(), H5P_DEFAULT, properties.get(), H5P_DEFAULT));
-  }
-
-  void write_attribute(const Handle& at, const char* name, hid_t type, const void* value) const {
-    const Handle space = owned(H5Screate(H5S_SCALAR));
-    const Handle attribute = owned(H5Acreate2(at.get(), name, type, space.get(), H5P_DEFAULT, H5P_DEFAULT));
-    checked(H5Awrite(attribute.get(), type, value));
-  }
-  void attribute(const Handle& at, const char* name, const std::string& text) const {
-    const char* pointer = text.c_str();
-    write_attribute(at, name, string_type.get(), &pointer);
-  }
-  void attribute(const Handle& at, const char* name, std::int64_t value) const {
-    write_attribute(at, name, H5T_STD_I64LE, &value);
-  }
-  void attribute(const Handle& at, const char* name, double value) const {
-    write_attribute(at, name, H5T_IEEE_F64LE, &value);
-  }
-
-  Handle create_dataset(const Handle& at, const char* name, hid_t type, const Extent& shape,
-                        const Handle& properties) const {
-    const Handle space = owned(H5Screate_simple(static_cast<int>(shape.size()), shape.data(), nullptr));
-    return owned(H5Dcreate2(at.get(), name, type, space.get(), H5P_DEFAULT, properties.get(), H5P_DEFAULT));
-  }
-  /// A small one, whole.
-  void dataset(const Handle& at, const char* name, hid_t type, const Extent& shape, const void* values) const {
-    const Handle data = create_dataset(at, name, type, shape, untimed(H5P_DATASET_CREATE));
-    checked(H5Dwrite(data.get(), type, H5S_ALL, H5S_ALL, H5P_DEFAULT, values));
-  }
-
   Tensor create_tensor(const char* name, const Extent& shape, std::int64_t rows) const {
-    const Handle properties = untimed(H5P_DATASET_CREATE);
-    checked(H5Pset_fill_time(properties.get(), H5D_FILL_TIME_NEVER));
-    if (options.gzip_level > 0) {
-      const hsize_t row_bytes = shape[2] * element_bytes;
-      const Extent chunk{1, std::clamp<hsize_t>(kChunkBytes / row_bytes, 1, shape[1]), shape[2]};
-      checked(H5Pset_chunk(properties.get(), 3, chunk.data()));
-      checked(H5Pset_shuffle(properties.get()));
-      checked(H5Pset_deflate(properties.get(), static_cast<unsigned>(options.gzip_level)));
-    }
-    return {create_dataset(layer_group, name, element_type.get(), shape, properties), rows};
+    hdf5::DatasetLayout layout{.written_whole = true, .gzip_level = options.gzip_level};
+    if (options.gzip_level > 0)
+      layout.chunk = {1, std::clamp<hsize_t>(kChunkBytes / (shape[2] * element_bytes), 1, shape[1]), shape[2]};
+    return {file.create_dataset(layer_group, name, element_type.get(), shape, layout), rows};
   }
 
   void write_slab(Tensor& tensor, const Extent& start, const Extent& count, std::int64_t rows,
                   const std::byte* values) {
-    const Lock lock;
-    const Handle file_space = owned(H5Dget_space(tensor.data.get()));
-    checked(H5Sselect_hyperslab(file_space.get(), H5S_SELECT_SET, start.data(), nullptr, count.data(), nullptr));
-    const Handle memory_space = owned(H5Screate_simple(3, count.data(), nullptr));
-    checked(H5Dwrite(tensor.data.get(), element_type.get(), memory_space.get(), file_space.get(), H5P_DEFAULT, values));
+    file.write_block(tensor.data, start, count, element_type.get(), values);
     tensor.rows_left -= rows;
   }
 
@@ -220,111 +156,67 @@ struct DumpWriter::State {
     sample_group.close();
   }
 
-  void create_file() {
-    const Handle access = owned(H5Pcreate(H5P_FILE_ACCESS));
-    checked(H5Pset_alignment(access.get(), 1 << 20, 4096));                       // large tensors at page borders
-    checked(H5Pset_libver_bounds(access.get(), H5F_LIBVER_V18, H5F_LIBVER_V18));  // metadata with checksums
-    const Handle creation = untimed(H5P_FILE_CREATE);
-    file = owned(H5Fcreate(temporary.c_str(), H5F_ACC_TRUNC, creation.get(), access.get()));
-    string_type = owned(H5Tcopy(H5T_C_S1));
-    checked(H5Tset_size(string_type.get(), H5T_VARIABLE));
-    checked(H5Tset_cset(string_type.get(), H5T_CSET_UTF8));
-  }
-
   void write_header() const {
-    attribute(file, "format", std::string("attention-dump"));
-    attribute(file, "format_version", std::int64_t{1});
-    attribute(file, "model", header.model);
-    attribute(file, "num_layers", std::int64_t{header.num_layers});
-    attribute(file, "num_query_heads", std::int64_t{header.shape.num_query_heads});
-    attribute(file, "num_kv_heads", std::int64_t{header.shape.num_kv_heads});
-    attribute(file, "head_dim", std::int64_t{header.shape.head_dim});
-    attribute(file, "value_dim", std::int64_t{header.shape.value_dim});
-    if (header.softmax_scale > 0) attribute(file, "softmax_scale", header.softmax_scale);
-    if (header.logit_softcap > 0) attribute(file, "logit_softcap", header.logit_softcap);
-    if (!header.rope.empty()) attribute(file, "rope", header.rope);
-    if (!header.source.empty()) attribute(file, "source", header.source);
-    if (!header.created.empty()) attribute(file, "created", header.created);
+    const Handle& root = file.root();
+    file.write_attribute(root, "format", "attention-dump");
+    file.write_attribute(root, "format_version", 1);
+    file.write_attribute(root, "model", header.model);
+    file.write_attribute(root, "num_layers", header.num_layers);
+    file.write_attribute(root, "num_query_heads", header.shape.num_query_heads);
+    file.write_attribute(root, "num_kv_heads", header.shape.num_kv_heads);
+    file.write_attribute(root, "head_dim", header.shape.head_dim);
+    file.write_attribute(root, "value_dim", header.shape.value_dim);
+    if (header.softmax_scale > 0) file.write_attribute(root, "softmax_scale", header.softmax_scale);
+    if (header.logit_softcap > 0) file.write_attribute(root, "logit_softcap", header.logit_softcap);
+    if (!header.rope.empty()) file.write_attribute(root, "rope", header.rope);
+    if (!header.source.empty()) file.write_attribute(root, "source", header.source);
+    if (!header.created.empty()) file.write_attribute(root, "created", header.created);
   }
 
   void write_sample(std::span<const std::int32_t> tokens) const {
-    attribute(sample_group, "task", sample.task);
-    attribute(sample_group, "num_tokens", sample.num_tokens);
-    if (sample.prompt_length) attribute(sample_group, "prompt_length", *sample.prompt_length);
-    dataset(sample_group, "query_positions", H5T_STD_I64LE, {sample.query_positions.size()},
-            sample.query_positions.data());
-    if (!tokens.empty()) dataset(sample_group, "tokens", H5T_STD_I32LE, {tokens.size()}, tokens.data());
+    file.write_attribute(sample_group, "task", sample.task);
+    file.write_attribute(sample_group, "num_tokens", sample.num_tokens);
+    if (sample.prompt_length) file.write_attribute(sample_group, "prompt_length", *sample.prompt_length);
+    file.write_dataset<std::int64_t>(sample_group, "query_positions", sample.query_positions,
+                                     {sample.query_positions.size()});
+    if (!tokens.empty()) file.write_dataset<std::int32_t>(sample_group, "tokens", tokens, {tokens.size()});
     if (sample.spans.empty()) return;
-    std::vector<std::array<std::int64_t, 2>> spans;
-    for (const TokenSpan& span : sample.spans) spans.push_back({span.begin, span.end});
-    dataset(sample_group, "spans", H5T_STD_I64LE, {spans.size(), 2}, spans.data());
-    if (sample.span_labels.empty()) return;
-    std::vector<const char*> labels;
-    for (const std::string& label : sample.span_labels) labels.push_back(label.c_str());
-    dataset(sample_group, "span_labels", string_type.get(), {labels.size()}, labels.data());
-  }
-
-  /// What was written reaches the disk before the name does.
-  void publish() {
-    const FileDescriptor written(::open(temporary.c_str(), O_RDONLY | O_CLOEXEC));
-    if (!written || ::fsync(written.get()) != 0) fail(std::strerror(errno));
-    if (!options.overwrite && ::link(temporary.c_str(), path.c_str()) == 0) {  // link never replaces, rename does
-      ::unlink(temporary.c_str());
-      return;
-    }
-    if (!options.overwrite && errno == EEXIST) refuse_existing();
-    if (std::rename(temporary.c_str(), path.c_str()) != 0) fail(std::strerror(errno));
-  }
-  [[noreturn]] void refuse_existing() const {
-    throw OutputError(fmt::format("{}: exists already, expected a new file (or --force)", path));
+    std::vector<std::int64_t> bounds;
+    for (const TokenSpan& span : sample.spans) bounds.insert(bounds.end(), {span.begin, span.end});
+    file.write_dataset<std::int64_t>(sample_group, "spans", bounds, {sample.spans.size(), 2});
+    if (!sample.span_labels.empty()) file.write_dataset(sample_group, "span_labels", sample.span_labels);
   }
 };
 
-DumpWriter::DumpWriter(const std::string& path, const DumpInfo& header, const DumpWriterOptions& options)
-    : state_(std::make_unique<State>()) {
-  state_->path = path;
-  state_->temporary = fmt::format("{}.tmp-{}", path, ::getpid());
-  state_->header = header;
-  state_->options = options;
+DumpWriter::DumpWriter(const std::string& path, const DumpInfo& header, const DumpWriterOptions& options) {
   check_header(path, header);
-  std::error_code ignored;
-  if (!options.overwrite && std::filesystem::exists(path, ignored)) state_->refuse_existing();
-  const Lock lock;
-  state_->create_file();
+  state_ = std::make_unique<State>(path, header, options);
   state_->write_header();
-  state_->samples = state_->create_group(state_->file, "samples");
+  state_->samples = state_->file.create_group(state_->file.root(), "samples");
 }
 
-DumpWriter::~DumpWriter() {
-  const std::string temporary = state_->complete ? "" : state_->temporary;
-  {
-    const Lock lock;
-    state_.reset();
-  }
-  if (!temporary.empty()) ::unlink(temporary.c_str());
-}
+DumpWriter::~DumpWriter() = default;
 
 void DumpWriter::begin_sample(const SampleInfo& sample, std::span<const std::int32_t> tokens) {
-  const Lock lock;
-  state_->end_sample();
-  check_sample(state_->path, sample, tokens.size());
-  require(state_->sample_names.insert(sample.name).second, "a sample is written twice");
-  state_->sample = sample;
-  state_->layer_numbers.clear();
-  state_->sample_group = state_->create_group(state_->samples, sample.name);
-  state_->layers_group = state_->create_group(state_->sample_group, "layers");
-  state_->write_sample(tokens);
+  State& s = *state_;
+  s.end_sample();
+  check_sample(s.path, sample, tokens.size());
+  require(s.sample_names.insert(sample.name).second, "a sample is written twice");
+  s.sample = sample;
+  s.layer_numbers.clear();
+  s.sample_group = s.file.create_group(s.samples, sample.name);
+  s.layers_group = s.file.create_group(s.sample_group, "layers");
+  s.write_sample(tokens);
 }
 
 void DumpWriter::begin_layer(int layer, ElementType element_type, std::int64_t sliding_window) {
   State& s = *state_;
-  const Lock lock;
   require(static_cast<bool>(s.sample_group), "begin_layer before begin_sample");
   s.end_layer();
   require(layer >= 0 && layer < s.header.num_layers && sliding_window >= 0, "layer number or window out of range");
   require(s.layer_numbers.insert(layer).second, "a layer is written twice");
-  s.layer_group = s.create_group(s.layers_group, std::to_string(layer));
-  if (sliding_window > 0) s.attribute(s.layer_group, "sliding_window", sliding_window);
+  s.layer_group = s.file.create_group(s.layers_group, std::to_string(layer));
+  if (sliding_window > 0) s.file.write_attribute(s.layer_group, "sliding_window", sliding_window);
   s.element_type = make_type(element_type);
   s.element_bytes = size_of(element_type);
   const AttentionShape& shape = s.header.shape;
@@ -360,21 +252,24 @@ void DumpWriter::write_attention_mass(std::span<const float> values) {
   require(static_cast<bool>(s.layer_group), "values before begin_layer");
   const Extent shape{extent(s.header.shape.num_query_heads), extent(s.sample.num_tokens)};
   require(values.size() == shape[0] * shape[1], "attention_mass is not [Hq, T]");
-  const Lock lock;
-  s.dataset(s.layer_group, "attention_mass", H5T_IEEE_F32LE, shape, values.data());
+  s.file.write_dataset<float>(s.layer_group, "attention_mass", values, shape);
+}
+
+void DumpWriter::write_sinks(std::span<const float> values) {
+  State& s = *state_;
+  require(static_cast<bool>(s.layer_group), "values before begin_layer");
+  const Extent shape{extent(s.header.shape.num_query_heads)};
+  require(values.size() == shape[0] && std::ranges::all_of(values, [](float b) { return std::isfinite(b); }),
+          "sinks are not [Hq] finite logits");
+  s.file.write_dataset<float>(s.layer_group, "sinks", values, shape);
 }
 
 void DumpWriter::finish() {
   State& s = *state_;
-  {
-    const Lock lock;
-    s.end_sample();
-    require(!s.sample_names.empty(), "finish without a sample");
-    s.samples.close();
-    if (!s.file.close()) s.fail(hdf5::take_error_text());
-  }
-  s.publish();
-  s.complete = true;
+  s.end_sample();
+  require(!s.sample_names.empty(), "finish without a sample");
+  s.samples.close();
+  s.file.finish();
 }
 
 }  // namespace attest

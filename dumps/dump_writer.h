@@ -45,6 +45,9 @@ class DumpWriter {
   /// Optional, [Hq, T].
   void write_attention_mass(std::span<const float> values);
 
+  /// Of the open layer: learned sink logits [Hq].
+  void write_sinks(std::span<const float> values);
+
   /// Completes the file and gives it its name.
   void finish();
 

@@ -4,6 +4,7 @@
 #include <exception>
 #include <iostream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "dumps/base/error.h"
@@ -29,6 +30,7 @@ int fail(const std::string& sentence, ExitCode code) {
 
 int run(CLI::App& app, int argc, char** argv) {
   try {
+    if (argc > 1 && std::string_view(argv[1]) == "capture") become_capture({argv + 2, argv + argc});
     app.parse(argc, argv);
     if (!std::cout.flush()) throw OutputError("cannot write to standard output");
     return kSuccess;
@@ -66,8 +68,8 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   attest::GlobalOptions global;
   attest::add_global_options(app, global);
-  for (const auto add : {attest::add_inspect, attest::add_synth, attest::add_import, attest::add_run, attest::add_list,
-                         attest::add_figures, attest::add_bench, attest::add_demo})
+  for (const auto add : {attest::add_inspect, attest::add_synth, attest::add_import, attest::add_capture,
+                         attest::add_run, attest::add_list, attest::add_figures, attest::add_bench, attest::add_demo})
     add(app, global);
   return attest::run(app, argc, argv);
 }

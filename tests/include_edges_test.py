@@ -23,6 +23,7 @@ FOLDERS = {
 # What an outside library's headers look like, and which folders may include them.
 LIBRARIES = {
     "HDF5": (r"(H5\w*|hdf5\w*)\.h", {"dumps", "analysis"}),
+    "xxHash": (r"xxh(ash|3)\.h", {"dumps"}),
     "LibTorch": (r"(torch|ATen|c10)/.*", {"analysis"}),
     "CUDA": (r"(cu(da|b|blas|rand|tlass)\w*(/|\.h)|thrust/|nv/|mma\.h|cooperative_groups).*", {"kernels", "analysis", "experiments"}),
     "CLI11": (r"CLI/.*", {"experiments"}),
@@ -98,6 +99,7 @@ def test_only_torch_sources_see_torch():
         ("kernels", "<", "ATen/ops/empty.h"),
         ("kernels", '"', "analysis/statistics/aggregate.h"),
         ("analysis", "<", "CLI/CLI.hpp"),
+        ("analysis", "<", "xxhash.h"),
         ("analysis", '"', "plots/table.h"),
         ("plots", '"', "dumps/base/error.h"),
         ("experiments", "<", "H5Fpublic.h"),
@@ -110,7 +112,7 @@ def test_a_forbidden_include_is_seen(folder, style, name):
 
 @pytest.mark.parametrize(
     "folder, style, name",
-    [("kernels", "<", "cub/cub.cuh"), ("dumps", "<", "H5Ipublic.h"), ("analysis", '"', "dumps/base/error.h"), ("plots", "<", "cmath")],
+    [("kernels", "<", "cub/cub.cuh"), ("dumps", "<", "H5Ipublic.h"), ("dumps", "<", "xxhash.h"), ("analysis", '"', "dumps/base/error.h"), ("plots", "<", "cmath")],
 )
 def test_an_allowed_include_is_not(folder, style, name):
     assert not list(violations(folder, style, name, "a.cpp"))

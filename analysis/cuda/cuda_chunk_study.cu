@@ -3,12 +3,13 @@
 
 #include "analysis/cuda/cuda_chunk_study.h"
 #include "analysis/cuda/cuda_placement.h"
-#include "analysis/layer/kv_head_batches.h"
 #include "analysis/metrics/score_statistics.h"
 #include "kernels/attention/mean_value_cuda.h"
 #include "kernels/attention/query_parts_cuda.h"
+#include "kernels/attention/scores_cuda.h"
 #include "kernels/attention/setting_outputs_cuda.h"
-#include "kernels/rank/rank_correlation_cuda.h"
+#include "kernels/attention/sinks_cuda.h"
+#include "kernels/rank/sort_descending_cuda.h"
 
 namespace attest {
 namespace {
@@ -18,7 +19,7 @@ std::vector<AscendingGrid> ascending_grids(const AttentionLayer& layer, const Se
                                            std::span<const Setting> grid) {
   std::vector<AscendingGrid> grids;
   for (std::int64_t position : layer.query_positions)
-    grids.push_back(ascending(selector, grid, position + 1 - first_visible_key(layer, position)));
+    grids.push_back(ascending(selector, grid, position + 1 - layer.first_visible_key(position)));
   return grids;
 }
 
@@ -59,7 +60,8 @@ CudaChunk CudaChunkStudy::make_chunk(const RowTables& tables) {
                 .visible = chunk.upload(tables.visible),
                 .origin = chunk.upload(tables.origin),
                 .query = chunk.upload(tables.query),
-                .cell = chunk.upload(tables.cell)};
+                .cell = chunk.upload(tables.cell),
+                .sink = tables.sink.empty() ? nullptr : chunk.upload(tables.sink)};
   chunk.kv = {.type = layer.element_type,
               .keys = setup_.inputs.k,
               .values = setup_.inputs.v,
@@ -70,17 +72,16 @@ CudaChunk CudaChunkStudy::make_chunk(const RowTables& tables) {
               .softcap = static_cast<float>(layer.logit_softcap)};
   chunk.transform = {layer.softmax_scale, layer.logit_softcap};
   chunk.num_keys = setup_.inputs.heads.count * layer.num_tokens;
+  chunk.estimates = layer.estimates;
+  chunk.num_queries = layer.num_queries();
   chunk.layer = layer.layer;
   chunk.first_kv_head = setup_.inputs.heads.first;
   chunk.batches = tables.batches;
   chunk.origins = tables.origins;
   chunk.visible = tables.visible;
   chunk.query = tables.query;
-  const std::size_t elements = tables.visible.size() * static_cast<std::size_t>(padded_channels(chunk.kv.head_dim));
   chunk.queries =
-      split_queries(chunk.rows, chunk.kv.type, setup_.inputs.q, chunk.kv.head_dim,
-                    chunk.take<std::uint16_t>(elements * static_cast<std::size_t>(num_query_parts(chunk.kv.type))),
-                    chunk.take<float>(elements), chunk.stream);
+      cuda_query_parts(chunk.rows, chunk.kv.type, setup_.inputs.q, chunk.kv.head_dim, *chunk.arena, chunk.stream);
   return chunk;
 }
 
@@ -91,15 +92,14 @@ CudaExactRows CudaChunkStudy::attend_exactly(CudaChunk& chunk) {
   exact.chunk = &chunk;
   exact.clock = &setup_.clock;
   exact.statistics = {chunk.take<float>(num_rows), chunk.take<double>(num_rows)};
-  exact.outputs = {chunk.take<float>(num_rows * static_cast<std::size_t>(chunk.kv.value_dim)),
-                   chunk.take<double>(num_rows)};
+  exact.outputs = take_outputs(rows, 1, chunk.kv.value_dim, *chunk.arena);
   const std::vector<int2> spans = disjoint_spans(setup_.layer);
   exact.spans = {chunk.upload(spans), static_cast<int>(spans.size())};
   auto* scores = chunk.take_rows<float>();
   float* low = rows.longest <= kShortRow ? chunk.take_rows<float>() : nullptr;
   {
     const StageClock::Stage stage(setup_.clock, "scores", chunk.stream, key_bytes(chunk) + 4 * row_tokens(chunk));
-    exact_scores(rows, chunk.kv, chunk.queries, scores, low, chunk.stream);
+    cuda_scores(rows, chunk.kv, chunk.queries, chunk.by_tokens(scores), chunk.by_tokens(low), chunk.stream);
   }
   chunk.exact = scores;
   chunk.exact_low = low;
@@ -111,8 +111,10 @@ CudaExactRows CudaChunkStudy::attend_exactly(CudaChunk& chunk) {
     if (pass != cuda_score_statistics) pass(exact, cells);
   }
   const StageClock::Stage stage(setup_.clock, "sweep", chunk.stream, value_bytes(chunk) + 4 * row_tokens(chunk));
-  exact_outputs(rows, chunk.kv, scores, {exact.statistics.max, exact.statistics.weight}, exact.outputs, *chunk.arena,
-                chunk.stream);
+  cuda_exact_outputs(rows, chunk.kv, chunk.by_tokens(chunk.exact),
+                     {{exact.statistics.max, 1}, {exact.statistics.weight, 1}}, exact.outputs, *chunk.arena,
+                     chunk.stream);
+  cuda_add_sinks(rows, exact.outputs, chunk.stream);
   return exact;
 }
 
@@ -134,12 +136,10 @@ void CudaChunkStudy::enqueue(std::span<const QueryGroup> groups) {
   if (needs_order) {
     const StageClock::Stage stage(setup_.clock, "ranking", chunk.stream, 8 * row_tokens(chunk));
     if (needs_ranks) {
-      ranks = rank_exact_scores(chunk);
+      ranks = cuda_exact_ranks(chunk);
       exact.ranks = &ranks;
     } else {
-      ranks.order =
-          sort_rows({chunk.exact, chunk.rows.stride, chunk.rows.visible, chunk.rows.num_rows, chunk.rows.max_length},
-                    *chunk.arena, chunk.stream);
+      ranks.order = cuda_sort_descending(chunk.visible_values(chunk.exact), *chunk.arena, chunk.stream);
     }
     chunk.exact_order = &ranks.order;
   }
@@ -209,21 +209,21 @@ void CudaChunkStudy::run_selector(const CudaExactRows& exact, std::size_t s, std
 DeviceOutputs CudaChunkStudy::outputs(const CudaExactRows& exact, const CudaSelection& selection, int num_settings) {
   const CudaChunk& chunk = *exact.chunk;
   const bool as_exact = selection.levels == nullptr && selection.read_scores == nullptr &&
-                        selection.value_groups == nullptr && selection.mean_value_share == nullptr && num_settings == 1;
+                        selection.value_groups == nullptr && !selection.mean_value_share && num_settings == 1;
   if (as_exact) return exact.outputs;
   const int read = 4 + (selection.levels != nullptr ? static_cast<int>(sizeof(Level)) : 0);
   const StageClock::Stage stage(setup_.clock, "sweep", chunk.stream, value_bytes(chunk) + read * row_tokens(chunk));
-  const std::size_t count = static_cast<std::size_t>(chunk.rows.num_rows) * static_cast<std::size_t>(num_settings);
-  const DeviceOutputs outputs{chunk.take<float>(count * static_cast<std::size_t>(chunk.kv.value_dim)),
-                              chunk.take<double>(count)};
-  setting_outputs(
-      chunk.rows, chunk.kv, selection.read_scores == nullptr ? chunk.exact : selection.read_scores,
-      {selection.levels, num_settings, selection.level_run, selection.level_order, selection.level_order_counts},
-      {selection.value_groups, selection.value_quantizer, selection.num_approximate.device}, outputs, setup_.arena,
-      chunk.stream);
-  if (selection.mean_value_share != nullptr)
-    blend_mean_values(chunk.rows, chunk.kv, selection.mean_value_share, num_settings, outputs.output, setup_.arena,
-                      chunk.stream);
+  const DeviceOutputs outputs = take_outputs(chunk.rows, num_settings, chunk.kv.value_dim, setup_.arena);
+  const SweepView sweep{
+      .scores = chunk.by_tokens(selection.read_scores == nullptr ? chunk.exact : selection.read_scores),
+      .levels = chunk.by_tokens(selection.levels),
+      .num_settings = num_settings,
+      .order = selection.level_order};
+  const DeviceValues values{selection.value_groups, selection.value_quantizer, selection.num_approximate.device};
+  cuda_setting_outputs(chunk.rows, chunk.kv, sweep, values, outputs, setup_.arena, chunk.stream);
+  cuda_add_sinks(chunk.rows, outputs, chunk.stream);
+  if (selection.mean_value_share)
+    cuda_blend_mean_values(chunk.rows, chunk.kv, selection.mean_value_share, outputs, setup_.arena, chunk.stream);
   return outputs;
 }
 

@@ -1,52 +1,45 @@
 // Long rows in float32 through sorts, short ones (score_rest.cuh) in double by comparing every pair.
 #include "analysis/metrics/block_ranks_cuda.h"
-#include "kernels/rank/entry_levels_cuda.h"
 #include "kernels/rank/rank_correlation_cuda.h"
+#include "kernels/rank/segments_cuda.h"
 #include "kernels/rank/short_rank_correlation_cuda.h"
+#include "kernels/rank/sort_descending_cuda.h"
 
 namespace attest {
 namespace {
 
 constexpr int kSmall = 16, kLarge = 128;
 
-/// What maxima over blocks are taken of.
-struct Source {
-  const float *scores, *low;
-  const RowCounts *covered, *counts16, *counts128;
-};
-
-std::size_t elements(const CudaChunk& chunk, const RowCounts& counts) {
-  return static_cast<std::size_t>(chunk.rows.num_rows) * static_cast<std::size_t>(counts.max);
-}
-
-Segments segments(const CudaChunk& chunk, const Source& source, int width, const RowCounts& counts) {
-  return {source.scores,       chunk.rows.stride, source.covered->device, width, counts.device,
-          chunk.rows.num_rows, counts.max};
-}
-
 struct FloatMaxima {
-  RowValues of16, of128;
-
-  FloatMaxima(const CudaChunk& chunk, const Source& source) {
-    const RowCounts &small = *source.counts16, &large = *source.counts128;
-    float *maxima16 = chunk.take<float>(elements(chunk, small)), *maxima128 = chunk.take<float>(elements(chunk, large));
-    segment_maxima(segments(chunk, source, kSmall, small), maxima16, small.max, chunk.stream);
-    segment_maxima({maxima16, small.max, small.device, kLarge / kSmall, large.device, chunk.rows.num_rows, large.max},
-                   maxima128, large.max, chunk.stream);
-    of16 = {maxima16, small.max, small.device, chunk.rows.num_rows, small.max};
-    of128 = {maxima128, large.max, large.device, chunk.rows.num_rows, large.max};
-  }
+  RaggedRows<float> of16, of128;
 };
 
-void rank(const CudaChunk& chunk, const RowValues& maxima, int* ranks) {
-  rank_rows(maxima, ranks, *chunk.arena, chunk.stream);
+FloatMaxima float_maxima(const CudaChunk& chunk, const RowValues& scores, const RowCounts& counts16,
+                         const RowCounts& counts128) {
+  const FloatMaxima maxima{chunk.take_ragged<float>(counts16), chunk.take_ragged<float>(counts128)};
+  cuda_segment_maxima(scores, kSmall, maxima.of16, chunk.stream);
+  cuda_segment_maxima(maxima.of16, kLarge / kSmall, maxima.of128, chunk.stream);
+  return maxima;
 }
 
-void rank_few(const CudaChunk& chunk, const Source& source, int width, const RowCounts& counts, int* ranks) {
+void rank_many(const CudaChunk& chunk, const RowValues& maxima, const DeviceMatrix<int>& ranks) {
   const DeviceArena::Scope scope(*chunk.arena);
-  auto* maxima = chunk.take<double>(elements(chunk, counts));
-  segment_maxima_in_double(segments(chunk, source, width, counts), source.low, maxima, counts.max, chunk.stream);
-  centred_ranks_of_few(maxima, counts.max, counts.device, chunk.rows.num_rows, ranks, chunk.stream);
+  cuda_centred_ranks(maxima, cuda_sort_descending(maxima, *chunk.arena, chunk.stream), ranks, chunk.stream);
+}
+
+void correlate_many(const CudaChunk& chunk, const RowValues& maxima, const DeviceMatrix<const int>& exact_ranks,
+                    float* rho) {
+  const DeviceArena::Scope scope(*chunk.arena);
+  const EntryEstimate estimate{.entries = maxima, .order = cuda_sort_descending(maxima, *chunk.arena, chunk.stream)};
+  cuda_spearman(estimate, exact_ranks, {rho, chunk.rows.cell}, chunk.stream);
+}
+
+void rank_few(const CudaChunk& chunk, const RowValues& scores, const DeviceMatrix<const float>& low, int width,
+              const RowCounts& counts, const DeviceMatrix<int>& ranks) {
+  const DeviceArena::Scope scope(*chunk.arena);
+  const RaggedRows<double> maxima = chunk.take_ragged<double>(counts);
+  cuda_segment_maxima(scores, low, width, maxima, chunk.stream);
+  cuda_short_centred_ranks(maxima, ranks, chunk.stream);
 }
 
 }  // namespace
@@ -55,41 +48,38 @@ CudaBlockRanks::CudaBlockRanks(const CudaChunk& chunk, const RowCounts& covered)
     : covered_(covered),
       counts16_(chunk, covered, [](std::int64_t tokens) { return tokens / kSmall; }),
       counts128_(chunk, covered, [](std::int64_t tokens) { return tokens / kLarge; }),
-      ranks16_(chunk.take<int>(elements(chunk, counts16_))),
-      ranks128_(chunk.take<int>(elements(chunk, counts128_))) {
-  const Source source{chunk.exact, chunk.exact_low, &covered_, &counts16_, &counts128_};
+      ranks16_(chunk.take_ragged<int>(counts16_).items),
+      ranks128_(chunk.take_ragged<int>(counts128_).items) {
+  const RowValues scores = chunk.values(chunk.exact, covered_);
   if (chunk.exact_low != nullptr) {
-    rank_few(chunk, source, kSmall, counts16_, ranks16_);
-    rank_few(chunk, source, kLarge, counts128_, ranks128_);
+    const DeviceMatrix<const float> low = chunk.by_tokens(chunk.exact_low);
+    rank_few(chunk, scores, low, kSmall, counts16_, ranks16_);
+    rank_few(chunk, scores, low, kLarge, counts128_, ranks128_);
     return;
   }
   const DeviceArena::Scope scope(*chunk.arena);
-  const FloatMaxima maxima(chunk, source);
-  rank(chunk, maxima.of16, ranks16_);
-  rank(chunk, maxima.of128, ranks128_);
+  const FloatMaxima maxima = float_maxima(chunk, scores, counts16_, counts128_);
+  rank_many(chunk, maxima.of16, ranks16_);
+  rank_many(chunk, maxima.of128, ranks128_);
 }
 
 void CudaBlockRanks::correlate(const CudaChunk& chunk, const float* estimate, const float* low, float* rho16,
                                float* rho128) const {
   const DeviceArena::Scope scope(*chunk.arena);
-  const Source source{estimate, low, &covered_, &counts16_, &counts128_};
+  const RowValues scores = chunk.values(estimate, covered_);
   if (chunk.exact_low != nullptr) {
-    const auto of_few = [&](int width, const RowCounts& counts, const int* exact_ranks, float* rho) {
-      int* ranks = chunk.take<int>(elements(chunk, counts));
-      rank_few(chunk, source, width, counts, ranks);
-      spearman_of_ranks(ranks, exact_ranks, counts.max, counts.device, chunk.rows.num_rows, rho, chunk.rows.cell,
-                        chunk.stream);
+    const auto of_few = [&](int width, const RowCounts& counts, const DeviceMatrix<int>& exact_ranks, float* rho) {
+      const RaggedRows<int> ranks = chunk.take_ragged<int>(counts);
+      rank_few(chunk, scores, chunk.by_tokens(low), width, counts, ranks.items);
+      cuda_short_spearman(ranks, exact_ranks, {rho, chunk.rows.cell}, chunk.stream);
     };
     of_few(kSmall, counts16_, ranks16_, rho16);
     of_few(kLarge, counts128_, ranks128_, rho128);
     return;
   }
-  const FloatMaxima maxima(chunk, source);
-  const auto of_many = [&](const RowValues& values, const int* exact_ranks, float* rho) {
-    spearman_of_values(values, exact_ranks, values.stride, rho, chunk.rows.cell, *chunk.arena, chunk.stream);
-  };
-  of_many(maxima.of16, ranks16_, rho16);
-  of_many(maxima.of128, ranks128_, rho128);
+  const FloatMaxima maxima = float_maxima(chunk, scores, counts16_, counts128_);
+  correlate_many(chunk, maxima.of16, ranks16_, rho16);
+  correlate_many(chunk, maxima.of128, ranks128_, rho128);
 }
 
 }  // namespace attest

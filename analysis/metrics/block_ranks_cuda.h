@@ -18,7 +18,7 @@ class CudaBlockRanks {
 
  private:
   RowCounts covered_, counts16_, counts128_;
-  int *ranks16_ = nullptr, *ranks128_ = nullptr;  // [rows, counts.max]
+  DeviceMatrix<int> ranks16_, ranks128_;
 };
 
 }  // namespace attest

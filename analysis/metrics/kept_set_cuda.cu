@@ -27,22 +27,22 @@ struct Input {
   const float* scores;  ///< exact [rows, stride]
   const Level* levels;  ///< [rows, stride]; null: all 0
   RowStatistics statistics;
-  const double* salient_deltas;  ///< [queries, S]
+  QuerySettings<double> salient_deltas;
   double fixed_salient_delta;
   DeviceSpans spans;
 };
 
 /// Bins 0 .. S, the last for what no setting keeps.
 struct Histograms {
-  int *tokens, *fixed;  // all tokens, and those within the fixed delta, by level
-  int *first,
-      *kept_salient;  // salient tokens by the first setting for which they are, and by the first that keeps them, too
-  int* spans;         // tokens of spans by level
+  int *tokens, *fixed;              // all tokens, and those within the fixed delta, by level
+  int* first;                       // salient tokens by the first setting for which they are salient
+  int* kept_salient;                // the same by the first setting that keeps them, too
+  int* spans;                       // tokens of spans by level
   std::uint32_t *mass, *span_mass;  // by level
-  std::uint32_t*
-      missed;  // mass of salient tokens: enters where they become salient, leaves (modulo 2^32) where they are kept
-  std::uint32_t* largest;  // images of scores by level
-  float* thresholds;       // [S] least salient score of each setting
+  std::uint32_t* missed;            // mass of salient tokens: added where they become salient, subtracted (modulo 2^32)
+                                    // where they are kept
+  std::uint32_t* largest;           // images of scores by level
+  float* thresholds;                // [S] least salient score of each setting
 
   static constexpr std::size_t bytes(int settings) { return static_cast<std::size_t>(settings + 1) * 10 * 4; }
   __device__ Histograms(int* shared, int settings) {
@@ -157,9 +157,7 @@ __global__ void __launch_bounds__(kThreads)
   for (int i = threadIdx.x; i <= settings; i += kThreads) {
     h.tokens[i] = h.fixed[i] = h.first[i] = h.kept_salient[i] = h.spans[i] = 0;
     h.mass[i] = h.span_mass[i] = h.missed[i] = h.largest[i] = 0;
-    if (i < settings)
-      h.thresholds[i] =
-          __double2float_ru(max - in.salient_deltas[static_cast<std::int64_t>(rows.query[index]) * settings + i]);
+    if (i < settings) h.thresholds[i] = __double2float_ru(max - in.salient_deltas.of_row(index)[i]);
   }
   __syncthreads();
   count_tokens(row, h, __double2float_ru(max - in.fixed_salient_delta));  // s >= x in double is s >= (x rounded up)
@@ -221,13 +219,21 @@ void cuda_kept_set(const CudaSelectorRows& rows, const CudaCells& cells) {
   if (settings > kMostSettings) throw std::logic_error("cuda_kept_set: more than 1200 settings at once");
   const double bytes_of_token = levels != nullptr ? 4 + sizeof(Level) : 4;
   const StageClock::Stage stage(*rows.exact->clock, "kept set", chunk.stream, bytes_of_token * row_tokens(chunk));
-  const Input in{chunk.exact,      levels, rows.exact->statistics, rows.salient_deltas.values, rows.fixed_salient_delta,
-                 rows.exact->spans};
-  const Arrays out{cells.of("mass_recall"),      cells.of("keep_ratio"),
-                   cells.of("salient_hit_rate"), cells.of("salient_hit_rate_fixed"),
-                   cells.of("salient_ratio"),    cells.of("missed_salient_mass"),
-                   cells.of("dropped_gap"),      cells.of("span_keep"),
-                   cells.of("span_mass_kept")};
+  const Input in{.scores = chunk.exact,
+                 .levels = levels,
+                 .statistics = rows.exact->statistics,
+                 .salient_deltas = rows.salient_deltas,
+                 .fixed_salient_delta = rows.fixed_salient_delta,
+                 .spans = rows.exact->spans};
+  const Arrays out{.mass_recall = cells.of("mass_recall"),
+                   .keep_ratio = cells.of("keep_ratio"),
+                   .salient_hit_rate = cells.of("salient_hit_rate"),
+                   .salient_hit_rate_fixed = cells.of("salient_hit_rate_fixed"),
+                   .salient_ratio = cells.of("salient_ratio"),
+                   .missed_salient_mass = cells.of("missed_salient_mass"),
+                   .dropped_gap = cells.of("dropped_gap"),
+                   .span_keep = cells.of("span_keep"),
+                   .span_mass_kept = cells.of("span_mass_kept")};
   kept_set_kernel<<<chunk.rows.num_rows, kThreads, Histograms::bytes(settings), chunk.stream>>>(chunk.rows, in,
                                                                                                 rows.places, out);
   ATTEST_CUDA_LAUNCHED(kept_set_kernel);

@@ -23,9 +23,9 @@ __device__ float cosine_of(double dot, double square_a, double square_b) {
 }
 
 __global__ void __launch_bounds__(kThreads)
-    output_fidelity_kernel(DeviceRows rows, DeviceOutputs outputs, DeviceOutputs exact, int value_dim,
-                           SettingPlaces places, Arrays out) {
-  const int row = blockIdx.x, lane = threadIdx.x % 32;
+    output_fidelity_kernel(DeviceRows rows, DeviceOutputs outputs, DeviceOutputs exact, SettingPlaces places,
+                           Arrays out) {
+  const int row = blockIdx.x, lane = threadIdx.x % 32, value_dim = exact.value_dim;
   const float* o = exact.output + static_cast<std::int64_t>(row) * value_dim;
   for (int i = static_cast<int>(threadIdx.x) / 32; i < places.count; i += kThreads / 32) {
     const std::int64_t cell = static_cast<std::int64_t>(row) * places.count + i;
@@ -71,10 +71,12 @@ __global__ void recall_layer_kernel(const double* sums, int num_queries, int num
 void cuda_output_fidelity(const CudaSelectorRows& rows, const CudaCells& cells) {
   const CudaChunk& chunk = rows.chunk();
   const StageClock::Stage stage(*rows.exact->clock, "output fidelity", chunk.stream, 0);
-  const Arrays out{cells.of("recall"), cells.of("output_error"), cells.of("lse_error"),
-                   reinterpret_cast<double*>(cells.head_sums_of("recall_layer"))};
-  output_fidelity_kernel<<<chunk.rows.num_rows, kThreads, 0, chunk.stream>>>(
-      chunk.rows, rows.outputs, rows.exact->outputs, chunk.kv.value_dim, rows.places, out);
+  const Arrays out{.recall = cells.of("recall"),
+                   .output_error = cells.of("output_error"),
+                   .lse_error = cells.of("lse_error"),
+                   .sums = reinterpret_cast<double*>(cells.head_sums_of("recall_layer"))};
+  output_fidelity_kernel<<<chunk.rows.num_rows, kThreads, 0, chunk.stream>>>(chunk.rows, rows.outputs,
+                                                                             rows.exact->outputs, rows.places, out);
   ATTEST_CUDA_LAUNCHED(output_fidelity_kernel);
 }
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "analysis/metrics/block_ranks_cuda.h"
-#include "kernels/rank/sort_descending_cuda.h"
+#include "kernels/device/row_views.h"
 #include "kernels/selectors/cuda_chunk.h"
 
 namespace attest {
@@ -11,11 +11,11 @@ namespace attest {
 /// arena.
 struct CudaExactRanks {
   RowOrder order;
-  const int* tokens = nullptr;  ///< [rows, stride]
+  DeviceMatrix<const int> tokens;
   CudaBlockRanks blocks;
 };
 
 /// Among all visible tokens.
-CudaExactRanks rank_exact_scores(const CudaChunk& chunk);
+CudaExactRanks cuda_exact_ranks(const CudaChunk& chunk);
 
 }  // namespace attest

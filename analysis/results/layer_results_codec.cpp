@@ -5,7 +5,7 @@
 #include <cstring>
 #include <span>
 
-#include "dumps/base/xxh64.h"
+#include "dumps/base/content_hash.h"
 
 namespace attest {
 namespace {
@@ -14,7 +14,7 @@ static_assert(std::endian::native == std::endian::little);
 
 constexpr std::string_view kMagic = "attest unit 1\n";
 
-std::uint64_t checksum(std::string_view bytes) { return xxh64(std::as_bytes(std::span(bytes))); }
+std::uint64_t checksum(std::string_view bytes) { return hash_of(std::as_bytes(std::span(bytes))); }
 
 class Writer {
  public:

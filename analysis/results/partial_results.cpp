@@ -14,9 +14,10 @@
 #include <vector>
 
 #include "analysis/results/layer_results_codec.h"
+#include "dumps/base/atomic_file.h"
+#include "dumps/base/content_hash.h"
 #include "dumps/base/error.h"
 #include "dumps/base/utc_time.h"
-#include "dumps/base/xxh64.h"
 
 namespace attest {
 namespace {
@@ -28,7 +29,6 @@ constexpr std::string_view kStudyFile = "study.json";
 constexpr std::string_view kLockFile = "locks";
 constexpr std::string_view kUnitPrefix = "unit-";
 constexpr std::string_view kNotePrefix = "note-";
-constexpr std::string_view kTemporaryMark = ".tmp";
 
 // Bytes of the lock file stand for what is claimed: two of the folder's own, then one for every unit.
 constexpr std::int64_t kFolderLock = 0;
@@ -46,7 +46,7 @@ std::string unit_file(const UnitKey& unit) {
 
 bool ours(const std::string& name) {
   return name == kStudyFile || name == kLockFile || name.starts_with(kUnitPrefix) || name.starts_with(kNotePrefix) ||
-         name.find(kTemporaryMark) != std::string::npos;
+         AtomicFile::is_temporary_name(name);
 }
 
 std::optional<std::string> read_file(const fs::path& path) {
@@ -140,7 +140,7 @@ void PartialResults::discard(const std::string& folder) {
 }
 
 PartialResults::PartialResults(const std::string& folder, Start start, const std::string& study_json)
-    : folder_(folder), study_hash_(xxh64(std::as_bytes(std::span(study_json)))) {
+    : folder_(folder), study_hash_(hash_of(std::as_bytes(std::span(study_json)))) {
   do {  // again when another process has just finished its study here and removed the folder
     std::error_code error;
     fs::create_directory(folder_, error);
@@ -196,27 +196,10 @@ void PartialResults::store_note(const std::string& name, const std::string& text
   write_file(std::string(kNotePrefix) + name, text);
 }
 
-std::string PartialResults::temporary_path() const {
-  return fmt::format("{}/results{}{}", folder_, kTemporaryMark, ::getpid());
-}
-
 void PartialResults::write_file(const std::string& name, const std::string& content) const {
-  const std::string target = fmt::format("{}/{}", folder_, name);
-  const std::string temporary = fmt::format("{}{}{}", target, kTemporaryMark, ::getpid());
-  const auto fail = [&](int error_number) {
-    ::unlink(temporary.c_str());
-    throw OutputError(fmt::format("cannot write '{}': {}", target, reason(error_number)));
-  };
-  FileDescriptor file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
-  if (!file) fail(errno);
-  for (std::string_view left = content; !left.empty();) {
-    const ssize_t written = ::write(file.get(), left.data(), left.size());
-    if (written < 0 && errno != EINTR) fail(errno);
-    if (written > 0) left.remove_prefix(static_cast<std::size_t>(written));
-  }
   // Not synced to disk: what a power failure damages fails its checksum and is computed again, and a study of small
   // layers would spend more time on syncing than on computing.
-  if (!file.close() || ::rename(temporary.c_str(), target.c_str()) != 0) fail(errno);
+  write_atomically(fmt::format("{}/{}", folder_, name), content, {.sync = false});
 }
 
 }  // namespace attest

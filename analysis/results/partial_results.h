@@ -68,8 +68,8 @@ class PartialResults {
   std::optional<std::string> load_note(const std::string& name) const;
   void store_note(const std::string& name, const std::string& text);
 
-  /// A name inside the folder for a file under way, so that nothing is left over when it is discarded.
-  std::string temporary_path() const;
+  /// The place for a results file under way, so that nothing is left over when it is discarded.
+  const std::string& folder() const { return folder_; }
 
  private:
   void write_file(const std::string& name, const std::string& content) const;

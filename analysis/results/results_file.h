@@ -22,9 +22,10 @@ inline constexpr std::string_view kScoresGroup = "scores";
 /// only in finish(); without it the destructor removes what was written. Throws OutputError when it cannot be written.
 class ResultsWriter {
  public:
-  /// `path` is replaced by finish() if it exists then; until then the file is called `temporary`, which must be in the
-  /// same file system (empty: a name beside `path`). Throws UsageError when a label may not name a group.
-  ResultsWriter(const std::string& path, const Study& study, const std::string& temporary = "");
+  /// `path` is replaced by finish() if it exists then; until then the file is in `folder`, which must be in the same
+  /// file system (empty: beside `path`). `study` outlives the writer. Throws UsageError when a label may not name a
+  /// group.
+  ResultsWriter(const std::string& path, const Study& study, const std::string& folder = "");
   ~ResultsWriter();
   ResultsWriter(const ResultsWriter&) = delete;
   ResultsWriter& operator=(const ResultsWriter&) = delete;

@@ -11,10 +11,10 @@
 #include <system_error>
 #include <thread>
 
+#include "dumps/base/content_hash.h"
 #include "dumps/base/error.h"
 #include "dumps/base/input_file.h"
 #include "dumps/base/parallel_for.h"
-#include "dumps/base/xxh64.h"
 
 namespace attest {
 
@@ -80,12 +80,12 @@ class ReadAhead {
 std::string content_hash(const std::string& path, const std::stop_token& stop) {
   const InputFile file(path);
   ReadAhead pieces(file);
-  Xxh64 hash;
+  ContentHash hash;
   for (std::span<const std::byte> piece; !(piece = pieces.next()).empty();) {
     if (stop.stop_requested()) throw Interrupted("stopped while hashing '" + path + "'");
     hash.update(piece);
   }
-  return hex_digest(hash.digest());
+  return hex_digits(hash.digest());
 }
 
 InputHashes::InputHashes(std::vector<std::string> paths)

@@ -95,6 +95,8 @@ Summary SummaryBuilder::finish() const {
   summary.has_spans = has_spans_;
   summary.with_dense_layers = with_dense_layers_;
   summary.dense_layers = dense_layers_;
+  for (const StudySelector& chosen : study_.selectors)
+    if (!counts_scan(chosen)) summary.scan_not_counted.push_back(chosen.label);
   const auto each_column = [&](auto&& visit) {
     for (const Metric* metric : metrics_) {
       for (const SummaryColumn& column : metric->summary) visit(metric, column, metric->info.unit);

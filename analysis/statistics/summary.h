@@ -37,6 +37,7 @@ struct Summary {
   bool with_dense_layers = false;
   std::vector<int> dense_layers;             ///< dense in some selector: left out of every row unless with_dense_layers
   std::vector<std::string> dropped_nothing;  ///< labels of selectors that kept every token at every setting
+  std::vector<std::string> scan_not_counted;  ///< labels of selectors whose io_ratio lacks what their estimate costs
 };
 
 /// Adds up layers as they come, in any number; memory does not grow with them. All selectors of a study are compared

@@ -24,6 +24,8 @@
 namespace attest {
 namespace {
 
+constexpr std::size_t kMiB = std::size_t{1} << 20;
+
 /// What a child leaves behind even when it crashes: a page shared with the parent.
 struct Testament {
   char object[1024];
@@ -176,6 +178,15 @@ std::string ChildInput::read_all() {
     all.resize(size + count);
     if (count < kStep) return all;
   }
+}
+
+ChildLimits metadata_limits(std::uint64_t file_bytes) {
+  return {1024 * kMiB, 2 + static_cast<unsigned>(file_bytes / (16 * kMiB))};
+}
+
+ChildLimits value_limits(std::uint64_t file_bytes, std::size_t bytes) {
+  const ChildLimits opening = metadata_limits(file_bytes);
+  return {opening.memory_bytes + 4 * bytes, opening.processor_seconds + static_cast<unsigned>(bytes / (10 * kMiB))};
 }
 
 void run_in_guarded_child(const std::string& file, const ChildLimits& limits,

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <span>
 #include <string>
@@ -15,6 +16,12 @@ struct ChildLimits {
   std::size_t memory_bytes = 0;  ///< address space beyond what this process has now
   unsigned processor_seconds = 0;
 };
+
+/// For metadata, which cannot be larger than its file; the allowances are what HDF5 needs for itself, ten times over.
+ChildLimits metadata_limits(std::uint64_t file_bytes);
+/// For so many bytes of values: decoded chunks pass through three buffers at most; 10 MiB/s is a tenth of what
+/// inflating takes.
+ChildLimits value_limits(std::uint64_t file_bytes, std::size_t bytes);
 
 /// The child's end: bytes for the parent.
 class ChildOutput {

@@ -1,17 +1,18 @@
 #!/usr/bin/env python3
-"""Captures an attention dump from a Hugging Face decoder (capture.md explains it; `capture.py --help` lists the options)."""
+"""Captures an attention dump from a Hugging Face decoder (README.md explains it; `capture.py --help` lists the options)."""
 import argparse
 import datetime
 import json
 import pathlib
 import re
 import shlex
-import signal
 import sys
 import time
 
-from capture_errors import CaptureError, InputError, OutputError, UsageError, first_line
-from capture_prompts import ByteTokenizer, read_prompts, tokenize
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "python"))
+from capture_prompts import ByteTokenizer, read_prompts, tokenize  # noqa: E402
+from dump_command import run_command  # noqa: E402
+from dump_errors import DumpError, InputError, UsageError, first_line  # noqa: E402
 
 DESCRIPTION = """\
 Runs a Hugging Face decoder on prompts and writes the queries, keys and values of
@@ -43,7 +44,7 @@ examples:
   # the four queries that produce the start of a known answer, on a GPU
   capture.py ./checkpoint needles.jsonl -o needles.h5 --answer 4 --spans --device cuda
 
-exit codes: 0 success, 2 usage, 4 bad input, 5 output, 130 interrupted
+exit codes: 0 success, 2 usage, 4 bad input, 5 output or a missing module, 130 interrupted
 """
 
 
@@ -131,7 +132,7 @@ def load_model(options):
     import transformers
 
     if int(transformers.__version__.split(".")[0]) < 5:
-        raise CaptureError(f"transformers 5 or later is needed, found {transformers.__version__}")
+        raise DumpError(f"transformers 5 or later is needed, found {transformers.__version__}")
     transformers.utils.logging.set_verbosity_error()
     if not sys.stderr.isatty():
         transformers.utils.logging.disable_progress_bar()
@@ -230,7 +231,7 @@ def run_model(model, capture, ids, decode_steps, num_predictions):
                 step = model(input_ids=torch.tensor([ids[-1:]], device=model.device),
                              past_key_values=step.past_key_values, use_cache=True)
     except torch.OutOfMemoryError as error:
-        raise CaptureError(f"{len(ids)} tokens and the model do not fit into the memory of {model.device}; --max-tokens "
+        raise DumpError(f"{len(ids)} tokens and the model do not fit into the memory of {model.device}; --max-tokens "
                            "shortens the prompt") from error
     return ids, predicted
 
@@ -247,11 +248,12 @@ def capture_prompt(options, model, config, capture, writer, prompt, tokenized):
     if max(ids) >= vocabulary:
         raise InputError(f"{prompt.where}: token {max(ids)} is not in the model's vocabulary of {vocabulary}")
     began = time.monotonic()
-    sample = writer.create_sample(prompt.name, num_tokens, len(tokenized.ids), prompt.task, positions, tokenized)
+    sample = writer.create_sample(prompt.name, prompt.task, num_tokens, positions, tokenized.spans,
+                                  tokenized.span_labels, len(tokenized.ids))
     capture.begin_sample(sample, num_tokens, len(tokenized.ids), positions, layers)
     ids, predicted = run_model(model, capture, ids, options.decode or 0, options.answer or 1)
-    sample.create_dataset("tokens", data=ids, dtype="<i4")
-    if "layers" not in sample:
+    writer.write_array(sample, "tokens", ids, "<i4")
+    if not len(sample["layers"]):
         raise InputError(f"{options.model}: none of the chosen layers calls the library's attention interface")
 
     captured = {int(layer) for layer in sample["layers"]}
@@ -283,11 +285,10 @@ def capture_all(options, arguments, say):
             raise InputError(f"{prompt.where}: a second sample of the name {prompt.name!r}")
         names.add(prompt.name)
     from capture_attention import AttentionCapture  # these two import torch and transformers: seconds, not for --help
-    from capture_writer import DumpWriter
+    from dump_writer import DumpWriter
 
     output = pathlib.Path(options.output)
-    writer = DumpWriter(output, options.force, options.gzip)  # refuses before minutes are spent on a model
-    try:
+    with DumpWriter(output, options.force, options.gzip) as writer:  # refuses before minutes are spent on a model
         model, config = load_model(options)
         tokenizer = load_tokenizer(options, config) if any(p.text is not None for p in prompts) else None
         capture = AttentionCapture(model, writer, options.attention_mass)
@@ -295,46 +296,21 @@ def capture_all(options, arguments, say):
             tokenized = tokenize(prompt, tokenizer, options.chat, options.max_tokens)
             say(capture_prompt(options, model, config, capture, writer, prompt, tokenized))
 
-        root = writer.file.attrs
-        root["format"], root["format_version"] = "attention-dump", 1
         folder = pathlib.Path(options.model)
-        root["model"] = options.model_name or (folder.resolve().name if folder.is_dir() else options.model)
-        root["num_layers"] = config.num_hidden_layers
-        for name, value in capture.geometry.items():
-            if value is not None:
-                root[name] = value
-        rope = rope_parameters(model, config)
-        if rope:
-            root["rope"] = rope
-        root["source"] = provenance(arguments)
-        root["created"] = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
+        writer.write_header(model=options.model_name or (folder.resolve().name if folder.is_dir() else options.model),
+                            num_layers=config.num_hidden_layers, **capture.geometry,
+                            rope=rope_parameters(model, config), source=provenance(arguments),
+                            created=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"))
         size = writer.commit()
-    finally:
-        writer.discard()  # nothing is left to discard after commit
     say(f"{output}: {len(prompts)} sample{'s' if len(prompts) > 1 else ''}, {size / 2**20:.1f} MiB")
 
 
 def main(arguments):
-    def on_signal(number, _):
-        raise KeyboardInterrupt
-    signal.signal(signal.SIGTERM, on_signal)  # so that no temporary file stays behind
-    try:
+    def command():
         options = parse(arguments)
-        say = (lambda line: None) if options.quiet else (lambda line: print(line, file=sys.stderr, flush=True))
-        try:
-            capture_all(options, arguments, say)
-        except OSError as error:  # prompts and checkpoints have been read by then
-            raise OutputError(f"{options.output}: cannot be written ({first_line(error)})") from error
-    except CaptureError as error:
-        print(f"capture.py: {error}", file=sys.stderr)
-        return error.exit_code
-    except ImportError as error:
-        print(f"capture.py: torch, transformers 5 and h5py are needed ({first_line(error)})", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print("capture.py: interrupted, nothing was written", file=sys.stderr)
-        return 130
-    return 0
+        capture_all(options, arguments,
+                    (lambda line: None) if options.quiet else (lambda line: print(line, file=sys.stderr, flush=True)))
+    return run_command("capture.py", "torch, transformers 5 and h5py", command)
 
 
 if __name__ == "__main__":

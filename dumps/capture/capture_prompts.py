@@ -3,7 +3,7 @@ import json
 import pathlib
 from dataclasses import dataclass, field
 
-from capture_errors import InputError, UsageError
+from dump_errors import InputError, UsageError
 
 
 @dataclass

@@ -264,4 +264,15 @@ Group root_of(const std::shared_ptr<const OpenFile>& file) {
   return Group(Node(file, "/", std::move(root)));
 }
 
+Group open_group(const std::string& file, std::string_view path) {
+  Group group = root_of(open_file(file));
+  while (!path.empty()) {
+    path.remove_prefix(1);  // the slash
+    const std::string_view name = path.substr(0, path.find('/'));
+    group = group.group(std::string(name));
+    path.remove_prefix(name.size());
+  }
+  return group;
+}
+
 }  // namespace attest::hdf5

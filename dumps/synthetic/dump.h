@@ -1,4 +1,4 @@
-// Seeded synthetic dumps whose attention has a known structure. What the structure is: sources.md.
+// Seeded synthetic dumps whose attention has a known structure. What the structure is: README.md.
 #pragma once
 
 #include <cstdint>

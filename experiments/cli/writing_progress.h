@@ -1,4 +1,4 @@
-// What synth and import show while they write a dump, and how Ctrl-C ends them.
+// What synth shows while it writes a dump, and how Ctrl-C ends it.
 #pragma once
 
 #include <fmt/format.h>

@@ -2,6 +2,9 @@
 // function.
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "experiments/cli/global_options.h"
 
 namespace CLI {
@@ -15,10 +18,14 @@ namespace attest {
 void add_inspect(CLI::App& app, const GlobalOptions& global);
 void add_synth(CLI::App& app, const GlobalOptions& global);
 void add_import(CLI::App& app, const GlobalOptions& global);
+void add_capture(CLI::App& app, const GlobalOptions& global);
 void add_run(CLI::App& app, const GlobalOptions& global);
 void add_list(CLI::App& app, const GlobalOptions& global);
 void add_figures(CLI::App& app, const GlobalOptions& global);
 void add_bench(CLI::App& app, const GlobalOptions& global);
 void add_demo(CLI::App& app, const GlobalOptions& global);
+
+/// 'attest capture' with whatever follows, unparsed: CLI11 would take the script's options for its own.
+[[noreturn]] void become_capture(const std::vector<std::string>& arguments);
 
 }  // namespace attest

@@ -3,17 +3,15 @@
 
 #include <CLI/CLI.hpp>
 #include <charconv>
-#include <functional>
-#include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "dumps/base/error.h"
-#include "dumps/import/tensor_import.h"
-#include "dumps/import/tensor_source.h"
-#include "experiments/cli/writing_progress.h"
+#include "experiments/cli/python_script.h"
+#include "experiments/cli/version.h"
 #include "experiments/commands/commands.h"
 
 namespace attest {
@@ -21,65 +19,83 @@ namespace {
 
 struct ImportCommand {
   std::string source, target;
-  ImportOptions options;
+  std::string q_names, k_names, v_names;  ///< name patterns
+  std::string layout = "HTD", q_layout;
+  std::vector<std::int64_t> positions;
   std::vector<std::string> spans;
-  bool force = false;
+  std::string sample = "sample", task = "imported", model = "imported", rope;
+  double softmax_scale = 0, logit_softcap = 0;
+  std::int64_t sliding_window = 0;
+  std::vector<int> window_layers;
+  int num_layers = 0;
+  bool bfloat16_bits = false, force = false;
 };
 
-TokenSpan parse_span(const std::string& text) {
-  TokenSpan span;
+using Span = std::pair<std::int64_t, std::int64_t>;
+
+Span parse_span(const std::string& text) {
+  Span span;
   const char* end = text.data() + text.size();
-  const auto begin = std::from_chars(text.data(), end, span.begin);
+  const auto begin = std::from_chars(text.data(), end, span.first);
   if (begin.ec == std::errc{} && begin.ptr != end && *begin.ptr == ':') {
-    const auto rest = std::from_chars(begin.ptr + 1, end, span.end);
+    const auto rest = std::from_chars(begin.ptr + 1, end, span.second);
     if (rest.ec == std::errc{} && rest.ptr == end) return span;
   }
   throw UsageError(fmt::format("--span: expected BEGIN:END, found '{}'", text));
 }
 
-void run_import(const ImportCommand& command, const GlobalOptions& global) {
-  ImportOptions options = command.options;
-  for (const std::string& text : command.spans) options.spans.push_back(parse_span(text));
-  const auto source = open_tensor_source(command.source);
-  const ImportPlan plan = plan_import(*source, command.source, options);
-  WritingProgress progress(command.target, global.quiet);
-  write_import(*source, plan, options, command.target, command.force, std::ref(progress));
-  progress.end();
-  const double seconds = progress.seconds();
-
-  std::size_t layers = 0;
-  for (const ImportPlan::Sample& sample : plan.samples) layers += sample.layers.size();
-  if (global.json) {
-    const nlohmann::ordered_json report{{"path", command.target},
-                                        {"samples", plan.samples.size()},
-                                        {"layers", layers},
-                                        {"query_heads", plan.shape.num_query_heads},
-                                        {"kv_heads", plan.shape.num_kv_heads},
-                                        {"head_dim", plan.shape.head_dim},
-                                        {"value_dim", plan.shape.value_dim},
-                                        {"bytes", plan.bytes},
-                                        {"seconds", seconds}};
-    std::cout << report.dump(2) << '\n';
-    return;
+/// A character of JSON per byte: paths need be no UTF-8.
+std::string bytes(const std::string& text) {
+  std::string characters;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x80)
+      characters += c;
+    else
+      characters += {static_cast<char>(0xC0 | byte >> 6), static_cast<char>(0x80 | (byte & 0x3F))};
   }
-  const ImportPlan::Sample& first = plan.samples.front();
-  std::cout << fmt::format(
-      "{}: {} sample(s), {} layer(s) in all, {} query and {} KV heads of {} channels (values {}), {:.1f} MB in {:.1f} "
-      "s\n"
-      "sample '{}': {} tokens, {} query position(s) {} .. {}\n",
-      command.target, plan.samples.size(), layers, plan.shape.num_query_heads, plan.shape.num_kv_heads,
-      plan.shape.head_dim, plan.shape.value_dim, static_cast<double>(plan.bytes) / 1e6, seconds, first.name,
-      first.num_tokens, first.query_positions.size(), first.query_positions.front(), first.query_positions.back());
+  return characters;
+}
+
+void run_import(const ImportCommand& command, const GlobalOptions& global) {
+  std::vector<Span> spans;
+  for (const std::string& text : command.spans) spans.push_back(parse_span(text));
+  // The fields of ImportOptions (dumps/import/import_plan.py).
+  const nlohmann::json options{{"q_names", bytes(command.q_names)},
+                               {"k_names", bytes(command.k_names)},
+                               {"v_names", bytes(command.v_names)},
+                               {"layout", bytes(command.layout)},
+                               {"q_layout", bytes(command.q_layout)},
+                               {"positions", command.positions},
+                               {"spans", spans},
+                               {"sample", bytes(command.sample)},
+                               {"task", bytes(command.task)},
+                               {"model", bytes(command.model)},
+                               {"rope", bytes(command.rope)},
+                               // As text: JSON has neither NaN nor infinity, which the script refuses.
+                               {"softmax_scale", fmt::format("{}", command.softmax_scale)},
+                               {"logit_softcap", fmt::format("{}", command.logit_softcap)},
+                               {"sliding_window", command.sliding_window},
+                               {"window_layers", command.window_layers},
+                               {"num_layers", command.num_layers},
+                               {"bfloat16_bits", command.bfloat16_bits}};
+  const nlohmann::json request{{"source", bytes(command.source)},
+                               {"target", bytes(command.target)},
+                               {"force", command.force},
+                               {"quiet", global.quiet},
+                               {"json", global.json},
+                               {"options", options}};
+  become_script(python_interpreter(), "dumps/import/import_arrays.py", {request.dump(-1, ' ', /*ensure_ascii=*/true)});
 }
 
 }  // namespace
 
 void add_import(CLI::App& app, const GlobalOptions& global) {
   auto import = std::make_shared<ImportCommand>();
-  ImportOptions& options = import->options;
+  ImportCommand& options = *import;
   CLI::App* command = app.add_subcommand("import", "Dump from arrays in safetensors or npz files");
-  command->add_option("source", import->source, "A *.safetensors or *.npz file, or a folder of them")->required();
-  command->add_option("-o,--output", import->target, "The dump")->required()->type_name("DUMP");
+  command->add_option("source", options.source, "A *.safetensors or *.npz file, or a folder of them")->required();
+  command->add_option("-o,--output", options.target, "The dump")->required()->type_name("DUMP");
   command
       ->add_option("--q", options.q_names,
                    "Names of the queries: {l} is the layer, {s} the sample (default: usual ones)")
@@ -95,7 +111,7 @@ void add_import(CLI::App& app, const GlobalOptions& global) {
   command->add_option("--positions", options.positions, "Positions of the queries (default: the last ones)")
       ->delimiter(',')
       ->type_name("P,...");
-  command->add_option("--span", import->spans, "Tokens that hold the answer, BEGIN:END; may be repeated")
+  command->add_option("--span", options.spans, "Tokens that hold the answer, BEGIN:END; may be repeated")
       ->delimiter(',')
       ->type_name("B:E");
   command->add_flag("--bfloat16-bits", options.bfloat16_bits,
@@ -115,7 +131,7 @@ void add_import(CLI::App& app, const GlobalOptions& global) {
   command->add_option("--sample", options.sample, "Name of the sample where the patterns have no {s}")
       ->capture_default_str();
   command->add_option("--task", options.task, "Task of the samples")->capture_default_str();
-  command->add_flag("--force", import->force, "Replace the dump if it is there");
+  command->add_flag("--force", options.force, "Replace the dump if it is there");
   command->callback([import, &global] { run_import(*import, global); });
 }
 

@@ -3,8 +3,7 @@
 
 #include <cstdint>
 
-#include "kernels/attention/setting_outputs.h"
-#include "kernels/device/block_reduce.cuh"
+#include "kernels/level.h"
 
 namespace attest {
 
@@ -49,6 +48,15 @@ __device__ void for_levels_of_warp(int level, Add&& add) {
     add(here, level == here);
     left &= ~__ballot_sync(0xFFFFFFFFu, level == here);
   }
+}
+
+/// *sum += x in shared memory. (The hardware adds 32 bits at a time there; of 64 it would make a loop.)
+__device__ inline void add_atomically(unsigned long long* sum, unsigned long long x) {
+  auto* words = reinterpret_cast<std::uint32_t*>(sum);
+  const auto low = static_cast<std::uint32_t>(x);
+  const std::uint32_t before = atomicAdd(words, low);
+  const std::uint32_t high = static_cast<std::uint32_t>(x >> 32) + (before + low < before ? 1u : 0u);
+  if (high != 0) atomicAdd(words + 1, high);
 }
 
 /// A sum of numbers in [0, 1] in fixed point: integer additions give the same sum in any order. Room for 2^(63 - kBits)

@@ -17,13 +17,12 @@ constexpr int kSide = 4;       // rows and pages of a thread
 __device__ float bound(float q, float lowest, float highest) { return fmaxf(q * highest, q * lowest); }
 
 __global__ void __launch_bounds__(kThreads)
-    page_scores_kernel(DeviceRows rows, DeviceKeyValues kv, const float* queries, const float* lowest,
-                       const float* highest, int page, int pages, float* out, std::int64_t out_stride) {
+    page_scores_kernel(DeviceRows rows, DeviceKeyValues kv, const float* queries, SegmentRanges ranges, int page,
+                       DeviceMatrix<float> out) {
   __shared__ float q[kMaxBatchRows][kChannels + 1], low[kPages][kChannels + 1], high[kPages][kChannels + 1];
   const RowBatch batch = rows.batches[blockIdx.y];
-  const int first = blockIdx.x * kPages, padded = padded_channels(kv.head_dim);
+  const int first = blockIdx.x * kPages, padded = padded_channels(kv.head_dim), pages = ranges.lowest.segments;
   if (first * page >= batch.length) return;
-  const std::int64_t table = static_cast<std::int64_t>(batch.origin) * pages * padded;
   const int row = static_cast<int>(threadIdx.x) / 16, column = static_cast<int>(threadIdx.x) % 16;
   float sums[kSide][kSide] = {};
   for (int channel = 0; channel < kv.head_dim; channel += kChannels) {
@@ -34,9 +33,8 @@ __global__ void __launch_bounds__(kThreads)
     }
     for (int i = threadIdx.x; i < kPages * kChannels; i += kThreads) {
       const int p = i / kChannels, d = i % kChannels;
-      const std::int64_t at = table + static_cast<std::int64_t>(first + p) * padded + channel + d;
-      low[p][d] = first + p < pages ? lowest[at] : 0;
-      high[p][d] = first + p < pages ? highest[at] : 0;
+      low[p][d] = first + p < pages ? ranges.lowest.row(batch.origin, first + p)[channel + d] : 0;
+      high[p][d] = first + p < pages ? ranges.highest.row(batch.origin, first + p)[channel + d] : 0;
     }
     __syncthreads();
 #pragma unroll 4
@@ -53,14 +51,14 @@ __global__ void __launch_bounds__(kThreads)
     for (int j = 0; j < kSide; ++j) {
       const int r = row + 16 * i, p = first + column + 16 * j;
       if (r < batch.num_rows && (p + 1) * page <= rows.visible[batch.first_row + r])
-        out[(batch.first_row + r) * out_stride + p] = score_of(sums[i][j], kv);
+        out.row(batch.first_row + r)[p] = score_of(sums[i][j], kv);
     }
 }
 
 /// One warp per row whose last page is partial. Terms are added in the order of the full pages', so that equal pages
 /// tie.
-__global__ void __launch_bounds__(kThreads) last_pages_kernel(DeviceRows rows, DeviceKeyValues kv, const float* queries,
-                                                              int page, float* out, std::int64_t out_stride) {
+__global__ void __launch_bounds__(kThreads)
+    last_pages_kernel(DeviceRows rows, DeviceKeyValues kv, const float* queries, int page, DeviceMatrix<float> out) {
   const int row = (blockIdx.x * kThreads + static_cast<int>(threadIdx.x)) / 32,
             lane = static_cast<int>(threadIdx.x) % 32;
   if (row >= rows.num_rows) return;
@@ -93,25 +91,20 @@ __global__ void __launch_bounds__(kThreads) last_pages_kernel(DeviceRows rows, D
 #pragma unroll
       for (int i = 0; i < kOctet; ++i) sum += __shfl_sync(0xFFFFFFFFu, terms[i], source);
   }
-  if (lane == 0) out[row * out_stride + last] = score_of(sum, kv);
+  if (lane == 0) out.row(row)[last] = score_of(sum, kv);
 }
 
 }  // namespace
 
-void device_page_scores(const DeviceRows& rows, const DeviceKeyValues& kv, const QueryParts& queries, int page,
-                        float* out, std::int64_t out_stride, DeviceArena& arena, cudaStream_t stream) {
+void cuda_page_scores(const DeviceRows& rows, const DeviceKeyValues& kv, const QueryParts& queries, int page,
+                      const DeviceMatrix<float>& out, DeviceArena& arena, cudaStream_t stream) {
   const DeviceArena::Scope scope(arena);
-  const int pages = segments_of(rows.max_length, page);
-  const std::size_t table = static_cast<std::size_t>(rows.num_origins) * static_cast<std::size_t>(pages) *
-                            static_cast<std::size_t>(padded_channels(kv.head_dim));
-  float *lowest = arena.take<float>(table), *highest = arena.take<float>(table);
-  segment_ranges(rows, kv, page, lowest, highest, stream);
-  const dim3 grid((pages + kPages - 1) / kPages, rows.num_batches);
-  page_scores_kernel<<<grid, kThreads, 0, stream>>>(rows, kv, queries.values, lowest, highest, page, pages, out,
-                                                    out_stride);
+  const SegmentRanges ranges = cuda_segment_ranges(rows, kv, page, arena, stream);
+  const dim3 grid((ranges.lowest.segments + kPages - 1) / kPages, rows.num_batches);
+  page_scores_kernel<<<grid, kThreads, 0, stream>>>(rows, kv, queries.values, ranges, page, out);
   ATTEST_CUDA_LAUNCHED(page_scores_kernel);
   last_pages_kernel<<<(rows.num_rows * 32 + kThreads - 1) / kThreads, kThreads, 0, stream>>>(rows, kv, queries.values,
-                                                                                             page, out, out_stride);
+                                                                                             page, out);
   ATTEST_CUDA_LAUNCHED(last_pages_kernel);
 }
 

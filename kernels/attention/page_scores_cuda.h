@@ -1,16 +1,17 @@
-// Quest's upper bounds of the scores within every page, on the device: the counterpart of page_bounds.h.
+// Quest's upper bounds of the scores within every page, on the device: the counterpart of page_scores.h.
 #pragma once
 
 #include <cuda_runtime_api.h>
 
 #include "kernels/device/device_arena.h"
 #include "kernels/device/device_rows.h"
+#include "kernels/device/row_views.h"
 
 namespace attest {
 
 /// out[r][i] = score of sum_d max(q_d max_d, q_d min_d) over page i of `page` tokens, for the ceil(L / page) pages that
-/// row r sees; of the last, if partial, the visible tokens count. Rows of `out` stand out_stride apart.
-void device_page_scores(const DeviceRows& rows, const DeviceKeyValues& kv, const QueryParts& queries, int page,
-                        float* out, std::int64_t out_stride, DeviceArena& arena, cudaStream_t stream);
+/// row r sees; of the last, if partial, the visible tokens count.
+void cuda_page_scores(const DeviceRows& rows, const DeviceKeyValues& kv, const QueryParts& queries, int page,
+                      const DeviceMatrix<float>& out, DeviceArena& arena, cudaStream_t stream);
 
 }  // namespace attest

@@ -8,8 +8,8 @@ namespace {
 
 constexpr int kThreads = 256;
 
-__global__ void split_queries_kernel(DeviceRows rows, ElementType type, const void* q, int head_dim, int num_parts,
-                                     std::uint16_t* parts, float* values) {
+__global__ void query_parts_kernel(DeviceRows rows, ElementType type, const void* q, int head_dim, int num_parts,
+                                   std::uint16_t* parts, float* values) {
   const int padded = padded_channels(head_dim), octets = padded / kOctet;
   const std::int64_t index = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   const int row = static_cast<int>(index / octets), channel = static_cast<int>(index % octets) * kOctet;
@@ -25,15 +25,16 @@ __global__ void split_queries_kernel(DeviceRows rows, ElementType type, const vo
 
 }  // namespace
 
-int num_query_parts(ElementType type) { return parts_of(type); }
-
-QueryParts split_queries(const DeviceRows& rows, ElementType type, const void* q, int head_dim, std::uint16_t* parts,
-                         float* values, cudaStream_t stream) {
-  const int num_parts = parts_of(type);
-  const std::int64_t threads = static_cast<std::int64_t>(rows.num_rows) * (padded_channels(head_dim) / kOctet);
-  split_queries_kernel<<<static_cast<unsigned>((threads + kThreads - 1) / kThreads), kThreads, 0, stream>>>(
+QueryParts cuda_query_parts(const DeviceRows& rows, ElementType type, const void* q, int head_dim, DeviceArena& arena,
+                            cudaStream_t stream) {
+  const int num_parts = parts_of(type), padded = padded_channels(head_dim);
+  const std::size_t elements = static_cast<std::size_t>(rows.num_rows) * static_cast<std::size_t>(padded);
+  auto* parts = arena.take<std::uint16_t>(elements * static_cast<std::size_t>(num_parts));
+  auto* values = arena.take<float>(elements);
+  const std::int64_t threads = static_cast<std::int64_t>(rows.num_rows) * (padded / kOctet);
+  query_parts_kernel<<<static_cast<unsigned>((threads + kThreads - 1) / kThreads), kThreads, 0, stream>>>(
       rows, type, q, head_dim, num_parts, parts, values);
-  ATTEST_CUDA_LAUNCHED(split_queries_kernel);
+  ATTEST_CUDA_LAUNCHED(query_parts_kernel);
   return {parts, values, num_parts, rows.num_rows};
 }
 

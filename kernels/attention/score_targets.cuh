@@ -1,8 +1,9 @@
-// What passes over the keys speak of: where a key stands, what it is turned into, and where its scores go.
+// The form that a pass over the keys turns them into, and where their scores go.
 #pragma once
 
 #include "kernels/device/device_rows.h"
 #include "kernels/device/octet.cuh"
+#include "kernels/device/octet_places.h"
 
 namespace attest {
 
@@ -30,14 +31,6 @@ struct ScoreTargets {
   // Only for short rows (score_rest.cuh):
   const float* exact_low = nullptr;
   float* low = nullptr;  ///< [rows, stride] scores + low = the score in double, nearly
-};
-
-/// Where eight channels of a key stand.
-struct KeyPlace {
-  int params;        ///< RowBatch::params
-  int token;         ///< from the origin's first key
-  std::int64_t key;  ///< among all keys on the device: kv_head * tokens + token of the sample
-  int channel;
 };
 
 /// Keys as they are.

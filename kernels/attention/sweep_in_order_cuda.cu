@@ -24,29 +24,27 @@ struct Places {
   float weight[kThreads];
 
   /// False where all from the first on are dropped at every setting.
-  __device__ bool load(const DeviceRows& rows, const LevelView& view, int row, int first, int end) {
+  __device__ bool load(const SweepView& view, int row, int first, int end) {
     const int thread = static_cast<int>(threadIdx.x), place = first + thread;
     __syncthreads();
     level[thread] = view.num_settings;
     if (place < end) {
-      token[thread] = view.order(row, place);
-      const std::int64_t at = row * rows.stride + token[thread];
-      level[thread] = view.levels[at];
+      token[thread] = view.order.items(row, place);
+      level[thread] = view.levels.row(row)[token[thread]];
       if (level[thread] < view.num_settings)
-        weight[thread] =
-            __expf(view.scores[at] - view.sums.max[static_cast<std::int64_t>(row) * view.num_settings + level[thread]]);
+        weight[thread] = __expf(view.scores.row(row)[token[thread]] - view.sums.max.row(row)[level[thread]]);
     }
     __syncthreads();
     return level[0] < view.num_settings;
   }
 };
 
-__global__ void __launch_bounds__(kThreads) values_in_order_kernel(DeviceRows rows, DeviceKeyValues kv, LevelView view,
+__global__ void __launch_bounds__(kThreads) values_in_order_kernel(DeviceRows rows, DeviceKeyValues kv, SweepView view,
                                                                    LevelPartials partials, int places_per_split) {
   __shared__ Places places;
   const int row = blockIdx.y, settings = view.num_settings,
             channel = blockIdx.z * kThreads + static_cast<int>(threadIdx.x);
-  const int begin = blockIdx.x * places_per_split, end = min(view.order_counts[row], begin + places_per_split);
+  const int begin = blockIdx.x * places_per_split, end = min(view.order.counts[row], begin + places_per_split);
   const KeyOrigin origin = rows.origins[rows.origin[row]];
   const std::int64_t first_value = static_cast<std::int64_t>(origin.kv_head) * kv.tokens + origin.first_key;
   int level = settings;
@@ -60,7 +58,7 @@ __global__ void __launch_bounds__(kThreads) values_in_order_kernel(DeviceRows ro
     level = next;
     sum = 0;
   };
-  for (int first = begin; first < end && places.load(rows, view, row, first, end); first += kThreads)
+  for (int first = begin; first < end && places.load(view, row, first, end); first += kThreads)
     for (int i = 0; i < kThreads && places.level[i] < settings; i += kInFlight) {
       float value[kInFlight];
 #pragma unroll
@@ -80,7 +78,7 @@ __global__ void __launch_bounds__(kThreads) values_in_order_kernel(DeviceRows ro
 
 }  // namespace
 
-void accumulate_in_order(const DeviceRows& rows, const DeviceKeyValues& kv, const LevelView& view,
+void cuda_sweep_in_order(const DeviceRows& rows, const DeviceKeyValues& kv, const SweepView& view,
                          const LevelPartials& partials, cudaStream_t stream) {
   if (rows.num_rows == 0) return;
   const dim3 grid(partials.num_splits, rows.num_rows, (kv.value_dim + kThreads - 1) / kThreads);

@@ -6,8 +6,8 @@
 
 namespace attest {
 
-/// Fills partials (present must be 0) from exact values, going along view.order; ranges are ranges of places there.
-void accumulate_in_order(const DeviceRows& rows, const DeviceKeyValues& kv, const LevelView& view,
+/// Fills partials (none present before) from exact values, going along view.order; ranges are ranges of places there.
+void cuda_sweep_in_order(const DeviceRows& rows, const DeviceKeyValues& kv, const SweepView& view,
                          const LevelPartials& partials, cudaStream_t stream);
 
 }  // namespace attest

@@ -30,8 +30,7 @@ struct RowBatch {
   int num_rows = 0;
   int length = 0;  ///< largest `visible` of its rows
   int origin = 0;
-  int params =
-      0;  ///< which set of a quantiser's scales its keys are read with; the origin where scales hang on that alone
+  int params = 0;  ///< which of a quantiser's tables its keys are read with; the origin, if each origin has one table
 };
 
 /// A row is one (query, query head). Rows stand by KV head, then query, then head of the group, so that the `group`
@@ -51,6 +50,15 @@ struct DeviceRows {
   const int* origin = nullptr;         ///< [num_rows]
   const int* query = nullptr;          ///< [num_rows] of the layer
   const int* cell = nullptr;           ///< [num_rows] query * Hq + query head: place of the row in q and in the results
+  const float* sink = nullptr;         ///< [num_rows] logit of the head's learned sink; null: there are none
+};
+
+/// A tensor [heads, tokens, channels] of the layer's element type: its keys or its values.
+struct DeviceTokens {
+  ElementType type = ElementType::float32;
+  const void* data = nullptr;
+  std::int64_t tokens = 0;
+  int channels = 0;
 };
 
 /// k [heads, tokens, head_dim] and v [heads, tokens, value_dim] of the layer's element type.
@@ -63,6 +71,9 @@ struct DeviceKeyValues {
   std::int64_t tokens = 0;
   float scale = 1;    ///< s = scale * q.k, then softcap * tanh(s / softcap)
   float softcap = 0;  ///< 0: none
+
+  DeviceTokens all_keys() const { return {type, keys, tokens, head_dim}; }
+  DeviceTokens all_values() const { return {type, values, tokens, value_dim}; }
 };
 
 /// Channels of per-channel tables and of query parts: D rounded up, padding zero.

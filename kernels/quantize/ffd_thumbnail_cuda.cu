@@ -1,4 +1,5 @@
 // Scales of FFD's thumbnails from the range of every (block, channel).
+#include "kernels/device/cuda_check.h"
 #include "kernels/quantize/ffd_thumbnail_cuda.cuh"
 #include "kernels/quantize/ranges_cuda.h"
 
@@ -14,45 +15,49 @@ __device__ float scale_of(const FfdQuantizer& quantizer, float lowest, float hig
   return quantizer.arithmetic == QuantArithmetic::dump ? rounded_to(quantizer.element_type, scale) : scale;
 }
 
+/// scales: of the highest elements, in place.
 __global__ void block_scales_kernel(FfdQuantizer quantizer, const float* lowest, float* scales, std::int64_t count) {
   const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   if (i < count) scales[i] = scale_of(quantizer, lowest[i], scales[i]);
 }
 
-__global__ void sequence_scales_kernel(FfdQuantizer quantizer, const float* lowest, const float* highest, int segments,
-                                       int padded, const int* origins, const int* full_blocks, float* scales) {
+__global__ void sequence_scales_kernel(FfdQuantizer quantizer, SegmentRanges ranges, const int* origins,
+                                       const int* full_blocks, ChannelTables<float> scales) {
   const int channel = blockIdx.x * kThreads + threadIdx.x, p = blockIdx.y;
-  if (channel >= padded) return;
+  if (channel >= scales.padded) return;
   float low = 0, high = 0;
-  const std::int64_t first = static_cast<std::int64_t>(origins[p]) * segments * padded + channel;
   for (int b = 0; b < full_blocks[p]; ++b) {
-    low = fminf(low, lowest[first + static_cast<std::int64_t>(b) * padded]);
-    high = fmaxf(high, highest[first + static_cast<std::int64_t>(b) * padded]);
+    low = fminf(low, ranges.lowest.row(origins[p], b)[channel]);
+    high = fmaxf(high, ranges.highest.row(origins[p], b)[channel]);
   }
-  scales[static_cast<std::int64_t>(p) * padded + channel] = scale_of(quantizer, low, high);
+  scales.row(p, 0)[channel] = scale_of(quantizer, low, high);
 }
 
 }  // namespace
 
-void ffd_block_scales(const FfdQuantizer& quantizer, const DeviceRows& rows, const DeviceKeyValues& kv, int block,
-                      float* scales, float* spare, cudaStream_t stream) {
-  segment_ranges(rows, kv, block, spare, scales, stream);
-  const std::int64_t count =
-      static_cast<std::int64_t>(rows.num_origins) * segments_of(rows.max_length, block) * padded_channels(kv.head_dim);
+ChannelTables<float> cuda_ffd_block_scales(const FfdQuantizer& quantizer, const DeviceRows& rows,
+                                           const DeviceKeyValues& kv, int block, DeviceArena& arena,
+                                           cudaStream_t stream) {
+  const SegmentRanges ranges = cuda_segment_ranges(rows, kv, block, arena, stream);
+  const std::int64_t count = ranges.highest.elements();
   block_scales_kernel<<<static_cast<unsigned>((count + kThreads - 1) / kThreads), kThreads, 0, stream>>>(
-      quantizer, spare, scales, count);
+      quantizer, ranges.lowest.data, ranges.highest.data, count);
   ATTEST_CUDA_LAUNCHED(block_scales_kernel);
+  return ranges.highest;
 }
 
-void ffd_sequence_scales(const FfdQuantizer& quantizer, const DeviceRows& rows, const DeviceKeyValues& kv, int block,
-                         const int* origins, const int* full_blocks, int count, float* scales, float* lowest,
-                         float* highest, cudaStream_t stream) {
-  segment_ranges(rows, kv, block, lowest, highest, stream);
-  const int padded = padded_channels(kv.head_dim);
+ChannelTables<float> cuda_ffd_sequence_scales(const FfdQuantizer& quantizer, const DeviceRows& rows,
+                                              const DeviceKeyValues& kv, int block, const int* origins,
+                                              const int* full_blocks, int count, DeviceArena& arena,
+                                              cudaStream_t stream) {
+  const SegmentRanges ranges = cuda_segment_ranges(rows, kv, block, arena, stream);
+  const int padded = ranges.lowest.padded;
+  const ChannelTables<float> scales{
+      arena.take<float>(static_cast<std::size_t>(count) * static_cast<std::size_t>(padded)), count, 1, padded};
   const dim3 grid((padded + kThreads - 1) / kThreads, count);
-  sequence_scales_kernel<<<grid, kThreads, 0, stream>>>(quantizer, lowest, highest, segments_of(rows.max_length, block),
-                                                        padded, origins, full_blocks, scales);
+  sequence_scales_kernel<<<grid, kThreads, 0, stream>>>(quantizer, ranges, origins, full_blocks, scales);
   ATTEST_CUDA_LAUNCHED(sequence_scales_kernel);
+  return scales;
 }
 
 }  // namespace attest

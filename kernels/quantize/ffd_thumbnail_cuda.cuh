@@ -3,7 +3,11 @@
 
 #include <cuda_runtime_api.h>
 
-#include "kernels/attention/score_tiles.cuh"
+#include "kernels/device/device_arena.h"
+#include "kernels/device/device_rows.h"
+#include "kernels/device/octet.cuh"
+#include "kernels/device/octet_places.h"
+#include "kernels/device/row_views.h"
 #include "kernels/quantize/ffd_thumbnail.h"
 #include "kernels/quantize/rounding_cuda.cuh"
 
@@ -13,19 +17,15 @@ namespace attest {
 template <bool kRefines>
 struct FfdKeys {
   FfdQuantizer quantizer;
-  const float* scales = nullptr;  ///< [params, segments, padded]
-  int padded = 0;
-  std::int64_t per_params = 0;  ///< elements of one set of scales
-  int block = 0;                ///< tokens per segment
+  ChannelTables<const float> scales;  ///< the table of RowBatch::params
+  int block = 0;                      ///< tokens per segment
   int num_parts = 3;
   int num_residual_parts = 1;  ///< e4m3 has 4 significant bits; int8 times its step needs 3 parts
   static constexpr bool has_residual = kRefines;
 
   __device__ void operator()(const KeyPlace& place, float (&key)[kOctet], float (&residual)[kOctet]) const {
     float scale[kOctet];
-    load_floats(
-        scales + place.params * per_params + static_cast<std::int64_t>(place.token / block) * padded + place.channel,
-        scale);
+    load_floats(scales.row(place.params, place.token / block) + place.channel, scale);
     if (quantizer.arithmetic == QuantArithmetic::float32 && divide_plainly(scale)) {
       quantize<true>(scale, key, residual);
       return;
@@ -92,14 +92,16 @@ struct FfdKeys {
   }
 };
 
-/// Scales of every full block: [num_origins, blocks of max_length, padded] (the last of an origin, if partial, holds no
-/// scale that is used). `spare` has the same size.
-void ffd_block_scales(const FfdQuantizer& quantizer, const DeviceRows& rows, const DeviceKeyValues& kv, int block,
-                      float* scales, float* spare, cudaStream_t stream);
+/// Scales of every full block of every origin; of an origin's last block, if partial, they are not to be used. The
+/// table lives in `arena`.
+ChannelTables<float> cuda_ffd_block_scales(const FfdQuantizer& quantizer, const DeviceRows& rows,
+                                           const DeviceKeyValues& kv, int block, DeviceArena& arena,
+                                           cudaStream_t stream);
 
-/// One scale per channel over the first full_blocks[p] blocks of origin origins[p]: [count, padded], p < count.
-void ffd_sequence_scales(const FfdQuantizer& quantizer, const DeviceRows& rows, const DeviceKeyValues& kv, int block,
-                         const int* origins, const int* full_blocks, int count, float* scales, float* lowest,
-                         float* highest, cudaStream_t stream);
+/// One scale per channel over the first full_blocks[p] blocks of origin origins[p]: tables of one segment, p < count.
+ChannelTables<float> cuda_ffd_sequence_scales(const FfdQuantizer& quantizer, const DeviceRows& rows,
+                                              const DeviceKeyValues& kv, int block, const int* origins,
+                                              const int* full_blocks, int count, DeviceArena& arena,
+                                              cudaStream_t stream);
 
 }  // namespace attest

@@ -1,4 +1,5 @@
 // Scales of KIVI's groups from their ranges.
+#include "kernels/device/cuda_check.h"
 #include "kernels/quantize/kivi_groups_cuda.cuh"
 #include "kernels/quantize/ranges_cuda.h"
 
@@ -13,6 +14,7 @@ __device__ float scale_of(const KiviQuantizer& quantizer, float lowest, float hi
   return rounded_to(quantizer.element_type, __fdiv_rn(rounded_to(quantizer.element_type, range), top));
 }
 
+/// scales: of the highest elements, in place.
 __global__ void key_scales_kernel(KiviQuantizer quantizer, const float* lowest, float* scales, std::int64_t count) {
   const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   if (i < count) scales[i] = scale_of(quantizer, lowest[i], scales[i]);
@@ -27,19 +29,20 @@ unsigned blocks_for(std::int64_t count) { return static_cast<unsigned>((count + 
 
 }  // namespace
 
-void kivi_key_groups(const KiviQuantizer& quantizer, const DeviceRows& rows, const DeviceKeyValues& kv, float* lowest,
-                     float* scales, cudaStream_t stream) {
-  segment_ranges(rows, kv, quantizer.group, lowest, scales, stream);
-  const std::int64_t count = static_cast<std::int64_t>(rows.num_origins) *
-                             segments_of(rows.max_length, quantizer.group) * padded_channels(kv.head_dim);
-  key_scales_kernel<<<blocks_for(count), kThreads, 0, stream>>>(quantizer, lowest, scales, count);
+KiviKeys cuda_kivi_keys(const KiviQuantizer& quantizer, const DeviceRows& rows, const DeviceKeyValues& kv,
+                        DeviceArena& arena, cudaStream_t stream) {
+  const SegmentRanges ranges = cuda_segment_ranges(rows, kv, quantizer.group, arena, stream);
+  const std::int64_t count = ranges.highest.elements();
+  key_scales_kernel<<<blocks_for(count), kThreads, 0, stream>>>(quantizer, ranges.lowest.data, ranges.highest.data,
+                                                                count);
   ATTEST_CUDA_LAUNCHED(key_scales_kernel);
+  return {.quantizer = quantizer, .lowest = ranges.lowest, .scales = ranges.highest};
 }
 
-void kivi_value_groups(const KiviQuantizer& quantizer, const DeviceKeyValues& kv, std::int64_t tokens, float2* groups,
-                       cudaStream_t stream) {
-  channel_ranges(kv.type, kv.values, tokens, kv.value_dim, quantizer.group, groups, stream);
-  const std::int64_t count = tokens * (kv.value_dim / quantizer.group);
+void cuda_kivi_value_groups(const KiviQuantizer& quantizer, const DeviceKeyValues& kv, std::int64_t vectors,
+                            float2* groups, cudaStream_t stream) {
+  cuda_channel_ranges(kv.all_values(), vectors, quantizer.group, groups, stream);
+  const std::int64_t count = vectors * (kv.value_dim / quantizer.group);
   value_scales_kernel<<<blocks_for(count), kThreads, 0, stream>>>(quantizer, groups, count);
   ATTEST_CUDA_LAUNCHED(value_scales_kernel);
 }

@@ -3,8 +3,11 @@
 
 #include <cuda_runtime_api.h>
 
-#include "kernels/attention/score_tiles.cuh"
-#include "kernels/attention/value_tiles.cuh"
+#include "kernels/device/device_arena.h"
+#include "kernels/device/device_rows.h"
+#include "kernels/device/octet.cuh"
+#include "kernels/device/octet_places.h"
+#include "kernels/device/row_views.h"
 #include "kernels/quantize/kivi_groups.h"
 #include "kernels/quantize/rounding_cuda.cuh"
 
@@ -61,25 +64,21 @@ __device__ inline void kivi_dequantise(const KiviQuantizer& quantizer, const flo
 /// The form of a key for score_rows(): per channel over groups of tokens.
 struct KiviKeys {
   KiviQuantizer quantizer;
-  const float* lowest = nullptr;  ///< [num_origins, groups, padded]
-  const float* scales = nullptr;
-  int padded = 0;
-  std::int64_t per_params = 0;  ///< elements of one origin's table
+  ChannelTables<const float> lowest, scales;  ///< the tables of RowBatch::params, a segment per group
   int num_parts = 3;
   static constexpr int num_residual_parts = 0;
   static constexpr bool has_residual = false;
 
   __device__ void operator()(const KeyPlace& place, float (&key)[kOctet], float (&)[kOctet]) const {
-    const std::int64_t at =
-        place.params * per_params + static_cast<std::int64_t>(place.token / quantizer.group) * padded + place.channel;
+    const int group = place.token / quantizer.group;
     float low[kOctet], scale[kOctet];
-    load_floats(lowest + at, low);
-    load_floats(scales + at, scale);
+    load_floats(lowest.row(place.params, group) + place.channel, low);
+    load_floats(scales.row(place.params, group) + place.channel, scale);
     kivi_dequantise(quantizer, low, scale, key);
   }
 };
 
-/// The form of a value for accumulate_levels(): per token over groups of channels.
+/// The form of a value for sweep_in_runs(): per token over groups of channels.
 struct KiviValues {
   KiviQuantizer quantizer;
   const float2* groups = nullptr;  ///< [values on the device, Dv / group]: lowest, scale
@@ -101,12 +100,12 @@ struct KiviValues {
   }
 };
 
-/// lowest, scales [num_origins, groups of max_length, padded].
-void kivi_key_groups(const KiviQuantizer& quantizer, const DeviceRows& rows, const DeviceKeyValues& kv, float* lowest,
-                     float* scales, cudaStream_t stream);
+/// The form of the layer's keys: groups of every origin, which RowBatch::params is to name. The tables live in `arena`.
+KiviKeys cuda_kivi_keys(const KiviQuantizer& quantizer, const DeviceRows& rows, const DeviceKeyValues& kv,
+                        DeviceArena& arena, cudaStream_t stream);
 
-/// groups [tokens, Dv / group] of `tokens` rows of kv.values.
-void kivi_value_groups(const KiviQuantizer& quantizer, const DeviceKeyValues& kv, std::int64_t tokens, float2* groups,
-                       cudaStream_t stream);
+/// groups [vectors, Dv / group] (lowest, scale) of the first `vectors` values.
+void cuda_kivi_value_groups(const KiviQuantizer& quantizer, const DeviceKeyValues& kv, std::int64_t vectors,
+                            float2* groups, cudaStream_t stream);
 
 }  // namespace attest

@@ -8,15 +8,12 @@ namespace {
 
 constexpr int kThreads = 256;
 
-constexpr int kSliceOctets =
-    8;  // neighbouring threads read 64 channels of a token: padded dimensions are multiples of that
-
+constexpr int kSliceOctets = 8;  // neighbouring threads read 64 channels of a token, which divide padded_channels()
 constexpr int kTokensAtOnce = 8;
 
 /// `lanes` (1, 2 or 4) threads of a warp share eight channels of one segment: every lanes-th token each.
-__global__ void segment_ranges_kernel(DeviceRows rows, DeviceKeyValues kv, int width, int segments, int lanes,
-                                      float* lowest, float* highest) {
-  const int padded = padded_channels(kv.head_dim), slices = padded / (kSliceOctets * kOctet);
+__global__ void segment_ranges_kernel(DeviceRows rows, DeviceKeyValues kv, int width, int lanes, SegmentRanges ranges) {
+  const int segments = ranges.lowest.segments, slices = ranges.lowest.padded / (kSliceOctets * kOctet);
   const int index = static_cast<int>(blockIdx.x) * kThreads + static_cast<int>(threadIdx.x);
   const int lane = index / kSliceOctets % lanes, slice = index / (kSliceOctets * lanes) % slices;
   const int segment = index / (kSliceOctets * lanes * slices),
@@ -52,11 +49,11 @@ __global__ void segment_ranges_kernel(DeviceRows rows, DeviceKeyValues kv, int w
       high[i] = fmaxf(high[i], __shfl_xor_sync(0xFFFFFFFFu, high[i], offset));
     }
   if (lane != 0 || segment >= segments) return;
-  const std::int64_t at = (static_cast<std::int64_t>(blockIdx.y) * segments + segment) * padded + channel;
+  const int table = static_cast<int>(blockIdx.y);
 #pragma unroll
   for (int i = 0; i < kOctet; ++i) {
-    lowest[at + i] = begin < end ? low[i] : 0;
-    highest[at + i] = begin < end ? high[i] : 0;
+    ranges.lowest.row(table, segment)[channel + i] = begin < end ? low[i] : 0;
+    ranges.highest.row(table, segment)[channel + i] = begin < end ? high[i] : 0;
   }
 }
 
@@ -87,24 +84,28 @@ __global__ void channel_ranges_kernel(ElementType type, const void* x, std::int6
 
 }  // namespace
 
-void segment_ranges(const DeviceRows& rows, const DeviceKeyValues& kv, int width, float* lowest, float* highest,
-                    cudaStream_t stream) {
-  const int segments = segments_of(rows.max_length, width);
+SegmentRanges cuda_segment_ranges(const DeviceRows& rows, const DeviceKeyValues& kv, int width, DeviceArena& arena,
+                                  cudaStream_t stream) {
+  const int segments = segments_of(rows.max_length, width), padded = padded_channels(kv.head_dim);
+  SegmentRanges ranges{{nullptr, rows.num_origins, segments, padded}, {nullptr, rows.num_origins, segments, padded}};
+  const auto elements = static_cast<std::size_t>(ranges.lowest.elements());
+  ranges.lowest.data = arena.take<float>(elements);
+  ranges.highest.data = arena.take<float>(elements);
   const int lanes = width >= 32 ? 4 : width >= 16 ? 2 : 1;
-  const std::int64_t threads = static_cast<std::int64_t>(segments) * lanes * (padded_channels(kv.head_dim) / kOctet);
+  const std::int64_t threads = static_cast<std::int64_t>(segments) * lanes * (padded / kOctet);
   const dim3 grid(static_cast<unsigned>((threads + kThreads - 1) / kThreads), rows.num_origins);
-  segment_ranges_kernel<<<grid, kThreads, 0, stream>>>(rows, kv, width, segments, lanes, lowest, highest);
+  segment_ranges_kernel<<<grid, kThreads, 0, stream>>>(rows, kv, width, lanes, ranges);
   ATTEST_CUDA_LAUNCHED(segment_ranges_kernel);
+  return ranges;
 }
 
-void channel_ranges(ElementType type, const void* x, std::int64_t rows, int channels, int group, float2* ranges,
-                    cudaStream_t stream) {
-  const std::int64_t groups = rows * (channels / group);
+void cuda_channel_ranges(const DeviceTokens& x, std::int64_t vectors, int group, float2* ranges, cudaStream_t stream) {
+  const std::int64_t groups = vectors * (x.channels / group);
   int lanes = 1;
   while (lanes < 32 && lanes * kOctet < group) lanes *= 2;
   const std::int64_t threads = groups * lanes;
   channel_ranges_kernel<<<static_cast<unsigned>((threads + kThreads - 1) / kThreads), kThreads, 0, stream>>>(
-      type, x, groups, channels, group, lanes, ranges);
+      x.type, x.data, groups, x.channels, group, lanes, ranges);
   ATTEST_CUDA_LAUNCHED(channel_ranges_kernel);
 }
 

@@ -1,4 +1,5 @@
 // A block has the 32 keys among which scales are shared.
+#include "kernels/device/cuda_check.h"
 #include "kernels/quantize/sale_int4_cuda.cuh"
 
 namespace attest {
@@ -9,14 +10,15 @@ constexpr int kLanes = 8;  // threads of a key
 constexpr int kThreads = kBlock * kLanes;
 
 __global__ void __launch_bounds__(kThreads)
-    key_ranges_kernel(SaleKeyScale kind, DeviceRows rows, DeviceKeyValues kv, const float* means, float* absmax) {
+    key_ranges_kernel(SaleKeyScale kind, DeviceRows rows, DeviceKeyValues kv, DeviceMatrix<const float> means,
+                      DeviceMatrix<float> absmax) {
   __shared__ float of_key[kBlock];
   const int first = blockIdx.x * kBlock, group = blockIdx.y, row = group * rows.group, visible = rows.visible[row];
   if (first >= visible) return;
   const int thread = static_cast<int>(threadIdx.x), slot = thread / kLanes, token = first + slot;
   const KeyOrigin origin = rows.origins[rows.origin[row]];
   const std::int64_t key = static_cast<std::int64_t>(origin.kv_head) * kv.tokens + origin.first_key + token;
-  const float* mean = means + static_cast<std::int64_t>(group) * padded_channels(kv.head_dim);
+  const float* mean = means.row(group);
   float most = 0;
   for (int channel = thread % kLanes * kOctet; token < visible && channel < kv.head_dim; channel += kLanes * kOctet) {
     float x[kOctet], of_mean[kOctet];
@@ -33,13 +35,14 @@ __global__ void __launch_bounds__(kThreads)
   if (kind == SaleKeyScale::block)
     for (int i = 0; i < kBlock; i += 8)
       for (int of_pair = 0; of_pair < 2; ++of_pair) most = fmaxf(most, of_key[i + thread % 8 / 2 * 2 + of_pair]);
-  absmax[group * rows.stride + first + thread] = most;
+  absmax.row(group)[first + thread] = most;
 }
 
 }  // namespace
 
-void sale_key_ranges(SaleKeyScale kind, const DeviceRows& rows, const DeviceKeyValues& kv, const float* means,
-                     float* absmax, cudaStream_t stream) {
+void cuda_sale_key_ranges(SaleKeyScale kind, const DeviceRows& rows, const DeviceKeyValues& kv,
+                          const DeviceMatrix<const float>& means, const DeviceMatrix<float>& absmax,
+                          cudaStream_t stream) {
   const dim3 grid((rows.max_length + kBlock - 1) / kBlock, rows.num_rows / rows.group);
   key_ranges_kernel<<<grid, kThreads, 0, stream>>>(kind, rows, kv, means, absmax);
   ATTEST_CUDA_LAUNCHED(key_ranges_kernel);

@@ -1,7 +1,8 @@
 // One asymmetric quantiser per key on the device, value for value that of token_asymmetric.h.
 #pragma once
 
-#include "kernels/attention/score_tiles.cuh"
+#include "kernels/device/octet.cuh"
+#include "kernels/device/octet_places.h"
 #include "kernels/quantize/rounding_cuda.cuh"
 #include "kernels/quantize/token_asymmetric.h"
 

@@ -1,119 +1,200 @@
-// A stable radix sort of one row by one block, in shared memory alone: keys stay where they are, and 16-bit item
-// numbers move. Four passes of eight bits; a row of 32K keys takes 6 bytes of shared memory per key.
+// A stable sort of one row by one block, in shared memory alone.
+//
+// Items fall into buckets of a few by an increasing function of their values, and each finds its place among those of
+// its bucket. The function follows the row's mean and mean deviation, and has room for values far from them. Rows that
+// it does not suit (a bucket overflows, or a value is infinite) are sorted by exchanges.
 #pragma once
 
 #include <cstdint>
 
-namespace attest::sort_in_block {
+#include "kernels/device/block_reduce.cuh"
+#include "kernels/device/multiprocessor.h"
+#include "kernels/device/row_views.h"
 
-inline constexpr int kThreads = 1024;
-inline constexpr int kWarps = kThreads / 32;
-inline constexpr int kPerLane = 32;  // items of a lane
-inline constexpr int kMostItems = kThreads * kPerLane;
-inline constexpr int kDigits = 256;
-inline constexpr int kCounterPitch = kDigits + 2;  // of 16-bit counters, so that warps' tables differ in bank
+namespace attest {
 
-__host__ __device__ constexpr int padded(int items) { return (items + 63) / 64 * 64; }
-/// Shared memory for keys and items of rows of up to `items` keys, and what the sort needs beside them.
-__host__ __device__ constexpr std::size_t bytes(int items) { return static_cast<std::size_t>(padded(items)) * 6; }
-inline constexpr std::size_t kTableBytes = kWarps * kCounterPitch * 2 + kWarps * 4;
+/// Ascending in the image is descending in the value.
+__device__ inline std::uint32_t descending_image(float value) { return ~ordered_image(value); }
 
-/// Pieces of a block's shared memory.
-struct Storage {
-  std::uint32_t* keys;       // [items]
-  std::uint16_t* items;      // [items]
-  std::uint32_t* warp_sums;  // [kWarps]
-  std::uint16_t* counters;   // [kWarps, kCounterPitch]
+template <int kThreads>
+class BlockSort {
+  static constexpr int kPerThread = 32;
+  static constexpr int kBuckets = 8 * kThreads;  // of four items on average, in a full row
+  static constexpr int kMostInBucket = 64;
 
-  __device__ Storage(void* shared, int count)
-      : keys(static_cast<std::uint32_t*>(shared)),
-        items(reinterpret_cast<std::uint16_t*>(keys + padded(count))),
-        warp_sums(reinterpret_cast<std::uint32_t*>(items + padded(count))),
-        counters(reinterpret_cast<std::uint16_t*>(warp_sums + kWarps)) {}
+  __host__ __device__ static constexpr int padded(int items) { return (items + 63) / 64 * 64; }
+
+ public:
+  static constexpr int kMostItems = kThreads * kPerThread;
+
+  /// Shared memory for rows of up to `items` keys.
+  static std::size_t bytes(int items) {
+    return static_cast<std::size_t>(padded(items)) * 6 + static_cast<std::size_t>(kBuckets + 1 + 32) * 4;
+  }
+
+  /// Pieces of a block's shared memory.
+  __device__ BlockSort(void* shared, int most_items)
+      : keys_(static_cast<std::uint32_t*>(shared)),
+        items_(reinterpret_cast<std::uint16_t*>(keys_ + padded(most_items))),
+        buckets_(reinterpret_cast<std::uint32_t*>(items_ + padded(most_items))),
+        words_(buckets_ + kBuckets + 1) {}
+
+  /// items()[0 .. count) = the row's items in descending order of their values, ties in ascending item.
+  __device__ void sort(const RowValues& in, int row) {
+    const int count = in.counts[row];
+    const Scale scale = load_keys(in, row, count);
+    if (!fill_buckets(scale, count)) {
+      sort_by_exchanges(count);
+      return;
+    }
+    order_buckets(scale, count);
+  }
+
+  __device__ const std::uint16_t* items() const { return items_; }
+
+ private:
+  /// From a key to its bucket: increasing, every operation rounds an increasing function.
+  struct Scale {
+    float mean, per_deviation;
+
+    __device__ bool is_finite() const { return mean * 0 == 0 && per_deviation * 0 == 0; }
+    __device__ int bucket(std::uint32_t key) const {
+      const float x = (mean - from_ordered_image(~key)) * per_deviation;
+      const float t = 1 - __frcp_rn(1 + fabsf(x));  // of the way to infinity
+      return min(kBuckets - 1, static_cast<int>((1 + copysignf(t, x)) * (kBuckets / 2)));
+    }
+  };
+
+  /// Whether a comes behind b.
+  __device__ bool behind(int a, int b) const { return keys_[a] > keys_[b] || (keys_[a] == keys_[b] && a > b); }
+
+  /// keys_[item] = image of the row's values, read 16 bytes at a time where rows are aligned to that.
+  __device__ Scale load_keys(const RowValues& in, int row, int count) {
+    const int thread = static_cast<int>(threadIdx.x), aligned = in.items.stride % 4 == 0 ? count / 4 * 4 : 0;
+    const float* values = in.row(row);
+    float sum = 0;
+    const auto image = [&](float value) {
+      sum += value;
+      return descending_image(value);
+    };
+#pragma unroll 4
+    for (int item = thread * 4; item < aligned; item += kThreads * 4) {
+      const float4 four = *reinterpret_cast<const float4*>(values + item);
+      *reinterpret_cast<uint4*>(keys_ + item) = {image(four.x), image(four.y), image(four.z), image(four.w)};
+    }
+    for (int item = aligned + thread; item < count; item += kThreads) keys_[item] = image(values[item]);
+    for (int i = thread; i <= kBuckets; i += kThreads) buckets_[i] = 0;
+    auto* shared = reinterpret_cast<float*>(words_);
+    const float mean = block_reduce(sum, shared, Plus{}) / static_cast<float>(count);
+    float deviation = 0;
+    for (int item = thread; item < count; item += kThreads) deviation += fabsf(from_ordered_image(~keys_[item]) - mean);
+    deviation = block_reduce(deviation, shared, Plus{}) / static_cast<float>(count);
+    return {mean, 1 / deviation};
+  }
+
+  /// items_ = the items by bucket, in no order within it; buckets_[b] = place of the first of bucket b, up to and with
+  /// buckets_[kBuckets] = count. False, and both undefined, where a bucket overflows or the scale is of no use.
+  __device__ bool fill_buckets(const Scale& scale, int count) {
+    const int thread = static_cast<int>(threadIdx.x);
+    if (!scale.is_finite()) return false;
+    std::uint32_t bucket_and_place[kPerThread];  // the place among the bucket's items in the upper half
+    bool overflows = false;
+#pragma unroll
+    for (int k = 0; k < kPerThread; ++k) {
+      const int item = k * kThreads + thread;
+      if (item >= count) break;
+      const int bucket = scale.bucket(keys_[item]);
+      const std::uint32_t place = atomicAdd(&buckets_[bucket], 1u);
+      overflows = overflows || place >= kMostInBucket;
+      bucket_and_place[k] = static_cast<std::uint32_t>(bucket) | place << 16;
+    }
+    if (__syncthreads_or(overflows ? 1 : 0) != 0) return false;
+    counts_to_places(count);
+#pragma unroll
+    for (int k = 0; k < kPerThread; ++k) {
+      const int item = k * kThreads + thread;
+      if (item >= count) break;
+      items_[buckets_[bucket_and_place[k] & 0xFFFFu] + (bucket_and_place[k] >> 16)] = static_cast<std::uint16_t>(item);
+    }
+    __syncthreads();
+    return true;
+  }
+
+  /// buckets_[b] becomes the number of items in the buckets before b.
+  __device__ void counts_to_places(int count) {
+    constexpr int kOwn = kBuckets / kThreads;
+    const int thread = static_cast<int>(threadIdx.x), lane = thread % 32;
+    std::uint32_t* own = buckets_ + thread * kOwn;
+    std::uint32_t sum = 0;
+#pragma unroll
+    for (int i = 0; i < kOwn; ++i) sum += own[i];
+    std::uint32_t inclusive = sum;
+#pragma unroll
+    for (int offset = 1; offset < 32; offset *= 2) {
+      const std::uint32_t below = __shfl_up_sync(0xFFFFFFFFu, inclusive, offset);
+      if (lane >= offset) inclusive += below;
+    }
+    if (lane == 31) words_[thread / 32] = inclusive;
+    __syncthreads();
+    std::uint32_t place = inclusive - sum;
+    for (int w = 0; w < thread / 32; ++w) place += words_[w];
+#pragma unroll
+    for (int i = 0; i < kOwn; ++i) {
+      const std::uint32_t here = own[i];
+      own[i] = place;
+      place += here;
+    }
+    if (thread == 0) buckets_[kBuckets] = static_cast<std::uint32_t>(count);
+    __syncthreads();
+  }
+
+  /// Puts the items of every bucket in order. Neighbouring threads have neighbouring places: mostly one bucket.
+  __device__ void order_buckets(const Scale& scale, int count) {
+    std::uint32_t item_and_place[kPerThread];
+#pragma unroll
+    for (int k = 0; k < kPerThread; ++k) {
+      const int from = k * kThreads + static_cast<int>(threadIdx.x);
+      if (from >= count) break;
+      const std::uint32_t item = items_[from], key = keys_[item];
+      const int bucket = scale.bucket(key);
+      const std::uint32_t begin = buckets_[bucket], end = buckets_[bucket + 1];
+      std::uint32_t place = begin;
+      for (std::uint32_t i = begin; i < end; ++i) {
+        const std::uint32_t other = items_[i], other_key = keys_[other];
+        place += other_key < key || (other_key == key && other < item) ? 1 : 0;
+      }
+      item_and_place[k] = item | place << 16;
+    }
+    __syncthreads();
+#pragma unroll
+    for (int k = 0; k < kPerThread; ++k) {
+      if (k * kThreads + static_cast<int>(threadIdx.x) >= count) break;
+      items_[item_and_place[k] >> 16] = static_cast<std::uint16_t>(item_and_place[k] & 0xFFFFu);
+    }
+    __syncthreads();
+  }
+
+  /// A bitonic network whose exchanges all go one way, so that it needs no power of two.
+  __device__ void sort_by_exchanges(int count) {
+    for (int item = threadIdx.x; item < count; item += kThreads) items_[item] = static_cast<std::uint16_t>(item);
+    __syncthreads();
+    for (int run = 2; run / 2 < count; run *= 2)
+      for (int mask = run - 1; mask > 0; mask = mask == run - 1 ? run / 4 : mask / 2) {
+        for (int i = threadIdx.x; i < count; i += kThreads) {
+          const int j = i ^ mask;
+          if (j < i || j >= count || !behind(items_[i], items_[j])) continue;
+          const std::uint16_t first = items_[i];
+          items_[i] = items_[j];
+          items_[j] = first;
+        }
+        __syncthreads();
+      }
+  }
+
+  std::uint32_t* keys_;     // [items]
+  std::uint16_t* items_;    // [items]
+  std::uint32_t* buckets_;  // [kBuckets + 1]
+  std::uint32_t* words_;    // [32]
 };
 
-/// Lanes of `active` whose digit is that of the lane.
-__device__ inline unsigned lanes_with(std::uint32_t digit, unsigned active) {
-  unsigned same = active;
-#pragma unroll
-  for (int bit = 0; bit < 8; ++bit) {
-    const bool set = (digit >> bit & 1) != 0;
-    const unsigned votes = __ballot_sync(0xFFFFFFFFu, set);
-    same &= set ? votes : ~votes;
-  }
-  return same;
-}
-
-/// counters[w][d]: items of warp w with digit d, becomes the place of the first of them among all items.
-__device__ inline void scan_counters(const Storage& s) {
-  constexpr int kPart = kWarps / 4;  // a thread has one digit of eight warps
-  const int digit = static_cast<int>(threadIdx.x) / 4, first = static_cast<int>(threadIdx.x) % 4 * kPart;
-  const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
-  std::uint32_t own = 0;
-#pragma unroll
-  for (int w = 0; w < kPart; ++w) own += s.counters[(first + w) * kCounterPitch + digit];
-  std::uint32_t inclusive = own;
-#pragma unroll
-  for (int offset = 1; offset < 32; offset *= 2) {
-    const std::uint32_t below = __shfl_up_sync(0xFFFFFFFFu, inclusive, offset);
-    if (lane >= offset) inclusive += below;
-  }
-  if (lane == 31) s.warp_sums[warp] = inclusive;
-  __syncthreads();
-  std::uint32_t place = inclusive - own;
-  for (int w = 0; w < warp; ++w) place += s.warp_sums[w];
-#pragma unroll
-  for (int w = 0; w < kPart; ++w) {
-    std::uint16_t& counter = s.counters[(first + w) * kCounterPitch + digit];
-    const std::uint32_t here = counter;
-    counter = static_cast<std::uint16_t>(place);
-    place += here;
-  }
-}
-
-/// One pass: items in order of the digit of their keys, those of one digit as they stood.
-template <bool kFirst>
-__device__ void sort_by_digit(const Storage& s, int count, int shift) {
-  const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
-  const int per_warp = (count + kThreads - 1) / kThreads * 32, begin = warp * per_warp;
-  std::uint16_t* own = s.counters + warp * kCounterPitch;
-  for (int d = lane; d < kDigits / 2; d += 32) reinterpret_cast<std::uint32_t*>(own)[d] = 0;
-  __syncwarp();
-  std::uint32_t item_and_rank[kPerLane];  // the rank among the warp's items of the same digit in the upper half
-#pragma unroll
-  for (int k = 0; k < kPerLane; ++k) {
-    if (k * 32 >= per_warp) break;
-    const int place = begin + k * 32 + lane;
-    const bool active = place < count;
-    const std::uint32_t item = !active ? 0 : kFirst ? static_cast<std::uint32_t>(place) : s.items[place];
-    const std::uint32_t digit = s.keys[item] >> shift & (kDigits - 1);
-    const unsigned same = lanes_with(digit, __ballot_sync(0xFFFFFFFFu, active)), below = same & ((1u << lane) - 1);
-    const std::uint32_t ahead = own[digit];
-    __syncwarp();
-    if (active && below == 0) own[digit] = static_cast<std::uint16_t>(ahead + __popc(same));
-    __syncwarp();
-    item_and_rank[k] = item | (ahead + __popc(below)) << 16;
-  }
-  __syncthreads();
-  scan_counters(s);
-  __syncthreads();
-#pragma unroll
-  for (int k = 0; k < kPerLane; ++k) {
-    if (k * 32 >= per_warp) break;
-    if (begin + k * 32 + lane >= count) continue;
-    const std::uint32_t item = item_and_rank[k] & 0xFFFFu, digit = s.keys[item] >> shift & (kDigits - 1);
-    s.items[own[digit] + (item_and_rank[k] >> 16)] = static_cast<std::uint16_t>(item);
-  }
-  __syncthreads();
-}
-
-/// items[0 .. count) in ascending order of keys[item], equal keys in ascending item. All kThreads threads take part;
-/// the keys have been written before a barrier.
-__device__ inline void sort(const Storage& s, int count) {
-  sort_by_digit<true>(s, count, 0);
-  sort_by_digit<false>(s, count, 8);
-  sort_by_digit<false>(s, count, 16);
-  sort_by_digit<false>(s, count, 24);
-}
-
-}  // namespace attest::sort_in_block
+}  // namespace attest

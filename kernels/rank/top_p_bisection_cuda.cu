@@ -13,11 +13,10 @@ constexpr int kThreads = 512;
 
 /// Weights of a row in descending order.
 struct SortedWeights {
-  float* weights = nullptr;    ///< [rows, stride]
-  double* before = nullptr;    ///< [rows, stride] sum of the weights ahead
-  double* total = nullptr;     ///< [rows] of all
-  float* of_item_0 = nullptr;  ///< [rows]
-  std::int64_t stride = 0;
+  DeviceMatrix<float> weights;
+  DeviceMatrix<double> before;  ///< sum of the weights ahead
+  double* total = nullptr;      ///< [rows] of all
+  float* of_item_0 = nullptr;   ///< [rows]
 };
 
 __global__ void __launch_bounds__(kThreads) sorted_weights_kernel(RowOrder order, RowValues in, SortedWeights out) {
@@ -25,7 +24,7 @@ __global__ void __launch_bounds__(kThreads) sorted_weights_kernel(RowOrder order
   __shared__ typename Scan::TempStorage temp;
   __shared__ double reduced[32];
   const int row = blockIdx.x, count = in.counts[row];
-  const float* values = in.values + row * in.stride;
+  const float* values = in.row(row);
   const double peak = count > 0 ? values[order(row, 0)] : 0;
   double mass = 0;
   for (int place = threadIdx.x; place < count; place += kThreads) mass += exp(values[order(row, place)] - peak);
@@ -40,8 +39,8 @@ __global__ void __launch_bounds__(kThreads) sorted_weights_kernel(RowOrder order
     Scan(temp).ExclusiveSum(static_cast<double>(weight), before, chunk);
     __syncthreads();
     if (place < count) {
-      out.weights[row * out.stride + place] = weight;
-      out.before[row * out.stride + place] = before_chunk + before;
+      out.weights.row(row)[place] = weight;
+      out.before.row(row)[place] = before_chunk + before;
       if (item == 0) out.of_item_0[row] = weight;
     }
     before_chunk += chunk;
@@ -62,19 +61,19 @@ __device__ int count_above(const float* weights, int count, float x) {
   return low;
 }
 
-__global__ void bisection_kernel(SortedWeights sorted, const int* counts, int rows, const int* query,
-                                 QuerySettings<double> shares, float* thresholds) {
+__global__ void bisection_kernel(SortedWeights sorted, const int* counts, int rows, QuerySettings<double> shares,
+                                 float* thresholds) {
   const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   const int row = static_cast<int>(i / shares.count), g = static_cast<int>(i % shares.count);
   if (row >= rows) return;
-  const double p = shares.values[static_cast<std::int64_t>(query[row]) * shares.count + g];
+  const double p = shares.of_row(row)[g];
   const int count = counts[row];
-  const float* weights = sorted.weights + row * sorted.stride;
+  const float* weights = sorted.weights.row(row);
   float lo = 0, hi = sorted.of_item_0[row], a = 0, b = 0;
   do {
     const float mid = __fmul_rn(__fadd_rn(lo, hi), 0.5f);
     const int above_mid = count_above(weights, count, mid);
-    const double mass = above_mid < count ? sorted.before[row * sorted.stride + above_mid] : sorted.total[row];
+    const double mass = above_mid < count ? sorted.before.row(row)[above_mid] : sorted.total[row];
     const int above_lo = count_above(weights, count, lo), above_hi = count_above(weights, count, hi);
     a = above_lo > 0 ? fminf(hi, weights[above_lo - 1]) : hi;
     b = above_hi < count ? fmaxf(lo, weights[above_hi]) : lo;
@@ -88,35 +87,36 @@ __global__ void bisection_kernel(SortedWeights sorted, const int* counts, int ro
 
 __global__ void __launch_bounds__(kThreads)
     above_thresholds_kernel(RowOrder order, SortedWeights sorted, const int* counts, const float* thresholds,
-                            int settings, Level* levels, std::int64_t levels_stride) {
+                            int settings, DeviceMatrix<Level> levels) {
   const int place = blockIdx.x * kThreads + static_cast<int>(threadIdx.x), row = blockIdx.y;
   if (place >= counts[row]) return;
-  const float weight = sorted.weights[row * sorted.stride + place];
+  const float weight = sorted.weights.row(row)[place];
   int level = 0;
   while (level < settings && !(weight > thresholds[static_cast<std::int64_t>(row) * settings + level])) ++level;
-  levels[row * levels_stride + order(row, place)] = static_cast<Level>(level);
+  levels.row(row)[order(row, place)] = static_cast<Level>(level);
 }
 
 }  // namespace
 
-void top_p_bisection_levels(const RowOrder& order, const RowValues& values, const int* query,
-                            QuerySettings<double> shares, Level* levels, std::int64_t levels_stride, DeviceArena& arena,
-                            cudaStream_t stream) {
+void cuda_top_p_bisection_levels(const RowOrder& order, const RowValues& values, const QuerySettings<double>& shares,
+                                 const DeviceMatrix<Level>& levels, DeviceArena& arena, cudaStream_t stream) {
   if (values.rows == 0 || values.max_count == 0) return;
   const DeviceArena::Scope scope(arena);
   const auto rows = static_cast<std::size_t>(values.rows), elements = rows * static_cast<std::size_t>(values.max_count);
-  const SortedWeights sorted{arena.take<float>(elements), arena.take<double>(elements), arena.take<double>(rows),
-                             arena.take<float>(rows), values.max_count};
+  const SortedWeights sorted{{arena.take<float>(elements), values.max_count},
+                             {arena.take<double>(elements), values.max_count},
+                             arena.take<double>(rows),
+                             arena.take<float>(rows)};
   auto* thresholds = arena.take<float>(rows * static_cast<std::size_t>(shares.count));
   sorted_weights_kernel<<<values.rows, kThreads, 0, stream>>>(order, values, sorted);
   ATTEST_CUDA_LAUNCHED(sorted_weights_kernel);
   const auto threads = static_cast<std::int64_t>(values.rows) * shares.count;
   bisection_kernel<<<static_cast<unsigned>((threads + kThreads - 1) / kThreads), kThreads, 0, stream>>>(
-      sorted, values.counts, values.rows, query, shares, thresholds);
+      sorted, values.counts, values.rows, shares, thresholds);
   ATTEST_CUDA_LAUNCHED(bisection_kernel);
   const dim3 grid((values.max_count + kThreads - 1) / kThreads, values.rows);
-  above_thresholds_kernel<<<grid, kThreads, 0, stream>>>(order, sorted, values.counts, thresholds, shares.count, levels,
-                                                         levels_stride);
+  above_thresholds_kernel<<<grid, kThreads, 0, stream>>>(order, sorted, values.counts, thresholds, shares.count,
+                                                         levels);
   ATTEST_CUDA_LAUNCHED(above_thresholds_kernel);
 }
 

@@ -4,14 +4,15 @@
 #include <cuda_runtime_api.h>
 
 #include "kernels/device/device_arena.h"
-#include "kernels/rank/entry_levels_cuda.h"
+#include "kernels/device/row_views.h"
+#include "kernels/level.h"
 
 namespace attest {
 
-/// levels of the items in `order` (counts[r] of them, in descending value) = first g whose threshold their weight
-/// exceeds, S if none. Weights are the softmax of the values over the order; what is not in it weighs 0, item 0 too.
-void top_p_bisection_levels(const RowOrder& order, const RowValues& values, const int* query,
-                            QuerySettings<double> shares, Level* levels, std::int64_t levels_stride, DeviceArena& arena,
-                            cudaStream_t stream);
+/// levels of the items in `order`, as many per row as `values` has, in descending value: first g whose threshold their
+/// weight exceeds, S if none. Weights are the softmax of the values over the order; what is not in it weighs 0, item 0
+/// too.
+void cuda_top_p_bisection_levels(const RowOrder& order, const RowValues& values, const QuerySettings<double>& shares,
+                                 const DeviceMatrix<Level>& levels, DeviceArena& arena, cudaStream_t stream);
 
 }  // namespace attest

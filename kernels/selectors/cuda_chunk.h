@@ -8,14 +8,36 @@
 #include <vector>
 
 #include "kernels/device/device_rows.h"
+#include "kernels/device/row_views.h"
 #include "kernels/device/uploads.h"
 #include "kernels/quantize/kivi_groups.h"
-#include "kernels/rank/entry_levels_cuda.h"
-#include "kernels/rank/sort_descending_cuda.h"
 #include "kernels/selectors/cuda_selector.h"
 #include "kernels/selectors/selector.h"
 
 namespace attest {
+
+struct CudaChunk;
+
+/// One number per row, known on both sides.
+struct RowCounts {
+  std::vector<int> host;
+  const int* device = nullptr;
+  int max = 0;
+
+  RowCounts() = default;
+  /// From how many keys each row sees.
+  template <class OfVisible>
+  RowCounts(const CudaChunk& chunk, OfVisible&& of_visible);
+  /// From another count of each row.
+  template <class OfCount>
+  RowCounts(const CudaChunk& chunk, const RowCounts& counts, OfCount&& of_count) {
+    fill(chunk, counts.host, of_count);
+  }
+
+ private:
+  template <class Of>
+  void fill(const CudaChunk& chunk, std::span<const int> counts, Of& of);
+};
 
 /// Rows that are worked on together, with their exact scores. Matrices are [rows, rows.stride].
 struct CudaChunk {
@@ -27,9 +49,11 @@ struct CudaChunk {
   const float* exact = nullptr;
   const float* exact_low = nullptr;  ///< what float32 leaves of `exact`; null where rows are not short (score_rest.cuh)
   const float* exact_max = nullptr;  ///< [rows]
-  const RowOrder* exact_order = nullptr;  ///< of all visible tokens; null where nobody needs it
-  int layer = 0;                          ///< number within the model
-  int first_kv_head = 0;                  ///< number within the layer of the first KV head on the device
+  const RowOrder* exact_order = nullptr;      ///< of all visible tokens; null where nobody needs it
+  std::span<const LayerEstimates> estimates;  ///< of the layer, from files, in the host's memory until it is done
+  std::int64_t num_queries = 0;               ///< of the layer
+  int layer = 0;                              ///< number within the model
+  int first_kv_head = 0;                      ///< number within the layer of the first KV head on the device
 
   std::span<const RowBatch> batches;  ///< the host's copies
   std::span<const KeyOrigin> origins;
@@ -48,6 +72,21 @@ struct CudaChunk {
   T* take_rows() const {
     return arena->take<T>(static_cast<std::size_t>(rows.num_rows) * static_cast<std::size_t>(rows.stride));
   }
+  /// The same matrix as a view, and as rows of visible tokens.
+  template <class T>
+  DeviceMatrix<T> by_tokens(T* matrix) const {
+    return {matrix, rows.stride};
+  }
+  RowValues visible_values(const float* matrix) const {
+    return {by_tokens(matrix), rows.visible, rows.num_rows, rows.max_length};
+  }
+  /// The first counts.host[r] of them.
+  RowValues values(const float* matrix, const RowCounts& counts) const {
+    return {by_tokens(matrix), counts.device, rows.num_rows, counts.max};
+  }
+  /// Rows of counts.host[r] items each.
+  template <class T>
+  RaggedRows<T> take_ragged(const RowCounts& counts) const;
   /// For ScoreTargets::low of rows that are short enough to need it; else null.
   float* take_low() const { return exact_low == nullptr ? nullptr : take_rows<float>(); }
   /// Levels whose rows are 0 behind their end: kernels read eight at a time.
@@ -58,34 +97,25 @@ struct CudaChunk {
   }
 };
 
-/// One number per row, known on both sides.
-struct RowCounts {
-  std::vector<int> host;
-  const int* device = nullptr;
-  int max = 0;
+template <class OfVisible>
+RowCounts::RowCounts(const CudaChunk& chunk, OfVisible&& of_visible) {
+  fill(chunk, chunk.visible, of_visible);
+}
 
-  RowCounts() = default;
-  /// From how many keys each row sees.
-  template <class OfVisible>
-  RowCounts(const CudaChunk& chunk, OfVisible&& of_visible) {
-    fill(chunk, chunk.visible, of_visible);
+template <class Of>
+void RowCounts::fill(const CudaChunk& chunk, std::span<const int> counts, Of& of) {
+  for (int count : counts) {
+    host.push_back(static_cast<int>(of(static_cast<std::int64_t>(count))));
+    if (host.back() > max) max = host.back();
   }
-  /// From another count of each row.
-  template <class OfCount>
-  RowCounts(const CudaChunk& chunk, const RowCounts& counts, OfCount&& of_count) {
-    fill(chunk, counts.host, of_count);
-  }
+  device = chunk.upload(host);
+}
 
- private:
-  template <class Of>
-  void fill(const CudaChunk& chunk, std::span<const int> counts, Of& of) {
-    for (int count : counts) {
-      host.push_back(static_cast<int>(of(static_cast<std::int64_t>(count))));
-      if (host.back() > max) max = host.back();
-    }
-    device = chunk.upload(host);
-  }
-};
+template <class T>
+RaggedRows<T> CudaChunk::take_ragged(const RowCounts& counts) const {
+  const std::size_t elements = static_cast<std::size_t>(rows.num_rows) * static_cast<std::size_t>(counts.max);
+  return {{take<T>(elements), counts.max}, counts.device, rows.num_rows, counts.max};
+}
 
 /// One value per query of the layer and setting, made from the query's ascending grid: of_setting(value, visible).
 template <class T, class OfSetting>
@@ -97,7 +127,7 @@ QuerySettings<T> query_settings(const CudaChunk& chunk, std::span<const Ascendin
     for (std::size_t i = 0; i < settings; ++i)
       values[n * settings + i] = of_setting(grids[n].values[i], static_cast<std::int64_t>(chunk.visible[r]));
   }
-  return {chunk.upload(values), static_cast<int>(settings)};
+  return {chunk.upload(values), static_cast<int>(settings), chunk.rows.query};
 }
 
 /// What a selector finds for a chunk; pointers into the chunk's arena.
@@ -113,16 +143,14 @@ struct CudaSelection {
 
   // -- rule
   const Level* levels = nullptr;  ///< [rows, stride] after the GQA policy; null: every token at level 0
-  int level_run = 1;              ///< as DeviceLevels::run
-  RowOrder level_order;           ///< as DeviceLevels::order, for rules that rank tokens; lives as long as the levels
-  const int* level_order_counts = nullptr;
+  CountedOrder level_order;       ///< as SweepView::order, for rules that rank tokens; lives as long as the levels
 
   // -- computer
   const float* read_scores = nullptr;    ///< s'; null: the exact scores
   const float2* value_groups = nullptr;  ///< of approximate values: KiviValues; null: exact
   KiviQuantizer value_quantizer;
-  RowCounts num_approximate;                 ///< values 0 .. n-1 of a row are approximate
-  const double* mean_value_share = nullptr;  ///< [rows, S] a of o = a y + (1 - a) mean(v); null: o = y
+  RowCounts num_approximate;                    ///< values 0 .. n-1 of a row are approximate
+  DeviceMatrix<const double> mean_value_share;  ///< [rows, S] a of o = a y + (1 - a) mean(v); null: o = y
 
   // -- what it reads, and metrics of its own
   std::vector<IoCost> io;          ///< [rows / group]

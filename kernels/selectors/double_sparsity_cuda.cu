@@ -1,9 +1,12 @@
 // double_sparsity on the device; the method and its sources stand in double_sparsity.cpp.
 #include <algorithm>
 
+#include "kernels/attention/score_tiles.cuh"
 #include "kernels/device/block_reduce.cuh"
+#include "kernels/device/cuda_check.h"
 #include "kernels/quantize/token_asymmetric_cuda.cuh"
 #include "kernels/rank/entry_levels_cuda.h"
+#include "kernels/rank/sort_descending_cuda.h"
 #include "kernels/selectors/cuda_chunk.h"
 #include "kernels/selectors/double_sparsity_options.h"
 
@@ -131,12 +134,12 @@ class CudaDoubleSparsity final : public CudaSelector, DoubleSparsityOptions {
     score(chunk, estimate);
     out.estimate = estimate;
     out.levels = levels;
-    const RowValues tokens{estimate, rows.stride, rows.visible, rows.num_rows, rows.max_length};
-    out.entry_order = sort_rows(tokens, *chunk.arena, chunk.stream);
+    const RowValues tokens = chunk.visible_values(estimate);
+    out.entry_order = cuda_sort_descending(tokens, *chunk.arena, chunk.stream);
     const auto counts = query_settings<int>(chunk, grids, [](double budget, std::int64_t visible) {
       return static_cast<int>(kept_tokens(budget, visible));
     });
-    top_n_item_levels(out.entry_order, tokens, rows.query, counts, levels, rows.stride, chunk.stream);
+    cuda_top_n_levels(out.entry_order, tokens, counts, chunk.by_tokens(levels), chunk.stream);
     out.io = group_costs(
         chunk, [&](std::int64_t visible) { return bytes(chunk.kv.head_dim, chunk.kv.value_dim, rows.group, visible); });
   }

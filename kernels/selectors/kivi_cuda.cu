@@ -1,6 +1,6 @@
 // kivi on the device; the method and its sources stand in kivi.cpp.
+#include "kernels/attention/score_tiles.cuh"
 #include "kernels/quantize/kivi_groups_cuda.cuh"
-#include "kernels/quantize/ranges_cuda.h"
 #include "kernels/selectors/cuda_chunk.h"
 #include "kernels/selectors/kivi_options.h"
 
@@ -23,20 +23,13 @@ class CudaKivi final : public CudaSelector, KiviOptions {
     const std::size_t groups =
         static_cast<std::size_t>(chunk.num_keys) * static_cast<std::size_t>(chunk.kv.value_dim / quantizer.group);
     auto* value_groups = chunk.take<float2>(groups);
-    kivi_value_groups(quantizer, chunk.kv, chunk.num_keys, value_groups, chunk.stream);
+    cuda_kivi_value_groups(quantizer, chunk.kv, chunk.num_keys, value_groups, chunk.stream);
     out.value_groups = value_groups;
     out.value_quantizer = quantizer;
 
     const DeviceArena::Scope scope(*chunk.arena);
     const RowCounts quantised(chunk, [&](std::int64_t visible) { return quantised_keys(visible); });
-    KiviKeys form{.quantizer = quantizer, .padded = padded_channels(chunk.kv.head_dim)};
-    form.per_params = static_cast<std::int64_t>(segments_of(chunk.rows.max_length, quantizer.group)) * form.padded;
-    const std::size_t table =
-        static_cast<std::size_t>(chunk.rows.num_origins) * static_cast<std::size_t>(form.per_params);
-    float *lowest = chunk.take<float>(table), *steps = chunk.take<float>(table);
-    kivi_key_groups(quantizer, chunk.rows, chunk.kv, lowest, steps, chunk.stream);
-    form.lowest = lowest;
-    form.scales = steps;
+    const KiviKeys form = cuda_kivi_keys(quantizer, chunk.rows, chunk.kv, *chunk.arena, chunk.stream);
     const ScoreTargets targets{
         .limit = quantised.device, .exact = chunk.exact, .scores = scores, .exact_low = chunk.exact_low, .low = low};
     score_rows(chunk.rows, chunk.queries, chunk.kv, form, targets, chunk.stream);

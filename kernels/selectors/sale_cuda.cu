@@ -1,8 +1,12 @@
 // sale on the device; the method and its sources stand in sale.cpp.
 
 #include "kernels/attention/mean_value_cuda.h"
+#include "kernels/attention/score_tiles.cuh"
 #include "kernels/device/block_reduce.cuh"
+#include "kernels/device/cuda_check.h"
 #include "kernels/quantize/sale_int4_cuda.cuh"
+#include "kernels/rank/segments_cuda.h"
+#include "kernels/rank/token_levels_cuda.h"
 #include "kernels/selectors/cuda_chunk.h"
 #include "kernels/selectors/sale_options.h"
 
@@ -21,13 +25,14 @@ struct QueryScales {
 
 /// A warp per row. codes [rows, padded]
 __global__ void __launch_bounds__(kThreads)
-    quantize_queries_kernel(DeviceRows rows, const float* queries, const float* means, int padded, std::uint16_t* codes,
-                            QueryScales out) {
+    quantize_queries_kernel(DeviceRows rows, const float* queries, DeviceMatrix<const float> means,
+                            std::uint16_t* codes, QueryScales out) {
+  const int padded = static_cast<int>(means.stride);
   const int row = blockIdx.x * (kThreads / 32) + static_cast<int>(threadIdx.x) / 32,
             lane = static_cast<int>(threadIdx.x) % 32;
   if (row >= rows.num_rows) return;
   const float* query = queries + static_cast<std::int64_t>(row) * padded;
-  const float* mean = means + static_cast<std::int64_t>(row / rows.group) * padded;
+  const float* mean = means.row(row / rows.group);
   float most = 0;
   double of_mean = 0;
   for (int d = lane; d < padded; d += 32) {
@@ -45,11 +50,11 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 /// From products of codes to estimates, in place.
-__global__ void estimate_kernel(DeviceRows rows, DeviceKeyValues kv, QueryScales queries, const float* absmax,
-                                float* estimate) {
+__global__ void estimate_kernel(DeviceRows rows, DeviceKeyValues kv, QueryScales queries,
+                                DeviceMatrix<const float> absmax, float* estimate) {
   const int token = blockIdx.x * kThreads + static_cast<int>(threadIdx.x), row = blockIdx.y;
   if (token >= rows.visible[row]) return;
-  const double key_scale = sale_scale(absmax[row / rows.group * rows.stride + token]);
+  const double key_scale = sale_scale(absmax.row(row / rows.group)[token]);
   float& score = estimate[row * rows.stride + token];
   score = score_of(static_cast<float>(queries.scale[row] * key_scale * score + queries.of_mean[row]), kv);
 }
@@ -77,17 +82,17 @@ __global__ void __launch_bounds__(kEndsThreads)
 }
 
 /// Levels of blocks whose largest estimates are given.
-__global__ void block_levels_kernel(DeviceRows rows, RowValues best, RowEnds ends, QuerySettings<double> deltas,
-                                    Level* levels) {
+__global__ void block_levels_kernel(RowValues best, RowEnds ends, QuerySettings<double> deltas,
+                                    DeviceMatrix<Level> levels) {
   const int block = blockIdx.x * kThreads + static_cast<int>(threadIdx.x), row = blockIdx.y;
   if (block >= best.counts[row]) return;
   int level = 0;
   if (block > 0 && block * kBlock < ends.first_local[row]) {
-    const double value = best.values[row * best.stride + block];
-    const double* own = deltas.values + static_cast<std::int64_t>(rows.query[row]) * deltas.count;
+    const double value = best.row(row)[block];
+    const double* own = deltas.of_row(row);
     while (level < deltas.count && !(value > ends.log_mass[row] - own[level])) ++level;
   }
-  levels[row * best.stride + block] = static_cast<Level>(level);
+  levels.row(row)[block] = static_cast<Level>(level);
 }
 
 class CudaSale final : public CudaSelector, SaleOptions {
@@ -102,34 +107,33 @@ class CudaSale final : public CudaSelector, SaleOptions {
     rule(chunk, grids, estimate, levels);
     out.estimate = estimate;
     out.levels = levels;
-    out.level_run = kBlock;
     out.io =
         group_costs(chunk, [&](std::int64_t visible) { return bytes(chunk.kv.head_dim, chunk.kv.value_dim, visible); });
   }
 
  private:
-  /// The mean key hangs on how many keys a query sees, and with it every code: no two queries share a pass over the
+  /// The mean key, and with it every code, depends on how many keys a query sees: no two queries share a pass over the
   /// keys.
   void score(const CudaChunk& chunk, float* estimate) const {
     const DeviceArena::Scope scope(*chunk.arena);
     const int group = chunk.rows.group, padded = padded_channels(chunk.kv.head_dim);
     const auto num_rows = static_cast<std::size_t>(chunk.rows.num_rows),
                queries = num_rows / static_cast<std::size_t>(group);
-    auto* means = chunk.take<float>(queries * static_cast<std::size_t>(padded));
-    auto* absmax = chunk.take<float>(queries * static_cast<std::size_t>(chunk.rows.stride));
+    const DeviceMatrix<float> means{chunk.take<float>(queries * static_cast<std::size_t>(padded)), padded};
+    const DeviceMatrix<float> absmax =
+        chunk.by_tokens(chunk.take<float>(queries * static_cast<std::size_t>(chunk.rows.stride)));
     auto* codes = chunk.take<std::uint16_t>(num_rows * static_cast<std::size_t>(padded));
     const QueryScales scales{chunk.take<float>(num_rows), chunk.take<double>(num_rows)};
-    visible_means(chunk.rows, chunk.kv.type, chunk.kv.keys, chunk.kv.tokens, chunk.kv.head_dim, means, *chunk.arena,
-                  chunk.stream);
-    sale_key_ranges(key_scale_, chunk.rows, chunk.kv, means, absmax, chunk.stream);
+    cuda_visible_means(chunk.rows, chunk.kv.all_keys(), means, *chunk.arena, chunk.stream);
+    cuda_sale_key_ranges(key_scale_, chunk.rows, chunk.kv, means, absmax, chunk.stream);
     constexpr int kRowsAtOnce = kThreads / 32;
     quantize_queries_kernel<<<(chunk.rows.num_rows + kRowsAtOnce - 1) / kRowsAtOnce, kThreads, 0, chunk.stream>>>(
-        chunk.rows, chunk.queries.values, means, padded, codes, scales);
+        chunk.rows, chunk.queries.values, means, codes, scales);
     ATTEST_CUDA_LAUNCHED(quantize_queries_kernel);
 
     std::vector<RowBatch> batches = cut_batches(chunk, [group](int row) { return row / group; });
     for (RowBatch& batch : batches) batch.params = batch.first_row / group;
-    const SaleKeys form{.means = means, .absmax = absmax, .padded = padded, .stride = chunk.rows.stride};
+    const SaleKeys form{.means = means, .absmax = absmax};
     score_rows(in_batches(chunk, batches), {.parts = codes, .num_parts = 1, .rows = chunk.rows.num_rows},
                with_bare_products(chunk.kv), form, {.scores = estimate}, chunk.stream);
     const dim3 grid((chunk.rows.max_length + kThreads - 1) / kThreads, chunk.rows.num_rows);
@@ -142,20 +146,17 @@ class CudaSale final : public CudaSelector, SaleOptions {
     const DeviceRows& rows = chunk.rows;
     const RowCounts counts(chunk, [](std::int64_t visible) { return blocks(visible); });
     const RowCounts local(chunk, [&](std::int64_t visible) { return keeps_all(visible) ? 0 : first_local(visible); });
-    const std::size_t elements = static_cast<std::size_t>(rows.num_rows) * static_cast<std::size_t>(counts.max);
-    auto* largest = chunk.take<float>(elements);
-    auto* block_levels = chunk.take<Level>(elements);
+    const RaggedRows<float> best = chunk.take_ragged<float>(counts);
+    const RaggedRows<Level> block_levels = chunk.take_ragged<Level>(counts);
     const RowEnds ends{local.device, chunk.take<double>(static_cast<std::size_t>(rows.num_rows))};
-    segment_maxima({estimate, rows.stride, rows.visible, kBlock, counts.device, rows.num_rows, counts.max}, largest,
-                   counts.max, chunk.stream);
+    cuda_segment_maxima(chunk.visible_values(estimate), kBlock, best, chunk.stream);
     mass_at_ends_kernel<<<rows.num_rows, kEndsThreads, 0, chunk.stream>>>(rows, chunk.exact, ends);
     ATTEST_CUDA_LAUNCHED(mass_at_ends_kernel);
-    const RowValues best{largest, counts.max, counts.device, rows.num_rows, counts.max};
     const auto deltas = query_settings<double>(chunk, grids, [](double delta, std::int64_t) { return delta; });
     const dim3 grid((counts.max + kThreads - 1) / kThreads, rows.num_rows);
-    block_levels_kernel<<<grid, kThreads, 0, chunk.stream>>>(rows, best, ends, deltas, block_levels);
+    block_levels_kernel<<<grid, kThreads, 0, chunk.stream>>>(best, ends, deltas, block_levels.items);
     ATTEST_CUDA_LAUNCHED(block_levels_kernel);
-    expand_levels(rows, block_levels, counts.max, kBlock, nullptr, levels, chunk.stream);
+    cuda_token_levels(rows, block_levels.items, kBlock, nullptr, levels, chunk.stream);
   }
 };
 

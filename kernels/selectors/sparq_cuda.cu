@@ -5,6 +5,7 @@
 #include "kernels/attention/level_sums_cuda.h"
 #include "kernels/attention/score_tiles.cuh"
 #include "kernels/device/block_reduce.cuh"
+#include "kernels/rank/sort_descending_cuda.h"
 #include "kernels/selectors/cuda_chunk.h"
 #include "kernels/selectors/sparq_options.h"
 
@@ -81,8 +82,8 @@ __global__ void __launch_bounds__(kThreads)
   for (int token = threadIdx.x; token < visible; token += kThreads) {
     double mass = 0;
     for (int row = first; row < first + rows.group; ++row)
-      mass += exp(static_cast<double>(estimate[row * rows.stride + token]) - static_cast<double>(all.max[row])) /
-              all.sum[row];
+      mass += exp(static_cast<double>(estimate[row * rows.stride + token]) - static_cast<double>(*all.max.row(row))) /
+              *all.sum.row(row);
     masses[begin + token] = mass;
     least = fmin(least, mass);
   }
@@ -97,7 +98,7 @@ __global__ void __launch_bounds__(kThreads)
   using Scan = cub::BlockScan<int, kThreads>;
   __shared__ typename Scan::TempStorage temp;
   const int group = blockIdx.y, row = group * rows.group, visible = rows.visible[row];
-  const SparqKept kept = settings.values[static_cast<std::int64_t>(rows.query[row]) * settings.count + blockIdx.x];
+  const SparqKept kept = settings.of_row(row)[blockIdx.x];
   int* cut = cuts + static_cast<std::int64_t>(group) * settings.count + blockIdx.x;
   if (kept.others == 0 && threadIdx.x == 0) *cut = 0;
   int found = 0;
@@ -119,7 +120,7 @@ __global__ void kept_levels_kernel(DeviceRows rows, RowOrder order, QuerySetting
             first = group * rows.group;
   if (place >= rows.visible[first]) return;
   const int token = order(group, place);
-  const SparqKept* own = settings.values + static_cast<std::int64_t>(rows.query[first]) * settings.count;
+  const SparqKept* own = settings.of_row(first);
   const int* cut = cuts + static_cast<std::int64_t>(group) * settings.count;
   int level = 0;
   while (level < settings.count && token < own[level].forced && place >= cut[level]) ++level;
@@ -127,14 +128,15 @@ __global__ void kept_levels_kernel(DeviceRows rows, RowOrder order, QuerySetting
 }
 
 /// shares [rows, S] = softmax mass of the tokens with level <= i.
-__global__ void kept_shares_kernel(int num_rows, int settings, LevelSums by_level, LevelSums all, double* shares) {
+__global__ void kept_shares_kernel(int num_rows, int settings, LevelSums by_level, LevelSums all,
+                                   DeviceMatrix<double> shares) {
   const int row = blockIdx.x * kThreads + static_cast<int>(threadIdx.x);
   if (row >= num_rows) return;
   double mass = 0;
   for (int i = 0; i < settings; ++i) {
-    const std::int64_t cell = static_cast<std::int64_t>(row) * settings + i;
-    mass += by_level.sum[cell] * exp(static_cast<double>(by_level.max[cell]) - static_cast<double>(all.max[row]));
-    shares[cell] = mass / all.sum[row];
+    mass += by_level.sum.row(row)[i] *
+            exp(static_cast<double>(by_level.max.row(row)[i]) - static_cast<double>(*all.max.row(row)));
+    shares.row(row)[i] = mass / *all.sum.row(row);
   }
 }
 
@@ -152,17 +154,18 @@ class CudaSparq final : public CudaSelector, SparqOptions {
     out.estimate = estimate;
     auto* levels = chunk.take_levels();
     out.levels = levels;
-    auto* shares = mean_value_ ? chunk.take<double>(num_rows * settings) : nullptr;
+    const DeviceMatrix<double> shares{mean_value_ ? chunk.take<double>(num_rows * settings) : nullptr,
+                                      static_cast<std::int64_t>(settings)};
     out.mean_value_share = shares;
     out.io =
         group_costs(chunk, [&](std::int64_t visible) { return bytes(chunk.kv.head_dim, chunk.kv.value_dim, visible); });
 
     const DeviceArena::Scope scope(*chunk.arena);
     auto* group_scores = chunk.take<float>(groups * static_cast<std::size_t>(rows.stride));
-    const LevelSums all{chunk.take<float>(num_rows), chunk.take<double>(num_rows)};
+    const LevelSums all = take_level_sums(rows, 1, *chunk.arena);
     score(chunk, estimate, group_scores);
     if (softmax_scores_ || mean_value_)
-      sum_levels(rows, {.scores = estimate, .levels = nullptr, .num_settings = 1, .sums = all}, chunk.stream);
+      cuda_sum_levels(rows, {.scores = chunk.by_tokens(estimate), .sums = all}, chunk.stream);
     if (softmax_scores_) {
       const DeviceArena::Scope of_masses(*chunk.arena);
       auto* masses = chunk.take<double>(groups * static_cast<std::size_t>(rows.stride));
@@ -172,9 +175,14 @@ class CudaSparq final : public CudaSelector, SparqOptions {
     }
     rule(chunk, grids, group_scores, levels);
     if (!mean_value_) return;
-    const LevelSums by_level{chunk.take<float>(num_rows * settings), chunk.take<double>(num_rows * settings)};
     const int count = static_cast<int>(settings);
-    sum_levels(rows, {.scores = estimate, .levels = levels, .num_settings = count, .sums = by_level}, chunk.stream);
+    const LevelSums by_level = take_level_sums(rows, count, *chunk.arena);
+    cuda_sum_levels(rows,
+                    {.scores = chunk.by_tokens(estimate),
+                     .levels = chunk.by_tokens(levels),
+                     .num_settings = count,
+                     .sums = by_level},
+                    chunk.stream);
     kept_shares_kernel<<<(rows.num_rows + kThreads - 1) / kThreads, kThreads, 0, chunk.stream>>>(rows.num_rows, count,
                                                                                                  by_level, all, shares);
     ATTEST_CUDA_LAUNCHED(kept_shares_kernel);
@@ -213,8 +221,8 @@ class CudaSparq final : public CudaSelector, SparqOptions {
     std::vector<int> visible;
     for (std::size_t r = 0; r < chunk.visible.size(); r += static_cast<std::size_t>(rows.group))
       visible.push_back(chunk.visible[r]);
-    const RowOrder order = sort_rows({group_scores, rows.stride, chunk.upload(visible), groups, rows.max_length},
-                                     *chunk.arena, chunk.stream);
+    const RowOrder order = cuda_sort_descending(
+        {chunk.by_tokens(group_scores), chunk.upload(visible), groups, rows.max_length}, *chunk.arena, chunk.stream);
     const auto settings =
         query_settings<SparqKept>(chunk, grids, [&](double budget, std::int64_t all) { return kept(budget, all); });
     auto* cuts = chunk.take<int>(static_cast<std::size_t>(groups) * static_cast<std::size_t>(settings.count));

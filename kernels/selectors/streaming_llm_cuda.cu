@@ -9,11 +9,10 @@ namespace {
 
 /// begins [queries, S]: first token of the window of each setting, descending.
 struct WindowLevel {
-  const int* query;
   int sink;
   QuerySettings<int> begins;
   __device__ Level operator()(int row, int token) const {
-    const int* own = begins.values + static_cast<std::int64_t>(query[row]) * begins.count;
+    const int* own = begins.of_row(row);
     int level = 0,
         end = token < sink ? 0 : begins.count;  // the first setting whose window begins at or before the token
     while (level < end) {
@@ -36,9 +35,8 @@ class CudaStreamingLlm final : public CudaSelector, StreamingLlmOptions {
       return static_cast<int>(window_begin(budget, visible));
     });
     auto* levels = chunk.take_levels();
-    fill_rows(chunk.rows, WindowLevel{chunk.rows.query, sink_, begins}, levels, chunk.stream);
+    fill_rows(chunk.rows, WindowLevel{sink_, begins}, levels, chunk.stream);
     out.levels = levels;
-    out.level_run = 1 << 30;
     out.io = group_costs(chunk, [&](std::int64_t) {
       return IoCost{.fixed = 0, .per_kept_token = dense_token_bytes(chunk.kv), .free_tokens = 0};
     });

@@ -1,9 +1,14 @@
 // twilight on the device; the method and its sources stand in twilight.cpp.
 
 #include "kernels/attention/page_scores_cuda.h"
+#include "kernels/attention/score_tiles.cuh"
+#include "kernels/device/cuda_check.h"
 #include "kernels/quantize/ranges_cuda.h"
 #include "kernels/quantize/token_asymmetric_cuda.cuh"
+#include "kernels/rank/entry_levels_cuda.h"
 #include "kernels/rank/rank_correlation_cuda.h"
+#include "kernels/rank/sort_descending_cuda.h"
+#include "kernels/rank/token_levels_cuda.h"
 #include "kernels/rank/top_p_bisection_cuda.h"
 #include "kernels/selectors/cuda_chunk.h"
 #include "kernels/selectors/twilight_options.h"
@@ -14,24 +19,22 @@ namespace {
 constexpr int kThreads = 256;
 
 /// flags[r][i] = 1 for the n[r] first items of the order.
-__global__ void flag_first_kernel(RowOrder order, const int* counts, const int* n, std::uint8_t* flags,
-                                  std::int64_t stride) {
+__global__ void flag_first_kernel(RowOrder order, const int* n, RaggedRows<std::uint8_t> flags) {
   const int place = blockIdx.x * kThreads + static_cast<int>(threadIdx.x), row = blockIdx.y;
-  if (place < counts[row]) flags[row * stride + order(row, place)] = place < n[row] ? 1 : 0;
+  if (place < flags.counts[row]) flags.row(row)[order(row, place)] = place < n[row] ? 1 : 0;
 }
 
 /// Tokens of the pages that any head of a group has in its base set. Block: one group.
 __global__ void __launch_bounds__(kThreads)
-    base_kept_kernel(DeviceRows rows, const std::uint8_t* flags, std::int64_t stride, const int* pages, int page,
-                     int* kept) {
+    base_kept_kernel(DeviceRows rows, RaggedRows<const std::uint8_t> flags, int page, int* kept) {
   __shared__ int total;
   const int first = blockIdx.x * rows.group, visible = rows.visible[first];
   if (threadIdx.x == 0) total = 0;
   __syncthreads();
   int tokens = 0;
-  for (int i = threadIdx.x; i < pages[first]; i += kThreads) {
+  for (int i = threadIdx.x; i < flags.counts[first]; i += kThreads) {
     bool any = false;
-    for (int h = 0; h < rows.group; ++h) any |= flags[(first + h) * stride + i] != 0;
+    for (int h = 0; h < rows.group; ++h) any |= flags.row(first + h)[i] != 0;
     if (any) tokens += min(visible, (i + 1) * page) - i * page;
   }
   atomicAdd(&total, tokens);
@@ -52,8 +55,8 @@ class CudaTwilight final : public CudaSelector, TwilightOptions {
     out.estimate_low = low;
     out.estimate = estimate;
     if (estimated_weights_) out.read_scores = estimate;
-    RowValues tokens{estimate, rows.stride, rows.visible, rows.num_rows, rows.max_length};
-    out.entry_order = sort_rows(tokens, *chunk.arena, chunk.stream);
+    RowValues tokens = chunk.visible_values(estimate);
+    out.entry_order = cuda_sort_descending(tokens, *chunk.arena, chunk.stream);
     out.io = group_costs(chunk, [&](std::int64_t visible) {
       IoCost cost = bytes(chunk.kv.head_dim, chunk.kv.value_dim, visible);
       if (!quest_base_) cost.fixed += static_cast<double>(visible) * bytes_per_base(chunk.kv.head_dim);
@@ -71,23 +74,21 @@ class CudaTwilight final : public CudaSelector, TwilightOptions {
       out.base_kept = base_kept;
       out.bytes_per_base = bytes_per_base(chunk.kv.head_dim);
     }
-    out.level_order = order;
-    out.level_order_counts = tokens.counts;
+    out.level_order = {order, tokens.counts};
     const DeviceArena::Scope scope(*chunk.arena);
-    fill_levels(rows, static_cast<Level>(grids.front().values.size()), levels, chunk.stream);
+    cuda_fill_levels(rows, static_cast<Level>(grids.front().values.size()), levels, chunk.stream);
     const auto shares = query_settings<double>(chunk, grids, [](double p, std::int64_t) { return p; });
     if (reference_)
-      top_p_bisection_levels(order, tokens, rows.query, shares, levels, rows.stride, *chunk.arena, chunk.stream);
+      cuda_top_p_bisection_levels(order, tokens, shares, chunk.by_tokens(levels), *chunk.arena, chunk.stream);
     else
-      top_p_item_levels(order, tokens, true, rows.query, shares, levels, rows.stride, chunk.stream);
+      cuda_top_p_levels(order, tokens, ItemMass::exponential, shares, chunk.by_tokens(levels), chunk.stream);
   }
 
  private:
   static void score(const CudaChunk& chunk, float* estimate, float* low) {
     const DeviceArena::Scope scope(*chunk.arena);
     auto* ranges = chunk.take<float2>(static_cast<std::size_t>(chunk.num_keys));
-    channel_ranges(chunk.kv.type, chunk.kv.keys, chunk.num_keys, chunk.kv.head_dim, chunk.kv.head_dim, ranges,
-                   chunk.stream);
+    cuda_channel_ranges(chunk.kv.all_keys(), chunk.num_keys, chunk.kv.head_dim, ranges, chunk.stream);
     score_rows(chunk.rows, chunk.queries, chunk.kv, TokenAsymmetricKeys{.quantizer = kKeyQuantizer, .ranges = ranges},
                {.scores = estimate, .low = low}, chunk.stream);
   }
@@ -98,19 +99,17 @@ class CudaTwilight final : public CudaSelector, TwilightOptions {
                       int* base_kept) const {
     const RowCounts counts(chunk, [&](std::int64_t visible) { return pages(visible); });
     const RowCounts wanted(chunk, [&](std::int64_t visible) { return base_pages(visible); });
-    const std::size_t elements = static_cast<std::size_t>(chunk.rows.num_rows) * static_cast<std::size_t>(counts.max);
-    auto* scores = chunk.take<float>(elements);
-    auto* flags = chunk.take<std::uint8_t>(elements);
-    device_page_scores(chunk.rows, chunk.kv, chunk.queries, page_, scores, counts.max, *chunk.arena, chunk.stream);
-    const RowOrder page_order =
-        sort_rows({scores, counts.max, counts.device, chunk.rows.num_rows, counts.max}, *chunk.arena, chunk.stream);
+    const RaggedRows<float> scores = chunk.take_ragged<float>(counts);
+    const RaggedRows<std::uint8_t> flags = chunk.take_ragged<std::uint8_t>(counts);
+    cuda_page_scores(chunk.rows, chunk.kv, chunk.queries, page_, scores.items, *chunk.arena, chunk.stream);
+    const RowOrder page_order = cuda_sort_descending(scores, *chunk.arena, chunk.stream);
     const dim3 grid((counts.max + kThreads - 1) / kThreads, chunk.rows.num_rows);
-    flag_first_kernel<<<grid, kThreads, 0, chunk.stream>>>(page_order, counts.device, wanted.device, flags, counts.max);
+    flag_first_kernel<<<grid, kThreads, 0, chunk.stream>>>(page_order, wanted.device, flags);
     ATTEST_CUDA_LAUNCHED(flag_first_kernel);
-    base_kept_kernel<<<chunk.rows.num_rows / chunk.rows.group, kThreads, 0, chunk.stream>>>(
-        chunk.rows, flags, counts.max, counts.device, page_, base_kept);
+    base_kept_kernel<<<chunk.rows.num_rows / chunk.rows.group, kThreads, 0, chunk.stream>>>(chunk.rows, flags, page_,
+                                                                                            base_kept);
     ATTEST_CUDA_LAUNCHED(base_kept_kernel);
-    return order_of_flagged(order, tokens, flags, counts.max, page_, kept, *chunk.arena, chunk.stream);
+    return cuda_order_of_flagged(order, tokens, flags.items, page_, kept, *chunk.arena, chunk.stream);
   }
 };
 

@@ -106,6 +106,7 @@ class Edit {
 
 /// A 16-bit float type by its fields.
 inline Handle float_type(std::size_t exponent_bits, std::size_t mantissa_bits, std::size_t bias) {
+  const hdf5::Lock lock;  // before HDF5 starts: the first one sees to its exit handler
   Handle type = own(H5Tcopy(H5T_IEEE_F32LE));
   done(H5Tset_fields(type.get(), exponent_bits + mantissa_bits, mantissa_bits, exponent_bits, 0, mantissa_bits));
   done(H5Tset_size(type.get(), (1 + exponent_bits + mantissa_bits) / 8));

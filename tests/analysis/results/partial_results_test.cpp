@@ -126,12 +126,15 @@ TEST(PartialResults, DiscardRemovesOnlyItsOwn) {
   const std::string path = folder.file("r.partial");
   PartialResults partial(path, Start::fresh, kStudy);
   partial.store(kUnit, unit());
-  folder.write("r.partial/unit-0-0-9.bin.tmp77", "left over by a killed process");
-  folder.write("r.partial/thesis.txt", "precious");
-  EXPECT_EQ(message_of<OutputError>([&] { PartialResults::discard(path); }),
-            "'" + path + "' is left alone: it holds 'thesis.txt', which is not of an unfinished study");
-  EXPECT_TRUE(partial.load(kUnit));
-  std::filesystem::remove(folder.file("r.partial/thesis.txt"));
+  for (const char* left_over : {"r.h5.tmp-0123456789abcdef", "unit-0-0-9.bin.tmp-ffffffffffffffff"})
+    folder.write(std::string("r.partial/") + left_over, "of a killed process");
+  for (const std::string precious : {"thesis.txt", "thesis.tmp", "thesis.tmp-1.txt"}) {
+    folder.write("r.partial/" + precious, "precious");
+    EXPECT_EQ(message_of<OutputError>([&] { PartialResults::discard(path); }),
+              "'" + path + "' is left alone: it holds '" + precious + "', which is not of an unfinished study");
+    EXPECT_TRUE(partial.load(kUnit));
+    std::filesystem::remove(folder.file("r.partial/" + precious));
+  }
   PartialResults::discard(path);
   EXPECT_FALSE(std::filesystem::exists(path));
   EXPECT_FALSE(partial.in_place());

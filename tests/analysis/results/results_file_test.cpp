@@ -206,7 +206,7 @@ TEST(ResultsWriter, SaysWhyItCannotWrite) {
   const ScratchFolder folder;
   const std::string path = folder.file("no/such/folder/r.h5");
   const std::string message = message_of<OutputError>([&] { ResultsWriter(path, small_study()); });
-  EXPECT_TRUE(message.starts_with("cannot write '" + path + "': ")) << message;
+  EXPECT_TRUE(message.starts_with(path + ": cannot be written (")) << message;
 }
 
 TEST(ResultsWriter, RefusesWhatIsNotOfTheStudy) {

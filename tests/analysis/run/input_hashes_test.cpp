@@ -6,8 +6,8 @@
 #include <fstream>
 #include <random>
 
+#include "dumps/base/content_hash.h"
 #include "dumps/base/error.h"
-#include "dumps/base/xxh64.h"
 #include "tests/dumps/scratch_folder.h"
 
 namespace attest {
@@ -23,7 +23,7 @@ TEST(ContentHash, IsThatOfTheWholeFileWhateverItsSize) {
     const std::string path = folder.file("input");
     std::ofstream(path, std::ios::binary)
         .write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(size));
-    EXPECT_EQ(content_hash(path), hex_digest(xxh64(bytes))) << size << " bytes";
+    EXPECT_EQ(content_hash(path), hex_digits(hash_of(bytes))) << size << " bytes";
   }
 }
 

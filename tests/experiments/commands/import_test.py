@@ -2,7 +2,11 @@
 
 import json
 import os
+import signal
+import struct
 import subprocess
+import time
+import zipfile
 
 import h5py
 import numpy as np
@@ -167,3 +171,155 @@ def test_an_existing_dump_is_replaced_only_by_force(tmp_path):
     assert target.read_text() == "mine"
     assert subprocess.run([*command, "--force"], capture_output=True).returncode == 0
     assert h5py.is_hdf5(target)
+
+
+def sparse_safetensors(path, **shapes):
+    """float16 zeros that take no disk."""
+    header, end = {}, 0
+    for name, shape in shapes.items():
+        begin, end = end, end + 2 * int(np.prod(shape))
+        header[name] = {"dtype": "F16", "shape": shape, "data_offsets": [begin, end]}
+    text = json.dumps(header).encode()
+    with open(path, "wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text)
+        file.truncate(8 + len(text) + end)
+    return path
+
+
+@pytest.mark.parametrize("kind", ["safetensors", "deflated"])
+def test_memory_does_not_grow_with_the_number_of_layers(kind, tmp_path):
+    def peak_megabytes(num_layers):
+        shapes = {f"layers.{layer}.{role}": [4, 1 if role == "q" else 8192, 128]
+                  for layer in range(num_layers) for role in "qkv"}  # 16 MB per layer
+        source = tmp_path / "a.npz"
+        if kind == "safetensors":
+            sparse_safetensors(source, **shapes)
+        else:
+            np.savez_compressed(source, **{name: np.zeros(shape, np.float16) for name, shape in shapes.items()})
+        process = subprocess.Popen([ATTEST, "--quiet", "import", source, "-o", tmp_path / "d.h5", "--force"],
+                                   stdout=subprocess.DEVNULL)
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = status
+        assert status == 0
+        return usage.ru_maxrss / 1024
+
+    few, many = peak_megabytes(2), peak_megabytes(16)
+    assert many < few + 16, (few, many)
+
+
+def test_an_interrupt_leaves_nothing(tmp_path):
+    source = sparse_safetensors(tmp_path / "a.safetensors", q=[8, 1, 128], k=[8, 1 << 17, 128], v=[8, 1 << 17, 128])
+    target = tmp_path / "out" / "dump.h5"
+    target.parent.mkdir()
+    for number in 3 * (signal.SIGINT, signal.SIGTERM):
+        process = subprocess.Popen([ATTEST, "import", source, "-o", target], stderr=subprocess.PIPE, text=True,
+                                   preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+        while not list(target.parent.iterdir()):
+            assert process.poll() is None
+            time.sleep(0.01)
+        os.kill(process.pid, number)
+        error = process.communicate(timeout=60)[1]
+        assert process.returncode == 130 and list(target.parent.iterdir()) == []
+        assert error.splitlines()[-1] == "attest: interrupted, nothing was written; the same command starts again"
+        assert "Traceback" not in error
+
+
+def test_a_full_disk_leaves_nothing(tmp_path):
+    """In a process that may not write files beyond 64 KiB."""
+    np.savez(tmp_path / "a.npz", **{name: np.zeros((4, 1000, 8), np.float32) for name in "qkv"})
+    command = f"ulimit -f 64; trap '' XFSZ; exec {ATTEST} --quiet import {tmp_path}/a.npz -o {tmp_path}/d.h5"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
+    assert done.returncode == 5 and done.stderr == f"attest: {tmp_path}/d.h5: cannot be written (File too large)\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["a.npz"]
+
+
+def test_progress_is_lines_where_stderr_is_no_terminal(tmp_path):
+    np.savez(tmp_path / "a.npz", **tensors())
+    done = subprocess.run([ATTEST, "import", tmp_path / "a.npz", "-o", tmp_path / "d.h5"], capture_output=True, text=True)
+    assert done.stderr.splitlines()[-1].startswith("0 of 0 MB") and "\033" not in done.stderr
+    assert "1 sample(s), 1 layer(s) in all, 4 query and 2 KV heads of 8 channels (values 6)" in done.stdout
+    assert "sample 'sample': 50 tokens, 3 query position(s) 47 .. 49" in done.stdout
+
+
+def test_paths_need_be_no_utf_8(tmp_path):
+    source, target = os.fsencode(tmp_path) + b"/a\xff.npz", os.fsencode(tmp_path) + b"/d\xff.h5"
+    np.savez(tmp_path / "a.npz", **tensors())
+    os.rename(tmp_path / "a.npz", source)
+    for locale in ("C", "C.UTF-8"):
+        done = subprocess.run([ATTEST, "import", source, "-o", target, "--force", "--model", "größe"],
+                              capture_output=True, env={**os.environ, "LC_ALL": locale})
+        assert done.returncode == 0 and done.stdout.startswith(target)
+        with h5py.File(target) as dump:
+            assert dump.attrs["model"] == "größe"
+    done = subprocess.run([ATTEST, "--json", "import", source, "-o", target, "--force"], capture_output=True)
+    assert json.loads(done.stdout)["path"] == f"{tmp_path}/d\ufffd.h5"
+    done = subprocess.run([ATTEST, "import", source, "-o", target, "--force", "--model", b"\xff"], capture_output=True)
+    assert done.returncode == 2 and done.stderr == b"attest: --model: expected UTF-8 text, found '\\udcff'\n"
+
+
+def test_options_may_come_from_a_file(tmp_path):
+    np.savez(tmp_path / "a.npz", **tensors())
+    (tmp_path / "a.toml").write_text('[import]\nspan = ["1:3", "4:5"]\npositions = [1, 2, 40]\nscale = 0.5\nmodel = "m"\n')
+    with run(tmp_path / "a.npz", "--config", tmp_path / "a.toml") as dump:
+        assert dump.attrs["model"] == "m" and dump.attrs["softmax_scale"] == 0.5
+        assert dump["samples/sample/query_positions"][:].tolist() == [1, 2, 40]
+        assert dump["samples/sample/spans"][:].tolist() == [[1, 3], [4, 5]]
+
+
+@pytest.mark.parametrize("options, found", [(["--scale", "nan"], "softmax scale nan and soft-cap 0"),
+                                            (["--softcap", "inf"], "softmax scale 0 and soft-cap inf"),
+                                            (["--scale=-0.5"], "softmax scale -0.5 and soft-cap 0")])
+def test_scales_must_be_finite(options, found, tmp_path):
+    refused(tmp_path, f"dump.h5: {found} must be finite and not negative", *options, expect=2, **tensors())
+
+
+def test_a_standard_output_that_is_full_is_said(tmp_path):
+    np.savez(tmp_path / "a.npz", **tensors())
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([ATTEST, "--quiet", "import", tmp_path / "a.npz", "-o", tmp_path / "d.h5"], stdout=full,
+                              stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 5 and done.stderr == "attest: cannot write to standard output\n"
+
+
+# ---- files made to do harm
+
+def seconds_of(path, complaint):
+    began = time.monotonic()
+    assert complaint in run(path, expect=4)
+    return time.monotonic() - began
+
+
+def test_members_that_share_their_bytes_are_refused(tmp_path):
+    """48 members of one deflated array of 64 MB: 3 GB out of 64 KB, if each were read."""
+    names = [f"layers.{layer}.{role}.npy" for layer in range(16) for role in "qkv"]
+    with zipfile.ZipFile(tmp_path / "a.npz", "w", zipfile.ZIP_DEFLATED) as archive:
+        with archive.open(names[0], "w") as member:
+            np.lib.format.write_array(member, np.zeros((1, 1 << 18, 128), np.float16))
+        for name in names[1:]:
+            info = zipfile.ZipInfo(name)
+            first = archive.infolist()[0]
+            for field in ("header_offset", "compress_size", "file_size", "CRC", "compress_type", "flag_bits"):
+                setattr(info, field, getattr(first, field))
+            archive.filelist.append(info)
+        archive._didModify = True
+    assert seconds_of(tmp_path / "a.npz", "expected members that do not overlap, found 'layers.0.k.npy' and") < 10
+
+
+def test_a_header_of_80_000_empty_tensors_is_no_work(tmp_path):
+    empty = {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]}
+    text = json.dumps({f"layer.{i}.attn.q": empty for i in range(80_000)}).encode()
+    (tmp_path / "a.safetensors").write_bytes(struct.pack("<Q", len(text)) + text)
+    assert seconds_of(tmp_path / "a.safetensors", "and 79996 more") < 10  # a second on a machine that is free
+
+
+def test_a_pipe_is_refused_at_once(tmp_path):
+    os.mkfifo(tmp_path / "pipe.npz")
+    for source in (tmp_path / "pipe.npz", tmp_path):
+        assert f"{tmp_path}/pipe.npz: expected a file, found something else" in run(source, expect=4)
+
+
+def test_names_from_a_file_do_not_reach_the_terminal_raw(tmp_path):
+    np.savez(tmp_path / "a.npz", **{f"a\x1b[2J\n/{role}": array for role, array in tensors().items()})
+    (tmp_path / "out").mkdir()
+    done = subprocess.run([ATTEST, "import", tmp_path / "a.npz", "-o", tmp_path / "out/d.h5"], capture_output=True, text=True)
+    assert done.returncode == 0 and "sample 'a\\x1b[2J\\x0a': 50 tokens" in done.stdout

@@ -1,0 +1,113 @@
+#include "dumps/base/atomic_file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <random>
+
+#include "dumps/base/error.h"
+
+namespace attest {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kMark = ".tmp-";
+constexpr std::size_t kRandomDigits = 16;
+
+fs::path folder_of(const fs::path& file) { return file.has_parent_path() ? file.parent_path() : fs::path("."); }
+
+/// Beside what it becomes, a name with 64 random bits.
+std::string temporary_name(const std::string& target, const std::string& folder) {
+  std::random_device random;
+  const std::uint64_t bits = std::uint64_t{random()} << 32 | random();
+  const fs::path place = folder.empty() ? folder_of(target) : fs::path(folder);
+  return (place / fmt::format("{}{}{:0{}x}", fs::path(target).filename().string(), kMark, bits, kRandomDigits))
+      .string();
+}
+
+/// False with errno. Some file systems cannot sync a folder, and say EINVAL.
+bool sync(int descriptor) { return ::fsync(descriptor) == 0 || errno == EINVAL; }
+
+}  // namespace
+
+AtomicFile::AtomicFile(std::string target, AtomicFileOptions options)
+    : target_(std::move(target)), options_(std::move(options)) {
+  std::error_code ignored;
+  const fs::file_status existing = fs::symlink_status(target_, ignored);
+  if (!options_.overwrite && fs::exists(existing)) refuse_existing();
+  if (fs::is_directory(existing)) fail(std::strerror(EISDIR));
+  std::string name = temporary_name(target_, options_.folder);
+  file_ = FileDescriptor(::open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666));
+  if (!file_) fail(std::strerror(errno));
+  temporary_ = std::move(name);
+}
+
+AtomicFile::~AtomicFile() {
+  if (!temporary_.empty()) ::unlink(temporary_.c_str());
+}
+
+void AtomicFile::write(std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(file_.get(), bytes.data(), bytes.size());
+    if (written < 0 && errno != EINTR) fail(std::strerror(errno));
+    if (written > 0) bytes.remove_prefix(static_cast<std::size_t>(written));
+  }
+}
+
+void AtomicFile::commit() {
+  if (options_.sync && !sync(file_.get())) fail(std::strerror(errno));
+  if (!file_.close()) fail(std::strerror(errno));
+  if (!options_.overwrite) {
+    give_name_once();
+  } else if (std::rename(temporary_.c_str(), target_.c_str()) != 0) {
+    fail(std::strerror(errno));
+  }
+  temporary_.clear();
+  if (!options_.sync) return;
+  // One that may be written but not read cannot be opened to be synced.
+  const FileDescriptor folder(::open(folder_of(target_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (folder ? !sync(folder.get()) : errno != EACCES) fail(std::strerror(errno));
+}
+
+/// Unlike rename, neither of these ever replaces a file. Not every file system knows links, or the flag.
+void AtomicFile::give_name_once() {
+  if (::link(temporary_.c_str(), target_.c_str()) == 0) {
+    ::unlink(temporary_.c_str());
+    return;
+  }
+  const int link_error = errno;
+  if (link_error == EEXIST) refuse_existing();
+  if (::renameat2(AT_FDCWD, temporary_.c_str(), AT_FDCWD, target_.c_str(), RENAME_NOREPLACE) == 0) return;
+  if (errno == EEXIST) refuse_existing();
+  fail(std::strerror(link_error));
+}
+
+void AtomicFile::fail(std::string_view reason) const {
+  throw OutputError(fmt::format("{}: cannot be written ({})", target_, reason));
+}
+
+void AtomicFile::refuse_existing() const {
+  throw OutputError(fmt::format("{}: exists already, expected a new file (or --force)", target_));
+}
+
+bool AtomicFile::is_temporary_name(std::string_view name) {
+  if (name.size() < kMark.size() + kRandomDigits) return false;
+  const std::string_view digits = name.substr(name.size() - kRandomDigits);
+  name.remove_suffix(kRandomDigits);
+  return name.ends_with(kMark) && digits.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+}
+
+void write_atomically(const std::string& target, std::string_view content, const AtomicFileOptions& options) {
+  AtomicFile file(target, options);
+  file.write(content);
+  file.commit();
+}
+
+}  // namespace attest

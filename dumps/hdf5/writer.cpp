@@ -1,0 +1,169 @@
+#include "dumps/hdf5/writer.h"
+
+#include <fmt/format.h>
+
+#include <functional>
+#include <numeric>
+#include <stdexcept>
+
+namespace attest::hdf5 {
+namespace {
+
+constexpr hsize_t kLarge = 1 << 20;
+constexpr hsize_t kPage = 4096;
+
+std::vector<const char*> pointers(const std::vector<std::string>& texts) {
+  std::vector<const char*> result;
+  for (const std::string& text : texts) result.push_back(text.c_str());
+  return result;
+}
+
+}  // namespace
+
+template <class Result>
+Result FileWriter::checked(Result result) const {
+  if (result < 0) fail_with_library_error();
+  return result;
+}
+
+Handle FileWriter::owned(hid_t id) const { return Handle(checked(id)); }
+
+void FileWriter::fail_with_library_error() const {
+  const std::string text = take_error_text();
+  target_.fail(text.empty() ? "unknown reason" : text);
+}
+
+/// Creation properties of a file, a group or a data set.
+Handle FileWriter::untimed(hid_t kind) const {
+  Handle properties = owned(H5Pcreate(kind));
+  checked(H5Pset_obj_track_times(properties.get(), false));
+  return properties;
+}
+
+Handle FileWriter::space_of(const Extent& extent) const {
+  if (extent.empty()) return owned(H5Screate(H5S_SCALAR));
+  return owned(H5Screate_simple(static_cast<int>(extent.size()), extent.data(), nullptr));
+}
+
+Handle FileWriter::storage_of(hid_t type, const DatasetLayout& layout) const {
+  Handle storage = untimed(H5P_DATASET_CREATE);
+  if (layout.fill != nullptr) checked(H5Pset_fill_value(storage.get(), type, layout.fill));
+  if (layout.allocate_early) checked(H5Pset_alloc_time(storage.get(), H5D_ALLOC_TIME_EARLY));
+  if (layout.written_whole) checked(H5Pset_fill_time(storage.get(), H5D_FILL_TIME_NEVER));
+  if (!layout.chunk.empty())
+    checked(H5Pset_chunk(storage.get(), static_cast<int>(layout.chunk.size()), layout.chunk.data()));
+  if (layout.gzip_level > 0) {
+    checked(H5Pset_shuffle(storage.get()));
+    checked(H5Pset_deflate(storage.get(), static_cast<unsigned>(layout.gzip_level)));
+  }
+  return storage;
+}
+
+FileWriter::FileWriter(const std::string& path, const AtomicFileOptions& options) : target_(path, options) {
+  const Lock lock;
+  const Handle access = owned(H5Pcreate(H5P_FILE_ACCESS));
+  checked(H5Pset_alignment(access.get(), kLarge, kPage));
+  checked(H5Pset_libver_bounds(access.get(), H5F_LIBVER_V18, H5F_LIBVER_V18));
+  const Handle creation = untimed(H5P_FILE_CREATE);
+  // By its descriptor: HDF5 opens by name and would follow a link that has taken the file's place.
+  const std::string opened = fmt::format("/proc/self/fd/{}", target_.descriptor());
+  file_ = owned(H5Fcreate(opened.c_str(), H5F_ACC_TRUNC, creation.get(), access.get()));
+  string_type_ = owned(H5Tcopy(H5T_C_S1));
+  checked(H5Tset_size(string_type_.get(), H5T_VARIABLE));
+  checked(H5Tset_cset(string_type_.get(), H5T_CSET_UTF8));
+}
+
+Handle FileWriter::create_group(const Handle& at, const std::string& name, LinkOrder order) const {
+  const Lock lock;
+  const Handle properties = untimed(H5P_GROUP_CREATE);
+  if (order == LinkOrder::by_creation)
+    checked(H5Pset_link_creation_order(properties.get(), H5P_CRT_ORDER_TRACKED | H5P_CRT_ORDER_INDEXED));
+  return owned(H5Gcreate2(at.get(), name.c_str(), H5P_DEFAULT, properties.get(), H5P_DEFAULT));
+}
+
+Handle FileWriter::open(const Handle& at, const std::string& name) const {
+  const Lock lock;
+  return owned(H5Oopen(at.get(), name.c_str(), H5P_DEFAULT));
+}
+
+bool FileWriter::contains(const Handle& at, const std::string& name) const {
+  const Lock lock;
+  return checked(H5Lexists(at.get(), name.c_str(), H5P_DEFAULT)) > 0;
+}
+
+void FileWriter::write_attribute(const Handle& at, const char* name, const std::string& text) const {
+  const char* pointer = text.c_str();
+  write_raw_attribute(at, name, string_type_.get(), {}, &pointer);
+}
+
+void FileWriter::write_attribute(const Handle& at, const char* name, const std::vector<std::string>& texts) const {
+  write_raw_attribute(at, name, string_type_.get(), {texts.size()}, pointers(texts).data());
+}
+
+void FileWriter::write_attribute(const Handle& at, const char* name, double value) const {
+  const Lock lock;
+  write_raw_attribute(at, name, element_type<double>(), {}, &value);
+}
+
+void FileWriter::write_integer(const Handle& at, const char* name, std::int64_t value) const {
+  const Lock lock;
+  write_raw_attribute(at, name, element_type<std::int64_t>(), {}, &value);
+}
+
+void FileWriter::write_raw_attribute(const Handle& at, const char* name, hid_t type, const Extent& extent,
+                                     const void* value) const {
+  const Lock lock;
+  const Handle space = space_of(extent);
+  const Handle attribute = owned(H5Acreate2(at.get(), name, type, space.get(), H5P_DEFAULT, H5P_DEFAULT));
+  checked(H5Awrite(attribute.get(), type, value));
+}
+
+Handle FileWriter::create_dataset(const Handle& at, const std::string& name, hid_t type, const Extent& extent,
+                                  const DatasetLayout& layout) const {
+  const Lock lock;
+  const Handle space = space_of(extent);
+  const Handle storage = storage_of(type, layout);
+  Handle data = owned(H5Dcreate2(at.get(), name.c_str(), type, space.get(), H5P_DEFAULT, storage.get(), H5P_DEFAULT));
+  // The attribute that H5DSset_label of the high-level library writes.
+  if (!layout.axis_labels.empty()) write_attribute(data, "DIMENSION_LABELS", layout.axis_labels);
+  return data;
+}
+
+void FileWriter::write_dataset(const Handle& at, const std::string& name, const std::vector<std::string>& texts,
+                               const DatasetLayout& layout) const {
+  write_all(create_dataset(at, name, string_type_.get(), {texts.size()}, layout), string_type_.get(),
+            pointers(texts).data());
+}
+
+void FileWriter::write_all(const Handle& data, hid_t type, const void* values) const {
+  const Lock lock;
+  checked(H5Dwrite(data.get(), type, H5S_ALL, H5S_ALL, H5P_DEFAULT, values));
+}
+
+void FileWriter::expect_count(std::size_t num_values, const Extent& extent) {
+  const auto expected = std::accumulate(extent.begin(), extent.end(), hsize_t{1}, std::multiplies<>());
+  if (num_values != expected)
+    throw std::logic_error(fmt::format("{} values for {} elements of an HDF5 data set", num_values, expected));
+}
+
+void FileWriter::write_block(const Handle& data, const Extent& start, const Extent& count, hid_t type,
+                             const void* values) const {
+  const Lock lock;
+  const Handle in_file = owned(H5Dget_space(data.get()));
+  checked(H5Sselect_hyperslab(in_file.get(), H5S_SELECT_SET, start.data(), nullptr, count.data(), nullptr));
+  const Handle in_memory = space_of(count);
+  checked(H5Dwrite(data.get(), type, in_memory.get(), in_file.get(), H5P_DEFAULT, values));
+}
+
+void FileWriter::finish() {
+  {
+    const Lock lock;
+    // HDF5 keeps a file open as long as an object of it is.
+    if (checked(H5Fget_obj_count(file_.get(), H5F_OBJ_ALL)) > 1)
+      throw std::logic_error("an HDF5 file is finished while an object of it is open");
+    if (!file_.close()) fail_with_library_error();
+  }
+  target_.commit();
+}
+
+}  // namespace attest::hdf5

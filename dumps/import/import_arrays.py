@@ -1,0 +1,91 @@
+"""`attest import`: a dump from arrays in safetensors files or npz archives. The command line,
+experiments/commands/import.cpp, calls it with the parsed options as one JSON document."""
+import gc
+import json
+import math
+import os
+import pathlib
+import sys
+import warnings
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "python"))
+from dump_command import run_command  # noqa: E402
+from dump_errors import DumpError, OutputError, UsageError  # noqa: E402
+from import_files import in_quotes  # noqa: E402
+
+
+def decode(value):
+    """Each character of the request's strings stands for a byte of the command line, which need be no UTF-8."""
+    if isinstance(value, dict):
+        return {name: decode(inner) for name, inner in value.items()}
+    return os.fsdecode(value.encode("latin-1")) if isinstance(value, str) else value
+
+
+def check_options(options, target):
+    """What a dump cannot hold."""
+    from import_plan import is_sample_name
+    for name in ("model", "task", "rope"):
+        text = getattr(options, name)
+        if "\0" in text or any("\ud800" <= c <= "\udfff" for c in text):
+            raise UsageError(f"--{name}: expected UTF-8 text, found {in_quotes(text)}")
+    if not is_sample_name(options.sample):
+        raise UsageError(f"{target}: sample {in_quotes(options.sample)}: the name must be that of one HDF5 group")
+    options.softmax_scale, options.logit_softcap = float(options.softmax_scale), float(options.logit_softcap)
+    if not (0 <= options.softmax_scale < math.inf and 0 <= options.logit_softcap < math.inf):
+        raise UsageError(f"{target}: softmax scale {options.softmax_scale:g} and soft-cap {options.logit_softcap:g} "
+                         "must be finite and not negative")
+
+
+def report_json(plan, target, seconds):
+    path = os.fsencode(target).decode(errors="replace")
+    return json.dumps({"path": path, "samples": plan.num_samples(), "layers": plan.num_sample_layers(),
+                       "query_heads": plan.num_query_heads, "kv_heads": plan.num_kv_heads, "head_dim": plan.head_dim,
+                       "value_dim": plan.value_dim, "bytes": plan.num_bytes(), "seconds": seconds},
+                      indent=2, ensure_ascii=False)
+
+
+def report_text(plan, target, seconds):
+    group = plan.groups[0]
+    return (f"{target}: {plan.num_samples()} sample(s), {plan.num_sample_layers()} layer(s) in all, "
+            f"{plan.num_query_heads} query and {plan.num_kv_heads} KV heads of {plan.head_dim} channels "
+            f"(values {plan.value_dim}), {plan.num_bytes() / 1e6:.1f} MB in {seconds:.1f} s\n"
+            f"sample {in_quotes(group.names[0])}: {group.num_tokens} tokens, {len(group.positions)} query position(s) "
+            f"{group.positions[0]} .. {group.positions[-1]}")
+
+
+def run_import(request):
+    # Here, since these import numpy and h5py, whose lack run_command tells.
+    from import_plan import ImportOptions, plan_import
+    from import_progress import Progress
+    from import_sources import open_source
+    from import_writer import write_import
+    source, target, options = request["source"], request["target"], ImportOptions(**request["options"])
+    check_options(options, target)
+    plan = plan_import(open_source(source), source, options)
+    with Progress(plan.num_bytes(), request["quiet"]) as progress:
+        write_import(plan, options, target, request["force"], progress)
+    report = report_json if request["json"] else report_text
+    try:
+        print(report(plan, target, progress.seconds()), flush=True)
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the interpreter's end would fail once more
+        raise OutputError("cannot write to standard output") from error
+
+
+def main(request):
+    def command():
+        try:
+            run_import(decode(json.loads(request)))
+        except (DumpError, ImportError):
+            raise
+        except Exception as error:
+            raise DumpError(f"internal error: {type(error).__name__}: {error}; this is a defect of attest: please "
+                            "report it with this message, the command line and the output of 'attest "
+                            "--version'") from error
+    gc.disable()  # nothing here is cyclic, and a header of 80,000 arrays would be searched for cycles for a second
+    warnings.simplefilter("ignore")  # numpy's, about arrays of untrusted files
+    return run_command("attest", "numpy and h5py", command)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

@@ -1,0 +1,96 @@
+"""Patterns of array names, for example "layers.{l}.k" or "{s}/layers/{l}/q", and the ones that are tried unasked."""
+import re
+from typing import NamedTuple
+
+from dump_errors import InputError, UsageError
+from import_files import in_quotes
+
+ROLES = ("q", "k", "v")
+# Tried in this order, * being q, k and v.
+USUAL_FORMS = ("layers.{l}.*", "{s}.layers.{l}.*", "{s}/layers/{l}/*", "model.layers.{l}.self_attn.*", "layer_{l}.*",
+               "layer{l}.*", "layer_{l}/*", "layer{l}/*", "*_{l}", "*{l}", "{l}.*", "{l}/*", "{s}.*", "{s}/*", "*")
+LONGEST_NAME = 4096  # a match takes up to the square of a name's length
+LARGEST_LAYER = (1 << 31) - 1
+
+HOLES = {"{l}": "(?P<layer>[0-9]+?)", "{s}": "(?P<sample>[^/]+?)"}  # where several ways fit, the first is the shortest
+
+
+class LayerKey(NamedTuple):
+    sample: str  # "" where the pattern has no {s}
+    layer: int  # 0 where it has no {l}
+
+
+class NamePattern:
+    """Text with at most one hole {l}, a decimal number, and at most one {s}, one character or more without '/'.
+    A name must fit it from the first to the last character."""
+
+    def __init__(self, text):
+        expression, holes, after_hole = "", set(), False
+        for piece in re.split(r"({.?.?)", text):
+            if not piece.startswith("{"):
+                expression += re.escape(piece)
+                after_hole &= not piece
+                continue
+            if piece not in HOLES:
+                raise UsageError(f"name pattern '{text}': expected {{l}} (layer) or {{s}} (sample) after '{{'")
+            if piece in holes:
+                raise UsageError(f"name pattern '{text}': expected {piece} once")
+            if after_hole:
+                raise UsageError(f"name pattern '{text}': expected text between its holes")
+            expression += HOLES[piece]
+            holes.add(piece)
+            after_hole = True
+        self.fullmatch = re.compile(expression).fullmatch
+
+    def match(self, name):
+        """The LayerKey of a name that fits, or None."""
+        found = self.fullmatch(name) if len(name) <= LONGEST_NAME else None
+        if not found:
+            return None
+        parts = found.groupdict()
+        digits = parts.get("layer", "0").lstrip("0") or "0"
+        if len(digits) > 10 or int(digits) > LARGEST_LAYER:
+            return None
+        return LayerKey(parts.get("sample", ""), int(digits))
+
+
+def find_layers(arrays, path, given):
+    """LayerKey to {role: array}, by the patterns `given` as {role: text}, or by the first usual ones that find all
+    roles. `path` names the source in messages."""
+    candidates = [given] if given else [{role: form.replace("*", role) for role in ROLES} for form in USUAL_FORMS]
+    # A usual name begins or ends with its role: one look instead of 45 matches.
+    by_role = {role: arrays if given else [a for a in arrays if role in (a.name[:1], a.name[-1:])] for role in ROLES}
+    for texts in candidates:
+        layers = _assign(by_role, {role: NamePattern(texts[role]) for role in ROLES}, path)
+        if any(all(role not in found for found in layers.values()) for role in ROLES):
+            continue
+        for key, found in sorted(layers.items()):
+            for role in ROLES:
+                if role not in found:
+                    of_sample = f" of sample {in_quotes(key.sample)}" if key.sample else ""
+                    raise InputError(f"{path}: layer {key.layer}{of_sample}: expected q, k and v, found no array that "
+                                     f"fits '{texts[role]}'")
+        return layers
+    q, k, v = (candidates[0][role] for role in ROLES)
+    raise InputError(f"{path}: expected arrays named like '{q}', '{k}' and '{v}', found {_some_names(arrays)}"
+                     + ("" if given else " (--q, --k and --v name them)"))
+
+
+def _assign(by_role, patterns, path):
+    layers = {}
+    for role, arrays in by_role.items():
+        for array in arrays:
+            key = patterns[role].match(array.name)
+            if key is None:
+                continue
+            found = layers.setdefault(key, {})
+            if role in found:
+                raise InputError(f"{path}: expected one {role} of layer {key.layer}, found "
+                                 f"{in_quotes(found[role].name)} and {in_quotes(array.name)}")
+            found[role] = array
+    return layers
+
+
+def _some_names(arrays):
+    names = ", ".join(in_quotes(array.name) for array in arrays[:4]) or "no arrays"
+    return names + (f" and {len(arrays) - 4} more" if len(arrays) > 4 else "")

@@ -1,0 +1,67 @@
+"""How a script of dumps/ ends: what it raises becomes one line on stderr and an exit code; Ctrl-C leaves no file."""
+import contextlib
+import os
+import signal
+import sys
+
+from dump_errors import DumpError, first_line, printable
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+interrupted = False
+temporary_files = set()  # paths; removed however the command ends, even by a signal before anyone could expect one
+
+
+def _on_signal(number, frame):
+    """The first one unwinds, so that temporary files are removed; the second one ends the process at once."""
+    global interrupted
+    interrupted = True
+    for each in SIGNALS:
+        signal.signal(each, signal.SIG_DFL)
+    raise KeyboardInterrupt
+
+
+def raise_if_interrupted():
+    """What a signal raises is lost where Python ignores exceptions: in callbacks and destructors, of which every call
+    of h5py has some. A long command therefore asks again."""
+    if interrupted:
+        raise KeyboardInterrupt
+
+
+def _on_ignored(ignored):
+    if not issubclass(ignored.exc_type, KeyboardInterrupt):
+        sys.__unraisablehook__(ignored)
+
+
+def run_command(program, needed_modules, command):
+    """Calls `command` and returns the exit code. `program` begins the line about what it raises."""
+    global interrupted
+    interrupted = False
+    before, hook_before = {each: signal.getsignal(each) for each in SIGNALS}, sys.unraisablehook
+    for each, handler in before.items():
+        if handler is not signal.SIG_IGN:
+            signal.signal(each, _on_signal)
+    sys.unraisablehook = _on_ignored
+    try:
+        command()
+        return 0
+    except BaseException as error:
+        if interrupted or isinstance(error, KeyboardInterrupt):  # libraries fail strangely when they are interrupted
+            sentence, code = "interrupted, nothing was written; the same command starts again", 130
+        elif isinstance(error, DumpError):
+            sentence, code = str(error), error.exit_code
+        elif isinstance(error, ImportError):
+            sentence, code = (f"{sys.executable} lacks what this needs, {needed_modules} ({first_line(error)}); "
+                              "cmake/setup.sh, which ./attest runs, installs them into .venv", 5)
+        else:
+            raise
+    finally:
+        for path in temporary_files:
+            with contextlib.suppress(OSError):
+                os.unlink(path)
+        temporary_files.clear()
+        for each, handler in before.items():
+            signal.signal(each, handler)
+        sys.unraisablehook, interrupted = hook_before, False
+    print(f"{program}: {printable(sentence)}", file=sys.stderr)
+    return code

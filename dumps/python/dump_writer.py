@@ -1,0 +1,171 @@
+"""Writes attention dumps (dumps/README.md), streaming, element types kept, bits unchanged."""
+import contextlib
+import os
+import re
+import secrets
+
+import h5py
+import numpy as np
+
+from dump_command import raise_if_interrupted, temporary_files
+from dump_errors import OutputError, first_line
+
+ITEM_BYTES = {"float16": 2, "bfloat16": 2, "float32": 4}
+
+
+def hdf5_type(element_type):
+    """bfloat16: 1 sign, 8 exponent (bias 127) and 7 mantissa bits."""
+    if element_type == "bfloat16":
+        bfloat16 = h5py.h5t.IEEE_F16LE.copy()
+        bfloat16.set_fields(15, 7, 8, 0, 7)
+        bfloat16.set_ebias(127)
+        return bfloat16
+    return {"float16": h5py.h5t.IEEE_F16LE, "float32": h5py.h5t.IEEE_F32LE}[element_type]
+
+
+def _untimed(kind):
+    """Properties of new files, groups or data sets, without their times: the same content makes the same bytes."""
+    properties = h5py.h5p.create(kind)
+    properties.set_obj_track_times(False)
+    return properties
+
+
+class DumpWriter:
+    """A temporary file beside the target, which takes its name in commit(): nobody sees half a dump. Left without
+    commit(), the `with` removes it. Whatever cannot be written is an OutputError."""
+
+    def __init__(self, path, force=False, gzip_level=0):
+        self.path, self.force, self.gzip_level = os.fspath(path), force, gzip_level
+        self._refuse_existing()
+        # No part of the target's name, which may be as long as names can be.
+        self.temporary = os.path.join(os.path.dirname(self.path), f".attest-{secrets.token_hex(8)}.part")
+        temporary_files.add(self.temporary)
+        with self._writing():
+            self.descriptor = os.open(self.temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        try:
+            with self._writing():
+                self.file = self._create_file()
+        except BaseException:
+            self._remove()
+            raise
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        with contextlib.suppress(Exception):
+            self.file.close()
+        self._remove()
+
+    def write_header(self, **attributes):
+        """The attributes of the root; those that are None are left out."""
+        with self._writing():
+            self.file.attrs["format"], self.file.attrs["format_version"] = "attention-dump", 1
+            for name, value in attributes.items():
+                if value is not None:
+                    self.file.attrs[name] = value
+
+    def create_group(self, at, name, **attributes):
+        with self._writing():
+            group = h5py.Group(h5py.h5g.create(at.id, name.encode(), gcpl=_untimed(h5py.h5p.GROUP_CREATE)))
+            for attribute, value in attributes.items():
+                if value is not None:
+                    group.attrs[attribute] = value
+        return group
+
+    def create_sample(self, name, task, num_tokens, positions, spans=(), span_labels=None, prompt_length=None):
+        """Returns its group, with an empty group "layers"."""
+        sample = self.create_group(self.file["samples"], name, task=task, num_tokens=num_tokens,
+                                   prompt_length=prompt_length)
+        self.create_group(sample, "layers")
+        self.write_array(sample, "query_positions", positions, "<i8")
+        if spans:
+            self.write_array(sample, "spans", spans, "<i8")
+            if span_labels:
+                self.write_array(sample, "span_labels", span_labels, h5py.string_dtype())
+        return sample
+
+    def create_layer(self, sample, layer, sliding_window=None):
+        return self.create_group(sample["layers"], str(layer), sliding_window=sliding_window)
+
+    def create_values(self, layer, name, shape, element_type):
+        """q, k or v, to be written in parts. Compressed, a chunk is one head's next 8192 tokens."""
+        properties = _untimed(h5py.h5p.DATASET_CREATE)
+        properties.set_fill_time(h5py.h5d.FILL_TIME_NEVER)  # every element is written
+        if self.gzip_level:
+            properties.set_chunk((1, min(8192, shape[1]), shape[2]))
+            properties.set_shuffle()
+            properties.set_deflate(self.gzip_level)
+        with self._writing():
+            space = h5py.h5s.create_simple(tuple(shape))
+            return h5py.Dataset(h5py.h5d.create(layer.id, name.encode(), hdf5_type(element_type), space, properties))
+
+    def write_values(self, dataset, start, bits):
+        """Writes `bits`, an array of integers as wide as the elements, at index `start`."""
+        bits = np.ascontiguousarray(bits)
+        with self._writing():
+            target = dataset.id.get_space()
+            target.select_hyperslab(start, bits.shape)
+            dataset.id.write(h5py.h5s.create_simple(bits.shape), target, bits, dataset.id.get_type())
+
+    def write_array(self, group, name, values, dtype):
+        """A small one, whole."""
+        with self._writing():
+            group.create_dataset(name, data=values, dtype=dtype)
+
+    def commit(self):
+        """Gives the dump its name, once it is on the disk. Returns its size in bytes."""
+        with self._writing():
+            self.file.close()
+            os.fsync(self.descriptor)
+            size = os.fstat(self.descriptor).st_size
+            self._refuse_existing()
+            raise_if_interrupted()
+            if self.force or not self._link():
+                os.replace(self.temporary, self.path)
+        return size
+
+    def _create_file(self):
+        access = h5py.h5p.create(h5py.h5p.FILE_ACCESS)
+        access.set_fclose_degree(h5py.h5f.CLOSE_STRONG)
+        access.set_alignment(1 << 20, 4096)  # large data sets at page borders
+        access.set_libver_bounds(h5py.h5f.LIBVER_V18, h5py.h5f.LIBVER_V18)  # checksums; HDF5 1.8 and later read it
+        file = h5py.File(h5py.h5f.create(os.fsencode(self.temporary), h5py.h5f.ACC_TRUNC,
+                                         _untimed(h5py.h5p.FILE_CREATE), access))
+        h5py.h5g.create(file.id, b"samples", gcpl=_untimed(h5py.h5p.GROUP_CREATE))
+        return file
+
+    def _link(self):
+        """A link never replaces, a rename would. Some file systems have none."""
+        try:
+            os.link(self.temporary, self.path)
+        except FileExistsError:
+            self._fail_existing()
+        except OSError:
+            return False
+        return True
+
+    def _refuse_existing(self):
+        if os.path.lexists(self.path) and not self.force:
+            self._fail_existing()
+        if os.path.exists(self.path) and not os.path.isfile(self.path):
+            raise OutputError(f"{self.path}: expected a file that --force can replace, found something else")
+
+    def _fail_existing(self):
+        raise OutputError(f"{self.path}: exists already, expected a new file (or --force)")
+
+    def _remove(self):
+        with contextlib.suppress(OSError):
+            os.unlink(self.temporary)
+        temporary_files.discard(self.temporary)
+        os.close(self.descriptor)
+
+    @contextlib.contextmanager
+    def _writing(self):
+        raise_if_interrupted()
+        try:
+            yield
+        except (OSError, RuntimeError) as error:  # h5py raises either
+            cause = re.search(r"error message = '([^']*)'", str(error))
+            reason = cause[1] if cause else getattr(error, "strerror", None) or first_line(error)
+            raise OutputError(f"{self.path}: cannot be written ({reason})") from error

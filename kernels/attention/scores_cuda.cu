@@ -1,0 +1,11 @@
+#include "kernels/attention/score_tiles.cuh"
+#include "kernels/attention/scores_cuda.h"
+
+namespace attest {
+
+void cuda_scores(const DeviceRows& rows, const DeviceKeyValues& kv, const QueryParts& queries,
+                 const DeviceMatrix<float>& scores, const DeviceMatrix<float>& low, cudaStream_t stream) {
+  score_rows(rows, queries, kv, ExactKeys{parts_of(kv.type)}, {.scores = scores.data, .low = low.data}, stream);
+}
+
+}  // namespace attest

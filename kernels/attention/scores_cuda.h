@@ -1,0 +1,16 @@
+// Exact attention scores of a chunk's rows on the device.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include "kernels/device/device_rows.h"
+#include "kernels/device/row_views.h"
+
+namespace attest {
+
+/// scores[r][j] = score of q_r.k_j for visible j, 0 from there to the end of the last tile. Rows of both matrices are
+/// rows.stride apart. `low`, if not null: scores + low is the score in double, nearly (score_rest.cuh).
+void cuda_scores(const DeviceRows& rows, const DeviceKeyValues& kv, const QueryParts& queries,
+                 const DeviceMatrix<float>& scores, const DeviceMatrix<float>& low, cudaStream_t stream);
+
+}  // namespace attest

@@ -1,0 +1,222 @@
+// The one pass over the values for every setting of a sweep: sums of exp(s' - max) v' of every row, apart by entry
+// level.
+//
+// A block takes up to 64 rows, a range of tokens and 128 channels. Weights of 16 rows at 16 tokens meet the values on
+// tensor cores, rows at different levels in one product: the sums of a row stay in registers as long as its level does
+// and are added to that level's when it changes. Levels of blocks, pages and windows stay for 16 tokens and more. Where
+// some row has several levels at 16 tokens, there is one product for each of them. Weights and values are split into
+// bfloat16 parts (octet.cuh). The ranges are added up in a fixed order later.
+#pragma once
+
+#include "kernels/attention/sweep_tiles.cuh"
+#include "kernels/device/cuda_check.h"
+#include "kernels/device/multiprocessor.h"
+
+namespace attest {
+
+namespace sweep_tiles {
+
+/// A warp's sums while its rows stay at their levels.
+template <int kRowTiles>
+struct RunSums {
+  static constexpr int kFragments = kWarpChannels<kRowTiles> / 8;
+  Sums<kRowTiles> sums = {};
+  std::uint32_t level[2];  // of the lane's rows; no less than the number of settings: none
+  float max[2] = {};
+
+  __device__ explicit RunSums(int settings) { level[0] = level[1] = static_cast<std::uint32_t>(settings); }
+
+  /// Unless the row is at that level: adds its sums to those of the level that it is at, and turns to the next.
+  __device__ void turn_to(const Task& task, const WarpPlace& place, int half, std::uint32_t next) {
+    if (level[half] == next) return;
+    const auto settings = static_cast<std::uint32_t>(task.view.num_settings);
+    const int row = place.batch.first_row + place.row_in_batch(half), pitch = task.partials.pitch;
+    if (level[half] < settings) {
+      const std::int64_t at =
+          (static_cast<std::int64_t>(blockIdx.x) * task.rows.num_rows + row) * settings + level[half];
+      float2* to =
+          reinterpret_cast<float2*>(task.partials.sums + at * pitch + place.warp_channel() + place.lane % 4 * 2);
+      const int valid = pitch - place.warp_channel() - place.lane % 4 * 2;
+      float2 old[kFragments];
+#pragma unroll
+      for (int n = 0; n < kFragments; ++n) old[n] = n * 8 < valid ? to[n * 4] : float2{0, 0};
+#pragma unroll
+      for (int n = 0; n < kFragments; ++n) {
+        if (n * 8 < valid) to[n * 4] = {old[n].x + sums[n][2 * half], old[n].y + sums[n][2 * half + 1]};
+        sums[n][2 * half] = sums[n][2 * half + 1] = 0;
+      }
+    }
+    level[half] = next;
+    if (next < settings) max[half] = task.view.sums.max.row(row)[next];
+  }
+};
+
+/// The level of the first of a row's 16 tokens; what is no setting counts as level `settings`. `mixed` where a token of
+/// the lane has another.
+__device__ inline std::uint32_t first_level(const LaneTokens& tokens, const WarpPlace& place, int half,
+                                            std::uint32_t settings, bool& mixed) {
+  const std::uint32_t first = __shfl_sync(0xFFFFFFFFu, min(tokens.levels[half] & 0xFFFFu, settings), place.lane & ~3);
+#pragma unroll
+  for (int i = half; i < 4; i += 2)
+    mixed =
+        mixed || min(tokens.levels[i] & 0xFFFFu, settings) != first || min(tokens.levels[i] >> 16, settings) != first;
+  return first;
+}
+
+/// 16 tokens at which some row has several levels: one level after another. A row turns to a level only where it has a
+/// token there: its sums do not depend on the rows beside it.
+template <int kRowTiles>
+__device__ void multiply_mixed(const Task& task, const WarpPlace& place, const LaneTokens& tokens,
+                               const std::uint16_t* values, RunSums<kRowTiles>& run) {
+  const auto settings = static_cast<std::uint32_t>(task.view.num_settings);
+  for (std::uint32_t from = 0;;) {
+    std::uint32_t level = settings;
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+      for (std::uint32_t own : {tokens.levels[i] & 0xFFFFu, tokens.levels[i] >> 16})
+        if (own >= from && own < level) level = own;
+    level = __reduce_min_sync(0xFFFFFFFFu, level);
+    if (level >= settings) break;
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const unsigned lanes = __ballot_sync(0xFFFFFFFFu, tokens.have(half, level));
+      const bool of_row = (lanes >> (place.lane & ~3) & 0xFu) != 0;
+      if (of_row) run.turn_to(task, place, half, level);
+    }
+    float2 w[4];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) w[i] = tokens.weights(i, level, run.max[i % 2]);
+    multiply_tokens(task, w, values, place.lane, run.sums);
+    from = level + 1;
+  }
+}
+
+/// Marks the levels of the warp's rows as present, with sums of 0. Levels are known by their bits in `masks`: level l
+/// may be marked for level l + 64's sake.
+template <int kRowTiles>
+__device__ void clear_partials(const Task& task, const WarpPlace& place, unsigned long long levels) {
+  const int pitch = task.partials.pitch, settings = task.view.num_settings;
+  for (int level = 0; level < settings; ++level) {
+    if ((levels >> (level % 64) & 1) == 0) continue;
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      if (place.row_in_batch(half) >= place.batch.num_rows) continue;
+      const int row = place.batch.first_row + place.row_in_batch(half);
+      const std::int64_t at = (static_cast<std::int64_t>(blockIdx.x) * task.rows.num_rows + row) * settings + level;
+      if (place.lane % 4 == 0 && place.warp_channel() == 0) task.partials.present[at] = 1;
+#pragma unroll
+      for (int n = 0; n < kWarpChannels<kRowTiles>; n += 8) {
+        const int channel = place.warp_channel() + n + place.lane % 4 * 2;
+        if (channel < pitch) *reinterpret_cast<float2*>(task.partials.sums + at * pitch + channel) = {0, 0};
+      }
+    }
+  }
+}
+
+template <class Form, int kRowTiles>
+__device__ void sweep(const Task& task, const Form& form, const WarpPlace& place, const unsigned long long* masks,
+                      unsigned long long in_own_rows, std::uint16_t* values) {
+  const int settings = task.view.num_settings;
+  const bool works = place.warp_channel() < task.kv.value_dim;
+  if (works) clear_partials<kRowTiles>(task, place, in_own_rows);
+  RunSums<kRowTiles> run(settings);
+  for_tiles<Form, kRowTiles>(task, form, place, masks, values, [&](int tile, const std::uint16_t* own_values) {
+    if (!works || masks[tile * kRowTiles + place.row_tile] == 0) return;
+    const int token = place.begin + tile * kTileTokens + place.lane % 4 * 2;
+    LaneTokens next;
+    next.load(place.rows, token);
+#pragma unroll 1
+    for (int k = 0; k < kTileTokens; k += 16) {
+      const LaneTokens own = next;
+      if (k + 16 < kTileTokens) next.load(place.rows, token + k + 16);
+      std::uint32_t level[2];
+      bool mixed = false;
+#pragma unroll
+      for (int half = 0; half < 2; ++half)
+        level[half] = first_level(own, place, half, static_cast<std::uint32_t>(settings), mixed);
+      if (__any_sync(0xFFFFFFFFu, mixed)) {
+        multiply_mixed(task, place, own, own_values + k * kPitch, run);
+        continue;
+      }
+#pragma unroll
+      for (int half = 0; half < 2; ++half)
+        if (static_cast<int>(level[half]) < settings) run.turn_to(task, place, half, level[half]);
+      if (!__any_sync(0xFFFFFFFFu, static_cast<int>(min(level[0], level[1])) < settings)) continue;
+      float2 w[4];
+#pragma unroll
+      for (int i = 0; i < 4; ++i)
+        w[i] = static_cast<int>(level[i % 2]) < settings ? own.weights(i, level[i % 2], run.max[i % 2]) : float2{0, 0};
+      multiply_tokens(task, w, own_values + k * kPitch, place.lane, run.sums);
+    }
+  });
+  for (int half = 0; half < 2; ++half) run.turn_to(task, place, half, static_cast<std::uint32_t>(settings));
+}
+
+template <class Form, int kRowTiles>
+__global__ void __launch_bounds__(kThreads, 2) sweep_kernel(const Task task, const Form form) {
+  extern __shared__ __align__(16) std::uint16_t shared[];
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  WarpPlace place;
+  place.batch = task.rows.batches[blockIdx.y];
+  place.begin = blockIdx.x * task.tokens_per_split;
+  const int end = min(place.batch.length, place.begin + task.tokens_per_split);
+  if (place.begin >= end) return;
+  const KeyOrigin origin = task.rows.origins[place.batch.origin];
+  place.first_value = static_cast<std::int64_t>(origin.kv_head) * task.kv.tokens + origin.first_key;
+  place.tiles = (end - place.begin + kTileTokens - 1) / kTileTokens;
+  place.lane = static_cast<int>(threadIdx.x) % 32;
+  place.row_tile = warp % kRowTiles;
+  place.block_channel = blockIdx.z * kChannels;
+  place.channel_in_block = warp / kRowTiles * kWarpChannels<kRowTiles>;
+
+  std::uint16_t* values = shared;
+  auto* masks = reinterpret_cast<unsigned long long*>(values + task.buffers() * kPartElements);  // [tiles, kRowTiles]
+  for (int i = warp; i < place.tiles * kRowTiles; i += kWarps) {
+    const unsigned long long mask =
+        levels_in_tile(task, place.batch, i % kRowTiles, place.begin + i / kRowTiles * kTileTokens, place.lane);
+    if (place.lane == 0) masks[i] = mask;
+  }
+  __syncthreads();
+  unsigned long long in_own_rows = 0;
+  for (int tile = 0; tile < place.tiles; ++tile) in_own_rows |= masks[tile * kRowTiles + place.row_tile];
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const int in_batch = place.row_in_batch(half), row = place.batch.first_row + in_batch;
+    place.rows[half].range = range_of_row(task, place.batch, in_batch);
+    if (in_batch >= place.batch.num_rows) continue;
+    place.rows[half].scores = task.view.scores.row(row);
+    if (task.view.levels) place.rows[half].levels = task.view.levels.row(row);
+  }
+  sweep<Form, kRowTiles>(task, form, place, masks, in_own_rows, values);
+}
+
+template <class Form, int kRowTiles>
+void launch(const Task& task, const Form& form, cudaStream_t stream) {
+  const std::size_t bytes = static_cast<std::size_t>(task.buffers()) * kPartElements * sizeof(std::uint16_t) +
+                            static_cast<std::size_t>(task.tokens_per_split / kTileTokens) * kRowTiles * 8;
+  const auto kernel = sweep_kernel<Form, kRowTiles>;
+  allow_shared_memory(kernel, bytes);
+  const dim3 grid(task.partials.num_splits, task.rows.num_batches, (task.kv.value_dim + kChannels - 1) / kChannels);
+  kernel<<<grid, kThreads, bytes, stream>>>(task, form);
+  ATTEST_CUDA_LAUNCHED(sweep_kernel);
+}
+
+}  // namespace sweep_tiles
+
+/// Fills partials (none present before) for the tokens of `view` with values in the form given: a plain struct with
+/// `exact` and operator()(place, value[8]).
+template <class Form>
+void sweep_in_runs(const DeviceRows& rows, const DeviceKeyValues& kv, const SweepView& view, const Form& form,
+                   const LevelPartials& partials, cudaStream_t stream) {
+  const int order = kv.type == ElementType::float32 ? 2 : 1;
+  const int value_parts = Form::exact && parts_of(kv.type) < order + 1 ? parts_of(kv.type) : order + 1;
+  const bool streams = Form::exact && kv.type == ElementType::bfloat16 && kv.value_dim % kOctet == 0;
+  const sweep_tiles::Task task{rows, kv, view, partials, tokens_per_split(rows.longest), value_parts, order, streams};
+  if (rows.num_batches == 0) return;
+  if (rows.max_batch_rows <= 16)
+    sweep_tiles::launch<Form, 1>(task, form, stream);
+  else
+    sweep_tiles::launch<Form, 4>(task, form, stream);
+}
+
+}  // namespace attest

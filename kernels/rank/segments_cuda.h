@@ -1,0 +1,21 @@
+// Reductions over segments of consecutive items of a row: the blocks and pages that rules keep or drop whole.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include "kernels/device/row_views.h"
+
+namespace attest {
+
+/// out[r][i] = the largest value of items [i width, min((i + 1) width, counts[r])), for i < out.counts[r].
+void cuda_segment_maxima(const RowValues& values, int width, const RaggedRows<float>& out, cudaStream_t stream);
+
+/// The same of values + low in double; low, if null, is 0.
+void cuda_segment_maxima(const RowValues& values, const DeviceMatrix<const float>& low, int width,
+                         const RaggedRows<double>& out, cudaStream_t stream);
+
+/// out[r][i] = the sum of exp(value - peak[r]) over the same items.
+void cuda_segment_masses(const RowValues& values, int width, const float* peak, const RaggedRows<float>& out,
+                         cudaStream_t stream);
+
+}  // namespace attest

@@ -1,0 +1,79 @@
+"""What a script's command raises becomes one line and an exit code."""
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[3] / "dumps/python"))
+from dump_command import raise_if_interrupted, run_command  # noqa: E402
+from dump_errors import DumpError, InputError, OutputError, UsageError  # noqa: E402
+
+
+def ends(error):
+    def command():
+        if error:
+            raise error
+    return run_command("it", "h5py", command)
+
+
+@pytest.mark.parametrize("error, code, line", [
+    (None, 0, ""),
+    (DumpError("general"), 1, "it: general\n"),
+    (UsageError("usage"), 2, "it: usage\n"),
+    (InputError("a\nb\x1b[2J \ud800 é"), 4, "it: a\\x0ab\\x1b[2J \\ud800 é\n"),
+    (OutputError("output"), 5, "it: output\n"),
+    (KeyboardInterrupt(), 130, "it: interrupted, nothing was written; the same command starts again\n"),
+])
+def test_errors_are_one_line_and_a_code(error, code, line, capsys):
+    before = signal.getsignal(signal.SIGINT)
+    assert ends(error) == code and capsys.readouterr().err == line
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_a_missing_module_says_how_to_get_it(capsys):
+    assert ends(ModuleNotFoundError("No module named 'h5py'")) == 5
+    assert capsys.readouterr().err == (
+        f"it: {sys.executable} lacks what this needs, h5py (No module named 'h5py'); cmake/setup.sh, which ./attest "
+        "runs, installs them into .venv\n")
+
+
+def test_a_signal_that_comes_in_a_destructor_is_not_lost(capsys):
+    """Python ignores what a destructor raises."""
+    class Closing:
+        def __del__(self):
+            os.kill(os.getpid(), signal.SIGINT)
+
+    def command():
+        Closing()
+        raise_if_interrupted()
+        pytest.fail("went on")
+
+    assert run_command("it", "h5py", command) == 130
+    assert capsys.readouterr().err == "it: interrupted, nothing was written; the same command starts again\n"
+    raise_if_interrupted()  # no longer
+
+
+def test_a_signal_unwinds_and_a_second_one_ends_at_once():
+    script = ("import sys, time; sys.path.insert(0, sys.argv[1]); from dump_command import run_command\n"
+              "def command():\n"
+              "    try: print('ready', flush=True); time.sleep(60)\n"
+              "    finally:\n"
+              "        print('unwound', flush=True)\n"
+              "        if sys.argv[2] == 'twice': time.sleep(60)\n"
+              "sys.exit(run_command('it', '', command))")
+    folder = pathlib.Path(__file__).parents[3] / "dumps/python"
+    for number in (signal.SIGINT, signal.SIGTERM):
+        for times, code in (("once", 130), ("twice", -number)):
+            process = subprocess.Popen([sys.executable, "-c", script, folder, times], stdout=subprocess.PIPE,
+                                       stderr=subprocess.PIPE, text=True,
+                                       preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+            assert process.stdout.readline() == "ready\n"
+            os.kill(process.pid, number)
+            assert process.stdout.readline() == "unwound\n"
+            if times == "twice":
+                os.kill(process.pid, number)
+            error = process.communicate(timeout=30)[1]
+            assert process.returncode == code and error.count("\n") == (times == "once")

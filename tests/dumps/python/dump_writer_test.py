@@ -1,0 +1,112 @@
+"""How a dump gets its name: whole, at once, replacing nothing unasked."""
+import os
+import pathlib
+import sys
+
+import h5py
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[3] / "dumps/python"))
+from dump_errors import OutputError  # noqa: E402
+from dump_writer import DumpWriter  # noqa: E402
+
+
+def write(path, force=False, gzip_level=0, model="m"):
+    with DumpWriter(path, force, gzip_level) as writer:
+        writer.write_header(model=model, rope=None)
+        sample = writer.create_sample("s", "task", 9, [3, 7], [[1, 3], [4, 5]], ["a", "ü"], prompt_length=8)
+        layer = writer.create_layer(sample, 3, 4)
+        k = writer.create_values(layer, "k", (2, 9, 5), "float16")
+        bits = np.arange(90, dtype="<u2").reshape(2, 9, 5)
+        for begin in (0, 4):
+            writer.write_values(k, (0, begin, 0), bits[:, begin:begin + 5])
+        return writer.commit()
+
+
+def refusal(path, **options):
+    with pytest.raises(OutputError) as caught:
+        write(path, **options)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("gzip_level", [0, 4])
+def test_what_is_written_is_read_back(gzip_level, tmp_path):
+    path = tmp_path / "dump.h5"
+    assert write(path, gzip_level=gzip_level) == path.stat().st_size
+    with h5py.File(path) as dump:
+        assert dict(dump.attrs) == {"format": "attention-dump", "format_version": 1, "model": "m"}
+        sample = dump["samples/s"]
+        assert dict(sample.attrs) == {"task": "task", "num_tokens": 9, "prompt_length": 8}
+        assert sample["spans"][:].tolist() == [[1, 3], [4, 5]]
+        assert sample["span_labels"].asstr()[:].tolist() == ["a", "ü"]
+        k = sample["layers/3/k"]
+        assert (k[:].view("<u2") == np.arange(90).reshape(2, 9, 5)).all()
+        assert (k.compression == "gzip") == (gzip_level > 0)
+    assert [p.name for p in tmp_path.iterdir()] == ["dump.h5"]
+
+
+def test_the_same_content_makes_the_same_bytes(tmp_path):
+    for name in ("a", "b"):
+        write(tmp_path / name)
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+def test_permissions_are_those_of_any_new_file(tmp_path):
+    before = os.umask(0o027)
+    try:
+        write(tmp_path / "dump.h5")
+    finally:
+        os.umask(before)
+    assert (tmp_path / "dump.h5").stat().st_mode & 0o777 == 0o640
+
+
+def test_an_existing_file_is_replaced_only_by_force(tmp_path):
+    path = tmp_path / "dump.h5"
+    path.write_text("mine")
+    assert refusal(path) == f"{path}: exists already, expected a new file (or --force)"
+    assert path.read_text() == "mine"
+    write(path, force=True)
+    assert h5py.is_hdf5(path)
+    link = tmp_path / "link"
+    link.symlink_to("nowhere")
+    assert refusal(link) == f"{link}: exists already, expected a new file (or --force)"
+
+
+def test_a_file_that_comes_meanwhile_is_not_replaced(tmp_path):
+    path = tmp_path / "dump.h5"
+    with pytest.raises(OutputError), DumpWriter(path) as writer:
+        writer._refuse_existing = lambda: path.write_text("theirs")  # as if it came after the last look
+        writer.commit()
+    assert path.read_text() == "theirs" and [p.name for p in tmp_path.iterdir()] == ["dump.h5"]
+
+
+def test_a_file_system_without_links_takes_a_rename(tmp_path, monkeypatch):
+    def no_links(*_):
+        raise PermissionError(1, "Operation not permitted")
+    monkeypatch.setattr(os, "link", no_links)
+    write(tmp_path / "dump.h5")
+    assert [p.name for p in tmp_path.iterdir()] == ["dump.h5"]
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_what_is_no_file_is_never_replaced(force, tmp_path):
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "pipe")
+    for name in ("folder", "pipe"):
+        assert str(tmp_path / name) in refusal(tmp_path / name, force=force)
+    assert (tmp_path / "pipe").is_fifo() and not any((tmp_path / "folder").iterdir())
+    path = tmp_path / "absent/dump.h5"
+    assert refusal(path, force=force) == f"{path}: cannot be written (No such file or directory)"
+
+
+def test_the_longest_name_has_room(tmp_path):
+    write(tmp_path / ("x" * 255))
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError])
+def test_what_fails_leaves_nothing(error, tmp_path):
+    with pytest.raises(error), DumpWriter(tmp_path / "dump.h5"):
+        assert len(list(tmp_path.iterdir())) == 1
+        raise error
+    assert not any(tmp_path.iterdir())
