@@ -82,9 +82,10 @@ inline std::vector<float> small_mass(const SampleInfo& sample) {
 }
 
 /// Keys and values go in slabs of `slab` tokens, the last first.
-inline void write_small_dump(const std::string& path, const DumpWriterOptions& options = {}, std::int64_t slab = 1000) {
+inline void write_small_dump(const std::string& path, const DumpWriterOptions& options = {}, std::int64_t slab = 1000,
+                             const std::vector<SampleInfo>& samples = small_samples()) {
   DumpWriter writer(path, small_header(), options);
-  for (const SampleInfo& sample : small_samples()) {
+  for (const SampleInfo& sample : samples) {
     writer.begin_sample(sample, sample.has_tokens ? small_tokens(sample) : std::vector<std::int32_t>{});
     for (const int layer : sample.layers) {
       const ElementType type = small_type(layer);
