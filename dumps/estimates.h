@@ -10,8 +10,6 @@
 
 namespace attest {
 
-struct AttentionLayer;
-
 /// A data set of every layer of an HDF5 file that is laid out like a dump.
 struct EstimateSource {
   std::string file;
@@ -37,10 +35,5 @@ struct LayerEstimates {
                      : static_cast<double>(reinterpret_cast<const float*>(values.data())[i]);
   }
 };
-
-/// What is wrong with the layer's estimates: the first NaN or +inf that a query looks at, among the entries of the keys
-/// that it sees. "own.h5: sample 's', layer 3, 'scores', query at 900, head 1: NaN at token 17"; empty where there is
-/// none.
-std::string first_bad_estimate(const AttentionLayer& layer, const std::string& sample);
 
 }  // namespace attest

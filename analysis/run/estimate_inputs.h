@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "analysis/study/study_plan.h"
-#include "dumps/dump_reader.h"
-#include "dumps/estimate_reader.h"
+#include "dumps/format/dump_reader.h"
+#include "dumps/format/estimate_reader.h"
 
 namespace attest {
 

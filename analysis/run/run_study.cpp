@@ -17,7 +17,7 @@
 #include "analysis/study/short_contexts.h"
 #include "dumps/base/error.h"
 #include "dumps/base/utc_time.h"
-#include "dumps/dump_reader.h"
+#include "dumps/format/dump_reader.h"
 
 namespace attest {
 namespace {

@@ -15,7 +15,7 @@
 #include <thread>
 
 #include "dumps/base/error.h"
-#include "dumps/value_check.h"
+#include "dumps/format/value_check.h"
 
 namespace attest {
 namespace {

@@ -12,8 +12,8 @@
 #include "analysis/layer/layer_study.h"
 #include "analysis/results/partial_results.h"
 #include "analysis/study/study_plan.h"
-#include "dumps/dump_reader.h"
-#include "dumps/estimate_reader.h"
+#include "dumps/format/dump_reader.h"
+#include "dumps/format/estimate_reader.h"
 
 namespace attest {
 

@@ -10,7 +10,7 @@
 #include <span>
 
 #include "dumps/base/error.h"
-#include "dumps/base/guarded_child.h"
+#include "dumps/hdf5/guarded_child.h"
 #include "dumps/base/input_file.h"
 #include "dumps/base/printable.h"
 

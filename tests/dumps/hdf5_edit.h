@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "dumps/hdf5/handle.h"
-#include "tests/dumps/small_dump.h"
+#include "tests/dumps/format/small_dump.h"
 
 namespace attest::testing {
 

@@ -1,6 +1,6 @@
 // Every rejection of the format (dumps/README.md) that concerns attributes, shapes, types and names: each test makes
 // the malformed file and asserts the sentence. Where values lie and links: bad_dump_storage_test.cpp.
-#include "tests/dumps/bad_dump.h"
+#include "tests/dumps/format/bad_dump.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

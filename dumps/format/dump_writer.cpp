@@ -1,4 +1,4 @@
-#include "dumps/dump_writer.h"
+#include "dumps/format/dump_writer.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-// Looks at every value of a layer: NaN, infinities, heads that are all zero, and the range.
+// Looks at every value of a layer: NaN, infinities, heads that are all zero, and the range; and at estimates.
 #pragma once
 
 #include <array>
@@ -47,5 +47,10 @@ LayerCheck check_values(const AttentionLayer& layer);
 
 /// "layer 3, k, head 1: NaN, first at token 17" for the first head that is not finite; empty when all are.
 std::string first_bad_value(const LayerCheck& check);
+
+/// What is wrong with the layer's estimates: the first NaN or +inf that a query looks at, among the entries of the keys
+/// that it sees. "own.h5: sample 's', layer 3, 'scores', query at 900, head 1: NaN at token 17"; empty where there is
+/// none.
+std::string first_bad_estimate(const AttentionLayer& layer, const std::string& sample);
 
 }  // namespace attest

@@ -1,4 +1,4 @@
-#include "dumps/all_finite.h"
+#include "dumps/format/all_finite.h"
 
 #include <algorithm>
 #include <cstring>

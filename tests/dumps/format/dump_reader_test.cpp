@@ -1,4 +1,4 @@
-#include "dumps/dump_reader.h"
+#include "dumps/format/dump_reader.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 #include "dumps/base/error.h"
 #include "tests/dumps/hdf5_edit.h"
 #include "tests/dumps/scratch_folder.h"
-#include "tests/dumps/small_dump.h"
+#include "tests/dumps/format/small_dump.h"
 
 namespace attest::testing {
 namespace {

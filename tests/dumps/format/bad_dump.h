@@ -8,10 +8,10 @@
 #include <string>
 
 #include "dumps/base/error.h"
-#include "dumps/dump_reader.h"
+#include "dumps/format/dump_reader.h"
 #include "tests/dumps/hdf5_edit.h"
 #include "tests/dumps/scratch_folder.h"
-#include "tests/dumps/small_dump.h"
+#include "tests/dumps/format/small_dump.h"
 
 namespace attest::testing {
 

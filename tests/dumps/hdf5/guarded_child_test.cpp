@@ -1,4 +1,4 @@
-#include "dumps/base/guarded_child.h"
+#include "dumps/hdf5/guarded_child.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

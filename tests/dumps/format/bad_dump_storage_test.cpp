@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "tests/dumps/bad_dump.h"
+#include "tests/dumps/format/bad_dump.h"
 
 namespace attest::testing {
 namespace {

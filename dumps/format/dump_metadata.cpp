@@ -1,4 +1,4 @@
-#include "dumps/dump_metadata.h"
+#include "dumps/format/dump_metadata.h"
 
 #include <fmt/format.h>
 

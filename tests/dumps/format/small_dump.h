@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "dumps/dump_writer.h"
+#include "dumps/format/dump_writer.h"
 
 namespace attest::testing {
 

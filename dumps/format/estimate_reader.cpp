@@ -1,12 +1,12 @@
-#include "dumps/estimate_reader.h"
+#include "dumps/format/estimate_reader.h"
 
 #include <fmt/format.h>
 
 #include <cstring>
 
 #include "dumps/base/error.h"
-#include "dumps/base/guarded_child.h"
 #include "dumps/hdf5/dataset.h"
+#include "dumps/hdf5/guarded_child.h"
 
 namespace attest {
 namespace {

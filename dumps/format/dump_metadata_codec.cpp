@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "dumps/dump_metadata.h"
+#include "dumps/format/dump_metadata.h"
 
 namespace attest {
 

@@ -1,4 +1,4 @@
-#include "dumps/dump_reader.h"
+#include "dumps/format/dump_reader.h"
 
 #include <fmt/format.h>
 
@@ -8,13 +8,13 @@
 #include <stdexcept>
 #include <string_view>
 
-#include "dumps/all_finite.h"
 #include "dumps/base/error.h"
-#include "dumps/base/guarded_child.h"
 #include "dumps/base/input_file.h"
 #include "dumps/base/parallel_for.h"
-#include "dumps/dump_metadata.h"
+#include "dumps/format/all_finite.h"
+#include "dumps/format/dump_metadata.h"
 #include "dumps/hdf5/dataset.h"
+#include "dumps/hdf5/guarded_child.h"
 
 namespace attest {
 namespace {

@@ -1,4 +1,4 @@
-#include "dumps/value_check.h"
+#include "dumps/format/value_check.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
