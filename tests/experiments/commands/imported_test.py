@@ -104,6 +104,16 @@ def test_samples_layers_and_queries_that_are_not_studied_need_no_estimates(dump,
     assert done.returncode == 0, done.stderr
 
 
+def test_a_query_alone_has_its_own_estimates(dump, tmp_path):
+    write_estimates(tmp_path / "own.h5")
+    for name, queries in [("all", "all"), ("one", "199")]:
+        done = attest_run(dump, tmp_path / f"{name}.h5", "--queries", queries, "--selector", selector(tmp_path / "own.h5"))
+        assert done.returncode == 0, done.stderr
+    for metric in ("mass_recall", "spearman"):
+        both, one = (result(tmp_path / f"{name}.h5", "s", metric) for name in ("all", "one"))
+        assert np.array_equal(both[:, 1:], one) and not np.array_equal(both[:, :1], one)
+
+
 def test_blocks_under_a_window_count_from_token_0(dump, tmp_path):
     def change(values, sample, layer):
         values[...] = np.arange(BLOCKS)
