@@ -18,7 +18,7 @@ namespace attest {
 namespace {
 
 constexpr int kSubmitted = 2;                  // one layer is computed while the next is copied
-constexpr std::size_t kBytesPerElement = 64;   // scratch memory per (row, token), first guess
+constexpr std::size_t kBytesPerElement = 64;   // scratch memory per (row, token), approximate
 constexpr std::int64_t kMostRows = 1 << 15;    // per chunk; rows are the y dimension of grids, at most 65535
 constexpr std::int64_t kMostTokens = 1 << 23;  // per row; bounds the fixed-point sums of weights
 

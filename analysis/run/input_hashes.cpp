@@ -1,4 +1,4 @@
-// Hashes files with read-ahead, on a thread of its own.
+// Hashes files with read-ahead, on a separate thread.
 #include "analysis/run/input_hashes.h"
 
 #include <fmt/format.h>
