@@ -1,4 +1,4 @@
-// Plain copies between events.
+// Measures copy bandwidth with large copies timed by CUDA events.
 #include <algorithm>
 #include <array>
 

@@ -1,3 +1,4 @@
+// The study of a chunk of rows on the device: exact attention, then each selector and its metrics.
 #include <algorithm>
 #include <cmath>
 
@@ -14,7 +15,7 @@
 namespace attest {
 namespace {
 
-/// Of each query of the layer, whatever heads the chunk holds.
+/// One ascending grid per query of the layer; all KV heads share them.
 std::vector<AscendingGrid> ascending_grids(const AttentionLayer& layer, const Selector& selector,
                                            std::span<const Setting> grid) {
   std::vector<AscendingGrid> grids;
@@ -23,8 +24,8 @@ std::vector<AscendingGrid> ascending_grids(const AttentionLayer& layer, const Se
   return grids;
 }
 
-/// The CUDA functions of all arrays of a selector that may be computed now, each once: the rows of metrics that share a
-/// pass name the same function.
+/// The CUDA functions that fill a selector's arrays, each listed once: metrics computed in one pass share a function.
+/// Without an estimate, metrics that need one are skipped.
 std::vector<decltype(SelectorFunctions::cuda)> passes_of(const SelectorLayout& layout, bool has_estimate) {
   std::vector<decltype(SelectorFunctions::cuda)> passes;
   for (const ResultArray& array : layout.arrays) {
@@ -105,7 +106,7 @@ CudaExactRows CudaChunkStudy::attend_exactly(CudaChunk& chunk) {
   chunk.exact_low = low;
   chunk.exact_max = exact.statistics.max;
   const CudaCells cells = setup_.results.score_cells();
-  cuda_score_statistics(exact, cells);  // first: it fills the statistics
+  cuda_score_statistics(exact, cells);  // runs first because it fills exact.statistics
   for (const ResultArray& array : setup_.results.layout().scores) {
     const auto pass = std::get<ScoreFunctions>(array.metric->functions).cuda;
     if (pass != cuda_score_statistics) pass(exact, cells);

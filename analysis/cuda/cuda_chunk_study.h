@@ -14,18 +14,18 @@
 
 namespace attest {
 
-/// What lies on the device of a layer: q of all heads, k and v of some KV heads.
+/// The parts of a layer that are on the device: q of all query heads, k and v of a range of KV heads.
 struct DeviceInputs {
   const void *q = nullptr, *k = nullptr, *v = nullptr;
   KvHeadRange heads;
 };
 
-/// One layer's work on one stream; never waits for the device.
+/// Enqueues the work of one layer on one stream. Never waits for the device.
 class CudaChunkStudy {
  public:
   struct Setup {
     const Study& study;
-    std::span<const std::shared_ptr<const CudaSelector>> selectors;  ///< of study.selectors
+    std::span<const std::shared_ptr<const CudaSelector>> selectors;  ///< one per element of study.selectors
     const AttentionLayer& layer;
     DeviceInputs inputs;
     DeviceArena& arena;
@@ -36,14 +36,14 @@ class CudaChunkStudy {
   };
   explicit CudaChunkStudy(const Setup& setup);
 
-  /// Throws DeviceMemoryFull where the arena cannot hold what the groups need; they may be given again in smaller runs.
+  /// Throws DeviceMemoryFull if the groups need more memory than the arena has. The caller may retry with fewer groups.
   void enqueue(std::span<const QueryGroup> groups);
 
  private:
   CudaChunk make_chunk(const RowTables& tables);
-  /// Scores and outputs of exact attention, and the metrics of the scores.
+  /// Computes scores and outputs of exact attention, and the metrics of the scores.
   CudaExactRows attend_exactly(CudaChunk& chunk);
-  /// Evaluates the settings grid[0 ..] of selector s, which stand at first_setting .. in the results.
+  /// Evaluates selector s at the settings of `grid`. grid[i] is setting first_setting + i in the results.
   void run_selector(const CudaExactRows& exact, std::size_t s, std::span<const Setting> grid,
                     std::size_t first_setting);
   SettingPlaces places(const CudaChunk& chunk, std::span<const AscendingGrid> grids, std::size_t s,

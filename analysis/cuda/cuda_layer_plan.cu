@@ -1,3 +1,4 @@
+// Row tables, query groups and spans of a layer.
 #include <algorithm>
 
 #include "analysis/cuda/cuda_layer_plan.h"

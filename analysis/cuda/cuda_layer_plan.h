@@ -1,4 +1,4 @@
-// How a layer is cut into pieces that the device works on together.
+// Splits a layer into ranges of KV heads and groups of rows that the device processes together.
 #pragma once
 
 #include <cstddef>
@@ -10,35 +10,35 @@
 
 namespace attest {
 
-/// One query and KV head: G rows.
+/// One query and KV head: the G rows of a GQA group.
 struct QueryGroup {
   int kv_head = 0;
   int query = 0;
 };
 
-/// KV heads [first, first + count) of a layer that lie on the device together.
+/// KV heads [first, first + count) of a layer that are on the device together.
 struct KvHeadRange {
   int first = 0;
   int count = 0;
 };
 
-/// The groups of these KV heads in the order of their rows.
+/// The groups of these KV heads, by KV head, then query.
 std::vector<QueryGroup> query_groups(const AttentionLayer& layer, const KvHeadRange& heads);
 
-/// Host copies of what DeviceRows points to.
+/// Host copies of the arrays that DeviceRows points to.
 struct RowTables {
   std::vector<RowBatch> batches;
-  std::vector<KeyOrigin> origins;                 ///< kv_head counts from the range's first
+  std::vector<KeyOrigin> origins;                 ///< kv_head counts from the first head of the range
   std::vector<int> visible, origin, query, cell;  ///< [rows]
   std::vector<float> sink;                        ///< [rows], or empty
   int max_length = 0;
   int max_batch_rows = 0;
 };
 
-/// Rows of a run of groups. The rows of a batch share their origin.
+/// The row tables of consecutive groups. All rows of a batch share one origin.
 RowTables row_tables(const AttentionLayer& layer, const KvHeadRange& heads, std::span<const QueryGroup> groups);
 
-/// Keys that the query which sees most of them sees.
+/// Largest number of keys that a query of the layer sees.
 int longest_row(const AttentionLayer& layer);
 
 /// The union of the layer's spans as disjoint ascending ranges.

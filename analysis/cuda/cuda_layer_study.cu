@@ -1,5 +1,5 @@
-// The study of one layer on a CUDA device: layers are copied while the one before is computed, and nothing waits until
-// results are collected.
+// The study of one layer on a CUDA device. A layer is copied to the device while the layer before it is computed. The
+// host waits for the device only when results are collected.
 #include <algorithm>
 #include <array>
 #include <deque>
@@ -17,22 +17,23 @@
 namespace attest {
 namespace {
 
-constexpr int kSubmitted = 2;                  // one under way and one copied beside it, while the next is read
-constexpr std::size_t kBytesPerElement = 64;   // of scratch memory for each (row, token), about
-constexpr std::int64_t kMostRows = 1 << 15;    // of a chunk: grids have a row in their second dimension
-constexpr std::int64_t kMostTokens = 1 << 23;  // of a row: fixed-point sums of weights
+constexpr int kSubmitted = 2;                  // one layer is computed while the next is copied
+constexpr std::size_t kBytesPerElement = 64;   // scratch memory per (row, token), approximate
+constexpr std::int64_t kMostRows = 1 << 15;    // per chunk; rows are the y dimension of grids, at most 65535
+constexpr std::int64_t kMostTokens = 1 << 23;  // per row; bounds the fixed-point sums of weights
 
 std::size_t bytes_of(const AttentionLayer& layer, std::int64_t rows, int channels) {
   return static_cast<std::size_t>(rows) * static_cast<std::size_t>(channels) * size_of(layer.element_type);
 }
 
-/// Keys and values of some KV heads on the device, and who may touch them when.
+/// Device copies of a layer's queries and of the keys and values of a range of KV heads. `copied`: the copy is
+/// complete. `free`: the kernels that read the slot have finished.
 struct InputSlot {
   DeviceBuffer q, k, v;
   CudaEvent copied, free;
 };
 
-/// A layer under way.
+/// A layer that was submitted and not yet collected.
 struct Job {
   CudaResults results;
   Uploads uploads;
@@ -111,7 +112,7 @@ class CudaLayerStudy final : public LayerStudy {
                         std::to_string(kMostTokens) + " that the GPU study takes; choose --device cpu");
   }
 
-  /// Lets the device finish and forgets all layers under way.
+  /// Waits for the device and drops all submitted layers.
   void abandon() noexcept {
     ATTEST_CUDA_QUIET(cudaStreamSynchronize(copying_));
     ATTEST_CUDA_QUIET(cudaStreamSynchronize(computing_));
@@ -139,7 +140,8 @@ class CudaLayerStudy final : public LayerStudy {
     job.done.record(computing_);
   }
 
-  /// All KV heads at once where two layers of keys and values fit in half of the memory, else as many as do.
+  /// Ranges of KV heads whose keys and values fit in a quarter of the memory: the two input slots take half of it. All
+  /// heads form one range if they fit. Also sizes the slots and the arena.
   std::vector<KvHeadRange> head_ranges(const AttentionLayer& layer) {
     const AttentionShape& shape = layer.shape;
     const std::size_t q = bytes_of(layer, layer.num_queries() * shape.num_query_heads, shape.head_dim);
@@ -188,8 +190,8 @@ class CudaLayerStudy final : public LayerStudy {
     slot.copied.record(copying_);
   }
 
-  /// As many groups at a time as the arena holds. What does not fit is tried again in halves: results of rows that were
-  /// begun are simply written again.
+  /// Enqueues as many groups at a time as the arena holds. If a chunk does not fit, half of it is tried; results of
+  /// rows that were written already are overwritten with the same values.
   void enqueue_groups(const AttentionLayer& layer, CudaChunkStudy& study, std::span<const QueryGroup> groups) {
     const std::size_t rows = static_cast<std::size_t>(layer.shape.group()),
                       length = static_cast<std::size_t>(longest_row(layer));
@@ -219,13 +221,13 @@ class CudaLayerStudy final : public LayerStudy {
   std::size_t memory_ = 0;
   std::vector<std::shared_ptr<const CudaSelector>> selectors_;
   DeviceArena arena_;
-  std::size_t most_elements_ = 0;  // (row, token) pairs that a chunk may have; 0: not known yet
+  std::size_t most_elements_ = 0;  // largest number of (row, token) pairs per chunk; 0: not known yet
   CudaStream copying_, computing_;
   std::array<InputSlot, 2> slots_;
   int next_slot_ = 0;
   std::array<Job, kSubmitted> jobs_;
   int next_job_ = 0;
-  std::deque<int> submitted_;  // jobs, in order
+  std::deque<int> submitted_;  // indices of jobs_, oldest first
   std::vector<StageTime> times_;
 };
 

@@ -1,3 +1,4 @@
+// Kernels that scatter values from a chunk's rows to the cells of the results.
 #include "analysis/cuda/cuda_placement.h"
 #include "kernels/device/cuda_check.h"
 

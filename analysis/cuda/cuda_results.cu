@@ -1,3 +1,4 @@
+// Device buffer of a layer's results, and its copy to the host.
 #include <algorithm>
 
 #include "analysis/cuda/cuda_placement.h"
@@ -64,7 +65,7 @@ void CudaResults::enqueue_finish(int num_queries, int num_heads, cudaStream_t st
   }
   ATTEST_CUDA(
       cudaMemcpyAsync(host_.data(), device_.data(), layout_.num_cells * sizeof(float), cudaMemcpyDeviceToHost, stream));
-  // Memory that the system has yet to give is touched while the device computes.
+  // Allocated here, while the device computes, because the first touch of new pages is slow.
   results_ = layout_.undefined();
 }
 

@@ -1,4 +1,4 @@
-// The results of a layer on their way: all arrays of its layout in one on the device.
+// The results of a layer on the device: all arrays of LayerResultsLayout in one buffer, which is copied to the host.
 #pragma once
 
 #include <span>
@@ -12,16 +12,16 @@ namespace attest {
 
 class CudaResults {
  public:
-  /// Lays out the arrays of a layer, all undefined yet.
+  /// Lays out the arrays of a layer and fills them with NaN.
   void begin(const Study& study, std::span<const Metric> metrics, const AttentionLayer& layer, cudaStream_t stream);
 
   const LayerResultsLayout& layout() const { return layout_; }
   CudaCells score_cells() const;
   CudaCells selector_cells(std::size_t selector) const;
 
-  /// Metrics of the whole layer, and everything on its way back.
+  /// Enqueues the metrics of the whole layer and the copy of all results to the host.
   void enqueue_finish(int num_queries, int num_heads, cudaStream_t stream);
-  /// When what was enqueued is done.
+  /// The results. Call it after the enqueued work has finished.
   LayerResults take();
 
  private:
@@ -29,7 +29,7 @@ class CudaResults {
 
   LayerResultsLayout layout_;
   LayerResults results_;
-  std::vector<std::vector<std::size_t>> sums_offsets_;  // [selector][array]: of layer metrics in sums_
+  std::vector<std::vector<std::size_t>> sums_offsets_;  // [selector][array]: offsets of layer metrics in sums_
   DeviceBuffer device_, sums_;
   PageLockedBuffer host_;
 };

@@ -1,4 +1,4 @@
-// A build without CUDA has no device.
+// Replacements for the CUDA functions in a build without CUDA: they throw UsageError.
 #if !ATTEST_HAS_CUDA
 
 #include "analysis/cuda/cuda_bandwidth.h"

@@ -19,9 +19,9 @@ namespace attest {
 namespace {
 
 constexpr int kMaxRows = 32;                     // rows that share one pass over the keys
-constexpr std::int64_t kMaxBytes = 256ll << 20;  // of one [rows, length] matrix: bounds memory at a million tokens
+constexpr std::int64_t kMaxBytes = 256ll << 20;  // per [rows, length] matrix; bounds memory at a million tokens
 
-/// What one thread keeps between tasks.
+/// Buffers that one thread reuses between tasks.
 struct Workspace {
   int kv_head = -1;
   std::vector<float> keys, values, queries;
@@ -55,7 +55,8 @@ class CpuLayerStudy final : public LayerStudy {
   }
 
  private:
-  /// Converts what the batch reads to float32; a KV head that the thread holds already is not converted again.
+  /// Converts the batch's queries, keys and values to float32. Keys and values are kept if the thread's last batch had
+  /// the same KV head.
   KvHead load(const AttentionLayer& layer, const KvHeadBatch& batch, Workspace& w) const {
     const AttentionShape& shape = layer.shape;
     const auto d = static_cast<std::size_t>(shape.head_dim), dv = static_cast<std::size_t>(shape.value_dim);
@@ -149,7 +150,7 @@ class CpuLayerStudy final : public LayerStudy {
     }
   }
 
-  /// Evaluates the settings grid[0 ..] of selector s, which stand at first_setting .. in the results.
+  /// Evaluates selector s at the settings of `grid`. grid[i] is setting first_setting + i in the results.
   void run_selector(const KvHeadBatch& batch, const KvHead& head, std::size_t s, std::span<const Setting> grid,
                     std::size_t first_setting, Workspace& w, LayerResultsBuilder& builder) const {
     const Selector& selector = *study_.selectors[s].selector;
@@ -187,7 +188,7 @@ class CpuLayerStudy final : public LayerStudy {
       row.lambdas = study_.lambdas;
       if (estimate != nullptr && first_setting == 0) {
         row.estimate = estimate->scores.row(r, covered);
-        // The order of exact scores may serve as an estimate's: it lists tokens beyond the coverage too.
+        // If the estimate is the exact scores, the order also lists tokens that the estimate does not cover.
         row.estimate_order = estimate->order.row(r, estimate == &w.exact ? visible : covered);
       }
       const RowPlace place{batch.first_query + r / head.group, batch.kv_head * head.group + r % head.group, r,
@@ -196,7 +197,7 @@ class CpuLayerStudy final : public LayerStudy {
     }
   }
 
-  /// Outputs of every setting.
+  /// Computes the outputs of every setting.
   static void attend(const KvHead& head, const Selection& selection, int settings, Workspace& w) {
     if (!selection.exact) {
       accumulate_settings(head, selection.read_scores == nullptr ? w.exact.scores : *selection.read_scores,
@@ -217,7 +218,7 @@ class CpuLayerStudy final : public LayerStudy {
     }
   }
 
-  /// What a kernel reads for query n, setting by setting.
+  /// Bytes read and tokens kept by the group for query n, for every setting.
   static GroupReads group_reads(const KvHead& head, const Selection& selection, int n, int settings) {
     const std::int64_t visible = head.visible[static_cast<std::size_t>(n)];
     GroupReads reads{.cost = selection.io[static_cast<std::size_t>(n)],
@@ -228,18 +229,18 @@ class CpuLayerStudy final : public LayerStudy {
       for (int h = 1; h < head.group; ++h) least = std::min(least, selection.levels.row(n * head.group + h)[j]);
       ++reads.kept_tokens[least];
     }
-    reads.kept_tokens.pop_back();  // kept at no setting
+    reads.kept_tokens.pop_back();  // tokens that no setting keeps
     std::partial_sum(reads.kept_tokens.begin(), reads.kept_tokens.end(), reads.kept_tokens.begin());
     return reads;
   }
 
-  /// Where a row and its settings stand in the results.
+  /// Position of a row and of its settings in the results.
   struct RowPlace {
     std::int64_t query;
-    int head;  ///< of the layer
-    int row;   ///< of the batch
+    int head;  ///< query head within the layer
+    int row;   ///< within the batch
     std::size_t first_setting;
-    std::span<const int> given_index;  ///< of each ascending setting, from first_setting on
+    std::span<const int> given_index;  ///< of each ascending setting, relative to first_setting
 
     std::size_t given(std::size_t i) const { return first_setting + static_cast<std::size_t>(given_index[i]); }
   };

@@ -1,3 +1,4 @@
+// Finds GPUs; parses --device and --device-memory.
 #include "analysis/layer/device.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// Tasks of a layer.
+// Splits a layer into tasks; finds the span tokens that a query sees.
 #include "analysis/layer/kv_head_batches.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Cells of a layer's arrays, and metrics of the whole layer.
+// Gives access to the cells of a layer's arrays and combines the heads' sums into metrics of the whole layer.
 #include "analysis/layer/layer_results_builder.h"
 
 namespace attest {

@@ -1,4 +1,4 @@
-// The result arrays of one layer, filled row by row from any number of threads (each row has its own cells).
+// The result arrays of one layer on the CPU. Several threads may fill them at once, since each row has its own cells.
 #pragma once
 
 #include <span>
@@ -16,13 +16,13 @@ class LayerResultsBuilder {
 
   /// Cells of the score metric layout().scores[array].
   float& score_cell(std::size_t array, std::int64_t query, int head);
-  /// Cells of layout().selectors[selector].arrays[array] for (query, head): its S, M or single values, settings in the
-  /// order given.
+  /// Cells of layout().selectors[selector].arrays[array] for (query, head): S values (settings in the order given), M
+  /// values, or one.
   std::span<float> cells(std::size_t selector, std::size_t array, std::int64_t query, int head);
-  /// What (query, head) adds to a metric of the whole layer, for each setting in the order given.
+  /// The sums of (query, head) for a metric of the whole layer, one per setting in the order given.
   std::span<HeadSums> head_sums(std::size_t selector, std::size_t array, std::int64_t query, int head);
 
-  /// Combines the sums of the heads, in ascending order of the heads, and hands over the results.
+  /// Adds the heads' sums in ascending order of the heads, combines them, and returns the results.
   LayerResults finish();
 
  private:
@@ -31,7 +31,7 @@ class LayerResultsBuilder {
   LayerResultsLayout layout_;
   std::int64_t num_queries_;
   int num_heads_;
-  std::vector<std::vector<std::vector<HeadSums>>> head_sums_;  // [selector][array][N, Hq, S] of layer metrics
+  std::vector<std::vector<std::vector<HeadSums>>> head_sums_;  // [selector][array][N, Hq, S]; empty if not per layer
   LayerResults results_;
 };
 

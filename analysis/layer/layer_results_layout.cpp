@@ -1,4 +1,4 @@
-// Layout of a layer's result arrays.
+// Determines which arrays a layer's results have, their sizes and offsets.
 #include "analysis/layer/layer_results_layout.h"
 
 #include <limits>

@@ -1,5 +1,4 @@
-// Which arrays the results of a layer have, and where each begins if all of them stand in one: known before any is
-// filled.
+// The layout of a layer's results: which arrays there are, their sizes, and their offsets in one common buffer.
 #pragma once
 
 #include <span>
@@ -14,17 +13,17 @@ namespace attest {
 
 struct ResultArray {
   MetricInfo info;
-  const Metric* metric = nullptr;  ///< row of the table; null for a metric of the selector's own
-  std::size_t per_row = 0;  ///< cells of one (query, head), or of one query where the axes have no head: S, M or 1
-  std::size_t size = 0;     ///< cells
-  std::size_t begin = 0;    ///< cells of the arrays before it
+  const Metric* metric = nullptr;  ///< row of the table of metrics; null for a selector's own metric
+  std::size_t per_row = 0;         ///< cells per (query, head), or per query if there is no head axis: S, M or 1
+  std::size_t size = 0;            ///< number of cells
+  std::size_t begin = 0;           ///< number of cells in the arrays before this one
 };
 
-/// The arrays of one selector: the metrics that all selectors have, in the order of the table, then its own.
+/// The arrays of one selector: first the metrics of the table, in its order, then the selector's own metrics.
 struct SelectorLayout {
-  bool dense = false;  ///< dense_layers makes it exact in this layer
+  bool dense = false;  ///< dense_layers makes the selector exact in this layer
   std::size_t num_settings = 0;
-  std::size_t first_own = 0;  ///< position in `arrays` of the selector's own metrics
+  std::size_t first_own = 0;  ///< index in `arrays` of the selector's first own metric
   std::vector<ResultArray> arrays;
 };
 
@@ -32,13 +31,13 @@ struct LayerResultsLayout {
   LayerResultsLayout() = default;
   LayerResultsLayout(const Study& study, std::span<const Metric> metrics, const AttentionLayer& layer);
 
-  /// The arrays, every cell undefined (NaN).
+  /// Results with these arrays, every cell NaN.
   LayerResults undefined() const;
 
   int layer = 0;
   std::vector<ResultArray> scores;
   std::vector<SelectorLayout> selectors;
-  std::size_t num_cells = 0;  ///< of all arrays
+  std::size_t num_cells = 0;  ///< total over all arrays
 };
 
 }  // namespace attest

@@ -19,18 +19,19 @@
 
 namespace attest {
 
-/// Runs on one device; the results do not depend on the number of threads. Not to be called from two threads at once.
+/// Runs on one device. The results do not depend on the number of threads. Not thread-safe.
 class LayerStudy {
  public:
   virtual ~LayerStudy() = default;
 
-  /// sample and dump of the result are left to the caller. Throws UsageError where the shape does not suit a selector.
-  /// The values must be finite.
+  /// Studies a layer, whose values must be finite. The caller fills in `sample` and `dump` of the result. Throws
+  /// UsageError if a selector does not support the layer's shape.
   virtual LayerResults run(const AttentionLayer& layer) = 0;
 
-  /// run() in two halves, so that a device works on one layer while the next is read: submit() begins a layer,
-  /// collect() waits for the one begun first and gives its results. A layer stays unchanged until its results are
-  /// collected; at most most_submitted() may wait. When either throws, nothing is under way any more.
+  /// run() in two halves, so that a device works on one layer while the next is read. submit() starts a layer;
+  /// collect() waits for the oldest submitted layer and returns its results. A layer must stay unchanged until its
+  /// results are collected. At most most_submitted() layers may be submitted and not collected. If submit() or
+  /// collect() throws, all submitted layers are dropped.
   virtual void submit(const AttentionLayer& layer) { finished_.push_back(run(layer)); }
   virtual LayerResults collect() {
     LayerResults first = std::move(finished_.front());
@@ -38,30 +39,30 @@ class LayerStudy {
     return first;
   }
   virtual int most_submitted() const { return 1; }
-  /// Memory from which the buffers of layers reach the device fastest.
+  /// Memory for the buffers of layers that is fastest to copy to the device.
   virtual std::pmr::memory_resource* layer_memory() { return std::pmr::get_default_resource(); }
 
-  /// Where it runs, in words: "CPU, 2 threads".
+  /// The device in words: "CPU, 2 threads".
   virtual std::string device() const = 0;
-  /// Of all layers collected so far; empty where nobody measures.
+  /// Times of all layers collected so far; empty if the device does not measure them.
   virtual std::vector<StageTime> stage_times() const { return {}; }
 
  private:
   std::deque<LayerResults> finished_;
 };
 
-/// A selector or a metric that runs on the CPU alone.
+/// Thrown for a selector or a metric that has no CUDA code.
 struct NoCudaCode : UsageError {
   using UsageError::UsageError;
 };
 
-/// The study outlives what is made here.
+/// `study` must outlive the result.
 std::unique_ptr<LayerStudy> make_cpu_layer_study(const Study& study, int threads,
                                                  std::span<const Metric> metrics = all_metrics());
 
-/// On visible_gpus()[device], which must be usable. Throws NoCudaCode where a selector or a metric has none, UsageError
-/// where the device has not as much memory; DeviceError (from run, submit and collect too) where the device fails or
-/// the memory does not suffice.
+/// Runs on visible_gpus()[device], which must be usable; `study` must outlive the result. Throws NoCudaCode if a
+/// selector or a metric has no CUDA code, UsageError if the device has less memory than `memory` asks for. This
+/// function, run(), submit() and collect() throw DeviceError if the device fails or the memory does not suffice.
 std::unique_ptr<LayerStudy> make_cuda_layer_study(const Study& study, int device, const DeviceMemoryLimit& memory = {},
                                                   std::span<const Metric> metrics = all_metrics());
 

@@ -1,4 +1,4 @@
-// From a device to the study that runs on it.
+// Makes the layer study for a device.
 #include "analysis/layer/make_layer_study.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The study of one layer on whichever device was chosen.
+// Makes the layer study for the chosen device, CPU or GPU.
 #pragma once
 
 #include <memory>
@@ -8,10 +8,10 @@
 
 namespace attest {
 
-/// `threads` is for the CPU. Throws UsageError where the device cannot run the study.
+/// `threads` is used on the CPU only. Throws UsageError if the device cannot run the study.
 std::unique_ptr<LayerStudy> make_layer_study(const Study& study, const Device& device, int threads);
 
-/// Of `threads`, how many read the next layer while one is studied: all but one where a GPU does the rest.
+/// Number of the `threads` that read the next layer while one is studied. GPU: all but one, at most 16; CPU: at most 4.
 int reading_threads(const Device& device, int threads);
 
 }  // namespace attest

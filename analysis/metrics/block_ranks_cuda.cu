@@ -1,4 +1,5 @@
-// Long rows in float32 through sorts, short ones (score_rest.cuh) in double by comparing every pair.
+// Rank correlation of block maxima on the device. Long rows: block maxima in float32, ranked by sorting. Short rows,
+// which also have a low part of each score (score_rest.cuh): block maxima in double, ranked by comparing every pair.
 #include "analysis/metrics/block_ranks_cuda.h"
 #include "kernels/rank/rank_correlation_cuda.h"
 #include "kernels/rank/segments_cuda.h"

@@ -1,16 +1,15 @@
-// Rank correlation between the block maxima of scores and estimates: spearman_block16 and spearman_block128.
+// spearman_block16 and spearman_block128 on the device: rank correlation of the block maxima of scores and estimates.
 #pragma once
 
 #include "kernels/selectors/cuda_chunk.h"
 
 namespace attest {
 
-/// Ranks of the exact scores' maxima over blocks of 16 and of 128 tokens; what they point to lives in the chunk's
-/// arena.
+/// Ranks of the exact scores' maxima over blocks of 16 and of 128 tokens. The memory belongs to the chunk's arena.
 class CudaBlockRanks {
  public:
   CudaBlockRanks() = default;
-  /// Of tokens 0 .. covered-1 of every row; a partial last block does not count.
+  /// Ranks the blocks of tokens 0 .. covered-1 of every row. A partial last block is ignored.
   CudaBlockRanks(const CudaChunk& chunk, const RowCounts& covered);
 
   /// rho16, rho128: [N, Hq]. `low` as CudaSelection::estimate_low.

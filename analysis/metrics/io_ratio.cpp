@@ -1,4 +1,4 @@
-// Bytes read, setting by setting.
+// io_ratio on the CPU.
 #include "analysis/metrics/io_ratio.h"
 
 namespace attest {

@@ -1,4 +1,5 @@
-// io_ratio: bytes that an ideal kernel of the method reads for a KV head and query over those of a dense 16-bit read.
+// io_ratio: bytes that an ideal kernel of the method reads for one query and KV head, divided by the bytes of a dense
+// 16-bit read.
 #pragma once
 
 #include <span>
@@ -10,9 +11,10 @@ namespace attest {
 struct CudaSelectorRows;
 class CudaCells;
 
-/// (fixed + per_kept_token * (tokens kept by any head of the group - free_tokens)) / (2 (D + Dv) L): each kept token is
-/// read once for the group, so all heads of a group have the same value. The formulas of `fixed` and `per_kept_token`
-/// stand in the selectors' files.
+///   io_ratio = (fixed + per_kept_token * (tokens kept by any head of the group - free_tokens)) / (2 (D + Dv) L)
+///
+/// A kept token is read once for the whole GQA group, so all query heads of a group have the same value. Each
+/// selector's file has its formulas of `fixed` and `per_kept_token`.
 void io_ratio(const SelectorRow& row, std::span<double> out);
 
 void cuda_io_ratio(const CudaSelectorRows& rows, const CudaCells& cells);

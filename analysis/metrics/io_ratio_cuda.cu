@@ -1,5 +1,4 @@
-// io_ratio: bytes an ideal kernel of the method reads for a KV head over those of a dense 16-bit read; the same for all
-// heads of a group, of whose kept tokens each is read once.
+// io_ratio on the device: one thread block per query and KV head.
 #include "analysis/metrics/io_ratio.h"
 #include "analysis/metrics/rows_cuda.h"
 #include "kernels/device/block_reduce.cuh"
@@ -9,17 +8,18 @@ namespace attest {
 namespace {
 
 constexpr int kThreads = 512;
-constexpr int kAtOnce = 8;  // settings that one pass over the group's levels serves
+constexpr int kAtOnce = 8;  // settings counted in one pass over the group's levels
 
-/// Bytes read for a query and KV head: costs[g] of group g = rows [g G, (g + 1) G), and bytes_per_base for each of
-/// base_kept[g] tokens where a selector counts those on the device.
+/// Bytes read for a query and KV head. Group g holds rows [g G, (g + 1) G) and costs costs[g]. If the selector counts a
+/// base set on the device, each of its base_kept[g] tokens costs bytes_per_base more.
 struct Cost {
   const IoCost* costs;   ///< [rows / G]
   const int* base_kept;  ///< [rows / G], or null
   double bytes_per_base, dense_token_bytes;
 };
 
-/// Calls token(least level of the group's rows) for the thread's tokens, eight neighbours at a time.
+/// Calls token(level) for the thread's tokens, eight neighbours at a time. `level` is the lowest entry level of the
+/// token in any row of the group.
 template <class Token>
 __device__ void for_group_tokens(const Level* levels, std::int64_t stride, int group, int length, Token&& token) {
   for (int j = static_cast<int>(threadIdx.x) * 8; j < length; j += kThreads * 8) {
@@ -36,7 +36,7 @@ __device__ void for_group_tokens(const Level* levels, std::int64_t stride, int g
   }
 }
 
-/// Block: the rows of one query and KV head.
+/// One thread block per query and KV head.
 __global__ void __launch_bounds__(kThreads)
     io_ratio_kernel(DeviceRows rows, const Level* levels, Cost cost, SettingPlaces places, float* out) {
   __shared__ int shared[32];

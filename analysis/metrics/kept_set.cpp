@@ -1,4 +1,4 @@
-// Histograms over entry levels, summed up to every setting.
+// Metrics of the kept set on the CPU: histograms over entry levels, whose prefix sums give the total of every setting.
 #include "analysis/metrics/kept_set.h"
 
 #include <algorithm>
@@ -10,7 +10,8 @@ namespace {
 constexpr double kUndefined = std::numeric_limits<double>::quiet_NaN();
 constexpr double kLowest = -std::numeric_limits<double>::infinity();
 
-/// Bins 0 .. S, the last for tokens that no setting keeps; `prefix` turns them into sums up to each setting.
+/// Bins 0 .. S; bin S counts tokens that no setting keeps. prefix()[i] is the sum of bins 0 .. i: the tokens that
+/// setting i keeps.
 struct Histogram {
   std::vector<double> bins;
   explicit Histogram(int settings) : bins(static_cast<std::size_t>(settings) + 1, 0.0) {}

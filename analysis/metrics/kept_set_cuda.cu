@@ -1,6 +1,7 @@
-// Metrics of the kept set for all settings in one pass: histograms over entry levels in shared memory, then sums up to
-// every setting. A thread adds up neighbouring tokens before it touches a bin. All bins are 32-bit integers: their sums
-// do not depend on the order of the additions. Masses add up to 1 and are counted in units of 2^-31.
+// Metrics of the kept set on the device, all settings in one pass: histograms over entry levels in shared memory, then
+// prefix sums over the settings. To save atomic operations, a thread sums runs of neighbouring tokens before it adds
+// them to a bin. All bins are 32-bit integers, so the sums do not depend on the order of the additions. The masses of a
+// row add up to 1 and are counted in units of 2^-31.
 #include <stdexcept>
 
 #include "analysis/metrics/kept_set.h"
@@ -14,10 +15,10 @@ namespace attest {
 namespace {
 
 constexpr int kThreads = 512;
-constexpr int kMostSettings = 1200;  // whose histograms fit the shared memory that every kernel may have
+constexpr int kMostSettings = 1200;  // their histograms, 40 bytes per setting, fit in 48 KiB of shared memory
 constexpr float kMassUnits = 2147483648.0f;
 
-/// [N, Hq, S] each; the span metrics null where the sample has no spans.
+/// Outputs, [N, Hq, S] each. The span metrics are null if the sample has no spans.
 struct Arrays {
   float *mass_recall, *keep_ratio, *salient_hit_rate, *salient_hit_rate_fixed, *salient_ratio, *missed_salient_mass,
       *dropped_gap, *span_keep, *span_mass_kept;
@@ -25,24 +26,25 @@ struct Arrays {
 
 struct Input {
   const float* scores;  ///< exact [rows, stride]
-  const Level* levels;  ///< [rows, stride]; null: all 0
+  const Level* levels;  ///< [rows, stride]; null: all levels are 0
   RowStatistics statistics;
   QuerySettings<double> salient_deltas;
   double fixed_salient_delta;
   DeviceSpans spans;
 };
 
-/// Bins 0 .. S, the last for what no setting keeps.
+/// Bins 0 .. S in shared memory; bin S is for tokens that no setting keeps.
 struct Histograms {
-  int *tokens, *fixed;              // all tokens, and those within the fixed delta, by level
+  int *tokens, *fixed;              // by level: all tokens, and those within the fixed delta
   int* first;                       // salient tokens by the first setting for which they are salient
-  int* kept_salient;                // the same by the first setting that keeps them, too
-  int* spans;                       // tokens of spans by level
+  int* kept_salient;                // salient tokens by the first setting that also keeps them
+  int* spans;                       // span tokens by level
   std::uint32_t *mass, *span_mass;  // by level
-  std::uint32_t* missed;            // mass of salient tokens: added where they become salient, subtracted (modulo 2^32)
-                                    // where they are kept
-  std::uint32_t* largest;           // images of scores by level
-  float* thresholds;                // [S] least salient score of each setting
+  // Mass of missed salient tokens: added at the setting where a token becomes salient, subtracted (modulo 2^32) at the
+  // setting that keeps it.
+  std::uint32_t* missed;
+  std::uint32_t* largest;  // largest score by level, as ordered_image()
+  float* thresholds;       // [S] lowest score that is salient for each setting
 
   static constexpr std::size_t bytes(int settings) { return static_cast<std::size_t>(settings + 1) * 10 * 4; }
   __device__ Histograms(int* shared, int settings) {
@@ -59,12 +61,12 @@ struct Row {
   const float* scores;
   const Level* levels;
   int length, settings;
-  float max, units;  // of mass for a weight exp(s - max)
+  float max, units;  // mass units for a weight exp(s - max) of 1
 
   __device__ std::uint32_t mass(float weight) const { return __float2uint_rn(weight * units); }
 };
 
-/// First setting for which a score is salient; S if none.
+/// First setting for which a score is salient; S if there is none.
 __device__ int first_salient(const Row& row, const Histograms& h, float s) {
   int first = 0, end = row.settings;
   while (first < end) {
@@ -77,7 +79,8 @@ __device__ int first_salient(const Row& row, const Histograms& h, float s) {
   return first;
 }
 
-/// Runs of neighbouring tokens of one level, and among them runs of salient tokens with the same first setting.
+/// Adds the thread's tokens to the bins. Neighbouring tokens of one level are added together, and so are neighbouring
+/// salient tokens of one level and one first setting.
 __device__ void count_tokens(const Row& row, const Histograms& h, float fixed) {
   const float lowest = fminf(fixed, h.thresholds[row.settings - 1]);
   int level = 0, tokens = 0;
@@ -160,11 +163,12 @@ __global__ void __launch_bounds__(kThreads)
     if (i < settings) h.thresholds[i] = __double2float_ru(max - in.salient_deltas.of_row(index)[i]);
   }
   __syncthreads();
-  count_tokens(row, h, __double2float_ru(max - in.fixed_salient_delta));  // s >= x in double is s >= (x rounded up)
+  // A float s is >= x in double exactly if it is >= x rounded up to float.
+  count_tokens(row, h, __double2float_ru(max - in.fixed_salient_delta));
   count_spans(row, h, in.spans, rows.origins[rows.origin[index]].first_key);
   __syncthreads();
 
-  // One warp for each family of sums; each is short.
+  // Five families of prefix sums, each by the first thread of its own warp.
   const int family = static_cast<int>(threadIdx.x) / 32;
   if (threadIdx.x % 32 != 0) return;
   if (family == 0) {

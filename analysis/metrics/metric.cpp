@@ -1,5 +1,5 @@
-// Every metric: name, axes, unit, better direction, definition, needs, functions. The formulas stand in the files of
-// the functions.
+// The table of all metrics: name, axes, unit, better direction, definition, needs, functions. The formulas are in the
+// files of the functions.
 #include "analysis/metrics/metric.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Cosine, relative error and log-sum-exp error of every setting.
+// recall, output_error, lse_error and recall_layer on the CPU.
 #include "analysis/metrics/output_fidelity.h"
 
 #include <cmath>

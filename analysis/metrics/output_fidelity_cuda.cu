@@ -1,4 +1,5 @@
-// A warp per (row, setting), sums over channels in double.
+// recall, output_error, lse_error and recall_layer on the device: one warp per (row, setting), sums over channels in
+// double.
 #include "analysis/metrics/output_fidelity.h"
 #include "analysis/metrics/rows_cuda.h"
 #include "kernels/device/block_reduce.cuh"
@@ -9,10 +10,10 @@ namespace {
 
 constexpr int kThreads = 128;
 
-/// [N, Hq, S] each.
+/// Outputs, [N, Hq, S] each.
 struct Arrays {
   float *recall, *output_error, *lse_error;
-  double* sums;  ///< three per cell, of recall_layer
+  double* sums;  ///< three per cell, for recall_layer
 };
 
 /// 1 if both are zero vectors, NaN if one is.

@@ -1,4 +1,4 @@
-// Rank correlation over tokens and over block maxima.
+// Rank correlation over tokens and over block maxima, on the CPU.
 #include "analysis/metrics/rank_correlation.h"
 
 #include <limits>

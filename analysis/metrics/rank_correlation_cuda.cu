@@ -1,4 +1,4 @@
-// Rank correlation of tokens and of block maxima.
+// Rank correlation over tokens and over block maxima, on the device.
 #include "analysis/metrics/rank_correlation.h"
 #include "analysis/metrics/rank_correlation_cuda.h"
 #include "analysis/metrics/rows_cuda.h"
@@ -8,7 +8,7 @@
 namespace attest {
 namespace {
 
-/// Among tokens 0 .. covered-1 of each row, from the order of all.
+/// Ranks among tokens 0 .. covered-1 of each row, derived from the order of all visible tokens.
 CudaExactRanks ranks_of_covered(const CudaChunk& chunk, const RowCounts& covered) {
   const DeviceMatrix<int> tokens = chunk.by_tokens(chunk.take_rows<int>());
   CudaExactRanks ranks;

@@ -1,4 +1,4 @@
-// Ranks of the exact scores of a chunk, with which the ranks of every selector's estimate are correlated.
+// Ranks of the exact scores of a chunk. Every selector's estimate is correlated with them.
 #pragma once
 
 #include "analysis/metrics/block_ranks_cuda.h"
@@ -7,15 +7,14 @@
 
 namespace attest {
 
-/// Centred ranks of the exact scores among some tokens, and of their maxima over blocks. Pointers into the chunk's
-/// arena.
+/// Centred ranks of the exact scores of some tokens and of their block maxima. The memory belongs to the chunk's arena.
 struct CudaExactRanks {
   RowOrder order;
   DeviceMatrix<const int> tokens;
   CudaBlockRanks blocks;
 };
 
-/// Among all visible tokens.
+/// Ranks among all visible tokens.
 CudaExactRanks cuda_exact_ranks(const CudaChunk& chunk);
 
 }  // namespace attest

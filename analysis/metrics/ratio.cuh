@@ -1,9 +1,9 @@
-// Quotients of counts as metrics write them.
+// Ratio of two counts, as the metrics' kernels write it.
 #pragma once
 
 namespace attest {
 
-/// NaN where there is nothing to be a part of.
+/// NaN if the denominator is 0.
 __device__ inline float ratio(int numerator, int denominator) {
   return denominator > 0 ? static_cast<float>(static_cast<double>(numerator) / denominator)
                          : __int_as_float(0x7FC00000);

@@ -1,4 +1,5 @@
-// What a metric may look at: one row (query, query head) of the exact attention, and what one selector made of it.
+// Input of the metrics' CPU functions: one row (query, query head) of exact attention, and one selector's results for
+// that row.
 #pragma once
 
 #include <cstdint>
@@ -11,26 +12,26 @@
 
 namespace attest {
 
-/// The exact side of a row over its L visible keys. Token indices count from the first visible key.
+/// Exact attention of a row over its L visible keys. Token indices count from the first visible key.
 struct ExactRow {
   std::span<const double> scores;              ///< [L] s, natural-log units
   std::span<const double> probabilities;       ///< [L] softmax(s) over the visible keys
   std::span<const std::uint32_t> order;        ///< [L] descending s, ties in ascending position
   std::span<const double> output;              ///< [Dv] o
-  double keys_lse = 0;                         ///< log sum exp(s) over the keys
-  double lse = 0;                              ///< the same with the learned sink, if there is one
+  double keys_lse = 0;                         ///< log sum exp(s) over the keys, without the learned sink
+  double lse = 0;                              ///< log sum exp(s) including the learned sink, if there is one
   std::optional<double> sink;                  ///< b, the learned sink's logit
   double max = 0;                              ///< m
   std::span<const std::uint32_t> span_tokens;  ///< tokens of the sample's spans that the query sees, ascending
   bool sample_has_spans = false;
 };
 
-/// Sums over the tokens that a setting keeps, for every ascending setting. Made by kept_totals() (kept_set.h).
+/// Totals over the tokens that a setting keeps, for every ascending setting. Made by kept_totals() (kept_set.h).
 struct KeptTotals {
-  std::vector<double> kept_tokens, kept_mass;  ///< of I
-  std::vector<double> dropped_max;             ///< max of s over tokens not in I; -inf where none is dropped
-  std::vector<double> salient_tokens, salient_kept, salient_missed_mass;  ///< tokens with s >= m - delta_s
-  double fixed_salient_tokens = 0;                                        ///< the same for delta_s = --salient-delta
+  std::vector<double> kept_tokens, kept_mass;                             ///< number and exact mass of the tokens in I
+  std::vector<double> dropped_max;                                        ///< max of s outside I; -inf if none dropped
+  std::vector<double> salient_tokens, salient_kept, salient_missed_mass;  ///< of tokens with s >= m - delta_s
+  double fixed_salient_tokens = 0;                                        ///< with delta_s = --salient-delta
   std::vector<double> fixed_salient_kept;
   std::vector<double> span_kept_tokens, span_kept_mass;
 };
@@ -41,14 +42,14 @@ struct ScanErrors {
   std::vector<double> tail, lower_tail;  ///< [M]
 };
 
-/// What a kernel of the method reads for the row's query and KV head: the same for all heads of the group.
+/// Bytes that a kernel of the method reads for one query and KV head. All query heads of the group share them.
 struct GroupReads {
   IoCost cost;
   std::vector<std::int64_t> kept_tokens;  ///< [S] kept by any head of the group
   double dense_bytes = 0;                 ///< of a dense 16-bit read
 };
 
-/// One selector's side of a row.
+/// One selector's results for a row.
 struct SelectorRow {
   const ExactRow* exact = nullptr;
   int num_settings = 0;
@@ -61,7 +62,7 @@ struct SelectorRow {
   std::span<const std::uint32_t> estimate_order;  ///< [covered]
   std::span<const double> lambdas;                ///< [M]
 
-  // What several metrics share, made when the first of them asks.
+  // Shared by several metrics; the first of them fills it.
   mutable std::optional<KeptTotals> kept;
   mutable std::optional<ScanErrors> errors;
 };

@@ -1,3 +1,4 @@
+// Bytes that a stage reads or writes at least, from the sizes of a chunk.
 #include "analysis/metrics/rows_cuda.h"
 
 namespace attest {

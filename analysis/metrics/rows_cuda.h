@@ -1,5 +1,5 @@
-// The device's counterpart of rows.h: what the CUDA code of a metric may look at, whole chunks of rows at a time, and
-// where its cells lie.
+// The CUDA counterpart of rows.h: input of the metrics' CUDA functions, one chunk of rows at a time, and the cells that
+// they fill.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -17,30 +17,30 @@ namespace attest {
 
 struct CudaExactRanks;  // rank_correlation_cuda.h
 
-/// Half-open, disjoint, ascending ranges of tokens of the sample.
+/// The sample's spans: half-open, disjoint, ascending ranges of tokens.
 struct DeviceSpans {
   const int2* ranges = nullptr;
   int count = 0;
 };
 
-/// Of the exact scores of a row: what other kernels go by.
+/// Statistics of the exact scores that other kernels need.
 struct RowStatistics {
   float* max = nullptr;      ///< [rows] m
   double* weight = nullptr;  ///< [rows] sum of exp(s - m)
 };
 
-/// The exact side of a chunk's rows.
+/// Exact attention of a chunk's rows.
 struct CudaExactRows {
   const CudaChunk* chunk = nullptr;
   StageClock* clock = nullptr;
   RowStatistics statistics;  ///< filled by cuda_score_statistics()
   DeviceOutputs outputs;     ///< o and LSE, [rows, 1, ...]
   DeviceSpans spans;
-  const CudaExactRanks* ranks = nullptr;  ///< of all visible tokens; null where no selector has an estimate
+  const CudaExactRanks* ranks = nullptr;  ///< of all visible tokens; null if no selector has an estimate
 };
 
-/// Where the settings of a row stand in [N, Hq, S] arrays: ascending setting i of query n at places[n * count + i] of
-/// `total`.
+/// Positions of a row's settings in [N, Hq, S] arrays: ascending setting i of query n is element places[n * count + i]
+/// of the S = `total` elements.
 struct SettingPlaces {
   const int* places = nullptr;
   int count = 0;
@@ -54,7 +54,7 @@ struct SettingPlaces {
 #endif
 };
 
-/// One selector's side of a chunk's rows.
+/// One selector's results for a chunk's rows.
 struct CudaSelectorRows {
   const CudaExactRows* exact = nullptr;
   const CudaSelection* selection = nullptr;
@@ -67,17 +67,17 @@ struct CudaSelectorRows {
   const CudaChunk& chunk() const { return *exact->chunk; }
 };
 
-/// The arrays of one selector, or of the exact scores, in the layer's results.
+/// The result arrays of one selector, or of the exact scores, of a layer.
 class CudaCells {
  public:
   struct Array {
     std::string_view metric;
-    float* cells = nullptr;         ///< in the layout of its axes
-    HeadSums* head_sums = nullptr;  ///< [N, Hq, S] of a metric of the whole layer
+    float* cells = nullptr;         ///< shaped by the metric's axes
+    HeadSums* head_sums = nullptr;  ///< [N, Hq, S], for a metric of the whole layer
   };
   explicit CudaCells(std::vector<Array> arrays) : arrays_(std::move(arrays)) {}
 
-  /// Null where the layer does not have the metric: the span metrics of a sample without spans, for instance.
+  /// Null if the layer does not have the metric, for instance a span metric of a sample without spans.
   float* of(std::string_view metric) const {
     const Array* array = find(metric);
     return array == nullptr ? nullptr : array->cells;
@@ -96,7 +96,7 @@ class CudaCells {
   std::vector<Array> arrays_;
 };
 
-/// The sums of all heads of a layer, to be added up and combined into `cells` [N, S].
+/// The head sums of a layer metric. They are added over the heads and combined into `cells` [N, S].
 struct CudaLayerSums {
   const HeadSums* sums = nullptr;  ///< [N, Hq, S]
   int num_queries = 0, num_heads = 0, num_settings = 0;
@@ -104,9 +104,9 @@ struct CudaLayerSums {
   cudaStream_t stream = nullptr;
 };
 
-// Bytes that a stage over a chunk cannot do without.
-double row_tokens(const CudaChunk& chunk);  ///< (row, visible token) pairs
-double key_bytes(const CudaChunk& chunk);   ///< of all keys that some row sees
+// Sizes from which the least memory traffic of a stage is computed.
+double row_tokens(const CudaChunk& chunk);  ///< number of (row, visible token) pairs
+double key_bytes(const CudaChunk& chunk);   ///< bytes of all keys that at least one row sees
 double value_bytes(const CudaChunk& chunk);
 
 }  // namespace attest

@@ -1,4 +1,4 @@
-// Moments and tails of the scan error.
+// Moments and tails of the scan error on the CPU.
 #include "analysis/metrics/scan_error.h"
 
 #include <algorithm>

@@ -10,7 +10,8 @@ namespace attest {
 struct CudaSelectorRows;
 class CudaCells;
 
-/// What all of these share, made at the first call for a row; NaN where nothing is covered.
+/// The moments and tails that the metrics below share, computed at the first call for a row. NaN if the estimate covers
+/// no token.
 const ScanErrors& scan_errors(const SelectorRow& row);
 
 void scan_error_mean(const SelectorRow& row, std::span<double> out);

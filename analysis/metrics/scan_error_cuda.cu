@@ -1,5 +1,6 @@
-// Moments and tails of the scan error and Pearson's r: one pass over estimate and scores, a block per row. Sums are
-// taken around one of the row's elements, in float32 over eight tokens and in double over those.
+// Scan error metrics and Pearson's r on the device: one thread block per row, one pass over estimate and scores. To
+// avoid cancellation, one element of the row is subtracted from all. Eight tokens are summed in float32, these sums in
+// double.
 #include "analysis/metrics/ratio.cuh"
 #include "analysis/metrics/rows_cuda.h"
 #include "analysis/metrics/scan_error.h"
@@ -13,7 +14,7 @@ namespace {
 constexpr int kThreads = 512;
 constexpr int kLambdas = 8;  // counted in one pass
 
-/// [N, Hq] each, the tails [N, Hq, M].
+/// Outputs, [N, Hq] each; the tails [N, Hq, M].
 struct Arrays {
   float *pearson, *mean, *std, *max, *tail, *lower_tail;
 };
@@ -49,11 +50,12 @@ __device__ void for_pairs(const float* estimates, const float* exacts, int count
   }
 }
 
-/// How many errors reach each of a few lambdas, on either side and below.
+/// Counts the errors with |e| >= lambda and those with e <= -lambda, for kLambdas lambdas.
 struct Tails {
   float lambda[kLambdas];
-  std::uint32_t reach[kLambdas] =
-      {};  // how many, and in the upper half how many of them below; a thread has less than 2^16
+  // Low 16 bits: errors with |e| >= lambda. High 16 bits: those of them with e <= 0. A thread has less than 2^16
+  // tokens.
+  std::uint32_t reach[kLambdas] = {};
 
   __device__ Tails(const double* lambdas, int num_lambdas, int first) {
 #pragma unroll
@@ -77,7 +79,7 @@ struct Tails {
   }
 };
 
-/// Also the tails of the first kLambdas lambdas.
+/// Moments, Pearson's r, and the tails of the first kLambdas lambdas.
 __global__ void __launch_bounds__(kThreads)
     estimate_moments_kernel(DeviceRows rows, const float* estimates, const float* exacts, const int* covered,
                             const double* lambdas, int num_lambdas, Arrays out) {
@@ -86,7 +88,7 @@ __global__ void __launch_bounds__(kThreads)
   __shared__ int ints[32];
   const int row = blockIdx.x, count = covered[row], cell = rows.cell[row];
   const float *estimate = estimates + row * rows.stride, *exact = exacts + row * rows.stride;
-  // The middle: the first token's score often lies far from all others.
+  // The middle token is the origin of the sums; the first token's score is often far from all others.
   const float middle = count > 0 ? estimate[count / 2] : 0;
   const float a0 = middle * 0 == 0 ? middle : 0, b0 = count > 0 ? exact[count / 2] : 0, e0 = a0 - b0;
   Tails tails(lambdas, num_lambdas, 0);

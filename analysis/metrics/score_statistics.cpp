@@ -1,4 +1,4 @@
-// Statistics of a row of exact scores.
+// Statistics of a row of exact scores, on the CPU.
 #include "analysis/metrics/score_statistics.h"
 
 #include <cmath>

@@ -1,4 +1,5 @@
-// A block per row, two passes: maxima and moments, then the softmax around the maximum.
+// Metrics of the exact scores on the device: one thread block per row and two passes, first maxima and moments, then
+// sums of exp(s - max).
 #include "analysis/metrics/rows_cuda.h"
 #include "analysis/metrics/score_statistics.h"
 #include "kernels/device/block_reduce.cuh"
@@ -9,12 +10,12 @@ namespace {
 
 constexpr int kThreads = 512;
 
-/// [N, Hq] each; span_mass null where the sample has no spans, sink_mass where the layer has no learned sinks.
+/// Outputs, [N, Hq] each. span_mass is null if the sample has no spans, sink_mass if the layer has no learned sinks.
 struct Arrays {
   float *lse, *top1_top2_gap, *score_std, *entropy, *span_mass, *sink_mass;
 };
 
-/// The images of the two largest scores in one word.
+/// Merges two words, each of which holds the ordered_image() of its two largest scores: the largest in the upper half.
 struct TwoLargest {
   __device__ unsigned long long operator()(unsigned long long a, unsigned long long b) const {
     const unsigned long long high = max(a, b), low = min(a, b);
@@ -47,7 +48,7 @@ __global__ void __launch_bounds__(kThreads)
   const float max = from_ordered_image(static_cast<std::uint32_t>(two >> 32)),
               second = from_ordered_image(static_cast<std::uint32_t>(two));
 
-  double weight = 0, depth = 0;  // sum of exp(s - m), and of exp(s - m) (m - s)
+  double weight = 0, depth = 0;  // sums of exp(s - m) and of exp(s - m) (m - s)
   for (int j = threadIdx.x; j < length; j += kThreads) {
     const float below = scores[j] - max, w = expf(below);
     weight += w;

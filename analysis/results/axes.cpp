@@ -1,3 +1,4 @@
+// Names, order and lengths of the axes of each kind of metric.
 #include "analysis/results/axes.h"
 
 #include <algorithm>

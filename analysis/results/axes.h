@@ -1,4 +1,4 @@
-// The axes of a metric's array in a results file: names, lengths, order.
+// The axes of a metric's array in a results file: names, order, lengths.
 #pragma once
 
 #include <cstdint>
@@ -17,13 +17,14 @@ struct AxisSizes {
   std::int64_t layers = 0, queries = 0, heads = 0, settings = 0, lambdas = 0;
 };
 
-/// Names of an array's axes, slowest first: the dimension labels of its data set. {"layer", "query", "head", "setting"}
+/// Names of an array's axes, slowest first, for instance {"layer", "query", "head", "setting"}. They are the dimension
+/// labels of its data set.
 std::span<const std::string_view> axis_names(MetricAxes axes);
 
 /// [Y, N, Hq], [Y, N, Hq, S], [Y, N, Hq, M] or [Y, N, S].
 std::vector<std::int64_t> shape_of(MetricAxes axes, const AxisSizes& sizes);
 
-/// The axes of these names; empty where no metric has such.
+/// The axes with these names; empty if no kind of metric has them.
 std::optional<MetricAxes> axes_named(std::span<const std::string> names);
 
 /// Whether the metric has one value per setting.

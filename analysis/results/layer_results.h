@@ -1,4 +1,4 @@
-// What a study finds in one layer, as plain data: the layer of meaning between what computes it and what stores it.
+// The results of a study for one layer, as plain data: output of the layer studies, input of the results files.
 #pragma once
 
 #include <string>
@@ -15,9 +15,9 @@ struct MetricValues {
   std::vector<float> values;
 };
 
-/// What one selector gave on one layer.
+/// The results of one selector on one layer.
 struct SelectorLayerResults {
-  bool dense = false;  ///< dense_layers made it exact here
+  bool dense = false;  ///< dense_layers made the selector exact in this layer
   std::vector<MetricValues> metrics;
 };
 

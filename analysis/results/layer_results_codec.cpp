@@ -1,3 +1,4 @@
+// Encoding and decoding of a layer's results.
 #include "analysis/results/layer_results_codec.h"
 
 #include <bit>
@@ -39,7 +40,7 @@ class Writer {
   std::string bytes;
 };
 
-/// Reads what Writer wrote. Counts are never trusted: every length is held against the bytes that are left.
+/// Reads the bytes that Writer wrote. Lengths are not trusted: each is checked against the number of bytes left.
 class Reader {
  public:
   explicit Reader(std::string_view bytes) : left_(bytes) {}

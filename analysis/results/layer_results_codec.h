@@ -1,4 +1,4 @@
-// One layer's results as bytes, for the files of finished units: little endian, a checksum at the end.
+// Byte format of one layer's results in the files of finished units: little endian, with a checksum at the end.
 #pragma once
 
 #include <cstdint>
@@ -10,10 +10,10 @@
 
 namespace attest {
 
-/// `study` tells studies apart: bytes of one are not decoded for another.
+/// `study` identifies the study. Bytes of one study are not decoded for another.
 std::string encode(const LayerResults& results, std::uint64_t study);
 
-/// Empty when the bytes are cut short, damaged, or of another study.
+/// Empty if the bytes are truncated, damaged, or of another study.
 std::optional<LayerResults> decode_layer_results(std::string_view bytes, std::uint64_t study);
 
 }  // namespace attest

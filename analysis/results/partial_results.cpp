@@ -1,3 +1,4 @@
+// The folder of an unfinished study: unit files, notes, and locks on units.
 #include "analysis/results/partial_results.h"
 
 #include <fcntl.h>
@@ -30,7 +31,7 @@ constexpr std::string_view kLockFile = "locks";
 constexpr std::string_view kUnitPrefix = "unit-";
 constexpr std::string_view kNotePrefix = "note-";
 
-// Bytes of the lock file stand for what is claimed: two of the folder's own, then one for every unit.
+// Each claim locks one byte of the lock file: byte 0 for the folder, byte 1 for finishing, then one byte per unit.
 constexpr std::int64_t kFolderLock = 0;
 constexpr std::int64_t kFinishLock = 1;
 std::int64_t lock_offset(const UnitKey& unit) {
@@ -57,7 +58,8 @@ std::optional<std::string> read_file(const fs::path& path) {
   return content;
 }
 
-/// Open file description locks: they belong to `descriptor`, and the kernel drops them when its process dies.
+/// Sets an open file description lock. It belongs to `descriptor`; the kernel drops it when the process dies. False
+/// only if another process holds the lock: other errors, such as a file system without locks, count as success.
 bool set_lock(int descriptor, std::int64_t offset, short type, bool wait) {
   struct flock lock {};
   lock.l_type = type;
@@ -89,8 +91,8 @@ bool still_in_place(const FileDescriptor& file, const std::string& folder) {
          opened.st_ino == named.st_ino && opened.st_dev == named.st_dev;
 }
 
-/// "selectors/0/options/bits = 2, and now it is 4", of the first place below `at` where the studies differ; empty if
-/// nowhere.
+/// Describes the first difference of two studies below the path `at`: "selectors/0/options/bits = 2, and now it is 4".
+/// Empty if they are equal.
 std::string first_difference(const std::string& at, const json& begun, const json& now) {
   if (begun == now) return "";
   std::string difference;
@@ -130,7 +132,7 @@ void PartialResults::discard(const std::string& folder) {
   if (error == std::errc::no_such_file_or_directory) return;
   const FileDescriptor lock_file = open_lock_file(folder);
   if (lock_file) set_lock(lock_file.get(), kFolderLock, F_WRLCK, true);
-  // The study file first: without it the rest counts for nothing, whenever this process dies.
+  // The study file goes first: without it the other files are ignored, so this process may die at any point.
   fs::remove(fs::path(folder) / kStudyFile, error);
   for (const fs::path& entry : entries) fs::remove(entry, error);
   fs::remove(fs::path(folder) / kLockFile, error);
@@ -141,7 +143,7 @@ void PartialResults::discard(const std::string& folder) {
 
 PartialResults::PartialResults(const std::string& folder, Start start, const std::string& study_json)
     : folder_(folder), study_hash_(hash_of(std::as_bytes(std::span(study_json)))) {
-  do {  // again when another process has just finished its study here and removed the folder
+  do {  // repeated if another process finished its study here and removed the folder in the meantime
     std::error_code error;
     fs::create_directory(folder_, error);
     if (error) throw OutputError(fmt::format("cannot make the folder '{}': {}", folder_, error.message()));
@@ -197,8 +199,8 @@ void PartialResults::store_note(const std::string& name, const std::string& text
 }
 
 void PartialResults::write_file(const std::string& name, const std::string& content) const {
-  // Not synced to disk: what a power failure damages fails its checksum and is computed again, and a study of small
-  // layers would spend more time on syncing than on computing.
+  // Not synced to disk: a file damaged by a power failure fails its checksum and is computed again. With small layers,
+  // syncing would take longer than computing.
   write_atomically(fmt::format("{}/{}", folder_, name), content, {.sync = false});
 }
 

@@ -1,5 +1,5 @@
-// The folder in which an unfinished study keeps its finished units of work: what makes --resume, kill -9 and several
-// processes at one study safe. Described for users in results-format.md, "While a study runs".
+// The folder in which an unfinished study keeps its finished units of work. It makes --resume, kill -9 and several
+// processes on one study safe. User documentation: analysis/results/README.md, "While a study runs".
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@
 
 namespace attest {
 
-/// Holds a claim on a unit; gives it back when destroyed, as the kernel does when the process dies.
+/// A claim on a unit. The destructor releases it; if the process dies, the kernel does.
 class UnitClaim {
  public:
   UnitClaim() = default;
@@ -32,8 +32,8 @@ class UnitClaim {
   std::int64_t offset_ = 0;
 };
 
-/// One unit per file, each written under another name and renamed, with a checksum: a file that is there and checks is
-/// whole. Its methods may be called from several threads; several processes may have the folder open.
+/// One file per unit, with a checksum, written under a temporary name and renamed: a file with the right checksum is
+/// complete. Methods may be called from several threads. Several processes may have the folder open.
 class PartialResults {
  public:
   enum class Start { fresh, resume };
@@ -42,33 +42,33 @@ class PartialResults {
   /// Removes the folder and what attest wrote there. Throws OutputError if it holds anything else.
   static void discard(const std::string& folder);
 
-  /// Makes the folder, or with Start::resume goes on in it. `study_json` is all that decides the results: a folder that
-  /// was begun with another one is refused (UsageError naming the first difference). Throws OutputError when the folder
-  /// exists (Start::fresh) or cannot be made.
+  /// Makes the folder; Start::resume also accepts an existing one. `study_json` holds everything that determines the
+  /// results. Throws UsageError, naming the first difference, if the folder was begun with another `study_json`;
+  /// OutputError if it holds a study already (Start::fresh) or cannot be made.
   PartialResults(const std::string& folder, Start start, const std::string& study_json);
 
-  /// When the study was begun, by whichever process did: ISO 8601, UTC.
+  /// Time at which the first process began the study: ISO 8601, UTC.
   const std::string& begun() const { return begun_; }
 
   /// False once a process has finished the study and removed the folder.
   bool in_place() const { return exists(folder_); }
 
-  /// The right to compute a unit or, with the finishing claim, to write the results file; empty while another process
-  /// has it. Where the file system knows no locks, always given: units computed twice are the same. A claim must not
-  /// outlive this object.
+  /// Claims the right to compute a unit or, with claim_finish(), to write the results file. Empty while another process
+  /// holds the claim. If the file system has no locks, every claim succeeds; a unit computed twice has the same
+  /// results. A claim must not outlive this object.
   std::optional<UnitClaim> claim(const UnitKey& unit);
   std::optional<UnitClaim> claim_finish();
 
-  /// The unit as it was stored; empty when it is missing or damaged.
+  /// The stored unit; empty if it is missing or damaged.
   std::optional<LayerResults> load(const UnitKey& unit) const;
-  /// Throws OutputError when it cannot be written.
+  /// Throws OutputError if the unit cannot be written.
   void store(const UnitKey& unit, const LayerResults& results);
 
-  /// Small notes beside the units (for instance input hashes), stored as units are; empty when missing.
+  /// Small notes beside the units, for instance input hashes. load_note() is empty if the note is missing.
   std::optional<std::string> load_note(const std::string& name) const;
   void store_note(const std::string& name, const std::string& text);
 
-  /// The place for a results file under way, so that nothing is left over when it is discarded.
+  /// The folder. The results file is written here before it is renamed, so that discard() removes an unfinished one.
   const std::string& folder() const { return folder_; }
 
  private:

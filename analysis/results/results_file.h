@@ -1,4 +1,4 @@
-// Study results on disk (format: results-format.md): one writer, one reader. No HDF5 in this header.
+// Writer and reader of results files (format: analysis/results/README.md). This header does not need HDF5.
 #pragma once
 
 #include <cstddef>
@@ -15,26 +15,25 @@
 
 namespace attest {
 
-/// The group of the metrics of the exact scores alone, beside the selectors' labels.
+/// Name of the group that holds the metrics of the exact scores. It is a sibling of the selectors' groups.
 inline constexpr std::string_view kScoresGroup = "scores";
 
-/// Writes one results file as a stream of layers: memory does not grow with the study. The file appears under its name
-/// only in finish(); without it the destructor removes what was written. Throws OutputError when it cannot be written.
+/// Writes a results file layer by layer; memory does not grow with the study. finish() gives the file its name; without
+/// finish() the destructor removes it. Throws OutputError if the file cannot be written.
 class ResultsWriter {
  public:
-  /// `path` is replaced by finish() if it exists then; until then the file is in `folder`, which must be in the same
-  /// file system (empty: beside `path`). `study` outlives the writer. Throws UsageError when a label may not name a
-  /// group.
+  /// finish() replaces an existing `path`. Before that the file is in `folder`, which must be on the same file system
+  /// (empty: the folder of `path`). `study` must outlive the writer. Throws UsageError if a label cannot name a group.
   ResultsWriter(const std::string& path, const Study& study, const std::string& folder = "");
   ~ResultsWriter();
   ResultsWriter(const ResultsWriter&) = delete;
   ResultsWriter& operator=(const ResultsWriter&) = delete;
 
-  /// In any order; cells of layers that are never added are NaN, and their `done` is 0.
-  /// Throws std::logic_error when `layer` does not belong to the study or a metric has the wrong size.
+  /// Layers may come in any order. Cells of layers that are never added are NaN, and their `done` is 0.
+  /// Throws std::logic_error if `layer` does not belong to the study or a metric has the wrong size.
   void add(const LayerResults& layer);
 
-  /// Completes the file with its manifest and gives it its name.
+  /// Writes the manifest and renames the file to `path`.
   void finish(const std::string& manifest_json);
 
  private:
@@ -42,19 +41,19 @@ class ResultsWriter {
   std::unique_ptr<State> state_;
 };
 
-/// One metric of one sample, all its layers: row-major float32, NaN where not defined.
+/// One metric of all layers of one sample: row-major float32, NaN where not defined.
 struct MetricArray {
   MetricAxes axes = MetricAxes::query_head;
-  std::vector<std::int64_t> shape;  ///< [Y, N, Hq], [Y, N, Hq, S], [Y, N, Hq, M] or [Y, N, S], as `axes` says
+  std::vector<std::int64_t> shape;  ///< [Y, N, Hq], [Y, N, Hq, S], [Y, N, Hq, M] or [Y, N, S], depending on `axes`
   std::vector<float> values;
 
   std::int64_t num_layers() const { return shape[0]; }
 };
 
-/// Reads a results file. Opening reads all attributes and axes and checks the shape of every metric; values are read on
-/// demand. Files are untrusted: HDF5 runs in a guarded child, and whatever is wrong becomes an InputError of one
-/// sentence. Thread-safe. `dump` and `sample` index study().dumps and its samples, `selector` indexes
-/// study().selectors; std::out_of_range if not.
+/// Reads a results file. The constructor reads all attributes and axes and checks the shape of every metric; values are
+/// read on demand. Files are untrusted: HDF5 runs in a guarded child process, and every defect is reported as an
+/// InputError of one sentence. Thread-safe. `dump` and `sample` index study().dumps and its samples, `selector` indexes
+/// study().selectors; std::out_of_range if an index is too large.
 class ResultsFile {
  public:
   explicit ResultsFile(const std::string& path);
@@ -64,21 +63,22 @@ class ResultsFile {
 
   const std::string& path() const;
 
-  /// Dumps, selectors and lambdas; selectors without code, in the order in which they were given when the file was
-  /// written by ResultsWriter, else by label. salient_delta is NaN where the manifest does not tell it.
+  /// Dumps, selectors and lambdas. StudySelector::selector is null. Selectors are in the order given if ResultsWriter
+  /// wrote the file, else sorted by label. salient_delta is NaN if the manifest lacks it.
   const Study& study() const;
 
-  /// JSON text: how the file was made.
+  /// The manifest as JSON text (keys: analysis/results/README.md, "The manifest").
   const std::string& manifest() const;
 
-  /// Index of the selector of that label.
+  /// Index of the selector with that label; empty if there is none.
   std::optional<std::size_t> find_selector(std::string_view label) const;
 
-  /// The metrics that a sample has for a selector, sorted by name; a selector that never defines one may not have it.
+  /// The metrics that a sample has for a selector, sorted by name. Metrics that the selector never defines may be
+  /// absent.
   std::vector<std::string> metrics(std::size_t dump, std::size_t sample, std::size_t selector) const;
   std::vector<std::string> score_metrics(std::size_t dump, std::size_t sample) const;
 
-  /// Empty when the sample does not have the metric.
+  /// Empty if the sample does not have the metric.
   std::optional<MetricArray> read(std::size_t dump, std::size_t sample, std::size_t selector,
                                   std::string_view metric) const;
   std::optional<MetricArray> read_scores(std::size_t dump, std::size_t sample, std::string_view metric) const;

@@ -1,5 +1,5 @@
-// Reading of results files. The guarded child sends what it found as CBOR (which, unlike JSON, has infinity); values of
-// contiguous metrics, the only kind that attest writes, are then read without HDF5.
+// Reading of results files. The guarded child process sends everything but the values as CBOR, which unlike JSON can
+// represent infinity. Values of contiguous data sets, the only kind that attest writes, are then read without HDF5.
 #include <fmt/format.h>
 
 #include <limits>
@@ -73,7 +73,7 @@ bool same(const StudySelector& a, const StudySelector& b) {
          a.grid == b.grid && a.setting_labels == b.setting_labels;
 }
 
-/// NaN where the manifest does not tell.
+/// NaN if the manifest lacks it.
 double salient_delta_of(const std::string& manifest) {
   const json document = json::parse(manifest, nullptr, false);
   const json::json_pointer place("/configuration/salient_delta");
@@ -144,7 +144,7 @@ struct ResultsFile::State {
                     path, printable(sample), printable(label)));
   }
 
-  /// `group` and `metric` as HDF5 names them, from the root.
+  /// Reads one metric of sample `s` of dump `d`; of the exact scores if `selector` is null.
   MetricArray read(std::size_t d, std::size_t s, const StudySelector* selector, std::string_view metric,
                    const MetricPlace& place) const {
     const StudyDump& dump = study.dumps[d];
@@ -201,7 +201,7 @@ ResultsFile::ResultsFile(const std::string& path) : state_(std::make_unique<Stat
       [&](ChildInput& in) { found = in.read_all(); });
   try {
     state_->take(json::from_cbor(found));
-  } catch (const json::exception& error) {  // from a child whose memory the file has damaged
+  } catch (const json::exception& error) {  // the file corrupted the memory of the child
     throw InputError(fmt::format("{}: the file is damaged ({})", path, error.what()));
   }
 }

@@ -1,3 +1,4 @@
+// Reads the structure of a results file with HDF5 and checks it.
 #include "analysis/results/results_file_scan.h"
 
 #include <fmt/format.h>
@@ -25,13 +26,13 @@ constexpr std::size_t kMostAxes = 32;  // of an HDF5 data set
 constexpr std::int64_t kMostHeads = 1 << 20;
 constexpr std::int64_t kMostTokens = std::int64_t{1} << 40;
 
-const std::vector<std::string>& axis_names() {  // data sets of a selector's group that are no metrics
+const std::vector<std::string>& axis_names() {  // data sets of a selector's group that are not metrics
   static const std::vector<std::string> names{"settings", "setting_labels", "lambdas", "dense", "done"};
   return names;
 }
 
-/// As the file labels them. A file without labels can hold the metrics that attest knows, and others of unmistakable
-/// rank.
+/// The axes from the data set's labels. Without labels: from the table of metrics, or, for a metric that is not in the
+/// table, from the rank (four axes end in settings, three in heads).
 MetricAxes axes_of(const Dataset& data, const std::string& metric) {
   if (data.has_attribute("DIMENSION_LABELS")) {
     const std::vector<std::string> names = data.string_list_attribute("DIMENSION_LABELS", kMostAxes);
@@ -44,7 +45,7 @@ MetricAxes axes_of(const Dataset& data, const std::string& metric) {
   return data.shape().size() >= 4 ? MetricAxes::query_head_setting : MetricAxes::query_head;
 }
 
-/// In the order of creation if the writer kept it, else by name.
+/// Names in the order of creation if the file records it, else sorted by name.
 std::vector<std::string> ordered_names(const Group& group) {
   const Handle creation(H5Gget_create_plist(group.id()));
   unsigned flags = 0;
@@ -87,7 +88,7 @@ std::vector<std::int64_t> read_flags(const Group& group, const std::string& name
   return data.read_integers();
 }
 
-/// Name to axes and place in the file; -1 when HDF5 must decode the values.
+/// Maps each metric's name to its axes and its offset in the file (-1 if HDF5 must decode the values).
 json read_metrics(const Group& group, const AxisSizes& sizes, const std::vector<std::string>& others) {
   json metrics = json::object();
   for (const std::string& name : group.names()) {

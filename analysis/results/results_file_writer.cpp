@@ -1,4 +1,5 @@
-// Writing of results files: one hyperslab per layer and metric into data sets that start as NaN.
+// Writing of results files: one hyperslab per layer and metric, into data sets that are created with the fill value
+// NaN.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -52,13 +53,13 @@ struct ResultsWriter::State {
     return file.create_group(at, name, hdf5::LinkOrder::by_creation);
   }
 
-  /// [values] along one axis.
+  /// Writes the values of one axis as a data set.
   template <class T>
   void axis(const Handle& at, const std::string& name, const std::vector<T>& values, const char* label) const {
     file.write_dataset<T>(at, name, values, {values.size()}, {.allocate_early = true, .axis_labels = {label}});
   }
 
-  /// A 0 for each layer.
+  /// Creates a data set with a 0 for each layer.
   void flags(const Handle& at, const std::string& name, std::size_t num_layers) const {
     const std::uint8_t no = 0;
     file.create_dataset<std::uint8_t>(at, name, {num_layers},

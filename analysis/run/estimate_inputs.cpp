@@ -1,3 +1,4 @@
+// The selectors' input files, and readers for estimates that come from files.
 #include "analysis/run/estimate_inputs.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// The files that selectors read beside the dumps.
+// The files that selectors read in addition to the dumps.
 #pragma once
 
 #include <span>
@@ -11,11 +11,11 @@
 
 namespace attest {
 
-/// Each once, in the order of the selectors.
+/// The selectors' input files, each once, in the order of the selectors.
 std::vector<std::string> input_files(const Study& study);
 
-/// One reader for each source of estimates, which has all layers of the plan. Throws InputError where it has not,
-/// UsageError where two dumps have a sample of one name, which the file cannot tell apart.
+/// One reader for each source of estimates. Throws InputError if a source lacks a layer of the plan; UsageError if two
+/// dumps have samples of the same name, because the file identifies samples by name only.
 std::vector<EstimateReader> open_estimates(const Study& study, const StudyPlan& plan,
                                            std::span<const DumpReader> dumps);
 

@@ -1,3 +1,4 @@
+// Checks that the inputs of a study do not change while it runs or between its runs.
 #include "analysis/run/input_guard.h"
 
 #include <fmt/format.h>
@@ -24,7 +25,7 @@ std::vector<std::string> paths_of(const std::vector<InputStatus>& inputs) {
   throw UsageError(fmt::format("cannot resume: '{}' {}; start over with --force", path, why));
 }
 
-/// What an earlier run noted: the time of modification of each input, and its hash or "".
+/// The note of an earlier run: modification time and hash of each input; the hash is "" if it was not known yet.
 struct Noted {
   std::vector<std::int64_t> modified_ns;
   std::vector<std::string> hashes;
@@ -40,7 +41,7 @@ std::optional<Noted> read_note(const PartialResults& partial, std::size_t num_in
       noted.hashes.push_back(input.at(kContentHashName));
     }
     if (noted.hashes.size() == num_inputs) return noted;
-  } catch (const json::exception&) {  // damaged: as if it had not been written
+  } catch (const json::exception&) {  // a damaged note counts as missing
   }
   return std::nullopt;
 }
@@ -66,7 +67,7 @@ InputGuard::InputGuard(std::vector<InputStatus> inputs, PartialResults& partial)
       hashes_(paths_of(inputs_)) {
   if (begun_with_.empty()) begun_with_.assign(inputs_.size(), "");
   note(begun_with_);
-  // Inputs of up to about a GiB are known by their content before the first unit.
+  // Long enough to hash inputs of up to about 1 GiB before the first unit.
   hashes_.wait(kPatience);
   poll();
 }

@@ -1,5 +1,5 @@
-// Sees to it that all units of a study come from the same input, also when it is resumed: by size and time of
-// modification at once, by content before the results are written.
+// Ensures that all units of a study, also of a resumed one, are computed from the same inputs. Size and modification
+// time are compared at the start, content hashes before the results are written.
 #pragma once
 
 #include <atomic>
@@ -14,15 +14,15 @@ namespace attest {
 
 class InputGuard {
  public:
-  /// Throws UsageError when `partial` was begun with inputs of another content, as far as that is known now. An input
-  /// that was only touched or copied is hashed first to find out; all others are hashed while the study runs.
+  /// Throws UsageError if an input is known to differ from the one that `partial` was begun with. An input whose
+  /// modification time has changed is hashed here and compared; all others are hashed while the study runs.
   InputGuard(std::vector<InputStatus> inputs, PartialResults& partial);
 
-  /// Notes the hashes in `partial` once they are there; cheap, to be called now and then.
+  /// Stores the hashes in `partial` once they are known. Cheap; call it from time to time.
   void poll();
 
-  /// The hashes, in the order of the inputs. Throws UsageError when they are not those that the study was begun with,
-  /// InputError when an input has changed since the start, Interrupted when `stop` is set.
+  /// Waits for the hashes and returns them in the order of the inputs. Throws UsageError if they differ from those that
+  /// the study was begun with, InputError if an input has changed since the start, Interrupted if `stop` is set.
   std::vector<std::string> finish(const std::atomic<bool>& stop);
 
  private:
@@ -30,7 +30,7 @@ class InputGuard {
 
   std::vector<InputStatus> inputs_;
   PartialResults& partial_;
-  std::vector<std::string> begun_with_;  ///< hashes of the first run, or empty
+  std::vector<std::string> begun_with_;  ///< hashes of the first run; "" where not known
   bool noted_ = false;
   InputHashes hashes_;
 };

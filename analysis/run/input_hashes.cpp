@@ -1,3 +1,4 @@
+// Hashes files with read-ahead, on a separate thread.
 #include "analysis/run/input_hashes.h"
 
 #include <fmt/format.h>
@@ -29,7 +30,7 @@ InputStatus input_status(const std::string& path) {
 
 namespace {
 
-/// A file's bytes in order, piece after piece; while the caller works on one, the next is read.
+/// Reads a file piece by piece. The next piece is read while the caller works on the current one.
 class ReadAhead {
  public:
   explicit ReadAhead(const InputFile& file)

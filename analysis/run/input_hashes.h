@@ -1,4 +1,4 @@
-// Content hashes of a study's inputs, computed on a thread of its own while the study reads the same files.
+// Content hashes of a study's inputs, computed on a separate thread while the study reads the same files.
 #pragma once
 
 #include <chrono>
@@ -12,7 +12,7 @@
 
 namespace attest {
 
-/// What the file system says of an input: cheap, and enough to notice most changes.
+/// Size and modification time of an input: cheap to get, and enough to notice most changes.
 struct InputStatus {
   std::string path;  ///< as given
   std::uint64_t bytes = 0;
@@ -20,13 +20,13 @@ struct InputStatus {
   bool operator==(const InputStatus&) const = default;
 };
 
-/// Throws InputError when there is no such file.
+/// Throws InputError if there is no such file.
 InputStatus input_status(const std::string& path);
 
 /// Name of the hash in manifests; `xxhsum -H1 FILE` prints the same digits.
 inline constexpr const char* kContentHashName = "xxh64";
 
-/// Hash of a file's bytes in hexadecimal. Throws InputError, and Interrupted when `stop` is asked for.
+/// Hash of a file's bytes in hexadecimal. Throws InputError, and Interrupted if a stop is requested.
 std::string content_hash(const std::string& path, const std::stop_token& stop = {});
 
 class InputHashes {
@@ -34,8 +34,8 @@ class InputHashes {
   /// Starts hashing `paths`, one after another.
   explicit InputHashes(std::vector<std::string> paths);
 
-  /// The hashes, in the order of the paths, once they are there; empty if they are not within `patience`. Throws what
-  /// content_hash threw.
+  /// Waits up to `patience` for the hashes. Returns them in the order of the paths, or null if they are not ready.
+  /// Rethrows an exception of content_hash().
   const std::vector<std::string>* wait(std::chrono::milliseconds patience);
 
  private:
@@ -47,7 +47,7 @@ class InputHashes {
   std::mutex mutex_;
   std::condition_variable changed_;
   bool finished_ = false;
-  std::jthread thread_;  ///< last: it uses all the others
+  std::jthread thread_;  ///< last member: the thread uses all the others
 };
 
 }  // namespace attest

@@ -1,3 +1,4 @@
+// The JSON of a study's configuration and of its manifest.
 #include "analysis/run/manifest.h"
 
 #include <cmath>
@@ -9,7 +10,7 @@ namespace {
 
 using json = nlohmann::ordered_json;
 
-/// Paths and names may hold bytes that are no UTF-8, which JSON cannot.
+/// Paths and names may contain bytes that are not UTF-8. JSON cannot represent them, so they are replaced.
 std::string text_of(const json& value) { return value.dump(1, ' ', false, json::error_handler_t::replace); }
 
 /// JSON has no infinity.

@@ -1,4 +1,4 @@
-// What a results file says about its own making, and what two runs must agree on to be one study.
+// The manifest of a results file, and the configuration that two runs must share to belong to one study.
 #pragma once
 
 #include <cstdint>
@@ -10,23 +10,23 @@
 
 namespace attest {
 
-/// What decides the data of a study beside the study itself. The number of threads does not.
+/// What determines the results in addition to Study. The number of threads does not.
 struct Provenance {
   std::string program;  ///< version
   std::string git_commit;
   std::string device;               ///< "cpu", "cuda"
   std::string precision;            ///< of the arithmetic on that device
-  std::vector<InputStatus> inputs;  ///< the study's dumps, then other files; the time of modification decides nothing
+  std::vector<InputStatus> inputs;  ///< the study's dumps, then other files; modification times are ignored
 };
 
-/// As JSON text: the same text for the same study.
+/// Everything that determines the results, as JSON text. Equal studies give equal texts.
 std::string configuration_json(const Study& study, const Provenance& provenance);
 
-/// What a run adds to the configuration.
+/// What the manifest records about a run in addition to the configuration.
 struct RunRecord {
   std::vector<std::string> command_line;
-  std::string device;                     ///< in words: "CPU, 2 threads"
-  std::string started, ended;             ///< ISO 8601, UTC; `started` by the first of several runs
+  std::string device;                     ///< for instance "CPU, 2 threads"
+  std::string started, ended;             ///< ISO 8601, UTC; `started` is the start of the first run
   std::vector<std::string> input_hashes;  ///< one per input, by content_hash
   std::vector<UnitKey> left_out;          ///< by --skip-bad-layers
 };
@@ -35,7 +35,7 @@ struct RunRecord {
 std::string manifest_json(const Study& study, const Provenance& provenance, const std::string& configuration,
                           const RunRecord& record);
 
-/// Whether a results file with this manifest holds the study of that configuration, so that nothing is left to do.
+/// Whether a results file with this manifest holds the complete study of that configuration.
 bool same_study(const std::string& manifest, const std::string& configuration);
 
 }  // namespace attest

@@ -1,3 +1,4 @@
+// Runs a study: checks inputs and output, computes the missing units, writes the results file.
 #include "analysis/run/run_study.h"
 
 #include <fmt/format.h>
@@ -48,8 +49,8 @@ void check_output(const Study& study, const RunOptions& options) {
     throw OutputError(fmt::format("'{}' exists; --force replaces it", options.output));
 }
 
-/// The output, if it is the finished study already: then a run that was killed between its last two steps, or another
-/// process, has left nothing to do.
+/// The output file if it already holds the finished study. This happens if another process finished it, or if a run was
+/// killed after it wrote the results and before it removed the folder of partial results.
 std::optional<ResultsFile> finished_results(const RunOptions& options, const std::string& configuration) {
   try {
     if (!fs::exists(options.output)) return std::nullopt;
@@ -66,7 +67,8 @@ std::vector<DumpReader> open_dumps(const Study& study) {
   return readers;
 }
 
-/// Throws UsageError where the dumps' head dimensions do not suit a selector that was asked for; others are left out.
+/// Checks that the selectors support the dumps' head dimensions. Throws UsageError for a selector that the user named;
+/// drops a default selector with a notice.
 void fit_selectors(Study& study, const std::vector<DumpReader>& readers, const StudyObserver& observer) {
   std::erase_if(study.selectors, [&](const StudySelector& chosen) {
     try {
@@ -99,7 +101,8 @@ Provenance provenance_of(const Study& study, const RunOptions& options) {
   return provenance;
 }
 
-/// On the device that was asked for; where `auto` took a GPU that a selector or a metric has no code for, on the CPU.
+/// Makes the layer study on the chosen device. If `auto` chose a GPU, but a selector or a metric has no CUDA code, the
+/// CPU is used.
 std::unique_ptr<LayerStudy> make_study_on_device(const Study& study, RunOptions& options,
                                                  const StudyObserver& observer) {
   try {
@@ -112,7 +115,7 @@ std::unique_ptr<LayerStudy> make_study_on_device(const Study& study, RunOptions&
   }
 }
 
-/// The right to write the results; empty when another process has done it.
+/// Waits for the right to write the results. Empty if another process has written them.
 std::optional<UnitClaim> claim_finish(PartialResults& partial, const std::atomic<bool>& stop) {
   for (;;) {
     std::optional<UnitClaim> claim = partial.claim_finish();
@@ -182,7 +185,7 @@ RunReport run_study(Study study, RunOptions options, const std::atomic<bool>& st
   if (options.force && !options.resume) PartialResults::discard(folder);
   PartialResults partial(folder, options.resume ? PartialResults::Start::resume : PartialResults::Start::fresh,
                          configuration);
-  // Nothing is lost that a new run would have to refuse to overwrite.
+  // After an error, a folder without finished units would only make the next run refuse to start.
   const auto discard_if_empty = [&] {
     if (!options.resume && report.progress.finished == 0) PartialResults::discard(folder);
   };

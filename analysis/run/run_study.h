@@ -1,4 +1,4 @@
-// One study from dumps to a results file and its summary: what `attest run` does, without the command line around it.
+// Runs a study from dumps to a results file and its summary: `attest run` without its command line.
 #pragma once
 
 #include <atomic>
@@ -12,12 +12,12 @@
 
 namespace attest {
 
-/// Where and how a study runs, and what its manifest says of the program. Nothing here changes the data but `device`.
+/// Where and how a study runs, and the program version for its manifest. Only `device` affects the computed data.
 struct RunOptions {
   std::string output;
   bool resume = false;
   bool force = false;
-  bool with_dense_layers = false;  ///< in the averages of the summary
+  bool with_dense_layers = false;  ///< include dense layers in the averages of the summary
   Device device;
   int threads = 1;
   std::string program, git_commit;  ///< version and commit
@@ -28,13 +28,13 @@ struct RunReport {
   enum class How { computed, found_complete, completed_by_another_process };
   How how = How::computed;
   StudyProgress progress;
-  std::string device;  ///< in words
+  std::string device;  ///< for instance "CPU, 2 threads"
   Summary summary;
 };
 
-/// Writes options.output, by way of the folder options.output + ".partial". Of `study`, dumps have their paths and the
-/// choice says which cells are taken. Throws OutputError when the output exists without `force`, UsageError for what
-/// does not fit together, InputError, Interrupted when `stop` is set.
+/// Writes options.output; finished units are kept in the folder options.output + ".partial" until then. Of study.dumps
+/// only the paths are used; study.choice selects samples, layers and queries. Throws OutputError if the output exists
+/// and `force` is not set, UsageError for incompatible options, InputError, Interrupted if `stop` is set.
 RunReport run_study(Study study, RunOptions options, const std::atomic<bool>& stop, const StudyObserver& observer);
 
 }  // namespace attest

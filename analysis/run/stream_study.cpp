@@ -1,3 +1,4 @@
+// Reads layers on one thread and studies them on another.
 #include "analysis/run/stream_study.h"
 
 #include <fmt/format.h>
@@ -22,16 +23,16 @@ namespace {
 
 constexpr auto kPollInterval = std::chrono::milliseconds(100);
 
-/// A unit on its way from the reader to the study; without a layer it was found finished.
+/// A unit that the reader passes to the study. `layer` is null if the unit was finished by an earlier run.
 struct Delivery {
   UnitKey unit;
   UnitClaim claim;
   std::unique_ptr<AttentionLayer> layer;
-  std::string defect;  ///< why the layer cannot be studied, in a sentence; empty: it can
+  std::string defect;  ///< one sentence that says why the layer cannot be studied; empty if it can
 };
 
-/// Layers in memory at a time: those that can be under study and one that is read, or as few as two where a quarter of
-/// the machine's memory does not hold more of the largest.
+/// Number of layers in memory at a time: those that the LayerStudy accepts plus one that is being read. Fewer, but at
+/// least two, if they would take more than a quarter of the machine's memory.
 int layers_at_once(const StudyPlan& plan, std::span<const DumpReader> dumps, const LayerStudy& study) {
   std::size_t largest = 1;
   for (const UnitKey& unit : plan.units) {
@@ -45,7 +46,7 @@ int layers_at_once(const StudyPlan& plan, std::span<const DumpReader> dumps, con
   return std::max(2, static_cast<int>(std::min<std::size_t>(memory / 4 / largest, static_cast<std::size_t>(wanted))));
 }
 
-/// Hands units from the reading thread to the studying one.
+/// Queue of units from the reading thread to the studying thread, and pool of free layer buffers.
 class Handover {
  public:
   Handover(int num_layers, std::pmr::memory_resource* memory) {
@@ -54,7 +55,7 @@ class Handover {
 
   // -- reading thread
 
-  /// Empty when the study has ended.
+  /// Waits for a free layer buffer. Null if the study has ended.
   std::unique_ptr<AttentionLayer> take_free(const std::stop_token& stop) {
     std::unique_lock lock(mutex_);
     if (!changed_.wait(lock, stop, [this] { return !free_.empty(); })) return nullptr;
@@ -78,7 +79,7 @@ class Handover {
     finished_ = true;
     changed_.notify_all();
   }
-  /// Returns early when the study ends.
+  /// Waits for kPollInterval, less if the study ends.
   void pause(const std::stop_token& stop) {
     std::unique_lock lock(mutex_);
     changed_.wait_for(lock, stop, kPollInterval, [] { return false; });
@@ -88,7 +89,7 @@ class Handover {
 
   enum class State { delivered, waiting, finished };
 
-  /// Waits for at most kPollInterval; throws what the reading thread threw, after everything that it delivered before.
+  /// Waits at most kPollInterval. Rethrows an exception of the reading thread after all units delivered before it.
   State receive(Delivery& delivery) {
     std::unique_lock lock(mutex_);
     changed_.wait_for(lock, kPollInterval, [this] { return !ready_.empty() || finished_; });
@@ -157,7 +158,8 @@ class Reader {
     for (std::size_t i = 0; i < options_.estimates.size(); ++i)
       options_.estimates[i].read(sample, unit.layer, layer->estimates[i]);
     select_queries(*layer, place.query_indices);
-    std::string defect = finite ? std::string() : first_bad_value(check_values(*layer));  // none if in a query left out
+    // Checked again because the bad value may be in a query that was left out.
+    std::string defect = finite ? std::string() : first_bad_value(check_values(*layer));
     if (!defect.empty()) defect = fmt::format("{}: sample '{}', {}", dump.info().path, sample, defect);
     if (defect.empty()) defect = first_bad_estimate(*layer, sample);
     handover_.deliver({unit, std::move(*claim), std::move(layer), std::move(defect)});
@@ -171,7 +173,7 @@ class Reader {
   Handover& handover_;
 };
 
-/// Takes units through the LayerStudy into the partial results.
+/// Runs units through the LayerStudy and stores their results.
 class Studying {
  public:
   Studying(const Study& study, const StudyPlan& plan, LayerStudy& layer_study, PartialResults& partial,
@@ -193,7 +195,7 @@ class Studying {
     if (!delivery.defect.empty()) {
       const std::string& what = delivery.defect;
       if (!study_.skip_bad_layers) {
-        finish_all();  // what came before is not lost
+        finish_all();  // so that the layers before it are stored
         throw InputError(what + "; --skip-bad-layers studies the other layers without it");
       }
       observer_.notice(what + "; the layer is left out");

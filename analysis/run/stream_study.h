@@ -1,5 +1,4 @@
-// The study over dumps: streams units of work (dump, sample, layer) through a LayerStudy into the folder of partial
-// results.
+// Streams units of work (dump, sample, layer) from the dumps through a LayerStudy into the folder of partial results.
 #pragma once
 
 #include <atomic>
@@ -18,29 +17,29 @@
 namespace attest {
 
 struct StudyProgress {
-  std::size_t finished = 0;  ///< units, those of earlier runs included
-  std::size_t resumed = 0;   ///< of these, found finished
+  std::size_t finished = 0;  ///< units finished, including those of earlier runs
+  std::size_t resumed = 0;   ///< units that were finished before this run
   std::size_t total = 0;
 };
 
 struct StreamOptions {
   int reading_threads = 4;
-  std::span<const EstimateReader> estimates{};  ///< of the selectors that take theirs from files
+  std::span<const EstimateReader> estimates{};  ///< for selectors whose estimates come from files
   const std::atomic<bool>* stop = nullptr;      ///< set when the user interrupts
 };
 
-/// Called on the thread that runs the study.
+/// Callbacks, called on the thread that runs the study.
 struct StudyObserver {
   std::function<void(const std::string& device)> started;
   std::function<void(const StudyProgress&)> progress;
   std::function<void(const std::string&)> notice;
 };
 
-/// Computes and stores every unit of `plan` that `partial` lacks; while some layers are under study the next is read.
-/// In memory are as many as the LayerStudy works on and one more, or only two where a quarter of the machine's memory
-/// does not hold more. Units that other processes have claimed are waited for at the end; returns early when one of
-/// them has finished the whole study and removed the folder. `dumps` as in the plan. Throws InputError at a layer with
-/// NaN or Inf (naming sample, layer, head and token), Interrupted when told to stop.
+/// Computes and stores every unit of `plan` that `partial` lacks. The next layer is read while others are studied. The
+/// number of layers in memory is LayerStudy::most_submitted() + 1; less, but at least two, if these would take more
+/// than a quarter of the machine's memory. Units that other processes have claimed are waited for at the end. Returns
+/// early if another process finished the whole study and removed the folder. `dumps` are those of the plan. Throws
+/// InputError for a layer with NaN or Inf (naming sample, layer, head and token), Interrupted if told to stop.
 void stream_study(const Study& study, const StudyPlan& plan, std::span<const DumpReader> dumps, LayerStudy& layer_study,
                   PartialResults& partial, const StreamOptions& options, const StudyObserver& observer);
 

@@ -1,3 +1,4 @@
+// Aggregates over cells: moments, pair values, intervals, span recall, failure cases.
 #include "analysis/statistics/aggregate.h"
 
 #include <algorithm>
@@ -31,7 +32,7 @@ void each_pair_cell(const SampleCells& s, Visit visit) {
         if (!std::isnan(s.values[i])) visit(PairKey{s.dump, layer, head}, static_cast<double>(s.values[i]));
 }
 
-/// `each(visit)` calls visit(value) for each value, twice the same.
+/// each(visit) calls visit(value) for each value. It is called twice and must give the same values both times.
 template <class Each>
 Moments moments(Each each) {
   Moments m;

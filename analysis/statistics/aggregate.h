@@ -1,5 +1,6 @@
-// From cells to the numbers of a table or figure: moments, pairs, span recall, head-wise variation, failure cases.
-// Definitions: README.md, "Aggregates". NaN cells are left out everywhere; where nothing is left the answer is NaN.
+// Aggregates of cells for tables and figures: moments, pairs, span recall, head-wise variation, failure cases.
+// Definitions: analysis/README.md, "Aggregates". NaN cells are left out everywhere; if no cell is left, the result is
+// NaN.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +14,7 @@
 
 namespace attest {
 
-/// Of the values that are not NaN; std is of the population.
+/// Moments of the values that are not NaN. std is the population standard deviation.
 struct Moments {
   std::int64_t count = 0;
   double mean = 0, std = 0, min = 0, max = 0;
@@ -21,7 +22,7 @@ struct Moments {
 Moments describe(std::span<const double> values);
 Moments describe(std::span<const SampleCells> samples);
 
-/// Over all cells; interpolated linearly (quantile.h). `p` in [0, 1].
+/// Quantile over all cells, interpolated linearly (quantile.h). `p` in [0, 1].
 double quantile(std::span<const SampleCells> samples, double p);
 
 /// (dump, layer, head): the unit of the paper's head-wise tables.
@@ -36,10 +37,11 @@ enum class PairValue : std::uint8_t { mean, max };
 /// Each pair's mean (max for lse_error) over its samples and queries, ascending by (dump, layer, head).
 std::vector<Pair> pair_values(std::span<const SampleCells> samples, PairValue reduce = PairValue::mean);
 
-/// Mean over all cells with its interval: samples are drawn, or (layer, head) pairs when there is one sample only.
+/// Mean over all cells with its bootstrap interval. The bootstrap draws samples, or (dump, layer, head) pairs if there
+/// is only one sample.
 Interval mean_interval(std::span<const SampleCells> samples, const BootstrapOptions& options = {});
 
-/// Recall over the retrieval cells: those whose exact mass on the span is at least `threshold`.
+/// Recall over the retrieval cells. A cell is a retrieval cell if its exact mass on the span is at least `threshold`.
 struct SpanRecall {
   std::int64_t cells = 0;
   double min = 0;
@@ -47,8 +49,8 @@ struct SpanRecall {
 };
 inline constexpr double kRetrievalMass = 0.3;
 
-/// `recall` and `span_mass` from gather and gather_scores with the same label and choice; matched by dump, sample,
-/// layer.
+/// `recall` comes from gather(), `span_mass` from gather_scores(), with the same label and choice. They are matched by
+/// dump, sample and layer.
 SpanRecall span_recall(std::span<const SampleCells> recall, std::span<const SampleCells> span_mass,
                        double threshold = kRetrievalMass);
 
@@ -59,10 +61,11 @@ struct HeadwiseVariation {
 };
 HeadwiseVariation headwise_variation(std::span<const SampleCells> keep_ratio, std::span<const SampleCells> hit_rate);
 
-/// The paper's failure-case proxies. proxy_error: at or below the 10 % quantile, over all pairs, of top1_top2_gap or of
-/// score_std; high_error: of both (so also proxy_error); regular: of neither.
+/// The paper's failure-case proxies. Limits are the quantiles (default 10 %) of top1_top2_gap and of score_std over all
+/// pairs. proxy_error: at or below at least one of the two limits; high_error: at or below both, a subset of
+/// proxy_error; regular: above both.
 struct FailureCases {
-  std::vector<Pair> proxy_error, high_error, regular;  ///< value: NaN; identity only
+  std::vector<Pair> proxy_error, high_error, regular;  ///< Pair::value is NaN
   std::size_t total() const { return proxy_error.size() + regular.size(); }
 };
 FailureCases failure_cases(std::span<const SampleCells> top1_top2_gap, std::span<const SampleCells> score_std,

@@ -1,3 +1,4 @@
+// Percentile bootstrap over clusters of cells.
 #include "analysis/statistics/bootstrap.h"
 
 #include <algorithm>
@@ -25,8 +26,8 @@ Interval bootstrap_mean(std::span<const ClusterSum> clusters, ClusterKind kind, 
   }
   interval.mean = all.sum / static_cast<double>(all.count);
 
-  // Not std::uniform_int_distribution: its algorithm is the library's choice, and intervals would differ between
-  // machines.
+  // std::uniform_int_distribution is not used: its algorithm differs between standard libraries, so intervals would
+  // differ between machines.
   std::mt19937_64 random(options.seed);
   const auto draw = [&] { return static_cast<std::size_t>(random() % filled.size()); };
   std::vector<double> means(static_cast<std::size_t>(options.resamples));

@@ -1,5 +1,5 @@
-// Confidence intervals by the cluster bootstrap: whole samples are drawn with replacement, since heads, layers and
-// queries of one prompt are not independent of each other.
+// Confidence intervals by the cluster bootstrap. Whole samples are drawn with replacement, because the heads, layers
+// and queries of one prompt are not independent of each other.
 #pragma once
 
 #include <cstddef>
@@ -8,21 +8,21 @@
 
 namespace attest {
 
-/// What one cluster (a sample, or a layer-head pair) brings to a mean over cells.
+/// Sum and number of the cells of one cluster (a sample, or a layer-head pair).
 struct ClusterSum {
   double sum = 0;
   std::int64_t count = 0;  ///< cells that are not NaN
 };
 
-/// The unit that was drawn.
+/// The unit that the bootstrap draws.
 enum class ClusterKind : std::uint8_t { sample, pair };
 
-/// A mean over cells and its percentile interval; all NaN when there are no cells, low = mean = high for one cluster.
+/// A mean over cells and its percentile interval. All are NaN if there are no cells; low = mean = high for one cluster.
 struct Interval {
   double mean = 0;
   double low = 0;
   double high = 0;
-  std::size_t clusters = 0;  ///< with at least one cell
+  std::size_t clusters = 0;  ///< number of clusters with at least one cell
   ClusterKind kind = ClusterKind::sample;
 };
 

@@ -1,3 +1,4 @@
+// Quantiles by linear interpolation.
 #include "analysis/statistics/quantile.h"
 
 #include <algorithm>

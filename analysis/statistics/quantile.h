@@ -1,4 +1,4 @@
-// Quantiles by linear interpolation between order statistics: Hyndman and Fan's type 7, NumPy's default.
+// Quantiles by linear interpolation between order statistics (type 7 of Hyndman and Fan, the default of NumPy).
 #pragma once
 
 #include <span>
@@ -6,10 +6,10 @@
 
 namespace attest {
 
-/// `sorted` ascending, without NaN; `p` in [0, 1]. NaN when empty.
+/// `sorted` must be ascending and free of NaN; `p` in [0, 1]. NaN if `sorted` is empty.
 double quantile_of_sorted(std::span<const double> sorted, double p);
 
-/// NaN values are left out; NaN when nothing is left.
+/// NaN values are left out. NaN if no value is left.
 double quantile(std::vector<double> values, double p);
 
 }  // namespace attest

@@ -1,3 +1,4 @@
+// Gathers cells from results files and selects layers and settings.
 #include "analysis/statistics/sample_cells.h"
 
 #include <algorithm>
@@ -8,7 +9,7 @@
 namespace attest {
 namespace {
 
-/// Indices of the layers that the choice leaves: done for `selector`, and dense in none of the selectors compared.
+/// Indices of the chosen layers: computed for `selector`, and dense in none of the compared selectors.
 std::vector<std::size_t> chosen_layers(const ResultsFile& file, std::size_t dump, std::size_t sample,
                                        std::size_t selector, const LayerChoice& choice) {
   const Study& study = file.study();
@@ -29,7 +30,7 @@ std::vector<std::size_t> chosen_layers(const ResultsFile& file, std::size_t dump
   return layers;
 }
 
-/// Index along the last axis of every cell: 0 when the metric has no settings.
+/// Selects one setting: cell i is element i * step + offset of the array. For a metric without settings, every element.
 struct Slice {
   std::size_t step = 1;
   std::size_t offset = 0;
@@ -52,8 +53,8 @@ SampleCells slice(const MetricArray& array, const StudySample& sample, std::span
   return cells;
 }
 
-/// Calls visit(file, dump of the file, number of the dump over all files, sample, selector) for each sample of each
-/// file that has `label`.
+/// Calls visit(file, dump within the file, dump over all files, sample, selector) for each sample of each file that has
+/// a selector `label`.
 template <class Visit>
 void each_sample(ResultsFiles files, std::string_view label, Visit visit) {
   std::size_t first_dump = 0;

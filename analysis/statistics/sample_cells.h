@@ -1,4 +1,4 @@
-// The cells of one metric, sample by sample, out of results files: what every aggregate starts from.
+// The cells of one metric by sample, read from results files. Input of all aggregates.
 #pragma once
 
 #include <cstddef>
@@ -12,12 +12,12 @@
 
 namespace attest {
 
-/// Several results files read as one study: their dumps are numbered on, file after file.
+/// Several results files read as one study. Dumps are numbered consecutively over the files.
 using ResultsFiles = std::span<const ResultsFile* const>;
 
-/// One metric of one sample at one setting: [Y, N, Hq] row-major over the layers that were chosen.
+/// One metric of one sample at one setting: [Y, N, Hq], row-major, Y counts the chosen layers.
 struct SampleCells {
-  int dump = 0;  ///< over all files
+  int dump = 0;  ///< number over all files
   std::string sample;
   std::string task;
   std::vector<int> layers;       ///< [Y]
@@ -31,24 +31,25 @@ struct SampleCells {
   }
 };
 
-/// Which layers of a sample an average takes.
+/// Which layers of a sample are averaged.
 struct LayerChoice {
-  /// Labels compared: a layer that is dense in one of them is left out of all. Empty: every selector of the file.
+  /// Labels of the compared selectors. A layer that is dense in one of them is left out for all. Empty: every selector
+  /// of the file.
   std::vector<std::string> compared;
   bool with_dense_layers = false;  ///< keep dense layers
 };
 
-/// The cells of `metric` of selector `label` at the setting typed as `setting_label` (ignored by metrics without that
-/// axis), for every sample that has them. Layers that were left out (done = 0) never appear.
+/// The cells of `metric` of selector `label`, for every sample that has them, at the setting that was typed as
+/// `setting_label` (ignored if the metric has no settings). Layers that were not computed (done = 0) never appear.
 std::vector<SampleCells> gather(ResultsFiles files, std::string_view label, std::string_view metric,
                                 std::string_view setting_label, const LayerChoice& choice = {});
 
-/// The same for every setting at once, reading each array once: [S] in the order of the first file that has `label`;
-/// [1] for metrics without that axis. A file without one of these settings adds nothing to it.
+/// gather() for all settings; reads each array once. [S] in the order of the first file that has `label`; [1] if the
+/// metric has no settings. A file that lacks one of the settings adds no cells to it.
 std::vector<std::vector<SampleCells>> gather_settings(ResultsFiles files, std::string_view label,
                                                       std::string_view metric, const LayerChoice& choice = {});
 
-/// The same of a metric of the exact scores; `label` decides which layers were done.
+/// gather() for a metric of the exact scores. The layers are those computed for selector `label`.
 std::vector<SampleCells> gather_scores(ResultsFiles files, std::string_view label, std::string_view metric,
                                        const LayerChoice& choice = {});
 

@@ -1,3 +1,4 @@
+// Builds the summary table of a run, from layers as they are computed or from a results file.
 #include "analysis/statistics/summary.h"
 
 #include <algorithm>
@@ -20,7 +21,7 @@ const MetricValues* find(const std::vector<MetricValues>& metrics, std::string_v
   return found == metrics.end() ? nullptr : &*found;
 }
 
-/// Layer y of a metric that was read whole.
+/// Layer y of a metric's array of all layers.
 MetricValues layer_of(std::string_view name, const MetricArray& array, std::size_t y) {
   const std::size_t cells = array.values.size() / static_cast<std::size_t>(array.num_layers());
   const auto begin = array.values.begin() + static_cast<std::ptrdiff_t>(y * cells);

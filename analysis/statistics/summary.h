@@ -1,5 +1,5 @@
-// The table at the end of a run: one row per selector and setting, one column per statistic that the metrics' rows
-// name.
+// The summary table that a run prints: one row per selector and setting, one column per statistic that the table of
+// metrics lists (Metric::summary).
 #pragma once
 
 #include <map>
@@ -16,8 +16,8 @@
 namespace attest {
 
 struct SummaryHeading {
-  std::string_view key;      ///< in JSON
-  std::string_view heading;  ///< of the printed table
+  std::string_view key;      ///< key in JSON
+  std::string_view heading;  ///< heading in the printed table
   std::string_view unit;
 };
 
@@ -32,27 +32,27 @@ struct SummaryRow {
 struct Summary {
   std::vector<SummaryHeading> columns;
   std::vector<SummaryRow> rows;
-  bool has_cells = false;  ///< false when every layer was left out
-  bool has_spans = false;  ///< of a layer that was studied
+  bool has_cells = false;  ///< false if every layer was left out
+  bool has_spans = false;  ///< at least one computed layer has spans
   bool with_dense_layers = false;
-  std::vector<int> dense_layers;             ///< dense in some selector: left out of every row unless with_dense_layers
-  std::vector<std::string> dropped_nothing;  ///< labels of selectors that kept every token at every setting
-  std::vector<std::string> scan_not_counted;  ///< labels of selectors whose io_ratio lacks what their estimate costs
+  std::vector<int> dense_layers;              ///< dense in a selector: left out of all rows unless with_dense_layers
+  std::vector<std::string> dropped_nothing;   ///< labels of selectors that kept every token at every setting
+  std::vector<std::string> scan_not_counted;  ///< labels of selectors whose io_ratio lacks the bytes of the estimate
 };
 
-/// Adds up layers as they come, in any number; memory does not grow with them. All selectors of a study are compared
-/// with each other, so all are averaged over the same layers.
+/// Accumulates layers one by one; memory does not grow with their number. All selectors of a study are averaged over
+/// the same layers, so that they can be compared.
 class SummaryBuilder {
  public:
-  /// `study` outlives this.
+  /// `study` must outlive this object.
   SummaryBuilder(const Study& study, bool with_dense_layers);
 
-  /// Metrics that the layer does not have count as not defined.
+  /// Metrics that the layer lacks count as not defined.
   void add(const LayerResults& layer);
   Summary finish() const;
 
  private:
-  /// Of cells that are not NaN.
+  /// Statistics of the cells that are not NaN.
   struct Statistics {
     double sum = 0, min = 0, max = 0;
     std::int64_t count = 0;
@@ -60,7 +60,7 @@ class SummaryBuilder {
     void add(double value);
     double get(SummaryColumn::Statistic statistic) const;
   };
-  /// Of one selector at one setting.
+  /// Accumulated cells of one selector at one setting.
   struct Cells {
     std::map<const Metric*, Statistics> metrics;
     Statistics span_recall;
@@ -77,7 +77,7 @@ class SummaryBuilder {
   bool has_spans_ = false;
 };
 
-/// The same from a finished file.
+/// The summary of a finished results file.
 Summary summarize(const ResultsFile& results, bool with_dense_layers);
 
 }  // namespace attest

@@ -1,4 +1,4 @@
-// Leaving calibration samples out, and reading them.
+// Excludes calibration samples from a study and feeds them to the selectors.
 #include "analysis/study/calibration.h"
 
 #include <fmt/format.h>

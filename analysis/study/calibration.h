@@ -1,4 +1,4 @@
-// Selectors that learn from samples of the dump before they are judged on the others.
+// Calibration: some selectors learn from samples of the dump before they are evaluated on the other samples.
 #pragma once
 
 #include "analysis/study/study.h"
@@ -7,12 +7,12 @@
 
 namespace attest {
 
-/// Leaves the samples that selectors learn from out of study.choice. Throws UsageError where one of them is asked for
-/// by name, or where there is more than one dump: what is learnt of one model is not to be applied to another.
+/// Adds the samples that selectors learn from to study.choice.left_out. Throws UsageError if such a sample was chosen
+/// by name, or if there is more than one dump, because a calibration must not be applied to another model.
 void leave_out_calibration_samples(Study& study);
 
-/// Shows every selector that learns its samples, in each layer that the study has. Throws InputError where a sample
-/// holds NaN or Inf.
+/// Calibrates every selector that learns, with its samples, in each layer of the plan. Throws InputError if a sample
+/// contains NaN or Inf.
 void calibrate(const Study& study, const StudyPlan& plan, const DumpReader& dump);
 
 }  // namespace attest

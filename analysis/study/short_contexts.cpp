@@ -1,4 +1,4 @@
-// Asks every selector about every query's context.
+// Collects Selector::short_context() over all queries and settings into notices.
 #include "analysis/study/short_contexts.h"
 
 #include <fmt/format.h>
@@ -9,7 +9,7 @@
 namespace attest {
 namespace {
 
-/// Of the queries of one kind: what becomes of the method at one setting.
+/// The queries that one statement applies to at one setting: their number and their longest context.
 struct Affected {
   std::size_t queries = 0;
   std::int64_t longest = 0;
@@ -49,7 +49,7 @@ std::vector<std::string> short_context_notices(const Study& study) {
   const std::vector<std::int64_t> lengths = contexts(study);
   std::vector<std::string> notices;
   for (const StudySelector& chosen : study.selectors) {
-    // The same thing said of several settings is said once.
+    // Equal statements about several settings are merged into one.
     struct Statement {
       std::string_view what;
       Affected entry;

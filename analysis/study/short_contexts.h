@@ -1,4 +1,5 @@
-// Settings at which a context is too short for a selector to leave anything out: readers would take that for fidelity.
+// Notices about contexts that are so short that a selector drops nothing. Its perfect results could otherwise be
+// mistaken for fidelity.
 #pragma once
 
 #include <string>
@@ -8,10 +9,9 @@
 
 namespace attest {
 
-/// Sentences about settings at which a selector cannot leave anything out, or quantises nothing, because queries see
-/// too few keys: "selector 'quest' keeps every key at budget 1024 for all 4 queries, which see 512 keys at most". A
-/// budget of 100% is meant to, and is passed over. Sliding windows, which make contexts shorter still, are not looked
-/// at.
+/// Sentences about settings at which a selector drops or quantises nothing because queries see too few keys: "selector
+/// 'quest' keeps every key at budget 1024 for all 4 queries, which see 512 keys at most". Settings of 100% are skipped,
+/// since they keep every key on purpose. Sliding windows, which shorten the context further, are ignored.
 std::vector<std::string> short_context_notices(const Study& study);
 
 }  // namespace attest

@@ -1,4 +1,4 @@
-// What a study says of a selector.
+// Builds the description of a selector in a study.
 #include "analysis/study/study.h"
 
 #include <nlohmann/json.hpp>
@@ -27,7 +27,7 @@ bool counts_scan(const StudySelector& chosen) {
     for (const auto& [option, value] : nlohmann::json::parse(chosen.options_json).items())
       spec.options.emplace_back(option, value.get<std::string>());
     return make_selector(spec)->counts_scan();
-  } catch (const std::exception&) {  // results of a program that knew other selectors or options
+  } catch (const std::exception&) {  // results of a program version with other selectors or options
     return true;
   }
 }

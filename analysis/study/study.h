@@ -1,4 +1,5 @@
-// The one description of a study: passed by const reference from the command line to manifest, layer study and results.
+// Description of a study: dumps, selectors with their grids, chosen samples, layers and queries. The command line fills
+// it; manifest, layer studies and results read it.
 #pragma once
 
 #include <compare>
@@ -14,13 +15,13 @@
 
 namespace attest {
 
-/// One sample of a study: its axes.
+/// One sample of a study, with the axes of its results.
 struct StudySample {
   std::string name;
   std::string task;
   std::int64_t num_tokens = 0;
   std::vector<int> layers;                    ///< ascending
-  std::vector<std::int64_t> query_positions;  ///< [N] of those studied
+  std::vector<std::int64_t> query_positions;  ///< [N] positions of the studied queries
   bool has_spans = false;
 };
 
@@ -33,23 +34,24 @@ struct StudyDump {
   std::vector<StudySample> samples;  ///< filled by plan_study()
 };
 
-/// A selector with the grid on which it is evaluated.
+/// A selector with the grid of settings at which it is evaluated.
 struct StudySelector {
-  std::string label;         ///< names its group in the results
+  std::string label;         ///< name of its group in the results
   std::string name;          ///< as registered: "ffd"
   std::string options_json;  ///< every option with its value
   SettingKind kind = SettingKind::none;
   std::vector<Setting> grid;                ///< [S] in the order given; one Setting{} for SettingKind::none
   std::vector<std::string> setting_labels;  ///< [S] as typed; "" for SettingKind::none
-  bool by_default = false;  ///< nobody named it: left out, with a notice, where a dump's head dimensions do not suit it
+  /// The user did not name the selector. If it does not support a dump's head dimensions, it is dropped with a notice.
+  bool by_default = false;
   std::shared_ptr<Selector> selector{};  ///< null in a study that was read from results
 };
 
-/// A selector with all that follows from it and its grid. `labels` as StudySelector::setting_labels.
+/// Makes a StudySelector; name, options and kind come from `selector`. `labels` becomes setting_labels.
 StudySelector make_study_selector(const std::string& label, std::shared_ptr<Selector> selector,
                                   std::vector<Setting> grid, std::vector<std::string> labels);
 
-/// False where io_ratio lacks what the selector's estimate costs (Selector::counts_scan).
+/// False if io_ratio lacks the bytes that the selector's estimate reads (Selector::counts_scan).
 bool counts_scan(const StudySelector& selector);
 
 /// The queries of each sample: all of them, its last ones, or those at given positions.
@@ -60,7 +62,7 @@ struct QueryChoice {
   std::vector<std::int64_t> positions;
 };
 
-/// Which cells of the dumps a study takes.
+/// Which samples, layers and queries of the dumps are studied.
 struct StudyChoice {
   std::vector<std::string> samples;         ///< names; empty: all
   std::vector<std::string> left_out;        ///< names of samples that are not studied
@@ -72,12 +74,12 @@ struct Study {
   std::vector<StudyDump> dumps;
   std::vector<StudySelector> selectors;
   StudyChoice choice;
-  double salient_delta = 5;  ///< nats below the row's largest score: which tokens are salient
-  std::vector<double> lambdas{0.25, 0.5, 1, 1.5, 2, 3, 4, 6};  ///< where the tails of the scan error are measured
-  bool skip_bad_layers = false;  ///< leave a layer with NaN or Inf out, and say so, instead of failing
+  double salient_delta = 5;  ///< nats; a token is salient if its score is at most this far below the row's maximum
+  std::vector<double> lambdas{0.25, 0.5, 1, 1.5, 2, 3, 4, 6};  ///< nats; thresholds of the scan error's tails
+  bool skip_bad_layers = false;  ///< skip a layer with NaN or Inf, with a notice, instead of failing
 };
 
-/// One unit of work, (dump, sample, layer): indices into Study::dumps and its samples, and the layer's number.
+/// One unit of work: indices into Study::dumps and its samples, and the number of the layer.
 struct UnitKey {
   std::size_t dump = 0;
   std::size_t sample = 0;

@@ -1,3 +1,4 @@
+// Applies the choice of samples, layers and queries to the dumps.
 #include "analysis/study/study_plan.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// From the choice of a study to its units of work: everything that is known before it runs.
+// Plans a study: determines its units of work from the chosen samples, layers and queries.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace attest {
 
-/// Where a sample of the study lies in its dump.
+/// Position of a sample of the study in its dump.
 struct PlannedSample {
   std::size_t index = 0;                   ///< in DumpInfo::samples
   std::vector<std::size_t> query_indices;  ///< ascending, into the sample's query_positions
@@ -18,12 +18,12 @@ struct PlannedSample {
 
 struct StudyPlan {
   std::vector<std::vector<PlannedSample>> places;  ///< [dump][sample] of Study::dumps
-  std::vector<UnitKey> units;                      ///< every unit of work, in the order of the dumps' content
+  std::vector<UnitKey> units;                      ///< every unit of work, in the order of the dumps
 };
 
-/// Fills study.dumps from `dumps` and the study's choice. Samples that have none of the chosen layers are left out.
-/// Throws UsageError when a named sample is in no dump, a chosen position is in none of the samples, or nothing is
-/// left.
+/// Fills study.dumps from `dumps` and study.choice. Samples with none of the chosen layers or queries are left out.
+/// Throws UsageError if a named sample is in no dump, a chosen position is in none of the samples, or nothing is left
+/// to study.
 StudyPlan plan_study(std::span<const DumpInfo* const> dumps, Study& study);
 
 }  // namespace attest

@@ -1,4 +1,4 @@
-// Opens LibTorch's module on first use: it takes a quarter of a second to load, and only benchmarks need it.
+// Loads the LibTorch module on first use. Loading takes a quarter of a second, and only benchmarks need it.
 #include <dlfcn.h>
 
 #include "analysis/torch/torch_peer.h"

@@ -1,4 +1,4 @@
-// Eager LibTorch study of a layer: query by query, setting by setting, float32.
+// Study of a layer in eager LibTorch, float32: a loop over queries and settings.
 #include "analysis/torch/torch_peer.h"
 
 #include <ATen/ATen.h>
@@ -22,7 +22,7 @@ using at::indexing::Slice;
 
 constexpr int kBlock = 128, kPage = 16;
 
-/// One query: everything is [Hkv, G, L] or [Hkv, L, ...].
+/// One query with its visible keys and values, and its exact attention.
 struct Query {
   Tensor q, k, v;                // [Hkv, G, D], [Hkv, L, D], [Hkv, L, Dv]
   Tensor scores, probabilities;  // [Hkv, G, L]
@@ -38,21 +38,21 @@ struct Kept {
   Tensor io_fixed_per_head;  // [Hkv] or undefined: added to io_fixed
 };
 
-/// Estimates of a method for one query: scores over the first `covered` tokens.
+/// What a method computes for one query, independent of the setting.
 struct Scan {
-  Tensor estimate;  // [Hkv, G, covered] or undefined
-  Tensor refined;   // [Hkv, G, L] scores that the computer reads, or undefined: exact
-  Tensor values;    // [Hkv, L, Dv] values that the computer reads, or undefined: exact
-  Tensor order;     // what a rule sorted, or undefined
+  Tensor estimate;  // [Hkv, G, covered] estimated scores of the first `covered` tokens, or undefined
+  Tensor refined;   // [Hkv, G, L] scores from which the output is computed; undefined: the exact ones
+  Tensor values;    // [Hkv, L, Dv] values from which the output is computed; undefined: the exact ones
+  Tensor order;     // scores that the rule ranks, of pages (quest) or tokens (twilight), or undefined
 };
 
-/// x / divisor, rounded once. On CUDA a division by a number would multiply by its rounded inverse, and 16-bit keys
-/// stand often enough on the border between two codes for that to show.
+/// x / divisor, rounded once. On CUDA, LibTorch divides by a number by multiplying with its rounded inverse. 16-bit
+/// keys are often exactly between two codes, so that the additional rounding would change codes.
 Tensor true_divide(const Tensor& x, double divisor) { return x / at::full({}, divisor, x.options()); }
 
 Tensor dot(const Tensor& q, const Tensor& k, double scale) { return at::matmul(q, k.transpose(-1, -2)) * scale; }
 
-/// Thumbnail and refined keys over the full blocks, once per layer: [Hkv, F * 128, D] each.
+/// Thumbnail and refined keys of the F full blocks, [Hkv, F * 128, D] each. Computed once per layer.
 std::pair<Tensor, Tensor> ffd_keys(const Tensor& k) {
   const int64_t blocks = k.size(1) / kBlock;
   const Tensor b = k.slice(1, 0, blocks * kBlock).reshape({k.size(0), blocks, kBlock, k.size(2)});
@@ -77,7 +77,7 @@ Tensor twilight_keys(const Tensor& k) {
   return ((k - low) / step).round().clamp(0, 15) * step + low;
 }
 
-/// Page bound [Hkv, G, pages].
+/// Upper bound of the scores in each page, [Hkv, G, pages].
 Tensor page_scores(const Query& query) {
   const int64_t pages = (query.length + kPage - 1) / kPage, pad = pages * kPage - query.length;
   const auto paged = [&](const Tensor& k, double fill) {
@@ -88,7 +88,7 @@ Tensor page_scores(const Query& query) {
   return dot(query.q.clamp_min(0), high, query.scale) + dot(query.q.clamp_max(0), low, query.scale);
 }
 
-/// Keeps the n best pages of [Hkv, G, pages] as a token mask.
+/// Token mask [Hkv, G, length] of the n best pages.
 Tensor best_pages(const Tensor& pages, int64_t n, int64_t length) {
   const Tensor index = std::get<1>(pages.topk(std::min(n, pages.size(2)), 2));
   const Tensor mask = at::zeros(pages.sizes(), pages.options().dtype(at::kBool)).scatter_(2, index, true);
@@ -120,11 +120,11 @@ Tensor block_max(const Tensor& x, int64_t block) {
   return x.slice(-1, 0, blocks * block).reshape({x.size(0), x.size(1), blocks, block}).amax(-1);
 }
 
-/// Collects [N, Hq, ...] arrays as LayerResults has them.
+/// Collects [N, Hq, ...] arrays in the format of LayerResults.
 class Arrays {
  public:
   Arrays(std::vector<MetricValues>& out, int64_t queries) : out_(out), queries_(queries) {}
-  /// values [Hq] or [Hkv, G] of (query, item), item < items.
+  /// Stores values [Hq] or [Hkv, G] at (query, item); `items` is the length of the last axis (settings or lambdas).
   void put(const std::string& name, MetricAxes axes, int64_t query, int64_t item, int64_t items, const Tensor& values) {
     const Tensor host = values.reshape({-1}).to(at::kCPU, at::kFloat).contiguous();
     const int64_t heads = host.numel();
@@ -351,22 +351,24 @@ class TorchPeer {
 }  // namespace
 }  // namespace attest
 
-/// What peer_loader.cpp looks up. Errors come back as text: exceptions of LibTorch's stay on this side.
+/// Entry point that peer_loader.cpp looks up. Errors are returned as text, so that no LibTorch exception crosses the
+/// module boundary.
 extern "C" bool attest_torch_peer(const attest::AttentionLayer* layer, const attest::Study* study, const char* device,
                                   int threads, attest::TorchPeerResult* result, std::string* error) {
   try {
     const c10::InferenceMode inference;
     const std::string place = device;
     at::set_num_threads(threads);
-    // The linker leaves out libraries that nothing refers to: LibTorch's CUDA part registers itself when it is opened.
+    // The linker drops libraries that nothing refers to, and LibTorch's CUDA library registers itself when it is
+    // loaded. So it must be loaded explicitly.
     if (place != "cpu" && dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_GLOBAL) == nullptr) {
       *error = std::string("no CUDA in this LibTorch: ") + dlerror();
       return false;
     }
-    at::globalContext().setFloat32MatmulPrecision("highest");  // some images make TF32 the default
+    at::globalContext().setFloat32MatmulPrecision("highest");  // TF32 is the default in some environments
     const auto start = std::chrono::steady_clock::now();
     attest::TorchPeer peer(*layer, *study, place);
-    result->results = peer.run();  // its last copies to the host wait for the device
+    result->results = peer.run();  // synchronous: its last copies to the host wait for the device
     result->seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     return true;
   } catch (const std::exception& e) {

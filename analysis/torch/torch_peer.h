@@ -1,5 +1,5 @@
-// The same study in eager LibTorch: what a researcher would write, as the peer of benchmarks. Not a reference of any
-// test.
+// The same study in eager LibTorch, written as a researcher would write it. Benchmarks compare their speed with it; no
+// test uses it as a reference.
 #pragma once
 
 #include <string>
@@ -10,15 +10,15 @@
 
 namespace attest {
 
-/// Metrics of one layer in float32, setting by setting, with the time that it took (device synchronised; the copy of
-/// the layer to the device included).
+/// Metrics of one layer in float32 and the time taken, measured with the device synchronised and including the copy of
+/// the layer to the device.
 struct TorchPeerResult {
   LayerResults results;
   double seconds = 0;
 };
 
-/// Of `study`, selectors are taken at their defaults, without dense layers; known are exact, ffd, quest, kivi, twilight
-/// and streaming_llm. `device`: "cpu", "cuda:0". Opens LibTorch on first use. Throws Error where it cannot.
+/// Supports the selectors exact, ffd, quest, kivi, twilight and streaming_llm with default options; dense layers are
+/// ignored. `device`: "cpu" or "cuda:0". Loads LibTorch on first use; throws Error if that fails or LibTorch throws.
 TorchPeerResult run_torch_peer(const AttentionLayer& layer, const Study& study, const std::string& device, int threads);
 
 }  // namespace attest

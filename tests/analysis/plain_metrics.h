@@ -1,5 +1,4 @@
-// Plain second forms of every metric of a row: definitions as they stand in analysis/README.md, one sum after the
-// other.
+// Plain reference implementations of all metrics of a row: the definitions of analysis/README.md as simple loops.
 #pragma once
 
 #include <map>
@@ -30,9 +29,9 @@ inline double plain_lse(const Row& scores) {
   return max + std::log(sum);
 }
 
-constexpr double kNoSink = -std::numeric_limits<double>::infinity();  ///< exp() of it adds nothing
+constexpr double kNoSink = -std::numeric_limits<double>::infinity();  ///< exp(kNoSink) = 0
 
-/// softmax over the kept scores and the learned sink, times their values [L][Dv]; the sink has none.
+/// Output of attention over the kept tokens with values [L][Dv]. The sink enters the softmax but has no value.
 inline Row plain_output(const Row& scores, const std::vector<Row>& values, const Kept& kept, double& lse,
                         double sink = kNoSink) {
   Row chosen;
@@ -91,7 +90,7 @@ inline double plain_block_spearman(const Row& estimate, const Row& exact, std::s
 
 using Metrics = std::map<std::string, double>;
 
-/// The group `scores`; spans marks the tokens of the sample's spans, or is empty where the sample has none.
+/// Metrics of the exact scores. `spans` marks the tokens of the sample's spans; empty if the sample has no spans.
 inline Metrics plain_score_metrics(const Row& s, const Kept& spans, double sink = kNoSink) {
   Metrics m;
   const Row p = softmax(s);
@@ -158,7 +157,7 @@ inline Metrics plain_output_metrics(const Row& o, double lse, const Row& exact, 
           {"lse_error", std::fabs(lse - exact_lse)}};
 }
 
-/// Metrics of an estimate of the first tokens.
+/// Metrics of an estimate that covers the first estimate.size() tokens.
 inline Metrics plain_estimate_metrics(const Row& estimate, const Row& all_exact) {
   const Row exact(all_exact.begin(), all_exact.begin() + static_cast<std::ptrdiff_t>(estimate.size()));
   Metrics m{{"spearman", plain_spearman(estimate, exact)},
@@ -176,7 +175,7 @@ inline Metrics plain_estimate_metrics(const Row& estimate, const Row& all_exact)
   return m;
 }
 
-/// Shares of |e| >= lambda and of e <= -lambda.
+/// Shares of the tokens with |e| >= lambda and with e <= -lambda.
 inline std::pair<double, double> plain_tails(const Row& estimate, const Row& exact, double lambda) {
   double both = 0, lower = 0;
   for (std::size_t j = 0; j < estimate.size(); ++j) {

@@ -1,4 +1,4 @@
-"""The tables of metrics in analysis/README.md are what the program says of its metrics."""
+"""The tables of metrics in analysis/README.md agree with `attest list --json`."""
 
 import json
 import os
@@ -18,7 +18,7 @@ def table(metrics):
 
 
 def tables(document):
-    """Of the exact scores, of every selector, and one for each selector that defines metrics of its own."""
+    """Tables of the metrics of all selectors, of each selector with its own metrics, and of the exact scores."""
     metrics = document["metrics"]
     parts = [
         ("Of a selector", [m for m in metrics if m["of"] == "selectors"]),

@@ -1,4 +1,4 @@
-// Small studies for tests: selectors and grids as typed on the command line, metrics by name.
+// Helpers for tests of studies: parse selectors as typed on the command line, run a layer, find metrics by name.
 #pragma once
 
 #include <fmt/format.h>
@@ -14,7 +14,7 @@
 
 namespace attest::test {
 
-/// "NAME" or "NAME:option=value,option=value".
+/// Parses "NAME" or "NAME:option=value,option=value".
 inline std::shared_ptr<Selector> parse_selector(const std::string& text) {
   SelectorSpec spec{.label = text, .name = text.substr(0, text.find(':')), .options = {}};
   for (std::size_t begin = spec.name.size() + 1; begin < text.size();) {
@@ -25,7 +25,7 @@ inline std::shared_ptr<Selector> parse_selector(const std::string& text) {
   return make_selector(spec);
 }
 
-/// With labels as they would be typed.
+/// A StudySelector whose setting labels are as they would be typed.
 inline StudySelector study_selector(const std::string& label, std::shared_ptr<Selector> selector,
                                     std::vector<Setting> grid) {
   if (selector->setting_kind() == SettingKind::none) grid = {Setting{}};
@@ -44,7 +44,7 @@ inline Study study_of(std::vector<StudySelector> selectors) {
   return study;
 }
 
-/// `texts`, and every registered selector that none of them names.
+/// `texts` and the names of all registered selectors that do not occur in them.
 inline std::vector<std::string> and_every_other_selector(std::vector<std::string> texts) {
   for (const SelectorInfo* info : all_selectors())
     if (std::ranges::none_of(texts,
@@ -53,7 +53,7 @@ inline std::vector<std::string> and_every_other_selector(std::vector<std::string
   return texts;
 }
 
-/// Shows the sample to the selectors that learn.
+/// Calibrates the selectors that learn with the sample.
 inline void teach(const std::vector<StudySelector>& selectors, const AttentionLayer& sample) {
   for (const StudySelector& s : selectors)
     if (!s.selector->calibration_samples().empty()) s.selector->calibrate(sample);
@@ -71,7 +71,7 @@ inline const MetricValues& metric(const std::vector<MetricValues>& metrics, cons
   throw std::runtime_error("no metric " + name);
 }
 
-/// The same bits, NaN included.
+/// Equal values; NaN equals NaN.
 inline bool same_values(const std::vector<float>& a, const std::vector<float>& b) {
   for (std::size_t i = 0; i < a.size() && a.size() == b.size(); ++i)
     if (!(a[i] == b[i] || (std::isnan(a[i]) && std::isnan(b[i])))) return false;

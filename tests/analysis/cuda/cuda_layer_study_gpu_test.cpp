@@ -1,5 +1,5 @@
-// The study on a CUDA device against the one on the CPU: every selector and metric over element types, dimensions,
-// groups, lengths and kinds of data.
+// The study on a CUDA device against the study on the CPU: every selector and metric, over element types, dimensions,
+// group sizes, lengths and kinds of data.
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 
@@ -21,16 +21,16 @@ extern const SelectorInfo template_info;
 
 namespace {
 
-// Scores are float32 sums on the device and double on the CPU: a score of magnitude 30 is off by some 1e-5, and what
-// follows from it (log-sum-exp, masses, outputs) by about as much.
+// Scores are summed in float32 on the device and in double on the CPU. A score of magnitude 30 differs by about 1e-5,
+// and so do log-sum-exps, masses and outputs.
 constexpr double kTolerance = 2e-4;
-// With scores in the thousands float32 itself is that much coarser.
+// For scores in the thousands, where the resolution of float32 is coarser.
 constexpr double kHugeTolerance = 1e-3;
-// Rank correlation moves with every pair of scores that float32 puts in another order or ties.
+// Rank correlation changes with every pair of scores that float32 ties or puts in another order.
 constexpr double kRankTolerance = 1e-3;
-// Cells whose kept set differs because a score lies within rounding of its threshold.
+// Largest share of cells whose kept set may differ, because a score is within rounding error of its threshold.
 constexpr double kMostFlipped = 0.005;
-// Cells of metrics that jump by a whole token where a score crosses a threshold.
+// Largest share of cells beyond the tolerance, for metrics that jump when a score crosses a threshold.
 constexpr double kMostJumped = 0.02;
 
 bool is_rank(const std::string& metric) { return metric.starts_with("spearman"); }
@@ -60,8 +60,8 @@ void fill(LayerBuffer& buffer, ElementType type, const std::vector<float>& value
   convert_from_float(type, values.data(), values.size(), buffer.data());
 }
 
-/// Keys share a direction with the queries at a few tokens, so that attention has peaks; `tied` repeats a handful of
-/// keys, `zeros` has nothing else in every other query and in the first KV head's keys.
+/// A few keys share a direction with the queries, so that attention has peaks. `tied`: five keys repeat. `zeros`: every
+/// other query row and all keys of the first KV head are 0.
 AttentionLayer make_layer(const Case& c, int number = 3) {
   std::mt19937 random(static_cast<unsigned>(number * 7919 + c.head_dim));
   std::normal_distribution<float> normal;
@@ -123,7 +123,7 @@ std::vector<Setting> grid_of(SettingKind kind) {
   return {Setting{}};
 }
 
-/// What selectors that learn see before layer `number`: other numbers of the same kind.
+/// Calibration sample for layer `number`: the same shape and kind of data, other values.
 AttentionLayer sample_for(const Case& c, int number = 3) {
   AttentionLayer sample = make_layer(c, 96 + number);
   sample.layer = number;
@@ -134,14 +134,14 @@ Study study_of(const std::vector<std::string>& texts) {
   Study study;
   for (const std::string& text : texts)
     study.selectors.push_back(test::study_selector(text, grid_of(test::parse_selector(text)->setting_kind())));
-  study.lambdas.push_back(0.1);  // nine: more than one pass of the tails
+  study.lambdas.push_back(0.1);  // nine lambdas: the tails need more than one pass
   return study;
 }
 
-/// Of the channels of a head, what double_sparsity may divide them by: seven divides the odd dimensions.
+/// A group_factor for double_sparsity that divides head_dim; 7 divides the odd dimensions of the cases.
 std::string label_factor(const Case& c) { return c.head_dim % 8 == 0 ? "4" : "7"; }
 
-/// Every selector, dense in no layer of the cases.
+/// Every selector, with options that make it dense in no layer of the cases.
 Study methods(const Case& c) {
   Study study = study_of(test::and_every_other_selector(
       {"exact", "ffd", "quest:dense_layers=0", "kivi:group=16", "twilight:dense_layers=0,base_budget=256",
@@ -199,8 +199,8 @@ const std::vector<std::string> kVariants = {"ffd:bits=1",
                                             "sale:key_scale=token,dense_below=0",
                                             "sale:dense_below=0"};
 
-/// Two bits in float32 alone: the levels of a 16-bit query are often multiples of each other, and estimates that cancel
-/// to a tie in double differ in float32 by its rounding.
+/// Two bits are tested with float32 elements only. With 16-bit elements, quantisation levels of a query are often
+/// multiples of each other: estimates that tie in double then differ by rounding errors in float32.
 Study double_sparsity(const Case& c) {
   const std::string factor = label_factor(c), coarse = c.head_dim % 8 == 0 ? "8" : "7";
   const std::string few_bits = c.type == ElementType::float32 ? "2" : "8";
@@ -218,7 +218,7 @@ bool has_gpu() { return std::ranges::any_of(visible_gpus(), &Gpu::usable); }
 #define SKIP_WITHOUT_GPU() \
   if (!has_gpu()) GTEST_SKIP() << "no CUDA device"
 
-/// How far two results are apart, metric by metric.
+/// Compares two results metric by metric.
 class Comparison {
  public:
   explicit Comparison(const Case& c)
@@ -235,7 +235,8 @@ class Comparison {
     for (std::size_t m = 0; m < expected.size(); ++m) {
       ASSERT_EQ(expected[m].name, got[m].name);
       ASSERT_EQ(expected[m].values.size(), got[m].values.size());
-      if (expected[m].name == "recall_layer") continue;  // of heads whose kept sets may differ; recall says it per head
+      // recall_layer includes heads whose kept sets may differ; recall is compared per head.
+      if (expected[m].name == "recall_layer") continue;
       compare(label, expected[m], got[m], flipped);
     }
   }
@@ -250,7 +251,7 @@ class Comparison {
     }
   }
 
-  /// For a reader of the log: the worst of each metric.
+  /// The largest difference of each metric, for the log.
   std::string text() const {
     std::string out = std::to_string(flipped_) + " of " + std::to_string(kept_sets_) + " kept sets differ;";
     char number[32];
@@ -295,7 +296,7 @@ class Comparison {
     }
   }
 
-  /// A group's bytes follow from all of its heads' kept sets.
+  /// Whether the kept set of any head of the cell's group differs: io_ratio depends on all of them.
   bool any_of_group(const std::vector<bool>& flipped, std::size_t cell, std::size_t settings) const {
     const std::size_t first = cell / settings / group_ * group_;
     for (std::size_t h = first; h < first + group_; ++h)
@@ -432,7 +433,8 @@ TEST(CudaLayerStudy, LayersOverlap) {
   Study tried = methods(c);
   for (int i = 0; i < 6; ++i) {
     layers.push_back(make_layer(i % 3 == 1 ? other : c, i));
-    if (i != 3) test::teach(tried.selectors, sample_for(i % 3 == 1 ? other : c, i));  // 3 has been learnt
+    // methods() has calibrated layer 3 already.
+    if (i != 3) test::teach(tried.selectors, sample_for(i % 3 == 1 ? other : c, i));
   }
   std::unique_ptr<LayerStudy> study = make_cuda_layer_study(tried, 0), alone = make_cuda_layer_study(tried, 0);
   std::size_t collected = 0;
@@ -479,7 +481,7 @@ TEST(CudaLayerStudy, TooLittleMemoryIsOneSentence) {
   EXPECT_NO_THROW(make_cuda_layer_study(study, 0)->run(layer));
 }
 
-/// A study is made before its selectors have learnt.
+/// A study can be made before its selectors are calibrated.
 TEST(CudaLayerStudy, ReadsWhatASelectorLearntSince) {
   SKIP_WITHOUT_GPU();
   const Case c{"", bf16, 8, 2, 64, 64, 300, {299}};

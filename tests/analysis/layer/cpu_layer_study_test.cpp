@@ -1,4 +1,4 @@
-// The study of a layer: every metric of a made-up selector against its plain form, cell by cell.
+// The CPU study of a layer: every metric of an artificial selector against its plain implementation, cell by cell.
 #include <gtest/gtest.h>
 
 #include "tests/analysis/plain_metrics.h"
@@ -14,8 +14,8 @@ double noise(std::int64_t a, std::int64_t b, std::int64_t c) {
   return random.uniform();
 }
 
-/// Keeps, estimates, reads and counts whatever its noise says: an estimate of a part of the tokens, approximate scores
-/// and values, a mean-value share, metrics of its own. What a study makes of it follows from definitions alone.
+/// A selector with pseudo-random output that uses every feature: an estimate of a part of the tokens, approximate
+/// scores and values, a mean-value share, own metrics. The expected results follow from the metrics' definitions.
 class MadeUp final : public Selector {
  public:
   static constexpr int kSettings = 4;
@@ -72,9 +72,9 @@ class MadeUp final : public Selector {
   }
 };
 
-const std::vector<Setting> kGrid{{6}, {1}, {9}, {3}};  // as given
+const std::vector<Setting> kGrid{{6}, {1}, {9}, {3}};  // in the order given
 const std::vector<double> kAscending{1, 3, 6, 9};
-constexpr std::size_t kGiven[] = {1, 3, 0, 2};  // place of the i-th ascending setting in the grid
+constexpr std::size_t kGiven[] = {1, 3, 0, 2};  // index in kGrid of the i-th ascending setting
 const std::vector<double> kLambdas{0.3, 1};
 constexpr double kSalientDelta = 2;
 
@@ -85,7 +85,7 @@ Study made_up_study() {
   return study;
 }
 
-/// Results are stored in float32; sums run in another order.
+/// The tolerance covers rounding to float32 and the different order of the sums.
 void expect_cell(double expected, float found, const std::string& what) {
   if (std::isnan(expected)) {
     EXPECT_TRUE(std::isnan(found)) << what << " is " << found << ", expected NaN";
@@ -96,7 +96,7 @@ void expect_cell(double expected, float found, const std::string& what) {
       << what << " is " << found << ", expected " << expected;
 }
 
-/// What the test expects of one row, and what recall_layer needs of it.
+/// Outputs of one row, from which the expected recall_layer is computed.
 struct ExpectedRow {
   std::vector<Row> outputs;  // [S] ascending
   Row exact_output;
@@ -217,8 +217,8 @@ TEST(CpuLayerStudy, EveryMetricAgreesWithItsDefinition) {
       AttentionLayer layer = make_layer(c);
       const std::int64_t last = layer.num_tokens;
       if (spans)
-        layer.spans = {
-            {last / 3, last / 3 + 20}, {last / 3 + 10, last / 2 + 11}, {0, 1}};  // two overlap, some lie beyond a query
+        // Two spans overlap, and some are beyond the first query.
+        layer.spans = {{last / 3, last / 3 + 20}, {last / 3 + 10, last / 2 + 11}, {0, 1}};
       const Study study = made_up_study();
       const LayerResults results = make_cpu_layer_study(study, 2)->run(layer);
       EXPECT_EQ(results.layer, 5);
@@ -235,7 +235,7 @@ TEST(CpuLayerStudy, SinkMassIsThereOnlyWithLearnedSinks) {
   }
 }
 
-// A cell where nothing is kept: o^ is the zero vector, LSE^ is minus infinity, and no metric invents a number.
+// If nothing is kept, o^ is the zero vector and LSE^ is minus infinity; every metric has its defined value or NaN.
 TEST(CpuLayerStudy, AnEmptyKeptSet) {
   class Nothing final : public Selector {
    public:

@@ -1,4 +1,4 @@
-// What is understood as a device and as an amount of its memory.
+// Parsing of --device and --device-memory.
 #include "analysis/layer/device.h"
 
 #include <gtest/gtest.h>

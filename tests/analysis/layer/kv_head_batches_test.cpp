@@ -1,4 +1,4 @@
-// How a layer is cut into tasks.
+// Splitting of a layer into tasks, and the span tokens that a query sees.
 #include "analysis/layer/kv_head_batches.h"
 
 #include <gtest/gtest.h>
@@ -23,8 +23,8 @@ TEST(KvHeadBatches, RowsAndBytesAreBounded) {
   EXPECT_EQ(batches[1].visible, (std::vector<std::int64_t>{30}));
   EXPECT_EQ(batches[1].first_query, 2);
   EXPECT_EQ(batches[2].kv_head, 1);
-  EXPECT_EQ(kv_head_batches(layer, 100, 4 * 2 * 20 * 8).size(), 4u);  // two queries of 20 keys fill a matrix
-  EXPECT_EQ(kv_head_batches(layer, 1, 1).size(), 6u);                 // but never less than one query
+  EXPECT_EQ(kv_head_batches(layer, 100, 4 * 2 * 20 * 8).size(), 4u);  // two queries with 20 keys fill the matrix
+  EXPECT_EQ(kv_head_batches(layer, 1, 1).size(), 6u);                 // at least one query per batch
 }
 
 TEST(KvHeadBatches, QueriesOfABatchShareTheirFirstKey) {

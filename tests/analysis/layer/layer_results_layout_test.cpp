@@ -1,4 +1,4 @@
-// Which arrays a layer's results have, how large, and where each begins.
+// The arrays of a layer's results: presence, sizes, order and offsets.
 #include "analysis/layer/layer_results_layout.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// What must hold for every selector on every case, whatever its formulas are.
+// Properties that every selector must have on every case, independent of its formulas.
 #include <gtest/gtest.h>
 
 #include "tests/analysis/studies.h"
@@ -9,7 +9,7 @@ namespace {
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
-/// Every selector, dense layers off, in the variants that take another way through the code.
+/// Every selector without dense layers, in the variants that take different code paths.
 const std::vector<std::string> kSelectors =
     and_every_other_selector({"ffd",
                               "ffd:block=32,gqa=per_head",
@@ -61,7 +61,7 @@ std::vector<Setting> grid_of(SettingKind kind) {
   return {Setting{}};
 }
 
-/// Those that learn have learnt from another sample of the case.
+/// The selectors with their grids. Those that learn are calibrated with another sample of the case.
 std::vector<StudySelector> all_of(const std::vector<std::string>& names, const Case& c) {
   std::vector<StudySelector> selectors;
   for (const std::string& name : names)
@@ -143,8 +143,8 @@ TEST(SelectorInvariants, MoreIsNeverLess) {
   }
 }
 
-// Quest `evaluation` is left out: it drops a page where 16 does not divide L. (So does `kernel` at a budget of exactly
-// L.)
+// Quest's preset `evaluation` is not tested: it drops a page if 16 does not divide L. (So does `kernel` with a budget
+// of exactly L.)
 TEST(SelectorInvariants, EverythingEqualsExact) {
   const std::vector<std::pair<std::string, Setting>> dense = {
       {"ffd:residual=exact", {kInf}},
@@ -184,7 +184,7 @@ TEST(SelectorInvariants, EverythingEqualsExact) {
   }
 }
 
-// For the same number of tokens no set holds more exact mass than the oracle's.
+// No kept set has more exact mass than the oracle's kept set of the same size.
 TEST(SelectorInvariants, TheOracleHoldsTheMostMassForItsTokens) {
   std::vector<std::string> others = kSelectors;
   std::erase_if(others, [](const std::string& name) { return name == "topk"; });
@@ -234,8 +234,8 @@ TEST(SelectorInvariants, QueriesDoNotSeeEachOther) {
   }
 }
 
-// A sliding window is a sequence of its own: the layer cut at the window's first key gives the same results. Blocks of
-// a file are not: they count from token 0 of the sample.
+// A sliding window is treated as a separate sequence: the layer cut at the window's first key gives the same results.
+// Exception: block estimates from a file, whose blocks count from token 0 of the sample.
 TEST(SelectorInvariants, AWindowIsASequenceOfItsOwn) {
   const Case whole{"", 1, 2, 64, 64, ElementType::bfloat16, {420}, Pattern::peaked, 0.0, 300};
   std::vector<std::string> names = kSelectors;
@@ -248,7 +248,7 @@ TEST(SelectorInvariants, AWindowIsASequenceOfItsOwn) {
   std::copy(windowed.v.data() + skipped, windowed.v.data() + windowed.v.size(), cut.v.data());
   cut.k.resize(300 * 64 * 2);
   cut.v.resize(300 * 64 * 2);
-  LayerBuffer& estimates = cut.estimates[0].values;  // float32 of two heads
+  LayerBuffer& estimates = cut.estimates[0].values;  // float32, two heads
   const LayerBuffer& of_all = windowed.estimates[0].values;
   estimates.resize(2 * 300 * sizeof(float));
   for (std::size_t h = 0; h < 2; ++h)
@@ -268,7 +268,7 @@ TEST(SelectorInvariants, DenseLayersAreExactAndHaveNoEstimate) {
              cases()[0]);
   const std::size_t last = selectors.size() - 1;  // exact
   AttentionLayer layer = make_layer(cases()[0]), sample = make_layer(cases()[0], kOtherSample);
-  for (int number : {1, 2, 6}) {  // 5 has been learnt
+  for (int number : {1, 2, 6}) {  // all_of() has calibrated layer 5
     sample.layer = number;
     teach(selectors, sample);
   }

@@ -1,4 +1,4 @@
-// Metrics of the kept set, by hand.
+// Metrics of the kept set against values worked out by hand.
 #include "analysis/metrics/kept_set.h"
 
 #include "tests/analysis/metrics/metric_rows.h"
@@ -13,7 +13,7 @@ TEST(KeptSet, MassAndTokens) {
 }
 
 TEST(KeptSet, SalientTokensFollowTheSetting) {
-  HandRow hand;  // ln 4 - 1 = 0.39: tokens 1, 2; ln 4 - 2 < 0: all four
+  HandRow hand;  // threshold ln 4 - 1 = 0.39: tokens 1 and 2 are salient; ln 4 - 2 < 0: all four
   EXPECT_EQ(values_of(hand.row, salient_ratio), (Values{0.5, 0.5, 1}));
   EXPECT_EQ(values_of(hand.row, salient_hit_rate), (Values{0.5, 1, 0.75}));
   EXPECT_EQ(values_of(hand.row, salient_hit_rate_fixed), (Values{0.25, 0.5, 0.75}));
@@ -33,7 +33,7 @@ TEST(KeptSet, DroppedGapIsNotDefinedWhereNothingIsDropped) {
   EXPECT_DOUBLE_EQ(gaps[1], std::log(4.0));
   EXPECT_DOUBLE_EQ(gaps[2], std::log(4.0));
   hand.levels = {0, 0, 0, 2};
-  hand.row.kept.reset();  // of the levels before
+  hand.row.kept.reset();  // drop the totals cached for the previous levels
   EXPECT_DOUBLE_EQ(values_of(hand.row, dropped_gap)[1], std::log(4.0));
   EXPECT_TRUE(std::isnan(values_of(hand.row, dropped_gap)[2]));
 }

@@ -1,4 +1,4 @@
-// A row small enough to work out by hand: four tokens of probabilities 1/2, 1/4, 1/8, 1/8.
+// A row small enough to work out by hand: four tokens with probabilities 1/8, 1/2, 1/4, 1/8.
 #pragma once
 
 #include <gtest/gtest.h>

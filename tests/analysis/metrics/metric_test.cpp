@@ -1,4 +1,5 @@
-// The table of metrics, and that a metric is a row of it: what a study computes and stores follows from rows alone.
+// The table of metrics. Also checks that a row is all a metric needs: a study computes and stores every row of the
+// table that it is given.
 #include "analysis/metrics/metric.h"
 
 #include <gtest/gtest.h>
@@ -18,13 +19,13 @@
 namespace attest::test {
 namespace {
 
-/// A name for which a results file has another use in the group where metrics stand.
+/// Whether a results file uses the name for another data set in a selector's group.
 bool is_taken(std::string_view name) {
   constexpr std::string_view kOthers[] = {"settings", "setting_labels", "lambdas", "dense", "done"};
   return std::ranges::find(kOthers, name) != std::end(kOthers);
 }
 
-/// `attest list`, the table in README.md and the labels of a file's axes are made of these.
+/// `attest list`, the tables in analysis/README.md and the axis labels of a results file are made from this.
 void expect_described(const MetricInfo& info) {
   EXPECT_FALSE(info.name.empty() || is_taken(info.name)) << info.name;
   EXPECT_EQ(info.name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_"), info.name.npos) << info.name;
@@ -65,7 +66,7 @@ TEST(Metrics, FunctionsAreThereAndSuitTheAxes) {
 }
 
 TEST(Metrics, SummaryColumnsHaveKeysOfTheirOwn) {
-  std::set<std::string_view> keys{"label", "selector", "setting", "setting_label"};  // of every row of the summary
+  std::set<std::string_view> keys{"label", "selector", "setting", "setting_label"};  // present in every summary row
   for (const Metric& metric : all_metrics())
     for (const SummaryColumn& column : metric.summary) {
       EXPECT_TRUE(keys.insert(column.key).second) << column.key;
@@ -90,7 +91,7 @@ TEST(Metrics, SelectorsOwnOnesCollideWithNothing) {
   EXPECT_GE(own_metrics, 4u);  // ffd's at least
 }
 
-// -- a metric is a row
+// -- metrics added by this test
 
 double visible_keys(const ExactRow& row) { return static_cast<double>(row.scores.size()); }
 
@@ -115,7 +116,7 @@ void estimate_above(const SelectorRow& row, std::span<double> out) {
 HeadSums kept_of_head(const SelectorRow& row, int setting) { return {tokens_kept(row, setting), 1, 0}; }
 double kept_per_head(const HeadSums& total) { return total[0] / total[1]; }
 
-/// One row of each kind, none of which the program knows, nor has CUDA code for.
+/// One metric of each kind. None is in the program's table or has CUDA code.
 const std::vector<Metric>& rows_of_this_test() {
   static const std::vector<Metric> rows{
       {{"visible_keys", MetricAxes::query_head, "tokens", Better::neither, "L"}, {}, ScoreFunctions{visible_keys}},
@@ -134,7 +135,7 @@ const std::vector<Metric>& rows_of_this_test() {
   return rows;
 }
 
-/// As many settings as query heads: of the shape [Y, N, 4] nobody can say whether it ends in heads or in settings.
+/// As many settings as query heads, so that the shape [Y, N, 4] is ambiguous: heads or settings.
 constexpr int kHeads = 4;
 const std::vector<Setting> kGrid{{5}, {1}, {std::numeric_limits<double>::infinity()}, {3}};
 const std::vector<std::int64_t> kPositions{130, 383};
@@ -159,7 +160,7 @@ class AMetricIsARow : public ::testing::Test {
     return names;
   }
 
-  /// `more` are the metrics of `less` and, behind its first `known`, those named `added`.
+  /// Expects `more` to be `less` with the metrics `added` inserted after the first `known`.
   static void expect_added(const std::vector<MetricValues>& less, const std::vector<MetricValues>& more,
                            std::size_t known, const std::vector<std::string>& added) {
     std::vector<std::string> expected = names_of(less);
@@ -168,7 +169,7 @@ class AMetricIsARow : public ::testing::Test {
     for (const MetricValues& m : less) EXPECT_TRUE(same_values(metric(more, m.name).values, m.values)) << m.name;
   }
 
-  /// What the study itself says of the kept set, in tokens: [N, Hq, S].
+  /// Number of kept tokens, from the study's own keep_ratio: [N, Hq, S].
   std::vector<float> tokens_of_keep_ratio(std::size_t selector) const {
     std::vector<float> tokens = metric(results_.selectors[selector].metrics, "keep_ratio").values;
     for (std::size_t i = 0; i < tokens.size(); ++i)
@@ -184,7 +185,7 @@ TEST_F(AMetricIsARow, ThatTakesNothingFromTheOthers) {
   expect_added(known_.scores, results_.scores, known_.scores.size(), {"visible_keys"});
   const std::vector<MetricValues>&topdelta = known_.selectors[0].metrics, &ffd = known_.selectors[1].metrics;
   expect_added(topdelta, results_.selectors[0].metrics, topdelta.size(), {"kept_tokens", "kept_per_head"});
-  expect_added(ffd, results_.selectors[1].metrics, ffd.size() - 4,  // before its own
+  expect_added(ffd, results_.selectors[1].metrics, ffd.size() - 4,  // before ffd's own four metrics
                {"kept_tokens", "covered_tokens", "estimate_above", "kept_per_head"});
 }
 

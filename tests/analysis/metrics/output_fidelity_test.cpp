@@ -1,4 +1,4 @@
-// Metrics of the output, by hand.
+// Metrics of the output against values worked out by hand.
 #include "analysis/metrics/output_fidelity.h"
 
 #include "tests/analysis/metrics/metric_rows.h"
@@ -14,7 +14,7 @@ TEST(OutputFidelity, OfThreeSettings) {
   const Values recalls = values_of(hand.row, recall), errors = values_of(hand.row, output_error),
                lse = values_of(hand.row, lse_error);
   EXPECT_DOUBLE_EQ(recalls[0], 1);
-  EXPECT_TRUE(std::isnan(recalls[1]));  // one zero vector has no direction
+  EXPECT_TRUE(std::isnan(recalls[1]));  // the cosine with a zero vector is not defined
   EXPECT_DOUBLE_EQ(recalls[2], 0);
   EXPECT_EQ(errors, (Values{1, 1, std::sqrt(2.0)}));
   EXPECT_EQ(lse[0], 0);
@@ -32,7 +32,7 @@ TEST(OutputFidelity, OfAZeroOutput) {
   EXPECT_TRUE(std::isnan(values_of(hand.row, output_error)[0]));
 }
 
-// Norms multiply after their roots are taken: squares of 1e-200 would underflow together.
+// The square roots are taken before the norms are multiplied: the product of the squared norms would underflow.
 TEST(Cosine, OfTinyVectors) { EXPECT_DOUBLE_EQ(cosine(1e-300, 1e-300, 1e-300), 1); }
 
 }  // namespace

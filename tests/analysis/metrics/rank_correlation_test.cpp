@@ -1,4 +1,4 @@
-// Correlation of an estimate, by hand; ranks and coefficients have their own test beside kernels/rank.
+// Correlation of an estimate against values worked out by hand. tests/kernels/rank tests ranks and coefficients.
 #include "analysis/metrics/rank_correlation.h"
 
 #include "tests/analysis/metrics/metric_rows.h"
@@ -29,8 +29,8 @@ TEST(RankCorrelation, IsNotDefinedForConstantsAndForNothing) {
   }
 }
 
-// Inside a block the estimate is upside down; the maxima of the three full blocks agree, the partial fourth does not
-// count.
+// Within each block the estimate ranks the tokens in reverse, but the maxima of the three full blocks have the right
+// order. The partial fourth block is ignored.
 TEST(RankCorrelation, OfBlockMaximaSeesWhatSelectionSees) {
   HandRow hand;
   std::vector<double> scores, estimate;

@@ -1,4 +1,4 @@
-// Moments and tails of the scan error, by hand.
+// Moments and tails of the scan error against values worked out by hand.
 #include "analysis/metrics/scan_error.h"
 
 #include "tests/analysis/metrics/metric_rows.h"
@@ -16,7 +16,7 @@ TEST(ScanError, MomentsAndTails) {
   EXPECT_EQ(values_of(hand.row, scan_error_mean, 1), Values{-0.5});
   EXPECT_DOUBLE_EQ(values_of(hand.row, scan_error_std, 1)[0], std::sqrt(1.25));
   EXPECT_EQ(values_of(hand.row, scan_error_max, 1), Values{2});
-  EXPECT_EQ(values_of(hand.row, scan_error_tail, 4), (Values{0.75, 0.75, 0.25, 0}));  // a lambda is reached by equality
+  EXPECT_EQ(values_of(hand.row, scan_error_tail, 4), (Values{0.75, 0.75, 0.25, 0}));  // |e| = lambda counts
   EXPECT_EQ(values_of(hand.row, scan_error_lower_tail, 4), (Values{0.5, 0.5, 0.25, 0}));
 }
 

@@ -1,4 +1,4 @@
-// Statistics of the exact scores, by hand.
+// Statistics of the exact scores against values worked out by hand.
 #include "analysis/metrics/score_statistics.h"
 
 #include "tests/analysis/metrics/metric_rows.h"

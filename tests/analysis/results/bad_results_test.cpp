@@ -1,4 +1,4 @@
-// Malformed results files, each with its one sentence.
+// Each kind of malformed results file is refused with its error message.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -13,7 +13,7 @@
 namespace attest::testing {
 namespace {
 
-/// The message for a good file after `change`, without the file's name before it.
+/// The error message for a good file after `change`, without the file's name.
 std::string complaint(const std::function<void(const Edit&)>& change) {
   const ScratchFolder folder;
   const std::string path = folder.file("r.h5");
@@ -95,7 +95,7 @@ TEST(BadResults, AxesThatNoMetricHas) {
             std::string(kRecall) + ": attribute 'DIMENSION_LABELS' is not a list of at most 32 strings");
 }
 
-// Without labels the rank of a metric that nobody knows is all there is to go by.
+// Without labels, the axes of an unknown metric are derived from its rank.
 TEST(BadResults, UnknownMetricsWithoutLabels) {
   const std::string metric = std::string(kSample) + "/zeta/unheard_of";
   EXPECT_EQ(complaint([&](const Edit& e) {

@@ -1,4 +1,4 @@
-// The folder of an unfinished study: whole units only, one study only, claims between processes.
+// The folder of an unfinished study: loads complete units only, belongs to one study, claims hold between processes.
 #include "analysis/results/partial_results.h"
 
 #include <gtest/gtest.h>
@@ -138,7 +138,7 @@ TEST(PartialResults, DiscardRemovesOnlyItsOwn) {
   PartialResults::discard(path);
   EXPECT_FALSE(std::filesystem::exists(path));
   EXPECT_FALSE(partial.in_place());
-  PartialResults::discard(path);  // of nothing: nothing
+  PartialResults::discard(path);  // no error if there is no folder
 }
 
 TEST(PartialResults, CannotBeMade) {

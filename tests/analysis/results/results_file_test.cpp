@@ -1,5 +1,5 @@
-// What ResultsWriter writes, ResultsFile reads at the same place; files appear whole or not at all. (h5py is the other
-// side in run_test.py.)
+// ResultsFile reads every value that ResultsWriter wrote; a file appears complete or not at all. (run_test.py reads
+// results files with h5py.)
 #include "analysis/results/results_file.h"
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ TEST(ResultsFile, TellsWhatWasStudied) {
   EXPECT_EQ(file.manifest(), R"({"made": "small_study.h"})");
   EXPECT_EQ(study.lambdas, expected.lambdas);
   ASSERT_EQ(study.selectors.size(), 2u);
-  for (std::size_t i = 0; i < 2; ++i) {  // in the order given, which is not that of the names
+  for (std::size_t i = 0; i < 2; ++i) {  // in the order given, which is not alphabetical
     EXPECT_EQ(study.selectors[i].label, expected.selectors[i].label);
     EXPECT_EQ(study.selectors[i].name, expected.selectors[i].name);
     EXPECT_EQ(study.selectors[i].kind, expected.selectors[i].kind);
@@ -88,8 +88,8 @@ TEST(ResultsFile, HasEveryValueAtItsPlace) {
   EXPECT_THROW(file.read(0, 0, 2, "recall"), std::out_of_range);
 }
 
-// A file of another program may carry no labels: then the table of metrics tells the axes, also of those whose rank
-// does not.
+// A file of another program may have no labels. Then the axes come from the table of metrics, also for metrics whose
+// rank is ambiguous.
 TEST(ResultsFile, MetricsThatAreKnownNeedNoLabels) {
   const ScratchFolder folder;
   const std::string path = folder.file("r.h5");
@@ -114,7 +114,7 @@ TEST(ResultsFile, MetricsThatAreKnownNeedNoLabels) {
   EXPECT_EQ(file.read(0, 0, 0, "unheard_of")->axes, MetricAxes::query_head_setting) << "four axes end in settings";
 }
 
-// What a file says of its axes goes before what this program would write there.
+// The labels in the file override the axes of the program's table.
 TEST(ResultsFile, LabelsGoBeforeTheTable) {
   const ScratchFolder folder;
   const std::string path = folder.file("r.h5");
@@ -151,7 +151,7 @@ TEST(ResultsFile, LayersThatWereLeftOutAreNaNAndNotDone) {
       LayerResults results = small_results(study, d, s, layer);
       if (layer == 2)
         results = {.dump = d, .sample = results.sample, .layer = layer, .done = false, .scores = {}, .selectors = {}};
-      if (layer != 5) writer.add(results);  // 5 was never heard of
+      if (layer != 5) writer.add(results);  // layer 5 is never added
     });
     writer.finish("{}");
   }

@@ -1,4 +1,4 @@
-// All units of a study come from one input.
+// InputGuard refuses to resume a study with inputs of another content, and notices changes during the study.
 #include "analysis/run/input_guard.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ class InputGuardTest : public ::testing::Test {
     folder_.write("dump.h5", "content");
   }
 
-  /// One run from start to end; its hash.
+  /// One complete run; returns the input's hash.
   std::string complete_run() { return InputGuard({input_status(path_)}, partial_).finish(stop_).at(0); }
 
   void write_with_time(std::string_view content, fs::file_time_type time) {
@@ -61,7 +61,7 @@ TEST_F(InputGuardTest, AnotherContentOfTheSameTimeIsRefused) {
   write_with_time("CONTENT", fs::file_time_type(fs::last_write_time(path_)));
   const fs::file_time_type time = fs::last_write_time(path_);
   write_with_time("content", time);
-  complete_run();  // notes this time
+  complete_run();  // stores this time in the note
   write_with_time("CONTENT", time);
   EXPECT_EQ(
       message_of<UsageError>([&] { complete_run(); }),

@@ -1,4 +1,4 @@
-// The hash of a file that is read in pieces is that of its bytes.
+// The hash of a file that is read in pieces equals the hash of its bytes.
 #include "analysis/run/input_hashes.h"
 
 #include <gtest/gtest.h>

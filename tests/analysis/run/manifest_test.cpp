@@ -1,3 +1,4 @@
+// The manifest's contents, and which changes make another study.
 #include "analysis/run/manifest.h"
 
 #include <gtest/gtest.h>
@@ -81,7 +82,7 @@ TEST(Manifest, WhatDecidesTheDataMakesAnotherStudy) {
       << "its content decides, not its time";
 }
 
-// Files beside the dumps, such as a channel ranking, decide the data too.
+// Files other than dumps, such as a channel ranking, also determine the results.
 TEST(Manifest, OtherInputsAreListedBehindTheDumps) {
   const Study study = small_study();
   Provenance with_file = provenance();

@@ -1,4 +1,4 @@
-// The stream of units: every one once, in any number of runs and processes; bad layers; interruption.
+// The stream of units: every unit is studied once, over any number of runs and processes; bad layers; interruption.
 #include "analysis/run/stream_study.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@
 namespace attest {
 namespace {
 
-/// Returns what it was given as a metric, and counts.
+/// Returns number, query count and first query value of each layer as a metric, and records the layers.
 class EchoStudy : public LayerStudy {
  public:
   LayerResults run(const AttentionLayer& layer) override {
@@ -41,12 +41,12 @@ class StreamStudyTest : public ::testing::Test {
  protected:
   StreamStudyTest() { testing::write_small_dump(path_); }
 
-  /// Layers 0, 2 and 5 of the first sample, 3 of the second.
+  /// Studies layers 0, 2 and 5 of the first sample and layer 3 of the second.
   void run(LayerStudy& layer_study, PartialResults& partial, const StreamOptions& options = {}) {
     std::vector<DumpReader> dumps;
     dumps.emplace_back(path_);
     const DumpInfo* infos[] = {&dumps[0].info()};
-    Study study = study_;  // of its own: two runs at once plan twice
+    Study study = study_;  // a copy, because two concurrent runs both plan
     const StudyPlan plan = plan_study(infos, study);
     stream_study(study, plan, dumps, layer_study, partial, options, observer_);
   }
@@ -77,7 +77,7 @@ TEST_F(StreamStudyTest, StoresEveryUnitUnderItsName) {
   EXPECT_EQ(second.sample, "second");
   EXPECT_EQ(second.layer, 3);
   EXPECT_EQ(second.dump, 0);
-  EXPECT_EQ(second.scores[0].values[1], 1);  // its queries
+  EXPECT_EQ(second.scores[0].values[1], 1);  // number of queries
   ASSERT_EQ(progress_.size(), 4u);
   EXPECT_EQ(progress_.back().finished, 4u);
   EXPECT_EQ(progress_.back().total, 4u);
@@ -161,7 +161,7 @@ TEST_F(BadLayerTest, IsLeftOutAndSaid) {
 
 TEST_F(StreamStudyTest, TwoAtOnceShareTheUnits) {
   EchoStudy one, other;
-  // Each computes slowly, so that both are at it for the whole time.
+  // Each computes slowly, so that both are busy for the whole time.
   one.before = other.before = [] { std::this_thread::sleep_for(std::chrono::milliseconds(30)); };
   observer_ = {.started = [](const std::string&) {},
                .progress = [](const StudyProgress&) {},
@@ -182,7 +182,7 @@ TEST_F(StreamStudyTest, WaitsForAUnitThatAnotherHas) {
   EchoStudy study;
   std::jthread dying([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(300));
-    claim.reset();  // without having stored it
+    claim.reset();  // without storing the unit
   });
   run(study);
   EXPECT_EQ(study.layers, (std::vector<int>{0, 5, 3, 2}));

@@ -1,4 +1,4 @@
-// Aggregates against the same definitions written out as plain loops over a list of cells.
+// Aggregates against the same definitions written as plain loops over a list of cells.
 #include "analysis/statistics/aggregate.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ namespace {
 
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
-/// One cell with everything that tells where it is.
+/// One cell with its position.
 struct Cell {
   int dump, layer, head;
   std::string sample;
@@ -69,7 +69,7 @@ TEST(Aggregate, MomentsLeaveNaNOut) {
   const Moments m = describe(values);
   EXPECT_EQ(m.count, 3);
   EXPECT_DOUBLE_EQ(m.mean, 5);
-  EXPECT_DOUBLE_EQ(m.std, std::sqrt((9.0 + 1 + 16) / 3));  // of the population
+  EXPECT_DOUBLE_EQ(m.std, std::sqrt((9.0 + 1 + 16) / 3));  // population standard deviation
   EXPECT_DOUBLE_EQ(m.min, 2);
   EXPECT_DOUBLE_EQ(m.max, 9);
   const Moments none = describe(std::span<const double>());
@@ -81,7 +81,7 @@ TEST(Aggregate, PairsPoolSamplesAndQueries) {
   const std::vector<SampleCells> samples = random_cells(1);
   const std::vector<Cell> cells = plain(samples);
   const std::vector<Pair> means = pair_values(samples), maxima = pair_values(samples, PairValue::max);
-  // Layer 3 of dump 0 is in both samples, and layer 0 of dump 1 is another pair than layer 0 of dump 0.
+  // Both samples of dump 0 have layer 3. Layer 0 of dump 1 is a different pair than layer 0 of dump 0.
   std::set<std::tuple<int, int, int>> places;
   for (const Cell& c : cells)
     if (!std::isnan(c.value)) places.insert({c.dump, c.layer, c.head});
@@ -186,7 +186,7 @@ TEST(Aggregate, HeadwiseVariationIsOverPairs) {
   EXPECT_NEAR(table.mean_hit_rate, mean_of(hit_means), 1e-12);
 }
 
-/// One head per pair, so that the pairs' values are the ones given.
+/// One layer with one query: pair h is head h and has values[h].
 std::vector<SampleCells> one_layer(const std::vector<float>& values) {
   return {{.dump = 0,
            .sample = "a",
@@ -204,7 +204,7 @@ std::set<int> heads_of(const std::vector<Pair>& pairs) {
 }
 
 TEST(Aggregate, FailureCasesFollowTheQuantiles) {
-  // 21 pairs: the 10 % quantile is the third smallest value, exactly, so three pairs are at or below it.
+  // With 21 pairs the 10 % quantile is exactly the third smallest value, so three pairs are at or below it.
   std::vector<float> gap, flatness;
   for (int i = 0; i < 21; ++i) {
     gap.push_back(static_cast<float>(i));                   // smallest: heads 0, 1, 2

@@ -1,4 +1,4 @@
-// The interval against its normal approximation, and the cases in which there is none.
+// The bootstrap interval against the normal approximation, and the cases without an interval.
 #include "analysis/statistics/bootstrap.h"
 
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 namespace attest {
 namespace {
 
-/// Clusters of `cells` cells whose means are -1 and 1 in turn, around `centre`.
+/// Clusters of `cells` cells whose means alternate between centre - 1 and centre + 1.
 std::vector<ClusterSum> alternating(std::size_t clusters, std::int64_t cells, double centre) {
   std::vector<ClusterSum> result;
   for (std::size_t i = 0; i < clusters; ++i) {
@@ -22,8 +22,8 @@ std::vector<ClusterSum> alternating(std::size_t clusters, std::int64_t cells, do
 TEST(Bootstrap, IsTheNormalIntervalForManyEqualClusters) {
   constexpr std::size_t kClusters = 400;
   const Interval interval = bootstrap_mean(alternating(kClusters, 10, 5), ClusterKind::sample);
-  // The mean of 400 draws of +-1 has the standard deviation 1/20; the interval of 2000 resamples is known to a few per
-  // cent.
+  // The mean of 400 draws of +-1 has the standard deviation 1/20. With 2000 resamples the interval is accurate to a few
+  // per cent.
   const double half = 1.96 / std::sqrt(static_cast<double>(kClusters));
   EXPECT_DOUBLE_EQ(interval.mean, 5);
   EXPECT_NEAR(interval.low, 5 - half, 0.1 * half);
@@ -32,7 +32,7 @@ TEST(Bootstrap, IsTheNormalIntervalForManyEqualClusters) {
 }
 
 TEST(Bootstrap, DrawsClustersNotCells) {
-  // A thousand times the cells in as many clusters must not make the interval narrower.
+  // A thousand times as many cells in the same number of clusters must not make the interval narrower.
   const Interval few = bootstrap_mean(alternating(20, 1, 0), ClusterKind::sample);
   const Interval many = bootstrap_mean(alternating(20, 1000, 0), ClusterKind::sample);
   EXPECT_DOUBLE_EQ(few.low, many.low);

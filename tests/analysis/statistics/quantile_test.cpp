@@ -1,3 +1,4 @@
+// Quantiles against NumPy's values, with NaN and infinities.
 #include "analysis/statistics/quantile.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Cells out of results files: which layers, which setting, which file.
+// Cells read from results files: the right layers, settings and files.
 #include "analysis/statistics/sample_cells.h"
 
 #include <gtest/gtest.h>
@@ -24,8 +24,8 @@ class SampleCellsTest : public ::testing::Test {
 };
 
 TEST_F(SampleCellsTest, LayersThatAreDenseInAnySelectorAreLeftOutOfAll) {
-  const std::vector<SampleCells> cells =
-      gather(files_, "zeta", "recall", "5");  // layer 0 is dense in the other selector
+  // Layer 0 is dense in the other selector.
+  const std::vector<SampleCells> cells = gather(files_, "zeta", "recall", "5");
   ASSERT_EQ(cells.size(), 3u);
   EXPECT_EQ(cells[0].layers, (std::vector<int>{2, 5}));
   EXPECT_EQ(cells[0].values.size(), 2u * 2 * 4);

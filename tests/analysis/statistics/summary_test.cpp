@@ -1,3 +1,4 @@
+// The summary: pooling of cells, dense layers, and equality of the summaries of layers and of the file.
 #include "analysis/statistics/summary.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +17,7 @@ namespace {
 
 using testing::value_at;
 
-/// Of the column with that key.
+/// Value of a row in the column with that key.
 double value_of(const Summary& summary, std::size_t row, std::string_view key) {
   const auto column = std::ranges::find(summary.columns, key, &SummaryHeading::key);
   if (column == summary.columns.end()) throw std::runtime_error("no column " + std::string(key));
@@ -38,7 +39,7 @@ TEST(Summary, PoolsTheCellsOfTheComparedLayers) {
   int cells = 0;
   const Study study = testing::small_study();
   testing::each_unit(study, [&](int d, int s, int layer) {
-    if (layer == 0) return;  // dense in one selector, so left out of both
+    if (layer == 0) return;  // dense in one selector, so left out for both
     const StudyDump& dump = study.dumps[static_cast<std::size_t>(d)];
     for (std::size_t q = 0; q < dump.samples[static_cast<std::size_t>(s)].query_positions.size(); ++q)
       for (int h = 0; h < dump.shape.num_query_heads; ++h, ++cells)
@@ -50,7 +51,8 @@ TEST(Summary, PoolsTheCellsOfTheComparedLayers) {
   EXPECT_TRUE(std::isnan(value_of(summary, 1, "max_lse_error"))) << "the small study has none";
 }
 
-/// A study of one selector whose keep ratio is `keep` at every cell.
+/// Summary of a study of one selector whose keep ratio is 1 in all cells except the first of layer 3, where it is
+/// `keep`.
 Summary with_keep_ratio(float keep, SettingKind kind) {
   const ScratchFolder folder;
   Study study = testing::small_study();
@@ -72,7 +74,7 @@ Summary with_keep_ratio(float keep, SettingKind kind) {
   return summarize(ResultsFile(folder.file("r.h5")), false);
 }
 
-// -- the summary of a stream of layers and that of the file written from them
+// -- the summary made from a stream of layers equals the summary of the file written from them
 
 /// A study of real layers: sample "a" has spans, "b" has none, quest is dense in layers 0 and 1.
 class SummaryOfAStream : public ::testing::Test {
@@ -116,7 +118,7 @@ class SummaryOfAStream : public ::testing::Test {
     return summarize(ResultsFile(folder.file("r.h5")), with_dense_layers);
   }
 
-  /// Returns the first, for the test to see that there is something in it.
+  /// Returns the summary of the stream, so that a test can check its contents.
   Summary expect_the_same(bool with_dense_layers) const {
     const Summary stream = of_stream(with_dense_layers), file = of_file(with_dense_layers);
     EXPECT_EQ(stream.has_cells, file.has_cells);
@@ -174,7 +176,7 @@ TEST_F(SummaryOfAStream, IsThatOfTheFileWhereLayersAreLeftOut) {
   for (const bool with_dense_layers : {false, true}) EXPECT_TRUE(expect_the_same(with_dense_layers).has_cells);
 }
 
-// What of a sample is known only from its layers is not known where none was studied.
+// Whether a sample has spans is known only from its computed layers, so it is not known if all are left out.
 TEST_F(SummaryOfAStream, IsThatOfTheFileWhereNoLayerWithSpansIsLeft) {
   for (const int layer : {0, 1, 5}) leave_out("a", layer);
   EXPECT_FALSE(expect_the_same(true).has_spans);

@@ -1,4 +1,4 @@
-// Samples that selectors learn from: left out of the study, shown once in each layer that the study has.
+// Calibration samples are left out of the study, and each is passed to its selector once per layer of the study.
 #include "analysis/study/calibration.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 namespace attest::test {
 namespace {
 
-/// Notes what it is shown.
+/// Records the layers that it is calibrated with.
 class Learner final : public Selector {
  public:
   explicit Learner(std::vector<std::string> samples) : samples_(std::move(samples)) {}
@@ -31,7 +31,7 @@ class Learner final : public Selector {
 
 using Seen = std::vector<std::pair<std::int64_t, int>>;
 
-/// Sample "first" of 40 tokens has the layers 0, 2 and 5, "second" of 23 tokens has 0 and 2.
+/// Sample "first" has 40 tokens and the layers 0, 2 and 5; "second" has 23 tokens and the layers 0 and 2.
 class CalibrationTest : public ::testing::Test {
  protected:
   CalibrationTest() {
@@ -42,7 +42,7 @@ class CalibrationTest : public ::testing::Test {
     study_.dumps.resize(1);
   }
 
-  /// The study of what is left, and the learning before it.
+  /// Leaves the calibration samples out, plans the study, and calibrates.
   void plan_and_calibrate() {
     leave_out_calibration_samples(study_);
     const DumpReader dump(path_);
@@ -74,7 +74,7 @@ TEST_F(CalibrationTest, EveryLearnerSeesItsOwnSamples) {
   study_.selectors.push_back(study_selector("other", other, {}));
   leave_out_calibration_samples(study_);
   EXPECT_EQ(study_.choice.left_out, (std::vector<std::string>{"first", "second"}));
-  study_.choice.left_out = {"first"};  // so that there is something to study
+  study_.choice.left_out = {"first"};  // so that one sample is left to study
   const DumpReader dump(path_);
   const DumpInfo* infos[] = {&dump.info()};
   calibrate(study_, plan_study(infos, study_), dump);

@@ -1,4 +1,4 @@
-// The sentences about contexts that are too short for a setting, and that they are true.
+// The notices about contexts that are too short for a setting, and a check that they are true.
 #include "analysis/study/short_contexts.h"
 
 #include <gtest/gtest.h>
@@ -46,7 +46,7 @@ TEST(ShortContexts, NothingIsSaidOfLongOnes) {
     EXPECT_TRUE(notices(selector, {{0.9}}, {"0.9"}, {20000}).empty()) << selector;
 }
 
-// Wherever a selector says that it keeps every key, it does.
+// Wherever a selector reports a short context, it keeps every key.
 TEST(ShortContexts, AreTrue) {
   const std::vector<std::string> names = {"ffd",
                                           "quest:dense_layers=0",

@@ -1,3 +1,4 @@
+// Planning of a study: choice of samples, layers and queries.
 #include "analysis/study/study_plan.h"
 
 #include <gtest/gtest.h>
@@ -68,7 +69,7 @@ TEST_F(StudyPlanTest, QueriesByCountOrPosition) {
   EXPECT_TRUE(study.dumps[1].samples.empty());
 }
 
-// The dumps of a study are what its plan found, not what another plan left there.
+// plan_study() replaces what an earlier plan left in study.dumps.
 TEST_F(StudyPlanTest, FillsTheDumpsAnew) {
   Study study;
   study.dumps.resize(3);
