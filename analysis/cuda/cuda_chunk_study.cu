@@ -155,8 +155,8 @@ void CudaChunkStudy::enqueue(std::span<const QueryGroup> groups) {
   }
 }
 
-SettingPlaces CudaChunkStudy::places(const CudaChunk& chunk, std::span<const AscendingGrid> grids, std::size_t s,
-                                     std::size_t first_setting) {
+SettingOffsets CudaChunkStudy::setting_offsets(const CudaChunk& chunk, std::span<const AscendingGrid> grids,
+                                               std::size_t s, std::size_t first_setting) {
   std::vector<int> places;
   for (const AscendingGrid& grid : grids)
     for (int given : grid.given_index) places.push_back(static_cast<int>(first_setting) + given);
@@ -187,8 +187,8 @@ void CudaChunkStudy::run_selector(const CudaExactRows& exact, std::size_t s, std
   CudaSelectorRows rows;
   rows.exact = &exact;
   rows.selection = &selection;
-  rows.places = places(chunk, grids, s, first_setting);
-  rows.outputs = outputs(exact, selection, rows.places.count);
+  rows.offsets = setting_offsets(chunk, grids, s, first_setting);
+  rows.outputs = outputs(exact, selection, rows.offsets.count);
   rows.salient_deltas = query_settings<double>(chunk, grids, [&](double setting, std::int64_t) {
     const double delta = selector.natural_delta(setting, chunk.transform);
     return std::isnan(delta) ? setup_.study.salient_delta : delta;
@@ -201,7 +201,7 @@ void CudaChunkStudy::run_selector(const CudaExactRows& exact, std::size_t s, std
   const std::span<const MetricInfo> own = selector.own_metrics();
   for (std::size_t m = 0; m < selection.own_metrics.size(); ++m) {
     if (own[m].axes == MetricAxes::query_head_setting)
-      place_setting_values(chunk.rows, selection.own_metrics[m], rows.places, cells.of(own[m].name), chunk.stream);
+      place_setting_values(chunk.rows, selection.own_metrics[m], rows.offsets, cells.of(own[m].name), chunk.stream);
     else
       place_row_values(chunk.rows, selection.own_metrics[m], cells.of(own[m].name), chunk.stream);
   }

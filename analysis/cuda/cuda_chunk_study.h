@@ -46,8 +46,8 @@ class CudaChunkStudy {
   /// Evaluates selector s at the settings of `grid`. grid[i] is setting first_setting + i in the results.
   void run_selector(const CudaExactRows& exact, std::size_t s, std::span<const Setting> grid,
                     std::size_t first_setting);
-  SettingPlaces places(const CudaChunk& chunk, std::span<const AscendingGrid> grids, std::size_t s,
-                       std::size_t first_setting);
+  SettingOffsets setting_offsets(const CudaChunk& chunk, std::span<const AscendingGrid> grids, std::size_t s,
+                                 std::size_t first_setting);
   DeviceOutputs outputs(const CudaExactRows& exact, const CudaSelection& selection, int num_settings);
 
   const Setup setup_;

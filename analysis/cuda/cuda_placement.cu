@@ -12,10 +12,10 @@ __global__ void row_values_kernel(DeviceRows rows, const float* values, float* o
   if (row < rows.num_rows) out[rows.cell[row]] = values[row];
 }
 
-__global__ void setting_values_kernel(DeviceRows rows, const float* values, SettingPlaces places, float* out) {
+__global__ void setting_values_kernel(DeviceRows rows, const float* values, SettingOffsets offsets, float* out) {
   const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
-  const int row = static_cast<int>(i / places.count), setting = static_cast<int>(i % places.count);
-  if (row < rows.num_rows) out[places.at(rows, row, setting)] = values[i];
+  const int row = static_cast<int>(i / offsets.count), setting = static_cast<int>(i % offsets.count);
+  if (row < rows.num_rows) out[offsets.at(rows, row, setting)] = values[i];
 }
 
 __global__ void undefined_kernel(float* values, std::int64_t count) {
@@ -32,10 +32,10 @@ void place_row_values(const DeviceRows& rows, const float* values, float* out, c
   ATTEST_CUDA_LAUNCHED(row_values_kernel);
 }
 
-void place_setting_values(const DeviceRows& rows, const float* values, const SettingPlaces& places, float* out,
+void place_setting_values(const DeviceRows& rows, const float* values, const SettingOffsets& offsets, float* out,
                           cudaStream_t stream) {
-  setting_values_kernel<<<blocks_for(static_cast<std::int64_t>(rows.num_rows) * places.count), kThreads, 0, stream>>>(
-      rows, values, places, out);
+  setting_values_kernel<<<blocks_for(static_cast<std::int64_t>(rows.num_rows) * offsets.count), kThreads, 0, stream>>>(
+      rows, values, offsets, out);
   ATTEST_CUDA_LAUNCHED(setting_values_kernel);
 }
 

@@ -11,7 +11,7 @@ namespace attest {
 
 /// For a selector's own metrics: copies values [rows] or [rows, places.count] to their cells.
 void place_row_values(const DeviceRows& rows, const float* values, float* out, cudaStream_t stream);
-void place_setting_values(const DeviceRows& rows, const float* values, const SettingPlaces& places, float* out,
+void place_setting_values(const DeviceRows& rows, const float* values, const SettingOffsets& places, float* out,
                           cudaStream_t stream);
 
 /// Sets all values to NaN.

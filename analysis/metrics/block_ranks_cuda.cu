@@ -23,7 +23,7 @@ FloatMaxima float_maxima(const CudaChunk& chunk, const RowValues& scores, const 
   return maxima;
 }
 
-void rank_many(const CudaChunk& chunk, const RowValues& maxima, const DeviceMatrix<int>& ranks) {
+void rank_long_rows(const CudaChunk& chunk, const RowValues& maxima, const DeviceMatrix<int>& ranks) {
   const DeviceArena::Scope scope(*chunk.arena);
   cuda_centred_ranks(maxima, cuda_sort_descending(maxima, *chunk.arena, chunk.stream), ranks, chunk.stream);
 }
@@ -35,8 +35,8 @@ void correlate_many(const CudaChunk& chunk, const RowValues& maxima, const Devic
   cuda_spearman(estimate, exact_ranks, {rho, chunk.rows.cell}, chunk.stream);
 }
 
-void rank_few(const CudaChunk& chunk, const RowValues& scores, const DeviceMatrix<const float>& low, int width,
-              const RowCounts& counts, const DeviceMatrix<int>& ranks) {
+void rank_short_rows(const CudaChunk& chunk, const RowValues& scores, const DeviceMatrix<const float>& low, int width,
+                     const RowCounts& counts, const DeviceMatrix<int>& ranks) {
   const DeviceArena::Scope scope(*chunk.arena);
   const RaggedRows<double> maxima = chunk.take_ragged<double>(counts);
   cuda_segment_maxima(scores, low, width, maxima, chunk.stream);
@@ -54,14 +54,14 @@ CudaBlockRanks::CudaBlockRanks(const CudaChunk& chunk, const RowCounts& covered)
   const RowValues scores = chunk.values(chunk.exact, covered_);
   if (chunk.exact_low != nullptr) {
     const DeviceMatrix<const float> low = chunk.by_tokens(chunk.exact_low);
-    rank_few(chunk, scores, low, kSmall, counts16_, ranks16_);
-    rank_few(chunk, scores, low, kLarge, counts128_, ranks128_);
+    rank_short_rows(chunk, scores, low, kSmall, counts16_, ranks16_);
+    rank_short_rows(chunk, scores, low, kLarge, counts128_, ranks128_);
     return;
   }
   const DeviceArena::Scope scope(*chunk.arena);
   const FloatMaxima maxima = float_maxima(chunk, scores, counts16_, counts128_);
-  rank_many(chunk, maxima.of16, ranks16_);
-  rank_many(chunk, maxima.of128, ranks128_);
+  rank_long_rows(chunk, maxima.of16, ranks16_);
+  rank_long_rows(chunk, maxima.of128, ranks128_);
 }
 
 void CudaBlockRanks::correlate(const CudaChunk& chunk, const float* estimate, const float* low, float* rho16,
@@ -69,13 +69,14 @@ void CudaBlockRanks::correlate(const CudaChunk& chunk, const float* estimate, co
   const DeviceArena::Scope scope(*chunk.arena);
   const RowValues scores = chunk.values(estimate, covered_);
   if (chunk.exact_low != nullptr) {
-    const auto of_few = [&](int width, const RowCounts& counts, const DeviceMatrix<int>& exact_ranks, float* rho) {
+    const auto correlate_short_rows = [&](int width, const RowCounts& counts, const DeviceMatrix<int>& exact_ranks,
+                                          float* rho) {
       const RaggedRows<int> ranks = chunk.take_ragged<int>(counts);
-      rank_few(chunk, scores, chunk.by_tokens(low), width, counts, ranks.items);
+      rank_short_rows(chunk, scores, chunk.by_tokens(low), width, counts, ranks.items);
       cuda_short_spearman(ranks, exact_ranks, {rho, chunk.rows.cell}, chunk.stream);
     };
-    of_few(kSmall, counts16_, ranks16_, rho16);
-    of_few(kLarge, counts128_, ranks128_, rho128);
+    correlate_short_rows(kSmall, counts16_, ranks16_, rho16);
+    correlate_short_rows(kLarge, counts128_, ranks128_, rho128);
     return;
   }
   const FloatMaxima maxima = float_maxima(chunk, scores, counts16_, counts128_);

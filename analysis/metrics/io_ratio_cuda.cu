@@ -8,7 +8,7 @@ namespace attest {
 namespace {
 
 constexpr int kThreads = 512;
-constexpr int kAtOnce = 8;  // settings counted in one pass over the group's levels
+constexpr int kSettingsPerPass = 8;  // settings counted in one pass over the group's levels
 
 /// Bytes read for a query and KV head. Group g holds rows [g G, (g + 1) G) and costs costs[g]. If the selector counts a
 /// base set on the device, each of its base_kept[g] tokens costs bytes_per_base more.
@@ -38,26 +38,26 @@ __device__ void for_group_tokens(const Level* levels, std::int64_t stride, int g
 
 /// One thread block per query and KV head.
 __global__ void __launch_bounds__(kThreads)
-    io_ratio_kernel(DeviceRows rows, const Level* levels, Cost cost, SettingPlaces places, float* out) {
+    io_ratio_kernel(DeviceRows rows, const Level* levels, Cost cost, SettingOffsets offsets, float* out) {
   __shared__ int shared[32];
   const int group = blockIdx.x, first_row = group * rows.group, length = rows.visible[first_row];
   const IoCost own = cost.costs[group];
   const double fixed = own.fixed + (cost.base_kept != nullptr ? cost.bytes_per_base * cost.base_kept[group] : 0);
   const double dense = cost.dense_token_bytes * length;
-  for (int first = 0; first < places.count; first += kAtOnce) {
-    int kept[kAtOnce] = {};
+  for (int first = 0; first < offsets.count; first += kSettingsPerPass) {
+    int kept[kSettingsPerPass] = {};
     if (levels != nullptr)
       for_group_tokens(levels + first_row * rows.stride, rows.stride, rows.group, length, [&](int level) {
 #pragma unroll
-        for (int i = 0; i < kAtOnce; ++i) kept[i] += level <= first + i ? 1 : 0;
+        for (int i = 0; i < kSettingsPerPass; ++i) kept[i] += level <= first + i ? 1 : 0;
       });
 #pragma unroll
-    for (int i = 0; i < kAtOnce; ++i) {
+    for (int i = 0; i < kSettingsPerPass; ++i) {
       const int all = levels == nullptr ? length : block_reduce(kept[i], shared, Plus{});
-      if (first + i >= places.count) continue;
+      if (first + i >= offsets.count) continue;
       const double bytes = fixed + own.per_kept_token * (all - own.free_tokens);
       for (int h = threadIdx.x; h < rows.group; h += kThreads)
-        out[places.at(rows, first_row + h, first + i)] = static_cast<float>(bytes / dense);
+        out[offsets.at(rows, first_row + h, first + i)] = static_cast<float>(bytes / dense);
     }
   }
 }
@@ -72,7 +72,7 @@ void cuda_io_ratio(const CudaSelectorRows& rows, const CudaCells& cells) {
   const Cost cost{chunk.upload(selection.io), selection.base_kept, selection.bytes_per_base,
                   dense_token_bytes(chunk.kv)};
   io_ratio_kernel<<<chunk.rows.num_rows / chunk.rows.group, kThreads, 0, chunk.stream>>>(
-      chunk.rows, selection.levels, cost, rows.places, cells.of("io_ratio"));
+      chunk.rows, selection.levels, cost, rows.offsets, cells.of("io_ratio"));
   ATTEST_CUDA_LAUNCHED(io_ratio_kernel);
 }
 

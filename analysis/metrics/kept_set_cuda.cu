@@ -36,7 +36,7 @@ struct Input {
 /// Bins 0 .. S in shared memory; bin S is for tokens that no setting keeps.
 struct Histograms {
   int *tokens, *fixed;              // by level: all tokens, and those within the fixed delta
-  int* first;                       // salient tokens by the first setting for which they are salient
+  int* salient;                     // salient tokens by the first setting for which they are salient
   int* kept_salient;                // salient tokens by the first setting that also keeps them
   int* spans;                       // span tokens by level
   std::uint32_t *mass, *span_mass;  // by level
@@ -49,7 +49,7 @@ struct Histograms {
   static constexpr std::size_t bytes(int settings) { return static_cast<std::size_t>(settings + 1) * 10 * 4; }
   __device__ Histograms(int* shared, int settings) {
     const int bins = settings + 1;
-    tokens = shared, fixed = tokens + bins, first = fixed + bins, kept_salient = first + bins,
+    tokens = shared, fixed = tokens + bins, salient = fixed + bins, kept_salient = salient + bins,
     spans = kept_salient + bins;
     mass = reinterpret_cast<std::uint32_t*>(spans + bins), span_mass = mass + bins, missed = span_mass + bins,
     largest = missed + bins;
@@ -98,7 +98,7 @@ __device__ void count_tokens(const Row& row, const Histograms& h, float fixed) {
   const auto flush_salient = [&] {
     if (tokens_fixed > 0) atomicAdd(&h.fixed[salient_level], tokens_fixed);
     if (salient > 0 && first < row.settings) {
-      atomicAdd(&h.first[first], salient);
+      atomicAdd(&h.salient[first], salient);
       atomicAdd(&h.kept_salient[max(first, salient_level)], salient);
       if (salient_level > first) {
         const std::uint32_t mass = row.mass(salient_weight);
@@ -146,9 +146,9 @@ __device__ void count_spans(const Row& row, const Histograms& h, const DeviceSpa
 __device__ float mass_of(std::uint32_t units) { return static_cast<float>(units) / kMassUnits; }
 
 __global__ void __launch_bounds__(kThreads)
-    kept_set_kernel(DeviceRows rows, Input in, SettingPlaces places, Arrays out) {
+    kept_set_kernel(DeviceRows rows, Input in, SettingOffsets offsets, Arrays out) {
   extern __shared__ int shared[];
-  const int index = blockIdx.x, settings = places.count;
+  const int index = blockIdx.x, settings = offsets.count;
   const Histograms h(shared, settings);
   const Row row{in.scores + index * rows.stride,
                 in.levels == nullptr ? nullptr : in.levels + index * rows.stride,
@@ -158,7 +158,7 @@ __global__ void __launch_bounds__(kThreads)
                 static_cast<float>(kMassUnits / in.statistics.weight[index])};
   const double max = row.max;
   for (int i = threadIdx.x; i <= settings; i += kThreads) {
-    h.tokens[i] = h.fixed[i] = h.first[i] = h.kept_salient[i] = h.spans[i] = 0;
+    h.tokens[i] = h.fixed[i] = h.salient[i] = h.kept_salient[i] = h.spans[i] = 0;
     h.mass[i] = h.span_mass[i] = h.missed[i] = h.largest[i] = 0;
     if (i < settings) h.thresholds[i] = __double2float_ru(max - in.salient_deltas.of_row(index)[i]);
   }
@@ -175,14 +175,14 @@ __global__ void __launch_bounds__(kThreads)
     int kept = 0;
     std::uint32_t mass = 0;
     for (int i = 0; i < settings; ++i) {
-      const std::int64_t at = places.at(rows, index, i);
+      const std::int64_t at = offsets.at(rows, index, i);
       out.keep_ratio[at] = ratio(kept += h.tokens[i], row.length);
       out.mass_recall[at] = mass_of(mass += h.mass[i]);
     }
   } else if (family == 1) {
     std::uint32_t dropped = h.largest[settings];
     for (int i = settings; i-- > 0;) {
-      out.dropped_gap[places.at(rows, index, i)] =
+      out.dropped_gap[offsets.at(rows, index, i)] =
           dropped == 0 ? __int_as_float(0x7FC00000) : row.max - from_ordered_image(dropped);
       dropped = ::max(dropped, h.largest[i]);
     }
@@ -190,8 +190,8 @@ __global__ void __launch_bounds__(kThreads)
     int tokens = 0, kept = 0;
     std::uint32_t missed = 0;
     for (int i = 0; i < settings; ++i) {
-      const std::int64_t at = places.at(rows, index, i);
-      tokens += h.first[i], kept += h.kept_salient[i], missed += h.missed[i];
+      const std::int64_t at = offsets.at(rows, index, i);
+      tokens += h.salient[i], kept += h.kept_salient[i], missed += h.missed[i];
       out.salient_hit_rate[at] = ratio(kept, tokens);
       out.salient_ratio[at] = ratio(tokens, row.length);
       out.missed_salient_mass[at] = mass_of(missed);
@@ -200,13 +200,13 @@ __global__ void __launch_bounds__(kThreads)
     int total = 0, kept = 0;
     for (int i = 0; i <= settings; ++i) total += h.fixed[i];
     for (int i = 0; i < settings; ++i)
-      out.salient_hit_rate_fixed[places.at(rows, index, i)] = ratio(kept += h.fixed[i], total);
+      out.salient_hit_rate_fixed[offsets.at(rows, index, i)] = ratio(kept += h.fixed[i], total);
   } else if (family == 4 && out.span_keep != nullptr) {
     int total = 0, kept = 0;
     std::uint32_t mass = 0;
     for (int i = 0; i <= settings; ++i) total += h.spans[i];
     for (int i = 0; i < settings; ++i) {
-      const std::int64_t at = places.at(rows, index, i);
+      const std::int64_t at = offsets.at(rows, index, i);
       out.span_keep[at] = ratio(kept += h.spans[i], total);
       mass += h.span_mass[i];
       out.span_mass_kept[at] = total > 0 ? mass_of(mass) : __int_as_float(0x7FC00000);
@@ -219,7 +219,7 @@ __global__ void __launch_bounds__(kThreads)
 void cuda_kept_set(const CudaSelectorRows& rows, const CudaCells& cells) {
   const CudaChunk& chunk = rows.chunk();
   const Level* levels = rows.selection->levels;
-  const int settings = rows.places.count;
+  const int settings = rows.offsets.count;
   if (settings > kMostSettings) throw std::logic_error("cuda_kept_set: more than 1200 settings at once");
   const double bytes_of_token = levels != nullptr ? 4 + sizeof(Level) : 4;
   const StageClock::Stage stage(*rows.exact->clock, "kept set", chunk.stream, bytes_of_token * row_tokens(chunk));
@@ -239,7 +239,7 @@ void cuda_kept_set(const CudaSelectorRows& rows, const CudaCells& cells) {
                    .span_keep = cells.of("span_keep"),
                    .span_mass_kept = cells.of("span_mass_kept")};
   kept_set_kernel<<<chunk.rows.num_rows, kThreads, Histograms::bytes(settings), chunk.stream>>>(chunk.rows, in,
-                                                                                                rows.places, out);
+                                                                                                rows.offsets, out);
   ATTEST_CUDA_LAUNCHED(kept_set_kernel);
 }
 

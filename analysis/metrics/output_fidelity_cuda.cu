@@ -24,12 +24,12 @@ __device__ float cosine_of(double dot, double square_a, double square_b) {
 }
 
 __global__ void __launch_bounds__(kThreads)
-    output_fidelity_kernel(DeviceRows rows, DeviceOutputs outputs, DeviceOutputs exact, SettingPlaces places,
+    output_fidelity_kernel(DeviceRows rows, DeviceOutputs outputs, DeviceOutputs exact, SettingOffsets offsets,
                            Arrays out) {
   const int row = blockIdx.x, lane = threadIdx.x % 32, value_dim = exact.value_dim;
   const float* o = exact.output + static_cast<std::int64_t>(row) * value_dim;
-  for (int i = static_cast<int>(threadIdx.x) / 32; i < places.count; i += kThreads / 32) {
-    const std::int64_t cell = static_cast<std::int64_t>(row) * places.count + i;
+  for (int i = static_cast<int>(threadIdx.x) / 32; i < offsets.count; i += kThreads / 32) {
+    const std::int64_t cell = static_cast<std::int64_t>(row) * offsets.count + i;
     const float* a = outputs.output + cell * value_dim;
     double dot = 0, square = 0, exact_square = 0, difference = 0;
     for (int d = lane; d < value_dim; d += 32) {
@@ -44,7 +44,7 @@ __global__ void __launch_bounds__(kThreads)
     exact_square = warp_reduce(exact_square, Plus{});
     difference = warp_reduce(difference, Plus{});
     if (lane != 0) continue;
-    const std::int64_t at = places.at(rows, row, i);
+    const std::int64_t at = offsets.at(rows, row, i);
     out.recall[at] = cosine_of(dot, square, exact_square);
     out.output_error[at] =
         exact_square > 0 ? static_cast<float>(sqrt(difference / exact_square)) : __int_as_float(0x7FC00000);
@@ -77,7 +77,7 @@ void cuda_output_fidelity(const CudaSelectorRows& rows, const CudaCells& cells) 
                    .lse_error = cells.of("lse_error"),
                    .sums = reinterpret_cast<double*>(cells.head_sums_of("recall_layer"))};
   output_fidelity_kernel<<<chunk.rows.num_rows, kThreads, 0, chunk.stream>>>(chunk.rows, rows.outputs,
-                                                                             rows.exact->outputs, rows.places, out);
+                                                                             rows.exact->outputs, rows.offsets, out);
   ATTEST_CUDA_LAUNCHED(output_fidelity_kernel);
 }
 

@@ -39,17 +39,17 @@ struct CudaExactRows {
   const CudaExactRanks* ranks = nullptr;  ///< of all visible tokens; null if no selector has an estimate
 };
 
-/// Positions of a row's settings in [N, Hq, S] arrays: ascending setting i of query n is element places[n * count + i]
+/// Positions of a row's settings in [N, Hq, S] arrays: ascending setting i of query n is element offsets[n * count + i]
 /// of the S = `total` elements.
-struct SettingPlaces {
-  const int* places = nullptr;
+struct SettingOffsets {
+  const int* offsets = nullptr;
   int count = 0;
   int total = 0;  ///< S of the results
 
 #ifdef __CUDACC__
   __device__ std::int64_t at(const DeviceRows& rows, int row, int i) const {
     return static_cast<std::int64_t>(rows.cell[row]) * total +
-           places[static_cast<std::int64_t>(rows.query[row]) * count + i];
+           offsets[static_cast<std::int64_t>(rows.query[row]) * count + i];
   }
 #endif
 };
@@ -58,8 +58,8 @@ struct SettingPlaces {
 struct CudaSelectorRows {
   const CudaExactRows* exact = nullptr;
   const CudaSelection* selection = nullptr;
-  DeviceOutputs outputs;  ///< o^ and LSE^, [rows, places.count, ...]
-  SettingPlaces places;
+  DeviceOutputs outputs;  ///< o^ and LSE^, [rows, offsets.count, ...]
+  SettingOffsets offsets;
   QuerySettings<double> salient_deltas;  ///< delta_s of each query's ascending settings
   double fixed_salient_delta = 0;        ///< --salient-delta
   const std::vector<double>* lambdas = nullptr;

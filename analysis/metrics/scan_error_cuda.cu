@@ -55,7 +55,7 @@ struct Tails {
   float lambda[kLambdas];
   // Low 16 bits: errors with |e| >= lambda. High 16 bits: those of them with e <= 0. A thread has less than 2^16
   // tokens.
-  std::uint32_t reach[kLambdas] = {};
+  std::uint32_t counts[kLambdas] = {};
 
   __device__ Tails(const double* lambdas, int num_lambdas, int first) {
 #pragma unroll
@@ -64,13 +64,13 @@ struct Tails {
   __device__ void add(float e) {
     const std::uint32_t one = e <= 0 ? 0x10001u : 1u;
 #pragma unroll
-    for (int m = 0; m < kLambdas; ++m) reach[m] += fabsf(e) >= lambda[m] ? one : 0;
+    for (int m = 0; m < kLambdas; ++m) counts[m] += fabsf(e) >= lambda[m] ? one : 0;
   }
   __device__ void write(int count, std::int64_t cell, int num_lambdas, int first, int* shared, const Arrays& out) {
 #pragma unroll
     for (int m = 0; m < kLambdas; ++m) {
-      const int tail = block_reduce(static_cast<int>(reach[m] & 0xFFFFu), shared, Plus{}),
-                lower_tail = block_reduce(static_cast<int>(reach[m] >> 16), shared, Plus{});
+      const int tail = block_reduce(static_cast<int>(counts[m] & 0xFFFFu), shared, Plus{}),
+                lower_tail = block_reduce(static_cast<int>(counts[m] >> 16), shared, Plus{});
       if (threadIdx.x != 0 || first + m >= num_lambdas) continue;
       const std::int64_t at = cell * num_lambdas + first + m;
       out.tail[at] = ratio(tail, count);

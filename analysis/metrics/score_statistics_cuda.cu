@@ -48,14 +48,14 @@ __global__ void __launch_bounds__(kThreads)
   const float max = from_ordered_image(static_cast<std::uint32_t>(two >> 32)),
               second = from_ordered_image(static_cast<std::uint32_t>(two));
 
-  double weight = 0, depth = 0;  // sums of exp(s - m) and of exp(s - m) (m - s)
+  double weight = 0, weighted_gap = 0;  // sums of exp(s - m) and of exp(s - m) (m - s)
   for (int j = threadIdx.x; j < length; j += kThreads) {
     const float below = scores[j] - max, w = expf(below);
     weight += w;
-    depth -= static_cast<double>(w) * below;
+    weighted_gap -= static_cast<double>(w) * below;
   }
   weight = block_reduce(weight, sums, Plus{});
-  depth = block_reduce(depth, sums, Plus{});
+  weighted_gap = block_reduce(weighted_gap, sums, Plus{});
   const double keys_lse = max + log(weight);
 
   double on_spans = 0;
@@ -85,7 +85,7 @@ __global__ void __launch_bounds__(kThreads)
   out.lse[cell] = static_cast<float>(lse);
   out.top1_top2_gap[cell] = length < 2 ? undefined : max - second;
   out.score_std[cell] = static_cast<float>(sqrt(fmax(0.0, squares / length - mean * mean)));
-  out.entropy[cell] = static_cast<float>(log(weight) + depth / weight);
+  out.entropy[cell] = static_cast<float>(log(weight) + weighted_gap / weight);
   if (out.span_mass != nullptr) out.span_mass[cell] = span_tokens > 0 ? static_cast<float>(on_spans) : undefined;
 }
 

@@ -155,9 +155,9 @@ PartialResults::PartialResults(const std::string& folder, Start start, const std
   const json study = json::parse(study_json);
   const std::optional<std::string> existing = read_file(fs::path(folder_) / kStudyFile);
   if (!existing) {
-    begun_ = utc_time(std::chrono::system_clock::now());
+    start_time_ = utc_time(std::chrono::system_clock::now());
     const json content = {
-        {"format", "attention-study-partial"}, {"format_version", 1}, {"begun", begun_}, {"study", study}};
+        {"format", "attention-study-partial"}, {"format_version", 1}, {"begun", start_time_}, {"study", study}};
     write_file(std::string(kStudyFile), content.dump(1) + "\n");
     return;
   }
@@ -168,7 +168,7 @@ PartialResults::PartialResults(const std::string& folder, Start start, const std
   if (begun.is_discarded() || !begun.is_object() || !begun.contains("study") || !begun.contains("begun") ||
       !begun["begun"].is_string())
     throw InputError(fmt::format("'{}/{}' is damaged; start over with --force", folder_, kStudyFile));
-  begun_ = begun["begun"];
+  start_time_ = begun["begun"];
   if (begun["study"] != study)
     throw UsageError(
         fmt::format("cannot resume '{}': it was begun with {}", folder_, first_difference("", begun["study"], study)));

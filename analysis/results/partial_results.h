@@ -48,7 +48,7 @@ class PartialResults {
   PartialResults(const std::string& folder, Start start, const std::string& study_json);
 
   /// Time at which the first process began the study: ISO 8601, UTC.
-  const std::string& begun() const { return begun_; }
+  const std::string& start_time() const { return start_time_; }
 
   /// False once a process has finished the study and removed the folder.
   bool in_place() const { return exists(folder_); }
@@ -75,7 +75,7 @@ class PartialResults {
   void write_file(const std::string& name, const std::string& content) const;
 
   std::string folder_;
-  std::string begun_;
+  std::string start_time_;
   std::uint64_t study_hash_ = 0;
   FileDescriptor lock_file_;
 };

@@ -26,7 +26,7 @@ constexpr std::size_t kMostAxes = 32;  // of an HDF5 data set
 constexpr std::int64_t kMostHeads = 1 << 20;
 constexpr std::int64_t kMostTokens = std::int64_t{1} << 40;
 
-const std::vector<std::string>& axis_names() {  // data sets of a selector's group that are not metrics
+const std::vector<std::string>& non_metric_names() {  // data sets of a selector's group that are not metrics
   static const std::vector<std::string> names{"settings", "setting_labels", "lambdas", "dense", "done"};
   return names;
 }
@@ -119,7 +119,7 @@ json read_selector(const Group& group, AxisSizes sizes) {
   selector["lambdas"] = lambdas;
   selector["dense"] = read_flags(group, "dense", sizes.layers);
   selector["done"] = read_flags(group, "done", sizes.layers);
-  selector["metrics"] = read_metrics(group, sizes, axis_names());
+  selector["metrics"] = read_metrics(group, sizes, non_metric_names());
   return selector;
 }
 

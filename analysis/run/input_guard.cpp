@@ -13,7 +13,7 @@ namespace {
 using nlohmann::json;
 
 constexpr const char* kNote = "inputs.json";
-constexpr auto kPatience = std::chrono::milliseconds(100);
+constexpr auto kHashWait = std::chrono::milliseconds(100);
 
 std::vector<std::string> paths_of(const std::vector<InputStatus>& inputs) {
   std::vector<std::string> paths;
@@ -68,7 +68,7 @@ InputGuard::InputGuard(std::vector<InputStatus> inputs, PartialResults& partial)
   if (begun_with_.empty()) begun_with_.assign(inputs_.size(), "");
   note(begun_with_);
   // Long enough to hash inputs of up to about 1 GiB before the first unit.
-  hashes_.wait(kPatience);
+  hashes_.wait(kHashWait);
   poll();
 }
 
@@ -91,8 +91,8 @@ void InputGuard::poll() {
 }
 
 std::vector<std::string> InputGuard::finish(const std::atomic<bool>& stop) {
-  const std::vector<std::string>* hashes = hashes_.wait(kPatience);
-  for (; hashes == nullptr; hashes = hashes_.wait(kPatience))
+  const std::vector<std::string>* hashes = hashes_.wait(kHashWait);
+  for (; hashes == nullptr; hashes = hashes_.wait(kHashWait))
     if (stop) throw Interrupted("interrupted");
   poll();
   for (const InputStatus& input : inputs_)

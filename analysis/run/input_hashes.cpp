@@ -107,9 +107,9 @@ void InputHashes::run(const std::stop_token& stop) {
   changed_.notify_all();
 }
 
-const std::vector<std::string>* InputHashes::wait(std::chrono::milliseconds patience) {
+const std::vector<std::string>* InputHashes::wait(std::chrono::milliseconds timeout) {
   std::unique_lock lock(mutex_);
-  if (!changed_.wait_for(lock, patience, [this] { return finished_; })) return nullptr;
+  if (!changed_.wait_for(lock, timeout, [this] { return finished_; })) return nullptr;
   if (failure_) std::rethrow_exception(failure_);
   return &hashes_;
 }

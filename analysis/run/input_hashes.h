@@ -34,9 +34,9 @@ class InputHashes {
   /// Starts hashing `paths`, one after another.
   explicit InputHashes(std::vector<std::string> paths);
 
-  /// Waits up to `patience` for the hashes. Returns them in the order of the paths, or null if they are not ready.
+  /// Waits up to `timeout` for the hashes. Returns them in the order of the paths, or null if they are not ready.
   /// Rethrows an exception of content_hash().
-  const std::vector<std::string>* wait(std::chrono::milliseconds patience);
+  const std::vector<std::string>* wait(std::chrono::milliseconds timeout);
 
  private:
   void run(const std::stop_token& stop);

@@ -218,7 +218,7 @@ RunReport run_study(Study study, RunOptions options, const std::atomic<bool>& st
     assembly.finish(manifest_json(study, provenance, configuration,
                                   {.command_line = options.command_line,
                                    .device = report.device,
-                                   .started = partial.begun(),
+                                   .started = partial.start_time(),
                                    .ended = utc_time(std::chrono::system_clock::now()),
                                    .input_hashes = inputs.finish(stop),
                                    .left_out = assembly.left_out()}));

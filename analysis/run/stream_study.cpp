@@ -123,7 +123,7 @@ class Reader {
       while (!left.empty()) {
         std::vector<UnitKey> claimed_elsewhere;
         for (const UnitKey& unit : left) {
-          const Outcome outcome = bring(unit, stop);
+          const Outcome outcome = read_unit(unit, stop);
           if (outcome == Outcome::end) return handover_.finish(nullptr);
           if (outcome == Outcome::claimed_elsewhere) claimed_elsewhere.push_back(unit);
         }
@@ -139,7 +139,7 @@ class Reader {
  private:
   enum class Outcome { delivered, claimed_elsewhere, end };
 
-  Outcome bring(const UnitKey& unit, const std::stop_token& stop) {
+  Outcome read_unit(const UnitKey& unit, const std::stop_token& stop) {
     std::unique_ptr<AttentionLayer> layer = handover_.take_free(stop);
     if (!layer) return Outcome::end;
     std::optional<UnitClaim> claim = partial_.claim(unit);
@@ -174,10 +174,10 @@ class Reader {
 };
 
 /// Runs units through the LayerStudy and stores their results.
-class Studying {
+class UnitRunner {
  public:
-  Studying(const Study& study, const StudyPlan& plan, LayerStudy& layer_study, PartialResults& partial,
-           const StudyObserver& observer, std::size_t most_submitted, Handover& handover)
+  UnitRunner(const Study& study, const StudyPlan& plan, LayerStudy& layer_study, PartialResults& partial,
+             const StudyObserver& observer, std::size_t most_submitted, Handover& handover)
       : study_(study),
         layer_study_(layer_study),
         partial_(partial),
@@ -254,21 +254,21 @@ void stream_study(const Study& study, const StudyPlan& plan, std::span<const Dum
   observer.started(layer_study.device());
   const int layers = layers_at_once(plan, dumps, layer_study);
   Handover handover(layers, layer_study.layer_memory());
-  Studying studying(study, plan, layer_study, partial, observer, static_cast<std::size_t>(layers - 1), handover);
+  UnitRunner runner(study, plan, layer_study, partial, observer, static_cast<std::size_t>(layers - 1), handover);
   Reader reader(plan, dumps, partial, options, handover);
   const std::jthread reading([&](const std::stop_token& stop) { reader.run(stop); });
 
   for (;;) {
     if (options.stop != nullptr && *options.stop) {
-      studying.finish_all();
+      runner.finish_all();
       throw Interrupted("interrupted");
     }
     Delivery delivery;
     const Handover::State state = handover.receive(delivery);
     if (state == Handover::State::delivered) {
-      studying.begin(std::move(delivery));
+      runner.begin(std::move(delivery));
     } else {
-      studying.finish_all();
+      runner.finish_all();
       if (state == Handover::State::finished) return;
     }
   }

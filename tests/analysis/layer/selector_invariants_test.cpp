@@ -70,7 +70,7 @@ std::vector<StudySelector> all_of(const std::vector<std::string>& names, const C
   return selectors;
 }
 
-void expect_same_bits(const LayerResults& a, const LayerResults& b, const std::string& what) {
+void expect_same_values(const LayerResults& a, const LayerResults& b, const std::string& what) {
   for (std::size_t m = 0; m < a.scores.size(); ++m)
     EXPECT_TRUE(same_values(a.scores[m].values, b.scores[m].values)) << what << ", " << a.scores[m].name;
   for (std::size_t s = 0; s < a.selectors.size(); ++s)
@@ -79,11 +79,11 @@ void expect_same_bits(const LayerResults& a, const LayerResults& b, const std::s
           << what << ", selector " << s << ", " << a.selectors[s].metrics[m].name;
 }
 
-TEST(SelectorInvariants, ThreadsDoNotMatterToTheBit) {
+TEST(SelectorInvariants, ResultsDoNotDependOnThreads) {
   for (const Case& c : cases()) {
     const std::vector<StudySelector> selectors = all_of(kSelectors, c);
     const AttentionLayer layer = make_layer(c);
-    expect_same_bits(run_layer(selectors, layer, 1), run_layer(selectors, layer, 3), c.name);
+    expect_same_values(run_layer(selectors, layer, 1), run_layer(selectors, layer, 3), c.name);
   }
 }
 
@@ -116,7 +116,7 @@ TEST(SelectorInvariants, ASweepEqualsItsSettingsOneByOne) {
   }
 }
 
-TEST(SelectorInvariants, MoreIsNeverLess) {
+TEST(SelectorInvariants, LargerSettingsKeepMore) {
   for (const Case& c : cases()) {
     const AttentionLayer layer = make_layer(c);
     const std::vector<StudySelector> selectors = all_of(kSelectors, c);
@@ -145,7 +145,7 @@ TEST(SelectorInvariants, MoreIsNeverLess) {
 
 // Quest's preset `evaluation` is not tested: it drops a page if 16 does not divide L. (So does `kernel` with a budget
 // of exactly L.)
-TEST(SelectorInvariants, EverythingEqualsExact) {
+TEST(SelectorInvariants, KeepingEveryTokenGivesExactResults) {
   const std::vector<std::pair<std::string, Setting>> dense = {
       {"ffd:residual=exact", {kInf}},
       {"ffd:residual=exact,rule=topk", {1e9}},
@@ -215,7 +215,7 @@ TEST(SelectorInvariants, TheOracleHoldsTheMostMassForItsTokens) {
 }
 
 // A query's results do not depend on which other queries are studied with it, nor on how rows are cut into batches.
-TEST(SelectorInvariants, QueriesDoNotSeeEachOther) {
+TEST(SelectorInvariants, QueriesAreIndependent) {
   for (const Case& c : cases()) {
     if (c.positions.size() < 2) continue;
     const std::vector<StudySelector> selectors = all_of(kSelectors, c);
@@ -258,7 +258,7 @@ TEST(SelectorInvariants, AWindowIsASequenceOfItsOwn) {
   cut.num_tokens = 300;
   cut.query_positions = {299};
   cut.sliding_window = 0;
-  expect_same_bits(run_layer(selectors, windowed), run_layer(selectors, cut), "window");
+  expect_same_values(run_layer(selectors, windowed), run_layer(selectors, cut), "window");
 }
 
 TEST(SelectorInvariants, DenseLayersAreExactAndHaveNoEstimate) {

@@ -76,7 +76,7 @@ TEST(Metrics, SummaryColumnsHaveKeysOfTheirOwn) {
   EXPECT_GT(keys.size(), 4u);
 }
 
-TEST(Metrics, SelectorsOwnOnesCollideWithNothing) {
+TEST(Metrics, OwnMetricNamesAreUnique) {
   std::set<std::string_view> names;
   for (const Metric& metric : all_metrics()) names.insert(metric.info.name);
   std::size_t own_metrics = 0;
@@ -117,7 +117,7 @@ HeadSums kept_of_head(const SelectorRow& row, int setting) { return {tokens_kept
 double kept_per_head(const HeadSums& total) { return total[0] / total[1]; }
 
 /// One metric of each kind. None is in the program's table or has CUDA code.
-const std::vector<Metric>& rows_of_this_test() {
+const std::vector<Metric>& test_metrics() {
   static const std::vector<Metric> rows{
       {{"visible_keys", MetricAxes::query_head, "tokens", Better::neither, "L"}, {}, ScoreFunctions{visible_keys}},
       {{"kept_tokens", MetricAxes::query_head_setting, "tokens", Better::lower, "tokens kept for the head"},
@@ -140,16 +140,16 @@ constexpr int kHeads = 4;
 const std::vector<Setting> kGrid{{5}, {1}, {std::numeric_limits<double>::infinity()}, {3}};
 const std::vector<std::int64_t> kPositions{130, 383};
 
-class AMetricIsARow : public ::testing::Test {
+class AddedMetrics : public ::testing::Test {
  protected:
-  AMetricIsARow() {
+  AddedMetrics() {
     study_ = study_of({study_selector("topdelta", kGrid), study_selector("ffd:block=64", kGrid)});
     study_.lambdas = {0.5, 1};
     const AttentionLayer layer = make_layer({"", 2, 2, 64, 64, ElementType::float32, kPositions});
     study_.dumps = {{"a.h5", "m", 6, layer.shape, {{"s", "t", layer.num_tokens, {layer.layer}, kPositions, false}}}};
     known_ = make_cpu_layer_study(study_, 2)->run(layer);
     std::vector<Metric> table(all_metrics().begin(), all_metrics().end());
-    table.insert(table.end(), rows_of_this_test().begin(), rows_of_this_test().end());
+    table.insert(table.end(), test_metrics().begin(), test_metrics().end());
     results_ = make_cpu_layer_study(study_, 2, table)->run(layer);
     results_.sample = "s";
   }
@@ -181,7 +181,7 @@ class AMetricIsARow : public ::testing::Test {
   LayerResults known_, results_;
 };
 
-TEST_F(AMetricIsARow, ThatTakesNothingFromTheOthers) {
+TEST_F(AddedMetrics, LeaveOtherMetricsUnchanged) {
   expect_added(known_.scores, results_.scores, known_.scores.size(), {"visible_keys"});
   const std::vector<MetricValues>&topdelta = known_.selectors[0].metrics, &ffd = known_.selectors[1].metrics;
   expect_added(topdelta, results_.selectors[0].metrics, topdelta.size(), {"kept_tokens", "kept_per_head"});
@@ -189,7 +189,7 @@ TEST_F(AMetricIsARow, ThatTakesNothingFromTheOthers) {
                {"kept_tokens", "covered_tokens", "estimate_above", "kept_per_head"});
 }
 
-TEST_F(AMetricIsARow, WhoseValuesStandAtTheirPlaces) {
+TEST_F(AddedMetrics, HaveTheRightValues) {
   const MetricValues& visible = metric(results_.scores, "visible_keys");
   EXPECT_EQ(visible.values, (std::vector<float>{131, 131, 131, 131, 384, 384, 384, 384}));
   for (std::size_t s = 0; s < 2; ++s) {
@@ -213,7 +213,7 @@ TEST_F(AMetricIsARow, WhoseValuesStandAtTheirPlaces) {
   EXPECT_EQ(metric(ffd, "estimate_above").values.size(), 2u * kHeads * 2);
 }
 
-TEST_F(AMetricIsARow, AndGoesThroughAResultsFileWithItsAxes) {
+TEST_F(AddedMetrics, KeepTheirAxesInAResultsFile) {
   const ScratchFolder folder;
   {
     ResultsWriter writer(folder.file("r.h5"), study_);

@@ -62,7 +62,7 @@ TEST(PartialResults, KeepUnitsBetweenRuns) {
   std::string begun;
   {
     PartialResults partial(path, Start::fresh, kStudy);
-    begun = partial.begun();
+    begun = partial.start_time();
     EXPECT_FALSE(partial.load(kUnit));
     partial.store(kUnit, unit());
     partial.store_note("n", "text");
@@ -72,7 +72,7 @@ TEST(PartialResults, KeepUnitsBetweenRuns) {
   expect_same(again.load(kUnit).value(), unit());
   EXPECT_FALSE(again.load({.dump = 0, .sample = 0, .layer = 5}));
   EXPECT_EQ(again.load_note("n"), "text");
-  EXPECT_EQ(again.begun(), begun);
+  EXPECT_EQ(again.start_time(), begun);
 }
 
 TEST(PartialResults, DamagedUnitsCountAsMissing) {
@@ -90,7 +90,7 @@ TEST(PartialResults, DamagedUnitsCountAsMissing) {
   EXPECT_TRUE(partial.load(kUnit));
 }
 
-TEST(PartialResults, AreOfOneStudy) {
+TEST(PartialResults, RefuseAnotherStudy) {
   const ScratchFolder folder;
   const std::string path = folder.file("r.partial");
   { PartialResults partial(path, Start::fresh, kStudy); }
@@ -106,7 +106,7 @@ TEST(PartialResults, AreOfOneStudy) {
             "cannot resume '" + path + "': it was begun with lambdas/1 = absent, and now it is 2");
 }
 
-TEST(PartialResults, DamagedStudyFileIsSaid) {
+TEST(PartialResults, DamagedStudyFileIsReported) {
   const ScratchFolder folder;
   const std::string path = folder.file("r.partial");
   { PartialResults partial(path, Start::fresh, kStudy); }
@@ -115,7 +115,7 @@ TEST(PartialResults, DamagedStudyFileIsSaid) {
             "'" + path + "/study.json' is damaged; start over with --force");
 }
 
-TEST(PartialResults, ResumingNothingBegins) {
+TEST(PartialResults, ResumeWithoutFolderStartsAfresh) {
   const ScratchFolder folder;
   PartialResults partial(folder.file("r.partial"), Start::resume, kStudy);
   EXPECT_TRUE(partial.in_place());

@@ -77,9 +77,9 @@ Summary with_keep_ratio(float keep, SettingKind kind) {
 // -- the summary made from a stream of layers equals the summary of the file written from them
 
 /// A study of real layers: sample "a" has spans, "b" has none, quest is dense in layers 0 and 1.
-class SummaryOfAStream : public ::testing::Test {
+class SummaryOfStream : public ::testing::Test {
  protected:
-  SummaryOfAStream() {
+  SummaryOfStream() {
     const test::Case c{"", 2, 2, 64, 64, ElementType::bfloat16, {150, 299}};
     study_ = test::study_of({test::study_selector("quest", {{64}, {25, true}}),
                              test::study_selector("ffd:block=32", {{5}, {0.5}, {2}}),
@@ -157,7 +157,7 @@ class SummaryOfAStream : public ::testing::Test {
   std::vector<LayerResults> stream_;
 };
 
-TEST_F(SummaryOfAStream, IsThatOfTheFile) {
+TEST_F(SummaryOfStream, EqualsSummaryOfFile) {
   for (const bool with_dense_layers : {false, true}) {
     const Summary summary = expect_the_same(with_dense_layers);
     EXPECT_EQ(summary.rows.size(), 8u);
@@ -170,19 +170,19 @@ TEST_F(SummaryOfAStream, IsThatOfTheFile) {
   EXPECT_NE(value_of(of_stream(false), 2, "mean_recall"), value_of(of_stream(true), 2, "mean_recall"));
 }
 
-TEST_F(SummaryOfAStream, IsThatOfTheFileWhereLayersAreLeftOut) {
+TEST_F(SummaryOfStream, EqualsSummaryOfFileWhereLayersAreLeftOut) {
   leave_out("a", 5);
   leave_out("b", 1);
   for (const bool with_dense_layers : {false, true}) EXPECT_TRUE(expect_the_same(with_dense_layers).has_cells);
 }
 
 // Whether a sample has spans is known only from its computed layers, so it is not known if all are left out.
-TEST_F(SummaryOfAStream, IsThatOfTheFileWhereNoLayerWithSpansIsLeft) {
+TEST_F(SummaryOfStream, EqualsSummaryOfFileWhereNoLayerWithSpansIsLeft) {
   for (const int layer : {0, 1, 5}) leave_out("a", layer);
   EXPECT_FALSE(expect_the_same(true).has_spans);
 }
 
-TEST_F(SummaryOfAStream, IsThatOfTheFileWhereNothingIsLeft) {
+TEST_F(SummaryOfStream, EqualsSummaryOfFileWhereNothingIsLeft) {
   for (const int layer : {0, 1, 5}) leave_out("a", layer);
   leave_out("b", 2);
   const Summary dense_only = expect_the_same(false);

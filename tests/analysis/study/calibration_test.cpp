@@ -82,7 +82,7 @@ TEST_F(CalibrationTest, EveryLearnerSeesItsOwnSamples) {
   EXPECT_EQ(other->seen, (Seen{{23, 0}, {23, 2}}));
 }
 
-TEST_F(CalibrationTest, WhatIsLearntFromIsNotAskedFor) {
+TEST_F(CalibrationTest, RefusesChosenCalibrationSamples) {
   study_.choice.samples = {"second", "first"};
   EXPECT_EQ(message_of<UsageError>([&] { leave_out_calibration_samples(study_); }),
             "selector 'learner' learns from sample 'first', so --samples must not ask for it");
