@@ -42,7 +42,7 @@ constexpr std::uint16_t float_to_float16(float x) {
   const std::uint32_t magnitude = u & 0x7FFFFFFFu;
   if (magnitude > 0x7F800000u) return static_cast<std::uint16_t>(sign | 0x7E00u);
   if (magnitude >= 0x477FF000u) return static_cast<std::uint16_t>(sign | 0x7C00u);
-  if (magnitude < 0x38800000u) {  // below 2^-14: a subnormal half; adding 0.5 lets the float adder round at 2^-24
+  if (magnitude < 0x38800000u) {  // below 2^-14: a subnormal half; adding 0.5 makes the float addition round at 2^-24
     const float shifted = std::bit_cast<float>(magnitude) + 0.5f;
     return static_cast<std::uint16_t>(sign | (std::bit_cast<std::uint32_t>(shifted) - 0x3F000000u));
   }
