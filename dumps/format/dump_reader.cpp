@@ -21,8 +21,8 @@ namespace attest {
 namespace {
 
 constexpr std::size_t kMiB = std::size_t{1} << 20;
-constexpr std::size_t kSliceBytes =
-    kMiB;  // read and checked by a thread at a time, so that the check finds the values in its cache
+/// A thread reads and then checks this much at a time: it fits the cache.
+constexpr std::size_t kSliceBytes = kMiB;
 
 /// Memory of a part of a tensor, and its offset in the file; -1: it has been read already.
 struct Slice {

@@ -39,7 +39,7 @@ struct LayerCheck {
   std::array<std::pair<const char*, const TensorCheck*>, 3> tensors() const {
     return {{{"q", &q}, {"k", &k}, {"v", &v}}};
   }
-  /// Without NaN or infinity, the layer can be studied.
+  /// True when there is no NaN or infinity: only then can the layer be studied.
   bool finite() const;
 };
 
