@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Captures an attention dump from a Hugging Face decoder (README.md explains it; `capture.py --help` lists the options)."""
+"""Captures an attention dump from a Hugging Face decoder (see README.md and `capture.py --help`)."""
 import argparse
 import datetime
 import json

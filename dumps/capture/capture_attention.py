@@ -3,7 +3,7 @@
 It is registered with the library's AttentionInterface and gets q, k and v exactly as attention multiplies them: after
 RoPE and q/k-norm, before the softmax scale. It calls the attention function that the model would have used, so that the
 model's results do not change, and writes the chosen layers to the dump. Every captured query is checked at once:
-softmax(scale q k) v (with learned sinks), computed from what the dump records, must equal the output that the model got.
+softmax(scale q k) v (with learned sinks), computed from what the dump records, must equal the model's own output.
 A model whose attention the dump cannot describe (position biases, another mask) is therefore refused, not captured
 wrongly.
 """

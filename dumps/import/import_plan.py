@@ -1,4 +1,4 @@
-"""Finds from their names which arrays are q, k and v of which layer and sample, and checks that types and shapes fit."""
+"""Finds by name which arrays are q, k and v of which layer and sample, and checks that types and shapes fit."""
 import math
 from dataclasses import dataclass, field
 

@@ -1,4 +1,4 @@
-"""Runs the command of a script in dumps/: an exception becomes a line on stderr and an exit code; Ctrl-C leaves no file."""
+"""Runs the command of a script: an exception becomes a line on stderr and an exit code; Ctrl-C leaves no file."""
 import contextlib
 import os
 import signal

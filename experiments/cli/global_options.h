@@ -1,4 +1,4 @@
-// Options that every subcommand understands, before or after the subcommand's name.
+// Options of all subcommands, accepted before or after the subcommand's name.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@ class App;
 namespace attest {
 
 struct GlobalOptions {
-  std::string device = "auto";        ///< "auto", "cpu", "cuda" or "cuda:<i>"; already checked for form
-  std::string device_memory = "80%";  ///< of a GPU: a share, or a size
+  std::string device = "auto";        ///< "auto", "cpu", "cuda" or "cuda:<i>"; the syntax has been checked
+  std::string device_memory = "80%";  ///< limit of GPU memory: a share, or a size
   int threads = 0;                    ///< as given; 0: one per processor that this process may use
   std::uint64_t seed = 0;
   bool quiet = false;  ///< no progress and no notices on stderr; errors remain
