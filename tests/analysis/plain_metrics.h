@@ -1,5 +1,4 @@
-// Plain second forms of every metric of a row: definitions as they stand in analysis/README.md, one sum after the
-// other.
+// Plain reference implementations of every metric of a row: the definitions of analysis/README.md, as simple sums.
 #pragma once
 
 #include <map>
@@ -30,9 +29,9 @@ inline double plain_lse(const Row& scores) {
   return max + std::log(sum);
 }
 
-constexpr double kNoSink = -std::numeric_limits<double>::infinity();  ///< exp() of it adds nothing
+constexpr double kNoSink = -std::numeric_limits<double>::infinity();  ///< exp() of it is 0
 
-/// softmax over the kept scores and the learned sink, times their values [L][Dv]; the sink has none.
+/// softmax over the kept scores and the learned sink, times the kept values [L][Dv]; the sink has no value.
 inline Row plain_output(const Row& scores, const std::vector<Row>& values, const Kept& kept, double& lse,
                         double sink = kNoSink) {
   Row chosen;
@@ -91,7 +90,7 @@ inline double plain_block_spearman(const Row& estimate, const Row& exact, std::s
 
 using Metrics = std::map<std::string, double>;
 
-/// The group `scores`; spans marks the tokens of the sample's spans, or is empty where the sample has none.
+/// Metrics of the group `scores`. `spans` marks the tokens of the sample's spans; it is empty if the sample has none.
 inline Metrics plain_score_metrics(const Row& s, const Kept& spans, double sink = kNoSink) {
   Metrics m;
   const Row p = softmax(s);

@@ -1,4 +1,4 @@
-"""The tables of metrics in analysis/README.md are what the program says of its metrics."""
+"""The metric tables in analysis/README.md must equal the program's own descriptions."""
 
 import json
 import os
@@ -18,7 +18,8 @@ def table(metrics):
 
 
 def tables(document):
-    """Of the exact scores, of every selector, and one for each selector that defines metrics of its own."""
+    """One table for the exact scores, one for every selector, and one for each selector that defines its own
+    metrics."""
     metrics = document["metrics"]
     parts = [
         ("Of a selector", [m for m in metrics if m["of"] == "selectors"]),

@@ -1,4 +1,4 @@
-// Plain second forms of the quantisers: one group of numbers at a time, every operation rounded to float32 by itself.
+// Plain reference implementations of the quantisers: one group of numbers at a time, each operation in float32.
 #pragma once
 
 #include <string>

@@ -1,3 +1,4 @@
+// check_values on layers with planted values.
 #include "dumps/format/value_check.h"
 
 #include <gmock/gmock.h>
@@ -16,7 +17,7 @@ using ::testing::IsEmpty;
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-/// Hq 4, Hkv 2, D 5 (no whole number of vector registers), Dv 3, T 6, queries at 2 and 5; every value 0.5.
+/// Hq 4, Hkv 2, D 5 (not a multiple of a vector register), Dv 3, T 6, queries at 2 and 5; every value 0.5.
 class ValueCheckTest : public ::testing::TestWithParam<ElementType> {
  protected:
   ValueCheckTest() {

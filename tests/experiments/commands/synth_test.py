@@ -1,4 +1,4 @@
-"""`attest synth` as a user meets it; h5py is the other side."""
+"""`attest synth` as a user runs it; h5py reads the dump."""
 
 import json
 import os
