@@ -80,7 +80,7 @@ header gmock/gmock.h libgmock-dev
 header benchmark/benchmark.h libbenchmark-dev"
 }
 
-convenient_packages() { # figures, and faster rebuilds
+convenient_packages() { # optional: gnuplot for figures, ccache for faster rebuilds
   lacking <<<"command gnuplot gnuplot-nox
 command ccache ccache"
 }

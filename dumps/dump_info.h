@@ -11,7 +11,7 @@
 
 namespace attest {
 
-/// One prompt: T tokens and N decode-step queries, with some of the model's layers.
+/// One prompt: T tokens and N queries, with some of the model's layers.
 struct SampleInfo {
   std::string name;
   std::string task;

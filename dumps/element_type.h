@@ -16,7 +16,7 @@ constexpr std::string_view name_of(ElementType t) {
   return t == ElementType::float16 ? "float16" : t == ElementType::bfloat16 ? "bfloat16" : "float32";
 }
 
-/// Exact: every half and bfloat16 value, subnormals, infinities and NaN included, has a float32 of the same value.
+/// Exact: every float16 and bfloat16 value, subnormals, infinities and NaN included, has a float32 of the same value.
 constexpr float bfloat16_to_float(std::uint16_t bits) { return std::bit_cast<float>(std::uint32_t{bits} << 16); }
 
 constexpr float float16_to_float(std::uint16_t bits) {

@@ -1,4 +1,4 @@
-// Independent tasks on a few threads.
+// Runs independent tasks on a few threads.
 #pragma once
 
 #include <atomic>

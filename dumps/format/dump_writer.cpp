@@ -109,7 +109,7 @@ struct DumpWriter::State {
   hdf5::FileWriter file;
   Handle samples;
 
-  SampleInfo sample;  ///< the open one
+  SampleInfo sample;  ///< the sample that is being written
   Handle sample_group, layers_group;
   std::set<std::string> sample_names;
   std::set<int> layer_numbers;

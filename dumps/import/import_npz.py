@@ -29,7 +29,7 @@ BITS_OF_16 = ("<u2", "<i2", "|V2")  # ml_dtypes stores bfloat16 as two bytes wit
 class Member:
     path: str
     name: str
-    begin: int  # of the data in the file
+    begin: int  # offset of the data in the file
     stored: int  # bytes in the file
     size: int  # bytes once inflated
     deflated: bool

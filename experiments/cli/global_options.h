@@ -24,7 +24,7 @@ struct GlobalOptions {
   int thread_count() const;        ///< `threads`, with 0 resolved; at least 1
 };
 
-/// Adds them to the root command, with --config (TOML) and --version. `options` must outlive `app`.
+/// Adds the options to the root command, with --config (TOML) and --version. `options` must outlive `app`.
 void add_global_options(CLI::App& app, GlobalOptions& options);
 
 }  // namespace attest

@@ -1,4 +1,4 @@
-// The argument of --selector.
+// Parses the argument of --selector.
 #pragma once
 
 #include <string_view>

@@ -1,4 +1,4 @@
-// The arguments of --layers, --samples and --queries.
+// Parses the arguments of --layers, --samples and --queries.
 #pragma once
 
 #include <string_view>

@@ -28,7 +28,7 @@ struct Experiment {
   std::variant<Exhibit, Unsupported> (*make)(const ModelStudy& study);
 };
 
-/// All of them, in the paper's order. A new one is a new file and a line in experiments.cpp.
+/// All experiments, in the paper's order. Each is a file of its own and a line in experiments.cpp.
 const std::vector<Experiment>& experiments();
 
 /// A label for csv cells and legends: control characters become spaces.

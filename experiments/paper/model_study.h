@@ -43,12 +43,12 @@ class ModelStudy {
   ResultsFiles files_;
   std::string model_;
   int num_samples_ = 0;
-  std::set<int> dumps_;  ///< numbered over all files
+  std::set<int> dumps_;  ///< dumps of this model, numbered over all files
   std::vector<PooledSelector> selectors_;
 };
 
 /// One study per model, in the order of the files. The files must outlive it.
-/// Throws UsageError when one label means two things, or when two files hold the same cells.
+/// Throws UsageError when a label has different options in two files, or when two files hold the same cells.
 std::vector<ModelStudy> split_by_model(ResultsFiles files);
 
 /// Only the cells of layer number `layer`.

@@ -55,7 +55,7 @@ def make_model(folder, config, dtype=torch.float32):
     for name, parameter in model.named_parameters():
         if name.endswith("bias"):  # random as well: Qwen2 adds a bias to q, k and v
             torch.nn.init.normal_(parameter, std=0.3)
-        if name.endswith("sinks"):  # GPT-OSS: logits of the size that its scores have here
+        if name.endswith("sinks"):  # GPT-OSS: sink logits as large as the scores
             torch.nn.init.normal_(parameter, mean=5.0, std=5.0)
     model.save_pretrained(folder)
     return folder

@@ -156,7 +156,7 @@ def test_bad_prompts(line, sentence, models, tmp_path, capsys):
     assert run(models("llama"), tmp_path / "prompts.jsonl", "-o", tmp_path / "dump.h5", "--tokenizer", "bytes") == 4
     error = capsys.readouterr().err
     assert sentence in error and error.count("\n") == 1
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["prompts.jsonl"]  # no half dump
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["prompts.jsonl"]  # no partial dump
 
 
 @pytest.mark.parametrize("options, code, sentence", [
@@ -247,4 +247,4 @@ def test_demo_dump():
             if "7" in sample["layers"] and prompt["task"].startswith(("niah", "key_value")):
                 _, p = attention(dump, prompt["name"], 7)
                 begin, end = sample["spans"][0]  # the value that the captured queries produce
-                assert p[:, 2, begin:end].sum(-1).min() > 0.8, prompt["name"]  # head 2 retrieves
+                assert p[:, 2, begin:end].sum(-1).min() > 0.8, prompt["name"]  # head 2 is a retrieval head

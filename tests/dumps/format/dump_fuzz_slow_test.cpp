@@ -43,7 +43,7 @@ std::string damaged(std::string bytes, Random& random) {
       }
       case 3:
         overwrite(at, bytes.substr(below(bytes.size()), 1 + below(64)));
-        break;  // one piece over another
+        break;  // copies one piece over another
       case 4:
         overwrite(at, std::string(1 + below(32), '\0'));
         break;

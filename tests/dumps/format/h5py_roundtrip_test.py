@@ -146,7 +146,7 @@ def test_attest_reads_the_axes_in_their_order(tmp_path, kind, storage):
 
 
 def as_float32(data):
-    """h5py maps a bfloat16 type to float32 and HDF5 converts."""
+    """The values as float32: h5py maps a bfloat16 type to float32, and HDF5 converts."""
     values = data[()]
     assert values.dtype in (np.float16, np.float32)
     return values.astype(np.float32)

@@ -97,7 +97,8 @@ TEST_P(ValueCheckTest, HeadsThatAreAllZero) {
     for (std::size_t channel = 0; channel < 3; ++channel)
       set(layer_.v, v_index(1, token, channel), channel == 1 ? -0.0f : 0.0f);
   }
-  for (std::size_t channel = 0; channel < 5; ++channel) set(layer_.q, q_index(0, 2, channel), 0);  // one query of two
+  for (std::size_t channel = 0; channel < 5; ++channel)
+    set(layer_.q, q_index(0, 2, channel), 0);  // only one of two queries
   const LayerCheck check = check_values(layer_);
   EXPECT_TRUE(check.finite());
   EXPECT_THAT(check.v.findings, ElementsAre(HeadFinding{.head = 1, .all_zero = true}));
