@@ -1,4 +1,5 @@
-// Plain reference implementations of every metric of a row: the definitions of analysis/README.md, as simple sums.
+// Plain second forms of every metric of a row: definitions as they stand in analysis/README.md, one sum after the
+// other.
 #pragma once
 
 #include <map>
@@ -29,9 +30,9 @@ inline double plain_lse(const Row& scores) {
   return max + std::log(sum);
 }
 
-constexpr double kNoSink = -std::numeric_limits<double>::infinity();  ///< exp() of it is 0
+constexpr double kNoSink = -std::numeric_limits<double>::infinity();  ///< exp() of it adds nothing
 
-/// softmax over the kept scores and the learned sink, times the kept values [L][Dv]; the sink has no value.
+/// softmax over the kept scores and the learned sink, times their values [L][Dv]; the sink has none.
 inline Row plain_output(const Row& scores, const std::vector<Row>& values, const Kept& kept, double& lse,
                         double sink = kNoSink) {
   Row chosen;
@@ -90,7 +91,7 @@ inline double plain_block_spearman(const Row& estimate, const Row& exact, std::s
 
 using Metrics = std::map<std::string, double>;
 
-/// Metrics of the group `scores`. `spans` marks the tokens of the sample's spans; it is empty if the sample has none.
+/// The group `scores`; spans marks the tokens of the sample's spans, or is empty where the sample has none.
 inline Metrics plain_score_metrics(const Row& s, const Kept& spans, double sink = kNoSink) {
   Metrics m;
   const Row p = softmax(s);

@@ -1,4 +1,4 @@
-"""The metric tables in analysis/README.md must equal the program's own descriptions."""
+"""The tables of metrics in analysis/README.md are what the program says of its metrics."""
 
 import json
 import os
@@ -18,8 +18,7 @@ def table(metrics):
 
 
 def tables(document):
-    """One table for the exact scores, one for every selector, and one for each selector that defines its own
-    metrics."""
+    """Of the exact scores, of every selector, and one for each selector that defines metrics of its own."""
     metrics = document["metrics"]
     parts = [
         ("Of a selector", [m for m in metrics if m["of"] == "selectors"]),

@@ -25,7 +25,7 @@ inline std::shared_ptr<Selector> parse_selector(const std::string& text) {
   return make_selector(spec);
 }
 
-/// A selector of a study, with setting labels as a user would type them.
+/// With labels as they would be typed.
 inline StudySelector study_selector(const std::string& label, std::shared_ptr<Selector> selector,
                                     std::vector<Setting> grid) {
   if (selector->setting_kind() == SettingKind::none) grid = {Setting{}};
@@ -44,7 +44,7 @@ inline Study study_of(std::vector<StudySelector> selectors) {
   return study;
 }
 
-/// `texts`, followed by every registered selector that none of them names.
+/// `texts`, and every registered selector that none of them names.
 inline std::vector<std::string> and_every_other_selector(std::vector<std::string> texts) {
   for (const SelectorInfo* info : all_selectors())
     if (std::ranges::none_of(texts,
@@ -53,7 +53,7 @@ inline std::vector<std::string> and_every_other_selector(std::vector<std::string
   return texts;
 }
 
-/// Calibrates, on `sample`, the selectors that need calibration.
+/// Shows the sample to the selectors that learn.
 inline void teach(const std::vector<StudySelector>& selectors, const AttentionLayer& sample) {
   for (const StudySelector& s : selectors)
     if (!s.selector->calibration_samples().empty()) s.selector->calibrate(sample);
@@ -71,7 +71,7 @@ inline const MetricValues& metric(const std::vector<MetricValues>& metrics, cons
   throw std::runtime_error("no metric " + name);
 }
 
-/// Equal values, where NaN equals NaN.
+/// The same bits, NaN included.
 inline bool same_values(const std::vector<float>& a, const std::vector<float>& b) {
   for (std::size_t i = 0; i < a.size() && a.size() == b.size(); ++i)
     if (!(a[i] == b[i] || (std::isnan(a[i]) && std::isnan(b[i])))) return false;

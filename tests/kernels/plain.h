@@ -1,4 +1,4 @@
-// Plain reference implementations of the parts of the selectors' formulas: simple loops, without functions of attest.
+// Plain second forms of what the selectors' formulas are made of: obvious loops, no helper of the product.
 #pragma once
 
 #include <algorithm>
@@ -15,8 +15,8 @@ namespace attest::test {
 using Row = std::vector<double>;
 using Kept = std::vector<char>;  // [L] 1: the token is kept
 
-/// x rounded half to even to a binary format with `digits` significant bits, whose subnormals are multiples of 2^least.
-/// Saturates at `largest`.
+/// x in a binary format of `digits` significant bits whose subnormals are multiples of 2^least, half to even,
+/// saturating.
 inline double rounded_to(double x, int digits, int least, double largest) {
   if (x == 0) return x;
   int exponent = 0;
@@ -39,12 +39,12 @@ inline double to_type(ElementType type, double x) {
   return rounded_to(x, 24, -149, std::numeric_limits<double>::max());
 }
 
-/// One operation in float32: for float operands, rounding the double result of one + - * / gives the correct float.
+/// One operation in float32: the operands are floats, the double result of one + - * / rounds to the correct float.
 inline double f32(double x) { return static_cast<double>(static_cast<float>(x)); }
 
 inline double half_even(double x) { return std::nearbyint(x); }
 
-/// One query and its group of heads, in the terms of the formulas.
+/// One query with its group, as a reader of the formulas sees it.
 struct Query {
   const KvHead* head;
   int n;
@@ -59,7 +59,7 @@ struct Query {
   double k(std::int64_t j, int d) const { return head->keys[j * head->head_dim + d]; }
   double v(std::int64_t j, int d) const { return head->values[j * head->value_dim + d]; }
 
-  /// scale * dot, with soft-cap.
+  /// scale * dot, soft-capped.
   double score_of(double dot) const {
     const double s = head->transform.scale * dot, c = head->transform.softcap;
     return c > 0 ? c * std::tanh(s / c) : s;
@@ -74,7 +74,7 @@ struct Query {
     for (std::int64_t j = 0; j < length(); ++j) s.push_back(exact(h, j));
     return s;
   }
-  /// Scores of `keys` [L or fewer][D] instead of those of k.
+  /// Scores of other keys [L or fewer][D] in place of k.
   Row scores_of(int h, const std::vector<Row>& keys) const {
     Row s;
     for (const Row& key : keys) {
@@ -94,7 +94,7 @@ inline std::vector<std::size_t> descending(const Row& values) {
   return order;
 }
 
-/// The n items with the largest values.
+/// The n best items.
 inline Kept best_n(const Row& values, double n) {
   Kept kept(values.size(), 0);
   const std::vector<std::size_t> order = descending(values);
@@ -111,7 +111,7 @@ inline Row softmax(const Row& scores) {
   return w;
 }
 
-/// The smallest set of items, in descending mass, whose sum reaches p. Only `allowed` items take part.
+/// The smallest set of descending mass whose sum reaches p; items that are not `allowed` do not take part.
 inline Kept smallest_share(const Row& mass, double p, const Kept& allowed) {
   Kept kept(mass.size(), 0);
   double sum = 0;
@@ -124,7 +124,7 @@ inline Kept smallest_share(const Row& mass, double p, const Kept& allowed) {
   return kept;
 }
 
-/// The largest value of each item of `block` consecutive tokens. The last item may be partial.
+/// Items of `block` consecutive tokens, the last perhaps partial: the largest value of each.
 inline Row block_max(const Row& values, std::size_t block) {
   Row best;
   for (std::size_t j = 0; j < values.size(); ++j)
@@ -145,7 +145,7 @@ inline Row block_sum(const Row& values, std::size_t block) {
   return sum;
 }
 
-/// The tokens of the kept items.
+/// Tokens of the kept items.
 inline Kept tokens_of(const Kept& items, std::size_t block, std::int64_t length) {
   Kept kept(static_cast<std::size_t>(length), 0);
   for (std::size_t j = 0; j < kept.size(); ++j) kept[j] = j / block < items.size() ? items[j / block] : 0;

@@ -1,4 +1,4 @@
-// Plain reference implementations of the quantisers: one group of numbers at a time, each operation in float32.
+// Plain second forms of the quantisers: one group of numbers at a time, every operation rounded to float32 by itself.
 #pragma once
 
 #include <string>

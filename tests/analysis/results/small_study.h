@@ -1,5 +1,5 @@
-// A small study in which every value encodes its place: two dumps of different shape, and samples with different layers
-// and queries.
+// A small study whose every value tells its place: two dumps of different shape, samples of different layers and
+// queries.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,7 @@ inline Study small_study() {
   return study;
 }
 
-/// All values are exact in float32.
+/// Exact in float32.
 inline float value_at(int dump, int sample, int layer, std::int64_t query, std::int64_t head, std::int64_t last,
                       int metric) {
   return static_cast<float>(dump * 100000 + sample * 50000 + layer * 1000 + query * 100 + head * 10 + last) +

@@ -1,4 +1,4 @@
-// Compares a selector with its plain reference implementation: every case and query, random grids, setting by setting.
+// Holds a selector to its plain form: every case, every query, random grids, setting by setting.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@
 
 namespace attest::test {
 
-/// The results of a selector's formulas for one query and its group of heads.
+/// What a selector's formulas come to for one query and its group of heads.
 struct Plain {
   std::vector<Row> estimate;     ///< [G][covered]; no rows: the selector has none
   std::vector<Row> read_scores;  ///< [G][L] s'; no rows: the exact scores
@@ -54,7 +54,7 @@ inline std::unique_ptr<Selector> selector(const std::string& name, const std::st
   return make_selector(spec);
 }
 
-/// A random grid, unsorted, with a repetition and the ends of the range.
+/// A grid out of order, with a repetition, and with the ends of the range.
 inline std::vector<Setting> random_grid(SettingKind kind, std::int64_t longest, Random& random) {
   std::vector<Setting> grid;
   for (int i = 0; i < 5; ++i) switch (kind) {
@@ -82,7 +82,7 @@ inline std::vector<Setting> random_grid(SettingKind kind, std::int64_t longest, 
   return grid;
 }
 
-/// Tolerance for scores summed in two orders: 576 terms of at most 1e5 each, in double.
+/// Scores that two orders of summation give differ by less: 576 terms of at most 1e5 each, in double.
 inline void expect_near(double expected, double found, const std::string& what) {
   const double tolerance = 1e-9 * std::max(1.0, std::fabs(expected));
   EXPECT_TRUE(expected == found || std::fabs(expected - found) <= tolerance)
@@ -100,7 +100,7 @@ inline RankedScores exact_scores(const KvHead& head) {
   return exact;
 }
 
-/// Number of settings compared, and of those that keep some tokens and drop others: a test needs many of these.
+/// How many of the settings that were compared keep some tokens and drop others: a test of a rule must see many.
 struct Compared {
   int all = 0, partial = 0;
 };
@@ -162,7 +162,7 @@ inline void compare_query(const Selector& product, const Query& query, const Pla
             found.num_approximate[static_cast<std::size_t>(query.n)])
       << where;
   for (std::size_t j = 0; j < plain.read_values.size(); ++j)
-    for (std::size_t d = 0; d < plain.read_values[j].size(); ++d)  // floats: the bits must be equal
+    for (std::size_t d = 0; d < plain.read_values[j].size(); ++d)  // a float: the same to the bit
       ASSERT_EQ(plain.read_values[j][d],
                 static_cast<double>(found.approximate_values[j * static_cast<std::size_t>(query.value_dim()) + d]))
           << where << ", value " << j << " channel " << d;
@@ -190,20 +190,20 @@ inline void compare_query(const Selector& product, const Query& query, const Pla
   }
 }
 
-/// False if blocks hold the same scores in another order: their masses are equal, but rounding decides which sum is
-/// larger.
+/// False where blocks hold the same scores in another order: their masses are equal, but which sums to more is
+/// rounding's choice.
 inline bool sums_are_distinct(const Case& c) { return c.pattern != Pattern::ties; }
 
 inline bool any_case(const Case&) { return true; }
 
 using MakeSelector = std::function<std::unique_ptr<Selector>(const Case&)>;
 
-/// Tests every case that `suits` the selector's options; `title` names the test in messages.
+/// Every case that the selector's options suit; `title` names it in messages.
 inline Compared expect_conforms(const std::string& title, const MakeSelector& make, const PlainForm& form,
                                 const std::function<bool(const Case&)>& suits = any_case) {
   Compared compared;
   Random random(std::hash<std::string>{}(title));
-  Selection found;  // reused for all heads, as in a study
+  Selection found;  // used again from head to head, as a study does
   for (const Case& c : cases()) {
     if (!suits(c)) continue;
     const std::unique_ptr<Selector> product = make(c);
@@ -238,7 +238,7 @@ inline Compared expect_conforms(const std::string& name, const std::string& opti
       name + ":" + options, [&](const Case&) { return selector(name, options); }, form, suits);
 }
 
-/// Bytes of `tokens` keys and values in 16 bits.
+/// Bytes of `tokens` keys and values in 16 bit.
 inline double dense_bytes(const Query& query, double tokens) { return tokens * 2 * (query.dim() + query.value_dim()); }
 
 inline double kept_by_group(const std::vector<Kept>& kept) {
