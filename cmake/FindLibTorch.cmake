@@ -1,6 +1,6 @@
-# LibTorch out of a Python wheel, as plain imported libraries: LibTorch::LibTorch.
+# LibTorch from a Python wheel, as plain imported libraries: target LibTorch::LibTorch.
 #
-# Not torch's own CMake package: it demands a CUDA toolkit, adds nvcc flags of its own and overwrites
+# torch's own CMake package is not used: it demands a CUDA toolkit, adds nvcc flags of its own and overwrites
 # CMAKE_CUDA_ARCHITECTURES.
 execute_process(
   COMMAND ${attest_python} -c "from importlib.util import find_spec; print(find_spec('torch').submodule_search_locations[0])"
@@ -25,5 +25,5 @@ foreach(name torch_cpu c10 torch_cuda c10_cuda)
   endif()
 endforeach()
 target_include_directories(LibTorch::LibTorch SYSTEM INTERFACE ${torch_folder}/include)
-# The ABI of the wheels since torch 2.7, and the compilers' own choice.
+# The C++ ABI of the wheels since torch 2.7, which is also the compilers' default.
 target_compile_definitions(LibTorch::LibTorch INTERFACE _GLIBCXX_USE_CXX11_ABI=1)

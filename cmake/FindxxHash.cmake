@@ -1,5 +1,4 @@
-# xxHash::xxHash: the header alone. dumps/base/content_hash.cpp compiles the functions from it, so that no library is
-# linked.
+# xxHash::xxHash: the header only. dumps/base/content_hash.cpp compiles the functions from it; no library is linked.
 find_path(xxHash_INCLUDE_DIR xxhash.h HINTS ENV CPATH)
 
 include(FindPackageHandleStandardArgs)

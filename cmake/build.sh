@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# cmake/build.sh PRESET TARGET [--tests]: sets up what is missing, configures, builds; one at a time in a checkout.
+# cmake/build.sh PRESET TARGET [--tests]: sets up what is missing, configures and builds.
+# A lock allows one build at a time per checkout.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 preset=$1 target=$2
@@ -15,7 +16,7 @@ if ! flock -n 9; then
 fi
 
 named_python=${ATTEST_PYTHON-}
-# A path that holds whatever the working directory; links stay, since a virtual environment's python is one.
+# Make the path absolute. Symbolic links are not resolved, because the python of a virtual environment is one.
 if [ -n "${ATTEST_PYTHON-}" ]; then
   python=$(command -v "$ATTEST_PYTHON") || { say "ATTEST_PYTHON=$ATTEST_PYTHON: no such interpreter."; exit 1; }
   ATTEST_PYTHON=$(cd "$(dirname "$python")" && pwd)/${python##*/}
@@ -27,7 +28,7 @@ if [ -x "$root/.venv/bin/cmake" ]; then
   PATH=$root/.venv/bin:$PATH
 fi
 
-run() { # run WHAT COMMAND...: its output goes to the log, and to a terminal if it is a build
+run() { # run WHAT COMMAND...: logs the output; a build prints it to the terminal instead, if there is one
   local what=$1 log=$build/$1.log started=$SECONDS
   shift
   if [ "$what" = building ] && [ -t 2 ]; then
@@ -40,13 +41,13 @@ run() { # run WHAT COMMAND...: its output goes to the log, and to a terminal if 
   [ $((SECONDS - started)) -lt 5 ] || say "$what preset $preset took $((SECONDS - started)) s"
 }
 
-# Taken before the build: what is edited while it runs is newer, and built by the next call.
+# Timestamp from before the build: files edited during the build are newer, and the next call rebuilds them.
 touch "$build/started"
 cd "$root"
 [ -e "$build/build.ninja" ] || say "building preset $preset in build/$preset; this takes minutes, once ..."
-fresh= # for a checkout that was moved or copied, whose cache names other paths
+fresh= # set if the checkout was moved or copied: its CMake cache then has the old paths
 grep -qsxF "CMAKE_HOME_DIRECTORY:INTERNAL=$root" "$build/CMakeCache.txt" || fresh=--fresh
 run configuring cmake --preset "$preset" $fresh
 run building cmake --build --preset "$preset" --target "$target"
-printf '%s\n%s' "$named_python" "$root" >"$build/built" # what ./attest compares
+printf '%s\n%s' "$named_python" "$root" >"$build/built" # read by ./attest
 touch -r "$build/started" "$build/built"

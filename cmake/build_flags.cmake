@@ -1,10 +1,11 @@
+# Compiler and linker flags that all targets of this project share.
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_CUDA_STANDARD 20)
 set(CMAKE_CUDA_STANDARD_REQUIRED ON)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
-set(CMAKE_ENABLE_EXPORTS ON) # for the module that LibTorch lives in
+set(CMAKE_ENABLE_EXPORTS ON) # the LibTorch module (analysis/CMakeLists.txt) uses symbols of the program
 set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
 set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
 
@@ -15,23 +16,23 @@ if(ccache)
   endforeach()
 endif()
 
-# The flags that every target of ours carries.
+# Flags of every target of this project.
 add_library(build_flags INTERFACE)
 set(cxx $<COMPILE_LANGUAGE:CXX>)
 target_compile_options(build_flags INTERFACE
   $<${cxx}:-Wall> $<${cxx}:-Wextra> $<${cxx}:-Wpedantic>
   $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra>)
-# Static initialisers of libraries that nothing calls would cost time at every start.
+# Do not link libraries that nothing calls: their static initialisers would cost time at every start.
 target_link_options(build_flags INTERFACE -Wl,--as-needed)
 target_include_directories(build_flags INTERFACE ${CMAKE_SOURCE_DIR})
 target_compile_definitions(build_flags INTERFACE ATTEST_HAS_CUDA=$<BOOL:${ATTEST_CUDA}>)
-# One alignment in every source, whatever -march it is compiled with: nvcc's host side gets no -march, and Eigen's types
-# would otherwise have two layouts in one program.
+# Fixes one alignment for all sources. nvcc's host compiler gets no -march, and Eigen's types would otherwise have two
+# layouts in one program.
 target_compile_definitions(build_flags INTERFACE EIGEN_MAX_ALIGN_BYTES=64)
 
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   set(gcc_12 TRUE)
-  # It sees overlapping copies in its own std::string (GCC bug 105651).
+  # GCC 12 falsely reports overlapping copies in its own std::string (GCC bug 105651).
   target_compile_options(build_flags INTERFACE $<${cxx}:-Wno-restrict>)
 endif()
 
@@ -40,7 +41,7 @@ if(ATTEST_WERROR)
 endif()
 if(ATTEST_NATIVE)
   target_compile_options(build_flags INTERFACE $<${cxx}:-march=native>)
-  # GCC 12 takes its own AVX-512 intrinsics for uninitialised variables (GCC bug 105593).
+  # GCC 12 falsely reports uninitialised variables in its own AVX-512 intrinsics (GCC bug 105593).
   if(gcc_12)
     target_compile_options(build_flags INTERFACE $<${cxx}:-Wno-uninitialized> $<${cxx}:-Wno-maybe-uninitialized>)
   endif()
@@ -51,6 +52,6 @@ if(ATTEST_SANITIZE)
   target_link_options(build_flags INTERFACE -fsanitize=address,undefined)
 endif()
 
-# For code that parses and prints: half the compile time of -O3 (CLI11 and JSON are templates through and through).
+# For code that only parses and prints: compiles in half the time of -O3 (CLI11 and the JSON library are all templates).
 add_library(cheap_to_compile INTERFACE)
 target_compile_options(cheap_to_compile INTERFACE $<$<AND:${cxx},$<CONFIG:Release>>:-O1>)

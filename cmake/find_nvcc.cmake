@@ -1,7 +1,7 @@
-# CMAKE_CUDA_COMPILER: the machine's nvcc if it is new enough, else the one that the wheels brought.
+# Sets CMAKE_CUDA_COMPILER to the machine's nvcc if it is new enough, else to the one from the Python wheels.
 #
-# Included by the build; as a script (cmake -P) it only answers whether there is one, so that the set-up and the build
-# can never disagree.
+# The build includes this file. Run as a script (cmake -P), it only reports whether there is a compiler, so that the
+# set-up and the build use the same test.
 function(nvcc_is_new_enough result nvcc)
   execute_process(COMMAND ${nvcc} --version OUTPUT_VARIABLE text ERROR_QUIET)
   if(NOT text MATCHES "release ([0-9]+)" OR CMAKE_MATCH_1 LESS 13)

@@ -1,8 +1,8 @@
-# One library per folder, of the folder's name, from every source that lies in it.
+# One library per folder, named after the folder, from all its sources.
 #
-# Object libraries, whole in every program that links them: what the LibTorch module (analysis/CMakeLists.txt) takes from
-# the program is there even if nothing else calls it. A program names each folder whose objects it needs; include paths
-# and outside libraries travel along the edges by themselves.
+# These are object libraries: a program that links one contains all its objects. Symbols that the LibTorch module
+# (analysis/CMakeLists.txt) takes from the program are therefore present even if nothing else uses them. A program must
+# list every folder whose objects it needs; include paths and external libraries follow from target_link_libraries.
 function(folder_library name)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS *.cpp)
   if(ATTEST_CUDA)

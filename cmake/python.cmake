@@ -1,4 +1,4 @@
-# attest_python: the interpreter whose torch is linked, and which runs attest import, attest capture and the
+# Sets attest_python: the interpreter whose torch is linked, and which runs attest import, attest capture and the
 # Python tests.
 if(ATTEST_PYTHON)
   set(attest_python ${ATTEST_PYTHON})

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# cmake/setup.sh [--tests]: installs what attest needs and this machine lacks; where nothing is missing, it touches no
-# network. It looks for what is used (a header, a tool), not for packages, so that other ways of installing count too.
+# cmake/setup.sh [--tests]: installs what attest needs and this machine lacks; uses no network if nothing is missing.
+# It looks for the header or tool itself, not for its package, so that other ways of installing count too.
 #   ATTEST_PYTHON=/path/python  an interpreter that has torch, instead of a .venv
 #   ATTEST_CUDA=0               no CUDA compiler
 set -euo pipefail
@@ -15,7 +15,7 @@ fail() {
   exit 1
 }
 
-# step WHAT COMMAND...: the output goes to the log; duration and failure are said.
+# step WHAT COMMAND...: runs the command, logs its output, prints its duration or failure.
 step() {
   local what=$1 started=$SECONDS output=$log.step failed=0
   shift
@@ -55,7 +55,7 @@ has() { # command NAME | header FILE | module NAME (of python3)
   esac
 }
 
-lacking() { # the packages of those lines "probe what package" whose probe fails
+lacking() { # reads lines "probe what package"; prints the package of each line whose probe fails
   local probe what package
   while read -r probe what package; do
     has "$probe" "$what" || echo "$package"
@@ -80,7 +80,7 @@ header gmock/gmock.h libgmock-dev
 header benchmark/benchmark.h libbenchmark-dev"
 }
 
-convenient_packages() { # figures, and faster rebuilds
+convenient_packages() { # optional: gnuplot for figures, ccache for faster rebuilds
   lacking <<<"command gnuplot gnuplot-nox
 command ccache ccache"
 }
@@ -101,7 +101,7 @@ install_packages() { # install_packages WHY PACKAGE...
       return 1
     fi
   fi
-  # A machine without network shall say so soon.
+  # Retries and timeouts are short, so that a machine without network reports it soon.
   step "installing Debian packages ($why): $*" $sudo sh -c '
     set -e; export DEBIAN_FRONTEND=noninteractive
     timeout 120 apt-get -o Acquire::Retries=1 -o Acquire::http::Timeout=20 update
@@ -118,7 +118,7 @@ fi
 if [ -n "${needed// /}" ]; then
   install_packages needed $needed || fail "Set-up cannot go on without these packages. Log: $log"
 fi
-# What a command can do without is tried once: where there is no network, every start would wait for it again.
+# Optional packages are tried once: without network, every start would wait for them again.
 tried=build/setup-optional
 if [ -n "${optional// /}" ] && [ "$optional" != "$(cat $tried 2>/dev/null)" ]; then
   install_packages optional $optional ||
@@ -165,7 +165,7 @@ elif ! { [ -x "$venv/bin/python" ] && has_requirements "$venv/bin/python"; }; th
   pip_install "the wheels of requirements.txt (LibTorch with CUDA: some 3 GB)" -r requirements.txt
 fi
 
-# CMake 3.28 is the first that knows C++20 for the CUDA 13 compiler.
+# CMake 3.28 is the first version that supports C++20 with the CUDA 13 compiler.
 if [ ! -x "$venv/bin/cmake" ]; then
   found=$(cmake --version 2>/dev/null | sed -n 's/^cmake version //p')
   oldest=$(printf '%s\n' 3.28 "${found:-0}" | sort -V | head -n 1)

@@ -1,7 +1,7 @@
-# What experiments/cli/version.cpp alone is told: ATTEST_VERSION, ATTEST_GIT_COMMIT, ATTEST_LIBTORCH_VERSION, ATTEST_SOURCE_DIR,
-# ATTEST_PYTHON.
+# Writes the header with the definitions that only experiments/cli/version.cpp uses: ATTEST_VERSION, ATTEST_GIT_COMMIT,
+# ATTEST_LIBTORCH_VERSION, ATTEST_SOURCE_DIR, ATTEST_PYTHON.
 #
-# The commit is looked up at every build, and the header changes only when it does: a commit recompiles one file.
+# Every build looks up the commit. The header changes only with the commit, so that a new commit recompiles one file.
 set(version_header ${CMAKE_BINARY_DIR}/version_macros.h)
 find_package(Git QUIET)
 set(write_version ${CMAKE_COMMAND} -D VERSION=${PROJECT_VERSION} -D LIBTORCH_VERSION=${LibTorch_VERSION}

@@ -1,4 +1,4 @@
-# A script (cmake -P): writes HEADER with the version, the commit, and "-dirty" if what is compiled differs from it.
+# Script (cmake -P): writes HEADER with the version and the commit, plus "-dirty" if the sources were changed.
 set(commit unknown)
 if(GIT)
   set(git ${GIT} -C ${SOURCE_DIR})

@@ -1,4 +1,4 @@
-// One layer of one sample of a dump, in host memory: what flows from dumps/ to everything downstream.
+// One layer of one sample of a dump, in host memory: the input of every kernel, selector and metric.
 #pragma once
 
 #include <algorithm>
@@ -46,7 +46,7 @@ struct AttentionLayer {
   std::vector<TokenSpan> spans;               ///< evidence spans of the sample; may be empty, may overlap
   std::vector<float> sinks;                   ///< [Hq] learned sink logits, on the scale of the scores; empty: none
   LayerBuffer q, k, v;
-  std::vector<LayerEstimates> estimates;  ///< of the selectors that take theirs from files
+  std::vector<LayerEstimates> estimates;  ///< scores estimated by other programs, for the selectors that read them
 
   std::int64_t num_queries() const { return static_cast<std::int64_t>(query_positions.size()); }
   /// First key that the query at `position` sees.

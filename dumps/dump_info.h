@@ -1,4 +1,4 @@
-// What a dump says about itself: metadata of the file, its samples and its layers, as plain data. No HDF5 here.
+// Metadata of a dump: its file, samples and layers, as plain data without HDF5.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace attest {
 
-/// One prompt: T tokens and N decode-step queries, with some of the model's layers.
+/// One prompt: T tokens and N queries, with some of the model's layers.
 struct SampleInfo {
   std::string name;
   std::string task;
@@ -24,7 +24,7 @@ struct SampleInfo {
   std::vector<int> layers;                    ///< layer numbers present, ascending
 };
 
-/// The whole file but for its values.
+/// Metadata of the file and its samples.
 struct DumpInfo {
   std::string path;
   std::int64_t file_bytes = 0;
@@ -36,13 +36,13 @@ struct DumpInfo {
   std::string rope;                 ///< JSON of the rotary parameters; empty: not recorded
   std::string source;               ///< how it was captured; empty: not recorded
   std::string created;              ///< ISO 8601; empty: not recorded
-  std::vector<SampleInfo> samples;  ///< in the order of their names' bytes
+  std::vector<SampleInfo> samples;  ///< sorted by name, bytewise
 };
 
-/// Where a tensor's values lie in the file.
+/// Location of a tensor's values in the file.
 struct TensorLocation {
-  std::int64_t file_offset = -1;  ///< >= 0: all of it is contiguous from here and can be read with pread
-  std::size_t bytes = 0;          ///< of the values once decoded
+  std::int64_t file_offset = -1;  ///< >= 0: all values are contiguous from here and can be read with pread
+  std::size_t bytes = 0;          ///< size of the decoded values
 };
 
 /// One layer of one sample.
@@ -52,7 +52,7 @@ struct LayerInfo {
   std::vector<float> sinks;                         ///< [Hq] learned sink logits; empty: none
   bool has_attention_mass = false;
   TensorLocation q, k, v;  ///< [N, Hq, D], [Hkv, T, D], [Hkv, T, Dv]
-  std::string storage;     ///< "contiguous", "compact", "chunked" or "gzip": the slowest of the three tensors
+  std::string storage;     ///< of the slowest of the three tensors: "contiguous", "compact", "chunked" or "gzip"
 
   std::int64_t bytes() const { return static_cast<std::int64_t>(q.bytes + k.bytes + v.bytes); }
 };

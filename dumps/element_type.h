@@ -16,7 +16,7 @@ constexpr std::string_view name_of(ElementType t) {
   return t == ElementType::float16 ? "float16" : t == ElementType::bfloat16 ? "bfloat16" : "float32";
 }
 
-/// Exact: every half and bfloat16 value, subnormals, infinities and NaN included, has a float32 of the same value.
+/// Exact: every float16 and bfloat16 value, subnormals, infinities and NaN included, has a float32 of the same value.
 constexpr float bfloat16_to_float(std::uint16_t bits) { return std::bit_cast<float>(std::uint32_t{bits} << 16); }
 
 constexpr float float16_to_float(std::uint16_t bits) {
@@ -42,7 +42,7 @@ constexpr std::uint16_t float_to_float16(float x) {
   const std::uint32_t magnitude = u & 0x7FFFFFFFu;
   if (magnitude > 0x7F800000u) return static_cast<std::uint16_t>(sign | 0x7E00u);
   if (magnitude >= 0x477FF000u) return static_cast<std::uint16_t>(sign | 0x7C00u);
-  if (magnitude < 0x38800000u) {  // below 2^-14: a subnormal half; adding 0.5 lets the float adder round at 2^-24
+  if (magnitude < 0x38800000u) {  // below 2^-14: a subnormal half; adding 0.5 makes the float addition round at 2^-24
     const float shifted = std::bit_cast<float>(magnitude) + 0.5f;
     return static_cast<std::uint16_t>(sign | (std::bit_cast<std::uint32_t>(shifted) - 0x3F000000u));
   }

@@ -1,5 +1,4 @@
-// Estimates of attention scores that come from a file: what a method of one's own says of every token, or block of
-// tokens.
+// Estimates of attention scores that a user's own method has written to a file, one per token or per block of tokens.
 #pragma once
 
 #include <cstdint>
@@ -10,11 +9,11 @@
 
 namespace attest {
 
-/// A data set of every layer of an HDF5 file that is laid out like a dump.
+/// A data set of this name is in every layer's group of an HDF5 file that is laid out like a dump.
 struct EstimateSource {
   std::string file;
   std::string dataset;
-  int width = 1;  ///< tokens that share an estimate, counted from token 0 of the sample
+  int width = 1;  ///< tokens per estimate, counted from token 0 of the sample
   bool operator==(const EstimateSource&) const = default;
 };
 
@@ -24,7 +23,7 @@ struct LayerEstimates {
 
   EstimateSource source;
   int num_heads = 0;             ///< Hq or Hkv
-  int heads_that_share = 1;      ///< query heads for which each of them stands: 1 or G
+  int heads_that_share = 1;      ///< query heads per estimate: 1 or G
   std::int64_t num_entries = 0;  ///< ceil(T / width)
   bool in_double = false;        ///< values are double, else float
   LayerBuffer values;            ///< [N, num_heads, num_entries]

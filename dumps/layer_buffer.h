@@ -1,4 +1,4 @@
-// Memory of a layer's tensors.
+// Memory for the tensors of a layer.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,7 @@
 
 namespace attest {
 
-/// Uninitialised bytes from a memory resource, so that a caller can have them page-locked for device copies.
+/// Uninitialised bytes from a memory resource, which may give page-locked memory for copies to a device.
 class LayerBuffer {
  public:
   explicit LayerBuffer(std::pmr::memory_resource* memory = std::pmr::get_default_resource()) : memory_(memory) {}
@@ -21,7 +21,7 @@ class LayerBuffer {
   }
   ~LayerBuffer() { release(); }
 
-  /// Keeps the allocation when it is large enough; the content is undefined afterwards.
+  /// Reuses the allocation when it is large enough. The content is undefined afterwards.
   void resize(std::size_t bytes) {
     if (bytes > capacity_) {
       release();

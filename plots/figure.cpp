@@ -1,3 +1,4 @@
+// Writes the gnuplot script of a figure.
 #include "plots/figure.h"
 
 #include <fmt/format.h>
@@ -14,7 +15,7 @@
 namespace attest {
 namespace {
 
-/// One line of a comment.
+/// A comment line of the script.
 std::string comment(std::string text) {
   std::ranges::replace_if(
       text, [](unsigned char c) { return c < 0x20; }, ' ');
@@ -42,8 +43,8 @@ class StyleList {
   std::vector<std::string> definitions_;
 };
 
-// The cairo and svg terminals have different ideas of a point. These factors make a font size, a line width and a
-// marker the same at print size in all three; measured on their output.
+// The cairo and svg terminals use different units for points. These factors, measured on their output, give a font
+// size, a line width and a marker the same size in print with all three.
 std::string terminals(const FigureLayout& layout) {
   const double w = layout.width_in, h = layout.height_in;
   constexpr double kCssDotsPerInch = 96, kPointsPerInch = 72;
@@ -81,13 +82,13 @@ std::string tics(char name, const Figure& figure, const Panel& panel, bool label
                      values ? fmt::format("({:g})", fmt::join(*values, ", ")) : "autofreq");
 }
 
-/// gnuplot's strcol() ends a quoted csv cell at the first comma in it, and knows no doubled double quote.
+/// In gnuplot, strcol() ends a quoted csv cell at its first comma, and a doubled double quote has no meaning.
 void check_curve_name(const std::string& curve) {
   if (std::ranges::any_of(curve, [](unsigned char c) { return c == ',' || c == '"' || c < 0x20; }))
     throw std::logic_error(fmt::format("gnuplot cannot select the curve '{}'", curve));
 }
 
-/// A column's values at the rows of one curve, as shown.
+/// A column's values in the units shown on the axis.
 std::string shown(const std::string& column, double factor) {
   return fmt::format("column({})", gnuplot_quoted(column)) + (factor == 1 ? "" : fmt::format("*{:g}", factor));
 }
@@ -101,7 +102,7 @@ std::string band_command(const Panel& panel, const Band& band, const std::string
                      low, high, style, band.opacity);
 }
 
-/// Markers of a curve of many points would hide its line.
+/// Smaller markers for a curve with many points: they would hide its line.
 LineStyle fitted(LineStyle style, std::size_t points) {
   constexpr std::size_t kMany = 16;
   if (points > kMany) style.point_size *= 0.6;
@@ -154,7 +155,7 @@ std::string panel_text(const Figure& figure, const Panel& panel, const FigureLay
   return text + "\n";
 }
 
-/// A plot of nothing below the panels, for the legend and the note.
+/// An empty plot below the panels, for the legend and the note.
 std::string legend_text(const Figure& figure, const FigureLayout& layout, StyleList& styles) {
   std::string text = "\n  unset title; unset xlabel; unset border; unset tics; unset grid; unset logscale\n";
   text += "  unset arrow; unset label; set xrange [0:1]; set yrange [0:1]\n" + margins(layout.legend_place);

@@ -1,3 +1,4 @@
+// Computes margins, axis ranges, tics and the size of the legend.
 #include "plots/figure_layout.h"
 
 #include <algorithm>
@@ -13,11 +14,11 @@ constexpr double kTitleHeight = 0.16;
 constexpr double kXLabels = 0.33;  // tic labels and axis label
 constexpr double kYLabels = 0.47;
 constexpr double kGap = 0.09;
-constexpr double kYLabelHalf = 0.065;  // of the height of the rotated axis label
+constexpr double kYLabelHalf = 0.065;  // half the height of the rotated axis label
 constexpr double kLegendRow = 0.108;
 constexpr double kNoteHeight = 0.15;
 constexpr double kCharacterWidth = 0.0585;
-constexpr double kLegendSample = 0.36;  // line and spaces beside a title
+constexpr double kLegendSample = 0.36;  // sample line and spaces before a title
 
 constexpr double kLinearMargin = 0.05, kLogMargin = 0.04;
 
@@ -26,7 +27,7 @@ std::size_t characters(const std::string& text) {
   return static_cast<std::size_t>(std::ranges::count_if(text, [](char c) { return (c & 0xC0) != 0x80; }));
 }
 
-/// With an ellipsis where it is longer than a line of the legend.
+/// A title that is longer than a line of the legend is cut and gets an ellipsis.
 std::string fitted(const std::string& title) {
   constexpr auto kMost = static_cast<std::size_t>((kFigureWidthIn - kLegendSample) / kCharacterWidth);
   if (characters(title) <= kMost) return title;
@@ -56,7 +57,7 @@ Range with_margin(Range range, bool logarithmic) {
   return {range.low - margin, range.high + margin};
 }
 
-/// One a decade over many decades, more over few.
+/// One tic per decade over many decades, several over few.
 std::vector<double> logarithmic_tics(Range range) {
   const double ratio = range.high / range.low;
   const std::vector<int> digits = ratio > 1e3  ? std::vector<int>{1}
@@ -139,7 +140,7 @@ Range axis_range(const Figure& figure, const Panel& panel, bool vertical) {
   if (range.low > range.high) range = axis.logarithmic ? Range{0.1, 1} : Range{0, 1};
   range.low = std::max(range.low, axis.low.value_or(range.low));
   range.high = std::min(range.high, axis.high.value_or(range.high));
-  if (range.low > range.high) range.high = range.low;  // all data lie beyond a bound that was given
+  if (range.low > range.high) range.high = range.low;  // all data are outside the given bounds
   range = axis.whole_numbers ? Range{range.low - 0.5, range.high + 0.5} : with_margin(range, axis.logarithmic);
   return {axis.low.value_or(range.low), axis.high.value_or(range.high)};
 }

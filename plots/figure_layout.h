@@ -1,4 +1,4 @@
-// Where things stand in a figure: inches and data ranges, before any gnuplot.
+// Layout of a figure: positions in inches and ranges of the axes, independent of gnuplot.
 #pragma once
 
 #include <optional>
@@ -14,12 +14,12 @@ struct Range {
   double high = 1;
 };
 
-/// Shown values that the axis of a panel spans: as given, else the data of all its series with a margin. `vertical`:
-/// the y axis, bands and reference lines included.
+/// Range of shown values on an axis of a panel: as given, else that of the data of all its series, with a margin.
+/// `vertical`: the y axis, which also covers bands and reference lines.
 Range axis_range(const Figure& figure, const Panel& panel, bool vertical);
 
-/// Shown values that have tics: at the data of a whole-number axis when it is at few of them, else few and round; one,
-/// two or three a decade of a logarithmic axis. Empty: gnuplot chooses.
+/// Shown values that have tics. Axis of whole numbers: the values of the data if there are few, else a few round
+/// numbers. Logarithmic axis: one or several per decade. Empty: gnuplot chooses.
 std::optional<std::vector<double>> tic_values(const Figure& figure, const Panel& panel, bool vertical);
 
 /// A rectangle in fractions of the figure, from its lower left corner.
@@ -38,10 +38,10 @@ struct FigureLayout {
   std::vector<LegendEntry> legend;
   int legend_rows = 0;
   Place legend_place;
-  double note_y = 0;       ///< of the note's middle
-  bool has_rings = false;  ///< some series has a ring to explain: one more entry of the legend
+  double note_y = 0;       ///< vertical centre of the note
+  bool has_rings = false;  ///< some series has rings, so the legend has an entry for them
 
-  /// Where the middle of a rotated y label stands, left of the tic labels of the panel at `place`.
+  /// Centre of a rotated y label, left of the tic labels of the panel at `place`.
   double y_label_x(const Place& place) const;
 };
 

@@ -1,3 +1,4 @@
+// run_gnuplot: spawns gnuplot and waits for it until the time limit.
 #include "plots/gnuplot.h"
 
 #include <fcntl.h>
@@ -25,7 +26,7 @@ void check(int error, const char* what) {
   if (error != 0) throw std::system_error(error, std::generic_category(), what);
 }
 
-/// Both ends of a pipe; closed by whoever holds the object last.
+/// Both ends of a pipe. The destructor closes those that are still open.
 struct Pipe {
   std::array<int, 2> ends{-1, -1};
 
@@ -51,7 +52,7 @@ struct SpawnActions {
   ~SpawnActions() { posix_spawn_file_actions_destroy(&actions); }
 };
 
-/// The process id, or nothing when there is no such program.
+/// Starts gnuplot. Returns its process id, or nothing if it is not installed.
 std::optional<pid_t> spawn(const std::filesystem::path& folder, const std::string& script, const std::string& command,
                            int error_descriptor) {
   SpawnActions spawning;
@@ -71,7 +72,7 @@ std::optional<pid_t> spawn(const std::filesystem::path& folder, const std::strin
   return process;
 }
 
-/// Reads until the writer closes or the deadline passes; false in the latter case.
+/// Reads until the writer closes the pipe (true) or the deadline passes (false).
 bool read_until_closed(int descriptor, Clock::time_point deadline, std::string& text) {
   constexpr std::size_t kMostText = 1 << 16;
   std::array<char, 4096> buffer;
@@ -96,7 +97,7 @@ int wait_for(pid_t process) {
   return status;
 }
 
-/// gnuplot shows the line, a caret and then `"x.gp" line 12: what is wrong`; the last of these says it.
+/// Extracts the message of an error. gnuplot prints the line, a caret, and then `"x.gp" line 12: what is wrong`.
 std::string complaint(const std::string& text) {
   std::string found;
   for (std::size_t begin = 0; begin < text.size();) {

@@ -1,4 +1,4 @@
-// Runs gnuplot on a script: no shell, a time limit, and what went wrong in one sentence.
+// Runs gnuplot on a script, without a shell and with a time limit. An error is reported in one sentence.
 #pragma once
 
 #include <chrono>
@@ -12,13 +12,13 @@ struct GnuplotRun {
   enum class Status { done, not_installed, failed };
 
   Status status = Status::done;
-  std::string message;  ///< one sentence unless done
+  std::string message;  ///< one sentence; empty when done
 };
 
 inline constexpr std::chrono::seconds kGnuplotTimeLimit{60};
 
-/// Runs `gnuplot -e COMMAND SCRIPT` in `folder`, where the script finds its data and leaves its pictures. gnuplot is
-/// looked up in PATH; whatever it prints on stdout is dropped.
+/// Runs `gnuplot -e COMMAND SCRIPT` in `folder`, where the script reads its data and writes its pictures. gnuplot is
+/// found through PATH; its stdout is discarded.
 GnuplotRun run_gnuplot(const std::filesystem::path& folder, const std::string& script, const std::string& command,
                        std::chrono::milliseconds time_limit = kGnuplotTimeLimit);
 

@@ -1,3 +1,4 @@
+// The palette, dashes and markers of line styles.
 #include "plots/style.h"
 
 #include <array>

@@ -1,4 +1,4 @@
-// How every figure looks: sizes at print, colours, markers, dashes.
+// The appearance of all figures: sizes in print, colours, markers, dashes.
 #pragma once
 
 #include <cstddef>
@@ -6,12 +6,12 @@
 
 namespace attest {
 
-/// A figure is as wide as one column of a two-column paper; no text is smaller than the font size at that width.
+/// A figure has the width of a column of a two-column paper. At that width no text is smaller than the font size.
 inline constexpr double kFigureWidthIn = 3.3;
 inline constexpr double kFontSizePt = 7;
 inline constexpr int kPngDotsPerInch = 300;
 
-/// A line and its marker, told apart by colour, by marker shape and by dashes, so that two suffice without the third.
+/// A line and its marker. Lines differ in colour, marker and dashes so that any two of these tell them apart.
 struct LineStyle {
   std::string colour;     ///< "#rrggbb"
   std::string dash;       ///< gnuplot dash type: "solid" or "(6,3)"
@@ -20,11 +20,12 @@ struct LineStyle {
   double point_size = 0.4;
 };
 
-/// The i-th style: Okabe and Ito's colour-blind-safe palette (without yellow, too light for a thin line on white) with
-/// a filled marker each; a second round of colours has dashed lines, so that 28 styles are distinct.
+/// The i-th style: the palette of Okabe and Ito, safe for colour-blind readers (without yellow, too light for a thin
+/// line on white), each colour with a filled marker. The next rounds of colours have dashed lines, so that 28 styles
+/// are distinct.
 LineStyle line_style(std::size_t index);
 
-/// The i-th style for what could not be run for real (an oracle): hollow marker, thin dotted line.
+/// The i-th style for an oracle, a method that cannot be run for real: hollow marker, thin dotted line.
 LineStyle oracle_style(std::size_t index);
 
 /// Text, frames and reference lines.

@@ -1,3 +1,4 @@
+// Table, and its output as csv, Markdown and LaTeX.
 #include "plots/table.h"
 
 #include <fmt/format.h>
@@ -78,7 +79,7 @@ std::string latex_escaped(const std::string& text) {
   return escaped;
 }
 
-/// `cell(column)` of all columns, joined.
+/// The results of `cell(column)` for all columns, joined.
 std::string joined(const Table& table, std::string_view separator,
                    const std::function<std::string(const Column&)>& cell) {
   std::string line;

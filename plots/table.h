@@ -1,4 +1,4 @@
-// A table by columns: what stands behind every figure and every table of the paper.
+// A table stored by columns: the data of every figure and table of the paper.
 #pragma once
 
 #include <cstddef>
@@ -16,10 +16,10 @@ namespace attest {
 struct Column {
   enum class Kind { text, number };
 
-  std::string name;  ///< of the csv: lower case, words joined by '_'
+  std::string name;  ///< in the csv: lower case, words joined by '_'
   Kind kind = Kind::number;
-  std::string heading = {};             ///< of a printed table, unit included; empty: the name
-  int decimals = 3;                     ///< of a printed table; the csv has all digits
+  std::string heading = {};             ///< in a printed table, with unit; empty: the name
+  int decimals = 3;                     ///< in a printed table; the csv has ten digits
   std::vector<std::string> texts = {};  ///< [rows] of a text column
   std::vector<double> numbers = {};     ///< [rows] of a number column
 };
@@ -45,7 +45,7 @@ class Table {
   std::size_t rows_ = 0;
 };
 
-/// A column and the cell that a row of the program's own data has in it: the name stands beside the value.
+/// A column, and the function that gives its cell for a row of type Row.
 template <class Row>
 struct ColumnOf {
   Column column;

@@ -16,7 +16,7 @@
 
 namespace attest::test {
 
-/// What the keys look like; queries and values are normal unless said.
+/// Pattern of the keys; queries and values are normally distributed unless stated.
 enum class Pattern {
   peaked,         ///< channels of unequal width, some keys near the queries: rows with a clear maximum
   flat,           ///< tiny keys: nearly uniform softmax
@@ -35,7 +35,7 @@ struct Case {
   Pattern pattern = Pattern::peaked;
   double softcap = 0;
   std::int64_t window = 0;
-  bool sinks = false;  ///< learned ones
+  bool sinks = false;  ///< with learned sinks
 
   friend std::ostream& operator<<(std::ostream& out, const Case& c) {
     return out << c.name << " (Hkv " << c.kv_heads << ", G " << c.group << ", D " << c.head_dim << ", Dv "
@@ -43,8 +43,8 @@ struct Case {
   }
 };
 
-/// Lengths straddle the borders of pages (16), groups (32) and blocks (128); group sizes, dimensions and types vary
-/// across the list.
+/// Lengths are on both sides of the boundaries of pages (16), groups (32) and blocks (128). Group sizes, dimensions and
+/// types vary across the list.
 inline const std::vector<Case>& cases() {
   constexpr auto f16 = ElementType::float16, bf16 = ElementType::bfloat16, f32 = ElementType::float32;
   static const std::vector<Case> all = {
@@ -69,7 +69,7 @@ inline const std::vector<Case>& cases() {
   return all;
 }
 
-/// Numbers that are the same on every machine.
+/// Random numbers that are the same on every machine.
 class Random {
  public:
   explicit Random(std::uint64_t seed) : state_(seed) {}
@@ -142,14 +142,14 @@ inline LayerBuffer rounded(ElementType type, const std::vector<float>& values) {
   return buffer;
 }
 
-/// Where the estimates of a layer come from that no file holds: one of every token for every query head, and one of
-/// every block for every KV head.
+/// Sources of the estimates that tests use, without a file: one estimate per token for every query head, and one per
+/// block for every KV head.
 inline const std::vector<EstimateSource>& own_estimates() {
   static const std::vector<EstimateSource> all = {{"own.h5", "tokens", 1}, {"own.h5", "blocks", 16}};
   return all;
 }
 
-/// Some values tie, some are -inf, the rest spread like scores.
+/// Random estimates: some values tie, some are -inf, the others spread like scores.
 inline LayerEstimates estimates_from(const EstimateSource& source, const AttentionLayer& layer, Random& random) {
   LayerEstimates out(std::pmr::get_default_resource());
   out.source = source;
@@ -172,7 +172,7 @@ inline LayerEstimates estimates_from(const EstimateSource& source, const Attenti
   return out;
 }
 
-/// Seed of a sample that selectors learn from before they are judged on that of seed 1.
+/// Seed of the sample on which selectors are calibrated; they are tested on the sample of seed 1.
 constexpr std::uint64_t kOtherSample = 99;
 
 /// The case as a layer of a dump; `seed` gives other data of the same kind.
@@ -208,7 +208,7 @@ inline AttentionLayer make_layer(const Case& c, std::uint64_t seed = 1) {
   return layer;
 }
 
-/// Query n of the layer alone.
+/// The layer with query n only.
 inline AttentionLayer with_one_query(AttentionLayer layer, std::size_t n) {
   const auto keep = [&](LayerBuffer& values) {
     const std::size_t bytes = values.size() / layer.query_positions.size();
@@ -221,7 +221,7 @@ inline AttentionLayer with_one_query(AttentionLayer layer, std::size_t n) {
   return layer;
 }
 
-/// A KV head with the memory that it points into: its queries all see the same first key.
+/// A KV head and the memory that it points into. All its queries see the same first key.
 struct HeadData {
   std::vector<float> keys, values, queries;
   std::vector<std::int64_t> visible;
@@ -251,7 +251,7 @@ inline LayerEstimates copy_of(const LayerEstimates& from) {
   return to;
 }
 
-/// Every KV head of a layer, cut where queries of a sliding window differ in their first key.
+/// Every KV head of a layer, split where queries of a sliding window have different first keys.
 inline std::vector<HeadData> heads_of(const AttentionLayer& layer) {
   std::vector<HeadData> heads;
   const AttentionShape& shape = layer.shape;
@@ -283,7 +283,7 @@ inline std::vector<HeadData> heads_of(const AttentionLayer& layer) {
           floats_of(layer.element_type, layer.v, (g * layer.num_tokens + first) * dv, data.visible.back() * dv);
       heads.push_back(std::move(data));
     }
-  for (HeadData& data : heads)  // only now: the vectors stay where they are from here on
+  for (HeadData& data : heads)  // after all moves: the pointers stay valid
     data.head = {.head_dim = shape.head_dim,
                  .value_dim = shape.value_dim,
                  .group = shape.group(),

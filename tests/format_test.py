@@ -1,4 +1,4 @@
-"""Every source is laid out as .clang-format says, by the version that requirements.txt pins: others break other lines."""
+"""Every source has the layout of .clang-format, by the pinned version of clang-format: others break other lines."""
 
 import re
 import subprocess
@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 CLANG_FORMAT = Path(sys.executable).parent / "clang-format"
 COLUMNS = 120
-AT_ONCE = 50  # files per process, so that a command line does not grow with the project
+AT_ONCE = 50  # files per process: a command line has a limited length
 
 
 def pinned_version():
@@ -31,12 +31,12 @@ def clang_format(*arguments):
 
 
 def cannot_be_broken(line):
-    """A raw string, or a single word: an include, a path or an address in a comment."""
+    """A line with a raw string or of a single word (an include, a path or an address in a comment)."""
     return 'R"' in line or len(line.lstrip(" /*").split()) == 1 or line.startswith("#include ")
 
 
 def misplaced(names):
-    """Those of the files that clang-format would change."""
+    """The files that clang-format would change."""
     found = set()
     for begin in range(0, len(names), AT_ONCE):
         checked = clang_format("--dry-run", "-Werror", *names[begin : begin + AT_ONCE])
@@ -52,7 +52,7 @@ def test_the_version_is_the_pinned_one():
 
 def test_sources_are_as_clang_format_leaves_them():
     names = sources()
-    assert len(names) > 200  # the list has not gone blind
+    assert len(names) > 200  # the search has found the sources
     wrong = misplaced(names)
     assert not wrong, f"{CLANG_FORMAT} -i {' '.join(wrong)}"
 
@@ -79,7 +79,7 @@ def test_lines_end_within_the_columns():
     "line, is_so",
     [
         ("// https://example.org/" + "x" * 120, True),
-        ("  // see https://example.org/" + "x" * 120, False),  # the address has a line of its own then
+        ("  // see https://example.org/" + "x" * 120, False),  # the address belongs on a line of its own
         ('  f(R"(' + "x " * 60 + ')");', True),
         ('  f("' + "x " * 60 + '");', False),
         ('#include "' + "x/" * 60 + '.h"  // why', True),

@@ -1,7 +1,8 @@
-"""The folders are the way of the data, and includes go one way along it.
+"""Includes follow the dependencies of the folders.
 
-An include of another top-level folder must be an edge of the first table, and so must an outside library; the CMake
-targets carry the same edges. Within and between them, a folder includes only itself and those before it in ORDER.
+FOLDERS lists the top-level folders that a folder may include, LIBRARIES those that may include an external library.
+The CMake targets must have the same dependencies. Within and between top-level folders, a folder includes only itself
+and those before it in ORDER.
 """
 
 import re
@@ -20,7 +21,7 @@ FOLDERS = {
     "experiments": {"dumps", "kernels", "analysis", "plots"},
 }
 
-# Every folder with sources, each after all that it uses: from the file, through the study, to the command.
+# All folders with sources, each after the folders that it uses.
 ORDER = """
     dumps/base dumps dumps/hdf5 dumps/format dumps/synthetic dumps/inspect
     kernels kernels/device kernels/quantize kernels/rank kernels/attention kernels/selectors
@@ -30,7 +31,7 @@ ORDER = """
     experiments/cli experiments/paper experiments/bench experiments/commands experiments
 """.split()
 
-# What an outside library's headers look like, and which folders may include them.
+# Patterns of an external library's headers, and the folders that may include them.
 LIBRARIES = {
     "HDF5": (r"(H5\w*|hdf5\w*)\.h", {"dumps", "analysis"}),
     "xxHash": (r"xxh(ash|3)\.h", {"dumps"}),
@@ -40,7 +41,7 @@ LIBRARIES = {
     "GoogleTest": (r"(gtest|gmock)/.*", set()),
 }
 
-# kernels/ and plots/ read the plain types of dumps/ only from headers that need no HDF5 themselves.
+# kernels/ and plots/ may include only those headers of dumps/ that need no HDF5.
 HDF5_FREE = {"kernels", "plots"}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^">]+)[">]', re.MULTILINE)
@@ -52,7 +53,7 @@ def includes(path):
 
 
 def violations(folder, style, name, place):
-    """Sentences about one include in a source of `folder`, which stands in ORDER."""
+    """Messages about one include in a source of `folder`, which is in ORDER."""
     top, other_top, other = folder.split("/")[0], name.split("/")[0], name.rpartition("/")[0]
     if style == '"':
         if other_top not in FOLDERS:

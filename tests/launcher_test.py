@@ -1,6 +1,6 @@
-"""./attest builds when something changed, and only then; the rest it passes through.
+"""./attest builds when something has changed, and only then; it passes all arguments on.
 
-Each test has a checkout of its own, in which a stub stands for the build and for the program.
+Each test has its own checkout, in which a stub replaces the build and the program.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""The set-up touches no network where nothing is missing, and says what is."""
+"""The set-up uses no network if nothing is missing, and reports what is missing."""
 
 import os
 import subprocess
@@ -8,7 +8,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def set_up(tmp_path, *arguments, **environment):
-    """Runs the set-up of this checkout, on a machine where installing is seen and fails."""
+    """Runs the set-up of this checkout with stubs of the installers, which record their calls and fail."""
     for tool in ["apt-get", "sudo"]:
         (tmp_path / tool).write_text(f"#!/bin/sh\necho {tool} $@ >>'{tmp_path}/calls'\nexit 1\n")
         (tmp_path / tool).chmod(0o755)

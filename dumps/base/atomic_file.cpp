@@ -1,3 +1,4 @@
+// AtomicFile: exclusive creation of the temporary file, syncing, and renaming with or without overwriting.
 #include "dumps/base/atomic_file.h"
 
 #include <fcntl.h>
@@ -23,7 +24,7 @@ constexpr std::size_t kRandomDigits = 16;
 
 fs::path folder_of(const fs::path& file) { return file.has_parent_path() ? file.parent_path() : fs::path("."); }
 
-/// Beside what it becomes, a name with 64 random bits.
+/// The target's name with a mark and 64 random bits, in `folder` or else in the target's folder.
 std::string temporary_name(const std::string& target, const std::string& folder) {
   std::random_device random;
   const std::uint64_t bits = std::uint64_t{random()} << 32 | random();
@@ -32,7 +33,7 @@ std::string temporary_name(const std::string& target, const std::string& folder)
       .string();
 }
 
-/// False with errno. Some file systems cannot sync a folder, and say EINVAL.
+/// False with errno set. EINVAL counts as success: some file systems cannot sync a folder.
 bool sync(int descriptor) { return ::fsync(descriptor) == 0 || errno == EINVAL; }
 
 }  // namespace
@@ -71,12 +72,12 @@ void AtomicFile::commit() {
   }
   temporary_.clear();
   if (!options_.sync) return;
-  // One that may be written but not read cannot be opened to be synced.
+  // A folder that can be written but not read (EACCES) cannot be opened and is not synced.
   const FileDescriptor folder(::open(folder_of(target_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (folder ? !sync(folder.get()) : errno != EACCES) fail(std::strerror(errno));
 }
 
-/// Unlike rename, neither of these ever replaces a file. Not every file system knows links, or the flag.
+/// Unlike rename, link and RENAME_NOREPLACE never replace a file. Some file systems support only one of the two.
 void AtomicFile::give_name_once() {
   if (::link(temporary_.c_str(), target_.c_str()) == 0) {
     ::unlink(temporary_.c_str());

@@ -1,4 +1,4 @@
-// A file that appears whole under its name, or not at all.
+// A file that appears complete under its name, or not at all.
 #pragma once
 
 #include <string>
@@ -9,15 +9,15 @@
 namespace attest {
 
 struct AtomicFileOptions {
-  bool overwrite = true;    ///< false: a target that exists, or appears meanwhile, stays, and is an OutputError
-  bool sync = true;         ///< what was written reaches the disk before its name, and both before commit() ends
-  std::string folder = {};  ///< where the file is until then, on the target's file system; empty: beside the target
+  bool overwrite = true;    ///< false: OutputError if the target exists, even if it appears only before commit()
+  bool sync = true;         ///< the data reach the disk before the name does, and both before commit() returns
+  std::string folder = {};  ///< of the temporary file, on the target's file system; empty: the target's folder
 };
 
-/// Holds a new file of the usual permissions (0666 without the umask) until commit() gives it the target's name; the
-/// destructor removes one that was not committed. Its name until then cannot be guessed, and it is never opened through
-/// a link: a link that somebody planted in a shared folder leads nowhere. A process that is killed leaves it behind.
-/// All functions throw OutputError when the file cannot be written.
+/// Writes to a temporary file with the usual permissions (0666 minus the umask). commit() gives it the target's name;
+/// without commit() the destructor removes it. Its name cannot be guessed and opening it never follows a link, so that
+/// a link planted in a shared folder has no effect. A killed process leaves the temporary file behind. All functions
+/// throw OutputError when the file cannot be written.
 class AtomicFile {
  public:
   explicit AtomicFile(std::string target, AtomicFileOptions options = {});
@@ -25,16 +25,16 @@ class AtomicFile {
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
 
-  /// Open for reading and writing, until commit().
+  /// The temporary file, open for reading and writing until commit().
   int descriptor() const { return file_.get(); }
-  /// Adds `bytes` at the end of what was written.
+  /// Appends `bytes`.
   void write(std::string_view bytes);
   void commit();
 
-  /// Throws the OutputError that says `reason`.
+  /// Throws OutputError with `reason`.
   [[noreturn]] void fail(std::string_view reason) const;
 
-  /// Whether `name`, without its folder, is one that a file has before commit().
+  /// Whether `name`, without its folder, is the name of a temporary file of this class.
   static bool is_temporary_name(std::string_view name);
 
  private:
@@ -46,7 +46,7 @@ class AtomicFile {
   FileDescriptor file_;
 };
 
-/// A file of `content`, whole or not at all.
+/// Writes a complete file with `content`, or none.
 void write_atomically(const std::string& target, std::string_view content, const AtomicFileOptions& options = {});
 
 }  // namespace attest

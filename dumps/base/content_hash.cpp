@@ -1,8 +1,9 @@
+// ContentHash by libxxhash.
 #include "dumps/base/content_hash.h"
 
 #include <fmt/format.h>
 
-// The functions come from the header itself, so that no compiled library is needed.
+// Compiles the functions from the header itself, so that no library need be linked.
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 

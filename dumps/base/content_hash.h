@@ -1,5 +1,6 @@
-// XXH64 of bytes, by libxxhash: a fast content hash that `xxhsum -H1 FILE` repeats. It finds damage and mix-ups; it is
-// no defence against a forger. This pair is the one place that includes the library's header, which is all code.
+// XXH64 of bytes, by libxxhash: a fast content hash, the same that `xxhsum -H1 FILE` prints. It detects damage and
+// mixed-up files, but not forgery. Only content_hash.cpp includes the library's header, which contains all of the
+// library's code.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +11,7 @@
 
 namespace attest {
 
-/// Hash of a stream of bytes, with seed 0; the pieces in which they come change nothing.
+/// Hash of a stream of bytes, with seed 0. It does not depend on how the stream is divided among calls of update().
 class ContentHash {
  public:
   ContentHash();
@@ -19,7 +20,7 @@ class ContentHash {
   ContentHash& operator=(const ContentHash&) = delete;
 
   void update(std::span<const std::byte> bytes);
-  /// Of what has come so far.
+  /// Hash of all bytes so far.
   std::uint64_t digest() const;
 
  private:

@@ -11,7 +11,7 @@ struct Error : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// Unknown option, selector or value; a label twice; a device that is not there; --resume with other options. Exit 2.
+/// Unknown option, selector or value; duplicate label; missing device; --resume with other options. Exit 2.
 struct UsageError : Error {
   using Error::Error;
 };
@@ -26,8 +26,8 @@ struct OutputError : Error {
   using Error::Error;
 };
 
-/// The GPU ran out of memory, or a call of its runtime failed. Exit 5: like a full disk, what was finished stays
-/// resumable.
+/// The GPU ran out of memory, or a call of its runtime failed. Exit 5, as for a full disk: finished work can be
+/// resumed.
 struct DeviceError : Error {
   using Error::Error;
 };

@@ -1,3 +1,4 @@
+// InputFile by pread.
 #include "dumps/base/input_file.h"
 
 #include <fcntl.h>

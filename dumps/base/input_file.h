@@ -12,13 +12,13 @@ namespace attest {
 
 class InputFile {
  public:
-  /// Throws InputError when it is missing, unreadable or no regular file (a pipe would wait for ever).
+  /// Throws InputError when the file is missing, unreadable or not a regular file (a pipe would block for ever).
   explicit InputFile(const std::string& path);
 
   const std::string& path() const { return path_; }
   std::uint64_t size() const { return size_; }
 
-  /// Fills `out` from `offset`. Throws InputError when the file ends before or cannot be read. Thread-safe.
+  /// Fills `out` from `offset`. Throws InputError when the file ends early or cannot be read. Thread-safe.
   void read(std::uint64_t offset, std::span<std::byte> out) const;
 
  private:

@@ -1,4 +1,4 @@
-// Work that is done by many threads and delivered in order.
+// Runs jobs on many threads and delivers their results in order.
 #pragma once
 
 #include <condition_variable>
@@ -11,9 +11,8 @@
 
 namespace attest {
 
-/// Calls produce(job, buffer) for jobs 0 .. jobs-1 on `threads` threads at once, each with a Buffer of its own, and
-/// then consume(job, buffer) in the order of the jobs, never two at a time. The first exception ends all and is thrown
-/// here.
+/// Calls produce(job, buffer) for jobs 0 .. jobs-1 on `threads` threads, each with its own Buffer, and then
+/// consume(job, buffer) in job order, one call at a time. The first exception stops all threads and is rethrown here.
 template <class Buffer>
 void run_ordered(std::int64_t jobs, int threads, const std::function<void(std::int64_t, Buffer&)>& produce,
                  const std::function<void(std::int64_t, Buffer&)>& consume) {

@@ -1,4 +1,4 @@
-// Independent tasks on a few threads.
+// Runs independent tasks on a few threads.
 #pragma once
 
 #include <atomic>
@@ -10,9 +10,9 @@
 
 namespace attest {
 
-/// Calls task(worker, index) for index 0 .. count-1, worker in 0 .. threads-1. When tasks throw, no further ones begin,
-/// and once all workers have stopped the exception of the lowest index is rethrown: the same one whatever the number of
-/// threads.
+/// Calls task(worker, index) for index 0 .. count-1, worker in 0 .. threads-1. After a task has thrown, no further
+/// tasks begin. Once all workers have stopped, the exception of the lowest index is rethrown: the same one for any
+/// number of threads.
 template <class Task>
 void parallel_for(int threads, std::size_t count, Task&& task) {
   std::atomic<std::size_t> next{0};

@@ -6,7 +6,7 @@
 
 namespace attest {
 
-/// `text` with control characters (line breaks, terminal escapes) spelled as \xNN.
+/// `text` with control characters (line breaks, terminal escapes) written as \xNN.
 inline std::string printable(std::string_view text) {
   constexpr std::string_view kHex = "0123456789abcdef";
   std::string result;

@@ -1,4 +1,4 @@
-// Points in time as text.
+// Formats points in time as text.
 #pragma once
 
 #include <fmt/chrono.h>

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Captures an attention dump from a Hugging Face decoder (README.md explains it; `capture.py --help` lists the options)."""
+"""Captures an attention dump from a Hugging Face decoder (see README.md and `capture.py --help`)."""
 import argparse
 import datetime
 import json
@@ -146,7 +146,7 @@ def load_model(options):
     try:
         model = transformers.AutoModelForCausalLM.from_pretrained(options.model, dtype=dtype, **from_hub)
         model = model.to(device).eval()
-    except Exception as error:  # whatever is wrong with a checkpoint, in the library's words
+    except Exception as error:  # whatever is wrong with the checkpoint, in the library's words
         raise InputError(f"{options.model}: cannot be loaded as a decoder ({first_line(error)})") from error
     config = model.config.get_text_config()
     if getattr(config, "kv_lora_rank", None):
@@ -172,8 +172,8 @@ def load_tokenizer(options, config):
 
 
 def rope_parameters(model, config):
-    """JSON of the rotary parameters, with the frequencies as used where they do not depend on the length of the prompt.
-    Models that rotate by kind of layer have one object per kind, and the kind of each layer."""
+    """JSON of the rotary parameters. It includes the frequencies in use unless they depend on the length of the prompt.
+    Models that rotate differently by layer type get one object per type, and the type of each layer."""
     parameters = getattr(config, "rope_parameters", None)
     if not parameters:
         return None
@@ -195,7 +195,7 @@ def rope_parameters(model, config):
 
 
 def choose_queries(options, prompt, tokenized):
-    """Token ids to feed at once, and the positions of the queries to write."""
+    """Token ids for the first forward pass, and the positions of the queries to write."""
     ids, length = tokenized.ids, len(tokenized.ids)
     if options.decode:
         return ids, list(range(length, length + options.decode))
@@ -215,13 +215,14 @@ def choose_queries(options, prompt, tokenized):
 
 
 def run_model(model, capture, ids, decode_steps, num_predictions):
-    """Feeds the tokens, then decodes. Returns all tokens, and the predictions after the last `num_predictions` fed."""
+    """Feeds the tokens, then decodes. Returns all tokens, and the predictions after each of the last `num_predictions`
+    tokens fed."""
     import torch
 
     ids = list(ids)
     try:
         with torch.inference_mode():
-            # A cache only where it is used: it would grow with the layers.
+            # Use a cache only for decoding: it grows with the number of layers.
             step = model(input_ids=torch.tensor([ids], device=model.device), use_cache=decode_steps > 0,
                          logits_to_keep=num_predictions)
             predicted = step.logits[0, -num_predictions:].argmax(-1).tolist()
@@ -237,7 +238,7 @@ def run_model(model, capture, ids, decode_steps, num_predictions):
 
 
 def capture_prompt(options, model, config, capture, writer, prompt, tokenized):
-    """Returns a line about the sample."""
+    """Runs the model on one prompt and writes its sample. Returns a line of report about it."""
     layers = prompt.layers or options.layers or set(range(config.num_hidden_layers))
     if max(layers) >= config.num_hidden_layers:
         error, where = (InputError, prompt.where) if prompt.layers else (UsageError, "--layers")
@@ -269,7 +270,7 @@ def capture_prompt(options, model, config, capture, writer, prompt, tokenized):
 
 
 def provenance(arguments):
-    """The command, without the folders of this machine."""
+    """The command line for the dump's `source` attribute. Paths are cut to their last part."""
     import torch
     import transformers
 
@@ -284,11 +285,12 @@ def capture_all(options, arguments, say):
         if prompt.name in names:
             raise InputError(f"{prompt.where}: a second sample of the name {prompt.name!r}")
         names.add(prompt.name)
-    from capture_attention import AttentionCapture  # these two import torch and transformers: seconds, not for --help
+    # These modules import torch and transformers, which takes seconds: --help must not wait for them.
+    from capture_attention import AttentionCapture
     from dump_writer import DumpWriter
 
     output = pathlib.Path(options.output)
-    with DumpWriter(output, options.force, options.gzip) as writer:  # refuses before minutes are spent on a model
+    with DumpWriter(output, options.force, options.gzip) as writer:  # refuses before the model is loaded
         model, config = load_model(options)
         tokenizer = load_tokenizer(options, config) if any(p.text is not None for p in prompts) else None
         capture = AttentionCapture(model, writer, options.attention_mass)

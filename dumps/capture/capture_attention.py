@@ -1,10 +1,11 @@
-"""The attention function that a captured model runs.
+"""The attention function that a model runs while it is captured.
 
-Registered with the library's AttentionInterface, it sees q, k and v exactly as attention multiplies them: after RoPE and
-q/k-norm, before the softmax scale. It hands them to the attention function that the model would have used, so that the
-model computes what it always computes, and writes the chosen layers to the dump. Every captured query is checked at once:
-softmax(scale q k) v, learned sinks included, from what the dump records, must be what the model got. So a model whose attention the dump cannot
-describe (position biases, another mask) is refused rather than captured wrongly.
+It is registered with the library's AttentionInterface and gets q, k and v exactly as attention multiplies them: after
+RoPE and q/k-norm, before the softmax scale. It calls the attention function that the model would have used, so that the
+model's results do not change, and writes the chosen layers to the dump. Every captured query is checked at once:
+softmax(scale q k) v (with learned sinks), computed from what the dump records, must equal the model's own output.
+A model whose attention the dump cannot describe (position biases, another mask) is therefore refused, not captured
+wrongly.
 """
 import functools
 import math
@@ -18,17 +19,18 @@ from transformers.modeling_utils import AttentionInterface
 from dump_errors import InputError
 
 HOOK = "attest_capture"
-QUERY_BLOCK = 1024  # queries per step where a mask would otherwise be T x T
-SCORES_AT_ONCE = 2**26  # per step where scores would otherwise be Hq x T x T: 256 MiB of float32
+QUERY_BLOCK = 1024  # queries per step where a whole mask would be T x T
+SCORES_AT_ONCE = 2**26  # scores per step where all of them would be Hq x T x T: 256 MiB of float32
 
 
 def bits(tensor):
-    """Its elements as integers: NumPy has no bfloat16."""
+    """The elements as integers of the same width: NumPy has no bfloat16."""
     return tensor.contiguous().cpu().view(torch.int16 if tensor.element_size() == 2 else torch.int32).numpy()
 
 
 class LazyMask:
-    """What a model asked of the library's mask function; its rows are made when a block of queries needs them."""
+    """The arguments of a call to the library's mask function. Rows of the mask are made when a block of queries needs
+    them."""
 
     def __init__(self, **request):
         self.request = request
@@ -41,7 +43,7 @@ class LazyMask:
         return make_mask(**{**self.request, "q_length": end - begin, "q_offset": offset, "allow_is_causal_skip": False})
 
     def is_plain_causal(self):
-        """True where the library makes no mask and sdpa is told is_causal instead."""
+        """True if the library would make no mask and pass is_causal to sdpa instead."""
         window = self.request.get("local_size")
         return (self.request.get("allow_is_causal_skip", True) and self.request.get("attention_mask") is None
                 and (window is None or self.request["kv_length"] < window))
@@ -49,7 +51,7 @@ class LazyMask:
 
 class LayerCall:
     """One call of one layer's attention: query [Hq, new, D] of the tokens start..start+new, key and value
-    [Hkv, visible, D or Dv], of which the last `new` belong to the same tokens."""
+    [Hkv, visible, D or Dv], whose last `new` tokens are the same."""
 
     def __init__(self, query, key, value, start, scale, softcap, window, sinks=None):
         self.query, self.key, self.value, self.start = query, key, value, start
@@ -58,15 +60,15 @@ class LayerCall:
         self.softcap = None if softcap is None else float(softcap)
         self.window = None if window is None else int(window)
         self.new = query.shape[1]
-        self.first_visible = start + self.new - key.shape[1]  # a sliding-window cache forgets the oldest tokens
+        self.first_visible = start + self.new - key.shape[1]  # a sliding-window cache drops the oldest tokens
 
     @functools.cached_property
     def key32(self):
         return self.key.float()
 
     def scores(self, rows):
-        """[Hkv, G, len(rows), visible] in float32, -inf where not seen, and the largest magnitude, as a reader of the dump
-        finds them."""
+        """Scores [Hkv, G, len(rows), visible] in float32, -inf where a key is not visible, and the largest |score|.
+        They are computed as a reader of the dump would."""
         num_kv_heads, visible, head_dim = self.key.shape
         query = self.query[:, rows].float().reshape(num_kv_heads, -1, head_dim)
         scores = torch.matmul(query, self.key32.transpose(1, 2)) * self.scale
@@ -81,7 +83,8 @@ class LayerCall:
         return scores.masked_fill(~seen, -math.inf), scores.abs().max().item()
 
     def output(self, rows):
-        """[len(rows), Hq, Dv]; the same with |v|, the scale that rounding errors have; and the largest |score|."""
+        """The output [len(rows), Hq, Dv]; the same with |v|, to which rounding errors are proportional; and the largest
+        |score|."""
         scores, peak = self.scores(rows)
         probabilities = scores.softmax(-1)
         if self.sinks is not None:
@@ -92,8 +95,8 @@ class LayerCall:
         return exact.flatten(0, 1).transpose(0, 1), magnitude.flatten(0, 1).transpose(0, 1), peak
 
     def column_sums(self, num_queries):
-        """[Hq, visible]: attention mass that each token gets from the first `num_queries` of the call, of the softmax over
-        the tokens alone."""
+        """[Hq, visible]: attention mass that each token gets from the first `num_queries` queries of the call. The
+        softmax is over the tokens alone, without sinks."""
         num_heads, visible = self.query.shape[0], self.key.shape[1]
         sums = torch.zeros(num_heads, visible, device=self.query.device)
         step = max(1, SCORES_AT_ONCE // (num_heads * visible))
@@ -104,12 +107,12 @@ class LayerCall:
 
 
 class AttentionCapture:
-    """Becomes the model's attention function."""
+    """Installs itself as the model's attention function."""
 
     def __init__(self, model, writer, attention_mass=False):
         self.writer, self.attention_mass = writer, attention_mass
         self.has_sdpa = getattr(model, "_supports_sdpa", False)
-        self.geometry = None  # what all layers of a dump share, from the first one captured
+        self.geometry = None  # properties that all layers of a dump share, taken from the first one captured
         self.sample = None
         AttentionInterface.register(HOOK, self)
         AttentionMaskInterface.register(HOOK, LazyMask)
@@ -121,7 +124,7 @@ class AttentionCapture:
     def begin_sample(self, sample, num_tokens, prompt_length, positions, layers):
         self.sample, self.num_tokens, self.prompt_length = sample, num_tokens, prompt_length
         self.positions, self.layers = positions, layers
-        self.start = 0  # tokens before the current forward pass
+        self.start = 0  # number of tokens before the current forward pass
 
     def __call__(self, module, query, key, value, mask, **options):
         with_sdpa = self.has_sdpa and options.get("softcap") is None  # sdpa has no soft-cap
@@ -139,7 +142,7 @@ class AttentionCapture:
 
     @staticmethod
     def attend(attend, make_mask, module, query, key, value, mask, options):
-        """The model's own attention output [1, new, Hq, Dv]; in blocks of queries where it needs a mask of T x T."""
+        """The model's own attention output [1, new, Hq, Dv], in blocks of queries if its mask would be T x T."""
         if isinstance(mask, LazyMask):
             num_queries, step = query.shape[2], QUERY_BLOCK
             if make_mask is eager_mask:
@@ -193,8 +196,8 @@ class AttentionCapture:
     def check_output(layer, call, rows, output, with_sdpa):
         exact, magnitude, peak = call.output(rows)
         error = (output.float() - exact).norm(dim=-1)
-        # Probabilities and outputs are rounded to the element type; an eager function rounds the scores too, by an amount
-        # that grows with them.
+        # Probabilities and outputs are rounded to the element type. An eager function also rounds the scores, by an
+        # amount that grows with their magnitude.
         rounding = torch.finfo(output.dtype).eps * (1 if with_sdpa else 1 + peak)
         worst = (error / magnitude.norm(dim=-1).clamp_min(1e-30)).max().item()
         if not worst <= 1e-3 + 4 * rounding:  # NaN is refused too

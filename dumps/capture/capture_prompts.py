@@ -90,7 +90,7 @@ def _read_line(line, where, index, task, spans_field):
 
 
 class ByteTokenizer:
-    """Token ids are the UTF-8 bytes of the text, after the model's first token if it has one."""
+    """Token ids are the UTF-8 bytes of the text, preceded by the model's beginning-of-text token if it has one."""
     is_fast = True
     chat_template = None
 
@@ -104,7 +104,7 @@ class ByteTokenizer:
 
 
 def tokenize(prompt, tokenizer=None, chat=False, max_tokens=None):
-    """The tokenizer may be None if the prompt is token ids already."""
+    """The tokenizer may be None if the prompt consists of token ids."""
     if prompt.tokens is not None:
         ids = prompt.tokens[:max_tokens]
         spans = [_bounds(prompt, span, None, len(ids)) for span in prompt.spans]
@@ -120,7 +120,7 @@ def tokenize(prompt, tokenizer=None, chat=False, max_tokens=None):
             raise InputError(f"{prompt.where}: the chat template changes the text, so that its spans cannot be placed")
     if prompt.spans and not tokenizer.is_fast:
         raise InputError(f"{prompt.where}: spans of a text need a fast tokenizer, which this model lacks")
-    # A chat template brings its own special tokens.
+    # A chat template adds its own special tokens.
     encoded = tokenizer(text, add_special_tokens=not chat, return_offsets_mapping=bool(prompt.spans))
     ids, spans = list(encoded["input_ids"])[:max_tokens], []
     for span in prompt.spans:
@@ -138,7 +138,7 @@ def tokenize(prompt, tokenizer=None, chat=False, max_tokens=None):
 
 
 def _bounds(prompt, span, text, limit):
-    """A span is [begin, end), or a string that stands for its first occurrence in the text."""
+    """A span is [begin, end), or a string, which means its first occurrence in the text."""
     if isinstance(span, str) and span and text is not None:
         begin = text.find(span)
         if begin < 0:

@@ -1,3 +1,4 @@
+// all_finite by a scan of exponent bits.
 #include "dumps/format/all_finite.h"
 
 #include <algorithm>
@@ -6,8 +7,8 @@
 namespace attest {
 namespace {
 
-/// True unless an element has all bits of `exponent` set, which NaN and infinity have and nothing else. Blocks, because
-/// a loop without an exit is one that the compiler vectorises.
+/// False if an element has all bits of `exponent` set, as only NaN and infinity have. The scan works in blocks, because
+/// compilers vectorise only a loop without an early exit.
 template <class Bits>
 bool all_finite(std::span<const std::byte> values, Bits exponent) {
   constexpr std::size_t kBlock = 4096;

@@ -1,4 +1,4 @@
-// The fast question before a study: is there any NaN or infinity? Where it is, value_check.h tells.
+// Fast check before a study: are all values finite? value_check.h reports where a bad value is.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace attest {
 
-/// Of whole elements.
+/// `values` holds whole elements of `type`.
 bool all_finite(ElementType type, std::span<const std::byte> values);
 
 }  // namespace attest

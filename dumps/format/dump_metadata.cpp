@@ -1,3 +1,4 @@
+// Reads the metadata of a dump and checks it against the format.
 #include "dumps/format/dump_metadata.h"
 
 #include <fmt/format.h>
@@ -105,7 +106,7 @@ std::vector<std::string> read_span_labels(const Group& group, std::size_t num_sp
   return data.read_strings();
 }
 
-/// Opens a tensor, all but its values checked.
+/// Opens a tensor and checks everything but its values.
 Dataset open_tensor(const Group& group, const char* name, const std::vector<std::int64_t>& shape, const char* meaning,
                     std::optional<ElementType>& type) {
   Dataset data(group.open(name));

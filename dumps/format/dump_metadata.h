@@ -1,5 +1,5 @@
-// Everything a dump says but its values: checked against the format (README.md), and as bytes that pass from a guarded
-// child to its parent.
+// Metadata of a dump: reads and checks it against the format (README.md), and encodes it as bytes that a guarded child
+// sends to its parent.
 #pragma once
 
 #include <map>
@@ -17,7 +17,7 @@ struct DumpMetadata {
   std::vector<std::map<int, LayerInfo>> layers;  ///< [sample], by layer number
 };
 
-/// Throws InputError at the first rule of the format that is broken. To be called in a guarded child.
+/// Throws InputError for the first broken rule of the format. Call it in a guarded child.
 DumpMetadata read_dump_metadata(const std::shared_ptr<const hdf5::OpenFile>& file);
 
 std::string encode(const DumpMetadata& metadata);

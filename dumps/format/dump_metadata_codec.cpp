@@ -1,4 +1,4 @@
-// CBOR: exact for doubles, and strings may be any bytes.
+// Encodes dump metadata as CBOR, which keeps doubles exact and allows any bytes in strings.
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <utility>

@@ -1,3 +1,4 @@
+// DumpReader: contiguous values are read with pread, all others decoded in a guarded child.
 #include "dumps/format/dump_reader.h"
 
 #include <fmt/format.h>
@@ -20,9 +21,10 @@ namespace attest {
 namespace {
 
 constexpr std::size_t kMiB = std::size_t{1} << 20;
-constexpr std::size_t kSliceBytes = kMiB;  // of what one thread reads and checks at a time: fits its cache
+/// A thread reads and then checks this much at a time: it fits the cache.
+constexpr std::size_t kSliceBytes = kMiB;
 
-/// Bytes of a tensor, and where they lie in the file; -1: they are there already.
+/// Memory of a part of a tensor, and its offset in the file; -1: it has been read already.
 struct Slice {
   std::int64_t file_offset;
   std::span<std::byte> bytes;
@@ -60,13 +62,13 @@ struct DumpReader::State {
 
   const LayerInfo& layer_info(std::size_t sample, int layer) const { return metadata.layers.at(sample).at(layer); }
 
-  /// A data set of a group and where its bytes go.
+  /// A data set of a group, and the memory for its bytes.
   struct Target {
     const char* name;
     std::span<std::byte> bytes;
   };
 
-  /// Decodes data sets in a child and takes their bytes as they come.
+  /// Decodes data sets in a child and copies their bytes as they arrive.
   void read_decoded(const std::string& group_path, std::span<const Target> targets) const {
     const std::string& path = file.path();
     std::size_t expected = 0;
@@ -180,7 +182,7 @@ void select_queries(AttentionLayer& layer, std::span<const std::size_t> which) {
     }
     positions[i] = layer.query_positions[which[i]];
   }
-  // In place: a row moves down, never over one that is still wanted.
+  // In place: a row only moves to a lower index and never overwrites a row that is still needed.
   const auto select = [&](LayerBuffer& buffer, std::size_t row_bytes) {
     for (std::size_t i = 0; i < which.size(); ++i)
       std::memmove(buffer.data() + i * row_bytes, buffer.data() + which[i] * row_bytes, row_bytes);

@@ -1,5 +1,5 @@
-// Reads attention dumps (format: README.md). Files are untrusted: opening checks all metadata, memory stays within
-// what the size of the file justifies, and whatever is wrong becomes an InputError of one sentence.
+// Reads attention dumps (format: README.md). Files are untrusted: opening checks all metadata, memory use is bounded by
+// the size of the file, and every defect becomes an InputError of one sentence.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@ namespace attest {
 /// Thread-safe: threads may read different layers of one reader at the same time.
 class DumpReader {
  public:
-  /// Checks the metadata of every sample and layer; no value of q, k or v is touched. Throws InputError.
+  /// Checks the metadata of every sample and layer, without reading q, k or v. Throws InputError.
   explicit DumpReader(const std::string& path);
   ~DumpReader();
   DumpReader(DumpReader&&) noexcept;
@@ -28,9 +28,9 @@ class DumpReader {
   /// `sample` indexes info().samples, `layer` is a number in its `layers`; otherwise std::out_of_range.
   const LayerInfo& layer_info(std::size_t sample, int layer) const;
 
-  /// Fills every field of `out`, all queries, and keeps its buffers when they are large enough. Returns whether all
-  /// values are finite, which is looked up while they are in the cache. Throws InputError when the values cannot be
-  /// read.
+  /// Fills every field of `out` but `estimates`, for all queries, and reuses its buffers if they are large enough.
+  /// Returns whether all values are finite (checked while they are in the cache). Throws InputError when the values
+  /// cannot be read.
   bool read_layer(std::size_t sample, int layer, AttentionLayer& out, int threads = 4) const;
 
   /// Token ids [T]; empty when the sample has none.

@@ -1,3 +1,4 @@
+// DumpWriter: checks the format's rules and writes q, k and v in slabs.
 #include "dumps/format/dump_writer.h"
 
 #include <fmt/format.h>
@@ -18,7 +19,7 @@ namespace {
 using hdf5::Extent;
 using hdf5::Handle;
 
-/// Below HDF5's chunk cache of 1 MiB, so that slabs may end within a chunk.
+/// Smaller than HDF5's chunk cache of 1 MiB, so that a slab may end within a chunk.
 constexpr hsize_t kChunkBytes = 256 * 1024;
 
 void require(bool condition, const char* broken_rule) {
@@ -27,7 +28,7 @@ void require(bool condition, const char* broken_rule) {
 
 hsize_t extent(std::int64_t n) { return static_cast<hsize_t>(n); }
 
-/// Standard floats and bfloat16, as HDF5 spells float types: little endian, sign, exponent, mantissa.
+/// HDF5 type of an element: little endian; sign, exponent, mantissa.
 Handle make_type(ElementType element_type) {
   const hdf5::Lock lock;
   Handle type(H5Tcopy(H5T_IEEE_F32LE));
@@ -96,7 +97,7 @@ void check_sample(const std::string& path, const SampleInfo& sample, std::size_t
 struct DumpWriter::State {
   struct Tensor {
     Handle data;
-    std::int64_t rows_left = 0;  ///< not yet written, along the axis of queries or tokens, over all KV heads
+    std::int64_t rows_left = 0;  ///< not yet written, along the query or token axis, summed over all KV heads
   };
 
   State(const std::string& target, const DumpInfo& dump, const DumpWriterOptions& how)
@@ -108,7 +109,7 @@ struct DumpWriter::State {
   hdf5::FileWriter file;
   Handle samples;
 
-  SampleInfo sample;  ///< the open one
+  SampleInfo sample;  ///< the sample that is being written
   Handle sample_group, layers_group;
   std::set<std::string> sample_names;
   std::set<int> layer_numbers;
@@ -130,7 +131,7 @@ struct DumpWriter::State {
     tensor.rows_left -= rows;
   }
 
-  /// [count, row] of one KV head.
+  /// Writes values [count, row] of one KV head.
   void write_head(Tensor& tensor, int kv_head, std::int64_t first, std::int64_t count, int row,
                   const std::byte* values) {
     require(static_cast<bool>(layer_group), "values before begin_layer");

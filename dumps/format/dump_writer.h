@@ -18,18 +18,18 @@ struct DumpWriterOptions {
 };
 
 /// Order of calls: for each sample begin_sample, for each of its layers begin_layer and all of q, k and v; then finish.
-/// The file appears under its name only in finish(); without it the destructor removes what was written.
+/// The file appears under its name only in finish(). Without finish() the destructor removes what was written.
 /// Throws OutputError when the file cannot be written, UsageError when header or sample break the format's rules,
 /// std::logic_error when calls are out of order or a tensor was left incomplete.
 class DumpWriter {
  public:
-  /// Of `header`, `path`, `file_bytes` and `samples` are not used; softmax_scale 0 writes none (readers: 1/sqrt(D)).
+  /// Ignores `path`, `file_bytes` and `samples` of `header`. softmax_scale 0 writes none (readers then use 1/sqrt(D)).
   DumpWriter(const std::string& path, const DumpInfo& header, const DumpWriterOptions& options = {});
   ~DumpWriter();
   DumpWriter(const DumpWriter&) = delete;
   DumpWriter& operator=(const DumpWriter&) = delete;
 
-  /// `has_tokens` and `layers` are not used; `tokens` is [T] or empty.
+  /// Ignores `has_tokens` and `layers` of `sample`; `tokens` is [T] or empty.
   void begin_sample(const SampleInfo& sample, std::span<const std::int32_t> tokens = {});
 
   /// `sliding_window` 0: none.
@@ -45,7 +45,7 @@ class DumpWriter {
   /// Optional, [Hq, T].
   void write_attention_mass(std::span<const float> values);
 
-  /// Of the open layer: learned sink logits [Hq].
+  /// Optional: learned sink logits [Hq].
   void write_sinks(std::span<const float> values);
 
   /// Completes the file and gives it its name.

@@ -1,3 +1,4 @@
+// EstimateReader: finds and checks data sets in a guarded child; reads contiguous values with pread.
 #include "dumps/format/estimate_reader.h"
 
 #include <fmt/format.h>
@@ -34,7 +35,7 @@ EstimateReader::EstimateReader(EstimateSource source, std::span<const EstimatedL
   for (std::size_t i = 0; i < layers.size(); ++i) {
     const EstimatedLayer& wanted = layers[i];
     const Stored& stored = found[i];
-    // From a child whose memory the file may have damaged.
+    // Checked once more: the file may have damaged the memory of the child.
     const bool plausible =
         received == bytes.size() && stored.num_queries == wanted.num_queries &&
         (stored.num_heads == wanted.shape.num_query_heads || stored.num_heads == wanted.shape.num_kv_heads) &&

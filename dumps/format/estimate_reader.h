@@ -1,5 +1,5 @@
-// Reads estimates of attention scores from a file of the user's own (format: README.md). As untrusted as a dump: what
-// the study needs of it is checked before the study begins.
+// Reads estimates of attention scores from a user's file (format: README.md). The file is as untrusted as a dump:
+// everything that the study needs is checked before the study begins.
 #pragma once
 
 #include <cstdint>
@@ -31,12 +31,12 @@ class EstimateReader {
   /// float64. Throws InputError.
   EstimateReader(EstimateSource source, std::span<const EstimatedLayer> layers);
 
-  /// Fills `out` with the estimates of one of these layers, of all queries; keeps its buffer where it is large enough.
+  /// Fills `out` with the estimates of one of these layers for all queries. Reuses its buffer if it is large enough.
   /// Throws InputError.
   void read(const std::string& sample, int layer, LayerEstimates& out) const;
 
  private:
-  /// Where a layer's data set lies, and what it holds.
+  /// Location and shape of a layer's data set.
   struct Stored {
     std::int64_t num_queries = 0, num_heads = 0, heads_that_share = 0, num_entries = 0, bytes_per_value = 0;
     std::int64_t file_offset = -1;  ///< >= 0: contiguous from here

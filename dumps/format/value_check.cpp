@@ -1,3 +1,4 @@
+// check_values and first_bad_estimate.
 #include "dumps/format/value_check.h"
 
 #include <fmt/format.h>
@@ -11,8 +12,8 @@
 namespace attest {
 namespace {
 
-/// IEEE formats of one word size differ in where the exponent starts; as sign-magnitude integers all of them order like
-/// the numbers they stand for. So a row is scanned with integer minima and maxima, which compilers vectorise.
+/// IEEE formats of one word size differ only in where the exponent begins, and all of them order like sign-magnitude
+/// integers. A row can therefore be scanned with integer minima and maxima, which compilers vectorise.
 template <class Word>
 struct RowScan {
   using Signed = std::make_signed_t<Word>;

@@ -1,4 +1,4 @@
-// Looks at every value of a layer: NaN, infinities, heads that are all zero, and the range; and at estimates.
+// Checks every value of a layer (NaN, infinities, all-zero heads, range), and estimates.
 #pragma once
 
 #include <array>
@@ -17,8 +17,8 @@ struct HeadFinding {
   int head = 0;  ///< query head for q, KV head for k and v
   std::int64_t num_nan = 0;
   std::int64_t num_infinite = 0;
-  std::int64_t first_token =
-      -1;  ///< the first one with a NaN or an infinity; -1: none. For q it is the query's position
+  /// First token with a NaN or an infinity (for q: the query's position); -1: none.
+  std::int64_t first_token = -1;
   bool all_zero = false;
 
   bool not_finite() const { return num_nan + num_infinite > 0; }
@@ -26,10 +26,10 @@ struct HeadFinding {
 };
 
 struct TensorCheck {
-  /// Of the finite values; NaN when there is none.
+  /// Range of the finite values; NaN when there is none.
   float minimum = std::numeric_limits<float>::quiet_NaN();
   float maximum = std::numeric_limits<float>::quiet_NaN();
-  std::vector<HeadFinding> findings;  ///< by head, those with something to say only
+  std::vector<HeadFinding> findings;  ///< ascending by head; only heads with a finding
 };
 
 struct LayerCheck {
@@ -39,7 +39,7 @@ struct LayerCheck {
   std::array<std::pair<const char*, const TensorCheck*>, 3> tensors() const {
     return {{{"q", &q}, {"k", &k}, {"v", &v}}};
   }
-  /// The layer can be studied.
+  /// True when there is no NaN or infinity: only then can the layer be studied.
   bool finite() const;
 };
 
@@ -48,9 +48,8 @@ LayerCheck check_values(const AttentionLayer& layer);
 /// "layer 3, k, head 1: NaN, first at token 17" for the first head that is not finite; empty when all are.
 std::string first_bad_value(const LayerCheck& check);
 
-/// What is wrong with the layer's estimates: the first NaN or +inf that a query looks at, among the entries of the keys
-/// that it sees. "own.h5: sample 's', layer 3, 'scores', query at 900, head 1: NaN at token 17"; empty where there is
-/// none.
+/// Describes the first NaN or +inf among the estimates that a query uses, those of the keys it sees: "own.h5: sample
+/// 's', layer 3, 'scores', query at 900, head 1: NaN at token 17". Empty when there is none.
 std::string first_bad_estimate(const AttentionLayer& layer, const std::string& sample);
 
 }  // namespace attest

@@ -1,3 +1,4 @@
+// Dataset: checks of type, shape and storage, and reading of values.
 #include "dumps/hdf5/dataset.h"
 
 #include <fmt/format.h>
@@ -10,10 +11,10 @@
 namespace attest::hdf5 {
 namespace {
 
-/// A deflate stream holds at most 1032 times its own size (zlib's technical notes); shuffle keeps the size.
+/// Deflate expands at most 1032-fold (zlib's technical notes); shuffle keeps the size.
 constexpr std::int64_t kLargestExpansion = 1032;
 
-/// The fields of an HDF5 float type that make it the one we mean.
+/// The properties that identify a float type of HDF5.
 struct FloatFormat {
   std::size_t bytes, sign, exponent, exponent_bits, mantissa, mantissa_bits, bias;
   bool operator==(const FloatFormat&) const = default;
@@ -33,7 +34,7 @@ FloatFormat float_format(hid_t type) {
 
 bool fills_its_bytes(hid_t type) { return H5Tget_offset(type) == 0 && H5Tget_precision(type) == 8 * H5Tget_size(type); }
 
-/// The format of a little-endian float without padding.
+/// The properties of a little-endian float without padding; nothing for any other type.
 std::optional<FloatFormat> plain_float(hid_t type) {
   const bool plain = H5Tget_class(type) == H5T_FLOAT && H5Tget_order(type) == H5T_ORDER_LE && fills_its_bytes(type) &&
                      H5Tget_norm(type) == H5T_NORM_IMPLIED;
@@ -67,8 +68,8 @@ std::string describe(hid_t type) {
   }
 }
 
-/// Of one element in the file. HDF5 gives the size in memory for strings of variable length; in the file each is a
-/// length, an address and an index.
+/// Size of one element in the file. For strings of variable length HDF5 reports the size in memory; in the file each is
+/// a length, an address and an index.
 std::int64_t stored_bytes(const Node& node, hid_t type) {
   if (H5Tis_variable_str(type) <= 0) return static_cast<std::int64_t>(H5Tget_size(type));
   const Handle creation(H5Fget_create_plist(node.file().file.get()));
@@ -180,7 +181,7 @@ void Dataset::check_chunked(const Handle& creation) {
     if (chunk[axis] == 0) fail("the chunk shape is damaged");
     const auto extent = static_cast<std::int64_t>(chunk[axis]);
     const std::int64_t along = (shape_[axis] - 1) / extent + 1;
-    chunks *= along;  // at most the number of elements, which fits
+    chunks *= along;  // at most the number of elements, so no overflow
     fits =
         fits && !__builtin_mul_overflow(claimed, extent, &claimed) && !__builtin_mul_overflow(claimed, along, &claimed);
   }

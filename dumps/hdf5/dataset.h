@@ -1,5 +1,5 @@
-// A data set of an untrusted HDF5 file: its shape and type, where its values lie, and reading them after a check that
-// the file can hold as many. Callers hold a Lock or run in a guarded child.
+// A data set of an untrusted HDF5 file: its shape, type and location, and reading its values after a check that the
+// file can hold that many. Callers hold a Lock or run in a guarded child.
 #pragma once
 
 #include <cstddef>
@@ -19,8 +19,8 @@ enum class Storage : std::uint8_t { contiguous, compact, chunked, gzip };
 
 class Dataset : public Node {
  public:
-  /// Fails when the node is no data set, or one whose values lie elsewhere, were never written, need a filter that is
-  /// not there, or are more than the file can hold.
+  /// Fails when the node is not a data set, or when its values are in another file, were never written, need an
+  /// unavailable filter, or are more than the file can hold.
   explicit Dataset(Node node);
 
   const std::vector<std::int64_t>& shape() const { return shape_; }
@@ -30,7 +30,7 @@ class Dataset : public Node {
   /// `meaning` names the axes in the error: "num_kv_heads, num_tokens, head_dim".
   void expect_shape(std::span<const std::int64_t> expected, std::string_view meaning) const;
 
-  /// Fails unless the elements are one of the three types, little endian, in one of their accepted spellings.
+  /// Fails unless the elements are little-endian float16, bfloat16 or float32, in one of the accepted encodings.
   ElementType element_type() const;
   /// Fails unless the elements are float16, float32 or float64, little endian; returns the bytes of one.
   std::int64_t expect_reals() const;
@@ -42,7 +42,7 @@ class Dataset : public Node {
   /// Fails unless the elements are float32.
   std::vector<float> read_floats() const;
 
-  /// The bytes as they are stored, row-major, in slabs of whole entries of the first axis.
+  /// Passes the values to `receive` as stored, row-major, in slabs of whole entries of the first axis.
   void read_slabs(const std::function<void(std::span<const std::byte>)>& receive) const;
 
  private:
@@ -56,7 +56,7 @@ class Dataset : public Node {
   std::vector<std::int64_t> shape_;
   Storage storage_ = Storage::contiguous;
   TensorLocation location_;
-  std::int64_t rows_per_slab_ = 1;  ///< of the first axis: so many that no chunk is decoded twice
+  std::int64_t rows_per_slab_ = 1;  ///< of the first axis; those of a chunk, so that no chunk is decoded twice
 };
 
 /// "[2, 4096, 128]"

@@ -1,3 +1,4 @@
+// run_in_guarded_child: fork, resource limits, and a shared page for the child's error.
 #include "dumps/hdf5/guarded_child.h"
 
 #include <fcntl.h>
@@ -26,7 +27,7 @@ namespace {
 
 constexpr std::size_t kMiB = std::size_t{1} << 20;
 
-/// What a child leaves behind even when it crashes: a page shared with the parent.
+/// A page shared with the parent: holds the child's error, and what it was reading even if it crashes.
 struct Testament {
   char object[1024];
   char error[3072];
@@ -41,7 +42,7 @@ void copy_text(char (&target)[N], std::string_view text) {
 
 Testament* own_testament = nullptr;  // set in a child only
 
-enum ExitCode : int { kDone = 0, kReported = 42 };  // 1 is what sanitizers and abort handlers use
+enum ExitCode : int { kDone = 0, kReported = 42 };  // not 1, which sanitizers and abort handlers use
 
 [[noreturn]] void throw_system_error(const char* call) {
   throw std::system_error(errno, std::generic_category(), call);
@@ -63,7 +64,7 @@ class SharedTestament {
   Testament* page_;
 };
 
-/// A child that does not outlive its owner.
+/// A child process; the destructor kills it if it is still running.
 class Process {
  public:
   explicit Process(pid_t id) : id_(id) {}
@@ -102,20 +103,21 @@ void set_limit(decltype(RLIMIT_AS) resource, rlim_t value) {
   setrlimit(resource, &limit);
 }
 
-/// From here on the child dies quietly, of whatever it is.
+/// Sets the child's limits. From here on it dies without output or core dump, whatever the cause.
 void confine(const ChildLimits& limits, std::size_t address_space) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   prctl(PR_SET_DUMPABLE, 0);
   for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGXCPU, SIGALRM, SIGPIPE, SIGTERM}) {
     std::signal(signal, SIG_DFL);
   }
-  std::signal(SIGINT, SIG_IGN);  // the parent decides, and takes the child with it
+  std::signal(SIGINT, SIG_IGN);  // the parent handles Ctrl-C and kills the child
   const FileDescriptor null(open("/dev/null", O_WRONLY | O_CLOEXEC));
   dup2(null.get(), STDOUT_FILENO);
   dup2(null.get(), STDERR_FILENO);
   if (address_space > 0) set_limit(RLIMIT_AS, address_space + limits.memory_bytes);
   set_limit(RLIMIT_CPU, limits.processor_seconds);
-  alarm(60 + 20 * limits.processor_seconds);  // for one that waits for ever; generous for slow disks
+  // Wall-clock limit, for a child that blocks for ever; generous for slow disks.
+  alarm(60 + 20 * limits.processor_seconds);
 }
 
 [[noreturn]] void run_child(const std::string& file, const std::function<void(ChildOutput&)>& work, int descriptor) {
@@ -130,7 +132,7 @@ void confine(const ChildLimits& limits, std::size_t address_space) {
   } catch (const std::exception& error) {
     copy_text(own_testament->error, error.what());
   }
-  _exit(code);  // no destructors, no buffers: they belong to the parent
+  _exit(code);  // no destructors, no flushing of buffers: they belong to the parent
 }
 
 [[noreturn]] void throw_for(const std::string& file, int status, const Testament& testament,
@@ -195,8 +197,8 @@ void run_in_guarded_child(const std::string& file, const ChildLimits& limits,
   const SharedTestament testament;
   const std::size_t address_space = address_space_in_use();
 
-  // The lock is for two reasons: the child inherits HDF5 between two calls, not in the middle of one; and no child
-  // inherits the writing end of another one's pipe, whose reader would wait for both.
+  // The lock has two purposes. The child must not inherit HDF5 in the middle of a call. And no child may inherit the
+  // write end of another child's pipe, whose reader would then wait for both.
   std::optional<hdf5::Lock> lock(std::in_place);
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) throw_system_error("pipe2");

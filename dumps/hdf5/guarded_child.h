@@ -1,6 +1,6 @@
-// Runs HDF5 on an untrusted file in a forked process of bounded memory and time. The library has memory errors and
-// endless loops on damaged files (1.10.8 dies of about one in a thousand files with one flipped byte); they end that
-// process and reach the caller as an InputError.
+// Runs HDF5 on an untrusted file in a forked process with limits on memory and time. On damaged files the library has
+// memory errors and endless loops (1.10.8 crashes on about one in a thousand files with one flipped byte). These end
+// only the child, and the caller gets an InputError.
 #pragma once
 
 #include <cstddef>
@@ -17,13 +17,13 @@ struct ChildLimits {
   unsigned processor_seconds = 0;
 };
 
-/// For metadata, which cannot be larger than its file; the allowances are what HDF5 needs for itself, ten times over.
+/// Limits for metadata, which cannot be larger than its file. The allowances are ten times what HDF5 itself needs.
 ChildLimits metadata_limits(std::uint64_t file_bytes);
-/// For so many bytes of values: decoded chunks pass through three buffers at most; 10 MiB/s is a tenth of what
-/// inflating takes.
+/// Limits for `bytes` of values. Decoded chunks pass through at most three buffers; 10 MiB/s is a tenth of the speed of
+/// inflating.
 ChildLimits value_limits(std::uint64_t file_bytes, std::size_t bytes);
 
-/// The child's end: bytes for the parent.
+/// The child's end of the pipe.
 class ChildOutput {
  public:
   explicit ChildOutput(int descriptor) : descriptor_(descriptor) {}
@@ -33,30 +33,30 @@ class ChildOutput {
   int descriptor_;
 };
 
-/// The parent's end.
+/// The parent's end of the pipe.
 class ChildInput {
  public:
   explicit ChildInput(int descriptor) : descriptor_(descriptor) {}
 
   /// Fills `target` until it is full or the child has ended; returns the number of bytes.
   std::size_t read(std::span<std::byte> target);
-  /// Everything until the child ends.
+  /// Reads everything until the child ends.
   std::string read_all();
 
  private:
   int descriptor_;
 };
 
-/// Forks; `work` runs in the child and `receive` at the same time here. Throws InputError with the sentence of the
-/// Error that `work` threw, or, when the child crashed or met a limit, one that names `file` and the object noted last.
-/// What `receive` throws passes through. The child sees a copy of all memory but has no other thread: `work` must not
-/// wait for one, nor touch a GPU.
+/// Forks. `work` runs in the child while `receive` runs here. Throws InputError with the message of the Error that
+/// `work` threw. If the child crashed or exceeded a limit, the InputError names `file` and the object noted last.
+/// Exceptions of `receive` pass through. The child has a copy of all memory but no other thread: `work` must not wait
+/// for one, nor use a GPU.
 void run_in_guarded_child(const std::string& file, const ChildLimits& limits,
                           const std::function<void(ChildOutput&)>& work,
                           const std::function<void(ChildInput&)>& receive);
 
-/// In a guarded child: the object of the file that is being read, for the error message if this is where it dies.
-/// Elsewhere it does nothing.
+/// In a guarded child: notes the object of the file that is about to be read, for the error message if the child dies
+/// there. Elsewhere it does nothing.
 void note_object(std::string_view object);
 
 }  // namespace attest

@@ -1,3 +1,4 @@
+// Lock, Handle and the text of HDF5 errors.
 #include "dumps/hdf5/handle.h"
 
 #include <algorithm>
@@ -19,7 +20,8 @@ void stop_locking_in_forked_child() { locking = false; }
 
 Lock::Lock() {
   if (locking) lock_ = std::unique_lock(library_mutex());
-  // Its exit handler crashes (1.10.8) when a file could not be closed, as on a full disk; owners close theirs.
+  // Disables HDF5's exit handler: it crashes (1.10.8) when a file could not be closed, as on a full disk. Owners close
+  // their files.
   [[maybe_unused]] static const bool without_exit_handler = H5dont_atexit() >= 0;
   [[maybe_unused]] thread_local const bool silenced = H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr) >= 0;
 }
@@ -39,7 +41,8 @@ std::string take_error_text() {
   };
   H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, keep_first, &text);
   H5Eclear2(H5E_DEFAULT);
-  // Of a failed read or write HDF5 tells time, buffers and sizes in two lines; the system's message stands among them.
+  // For a failed read or write HDF5 prints times, buffers and sizes in two lines. Only the system's message among them
+  // is useful.
   constexpr std::string_view kSystemMessage = "error message = '";
   if (const std::size_t at = text.find(kSystemMessage); at != std::string::npos) {
     text.erase(0, at + kSystemMessage.size());

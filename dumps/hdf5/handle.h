@@ -1,4 +1,4 @@
-// The only door to the HDF5 C library: owned identifiers, error text, one lock. For .cpp files, not for headers that
+// The only access to the HDF5 C library: owned identifiers, error text, one lock. For .cpp files, not for headers that
 // other folders include.
 #pragma once
 
@@ -10,8 +10,8 @@
 
 namespace attest::hdf5 {
 
-/// Debian builds HDF5 without thread safety: hold a Lock around every use of it. Recursive, so that a Handle may close
-/// under a lock that its owner holds. The first Lock of a thread also stops HDF5 from printing its errors.
+/// Debian builds HDF5 without thread safety: hold a Lock around every use of it. It is recursive, so that a Handle may
+/// be closed under a lock that its owner holds. The first Lock of a thread also stops HDF5 from printing its errors.
 class Lock {
  public:
   Lock();
@@ -20,8 +20,8 @@ class Lock {
   std::unique_lock<std::recursive_mutex> lock_;
 };
 
-/// For a process just forked by a thread that holds a Lock: it has no other thread, and the mutex it inherits is owned
-/// by a thread that it does not have. Locks do nothing from here on.
+/// For a process just forked by a thread that holds a Lock. The inherited mutex is owned by a thread that does not
+/// exist in the new process, so Locks do nothing from here on. The process has no other thread.
 void stop_locking_in_forked_child();
 
 /// Owns one HDF5 identifier of any kind (file, group, data set, type, property list, ...).
@@ -46,8 +46,8 @@ class Handle {
   hid_t id_ = H5I_INVALID_HID;
 };
 
-/// The innermost message of the error that HDF5 has just reported, for example "file signature not found"; clears it.
-/// Empty when there is none.
+/// Returns the innermost message of the last HDF5 error, for example "file signature not found", and clears it. Empty
+/// when there is none.
 std::string take_error_text();
 
 }  // namespace attest::hdf5

@@ -1,3 +1,4 @@
+// Opens untrusted files, and reads groups, links and attributes.
 #include "dumps/hdf5/node.h"
 
 #include <fmt/format.h>
@@ -19,7 +20,7 @@ namespace {
 
 herr_t refuse_external_link(const char*, const char*, const char*, const char*, unsigned*, hid_t, void*) { return -1; }
 
-/// HDF5 looks for the signature at 0, 512, 1024, 2048, ...: what stands before it is the user's.
+/// HDF5 looks for the signature at offsets 0, 512, 1024, 2048, ...: bytes before it are a user block.
 bool has_signature(const InputFile& file) {
   constexpr std::array<std::uint8_t, 8> kSignature{0x89, 'H', 'D', 'F', '\r', '\n', 0x1a, '\n'};
   std::array<std::uint8_t, 8> found{};
@@ -68,7 +69,7 @@ std::shared_ptr<const OpenFile> open_file(const std::string& path) {
   auto result = std::make_shared<OpenFile>();
   result->name = path;
   result->bytes = static_cast<std::int64_t>(bytes.size());
-  H5PLset_loading_state(0);  // a file must not choose code to load
+  H5PLset_loading_state(0);  // a file must not make HDF5 load a plug-in
   result->link_access = Handle(H5Pcreate(H5P_LINK_ACCESS));
   H5Pset_elink_cb(result->link_access.get(), refuse_external_link, nullptr);
   result->file = Handle(H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT));
@@ -179,7 +180,7 @@ std::int64_t Node::integer_attribute(const char* name, std::int64_t least, std::
   std::int64_t value = 0;
   herr_t status = 0;
   if (type_class == H5T_INTEGER) {
-    status = H5Aread(attribute.get(), H5T_NATIVE_INT64, &value);  // HDF5 clamps what does not fit
+    status = H5Aread(attribute.get(), H5T_NATIVE_INT64, &value);  // HDF5 clamps values that do not fit
   } else if (type_class == H5T_FLOAT) {
     double number = 0;
     status = H5Aread(attribute.get(), H5T_NATIVE_DOUBLE, &number);
@@ -220,7 +221,7 @@ Group::Group(Node node) : Node(std::move(node)) {
   const auto collect = [](hid_t, const char* name, const H5L_info_t* link, void* data) -> herr_t {
     auto& found = *static_cast<Visit*>(data);
     found.links.emplace_back(name, link->type);
-    // A link takes more than eight bytes; more of them than that means that the index runs in circles.
+    // A link takes more than eight bytes. More links than that would allow mean that the index has a cycle.
     return static_cast<std::int64_t>(found.links.size()) > found.group.file().bytes / 8 ? -1 : 0;
   };
   if (H5Literate(id(), H5_INDEX_NAME, H5_ITER_NATIVE, nullptr, collect, &visit) < 0) {

@@ -1,5 +1,5 @@
-// Groups, links and attributes of an untrusted HDF5 file. Whatever is not as asked for becomes an InputError of the
-// form "FILE: OBJECT: what was found, what was expected". Callers hold a Lock or run in a guarded child.
+// Groups, links and attributes of an untrusted HDF5 file. Anything unexpected becomes an InputError of the form "FILE:
+// OBJECT: what was found, what was expected". Callers hold a Lock or run in a guarded child.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace attest::hdf5 {
 
-/// An open file and how to name it.
+/// An open file, and its name for messages.
 struct OpenFile {
   std::string name;
   std::int64_t bytes = 0;
@@ -44,7 +44,7 @@ class Node {
   std::string string_attribute(const char* name) const;
   /// A list of at most `most` strings of variable length.
   std::vector<std::string> string_list_attribute(const char* name, std::size_t most) const;
-  /// A scalar integer of any width, or a float that is one.
+  /// A scalar integer of any width, or a float with an integral value, in [least, most].
   std::int64_t integer_attribute(const char* name, std::int64_t least, std::int64_t most) const;
   /// A scalar float or integer; finite and above 0.
   double positive_attribute(const char* name) const;
@@ -61,7 +61,7 @@ class Node {
   Handle handle_;
 };
 
-/// Fails when the group has a link that leads into another file or nowhere, whatever its name.
+/// Fails when the group has a link into another file or a dangling link, whatever its name.
 class Group : public Node {
  public:
   explicit Group(Node node);
@@ -69,7 +69,7 @@ class Group : public Node {
   const std::vector<std::string>& names() const { return names_; }  ///< ascending by their bytes
   bool contains(std::string_view name) const;
   Node open(const std::string& name) const;    ///< fails when there is no such object
-  Group group(const std::string& name) const;  ///< fails as well when it is no group
+  Group group(const std::string& name) const;  ///< also fails when it is not a group
 
  private:
   void check_soft_link(const std::string& name) const;

@@ -1,3 +1,4 @@
+// hdf5_version.
 #include "dumps/hdf5/version.h"
 
 #include <fmt/format.h>

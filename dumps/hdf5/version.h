@@ -1,4 +1,4 @@
-// The HDF5 library that is linked.
+// Version of the linked HDF5 library.
 #pragma once
 
 #include <string>

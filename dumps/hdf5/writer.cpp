@@ -1,3 +1,4 @@
+// FileWriter: each HDF5 call is made under the lock, and its failure thrown as OutputError.
 #include "dumps/hdf5/writer.h"
 
 #include <fmt/format.h>
@@ -33,7 +34,7 @@ void FileWriter::fail_with_library_error() const {
   target_.fail(text.empty() ? "unknown reason" : text);
 }
 
-/// Creation properties of a file, a group or a data set.
+/// Creation properties of a file, a group or a data set, without timestamps.
 Handle FileWriter::untimed(hid_t kind) const {
   Handle properties = owned(H5Pcreate(kind));
   checked(H5Pset_obj_track_times(properties.get(), false));
@@ -65,7 +66,7 @@ FileWriter::FileWriter(const std::string& path, const AtomicFileOptions& options
   checked(H5Pset_alignment(access.get(), kLarge, kPage));
   checked(H5Pset_libver_bounds(access.get(), H5F_LIBVER_V18, H5F_LIBVER_V18));
   const Handle creation = untimed(H5P_FILE_CREATE);
-  // By its descriptor: HDF5 opens by name and would follow a link that has taken the file's place.
+  // Opened through its descriptor: HDF5 opens by name, and would follow a link that has replaced the file.
   const std::string opened = fmt::format("/proc/self/fd/{}", target_.descriptor());
   file_ = owned(H5Fcreate(opened.c_str(), H5F_ACC_TRUNC, creation.get(), access.get()));
   string_type_ = owned(H5Tcopy(H5T_C_S1));
@@ -158,7 +159,7 @@ void FileWriter::write_block(const Handle& data, const Extent& start, const Exte
 void FileWriter::finish() {
   {
     const Lock lock;
-    // HDF5 keeps a file open as long as an object of it is.
+    // HDF5 keeps a file open while an object of it is open.
     if (checked(H5Fget_obj_count(file_.get(), H5F_OBJ_ALL)) > 1)
       throw std::logic_error("an HDF5 file is finished while an object of it is open");
     if (!file_.close()) fail_with_library_error();

@@ -17,20 +17,20 @@ namespace attest::hdf5 {
 /// Elements along each axis; empty: a scalar.
 using Extent = std::vector<hsize_t>;
 
-/// How a group lists what is in it.
+/// The order in which a group lists its entries.
 enum class LinkOrder : std::uint8_t { by_name, by_creation };
 
 /// How a data set is stored. The default: contiguous, allocated with the first write.
 struct DatasetLayout {
-  const void* fill = nullptr;                 ///< one element, the value of what is never written; null: undefined
-  bool allocate_early = false;                ///< room in the file as soon as it is created
-  bool written_whole = false;                 ///< all of it will be written, so that nothing need be filled in before
-  Extent chunk = {};                          ///< of the data set's rank; empty: contiguous
-  int gzip_level = 0;                         ///< 1..9: shuffled and deflated, needs `chunk`; 0: plain
+  const void* fill = nullptr;   ///< one element: the value of elements that are never written; null: undefined
+  bool allocate_early = false;  ///< reserve the space in the file at creation
+  bool written_whole = false;   ///< all of it will be written, so it need not be filled first
+  Extent chunk = {};            ///< one extent per axis; empty: contiguous
+  int gzip_level = 0;           ///< 1..9: shuffled and deflated, needs `chunk`; 0: plain
   std::vector<std::string> axis_labels = {};  ///< HDF5 dimension labels, one per axis, or none
 };
 
-/// The little-endian type in the file of an element in memory. Call it under a Lock.
+/// The little-endian file type for elements of type T. Call it under a Lock.
 template <class T>
 hid_t element_type() {
   if constexpr (std::is_same_v<T, std::uint8_t>) return H5T_STD_U8LE;
@@ -40,11 +40,11 @@ hid_t element_type() {
   if constexpr (std::is_same_v<T, double>) return H5T_IEEE_F64LE;
 }
 
-/// The file appears under its name in finish(), whole; without it nothing remains. Readable by HDF5 1.8 and later;
-/// metadata carry checksums, data sets from 1 MiB on begin at page borders, and no time is noted, so that the same
-/// content makes the same bytes. Throws OutputError with HDF5's own words when the file cannot be written. Takes the
-/// library's lock by itself. `at` is a group or, for attributes, also a data set; handles must be closed before
-/// finish().
+/// The file appears under its name, complete, in finish(); without finish() nothing remains. It is readable by HDF5 1.8
+/// and later. Metadata have checksums and data sets of 1 MiB or more begin at page boundaries. No times are stored, so
+/// that the same content gives the same bytes. Throws OutputError with HDF5's own message when the file cannot be
+/// written. All functions take the library's lock. `at` is a group or, for attributes, also a data set. Handles must be
+/// closed before finish().
 class FileWriter {
  public:
   explicit FileWriter(const std::string& path, const AtomicFileOptions& options = {});
@@ -53,11 +53,11 @@ class FileWriter {
   const Handle& root() const { return file_; }
 
   Handle create_group(const Handle& at, const std::string& name, LinkOrder order = LinkOrder::by_name) const;
-  /// A group or data set that is there.
+  /// An existing group or data set.
   Handle open(const Handle& at, const std::string& name) const;
   bool contains(const Handle& at, const std::string& name) const;
 
-  /// A scalar: UTF-8 of any length, int64 or float64.
+  /// A scalar: UTF-8 text of any length, int64 or float64.
   void write_attribute(const Handle& at, const char* name, const std::string& text) const;
   void write_attribute(const Handle& at, const char* name, double value) const;
   void write_attribute(const Handle& at, const char* name, std::integral auto value) const {
@@ -75,8 +75,8 @@ class FileWriter {
     return create_dataset(at, name, element_type<T>(), extent, layout);
   }
 
-  /// Creates a data set and writes all of it, row-major. Here and below, std::logic_error when there are more or fewer
-  /// values than elements.
+  /// Creates a data set and writes all of it, row-major. Here and below: std::logic_error when the number of values is
+  /// not that of the elements.
   template <class T>
   void write_dataset(const Handle& at, const std::string& name, std::span<const T> values, const Extent& extent,
                      const DatasetLayout& layout = {}) const {
@@ -84,7 +84,7 @@ class FileWriter {
     expect_count(values.size(), extent);
     write_all(create_dataset(at, name, element_type<T>(), extent, layout), element_type<T>(), values.data());
   }
-  /// The same of strings, [texts].
+  /// The same for a one-dimensional list of strings.
   void write_dataset(const Handle& at, const std::string& name, const std::vector<std::string>& texts,
                      const DatasetLayout& layout = {}) const;
 
@@ -114,7 +114,7 @@ class FileWriter {
   void write_all(const Handle& data, hid_t type, const void* values) const;
   static void expect_count(std::size_t num_values, const Extent& extent);
 
-  AtomicFile target_;  ///< first: its destructor comes after that of the open file
+  AtomicFile target_;  ///< first, so that it is destroyed after the open file
   Handle file_, string_type_;
 };
 

@@ -1,5 +1,5 @@
-"""`attest import`: a dump from arrays in safetensors files or npz archives. The command line,
-experiments/commands/import.cpp, calls it with the parsed options as one JSON document."""
+"""`attest import`: makes a dump from arrays in safetensors files or npz archives. experiments/commands/import.cpp calls
+it with the parsed options as one JSON document."""
 import gc
 import json
 import math
@@ -15,14 +15,14 @@ from import_files import in_quotes  # noqa: E402
 
 
 def decode(value):
-    """Each character of the request's strings stands for a byte of the command line, which need be no UTF-8."""
+    """Each character of the request's strings stands for a byte of the command line, which need not be UTF-8."""
     if isinstance(value, dict):
         return {name: decode(inner) for name, inner in value.items()}
     return os.fsdecode(value.encode("latin-1")) if isinstance(value, str) else value
 
 
 def check_options(options, target):
-    """What a dump cannot hold."""
+    """Refuses what a dump cannot hold."""
     from import_plan import is_sample_name
     for name in ("model", "task", "rope"):
         text = getattr(options, name)
@@ -54,7 +54,7 @@ def report_text(plan, target, seconds):
 
 
 def run_import(request):
-    # Here, since these import numpy and h5py, whose lack run_command tells.
+    # Imported here, because these modules need numpy and h5py: run_command reports them if they are missing.
     from import_plan import ImportOptions, plan_import
     from import_progress import Progress
     from import_sources import open_source
@@ -68,7 +68,7 @@ def run_import(request):
     try:
         print(report(plan, target, progress.seconds()), flush=True)
     except OSError as error:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the interpreter's end would fail once more
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the flush at exit would fail again
         raise OutputError("cannot write to standard output") from error
 
 
@@ -82,8 +82,8 @@ def main(request):
             raise DumpError(f"internal error: {type(error).__name__}: {error}; this is a defect of attest: please "
                             "report it with this message, the command line and the output of 'attest "
                             "--version'") from error
-    gc.disable()  # nothing here is cyclic, and a header of 80,000 arrays would be searched for cycles for a second
-    warnings.simplefilter("ignore")  # numpy's, about arrays of untrusted files
+    gc.disable()  # nothing here is cyclic; with a header of 80,000 arrays, collection would take a second
+    warnings.simplefilter("ignore")  # numpy warns about some arrays of untrusted files
     return run_command("attest", "numpy and h5py", command)
 
 

@@ -1,4 +1,4 @@
-"""Untrusted files: regular ones only, read at any offset, their JSON parsed within bounds."""
+"""Untrusted files: only regular files, read at any offset, with bounds on the JSON in them."""
 import json
 import os
 import stat
@@ -6,16 +6,16 @@ import stat
 from dump_errors import InputError, printable
 
 MOST_AT_ONCE = 1 << 30  # Linux reads less than 2^31 bytes in one call
-LONGEST_JSON = 16 << 20  # some 150,000 tensors; json.loads takes up to 30 times the memory
+LONGEST_JSON = 16 << 20  # enough for 150,000 tensors; json.loads needs up to 30 times this much memory
 
 
 class InputFile:
     def __init__(self, path):
         self.path = path
         try:
-            # O_NONBLOCK: opening a pipe would wait for ever
+            # O_NONBLOCK: opening a pipe would otherwise block for ever
             self.descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        except (OSError, ValueError) as error:  # ValueError: no path, such as one with a null byte
+        except (OSError, ValueError) as error:  # ValueError: not a path, such as one with a null byte
             raise InputError(f"{path}: cannot be opened ({getattr(error, 'strerror', error)})") from error
         status = os.fstat(self.descriptor)
         if not stat.S_ISREG(status.st_mode):
@@ -48,7 +48,7 @@ class InputFile:
 
 
 class FileBytes:
-    """Bytes of a file from `begin` on, in order."""
+    """Reads the bytes of a file from `begin` on, in order."""
 
     def __init__(self, path, begin):
         self.file, self.position = InputFile(path), begin
@@ -63,13 +63,13 @@ class FileBytes:
 
 
 def in_quotes(name):
-    """A name from an untrusted file for a message: on one line, not too long."""
+    """Quotes a name from an untrusted file for a message: on one line, at most 120 characters."""
     name = str(name)
     return "'" + printable(name[:120]) + ("...'" if len(name) > 120 else "'")
 
 
 def parse_json(text, place):
-    """Of at most LONGEST_JSON bytes. `place` begins the InputError. A key that comes twice in an object is refused."""
+    """Parses at most LONGEST_JSON bytes. `place` begins the InputError's message. Duplicate keys are refused."""
     def unique(pairs):
         values = dict(pairs)
         if len(values) < len(pairs):

@@ -1,4 +1,4 @@
-"""How the axes of an array stand for samples, heads, tokens and channels, and its blocks in the order of the file."""
+"""Maps the axes of an array to samples, heads, tokens and channels, and reads it in blocks in the order of the file."""
 import itertools
 import math
 import os
@@ -16,15 +16,16 @@ BLOCK_BYTES = 4 << 20
 
 @dataclass
 class ArrayView:
-    """An array whose axes have letters. `order` has all of AXES as they lie in the file, slowest first."""
+    """An array with named axes. `order` has all of AXES in the order of the file, slowest first."""
     array: object
     order: str
     extent: dict  # letter to extent, 1 for an axis that the layout leaves out
 
     def blocks(self, element_type):
-        """Reads the array once from its first to its last byte. Yields {letter: first index} and the values from there
-        on, as unsigned integers of the same bits along the axes AXES. A block is at most BLOCK_BYTES, but has each D
-        whole: where D is not the fastest axis, it is all that is faster than D."""
+        """Reads the array once from its first to its last byte. Yields {letter: first index} and the values of a block,
+        as unsigned integers of the same width, with the axes in the order AXES. A block has at most BLOCK_BYTES but
+        always whole rows along D: if D is not the fastest axis, it has all of D and of the axes faster than D, and may
+        be larger."""
         item = ITEM_BYTES[element_type]
         block, size = dict.fromkeys(AXES, 1), item
         for at in reversed(range(4)):
@@ -61,7 +62,7 @@ def check_layout(letters):
 
 
 def view_array(array, layout):
-    """An array with one axis more than letters has B in front; with one axis less it has no B."""
+    """An array with one axis more than the layout has letters has B in front; with one axis less it has no B."""
     letters = layout
     if "B" not in letters and len(array.shape) == len(letters) + 1:
         letters = "B" + letters

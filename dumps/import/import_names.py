@@ -1,4 +1,4 @@
-"""Patterns of array names, for example "layers.{l}.k" or "{s}/layers/{l}/q", and the ones that are tried unasked."""
+"""Patterns of array names, for example "layers.{l}.k" or "{s}/layers/{l}/q", and the patterns tried by default."""
 import re
 from typing import NamedTuple
 
@@ -6,13 +6,14 @@ from dump_errors import InputError, UsageError
 from import_files import in_quotes
 
 ROLES = ("q", "k", "v")
-# Tried in this order, * being q, k and v.
+# Tried in this order; * is replaced by q, k and v.
 USUAL_FORMS = ("layers.{l}.*", "{s}.layers.{l}.*", "{s}/layers/{l}/*", "model.layers.{l}.self_attn.*", "layer_{l}.*",
                "layer{l}.*", "layer_{l}/*", "layer{l}/*", "*_{l}", "*{l}", "{l}.*", "{l}/*", "{s}.*", "{s}/*", "*")
-LONGEST_NAME = 4096  # a match takes up to the square of a name's length
+LONGEST_NAME = 4096  # matching takes up to quadratic time in a name's length
 LARGEST_LAYER = (1 << 31) - 1
 
-HOLES = {"{l}": "(?P<layer>[0-9]+?)", "{s}": "(?P<sample>[^/]+?)"}  # where several ways fit, the first is the shortest
+# Non-greedy: of several possible matches, the one with the shortest first hole is taken.
+HOLES = {"{l}": "(?P<layer>[0-9]+?)", "{s}": "(?P<sample>[^/]+?)"}
 
 
 class LayerKey(NamedTuple):
@@ -21,8 +22,8 @@ class LayerKey(NamedTuple):
 
 
 class NamePattern:
-    """Text with at most one hole {l}, a decimal number, and at most one {s}, one character or more without '/'.
-    A name must fit it from the first to the last character."""
+    """Text with at most one hole {l}, which matches a decimal number, and at most one hole {s}, which matches one or more
+    characters other than '/'. The pattern must match the whole name."""
 
     def __init__(self, text):
         expression, holes, after_hole = "", set(), False
@@ -55,10 +56,10 @@ class NamePattern:
 
 
 def find_layers(arrays, path, given):
-    """LayerKey to {role: array}, by the patterns `given` as {role: text}, or by the first usual ones that find all
-    roles. `path` names the source in messages."""
+    """Returns {LayerKey: {role: array}}, by the patterns `given` as {role: text}, or by the first usual patterns that
+    find all roles. `path` names the source in messages."""
     candidates = [given] if given else [{role: form.replace("*", role) for role in ROLES} for form in USUAL_FORMS]
-    # A usual name begins or ends with its role: one look instead of 45 matches.
+    # A usual name begins or ends with its role: this one test saves matching every name against all 45 patterns.
     by_role = {role: arrays if given else [a for a in arrays if role in (a.name[:1], a.name[-1:])] for role in ROLES}
     for texts in candidates:
         layers = _assign(by_role, {role: NamePattern(texts[role]) for role in ROLES}, path)

@@ -1,5 +1,5 @@
-"""Members of an npz archive: zipfile reads the directory, numpy the array headers; values are inflated here, so that no
-member can hold more or less than it declares."""
+"""Members of an npz archive. zipfile reads the directory and numpy the array headers. Values are inflated here, so that
+no member can hold more or less than it declares."""
 import functools
 import io
 import zipfile
@@ -12,24 +12,24 @@ from dump_errors import InputError, first_line
 from import_files import FileBytes, InputFile, in_quotes
 from import_source_array import SourceArray, element_count, shape_text
 
-LONGEST_DIRECTORY = 16 << 20  # some 300,000 members; zipfile takes up to 20 times the memory
+LONGEST_DIRECTORY = 16 << 20  # enough for 300,000 members; zipfile needs up to 20 times this much memory
 LOCAL_HEADER_BYTES = 30
 LONGEST_ARRAY_HEADER = 12 + 10_000  # numpy's own limit, after magic, version and length
 MOST_INFLATION = 1032  # deflate cannot shrink data more (https://zlib.net/zlib_tech.html)
 INFLATE_STEP = 1 << 16  # compressed bytes
 
 ELEMENT_TYPES = {"<f4": "float32", "<f2": "float16"}
-# Version 3 differs from 2 in the encoding of field names alone, of which a dump's types have none.
+# Version 3 differs from 2 only in the encoding of field names, and the types of a dump have no fields.
 ARRAY_HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0,
                  (3, 0): np.lib.format.read_array_header_2_0}
-BITS_OF_16 = ("<u2", "<i2", "|V2")  # ml_dtypes' bfloat16 is stored as two bytes of no type
+BITS_OF_16 = ("<u2", "<i2", "|V2")  # ml_dtypes stores bfloat16 as two bytes without type
 
 
 @dataclass(slots=True)
 class Member:
     path: str
     name: str
-    begin: int  # of the data in the file
+    begin: int  # offset of the data in the file
     stored: int  # bytes in the file
     size: int  # bytes once inflated
     deflated: bool
@@ -40,7 +40,7 @@ class Member:
 
 
 class MemberBytes:
-    """The bytes of a member in order; size and checksum are compared once the last one has come."""
+    """Reads the bytes of a member in order. Size and checksum are compared after the last byte."""
 
     def __init__(self, member, skip=0):
         self.member, self.position, self.crc = member, 0, 0
@@ -78,7 +78,7 @@ class MemberBytes:
         return b"".join(parts)
 
     def _inflate_step(self, most):
-        """At most `most` bytes; none only at the end of the stream or of what is stored."""
+        """Returns at most `most` bytes; none only at the end of the stream or of the stored data."""
         while not self.inflater.eof:
             compressed = self.inflater.unconsumed_tail
             if not compressed:
@@ -97,7 +97,7 @@ class MemberBytes:
 
 
 def npz_arrays(file):
-    """Of an open InputFile, in the order of the archive's directory."""
+    """The arrays of an open InputFile, in the order of the archive's directory."""
     arrays = [_array(member) for member in _members(file) if member.name.endswith(".npy")]
     seen = set()
     for array in arrays:
@@ -108,7 +108,7 @@ def npz_arrays(file):
 
 
 class _BoundedReader(io.FileIO):
-    """zipfile reads a directory whole, as long as the file says it is."""
+    """zipfile reads the whole directory at once, as long as the file claims it is. This bounds it."""
 
     def read(self, size=-1):
         if size > LONGEST_DIRECTORY:
@@ -120,7 +120,7 @@ def _members(file):
     try:
         with zipfile.ZipFile(_BoundedReader(file.descriptor, closefd=False), metadata_encoding="utf-8") as archive:
             infos, directory = archive.infolist(), archive.start_dir
-    except Exception as error:  # zipfile meets damaged bytes with exceptions of many types
+    except Exception as error:  # zipfile raises exceptions of many types on damaged bytes
         sentence = f"cannot be read ({first_line(error)})"
         if str(error) == "File is not a zip file":
             sentence = "expected its end record, found none (a truncated file?)"
@@ -134,7 +134,7 @@ def _members(file):
         ranges.append((info.header_offset, member.begin + member.stored, member.name))
     ranges.sort()
     for (_, end, name), (begin, _, other) in zip(ranges, ranges[1:]):
-        if begin < end:  # a small file could stand for a huge one
+        if begin < end:  # otherwise a small file could claim huge arrays
             raise InputError(f"{file.path}: zip archive: expected members that do not overlap, found {in_quotes(name)} "
                              f"and {in_quotes(other)} in the same bytes")
     return members
@@ -176,7 +176,7 @@ def _array(member):
 
 
 def _read_header(member, place):
-    """(shape, column_major, dtype), and where the values begin."""
+    """Returns (shape, column_major, dtype), and the offset of the values."""
     reader = MemberBytes(member)
     try:
         start = io.BytesIO(reader.read(min(member.size, LONGEST_ARRAY_HEADER)))
@@ -184,6 +184,6 @@ def _read_header(member, place):
         reader.close()
     try:
         return ARRAY_HEADERS[np.lib.format.read_magic(start)](start), start.tell()
-    except Exception as error:  # numpy evaluates a literal, which can fail in many ways
+    except Exception as error:  # numpy evaluates a Python literal, which can fail in many ways
         found = f"version {error}" if isinstance(error, KeyError) else first_line(error)
         raise InputError(f"{place}: array header: expected that of a NumPy array, found {in_quotes(found)}") from error

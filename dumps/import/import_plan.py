@@ -1,4 +1,4 @@
-"""Which arrays are q, k and v of which layer and sample, and whether they fit: from names, types and shapes."""
+"""Finds by name which arrays are q, k and v of which layer and sample, and checks that types and shapes fit."""
 import math
 from dataclasses import dataclass, field
 
@@ -9,21 +9,21 @@ from import_layout import ArrayView, check_layout, view_array
 from import_names import ROLES, find_layers
 from import_source_array import shape_text
 
-MOST_LAYERS = 100_000  # a number beyond is none of a layer
-MOST_SAMPLES = 10_000  # of one array along B: each becomes groups and data sets of its own
-MOST_HEADS = 1 << 20  # and channels, and queries of a sample
+MOST_LAYERS = 100_000  # a larger number is not a layer's
+MOST_SAMPLES = 10_000  # of one array along B: each gets its own groups and data sets
+MOST_HEADS = 1 << 20  # also the limit for channels, and for queries of a sample
 
 
 @dataclass
 class ImportOptions:
-    """As on the command line; 0 and "" stand for what is not given."""
+    """As on the command line; 0 and "" mean "not given"."""
     q_names: str = ""
     k_names: str = ""
     v_names: str = ""
     layout: str = "HTD"
     q_layout: str = ""
     positions: list = field(default_factory=list)
-    spans: list = field(default_factory=list)  # of [begin, end], of every sample
+    spans: list = field(default_factory=list)  # [begin, end], the same for every sample
     bfloat16_bits: bool = False
     sample: str = "sample"
     task: str = "imported"
@@ -45,7 +45,7 @@ class PlannedLayer:
 
 @dataclass
 class PlannedSamples:
-    """The samples of one {s}: as many as its arrays have along B."""
+    """The samples that share one {s}: as many as the arrays have along B."""
     names: list
     num_tokens: int
     positions: list | range
@@ -134,7 +134,7 @@ class _Planner:
         _fail(view.array, expected, f"{found} in shape {shape_text(view.array.shape)} (layout {self.layouts[role]})")
 
     def _check_first(self, plan, views):
-        """The first layer sets the shape of all."""
+        """The first layer defines the shape that all others must have."""
         for role, letter in (("q", "H"), ("k", "H"), ("q", "D"), ("v", "D")):
             if views[role].extent[letter] > MOST_HEADS:
                 _fail(views[role].array, f"at most {MOST_HEADS} heads and channels", views[role].extent[letter])

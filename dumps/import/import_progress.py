@@ -1,11 +1,11 @@
-"""How far an import has come, on stderr."""
+"""Progress of an import, on stderr."""
 import math
 import sys
 import time
 
 
 class Progress:
-    """How far the writing has come: a bar on a terminal, now and then a line elsewhere."""
+    """Progress of the writing: a bar on a terminal, an occasional line elsewhere."""
 
     def __init__(self, total_bytes, quiet):
         self.total, self.quiet, self.done = total_bytes, quiet, 0
@@ -18,7 +18,7 @@ class Progress:
         return self
 
     def __exit__(self, *_):
-        if self.bar_shown:  # what is written next stands below it
+        if self.bar_shown:  # ends the bar's line
             print(file=sys.stderr)
 
     def seconds(self):

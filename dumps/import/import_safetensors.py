@@ -1,4 +1,4 @@
-"""The header of a safetensors file: 8 bytes of length, JSON, then the data without holes.
+"""Reads the header of a safetensors file: 8 bytes of length, JSON, then the data without gaps.
 https://github.com/huggingface/safetensors#format"""
 import functools
 import json
@@ -13,7 +13,7 @@ ELEMENT_TYPES = {"F32": "float32", "F16": "float16", "BF16": "bfloat16"}
 
 
 def safetensors_arrays(file):
-    """Of an open InputFile, in the order of the header."""
+    """The arrays of an open InputFile, in the order of the header."""
     length = int.from_bytes(file.read(0, 8), "little")
     most = min(LONGEST_JSON, file.size - 8)
     if length > most:
@@ -48,7 +48,7 @@ def _is_whole(value):
 
 
 def _check(description, data_bytes):
-    """Type, shape and the range of bytes; a ValueError says what was expected and found."""
+    """Checks type, shape and byte range. Raises a ValueError that says what was expected and found."""
     _require(isinstance(description, dict), "a JSON object", "another value")
     for key in ("dtype", "shape", "data_offsets"):
         _require(key in description, key, "none")
@@ -72,7 +72,8 @@ def _check(description, data_bytes):
 
 
 def _check_no_holes(path, ranges, data_bytes):
-    """Bytes that no tensor or two tensors claim could hide data, or ask for more than the file has."""
+    """Refuses bytes that belong to no tensor, which could hide data, or to two, which could claim more than the file
+    has."""
     covered = 0
     for begin, end, name in ranges:
         if begin != covered:

@@ -1,4 +1,4 @@
-"""One array of a safetensors file or npz archive: what its file says of it, its values not read yet."""
+"""One array of a safetensors file or npz archive, as its file describes it; its values are not read yet."""
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -9,14 +9,14 @@ MOST_ELEMENTS = 1 << 62
 
 @dataclass(slots=True)
 class SourceArray:
-    """One array as its file describes it, checked against the size of the file."""
+    """The description has been checked against the size of the file."""
     file: str  # path, for messages
     name: str
     type_name: str  # as the file spells it: "BF16", "<f4"
     shape: tuple
-    open: Callable  # returns an object with read(size), the bytes in the order of the file, and close()
+    open: Callable  # returns an object with close() and read(size), which reads in the order of the file
     element_type: str | None = None  # float16, bfloat16 or float32; None: a dump cannot hold the type
-    bits_of_16: bool = False  # untyped or integer 16 bits, which may be bfloat16 in disguise
+    bits_of_16: bool = False  # 16-bit elements without type or of an integer type, which may be the bits of bfloat16
     column_major: bool = False  # the first axis varies fastest (Fortran order)
 
     def place(self):

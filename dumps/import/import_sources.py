@@ -7,9 +7,9 @@ from import_npz import npz_arrays
 from import_safetensors import safetensors_arrays
 
 def open_source(path):
-    """The arrays of a file or a folder. In a folder with NAME.safetensors.index.json they are those of the files that
-    it lists, else of all files *.safetensors and *.npz. Where a name occurs in several files of a folder, every name
-    becomes FILE/NAME, FILE without its extension."""
+    """The arrays of a file or a folder. In a folder with NAME.safetensors.index.json these are the arrays of the files
+    that it lists, else of all files *.safetensors and *.npz. If a name occurs in several files of a folder, every array
+    is called FILE/NAME, where FILE has no extension."""
     if not os.path.isdir(path):
         return _open_file(path)
     arrays = [array for file in _files_of_folder(path) for array in _open_file(file)]
@@ -62,7 +62,7 @@ def _indexed_names(index):
     for name in weight_map.values():
         if not isinstance(name, str):
             raise InputError(f"{index}: expected file names in 'weight_map', found another type")
-        if name in ("", ".", "..") or "/" in name or "\0" in name or len(name) > 255:  # nor lead out of the folder
+        if name in ("", ".", "..") or "/" in name or "\0" in name or len(name) > 255:  # stays in the folder
             raise InputError(f"{index}: expected a file name in 'weight_map', found {in_quotes(name)}")
         names.add(name)
     return sorted(names)

@@ -1,4 +1,4 @@
-"""Streams the planned arrays to a dump, with a block of an array in memory at a time."""
+"""Streams the planned arrays to a dump, with one block of an array in memory at a time."""
 import json
 
 from dump_writer import DumpWriter
@@ -6,7 +6,7 @@ from import_layout import BLOCK_BYTES
 
 
 def write_import(plan, options, target, force, progress=lambda size: None):
-    """Streams the arrays to the dump, each read once. `progress` gets the bytes of every block."""
+    """Streams the arrays to the dump, reading each once. Calls `progress` with the size in bytes of every block."""
     with DumpWriter(target, force) as writer:
         writer.write_header(model=options.model, num_layers=plan.num_layers, num_query_heads=plan.num_query_heads,
                             num_kv_heads=plan.num_kv_heads, head_dim=plan.head_dim, value_dim=plan.value_dim,
@@ -27,14 +27,15 @@ def write_import(plan, options, target, force, progress=lambda size: None):
 
 
 def write_values(writer, layers, role, view, element_type, progress):
-    """q [N, Hq, D], k or v [Hkv, T, D], of all samples along B."""
+    """Writes q [N, Hq, D], k or v [Hkv, T, D] of all samples along B."""
     heads, tokens = view.extent["H"], view.extent["T"]
     shape = (tokens, heads) if role == "q" else (heads, tokens)
     targets = [writer.create_values(layer, role, (*shape, view.extent["D"]), element_type) for layer in layers]
     for first, values in view.blocks(element_type):  # [B, H, T, D]
         start = (first["T"], first["H"], 0) if role == "q" else (first["H"], first["T"], 0)
         for b, sample in enumerate(values.transpose(0, 2, 1, 3) if role == "q" else values):
-            step = max(1, BLOCK_BYTES // sample[:1].nbytes)  # what has another order than the dump is copied
+            # write_values copies what has another order than the dump: the step bounds that copy.
+            step = max(1, BLOCK_BYTES // sample[:1].nbytes)
             for row in range(0, len(sample), step):
                 place = (start[0] + row, *start[1:])
                 writer.write_values(targets[first["B"] + b], place, sample[row:row + step])

@@ -1,3 +1,4 @@
+// Checks all values of a dump, and states the first bad one.
 #include "dumps/inspect/inspect.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// What `attest inspect` tells of a dump, as text for people and JSON for programs.
+// What `attest inspect` prints about a dump: text for people, JSON for programs.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace attest {
 
-/// The values of a whole dump.
+/// Result of checking all values of a dump.
 struct DumpCheck {
   struct Layer {
     std::size_t sample = 0;  ///< index into DumpInfo::samples
@@ -23,7 +23,7 @@ struct DumpCheck {
   std::int64_t num_bad_layers() const;  ///< those with NaN or infinity
 };
 
-/// Layers looked at so far, and all of them; what it throws ends the check.
+/// Called with the number of layers checked so far and of all layers. An exception that it throws ends the check.
 using CheckProgress = std::function<void(std::size_t done, std::size_t total)>;
 
 /// Reads every value, one layer at a time.

@@ -1,3 +1,4 @@
+// The JSON output of `attest inspect`.
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <utility>

@@ -1,3 +1,4 @@
+// The text output of `attest inspect`.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -48,7 +49,7 @@ class TextTable {
   std::vector<std::vector<std::string>> rows_;
 };
 
-/// Layer numbers by what `describe` says of the layer.
+/// Groups layer numbers by the result of `describe`.
 template <class Describe>
 std::map<std::string, std::vector<std::int64_t>> group_layers(const DumpReader& dump, std::size_t sample,
                                                               Describe describe) {
@@ -71,12 +72,12 @@ std::string layers_text(const DumpReader& dump, std::size_t sample, Describe des
   return text;
 }
 
-/// Rotary parameters may be long tables; --json gives all.
+/// Cut, because rotary parameters may be long tables; --json prints all.
 std::string clipped(std::string text) {
   constexpr std::size_t kMost = 240;
   if (text.size() <= kMost) return text;
   std::size_t end = kMost;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;  // not within a UTF-8 character
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;  // do not cut a UTF-8 character
   return fmt::format("{} ... ({} bytes in all)", text.substr(0, end), text.size());
 }
 

@@ -1,4 +1,4 @@
-"""How a script of dumps/ ends: what it raises becomes one line on stderr and an exit code; Ctrl-C leaves no file."""
+"""Runs the command of a script: an exception becomes a line on stderr and an exit code; Ctrl-C leaves no file."""
 import contextlib
 import os
 import signal
@@ -9,11 +9,11 @@ from dump_errors import DumpError, first_line, printable
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 interrupted = False
-temporary_files = set()  # paths; removed however the command ends, even by a signal before anyone could expect one
+temporary_files = set()  # paths to remove however the command ends, even by a signal during start-up
 
 
 def _on_signal(number, frame):
-    """The first one unwinds, so that temporary files are removed; the second one ends the process at once."""
+    """The first signal unwinds the stack, so that temporary files are removed. The second ends the process at once."""
     global interrupted
     interrupted = True
     for each in SIGNALS:
@@ -22,8 +22,8 @@ def _on_signal(number, frame):
 
 
 def raise_if_interrupted():
-    """What a signal raises is lost where Python ignores exceptions: in callbacks and destructors, of which every call
-    of h5py has some. A long command therefore asks again."""
+    """Python drops exceptions raised in callbacks and destructors, which most calls of h5py run. The exception from a
+    signal can therefore be lost, and long commands call this function too."""
     if interrupted:
         raise KeyboardInterrupt
 
@@ -34,7 +34,7 @@ def _on_ignored(ignored):
 
 
 def run_command(program, needed_modules, command):
-    """Calls `command` and returns the exit code. `program` begins the line about what it raises."""
+    """Calls `command` and returns the exit code. `program` begins the line that reports an exception."""
     global interrupted
     interrupted = False
     before, hook_before = {each: signal.getsignal(each) for each in SIGNALS}, sys.unraisablehook
@@ -46,7 +46,7 @@ def run_command(program, needed_modules, command):
         command()
         return 0
     except BaseException as error:
-        if interrupted or isinstance(error, KeyboardInterrupt):  # libraries fail strangely when they are interrupted
+        if interrupted or isinstance(error, KeyboardInterrupt):  # libraries fail in odd ways when interrupted
             sentence, code = "interrupted, nothing was written; the same command starts again", 130
         elif isinstance(error, DumpError):
             sentence, code = str(error), error.exit_code

@@ -1,4 +1,4 @@
-"""What ends a script of dumps/: one sentence, and the exit code of its kind (the codes of the attest command line)."""
+"""Errors that end a script of dumps/: one sentence, and an exit code per kind (those of the attest command line)."""
 
 
 class DumpError(Exception):
@@ -18,10 +18,10 @@ class OutputError(DumpError):
 
 
 def first_line(error):
-    """Libraries explain themselves in paragraphs; the first line names the cause."""
+    """The first line of an error's message: libraries write paragraphs, and the first line names the cause."""
     return str(error).strip().split("\n")[0] or type(error).__name__
 
 
 def printable(text):
-    """Text from untrusted files on one line, without terminal escapes or lone surrogates: those as \\xNN or \\uNNNN."""
+    """Text from untrusted files on one line: control characters and lone surrogates are written as \\xNN or \\uNNNN."""
     return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" if ord(c) < 256 else f"\\u{ord(c):04x}" for c in text)

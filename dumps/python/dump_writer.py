@@ -1,4 +1,4 @@
-"""Writes attention dumps (dumps/README.md), streaming, element types kept, bits unchanged."""
+"""Writes attention dumps (dumps/README.md) as a stream, without changing element types or bits."""
 import contextlib
 import os
 import re
@@ -14,7 +14,7 @@ ITEM_BYTES = {"float16": 2, "bfloat16": 2, "float32": 4}
 
 
 def hdf5_type(element_type):
-    """bfloat16: 1 sign, 8 exponent (bias 127) and 7 mantissa bits."""
+    """The HDF5 type. bfloat16 has 1 sign bit, 8 exponent bits (bias 127) and 7 mantissa bits."""
     if element_type == "bfloat16":
         bfloat16 = h5py.h5t.IEEE_F16LE.copy()
         bfloat16.set_fields(15, 7, 8, 0, 7)
@@ -24,20 +24,21 @@ def hdf5_type(element_type):
 
 
 def _untimed(kind):
-    """Properties of new files, groups or data sets, without their times: the same content makes the same bytes."""
+    """Creation properties of files, groups or data sets without timestamps, so that the same content gives the same
+    bytes."""
     properties = h5py.h5p.create(kind)
     properties.set_obj_track_times(False)
     return properties
 
 
 class DumpWriter:
-    """A temporary file beside the target, which takes its name in commit(): nobody sees half a dump. Left without
-    commit(), the `with` removes it. Whatever cannot be written is an OutputError."""
+    """Writes to a temporary file in the target's folder. commit() gives it the target's name, so that no partial dump
+    is visible. Without commit(), leaving the `with` removes it. Every failure to write is an OutputError."""
 
     def __init__(self, path, force=False, gzip_level=0):
         self.path, self.force, self.gzip_level = os.fspath(path), force, gzip_level
         self._refuse_existing()
-        # No part of the target's name, which may be as long as names can be.
+        # Contains no part of the target's name, which may have the greatest allowed length.
         self.temporary = os.path.join(os.path.dirname(self.path), f".attest-{secrets.token_hex(8)}.part")
         temporary_files.add(self.temporary)
         with self._writing():
@@ -58,7 +59,7 @@ class DumpWriter:
         self._remove()
 
     def write_header(self, **attributes):
-        """The attributes of the root; those that are None are left out."""
+        """Writes the attributes of the root, except those that are None."""
         with self._writing():
             self.file.attrs["format"], self.file.attrs["format_version"] = "attention-dump", 1
             for name, value in attributes.items():
@@ -74,7 +75,7 @@ class DumpWriter:
         return group
 
     def create_sample(self, name, task, num_tokens, positions, spans=(), span_labels=None, prompt_length=None):
-        """Returns its group, with an empty group "layers"."""
+        """Returns the sample's group, which has an empty group "layers"."""
         sample = self.create_group(self.file["samples"], name, task=task, num_tokens=num_tokens,
                                    prompt_length=prompt_length)
         self.create_group(sample, "layers")
@@ -89,7 +90,7 @@ class DumpWriter:
         return self.create_group(sample["layers"], str(layer), sliding_window=sliding_window)
 
     def create_values(self, layer, name, shape, element_type):
-        """q, k or v, to be written in parts. Compressed, a chunk is one head's next 8192 tokens."""
+        """Creates q, k or v, to be written in parts. If compressed, a chunk is 8192 tokens of one head."""
         properties = _untimed(h5py.h5p.DATASET_CREATE)
         properties.set_fill_time(h5py.h5d.FILL_TIME_NEVER)  # every element is written
         if self.gzip_level:
@@ -109,12 +110,12 @@ class DumpWriter:
             dataset.id.write(h5py.h5s.create_simple(bits.shape), target, bits, dataset.id.get_type())
 
     def write_array(self, group, name, values, dtype):
-        """A small one, whole."""
+        """Writes a small array at once."""
         with self._writing():
             group.create_dataset(name, data=values, dtype=dtype)
 
     def commit(self):
-        """Gives the dump its name, once it is on the disk. Returns its size in bytes."""
+        """Gives the dump its name, once the data are on the disk. Returns its size in bytes."""
         with self._writing():
             self.file.close()
             os.fsync(self.descriptor)
@@ -128,7 +129,7 @@ class DumpWriter:
     def _create_file(self):
         access = h5py.h5p.create(h5py.h5p.FILE_ACCESS)
         access.set_fclose_degree(h5py.h5f.CLOSE_STRONG)
-        access.set_alignment(1 << 20, 4096)  # large data sets at page borders
+        access.set_alignment(1 << 20, 4096)  # large data sets begin at page boundaries
         access.set_libver_bounds(h5py.h5f.LIBVER_V18, h5py.h5f.LIBVER_V18)  # checksums; HDF5 1.8 and later read it
         file = h5py.File(h5py.h5f.create(os.fsencode(self.temporary), h5py.h5f.ACC_TRUNC,
                                          _untimed(h5py.h5p.FILE_CREATE), access))
@@ -136,7 +137,7 @@ class DumpWriter:
         return file
 
     def _link(self):
-        """A link never replaces, a rename would. Some file systems have none."""
+        """A hard link never replaces a file, as a rename would. Some file systems have no hard links."""
         try:
             os.link(self.temporary, self.path)
         except FileExistsError:
@@ -165,7 +166,7 @@ class DumpWriter:
         raise_if_interrupted()
         try:
             yield
-        except (OSError, RuntimeError) as error:  # h5py raises either
+        except (OSError, RuntimeError) as error:  # h5py raises either type
             cause = re.search(r"error message = '([^']*)'", str(error))
             reason = cause[1] if cause else getattr(error, "strerror", None) or first_line(error)
             raise OutputError(f"{self.path}: cannot be written ({reason})") from error

@@ -1,4 +1,4 @@
-// Random numbers as a function of a key and a counter: whoever computes one, in whatever order, gets the same.
+// Random numbers as a function of a key and a counter: they do not depend on the order in which they are computed.
 #pragma once
 
 #include <cstdint>
@@ -14,14 +14,14 @@ constexpr std::uint64_t mix_bits(std::uint64_t x) {
   return x ^ (x >> 31);
 }
 
-/// A key for the stream that `words` name.
+/// The key of the stream that `words` identify.
 constexpr std::uint64_t random_key(std::initializer_list<std::uint64_t> words) {
   std::uint64_t key = 0;
   for (const std::uint64_t word : words) key = mix_bits(key + kGoldenGamma + mix_bits(word + kGoldenGamma));
   return key;
 }
 
-/// The numbers of one key in their order.
+/// The numbers of one key, in order.
 class RandomStream {
  public:
   constexpr explicit RandomStream(std::uint64_t key) : state_(key) {}
@@ -32,15 +32,15 @@ class RandomStream {
   constexpr double uniform() { return static_cast<double>(bits() >> 11) * 0x1p-53; }
   constexpr double uniform(double low, double high) { return low + (high - low) * uniform(); }
 
-  /// In [0, bound); bound > 0 and far below 2^64, so that its bias does not matter.
+  /// In [0, bound); bound > 0 and far below 2^64, so that the bias of the modulo does not matter.
   constexpr std::uint64_t below(std::uint64_t bound) { return bits() % bound; }
 
  private:
   std::uint64_t state_;
 };
 
-/// Sums of four bytes less their mean, two from each 64 bits: integers in [-510, 510] whose distribution is near a
-/// normal one with standard deviation kNoiseDeviation.
+/// Sums of four bytes less their mean, two from each 64 bits: integers in [-510, 510] with a nearly normal distribution
+/// of standard deviation kNoiseDeviation.
 constexpr double kNoiseDeviation = 147.801;  // sqrt(4 (256^2 - 1) / 12)
 
 struct NoisePair {

@@ -1,4 +1,4 @@
-// Options, spans, and the stream of slabs to the writer.
+// Checks the options of a synthetic dump, places its spans, and streams its slabs to the writer.
 #include "dumps/synthetic/dump.h"
 
 #include <fmt/format.h>
@@ -23,7 +23,7 @@ constexpr std::int64_t kSlabBytes = std::int64_t{1} << 20;
 
 enum class Tensor { q, k, v };
 
-/// Rows first .. first+count-1 of one tensor; of one KV head for k and v.
+/// Rows first .. first+count-1 of one tensor (for k and v: of one KV head).
 struct Slab {
   int sample = 0, layer = 0;
   Tensor tensor = Tensor::q;
@@ -108,7 +108,7 @@ void require(bool valid, const std::string& sentence) {
 }  // namespace
 
 void check(const SyntheticOptions& o) {
-  // Far above any model, far below what overflows.
+  // Far above any model and far below any overflow.
   constexpr int most = 1 << 20;
   const auto in_range = [&](const char* option, std::int64_t value, std::int64_t low, std::int64_t high) {
     require(low <= value && value <= high, fmt::format("{} is {}, expected {} to {}", option, value, low, high));
@@ -145,7 +145,7 @@ std::vector<TokenSpan> synthetic_spans(const SyntheticOptions& options, int samp
   const std::int64_t begin = options.sink_tokens, end = options.num_tokens - options.num_queries;
   std::vector<TokenSpan> spans;
   if (options.num_spans == 0 || end <= begin) return spans;
-  // One span somewhere in each of equal parts of the context, at most half of it.
+  // The context is divided into equal parts. Each has one span, of at most half its length, at a random place.
   const std::int64_t part = (end - begin) / options.num_spans;
   const std::int64_t length = std::min(options.span_tokens, part / 2);
   if (length == 0) return spans;

@@ -1,4 +1,4 @@
-// Seeded synthetic dumps whose attention has a known structure. What the structure is: README.md.
+// Seeded synthetic dumps whose attention has a known structure, which README.md describes.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ struct SyntheticOptions {
   std::int64_t num_tokens = 4096;  ///< T
   std::int64_t num_queries = 4;    ///< N, at the last N positions
   ElementType element_type = ElementType::bfloat16;
-  std::string profile = "mixed";  ///< profile_names() of synthetic_heads.h
+  std::string profile = "mixed";  ///< one of profile_names() (heads.h)
   std::uint64_t seed = 0;
   double softmax_scale = 0;         ///< 0: 1/sqrt(D), and not written
   double logit_softcap = 0;         ///< 0: none
@@ -27,23 +27,23 @@ struct SyntheticOptions {
   int global_every = 0;             ///< layers n-1, 2n-1, ... ignore the window; 0: none does
   int num_spans = 2;                ///< evidence spans per sample; fewer when the tokens do not suffice
   std::int64_t span_tokens = 16;    ///< tokens of each
-  int sink_tokens = 1;              ///< the first ones
+  int sink_tokens = 1;              ///< number of first tokens that act as sinks
 };
 
-/// Bytes of q, k and v written so far, and of the whole dump. Called from one thread at a time; what it throws ends the
-/// writing and leaves no file.
+/// Called with the bytes of q, k and v written so far, and of the whole dump, from one thread at a time. An exception
+/// that it throws ends the writing and leaves no file.
 using DumpProgress = std::function<void(std::int64_t done, std::int64_t total)>;
 
-/// Throws UsageError that names the option and its value.
+/// Throws a UsageError that names the option and its value.
 void check(const SyntheticOptions& options);
 
-/// 0: none.
+/// The sliding window of a layer; 0: none.
 std::int64_t sliding_window_of(const SyntheticOptions& options, int layer);
 
 /// The evidence spans of a sample, ascending and disjoint, all before the first query.
 std::vector<TokenSpan> synthetic_spans(const SyntheticOptions& options, int sample);
 
-/// The header that the dump gets; `source` holds the options and the kinds of the heads as JSON.
+/// The header of the dump; `source` holds the options and the kinds of the heads as JSON.
 DumpInfo synthetic_header(const SyntheticOptions& options);
 
 /// Streams the dump to `path`. Its bytes depend on `options` alone, not on `threads` (at least 1); memory is a few MiB

@@ -1,4 +1,4 @@
-// Kinds, profiles, and the scores that give each structure its share of the softmax.
+// Kinds and profiles of heads, and the scores that give each structure its share of the softmax.
 #include "dumps/synthetic/heads.h"
 
 #include <fmt/format.h>
@@ -31,7 +31,7 @@ constexpr std::array<Profile, 6> kProfiles{{{"mixed", kMixed},
                                             {"flat", kFlat},
                                             {"ties", kTies}}};
 
-/// Shares of the softmax; what is left goes to the position scores (`local`) or evenly to all other tokens.
+/// Shares of the softmax. The rest goes to the position scores (`local`) or evenly to all other tokens.
 struct Shares {
   std::array<double, kPlantedFeatures> planted;  ///< sink, span, peak, tie
   bool local;
@@ -56,7 +56,7 @@ constexpr Shares shares_of(HeadKind kind) {
   return {};
 }
 
-/// Odds times e^shift.
+/// The share whose odds are e^shift times those of `share`.
 double shift_share(double share, double shift) {
   const double odds = share / (1 - share) * std::exp(shift);
   return odds / (1 + odds);
@@ -103,8 +103,8 @@ QueryRecipe query_recipe(HeadKind kind, const VisibleStructure& visible, double 
   }
   rest = std::max(rest, 0.02);
 
-  // n ordinary tokens with noise of variance v weigh n exp(v / 2) together, a planted one exp(h + noise^2 v / 2);
-  // and v grows with the heights, slowly, so that a few rounds settle both.
+  // n ordinary tokens with noise of variance v have the weight n exp(v / 2) together, a planted one has exp(h + noise^2
+  // v / 2). v grows slowly with the heights, so a few iterations find both.
   const double log_rest =
       local ? visible.local_log_sum : std::log(static_cast<double>(std::max<std::int64_t>(visible.others, 1)));
   for (int round = 0; round < 20; ++round) {

@@ -1,4 +1,4 @@
-// Draws keys, values and queries.
+// Draws the keys, values and queries of a synthetic layer.
 #include "dumps/synthetic/layer.h"
 
 #include <fmt/format.h>
@@ -13,7 +13,7 @@
 namespace attest {
 namespace {
 
-// Streams of a model's KV head, and of a KV head in one sample.
+// Random streams of a model's KV head, and of a KV head in one sample.
 enum ModelHeadStream : std::uint64_t { kChannels = 1, kRows = 2 };
 enum SampleHeadStream : std::uint64_t { kPlanting = 1, kKeys = 2, kValues = 3 };
 
@@ -22,7 +22,7 @@ constexpr double kPositionNorm = 4;
 constexpr double kPositionNoise = 0.15;
 constexpr std::int64_t kPeakTokens = 8;
 constexpr std::int64_t kTieTokens = 16;
-constexpr std::int64_t kBlockRows = 64;  // rows that are converted at once, so that they stay in the cache
+constexpr std::int64_t kBlockRows = 64;  // rows converted at once, so that they stay in the cache
 
 std::uint64_t word(std::int64_t x) { return static_cast<std::uint64_t>(x); }
 std::int32_t fixed(double x) { return static_cast<std::int32_t>(std::lround(x * kOne)); }
@@ -55,7 +55,7 @@ void fill_rows(std::int64_t first, std::int64_t count, std::size_t width, Elemen
   }
 }
 
-/// The next larger magnitude that the element type has.
+/// `x` with the next larger magnitude of the element type.
 float next_value(float x, ElementType type) {
   switch (type) {
     case ElementType::float16:
@@ -98,7 +98,7 @@ void SyntheticKvHead::choose_channels() {
   for (int c = 0; c < dim; ++c) free.push_back(c);
   for (int pair = 0; pair < positions_.pairs(); ++pair)
     std::erase_if(free, [&](int c) { return c == positions_.channel(pair) || c == positions_.channel(pair) + half; });
-  // Among the channels that RoPE turns slowest, where real keys have them.
+  // Outliers are among the channels with the lowest RoPE frequencies, as in real keys.
   for (int i = 0; dim >= 16 && i < std::max(1, dim / 32); ++i) {
     std::vector<int> slow;
     std::ranges::copy_if(free, std::back_inserter(slow), [&](int c) { return c % half >= 3 * half / 4; });
@@ -134,7 +134,7 @@ void SyntheticKvHead::draw_rows() {
     value_row_.step.push_back(fixed(random.uniform(0.5, 1) / kNoiseDeviation));
     value_row_.offset.push_back(fixed(random.uniform(-0.5, 0.5)));
   }
-  // Sink tokens say next to nothing, as in real models; evidence says something of its own.
+  // Sink tokens have small values, as in real models; evidence spans have values of their own.
   sink_value_row_ = span_value_row_ = value_row_;
   for (std::size_t c = 0; c < value_row_.step.size(); ++c) {
     sink_value_row_.step[c] /= 16;
@@ -153,7 +153,7 @@ void SyntheticKvHead::plant(int sample) {
   for (const TokenSpan& span : synthetic_spans(options_, sample))
     for (std::int64_t t = span.begin; t < span.end; ++t) add(t, PlantedFeature::span, t - span.begin);
 
-  // Where every query sees them.
+  // At positions that every query sees.
   const std::int64_t begin = std::max(sinks, first_visible(options_, layer_)), end = tokens - options_.num_queries;
   std::vector<std::int64_t> taken;
   for (const PlantedToken& planted : planted_)
@@ -182,7 +182,7 @@ void SyntheticKvHead::fill_k(std::int64_t first, std::int64_t count, std::byte* 
   const auto plain_row = [&](std::int64_t token, float* row) {
     draw_row(random_key({key, word(token)}), key_row_, row);
     for (int pair = 0; pair < positions_.pairs(); ++pair) {
-      // On a grid of 2^-12, so that the last bit of a product does not depend on the processor.
+      // Rounded to multiples of 2^-12, so that the last bit of a product does not depend on the processor.
       const std::complex<double> turned = positions_.turn(pair, token) * (kPositionNorm * 0x1p12);
       row[positions_.channel(pair)] += static_cast<float>(std::nearbyint(turned.real()) * 0x1p-12);
       row[positions_.channel(pair) + half] += static_cast<float>(std::nearbyint(turned.imag()) * 0x1p-12);
@@ -260,10 +260,10 @@ void SyntheticQueries::fill_row(std::int64_t query, int head, float* out) const 
   const double noise = recipe.spread / (scale_ * std::sqrt(static_cast<double>(dim)) * kNoiseDeviation);
   std::vector<double> row(static_cast<std::size_t>(dim));
   for (double& x : row) x = noise * noise_pair(random.bits()).first;
-  // The large constants of the keys would otherwise move all scores of a head together, far into a soft-cap.
+  // Reduced, because the keys' large constants would shift all scores of a head together, far into a soft-cap.
   for (const int c : kv_head.outliers()) row[c] *= 0.1;
 
-  // Along the features a query has what its recipe says and no noise, so that heights come out as asked.
+  // Along feature channels a query has exactly what its recipe says and no noise, so that scores are accurate.
   for (int f = 0; f < kPlantedFeatures; ++f) {
     const std::vector<int>& channels = kv_head.channels(static_cast<PlantedFeature>(f));
     if (channels.empty()) continue;
@@ -281,7 +281,8 @@ void SyntheticQueries::fill_row(std::int64_t query, int head, float* out) const 
     row[positions_.channel(pair) + dim / 2] = turned.imag();
   }
 
-  // A soft-cap presses the peak down: ask for what it presses to the wanted height, where it can be reached.
+  // A soft-cap lowers the peak. Stretch the query so that the capped score has the wanted height, where that is
+  // possible.
   double stretch = 1;
   if (const double cap = options_.logit_softcap; cap > 0 && recipe.peak > 0)
     stretch = cap * std::atanh(std::min(recipe.peak / cap, 0.95)) / recipe.peak;

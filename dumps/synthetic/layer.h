@@ -1,4 +1,4 @@
-// The values of one layer of one sample of a synthetic dump, in any order of slabs.
+// The values of one layer of one sample of a synthetic dump; slabs can be made in any order.
 #pragma once
 
 #include <array>
@@ -13,7 +13,8 @@
 
 namespace attest {
 
-/// First words after the seed of the keys of random streams. A number must never change its meaning, or seeds would.
+/// First words after the seed in the keys of random streams. A number must never change its meaning, or existing seeds
+/// would give other dumps.
 enum SyntheticStream : std::uint64_t {
   kModelHeadStream = 1,
   kSampleHeadStream = 2,
@@ -22,7 +23,7 @@ enum SyntheticStream : std::uint64_t {
   kSpanStream = 5,
 };
 
-/// How a row of one class of tokens is drawn: channel c is (noise * step[c] + offset[c]) * 2^-20, in integers, so that
+/// How rows of one class of tokens are drawn: channel c is (noise * step[c] + offset[c]) * 2^-20, in integers, so that
 /// every compiler and processor gives the same bytes.
 struct NoiseRow {
   std::vector<std::int32_t> step;
@@ -49,7 +50,7 @@ class SyntheticKvHead {
   /// Ascending by token.
   const std::vector<PlantedToken>& planted() const { return planted_; }
 
-  /// Channels that hold a feature.
+  /// Channels that carry a feature.
   const std::vector<int>& channels(PlantedFeature feature) const {
     return channels_[static_cast<std::size_t>(feature)];
   }
@@ -57,7 +58,7 @@ class SyntheticKvHead {
   /// Signs of those channels in a key that carries the feature: its component there is sign * kPlantedNorm / sqrt(n).
   double sign(int channel) const { return signs_[static_cast<std::size_t>(channel)]; }
 
-  /// Channels with a large constant, as real keys have.
+  /// Channels with a large constant offset, as in real keys.
   const std::vector<int>& outliers() const { return outliers_; }
 
  private:
@@ -101,7 +102,7 @@ class SyntheticQueries {
   std::vector<QueryRecipe> recipes_;  // [Hq]
 };
 
-/// Score that each position pair gives a query's own token.
+/// Score that each position pair adds at a query's own token.
 inline constexpr double kPositionHeight = 4;
 
 }  // namespace attest

@@ -1,4 +1,4 @@
-// The ladder of wavelengths and its tables.
+// Chooses the wavelengths and fills their tables.
 #include "dumps/synthetic/positions.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@ PositionFeatures::PositionFeatures(int head_dim, std::int64_t num_tokens) {
   if (head_dim < 16) return;
   const int half = head_dim / 2;
   const auto frequency = [&](int c) { return std::pow(kRopeTheta, -2.0 * c / head_dim); };
-  // The longest must not come round within the tokens.
+  // Wavelengths grow until one exceeds the number of tokens, so that it does not repeat within them.
   for (double wavelength = shortest; static_cast<int>(channels_.size()) < head_dim / 4; wavelength *= ratio) {
     const double exponent = std::log(wavelength / (2 * std::numbers::pi)) / std::log(kRopeTheta);
     const int channel = std::min(static_cast<int>(std::lround(exponent * head_dim / 2)), half - 1);

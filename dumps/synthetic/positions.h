@@ -1,4 +1,4 @@
-// Rotary position features of synthetic keys and queries: what makes a head look at its own neighbourhood.
+// Rotary position features of synthetic keys and queries, which make a head attend to its own neighbourhood.
 #pragma once
 
 #include <complex>
@@ -7,10 +7,10 @@
 
 namespace attest {
 
-/// Some pairs of channels (c, c + D/2) of every key hold one constant vector each, turned by RoPE to the key's
-/// position. A query that holds the same vectors at its own position scores sum over pairs of cos(frequency *
-/// distance): largest at distance 0. The wavelengths grow fourfold from pair to pair, each pair ruling out the echoes
-/// of the one before.
+/// Some channel pairs (c, c + D/2) of every key hold one constant vector each, rotated by RoPE to the key's position. A
+/// query that holds the same vectors at its own position scores sum over pairs of cos(frequency * distance): largest at
+/// distance 0. The wavelengths grow fourfold from pair to pair, so that each pair suppresses the repeated maxima of the
+/// one before.
 class PositionFeatures {
  public:
   /// No pairs when head_dim is below 16. Wavelengths are the nearest that RoPE with kRopeTheta has.

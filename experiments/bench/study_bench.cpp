@@ -27,7 +27,7 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-/// The settings that the papers use.
+/// The settings that the methods' papers use.
 std::vector<Setting> paper_settings(SettingKind kind) {
   switch (kind) {
     case SettingKind::delta:
@@ -56,7 +56,7 @@ std::vector<Setting> sweep(SettingKind kind, int points) {
   return grid.empty() ? std::vector<Setting>{{}} : grid;
 }
 
-/// sweep_points 0: the papers' settings.
+/// sweep_points 0: the settings of the papers.
 Study study_of(const StudyBenchOptions& options, int sweep_points) {
   Study study;
   for (const std::string& name : options.selectors) {
@@ -150,7 +150,7 @@ std::int64_t peak_memory() {
 
 void reset_peak_memory() { std::ofstream("/proc/self/clear_refs") << "5"; }
 
-/// Seconds to read a file into memory once it is in the page cache, its slices of 8 MiB shared out among `threads`.
+/// Seconds to read a file into memory once it is in the page cache. `threads` share its slices of 8 MiB.
 double read_file(const std::string& path, int threads) {
   constexpr std::uint64_t kSlice = 8 << 20;
   const InputFile file(path);
@@ -211,7 +211,7 @@ StudyBenchReport bench_study(const std::string& path, const StudyBenchOptions& o
   dumps.emplace_back(path);
   StudyBenchReport report;
   report.shape = dumps[0].info().shape;
-  report.dump = time_dump(path, dumps, options);  // first: LibTorch would count into the peak memory
+  report.dump = time_dump(path, dumps, options);  // first, because LibTorch would add to the peak memory
   report.num_tokens = dumps[0].info().samples[0].num_tokens;
   report.num_queries = static_cast<std::int64_t>(dumps[0].info().samples[0].query_positions.size());
   const Study study = study_of(options, 0);

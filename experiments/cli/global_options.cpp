@@ -1,3 +1,4 @@
+// Adds the global options to the command line and resolves their defaults.
 #include "experiments/cli/global_options.h"
 
 #include <sched.h>
@@ -13,7 +14,7 @@ namespace {
 
 constexpr int kMostThreads = 1024;
 
-/// Processors that the scheduler may give to this process: a container or taskset may allow fewer than there are.
+/// Processors that the scheduler may give to this process: a container or taskset may allow fewer than the machine has.
 int available_processors() {
   cpu_set_t set;
   CPU_ZERO(&set);

@@ -1,4 +1,4 @@
-// Options that every subcommand understands, before or after the subcommand's name.
+// Options of all subcommands, accepted before or after the subcommand's name.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@ class App;
 namespace attest {
 
 struct GlobalOptions {
-  std::string device = "auto";        ///< "auto", "cpu", "cuda" or "cuda:<i>"; already checked for form
-  std::string device_memory = "80%";  ///< of a GPU: a share, or a size
+  std::string device = "auto";        ///< "auto", "cpu", "cuda" or "cuda:<i>"; the syntax has been checked
+  std::string device_memory = "80%";  ///< limit of GPU memory: a share, or a size
   int threads = 0;                    ///< as given; 0: one per processor that this process may use
   std::uint64_t seed = 0;
   bool quiet = false;  ///< no progress and no notices on stderr; errors remain
@@ -24,7 +24,7 @@ struct GlobalOptions {
   int thread_count() const;        ///< `threads`, with 0 resolved; at least 1
 };
 
-/// Adds them to the root command, with --config (TOML) and --version. `options` must outlive `app`.
+/// Adds the options to the root command, with --config (TOML) and --version. `options` must outlive `app`.
 void add_global_options(CLI::App& app, GlobalOptions& options);
 
 }  // namespace attest

@@ -1,3 +1,4 @@
+// Parses grids of settings and expands their ranges.
 #include "experiments/cli/grid.h"
 
 #include <fmt/format.h>
@@ -33,7 +34,7 @@ bool parse_number(std::string_view text, double& value) {
   return error == std::errc{} && end == text.data() + text.size() && !std::isnan(value);
 }
 
-/// A finite number with its digits after the point.
+/// A finite number, and how many digits follow its point.
 struct Decimal {
   double value = 0;
   int digits = 0;
@@ -55,7 +56,7 @@ class Parser {
     throw UsageError(fmt::format("{}: '{}' is not {}", option_, part, expected_));
   }
 
-  /// The elements of the list with ranges written out.
+  /// The elements of the list with ranges expanded.
   std::vector<std::string> elements(std::string_view text) const {
     std::vector<std::string> all;
     for (const std::string_view part : split(text, ',')) {
@@ -70,8 +71,8 @@ class Parser {
   }
 
  private:
-  /// Points are computed as start + i * step and then rounded to the decimals that were typed, so that 0.1:0.5:0.1 has
-  /// 0.3 and not 0.30000000000000004.
+  /// Points are computed as start + i * step and then rounded to the number of decimals that was typed, so that
+  /// 0.1:0.5:0.1 has 0.3 and not 0.30000000000000004.
   void expand(std::string_view range, std::vector<std::string>& all) const {
     std::vector<std::string_view> parts = split(range, ':');
     const bool percent = std::all_of(parts.begin(), parts.end(), [](std::string_view p) { return p.ends_with('%'); });

@@ -14,13 +14,14 @@ struct Grid {
   std::vector<std::string> labels;  ///< [S] as typed; a range's points as their shortest decimals
 };
 
-/// Values for settings of `kind`, as SettingKindInfo::valid says. Errors name the option --KIND. Throws UsageError.
+/// Parses settings of `kind`; SettingKindInfo::valid describes the allowed values. Errors name the option --KIND.
+/// Throws UsageError.
 Grid parse_grid(SettingKind kind, std::string_view text);
 
-/// The grid of a setting that the user gave none for; one empty setting, labelled "", for SettingKind::none.
+/// The grid of a kind of setting for which the user gave none; one empty setting, labelled "", for SettingKind::none.
 Grid default_grid(SettingKind kind);
 
-/// A list in the same grammar of finite numbers of at least 0.
+/// Parses a list, in the same grammar, of finite numbers of at least 0.
 std::vector<double> parse_numbers(std::string_view text, std::string_view option);
 
 }  // namespace attest

@@ -1,3 +1,4 @@
+// InterruptFlag: signal handlers that set an atomic flag.
 #include "experiments/cli/interrupt.h"
 
 #include <csignal>
@@ -7,7 +8,7 @@ namespace attest {
 namespace {
 
 std::atomic<bool> interrupted{false};
-static_assert(std::atomic<bool>::is_always_lock_free);  // a signal handler may set it
+static_assert(std::atomic<bool>::is_always_lock_free);  // so that a signal handler may set it
 
 extern "C" void on_signal(int signal) {
   interrupted = true;

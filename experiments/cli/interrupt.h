@@ -1,4 +1,4 @@
-// Ctrl-C as a flag, so that a study ends between two units of work.
+// Turns Ctrl-C into a flag, so that a study can end between two units of work.
 #pragma once
 
 #include <atomic>

@@ -1,3 +1,4 @@
+// Progress bar and progress lines.
 #include "experiments/cli/progress.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// How far a long command has come: a bar on a terminal, now and then a line elsewhere.
+// Progress of a long command: a bar on a terminal, an occasional line elsewhere.
 #pragma once
 
 #include <chrono>
@@ -7,8 +7,8 @@
 
 namespace attest {
 
-/// "12 of 32 layers, 3.1 layers/s, 0:07 left". `done_here` of `finished` were done in `seconds`; the others were found
-/// done.
+/// "12 of 32 layers, 3.1 layers/s, 0:07 left". Of the `finished` units, `done_here` were done in `seconds`; the others
+/// had been done before.
 std::string progress_text(std::size_t finished, std::size_t total, std::size_t done_here, double seconds,
                           const std::string& unit);
 
@@ -22,10 +22,10 @@ class Progress {
 
   void show(std::size_t finished, std::size_t total, std::size_t found_done);
 
-  /// What is written next stands below the bar.
+  /// Ends the line of the bar.
   void end();
 
-  /// A line of its own, above the bar.
+  /// Prints a line of its own above the bar.
   void notice(const std::string& line);
 
  private:

@@ -1,3 +1,4 @@
+// become_script by execv.
 #include "experiments/cli/python_script.h"
 
 #include <fmt/format.h>
@@ -16,7 +17,7 @@ void become_script(const std::string& interpreter, const std::string& script,
   const std::string path = source_dir() + "/" + script;
   if (::access(path.c_str(), R_OK) != 0)
     throw OutputError(fmt::format("{}: cannot be run ({})", path, std::strerror(errno)));
-  // -B: bytecode beside the sources would be a change of them to ./attest. utf8: whatever the locale says.
+  // -B: ./attest would take bytecode files beside the sources for changes. utf8: the locale has no influence.
   std::vector<std::string> words{interpreter, "-B", "-X", "utf8", path};
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char*> pointers;

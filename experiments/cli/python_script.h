@@ -1,4 +1,4 @@
-// Scripts of dumps/ that subcommands become: the libraries of their formats are Python's.
+// Runs a Python script of dumps/ in place of this process, for subcommands that need libraries of Python.
 #pragma once
 
 #include <string>
@@ -6,8 +6,8 @@
 
 namespace attest {
 
-/// Becomes `script`, a path from the root of the sources: exit status, output and Ctrl-C are the script's from here on.
-/// Throws OutputError when `interpreter` or the script is not there.
+/// Replaces this process by `script`, a path relative to the root of the sources: from here on, exit status, output and
+/// Ctrl-C are the script's. Throws OutputError when `interpreter` or the script is missing.
 [[noreturn]] void become_script(const std::string& interpreter, const std::string& script,
                                 const std::vector<std::string>& arguments);
 

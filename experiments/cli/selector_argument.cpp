@@ -1,3 +1,4 @@
+// Parses the argument of --selector.
 #include "experiments/cli/selector_argument.h"
 
 #include <fmt/format.h>

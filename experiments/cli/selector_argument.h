@@ -1,4 +1,4 @@
-// The argument of --selector.
+// Parses the argument of --selector.
 #pragma once
 
 #include <string_view>
@@ -7,8 +7,8 @@
 
 namespace attest {
 
-/// Parses "[LABEL=]NAME[:option=value,...]". The label defaults to what was typed. Throws UsageError for a label that
-/// cannot name a group of a results file, or for text of another form; names and options are left to make_selector.
+/// Parses "[LABEL=]NAME[:option=value,...]". The default label is the text as typed. Throws UsageError for other text,
+/// or for a label that cannot name a group of a results file. make_selector checks the name and the options.
 SelectorSpec parse_selector(std::string_view text);
 
 }  // namespace attest

@@ -1,3 +1,4 @@
+// Parses the arguments of --layers, --samples and --queries.
 #include "experiments/cli/study_choice.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// The arguments of --layers, --samples and --queries.
+// Parses the arguments of --layers, --samples and --queries.
 #pragma once
 
 #include <string_view>
@@ -13,7 +13,7 @@ std::vector<std::pair<int, int>> parse_layers(std::string_view text);
 /// "all", "last:4", or positions: "1000,2047". Throws UsageError.
 QueryChoice parse_queries(std::string_view text);
 
-/// "a,b": names without the comma between them.
+/// "a,b": names separated by commas.
 std::vector<std::string> parse_names(std::string_view text);
 
 }  // namespace attest

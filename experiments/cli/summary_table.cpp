@@ -1,3 +1,4 @@
+// Formats the summary of a study as a table and as JSON.
 #include "experiments/cli/summary_table.h"
 
 #include <fmt/format.h>
@@ -21,7 +22,7 @@ std::string setting_text(const SummaryRow& row) {
   return row.setting == "none" ? "" : fmt::format("{} {}", row.setting, row.setting_label);
 }
 
-/// Shares as per cent; others with the digits that tell two of them apart.
+/// Shares in per cent; other values with as many digits as are needed to tell them apart.
 std::string formatted(double value, std::string_view unit) {
   if (unit == "ratio") return per_cent(value);
   return number(value, unit == "cosine" ? 5 : 4);

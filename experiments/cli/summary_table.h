@@ -1,4 +1,4 @@
-// The summary of a study for people and for programs.
+// The summary of a study, as a table for people and as JSON for programs.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -8,7 +8,7 @@
 
 namespace attest {
 
-/// An aligned table with a line on what was averaged.
+/// An aligned table, followed by a note on what was averaged.
 std::string summary_table(const Summary& summary);
 
 /// {rows: [...], dense_layers, with_dense_layers}; null where a value is not defined.

@@ -1,3 +1,4 @@
+// Explains parse errors, with the nearest known names.
 #include "experiments/cli/unknown_argument.h"
 
 #include <fmt/format.h>

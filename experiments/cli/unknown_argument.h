@@ -1,4 +1,4 @@
-// Sentences for command lines that do not parse.
+// Error messages for command lines that do not parse.
 #pragma once
 
 #include <string>
@@ -10,8 +10,8 @@ class ParseError;
 
 namespace attest {
 
-/// What is wrong, in one sentence; for an unknown command or option with the nearest ones. `app` is the root command
-/// after parsing has thrown `error`.
+/// One sentence on what is wrong; for an unknown command or option it lists the nearest known ones. `app` is the root
+/// command after parsing has thrown `error`.
 std::string explain(const CLI::App& app, const CLI::ParseError& error);
 
 }  // namespace attest

@@ -1,5 +1,5 @@
-// ATTEST_VERSION, ATTEST_GIT_COMMIT, ATTEST_SOURCE_DIR, ATTEST_PYTHON and ATTEST_LIBTORCH_VERSION are given to this
-// source alone (cmake/version.cmake).
+// Versions and paths of this build. cmake/version.cmake defines ATTEST_VERSION, ATTEST_GIT_COMMIT, ATTEST_SOURCE_DIR,
+// ATTEST_PYTHON and ATTEST_LIBTORCH_VERSION for this source only.
 #include "experiments/cli/version.h"
 
 #include <fmt/format.h>
@@ -40,7 +40,7 @@ std::string version_report() {
   const std::vector<Gpu> gpus = visible_gpus();
   if (gpus.empty()) report += "GPU none\n";
   for (const Gpu& gpu : gpus) report += fmt::format("GPU {} (sm_{}{})\n", gpu.name, gpu.major, gpu.minor);
-  report.pop_back();  // CLI11 ends the line
+  report.pop_back();  // CLI11 adds a line break
   return report;
 }
 

@@ -1,4 +1,4 @@
-// What synth shows while it writes a dump, and how Ctrl-C ends it.
+// Progress of `attest synth` while it writes a dump, and how Ctrl-C ends it.
 #pragma once
 
 #include <fmt/format.h>
@@ -13,7 +13,7 @@
 
 namespace attest {
 
-/// Call it with bytes done and in all. Throws Interrupted after Ctrl-C; the writer then leaves no file.
+/// Call it with the bytes done and the bytes in all. Throws Interrupted after Ctrl-C; the writer then leaves no file.
 class WritingProgress {
  public:
   WritingProgress(const std::string& path, bool quiet) : path_(path), progress_("MB", quiet) {}

@@ -1,4 +1,4 @@
-// attest bench: how fast the study is, beside an eager LibTorch implementation of the same.
+// attest bench: speed of the study, compared with an eager LibTorch implementation.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -26,7 +26,7 @@ struct BenchOptions {
   bool no_peer = false;
 };
 
-/// A dump that lives as long as the benchmark.
+/// A synthetic dump that is removed after the benchmark.
 class TemporaryDump {
  public:
   TemporaryDump(SyntheticOptions options, const GlobalOptions& global)
@@ -44,7 +44,7 @@ class TemporaryDump {
   std::string path_;
 };
 
-/// GPU time by stage, and how near each comes to what memory or bus can do.
+/// GPU time by stage, and the share of the copy bandwidth (of memory or bus) that each stage reaches.
 std::string stages_text(const DumpTiming& dump) {
   double busy = 0;
   for (const StageTime& stage : dump.stages)

@@ -1,4 +1,4 @@
-// attest capture: the capture script, which has a command line of its own.
+// attest capture: runs the capture script, which parses its own command line.
 #include <CLI/CLI.hpp>
 
 #include "dumps/base/error.h"

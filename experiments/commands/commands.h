@@ -1,4 +1,4 @@
-// The subcommands, each in the file of its name: an options struct, a set-up function (declared here) and a run
+// The subcommands, each in a file of the same name with an options struct, a set-up function (declared here) and a run
 // function.
 #pragma once
 
@@ -13,8 +13,8 @@ class App;
 
 namespace attest {
 
-// Each adds its subcommand to `app`. CLI11 calls the run function while it parses; what that throws reaches main, which
-// maps it to an exit code. `global` is filled by then and outlives the call.
+// Each function adds its subcommand to `app`. CLI11 calls the run function while it parses, and main maps the
+// exceptions of the run function to exit codes. `global` is filled by then and outlives the call.
 void add_inspect(CLI::App& app, const GlobalOptions& global);
 void add_synth(CLI::App& app, const GlobalOptions& global);
 void add_import(CLI::App& app, const GlobalOptions& global);
@@ -25,7 +25,7 @@ void add_figures(CLI::App& app, const GlobalOptions& global);
 void add_bench(CLI::App& app, const GlobalOptions& global);
 void add_demo(CLI::App& app, const GlobalOptions& global);
 
-/// 'attest capture' with whatever follows, unparsed: CLI11 would take the script's options for its own.
+/// Runs 'attest capture' with unparsed `arguments`: CLI11 would take the script's options for its own.
 [[noreturn]] void become_capture(const std::vector<std::string>& arguments);
 
 }  // namespace attest

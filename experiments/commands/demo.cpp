@@ -1,4 +1,4 @@
-// attest demo: the whole way on the dump that comes with the sources.
+// attest demo: inspect, run and figures on the dump that comes with the sources.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -25,7 +25,7 @@ namespace {
 namespace fs = std::filesystem;
 using AddCommand = void (*)(CLI::App&, const GlobalOptions&);
 
-/// Says that a folder is a demo's own, which a demo may write over.
+/// This file marks a folder as made by a demo, which the next demo may overwrite.
 constexpr const char* kMark = "about-this-folder.txt";
 constexpr const char* kMarkText =
     "Made by `attest demo`, which writes over what it made here.\n"
@@ -36,7 +36,7 @@ struct DemoOptions {
   std::string folder = "attest-demo";
 };
 
-/// While it lives, what is written to std::cout is kept instead.
+/// Captures what is written to std::cout during its lifetime.
 class CapturedOutput {
  public:
   CapturedOutput() : shown_(std::cout.rdbuf(kept_.rdbuf())) {}
@@ -51,12 +51,12 @@ class CapturedOutput {
   std::streambuf* shown_;
 };
 
-/// One command line in this process, as a user would type it after `attest`.
+/// Runs one command line in this process, as a user would type it after `attest`.
 void run_command(AddCommand add, std::vector<std::string> words, const GlobalOptions& global) {
   CLI::App app{"", "attest"};
   GlobalOptions own = global;
   add(app, own);
-  std::ranges::reverse(words);  // what CLI11's parse of a vector expects
+  std::ranges::reverse(words);  // CLI11 parses a vector from its end
   try {
     app.parse(words);
   } catch (const Interrupted&) {
@@ -87,8 +87,7 @@ struct Step {
   std::vector<std::string> words;
 };
 
-/// FFD and variants of it that single out one choice each, beside what it is compared with; the layers of all are the
-/// same.
+/// FFD, variants of FFD that change one choice each, and the methods that it is compared with; all on the same layers.
 std::vector<Step> steps_of(const std::string& dump, const fs::path& folder) {
   const std::string results = (folder / "results.h5").string();
   std::vector<std::string> study = {"run", dump, "-o", results, "--force"};
@@ -100,7 +99,7 @@ std::vector<Step> steps_of(const std::string& dump, const fs::path& folder) {
           {"figures", add_figures, {"figures", results, "-o", folder.string(), "--force"}}};
 }
 
-/// The embedded dump, as a user in the source tree would type it.
+/// Path of the embedded dump, as a user in the source tree would type it.
 std::string embedded_dump() {
   const fs::path dump = fs::path(source_dir()) / "dumps" / "demo.h5";
   std::error_code error;

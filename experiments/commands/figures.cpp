@@ -1,3 +1,4 @@
+// attest figures: figures of the paper from results files.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

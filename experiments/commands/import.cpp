@@ -1,4 +1,4 @@
-// attest import: safetensors or npz to a dump.
+// attest import: makes a dump from safetensors or npz files.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -44,7 +44,7 @@ Span parse_span(const std::string& text) {
   throw UsageError(fmt::format("--span: expected BEGIN:END, found '{}'", text));
 }
 
-/// A character of JSON per byte: paths need be no UTF-8.
+/// One JSON character per byte: paths need not be UTF-8.
 std::string bytes(const std::string& text) {
   std::string characters;
   for (const char c : text) {
@@ -72,7 +72,7 @@ void run_import(const ImportCommand& command, const GlobalOptions& global) {
                                {"task", bytes(command.task)},
                                {"model", bytes(command.model)},
                                {"rope", bytes(command.rope)},
-                               // As text: JSON has neither NaN nor infinity, which the script refuses.
+                               // As text: JSON has neither NaN nor infinity, and the script has to report them.
                                {"softmax_scale", fmt::format("{}", command.softmax_scale)},
                                {"logit_softcap", fmt::format("{}", command.logit_softcap)},
                                {"sliding_window", command.sliding_window},

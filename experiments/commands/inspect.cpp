@@ -1,4 +1,4 @@
-// attest inspect: what is in a dump; --check looks at every value.
+// attest inspect: shows what is in a dump; --check reads every value.
 #include "dumps/inspect/inspect.h"
 
 #include <CLI/CLI.hpp>

@@ -1,4 +1,4 @@
-// attest list: what can be asked for.
+// attest list: selectors, metrics and experiments.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

@@ -1,4 +1,4 @@
-// attest run: the study, selectors x settings over dumps, to a results file.
+// attest run: studies selectors x settings on dumps and writes a results file.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -24,12 +24,12 @@
 namespace attest {
 namespace {
 
-/// What is typed and still to be parsed; the rest goes straight into the study and its run.
+/// Arguments that are still to be parsed. CLI11 stores all others directly in `study` and `run`.
 struct RunCommand {
   Study study;
   RunOptions run;
   std::vector<std::string> dumps, selectors;
-  std::map<SettingKind, std::string> grids;  ///< as typed; those that are not there have the default
+  std::map<SettingKind, std::string> grids;  ///< as typed; a missing kind has its default grid
   std::string lambdas, layers, samples;      ///< empty: the default
   std::string queries = "all";
 };
@@ -51,8 +51,8 @@ std::vector<SelectorSpec> selector_specs(const RunCommand& command) {
 Study make_study(const RunCommand& command) {
   Study study = command.study;
   for (const std::string& path : command.dumps) study.dumps.emplace_back().path = path;
-  // A grid that no selector uses is checked all the same: a typing error should not wait for the selector that needs
-  // it.
+  // Grids that no selector uses are parsed too, so that a typing error is reported now and not once a selector needs
+  // the grid.
   std::map<SettingKind, Grid> grids;
   for (const SettingKindInfo& info : kSettingKinds) {
     const auto typed = command.grids.find(info.kind);
@@ -73,7 +73,7 @@ Study make_study(const RunCommand& command) {
   return study;
 }
 
-/// Of this process, as it was started.
+/// The command line of this process.
 std::vector<std::string> command_line() {
   std::ifstream file("/proc/self/cmdline", std::ios::binary);
   std::vector<std::string> arguments;

@@ -1,4 +1,4 @@
-// attest synth: seeded synthetic dumps with known structure.
+// attest synth: writes seeded synthetic dumps with known structure.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -23,8 +23,8 @@ struct SynthOptions {
   std::string path;
   std::string preset;
   std::string element_type = "bfloat16";
-  SyntheticOptions given;  ///< as typed, over the defaults
-  /// Copy what was typed over a preset.
+  SyntheticOptions given;  ///< values of the options as typed, otherwise the defaults
+  /// Each copies one typed option from `given` over a preset.
   std::vector<std::function<void(SyntheticOptions& dump, const SyntheticOptions& given)>> typed;
   bool force = false;
 };
@@ -32,7 +32,7 @@ struct SynthOptions {
 const std::map<std::string, ElementType> kElementTypes{
     {"bfloat16", ElementType::bfloat16}, {"float16", ElementType::float16}, {"float32", ElementType::float32}};
 
-/// What a preset sets; options that are given beside it win.
+/// Values that a preset sets. Options on the command line take precedence.
 const std::map<std::string, SyntheticOptions> kPresets{
     {"llama31-8b",
      {.shape = {.num_query_heads = 32, .num_kv_heads = 8, .head_dim = 128, .value_dim = 128},
@@ -127,7 +127,7 @@ void add_synth(CLI::App& app, const GlobalOptions& global) {
   add("--sink-tokens", "First tokens that sink heads look at", &SyntheticOptions::sink_tokens);
   command->add_flag("--force", options->force, "Replace the dump if it is there");
 
-  // After the copying of --head-dim: values are as wide unless someone said otherwise.
+  // Comes after --head-dim is copied: value_dim equals head_dim unless --value-dim is given.
   options->typed.push_back([head_dim, value_dim](SyntheticOptions& dump, const SyntheticOptions&) {
     if (head_dim->count() > 0 && value_dim->count() == 0) dump.shape.value_dim = dump.shape.head_dim;
   });

@@ -1,3 +1,4 @@
+// The list of experiments, and names for labels.
 #include "experiments/paper/experiments.h"
 
 #include <algorithm>

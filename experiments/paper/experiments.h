@@ -1,4 +1,4 @@
-// The paper's tables and figures, one file each: made from results files, by name.
+// The paper's tables and figures, one file each. They are made from results files and requested by name.
 #pragma once
 
 #include <string>
@@ -10,10 +10,10 @@
 
 namespace attest {
 
-/// What an experiment found on one model.
+/// Result of an experiment for one model.
 struct Exhibit {
   Figure figure;
-  std::vector<std::string> findings;  ///< what it says, a sentence each, computed from the data
+  std::vector<std::string> findings;  ///< one sentence each, computed from the data
 };
 
 /// Why the results cannot support an experiment: "no selector named ffd in the results".
@@ -22,19 +22,19 @@ struct Unsupported {
 };
 
 struct Experiment {
-  std::string name;   ///< of the command line and of the files
+  std::string name;   ///< on the command line and of the files
   std::string paper;  ///< which table or figure of the paper
   std::string needs;  ///< what the results must hold
   std::variant<Exhibit, Unsupported> (*make)(const ModelStudy& study);
 };
 
-/// All of them, in the paper's order. A new one is a new file and a line in experiments.cpp.
+/// All experiments, in the paper's order. Each is a file of its own and a line in experiments.cpp.
 const std::vector<Experiment>& experiments();
 
 /// A label for csv cells and legends: control characters become spaces.
 std::string display_name(const std::string& label);
 
-/// A label as (part of) the name of a curve, without what gnuplot cannot select by.
+/// A label as (part of) the name of a curve, without characters that gnuplot cannot select by.
 std::string curve_name(const std::string& label);
 
 }  // namespace attest

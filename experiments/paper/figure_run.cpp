@@ -1,3 +1,4 @@
+// Makes figures in a staged folder and draws them.
 #include "experiments/paper/figure_run.h"
 
 #include <fmt/format.h>
@@ -12,7 +13,7 @@
 namespace attest {
 namespace {
 
-/// Of a file: what a shell or a LaTeX source would trip over becomes '-'.
+/// A model's name for use in file names: characters that a shell or LaTeX would interpret become '-'.
 std::string slug(const std::string& model) {
   std::string text;
   for (char c : model) {
@@ -23,7 +24,7 @@ std::string slug(const std::string& model) {
   return text.substr(0, 80);
 }
 
-/// Names of one kind that a user may give, of which `given` are.
+/// Throws UsageError unless all `given` names are among the `known` ones.
 void check_names(const char* kind, const std::vector<std::string>& given, const std::vector<std::string>& known) {
   for (const std::string& name : given)
     if (std::ranges::count(known, name) == 0)
@@ -37,7 +38,7 @@ void check_request(const FigureRequest& request) {
   check_names("format", request.formats, kFigureFormats);
 }
 
-/// Computed but not yet on disk.
+/// A figure that is computed but not yet on disk.
 struct Planned {
   FigureMade made;
   Figure figure;

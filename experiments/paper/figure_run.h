@@ -1,4 +1,4 @@
-// From results files to a folder of figures: which experiments, on which models, what was made and what could not be.
+// Makes a folder of figures from results files, and reports what was made and what could not be.
 #pragma once
 
 #include <filesystem>
@@ -12,12 +12,12 @@ namespace attest {
 struct FigureRequest {
   std::vector<std::string> only;                      ///< experiments by name; empty: all
   std::vector<std::string> formats = kFigureFormats;  ///< some of them
-  bool replace = false;                               ///< files of the same names in the folder
+  bool replace = false;                               ///< replace files of the same names in the folder
 };
 
 struct FigureMade {
   std::string experiment, paper, model;
-  std::string name;                ///< of the files; the model's name is part of it when there are several models
+  std::string name;                ///< of the files; it contains the model's name if there are several models
   std::vector<std::string> files;  ///< in the folder
   std::vector<std::string> findings;
 };
@@ -29,7 +29,7 @@ struct FigureSkipped {
 struct FigureReport {
   std::vector<FigureMade> made;
   std::vector<FigureSkipped> skipped;
-  std::string not_drawn;            ///< why there are no pictures: gnuplot is not installed; empty if there are
+  std::string not_drawn;            ///< why there are no pictures (gnuplot is not installed); empty if there are
   std::vector<std::string> errors;  ///< a sentence for each figure that gnuplot could not draw
 };
 

@@ -1,3 +1,4 @@
+// Figure "Layer-wise sparsity".
 #include "experiments/paper/layer_sparsity.h"
 
 #include <fmt/format.h>
@@ -14,7 +15,7 @@ namespace {
 constexpr std::array kDeltas = {5.0, 7.0};
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
-/// Share skipped, over all cells, and its spread over heads (each head's mean over samples and queries).
+/// Share skipped: the mean over all cells, and quantiles over heads (of each head's mean over samples and queries).
 struct Skipped {
   double mean = kNaN, p5 = kNaN, p95 = kNaN;
 };
@@ -57,14 +58,14 @@ bool has_delta(const PooledSelector& selector) {
          std::ranges::any_of(kDeltas, [&](double delta) { return index_of(selector.group, delta).has_value(); });
 }
 
-/// The options without the GQA policy: what two selectors must share to be compared by it.
+/// All options but the GQA policy. Two selectors are compared as two policies only if these are equal.
 nlohmann::json other_options(const PooledSelector& selector) {
   nlohmann::json options = nlohmann::json::parse(selector.group.options_json, nullptr, false);
   if (options.is_object()) options.erase("gqa");
   return options;
 }
 
-/// The first ffd of the study and, if there is one, the same under the other GQA policy.
+/// The first ffd of the study and, if there is one, the same selector with the other GQA policy.
 std::vector<const PooledSelector*> chosen_selectors(const ModelStudy& study) {
   std::vector<const PooledSelector*> chosen;
   for (const PooledSelector& selector : study.selectors()) {
@@ -123,8 +124,8 @@ Table table_of(const std::vector<Curve>& curves) {
                           {{"cells"}, [](const Row& r) { return static_cast<double>(r.layer->cells); }}});
 }
 
-/// A row of two panels, blocks and tokens, for each GQA policy: bands of both policies in one panel would hide each
-/// other.
+/// One row of two panels (blocks, tokens) per GQA policy. In a common panel the bands of the two policies would hide
+/// each other.
 std::vector<Panel> panels_of(const std::vector<Curve>& curves) {
   std::vector<const PooledSelector*> selectors;
   for (const Curve& curve : curves)

@@ -1,3 +1,4 @@
+// Splits results files by model and pools their cells.
 #include "experiments/paper/model_study.h"
 
 #include <fmt/format.h>
@@ -13,7 +14,7 @@
 namespace attest {
 namespace {
 
-/// One sample of one dump under one label, as one file holds it.
+/// One sample of one dump under one label, as found in one file.
 struct Holding {
   std::string file, dump_path, sample, label;
   std::vector<int> layers;

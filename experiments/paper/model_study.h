@@ -1,5 +1,5 @@
-// The results of one model: what one figure is about. Several files are read as one, cell by cell pooled; models never
-// are.
+// The results of one model, from which its figures are made. Several files are pooled cell by cell; models are never
+// pooled.
 #pragma once
 
 #include <set>
@@ -12,13 +12,13 @@
 
 namespace attest {
 
-/// One curve of a comparison before it is a curve: a selector of the study, or several files' selectors of one label.
+/// The data of one curve: a selector of the study, or the selectors of one label in several files.
 struct PooledSelector {
   StudySelector group;
 
   /// An option as text ("union", "128"); empty when the selector has no such option.
   std::string option(std::string_view name) const;
-  bool is_oracle() const;  ///< its rule reads exact scores: what no real method can do
+  bool is_oracle() const;  ///< its rule reads exact scores, as no real method can
 };
 
 class ModelStudy {
@@ -26,14 +26,14 @@ class ModelStudy {
   const std::string& model() const { return model_; }
   int num_samples() const { return num_samples_; }
 
-  /// In the order in which the files name them.
+  /// In the order in which they appear in the files.
   const std::vector<PooledSelector>& selectors() const { return selectors_; }
 
-  /// Layers that dense_layers made exact in one of `labels`, in any file.
+  /// Layers that the option dense_layers made exact for one of `labels`, in any file.
   std::set<int> dense_layers(const std::vector<std::string>& labels) const;
 
-  /// The cells of a metric at every setting of the selector's group: [S], or [1] for a metric without settings.
-  /// `except`: layers.
+  /// The cells of a metric at every setting of the selector's group: [S], or [1] for a metric without settings. The
+  /// layers `except` are left out.
   std::vector<std::vector<SampleCells>> cells(const PooledSelector& selector, std::string_view metric,
                                               const std::set<int>& except = {}) const;
 
@@ -43,18 +43,18 @@ class ModelStudy {
   ResultsFiles files_;
   std::string model_;
   int num_samples_ = 0;
-  std::set<int> dumps_;  ///< numbered over all files
+  std::set<int> dumps_;  ///< dumps of this model, numbered over all files
   std::vector<PooledSelector> selectors_;
 };
 
 /// One study per model, in the order of the files. The files must outlive it.
-/// Throws UsageError when one label means two things, or when two files hold the same cells.
+/// Throws UsageError when a label has different options in two files, or when two files hold the same cells.
 std::vector<ModelStudy> split_by_model(ResultsFiles files);
 
-/// Cells of layer number `layer` alone.
+/// Only the cells of layer number `layer`.
 std::vector<SampleCells> of_layer(std::span<const SampleCells> samples, int layer);
 
-/// Layer numbers that occur, ascending.
+/// The layer numbers that occur, ascending.
 std::vector<int> layers_of(std::span<const SampleCells> samples);
 
 /// Every value that is not NaN.

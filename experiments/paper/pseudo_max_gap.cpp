@@ -1,3 +1,4 @@
+// Figure "Distribution of m - m~ by layer".
 #include "experiments/paper/pseudo_max_gap.h"
 
 #include <fmt/format.h>
@@ -21,7 +22,7 @@ constexpr std::array kVariants = {Variant{"pseudo_max_gap_exact", "exact", "(a) 
                                   Variant{"pseudo_max_gap_all", "all", "(b) tail included"},
                                   Variant{"pseudo_max_gap_thumbnail", "thumbnail", "(c) thumbnails"}};
 
-/// Of the gaps of one layer, or of all.
+/// Statistics of the gaps of one layer, or of all layers.
 struct Distribution {
   std::size_t cells = 0;
   double p5 = kNaN, p25 = kNaN, p50 = kNaN, p75 = kNaN, p95 = kNaN, min = kNaN, max = kNaN;
@@ -105,7 +106,7 @@ std::vector<Panel> panels_of(const std::vector<VariantGaps>& variants) {
   double low = 0, high = kDeltas[0];
   for (const VariantGaps& gaps : variants)
     for (const Distribution& d : gaps.by_layer) {
-      low = std::min(low, d.p5);  // min and max leave a NaN aside only as the second argument
+      low = std::min(low, d.p5);  // std::min and std::max ignore a NaN only as their second argument
       high = std::max(high, d.p95);
     }
   const double margin = (high - low) * 0.05;
@@ -159,8 +160,8 @@ std::vector<std::string> findings_of(const std::string& label, const std::vector
   return findings;
 }
 
-/// The gaps depend on the thumbnail and the pseudo-max blocks alone; the first selector that scans thumbnails shows all
-/// three.
+/// The gaps depend only on the thumbnail and the pseudo-max blocks. The first selector that scans thumbnails has all
+/// three variants.
 const PooledSelector* chosen_selector(const ModelStudy& study) {
   const PooledSelector* chosen = nullptr;
   for (const PooledSelector& selector : study.selectors()) {

@@ -1,5 +1,5 @@
-// Figure "Distribution of m - m~ by layer": how far FFD's pseudo-max lies below the true maximum, and how often above
-// it.
+// Figure "Distribution of m - m~ by layer": how far FFD's pseudo-max lies below the true maximum, and how
+// often it lies above.
 #pragma once
 
 #include "experiments/paper/experiments.h"

@@ -1,3 +1,4 @@
+// Figure "Quality vs. IO budget".
 #include "experiments/paper/quality_vs_io.h"
 
 #include <fmt/format.h>
@@ -13,7 +14,7 @@ namespace {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
-/// The paper's budget for comparing methods, and the one that its selectors are configured with.
+/// The share of bytes at which the paper compares methods, and for which it configures its selectors.
 constexpr double kComparedIo = 0.25;
 
 /// One setting of one selector, pooled over all its cells.
@@ -29,10 +30,10 @@ struct Curve {
   const PooledSelector* selector = nullptr;
   std::string name;
   bool whole_model = false;        ///< includes the layers that are dense in some selector
-  std::vector<Point> points = {};  ///< by tokens kept
+  std::vector<Point> points = {};  ///< ascending by tokens kept
 };
 
-/// The settings that the methods' papers use.
+/// Whether the setting is one that the methods' papers use.
 bool is_default(const StudySelector& group, std::size_t setting) {
   const Setting& point = group.grid[setting];
   if (group.kind == SettingKind::delta) return point.value == 5 || point.value == 7;
@@ -99,7 +100,7 @@ Table table_of(const std::vector<Curve>& curves) {
                           {{"default"}, [](const Row& r) { return r.point->is_default ? 1.0 : 0.0; }}});
 }
 
-/// `y` of a curve at `io`, linear between its points; nothing beyond its ends.
+/// The value of `y` on a curve at `io`, interpolated linearly; nothing outside the curve's range.
 std::optional<double> at_io(const Curve& curve, double io, double (*y)(const Point&)) {
   for (std::size_t i = 0; i + 1 < curve.points.size(); ++i) {
     const Point &a = curve.points[i], &b = curve.points[i + 1];
@@ -110,8 +111,8 @@ std::optional<double> at_io(const Curve& curve, double io, double (*y)(const Poi
   return std::nullopt;
 }
 
-/// An io that both curves reach: the compared one if they do, else that of a setting which `ffd` is used at, else the
-/// middle.
+/// An io that both curves reach: kComparedIo if possible, else the io of a default setting of `ffd`, else the middle of
+/// the common range.
 std::optional<double> shared_io(const Curve& ffd, const Curve& peer) {
   if (ffd.points.empty() || peer.points.empty()) return std::nullopt;
   const double low = std::max(ffd.points.front().io.mean, peer.points.front().io.mean);
@@ -132,7 +133,7 @@ const Curve* first_of(const std::vector<Curve>& curves, std::string_view selecto
   return found == curves.end() ? nullptr : &*found;
 }
 
-/// The curve that FFD is held against: Quest as in the paper, else the first other one that could be run for real.
+/// The curve that FFD is compared with: Quest, as in the paper, else the first other curve that is not an oracle.
 const Curve* peer_of(const std::vector<Curve>& curves, const Curve& ffd) {
   if (const Curve* quest = first_of(curves, "quest")) return quest;
   for (const Curve& curve : curves)
@@ -181,8 +182,8 @@ std::string note_of(const std::vector<Curve>& curves) {
                                                       : "bands: 95 % over layer-head pairs");
 }
 
-/// A selector that keeps everything has an error of rounding alone, and would stretch a logarithmic axis over decades
-/// of nothing: the axis begins below the least error that matters.
+/// A selector that keeps everything has only rounding errors, which would extend a logarithmic axis by decades without
+/// information. The axis therefore begins below the smallest error that matters.
 std::optional<double> lse_axis_floor(const std::vector<Curve>& curves) {
   constexpr double kMatters = 1e-3;
   bool some_below = false;
@@ -197,8 +198,8 @@ std::optional<double> lse_axis_floor(const std::vector<Curve>& curves) {
 
 bool is_drawn(const Curve& curve) { return !curve.whole_model && curve.selector->group.name != "exact"; }
 
-/// Per cent. Left of what a real selector reads or keeps, oracles go on to a handful of tokens: that would fill the
-/// panel.
+/// Lower end of the x axis, in per cent: just below the smallest value of a real selector. Oracles continue down to a
+/// handful of tokens and would fill the panel.
 std::optional<double> least_shown(const std::vector<Curve>& curves, bool keep) {
   std::optional<double> least;
   for (const Curve& curve : curves)

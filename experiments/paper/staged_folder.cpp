@@ -1,3 +1,4 @@
+// StagedFolder: a hidden folder whose files commit() renames into the target.
 #include "experiments/paper/staged_folder.h"
 
 #include <fmt/format.h>
@@ -29,7 +30,7 @@ StagedFolder::StagedFolder(fs::path target) : target_(std::move(target)) {
 StagedFolder::~StagedFolder() {
   std::error_code ignored;
   fs::remove_all(staging_, ignored);
-  if (made_target_) fs::remove(target_, ignored);  // fails, as it should, when commit() has put files there
+  if (made_target_) fs::remove(target_, ignored);  // fails, as it should, if commit() has put files there
 }
 
 std::vector<std::string> StagedFolder::commit() {

@@ -1,4 +1,4 @@
-// An output folder that is made whole: files are written aside and renamed into place together at the end.
+// An output folder that appears as a whole: files are written to a hidden folder, then renamed into place together.
 #pragma once
 
 #include <filesystem>
@@ -7,8 +7,8 @@
 
 namespace attest {
 
-/// Makes the target folder (and its parents) if need be and a hidden folder in it to write to. Without commit() nothing
-/// of what was written remains, nor a folder that was made for it.
+/// Makes the target folder (and its parents) if necessary, and a hidden folder in it for the files. Without commit()
+/// the destructor removes the files and a folder made for them.
 class StagedFolder {
  public:
   /// Throws OutputError when the target is no folder or cannot be written.
@@ -19,7 +19,7 @@ class StagedFolder {
 
   const std::filesystem::path& staging() const { return staging_; }
 
-  /// Gives every file its place in the target, over one of the same name. Returns their names, sorted.
+  /// Moves every file into the target, where it replaces one of the same name. Returns their names, sorted.
   std::vector<std::string> commit();
 
  private:

@@ -1,4 +1,4 @@
-// Changes a file with plain HDF5 calls, to make the malformed and the unusual dumps that our writer cannot.
+// Changes a file with plain HDF5 calls, to make malformed and unusual dumps that DumpWriter cannot write.
 #pragma once
 
 #include <filesystem>
@@ -43,7 +43,7 @@ class Edit {
       done(H5Adelete_by_name(file(), object.c_str(), name.c_str(), H5P_DEFAULT));
     }
   }
-  /// `extents` empty: a scalar. Replaces one that is there.
+  /// `extents` empty: a scalar. Replaces an existing attribute.
   void attribute(const std::string& object, const std::string& name, hid_t type, const void* value,
                  const std::vector<hsize_t>& extents = {}) const {
     remove_attribute(object, name);
@@ -58,13 +58,13 @@ class Edit {
   void number(const std::string& object, const std::string& name, double value) const {
     attribute(object, name, H5T_NATIVE_DOUBLE, &value);
   }
-  /// Of fixed length.
+  /// A string attribute of fixed length.
   void text(const std::string& object, const std::string& name, const std::string& value) const {
     const Handle type = own(H5Tcopy(H5T_C_S1));
     done(H5Tset_size(type.get(), value.size() + 1));
     attribute(object, name, type.get(), value.c_str());
   }
-  /// Of variable length, as H5DSset_label writes DIMENSION_LABELS.
+  /// A list of strings of variable length, as H5DSset_label writes DIMENSION_LABELS.
   void texts(const std::string& object, const std::string& name, const std::vector<std::string>& values) const {
     const Handle type = own(H5Tcopy(H5T_C_S1));
     done(H5Tset_size(type.get(), H5T_VARIABLE));
@@ -73,7 +73,7 @@ class Edit {
     attribute(object, name, type.get(), pointers.data(), {pointers.size()});
   }
 
-  /// Replaces what is there. `values` null: nothing is written.
+  /// Replaces an existing object. `values` null: nothing is written.
   void dataset(const std::string& object, hid_t type, const std::vector<hsize_t>& extents, const void* values,
                hid_t properties = H5P_DEFAULT) const {
     if (H5Lexists(file(), object.c_str(), H5P_DEFAULT) > 0) remove(object);
@@ -82,7 +82,7 @@ class Edit {
         own(H5Dcreate2(file(), object.c_str(), type, space.get(), H5P_DEFAULT, properties, H5P_DEFAULT));
     if (values != nullptr) done(H5Dwrite(data.get(), type, H5S_ALL, H5S_ALL, H5P_DEFAULT, values));
   }
-  /// Of zeros.
+  /// A data set of zeros.
   void zeros(const std::string& object, hid_t type, const std::vector<hsize_t>& extents,
              hid_t properties = H5P_DEFAULT) const {
     std::size_t count = H5Tget_size(type);
@@ -104,9 +104,9 @@ class Edit {
   Handle file_;
 };
 
-/// A 16-bit float type by its fields.
+/// A 16-bit float type with these fields.
 inline Handle float_type(std::size_t exponent_bits, std::size_t mantissa_bits, std::size_t bias) {
-  const hdf5::Lock lock;  // before HDF5 starts: the first one sees to its exit handler
+  const hdf5::Lock lock;  // before HDF5 starts: the first Lock disables its exit handler
   Handle type = own(H5Tcopy(H5T_IEEE_F32LE));
   done(H5Tset_fields(type.get(), exponent_bits + mantissa_bits, mantissa_bits, exponent_bits, 0, mantissa_bits));
   done(H5Tset_size(type.get(), (1 + exponent_bits + mantissa_bits) / 8));
@@ -114,7 +114,7 @@ inline Handle float_type(std::size_t exponent_bits, std::size_t mantissa_bits, s
   return type;
 }
 
-/// The small dump as HDF5's earliest format has it, which h5py writes too: no checksums, so bytes can be changed.
+/// The small dump in HDF5's earliest file format, which h5py writes too. It has no checksums, so bytes can be changed.
 inline void write_old_format_dump(const std::string& path, const DumpWriterOptions& options = {}) {
   write_small_dump(path, options);
   const std::string old = path + ".old";

@@ -1,4 +1,4 @@
-// A folder of a test's own, removed with all that is in it.
+// A temporary folder for a test, removed with all its content.
 #pragma once
 
 #include <cstdlib>

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Runs `attest run` on every golden dump and compares each metric with what an independent float64 implementation found.
+"""Runs `attest run` on every golden dump and compares each metric with that of an independent float64 implementation.
 
-A cell whose kept set differs (keep_ratio off by more than 1e-6) is counted apart, and its other metrics are not compared.
+A cell whose kept set differs (keep_ratio off by more than 1e-6) is counted, and its other metrics are not compared.
 The exit status is 1 if anything is missing, wrong in shape, or beyond tolerance.
 """
 
@@ -17,16 +17,16 @@ import numpy as np
 
 FOLDER = Path(__file__).resolve().parent
 
-# Largest difference relative to max(1, |expected|). The CPU decides in double, and results are float32; a GPU accumulates
+# Largest difference relative to max(1, |expected|). The CPU computes in double and stores float32; a GPU accumulates
 # scores in float32.
 TOLERANCE = {
     "cpu": {"default": 2e-5},
     "cuda": {"default": 3e-3, "recall": 1e-3, "spearman": 2e-3},
 }
-# Share of (layer, query, head, setting) cells whose kept set may differ, because a score is within rounding of its threshold.
+# Share of (layer, query, head, setting) cells whose kept set may differ: a score is within rounding of its threshold.
 KEPT_SETS_MAY_DIFFER = {"cpu": 0.0005, "cuda": 0.01}
-# Metrics that jump when one token crosses a threshold or a tie breaks, and the share of their cells (of the others') that may
-# be off for it: ties are exact only in double.
+# Metrics that jump when one token crosses a threshold or a tie is broken differently: ties are exact only in double.
+# CELLS_MAY_BE_OFF is the share of cells that may be beyond tolerance for these metrics ("step") and for all others.
 STEPS = (
     "salient_",
     "missed_",
@@ -45,7 +45,7 @@ CELLS_MAY_BE_OFF = {
 
 @dataclass
 class Outcome:
-    """What comparing one case came to."""
+    """The result of comparing one case."""
 
     kept_sets: int = 0
     kept_sets_that_differ: int = 0
@@ -61,7 +61,7 @@ def cases():
 
 
 def arguments(case, selectors=None):
-    """The run's arguments with only the wanted selectors, and the labels of those. @DIR@ stands for the folder."""
+    """The run's arguments with only the wanted selectors, and their labels. @DIR@ stands for the folder."""
     tokens = iter((FOLDER / f"{case}.args").read_text().replace("@DIR@", str(FOLDER)).split())
     kept, labels = [], []
     for token in tokens:
@@ -77,7 +77,7 @@ def arguments(case, selectors=None):
 
 
 def differences(expected, found):
-    """|expected - found| relative to max(1, |expected|); equal infinities and NaN on both sides agree, NaN on one does not."""
+    """|expected - found| relative to max(1, |expected|). Equal infinities agree, and so do two NaN, not one."""
     with np.errstate(invalid="ignore"):
         difference = np.abs(expected - found) / np.maximum(1, np.abs(expected))
     difference[(np.isnan(expected) & np.isnan(found)) | (expected == found)] = 0
@@ -125,7 +125,7 @@ def compare_label(label, expected, found, device, outcome):
 
 
 def check(attest, case, device="cpu", selectors=None, folder=None):
-    """Runs one case; its results stay in `folder` if given."""
+    """Runs one case. The results are kept in `folder` if given."""
     options, labels = arguments(case, selectors)
     outcome = Outcome()
     with tempfile.TemporaryDirectory() as temporary:

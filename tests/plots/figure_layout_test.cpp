@@ -1,3 +1,4 @@
+// Axis ranges, tics, and the places of frames and legend.
 #include "plots/figure_layout.h"
 
 #include <gtest/gtest.h>
@@ -11,7 +12,7 @@ namespace {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
-/// Two curves over x = 1..4, the second undefined in part.
+/// Two curves over x = 1..4, the second partly undefined.
 Figure example(int panels, int columns) {
   Table table({{.name = kCurveColumn, .kind = Column::Kind::text},
                {.name = "x"},
@@ -98,7 +99,7 @@ TEST(FigureLayout, AConstantStillHasHeight) {
   EXPECT_GT(range.high, 0);
 }
 
-/// A panel whose x axis has whole numbers: the layers given.
+/// A panel whose x axis has whole numbers: `layers`.
 Figure by_layer(const std::vector<int>& layers) {
   Figure figure = example(1, 1);
   figure.data = Table({{.name = kCurveColumn, .kind = Column::Kind::text}, {.name = "x"}, {.name = "y"}});
@@ -143,7 +144,7 @@ TEST(FigureLayout, LinearTicsAreLeftToGnuplot) {
   EXPECT_EQ(tic_values(figure, figure.panels[0], true), std::nullopt);
 }
 
-/// Whatever the number of panels, frames lie inside the figure, do not overlap, and leave room for legend and note.
+/// For any number of panels, frames lie inside the figure, do not overlap, and leave room for the legend and the note.
 TEST(FigureLayout, FramesDoNotOverlap) {
   for (int columns : {1, 2, 3}) {
     for (int panels = 1; panels <= 5; ++panels) {

@@ -1,3 +1,4 @@
+// Scripts and pictures of figures.
 #include "plots/figure.h"
 
 #include <gmock/gmock.h>
@@ -18,8 +19,8 @@ using testing::Not;
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
-/// Labels hold what scripts, csv files and enhanced text trip over; one curve has two points, one has only undefined
-/// ones.
+/// Labels have characters with a meaning in scripts, csv files and enhanced text. One curve has two points, another
+/// only undefined ones.
 Figure example() {
   const std::string hard = "it's_{a}; `b` %d 'q' ü";
   Table table({{.name = kCurveColumn, .kind = Column::Kind::text},

@@ -1,3 +1,4 @@
+// run_gnuplot with stubs of gnuplot: arguments, errors and the time limit.
 #include "plots/gnuplot.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +14,7 @@ namespace fs = std::filesystem;
 using Status = GnuplotRun::Status;
 using std::chrono::milliseconds;
 
-/// A folder of its own, and a PATH that holds a stand-in for gnuplot or nothing at all.
+/// A temporary folder, and a PATH that has a stub of gnuplot or nothing at all.
 class GnuplotTest : public testing::Test {
  protected:
   void SetUp() override {

@@ -1,3 +1,4 @@
+// Line styles are distinct and visible.
 #include "plots/style.h"
 
 #include <gtest/gtest.h>

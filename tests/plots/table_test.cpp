@@ -1,3 +1,4 @@
+// Output of tables as csv, Markdown and LaTeX, and misuse.
 #include "plots/table.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Whole or not at all, and never through a link or over a file that was to stay.
+// A file appears complete or not at all; links are not followed, and protected files not replaced.
 #include "dumps/base/atomic_file.h"
 
 #include <fcntl.h>
@@ -175,20 +175,20 @@ TEST_F(AtomicFileTest, AFolderThatGoesAwayIsAnOutputError) {
             folder_.file("b/a.h5") + ": cannot be written (No such file or directory)");
 }
 
-/// In a process of its own: ends it with 5 and the OutputError's message, with 0 without one.
+/// For a process of its own: exits with 5 and the OutputError's message, or with 0 if there was none.
 [[noreturn]] void write_and_exit(const std::string& path, const std::string& content) {
   const std::string message = message_of<OutputError>([&] { write_atomically(path, content); });
   std::fputs(message.c_str(), stderr);
   std::exit(message.empty() ? 0 : 5);
 }
 
-/// As a user whom permissions hold, which they do not root.
+/// As an ordinary user, because permissions do not restrict root.
 [[noreturn]] void write_as_user(const std::string& path) {
   if (::geteuid() == 0 && ::setuid(65534) != 0) std::exit(1);
   write_and_exit(path, "text");
 }
 
-/// A limit on file sizes stands for a full disk.
+/// A limit on file sizes simulates a full disk.
 [[noreturn]] void write_with_limit(const std::string& path, rlim_t bytes) {
   std::signal(SIGXFSZ, SIG_IGN);
   const rlimit limit{bytes, bytes};

@@ -1,4 +1,4 @@
-// Against hashes that xxhsum 0.8.1 printed.
+// Compares with hashes that xxhsum 0.8.1 printed.
 #include "dumps/base/content_hash.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@ struct Case {
   const char* hash;
 };
 
-/// Lengths on both sides of a word, a stripe and two stripes.
+/// Lengths around that of a word, a stripe and two stripes.
 constexpr Case kCases[] = {{0, "ef46db3751d8e999"},   {1, "a96c7f0ce858bbb7"},   {3, "bed43740ee6332bb"},
                            {4, "fa212ae44b3bb23d"},   {8, "994b676b71ce94dd"},   {31, "6711d55e306b5d8f"},
                            {32, "07f7b8e3bc5d6e25"},  {33, "09f85eeb4e1cbe9f"},  {63, "b7c9968c066cb6a5"},

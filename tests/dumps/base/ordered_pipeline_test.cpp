@@ -1,3 +1,4 @@
+// run_ordered: order of delivery, threads and exceptions.
 #include "dumps/base/ordered_pipeline.h"
 
 #include <gtest/gtest.h>

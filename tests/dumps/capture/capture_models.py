@@ -1,6 +1,5 @@
-"""What the tests of capture.py stand on: tiny random models of each family, capture.py's command line, attention recomputed from
-the dump in plain numpy and float64, and what an eager run of the same model puts out.
-"""
+"""Helpers for the tests of capture.py: tiny random models of each family, capture.py's command line, attention
+recomputed from the dump in plain numpy and float64, and the output of an eager run of the same model."""
 import json
 import pathlib
 import sys
@@ -17,7 +16,7 @@ import capture  # noqa: E402
 
 torch.set_num_threads(1)  # the models are tiny
 
-# Relative to the largest output. float32: sums in another order, through four layers. float16 and bfloat16: the model
+# Relative to the largest output. float32: another order of sums, through four layers. float16 and bfloat16: the model
 # rounds probabilities and outputs to 11 and 8 bits.
 TOLERANCE = {torch.float32: 2e-5, torch.float16: 2e-3, torch.bfloat16: 1.6e-2}
 VOCABULARY = 260
@@ -54,9 +53,9 @@ def make_model(folder, config, dtype=torch.float32):
     torch.manual_seed(7)
     model = transformers.AutoModelForCausalLM.from_config(config, dtype=dtype)
     for name, parameter in model.named_parameters():
-        if name.endswith("bias"):  # random too: Qwen2 adds a bias to q, k and v
+        if name.endswith("bias"):  # random as well: Qwen2 adds a bias to q, k and v
             torch.nn.init.normal_(parameter, std=0.3)
-        if name.endswith("sinks"):  # GPT-OSS: logits of the size that its scores have here
+        if name.endswith("sinks"):  # GPT-OSS: sink logits as large as the scores
             torch.nn.init.normal_(parameter, mean=5.0, std=5.0)
     model.save_pretrained(folder)
     return folder
@@ -94,7 +93,7 @@ def read(dataset):
 
 
 def attention(dump, sample, layer, softcap=True, window=True):
-    """[N, Hq, Dv] and the probabilities [N, Hq, T] that dump-format defines."""
+    """Outputs [N, Hq, Dv] and probabilities [N, Hq, T], as the dump format defines them."""
     group = dump[f"samples/{sample}/layers/{layer}"]
     positions = dump[f"samples/{sample}/query_positions"][:]
     q, k, v = (read(group[name]) for name in "qkv")
@@ -114,9 +113,9 @@ def attention(dump, sample, layer, softcap=True, window=True):
 
 
 def reference(folder, ids, dtype=torch.float32):
-    """What reaches each layer's output projection when the model runs all tokens at once, [T, Hq*Dv], and the model.
-    Eager in float32. In the 16-bit types as captured: another order of sums would end in another rounding, which layers of
-    random weights amplify."""
+    """The input of each layer's output projection when the model runs all tokens at once, [T, Hq*Dv], and the model.
+    float32 runs in eager mode. The 16-bit types run as captured: another order of sums would round differently, and
+    layers of random weights amplify the difference."""
     implementation = "eager" if dtype == torch.float32 else "sdpa"
     model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, attn_implementation=implementation)
     model.eval()
@@ -143,14 +142,14 @@ def assert_reproduces_model(path, folder, dtype=torch.float32):
                 expected = outputs[int(layer)][positions].reshape(recomputed.shape)
                 np.testing.assert_allclose(recomputed, expected, rtol=0, atol=TOLERANCE[dtype] * np.abs(expected).max(),
                                            err_msg=f"layer {layer}")
-                # Attention is neither uniform nor on one token, or the comparison would say little.
+                # If attention were uniform or on one token, the comparison would show little.
                 effective = np.exp(-(p * np.log(p + 1e-300)).sum(-1)).mean()
                 assert 1.05 < effective < 30, effective
         return model
 
 
 def assert_well_formed(path):
-    """What dump-format.md demands, straight from the file."""
+    """Checks the file against the rules of the dump format."""
     with h5py.File(path) as dump:
         root = dump.attrs
         assert root["format"] == "attention-dump" and root["format_version"] == 1

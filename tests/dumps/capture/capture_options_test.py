@@ -1,4 +1,4 @@
-"""capture.py's options: which queries, layers and spans a dump holds, and what is refused; and the dump that comes with the project."""
+"""Options of capture.py: which queries, layers and spans a dump holds, and what is refused. Also the demo dump."""
 import json
 import subprocess
 import sys
@@ -156,7 +156,7 @@ def test_bad_prompts(line, sentence, models, tmp_path, capsys):
     assert run(models("llama"), tmp_path / "prompts.jsonl", "-o", tmp_path / "dump.h5", "--tokenizer", "bytes") == 4
     error = capsys.readouterr().err
     assert sentence in error and error.count("\n") == 1
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["prompts.jsonl"]  # no half dump
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["prompts.jsonl"]  # no partial dump
 
 
 @pytest.mark.parametrize("options, code, sentence", [
@@ -189,7 +189,7 @@ def test_missing_files(models, tmp_path, capsys):
 
 
 def test_attention_that_a_dump_cannot_describe(models, tmp_path, capsys, monkeypatch):
-    """GPT-OSS without its sinks; DeepSeek V3 has latent attention."""
+    """GPT-OSS with its sinks hidden from the capture, and DeepSeek V3, which has latent attention."""
     prompts = write_prompts(tmp_path, {"tokens": token_ids()})
     with monkeypatch.context() as patch:
         patch.setattr(capture_attention.LayerCall, "sinks", property(lambda self: None, lambda self, sinks: None), raising=False)
@@ -216,7 +216,7 @@ def test_layers_without_attention_are_left_out(tmp_path, capsys):
 
 
 def test_full_disk(models, tmp_path):
-    """In a process of its own, which may not write files beyond 64 KiB."""
+    """Runs in its own process, which may not write files beyond 64 KiB."""
     prompts = write_prompts(tmp_path, {"tokens": token_ids(500)})
     command = f"ulimit -f 64; trap '' XFSZ; exec {sys.executable} {REPOSITORY}/dumps/capture/capture.py {models('llama')} {prompts} " \
               f"-o {tmp_path}/dump.h5 --device cpu"
@@ -229,7 +229,8 @@ def test_full_disk(models, tmp_path):
 # ---- the embedded dump
 
 def test_demo_dump():
-    """What the README of capture says of it. Its prompts stand beside it: tokens and spans are read back as their text."""
+    """What the README of capture says about the demo dump. Its prompts are in a file beside it: tokens and spans must
+    decode to their text."""
     path = REPOSITORY / "dumps/demo.h5"
     assert path.stat().st_size <= 24 * 2**20
     assert_well_formed(path)
@@ -246,4 +247,4 @@ def test_demo_dump():
             if "7" in sample["layers"] and prompt["task"].startswith(("niah", "key_value")):
                 _, p = attention(dump, prompt["name"], 7)
                 begin, end = sample["spans"][0]  # the value that the captured queries produce
-                assert p[:, 2, begin:end].sum(-1).min() > 0.8, prompt["name"]  # head 2 retrieves
+                assert p[:, 2, begin:end].sum(-1).min() > 0.8, prompt["name"]  # head 2 is a retrieval head

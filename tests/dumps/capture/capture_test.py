@@ -1,4 +1,4 @@
-"""capture.py against the library itself: attention recomputed from the dump must be what the model puts out, for each family."""
+"""Compares capture.py with the library: attention recomputed from the dump must equal the model's, for each family."""
 import json
 
 import h5py
@@ -12,7 +12,7 @@ from capture_models import (
 import capture_attention  # found by capture_models
 
 
-@pytest.mark.parametrize("query_block", [1024, 16])  # whole, and in blocks as a long prompt is
+@pytest.mark.parametrize("query_block", [1024, 16])  # in one block, and in several as for a long prompt
 @pytest.mark.parametrize("family", FAMILIES)
 def test_attention_of_dump_is_attention_of_model(family, query_block, models, tmp_path, monkeypatch):
     monkeypatch.setattr(capture_attention, "QUERY_BLOCK", query_block)
@@ -25,7 +25,7 @@ def test_attention_of_dump_is_attention_of_model(family, query_block, models, tm
         layers = file["samples/long/layers"]
         windows = {int(n) for n, layer in layers.items() if "sliding_window" in layer.attrs}
         assert windows == WINDOWED_LAYERS.get(family, set()) and len(layers) == 4
-        for layer in windows:  # without it the result would be another
+        for layer in windows:  # without the window the result would differ
             assert layers[str(layer)].attrs["sliding_window"] == WINDOW
             difference = attention(file, "long", layer)[0] - attention(file, "long", layer, window=False)[0]
             assert np.abs(difference).max() > 1e-2
@@ -35,7 +35,8 @@ def test_attention_of_dump_is_attention_of_model(family, query_block, models, tm
             assert np.abs(attention(file, "long", 1)[0] - attention(file, "long", 1, softcap=False)[0]).max() > 1e-2
 
 
-@pytest.mark.parametrize("family", ["llama", "mistral", "gemma2", "gemma3"])  # sliding caches forget keys, the dump must not
+# Sliding-window caches drop keys, the dump must not.
+@pytest.mark.parametrize("family", ["llama", "mistral", "gemma2", "gemma3"])
 def test_decode_steps(family, models, tmp_path):
     dump = tmp_path / "dump.h5"
     assert run(models(family), write_prompts(tmp_path, {"tokens": token_ids(40)}), "-o", dump, "--decode", 5) == 0
@@ -67,7 +68,7 @@ def test_element_type_is_kept(dtype, tmp_path):
     dump = tmp_path / "dump.h5"
     assert run(folder, write_prompts(tmp_path, {"tokens": token_ids(), "name": "s"}), "-o", dump) == 0
     model = assert_reproduces_model(dump, folder, dtype)
-    # v of layer 0 goes from its projection to the file without arithmetic: bit for bit the same.
+    # v of layer 0 goes from its projection to the file without arithmetic, so the bits must be equal.
     projected = []
     model.model.layers[0].self_attn.v_proj.register_forward_hook(lambda *call: projected.append(call[2][0]))
     with h5py.File(dump) as file, torch.inference_mode():
@@ -89,7 +90,7 @@ def test_dtype_option_overrides_checkpoint(models, tmp_path):
 
 
 def rotate(x, parameters):
-    """RoPE of [H, T, D] by its definition: the pair (i, i + D'/2) turns by position * frequency i."""
+    """RoPE of [H, T, D] by its definition: the pair (i, i + D'/2) is rotated by position * frequency i."""
     frequencies = np.array(parameters["inv_freq"])
     half = len(frequencies)
     angle = np.arange(x.shape[1])[:, None] * frequencies
@@ -98,7 +99,8 @@ def rotate(x, parameters):
     return np.concatenate([a * c - b * s, b * c + a * s], -1) * parameters["attention_scaling"]
 
 
-@pytest.mark.parametrize("family", ["llama", "gemma3"])  # frequencies of llama3 scaling; of two kinds of layer
+# llama: frequencies scaled as in llama3. gemma3: frequencies of two layer types.
+@pytest.mark.parametrize("family", ["llama", "gemma3"])
 def test_rope_parameters_rotate_keys(family, models, tmp_path):
     dump = tmp_path / "dump.h5"
     assert run(models(family), write_prompts(tmp_path, {"tokens": token_ids(), "name": "s"}), "-o", dump) == 0

@@ -1,4 +1,4 @@
-// A valid small dump, broken in one place, and what the reader says of it.
+// A valid small dump that each test breaks in one place, and the reader's error.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -20,7 +20,7 @@ inline const std::string kLayer = "/samples/first/layers/2";  // float16, window
 
 class BadDumpTest : public ::testing::Test {
  protected:
-  /// The error that opening `path_` gives, without the file's name in front, which every one must have.
+  /// The error of opening `path_`, without the file's name at its start, which every error must have.
   std::string error() const {
     const std::string message = message_of<InputError>([&] { DumpReader reader(path_); });
     EXPECT_THAT(message, ::testing::StartsWith(path_ + ": "));

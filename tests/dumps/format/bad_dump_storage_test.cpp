@@ -1,4 +1,4 @@
-// Every rejection of the format (dumps/README.md) that concerns where values lie, and links.
+// Every rejection of the format (dumps/README.md) that concerns the storage of values, and links.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@ using ::testing::StartsWith;
 
 using BadDumpStorageTest = BadDumpTest;
 
-// Where values lie.
+// Storage of values.
 
 TEST_F(BadDumpStorageTest, ValuesThatWereNeverWritten) {
   EXPECT_EQ(error_after([&](const Edit& e) {
@@ -39,7 +39,7 @@ TEST_F(BadDumpStorageTest, ChunksThatWereNeverWritten) {
         const hsize_t start[]{0, 10, 0};
         done(H5Sselect_hyperslab(space.get(), H5S_SELECT_SET, start, nullptr, chunk, nullptr));
         const Handle memory = own(H5Screate_simple(3, chunk, nullptr));
-        std::vector<std::uint16_t> values(80);  // random: a deflated chunk of zeros could not hold what is claimed
+        std::vector<std::uint16_t> values(80);  // random: a deflated chunk of zeros could not hold what the file claims
         for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<std::uint16_t>(i * 40503u);
         done(H5Dwrite(data.get(), half_.get(), memory.get(), space.get(), H5P_DEFAULT, values.data()));
       }),
@@ -114,7 +114,7 @@ TEST_F(BadDumpStorageTest, ContiguousValuesBeyondTheEndOfTheFile) {
     edit.integer("/samples/second", "num_tokens", kTokens);
     edit.dataset("/samples/second/layers/3/k", float_type(8, 7, 127).get(), {2, kTokens, 8}, nullptr, sparse.get());
   }
-  // Half of k goes, and the superblock is told: its end-of-file address stands at byte 40.
+  // Removes half of k and corrects the superblock: its end-of-file address is at byte 40.
   const std::uint64_t size = std::filesystem::file_size(path_) - kTokens * 16;
   std::filesystem::resize_file(path_, size);
   std::fstream file(path_, std::ios::in | std::ios::out | std::ios::binary);

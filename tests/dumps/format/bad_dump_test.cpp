@@ -1,5 +1,5 @@
-// Every rejection of the format (dumps/README.md) that concerns attributes, shapes, types and names: each test makes
-// the malformed file and asserts the sentence. Where values lie and links: bad_dump_storage_test.cpp.
+// Every rejection of the format (dumps/README.md) that concerns attributes, shapes, types and names. Each test makes
+// the malformed file and checks the message. bad_dump_storage_test.cpp has storage and links.
 #include "tests/dumps/format/bad_dump.h"
 
 #include <gmock/gmock.h>

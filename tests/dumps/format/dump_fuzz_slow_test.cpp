@@ -1,4 +1,4 @@
-// Damaged dumps: whatever the bytes, the reader gives values or an InputError, soon, and without much memory.
+// Damaged dumps: for any bytes the reader returns values or an InputError, quickly and with little memory.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
@@ -20,7 +20,7 @@ namespace {
 
 using Random = std::mt19937_64;
 
-/// The ways in which files break, or are broken.
+/// Applies up to three kinds of accidental or deliberate damage.
 std::string damaged(std::string bytes, Random& random) {
   const auto below = [&](std::size_t n) { return std::uniform_int_distribution<std::size_t>(0, n - 1)(random); };
   const auto overwrite = [&](std::size_t at, const std::string& with) {
@@ -43,12 +43,12 @@ std::string damaged(std::string bytes, Random& random) {
       }
       case 3:
         overwrite(at, bytes.substr(below(bytes.size()), 1 + below(64)));
-        break;  // one piece over another
+        break;  // copies one piece over another
       case 4:
         overwrite(at, std::string(1 + below(32), '\0'));
         break;
       case 5: {
-        std::uint64_t address = below(bytes.size());  // a pointer to somewhere else in the file
+        std::uint64_t address = below(bytes.size());  // an address elsewhere in the file
         overwrite(at, {reinterpret_cast<const char*>(&address), 8});
         break;
       }
@@ -60,7 +60,7 @@ std::string damaged(std::string bytes, Random& random) {
 
 enum class Outcome { read, refused };
 
-/// Reads everything. Any error but an InputError leaves the test.
+/// Reads everything. Errors other than InputError propagate and fail the test.
 Outcome read_all(const std::string& path) {
   try {
     const DumpReader reader(path);

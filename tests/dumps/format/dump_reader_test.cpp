@@ -1,3 +1,4 @@
+// DumpReader: every field and value of a dump, in every storage, and from several threads.
 #include "dumps/format/dump_reader.h"
 
 #include <gmock/gmock.h>
@@ -43,7 +44,7 @@ void expect_all_values(const DumpReader& reader) {
   }
 }
 
-/// Gives the tensors of the small dump another storage, by copying the bytes of each.
+/// Stores the tensors of the small dump in another way, copying their bytes.
 void restore_as(const std::string& path,
                 const std::function<void(hid_t properties, const std::vector<hsize_t>&)>& store) {
   const Edit edit(path);
@@ -269,7 +270,7 @@ TEST_F(DumpReaderTest, OpensALargeDumpWithoutReadingIt) {
     header.shape = {.num_query_heads = 8, .num_kv_heads = 8, .head_dim = 64, .value_dim = 64};
     SampleInfo sample = small_samples()[1];
     sample.num_tokens = kTokens;
-    const Edit edit([&] {  // the writer insists on all values; one small layer gives the frame
+    const Edit edit([&] {  // the writer requires all values, so one small layer is written first
       DumpWriter writer(path_, header);
       const std::vector<std::byte> zeros(8 * 23 * 64 * 2);
       writer.begin_sample(small_samples()[1]);
@@ -320,7 +321,8 @@ TEST_F(DumpReaderTest, ReadsLayersInManyThreads) {
 TEST_F(DumpReaderTest, SaysWhenDecodingFails) {
   write_small_dump(path_, {.gzip_level = 6});
   std::string bytes = bytes_of_file(path_);
-  // Zeros over the deflate streams, which begin with 78 9c (level 6); their lengths in the chunk index stay right.
+  // Overwrites the start of each deflate stream (78 9c at level 6) with zeros. The lengths in the chunk index stay
+  // right.
   std::size_t streams = 0;
   for (std::size_t at = bytes.find("\x78\x9c"); at != std::string::npos; at = bytes.find("\x78\x9c", at + 1)) {
     bytes.replace(at, 8, 8, '\0');

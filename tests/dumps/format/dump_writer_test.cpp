@@ -1,3 +1,4 @@
+// DumpWriter: what it writes, what it refuses, and full disks.
 #include "dumps/format/dump_writer.h"
 
 #include <gmock/gmock.h>
@@ -115,7 +116,7 @@ TEST_F(DumpWriterTest, NamesTheFolderThatIsMissing) {
             path + ": cannot be written (No such file or directory)");
 }
 
-/// In a process of its own: a limit on file sizes stands for a full disk.
+/// For a process of its own: a limit on file sizes simulates a full disk.
 int write_with_limit(const std::string& path, rlim_t bytes, int gzip_level) {
   std::signal(SIGXFSZ, SIG_IGN);
   rlimit limit{bytes, bytes};

@@ -1,7 +1,5 @@
-"""The dump format with h5py as the other side: h5py writes and attest reads, attest writes and h5py reads.
-
-What attest read is seen through `attest inspect --check`: values planted at known places must be reported there.
-"""
+"""Tests the dump format with h5py on the other side: h5py writes and attest reads, attest writes and h5py reads.
+`attest inspect --check` shows what attest has read: it must report values planted at known places."""
 import json
 import os
 import subprocess
@@ -50,7 +48,7 @@ def write_tensor(group, name, values, kind, storage):
 
 
 def layer_values(layer):
-    """0.25, but for one large value per tensor at a place of its own."""
+    """0.25 everywhere but for one large value per tensor, each at a different place."""
     values = {"q": np.full((len(POSITIONS), HQ, D), 0.25, np.float32),
               "k": np.full((HKV, T, D), 0.25, np.float32),
               "v": np.full((HKV, T, DV), 0.25, np.float32)}
@@ -123,7 +121,7 @@ def test_attest_reads_what_h5py_writes(tmp_path, kind, storage, libver):
 @pytest.mark.parametrize("storage", STORAGE)
 @pytest.mark.parametrize("kind", ["float16", "float32", "bfloat16"])
 def test_attest_reads_the_axes_in_their_order(tmp_path, kind, storage):
-    """A NaN is reported with its head and token, so a transposed read would name others."""
+    """A NaN is reported with its head and token, so a transposed read would report others."""
     def change(layer, values):
         if layer == 31:
             values["q"][2, 5, 1] = np.nan
@@ -148,7 +146,7 @@ def test_attest_reads_the_axes_in_their_order(tmp_path, kind, storage):
 
 
 def as_float32(data):
-    """h5py maps a bfloat16 type to float32 and HDF5 converts."""
+    """The values as float32: h5py maps a bfloat16 type to float32, and HDF5 converts."""
     values = data[()]
     assert values.dtype in (np.float16, np.float32)
     return values.astype(np.float32)

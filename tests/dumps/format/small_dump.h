@@ -49,7 +49,7 @@ inline ElementType small_type(int layer) {
   return layer == 2 ? ElementType::float16 : layer == 5 ? ElementType::float32 : ElementType::bfloat16;
 }
 
-/// Finite bits of the type that tell their place in the tensor. `tensor`: 'q', 'k' or 'v'.
+/// Finite values of the type whose bits encode their place in the tensor. `tensor`: 'q', 'k' or 'v'.
 inline std::vector<std::byte> small_values(char tensor, int layer, std::size_t count, ElementType type) {
   std::vector<std::byte> bytes(count * size_of(type));
   std::uint32_t state = static_cast<std::uint32_t>(tensor) * 2654435761u + static_cast<std::uint32_t>(layer) * 97u;
@@ -81,7 +81,7 @@ inline std::vector<float> small_mass(const SampleInfo& sample) {
   return mass;
 }
 
-/// Keys and values go in slabs of `slab` tokens, the last first.
+/// Writes keys and values in slabs of `slab` tokens, the last slab first.
 inline void write_small_dump(const std::string& path, const DumpWriterOptions& options = {}, std::int64_t slab = 1000,
                              const std::vector<SampleInfo>& samples = small_samples()) {
   DumpWriter writer(path, small_header(), options);

@@ -1,3 +1,4 @@
+// check_values on layers with planted values.
 #include "dumps/format/value_check.h"
 
 #include <gmock/gmock.h>
@@ -16,7 +17,7 @@ using ::testing::IsEmpty;
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-/// Hq 4, Hkv 2, D 5 (no whole number of vector registers), Dv 3, T 6, queries at 2 and 5; every value 0.5.
+/// Hq 4, Hkv 2, D 5 (not a multiple of a vector register), Dv 3, T 6, queries at 2 and 5; every value 0.5.
 class ValueCheckTest : public ::testing::TestWithParam<ElementType> {
  protected:
   ValueCheckTest() {
@@ -96,7 +97,8 @@ TEST_P(ValueCheckTest, HeadsThatAreAllZero) {
     for (std::size_t channel = 0; channel < 3; ++channel)
       set(layer_.v, v_index(1, token, channel), channel == 1 ? -0.0f : 0.0f);
   }
-  for (std::size_t channel = 0; channel < 5; ++channel) set(layer_.q, q_index(0, 2, channel), 0);  // one query of two
+  for (std::size_t channel = 0; channel < 5; ++channel)
+    set(layer_.q, q_index(0, 2, channel), 0);  // only one of two queries
   const LayerCheck check = check_values(layer_);
   EXPECT_TRUE(check.finite());
   EXPECT_THAT(check.v.findings, ElementsAre(HeadFinding{.head = 1, .all_zero = true}));

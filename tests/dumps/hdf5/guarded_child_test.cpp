@@ -1,3 +1,4 @@
+// run_in_guarded_child: results, errors, crashes and limits of a child.
 #include "dumps/hdf5/guarded_child.h"
 
 #include <gmock/gmock.h>
@@ -24,7 +25,7 @@ namespace {
 
 const ChildLimits kLimits{std::size_t{256} << 20, 2};
 
-/// The message of the InputError of a child that does `work`.
+/// The message of the InputError when a child runs `work`.
 std::string failure_of(const std::function<void()>& work, const ChildLimits& limits = kLimits) {
   return message_of<InputError>([&] {
     run_in_guarded_child(
@@ -95,7 +96,7 @@ TEST(GuardedChildTest, BoundsMemory) {
     std::vector<std::vector<char>> hoard;
     for (int i = 0; i < 1000; ++i) hoard.emplace_back(std::size_t{16} << 20, 'x');
   });
-#if defined(__SANITIZE_ADDRESS__)  // it ends the process where others throw bad_alloc
+#if defined(__SANITIZE_ADDRESS__)  // AddressSanitizer ends the process instead of throwing bad_alloc
   EXPECT_EQ(message, "a.h5: /samples/x: the file is damaged, HDF5 failed on it");
 #else
   EXPECT_EQ(message, "a.h5: /samples/x: claims more memory than a file of this size can need");

@@ -1,5 +1,5 @@
-// What the class writes is looked at with plain HDF5 calls. (That h5py reads it: h5py_roundtrip_test.py and
-// run_test.py.)
+// Checks with plain HDF5 calls what FileWriter writes. h5py_roundtrip_test.py and run_test.py check that h5py
+// reads it.
 #include "dumps/hdf5/writer.h"
 
 #include <gmock/gmock.h>
@@ -23,7 +23,7 @@ using attest::testing::own;
 using ::testing::ElementsAre;
 using ::testing::MatchesRegex;
 
-/// A file opened with HDF5 itself.
+/// A file opened with plain HDF5 calls.
 class Seen {
  public:
   explicit Seen(const std::string& path) : file_(own(H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT))) {}
@@ -85,7 +85,7 @@ class Seen {
 
 class FileWriterTest : public ::testing::Test {
  protected:
-  /// A file of what `write` puts there.
+  /// A file with the content that `write` writes.
   template <class Write>
   Seen written(Write&& write) {
     FileWriter file(path_);
@@ -267,7 +267,7 @@ TEST_F(FileWriterTest, MistakesOfTheCallerAreLogicErrors) {
   EXPECT_TRUE(std::filesystem::exists(path_));
 }
 
-/// In a process of its own: a limit on file sizes stands for a full disk.
+/// For a process of its own: a limit on file sizes simulates a full disk.
 [[noreturn]] void write_with_limit(const std::string& path, rlim_t bytes) {
   std::signal(SIGXFSZ, SIG_IGN);
   const rlimit limit{bytes, bytes};

@@ -1,4 +1,4 @@
-"""Bytes of safetensors files and npz archives, for tests that read, damage or forge them, and where the modules lie."""
+"""Makes bytes of safetensors files and npz archives, also damaged or forged, and imports the modules under test."""
 import io
 import json
 import os
@@ -25,7 +25,7 @@ def tensor(dtype, shape, begin, end):
 
 
 def npy(header, data=b"", version=1):
-    """An array file of this header, a Python literal."""
+    """An .npy file with this header, a Python literal."""
     text = (header + "\n").encode("latin-1")
     return b"\x93NUMPY" + bytes([version, 0]) + struct.pack("<H" if version == 1 else "<I", len(text)) + text + data
 
@@ -41,7 +41,7 @@ def deflate(data):
 
 def entry(name, content, deflated=False, **claimed):
     """A member for archive(). `claimed` may name flags, method, size, stored, crc, offset, and zip64 for 64-bit fields;
-    what it does not name is right."""
+    all others are correct."""
     return dict(name=name.encode(), content=content, data=deflate(content) if deflated else content,
                 method=8 if deflated else 0) | claimed
 
@@ -93,7 +93,7 @@ def read_all(array, step=1 << 30):
 
 
 def message_of(call, *arguments):
-    """The sentence of the typed error that a call ends in."""
+    """The message of the typed error that a call raises."""
     with pytest.raises(DumpError) as caught:
         call(*arguments)
     return str(caught.value)

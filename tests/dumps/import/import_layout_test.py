@@ -1,4 +1,4 @@
-"""Every layout must put every value where the dump's format says, whatever the size of a block."""
+"""Every layout must put every value where the dump format requires it, for any size of blocks."""
 import itertools
 
 import numpy as np
@@ -12,7 +12,7 @@ EXTENT = {"B": 2, "H": 3, "T": 7, "D": 5}
 
 
 def numbered(letters):
-    """Another number at every place: 1000 b + 100 h + 10 t + d."""
+    """A different number at every place: 1000 b + 100 h + 10 t + d."""
     values = np.zeros([EXTENT[letter] for letter in letters], np.float32)
     for letter, weight in zip("BHTD", (1000, 100, 10, 1)):
         if letter in letters:
@@ -22,7 +22,7 @@ def numbered(letters):
 
 
 def gathered(view):
-    """[B, H, T, D] from the blocks; each place once."""
+    """[B, H, T, D] assembled from the blocks. Every place must occur once."""
     shape = [view.extent[letter] for letter in "BHTD"]
     values, times = np.zeros(shape, np.float32), np.zeros(shape, int)
     for first, block in view.blocks("float32"):
@@ -64,8 +64,8 @@ class CountingReader:
     ("HTD", (2, 20_000, 128), 4 << 20),
     ("THD", (20_000, 2, 128), 4 << 20),
     ("BHTD", (9, 2, 20_000, 128), 4 << 20),
-    ("HDT", (3, 128, 20_000), 4 * 128 * 20_000),  # D must be whole: a head
-    ("BDHT", (3, 128, 2, 20_000), 4 * 128 * 2 * 20_000),  # a sample
+    ("HDT", (3, 128, 20_000), 4 * 128 * 20_000),  # a block must have all of D, so it is a whole head
+    ("BDHT", (3, 128, 2, 20_000), 4 * 128 * 2 * 20_000),  # a whole sample
 ])
 def test_a_block_is_small_unless_d_is_not_the_fastest_axis(letters, shape, largest):
     reader = CountingReader()

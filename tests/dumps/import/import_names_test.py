@@ -1,4 +1,4 @@
-"""Names that tell layers and samples."""
+"""Patterns of array names, which give layers and samples."""
 import time
 
 import pytest
@@ -13,11 +13,11 @@ from import_source_array import SourceArray
     ("layers.{l}.k", "layers.31.k", ("", 31)),
     ("{l}", "007", ("", 7)),
     ("{s}/layers/{l}/q", "niah_1/layers/4/q", ("niah_1", 4)),
-    ("{l}_{s}", "3_3_x", ("3_x", 3)),  # the first hole is as short as can be
+    ("{l}_{s}", "3_3_x", ("3_x", 3)),  # the first hole is as short as possible
     ("{s}.{l}", "a.b.5", ("a.b", 5)),
     ("{s}.x.{l}.x", "a.x.b.x.5.x", ("a.x.b", 5)),
     ("q{l}0", "q100", ("", 10)),
-    ("a.b+{l}", "a.b+1", ("", 1)),  # no regular expression
+    ("a.b+{l}", "a.b+1", ("", 1)),  # the pattern is not a regular expression
     ("{s}", "Größe\n", ("Größe\n", 0)),
 ])
 def test_holes_take_what_stands_in_them(pattern, name, expected):

@@ -1,4 +1,4 @@
-"""npz archives, right, forged and damaged."""
+"""Reads npz archives: valid, forged and damaged ones."""
 import io
 import random
 import struct
@@ -97,7 +97,7 @@ def test_forged_archives_are_refused_in_one_sentence(content, sentence, tmp_path
 def test_a_directory_that_is_too_long_to_parse_is_refused_by_its_length(tmp_path):
     path = write(tmp_path / "a.npz", b"PK")
     with open(path, "r+b") as file:
-        file.seek(1 << 30)  # a hole: takes no disk
+        file.seek(1 << 30)  # sparse: takes no space on the disk
         file.write(b"PK\5\6" + struct.pack("<HHHHIIH", 0, 0, 1, 1, 1 << 29, 1 << 29, 0))
     assert message_of(open_source, path) == \
         f"{path}: zip archive: cannot be read (a directory of 536870912 bytes, expected at most 16777216)"
@@ -105,7 +105,7 @@ def test_a_directory_that_is_too_long_to_parse_is_refused_by_its_length(tmp_path
 
 @pytest.mark.parametrize("other", ["in_it", "from_it_on"])
 def test_members_that_share_bytes_are_refused(other, tmp_path):
-    """Otherwise a file of some KB could stand for GB: every member the same deflated megabytes."""
+    """Otherwise a file of some KB could expand to GB, with the same deflated megabytes in every member."""
     inner = archive(entry("y.npy", CONTENT))[:len(CONTENT) + 35]  # a local header and its data
     outer = entry("x.npy", npy(npy_header("|u1", f"({len(inner)},)"), inner))
     at = 0 if other == "from_it_on" else len(outer["content"]) - len(inner) + 35
@@ -161,7 +161,7 @@ def test_a_member_that_inflates_to_another_size_is_refused(inflates_to, found, t
     header = npy_header("<f4", "(7500,)")
     forged = entry("x.npy", npy(header, noise(inflates_to)), deflated=True)
     declared = npy(header, noise(30_000))
-    # Name, size and checksum of what is declared.
+    # Name, size and checksum are those of what is declared.
     forged |= entry("x.npy", declared, deflated=True) | {"data": forged["data"]}
     [x] = open_source(write(tmp_path / "a.npz", archive(forged)))
     assert message_of(read_all, x).endswith(f"member 'x.npy': expected {len(declared)} bytes of data, found {found}")
@@ -170,7 +170,7 @@ def test_a_member_that_inflates_to_another_size_is_refused(inflates_to, found, t
 def test_damaged_deflate_data_is_refused(tmp_path):
     good = archive(entry("x.npy", npy(npy_header("<f4", "(7500,)"), noise(30_000)), deflated=True))
     refused = 0
-    for at in range(10_000, 12_000, 100):  # behind what is read for the header
+    for at in range(10_000, 12_000, 100):  # after the bytes that are read for the header
         [x] = open_source(write(tmp_path / "x.npz", good[:at] + bytes([good[at] ^ 0x55]) + good[at + 1:]))
         refused += "bytes of data, found" in message_of(read_all, x)
     assert refused == 20

@@ -1,4 +1,4 @@
-"""Which arrays make a dump: names, types, shapes and options that fit each other."""
+"""Which arrays make a dump: checks of names, types, shapes and options."""
 import numpy as np
 import pytest
 
@@ -19,7 +19,7 @@ def complaint(q, k, v, **options):
 
 
 def huge(name, *shape):
-    """Only its shape is looked at."""
+    """Only the shape of this array is used."""
     array = zeros(name, 1)
     array.shape = shape
     return array
@@ -121,7 +121,7 @@ def test_layers_must_be_alike():
      "expected at most 10000 samples, found 1000000000 in shape [1000000000, 1, 1, 1] (layout HTD)"),
 ])
 def test_absurd_shapes_are_refused(shape, layout, sentence):
-    """A file may have holes, so that its size bounds nothing."""
+    """A file may be sparse, so its size bounds nothing."""
     arrays = [huge(role, *shape) for role in "qkv"]
     assert message_of(lambda: plan(*arrays, layout=layout)) == f"memory: tensor 'q': {sentence}"
 

@@ -1,4 +1,4 @@
-"""Headers of safetensors files, right, malformed and damaged."""
+"""Reads headers of safetensors files: valid, malformed and damaged ones."""
 import json
 import time
 
@@ -13,7 +13,7 @@ HEADER = {"__metadata__": {"format": "pt"}, "x": tensor("BF16", [2, 3], 4, 16), 
 
 
 def test_types_shapes_and_values_are_those_of_the_file(tmp_path):
-    header = json.dumps(HEADER).encode() + b"   "  # writers align the data so
+    header = json.dumps(HEADER).encode() + b"   "  # writers pad the header to align the data
     path = write(tmp_path / "a.safetensors", safetensors(header, b"hhHHabcdefghijklFFFFuuqqqq"))
     arrays = {array.name: array for array in open_source(path)}
     assert list(arrays) == ["x", "h", "f", "u", "d", "q"]
@@ -92,7 +92,7 @@ def test_a_number_of_5000_digits_is_refused(tmp_path):
 def test_a_header_that_is_too_long_to_parse_is_refused_by_its_length(tmp_path):
     path = write(tmp_path / "a.safetensors", (1 << 30).to_bytes(8, "little") + b"{")
     with open(path, "r+b") as file:
-        file.truncate(1 << 31)  # a hole: takes no disk
+        file.truncate(1 << 31)  # sparse: takes no space on the disk
     assert message_of(open_source, path) == \
         f"{path}: safetensors header: expected at most 16777216 bytes, found a length of 1073741824"
 
@@ -101,7 +101,7 @@ def test_many_empty_tensors_are_no_work(tmp_path):
     path = write(tmp_path / "a.safetensors", safetensors({f"t{i}": tensor("F32", [0], 0, 0) for i in range(80_000)}))
     began = time.process_time()
     assert len(open_source(path)) == 80_000
-    assert time.process_time() - began < 5  # quadratic would take minutes
+    assert time.process_time() - began < 5  # quadratic time would be minutes
 
 
 def test_whatever_the_bytes_it_reads_or_refuses(tmp_path):

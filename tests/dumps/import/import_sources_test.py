@@ -1,4 +1,4 @@
-"""Files and folders as one source of arrays."""
+"""Files and folders as sources of arrays."""
 import json
 import os
 
@@ -72,7 +72,7 @@ def test_an_index_must_be_sound_and_stay_in_its_folder(index, sentence, tmp_path
 
 def test_an_index_that_is_too_long_is_refused_by_its_size(tmp_path):
     path = write(tmp_path / "model.safetensors.index.json", b"{")
-    os.truncate(path, 1 << 30)  # a hole: takes no disk
+    os.truncate(path, 1 << 30)  # sparse: takes no space on the disk
     assert message_of(open_source, str(tmp_path)) == \
         f"{path}: expected an index of at most 16777216 bytes, found 1073741824"
 

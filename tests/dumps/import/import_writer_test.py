@@ -80,7 +80,7 @@ def test_what_is_not_given_is_not_written(tmp_path):
 @pytest.mark.parametrize("element_type, fields, bias", [
     ("float16", (15, 10, 5, 0, 10), 15), ("bfloat16", (15, 7, 8, 0, 7), 127), ("float32", (31, 23, 8, 0, 23), 127)])
 def test_bits_are_kept_nan_and_infinity_among_them(element_type, fields, bias, tmp_path):
-    """What is wrong with values is for `attest inspect --check` to say."""
+    """Bad values are reported by `attest inspect --check`, not by the import."""
     word = np.uint32 if element_type == "float32" else np.uint16
     bits = np.arange(2 * 300 * 128).reshape(2, 300, 128).astype(word) * word(257)
     arrays = [memory_array(role, bits, element_type=element_type) for role in "qkv"]

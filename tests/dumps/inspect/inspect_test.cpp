@@ -1,3 +1,4 @@
+// The text and JSON output of `attest inspect`.
 #include "dumps/inspect/inspect.h"
 
 #include <gmock/gmock.h>
@@ -71,7 +72,7 @@ TEST_F(InspectTest, SaysWhenTheScaleIsTheUsualOne) {
 TEST_F(InspectTest, ClipsLongTexts) {
   write_small_dump(path_);
   std::string rope(239, 'x');
-  for (int i = 0; i < 100; ++i) rope += "\u00e9";  // two bytes, cut between them at 240
+  for (int i = 0; i < 100; ++i) rope += "\u00e9";  // two bytes each; byte 240 falls between the two
   Edit(path_).text("/", "rope", rope);
   const DumpReader dump(path_);
   EXPECT_THAT(summary_text(dump), HasSubstr(std::string(239, 'x') + " ... (439 bytes in all)\n"));

@@ -1,4 +1,4 @@
-"""What a script's command raises becomes one line and an exit code."""
+"""An exception of a script's command becomes one line and an exit code."""
 import os
 import pathlib
 import signal
@@ -41,7 +41,7 @@ def test_a_missing_module_says_how_to_get_it(capsys):
 
 
 def test_a_signal_that_comes_in_a_destructor_is_not_lost(capsys):
-    """Python ignores what a destructor raises."""
+    """Python ignores exceptions of destructors."""
     class Closing:
         def __del__(self):
             os.kill(os.getpid(), signal.SIGINT)
@@ -53,7 +53,7 @@ def test_a_signal_that_comes_in_a_destructor_is_not_lost(capsys):
 
     assert run_command("it", "h5py", command) == 130
     assert capsys.readouterr().err == "it: interrupted, nothing was written; the same command starts again\n"
-    raise_if_interrupted()  # no longer
+    raise_if_interrupted()  # the flag has been cleared
 
 
 def test_a_signal_unwinds_and_a_second_one_ends_at_once():

@@ -1,4 +1,4 @@
-"""How a dump gets its name: whole, at once, replacing nothing unasked."""
+"""A dump appears under its name complete and at once, and replaces a file only if asked to."""
 import os
 import pathlib
 import sys
@@ -76,7 +76,7 @@ def test_an_existing_file_is_replaced_only_by_force(tmp_path):
 def test_a_file_that_comes_meanwhile_is_not_replaced(tmp_path):
     path = tmp_path / "dump.h5"
     with pytest.raises(OutputError), DumpWriter(path) as writer:
-        writer._refuse_existing = lambda: path.write_text("theirs")  # as if it came after the last look
+        writer._refuse_existing = lambda: path.write_text("theirs")  # as if the file appeared after the last check
         writer.commit()
     assert path.read_text() == "theirs" and [p.name for p in tmp_path.iterdir()] == ["dump.h5"]
 

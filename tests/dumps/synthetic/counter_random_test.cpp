@@ -1,3 +1,4 @@
+// RandomStream against the published generator, and the distribution of its numbers.
 #include "dumps/synthetic/counter_random.h"
 
 #include <gtest/gtest.h>
@@ -47,7 +48,7 @@ TEST(CounterRandom, noise_has_the_moments_of_a_normal_distribution) {
     }
   }
   const double variance = squares / (2 * n);
-  // Five standard errors each.
+  // The tolerances are five standard errors.
   EXPECT_NEAR(sum / (2 * n), 0, 5 * kNoiseDeviation / std::sqrt(2.0 * n));
   EXPECT_NEAR(std::sqrt(variance) / kNoiseDeviation, 1, 5 / std::sqrt(4.0 * n));
   EXPECT_NEAR(products / n / variance, 0, 5 / std::sqrt(1.0 * n));

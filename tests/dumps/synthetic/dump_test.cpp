@@ -1,4 +1,4 @@
-// Synthetic dumps must show, under plain softmax attention, the structure that their heads are named for.
+// Synthetic dumps must show, under plain softmax attention, the structures after which their heads are named.
 #include "dumps/synthetic/dump.h"
 
 #include <gmock/gmock.h>
@@ -37,7 +37,7 @@ SyntheticOptions with(auto&& change) {
   return options;
 }
 
-/// The reader's layer, values as float.
+/// A layer as read, and its values as float.
 struct FloatLayer {
   AttentionLayer layer;
   std::vector<float> q, k, v;
@@ -51,7 +51,7 @@ struct FloatLayer {
   }
 };
 
-/// Scores of the keys that query n of head h sees, [p - begin + 1], in natural units after scale and soft-cap.
+/// Scores of the keys that query n of head h sees, [p - begin + 1], in nats after scale and soft-cap; and softmax.
 struct Row {
   std::int64_t begin = 0;
   std::vector<double> scores, weights;
@@ -100,7 +100,7 @@ double top_mass(const Row& row, std::size_t n) {
   return sum;
 }
 
-/// Scores from the largest down.
+/// Scores in descending order.
 std::vector<double> sorted_scores(const Row& row, std::int64_t from) {
   std::vector<double> scores(row.scores.begin() + std::max<std::int64_t>(0, from - row.begin), row.scores.end());
   std::ranges::sort(scores, std::greater());
@@ -240,7 +240,7 @@ TEST(Synthetic, any_shape_makes_a_dump_of_finite_values) {
 
 TEST(Synthetic, bytes_depend_on_the_seed_and_not_on_the_threads) {
   const ScratchFolder folder;
-  // Several slabs per head, so that threads have something to disorder.
+  // Several slabs per head, so that threads could write them in the wrong order.
   SyntheticOptions options = with([](auto& o) { o.num_tokens = 9001, o.num_samples = 2, o.num_queries = 17; });
   write_synthetic_dump(options, folder.file("one.h5"), false, 1);
   write_synthetic_dump(options, folder.file("seven.h5"), false, 7);

@@ -1,3 +1,4 @@
+// Grids of settings: values, labels, ranges and errors.
 #include "experiments/cli/grid.h"
 
 #include <gtest/gtest.h>
@@ -71,7 +72,7 @@ TEST(Grid, FactorsArePlainNumbers) {
   EXPECT_EQ(grid.labels, (std::vector<std::string>{"1", "0.5", "3e2"}));
 }
 
-// What `attest run` takes where the user names no setting must be what the user could have typed.
+// The default grid of `attest run` must be one that the user could have typed.
 TEST(Grid, EveryKindHasADefaultOfItsOwn) {
   for (const SettingKindInfo& info : kSettingKinds) {
     const Grid grid = default_grid(info.kind);

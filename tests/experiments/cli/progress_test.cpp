@@ -1,3 +1,4 @@
+// The text of progress lines.
 #include "experiments/cli/progress.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// become_script: errors for a missing interpreter or script.
 #include "experiments/cli/python_script.h"
 
 #include <gmock/gmock.h>

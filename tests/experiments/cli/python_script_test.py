@@ -1,4 +1,4 @@
-"""Subcommands that become scripts: `attest capture` passes everything on, and modules that are missing are said."""
+"""Subcommands that become scripts: `attest capture` passes all arguments on, and missing modules are reported."""
 import os
 import pathlib
 import subprocess
@@ -40,7 +40,7 @@ def test_a_missing_module_is_said_with_where_to_get_it(module, tmp_path):
 
 
 def test_scripts_leave_no_bytecode_beside_the_sources(tmp_path):
-    """./attest would take it for a change of the sources."""
+    """./attest would take it for changed sources and rebuild."""
     before = {path: path.stat().st_mtime_ns for path in (SOURCES / "dumps").rglob("*") if path.is_dir()}
     attest("import", tmp_path / "absent", "-o", tmp_path / "d.h5", PYTHONDONTWRITEBYTECODE="")
     assert before == {path: path.stat().st_mtime_ns for path in (SOURCES / "dumps").rglob("*") if path.is_dir()}

@@ -1,3 +1,4 @@
+// Parsing the argument of --selector.
 #include "experiments/cli/selector_argument.h"
 
 #include <gtest/gtest.h>

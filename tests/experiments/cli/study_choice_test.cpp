@@ -1,3 +1,4 @@
+// Parsing the arguments of --layers, --samples and --queries.
 #include "experiments/cli/study_choice.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-"""Selectors that learn from other samples of the dump: what is left out, and that the ranking matters."""
+"""Selectors that are calibrated on other samples of the dump: those samples are left out, and the ranking matters."""
 
 import json
 import os
@@ -15,7 +15,7 @@ HEADS, KV_HEADS, DIM, TOKENS = 4, 2, 16, 300
 
 
 def write_dump(path, samples, layers=(0, 3)):
-    """Keys whose channel 5 alone is large; queries whose channel 9 alone is."""
+    """Only channel 5 of the keys and only channel 9 of the queries are large."""
     def values(random, _):
         q, k = random.standard_normal((2, HEADS, DIM)), random.standard_normal((KV_HEADS, TOKENS, DIM))
         q[..., 9] *= 30

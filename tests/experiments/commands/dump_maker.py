@@ -1,4 +1,4 @@
-"""Small dumps (format: the README of dumps/), written by h5py: the other side of what the program reads."""
+"""Writes small dumps with h5py, independently of the program (format: dumps/README.md)."""
 
 import h5py
 import numpy as np
@@ -6,7 +6,8 @@ import numpy as np
 
 def write_dump(path, values, *, seed, layers, tokens, heads, kv_heads, dim, positions, samples=("s",), task="test", spans=None,
                num_layers=6):
-    """values(random, number of the layer) -> q [N, heads, dim], k and v [kv_heads, tokens, dim], drawn in the order of samples and layers."""
+    """values(random, number of the layer) -> q [N, heads, dim], k and v [kv_heads, tokens, dim], called in the order of
+    samples and layers."""
     random = np.random.default_rng(seed)
     with h5py.File(path, "w") as file:
         file.attrs.update(format="attention-dump", format_version=1, model="test/model", num_layers=num_layers,

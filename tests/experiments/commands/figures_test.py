@@ -1,4 +1,4 @@
-"""`attest figures` on the real executable: every number of a csv computed again from the results file by plain numpy."""
+"""`attest figures` on the real executable: plain numpy recomputes every number of a csv from the results file."""
 
 import csv
 import json
@@ -15,7 +15,7 @@ from results_maker import EXACT, cells, ffd, quest, selector, write_results
 ATTEST = os.environ["ATTEST_BIN"]
 HAS_GNUPLOT = shutil.which("gnuplot") is not None
 needs_gnuplot = pytest.mark.skipif(not HAS_GNUPLOT, reason="gnuplot is not installed")
-NUMBER = 2e-6  # float32 cells, ten digits in the csv
+NUMBER = 2e-6  # tolerance: float32 cells, ten digits in the csv
 
 
 def figures(*arguments, expect=0, env=None):
@@ -212,7 +212,7 @@ def test_pictures_and_scripts_draw_the_same(study, tmp_path):
 
 @needs_gnuplot
 def test_every_curve_of_the_csv_is_drawn(study):
-    """Labels hold commas and colons: gnuplot must find each curve under its name."""
+    """Labels contain commas and colons: gnuplot must still find every curve."""
     _, out, _ = study
     svg = (out / "quality_vs_io.svg").read_text()
     for title in ("ffd", "ffd:gqa=per_head", "quest", "best,k (oracle)"):

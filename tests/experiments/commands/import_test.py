@@ -1,4 +1,4 @@
-"""`attest import` as a user meets it: NumPy and the safetensors library write, h5py reads back."""
+"""`attest import` as a user runs it: NumPy and the safetensors library write, h5py reads the dump."""
 
 import json
 import os
@@ -174,7 +174,7 @@ def test_an_existing_dump_is_replaced_only_by_force(tmp_path):
 
 
 def sparse_safetensors(path, **shapes):
-    """float16 zeros that take no disk."""
+    """A file of float16 zeros that is sparse: it takes no space on the disk."""
     header, end = {}, 0
     for name, shape in shapes.items():
         begin, end = end, end + 2 * int(np.prod(shape))
@@ -225,7 +225,7 @@ def test_an_interrupt_leaves_nothing(tmp_path):
 
 
 def test_a_full_disk_leaves_nothing(tmp_path):
-    """In a process that may not write files beyond 64 KiB."""
+    """Runs in a process that may not write files beyond 64 KiB."""
     np.savez(tmp_path / "a.npz", **{name: np.zeros((4, 1000, 8), np.float32) for name in "qkv"})
     command = f"ulimit -f 64; trap '' XFSZ; exec {ATTEST} --quiet import {tmp_path}/a.npz -o {tmp_path}/d.h5"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
@@ -281,7 +281,7 @@ def test_a_standard_output_that_is_full_is_said(tmp_path):
     assert done.returncode == 5 and done.stderr == "attest: cannot write to standard output\n"
 
 
-# ---- files made to do harm
+# ---- hostile files
 
 def seconds_of(path, complaint):
     began = time.monotonic()
@@ -290,7 +290,7 @@ def seconds_of(path, complaint):
 
 
 def test_members_that_share_their_bytes_are_refused(tmp_path):
-    """48 members of one deflated array of 64 MB: 3 GB out of 64 KB, if each were read."""
+    """48 members that are one deflated array of 64 MB: a file of 64 KB would become 3 GB if each were read."""
     names = [f"layers.{layer}.{role}.npy" for layer in range(16) for role in "qkv"]
     with zipfile.ZipFile(tmp_path / "a.npz", "w", zipfile.ZIP_DEFLATED) as archive:
         with archive.open(names[0], "w") as member:
@@ -309,7 +309,7 @@ def test_a_header_of_80_000_empty_tensors_is_no_work(tmp_path):
     empty = {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]}
     text = json.dumps({f"layer.{i}.attn.q": empty for i in range(80_000)}).encode()
     (tmp_path / "a.safetensors").write_bytes(struct.pack("<Q", len(text)) + text)
-    assert seconds_of(tmp_path / "a.safetensors", "and 79996 more") < 10  # a second on a machine that is free
+    assert seconds_of(tmp_path / "a.safetensors", "and 79996 more") < 10  # takes a second on an idle machine
 
 
 def test_a_pipe_is_refused_at_once(tmp_path):

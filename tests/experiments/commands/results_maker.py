@@ -1,4 +1,4 @@
-"""Results files (format: the README of dumps/) of made-up studies, written by h5py: the other side of what the program reads."""
+"""Writes results files of made-up studies with h5py, independently of the program (format: dumps/README.md)."""
 
 import json
 
@@ -16,7 +16,7 @@ GRIDS = {
 
 
 def selector(label, name, setting, dense_layers=0, **options):
-    """One selector of a study; `options` are those that the figures look at."""
+    """One selector of a study; `options` are those that the figures read."""
     return {"label": label, "name": name, "setting": setting, "dense_layers": dense_layers, "options": options}
 
 
@@ -94,7 +94,7 @@ def write_results(path, selectors, samples=None, model="tiny", dump="tiny.h5", s
 
 
 def cells(paths, label, metric, setting=None, keep_layer=lambda layer: True):
-    """Every defined value of a metric, straight from the files; `setting` as typed."""
+    """Every defined value of a metric, read directly from the files; `setting` as typed."""
     values = []
     for path in paths:
         with h5py.File(path) as file:

@@ -1,4 +1,5 @@
-"""A study may be killed at any moment: --resume ends in the same data as an unbroken run. Several processes may share one."""
+"""A study may be killed at any moment: --resume gives the same data as an uninterrupted run. Several
+processes may share a study."""
 
 import json
 import os
@@ -29,7 +30,7 @@ def write_dump(path, seed=3, tokens=1500):
 
 @pytest.fixture(scope="module")
 def study(tmp_path_factory):
-    """A dump and what an unbroken run finds in it."""
+    """A dump, and the results of an uninterrupted run on it."""
     folder = tmp_path_factory.mktemp("study")
     write_dump(folder / "dump.h5")
     start = time.monotonic()
@@ -55,7 +56,7 @@ def data_of(path):
 
 
 def kill_after(arguments, seconds):
-    """True when the process was killed; False when it had ended by itself, well."""
+    """True if the process was killed; False if it had ended by itself without an error."""
     process = subprocess.Popen(arguments, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     try:
         _, error = process.communicate(timeout=seconds)
@@ -101,7 +102,7 @@ def test_a_resumed_run_computes_only_the_rest(study, tmp_path):
 
 
 def stopped(dump, out, number=signal.SIGKILL):
-    """A study under way that was stopped by a signal after at least one unit."""
+    """A study that a signal stopped after at least one unit."""
     process = subprocess.Popen(command(dump, out), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     units = out.with_name(out.name + ".partial")
     while not list(units.glob("unit-*.bin")) and process.poll() is None:
@@ -163,7 +164,7 @@ def test_other_inputs_are_refused(study, tmp_path):
     os.utime(own, ns=(times.st_atime_ns, times.st_mtime_ns + 10**9))
     result = subprocess.run(command(own, out, "--resume"), capture_output=True, text=True)
     assert result.returncode == 2 and "since" in result.stderr or "another content" in result.stderr, result.stderr
-    os.utime(own, ns=(times.st_atime_ns, times.st_mtime_ns))  # only the content tells
+    os.utime(own, ns=(times.st_atime_ns, times.st_mtime_ns))  # only the content differs now
     assert "xxh64\":\"\"" not in (tmp_path / "r.h5.partial/note-inputs.json").read_text(), "hashed by then"
     result = subprocess.run(command(own, out, "--resume"), capture_output=True, text=True)
     assert result.returncode == 2 and "another content" in result.stderr, result.stderr
@@ -200,7 +201,7 @@ def test_several_processes_share_a_study(study, tmp_path):
     out = tmp_path / "r.h5"
     processes = [subprocess.Popen(command(dump, out, "--resume"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
                  for _ in range(3)]
-    processes[0].send_signal(signal.SIGKILL)  # at once: its claims must not hold up the others
+    processes[0].send_signal(signal.SIGKILL)  # killed at once: its claims must not delay the others
     results = [(p.communicate(timeout=300), p.returncode) for p in processes]
     for (output, error), code in results[1:]:
         assert code == 0, error

@@ -1,4 +1,4 @@
-"""attest run on a GPU: what it says, what --device-memory changes (nothing in the results), and what it leaves after an error (nothing)."""
+"""attest run on a GPU: its output, no effect of --device-memory on the results, and no files left by an error."""
 
 import json
 import os
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 ATTEST = os.environ["ATTEST_BIN"]
-LEARNT = "synthetic-0000"  # the sample that double_sparsity learns from
+LEARNT = "synthetic-0000"  # double_sparsity is calibrated on this sample
 
 
 def attest(*arguments):

@@ -1,4 +1,4 @@
-"""attest run on the real executable: what it writes, what it refuses, and that threads change nothing."""
+"""attest run on the real executable: what it writes, what it refuses, and that threads do not change the results."""
 
 import json
 import os
@@ -18,7 +18,7 @@ def attest(*arguments, **options):
 
 
 def write_dump(path, layers=(0, 1, 4), tokens=300, heads=4, kv_heads=2, dim=32, positions=(130, 299), bad=None, samples=("s",)):
-    """Random values. `bad`: the value at one place of the last layer's k."""
+    """Random values. `bad` is placed once in k of the last layer."""
     def values(random, number):
         q = 3 * random.standard_normal((len(positions), heads, dim)).astype(np.float16)
         k, v = random.standard_normal((2, kv_heads, tokens, dim)).astype(np.float16)
@@ -37,7 +37,7 @@ def dump(tmp_path):
 
 
 def arrays(path):
-    """Every data set and attribute of a results file but the manifest, as bytes."""
+    """Every data set and attribute of a results file except the manifest, as bytes."""
     found = {}
 
     def visit(name, item):
@@ -102,7 +102,7 @@ def test_results_are_as_the_format_says(dump, tmp_path):
         kivi = sample["kivi:residual_length=32"]
         assert kivi.attrs["setting"] == "none"
         assert kivi["settings"][()].tolist() == [0] and kivi["setting_labels"].asstr()[()].tolist() == [""]
-        # The exact scores, once more and plainly.
+        # Recomputes the exact scores with plain numpy.
         with h5py.File(dump) as source:
             layer = source["samples/s/layers/1"]
             q, k = layer["q"][1, 3].astype(float), layer["k"][1].astype(float)

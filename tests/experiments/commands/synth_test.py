@@ -1,4 +1,4 @@
-"""`attest synth` as a user meets it; h5py is the other side."""
+"""`attest synth` as a user runs it; h5py reads the dump."""
 
 import json
 import os
@@ -20,7 +20,7 @@ def synth(folder, *options, expect=0, name="dump.h5"):
 
 
 def values(dataset):
-    """float32 of float16, bfloat16 (which h5py reads as raw floats of its own) or float32."""
+    """The values as float32, from float16, bfloat16 (which h5py reads as a float type of its own) or float32."""
     return dataset[...].astype(np.float32)
 
 

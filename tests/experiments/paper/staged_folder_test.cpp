@@ -1,3 +1,4 @@
+// StagedFolder: with and without commit(), and folders that cannot be written.
 #include "experiments/paper/staged_folder.h"
 
 #include <gtest/gtest.h>
