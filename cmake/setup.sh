@@ -55,7 +55,7 @@ has() { # command NAME | header FILE | module NAME (of python3)
   esac
 }
 
-lacking() { # reads lines "probe what package"; prints the package of each line whose probe fails
+missing_packages() { # reads lines "probe what package"; prints the package of each line whose probe fails
   local probe what package
   while read -r probe what package; do
     has "$probe" "$what" || echo "$package"
@@ -63,25 +63,25 @@ lacking() { # reads lines "probe what package"; prints the package of each line 
 }
 
 needed_packages() {
-  lacking <<<"command ${CXX:-c++} g++
+  missing_packages <<<"command ${CXX:-c++} g++
 header hdf5.h libhdf5-dev
 header xxhash.h libxxhash-dev
 header Eigen/Core libeigen3-dev
 header CLI/CLI.hpp libcli11-dev
 header nlohmann/json.hpp nlohmann-json3-dev
 header fmt/format.h libfmt-dev"
-  [ -n "${ATTEST_PYTHON-}" ] || lacking <<<"command python3 python3
+  [ -n "${ATTEST_PYTHON-}" ] || missing_packages <<<"command python3 python3
 module ensurepip python3-venv"
 }
 
 test_packages() {
-  lacking <<<"header gtest/gtest.h libgtest-dev
+  missing_packages <<<"header gtest/gtest.h libgtest-dev
 header gmock/gmock.h libgmock-dev
 header benchmark/benchmark.h libbenchmark-dev"
 }
 
-convenient_packages() { # optional: gnuplot for figures, ccache for faster rebuilds
-  lacking <<<"command gnuplot gnuplot-nox
+optional_packages() { # optional: gnuplot for figures, ccache for faster rebuilds
+  missing_packages <<<"command gnuplot gnuplot-nox
 command ccache ccache"
 }
 
@@ -109,7 +109,7 @@ install_packages() { # install_packages WHY PACKAGE...
 }
 
 needed=$(needed_packages)
-optional=$(convenient_packages)
+optional=$(optional_packages)
 if [ "${1-}" = --tests ]; then
   needed+=" $(test_packages)"
 else

@@ -22,11 +22,11 @@ struct LayerEstimates {
   explicit LayerEstimates(std::pmr::memory_resource* memory) : values(memory) {}
 
   EstimateSource source;
-  int num_heads = 0;             ///< Hq or Hkv
-  int heads_that_share = 1;      ///< query heads per estimate: 1 or G
-  std::int64_t num_entries = 0;  ///< ceil(T / width)
-  bool in_double = false;        ///< values are double, else float
-  LayerBuffer values;            ///< [N, num_heads, num_entries]
+  int num_heads = 0;                 ///< Hq or Hkv
+  int query_heads_per_estimate = 1;  ///< query heads per estimate: 1 or G
+  std::int64_t num_entries = 0;      ///< ceil(T / width)
+  bool in_double = false;            ///< values are double, else float
+  LayerBuffer values;                ///< [N, num_heads, num_entries]
 
   double at(std::int64_t query, int head, std::int64_t entry) const {
     const auto i = static_cast<std::size_t>((query * num_heads + head) * num_entries + entry);

@@ -30,7 +30,7 @@ int fail(const std::string& sentence, ExitCode code) {
 
 int run(CLI::App& app, int argc, char** argv) {
   try {
-    if (argc > 1 && std::string_view(argv[1]) == "capture") become_capture({argv + 2, argv + argc});
+    if (argc > 1 && std::string_view(argv[1]) == "capture") exec_capture_script({argv + 2, argv + argc});
     app.parse(argc, argv);
     if (!std::cout.flush()) throw OutputError("cannot write to standard output");
     return kSuccess;

@@ -98,7 +98,7 @@ int wait_for(pid_t process) {
 }
 
 /// Extracts the message of an error. gnuplot prints the line, a caret, and then `"x.gp" line 12: what is wrong`.
-std::string complaint(const std::string& text) {
+std::string error_message(const std::string& text) {
   std::string found;
   for (std::size_t begin = 0; begin < text.size();) {
     std::size_t end = text.find('\n', begin);
@@ -113,7 +113,7 @@ std::string complaint(const std::string& text) {
     }
     begin = end + 1;
   }
-  return found.empty() ? "it said nothing" : found;
+  return found.empty() ? "it printed no error" : found;
 }
 
 }  // namespace
@@ -136,7 +136,7 @@ GnuplotRun run_gnuplot(const std::filesystem::path& folder, const std::string& s
   if (WIFSIGNALED(status))
     return {Status::failed, fmt::format("gnuplot was ended by signal {} on {}", WTERMSIG(status), script)};
   if (WEXITSTATUS(status) != 0)
-    return {Status::failed, fmt::format("gnuplot could not draw {}: {}", script, complaint(text))};
+    return {Status::failed, fmt::format("gnuplot could not draw {}: {}", script, error_message(text))};
   return {};
 }
 

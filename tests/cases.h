@@ -155,7 +155,7 @@ inline LayerEstimates estimates_from(const EstimateSource& source, const Attenti
   out.source = source;
   out.in_double = source.width > 1;
   out.num_heads = source.width > 1 ? layer.shape.num_kv_heads : layer.shape.num_query_heads;
-  out.heads_that_share = layer.shape.num_query_heads / out.num_heads;
+  out.query_heads_per_estimate = layer.shape.num_query_heads / out.num_heads;
   out.num_entries = (layer.num_tokens + source.width - 1) / source.width;
   const auto count = static_cast<std::size_t>(layer.num_queries() * out.num_heads * out.num_entries);
   out.values.resize(count * (out.in_double ? sizeof(double) : sizeof(float)));
@@ -243,7 +243,7 @@ inline LayerEstimates copy_of(const LayerEstimates& from) {
   LayerEstimates to(std::pmr::get_default_resource());
   to.source = from.source;
   to.num_heads = from.num_heads;
-  to.heads_that_share = from.heads_that_share;
+  to.query_heads_per_estimate = from.query_heads_per_estimate;
   to.num_entries = from.num_entries;
   to.in_double = from.in_double;
   to.values.resize(from.values.size());

@@ -109,7 +109,7 @@ constexpr Metric kMetrics[] = {
     {{"scan_error_max", kRow, "nats", Better::lower, "largest absolute difference of estimate and score"},
      kScoreEstimate,
      of_selector<scan_error_max, cuda_scan_error>},
-    {{"scan_error_tail", kLambda, "ratio", Better::lower, "share of tokens with |estimate - score| >= lambda"},
+    {{"scan_error_tail", kLambda, "ratio", Better::lower, "share of tokens whose estimate is off by lambda or more"},
      kScoreEstimate,
      of_selector<scan_error_tail, cuda_scan_error>},
     {{"scan_error_lower_tail", kLambda, "ratio", Better::lower, "share of tokens with estimate - score <= -lambda"},

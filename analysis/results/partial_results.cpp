@@ -91,8 +91,8 @@ bool still_in_place(const FileDescriptor& file, const std::string& folder) {
          opened.st_ino == named.st_ino && opened.st_dev == named.st_dev;
 }
 
-/// Describes the first difference of two studies below the path `at`: "selectors/0/options/bits = 2, and now it is 4".
-/// Empty if they are equal.
+/// Describes the first difference of two studies below the path `at`: "selectors/0/options/bits = 2, this command has
+/// 4". Empty if they are equal.
 std::string first_difference(const std::string& at, const json& begun, const json& now) {
   if (begun == now) return "";
   std::string difference;
@@ -109,7 +109,7 @@ std::string first_difference(const std::string& at, const json& begun, const jso
   }
   if (!difference.empty()) return difference;
   const auto text = [](const json& value) { return value.is_null() ? "absent" : value.dump(); };
-  return fmt::format("{} = {}, and now it is {}", at, text(begun), text(now));
+  return fmt::format("{} = {}, this command has {}", at, text(begun), text(now));
 }
 
 }  // namespace
@@ -125,7 +125,7 @@ void PartialResults::discard(const std::string& folder) {
   std::vector<fs::path> entries;
   for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
     if (!ours(at->path().filename().string()))
-      throw OutputError(fmt::format("'{}' is left alone: it holds '{}', which is not of an unfinished study", folder,
+      throw OutputError(fmt::format("'{}' is left unchanged: '{}' in it does not belong to an unfinished study", folder,
                                     at->path().filename().string()));
     entries.push_back(at->path());
   }
@@ -163,15 +163,15 @@ PartialResults::PartialResults(const std::string& folder, Start start, const std
   }
   if (start == Start::fresh)
     throw OutputError(
-        fmt::format("'{}' holds an unfinished study; go on with it by --resume, or start over by --force", folder_));
+        fmt::format("'{}' holds an unfinished study; continue it with --resume, or start over with --force", folder_));
   const json begun = json::parse(*existing, nullptr, false);
   if (begun.is_discarded() || !begun.is_object() || !begun.contains("study") || !begun.contains("begun") ||
       !begun["begun"].is_string())
     throw InputError(fmt::format("'{}/{}' is damaged; start over with --force", folder_, kStudyFile));
   start_time_ = begun["begun"];
   if (begun["study"] != study)
-    throw UsageError(
-        fmt::format("cannot resume '{}': it was begun with {}", folder_, first_difference("", begun["study"], study)));
+    throw UsageError(fmt::format("cannot resume '{}': it was started with {}", folder_,
+                                 first_difference("", begun["study"], study)));
 }
 
 std::optional<UnitClaim> PartialResults::claim(const UnitKey& unit) {

@@ -96,7 +96,7 @@ json read_metrics(const Group& group, const AxisSizes& sizes, const std::vector<
     const Dataset data(group.open(name));
     const MetricAxes axes = axes_of(data, name);
     data.expect_shape(shape_of(axes, sizes), fmt::format("{}", fmt::join(axis_names(axes), ", ")));
-    if (data.element_type() != ElementType::float32) data.fail("is not of float32");
+    if (data.element_type() != ElementType::float32) data.fail("does not hold float32 values");
     metrics[name] = {{"axes", static_cast<int>(axes)}, {"offset", data.location().file_offset}};
   }
   return metrics;

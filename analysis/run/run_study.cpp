@@ -38,7 +38,8 @@ void check_output(const Study& study, const RunOptions& options) {
   if (!fs::is_directory(folder, error))
     throw OutputError(fmt::format("cannot write '{}': there is no folder '{}'", options.output, folder.string()));
   if (!fs::exists(output, error)) return;
-  if (!fs::is_regular_file(output, error)) throw OutputError(fmt::format("'{}' exists and is no file", options.output));
+  if (!fs::is_regular_file(output, error))
+    throw OutputError(fmt::format("'{}' exists and is not a regular file", options.output));
   for (const StudyDump& dump : study.dumps)
     if (fs::equivalent(dump.path, output, error))
       throw UsageError(fmt::format("'{}' is both a dump to read and the results to write", dump.path));
@@ -160,7 +161,8 @@ RunReport run_study(Study study, RunOptions options, const std::atomic<bool>& st
   fit_selectors(study, readers, observer);
   leave_out_calibration_samples(study);
   const std::unique_ptr<LayerStudy> layer_study = make_study_on_device(study, options, observer);
-  RunReport report{.how = RunReport::How::computed, .progress = {}, .device = layer_study->device(), .summary = {}};
+  RunReport report{
+      .outcome = RunReport::Outcome::computed, .progress = {}, .device = layer_study->device(), .summary = {}};
 
   const StudyPlan plan = make_plan(readers, study);
   const std::vector<EstimateReader> estimates = open_estimates(study, plan, readers);
@@ -171,7 +173,7 @@ RunReport run_study(Study study, RunOptions options, const std::atomic<bool>& st
   if (options.resume) {
     if (const std::optional<ResultsFile> results = finished_results(options, configuration)) {
       PartialResults::discard(folder);
-      report.how = RunReport::How::found_complete;
+      report.outcome = RunReport::Outcome::found_complete;
       report.summary = summarize(*results, options.with_dense_layers);
       return report;
     }
@@ -180,7 +182,7 @@ RunReport run_study(Study study, RunOptions options, const std::atomic<bool>& st
     if (PartialResults::exists(folder))
       throw OutputError(fmt::format("'{}' exists; --force replaces it once the study is complete", options.output));
     throw UsageError(
-        fmt::format("cannot resume: '{}' is complete, and of other options or inputs than these", options.output));
+        fmt::format("cannot resume: '{}' is complete and was made with other options or inputs", options.output));
   }
   if (options.force && !options.resume) PartialResults::discard(folder);
   PartialResults partial(folder, options.resume ? PartialResults::Start::resume : PartialResults::Start::fresh,
@@ -209,7 +211,7 @@ RunReport run_study(Study study, RunOptions options, const std::atomic<bool>& st
       const std::optional<ResultsFile> results = finished_results(options, configuration);
       if (!results)
         throw OutputError(fmt::format("'{}' was removed while the study ran, and there are no results", folder));
-      report.how = RunReport::How::completed_by_another_process;
+      report.outcome = RunReport::Outcome::completed_by_another_process;
       report.summary = summarize(*results, options.with_dense_layers);
       return report;
     }

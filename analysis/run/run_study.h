@@ -25,8 +25,8 @@ struct RunOptions {
 };
 
 struct RunReport {
-  enum class How { computed, found_complete, completed_by_another_process };
-  How how = How::computed;
+  enum class Outcome { computed, found_complete, completed_by_another_process };
+  Outcome outcome = Outcome::computed;
   StudyProgress progress;
   std::string device;  ///< for instance "CPU, 2 threads"
   Summary summary;

@@ -196,7 +196,7 @@ class UnitRunner {
       const std::string& what = delivery.defect;
       if (!study_.skip_bad_layers) {
         finish_all();  // so that the layers before it are stored
-        throw InputError(what + "; --skip-bad-layers studies the other layers without it");
+        throw InputError(what + "; --skip-bad-layers leaves this layer out");
       }
       observer_.notice(what + "; the layer is left out");
       LayerResults nothing;

@@ -66,7 +66,7 @@ void AtomicFile::commit() {
   if (options_.sync && !sync(file_.get())) fail(std::strerror(errno));
   if (!file_.close()) fail(std::strerror(errno));
   if (!options_.overwrite) {
-    give_name_once();
+    rename_without_overwrite();
   } else if (std::rename(temporary_.c_str(), target_.c_str()) != 0) {
     fail(std::strerror(errno));
   }
@@ -78,7 +78,7 @@ void AtomicFile::commit() {
 }
 
 /// Unlike rename, link and RENAME_NOREPLACE never replace a file. Some file systems support only one of the two.
-void AtomicFile::give_name_once() {
+void AtomicFile::rename_without_overwrite() {
   if (::link(temporary_.c_str(), target_.c_str()) == 0) {
     ::unlink(temporary_.c_str());
     return;

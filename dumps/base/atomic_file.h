@@ -39,7 +39,7 @@ class AtomicFile {
 
  private:
   [[noreturn]] void refuse_existing() const;
-  void give_name_once();
+  void rename_without_overwrite();
 
   std::string target_, temporary_;
   AtomicFileOptions options_;

@@ -260,7 +260,7 @@ def capture_prompt(options, model, config, capture, writer, prompt, tokenized):
     captured = {int(layer) for layer in sample["layers"]}
     line = f"{prompt.name}: {num_tokens} tokens, {len(captured)} layers, queries {positions[0]}..{positions[-1]}"
     if captured != layers:
-        line += f", left out as without softmax attention: layers {', '.join(map(str, sorted(layers - captured)))}"
+        line += f", left out, no softmax attention: layers {', '.join(map(str, sorted(layers - captured)))}"
     if options.answer:
         right = sum(p == a for p, a in zip(predicted, tokenized.answer))
         line += f", {right} of {options.answer} answer tokens predicted right"
@@ -283,7 +283,7 @@ def capture_all(options, arguments, say):
     names = set()
     for prompt in prompts:
         if prompt.name in names:
-            raise InputError(f"{prompt.where}: a second sample of the name {prompt.name!r}")
+            raise InputError(f"{prompt.where}: a second sample is named {prompt.name!r}")
         names.add(prompt.name)
     # These modules import torch and transformers, which takes seconds: --help must not wait for them.
     from capture_attention import AttentionCapture

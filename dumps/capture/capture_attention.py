@@ -20,7 +20,7 @@ from dump_errors import InputError
 
 HOOK = "attest_capture"
 QUERY_BLOCK = 1024  # queries per step where a whole mask would be T x T
-SCORES_AT_ONCE = 2**26  # scores per step where all of them would be Hq x T x T: 256 MiB of float32
+MAX_SCORES_PER_STEP = 2**26  # scores per step where all of them would be Hq x T x T: 256 MiB of float32
 
 
 def bits(tensor):
@@ -99,7 +99,7 @@ class LayerCall:
         softmax is over the tokens alone, without sinks."""
         num_heads, visible = self.query.shape[0], self.key.shape[1]
         sums = torch.zeros(num_heads, visible, device=self.query.device)
-        step = max(1, SCORES_AT_ONCE // (num_heads * visible))
+        step = max(1, MAX_SCORES_PER_STEP // (num_heads * visible))
         for begin in range(0, num_queries, step):
             rows = list(range(begin, min(begin + step, num_queries)))
             sums += self.scores(rows)[0].softmax(-1).sum(2).flatten(0, 1)
@@ -146,7 +146,7 @@ class AttentionCapture:
         if isinstance(mask, LazyMask):
             num_queries, step = query.shape[2], QUERY_BLOCK
             if make_mask is eager_mask:
-                step = min(step, max(1, SCORES_AT_ONCE // (query.shape[1] * key.shape[2])))
+                step = min(step, max(1, MAX_SCORES_PER_STEP // (query.shape[1] * key.shape[2])))
             if num_queries > step and not (make_mask is sdpa_mask and mask.is_plain_causal()):
                 blocks = [(b, min(b + step, num_queries)) for b in range(0, num_queries, step)]
                 return torch.cat([attend(module, query[:, :, b:e], key, value, mask.rows(make_mask, b, e), **options)[0]

@@ -43,7 +43,7 @@ DumpMetadata read_metadata(const InputFile& file) {
   try {
     return decode(bytes);
   } catch (const std::exception& error) {
-    throw InputError(fmt::format("{}: the file is damaged, its metadata came back as {}", path, error.what()));
+    throw InputError(fmt::format("{}: the file is damaged, its metadata cannot be read ({})", path, error.what()));
   }
 }
 

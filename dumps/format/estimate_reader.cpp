@@ -39,7 +39,7 @@ EstimateReader::EstimateReader(EstimateSource source, std::span<const EstimatedL
     const bool plausible =
         received == bytes.size() && stored.num_queries == wanted.num_queries &&
         (stored.num_heads == wanted.shape.num_query_heads || stored.num_heads == wanted.shape.num_kv_heads) &&
-        stored.num_heads * stored.heads_that_share == wanted.shape.num_query_heads &&
+        stored.num_heads * stored.query_heads_per_estimate == wanted.shape.num_query_heads &&
         stored.num_entries == (wanted.num_tokens + source_.width - 1) / source_.width &&
         (stored.bytes_per_value == 2 || stored.bytes_per_value == 4 || stored.bytes_per_value == 8);
     if (!plausible) throw InputError(fmt::format("{}: the file is damaged", file_.path()));
@@ -58,7 +58,7 @@ EstimateReader::Stored EstimateReader::find(const EstimatedLayer& wanted) const 
                                 source_.width == 1 ? "num_tokens" : fmt::format("blocks of {} tokens", source_.width)));
   return {.num_queries = wanted.num_queries,
           .num_heads = heads,
-          .heads_that_share = wanted.shape.num_query_heads / heads,
+          .query_heads_per_estimate = wanted.shape.num_query_heads / heads,
           .num_entries = entries,
           .bytes_per_value = data.expect_reals(),
           .file_offset = data.location().file_offset};
@@ -86,7 +86,7 @@ void EstimateReader::read(const std::string& sample, int layer, LayerEstimates& 
   const Stored& stored = layers_.at({sample, layer});
   out.source = source_;
   out.num_heads = static_cast<int>(stored.num_heads);
-  out.heads_that_share = static_cast<int>(stored.heads_that_share);
+  out.query_heads_per_estimate = static_cast<int>(stored.query_heads_per_estimate);
   out.num_entries = stored.num_entries;
   out.in_double = stored.bytes_per_value == 8;
   out.values.resize(stored.values() * (out.in_double ? sizeof(double) : sizeof(float)));

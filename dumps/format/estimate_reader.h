@@ -38,7 +38,7 @@ class EstimateReader {
  private:
   /// Location and shape of a layer's data set.
   struct Stored {
-    std::int64_t num_queries = 0, num_heads = 0, heads_that_share = 0, num_entries = 0, bytes_per_value = 0;
+    std::int64_t num_queries = 0, num_heads = 0, query_heads_per_estimate = 0, num_entries = 0, bytes_per_value = 0;
     std::int64_t file_offset = -1;  ///< >= 0: contiguous from here
     std::size_t values() const { return static_cast<std::size_t>(num_queries * num_heads * num_entries); }
   };

@@ -162,7 +162,7 @@ void Dataset::check_chunked(const Handle& creation) {
     if (filter < 0) fail_with_library_error("the filters are damaged");
     if (H5Zfilter_avail(filter) <= 0) {
       H5Eclear2(H5E_DEFAULT);
-      fail(fmt::format("needs the filter {} ({}), which is not available; expected gzip and shuffle at most",
+      fail(fmt::format("needs the filter {} ({}), which is not available; expected gzip, shuffle or fletcher32",
                        static_cast<int>(filter), *name == '\0' ? "no name" : name));
     }
     if (filter == H5Z_FILTER_DEFLATE) storage_ = Storage::gzip;

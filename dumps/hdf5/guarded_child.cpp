@@ -28,7 +28,7 @@ namespace {
 constexpr std::size_t kMiB = std::size_t{1} << 20;
 
 /// A page shared with the parent: holds the child's error, and what it was reading even if it crashes.
-struct Testament {
+struct ChildReport {
   char object[1024];
   char error[3072];
 };
@@ -40,7 +40,7 @@ void copy_text(char (&target)[N], std::string_view text) {
   target[size] = '\0';
 }
 
-Testament* own_testament = nullptr;  // set in a child only
+ChildReport* child_report = nullptr;  // set in a child only
 
 enum ExitCode : int { kDone = 0, kReported = 42 };  // not 1, which sanitizers and abort handlers use
 
@@ -48,20 +48,20 @@ enum ExitCode : int { kDone = 0, kReported = 42 };  // not 1, which sanitizers a
   throw std::system_error(errno, std::generic_category(), call);
 }
 
-class SharedTestament {
+class SharedChildReport {
  public:
-  SharedTestament() {
-    void* page = mmap(nullptr, sizeof(Testament), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  SharedChildReport() {
+    void* page = mmap(nullptr, sizeof(ChildReport), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (page == MAP_FAILED) throw_system_error("mmap");
-    page_ = new (page) Testament{};
+    page_ = new (page) ChildReport{};
   }
-  SharedTestament(const SharedTestament&) = delete;
-  SharedTestament& operator=(const SharedTestament&) = delete;
-  ~SharedTestament() { munmap(page_, sizeof(Testament)); }
-  Testament* get() const { return page_; }
+  SharedChildReport(const SharedChildReport&) = delete;
+  SharedChildReport& operator=(const SharedChildReport&) = delete;
+  ~SharedChildReport() { munmap(page_, sizeof(ChildReport)); }
+  ChildReport* get() const { return page_; }
 
  private:
-  Testament* page_;
+  ChildReport* page_;
 };
 
 /// A child process; the destructor kills it if it is still running.
@@ -127,15 +127,15 @@ void confine(const ChildLimits& limits, std::size_t address_space) {
     work(output);
     code = kDone;
   } catch (const std::bad_alloc&) {
-    copy_text(own_testament->error,
-              fmt::format("{}: {}: claims more memory than a file of this size can need", file, own_testament->object));
+    copy_text(child_report->error,
+              fmt::format("{}: {}: claims more memory than a file of this size can need", file, child_report->object));
   } catch (const std::exception& error) {
-    copy_text(own_testament->error, error.what());
+    copy_text(child_report->error, error.what());
   }
   _exit(code);  // no destructors, no flushing of buffers: they belong to the parent
 }
 
-[[noreturn]] void throw_for(const std::string& file, int status, const Testament& testament,
+[[noreturn]] void throw_for(const std::string& file, int status, const ChildReport& testament,
                             const ChildLimits& limits) {
   if (WIFEXITED(status) && WEXITSTATUS(status) == kReported) throw InputError(testament.error);
   std::string what = "HDF5 failed on it";
@@ -194,7 +194,7 @@ ChildLimits value_limits(std::uint64_t file_bytes, std::size_t bytes) {
 void run_in_guarded_child(const std::string& file, const ChildLimits& limits,
                           const std::function<void(ChildOutput&)>& work,
                           const std::function<void(ChildInput&)>& receive) {
-  const SharedTestament testament;
+  const SharedChildReport testament;
   const std::size_t address_space = address_space_in_use();
 
   // The lock has two purposes. The child must not inherit HDF5 in the middle of a call. And no child may inherit the
@@ -209,7 +209,7 @@ void run_in_guarded_child(const std::string& file, const ChildLimits& limits,
   if (id < 0) throw_system_error("fork");
   if (id == 0) {
     hdf5::stop_locking_in_forked_child();
-    own_testament = testament.get();
+    child_report = testament.get();
     note_object("/");
     confine(limits, address_space);
     run_child(file, work, output.get());
@@ -225,7 +225,7 @@ void run_in_guarded_child(const std::string& file, const ChildLimits& limits,
 }
 
 void note_object(std::string_view object) {
-  if (own_testament != nullptr) copy_text(own_testament->object, object);
+  if (child_report != nullptr) copy_text(child_report->object, object);
 }
 
 }  // namespace attest

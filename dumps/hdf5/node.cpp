@@ -231,7 +231,7 @@ Group::Group(Node node) : Node(std::move(node)) {
     if (type == H5L_TYPE_SOFT) {
       check_soft_link(name);
     } else if (type != H5L_TYPE_HARD) {
-      fail(fmt::format("'{}' is a link into another file, which a dump must not need", name));
+      fail(fmt::format("'{}' is a link into another file, which is not followed", name));
     }
     names_.push_back(name);
   }

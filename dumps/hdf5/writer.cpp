@@ -35,7 +35,7 @@ void FileWriter::fail_with_library_error() const {
 }
 
 /// Creation properties of a file, a group or a data set, without timestamps.
-Handle FileWriter::untimed(hid_t kind) const {
+Handle FileWriter::creation_properties(hid_t kind) const {
   Handle properties = owned(H5Pcreate(kind));
   checked(H5Pset_obj_track_times(properties.get(), false));
   return properties;
@@ -47,7 +47,7 @@ Handle FileWriter::space_of(const Extent& extent) const {
 }
 
 Handle FileWriter::storage_of(hid_t type, const DatasetLayout& layout) const {
-  Handle storage = untimed(H5P_DATASET_CREATE);
+  Handle storage = creation_properties(H5P_DATASET_CREATE);
   if (layout.fill != nullptr) checked(H5Pset_fill_value(storage.get(), type, layout.fill));
   if (layout.allocate_early) checked(H5Pset_alloc_time(storage.get(), H5D_ALLOC_TIME_EARLY));
   if (layout.written_whole) checked(H5Pset_fill_time(storage.get(), H5D_FILL_TIME_NEVER));
@@ -65,7 +65,7 @@ FileWriter::FileWriter(const std::string& path, const AtomicFileOptions& options
   const Handle access = owned(H5Pcreate(H5P_FILE_ACCESS));
   checked(H5Pset_alignment(access.get(), kLarge, kPage));
   checked(H5Pset_libver_bounds(access.get(), H5F_LIBVER_V18, H5F_LIBVER_V18));
-  const Handle creation = untimed(H5P_FILE_CREATE);
+  const Handle creation = creation_properties(H5P_FILE_CREATE);
   // Opened through its descriptor: HDF5 opens by name, and would follow a link that has replaced the file.
   const std::string opened = fmt::format("/proc/self/fd/{}", target_.descriptor());
   file_ = owned(H5Fcreate(opened.c_str(), H5F_ACC_TRUNC, creation.get(), access.get()));
@@ -76,7 +76,7 @@ FileWriter::FileWriter(const std::string& path, const AtomicFileOptions& options
 
 Handle FileWriter::create_group(const Handle& at, const std::string& name, LinkOrder order) const {
   const Lock lock;
-  const Handle properties = untimed(H5P_GROUP_CREATE);
+  const Handle properties = creation_properties(H5P_GROUP_CREATE);
   if (order == LinkOrder::by_creation)
     checked(H5Pset_link_creation_order(properties.get(), H5P_CRT_ORDER_TRACKED | H5P_CRT_ORDER_INDEXED));
   return owned(H5Gcreate2(at.get(), name.c_str(), H5P_DEFAULT, properties.get(), H5P_DEFAULT));

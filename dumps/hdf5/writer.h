@@ -105,7 +105,7 @@ class FileWriter {
   Result checked(Result result) const;
   Handle owned(hid_t id) const;
   [[noreturn]] void fail_with_library_error() const;
-  Handle untimed(hid_t kind) const;
+  Handle creation_properties(hid_t kind) const;
   Handle space_of(const Extent& extent) const;
   Handle storage_of(hid_t type, const DatasetLayout& layout) const;
   void write_integer(const Handle& at, const char* name, std::int64_t value) const;

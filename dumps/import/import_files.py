@@ -5,8 +5,8 @@ import stat
 
 from dump_errors import InputError, printable
 
-MOST_AT_ONCE = 1 << 30  # Linux reads less than 2^31 bytes in one call
-LONGEST_JSON = 16 << 20  # enough for 150,000 tensors; json.loads needs up to 30 times this much memory
+MAX_READ_BYTES = 1 << 30  # Linux reads less than 2^31 bytes in one call
+MAX_JSON_BYTES = 16 << 20  # enough for 150,000 tensors; json.loads needs up to 30 times this much memory
 
 
 class InputFile:
@@ -36,7 +36,7 @@ class InputFile:
         parts = []
         while size:
             try:
-                part = os.pread(self.descriptor, min(size, MOST_AT_ONCE), offset)
+                part = os.pread(self.descriptor, min(size, MAX_READ_BYTES), offset)
             except OSError as error:
                 raise InputError(f"{self.path}: cannot be read ({error.strerror})") from error
             if not part:
@@ -69,7 +69,7 @@ def in_quotes(name):
 
 
 def parse_json(text, place):
-    """Parses at most LONGEST_JSON bytes. `place` begins the InputError's message. Duplicate keys are refused."""
+    """Parses at most MAX_JSON_BYTES bytes. `place` begins the InputError's message. Duplicate keys are refused."""
     def unique(pairs):
         values = dict(pairs)
         if len(values) < len(pairs):

@@ -12,17 +12,17 @@ from dump_errors import InputError, first_line
 from import_files import FileBytes, InputFile, in_quotes
 from import_source_array import SourceArray, element_count, shape_text
 
-LONGEST_DIRECTORY = 16 << 20  # enough for 300,000 members; zipfile needs up to 20 times this much memory
+MAX_DIRECTORY_BYTES = 16 << 20  # enough for 300,000 members; zipfile needs up to 20 times this much memory
 LOCAL_HEADER_BYTES = 30
 LONGEST_ARRAY_HEADER = 12 + 10_000  # numpy's own limit, after magic, version and length
-MOST_INFLATION = 1032  # deflate cannot shrink data more (https://zlib.net/zlib_tech.html)
+MAX_EXPANSION = 1032  # deflate cannot shrink data more (https://zlib.net/zlib_tech.html)
 INFLATE_STEP = 1 << 16  # compressed bytes
 
 ELEMENT_TYPES = {"<f4": "float32", "<f2": "float16"}
 # Version 3 differs from 2 only in the encoding of field names, and the types of a dump have no fields.
 ARRAY_HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0,
                  (3, 0): np.lib.format.read_array_header_2_0}
-BITS_OF_16 = ("<u2", "<i2", "|V2")  # ml_dtypes stores bfloat16 as two bytes without type
+BFLOAT16_CARRIERS = ("<u2", "<i2", "|V2")  # ml_dtypes stores bfloat16 as two bytes without type
 
 
 @dataclass(slots=True)
@@ -111,8 +111,8 @@ class _BoundedReader(io.FileIO):
     """zipfile reads the whole directory at once, as long as the file claims it is. This bounds it."""
 
     def read(self, size=-1):
-        if size > LONGEST_DIRECTORY:
-            raise zipfile.BadZipFile(f"a directory of {size} bytes, expected at most {LONGEST_DIRECTORY}")
+        if size > MAX_DIRECTORY_BYTES:
+            raise zipfile.BadZipFile(f"a directory of {size} bytes, expected at most {MAX_DIRECTORY_BYTES}")
         return super().read(size)
 
 
@@ -157,7 +157,7 @@ def _locate(file, info, member, directory):
         member.fail(f"data before the directory at byte {directory}", f"{member.stored} bytes at {member.begin}")
     if not member.deflated and member.size != member.stored:
         member.fail(f"exactly {member.stored} bytes for {member.stored} stored ones", member.size)
-    most = (member.stored + 1) * MOST_INFLATION
+    most = (member.stored + 1) * MAX_EXPANSION
     if member.size > most:
         member.fail(f"at most {most} bytes for {member.stored} stored ones", member.size)
 
@@ -172,7 +172,7 @@ def _array(member):
         raise InputError(f"{place}: expected data for shape {shape_text(shape)} of {in_quotes(type_name)}, "
                          f"found {data} bytes")
     return SourceArray(member.path, name, type_name, shape, functools.partial(MemberBytes, member, header_bytes),
-                       ELEMENT_TYPES.get(type_name), type_name in BITS_OF_16, column_major)
+                       ELEMENT_TYPES.get(type_name), type_name in BFLOAT16_CARRIERS, column_major)
 
 
 def _read_header(member, place):

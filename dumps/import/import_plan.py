@@ -121,10 +121,10 @@ class _Planner:
     def _element_type(self, array):
         if array.element_type:
             return array.element_type
-        if array.bits_of_16 and self.options.bfloat16_bits:
+        if array.may_hold_bfloat16 and self.options.bfloat16_bits:
             return "bfloat16"
         hint = ""
-        if array.bits_of_16:
+        if array.may_hold_bfloat16:
             hint = " (--bfloat16-bits, if these are the bits of bfloat16)"
         elif array.type_name in ("F64", "<f8"):
             hint = " (convert it to float32 first)"

@@ -4,7 +4,7 @@ import functools
 import json
 
 from dump_errors import InputError
-from import_files import FileBytes, LONGEST_JSON, in_quotes, parse_json
+from import_files import FileBytes, MAX_JSON_BYTES, in_quotes, parse_json
 from import_source_array import MOST_ELEMENTS, SourceArray, element_count, shape_text
 
 ITEM_BYTES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "U64": 8, "I32": 4, "U32": 4, "I16": 2, "U16": 2,
@@ -15,7 +15,7 @@ ELEMENT_TYPES = {"F32": "float32", "F16": "float16", "BF16": "bfloat16"}
 def safetensors_arrays(file):
     """The arrays of an open InputFile, in the order of the header."""
     length = int.from_bytes(file.read(0, 8), "little")
-    most = min(LONGEST_JSON, file.size - 8)
+    most = min(MAX_JSON_BYTES, file.size - 8)
     if length > most:
         raise InputError(f"{file.path}: safetensors header: expected at most {most} bytes, found a length of {length}")
     header = parse_json(file.read(8, length), f"{file.path}: safetensors header")

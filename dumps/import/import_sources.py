@@ -2,7 +2,7 @@
 import os
 
 from dump_errors import InputError
-from import_files import InputFile, LONGEST_JSON, in_quotes, parse_json
+from import_files import InputFile, MAX_JSON_BYTES, in_quotes, parse_json
 from import_npz import npz_arrays
 from import_safetensors import safetensors_arrays
 
@@ -52,8 +52,8 @@ def _files_of_folder(folder):
 def _indexed_names(index):
     """The distinct files that a safetensors index names."""
     with InputFile(index) as file:
-        if file.size > LONGEST_JSON:
-            raise InputError(f"{index}: expected an index of at most {LONGEST_JSON} bytes, found {file.size}")
+        if file.size > MAX_JSON_BYTES:
+            raise InputError(f"{index}: expected an index of at most {MAX_JSON_BYTES} bytes, found {file.size}")
         described = parse_json(file.read(0, file.size), index)
     weight_map = described.get("weight_map") if isinstance(described, dict) else None
     if not isinstance(weight_map, dict):

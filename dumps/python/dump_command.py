@@ -47,11 +47,11 @@ def run_command(program, needed_modules, command):
         return 0
     except BaseException as error:
         if interrupted or isinstance(error, KeyboardInterrupt):  # libraries fail in odd ways when interrupted
-            sentence, code = "interrupted, nothing was written; the same command starts again", 130
+            sentence, code = "interrupted, nothing was written; run the command again to start over", 130
         elif isinstance(error, DumpError):
             sentence, code = str(error), error.exit_code
         elif isinstance(error, ImportError):
-            sentence, code = (f"{sys.executable} lacks what this needs, {needed_modules} ({first_line(error)}); "
+            sentence, code = (f"{sys.executable} lacks a module that this command needs, {needed_modules} ({first_line(error)}); "
                               "cmake/setup.sh, which ./attest runs, installs them into .venv", 5)
         else:
             raise

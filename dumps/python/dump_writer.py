@@ -23,7 +23,7 @@ def hdf5_type(element_type):
     return {"float16": h5py.h5t.IEEE_F16LE, "float32": h5py.h5t.IEEE_F32LE}[element_type]
 
 
-def _untimed(kind):
+def _creation_properties(kind):
     """Creation properties of files, groups or data sets without timestamps, so that the same content gives the same
     bytes."""
     properties = h5py.h5p.create(kind)
@@ -68,7 +68,7 @@ class DumpWriter:
 
     def create_group(self, at, name, **attributes):
         with self._writing():
-            group = h5py.Group(h5py.h5g.create(at.id, name.encode(), gcpl=_untimed(h5py.h5p.GROUP_CREATE)))
+            group = h5py.Group(h5py.h5g.create(at.id, name.encode(), gcpl=_creation_properties(h5py.h5p.GROUP_CREATE)))
             for attribute, value in attributes.items():
                 if value is not None:
                     group.attrs[attribute] = value
@@ -91,7 +91,7 @@ class DumpWriter:
 
     def create_values(self, layer, name, shape, element_type):
         """Creates q, k or v, to be written in parts. If compressed, a chunk is 8192 tokens of one head."""
-        properties = _untimed(h5py.h5p.DATASET_CREATE)
+        properties = _creation_properties(h5py.h5p.DATASET_CREATE)
         properties.set_fill_time(h5py.h5d.FILL_TIME_NEVER)  # every element is written
         if self.gzip_level:
             properties.set_chunk((1, min(8192, shape[1]), shape[2]))
@@ -132,8 +132,8 @@ class DumpWriter:
         access.set_alignment(1 << 20, 4096)  # large data sets begin at page boundaries
         access.set_libver_bounds(h5py.h5f.LIBVER_V18, h5py.h5f.LIBVER_V18)  # checksums; HDF5 1.8 and later read it
         file = h5py.File(h5py.h5f.create(os.fsencode(self.temporary), h5py.h5f.ACC_TRUNC,
-                                         _untimed(h5py.h5p.FILE_CREATE), access))
-        h5py.h5g.create(file.id, b"samples", gcpl=_untimed(h5py.h5p.GROUP_CREATE))
+                                         _creation_properties(h5py.h5p.FILE_CREATE), access))
+        h5py.h5g.create(file.id, b"samples", gcpl=_creation_properties(h5py.h5p.GROUP_CREATE))
         return file
 
     def _link(self):

@@ -17,7 +17,7 @@ namespace {
 enum ModelHeadStream : std::uint64_t { kChannels = 1, kRows = 2 };
 enum SampleHeadStream : std::uint64_t { kPlanting = 1, kKeys = 2, kValues = 3 };
 
-constexpr double kOne = 0x1p20;  // 1.0 in NoiseRow's units
+constexpr double kFixedPointOne = 0x1p20;  // 1.0 in NoiseRow's units
 constexpr double kPositionNorm = 4;
 constexpr double kPositionNoise = 0.15;
 constexpr std::int64_t kPeakTokens = 8;
@@ -25,13 +25,13 @@ constexpr std::int64_t kTieTokens = 16;
 constexpr std::int64_t kBlockRows = 64;  // rows converted at once, so that they stay in the cache
 
 std::uint64_t word(std::int64_t x) { return static_cast<std::uint64_t>(x); }
-std::int32_t fixed(double x) { return static_cast<std::int32_t>(std::lround(x * kOne)); }
+std::int32_t fixed(double x) { return static_cast<std::int32_t>(std::lround(x * kFixedPointOne)); }
 
 void draw_row(std::uint64_t key, const NoiseRow& shape, float* out) {
   RandomStream random(key);
   const std::size_t n = shape.step.size();
   const auto value = [&](std::int32_t noise, std::size_t c) {
-    return static_cast<float>(noise * shape.step[c] + shape.offset[c]) * static_cast<float>(1 / kOne);
+    return static_cast<float>(noise * shape.step[c] + shape.offset[c]) * static_cast<float>(1 / kFixedPointOne);
   };
   std::size_t c = 0;
   for (; c + 1 < n; c += 2) {

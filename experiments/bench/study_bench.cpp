@@ -73,7 +73,7 @@ Study study_of(const StudyBenchOptions& options, int sweep_points) {
 }
 
 void compare(const std::string& group, const std::vector<MetricValues>& ours, const std::vector<MetricValues>& peers,
-             Agreement& agreement, std::map<std::string, std::int64_t>& apart) {
+             Agreement& agreement, std::map<std::string, std::int64_t>& differing) {
   for (const MetricValues& a : ours)
     for (const MetricValues& b : peers) {
       if (a.name != b.name || a.values.size() != b.values.size()) continue;
@@ -82,31 +82,31 @@ void compare(const std::string& group, const std::vector<MetricValues>& ours, co
         const double x = a.values[i], y = b.values[i];
         const bool both_undefined = std::isnan(x) && std::isnan(y);
         if (!both_undefined && !(std::fabs(x - y) <= kAgreementTolerance * std::max(1.0, std::fabs(x))))
-          ++apart[group + "/" + a.name];
+          ++differing[group + "/" + a.name];
       }
     }
 }
 
 Agreement compare(const Study& study, const LayerResults& ours, const LayerResults& peers) {
   Agreement agreement;
-  std::map<std::string, std::int64_t> apart;
-  compare("scores", ours.scores, peers.scores, agreement, apart);
+  std::map<std::string, std::int64_t> differing;
+  compare("scores", ours.scores, peers.scores, agreement, differing);
   for (std::size_t s = 0; s < ours.selectors.size(); ++s)
-    compare(study.selectors[s].label, ours.selectors[s].metrics, peers.selectors[s].metrics, agreement, apart);
+    compare(study.selectors[s].label, ours.selectors[s].metrics, peers.selectors[s].metrics, agreement, differing);
   std::int64_t most = 0;
-  for (const auto& [name, count] : apart) {
-    agreement.apart += count;
+  for (const auto& [name, count] : differing) {
+    agreement.differing += count;
     if (count > most) {
       most = count;
       agreement.worst = name;
     }
   }
   if (agreement.cells == 0 ||
-      !(static_cast<double>(agreement.apart) <= kMostCellsApart * static_cast<double>(agreement.cells)))
-    throw Error(
-        fmt::format("bench: {} of {} cells differ from the LibTorch peer's by more than {} (most in '{}'), expected at "
-                    "most {:.0f} %",
-                    agreement.apart, agreement.cells, kAgreementTolerance, agreement.worst, 100 * kMostCellsApart));
+      !(static_cast<double>(agreement.differing) <= kMaxDifferingShare * static_cast<double>(agreement.cells)))
+    throw Error(fmt::format(
+        "bench: {} of {} cells differ from the LibTorch peer's by more than {} (most in '{}'), expected at "
+        "most {:.0f} %",
+        agreement.differing, agreement.cells, kAgreementTolerance, agreement.worst, 100 * kMaxDifferingShare));
   return agreement;
 }
 

@@ -25,12 +25,12 @@ struct StudyBenchOptions {
 /// How far the cells of two implementations differ.
 struct Agreement {
   std::int64_t cells = 0;
-  std::int64_t apart = 0;  ///< differ by more than kAgreementTolerance: rounding changed the kept set
-  std::string worst;       ///< metric with the most cells apart
+  std::int64_t differing = 0;  ///< differ by more than kAgreementTolerance: rounding changed the kept set
+  std::string worst;           ///< metric with the most cells differing
 };
 /// Relative to max(1, |value|): float32 against double over 32K tokens.
 inline constexpr double kAgreementTolerance = 2e-3;
-inline constexpr double kMostCellsApart = 0.01;
+inline constexpr double kMaxDifferingShare = 0.01;
 
 /// One layer in memory, one set of grids.
 struct LayerTiming {

@@ -1,4 +1,4 @@
-// become_script by execv.
+// exec_script by execv.
 #include "experiments/cli/python_script.h"
 
 #include <fmt/format.h>
@@ -12,8 +12,7 @@
 
 namespace attest {
 
-void become_script(const std::string& interpreter, const std::string& script,
-                   const std::vector<std::string>& arguments) {
+void exec_script(const std::string& interpreter, const std::string& script, const std::vector<std::string>& arguments) {
   const std::string path = source_dir() + "/" + script;
   if (::access(path.c_str(), R_OK) != 0)
     throw OutputError(fmt::format("{}: cannot be run ({})", path, std::strerror(errno)));

@@ -30,8 +30,7 @@ SelectorSpec parse_selector(std::string_view text) {
     reject(text, "it holds a '/', so it needs a label of its own");
   }
   if (spec.label == "scores" || spec.label == "layers" || spec.label == "query_positions" || spec.label == ".")
-    reject(text,
-           fmt::format("the label must not be '{}', which has a meaning of its own in results files", spec.label));
+    reject(text, fmt::format("the label must not be '{}', which results files use for something else", spec.label));
 
   const std::size_t end_of_name = rest.find(':');
   spec.name = rest.substr(0, end_of_name);

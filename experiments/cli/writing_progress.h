@@ -20,7 +20,8 @@ class WritingProgress {
 
   void operator()(std::int64_t done, std::int64_t total) {
     if (interrupt_.flag())
-      throw Interrupted(fmt::format("{}: interrupted, nothing was written; the same command starts again", path_));
+      throw Interrupted(
+          fmt::format("{}: interrupted, nothing was written; run the command again to start over", path_));
     constexpr std::int64_t megabyte = 1'000'000;
     progress_.show(static_cast<std::size_t>(done / megabyte), static_cast<std::size_t>(total / megabyte), 0);
   }

@@ -160,7 +160,7 @@ void add_bench(CLI::App& app, const GlobalOptions& global) {
       bench->add_subcommand("study", "The study against an eager LibTorch implementation of it, in one run");
   auto options = std::make_shared<BenchOptions>();
   study->add_option("DUMP", options->path,
-                    "Dump to time; default: a synthetic one of Llama-3.1-8B's shape, made for the occasion");
+                    "Dump to time; default: a synthetic one of Llama-3.1-8B's shape, generated for this run");
   study->add_option("--tokens", options->dump.num_tokens, "Tokens of the synthetic dump")->capture_default_str();
   study->add_option("--queries", options->dump.num_queries, "Queries of the synthetic dump")->capture_default_str();
   study->add_option("--layers", options->dump.num_layers, "Layers of the synthetic dump")->capture_default_str();

@@ -12,11 +12,12 @@ void add_capture(CLI::App& app, const GlobalOptions&) {
   CLI::App* command = app.add_subcommand("capture", "Dump from a Hugging Face model ('attest capture --help')");
   command->set_help_flag();
   command->allow_extras()->fallthrough(false);
-  command->callback([] { throw UsageError("expected 'capture' before its options, which are all its own"); });
+  command->callback(
+      [] { throw UsageError("expected 'capture' before its options; it takes none of the common ones"); });
 }
 
-void become_capture(const std::vector<std::string>& arguments) {
-  become_script(python_interpreter(), "dumps/capture/capture.py", arguments);
+void exec_capture_script(const std::vector<std::string>& arguments) {
+  exec_script(python_interpreter(), "dumps/capture/capture.py", arguments);
 }
 
 }  // namespace attest

@@ -26,6 +26,6 @@ void add_bench(CLI::App& app, const GlobalOptions& global);
 void add_demo(CLI::App& app, const GlobalOptions& global);
 
 /// Runs 'attest capture' with unparsed `arguments`: CLI11 would take the script's options for its own.
-[[noreturn]] void become_capture(const std::vector<std::string>& arguments);
+[[noreturn]] void exec_capture_script(const std::vector<std::string>& arguments);
 
 }  // namespace attest

@@ -60,7 +60,7 @@ void run_command(AddCommand add, std::vector<std::string> words, const GlobalOpt
   try {
     app.parse(words);
   } catch (const Interrupted&) {
-    throw Interrupted("the demo was interrupted; run it again: it starts over");
+    throw Interrupted("the demo was interrupted; run it again to start over");
   } catch (const CLI::ParseError& error) {
     throw std::logic_error(fmt::format("the demo's own command line does not parse: {}", error.what()));
   }
@@ -136,8 +136,7 @@ void run_demo(const DemoOptions& options, const GlobalOptions& global) {
 
 void add_demo(CLI::App& app, const GlobalOptions& global) {
   auto options = std::make_shared<DemoOptions>();
-  CLI::App* command =
-      app.add_subcommand("demo", "The whole way on the dump that comes with the sources: inspect, run, figures");
+  CLI::App* command = app.add_subcommand("demo", "Inspect, run and figures on the dump that comes with the sources");
   command->add_option("-o,--output", options->folder, "Folder for what it makes")
       ->capture_default_str()
       ->type_name("DIR");

@@ -61,8 +61,9 @@ void run_figures(const FiguresOptions& options, const GlobalOptions& global) {
   const FigureReport report = make_figures(pointers, options.folder, options.request);
   std::cout << (global.json ? json_of(report, options.folder).dump(2) + "\n" : text_of(report, options.folder));
   if (!report.not_drawn.empty() && !global.quiet)
-    std::cerr << fmt::format("{}: data and scripts are written, pictures are not; with it, run gnuplot NAME.gp in {}\n",
-                             report.not_drawn, options.folder);
+    std::cerr << fmt::format(
+        "{}: data and scripts are written, pictures are not; install gnuplot and run gnuplot NAME.gp in {}\n",
+        report.not_drawn, options.folder);
   if (!report.errors.empty()) throw OutputError(fmt::format("{}", fmt::join(report.errors, "; ")));
 }
 

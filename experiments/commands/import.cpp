@@ -85,7 +85,7 @@ void run_import(const ImportCommand& command, const GlobalOptions& global) {
                                {"quiet", global.quiet},
                                {"json", global.json},
                                {"options", options}};
-  become_script(python_interpreter(), "dumps/import/import_arrays.py", {request.dump(-1, ' ', /*ensure_ascii=*/true)});
+  exec_script(python_interpreter(), "dumps/import/import_arrays.py", {request.dump(-1, ' ', /*ensure_ascii=*/true)});
 }
 
 }  // namespace

@@ -81,13 +81,13 @@ std::vector<std::string> command_line() {
   return arguments;
 }
 
-std::string how_text(const RunReport& report, const std::string& output) {
-  switch (report.how) {
-    case RunReport::How::found_complete:
+std::string outcome_text(const RunReport& report, const std::string& output) {
+  switch (report.outcome) {
+    case RunReport::Outcome::found_complete:
       return fmt::format("'{}' is complete already; nothing was left to do", output);
-    case RunReport::How::completed_by_another_process:
+    case RunReport::Outcome::completed_by_another_process:
       return fmt::format("another process has completed '{}'", output);
-    case RunReport::How::computed:
+    case RunReport::Outcome::computed:
       break;
   }
   return report.progress.resumed == 0 ? std::string()
@@ -115,7 +115,7 @@ void run(const RunCommand& command, const GlobalOptions& global) {
                  .progress = [&](const StudyProgress& p) { progress.show(p.finished, p.total, p.resumed); },
                  .notice = [&](const std::string& text) { progress.notice("warning: " + text); }});
   progress.end();
-  if (const std::string text = how_text(report, options.output); !text.empty()) progress.notice(text);
+  if (const std::string text = outcome_text(report, options.output); !text.empty()) progress.notice(text);
 
   for (const std::string& label : report.summary.dropped_nothing)
     progress.notice(fmt::format(

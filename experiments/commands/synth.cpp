@@ -103,7 +103,7 @@ void add_synth(CLI::App& app, const GlobalOptions& global) {
     return option;
   };
   command->add_option("-o,--output", options->path, "The dump")->required()->type_name("DUMP");
-  command->add_option("--preset", options->preset, "Shape of a known model; options beside it win")
+  command->add_option("--preset", options->preset, "Shape of a known model; options given beside it override it")
       ->check(CLI::IsMember(kPresets));
   add("--profile", "Mixture of heads", &SyntheticOptions::profile)->check(CLI::IsMember(profile_names()));
   add("--layers", "Layers", &SyntheticOptions::num_layers);

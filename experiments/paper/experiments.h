@@ -11,7 +11,7 @@
 namespace attest {
 
 /// Result of an experiment for one model.
-struct Exhibit {
+struct ExperimentResult {
   Figure figure;
   std::vector<std::string> findings;  ///< one sentence each, computed from the data
 };
@@ -25,7 +25,7 @@ struct Experiment {
   std::string name;   ///< on the command line and of the files
   std::string paper;  ///< which table or figure of the paper
   std::string needs;  ///< what the results must hold
-  std::variant<Exhibit, Unsupported> (*make)(const ModelStudy& study);
+  std::variant<ExperimentResult, Unsupported> (*make)(const ModelStudy& study);
 };
 
 /// All experiments, in the paper's order. Each is a file of its own and a line in experiments.cpp.

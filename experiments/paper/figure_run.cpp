@@ -54,7 +54,7 @@ std::vector<Planned> plan(const std::vector<ModelStudy>& studies, const FigureRe
         report.skipped.push_back({experiment.name, studies[m].model(), unsupported->reason});
         continue;
       }
-      Exhibit& exhibit = std::get<Exhibit>(outcome);
+      ExperimentResult& exhibit = std::get<ExperimentResult>(outcome);
       std::string name = exhibit.figure.name;
       if (studies.size() > 1) name += "-" + slug(studies[m].model());
       const bool taken = std::ranges::any_of(planned, [&](const Planned& p) { return p.made.name == name; });

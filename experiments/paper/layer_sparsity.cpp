@@ -166,12 +166,12 @@ std::string finding_of(const Curve& curve) {
       100 * curve.mean_tokens, 100 * least->blocks.mean, least->number, 100 * most->blocks.mean, most->number);
 }
 
-std::variant<Exhibit, Unsupported> make(const ModelStudy& study) {
+std::variant<ExperimentResult, Unsupported> make(const ModelStudy& study) {
   if (chosen_selectors(study).empty()) return Unsupported{"needs ffd with delta 5 or 7 in its grid"};
   const std::vector<Curve> curves = curves_of(study);
   if (curves.empty()) return Unsupported{"no full block in any layer: every context is shorter than a block"};
 
-  Exhibit exhibit{.figure = {.name = "layer_sparsity", .data = table_of(curves)}, .findings = {}};
+  ExperimentResult exhibit{.figure = {.name = "layer_sparsity", .data = table_of(curves)}, .findings = {}};
   Figure& figure = exhibit.figure;
   const std::string sub_block = curves.front().selector->option("sub_block");
   figure.caption = fmt::format(

@@ -15,28 +15,28 @@ namespace attest {
 namespace {
 
 /// One sample of one dump under one label, as found in one file.
-struct Holding {
+struct StoredSample {
   std::string file, dump_path, sample, label;
   std::vector<int> layers;
   std::vector<std::string> settings;
 
-  bool same_cells_as(const Holding& other) const {
-    auto meet = [](const auto& a, const auto& b) { return std::ranges::find_first_of(a, b) != a.end(); };
+  bool same_cells_as(const StoredSample& other) const {
+    auto intersect = [](const auto& a, const auto& b) { return std::ranges::find_first_of(a, b) != a.end(); };
     return dump_path == other.dump_path && sample == other.sample && label == other.label &&
-           meet(layers, other.layers) && meet(settings, other.settings);
+           intersect(layers, other.layers) && intersect(settings, other.settings);
   }
 };
 
-void refuse_repetition(ResultsFiles files) {
-  std::vector<Holding> seen;
+void check_no_duplicate_cells(ResultsFiles files) {
+  std::vector<StoredSample> seen;
   for (const ResultsFile* file : files) {
-    std::vector<Holding> own;
+    std::vector<StoredSample> own;
     for (const StudyDump& dump : file->study().dumps)
       for (const StudySample& sample : dump.samples)
         for (const StudySelector& group : file->study().selectors)
           own.push_back({file->path(), dump.path, sample.name, group.label, sample.layers, group.setting_labels});
-    for (const Holding& holding : own)
-      for (const Holding& earlier : seen)
+    for (const StoredSample& holding : own)
+      for (const StoredSample& earlier : seen)
         if (holding.same_cells_as(earlier))
           throw UsageError(fmt::format("{} and {} both hold sample '{}' of {} under label '{}': give one of them",
                                        earlier.file, holding.file, holding.sample, holding.dump_path, holding.label));
@@ -124,7 +124,7 @@ std::vector<std::vector<SampleCells>> ModelStudy::cells(const PooledSelector& se
 }
 
 std::vector<ModelStudy> split_by_model(ResultsFiles files) {
-  refuse_repetition(files);
+  check_no_duplicate_cells(files);
   std::vector<ModelStudy> studies;
   int number = 0;
   for (const ResultsFile* file : files) {

@@ -172,7 +172,7 @@ const PooledSelector* chosen_selector(const ModelStudy& study) {
   return chosen;
 }
 
-std::variant<Exhibit, Unsupported> make(const ModelStudy& study) {
+std::variant<ExperimentResult, Unsupported> make(const ModelStudy& study) {
   const PooledSelector* selector = chosen_selector(study);
   if (!selector) return Unsupported{"needs the selector ffd"};
   std::vector<VariantGaps> variants;
@@ -181,8 +181,8 @@ std::variant<Exhibit, Unsupported> make(const ModelStudy& study) {
     return Unsupported{"no full block in any layer: every context is shorter than a block"};
 
   const std::string& label = selector->group.label;
-  Exhibit exhibit{.figure = {.name = "pseudo_max_gap", .data = table_of(label, variants)},
-                  .findings = findings_of(label, variants)};
+  ExperimentResult exhibit{.figure = {.name = "pseudo_max_gap", .data = table_of(label, variants)},
+                           .findings = findings_of(label, variants)};
   Figure& figure = exhibit.figure;
   figure.caption = fmt::format(
       "How far the pseudo-max of FFD (label {}) lies below the maximal exact score, by layer, {}, {} sample{}. (a) "

@@ -185,13 +185,13 @@ std::string note_of(const std::vector<Curve>& curves) {
 /// A selector that keeps everything has only rounding errors, which would extend a logarithmic axis by decades without
 /// information. The axis therefore begins below the smallest error that matters.
 std::optional<double> lse_axis_floor(const std::vector<Curve>& curves) {
-  constexpr double kMatters = 1e-3;
+  constexpr double kSmallestRelevantError = 1e-3;
   bool some_below = false;
   double least = 1;
   for (const Curve& curve : curves)
     for (const Point& p : curve.points) {
-      some_below |= p.lse_error_max > 0 && p.lse_error_max < kMatters;
-      if (p.lse_error_max >= kMatters) least = std::min(least, p.lse_error_max);
+      some_below |= p.lse_error_max > 0 && p.lse_error_max < kSmallestRelevantError;
+      if (p.lse_error_max >= kSmallestRelevantError) least = std::min(least, p.lse_error_max);
     }
   return some_below ? std::optional(least / 1.5) : std::nullopt;
 }
@@ -200,7 +200,7 @@ bool is_drawn(const Curve& curve) { return !curve.whole_model && curve.selector-
 
 /// Lower end of the x axis, in per cent: just below the smallest value of a real selector. Oracles continue down to a
 /// handful of tokens and would fill the panel.
-std::optional<double> least_shown(const std::vector<Curve>& curves, bool keep) {
+std::optional<double> x_axis_lower_bound(const std::vector<Curve>& curves, bool keep) {
   std::optional<double> least;
   for (const Curve& curve : curves)
     if (is_drawn(curve) && !curve.selector->is_oracle())
@@ -220,7 +220,7 @@ std::vector<Panel> panels_of(const std::vector<Curve>& curves) {
       panel.x = {.label = keep ? "tokens kept (%)" : "bytes read (% of dense)",
                  .factor = 100,
                  .logarithmic = true,
-                 .low = least_shown(curves, keep)};
+                 .low = x_axis_lower_bound(curves, keep)};
       panel.y = {.label = lse ? "max LSE error (nats)" : "mean recall (cosine)", .logarithmic = lse};
       if (lse) panel.y.low = lse_axis_floor(curves);
       panel.show_x = lse;
@@ -245,7 +245,7 @@ std::vector<Panel> panels_of(const std::vector<Curve>& curves) {
   return panels;
 }
 
-std::variant<Exhibit, Unsupported> make(const ModelStudy& study) {
+std::variant<ExperimentResult, Unsupported> make(const ModelStudy& study) {
   std::vector<std::string> labels;
   for (const PooledSelector& selector : study.selectors()) labels.push_back(selector.group.label);
   const std::set<int> dense = study.dense_layers(labels);
@@ -260,7 +260,7 @@ std::variant<Exhibit, Unsupported> make(const ModelStudy& study) {
                                      : "every layer is dense in one of the selectors: run them with dense_layers=0"};
   std::ranges::stable_partition(curves, [](const Curve& c) { return c.selector->group.name != "exact"; });
 
-  Exhibit exhibit{.figure = {.name = "quality_vs_io", .data = table_of({})}, .findings = findings_of(curves)};
+  ExperimentResult exhibit{.figure = {.name = "quality_vs_io", .data = table_of({})}, .findings = findings_of(curves)};
   if (!dense.empty()) {
     exhibit.findings.push_back(
         fmt::format("Layers {} are dense in one of the selectors and left out of all averages; the csv has the "

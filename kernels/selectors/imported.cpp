@@ -66,7 +66,7 @@ class Imported final : public Selector, ImportedOptions {
       std::vector<Level> levels(values.size());
       for (int h = 0; h < head.group; ++h) {
         const int row = n * head.group + h;
-        const int own = (head.kv_head * head.group + h) / estimates.heads_that_share;
+        const int own = (head.kv_head * head.group + h) / estimates.query_heads_per_estimate;
         for (std::size_t i = 0; i < values.size(); ++i)
           values[i] = estimates.at(head.first_query + n, own, range.first + static_cast<std::int64_t>(i));
         entry_levels(values, grids[query].values, levels);

@@ -16,11 +16,11 @@ constexpr int kThreads = 256;
 template <class T>
 struct Estimates {
   const T* values;
-  int first_head, num_heads, heads_that_share, num_query_heads;
+  int first_head, num_heads, query_heads_per_estimate, num_query_heads;
   std::int64_t num_entries;
 
   __device__ const T* of(const DeviceRows& rows, int row) const {
-    const int head = rows.cell[row] % num_query_heads / heads_that_share - first_head;
+    const int head = rows.cell[row] % num_query_heads / query_heads_per_estimate - first_head;
     return values + (static_cast<std::int64_t>(rows.query[row]) * num_heads + head) * num_entries;
   }
 };
@@ -137,8 +137,8 @@ class CudaImported final : public CudaSelector, ImportedOptions {
     const DeviceArena::Scope scope(*chunk.arena);
     const DeviceRows& rows = chunk.rows;
     const auto kv_heads = static_cast<int>(chunk.num_keys / chunk.kv.tokens);
-    const int first = chunk.first_kv_head * rows.group / from.heads_that_share,
-              count = kv_heads * rows.group / from.heads_that_share;
+    const int first = chunk.first_kv_head * rows.group / from.query_heads_per_estimate,
+              count = kv_heads * rows.group / from.query_heads_per_estimate;
     const std::size_t entry_bytes = static_cast<std::size_t>(from.num_entries) * sizeof(T),
                       pitch = static_cast<std::size_t>(from.num_heads) * entry_bytes,
                       width = static_cast<std::size_t>(count) * entry_bytes;
@@ -147,7 +147,8 @@ class CudaImported final : public CudaSelector, ImportedOptions {
                                   pitch, width, static_cast<std::size_t>(chunk.num_queries), cudaMemcpyHostToDevice,
                                   chunk.stream));
     const Estimates<T> estimates{
-        values, first, count, from.heads_that_share, from.num_heads * from.heads_that_share, from.num_entries};
+        values,          first, count, from.query_heads_per_estimate, from.num_heads * from.query_heads_per_estimate,
+        from.num_entries};
     const dim3 grid((to.max_count + kThreads - 1) / kThreads, rows.num_rows);
     entries_kernel<T><<<grid, kThreads, 0, chunk.stream>>>(rows, estimates, source_.width, to);
     ATTEST_CUDA_LAUNCHED(entries_kernel);

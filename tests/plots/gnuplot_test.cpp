@@ -26,7 +26,7 @@ class GnuplotTest : public testing::Test {
     setenv("PATH", path_.c_str(), 1);
     fs::remove_all(folder_);
   }
-  void stand_in(const std::string& shell_script) {
+  void install_stub(const std::string& shell_script) {
     const fs::path program = folder_ / "gnuplot";
     std::ofstream(program) << "#!/bin/sh\n" << shell_script;
     fs::permissions(program, fs::perms::owner_all);
@@ -38,7 +38,7 @@ class GnuplotTest : public testing::Test {
 };
 
 TEST_F(GnuplotTest, RunsInTheFolderWithoutAShell) {
-  stand_in("printf '%s\\n' \"$PWD\" \"$@\" > arguments; echo noise");
+  install_stub("printf '%s\\n' \"$PWD\" \"$@\" > arguments; echo noise");
   const GnuplotRun run = run_gnuplot(folder_, "a b.gp", "formats = 'pdf; $(touch evil)'");
   EXPECT_EQ(run.status, Status::done) << run.message;
   std::ifstream arguments(folder_ / "arguments");
@@ -56,21 +56,21 @@ TEST_F(GnuplotTest, SaysWhenItIsNotInstalled) {
 }
 
 TEST_F(GnuplotTest, QuotesTheLineThatItComplainsAbout) {
-  stand_in("printf '\\nplot y\\n     ^\\n\"x.gp\" line 7: undefined variable: y\\n\\n' >&2; exit 1");
+  install_stub("printf '\\nplot y\\n     ^\\n\"x.gp\" line 7: undefined variable: y\\n\\n' >&2; exit 1");
   const GnuplotRun run = run_gnuplot(folder_, "x.gp", "");
   EXPECT_EQ(run.status, Status::failed);
   EXPECT_EQ(run.message, "gnuplot could not draw x.gp: line 7: undefined variable: y");
 }
 
 TEST_F(GnuplotTest, SaysSoWhenItDiesSilently) {
-  stand_in("exit 3");
-  EXPECT_EQ(run_gnuplot(folder_, "x.gp", "").message, "gnuplot could not draw x.gp: it said nothing");
-  stand_in("kill -9 $$");
+  install_stub("exit 3");
+  EXPECT_EQ(run_gnuplot(folder_, "x.gp", "").message, "gnuplot could not draw x.gp: it printed no error");
+  install_stub("kill -9 $$");
   EXPECT_EQ(run_gnuplot(folder_, "x.gp", "").message, "gnuplot was ended by signal 9 on x.gp");
 }
 
 TEST_F(GnuplotTest, StopsAtTheTimeLimit) {
-  stand_in("exec sleep 30");
+  install_stub("exec sleep 30");
   const auto begin = std::chrono::steady_clock::now();
   const GnuplotRun run = run_gnuplot(folder_, "x.gp", "", milliseconds(200));
   EXPECT_EQ(run.status, Status::failed);
@@ -79,7 +79,7 @@ TEST_F(GnuplotTest, StopsAtTheTimeLimit) {
 }
 
 TEST_F(GnuplotTest, AFloodOfComplaintsBlocksNothing) {
-  stand_in("head -c 1000000 /dev/zero | tr '\\0' x >&2; exit 0");
+  install_stub("head -c 1000000 /dev/zero | tr '\\0' x >&2; exit 0");
   EXPECT_EQ(run_gnuplot(folder_, "x.gp", "", milliseconds(20000)).status, Status::done);
 }
 

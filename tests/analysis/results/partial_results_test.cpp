@@ -95,15 +95,15 @@ TEST(PartialResults, RefuseAnotherStudy) {
   const std::string path = folder.file("r.partial");
   { PartialResults partial(path, Start::fresh, kStudy); }
   EXPECT_EQ(message_of<OutputError>([&] { PartialResults(path, Start::fresh, kStudy); }),
-            "'" + path + "' holds an unfinished study; go on with it by --resume, or start over by --force");
+            "'" + path + "' holds an unfinished study; continue it with --resume, or start over with --force");
   EXPECT_EQ(message_of<UsageError>([&] {
               PartialResults(path, Start::resume, R"({"selectors": [{"label": "ffd", "bits": 4}], "lambdas": [1]})");
             }),
-            "cannot resume '" + path + "': it was begun with selectors/0/bits = 2, and now it is 4");
+            "cannot resume '" + path + "': it was started with selectors/0/bits = 2, this command has 4");
   EXPECT_EQ(message_of<UsageError>([&] {
               PartialResults(path, Start::resume, R"({"selectors": [{"label": "ffd", "bits": 2}], "lambdas": [1, 2]})");
             }),
-            "cannot resume '" + path + "': it was begun with lambdas/1 = absent, and now it is 2");
+            "cannot resume '" + path + "': it was started with lambdas/1 = absent, this command has 2");
 }
 
 TEST(PartialResults, DamagedStudyFileIsReported) {
@@ -131,7 +131,7 @@ TEST(PartialResults, DiscardRemovesOnlyItsOwn) {
   for (const std::string precious : {"thesis.txt", "thesis.tmp", "thesis.tmp-1.txt"}) {
     folder.write("r.partial/" + precious, "precious");
     EXPECT_EQ(message_of<OutputError>([&] { PartialResults::discard(path); }),
-              "'" + path + "' is left alone: it holds '" + precious + "', which is not of an unfinished study");
+              "'" + path + "' is left unchanged: '" + precious + "' in it does not belong to an unfinished study");
     EXPECT_TRUE(partial.load(kUnit));
     std::filesystem::remove(folder.file("r.partial/" + precious));
   }

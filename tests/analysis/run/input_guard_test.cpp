@@ -51,9 +51,8 @@ TEST_F(InputGuardTest, TheSameContentMayBeTouchedOrCopied) {
 TEST_F(InputGuardTest, AnotherContentIsRefusedAtOnce) {
   complete_run();
   write_with_time("CONTENT", fs::file_time_type::clock::now() + std::chrono::hours(1));
-  EXPECT_EQ(
-      message_of<UsageError>([&] { InputGuard({input_status(path_)}, partial_); }),
-      "cannot resume: '" + path_ + "' has another content than the study was begun with; start over with --force");
+  EXPECT_EQ(message_of<UsageError>([&] { InputGuard({input_status(path_)}, partial_); }),
+            "cannot resume: '" + path_ + "' has changed since the study was started; start over with --force");
 }
 
 TEST_F(InputGuardTest, AnotherContentOfTheSameTimeIsRefused) {
@@ -63,9 +62,8 @@ TEST_F(InputGuardTest, AnotherContentOfTheSameTimeIsRefused) {
   write_with_time("content", time);
   complete_run();  // stores this time in the note
   write_with_time("CONTENT", time);
-  EXPECT_EQ(
-      message_of<UsageError>([&] { complete_run(); }),
-      "cannot resume: '" + path_ + "' has another content than the study was begun with; start over with --force");
+  EXPECT_EQ(message_of<UsageError>([&] { complete_run(); }),
+            "cannot resume: '" + path_ + "' has changed since the study was started; start over with --force");
 }
 
 TEST_F(InputGuardTest, WithoutAHashTheTimeDecides) {

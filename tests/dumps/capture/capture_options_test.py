@@ -90,7 +90,7 @@ def test_spans_through_a_real_tokenizer(chat, tmp_path):
 
 
 def test_attention_mass_is_column_sums(models, tmp_path, monkeypatch):
-    monkeypatch.setattr(capture_attention, "SCORES_AT_ONCE", 4 * T * 7)  # seven queries at a time
+    monkeypatch.setattr(capture_attention, "MAX_SCORES_PER_STEP", 4 * T * 7)  # seven queries at a time
     dump, everything = tmp_path / "dump.h5", ",".join(map(str, range(T)))
     prompts = write_prompts(tmp_path, {"tokens": token_ids(), "answer": [1, 2, 3], "name": "s"})
     assert run(models("gemma2"), prompts, "-o", dump, "--positions", everything, "--attention-mass") == 0
@@ -209,7 +209,7 @@ def test_layers_without_attention_are_left_out(tmp_path, capsys):
     dump = tmp_path / "dump.h5"
     prompts = write_prompts(tmp_path, {"tokens": token_ids(), "name": "s"})
     assert run(make_model(tmp_path / "hybrid", hybrid), prompts, "-o", dump) == 0
-    assert "left out as without softmax attention: layers 0, 2" in capsys.readouterr().err
+    assert "left out, no softmax attention: layers 0, 2" in capsys.readouterr().err
     with h5py.File(dump) as file:
         assert set(file["samples/s/layers"]) == {"1", "3"}
     assert run(tmp_path / "hybrid", prompts, "-o", dump, "--force", "--layers", "0") == 4

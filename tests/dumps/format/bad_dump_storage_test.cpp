@@ -161,7 +161,7 @@ TEST_F(BadDumpStorageTest, LoopingLinks) {
 TEST_F(BadDumpStorageTest, ExternalLinks) {
   const std::string other = folder_.file("other.h5");
   write_small_dump(other);
-  const std::string expected = " is a link into another file, which a dump must not need";
+  const std::string expected = " is a link into another file, which is not followed";
   EXPECT_EQ(error_after([&](const Edit& e) {
               e.remove(kLayer + "/k");
               e.external_link(other, kLayer + "/k", kLayer + "/k");

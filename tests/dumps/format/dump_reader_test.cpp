@@ -68,7 +68,7 @@ void restore_as(const std::string& path,
   }
 }
 
-TEST_F(DumpReaderTest, TellsWhatTheFileSays) {
+TEST_F(DumpReaderTest, ReadsMetadata) {
   write_small_dump(path_);
   const DumpReader reader(path_);
   const DumpInfo& info = reader.info();

@@ -137,7 +137,7 @@ TEST(GuardedChildTest, IsSilent) {
   EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
 }
 
-TEST(GuardedChildTest, NotesMeanNothingInTheParent) { note_object("/no/child"); }
+TEST(GuardedChildTest, NoteObjectDoesNothingInTheParent) { note_object("/no/child"); }
 
 }  // namespace
 }  // namespace attest

@@ -79,7 +79,7 @@ TEST_F(InspectTest, ClipsLongTexts) {
   EXPECT_EQ(summary_json(dump)["rope"], rope);
 }
 
-TEST_F(InspectTest, CannotBeMadeToControlATerminal) {
+TEST_F(InspectTest, EscapesControlCharacters) {
   write_small_dump(path_);
   Edit(path_).text("/samples/first", "task", "\x1b[2Jgone\nsecond line");
   EXPECT_THAT(summary_text(DumpReader(path_)),

@@ -25,7 +25,7 @@ def ends(error):
     (UsageError("usage"), 2, "it: usage\n"),
     (InputError("a\nb\x1b[2J \ud800 é"), 4, "it: a\\x0ab\\x1b[2J \\ud800 é\n"),
     (OutputError("output"), 5, "it: output\n"),
-    (KeyboardInterrupt(), 130, "it: interrupted, nothing was written; the same command starts again\n"),
+    (KeyboardInterrupt(), 130, "it: interrupted, nothing was written; run the command again to start over\n"),
 ])
 def test_errors_are_one_line_and_a_code(error, code, line, capsys):
     before = signal.getsignal(signal.SIGINT)
@@ -36,7 +36,7 @@ def test_errors_are_one_line_and_a_code(error, code, line, capsys):
 def test_a_missing_module_says_how_to_get_it(capsys):
     assert ends(ModuleNotFoundError("No module named 'h5py'")) == 5
     assert capsys.readouterr().err == (
-        f"it: {sys.executable} lacks what this needs, h5py (No module named 'h5py'); cmake/setup.sh, which ./attest "
+        f"it: {sys.executable} lacks a module that this command needs, h5py (No module named 'h5py'); cmake/setup.sh, which ./attest "
         "runs, installs them into .venv\n")
 
 
@@ -52,7 +52,7 @@ def test_a_signal_that_comes_in_a_destructor_is_not_lost(capsys):
         pytest.fail("went on")
 
     assert run_command("it", "h5py", command) == 130
-    assert capsys.readouterr().err == "it: interrupted, nothing was written; the same command starts again\n"
+    assert capsys.readouterr().err == "it: interrupted, nothing was written; run the command again to start over\n"
     raise_if_interrupted()  # the flag has been cleared
 
 

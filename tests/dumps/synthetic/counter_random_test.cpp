@@ -17,7 +17,7 @@ TEST(CounterRandom, split_mix_is_the_published_one) {
     EXPECT_EQ(random.bits(), expected);
 }
 
-TEST(CounterRandom, keys_of_other_words_are_others) {
+TEST(CounterRandom, different_words_give_different_keys) {
   std::set<std::uint64_t> keys;
   for (std::uint64_t a = 0; a < 50; ++a)
     for (std::uint64_t b = 0; b < 50; ++b) keys.insert(random_key({a, b}));

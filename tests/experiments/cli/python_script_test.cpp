@@ -1,4 +1,4 @@
-// become_script: errors for a missing interpreter or script.
+// exec_script: errors for a missing interpreter or script.
 #include "experiments/cli/python_script.h"
 
 #include <gmock/gmock.h>
@@ -14,7 +14,7 @@ namespace {
 using testing::StartsWith;
 
 std::string refusal(const std::string& interpreter, const std::string& script) {
-  return message_of<OutputError>([&] { become_script(interpreter, script, {}); });
+  return message_of<OutputError>([&] { exec_script(interpreter, script, {}); });
 }
 
 TEST(PythonScript, what_is_missing_is_one_sentence) {

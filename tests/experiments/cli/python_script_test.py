@@ -27,7 +27,7 @@ def test_capture_is_the_capture_script():
 def test_capture_comes_first():
     done = attest("--quiet", "capture", "--help")
     assert done.returncode == 2
-    assert done.stderr == "attest: expected 'capture' before its options, which are all its own\n"
+    assert done.stderr == "attest: expected 'capture' before its options; it takes none of the common ones\n"
     assert "capture" in attest("--help").stdout
 
 
@@ -36,7 +36,7 @@ def test_a_missing_module_is_said_with_where_to_get_it(module, tmp_path):
     (tmp_path / f"{module}.py").write_text(f"raise ModuleNotFoundError(\"No module named '{module}'\")")
     done = attest("import", tmp_path / "a.npz", "-o", tmp_path / "d.h5", PYTHONPATH=str(tmp_path))
     assert done.returncode == 5 and done.stderr.count("\n") == 1
-    assert f"lacks what this needs, numpy and h5py (No module named '{module}'); cmake/setup.sh" in done.stderr
+    assert f"lacks a module that this command needs, numpy and h5py (No module named '{module}'); cmake/setup.sh" in done.stderr
 
 
 def test_scripts_leave_no_bytecode_beside_the_sources(tmp_path):

@@ -220,7 +220,7 @@ def test_an_interrupt_leaves_nothing(tmp_path):
         os.kill(process.pid, number)
         error = process.communicate(timeout=60)[1]
         assert process.returncode == 130 and list(target.parent.iterdir()) == []
-        assert error.splitlines()[-1] == "attest: interrupted, nothing was written; the same command starts again"
+        assert error.splitlines()[-1] == "attest: interrupted, nothing was written; run the command again to start over"
         assert "Traceback" not in error
 
 

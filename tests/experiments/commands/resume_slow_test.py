@@ -129,19 +129,19 @@ def test_without_resume_an_unfinished_study_is_kept(study, tmp_path):
     out = tmp_path / "r.h5"
     stopped(dump, out)
     result = subprocess.run(command(dump, out), capture_output=True, text=True)
-    assert result.returncode == 5 and "go on with it by --resume, or start over by --force" in result.stderr
+    assert result.returncode == 5 and "continue it with --resume, or start over with --force" in result.stderr
     assert subprocess.run(command(dump, out, "--force"), capture_output=True).returncode == 0
     assert data_of(out) == expected
 
 
 @pytest.mark.parametrize("more, sentence", [
     (["--delta", "5"], "selectors/0/setting_labels"),
-    (["--lambdas", "1"], "lambdas/0 = 0.25, and now it is 1"),
+    (["--lambdas", "1"], "lambdas/0 = 0.25, this command has 1"),
     (["--salient-delta", "4"], "salient_delta = 5"),
     (["--layers", "0-3"], "dumps/0/samples/0/layers"),
     (["--queries", "last:1"], "dumps/0/samples/0/query_positions"),
     (["--selector", "exact"], "selectors/3"),
-    (["--skip-bad-layers"], "skip_bad_layers = false, and now it is true"),
+    (["--skip-bad-layers"], "skip_bad_layers = false, this command has true"),
 ])
 def test_other_options_are_refused(study, tmp_path, more, sentence):
     dump, _, _ = study
