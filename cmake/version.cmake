@@ -1,4 +1,4 @@
-# What experiments/version.cpp alone is told: ATTEST_VERSION, ATTEST_GIT_COMMIT, ATTEST_LIBTORCH_VERSION, ATTEST_SOURCE_DIR,
+# What experiments/cli/version.cpp alone is told: ATTEST_VERSION, ATTEST_GIT_COMMIT, ATTEST_LIBTORCH_VERSION, ATTEST_SOURCE_DIR,
 # ATTEST_PYTHON.
 #
 # The commit is looked up at every build, and the header changes only when it does: a commit recompiles one file.

@@ -1,13 +1,13 @@
 // One layer of one sample of a dump, in host memory: what flows from dumps/ to everything downstream.
 #pragma once
 
-#include <cstddef>
+#include <algorithm>
 #include <cstdint>
-#include <memory_resource>
-#include <utility>
 #include <vector>
 
 #include "dumps/element_type.h"
+#include "dumps/estimates.h"
+#include "dumps/layer_buffer.h"
 
 namespace attest {
 
@@ -20,46 +20,6 @@ struct AttentionShape {
 
   int group() const { return num_query_heads / num_kv_heads; }  ///< G, query heads per KV head
   bool operator==(const AttentionShape&) const = default;
-};
-
-/// Uninitialised bytes from a memory resource, so that a caller can have them page-locked for device copies.
-class LayerBuffer {
- public:
-  explicit LayerBuffer(std::pmr::memory_resource* memory = std::pmr::get_default_resource()) : memory_(memory) {}
-  LayerBuffer(LayerBuffer&& other) noexcept { *this = std::move(other); }
-  LayerBuffer& operator=(LayerBuffer&& other) noexcept {
-    std::swap(memory_, other.memory_);
-    std::swap(data_, other.data_);
-    std::swap(size_, other.size_);
-    std::swap(capacity_, other.capacity_);
-    return *this;
-  }
-  ~LayerBuffer() { release(); }
-
-  /// Keeps the allocation when it is large enough; the content is undefined afterwards.
-  void resize(std::size_t bytes) {
-    if (bytes > capacity_) {
-      release();
-      data_ = static_cast<std::byte*>(memory_->allocate(bytes, kAlignment));
-      capacity_ = bytes;
-    }
-    size_ = bytes;
-  }
-  std::byte* data() { return data_; }
-  const std::byte* data() const { return data_; }
-  std::size_t size() const { return size_; }
-
- private:
-  static constexpr std::size_t kAlignment = 64;
-  void release() {
-    if (data_ != nullptr) memory_->deallocate(data_, capacity_, kAlignment);
-    data_ = nullptr;
-    capacity_ = size_ = 0;
-  }
-  std::pmr::memory_resource* memory_ = std::pmr::get_default_resource();
-  std::byte* data_ = nullptr;
-  std::size_t size_ = 0;
-  std::size_t capacity_ = 0;
 };
 
 /// Half-open range of token positions.
@@ -84,9 +44,15 @@ struct AttentionLayer {
   std::int64_t num_tokens = 0;                ///< T
   std::vector<std::int64_t> query_positions;  ///< [N], strictly ascending, each < T
   std::vector<TokenSpan> spans;               ///< evidence spans of the sample; may be empty, may overlap
+  std::vector<float> sinks;                   ///< [Hq] learned sink logits, on the scale of the scores; empty: none
   LayerBuffer q, k, v;
+  std::vector<LayerEstimates> estimates;  ///< of the selectors that take theirs from files
 
   std::int64_t num_queries() const { return static_cast<std::int64_t>(query_positions.size()); }
+  /// First key that the query at `position` sees.
+  std::int64_t first_visible_key(std::int64_t position) const {
+    return sliding_window > 0 ? std::max<std::int64_t>(0, position - sliding_window + 1) : 0;
+  }
 };
 
 }  // namespace attest

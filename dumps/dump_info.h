@@ -49,6 +49,7 @@ struct TensorLocation {
 struct LayerInfo {
   ElementType element_type = ElementType::float32;  ///< of q, k and v
   std::int64_t sliding_window = 0;                  ///< 0: none
+  std::vector<float> sinks;                         ///< [Hq] learned sink logits; empty: none
   bool has_attention_mass = false;
   TensorLocation q, k, v;  ///< [N, Hq, D], [Hkv, T, D], [Hkv, T, Dv]
   std::string storage;     ///< "contiguous", "compact", "chunked" or "gzip": the slowest of the three tensors

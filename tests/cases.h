@@ -138,6 +138,9 @@ inline LayerBuffer rounded(ElementType type, const std::vector<float>& values) {
   return buffer;
 }
 
+/// Seed of a sample that selectors learn from before they are judged on that of seed 1.
+constexpr std::uint64_t kOtherSample = 99;
+
 /// The case as a layer of a dump; `seed` gives other data of the same kind.
 inline AttentionLayer make_layer(const Case& c, std::uint64_t seed = 1) {
   Random random(seed);

@@ -3,12 +3,12 @@
 
 #include "analysis/cuda/cuda_chunk_study.h"
 #include "analysis/cuda/cuda_placement.h"
-#include "analysis/layer/kv_head_batches.h"
 #include "analysis/metrics/score_statistics.h"
 #include "kernels/attention/mean_value_cuda.h"
 #include "kernels/attention/query_parts_cuda.h"
 #include "kernels/attention/scores_cuda.h"
 #include "kernels/attention/setting_outputs_cuda.h"
+#include "kernels/attention/sinks_cuda.h"
 #include "kernels/rank/sort_descending_cuda.h"
 
 namespace attest {
@@ -19,7 +19,7 @@ std::vector<AscendingGrid> ascending_grids(const AttentionLayer& layer, const Se
                                            std::span<const Setting> grid) {
   std::vector<AscendingGrid> grids;
   for (std::int64_t position : layer.query_positions)
-    grids.push_back(ascending(selector, grid, position + 1 - first_visible_key(layer, position)));
+    grids.push_back(ascending(selector, grid, position + 1 - layer.first_visible_key(position)));
   return grids;
 }
 
@@ -60,7 +60,8 @@ CudaChunk CudaChunkStudy::make_chunk(const RowTables& tables) {
                 .visible = chunk.upload(tables.visible),
                 .origin = chunk.upload(tables.origin),
                 .query = chunk.upload(tables.query),
-                .cell = chunk.upload(tables.cell)};
+                .cell = chunk.upload(tables.cell),
+                .sink = tables.sink.empty() ? nullptr : chunk.upload(tables.sink)};
   chunk.kv = {.type = layer.element_type,
               .keys = setup_.inputs.k,
               .values = setup_.inputs.v,
@@ -71,6 +72,8 @@ CudaChunk CudaChunkStudy::make_chunk(const RowTables& tables) {
               .softcap = static_cast<float>(layer.logit_softcap)};
   chunk.transform = {layer.softmax_scale, layer.logit_softcap};
   chunk.num_keys = setup_.inputs.heads.count * layer.num_tokens;
+  chunk.estimates = layer.estimates;
+  chunk.num_queries = layer.num_queries();
   chunk.layer = layer.layer;
   chunk.first_kv_head = setup_.inputs.heads.first;
   chunk.batches = tables.batches;
@@ -111,6 +114,7 @@ CudaExactRows CudaChunkStudy::attend_exactly(CudaChunk& chunk) {
   cuda_exact_outputs(rows, chunk.kv, chunk.by_tokens(chunk.exact),
                      {{exact.statistics.max, 1}, {exact.statistics.weight, 1}}, exact.outputs, *chunk.arena,
                      chunk.stream);
+  cuda_add_sinks(rows, exact.outputs, chunk.stream);
   return exact;
 }
 
@@ -217,6 +221,7 @@ DeviceOutputs CudaChunkStudy::outputs(const CudaExactRows& exact, const CudaSele
       .order = selection.level_order};
   const DeviceValues values{selection.value_groups, selection.value_quantizer, selection.num_approximate.device};
   cuda_setting_outputs(chunk.rows, chunk.kv, sweep, values, outputs, setup_.arena, chunk.stream);
+  cuda_add_sinks(chunk.rows, outputs, chunk.stream);
   if (selection.mean_value_share)
     cuda_blend_mean_values(chunk.rows, chunk.kv, selection.mean_value_share, outputs, setup_.arena, chunk.stream);
   return outputs;

@@ -1,7 +1,6 @@
 #include <algorithm>
 
 #include "analysis/cuda/cuda_layer_plan.h"
-#include "analysis/layer/kv_head_batches.h"
 
 namespace attest {
 
@@ -17,7 +16,7 @@ RowTables row_tables(const AttentionLayer& layer, const KvHeadRange& heads, std:
   const int group = layer.shape.group();
   for (const QueryGroup& place : groups) {
     const std::int64_t position = layer.query_positions[static_cast<std::size_t>(place.query)];
-    const int first_key = static_cast<int>(first_visible_key(layer, position)),
+    const int first_key = static_cast<int>(layer.first_visible_key(position)),
               visible = static_cast<int>(position) + 1 - first_key;
     const int kv_head = place.kv_head - heads.first;
     const bool opens = tables.origins.empty() || tables.origins.back().kv_head != kv_head ||
@@ -38,6 +37,7 @@ RowTables row_tables(const AttentionLayer& layer, const KvHeadRange& heads, std:
       tables.origin.push_back(index);
       tables.query.push_back(place.query);
       tables.cell.push_back(place.query * layer.shape.num_query_heads + place.kv_head * group + h);
+      if (!layer.sinks.empty()) tables.sink.push_back(layer.sinks[static_cast<std::size_t>(place.kv_head * group + h)]);
     }
   }
   return tables;
@@ -45,7 +45,7 @@ RowTables row_tables(const AttentionLayer& layer, const KvHeadRange& heads, std:
 
 int longest_row(const AttentionLayer& layer) {
   const std::int64_t position = layer.query_positions.back();
-  return static_cast<int>(position + 1 - first_visible_key(layer, position));
+  return static_cast<int>(position + 1 - layer.first_visible_key(position));
 }
 
 std::vector<int2> disjoint_spans(const AttentionLayer& layer) {

@@ -30,6 +30,7 @@ struct RowTables {
   std::vector<RowBatch> batches;
   std::vector<KeyOrigin> origins;                 ///< kv_head counts from the range's first
   std::vector<int> visible, origin, query, cell;  ///< [rows]
+  std::vector<float> sink;                        ///< [rows], or empty
   int max_length = 0;
   int max_batch_rows = 0;
 };

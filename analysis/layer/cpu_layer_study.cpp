@@ -12,6 +12,7 @@
 #include "dumps/base/parallel_for.h"
 #include "kernels/attention/mean_value.h"
 #include "kernels/attention/scores.h"
+#include "kernels/attention/sinks.h"
 #include "kernels/selectors/exact.h"
 
 namespace attest {
@@ -74,19 +75,24 @@ class CpuLayerStudy final : public LayerStudy {
       convert_to_float(layer.element_type, layer.q.data() + source * element, group * d,
                        w.queries.data() + n * group * d);
     }
-    return {.head_dim = shape.head_dim,
-            .value_dim = shape.value_dim,
-            .group = shape.group(),
-            .num_queries = static_cast<int>(batch.visible.size()),
-            .length = batch.visible.back(),
-            .keys = w.keys.data() + static_cast<std::size_t>(batch.first_key) * d,
-            .values = w.values.data() + static_cast<std::size_t>(batch.first_key) * dv,
-            .queries = w.queries.data(),
-            .visible = batch.visible,
-            .element_type = layer.element_type,
-            .transform = {layer.softmax_scale, layer.logit_softcap},
-            .layer = layer.layer,
-            .kv_head = batch.kv_head};
+    return {
+        .head_dim = shape.head_dim,
+        .value_dim = shape.value_dim,
+        .group = shape.group(),
+        .num_queries = static_cast<int>(batch.visible.size()),
+        .length = batch.visible.back(),
+        .keys = w.keys.data() + static_cast<std::size_t>(batch.first_key) * d,
+        .values = w.values.data() + static_cast<std::size_t>(batch.first_key) * dv,
+        .queries = w.queries.data(),
+        .visible = batch.visible,
+        .element_type = layer.element_type,
+        .transform = {layer.softmax_scale, layer.logit_softcap},
+        .sinks = layer.sinks.empty() ? std::span<const float>() : std::span(layer.sinks).subspan(head * group, group),
+        .layer = layer.layer,
+        .kv_head = batch.kv_head,
+        .estimates = layer.estimates,
+        .first_query = batch.first_query,
+        .first_key = batch.first_key};
   }
 
   void run_batch(const AttentionLayer& layer, const KvHeadBatch& batch, Workspace& w,
@@ -122,6 +128,9 @@ class CpuLayerStudy final : public LayerStudy {
     w.all_kept.resize(head.rows(), head.length);
     std::fill_n(w.all_kept.row(0), w.all_kept.rows() * w.all_kept.stride(), Level{0});
     accumulate_settings(head, w.exact.scores, w.all_kept, {}, 1, w.exact_outputs);
+    for (int r = 0; r < head.rows(); ++r)
+      w.rows[static_cast<std::size_t>(r)].keys_lse = w.exact_outputs[static_cast<std::size_t>(r)].lse[0];
+    add_sinks(head, w.exact_outputs);
     for (int r = 0; r < head.rows(); ++r) {
       const std::int64_t visible = head.row_length(r);
       ExactRow& row = w.rows[static_cast<std::size_t>(r)];
@@ -131,10 +140,11 @@ class CpuLayerStudy final : public LayerStudy {
       row.output = output.output;
       row.lse = output.lse[0];
       row.max = row.scores[row.order[0]];
+      if (!head.sinks.empty()) row.sink = head.sinks[static_cast<std::size_t>(r % head.group)];
       row.span_tokens = w.span_tokens[static_cast<std::size_t>(r / head.group)];
       row.sample_has_spans = !layer.spans.empty();
       Eigen::Map<Eigen::ArrayXd, Eigen::Aligned64> p(w.probabilities.row(r), visible);
-      p = (Eigen::Map<const Eigen::ArrayXd, Eigen::Aligned64>(row.scores.data(), visible) - row.lse).exp();
+      p = (Eigen::Map<const Eigen::ArrayXd, Eigen::Aligned64>(row.scores.data(), visible) - row.keys_lse).exp();
       row.probabilities = std::as_const(w.probabilities).row(r, visible);
     }
   }
@@ -194,6 +204,7 @@ class CpuLayerStudy final : public LayerStudy {
                           {selection.approximate_values.empty() ? nullptr : selection.approximate_values.data(),
                            selection.num_approximate},
                           settings, w.outputs);
+      add_sinks(head, w.outputs);
       if (!selection.mean_value_share.empty()) blend_mean_values(head, selection.mean_value_share, w.outputs);
       return;
     }

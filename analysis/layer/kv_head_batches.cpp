@@ -5,10 +5,6 @@
 
 namespace attest {
 
-std::int64_t first_visible_key(const AttentionLayer& layer, std::int64_t position) {
-  return layer.sliding_window > 0 ? std::max<std::int64_t>(0, position - layer.sliding_window + 1) : 0;
-}
-
 std::vector<KvHeadBatch> kv_head_batches(const AttentionLayer& layer, int max_rows, std::int64_t max_bytes) {
   std::vector<KvHeadBatch> batches;
   const int group = layer.shape.group();
@@ -16,7 +12,7 @@ std::vector<KvHeadBatch> kv_head_batches(const AttentionLayer& layer, int max_ro
     bool open = false;
     for (std::int64_t n = 0; n < layer.num_queries(); ++n) {
       const std::int64_t position = layer.query_positions[static_cast<std::size_t>(n)];
-      const std::int64_t first_key = first_visible_key(layer, position), visible = position + 1 - first_key;
+      const std::int64_t first_key = layer.first_visible_key(position), visible = position + 1 - first_key;
       if (open) {
         const KvHeadBatch& last = batches.back();
         const std::int64_t rows = (static_cast<std::int64_t>(last.visible.size()) + 1) * group;

@@ -20,9 +20,6 @@ struct KvHeadBatch {
 /// per [rows, length] matrix of doubles, but at least one query each.
 std::vector<KvHeadBatch> kv_head_batches(const AttentionLayer& layer, int max_rows, std::int64_t max_bytes);
 
-/// First key that the query at `position` sees.
-std::int64_t first_visible_key(const AttentionLayer& layer, std::int64_t position);
-
 /// Tokens of the union of the layer's spans within [first_key, first_key + visible), relative to first_key, ascending.
 std::vector<std::uint32_t> visible_span_tokens(const AttentionLayer& layer, std::int64_t first_key,
                                                std::int64_t visible);

@@ -33,17 +33,20 @@ LayerResultsLayout::LayerResultsLayout(const Study& study, std::span<const Metri
     arrays.push_back({info, metric, per_row, size, num_cells});
     num_cells += size;
   };
-  const auto has_what_it_needs = [&](const MetricNeeds& needs, bool has_estimate) {
-    return (!needs.estimate || has_estimate) && (!needs.spans || !attention.spans.empty());
+  const auto layer_has = [&](const MetricNeeds& needs) {
+    return (!needs.spans || !attention.spans.empty()) && (!needs.sinks || !attention.sinks.empty());
+  };
+  const auto selector_has = [](const MetricNeeds& needs, const Selector& selector) {
+    return (!needs.estimate || selector.has_estimate()) && (!needs.scores || selector.estimates_scores());
   };
   for (const Metric& metric : metrics)
-    if (metric.of_scores() && has_what_it_needs(metric.needs, false)) add(scores, metric.info, &metric, 0);
+    if (metric.of_scores() && layer_has(metric.needs)) add(scores, metric.info, &metric, 0);
   for (const StudySelector& chosen : study.selectors) {
     SelectorLayout& out = selectors.emplace_back();
     out.dense = layer < chosen.selector->dense_layers();
     out.num_settings = chosen.grid.size();
     for (const Metric& metric : metrics)
-      if (!metric.of_scores() && has_what_it_needs(metric.needs, chosen.selector->has_estimate()))
+      if (!metric.of_scores() && layer_has(metric.needs) && selector_has(metric.needs, *chosen.selector))
         add(out.arrays, metric.info, &metric, out.num_settings);
     out.first_own = out.arrays.size();
     for (const MetricInfo& own : chosen.selector->own_metrics()) add(out.arrays, own, nullptr, out.num_settings);

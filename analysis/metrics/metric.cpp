@@ -22,7 +22,9 @@ constexpr auto kLayer = MetricAxes::query_setting;
 
 constexpr MetricNeeds kNothing{};
 constexpr MetricNeeds kEstimate{.estimate = true};
+constexpr MetricNeeds kScoreEstimate{.estimate = true, .scores = true};
 constexpr MetricNeeds kSpans{.spans = true};
+constexpr MetricNeeds kSinks{.sinks = true};
 
 template <auto* cpu, auto* cuda>
 constexpr auto of_scores = ScoreFunctions{cpu, on_cuda<cuda>()};
@@ -54,6 +56,9 @@ constexpr Metric kMetrics[] = {
     {{"span_mass", kRow, "ratio", Better::neither, "exact mass on the span tokens that the query sees; NaN if none"},
      kSpans,
      of_scores<span_mass, cuda_score_statistics>},
+    {{"sink_mass", kRow, "ratio", Better::neither, "what the learned sink takes of the softmax, exp(b - LSE)"},
+     kSinks,
+     of_scores<sink_mass, cuda_score_statistics>},
 
     {{"recall", kSetting, "cosine", Better::higher, "cosine of the selector's and the exact output"},
      kNothing,
@@ -95,19 +100,19 @@ constexpr Metric kMetrics[] = {
      kEstimate,
      of_selector<spearman_block128, cuda_rank_correlation>},
     {{"scan_error_mean", kRow, "nats", Better::neither, "mean of estimate minus score over the covered tokens"},
-     kEstimate,
+     kScoreEstimate,
      of_selector<scan_error_mean, cuda_scan_error>},
     {{"scan_error_std", kRow, "nats", Better::lower, "population standard deviation of the same"},
-     kEstimate,
+     kScoreEstimate,
      of_selector<scan_error_std, cuda_scan_error>},
     {{"scan_error_max", kRow, "nats", Better::lower, "largest absolute value of the same"},
-     kEstimate,
+     kScoreEstimate,
      of_selector<scan_error_max, cuda_scan_error>},
     {{"scan_error_tail", kLambda, "ratio", Better::lower, "share of the same with an absolute value >= lambda"},
-     kEstimate,
+     kScoreEstimate,
      of_selector<scan_error_tail, cuda_scan_error>},
     {{"scan_error_lower_tail", kLambda, "ratio", Better::lower, "share of the same that is <= -lambda"},
-     kEstimate,
+     kScoreEstimate,
      of_selector<scan_error_lower_tail, cuda_scan_error>},
 
     {{"salient_hit_rate", kSetting, "ratio", Better::higher, "of the tokens within delta_s of the peak the part kept"},

@@ -23,7 +23,9 @@ class CudaCells;
 /// What there must be for a metric to have an array in the results.
 struct MetricNeeds {
   bool estimate = false;  ///< the selector has an estimate
+  bool scores = false;    ///< and it is in natural-log units
   bool spans = false;     ///< the sample has spans
+  bool sinks = false;     ///< the layer has learned sinks
 };
 
 // A metric's functions, one kind per scope. A CUDA function may fill the cells of several metrics in one pass: the rows

@@ -17,7 +17,9 @@ struct ExactRow {
   std::span<const double> probabilities;       ///< [L] softmax(s) over the visible keys
   std::span<const std::uint32_t> order;        ///< [L] descending s, ties in ascending position
   std::span<const double> output;              ///< [Dv] o
-  double lse = 0;                              ///< log sum exp(s), the learned sink included
+  double keys_lse = 0;                         ///< log sum exp(s) over the keys
+  double lse = 0;                              ///< the same with the learned sink, if there is one
+  std::optional<double> sink;                  ///< b, the learned sink's logit
   double max = 0;                              ///< m
   std::span<const std::uint32_t> span_tokens;  ///< tokens of the sample's spans that the query sees, ascending
   bool sample_has_spans = false;

@@ -87,7 +87,8 @@ __global__ void __launch_bounds__(kThreads)
   const int row = blockIdx.x, count = covered[row], cell = rows.cell[row];
   const float *estimate = estimates + row * rows.stride, *exact = exacts + row * rows.stride;
   // The middle: the first token's score often lies far from all others.
-  const float a0 = count > 0 ? estimate[count / 2] : 0, b0 = count > 0 ? exact[count / 2] : 0, e0 = a0 - b0;
+  const float middle = count > 0 ? estimate[count / 2] : 0;
+  const float a0 = middle * 0 == 0 ? middle : 0, b0 = count > 0 ? exact[count / 2] : 0, e0 = a0 - b0;
   Tails tails(lambdas, num_lambdas, 0);
   Sums s;
   s.least_a = s.most_a = a0;
@@ -105,7 +106,7 @@ __global__ void __launch_bounds__(kThreads)
     s.a += a, s.b += b, s.aa += aa, s.bb += bb, s.ab += ab, s.e += e, s.ee += ee;
     a = b = aa = bb = ab = e = ee = 0;
   });
-  tails.write(count, cell, num_lambdas, 0, ints, out);
+  if (out.tail != nullptr) tails.write(count, cell, num_lambdas, 0, ints, out);
   reduce(s, doubles, floats);
   if (threadIdx.x != 0) return;
   const float undefined = __int_as_float(0x7FC00000);
@@ -114,8 +115,10 @@ __global__ void __launch_bounds__(kThreads)
   const bool constant = s.least_a == s.most_a || s.least_b == s.most_b;
   const double mean = s.e / n;
   out.pearson[cell] = count == 0 || constant ? undefined : static_cast<float>(xy / (sqrt(xx) * sqrt(yy)));
+  if (out.mean == nullptr) return;
+  const bool finite = s.max * 0 == 0;
   out.mean[cell] = count == 0 ? undefined : static_cast<float>(e0 + mean);
-  out.std[cell] = count == 0 ? undefined : static_cast<float>(sqrt(fmax(0.0, s.ee / n - mean * mean)));
+  out.std[cell] = count == 0 || !finite ? undefined : static_cast<float>(sqrt(fmax(0.0, s.ee / n - mean * mean)));
   out.max[cell] = count == 0 ? undefined : s.max;
 }
 
@@ -138,14 +141,18 @@ void cuda_scan_error(const CudaSelectorRows& rows, const CudaCells& cells) {
   const CudaChunk& chunk = rows.chunk();
   const CudaSelection& selection = *rows.selection;
   const StageClock::Stage stage(*rows.exact->clock, "scan error", chunk.stream, 8 * row_tokens(chunk));
-  const Arrays out{cells.of("pearson"),        cells.of("scan_error_mean"), cells.of("scan_error_std"),
-                   cells.of("scan_error_max"), cells.of("scan_error_tail"), cells.of("scan_error_lower_tail")};
+  const Arrays out{.pearson = cells.of("pearson"),
+                   .mean = cells.of("scan_error_mean"),
+                   .std = cells.of("scan_error_std"),
+                   .max = cells.of("scan_error_max"),
+                   .tail = cells.of("scan_error_tail"),
+                   .lower_tail = cells.of("scan_error_lower_tail")};
   const double* lambdas = chunk.upload(*rows.lambdas);
   const int num_lambdas = static_cast<int>(rows.lambdas->size()), num_rows = chunk.rows.num_rows;
   estimate_moments_kernel<<<num_rows, kThreads, 0, chunk.stream>>>(chunk.rows, selection.estimate, chunk.exact,
                                                                    selection.covered.device, lambdas, num_lambdas, out);
   ATTEST_CUDA_LAUNCHED(estimate_moments_kernel);
-  for (int first = kLambdas; first < num_lambdas; first += kLambdas) {
+  for (int first = kLambdas; out.tail != nullptr && first < num_lambdas; first += kLambdas) {
     tails_kernel<<<num_rows, kThreads, 0, chunk.stream>>>(chunk.rows, selection.estimate, chunk.exact,
                                                           selection.covered.device, lambdas, num_lambdas, first, out);
     ATTEST_CUDA_LAUNCHED(tails_kernel);

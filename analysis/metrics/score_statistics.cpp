@@ -23,8 +23,9 @@ double score_std(const ExactRow& row) {
 }
 
 double entropy(const ExactRow& row) {
-  // -sum p log p with log p = s - LSE
-  return lane_sum(row.scores.size(), [&](std::size_t j) { return row.probabilities[j] * (row.lse - row.scores[j]); });
+  // -sum p log p with log p = s - LSE over the keys
+  return lane_sum(row.scores.size(),
+                  [&](std::size_t j) { return row.probabilities[j] * (row.keys_lse - row.scores[j]); });
 }
 
 double span_mass(const ExactRow& row) {
@@ -32,6 +33,10 @@ double span_mass(const ExactRow& row) {
   double mass = 0;
   for (std::uint32_t j : row.span_tokens) mass += row.probabilities[j];
   return mass;
+}
+
+double sink_mass(const ExactRow& row) {
+  return row.sink ? std::exp(*row.sink - row.lse) : std::numeric_limits<double>::quiet_NaN();
 }
 
 }  // namespace attest

@@ -9,9 +9,9 @@ namespace {
 
 constexpr int kThreads = 512;
 
-/// [N, Hq] each; span_mass null where the sample has no spans.
+/// [N, Hq] each; span_mass null where the sample has no spans, sink_mass where the layer has no learned sinks.
 struct Arrays {
-  float *lse, *top1_top2_gap, *score_std, *entropy, *span_mass;
+  float *lse, *top1_top2_gap, *score_std, *entropy, *span_mass, *sink_mass;
 };
 
 /// The images of the two largest scores in one word.
@@ -55,7 +55,7 @@ __global__ void __launch_bounds__(kThreads)
   }
   weight = block_reduce(weight, sums, Plus{});
   depth = block_reduce(depth, sums, Plus{});
-  const double lse = max + log(weight);
+  const double keys_lse = max + log(weight);
 
   double on_spans = 0;
   int span_tokens = 0;
@@ -63,7 +63,7 @@ __global__ void __launch_bounds__(kThreads)
   for (int i = 0; i < spans.count; ++i) {
     const int begin = ::max(0, spans.ranges[i].x - first_key), end = min(length, spans.ranges[i].y - first_key);
     for (int j = begin + static_cast<int>(threadIdx.x); j < end; j += kThreads) {
-      on_spans += expf(static_cast<float>(scores[j] - lse));
+      on_spans += expf(static_cast<float>(scores[j] - keys_lse));
       ++span_tokens;
     }
   }
@@ -75,6 +75,12 @@ __global__ void __launch_bounds__(kThreads)
   const double mean = sum / length;
   statistics.max[row] = max;
   statistics.weight[row] = weight;
+  double lse = keys_lse;
+  if (rows.sink != nullptr) {
+    const double sink = rows.sink[row], most = fmax(keys_lse, sink);
+    lse = most + log(exp(keys_lse - most) + exp(sink - most));
+    out.sink_mass[cell] = static_cast<float>(exp(sink - lse));
+  }
   out.lse[cell] = static_cast<float>(lse);
   out.top1_top2_gap[cell] = length < 2 ? undefined : max - second;
   out.score_std[cell] = static_cast<float>(sqrt(fmax(0.0, squares / length - mean * mean)));
@@ -91,7 +97,8 @@ void cuda_score_statistics(const CudaExactRows& exact, const CudaCells& cells) {
                    .top1_top2_gap = cells.of("top1_top2_gap"),
                    .score_std = cells.of("score_std"),
                    .entropy = cells.of("entropy"),
-                   .span_mass = cells.of("span_mass")};
+                   .span_mass = cells.of("span_mass"),
+                   .sink_mass = cells.of("sink_mass")};
   score_statistics_kernel<<<chunk.rows.num_rows, kThreads, 0, chunk.stream>>>(chunk.rows, chunk.exact, exact.spans,
                                                                               exact.statistics, out);
   ATTEST_CUDA_LAUNCHED(score_statistics_kernel);

@@ -10,7 +10,7 @@
 #include "analysis/results/results_file.h"
 #include "analysis/results/results_file_scan.h"
 #include "dumps/base/error.h"
-#include "dumps/base/guarded_child.h"
+#include "dumps/hdf5/guarded_child.h"
 #include "dumps/base/input_file.h"
 #include "dumps/base/printable.h"
 #include "dumps/hdf5/dataset.h"

@@ -10,13 +10,14 @@
 #include "analysis/layer/make_layer_study.h"
 #include "analysis/results/partial_results.h"
 #include "analysis/results/results_file.h"
+#include "analysis/run/estimate_inputs.h"
 #include "analysis/run/input_guard.h"
 #include "analysis/run/manifest.h"
 #include "analysis/study/calibration.h"
 #include "analysis/study/short_contexts.h"
 #include "dumps/base/error.h"
 #include "dumps/base/utc_time.h"
-#include "dumps/dump_reader.h"
+#include "dumps/format/dump_reader.h"
 
 namespace attest {
 namespace {
@@ -40,6 +41,9 @@ void check_output(const Study& study, const RunOptions& options) {
   for (const StudyDump& dump : study.dumps)
     if (fs::equivalent(dump.path, output, error))
       throw UsageError(fmt::format("'{}' is both a dump to read and the results to write", dump.path));
+  for (const std::string& file : input_files(study))
+    if (fs::equivalent(file, output, error))
+      throw UsageError(fmt::format("'{}' is both a file to read and the results to write", file));
   if (!options.force && !options.resume)
     throw OutputError(fmt::format("'{}' exists; --force replaces it", options.output));
 }
@@ -91,6 +95,7 @@ Provenance provenance_of(const Study& study, const RunOptions& options) {
                         .precision = cuda ? kCudaPrecision : kCpuPrecision,
                         .inputs = {}};
   for (const StudyDump& dump : study.dumps) provenance.inputs.push_back(input_status(dump.path));
+  for (const std::string& file : input_files(study)) provenance.inputs.push_back(input_status(file));
   return provenance;
 }
 
@@ -155,6 +160,7 @@ RunReport run_study(Study study, RunOptions options, const std::atomic<bool>& st
   RunReport report{.how = RunReport::How::computed, .progress = {}, .device = layer_study->device(), .summary = {}};
 
   const StudyPlan plan = make_plan(readers, study);
+  const std::vector<EstimateReader> estimates = open_estimates(study, plan, readers);
   const Provenance provenance = provenance_of(study, options);
   const std::string configuration = configuration_json(study, provenance);
 
@@ -191,8 +197,10 @@ RunReport run_study(Study study, RunOptions options, const std::atomic<bool>& st
       inputs.poll();
     };
     for (const std::string& notice : short_context_notices(study)) observer.notice(notice);
-    stream_study(study, plan, readers, *layer_study, partial,
-                 {.reading_threads = reading_threads(options.device, options.threads), .stop = &stop}, guarded);
+    stream_study(
+        study, plan, readers, *layer_study, partial,
+        {.reading_threads = reading_threads(options.device, options.threads), .estimates = estimates, .stop = &stop},
+        guarded);
     const std::optional<UnitClaim> claim = claim_finish(partial, stop);
     if (!claim) {
       const std::optional<ResultsFile> results = finished_results(options, configuration);

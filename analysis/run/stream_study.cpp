@@ -15,7 +15,7 @@
 #include <thread>
 
 #include "dumps/base/error.h"
-#include "dumps/value_check.h"
+#include "dumps/format/value_check.h"
 
 namespace attest {
 namespace {
@@ -27,7 +27,7 @@ struct Delivery {
   UnitKey unit;
   UnitClaim claim;
   std::unique_ptr<AttentionLayer> layer;
-  std::string defect;  ///< why the layer cannot be studied; empty: it can
+  std::string defect;  ///< why the layer cannot be studied, in a sentence; empty: it can
 };
 
 /// Layers in memory at a time: those that can be under study and one that is read, or as few as two where a quarter of
@@ -112,9 +112,9 @@ class Handover {
 
 class Reader {
  public:
-  Reader(const StudyPlan& plan, std::span<const DumpReader> dumps, PartialResults& partial, int threads,
-         Handover& handover)
-      : plan_(plan), dumps_(dumps), partial_(partial), threads_(threads), handover_(handover) {}
+  Reader(const StudyPlan& plan, std::span<const DumpReader> dumps, PartialResults& partial,
+         const StreamOptions& options, Handover& handover)
+      : plan_(plan), dumps_(dumps), partial_(partial), options_(options), handover_(handover) {}
 
   void run(const std::stop_token& stop) noexcept {
     try {
@@ -150,10 +150,16 @@ class Reader {
     }
     if (!partial_.in_place()) return Outcome::end;
     const PlannedSample& place = plan_.places[unit.dump][unit.sample];
-    const bool finite = dumps_[unit.dump].read_layer(place.index, unit.layer, *layer, threads_);
+    const DumpReader& dump = dumps_[unit.dump];
+    const std::string& sample = dump.info().samples[place.index].name;
+    const bool finite = dump.read_layer(place.index, unit.layer, *layer, options_.reading_threads);
+    while (layer->estimates.size() < options_.estimates.size()) layer->estimates.emplace_back(layer->q.memory());
+    for (std::size_t i = 0; i < options_.estimates.size(); ++i)
+      options_.estimates[i].read(sample, unit.layer, layer->estimates[i]);
     select_queries(*layer, place.query_indices);
-    std::string defect =
-        finite ? std::string() : first_bad_value(check_values(*layer));  // empty if a query left out has it
+    std::string defect = finite ? std::string() : first_bad_value(check_values(*layer));  // none if in a query left out
+    if (!defect.empty()) defect = fmt::format("{}: sample '{}', {}", dump.info().path, sample, defect);
+    if (defect.empty()) defect = first_bad_estimate(*layer, sample);
     handover_.deliver({unit, std::move(*claim), std::move(layer), std::move(defect)});
     return Outcome::delivered;
   }
@@ -161,7 +167,7 @@ class Reader {
   const StudyPlan& plan_;
   std::span<const DumpReader> dumps_;
   PartialResults& partial_;
-  const int threads_;
+  const StreamOptions& options_;
   Handover& handover_;
 };
 
@@ -185,8 +191,7 @@ class Studying {
       return count();
     }
     if (!delivery.defect.empty()) {
-      const std::string what = fmt::format("{}: sample '{}', {}", dump_of(delivery.unit).path,
-                                           sample_of(delivery.unit).name, delivery.defect);
+      const std::string& what = delivery.defect;
       if (!study_.skip_bad_layers) {
         finish_all();  // what came before is not lost
         throw InputError(what + "; --skip-bad-layers studies the other layers without it");
@@ -248,7 +253,7 @@ void stream_study(const Study& study, const StudyPlan& plan, std::span<const Dum
   const int layers = layers_at_once(plan, dumps, layer_study);
   Handover handover(layers, layer_study.layer_memory());
   Studying studying(study, plan, layer_study, partial, observer, static_cast<std::size_t>(layers - 1), handover);
-  Reader reader(plan, dumps, partial, options.reading_threads, handover);
+  Reader reader(plan, dumps, partial, options, handover);
   const std::jthread reading([&](const std::stop_token& stop) { reader.run(stop); });
 
   for (;;) {

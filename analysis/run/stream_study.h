@@ -12,7 +12,8 @@
 #include "analysis/layer/layer_study.h"
 #include "analysis/results/partial_results.h"
 #include "analysis/study/study_plan.h"
-#include "dumps/dump_reader.h"
+#include "dumps/format/dump_reader.h"
+#include "dumps/format/estimate_reader.h"
 
 namespace attest {
 
@@ -24,7 +25,8 @@ struct StudyProgress {
 
 struct StreamOptions {
   int reading_threads = 4;
-  const std::atomic<bool>* stop = nullptr;  ///< set when the user interrupts
+  std::span<const EstimateReader> estimates{};  ///< of the selectors that take theirs from files
+  const std::atomic<bool>* stop = nullptr;      ///< set when the user interrupts
 };
 
 /// Called on the thread that runs the study.

@@ -20,11 +20,6 @@ const MetricValues* find(const std::vector<MetricValues>& metrics, std::string_v
   return found == metrics.end() ? nullptr : &*found;
 }
 
-bool has_spans(const Study& study) {
-  return std::ranges::any_of(
-      study.dumps, [](const StudyDump& dump) { return std::ranges::any_of(dump.samples, &StudySample::has_spans); });
-}
-
 /// Layer y of a metric that was read whole.
 MetricValues layer_of(std::string_view name, const MetricArray& array, std::size_t y) {
   const std::size_t cells = array.values.size() / static_cast<std::size_t>(array.num_layers());
@@ -63,6 +58,7 @@ SummaryBuilder::SummaryBuilder(const Study& study, bool with_dense_layers)
 
 void SummaryBuilder::add(const LayerResults& layer) {
   if (!layer.done) return;
+  has_spans_ |= find(layer.scores, "span_mass") != nullptr;
   if (std::ranges::any_of(layer.selectors, &SelectorLayerResults::dense)) {
     const auto place = std::ranges::lower_bound(dense_layers_, layer.layer);
     if (place == dense_layers_.end() || *place != layer.layer) dense_layers_.insert(place, layer.layer);
@@ -96,9 +92,11 @@ void SummaryBuilder::add(const LayerResults& layer, std::size_t selector) {
 
 Summary SummaryBuilder::finish() const {
   Summary summary;
-  summary.has_spans = has_spans(study_);
+  summary.has_spans = has_spans_;
   summary.with_dense_layers = with_dense_layers_;
   summary.dense_layers = dense_layers_;
+  for (const StudySelector& chosen : study_.selectors)
+    if (!counts_scan(chosen)) summary.scan_not_counted.push_back(chosen.label);
   const auto each_column = [&](auto&& visit) {
     for (const Metric* metric : metrics_) {
       for (const SummaryColumn& column : metric->summary) visit(metric, column, metric->info.unit);

@@ -33,10 +33,11 @@ struct Summary {
   std::vector<SummaryHeading> columns;
   std::vector<SummaryRow> rows;
   bool has_cells = false;  ///< false when every layer was left out
-  bool has_spans = false;
+  bool has_spans = false;  ///< of a layer that was studied
   bool with_dense_layers = false;
   std::vector<int> dense_layers;             ///< dense in some selector: left out of every row unless with_dense_layers
   std::vector<std::string> dropped_nothing;  ///< labels of selectors that kept every token at every setting
+  std::vector<std::string> scan_not_counted;  ///< labels of selectors whose io_ratio lacks what their estimate costs
 };
 
 /// Adds up layers as they come, in any number; memory does not grow with them. All selectors of a study are compared
@@ -73,6 +74,7 @@ class SummaryBuilder {
   std::vector<const Metric*> metrics_;     ///< those with summary columns
   std::vector<std::vector<Cells>> cells_;  ///< [selector][setting]
   std::vector<int> dense_layers_;          ///< ascending
+  bool has_spans_ = false;
 };
 
 /// The same from a finished file.

@@ -7,7 +7,7 @@
 #include <set>
 
 #include "dumps/base/error.h"
-#include "dumps/value_check.h"
+#include "dumps/format/value_check.h"
 
 namespace attest {
 

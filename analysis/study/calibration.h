@@ -3,7 +3,7 @@
 
 #include "analysis/study/study.h"
 #include "analysis/study/study_plan.h"
-#include "dumps/dump_reader.h"
+#include "dumps/format/dump_reader.h"
 
 namespace attest {
 

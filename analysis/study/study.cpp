@@ -3,6 +3,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "kernels/selectors/registry.h"
+
 namespace attest {
 
 StudySelector make_study_selector(const std::string& label, std::shared_ptr<Selector> selector,
@@ -16,6 +18,18 @@ StudySelector make_study_selector(const std::string& label, std::shared_ptr<Sele
           .grid = std::move(grid),
           .setting_labels = std::move(labels),
           .selector = std::move(selector)};
+}
+
+bool counts_scan(const StudySelector& chosen) {
+  if (chosen.selector) return chosen.selector->counts_scan();
+  SelectorSpec spec{.label = chosen.label, .name = chosen.name, .options = {}};
+  try {
+    for (const auto& [option, value] : nlohmann::json::parse(chosen.options_json).items())
+      spec.options.emplace_back(option, value.get<std::string>());
+    return make_selector(spec)->counts_scan();
+  } catch (const std::exception&) {  // results of a program that knew other selectors or options
+    return true;
+  }
 }
 
 }  // namespace attest

@@ -49,6 +49,9 @@ struct StudySelector {
 StudySelector make_study_selector(const std::string& label, std::shared_ptr<Selector> selector,
                                   std::vector<Setting> grid, std::vector<std::string> labels);
 
+/// False where io_ratio lacks what the selector's estimate costs (Selector::counts_scan).
+bool counts_scan(const StudySelector& selector);
+
 /// The queries of each sample: all of them, its last ones, or those at given positions.
 struct QueryChoice {
   enum class Kind : std::uint8_t { all, last, positions };

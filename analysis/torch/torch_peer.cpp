@@ -158,6 +158,10 @@ class TorchPeer {
     q_ = load(layer.q, {layer.num_queries(), s.num_kv_heads, s.group(), s.head_dim});
     k_ = load(layer.k, {s.num_kv_heads, layer.num_tokens, s.head_dim});
     v_ = load(layer.v, {s.num_kv_heads, layer.num_tokens, s.value_dim});
+    if (!layer.sinks.empty())
+      sinks_ = at::tensor(layer.sinks, at::TensorOptions().dtype(at::kFloat))
+                   .reshape({s.num_kv_heads, s.group()})
+                   .to(at::Device(device));
   }
 
   LayerResults run() {
@@ -178,13 +182,17 @@ class TorchPeer {
       score_arrays.put("top1_top2_gap", MetricAxes::query_head, n, 0, 1, top.select(-1, 0) - top.select(-1, 1));
       score_arrays.put("score_std", MetricAxes::query_head, n, 0, 1, query.scores.std(-1, false));
       score_arrays.put("entropy", MetricAxes::query_head, n, 0, 1,
-                       query.lse - (query.probabilities * query.scores).sum(-1));
+                       at::logsumexp(query.scores, {-1}) - (query.probabilities * query.scores).sum(-1));
       for (size_t s = 0; s < study_.selectors.size(); ++s) study_selector(query, n, study_.selectors[s], arrays[s]);
     }
     return results;
   }
 
  private:
+  Tensor with_sinks(const Tensor& keys_lse) const {
+    return sinks_.defined() ? at::logaddexp(keys_lse, sinks_) : keys_lse;
+  }
+
   Query attend(int64_t n) const {
     Query query;
     query.length = layer_.query_positions[static_cast<size_t>(n)] + 1;
@@ -193,10 +201,11 @@ class TorchPeer {
     query.k = k_.slice(1, 0, query.length);
     query.v = v_.slice(1, 0, query.length);
     query.scores = dot(query.q, query.k, query.scale);
-    query.lse = at::logsumexp(query.scores, {-1});
+    const Tensor keys_lse = at::logsumexp(query.scores, {-1});
+    query.lse = with_sinks(keys_lse);
     query.max = query.scores.amax(-1, true);
-    query.probabilities = (query.scores - query.lse.unsqueeze(-1)).exp();
-    query.output = at::matmul(query.probabilities, query.v);
+    query.probabilities = (query.scores - keys_lse.unsqueeze(-1)).exp();
+    query.output = at::matmul((query.scores - query.lse.unsqueeze(-1)).exp(), query.v);
     return query;
   }
 
@@ -305,7 +314,7 @@ class TorchPeer {
     };
     constexpr double kInf = std::numeric_limits<double>::infinity();
     const Tensor masked = kept.read_scores.masked_fill(~kept.mask, -kInf);
-    const Tensor lse = at::logsumexp(masked, {-1});
+    const Tensor lse = with_sinks(at::logsumexp(masked, {-1}));
     const Tensor output = at::matmul((masked - lse.unsqueeze(-1)).exp(), kept.read_values);
     put("recall", at::cosine_similarity(output, query.output, -1));
     put("output_error", (output - query.output).norm(2, -1) / query.output.norm(2, -1));
@@ -334,6 +343,7 @@ class TorchPeer {
   const AttentionLayer& layer_;
   const Study& study_;
   Tensor q_, k_, v_;
+  Tensor sinks_;  // [Hkv, G], or undefined
   std::pair<Tensor, Tensor> ffd_keys_;
   Tensor twilight_keys_;
 };

@@ -3,8 +3,8 @@
 Registered with the library's AttentionInterface, it sees q, k and v exactly as attention multiplies them: after RoPE and
 q/k-norm, before the softmax scale. It hands them to the attention function that the model would have used, so that the
 model computes what it always computes, and writes the chosen layers to the dump. Every captured query is checked at once:
-softmax(scale q k) v, from what the dump records, must be what the model got. So a model whose attention the dump cannot
-describe (learned sinks, position biases, another mask) is refused rather than captured wrongly.
+softmax(scale q k) v, learned sinks included, from what the dump records, must be what the model got. So a model whose attention the dump cannot
+describe (position biases, another mask) is refused rather than captured wrongly.
 """
 import functools
 import math
@@ -51,8 +51,9 @@ class LayerCall:
     """One call of one layer's attention: query [Hq, new, D] of the tokens start..start+new, key and value
     [Hkv, visible, D or Dv], of which the last `new` belong to the same tokens."""
 
-    def __init__(self, query, key, value, start, scale, softcap, window):
+    def __init__(self, query, key, value, start, scale, softcap, window, sinks=None):
         self.query, self.key, self.value, self.start = query, key, value, start
+        self.sinks = sinks  # [Hq] logits that join the softmax and have no value, or None
         self.scale = query.shape[-1] ** -0.5 if scale is None else float(scale)
         self.softcap = None if softcap is None else float(softcap)
         self.window = None if window is None else int(window)
@@ -63,8 +64,9 @@ class LayerCall:
     def key32(self):
         return self.key.float()
 
-    def probabilities(self, rows):
-        """[Hkv, G, len(rows), visible] in float32, and the largest |score|, as a reader of the dump finds them."""
+    def scores(self, rows):
+        """[Hkv, G, len(rows), visible] in float32, -inf where not seen, and the largest magnitude, as a reader of the dump
+        finds them."""
         num_kv_heads, visible, head_dim = self.key.shape
         query = self.query[:, rows].float().reshape(num_kv_heads, -1, head_dim)
         scores = torch.matmul(query, self.key32.transpose(1, 2)) * self.scale
@@ -76,23 +78,28 @@ class LayerCall:
         seen = token <= position
         if self.window is not None:
             seen &= token > position - self.window
-        return scores.masked_fill(~seen, -math.inf).softmax(-1), scores.abs().max().item()
+        return scores.masked_fill(~seen, -math.inf), scores.abs().max().item()
 
     def output(self, rows):
         """[len(rows), Hq, Dv]; the same with |v|, the scale that rounding errors have; and the largest |score|."""
-        probabilities, peak = self.probabilities(rows)
+        scores, peak = self.scores(rows)
+        probabilities = scores.softmax(-1)
+        if self.sinks is not None:
+            sinks = self.sinks.float().view(*scores.shape[:2], 1)
+            probabilities = probabilities * (scores.logsumexp(-1) - sinks).sigmoid()[..., None]
         value = self.value.float()[:, None]
         exact, magnitude = torch.matmul(probabilities, value), torch.matmul(probabilities, value.abs())
         return exact.flatten(0, 1).transpose(0, 1), magnitude.flatten(0, 1).transpose(0, 1), peak
 
     def column_sums(self, num_queries):
-        """[Hq, visible]: attention mass that each token gets from the first `num_queries` of the call."""
+        """[Hq, visible]: attention mass that each token gets from the first `num_queries` of the call, of the softmax over
+        the tokens alone."""
         num_heads, visible = self.query.shape[0], self.key.shape[1]
         sums = torch.zeros(num_heads, visible, device=self.query.device)
         step = max(1, SCORES_AT_ONCE // (num_heads * visible))
         for begin in range(0, num_queries, step):
             rows = list(range(begin, min(begin + step, num_queries)))
-            sums += self.probabilities(rows)[0].sum(2).flatten(0, 1)
+            sums += self.scores(rows)[0].softmax(-1).sum(2).flatten(0, 1)
         return sums
 
 
@@ -126,7 +133,7 @@ class AttentionCapture:
         layer = getattr(module, "layer_idx", None)
         if layer in self.layers:
             call = LayerCall(query[0], key[0], value[0], self.start, options.get("scaling"), options.get("softcap"),
-                             options.get("sliding_window"))
+                             options.get("sliding_window"), options.get("s_aux"))
             self.record(layer, call, output[0], with_sdpa)
         return output, None
 
@@ -149,6 +156,8 @@ class AttentionCapture:
         group = self.sample["layers"].get(str(layer))
         if group is None:
             group = self.writer.create_layer(self.sample, layer, call.window)
+            if call.sinks is not None:
+                self.writer.write_array(group, "sinks", call.sinks.float().cpu().numpy(), "<f4")
             for name, shape in (("q", (len(self.positions), *call.query.shape[::2])),
                                 ("k", (call.key.shape[0], self.num_tokens, call.key.shape[2])),
                                 ("v", (call.value.shape[0], self.num_tokens, call.value.shape[2]))):
@@ -190,4 +199,4 @@ class AttentionCapture:
         worst = (error / magnitude.norm(dim=-1).clamp_min(1e-30)).max().item()
         if not worst <= 1e-3 + 4 * rounding:  # NaN is refused too
             raise InputError(f"layer {layer}: its attention is not the softmax(scale q k) v that a dump describes (relative "
-                             f"error {worst:.2g}); it may have sinks, a bias or a mask of its own")
+                             f"error {worst:.2g}); it may have a bias or a mask of its own")

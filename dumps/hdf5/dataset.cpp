@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 
 namespace attest::hdf5 {
 namespace {
@@ -20,6 +21,7 @@ struct FloatFormat {
 constexpr FloatFormat kFloat16{2, 15, 10, 5, 0, 10, 15};
 constexpr FloatFormat kBfloat16{2, 15, 7, 8, 0, 7, 127};
 constexpr FloatFormat kFloat32{4, 31, 23, 8, 0, 23, 127};
+constexpr FloatFormat kFloat64{8, 63, 52, 11, 0, 52, 1023};
 
 FloatFormat float_format(hid_t type) {
   FloatFormat format{};
@@ -30,6 +32,14 @@ FloatFormat float_format(hid_t type) {
 }
 
 bool fills_its_bytes(hid_t type) { return H5Tget_offset(type) == 0 && H5Tget_precision(type) == 8 * H5Tget_size(type); }
+
+/// The format of a little-endian float without padding.
+std::optional<FloatFormat> plain_float(hid_t type) {
+  const bool plain = H5Tget_class(type) == H5T_FLOAT && H5Tget_order(type) == H5T_ORDER_LE && fills_its_bytes(type) &&
+                     H5Tget_norm(type) == H5T_NORM_IMPLIED;
+  H5Eclear2(H5E_DEFAULT);
+  return plain ? std::optional(float_format(type)) : std::nullopt;
+}
 
 const char* name_of_order(hid_t type) { return H5Tget_order(type) == H5T_ORDER_LE ? "little-endian" : "big-endian"; }
 
@@ -197,13 +207,10 @@ ElementType Dataset::element_type() const {
   const hid_t type = type_.get();
   const bool little_endian = H5Tget_order(type) == H5T_ORDER_LE;
   H5Eclear2(H5E_DEFAULT);
-  if (H5Tget_class(type) == H5T_FLOAT && little_endian && fills_its_bytes(type) &&
-      H5Tget_norm(type) == H5T_NORM_IMPLIED) {
-    const FloatFormat format = float_format(type);
-    if (format == kFloat16) return ElementType::float16;
-    if (format == kBfloat16) return ElementType::bfloat16;
-    if (format == kFloat32) return ElementType::float32;
-  }
+  const std::optional<FloatFormat> format = plain_float(type);
+  if (format == kFloat16) return ElementType::float16;
+  if (format == kBfloat16) return ElementType::bfloat16;
+  if (format == kFloat32) return ElementType::float32;
   const bool is_uint16 = H5Tget_class(type) == H5T_INTEGER && little_endian && fills_its_bytes(type) &&
                          H5Tget_size(type) == 2 && H5Tget_sign(type) == H5T_SGN_NONE;
   if (is_uint16 && has_attribute("dtype")) {
@@ -213,6 +220,14 @@ ElementType Dataset::element_type() const {
   }
   fail(fmt::format("has elements of type {}, expected little-endian float16, bfloat16 or float32{}", describe(type),
                    is_uint16 ? " (uint16 stands for bfloat16 only with the attribute dtype = 'bfloat16')" : ""));
+}
+
+std::int64_t Dataset::expect_reals() const {
+  const std::optional<FloatFormat> format = plain_float(type_.get());
+  for (const FloatFormat& real : {kFloat16, kFloat32, kFloat64})
+    if (format == real) return static_cast<std::int64_t>(real.bytes);
+  fail(fmt::format("has elements of type {}, expected little-endian float16, float32 or float64",
+                   describe(type_.get())));
 }
 
 void Dataset::expect_integers() const {
@@ -236,6 +251,14 @@ std::vector<std::int64_t> Dataset::read_integers() const {
   expect_integers();
   std::vector<std::int64_t> values(static_cast<std::size_t>(count()));
   if (!values.empty()) read_all(H5T_NATIVE_INT64, values.data());
+  return values;
+}
+
+std::vector<float> Dataset::read_floats() const {
+  if (const ElementType type = element_type(); type != ElementType::float32)
+    fail(fmt::format("has elements of type {}, expected float32", name_of(type)));
+  std::vector<float> values(static_cast<std::size_t>(count()));
+  if (!values.empty()) read_all(H5T_NATIVE_FLOAT, values.data());
   return values;
 }
 

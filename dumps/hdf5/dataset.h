@@ -32,11 +32,15 @@ class Dataset : public Node {
 
   /// Fails unless the elements are one of the three types, little endian, in one of their accepted spellings.
   ElementType element_type() const;
+  /// Fails unless the elements are float16, float32 or float64, little endian; returns the bytes of one.
+  std::int64_t expect_reals() const;
   /// Fails unless the elements are integers of at most 64 bits.
   void expect_integers() const;
 
   std::vector<std::int64_t> read_integers() const;
   std::vector<std::string> read_strings() const;
+  /// Fails unless the elements are float32.
+  std::vector<float> read_floats() const;
 
   /// The bytes as they are stored, row-major, in slabs of whole entries of the first axis.
   void read_slabs(const std::function<void(std::span<const std::byte>)>& receive) const;

@@ -10,7 +10,7 @@
 #include <span>
 
 #include "dumps/base/error.h"
-#include "dumps/base/guarded_child.h"
+#include "dumps/hdf5/guarded_child.h"
 #include "dumps/base/input_file.h"
 #include "dumps/base/printable.h"
 
@@ -262,6 +262,17 @@ Group root_of(const std::shared_ptr<const OpenFile>& file) {
     throw InputError(fmt::format("{}: is truncated or damaged, HDF5 says: {}", file->name, take_error_text()));
   }
   return Group(Node(file, "/", std::move(root)));
+}
+
+Group open_group(const std::string& file, std::string_view path) {
+  Group group = root_of(open_file(file));
+  while (!path.empty()) {
+    path.remove_prefix(1);  // the slash
+    const std::string_view name = path.substr(0, path.find('/'));
+    group = group.group(std::string(name));
+    path.remove_prefix(name.size());
+  }
+  return group;
 }
 
 }  // namespace attest::hdf5

@@ -79,4 +79,7 @@ class Group : public Node {
 
 Group root_of(const std::shared_ptr<const OpenFile>& file);
 
+/// The group at an absolute path such as "/samples/s" of a file that is not open yet.
+Group open_group(const std::string& file, std::string_view path);
+
 }  // namespace attest::hdf5

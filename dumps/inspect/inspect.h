@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "dumps/dump_reader.h"
-#include "dumps/value_check.h"
+#include "dumps/format/dump_reader.h"
+#include "dumps/format/value_check.h"
 
 namespace attest {
 

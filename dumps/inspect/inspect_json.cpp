@@ -55,6 +55,7 @@ json summary_json(const DumpReader& dump) {
                                  {"value_bytes", layer.bytes()},
                                  {"storage", layer.storage},
                                  {"sliding_window", layer.sliding_window > 0 ? json(layer.sliding_window) : json()},
+                                 {"sinks", layer.sinks.empty() ? json() : json(layer.sinks)},
                                  {"has_attention_mass", layer.has_attention_mass}});
     }
     document["samples"].push_back(std::move(entry));

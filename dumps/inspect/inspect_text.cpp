@@ -161,6 +161,8 @@ std::string summary_text(const DumpReader& dump) {
       return l.sliding_window == 0 ? std::string("none") : std::to_string(l.sliding_window);
     };
     if (const std::string windows = layers_text(dump, i, window); windows != "none") note("sliding window", windows);
+    const auto sinks = [](const LayerInfo& l) { return std::string(l.sinks.empty() ? "none" : "learned sinks"); };
+    if (const std::string of_layers = layers_text(dump, i, sinks); of_layers != "none") note("has", of_layers);
     if (sample.has_tokens) note("has", "token ids");
     const auto mass = [](const LayerInfo& l) { return std::string(l.has_attention_mass ? "attention mass" : "none"); };
     if (const std::string text_of_mass = layers_text(dump, i, mass); text_of_mass != "none") note("has", text_of_mass);

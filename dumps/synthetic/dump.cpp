@@ -10,7 +10,7 @@
 
 #include "dumps/base/error.h"
 #include "dumps/base/ordered_pipeline.h"
-#include "dumps/dump_writer.h"
+#include "dumps/format/dump_writer.h"
 #include "dumps/synthetic/counter_random.h"
 #include "dumps/synthetic/heads.h"
 #include "dumps/synthetic/layer.h"

@@ -9,7 +9,7 @@
 #include "analysis/cuda/cuda_bandwidth.h"
 #include "analysis/layer/device.h"
 #include "analysis/layer/layer_study.h"
-#include "dumps/dump_reader.h"
+#include "dumps/format/dump_reader.h"
 
 namespace attest {
 

@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "dumps/base/error.h"
-#include "experiments/version.h"
+#include "experiments/cli/version.h"
 
 namespace attest {
 namespace {

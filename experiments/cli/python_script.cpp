@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "dumps/base/error.h"
-#include "experiments/version.h"
+#include "experiments/cli/version.h"
 
 namespace attest {
 

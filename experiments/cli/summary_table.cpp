@@ -48,6 +48,9 @@ std::string averaged_text(const Summary& summary) {
   if (!summary.has_cells) return "No layer was studied, so there is nothing to average.";
   std::string text = "Means over all layers, queries and heads; min and max over the same cells.";
   if (summary.has_spans) text += " Span recall: where exact attention puts 0.3 or more on the evidence.";
+  if (!summary.scan_not_counted.empty())
+    text +=
+        fmt::format(" io does not count the scan of {} (scan_bytes is 0).", fmt::join(summary.scan_not_counted, ", "));
   if (summary.dense_layers.empty()) return text;
   if (summary.with_dense_layers)
     return text + fmt::format(" Dense layers ({}) are included.", fmt::join(summary.dense_layers, ", "));
@@ -90,7 +93,8 @@ nlohmann::ordered_json summary_json(const Summary& summary) {
   return {{"rows", rows},
           {"dense_layers", summary.dense_layers},
           {"with_dense_layers", summary.with_dense_layers},
-          {"dropped_nothing", summary.dropped_nothing}};
+          {"dropped_nothing", summary.dropped_nothing},
+          {"scan_not_counted", summary.scan_not_counted}};
 }
 
 }  // namespace attest

@@ -3,8 +3,8 @@
 
 #include "dumps/base/error.h"
 #include "experiments/cli/python_script.h"
+#include "experiments/cli/version.h"
 #include "experiments/commands/commands.h"
-#include "experiments/version.h"
 
 namespace attest {
 

@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "dumps/base/error.h"
+#include "experiments/cli/version.h"
 #include "experiments/commands/commands.h"
-#include "experiments/version.h"
 
 namespace attest {
 namespace {

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "dumps/base/error.h"
-#include "dumps/dump_reader.h"
+#include "dumps/format/dump_reader.h"
 #include "experiments/cli/progress.h"
 #include "experiments/commands/commands.h"
 

@@ -51,7 +51,9 @@ json metric_json(const Metric& metric) {
   document["of"] = metric.of_scores() ? "scores" : "selectors";
   document["needs"] = json::array();
   if (metric.needs.estimate) document["needs"].push_back("estimate");
+  if (metric.needs.scores) document["needs"].push_back("scores");
   if (metric.needs.spans) document["needs"].push_back("spans");
+  if (metric.needs.sinks) document["needs"].push_back("sinks");
   document["cuda"] = metric.has_cuda_code();
   return document;
 }

@@ -17,8 +17,8 @@
 #include "experiments/cli/selector_argument.h"
 #include "experiments/cli/study_choice.h"
 #include "experiments/cli/summary_table.h"
+#include "experiments/cli/version.h"
 #include "experiments/commands/commands.h"
-#include "experiments/version.h"
 #include "kernels/selectors/registry.h"
 
 namespace attest {

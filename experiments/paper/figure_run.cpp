@@ -7,7 +7,7 @@
 #include <system_error>
 
 #include "dumps/base/error.h"
-#include "experiments/staged_folder.h"
+#include "experiments/paper/staged_folder.h"
 
 namespace attest {
 namespace {

@@ -171,8 +171,12 @@ std::string note_of(const std::vector<Curve>& curves) {
   const Interval& interval = curves.front().points.front().recall;
   const bool oracles = std::ranges::any_of(curves, [](const Curve& c) { return c.selector->is_oracle(); });
   std::string note = oracles ? "oracles: scores free" : "";
+  for (const Curve& curve : curves)
+    if (!curve.whole_model && !counts_scan(curve.selector->group))
+      note +=
+          fmt::format("{}{}: scan not counted", note.empty() ? "" : "; ", display_name(curve.selector->group.label));
   if (interval.clusters < 2) return note;
-  if (oracles) note += "; ";
+  if (!note.empty()) note += "; ";
   return note + (interval.kind == ClusterKind::sample ? fmt::format("bands: 95 % over {} samples", interval.clusters)
                                                       : "bands: 95 % over layer-head pairs");
 }

@@ -50,6 +50,7 @@ struct DeviceRows {
   const int* origin = nullptr;         ///< [num_rows]
   const int* query = nullptr;          ///< [num_rows] of the layer
   const int* cell = nullptr;           ///< [num_rows] query * Hq + query head: place of the row in q and in the results
+  const float* sink = nullptr;         ///< [num_rows] logit of the head's learned sink; null: there are none
 };
 
 /// A tensor [heads, tokens, channels] of the layer's element type: its keys or its values.

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <span>
 
-#include "kernels/attention/setting_outputs.h"
+#include "kernels/level.h"
 
 namespace attest {
 

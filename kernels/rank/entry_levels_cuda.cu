@@ -29,7 +29,7 @@ __device__ int first_where(int count, Condition&& condition) {
   return low;
 }
 
-__global__ void threshold_kernel(RowValues in, const double* peak, QuerySettings<double> deltas,
+__global__ void threshold_kernel(RowValues in, const float* peak, QuerySettings<double> deltas,
                                  DeviceMatrix<Level> levels) {
   const int item = blockIdx.x * kThreads + threadIdx.x, row = blockIdx.y;
   if (item >= in.counts[row]) return;
@@ -58,7 +58,8 @@ __global__ void __launch_bounds__(kScanThreads) top_p_kernel(RowOrder order, Row
   const float peak = values[order(row, 0)];
   const auto mass = [&](int place) -> double {
     const float value = values[order(row, place)];
-    return kind == ItemMass::exponential ? expf(value - peak) : value;
+    if (kind == ItemMass::value) return value;
+    return value == peak ? 1.0f : expf(value - peak);  // also where both are -inf
   };
   double total = 0;
   for (int place = threadIdx.x; place < count; place += kScanThreads) total += mass(place);
@@ -90,7 +91,7 @@ __global__ void __launch_bounds__(kScanThreads) top_p_kernel(RowOrder order, Row
 
 }  // namespace
 
-void cuda_threshold_levels(const RowValues& values, const double* peak, const QuerySettings<double>& deltas,
+void cuda_threshold_levels(const RowValues& values, const float* peak, const QuerySettings<double>& deltas,
                            const DeviceMatrix<Level>& levels, cudaStream_t stream) {
   if (values.rows == 0 || values.max_count == 0) return;
   threshold_kernel<<<grid_of(values), kThreads, 0, stream>>>(values, peak, deltas, levels);

@@ -10,14 +10,14 @@
 namespace attest {
 
 /// levels[r][i] = first g with value >= peak[r] - deltas[g]; S if none.
-void cuda_threshold_levels(const RowValues& values, const double* peak, const QuerySettings<double>& deltas,
+void cuda_threshold_levels(const RowValues& values, const float* peak, const QuerySettings<double>& deltas,
                            const DeviceMatrix<Level>& levels, cudaStream_t stream);
 
 /// levels of the items in `order`, as many per row as `values` has: first g whose n[g] best include it.
 void cuda_top_n_levels(const RowOrder& order, const RowValues& values, const QuerySettings<int>& n,
                        const DeviceMatrix<Level>& levels, cudaStream_t stream);
 
-/// What the mass of an item is: its value, or exp(value - value of the first in the order).
+/// What the mass of an item is: its value, or exp(value - value of the first in the order), 1 where both are -inf.
 enum class ItemMass : std::uint8_t { value, exponential };
 
 /// The same for the smallest sets, in the order given, whose share of the total mass reaches shares[g].

@@ -49,9 +49,11 @@ struct CudaChunk {
   const float* exact = nullptr;
   const float* exact_low = nullptr;  ///< what float32 leaves of `exact`; null where rows are not short (score_rest.cuh)
   const float* exact_max = nullptr;  ///< [rows]
-  const RowOrder* exact_order = nullptr;  ///< of all visible tokens; null where nobody needs it
-  int layer = 0;                          ///< number within the model
-  int first_kv_head = 0;                  ///< number within the layer of the first KV head on the device
+  const RowOrder* exact_order = nullptr;      ///< of all visible tokens; null where nobody needs it
+  std::span<const LayerEstimates> estimates;  ///< of the layer, from files, in the host's memory until it is done
+  std::int64_t num_queries = 0;               ///< of the layer
+  int layer = 0;                              ///< number within the model
+  int first_kv_head = 0;                      ///< number within the layer of the first KV head on the device
 
   std::span<const RowBatch> batches;  ///< the host's copies
   std::span<const KeyOrigin> origins;

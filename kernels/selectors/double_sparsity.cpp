@@ -28,14 +28,14 @@ constexpr std::int64_t kTokensAtOnce = 256;
 class DoubleSparsity final : public Selector, DoubleSparsityOptions {
  public:
   explicit DoubleSparsity(OptionReader& reader) : DoubleSparsityOptions(reader), ranking_(statistic_) {
-    const std::string file = reader.text("channels", "");
+    channels_file_ = reader.text("channels", "");
     const std::string samples = reader.text("calibrate", "");
     finish(reader, 2);
-    if (!file.empty() && !samples.empty())
+    if (!channels_file_.empty() && !samples.empty())
       throw UsageError(
           "selector 'double_sparsity': both 'channels' and 'calibrate' are given, expected one source of the channel "
           "ranking");
-    if (!file.empty()) ranking_.read_file(file);
+    if (!channels_file_.empty()) ranking_.read_file(channels_file_);
     for (std::size_t begin = 0; begin < samples.size();) {
       const std::size_t end = std::min(samples.find('+', begin), samples.size());
       calibration_samples_.push_back(samples.substr(begin, end - begin));
@@ -47,6 +47,9 @@ class DoubleSparsity final : public Selector, DoubleSparsityOptions {
   bool has_estimate() const override { return true; }
   std::string_view short_context(double budget, std::int64_t visible) const override {
     return budget >= static_cast<double>(visible) ? kKeepsEveryKey : std::string_view{};
+  }
+  std::vector<std::string> input_files() const override {
+    return channels_file_.empty() ? std::vector<std::string>() : std::vector{channels_file_};
   }
   std::vector<std::string> calibration_samples() const override { return calibration_samples_; }
   void calibrate(const AttentionLayer& layer) override { ranking_.add(layer); }
@@ -107,6 +110,7 @@ class DoubleSparsity final : public Selector, DoubleSparsityOptions {
   }
 
   ChannelRanking ranking_;
+  std::string channels_file_;
   std::vector<std::string> calibration_samples_;
 };
 

@@ -26,7 +26,7 @@ struct PeakTask {
   int sink_parts, local_parts;
   FfdPseudoMax pseudo_max;
   bool scans_exactly;
-  double* peak;                                // [rows] m~
+  float* peak;                                 // [rows] m~
   float* largest;                              // [rows] estimate
   float *gap_exact, *gap_thumbnail, *gap_all;  // [rows]
 };
@@ -157,7 +157,7 @@ class CudaFfd final : public CudaSelector, FfdOptions {
     };
     cuda_segment_maxima(covered(out.estimate), sub_block_, best, chunk.stream);
     cuda_segment_maxima(covered(chunk.exact), sub_block_, best_exact, chunk.stream);
-    auto* peak = chunk.take<double>(static_cast<std::size_t>(num_rows));
+    auto* peak = chunk.take<float>(static_cast<std::size_t>(num_rows));
     float* largest = chunk.take<float>(static_cast<std::size_t>(num_rows));
     const int per_block = block_ / sub_block_;
     const auto ends = [&](int blocks) {

@@ -12,6 +12,7 @@
 #include "kernels/device/on_cuda.h"
 #include "kernels/lane_sum.h"
 #include "kernels/rank/entry_levels.h"
+#include "kernels/rank/group_policy.h"
 #include "kernels/selectors/oracle_options.h"
 #include "kernels/selectors/registry.h"
 
@@ -35,7 +36,7 @@ class Oracle : public Selector, protected OracleOptions {
         std::ranges::fill(row, static_cast<Level>(grids[query].values.size()));
         row_levels(exact, r, visible, grids[query].values, row);
       }
-      if (union_) keep_in_all_heads(first, head.group, visible, out.levels);
+      if (union_) share_levels(out.levels, first, head.group, visible);
       out.io[query] = {.fixed = 0, .per_kept_token = dense_token_bytes(head), .free_tokens = 0};
     }
   }
@@ -79,13 +80,6 @@ class Oracle : public Selector, protected OracleOptions {
     items.token_order = {};
     item_levels(items, settings, block_levels);
     for (std::size_t j = 0; j < levels.size(); ++j) levels[j] = block_levels[j / block];
-  }
-
-  static void keep_in_all_heads(int first, int group, std::int64_t visible, RowMatrix<Level>& levels) {
-    Level* least = levels.row(first);
-    for (int h = 1; h < group; ++h)
-      for (std::int64_t j = 0; j < visible; ++j) least[j] = std::min(least[j], levels.row(first + h)[j]);
-    for (int h = 1; h < group; ++h) std::copy_n(least, visible, levels.row(first + h));
   }
 };
 

@@ -12,13 +12,6 @@
 namespace attest {
 namespace {
 
-constexpr int kThreads = 256;
-
-__global__ void widen_kernel(const float* values, int count, double* out) {
-  const int i = blockIdx.x * kThreads + static_cast<int>(threadIdx.x);
-  if (i < count) out[i] = values[i];
-}
-
 class CudaOracle : public CudaSelector, protected OracleOptions {
  public:
   explicit CudaOracle(const OracleOptions& options) : OracleOptions(options) {}
@@ -103,11 +96,7 @@ class CudaTopDelta final : public CudaOracle {
   void item_levels(const CudaChunk& chunk, std::span<const AscendingGrid> grids, const RowValues& items,
                    const DeviceMatrix<Level>& levels) const override {
     const auto deltas = query_settings<double>(chunk, grids, [](double delta, std::int64_t) { return delta; });
-    auto* peak = chunk.take<double>(static_cast<std::size_t>(items.rows));
-    widen_kernel<<<(items.rows + kThreads - 1) / kThreads, kThreads, 0, chunk.stream>>>(chunk.exact_max, items.rows,
-                                                                                        peak);
-    ATTEST_CUDA_LAUNCHED(widen_kernel);
-    cuda_threshold_levels(items, peak, deltas, levels, chunk.stream);
+    cuda_threshold_levels(items, chunk.exact_max, deltas, levels, chunk.stream);
   }
 };
 

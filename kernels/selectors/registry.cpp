@@ -8,7 +8,7 @@
 // An explicit list: the linker drops objects of a static library that nothing names, so nothing registers itself.
 #define ATTEST_SELECTORS(one)                                                                                 \
   one(exact) one(ffd) one(quest) one(kivi) one(twilight) one(streaming_llm) one(topk) one(topp) one(topdelta) \
-      one(sparq) one(double_sparsity) one(sale)
+      one(skip_softmax) one(imported) one(sparq) one(double_sparsity) one(sale)
 
 namespace attest {
 

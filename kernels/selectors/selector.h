@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -83,6 +84,10 @@ class Selector {
   virtual bool monotone() const { return true; }
   /// Whether select() gives an estimate (else correlation and scan errors are not defined).
   virtual bool has_estimate() const = 0;
+  /// Whether the estimate is in natural-log units (else scan errors are not defined).
+  virtual bool estimates_scores() const { return has_estimate(); }
+  /// False where what the estimate costs is not known, so that io_ratio lacks it.
+  virtual bool counts_scan() const { return true; }
   /// Metrics that the selector itself defines, with the axes query_head or query_head_setting.
   virtual std::span<const MetricInfo> own_metrics() const { return {}; }
   /// The value of a setting for a query that sees `visible` keys, in the unit of the rule: larger keeps more.
@@ -95,6 +100,11 @@ class Selector {
   /// What the method comes to where only `visible` keys are there for this setting, whatever they hold: "keeps every
   /// key", for a reader who would take that for fidelity. Empty where the context is long enough.
   virtual std::string_view short_context(double /*setting*/, std::int64_t /*visible*/) const { return {}; }
+
+  /// Files that the selector reads beside the dumps: their hashes stand in the manifest.
+  virtual std::vector<std::string> input_files() const { return {}; }
+  /// Where estimates come from that select() then finds in KvHead::estimates; none: it makes its own.
+  virtual std::optional<EstimateSource> estimate_source() const { return std::nullopt; }
 
   /// Samples of the dump from which the selector learns before it is judged on the others; a study leaves them out.
   virtual std::vector<std::string> calibration_samples() const { return {}; }

@@ -30,7 +30,9 @@ class SparqOptions {
   SparqKept kept(double budget, std::int64_t visible) const {
     const auto length = static_cast<double>(visible);
     const double extra = own_token_free_ ? 1 : 0;
-    const auto all = static_cast<std::int64_t>(std::min(length, std::max(1.0, budget + extra)));
+    // A per cent of a short context may be no token: it counts as one, so that a larger budget keeps all of it.
+    budget = std::max(budget, 1 - extra);
+    const auto all = static_cast<std::int64_t>(std::min(length, budget + extra));
     const std::int64_t local =
         std::min(all, static_cast<std::int64_t>(std::min(length, std::floor(local_ * budget) + extra)));
     return {static_cast<int>(all - local), static_cast<int>(visible - local)};

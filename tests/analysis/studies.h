@@ -1,6 +1,9 @@
 // Small studies for tests: selectors and grids as typed on the command line, metrics by name.
 #pragma once
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <cmath>
 #include <stdexcept>
 #include <string>
@@ -12,7 +15,7 @@
 namespace attest::test {
 
 /// "NAME" or "NAME:option=value,option=value".
-inline std::shared_ptr<const Selector> parse_selector(const std::string& text) {
+inline std::shared_ptr<Selector> parse_selector(const std::string& text) {
   SelectorSpec spec{.label = text, .name = text.substr(0, text.find(':')), .options = {}};
   for (std::size_t begin = spec.name.size() + 1; begin < text.size();) {
     const std::size_t end = std::min(text.find(',', begin), text.size()), equals = text.find('=', begin);
@@ -22,17 +25,44 @@ inline std::shared_ptr<const Selector> parse_selector(const std::string& text) {
   return make_selector(spec);
 }
 
-inline StudySelector study_selector(const std::string& text, std::vector<Setting> grid) {
-  std::shared_ptr<const Selector> selector = parse_selector(text);
+/// With labels as they would be typed.
+inline StudySelector study_selector(const std::string& label, std::shared_ptr<Selector> selector,
+                                    std::vector<Setting> grid) {
   if (selector->setting_kind() == SettingKind::none) grid = {Setting{}};
-  return {text, std::move(selector), std::move(grid)};
+  std::vector<std::string> labels;
+  for (const Setting& setting : grid) labels.push_back(fmt::format("{}{}", setting.value, setting.percent ? "%" : ""));
+  if (selector->setting_kind() == SettingKind::none) labels = {""};
+  return make_study_selector(label, std::move(selector), std::move(grid), std::move(labels));
+}
+inline StudySelector study_selector(const std::string& text, std::vector<Setting> grid) {
+  return study_selector(text, parse_selector(text), std::move(grid));
 }
 
-inline LayerResults run_study(const std::vector<StudySelector>& selectors, const AttentionLayer& layer,
+inline Study study_of(std::vector<StudySelector> selectors) {
+  Study study;
+  study.selectors = std::move(selectors);
+  return study;
+}
+
+/// `texts`, and every registered selector that none of them names.
+inline std::vector<std::string> and_every_other_selector(std::vector<std::string> texts) {
+  for (const SelectorInfo* info : all_selectors())
+    if (std::ranges::none_of(texts,
+                             [&](const std::string& text) { return text.substr(0, text.find(':')) == info->name; }))
+      texts.emplace_back(info->name);
+  return texts;
+}
+
+/// Shows the sample to the selectors that learn.
+inline void teach(const std::vector<StudySelector>& selectors, const AttentionLayer& sample) {
+  for (const StudySelector& s : selectors)
+    if (!s.selector->calibration_samples().empty()) s.selector->calibrate(sample);
+}
+
+inline LayerResults run_layer(const std::vector<StudySelector>& selectors, const AttentionLayer& layer,
                               int threads = 1) {
-  StudyOptions options;
-  options.selectors = selectors;
-  return make_cpu_layer_study(options, threads)->run(layer);
+  const Study study = study_of(selectors);
+  return make_cpu_layer_study(study, threads)->run(layer);
 }
 
 inline const MetricValues& metric(const std::vector<MetricValues>& metrics, const std::string& name) {

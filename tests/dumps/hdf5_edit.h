@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "dumps/hdf5/handle.h"
-#include "tests/dumps/small_dump.h"
+#include "tests/dumps/format/small_dump.h"
 
 namespace attest::testing {
 
@@ -63,6 +63,14 @@ class Edit {
     const Handle type = own(H5Tcopy(H5T_C_S1));
     done(H5Tset_size(type.get(), value.size() + 1));
     attribute(object, name, type.get(), value.c_str());
+  }
+  /// Of variable length, as H5DSset_label writes DIMENSION_LABELS.
+  void texts(const std::string& object, const std::string& name, const std::vector<std::string>& values) const {
+    const Handle type = own(H5Tcopy(H5T_C_S1));
+    done(H5Tset_size(type.get(), H5T_VARIABLE));
+    std::vector<const char*> pointers;
+    for (const std::string& value : values) pointers.push_back(value.c_str());
+    attribute(object, name, type.get(), pointers.data(), {pointers.size()});
   }
 
   /// Replaces what is there. `values` null: nothing is written.

@@ -13,8 +13,12 @@
 #include "analysis/layer/layer_study.h"
 #include "dumps/base/error.h"
 #include "kernels/selectors/registry.h"
+#include "tests/analysis/studies.h"
+#include "tests/dumps/scratch_folder.h"
 
 namespace attest {
+extern const SelectorInfo template_info;
+
 namespace {
 
 // Scores are float32 sums on the device and double on the CPU: a score of magnitude 30 is off by some 1e-5, and what
@@ -101,57 +105,51 @@ AttentionLayer make_layer(const Case& c, int number = 3) {
   return layer;
 }
 
-std::vector<Setting> deltas() { return {{1}, {3}, {5}, {2}, {8}, {12}, {INFINITY}}; }
 std::vector<Setting> budgets() { return {{64}, {12.5, true}, {256}, {50, true}, {100, true}, {3}}; }
-std::vector<Setting> shares() { return {{0.5}, {0.85}, {0.95}, {0.999}, {1}}; }
 
-SelectorSpec spec_of(const std::string& text) {
-  SelectorSpec spec{.label = text, .name = text.substr(0, text.find(':')), .options = {}};
-  for (std::size_t at = text.find(':'); at != text.npos;) {
-    const std::size_t end = std::min(text.find(',', at + 1), text.size());
-    const std::string option = text.substr(at + 1, end - at - 1);
-    spec.options.emplace_back(option.substr(0, option.find('=')), option.substr(option.find('=') + 1));
-    at = end == text.size() ? text.npos : end;
-  }
-  return spec;
-}
-
-StudySelector selector(const std::string& text) {
-  StudySelector out{.label = text, .selector = make_selector(spec_of(text)), .grid = {Setting{}}};
-  switch (out.selector->setting_kind()) {
+std::vector<Setting> grid_of(SettingKind kind) {
+  switch (kind) {
     case SettingKind::delta:
-      out.grid = deltas();
-      break;
+      return {{1}, {3}, {5}, {2}, {8}, {12}, {INFINITY}};
     case SettingKind::budget:
-      out.grid = budgets();
-      break;
+      return budgets();
     case SettingKind::p:
-      out.grid = shares();
-      break;
+      return {{0.5}, {0.85}, {0.95}, {0.999}, {1}};
+    case SettingKind::factor:
+      return {{100}, {1}, {3000}, {10}, {1}};
     case SettingKind::none:
       break;
   }
-  return out;
+  return {Setting{}};
 }
 
-StudyOptions options(const std::vector<std::string>& selectors) {
-  StudyOptions out;
-  for (const std::string& s : selectors) out.selectors.push_back(selector(s));
-  out.lambdas.push_back(0.1);  // nine: more than one pass of the tails
-  return out;
+/// What selectors that learn see before layer `number`: other numbers of the same kind.
+AttentionLayer sample_for(const Case& c, int number = 3) {
+  AttentionLayer sample = make_layer(c, 96 + number);
+  sample.layer = number;
+  return sample;
 }
 
-const std::vector<std::string> kMethods = {"exact",
-                                           "ffd",
-                                           "quest:dense_layers=0",
-                                           "kivi:group=16",
-                                           "twilight:dense_layers=0,base_budget=256",
-                                           "streaming_llm",
-                                           "topk",
-                                           "topp",
-                                           "topdelta",
-                                           "sparq",
-                                           "sale:dense_below=100"};
+Study study_of(const std::vector<std::string>& texts) {
+  Study study;
+  for (const std::string& text : texts)
+    study.selectors.push_back(test::study_selector(text, grid_of(test::parse_selector(text)->setting_kind())));
+  study.lambdas.push_back(0.1);  // nine: more than one pass of the tails
+  return study;
+}
+
+/// Of the channels of a head, what double_sparsity may divide them by: seven divides the odd dimensions.
+std::string label_factor(const Case& c) { return c.head_dim % 8 == 0 ? "4" : "7"; }
+
+/// Every selector, dense in no layer of the cases.
+Study methods(const Case& c) {
+  Study study = study_of(test::and_every_other_selector(
+      {"exact", "ffd", "quest:dense_layers=0", "kivi:group=16", "twilight:dense_layers=0,base_budget=256",
+       "double_sparsity:calibrate=other,group_factor=" + label_factor(c), "sale:dense_below=100"}));
+  test::teach(study.selectors, sample_for(c));
+  return study;
+}
+
 const std::vector<std::string> kVariants = {"ffd:bits=1",
                                             "ffd:bits=3",
                                             "ffd:bits=4",
@@ -201,24 +199,19 @@ const std::vector<std::string> kVariants = {"ffd:bits=1",
                                             "sale:key_scale=token,dense_below=0",
                                             "sale:dense_below=0"};
 
-/// DoubleSparse with what it learns from another sample of the same kind; seven divides the odd head dimensions. Two
-/// bits in float32 alone: the levels of a 16-bit query are often multiples of each other, and estimates that cancel to
-/// a tie in double differ in float32 by its rounding.
-StudyOptions double_sparsity(const Case& c) {
-  AttentionLayer sample = make_layer(c, 99);
-  sample.layer = 3;
-  const std::string factor = c.head_dim % 8 == 0 ? "4" : "7", coarse = c.head_dim % 8 == 0 ? "8" : "7";
+/// Two bits in float32 alone: the levels of a 16-bit query are often multiples of each other, and estimates that cancel
+/// to a tie in double differ in float32 by its rounding.
+Study double_sparsity(const Case& c) {
+  const std::string factor = label_factor(c), coarse = c.head_dim % 8 == 0 ? "8" : "7";
   const std::string few_bits = c.type == ElementType::float32 ? "2" : "8";
-  StudyOptions out;
-  for (const std::string& text :
+  std::vector<std::string> texts;
+  for (const std::string& options :
        {"group_factor=" + factor, "channel=q,bits=" + few_bits + ",group_factor=" + factor,
-        "channel=k,bits=8,group_factor=" + coarse, "bits=16,group_factor=" + coarse, std::string("group_factor=1")}) {
-    SelectorSpec spec = spec_of("double_sparsity:calibrate=other," + text);
-    std::unique_ptr<Selector> learner = make_selector(spec);
-    learner->calibrate(sample);
-    out.selectors.push_back({.label = spec.label, .selector = std::move(learner), .grid = budgets()});
-  }
-  return out;
+        "channel=k,bits=8,group_factor=" + coarse, "bits=16,group_factor=" + coarse, std::string("group_factor=1")})
+    texts.push_back("double_sparsity:calibrate=other," + options);
+  Study study = study_of(texts);
+  test::teach(study.selectors, sample_for(c));
+  return study;
 }
 
 bool has_gpu() { return std::ranges::any_of(visible_gpus(), &Gpu::usable); }
@@ -317,7 +310,7 @@ class Comparison {
   std::size_t flipped_ = 0, kept_sets_ = 0;
 };
 
-void expect_same(const StudyOptions& study, const Case& c) {
+void expect_same(const Study& study, const Case& c) {
   const AttentionLayer layer = make_layer(c);
   const LayerResults expected =
       make_cpu_layer_study(study, static_cast<int>(std::thread::hardware_concurrency()))->run(layer);
@@ -394,12 +387,12 @@ class CudaLayerStudyTest : public testing::TestWithParam<Case> {};
 
 TEST_P(CudaLayerStudyTest, MethodsAgreeWithTheCpu) {
   SKIP_WITHOUT_GPU();
-  expect_same(options(kMethods), GetParam());
+  expect_same(methods(GetParam()), GetParam());
 }
 
 TEST_P(CudaLayerStudyTest, VariantsAgreeWithTheCpu) {
   SKIP_WITHOUT_GPU();
-  expect_same(options(kVariants), GetParam());
+  expect_same(study_of(kVariants), GetParam());
 }
 
 TEST_P(CudaLayerStudyTest, DoubleSparsityAgreesWithTheCpu) {
@@ -410,7 +403,7 @@ TEST_P(CudaLayerStudyTest, DoubleSparsityAgreesWithTheCpu) {
 TEST_P(CudaLayerStudyTest, BitsRepeat) {
   SKIP_WITHOUT_GPU();
   const AttentionLayer layer = make_layer(GetParam());
-  for (const StudyOptions& tried : {options(kMethods), double_sparsity(GetParam())}) {
+  for (const Study& tried : {methods(GetParam()), double_sparsity(GetParam())}) {
     std::unique_ptr<LayerStudy> study = make_cuda_layer_study(tried, 0);
     const LayerResults first = study->run(layer);
     expect_same_bits(first, study->run(layer));
@@ -427,7 +420,7 @@ TEST(CudaLayerStudy, LittleMemoryCutsTheWorkAndChangesNoBit) {
   std::size_t free = 0, total = 0;
   ASSERT_EQ(cudaMemGetInfo(&free, &total), cudaSuccess);
   const double share = static_cast<double>(std::size_t{48} << 20) / static_cast<double>(total);
-  for (const StudyOptions& tried : {options(kMethods), double_sparsity(c)})
+  for (const Study& tried : {methods(c), double_sparsity(c)})
     expect_same_bits(make_cuda_layer_study(tried, 0)->run(layer),
                      make_cuda_layer_study(tried, 0, {.share = share})->run(layer));
 }
@@ -435,10 +428,13 @@ TEST(CudaLayerStudy, LittleMemoryCutsTheWorkAndChangesNoBit) {
 TEST(CudaLayerStudy, LayersOverlap) {
   SKIP_WITHOUT_GPU();
   const Case c{"", bf16, 8, 2, 128, 128, 3000, {2000, 2999}}, other{"", f32, 4, 2, 64, 64, 500, {499}};
-  std::unique_ptr<LayerStudy> study = make_cuda_layer_study(options(kMethods), 0),
-                              alone = make_cuda_layer_study(options(kMethods), 0);
   std::vector<AttentionLayer> layers;
-  for (int i = 0; i < 6; ++i) layers.push_back(make_layer(i % 3 == 1 ? other : c, i));
+  Study tried = methods(c);
+  for (int i = 0; i < 6; ++i) {
+    layers.push_back(make_layer(i % 3 == 1 ? other : c, i));
+    if (i != 3) test::teach(tried.selectors, sample_for(i % 3 == 1 ? other : c, i));  // 3 has been learnt
+  }
+  std::unique_ptr<LayerStudy> study = make_cuda_layer_study(tried, 0), alone = make_cuda_layer_study(tried, 0);
   std::size_t collected = 0;
   for (std::size_t i = 0; i < layers.size(); ++i) {
     study->submit(layers[i]);
@@ -453,13 +449,15 @@ TEST(CudaLayerStudy, LayersOverlap) {
 TEST(CudaLayerStudy, ManySettings) {
   SKIP_WITHOUT_GPU();
   const Case c{"", bf16, 8, 2, 128, 128, 2100, {1500, 2099}};
-  StudyOptions study = options({"topdelta", "ffd", "topk"});
-  for (StudySelector& s : study.selectors) s.grid.clear();
+  std::vector<Setting> ascending_deltas, descending_deltas, many_budgets;
   for (int i = 0; i < 150; ++i) {
-    study.selectors[0].grid.push_back({0.1 * i});
-    study.selectors[1].grid.push_back({15 - 0.1 * i});
-    study.selectors[2].grid.push_back({static_cast<double>(i * 14 + 1)});
+    ascending_deltas.push_back({0.1 * i});
+    descending_deltas.push_back({15 - 0.1 * i});
+    many_budgets.push_back({static_cast<double>(i * 14 + 1)});
   }
+  Study study =
+      test::study_of({test::study_selector("topdelta", ascending_deltas),
+                      test::study_selector("ffd", descending_deltas), test::study_selector("topk", many_budgets)});
   expect_same(study, c);
 }
 
@@ -467,9 +465,10 @@ TEST(CudaLayerStudy, TooLittleMemoryIsOneSentence) {
   SKIP_WITHOUT_GPU();
   const Case c{"", bf16, 8, 2, 128, 128, 3000, {2999}};
   const AttentionLayer layer = make_layer(c);
+  const Study study = methods(c);
   for (const auto& [bytes, what] : {std::pair(std::uint64_t{1000000}, "two turns of one KV head's keys and values"),
                                     std::pair(std::uint64_t{3150000}, "may use beside keys and values")}) {
-    std::unique_ptr<LayerStudy> starved = make_cuda_layer_study(options(kMethods), 0, {.bytes = bytes});
+    std::unique_ptr<LayerStudy> starved = make_cuda_layer_study(study, 0, {.bytes = bytes});
     try {
       starved->run(layer);
       ADD_FAILURE() << "no error with " << bytes << " bytes";
@@ -477,7 +476,7 @@ TEST(CudaLayerStudy, TooLittleMemoryIsOneSentence) {
       EXPECT_NE(std::string(error.what()).find(what), std::string::npos) << error.what();
     }
   }
-  EXPECT_NO_THROW(make_cuda_layer_study(options(kMethods), 0)->run(layer));
+  EXPECT_NO_THROW(make_cuda_layer_study(study, 0)->run(layer));
 }
 
 /// A study is made before its selectors have learnt.
@@ -485,12 +484,10 @@ TEST(CudaLayerStudy, ReadsWhatASelectorLearntSince) {
   SKIP_WITHOUT_GPU();
   const Case c{"", bf16, 8, 2, 64, 64, 300, {299}};
   const AttentionLayer layer = make_layer(c);
-  std::shared_ptr<Selector> learner = make_selector(spec_of("double_sparsity:calibrate=other"));
-  StudyOptions study;
-  study.selectors.push_back({.label = "double_sparsity", .selector = learner, .grid = budgets()});
+  const Study study = test::study_of({test::study_selector("double_sparsity:calibrate=other", budgets())});
   const std::unique_ptr<LayerStudy> cuda = make_cuda_layer_study(study, 0), cpu = make_cpu_layer_study(study, 1);
   EXPECT_THROW(cuda->run(layer), InputError);
-  learner->calibrate(layer);
+  test::teach(study.selectors, layer);
   const LayerResults expected = cpu->run(layer), got = cuda->run(layer);
   Comparison comparison(c);
   comparison.add("double_sparsity", budgets().size(), expected.selectors[0].metrics, got.selectors[0].metrics);
@@ -499,16 +496,44 @@ TEST(CudaLayerStudy, ReadsWhatASelectorLearntSince) {
 
 TEST(CudaLayerStudy, EverySelectorHasCudaCode) {
   SKIP_WITHOUT_GPU();
-  for (const SelectorInfo* info : all_selectors())
-    EXPECT_NO_THROW(make_cuda_layer_study(options({std::string(info->name)}), 0, {.share = 0.1})) << info->name;
+  for (const SelectorInfo* info : all_selectors()) {
+    const Study study = study_of({std::string(info->name)});
+    EXPECT_NO_THROW(make_cuda_layer_study(study, 0, {.share = 0.1})) << info->name;
+  }
+}
+
+TEST(CudaLayerStudy, EveryMetricHasCudaCode) {
+  for (const Metric& metric : all_metrics()) EXPECT_TRUE(metric.has_cuda_code()) << metric.info.name;
+}
+
+TEST(CudaLayerStudy, NamesAMetricThatRunsOnTheCpuAlone) {
+  SKIP_WITHOUT_GPU();
+  const Study study = study_of({"exact"});
+  std::vector<Metric> metrics(all_metrics().begin(), all_metrics().end());
+  EXPECT_NO_THROW(make_cuda_layer_study(study, 0, {.share = 0.1}, metrics));
+  metrics.push_back({{"cpu_only", MetricAxes::query_head, "ratio", Better::neither, "a row without CUDA code"},
+                     {},
+                     SelectorFunctions{[](const SelectorRow&, std::span<double> out) { out[0] = 1; }, nullptr}});
+  EXPECT_EQ(message_of<NoCudaCode>([&] { make_cuda_layer_study(study, 0, {.share = 0.1}, metrics); }),
+            "metric 'cpu_only' has no CUDA code: choose --device cpu");
+}
+
+TEST(CudaLayerStudy, NamesASelectorThatRunsOnTheCpuAlone) {
+  SKIP_WITHOUT_GPU();
+  OptionReader reader({.label = "mine", .name = "template", .options = {}});
+  const Study study = test::study_of(
+      {test::study_selector("exact", {}), test::study_selector("mine", template_info.make(reader), budgets())});
+  EXPECT_EQ(message_of<NoCudaCode>([&] { make_cuda_layer_study(study, 0, {.share = 0.1}); }),
+            "selector 'template' has no CUDA code: leave it out, or choose --device cpu");
 }
 
 TEST(CudaLayerStudy, NamesItsDevice) {
   SKIP_WITHOUT_GPU();
-  const std::string device = make_cuda_layer_study(options({"exact"}), 0)->device();
+  const Study study = study_of({"exact"});
+  const std::string device = make_cuda_layer_study(study, 0)->device();
   EXPECT_NE(device.find("cuda:0"), std::string::npos) << device;
   EXPECT_THROW(resolve_device("cuda:99"), UsageError);
-  EXPECT_THROW(make_cuda_layer_study(options({"exact"}), 0, {.bytes = std::uint64_t{1} << 50}), UsageError);
+  EXPECT_THROW(make_cuda_layer_study(study, 0, {.bytes = std::uint64_t{1} << 50}), UsageError);
 }
 
 }  // namespace

@@ -21,8 +21,12 @@ class MadeUp final : public Selector {
   static constexpr int kSettings = 4;
   SettingKind setting_kind() const override { return SettingKind::delta; }
   bool has_estimate() const override { return true; }
-  std::vector<std::string> row_metrics() const override { return {"own_row_metric"}; }
-  std::vector<std::string> setting_metrics() const override { return {"own_setting_metric"}; }
+  std::span<const MetricInfo> own_metrics() const override {
+    static constexpr MetricInfo kOwn[] = {
+        {"own_row_metric", MetricAxes::query_head, "tokens", Better::neither, "L plus the head"},
+        {"own_setting_metric", MetricAxes::query_head_setting, "nats", Better::neither, "setting plus the head"}};
+    return kOwn;
+  }
   double natural_delta(double setting, const ScoreTransform&) const override { return setting / 2; }
 
   static std::int64_t covered(std::int64_t visible) { return visible - visible / 3; }
@@ -59,10 +63,10 @@ class MadeUp final : public Selector {
         out.own_estimate.scores.row(r)[j] = estimate(exact.scores.row(r)[j], h, j);
         out.own_read_scores.row(r)[j] = read(exact.scores.row(r)[j], h, j);
       }
-      out.row_metrics[0][static_cast<std::size_t>(r)] = static_cast<double>(length + h);
+      out.own_metrics[0].row(r)[0] = static_cast<double>(length + h);
       for (int i = 0; i < kSettings; ++i) {
         out.mean_value_share.row(r)[i] = share(h, i);
-        out.setting_metrics[0].row(r)[i] = grids[n].values[static_cast<std::size_t>(i)] + h;
+        out.own_metrics[1].row(r)[i] = grids[n].values[static_cast<std::size_t>(i)] + h;
       }
     }
   }
@@ -74,12 +78,11 @@ constexpr std::size_t kGiven[] = {1, 3, 0, 2};  // place of the i-th ascending s
 const std::vector<double> kLambdas{0.3, 1};
 constexpr double kSalientDelta = 2;
 
-StudyOptions made_up_study() {
-  StudyOptions options;
-  options.selectors.push_back({"made_up", std::make_shared<MadeUp>(), kGrid});
-  options.salient_delta = kSalientDelta;
-  options.lambdas = kLambdas;
-  return options;
+Study made_up_study() {
+  Study study = study_of({study_selector("made_up", std::make_shared<MadeUp>(), kGrid)});
+  study.salient_delta = kSalientDelta;
+  study.lambdas = kLambdas;
+  return study;
 }
 
 /// Results are stored in float32; sums run in another order.
@@ -212,8 +215,8 @@ TEST(CpuLayerStudy, EveryMetricAgreesWithItsDefinition) {
       if (spans)
         layer.spans = {
             {last / 3, last / 3 + 20}, {last / 3 + 10, last / 2 + 11}, {0, 1}};  // two overlap, some lie beyond a query
-      const std::unique_ptr<LayerStudy> study = make_cpu_layer_study(made_up_study(), 2);
-      const LayerResults results = study->run(layer);
+      const Study study = made_up_study();
+      const LayerResults results = make_cpu_layer_study(study, 2)->run(layer);
       EXPECT_EQ(results.layer, 5);
       StudyOfMadeUp(c, layer, results).check();
       if (HasFailure()) return;
@@ -231,9 +234,8 @@ TEST(CpuLayerStudy, AnEmptyKeptSet) {
       for (int r = 0; r < head.rows(); ++r) std::fill_n(out.levels.row(r), head.row_length(r), Level{1});
     }
   };
-  StudyOptions options;
-  options.selectors.push_back({"nothing", std::make_shared<Nothing>(), {Setting{}}});
-  const LayerResults results = make_cpu_layer_study(options, 1)->run(make_layer(cases()[0]));
+  const LayerResults results =
+      run_layer({study_selector("nothing", std::make_shared<Nothing>(), {})}, make_layer(cases()[0]));
   const std::vector<MetricValues>& found = results.selectors[0].metrics;
   EXPECT_TRUE(std::isnan(metric(found, "recall").values[0]));
   EXPECT_EQ(metric(found, "output_error").values[0], 1);

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "tests/analysis/studies.h"
@@ -19,12 +20,17 @@ AttentionLayer layer_of(int number) {
   return layer;
 }
 
-StudyOptions three_selectors() {
-  StudyOptions options;
-  options.selectors = {test::study_selector("exact", {}), test::study_selector("ffd:dense_layers=2", {{3}, {5}, {8}}),
-                       test::study_selector("streaming_llm", {{64}, {128}})};
-  options.lambdas = {1, 2, 3, 4, 5};
-  return options;
+LayerResultsLayout layout_of(const AttentionLayer& layer) {
+  Study study =
+      test::study_of({test::study_selector("exact", {}), test::study_selector("ffd:dense_layers=2", {{3}, {5}, {8}}),
+                      test::study_selector("streaming_llm", {{64}, {128}})});
+  study.lambdas = {1, 2, 3, 4, 5};
+  return LayerResultsLayout(study, all_metrics(), layer);
+}
+
+const ResultArray* find_array(const std::vector<ResultArray>& arrays, std::string_view name) {
+  const auto found = std::ranges::find(arrays, name, [](const ResultArray& array) { return array.info.name; });
+  return found == arrays.end() ? nullptr : &*found;
 }
 
 std::size_t size_of_array(const std::vector<ResultArray>& arrays, std::string_view name) {
@@ -33,7 +39,7 @@ std::size_t size_of_array(const std::vector<ResultArray>& arrays, std::string_vi
 }
 
 TEST(LayerResultsLayoutTest, SizesFollowAxes) {
-  const LayerResultsLayout layout(three_selectors(), layer_of(2));
+  const LayerResultsLayout layout = layout_of(layer_of(2));
   constexpr std::size_t kRows = 2 * 6;
   EXPECT_EQ(size_of_array(layout.scores, "lse"), kRows);
   ASSERT_EQ(layout.selectors.size(), 3u);
@@ -44,40 +50,56 @@ TEST(LayerResultsLayoutTest, SizesFollowAxes) {
   EXPECT_EQ(size_of_array(ffd, "spearman"), kRows);
   EXPECT_EQ(size_of_array(ffd, "scan_error_tail"), kRows * 5);
   EXPECT_EQ(size_of_array(layout.selectors[2].arrays, "recall"), kRows * 2);
-  EXPECT_EQ(ffd[layout.selectors[1].io_ratio].name, "io_ratio");
-  EXPECT_EQ(ffd[layout.selectors[1].recall_layer].name, "recall_layer");
+  EXPECT_EQ(find_array(ffd, "recall")->per_row, 3u);
+  EXPECT_EQ(find_array(ffd, "recall_layer")->per_row, 3u);
+  EXPECT_EQ(find_array(ffd, "spearman")->per_row, 1u);
+  EXPECT_EQ(find_array(ffd, "scan_error_tail")->per_row, 5u);
+}
+
+TEST(LayerResultsLayoutTest, RowsOfTheTableComeFirstThenTheSelectorsOwn) {
+  const LayerResultsLayout layout = layout_of(layer_of(2));
+  const SelectorLayout &exact = layout.selectors[0], &ffd = layout.selectors[1];
+  EXPECT_EQ(exact.first_own, exact.arrays.size());
+  ASSERT_EQ(ffd.arrays.size(), ffd.first_own + 4);
+  for (std::size_t a = 0; a < ffd.arrays.size(); ++a) {
+    const ResultArray& array = ffd.arrays[a];
+    EXPECT_EQ(array.metric, find_metric(array.info.name)) << array.info.name;
+    EXPECT_EQ(array.metric == nullptr, a >= ffd.first_own) << array.info.name;
+  }
+  EXPECT_EQ(ffd.arrays[ffd.first_own].info.name, "pseudo_max_gap_exact");
+  EXPECT_EQ(size_of_array(ffd.arrays, "block_keep_ratio"), 2u * 6 * 3);
 }
 
 TEST(LayerResultsLayoutTest, LeavesOutWhatIsNotDefined) {
   AttentionLayer layer = layer_of(2);
-  const LayerResultsLayout without(three_selectors(), layer);
+  const LayerResultsLayout without = layout_of(layer);
   EXPECT_EQ(find_array(without.scores, "span_mass"), nullptr);
   EXPECT_EQ(find_array(without.selectors[2].arrays, "spearman"), nullptr) << "streaming_llm has no estimate";
   layer.spans = {{10, 20}};
-  const LayerResultsLayout with(three_selectors(), layer);
+  const LayerResultsLayout with = layout_of(layer);
   EXPECT_NE(find_array(with.scores, "span_mass"), nullptr);
   EXPECT_NE(find_array(with.selectors[2].arrays, "span_keep"), nullptr);
 }
 
 TEST(LayerResultsLayoutTest, KnowsDenseLayers) {
-  EXPECT_TRUE(LayerResultsLayout(three_selectors(), layer_of(1)).selectors[1].dense);
-  EXPECT_FALSE(LayerResultsLayout(three_selectors(), layer_of(2)).selectors[1].dense);
+  EXPECT_TRUE(layout_of(layer_of(1)).selectors[1].dense);
+  EXPECT_FALSE(layout_of(layer_of(2)).selectors[1].dense);
 }
 
 TEST(LayerResultsLayoutTest, ArraysFollowEachOtherAndBeginUndefined) {
-  const LayerResultsLayout layout(three_selectors(), layer_of(2));
+  const LayerResultsLayout layout = layout_of(layer_of(2));
   const LayerResults results = layout.undefined();
   EXPECT_EQ(results.layer, 2);
   std::size_t begin = 0;
   const auto check = [&](const std::vector<ResultArray>& arrays, const std::vector<MetricValues>& metrics) {
     ASSERT_EQ(arrays.size(), metrics.size());
     for (std::size_t m = 0; m < arrays.size(); ++m) {
-      EXPECT_EQ(arrays[m].begin, begin) << arrays[m].name;
+      EXPECT_EQ(arrays[m].begin, begin) << arrays[m].info.name;
       begin += arrays[m].size;
-      EXPECT_EQ(metrics[m].name, arrays[m].name);
-      EXPECT_EQ(metrics[m].axes, arrays[m].axes);
+      EXPECT_EQ(metrics[m].name, arrays[m].info.name);
+      EXPECT_EQ(metrics[m].axes, arrays[m].info.axes);
       ASSERT_EQ(metrics[m].values.size(), arrays[m].size);
-      for (const float value : metrics[m].values) EXPECT_TRUE(std::isnan(value)) << arrays[m].name;
+      for (const float value : metrics[m].values) EXPECT_TRUE(std::isnan(value)) << arrays[m].info.name;
     }
   };
   check(layout.scores, results.scores);

@@ -9,26 +9,34 @@ namespace {
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
-/// Everything with a rule, dense layers off, in the variants that take another way through the code.
-const std::vector<std::string> kSelectors = {"ffd",
-                                             "ffd:block=32,gqa=per_head",
-                                             "ffd:scale=sequence,block=16",
-                                             "ffd:rule=topk,block=32",
-                                             "ffd:rule=topp,block=32",
-                                             "ffd:scan=exact,block=64",
-                                             "quest:dense_layers=0",
-                                             "quest:dense_layers=0,preset=kernel,gqa=shared",
-                                             "kivi:group=16",
-                                             "twilight:dense_layers=0,base_budget=100",
-                                             "twilight:dense_layers=0,base=none,weights=estimated",
-                                             "twilight:dense_layers=0,rule=reference",
-                                             "streaming_llm",
-                                             "topk",
-                                             "topk:gqa=union,granularity=block,block=32",
-                                             "topp",
-                                             "topp:gqa=union",
-                                             "topdelta",
-                                             "topdelta:granularity=block,block=16"};
+/// Every selector, dense layers off, in the variants that take another way through the code.
+const std::vector<std::string> kSelectors =
+    and_every_other_selector({"ffd",
+                              "ffd:block=32,gqa=per_head",
+                              "ffd:scale=sequence,block=16",
+                              "ffd:rule=topk,block=32",
+                              "ffd:rule=topp,block=32",
+                              "ffd:scan=exact,block=64",
+                              "quest:dense_layers=0",
+                              "quest:dense_layers=0,preset=kernel,gqa=shared",
+                              "kivi:group=16",
+                              "twilight:dense_layers=0,base_budget=100",
+                              "twilight:dense_layers=0,base=none,weights=estimated",
+                              "twilight:dense_layers=0,rule=reference",
+                              "streaming_llm",
+                              "topk",
+                              "topk:gqa=union,granularity=block,block=32",
+                              "topp",
+                              "topp:gqa=union",
+                              "topdelta",
+                              "topdelta:granularity=block,block=16",
+                              "sparq",
+                              "sparq:score=softmax,mean_value=off,local=0",
+                              "sparq:count=paper,rank=64,local=1",
+                              "double_sparsity:dense_layers=0,calibrate=other",
+                              "double_sparsity:dense_layers=0,calibrate=other,channel=k,bits=16",
+                              "sale:dense_below=0",
+                              "sale:dense_below=100,key_scale=token"});
 
 std::vector<Setting> grid_of(SettingKind kind) {
   switch (kind) {
@@ -38,16 +46,20 @@ std::vector<Setting> grid_of(SettingKind kind) {
       return {{50, true}, {64}, {16}, {1.5, true}, {1}, {100, true}, {200}};
     case SettingKind::p:
       return {{0.85}, {1}, {0.3}, {0.999}, {0.85}};
+    case SettingKind::factor:
+      return {{100}, {1}, {3000}, {10}, {1}};
     case SettingKind::none:
       break;
   }
   return {Setting{}};
 }
 
-std::vector<StudySelector> all_of(const std::vector<std::string>& names) {
+/// Those that learn have learnt from another sample of the case.
+std::vector<StudySelector> all_of(const std::vector<std::string>& names, const Case& c) {
   std::vector<StudySelector> selectors;
   for (const std::string& name : names)
     selectors.push_back(study_selector(name, grid_of(parse_selector(name)->setting_kind())));
+  teach(selectors, make_layer(c, kOtherSample));
   return selectors;
 }
 
@@ -61,22 +73,22 @@ void expect_same_bits(const LayerResults& a, const LayerResults& b, const std::s
 }
 
 TEST(SelectorInvariants, ThreadsDoNotMatterToTheBit) {
-  const std::vector<StudySelector> selectors = all_of(kSelectors);
   for (const Case& c : cases()) {
+    const std::vector<StudySelector> selectors = all_of(kSelectors, c);
     const AttentionLayer layer = make_layer(c);
-    expect_same_bits(run_study(selectors, layer, 1), run_study(selectors, layer, 3), c.name);
+    expect_same_bits(run_layer(selectors, layer, 1), run_layer(selectors, layer, 3), c.name);
   }
 }
 
 TEST(SelectorInvariants, ASweepEqualsItsSettingsOneByOne) {
-  const std::vector<StudySelector> selectors = all_of(kSelectors);
   for (const Case& c : cases()) {
+    const std::vector<StudySelector> selectors = all_of(kSelectors, c);
     const AttentionLayer layer = make_layer(c);
-    const LayerResults together = run_study(selectors, layer);
+    const LayerResults together = run_layer(selectors, layer);
     for (std::size_t i = 0; i < 7; ++i) {
       std::vector<StudySelector> single = selectors;
       for (StudySelector& s : single) s.grid = {s.grid[std::min(i, s.grid.size() - 1)]};
-      const LayerResults alone = run_study(single, layer);
+      const LayerResults alone = run_layer(single, layer);
       for (std::size_t s = 0; s < selectors.size(); ++s) {
         const std::size_t settings = selectors[s].grid.size(), at = std::min(i, settings - 1);
         for (const MetricValues& m : alone.selectors[s].metrics) {
@@ -100,8 +112,8 @@ TEST(SelectorInvariants, ASweepEqualsItsSettingsOneByOne) {
 TEST(SelectorInvariants, MoreIsNeverLess) {
   for (const Case& c : cases()) {
     const AttentionLayer layer = make_layer(c);
-    const std::vector<StudySelector> selectors = all_of(kSelectors);
-    const LayerResults results = run_study(selectors, layer);
+    const std::vector<StudySelector> selectors = all_of(kSelectors, c);
+    const LayerResults results = run_layer(selectors, layer);
     for (std::size_t s = 0; s < selectors.size(); ++s) {
       if (!selectors[s].selector->monotone()) continue;
       const std::size_t settings = selectors[s].grid.size();
@@ -111,7 +123,7 @@ TEST(SelectorInvariants, MoreIsNeverLess) {
         const std::int64_t position = layer.query_positions[static_cast<std::size_t>(query)];
         const std::int64_t visible = c.window > 0 ? std::min(c.window, position + 1) : position + 1;
         for (int given : {0, 1}) {
-          const AscendingGrid grid = ascending(selectors[s].grid, visible);
+          const AscendingGrid grid = ascending(*selectors[s].selector, selectors[s].grid, visible);
           const std::vector<float>& values =
               metric(results.selectors[s].metrics, given == 0 ? "mass_recall" : "keep_ratio").values;
           for (std::size_t i = 1; i < settings; ++i)
@@ -135,11 +147,17 @@ TEST(SelectorInvariants, EverythingEqualsExact) {
                                                               {"topk:granularity=block,block=1", {100, true}},
                                                               {"topdelta", {kInf}},
                                                               {"topdelta:gqa=union", {kInf}},
-                                                              {"ffd:scan=exact", {kInf}}};
-  std::vector<StudySelector> selectors;
-  for (const auto& [name, setting] : dense) selectors.push_back(study_selector(name, {setting}));
+                                                              {"ffd:scan=exact", {kInf}},
+                                                              {"sparq", {100, true}},
+                                                              {"sparq:count=paper", {1e9}},
+                                                              {"double_sparsity:dense_layers=0,calibrate=other", {1e9}},
+                                                              {"sale:dense_below=1000", {0}},
+                                                              {"sale:dense_below=0", {kInf}}};
   for (const Case& c : cases()) {
-    const LayerResults results = run_study(selectors, make_layer(c));
+    std::vector<StudySelector> selectors;
+    for (const auto& [name, setting] : dense) selectors.push_back(study_selector(name, {setting}));
+    teach(selectors, make_layer(c, kOtherSample));
+    const LayerResults results = run_layer(selectors, make_layer(c));
     for (std::size_t s = 0; s < selectors.size(); ++s) {
       const auto& metrics = results.selectors[s].metrics;
       for (float x : metric(metrics, "keep_ratio").values) EXPECT_EQ(x, 1) << c.name << ", " << dense[s].first;
@@ -156,17 +174,17 @@ TEST(SelectorInvariants, EverythingEqualsExact) {
 TEST(SelectorInvariants, TheOracleHoldsTheMostMassForItsTokens) {
   std::vector<std::string> others = kSelectors;
   std::erase_if(others, [](const std::string& name) { return name == "topk"; });
-  const std::vector<StudySelector> selectors = all_of(others);
   for (const Case& c : cases()) {
     if (c.window > 0 || c.positions.size() > 4) continue;
+    const std::vector<StudySelector> selectors = all_of(others, c);
     for (std::int64_t position : c.positions) {
       Case one = c;
       one.positions = {position};
       const AttentionLayer layer = make_layer(one);
       std::vector<Setting> counts;
       for (std::int64_t k = 1; k <= position + 1; ++k) counts.push_back({static_cast<double>(k)});
-      const LayerResults results = run_study(selectors, layer),
-                         oracle = run_study({study_selector("topk", counts)}, layer);
+      const LayerResults results = run_layer(selectors, layer),
+                         oracle = run_layer({study_selector("topk", counts)}, layer);
       const std::vector<float>& best = metric(oracle.selectors[0].metrics, "mass_recall").values;
       for (std::size_t s = 0; s < selectors.size(); ++s) {
         const std::vector<float>&mass = metric(results.selectors[s].metrics, "mass_recall").values,
@@ -184,18 +202,18 @@ TEST(SelectorInvariants, TheOracleHoldsTheMostMassForItsTokens) {
 
 // A query's results do not depend on which other queries are studied with it, nor on how rows are cut into batches.
 TEST(SelectorInvariants, QueriesDoNotSeeEachOther) {
-  const std::vector<StudySelector> selectors = all_of(kSelectors);
   for (const Case& c : cases()) {
     if (c.positions.size() < 2) continue;
+    const std::vector<StudySelector> selectors = all_of(kSelectors, c);
     const AttentionLayer layer = make_layer(c);
-    const LayerResults all = run_study(selectors, layer);
+    const LayerResults all = run_layer(selectors, layer);
     for (std::size_t n : {std::size_t{0}, c.positions.size() / 2}) {
       AttentionLayer one = make_layer(c);
       const std::size_t bytes = one.q.size() / c.positions.size();
       std::copy_n(layer.q.data() + n * bytes, bytes, one.q.data());
       one.q.resize(bytes);
       one.query_positions = {c.positions[n]};
-      const LayerResults alone = run_study(selectors, one);
+      const LayerResults alone = run_layer(selectors, one);
       for (std::size_t s = 0; s < selectors.size(); ++s)
         for (const MetricValues& m : alone.selectors[s].metrics) {
           const std::vector<float>& values = metric(all.selectors[s].metrics, m.name).values;
@@ -209,8 +227,8 @@ TEST(SelectorInvariants, QueriesDoNotSeeEachOther) {
 
 // A sliding window is a sequence of its own: the layer cut at the window's first key gives the same results.
 TEST(SelectorInvariants, AWindowIsASequenceOfItsOwn) {
-  const std::vector<StudySelector> selectors = all_of(kSelectors);
   const Case whole{"", 1, 2, 64, 64, ElementType::bfloat16, {420}, Pattern::peaked, 0.0, 300};
+  const std::vector<StudySelector> selectors = all_of(kSelectors, whole);
   const AttentionLayer windowed = make_layer(whole);
   AttentionLayer cut = make_layer(whole);
   const std::size_t skipped = 121 * 64 * 2;  // tokens before 420 - 300 + 1, in bytes
@@ -221,17 +239,24 @@ TEST(SelectorInvariants, AWindowIsASequenceOfItsOwn) {
   cut.num_tokens = 300;
   cut.query_positions = {299};
   cut.sliding_window = 0;
-  expect_same_bits(run_study(selectors, windowed), run_study(selectors, cut), "window");
+  expect_same_bits(run_layer(selectors, windowed), run_layer(selectors, cut), "window");
 }
 
 TEST(SelectorInvariants, DenseLayersAreExactAndHaveNoEstimate) {
-  std::vector<StudySelector> selectors =
-      all_of({"quest", "twilight", "ffd:dense_layers=6", "kivi:dense_layers=6", "exact"});
-  AttentionLayer layer = make_layer(cases()[0]);
+  const std::vector<StudySelector> selectors =
+      all_of({"quest", "twilight", "ffd:dense_layers=6", "kivi:dense_layers=6", "sparq:dense_layers=2",
+              "double_sparsity:calibrate=other", "sale:dense_layers=6", "exact"},
+             cases()[0]);
+  const std::size_t last = selectors.size() - 1;  // exact
+  AttentionLayer layer = make_layer(cases()[0]), sample = make_layer(cases()[0], kOtherSample);
+  for (int number : {1, 2, 6}) {  // 5 has been learnt
+    sample.layer = number;
+    teach(selectors, sample);
+  }
   for (int number : {1, 2, 5, 6}) {
     layer.layer = number;
-    const LayerResults results = run_study(selectors, layer);
-    for (std::size_t s = 0; s < 4; ++s) {
+    const LayerResults results = run_layer(selectors, layer);
+    for (std::size_t s = 0; s < last; ++s) {
       const bool dense = number < selectors[s].selector->dense_layers();
       const auto& metrics = results.selectors[s].metrics;
       EXPECT_EQ(results.selectors[s].dense, dense) << selectors[s].label << ", layer " << number;
@@ -240,7 +265,7 @@ TEST(SelectorInvariants, DenseLayersAreExactAndHaveNoEstimate) {
       if (!dense) continue;
       for (const char* name : {"recall", "keep_ratio", "io_ratio", "mass_recall", "lse_error", "dropped_gap"}) {
         const std::vector<float>&found = metric(metrics, name).values,
-              &exact = metric(results.selectors[4].metrics, name).values;
+              &exact = metric(results.selectors[last].metrics, name).values;
         for (std::size_t i = 0; i < found.size(); ++i)
           EXPECT_TRUE(same_values({found[i]}, {exact[i / selectors[s].grid.size()]}))
               << selectors[s].label << ", " << name;
@@ -249,7 +274,7 @@ TEST(SelectorInvariants, DenseLayersAreExactAndHaveNoEstimate) {
       for (const char* name : {"block_keep_ratio", "pseudo_max_gap_exact", "pseudo_max_gap_all"})
         for (float x : metric(metrics, name).values) EXPECT_TRUE(std::isnan(x)) << name;
     }
-    EXPECT_FALSE(results.selectors[4].dense);
+    EXPECT_FALSE(results.selectors[last].dense);
   }
 }
 

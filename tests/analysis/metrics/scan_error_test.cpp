@@ -13,7 +13,6 @@ TEST(ScanError, MomentsAndTails) {
   const std::vector<double> estimate{1, -1, -2, 0}, lambdas{0.5, 1, 2, 3};
   hand.row.estimate = estimate;
   hand.row.lambdas = lambdas;
-  collect_scan_errors(hand.row);
   EXPECT_EQ(values_of(hand.row, scan_error_mean, 1), Values{-0.5});
   EXPECT_DOUBLE_EQ(values_of(hand.row, scan_error_std, 1)[0], std::sqrt(1.25));
   EXPECT_EQ(values_of(hand.row, scan_error_max, 1), Values{2});
@@ -25,7 +24,6 @@ TEST(ScanError, IsNotDefinedWhereNothingIsCovered) {
   HandRow hand;
   const std::vector<double> lambdas{1};
   hand.row.lambdas = lambdas;
-  collect_scan_errors(hand.row);
   for (auto metric : {scan_error_mean, scan_error_std, scan_error_max, scan_error_tail, scan_error_lower_tail})
     EXPECT_TRUE(std::isnan(values_of(hand.row, metric, 1)[0]));
 }

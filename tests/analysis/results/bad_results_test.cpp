@@ -60,17 +60,53 @@ TEST(BadResults, ShapesDisagree) {
               e.zeros(std::string(kSample) + "/zeta/recall", H5T_IEEE_F32LE, {3, 2, 4, 2});
             }),
             "/dumps/0/samples/s/zeta/recall: has the shape [3, 2, 4, 2], expected [3, 2, 4, 3] "
-            "(layers, queries, heads, settings)");
+            "(layer, query, head, setting)");
   EXPECT_EQ(complaint([](const Edit& e) {
               e.zeros(std::string(kSample) + "/scores/lse", H5T_IEEE_F32LE, {3, 2});
             }),
-            "/dumps/0/samples/s/scores/lse: has the shape [3, 2], expected [3, 2, 4] (layers, queries, heads)");
+            "/dumps/0/samples/s/scores/lse: has the shape [3, 2], expected [3, 2, 4] (layer, query, head)");
   EXPECT_EQ(complaint([](const Edit& e) { e.zeros(std::string(kSample) + "/zeta/done", H5T_STD_U8LE, {2}); }),
             "/dumps/0/samples/s/zeta/done: has the shape [2], expected [3] (layers)");
   EXPECT_EQ(complaint([](const Edit& e) {
               e.integers(std::string(kSample) + "/layers", {3}, {0, 5, 2});
             }),
             "/dumps/0/samples/s/layers: [2] is 2, expected ascending numbers from 0 to 5");
+}
+
+constexpr const char* kRecall = "/dumps/0/samples/s/zeta/recall";
+constexpr const char* kLabels = "DIMENSION_LABELS";
+
+TEST(BadResults, AxesThatNoMetricHas) {
+  const auto labelled = [](const std::vector<std::string>& labels) {
+    return complaint([&](const Edit& e) { e.texts(kRecall, kLabels, labels); });
+  };
+  const auto sentence = [](const std::string& labels) {
+    return std::string(kRecall) + ": its axes are labelled '" + labels +
+           "', expected the axes of a metric, such as 'layer, query, head, setting'";
+  };
+  EXPECT_EQ(labelled({"layer", "head", "query", "setting"}), sentence("layer, head, query, setting"));
+  EXPECT_EQ(labelled({"layer", "query", "head"}),
+            std::string(kRecall) + ": has the shape [3, 2, 4, 3], expected [3, 2, 4] (layer, query, head)");
+  EXPECT_EQ(labelled({"", "", "", ""}), sentence(", , , "));
+  EXPECT_EQ(labelled({"layer\n"}), sentence(R"(layer\x0a)")) << "nothing of the file reaches a terminal as it is";
+  EXPECT_EQ(labelled(std::vector<std::string>(33, "layer")),
+            std::string(kRecall) + ": attribute 'DIMENSION_LABELS' is not a list of at most 32 strings");
+  EXPECT_EQ(complaint([](const Edit& e) { e.integer(kRecall, kLabels, 4); }),
+            std::string(kRecall) + ": attribute 'DIMENSION_LABELS' is not a list of at most 32 strings");
+}
+
+// Without labels the rank of a metric that nobody knows is all there is to go by.
+TEST(BadResults, UnknownMetricsWithoutLabels) {
+  const std::string metric = std::string(kSample) + "/zeta/unheard_of";
+  EXPECT_EQ(complaint([&](const Edit& e) {
+              e.zeros(metric, H5T_IEEE_F32LE, {3, 2, 3});
+            }),
+            metric + ": has the shape [3, 2, 3], expected [3, 2, 4] (layer, query, head)");
+  EXPECT_EQ(complaint([&](const Edit& e) {
+              e.zeros(metric, H5T_IEEE_F32LE, {3, 2, 4, 2});
+            }),
+            metric + ": has the shape [3, 2, 4, 2], expected [3, 2, 4, 3] (layer, query, head, setting)")
+      << "lambdas need labels";
 }
 
 TEST(BadResults, ElementsOfAnotherType) {

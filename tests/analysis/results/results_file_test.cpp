@@ -1,14 +1,16 @@
 // What ResultsWriter writes, ResultsFile reads at the same place; files appear whole or not at all. (h5py is the other
-// side in results_format_test.py.)
+// side in run_test.py.)
 #include "analysis/results/results_file.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <filesystem>
+#include <map>
 
 #include "dumps/base/error.h"
 #include "tests/analysis/results/small_study.h"
+#include "tests/dumps/hdf5_edit.h"
 #include "tests/dumps/scratch_folder.h"
 
 namespace attest::testing {
@@ -18,18 +20,19 @@ TEST(ResultsFile, TellsWhatWasStudied) {
   const ScratchFolder folder;
   write_small_study(folder.file("r.h5"));
   const ResultsFile file(folder.file("r.h5"));
-  const StudyDescription expected = small_study();
-  const StudyDescription& study = file.study();
-  EXPECT_EQ(study.manifest_json, R"({"made": "small_study.h"})");
+  const Study expected = small_study();
+  const Study& study = file.study();
+  EXPECT_EQ(file.manifest(), R"({"made": "small_study.h"})");
   EXPECT_EQ(study.lambdas, expected.lambdas);
   ASSERT_EQ(study.selectors.size(), 2u);
   for (std::size_t i = 0; i < 2; ++i) {  // in the order given, which is not that of the names
     EXPECT_EQ(study.selectors[i].label, expected.selectors[i].label);
-    EXPECT_EQ(study.selectors[i].selector, expected.selectors[i].selector);
-    EXPECT_EQ(study.selectors[i].setting, expected.selectors[i].setting);
+    EXPECT_EQ(study.selectors[i].name, expected.selectors[i].name);
+    EXPECT_EQ(study.selectors[i].kind, expected.selectors[i].kind);
     EXPECT_EQ(study.selectors[i].options_json, expected.selectors[i].options_json);
-    EXPECT_EQ(study.selectors[i].settings, expected.selectors[i].settings);
+    EXPECT_EQ(study.selectors[i].grid, expected.selectors[i].grid);
     EXPECT_EQ(study.selectors[i].setting_labels, expected.selectors[i].setting_labels);
+    EXPECT_EQ(study.selectors[i].selector, nullptr) << "a file holds no code";
   }
   ASSERT_EQ(study.dumps.size(), 2u);
   for (std::size_t d = 0; d < 2; ++d) {
@@ -85,6 +88,47 @@ TEST(ResultsFile, HasEveryValueAtItsPlace) {
   EXPECT_THROW(file.read(0, 0, 2, "recall"), std::out_of_range);
 }
 
+// A file of another program may carry no labels: then the table of metrics tells the axes, also of those whose rank
+// does not.
+TEST(ResultsFile, MetricsThatAreKnownNeedNoLabels) {
+  const ScratchFolder folder;
+  const std::string path = folder.file("r.h5");
+  write_small_study(path);
+  std::map<std::string, MetricArray> labelled;
+  const std::vector<std::string> names{"recall", "recall_layer", "scan_error_tail", "spearman"};
+  for (const std::string& name : names) labelled[name] = ResultsFile(path).read(0, 0, 0, name).value();
+  {
+    const Edit edit(path);
+    for (const std::string& name : names) edit.remove_attribute("/dumps/0/samples/s/zeta/" + name, "DIMENSION_LABELS");
+    edit.remove_attribute("/dumps/0/samples/s/scores/lse", "DIMENSION_LABELS");
+    edit.zeros("/dumps/0/samples/s/zeta/unheard_of", H5T_IEEE_F32LE, {3, 2, 4, 3});
+  }
+  const ResultsFile file(path);
+  for (const std::string& name : names) {
+    const MetricArray found = file.read(0, 0, 0, name).value();
+    EXPECT_EQ(found.axes, labelled[name].axes) << name;
+    EXPECT_EQ(found.shape, labelled[name].shape) << name;
+    EXPECT_EQ(found.values, labelled[name].values) << name;
+  }
+  EXPECT_EQ(file.read_scores(0, 0, "lse")->axes, MetricAxes::query_head);
+  EXPECT_EQ(file.read(0, 0, 0, "unheard_of")->axes, MetricAxes::query_head_setting) << "four axes end in settings";
+}
+
+// What a file says of its axes goes before what this program would write there.
+TEST(ResultsFile, LabelsGoBeforeTheTable) {
+  const ScratchFolder folder;
+  const std::string path = folder.file("r.h5");
+  write_small_study(path);
+  {
+    const Edit edit(path);
+    edit.zeros("/dumps/0/samples/s/zeta/spearman", H5T_IEEE_F32LE, {3, 2, 3});
+    edit.texts("/dumps/0/samples/s/zeta/spearman", "DIMENSION_LABELS", {"layer", "query", "setting"});
+  }
+  const MetricArray found = ResultsFile(path).read(0, 0, 0, "spearman").value();
+  EXPECT_EQ(found.axes, MetricAxes::query_setting);
+  EXPECT_EQ(found.shape, (std::vector<std::int64_t>{3, 2, 3}));
+}
+
 TEST(ResultsFile, WhatALayerDoesNotDefineIsNaNThere) {
   const ScratchFolder folder;
   write_small_study(folder.file("r.h5"));
@@ -100,7 +144,7 @@ TEST(ResultsFile, WhatALayerDoesNotDefineIsNaNThere) {
 
 TEST(ResultsFile, LayersThatWereLeftOutAreNaNAndNotDone) {
   const ScratchFolder folder;
-  const StudyDescription study = small_study();
+  const Study study = small_study();
   {
     ResultsWriter writer(folder.file("r.h5"), study);
     each_unit(study, [&](int d, int s, int layer) {
@@ -119,7 +163,7 @@ TEST(ResultsFile, LayersThatWereLeftOutAreNaNAndNotDone) {
 
 TEST(ResultsFile, TheOrderOfLayersChangesNoByte) {
   const ScratchFolder folder;
-  const StudyDescription study = small_study();
+  const Study study = small_study();
   write_small_study(folder.file("a.h5"));
   write_small_study(folder.file("b.h5"));
   EXPECT_EQ(bytes_of_file(folder.file("a.h5")), bytes_of_file(folder.file("b.h5")));
@@ -147,11 +191,11 @@ TEST(ResultsWriter, FileAppearsOnlyWhenFinished) {
 TEST(ResultsWriter, RefusesLabelsThatMeanSomethingElse) {
   const ScratchFolder folder;
   for (const char* label : {"scores", "layers", "query_positions", "", ".", "a/b"}) {
-    StudyDescription study = small_study();
+    Study study = small_study();
     study.selectors[1].label = label;
     EXPECT_THROW(ResultsWriter(folder.file("r.h5"), study), UsageError) << label;
   }
-  StudyDescription study = small_study();
+  Study study = small_study();
   study.selectors[1].label = study.selectors[0].label;
   EXPECT_EQ(message_of<UsageError>([&] { ResultsWriter(folder.file("r.h5"), study); }),
             "the label 'zeta' is given twice");
@@ -167,7 +211,7 @@ TEST(ResultsWriter, SaysWhyItCannotWrite) {
 
 TEST(ResultsWriter, RefusesWhatIsNotOfTheStudy) {
   const ScratchFolder folder;
-  const StudyDescription study = small_study();
+  const Study study = small_study();
   ResultsWriter writer(folder.file("r.h5"), study);
   LayerResults wrong_layer = small_results(study, 0, 0, 2);
   wrong_layer.layer = 4;

@@ -10,12 +10,21 @@
 
 namespace attest::testing {
 
-inline StudyDescription small_study() {
-  StudyDescription study;
-  study.manifest_json = "{}";
+inline Study small_study() {
+  Study study;
   study.lambdas = {0.5, 1};
-  study.selectors = {{"zeta", "ffd", "delta", R"({"bits":"2"})", {7, 5, 1.5}, {"7", "5", "1.50"}},
-                     {"alpha=1", "kivi", "none", "{}", {0}, {""}}};
+  study.selectors = {{.label = "zeta",
+                      .name = "ffd",
+                      .options_json = R"({"bits":"2"})",
+                      .kind = SettingKind::delta,
+                      .grid = {{7}, {5}, {1.5}},
+                      .setting_labels = {"7", "5", "1.50"}},
+                     {.label = "alpha=1",
+                      .name = "kivi",
+                      .options_json = "{}",
+                      .kind = SettingKind::none,
+                      .grid = {Setting{}},
+                      .setting_labels = {""}}};
   StudyDump first{"a.h5", "test/one", 6, {.num_query_heads = 4, .num_kv_heads = 2, .head_dim = 8, .value_dim = 5}, {}};
   first.samples = {{"s", "ruler/niah", 40, {0, 2, 5}, {17, 39}, true}, {"t", "longbench", 23, {3}, {22}, false}};
   StudyDump second{"b.h5", "test/two", 2, {.num_query_heads = 3, .num_kv_heads = 1, .head_dim = 4, .value_dim = 4}, {}};
@@ -31,8 +40,8 @@ inline float value_at(int dump, int sample, int layer, std::int64_t query, std::
          static_cast<float>(metric) / 16;
 }
 
-inline MetricValues small_metric(const std::string& name, MetricAxes axes, const StudyDescription& study, int dump,
-                                 int sample, int layer, std::size_t last_axis, int number) {
+inline MetricValues small_metric(const std::string& name, MetricAxes axes, const Study& study, int dump, int sample,
+                                 int layer, std::size_t last_axis, int number) {
   const StudyDump& d = study.dumps[static_cast<std::size_t>(dump)];
   const auto queries = static_cast<std::int64_t>(d.samples[static_cast<std::size_t>(sample)].query_positions.size());
   const std::int64_t heads = axes == MetricAxes::query_setting ? 1 : d.shape.num_query_heads;
@@ -45,7 +54,7 @@ inline MetricValues small_metric(const std::string& name, MetricAxes axes, const
 }
 
 /// Layer 0 is dense for the second selector, which then has no spearman.
-inline LayerResults small_results(const StudyDescription& study, int dump, int sample, int layer) {
+inline LayerResults small_results(const Study& study, int dump, int sample, int layer) {
   LayerResults results{
       .dump = dump,
       .sample = study.dumps[static_cast<std::size_t>(dump)].samples[static_cast<std::size_t>(sample)].name,
@@ -57,10 +66,10 @@ inline LayerResults small_results(const StudyDescription& study, int dump, int s
     return small_metric(name, axes, study, dump, sample, layer, last, number);
   };
   results.scores = {make("lse", MetricAxes::query_head, 1, 1)};
-  for (const SelectorGroup& selector : study.selectors) {
+  for (const StudySelector& selector : study.selectors) {
     SelectorLayerResults& own = results.selectors.emplace_back();
-    const std::size_t settings = selector.settings.size();
-    own.dense = selector.selector == "kivi" && layer == 0;
+    const std::size_t settings = selector.grid.size();
+    own.dense = selector.name == "kivi" && layer == 0;
     own.metrics = {make("recall", MetricAxes::query_head_setting, settings, 2),
                    make("recall_layer", MetricAxes::query_setting, settings, 3),
                    make("scan_error_tail", MetricAxes::query_head_lambda, study.lambdas.size(), 4)};
@@ -71,14 +80,14 @@ inline LayerResults small_results(const StudyDescription& study, int dump, int s
 
 /// Calls visit(dump, sample, layer) for every unit of the study.
 template <class Visit>
-void each_unit(const StudyDescription& study, Visit visit) {
+void each_unit(const Study& study, Visit visit) {
   for (std::size_t d = 0; d < study.dumps.size(); ++d)
     for (std::size_t s = 0; s < study.dumps[d].samples.size(); ++s)
       for (const int layer : study.dumps[d].samples[s].layers) visit(static_cast<int>(d), static_cast<int>(s), layer);
 }
 
 inline void write_small_study(const std::string& path) {
-  const StudyDescription study = small_study();
+  const Study study = small_study();
   ResultsWriter writer(path, study);
   each_unit(study, [&](int d, int s, int layer) { writer.add(small_results(study, d, s, layer)); });
   writer.finish(R"({"made": "small_study.h"})");

@@ -10,35 +10,34 @@ namespace {
 
 using nlohmann::json;
 
-StudyPlan plan() {
-  StudyPlan plan;
-  plan.dumps = {{"a.h5", "m", 4, {2, 1, 8, 8}, {{"s", "t", 10, {0, 1}, {9}, false}}}};
-  return plan;
+Study small_study() {
+  Study study;
+  study.dumps = {{"a.h5", "m", 4, {2, 1, 8, 8}, {{"s", "t", 10, {0, 1}, {9}, false}}}};
+  study.selectors = {{.label = "ffd",
+                      .name = "ffd",
+                      .options_json = R"({"bits":"2"})",
+                      .kind = SettingKind::delta,
+                      .grid = {{5}, {std::numeric_limits<double>::infinity()}},
+                      .setting_labels = {"5", "inf"}}};
+  study.salient_delta = 5;
+  study.lambdas = {0.5};
+  return study;
 }
 
-StudyConfiguration configuration() {
-  return {.program = "1.2.3",
-          .git_commit = "abc",
-          .device = "cpu",
-          .precision = "float64",
-          .selectors =
-              {{"ffd", "ffd", "delta", R"({"bits":"2"})", {5, std::numeric_limits<double>::infinity()}, {"5", "inf"}}},
-          .salient_delta = 5,
-          .lambdas = {0.5},
-          .skip_bad_layers = false,
-          .inputs = {{"a.h5", 100, 42}}};
+Provenance provenance() {
+  return {
+      .program = "1.2.3", .git_commit = "abc", .device = "cpu", .precision = "float64", .inputs = {{"a.h5", 100, 42}}};
 }
 
 TEST(Manifest, SaysWhatMadeTheResults) {
-  const StudyConfiguration study = configuration();
-  const json manifest = json::parse(manifest_json({.command_line = {"attest", "run"},
-                                                   .configuration = configuration_json(study, plan()),
+  const Study study = small_study();
+  const json manifest = json::parse(manifest_json(study, provenance(), configuration_json(study, provenance()),
+                                                  {.command_line = {"attest", "run"},
                                                    .device = "CPU, 2 threads",
                                                    .started = "then",
                                                    .ended = "now",
                                                    .input_hashes = {"00ff"},
-                                                   .left_out = {{0, "s", 1}}},
-                                                  study));
+                                                   .left_out = {{.dump = 0, .sample = 0, .layer = 1}}}));
   EXPECT_EQ(manifest["command_line"], json({"attest", "run"}));
   EXPECT_EQ(manifest["program"]["version"], "1.2.3");
   EXPECT_EQ(manifest["program"]["git_commit"], "abc");
@@ -53,41 +52,64 @@ TEST(Manifest, SaysWhatMadeTheResults) {
 }
 
 TEST(Manifest, WhatDecidesTheDataMakesAnotherStudy) {
-  const std::string study = configuration_json(configuration(), plan());
+  const std::string text = configuration_json(small_study(), provenance());
   const auto differs = [&](auto change) {
-    StudyConfiguration other = configuration();
-    change(other);
-    return configuration_json(other, plan()) != study;
+    Study study = small_study();
+    Provenance made_by = provenance();
+    change(study, made_by);
+    return configuration_json(study, made_by) != text;
   };
-  EXPECT_TRUE(differs([](StudyConfiguration& c) { c.selectors[0].settings[0] = 6; }));
-  EXPECT_TRUE(differs([](StudyConfiguration& c) { c.selectors[0].options_json = R"({"bits":"4"})"; }));
-  EXPECT_TRUE(differs([](StudyConfiguration& c) { c.salient_delta = 4; }));
-  EXPECT_TRUE(differs([](StudyConfiguration& c) { c.lambdas = {1}; }));
-  EXPECT_TRUE(differs([](StudyConfiguration& c) { c.skip_bad_layers = true; }));
-  EXPECT_TRUE(differs([](StudyConfiguration& c) { c.git_commit = "def"; }));
-  EXPECT_TRUE(differs([](StudyConfiguration& c) { c.device = "cuda"; }));
-  EXPECT_TRUE(differs([](StudyConfiguration& c) { c.inputs[0].bytes = 101; }));
-  EXPECT_FALSE(differs([](StudyConfiguration& c) { c.inputs[0].modified_ns = 43; }))
+  EXPECT_FALSE(differs([](Study&, Provenance&) {}));
+  EXPECT_TRUE(differs([](Study& s, Provenance&) { s.selectors[0].grid[0].value = 6; }));
+  EXPECT_TRUE(differs([](Study& s, Provenance&) { s.selectors[0].setting_labels[0] = "5.0"; }));
+  EXPECT_TRUE(differs([](Study& s, Provenance&) { s.selectors[0].options_json = R"({"bits":"4"})"; }));
+  EXPECT_TRUE(differs([](Study& s, Provenance&) { s.selectors[0].kind = SettingKind::budget; }));
+  EXPECT_TRUE(differs([](Study& s, Provenance&) { s.selectors[0].name = "quest"; }));
+  EXPECT_TRUE(differs([](Study& s, Provenance&) { s.selectors[0].label = "a"; }));
+  EXPECT_TRUE(differs([](Study& s, Provenance&) { s.salient_delta = 4; }));
+  EXPECT_TRUE(differs([](Study& s, Provenance&) { s.lambdas = {1}; }));
+  EXPECT_TRUE(differs([](Study& s, Provenance&) { s.skip_bad_layers = true; }));
+  EXPECT_TRUE(differs([](Study& s, Provenance&) { s.dumps[0].samples[0].layers = {0}; }));
+  EXPECT_TRUE(differs([](Study& s, Provenance&) { s.dumps[0].samples[0].query_positions = {8}; }));
+  EXPECT_TRUE(differs([](Study& s, Provenance&) { s.dumps[0].samples[0].name = "other"; }));
+  EXPECT_TRUE(differs([](Study&, Provenance& p) { p.git_commit = "def"; }));
+  EXPECT_TRUE(differs([](Study&, Provenance& p) { p.program = "1.2.4"; }));
+  EXPECT_TRUE(differs([](Study&, Provenance& p) { p.device = "cuda"; }));
+  EXPECT_TRUE(differs([](Study&, Provenance& p) { p.precision = "float32"; }));
+  EXPECT_TRUE(differs([](Study&, Provenance& p) { p.inputs[0].bytes = 101; }));
+  EXPECT_FALSE(differs([](Study&, Provenance& p) { p.inputs[0].modified_ns = 43; }))
       << "its content decides, not its time";
-  StudyPlan fewer = plan();
-  fewer.dumps[0].samples[0].layers = {0};
-  EXPECT_NE(configuration_json(configuration(), fewer), study);
+}
+
+// Files beside the dumps, such as a channel ranking, decide the data too.
+TEST(Manifest, OtherInputsAreListedBehindTheDumps) {
+  const Study study = small_study();
+  Provenance with_file = provenance();
+  with_file.inputs.push_back({"ranking.json", 7, 1});
+  const json configuration = json::parse(configuration_json(study, with_file));
+  EXPECT_EQ(configuration["dumps"].size(), 1u);
+  ASSERT_EQ(configuration["files"].size(), 1u);
+  EXPECT_EQ(configuration["files"][0]["bytes"], 7);
+  EXPECT_FALSE(json::parse(configuration_json(study, provenance())).contains("files"));
+  const json manifest = json::parse(manifest_json(study, with_file, configuration.dump(),
+                                                  {.command_line = {},
+                                                   .device = "",
+                                                   .started = "",
+                                                   .ended = "",
+                                                   .input_hashes = {"00ff", "11ee"},
+                                                   .left_out = {}}));
+  EXPECT_EQ(manifest["inputs"][1], json({{"path", "ranking.json"}, {"bytes", 7}, {"xxh64", "11ee"}}));
 }
 
 TEST(Manifest, RecognisesItsStudy) {
-  const StudyConfiguration study = configuration();
-  const std::string text = configuration_json(study, plan());
-  const Manifest manifest{.command_line = {},
-                          .configuration = text,
-                          .device = "",
-                          .started = "",
-                          .ended = "",
-                          .input_hashes = {""},
-                          .left_out = {}};
-  EXPECT_TRUE(same_study(manifest_json(manifest, study), text));
-  StudyConfiguration other = study;
+  const Study study = small_study();
+  const std::string text = configuration_json(study, provenance());
+  const RunRecord record{
+      .command_line = {}, .device = "", .started = "", .ended = "", .input_hashes = {""}, .left_out = {}};
+  EXPECT_TRUE(same_study(manifest_json(study, provenance(), text, record), text));
+  Study other = study;
   other.lambdas = {1};
-  EXPECT_FALSE(same_study(manifest_json(manifest, study), configuration_json(other, plan())));
+  EXPECT_FALSE(same_study(manifest_json(study, provenance(), text, record), configuration_json(other, provenance())));
   EXPECT_FALSE(same_study("", text));
   EXPECT_FALSE(same_study("[]", text));
 }

@@ -9,7 +9,7 @@
 #include "dumps/base/error.h"
 #include "tests/dumps/hdf5_edit.h"
 #include "tests/dumps/scratch_folder.h"
-#include "tests/dumps/small_dump.h"
+#include "tests/dumps/format/small_dump.h"
 
 namespace attest {
 namespace {
@@ -37,19 +37,23 @@ class EchoStudy : public LayerStudy {
 
 constexpr const char* kStudy = "{}";
 
-class StudyTest : public ::testing::Test {
+class StreamStudyTest : public ::testing::Test {
  protected:
-  StudyTest() { testing::write_small_dump(path_); }
+  StreamStudyTest() { testing::write_small_dump(path_); }
 
   /// Layers 0, 2 and 5 of the first sample, 3 of the second.
-  void run(LayerStudy& study, const std::string& partial_folder, const StudyRunOptions& options = {}) {
+  void run(LayerStudy& layer_study, PartialResults& partial, const StreamOptions& options = {}) {
     std::vector<DumpReader> dumps;
     dumps.emplace_back(path_);
     const DumpInfo* infos[] = {&dumps[0].info()};
-    PartialResults partial(partial_folder, PartialResults::Start::resume, kStudy);
-    run_study(plan_study(infos, choice_), dumps, study, partial, options, observer_);
+    Study study = study_;  // of its own: two runs at once plan twice
+    const StudyPlan plan = plan_study(infos, study);
+    stream_study(study, plan, dumps, layer_study, partial, options, observer_);
   }
-  void run(LayerStudy& study, const StudyRunOptions& options = {}) { run(study, folder_.file("partial"), options); }
+  void run(LayerStudy& layer_study, const StreamOptions& options = {}) {
+    PartialResults partial(folder_.file("partial"), PartialResults::Start::resume, kStudy);
+    run(layer_study, partial, options);
+  }
 
   std::optional<LayerResults> stored(std::size_t sample, int layer, const std::string& name = "partial") const {
     return PartialResults(folder_.file(name), PartialResults::Start::resume, kStudy).load({0, sample, layer});
@@ -57,7 +61,7 @@ class StudyTest : public ::testing::Test {
 
   ScratchFolder folder_;
   const std::string path_ = folder_.file("dump.h5");
-  StudyChoice choice_;
+  Study study_;
   std::vector<StudyProgress> progress_;
   std::vector<std::string> notices_;
   StudyObserver observer_{.started = [](const std::string&) {},
@@ -65,7 +69,7 @@ class StudyTest : public ::testing::Test {
                           .notice = [this](const std::string& text) { notices_.push_back(text); }};
 };
 
-TEST_F(StudyTest, StoresEveryUnitUnderItsName) {
+TEST_F(StreamStudyTest, StoresEveryUnitUnderItsName) {
   EchoStudy study;
   run(study);
   EXPECT_EQ(study.layers, (std::vector<int>{0, 2, 5, 3}));
@@ -80,9 +84,9 @@ TEST_F(StudyTest, StoresEveryUnitUnderItsName) {
   EXPECT_EQ(progress_.back().resumed, 0u);
 }
 
-TEST_F(StudyTest, GivesTheChosenQueriesOnly) {
-  choice_.queries = {QueryChoice::Kind::last, 2, {}};
-  choice_.layers = {{5, 5}};
+TEST_F(StreamStudyTest, GivesTheChosenQueriesOnly) {
+  study_.choice.queries = {QueryChoice::Kind::last, 2, {}};
+  study_.choice.layers = {{5, 5}};
   EchoStudy study;
   run(study);
   const std::vector<float> echo = stored(0, 5)->scores[0].values;
@@ -93,7 +97,7 @@ TEST_F(StudyTest, GivesTheChosenQueriesOnly) {
   EXPECT_EQ(echo[2], second_query);
 }
 
-TEST_F(StudyTest, ComputesOnlyWhatIsMissing) {
+TEST_F(StreamStudyTest, ComputesOnlyWhatIsMissing) {
   EchoStudy first;
   run(first);
   folder_.write("partial/unit-0-0-2.bin", "damaged");
@@ -104,11 +108,11 @@ TEST_F(StudyTest, ComputesOnlyWhatIsMissing) {
   EXPECT_TRUE(stored(0, 2));
 }
 
-TEST_F(StudyTest, InterruptionKeepsWhatIsFinished) {
+TEST_F(StreamStudyTest, InterruptionKeepsWhatIsFinished) {
   std::atomic<bool> stop{false};
   EchoStudy study;
   study.before = [&] { stop = study.layers.size() == 2; };
-  EXPECT_THROW(run(study, {.skip_bad_layers = false, .stop = &stop}), Interrupted);
+  EXPECT_THROW(run(study, {.reading_threads = 2, .stop = &stop}), Interrupted);
   EXPECT_EQ(study.layers.size(), 2u);
   EXPECT_TRUE(stored(0, 2)) << "the unit under way is finished first";
   EXPECT_FALSE(stored(0, 5));
@@ -117,13 +121,13 @@ TEST_F(StudyTest, InterruptionKeepsWhatIsFinished) {
   EXPECT_EQ(rest.layers, (std::vector<int>{5, 3}));
 }
 
-TEST_F(StudyTest, WhatTheStudyThrowsArrives) {
+TEST_F(StreamStudyTest, WhatTheStudyThrowsArrives) {
   EchoStudy study;
   study.before = [] { throw UsageError("of the study"); };
   EXPECT_EQ(message_of<UsageError>([&] { run(study); }), "of the study");
 }
 
-class BadLayerTest : public StudyTest {
+class BadLayerTest : public StreamStudyTest {
  protected:
   BadLayerTest() {
     const testing::Edit edit(path_);
@@ -146,7 +150,8 @@ TEST_F(BadLayerTest, IsRefusedWithItsPlace) {
 
 TEST_F(BadLayerTest, IsLeftOutAndSaid) {
   EchoStudy study;
-  run(study, {.skip_bad_layers = true, .stop = nullptr});
+  study_.skip_bad_layers = true;
+  run(study);
   EXPECT_EQ(study.layers, (std::vector<int>{0, 2, 3}));
   EXPECT_FALSE(stored(0, 5)->done);
   EXPECT_EQ(notices_,
@@ -154,7 +159,7 @@ TEST_F(BadLayerTest, IsLeftOutAndSaid) {
                                               "is left out"}));
 }
 
-TEST_F(StudyTest, TwoAtOnceShareTheUnits) {
+TEST_F(StreamStudyTest, TwoAtOnceShareTheUnits) {
   EchoStudy one, other;
   // Each computes slowly, so that both are at it for the whole time.
   one.before = other.before = [] { std::this_thread::sleep_for(std::chrono::milliseconds(30)); };
@@ -170,7 +175,7 @@ TEST_F(StudyTest, TwoAtOnceShareTheUnits) {
   for (const int layer : {0, 2, 5}) EXPECT_TRUE(stored(0, layer));
 }
 
-TEST_F(StudyTest, WaitsForAUnitThatAnotherHas) {
+TEST_F(StreamStudyTest, WaitsForAUnitThatAnotherHas) {
   auto others = std::make_unique<PartialResults>(folder_.file("partial"), PartialResults::Start::resume, kStudy);
   std::optional<UnitClaim> claim = others->claim({0, 0, 2});
   ASSERT_TRUE(claim);
@@ -183,17 +188,14 @@ TEST_F(StudyTest, WaitsForAUnitThatAnotherHas) {
   EXPECT_EQ(study.layers, (std::vector<int>{0, 5, 3, 2}));
 }
 
-TEST_F(StudyTest, EndsWhenAnotherProcessHasFinishedTheStudy) {
+TEST_F(StreamStudyTest, EndsWhenAnotherProcessHasFinishedTheStudy) {
   EchoStudy study;
   study.before = [&] { PartialResults::discard(folder_.file("partial")); };
   EXPECT_THROW(run(study), OutputError) << "its own unit has no place any more";
   EchoStudy late;
   PartialResults partial(folder_.file("other"), PartialResults::Start::resume, kStudy);
   PartialResults::discard(folder_.file("other"));
-  std::vector<DumpReader> dumps;
-  dumps.emplace_back(path_);
-  const DumpInfo* infos[] = {&dumps[0].info()};
-  run_study(plan_study(infos, {}), dumps, late, partial, {}, observer_);
+  run(late, partial);
   EXPECT_TRUE(late.layers.empty());
 }
 

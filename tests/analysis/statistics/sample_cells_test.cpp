@@ -82,7 +82,7 @@ TEST_F(SampleCellsTest, WhatIsNotThereIsEmpty) {
 
 TEST(SampleCells, LayersThatWereNotComputedNeverAppear) {
   const ScratchFolder folder;
-  const StudyDescription study = testing::small_study();
+  const Study study = testing::small_study();
   {
     ResultsWriter writer(folder.file("r.h5"), study);
     testing::each_unit(study, [&](int d, int s, int layer) {

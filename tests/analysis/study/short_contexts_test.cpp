@@ -11,11 +11,10 @@ namespace {
 
 std::vector<std::string> notices(const std::string& selector, const std::vector<Setting>& grid,
                                  const std::vector<std::string>& labels, const std::vector<std::int64_t>& positions) {
-  StudyPlan plan;
-  StudyDump& dump = plan.dumps.emplace_back();
-  dump.samples.emplace_back().query_positions = positions;
-  const std::vector<StudySelector> selectors{study_selector(selector, grid)};
-  return short_context_notices(plan, selectors, std::vector<std::vector<std::string>>{labels});
+  Study study = study_of({study_selector(selector, grid)});
+  study.selectors[0].setting_labels = labels;
+  study.dumps.emplace_back().samples.emplace_back().query_positions = positions;
+  return short_context_notices(study);
 }
 
 using Sentences = std::vector<std::string>;
@@ -43,8 +42,7 @@ TEST(ShortContexts, WhatNoSettingChangesIsSaidOnce) {
 }
 
 TEST(ShortContexts, NothingIsSaidOfLongOnes) {
-  for (const char* selector :
-       {"exact", "ffd", "quest", "kivi", "twilight", "streaming_llm", "topk", "topp", "topdelta", "sparq", "sale"})
+  for (const std::string& selector : and_every_other_selector({}))
     EXPECT_TRUE(notices(selector, {{0.9}}, {"0.9"}, {20000}).empty()) << selector;
 }
 
@@ -57,6 +55,8 @@ TEST(ShortContexts, AreTrue) {
                                           "topk",
                                           "topk:granularity=block,block=48",
                                           "sparq",
+                                          "sparq:count=paper",
+                                          "double_sparsity:calibrate=other,dense_layers=0",
                                           "sale",
                                           "kivi:group=16"};
   int said = 0;
@@ -65,14 +65,15 @@ TEST(ShortContexts, AreTrue) {
     const AttentionLayer layer = make_layer(c);
     for (const std::string& name : names) {
       const StudySelector study = study_selector(name, {{3}, {40}, {128}, {150}, {300}, {600}, {70, true}});
-      const std::vector<MetricValues> metrics = run_study({study}, layer).selectors[0].metrics;
+      teach({study}, make_layer(c, kOtherSample));
+      const std::vector<MetricValues> metrics = run_layer({study}, layer).selectors[0].metrics;
       const std::vector<float>&kept = metric(metrics, "keep_ratio").values,
             &error = metric(metrics, "output_error").values;
       for (std::size_t cell = 0; cell < kept.size(); ++cell) {
         const std::size_t i = cell % study.grid.size(),
                           query = cell / study.grid.size() / static_cast<std::size_t>(layer.shape.num_query_heads);
         const std::int64_t visible = c.positions[query] + 1;
-        if (study.selector->short_context(study.grid[i].resolve(visible), visible).empty()) continue;
+        if (study.selector->short_context(study.selector->resolve(study.grid[i], visible), visible).empty()) continue;
         ++said;
         EXPECT_EQ(kept[cell], 1) << c.name << ", " << name;
         EXPECT_FALSE(error[cell] > 1e-9f) << c.name << ", " << name;

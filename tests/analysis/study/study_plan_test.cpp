@@ -36,49 +36,72 @@ class StudyPlanTest : public ::testing::Test {
 };
 
 TEST_F(StudyPlanTest, TakesEverythingUnlessToldOtherwise) {
-  const StudyPlan plan = plan_study(dumps_, {});
+  Study study;
+  const StudyPlan plan = plan_study(dumps_, study);
   const std::vector<UnitKey> units{{0, 0, 0}, {0, 0, 3}, {0, 0, 7}, {0, 1, 3}, {1, 0, 8}};
   EXPECT_EQ(plan.units, units);
-  EXPECT_EQ(plan.dumps[0].samples[0].task, "task of a");
-  EXPECT_EQ(plan.dumps[0].samples[0].query_positions, (std::vector<std::int64_t>{5, 50, 99}));
+  EXPECT_EQ(study.dumps[0].samples[0].task, "task of a");
+  EXPECT_EQ(study.dumps[0].samples[0].query_positions, (std::vector<std::int64_t>{5, 50, 99}));
   EXPECT_EQ(plan.places[0][1].index, 1u);
 }
 
 TEST_F(StudyPlanTest, LayersAndSamplesNarrowIt) {
-  StudyChoice choice;
-  choice.layers = {{1, 3}, {8, 31}};
-  EXPECT_EQ(plan_study(dumps_, choice).units, (std::vector<UnitKey>{{0, 0, 3}, {0, 1, 3}, {1, 0, 8}}));
-  choice.samples = {"b"};
-  const StudyPlan plan = plan_study(dumps_, choice);
+  Study study;
+  study.choice.layers = {{1, 3}, {8, 31}};
+  EXPECT_EQ(plan_study(dumps_, study).units, (std::vector<UnitKey>{{0, 0, 3}, {0, 1, 3}, {1, 0, 8}}));
+  study.choice.samples = {"b"};
+  const StudyPlan plan = plan_study(dumps_, study);
   EXPECT_EQ(plan.units, (std::vector<UnitKey>{{0, 0, 3}})) << "counted among the samples taken";
   EXPECT_EQ(plan.places[0][0].index, 1u) << "counted among the dump's samples";
-  EXPECT_TRUE(plan.dumps[1].samples.empty());
+  EXPECT_TRUE(study.dumps[1].samples.empty());
 }
 
 TEST_F(StudyPlanTest, QueriesByCountOrPosition) {
-  StudyChoice choice;
-  choice.queries = {QueryChoice::Kind::last, 2, {}};
-  StudyPlan plan = plan_study(dumps_, choice);
+  Study study;
+  study.choice.queries = {QueryChoice::Kind::last, 2, {}};
+  StudyPlan plan = plan_study(dumps_, study);
   EXPECT_EQ(plan.places[0][0].query_indices, (std::vector<std::size_t>{1, 2}));
   EXPECT_EQ(plan.places[0][1].query_indices, (std::vector<std::size_t>{0})) << "it has one only";
-  choice.queries = {QueryChoice::Kind::positions, 0, {99, 5}};
-  plan = plan_study(dumps_, choice);
-  EXPECT_EQ(plan.dumps[0].samples[0].query_positions, (std::vector<std::int64_t>{5, 99}));
-  EXPECT_TRUE(plan.dumps[1].samples.empty());
+  study.choice.queries = {QueryChoice::Kind::positions, 0, {99, 5}};
+  plan = plan_study(dumps_, study);
+  EXPECT_EQ(study.dumps[0].samples[0].query_positions, (std::vector<std::int64_t>{5, 99}));
+  EXPECT_TRUE(study.dumps[1].samples.empty());
+}
+
+// The dumps of a study are what its plan found, not what another plan left there.
+TEST_F(StudyPlanTest, FillsTheDumpsAnew) {
+  Study study;
+  study.dumps.resize(3);
+  study.dumps[2].path = "left over";
+  plan_study(dumps_, study);
+  ASSERT_EQ(study.dumps.size(), 2u);
+  EXPECT_EQ(study.dumps[1].path, "d.h5");
+  EXPECT_EQ(study.dumps[1].model, "m");
+  EXPECT_EQ(study.dumps[1].num_layers, 10);
+  EXPECT_EQ(study.dumps[1].shape, second_.shape);
+}
+
+TEST_F(StudyPlanTest, SamplesThatSelectorsLearnFromAreLeftOut) {
+  Study study;
+  study.choice.left_out = {"a"};
+  EXPECT_EQ(plan_study(dumps_, study).units, (std::vector<UnitKey>{{0, 0, 3}}));
+  EXPECT_EQ(study.dumps[0].samples[0].name, "b");
+  study.choice.left_out = {"a", "b"};
+  EXPECT_EQ(message_of<UsageError>([&] { plan_study(dumps_, study); }), "no sample is left to study");
 }
 
 TEST_F(StudyPlanTest, RefusesWhatIsNowhere) {
-  StudyChoice choice;
-  choice.samples = {"bb"};
+  Study study;
+  study.choice.samples = {"bb"};
   EXPECT_TRUE(message_of<UsageError>([&] {
-                plan_study(dumps_, choice);
+                plan_study(dumps_, study);
               }).starts_with("no dump has a sample 'bb'; nearest: 'b'"));
-  choice = {};
-  choice.layers = {{20, 30}};
-  EXPECT_EQ(message_of<UsageError>([&] { plan_study(dumps_, choice); }), "no dump has any of the chosen layers");
-  choice = {};
-  choice.queries = {QueryChoice::Kind::positions, 0, {99, 6}};
-  EXPECT_EQ(message_of<UsageError>([&] { plan_study(dumps_, choice); }), "no chosen sample has a query at position 6");
+  study.choice = {};
+  study.choice.layers = {{20, 30}};
+  EXPECT_EQ(message_of<UsageError>([&] { plan_study(dumps_, study); }), "no dump has any of the chosen layers");
+  study.choice = {};
+  study.choice.queries = {QueryChoice::Kind::positions, 0, {99, 6}};
+  EXPECT_EQ(message_of<UsageError>([&] { plan_study(dumps_, study); }), "no chosen sample has a query at position 6");
 }
 
 }  // namespace

@@ -162,8 +162,6 @@ TEST_F(AtomicFileTest, SaysWhyItCannotBeWritten) {
   const std::string absent = folder_.file("absent/a.h5");
   EXPECT_EQ(message_of<OutputError>([&] { AtomicFile{absent}; }),
             absent + ": cannot be written (No such file or directory)");
-  EXPECT_EQ(message_of<OutputError>([&] { AtomicFile(absent, {.failure = "not '{file}': {reason}"}); }),
-            "not '" + absent + "': No such file or directory");
   fs::create_directory(target_);
   EXPECT_EQ(message_of<OutputError>([&] { AtomicFile{target_}; }), target_ + ": cannot be written (Is a directory)");
   EXPECT_EQ(names(), (std::set<std::string>{"a.h5"}));

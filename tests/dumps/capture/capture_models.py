@@ -44,8 +44,10 @@ FAMILIES = {
                                                     query_pre_attn_scalar=20, layer_types=ALTERNATING),
     "phi": lambda: transformers.PhiConfig(**SMALL),
     "phi3": lambda: transformers.Phi3Config(**SMALL, sliding_window=WINDOW),
+    "gpt_oss": lambda: transformers.GptOssConfig(**SMALL, head_dim=32, sliding_window=WINDOW, layer_types=ALTERNATING,
+                                                 num_local_experts=2, num_experts_per_tok=1),
 }
-WINDOWED_LAYERS = {"mistral": {0, 1, 2, 3}, "gemma2": {0, 2}, "gemma3": {0, 2}, "phi3": {0, 1, 2, 3}}
+WINDOWED_LAYERS = {"mistral": {0, 1, 2, 3}, "gemma2": {0, 2}, "gemma3": {0, 2}, "gpt_oss": {0, 2}, "phi3": {0, 1, 2, 3}}
 
 
 def make_model(folder, config, dtype=torch.float32):
@@ -55,7 +57,7 @@ def make_model(folder, config, dtype=torch.float32):
         if name.endswith("bias"):  # random too: Qwen2 adds a bias to q, k and v
             torch.nn.init.normal_(parameter, std=0.3)
         if name.endswith("sinks"):  # GPT-OSS: logits of the size that its scores have here
-            torch.nn.init.constant_(parameter, 20.0)
+            torch.nn.init.normal_(parameter, mean=5.0, std=5.0)
     model.save_pretrained(folder)
     return folder
 
@@ -106,8 +108,9 @@ def attention(dump, sample, layer, softcap=True, window=True):
         visible &= token > positions[:, None] - group.attrs["sliding_window"]
     scores = np.where(visible[:, None], scores, -np.inf)
     p = np.exp(scores - scores.max(-1, keepdims=True))
-    p /= p.sum(-1, keepdims=True)
-    return np.einsum("nht,htd->nhd", p, v), p
+    weight = p.sum(-1, keepdims=True)
+    sinks = np.exp(read(group["sinks"])[:, None] - scores.max(-1, keepdims=True)) if "sinks" in group else 0
+    return np.einsum("nht,htd->nhd", p / (weight + sinks), v), p / weight
 
 
 def reference(folder, ids, dtype=torch.float32):

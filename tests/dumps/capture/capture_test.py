@@ -29,6 +29,7 @@ def test_attention_of_dump_is_attention_of_model(family, query_block, models, tm
             assert layers[str(layer)].attrs["sliding_window"] == WINDOW
             difference = attention(file, "long", layer)[0] - attention(file, "long", layer, window=False)[0]
             assert np.abs(difference).max() > 1e-2
+        assert all(("sinks" in layer) == (family == "gpt_oss") for layer in layers.values())
         assert ("logit_softcap" in file.attrs) == (family == "gemma2")
         if family == "gemma2":
             assert np.abs(attention(file, "long", 1)[0] - attention(file, "long", 1, softcap=False)[0]).max() > 1e-2
@@ -47,6 +48,17 @@ def test_decode_steps(family, models, tmp_path):
         ids = sample["tokens"][:].tolist()
     _, logits, _ = reference(models(family), ids)
     assert ids[40:] == logits[39:44].argmax(-1).tolist()
+
+
+def test_learned_sinks_are_the_models_own(models, tmp_path):
+    dump = tmp_path / "dump.h5"
+    assert run(models("gpt_oss"), write_prompts(tmp_path, {"tokens": token_ids(), "name": "s"}), "-o", dump, "--layers", "1,2") == 0
+    model = assert_reproduces_model(dump, models("gpt_oss"))
+    with h5py.File(dump) as file:
+        for layer in (1, 2):
+            sinks = file[f"samples/s/layers/{layer}/sinks"]
+            assert sinks.dtype == np.float32
+            np.testing.assert_array_equal(sinks[:], model.model.layers[layer].self_attn.sinks.detach().numpy())
 
 
 @pytest.mark.parametrize("dtype", TOLERANCE, ids=str)

@@ -250,8 +250,8 @@ TEST_F(FileWriterTest, ErrorsCarryTheWordsOfHdf5) {
   EXPECT_THAT(message_of<OutputError>([&] { file.open(file.root(), "h"); }),
               MatchesRegex(".*a.h5: cannot be written \\(.*(exist|found).*\\)"));
   const std::string absent = folder_.file("absent/a.h5");
-  EXPECT_EQ(message_of<OutputError>([&] { FileWriter(absent, {.failure = "not {file}: {reason}"}); }),
-            "not " + absent + ": No such file or directory");
+  EXPECT_EQ(message_of<OutputError>([&] { FileWriter{absent}; }),
+            absent + ": cannot be written (No such file or directory)");
 }
 
 TEST_F(FileWriterTest, MistakesOfTheCallerAreLogicErrors) {

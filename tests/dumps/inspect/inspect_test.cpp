@@ -8,7 +8,7 @@
 
 #include "tests/dumps/hdf5_edit.h"
 #include "tests/dumps/scratch_folder.h"
-#include "tests/dumps/small_dump.h"
+#include "tests/dumps/format/small_dump.h"
 
 namespace attest::testing {
 namespace {

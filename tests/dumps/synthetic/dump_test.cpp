@@ -12,7 +12,7 @@
 #include <set>
 
 #include "dumps/base/error.h"
-#include "dumps/dump_reader.h"
+#include "dumps/format/dump_reader.h"
 #include "dumps/synthetic/heads.h"
 #include "tests/dumps/scratch_folder.h"
 

@@ -17,39 +17,37 @@ std::vector<double> values(const Grid& grid) {
 }
 
 std::string complaint(SettingKind kind, std::string_view text) {
-  return message_of<UsageError>([&] { parse_grid(kind, text, "--grid"); });
+  return message_of<UsageError>([&] { parse_grid(kind, text); });
 }
 
 TEST(Grid, ListsKeepOrderAndSpelling) {
-  const Grid grid = parse_grid(SettingKind::delta, "7,5.0,inf,0, 1e1", "--delta");
+  const Grid grid = parse_grid(SettingKind::delta, "7,5.0,inf,0, 1e1");
   EXPECT_EQ(values(grid), (std::vector<double>{7, 5, INFINITY, 0, 10}));
   EXPECT_EQ(grid.labels, (std::vector<std::string>{"7", "5.0", "inf", "0", "1e1"}));
 }
 
 TEST(Grid, RangesIncludeBothEnds) {
-  const Grid grid = parse_grid(SettingKind::delta, "1:12:0.5", "--delta");
+  const Grid grid = parse_grid(SettingKind::delta, "1:12:0.5");
   ASSERT_EQ(grid.settings.size(), 23u);
   EXPECT_EQ(grid.labels.front(), "1");
   EXPECT_EQ(grid.labels[1], "1.5");
   EXPECT_EQ(grid.labels.back(), "12");
-  EXPECT_EQ(parse_grid(SettingKind::delta, "1:2:0.3", "--delta").labels,
-            (std::vector<std::string>{"1", "1.3", "1.6", "1.9"}));
-  EXPECT_EQ(parse_grid(SettingKind::delta, "5:5:1,9", "--delta").labels, (std::vector<std::string>{"5", "9"}));
+  EXPECT_EQ(parse_grid(SettingKind::delta, "1:2:0.3").labels, (std::vector<std::string>{"1", "1.3", "1.6", "1.9"}));
+  EXPECT_EQ(parse_grid(SettingKind::delta, "5:5:1,9").labels, (std::vector<std::string>{"5", "9"}));
 }
 
 TEST(Grid, RangesHaveTheDecimalsThatWereMeant) {
   // In binary, 0.1 + 2 * 0.1 is 0.30000000000000004 and 0.7 / 0.1 is below 7.
-  const Grid grid = parse_grid(SettingKind::p, "0.1:0.8:0.1", "--p");
+  const Grid grid = parse_grid(SettingKind::p, "0.1:0.8:0.1");
   EXPECT_EQ(grid.labels, (std::vector<std::string>{"0.1", "0.2", "0.3", "0.4", "0.5", "0.6", "0.7", "0.8"}));
   EXPECT_EQ(values(grid)[2], 0.3);
 }
 
 TEST(Grid, BudgetsAreTokensOrPerCent) {
-  const Grid grid = parse_grid(SettingKind::budget, "1024,12.5%,100%", "--budget");
+  const Grid grid = parse_grid(SettingKind::budget, "1024,12.5%,100%");
   EXPECT_EQ(grid.settings, (std::vector<Setting>{{1024, false}, {12.5, true}, {100, true}}));
   EXPECT_EQ(grid.labels[1], "12.5%");
-  EXPECT_EQ(parse_grid(SettingKind::budget, "10%:30%:10%", "--budget").labels,
-            (std::vector<std::string>{"10%", "20%", "30%"}));
+  EXPECT_EQ(parse_grid(SettingKind::budget, "10%:30%:10%").labels, (std::vector<std::string>{"10%", "20%", "30%"}));
 }
 
 TEST(Grid, ValuesOutsideTheirDomainAreRefused) {
@@ -58,20 +56,38 @@ TEST(Grid, ValuesOutsideTheirDomainAreRefused) {
   for (const char* text : {"0", "101%", "0%", "1.5", "-3", "inf", "%", "1e20", "10%:30:10%"})
     EXPECT_NE(complaint(SettingKind::budget, text), "") << text;
   for (const char* text : {"0", "1.0001", "-0.5", "inf", "50%"}) EXPECT_NE(complaint(SettingKind::p, text), "") << text;
-  EXPECT_EQ(complaint(SettingKind::delta, "5,-1"), "--grid: '-1' is not a delta: a number of at least 0, or inf");
-  EXPECT_EQ(complaint(SettingKind::p, "0"), "--grid: '0' is not a p: a number above 0 and at most 1");
+  for (const char* text : {"0", "-3", "inf", "nan", "50%", "x"})
+    EXPECT_NE(complaint(SettingKind::factor, text), "") << text;
+  EXPECT_EQ(complaint(SettingKind::delta, "5,-1"), "--delta: '-1' is not a delta: a number of at least 0, or inf");
+  EXPECT_EQ(complaint(SettingKind::p, "0"), "--p: '0' is not a p: a number above 0 and at most 1");
   EXPECT_EQ(complaint(SettingKind::budget, "0"),
-            "--grid: '0' is not a budget: a whole number of tokens above 0, or a per cent above 0 and at most 100");
+            "--budget: '0' is not a budget: a whole number of tokens above 0, or a per cent above 0 and at most 100");
+  EXPECT_EQ(complaint(SettingKind::factor, "inf"), "--factor: 'inf' is not a factor: a finite number above 0");
+}
+
+TEST(Grid, FactorsArePlainNumbers) {
+  const Grid grid = parse_grid(SettingKind::factor, "1,0.5,3e2");
+  EXPECT_EQ(values(grid), (std::vector<double>{1, 0.5, 300}));
+  EXPECT_EQ(grid.labels, (std::vector<std::string>{"1", "0.5", "3e2"}));
+}
+
+// What `attest run` takes where the user names no setting must be what the user could have typed.
+TEST(Grid, EveryKindHasADefaultOfItsOwn) {
+  for (const SettingKindInfo& info : kSettingKinds) {
+    const Grid grid = default_grid(info.kind);
+    EXPECT_EQ(grid.settings.size(), grid.labels.size()) << info.name;
+    EXPECT_EQ(grid.settings.size() > 1, info.kind != SettingKind::none) << info.name;
+  }
 }
 
 TEST(Grid, RangesMustEnd) {
   EXPECT_EQ(complaint(SettingKind::delta, "1:5:0"),
-            "--grid: the range '1:5:0' is empty: expected a step above 0 and a stop not below the start");
+            "--delta: the range '1:5:0' is empty: expected a step above 0 and a stop not below the start");
   EXPECT_EQ(complaint(SettingKind::delta, "5:1:1"),
-            "--grid: the range '5:1:1' is empty: expected a step above 0 and a stop not below the start");
-  EXPECT_EQ(complaint(SettingKind::delta, "0:1000000:0.001"), "--grid: '0:1000000:0.001' has more than 1000 settings");
-  EXPECT_EQ(complaint(SettingKind::delta, "0:999:1,0:999:1"), "--grid: more than 1000 settings");
-  EXPECT_EQ(complaint(SettingKind::delta, "0:inf:1"), "--grid: '0:inf:1' is not a range start:stop:step");
+            "--delta: the range '5:1:1' is empty: expected a step above 0 and a stop not below the start");
+  EXPECT_EQ(complaint(SettingKind::delta, "0:1000000:0.001"), "--delta: '0:1000000:0.001' has more than 1000 settings");
+  EXPECT_EQ(complaint(SettingKind::delta, "0:999:1,0:999:1"), "--delta: more than 1000 settings");
+  EXPECT_EQ(complaint(SettingKind::delta, "0:inf:1"), "--delta: '0:inf:1' is not a range start:stop:step");
 }
 
 TEST(Grid, DefaultsHoldThePapersSettings) {

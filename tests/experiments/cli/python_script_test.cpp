@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "dumps/base/error.h"
-#include "experiments/version.h"
+#include "experiments/cli/version.h"
 #include "tests/dumps/scratch_folder.h"
 
 namespace attest {

@@ -6,9 +6,6 @@
 namespace attest::test {
 namespace {
 
-/// The calibration sample of a case: data of the same kind, other numbers.
-AttentionLayer other_sample(const Case& c) { return make_layer(c, 99); }
-
 /// mean |q_d| of a query head, or mean |k_d| of its KV head.
 Row mean_magnitude(const AttentionLayer& layer, bool of_queries, int head) {
   const std::int64_t dim = layer.shape.head_dim, rows = of_queries ? layer.num_queries() : layer.num_tokens;
@@ -79,7 +76,7 @@ TEST(DoubleSparsity, ConformsToItsFormulas) {
        {"", "channel=q,group_factor=2,bits=2", "channel=k,group_factor=8,bits=16", "group_factor=1,bits=8"}) {
     AttentionLayer sample;
     const auto make = [&](const Case& c) {
-      sample = other_sample(c);
+      sample = make_layer(c, kOtherSample);
       std::unique_ptr<Selector> product =
           selector("double_sparsity", std::string("calibrate=other") + (*options != 0 ? "," : "") + options);
       product->calibrate(sample);

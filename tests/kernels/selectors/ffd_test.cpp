@@ -192,8 +192,9 @@ TEST(Ffd, ThumbnailsHaveAnError) {
   for (const HeadData& data : heads_of(make_layer(c))) {
     const RankedScores exact = exact_scores(data.head);
     Selection found;
-    found.reset(data.head, 3, 1, 1);
-    selector("ffd")->select(data.head, exact, std::vector<AscendingGrid>{{{5}, {0}}}, found);
+    const std::unique_ptr<Selector> ffd = selector("ffd");
+    found.reset(data.head, ffd->own_metrics(), 1);
+    ffd->select(data.head, exact, std::vector<AscendingGrid>{{{5}, {0}}}, found);
     for (int j = 0; j < 256; ++j) {
       EXPECT_NE(found.estimate->scores.row(0)[j], exact.scores.row(0)[j]);
       EXPECT_NE(found.read_scores->row(0)[j], exact.scores.row(0)[j]);

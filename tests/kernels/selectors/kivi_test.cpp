@@ -65,7 +65,7 @@ TEST(Kivi, QuantisedGroupsHaveAnError) {
   const Case c{"", 1, 2, 64, 64, ElementType::bfloat16, {128, 129, 200, 300}};
   for (const HeadData& data : heads_of(make_layer(c))) {
     Selection found;
-    found.reset(data.head, 0, 0, 1);
+    found.reset(data.head, {}, 1);
     const RankedScores exact = exact_scores(data.head);
     const std::vector<AscendingGrid> grids(data.visible.size(), AscendingGrid{{0}, {0}});
     selector("kivi")->select(data.head, exact, grids, found);

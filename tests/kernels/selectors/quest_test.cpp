@@ -75,11 +75,12 @@ TEST(Quest, ConformsToItsFormulas) {
 TEST(Quest, EvaluationPresetDropsAPageOfAPartialContext) {
   const Case c{"", 1, 1, 64, 64, ElementType::float32, {100}};
   for (const HeadData& data : heads_of(make_layer(c))) {
-    const std::vector<AscendingGrid> grids{ascending(std::vector<Setting>{{1e9}}, 101)};
     for (const auto& [preset, dropped] : {std::pair{"preset=evaluation", true}, {"preset=kernel", false}}) {
+      const std::unique_ptr<Selector> quest = selector("quest", preset);
+      const std::vector<AscendingGrid> grids{ascending(*quest, std::vector<Setting>{{1e9}}, 101)};
       Selection found;
-      found.reset(data.head, 0, 0, 1);
-      selector("quest", preset)->select(data.head, exact_scores(data.head), grids, found);
+      found.reset(data.head, {}, 1);
+      quest->select(data.head, exact_scores(data.head), grids, found);
       EXPECT_EQ(std::count(found.levels.row(0), found.levels.row(0) + 101, Level{1}) > 0, dropped) << preset;
     }
   }
@@ -94,7 +95,7 @@ TEST(Quest, PageScoreIsNeverBelowAnExactScoreOfThePage) {
              exact);
       const std::vector<AscendingGrid> grids(data.visible.size(), AscendingGrid{{1024}, {0}});
       Selection found;
-      found.reset(data.head, 0, 0, 1);
+      found.reset(data.head, {}, 1);
       selector("quest", "page=4")->select(data.head, exact_scores(data.head), grids, found);
       for (int r = 0; r < data.head.rows(); ++r)
         for (std::int64_t j = 0; j < data.head.row_length(r); ++j)

@@ -23,8 +23,8 @@ struct Plain {
   std::function<std::vector<Kept>(double setting)> keep;  ///< [G][L] for one setting, resolved to tokens if per cent
   std::function<double(const std::vector<Kept>& kept)> bytes;    ///< read per KV head
   std::function<Row(const std::vector<Kept>& kept)> mean_share;  ///< [G] a of o = a y + (1 - a) mean(v); empty: a = 1
-  std::map<std::string, Row> row_metrics;                        ///< [G]
-  std::map<std::string, std::function<Row(const std::vector<Kept>& kept)>> setting_metrics;  ///< [G]
+  std::map<std::string, Row> row_metrics;                        ///< [G] own metrics without settings
+  std::map<std::string, std::function<Row(const std::vector<Kept>& kept)>> setting_metrics;  ///< [G] with settings
 };
 using PlainForm = std::function<Plain(const Query&)>;
 
@@ -70,11 +70,15 @@ inline std::vector<Setting> random_grid(SettingKind kind, std::int64_t longest, 
       case SettingKind::p:
         grid.push_back({random.uniform(0.3, 1)});
         break;
+      case SettingKind::factor:
+        grid.push_back({std::pow(10, random.uniform(0, 4))});
+        break;
     }
   grid.push_back(grid[1]);
   if (kind == SettingKind::delta) grid.insert(grid.begin() + 1, {{std::numeric_limits<double>::infinity()}, {0}});
   if (kind == SettingKind::budget) grid.insert(grid.begin() + 1, {{100, true}, {1e9}, {1}});
   if (kind == SettingKind::p) grid.insert(grid.begin() + 1, {{1}, {1e-9}});
+  if (kind == SettingKind::factor) grid.insert(grid.begin() + 1, {{1e9}, {1e-3}});
   return grid;
 }
 
@@ -161,30 +165,27 @@ inline void compare_query(const Selector& product, const Query& query, const Pla
       ASSERT_EQ(plain.read_values[j][d],
                 static_cast<double>(found.approximate_values[j * static_cast<std::size_t>(query.value_dim()) + d]))
           << where << ", value " << j << " channel " << d;
-  const std::vector<std::string> row_names = product.row_metrics(), setting_names = product.setting_metrics();
-  for (std::size_t m = 0; m < row_names.size(); ++m)
+  const std::span<const MetricInfo> own = product.own_metrics();
+  ASSERT_EQ(own.size(), plain.row_metrics.size() + plain.setting_metrics.size()) << where;
+  const auto compare_own = [&](std::size_t m, const Row& expected, std::size_t column) {
     for (int h = 0; h < query.group(); ++h) {
-      const double expected = plain.row_metrics.at(row_names[m])[static_cast<std::size_t>(h)];
-      const double value = found.row_metrics[m][static_cast<std::size_t>(query.n * query.group() + h)];
-      if (std::isnan(expected))
-        EXPECT_TRUE(std::isnan(value)) << where << ", " << row_names[m];
+      const double value = found.own_metrics[m].row(query.n * query.group() + h)[column];
+      const std::string what = where + ", " + std::string(own[m].name);
+      if (std::isnan(expected[static_cast<std::size_t>(h)]))
+        EXPECT_TRUE(std::isnan(value)) << what;
       else
-        expect_near(expected, value, where + ", " + row_names[m]);
+        expect_near(expected[static_cast<std::size_t>(h)], value, what);
     }
+  };
+  for (std::size_t m = 0; m < own.size(); ++m)
+    if (own[m].axes == MetricAxes::query_head) compare_own(m, plain.row_metrics.at(std::string(own[m].name)), 0);
   for (std::size_t i = 0; i < grid.values.size(); ++i) {
     compare_setting(query, plain, found, grid.values[i], static_cast<int>(i),
                     where + ", setting " + std::to_string(grid.values[i]), compared);
     if (::testing::Test::HasFatalFailure()) return;
-    for (std::size_t m = 0; m < setting_names.size(); ++m) {
-      const Row expected = plain.setting_metrics.at(setting_names[m])(plain.keep(grid.values[i]));
-      for (int h = 0; h < query.group(); ++h) {
-        const double value = found.setting_metrics[m].row(query.n * query.group() + h)[i];
-        if (std::isnan(expected[static_cast<std::size_t>(h)]))
-          EXPECT_TRUE(std::isnan(value)) << where << ", " << setting_names[m];
-        else
-          expect_near(expected[static_cast<std::size_t>(h)], value, where + ", " + setting_names[m]);
-      }
-    }
+    for (std::size_t m = 0; m < own.size(); ++m)
+      if (own[m].axes == MetricAxes::query_head_setting)
+        compare_own(m, plain.setting_metrics.at(std::string(own[m].name))(plain.keep(grid.values[i])), i);
   }
 }
 
@@ -216,9 +217,8 @@ inline Compared expect_conforms(const std::string& title, const MakeSelector& ma
       }
       for (const std::vector<Setting>& pass : passes) {
         std::vector<AscendingGrid> grids;
-        for (std::int64_t visible : data.visible) grids.push_back(ascending(pass, visible));
-        found.reset(data.head, product->row_metrics().size(), product->setting_metrics().size(),
-                    static_cast<int>(pass.size()));
+        for (std::int64_t visible : data.visible) grids.push_back(ascending(*product, pass, visible));
+        found.reset(data.head, product->own_metrics(), static_cast<int>(pass.size()));
         product->select(data.head, exact, grids, found);
         for (int n = 0; n < data.head.num_queries; ++n) {
           compare_query(*product, {&data.head, n}, form, grids[static_cast<std::size_t>(n)], found,

@@ -36,17 +36,18 @@ PlainForm sparq(const std::string& options) {
     Plain plain;
     plain.estimate = plain_estimate(query, o.number("rank", 32));
     const std::vector<Row> estimate = plain.estimate;
-    plain.keep = [=](double k) {
+    plain.keep = [=](double budget) {
       Row score(estimate[0].size(), 0.0);
       for (const Row& s : estimate) {
         const Row w = o.is("score", "softmax") ? softmax(s) : s;
         for (std::size_t j = 0; j < score.size(); ++j) score[j] += w[j];
       }
       const double free = o.is("count", "paper") ? 0 : 1;
+      const double k = std::max(budget, 1 - free);
       const double local = std::floor(std::stod(o.text("local", "0.25")) * k) + free;
       for (std::size_t j = 0; j < score.size(); ++j)
         if (static_cast<double>(score.size() - j) <= local) score[j] = std::numeric_limits<double>::max();
-      return std::vector<Kept>(estimate.size(), best_n(score, std::max(1.0, k + free)));
+      return std::vector<Kept>(estimate.size(), best_n(score, k + free));
     };
     if (!o.is("mean_value", "off"))
       plain.mean_share = [=](const std::vector<Kept>& kept) {

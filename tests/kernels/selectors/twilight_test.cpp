@@ -115,10 +115,11 @@ TEST(Twilight, ReferenceRuleConformsToTheReleasedBisection) {
 TEST(Twilight, ExactRuleKeepsTheSmallestSet) {
   const Case c{"", 1, 4, 64, 64, ElementType::bfloat16, {410}};
   for (const HeadData& data : heads_of(make_layer(c))) {
-    const std::vector<AscendingGrid> grids{ascending(std::vector<Setting>{{0.5}, {0.85}, {0.99}}, 411)};
+    const std::unique_ptr<Selector> twilight = selector("twilight", "base=none");
+    const std::vector<AscendingGrid> grids{ascending(*twilight, std::vector<Setting>{{0.5}, {0.85}, {0.99}}, 411)};
     Selection found;
-    found.reset(data.head, 0, 0, 3);
-    selector("twilight", "base=none")->select(data.head, exact_scores(data.head), grids, found);
+    found.reset(data.head, {}, 3);
+    twilight->select(data.head, exact_scores(data.head), grids, found);
     for (int r = 0; r < 4; ++r)
       for (int i = 0; i < 3; ++i) {
         const std::span<const double> s = std::as_const(found.estimate->scores).row(r, 411);

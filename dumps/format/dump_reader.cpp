@@ -1,0 +1,195 @@
+#include "dumps/format/dump_reader.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <stdexcept>
+#include <string_view>
+
+#include "dumps/base/error.h"
+#include "dumps/base/input_file.h"
+#include "dumps/base/parallel_for.h"
+#include "dumps/format/all_finite.h"
+#include "dumps/format/dump_metadata.h"
+#include "dumps/hdf5/dataset.h"
+#include "dumps/hdf5/guarded_child.h"
+
+namespace attest {
+namespace {
+
+constexpr std::size_t kMiB = std::size_t{1} << 20;
+constexpr std::size_t kSliceBytes = kMiB;  // of what one thread reads and checks at a time: fits its cache
+
+/// Bytes of a tensor, and where they lie in the file; -1: they are there already.
+struct Slice {
+  std::int64_t file_offset;
+  std::span<std::byte> bytes;
+};
+
+DumpMetadata read_metadata(const InputFile& file) {
+  const std::string& path = file.path();
+  std::string bytes;
+  run_in_guarded_child(
+      path, metadata_limits(file.size()),
+      [&](ChildOutput& output) {
+        const std::string encoded = encode(read_dump_metadata(hdf5::open_file(path)));
+        output.write(std::as_bytes(std::span(encoded)));
+      },
+      [&](ChildInput& input) { bytes = input.read_all(); });
+  try {
+    return decode(bytes);
+  } catch (const std::exception& error) {
+    throw InputError(fmt::format("{}: the file is damaged, its metadata came back as {}", path, error.what()));
+  }
+}
+
+std::string layer_path(const SampleInfo& sample, int layer) {
+  return fmt::format("/samples/{}/layers/{}", sample.name, layer);
+}
+
+[[noreturn]] void fail_changed(const std::string& file, const std::string& object) {
+  throw InputError(fmt::format("{}: {}: ends early, the file has changed since it was opened", file, object));
+}
+
+}  // namespace
+
+struct DumpReader::State {
+  explicit State(const std::string& path) : file(path), metadata(read_metadata(file)) {}
+
+  const LayerInfo& layer_info(std::size_t sample, int layer) const { return metadata.layers.at(sample).at(layer); }
+
+  /// A data set of a group and where its bytes go.
+  struct Target {
+    const char* name;
+    std::span<std::byte> bytes;
+  };
+
+  /// Decodes data sets in a child and takes their bytes as they come.
+  void read_decoded(const std::string& group_path, std::span<const Target> targets) const {
+    const std::string& path = file.path();
+    std::size_t expected = 0;
+    std::size_t received = 0;
+    for (const Target& target : targets) expected += target.bytes.size();
+    run_in_guarded_child(
+        path, value_limits(file.size(), expected),
+        [&](ChildOutput& output) {
+          const hdf5::Group group = hdf5::open_group(path, group_path);
+          for (const Target& target : targets) {
+            const hdf5::Dataset data(group.open(target.name));
+            if (data.location().bytes != target.bytes.size()) fail_changed(path, data.path());
+            data.read_slabs([&](std::span<const std::byte> slab) { output.write(slab); });
+          }
+        },
+        [&](ChildInput& input) {
+          for (const Target& target : targets) received += input.read(target.bytes);
+        });
+    if (received != expected) fail_changed(path, group_path);
+  }
+
+  InputFile file;
+  DumpMetadata metadata;
+};
+
+DumpReader::DumpReader(const std::string& path) : state_(std::make_unique<State>(path)) {}
+DumpReader::~DumpReader() = default;
+DumpReader::DumpReader(DumpReader&&) noexcept = default;
+DumpReader& DumpReader::operator=(DumpReader&&) noexcept = default;
+
+const DumpInfo& DumpReader::info() const { return state_->metadata.info; }
+
+const LayerInfo& DumpReader::layer_info(std::size_t sample, int layer) const {
+  return state_->layer_info(sample, layer);
+}
+
+bool DumpReader::read_layer(std::size_t sample, int layer, AttentionLayer& out, int threads) const {
+  const LayerInfo& stored = layer_info(sample, layer);
+  const SampleInfo& owner = info().samples[sample];
+  out.layer = layer;
+  out.shape = info().shape;
+  out.element_type = stored.element_type;
+  out.softmax_scale = info().softmax_scale;
+  out.logit_softcap = info().logit_softcap;
+  out.sliding_window = stored.sliding_window;
+  out.num_tokens = owner.num_tokens;
+  out.query_positions = owner.query_positions;
+  out.spans = owner.spans;
+  out.sinks = stored.sinks;
+  std::vector<State::Target> decoded;
+  std::vector<Slice> slices;
+  const auto take = [&](const char* name, const TensorLocation& location, LayerBuffer& buffer) {
+    buffer.resize(location.bytes);
+    const std::span bytes(buffer.data(), location.bytes);
+    if (location.file_offset < 0) decoded.push_back({name, bytes});
+    for (std::size_t begin = 0; begin < bytes.size(); begin += kSliceBytes)
+      slices.push_back({location.file_offset < 0 ? -1 : location.file_offset + static_cast<std::int64_t>(begin),
+                        bytes.subspan(begin, std::min(kSliceBytes, bytes.size() - begin))});
+  };
+  take("q", stored.q, out.q);
+  take("k", stored.k, out.k);
+  take("v", stored.v, out.v);
+  if (!decoded.empty()) state_->read_decoded(layer_path(owner, layer), decoded);
+  std::atomic<bool> finite{true};
+  parallel_for(threads, slices.size(), [&](int, std::size_t i) {
+    const Slice& slice = slices[i];
+    if (slice.file_offset >= 0) state_->file.read(static_cast<std::uint64_t>(slice.file_offset), slice.bytes);
+    if (!all_finite(stored.element_type, slice.bytes)) finite = false;
+  });
+  return finite;
+}
+
+std::vector<std::int32_t> DumpReader::read_tokens(std::size_t sample) const {
+  const SampleInfo& owner = info().samples.at(sample);
+  std::vector<std::int32_t> tokens;
+  if (!owner.has_tokens) return tokens;
+  tokens.resize(static_cast<std::size_t>(owner.num_tokens));
+  const auto target = std::as_writable_bytes(std::span(tokens));
+  const std::string group = "/samples/" + owner.name;
+  std::size_t received = 0;
+  run_in_guarded_child(
+      state_->file.path(), value_limits(state_->file.size(), target.size()),
+      [&](ChildOutput& output) {
+        const std::vector<std::int64_t> wide =
+            hdf5::Dataset(hdf5::open_group(state_->file.path(), group).open("tokens")).read_integers();
+        const std::vector<std::int32_t> narrow(wide.begin(), wide.end());
+        output.write(std::as_bytes(std::span(narrow)));
+      },
+      [&](ChildInput& input) { received = input.read(target); });
+  if (received != target.size()) fail_changed(state_->file.path(), group + "/tokens");
+  return tokens;
+}
+
+std::vector<float> DumpReader::read_attention_mass(std::size_t sample, int layer) const {
+  std::vector<float> mass;
+  if (!layer_info(sample, layer).has_attention_mass) return mass;
+  const SampleInfo& owner = info().samples[sample];
+  mass.resize(static_cast<std::size_t>(info().shape.num_query_heads) * static_cast<std::size_t>(owner.num_tokens));
+  const State::Target target{"attention_mass", std::as_writable_bytes(std::span(mass))};
+  state_->read_decoded(layer_path(owner, layer), std::span(&target, 1));
+  return mass;
+}
+
+void select_queries(AttentionLayer& layer, std::span<const std::size_t> which) {
+  const std::size_t row = static_cast<std::size_t>(layer.shape.num_query_heads) *
+                          static_cast<std::size_t>(layer.shape.head_dim) * size_of(layer.element_type);
+  std::vector<std::int64_t> positions(which.size());
+  for (std::size_t i = 0; i < which.size(); ++i) {
+    if (which[i] >= layer.query_positions.size() || (i > 0 && which[i] <= which[i - 1])) {
+      throw std::invalid_argument("select_queries: indices must ascend and be below the number of queries");
+    }
+    positions[i] = layer.query_positions[which[i]];
+  }
+  // In place: a row moves down, never over one that is still wanted.
+  const auto select = [&](LayerBuffer& buffer, std::size_t row_bytes) {
+    for (std::size_t i = 0; i < which.size(); ++i)
+      std::memmove(buffer.data() + i * row_bytes, buffer.data() + which[i] * row_bytes, row_bytes);
+    buffer.resize(which.size() * row_bytes);
+  };
+  select(layer.q, row);
+  for (LayerEstimates& estimates : layer.estimates)
+    select(estimates.values, estimates.values.size() / layer.query_positions.size());
+  layer.query_positions = std::move(positions);
+}
+
+}  // namespace attest

@@ -1,0 +1,59 @@
+// Writes attention dumps (format: README.md) as a stream: memory does not grow with the size of the dump.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "dumps/dump_info.h"
+#include "dumps/element_type.h"
+
+namespace attest {
+
+struct DumpWriterOptions {
+  bool overwrite = false;  ///< replace an existing file
+  int gzip_level = 0;      ///< 0: contiguous, the fast default; 1..9: chunked, shuffled, deflated
+};
+
+/// Order of calls: for each sample begin_sample, for each of its layers begin_layer and all of q, k and v; then finish.
+/// The file appears under its name only in finish(); without it the destructor removes what was written.
+/// Throws OutputError when the file cannot be written, UsageError when header or sample break the format's rules,
+/// std::logic_error when calls are out of order or a tensor was left incomplete.
+class DumpWriter {
+ public:
+  /// Of `header`, `path`, `file_bytes` and `samples` are not used; softmax_scale 0 writes none (readers: 1/sqrt(D)).
+  DumpWriter(const std::string& path, const DumpInfo& header, const DumpWriterOptions& options = {});
+  ~DumpWriter();
+  DumpWriter(const DumpWriter&) = delete;
+  DumpWriter& operator=(const DumpWriter&) = delete;
+
+  /// `has_tokens` and `layers` are not used; `tokens` is [T] or empty.
+  void begin_sample(const SampleInfo& sample, std::span<const std::int32_t> tokens = {});
+
+  /// `sliding_window` 0: none.
+  void begin_layer(int layer, ElementType element_type, std::int64_t sliding_window = 0);
+
+  /// Queries first .. first+count-1 as [count, Hq, D] of the layer's element type.
+  void write_q(std::int64_t first, std::int64_t count, const std::byte* values);
+
+  /// Tokens first .. first+count-1 of one KV head as [count, D] (k) or [count, Dv] (v), in any order of slabs.
+  void write_k(int kv_head, std::int64_t first, std::int64_t count, const std::byte* values);
+  void write_v(int kv_head, std::int64_t first, std::int64_t count, const std::byte* values);
+
+  /// Optional, [Hq, T].
+  void write_attention_mass(std::span<const float> values);
+
+  /// Of the open layer: learned sink logits [Hq].
+  void write_sinks(std::span<const float> values);
+
+  /// Completes the file and gives it its name.
+  void finish();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace attest

@@ -1,0 +1,178 @@
+#include "dumps/format/value_check.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <span>
+#include <type_traits>
+
+namespace attest {
+namespace {
+
+/// IEEE formats of one word size differ in where the exponent starts; as sign-magnitude integers all of them order like
+/// the numbers they stand for. So a row is scanned with integer minima and maxima, which compilers vectorise.
+template <class Word>
+struct RowScan {
+  using Signed = std::make_signed_t<Word>;
+  static constexpr Word kMagnitude = std::numeric_limits<Signed>::max();
+
+  Signed least = std::numeric_limits<Signed>::max();  ///< in two's complement
+  Signed most = std::numeric_limits<Signed>::min();
+  Word largest_magnitude = 0;
+
+  static Signed ordered(Word bits) {
+    const Word sign = static_cast<Word>(static_cast<Signed>(bits) >> (8 * sizeof(Word) - 1));
+    return static_cast<Signed>(bits ^ (sign & kMagnitude));
+  }
+  static Word bits_of(Signed ordered_bits) { return static_cast<Word>(ordered(static_cast<Word>(ordered_bits))); }
+
+  void add(std::span<const Word> row) {
+    for (const Word bits : row) {
+      const Signed value = ordered(bits);
+      least = std::min(least, value);
+      most = std::max(most, value);
+      largest_magnitude = std::max(largest_magnitude, static_cast<Word>(bits & kMagnitude));
+    }
+  }
+};
+
+template <class Word>
+class TensorScan {
+ public:
+  TensorScan(ElementType type, int num_heads, int row_elements)
+      : type_(type), row_(static_cast<std::size_t>(row_elements)), findings_(static_cast<std::size_t>(num_heads)) {
+    for (std::size_t head = 0; head < findings_.size(); ++head) {
+      findings_[head].head = static_cast<int>(head);
+      findings_[head].all_zero = true;
+    }
+  }
+
+  void add_row(std::size_t head, std::int64_t token, const std::byte* source) {
+    std::memcpy(row_.data(), source, row_.size() * sizeof(Word));
+    RowScan<Word> scan;
+    scan.add(row_);
+    HeadFinding& finding = findings_[head];
+    if (scan.largest_magnitude > 0) finding.all_zero = false;
+    if (scan.largest_magnitude < infinity()) {
+      finite_.least = std::min(finite_.least, scan.least);
+      finite_.most = std::max(finite_.most, scan.most);
+    } else {
+      add_row_with_bad_values(finding, token);
+    }
+  }
+
+  TensorCheck result() {
+    TensorCheck check;
+    if (finite_.least <= finite_.most) {
+      check.minimum = value_of(RowScan<Word>::bits_of(finite_.least));
+      check.maximum = value_of(RowScan<Word>::bits_of(finite_.most));
+    }
+    for (const HeadFinding& finding : findings_) {
+      if (finding.all_zero || finding.not_finite()) check.findings.push_back(finding);
+    }
+    return check;
+  }
+
+ private:
+  Word infinity() const {
+    if constexpr (sizeof(Word) == 4) return 0x7F800000;
+    return type_ == ElementType::float16 ? 0x7C00 : 0x7F80;
+  }
+
+  float value_of(Word bits) const {
+    float value = 0;
+    convert_to_float(type_, reinterpret_cast<const std::byte*>(&bits), 1, &value);
+    return value;
+  }
+
+  void add_row_with_bad_values(HeadFinding& finding, std::int64_t token) {
+    for (const Word& bits : row_) {
+      const Word magnitude = bits & RowScan<Word>::kMagnitude;
+      if (magnitude < infinity()) {
+        finite_.add(std::span(&bits, 1));
+        continue;
+      }
+      ++(magnitude == infinity() ? finding.num_infinite : finding.num_nan);
+      if (finding.first_token < 0) finding.first_token = token;
+    }
+  }
+
+  ElementType type_;
+  std::vector<Word> row_;
+  RowScan<Word> finite_;
+  std::vector<HeadFinding> findings_;
+};
+
+template <class Word>
+LayerCheck check_words(const AttentionLayer& layer) {
+  const AttentionShape& shape = layer.shape;
+  const auto query_heads = static_cast<std::size_t>(shape.num_query_heads);
+  const std::size_t row_bytes = static_cast<std::size_t>(shape.head_dim) * sizeof(Word);
+
+  LayerCheck check;
+  check.layer = layer.layer;
+  TensorScan<Word> q(layer.element_type, shape.num_query_heads, shape.head_dim);
+  for (std::size_t n = 0; n < layer.query_positions.size(); ++n) {
+    for (std::size_t head = 0; head < query_heads; ++head) {
+      q.add_row(head, layer.query_positions[n], layer.q.data() + (n * query_heads + head) * row_bytes);
+    }
+  }
+  check.q = q.result();
+
+  const auto scan_heads = [&](const LayerBuffer& buffer, int row_elements) {
+    TensorScan<Word> scan(layer.element_type, shape.num_kv_heads, row_elements);
+    const std::byte* row = buffer.data();
+    for (std::size_t head = 0; head < static_cast<std::size_t>(shape.num_kv_heads); ++head) {
+      for (std::int64_t token = 0; token < layer.num_tokens; ++token) {
+        scan.add_row(head, token, row);
+        row += static_cast<std::size_t>(row_elements) * sizeof(Word);
+      }
+    }
+    return scan.result();
+  };
+  check.k = scan_heads(layer.k, shape.head_dim);
+  check.v = scan_heads(layer.v, shape.value_dim);
+  return check;
+}
+
+}  // namespace
+
+bool LayerCheck::finite() const { return first_bad_value(*this).empty(); }
+
+LayerCheck check_values(const AttentionLayer& layer) {
+  return layer.element_type == ElementType::float32 ? check_words<std::uint32_t>(layer)
+                                                    : check_words<std::uint16_t>(layer);
+}
+
+std::string first_bad_value(const LayerCheck& check) {
+  for (const auto& [name, tensor] : check.tensors()) {
+    for (const HeadFinding& finding : tensor->findings) {
+      if (!finding.not_finite()) continue;
+      const char* kind = finding.num_nan == 0 ? "infinity" : finding.num_infinite == 0 ? "NaN" : "NaN and infinity";
+      return fmt::format("layer {}, {}, head {}: {}, first at token {}", check.layer, name, finding.head, kind,
+                         finding.first_token);
+    }
+  }
+  return {};
+}
+
+std::string first_bad_estimate(const AttentionLayer& layer, const std::string& sample) {
+  for (const LayerEstimates& estimates : layer.estimates)
+    for (std::int64_t n = 0; n < layer.num_queries(); ++n) {
+      const std::int64_t position = layer.query_positions[static_cast<std::size_t>(n)];
+      const int width = estimates.source.width;
+      for (int head = 0; head < estimates.num_heads; ++head)
+        for (std::int64_t i = layer.first_visible_key(position) / width; i <= position / width; ++i) {
+          const double value = estimates.at(n, head, i);
+          if (value < INFINITY) continue;
+          return fmt::format("{}: sample '{}', layer {}, '{}', query at {}, head {}: {} at {} {}",
+                             estimates.source.file, sample, layer.layer, estimates.source.dataset, position, head,
+                             std::isnan(value) ? "NaN" : "infinity", width == 1 ? "token" : "block", i);
+        }
+    }
+  return {};
+}
+
+}  // namespace attest

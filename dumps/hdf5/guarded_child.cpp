@@ -1,0 +1,229 @@
+#include "dumps/hdf5/guarded_child.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <new>
+#include <optional>
+#include <system_error>
+
+#include "dumps/base/error.h"
+#include "dumps/base/file_descriptor.h"
+#include "dumps/hdf5/handle.h"
+
+namespace attest {
+namespace {
+
+constexpr std::size_t kMiB = std::size_t{1} << 20;
+
+/// What a child leaves behind even when it crashes: a page shared with the parent.
+struct Testament {
+  char object[1024];
+  char error[3072];
+};
+
+template <std::size_t N>
+void copy_text(char (&target)[N], std::string_view text) {
+  const std::size_t size = std::min(text.size(), N - 1);
+  std::memcpy(target, text.data(), size);
+  target[size] = '\0';
+}
+
+Testament* own_testament = nullptr;  // set in a child only
+
+enum ExitCode : int { kDone = 0, kReported = 42 };  // 1 is what sanitizers and abort handlers use
+
+[[noreturn]] void throw_system_error(const char* call) {
+  throw std::system_error(errno, std::generic_category(), call);
+}
+
+class SharedTestament {
+ public:
+  SharedTestament() {
+    void* page = mmap(nullptr, sizeof(Testament), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (page == MAP_FAILED) throw_system_error("mmap");
+    page_ = new (page) Testament{};
+  }
+  SharedTestament(const SharedTestament&) = delete;
+  SharedTestament& operator=(const SharedTestament&) = delete;
+  ~SharedTestament() { munmap(page_, sizeof(Testament)); }
+  Testament* get() const { return page_; }
+
+ private:
+  Testament* page_;
+};
+
+/// A child that does not outlive its owner.
+class Process {
+ public:
+  explicit Process(pid_t id) : id_(id) {}
+  Process(const Process&) = delete;
+  Process& operator=(const Process&) = delete;
+  ~Process() {
+    if (id_ <= 0) return;
+    kill(id_, SIGKILL);
+    wait();
+  }
+  int wait() {
+    int status = 0;
+    while (waitpid(id_, &status, 0) < 0 && errno == EINTR) {
+    }
+    id_ = -1;
+    return status;
+  }
+
+ private:
+  pid_t id_;
+};
+
+std::size_t address_space_in_use() {
+  std::size_t pages = 0;
+  if (std::FILE* statm = std::fopen("/proc/self/statm", "re")) {
+    if (std::fscanf(statm, "%zu", &pages) != 1) pages = 0;
+    std::fclose(statm);
+  }
+  return pages * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+}
+
+void set_limit(decltype(RLIMIT_AS) resource, rlim_t value) {
+  rlimit limit{};
+  getrlimit(resource, &limit);
+  limit.rlim_cur = std::min(value, limit.rlim_max);
+  setrlimit(resource, &limit);
+}
+
+/// From here on the child dies quietly, of whatever it is.
+void confine(const ChildLimits& limits, std::size_t address_space) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  prctl(PR_SET_DUMPABLE, 0);
+  for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGXCPU, SIGALRM, SIGPIPE, SIGTERM}) {
+    std::signal(signal, SIG_DFL);
+  }
+  std::signal(SIGINT, SIG_IGN);  // the parent decides, and takes the child with it
+  const FileDescriptor null(open("/dev/null", O_WRONLY | O_CLOEXEC));
+  dup2(null.get(), STDOUT_FILENO);
+  dup2(null.get(), STDERR_FILENO);
+  if (address_space > 0) set_limit(RLIMIT_AS, address_space + limits.memory_bytes);
+  set_limit(RLIMIT_CPU, limits.processor_seconds);
+  alarm(60 + 20 * limits.processor_seconds);  // for one that waits for ever; generous for slow disks
+}
+
+[[noreturn]] void run_child(const std::string& file, const std::function<void(ChildOutput&)>& work, int descriptor) {
+  int code = kReported;
+  try {
+    ChildOutput output(descriptor);
+    work(output);
+    code = kDone;
+  } catch (const std::bad_alloc&) {
+    copy_text(own_testament->error,
+              fmt::format("{}: {}: claims more memory than a file of this size can need", file, own_testament->object));
+  } catch (const std::exception& error) {
+    copy_text(own_testament->error, error.what());
+  }
+  _exit(code);  // no destructors, no buffers: they belong to the parent
+}
+
+[[noreturn]] void throw_for(const std::string& file, int status, const Testament& testament,
+                            const ChildLimits& limits) {
+  if (WIFEXITED(status) && WEXITSTATUS(status) == kReported) throw InputError(testament.error);
+  std::string what = "HDF5 failed on it";
+  if (WIFSIGNALED(status)) {
+    const int signal = WTERMSIG(status);
+    what = signal == SIGXCPU || signal == SIGALRM || signal == SIGKILL
+               ? fmt::format("HDF5 was still busy with it after {} s", limits.processor_seconds)
+               : fmt::format("HDF5 crashed on it ({})", strsignal(signal));
+  }
+  throw InputError(fmt::format("{}: {}: the file is damaged, {}", file, testament.object, what));
+}
+
+}  // namespace
+
+void ChildOutput::write(std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t count = ::write(descriptor_, bytes.data(), bytes.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) throw_system_error("write to parent");
+    bytes = bytes.subspan(static_cast<std::size_t>(count));
+  }
+}
+
+std::size_t ChildInput::read(std::span<std::byte> target) {
+  std::size_t total = 0;
+  while (total < target.size()) {
+    const ssize_t count = ::read(descriptor_, target.data() + total, target.size() - total);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) throw_system_error("read from child");
+    if (count == 0) break;
+    total += static_cast<std::size_t>(count);
+  }
+  return total;
+}
+
+std::string ChildInput::read_all() {
+  std::string all;
+  constexpr std::size_t kStep = 64 * 1024;
+  for (std::size_t size = 0;; size = all.size()) {
+    all.resize(size + kStep);
+    const std::size_t count = read(std::as_writable_bytes(std::span(all).subspan(size)));
+    all.resize(size + count);
+    if (count < kStep) return all;
+  }
+}
+
+ChildLimits metadata_limits(std::uint64_t file_bytes) {
+  return {1024 * kMiB, 2 + static_cast<unsigned>(file_bytes / (16 * kMiB))};
+}
+
+ChildLimits value_limits(std::uint64_t file_bytes, std::size_t bytes) {
+  const ChildLimits opening = metadata_limits(file_bytes);
+  return {opening.memory_bytes + 4 * bytes, opening.processor_seconds + static_cast<unsigned>(bytes / (10 * kMiB))};
+}
+
+void run_in_guarded_child(const std::string& file, const ChildLimits& limits,
+                          const std::function<void(ChildOutput&)>& work,
+                          const std::function<void(ChildInput&)>& receive) {
+  const SharedTestament testament;
+  const std::size_t address_space = address_space_in_use();
+
+  // The lock is for two reasons: the child inherits HDF5 between two calls, not in the middle of one; and no child
+  // inherits the writing end of another one's pipe, whose reader would wait for both.
+  std::optional<hdf5::Lock> lock(std::in_place);
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) throw_system_error("pipe2");
+  const FileDescriptor input(ends[0]);
+  FileDescriptor output(ends[1]);
+  fcntl(output.get(), F_SETPIPE_SZ, 1 << 20);
+  const pid_t id = fork();
+  if (id < 0) throw_system_error("fork");
+  if (id == 0) {
+    hdf5::stop_locking_in_forked_child();
+    own_testament = testament.get();
+    note_object("/");
+    confine(limits, address_space);
+    run_child(file, work, output.get());
+  }
+  Process child(id);
+  output.close();
+  lock.reset();
+
+  ChildInput parent_end(input.get());
+  receive(parent_end);
+  const int status = child.wait();
+  if (!(WIFEXITED(status) && WEXITSTATUS(status) == kDone)) throw_for(file, status, *testament.get(), limits);
+}
+
+void note_object(std::string_view object) {
+  if (own_testament != nullptr) copy_text(own_testament->object, object);
+}
+
+}  // namespace attest

@@ -1,0 +1,47 @@
+// ATTEST_VERSION, ATTEST_GIT_COMMIT, ATTEST_SOURCE_DIR, ATTEST_PYTHON and ATTEST_LIBTORCH_VERSION are given to this
+// source alone (cmake/version.cmake).
+#include "experiments/cli/version.h"
+
+#include <fmt/format.h>
+
+#if ATTEST_HAS_CUDA
+#include <cuda_runtime_api.h>
+#endif
+
+#include "analysis/layer/device.h"
+#include "dumps/hdf5/version.h"
+
+namespace attest {
+namespace {
+
+std::string cuda_version() {
+#if ATTEST_HAS_CUDA
+  const auto text = [](int version) { return fmt::format("{}.{}", version / 1000, version % 1000 / 10); };
+  int driver = 0;
+  if (cudaDriverGetVersion(&driver) != cudaSuccess || driver == 0) return text(CUDART_VERSION) + ", no driver";
+  return fmt::format("{}, driver for {}", text(CUDART_VERSION), text(driver));
+#else
+  return "not in this build";
+#endif
+}
+
+}  // namespace
+
+Version program_version() { return {ATTEST_VERSION, ATTEST_GIT_COMMIT}; }
+
+std::string source_dir() { return ATTEST_SOURCE_DIR; }
+
+std::string python_interpreter() { return ATTEST_PYTHON; }
+
+std::string version_report() {
+  const Version version = program_version();
+  std::string report = fmt::format("attest {} ({})\nLibTorch {}\nCUDA {}\nHDF5 {}\n", version.program,
+                                   version.git_commit, ATTEST_LIBTORCH_VERSION, cuda_version(), hdf5_version());
+  const std::vector<Gpu> gpus = visible_gpus();
+  if (gpus.empty()) report += "GPU none\n";
+  for (const Gpu& gpu : gpus) report += fmt::format("GPU {} (sm_{}{})\n", gpu.name, gpu.major, gpu.minor);
+  report.pop_back();  // CLI11 ends the line
+  return report;
+}
+
+}  // namespace attest

@@ -1,0 +1,119 @@
+// imported: a rule over estimates that come from a file. So a method of one's own that is written in Python (learned
+// gates, an indexer, whatever scores keys) is studied without C++. README.md has a worked example.
+//
+// `file` is HDF5, laid out like a dump: /samples/<sample>/layers/<l>/<dataset> is [N, Hq or Hkv, ceil(T / B)], with
+// B = 1 for granularity = token, else `block` tokens counted from token 0 of the sample, also under a window. Hkv: one
+// estimate for the group. A query looks at the entries of the keys that it sees. -inf is an estimate.
+//   rule = topk      the n = min(all, max(1, floor(budget / B))) best entries, ties to the lower one
+//   rule = topp      the smallest set whose share of softmax(estimates) reaches p
+//   rule = topdelta  estimate >= the largest - delta
+// Then the first `sink` and the last `local` tokens are added; then gqa = union: what any head of the group keeps.
+// Exact keys and values are read. The estimate of a token is its own, or its block's.
+//
+// Bytes per KV head: scan_bytes * L + kept * 2(D + Dv). What the estimate costs is not known here: with scan_bytes = 0
+// it is not counted, and summaries and figures say so.
+#include "dumps/base/error.h"
+#include "kernels/device/on_cuda.h"
+#include "kernels/rank/entry_levels.h"
+#include "kernels/rank/group_policy.h"
+#include "kernels/rank/sort_descending.h"
+#include "kernels/selectors/imported_options.h"
+#include "kernels/selectors/registry.h"
+
+namespace attest {
+namespace {
+
+class Imported final : public Selector, ImportedOptions {
+ public:
+  explicit Imported(OptionReader& reader) : ImportedOptions(reader) { finish(reader, 0); }
+
+  SettingKind setting_kind() const override {
+    return rule_ == Rule::topk ? SettingKind::budget : rule_ == Rule::topp ? SettingKind::p : SettingKind::delta;
+  }
+  bool has_estimate() const override { return true; }
+  bool estimates_scores() const override { return in_nats_; }
+  bool counts_scan() const override { return scan_bytes_ > 0; }
+  double natural_delta(double setting, const ScoreTransform& transform) const override {
+    return rule_ == Rule::topdelta && in_nats_ ? setting : Selector::natural_delta(setting, transform);
+  }
+  void check(int, int) const override {
+    for (const auto& [option, value] : {std::pair("file", source_.file), std::pair("dataset", source_.dataset)})
+      if (value.empty())
+        throw UsageError("selector 'imported': option '" + std::string(option) +
+                         "' is missing, expected where its estimates come from (file=FILE,dataset=NAME)");
+  }
+  std::string_view short_context(double setting, std::int64_t visible) const override {
+    const bool all = rule_ == Rule::topk && kept_entries(setting, visible) * source_.width >= visible;
+    return all || std::int64_t{sink_} + local_ >= visible ? kKeepsEveryKey : std::string_view{};
+  }
+  std::vector<std::string> input_files() const override { return {source_.file}; }
+  std::optional<EstimateSource> estimate_source() const override { return source_; }
+
+  std::shared_ptr<const CudaSelector> cuda_code() const override {
+    return call_on_cuda<make_cuda_imported, ImportedOptions>(*this);
+  }
+
+  void select(const KvHead& head, const RankedScores&, std::span<const AscendingGrid> grids,
+              Selection& out) const override {
+    const LayerEstimates& estimates = find(head.estimates);
+    out.own_estimate.scores.resize(head.rows(), head.length);
+    out.estimate = &out.own_estimate;
+    for (int n = 0; n < head.num_queries; ++n) {
+      const auto query = static_cast<std::size_t>(n);
+      const std::int64_t visible = head.visible[query];
+      const Entries range = entries(head.first_key, visible);
+      std::vector<double> values(static_cast<std::size_t>(range.count));
+      std::vector<Level> levels(values.size());
+      for (int h = 0; h < head.group; ++h) {
+        const int row = n * head.group + h;
+        const int own = (head.kv_head * head.group + h) / estimates.heads_that_share;
+        for (std::size_t i = 0; i < values.size(); ++i)
+          values[i] = estimates.at(head.first_query + n, own, range.first + static_cast<std::int64_t>(i));
+        entry_levels(values, grids[query].values, levels);
+        for (std::int64_t j = 0; j < visible; ++j) {
+          const auto entry = static_cast<std::size_t>((head.first_key + j) / source_.width - range.first);
+          const bool always = j < sink_ || j >= visible - local_;
+          out.own_estimate.scores.row(row)[j] = values[entry];
+          out.levels.row(row)[j] = always ? Level{0} : levels[entry];
+        }
+      }
+      if (union_) share_levels(out.levels, n * head.group, head.group, visible);
+      out.io[query] = bytes(head.head_dim, head.value_dim, visible);
+    }
+  }
+
+ private:
+  void entry_levels(std::span<const double> values, std::span<const double> settings, std::span<Level> levels) const {
+    const double largest = *std::ranges::max_element(values);
+    std::vector<double> numbers;
+    switch (rule_) {
+      case Rule::topk: {
+        std::vector<std::int64_t> counts;
+        for (double budget : settings) counts.push_back(kept_entries(budget, static_cast<std::int64_t>(values.size())));
+        return top_n_levels(values, counts, levels);
+      }
+      case Rule::topp: {
+        std::vector<std::uint32_t> order(values.size());
+        sort_descending(values, order);
+        for (double x : values)
+          numbers.push_back(x == largest ? 1 : std::exp(x - largest));  // also where both are -inf
+        return top_p_levels_of(numbers, order, settings, levels);
+      }
+      case Rule::topdelta:
+        for (double delta : settings) numbers.push_back(largest - delta);
+        return threshold_levels(values, numbers, levels);
+    }
+  }
+};
+
+}  // namespace
+
+extern const SelectorInfo imported_info;
+const SelectorInfo imported_info{
+    .name = "imported",
+    .summary = "a rule over estimates from a file: a method of one's own",
+    .io_bytes = "scan_bytes L + kept 2(D+Dv)",
+    .source = "the user's",
+    .make = [](OptionReader& reader) -> std::unique_ptr<Selector> { return std::make_unique<Imported>(reader); }};
+
+}  // namespace attest

@@ -1,0 +1,67 @@
+// What imported is told and what follows from that alone, on whichever device it runs. The method stands in
+// imported.cpp.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <string>
+
+#include "kernels/selectors/cuda_selector.h"
+#include "kernels/selectors/options.h"
+
+namespace attest {
+
+class ImportedOptions {
+ protected:
+  enum class Rule : std::uint8_t { topk, topp, topdelta };
+
+  explicit ImportedOptions(OptionReader& reader) {
+    source_.file = reader.text("file", "");
+    source_.dataset = reader.text("dataset", "");
+    rule_ = reader.enumeration<Rule>("rule", {"topk", "topp", "topdelta"});
+    const bool by_block = reader.choice("granularity", {"token", "block"}) == "block";
+    const int block = reader.integer("block", 64, 1, 1 << 20);
+    source_.width = by_block ? block : 1;
+    sink_ = reader.integer("sink", 0, 0, 1 << 30);
+    local_ = reader.integer("local", 0, 0, 1 << 30);
+    union_ = reader.choice("gqa", {"per_head", "union"}) == "union";
+    in_nats_ = reader.choice("units", {"scores", "ranks"}) == "scores";
+    scan_bytes_ = reader.real("scan_bytes", 0, 0, 1e9);
+  }
+
+  /// Entries of the estimates that a query looks at: those of the keys that it sees.
+  struct Entries {
+    std::int64_t first, count;
+  };
+  Entries entries(std::int64_t first_key, std::int64_t visible) const {
+    const std::int64_t first = first_key / source_.width, last = (first_key + visible - 1) / source_.width;
+    return {first, last + 1 - first};
+  }
+  /// n of topk's rule.
+  std::int64_t kept_entries(double budget, std::int64_t all) const {
+    return static_cast<std::int64_t>(
+        std::min(static_cast<double>(all), std::max(1.0, std::floor(budget / source_.width))));
+  }
+  IoCost bytes(int head_dim, int value_dim, std::int64_t visible) const {
+    return {.fixed = scan_bytes_ * static_cast<double>(visible),
+            .per_kept_token = dense_token_bytes(head_dim, value_dim),
+            .free_tokens = 0};
+  }
+  /// The layer's estimates from this source. They are there: EstimateReader has checked it.
+  const LayerEstimates& find(std::span<const LayerEstimates> all) const {
+    return *std::ranges::find(all, source_, &LayerEstimates::source);
+  }
+
+  EstimateSource source_;
+  Rule rule_;
+  int sink_, local_;  ///< tokens that are always kept
+  bool union_;
+  bool in_nats_;
+  double scan_bytes_;  ///< per visible key
+};
+
+/// imported_cuda.cu
+std::shared_ptr<const CudaSelector> make_cuda_imported(const ImportedOptions& options);
+
+}  // namespace attest

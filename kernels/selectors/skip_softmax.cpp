@@ -1,0 +1,101 @@
+// skip_softmax: all keys are scored; the softmax and the values of tiles that cannot matter are skipped.
+//
+// Tiles of `tile` tokens counted from 0, the last may be partial, are taken in order. Tile c belongs to sub-sequence
+// c mod S, S = min(tiles, `splits`): a kernel that splits the sequence over thread blocks knows only its own maxima.
+//   t_h(c)  largest exact score of the tile
+//   r_h(c)  largest t_h of the earlier tiles of the sub-sequence, skipped ones included
+// A tile is skipped iff it is not the first of its sub-sequence and t_h(c) - r_h(c) < -delta for every head h of the
+// group (gqa = union) or for h alone (gqa = per_head). unit = factor: delta = ln(L / factor), and nothing is skipped
+// where factor > L. Exact keys and values are read; no estimate.
+//
+// Source: BLASST; TensorRT-LLM and FlashInfer (`threshold_scale_factor`, gqa = union), TensorRT Model Optimizer's
+// emulation (gqa = per_head).
+// Bytes per KV head: 2 D L + kept * 2 Dv.
+#include "kernels/device/on_cuda.h"
+#include "kernels/lane_sum.h"
+#include "kernels/rank/entry_levels.h"
+#include "kernels/selectors/registry.h"
+#include "kernels/selectors/skip_softmax_options.h"
+
+namespace attest {
+namespace {
+
+class SkipSoftmax final : public Selector, SkipSoftmaxOptions {
+ public:
+  explicit SkipSoftmax(OptionReader& reader) : SkipSoftmaxOptions(reader) { finish(reader, 0); }
+
+  SettingKind setting_kind() const override { return by_factor_ ? SettingKind::factor : SettingKind::delta; }
+  double resolve(const Setting& setting, std::int64_t visible) const override {
+    return by_factor_ ? delta_of(setting.value, visible) : setting.value;
+  }
+  double natural_delta(double delta, const ScoreTransform& transform) const override {
+    return by_factor_ ? Selector::natural_delta(delta, transform) : delta;
+  }
+  bool has_estimate() const override { return false; }
+  std::string_view short_context(double delta, std::int64_t visible) const override {
+    const bool by_length = tiles(visible) <= splits_, by_factor = by_factor_ && std::isinf(delta);
+    return by_length || by_factor ? kKeepsEveryKey : std::string_view{};
+  }
+
+  std::shared_ptr<const CudaSelector> cuda_code() const override {
+    return call_on_cuda<make_cuda_skip_softmax, SkipSoftmaxOptions>(*this);
+  }
+
+  void select(const KvHead& head, const RankedScores& exact, std::span<const AscendingGrid> grids,
+              Selection& out) const override {
+    for (int n = 0; n < head.num_queries; ++n) {
+      const auto query = static_cast<std::size_t>(n);
+      const std::int64_t visible = head.visible[query];
+      std::vector<double> thresholds;
+      for (double delta : grids[query].values) thresholds.push_back(-delta);
+      std::vector<double> of_group;
+      for (int r = n * head.group; r < (n + 1) * head.group; ++r) {
+        std::vector<double> rises = tile_rises(exact.scores.row(r, visible));
+        if (!union_) {
+          keep(rises, thresholds, {out.levels.row(r), static_cast<std::size_t>(visible)});
+        } else if (of_group.empty()) {
+          of_group = std::move(rises);
+        } else {
+          for (std::size_t c = 0; c < rises.size(); ++c) of_group[c] = std::max(of_group[c], rises[c]);
+        }
+      }
+      for (int r = n * head.group; union_ && r < (n + 1) * head.group; ++r)
+        keep(of_group, thresholds, {out.levels.row(r), static_cast<std::size_t>(visible)});
+      out.io[query] = bytes(head.head_dim, head.value_dim, visible);
+    }
+  }
+
+ private:
+  /// t(c) - r(c) of every tile; 0 for the first tiles, which no delta skips.
+  std::vector<double> tile_rises(std::span<const double> scores) const {
+    const auto visible = static_cast<std::int64_t>(scores.size());
+    const auto splits = static_cast<std::size_t>(sub_sequences(visible)), tile = static_cast<std::size_t>(tile_);
+    std::vector<double> rises(static_cast<std::size_t>(tiles(visible))), running(splits);
+    for (std::size_t c = 0; c < rises.size(); ++c) {
+      const std::span<const double> own = scores.subspan(c * tile, std::min(tile, scores.size() - c * tile));
+      const double most = lane_max(own.size(), own[0], [&](std::size_t t) { return own[t]; });
+      double& before = running[c % splits];
+      rises[c] = c < splits ? 0 : most - before;
+      before = c < splits ? most : std::max(before, most);
+    }
+    return rises;
+  }
+
+  void keep(std::span<const double> rises, std::span<const double> thresholds, std::span<Level> levels) const {
+    std::vector<Level> tile_levels(rises.size());
+    threshold_levels(rises, thresholds, tile_levels);
+    for (std::size_t j = 0; j < levels.size(); ++j) levels[j] = tile_levels[j / static_cast<std::size_t>(tile_)];
+  }
+};
+
+}  // namespace
+
+extern const SelectorInfo skip_softmax_info;
+const SelectorInfo skip_softmax_info{
+    .name = "skip_softmax",
+    .summary = "skips softmax and values of tiles far below the running maximum",
+    .io_bytes = "2D L + kept 2Dv",
+    .source = "BLASST; TensorRT-LLM and FlashInfer threshold_scale_factor; Model Optimizer",
+    .make = [](OptionReader& reader) -> std::unique_ptr<Selector> { return std::make_unique<SkipSoftmax>(reader); }};
+
+}  // namespace attest

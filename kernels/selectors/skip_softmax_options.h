@@ -1,0 +1,46 @@
+// What skip_softmax is told and what follows from that alone, on whichever device it runs. The method and its sources
+// stand in skip_softmax.cpp.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+#include "kernels/selectors/cuda_selector.h"
+#include "kernels/selectors/options.h"
+
+namespace attest {
+
+class SkipSoftmaxOptions {
+ protected:
+  explicit SkipSoftmaxOptions(OptionReader& reader)
+      : by_factor_(reader.choice("unit", {"delta", "factor"}) == "factor"),
+        tile_(reader.integer("tile", 128, 1, 1 << 20)),
+        splits_(reader.integer("splits", 1, 1, 1 << 20)),
+        union_(reader.choice("gqa", {"union", "per_head"}) == "union") {}
+
+  std::int64_t tiles(std::int64_t visible) const { return (visible + tile_ - 1) / tile_; }
+  /// Sub-sequences that the tiles are dealt to in turn.
+  std::int64_t sub_sequences(std::int64_t visible) const { return std::min<std::int64_t>(tiles(visible), splits_); }
+  /// ln(L / f); infinite, so that nothing is skipped, for f > L.
+  static double delta_of(double factor, std::int64_t visible) {
+    const auto length = static_cast<double>(visible);
+    return factor > length ? std::numeric_limits<double>::infinity() : std::log(length / factor);
+  }
+  /// Bytes of a query: all keys are read.
+  static IoCost bytes(int head_dim, int value_dim, std::int64_t visible) {
+    return {
+        .fixed = 2.0 * head_dim * static_cast<double>(visible), .per_kept_token = 2.0 * value_dim, .free_tokens = 0};
+  }
+
+  bool by_factor_;
+  int tile_;  ///< tokens
+  int splits_;
+  bool union_;
+};
+
+/// skip_softmax_cuda.cu
+std::shared_ptr<const CudaSelector> make_cuda_skip_softmax(const SkipSoftmaxOptions& options);
+
+}  // namespace attest

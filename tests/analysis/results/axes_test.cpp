@@ -1,0 +1,47 @@
+// Names, lengths and order of a metric's axes.
+#include "analysis/results/axes.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace attest {
+namespace {
+
+using ::testing::ElementsAre;
+
+constexpr MetricAxes kAll[] = {MetricAxes::query_head, MetricAxes::query_head_setting, MetricAxes::query_head_lambda,
+                               MetricAxes::query_setting};
+
+TEST(Axes, AreNamedAsTheFormatSays) {
+  EXPECT_THAT(axis_names(MetricAxes::query_head), ElementsAre("layer", "query", "head"));
+  EXPECT_THAT(axis_names(MetricAxes::query_head_setting), ElementsAre("layer", "query", "head", "setting"));
+  EXPECT_THAT(axis_names(MetricAxes::query_head_lambda), ElementsAre("layer", "query", "head", "lambda"));
+  EXPECT_THAT(axis_names(MetricAxes::query_setting), ElementsAre("layer", "query", "setting"));
+}
+
+TEST(Axes, HaveTheLengthsOfTheirNames) {
+  const AxisSizes sizes{.layers = 2, .queries = 3, .heads = 5, .settings = 7, .lambdas = 11};
+  EXPECT_THAT(shape_of(MetricAxes::query_head, sizes), ElementsAre(2, 3, 5));
+  EXPECT_THAT(shape_of(MetricAxes::query_head_setting, sizes), ElementsAre(2, 3, 5, 7));
+  EXPECT_THAT(shape_of(MetricAxes::query_head_lambda, sizes), ElementsAre(2, 3, 5, 11));
+  EXPECT_THAT(shape_of(MetricAxes::query_setting, sizes), ElementsAre(2, 3, 7));
+}
+
+TEST(Axes, AreFoundByTheirNamesInOrder) {
+  for (const MetricAxes axes : kAll) {
+    const std::vector<std::string> names(axis_names(axes).begin(), axis_names(axes).end());
+    EXPECT_EQ(axes_named(names), axes);
+  }
+  using Names = std::vector<std::string>;
+  for (const Names& names : {Names{}, Names{"layer"}, Names{"layer", "query"}, Names{"layer", "head", "query"},
+                             Names{"layer", "query", "head", "setting", "lambda"}, Names{"layer", "query", "lambda"},
+                             Names{"layer", "query", "heads"}, Names{"", "", ""}})
+    EXPECT_EQ(axes_named(names), std::nullopt) << ::testing::PrintToString(names);
+}
+
+TEST(Axes, SettingsAreTheLastOfThoseThatHaveThem) {
+  for (const MetricAxes axes : kAll) EXPECT_EQ(has_settings(axes), axis_names(axes).back() == "setting");
+}
+
+}  // namespace
+}  // namespace attest

@@ -1,0 +1,42 @@
+// A valid small dump, broken in one place, and what the reader says of it.
+#pragma once
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+
+#include "dumps/base/error.h"
+#include "dumps/format/dump_reader.h"
+#include "tests/dumps/hdf5_edit.h"
+#include "tests/dumps/scratch_folder.h"
+#include "tests/dumps/format/small_dump.h"
+
+namespace attest::testing {
+
+inline const std::string kFirst = "/samples/first";
+inline const std::string kLayer = "/samples/first/layers/2";  // float16, window 16
+
+class BadDumpTest : public ::testing::Test {
+ protected:
+  /// The error that opening `path_` gives, without the file's name in front, which every one must have.
+  std::string error() const {
+    const std::string message = message_of<InputError>([&] { DumpReader reader(path_); });
+    EXPECT_THAT(message, ::testing::StartsWith(path_ + ": "));
+    EXPECT_EQ(message.find('\n'), std::string::npos) << "one sentence, one line";
+    return message.size() < path_.size() + 2 ? message : message.substr(path_.size() + 2);
+  }
+
+  std::string error_after(const std::function<void(const Edit&)>& change) const {
+    write_small_dump(path_, {.overwrite = true});
+    change(Edit(path_));
+    return error();
+  }
+
+  ScratchFolder folder_;
+  std::string path_ = folder_.file("dump.h5");
+  Handle half_ = float_type(5, 10, 15);
+};
+
+}  // namespace attest::testing

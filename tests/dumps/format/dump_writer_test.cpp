@@ -1,0 +1,205 @@
+#include "dumps/format/dump_writer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <csignal>
+#include <filesystem>
+#include <limits>
+#include <stdexcept>
+
+#include "dumps/base/error.h"
+#include "dumps/format/dump_reader.h"
+#include "tests/dumps/hdf5_edit.h"
+#include "tests/dumps/scratch_folder.h"
+#include "tests/dumps/format/small_dump.h"
+
+namespace attest::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class DumpWriterTest : public ::testing::Test {
+ protected:
+  ScratchFolder folder_;
+  std::string path_ = folder_.file("dump.h5");
+};
+
+TEST_F(DumpWriterTest, SpellsTheElementTypesAsTheFormatSays) {
+  write_small_dump(path_);
+  const hdf5::Lock lock;
+  const Handle file = own(H5Fopen(path_.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT));
+  const auto type_of = [&](const char* name) {
+    const Handle data = own(H5Dopen2(file.get(), name, H5P_DEFAULT));
+    return own(H5Dget_type(data.get()));
+  };
+  EXPECT_GT(H5Tequal(type_of("/samples/first/layers/5/k").get(), H5T_IEEE_F32LE), 0);
+  for (const auto& [name, exponent_bits, bias] :
+       {std::tuple{"/samples/first/layers/0/k", 8u, 127u}, {"/samples/first/layers/2/k", 5u, 15u}}) {
+    const Handle type = type_of(name);
+    std::size_t sign = 0, exponent = 0, exponent_size = 0, mantissa = 0, mantissa_size = 0;
+    H5Tget_fields(type.get(), &sign, &exponent, &exponent_size, &mantissa, &mantissa_size);
+    EXPECT_EQ(H5Tget_class(type.get()), H5T_FLOAT);
+    EXPECT_EQ(H5Tget_order(type.get()), H5T_ORDER_LE);
+    EXPECT_EQ(H5Tget_size(type.get()), 2u);
+    EXPECT_EQ(H5Tget_precision(type.get()), 16u);
+    EXPECT_EQ(sign, 15u);
+    EXPECT_EQ(exponent_size, exponent_bits);
+    EXPECT_EQ(exponent, 15 - exponent_bits);
+    EXPECT_EQ(mantissa, 0u);
+    EXPECT_EQ(mantissa_size, 15 - exponent_bits);
+    EXPECT_EQ(H5Tget_ebias(type.get()), bias);
+    EXPECT_EQ(H5Tget_norm(type.get()), H5T_NORM_IMPLIED);
+  }
+}
+
+TEST_F(DumpWriterTest, IsContiguousUnlessAskedForGzip) {
+  write_small_dump(path_);
+  EXPECT_EQ(DumpReader(path_).layer_info(0, 0).storage, "contiguous");
+  write_small_dump(path_, {.overwrite = true, .gzip_level = 4});
+  EXPECT_EQ(DumpReader(path_).layer_info(0, 0).storage, "gzip");
+}
+
+TEST_F(DumpWriterTest, TakesSlabsOfAnySize) {
+  write_small_dump(path_);
+  const std::string sliced = folder_.file("sliced.h5");
+  write_small_dump(sliced, {}, 3);
+  EXPECT_TRUE(bytes_of_file(path_) == bytes_of_file(sliced));
+}
+
+TEST_F(DumpWriterTest, RefusesAnExistingFileUntouched) {
+  folder_.write("dump.h5", "precious");
+  EXPECT_EQ(message_of<OutputError>([&] { write_small_dump(path_); }),
+            path_ + ": exists already, expected a new file (or --force)");
+  EXPECT_EQ(bytes_of_file(path_), "precious");
+}
+
+TEST_F(DumpWriterTest, RefusesAFileThatAppearedMeanwhile) {
+  const SampleInfo sample = small_samples()[1];
+  DumpWriter writer(path_, small_header());
+  writer.begin_sample(sample);
+  writer.begin_layer(3, ElementType::bfloat16);
+  writer.write_q(0, 1, small_q(sample, 3, ElementType::bfloat16).data());
+  for (int head = 0; head < 2; ++head) {
+    writer.write_k(head, 0, 23, small_k(sample, 3, ElementType::bfloat16).data());
+    writer.write_v(head, 0, 23, small_v(sample, 3, ElementType::bfloat16).data());
+  }
+  folder_.write("dump.h5", "precious");
+  EXPECT_THROW(writer.finish(), OutputError);
+  EXPECT_EQ(bytes_of_file(path_), "precious");
+}
+
+TEST_F(DumpWriterTest, ReplacesWhenAskedTo) {
+  folder_.write("dump.h5", "old");
+  write_small_dump(path_, {.overwrite = true});
+  EXPECT_EQ(DumpReader(path_).info().samples.size(), 2u);
+}
+
+TEST_F(DumpWriterTest, LeavesNothingWithoutFinish) {
+  {
+    DumpWriter writer(path_, small_header());
+    writer.begin_sample(small_samples()[0]);
+    writer.begin_layer(0, ElementType::float16);
+    EXPECT_FALSE(folder_.empty());
+    EXPECT_FALSE(std::filesystem::exists(path_));
+  }
+  EXPECT_TRUE(folder_.empty());
+}
+
+TEST_F(DumpWriterTest, NamesTheFolderThatIsMissing) {
+  const std::string path = folder_.file("no/such/dump.h5");
+  EXPECT_EQ(message_of<OutputError>([&] { DumpWriter(path, small_header()); }),
+            path + ": cannot be written (No such file or directory)");
+}
+
+/// In a process of its own: a limit on file sizes stands for a full disk.
+int write_with_limit(const std::string& path, rlim_t bytes, int gzip_level) {
+  std::signal(SIGXFSZ, SIG_IGN);
+  rlimit limit{bytes, bytes};
+  setrlimit(RLIMIT_FSIZE, &limit);
+  const std::string message = message_of<OutputError>([&] { write_small_dump(path, {.gzip_level = gzip_level}); });
+  std::fputs(message.c_str(), stderr);
+  return message.empty() ? 0 : 5;
+}
+
+TEST_F(DumpWriterTest, SaysThatTheDiskIsFullAndCleansUp) {
+  for (const rlim_t bytes : {500, 5000, 20000}) {
+    for (const int gzip_level : {0, 4}) {
+      EXPECT_EXIT(std::exit(write_with_limit(path_, bytes, gzip_level)), ::testing::ExitedWithCode(5),
+                  "cannot be written \\(File too large\\)");
+      EXPECT_TRUE(folder_.empty()) << bytes;
+    }
+  }
+}
+
+TEST_F(DumpWriterTest, RefusesHeadersThatBreakTheFormat) {
+  const auto message = [&](auto change) {
+    DumpInfo header = small_header();
+    change(header);
+    return message_of<UsageError>([&] { DumpWriter(path_, header); });
+  };
+  EXPECT_EQ(message([](DumpInfo&) {}), "");
+  EXPECT_THAT(message([](DumpInfo& h) { h.shape.num_kv_heads = 4; }),
+              HasSubstr("4 KV heads do not divide 6 query heads"));
+  EXPECT_THAT(message([](DumpInfo& h) { h.shape.head_dim = 0; }), HasSubstr("above 0"));
+  EXPECT_THAT(message([](DumpInfo& h) { h.num_layers = 0; }), HasSubstr("above 0"));
+  EXPECT_THAT(message([](DumpInfo& h) { h.softmax_scale = std::numeric_limits<double>::quiet_NaN(); }),
+              HasSubstr("nan"));
+  EXPECT_THAT(message([](DumpInfo& h) { h.logit_softcap = std::numeric_limits<double>::infinity(); }),
+              HasSubstr("inf"));
+}
+
+TEST_F(DumpWriterTest, RefusesSamplesThatBreakTheFormat) {
+  const auto message = [&](auto change, std::size_t token_ids = 0) {
+    SampleInfo sample = small_samples()[0];
+    change(sample);
+    DumpWriter writer(path_, small_header());
+    return message_of<UsageError>([&] { writer.begin_sample(sample, std::vector<std::int32_t>(token_ids)); });
+  };
+  EXPECT_EQ(message([](SampleInfo&) {}), "");
+  EXPECT_THAT(message([](SampleInfo& s) { s.name = "a/b"; }), HasSubstr("sample 'a/b': the name"));
+  EXPECT_THAT(message([](SampleInfo& s) { s.query_positions = {}; }), HasSubstr("no query position"));
+  EXPECT_THAT(message([](SampleInfo& s) { s.query_positions = {3, 3}; }), HasSubstr("query position 3 after 3"));
+  EXPECT_THAT(message([](SampleInfo& s) { s.query_positions = {40}; }), HasSubstr("below 40"));
+  EXPECT_THAT(message([](SampleInfo& s) { s.query_positions = {-1}; }), HasSubstr("query position -1"));
+  EXPECT_THAT(message([](SampleInfo& s) { s.spans[1] = {9, 9}; }), HasSubstr("span [9, 9)"));
+  EXPECT_THAT(message([](SampleInfo& s) { s.spans[1] = {9, 41}; }), HasSubstr("span [9, 41)"));
+  EXPECT_THAT(message([](SampleInfo& s) { s.span_labels.pop_back(); }), HasSubstr("1 span labels for 2 spans"));
+  EXPECT_THAT(message([](SampleInfo& s) { s.prompt_length = 41; }), HasSubstr("prompt_length is 41"));
+  EXPECT_THAT(message([](SampleInfo&) {}, 39), HasSubstr("39 token ids for 40 tokens"));
+}
+
+TEST_F(DumpWriterTest, InsistsOnItsOrderOfCalls) {
+  const std::vector<std::byte> values(40 * 6 * 8 * 4);
+  DumpWriter writer(path_, small_header());
+  EXPECT_THROW(writer.begin_layer(0, ElementType::float16), std::logic_error);
+  EXPECT_THROW(writer.finish(), std::logic_error) << "no sample";
+  writer.begin_sample(small_samples()[0]);
+  EXPECT_THROW(writer.write_q(0, 1, values.data()), std::logic_error);
+  EXPECT_THROW(writer.finish(), std::logic_error) << "no layer";
+  EXPECT_THROW(writer.begin_layer(6, ElementType::float16), std::logic_error);
+}
+
+TEST_F(DumpWriterTest, InsistsOnCompleteTensors) {
+  const std::vector<std::byte> values(40 * 6 * 8 * 4);
+  DumpWriter writer(path_, small_header());
+  writer.begin_sample(small_samples()[0]);
+  writer.begin_layer(0, ElementType::float16);
+  writer.write_q(0, 3, values.data());
+  EXPECT_THROW(writer.write_k(2, 0, 40, values.data()), std::logic_error);
+  EXPECT_THROW(writer.write_k(0, 1, 40, values.data()), std::logic_error);
+  writer.write_k(0, 0, 40, values.data());
+  writer.write_k(1, 0, 40, values.data());
+  writer.write_v(0, 0, 40, values.data());
+  writer.write_v(1, 0, 39, values.data());
+  EXPECT_THROW(writer.begin_layer(1, ElementType::float16), std::logic_error);
+  EXPECT_THROW(writer.finish(), std::logic_error);
+  writer.write_v(1, 39, 1, values.data());
+  EXPECT_THROW(writer.begin_layer(0, ElementType::float16), std::logic_error) << "twice";
+}
+
+}  // namespace
+}  // namespace attest::testing

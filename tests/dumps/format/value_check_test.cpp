@@ -1,0 +1,134 @@
+#include "dumps/format/value_check.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+namespace attest {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+/// Hq 4, Hkv 2, D 5 (no whole number of vector registers), Dv 3, T 6, queries at 2 and 5; every value 0.5.
+class ValueCheckTest : public ::testing::TestWithParam<ElementType> {
+ protected:
+  ValueCheckTest() {
+    layer_.layer = 9;
+    layer_.shape = {.num_query_heads = 4, .num_kv_heads = 2, .head_dim = 5, .value_dim = 3};
+    layer_.element_type = GetParam();
+    layer_.num_tokens = 6;
+    layer_.query_positions = {2, 5};
+    fill(layer_.q, 2 * 4 * 5);
+    fill(layer_.k, 2 * 6 * 5);
+    fill(layer_.v, 2 * 6 * 3);
+  }
+
+  void fill(LayerBuffer& buffer, std::size_t count) const {
+    buffer.resize(count * size_of(GetParam()));
+    for (std::size_t i = 0; i < count; ++i) set(buffer, i, 0.5f);
+  }
+  void set(LayerBuffer& buffer, std::size_t index, float value) const {
+    convert_from_float(GetParam(), &value, 1, buffer.data() + index * size_of(GetParam()));
+  }
+  std::size_t q_index(std::size_t query, std::size_t head, std::size_t channel) const {
+    return (query * 4 + head) * 5 + channel;
+  }
+  std::size_t k_index(std::size_t head, std::size_t token, std::size_t channel) const {
+    return (head * 6 + token) * 5 + channel;
+  }
+  std::size_t v_index(std::size_t head, std::size_t token, std::size_t channel) const {
+    return (head * 6 + token) * 3 + channel;
+  }
+
+  AttentionLayer layer_;
+};
+
+TEST_P(ValueCheckTest, FiniteValues) {
+  set(layer_.k, k_index(1, 3, 2), -7);
+  set(layer_.k, k_index(0, 5, 4), 12);
+  const LayerCheck check = check_values(layer_);
+  EXPECT_EQ(check.layer, 9);
+  EXPECT_TRUE(check.finite());
+  EXPECT_EQ(first_bad_value(check), "");
+  EXPECT_EQ(check.k.minimum, -7);
+  EXPECT_EQ(check.k.maximum, 12);
+  EXPECT_EQ(check.q.minimum, 0.5f);
+  EXPECT_EQ(check.v.maximum, 0.5f);
+  EXPECT_THAT(check.k.findings, IsEmpty());
+}
+
+TEST_P(ValueCheckTest, NegativeValuesOnly) {
+  for (std::size_t i = 0; i < 2 * 6 * 3; ++i) set(layer_.v, i, -2 - static_cast<float>(i % 4));
+  const LayerCheck check = check_values(layer_);
+  EXPECT_EQ(check.v.minimum, -5);
+  EXPECT_EQ(check.v.maximum, -2);
+}
+
+TEST_P(ValueCheckTest, NanAndInfinitiesByHead) {
+  set(layer_.k, k_index(1, 4, 0), kNan);
+  set(layer_.k, k_index(1, 2, 3), -kInfinity);
+  set(layer_.k, k_index(1, 2, 4), kInfinity);
+  set(layer_.k, k_index(1, 2, 0), 3);  // finite, in a row with bad ones
+  set(layer_.v, v_index(0, 0, 2), -kNan);
+  const LayerCheck check = check_values(layer_);
+  EXPECT_FALSE(check.finite());
+  EXPECT_THAT(check.k.findings, ElementsAre(HeadFinding{.head = 1, .num_nan = 1, .num_infinite = 2, .first_token = 2}));
+  EXPECT_THAT(check.v.findings, ElementsAre(HeadFinding{.head = 0, .num_nan = 1, .first_token = 0}));
+  EXPECT_EQ(check.k.minimum, 0.5f);
+  EXPECT_EQ(check.k.maximum, 3);
+  EXPECT_EQ(first_bad_value(check), "layer 9, k, head 1: NaN and infinity, first at token 2");
+}
+
+TEST_P(ValueCheckTest, QueriesAreNamedByTheirPosition) {
+  set(layer_.q, q_index(1, 3, 4), kInfinity);
+  EXPECT_EQ(first_bad_value(check_values(layer_)), "layer 9, q, head 3: infinity, first at token 5");
+}
+
+TEST_P(ValueCheckTest, HeadsThatAreAllZero) {
+  for (std::size_t token = 0; token < 6; ++token) {
+    for (std::size_t channel = 0; channel < 3; ++channel)
+      set(layer_.v, v_index(1, token, channel), channel == 1 ? -0.0f : 0.0f);
+  }
+  for (std::size_t channel = 0; channel < 5; ++channel) set(layer_.q, q_index(0, 2, channel), 0);  // one query of two
+  const LayerCheck check = check_values(layer_);
+  EXPECT_TRUE(check.finite());
+  EXPECT_THAT(check.v.findings, ElementsAre(HeadFinding{.head = 1, .all_zero = true}));
+  EXPECT_THAT(check.q.findings, IsEmpty());
+}
+
+TEST_P(ValueCheckTest, NothingFinite) {
+  for (std::size_t i = 0; i < 2 * 6 * 5; ++i) set(layer_.k, i, kNan);
+  const LayerCheck check = check_values(layer_);
+  EXPECT_TRUE(std::isnan(check.k.minimum));
+  EXPECT_TRUE(std::isnan(check.k.maximum));
+  EXPECT_EQ(check.k.findings.size(), 2u);
+}
+
+TEST_P(ValueCheckTest, LargestAndSmallestNumbersAreFinite) {
+  const float largest = GetParam() == ElementType::float16 ? 65504.0f : 0x1.FEp127f;
+  const float smallest = GetParam() == ElementType::float16 ? 0x1p-24f : 0x1p-133f;
+  set(layer_.k, 0, -largest);
+  set(layer_.k, 1, largest);
+  for (std::size_t i = 0; i < 2 * 6 * 3; ++i) set(layer_.v, i, 0);
+  set(layer_.v, v_index(0, 3, 1), smallest);
+  const LayerCheck check = check_values(layer_);
+  EXPECT_TRUE(check.finite());
+  EXPECT_EQ(check.k.minimum, -largest);
+  EXPECT_EQ(check.k.maximum, largest);
+  EXPECT_EQ(check.v.maximum, smallest);
+  EXPECT_THAT(check.v.findings, ElementsAre(HeadFinding{.head = 1, .all_zero = true})) << "a subnormal is not zero";
+}
+
+INSTANTIATE_TEST_SUITE_P(ElementTypes, ValueCheckTest,
+                         ::testing::Values(ElementType::float16, ElementType::bfloat16, ElementType::float32),
+                         [](const auto& info) { return std::string(name_of(info.param)); });
+
+}  // namespace
+}  // namespace attest

@@ -1,0 +1,142 @@
+#include "dumps/hdf5/guarded_child.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <numeric>
+#include <stdexcept>
+#include <vector>
+
+#include "dumps/base/error.h"
+#include "dumps/hdf5/handle.h"
+#include "tests/dumps/scratch_folder.h"
+
+namespace attest {
+namespace {
+
+const ChildLimits kLimits{std::size_t{256} << 20, 2};
+
+/// The message of the InputError of a child that does `work`.
+std::string failure_of(const std::function<void()>& work, const ChildLimits& limits = kLimits) {
+  return message_of<InputError>([&] {
+    run_in_guarded_child(
+        "a.h5", limits,
+        [&](ChildOutput&) {
+          note_object("/samples/x");
+          work();
+        },
+        [](ChildInput& input) { input.read_all(); });
+  });
+}
+
+bool has_children() { return !(::waitpid(-1, nullptr, WNOHANG) < 0 && errno == ECHILD); }
+
+TEST(GuardedChildTest, PassesBytesOfAnyAmount) {
+  std::vector<std::uint32_t> sent(3'000'000);
+  std::iota(sent.begin(), sent.end(), 7u);
+  std::vector<std::uint32_t> received(sent.size());
+  std::string rest;
+  run_in_guarded_child(
+      "a.h5", kLimits, [&](ChildOutput& output) { output.write(std::as_bytes(std::span(sent))); },
+      [&](ChildInput& input) {
+        const std::span<std::uint32_t> half(received.data(), received.size() / 2);
+        EXPECT_EQ(input.read(std::as_writable_bytes(half)), half.size_bytes());
+        rest = input.read_all();
+      });
+  ASSERT_EQ(rest.size(), sent.size() / 2 * 4);
+  std::memcpy(received.data() + received.size() / 2, rest.data(), rest.size());
+  EXPECT_TRUE(received == sent);
+  EXPECT_FALSE(has_children());
+}
+
+TEST(GuardedChildTest, ReadsLessWhenTheChildEnds) {
+  const std::string sent = "abc";
+  std::array<std::byte, 10> received{};
+  std::size_t count = 0;
+  run_in_guarded_child(
+      "a.h5", kLimits, [&](ChildOutput& output) { output.write(std::as_bytes(std::span(sent))); },
+      [&](ChildInput& input) { count = input.read(received); });
+  EXPECT_EQ(count, 3u);
+}
+
+TEST(GuardedChildTest, PassesErrorsOn) {
+  EXPECT_EQ(failure_of([] { throw InputError("a.h5: /samples: is what it is"); }), "a.h5: /samples: is what it is");
+  EXPECT_EQ(failure_of([] { throw std::runtime_error("something else"); }), "something else");
+}
+
+TEST(GuardedChildTest, SurvivesCrashes) {
+  EXPECT_EQ(failure_of([] { std::raise(SIGSEGV); }),
+            "a.h5: /samples/x: the file is damaged, HDF5 crashed on it (Segmentation fault)");
+  EXPECT_EQ(failure_of([] { std::abort(); }), "a.h5: /samples/x: the file is damaged, HDF5 crashed on it (Aborted)");
+  EXPECT_EQ(failure_of([] { std::_Exit(77); }), "a.h5: /samples/x: the file is damaged, HDF5 failed on it");
+  EXPECT_FALSE(has_children());
+}
+
+TEST(GuardedChildTest, EndsEndlessLoops) {
+  volatile std::uint64_t counter = 0;
+  EXPECT_EQ(failure_of(
+                [&] {
+                  for (;;) counter = counter + 1;
+                },
+                {kLimits.memory_bytes, 1}),
+            "a.h5: /samples/x: the file is damaged, HDF5 was still busy with it after 1 s");
+}
+
+TEST(GuardedChildTest, BoundsMemory) {
+  const std::string message = failure_of([] {
+    std::vector<std::vector<char>> hoard;
+    for (int i = 0; i < 1000; ++i) hoard.emplace_back(std::size_t{16} << 20, 'x');
+  });
+#if defined(__SANITIZE_ADDRESS__)  // it ends the process where others throw bad_alloc
+  EXPECT_EQ(message, "a.h5: /samples/x: the file is damaged, HDF5 failed on it");
+#else
+  EXPECT_EQ(message, "a.h5: /samples/x: claims more memory than a file of this size can need");
+#endif
+}
+
+TEST(GuardedChildTest, EndsTheChildWhenItsParentHasEnough) {
+  EXPECT_THROW(run_in_guarded_child(
+                   "a.h5", kLimits,
+                   [](ChildOutput&) {
+                     for (;;) pause();
+                   },
+                   [](ChildInput&) { throw std::length_error("enough"); }),
+               std::length_error);
+  EXPECT_FALSE(has_children());
+}
+
+TEST(GuardedChildTest, MayUseHdf5WhileTheParentHoldsTheLock) {
+  const hdf5::Lock lock;
+  const hdf5::Handle list(H5Pcreate(H5P_DATASET_CREATE));
+  EXPECT_EQ(failure_of([&] {
+              const hdf5::Lock child_lock;
+              if (H5Pset_deflate(list.get(), 3) < 0) throw InputError("does not work");
+            }),
+            "");
+}
+
+TEST(GuardedChildTest, IsSilent) {
+  ::testing::internal::CaptureStdout();
+  ::testing::internal::CaptureStderr();
+  failure_of([] {
+    std::puts("noise");
+    std::fputs("noise", stderr);
+    std::fflush(stdout);
+    std::abort();
+  });
+  EXPECT_EQ(::testing::internal::GetCapturedStdout(), "");
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
+}
+
+TEST(GuardedChildTest, NotesMeanNothingInTheParent) { note_object("/no/child"); }
+
+}  // namespace
+}  // namespace attest
