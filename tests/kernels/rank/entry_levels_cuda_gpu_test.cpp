@@ -87,8 +87,8 @@ TEST_F(EntryLevelsCuda, OfThresholds) {
   for (std::vector<double>& row : deltas) row.back() = std::numeric_limits<double>::infinity();
   deltas[3].back() = 1;
   std::sort(deltas[3].begin(), deltas[3].end());
-  std::vector<double> peaks;
-  for (std::size_t r = 0; r < items.rows(); ++r) peaks.push_back(r % 4 == 0 ? -1 : 2 + 0.1 * static_cast<double>(r));
+  std::vector<float> peaks;
+  for (std::size_t r = 0; r < items.rows(); ++r) peaks.push_back(r % 4 == 0 ? -1 : 2 + 0.1f * static_cast<float>(r));
   Gpu gpu;
   RaggedRows<float> values = gpu.upload_rows(items.values, 9001);
   const RaggedRows<Level> levels = items.take_levels(gpu);
@@ -97,7 +97,7 @@ TEST_F(EntryLevelsCuda, OfThresholds) {
   for (std::size_t r = 0; r < items.rows(); ++r) {
     const std::vector<double>& own = deltas[static_cast<std::size_t>(items.query[r])];
     Row thresholds;
-    for (double delta : own) thresholds.push_back(peaks[r] - delta);
+    for (double delta : own) thresholds.push_back(static_cast<double>(peaks[r]) - delta);
     std::vector<Level> expected, of_cpu(items.values[r].size());
     for (float value : items.values[r]) {
       Level level = 0;
@@ -188,6 +188,25 @@ TEST_F(EntryLevelsCuda, OfSharesOfTheSoftmax) {
     for (std::uint32_t item : order) listed[item] = found[r][item];
     EXPECT_TRUE(found[r] == listed) << "row " << r << ": levels of items that the order does not list";
   }
+}
+
+// -inf is an estimate: beside finite ones it weighs nothing, alone it shares the mass.
+TEST_F(EntryLevelsCuda, OfMinusInfinity) {
+  const Rows<float> values{{-kInfinity, -kInfinity, -kInfinity}, {1, -kInfinity, 1, -kInfinity}};
+  const Rows<std::uint32_t> order{{0, 1, 2}, {0, 2, 1, 3}};
+  const Rows<Level> expected{{0, 1, 2}, {0, 3, 1, 3}};
+  Gpu gpu;
+  const RaggedRows<Level> levels = gpu.take_rows<Level>({3, 4}, 8);
+  const QuerySettings<double> shares{gpu.upload(std::vector<double>{0.3, 0.6, 1}), 3,
+                                     gpu.upload(std::vector<int>{0, 0})};
+  cuda_top_p_levels({gpu.upload_rows(order, 8).items}, gpu.upload_rows(values, 8), ItemMass::exponential, shares,
+                    levels.items, gpu.stream);
+  EXPECT_EQ(gpu.download_rows(levels), expected);
+  const QuerySettings<double> deltas{gpu.upload(std::vector<double>{0, 5, static_cast<double>(kInfinity)}), 3,
+                                     gpu.upload(std::vector<int>{0, 0})};
+  cuda_threshold_levels(gpu.upload_rows(values, 8), gpu.upload(std::vector<float>{-kInfinity, 1}), deltas, levels.items,
+                        gpu.stream);
+  EXPECT_EQ(gpu.download_rows(levels), (Rows<Level>{{0, 0, 0}, {0, 2, 0, 2}}));
 }
 
 }  // namespace
