@@ -115,6 +115,7 @@ struct DeviceLayer {
   std::vector<RowBatch> batches;
   std::vector<KeyOrigin> origins;
   std::vector<int> visible, origin, query, cell;
+  std::vector<float> sink;  ///< [rows], or empty
   std::vector<std::uint16_t> parts;
   std::vector<float> query_values;
 
@@ -133,7 +134,8 @@ struct DeviceLayer {
             .visible = gpu.upload(visible),
             .origin = gpu.upload(origin),
             .query = gpu.upload(query),
-            .cell = gpu.upload(cell)};
+            .cell = gpu.upload(cell),
+            .sink = sink.empty() ? nullptr : gpu.upload(sink)};
     rows = first_rows(rows.num_rows, 64, gpu);
     batches = gpu.download(rows.batches, static_cast<std::size_t>(rows.num_batches));
     kv = {.type = layer.element_type,
@@ -201,6 +203,7 @@ struct DeviceLayer {
           origin.push_back(static_cast<int>(i));
           query.push_back(of_layer);
           cell.push_back(of_layer * layer.shape.num_query_heads + data.kv_head * group + h);
+          if (!layer.sinks.empty()) sink.push_back(layer.sinks[static_cast<std::size_t>(data.kv_head * group + h)]);
         }
     }
   }
