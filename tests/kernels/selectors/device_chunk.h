@@ -10,27 +10,33 @@ struct DeviceChunk {
   Gpu gpu;
   DeviceLayer on;
   Uploads uploads;
-  Rows<double> exact;  ///< [rows][L]
+  Rows<float> scores;    ///< [rows][L] as on the device
+  Rows<double> precise;  ///< with what float32 leaves of them, where rows are short enough that the device has it
   CudaChunk chunk;
 
   explicit DeviceChunk(AttentionLayer layer) : on(std::move(layer), gpu) {
-    Rows<float> high, low;
+    Rows<float> low;
     std::vector<float> maxima;
+    const bool is_short = on.rows.longest <= kShortRow;
     for (int r = 0; r < on.rows.num_rows; ++r) {
-      exact.push_back(on.row(r).exact_row(on.head_of_group(r)));
-      high.emplace_back(exact.back().begin(), exact.back().end());
+      const Row exact = on.row(r).exact_row(on.head_of_group(r));
+      scores.emplace_back(exact.begin(), exact.end());
       low.emplace_back();
-      for (std::size_t j = 0; j < exact.back().size(); ++j)
-        low.back().push_back(static_cast<float>(exact.back()[j] - static_cast<double>(high.back()[j])));
-      maxima.push_back(*std::max_element(high.back().begin(), high.back().end()));
+      precise.emplace_back();
+      for (std::size_t j = 0; j < exact.size(); ++j) {
+        const double high = static_cast<double>(scores.back()[j]);
+        low.back().push_back(static_cast<float>(exact[j] - high));
+        precise.back().push_back(is_short ? high + static_cast<double>(low.back()[j]) : high);
+      }
+      maxima.push_back(*std::max_element(scores.back().begin(), scores.back().end()));
     }
     chunk.rows = on.rows;
     chunk.kv = on.kv;
     chunk.queries = on.queries;
     chunk.transform = {on.layer.softmax_scale, on.layer.logit_softcap};
     chunk.num_keys = on.layer.shape.num_kv_heads * on.layer.num_tokens;
-    chunk.exact = gpu.upload_rows(high, on.rows.stride).items.data;
-    if (on.rows.longest <= kShortRow) chunk.exact_low = gpu.upload_rows(low, on.rows.stride).items.data;
+    chunk.exact = upload(scores);
+    if (is_short) chunk.exact_low = upload(low);
     chunk.exact_max = gpu.upload(maxima);
     chunk.num_queries = on.layer.num_queries();
     chunk.layer = on.layer.layer;
@@ -44,11 +50,18 @@ struct DeviceChunk {
   }
   explicit DeviceChunk(const Case& c) : DeviceChunk(make_layer(c)) {}
 
-  /// Numbers of every row as a [rows, stride] matrix.
-  const float* upload_tokens(const Rows<double>& rows) {
-    Rows<float> floats;
-    for (const std::vector<double>& row : rows) floats.emplace_back(row.begin(), row.end());
-    return gpu.upload_rows(floats, on.rows.stride).items.data;
+  /// Numbers of every row's tokens as a [rows, stride] matrix.
+  const float* upload(const Rows<float>& rows) { return gpu.upload_rows(rows, on.rows.stride).items.data; }
+  /// Of the results: [N, Hq].
+  std::size_t num_cells() const {
+    return static_cast<std::size_t>(on.layer.num_queries()) * static_cast<std::size_t>(on.layer.shape.num_query_heads);
+  }
+  /// Found values of a [N, Hq] array, by row.
+  std::vector<float> download_cells(const float* cells) const {
+    const std::vector<float> all = gpu.download(cells, num_cells());
+    std::vector<float> by_row;
+    for (int cell : on.cell) by_row.push_back(all[static_cast<std::size_t>(cell)]);
+    return by_row;
   }
 };
 
