@@ -38,9 +38,9 @@ struct KvHead {
   std::span<const std::int64_t> visible;            ///< [num_queries] L >= 1, ascending: query n sees keys 0 .. L-1
   ElementType element_type = ElementType::float32;  ///< of the dump: what `quant_arith = dump` rounds to
   ScoreTransform transform;
-  std::span<const float> sinks;  ///< [G] learned sink logits; empty: none
-  int layer = 0;    ///< number within the model
-  int kv_head = 0;  ///< number within the layer
+  std::span<const float> sinks;               ///< [G] learned sink logits; empty: none
+  int layer = 0;                              ///< number within the model
+  int kv_head = 0;                            ///< number within the layer
   std::span<const LayerEstimates> estimates;  ///< of the layer, from files
   std::int64_t first_query = 0;               ///< of the layer: query n is query first_query + n there
   std::int64_t first_key = 0;                 ///< of the sample

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <limits>
+#include <memory>
 #include <numbers>
 #include <ostream>
 #include <string>
@@ -33,6 +35,7 @@ struct Case {
   Pattern pattern = Pattern::peaked;
   double softcap = 0;
   std::int64_t window = 0;
+  bool sinks = false;  ///< learned ones
 
   friend std::ostream& operator<<(std::ostream& out, const Case& c) {
     return out << c.name << " (Hkv " << c.kv_heads << ", G " << c.group << ", D " << c.head_dim << ", Dv "
@@ -61,6 +64,7 @@ inline const std::vector<Case>& cases() {
       {"huge_key", 1, 4, 128, 128, bf16, {411}, Pattern::huge_key},
       {"zeros", 1, 2, 64, 64, f16, {300}, Pattern::zeros},
       {"ties", 1, 4, 64, 64, f32, {100, 411}, Pattern::ties},
+      {"sinks", 2, 4, 64, 64, bf16, {0, 127, 300}, Pattern::peaked, 0.0, 200, true},
   };
   return all;
 }
@@ -138,6 +142,36 @@ inline LayerBuffer rounded(ElementType type, const std::vector<float>& values) {
   return buffer;
 }
 
+/// Where the estimates of a layer come from that no file holds: one of every token for every query head, and one of
+/// every block for every KV head.
+inline const std::vector<EstimateSource>& own_estimates() {
+  static const std::vector<EstimateSource> all = {{"own.h5", "tokens", 1}, {"own.h5", "blocks", 16}};
+  return all;
+}
+
+/// Some values tie, some are -inf, the rest spread like scores.
+inline LayerEstimates estimates_from(const EstimateSource& source, const AttentionLayer& layer, Random& random) {
+  LayerEstimates out(std::pmr::get_default_resource());
+  out.source = source;
+  out.in_double = source.width > 1;
+  out.num_heads = source.width > 1 ? layer.shape.num_kv_heads : layer.shape.num_query_heads;
+  out.heads_that_share = layer.shape.num_query_heads / out.num_heads;
+  out.num_entries = (layer.num_tokens + source.width - 1) / source.width;
+  const auto count = static_cast<std::size_t>(layer.num_queries() * out.num_heads * out.num_entries);
+  out.values.resize(count * (out.in_double ? sizeof(double) : sizeof(float)));
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::int64_t kind = random.below(20);
+    const double x = kind == 0  ? -std::numeric_limits<double>::infinity()
+                     : kind < 4 ? static_cast<double>(random.below(4))
+                                : 2 * random.normal();
+    if (out.in_double)
+      reinterpret_cast<double*>(out.values.data())[i] = x;
+    else
+      reinterpret_cast<float*>(out.values.data())[i] = static_cast<float>(x);
+  }
+  return out;
+}
+
 /// Seed of a sample that selectors learn from before they are judged on that of seed 1.
 constexpr std::uint64_t kOtherSample = 99;
 
@@ -168,6 +202,22 @@ inline AttentionLayer make_layer(const Case& c, std::uint64_t seed = 1) {
   layer.q = rounded(c.type, q);
   layer.k = rounded(c.type, k);
   layer.v = rounded(c.type, v);
+  for (int h = 0; c.sinks && h < layer.shape.num_query_heads; ++h)
+    layer.sinks.push_back(static_cast<float>(2 * random.normal()));
+  for (const EstimateSource& source : own_estimates()) layer.estimates.push_back(estimates_from(source, layer, random));
+  return layer;
+}
+
+/// Query n of the layer alone.
+inline AttentionLayer with_one_query(AttentionLayer layer, std::size_t n) {
+  const auto keep = [&](LayerBuffer& values) {
+    const std::size_t bytes = values.size() / layer.query_positions.size();
+    std::copy_n(values.data() + n * bytes, bytes, values.data());
+    values.resize(bytes);
+  };
+  keep(layer.q);
+  for (LayerEstimates& estimates : layer.estimates) keep(estimates.values);
+  layer.query_positions = {layer.query_positions[n]};
   return layer;
 }
 
@@ -175,8 +225,10 @@ inline AttentionLayer make_layer(const Case& c, std::uint64_t seed = 1) {
 struct HeadData {
   std::vector<float> keys, values, queries;
   std::vector<std::int64_t> visible;
+  std::vector<float> sinks;
+  std::shared_ptr<std::vector<LayerEstimates>> estimates;
   int kv_head = 0;
-  std::int64_t first_query = 0;
+  std::int64_t first_query = 0, first_key = 0;
   KvHead head;
 };
 
@@ -187,11 +239,25 @@ inline std::vector<float> floats_of(ElementType type, const LayerBuffer& buffer,
   return values;
 }
 
+inline LayerEstimates copy_of(const LayerEstimates& from) {
+  LayerEstimates to(std::pmr::get_default_resource());
+  to.source = from.source;
+  to.num_heads = from.num_heads;
+  to.heads_that_share = from.heads_that_share;
+  to.num_entries = from.num_entries;
+  to.in_double = from.in_double;
+  to.values.resize(from.values.size());
+  std::copy_n(from.values.data(), from.values.size(), to.values.data());
+  return to;
+}
+
 /// Every KV head of a layer, cut where queries of a sliding window differ in their first key.
 inline std::vector<HeadData> heads_of(const AttentionLayer& layer) {
   std::vector<HeadData> heads;
   const AttentionShape& shape = layer.shape;
   const std::int64_t d = shape.head_dim, dv = shape.value_dim, queries = layer.num_queries();
+  const auto estimates = std::make_shared<std::vector<LayerEstimates>>();
+  for (const LayerEstimates& of_layer : layer.estimates) estimates->push_back(copy_of(of_layer));
   const auto first_key = [&](std::int64_t n) {
     const std::int64_t p = layer.query_positions[static_cast<std::size_t>(n)];
     return layer.sliding_window > 0 ? std::max<std::int64_t>(0, p - layer.sliding_window + 1) : 0;
@@ -202,6 +268,10 @@ inline std::vector<HeadData> heads_of(const AttentionLayer& layer) {
       HeadData data;
       data.kv_head = g;
       data.first_query = begin;
+      data.first_key = first;
+      data.estimates = estimates;
+      for (int h = 0; !layer.sinks.empty() && h < shape.group(); ++h)
+        data.sinks.push_back(layer.sinks[static_cast<std::size_t>(g * shape.group() + h)]);
       for (end = begin; end < queries && first_key(end) == first; ++end) {
         data.visible.push_back(layer.query_positions[static_cast<std::size_t>(end)] + 1 - first);
         const std::vector<float> q = floats_of(
@@ -225,8 +295,12 @@ inline std::vector<HeadData> heads_of(const AttentionLayer& layer) {
                  .visible = data.visible,
                  .element_type = layer.element_type,
                  .transform = {layer.softmax_scale, layer.logit_softcap},
+                 .sinks = data.sinks,
                  .layer = layer.layer,
-                 .kv_head = data.kv_head};
+                 .kv_head = data.kv_head,
+                 .estimates = *data.estimates,
+                 .first_query = data.first_query,
+                 .first_key = data.first_key};
   return heads;
 }
 

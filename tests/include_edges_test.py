@@ -1,7 +1,7 @@
 """The folders are the way of the data, and includes go one way along it.
 
-An include of another folder must be an edge of the table below, and so must an outside library; the CMake targets carry
-the same edges.
+An include of another top-level folder must be an edge of the first table, and so must an outside library; the CMake
+targets carry the same edges. Within and between them, a folder includes only itself and those before it in ORDER.
 """
 
 import re
@@ -19,6 +19,16 @@ FOLDERS = {
     "plots": set(),
     "experiments": {"dumps", "kernels", "analysis", "plots"},
 }
+
+# Every folder with sources, each after all that it uses: from the file, through the study, to the command.
+ORDER = """
+    dumps/base dumps dumps/hdf5 dumps/format dumps/synthetic dumps/inspect
+    kernels kernels/device kernels/quantize kernels/rank kernels/attention kernels/selectors
+    analysis/study analysis/metrics analysis/results analysis/layer analysis/cuda analysis/torch analysis/statistics
+    analysis/run
+    plots
+    experiments/cli experiments/paper experiments/bench experiments/commands experiments
+""".split()
 
 # What an outside library's headers look like, and which folders may include them.
 LIBRARIES = {
@@ -42,16 +52,18 @@ def includes(path):
 
 
 def violations(folder, style, name, place):
-    """Sentences about one include in a source of `folder`."""
-    top = name.split("/")[0]
+    """Sentences about one include in a source of `folder`, which stands in ORDER."""
+    top, other_top, other = folder.split("/")[0], name.split("/")[0], name.rpartition("/")[0]
     if style == '"':
-        if top not in FOLDERS:
+        if other_top not in FOLDERS:
             yield f'{place}: "{name}" is not written from the project\'s root'
-        elif top != folder and top not in FOLDERS[folder]:
-            yield f"{place}: {folder}/ may not use {top}/ ({name})"
+        elif other_top != top and other_top not in FOLDERS[top]:
+            yield f"{place}: {top}/ may not use {other_top}/ ({name})"
+        elif other not in ORDER or ORDER.index(other) > ORDER.index(folder):
+            yield f"{place}: {folder}/ may not use {other}/ ({name}), which comes after it"
     for library, (pattern, users) in LIBRARIES.items():
-        if re.fullmatch(pattern, name) and folder not in users:
-            yield f"{place}: {folder}/ may not use {library} ({name})"
+        if re.fullmatch(pattern, name) and top not in users:
+            yield f"{place}: {top}/ may not use {library} ({name})"
 
 
 def sources(folder):
@@ -62,9 +74,14 @@ def sources(folder):
 def test_includes_follow_the_edges(folder):
     found = []
     for path in sources(folder):
+        place = path.relative_to(ROOT)
         for style, name in includes(path):
-            found += violations(folder, style, name, path.relative_to(ROOT))
+            found += violations(str(place.parent), style, name, place)
     assert not found, "\n".join(found)
+
+
+def test_the_order_names_every_folder_with_sources():
+    assert {str(path.parent.relative_to(ROOT)) for folder in FOLDERS for path in sources(folder)} == set(ORDER)
 
 
 @pytest.mark.parametrize("folder", sorted(HDF5_FREE))
@@ -104,6 +121,11 @@ def test_only_torch_sources_see_torch():
         ("plots", '"', "dumps/base/error.h"),
         ("experiments", "<", "H5Fpublic.h"),
         ("kernels", '"', "scores.h"),
+        ("dumps/base", '"', "dumps/hdf5/handle.h"),
+        ("kernels/rank", '"', "kernels/attention/scores.h"),
+        ("kernels/attention", '"', "kernels/selectors/selector.h"),
+        ("analysis/results", '"', "analysis/run/manifest.h"),
+        ("analysis/metrics", '"', "analysis/cuda/cuda_chunk_study.h"),
     ],
 )
 def test_a_forbidden_include_is_seen(folder, style, name):
@@ -112,7 +134,14 @@ def test_a_forbidden_include_is_seen(folder, style, name):
 
 @pytest.mark.parametrize(
     "folder, style, name",
-    [("kernels", "<", "cub/cub.cuh"), ("dumps", "<", "H5Ipublic.h"), ("dumps", "<", "xxhash.h"), ("analysis", '"', "dumps/base/error.h"), ("plots", "<", "cmath")],
+    [
+        ("kernels", "<", "cub/cub.cuh"),
+        ("dumps", "<", "H5Ipublic.h"),
+        ("dumps/base", "<", "xxhash.h"),
+        ("analysis/run", '"', "dumps/base/error.h"),
+        ("analysis/run", '"', "analysis/results/results_file.h"),
+        ("plots", "<", "cmath"),
+    ],
 )
 def test_an_allowed_include_is_not(folder, style, name):
     assert not list(violations(folder, style, name, "a.cpp"))

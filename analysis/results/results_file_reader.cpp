@@ -10,10 +10,10 @@
 #include "analysis/results/results_file.h"
 #include "analysis/results/results_file_scan.h"
 #include "dumps/base/error.h"
-#include "dumps/hdf5/guarded_child.h"
 #include "dumps/base/input_file.h"
 #include "dumps/base/printable.h"
 #include "dumps/hdf5/dataset.h"
+#include "dumps/hdf5/guarded_child.h"
 #include "dumps/hdf5/node.h"
 
 namespace attest {

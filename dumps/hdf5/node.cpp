@@ -10,9 +10,9 @@
 #include <span>
 
 #include "dumps/base/error.h"
-#include "dumps/hdf5/guarded_child.h"
 #include "dumps/base/input_file.h"
 #include "dumps/base/printable.h"
+#include "dumps/hdf5/guarded_child.h"
 
 namespace attest::hdf5 {
 namespace {

@@ -30,11 +30,15 @@ inline double plain_lse(const Row& scores) {
   return max + std::log(sum);
 }
 
-/// softmax(scores) over the kept tokens, times their values [L][Dv].
-inline Row plain_output(const Row& scores, const std::vector<Row>& values, const Kept& kept, double& lse) {
+constexpr double kNoSink = -std::numeric_limits<double>::infinity();  ///< exp() of it adds nothing
+
+/// softmax over the kept scores and the learned sink, times their values [L][Dv]; the sink has none.
+inline Row plain_output(const Row& scores, const std::vector<Row>& values, const Kept& kept, double& lse,
+                        double sink = kNoSink) {
   Row chosen;
   for (std::size_t j = 0; j < scores.size(); ++j)
     if (kept[j]) chosen.push_back(scores[j]);
+  if (sink != kNoSink) chosen.push_back(sink);
   Row out(values[0].size(), 0.0);
   if (chosen.empty()) {
     lse = -std::numeric_limits<double>::infinity();
@@ -88,12 +92,15 @@ inline double plain_block_spearman(const Row& estimate, const Row& exact, std::s
 using Metrics = std::map<std::string, double>;
 
 /// The group `scores`; spans marks the tokens of the sample's spans, or is empty where the sample has none.
-inline Metrics plain_score_metrics(const Row& s, const Kept& spans) {
+inline Metrics plain_score_metrics(const Row& s, const Kept& spans, double sink = kNoSink) {
   Metrics m;
   const Row p = softmax(s);
   Row sorted = s;
   std::sort(sorted.rbegin(), sorted.rend());
-  m["lse"] = plain_lse(s);
+  Row with_sink = s;
+  if (sink != kNoSink) with_sink.push_back(sink);
+  m["lse"] = plain_lse(with_sink);
+  if (sink != kNoSink) m["sink_mass"] = softmax(with_sink).back();
   m["top1_top2_gap"] = s.size() > 1 ? sorted[0] - sorted[1] : kNaN;
   const double mean = std::accumulate(s.begin(), s.end(), 0.0) / static_cast<double>(s.size());
   double variance = 0, entropy = 0, mass = 0;

@@ -61,8 +61,8 @@ def cases():
 
 
 def arguments(case, selectors=None):
-    """The run's arguments with only the wanted selectors, and the labels of those."""
-    tokens = iter((FOLDER / f"{case}.args").read_text().split())
+    """The run's arguments with only the wanted selectors, and the labels of those. @DIR@ stands for the folder."""
+    tokens = iter((FOLDER / f"{case}.args").read_text().replace("@DIR@", str(FOLDER)).split())
     kept, labels = [], []
     for token in tokens:
         if token != "--selector":

@@ -141,7 +141,11 @@ class StudyOfMadeUp {
         spans.push_back(std::any_of(layer_.spans.begin(), layer_.spans.end(), [&](const TokenSpan& span) {
           return span.begin <= first + j && first + j < span.end;
         }));
-    for (const auto& [name, value] : plain_score_metrics(s, spans))
+    const double sink =
+        layer_.sinks.empty()
+            ? kNoSink
+            : static_cast<double>(layer_.sinks[cell % static_cast<std::size_t>(layer_.shape.num_query_heads)]);
+    for (const auto& [name, value] : plain_score_metrics(s, spans, sink))
       expect_cell(value, metric(results_.scores, name).values[cell], where + name);
 
     std::vector<Row> values, read_values;
@@ -156,7 +160,7 @@ class StudyOfMadeUp {
     }
     ExpectedRow row;
     double exact_lse = 0;
-    row.exact_output = plain_output(s, values, Kept(s.size(), 1), exact_lse);
+    row.exact_output = plain_output(s, values, Kept(s.size(), 1), exact_lse, sink);
     Row estimate, read, mean(static_cast<std::size_t>(query.value_dim()), 0.0);
     for (std::int64_t j = 0; j < length; ++j) {
       if (j < MadeUp::covered(length)) estimate.push_back(MadeUp::estimate(s[static_cast<std::size_t>(j)], h, j));
@@ -184,7 +188,7 @@ class StudyOfMadeUp {
         by_group += any;
       }
       double lse = 0;
-      Row o = plain_output(read, read_values, kept, lse);
+      Row o = plain_output(read, read_values, kept, lse, sink);
       for (std::size_t d = 0; d < o.size(); ++d)
         o[d] = MadeUp::share(h, i) * o[d] + (1 - MadeUp::share(h, i)) * mean[d];
       const double setting = kAscending[static_cast<std::size_t>(i)];
@@ -221,6 +225,14 @@ TEST(CpuLayerStudy, EveryMetricAgreesWithItsDefinition) {
       StudyOfMadeUp(c, layer, results).check();
       if (HasFailure()) return;
     }
+}
+
+TEST(CpuLayerStudy, SinkMassIsThereOnlyWithLearnedSinks) {
+  for (const Case& c : cases()) {
+    const Study study = made_up_study();
+    const std::vector<MetricValues> scores = make_cpu_layer_study(study, 1)->run(make_layer(c)).scores;
+    EXPECT_EQ(std::ranges::count(scores, "sink_mass", &MetricValues::name), c.sinks ? 1 : 0) << c.name;
+  }
 }
 
 // A cell where nothing is kept: o^ is the zero vector, LSE^ is minus infinity, and no metric invents a number.

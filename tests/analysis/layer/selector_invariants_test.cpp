@@ -36,7 +36,14 @@ const std::vector<std::string> kSelectors =
                               "double_sparsity:dense_layers=0,calibrate=other",
                               "double_sparsity:dense_layers=0,calibrate=other,channel=k,bits=16",
                               "sale:dense_below=0",
-                              "sale:dense_below=100,key_scale=token"});
+                              "sale:dense_below=100,key_scale=token",
+                              "skip_softmax:tile=32",
+                              "skip_softmax:tile=16,splits=3,gqa=per_head",
+                              "skip_softmax:tile=64,unit=factor",
+                              "imported:file=own.h5,dataset=tokens",
+                              "imported:file=own.h5,dataset=tokens,rule=topp,gqa=union,units=ranks",
+                              "imported:file=own.h5,dataset=tokens,rule=topdelta,sink=4,local=32,scan_bytes=2",
+                              "imported:file=own.h5,dataset=blocks,granularity=block,block=16"});
 
 std::vector<Setting> grid_of(SettingKind kind) {
   switch (kind) {
@@ -139,20 +146,27 @@ TEST(SelectorInvariants, MoreIsNeverLess) {
 // Quest `evaluation` is left out: it drops a page where 16 does not divide L. (So does `kernel` at a budget of exactly
 // L.)
 TEST(SelectorInvariants, EverythingEqualsExact) {
-  const std::vector<std::pair<std::string, Setting>> dense = {{"ffd:residual=exact", {kInf}},
-                                                              {"ffd:residual=exact,rule=topk", {1e9}},
-                                                              {"quest:dense_layers=0,preset=kernel", {1e9}},
-                                                              {"streaming_llm", {100, true}},
-                                                              {"topk", {1e9}},
-                                                              {"topk:granularity=block,block=1", {100, true}},
-                                                              {"topdelta", {kInf}},
-                                                              {"topdelta:gqa=union", {kInf}},
-                                                              {"ffd:scan=exact", {kInf}},
-                                                              {"sparq", {100, true}},
-                                                              {"sparq:count=paper", {1e9}},
-                                                              {"double_sparsity:dense_layers=0,calibrate=other", {1e9}},
-                                                              {"sale:dense_below=1000", {0}},
-                                                              {"sale:dense_below=0", {kInf}}};
+  const std::vector<std::pair<std::string, Setting>> dense = {
+      {"ffd:residual=exact", {kInf}},
+      {"ffd:residual=exact,rule=topk", {1e9}},
+      {"quest:dense_layers=0,preset=kernel", {1e9}},
+      {"streaming_llm", {100, true}},
+      {"topk", {1e9}},
+      {"topk:granularity=block,block=1", {100, true}},
+      {"topdelta", {kInf}},
+      {"topdelta:gqa=union", {kInf}},
+      {"ffd:scan=exact", {kInf}},
+      {"sparq", {100, true}},
+      {"sparq:count=paper", {1e9}},
+      {"double_sparsity:dense_layers=0,calibrate=other", {1e9}},
+      {"sale:dense_below=1000", {0}},
+      {"sale:dense_below=0", {kInf}},
+      {"skip_softmax", {kInf}},
+      {"skip_softmax:splits=1000000,tile=1", {0}},
+      {"skip_softmax:unit=factor", {1e9}},
+      {"imported:file=own.h5,dataset=tokens", {1e9}},
+      {"imported:file=own.h5,dataset=tokens,local=1000", {1}},
+      {"imported:file=own.h5,dataset=tokens,rule=topdelta", {kInf}}};
   for (const Case& c : cases()) {
     std::vector<StudySelector> selectors;
     for (const auto& [name, setting] : dense) selectors.push_back(study_selector(name, {setting}));
@@ -208,12 +222,7 @@ TEST(SelectorInvariants, QueriesDoNotSeeEachOther) {
     const AttentionLayer layer = make_layer(c);
     const LayerResults all = run_layer(selectors, layer);
     for (std::size_t n : {std::size_t{0}, c.positions.size() / 2}) {
-      AttentionLayer one = make_layer(c);
-      const std::size_t bytes = one.q.size() / c.positions.size();
-      std::copy_n(layer.q.data() + n * bytes, bytes, one.q.data());
-      one.q.resize(bytes);
-      one.query_positions = {c.positions[n]};
-      const LayerResults alone = run_layer(selectors, one);
+      const LayerResults alone = run_layer(selectors, with_one_query(make_layer(c), n));
       for (std::size_t s = 0; s < selectors.size(); ++s)
         for (const MetricValues& m : alone.selectors[s].metrics) {
           const std::vector<float>& values = metric(all.selectors[s].metrics, m.name).values;
@@ -225,10 +234,13 @@ TEST(SelectorInvariants, QueriesDoNotSeeEachOther) {
   }
 }
 
-// A sliding window is a sequence of its own: the layer cut at the window's first key gives the same results.
+// A sliding window is a sequence of its own: the layer cut at the window's first key gives the same results. Blocks of
+// a file are not: they count from token 0 of the sample.
 TEST(SelectorInvariants, AWindowIsASequenceOfItsOwn) {
   const Case whole{"", 1, 2, 64, 64, ElementType::bfloat16, {420}, Pattern::peaked, 0.0, 300};
-  const std::vector<StudySelector> selectors = all_of(kSelectors, whole);
+  std::vector<std::string> names = kSelectors;
+  EXPECT_EQ(std::erase_if(names, [](const std::string& name) { return name.find("dataset=blocks") != name.npos; }), 1u);
+  const std::vector<StudySelector> selectors = all_of(names, whole);
   const AttentionLayer windowed = make_layer(whole);
   AttentionLayer cut = make_layer(whole);
   const std::size_t skipped = 121 * 64 * 2;  // tokens before 420 - 300 + 1, in bytes
@@ -236,6 +248,13 @@ TEST(SelectorInvariants, AWindowIsASequenceOfItsOwn) {
   std::copy(windowed.v.data() + skipped, windowed.v.data() + windowed.v.size(), cut.v.data());
   cut.k.resize(300 * 64 * 2);
   cut.v.resize(300 * 64 * 2);
+  LayerBuffer& estimates = cut.estimates[0].values;  // float32 of two heads
+  const LayerBuffer& of_all = windowed.estimates[0].values;
+  estimates.resize(2 * 300 * sizeof(float));
+  for (std::size_t h = 0; h < 2; ++h)
+    std::copy_n(of_all.data() + (h * 421 + 121) * sizeof(float), 300 * sizeof(float),
+                estimates.data() + h * 300 * sizeof(float));
+  cut.estimates[0].num_entries = 300;
   cut.num_tokens = 300;
   cut.query_positions = {299};
   cut.sliding_window = 0;

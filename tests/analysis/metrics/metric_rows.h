@@ -26,7 +26,8 @@ struct HandRow {
     exact.probabilities = probabilities;
     exact.order = order;
     exact.output = output;
-    exact.lse = std::log(8.0);
+    exact.keys_lse = std::log(8.0);
+    exact.lse = exact.keys_lse;
     exact.max = scores[1];
     row.exact = &exact;
     row.num_settings = 3;

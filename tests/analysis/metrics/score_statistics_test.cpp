@@ -19,6 +19,17 @@ TEST(ScoreStatistics, OfFourTokens) {
   EXPECT_DOUBLE_EQ(span_mass(hand.exact), 0.375);
 }
 
+TEST(ScoreStatistics, ALearnedSinkTakesItsShareOfTheSoftmaxAlone) {
+  HandRow hand;
+  EXPECT_TRUE(std::isnan(sink_mass(hand.exact)));
+  const double entropy_of_keys = entropy(hand.exact);
+  hand.exact.sink = std::log(24.0);
+  hand.exact.lse = std::log(8.0 + 24.0);
+  EXPECT_DOUBLE_EQ(sink_mass(hand.exact), 0.75);
+  EXPECT_DOUBLE_EQ(lse(hand.exact), std::log(32.0));
+  EXPECT_EQ(entropy(hand.exact), entropy_of_keys);
+}
+
 TEST(ScoreStatistics, OneTokenHasNoGap) {
   HandRow hand;
   hand.exact.scores = hand.exact.scores.first(1);

@@ -11,9 +11,9 @@
 #include <thread>
 
 #include "dumps/base/error.h"
+#include "tests/dumps/format/small_dump.h"
 #include "tests/dumps/hdf5_edit.h"
 #include "tests/dumps/scratch_folder.h"
-#include "tests/dumps/format/small_dump.h"
 
 namespace attest::testing {
 namespace {

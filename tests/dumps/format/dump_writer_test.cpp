@@ -11,9 +11,9 @@
 
 #include "dumps/base/error.h"
 #include "dumps/format/dump_reader.h"
+#include "tests/dumps/format/small_dump.h"
 #include "tests/dumps/hdf5_edit.h"
 #include "tests/dumps/scratch_folder.h"
-#include "tests/dumps/format/small_dump.h"
 
 namespace attest::testing {
 namespace {
@@ -170,6 +170,34 @@ TEST_F(DumpWriterTest, RefusesSamplesThatBreakTheFormat) {
   EXPECT_THAT(message([](SampleInfo& s) { s.span_labels.pop_back(); }), HasSubstr("1 span labels for 2 spans"));
   EXPECT_THAT(message([](SampleInfo& s) { s.prompt_length = 41; }), HasSubstr("prompt_length is 41"));
   EXPECT_THAT(message([](SampleInfo&) {}, 39), HasSubstr("39 token ids for 40 tokens"));
+}
+
+TEST_F(DumpWriterTest, LearnedSinksOfALayerAreReadBack) {
+  const std::vector<float> sinks{0.25f, -3, 1e30f, 0, -700, 2};
+  const std::vector<std::byte> values(40 * 6 * 8 * 4);
+  SampleInfo sample = small_samples()[0];
+  sample.layers = {0, 2};
+  DumpWriter writer(path_, small_header());
+  writer.begin_sample(sample);
+  for (const int layer : sample.layers) {
+    writer.begin_layer(layer, ElementType::float32);
+    writer.write_q(0, 3, values.data());
+    for (int head = 0; head < 2; ++head) {
+      writer.write_k(head, 0, 40, values.data());
+      writer.write_v(head, 0, 40, values.data());
+    }
+    if (layer == 0) continue;
+    EXPECT_THROW(writer.write_sinks(std::vector<float>(5)), std::logic_error);
+    EXPECT_THROW(writer.write_sinks(std::vector<float>(6, std::numeric_limits<float>::quiet_NaN())), std::logic_error);
+    writer.write_sinks(sinks);
+  }
+  writer.finish();
+  const DumpReader reader(path_);
+  AttentionLayer layer;
+  ASSERT_TRUE(reader.read_layer(0, 2, layer));
+  EXPECT_EQ(layer.sinks, sinks);
+  ASSERT_TRUE(reader.read_layer(0, 0, layer));
+  EXPECT_THAT(layer.sinks, ::testing::IsEmpty()) << "not those of the layer read before";
 }
 
 TEST_F(DumpWriterTest, InsistsOnItsOrderOfCalls) {

@@ -6,9 +6,9 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "tests/dumps/format/small_dump.h"
 #include "tests/dumps/hdf5_edit.h"
 #include "tests/dumps/scratch_folder.h"
-#include "tests/dumps/format/small_dump.h"
 
 namespace attest::testing {
 namespace {

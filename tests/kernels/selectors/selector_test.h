@@ -85,7 +85,8 @@ inline std::vector<Setting> random_grid(SettingKind kind, std::int64_t longest, 
 /// Scores that two orders of summation give differ by less: 576 terms of at most 1e5 each, in double.
 inline void expect_near(double expected, double found, const std::string& what) {
   const double tolerance = 1e-9 * std::max(1.0, std::fabs(expected));
-  EXPECT_TRUE(std::fabs(expected - found) <= tolerance) << what << ": " << found << ", expected " << expected;
+  EXPECT_TRUE(expected == found || std::fabs(expected - found) <= tolerance)
+      << what << ": " << found << ", expected " << expected;
 }
 
 inline RankedScores exact_scores(const KvHead& head) {
