@@ -14,13 +14,15 @@ namespace {
 // As in cuda_layer_study_gpu_test.cpp: scores are float32 sums on the device and double on the CPU.
 constexpr double kTolerance = 2e-4;
 
-/// Rules over tokens, blocks and groups, one that sweeps nothing and one that is no sweep.
+/// Rules over tokens, blocks and groups, one that sweeps nothing, and estimates that come with the layer.
 Study some_selectors() {
   const std::vector<Setting> budgets{{64}, {12.5, true}, {3}}, deltas{{1}, {5}, {3}};
-  return study_of({study_selector("exact", {}), study_selector("topk", budgets),
-                   study_selector("topp:gqa=union", {{0.9}, {0.5}}), study_selector("ffd:block=32", deltas),
-                   study_selector("skip_softmax:tile=16", deltas), study_selector("streaming_llm", budgets),
-                   study_selector("sparq:rank=4", budgets)});
+  return study_of(
+      {study_selector("exact", {}), study_selector("topk", budgets), study_selector("topp:gqa=union", {{0.9}, {0.5}}),
+       study_selector("ffd:block=32", deltas), study_selector("skip_softmax:tile=16", deltas),
+       study_selector("streaming_llm", budgets), study_selector("sparq:rank=4", budgets),
+       study_selector("imported:file=own.h5,dataset=tokens,gqa=union", budgets),
+       study_selector("imported:file=own.h5,dataset=blocks,granularity=block,block=16,rule=topp", {{0.9}, {0.5}})});
 }
 
 AttentionLayer layer_with_sinks(const Case& c) {

@@ -49,13 +49,7 @@ Metrics plain_statistics(const DeviceChunk& on, std::size_t r, const Variant& va
       const int token = first_key + static_cast<int>(j);
       if (token >= span.x && token < span.y) spans[j] = 1;
     }
-  Metrics metrics = plain_score_metrics(scores, spans);
-  if (variant.sinks) {
-    const double sink = static_cast<double>(on.on.sink[r]), keys = metrics["lse"];
-    metrics["lse"] = std::max(keys, sink) + std::log1p(std::exp(-std::fabs(keys - sink)));
-    metrics["sink_mass"] = 1 / (1 + std::exp(keys - sink));
-  }
-  return metrics;
+  return plain_score_metrics(scores, spans, variant.sinks ? static_cast<double>(on.on.sink[r]) : kNoSink);
 }
 
 void expect_statistics(const Case& c, const Variant& variant) {

@@ -38,6 +38,7 @@ struct DeviceChunk {
     chunk.exact = upload(scores);
     if (is_short) chunk.exact_low = upload(low);
     chunk.exact_max = gpu.upload(maxima);
+    chunk.estimates = on.layer.estimates;
     chunk.num_queries = on.layer.num_queries();
     chunk.layer = on.layer.layer;
     chunk.batches = on.batches;
