@@ -50,7 +50,7 @@ struct Case {
   Data data = Data::peaked;
   double softcap = 0;
   std::int64_t window = 0;
-  bool spans = false;
+  bool spans = false, sinks = false;
 
   friend void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 };
@@ -58,6 +58,45 @@ struct Case {
 void fill(LayerBuffer& buffer, ElementType type, const std::vector<float>& values) {
   buffer.resize(values.size() * size_of(type));
   convert_from_float(type, values.data(), values.size(), buffer.data());
+}
+
+/// An estimate of every `width` tokens for each query head, or for each group: multiples of 1/64, of which many tie, a
+/// quarter of those with gaps -inf.
+LayerEstimates estimates_of(const AttentionLayer& layer, const char* dataset, int width, bool of_groups, bool in_double,
+                            bool gaps = false) {
+  std::mt19937 random(static_cast<unsigned>(width * 2 + of_groups));
+  std::normal_distribution<float> normal;
+  LayerEstimates estimates(std::pmr::get_default_resource());
+  estimates.source = {"estimates", dataset, width};
+  estimates.num_heads = of_groups ? layer.shape.num_kv_heads : layer.shape.num_query_heads;
+  estimates.query_heads_per_estimate = of_groups ? layer.shape.group() : 1;
+  estimates.num_entries = (layer.num_tokens + width - 1) / width;
+  estimates.in_double = in_double;
+  std::vector<float> values(
+      static_cast<std::size_t>(layer.num_queries() * estimates.num_heads * estimates.num_entries));
+  for (float& x : values) x = gaps && random() % 4 == 0 ? -INFINITY : std::rint(128 * normal(random)) / 64;
+  const std::vector<double> doubles(values.begin(), values.end());
+  estimates.values.resize(values.size() * (in_double ? sizeof(double) : sizeof(float)));
+  std::memcpy(estimates.values.data(), in_double ? static_cast<const void*>(doubles.data()) : values.data(),
+              estimates.values.size());
+  return estimates;
+}
+
+/// Those that the selectors below name.
+void add_estimates(AttentionLayer& layer) {
+  layer.estimates.push_back(estimates_of(layer, "tokens", 1, false, false));
+  layer.estimates.push_back(estimates_of(layer, "group", 1, true, true));
+  layer.estimates.push_back(estimates_of(layer, "gaps", 1, false, false, true));
+  layer.estimates.push_back(estimates_of(layer, "blocks", 24, false, true));
+  layer.estimates.push_back(estimates_of(layer, "group_blocks", 64, true, false));
+  layer.estimates.push_back(estimates_of(layer, "block_gaps", 16, true, false, true));
+}
+
+/// Sinks that hardly count, that share the softmax, and that take nearly all of it.
+std::vector<float> sinks_of(int query_heads) {
+  std::vector<float> sinks;
+  for (int h = 0; h < query_heads; ++h) sinks.push_back(-20.0f + 7.5f * static_cast<float>(h % 6));
+  return sinks;
 }
 
 /// A few keys share a direction with the queries, so that attention has peaks. `tied`: five keys repeat. `zeros`: every
@@ -102,6 +141,8 @@ AttentionLayer make_layer(const Case& c, int number = 3) {
   fill(layer.q, c.type, q);
   fill(layer.k, c.type, k);
   fill(layer.v, c.type, v);
+  if (c.sinks) layer.sinks = sinks_of(c.query_heads);
+  add_estimates(layer);
   return layer;
 }
 
@@ -145,7 +186,8 @@ std::string label_factor(const Case& c) { return c.head_dim % 8 == 0 ? "4" : "7"
 Study methods(const Case& c) {
   Study study = study_of(test::and_every_other_selector(
       {"exact", "ffd", "quest:dense_layers=0", "kivi:group=16", "twilight:dense_layers=0,base_budget=256",
-       "double_sparsity:calibrate=other,group_factor=" + label_factor(c), "sale:dense_below=100"}));
+       "double_sparsity:calibrate=other,group_factor=" + label_factor(c), "sale:dense_below=100",
+       "imported:file=estimates,dataset=tokens"}));
   test::teach(study.selectors, sample_for(c));
   return study;
 }
@@ -197,7 +239,25 @@ const std::vector<std::string> kVariants = {"ffd:bits=1",
                                             "sparq:count=paper,score=softmax,rank=64,local=1",
                                             "sale",
                                             "sale:key_scale=token,dense_below=0",
-                                            "sale:dense_below=0"};
+                                            "sale:dense_below=0",
+                                            "skip_softmax:tile=16,gqa=per_head",
+                                            "skip_softmax:tile=16,splits=3",
+                                            "skip_softmax:unit=factor,tile=24,splits=40",
+                                            "skip_softmax:unit=factor,tile=1,gqa=per_head",
+                                            "imported:file=estimates,dataset=tokens,rule=topp",
+                                            "imported:file=estimates,dataset=tokens,rule=topdelta,gqa=union",
+                                            "imported:file=estimates,dataset=group,sink=4,local=17,scan_bytes=3",
+                                            "imported:file=estimates,dataset=group,rule=topp,gqa=union",
+                                            "imported:file=estimates,dataset=gaps,units=ranks",
+                                            "imported:file=estimates,dataset=gaps,units=ranks,rule=topp",
+                                            "imported:file=estimates,dataset=gaps,units=ranks,rule=topdelta",
+                                            "imported:file=estimates,dataset=blocks,granularity=block,block=24",
+                                            "imported:file=estimates,dataset=blocks,granularity=block,block=24,"
+                                            "rule=topp,gqa=union,sink=1,local=30",
+                                            "imported:file=estimates,dataset=group_blocks,granularity=block,"
+                                            "rule=topdelta",
+                                            "imported:file=estimates,dataset=block_gaps,granularity=block,block=16,"
+                                            "rule=topp,units=ranks"};
 
 /// Two bits are tested with float32 elements only. With 16-bit elements, quantisation levels of a query are often
 /// multiples of each other: estimates that tie in double then differ by rounding errors in float32.
@@ -382,6 +442,10 @@ const Case kCases[] = {
     {"one_block_full", bf16, 2, 1, 64, 64, 32768, {32766, 32767}},
     {"beyond_one_block", bf16, 2, 1, 64, 64, 33000, {32768, 32999}},
     {"long_tied", bf16, 2, 1, 64, 64, 34000, {16000, 33999}, Data::tied},
+    {"sinks_bf16", bf16, 12, 2, 128, 128, 700, {0, 127, 128, 500, 699}, Data::peaked, 0, 0, true, true},
+    {"sinks_fp16_window", fp16, 10, 2, 64, 48, 400, {5, 63, 100, 101, 399}, Data::peaked, 30, 129, false, true},
+    {"sinks_f32", f32, 7, 7, 77, 80, 300, {15, 16, 299}, Data::peaked, 0, 0, false, true},
+    {"sinks_zeros", bf16, 8, 2, 64, 64, 300, {0, 150, 299}, Data::zeros, 0, 0, false, true},
 };
 
 class CudaLayerStudyTest : public testing::TestWithParam<Case> {};

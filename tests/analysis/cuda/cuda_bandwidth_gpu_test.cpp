@@ -1,0 +1,26 @@
+// What is measured of memory and bus: numbers that a device can have.
+#include <gtest/gtest.h>
+
+#include "analysis/cuda/cuda_bandwidth.h"
+#include "dumps/base/error.h"
+#include "tests/kernels/device_rows.h"
+
+namespace attest::test {
+namespace {
+
+// Bytes per second: below the oldest bus and above the newest memory, whatever device and unit.
+constexpr double kLeast = 1e8, kMost = 1e14;
+
+class CudaBandwidthTest : public OnGpu {};
+
+TEST_F(CudaBandwidthTest, IsThatOfADevice) {
+  const CudaBandwidth bandwidth = measure_cuda_bandwidth(0);
+  EXPECT_GT(bandwidth.from_host, kLeast);
+  EXPECT_GT(bandwidth.device_copy, bandwidth.from_host) << "the device's memory is faster than the bus";
+  EXPECT_LT(bandwidth.device_copy, kMost);
+}
+
+TEST_F(CudaBandwidthTest, NoSuchDeviceIsAnError) { EXPECT_THROW(measure_cuda_bandwidth(99), DeviceError); }
+
+}  // namespace
+}  // namespace attest::test

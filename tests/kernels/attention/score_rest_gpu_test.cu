@@ -1,0 +1,88 @@
+// What float32 leaves of scores, whatever scores it is added to.
+#include <gtest/gtest.h>
+
+#include "kernels/attention/score_rest.cuh"
+#include "tests/kernels/device_cases.h"
+#include "tests/kernels/device_rows.h"
+
+namespace attest::test {
+namespace {
+
+// Sums are in double; the rest is rounded to float32.
+constexpr double kSum = 0x1p-44, kRest = 0x1p-24;
+
+/// Hangs on everything that a form is told. All steps are exact.
+struct ScaledKeys {
+  __host__ __device__ static float factor(int params, int token, std::int64_t key, int channel) {
+    return static_cast<float>(1 << (params + token + static_cast<int>(key % 3) + channel / kOctet) % 4);
+  }
+  __device__ void operator()(const KeyPlace& place, float (&key)[kOctet], float (&)[kOctet]) const {
+    for (float& x : key) x *= factor(place.params, place.token, place.key, place.channel);
+  }
+};
+
+/// Numbers like scores, which need not be near any.
+Rows<float> any_scores(const std::vector<int>& lengths, std::uint64_t seed) {
+  Random random(seed);
+  Rows<float> rows;
+  for (int length : lengths) {
+    rows.emplace_back();
+    for (int j = 0; j < length; ++j) rows.back().push_back(static_cast<float>(4 * random.normal()));
+  }
+  return rows;
+}
+
+class ScoreRest : public OnGpuWith<Case> {};
+
+TEST_P(ScoreRest, AndTheScoreAreTheScoreInDouble) {
+  Gpu gpu;
+  const DeviceLayer on(GetParam(), gpu);
+  DeviceRows rows = on.rows;
+  std::vector<RowBatch> batches = on.batches;
+  for (std::size_t i = 0; i < batches.size(); ++i) batches[i].params = static_cast<int>(i + 1);
+  rows.batches = gpu.upload(batches);
+  std::vector<int> limits;
+  for (int length : on.visible) {
+    const int choices[] = {0, 1, length / 2, length - 1, length};
+    limits.push_back(choices[limits.size() % 5]);
+  }
+  Rows<float> scores = any_scores(on.visible, 73), exact_low = any_scores(on.visible, 74);
+  const RaggedRows<float> low = gpu.take_rows<float>(on.visible, rows.stride);
+  score_rest(rows, on.queries, on.kv, ScaledKeys{},
+             {.limit = gpu.upload(limits),
+              .scores = gpu.upload_rows(scores, rows.stride).items.data,
+              .exact_low = gpu.upload_rows(exact_low, rows.stride).items.data,
+              .low = low.items.data},
+             gpu.stream);
+  const Rows<float> found = gpu.download_rows(low);
+  for (const RowBatch& batch : batches)
+    for (int row = batch.first_row; row < batch.first_row + batch.num_rows; ++row) {
+      const auto r = static_cast<std::size_t>(row);
+      const KeyOrigin& origin = on.origins[static_cast<std::size_t>(batch.origin)];
+      const Query& query = on.row(row);
+      for (int j = 0; j < on.length(row); ++j) {
+        const auto at = static_cast<std::size_t>(j);
+        if (j >= limits[r]) {
+          ASSERT_EQ(found[r][at], exact_low[r][at]) << "row " << row << ", token " << j;
+          continue;
+        }
+        const std::int64_t key = origin.kv_head * on.layer.num_tokens + origin.first_key + j;
+        double dot = 0, magnitude = 0;
+        for (int d = 0; d < query.dim(); ++d) {
+          const double factor = ScaledKeys::factor(batch.params, j, key, d / kOctet * kOctet);
+          dot += query.q(on.head_of_group(row), d) * factor * query.k(j, d);
+          magnitude += std::fabs(query.q(on.head_of_group(row), d) * factor * query.k(j, d));
+        }
+        const double expected = query.score_of(dot) - static_cast<double>(scores[r][at]);
+        const ScoreTransform& transform = query.head->transform;
+        ASSERT_LE(std::fabs(static_cast<double>(found[r][at]) - expected),
+                  kRest * std::fabs(expected) + kSum * (transform.scale * magnitude + transform.softcap))
+            << "row " << row << ", token " << j;
+      }
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, ScoreRest, testing::ValuesIn(device_cases()), name_of_case);
+
+}  // namespace
+}  // namespace attest::test

@@ -1,0 +1,142 @@
+// Exact scores on the device against sums in double, and what float32 leaves of them.
+#include <gtest/gtest.h>
+
+#include "kernels/attention/scores.h"
+#include "kernels/attention/scores_cuda.h"
+#include "tests/kernels/device_cases.h"
+#include "tests/kernels/device_rows.h"
+
+namespace attest::test {
+namespace {
+
+// Tensor cores truncate where they add, some two hundred times for the widest float32 keys. Of the sum of magnitudes.
+constexpr double kSum = 0x1p-18;
+// The rest is rounded to float32 itself.
+constexpr double kRest = 0x1p-40;
+// One product of float32 values is a sum of six products of parts, of which the last three are up to 2^-18 of the
+// first.
+constexpr double kProduct = 0x1p-20;
+
+struct PlainScore {
+  double score = 0;
+  double magnitude = 0;  ///< of what was added up, and of the soft-cap that tanh is multiplied by
+};
+
+PlainScore plain_score(const Query& query, int h, int j) {
+  double dot = 0, magnitude = 0;
+  for (int d = 0; d < query.dim(); ++d) {
+    dot += query.q(h, d) * query.k(j, d);
+    magnitude += std::fabs(query.q(h, d) * query.k(j, d));
+  }
+  return {query.score_of(dot), query.head->transform.scale * magnitude + query.head->transform.softcap};
+}
+
+/// So many tiles that a block takes several, one after the other.
+Case many_tiles() {
+  Case c{"many_tiles", 8, 4, 24, 8, ElementType::bfloat16, {}};
+  for (int i = 0; i < 70; ++i) c.positions.push_back(25 + 59 * i);
+  return c;
+}
+
+std::vector<Case> all_cases() {
+  std::vector<Case> all = all_device_cases();
+  all.push_back(many_tiles());
+  return all;
+}
+
+std::vector<int> ends_of_tiles(const std::vector<int>& lengths) {
+  std::vector<int> ends;
+  for (int length : lengths) ends.push_back((length + 127) / 128 * 128);
+  return ends;
+}
+
+class ScoresCuda : public OnGpuWith<Case> {};
+
+TEST_P(ScoresCuda, AreSumsOfProducts) {
+  Gpu gpu;
+  const DeviceLayer on(GetParam(), gpu);
+  const RaggedRows<float> scores = gpu.take_rows<float>(ends_of_tiles(on.visible), on.rows.stride),
+                          low = gpu.take_rows<float>(on.visible, on.rows.stride);
+  cuda_scores(on.rows, on.kv, on.queries, scores.items, low.items, gpu.stream);
+  const Rows<float> found = gpu.download_rows(scores), rest = gpu.download_rows(low);
+  std::vector<RowMatrix<double>> cpu(on.heads.size());
+  for (std::size_t i = 0; i < cpu.size(); ++i) {
+    const KvHead& head = on.heads[i].head;
+    attest::scores(head.queries, head.rows(), head.head_dim, head.keys, head.length, head.transform, cpu[i]);
+  }
+  for (int r = 0; r < on.rows.num_rows; ++r) {
+    const auto own = static_cast<std::size_t>(r);
+    const double* of_cpu = cpu[static_cast<std::size_t>(on.origin[own])].row(on.row_of_head(r));
+    for (std::size_t j = 0; j < found[own].size(); ++j) {
+      const double score = static_cast<double>(found[own][j]);
+      if (j >= rest[own].size()) {
+        ASSERT_EQ(score, 0) << "row " << r << ", behind its end at " << j;
+        continue;
+      }
+      const PlainScore plain = plain_score(on.row(r), on.head_of_group(r), static_cast<int>(j));
+      const double refined = score + static_cast<double>(rest[own][j]);
+      ASSERT_LE(std::fabs(score - plain.score), kSum * plain.magnitude) << "row " << r << ", token " << j;
+      ASSERT_LE(std::fabs(refined - plain.score), kRest * plain.magnitude) << "row " << r << ", token " << j;
+      ASSERT_LE(std::fabs(refined - of_cpu[j]), kRest * plain.magnitude) << "row " << r << ", token " << j;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, ScoresCuda, testing::ValuesIn(all_cases()), name_of_case);
+
+class ScoresOfTypeCuda : public OnGpuWith<ElementType> {};
+
+TEST_P(ScoresOfTypeCuda, AreExactForSmallIntegers) {
+  for (int dim : {64, 100, 192}) {
+    Gpu gpu;
+    const DeviceLayer on(Case{"", 2, 4, dim, 64, GetParam(), {15, 128, 255, 256, 300}, Pattern::ties}, gpu);
+    const RaggedRows<float> scores = gpu.take_rows<float>(on.visible, on.rows.stride);
+    cuda_scores(on.rows, on.kv, on.queries, scores.items, {}, gpu.stream);
+    const Rows<float> found = gpu.download_rows(scores);
+    for (int r = 0; r < on.rows.num_rows; ++r)
+      for (int j = 0; j < on.length(r); ++j)
+        ASSERT_EQ(found[static_cast<std::size_t>(r)][static_cast<std::size_t>(j)],
+                  static_cast<float>(on.row(r).exact(on.head_of_group(r), j)))
+            << dim << " channels, row " << r << ", token " << j;
+  }
+}
+
+// Keys with a single channel that is not zero: a part that is left out shows.
+TEST_P(ScoresOfTypeCuda, LoseNoPartOfAProduct) {
+  AttentionLayer layer = make_layer({"", 1, 4, 64, 64, GetParam(), {100, 511, 512, 900, 999}});
+  std::vector<float> keys = floats_of(layer.element_type, layer.k, 0, 1000 * 64);
+  for (std::size_t i = 0; i < keys.size(); ++i)
+    if (i % 64 != i / 64 % 64) keys[i] = 0;
+  layer.k = rounded(layer.element_type, keys);
+  Gpu gpu;
+  const DeviceLayer on(std::move(layer), gpu);
+  const RaggedRows<float> scores = gpu.take_rows<float>(on.visible, on.rows.stride);
+  cuda_scores(on.rows, on.kv, on.queries, scores.items, {}, gpu.stream);
+  const Rows<float> found = gpu.download_rows(scores);
+  for (int r = 0; r < on.rows.num_rows; ++r)
+    for (int j = 0; j < on.length(r); ++j) {
+      const double expected = on.row(r).exact(on.head_of_group(r), j),
+                   score = static_cast<double>(found[static_cast<std::size_t>(r)][static_cast<std::size_t>(j)]);
+      ASSERT_LE(std::fabs(score - expected), kProduct * std::fabs(expected)) << "row " << r << ", token " << j;
+    }
+}
+
+TEST_P(ScoresOfTypeCuda, DoNotDependOnTheRowsBesideThem) {
+  Gpu gpu;
+  const DeviceLayer on(Case{"", 1, 7, 192, 64, GetParam(), {15, 127, 128, 200, 254, 255, 256, 257, 300, 301}}, gpu);
+  Rows<float> together;
+  for (int most : {64, 16, 5}) {
+    const RaggedRows<float> scores = gpu.take_rows<float>(on.visible, on.rows.stride);
+    cuda_scores(on.first_rows(on.rows.num_rows, most, gpu), on.kv, on.queries, scores.items, {}, gpu.stream);
+    const Rows<float> found = gpu.download_rows(scores);
+    if (together.empty()) together = found;
+    EXPECT_TRUE(found == together) << "in batches of " << most;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, ScoresOfTypeCuda,
+                         testing::Values(ElementType::float16, ElementType::bfloat16, ElementType::float32),
+                         name_of_type);
+
+}  // namespace
+}  // namespace attest::test

@@ -1,0 +1,73 @@
+// Products of one warp from shared memory: every element of A, B and D at its place.
+#include <gtest/gtest.h>
+
+#include "kernels/device/tensor_core.cuh"
+#include "tests/kernels/device_rows.h"
+
+namespace attest::test {
+namespace {
+
+constexpr int kSide = 16;
+constexpr int kPitch = 40;            // a multiple of eight elements that is no power of two
+constexpr int kRow = 2, kColumn = 8;  // of the tile in what lies in shared memory
+
+/// out [16, 16] = start + a b. a [row][k] and b ([n][k] if by_columns, else [k][n]) are tiles of [kSide + kRow,
+/// kPitch].
+__global__ void product_kernel(const std::uint16_t* a, const std::uint16_t* b, bool by_columns, const float* start,
+                               float* out) {
+  __shared__ __align__(16) std::uint16_t tile_a[(kSide + kRow) * kPitch], tile_b[(kSide + kRow) * kPitch];
+  const int lane = static_cast<int>(threadIdx.x);
+  for (int i = lane; i < (kSide + kRow) * kPitch; i += 32) tile_a[i] = a[i], tile_b[i] = b[i];
+  __syncwarp();
+  std::uint32_t of_a[4], of_b[4];
+  load_a(of_a, tile_a + kRow * kPitch + kColumn, kPitch, lane);
+  if (by_columns)
+    load_b_columns(of_b, tile_b + kRow * kPitch + kColumn, kPitch, lane);
+  else
+    load_b_rows(of_b, tile_b + kRow * kPitch + kColumn, kPitch, lane);
+  for (int half = 0; half < 2; ++half) {
+    float d[4];
+    const auto place = [&](int i) { return (lane / 4 + i / 2 * 8) * kSide + half * 8 + lane % 4 * 2 + i % 2; };
+    for (int i = 0; i < 4; ++i) d[i] = start[place(i)];
+    multiply_add(d, of_a, of_b[2 * half], of_b[2 * half + 1]);
+    for (int i = 0; i < 4; ++i) out[place(i)] = d[i];
+  }
+}
+
+/// Small integers as bfloat16.
+std::vector<std::uint16_t> integers(Random& random) {
+  std::vector<std::uint16_t> bits((kSide + kRow) * kPitch);
+  for (std::uint16_t& x : bits)
+    x = static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(static_cast<float>(random.below(41) - 20)) >> 16);
+  return bits;
+}
+
+double element(const std::vector<std::uint16_t>& tile, int row, int column) {
+  return std::bit_cast<float>(static_cast<std::uint32_t>(tile[(kRow + row) * kPitch + kColumn + column]) << 16);
+}
+
+class TensorCore : public OnGpuWith<bool> {};
+
+TEST_P(TensorCore, MultipliesATile) {
+  const bool by_columns = GetParam();
+  Gpu gpu;
+  Random random(6);
+  const std::vector<std::uint16_t> a = integers(random), b = integers(random);
+  std::vector<float> expected(kSide * kSide);
+  for (float& x : expected) x = static_cast<float>(random.below(1000));
+  const float* start = gpu.upload(expected);
+  for (int row = 0; row < kSide; ++row)
+    for (int n = 0; n < kSide; ++n)
+      for (int k = 0; k < kSide; ++k)
+        expected[row * kSide + n] +=
+            static_cast<float>(element(a, row, k) * (by_columns ? element(b, n, k) : element(b, k, n)));
+  auto* out = gpu.arena.take<float>(expected.size());
+  product_kernel<<<1, 32, 0, gpu.stream>>>(gpu.upload(a), gpu.upload(b), by_columns, start, out);
+  EXPECT_EQ(gpu.download(out, expected.size()), expected);
+}
+
+INSTANTIATE_TEST_SUITE_P(Storage, TensorCore, testing::Values(true, false),
+                         [](const auto& info) { return info.param ? "by_columns" : "by_rows"; });
+
+}  // namespace
+}  // namespace attest::test

@@ -1,0 +1,71 @@
+// Spearman's rho from a block's sums over centred ranks.
+#include <gtest/gtest.h>
+
+#include "kernels/rank/rank_sums.cuh"
+#include "tests/kernels/device_rows.h"
+#include "tests/kernels/rank/value_rows.h"
+
+namespace attest::test {
+namespace {
+
+__global__ void rho_kernel(const int* own, const int* exact, int count, float* out) {
+  __shared__ long long shared[32];
+  RankSums sums;
+  for (int i = static_cast<int>(threadIdx.x); i < count; i += static_cast<int>(blockDim.x)) sums.add(own[i], exact[i]);
+  out[threadIdx.x] = sums.rho(shared);
+}
+
+std::vector<float> rho_of_every_thread(const std::vector<int>& own, const std::vector<int>& exact, int threads) {
+  Gpu gpu;
+  float* out = gpu.arena.take<float>(static_cast<std::size_t>(threads));
+  rho_kernel<<<1, threads, 0, gpu.stream>>>(gpu.upload(own), gpu.upload(exact), static_cast<int>(own.size()), out);
+  return gpu.download(out, static_cast<std::size_t>(threads));
+}
+
+class RankSumsCuda : public OnGpuWith<int> {};
+
+TEST_P(RankSumsCuda, GiveRhoToEveryThread) {
+  Random random(3);
+  const auto ranks = [&random](const ValueKind& kind, std::size_t count) {
+    return plain_centred_ranks(values_of(kind, count, random));
+  };
+  for (std::size_t count : {2u, 31u, 33u, 1000u, 5000u})
+    for (const ValueKind& kind : {kValueKinds[0], kValueKinds[4], kValueKinds[5]}) {
+      const std::vector<int> own = ranks(kind, count), exact = ranks(kValueKinds[0], count);
+      const float expected = plain_rho(own, exact);
+      for (float found : rho_of_every_thread(own, exact, GetParam()))
+        if (std::isnan(expected))
+          ASSERT_TRUE(std::isnan(found)) << kind.name << ", " << count << " items";
+        else
+          ASSERT_EQ(found, expected) << kind.name << ", " << count << " items";
+    }
+}
+
+TEST_P(RankSumsCuda, KnowPerfectOrderAndNone) {
+  std::vector<int> ascending, descending;
+  for (int i = 0; i < 777; ++i) {
+    ascending.push_back(2 * i - 776);
+    descending.push_back(776 - 2 * i);
+  }
+  EXPECT_EQ(rho_of_every_thread(ascending, ascending, GetParam())[0], 1);
+  EXPECT_EQ(rho_of_every_thread(ascending, descending, GetParam())[0], -1);
+  const std::vector<int> constant(777, 0);
+  EXPECT_TRUE(std::isnan(rho_of_every_thread(ascending, constant, GetParam())[0]));
+  EXPECT_TRUE(std::isnan(rho_of_every_thread(constant, ascending, GetParam())[0]));
+}
+
+// Ranks of a million tokens: products exceed 2^32, and sums 2^53, beyond which doubles would round.
+TEST_P(RankSumsCuda, AddUpIn64Bits) {
+  constexpr int kTokens = 1 << 20;
+  std::vector<int> own, exact;
+  for (int i = 0; i < kTokens; ++i) {
+    own.push_back(2 * i - (kTokens - 1));
+    exact.push_back(2 * (i ^ 1) - (kTokens - 1));  // neighbours change places
+  }
+  EXPECT_EQ(rho_of_every_thread(own, exact, GetParam())[0], plain_rho(own, exact));
+}
+
+INSTANTIATE_TEST_SUITE_P(Threads, RankSumsCuda, testing::Values(32, 96, 512, 1024));
+
+}  // namespace
+}  // namespace attest::test

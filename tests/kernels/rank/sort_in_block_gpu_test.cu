@@ -1,0 +1,85 @@
+// A row's sort by one block against std::stable_sort, for blocks of several sizes.
+#include <gtest/gtest.h>
+
+#include "kernels/rank/sort_in_block.cuh"
+#include "tests/kernels/device_rows.h"
+#include "tests/kernels/rank/value_rows.h"
+
+namespace attest::test {
+namespace {
+
+template <int kThreads>
+__global__ void __launch_bounds__(kThreads) sort_kernel(RowValues in, DeviceMatrix<std::uint32_t> out) {
+  extern __shared__ __align__(16) std::uint32_t shared[];
+  BlockSort<kThreads> block(shared, in.max_count);
+  const int row = static_cast<int>(blockIdx.x);
+  block.sort(in, row);
+  for (int i = static_cast<int>(threadIdx.x); i < in.counts[row]; i += kThreads) out.row(row)[i] = block.items()[i];
+}
+
+template <int kThreads>
+void expect_sorted(const std::vector<int>& counts, std::int64_t stride) {
+  Random random(kThreads);
+  Rows<float> rows;
+  std::vector<int> all_counts;
+  for (const ValueKind& kind : kValueKinds)
+    for (int count : counts) {
+      rows.push_back(values_of(kind, static_cast<std::size_t>(count), random));
+      all_counts.push_back(count);
+    }
+  Gpu gpu;
+  const RaggedRows<float> in = gpu.upload_rows(rows, stride);
+  const RaggedRows<std::uint32_t> out = gpu.take_rows<std::uint32_t>(all_counts, stride);
+  const std::size_t bytes = BlockSort<kThreads>::bytes(in.max_count);
+  ASSERT_LE(in.max_count, BlockSort<kThreads>::kMostItems);
+  allow_shared_memory(sort_kernel<kThreads>, bytes);
+  sort_kernel<kThreads><<<in.rows, kThreads, bytes, gpu.stream>>>(in, out.items);
+  ATTEST_CUDA_LAUNCHED(sort_kernel);
+  const Rows<std::uint32_t> found = gpu.download_rows(out);
+  for (std::size_t r = 0; r < rows.size(); ++r)
+    EXPECT_TRUE(found[r] == plain_order(rows[r]))
+        << kValueKinds[r / counts.size()].name << ", " << rows[r].size() << " values, rows " << stride << " apart";
+}
+
+class BlockSortCuda : public OnGpu {};
+
+// Up to as many items as a block of that many threads takes; rows are read one by one where they are not aligned.
+TEST_F(BlockSortCuda, OfAFewWarps) {
+  const std::vector<int> counts{0, 1, 2, 63, 64, 65, 129, 1000, 2047, 2048};
+  for (std::int64_t stride : {2048, 2051}) expect_sorted<64>(counts, stride);
+}
+
+TEST_F(BlockSortCuda, OfEightWarps) {
+  const std::vector<int> counts{3, 255, 256, 257, 2048, 5001, 8191, 8192};
+  for (std::int64_t stride : {8192, 8193}) expect_sorted<256>(counts, stride);
+}
+
+TEST_F(BlockSortCuda, OfAWholeBlock) {
+  int device = 0, most = 0;
+  ATTEST_CUDA(cudaGetDevice(&device));
+  ATTEST_CUDA(cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
+  const bool whole = BlockSort<1024>::bytes(BlockSort<1024>::kMostItems) <= static_cast<std::size_t>(most);
+  const int longest = whole ? BlockSort<1024>::kMostItems : 16384;
+  expect_sorted<1024>({1, 1023, 10000, longest - 1, longest}, longest);
+}
+
+__global__ void image_kernel(const float* values, int count, std::uint32_t* images) {
+  for (int i = static_cast<int>(threadIdx.x); i < count; i += static_cast<int>(blockDim.x))
+    images[i] = descending_image(values[i]);
+}
+
+// Every two of a list that descends; the zeros are one value.
+TEST_F(BlockSortCuda, ImagesAscendAsValuesDescend) {
+  const std::vector<float> values{kInfinity, 3e38f, 2,       1.0000001f, 1,  1e-38f, 1e-45f,
+                                  0.0f,      -0.0f, -1e-45f, -1,         -2, -3e38f, -kInfinity};
+  Gpu gpu;
+  auto* images = gpu.arena.take<std::uint32_t>(values.size());
+  image_kernel<<<1, 32, 0, gpu.stream>>>(gpu.upload(values), static_cast<int>(values.size()), images);
+  const std::vector<std::uint32_t> found = gpu.download(images, values.size());
+  for (std::size_t i = 0; i < values.size(); ++i)
+    for (std::size_t j = 0; j < values.size(); ++j)
+      EXPECT_EQ(found[i]<found[j], values[i]> values[j]) << values[i] << " and " << values[j];
+}
+
+}  // namespace
+}  // namespace attest::test
