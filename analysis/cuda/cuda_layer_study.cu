@@ -17,10 +17,11 @@
 namespace attest {
 namespace {
 
-constexpr int kSubmitted = 2;                  // one layer is computed while the next is copied
-constexpr std::size_t kBytesPerElement = 64;   // scratch memory per (row, token), approximate
-constexpr std::int64_t kMostRows = 1 << 15;    // per chunk; rows are the y dimension of grids, at most 65535
-constexpr std::int64_t kMostTokens = 1 << 23;  // per row; bounds the fixed-point sums of weights
+constexpr int kSubmitted = 2;                 // one layer is computed while the next is copied
+constexpr std::size_t kBytesPerElement = 64;  // scratch memory per (row, token), approximate
+constexpr std::int64_t kMostRows = 1 << 15;   // per chunk; rows are the y dimension of grids, at most 65535
+// Per row: sums of squared centred ranks, n^3 / 3, stay below 2^63.
+constexpr std::int64_t kMostTokens = 3'000'000;
 
 std::size_t bytes_of(const AttentionLayer& layer, std::int64_t rows, int channels) {
   return static_cast<std::size_t>(rows) * static_cast<std::size_t>(channels) * size_of(layer.element_type);
@@ -151,8 +152,9 @@ class CudaLayerStudy final : public LayerStudy {
         std::clamp<std::size_t>(memory_ / 4 / (k + v), 1, static_cast<std::size_t>(shape.num_kv_heads)));
     const std::size_t least = slots_.size() * (q + k + v);
     if (least > memory_)
-      throw DeviceError("layer " + std::to_string(layer.layer) + ": two turns of one KV head's keys and values need " +
-                        std::to_string(least >> 20) + " MiB of device memory, " + std::to_string(memory_ >> 20) +
+      throw DeviceError("layer " + std::to_string(layer.layer) +
+                        ": two buffers for one KV head's keys and values need " + std::to_string(least >> 20) +
+                        " MiB of device memory, " + std::to_string(memory_ >> 20) +
                         " MiB may be used: raise --device-memory, or choose --device cpu");
     std::size_t inputs = 0;
     for (InputSlot& slot : slots_) {

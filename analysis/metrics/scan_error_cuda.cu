@@ -116,9 +116,9 @@ __global__ void __launch_bounds__(kThreads)
                xy = s.ab - s.a * s.b / n;
   const bool constant = s.least_a == s.most_a || s.least_b == s.most_b;
   const double mean = s.e / n;
-  out.pearson[cell] = count == 0 || constant ? undefined : static_cast<float>(xy / (sqrt(xx) * sqrt(yy)));
-  if (out.mean == nullptr) return;
   const bool finite = s.max * 0 == 0;
+  out.pearson[cell] = count == 0 || constant || !finite ? undefined : static_cast<float>(xy / (sqrt(xx) * sqrt(yy)));
+  if (out.mean == nullptr) return;
   out.mean[cell] = count == 0 ? undefined : static_cast<float>(e0 + mean);
   out.std[cell] = count == 0 || !finite ? undefined : static_cast<float>(sqrt(fmax(0.0, s.ee / n - mean * mean)));
   out.max[cell] = count == 0 ? undefined : s.max;
