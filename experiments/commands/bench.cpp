@@ -91,7 +91,7 @@ std::string text_of(const StudyBenchReport& r) {
   for (const LayerTiming& t : r.timings)
     if (t.agreement)
       text += fmt::format("{}: {} of {} cells compared with LibTorch's are apart by more than {}\n", t.name,
-                          t.agreement->apart, t.agreement->cells, kAgreementTolerance);
+                          t.agreement->differing, t.agreement->cells, kAgreementTolerance);
   return text + text_of(r.dump);
 }
 
@@ -114,7 +114,7 @@ nlohmann::ordered_json json_of(const StudyBenchReport& r) {
       entry["peer_seconds"] = t.peer_seconds;
       entry["ratio"] = median(t.peer_seconds) / median(t.seconds);
       entry["cells_compared"] = t.agreement->cells;
-      entry["cells_apart"] = t.agreement->apart;
+      entry["cells_apart"] = t.agreement->differing;
     }
     timings.push_back(std::move(entry));
   }

@@ -176,8 +176,6 @@ def double_sparsity(view, o):
 
 def sale(view, o):
     length = view.s.shape[1]
-    if length <= o["dense_below"]:
-        return Method()  # a dense sequence is not estimated
     block = np.arange(length) // 32
     # Eight tokens of a block share one scale: 0, 1, 8, 9, 16, ... the first eight, 2, 3, 10, ... the next.
     shared = block * 4 + np.arange(length) % 8 // 2 if o["key_scale"] == "block" else np.arange(length)
@@ -200,6 +198,8 @@ def sale(view, o):
         large = estimate > thresholds[:, None] - float(delta)
         return np.array([ends | np.isin(block, block[row]) for row in large])
 
+    if length <= o["dense_below"]:  # the estimate is known, but nothing is dropped and no scan is read
+        return Method(estimate, lambda _: np.ones((HQ, length), bool), 0)
     return Method(estimate, keep, length * D / 2 + 2 * length)
 
 
@@ -240,7 +240,7 @@ def of_estimate(estimate, s):
 
 
 def of_setting(view, h, kept, output, lse):
-    """Metrics of one head at one setting. No rule here is a top-delta rule, so what is salient hangs on no setting."""
+    """Metrics of one head at one setting. No rule here is a top-delta rule, so no setting changes what is salient."""
     s, mass, peak = view.s[h], softmax(view.s[h]), view.s[h].max()
     exact, exact_lse = attend(s, view.v[h // G], np.ones(len(s), bool), view.sinks[h])
     salient, seen = s >= peak - SALIENT_DELTA, view.spans.any()
