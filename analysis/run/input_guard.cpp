@@ -51,9 +51,9 @@ std::vector<std::string> check_against_note(const std::vector<InputStatus>& inpu
   if (!noted) return {};
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     if (inputs[i].modified_ns == noted->modified_ns[i]) continue;
-    if (noted->hashes[i].empty()) refuse(inputs[i].path, "was modified since the study was begun");
+    if (noted->hashes[i].empty()) refuse(inputs[i].path, "was modified since the study was started");
     if (content_hash(inputs[i].path) != noted->hashes[i])
-      refuse(inputs[i].path, "has changed since the study was started");
+      refuse(inputs[i].path, "has other contents than when the study was started");
   }
   return noted->hashes;
 }
@@ -85,7 +85,7 @@ void InputGuard::poll() {
   if (hashes == nullptr) return;
   for (std::size_t i = 0; i < inputs_.size(); ++i)
     if (!begun_with_[i].empty() && begun_with_[i] != (*hashes)[i])
-      refuse(inputs_[i].path, "has changed since the study was started");
+      refuse(inputs_[i].path, "has other contents than when the study was started");
   note(*hashes);
   noted_ = true;
 }

@@ -21,11 +21,11 @@ LevelSums take_level_sums(const DeviceRows& rows, int num_settings, DeviceArena&
 
 /// What a pass over a sweep reads. Rows of scores and levels are aligned to 16 bytes and padded to eight tokens.
 struct SweepView {
-  DeviceMatrix<const float> scores;  ///< s'
-  DeviceMatrix<const Level> levels;  ///< each <= num_settings; null: all 0
-  int num_settings = 1;              ///< S
+  DeviceMatrix<const float> scores;    ///< s'
+  DeviceMatrix<const Level> levels{};  ///< each <= num_settings; null: all 0
+  int num_settings = 1;                ///< S
   CountedOrder order{};  ///< tokens of a row by ascending level, where known; the others are kept at no setting
-  LevelSums sums;
+  LevelSums sums{};
   const int* begin = nullptr;  ///< [rows] first token of the pass; null: 0
   const int* end = nullptr;    ///< [rows] end of the pass; null: L
 };

@@ -127,7 +127,7 @@ TEST_F(CudaResultsTest, CombineTheHeadsOfALayer) {
   gpu.stream.synchronize();
   const LayerResults found = results.take();
   for (std::size_t s = 0; s < sums.size(); ++s) {
-    const MetricValues& recall = metric(found.selectors[s].metrics, "recall_layer");
+    const MetricValues recall = metric(found.selectors[s].metrics, "recall_layer");
     const std::size_t settings = study.selectors[s].grid.size();
     ASSERT_EQ(recall.values.size(), kQueries * settings);
     for (std::size_t cell = 0; cell < recall.values.size(); ++cell) {

@@ -31,7 +31,7 @@ struct DeviceSelection {
     selection.levels = sweep.view.levels.data;
     rows.exact = &exact;
     rows.selection = &selection;
-    rows.places = {on.gpu.upload(place_of), settings, settings};
+    rows.offsets = {on.gpu.upload(place_of), settings, settings};
   }
   DeviceSelection(const DeviceSelection&) = delete;
 

@@ -1,4 +1,4 @@
-// What metrics on the device look at: where the cells of a metric lie, places of settings, bytes of a stage.
+// What metrics on the device look at: where the cells of a metric lie, offsets of settings, bytes of a stage.
 #include <gtest/gtest.h>
 
 #include "analysis/metrics/rows_cuda.h"
@@ -21,28 +21,28 @@ TEST(CudaCellsTest, AreFoundByTheMetricsName) {
   EXPECT_EQ(CudaCells({}).of("lse"), nullptr);
 }
 
-__global__ void places_kernel(DeviceRows rows, SettingPlaces places, std::int64_t* out) {
+__global__ void offsets_kernel(DeviceRows rows, SettingOffsets offsets, std::int64_t* out) {
   const int row = static_cast<int>(blockIdx.x), i = static_cast<int>(threadIdx.x);
-  out[row * places.count + i] = places.at(rows, row, i);
+  out[row * offsets.count + i] = offsets.at(rows, row, i);
 }
 
 class RowsCuda : public OnGpuWith<Case> {};
 
-TEST_P(RowsCuda, SettingsHaveTheirPlacesByQuery) {
+TEST_P(RowsCuda, SettingsHaveOffsetsByQuery) {
   constexpr int kCount = 3, kTotal = 5;
   DeviceChunk on(GetParam());
   Random random(30);
-  std::vector<int> places;
+  std::vector<int> offsets;
   for (std::int64_t i = 0; i < on.chunk.num_queries * kCount; ++i)
-    places.push_back(static_cast<int>(random.below(kTotal)));
+    offsets.push_back(static_cast<int>(random.below(kTotal)));
   const std::size_t cells = on.scores.size() * kCount;
   auto* out = on.gpu.arena.take<std::int64_t>(cells);
-  places_kernel<<<on.chunk.rows.num_rows, kCount, 0, on.gpu.stream>>>(on.chunk.rows,
-                                                                      {on.gpu.upload(places), kCount, kTotal}, out);
+  offsets_kernel<<<on.chunk.rows.num_rows, kCount, 0, on.gpu.stream>>>(on.chunk.rows,
+                                                                       {on.gpu.upload(offsets), kCount, kTotal}, out);
   const std::vector<std::int64_t> found = on.gpu.download(out, cells);
   for (std::size_t i = 0; i < cells; ++i) {
     const std::size_t r = i / kCount, n = static_cast<std::size_t>(on.on.query[r]);
-    ASSERT_EQ(found[i], std::int64_t{on.on.cell[r]} * kTotal + places[n * kCount + i % kCount]) << "row " << r;
+    ASSERT_EQ(found[i], std::int64_t{on.on.cell[r]} * kTotal + offsets[n * kCount + i % kCount]) << "row " << r;
   }
 }
 

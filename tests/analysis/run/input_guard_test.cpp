@@ -51,8 +51,9 @@ TEST_F(InputGuardTest, TheSameContentMayBeTouchedOrCopied) {
 TEST_F(InputGuardTest, AnotherContentIsRefusedAtOnce) {
   complete_run();
   write_with_time("CONTENT", fs::file_time_type::clock::now() + std::chrono::hours(1));
-  EXPECT_EQ(message_of<UsageError>([&] { InputGuard({input_status(path_)}, partial_); }),
-            "cannot resume: '" + path_ + "' has changed since the study was started; start over with --force");
+  EXPECT_EQ(
+      message_of<UsageError>([&] { InputGuard({input_status(path_)}, partial_); }),
+      "cannot resume: '" + path_ + "' has other contents than when the study was started; start over with --force");
 }
 
 TEST_F(InputGuardTest, AnotherContentOfTheSameTimeIsRefused) {
@@ -62,14 +63,15 @@ TEST_F(InputGuardTest, AnotherContentOfTheSameTimeIsRefused) {
   write_with_time("content", time);
   complete_run();  // stores this time in the note
   write_with_time("CONTENT", time);
-  EXPECT_EQ(message_of<UsageError>([&] { complete_run(); }),
-            "cannot resume: '" + path_ + "' has changed since the study was started; start over with --force");
+  EXPECT_EQ(
+      message_of<UsageError>([&] { complete_run(); }),
+      "cannot resume: '" + path_ + "' has other contents than when the study was started; start over with --force");
 }
 
 TEST_F(InputGuardTest, WithoutAHashTheTimeDecides) {
   partial_.store_note("inputs.json", R"([{"modified_ns": 12345, "xxh64": ""}])");
   EXPECT_EQ(message_of<UsageError>([&] { InputGuard({input_status(path_)}, partial_); }),
-            "cannot resume: '" + path_ + "' was modified since the study was begun; start over with --force");
+            "cannot resume: '" + path_ + "' was modified since the study was started; start over with --force");
 }
 
 TEST_F(InputGuardTest, ChangesDuringTheStudyAreNoticed) {

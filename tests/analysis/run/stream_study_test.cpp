@@ -141,9 +141,7 @@ TEST_F(BadLayerTest, IsRefusedWithItsPlace) {
   EchoStudy study;
   EXPECT_EQ(
       message_of<InputError>([&] { run(study); }),
-      path_ +
-          ": sample 'first', layer 5, k, head 1: NaN, first at token 37; --skip-bad-layers studies the other layers "
-          "without it");
+      path_ + ": sample 'first', layer 5, k, head 1: NaN, first at token 37; --skip-bad-layers leaves this layer out");
   EXPECT_EQ(study.layers, (std::vector<int>{0, 2})) << "the layers before it are kept";
   EXPECT_TRUE(stored(0, 2));
 }

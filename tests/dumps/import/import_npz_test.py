@@ -36,7 +36,7 @@ def test_types_shapes_orders_and_versions_are_those_of_the_file(tmp_path):
     assert arrays["f4"].element_type == "float32" and arrays["f4"].shape == (2, 3) and not arrays["f4"].column_major
     assert arrays["f2"].element_type == "float16" and arrays["f2"].column_major
     assert arrays["u2"].shape == () and arrays["v2"].shape == (1, 1)
-    assert [name for name, array in arrays.items() if array.bits_of_16] == ["u2", "v2"]
+    assert [name for name, array in arrays.items() if array.may_hold_bfloat16] == ["u2", "v2"]
     assert [name for name, array in arrays.items() if array.element_type] == ["f4", "f2", "Größe"]
     assert arrays["record"].type_name == arrays["two_bytes"].type_name == "[...]" and arrays["object"].type_name == "|O"
     assert read_all(arrays["f4"]) == b"a" * 24 and read_all(arrays["f2"], 3) == b"0123456789"

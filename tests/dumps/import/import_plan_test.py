@@ -51,15 +51,15 @@ def test_an_axis_that_is_left_out_is_one():
     assert list(made.groups[0].positions) == [2]
 
 
-def test_bits_of_16_are_bfloat16_only_when_asked():
+def test_16_bit_integers_are_bfloat16_only_when_asked():
     arrays = [zeros(role, 1, 2, 4) for role in "qkv"]
     for array in arrays:
-        array.element_type, array.type_name, array.bits_of_16 = None, "U16", True
+        array.element_type, array.type_name, array.may_hold_bfloat16 = None, "U16", True
     assert message_of(lambda: plan(*arrays)) == \
         "memory: tensor 'q': expected float16, bfloat16 or float32, found 'U16' (--bfloat16-bits, if these are the " \
         "bits of bfloat16)"
     assert plan(*arrays, bfloat16_bits=True).groups[0].layers[0].element_type == "bfloat16"
-    arrays[1].type_name, arrays[1].bits_of_16 = "F64", False
+    arrays[1].type_name, arrays[1].may_hold_bfloat16 = "F64", False
     assert message_of(lambda: plan(*arrays, bfloat16_bits=True)).endswith("found 'F64' (convert it to float32 first)")
 
 

@@ -20,7 +20,7 @@ def test_types_shapes_and_values_are_those_of_the_file(tmp_path):
     assert {name: array.element_type for name, array in arrays.items()} == \
         {"x": "bfloat16", "h": "float16", "f": "float32", "u": None, "d": None, "q": None}
     assert arrays["x"].shape == (2, 3) and not arrays["x"].column_major and arrays["f"].shape == ()
-    assert arrays["u"].bits_of_16 and not arrays["x"].bits_of_16 and arrays["q"].type_name == "F8_E4M3"
+    assert arrays["u"].may_hold_bfloat16 and not arrays["x"].may_hold_bfloat16 and arrays["q"].type_name == "F8_E4M3"
     assert arrays["x"].place() == f"{path}: tensor 'x'"
     assert read_all(arrays["x"]) == b"abcdefghijkl" and read_all(arrays["x"], 5) == b"abcdefghijkl"
     assert read_all(arrays["f"]) == b"FFFF"

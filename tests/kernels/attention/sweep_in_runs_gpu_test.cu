@@ -10,8 +10,9 @@ namespace {
 
 // Products of parts are exact; up to six sums per 16 tokens are truncated. Of the sum of magnitudes.
 constexpr double kPerGroup = 0x1p-19;
-// What is left of weight, value and their product where 16-bit types have two parts each; float32 has three.
-constexpr double kParts16 = 0x1p-16, kParts32 = 0x1p-22;
+// 16-bit types have two bfloat16 parts of 8 bits: a weight loses at most 2^-16 of itself, and the product of the two
+// second parts, another 2^-16, is left out. float32 has three parts.
+constexpr double kParts16 = 0x1p-15, kParts32 = 0x1p-22;
 
 /// A value hangs on everything that a form is told. All steps are exact but the last.
 struct MarkedValues {
@@ -164,7 +165,7 @@ TEST_P(SweepOfTypeInRuns, LoseNoPartOfAProduct) {
   const LevelPartials partials = take_partials(on.rows, kSettings, kDim, gpu.arena, gpu.stream);
   sweep_in_runs(on.rows, on.kv, view, ExactValues{}, partials, gpu.stream);
   const HostPartials found(partials, on.rows.num_rows, kSettings, gpu);
-  const double parts = GetParam() == ElementType::float32 ? 6 * 0x1p-23 : 0x1p-17;
+  const double parts = GetParam() == ElementType::float32 ? 6 * 0x1p-23 : kParts16;
   for (int r = 0; r < on.rows.num_rows; ++r)
     for (int level = 0; level < kSettings; ++level) {
       const PlainValues plain = plain_values(sweep, r, sweep.tokens_at(r, level, 0, on.length(r)), levels.max[r][level],
