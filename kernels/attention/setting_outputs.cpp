@@ -17,7 +17,7 @@ constexpr std::int64_t kTile = 64;  // tokens whose values, in double, stay in t
 typedef double Vec8 __attribute__((vector_size(64), aligned(64)));
 
 /// A row's online-softmax state, one per level.
-struct LevelSums {
+struct LevelState {
   std::vector<double> shift;  ///< [S + 1] maximum of s' per level; +inf for tokens that no setting keeps: they weigh 0
   std::vector<double> sum;    ///< [S]
   double* value = nullptr;    ///< [S, padded Dv]
@@ -101,7 +101,7 @@ struct WholeTile {
 };
 
 /// Turns a row's scores of a tile into weights, and adds them to the sums of their levels.
-void weigh(const double* scores, const Level* levels, std::int64_t count, bool uniform, LevelSums& sums,
+void weigh(const double* scores, const Level* levels, std::int64_t count, bool uniform, LevelState& sums,
            double* weights) {
   Eigen::Map<Eigen::ArrayXd, Eigen::Aligned64> w(weights, count);
   if (uniform) {
@@ -118,7 +118,7 @@ void weigh(const double* scores, const Level* levels, std::int64_t count, bool u
 
 /// Adds a row's tokens of a tile run by run of equal levels; those before `split` read the approximate values.
 void add_runs(const double* weights, const Level* levels, std::int64_t count, std::int64_t split,
-              const RowMatrix<double>& exact, const RowMatrix<double>& approximate, LevelSums& sums) {
+              const RowMatrix<double>& exact, const RowMatrix<double>& approximate, LevelState& sums) {
   for (std::int64_t t = 0; t < count;) {
     const Level level = levels[t];
     const std::int64_t limit = t < split ? std::min(split, count) : count;
@@ -134,7 +134,7 @@ void add_runs(const double* weights, const Level* levels, std::int64_t count, st
 }
 
 /// The online-softmax merge of levels 0..i into setting i.
-void merge_prefix(const LevelSums& sums, std::int64_t stride, int value_dim, SettingOutputs& out) {
+void merge_prefix(const LevelState& sums, std::int64_t stride, int value_dim, SettingOutputs& out) {
   std::vector<double> value(static_cast<std::size_t>(value_dim), 0.0);
   double max = kNone, sum = 0;
   for (std::size_t i = 0; i < sums.sum.size(); ++i) {
@@ -161,11 +161,11 @@ void accumulate_settings(const KvHead& head, const RowMatrix<double>& scores, co
   approximate_tile.resize(approximate.values == nullptr ? 0 : kTile, head.value_dim);
   const std::int64_t stride = exact_tile.stride();
   const int rows = head.rows();
-  std::vector<LevelSums> sums(static_cast<std::size_t>(rows));
+  std::vector<LevelState> sums(static_cast<std::size_t>(rows));
   value_sums.resize(static_cast<std::int64_t>(rows) * num_settings, head.value_dim);
   std::fill_n(value_sums.row(0), value_sums.rows() * stride, 0.0);
   for (int r = 0; r < rows; ++r) {
-    LevelSums& row = sums[static_cast<std::size_t>(r)];
+    LevelState& row = sums[static_cast<std::size_t>(r)];
     row.shift.resize(settings + 1);
     row.sum.assign(settings, 0.0);
     row.value = value_sums.row(static_cast<std::int64_t>(r) * num_settings);
@@ -183,7 +183,7 @@ void accumulate_settings(const KvHead& head, const RowMatrix<double>& scores, co
     for (int r = 0; r < rows; ++r) {
       const std::int64_t count = std::min(tokens, head.row_length(r) - begin);
       if (count <= 0) continue;
-      LevelSums& row = sums[static_cast<std::size_t>(r)];
+      LevelState& row = sums[static_cast<std::size_t>(r)];
       const Level* level = levels.row(r) + begin;
       const bool uniform = one_level(level, count);
       if (uniform && *level == settings) continue;  // no setting keeps any of them
