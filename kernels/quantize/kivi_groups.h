@@ -1,4 +1,5 @@
-// KIVI's asymmetric groups: keys per channel over consecutive tokens, values per token over consecutive channels.
+// KIVI asymmetric group quantisation: keys per channel over consecutive tokens, values per token over consecutive
+// channels.
 // Source: KIVI, section 3 (per-channel keys, per-token values); jy-yuan/KIVI quant/new_pack.py.
 #pragma once
 
