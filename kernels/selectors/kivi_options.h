@@ -1,5 +1,4 @@
-// What kivi is told and what follows from that alone, on whichever device it runs. The method and its sources stand in
-// kivi.cpp.
+// Options of kivi and values derived from them, shared by the CPU and CUDA code. Method and sources: kivi.cpp.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,4 @@
-// What sparq is told and what follows from that alone, on whichever device it runs. The method and its sources stand in
-// sparq.cpp.
+// Options of sparq and values derived from them, shared by the CPU and CUDA code. Method and sources: sparq.cpp.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +11,7 @@
 
 namespace attest {
 
-/// What a setting keeps: every token from `forced` on, and the best `others` before it.
+/// The tokens that a setting keeps: all from position `forced` on, and the best `others` tokens before it.
 struct SparqKept {
   int others = 0, forced = 0;
 };
@@ -30,7 +29,8 @@ class SparqOptions {
   SparqKept kept(double budget, std::int64_t visible) const {
     const auto length = static_cast<double>(visible);
     const double extra = own_token_free_ ? 1 : 0;
-    // A per cent of a short context may be no token: it counts as one, so that a larger budget keeps all of it.
+    // A budget in per cent of a short context may resolve to 0 tokens. At least one token is kept, so that larger
+    // budgets keep supersets.
     budget = std::max(budget, 1 - extra);
     const auto all = static_cast<std::int64_t>(std::min(length, budget + extra));
     const std::int64_t local =
