@@ -1,4 +1,4 @@
-// double_sparsity on the device; the method and its sources stand in double_sparsity.cpp.
+// double_sparsity on the device. Method and sources: double_sparsity.cpp.
 #include <algorithm>
 
 #include "kernels/attention/score_tiles.cuh"

@@ -1,4 +1,4 @@
-// ffd on the device; the method and its sources stand in ffd.cpp.
+// ffd on the device. Method and sources: ffd.cpp.
 #include <algorithm>
 #include <cmath>
 

@@ -1,4 +1,4 @@
-// topk, topp, topdelta on the device; the rules stand in oracles.cpp.
+// topk, topp, topdelta on the device. Rules: oracles.cpp.
 
 #include "kernels/device/cuda_check.h"
 #include "kernels/rank/entry_levels_cuda.h"

@@ -1,4 +1,4 @@
-// quest on the device; the method and its sources stand in quest.cpp.
+// quest on the device. Method and sources: quest.cpp.
 
 #include "kernels/attention/page_scores_cuda.h"
 #include "kernels/device/fill_rows.cuh"

@@ -1,4 +1,4 @@
-// sale on the device; the method and its sources stand in sale.cpp.
+// sale on the device. Method and sources: sale.cpp.
 
 #include "kernels/attention/mean_value_cuda.h"
 #include "kernels/attention/score_tiles.cuh"

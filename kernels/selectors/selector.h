@@ -97,8 +97,9 @@ class Selector {
   /// Throws UsageError if the options do not fit the head dimensions, or if a required option is missing.
   virtual void check(int /*head_dim*/, int /*value_dim*/) const {}
 
-  /// A note for results in which the method does nothing because only `visible` keys exist, for instance "keeps every
-  /// key": such results say nothing about fidelity. Depends on the lengths alone. Empty if the context is long enough.
+  /// A note for results where `visible` is too small for the method to take effect, for instance "keeps every key". It
+  /// warns readers who would take such a result for fidelity. It depends on the lengths alone, not on the data. Empty
+  /// if the context is long enough.
   virtual std::string_view short_context(double /*setting*/, std::int64_t /*visible*/) const { return {}; }
 
   /// Files that the selector reads in addition to the dumps. The manifest records their hashes.

@@ -1,4 +1,4 @@
-// skip_softmax on the device; the method and its sources stand in skip_softmax.cpp.
+// skip_softmax on the device. Method and sources: skip_softmax.cpp.
 #include "kernels/device/block_reduce.cuh"
 #include "kernels/device/cuda_check.h"
 #include "kernels/rank/entry_levels_cuda.h"

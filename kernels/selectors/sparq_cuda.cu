@@ -1,4 +1,4 @@
-// sparq on the device; the method and its sources stand in sparq.cpp.
+// sparq on the device. Method and sources: sparq.cpp.
 
 #include <cub/block/block_scan.cuh>
 

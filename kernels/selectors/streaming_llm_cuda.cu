@@ -1,4 +1,4 @@
-// streaming_llm on the device; the method and its source stand in streaming_llm.cpp.
+// streaming_llm on the device. Method and sources: streaming_llm.cpp.
 
 #include "kernels/device/fill_rows.cuh"
 #include "kernels/selectors/cuda_chunk.h"

@@ -1,4 +1,4 @@
-// twilight on the device; the method and its sources stand in twilight.cpp.
+// twilight on the device. Method and sources: twilight.cpp.
 
 #include "kernels/attention/page_scores_cuda.h"
 #include "kernels/attention/score_tiles.cuh"
