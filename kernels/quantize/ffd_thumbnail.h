@@ -1,6 +1,6 @@
 // FFD's split of the key cache: a low-bit thumbnail for the scan and an 8-bit residual for the refinement.
-// Source: paper, "Content-Aware Scanning via Low-Bit Quantization" and appendix on quantisation (symmetric mid-rise
-// codebook).
+// Source: Faster Than Flash, "Content-Aware Scanning via Low-Bit Quantization" and appendix on quantisation (symmetric
+// mid-rise codebook).
 #pragma once
 
 #include <cstdint>

@@ -5,7 +5,7 @@
 //   rule: sub-block c is kept iff max_{j in c} s^_j >= m~ - delta
 //   the tail of L mod B tokens is always attended exactly
 //   s' = scale * (q.k^ + q.r) over kept blocks, exact values
-// Source: paper, sections "Content-Aware Scanning", "Top-delta Selection Criterion", Algorithm 1;
+// Source: Faster Than Flash, sections "Content-Aware Scanning", "Top-delta Selection Criterion", Algorithm 1;
 // qluoluo/faster-flash-decoding.
 //
 // Bytes per KV head, where `kept` counts tokens of full blocks and r = 1 (fp8, int8), 0 (none), 2 (exact):

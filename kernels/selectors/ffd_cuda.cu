@@ -18,16 +18,16 @@
 namespace attest {
 namespace {
 
-/// Largest scores of a row's sub-blocks, and what follows from them.
+/// Inputs and outputs of peak_kernel: per-row maxima over the largest scores of the sub-blocks.
 struct PeakTask {
-  RowValues estimate;               // by sub-block
-  DeviceMatrix<const float> exact;  // the same
-  const float* exact_max;           // [rows] of all visible keys
+  RowValues estimate;               // largest s^ per sub-block
+  DeviceMatrix<const float> exact;  // largest exact score per sub-block
+  const float* exact_max;           // [rows] over all visible keys
   int sink_parts, local_parts;
   FfdPseudoMax pseudo_max;
   bool scans_exactly;
   float* peak;                                 // [rows] m~
-  float* largest;                              // [rows] estimate
+  float* largest;                              // [rows] largest s^ of the full blocks
   float *gap_exact, *gap_thumbnail, *gap_all;  // [rows]
 };
 
@@ -83,7 +83,7 @@ class CudaFfd final : public CudaSelector, FfdOptions {
   }
 
  private:
-  /// Fills the estimate and the scores that the computer reads.
+  /// Computes the estimate and the scores that the output is computed from.
   void scan(const CudaChunk& chunk, CudaSelection& out) const {
     if (scans_exactly_) {
       out.estimate = chunk.exact;
@@ -122,8 +122,8 @@ class CudaFfd final : public CudaSelector, FfdOptions {
     score_rows(rows, chunk.queries, chunk.kv, form, targets, chunk.stream);
   }
 
-  /// A query's scales depend on how many full blocks it sees: batches are cut into `rows` that agree in it, each with
-  /// its own scales.
+  /// A query's scales depend on its number of full blocks. Sets `rows` to the chunk's rows in batches of equal number,
+  /// and returns one table of scales per batch.
   ChannelTables<float> sequence_scales(const CudaChunk& chunk, const RowCounts& covered, const FfdQuantizer& quantizer,
                                        DeviceRows& rows) const {
     const auto blocks_of = [&](int row) { return covered.host[static_cast<std::size_t>(row)] / block_; };

@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kThreads = 256;
 
-/// Estimates on the device: [queries of the layer, num_heads, num_entries] of the heads from first_head on.
+/// Estimates on the device: values [queries of the layer, num_heads, num_entries], heads from first_head on.
 template <class T>
 struct Estimates {
   const T* values;
@@ -25,7 +25,7 @@ struct Estimates {
   }
 };
 
-/// Entry of a row's first key.
+/// The entry that contains a row's first key.
 __device__ int first_entry(const DeviceRows& rows, int row, int width) {
   return rows.origins[rows.origin[row]].first_key / width;
 }
@@ -42,7 +42,7 @@ __global__ void largest_kernel(RowValues values, RowOrder order, float* largest)
   if (row < values.rows) largest[row] = values.row(row)[order(row, 0)];
 }
 
-/// What a token has from its entry.
+/// Gives each token the value of its entry.
 template <class T>
 struct OfEntry {
   DeviceRows rows;
@@ -78,7 +78,7 @@ class CudaImported final : public CudaSelector, ImportedOptions {
     const RowOrder order = cuda_sort_descending(values, *chunk.arena, chunk.stream);
     if (source_.width == 1) {
       out.entry_order = order;
-      // Levels never fall along the order of the estimates, unless tokens are added or heads share what they keep.
+      // Levels ascend along the order of the estimates unless sink or local tokens are added or heads share their sets.
       if (rule_ != Rule::topdelta && sink_ == 0 && local_ == 0 && !union_) out.level_order = {order, rows.visible};
     } else {
       fill_rows(rows, OfEntry<float>{rows, values.items, source_.width}, estimate, chunk.stream);
@@ -104,13 +104,13 @@ class CudaImported final : public CudaSelector, ImportedOptions {
   }
 
  private:
-  /// Whether every row's first key begins an entry: then its entries follow each other like blocks of the row.
+  /// Whether every row's first key is the first token of an entry, so that entries are aligned with the row.
   bool begins_with_entries(const CudaChunk& chunk) const {
     return std::ranges::all_of(chunk.origins,
                                [&](const KeyOrigin& origin) { return origin.first_key % source_.width == 0; });
   }
 
-  /// The entries that every row looks at; where they are tokens, in `estimate`.
+  /// The entries that cover each row's visible keys. If the entries are tokens, they are stored in `estimate`.
   RaggedRows<float> find_entries(const CudaChunk& chunk, float* estimate) const {
     const DeviceRows& rows = chunk.rows;
     std::vector<int> counts(chunk.visible.size());
@@ -158,7 +158,8 @@ class CudaImported final : public CudaSelector, ImportedOptions {
             const RowOrder& order, const DeviceMatrix<Level>& levels) const {
     switch (rule_) {
       case Rule::topk: {
-        // A budget keeps no more entries than there are: kept_entries() of all keeps what it keeps of these.
+        // `visible` only caps the number of kept entries. It is at least the number of entries, so the result is the
+        // same.
         const auto n = query_settings<int>(chunk, grids, [&](double budget, std::int64_t visible) {
           return static_cast<int>(kept_entries(budget, visible));
         });

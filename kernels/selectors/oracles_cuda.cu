@@ -45,11 +45,11 @@ class CudaOracle : public CudaSelector, protected OracleOptions {
   }
 
  protected:
-  /// Entry levels of items by their value: a token's score, or a block's largest score or mass.
+  /// Entry levels of the items from their values: a token's score, or a block's largest score or mass.
   virtual void item_levels(const CudaChunk& chunk, std::span<const AscendingGrid> grids, const RowValues& items,
                            const DeviceMatrix<Level>& levels) const = 0;
   virtual bool ranks_masses() const { return false; }
-  /// Whether levels never fall along the order of the items.
+  /// Whether levels ascend along the order of the items.
   virtual bool ranks_items() const { return true; }
 
   RowOrder order_of(const CudaChunk& chunk, const RowValues& items) const {
@@ -92,7 +92,7 @@ class CudaTopDelta final : public CudaOracle {
   using CudaOracle::CudaOracle;
 
  private:
-  bool ranks_items() const override { return false; }  // there is no order
+  bool ranks_items() const override { return false; }  // items are not sorted
   void item_levels(const CudaChunk& chunk, std::span<const AscendingGrid> grids, const RowValues& items,
                    const DeviceMatrix<Level>& levels) const override {
     const auto deltas = query_settings<double>(chunk, grids, [](double delta, std::int64_t) { return delta; });

@@ -1,5 +1,5 @@
 // quest: keeps the n pages with the largest upper bound of their tokens' scores. Pages have P tokens and count from 0.
-//   page score = scale * sum_d max(q_d min_d, q_d max_d), min_d and max_d over the page (attention/page_bounds.h)
+//   page score = scale * sum_d max(q_d min_d, q_d max_d), min_d and max_d over the page (attention/page_scores.h)
 //   rule: keep the n pages with the largest score; ties: lower page
 //   preset = evaluation: n = min(max(3, floor(min(budget, L) / P)), pages); the last page competes like any other, so
 //     that even budget = L drops a page if P does not divide L

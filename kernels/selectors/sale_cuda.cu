@@ -17,13 +17,13 @@ constexpr int kThreads = 256;
 constexpr int kEndsThreads = 128;
 constexpr int kBlock = kSaleBlock;
 
-/// Of the queries' codes: scale, and the exact product of query and mean key.
+/// Per row: scale of the query's codes, and the exact dot product of query and mean key.
 struct QueryScales {
   float* scale;     // [rows]
   double* of_mean;  // [rows]
 };
 
-/// A warp per row. codes [rows, padded]
+/// One warp per row. Writes codes [rows, padded].
 __global__ void __launch_bounds__(kThreads)
     quantize_queries_kernel(DeviceRows rows, const float* queries, DeviceMatrix<const float> means,
                             std::uint16_t* codes, QueryScales out) {
@@ -49,7 +49,7 @@ __global__ void __launch_bounds__(kThreads)
   out.of_mean[row] = of_mean;
 }
 
-/// From products of codes to estimates, in place.
+/// Turns dot products of codes into estimates, in place.
 __global__ void estimate_kernel(DeviceRows rows, DeviceKeyValues kv, QueryScales queries,
                                 DeviceMatrix<const float> absmax, float* estimate) {
   const int token = blockIdx.x * kThreads + static_cast<int>(threadIdx.x), row = blockIdx.y;
@@ -59,13 +59,13 @@ __global__ void estimate_kernel(DeviceRows rows, DeviceKeyValues kv, QueryScales
   score = score_of(static_cast<float>(queries.scale[row] * key_scale * score + queries.of_mean[row]), kv);
 }
 
-/// [rows] each.
+/// Inputs and results for the sink and local blocks, [rows] each.
 struct RowEnds {
-  const int* first_local;  ///< first token of the local blocks, behind the sink; 0 where the row keeps all its keys
+  const int* first_local;  ///< first token of the local blocks; 0 if the row keeps all keys
   double* log_mass;        ///< ln of the sum of exp(s) over sink and local blocks
 };
 
-/// Fills ends.log_mass. Block: one row.
+/// Fills ends.log_mass. One thread block per row.
 __global__ void __launch_bounds__(kEndsThreads)
     mass_at_ends_kernel(DeviceRows rows, const float* scores, RowEnds ends) {
   __shared__ double shared[32];
@@ -81,7 +81,7 @@ __global__ void __launch_bounds__(kEndsThreads)
   if (threadIdx.x == 0) ends.log_mass[row] = max + log(mass);
 }
 
-/// Levels of blocks whose largest estimates are given.
+/// Entry levels of the blocks of 32 keys, given the largest estimate of each.
 __global__ void block_levels_kernel(RowValues best, RowEnds ends, QuerySettings<double> deltas,
                                     DeviceMatrix<Level> levels) {
   const int block = blockIdx.x * kThreads + static_cast<int>(threadIdx.x), row = blockIdx.y;
@@ -112,8 +112,8 @@ class CudaSale final : public CudaSelector, SaleOptions {
   }
 
  private:
-  /// The mean key, and with it every code, depends on how many keys a query sees: no two queries share a pass over the
-  /// keys.
+  /// The mean key, and with it every code, depends on the number of visible keys, so each query needs its own pass over
+  /// the keys.
   void score(const CudaChunk& chunk, float* estimate) const {
     const DeviceArena::Scope scope(*chunk.arena);
     const int group = chunk.rows.group, padded = padded_channels(chunk.kv.head_dim);

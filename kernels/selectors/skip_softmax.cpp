@@ -1,12 +1,14 @@
-// skip_softmax: all keys are scored; the softmax and the values of tiles that cannot matter are skipped.
+// skip_softmax: scores all keys, but skips the softmax and the values of tiles whose scores are far below the running
+// maximum.
 //
-// Tiles of `tile` tokens counted from 0, the last may be partial, are taken in order. Tile c belongs to sub-sequence
-// c mod S, S = min(tiles, `splits`): a kernel that splits the sequence over thread blocks knows only its own maxima.
+// Tiles of `tile` tokens count from 0 and are processed in order. The last one may be partial. Tile c belongs to
+// sub-sequence c mod S, S = min(tiles, `splits`): a thread block of a kernel that splits the sequence knows only the
+// maxima of its own tiles.
 //   t_h(c)  largest exact score of the tile
 //   r_h(c)  largest t_h of the earlier tiles of the sub-sequence, skipped ones included
 // A tile is skipped iff it is not the first of its sub-sequence and t_h(c) - r_h(c) < -delta for every head h of the
-// group (gqa = union) or for h alone (gqa = per_head). unit = factor: delta = ln(L / factor), and nothing is skipped
-// where factor > L. Exact keys and values are read; no estimate.
+// group (gqa = union) or for h alone (gqa = per_head). With unit = factor, delta = ln(L / factor), and nothing is
+// skipped if factor > L. Exact keys and values are read. There is no estimate.
 //
 // Source: BLASST; TensorRT-LLM and FlashInfer (`threshold_scale_factor`, gqa = union), TensorRT Model Optimizer's
 // emulation (gqa = per_head).
@@ -66,7 +68,7 @@ class SkipSoftmax final : public Selector, SkipSoftmaxOptions {
   }
 
  private:
-  /// t(c) - r(c) of every tile; 0 for the first tiles, which no delta skips.
+  /// t(c) - r(c) of every tile; 0 for the first tile of each sub-sequence, so that it is never skipped.
   std::vector<double> tile_rises(std::span<const double> scores) const {
     const auto visible = static_cast<std::int64_t>(scores.size());
     const auto splits = static_cast<std::size_t>(sub_sequences(visible)), tile = static_cast<std::size_t>(tile_);

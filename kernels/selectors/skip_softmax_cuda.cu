@@ -13,18 +13,19 @@ namespace {
 
 constexpr int kThreads = 128;
 
-/// maxima[r][c] becomes t(c) - r(c), 0 for first tiles. A warp has one sub-sequence of one row, 32 tiles at a time.
+/// Replaces maxima[r][c] = t(c) by t(c) - r(c), and by 0 for the first tile of each sub-sequence. A warp handles one
+/// sub-sequence of one row, 32 tiles at a time.
 __global__ void __launch_bounds__(kThreads) rises_kernel(RaggedRows<float> maxima, int splits) {
   const int lane = static_cast<int>(threadIdx.x) % 32, row = blockIdx.y;
   const int tiles = maxima.counts[row], stride = min(tiles, splits);
   const int first = (static_cast<int>(blockIdx.x) * kThreads + static_cast<int>(threadIdx.x)) / 32;
   if (first >= stride) return;
   const float lowest = -__int_as_float(0x7F800000);
-  float running = lowest;  // the largest of all tiles before these 32
+  float running = lowest;  // maximum of all tiles before these 32
   for (int begin = first; begin < tiles; begin += 32 * stride) {
     const int tile = begin + lane * stride;
     const float own = tile < tiles ? maxima.row(row)[tile] : lowest;
-    float most = own;  // of this tile and the ones before it
+    float most = own;  // inclusive prefix maximum over these 32 tiles
 #pragma unroll
     for (int offset = 1; offset < 32; offset *= 2) {
       const float below = __shfl_up_sync(0xFFFFFFFFu, most, offset);

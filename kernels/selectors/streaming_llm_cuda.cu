@@ -7,14 +7,14 @@
 namespace attest {
 namespace {
 
-/// begins [queries, S]: first token of the window of each setting, descending.
+/// Entry level of a token. begins [queries, S]: first token of the window of each setting, descending.
 struct WindowLevel {
   int sink;
   QuerySettings<int> begins;
   __device__ Level operator()(int row, int token) const {
     const int* own = begins.of_row(row);
-    int level = 0,
-        end = token < sink ? 0 : begins.count;  // the first setting whose window begins at or before the token
+    // Binary search for the first setting whose window begins at or before the token.
+    int level = 0, end = token < sink ? 0 : begins.count;
     while (level < end) {
       const int middle = (level + end) / 2;
       if (token < own[middle])
