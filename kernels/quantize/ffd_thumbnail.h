@@ -25,7 +25,8 @@ struct FfdQuantizer {
 void ffd_scales(const FfdQuantizer& quantizer, const float* keys, std::int64_t tokens, int head_dim,
                 std::span<float> scales);
 
-/// code = round_half_even(clamp(k / s + z, 0, 2^b - 1)), k^ = (code - z) * s, all in float32 with true division.
+///   code = round_half_even(clamp(k / s + z, 0, 2^b - 1)), all in float32 with true division
+///   k^ = (code - z) * s
 /// thumbnail [tokens, D] receives k^. residual [tokens, D] receives the correction that the refinement adds to k^:
 /// fp8 (e4m3fn, unscaled, saturating), int8 (scale s / 2 / 127), or zero (`none`, `exact`). residual may be null.
 /// Under `dump`: code = round_half_even(clamp(r(r(k / s) + z), 0, 2^b - 1)), and the residual is that of r(k - r(k^)).

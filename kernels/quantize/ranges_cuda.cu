@@ -65,7 +65,7 @@ __global__ void channel_ranges_kernel(ElementType type, const void* x, std::int6
   const std::int64_t thread = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   const std::int64_t index = min(thread / lanes, groups - 1);  // surplus threads repeat the last group
   const std::int64_t first = index * group;
-  const int pitch = group % kOctet == 0 ? channels : 1;  // pitch 1 means unaligned octets
+  const int pitch = group % kOctet == 0 ? channels : 1;  // pitch 1: load_octet() must not assume alignment
   float low = __int_as_float(0x7F800000), high = -low;
   for (int c = static_cast<int>(thread % lanes) * kOctet; c < group; c += lanes * kOctet) {
     float values[kOctet];

@@ -47,7 +47,7 @@ struct CudaChunk {
   ScoreTransform transform;
   std::int64_t num_keys = 0;  ///< on the device, of all KV heads
   const float* exact = nullptr;
-  const float* exact_low = nullptr;           ///< double scores minus `exact`; null for long rows (score_rest.cuh)
+  const float* exact_low = nullptr;           ///< score in double minus `exact`; null for long rows (score_rest.cuh)
   const float* exact_max = nullptr;           ///< [rows]
   const RowOrder* exact_order = nullptr;      ///< of all visible tokens; null if no selector needs it
   std::span<const LayerEstimates> estimates;  ///< of the layer, from files; host memory that outlives the chunk
@@ -161,7 +161,7 @@ struct CudaSelection {
 };
 
 /// Every token at level 0 with exact reads: the result of `exact`, and of any selector in its dense layers.
-/// (exact_cuda.cu)
+/// Defined in exact_cuda.cu.
 void cuda_keep_all(const CudaChunk& chunk, CudaSelection& out);
 
 /// of_visible(number of visible keys) for each group of rows, that is for each (query, KV head).

@@ -43,7 +43,7 @@ class DoubleSparsityOptions {
   int group_factor_, bits_;
 };
 
-/// Keeps a reference to `ranking`, which is read each time a layer is processed. (double_sparsity_cuda.cu)
+/// Keeps a reference to `ranking`, which is read each time a layer is processed. Defined in double_sparsity_cuda.cu.
 std::shared_ptr<const CudaSelector> make_cuda_double_sparsity(const DoubleSparsityOptions& options,
                                                               const ChannelRanking& ranking);
 

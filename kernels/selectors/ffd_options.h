@@ -67,7 +67,7 @@ class FfdOptions {
   Rule rule_;
 };
 
-/// ffd_cuda.cu
+/// Defined in ffd_cuda.cu.
 std::shared_ptr<const CudaSelector> make_cuda_ffd(const FfdOptions& options);
 
 }  // namespace attest

@@ -97,7 +97,7 @@ class Imported final : public Selector, ImportedOptions {
         std::vector<std::uint32_t> order(values.size());
         sort_descending(values, order);
         for (double x : values)
-          numbers.push_back(x == largest ? 1 : std::exp(x - largest));  // also where both are -inf
+          numbers.push_back(x == largest ? 1 : std::exp(x - largest));  // -inf - -inf would be NaN
         return top_p_levels_of(numbers, order, settings, levels);
       }
       case Rule::topdelta:

@@ -60,7 +60,7 @@ class ImportedOptions {
   double scan_bytes_;  ///< bytes per visible key
 };
 
-/// imported_cuda.cu
+/// Defined in imported_cuda.cu.
 std::shared_ptr<const CudaSelector> make_cuda_imported(const ImportedOptions& options);
 
 }  // namespace attest

@@ -35,7 +35,7 @@ class KiviOptions {
   int window_;
 };
 
-/// kivi_cuda.cu
+/// Defined in kivi_cuda.cu.
 std::shared_ptr<const CudaSelector> make_cuda_kivi(const KiviOptions& options);
 
 }  // namespace attest

@@ -43,7 +43,7 @@ class QuestOptions {
   bool shared_;
 };
 
-/// quest_cuda.cu
+/// Defined in quest_cuda.cu.
 std::shared_ptr<const CudaSelector> make_cuda_quest(const QuestOptions& options);
 
 }  // namespace attest

@@ -41,7 +41,7 @@ class SaleOptions {
   int dense_below_;
 };
 
-/// sale_cuda.cu
+/// Defined in sale_cuda.cu.
 std::shared_ptr<const CudaSelector> make_cuda_sale(const SaleOptions& options);
 
 }  // namespace attest

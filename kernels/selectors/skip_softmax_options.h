@@ -40,7 +40,7 @@ class SkipSoftmaxOptions {
   bool union_;
 };
 
-/// skip_softmax_cuda.cu
+/// Defined in skip_softmax_cuda.cu.
 std::shared_ptr<const CudaSelector> make_cuda_skip_softmax(const SkipSoftmaxOptions& options);
 
 }  // namespace attest

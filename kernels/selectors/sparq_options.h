@@ -49,7 +49,7 @@ class SparqOptions {
   bool softmax_scores_, own_token_free_, mean_value_;
 };
 
-/// sparq_cuda.cu
+/// Defined in sparq_cuda.cu.
 std::shared_ptr<const CudaSelector> make_cuda_sparq(const SparqOptions& options);
 
 }  // namespace attest

@@ -25,7 +25,7 @@ class StreamingLlmOptions {
   int sink_;
 };
 
-/// streaming_llm_cuda.cu
+/// Defined in streaming_llm_cuda.cu.
 std::shared_ptr<const CudaSelector> make_cuda_streaming_llm(const StreamingLlmOptions& options);
 
 }  // namespace attest

@@ -44,7 +44,7 @@ class TwilightOptions {
   int page_;
 };
 
-/// twilight_cuda.cu
+/// Defined in twilight_cuda.cu.
 std::shared_ptr<const CudaSelector> make_cuda_twilight(const TwilightOptions& options);
 
 }  // namespace attest
