@@ -54,8 +54,8 @@ constexpr int tokens_per_split(int longest) {
 
 /// Output and log-sum-exp of every setting, as in SettingOutputs.
 struct DeviceOutputs {
-  float* output = nullptr;  ///< [rows, S, Dv]; zero where nothing is kept
-  double* lse = nullptr;    ///< [rows, S]; -inf where nothing is kept
+  float* output = nullptr;  ///< [rows, S, Dv]; zero if no token is kept
+  double* lse = nullptr;    ///< [rows, S]; -inf if no token is kept
   int num_settings = 1;     ///< S
   int value_dim = 0;        ///< Dv
 };
