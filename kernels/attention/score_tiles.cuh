@@ -222,8 +222,7 @@ std::size_t bytes_for(const Task& task, const Form& form, int row_tiles) {
 
 template <class Form, int kRowTiles>
 void launch(Task task, const Form& form, cudaStream_t stream) {
-  // Two blocks are resident at a time, so there are two waves. Queries are staged twice, but uneven row lengths
-  // balance.
+  // Two waves of two resident blocks: queries are staged twice, but rows of uneven length balance better.
   constexpr int kBlocksOfMultiprocessor = 4;
   const std::size_t bytes = bytes_for(task, form, kRowTiles);
   const auto kernel =

@@ -15,8 +15,7 @@ struct DeviceValues {
   const int* num_approximate = nullptr;  ///< [rows]
 };
 
-/// Output and log-sum-exp of every setting. Reads scores, levels and order of `view`; its sums, begin and end are
-/// ignored.
+/// Output and log-sum-exp of every setting. Input: scores, levels and order of `view`; leave its other arrays null.
 void cuda_setting_outputs(const DeviceRows& rows, const DeviceKeyValues& kv, const SweepView& view,
                           const DeviceValues& values, const DeviceOutputs& out, DeviceArena& arena,
                           cudaStream_t stream);

@@ -15,8 +15,7 @@ inline double lse_with_sink(double lse, double sink) {
   return most + std::log(std::exp(lse - most) + std::exp(sink - most));
 }
 
-/// Adds the head's sinks b, if it has any, to outputs and log-sum-exps over keys. If no token is kept, LSE' = b, o' =
-/// 0.
+/// Adds the head's sinks b, if any, to outputs and log-sum-exps over keys. If no token is kept, LSE' = b and o' = 0.
 ///   LSE' = log(exp(b) + exp(LSE))
 ///   o' = exp(LSE - LSE') o
 void add_sinks(const KvHead& head, std::vector<SettingOutputs>& outputs);
