@@ -1,3 +1,4 @@
+// Allocation of device memory and page-locked host memory; an allocation failure reports needed and free memory.
 #include <string>
 
 #include "dumps/base/error.h"
