@@ -209,8 +209,8 @@ struct WarpPlace {
 };
 
 /// Stages every tile with a nonzero mask in shared memory and calls multiply(tile, values of the warp's channels) on
-/// all threads. If the task streams, the next tile is copied while the current one is multiplied. masks [tiles,
-/// kRowTiles].
+/// all threads. If the task streams, the next tile is copied while the current one is multiplied.
+/// masks [tiles, kRowTiles].
 template <class Form, int kRowTiles, class Multiply>
 __device__ void for_tiles(const Task& task, const Form& form, const WarpPlace& place, const unsigned long long* masks,
                           std::uint16_t* values, Multiply&& multiply) {

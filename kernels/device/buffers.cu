@@ -1,4 +1,5 @@
-// Allocation of device memory and page-locked host memory; an allocation failure reports needed and free memory.
+// Allocation of device memory and page-locked host memory. If device memory is short, the error gives needed and free
+// memory.
 #include <string>
 
 #include "dumps/base/error.h"

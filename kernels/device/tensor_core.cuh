@@ -25,12 +25,12 @@ __device__ inline void load_a(std::uint32_t (&a)[4], const std::uint16_t* tile, 
   load_matrices(a, tile + (lane % 16) * pitch + (lane / 16) * 8);
 }
 
-/// B of 16 columns (two n = 8 fragments, b[0..2) and b[2..4)), stored as [n][k], n being `pitch` elements apart.
+/// B of 16 columns (two n = 8 fragments, b[0..2) and b[2..4)), stored as [n][k], rows `pitch` elements apart.
 __device__ inline void load_b_columns(std::uint32_t (&b)[4], const std::uint16_t* tile, int pitch, int lane) {
   load_matrices(b, tile + (lane % 8 + lane / 16 * 8) * pitch + (lane / 8 % 2) * 8);
 }
 
-/// The same for B stored as [k][n], k being `pitch` elements apart.
+/// The same for B stored as [k][n], rows `pitch` elements apart.
 __device__ inline void load_b_rows(std::uint32_t (&b)[4], const std::uint16_t* tile, int pitch, int lane) {
   load_matrices_transposed(b, tile + (lane % 16) * pitch + (lane / 16) * 8);
 }
