@@ -32,8 +32,7 @@ void cuda_spearman(const EntryEstimate& estimate, const DeviceMatrix<const int>&
 RowOrder cuda_order_below(const RowOrder& order, const RowValues& values, const int* limit, DeviceArena& arena,
                           cudaStream_t stream);
 
-/// Filters `order`: keeps items whose entry (item / width) is flagged, in the same order. kept[r] receives their
-/// number.
+/// Filters `order`: keeps items whose entry (item / width) is flagged, in the same order. kept[r] is their number.
 RowOrder cuda_order_of_flagged(const RowOrder& order, const RowValues& values,
                                const DeviceMatrix<const std::uint8_t>& flags, int width, int* kept, DeviceArena& arena,
                                cudaStream_t stream);

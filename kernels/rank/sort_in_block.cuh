@@ -93,9 +93,9 @@ class BlockSort {
     return {mean, 1 / deviation};
   }
 
-  /// items_ = the items grouped by bucket, unordered within a bucket. buckets_[b] = place of the first item of bucket
-  /// b; buckets_[kBuckets] = count. Returns false, with both arrays undefined, if a bucket overflows or the scale is
-  /// not finite.
+  /// items_ = the items grouped by bucket, unordered within a bucket. buckets_[b] = place of the first item of
+  /// bucket b; buckets_[kBuckets] = count. Returns false if a bucket overflows or the scale is not finite; both arrays
+  /// are then undefined.
   __device__ bool fill_buckets(const Scale& scale, int count) {
     const int thread = static_cast<int>(threadIdx.x);
     if (!scale.is_finite()) return false;

@@ -17,8 +17,8 @@ void cuda_token_levels(const DeviceRows& rows, const DeviceMatrix<const Level>& 
 /// levels[r][j] = level for all visible tokens.
 void cuda_fill_levels(const DeviceRows& rows, Level level, Level* levels, cudaStream_t stream);
 
-/// shares[r][g] = fraction of the row's items with level <= g; NaN if the row has no items. shares [rows,
-/// num_settings].
+/// shares[r][g] = fraction of the row's items with level <= g; NaN if the row has no items.
+/// shares [rows, num_settings].
 void cuda_level_shares(const RaggedRows<const Level>& levels, int num_settings, float* shares, cudaStream_t stream);
 
 }  // namespace attest

@@ -10,8 +10,8 @@
 namespace attest {
 
 /// Levels of the first values.counts[r] items in `order` (descending values): first g such that the item's weight
-/// exceeds the threshold of shares[g]; S if none. Weights are the softmax over the items in `order`; all other items,
-/// including item 0, have weight 0.
+/// exceeds the threshold of shares[g]; S if none. Weights are the softmax over the items in `order`. An item that is
+/// not in `order` has weight 0; this applies to item 0, too, from whose weight the bisection starts.
 void cuda_top_p_bisection_levels(const RowOrder& order, const RowValues& values, const QuerySettings<double>& shares,
                                  const DeviceMatrix<Level>& levels, DeviceArena& arena, cudaStream_t stream);
 
