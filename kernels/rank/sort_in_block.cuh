@@ -2,7 +2,8 @@
 //
 // A monotone function of the value assigns items to small buckets. Each item then finds its place by comparison with
 // the other items of its bucket. The function is scaled by the row's mean and mean absolute deviation and maps all
-// finite values to a bucket. If a bucket overflows or a value is infinite, a bitonic sort is used instead.
+// finite values to a bucket. If a bucket overflows or the scale is not finite (infinite values, or all values equal),
+// a bitonic sort is used instead.
 #pragma once
 
 #include <cstdint>
