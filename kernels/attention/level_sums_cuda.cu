@@ -1,5 +1,5 @@
-// Per-level maxima and weights by integer atomics in shared memory: the same in any order. Then the prefix merge in
-// double.
+// Maximum and sum of weights per (row, level), then the prefix merge over levels in double. The sums use integer
+// atomics in shared memory, so they do not depend on the order of the additions.
 #include "kernels/attention/level_sums_cuda.cuh"
 #include "kernels/attention/level_sums_cuda.h"
 #include "kernels/device/block_reduce.cuh"
@@ -12,9 +12,9 @@ namespace {
 constexpr int kThreads = 512;
 constexpr int kMergeThreads = 128, kMergeGroups = 4, kMergedAtOnce = 16;
 constexpr int kMostPasses = 2;
-using Weights = FixedPoint<40>;  // of up to 2^23 tokens
+using Weights = FixedPoint<40>;  // room for 2^23 tokens
 
-/// A block per row.
+/// One block per row.
 __global__ void __launch_bounds__(kThreads) sum_levels_kernel(DeviceRows rows, SweepView view) {
   extern __shared__ unsigned long long shared[];
   const int row = blockIdx.x, length = rows.visible[row], settings = view.num_settings;
@@ -26,7 +26,7 @@ __global__ void __launch_bounds__(kThreads) sum_levels_kernel(DeviceRows rows, S
   __syncthreads();
 
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  int level = settings;  // of the run of equal levels that the thread is in
+  int level = settings;  // of the thread's current run of equal levels
   float best = 0;
   for_tokens(scores, levels, length, [&](float s, int here) {
     if (here != level) {
@@ -70,7 +70,7 @@ struct Passes {
   int count;
 };
 
-/// Weighted value sum of a (row, level) in one channel: ranges of tokens in order.
+/// Weighted value sum of a (row, level) in one channel. Token ranges are added in ascending order.
 __device__ double level_value(const DeviceRows& rows, const Passes& passes, int settings, std::int64_t cell,
                               int channel) {
   double value = 0;
@@ -83,7 +83,7 @@ __device__ double level_value(const DeviceRows& rows, const Passes& passes, int 
       for (int i = 0; i < 8; ++i)
         if (first + i < partials.num_splits && partials.present[(first + i) * split_cells + cell] != 0)
           present |= 1u << i;
-      float sums[8];  // all on their way before the first is added
+      float sums[8];  // eight loads in flight before the first addition
 #pragma unroll
       for (int i = 0; i < 8; ++i)
         sums[i] = (present >> i & 1) != 0 ? partials.sums[((first + i) * split_cells + cell) * partials.pitch + channel]
@@ -95,8 +95,8 @@ __device__ double level_value(const DeviceRows& rows, const Passes& passes, int 
   return value;
 }
 
-/// Block: one row; the threads of a group: a channel each. Groups add up the levels of kMergedAtOnce settings side by
-/// side, then the first merges them in order.
+/// One block per row; each thread of a group has one channel. The groups add up the partial sums of kMergedAtOnce
+/// levels in parallel, then group 0 merges these levels in order.
 __global__ void __launch_bounds__(kMergeThreads* kMergeGroups)
     merge_levels_kernel(DeviceRows rows, LevelSums sums, Passes passes, DeviceOutputs out) {
   __shared__ double values[kMergedAtOnce][kMergeThreads];

@@ -1,4 +1,4 @@
-// A thread takes eight channels of one row.
+// Gathers the queries in row order and splits them into bfloat16 parts. One thread per row and eight channels.
 #include "kernels/attention/query_parts_cuda.h"
 #include "kernels/device/cuda_check.h"
 #include "kernels/device/octet.cuh"

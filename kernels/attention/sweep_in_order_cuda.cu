@@ -1,5 +1,5 @@
-// A block has one row and one range of places; a thread one channel, whose sum it keeps while the level stays and
-// writes when it changes. Each value is read once for every row that keeps it, whatever the number of settings.
+// One block per (row, range of places in the row's order); one thread per channel. A thread accumulates a channel's sum
+// in a register and writes it when the level changes. Each row reads a kept value once for all settings.
 #include <cuda_fp16.h>
 
 #include "kernels/attention/sweep_in_order_cuda.h"
@@ -9,7 +9,7 @@ namespace attest {
 namespace {
 
 constexpr int kThreads = 128;
-constexpr int kInFlight = 8;  // values of a thread
+constexpr int kInFlight = 8;  // loads in flight per thread
 
 __device__ float element(ElementType type, const void* values, std::int64_t index) {
   if (type == ElementType::bfloat16)
@@ -18,12 +18,12 @@ __device__ float element(ElementType type, const void* values, std::int64_t inde
   return static_cast<const float*>(values)[index];
 }
 
-/// What the block's threads need to know of kThreads places.
+/// Token, level and weight of kThreads consecutive places, in shared memory.
 struct Places {
   int token[kThreads], level[kThreads];
   float weight[kThreads];
 
-  /// False where all from the first on are dropped at every setting.
+  /// Returns false if no setting keeps the first place. Levels ascend, so no setting keeps any later place either.
   __device__ bool load(const SweepView& view, int row, int first, int end) {
     const int thread = static_cast<int>(threadIdx.x), place = first + thread;
     __syncthreads();

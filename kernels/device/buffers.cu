@@ -1,3 +1,5 @@
+// Allocation of device memory and page-locked host memory. If device memory is short, the error gives needed and free
+// memory.
 #include <string>
 
 #include "dumps/base/error.h"

@@ -1,4 +1,4 @@
-// Memory of the device and page-locked memory of the host, each with an owner.
+// Owning buffers of device memory and of page-locked host memory.
 #pragma once
 
 #include <cstddef>
@@ -6,8 +6,8 @@
 
 namespace attest {
 
-/// Bytes that grow, never shrink, and keep nothing when they grow. Memory says where from:
-/// std::byte* allocate(std::size_t), which throws DeviceError, and free(std::byte*).
+/// A buffer that grows and never shrinks. Growing discards the content. `Memory` is the allocator, with static
+/// functions std::byte* allocate(std::size_t), which throws DeviceError, and free(std::byte*).
 template <class Memory>
 class GrowingBuffer {
  public:

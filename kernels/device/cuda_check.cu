@@ -1,4 +1,4 @@
-// What a failed CUDA call says.
+// Error message of a failed CUDA call.
 #include <string>
 #include <string_view>
 

@@ -1,3 +1,4 @@
+// Slab allocation of DeviceArena.
 #include <algorithm>
 #include <string>
 #include <utility>

@@ -1,3 +1,4 @@
+// Levels shared by the query heads of a group, on the CPU.
 #include "kernels/rank/group_policy.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Reductions over the query heads of a group, on the device. One thread per (group, item).
 #include "kernels/device/block_reduce.cuh"
 #include "kernels/device/cuda_check.h"
 #include "kernels/rank/group_policy_cuda.h"

@@ -1,4 +1,4 @@
-// A few neighbouring threads share one segment.
+// Segment maxima and masses on the device: a few neighbouring threads reduce one segment.
 #include "kernels/device/cuda_check.h"
 #include "kernels/rank/segments_cuda.h"
 
@@ -20,7 +20,8 @@ struct MassOf {
   __device__ float combine(float a, float b) const { return a + b; }
 };
 
-/// `lanes` neighbouring threads share one segment; each takes kAtOnce neighbouring items of 4 * kAtOnce aligned bytes.
+/// `lanes` neighbouring threads reduce one segment. Each reads kAtOnce neighbouring items at a time, aligned to
+/// 4 * kAtOnce bytes.
 template <int kAtOnce, class Of>
 __global__ void segments_kernel(RowValues in, int width, Of of, int lanes, RaggedRows<float> out) {
   const int thread = blockIdx.x * kThreads + threadIdx.x, row = blockIdx.y, segment = thread / lanes;
@@ -59,7 +60,7 @@ void launch_segments(const RowValues& values, int width, const Of& of, const Rag
   ATTEST_CUDA_LAUNCHED(segments_kernel);
 }
 
-/// Block: a row.
+/// One block per row.
 __global__ void __launch_bounds__(kThreads)
     maxima_in_double_kernel(RowValues in, DeviceMatrix<const float> low, int width, RaggedRows<double> out) {
   const int row = blockIdx.x;
