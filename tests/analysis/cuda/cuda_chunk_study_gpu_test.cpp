@@ -38,7 +38,7 @@ struct Cut {
   bool by_head = false;          ///< pass the keys and values of one KV head at a time
 };
 
-/// Studies a whole layer on one stream. Rethrows an exception of a chunk after the device has finished.
+/// Studies a whole layer on one stream. Exceptions of a chunk leave run() at once; the caller waits for the stream.
 class ChunkRunner {
  public:
   ChunkRunner(const Study& study, const DeviceLayer& on, Gpu& gpu) : study_(study), on_(on), gpu_(gpu) {
