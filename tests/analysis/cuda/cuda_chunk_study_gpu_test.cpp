@@ -11,7 +11,7 @@
 namespace attest::test {
 namespace {
 
-// As in cuda_layer_study_gpu_test.cpp: scores are float32 sums on the device and double on the CPU.
+// As in comparison.h: scores are float32 sums on the device and double on the CPU.
 constexpr double kTolerance = 2e-4;
 
 /// Rules over tokens, blocks and groups, a selector without a sweep, and imported estimates.

@@ -12,7 +12,7 @@ namespace {
 
 using namespace sweep_tiles;
 
-// __expf of a difference that is a float.
+// Weights this small may be flushed to 0. Kernel and test take exp of the same float32 difference.
 constexpr double kVanishingWeight = 0x1p-120;
 
 __global__ void levels_kernel(Task task, int tiles, RowRange* ranges, unsigned long long* levels) {
