@@ -1,4 +1,4 @@
-// The released bisection: what it keeps where it behaves, and where it does not.
+// The top-p bisection of the released kernel: inputs where it keeps the exact set, and inputs where it does not.
 #include "kernels/rank/top_p_bisection.h"
 
 #include <gtest/gtest.h>
