@@ -1,4 +1,4 @@
-// Levels of tokens from levels of items (blocks, pages), and the share of mass that each setting keeps.
+// Levels of tokens from levels of items (blocks, pages), and the share of tokens that each setting keeps.
 #include <gtest/gtest.h>
 
 #include "kernels/rank/token_levels_cuda.h"
