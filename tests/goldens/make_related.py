@@ -2,8 +2,8 @@
 """Makes the case `related`: dump, channel ranking, arguments, expected results of sparq, double_sparsity and sale.
 
 This is a second implementation of methods and metrics, from their definitions and not from the program's sources, one
-query and one setting at a time, so that an error of the program shows. Quantisers (scales, codes, dequantised values) work in
-float32, everything else in float64. The same versions of numpy and h5py write identical files.
+query and one setting at a time, so that an error of the program shows. Quantisers (scales, codes, dequantised values)
+work in float32, everything else in float64. The same versions of numpy and h5py write identical files.
 """
 
 import json
