@@ -1,4 +1,4 @@
-// The table of setting kinds, and what a setting comes to for a query.
+// The table of setting kinds, and resolving a setting for a query.
 #include "kernels/setting.h"
 
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 namespace attest {
 namespace {
 
-// info_of() takes a kind's number for its place in the table.
+// info_of() uses the value of the enum as index into the table.
 TEST(SettingKinds, StandInTheTableAtTheirNumbers) {
   std::set<std::string_view> names;
   for (const SettingKindInfo& info : kSettingKinds) {

@@ -1,5 +1,5 @@
-// The study on a CUDA device against the study on the CPU: every selector and metric on every case; and what is its
-// own: memory limits, overlap of layers, refusals.
+// The study on a CUDA device against the study on the CPU: every selector and metric on every case. Also what only the
+// device has: memory limits, overlapping layers, rejected inputs.
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// From dot products to scores, and keys that stay as they are.
+// Scale and soft-cap turn dot products into scores, and ExactKeys leaves keys unchanged.
 #include <gtest/gtest.h>
 
 #include "kernels/attention/score_targets.cuh"
@@ -7,7 +7,7 @@
 namespace attest::test {
 namespace {
 
-// Products and quotient are rounded, and tanhf is off by two units in the last place. Of the score.
+// Relative to the score: products and quotient are rounded, and tanhf is off by two units in the last place.
 constexpr double kRounded = 0x1p-20;
 
 __global__ void score_kernel(const float* dots, int count, DeviceKeyValues kv, float* scores) {

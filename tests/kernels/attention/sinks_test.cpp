@@ -1,4 +1,4 @@
-// Learned sinks against one softmax with the sink as a key without value.
+// Learned sinks against one softmax with the sink as one more key of value 0.
 #include "kernels/attention/sinks.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// The sweep along the ranking: sums of every (range of places, row, level) against sums in double.
+// The sweep along the ranking: sums of every (range of ranking positions, row, level) against sums in double.
 #include <gtest/gtest.h>
 
 #include "kernels/attention/sweep_in_order_cuda.h"
@@ -8,7 +8,7 @@
 namespace attest::test {
 namespace {
 
-// Values of a range are added up one after the other in float32.
+// Values of a range are added sequentially in float32.
 constexpr double kAddition = 0x1p-24;
 
 void expect_partials(const DeviceLayer& on, const OrderedSweep& sweep, const PlainLevels& levels,

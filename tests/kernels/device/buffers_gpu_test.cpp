@@ -1,4 +1,4 @@
-// Buffers that own memory of the device, page-locked memory of the host, or of anything that hands it out.
+// Buffers that own device memory, page-locked host memory, or memory of any allocator.
 #include <gtest/gtest.h>
 
 #include "dumps/base/error.h"
@@ -8,7 +8,7 @@
 namespace attest::test {
 namespace {
 
-/// Counts what is handed out.
+/// Counts live allocations.
 struct Counted {
   static inline int alive = 0;
   static std::byte* allocate(std::size_t bytes) {

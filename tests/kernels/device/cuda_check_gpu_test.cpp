@@ -1,4 +1,4 @@
-// What a failed CUDA call says, and that the device is usable afterwards.
+// The message of a failed CUDA call, and that the device remains usable.
 #include <gtest/gtest.h>
 
 #include "dumps/base/error.h"

@@ -1,4 +1,4 @@
-// Streams and events: work waits for what another stream has recorded.
+// Streams and events: a stream waits for an event of another stream.
 #include <gtest/gtest.h>
 
 #include "kernels/device/stream.h"
@@ -16,7 +16,7 @@ TEST_F(CudaEventTest, HoldsAnotherStream) {
   const CudaEvent event;
   auto* memory = gpu.arena.take<unsigned char>(kBytes);
   auto* copy = gpu.arena.take<unsigned char>(kBytes);
-  event.hold(other);  // nothing was recorded: goes on at once
+  event.hold(other);  // nothing recorded yet: does not wait
   for (int i = 0; i < 50; ++i) ATTEST_CUDA(cudaMemsetAsync(memory, i, kBytes, gpu.stream));
   event.record(gpu.stream);
   event.hold(other);

@@ -1,4 +1,4 @@
-// FFD's scales, thumbnails and residuals on the device, bit for bit, and the scores that they give.
+// FFD's scales, thumbnails and residuals on the device, bit for bit, and the resulting scores.
 #include <gtest/gtest.h>
 
 #include "kernels/attention/score_tiles.cuh"
@@ -46,7 +46,8 @@ FormedKeys formed(const Tried& tried, const ChannelTables<const float>& scales, 
   return formed_keys(FfdKeys<false>{tried.quantizer, scales, block, 3, 0}, on, batches, gpu);
 }
 
-/// Tokens [begin, end) of a batch share `scales` [padded]: the plain form's, and what it makes of them.
+/// For tokens [begin, end) of a batch, which share `scales` [padded channels]: compares scales, thumbnail and residual
+/// with the plain form and with the CPU.
 void expect_segment(const Tried& tried, const DeviceLayer& on, const FormedKeys& found, const RowBatch& batch,
                     int number, int begin, int end, const float* scales) {
   const HeadData& data = on.heads[batch.origin];
@@ -96,7 +97,7 @@ TEST_P(FfdThumbnailCuda, BlocksConformBitForBit) {
   }
 }
 
-// A table for each number of full blocks that queries of an origin see; some see none.
+// One table of scales for each number of full blocks that the queries of an origin see; some queries see none.
 TEST_P(FfdThumbnailCuda, SequencesConformBitForBit) {
   constexpr int kBlock = 48;
   Gpu of_layer;
@@ -123,7 +124,7 @@ TEST_P(FfdThumbnailCuda, SequencesConformBitForBit) {
   }
 }
 
-// What the form hands over as parts is all of thumbnail and residual.
+// The bfloat16 parts of the form must hold thumbnail and residual completely.
 TEST_P(FfdThumbnailCuda, ScoresAreOfThumbnailAndResidual) {
   constexpr int kBlock = 64;
   Gpu of_layer;
