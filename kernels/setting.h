@@ -22,7 +22,8 @@ struct SettingKindInfo {
 inline constexpr SettingKindInfo kSettingKinds[] = {
     {SettingKind::none, "none", "nothing", ""},
     {SettingKind::delta, "delta", "a delta: a number of at least 0, or inf", "1:12:0.5"},
-    {SettingKind::budget, "budget", "a budget: a whole number of tokens above 0, or a per cent above 0 and at most 100",
+    {SettingKind::budget, "budget",
+     "a budget: a whole number of tokens above 0, or a percentage above 0 and at most 100",
      "1024,1.5625%,3.125%,6.25%,12.5%,25%,50%,100%"},
     {SettingKind::p, "p", "a p: a number above 0 and at most 1", "0.5,0.7,0.8,0.85,0.9,0.95,0.99,0.999"},
     {SettingKind::factor, "factor", "a factor: a finite number above 0", "1,3,10,30,100,300,1000,3000,10000"},

@@ -30,14 +30,14 @@ __global__ void __launch_bounds__(kThreads) sum_levels_kernel(DeviceRows rows, S
   float best = 0;
   for_tokens(scores, levels, length, [&](float s, int here) {
     if (here != level) {
-      if (level < settings) atomicMax(&maxima[level], ordered_image(best));
+      if (level < settings) atomicMax(&maxima[level], sortable_bits(best));
       level = here;
       best = s;
     }
     best = fmaxf(best, s);
   });
   for_levels_of_warp(level, [&](int here, bool takes_part) {
-    const std::uint32_t most = warp_reduce(takes_part && here < settings ? ordered_image(best) : 0u, Larger{});
+    const std::uint32_t most = warp_reduce(takes_part && here < settings ? sortable_bits(best) : 0u, Larger{});
     if (lane == 0 && here < settings) atomicMax(&maxima[here], most);
   });
   __syncthreads();
@@ -145,7 +145,7 @@ LevelSums take_level_sums(const DeviceRows& rows, int num_settings, DeviceArena&
 
 LevelPartials take_partials(const DeviceRows& rows, int num_settings, int value_dim, DeviceArena& arena,
                             cudaStream_t stream) {
-  const int tokens = tokens_per_split(rows.longest);
+  const int tokens = tokens_per_split(rows.layer_max_length);
   LevelPartials partials{.num_splits = (rows.max_length + tokens - 1) / tokens, .pitch = (value_dim + 1) / 2 * 2};
   const std::size_t cells = static_cast<std::size_t>(partials.num_splits) * static_cast<std::size_t>(rows.num_rows) *
                             static_cast<std::size_t>(num_settings);

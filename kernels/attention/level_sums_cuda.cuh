@@ -7,12 +7,12 @@
 
 namespace attest {
 
-/// Calls token(score, level) for the thread's tokens of a row, and end_of_eight() after each eight. The eight tokens
+/// Calls token(score, level) for the thread's tokens of a row, and after_octet() after each eight. The eight tokens
 /// are consecutive; the thread's next eight start blockDim.x * 8 tokens later. Rows are aligned to 16 bytes and padded
 /// to eight tokens. If `levels` is null, all levels are 0.
 template <class Token, class EndOfEight>
-__device__ void for_eights(const float* scores, const Level* levels, int length, Token&& token,
-                           EndOfEight&& end_of_eight) {
+__device__ void for_token_octets(const float* scores, const Level* levels, int length, Token&& token,
+                                 EndOfEight&& after_octet) {
   for (int j = static_cast<int>(threadIdx.x) * 8; j < length; j += static_cast<int>(blockDim.x) * 8) {
     const float4 low = *reinterpret_cast<const float4*>(scores + j),
                  high = *reinterpret_cast<const float4*>(scores + j + 4);
@@ -28,14 +28,14 @@ __device__ void for_eights(const float* scores, const Level* levels, int length,
       for (int i = 0; i < length - j; ++i)
         token(scores[j + i], levels == nullptr ? 0 : static_cast<int>(levels[j + i]));
     }
-    end_of_eight();
+    after_octet();
   }
 }
 
-/// for_eights() without the callback after each eight.
+/// for_token_octets() without the callback after each eight.
 template <class Token>
 __device__ void for_tokens(const float* scores, const Level* levels, int length, Token&& token) {
-  for_eights(scores, levels, length, token, [] {});
+  for_token_octets(scores, levels, length, token, [] {});
 }
 
 /// Calls add(level, takes_part) on all lanes, once for every distinct level in the warp; takes_part is true on the

@@ -15,8 +15,9 @@ inline constexpr int kThreads = 256;
 
 /// One warp per token; it loops over the rows of the batch.
 template <class Form>
-__global__ void __launch_bounds__(kThreads) score_rest_kernel(DeviceRows rows, DeviceKeyValues kv, const float* queries,
-                                                              const Form form, ScoreTargets targets) {
+__global__ void __launch_bounds__(kThreads)
+    score_rounding_error_kernel(DeviceRows rows, DeviceKeyValues kv, const float* queries, const Form form,
+                                ScoreTargets targets) {
   const RowBatch batch = rows.batches[blockIdx.y];
   const int token = (blockIdx.x * kThreads + static_cast<int>(threadIdx.x)) / 32,
             lane = static_cast<int>(threadIdx.x) % 32;
@@ -55,8 +56,8 @@ void score_rest(const DeviceRows& rows, const QueryParts& queries, const DeviceK
                 const ScoreTargets& targets, cudaStream_t stream) {
   using namespace score_rest_detail;
   const dim3 grid((rows.max_length + kThreads / 32 - 1) / (kThreads / 32), rows.num_batches);
-  score_rest_kernel<<<grid, kThreads, 0, stream>>>(rows, kv, queries.values, form, targets);
-  ATTEST_CUDA_LAUNCHED(score_rest_kernel);
+  score_rounding_error_kernel<<<grid, kThreads, 0, stream>>>(rows, kv, queries.values, form, targets);
+  ATTEST_CUDA_LAUNCHED(score_rounding_error_kernel);
 }
 
 }  // namespace attest

@@ -14,7 +14,7 @@ __device__ inline float score_of(float dot, const DeviceKeyValues& kv) {
 }
 
 /// The same keys without scale and soft-cap: their scores are the dot products.
-inline DeviceKeyValues with_bare_products(DeviceKeyValues kv) {
+inline DeviceKeyValues without_score_transform(DeviceKeyValues kv) {
   kv.scale = 1;
   kv.softcap = 0;
   return kv;

@@ -92,10 +92,10 @@ struct KeySlice {
       if (token < batch.length && at < task.kv.head_dim)
         form(KeyPlace{batch.params, token, first_key + token, at}, key, residual);
       for (int part = 0; part < form.num_parts; ++part, target += part_elements(kTileTokens))
-        *reinterpret_cast<uint4*>(target) = take_parts(key);
+        *reinterpret_cast<uint4*>(target) = split_leading_bf16(key);
       if constexpr (Form::has_residual)
         for (int part = 0; part < form.num_residual_parts; ++part, target += part_elements(kTileTokens))
-          *reinterpret_cast<uint4*>(target) = take_parts(residual);
+          *reinterpret_cast<uint4*>(target) = split_leading_bf16(residual);
     }
   }
 };
@@ -223,7 +223,7 @@ std::size_t bytes_for(const Task& task, const Form& form, int row_tiles) {
 template <class Form, int kRowTiles>
 void launch(Task task, const Form& form, cudaStream_t stream) {
   // Two waves of two resident blocks: queries are staged twice, but rows of uneven length balance better.
-  constexpr int kBlocksOfMultiprocessor = 4;
+  constexpr int kBlocksPerMultiprocessor = 4;
   const std::size_t bytes = bytes_for(task, form, kRowTiles);
   const auto kernel =
       task.kv.type == ElementType::float32 ? score_kernel<Form, kRowTiles, true> : score_kernel<Form, kRowTiles, false>;
@@ -231,7 +231,7 @@ void launch(Task task, const Form& form, cudaStream_t stream) {
   const int tiles = (task.rows.max_length + kTileTokens - 1) / kTileTokens;
   const int row_blocks = (task.rows.max_batch_rows + 16 * kRowTiles - 1) / (16 * kRowTiles);
   const std::int64_t all = static_cast<std::int64_t>(tiles) * task.rows.num_batches * row_blocks,
-                     wanted = kBlocksOfMultiprocessor * num_multiprocessors();
+                     wanted = kBlocksPerMultiprocessor * num_multiprocessors();
   task.tiles_per_block = static_cast<int>(std::clamp<std::int64_t>((all + wanted - 1) / wanted, 1, 16));
   const dim3 grid((tiles + task.tiles_per_block - 1) / task.tiles_per_block, task.rows.num_batches, row_blocks);
   kernel<<<grid, kThreads, bytes, stream>>>(task, form);

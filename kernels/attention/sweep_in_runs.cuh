@@ -28,7 +28,7 @@ struct RunSums {
 
   /// Changes the row's level to `next`. If that differs from the current level, first adds the row's sums to the
   /// partial sums of the current level and clears them.
-  __device__ void turn_to(const Task& task, const WarpPlace& place, int half, std::uint32_t next) {
+  __device__ void switch_level(const Task& task, const WarpPlace& place, int half, std::uint32_t next) {
     if (level[half] == next) return;
     const auto settings = static_cast<std::uint32_t>(task.view.num_settings);
     const int row = place.batch.first_row + place.row_in_batch(half), pitch = task.partials.pitch;
@@ -67,8 +67,8 @@ __device__ inline std::uint32_t first_level(const LaneTokens& tokens, const Warp
 /// Handles 16 tokens at which some row has several levels: one product per level, ascending. A row changes to a level
 /// only if one of its tokens has it, so its sums do not depend on the other rows.
 template <int kRowTiles>
-__device__ void multiply_mixed(const Task& task, const WarpPlace& place, const LaneTokens& tokens,
-                               const std::uint16_t* values, RunSums<kRowTiles>& run) {
+__device__ void multiply_level_by_level(const Task& task, const WarpPlace& place, const LaneTokens& tokens,
+                                        const std::uint16_t* values, RunSums<kRowTiles>& run) {
   const auto settings = static_cast<std::uint32_t>(task.view.num_settings);
   for (std::uint32_t from = 0;;) {
     std::uint32_t level = settings;
@@ -82,7 +82,7 @@ __device__ void multiply_mixed(const Task& task, const WarpPlace& place, const L
     for (int half = 0; half < 2; ++half) {
       const unsigned lanes = __ballot_sync(0xFFFFFFFFu, tokens.have(half, level));
       const bool of_row = (lanes >> (place.lane & ~3) & 0xFu) != 0;
-      if (of_row) run.turn_to(task, place, half, level);
+      if (of_row) run.switch_level(task, place, half, level);
     }
     float2 w[4];
 #pragma unroll
@@ -136,12 +136,12 @@ __device__ void sweep(const Task& task, const Form& form, const WarpPlace& place
       for (int half = 0; half < 2; ++half)
         level[half] = first_level(own, place, half, static_cast<std::uint32_t>(settings), mixed);
       if (__any_sync(0xFFFFFFFFu, mixed)) {
-        multiply_mixed(task, place, own, own_values + k * kPitch, run);
+        multiply_level_by_level(task, place, own, own_values + k * kPitch, run);
         continue;
       }
 #pragma unroll
       for (int half = 0; half < 2; ++half)
-        if (static_cast<int>(level[half]) < settings) run.turn_to(task, place, half, level[half]);
+        if (static_cast<int>(level[half]) < settings) run.switch_level(task, place, half, level[half]);
       if (!__any_sync(0xFFFFFFFFu, static_cast<int>(min(level[0], level[1])) < settings)) continue;
       float2 w[4];
 #pragma unroll
@@ -150,7 +150,7 @@ __device__ void sweep(const Task& task, const Form& form, const WarpPlace& place
       multiply_tokens(task, w, own_values + k * kPitch, place.lane, run.sums);
     }
   });
-  for (int half = 0; half < 2; ++half) run.turn_to(task, place, half, static_cast<std::uint32_t>(settings));
+  for (int half = 0; half < 2; ++half) run.switch_level(task, place, half, static_cast<std::uint32_t>(settings));
 }
 
 template <class Form, int kRowTiles>
@@ -212,7 +212,8 @@ void sweep_in_runs(const DeviceRows& rows, const DeviceKeyValues& kv, const Swee
   const int order = kv.type == ElementType::float32 ? 2 : 1;
   const int value_parts = Form::exact && parts_of(kv.type) < order + 1 ? parts_of(kv.type) : order + 1;
   const bool streams = Form::exact && kv.type == ElementType::bfloat16 && kv.value_dim % kOctet == 0;
-  const sweep_tiles::Task task{rows, kv, view, partials, tokens_per_split(rows.longest), value_parts, order, streams};
+  const sweep_tiles::Task task{rows,        kv,    view,   partials, tokens_per_split(rows.layer_max_length),
+                               value_parts, order, streams};
   if (rows.num_batches == 0) return;
   if (rows.max_batch_rows <= 16)
     sweep_tiles::launch<Form, 1>(task, form, stream);

@@ -105,14 +105,14 @@ __device__ void stage_values(const Task& task, const Form& form, const RowBatch&
       if (first + slot < batch.length && at < dim) form(ValuePlace{first_value + first + slot, at}, value[i]);
       std::uint16_t* target = shared + slot * kPitch + octet * kOctet;
       for (int part = 0; part < task.num_value_parts; ++part, target += kPartElements)
-        *reinterpret_cast<uint4*>(target) = take_parts(value[i]);
+        *reinterpret_cast<uint4*>(target) = split_leading_bf16(value[i]);
     }
   }
 }
 
 /// Starts an asynchronous copy of the same tile; for values of one part that need no change.
-__device__ inline void begin_values(const Task& task, const RowBatch& batch, std::int64_t first_value, int first,
-                                    int channel, std::uint16_t* shared) {
+__device__ inline void start_value_copy(const Task& task, const RowBatch& batch, std::int64_t first_value, int first,
+                                        int channel, std::uint16_t* shared) {
   constexpr int kOctets = kChannels / kOctet, kAtOnce = kThreads / kOctets;
   const int octet = threadIdx.x % kOctets, at = channel + octet * kOctet, dim = task.kv.value_dim;
   const auto* values = static_cast<const std::uint16_t*>(task.kv.values);
@@ -168,7 +168,7 @@ struct LaneTokens {
 };
 
 /// Returns the leading bfloat16 parts of a pair and subtracts them from it.
-__device__ inline std::uint32_t take_pair(float2& x) {
+__device__ inline std::uint32_t split_leading_bf16_pair(float2& x) {
   const __nv_bfloat162 part = __floats2bfloat162_rn(x.x, x.y);
   x.x -= __low2float(part);
   x.y -= __high2float(part);
@@ -182,7 +182,8 @@ __device__ void multiply_tokens(const Task& task, float2 (&w)[4], const std::uin
 #pragma unroll
   for (int i = 0; i < kMostParts; ++i) {
     if (i > task.lowest_order) break;
-    const std::uint32_t a[4] = {take_pair(w[0]), take_pair(w[1]), take_pair(w[2]), take_pair(w[3])};
+    const std::uint32_t a[4] = {split_leading_bf16_pair(w[0]), split_leading_bf16_pair(w[1]),
+                                split_leading_bf16_pair(w[2]), split_leading_bf16_pair(w[3])};
     for (int j = 0; j < task.num_value_parts && i + j <= task.lowest_order; ++j) {
 #pragma unroll
       for (int n = 0; n < kFragments; n += 2) {
@@ -222,15 +223,16 @@ __device__ void for_tiles(const Task& task, const Form& form, const WarpPlace& p
   };
   int tile = next_tile(0), buffer = 0;
   if (tile < place.tiles && task.streams) {
-    begin_values(task, place.batch, place.first_value, place.begin + tile * kTileTokens, place.block_channel, values);
+    start_value_copy(task, place.batch, place.first_value, place.begin + tile * kTileTokens, place.block_channel,
+                     values);
     commit_copies();
   }
   while (tile < place.tiles) {
     const int following = next_tile(tile + 1);
     if (task.streams) {
       if (following < place.tiles)
-        begin_values(task, place.batch, place.first_value, place.begin + following * kTileTokens, place.block_channel,
-                     values + (buffer ^ 1) * kPartElements);
+        start_value_copy(task, place.batch, place.first_value, place.begin + following * kTileTokens,
+                         place.block_channel, values + (buffer ^ 1) * kPartElements);
       commit_copies();
       await_copies<1>();
       __syncthreads();

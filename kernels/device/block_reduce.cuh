@@ -50,7 +50,7 @@ struct Smaller {
 };
 
 /// An integer whose unsigned order is the order of the values; -0 and +0 have the same image.
-__device__ inline std::uint32_t ordered_image(float value) {
+__device__ inline std::uint32_t sortable_bits(float value) {
   const std::uint32_t bits = __float_as_uint(value + 0.0f);
   return (bits >> 31) != 0 ? ~bits : bits | 0x80000000u;
 }

@@ -39,15 +39,15 @@ class GrowingBuffer {
   std::size_t size_ = 0;
 };
 
-struct OfDevice {
+struct DeviceMemoryAllocator {
   static std::byte* allocate(std::size_t bytes);
   static void free(std::byte* data) noexcept;
 };
-struct PageLocked {
+struct PageLockedAllocator {
   static std::byte* allocate(std::size_t bytes);
   static void free(std::byte* data) noexcept;
 };
-using DeviceBuffer = GrowingBuffer<OfDevice>;
-using PageLockedBuffer = GrowingBuffer<PageLocked>;
+using DeviceBuffer = GrowingBuffer<DeviceMemoryAllocator>;
+using PageLockedBuffer = GrowingBuffer<PageLockedAllocator>;
 
 }  // namespace attest

@@ -48,8 +48,8 @@ class DeviceArena {
 
   /// Replaces several slabs by one of the same total size, to waste less memory at slab ends. Nothing may be taken from
   /// the arena, and the device must be idle.
-  void join_slabs();
-  bool in_pieces() const { return slabs_.size() > 1; }
+  void merge_slabs();
+  bool has_several_slabs() const { return slabs_.size() > 1; }
   void set_limit(std::size_t limit) { limit_ = limit; }
   std::size_t limit() const { return limit_; }
 

@@ -122,7 +122,7 @@ __device__ inline void load_floats(const float* p, float (&x)[kOctet]) {
 
 /// Subtracts from each x its leading bfloat16 part and returns the packed parts. A float32 is the exact sum of its
 /// first three parts, a float16 of two, a bfloat16 of one. Products of two parts are exact on tensor cores.
-__device__ inline uint4 take_parts(float (&x)[kOctet]) {
+__device__ inline uint4 split_leading_bf16(float (&x)[kOctet]) {
   std::uint32_t words[4];
 #pragma unroll
   for (int i = 0; i < 4; ++i) {

@@ -35,7 +35,7 @@ class CudaEvent {
   operator cudaEvent_t() const { return event_; }
   void record(cudaStream_t stream) const { ATTEST_CUDA(cudaEventRecord(event_, stream)); }
   /// Makes `stream` wait for the work before the last record(); no wait if record() was never called.
-  void hold(cudaStream_t stream) const { ATTEST_CUDA(cudaStreamWaitEvent(stream, event_)); }
+  void make_wait(cudaStream_t stream) const { ATTEST_CUDA(cudaStreamWaitEvent(stream, event_)); }
   void synchronize() const { ATTEST_CUDA(cudaEventSynchronize(event_)); }
 
  private:

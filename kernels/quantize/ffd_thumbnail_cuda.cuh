@@ -26,14 +26,14 @@ struct FfdKeys {
   __device__ void operator()(const KeyPlace& place, float (&key)[kOctet], float (&residual)[kOctet]) const {
     float scale[kOctet];
     load_floats(scales.row(place.params, place.token / block) + place.channel, scale);
-    if (quantizer.arithmetic == QuantArithmetic::float32 && divide_plainly(scale)) {
+    if (quantizer.arithmetic == QuantArithmetic::float32 && all_in_fast_range(scale)) {
       quantize<true>(scale, key, residual);
       return;
     }
     Octet own, rest, scales_of_key;
 #pragma unroll
     for (int i = 0; i < kOctet; ++i) own.x[i] = key[i], scales_of_key.x[i] = scale[i];
-    quantize_rarely(scales_of_key, own, rest);
+    quantize_slow_path(scales_of_key, own, rest);
 #pragma unroll
     for (int i = 0; i < kOctet; ++i) key[i] = own.x[i], residual[i] = rest.x[i];
   }
@@ -42,7 +42,7 @@ struct FfdKeys {
   __device__ float top() const { return static_cast<float>((1 << quantizer.bits) - 1); }
 
   /// Not inlined, so that this rare path does not slow down the common one.
-  __device__ __noinline__ void quantize_rarely(Octet scale, Octet& key, Octet& residual) const {
+  __device__ __noinline__ void quantize_slow_path(Octet scale, Octet& key, Octet& residual) const {
     if (quantizer.arithmetic == QuantArithmetic::dump)
       quantize_as_dump(scale.x, key.x, residual.x);
     else
@@ -85,7 +85,7 @@ struct FfdKeys {
     }
 #pragma unroll
     for (int i = 0; i < kOctet; ++i) {
-      const float step = kPlain ? plain_quotient(scale[i] / 2, 127.0f) : __fdiv_rn(scale[i] / 2, 127.0f);
+      const float step = kPlain ? fast_quotient(scale[i] / 2, 127.0f) : __fdiv_rn(scale[i] / 2, 127.0f);
       residual[i] =
           step == 0 ? 0.0f : __fmul_rn(rounded_code(quotient<kPlain>(residual[i], step), -127.0f, 127.0f), step);
     }

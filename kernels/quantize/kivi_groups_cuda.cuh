@@ -38,8 +38,8 @@ __device__ inline void kivi_dequantise_as_dump(const KiviQuantizer& quantizer, c
 }
 
 /// Not inlined, so that this rare path does not slow down the common one.
-static __device__ __noinline__ Octet kivi_dequantise_rarely(const KiviQuantizer quantizer, const Octet lowest,
-                                                            const Octet scale, Octet octet) {
+static __device__ __noinline__ Octet kivi_dequantise_slow_path(const KiviQuantizer quantizer, const Octet lowest,
+                                                               const Octet scale, Octet octet) {
   if (quantizer.arithmetic == QuantArithmetic::dump)
     kivi_dequantise_as_dump(quantizer, lowest.x, scale.x, octet.x);
   else
@@ -49,14 +49,14 @@ static __device__ __noinline__ Octet kivi_dequantise_rarely(const KiviQuantizer 
 
 __device__ inline void kivi_dequantise(const KiviQuantizer& quantizer, const float (&lowest)[kOctet],
                                        const float (&scale)[kOctet], float (&x)[kOctet]) {
-  if (quantizer.arithmetic == QuantArithmetic::float32 && divide_plainly(scale)) {
+  if (quantizer.arithmetic == QuantArithmetic::float32 && all_in_fast_range(scale)) {
     kivi_dequantise<true>(quantizer, lowest, scale, x);
     return;
   }
   Octet low, steps, octet;
 #pragma unroll
   for (int i = 0; i < kOctet; ++i) low.x[i] = lowest[i], steps.x[i] = scale[i], octet.x[i] = x[i];
-  octet = kivi_dequantise_rarely(quantizer, low, steps, octet);
+  octet = kivi_dequantise_slow_path(quantizer, low, steps, octet);
 #pragma unroll
   for (int i = 0; i < kOctet; ++i) x[i] = octet.x[i];
 }

@@ -17,7 +17,7 @@ __device__ inline float rounded_code(float position, float lowest, float highest
 /// a / b rounded to nearest, for b in [2^-80, 2^80] and |a| in [2^-100, 2^100]. These are the steps of __fdiv_rn
 /// without its branch for other operands; that branch keeps the compiler from overlapping neighbouring divisions. For
 /// smaller |a| the quotient is below 2^-20 and may be off by one ulp, which cannot change a rounded code.
-__device__ inline float plain_quotient(float a, float b) {
+__device__ inline float fast_quotient(float a, float b) {
   float inverse;
   asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(inverse) : "f"(b));
   inverse = __fmaf_rn(__fmaf_rn(-b, inverse, 1.0f), inverse, inverse);
@@ -25,19 +25,19 @@ __device__ inline float plain_quotient(float a, float b) {
   quotient = __fmaf_rn(__fmaf_rn(-b, quotient, a), inverse, quotient);
   return __fmaf_rn(__fmaf_rn(-b, quotient, a), inverse, quotient);
 }
-__device__ inline bool divides_plainly(float b) { return b >= 0x1p-70f && b <= 0x1p70f; }  // then b / 254 does too
+__device__ inline bool in_fast_range(float b) { return b >= 0x1p-70f && b <= 0x1p70f; }  // then b / 254 does too
 template <int kCount>
-__device__ bool divide_plainly(const float (&b)[kCount]) {
+__device__ bool all_in_fast_range(const float (&b)[kCount]) {
   bool all = true;
 #pragma unroll
-  for (int i = 0; i < kCount; ++i) all = all && divides_plainly(b[i]);
+  for (int i = 0; i < kCount; ++i) all = all && in_fast_range(b[i]);
   return all;
 }
 
-/// a / b, by plain_quotient() where the caller has checked divides_plainly(b), else by __fdiv_rn.
+/// a / b, by fast_quotient() where the caller has checked in_fast_range(b), else by __fdiv_rn.
 template <bool kPlain>
 __device__ float quotient(float a, float b) {
-  if constexpr (kPlain) return plain_quotient(a, b);
+  if constexpr (kPlain) return fast_quotient(a, b);
   return __fdiv_rn(a, b);
 }
 

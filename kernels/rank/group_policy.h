@@ -10,6 +10,6 @@ namespace attest {
 
 /// Sets each token's level in rows [first, first + group) to the minimum over these rows: a token that one query head
 /// keeps is kept by all of them. count: tokens.
-void share_levels(RowMatrix<Level>& levels, int first, int group, std::int64_t count);
+void take_group_minimum(RowMatrix<Level>& levels, int first, int group, std::int64_t count);
 
 }  // namespace attest

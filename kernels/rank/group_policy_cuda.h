@@ -13,6 +13,6 @@ void cuda_group_maxima(const RowValues& values, int group, const DeviceMatrix<fl
 void cuda_group_sums(const RowValues& values, int group, const DeviceMatrix<float>& out, cudaStream_t stream);
 
 /// Sets each item's level to the minimum over the rows of the group: an item that one query head keeps is kept by all.
-void cuda_group_levels(const RaggedRows<Level>& levels, int group, cudaStream_t stream);
+void cuda_group_minimum_levels(const RaggedRows<Level>& levels, int group, cudaStream_t stream);
 
 }  // namespace attest

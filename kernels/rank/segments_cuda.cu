@@ -8,12 +8,12 @@ namespace {
 constexpr int kThreads = 256;
 constexpr float kLowest = -3.402823466e+38f;
 
-struct MaximumOf {
+struct MaxReduction {
   __device__ float start() const { return kLowest; }
   __device__ float term(float value, int) const { return value; }
   __device__ float combine(float a, float b) const { return fmaxf(a, b); }
 };
-struct MassOf {
+struct MassReduction {
   const float* peak;
   __device__ float start() const { return 0; }
   __device__ float term(float value, int row) const { return expf(value - peak[row]); }
@@ -76,7 +76,7 @@ __global__ void __launch_bounds__(kThreads)
 }  // namespace
 
 void cuda_segment_maxima(const RowValues& values, int width, const RaggedRows<float>& out, cudaStream_t stream) {
-  launch_segments(values, width, MaximumOf{}, out, stream);
+  launch_segments(values, width, MaxReduction{}, out, stream);
 }
 
 void cuda_segment_maxima(const RowValues& values, const DeviceMatrix<const float>& low, int width,
@@ -88,7 +88,7 @@ void cuda_segment_maxima(const RowValues& values, const DeviceMatrix<const float
 
 void cuda_segment_masses(const RowValues& values, int width, const float* peak, const RaggedRows<float>& out,
                          cudaStream_t stream) {
-  launch_segments(values, width, MassOf{peak}, out, stream);
+  launch_segments(values, width, MassReduction{peak}, out, stream);
 }
 
 }  // namespace attest

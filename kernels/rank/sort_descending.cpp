@@ -18,7 +18,7 @@ constexpr std::size_t kBuckets = std::size_t{1} << kDigitBits;
 constexpr std::size_t kSmall = 96;  // up to this size a comparison sort is faster
 
 /// An integer whose ascending order is the descending order of the values; -0 and +0 have the same image.
-std::uint64_t descending_image(double value) {
+std::uint64_t descending_sort_key(double value) {
   const std::uint64_t bits = std::bit_cast<std::uint64_t>(value + 0.0);
   return (bits >> 63) != 0 ? bits : ~bits & 0x7FFFFFFFFFFFFFFFull;
 }
@@ -65,7 +65,7 @@ void sort_descending(std::span<const double> values, std::span<std::uint32_t> or
   to.resize(n);
   for (auto& c : counts) c.fill(0);
   for (std::size_t i = 0; i < n; ++i) {
-    from[i] = {descending_image(values[i]), static_cast<std::uint32_t>(i)};
+    from[i] = {descending_sort_key(values[i]), static_cast<std::uint32_t>(i)};
     for (int p = 0; p < kPasses; ++p) ++counts[p][digit_of(from[i].image, p)];
   }
   for (int p = 0; p < kPasses; ++p) {

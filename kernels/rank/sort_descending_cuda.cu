@@ -41,7 +41,7 @@ __global__ void make_keys_kernel(RowValues in, int first_row, int item_bits, std
   const int item = blockIdx.x * kKeyThreads + threadIdx.x, row = blockIdx.y;
   if (item >= in.max_count) return;
   const std::int64_t at = static_cast<std::int64_t>(row) * in.max_count + item;
-  keys[at] = item < in.counts[first_row + row] ? descending_image(in.row(first_row + row)[item]) : kLast;
+  keys[at] = item < in.counts[first_row + row] ? descending_sort_key(in.row(first_row + row)[item]) : kLast;
   entries[at] = static_cast<std::uint32_t>(row) << item_bits | static_cast<std::uint32_t>(item);
 }
 

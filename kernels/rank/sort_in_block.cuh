@@ -15,7 +15,7 @@
 namespace attest {
 
 /// An integer whose ascending order is the descending order of the values; -0 and +0 have the same image.
-__device__ inline std::uint32_t descending_image(float value) { return ~ordered_image(value); }
+__device__ inline std::uint32_t descending_sort_key(float value) { return ~sortable_bits(value); }
 
 template <int kThreads>
 class BlockSort {
@@ -45,7 +45,7 @@ class BlockSort {
     const int count = in.counts[row];
     const Scale scale = load_keys(in, row, count);
     if (!fill_buckets(scale, count)) {
-      sort_by_exchanges(count);
+      bitonic_sort(count);
       return;
     }
     order_buckets(scale, count);
@@ -67,7 +67,7 @@ class BlockSort {
   };
 
   /// Whether item a is sorted after item b.
-  __device__ bool behind(int a, int b) const { return keys_[a] > keys_[b] || (keys_[a] == keys_[b] && a > b); }
+  __device__ bool sorts_after(int a, int b) const { return keys_[a] > keys_[b] || (keys_[a] == keys_[b] && a > b); }
 
   /// keys_[item] = image of the item's value. Values are read 16 bytes at a time if rows are aligned to 16 bytes. Also
   /// clears buckets_.
@@ -77,7 +77,7 @@ class BlockSort {
     float sum = 0;
     const auto image = [&](float value) {
       sum += value;
-      return descending_image(value);
+      return descending_sort_key(value);
     };
 #pragma unroll 4
     for (int item = thread * 4; item < aligned; item += kThreads * 4) {
@@ -178,14 +178,14 @@ class BlockSort {
   }
 
   /// Bitonic sort in the variant whose exchanges all have the same direction, so `count` need not be a power of two.
-  __device__ void sort_by_exchanges(int count) {
+  __device__ void bitonic_sort(int count) {
     for (int item = threadIdx.x; item < count; item += kThreads) items_[item] = static_cast<std::uint16_t>(item);
     __syncthreads();
     for (int run = 2; run / 2 < count; run *= 2)
       for (int mask = run - 1; mask > 0; mask = mask == run - 1 ? run / 4 : mask / 2) {
         for (int i = threadIdx.x; i < count; i += kThreads) {
           const int j = i ^ mask;
-          if (j < i || j >= count || !behind(items_[i], items_[j])) continue;
+          if (j < i || j >= count || !sorts_after(items_[i], items_[j])) continue;
           const std::uint16_t first = items_[i];
           items_[i] = items_[j];
           items_[j] = first;

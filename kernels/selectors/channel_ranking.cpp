@@ -66,7 +66,7 @@ void ChannelRanking::read_file(const std::string& path) {
   if (!file) throw InputError("cannot read the channel ranking '" + path + "'");
   const nlohmann::json document = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
   if (!document.is_object())
-    throw InputError("'" + path + "' is no channel ranking: expected a JSON object of lists per layer");
+    throw InputError("'" + path + "' is not a channel ranking: expected a JSON object of lists per layer");
   const std::string_view suffix = suffix_of(statistic_);
   for (const auto& [name, heads] : document.items()) {
     const std::optional<int> layer = layer_of(name);
@@ -75,7 +75,7 @@ void ChannelRanking::read_file(const std::string& path) {
     try {
       heads.get_to(order);
     } catch (const nlohmann::json::exception&) {
-      throw InputError("'" + path + "': '" + name + "' is no list of channel numbers per head");
+      throw InputError("'" + path + "': '" + name + "' is not a list of channel numbers per head");
     }
     for (std::size_t h = 0; h < order.size(); ++h)
       if (!is_permutation_of_channels(order[h]))

@@ -78,12 +78,12 @@ __global__ void __launch_bounds__(kThreads)
       if (chosen[channel + i] == 0) x[i] = 0;
     for (int part = 0; part < num_parts; ++part)
       *reinterpret_cast<uint4*>(parts + (static_cast<std::int64_t>(part) * rows.num_rows + place) * sets.padded +
-                                channel) = take_parts(x);
+                                channel) = split_leading_bf16(x);
   }
 }
 
 /// Copies row p of `from` to row row_of[p] of `to`.
-__global__ void place_rows_kernel(DeviceRows rows, const int* row_of, const float* from, float* to) {
+__global__ void scatter_rows_kernel(DeviceRows rows, const int* row_of, const float* from, float* to) {
   const int token = blockIdx.x * kThreads + static_cast<int>(threadIdx.x), place = blockIdx.y, row = row_of[place];
   if (token < rows.visible[row]) to[row * rows.stride + token] = from[place * rows.stride + token];
 }
@@ -181,8 +181,8 @@ class CudaDoubleSparsity final : public CudaSelector, DoubleSparsityOptions {
     else
       score_rows(by_head.rows, queries, chunk.kv, ExactKeys{parts_of(chunk.kv.type)}, {.scores = scores}, chunk.stream);
     const dim3 grid((rows.max_length + kThreads - 1) / kThreads, rows.num_rows);
-    place_rows_kernel<<<grid, kThreads, 0, chunk.stream>>>(rows, by_head.row_of, scores, estimate);
-    ATTEST_CUDA_LAUNCHED(place_rows_kernel);
+    scatter_rows_kernel<<<grid, kThreads, 0, chunk.stream>>>(rows, by_head.row_of, scores, estimate);
+    ATTEST_CUDA_LAUNCHED(scatter_rows_kernel);
   }
 
   TokenAsymmetricKeys label_keys(const CudaChunk& chunk, const ChannelSets& sets) const {

@@ -225,7 +225,7 @@ class Ffd final : public Selector, FfdOptions {
   }
 
   /// Maximum over the sink and local blocks of a row.
-  double ends_max(const double* scores, std::int64_t covered) const {
+  double sink_local_max(const double* scores, std::int64_t covered) const {
     return std::max(
         max_over(scores, 0, std::min(covered, static_cast<std::int64_t>(sink_blocks_) * block_)),
         max_over(scores, std::max<std::int64_t>(0, covered - static_cast<std::int64_t>(local_blocks_) * block_),
@@ -235,7 +235,7 @@ class Ffd final : public Selector, FfdOptions {
   double pseudo_max(const double* exact, const double* estimate, std::int64_t covered) const {
     switch (pseudo_max_) {
       case FfdPseudoMax::exact:
-        return ends_max(exact, covered);
+        return sink_local_max(exact, covered);
       case FfdPseudoMax::global:
         return max_over(estimate, 0, covered);
       case FfdPseudoMax::global_exact:
@@ -243,14 +243,14 @@ class Ffd final : public Selector, FfdOptions {
       case FfdPseudoMax::thumbnail:
         break;
     }
-    return ends_max(estimate, covered);
+    return sink_local_max(estimate, covered);
   }
 
   void gap_metrics(const double* exact, const double* estimate, std::int64_t covered, std::int64_t visible, int row,
                    Selection& out) const {
-    const double full_max = max_over(exact, 0, covered), exact_ends = ends_max(exact, covered);
+    const double full_max = max_over(exact, 0, covered), exact_ends = sink_local_max(exact, covered);
     out.own_metrics[kGapExact].row(row)[0] = full_max - exact_ends;
-    if (!scans_exactly_) out.own_metrics[kGapThumbnail].row(row)[0] = full_max - ends_max(estimate, covered);
+    if (!scans_exactly_) out.own_metrics[kGapThumbnail].row(row)[0] = full_max - sink_local_max(estimate, covered);
     out.own_metrics[kGapAll].row(row)[0] = std::max(full_max, max_over(exact, covered, visible)) - exact_ends;
   }
 };

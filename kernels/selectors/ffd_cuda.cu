@@ -18,8 +18,8 @@
 namespace attest {
 namespace {
 
-/// Inputs and outputs of peak_kernel: per-row maxima over the largest scores of the sub-blocks.
-struct PeakTask {
+/// Inputs and outputs of pseudo_max_kernel: per-row maxima over the largest scores of the sub-blocks.
+struct PseudoMaxTask {
   RowValues estimate;               // largest s^ per sub-block
   DeviceMatrix<const float> exact;  // largest exact score per sub-block
   const float* exact_max;           // [rows] over all visible keys
@@ -33,7 +33,7 @@ struct PeakTask {
 
 constexpr int kPeakThreads = 128;
 
-__global__ void __launch_bounds__(kPeakThreads) peak_kernel(PeakTask task) {
+__global__ void __launch_bounds__(kPeakThreads) pseudo_max_kernel(PseudoMaxTask task) {
   __shared__ float shared[32];
   const int row = blockIdx.x, parts = task.estimate.counts[row];
   const float *estimate = task.estimate.row(row), *exact = task.exact.row(row);
@@ -163,10 +163,10 @@ class CudaFfd final : public CudaSelector, FfdOptions {
     const auto ends = [&](int blocks) {
       return static_cast<int>(std::min<std::int64_t>(parts.max, static_cast<std::int64_t>(blocks) * per_block));
     };
-    peak_kernel<<<num_rows, kPeakThreads, 0, chunk.stream>>>(
+    pseudo_max_kernel<<<num_rows, kPeakThreads, 0, chunk.stream>>>(
         {best, best_exact.items, chunk.exact_max, ends(sink_blocks_), ends(local_blocks_), pseudo_max_, scans_exactly_,
          peak, largest, gap_exact, gap_thumbnail, gap_all});
-    ATTEST_CUDA_LAUNCHED(peak_kernel);
+    ATTEST_CUDA_LAUNCHED(pseudo_max_kernel);
 
     const RaggedRows<Level> part_levels = chunk.take_ragged<Level>(parts);
     switch (rule_) {
@@ -195,7 +195,7 @@ class CudaFfd final : public CudaSelector, FfdOptions {
         break;
       }
     }
-    if (union_) cuda_group_levels(part_levels, chunk.rows.group, chunk.stream);
+    if (union_) cuda_group_minimum_levels(part_levels, chunk.rows.group, chunk.stream);
     cuda_level_shares(part_levels, settings, keep_ratio, chunk.stream);
     cuda_token_levels(chunk.rows, part_levels.items, sub_block_, out.covered.device, levels, chunk.stream);
   }

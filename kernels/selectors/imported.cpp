@@ -78,7 +78,7 @@ class Imported final : public Selector, ImportedOptions {
           out.levels.row(row)[j] = always ? Level{0} : levels[entry];
         }
       }
-      if (union_) share_levels(out.levels, n * head.group, head.group, visible);
+      if (union_) take_group_minimum(out.levels, n * head.group, head.group, visible);
       out.io[query] = bytes(head.head_dim, head.value_dim, visible);
     }
   }

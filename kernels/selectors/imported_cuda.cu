@@ -37,14 +37,14 @@ __global__ void entries_kernel(DeviceRows rows, Estimates<T> estimates, int widt
   out.row(row)[i] = static_cast<float>(estimates.of(rows, row)[first_entry(rows, row, width) + i]);
 }
 
-__global__ void largest_kernel(RowValues values, RowOrder order, float* largest) {
+__global__ void row_max_kernel(RowValues values, RowOrder order, float* largest) {
   const int row = blockIdx.x * kThreads + static_cast<int>(threadIdx.x);
   if (row < values.rows) largest[row] = values.row(row)[order(row, 0)];
 }
 
 /// Gives each token the value of its entry.
 template <class T>
-struct OfEntry {
+struct EntryValue {
   DeviceRows rows;
   DeviceMatrix<const T> entries;
   int width;
@@ -55,11 +55,11 @@ struct OfEntry {
 };
 
 struct TokenLevel {
-  OfEntry<Level> of_entry;
+  EntryValue<Level> entry_value;
   int sink, local;
   __device__ Level operator()(int row, int token) const {
-    const bool always = token < sink || token >= of_entry.rows.visible[row] - local;
-    return always ? Level{0} : of_entry(row, token);
+    const bool always = token < sink || token >= entry_value.rows.visible[row] - local;
+    return always ? Level{0} : entry_value(row, token);
   }
 };
 
@@ -81,7 +81,7 @@ class CudaImported final : public CudaSelector, ImportedOptions {
       // Levels ascend along the order of the estimates unless sink or local tokens are added or heads share their sets.
       if (rule_ != Rule::topdelta && sink_ == 0 && local_ == 0 && !union_) out.level_order = {order, rows.visible};
     } else {
-      fill_rows(rows, OfEntry<float>{rows, values.items, source_.width}, estimate, chunk.stream);
+      fill_rows(rows, EntryValue<float>{rows, values.items, source_.width}, estimate, chunk.stream);
       if (begins_with_entries(chunk)) {
         out.entries = values;
         out.entry_width = source_.width;
@@ -99,8 +99,8 @@ class CudaImported final : public CudaSelector, ImportedOptions {
     const TokenLevel level{{rows, entry_levels, source_.width}, sink_, local_};
     fill_rows(rows, level, levels, chunk.stream);
     if (union_)
-      cuda_group_levels({chunk.by_tokens(levels), rows.visible, rows.num_rows, rows.max_length}, rows.group,
-                        chunk.stream);
+      cuda_group_minimum_levels({chunk.by_tokens(levels), rows.visible, rows.num_rows, rows.max_length}, rows.group,
+                                chunk.stream);
   }
 
  private:
@@ -171,8 +171,8 @@ class CudaImported final : public CudaSelector, ImportedOptions {
       }
       case Rule::topdelta: {
         auto* largest = chunk.take<float>(static_cast<std::size_t>(values.rows));
-        largest_kernel<<<(values.rows + kThreads - 1) / kThreads, kThreads, 0, chunk.stream>>>(values, order, largest);
-        ATTEST_CUDA_LAUNCHED(largest_kernel);
+        row_max_kernel<<<(values.rows + kThreads - 1) / kThreads, kThreads, 0, chunk.stream>>>(values, order, largest);
+        ATTEST_CUDA_LAUNCHED(row_max_kernel);
         const auto deltas = query_settings<double>(chunk, grids, [](double delta, std::int64_t) { return delta; });
         return cuda_threshold_levels(values, largest, deltas, levels, chunk.stream);
       }

@@ -39,7 +39,7 @@ class Oracle : public Selector, protected OracleOptions {
         std::ranges::fill(row, static_cast<Level>(grids[query].values.size()));
         row_levels(exact, r, visible, grids[query].values, row);
       }
-      if (union_) share_levels(out.levels, first, head.group, visible);
+      if (union_) take_group_minimum(out.levels, first, head.group, visible);
       out.io[query] = {.fixed = 0, .per_kept_token = dense_token_bytes(head), .free_tokens = 0};
     }
   }

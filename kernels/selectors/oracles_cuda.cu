@@ -29,7 +29,7 @@ class CudaOracle : public CudaSelector, protected OracleOptions {
       const RaggedRows<Level> token_levels{chunk.by_tokens(levels), rows.visible, rows.num_rows, rows.max_length};
       item_levels(chunk, grids, tokens, token_levels.items);
       if (ranks_items() && !union_) out.level_order = {*chunk.exact_order, rows.visible};
-      if (union_) cuda_group_levels(token_levels, rows.group, chunk.stream);
+      if (union_) cuda_group_minimum_levels(token_levels, rows.group, chunk.stream);
       return;
     }
     const RowCounts counts(chunk, [&](std::int64_t visible) { return items(visible); });
@@ -40,7 +40,7 @@ class CudaOracle : public CudaSelector, protected OracleOptions {
     else
       cuda_segment_maxima(chunk.visible_values(chunk.exact), block_, blocks, chunk.stream);
     item_levels(chunk, grids, blocks, block_levels.items);
-    if (union_) cuda_group_levels(block_levels, rows.group, chunk.stream);
+    if (union_) cuda_group_minimum_levels(block_levels, rows.group, chunk.stream);
     cuda_token_levels(rows, block_levels.items, block_, nullptr, levels, chunk.stream);
   }
 

@@ -60,14 +60,14 @@ __global__ void estimate_kernel(DeviceRows rows, DeviceKeyValues kv, QueryScales
 }
 
 /// Inputs and results for the sink and local blocks, [rows] each.
-struct RowEnds {
+struct SinkLocalMass {
   const int* first_local;  ///< first token of the local blocks; 0 if the row keeps all keys
   double* log_mass;        ///< ln of the sum of exp(s) over sink and local blocks
 };
 
 /// Fills ends.log_mass. One thread block per row.
 __global__ void __launch_bounds__(kEndsThreads)
-    mass_at_ends_kernel(DeviceRows rows, const float* scores, RowEnds ends) {
+    sink_local_mass_kernel(DeviceRows rows, const float* scores, SinkLocalMass ends) {
   __shared__ double shared[32];
   const int row = blockIdx.x, length = rows.visible[row], local = ends.first_local[row];
   if (local == 0) return;
@@ -82,7 +82,7 @@ __global__ void __launch_bounds__(kEndsThreads)
 }
 
 /// Entry levels of the blocks of 32 keys, given the largest estimate of each.
-__global__ void block_levels_kernel(RowValues best, RowEnds ends, QuerySettings<double> deltas,
+__global__ void block_levels_kernel(RowValues best, SinkLocalMass ends, QuerySettings<double> deltas,
                                     DeviceMatrix<Level> levels) {
   const int block = blockIdx.x * kThreads + static_cast<int>(threadIdx.x), row = blockIdx.y;
   if (block >= best.counts[row]) return;
@@ -135,7 +135,7 @@ class CudaSale final : public CudaSelector, SaleOptions {
     for (RowBatch& batch : batches) batch.params = batch.first_row / group;
     const SaleKeys form{.means = means, .absmax = absmax};
     score_rows(in_batches(chunk, batches), {.parts = codes, .num_parts = 1, .rows = chunk.rows.num_rows},
-               with_bare_products(chunk.kv), form, {.scores = estimate}, chunk.stream);
+               without_score_transform(chunk.kv), form, {.scores = estimate}, chunk.stream);
     const dim3 grid((chunk.rows.max_length + kThreads - 1) / kThreads, chunk.rows.num_rows);
     estimate_kernel<<<grid, kThreads, 0, chunk.stream>>>(chunk.rows, chunk.kv, scales, absmax, estimate);
     ATTEST_CUDA_LAUNCHED(estimate_kernel);
@@ -148,10 +148,10 @@ class CudaSale final : public CudaSelector, SaleOptions {
     const RowCounts local(chunk, [&](std::int64_t visible) { return keeps_all(visible) ? 0 : first_local(visible); });
     const RaggedRows<float> best = chunk.take_ragged<float>(counts);
     const RaggedRows<Level> block_levels = chunk.take_ragged<Level>(counts);
-    const RowEnds ends{local.device, chunk.take<double>(static_cast<std::size_t>(rows.num_rows))};
+    const SinkLocalMass ends{local.device, chunk.take<double>(static_cast<std::size_t>(rows.num_rows))};
     cuda_segment_maxima(chunk.visible_values(estimate), kBlock, best, chunk.stream);
-    mass_at_ends_kernel<<<rows.num_rows, kEndsThreads, 0, chunk.stream>>>(rows, chunk.exact, ends);
-    ATTEST_CUDA_LAUNCHED(mass_at_ends_kernel);
+    sink_local_mass_kernel<<<rows.num_rows, kEndsThreads, 0, chunk.stream>>>(rows, chunk.exact, ends);
+    ATTEST_CUDA_LAUNCHED(sink_local_mass_kernel);
     const auto deltas = query_settings<double>(chunk, grids, [](double delta, std::int64_t) { return delta; });
     const dim3 grid((counts.max + kThreads - 1) / kThreads, rows.num_rows);
     block_levels_kernel<<<grid, kThreads, 0, chunk.stream>>>(best, ends, deltas, block_levels.items);

@@ -37,7 +37,7 @@ class Sparq final : public Selector, SparqOptions {
   SettingKind setting_kind() const override { return SettingKind::budget; }
   bool has_estimate() const override { return true; }
   std::string_view short_context(double budget, std::int64_t visible) const override {
-    return budget + (own_token_free_ ? 1 : 0) >= static_cast<double>(visible) ? kKeepsEveryKey : std::string_view{};
+    return budget + (exclude_own_token_ ? 1 : 0) >= static_cast<double>(visible) ? kKeepsEveryKey : std::string_view{};
   }
   void check(int head_dim, int /*value_dim*/) const override {
     if (rank_ > head_dim)

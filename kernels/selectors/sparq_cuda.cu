@@ -57,8 +57,8 @@ __global__ void __launch_bounds__(kThreads) choose_channels_kernel(DeviceRows ro
 }
 
 /// Turns dot products into estimates, in place, and sums them over the group.
-__global__ void cover_kernel(DeviceRows rows, DeviceKeyValues kv, const float* coverage, float* estimate,
-                             float* group_scores) {
+__global__ void estimate_kernel(DeviceRows rows, DeviceKeyValues kv, const float* coverage, float* estimate,
+                                float* group_scores) {
   const int token = blockIdx.x * kThreads + static_cast<int>(threadIdx.x), first = blockIdx.y * rows.group;
   if (token >= rows.visible[first]) return;
   double sum = 0;
@@ -208,11 +208,11 @@ class CudaSparq final : public CudaSelector, SparqOptions {
     ATTEST_CUDA_LAUNCHED(choose_channels_kernel);
     QueryParts queries = chunk.queries;
     queries.parts = parts;
-    score_rows(rows, queries, with_bare_products(chunk.kv), ExactKeys{parts_of(chunk.kv.type)}, {.scores = estimate},
-               chunk.stream);
-    cover_kernel<<<tokens_by_group(rows), kThreads, 0, chunk.stream>>>(rows, chunk.kv, coverage, estimate,
-                                                                       group_scores);
-    ATTEST_CUDA_LAUNCHED(cover_kernel);
+    score_rows(rows, queries, without_score_transform(chunk.kv), ExactKeys{parts_of(chunk.kv.type)},
+               {.scores = estimate}, chunk.stream);
+    estimate_kernel<<<tokens_by_group(rows), kThreads, 0, chunk.stream>>>(rows, chunk.kv, coverage, estimate,
+                                                                          group_scores);
+    ATTEST_CUDA_LAUNCHED(estimate_kernel);
   }
 
   void rule(const CudaChunk& chunk, std::span<const AscendingGrid> grids, const float* group_scores,

@@ -22,13 +22,13 @@ class SparqOptions {
     rank_ = reader.integer("rank", 32, 1, 1 << 16);
     local_ = reader.real("local", 0.25, 0, 1);
     softmax_scores_ = reader.choice("score", {"logits", "softmax"}) == "softmax";
-    own_token_free_ = reader.choice("count", {"code", "paper"}) == "code";
+    exclude_own_token_ = reader.choice("count", {"code", "paper"}) == "code";
     mean_value_ = reader.choice("mean_value", {"on", "off"}) == "on";
   }
 
   SparqKept kept(double budget, std::int64_t visible) const {
     const auto length = static_cast<double>(visible);
-    const double extra = own_token_free_ ? 1 : 0;
+    const double extra = exclude_own_token_ ? 1 : 0;
     // A budget in per cent of a short context may resolve to 0 tokens. At least one token is kept, so that larger
     // budgets keep supersets.
     budget = std::max(budget, 1 - extra);
@@ -46,7 +46,7 @@ class SparqOptions {
 
   int rank_;
   double local_;
-  bool softmax_scores_, own_token_free_, mean_value_;
+  bool softmax_scores_, exclude_own_token_, mean_value_;
 };
 
 /// Defined in sparq_cuda.cu.

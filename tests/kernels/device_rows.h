@@ -129,7 +129,7 @@ struct DeviceLayer {
     rows = {.num_rows = static_cast<int>(visible.size()),
             .num_origins = static_cast<int>(origins.size()),
             .group = layer.shape.group(),
-            .longest = longest,
+            .layer_max_length = longest,
             .stride = (longest + 127) / 128 * 128,
             .origins = gpu.upload(origins),
             .visible = gpu.upload(visible),

@@ -13,7 +13,7 @@ constexpr double kLeast = 1e8, kMost = 1e14;
 
 class CudaBandwidthTest : public OnGpu {};
 
-TEST_F(CudaBandwidthTest, IsThatOfADevice) {
+TEST_F(CudaBandwidthTest, IsPlausible) {
   const CudaBandwidth bandwidth = measure_cuda_bandwidth(0);
   EXPECT_GT(bandwidth.from_host, kLeast);
   EXPECT_GT(bandwidth.device_copy, bandwidth.from_host) << "the device's memory is faster than the bus";

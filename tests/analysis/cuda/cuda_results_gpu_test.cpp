@@ -50,7 +50,7 @@ void expect_numbers(const std::vector<ResultArray>& arrays, const std::vector<Me
 
 class CudaResultsTest : public OnGpu {};
 
-TEST_F(CudaResultsTest, ComeBackWhereTheyBelong) {
+TEST_F(CudaResultsTest, DownloadsArraysToTheirCells) {
   Gpu gpu;
   const Study study = small_study();
   CudaResults results;  // reused for layers with and without spans and sinks

@@ -155,15 +155,15 @@ inline Study study_of(const std::vector<std::string>& texts) {
 }
 
 /// A group_factor for double_sparsity that divides head_dim; 7 divides the odd dimensions of the cases.
-inline std::string label_factor(const Case& c) { return c.head_dim % 8 == 0 ? "4" : "7"; }
+inline std::string group_factor_for(const Case& c) { return c.head_dim % 8 == 0 ? "4" : "7"; }
 
 /// Every selector, with options under which it is dense in no layer of the cases.
-inline Study methods(const Case& c) {
-  Study study = study_of(test::and_every_other_selector(
+inline Study all_selectors_study(const Case& c) {
+  Study study = study_of(test::with_all_other_selectors(
       {"exact", "ffd", "quest:dense_layers=0", "kivi:group=16", "twilight:dense_layers=0,base_budget=256",
-       "double_sparsity:calibrate=other,group_factor=" + label_factor(c), "sale:dense_below=100",
+       "double_sparsity:calibrate=other,group_factor=" + group_factor_for(c), "sale:dense_below=100",
        "imported:file=estimates,dataset=tokens"}));
-  test::teach(study.selectors, sample_for(c));
+  test::calibrate_all(study.selectors, sample_for(c));
   return study;
 }
 
@@ -238,7 +238,7 @@ inline const std::vector<std::string> kVariants = {
 /// Two bits are tested with float32 elements only. With 16-bit elements, quantisation levels of a query are often
 /// multiples of each other: estimates that tie in double then differ by rounding errors in float32.
 inline Study double_sparsity(const Case& c) {
-  const std::string factor = label_factor(c), coarse = c.head_dim % 8 == 0 ? "8" : "7";
+  const std::string factor = group_factor_for(c), coarse = c.head_dim % 8 == 0 ? "8" : "7";
   const std::string few_bits = c.type == ElementType::float32 ? "2" : "8";
   std::vector<std::string> texts;
   for (const std::string& options :
@@ -246,7 +246,7 @@ inline Study double_sparsity(const Case& c) {
         "channel=k,bits=8,group_factor=" + coarse, "bits=16,group_factor=" + coarse, std::string("group_factor=1")})
     texts.push_back("double_sparsity:calibrate=other," + options);
   Study study = study_of(texts);
-  test::teach(study.selectors, sample_for(c));
+  test::calibrate_all(study.selectors, sample_for(c));
   return study;
 }
 

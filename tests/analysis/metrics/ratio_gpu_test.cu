@@ -14,7 +14,7 @@ __global__ void ratio_kernel(const int2* pairs, int count, float* out) {
 
 class RatioCuda : public OnGpu {};
 
-TEST_F(RatioCuda, IsThatOfWholeNumbersOrUndefined) {
+TEST_F(RatioCuda, RoundsOnceOrIsNaN) {
   // Counts above 2^24 may have no exact float, but their ratio must still be rounded only once.
   const std::vector<int2> pairs{{0, 1}, {1, 3}, {7, 7}, {0, 0}, {5, 0}, {16777217, 16777219}, {2147483647, 2147483646}};
   Gpu gpu;

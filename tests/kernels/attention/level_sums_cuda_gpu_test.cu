@@ -139,7 +139,7 @@ TEST_F(LevelPartialsCuda, BeginEmpty) {
   rows.num_rows = 3;
   rows.max_length = 513;
   for (int longest : {600, 20000}) {  // ranges of 256 or 640 tokens
-    rows.longest = longest;
+    rows.layer_max_length = longest;
     const LevelPartials partials = take_partials(rows, 4, 7, gpu.arena, gpu.stream);
     EXPECT_EQ(partials.num_splits, longest == 600 ? 3 : 1);
     EXPECT_EQ(partials.pitch, 8);

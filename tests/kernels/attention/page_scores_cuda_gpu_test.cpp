@@ -42,7 +42,7 @@ TEST_P(PageScoresCuda, AreSumsOfTheLargestProducts) {
   Gpu gpu;
   const DeviceLayer on(GetParam(), gpu);
   for (int page : {1, 16, 24, 128, 5000}) {
-    if (page == 1 && on.rows.longest > 1000) continue;  // thousands of pages test no more than hundreds
+    if (page == 1 && on.rows.layer_max_length > 1000) continue;  // thousands of pages test no more than hundreds
     const std::vector<int> counts = counts_of_pages(on.visible, page);
     const RaggedRows<float> scores = gpu.take_rows<float>(counts, *std::max_element(counts.begin(), counts.end()) + 1);
     cuda_page_scores(on.rows, on.kv, on.queries, page, scores.items, gpu.arena, gpu.stream);

@@ -34,7 +34,7 @@ Rows<float> any_scores(const std::vector<int>& lengths, std::uint64_t seed) {
 
 class ScoreRest : public OnGpuWith<Case> {};
 
-TEST_P(ScoreRest, AndTheScoreAreTheScoreInDouble) {
+TEST_P(ScoreRest, ScorePlusRestIsTheDoubleScore) {
   Gpu gpu;
   const DeviceLayer on(GetParam(), gpu);
   DeviceRows rows = on.rows;

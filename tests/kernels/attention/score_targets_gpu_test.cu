@@ -33,7 +33,8 @@ TEST_F(ScoreTargetsCuda, ScaleThenCap) {
       DeviceKeyValues kv;
       kv.scale = scale;
       kv.softcap = softcap;
-      const std::vector<float> found = scores_of_dots(dots, kv), bare = scores_of_dots(dots, with_bare_products(kv));
+      const std::vector<float> found = scores_of_dots(dots, kv),
+                               bare = scores_of_dots(dots, without_score_transform(kv));
       for (std::size_t i = 0; i < dots.size(); ++i) {
         const double s = static_cast<double>(scale) * static_cast<double>(dots[i]), cap = static_cast<double>(softcap);
         const double expected = cap > 0 ? cap * std::tanh(s / cap) : s;
@@ -47,7 +48,7 @@ TEST_F(ScoreTargetsCuda, ScaleThenCap) {
 TEST(BareProductsOf, AreOfTheSameKeys) {
   const int keys = 0, values = 0;
   const DeviceKeyValues kv{ElementType::float16, &keys, &values, 64, 48, 1000, 0.5f, 20};
-  const DeviceKeyValues bare = with_bare_products(kv);
+  const DeviceKeyValues bare = without_score_transform(kv);
   EXPECT_EQ(bare.type, kv.type);
   EXPECT_EQ(bare.keys, &keys);
   EXPECT_EQ(bare.values, &values);

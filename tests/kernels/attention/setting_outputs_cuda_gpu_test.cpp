@@ -139,7 +139,7 @@ class SettingOutputsCuda : public OnGpuWith<Case> {
   }
 };
 
-TEST_P(SettingOutputsCuda, OfLevelsInRunsAndInNone) {
+TEST_P(SettingOutputsCuda, MatchPlainSoftmaxForAllLevelPatterns) {
   Gpu of_layer;
   const DeviceLayer on(GetParam(), of_layer);
   for (int settings : {1, 2, 5})
@@ -182,7 +182,7 @@ TEST_P(SettingOutputsCuda, OfExactAttention) {
 }
 
 // A chunk of only the first rows, in other batches. Ranges of tokens depend only on the longest row of the layer.
-TEST_P(SettingOutputsCuda, HowRowsAreCutChangesNoBit) {
+TEST_P(SettingOutputsCuda, ChunkingGivesBitIdenticalOutputs) {
   Gpu of_layer;
   const DeviceLayer on(GetParam(), of_layer);
   for (bool ordered : {false, true}) {

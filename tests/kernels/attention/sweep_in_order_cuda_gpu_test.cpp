@@ -43,12 +43,12 @@ TEST_P(SweepInOrderCuda, AddsUpEveryLevelOfEveryRange) {
   Gpu of_layer;
   const DeviceLayer on(GetParam(), of_layer);
   for (int settings : {1, 2, 5, 70})
-    for (int longest : {on.rows.longest, 20000}) {
+    for (int longest : {on.rows.layer_max_length, 20000}) {
       Gpu gpu;
       const OrderedSweep sweep = ordered_sweep(on, settings, 2, gpu);
       const PlainLevels levels = plain_levels(on, sweep, gpu);
       DeviceRows rows = on.rows;
-      rows.longest = longest;
+      rows.layer_max_length = longest;
       SweepView view = sweep.view;
       view.sums = levels.on_device;
       const LevelPartials partials = take_partials(rows, settings, on.kv.value_dim, gpu.arena, gpu.stream);

@@ -71,7 +71,7 @@ void expect_sums(const Case& c, const Form& form, const std::vector<int>& all_se
         const DeviceSweep sweep = random_sweep(on, settings, runs, 2, gpu);
         const PlainLevels levels = plain_levels(on, sweep, gpu);
         DeviceRows rows = on.rows;
-        if (partly) rows.longest = 20000;  // ranges of 640 tokens
+        if (partly) rows.layer_max_length = 20000;  // ranges of 640 tokens
         SweepView view = sweep.view;
         view.sums = levels.on_device;
         Pass pass{std::vector<int>(on.visible.size(), 0), on.visible};
@@ -99,7 +99,7 @@ INSTANTIATE_TEST_SUITE_P(Cases, SweepInRuns, testing::ValuesIn(all_device_cases(
 class SweepInManyRuns : public OnGpuWith<Case> {};
 
 // Levels 64 apart share a bit of the 64-bit level mask.
-TEST_P(SweepInManyRuns, KnowsLevelsBeyond64) { expect_sums(GetParam(), ExactValues{}, {70, 130}); }
+TEST_P(SweepInManyRuns, HandlesMoreThan64Levels) { expect_sums(GetParam(), ExactValues{}, {70, 130}); }
 INSTANTIATE_TEST_SUITE_P(Cases, SweepInManyRuns, testing::ValuesIn(device_cases()), name_of_case);
 
 class SweepOfTypeInRuns : public OnGpuWith<ElementType> {};
@@ -178,7 +178,7 @@ TEST_P(SweepOfTypeInRuns, LoseNoPartOfAProduct) {
 }
 
 /// Each level has one token. Its weight is 1, so the sum is exactly its value.
-TEST_P(SweepOfTypeInRuns, ALoneTokenGivesItsValue) {
+TEST_P(SweepOfTypeInRuns, SingleTokenReturnsItsValue) {
   constexpr int kSettings = 66;
   Gpu gpu;
   const DeviceLayer on(Case{"", 2, 4, 64, 72, GetParam(), {200, 254, 255, 290}}, gpu);

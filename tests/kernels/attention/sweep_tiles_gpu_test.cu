@@ -96,7 +96,7 @@ __global__ void __launch_bounds__(kThreads)
     stage_kernel(Task task, Form form, RowBatch batch, std::int64_t first_value, int first, int channel, float* out) {
   extern __shared__ __align__(16) std::uint16_t staged[];
   if (task.streams) {
-    begin_values(task, batch, first_value, first, channel, staged);
+    start_value_copy(task, batch, first_value, first, channel, staged);
     commit_copies();
     await_copies<0>();
   } else {
@@ -225,7 +225,7 @@ __global__ void pair_kernel(const float2* pairs, int count, std::uint32_t* leadi
   const int i = static_cast<int>(threadIdx.x);
   if (i >= count) return;
   float2 x = pairs[i];
-  leading[i] = take_pair(x);
+  leading[i] = split_leading_bf16_pair(x);
   rest[i] = x;
 }
 

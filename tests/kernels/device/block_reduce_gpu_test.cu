@@ -95,7 +95,7 @@ TEST_F(BlockReduceEach, ReducesValuesApart) {
 }
 
 __global__ void images_kernel(const float* values, std::uint32_t* images, float* back) {
-  images[threadIdx.x] = ordered_image(values[threadIdx.x]);
+  images[threadIdx.x] = sortable_bits(values[threadIdx.x]);
   back[threadIdx.x] = from_ordered_image(images[threadIdx.x]);
 }
 

@@ -52,7 +52,7 @@ struct Refusing : Counted {
   }
 };
 
-TEST(GrowingBuffer, IsEmptyWhereItCouldNotGrow) {
+TEST(GrowingBuffer, IsEmptyAfterFailedGrowth) {
   GrowingBuffer<Refusing> buffer(100);
   EXPECT_THROW(buffer.reserve(101), DeviceError);
   EXPECT_EQ(buffer.data(), nullptr);
@@ -63,7 +63,7 @@ TEST(GrowingBuffer, IsEmptyWhereItCouldNotGrow) {
 
 class Buffers : public OnGpu {};
 
-TEST_F(Buffers, AreWhereTheySay) {
+TEST_F(Buffers, AllocateInTheNamedMemory) {
   const DeviceBuffer device(1000);
   const PageLockedBuffer host(1000);
   cudaPointerAttributes of_device{}, of_host{};

@@ -78,7 +78,7 @@ __global__ void take_parts_kernel(ElementType type, const float* values, int cou
   for (int part = 0; part < kParts; ++part) {
     if (part == parts_of(type))
       for (int i = 0; i < kOctet; ++i) rest[first + i] = x[i];
-    *reinterpret_cast<uint4*>(parts + part * count + first) = take_parts(x);
+    *reinterpret_cast<uint4*>(parts + part * count + first) = split_leading_bf16(x);
   }
   if (parts_of(type) == kParts)
     for (int i = 0; i < kOctet; ++i) rest[first + i] = x[i];

@@ -56,7 +56,7 @@ __global__ void divide_kernel(const float* a, const float* b, float* plain, floa
   const int i = blockIdx.x * kThreads + static_cast<int>(threadIdx.x);
   plain[i] = quotient<true>(a[i], b[i]);
   rarely[i] = quotient<false>(a[i], b[i]);
-  divides[i] = divides_plainly(b[i]) ? 1 : 0;
+  divides[i] = in_fast_range(b[i]) ? 1 : 0;
 }
 
 struct Quotients {

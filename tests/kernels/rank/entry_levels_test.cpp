@@ -76,7 +76,7 @@ INSTANTIATE_TEST_SUITE_P(Values, EntryLevels, ::testing::Values(0, 1, 2),
                          [](const auto& info) { return kKinds[info.param]; });
 
 // Three of ten equal weights sum to 0.3 with a rounding error. Whether they reach p = 0.3 must not depend on it.
-TEST(TopPLevels, EqualWeightsDoNotHangOnRounding) {
+TEST(TopPLevels, EqualWeightsDoNotDependOnRounding) {
   const Row mass(10, 0.1), shares{0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1};
   std::vector<Level> levels(10);
   top_p_levels(mass, shares, levels);

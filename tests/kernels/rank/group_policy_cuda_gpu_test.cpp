@@ -72,7 +72,7 @@ TEST_P(GroupPolicyCuda, LeastLevels) {
   const Rows<Level> rows = random_rows<Level>(group, 16);
   Gpu gpu;
   const RaggedRows<Level> levels = gpu.upload_rows(rows, kLongest + 4);
-  cuda_group_levels(levels, group, gpu.stream);
+  cuda_group_minimum_levels(levels, group, gpu.stream);
   EXPECT_TRUE(gpu.download_rows(levels) == of_groups(rows, group, [](Level a, Level b) { return std::min(a, b); }));
 }
 

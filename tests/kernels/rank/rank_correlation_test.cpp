@@ -93,7 +93,7 @@ TEST(Correlation, IsNotDefinedForAConstantOrForNothing) {
 }
 
 // The mean of equal numbers may have a rounding error. The resulting deviations must not count as variance.
-TEST(Correlation, AConstantIsFoundByComparingNotByItsVariance) {
+TEST(Correlation, ConstantInputIsDetectedExactly) {
   const Row constant(3, 0.1), other{1, 2, 3};
   EXPECT_TRUE(std::isnan(pearson(constant, other)));
 }

@@ -65,7 +65,7 @@ TEST_F(BlockSortCuda, OfAWholeBlock) {
 
 __global__ void image_kernel(const float* values, int count, std::uint32_t* images) {
   for (int i = static_cast<int>(threadIdx.x); i < count; i += static_cast<int>(blockDim.x))
-    images[i] = descending_image(values[i]);
+    images[i] = descending_sort_key(values[i]);
 }
 
 // Checks every pair of a descending list. The two zeros are equal.

@@ -52,11 +52,12 @@ TEST_F(ChannelRankingFile, TheFirstChannelsOfTheHead) {
 }
 
 TEST_F(ChannelRankingFile, BadFilesAreNamed) {
-  EXPECT_EQ(error([&] { read("[1, 2"); }), "'FILE' is no channel ranking: expected a JSON object of lists per layer");
+  EXPECT_EQ(error([&] { read("[1, 2"); }),
+            "'FILE' is not a channel ranking: expected a JSON object of lists per layer");
   EXPECT_EQ(error([&] { read(kRanking, ChannelStatistic::q); }),
             "'FILE' holds no list named layers.<number>....q_proj");
   EXPECT_EQ(error([&] { read(R"({"layers.0.qk_proj": [["a"]]})"); }),
-            "'FILE': 'layers.0.qk_proj' is no list of channel numbers per head");
+            "'FILE': 'layers.0.qk_proj' is not a list of channel numbers per head");
   EXPECT_EQ(error([&] { read(R"({"layers.0.qk_proj": [[0, 1], [0, 0]]})"); }),
             "'FILE': 'layers.0.qk_proj', head 1 does not list every channel once");
   EXPECT_EQ(error([&] { read(R"({"layers.0.qk_proj": [[0, -1]]})"); }),

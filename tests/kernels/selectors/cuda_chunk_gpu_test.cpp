@@ -51,7 +51,7 @@ TEST_P(CudaChunkTest, LevelsAreZeroBehindTheirRows) {
       ASSERT_EQ(levels[r * stride + j], 0) << "row " << r << ", place " << j;
 }
 
-TEST_P(CudaChunkTest, SettingsStandByQueryOfTheLayer) {
+TEST_P(CudaChunkTest, SettingsAreOrderedByQuery) {
   DeviceChunk on(GetParam());
   const auto queries = static_cast<std::size_t>(on.on.layer.num_queries());
   std::vector<AscendingGrid> grids(queries);
@@ -68,7 +68,7 @@ TEST_P(CudaChunkTest, SettingsStandByQueryOfTheLayer) {
     }
 }
 
-TEST_P(CudaChunkTest, CostsAreOneOfEveryGroup) {
+TEST_P(CudaChunkTest, OneCostPerQueryGroup) {
   DeviceChunk on(GetParam());
   const std::vector<IoCost> costs = group_costs(on.chunk, [](std::int64_t visible) {
     return IoCost{.fixed = 2.0 * static_cast<double>(visible), .per_kept_token = 3, .free_tokens = 1};

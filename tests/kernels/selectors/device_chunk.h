@@ -17,7 +17,7 @@ struct DeviceChunk {
   explicit DeviceChunk(AttentionLayer layer) : on(std::move(layer), gpu) {
     Rows<float> low;
     std::vector<float> maxima;
-    const bool is_short = on.rows.longest <= kShortRow;
+    const bool is_short = on.rows.layer_max_length <= kShortRow;
     for (int r = 0; r < on.rows.num_rows; ++r) {
       const Row exact = on.row(r).exact_row(on.head_of_group(r));
       scores.emplace_back(exact.begin(), exact.end());

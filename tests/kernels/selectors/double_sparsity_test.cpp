@@ -76,7 +76,7 @@ TEST(DoubleSparsity, ConformsToItsFormulas) {
        {"", "channel=q,group_factor=2,bits=2", "channel=k,group_factor=8,bits=16", "group_factor=1,bits=8"}) {
     AttentionLayer sample;
     const auto make = [&](const Case& c) {
-      sample = make_layer(c, kOtherSample);
+      sample = make_layer(c, kCalibrationSeed);
       std::unique_ptr<Selector> product =
           selector("double_sparsity", std::string("calibrate=other") + (*options != 0 ? "," : "") + options);
       product->calibrate(sample);

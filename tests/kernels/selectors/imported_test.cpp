@@ -70,7 +70,7 @@ TEST(Imported, ConformsToItsRules) {
   }
 }
 
-TEST(Imported, TellsWhatItsEstimatesAreAndCost) {
+TEST(Imported, ReportsEstimateKindAndCost) {
   const std::string file = "file=own.h5,dataset=tokens";
   EXPECT_TRUE(selector("imported", file)->estimates_scores());
   EXPECT_FALSE(selector("imported", file + ",units=ranks")->estimates_scores());
