@@ -44,8 +44,8 @@ struct LevelPartials {
 LevelPartials take_partials(const DeviceRows& rows, int num_settings, int value_dim, DeviceArena& arena,
                             cudaStream_t stream);
 
-/// Tokens are summed in at most kMostSplits ranges. The range boundaries depend only on the layer's longest row, so
-/// splitting a layer into chunks does not change the results by a bit.
+/// Tokens are summed in at most kMostSplits ranges. The range boundaries depend only on the layer's longest row, so the
+/// results are bit-identical however a layer is split into chunks.
 inline constexpr int kMostSplits = 32;
 constexpr int tokens_per_split(int longest) {
   const int wanted = (longest + kMostSplits - 1) / kMostSplits;

@@ -12,7 +12,7 @@ namespace attest {
 
 /// means[query][channel] = mean of x over the keys that the query sees; one query per `group` rows. Rows of `means` are
 /// padded_channels(x.channels) wide, padding 0. Sums are in double. Their order depends only on the query's origin and
-/// length, so splitting rows into chunks does not change the results by a bit.
+/// length, so the results are bit-identical however rows are split into chunks.
 void cuda_visible_means(const DeviceRows& rows, const DeviceTokens& x, const DeviceMatrix<float>& means,
                         DeviceArena& arena, cudaStream_t stream);
 

@@ -3,7 +3,8 @@
 //
 // A block multiplies up to 64 rows by 128 tokens at a time. It reads keys once, 64 channels at a time, and applies the
 // form in float32. The result is split into bfloat16 parts whose sum is exactly the float32 value (octet.cuh). Products
-// of parts below float32's last place are omitted. So the score is that of the float32 key, not of a rounded key.
+// of parts that are too small to change the last place of a float32 are omitted (kLowestOrder). So the score is that of
+// the float32 key, not of a rounded key.
 #pragma once
 
 #include <algorithm>

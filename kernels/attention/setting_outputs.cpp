@@ -23,8 +23,9 @@ struct LevelState {
   double* value = nullptr;    ///< [S, padded Dv]
 };
 
-/// sums[r][d] += sum_t weights[r][t] * values[t][d] over 8 * Vectors channels. More rows reuse each loaded value more
-/// often. The order of an element's sum, and so its bits, does not depend on the block size.
+/// sums[r][d] += sum_t weights[r][t] * values[t][d] over 8 * Vectors channels. With more rows per block, each
+/// loaded value is used more often. The order of an element's sum does not depend on the block size, so neither do its
+/// bits.
 template <int Rows, int Vectors>
 void add_block(const double* const* weights, const double* values, std::int64_t count, std::int64_t stride,
                double* const* sums, std::int64_t channel) {

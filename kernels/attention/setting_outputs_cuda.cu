@@ -7,7 +7,7 @@
 namespace attest {
 namespace {
 
-constexpr int kFewSettings = 2;  // up to here sweep_in_runs() is faster even if levels do not form runs
+constexpr int kFewSettings = 2;  // up to this S, sweep_in_runs() is faster even if levels form no runs
 
 }  // namespace
 

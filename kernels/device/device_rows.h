@@ -17,7 +17,8 @@ inline constexpr int kTileTokens = 128;
 /// Rows of at most this many tokens are short: the float32 error of their scores is stored, too (score_rest.cuh).
 inline constexpr int kShortRow = 4096;
 
-/// A sequence of keys with a first key shared by some queries. Tokens, blocks, pages and groups are counted from it.
+/// The keys visible to a set of queries that share their first visible key. Tokens, blocks, pages and groups are
+/// counted from that key.
 struct KeyOrigin {
   int kv_head = 0;
   int first_key = 0;

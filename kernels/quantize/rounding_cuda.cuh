@@ -1,4 +1,4 @@
-// Rounding steps of the quantisers on the device: the same float32 steps as rounding.h, without fused operations.
+// Rounding steps of the quantisers on the device: the same float32 steps as rounding.h, each rounded separately.
 #pragma once
 
 #include <cuda_bf16.h>

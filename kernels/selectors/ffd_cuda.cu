@@ -122,8 +122,8 @@ class CudaFfd final : public CudaSelector, FfdOptions {
     score_rows(rows, chunk.queries, chunk.kv, form, targets, chunk.stream);
   }
 
-  /// A query's scales depend on its number of full blocks. Sets `rows` to the chunk's rows in batches of equal number,
-  /// and returns one table of scales per batch.
+  /// A query's scales depend on its number of full blocks. Sets `rows` to the chunk's rows, in batches whose rows
+  /// have the same number, and returns one table of scales per batch.
   ChannelTables<float> sequence_scales(const CudaChunk& chunk, const RowCounts& covered, const FfdQuantizer& quantizer,
                                        DeviceRows& rows) const {
     const auto blocks_of = [&](int row) { return covered.host[static_cast<std::size_t>(row)] / block_; };

@@ -8,8 +8,8 @@
 //   reads exact keys and values
 //
 // Source: Quest, section 3 and Algorithm 1; mit-han-lab/Quest
-//   preset = evaluation: evaluation/quest_attention.py. It counts layers down from 32, so its dense layers are
-//     dense_layers = 2 for 32-layer models.
+//   preset = evaluation: evaluation/quest_attention.py. It counts layers down from 32. For 32-layer models this
+//     means dense_layers = 2.
 //   preset = kernel: quest/utils/controller.py and kernels
 //
 // Bytes per KV head: pages * 4D + kept * 2(D + Dv).

@@ -10,7 +10,7 @@ namespace {
 
 // The keys' share is in double; the output times the share is rounded to float32 again.
 constexpr double kOutput = 0x1p-23;
-// exp and log in double, of arguments some hundred apart.
+// exp and log in double, of arguments that differ by several hundred.
 constexpr double kLse = 1e-12;
 constexpr double kNothing = -std::numeric_limits<double>::infinity();
 

@@ -29,7 +29,7 @@ __global__ void levels_kernel(Task task, int tiles, RowRange* ranges, unsigned l
 class SweepTiles : public OnGpuWith<Case> {};
 
 TEST_P(SweepTiles, KnowWhichLevelsATileHas) {
-  constexpr int kSettings = 70;  // more than a word has bits
+  constexpr int kSettings = 70;  // more than the 64 bits of a level mask
   Gpu gpu;
   const DeviceLayer on(GetParam(), gpu);
   const DeviceSweep sweep = random_sweep(on, kSettings, Runs::mixture, 2, gpu);

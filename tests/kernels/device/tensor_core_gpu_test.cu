@@ -8,7 +8,7 @@ namespace attest::test {
 namespace {
 
 constexpr int kSide = 16;
-constexpr int kPitch = 40;            // elements; a multiple of eight, but no power of two
+constexpr int kPitch = 40;            // elements; a multiple of eight, but not a power of two
 constexpr int kRow = 2, kColumn = 8;  // where the tile begins in shared memory
 
 /// out [16, 16] = start + a b. a is [row][k]; b is [n][k] if by_columns, else [k][n]. Both are tiles in arrays of

@@ -43,7 +43,7 @@ void expect_sorted(const std::vector<int>& counts, std::int64_t stride) {
 
 class BlockSortCuda : public OnGpu {};
 
-// Counts up to the most that a block of this size sorts. Items are read one by one where rows are not aligned.
+// Counts up to the maximum that a block of this size sorts. Items are read one by one if rows are not aligned.
 TEST_F(BlockSortCuda, OfAFewWarps) {
   const std::vector<int> counts{0, 1, 2, 63, 64, 65, 129, 1000, 2047, 2048};
   for (std::int64_t stride : {2048, 2051}) expect_sorted<64>(counts, stride);

@@ -64,7 +64,7 @@ std::vector<std::uint32_t> plain_order(const std::vector<T>& values) {
   return order;
 }
 
-/// Centred ranks 2 rank - (n + 1). Larger items count twice in 2 rank, equal items once.
+/// Centred ranks 2 rank - (n + 1), where rank = number of larger items + (number of equal items + 1) / 2.
 template <class T>
 std::vector<int> plain_centred_ranks(const std::vector<T>& values) {
   std::vector<T> sorted = values;

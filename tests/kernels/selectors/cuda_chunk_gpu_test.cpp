@@ -41,7 +41,7 @@ TEST_P(CudaChunkTest, CountsAreKnownOnBothSides) {
   EXPECT_EQ(all.max_count, on.chunk.rows.max_length);
 }
 
-// Kernels read eight levels at a time, so levels past the end of a row must be 0, which increases no sum.
+// Kernels read eight levels at a time, so take_levels() sets the levels past the end of each row to 0.
 TEST_P(CudaChunkTest, LevelsAreZeroBehindTheirRows) {
   DeviceChunk on(GetParam());
   const auto stride = static_cast<std::size_t>(on.chunk.rows.stride);

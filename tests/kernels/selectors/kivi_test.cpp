@@ -1,4 +1,5 @@
-// KIVI against its formulas in both arithmetics (float32 and as dumped), and its quantisation error.
+// KIVI against its formulas in both arithmetics (quant_arith = float32 and dump), its quantisation error, and its error
+// messages.
 #include "dumps/base/error.h"
 #include "tests/kernels/plain_quantize.h"
 #include "tests/kernels/selectors/selector_test.h"
