@@ -164,7 +164,7 @@ class CudaLayerStudy final : public LayerStudy {
       inputs += slot.q.size() + slot.k.size() + slot.v.size();
     }
     arena_.set_limit(memory_ - std::min(memory_, inputs));
-    if (submitted_.empty() && arena_.in_pieces()) {
+    if (submitted_.empty() && arena_.has_several_slabs()) {
       computing_.synchronize();
       arena_.merge_slabs();
     }

@@ -109,7 +109,7 @@ __device__ void count_tokens(const Row& row, const Histograms& h, float fixed) {
     salient = tokens_fixed = 0;
     salient_weight = 0;
   };
-  for_eights(
+  for_token_octets(
       row.scores, row.levels, row.length,
       [&](float s, int here) {
         if (here != level) flush();
