@@ -40,7 +40,7 @@ def estimates(dump, tmp_path_factory):
 def selectors(estimates):
     """Every selector that the program lists."""
     names = [selector["name"] for selector in json.loads(attest("list", "--json").stdout)["selectors"]]
-    told = {"double_sparsity": f"double_sparsity:calibrate={CALIBRATION_SAMPLE}", "imported": f"imported:file={estimates},dataset=e"}
+    told = {"double_sparsity": f"double_sparsity:calibrate={CALIBRATION_SAMPLE}", "imported": f"own=imported:file={estimates},dataset=e"}
     return [argument for name in names for argument in ("--selector", told.get(name, name))]
 
 
