@@ -1,4 +1,4 @@
-// SparQ's mean-value correction (appendix A): the mean value replaces the dropped part of the output.
+// SparQ's mean-value correction (section 4): the mean value replaces the dropped part of the output.
 #pragma once
 
 #include <vector>

@@ -9,7 +9,7 @@
 namespace attest {
 namespace {
 
-constexpr std::int64_t kBlock = 32;
+constexpr std::int64_t kBlock = kSaleBlock;
 
 float largest_magnitude(const float* row, int dim) {
   const auto [lo, hi] = range_of(row, dim);

@@ -66,7 +66,7 @@ class DoubleSparsity final : public Selector, DoubleSparsityOptions {
     if (ranking_.empty() && calibration_samples_.empty())
       throw UsageError(
           "selector 'double_sparsity' needs a channel ranking: channels=FILE (JSON of its offline calibration) or "
-          "calibrate=SAMPLE[+SAMPLE] (samples of the dump, which are then not judged)");
+          "calibrate=SAMPLE[+SAMPLE] (samples of the dump, which the study then leaves out)");
     if (head_dim % group_factor_ != 0)
       throw UsageError("selector 'double_sparsity': group_factor is " + std::to_string(group_factor_) +
                        ", expected a divisor of head_dim, which is " + std::to_string(head_dim));

@@ -2,7 +2,9 @@
 // and refines the kept keys with an 8-bit residual.
 //   s^ = scale * q.k^ over the F = floor(L / B) full blocks, k^ the thumbnail (quantize/ffd_thumbnail.h)
 //   m~ = max of s^ over the first `sink_blocks` and the last `local_blocks` full blocks
-//   rule: sub-block c is kept iff max_{j in c} s^_j >= m~ - delta
+//   rule = topdelta: sub-block c is kept iff max_{j in c} s^_j >= m~ - delta
+//   rule = topk: the max(1, floor(budget / sub_block)) sub-blocks with the largest max_{j in c} s^_j; ties: lower one
+//   rule = topp: the fewest sub-blocks whose sums of softmax(s^) over the full blocks reach p
 //   the tail of L mod B tokens is always attended exactly
 //   s' = scale * (q.k^ + q.r) over kept blocks, exact values
 // Source: Faster Than Flash, sections "Content-Aware Scanning", "Top-delta Selection Criterion", Algorithm 1;
@@ -31,11 +33,11 @@ namespace {
 enum OwnMetric : std::size_t { kGapExact, kGapThumbnail, kGapAll, kBlockKeepRatio };
 constexpr MetricInfo kOwnMetrics[] = {
     {"pseudo_max_gap_exact", MetricAxes::query_head, "nats", Better::lower,
-     "largest exact score of the full blocks less the pseudo-maximum from exact scores"},
+     "largest exact score of the full blocks minus the pseudo-maximum from exact scores"},
     {"pseudo_max_gap_thumbnail", MetricAxes::query_head, "nats", Better::lower,
-     "largest exact score of the full blocks less the pseudo-maximum from thumbnails; may be negative"},
+     "largest exact score of the full blocks minus the pseudo-maximum from thumbnails; may be negative"},
     {"pseudo_max_gap_all", MetricAxes::query_head, "nats", Better::lower,
-     "largest exact score of all visible keys less the pseudo-maximum from exact scores"},
+     "largest exact score of all visible keys minus the pseudo-maximum from exact scores"},
     {"block_keep_ratio", MetricAxes::query_head_setting, "ratio", Better::lower,
      "kept sub-blocks over all sub-blocks of the full blocks, after the GQA policy"},
 };
@@ -203,8 +205,7 @@ class Ffd final : public Selector, FfdOptions {
       case Rule::topk: {
         std::vector<std::int64_t> counts;
         for (double budget : grid.values)
-          counts.push_back(static_cast<std::int64_t>(std::min(
-              static_cast<double>(best.size()), std::max(1.0, std::floor(budget / static_cast<double>(sub_block_))))));
+          counts.push_back(static_cast<std::int64_t>(kept_sub_blocks(budget, static_cast<double>(best.size()))));
         return top_n_levels(best, counts, levels);
       }
       case Rule::topp: {

@@ -180,8 +180,7 @@ class CudaFfd final : public CudaSelector, FfdOptions {
       case Rule::topk: {
         if (union_) cuda_group_maxima(best, chunk.rows.group, best.items, chunk.stream);
         const auto n = query_settings<int>(chunk, grids, [&](double budget, std::int64_t visible) {
-          const auto all = static_cast<double>(visible / block_ * per_block);
-          return static_cast<int>(std::min(all, std::max(1.0, std::floor(budget / sub_block_))));
+          return static_cast<int>(kept_sub_blocks(budget, static_cast<double>(full_blocks(visible) * per_block)));
         });
         cuda_top_n_levels(cuda_sort_descending(best, *chunk.arena, chunk.stream), best, n, part_levels.items,
                           chunk.stream);

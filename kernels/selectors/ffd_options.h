@@ -1,6 +1,8 @@
 // Options of ffd and values derived from them, shared by the CPU and CUDA code. Method and sources: ffd.cpp.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <numbers>
 
@@ -48,6 +50,11 @@ class FfdOptions {
   }
 
   std::int64_t full_blocks(std::int64_t visible) const { return visible / block_; }
+
+  /// How many of `all` sub-blocks rule = topk keeps.
+  double kept_sub_blocks(double budget, double all) const {
+    return std::min(all, std::max(1.0, std::floor(budget / sub_block_)));
+  }
 
   IoCost bytes(int head_dim, int value_dim, std::int64_t visible) const {
     const double d = head_dim, dv = value_dim, f = static_cast<double>(full_blocks(visible)), b = block_;

@@ -41,7 +41,7 @@ class Imported final : public Selector, ImportedOptions {
     for (const auto& [option, value] : {std::pair("file", source_.file), std::pair("dataset", source_.dataset)})
       if (value.empty())
         throw UsageError("selector 'imported': option '" + std::string(option) +
-                         "' is missing, expected where its estimates come from (file=FILE,dataset=NAME)");
+                         "' is missing; give file=FILE,dataset=NAME");
   }
   std::string_view short_context(double setting, std::int64_t visible) const override {
     const bool all = rule_ == Rule::topk && kept_entries(setting, visible) * source_.width >= visible;
@@ -112,9 +112,9 @@ class Imported final : public Selector, ImportedOptions {
 extern const SelectorInfo imported_info;
 const SelectorInfo imported_info{
     .name = "imported",
-    .summary = "a rule over estimates from a file: a method of one's own",
+    .summary = "a rule over estimates from a file: your own method",
     .io_bytes = "scan_bytes L + kept 2(D+Dv)",
-    .source = "the user's",
+    .source = "user-provided",
     .make = [](OptionReader& reader) -> std::unique_ptr<Selector> { return std::make_unique<Imported>(reader); }};
 
 }  // namespace attest

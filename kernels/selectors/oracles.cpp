@@ -147,8 +147,8 @@ std::unique_ptr<Selector> make(OptionReader& reader) {
   return std::make_unique<Rule>(reader);
 }
 
-constexpr std::string_view kBytes = "kept 2(D+Dv); the oracle's scores are free";
-constexpr std::string_view kSource = "oracle: exact scores, the bound of what any estimate can do under the rule";
+constexpr std::string_view kBytes = "kept 2(D+Dv); reading the scores is not counted";
+constexpr std::string_view kSource = "exact scores: an upper bound for any estimate under this rule";
 
 }  // namespace
 

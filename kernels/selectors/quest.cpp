@@ -2,7 +2,7 @@
 //   page score = scale * sum_d max(q_d min_d, q_d max_d), min_d and max_d over the page (attention/page_scores.h)
 //   rule: keep the n pages with the largest score; ties: lower page
 //   preset = evaluation: n = min(max(3, floor(min(budget, L) / P)), pages); the last page competes like any other, so
-//     that even budget = L drops a page if P does not divide L
+//     that with more than three pages even budget = L drops one if P does not divide L
 //   preset = kernel: n = min(max(1, floor(budget / P)), pages); the last page is one of them and is always kept
 //   s^ of a token is its page's score
 //   reads exact keys and values

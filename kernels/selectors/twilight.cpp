@@ -123,8 +123,7 @@ class Twilight final : public Selector, TwilightOptions {
 extern const SelectorInfo twilight_info;
 const SelectorInfo twilight_info{
     .name = "twilight",
-    .summary =
-        "Twilight: of a base selector's tokens those that hold a share p of the softmax estimated from 4-bit keys",
+    .summary = "Twilight: the fewest tokens of a base selector that hold a share p of a softmax from 4-bit keys",
     .io_bytes = "pages 4D + base-kept (D/2 + 4) + kept 2(D+Dv)",
     .source = "Twilight, section 4; tsinghua-ideal/Twilight twilight/pyimpl/quantize.py, csrc/include/sampling.cuh",
     .studied_by_default = true,
