@@ -92,6 +92,9 @@ StudyPlan plan_study(std::span<const DumpInfo* const> dumps, Study& study) {
       throw UsageError(fmt::format("no chosen sample has a query at position {}", position));
   if (plan.units.empty())
     throw UsageError(choice.left_out.empty() ? "no dump has any of the chosen layers" : "no sample is left to study");
+  for (const auto& [first, last] : choice.layers)  // a range may have gaps
+    if (first == last && std::ranges::find(plan.units, first, &UnitKey::layer) == plan.units.end())
+      throw UsageError(fmt::format("no chosen sample has layer {}", first));
   return plan;
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <map>
@@ -48,7 +49,17 @@ std::vector<SelectorSpec> selector_specs(const RunCommand& command) {
   return specs;
 }
 
+/// Refuses a dump that is given twice: its cells would count twice.
+void check_dumps(const std::vector<std::string>& paths) {
+  std::error_code missing;  // reported when the dump is opened
+  for (std::size_t i = 0; i < paths.size(); ++i)
+    for (std::size_t j = 0; j < i; ++j)
+      if (paths[i] == paths[j] || std::filesystem::equivalent(paths[i], paths[j], missing))
+        throw UsageError(fmt::format("'{}' and '{}' are the same dump, expected each once", paths[j], paths[i]));
+}
+
 Study make_study(const RunCommand& command) {
+  check_dumps(command.dumps);
   Study study = command.study;
   for (const std::string& path : command.dumps) study.dumps.emplace_back().path = path;
   // Grids that no selector uses are parsed too, so that a typing error is reported now and not once a selector needs

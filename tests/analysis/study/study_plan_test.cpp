@@ -98,6 +98,8 @@ TEST_F(StudyPlanTest, RefusesWhatIsNowhere) {
                 plan_study(dumps_, study);
               }).starts_with("no dump has a sample 'bb'; nearest: 'b'"));
   study.choice = {};
+  study.choice.layers = {{0, 31}, {4, 4}};
+  EXPECT_EQ(message_of<UsageError>([&] { plan_study(dumps_, study); }), "no chosen sample has layer 4");
   study.choice.layers = {{20, 30}};
   EXPECT_EQ(message_of<UsageError>([&] { plan_study(dumps_, study); }), "no dump has any of the chosen layers");
   study.choice = {};

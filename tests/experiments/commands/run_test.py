@@ -231,6 +231,7 @@ def test_options_come_from_a_file(dump, tmp_path):
     (["--budget", "101%"], "--budget: '101%' is not a budget"),
     (["--layers", "9-"], "--layers: '9-' is neither a layer number nor a range"),
     (["--layers", "2-3"], "no dump has any of the chosen layers"),
+    (["--layers", "0-1,9"], "no chosen sample has layer 9"),
     (["--samples", "t"], "no dump has a sample 't'; nearest: 's'"),
     (["--queries", "some"], "--queries: 'some' is not a position"),
     (["--queries", "5"], "no chosen sample has a query at position 5"),
@@ -249,6 +250,15 @@ def test_usage_errors_are_one_sentence(dump, tmp_path, arguments, sentence):
     assert sentence in result.stderr
     assert result.stderr.startswith("attest: ") and result.stderr.count("\n") == 1
     assert set(tmp_path.iterdir()) == {dump}, "nothing is left behind"
+
+
+def test_a_dump_is_given_once(dump, tmp_path):
+    (tmp_path / "link.h5").symlink_to(dump)
+    for again in (dump, tmp_path / "link.h5"):
+        result = attest("run", dump, again, "-o", tmp_path / "r.h5")
+        assert result.returncode == 2
+        assert result.stderr == f"attest: '{dump}' and '{again}' are the same dump, expected each once\n"
+    assert not (tmp_path / "r.h5").exists()
 
 
 def test_a_default_selector_that_the_dump_does_not_suit_is_left_out(tmp_path):
