@@ -1,12 +1,12 @@
-// Sums in eight lanes: vectorised, and bit for bit the same wherever the data lies in memory.
+// Sums and maxima in eight lanes: vectorised, and bitwise independent of the alignment of the data.
 #pragma once
 
 #include <cstddef>
 
 namespace attest {
 
-/// term(0) + ... + term(n - 1), element i in lane i mod 8, the lanes added pairwise. (Libraries that peel to an aligned
-/// address would give sums that depend on the allocator.)
+/// term(0) + ... + term(n - 1). Element i is added to lane i mod 8; the lanes are then added pairwise. (Libraries that
+/// peel the loop to an aligned address give sums that depend on the allocator.)
 template <class Term>
 inline double lane_sum(std::size_t n, Term&& term) {
   double lane[8] = {};
@@ -17,7 +17,7 @@ inline double lane_sum(std::size_t n, Term&& term) {
   return ((lane[0] + lane[4]) + (lane[2] + lane[6])) + ((lane[1] + lane[5]) + (lane[3] + lane[7]));
 }
 
-/// The largest term; `start` where n = 0.
+/// The largest of `start` and the n terms.
 template <class Term>
 inline double lane_max(std::size_t n, double start, Term&& term) {
   double lane[8] = {start, start, start, start, start, start, start, start};

@@ -1,11 +1,11 @@
-// Entry levels: how a sweep over settings is held.
+// Entry level of a token: the first setting of a sweep that keeps it.
 #pragma once
 
 #include <cstdint>
 
 namespace attest {
 
-/// First index of an ascending settings grid that keeps a token; the number of settings where none does.
+/// Index of the first setting of an ascending grid that keeps the token; the number of settings if none does.
 using Level = std::uint16_t;
 
 }  // namespace attest

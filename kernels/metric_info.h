@@ -1,4 +1,4 @@
-// What a metric is called and how its numbers are to be read. Layout, results, tables and documents follow from this.
+// Name, axes, unit and direction of a metric. Result arrays, tables and documents are generated from this.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ enum class MetricAxes : std::uint8_t {
   query_setting,       ///< [N, S]
 };
 
-/// Which way a metric gets better. `neither`: it describes, and judges nothing.
+/// Whether higher or lower values are better. `neither`: the metric is descriptive.
 enum class Better : std::uint8_t { higher, lower, neither };
 
 struct MetricInfo {
@@ -22,7 +22,7 @@ struct MetricInfo {
   MetricAxes axes = MetricAxes::query_head;
   std::string_view unit;  ///< "nats", "ratio", ...
   Better better = Better::neither;
-  std::string_view definition;  ///< one line; the formula stands in the metric's own file
+  std::string_view definition;  ///< one line; the formula is in the metric's own file
 };
 
 }  // namespace attest

@@ -1,4 +1,4 @@
-// A row-major matrix whose memory is kept between uses and never cleared: the workspace of the CPU path.
+// Workspace matrix of the CPU path: row-major; memory is reused after resize() and never cleared.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@ class RowMatrix {
  public:
   RowMatrix() = default;
 
-  /// Content is undefined afterwards. Rows begin on 64-byte borders.
+  /// The content is undefined afterwards. Rows are aligned to 64 bytes.
   void resize(std::int64_t rows, std::int64_t columns) {
     constexpr std::int64_t kPerLine = 64 / sizeof(T);
     rows_ = rows;

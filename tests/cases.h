@@ -144,7 +144,7 @@ inline LayerBuffer rounded(ElementType type, const std::vector<float>& values) {
 
 /// Sources of the estimates that tests use, without a file: one estimate per token for every query head, and one per
 /// block for every KV head.
-inline const std::vector<EstimateSource>& own_estimates() {
+inline const std::vector<EstimateSource>& estimate_sources() {
   static const std::vector<EstimateSource> all = {{"own.h5", "tokens", 1}, {"own.h5", "blocks", 16}};
   return all;
 }
@@ -173,7 +173,7 @@ inline LayerEstimates estimates_from(const EstimateSource& source, const Attenti
 }
 
 /// Seed of the sample on which selectors are calibrated; they are tested on the sample of seed 1.
-constexpr std::uint64_t kOtherSample = 99;
+constexpr std::uint64_t kCalibrationSeed = 99;
 
 /// The case as a layer of a dump; `seed` gives other data of the same kind.
 inline AttentionLayer make_layer(const Case& c, std::uint64_t seed = 1) {
@@ -204,7 +204,8 @@ inline AttentionLayer make_layer(const Case& c, std::uint64_t seed = 1) {
   layer.v = rounded(c.type, v);
   for (int h = 0; c.sinks && h < layer.shape.num_query_heads; ++h)
     layer.sinks.push_back(static_cast<float>(2 * random.normal()));
-  for (const EstimateSource& source : own_estimates()) layer.estimates.push_back(estimates_from(source, layer, random));
+  for (const EstimateSource& source : estimate_sources())
+    layer.estimates.push_back(estimates_from(source, layer, random));
   return layer;
 }
 

@@ -53,7 +53,7 @@ CudaChunk CudaChunkStudy::make_chunk(const RowTables& tables) {
                 .num_origins = static_cast<int>(tables.origins.size()),
                 .group = layer.shape.group(),
                 .max_length = tables.max_length,
-                .longest = longest_row(layer),
+                .layer_max_length = longest_row(layer),
                 .max_batch_rows = tables.max_batch_rows,
                 .stride = (static_cast<std::int64_t>(tables.max_length) + kTileTokens - 1) / kTileTokens * kTileTokens,
                 .batches = chunk.upload(tables.batches),
@@ -97,7 +97,7 @@ CudaExactRows CudaChunkStudy::attend_exactly(CudaChunk& chunk) {
   const std::vector<int2> spans = disjoint_spans(setup_.layer);
   exact.spans = {chunk.upload(spans), static_cast<int>(spans.size())};
   auto* scores = chunk.take_rows<float>();
-  float* low = rows.longest <= kShortRow ? chunk.take_rows<float>() : nullptr;
+  float* low = rows.layer_max_length <= kShortRow ? chunk.take_rows<float>() : nullptr;
   {
     const StageClock::Stage stage(setup_.clock, "scores", chunk.stream, key_bytes(chunk) + 4 * row_tokens(chunk));
     cuda_scores(rows, chunk.kv, chunk.queries, chunk.by_tokens(scores), chunk.by_tokens(low), chunk.stream);

@@ -130,7 +130,7 @@ class CudaLayerStudy final : public LayerStudy {
       InputSlot& slot = slots_[static_cast<std::size_t>(next_slot_)];
       next_slot_ = (next_slot_ + 1) % static_cast<int>(slots_.size());
       copy(layer, heads, slot, job);
-      slot.copied.hold(computing_);
+      slot.copied.make_wait(computing_);
       const DeviceInputs inputs{slot.q.data(), slot.k.data(), slot.v.data(), heads};
       CudaChunkStudy study(
           {study_, selectors_, layer, inputs, arena_, job.uploads, job.results, job.clock, computing_});
@@ -164,9 +164,9 @@ class CudaLayerStudy final : public LayerStudy {
       inputs += slot.q.size() + slot.k.size() + slot.v.size();
     }
     arena_.set_limit(memory_ - std::min(memory_, inputs));
-    if (submitted_.empty() && arena_.in_pieces()) {
+    if (submitted_.empty() && arena_.has_several_slabs()) {
       computing_.synchronize();
-      arena_.join_slabs();
+      arena_.merge_slabs();
     }
     std::vector<KvHeadRange> ranges;
     for (int first = 0; first < shape.num_kv_heads; first += fit)
@@ -178,7 +178,7 @@ class CudaLayerStudy final : public LayerStudy {
     const std::size_t k = bytes_of(layer, layer.num_tokens, layer.shape.head_dim),
                       v = bytes_of(layer, layer.num_tokens, layer.shape.value_dim);
     const auto first = static_cast<std::size_t>(heads.first), count = static_cast<std::size_t>(heads.count);
-    slot.free.hold(copying_);
+    slot.free.make_wait(copying_);
     const std::size_t q = bytes_of(layer, layer.num_queries() * layer.shape.num_query_heads, layer.shape.head_dim);
     {
       const StageClock::Stage stage(job.copy_clock, std::string(kHostCopyStage), copying_,

@@ -43,7 +43,7 @@ struct Histograms {
   // Mass of missed salient tokens: added at the setting where a token becomes salient, subtracted (modulo 2^32) at the
   // setting that keeps it.
   std::uint32_t* missed;
-  std::uint32_t* largest;  // largest score by level, as ordered_image()
+  std::uint32_t* largest;  // largest score by level, as sortable_bits()
   float* thresholds;       // [S] lowest score that is salient for each setting
 
   static constexpr std::size_t bytes(int settings) { return static_cast<std::size_t>(settings + 1) * 10 * 4; }
@@ -91,7 +91,7 @@ __device__ void count_tokens(const Row& row, const Histograms& h, float fixed) {
     if (tokens == 0) return;
     atomicAdd(&h.tokens[level], tokens);
     atomicAdd(&h.mass[level], row.mass(weight));
-    atomicMax(&h.largest[level], ordered_image(best));
+    atomicMax(&h.largest[level], sortable_bits(best));
     tokens = 0;
     weight = 0;
   };
@@ -109,7 +109,7 @@ __device__ void count_tokens(const Row& row, const Histograms& h, float fixed) {
     salient = tokens_fixed = 0;
     salient_weight = 0;
   };
-  for_eights(
+  for_token_octets(
       row.scores, row.levels, row.length,
       [&](float s, int here) {
         if (here != level) flush();

@@ -1,5 +1,5 @@
-// Per-level maxima and weights by integer atomics in shared memory: the same in any order. Then the prefix merge in
-// double.
+// Maximum and sum of weights per (row, level), then the prefix merge over levels in double. The sums use integer
+// atomics in shared memory, so they do not depend on the order of the additions.
 #include "kernels/attention/level_sums_cuda.cuh"
 #include "kernels/attention/level_sums_cuda.h"
 #include "kernels/device/block_reduce.cuh"
@@ -12,9 +12,9 @@ namespace {
 constexpr int kThreads = 512;
 constexpr int kMergeThreads = 128, kMergeGroups = 4, kMergedAtOnce = 16;
 constexpr int kMostPasses = 2;
-using Weights = FixedPoint<40>;  // of up to 2^23 tokens
+using Weights = FixedPoint<40>;  // room for 2^23 tokens
 
-/// A block per row.
+/// One block per row.
 __global__ void __launch_bounds__(kThreads) sum_levels_kernel(DeviceRows rows, SweepView view) {
   extern __shared__ unsigned long long shared[];
   const int row = blockIdx.x, length = rows.visible[row], settings = view.num_settings;
@@ -26,18 +26,18 @@ __global__ void __launch_bounds__(kThreads) sum_levels_kernel(DeviceRows rows, S
   __syncthreads();
 
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  int level = settings;  // of the run of equal levels that the thread is in
+  int level = settings;  // of the thread's current run of equal levels
   float best = 0;
   for_tokens(scores, levels, length, [&](float s, int here) {
     if (here != level) {
-      if (level < settings) atomicMax(&maxima[level], ordered_image(best));
+      if (level < settings) atomicMax(&maxima[level], sortable_bits(best));
       level = here;
       best = s;
     }
     best = fmaxf(best, s);
   });
   for_levels_of_warp(level, [&](int here, bool takes_part) {
-    const std::uint32_t most = warp_reduce(takes_part && here < settings ? ordered_image(best) : 0u, Larger{});
+    const std::uint32_t most = warp_reduce(takes_part && here < settings ? sortable_bits(best) : 0u, Larger{});
     if (lane == 0 && here < settings) atomicMax(&maxima[here], most);
   });
   __syncthreads();
@@ -70,7 +70,7 @@ struct Passes {
   int count;
 };
 
-/// Weighted value sum of a (row, level) in one channel: ranges of tokens in order.
+/// Weighted value sum of a (row, level) in one channel. Token ranges are added in ascending order.
 __device__ double level_value(const DeviceRows& rows, const Passes& passes, int settings, std::int64_t cell,
                               int channel) {
   double value = 0;
@@ -83,7 +83,7 @@ __device__ double level_value(const DeviceRows& rows, const Passes& passes, int 
       for (int i = 0; i < 8; ++i)
         if (first + i < partials.num_splits && partials.present[(first + i) * split_cells + cell] != 0)
           present |= 1u << i;
-      float sums[8];  // all on their way before the first is added
+      float sums[8];  // eight loads in flight before the first addition
 #pragma unroll
       for (int i = 0; i < 8; ++i)
         sums[i] = (present >> i & 1) != 0 ? partials.sums[((first + i) * split_cells + cell) * partials.pitch + channel]
@@ -95,8 +95,8 @@ __device__ double level_value(const DeviceRows& rows, const Passes& passes, int 
   return value;
 }
 
-/// Block: one row; the threads of a group: a channel each. Groups add up the levels of kMergedAtOnce settings side by
-/// side, then the first merges them in order.
+/// One block per row; each thread of a group has one channel. The groups add up the partial sums of kMergedAtOnce
+/// levels in parallel, then group 0 merges these levels in order.
 __global__ void __launch_bounds__(kMergeThreads* kMergeGroups)
     merge_levels_kernel(DeviceRows rows, LevelSums sums, Passes passes, DeviceOutputs out) {
   __shared__ double values[kMergedAtOnce][kMergeThreads];
@@ -145,7 +145,7 @@ LevelSums take_level_sums(const DeviceRows& rows, int num_settings, DeviceArena&
 
 LevelPartials take_partials(const DeviceRows& rows, int num_settings, int value_dim, DeviceArena& arena,
                             cudaStream_t stream) {
-  const int tokens = tokens_per_split(rows.longest);
+  const int tokens = tokens_per_split(rows.layer_max_length);
   LevelPartials partials{.num_splits = (rows.max_length + tokens - 1) / tokens, .pitch = (value_dim + 1) / 2 * 2};
   const std::size_t cells = static_cast<std::size_t>(partials.num_splits) * static_cast<std::size_t>(rows.num_rows) *
                             static_cast<std::size_t>(num_settings);

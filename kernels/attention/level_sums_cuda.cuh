@@ -1,4 +1,4 @@
-// How kernels walk over the levels of a row, and how they add up what they find in each.
+// Device helpers for sums per entry level: iteration over the tokens of a row, and order-independent additions.
 #pragma once
 
 #include <cstdint>
@@ -7,12 +7,12 @@
 
 namespace attest {
 
-/// Calls token(score, level) for the thread's tokens of a row, and end_of_eight() after each eight: they are
-/// neighbours, the next lie blockDim.x * 8 further. Rows are aligned to 16 bytes and padded to eight tokens. levels
-/// null: all 0.
+/// Calls token(score, level) for the thread's tokens of a row, and after_octet() after each eight. The eight tokens
+/// are consecutive; the thread's next eight start blockDim.x * 8 tokens later. Rows are aligned to 16 bytes and padded
+/// to eight tokens. If `levels` is null, all levels are 0.
 template <class Token, class EndOfEight>
-__device__ void for_eights(const float* scores, const Level* levels, int length, Token&& token,
-                           EndOfEight&& end_of_eight) {
+__device__ void for_token_octets(const float* scores, const Level* levels, int length, Token&& token,
+                                 EndOfEight&& after_octet) {
   for (int j = static_cast<int>(threadIdx.x) * 8; j < length; j += static_cast<int>(blockDim.x) * 8) {
     const float4 low = *reinterpret_cast<const float4*>(scores + j),
                  high = *reinterpret_cast<const float4*>(scores + j + 4);
@@ -28,18 +28,19 @@ __device__ void for_eights(const float* scores, const Level* levels, int length,
       for (int i = 0; i < length - j; ++i)
         token(scores[j + i], levels == nullptr ? 0 : static_cast<int>(levels[j + i]));
     }
-    end_of_eight();
+    after_octet();
   }
 }
 
-/// The same without a word at the end of eight.
+/// for_token_octets() without the callback after each eight.
 template <class Token>
 __device__ void for_tokens(const float* scores, const Level* levels, int length, Token&& token) {
-  for_eights(scores, levels, length, token, [] {});
+  for_token_octets(scores, levels, length, token, [] {});
 }
 
-/// Calls add(level, lanes) once for every level that lanes of the warp hold, on all lanes: the lanes of that level take
-/// part in its sums. (Thousands of additions to one bin at the end of a row would queue.)
+/// Calls add(level, takes_part) on all lanes, once for every distinct level in the warp; takes_part is true on the
+/// lanes that have this level. So each level is reduced over the warp before its atomic addition. (Otherwise thousands
+/// of atomics to one address would serialise at the end of a row.)
 template <class Add>
 __device__ void for_levels_of_warp(int level, Add&& add) {
   unsigned left = 0xFFFFFFFFu;
@@ -50,7 +51,8 @@ __device__ void for_levels_of_warp(int level, Add&& add) {
   }
 }
 
-/// *sum += x in shared memory. (The hardware adds 32 bits at a time there; of 64 it would make a loop.)
+/// *sum += x in shared memory, as two 32-bit atomics. (Shared memory has no native 64-bit atomic addition; the compiler
+/// would emit a compare-and-swap loop.)
 __device__ inline void add_atomically(unsigned long long* sum, unsigned long long x) {
   auto* words = reinterpret_cast<std::uint32_t*>(sum);
   const auto low = static_cast<std::uint32_t>(x);
@@ -59,8 +61,8 @@ __device__ inline void add_atomically(unsigned long long* sum, unsigned long lon
   if (high != 0) atomicAdd(words + 1, high);
 }
 
-/// A sum of numbers in [0, 1] in fixed point: integer additions give the same sum in any order. Room for 2^(63 - kBits)
-/// ones.
+/// A sum of numbers in [0, 1] in fixed point: integer additions give the same sum in any order. There is room for
+/// 2^(63 - kBits) ones.
 template <int kBits>
 struct FixedPoint {
   static __device__ unsigned long long from(double x) {

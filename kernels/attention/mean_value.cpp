@@ -1,3 +1,4 @@
+// Mean value over the visible keys of each query, and its blend with the outputs.
 #include "kernels/attention/mean_value.h"
 
 #include "kernels/lane_sum.h"
@@ -5,7 +6,7 @@
 namespace attest {
 namespace {
 
-/// [num_queries, Dv]
+/// Mean value over the keys that each query sees: [num_queries, Dv].
 std::vector<double> visible_means(const KvHead& head) {
   std::vector<double> means;
   for (std::int64_t visible : head.visible)

@@ -1,4 +1,4 @@
-// Outputs in which the mean value stands in for what was dropped (SparQ, appendix A).
+// SparQ's mean-value correction (appendix A): the mean value replaces the dropped part of the output.
 #pragma once
 
 #include <vector>
@@ -9,8 +9,8 @@
 
 namespace attest {
 
-/// outputs[r] of every setting i becomes a output + (1 - a) mean(v), a = shares[r][i] and the mean over the keys that
-/// row r sees. shares [rows, S].
+/// Replaces the output of row r at setting i by a * output + (1 - a) * mean(v). a = shares[r][i]; the mean is over the
+/// keys that row r sees. shares [rows, S].
 void blend_mean_values(const KvHead& head, const RowMatrix<double>& shares, std::vector<SettingOutputs>& outputs);
 
 }  // namespace attest

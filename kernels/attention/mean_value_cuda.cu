@@ -1,4 +1,5 @@
-// Sums of whole segments once for all queries, then of each query's segments and what it sees of the next.
+// Sums of whole segments are computed once for all queries. The sum of a query adds its whole segments and the visible
+// tokens of the next, partial segment.
 #include "kernels/attention/mean_value_cuda.h"
 #include "kernels/device/cuda_check.h"
 #include "kernels/device/octet.cuh"
@@ -10,7 +11,7 @@ constexpr int kThreads = 256;
 constexpr int kSegment = 256;  // tokens
 constexpr int kTokensAtOnce = 8;
 
-/// sum += tokens [begin, end) of the origin, one after the other.
+/// sum += tokens [begin, end) of the origin, in ascending order.
 __device__ void add_tokens(const DeviceTokens& x, const KeyOrigin& origin, int begin, int end, int channel,
                            double (&sum)[kOctet]) {
   const std::int64_t first = static_cast<std::int64_t>(origin.kv_head) * x.tokens + origin.first_key;
@@ -27,7 +28,7 @@ __device__ void add_tokens(const DeviceTokens& x, const KeyOrigin& origin, int b
   }
 }
 
-/// A thread has eight channels of one whole segment: sums [num_origins, segments, padded].
+/// One thread per whole segment and eight channels. sums [num_origins, segments, padded].
 __global__ void segment_sums_kernel(DeviceRows rows, DeviceTokens x, int segments, double* sums) {
   const int padded = padded_channels(x.channels), octets = padded / kOctet;
   const std::int64_t index = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
@@ -41,7 +42,7 @@ __global__ void segment_sums_kernel(DeviceRows rows, DeviceTokens x, int segment
   for (int i = 0; i < kOctet; ++i) own[i] = sum[i];
 }
 
-/// A thread has eight channels of one query.
+/// One thread per query and eight channels.
 __global__ void means_kernel(DeviceRows rows, DeviceTokens x, int segments, const double* sums,
                              DeviceMatrix<float> means) {
   const int padded = padded_channels(x.channels), octets = padded / kOctet;

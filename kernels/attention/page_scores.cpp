@@ -1,4 +1,4 @@
-// Page bounds as a dot product: q.k over 2D channels, queries split by sign.
+// Page scores as a dot product over 2D channels: the query is split by sign, the page holds the maximum and minimum.
 #include "kernels/attention/page_scores.h"
 
 #include <algorithm>
@@ -9,9 +9,9 @@
 namespace attest {
 namespace {
 
-constexpr std::int64_t kPagesAtOnce = 64;  // their bounds stay in the cache until they are scored
+constexpr std::int64_t kPagesAtOnce = 64;  // few enough that their bounds stay in the cache until they are scored
 
-/// [rows, D, 2]: max(q_d, 0) meets max_d, min(q_d, 0) meets min_d; one of the two terms is always zero.
+/// [rows, D, 2]: max(q_d, 0) is multiplied by max_d, min(q_d, 0) by min_d. One of the two is always zero.
 std::vector<float> split_by_sign(const KvHead& head) {
   const std::size_t count = static_cast<std::size_t>(head.rows()) * static_cast<std::size_t>(head.head_dim);
   std::vector<float> split(2 * count);
@@ -56,7 +56,8 @@ void page_scores(const KvHead& head, int page, RowMatrix<double>& out) {
     page_bounds(head.keys + i * page * head.head_dim, count * page, head.head_dim, page, bounds.data());
     scores_into(queries.data(), head.rows(), width, bounds.data(), count, head.transform, out.row(0) + i, out.stride());
   }
-  for (int n = 0; n < head.num_queries; ++n) {  // a query that ends within a page sees the range of its part alone
+  // If a query sees only part of its last page, the bounds cover only the visible tokens.
+  for (int n = 0; n < head.num_queries; ++n) {
     const std::int64_t visible = head.visible[static_cast<std::size_t>(n)], last = visible / page;
     if (visible % page == 0) continue;
     page_bounds(head.keys + last * page * head.head_dim, visible % page, head.head_dim, page, bounds.data());

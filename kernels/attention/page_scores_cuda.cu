@@ -1,5 +1,5 @@
-// Tiles of rows by pages on the ordinary cores: a sixteenth of the work of scoring tokens, so tensor cores would gain
-// little.
+// Tiles of rows x pages on CUDA cores. With pages of 16 tokens this is 1/16 of the work of scoring all tokens, so
+// tensor cores would gain little.
 #include "kernels/attention/page_scores_cuda.h"
 #include "kernels/attention/score_tiles.cuh"
 #include "kernels/device/cuda_check.h"
@@ -9,11 +9,11 @@ namespace attest {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kPages = 64;     // of a tile
-constexpr int kChannels = 32;  // at a time
-constexpr int kSide = 4;       // rows and pages of a thread
+constexpr int kPages = 64;     // pages per tile
+constexpr int kChannels = 32;  // channels staged at a time
+constexpr int kSide = 4;       // a thread has kSide rows x kSide pages
 
-/// The larger of the products with both ends of a channel's range.
+/// The larger of the products of q with the two ends of the channel's range.
 __device__ float bound(float q, float lowest, float highest) { return fmaxf(q * highest, q * lowest); }
 
 __global__ void __launch_bounds__(kThreads)
@@ -55,8 +55,8 @@ __global__ void __launch_bounds__(kThreads)
     }
 }
 
-/// One warp per row whose last page is partial. Terms are added in the order of the full pages', so that equal pages
-/// tie.
+/// One warp per row; scores its last page if that is partial. Terms are added in the same order as for full pages, so
+/// that equal pages get equal scores.
 __global__ void __launch_bounds__(kThreads)
     last_pages_kernel(DeviceRows rows, DeviceKeyValues kv, const float* queries, int page, DeviceMatrix<float> out) {
   const int row = (blockIdx.x * kThreads + static_cast<int>(threadIdx.x)) / 32,

@@ -1,4 +1,4 @@
-// A thread takes eight channels of one row.
+// Gathers the queries in row order and splits them into bfloat16 parts. One thread per row and eight channels.
 #include "kernels/attention/query_parts_cuda.h"
 #include "kernels/device/cuda_check.h"
 #include "kernels/device/octet.cuh"
@@ -20,7 +20,8 @@ __global__ void query_parts_kernel(DeviceRows rows, ElementType type, const void
 #pragma unroll
   for (int i = 0; i < kOctet; ++i) values[at + i] = x[i];
   for (int part = 0; part < num_parts; ++part)
-    *reinterpret_cast<uint4*>(parts + static_cast<std::int64_t>(part) * rows.num_rows * padded + at) = take_parts(x);
+    *reinterpret_cast<uint4*>(parts + static_cast<std::int64_t>(part) * rows.num_rows * padded + at) =
+        split_leading_bf16(x);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The queries of a layer in the order of its rows, ready for tensor cores.
+// Queries of a layer in row order, split into bfloat16 parts for tensor cores.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -8,8 +8,8 @@
 
 namespace attest {
 
-/// q [N * Hq, D] of `type`: row r reads q[rows.cell[r]]. As many parts as the type needs to lose nothing; they live in
-/// `arena`.
+/// q [N * Hq, D] of `type`: row r reads q[rows.cell[r]]. The number of parts is parts_of(type), so the split is exact.
+/// The result is allocated in `arena`.
 QueryParts cuda_query_parts(const DeviceRows& rows, ElementType type, const void* q, int head_dim, DeviceArena& arena,
                             cudaStream_t stream);
 

@@ -1,5 +1,6 @@
-// What float32 leaves of scores. The CPU's scores are double: where rows are short, one pair of blocks that float32
-// ties or swaps already shows in their rank correlation, and there is time for products on the ordinary cores.
+// Float32 rounding error of scores (double score minus float32 score), for short rows. The CPU's scores are double. In
+// a short row, a single pair of blocks that float32 ties or swaps changes the rank correlation visibly. Short rows are
+// cheap enough to recompute their products in double on CUDA cores.
 #pragma once
 
 #include "kernels/attention/score_targets.cuh"
@@ -12,10 +13,11 @@ namespace score_rest_detail {
 
 inline constexpr int kThreads = 256;
 
-/// A warp has one token of the batch's rows.
+/// One warp per token; it loops over the rows of the batch.
 template <class Form>
-__global__ void __launch_bounds__(kThreads) score_rest_kernel(DeviceRows rows, DeviceKeyValues kv, const float* queries,
-                                                              const Form form, ScoreTargets targets) {
+__global__ void __launch_bounds__(kThreads)
+    score_rounding_error_kernel(DeviceRows rows, DeviceKeyValues kv, const float* queries, const Form form,
+                                ScoreTargets targets) {
   const RowBatch batch = rows.batches[blockIdx.y];
   const int token = (blockIdx.x * kThreads + static_cast<int>(threadIdx.x)) / 32,
             lane = static_cast<int>(threadIdx.x) % 32;
@@ -48,14 +50,14 @@ __global__ void __launch_bounds__(kThreads) score_rest_kernel(DeviceRows rows, D
 
 }  // namespace score_rest_detail
 
-/// Fills targets.low once targets.scores is there.
+/// Fills targets.low. targets.scores must already be computed.
 template <class Form>
 void score_rest(const DeviceRows& rows, const QueryParts& queries, const DeviceKeyValues& kv, const Form& form,
                 const ScoreTargets& targets, cudaStream_t stream) {
   using namespace score_rest_detail;
   const dim3 grid((rows.max_length + kThreads / 32 - 1) / (kThreads / 32), rows.num_batches);
-  score_rest_kernel<<<grid, kThreads, 0, stream>>>(rows, kv, queries.values, form, targets);
-  ATTEST_CUDA_LAUNCHED(score_rest_kernel);
+  score_rounding_error_kernel<<<grid, kThreads, 0, stream>>>(rows, kv, queries.values, form, targets);
+  ATTEST_CUDA_LAUNCHED(score_rounding_error_kernel);
 }
 
 }  // namespace attest

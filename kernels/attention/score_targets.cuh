@@ -1,4 +1,4 @@
-// The form that a pass over the keys turns them into, and where their scores go.
+// Output arrays of a scoring pass, and the trivial key form (exact keys).
 #pragma once
 
 #include "kernels/device/device_rows.h"
@@ -7,33 +7,33 @@
 
 namespace attest {
 
-/// From a dot product to a score in natural-log units.
+/// Turns a dot product into a score in natural-log units.
 __device__ inline float score_of(float dot, const DeviceKeyValues& kv) {
   const float s = kv.scale * dot;
   return kv.softcap > 0 ? kv.softcap * tanhf(s / kv.softcap) : s;
 }
 
-/// The same keys, whose scores are the bare dot products.
-inline DeviceKeyValues with_bare_products(DeviceKeyValues kv) {
+/// The same keys without scale and soft-cap: their scores are the dot products.
+inline DeviceKeyValues without_score_transform(DeviceKeyValues kv) {
   kv.scale = 1;
   kv.softcap = 0;
   return kv;
 }
 
-/// What a pass over the keys fills. Token j of row r is scored from the form for j < limit[r]; from there to the row's
-/// end the exact score is copied.
+/// Outputs of a scoring pass. In row r, tokens j < limit[r] are scored with the form's keys; the exact score is copied
+/// for the others.
 struct ScoreTargets {
   const int* limit = nullptr;    ///< [rows]; null: all tokens
-  const float* exact = nullptr;  ///< [rows, stride]; needed with `limit`
-  float* scores = nullptr;       ///< [rows, stride] of the form's keys; 0 beyond the row's end
-  float* refined = nullptr;      ///< [rows, stride] of keys plus residuals, where the form has any
+  const float* exact = nullptr;  ///< [rows, stride]; required with `limit`
+  float* scores = nullptr;       ///< [rows, stride] with the form's keys; 0 beyond the row's end
+  float* refined = nullptr;      ///< [rows, stride] with keys plus residuals, if the form has residuals
 
   // Only for short rows (score_rest.cuh):
-  const float* exact_low = nullptr;
-  float* low = nullptr;  ///< [rows, stride] scores + low = the score in double, nearly
+  const float* exact_low = nullptr;  ///< [rows, stride] `low` of the exact scores; required with `limit` and `low`
+  float* low = nullptr;              ///< [rows, stride] scores + low approximates the score in double
 };
 
-/// Keys as they are.
+/// Exact keys: the form that changes nothing.
 struct ExactKeys {
   int num_parts = 1;
   static constexpr int num_residual_parts = 0;

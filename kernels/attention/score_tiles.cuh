@@ -1,10 +1,10 @@
-// Scores of rows against keys in any form that is an element-wise function of the key: the one product of every
-// estimate.
+// Scores of rows against keys in a given form (exact, quantised, ...). A form is an element-wise function of the key.
+// All estimates use this product.
 //
-// A block multiplies up to 64 rows by 128 tokens at a time. Keys are read once, 64 channels at a time, turned into what
-// the form makes of them in float32, and split into bfloat16 parts whose sum is that float32 (octet.cuh); products of
-// parts that lie below float32's last place are left out. So the estimate is that of the float32 key, not of a rounded
-// one.
+// A block multiplies up to 64 rows by 128 tokens at a time. It reads keys once, 64 channels at a time, and applies the
+// form in float32. The result is split into bfloat16 parts whose sum is exactly the float32 value (octet.cuh). Products
+// of parts that are too small to change the last place of a float32 are omitted (kLowestOrder). So the score is that of
+// the float32 key, not of a rounded key.
 #pragma once
 
 #include <algorithm>
@@ -23,8 +23,8 @@ namespace score_tiles {
 
 inline constexpr int kThreads = 256;
 inline constexpr int kWarps = kThreads / 32;
-inline constexpr int kSlice = 64;          // channels at a time
-inline constexpr int kPitch = kSlice + 8;  // 16 bytes more than the slice: no bank conflicts
+inline constexpr int kSlice = 64;          // channels staged at a time
+inline constexpr int kPitch = kSlice + 8;  // 16 bytes of padding avoid bank conflicts
 inline constexpr int kLowestOrder = 2;     // parts i and j are multiplied for i + j <= this
 
 struct Task {
@@ -37,7 +37,7 @@ struct Task {
 
 __host__ __device__ constexpr int part_elements(int count) { return count * kPitch; }
 
-/// Stages all channels of the block's queries: slices after each other, within a slice parts.
+/// Stages all channels of the block's queries in shared memory: [slices, parts, kRows, kPitch].
 template <int kRows>
 __device__ void stage_queries(const Task& task, int first_row, int num_rows, std::uint16_t* shared) {
   constexpr int kOctets = kSlice / kOctet;
@@ -55,7 +55,7 @@ __device__ void stage_queries(const Task& task, int first_row, int num_rows, std
   }
 }
 
-/// A thread's part of the keys' channels [channel, channel + kSlice) of a tile, on their way from memory.
+/// A thread's share of channels [channel, channel + kSlice) of a key tile, prefetched into registers.
 template <bool kWide>
 struct KeySlice {
   static constexpr int kOctets = kSlice / kOctet, kAtOnce = kThreads / kOctets, kPasses = kTileTokens / kAtOnce;
@@ -74,7 +74,7 @@ struct KeySlice {
     }
   }
 
-  /// Stages what the form makes of it, parts after each other.
+  /// Applies the form and stages the parts in shared memory: [parts, kTileTokens, kPitch].
   template <class Form>
   __device__ void stage(const Task& task, const Form& form, const RowBatch& batch, std::int64_t first_key, int first,
                         int channel, std::uint16_t* shared) {
@@ -84,7 +84,7 @@ struct KeySlice {
       const int token = first + slot(pass);
       std::uint16_t* target = shared + slot(pass) * kPitch + octet() * kOctet;
       if constexpr (std::is_same_v<Form, ExactKeys> && !kWide)
-        if (task.kv.type == ElementType::bfloat16) {  // their own only part
+        if (task.kv.type == ElementType::bfloat16) {  // one part: no split needed
           *reinterpret_cast<uint4*>(target) = raw[pass].words[0];
           continue;
         }
@@ -93,10 +93,10 @@ struct KeySlice {
       if (token < batch.length && at < task.kv.head_dim)
         form(KeyPlace{batch.params, token, first_key + token, at}, key, residual);
       for (int part = 0; part < form.num_parts; ++part, target += part_elements(kTileTokens))
-        *reinterpret_cast<uint4*>(target) = take_parts(key);
+        *reinterpret_cast<uint4*>(target) = split_leading_bf16(key);
       if constexpr (Form::has_residual)
         for (int part = 0; part < form.num_residual_parts; ++part, target += part_elements(kTileTokens))
-          *reinterpret_cast<uint4*>(target) = take_parts(residual);
+          *reinterpret_cast<uint4*>(target) = split_leading_bf16(residual);
     }
   }
 };
@@ -123,12 +123,12 @@ __device__ void multiply_slice(const std::uint16_t* queries, int query_parts, in
     }
 }
 
-/// A row that a lane holds sums of (-1: none), and where its form's scores and all its scores end.
+/// A row whose sums a lane holds (-1: none). Tokens before `limit` are scored with the form; `visible` ends the row.
 struct RowEnd {
   int row, limit, visible;
 };
 
-/// Writes two neighbouring tokens of one row.
+/// Writes the scores of two neighbouring tokens of one row.
 __device__ inline void store_pair(const Task& task, const RowEnd& end, int token, const float (&dot)[2], float* to) {
   const std::int64_t at = end.row * task.rows.stride + token;
   float value[2];
@@ -140,7 +140,7 @@ __device__ inline void store_pair(const Task& task, const RowEnd& end, int token
   *reinterpret_cast<float2*>(to + at) = {value[0], value[1]};
 }
 
-/// Writes a lane's sums.
+/// Writes the scores from a lane's sums.
 template <class Form, int kColumns, int kResidualColumns>
 __device__ void store_sums(const Task& task, const RowEnd (&ends)[2], int token, const float (&sums)[kColumns / 8][4],
                            const float (&residual_sums)[kResidualColumns][4]) {
@@ -160,8 +160,8 @@ __device__ void store_sums(const Task& task, const RowEnd (&ends)[2], int token,
   }
 }
 
-/// Rows [16 kRowTiles z, ...) of batch y against the x-th run of tiles_per_block tiles; the 8 warps share rows and
-/// tokens between them. While a slice is multiplied the next is on its way.
+/// Block (x, y, z): up to 16 * kRowTiles rows of batch y, starting at row 16 * kRowTiles * z, against the x-th run of
+/// tiles_per_block tiles. The 8 warps split rows and tokens. The next slice is loaded while one is multiplied.
 template <class Form, int kRowTiles, bool kWide>
 __global__ void __launch_bounds__(kThreads, 2) score_kernel(const Task task, const Form form) {
   constexpr int kRows = 16 * kRowTiles, kColumns = kTileTokens * kRowTiles / kWarps;
@@ -212,7 +212,7 @@ __global__ void __launch_bounds__(kThreads, 2) score_kernel(const Task task, con
   }
 }
 
-/// Shared memory of a block.
+/// Shared memory of a block, in bytes.
 template <class Form>
 std::size_t bytes_for(const Task& task, const Form& form, int row_tiles) {
   const int slices = padded_channels(task.kv.head_dim) / kSlice;
@@ -223,8 +223,8 @@ std::size_t bytes_for(const Task& task, const Form& form, int row_tiles) {
 
 template <class Form, int kRowTiles>
 void launch(Task task, const Form& form, cudaStream_t stream) {
-  constexpr int kBlocksOfMultiprocessor =
-      4;  // two at a time: the queries are staged twice, and rows of uneven length even out
+  // Two waves of two resident blocks: queries are staged twice, but rows of uneven length balance better.
+  constexpr int kBlocksPerMultiprocessor = 4;
   const std::size_t bytes = bytes_for(task, form, kRowTiles);
   const auto kernel =
       task.kv.type == ElementType::float32 ? score_kernel<Form, kRowTiles, true> : score_kernel<Form, kRowTiles, false>;
@@ -232,7 +232,7 @@ void launch(Task task, const Form& form, cudaStream_t stream) {
   const int tiles = (task.rows.max_length + kTileTokens - 1) / kTileTokens;
   const int row_blocks = (task.rows.max_batch_rows + 16 * kRowTiles - 1) / (16 * kRowTiles);
   const std::int64_t all = static_cast<std::int64_t>(tiles) * task.rows.num_batches * row_blocks,
-                     wanted = kBlocksOfMultiprocessor * num_multiprocessors();
+                     wanted = kBlocksPerMultiprocessor * num_multiprocessors();
   task.tiles_per_block = static_cast<int>(std::clamp<std::int64_t>((all + wanted - 1) / wanted, 1, 16));
   const dim3 grid((tiles + task.tiles_per_block - 1) / task.tiles_per_block, task.rows.num_batches, row_blocks);
   kernel<<<grid, kThreads, bytes, stream>>>(task, form);
@@ -241,9 +241,11 @@ void launch(Task task, const Form& form, cudaStream_t stream) {
 
 }  // namespace score_tiles
 
-/// A form is a plain struct with num_parts (bfloat16 parts of the keys it makes: 3, or fewer where they hold all),
-/// has_residual, num_residual_parts, and operator()(place, key[8], residual[8]), which turns eight exact keys into its
-/// own.
+/// Scores all rows with keys in the given form and fills `targets`. A form is a plain struct with
+///   num_parts           bfloat16 parts of its keys: 3, or fewer if fewer are exact
+///   has_residual        whether it has residuals
+///   num_residual_parts  bfloat16 parts of its residuals
+///   operator()(place, key[8], residual[8])  replaces eight exact key elements by the form's keys and residuals
 template <class Form>
 void score_rows(const DeviceRows& rows, const QueryParts& queries, const DeviceKeyValues& kv, const Form& form,
                 const ScoreTargets& targets, cudaStream_t stream) {

@@ -1,4 +1,4 @@
-// Register-tiled double-precision products of query rows with key tiles that are transposed on the way into the cache.
+// Register-tiled double-precision products of query rows with key tiles. Tiles are transposed when they are loaded.
 #include "kernels/attention/scores.h"
 
 #include <algorithm>
@@ -8,12 +8,12 @@
 namespace attest {
 namespace {
 
-constexpr int kTile = 16;     // tokens of a tile: two 8-wide double vectors
-constexpr int kRowBlock = 8;  // rows whose sums stay in registers together
+constexpr int kTile = 16;     // tokens per tile: two 8-wide double vectors
+constexpr int kRowBlock = 8;  // rows whose sums are in registers at the same time
 
 typedef double Vec8 __attribute__((vector_size(64), aligned(64)));
 
-/// m[i][j] becomes m[j][i]: halves, quarters, then single elements change places.
+/// Transposes m in place: swaps blocks of 4 x 4, then 2 x 2, then 1 x 1 elements.
 void transpose(Vec8 (&m)[8]) {
   for (int i = 0; i < 4; ++i) {
     const Vec8 a = m[i], b = m[i + 4];
@@ -32,7 +32,8 @@ void transpose(Vec8 (&m)[8]) {
   }
 }
 
-/// Not a return value: whether those travel in a register of 64 bytes hangs on the processor that is compiled for.
+/// Converts eight floats. Uses an output parameter because the ABI of a 64-byte vector return value depends on the
+/// target processor.
 void load8(const float* source, Vec8& out) {
   typedef float Float8 __attribute__((vector_size(32)));
   Float8 x;
@@ -40,7 +41,7 @@ void load8(const float* source, Vec8& out) {
   out = __builtin_convertvector(x, Vec8);
 }
 
-/// tile[d][t] = key[t][d] (+ residual[t][d]); missing tokens are zero.
+/// tile[d][t] = key[t][d] (+ residual[t][d]); tokens from `count` on are zero.
 void load_tile(const float* keys, const float* residuals, int head_dim, int count, double* tile) {
   const auto value = [=](std::int64_t i) {
     return residuals == nullptr ? keys[i] : static_cast<double>(keys[i]) + residuals[i];

@@ -1,3 +1,4 @@
+// Exact attention scores on the device: score_rows() with exact keys.
 #include "kernels/attention/score_tiles.cuh"
 #include "kernels/attention/scores_cuda.h"
 

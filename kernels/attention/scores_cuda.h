@@ -8,8 +8,9 @@
 
 namespace attest {
 
-/// scores[r][j] = score of q_r.k_j for visible j, 0 from there to the end of the last tile. Rows of both matrices are
-/// rows.stride apart. `low`, if not null: scores + low is the score in double, nearly (score_rest.cuh).
+/// scores[r][j] = score of q_r.k_j for visible j, and 0 for other j up to the end of the last tile. Rows of both
+/// matrices are rows.stride apart. If `low` is not null, scores + low approximates the score in double
+/// (score_rest.cuh).
 void cuda_scores(const DeviceRows& rows, const DeviceKeyValues& kv, const QueryParts& queries,
                  const DeviceMatrix<float>& scores, const DeviceMatrix<float>& low, cudaStream_t stream);
 

@@ -1,4 +1,4 @@
-// Per-level online-softmax sums of all rows of a KV head, value tile by value tile, and their prefix merge.
+// Online-softmax sums per (row, level) of a KV head, one value tile at a time, and the prefix merge over levels.
 #include "kernels/attention/setting_outputs.h"
 
 #include <Eigen/Core>
@@ -12,19 +12,20 @@ namespace attest {
 namespace {
 
 constexpr double kNone = -std::numeric_limits<double>::infinity();
-constexpr std::int64_t kTile = 64;  // tokens whose values, in double, stay in the cache while all rows read them
+constexpr std::int64_t kTile = 64;  // tokens per tile: its values in double stay in the cache while all rows read them
 
 typedef double Vec8 __attribute__((vector_size(64), aligned(64)));
 
-/// A row's online-softmax state, one per level.
+/// Online-softmax states of a row, one per level.
 struct LevelState {
-  std::vector<double> shift;  ///< [S + 1] maximum of s' per level; +inf for tokens that no setting keeps: they weigh 0
+  std::vector<double> shift;  ///< [S + 1] maximum of s' per level; [S] is +inf, so tokens that no setting keeps weigh 0
   std::vector<double> sum;    ///< [S]
   double* value = nullptr;    ///< [S, padded Dv]
 };
 
-/// sums[r][d] += sum_t weights[r][t] * values[t][d] over 8 * Vectors channels. The more rows, the more often a loaded
-/// value is used; an element's sum runs in the same order whatever the block is, so its bits do not depend on it.
+/// sums[r][d] += sum_t weights[r][t] * values[t][d] over 8 * Vectors channels. With more rows per block, each
+/// loaded value is used more often. The order of an element's sum does not depend on the block size, so neither do its
+/// bits.
 template <int Rows, int Vectors>
 void add_block(const double* const* weights, const double* values, std::int64_t count, std::int64_t stride,
                double* const* sums, std::int64_t channel) {
@@ -42,18 +43,18 @@ void add_block(const double* const* weights, const double* values, std::int64_t 
     for (int i = 0; i < Vectors; ++i) reinterpret_cast<Vec8*>(sums[r] + channel)[i] = lanes[r][i];
 }
 
-/// The same over `stride` channels, a multiple of 8.
+/// add_block() over all `stride` channels, a multiple of 8.
 template <int Rows>
 void add_weighted(const double* const* weights, const double* values, std::int64_t count, std::int64_t stride,
                   double* const* sums) {
-  constexpr int kVectors = Rows == 1 ? 8 : 4;  // as many sums as stay in registers
+  constexpr int kVectors = Rows == 1 ? 8 : 4;  // as many sums as fit in registers
   std::int64_t d = 0;
   for (; d + 8 * kVectors <= stride; d += 8 * kVectors)
     add_block<Rows, kVectors>(weights, values, count, stride, sums, d);
   for (; d < stride; d += 8) add_block<Rows, 1>(weights, values, count, stride, sums, d);
 }
 
-/// One tile of values in double, rows padded with zeros.
+/// Converts one tile of values to double; rows are padded with zeros.
 void load_tile(const float* values, std::int64_t count, int value_dim, RowMatrix<double>& tile) {
   for (std::int64_t t = 0; t < count; ++t) {
     double* row = tile.row(t);
@@ -62,7 +63,7 @@ void load_tile(const float* values, std::int64_t count, int value_dim, RowMatrix
   }
 }
 
-/// Whether levels[0 .. count) are all the same; no early end, so that it vectorises.
+/// Whether levels[0 .. count) are all equal. No early exit, so that the loop vectorises.
 bool one_level(const Level* levels, std::int64_t count) {
   unsigned difference = 0;
   for (std::int64_t t = 0; t < count; ++t) difference |= static_cast<unsigned>(levels[t] ^ levels[0]);
@@ -84,7 +85,7 @@ void find_maxima(const double* scores, const Level* levels, std::int64_t count, 
   shift.back() = -kNone;
 }
 
-/// Rows that keep a whole tile at one level: their sums are one matrix product.
+/// Rows whose tokens of a full tile all have one level: their sums are one matrix product.
 struct WholeTile {
   std::vector<const double*> weights;
   std::vector<double*> sums;
@@ -100,7 +101,8 @@ struct WholeTile {
   }
 };
 
-/// Turns a row's scores of a tile into weights, and adds them to the sums of their levels.
+/// Computes the weights exp(s' - shift) of a row's tokens in a tile, and adds them to the sums of their levels.
+/// uniform: all tokens have the same level.
 void weigh(const double* scores, const Level* levels, std::int64_t count, bool uniform, LevelState& sums,
            double* weights) {
   Eigen::Map<Eigen::ArrayXd, Eigen::Aligned64> w(weights, count);
@@ -116,7 +118,8 @@ void weigh(const double* scores, const Level* levels, std::int64_t count, bool u
     if (levels[t] < sums.sum.size()) sums.sum[levels[t]] += weights[t];
 }
 
-/// Adds a row's tokens of a tile run by run of equal levels; those before `split` read the approximate values.
+/// Adds a row's weighted values of a tile, one run of equal levels at a time. Tokens before `split` use the approximate
+/// values.
 void add_runs(const double* weights, const Level* levels, std::int64_t count, std::int64_t split,
               const RowMatrix<double>& exact, const RowMatrix<double>& approximate, LevelState& sums) {
   for (std::int64_t t = 0; t < count;) {
@@ -133,7 +136,7 @@ void add_runs(const double* weights, const Level* levels, std::int64_t count, st
   }
 }
 
-/// The online-softmax merge of levels 0..i into setting i.
+/// Online-softmax merge: setting i gets levels 0 .. i.
 void merge_prefix(const LevelState& sums, std::int64_t stride, int value_dim, SettingOutputs& out) {
   std::vector<double> value(static_cast<std::size_t>(value_dim), 0.0);
   double max = kNone, sum = 0;
@@ -186,7 +189,7 @@ void accumulate_settings(const KvHead& head, const RowMatrix<double>& scores, co
       LevelState& row = sums[static_cast<std::size_t>(r)];
       const Level* level = levels.row(r) + begin;
       const bool uniform = one_level(level, count);
-      if (uniform && *level == settings) continue;  // no setting keeps any of them
+      if (uniform && *level == settings) continue;  // no setting keeps these tokens
       weigh(scores.row(r) + begin, level, count, uniform, row, weights.row(r));
       const std::int64_t split =
           approximate.values == nullptr ? 0 : approximate.count[static_cast<std::size_t>(r / head.group)] - begin;

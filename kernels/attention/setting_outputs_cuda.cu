@@ -1,3 +1,4 @@
+// Runs the passes over the values: level sums, approximate and exact value sums, prefix merge.
 #include "kernels/attention/setting_outputs_cuda.h"
 #include "kernels/attention/sweep_in_order_cuda.h"
 #include "kernels/attention/sweep_in_runs.cuh"
@@ -6,7 +7,7 @@
 namespace attest {
 namespace {
 
-constexpr int kFewSettings = 2;  // so many are faster in one pass that rows share, even where levels come in no runs
+constexpr int kFewSettings = 2;  // up to this S, sweep_in_runs() is faster even if levels form no runs
 
 }  // namespace
 

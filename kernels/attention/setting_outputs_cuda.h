@@ -1,4 +1,4 @@
-// The outputs of every setting of a sweep on the device, whole chunks at a time: the counterpart of setting_outputs.h.
+// Outputs of all settings of a sweep on the device, one chunk of rows at a time: the counterpart of setting_outputs.h.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -8,19 +8,19 @@
 
 namespace attest {
 
-/// The values that a selector's computer reads: the first num_approximate[r] tokens from KIVI's groups, the rest exact.
+/// Values that a selector uses: row r reads its first num_approximate[r] tokens from KIVI groups and the rest exactly.
 struct DeviceValues {
-  const float2* groups = nullptr;  ///< null: all exact
+  const float2* groups = nullptr;  ///< null: all values are exact
   KiviQuantizer quantizer;
   const int* num_approximate = nullptr;  ///< [rows]
 };
 
-/// Output and log-sum-exp of every setting. Of the view, scores, levels and order are read.
+/// Output and log-sum-exp of every setting. Input: scores, levels and order of `view`; leave its other arrays null.
 void cuda_setting_outputs(const DeviceRows& rows, const DeviceKeyValues& kv, const SweepView& view,
                           const DeviceValues& values, const DeviceOutputs& out, DeviceArena& arena,
                           cudaStream_t stream);
 
-/// The one output of exact attention, whose maxima and sums of weights are known.
+/// Output and log-sum-exp of exact attention (one setting). `sums` must hold the maxima and sums of weights.
 void cuda_exact_outputs(const DeviceRows& rows, const DeviceKeyValues& kv, const DeviceMatrix<const float>& scores,
                         const LevelSums& sums, const DeviceOutputs& out, DeviceArena& arena, cudaStream_t stream);
 

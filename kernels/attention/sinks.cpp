@@ -1,3 +1,4 @@
+// Learned sinks on the CPU: applied to the outputs after the sums over keys.
 #include "kernels/attention/sinks.h"
 
 namespace attest {

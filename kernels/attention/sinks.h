@@ -1,4 +1,4 @@
-// Learned sinks (gpt-oss): a logit per query head that joins the softmax and has no value.
+// Learned sinks (gpt-oss): one logit per query head that is part of the softmax denominator and has no value.
 #pragma once
 
 #include <cmath>
@@ -9,14 +9,15 @@
 
 namespace attest {
 
-/// log(exp(lse) + exp(sink)): a log-sum-exp over keys once the sink has joined. lse may be -inf.
+/// log(exp(lse) + exp(sink)): adds the sink to a log-sum-exp over keys. lse may be -inf.
 inline double lse_with_sink(double lse, double sink) {
   const double most = lse > sink ? lse : sink;
   return most + std::log(std::exp(lse - most) + std::exp(sink - most));
 }
 
-/// Outputs and log-sum-exps over keys become those with the head's sinks, if it has any: LSE' = log(exp(b) + exp(LSE)),
-/// o' = exp(LSE - LSE') o. Where nothing is kept they are b and 0.
+/// Adds the head's sinks b, if any, to outputs and log-sum-exps over keys. If no token is kept, LSE' = b and o' = 0.
+///   LSE' = log(exp(b) + exp(LSE))
+///   o' = exp(LSE - LSE') o
 void add_sinks(const KvHead& head, std::vector<SettingOutputs>& outputs);
 
 }  // namespace attest

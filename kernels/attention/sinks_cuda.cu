@@ -1,4 +1,4 @@
-// A block has one row and setting.
+// Learned sinks on the device. One block per (row, setting).
 #include "kernels/attention/sinks_cuda.h"
 #include "kernels/device/cuda_check.h"
 

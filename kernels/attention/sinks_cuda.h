@@ -8,7 +8,7 @@
 
 namespace attest {
 
-/// Outputs and log-sum-exps over keys become those with the rows' sinks, if they have any.
+/// Adds the rows' sinks, if there are any, to outputs and log-sum-exps over keys (formulas: sinks.h).
 void cuda_add_sinks(const DeviceRows& rows, const DeviceOutputs& outputs, cudaStream_t stream);
 
 }  // namespace attest

@@ -1,5 +1,5 @@
-// A block has one row and one range of places; a thread one channel, whose sum it keeps while the level stays and
-// writes when it changes. Each value is read once for every row that keeps it, whatever the number of settings.
+// One block per (row, range of places in the row's order); one thread per channel. A thread accumulates a channel's sum
+// in a register and writes it when the level changes. Each row reads a kept value once for all settings.
 #include <cuda_fp16.h>
 
 #include "kernels/attention/sweep_in_order_cuda.h"
@@ -9,7 +9,7 @@ namespace attest {
 namespace {
 
 constexpr int kThreads = 128;
-constexpr int kInFlight = 8;  // values of a thread
+constexpr int kInFlight = 8;  // loads in flight per thread
 
 __device__ float element(ElementType type, const void* values, std::int64_t index) {
   if (type == ElementType::bfloat16)
@@ -18,12 +18,12 @@ __device__ float element(ElementType type, const void* values, std::int64_t inde
   return static_cast<const float*>(values)[index];
 }
 
-/// What the block's threads need to know of kThreads places.
+/// Token, level and weight of kThreads consecutive places, in shared memory.
 struct Places {
   int token[kThreads], level[kThreads];
   float weight[kThreads];
 
-  /// False where all from the first on are dropped at every setting.
+  /// Returns false if no setting keeps the first place. Levels ascend, so no setting keeps any later place either.
   __device__ bool load(const SweepView& view, int row, int first, int end) {
     const int thread = static_cast<int>(threadIdx.x), place = first + thread;
     __syncthreads();
@@ -39,8 +39,8 @@ struct Places {
   }
 };
 
-__global__ void __launch_bounds__(kThreads) values_in_order_kernel(DeviceRows rows, DeviceKeyValues kv, SweepView view,
-                                                                   LevelPartials partials, int places_per_split) {
+__global__ void __launch_bounds__(kThreads) level_order_kernel(DeviceRows rows, DeviceKeyValues kv, SweepView view,
+                                                               LevelPartials partials, int places_per_split) {
   __shared__ Places places;
   const int row = blockIdx.y, settings = view.num_settings,
             channel = blockIdx.z * kThreads + static_cast<int>(threadIdx.x);
@@ -49,7 +49,7 @@ __global__ void __launch_bounds__(kThreads) values_in_order_kernel(DeviceRows ro
   const std::int64_t first_value = static_cast<std::int64_t>(origin.kv_head) * kv.tokens + origin.first_key;
   int level = settings;
   float sum = 0;
-  const auto turn_to = [&](int next) {
+  const auto switch_level = [&](int next) {
     if (level < settings) {
       const std::int64_t at = (static_cast<std::int64_t>(blockIdx.x) * rows.num_rows + row) * settings + level;
       if (channel < partials.pitch) partials.sums[at * partials.pitch + channel] = sum;
@@ -69,11 +69,11 @@ __global__ void __launch_bounds__(kThreads) values_in_order_kernel(DeviceRows ro
 #pragma unroll
       for (int u = 0; u < kInFlight; ++u) {
         if (places.level[i + u] >= settings) continue;
-        if (places.level[i + u] != level) turn_to(places.level[i + u]);
+        if (places.level[i + u] != level) switch_level(places.level[i + u]);
         sum += places.weight[i + u] * value[u];
       }
     }
-  turn_to(settings);
+  switch_level(settings);
 }
 
 }  // namespace
@@ -82,8 +82,8 @@ void cuda_sweep_in_order(const DeviceRows& rows, const DeviceKeyValues& kv, cons
                          const LevelPartials& partials, cudaStream_t stream) {
   if (rows.num_rows == 0) return;
   const dim3 grid(partials.num_splits, rows.num_rows, (kv.value_dim + kThreads - 1) / kThreads);
-  values_in_order_kernel<<<grid, kThreads, 0, stream>>>(rows, kv, view, partials, tokens_per_split(rows.longest));
-  ATTEST_CUDA_LAUNCHED(values_in_order_kernel);
+  level_order_kernel<<<grid, kThreads, 0, stream>>>(rows, kv, view, partials, tokens_per_split(rows.layer_max_length));
+  ATTEST_CUDA_LAUNCHED(level_order_kernel);
 }
 
 }  // namespace attest

@@ -1,12 +1,13 @@
-// The pass over the values for rules that rank single tokens: their levels hardly ever come in runs, but never fall
-// along the ranking.
+// Pass over the values for rules that rank single tokens. Levels of neighbouring tokens differ (no runs), but along the
+// ranking levels never decrease.
 #pragma once
 
 #include "kernels/attention/level_sums_cuda.h"
 
 namespace attest {
 
-/// Fills partials (none present before) from exact values, going along view.order; ranges are ranges of places there.
+/// Fills partials (initially none present) from exact values in the order view.order. The ranges of the partials are
+/// ranges of places in this order, not of tokens.
 void cuda_sweep_in_order(const DeviceRows& rows, const DeviceKeyValues& kv, const SweepView& view,
                          const LevelPartials& partials, cudaStream_t stream);
 

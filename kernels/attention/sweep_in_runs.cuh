@@ -1,11 +1,11 @@
-// The one pass over the values for every setting of a sweep: sums of exp(s' - max) v' of every row, apart by entry
-// level.
+// One pass over the values for all settings of a sweep: sums of exp(s' - max) v' per (row, entry level).
 //
-// A block takes up to 64 rows, a range of tokens and 128 channels. Weights of 16 rows at 16 tokens meet the values on
-// tensor cores, rows at different levels in one product: the sums of a row stay in registers as long as its level does
-// and are added to that level's when it changes. Levels of blocks, pages and windows stay for 16 tokens and more. Where
-// some row has several levels at 16 tokens, there is one product for each of them. Weights and values are split into
-// bfloat16 parts (octet.cuh). The ranges are added up in a fixed order later.
+// A block takes up to 64 rows, a range of tokens and 128 channels. Tensor cores multiply the weights of 16 rows at 16
+// tokens by the values; rows at different levels share one product. The sums of a row stay in registers while its level
+// does not change. When it changes, they are added to the sums of that level in device memory. Levels of blocks, pages
+// and windows are constant over 16 or more tokens. If a row has several levels among 16 tokens, one product per level
+// is computed. Weights and values are split into bfloat16 parts (octet.cuh). The sums of the token ranges are added
+// later, in a fixed order.
 #pragma once
 
 #include "kernels/attention/sweep_tiles.cuh"
@@ -16,18 +16,19 @@ namespace attest {
 
 namespace sweep_tiles {
 
-/// A warp's sums while its rows stay at their levels.
+/// A warp's sums at the current levels of its rows.
 template <int kRowTiles>
 struct RunSums {
   static constexpr int kFragments = kWarpChannels<kRowTiles> / 8;
   Sums<kRowTiles> sums = {};
-  std::uint32_t level[2];  // of the lane's rows; no less than the number of settings: none
+  std::uint32_t level[2];  // of the lane's two rows; values >= the number of settings: none
   float max[2] = {};
 
   __device__ explicit RunSums(int settings) { level[0] = level[1] = static_cast<std::uint32_t>(settings); }
 
-  /// Unless the row is at that level: adds its sums to those of the level that it is at, and turns to the next.
-  __device__ void turn_to(const Task& task, const WarpPlace& place, int half, std::uint32_t next) {
+  /// Changes the row's level to `next`. If that differs from the current level, first adds the row's sums to the
+  /// partial sums of the current level and clears them.
+  __device__ void switch_level(const Task& task, const WarpPlace& place, int half, std::uint32_t next) {
     if (level[half] == next) return;
     const auto settings = static_cast<std::uint32_t>(task.view.num_settings);
     const int row = place.batch.first_row + place.row_in_batch(half), pitch = task.partials.pitch;
@@ -51,8 +52,8 @@ struct RunSums {
   }
 };
 
-/// The level of the first of a row's 16 tokens; what is no setting counts as level `settings`. `mixed` where a token of
-/// the lane has another.
+/// The level of the first of a row's 16 tokens. Levels above `settings` count as `settings`. Sets `mixed` if one of the
+/// lane's tokens has another level.
 __device__ inline std::uint32_t first_level(const LaneTokens& tokens, const WarpPlace& place, int half,
                                             std::uint32_t settings, bool& mixed) {
   const std::uint32_t first = __shfl_sync(0xFFFFFFFFu, min(tokens.levels[half] & 0xFFFFu, settings), place.lane & ~3);
@@ -63,11 +64,11 @@ __device__ inline std::uint32_t first_level(const LaneTokens& tokens, const Warp
   return first;
 }
 
-/// 16 tokens at which some row has several levels: one level after another. A row turns to a level only where it has a
-/// token there: its sums do not depend on the rows beside it.
+/// Handles 16 tokens at which some row has several levels: one product per level, ascending. A row changes to a level
+/// only if one of its tokens has it, so its sums do not depend on the other rows.
 template <int kRowTiles>
-__device__ void multiply_mixed(const Task& task, const WarpPlace& place, const LaneTokens& tokens,
-                               const std::uint16_t* values, RunSums<kRowTiles>& run) {
+__device__ void multiply_level_by_level(const Task& task, const WarpPlace& place, const LaneTokens& tokens,
+                                        const std::uint16_t* values, RunSums<kRowTiles>& run) {
   const auto settings = static_cast<std::uint32_t>(task.view.num_settings);
   for (std::uint32_t from = 0;;) {
     std::uint32_t level = settings;
@@ -81,7 +82,7 @@ __device__ void multiply_mixed(const Task& task, const WarpPlace& place, const L
     for (int half = 0; half < 2; ++half) {
       const unsigned lanes = __ballot_sync(0xFFFFFFFFu, tokens.have(half, level));
       const bool of_row = (lanes >> (place.lane & ~3) & 0xFu) != 0;
-      if (of_row) run.turn_to(task, place, half, level);
+      if (of_row) run.switch_level(task, place, half, level);
     }
     float2 w[4];
 #pragma unroll
@@ -91,8 +92,8 @@ __device__ void multiply_mixed(const Task& task, const WarpPlace& place, const L
   }
 }
 
-/// Marks the levels of the warp's rows as present, with sums of 0. Levels are known by their bits in `masks`: level l
-/// may be marked for level l + 64's sake.
+/// Marks the levels of the warp's rows as present, with sums of 0. `levels` has bit l % 64 set for level l, so level l
+/// may also be marked because level l + 64 occurs.
 template <int kRowTiles>
 __device__ void clear_partials(const Task& task, const WarpPlace& place, unsigned long long levels) {
   const int pitch = task.partials.pitch, settings = task.view.num_settings;
@@ -135,12 +136,12 @@ __device__ void sweep(const Task& task, const Form& form, const WarpPlace& place
       for (int half = 0; half < 2; ++half)
         level[half] = first_level(own, place, half, static_cast<std::uint32_t>(settings), mixed);
       if (__any_sync(0xFFFFFFFFu, mixed)) {
-        multiply_mixed(task, place, own, own_values + k * kPitch, run);
+        multiply_level_by_level(task, place, own, own_values + k * kPitch, run);
         continue;
       }
 #pragma unroll
       for (int half = 0; half < 2; ++half)
-        if (static_cast<int>(level[half]) < settings) run.turn_to(task, place, half, level[half]);
+        if (static_cast<int>(level[half]) < settings) run.switch_level(task, place, half, level[half]);
       if (!__any_sync(0xFFFFFFFFu, static_cast<int>(min(level[0], level[1])) < settings)) continue;
       float2 w[4];
 #pragma unroll
@@ -149,7 +150,7 @@ __device__ void sweep(const Task& task, const Form& form, const WarpPlace& place
       multiply_tokens(task, w, own_values + k * kPitch, place.lane, run.sums);
     }
   });
-  for (int half = 0; half < 2; ++half) run.turn_to(task, place, half, static_cast<std::uint32_t>(settings));
+  for (int half = 0; half < 2; ++half) run.switch_level(task, place, half, static_cast<std::uint32_t>(settings));
 }
 
 template <class Form, int kRowTiles>
@@ -203,15 +204,16 @@ void launch(const Task& task, const Form& form, cudaStream_t stream) {
 
 }  // namespace sweep_tiles
 
-/// Fills partials (none present before) for the tokens of `view` with values in the form given: a plain struct with
-/// `exact` and operator()(place, value[8]).
+/// Fills partials (initially none present) for the tokens of `view`, with values in the given form. A form is a plain
+/// struct with `exact` (it changes nothing) and operator()(place, value[8]), which changes eight exact values in place.
 template <class Form>
 void sweep_in_runs(const DeviceRows& rows, const DeviceKeyValues& kv, const SweepView& view, const Form& form,
                    const LevelPartials& partials, cudaStream_t stream) {
   const int order = kv.type == ElementType::float32 ? 2 : 1;
   const int value_parts = Form::exact && parts_of(kv.type) < order + 1 ? parts_of(kv.type) : order + 1;
   const bool streams = Form::exact && kv.type == ElementType::bfloat16 && kv.value_dim % kOctet == 0;
-  const sweep_tiles::Task task{rows, kv, view, partials, tokens_per_split(rows.longest), value_parts, order, streams};
+  const sweep_tiles::Task task{rows,        kv,    view,   partials, tokens_per_split(rows.layer_max_length),
+                               value_parts, order, streams};
   if (rows.num_batches == 0) return;
   if (rows.max_batch_rows <= 16)
     sweep_tiles::launch<Form, 1>(task, form, stream);

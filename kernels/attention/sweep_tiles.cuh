@@ -1,5 +1,5 @@
-// What a sweep over the values (sweep_in_runs.cuh) is made of: the values of a tile in shared memory, the weights of a
-// warp's rows at 16 tokens, and their product.
+// Building blocks of the pass over the values (sweep_in_runs.cuh): staging a value tile in shared memory, the weights
+// of a warp's rows at 16 tokens, and their product.
 #pragma once
 
 #include "kernels/attention/level_sums_cuda.h"
@@ -11,7 +11,7 @@
 
 namespace attest {
 
-/// Values as they are.
+/// Exact values: the form that changes nothing.
 struct ExactValues {
   static constexpr bool exact = true;
   __device__ void operator()(const ValuePlace&, float (&)[kOctet]) const {}
@@ -22,14 +22,14 @@ namespace sweep_tiles {
 inline constexpr int kThreads = 256;
 inline constexpr int kWarps = kThreads / 32;
 inline constexpr int kChannels = 128;
-inline constexpr int kPitch = kChannels + 8;  // 16 bytes more: no bank conflicts
+inline constexpr int kPitch = kChannels + 8;  // 16 bytes of padding avoid bank conflicts
 inline constexpr int kPartElements = kTileTokens * kPitch;
 inline constexpr int kMostParts = 3;
 
-/// Warps with the same rows share the channels between them.
+/// Channels per warp: the warps with the same rows split the channels of the block.
 template <int kRowTiles>
 inline constexpr int kWarpChannels = kChannels / (kWarps / kRowTiles);
-/// A warp's sums of 16 rows: products of 8 channels each.
+/// A lane's part of a warp's sums of 16 rows: one mma accumulator per 8 channels.
 template <int kRowTiles>
 using Sums = float[kWarpChannels<kRowTiles> / 8][4];
 
@@ -41,12 +41,12 @@ struct Task {
   int tokens_per_split;
   int num_value_parts;
   int lowest_order;  // parts i of the weight and j of the value are multiplied for i + j <= this
-  bool streams;      // values are staged as they are, two tiles in turn
+  bool streams;      // values are copied to shared memory unchanged and double-buffered
 
   __host__ __device__ int buffers() const { return streams ? 2 : num_value_parts; }
 };
 
-/// Tokens of a row that this pass reads.
+/// Tokens [begin, end) of a row that this pass reads.
 struct RowRange {
   int begin = 0, end = 0;
   __device__ bool contains(int token) const { return token >= begin && token < end; }
@@ -61,7 +61,7 @@ __device__ inline RowRange range_of_row(const Task& task, const RowBatch& batch,
   return range;
 }
 
-/// Bit l % 64 where a token of the 16 rows x 128 tokens has level l. Every lane gets the result.
+/// Mask with bit l % 64 set if one of the 16 rows x 128 tokens has level l. Every lane gets the result.
 __device__ inline unsigned long long levels_in_tile(const Task& task, const RowBatch& batch, int row_tile, int first,
                                                     int lane) {
   unsigned long long found = 0;
@@ -85,7 +85,8 @@ __device__ inline unsigned long long levels_in_tile(const Task& task, const RowB
          static_cast<unsigned long long>(__reduce_or_sync(0xFFFFFFFFu, static_cast<std::uint32_t>(found >> 32))) << 32;
 }
 
-/// Stages tokens [first, first + 128) and channels [channel, channel + 128), parts after each other; 0 beyond the end.
+/// Stages tokens [first, first + 128) and channels [channel, channel + 128): [parts, kTileTokens, kPitch]; 0 beyond the
+/// end.
 template <class Form>
 __device__ void stage_values(const Task& task, const Form& form, const RowBatch& batch, std::int64_t first_value,
                              int first, int channel, std::uint16_t* shared) {
@@ -104,14 +105,14 @@ __device__ void stage_values(const Task& task, const Form& form, const RowBatch&
       if (first + slot < batch.length && at < dim) form(ValuePlace{first_value + first + slot, at}, value[i]);
       std::uint16_t* target = shared + slot * kPitch + octet * kOctet;
       for (int part = 0; part < task.num_value_parts; ++part, target += kPartElements)
-        *reinterpret_cast<uint4*>(target) = take_parts(value[i]);
+        *reinterpret_cast<uint4*>(target) = split_leading_bf16(value[i]);
     }
   }
 }
 
-/// Copies the same for values of one part that need no change, asynchronously.
-__device__ inline void begin_values(const Task& task, const RowBatch& batch, std::int64_t first_value, int first,
-                                    int channel, std::uint16_t* shared) {
+/// Starts an asynchronous copy of the same tile; for values of one part that need no change.
+__device__ inline void start_value_copy(const Task& task, const RowBatch& batch, std::int64_t first_value, int first,
+                                        int channel, std::uint16_t* shared) {
   constexpr int kOctets = kChannels / kOctet, kAtOnce = kThreads / kOctets;
   const int octet = threadIdx.x % kOctets, at = channel + octet * kOctet, dim = task.kv.value_dim;
   const auto* values = static_cast<const std::uint16_t*>(task.kv.values);
@@ -123,15 +124,15 @@ __device__ inline void begin_values(const Task& task, const RowBatch& batch, std
   }
 }
 
-/// One of the two rows whose weights a lane makes.
+/// One of the two rows whose weights a lane computes.
 struct LaneRow {
   RowRange range;
   const float* scores = nullptr;
   const Level* levels = nullptr;
 };
 
-/// What a lane's weights at 16 tokens are made of: rows and tokens as in a fragment of mma, two neighbouring tokens
-/// each.
+/// Levels and scores from which a lane computes its weights at 16 tokens. Layout as in the A fragment of mma: element i
+/// is row i % 2 and two neighbouring tokens.
 struct LaneTokens {
   static constexpr std::uint32_t kNone = 0xFFFFu;  // no level
   std::uint32_t levels[4];
@@ -152,22 +153,22 @@ struct LaneTokens {
       scores[i] = *reinterpret_cast<const float2*>(row.scores + token);
     }
   }
-  /// Whether a token of the lane's row `half` is at the level.
+  /// Whether a token of the lane's row `half` has the level.
   __device__ bool have(int half, std::uint32_t level) const {
     bool any = false;
 #pragma unroll
     for (int i = half; i < 4; i += 2) any = any || (levels[i] & 0xFFFFu) == level || levels[i] >> 16 == level;
     return any;
   }
-  /// exp(s' - max) of the tokens at the level, 0 for the others.
+  /// exp(s' - max) for tokens that have the level, 0 for the others.
   __device__ float2 weights(int i, std::uint32_t level, float max) const {
     return {(levels[i] & 0xFFFFu) == level ? __expf(scores[i].x - max) : 0.0f,
             levels[i] >> 16 == level ? __expf(scores[i].y - max) : 0.0f};
   }
 };
 
-/// Takes the leading bfloat16 parts off a pair.
-__device__ inline std::uint32_t take_pair(float2& x) {
+/// Returns the leading bfloat16 parts of a pair and subtracts them from it.
+__device__ inline std::uint32_t split_leading_bf16_pair(float2& x) {
   const __nv_bfloat162 part = __floats2bfloat162_rn(x.x, x.y);
   x.x -= __low2float(part);
   x.y -= __high2float(part);
@@ -181,7 +182,8 @@ __device__ void multiply_tokens(const Task& task, float2 (&w)[4], const std::uin
 #pragma unroll
   for (int i = 0; i < kMostParts; ++i) {
     if (i > task.lowest_order) break;
-    const std::uint32_t a[4] = {take_pair(w[0]), take_pair(w[1]), take_pair(w[2]), take_pair(w[3])};
+    const std::uint32_t a[4] = {split_leading_bf16_pair(w[0]), split_leading_bf16_pair(w[1]),
+                                split_leading_bf16_pair(w[2]), split_leading_bf16_pair(w[3])};
     for (int j = 0; j < task.num_value_parts && i + j <= task.lowest_order; ++j) {
 #pragma unroll
       for (int n = 0; n < kFragments; n += 2) {
@@ -194,11 +196,11 @@ __device__ void multiply_tokens(const Task& task, float2 (&w)[4], const std::uin
   }
 }
 
-/// What a warp works on.
+/// Rows, tokens and channels of a warp.
 struct WarpPlace {
   RowBatch batch;
   std::int64_t first_value;
-  int begin, tiles;  // tokens of the block
+  int begin, tiles;  // first token and number of tiles of the block
   int lane, row_tile;
   int block_channel, channel_in_block;
   LaneRow rows[2];
@@ -207,8 +209,9 @@ struct WarpPlace {
   __device__ int row_in_batch(int half) const { return row_tile * 16 + lane / 4 + half * 8; }
 };
 
-/// Calls multiply(tile, values of the warp's channels) on all threads for the tiles that have a level at all, staged in
-/// shared memory; a tile that streams comes in while the one before is multiplied. masks [tiles, kRowTiles].
+/// Stages every tile with a nonzero mask in shared memory and calls multiply(tile, values of the warp's channels) on
+/// all threads. If the task streams, the next tile is copied while the current one is multiplied.
+/// masks [tiles, kRowTiles].
 template <class Form, int kRowTiles, class Multiply>
 __device__ void for_tiles(const Task& task, const Form& form, const WarpPlace& place, const unsigned long long* masks,
                           std::uint16_t* values, Multiply&& multiply) {
@@ -220,15 +223,16 @@ __device__ void for_tiles(const Task& task, const Form& form, const WarpPlace& p
   };
   int tile = next_tile(0), buffer = 0;
   if (tile < place.tiles && task.streams) {
-    begin_values(task, place.batch, place.first_value, place.begin + tile * kTileTokens, place.block_channel, values);
+    start_value_copy(task, place.batch, place.first_value, place.begin + tile * kTileTokens, place.block_channel,
+                     values);
     commit_copies();
   }
   while (tile < place.tiles) {
     const int following = next_tile(tile + 1);
     if (task.streams) {
       if (following < place.tiles)
-        begin_values(task, place.batch, place.first_value, place.begin + following * kTileTokens, place.block_channel,
-                     values + (buffer ^ 1) * kPartElements);
+        start_value_copy(task, place.batch, place.first_value, place.begin + following * kTileTokens,
+                         place.block_channel, values + (buffer ^ 1) * kPartElements);
       commit_copies();
       await_copies<1>();
       __syncthreads();

@@ -1,4 +1,4 @@
-// Sums and maxima over a block in an order that never changes: results are bitwise repeatable.
+// Reductions over a warp or a block in a fixed order, so that results are bitwise reproducible.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ __device__ T block_reduce(T value, T* shared, Combine combine) {
   return value;
 }
 
-/// Several values in the same way, one after the other.
+/// Reduces several values, one after the other.
 template <class Combine, class T, class... Values>
 __device__ void block_reduce_each(T* shared, Combine combine, Values&... values) {
   ((values = block_reduce(values, shared, combine)), ...);
@@ -49,8 +49,8 @@ struct Smaller {
   }
 };
 
-/// Ascending in the image is ascending in the value; -0 and +0 share one image.
-__device__ inline std::uint32_t ordered_image(float value) {
+/// An integer whose unsigned order is the order of the values; -0 and +0 have the same image.
+__device__ inline std::uint32_t sortable_bits(float value) {
   const std::uint32_t bits = __float_as_uint(value + 0.0f);
   return (bits >> 31) != 0 ? ~bits : bits | 0x80000000u;
 }

@@ -1,3 +1,5 @@
+// Allocation of device memory and page-locked host memory. If device memory is short, the error gives needed and free
+// memory.
 #include <string>
 
 #include "dumps/base/error.h"
@@ -6,7 +8,7 @@
 
 namespace attest {
 
-std::byte* OfDevice::allocate(std::size_t bytes) {
+std::byte* DeviceMemoryAllocator::allocate(std::size_t bytes) {
   void* p = nullptr;
   if (cudaMalloc(&p, bytes) != cudaSuccess) {
     cudaGetLastError();
@@ -19,14 +21,14 @@ std::byte* OfDevice::allocate(std::size_t bytes) {
   return static_cast<std::byte*>(p);
 }
 
-void OfDevice::free(std::byte* data) noexcept { ATTEST_CUDA_QUIET(cudaFree(data)); }
+void DeviceMemoryAllocator::free(std::byte* data) noexcept { ATTEST_CUDA_QUIET(cudaFree(data)); }
 
-std::byte* PageLocked::allocate(std::size_t bytes) {
+std::byte* PageLockedAllocator::allocate(std::size_t bytes) {
   void* p = nullptr;
   ATTEST_CUDA(cudaHostAlloc(&p, bytes, cudaHostAllocPortable));
   return static_cast<std::byte*>(p);
 }
 
-void PageLocked::free(std::byte* data) noexcept { ATTEST_CUDA_QUIET(cudaFreeHost(data)); }
+void PageLockedAllocator::free(std::byte* data) noexcept { ATTEST_CUDA_QUIET(cudaFreeHost(data)); }
 
 }  // namespace attest

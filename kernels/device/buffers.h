@@ -1,4 +1,4 @@
-// Memory of the device and page-locked memory of the host, each with an owner.
+// Owning buffers of device memory and of page-locked host memory.
 #pragma once
 
 #include <cstddef>
@@ -6,8 +6,8 @@
 
 namespace attest {
 
-/// Bytes that grow, never shrink, and keep nothing when they grow. Memory says where from:
-/// std::byte* allocate(std::size_t), which throws DeviceError, and free(std::byte*).
+/// A buffer that grows and never shrinks. Growing discards the content. `Memory` is the allocator, with static
+/// functions std::byte* allocate(std::size_t), which throws DeviceError, and free(std::byte*).
 template <class Memory>
 class GrowingBuffer {
  public:
@@ -39,15 +39,15 @@ class GrowingBuffer {
   std::size_t size_ = 0;
 };
 
-struct OfDevice {
+struct DeviceMemoryAllocator {
   static std::byte* allocate(std::size_t bytes);
   static void free(std::byte* data) noexcept;
 };
-struct PageLocked {
+struct PageLockedAllocator {
   static std::byte* allocate(std::size_t bytes);
   static void free(std::byte* data) noexcept;
 };
-using DeviceBuffer = GrowingBuffer<OfDevice>;
-using PageLockedBuffer = GrowingBuffer<PageLocked>;
+using DeviceBuffer = GrowingBuffer<DeviceMemoryAllocator>;
+using PageLockedBuffer = GrowingBuffer<PageLockedAllocator>;
 
 }  // namespace attest

@@ -1,4 +1,4 @@
-// What a failed CUDA call says.
+// Error message of a failed CUDA call.
 #include <string>
 #include <string_view>
 
@@ -16,7 +16,7 @@ void check_cuda(cudaError_t status, const char* call, const char* file, int line
                     std::string(folder == path.npos ? path : path.substr(folder + 1)) + ":" + std::to_string(line));
 }
 
-void forget_cuda_error(cudaError_t status) noexcept {
+void clear_cuda_error(cudaError_t status) noexcept {
   if (status != cudaSuccess) cudaGetLastError();
 }
 

@@ -1,3 +1,4 @@
+// Slab allocation of DeviceArena.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -39,7 +40,7 @@ void DeviceArena::reserve(std::size_t bytes) {
   allocated_ = slabs_.back().size();
 }
 
-void DeviceArena::join_slabs() {
+void DeviceArena::merge_slabs() {
   if (slabs_.size() < 2) return;
   slabs_.clear();
   const std::size_t bytes = std::exchange(allocated_, 0);

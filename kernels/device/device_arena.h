@@ -1,4 +1,4 @@
-// Scratch memory of the device.
+// Stack allocator for device scratch memory.
 #pragma once
 
 #include <cstddef>
@@ -9,13 +9,13 @@
 
 namespace attest {
 
-/// More was asked of a DeviceArena than its limit; the work may be cut into smaller parts.
+/// A DeviceArena would exceed its limit. The caller may retry with smaller chunks of work.
 struct DeviceMemoryFull : DeviceError {
   using DeviceError::DeviceError;
 };
 
-/// Scratch memory handed out in order and taken back in reverse order; nothing is ever given back to the device while
-/// work goes on, so reuse needs no synchronisation within one stream. Grows on demand up to a limit.
+/// Scratch memory that is allocated and released in stack order. No memory is returned to the device while work is
+/// running, so reuse within one stream needs no synchronisation. Grows on demand up to a limit, in bytes.
 class DeviceArena {
  public:
   explicit DeviceArena(std::size_t limit) : limit_(limit) {}
@@ -27,11 +27,10 @@ class DeviceArena {
   }
   void* take_bytes(std::size_t bytes);
 
-  /// Takes as much from the device at once, if the limit allows it, that an arena which has nothing yet need not grow
-  /// in pieces.
+  /// Allocates one slab of this size in advance. Does nothing if the arena already has slabs or the limit is smaller.
   void reserve(std::size_t bytes);
 
-  /// What is taken after the construction of a scope is free again after its destruction.
+  /// Its destructor releases everything that was taken since its construction.
   class Scope {
    public:
     explicit Scope(DeviceArena& arena) : arena_(arena), slab_(arena.slab_), used_(arena.used_) {}
@@ -47,16 +46,16 @@ class DeviceArena {
     std::size_t slab_, used_;
   };
 
-  /// Makes one piece of what grew in several, so that less lies idle between them. The arena must be empty and the
-  /// device too.
-  void join_slabs();
-  bool in_pieces() const { return slabs_.size() > 1; }
+  /// Replaces several slabs by one of the same total size, to waste less memory at slab ends. Nothing may be taken from
+  /// the arena, and the device must be idle.
+  void merge_slabs();
+  bool has_several_slabs() const { return slabs_.size() > 1; }
   void set_limit(std::size_t limit) { limit_ = limit; }
   std::size_t limit() const { return limit_; }
 
  private:
   std::vector<DeviceBuffer> slabs_;
-  std::size_t slab_ = 0, used_ = 0;  // the place of the next piece
+  std::size_t slab_ = 0, used_ = 0;  // where the next allocation starts: slab index, bytes used in this slab
   std::size_t allocated_ = 0, limit_;
 };
 

@@ -1,4 +1,4 @@
-// A layer on the device: keys, values and queries, and the rows that are worked on together.
+// A layer on the device: keys, values, queries, and the rows that are processed together.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -9,51 +9,52 @@
 
 namespace attest {
 
-/// Most rows that share one pass over the keys: four tensor-core tiles.
+/// Maximum number of rows that share one pass over the keys: four tensor-core tiles.
 inline constexpr int kMaxBatchRows = 64;
-/// Rows of [rows, tokens] matrices are a multiple of this long, so that whole tiles may be written.
+/// The row stride of [rows, tokens] matrices is a multiple of this, so that whole tiles can be written.
 inline constexpr int kTileTokens = 128;
 
-/// Rows of at most this many tokens are short: what float32 leaves of their scores is kept, too (score_rest.cuh).
+/// Rows of at most this many tokens are short: the float32 error of their scores is stored, too (score_rest.cuh).
 inline constexpr int kShortRow = 4096;
 
-/// A sequence of keys as some queries see it: tokens count from its first key, and so do blocks, pages and groups.
+/// The keys visible to a set of queries that share their first visible key. Tokens, blocks, pages and groups are
+/// counted from that key.
 struct KeyOrigin {
   int kv_head = 0;
   int first_key = 0;
-  int length = 0;  ///< keys that the last of its queries sees
+  int length = 0;  ///< number of keys that its last query sees
 };
 
-/// Up to kMaxBatchRows rows that see keys from one origin.
+/// Up to kMaxBatchRows rows with the same origin.
 struct RowBatch {
   int first_row = 0;
   int num_rows = 0;
   int length = 0;  ///< largest `visible` of its rows
   int origin = 0;
-  int params = 0;  ///< which of a quantiser's tables its keys are read with; the origin, if each origin has one table
+  int params = 0;  ///< index of the quantiser's table for its keys; equals `origin` if each origin has one table
 };
 
-/// A row is one (query, query head). Rows stand by KV head, then query, then head of the group, so that the `group`
-/// rows of a query follow each other. Plain pointers into device memory: a kernel argument.
+/// A row is one (query, query head). Rows are ordered by KV head, then query, then head of the group, so the `group`
+/// rows of a query are consecutive. Plain device pointers, passed as a kernel argument.
 struct DeviceRows {
   int num_rows = 0;
   int num_batches = 0;
   int num_origins = 0;
   int group = 1;  ///< G
   int max_length = 0;
-  int longest = 0;  ///< row of the layer, of which these rows may be a part
+  int layer_max_length = 0;  ///< layer_max_length row of the layer; these rows may be only a part of the layer
   int max_batch_rows = 0;
   std::int64_t stride = 0;             ///< elements between rows of [rows, tokens] matrices
   const RowBatch* batches = nullptr;   ///< [num_batches]
   const KeyOrigin* origins = nullptr;  ///< [num_origins]
   const int* visible = nullptr;        ///< [num_rows] L: the row sees keys 0 .. L-1
   const int* origin = nullptr;         ///< [num_rows]
-  const int* query = nullptr;          ///< [num_rows] of the layer
-  const int* cell = nullptr;           ///< [num_rows] query * Hq + query head: place of the row in q and in the results
-  const float* sink = nullptr;         ///< [num_rows] logit of the head's learned sink; null: there are none
+  const int* query = nullptr;          ///< [num_rows] index of the query in the layer
+  const int* cell = nullptr;           ///< [num_rows] query * Hq + query head: index of the row in q and in the results
+  const float* sink = nullptr;         ///< [num_rows] logit of the head's learned sink; null: no sinks
 };
 
-/// A tensor [heads, tokens, channels] of the layer's element type: its keys or its values.
+/// Keys or values of a layer: [heads, tokens, channels] of its element type.
 struct DeviceTokens {
   ElementType type = ElementType::float32;
   const void* data = nullptr;
@@ -76,10 +77,10 @@ struct DeviceKeyValues {
   DeviceTokens all_values() const { return {type, values, tokens, value_dim}; }
 };
 
-/// Channels of per-channel tables and of query parts: D rounded up, padding zero.
+/// Channels of per-channel tables and of query parts: D rounded up to a multiple of 64; the padding is zero.
 __host__ __device__ constexpr int padded_channels(int head_dim) { return (head_dim + 63) / 64 * 64; }
 
-/// The queries of all rows as exact sums of bfloat16 parts.
+/// Queries of all rows: float32 values, and bfloat16 parts whose sum is exactly the value.
 struct QueryParts {
   const std::uint16_t* parts = nullptr;  ///< [num_parts, rows, padded_channels(D)]
   const float* values = nullptr;         ///< [rows, padded_channels(D)]

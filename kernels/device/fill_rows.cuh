@@ -1,4 +1,4 @@
-// [rows, tokens] matrices that hold a function of row and token: eight neighbouring tokens per thread, written at once.
+// Fills a [rows, tokens] matrix with a function of row and token. A thread writes eight neighbouring tokens at once.
 #pragma once
 
 #include "kernels/device/cuda_check.h"
@@ -26,8 +26,8 @@ __global__ void __launch_bounds__(kThreads) fill_rows_kernel(DeviceRows rows, co
 
 }  // namespace fill_rows_detail
 
-/// out[row][token] = value(row, token) for all visible tokens, 0 from there to the next multiple of eight. out [rows,
-/// stride].
+/// out[row][token] = value(row, token) for visible tokens, 0 for the rest up to a multiple of eight.
+/// out [rows, rows.stride].
 template <class T, class Value>
 void fill_rows(const DeviceRows& rows, const Value& value, T* out, cudaStream_t stream) {
   using namespace fill_rows_detail;

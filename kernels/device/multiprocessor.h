@@ -1,4 +1,4 @@
-// What the current device's multiprocessors have, and shared memory beyond what every kernel may have.
+// Properties of the current device's multiprocessors, and opt-in to more than the default shared memory (48 KiB).
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -17,12 +17,12 @@ inline int device_attribute(cudaDeviceAttr attribute) {
   return value;
 }
 inline int num_multiprocessors() { return device_attribute(cudaDevAttrMultiProcessorCount); }
-/// Bytes that a block may have.
+/// Maximum shared memory per block, in bytes.
 inline std::size_t largest_shared_memory() {
   return static_cast<std::size_t>(device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin));
 }
 
-/// Lets launches of the kernel ask for that much; to be said before each.
+/// Allows the kernel to be launched with this much dynamic shared memory. Call it before each launch.
 template <class... Arguments>
 void allow_shared_memory(void (*kernel)(Arguments...), std::size_t bytes) {
   ATTEST_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)));

@@ -1,4 +1,4 @@
-// Eight neighbouring channels at a time: how every kernel reads keys and values, whatever their element type.
+// Loads of eight neighbouring channels (an octet) of keys or values of any element type, used by all kernels.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -12,18 +12,18 @@ namespace attest {
 
 inline constexpr int kOctet = 8;
 
-/// Eight floats that are handed over by value.
+/// Eight floats, passed by value.
 struct Octet {
   float x[kOctet];
 };
 
-/// Eight elements as they lie in memory; kWide: float32, else of 16 bits.
+/// Eight elements, not yet converted. kWide: float32; otherwise a 16-bit type.
 template <bool kWide>
 struct RawOctet {
   uint4 words[kWide ? 2 : 1];
 };
 
-/// One element at a time. Out of line: inlined into the places that load octets, it would be most of a kernel's code.
+/// Loads an octet one element at a time. Not inlined: it would make up most of a kernel's code.
 template <bool kWide>
 __device__ __noinline__ RawOctet<kWide> load_elements(const void* base, std::int64_t index, int valid) {
   std::uint32_t words[kWide ? 8 : 4] = {};
@@ -42,8 +42,8 @@ __device__ __noinline__ RawOctet<kWide> load_elements(const void* base, std::int
   return raw;
 }
 
-/// Elements [index, index + 8) of `base`; channels from `valid` on are 0. Reads 16 bytes at once where all eight are
-/// valid and rows of `pitch` elements keep them aligned.
+/// Elements [index, index + 8) of `base`; elements from `valid` on are 0. Reads 16 bytes at once if all eight are valid
+/// and the row length `pitch` keeps octets aligned.
 template <bool kWide>
 __device__ RawOctet<kWide> load_raw(const void* base, std::int64_t index, int valid, int pitch) {
   if (valid > 0 && (valid < kOctet || pitch % kOctet != 0)) return load_elements<kWide>(base, index, valid);
@@ -78,7 +78,7 @@ __device__ inline void unpack(ElementType type, const RawOctet<false>& raw, floa
   }
 }
 
-/// x[0 .. 8) = the same as floats, exactly.
+/// The same elements, converted exactly to float.
 __device__ inline void load_octet(ElementType type, const void* base, std::int64_t index, int valid, int pitch,
                                   float (&x)[kOctet]) {
   if (type == ElementType::float32)
@@ -87,13 +87,13 @@ __device__ inline void load_octet(ElementType type, const void* base, std::int64
     unpack(type, load_raw<false>(base, index, valid, pitch), x);
 }
 
-/// Where an octet begins, and how many of its channels are there.
+/// Index of an octet's first element, and how many of its channels exist.
 struct OctetPlace {
   std::int64_t index;
   int valid;
 };
 
-/// Several octets, place(i) each, all of them on their way before the first is unpacked.
+/// Loads octets place(0) .. place(kCount - 1). All loads are issued before the first octet is unpacked.
 template <bool kWide, int kCount, class Place>
 __device__ void load_octets(ElementType type, const void* base, int pitch, Place&& place, float (&x)[kCount][kOctet]) {
   RawOctet<kWide> raw[kCount];
@@ -120,9 +120,9 @@ __device__ inline void load_floats(const float* p, float (&x)[kOctet]) {
   x[4] = high.x, x[5] = high.y, x[6] = high.z, x[7] = high.w;
 }
 
-/// Takes the leading bfloat16 part off each x and packs the parts. A float32 is the exact sum of its first three parts,
-/// a float16 of two, a bfloat16 of one: products of parts on tensor cores lose nothing.
-__device__ inline uint4 take_parts(float (&x)[kOctet]) {
+/// Subtracts from each x its leading bfloat16 part and returns the packed parts. A float32 is the exact sum of its
+/// first three parts, a float16 of two, a bfloat16 of one. Products of two parts are exact on tensor cores.
+__device__ inline uint4 split_leading_bf16(float (&x)[kOctet]) {
   std::uint32_t words[4];
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
@@ -134,7 +134,7 @@ __device__ inline uint4 take_parts(float (&x)[kOctet]) {
   return {words[0], words[1], words[2], words[3]};
 }
 
-/// bfloat16 parts that make up a value of the type.
+/// Number of bfloat16 parts whose sum is exactly a value of the type.
 __host__ __device__ constexpr int parts_of(ElementType type) {
   return type == ElementType::bfloat16 ? 1 : type == ElementType::float16 ? 2 : 3;
 }

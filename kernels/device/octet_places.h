@@ -1,4 +1,4 @@
-// Where the eight channels stand that a kernel holds of a key or of a value: what a quantiser needs to know of them.
+// Positions of the eight channels of a key or value that a kernel passes to a quantiser.
 #pragma once
 
 #include <cstdint>
@@ -7,14 +7,14 @@ namespace attest {
 
 struct KeyPlace {
   int params;        ///< RowBatch::params
-  int token;         ///< from the origin's first key
-  std::int64_t key;  ///< among all keys on the device: kv_head * tokens + token of the sample
-  int channel;
+  int token;         ///< counted from the origin's first key
+  std::int64_t key;  ///< index among all keys on the device: kv_head * tokens + token of the sample
+  int channel;       ///< first of the eight
 };
 
 struct ValuePlace {
-  std::int64_t value;  ///< among all values on the device: kv_head * tokens + token of the sample
-  int channel;
+  std::int64_t value;  ///< index among all values on the device: kv_head * tokens + token of the sample
+  int channel;         ///< first of the eight
 };
 
 }  // namespace attest

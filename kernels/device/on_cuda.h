@@ -1,11 +1,11 @@
-// How code that every build compiles names CUDA functions that only some builds have.
+// References to CUDA functions from code that is also compiled without CUDA.
 #pragma once
 
 #include <type_traits>
 
 namespace attest {
 
-/// `function` in a build with CUDA; null in a build without, which then need not define it.
+/// `function` in a build with CUDA. Null in a build without CUDA, where `function` need not be defined.
 template <auto* function>
 constexpr auto on_cuda() {
   if constexpr (ATTEST_HAS_CUDA) return function;

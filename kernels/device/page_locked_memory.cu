@@ -1,5 +1,6 @@
-// Hundreds of megabytes are wanted before the first layer can be read. cudaHostAlloc() clears them page by page in one
-// thread; large pages that several threads touch first and the driver then locks are there in a fraction of the time.
+// Fast allocation of page-locked memory. Hundreds of megabytes are needed before the first layer can be read, and
+// cudaHostAlloc() clears them page by page in one thread. Here several threads touch huge pages, which the driver then
+// locks. This takes a fraction of the time.
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -20,13 +21,13 @@ constexpr std::size_t kLargePage = std::size_t{2} << 20;
 constexpr std::size_t kPage = 4096;
 constexpr int kTouchingThreads = 8;
 
-/// Memory of the system, aligned to large pages.
+/// Anonymous memory mapping, aligned to huge pages and touched by several threads.
 class Mapping {
  public:
   explicit Mapping(std::size_t bytes) : size_((bytes + kLargePage - 1) / kLargePage * kLargePage + kLargePage) {
     base_ = ::mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (base_ == MAP_FAILED) throw std::bad_alloc();
-    ::madvise(data(), size(), MADV_HUGEPAGE);  // small pages do as well
+    ::madvise(data(), size(), MADV_HUGEPAGE);  // small pages work as well
     parallel_for(kTouchingThreads, size() / kLargePage, [&](int, std::size_t i) {
       for (std::size_t at = 0; at < kLargePage; at += kPage)
         static_cast<volatile std::byte*>(data())[i * kLargePage + at] = std::byte{0};
@@ -64,7 +65,7 @@ class PageLockedMemory final : public std::pmr::memory_resource {
         mappings_.emplace(p, std::move(mapping));
         return p;
       }
-      cudaGetLastError();  // a system that does not lock what it has not allocated
+      cudaGetLastError();  // some systems cannot lock memory that CUDA did not allocate
     }
     void* p = nullptr;
     ATTEST_CUDA(cudaHostAlloc(&p, std::max<std::size_t>(bytes, 1), cudaHostAllocPortable));

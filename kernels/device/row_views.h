@@ -1,5 +1,5 @@
-// Tables, matrices and rows of device memory: a pointer with its shape, so that both travel together. Plain structs:
-// kernel arguments.
+// Views of tables, matrices and rows in device memory: a pointer with its shape. Plain structs, passed as kernel
+// arguments.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -9,7 +9,7 @@
 
 namespace attest {
 
-/// A row-major matrix whose rows stand `stride` elements apart.
+/// A row-major matrix whose rows are `stride` elements apart.
 template <class T>
 struct DeviceMatrix {
   T* data = nullptr;
@@ -23,7 +23,7 @@ struct DeviceMatrix {
   }
 };
 
-/// One value per channel of every segment of tokens, in several tables: [tables, segments, padded].
+/// Tables with one value per (segment of tokens, channel): [tables, segments, padded].
 template <class T>
 struct ChannelTables {
   T* data = nullptr;
@@ -55,7 +55,7 @@ struct RaggedRows {
 };
 using RowValues = RaggedRows<const float>;
 
-/// Items of every row in some order; item(r, i) is defined for as many i as the row has items.
+/// An order of the items of every row: operator()(r, i) is the i-th item of row r, for i below the row's item count.
 struct RowOrder {
   DeviceMatrix<const std::uint32_t> entries;
   std::uint32_t mask = 0xFFFFFFFFu;  ///< the bits of an entry that hold the item
@@ -66,7 +66,7 @@ struct RowOrder {
 #endif
 };
 
-/// An order of some items of every row, and how many they are.
+/// An order of some items of every row, with their number per row.
 struct CountedOrder {
   RowOrder items;
   const int* counts = nullptr;  ///< [rows]
@@ -74,13 +74,13 @@ struct CountedOrder {
   explicit operator bool() const { return static_cast<bool>(items); }
 };
 
-/// One result per row, each to a cell of its own: values[cell[r]].
+/// One result per row: that of row r is stored in values[cell[r]].
 struct RowCells {
   float* values = nullptr;
   const int* cell = nullptr;  ///< [rows]
 };
 
-/// Settings of every query of a layer, ascending: those of the query that row r belongs to are of_row(r)[0 .. count).
+/// Ascending settings of every query of a layer. of_row(r)[0 .. count) are those of row r's query.
 template <class T>
 struct QuerySettings {
   const T* values = nullptr;   ///< [queries, count]

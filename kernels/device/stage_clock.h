@@ -1,4 +1,4 @@
-// GPU time by stage, from pairs of events in the stream.
+// GPU time per stage, measured with pairs of events in the stream.
 #pragma once
 
 #include <deque>
@@ -19,7 +19,7 @@ class StageClock {
   };
 
  public:
-  /// What is enqueued between its construction and its destruction; `bytes` as in StageTime.
+  /// Measures the work that is enqueued between its construction and its destruction. `bytes` as in StageTime.
   class Stage {
    public:
     Stage(StageClock& clock, std::string name, cudaStream_t stream, double bytes)
@@ -36,7 +36,7 @@ class StageClock {
     cudaStream_t stream_;
   };
 
-  /// Adds the stages since the last call, all of which the device has passed, to `times`.
+  /// Adds the stages since the last call to `times`. The device must have completed all of them.
   void add_to(std::vector<StageTime>& times) {
     const std::size_t count = std::exchange(used_, 0);
     for (std::size_t i = 0; i < count; ++i) {

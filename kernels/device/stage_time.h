@@ -1,4 +1,4 @@
-// What is measured of a stage of a device's work. No CUDA here: commands print it in every build.
+// Measured time of a stage of device work. Free of CUDA, because commands print it in every build.
 #pragma once
 
 #include <string>
@@ -10,10 +10,10 @@ namespace attest {
 struct StageTime {
   std::string name;
   double seconds = 0;
-  double bytes = 0;  ///< that the stage has to move at least: what it needs read once, what it makes written once
+  double bytes = 0;  ///< lower bound on memory traffic: each input read once, each output written once
 };
 
-/// The stage that brings layers from the host's memory: bound by the bus, not by the device's memory.
+/// Name of the stage that copies layers from host memory. It is limited by the bus, not by device memory bandwidth.
 inline constexpr std::string_view kHostCopyStage = "copy from host";
 
 }  // namespace attest

@@ -1,4 +1,4 @@
-// Streams and events with owners.
+// Owning wrappers of CUDA streams and events.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -21,7 +21,7 @@ class CudaStream {
   cudaStream_t stream_ = nullptr;
 };
 
-/// Marks a place in a stream.
+/// Marks a position in a stream.
 class CudaEvent {
  public:
   enum class Timing : bool { off, on };
@@ -34,8 +34,8 @@ class CudaEvent {
 
   operator cudaEvent_t() const { return event_; }
   void record(cudaStream_t stream) const { ATTEST_CUDA(cudaEventRecord(event_, stream)); }
-  /// `stream` goes on only when what was recorded last is done; at once if nothing ever was.
-  void hold(cudaStream_t stream) const { ATTEST_CUDA(cudaStreamWaitEvent(stream, event_)); }
+  /// Makes `stream` wait for the work before the last record(); no wait if record() was never called.
+  void make_wait(cudaStream_t stream) const { ATTEST_CUDA(cudaStreamWaitEvent(stream, event_)); }
   void synchronize() const { ATTEST_CUDA(cudaEventSynchronize(event_)); }
 
  private:

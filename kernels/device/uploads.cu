@@ -1,3 +1,4 @@
+// Staging of small arrays in page-locked memory, from which a kernel reads them over the bus.
 #include <algorithm>
 #include <cstring>
 
@@ -8,11 +9,11 @@ namespace attest {
 namespace {
 
 constexpr std::size_t kSmallestSlab = std::size_t{1} << 20;
-constexpr std::size_t kPadding = 256;  // of an array: the arena's alignment, so that both sides have whole words
+constexpr std::size_t kPadding = 256;  // arrays are padded to the arena's alignment, so that whole words can be copied
 
 constexpr int kFetchThreads = 256;
 
-/// Reads page-locked memory of the host across the bus.
+/// Copies from page-locked host memory to the device.
 __global__ void fetch_kernel(const uint4* from, uint4* to, std::size_t count) {
   const std::size_t stride = static_cast<std::size_t>(gridDim.x) * kFetchThreads;
   for (std::size_t i = blockIdx.x * kFetchThreads + threadIdx.x; i < count; i += stride) to[i] = from[i];

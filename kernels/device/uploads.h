@@ -1,4 +1,4 @@
-// Small arrays on their way to the device.
+// Copies of small host arrays to the device.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -11,8 +11,8 @@
 
 namespace attest {
 
-/// Arrays are taken over at once, and fetched in stream order by a kernel of their own. (A copy would
-/// queue behind a layer that is being copied on another stream.)
+/// put() copies the array to a staging buffer at once, and a kernel fetches it in stream order. (A copy by the copy
+/// engine would queue behind a layer that is being copied on another stream.)
 class Uploads {
  public:
   /// Device copy of `values`, alive as long as the arena's scope.
@@ -20,7 +20,7 @@ class Uploads {
   const T* put(std::span<const T> values, DeviceArena& arena, cudaStream_t stream) {
     return static_cast<const T*>(put_bytes(values.data(), values.size_bytes(), arena, stream));
   }
-  /// All copies are done: their host memory may be used again.
+  /// Reuses the staging buffers. All copies must be complete.
   void reset() { slab_ = used_ = 0; }
 
  private:

@@ -1,4 +1,5 @@
-// Thumbnail and residual of a block of keys. Compiled without contraction of a*b+c: codes are compared bit for bit.
+// FFD thumbnail and residual of a block of keys. Compiled without contraction of a*b+c, because codes must be
+// reproduced bit for bit.
 #include "kernels/quantize/ffd_thumbnail.h"
 
 #include <algorithm>

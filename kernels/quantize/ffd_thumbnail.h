@@ -1,6 +1,6 @@
 // FFD's split of the key cache: a low-bit thumbnail for the scan and an 8-bit residual for the refinement.
-// Source: paper, "Content-Aware Scanning via Low-Bit Quantization" and appendix on quantisation (symmetric mid-rise
-// codebook).
+// Source: Faster Than Flash, "Content-Aware Scanning via Low-Bit Quantization" and appendix on quantisation (symmetric
+// mid-rise codebook).
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace attest {
 
 enum class FfdResidual : std::uint8_t { fp8, int8, none, exact };
 
-/// b bits give the codebook {0 .. 2^b - 1} - z with z = (2^b - 1) / 2: {-1.5, -0.5, 0.5, 1.5} for b = 2, no zero.
+/// Codebook for b bits: {0 .. 2^b - 1} - z with z = (2^b - 1) / 2. It has no zero: b = 2 gives {-1.5, -0.5, 0.5, 1.5}.
 struct FfdQuantizer {
   int bits = 2;
   FfdResidual residual = FfdResidual::fp8;
@@ -21,14 +21,16 @@ struct FfdQuantizer {
   ElementType element_type = ElementType::float32;  ///< what r() rounds to under QuantArithmetic::dump
 };
 
-/// scales[d] = max(max_j |keys[j][d]| / z, 1e-8) over `tokens` rows of keys [tokens, D]; under `dump` rounded by r().
+/// scales[d] = max(max_j |keys[j][d]| / z, 1e-8) over keys [tokens, D]. Under `dump`, r() rounds each scale.
 void ffd_scales(const FfdQuantizer& quantizer, const float* keys, std::int64_t tokens, int head_dim,
                 std::span<float> scales);
 
-/// code = clamp(round_half_even(k / s + z), 0, 2^b - 1), k^ = (code - z) * s, all in float32 with true division.
-/// thumbnail [tokens, D] receives k^; residual [tokens, D] what the refinement adds to it: fp8 (e4m3fn, unscaled,
-/// saturating), int8 (scale s / 2 / 127), or zero (`none`); it may be null where no residual is wanted. Under `dump`:
-/// code = round_half_even(r(r(k / s) + z)), residual from r(k - r(k^)); a scale that r() makes 0 gives k^ = 0.
+///   code = round_half_even(clamp(k / s + z, 0, 2^b - 1)), all in float32 with true division
+///   k^ = (code - z) * s
+/// thumbnail [tokens, D] receives k^. residual [tokens, D] receives the correction that the refinement adds to k^:
+/// fp8 (e4m3fn, unscaled, saturating), int8 (scale s / 2 / 127), or zero (`none`, `exact`). residual may be null.
+/// Under `dump`: code = round_half_even(clamp(r(r(k / s) + z), 0, 2^b - 1)), and the residual is that of r(k - r(k^)).
+/// If r() rounds a scale to 0, k^ = 0.
 void ffd_quantize(const FfdQuantizer& quantizer, const float* keys, std::int64_t tokens, int head_dim,
                   std::span<const float> scales, float* thumbnail, float* residual);
 

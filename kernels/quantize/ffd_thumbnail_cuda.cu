@@ -1,4 +1,4 @@
-// Scales of FFD's thumbnails from the range of every (block, channel).
+// Computes the FFD thumbnail scales from the range of each (block, channel).
 #include "kernels/device/cuda_check.h"
 #include "kernels/quantize/ffd_thumbnail_cuda.cuh"
 #include "kernels/quantize/ranges_cuda.h"
@@ -8,14 +8,14 @@ namespace {
 
 constexpr int kThreads = 256;
 
-/// max(a / z, 1e-8) of the largest magnitude a.
+/// max(a / z, 1e-8), a the largest magnitude.
 __device__ float scale_of(const FfdQuantizer& quantizer, float lowest, float highest) {
   const float z = static_cast<float>((1 << quantizer.bits) - 1) / 2;
   const float scale = fmaxf(__fdiv_rn(fmaxf(fabsf(lowest), fabsf(highest)), z), 1e-8f);
   return quantizer.arithmetic == QuantArithmetic::dump ? rounded_to(quantizer.element_type, scale) : scale;
 }
 
-/// scales: of the highest elements, in place.
+/// In place: `scales` holds the largest elements on entry and the scales on return.
 __global__ void block_scales_kernel(FfdQuantizer quantizer, const float* lowest, float* scales, std::int64_t count) {
   const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   if (i < count) scales[i] = scale_of(quantizer, lowest[i], scales[i]);

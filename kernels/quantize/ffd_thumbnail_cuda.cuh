@@ -1,4 +1,4 @@
-// FFD's thumbnail and residual of a key on the device, code for code those of ffd_thumbnail.h.
+// FFD thumbnail and residual of a key on the device. The codes are bit-identical to those of ffd_thumbnail.h.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -13,11 +13,11 @@
 
 namespace attest {
 
-/// The form of a key for score_rows(): k^ and, where kRefines, what the refinement adds to it.
+/// Key form for score_rows(): k^ and, if kRefines, the residual that the refinement adds to it.
 template <bool kRefines>
 struct FfdKeys {
   FfdQuantizer quantizer;
-  ChannelTables<const float> scales;  ///< the table of RowBatch::params
+  ChannelTables<const float> scales;  ///< [RowBatch::params]
   int block = 0;                      ///< tokens per segment
   int num_parts = 3;
   int num_residual_parts = 1;  ///< e4m3 has 4 significant bits; int8 times its step needs 3 parts
@@ -26,14 +26,14 @@ struct FfdKeys {
   __device__ void operator()(const KeyPlace& place, float (&key)[kOctet], float (&residual)[kOctet]) const {
     float scale[kOctet];
     load_floats(scales.row(place.params, place.token / block) + place.channel, scale);
-    if (quantizer.arithmetic == QuantArithmetic::float32 && divide_plainly(scale)) {
+    if (quantizer.arithmetic == QuantArithmetic::float32 && all_in_fast_range(scale)) {
       quantize<true>(scale, key, residual);
       return;
     }
     Octet own, rest, scales_of_key;
 #pragma unroll
     for (int i = 0; i < kOctet; ++i) own.x[i] = key[i], scales_of_key.x[i] = scale[i];
-    quantize_rarely(scales_of_key, own, rest);
+    quantize_slow_path(scales_of_key, own, rest);
 #pragma unroll
     for (int i = 0; i < kOctet; ++i) key[i] = own.x[i], residual[i] = rest.x[i];
   }
@@ -41,8 +41,8 @@ struct FfdKeys {
  private:
   __device__ float top() const { return static_cast<float>((1 << quantizer.bits) - 1); }
 
-  /// Out of line: code that hardly anyone runs would crowd out what all do.
-  __device__ __noinline__ void quantize_rarely(Octet scale, Octet& key, Octet& residual) const {
+  /// Not inlined, so that this rare path does not slow down the common one.
+  __device__ __noinline__ void quantize_slow_path(Octet scale, Octet& key, Octet& residual) const {
     if (quantizer.arithmetic == QuantArithmetic::dump)
       quantize_as_dump(scale.x, key.x, residual.x);
     else
@@ -85,20 +85,20 @@ struct FfdKeys {
     }
 #pragma unroll
     for (int i = 0; i < kOctet; ++i) {
-      const float step = kPlain ? plain_quotient(scale[i] / 2, 127.0f) : __fdiv_rn(scale[i] / 2, 127.0f);
+      const float step = kPlain ? fast_quotient(scale[i] / 2, 127.0f) : __fdiv_rn(scale[i] / 2, 127.0f);
       residual[i] =
           step == 0 ? 0.0f : __fmul_rn(rounded_code(quotient<kPlain>(residual[i], step), -127.0f, 127.0f), step);
     }
   }
 };
 
-/// Scales of every full block of every origin; of an origin's last block, if partial, they are not to be used. The
-/// table lives in `arena`.
+/// Scales of every block of every origin. Do not use those of a partial last block. The table is allocated in `arena`.
 ChannelTables<float> cuda_ffd_block_scales(const FfdQuantizer& quantizer, const DeviceRows& rows,
                                            const DeviceKeyValues& kv, int block, DeviceArena& arena,
                                            cudaStream_t stream);
 
-/// One scale per channel over the first full_blocks[p] blocks of origin origins[p]: tables of one segment, p < count.
+/// One scale per channel over the first full_blocks[p] blocks of origin origins[p], p < count. Each table has one
+/// segment.
 ChannelTables<float> cuda_ffd_sequence_scales(const FfdQuantizer& quantizer, const DeviceRows& rows,
                                               const DeviceKeyValues& kv, int block, const int* origins,
                                               const int* full_blocks, int count, DeviceArena& arena,

@@ -1,4 +1,4 @@
-// KIVI's groups. Compiled without contraction of a*b+c: x^ is compared bit for bit.
+// KIVI group quantisation. Compiled without contraction of a*b+c, because x^ must be reproduced bit for bit.
 #include "kernels/quantize/kivi_groups.h"
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 namespace attest {
 namespace {
 
-/// Both arithmetics as functions of scalars; a scale of 0 divides as 1, which makes every code of its group 0.
+/// The scalar steps of both arithmetics. dequantised() divides by 1 where the scale is 0, so that all codes are 0.
 struct Float32Steps {
   float top;
   float scale(float lo, float hi) const { return (hi - lo) / top; }
@@ -47,7 +47,7 @@ void kivi_quantize_per_channel(const KiviQuantizer& quantizer, const float* x, s
     for (std::int64_t begin = 0; begin < tokens; begin += quantizer.group) {
       const float* first = x + begin * channels;
       std::copy_n(first, channels, lo);
-      std::copy_n(first, channels, scale);  // the largest so far
+      std::copy_n(first, channels, scale);  // holds the running maximum for now
       for (std::int64_t t = 1; t < quantizer.group; ++t)
         for (int d = 0; d < channels; ++d) {
           const float value = first[t * channels + d];

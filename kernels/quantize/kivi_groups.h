@@ -1,4 +1,5 @@
-// KIVI's asymmetric groups: keys per channel over consecutive tokens, values per token over consecutive channels.
+// KIVI asymmetric group quantisation: keys per channel over consecutive tokens, values per token over consecutive
+// channels.
 // Source: KIVI, section 3 (per-channel keys, per-token values); jy-yuan/KIVI quant/new_pack.py.
 #pragma once
 
@@ -9,9 +10,13 @@
 
 namespace attest {
 
-/// Within a group lo = min, s = (max - lo) / (2^b - 1), code = round_half_even(clamp((x - lo) / s, 0, 2^b - 1)),
-/// x^ = code * s + lo; s = 0 gives x^ = lo. Under `dump`: s = r(r(max - lo) / (2^b - 1)),
-/// code = round_half_even(clamp(r(r(x - lo) / s), 0, 2^b - 1)), x^ in float32.
+/// Within a group:
+///   lo = min, s = (max - lo) / (2^b - 1)
+///   code = round_half_even(clamp((x - lo) / s, 0, 2^b - 1))
+///   x^ = code * s + lo; s = 0 gives x^ = lo
+/// Under `dump`:
+///   s = r(r(max - lo) / (2^b - 1))
+///   code = round_half_even(clamp(r(r(x - lo) / s), 0, 2^b - 1)), x^ in float32
 struct KiviQuantizer {
   int bits = 2;
   int group = 32;

@@ -1,4 +1,4 @@
-// Scales of KIVI's groups from their ranges.
+// Computes the scales of the KIVI groups from their ranges.
 #include "kernels/device/cuda_check.h"
 #include "kernels/quantize/kivi_groups_cuda.cuh"
 #include "kernels/quantize/ranges_cuda.h"
@@ -14,7 +14,7 @@ __device__ float scale_of(const KiviQuantizer& quantizer, float lowest, float hi
   return rounded_to(quantizer.element_type, __fdiv_rn(rounded_to(quantizer.element_type, range), top));
 }
 
-/// scales: of the highest elements, in place.
+/// In place: `scales` holds the largest elements on entry and the scales on return.
 __global__ void key_scales_kernel(KiviQuantizer quantizer, const float* lowest, float* scales, std::int64_t count) {
   const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   if (i < count) scales[i] = scale_of(quantizer, lowest[i], scales[i]);

@@ -1,4 +1,4 @@
-// KIVI's groups on the device, value for value those of kivi_groups.h.
+// KIVI group quantisation on the device, bit-identical to kivi_groups.h.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -13,7 +13,7 @@
 
 namespace attest {
 
-/// x^ of elements of groups with these lowest values and scales.
+/// Replaces x by x^. Element i belongs to a group with minimum lowest[i] and scale scale[i].
 template <bool kPlain>
 __device__ void kivi_dequantise(const KiviQuantizer& quantizer, const float (&lowest)[kOctet],
                                 const float (&scale)[kOctet], float (&x)[kOctet]) {
@@ -37,9 +37,9 @@ __device__ inline void kivi_dequantise_as_dump(const KiviQuantizer& quantizer, c
   }
 }
 
-/// Out of line: code that hardly anyone runs would crowd out what all do.
-static __device__ __noinline__ Octet kivi_dequantise_rarely(const KiviQuantizer quantizer, const Octet lowest,
-                                                            const Octet scale, Octet octet) {
+/// Not inlined, so that this rare path does not slow down the common one.
+static __device__ __noinline__ Octet kivi_dequantise_slow_path(const KiviQuantizer quantizer, const Octet lowest,
+                                                               const Octet scale, Octet octet) {
   if (quantizer.arithmetic == QuantArithmetic::dump)
     kivi_dequantise_as_dump(quantizer, lowest.x, scale.x, octet.x);
   else
@@ -49,22 +49,22 @@ static __device__ __noinline__ Octet kivi_dequantise_rarely(const KiviQuantizer 
 
 __device__ inline void kivi_dequantise(const KiviQuantizer& quantizer, const float (&lowest)[kOctet],
                                        const float (&scale)[kOctet], float (&x)[kOctet]) {
-  if (quantizer.arithmetic == QuantArithmetic::float32 && divide_plainly(scale)) {
+  if (quantizer.arithmetic == QuantArithmetic::float32 && all_in_fast_range(scale)) {
     kivi_dequantise<true>(quantizer, lowest, scale, x);
     return;
   }
   Octet low, steps, octet;
 #pragma unroll
   for (int i = 0; i < kOctet; ++i) low.x[i] = lowest[i], steps.x[i] = scale[i], octet.x[i] = x[i];
-  octet = kivi_dequantise_rarely(quantizer, low, steps, octet);
+  octet = kivi_dequantise_slow_path(quantizer, low, steps, octet);
 #pragma unroll
   for (int i = 0; i < kOctet; ++i) x[i] = octet.x[i];
 }
 
-/// The form of a key for score_rows(): per channel over groups of tokens.
+/// Key form for score_rows(): quantised per channel over groups of tokens.
 struct KiviKeys {
   KiviQuantizer quantizer;
-  ChannelTables<const float> lowest, scales;  ///< the tables of RowBatch::params, a segment per group
+  ChannelTables<const float> lowest, scales;  ///< [RowBatch::params], one segment per group
   int num_parts = 3;
   static constexpr int num_residual_parts = 0;
   static constexpr bool has_residual = false;
@@ -78,7 +78,7 @@ struct KiviKeys {
   }
 };
 
-/// The form of a value for sweep_in_runs(): per token over groups of channels.
+/// Value form for sweep_in_runs(): quantised per token over groups of channels.
 struct KiviValues {
   KiviQuantizer quantizer;
   const float2* groups = nullptr;  ///< [values on the device, Dv / group]: lowest, scale
@@ -100,11 +100,11 @@ struct KiviValues {
   }
 };
 
-/// The form of the layer's keys: groups of every origin, which RowBatch::params is to name. The tables live in `arena`.
+/// Key form with the groups of every origin. RowBatch::params must be the origin. The tables are allocated in `arena`.
 KiviKeys cuda_kivi_keys(const KiviQuantizer& quantizer, const DeviceRows& rows, const DeviceKeyValues& kv,
                         DeviceArena& arena, cudaStream_t stream);
 
-/// groups [vectors, Dv / group] (lowest, scale) of the first `vectors` values.
+/// Writes (lowest, scale) of the first `vectors` values to groups [vectors, Dv / group].
 void cuda_kivi_value_groups(const KiviQuantizer& quantizer, const DeviceKeyValues& kv, std::int64_t vectors,
                             float2* groups, cudaStream_t stream);
 

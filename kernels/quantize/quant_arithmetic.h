@@ -1,4 +1,4 @@
-// In what arithmetic a quantiser finds its scales and codes.
+// The arithmetic in which a quantiser computes scales and codes.
 #pragma once
 
 #include <cstdint>

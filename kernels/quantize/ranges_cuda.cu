@@ -1,4 +1,5 @@
-// Both read each element once, sixteen bytes at a time, with many reads under way.
+// Minima and maxima over segments of keys or values. Both kernels read each element once, in 16-byte loads, and keep
+// several loads in flight.
 #include "kernels/device/cuda_check.h"
 #include "kernels/device/octet.cuh"
 #include "kernels/quantize/ranges_cuda.h"
@@ -8,10 +9,11 @@ namespace {
 
 constexpr int kThreads = 256;
 
-constexpr int kSliceOctets = 8;  // neighbouring threads read 64 channels of a token, which divide padded_channels()
+// Eight neighbouring threads read 64 channels of a token. padded_channels() is a multiple of 64.
+constexpr int kSliceOctets = 8;
 constexpr int kTokensAtOnce = 8;
 
-/// `lanes` (1, 2 or 4) threads of a warp share eight channels of one segment: every lanes-th token each.
+/// `lanes` (1, 2 or 4) threads of a warp share eight channels of one segment. Each takes every lanes-th token.
 __global__ void segment_ranges_kernel(DeviceRows rows, DeviceKeyValues kv, int width, int lanes, SegmentRanges ranges) {
   const int segments = ranges.lowest.segments, slices = ranges.lowest.padded / (kSliceOctets * kOctet);
   const int index = static_cast<int>(blockIdx.x) * kThreads + static_cast<int>(threadIdx.x);
@@ -63,7 +65,7 @@ __global__ void channel_ranges_kernel(ElementType type, const void* x, std::int6
   const std::int64_t thread = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   const std::int64_t index = min(thread / lanes, groups - 1);  // surplus threads repeat the last group
   const std::int64_t first = index * group;
-  const int pitch = group % kOctet == 0 ? channels : 1;  // of aligned octets
+  const int pitch = group % kOctet == 0 ? channels : 1;  // pitch 1: load_octet() must not assume alignment
   float low = __int_as_float(0x7F800000), high = -low;
   for (int c = static_cast<int>(thread % lanes) * kOctet; c < group; c += lanes * kOctet) {
     float values[kOctet];

@@ -1,4 +1,4 @@
-// Steps in float32 that every quantiser shares; exact, branch-free, so that loops over channels vectorise.
+// Float32 rounding steps shared by all quantisers: exact, and branch-free so that loops over channels vectorise.
 #pragma once
 
 #include <algorithm>
@@ -16,11 +16,11 @@ inline float round_half_even(float x) {
   return (x + kMagic) - kMagic;
 }
 
-/// To float8 e4m3fn (4 exponent bits, bias 7, 3 mantissa bits, no infinity), half to even, saturating at 448; back as
-/// float32. Finite x only.
+/// Rounds x to float8 e4m3fn (4 exponent bits, bias 7, 3 mantissa bits, no infinity), half to even, saturating at 448,
+/// and returns it as float32. x must be finite.
 inline float round_to_e4m3(float x) {
   constexpr float kLargest = 448.0f, kSmallestNormal = 0x1p-6f;
-  constexpr float kSubnormalMagic = 0x1.8p+14f;  // its last place is 2^-9, the spacing of e4m3's subnormals
+  constexpr float kSubnormalMagic = 0x1.8p+14f;  // its ulp is 2^-9, the spacing of e4m3 subnormals
   const std::uint32_t bits = std::bit_cast<std::uint32_t>(x);
   const std::uint32_t magnitude = bits & 0x7FFFFFFFu;
   const float absolute = std::bit_cast<float>(magnitude);
@@ -32,8 +32,8 @@ inline float round_to_e4m3(float x) {
   return std::bit_cast<float>(std::bit_cast<std::uint32_t>(rounded) | (bits & 0x80000000u));
 }
 
-/// r() of the released 16-bit quantisers: x rounded to the dump's element type, as float32. Saturates where the release
-/// goes to infinity (a range beyond 65504 in float16) and from there to NaN.
+/// r() of the released 16-bit quantisers: x rounded to the dump's element type, as float32. Saturates at 65504 in
+/// float16, where the released code overflows to infinity and then produces NaN.
 inline float round_to(ElementType type, float x) {
   switch (type) {
     case ElementType::float16:
@@ -46,7 +46,7 @@ inline float round_to(ElementType type, float x) {
   return x;
 }
 
-/// Smallest and largest of x[0 .. count), count >= 1; in lanes, so that it vectorises.
+/// Minimum and maximum of x[0 .. count), count >= 1. Works in independent lanes so that it vectorises.
 inline std::pair<float, float> range_of(const float* x, int count) {
   constexpr int kLanes = 16;
   float lo[kLanes], hi[kLanes];

@@ -1,4 +1,4 @@
-// Compiled without contraction of a*b+c: codes are compared bit for bit.
+// SALE 4-bit quantisation. Compiled without contraction of a*b+c, because codes must be reproduced bit for bit.
 #include "kernels/quantize/sale_int4.h"
 
 #include <algorithm>

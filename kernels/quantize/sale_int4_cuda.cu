@@ -1,4 +1,4 @@
-// A block has the 32 keys among which scales are shared.
+// Ranges of keys for SALE quantisation. A thread block handles one block of 32 keys.
 #include "kernels/device/cuda_check.h"
 #include "kernels/quantize/sale_int4_cuda.cuh"
 
@@ -6,7 +6,7 @@ namespace attest {
 namespace {
 
 constexpr int kBlock = kSaleBlock;
-constexpr int kLanes = 8;  // threads of a key
+constexpr int kLanes = 8;  // threads per key
 constexpr int kThreads = kBlock * kLanes;
 
 __global__ void __launch_bounds__(kThreads)

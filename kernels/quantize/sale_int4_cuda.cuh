@@ -1,4 +1,4 @@
-// SALE's 4-bit integers on the device, code for code those of sale_int4.h.
+// SALE 4-bit quantisation on the device. The codes are bit-identical to those of sale_int4.h.
 #pragma once
 
 #include "kernels/device/device_rows.h"
@@ -14,8 +14,8 @@ __device__ inline float sale_code(float x, float absmax) {
 }
 __device__ inline float sale_scale(float absmax) { return __fdiv_rn(absmax, 7.0f); }
 
-/// The form of a key for score_rows(): codes of its distance to the mean key of a query, of which RowBatch::params is
-/// the number.
+/// Key form for score_rows(): the codes of key minus mean key, the mean over the keys visible to the query.
+/// RowBatch::params is the index of the query.
 struct SaleKeys {
   DeviceMatrix<const float> means;   ///< [queries, padded]
   DeviceMatrix<const float> absmax;  ///< [queries, tokens]
@@ -32,7 +32,8 @@ struct SaleKeys {
   }
 };
 
-/// absmax[query][token]: of what a query sees of each key less the query's mean key, over the keys that share a scale.
+/// Writes absmax[query][token]: the largest magnitude of (key - mean key of the query) over the visible keys that share
+/// a scale with the token.
 void cuda_sale_key_ranges(SaleKeyScale kind, const DeviceRows& rows, const DeviceKeyValues& kv,
                           const DeviceMatrix<const float>& means, const DeviceMatrix<float>& absmax,
                           cudaStream_t stream);

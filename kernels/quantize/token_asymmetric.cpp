@@ -1,4 +1,4 @@
-// Compiled without contraction of a*b+c: x^ is compared bit for bit.
+// Asymmetric quantisation per token. Compiled without contraction of a*b+c, because x^ must be reproduced bit for bit.
 #include "kernels/quantize/token_asymmetric.h"
 
 #include <algorithm>

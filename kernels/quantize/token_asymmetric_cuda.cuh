@@ -1,4 +1,4 @@
-// One asymmetric quantiser per key on the device, value for value that of token_asymmetric.h.
+// Asymmetric quantisation per key on the device, bit-identical to token_asymmetric.h.
 #pragma once
 
 #include "kernels/device/octet.cuh"
@@ -17,21 +17,21 @@ __device__ void token_dequantise(float lowest, float scale, float top, float (&x
         lowest);
 }
 
-/// x^ of channels of a token whose smallest and largest channel are given.
+/// Replaces channels x of a token by x^. range: the minimum (.x) and maximum (.y) over the token's channels.
 __device__ inline void token_dequantise(const TokenAsymmetricQuantizer& quantizer, float2 range, float (&x)[kOctet]) {
   const float top = static_cast<float>((1 << quantizer.bits) - 1);
   const float scale = __fdiv_rn(fmaxf(__fsub_rn(range.y, range.x), quantizer.least_range), top);
-  if (divides_plainly(scale))
+  if (in_fast_range(scale))
     token_dequantise<true>(range.x, scale, top, x);
   else
     token_dequantise<false>(range.x, scale, top, x);
 }
 
-/// The form of a key for score_rows().
+/// Key form for score_rows().
 struct TokenAsymmetricKeys {
   TokenAsymmetricQuantizer quantizer;
-  const float2* ranges = nullptr;  ///< [params, keys on the device] smallest and largest channel
-  std::int64_t per_params = 0;     ///< keys of one set of ranges; 0: all batches share one
+  const float2* ranges = nullptr;  ///< [params, keys on the device] (min, max) over channels
+  std::int64_t per_params = 0;     ///< ranges per RowBatch::params; 0: all batches share one set
   int num_parts = 3;
   static constexpr int num_residual_parts = 0;
   static constexpr bool has_residual = false;

@@ -1,4 +1,4 @@
-// Entry levels of the three rule families.
+// Entry levels of threshold, top-n and top-p rules, on the CPU.
 #include "kernels/rank/entry_levels.h"
 
 #include <algorithm>
@@ -37,7 +37,7 @@ void top_p_levels_of(std::span<const double> mass, std::span<const std::uint32_t
                      std::span<Level> levels) {
   double total = 0;
   for (std::uint32_t i : order) total += mass[i];
-  double before = 0;  // mass of what stands ahead in the order
+  double before = 0;  // mass of the items earlier in the order
   std::size_t level = 0;
   for (std::size_t k = 0; k < order.size(); ++k) {
     while (k > 0 && level < shares.size() && before >= (shares[level] - kShareTolerance) * total) ++level;

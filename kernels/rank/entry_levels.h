@@ -1,5 +1,5 @@
-// From scores or masses to entry levels: the three families of rules (top-delta, top-k, top-p), each over a whole grid
-// at once.
+// Entry levels from scores or masses, for the three families of rules (top-delta, top-k, top-p). Each function handles
+// a whole grid of settings at once.
 #pragma once
 
 #include <cstdint>
@@ -9,23 +9,25 @@
 
 namespace attest {
 
-/// levels[i] = first g with values[i] >= thresholds[g] (descending thresholds: an ascending grid of deltas); G if none.
+/// levels[i] = first g with values[i] >= thresholds[g], the number of thresholds if none. thresholds descending (they
+/// correspond to ascending deltas).
 void threshold_levels(std::span<const double> values, std::span<const double> thresholds, std::span<Level> levels);
 
-/// levels[i] = first g whose counts[g] best items include i; items in descending value, ties to the lower index. counts
-/// ascending.
+/// levels[i] = first g such that i is among the counts[g] largest values, the number of counts if none. Ties: lower
+/// index first. counts ascending.
 void top_n_levels(std::span<const double> values, std::span<const std::int64_t> counts, std::span<Level> levels);
 
-/// The same for items whose descending order is known: order[k] is the k-th best. levels of items not in `order` stay
-/// untouched.
+/// The same if the descending order is known: order[k] is the item with the k-th largest value. levels of items that
+/// are not in `order` are not changed.
 void top_n_levels_of(std::span<const std::uint32_t> order, std::span<const std::int64_t> counts,
                      std::span<Level> levels);
 
-/// levels[i] = first g for which i is in the smallest set of descending mass (ties to the lower index) whose share of
-/// the total reaches shares[g], within kShareTolerance; at least one item is kept. shares ascending.
+/// levels[i] = first g such that set g contains i, the number of shares if none. Set g is the shortest prefix of the
+/// items in descending mass (ties: lower index first) whose share of the total mass reaches shares[g], within
+/// kShareTolerance. It contains at least one item. shares ascending.
 void top_p_levels(std::span<const double> mass, std::span<const double> shares, std::span<Level> levels);
 
-/// The same for items whose descending order is known: only the items of `order` count and get a level.
+/// The same if the descending order is known. Only the items in `order` count towards the total and get a level.
 void top_p_levels_of(std::span<const double> mass, std::span<const std::uint32_t> order, std::span<const double> shares,
                      std::span<Level> levels);
 

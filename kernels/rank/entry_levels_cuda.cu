@@ -1,4 +1,4 @@
-// Element-wise kernels, and one scan over the sorted masses of a row.
+// Entry levels on the device: thresholds and top-n are element-wise; top-p scans the sorted masses of a row.
 #include <cub/block/block_scan.cuh>
 
 #include "kernels/device/block_reduce.cuh"
@@ -15,7 +15,8 @@ dim3 grid_of(const RowValues& values) {
   return dim3((values.max_count + kThreads - 1) / kThreads, static_cast<unsigned>(values.rows));
 }
 
-/// First index of ascending values whose element fulfils a condition that, once true, stays true.
+/// First index below `count` at which the condition holds, `count` if none. The condition must be monotone (false, then
+/// true).
 template <class Condition>
 __device__ int first_where(int count, Condition&& condition) {
   int low = 0, high = count;
@@ -59,7 +60,7 @@ __global__ void __launch_bounds__(kScanThreads) top_p_kernel(RowOrder order, Row
   const auto mass = [&](int place) -> double {
     const float value = values[order(row, place)];
     if (kind == ItemMass::value) return value;
-    return value == peak ? 1.0f : expf(value - peak);  // also where both are -inf
+    return value == peak ? 1.0f : expf(value - peak);  // avoids NaN if both are -inf
   };
   double total = 0;
   for (int place = threadIdx.x; place < count; place += kScanThreads) total += mass(place);
@@ -79,7 +80,7 @@ __global__ void __launch_bounds__(kScanThreads) top_p_kernel(RowOrder order, Row
     for (int i = 0; i < kScanItems; ++i) {
       const int place = first + i;
       if (place >= count) continue;
-      const double ahead = before_chunk + before[i];  // mass of what stands ahead in the order
+      const double ahead = before_chunk + before[i];  // mass of the items earlier in the order
       const int level =
           place == 0 ? 0
                      : first_where(shares.count, [&](int g) { return !(ahead >= (own[g] - kShareTolerance) * total); });

@@ -1,5 +1,5 @@
-// From scores or masses of items to entry levels on the device, each for a whole settings grid at once: the
-// counterparts of entry_levels.h. Items are tokens, or pages or blocks of tokens.
+// Entry levels from scores or masses of items, on the device: the counterpart of entry_levels.h. Each function handles
+// a whole grid of settings at once. Items are tokens, pages or blocks.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -9,18 +9,20 @@
 
 namespace attest {
 
-/// levels[r][i] = first g with value >= peak[r] - deltas[g]; S if none.
+/// levels[r][i] = first g with value[r][i] >= peak[r] - deltas[g]; S if none.
 void cuda_threshold_levels(const RowValues& values, const float* peak, const QuerySettings<double>& deltas,
                            const DeviceMatrix<Level>& levels, cudaStream_t stream);
 
-/// levels of the items in `order`, as many per row as `values` has: first g whose n[g] best include it.
+/// Levels of the first values.counts[r] items in `order`: first g with the item among the first n[g]; S if none.
 void cuda_top_n_levels(const RowOrder& order, const RowValues& values, const QuerySettings<int>& n,
                        const DeviceMatrix<Level>& levels, cudaStream_t stream);
 
-/// What the mass of an item is: its value, or exp(value - value of the first in the order), 1 where both are -inf.
+/// Definition of an item's mass: its value, or exp(value - value of the first item in the order). The latter is 1 if
+/// both values are -inf.
 enum class ItemMass : std::uint8_t { value, exponential };
 
-/// The same for the smallest sets, in the order given, whose share of the total mass reaches shares[g].
+/// Levels of the same items: first g with the item in set g; S if none. Set g is the shortest prefix of `order` whose
+/// share of the total mass reaches shares[g], within kShareTolerance; it contains at least one item.
 void cuda_top_p_levels(const RowOrder& order, const RowValues& values, ItemMass mass,
                        const QuerySettings<double>& shares, const DeviceMatrix<Level>& levels, cudaStream_t stream);
 

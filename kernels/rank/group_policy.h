@@ -1,4 +1,4 @@
-// What the query heads of a group decide together.
+// Levels shared by the query heads of a group (one KV head).
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace attest {
 
-/// Rows [first, first + group) get the least level that any of them has, token by token: what one head keeps is kept by
-/// all.
-void share_levels(RowMatrix<Level>& levels, int first, int group, std::int64_t count);
+/// Sets each token's level in rows [first, first + group) to the minimum over these rows: a token that one query head
+/// keeps is kept by all of them. count: tokens.
+void take_group_minimum(RowMatrix<Level>& levels, int first, int group, std::int64_t count);
 
 }  // namespace attest

@@ -1,3 +1,4 @@
+// Reductions over the query heads of a group, on the device. One thread per (group, item).
 #include "kernels/device/block_reduce.cuh"
 #include "kernels/device/cuda_check.h"
 #include "kernels/rank/group_policy_cuda.h"
@@ -34,7 +35,7 @@ void cuda_group_sums(const RowValues& values, int group, const DeviceMatrix<floa
   launch<Plus>(values, group, out, stream);
 }
 
-void cuda_group_levels(const RaggedRows<Level>& levels, int group, cudaStream_t stream) {
+void cuda_group_minimum_levels(const RaggedRows<Level>& levels, int group, cudaStream_t stream) {
   if (group > 1) launch<Smaller>(RaggedRows<const Level>(levels), group, levels.items, stream);
 }
 

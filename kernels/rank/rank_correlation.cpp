@@ -1,4 +1,4 @@
-// Ranks with ties and the correlation coefficients that are made of them.
+// Average ranks with ties, Pearson's and Spearman's correlation.
 #include "kernels/rank/rank_correlation.h"
 
 #include <cmath>
@@ -12,7 +12,7 @@ namespace attest {
 
 void average_ranks(std::span<const double> values, std::span<const std::uint32_t> order, std::span<double> ranks) {
   const std::size_t covered = ranks.size();
-  std::size_t rank = 0;  // entries placed so far, in descending order
+  std::size_t rank = 0;  // number of entries ranked so far
   for (std::size_t i = 0; i < order.size();) {
     if (order[i] >= covered) {
       ++i;

@@ -6,14 +6,14 @@
 
 namespace attest {
 
-/// Average ranks (1-based; ties share their mean) of values[0 .. ranks.size()), given the descending order of a row
-/// that may be longer: entries of `order` that are not below ranks.size() are passed over.
+/// Average ranks of values[0 .. ranks.size()): ascending, 1-based, ties get their mean. `order` is the descending order
+/// of a row that may be longer; its entries >= ranks.size() are skipped.
 void average_ranks(std::span<const double> values, std::span<const std::uint32_t> order, std::span<double> ranks);
 
-/// Pearson's r; NaN if either is constant or both are empty.
+/// Pearson's r; NaN if either input is constant or both are empty.
 double pearson(std::span<const double> a, std::span<const double> b);
 
-/// Spearman's rho with average ranks; NaN if either is constant or both are empty. Sorts both.
+/// Spearman's rho with average ranks; NaN if either input is constant or both are empty. Sorts both.
 double spearman(std::span<const double> a, std::span<const double> b);
 
 }  // namespace attest

@@ -14,8 +14,8 @@ struct RankSums {
     exact_squares += exact * exact;
   }
 
-  /// Of the sums of all threads of the block, each of which gets it; NaN if either set is constant. `shared` holds 32
-  /// values.
+  /// Rho from the sums of all threads of the block. Every thread gets the result; NaN if either set is constant.
+  /// `shared` holds 32 values.
   __device__ float rho(long long* shared) {
     block_reduce_each(shared, Plus{}, products, squares, exact_squares);
     if (squares == 0 || exact_squares == 0) return __int_as_float(0x7FC00000);

@@ -1,4 +1,4 @@
-// A few neighbouring threads share one segment.
+// Segment maxima and masses on the device: a few neighbouring threads reduce one segment.
 #include "kernels/device/cuda_check.h"
 #include "kernels/rank/segments_cuda.h"
 
@@ -8,19 +8,20 @@ namespace {
 constexpr int kThreads = 256;
 constexpr float kLowest = -3.402823466e+38f;
 
-struct MaximumOf {
+struct MaxReduction {
   __device__ float start() const { return kLowest; }
   __device__ float term(float value, int) const { return value; }
   __device__ float combine(float a, float b) const { return fmaxf(a, b); }
 };
-struct MassOf {
+struct MassReduction {
   const float* peak;
   __device__ float start() const { return 0; }
   __device__ float term(float value, int row) const { return expf(value - peak[row]); }
   __device__ float combine(float a, float b) const { return a + b; }
 };
 
-/// `lanes` neighbouring threads share one segment; each takes kAtOnce neighbouring items of 4 * kAtOnce aligned bytes.
+/// `lanes` neighbouring threads reduce one segment. Each reads kAtOnce neighbouring items at a time, aligned to
+/// 4 * kAtOnce bytes.
 template <int kAtOnce, class Of>
 __global__ void segments_kernel(RowValues in, int width, Of of, int lanes, RaggedRows<float> out) {
   const int thread = blockIdx.x * kThreads + threadIdx.x, row = blockIdx.y, segment = thread / lanes;
@@ -59,7 +60,7 @@ void launch_segments(const RowValues& values, int width, const Of& of, const Rag
   ATTEST_CUDA_LAUNCHED(segments_kernel);
 }
 
-/// Block: a row.
+/// One block per row.
 __global__ void __launch_bounds__(kThreads)
     maxima_in_double_kernel(RowValues in, DeviceMatrix<const float> low, int width, RaggedRows<double> out) {
   const int row = blockIdx.x;
@@ -75,7 +76,7 @@ __global__ void __launch_bounds__(kThreads)
 }  // namespace
 
 void cuda_segment_maxima(const RowValues& values, int width, const RaggedRows<float>& out, cudaStream_t stream) {
-  launch_segments(values, width, MaximumOf{}, out, stream);
+  launch_segments(values, width, MaxReduction{}, out, stream);
 }
 
 void cuda_segment_maxima(const RowValues& values, const DeviceMatrix<const float>& low, int width,
@@ -87,7 +88,7 @@ void cuda_segment_maxima(const RowValues& values, const DeviceMatrix<const float
 
 void cuda_segment_masses(const RowValues& values, int width, const float* peak, const RaggedRows<float>& out,
                          cudaStream_t stream) {
-  launch_segments(values, width, MassOf{peak}, out, stream);
+  launch_segments(values, width, MassReduction{peak}, out, stream);
 }
 
 }  // namespace attest

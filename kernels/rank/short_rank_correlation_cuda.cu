@@ -1,4 +1,4 @@
-// A block per row.
+// Rank correlation of short rows by counting larger and equal values. One block per row.
 #include "kernels/device/cuda_check.h"
 #include "kernels/rank/rank_sums.cuh"
 #include "kernels/rank/short_rank_correlation_cuda.h"

@@ -1,5 +1,5 @@
-// Radix sort on the order-preserving integer image of doubles: the leading bits by least-significant digit, the rest,
-// which rarely matter, where leading bits are equal.
+// Radix sort (least significant digit first) of doubles by the 33 leading bits of an order-preserving integer image.
+// The other bits rarely matter: only runs with equal leading bits are sorted by them.
 #include "kernels/rank/sort_descending.h"
 
 #include <algorithm>
@@ -15,10 +15,10 @@ constexpr int kDigitBits = 11;
 constexpr int kPasses = 3;                            // sign, exponent and 21 bits of the significand
 constexpr int kRestBits = 64 - kPasses * kDigitBits;  // of the image, below the digits
 constexpr std::size_t kBuckets = std::size_t{1} << kDigitBits;
-constexpr std::size_t kSmall = 96;  // below this a comparison sort is quicker than the histograms
+constexpr std::size_t kSmall = 96;  // up to this size a comparison sort is faster
 
-/// Ascending in the image is descending in the value.
-std::uint64_t descending_image(double value) {
+/// An integer whose ascending order is the descending order of the values; -0 and +0 have the same image.
+std::uint64_t descending_sort_key(double value) {
   const std::uint64_t bits = std::bit_cast<std::uint64_t>(value + 0.0);
   return (bits >> 63) != 0 ? bits : ~bits & 0x7FFFFFFFFFFFFFFFull;
 }
@@ -32,8 +32,8 @@ std::size_t digit_of(std::uint64_t image, int pass) {
   return (image >> (kRestBits + pass * kDigitBits)) & (kBuckets - 1);
 }
 
-/// Entries are in order but for the bits below the digits: runs of equal digits are sorted by all bits, ties as they
-/// stand.
+/// Completes the sort. Entries are already ordered by their digits; each run of equal digits is sorted stably by all
+/// bits.
 void sort_rest(std::vector<Entry>& entries) {
   for (std::size_t begin = 0; begin + 1 < entries.size();) {
     const std::uint64_t leading = entries[begin].image >> kRestBits;
@@ -65,7 +65,7 @@ void sort_descending(std::span<const double> values, std::span<std::uint32_t> or
   to.resize(n);
   for (auto& c : counts) c.fill(0);
   for (std::size_t i = 0; i < n; ++i) {
-    from[i] = {descending_image(values[i]), static_cast<std::uint32_t>(i)};
+    from[i] = {descending_sort_key(values[i]), static_cast<std::uint32_t>(i)};
     for (int p = 0; p < kPasses; ++p) ++counts[p][digit_of(from[i].image, p)];
   }
   for (int p = 0; p < kPasses; ++p) {

@@ -1,4 +1,4 @@
-// Stable descending sort of scores: the order behind rank correlation, top-k and top-p.
+// Stable descending sort of scores, used by rank correlation, top-k and top-p.
 #pragma once
 
 #include <cstdint>
@@ -6,8 +6,8 @@
 
 namespace attest {
 
-/// order[i] = index of the i-th largest value; equal values (and +0, -0) stand in ascending index. values.size() <
-/// 2^32, no NaN.
+/// order[i] = index of the i-th largest value. Equal values (including +0 and -0) are in ascending order of index.
+/// values.size() < 2^32; no NaN.
 void sort_descending(std::span<const double> values, std::span<std::uint32_t> order);
 
 }  // namespace attest

@@ -1,4 +1,4 @@
-// Stable descending sort of every row on the device: the order behind rank correlation, top-k and top-p.
+// Stable descending sort of every row on the device, used by rank correlation, top-k and top-p.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -8,7 +8,8 @@
 
 namespace attest {
 
-/// Item of the i-th largest value; equal values (and +0, -0) in ascending item. No NaN. The order lives in `arena`.
+/// Entry i of a row is the item with the i-th largest value. Equal values (including +0 and -0) are in ascending order
+/// of item. No NaN. The result is allocated in `arena`.
 RowOrder cuda_sort_descending(const RowValues& values, DeviceArena& arena, cudaStream_t stream);
 
 }  // namespace attest

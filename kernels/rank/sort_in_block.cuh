@@ -1,8 +1,9 @@
-// A stable sort of one row by one block, in shared memory alone.
+// Stable descending sort of one row by one block, entirely in shared memory.
 //
-// Items fall into buckets of a few by an increasing function of their values, and each finds its place among those of
-// its bucket. The function follows the row's mean and mean deviation, and has room for values far from them. Rows that
-// it does not suit (a bucket overflows, or a value is infinite) are sorted by exchanges.
+// A monotone function of the value assigns items to small buckets. Each item then finds its place by comparison with
+// the other items of its bucket. The function is scaled by the row's mean and mean absolute deviation and maps all
+// finite values to a bucket. If a bucket overflows or the scale is not finite (infinite values, or all values equal),
+// a bitonic sort is used instead.
 #pragma once
 
 #include <cstdint>
@@ -13,13 +14,13 @@
 
 namespace attest {
 
-/// Ascending in the image is descending in the value.
-__device__ inline std::uint32_t descending_image(float value) { return ~ordered_image(value); }
+/// An integer whose ascending order is the descending order of the values; -0 and +0 have the same image.
+__device__ inline std::uint32_t descending_sort_key(float value) { return ~sortable_bits(value); }
 
 template <int kThreads>
 class BlockSort {
   static constexpr int kPerThread = 32;
-  static constexpr int kBuckets = 8 * kThreads;  // of four items on average, in a full row
+  static constexpr int kBuckets = 8 * kThreads;  // four items per bucket on average in a row of kMostItems
   static constexpr int kMostInBucket = 64;
 
   __host__ __device__ static constexpr int padded(int items) { return (items + 63) / 64 * 64; }
@@ -27,24 +28,24 @@ class BlockSort {
  public:
   static constexpr int kMostItems = kThreads * kPerThread;
 
-  /// Shared memory for rows of up to `items` keys.
+  /// Shared memory for rows of up to `items` items, in bytes.
   static std::size_t bytes(int items) {
     return static_cast<std::size_t>(padded(items)) * 6 + static_cast<std::size_t>(kBuckets + 1 + 32) * 4;
   }
 
-  /// Pieces of a block's shared memory.
+  /// Splits a block's shared memory into the arrays below.
   __device__ BlockSort(void* shared, int most_items)
       : keys_(static_cast<std::uint32_t*>(shared)),
         items_(reinterpret_cast<std::uint16_t*>(keys_ + padded(most_items))),
         buckets_(reinterpret_cast<std::uint32_t*>(items_ + padded(most_items))),
         words_(buckets_ + kBuckets + 1) {}
 
-  /// items()[0 .. count) = the row's items in descending order of their values, ties in ascending item.
+  /// items()[0 .. count) = the row's items in descending order of value; equal values in ascending order of item.
   __device__ void sort(const RowValues& in, int row) {
     const int count = in.counts[row];
     const Scale scale = load_keys(in, row, count);
     if (!fill_buckets(scale, count)) {
-      sort_by_exchanges(count);
+      bitonic_sort(count);
       return;
     }
     order_buckets(scale, count);
@@ -53,29 +54,30 @@ class BlockSort {
   __device__ const std::uint16_t* items() const { return items_; }
 
  private:
-  /// From a key to its bucket: increasing, every operation rounds an increasing function.
+  /// Maps a key to its bucket. Monotone also after rounding, because every operation is monotone.
   struct Scale {
     float mean, per_deviation;
 
     __device__ bool is_finite() const { return mean * 0 == 0 && per_deviation * 0 == 0; }
     __device__ int bucket(std::uint32_t key) const {
       const float x = (mean - from_ordered_image(~key)) * per_deviation;
-      const float t = 1 - __frcp_rn(1 + fabsf(x));  // of the way to infinity
+      const float t = 1 - __frcp_rn(1 + fabsf(x));  // |x| / (1 + |x|), in [0, 1]
       return min(kBuckets - 1, static_cast<int>((1 + copysignf(t, x)) * (kBuckets / 2)));
     }
   };
 
-  /// Whether a comes behind b.
-  __device__ bool behind(int a, int b) const { return keys_[a] > keys_[b] || (keys_[a] == keys_[b] && a > b); }
+  /// Whether item a is sorted after item b.
+  __device__ bool sorts_after(int a, int b) const { return keys_[a] > keys_[b] || (keys_[a] == keys_[b] && a > b); }
 
-  /// keys_[item] = image of the row's values, read 16 bytes at a time where rows are aligned to that.
+  /// keys_[item] = image of the item's value. Values are read 16 bytes at a time if rows are aligned to 16 bytes. Also
+  /// clears buckets_.
   __device__ Scale load_keys(const RowValues& in, int row, int count) {
     const int thread = static_cast<int>(threadIdx.x), aligned = in.items.stride % 4 == 0 ? count / 4 * 4 : 0;
     const float* values = in.row(row);
     float sum = 0;
     const auto image = [&](float value) {
       sum += value;
-      return descending_image(value);
+      return descending_sort_key(value);
     };
 #pragma unroll 4
     for (int item = thread * 4; item < aligned; item += kThreads * 4) {
@@ -92,12 +94,13 @@ class BlockSort {
     return {mean, 1 / deviation};
   }
 
-  /// items_ = the items by bucket, in no order within it; buckets_[b] = place of the first of bucket b, up to and with
-  /// buckets_[kBuckets] = count. False, and both undefined, where a bucket overflows or the scale is of no use.
+  /// items_ = the items grouped by bucket, unordered within a bucket. buckets_[b] = place of the first item of
+  /// bucket b; buckets_[kBuckets] = count. Returns false if a bucket overflows or the scale is not finite; both arrays
+  /// are then undefined.
   __device__ bool fill_buckets(const Scale& scale, int count) {
     const int thread = static_cast<int>(threadIdx.x);
     if (!scale.is_finite()) return false;
-    std::uint32_t bucket_and_place[kPerThread];  // the place among the bucket's items in the upper half
+    std::uint32_t bucket_and_place[kPerThread];  // lower 16 bits: bucket; upper 16 bits: place within the bucket
     bool overflows = false;
 #pragma unroll
     for (int k = 0; k < kPerThread; ++k) {
@@ -120,7 +123,7 @@ class BlockSort {
     return true;
   }
 
-  /// buckets_[b] becomes the number of items in the buckets before b.
+  /// Exclusive prefix sum: buckets_[b] becomes the number of items in the buckets before b.
   __device__ void counts_to_places(int count) {
     constexpr int kOwn = kBuckets / kThreads;
     const int thread = static_cast<int>(threadIdx.x), lane = thread % 32;
@@ -148,7 +151,7 @@ class BlockSort {
     __syncthreads();
   }
 
-  /// Puts the items of every bucket in order. Neighbouring threads have neighbouring places: mostly one bucket.
+  /// Sorts the items of every bucket. Neighbouring threads have neighbouring places, so they mostly share a bucket.
   __device__ void order_buckets(const Scale& scale, int count) {
     std::uint32_t item_and_place[kPerThread];
 #pragma unroll
@@ -174,15 +177,15 @@ class BlockSort {
     __syncthreads();
   }
 
-  /// A bitonic network whose exchanges all go one way, so that it needs no power of two.
-  __device__ void sort_by_exchanges(int count) {
+  /// Bitonic sort in the variant whose exchanges all have the same direction, so `count` need not be a power of two.
+  __device__ void bitonic_sort(int count) {
     for (int item = threadIdx.x; item < count; item += kThreads) items_[item] = static_cast<std::uint16_t>(item);
     __syncthreads();
     for (int run = 2; run / 2 < count; run *= 2)
       for (int mask = run - 1; mask > 0; mask = mask == run - 1 ? run / 4 : mask / 2) {
         for (int i = threadIdx.x; i < count; i += kThreads) {
           const int j = i ^ mask;
-          if (j < i || j >= count || !behind(items_[i], items_[j])) continue;
+          if (j < i || j >= count || !sorts_after(items_[i], items_[j])) continue;
           const std::uint16_t first = items_[i];
           items_[i] = items_[j];
           items_[j] = first;

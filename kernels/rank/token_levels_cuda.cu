@@ -1,3 +1,4 @@
+// Token levels from item levels, and shares of kept items, on the device.
 #include "kernels/device/cuda_check.h"
 #include "kernels/device/fill_rows.cuh"
 #include "kernels/rank/token_levels_cuda.h"
@@ -20,7 +21,7 @@ struct SameLevel {
   __device__ Level operator()(int, int) const { return level; }
 };
 
-/// Block: a row.
+/// One block per row.
 __global__ void shares_kernel(RaggedRows<const Level> levels, int num_settings, float* shares) {
   extern __shared__ int entering[];  // [S + 1]
   const int row = blockIdx.x, count = levels.counts[row];

@@ -1,4 +1,4 @@
-// Each step is a binary search in the sorted weights and their suffix sums.
+// Twilight's top-p bisection. Each step is a binary search in the sorted weights and a look-up in their suffix sums.
 #include "kernels/rank/top_p_bisection.h"
 
 #include <algorithm>

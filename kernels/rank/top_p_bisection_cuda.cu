@@ -1,5 +1,5 @@
-// Weights and their prefix sums by one scan per row; then one thread per (row, share) bisects, each step a binary
-// search.
+// Twilight's top-p bisection on the device. One scan per row computes the weights and their prefix sums. Then one
+// thread per (row, share) bisects; each step is a binary search.
 #include <cub/block/block_scan.cuh>
 
 #include "kernels/device/block_reduce.cuh"
@@ -14,9 +14,9 @@ constexpr int kThreads = 512;
 /// Weights of a row in descending order.
 struct SortedWeights {
   DeviceMatrix<float> weights;
-  DeviceMatrix<double> before;  ///< sum of the weights ahead
-  double* total = nullptr;      ///< [rows] of all
-  float* of_item_0 = nullptr;   ///< [rows]
+  DeviceMatrix<double> before;  ///< sum of the earlier weights
+  double* total = nullptr;      ///< [rows] sum of all weights
+  float* of_item_0 = nullptr;   ///< [rows] weight of item 0; 0 if it is not in the order
 };
 
 __global__ void __launch_bounds__(kThreads) sorted_weights_kernel(RowOrder order, RowValues in, SortedWeights out) {
@@ -48,7 +48,7 @@ __global__ void __launch_bounds__(kThreads) sorted_weights_kernel(RowOrder order
   if (threadIdx.x == 0) out.total[row] = before_chunk;
 }
 
-/// Of a row's weights, how many are above x.
+/// Number of weights above x; weights descending.
 __device__ int count_above(const float* weights, int count, float x) {
   int low = 0, high = count;
   while (low < high) {

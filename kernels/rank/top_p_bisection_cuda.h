@@ -1,4 +1,4 @@
-// The released Twilight kernel's top-p search on the device: the counterpart of top_p_bisection.h.
+// Top-p threshold search of the released Twilight kernel, on the device: the counterpart of top_p_bisection.h.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -9,9 +9,9 @@
 
 namespace attest {
 
-/// levels of the items in `order`, as many per row as `values` has, in descending value: first g whose threshold their
-/// weight exceeds, S if none. Weights are the softmax of the values over the order; what is not in it weighs 0, item 0
-/// too.
+/// Levels of the first values.counts[r] items in `order` (descending values): first g such that the item's weight
+/// exceeds the threshold of shares[g]; S if none. Weights are the softmax over the items in `order`. An item that is
+/// not in `order` has weight 0; this applies to item 0, too, from whose weight the bisection starts.
 void cuda_top_p_bisection_levels(const RowOrder& order, const RowValues& values, const QuerySettings<double>& shares,
                                  const DeviceMatrix<Level>& levels, DeviceArena& arena, cudaStream_t stream);
 

@@ -1,4 +1,4 @@
-// Reading and learning of channel rankings.
+// Reads channel rankings from files and learns them from calibration samples.
 #include "kernels/selectors/channel_ranking.h"
 
 #include <algorithm>
@@ -26,7 +26,7 @@ std::string_view suffix_of(ChannelStatistic statistic) {
   return ".qk_proj";
 }
 
-/// The number behind "layers." in "model.layers.12.self_attn.qk_proj".
+/// The number after "layers." in "model.layers.12.self_attn.qk_proj".
 std::optional<int> layer_of(std::string_view name) {
   constexpr std::string_view kBefore = "layers.";
   const std::size_t at = name.find(kBefore);
@@ -45,7 +45,7 @@ bool is_permutation_of_channels(std::vector<std::uint32_t> channels) {
   return !channels.empty();
 }
 
-/// mean over rows of |x| per channel; rows [count][dim] of `type` at `bytes`.
+/// Mean |x| per channel over `count` rows of `dim` elements of `type`. Rows start at `bytes`, row_bytes apart.
 std::vector<double> mean_magnitude(ElementType type, const std::byte* bytes, std::int64_t count, std::int64_t row_bytes,
                                    int dim) {
   std::vector<double> sum(static_cast<std::size_t>(dim), 0.0);
@@ -66,7 +66,7 @@ void ChannelRanking::read_file(const std::string& path) {
   if (!file) throw InputError("cannot read the channel ranking '" + path + "'");
   const nlohmann::json document = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
   if (!document.is_object())
-    throw InputError("'" + path + "' is no channel ranking: expected a JSON object of lists per layer");
+    throw InputError("'" + path + "' is not a channel ranking: expected a JSON object of lists per layer");
   const std::string_view suffix = suffix_of(statistic_);
   for (const auto& [name, heads] : document.items()) {
     const std::optional<int> layer = layer_of(name);
@@ -75,7 +75,7 @@ void ChannelRanking::read_file(const std::string& path) {
     try {
       heads.get_to(order);
     } catch (const nlohmann::json::exception&) {
-      throw InputError("'" + path + "': '" + name + "' is no list of channel numbers per head");
+      throw InputError("'" + path + "': '" + name + "' is not a list of channel numbers per head");
     }
     for (std::size_t h = 0; h < order.size(); ++h)
       if (!is_permutation_of_channels(order[h]))

@@ -1,4 +1,4 @@
-// Scratch that several selectors take.
+// Allocations of CudaChunk that several selectors use.
 #include <algorithm>
 
 #include "kernels/device/cuda_check.h"

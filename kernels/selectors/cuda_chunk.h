@@ -1,4 +1,4 @@
-// What a selector on the device is given, a chunk of rows, and what it finds for them.
+// Input and output of a selector on the device: CudaChunk, a chunk of rows, and CudaSelection, the result for them.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -18,17 +18,17 @@ namespace attest {
 
 struct CudaChunk;
 
-/// One number per row, known on both sides.
+/// One number per row, on both host and device.
 struct RowCounts {
   std::vector<int> host;
   const int* device = nullptr;
   int max = 0;
 
   RowCounts() = default;
-  /// From how many keys each row sees.
+  /// of_visible(number of visible keys) for each row.
   template <class OfVisible>
   RowCounts(const CudaChunk& chunk, OfVisible&& of_visible);
-  /// From another count of each row.
+  /// of_count(counts[row]) for each row.
   template <class OfCount>
   RowCounts(const CudaChunk& chunk, const RowCounts& counts, OfCount&& of_count) {
     fill(chunk, counts.host, of_count);
@@ -39,7 +39,7 @@ struct RowCounts {
   void fill(const CudaChunk& chunk, std::span<const int> counts, Of& of);
 };
 
-/// Rows that are worked on together, with their exact scores. Matrices are [rows, rows.stride].
+/// Rows that are processed together, with their exact scores. Matrices are [rows, rows.stride].
 struct CudaChunk {
   DeviceRows rows;
   DeviceKeyValues kv;
@@ -47,15 +47,15 @@ struct CudaChunk {
   ScoreTransform transform;
   std::int64_t num_keys = 0;  ///< on the device, of all KV heads
   const float* exact = nullptr;
-  const float* exact_low = nullptr;  ///< what float32 leaves of `exact`; null where rows are not short (score_rest.cuh)
-  const float* exact_max = nullptr;  ///< [rows]
-  const RowOrder* exact_order = nullptr;      ///< of all visible tokens; null where nobody needs it
-  std::span<const LayerEstimates> estimates;  ///< of the layer, from files, in the host's memory until it is done
+  const float* exact_low = nullptr;           ///< score in double minus `exact`; null for long rows (score_rest.cuh)
+  const float* exact_max = nullptr;           ///< [rows]
+  const RowOrder* exact_order = nullptr;      ///< of all visible tokens; null if no selector needs it
+  std::span<const LayerEstimates> estimates;  ///< of the layer, from files; host memory that outlives the chunk
   std::int64_t num_queries = 0;               ///< of the layer
-  int layer = 0;                              ///< number within the model
-  int first_kv_head = 0;                      ///< number within the layer of the first KV head on the device
+  int layer = 0;                              ///< index within the model
+  int first_kv_head = 0;                      ///< index within the layer of the first KV head on the device
 
-  std::span<const RowBatch> batches;  ///< the host's copies
+  std::span<const RowBatch> batches;  ///< host copies, like the three spans below
   std::span<const KeyOrigin> origins;
   std::span<const int> visible, query;  ///< [rows]
 
@@ -72,24 +72,25 @@ struct CudaChunk {
   T* take_rows() const {
     return arena->take<T>(static_cast<std::size_t>(rows.num_rows) * static_cast<std::size_t>(rows.stride));
   }
-  /// The same matrix as a view, and as rows of visible tokens.
+  /// A view of such a matrix.
   template <class T>
   DeviceMatrix<T> by_tokens(T* matrix) const {
     return {matrix, rows.stride};
   }
+  /// A view of the visible tokens of each row.
   RowValues visible_values(const float* matrix) const {
     return {by_tokens(matrix), rows.visible, rows.num_rows, rows.max_length};
   }
-  /// The first counts.host[r] of them.
+  /// A view of the first counts.host[r] tokens of each row.
   RowValues values(const float* matrix, const RowCounts& counts) const {
     return {by_tokens(matrix), counts.device, rows.num_rows, counts.max};
   }
-  /// Rows of counts.host[r] items each.
+  /// Allocates rows of counts.host[r] items each.
   template <class T>
   RaggedRows<T> take_ragged(const RowCounts& counts) const;
-  /// For ScoreTargets::low of rows that are short enough to need it; else null.
+  /// A matrix for ScoreTargets::low if the rows are short enough to need it, else null.
   float* take_low() const { return exact_low == nullptr ? nullptr : take_rows<float>(); }
-  /// Levels whose rows are 0 behind their end: kernels read eight at a time.
+  /// A matrix of levels, zeroed after the end of each row because kernels read eight levels at a time.
   Level* take_levels() const;
   template <class T>
   const T* upload(const std::vector<T>& values) const {
@@ -117,7 +118,7 @@ RaggedRows<T> CudaChunk::take_ragged(const RowCounts& counts) const {
   return {{take<T>(elements), counts.max}, counts.device, rows.num_rows, counts.max};
 }
 
-/// One value per query of the layer and setting, made from the query's ascending grid: of_setting(value, visible).
+/// of_setting(value, visible) for each query of the layer and each value of its ascending grid.
 template <class T, class OfSetting>
 QuerySettings<T> query_settings(const CudaChunk& chunk, std::span<const AscendingGrid> grids, OfSetting&& of_setting) {
   const std::size_t settings = grids.front().values.size();
@@ -130,39 +131,40 @@ QuerySettings<T> query_settings(const CudaChunk& chunk, std::span<const Ascendin
   return {chunk.upload(values), static_cast<int>(settings), chunk.rows.query};
 }
 
-/// What a selector finds for a chunk; pointers into the chunk's arena.
+/// The result of a selector for a chunk. Its pointers point into the chunk's arena.
 struct CudaSelection {
   // -- estimate
   const float* estimate = nullptr;      ///< s^ [rows, stride]; null: the selector has none
-  const float* estimate_low = nullptr;  ///< what float32 leaves of it, where known; else null
+  const float* estimate_low = nullptr;  ///< double estimate minus `estimate`, if known; else null
   RowCounts covered;                    ///< the estimate covers tokens 0 .. covered-1 of a row
   bool covers_all = true;
-  RowValues entries;  ///< s^ in entries of `entry_width` tokens, where that is more than 1
+  RowValues entries;  ///< s^ per entry of `entry_width` tokens, set if entry_width > 1
   int entry_width = 1;
-  RowOrder entry_order;  ///< of the entries (of the covered tokens, for a width of 1), if the selector has sorted them
+  RowOrder entry_order;  ///< of the entries (of the covered tokens if entry_width is 1), if the selector sorted them
 
   // -- rule
   const Level* levels = nullptr;  ///< [rows, stride] after the GQA policy; null: every token at level 0
-  CountedOrder level_order;       ///< as SweepView::order, for rules that rank tokens; lives as long as the levels
+  CountedOrder level_order;       ///< see SweepView::order; for rules that rank tokens; lives as long as the levels
 
   // -- computer
   const float* read_scores = nullptr;    ///< s'; null: the exact scores
-  const float2* value_groups = nullptr;  ///< of approximate values: KiviValues; null: exact
+  const float2* value_groups = nullptr;  ///< see KiviValues; null: values are exact
   KiviQuantizer value_quantizer;
   RowCounts num_approximate;                    ///< values 0 .. n-1 of a row are approximate
   DeviceMatrix<const double> mean_value_share;  ///< [rows, S] a of o = a y + (1 - a) mean(v); null: o = y
 
-  // -- what it reads, and metrics of its own
+  // -- bytes read, and the selector's own metrics
   std::vector<IoCost> io;          ///< [rows / group]
-  const int* base_kept = nullptr;  ///< [rows / group] tokens that cost bytes_per_base each, beside `io`
+  const int* base_kept = nullptr;  ///< [rows / group] tokens that cost bytes_per_base each, in addition to `io`
   double bytes_per_base = 0;
   std::vector<const float*> own_metrics;  ///< [Selector::own_metrics()], each [rows] or [rows, S ascending settings]
 };
 
-/// Every token at level 0 with exact reads: what `exact` selects, and any selector in its dense layers. (exact_cuda.cu)
+/// Every token at level 0 with exact reads: the result of `exact`, and of any selector in its dense layers.
+/// Defined in exact_cuda.cu.
 void cuda_keep_all(const CudaChunk& chunk, CudaSelection& out);
 
-/// IoCosts of a chunk's groups from the keys that the group's query sees.
+/// of_visible(number of visible keys) for each group of rows, that is for each (query, KV head).
 template <class OfVisible>
 std::vector<IoCost> group_costs(const CudaChunk& chunk, OfVisible&& of_visible) {
   std::vector<IoCost> costs;
@@ -171,7 +173,7 @@ std::vector<IoCost> group_costs(const CudaChunk& chunk, OfVisible&& of_visible) 
   return costs;
 }
 
-/// The chunk's batches, cut wherever of_row(row) changes; `params` counts the pieces.
+/// The chunk's batches, split wherever of_row(row) changes. `params` of each piece is its index.
 template <class OfRow>
 std::vector<RowBatch> cut_batches(const CudaChunk& chunk, OfRow&& of_row) {
   std::vector<RowBatch> pieces;
@@ -189,7 +191,7 @@ std::vector<RowBatch> cut_batches(const CudaChunk& chunk, OfRow&& of_row) {
   return pieces;
 }
 
-/// The chunk's rows in other batches.
+/// The chunk's rows, split into `batches`.
 inline DeviceRows in_batches(const CudaChunk& chunk, const std::vector<RowBatch>& batches) {
   DeviceRows rows = chunk.rows;
   rows.batches = chunk.upload(batches);

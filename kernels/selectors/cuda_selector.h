@@ -1,5 +1,5 @@
 // A selector on the device: the same estimate, rule and reads as its CPU counterpart, for all rows of a chunk at once.
-// This header needs no CUDA, so that a CPU selector can hand out its CUDA code.
+// This header does not include CUDA, so that a CPU selector can return its CUDA counterpart.
 #pragma once
 
 #include <span>
@@ -16,7 +16,8 @@ class CudaSelector {
   virtual ~CudaSelector() = default;
   /// Whether select() reads CudaChunk::exact_order.
   virtual bool needs_exact_order() const { return false; }
-  /// Fills `out`; enqueues on the chunk's stream and never waits. grids [queries of the layer], S settings each.
+  /// Fills `out`. Enqueues work on the chunk's stream and never synchronises. grids [queries of the layer], S settings
+  /// each.
   virtual void select(const CudaChunk& chunk, std::span<const AscendingGrid> grids, CudaSelection& out) const = 0;
 };
 

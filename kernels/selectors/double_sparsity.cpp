@@ -1,16 +1,21 @@
-// double_sparsity: scores from a label cache of the r channels that calibration found most important; the n best tokens
-// per head.
-//   channels: r = D / group_factor, ranked offline per layer and head by |q_d k_d| (channel = qk), |q_d| (q) or |k_d|
-//   (k) label cache: those channels of q and of k, asymmetric 4 bit per token (quantize/token_asymmetric.h); bits = 16:
-//   as they are s^ = scale * q_r.k_r; keep the n = budget (heavy_const) tokens of largest s^ per query head, ties to
-//   the lower position exact keys and values are read
-// The ranking comes from elsewhere, never from the rows it is judged on: channels = FILE, a JSON file of the upstream
-// calibration; or calibrate = SAMPLE[+SAMPLE...], samples of the dump that the study then leaves out. Source:
-// DoubleSparse; andy-yang-1/DoubleSparse config/offline_calibration.py, evaluation/modify_llama.py. Its defaults
-// conflict (group factors 2, 4, 8; lists q, k, qk): group_factor = 4 with 4 bits is the 1/16 of its evaluations. Its k
-// lists have one row per KV head and there leave other query heads dense; here every head of the group uses its KV
-// head's. Bytes per KV head: C L r bits/8 + (bits < 16) 4 C L + kept * 2(D + Dv), C label caches: one per query head
-// (qk, q), one (k).
+// double_sparsity: estimates scores from a label cache, which holds the r most important channels according to an
+// offline calibration, and keeps the n best tokens per query head.
+//   channels: r = D / group_factor, ranked per layer and head by |q_d k_d| (channel = qk), |q_d| (q) or |k_d| (k)
+//   label cache: those channels of q and k, asymmetric 4 bit per token (quantize/token_asymmetric.h); bits = 16: exact
+//   s^ = scale * q_r.k_r
+//   rule: keep the n = budget (heavy_const) tokens with the largest s^ per query head; ties: lower position
+//   reads exact keys and values
+// The ranking never comes from the evaluated rows. Its source is one of
+//   channels = FILE: a JSON file of the upstream calibration
+//   calibrate = SAMPLE[+SAMPLE...]: samples of the dump, which the study then leaves out
+//
+// Source: DoubleSparse; andy-yang-1/DoubleSparse config/offline_calibration.py, evaluation/modify_llama.py.
+// The defaults of the released code conflict (group factors 2, 4, 8; lists q, k, qk). group_factor = 4 with 4 bits is
+// the 1/16 of its evaluations. Its k lists have one row per KV head, and it leaves the other query heads dense. Here
+// every query head of a group uses the list of its KV head.
+//
+// Bytes per KV head, with C label caches (C = G for qk and q, 1 for k):
+//   C L r bits/8 + (bits < 16) 4 C L + kept * 2(D + Dv)
 #include <algorithm>
 
 #include "dumps/base/error.h"
@@ -86,12 +91,12 @@ class DoubleSparsity final : public Selector, DoubleSparsityOptions {
   }
 
  private:
-  /// Head h of the group, all queries.
+  /// Scores of query head h of the group, for all queries.
   void estimate_scores(const KvHead& head, int h, RowMatrix<double>& scores) const {
     const int label = rank(head.head_dim);
     const std::vector<std::uint32_t> set =
         ranking_.channels(head.layer, head.kv_head * head.group + h, head.kv_head, head.head_dim, label);
-    // `count` rows that stand `stride` apart
+    // Gathers the label channels of `count` rows, `stride` elements apart.
     const auto labels = [&](const float* rows, std::int64_t stride, std::int64_t count, std::vector<float>& out) {
       out.clear();
       for (std::int64_t i = 0; i < count; ++i)

@@ -1,4 +1,4 @@
-// double_sparsity on the device; the method and its sources stand in double_sparsity.cpp.
+// double_sparsity on the device. Method and sources: double_sparsity.cpp.
 #include <algorithm>
 
 #include "kernels/attention/score_tiles.cuh"
@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kThreads = 256;
 
-/// One set of channels per query head of a KV head, or one for all of them.
+/// One set of channels per query head of a group, or one set for the whole group.
 struct ChannelSets {
   const std::uint8_t* chosen = nullptr;  ///< [KV heads on the device, per_kv_head, padded]
   int per_kv_head = 1;
@@ -26,8 +26,8 @@ struct ChannelSets {
   }
 };
 
-/// Smallest and largest chosen channel of every key: ranges [per_kv_head, keys]. `lanes` neighbouring threads share one
-/// key.
+/// Writes the (min, max) of each key over its chosen channels to ranges [per_kv_head, keys]. `lanes` neighbouring
+/// threads share one key.
 __global__ void label_ranges_kernel(DeviceKeyValues kv, std::int64_t num_keys, ChannelSets sets, int lanes,
                                     float2* ranges) {
   const std::int64_t thread = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
@@ -53,8 +53,8 @@ __global__ void label_ranges_kernel(DeviceKeyValues kv, std::int64_t num_keys, C
   }
 }
 
-/// The labels of the queries in the order row_of [rows], all other channels 0: parts [num_parts, rows, padded]. A warp
-/// per row.
+/// Writes the labels of the queries, with all other channels 0, to parts [num_parts, rows, padded]. Place p holds row
+/// row_of[p]. One warp per row.
 __global__ void __launch_bounds__(kThreads)
     label_queries_kernel(DeviceRows rows, const float* queries, ChannelSets sets, const int* row_of, int bits,
                          int num_parts, std::uint16_t* parts) {
@@ -78,20 +78,20 @@ __global__ void __launch_bounds__(kThreads)
       if (chosen[channel + i] == 0) x[i] = 0;
     for (int part = 0; part < num_parts; ++part)
       *reinterpret_cast<uint4*>(parts + (static_cast<std::int64_t>(part) * rows.num_rows + place) * sets.padded +
-                                channel) = take_parts(x);
+                                channel) = split_leading_bf16(x);
   }
 }
 
-/// Row row_of[p] of `to` is row p of `from`.
-__global__ void place_rows_kernel(DeviceRows rows, const int* row_of, const float* from, float* to) {
+/// Copies row p of `from` to row row_of[p] of `to`.
+__global__ void scatter_rows_kernel(DeviceRows rows, const int* row_of, const float* from, float* to) {
   const int token = blockIdx.x * kThreads + static_cast<int>(threadIdx.x), place = blockIdx.y, row = row_of[place];
   if (token < rows.visible[row]) to[row * rows.stride + token] = from[place * rows.stride + token];
 }
 
-/// The chunk's rows by query head, so that those which share a set of channels share a pass over the keys.
+/// The chunk's rows sorted by query head, so that rows with the same channel set share one pass over the keys.
 struct RowsByHead {
   DeviceRows rows;
-  const int* row_of = nullptr;  ///< [rows] of the chunk
+  const int* row_of = nullptr;  ///< [rows] index of the row in the chunk
 
   explicit RowsByHead(const CudaChunk& chunk) {
     std::vector<RowBatch> batches;
@@ -181,8 +181,8 @@ class CudaDoubleSparsity final : public CudaSelector, DoubleSparsityOptions {
     else
       score_rows(by_head.rows, queries, chunk.kv, ExactKeys{parts_of(chunk.kv.type)}, {.scores = scores}, chunk.stream);
     const dim3 grid((rows.max_length + kThreads - 1) / kThreads, rows.num_rows);
-    place_rows_kernel<<<grid, kThreads, 0, chunk.stream>>>(rows, by_head.row_of, scores, estimate);
-    ATTEST_CUDA_LAUNCHED(place_rows_kernel);
+    scatter_rows_kernel<<<grid, kThreads, 0, chunk.stream>>>(rows, by_head.row_of, scores, estimate);
+    ATTEST_CUDA_LAUNCHED(scatter_rows_kernel);
   }
 
   TokenAsymmetricKeys label_keys(const CudaChunk& chunk, const ChannelSets& sets) const {

@@ -1,5 +1,5 @@
-// What double_sparsity is told and what follows from that alone, on whichever device it runs. The method and its
-// sources stand in double_sparsity.cpp.
+// Options of double_sparsity and values derived from them, shared by the CPU and CUDA code. Method and sources:
+// double_sparsity.cpp.
 #pragma once
 
 #include <algorithm>
@@ -21,11 +21,11 @@ class DoubleSparsityOptions {
     bits_ = reader.number("bits", {4, 2, 8, 16});
   }
 
-  /// Channels of a label.
+  /// Channels per label.
   int rank(int head_dim) const { return head_dim / group_factor_; }
   bool quantises() const { return bits_ < 16; }
   TokenAsymmetricQuantizer quantizer() const { return {.bits = bits_, .least_range = 0}; }
-  /// Label caches of a KV head.
+  /// Label caches per KV head.
   int caches(int group) const { return statistic_ == ChannelStatistic::k ? 1 : group; }
 
   static std::int64_t kept_tokens(double budget, std::int64_t visible) {
@@ -43,7 +43,7 @@ class DoubleSparsityOptions {
   int group_factor_, bits_;
 };
 
-/// The ranking is read when a layer is studied. double_sparsity_cuda.cu
+/// Keeps a reference to `ranking`, which is read each time a layer is processed. Defined in double_sparsity_cuda.cu.
 std::shared_ptr<const CudaSelector> make_cuda_double_sparsity(const DoubleSparsityOptions& options,
                                                               const ChannelRanking& ranking);
 

@@ -1,5 +1,5 @@
-// exact: all keys, exact scores; the reference of every metric. FlashAttention and FlashDecoding compute this same
-// function and differ in speed only. Bytes per KV head: 2(D + Dv)L.
+// exact: all keys and exact scores, the reference of every metric. FlashAttention and FlashDecoding compute the same
+// function and differ only in speed. Bytes per KV head: 2(D + Dv)L.
 #include "kernels/selectors/exact.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// exact, and what any selector does in its dense layers.
+// The selector `exact`, and the exact attention that every selector uses in its dense layers.
 #pragma once
 
 #include "kernels/selectors/cuda_selector.h"
@@ -6,10 +6,10 @@
 
 namespace attest {
 
-/// Every token at level 0 with exact reads: what `exact` selects, and any selector in its dense layers.
+/// Every token at level 0 with exact reads: the result of `exact`, and of any selector in its dense layers.
 void keep_all(const KvHead& head, Selection& out);
 
-/// exact_cuda.cu
+/// Defined in exact_cuda.cu.
 std::shared_ptr<const CudaSelector> make_cuda_exact();
 
 }  // namespace attest

@@ -1,4 +1,4 @@
-// exact on the device: nothing to find.
+// exact on the device: all tokens are kept, so no kernel runs.
 #include "kernels/selectors/cuda_chunk.h"
 #include "kernels/selectors/exact.h"
 

@@ -1,14 +1,17 @@
-// ffd (Faster Flash Decoding): a low-bit scan of the keys, a threshold below a pseudo-maximum, an 8-bit residual for
-// what passes.
+// ffd (Faster Flash Decoding): scans low-bit keys, keeps the sub-blocks that reach a threshold below a pseudo-maximum,
+// and refines the kept keys with an 8-bit residual.
 //   s^ = scale * q.k^ over the F = floor(L / B) full blocks, k^ the thumbnail (quantize/ffd_thumbnail.h)
 //   m~ = max of s^ over the first `sink_blocks` and the last `local_blocks` full blocks
-//   sub-block c is kept iff max_{j in c} s^_j >= m~ - delta; the tail of L mod B tokens is always attended exactly
+//   rule: sub-block c is kept iff max_{j in c} s^_j >= m~ - delta
+//   the tail of L mod B tokens is always attended exactly
 //   s' = scale * (q.k^ + q.r) over kept blocks, exact values
-// Source: paper, sections "Content-Aware Scanning", "Top-delta Selection Criterion", Algorithm 1;
-// qluoluo/faster-flash-decoding. Bytes per KV head (scan = thumbnail): F B D bits/8 + 2 D F (2 D for scale = sequence)
-// + kept full-block tokens * (r D + 2 Dv)
-// + tail * 2(D + Dv), r = 1 (fp8, int8), 0 (none), 2 (exact); scan = exact: F B 2 D + kept full-block tokens * 2 Dv +
-// the tail. Scales count 16 bit; the released cache keeps them in 4 bytes.
+// Source: Faster Than Flash, sections "Content-Aware Scanning", "Top-delta Selection Criterion", Algorithm 1;
+// qluoluo/faster-flash-decoding.
+//
+// Bytes per KV head, where `kept` counts tokens of full blocks and r = 1 (fp8, int8), 0 (none), 2 (exact):
+//   scan = thumbnail: F B D bits/8 + 2 D F (2 D for scale = sequence) + kept (r D + 2 Dv) + tail * 2(D + Dv)
+//   scan = exact:     F B 2 D + kept * 2 Dv + tail * 2(D + Dv)
+// Scales are counted as 16 bits each; the released cache stores them in 4 bytes.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -24,7 +27,7 @@
 namespace attest {
 namespace {
 
-/// Positions in kOwnMetrics.
+/// Indices into kOwnMetrics.
 enum OwnMetric : std::size_t { kGapExact, kGapThumbnail, kGapAll, kBlockKeepRatio };
 constexpr MetricInfo kOwnMetrics[] = {
     {"pseudo_max_gap_exact", MetricAxes::query_head, "nats", Better::lower,
@@ -79,7 +82,7 @@ class Ffd final : public Selector, FfdOptions {
   }
 
  private:
-  /// Fills the estimate and the scores that the computer reads.
+  /// Computes the estimate and the scores that the output is computed from.
   void scan(const KvHead& head, const RankedScores& exact, Selection& out) const {
     if (scans_exactly_) {
       out.estimate = &exact;
@@ -96,7 +99,7 @@ class Ffd final : public Selector, FfdOptions {
     }
     if (!scale_per_sequence_) {
       scan_blocks(head, 0, head.num_queries, refines, out);
-    } else {  // the scales hang on how many full blocks a query sees: queries of one count share them
+    } else {  // the scales depend on the number of full blocks; queries with the same number share them
       for (int first = 0; first < head.num_queries;) {
         int last = first + 1;
         while (last < head.num_queries &&
@@ -108,14 +111,14 @@ class Ffd final : public Selector, FfdOptions {
     }
     if (out.read_scores == nullptr) return;
     RowMatrix<double>& read = refines ? out.own_read_scores : out.own_estimate.scores;
-    for (int r = 0; r < head.rows(); ++r) {  // the tail is held in 16 bit
+    for (int r = 0; r < head.rows(); ++r) {  // the tail is not quantised
       const std::int64_t covered = out.covered[static_cast<std::size_t>(r / head.group)];
       std::copy(exact.scores.row(r) + covered, exact.scores.row(r) + head.row_length(r), read.row(r) + covered);
     }
   }
 
   /// Quantises and scores the full blocks for queries [first, last). Every row gets the scores of all blocks that the
-  /// last of these queries covers; what lies beyond a row's own coverage is replaced by the caller.
+  /// last of these queries covers. The caller overwrites the scores beyond a row's own coverage.
   void scan_blocks(const KvHead& head, int first, int last, bool refines, Selection& out) const {
     FfdQuantizer quantizer = quantizer_;
     quantizer.element_type = head.element_type;
@@ -221,8 +224,8 @@ class Ffd final : public Selector, FfdOptions {
                     [&](std::size_t t) { return scores[begin + static_cast<std::int64_t>(t)]; });
   }
 
-  /// Over the sink and local blocks of a row.
-  double ends_max(const double* scores, std::int64_t covered) const {
+  /// Maximum over the sink and local blocks of a row.
+  double sink_local_max(const double* scores, std::int64_t covered) const {
     return std::max(
         max_over(scores, 0, std::min(covered, static_cast<std::int64_t>(sink_blocks_) * block_)),
         max_over(scores, std::max<std::int64_t>(0, covered - static_cast<std::int64_t>(local_blocks_) * block_),
@@ -232,7 +235,7 @@ class Ffd final : public Selector, FfdOptions {
   double pseudo_max(const double* exact, const double* estimate, std::int64_t covered) const {
     switch (pseudo_max_) {
       case FfdPseudoMax::exact:
-        return ends_max(exact, covered);
+        return sink_local_max(exact, covered);
       case FfdPseudoMax::global:
         return max_over(estimate, 0, covered);
       case FfdPseudoMax::global_exact:
@@ -240,14 +243,14 @@ class Ffd final : public Selector, FfdOptions {
       case FfdPseudoMax::thumbnail:
         break;
     }
-    return ends_max(estimate, covered);
+    return sink_local_max(estimate, covered);
   }
 
   void gap_metrics(const double* exact, const double* estimate, std::int64_t covered, std::int64_t visible, int row,
                    Selection& out) const {
-    const double full_max = max_over(exact, 0, covered), exact_ends = ends_max(exact, covered);
+    const double full_max = max_over(exact, 0, covered), exact_ends = sink_local_max(exact, covered);
     out.own_metrics[kGapExact].row(row)[0] = full_max - exact_ends;
-    if (!scans_exactly_) out.own_metrics[kGapThumbnail].row(row)[0] = full_max - ends_max(estimate, covered);
+    if (!scans_exactly_) out.own_metrics[kGapThumbnail].row(row)[0] = full_max - sink_local_max(estimate, covered);
     out.own_metrics[kGapAll].row(row)[0] = std::max(full_max, max_over(exact, covered, visible)) - exact_ends;
   }
 };

@@ -1,4 +1,4 @@
-// ffd on the device; the method and its sources stand in ffd.cpp.
+// ffd on the device. Method and sources: ffd.cpp.
 #include <algorithm>
 #include <cmath>
 
@@ -18,22 +18,22 @@
 namespace attest {
 namespace {
 
-/// Largest scores of a row's sub-blocks, and what follows from them.
-struct PeakTask {
-  RowValues estimate;               // by sub-block
-  DeviceMatrix<const float> exact;  // the same
-  const float* exact_max;           // [rows] of all visible keys
+/// Inputs and outputs of pseudo_max_kernel: per-row maxima over the largest scores of the sub-blocks.
+struct PseudoMaxTask {
+  RowValues estimate;               // largest s^ per sub-block
+  DeviceMatrix<const float> exact;  // largest exact score per sub-block
+  const float* exact_max;           // [rows] over all visible keys
   int sink_parts, local_parts;
   FfdPseudoMax pseudo_max;
   bool scans_exactly;
   float* peak;                                 // [rows] m~
-  float* largest;                              // [rows] estimate
+  float* largest;                              // [rows] largest s^ of the full blocks
   float *gap_exact, *gap_thumbnail, *gap_all;  // [rows]
 };
 
 constexpr int kPeakThreads = 128;
 
-__global__ void __launch_bounds__(kPeakThreads) peak_kernel(PeakTask task) {
+__global__ void __launch_bounds__(kPeakThreads) pseudo_max_kernel(PseudoMaxTask task) {
   __shared__ float shared[32];
   const int row = blockIdx.x, parts = task.estimate.counts[row];
   const float *estimate = task.estimate.row(row), *exact = task.exact.row(row);
@@ -83,7 +83,7 @@ class CudaFfd final : public CudaSelector, FfdOptions {
   }
 
  private:
-  /// Fills the estimate and the scores that the computer reads.
+  /// Computes the estimate and the scores that the output is computed from.
   void scan(const CudaChunk& chunk, CudaSelection& out) const {
     if (scans_exactly_) {
       out.estimate = chunk.exact;
@@ -122,8 +122,8 @@ class CudaFfd final : public CudaSelector, FfdOptions {
     score_rows(rows, chunk.queries, chunk.kv, form, targets, chunk.stream);
   }
 
-  /// A query's scales depend on how many full blocks it sees: batches are cut into `rows` that agree in it, each with
-  /// its own scales.
+  /// A query's scales depend on its number of full blocks. Sets `rows` to the chunk's rows, in batches whose rows
+  /// have the same number, and returns one table of scales per batch.
   ChannelTables<float> sequence_scales(const CudaChunk& chunk, const RowCounts& covered, const FfdQuantizer& quantizer,
                                        DeviceRows& rows) const {
     const auto blocks_of = [&](int row) { return covered.host[static_cast<std::size_t>(row)] / block_; };
@@ -163,10 +163,10 @@ class CudaFfd final : public CudaSelector, FfdOptions {
     const auto ends = [&](int blocks) {
       return static_cast<int>(std::min<std::int64_t>(parts.max, static_cast<std::int64_t>(blocks) * per_block));
     };
-    peak_kernel<<<num_rows, kPeakThreads, 0, chunk.stream>>>(
+    pseudo_max_kernel<<<num_rows, kPeakThreads, 0, chunk.stream>>>(
         {best, best_exact.items, chunk.exact_max, ends(sink_blocks_), ends(local_blocks_), pseudo_max_, scans_exactly_,
          peak, largest, gap_exact, gap_thumbnail, gap_all});
-    ATTEST_CUDA_LAUNCHED(peak_kernel);
+    ATTEST_CUDA_LAUNCHED(pseudo_max_kernel);
 
     const RaggedRows<Level> part_levels = chunk.take_ragged<Level>(parts);
     switch (rule_) {
@@ -195,7 +195,7 @@ class CudaFfd final : public CudaSelector, FfdOptions {
         break;
       }
     }
-    if (union_) cuda_group_levels(part_levels, chunk.rows.group, chunk.stream);
+    if (union_) cuda_group_minimum_levels(part_levels, chunk.rows.group, chunk.stream);
     cuda_level_shares(part_levels, settings, keep_ratio, chunk.stream);
     cuda_token_levels(chunk.rows, part_levels.items, sub_block_, out.covered.device, levels, chunk.stream);
   }

@@ -1,5 +1,4 @@
-// What ffd is told and what follows from that alone, on whichever device it runs. The method and its sources stand in
-// ffd.cpp.
+// Options of ffd and values derived from them, shared by the CPU and CUDA code. Method and sources: ffd.cpp.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +34,7 @@ class FfdOptions {
     quantizer_.arithmetic = reader.enumeration<QuantArithmetic>("quant_arith", {"float32", "dump"});
   }
 
-  /// A delta in natural-log units.
+  /// Converts a delta from delta_unit to natural-log units.
   double natural(double delta, const ScoreTransform& transform) const {
     switch (delta_unit_) {
       case DeltaUnit::log2:
@@ -68,7 +67,7 @@ class FfdOptions {
   Rule rule_;
 };
 
-/// ffd_cuda.cu
+/// Defined in ffd_cuda.cu.
 std::shared_ptr<const CudaSelector> make_cuda_ffd(const FfdOptions& options);
 
 }  // namespace attest

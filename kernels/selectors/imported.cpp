@@ -1,17 +1,18 @@
-// imported: a rule over estimates that come from a file. So a method of one's own that is written in Python (learned
-// gates, an indexer, whatever scores keys) is studied without C++. README.md has a worked example.
+// imported: applies a rule to estimates from a file. Methods written in Python (learned gates, an indexer, anything
+// that scores keys) can be studied without C++. kernels/README.md has a worked example.
 //
-// `file` is HDF5, laid out like a dump: /samples/<sample>/layers/<l>/<dataset> is [N, Hq or Hkv, ceil(T / B)], with
-// B = 1 for granularity = token, else `block` tokens counted from token 0 of the sample, also under a window. Hkv: one
-// estimate for the group. A query looks at the entries of the keys that it sees. -inf is an estimate.
+// `file` is HDF5, laid out like a dump: /samples/<sample>/layers/<l>/<dataset> is [N, Hq or Hkv, ceil(T / B)]. An entry
+// is an estimate for B tokens: B = 1 for granularity = token, else B = `block`. Blocks count from token 0 of the
+// sample, also in layers with a sliding window. With Hkv, the heads of a group share one estimate. A query uses the
+// entries that cover its visible keys. -inf is a valid estimate.
 //   rule = topk      the n = min(all, max(1, floor(budget / B))) best entries, ties to the lower one
 //   rule = topp      the smallest set whose share of softmax(estimates) reaches p
 //   rule = topdelta  estimate >= the largest - delta
-// Then the first `sink` and the last `local` tokens are added; then gqa = union: what any head of the group keeps.
-// Exact keys and values are read. The estimate of a token is its own, or its block's.
+// Then the first `sink` and the last `local` tokens are added. Then, with gqa = union, every head of a group keeps the
+// tokens that any of them keeps. Exact keys and values are read. The estimate of a token is that of its entry.
 //
-// Bytes per KV head: scan_bytes * L + kept * 2(D + Dv). What the estimate costs is not known here: with scan_bytes = 0
-// it is not counted, and summaries and figures say so.
+// Bytes per KV head: scan_bytes * L + kept * 2(D + Dv). The user states the cost of the estimate as scan_bytes. If it
+// is 0, the cost is not counted, and summaries and figures say so.
 #include "dumps/base/error.h"
 #include "kernels/device/on_cuda.h"
 #include "kernels/rank/entry_levels.h"
@@ -77,7 +78,7 @@ class Imported final : public Selector, ImportedOptions {
           out.levels.row(row)[j] = always ? Level{0} : levels[entry];
         }
       }
-      if (union_) share_levels(out.levels, n * head.group, head.group, visible);
+      if (union_) take_group_minimum(out.levels, n * head.group, head.group, visible);
       out.io[query] = bytes(head.head_dim, head.value_dim, visible);
     }
   }
@@ -96,7 +97,7 @@ class Imported final : public Selector, ImportedOptions {
         std::vector<std::uint32_t> order(values.size());
         sort_descending(values, order);
         for (double x : values)
-          numbers.push_back(x == largest ? 1 : std::exp(x - largest));  // also where both are -inf
+          numbers.push_back(x == largest ? 1 : std::exp(x - largest));  // -inf - -inf would be NaN
         return top_p_levels_of(numbers, order, settings, levels);
       }
       case Rule::topdelta:

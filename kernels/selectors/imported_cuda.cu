@@ -1,4 +1,4 @@
-// imported on the device; the method stands in imported.cpp.
+// imported on the device. Method: imported.cpp.
 #include "kernels/device/cuda_check.h"
 #include "kernels/device/fill_rows.cuh"
 #include "kernels/rank/entry_levels_cuda.h"
@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kThreads = 256;
 
-/// Estimates on the device: [queries of the layer, num_heads, num_entries] of the heads from first_head on.
+/// Estimates on the device: values [queries of the layer, num_heads, num_entries], heads from first_head on.
 template <class T>
 struct Estimates {
   const T* values;
@@ -25,7 +25,7 @@ struct Estimates {
   }
 };
 
-/// Entry of a row's first key.
+/// The entry that contains a row's first key.
 __device__ int first_entry(const DeviceRows& rows, int row, int width) {
   return rows.origins[rows.origin[row]].first_key / width;
 }
@@ -37,14 +37,14 @@ __global__ void entries_kernel(DeviceRows rows, Estimates<T> estimates, int widt
   out.row(row)[i] = static_cast<float>(estimates.of(rows, row)[first_entry(rows, row, width) + i]);
 }
 
-__global__ void largest_kernel(RowValues values, RowOrder order, float* largest) {
+__global__ void row_max_kernel(RowValues values, RowOrder order, float* largest) {
   const int row = blockIdx.x * kThreads + static_cast<int>(threadIdx.x);
   if (row < values.rows) largest[row] = values.row(row)[order(row, 0)];
 }
 
-/// What a token has from its entry.
+/// Gives each token the value of its entry.
 template <class T>
-struct OfEntry {
+struct EntryValue {
   DeviceRows rows;
   DeviceMatrix<const T> entries;
   int width;
@@ -55,11 +55,11 @@ struct OfEntry {
 };
 
 struct TokenLevel {
-  OfEntry<Level> of_entry;
+  EntryValue<Level> entry_value;
   int sink, local;
   __device__ Level operator()(int row, int token) const {
-    const bool always = token < sink || token >= of_entry.rows.visible[row] - local;
-    return always ? Level{0} : of_entry(row, token);
+    const bool always = token < sink || token >= entry_value.rows.visible[row] - local;
+    return always ? Level{0} : entry_value(row, token);
   }
 };
 
@@ -78,10 +78,10 @@ class CudaImported final : public CudaSelector, ImportedOptions {
     const RowOrder order = cuda_sort_descending(values, *chunk.arena, chunk.stream);
     if (source_.width == 1) {
       out.entry_order = order;
-      // Levels never fall along the order of the estimates, unless tokens are added or heads share what they keep.
+      // Levels ascend along the order of the estimates unless sink or local tokens are added or heads share their sets.
       if (rule_ != Rule::topdelta && sink_ == 0 && local_ == 0 && !union_) out.level_order = {order, rows.visible};
     } else {
-      fill_rows(rows, OfEntry<float>{rows, values.items, source_.width}, estimate, chunk.stream);
+      fill_rows(rows, EntryValue<float>{rows, values.items, source_.width}, estimate, chunk.stream);
       if (begins_with_entries(chunk)) {
         out.entries = values;
         out.entry_width = source_.width;
@@ -99,18 +99,18 @@ class CudaImported final : public CudaSelector, ImportedOptions {
     const TokenLevel level{{rows, entry_levels, source_.width}, sink_, local_};
     fill_rows(rows, level, levels, chunk.stream);
     if (union_)
-      cuda_group_levels({chunk.by_tokens(levels), rows.visible, rows.num_rows, rows.max_length}, rows.group,
-                        chunk.stream);
+      cuda_group_minimum_levels({chunk.by_tokens(levels), rows.visible, rows.num_rows, rows.max_length}, rows.group,
+                                chunk.stream);
   }
 
  private:
-  /// Whether every row's first key begins an entry: then its entries follow each other like blocks of the row.
+  /// Whether every row's first key is the first token of an entry, so that entries are aligned with the row.
   bool begins_with_entries(const CudaChunk& chunk) const {
     return std::ranges::all_of(chunk.origins,
                                [&](const KeyOrigin& origin) { return origin.first_key % source_.width == 0; });
   }
 
-  /// The entries that every row looks at; where they are tokens, in `estimate`.
+  /// The entries that cover each row's visible keys. If the entries are tokens, they are stored in `estimate`.
   RaggedRows<float> find_entries(const CudaChunk& chunk, float* estimate) const {
     const DeviceRows& rows = chunk.rows;
     std::vector<int> counts(chunk.visible.size());
@@ -158,7 +158,8 @@ class CudaImported final : public CudaSelector, ImportedOptions {
             const RowOrder& order, const DeviceMatrix<Level>& levels) const {
     switch (rule_) {
       case Rule::topk: {
-        // A budget keeps no more entries than there are: kept_entries() of all keeps what it keeps of these.
+        // `visible` only caps the number of kept entries. It is at least the number of entries, so the result is the
+        // same.
         const auto n = query_settings<int>(chunk, grids, [&](double budget, std::int64_t visible) {
           return static_cast<int>(kept_entries(budget, visible));
         });
@@ -170,8 +171,8 @@ class CudaImported final : public CudaSelector, ImportedOptions {
       }
       case Rule::topdelta: {
         auto* largest = chunk.take<float>(static_cast<std::size_t>(values.rows));
-        largest_kernel<<<(values.rows + kThreads - 1) / kThreads, kThreads, 0, chunk.stream>>>(values, order, largest);
-        ATTEST_CUDA_LAUNCHED(largest_kernel);
+        row_max_kernel<<<(values.rows + kThreads - 1) / kThreads, kThreads, 0, chunk.stream>>>(values, order, largest);
+        ATTEST_CUDA_LAUNCHED(row_max_kernel);
         const auto deltas = query_settings<double>(chunk, grids, [](double delta, std::int64_t) { return delta; });
         return cuda_threshold_levels(values, largest, deltas, levels, chunk.stream);
       }

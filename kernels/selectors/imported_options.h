@@ -1,5 +1,4 @@
-// What imported is told and what follows from that alone, on whichever device it runs. The method stands in
-// imported.cpp.
+// Options of imported and values derived from them, shared by the CPU and CUDA code. Method: imported.cpp.
 #pragma once
 
 #include <algorithm>
@@ -30,7 +29,7 @@ class ImportedOptions {
     scan_bytes_ = reader.real("scan_bytes", 0, 0, 1e9);
   }
 
-  /// Entries of the estimates that a query looks at: those of the keys that it sees.
+  /// The entries of the estimates that cover a query's visible keys.
   struct Entries {
     std::int64_t first, count;
   };
@@ -38,7 +37,7 @@ class ImportedOptions {
     const std::int64_t first = first_key / source_.width, last = (first_key + visible - 1) / source_.width;
     return {first, last + 1 - first};
   }
-  /// n of topk's rule.
+  /// n of rule = topk (imported.cpp).
   std::int64_t kept_entries(double budget, std::int64_t all) const {
     return static_cast<std::int64_t>(
         std::min(static_cast<double>(all), std::max(1.0, std::floor(budget / source_.width))));
@@ -48,7 +47,7 @@ class ImportedOptions {
             .per_kept_token = dense_token_bytes(head_dim, value_dim),
             .free_tokens = 0};
   }
-  /// The layer's estimates from this source. They are there: EstimateReader has checked it.
+  /// The layer's estimates from this source. EstimateReader has checked that they exist.
   const LayerEstimates& find(std::span<const LayerEstimates> all) const {
     return *std::ranges::find(all, source_, &LayerEstimates::source);
   }
@@ -58,10 +57,10 @@ class ImportedOptions {
   int sink_, local_;  ///< tokens that are always kept
   bool union_;
   bool in_nats_;
-  double scan_bytes_;  ///< per visible key
+  double scan_bytes_;  ///< bytes per visible key
 };
 
-/// imported_cuda.cu
+/// Defined in imported_cuda.cu.
 std::shared_ptr<const CudaSelector> make_cuda_imported(const ImportedOptions& options);
 
 }  // namespace attest

@@ -1,10 +1,16 @@
-// kivi: nothing is dropped; keys and values are read as 2-bit asymmetric groups but for a window in full precision.
-//   keys per channel, groups of g consecutive tokens from token 0; values per token, groups of g channels
-//   (quantize/kivi_groups.h) in full precision: keys from floor((L - 1) / R) R on; the last R + 1 values (the released
-//   cache's timing in decode) s^ = s' = scale * q.k^; o = sum softmax(s')_j v^_j
-// Source: KIVI, section 3; jy-yuan/KIVI models/llama_kivi.py, quant/new_pack.py. Its prompt queries attend in full
-// precision; here every query of a dump counts as a decode query. Bytes per KV head: nk D bits/8 + (nk/g) 4D + (L-nk)
-// 2D + nv Dv bits/8 + nv (Dv/g) 4 + (L-nv) 2Dv, nk and nv the quantised tokens.
+// kivi: drops no token. Keys and values are quantised in 2-bit asymmetric groups (quantize/kivi_groups.h), except for a
+// window of recent tokens in full precision.
+//   keys: per channel, groups of g consecutive tokens from token 0
+//   values: per token, groups of g channels
+//   full precision: keys from floor((L - 1) / R) R on, and the last R + 1 values, as in the released cache in decode
+//   s^ = s' = scale * q.k^
+//   o = sum_j softmax(s')_j v^_j
+//
+// Source: KIVI, section 3; jy-yuan/KIVI models/llama_kivi.py, quant/new_pack.py. In the released code the prompt's
+// queries attend in full precision. Here every query of a dump is treated as a decode query.
+//
+// Bytes per KV head, with nk quantised keys and nv quantised values:
+//   nk D bits/8 + (nk/g) 4D + (L-nk) 2D + nv Dv bits/8 + nv (Dv/g) 4 + (L-nv) 2Dv
 #include <algorithm>
 
 #include "dumps/base/error.h"
@@ -64,8 +70,8 @@ class Kivi final : public Selector, KiviOptions {
   }
 
  private:
-  /// Groups count from token 0 and end with the window, so a shorter query's quantised keys are the first of a longer
-  /// one's.
+  /// Scores the quantised keys of the longest query. Groups count from token 0, so the quantised keys of a shorter
+  /// query are a prefix of them.
   void score_quantised_keys(const KiviQuantizer& quantizer, const KvHead& head, RowMatrix<double>& scores) const {
     const std::int64_t keys = quantised_keys(head.length),
                        at_once = std::max<std::int64_t>(1, 256 / quantizer.group) * quantizer.group;

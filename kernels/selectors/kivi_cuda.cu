@@ -1,4 +1,4 @@
-// kivi on the device; the method and its sources stand in kivi.cpp.
+// kivi on the device. Method and sources: kivi.cpp.
 #include "kernels/attention/score_tiles.cuh"
 #include "kernels/quantize/kivi_groups_cuda.cuh"
 #include "kernels/selectors/cuda_chunk.h"

@@ -1,5 +1,4 @@
-// What kivi is told and what follows from that alone, on whichever device it runs. The method and its sources stand in
-// kivi.cpp.
+// Options of kivi and values derived from them, shared by the CPU and CUDA code. Method and sources: kivi.cpp.
 #pragma once
 
 #include <algorithm>
@@ -36,7 +35,7 @@ class KiviOptions {
   int window_;
 };
 
-/// kivi_cuda.cu
+/// Defined in kivi_cuda.cu.
 std::shared_ptr<const CudaSelector> make_cuda_kivi(const KiviOptions& options);
 
 }  // namespace attest

@@ -1,4 +1,4 @@
-// Parsing of option values and the sentences for what is wrong with them.
+// Parses option values and writes the error messages for invalid ones.
 #include "kernels/selectors/options.h"
 
 #include <algorithm>

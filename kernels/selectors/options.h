@@ -1,4 +1,4 @@
-// Options of a selector as typed, checked against what the selector knows.
+// Parses and checks the options of a selector as given on the command line.
 #pragma once
 
 #include <cstdint>
@@ -14,14 +14,14 @@ namespace attest {
 
 using OptionPairs = std::vector<std::pair<std::string, std::string>>;
 
-/// An option of a selector: its value and, for `attest list`, what else it may be.
+/// An option of a selector: its value and, for `attest list`, its valid values.
 struct OptionValue {
   std::string name;
   std::string value;
   std::string valid;
 };
 
-/// A selector as it was asked for: "[LABEL=]NAME[:option=value,...]".
+/// A selector as requested by the user: "[LABEL=]NAME[:option=value,...]".
 struct SelectorSpec {
   std::string label;
   std::string name;
@@ -31,15 +31,15 @@ struct SelectorSpec {
 /// The names nearest to `word` among `known`, for an error's "did you mean": "'a', 'b' or 'c'".
 std::string nearest_names(std::string_view word, const std::vector<std::string>& known);
 
-/// Reads options one by one; remembers each with its value for the manifest. Every reader throws UsageError with a
-/// sentence that names selector, option, value and what is valid; finish() does so for an option that nobody read.
+/// Reads options one by one and records each with its value for the manifest. Every reader throws UsageError that names
+/// selector, option, value and the valid values. finish() throws for options that no reader has read.
 class OptionReader {
  public:
   explicit OptionReader(const SelectorSpec& spec) : spec_(spec) {}
 
   /// One of `valid`; the first is the default.
   std::string choice(const std::string& option, std::initializer_list<std::string_view> valid);
-  /// The same for an enumeration whose values stand in the order of `valid`.
+  /// The same for an enumeration whose values are 0, 1, ... in the order of `valid`.
   template <class Enum>
   Enum enumeration(const std::string& option, std::initializer_list<std::string_view> valid) {
     return static_cast<Enum>(index_of(choice(option, valid), valid));
@@ -71,8 +71,8 @@ class OptionReader {
   std::vector<OptionValue> resolved_;
 };
 
-/// A budget in the grammar of the command line: a positive whole number of tokens, or a per cent in (0, 100]. False if
-/// not.
+/// Parses a budget of the command line: a positive whole number of tokens, or a percentage in (0, 100]. Returns false
+/// for anything else.
 bool parse_budget(std::string_view text, Setting& out);
 
 }  // namespace attest

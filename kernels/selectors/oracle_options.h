@@ -1,5 +1,4 @@
-// What topk, topp and topdelta are told and what follows from that alone, on whichever device they run. The rules stand
-// in oracles.cpp.
+// Options of topk, topp and topdelta and values derived from them, shared by the CPU and CUDA code. Rules: oracles.cpp.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +20,7 @@ class OracleOptions {
   }
 
   std::int64_t items(std::int64_t visible) const { return (visible + block_ - 1) / block_; }
-  /// n of topk's rule.
+  /// n of topk (oracles.cpp).
   std::int64_t kept_items(double budget, std::int64_t visible) const {
     return static_cast<std::int64_t>(
         std::min(static_cast<double>(items(visible)), std::max(1.0, std::floor(budget / block_))));
@@ -31,7 +30,7 @@ class OracleOptions {
   int block_ = 1;  ///< tokens per item
 };
 
-// oracles_cuda.cu
+// Defined in oracles_cuda.cu.
 std::shared_ptr<const CudaSelector> make_cuda_topk(const OracleOptions& options);
 std::shared_ptr<const CudaSelector> make_cuda_topp(const OracleOptions& options);
 std::shared_ptr<const CudaSelector> make_cuda_topdelta(const OracleOptions& options);

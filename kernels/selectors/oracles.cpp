@@ -1,10 +1,13 @@
-// topk, topp, topdelta: the best that any estimate could do under a rule, from exact scores that no real method has for
-// free.
-//   items: tokens, or blocks of B tokens counted from 0 (the last may be partial) by their largest score and their
-//   summed mass topk: the n = max(1, floor(budget / B)) items of largest score (B = 1 for tokens) topp: the smallest
-//   set of descending mass that reaches p;  topdelta: score >= m - delta, m the row's largest score ties: lower item
-//   first; gqa = union: what any head of the group keeps
-// Bytes per KV head: kept * 2(D + Dv); the scores are free, so this is an oracle's figure.
+// topk, topp, topdelta: oracles that apply a rule to the exact scores. They bound what any estimate can achieve under
+// the same rule.
+//   items: tokens (B = 1), or blocks of B tokens counted from 0, of which the last may be partial
+//   score of a block: its largest score; mass of a block: the sum of its tokens' masses
+//   topk: the n = max(1, floor(budget / B)) items with the largest score
+//   topp: the smallest set, in descending mass, whose share of the total mass reaches p
+//   topdelta: items with score >= m - delta, m the row's largest score
+//   ties: lower item first
+//   gqa = union: every head of a group keeps what any of them keeps
+// Bytes per KV head: kept * 2(D + Dv). The cost of the exact scores is not counted.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -36,7 +39,7 @@ class Oracle : public Selector, protected OracleOptions {
         std::ranges::fill(row, static_cast<Level>(grids[query].values.size()));
         row_levels(exact, r, visible, grids[query].values, row);
       }
-      if (union_) share_levels(out.levels, first, head.group, visible);
+      if (union_) take_group_minimum(out.levels, first, head.group, visible);
       out.io[query] = {.fixed = 0, .per_kept_token = dense_token_bytes(head), .free_tokens = 0};
     }
   }
@@ -45,8 +48,7 @@ class Oracle : public Selector, protected OracleOptions {
   /// The items of one row: `best` their largest score, `mass` their sum of exp(s - m).
   struct Items {
     std::span<const double> best, mass;
-    std::span<const std::uint32_t>
-        token_order;  ///< of the items in descending score where items are tokens, else empty
+    std::span<const std::uint32_t> token_order;  ///< in descending score; empty if items are blocks
     double max = 0;
     std::int64_t visible = 0;  ///< keys
   };

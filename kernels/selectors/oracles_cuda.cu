@@ -1,4 +1,4 @@
-// topk, topp, topdelta on the device; the rules stand in oracles.cpp.
+// topk, topp, topdelta on the device. Rules: oracles.cpp.
 
 #include "kernels/device/cuda_check.h"
 #include "kernels/rank/entry_levels_cuda.h"
@@ -29,7 +29,7 @@ class CudaOracle : public CudaSelector, protected OracleOptions {
       const RaggedRows<Level> token_levels{chunk.by_tokens(levels), rows.visible, rows.num_rows, rows.max_length};
       item_levels(chunk, grids, tokens, token_levels.items);
       if (ranks_items() && !union_) out.level_order = {*chunk.exact_order, rows.visible};
-      if (union_) cuda_group_levels(token_levels, rows.group, chunk.stream);
+      if (union_) cuda_group_minimum_levels(token_levels, rows.group, chunk.stream);
       return;
     }
     const RowCounts counts(chunk, [&](std::int64_t visible) { return items(visible); });
@@ -40,16 +40,16 @@ class CudaOracle : public CudaSelector, protected OracleOptions {
     else
       cuda_segment_maxima(chunk.visible_values(chunk.exact), block_, blocks, chunk.stream);
     item_levels(chunk, grids, blocks, block_levels.items);
-    if (union_) cuda_group_levels(block_levels, rows.group, chunk.stream);
+    if (union_) cuda_group_minimum_levels(block_levels, rows.group, chunk.stream);
     cuda_token_levels(rows, block_levels.items, block_, nullptr, levels, chunk.stream);
   }
 
  protected:
-  /// Entry levels of items by their value: a token's score, or a block's largest score or mass.
+  /// Entry levels of the items from their values: a token's score, or a block's largest score or mass.
   virtual void item_levels(const CudaChunk& chunk, std::span<const AscendingGrid> grids, const RowValues& items,
                            const DeviceMatrix<Level>& levels) const = 0;
   virtual bool ranks_masses() const { return false; }
-  /// Whether levels never fall along the order of the items.
+  /// Whether levels ascend along the order of the items.
   virtual bool ranks_items() const { return true; }
 
   RowOrder order_of(const CudaChunk& chunk, const RowValues& items) const {
@@ -92,7 +92,7 @@ class CudaTopDelta final : public CudaOracle {
   using CudaOracle::CudaOracle;
 
  private:
-  bool ranks_items() const override { return false; }  // there is no order
+  bool ranks_items() const override { return false; }  // items are not sorted
   void item_levels(const CudaChunk& chunk, std::span<const AscendingGrid> grids, const RowValues& items,
                    const DeviceMatrix<Level>& levels) const override {
     const auto deltas = query_settings<double>(chunk, grids, [](double delta, std::int64_t) { return delta; });

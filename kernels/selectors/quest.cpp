@@ -1,16 +1,18 @@
-// quest: pages of P tokens counted from 0; a page's score bounds its tokens' scores from above; the n best pages are
-// kept.
-//   score = scale * sum_d max(q_d min_d, q_d max_d) over the page's channel-wise range (attention/page_bounds.h); ties:
-//   lower page preset = evaluation: n = min(max(3, floor(min(budget, L) / P)), pages), the last page competes; when P
-//   does not divide L,
-//     even a budget of L drops a page
-//   preset = kernel: all pages if there are at most floor(budget / P), else max(1, floor(budget / P)), of which one is
-//   the last
-//     page, always kept
-//   every token's estimate is its page's score; exact keys and values are read
-// Source: Quest, section 3 and Algorithm 1; mit-han-lab/Quest evaluation/quest_attention.py (evaluation: counts layers
-// down from 32, so dense_layers = 2 is what it means for 32-layer models), quest/utils/controller.py and kernels
-// (kernel). Bytes per KV head: pages * 4D + kept * 2(D + Dv).
+// quest: keeps the n pages with the largest upper bound of their tokens' scores. Pages have P tokens and count from 0.
+//   page score = scale * sum_d max(q_d min_d, q_d max_d), min_d and max_d over the page (attention/page_scores.h)
+//   rule: keep the n pages with the largest score; ties: lower page
+//   preset = evaluation: n = min(max(3, floor(min(budget, L) / P)), pages); the last page competes like any other, so
+//     that even budget = L drops a page if P does not divide L
+//   preset = kernel: n = min(max(1, floor(budget / P)), pages); the last page is one of them and is always kept
+//   s^ of a token is its page's score
+//   reads exact keys and values
+//
+// Source: Quest, section 3 and Algorithm 1; mit-han-lab/Quest
+//   preset = evaluation: evaluation/quest_attention.py. It counts layers down from 32. For 32-layer models this
+//     means dense_layers = 2.
+//   preset = kernel: quest/utils/controller.py and kernels
+//
+// Bytes per KV head: pages * 4D + kept * 2(D + Dv).
 #include <algorithm>
 
 #include "kernels/attention/page_scores.h"
@@ -72,8 +74,8 @@ class Quest final : public Selector, QuestOptions {
   }
 
  private:
-  /// Tokens take their page's score; pages in order, each with its tokens in order, are the stable order of the tokens
-  /// only where equal pages stand in ascending order, which they do.
+  /// Gives each token its page's score and expands the page order to a token order. The result is the stable order of
+  /// the tokens because pages with equal scores are in ascending order.
   void expand_estimate(const double* scores, std::span<const std::uint32_t> order, std::int64_t visible,
                        RankedScores& estimate, int r) const {
     double* tokens = estimate.scores.row(r);
@@ -91,7 +93,7 @@ class Quest final : public Selector, QuestOptions {
       for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += scores.row(first + h)[i];
   }
 
-  /// Entry levels of the pages, whose descending order is given (and used up).
+  /// Entry levels of the pages. `order` is the descending order of the pages and is overwritten.
   void page_levels(std::span<std::uint32_t> order, std::int64_t visible, std::span<const double> budgets,
                    std::span<Level> levels) const {
     std::vector<std::int64_t> counts;

@@ -1,4 +1,4 @@
-// quest on the device; the method and its sources stand in quest.cpp.
+// quest on the device. Method and sources: quest.cpp.
 
 #include "kernels/attention/page_scores_cuda.h"
 #include "kernels/device/fill_rows.cuh"
@@ -53,7 +53,7 @@ class CudaQuest final : public CudaSelector, QuestOptions {
   }
 
  private:
-  /// Entry levels of the pages, whose descending order is given.
+  /// Entry levels of the pages, given their scores and their descending order.
   DeviceMatrix<const Level> page_levels(const CudaChunk& chunk, std::span<const AscendingGrid> grids, RowValues ranked,
                                         RowOrder order) const {
     const std::size_t elements = static_cast<std::size_t>(ranked.rows) * static_cast<std::size_t>(ranked.items.stride);
@@ -65,7 +65,7 @@ class CudaQuest final : public CudaSelector, QuestOptions {
       cuda_top_n_levels(order, ranked, n, levels, chunk.stream);
       return levels;
     }
-    // The last page is always kept; the others compete for what is left.
+    // The last page is always kept. The others compete for the remaining n - 1 places.
     const auto n = query_settings<int>(chunk, grids, [&](double budget, std::int64_t visible) {
       return static_cast<int>(kept_pages(budget, visible)) - 1;
     });

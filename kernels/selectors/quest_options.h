@@ -1,5 +1,4 @@
-// What quest is told and what follows from that alone, on whichever device it runs. The method and its sources stand in
-// quest.cpp.
+// Options of quest and values derived from them, shared by the CPU and CUDA code. Method and sources: quest.cpp.
 #pragma once
 
 #include <algorithm>
@@ -25,7 +24,7 @@ class QuestOptions {
 
   std::int64_t pages(std::int64_t visible) const { return pages_of(visible, page_); }
 
-  /// n of the rule.
+  /// n of the preset (quest.cpp).
   std::int64_t kept_pages(double budget, std::int64_t visible) const {
     const double asked = preset_ == Preset::evaluation
                              ? std::max(3.0, std::floor(std::min(budget, static_cast<double>(visible)) / page_))
@@ -44,7 +43,7 @@ class QuestOptions {
   bool shared_;
 };
 
-/// quest_cuda.cu
+/// Defined in quest_cuda.cu.
 std::shared_ptr<const CudaSelector> make_cuda_quest(const QuestOptions& options);
 
 }  // namespace attest

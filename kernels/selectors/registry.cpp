@@ -1,11 +1,12 @@
-// The list of selectors. To add one, add its line here; its file defines NAME_info.
+// The list of selectors. To add one, add its name to ATTEST_SELECTORS; its file defines NAME_info.
 #include "kernels/selectors/registry.h"
 
 #include <algorithm>
 
 #include "dumps/base/error.h"
 
-// An explicit list: the linker drops objects of a static library that nothing names, so nothing registers itself.
+// The list is explicit because selectors cannot register themselves: the linker drops object files of a static library
+// that nothing references.
 #define ATTEST_SELECTORS(one)                                                                                 \
   one(exact) one(ffd) one(quest) one(kivi) one(twilight) one(streaming_llm) one(topk) one(topp) one(topdelta) \
       one(skip_softmax) one(imported) one(sparq) one(double_sparsity) one(sale)

@@ -9,18 +9,18 @@
 
 namespace attest {
 
-/// What is known of a selector before it is made. Each selector's file defines one of these.
+/// Static description of a selector. Each selector's file defines one.
 struct SelectorInfo {
   std::string_view name;
   std::string_view summary;         ///< one line
   std::string_view io_bytes;        ///< formula of the bytes read per KV head (io_ratio)
   std::string_view source;          ///< paper section, upstream code
-  bool oracle = false;              ///< its rule reads exact scores that no real method has for free
-  bool studied_by_default = false;  ///< in a study whose user names no selector
+  bool oracle = false;              ///< its rule uses exact scores without counting their cost
+  bool studied_by_default = false;  ///< used when the user names no selector
   std::unique_ptr<Selector> (*make)(OptionReader&);
 };
 
-/// All selectors, in the order in which they are listed.
+/// All selectors, in the order of registry.cpp.
 std::span<const SelectorInfo* const> all_selectors();
 
 /// Null for an unknown name.

@@ -1,19 +1,24 @@
-// sale: blocks of 32 keys, kept where a 4-bit estimate of any of their scores reaches a share tau of the mass at the
-// sequence's ends.
-//   k' = k - mean of the visible keys; q4, k4, their scales: symmetric 4 bit (quantize/sale_int4.h)
-//   s^ = scale * (sq sk q4.k4 + q.mean(k)), the constant restored so that s^ estimates s (it cancels in the rule)
-//   Z = sum of exp(s) over the sink block 0 and the local blocks, exact scores; with N = ceil(L/32) blocks, the last
-//   4 + (N - 1) mod 4 are local
-//   sink and local blocks are kept, and every block with a token whose s^ > ln(tau Z) (strict)
+// sale: keeps a block of 32 keys if the 4-bit estimate of any of its scores exceeds the log of a share tau of the
+// softmax mass of the first and last blocks. Each query head selects on its own.
+//   k' = k - mean of the visible keys
+//   q4, sq and k4, sk: symmetric 4-bit codes and scales of q and k' (quantize/sale_int4.h)
+//   s^ = scale * (sq sk q4.k4 + q.mean(k)); the constant q.mean(k) cancels in the rule, but makes s^ an estimate of s
+//   sink block: block 0; local blocks: the last 4 + (N - 1) mod 4 of N = ceil(L / 32) blocks
+//   Z = sum of exp(s) over the sink and local blocks, exact scores
+//   rule: keep the sink and local blocks, and every block with a token whose s^ > ln(tau Z) (strict); no ties arise
 //   a query that sees at most `dense_below` = 1024 keys keeps all of them
-// The setting is delta = -ln tau: s^ > ln Z - delta, so that a larger setting keeps more and one grid serves all
-// thresholds (upstream's calibration starts at tau = 0.008, delta 4.83; its README's example is tau = 0.004,
-// delta 5.52). Upstream calibrates tau per head on other data; here it is swept. One row: upstream prefills, and a
-// block is kept for 64 queries if any of them wants it; each query of a dump stands alone. q_mean: upstream subtracts
-// the prompt's mean query, which a dump does not hold, and the mean of a few queries is nearly the query itself, so
-// that the estimate would become exact: none. Ties do not arise. Per query head. Source: BirdChristopher/SALE
-// int4_flash_attn/quant_triton.py, csrc/flash_attn/src/flash_fwd_int4_sparse_kernel_v2.h,
-// int4_flash_attn/patch/llama31_sparse_patch_4_51.py. Bytes per KV head: L D/2 + 2L (scales) + kept * 2(D + Dv).
+// The setting is delta = -ln tau, that is s^ > ln Z - delta, so that a larger setting keeps more. Upstream's
+// calibration starts at tau = 0.008 (delta = 4.83); the example in its README is tau = 0.004 (delta = 5.52).
+//
+// Differences from upstream:
+//   Upstream calibrates tau per head on other data. Here tau is swept.
+//   Upstream prefills and keeps a block for 64 queries if any of them needs it. Here each query selects alone.
+//   Upstream subtracts the mean query of the prompt. Here q_mean = none: a dump does not hold all queries, and the mean
+//   of the few that it holds is nearly the query itself, which would make the estimate almost exact.
+//
+// Source: BirdChristopher/SALE int4_flash_attn/quant_triton.py,
+// csrc/flash_attn/src/flash_fwd_int4_sparse_kernel_v2.h, int4_flash_attn/patch/llama31_sparse_patch_4_51.py.
+// Bytes per KV head: L D/2 + 2L (scales) + kept * 2(D + Dv).
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -64,7 +69,7 @@ class Sale final : public Selector, SaleOptions {
   }
 
  private:
-  /// The mean key hangs on how many keys a query sees, and with it every code.
+  /// Processes one query at a time: the mean key, and with it every code, depends on the number of visible keys.
   void estimate_scores(const KvHead& head, int n, RowMatrix<double>& scores) const {
     const int dim = head.head_dim;
     const std::int64_t visible = head.visible[static_cast<std::size_t>(n)];
@@ -125,7 +130,7 @@ class Sale final : public Selector, SaleOptions {
     };
     const double log_mass = max + std::log(mass_of(sink) + mass_of(ends));
     std::vector<double> thresholds;
-    for (double delta : deltas)  // strictly above: at least the next double
+    for (double delta : deltas)  // "> x" is ">= the next double after x"
       thresholds.push_back(std::nextafter(log_mass - delta, std::numeric_limits<double>::infinity()));
     for (std::int64_t begin = 0; begin < length; begin += kBlock) {
       const std::int64_t end = std::min(length, begin + kBlock);

@@ -1,4 +1,4 @@
-// sale on the device; the method and its sources stand in sale.cpp.
+// sale on the device. Method and sources: sale.cpp.
 
 #include "kernels/attention/mean_value_cuda.h"
 #include "kernels/attention/score_tiles.cuh"
@@ -17,13 +17,13 @@ constexpr int kThreads = 256;
 constexpr int kEndsThreads = 128;
 constexpr int kBlock = kSaleBlock;
 
-/// Of the queries' codes: scale, and the exact product of query and mean key.
+/// Per row: scale of the query's codes, and the exact dot product of query and mean key.
 struct QueryScales {
   float* scale;     // [rows]
   double* of_mean;  // [rows]
 };
 
-/// A warp per row. codes [rows, padded]
+/// One warp per row. Writes codes [rows, padded].
 __global__ void __launch_bounds__(kThreads)
     quantize_queries_kernel(DeviceRows rows, const float* queries, DeviceMatrix<const float> means,
                             std::uint16_t* codes, QueryScales out) {
@@ -49,7 +49,7 @@ __global__ void __launch_bounds__(kThreads)
   out.of_mean[row] = of_mean;
 }
 
-/// From products of codes to estimates, in place.
+/// Turns dot products of codes into estimates, in place.
 __global__ void estimate_kernel(DeviceRows rows, DeviceKeyValues kv, QueryScales queries,
                                 DeviceMatrix<const float> absmax, float* estimate) {
   const int token = blockIdx.x * kThreads + static_cast<int>(threadIdx.x), row = blockIdx.y;
@@ -59,15 +59,15 @@ __global__ void estimate_kernel(DeviceRows rows, DeviceKeyValues kv, QueryScales
   score = score_of(static_cast<float>(queries.scale[row] * key_scale * score + queries.of_mean[row]), kv);
 }
 
-/// [rows] each.
-struct RowEnds {
-  const int* first_local;  ///< first token of the local blocks, behind the sink; 0 where the row keeps all its keys
+/// Inputs and results for the sink and local blocks, [rows] each.
+struct SinkLocalMass {
+  const int* first_local;  ///< first token of the local blocks; 0 if the row keeps all keys
   double* log_mass;        ///< ln of the sum of exp(s) over sink and local blocks
 };
 
-/// Fills ends.log_mass. Block: one row.
+/// Fills ends.log_mass. One thread block per row.
 __global__ void __launch_bounds__(kEndsThreads)
-    mass_at_ends_kernel(DeviceRows rows, const float* scores, RowEnds ends) {
+    sink_local_mass_kernel(DeviceRows rows, const float* scores, SinkLocalMass ends) {
   __shared__ double shared[32];
   const int row = blockIdx.x, length = rows.visible[row], local = ends.first_local[row];
   if (local == 0) return;
@@ -81,8 +81,8 @@ __global__ void __launch_bounds__(kEndsThreads)
   if (threadIdx.x == 0) ends.log_mass[row] = max + log(mass);
 }
 
-/// Levels of blocks whose largest estimates are given.
-__global__ void block_levels_kernel(RowValues best, RowEnds ends, QuerySettings<double> deltas,
+/// Entry levels of the blocks of 32 keys, given the largest estimate of each.
+__global__ void block_levels_kernel(RowValues best, SinkLocalMass ends, QuerySettings<double> deltas,
                                     DeviceMatrix<Level> levels) {
   const int block = blockIdx.x * kThreads + static_cast<int>(threadIdx.x), row = blockIdx.y;
   if (block >= best.counts[row]) return;
@@ -112,8 +112,8 @@ class CudaSale final : public CudaSelector, SaleOptions {
   }
 
  private:
-  /// The mean key, and with it every code, depends on how many keys a query sees: no two queries share a pass over the
-  /// keys.
+  /// The mean key, and with it every code, depends on the number of visible keys, so each query needs its own pass over
+  /// the keys.
   void score(const CudaChunk& chunk, float* estimate) const {
     const DeviceArena::Scope scope(*chunk.arena);
     const int group = chunk.rows.group, padded = padded_channels(chunk.kv.head_dim);
@@ -135,7 +135,7 @@ class CudaSale final : public CudaSelector, SaleOptions {
     for (RowBatch& batch : batches) batch.params = batch.first_row / group;
     const SaleKeys form{.means = means, .absmax = absmax};
     score_rows(in_batches(chunk, batches), {.parts = codes, .num_parts = 1, .rows = chunk.rows.num_rows},
-               with_bare_products(chunk.kv), form, {.scores = estimate}, chunk.stream);
+               without_score_transform(chunk.kv), form, {.scores = estimate}, chunk.stream);
     const dim3 grid((chunk.rows.max_length + kThreads - 1) / kThreads, chunk.rows.num_rows);
     estimate_kernel<<<grid, kThreads, 0, chunk.stream>>>(chunk.rows, chunk.kv, scales, absmax, estimate);
     ATTEST_CUDA_LAUNCHED(estimate_kernel);
@@ -148,10 +148,10 @@ class CudaSale final : public CudaSelector, SaleOptions {
     const RowCounts local(chunk, [&](std::int64_t visible) { return keeps_all(visible) ? 0 : first_local(visible); });
     const RaggedRows<float> best = chunk.take_ragged<float>(counts);
     const RaggedRows<Level> block_levels = chunk.take_ragged<Level>(counts);
-    const RowEnds ends{local.device, chunk.take<double>(static_cast<std::size_t>(rows.num_rows))};
+    const SinkLocalMass ends{local.device, chunk.take<double>(static_cast<std::size_t>(rows.num_rows))};
     cuda_segment_maxima(chunk.visible_values(estimate), kBlock, best, chunk.stream);
-    mass_at_ends_kernel<<<rows.num_rows, kEndsThreads, 0, chunk.stream>>>(rows, chunk.exact, ends);
-    ATTEST_CUDA_LAUNCHED(mass_at_ends_kernel);
+    sink_local_mass_kernel<<<rows.num_rows, kEndsThreads, 0, chunk.stream>>>(rows, chunk.exact, ends);
+    ATTEST_CUDA_LAUNCHED(sink_local_mass_kernel);
     const auto deltas = query_settings<double>(chunk, grids, [](double delta, std::int64_t) { return delta; });
     const dim3 grid((counts.max + kThreads - 1) / kThreads, rows.num_rows);
     block_levels_kernel<<<grid, kThreads, 0, chunk.stream>>>(best, ends, deltas, block_levels.items);

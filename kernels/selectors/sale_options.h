@@ -1,5 +1,4 @@
-// What sale is told and what follows from that alone, on whichever device it runs. The method and its sources stand in
-// sale.cpp.
+// Options of sale and values derived from them, shared by the CPU and CUDA code. Method and sources: sale.cpp.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +21,7 @@ class SaleOptions {
 
   static std::int64_t blocks(std::int64_t visible) { return (visible + kSaleBlock - 1) / kSaleBlock; }
 
-  /// First token of the local blocks, which stand behind the sink block.
+  /// First token of the local blocks, which come after the sink block.
   static std::int64_t first_local(std::int64_t visible) {
     return std::max<std::int64_t>(1, blocks(visible) - (4 + (blocks(visible) - 1) % 4)) * kSaleBlock;
   }
@@ -42,7 +41,7 @@ class SaleOptions {
   int dense_below_;
 };
 
-/// sale_cuda.cu
+/// Defined in sale_cuda.cu.
 std::shared_ptr<const CudaSelector> make_cuda_sale(const SaleOptions& options);
 
 }  // namespace attest

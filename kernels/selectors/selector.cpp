@@ -1,4 +1,4 @@
-// What all selectors share.
+// Code shared by all selectors: ranking of scores, ascending grids, Selection::reset() and common options.
 #include "kernels/selectors/selector.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
-// The one abstraction: a selector is an estimate of the scores, a rule that gives every token its entry level in an
-// ascending settings grid, and what its computer reads. Everything after that (outputs, metrics, sweeps, figures) is
-// the same for all.
+// The selector interface. A selector has three parts: an estimate of the scores, a rule that gives every token its
+// entry level in an ascending settings grid, and a computer, which defines the scores and values that the output is
+// computed from. The code for outputs, metrics, sweeps and figures is the same for all selectors.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ namespace attest {
 
 class CudaSelector;
 
-/// Scores of every row with their descending order (made once, used by rules and by rank metrics).
+/// Scores of every row with their descending order, which is computed once and used by rules and rank metrics.
 struct RankedScores {
   RowMatrix<double> scores;        ///< [rows, length]; row r is defined for its covered tokens
   RowMatrix<std::uint32_t> order;  ///< [rows, length]: token of the i-th largest score, ties in ascending position
@@ -34,15 +34,15 @@ struct RankedScores {
   void rank(std::span<const std::int64_t> covered, int group);
 };
 
-/// Bytes that an ideal kernel of the method reads for one KV head and query (metrics: io_ratio):
+/// Bytes that an ideal kernel of the method reads for one KV head and query (metric io_ratio):
 /// fixed + per_kept_token * (tokens kept by any head of the group - free_tokens).
 struct IoCost {
   double fixed = 0;
   double per_kept_token = 0;
-  double free_tokens = 0;  ///< always kept, their bytes are in `fixed`
+  double free_tokens = 0;  ///< always kept; their bytes are included in `fixed`
 };
 
-/// What a selector finds for one KV head. Used again from head to head: keeps its memory.
+/// The result of a selector for one KV head. It is reused for the next head and keeps its memory.
 struct Selection {
   // -- estimate
   RankedScores own_estimate;
@@ -60,19 +60,19 @@ struct Selection {
   std::vector<std::int64_t> num_approximate;       ///< [num_queries] values 0 .. n-1 are read from v^
   RowMatrix<double> mean_value_share;              ///< [rows, S] a of o = a y + (1 - a) mean(v); empty: o = y
 
-  // -- what it reads, and metrics of its own
+  // -- bytes read, and the selector's own metrics
   std::vector<IoCost> io;                      ///< [num_queries]
   std::vector<RowMatrix<double>> own_metrics;  ///< [Selector::own_metrics()][rows, S ascending settings, or 1]
 
-  /// Everything back to "no estimate, exact reads", sized for this head. Levels stay undefined.
+  /// Resets to "no estimate, exact reads" and resizes for this head. The contents of `levels` are undefined.
   void reset(const KvHead& head, std::span<const MetricInfo> own, int num_settings);
 };
 
-/// A settings grid of one query in the order in which rules take it: ascending in Selector::resolve(), so that each
-/// setting keeps what the one before it keeps. Settings that resolve to the same value keep their order.
+/// The settings grid of one query, sorted by Selector::resolve() in ascending order, so that each setting keeps a
+/// superset of the one before. The sort is stable.
 struct AscendingGrid {
   std::vector<double> values;    ///< [S] resolved, ascending
-  std::vector<int> given_index;  ///< [S] position in the grid as it was given
+  std::vector<int> given_index;  ///< [S] index in the grid as the user gave it
 };
 
 class Selector {
@@ -80,54 +80,55 @@ class Selector {
   virtual ~Selector() = default;
 
   virtual SettingKind setting_kind() const = 0;
-  /// False where a larger setting does not always keep a superset: such a rule is evaluated one setting at a time.
+  /// False if a larger setting does not always keep a superset. Such a rule is evaluated one setting at a time.
   virtual bool monotone() const { return true; }
-  /// Whether select() gives an estimate (else correlation and scan errors are not defined).
+  /// Whether select() writes an estimate. Without one, correlation and scan errors are undefined.
   virtual bool has_estimate() const = 0;
-  /// Whether the estimate is in natural-log units (else scan errors are not defined).
+  /// Whether the estimate is in natural-log units. If not, scan errors are undefined.
   virtual bool estimates_scores() const { return has_estimate(); }
-  /// False where what the estimate costs is not known, so that io_ratio lacks it.
+  /// False if the cost of the estimate is unknown. Then io_ratio does not include it.
   virtual bool counts_scan() const { return true; }
-  /// Metrics that the selector itself defines, with the axes query_head or query_head_setting.
+  /// Additional metrics that this selector defines, with the axes query_head or query_head_setting.
   virtual std::span<const MetricInfo> own_metrics() const { return {}; }
-  /// The value of a setting for a query that sees `visible` keys, in the unit of the rule: larger keeps more.
+  /// The value of a setting for a query that sees `visible` keys, in the unit of the rule. A larger value keeps more.
   virtual double resolve(const Setting& setting, std::int64_t visible) const { return setting.resolve(visible); }
-  /// delta in natural-log units, for rules of the top-delta kind (metrics: salient_hit_rate); NaN for others.
+  /// delta in natural-log units for top-delta rules (metric salient_hit_rate); NaN for others.
   virtual double natural_delta(double setting, const ScoreTransform& transform) const;
-  /// Throws UsageError where head dimensions do not suit the options, or the options do not suffice.
+  /// Throws UsageError if the options do not fit the head dimensions, or if a required option is missing.
   virtual void check(int /*head_dim*/, int /*value_dim*/) const {}
 
-  /// What the method comes to where only `visible` keys are there for this setting, whatever they hold: "keeps every
-  /// key", for a reader who would take that for fidelity. Empty where the context is long enough.
+  /// A note for results where `visible` is too small for the method to take effect, for instance "keeps every key". It
+  /// warns readers who would take such a result for fidelity. It depends on the lengths alone, not on the data. Empty
+  /// if the context is long enough.
   virtual std::string_view short_context(double /*setting*/, std::int64_t /*visible*/) const { return {}; }
 
-  /// Files that the selector reads beside the dumps: their hashes stand in the manifest.
+  /// Files that the selector reads in addition to the dumps. The manifest records their hashes.
   virtual std::vector<std::string> input_files() const { return {}; }
-  /// Where estimates come from that select() then finds in KvHead::estimates; none: it makes its own.
+  /// The source of the estimates that select() reads from KvHead::estimates; nullopt if it computes its own.
   virtual std::optional<EstimateSource> estimate_source() const { return std::nullopt; }
 
-  /// Samples of the dump from which the selector learns before it is judged on the others; a study leaves them out.
+  /// Samples of the dump used for calibration. A study leaves them out of the evaluation.
   virtual std::vector<std::string> calibration_samples() const { return {}; }
   /// Learns from one layer of a calibration sample.
   virtual void calibrate(const AttentionLayer& /*layer*/) {}
-  /// Fills `out`, which has been reset. `exact` are the exact scores of all rows, ranked.
+  /// Fills `out`, which has been reset. `exact` holds the exact scores of all rows, ranked.
   /// grids [num_queries]: every query's ascending grid, S settings each.
   virtual void select(const KvHead& head, const RankedScores& exact, std::span<const AscendingGrid> grids,
                       Selection& out) const = 0;
 
-  /// The same selector in CUDA, made from the same options; null where it has none. It may refer to what this selector
-  /// has learnt, so this selector outlives it.
+  /// The CUDA implementation with the same options, or null if there is none. It may refer to this selector's
+  /// calibration, so this selector must outlive it.
   virtual std::shared_ptr<const CudaSelector> cuda_code() const { return nullptr; }
 
-  /// As registered: "ffd".
+  /// The registered name, for instance "ffd".
   const std::string& name() const { return name_; }
-  /// Layers 0 .. n-1 of the model in which the method is exact.
+  /// n: in layers 0 .. n-1 of the model, attention is exact.
   int dense_layers() const { return dense_layers_; }
   /// Every option with its value.
   const std::vector<OptionValue>& options() const { return options_; }
 
  protected:
-  /// Reads `dense_layers`, checks that no option is left over. The last thing that a constructor does.
+  /// Reads `dense_layers` and checks that no option is left over. Constructors call this last.
   void finish(OptionReader& reader, int default_dense_layers);
   /// The same for a selector that has no dense layers.
   void finish(OptionReader& reader);
@@ -140,7 +141,7 @@ class Selector {
 
 AscendingGrid ascending(const Selector& selector, std::span<const Setting> grid, std::int64_t visible);
 
-/// What Selector::short_context says of a budget that covers the context.
+/// Selector::short_context() for a budget that covers the whole context.
 inline constexpr std::string_view kKeepsEveryKey = "keeps every key";
 
 /// Bytes of a dense 16-bit read of one token's key and value.

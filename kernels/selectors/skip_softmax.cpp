@@ -1,12 +1,14 @@
-// skip_softmax: all keys are scored; the softmax and the values of tiles that cannot matter are skipped.
+// skip_softmax: scores all keys, but skips the softmax and the values of tiles whose scores are far below the running
+// maximum.
 //
-// Tiles of `tile` tokens counted from 0, the last may be partial, are taken in order. Tile c belongs to sub-sequence
-// c mod S, S = min(tiles, `splits`): a kernel that splits the sequence over thread blocks knows only its own maxima.
+// Tiles of `tile` tokens count from 0 and are processed in order. The last one may be partial. Tile c belongs to
+// sub-sequence c mod S, S = min(tiles, `splits`): a thread block of a kernel that splits the sequence knows only the
+// maxima of its own tiles.
 //   t_h(c)  largest exact score of the tile
 //   r_h(c)  largest t_h of the earlier tiles of the sub-sequence, skipped ones included
 // A tile is skipped iff it is not the first of its sub-sequence and t_h(c) - r_h(c) < -delta for every head h of the
-// group (gqa = union) or for h alone (gqa = per_head). unit = factor: delta = ln(L / factor), and nothing is skipped
-// where factor > L. Exact keys and values are read; no estimate.
+// group (gqa = union) or for h alone (gqa = per_head). With unit = factor, delta = ln(L / factor), and nothing is
+// skipped if factor > L. Exact keys and values are read. There is no estimate.
 //
 // Source: BLASST; TensorRT-LLM and FlashInfer (`threshold_scale_factor`, gqa = union), TensorRT Model Optimizer's
 // emulation (gqa = per_head).
@@ -50,13 +52,13 @@ class SkipSoftmax final : public Selector, SkipSoftmaxOptions {
       for (double delta : grids[query].values) thresholds.push_back(-delta);
       std::vector<double> of_group;
       for (int r = n * head.group; r < (n + 1) * head.group; ++r) {
-        std::vector<double> rises = tile_rises(exact.scores.row(r, visible));
+        std::vector<double> margins = tile_margins(exact.scores.row(r, visible));
         if (!union_) {
-          keep(rises, thresholds, {out.levels.row(r), static_cast<std::size_t>(visible)});
+          keep(margins, thresholds, {out.levels.row(r), static_cast<std::size_t>(visible)});
         } else if (of_group.empty()) {
-          of_group = std::move(rises);
+          of_group = std::move(margins);
         } else {
-          for (std::size_t c = 0; c < rises.size(); ++c) of_group[c] = std::max(of_group[c], rises[c]);
+          for (std::size_t c = 0; c < margins.size(); ++c) of_group[c] = std::max(of_group[c], margins[c]);
         }
       }
       for (int r = n * head.group; union_ && r < (n + 1) * head.group; ++r)
@@ -66,24 +68,24 @@ class SkipSoftmax final : public Selector, SkipSoftmaxOptions {
   }
 
  private:
-  /// t(c) - r(c) of every tile; 0 for the first tiles, which no delta skips.
-  std::vector<double> tile_rises(std::span<const double> scores) const {
+  /// t(c) - r(c) of every tile; 0 for the first tile of each sub-sequence, so that it is never skipped.
+  std::vector<double> tile_margins(std::span<const double> scores) const {
     const auto visible = static_cast<std::int64_t>(scores.size());
     const auto splits = static_cast<std::size_t>(sub_sequences(visible)), tile = static_cast<std::size_t>(tile_);
-    std::vector<double> rises(static_cast<std::size_t>(tiles(visible))), running(splits);
-    for (std::size_t c = 0; c < rises.size(); ++c) {
+    std::vector<double> margins(static_cast<std::size_t>(tiles(visible))), running(splits);
+    for (std::size_t c = 0; c < margins.size(); ++c) {
       const std::span<const double> own = scores.subspan(c * tile, std::min(tile, scores.size() - c * tile));
       const double most = lane_max(own.size(), own[0], [&](std::size_t t) { return own[t]; });
       double& before = running[c % splits];
-      rises[c] = c < splits ? 0 : most - before;
+      margins[c] = c < splits ? 0 : most - before;
       before = c < splits ? most : std::max(before, most);
     }
-    return rises;
+    return margins;
   }
 
-  void keep(std::span<const double> rises, std::span<const double> thresholds, std::span<Level> levels) const {
-    std::vector<Level> tile_levels(rises.size());
-    threshold_levels(rises, thresholds, tile_levels);
+  void keep(std::span<const double> margins, std::span<const double> thresholds, std::span<Level> levels) const {
+    std::vector<Level> tile_levels(margins.size());
+    threshold_levels(margins, thresholds, tile_levels);
     for (std::size_t j = 0; j < levels.size(); ++j) levels[j] = tile_levels[j / static_cast<std::size_t>(tile_)];
   }
 };

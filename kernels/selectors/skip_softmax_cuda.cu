@@ -1,4 +1,4 @@
-// skip_softmax on the device; the method and its sources stand in skip_softmax.cpp.
+// skip_softmax on the device. Method and sources: skip_softmax.cpp.
 #include "kernels/device/block_reduce.cuh"
 #include "kernels/device/cuda_check.h"
 #include "kernels/rank/entry_levels_cuda.h"
@@ -13,18 +13,19 @@ namespace {
 
 constexpr int kThreads = 128;
 
-/// maxima[r][c] becomes t(c) - r(c), 0 for first tiles. A warp has one sub-sequence of one row, 32 tiles at a time.
-__global__ void __launch_bounds__(kThreads) rises_kernel(RaggedRows<float> maxima, int splits) {
+/// Replaces maxima[r][c] = t(c) by t(c) - r(c), and by 0 for the first tile of each sub-sequence. A warp handles one
+/// sub-sequence of one row, 32 tiles at a time.
+__global__ void __launch_bounds__(kThreads) margins_kernel(RaggedRows<float> maxima, int splits) {
   const int lane = static_cast<int>(threadIdx.x) % 32, row = blockIdx.y;
   const int tiles = maxima.counts[row], stride = min(tiles, splits);
   const int first = (static_cast<int>(blockIdx.x) * kThreads + static_cast<int>(threadIdx.x)) / 32;
   if (first >= stride) return;
   const float lowest = -__int_as_float(0x7F800000);
-  float running = lowest;  // the largest of all tiles before these 32
+  float running = lowest;  // maximum of all tiles before these 32
   for (int begin = first; begin < tiles; begin += 32 * stride) {
     const int tile = begin + lane * stride;
     const float own = tile < tiles ? maxima.row(row)[tile] : lowest;
-    float most = own;  // of this tile and the ones before it
+    float most = own;  // inclusive prefix maximum over these 32 tiles
 #pragma unroll
     for (int offset = 1; offset < 32; offset *= 2) {
       const float below = __shfl_up_sync(0xFFFFFFFFu, most, offset);
@@ -49,18 +50,18 @@ class CudaSkipSoftmax final : public CudaSelector, SkipSoftmaxOptions {
         group_costs(chunk, [&](std::int64_t visible) { return bytes(chunk.kv.head_dim, chunk.kv.value_dim, visible); });
     const DeviceArena::Scope scope(*chunk.arena);
     const RowCounts counts(chunk, [&](std::int64_t visible) { return tiles(visible); });
-    const RaggedRows<float> rises = chunk.take_ragged<float>(counts);
-    cuda_segment_maxima(chunk.visible_values(chunk.exact), tile_, rises, chunk.stream);
+    const RaggedRows<float> margins = chunk.take_ragged<float>(counts);
+    cuda_segment_maxima(chunk.visible_values(chunk.exact), tile_, margins, chunk.stream);
     const int splits = std::min(splits_, counts.max);
-    rises_kernel<<<dim3((splits * 32 + kThreads - 1) / kThreads, rows.num_rows), kThreads, 0, chunk.stream>>>(rises,
-                                                                                                              splits);
-    ATTEST_CUDA_LAUNCHED(rises_kernel);
-    if (union_) cuda_group_maxima(rises, rows.group, rises.items, chunk.stream);
+    margins_kernel<<<dim3((splits * 32 + kThreads - 1) / kThreads, rows.num_rows), kThreads, 0, chunk.stream>>>(margins,
+                                                                                                                splits);
+    ATTEST_CUDA_LAUNCHED(margins_kernel);
+    if (union_) cuda_group_maxima(margins, rows.group, margins.items, chunk.stream);
     auto* peak = chunk.take<float>(static_cast<std::size_t>(rows.num_rows));
     ATTEST_CUDA(cudaMemsetAsync(peak, 0, static_cast<std::size_t>(rows.num_rows) * sizeof(float), chunk.stream));
     const RaggedRows<Level> tile_levels = chunk.take_ragged<Level>(counts);
     const auto deltas = query_settings<double>(chunk, grids, [](double delta, std::int64_t) { return delta; });
-    cuda_threshold_levels(rises, peak, deltas, tile_levels.items, chunk.stream);
+    cuda_threshold_levels(margins, peak, deltas, tile_levels.items, chunk.stream);
     cuda_token_levels(rows, tile_levels.items, tile_, nullptr, levels, chunk.stream);
   }
 };

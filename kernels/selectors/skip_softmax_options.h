@@ -1,5 +1,5 @@
-// What skip_softmax is told and what follows from that alone, on whichever device it runs. The method and its sources
-// stand in skip_softmax.cpp.
+// Options of skip_softmax and values derived from them, shared by the CPU and CUDA code. Method and sources:
+// skip_softmax.cpp.
 #pragma once
 
 #include <algorithm>
@@ -21,14 +21,14 @@ class SkipSoftmaxOptions {
         union_(reader.choice("gqa", {"union", "per_head"}) == "union") {}
 
   std::int64_t tiles(std::int64_t visible) const { return (visible + tile_ - 1) / tile_; }
-  /// Sub-sequences that the tiles are dealt to in turn.
+  /// Number of sub-sequences. Tiles are assigned to them round-robin.
   std::int64_t sub_sequences(std::int64_t visible) const { return std::min<std::int64_t>(tiles(visible), splits_); }
-  /// ln(L / f); infinite, so that nothing is skipped, for f > L.
+  /// ln(L / f); infinity for f > L, so that nothing is skipped.
   static double delta_of(double factor, std::int64_t visible) {
     const auto length = static_cast<double>(visible);
     return factor > length ? std::numeric_limits<double>::infinity() : std::log(length / factor);
   }
-  /// Bytes of a query: all keys are read.
+  /// Bytes per query and KV head. All keys are read.
   static IoCost bytes(int head_dim, int value_dim, std::int64_t visible) {
     return {
         .fixed = 2.0 * head_dim * static_cast<double>(visible), .per_kept_token = 2.0 * value_dim, .free_tokens = 0};
@@ -40,7 +40,7 @@ class SkipSoftmaxOptions {
   bool union_;
 };
 
-/// skip_softmax_cuda.cu
+/// Defined in skip_softmax_cuda.cu.
 std::shared_ptr<const CudaSelector> make_cuda_skip_softmax(const SkipSoftmaxOptions& options);
 
 }  // namespace attest

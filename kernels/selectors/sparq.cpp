@@ -1,15 +1,19 @@
-// sparq: scores from the r query channels of largest magnitude; one set per KV head; what is dropped is replaced by the
-// mean value.
+// sparq: estimates scores from the r query channels of largest magnitude, keeps one set of tokens per KV head, and
+// replaces the values of dropped tokens by the mean value.
 //   I = the r channels of largest sum over the group of |q_hd|
 //   s^_hj = scale * sqrt(|q_h|_1 / |q_h[I]|_1) * q_h[I].k_j[I]
-//   group score: sum over the group of s^ (score = logits, the code) or of softmax(s^) (softmax, the paper's appendix
-//   B) keep the best tokens, of which the most recent are forced: count = code: budget + 1 and floor(local * budget) +
-//   1, since the query's own token counts as free; paper: budget and floor(local * budget) o = a y + (1 - a) mean(v
-//   over all L), a_h = mass of softmax(s^_h) on the set, y from exact keys and values (mean_value = on; the paper
-//   leaves it out for Llama 3 and Mistral); LSE is the kept set's
-// Ties: lower position. Source: SparQ Attention, section 4 and appendix B; graphcore-research/llm-inference-research
+//   group score, score = logits: sum over the group of s^, as in the released code
+//   group score, score = softmax: sum over the group of softmax(s^), as in the paper's appendix B
+//   rule: keep the m most recent tokens, and the best of the others up to n tokens in total; ties: lower position
+//     count = code: n = budget + 1, m = floor(local * budget) + 1, because the query's own token is not counted
+//     count = paper: n = budget, m = floor(local * budget)
+//   y: attention over the kept set with exact keys and values; LSE is that of the kept set
+//   mean_value = on: o_h = a_h y_h + (1 - a_h) mean(v over all L), a_h = mass of softmax(s^_h) on the kept set
+//   mean_value = off: o = y, as in the paper for Llama 3 and Mistral
+//
+// Source: SparQ Attention, section 4 and appendix B; graphcore-research/llm-inference-research
 // llminference/methods/ann_attention.py (k = 128, local = k/4, r = 8 .. 64 in its sweeps).
-// Bytes per KV head: 2rL + kept * 2(D + Dv) + 2Dv (the mean value, if used); the keys are stored in both layouts.
+// Bytes per KV head: 2rL + kept * 2(D + Dv) + 2Dv (the mean value, if used). The keys are stored in both layouts.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -33,7 +37,7 @@ class Sparq final : public Selector, SparqOptions {
   SettingKind setting_kind() const override { return SettingKind::budget; }
   bool has_estimate() const override { return true; }
   std::string_view short_context(double budget, std::int64_t visible) const override {
-    return budget + (own_token_free_ ? 1 : 0) >= static_cast<double>(visible) ? kKeepsEveryKey : std::string_view{};
+    return budget + (exclude_own_token_ ? 1 : 0) >= static_cast<double>(visible) ? kKeepsEveryKey : std::string_view{};
   }
   void check(int head_dim, int /*value_dim*/) const override {
     if (rank_ > head_dim)
@@ -73,7 +77,7 @@ class Sparq final : public Selector, SparqOptions {
   }
 
  private:
-  /// The channel set of query n, ascending.
+  /// The channel set I of query n, in ascending order.
   std::vector<std::uint32_t> channels(const KvHead& head, int n) const {
     std::vector<double> magnitude(static_cast<std::size_t>(head.head_dim), 0.0);
     for (int r = n * head.group; r < (n + 1) * head.group; ++r)
@@ -133,7 +137,8 @@ class Sparq final : public Selector, SparqOptions {
     }
   }
 
-  /// Gives the tokens of one setting its level; called from the largest setting down, so that the smallest one stays.
+  /// Sets the level of all tokens that one setting keeps. Called from the largest setting down, so that each token ends
+  /// with the smallest setting that keeps it.
   void mark_kept(std::span<const std::uint32_t> order, double budget, Level level, std::int64_t visible,
                  Level* levels) const {
     SparqKept setting = kept(budget, visible);

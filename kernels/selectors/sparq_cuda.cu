@@ -1,4 +1,4 @@
-// sparq on the device; the method and its sources stand in sparq.cpp.
+// sparq on the device. Method and sources: sparq.cpp.
 
 #include <cub/block/block_scan.cuh>
 
@@ -16,8 +16,8 @@ constexpr int kThreads = 256;
 
 std::size_t channel_bytes(int padded) { return static_cast<std::size_t>(padded) * (sizeof(double) + 1); }
 
-/// The queries with nothing left but the channels of their group's set, and by how much their scores are to be raised.
-/// Block: one group.
+/// Chooses the channel set I of each group. Writes the queries with all other channels 0 to `parts`, and
+/// sqrt(|q|_1 / |q[I]|_1) per row to `coverage`. One thread block per group.
 __global__ void __launch_bounds__(kThreads) choose_channels_kernel(DeviceRows rows, QueryParts queries, int head_dim,
                                                                    int rank, std::uint16_t* parts, float* coverage) {
   extern __shared__ double magnitude[];  // [padded]
@@ -31,7 +31,7 @@ __global__ void __launch_bounds__(kThreads) choose_channels_kernel(DeviceRows ro
   }
   __syncthreads();
   for (int d = threadIdx.x; d < padded; d += kThreads) {
-    int ahead = 0;  // channels that stand before this one
+    int ahead = 0;  // number of channels that rank before this one
     for (int e = 0; e < head_dim && d < head_dim; ++e)
       ahead += magnitude[e] > magnitude[d] || (magnitude[e] == magnitude[d] && e < d) ? 1 : 0;
     chosen[d] = d < head_dim && ahead < rank ? 1 : 0;
@@ -56,9 +56,9 @@ __global__ void __launch_bounds__(kThreads) choose_channels_kernel(DeviceRows ro
   }
 }
 
-/// From products to estimates, in place, and their sum over the group.
-__global__ void cover_kernel(DeviceRows rows, DeviceKeyValues kv, const float* coverage, float* estimate,
-                             float* group_scores) {
+/// Turns dot products into estimates, in place, and sums them over the group.
+__global__ void estimate_kernel(DeviceRows rows, DeviceKeyValues kv, const float* coverage, float* estimate,
+                                float* group_scores) {
   const int token = blockIdx.x * kThreads + static_cast<int>(threadIdx.x), first = blockIdx.y * rows.group;
   if (token >= rows.visible[first]) return;
   double sum = 0;
@@ -70,9 +70,10 @@ __global__ void cover_kernel(DeviceRows rows, DeviceKeyValues kv, const float* c
   group_scores[blockIdx.y * rows.stride + token] = static_cast<float>(sum);
 }
 
-/// The order of the sum over the group of softmax(s^) in numbers that float32 tells apart: log of what a token has more
-/// than the least one, so that a head that weighs all tokens alike does not drown the others. Block: one group; masses
-/// [groups, stride].
+/// Ranks tokens by their mass, the sum over the group of softmax(s^). group_scores = log(mass - smallest mass), which
+/// has the same order but keeps masses distinct in float32: a head with nearly uniform weights adds about the same to
+/// every token, and in the plain sum the differences of the other heads would be rounded away. One thread block per
+/// group. masses [groups, stride].
 __global__ void __launch_bounds__(kThreads)
     group_masses_kernel(DeviceRows rows, const float* estimate, LevelSums all, double* masses, float* group_scores) {
   __shared__ double shared[32];
@@ -92,7 +93,8 @@ __global__ void __launch_bounds__(kThreads)
     group_scores[begin + token] = static_cast<float>(log(masses[begin + token] - least));
 }
 
-/// cuts [groups, S]: place in the group's order where the best `others` end. Block: one setting of a group.
+/// Writes cuts [groups, S]: the place in the group's order after the last of the best `others` tokens. One thread block
+/// per setting and group.
 __global__ void __launch_bounds__(kThreads)
     cuts_kernel(DeviceRows rows, RowOrder order, QuerySettings<SparqKept> settings, int* cuts) {
   using Scan = cub::BlockScan<int, kThreads>;
@@ -113,7 +115,7 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-/// Levels of all rows of a group; a thread has one place of its order.
+/// Writes the levels of all rows of a group. One thread per place of the group's order.
 __global__ void kept_levels_kernel(DeviceRows rows, RowOrder order, QuerySettings<SparqKept> settings, const int* cuts,
                                    Level* levels) {
   const int place = blockIdx.x * kThreads + static_cast<int>(threadIdx.x), group = blockIdx.y,
@@ -127,7 +129,7 @@ __global__ void kept_levels_kernel(DeviceRows rows, RowOrder order, QuerySetting
   for (int row = first; row < first + rows.group; ++row) levels[row * rows.stride + token] = static_cast<Level>(level);
 }
 
-/// shares [rows, S] = softmax mass of the tokens with level <= i.
+/// shares[row][i] = softmax mass of the tokens with level <= i; shares [rows, S].
 __global__ void kept_shares_kernel(int num_rows, int settings, LevelSums by_level, LevelSums all,
                                    DeviceMatrix<double> shares) {
   const int row = blockIdx.x * kThreads + static_cast<int>(threadIdx.x);
@@ -193,7 +195,7 @@ class CudaSparq final : public CudaSelector, SparqOptions {
     return dim3((rows.max_length + kThreads - 1) / kThreads, rows.num_rows / rows.group);
   }
 
-  /// The estimate, and its sum over each group [groups, stride].
+  /// Writes the estimate, and its sum over each group to group_scores [groups, stride].
   void score(const CudaChunk& chunk, float* estimate, float* group_scores) const {
     const DeviceArena::Scope scope(*chunk.arena);
     const DeviceRows& rows = chunk.rows;
@@ -206,11 +208,11 @@ class CudaSparq final : public CudaSelector, SparqOptions {
     ATTEST_CUDA_LAUNCHED(choose_channels_kernel);
     QueryParts queries = chunk.queries;
     queries.parts = parts;
-    score_rows(rows, queries, with_bare_products(chunk.kv), ExactKeys{parts_of(chunk.kv.type)}, {.scores = estimate},
-               chunk.stream);
-    cover_kernel<<<tokens_by_group(rows), kThreads, 0, chunk.stream>>>(rows, chunk.kv, coverage, estimate,
-                                                                       group_scores);
-    ATTEST_CUDA_LAUNCHED(cover_kernel);
+    score_rows(rows, queries, without_score_transform(chunk.kv), ExactKeys{parts_of(chunk.kv.type)},
+               {.scores = estimate}, chunk.stream);
+    estimate_kernel<<<tokens_by_group(rows), kThreads, 0, chunk.stream>>>(rows, chunk.kv, coverage, estimate,
+                                                                          group_scores);
+    ATTEST_CUDA_LAUNCHED(estimate_kernel);
   }
 
   void rule(const CudaChunk& chunk, std::span<const AscendingGrid> grids, const float* group_scores,

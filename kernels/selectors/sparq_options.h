@@ -1,5 +1,4 @@
-// What sparq is told and what follows from that alone, on whichever device it runs. The method and its sources stand in
-// sparq.cpp.
+// Options of sparq and values derived from them, shared by the CPU and CUDA code. Method and sources: sparq.cpp.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +11,7 @@
 
 namespace attest {
 
-/// What a setting keeps: every token from `forced` on, and the best `others` before it.
+/// The tokens that a setting keeps: all from position `forced` on, and the best `others` tokens before it.
 struct SparqKept {
   int others = 0, forced = 0;
 };
@@ -23,14 +22,15 @@ class SparqOptions {
     rank_ = reader.integer("rank", 32, 1, 1 << 16);
     local_ = reader.real("local", 0.25, 0, 1);
     softmax_scores_ = reader.choice("score", {"logits", "softmax"}) == "softmax";
-    own_token_free_ = reader.choice("count", {"code", "paper"}) == "code";
+    exclude_own_token_ = reader.choice("count", {"code", "paper"}) == "code";
     mean_value_ = reader.choice("mean_value", {"on", "off"}) == "on";
   }
 
   SparqKept kept(double budget, std::int64_t visible) const {
     const auto length = static_cast<double>(visible);
-    const double extra = own_token_free_ ? 1 : 0;
-    // A per cent of a short context may be no token: it counts as one, so that a larger budget keeps all of it.
+    const double extra = exclude_own_token_ ? 1 : 0;
+    // A budget in per cent of a short context may resolve to 0 tokens. At least one token is kept, so that larger
+    // budgets keep supersets.
     budget = std::max(budget, 1 - extra);
     const auto all = static_cast<std::int64_t>(std::min(length, budget + extra));
     const std::int64_t local =
@@ -46,10 +46,10 @@ class SparqOptions {
 
   int rank_;
   double local_;
-  bool softmax_scores_, own_token_free_, mean_value_;
+  bool softmax_scores_, exclude_own_token_, mean_value_;
 };
 
-/// sparq_cuda.cu
+/// Defined in sparq_cuda.cu.
 std::shared_ptr<const CudaSelector> make_cuda_sparq(const SparqOptions& options);
 
 }  // namespace attest

@@ -1,4 +1,4 @@
-// streaming_llm: the first `sink` tokens and the last max(1, budget - sink) tokens; no estimate.
+// streaming_llm: keeps the first `sink` tokens and the last max(1, budget - sink) tokens. No estimate.
 // Source: StreamingLLM, section 3 (attention sinks and a window of recent tokens); mit-han-lab/streaming-llm
 // streaming_llm/kv_cache.py.
 // Bytes per KV head: kept * 2(D + Dv).
@@ -31,7 +31,7 @@ class StreamingLlm final : public Selector, StreamingLlmOptions {
       const auto query = static_cast<std::size_t>(n);
       const std::int64_t visible = head.visible[query], sinks = sink(visible);
       Level* first = out.levels.row(n * head.group);
-      // From the oldest token on: the smallest window that reaches it, windows growing with the level.
+      // A token's level is the smallest window that contains it. Windows grow with the level, so fill from the end.
       std::int64_t end = visible;
       Level level = 0;
       for (double budget : grids[query].values) {

@@ -1,4 +1,4 @@
-// streaming_llm on the device; the method and its source stand in streaming_llm.cpp.
+// streaming_llm on the device. Method and sources: streaming_llm.cpp.
 
 #include "kernels/device/fill_rows.cuh"
 #include "kernels/selectors/cuda_chunk.h"
@@ -7,14 +7,14 @@
 namespace attest {
 namespace {
 
-/// begins [queries, S]: first token of the window of each setting, descending.
+/// Entry level of a token. begins [queries, S]: first token of the window of each setting, descending.
 struct WindowLevel {
   int sink;
   QuerySettings<int> begins;
   __device__ Level operator()(int row, int token) const {
     const int* own = begins.of_row(row);
-    int level = 0,
-        end = token < sink ? 0 : begins.count;  // the first setting whose window begins at or before the token
+    // Binary search for the first setting whose window begins at or before the token.
+    int level = 0, end = token < sink ? 0 : begins.count;
     while (level < end) {
       const int middle = (level + end) / 2;
       if (token < own[middle])

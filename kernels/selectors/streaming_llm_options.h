@@ -1,5 +1,5 @@
-// What streaming_llm is told and what follows from that alone, on whichever device it runs. The method and its sources
-// stand in streaming_llm.cpp.
+// Options of streaming_llm and values derived from them, shared by the CPU and CUDA code. Method and sources:
+// streaming_llm.cpp.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@ class StreamingLlmOptions {
 
   double window(double budget) const { return std::max(1.0, budget - sink_); }
   std::int64_t sink(std::int64_t visible) const { return std::min<std::int64_t>(sink_, visible); }
-  /// First token of the window, which begins behind the sink.
+  /// First token of the window. The window does not overlap the sink.
   std::int64_t window_begin(double budget, std::int64_t visible) const {
     return static_cast<std::int64_t>(
         std::max(static_cast<double>(sink(visible)), static_cast<double>(visible) - window(budget)));
@@ -25,7 +25,7 @@ class StreamingLlmOptions {
   int sink_;
 };
 
-/// streaming_llm_cuda.cu
+/// Defined in streaming_llm_cuda.cu.
 std::shared_ptr<const CudaSelector> make_cuda_streaming_llm(const StreamingLlmOptions& options);
 
 }  // namespace attest

@@ -1,10 +1,10 @@
-// template: what a selector consists of, worked through on the simplest one that has every part. Copy this file, fill
-// the four places marked (1) to (4), and add the last definition's name to registry.cpp. It is compiled and tested, but
-// not listed.
+// template: a minimal selector that has every part. To write your own, copy this file, fill in the four places marked
+// (1) to (4), and add its name to the list in registry.cpp. This file is compiled and tested, but not listed.
 //
 // The head of the file states the method: symbols as in kernels/README.md, formula, source, bytes.
-//   s^_j = scale * |q| |k_j|, the Cauchy-Schwarz bound of the score; the n = budget tokens of largest bound are kept
-//   exact keys and values are read
+//   s^_j = scale * |q| |k_j|, the Cauchy-Schwarz bound of the score
+//   rule: keep the n = budget tokens with the largest bound
+//   reads exact keys and values
 // Source: none; an illustration. (It ranks tokens by the length of their keys alone, which is a poor idea.)
 // Bytes per KV head: 2L (a 16-bit length per key) + kept * 2(D + Dv).
 #include <algorithm>
@@ -18,26 +18,26 @@ namespace {
 
 class Template final : public Selector {
  public:
-  // (1) Options. Each is read once, with its default and what is valid; the reader turns anything else into a
-  // UsageError. finish() comes last: it reads `dense_layers`, the layers at the model's start in which the method is
-  // exact.
+  // (1) Options. Read each once, with its default and its valid values. The reader throws UsageError for anything else.
+  // Call finish() last: it reads `dense_layers`, the number of layers at the start of the model that use exact
+  // attention.
   explicit Template(OptionReader& reader) {
     squared_ = reader.choice("length", {"plain", "squared"}) == "squared";
     finish(reader, 0);
   }
 
-  // What the rule is set by: SettingKind::delta, budget, p, or none. The rule must be monotone: a larger setting keeps
-  // all that a smaller one keeps, and more. Where it is not, override monotone() and it is evaluated one setting at a
-  // time.
+  // The parameter that a sweep varies: SettingKind::delta, budget, p, factor or none. A rule should be monotone: a
+  // larger setting keeps everything that a smaller one keeps. If it is not, override monotone(), and each setting is
+  // evaluated separately.
   SettingKind setting_kind() const override { return SettingKind::budget; }
   bool has_estimate() const override { return true; }
 
-  // One KV head as a batch of queries sees it. A row is one (query, query head of the group); row r sees the first
-  // head.row_length(r) keys. Everything is written into `out`, which has been reset: no estimate, exact reads.
+  // Handles one KV head and a batch of queries. A row is one (query, query head of the group). Row r sees the first
+  // head.row_length(r) keys. Write the result into `out`, which has been reset to "no estimate, exact reads".
   void select(const KvHead& head, const RankedScores& /*exact: an oracle's*/, std::span<const AscendingGrid> grids,
               Selection& out) const override {
-    // (2) The estimate s^ of every score, in natural-log units like s: head.transform scales and soft-caps a dot
-    // product. Without an estimate leave this out, and has_estimate() is false.
+    // (2) The estimate s^ of every score, in natural-log units like s. head.transform scales and soft-caps a dot
+    // product. Omit this part if the method has no estimate, and return false from has_estimate().
     out.own_estimate.scores.resize(head.rows(), head.length);
     for (int r = 0; r < head.rows(); ++r)
       for (std::int64_t j = 0; j < head.row_length(r); ++j)
@@ -46,12 +46,12 @@ class Template final : public Selector {
     out.estimate = &out.own_estimate;
     out.own_estimate.rank(out.covered, head.group);  // the rule needs the order; correlations use it too
 
-    // (3) The rule: every token's entry level, the first of the row's ascending settings that keeps it; S if none does.
-    // rank/entry_levels.h has the three families of rules. A policy over the heads of a group is applied here.
+    // (3) The rule: each token's entry level, the index of the first ascending setting that keeps it, or S if none
+    // does. rank/entry_levels.h has the three families of rules. Apply any policy over the heads of a group here.
     for (int r = 0; r < head.rows(); ++r) {
       std::vector<std::int64_t> counts;
-      for (double budget :
-           grids[static_cast<std::size_t>(r / head.group)].values)  // in tokens; 1 % of 50 keys are none
+      // Budgets are in tokens. 1 % of 50 keys resolves to 0 tokens, so keep at least one.
+      for (double budget : grids[static_cast<std::size_t>(r / head.group)].values)
         counts.push_back(static_cast<std::int64_t>(std::max(1.0, budget)));
       top_n_levels_of(out.own_estimate.order.row(r, head.row_length(r)), counts,
                       {out.levels.row(r), static_cast<std::size_t>(head.row_length(r))});
@@ -63,8 +63,8 @@ class Template final : public Selector {
                    .per_kept_token = dense_token_bytes(head),
                    .free_tokens = 0};
 
-    // A computer that reads anything but exact keys and values says so in out.read_scores (s'), out.approximate_values
-    // (v') or out.mean_value_share; see kivi.cpp and sparq.cpp. Metrics of the selector's own: see ffd.cpp.
+    // If the method does not read exact keys and values, set out.read_scores (s'), out.approximate_values (v^) or
+    // out.mean_value_share; see kivi.cpp and sparq.cpp. For metrics of your own, see ffd.cpp.
   }
 
  private:

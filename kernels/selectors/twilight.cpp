@@ -1,14 +1,19 @@
-// twilight: a base selector's tokens, of which those that hold a share p of the estimated softmax are kept, per query
-// head.
-//   base = quest: the n best pages, n = min(pages, max(1, floor(b / P)) + (b mod P > 0)), b = base_budget; none: all
-//   tokens s^ = scale * q.k^ with k^ 4-bit asymmetric per token (quantize/token_asymmetric.h), over all L tokens w =
-//   softmax of s^ over the base set rule = exact: the smallest set of descending w (ties to the lower position) whose
-//   sum reaches p; at least one token rule = reference: the released kernel's bisection (rank/top_p_bisection.h), which
-//   is not monotone in p exact keys and values are read; weights = estimated: s' = s^
+// twilight: a base selector chooses a base set of tokens. Of these, each query head keeps the fewest that hold a share
+// p of the softmax estimated from 4-bit keys.
+//   base = quest: the n best pages, n = min(pages, max(1, floor(b / P)) + (b mod P > 0)), b = base_budget
+//   base = none: all tokens
+//   s^ = scale * q.k^ over all L tokens, k^ 4-bit asymmetric per token (quantize/token_asymmetric.h)
+//   w = softmax of s^ over the base set
+//   rule = exact: the smallest set in descending w whose sum reaches p, at least one token; ties: lower position
+//   rule = reference: the released kernel's bisection (rank/top_p_bisection.h), which is not monotone in p
+//   reads exact keys and values; weights = estimated: s' = s^
+//
 // Source: Twilight, sections 4.1 and 4.2 (select then prune, 4-bit estimate); tsinghua-ideal/Twilight
-// twilight/pyimpl/quantize.py, csrc/include/sampling.cuh. The released evaluations estimate in 16 bit, here in float32.
-// Bytes per KV head: pages * 4D (base = quest) + base-kept * (D/2 + 4) + kept * 2(D + Dv); base-kept also over the
-// group.
+// twilight/pyimpl/quantize.py, csrc/include/sampling.cuh. The released evaluations compute the estimate in 16 bit; here
+// it is float32.
+//
+// Bytes per KV head: pages * 4D (base = quest) + base-kept * (D/2 + 4) + kept * 2(D + Dv). base-kept and kept count the
+// tokens of any head of the group.
 #include <algorithm>
 #include <cmath>
 

@@ -1,4 +1,4 @@
-// twilight on the device; the method and its sources stand in twilight.cpp.
+// twilight on the device. Method and sources: twilight.cpp.
 
 #include "kernels/attention/page_scores_cuda.h"
 #include "kernels/attention/score_tiles.cuh"
@@ -18,13 +18,13 @@ namespace {
 
 constexpr int kThreads = 256;
 
-/// flags[r][i] = 1 for the n[r] first items of the order.
+/// flags[r][i] = 1 if item i is among the first n[r] items of the order, else 0.
 __global__ void flag_first_kernel(RowOrder order, const int* n, RaggedRows<std::uint8_t> flags) {
   const int place = blockIdx.x * kThreads + static_cast<int>(threadIdx.x), row = blockIdx.y;
   if (place < flags.counts[row]) flags.row(row)[order(row, place)] = place < n[row] ? 1 : 0;
 }
 
-/// Tokens of the pages that any head of a group has in its base set. Block: one group.
+/// Counts the tokens that are in the base set of any head of a group: kept [groups]. One thread block per group.
 __global__ void __launch_bounds__(kThreads)
     base_kept_kernel(DeviceRows rows, RaggedRows<const std::uint8_t> flags, int page, int* kept) {
   __shared__ int total;
@@ -93,8 +93,8 @@ class CudaTwilight final : public CudaSelector, TwilightOptions {
                {.scores = estimate, .low = low}, chunk.stream);
   }
 
-  /// The tokens of the base set in descending estimate; kept [rows] receives their number, base_kept that of every
-  /// group.
+  /// The tokens of the base set in descending estimate. Writes their number to kept [rows], and the number of tokens in
+  /// the union over each group to base_kept [groups].
   RowOrder base_order(const CudaChunk& chunk, const RowValues& tokens, const RowOrder& order, int* kept,
                       int* base_kept) const {
     const RowCounts counts(chunk, [&](std::int64_t visible) { return pages(visible); });

@@ -1,5 +1,4 @@
-// What twilight is told and what follows from that alone, on whichever device it runs. The method and its sources stand
-// in twilight.cpp.
+// Options of twilight and values derived from them, shared by the CPU and CUDA code. Method and sources: twilight.cpp.
 #pragma once
 
 #include <algorithm>
@@ -32,7 +31,7 @@ class TwilightOptions {
     return std::min(pages(visible), std::max<std::int64_t>(1, budget / page_) + (budget % page_ > 0 ? 1 : 0));
   }
 
-  /// Beside what the base set costs: bytes_per_base for each token that any head of the group has in it.
+  /// Without the base set, which costs bytes_per_base for each token that is in the base set of any head of the group.
   IoCost bytes(int head_dim, int value_dim, std::int64_t visible) const {
     return {.fixed = quest_base_ ? static_cast<double>(pages(visible)) * 4 * head_dim : 0,
             .per_kept_token = dense_token_bytes(head_dim, value_dim),
@@ -45,7 +44,7 @@ class TwilightOptions {
   int page_;
 };
 
-/// twilight_cuda.cu
+/// Defined in twilight_cuda.cu.
 std::shared_ptr<const CudaSelector> make_cuda_twilight(const TwilightOptions& options);
 
 }  // namespace attest

@@ -45,7 +45,7 @@ inline Study study_of(std::vector<StudySelector> selectors) {
 }
 
 /// `texts` and the names of all registered selectors that do not occur in them.
-inline std::vector<std::string> and_every_other_selector(std::vector<std::string> texts) {
+inline std::vector<std::string> with_all_other_selectors(std::vector<std::string> texts) {
   for (const SelectorInfo* info : all_selectors())
     if (std::ranges::none_of(texts,
                              [&](const std::string& text) { return text.substr(0, text.find(':')) == info->name; }))
@@ -54,7 +54,7 @@ inline std::vector<std::string> and_every_other_selector(std::vector<std::string
 }
 
 /// Calibrates the selectors that learn with the sample.
-inline void teach(const std::vector<StudySelector>& selectors, const AttentionLayer& sample) {
+inline void calibrate_all(const std::vector<StudySelector>& selectors, const AttentionLayer& sample) {
   for (const StudySelector& s : selectors)
     if (!s.selector->calibration_samples().empty()) s.selector->calibrate(sample);
 }

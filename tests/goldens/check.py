@@ -23,10 +23,12 @@ TOLERANCE = {
     "cpu": {"default": 2e-5},
     "cuda": {"default": 3e-3, "recall": 1e-3, "spearman": 2e-3},
 }
-# Share of (layer, query, head, setting) cells whose kept set may differ: a score is within rounding of its threshold.
+# Share of (layer, query, head, setting) cells whose kept set may differ because a score is within rounding error of its
+# threshold.
 KEPT_SETS_MAY_DIFFER = {"cpu": 0.0005, "cuda": 0.01}
-# Metrics that jump when one token crosses a threshold or a tie is broken differently: ties are exact only in double.
-# CELLS_MAY_BE_OFF is the share of cells that may be beyond tolerance for these metrics ("step") and for all others.
+# Metrics that jump when one token crosses a threshold, or when a tie is broken differently (ties are exact only in
+# double). CELLS_MAY_BE_OFF is the share of cells that may be beyond tolerance for these metrics ("step") and for all
+# others.
 STEPS = (
     "salient_",
     "missed_",
@@ -50,7 +52,7 @@ class Outcome:
     kept_sets: int = 0
     kept_sets_that_differ: int = 0
     worst: dict = field(default_factory=dict)  # metric -> largest difference
-    wrong: list = field(default_factory=list)  # sentences
+    wrong: list = field(default_factory=list)  # error messages
 
     def worst_of_all(self):
         return max(self.worst.values(), default=0)
@@ -61,7 +63,7 @@ def cases():
 
 
 def arguments(case, selectors=None):
-    """The run's arguments with only the wanted selectors, and their labels. @DIR@ stands for the folder."""
+    """The run's arguments with only the wanted selectors, and their labels. Replaces @DIR@ by the goldens folder."""
     tokens = iter((FOLDER / f"{case}.args").read_text().replace("@DIR@", str(FOLDER)).split())
     kept, labels = [], []
     for token in tokens:
@@ -77,7 +79,7 @@ def arguments(case, selectors=None):
 
 
 def differences(expected, found):
-    """|expected - found| relative to max(1, |expected|). Equal infinities agree, and so do two NaN, not one."""
+    """|expected - found| relative to max(1, |expected|). Equal infinities agree, and NaN agrees only with NaN."""
     with np.errstate(invalid="ignore"):
         difference = np.abs(expected - found) / np.maximum(1, np.abs(expected))
     difference[(np.isnan(expected) & np.isnan(found)) | (expected == found)] = 0

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Makes the case `related`: a dump, a channel ranking, arguments, and what sparq, double_sparsity and sale come to.
+"""Makes the case `related`: dump, channel ranking, arguments, expected results of sparq, double_sparsity and sale.
 
-Methods and metrics are written here a second time, from their definitions and not from the program's sources, one query
-and one setting at a time, so that an error of the program shows. Quantisers (scales, codes, dequantised values) work in
-float32, everything else in float64. The same numpy and h5py make the same bytes.
+This is a second implementation of methods and metrics, from their definitions and not from the program's sources, one
+query and one setting at a time, so that an error of the program shows. Quantisers (scales, codes, dequantised values)
+work in float32, everything else in float64. The same versions of numpy and h5py write identical files.
 """
 
 import json
@@ -18,14 +18,15 @@ D, HQ, HKV = 64, 6, 2  # value_dim = head_dim
 G = HQ // HKV
 SCALE = D**-0.5
 SEVEN = np.float32(7)  # largest code of a symmetric int4
-LAYERS = [1, 4]  # 1 has learned sinks and is by default dense in double_sparsity, 4 has a window
+LAYERS = [1, 4]  # 1 has learned sinks and is dense in double_sparsity by default; 4 has a window
 WINDOW = 275
 STUDIED, CALIBRATION = "studied", "calibration"
-# None ends on a border of 16 or 32 tokens. L = 151 is nothing but sale's sink and local blocks, 301 and 421 have more.
+# No length L = position + 1 is a multiple of 16 or 32. L = 151 has only sale's sink and local blocks; 301 and 421 have
+# more.
 POSITIONS = {STUDIED: [150, 300, 420], CALIBRATION: [60, 77, 98]}
 TOKENS = {STUDIED: 430, CALIBRATION: 100}
-SPANS = [[20, 37], [30, 44], [280, 310]]  # they overlap, and queries and the window cut them
-# Out of order, and tokens among per cents: a grid is reported in the order given.
+SPANS = [[20, 37], [30, 44], [280, 310]]  # overlapping, and cut by query positions and the window
+# Unsorted, tokens mixed with per cent: results keep the order of the grid as given.
 BUDGETS = ["50%", "16", "101", "12.5%"]
 DELTAS = ["6", "1", "3", "inf"]
 LAMBDAS = [0.25, 0.5, 1, 2]
@@ -46,9 +47,9 @@ CASES = {
     "ds_k": f"double_sparsity:calibrate={CALIBRATION},channel=k,bits=8,dense_layers=0",
     "ds_16": f"double_sparsity:calibrate={CALIBRATION},bits=16,group_factor=8,dense_layers=0",
     "ds_file": "double_sparsity:channels=@DIR@/related.channels.json,dense_layers=0",
-    "sale": "sale",  # sequences up to 1,024 tokens are dense: all of them here
+    "sale": "sale",  # up to 1,024 tokens are dense, that is all sequences here
     "sale_all": "sale:dense_below=0",
-    "sale_token": "sale:key_scale=token,dense_below=151",  # the shortest is dense
+    "sale_token": "sale:key_scale=token,dense_below=151",  # the shortest sequence is dense
 }
 
 
@@ -63,10 +64,10 @@ def options_of(spec):
 
 
 def attention(rng, tokens, queries, mean, size, topics, likes):
-    """q, k and v of one layer. Its samples share the keys' mean, each channel's size, the topics and the heads' likes.
+    """q, k and v of one layer. Its samples share the mean key, channel magnitudes, topics and the heads' preferences.
 
-    sale lives on the mean, the other two on unlike channels. Topics last for some tokens and make tokens and blocks
-    salient. Values have a mean, for sparq's `mean_value` to matter.
+    sale needs a mean key, the other two methods need channels of different magnitude. Topics last for several tokens
+    and make tokens and blocks salient. Values have a non-zero mean, so that sparq's `mean_value` matters.
     """
     q, k = np.empty((queries, HQ, D)), np.empty((HKV, tokens, D))
     for g in range(HKV):
@@ -106,9 +107,10 @@ def make_dump(path, rng):
 
 
 # What one query sees: q [Hq, D], k and v [Hkv, L, D], exact scores s [Hq, L], learned sinks [Hq] (-inf: none), spans as
-# flags [L], and of the calibration "q" mean |q| [Hq, D], "k" mean |k| [Hkv, D], "file" the order in the file [Hq, D].
+# flags [L], and calibration: "q" mean |q| [Hq, D], "k" mean |k| [Hkv, D], "file" the channel order of the file [Hq, D].
 View = namedtuple("View", "q k v s sinks spans calibration")
-# A method at one query: estimate [Hq, L] (None: dense), setting -> kept flags [Hq, L], bytes, and sparq's mean value.
+# A method at one query: estimate [Hq, L] (None: dense), keep(setting) -> kept flags [Hq, L], scan bytes, and whether
+# sparq blends with the mean value.
 Method = namedtuple("Method", "estimate keep scan_bytes mean_value", defaults=[None, None, 0, False])
 
 
@@ -117,7 +119,7 @@ def softmax(s):
 
 
 def best(scores, n):
-    """The n largest as flags; ties go to the lower position."""
+    """Flags of the n largest scores; ties go to the lower position."""
     kept = np.zeros(len(scores), bool)
     kept[np.argsort(-scores, kind="stable")[:n]] = True
     return kept
@@ -151,7 +153,7 @@ def sparq(view, o):
 
 
 def quantised(x, bits):
-    """Asymmetric, one range per row (token), in float32; 16 bits are left alone."""
+    """Asymmetric quantisation in float32 with one range per row (token). 16 bits: unchanged."""
     if bits == 16:
         return x
     x = x.astype(np.float32)
@@ -177,7 +179,7 @@ def double_sparsity(view, o):
 def sale(view, o):
     length = view.s.shape[1]
     block = np.arange(length) // 32
-    # Eight tokens of a block share one scale: 0, 1, 8, 9, 16, ... the first eight, 2, 3, 10, ... the next.
+    # In a block of 32 tokens, eight share one scale: 0, 1, 8, 9, 16, ... the first, 2, 3, 10, ... the second.
     shared = block * 4 + np.arange(length) % 8 // 2 if o["key_scale"] == "block" else np.arange(length)
     estimate = np.empty_like(view.s)
     for h in range(HQ):
@@ -188,9 +190,9 @@ def sale(view, o):
         largest, largest_q = largest[shared], np.abs(q).max()
         codes, codes_q = np.rint(k * SEVEN / largest[:, None]), np.rint(q * SEVEN / largest_q)  # products are exact
         steps = (largest / SEVEN).astype(float) * float(largest_q / SEVEN)
-        # Without the mean every score is off by the same number. Exact scores hold it, so the estimate gets it back.
+        # Removing the mean key shifts all scores by the same number. Add it back, because exact scores include it.
         estimate[h] = SCALE * (steps * (codes @ codes_q) + view.q[h] @ mean)
-    # The first block and the last four to seven are attended exactly, so they are always kept.
+    # The first block and the last four to seven blocks are attended exactly, so they are always kept.
     ends = (block == 0) | (block >= block[-1] - 3 - block[-1] % 4)
     thresholds = np.logaddexp.reduce(view.s[:, ends], 1)  # m + ln Z
 
@@ -198,7 +200,7 @@ def sale(view, o):
         large = estimate > thresholds[:, None] - float(delta)
         return np.array([ends | np.isin(block, block[row]) for row in large])
 
-    if length <= o["dense_below"]:  # the estimate is known, but nothing is dropped and no scan is read
+    if length <= o["dense_below"]:  # the estimate is reported, but nothing is dropped and the scan reads nothing
         return Method(estimate, lambda _: np.ones((HQ, length), bool), 0)
     return Method(estimate, keep, length * D / 2 + 2 * length)
 
@@ -227,7 +229,7 @@ def attend(s, v, kept, sink):
 
 
 def of_estimate(estimate, s):
-    """Metrics of one head that no setting changes."""
+    """Metrics of one head that do not depend on the setting."""
     error = estimate - s
     found = {"spearman": pearson(ranks(estimate), ranks(s)), "pearson": pearson(estimate, s)}
     for size in (16, 128):
@@ -240,7 +242,7 @@ def of_estimate(estimate, s):
 
 
 def of_setting(view, h, kept, output, lse):
-    """Metrics of one head at one setting. No rule here is a top-delta rule, so no setting changes what is salient."""
+    """Metrics of one head at one setting. No rule here is a top-delta rule, so the salient set is the same for all."""
     s, mass, peak = view.s[h], softmax(view.s[h]), view.s[h].max()
     exact, exact_lse = attend(s, view.v[h // G], np.ones(len(s), bool), view.sinks[h])
     salient, seen = s >= peak - SALIENT_DELTA, view.spans.any()
@@ -294,7 +296,7 @@ def of_case(view, layer, name, o):
             cells.append(of_setting(view, h, kept[h], output, lse) | {"io_ratio": read / (4 * D * length)})
             outputs.append(output)
         settings.append(stacked(cells) | {"recall_layer": cosine(np.concatenate(outputs), exact)})
-    # Without an estimate its metrics are NaN, whatever is put in.
+    # Without an estimate its metrics are NaN. They are computed from the exact scores only for their shapes.
     estimates = stacked(map(of_estimate, view.s if dense else method.estimate, view.s))
     return stacked(settings, -1) | {metric: x * np.nan if dense else x for metric, x in estimates.items()}
 
@@ -334,7 +336,7 @@ def make_expected(path, dump):
 def main():
     rng = np.random.default_rng(20)
     make_dump(FOLDER / "related.h5", rng)
-    # A released ranking orders the channels of each query head; this one orders them at random.
+    # Like a released ranking, this one orders the channels of each query head, but at random.
     ranking = {RANKING.format(layer): [rng.permutation(D).tolist() for _ in range(HQ)] for layer in LAYERS}
     (FOLDER / "related.channels.json").write_text(json.dumps(ranking) + "\n")
     pairs = [("--selector", f"{label}={spec}") for label, spec in CASES.items()]

@@ -1,12 +1,12 @@
-// Cases for which kernels on the device have ways of their own, beside those of tests/cases.h.
+// Cases that exercise separate code paths of device kernels, in addition to those of tests/cases.h.
 #pragma once
 
 #include "tests/cases.h"
 
 namespace attest::test {
 
-/// Rows fill tiles of 16 and batches of 64, or miss them by one; lengths straddle tiles of 128 tokens; channels are no
-/// multiple of 64, nor of the eight that are read at once.
+/// Row counts at and next to multiples of 16 (tile) and 64 (batch); lengths around multiples of 128 tokens (tile);
+/// channel counts that are multiples of neither 64 nor 8 (channels read at once).
 inline const std::vector<Case>& device_cases() {
   constexpr auto f16 = ElementType::float16, bf16 = ElementType::bfloat16, f32 = ElementType::float32;
   static const std::vector<Case> all = {
@@ -44,7 +44,7 @@ inline const std::vector<Case>& device_cases() {
   return all;
 }
 
-/// Both lists.
+/// The cases of tests/cases.h and device_cases().
 inline std::vector<Case> all_device_cases() {
   std::vector<Case> all = cases();
   all.insert(all.end(), device_cases().begin(), device_cases().end());

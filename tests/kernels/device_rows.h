@@ -1,4 +1,4 @@
-// Layers of tests/cases.h on the device, as one chunk of rows, beside the host's copy from which plain forms compute.
+// Layers of tests/cases.h on the device as one chunk of rows, with a host copy for the plain reference code.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -33,11 +33,11 @@ class OnGpu : public testing::Test {
 template <class Parameter>
 class OnGpuWith : public OnGpu, public testing::WithParamInterface<Parameter> {};
 
-/// Rows of different length.
+/// Rows of different lengths.
 template <class T>
 using Rows = std::vector<std::vector<T>>;
 
-/// A stream, and memory whose bits are all 1 until something is written: NaN, -1, or a level that no sweep has.
+/// A stream, and device memory with all bits set until written: NaN, -1, or a level that no sweep uses.
 struct Gpu {
   CudaStream stream;
   DeviceArena arena{std::size_t{1} << 30};
@@ -64,7 +64,7 @@ struct Gpu {
     return values;
   }
 
-  /// Rows `stride` elements apart; all bits are 1 behind their ends.
+  /// Uploads rows `stride` elements apart. The padding after each row has all bits set.
   template <class T>
   RaggedRows<T> upload_rows(const Rows<T>& rows, std::int64_t stride) {
     std::vector<T> matrix(rows.size() * static_cast<std::size_t>(stride));
@@ -76,7 +76,7 @@ struct Gpu {
     }
     return ragged(upload(matrix), stride, counts);
   }
-  /// Rows that a kernel is to fill.
+  /// Rows for a kernel to fill.
   template <class T>
   RaggedRows<T> take_rows(const std::vector<int>& counts, std::int64_t stride) {
     return ragged(arena.take<T>(counts.size() * static_cast<std::size_t>(stride)), stride, counts);
@@ -111,7 +111,7 @@ struct DeviceLayer {
   const void* q = nullptr;  ///< [N, Hq, D]
   QueryParts queries;
 
-  // The host's copies of what `rows` and `queries` point to.
+  // Host copies of the arrays in `rows` and `queries`.
   std::vector<RowBatch> batches;
   std::vector<KeyOrigin> origins;
   std::vector<int> visible, origin, query, cell;
@@ -121,14 +121,15 @@ struct DeviceLayer {
 
   DeviceLayer(const Case& c, Gpu& gpu) : DeviceLayer(make_layer(c), gpu) {}
   DeviceLayer(AttentionLayer given, Gpu& gpu) : layer(std::move(given)) {
-    layer.softmax_scale = static_cast<double>(static_cast<float>(layer.softmax_scale));  // one scale on both sides
+    layer.softmax_scale =
+        static_cast<double>(static_cast<float>(layer.softmax_scale));  // the device has the scale in float32
     heads = heads_of(layer);
     list_rows();
     const int longest = *std::max_element(visible.begin(), visible.end());
     rows = {.num_rows = static_cast<int>(visible.size()),
             .num_origins = static_cast<int>(origins.size()),
             .group = layer.shape.group(),
-            .longest = longest,
+            .layer_max_length = longest,
             .stride = (longest + 127) / 128 * 128,
             .origins = gpu.upload(origins),
             .visible = gpu.upload(visible),
@@ -160,11 +161,11 @@ struct DeviceLayer {
   }
   const Query& row(int r) const { return query_of[static_cast<std::size_t>(r)]; }
   int head_of_group(int r) const { return r % rows.group; }
-  /// Its number among the rows of its head.
+  /// Index of the row among the rows of its head.
   int row_of_head(int r) const { return row(r).n * rows.group + head_of_group(r); }
   int length(int r) const { return visible[static_cast<std::size_t>(r)]; }
 
-  /// The chunk's first rows, in batches of at most `most` rows; `longest` stays that of the layer.
+  /// The first `count` rows in batches of at most `most` rows. `longest` stays that of the layer.
   DeviceRows first_rows(int count, int most, Gpu& gpu) const {
     DeviceRows part = rows;
     part.num_rows = count;

@@ -1,4 +1,5 @@
-// Plain second forms of what the selectors' formulas are made of: obvious loops, no helper of the product.
+// A second, plain implementation of the building blocks of the selectors' formulas: simple loops that use no helper of
+// the program.
 #pragma once
 
 #include <algorithm>
@@ -15,8 +16,8 @@ namespace attest::test {
 using Row = std::vector<double>;
 using Kept = std::vector<char>;  // [L] 1: the token is kept
 
-/// x in a binary format of `digits` significant bits whose subnormals are multiples of 2^least, half to even,
-/// saturating.
+/// Rounds x to a binary format with `digits` significant bits and subnormals that are multiples of 2^least. Ties go to
+/// even; magnitudes above `largest` saturate.
 inline double rounded_to(double x, int digits, int least, double largest) {
   if (x == 0) return x;
   int exponent = 0;
@@ -39,12 +40,13 @@ inline double to_type(ElementType type, double x) {
   return rounded_to(x, 24, -149, std::numeric_limits<double>::max());
 }
 
-/// One operation in float32: the operands are floats, the double result of one + - * / rounds to the correct float.
+/// Rounds one operation to float32. For float operands, rounding the double result of one + - * / gives the correctly
+/// rounded float32 result.
 inline double f32(double x) { return static_cast<double>(static_cast<float>(x)); }
 
 inline double half_even(double x) { return std::nearbyint(x); }
 
-/// One query with its group, as a reader of the formulas sees it.
+/// One query position with the query heads of one KV head, in the terms of the formulas.
 struct Query {
   const KvHead* head;
   int n;
@@ -74,7 +76,7 @@ struct Query {
     for (std::int64_t j = 0; j < length(); ++j) s.push_back(exact(h, j));
     return s;
   }
-  /// Scores of other keys [L or fewer][D] in place of k.
+  /// Scores with `keys` [L or fewer][D] in place of k.
   Row scores_of(int h, const std::vector<Row>& keys) const {
     Row s;
     for (const Row& key : keys) {
@@ -86,7 +88,7 @@ struct Query {
   }
 };
 
-/// Indices in descending value, ties in ascending index.
+/// Indices by descending value; ties by ascending index.
 inline std::vector<std::size_t> descending(const Row& values) {
   std::vector<std::size_t> order(values.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -94,7 +96,7 @@ inline std::vector<std::size_t> descending(const Row& values) {
   return order;
 }
 
-/// The n best items.
+/// The n largest values.
 inline Kept best_n(const Row& values, double n) {
   Kept kept(values.size(), 0);
   const std::vector<std::size_t> order = descending(values);
@@ -111,7 +113,7 @@ inline Row softmax(const Row& scores) {
   return w;
 }
 
-/// The smallest set of descending mass whose sum reaches p; items that are not `allowed` do not take part.
+/// The smallest set of items, taken by descending mass, whose sum reaches p. Only `allowed` items are considered.
 inline Kept smallest_share(const Row& mass, double p, const Kept& allowed) {
   Kept kept(mass.size(), 0);
   double sum = 0;
@@ -124,7 +126,7 @@ inline Kept smallest_share(const Row& mass, double p, const Kept& allowed) {
   return kept;
 }
 
-/// Items of `block` consecutive tokens, the last perhaps partial: the largest value of each.
+/// The largest value of each block of `block` consecutive tokens; the last block may be partial.
 inline Row block_max(const Row& values, std::size_t block) {
   Row best;
   for (std::size_t j = 0; j < values.size(); ++j)
@@ -145,7 +147,7 @@ inline Row block_sum(const Row& values, std::size_t block) {
   return sum;
 }
 
-/// Tokens of the kept items.
+/// The tokens of the kept blocks.
 inline Kept tokens_of(const Kept& items, std::size_t block, std::int64_t length) {
   Kept kept(static_cast<std::size_t>(length), 0);
   for (std::size_t j = 0; j < kept.size(); ++j) kept[j] = j / block < items.size() ? items[j / block] : 0;

@@ -1,4 +1,4 @@
-// Plain second forms of the quantisers: one group of numbers at a time, every operation rounded to float32 by itself.
+// A second, plain implementation of the quantisers: one group of numbers at a time, every operation rounded to float32.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@ struct PlainFfdGroup {
   Row thumbnail, residual;
 };
 
-/// FFD: one channel of the tokens that share a scale.
+/// FFD: one channel of all tokens that share a scale.
 inline PlainFfdGroup plain_ffd(const Row& keys, int bits, const std::string& residual, bool dump, ElementType type) {
   const double z = (std::pow(2, bits) - 1) / 2, top = 2 * z;
   const auto r = [&](double x) { return dump ? to_type(type, x) : x; };

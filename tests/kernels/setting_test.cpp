@@ -1,4 +1,4 @@
-// The table of setting kinds, and what a setting comes to for a query.
+// The table of setting kinds, and resolving a setting for a query.
 #include "kernels/setting.h"
 
 #include <gtest/gtest.h>
@@ -8,8 +8,8 @@
 namespace attest {
 namespace {
 
-// info_of() takes a kind's number for its place in the table.
-TEST(SettingKinds, StandInTheTableAtTheirNumbers) {
+// info_of() uses the value of the enum as index into the table.
+TEST(SettingKinds, TableIndexIsTheEnumValue) {
   std::set<std::string_view> names;
   for (const SettingKindInfo& info : kSettingKinds) {
     EXPECT_EQ(&info_of(info.kind), &info) << info.name;
@@ -19,7 +19,7 @@ TEST(SettingKinds, StandInTheTableAtTheirNumbers) {
 }
 
 // A budget of 0.7 % of 1000 keys is 7 tokens, though 0.7 * 1000 / 100 is 6.999999999999999 in binary.
-TEST(Setting, PerCentMeansWhatItSays) {
+TEST(Setting, PerCentResolvesExactly) {
   EXPECT_EQ((Setting{0.7, true}.resolve(1000)), 7);
   EXPECT_EQ((Setting{12.5, true}.resolve(15)), 1);
   EXPECT_EQ((Setting{1024, false}.resolve(15)), 1024);

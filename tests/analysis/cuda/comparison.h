@@ -1,4 +1,4 @@
-// Two results of one layer, compared metric by metric: within tolerances, or to the bit.
+// Compares two results of one layer metric by metric, within tolerances or bit for bit.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ namespace attest::cuda_test {
 constexpr double kTolerance = 2e-4;
 // For scores in the thousands, where the resolution of float32 is coarser.
 constexpr double kHugeTolerance = 1e-3;
-// Rank correlation changes with every pair of scores that float32 ties or puts in another order.
+// Rank correlation changes with every pair of scores that float32 makes equal or swaps.
 constexpr double kRankTolerance = 1e-3;
 // Largest share of cells whose kept set may differ, because a score is within rounding error of its threshold.
 constexpr double kMostFlipped = 0.005;
@@ -109,7 +109,7 @@ class Comparison {
     }
   }
 
-  /// Whether the kept set of any head of the cell's group differs: io_ratio depends on all of them.
+  /// Whether any head of the cell's group has a different kept set: io_ratio depends on the whole group.
   bool any_of_group(const std::vector<bool>& flipped, std::size_t cell, std::size_t settings) const {
     const std::size_t first = cell / settings / group_ * group_;
     for (std::size_t h = first; h < first + group_; ++h)

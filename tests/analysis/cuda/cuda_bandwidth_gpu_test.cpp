@@ -1,4 +1,4 @@
-// What is measured of memory and bus: numbers that a device can have.
+// Measured memory and bus bandwidths are plausible for a real device.
 #include <gtest/gtest.h>
 
 #include "analysis/cuda/cuda_bandwidth.h"
@@ -8,12 +8,12 @@
 namespace attest::test {
 namespace {
 
-// Bytes per second: below the oldest bus and above the newest memory, whatever device and unit.
+// Bytes per second: slower than any bus, faster than any memory.
 constexpr double kLeast = 1e8, kMost = 1e14;
 
 class CudaBandwidthTest : public OnGpu {};
 
-TEST_F(CudaBandwidthTest, IsThatOfADevice) {
+TEST_F(CudaBandwidthTest, IsPlausible) {
   const CudaBandwidth bandwidth = measure_cuda_bandwidth(0);
   EXPECT_GT(bandwidth.from_host, kLeast);
   EXPECT_GT(bandwidth.device_copy, bandwidth.from_host) << "the device's memory is faster than the bus";

@@ -1,4 +1,4 @@
-// A layer's chunks on the device: however it is cut, the results are the same to the bit.
+// Studying a layer in chunks on the device: the results are bit-identical for every way of cutting the layer.
 #include <gtest/gtest.h>
 
 #include <thread>
@@ -11,10 +11,10 @@
 namespace attest::test {
 namespace {
 
-// As in cuda_layer_study_gpu_test.cpp: scores are float32 sums on the device and double on the CPU.
+// As in comparison.h: scores are float32 sums on the device and double on the CPU.
 constexpr double kTolerance = 2e-4;
 
-/// Rules over tokens, blocks and groups, one that sweeps nothing, and estimates that come with the layer.
+/// Rules over tokens, blocks and groups, a selector without a sweep, and imported estimates.
 Study some_selectors() {
   const std::vector<Setting> budgets{{64}, {12.5, true}, {3}}, deltas{{1}, {5}, {3}};
   return study_of(
@@ -34,11 +34,11 @@ AttentionLayer layer_with_sinks(const Case& c) {
 
 /// How a layer is cut.
 struct Cut {
-  std::size_t groups = 1 << 20;  ///< at a time
-  bool by_head = false;          ///< one KV head's keys and values at a time
+  std::size_t groups = 1 << 20;  ///< query groups per chunk
+  bool by_head = false;          ///< pass the keys and values of one KV head at a time
 };
 
-/// The study of a whole layer on one stream. What a chunk throws goes through when the device is done.
+/// Studies a whole layer on one stream. Exceptions of a chunk leave run() at once; the caller waits for the stream.
 class ChunkRunner {
  public:
   ChunkRunner(const Study& study, const DeviceLayer& on, Gpu& gpu) : study_(study), on_(on), gpu_(gpu) {

@@ -1,4 +1,4 @@
-// How a layer is cut into rows, batches and origins, row by row.
+// Cutting a layer into rows, batches and key origins, checked row by row.
 #include <gtest/gtest.h>
 
 #include "analysis/cuda/cuda_layer_plan.h"
@@ -18,7 +18,8 @@ AttentionLayer layer_of(int kv_heads, int group, std::vector<std::int64_t> posit
 
 const std::vector<std::int64_t> kPositions{0, 1, 5, 62, 63, 64, 99, 100, 101, 127, 128, 200, 201, 202, 203, 204, 300};
 
-/// Few rows, groups that fill batches of 64 and that do not, windows that begin at the first key and later.
+/// Few rows; groups whose size divides the batch of 64 rows and groups whose size does not; windows that start at the
+/// first key and later.
 std::vector<AttentionLayer> layers() {
   std::vector<AttentionLayer> all;
   for (int group : {1, 4, 7, 16})
@@ -28,7 +29,7 @@ std::vector<AttentionLayer> layers() {
   return all;
 }
 
-/// Rows of the groups against the layer itself.
+/// Compares the row tables of the groups with the layer itself.
 void expect_rows(const AttentionLayer& layer, const KvHeadRange& heads, const std::vector<QueryGroup>& groups,
                  const RowTables& tables) {
   const int group = layer.shape.group();
@@ -52,7 +53,7 @@ void expect_rows(const AttentionLayer& layer, const KvHeadRange& heads, const st
   }
 }
 
-/// Origins are as long as their longest row; batches follow each other and are cut only where they must be.
+/// An origin is as long as its longest row. Batches are contiguous and end only where they must.
 void expect_batches(const RowTables& tables) {
   int row = 0, longest = 0, most = 0;
   std::vector<int> lengths(tables.origins.size(), 0);
@@ -124,7 +125,7 @@ TEST(CudaLayerPlan, LongestRow) {
   EXPECT_EQ(longest_row(layer_of(1, 1, {5, 30}, 64)), 31);
 }
 
-// Spans may overlap, touch, be empty, and stand in any order.
+// Spans may overlap, touch, be empty, and come in any order.
 TEST(CudaLayerPlan, SpansBecomeDisjoint) {
   Random random(6);
   for (int round = 0; round < 200; ++round) {

@@ -1,5 +1,5 @@
-// The study on a CUDA device against the study on the CPU: every selector and metric on every case; and what is its
-// own: memory limits, overlap of layers, refusals.
+// The study on a CUDA device against the study on the CPU: every selector and metric on every case. Also what only the
+// device has: memory limits, overlapping layers, rejected inputs.
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 
@@ -41,7 +41,7 @@ class CudaLayerStudyTest : public testing::TestWithParam<Case> {};
 
 TEST_P(CudaLayerStudyTest, MethodsAgreeWithTheCpu) {
   SKIP_WITHOUT_GPU();
-  expect_same(methods(GetParam()), GetParam());
+  expect_same(all_selectors_study(GetParam()), GetParam());
 }
 
 TEST_P(CudaLayerStudyTest, VariantsAgreeWithTheCpu) {
@@ -57,7 +57,7 @@ TEST_P(CudaLayerStudyTest, DoubleSparsityAgreesWithTheCpu) {
 TEST_P(CudaLayerStudyTest, BitsRepeat) {
   SKIP_WITHOUT_GPU();
   const AttentionLayer layer = make_layer(GetParam());
-  for (const Study& tried : {methods(GetParam()), double_sparsity(GetParam())}) {
+  for (const Study& tried : {all_selectors_study(GetParam()), double_sparsity(GetParam())}) {
     std::unique_ptr<LayerStudy> study = make_cuda_layer_study(tried, 0);
     const LayerResults first = study->run(layer);
     expect_same_bits(first, study->run(layer));
@@ -67,14 +67,14 @@ TEST_P(CudaLayerStudyTest, BitsRepeat) {
 INSTANTIATE_TEST_SUITE_P(Cases, CudaLayerStudyTest, testing::ValuesIn(kCases),
                          [](const auto& info) { return std::string(info.param.name); });
 
-TEST(CudaLayerStudy, LittleMemoryCutsTheWorkAndChangesNoBit) {
+TEST(CudaLayerStudy, SmallMemoryLimitGivesBitIdenticalResults) {
   SKIP_WITHOUT_GPU();
   const Case c{"", bf16, 32, 8, 128, 128, 6000, {5000, 5500, 5999}};
   const AttentionLayer layer = make_layer(c);
   std::size_t free = 0, total = 0;
   ASSERT_EQ(cudaMemGetInfo(&free, &total), cudaSuccess);
   const double share = static_cast<double>(std::size_t{48} << 20) / static_cast<double>(total);
-  for (const Study& tried : {methods(c), double_sparsity(c)})
+  for (const Study& tried : {all_selectors_study(c), double_sparsity(c)})
     expect_same_bits(make_cuda_layer_study(tried, 0)->run(layer),
                      make_cuda_layer_study(tried, 0, {.share = share})->run(layer));
 }
@@ -83,11 +83,11 @@ TEST(CudaLayerStudy, LayersOverlap) {
   SKIP_WITHOUT_GPU();
   const Case c{"", bf16, 8, 2, 128, 128, 3000, {2000, 2999}}, other{"", f32, 4, 2, 64, 64, 500, {499}};
   std::vector<AttentionLayer> layers;
-  Study tried = methods(c);
+  Study tried = all_selectors_study(c);
   for (int i = 0; i < 6; ++i) {
     layers.push_back(make_layer(i % 3 == 1 ? other : c, i));
-    // methods() has calibrated layer 3 already.
-    if (i != 3) test::teach(tried.selectors, sample_for(i % 3 == 1 ? other : c, i));
+    // all_selectors_study() has calibrated layer 3 already.
+    if (i != 3) test::calibrate_all(tried.selectors, sample_for(i % 3 == 1 ? other : c, i));
   }
   std::unique_ptr<LayerStudy> study = make_cuda_layer_study(tried, 0), alone = make_cuda_layer_study(tried, 0);
   std::size_t collected = 0;
@@ -116,11 +116,11 @@ TEST(CudaLayerStudy, ManySettings) {
   expect_same(study, c);
 }
 
-TEST(CudaLayerStudy, TooLittleMemoryIsOneSentence) {
+TEST(CudaLayerStudy, TooLittleMemoryGivesAClearError) {
   SKIP_WITHOUT_GPU();
   const Case c{"", bf16, 8, 2, 128, 128, 3000, {2999}};
   const AttentionLayer layer = make_layer(c);
-  const Study study = methods(c);
+  const Study study = all_selectors_study(c);
   for (const auto& [bytes, what] : {std::pair(std::uint64_t{1000000}, "two buffers for one KV head's keys and values"),
                                     std::pair(std::uint64_t{3150000}, "may use beside keys and values")}) {
     std::unique_ptr<LayerStudy> starved = make_cuda_layer_study(study, 0, {.bytes = bytes});
@@ -135,14 +135,14 @@ TEST(CudaLayerStudy, TooLittleMemoryIsOneSentence) {
 }
 
 /// A study can be made before its selectors are calibrated.
-TEST(CudaLayerStudy, ReadsWhatASelectorLearntSince) {
+TEST(CudaLayerStudy, UsesCalibrationDoneAfterConstruction) {
   SKIP_WITHOUT_GPU();
   const Case c{"", bf16, 8, 2, 64, 64, 300, {299}};
   const AttentionLayer layer = make_layer(c);
   const Study study = test::study_of({test::study_selector("double_sparsity:calibrate=other", budgets())});
   const std::unique_ptr<LayerStudy> cuda = make_cuda_layer_study(study, 0), cpu = make_cpu_layer_study(study, 1);
   EXPECT_THROW(cuda->run(layer), InputError);
-  test::teach(study.selectors, layer);
+  test::calibrate_all(study.selectors, layer);
   const LayerResults expected = cpu->run(layer), got = cuda->run(layer);
   Comparison comparison(kTolerance, c.query_heads / c.kv_heads);
   comparison.add("double_sparsity", budgets().size(), expected.selectors[0].metrics, got.selectors[0].metrics);

@@ -1,4 +1,4 @@
-// From rows of a chunk to cells of the results.
+// Placing the row values of a chunk into the cells of the results.
 #include <gtest/gtest.h>
 
 #include "analysis/cuda/cuda_placement.h"
@@ -8,7 +8,7 @@
 namespace attest::test {
 namespace {
 
-constexpr float kOther = -77;  // stands where nothing is written
+constexpr float kOther = -77;  // marks cells that nothing writes
 
 std::vector<float> numbers(std::size_t count) {
   std::vector<float> values(count);
@@ -21,7 +21,7 @@ class CudaPlacement : public OnGpuWith<Case> {};
 TEST_P(CudaPlacement, RowsGoToTheirCells) {
   Gpu gpu;
   const DeviceLayer on(GetParam(), gpu);
-  const int part = on.rows.num_rows - on.rows.num_rows / 3;  // a chunk need not be the layer
+  const int part = on.rows.num_rows - on.rows.num_rows / 3;  // a chunk may be part of the layer
   const DeviceRows rows = on.first_rows(part, 64, gpu);
   const std::vector<float> values = numbers(static_cast<std::size_t>(part));
   std::vector<float> expected(static_cast<std::size_t>(on.rows.num_rows), kOther);

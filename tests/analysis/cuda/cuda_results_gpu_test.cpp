@@ -1,4 +1,4 @@
-// The results of a layer on their way back from the device.
+// Result arrays of a layer: layout, download from the device, and metrics combined over heads.
 #include <gtest/gtest.h>
 
 #include "analysis/cuda/cuda_results.h"
@@ -21,7 +21,7 @@ AttentionLayer small_layer(bool spans_and_sinks) {
   return layer;
 }
 
-/// The cells of an array: numbers that no other array has.
+/// Values for the cells of an array, different from those of every other array.
 std::vector<float> numbers(const ResultArray& array) {
   std::vector<float> values(array.size);
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(array.begin + i) / 4;
@@ -43,17 +43,17 @@ void expect_numbers(const std::vector<ResultArray>& arrays, const std::vector<Me
   for (std::size_t a = 0; a < arrays.size(); ++a) {
     EXPECT_EQ(found[a].name, arrays[a].info.name);
     EXPECT_EQ(found[a].axes, arrays[a].info.axes);
-    if (found[a].name == "recall_layer") continue;  // combined from the heads' sums
+    if (found[a].name == "recall_layer") continue;  // computed from the heads' sums
     EXPECT_EQ(found[a].values, numbers(arrays[a])) << found[a].name;
   }
 }
 
 class CudaResultsTest : public OnGpu {};
 
-TEST_F(CudaResultsTest, ComeBackWhereTheyBelong) {
+TEST_F(CudaResultsTest, DownloadsArraysToTheirCells) {
   Gpu gpu;
   const Study study = small_study();
-  CudaResults results;  // used again, for layers that have more or less
+  CudaResults results;  // reused for layers with and without spans and sinks
   for (bool spans_and_sinks : {false, true, false}) {
     const AttentionLayer layer = small_layer(spans_and_sinks);
     results.begin(study, all_metrics(), layer, gpu.stream);
@@ -86,13 +86,14 @@ TEST_F(CudaResultsTest, ComeBackWhereTheyBelong) {
 
 TEST_F(CudaResultsTest, AreUndefinedWhereNothingWasWritten) {
   Gpu gpu;
-  std::vector<Metric> metrics;  // those of the whole layer are combined from sums that nobody wrote
+  // Without the layer metrics: they are computed from head sums, which this test does not write.
+  std::vector<Metric> metrics;
   for (const Metric& metric : all_metrics())
     if (!std::holds_alternative<LayerFunctions>(metric.functions)) metrics.push_back(metric);
   const Study study = small_study();
   const AttentionLayer layer = small_layer(true);
   CudaResults results;
-  for (int round = 0; round < 2; ++round) {  // the second finds what the first has written
+  for (int round = 0; round < 2; ++round) {  // the second round must not see values of the first
     results.begin(study, metrics, layer, gpu.stream);
     const LayerResultsLayout layout = results.layout();
     if (round == 0) send(layout.scores, results.score_cells(), gpu);
@@ -107,7 +108,7 @@ TEST_F(CudaResultsTest, AreUndefinedWhereNothingWasWritten) {
   }
 }
 
-// Sums of doubles in ascending order; the result is rounded to float32.
+// The device adds doubles in ascending order of heads and rounds the result to float32.
 TEST_F(CudaResultsTest, CombineTheHeadsOfALayer) {
   constexpr int kQueries = 3, kHeads = 6;
   Gpu gpu;

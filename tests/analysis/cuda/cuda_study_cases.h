@@ -1,5 +1,5 @@
-// Layers and studies on which the CUDA study is compared with the CPU's: element types, dimensions, group sizes,
-// lengths, kinds of data, and the selectors with their options.
+// Layers and studies for comparing the CUDA study with the CPU study: element types, dimensions, group sizes, lengths,
+// kinds of data, and selectors with their options.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -35,8 +35,8 @@ inline void fill(LayerBuffer& buffer, ElementType type, const std::vector<float>
   convert_from_float(type, values.data(), values.size(), buffer.data());
 }
 
-/// An estimate of every `width` tokens for each query head, or for each group: multiples of 1/64, of which many tie, a
-/// quarter of those with gaps -inf.
+/// One estimate per `width` tokens for each query head or, if `of_groups`, each KV head. Values are multiples of 1/64,
+/// so that many tie. With `gaps`, a quarter of them is -inf.
 inline LayerEstimates estimates_of(const AttentionLayer& layer, const char* dataset, int width, bool of_groups,
                                    bool in_double, bool gaps = false) {
   std::mt19937 random(static_cast<unsigned>(width * 2 + of_groups));
@@ -57,7 +57,7 @@ inline LayerEstimates estimates_of(const AttentionLayer& layer, const char* data
   return estimates;
 }
 
-/// Those that the selectors below name.
+/// Adds the estimates that the selectors below import.
 inline void add_estimates(AttentionLayer& layer) {
   layer.estimates.push_back(estimates_of(layer, "tokens", 1, false, false));
   layer.estimates.push_back(estimates_of(layer, "group", 1, true, true));
@@ -67,7 +67,7 @@ inline void add_estimates(AttentionLayer& layer) {
   layer.estimates.push_back(estimates_of(layer, "block_gaps", 16, true, false, true));
 }
 
-/// Sinks that hardly count, that share the softmax, and that take nearly all of it.
+/// Sinks from negligible to nearly the whole mass of the softmax.
 inline std::vector<float> sinks_of(int query_heads) {
   std::vector<float> sinks;
   for (int h = 0; h < query_heads; ++h) sinks.push_back(-20.0f + 7.5f * static_cast<float>(h % 6));
@@ -155,15 +155,15 @@ inline Study study_of(const std::vector<std::string>& texts) {
 }
 
 /// A group_factor for double_sparsity that divides head_dim; 7 divides the odd dimensions of the cases.
-inline std::string label_factor(const Case& c) { return c.head_dim % 8 == 0 ? "4" : "7"; }
+inline std::string group_factor_for(const Case& c) { return c.head_dim % 8 == 0 ? "4" : "7"; }
 
-/// Every selector, with options that make it dense in no layer of the cases.
-inline Study methods(const Case& c) {
-  Study study = study_of(test::and_every_other_selector(
+/// Every selector, with options under which it is dense in no layer of the cases.
+inline Study all_selectors_study(const Case& c) {
+  Study study = study_of(test::with_all_other_selectors(
       {"exact", "ffd", "quest:dense_layers=0", "kivi:group=16", "twilight:dense_layers=0,base_budget=256",
-       "double_sparsity:calibrate=other,group_factor=" + label_factor(c), "sale:dense_below=100",
+       "double_sparsity:calibrate=other,group_factor=" + group_factor_for(c), "sale:dense_below=100",
        "imported:file=estimates,dataset=tokens"}));
-  test::teach(study.selectors, sample_for(c));
+  test::calibrate_all(study.selectors, sample_for(c));
   return study;
 }
 
@@ -238,7 +238,7 @@ inline const std::vector<std::string> kVariants = {
 /// Two bits are tested with float32 elements only. With 16-bit elements, quantisation levels of a query are often
 /// multiples of each other: estimates that tie in double then differ by rounding errors in float32.
 inline Study double_sparsity(const Case& c) {
-  const std::string factor = label_factor(c), coarse = c.head_dim % 8 == 0 ? "8" : "7";
+  const std::string factor = group_factor_for(c), coarse = c.head_dim % 8 == 0 ? "8" : "7";
   const std::string few_bits = c.type == ElementType::float32 ? "2" : "8";
   std::vector<std::string> texts;
   for (const std::string& options :
@@ -246,7 +246,7 @@ inline Study double_sparsity(const Case& c) {
         "channel=k,bits=8,group_factor=" + coarse, "bits=16,group_factor=" + coarse, std::string("group_factor=1")})
     texts.push_back("double_sparsity:calibrate=other," + options);
   Study study = study_of(texts);
-  test::teach(study.selectors, sample_for(c));
+  test::calibrate_all(study.selectors, sample_for(c));
   return study;
 }
 

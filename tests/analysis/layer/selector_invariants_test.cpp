@@ -11,7 +11,7 @@ constexpr double kInf = std::numeric_limits<double>::infinity();
 
 /// Every selector without dense layers, in the variants that take different code paths.
 const std::vector<std::string> kSelectors =
-    and_every_other_selector({"ffd",
+    with_all_other_selectors({"ffd",
                               "ffd:block=32,gqa=per_head",
                               "ffd:scale=sequence,block=16",
                               "ffd:rule=topk,block=32",
@@ -66,7 +66,7 @@ std::vector<StudySelector> all_of(const std::vector<std::string>& names, const C
   std::vector<StudySelector> selectors;
   for (const std::string& name : names)
     selectors.push_back(study_selector(name, grid_of(parse_selector(name)->setting_kind())));
-  teach(selectors, make_layer(c, kOtherSample));
+  calibrate_all(selectors, make_layer(c, kCalibrationSeed));
   return selectors;
 }
 
@@ -170,7 +170,7 @@ TEST(SelectorInvariants, KeepingEveryTokenGivesExactResults) {
   for (const Case& c : cases()) {
     std::vector<StudySelector> selectors;
     for (const auto& [name, setting] : dense) selectors.push_back(study_selector(name, {setting}));
-    teach(selectors, make_layer(c, kOtherSample));
+    calibrate_all(selectors, make_layer(c, kCalibrationSeed));
     const LayerResults results = run_layer(selectors, make_layer(c));
     for (std::size_t s = 0; s < selectors.size(); ++s) {
       const auto& metrics = results.selectors[s].metrics;
@@ -267,10 +267,10 @@ TEST(SelectorInvariants, DenseLayersAreExactAndHaveNoEstimate) {
               "double_sparsity:calibrate=other", "sale:dense_layers=6", "exact"},
              cases()[0]);
   const std::size_t last = selectors.size() - 1;  // exact
-  AttentionLayer layer = make_layer(cases()[0]), sample = make_layer(cases()[0], kOtherSample);
+  AttentionLayer layer = make_layer(cases()[0]), sample = make_layer(cases()[0], kCalibrationSeed);
   for (int number : {1, 2, 6}) {  // all_of() has calibrated layer 5
     sample.layer = number;
-    teach(selectors, sample);
+    calibrate_all(selectors, sample);
   }
   for (int number : {1, 2, 5, 6}) {
     layer.layer = number;

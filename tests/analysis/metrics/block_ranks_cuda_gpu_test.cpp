@@ -27,7 +27,7 @@ void expect_rho(float found, const Row& estimate, const Row& exact, int covered,
   }
 }
 
-/// Estimates that say something of the scores, and what float32 leaves of them.
+/// Noisy copies of the scores: `precise` in double, split into a float32 value `high` and its rounding error `low`.
 struct Estimate {
   Rows<float> high, low;
   Rows<double> precise;
@@ -54,7 +54,7 @@ TEST_P(BlockRanksCuda, CorrelateTheMaximaOfFullBlocks) {
   const bool is_short = on.chunk.exact_low != nullptr;
   const float *high = on.upload(estimate.high), *low = is_short ? on.upload(estimate.low) : nullptr;
   for (bool all : {true, false})
-    for (const float* rest : {low, static_cast<const float*>(nullptr)}) {  // a selector need not know it
+    for (const float* rest : {low, static_cast<const float*>(nullptr)}) {  // the rounding error is optional
       const RowCounts covered(on.chunk, [all](std::int64_t visible) { return all ? visible : visible * 3 / 4; });
       float *rho16 = on.gpu.arena.take<float>(on.num_cells()), *rho128 = on.gpu.arena.take<float>(on.num_cells());
       const CudaBlockRanks ranks(on.chunk, covered);
@@ -89,7 +89,7 @@ TEST_P(BlockRanksCuda, TheScoresThemselvesCorrelateFully) {
   }
 }
 
-// Those of tests/cases.h beside: keys that tie, and rows that are all one value.
+// Includes the cases of tests/cases.h for tied keys and constant rows.
 INSTANTIATE_TEST_SUITE_P(Cases, BlockRanksCuda, testing::ValuesIn(all_device_cases()), name_of_case);
 
 }  // namespace

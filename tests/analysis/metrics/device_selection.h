@@ -1,5 +1,5 @@
-// One selector's side of a chunk on the device: random levels, settings that stand in another order for every query,
-// and cells for its metrics.
+// One selector's results for a chunk on the device: random levels, settings permuted differently for every query, and
+// cells for the metrics.
 #pragma once
 
 #include <string>
@@ -14,8 +14,8 @@ namespace attest::test {
 struct DeviceSelection {
   DeviceChunk& on;
   int settings;
-  DeviceSweep sweep;          ///< levels alone count
-  std::vector<int> place_of;  ///< [queries, settings] of the results
+  DeviceSweep sweep;          ///< only its levels are used
+  std::vector<int> place_of;  ///< [queries, settings]: index of a setting in the results
   StageClock clock;
   CudaExactRows exact;
   CudaSelection selection;
@@ -36,7 +36,7 @@ struct DeviceSelection {
   DeviceSelection(const DeviceSelection&) = delete;
 
   float* take_cells() { return on.gpu.arena.take<float>(on.num_cells() * static_cast<std::size_t>(settings)); }
-  /// Found values of a [N, Hq, S] array: [rows, ascending settings].
+  /// Downloads a [N, Hq, S] array as [rows, settings], settings ascending.
   std::vector<float> download_settings(const float* cells) const {
     const auto count = static_cast<std::size_t>(settings);
     const std::vector<float> all = on.gpu.download(cells, on.num_cells() * count);

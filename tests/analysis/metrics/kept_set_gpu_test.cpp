@@ -1,4 +1,4 @@
-// Metrics of the kept set and bytes read on the device against their definitions.
+// Metrics of the kept set and of bytes read: the device against the definitions.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -15,7 +15,7 @@ namespace {
 // Weights are float32 exponentials, and masses are counted in units of 2^-31 for every run of tokens.
 constexpr double kMass = 1e-5;
 constexpr double kFixedDelta = 2.5;
-// At the first tokens, in the middle, and behind most layers' ends.
+// At the first tokens, in the middle, and past the end of most layers.
 const std::vector<int2> kSpans{{0, 2}, {100, 140}, {4000, 4001}};
 
 bool is_mass(const std::string& metric) { return metric.find("mass") != std::string::npos; }
@@ -39,7 +39,7 @@ Kept span_tokens(const DeviceChunk& on, std::size_t r) {
   return spans;
 }
 
-/// Of every query, ascending; some tokens stand exactly at the border.
+/// Ascending with the setting. Some tokens lie exactly at the border.
 double delta_of(int query, int setting) { return 0.5 * setting + 0.25 * (query % 3); }
 
 void expect_kept_set(const Case& c, int settings, bool leveled) {
@@ -83,9 +83,9 @@ TEST_P(KeptSetCuda, OfFewSettings) { expect_kept_set(GetParam(), 4, true); }
 TEST_P(KeptSetCuda, OfManySettings) { expect_kept_set(GetParam(), 40, true); }
 TEST_P(KeptSetCuda, OfASettingThatKeepsAll) { expect_kept_set(GetParam(), 2, false); }
 
-// Kept tokens are read once for a group, whichever of its heads keeps them.
+// A group reads a token once, no matter how many of its heads keep it.
 TEST_P(KeptSetCuda, BytesOfGroups) {
-  constexpr int kSettings = 11;  // more than one pass serves
+  constexpr int kSettings = 11;  // more than one pass handles
   DeviceChunk on(GetParam());
   DeviceSelection of(on, kSettings, true);
   const auto group = static_cast<std::size_t>(on.chunk.rows.group);

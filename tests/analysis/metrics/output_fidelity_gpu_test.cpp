@@ -1,4 +1,4 @@
-// Cosine, relative error and log-sum-exp error of outputs on the device against their definitions.
+// Cosine, relative error and log-sum-exp error of outputs: the device against the definitions.
 #include <gtest/gtest.h>
 
 #include "analysis/metrics/output_fidelity.h"
@@ -12,7 +12,7 @@ namespace {
 // Sums in double; results are rounded to float32.
 constexpr double kRounded = 0x1p-23;
 
-/// Outputs of [rows, settings]: near the exact ones, the same, or zero.
+/// Outputs [rows, settings]: close to the exact output, equal to it, or zero.
 struct Outputs {
   int settings, dim;
   std::vector<float> exact, own;
@@ -54,7 +54,7 @@ void expect_near(float found, double expected, const std::string& what) {
 class OutputFidelityCuda : public OnGpuWith<Case> {};
 
 TEST_P(OutputFidelityCuda, OfEveryRowAndSetting) {
-  constexpr int kSettings = 6;  // more than a block's warps
+  constexpr int kSettings = 6;  // more than the warps of a block
   DeviceChunk on(GetParam());
   DeviceSelection of(on, kSettings, true);
   const Outputs outputs(on.scores.size(), kSettings, on.on.kv.value_dim);

@@ -29,7 +29,7 @@ TEST_P(RankCorrelationMetrics, RanksAreOfAllVisibleTokens) {
   }
 }
 
-/// Estimates of `width` tokens at a time: multiples of 1/8 near the first score, so that some tie.
+/// One estimate per `width` tokens: a multiple of 1/8 near the score of the first token, so that some tie.
 struct Entries {
   int width;
   Rows<float> entries, tokens;
@@ -42,7 +42,7 @@ struct Entries {
       for (int j = 0; j < static_cast<int>(on.scores[r].size()); ++j) {
         if (j % width == 0 && j < covered[r])
           entries.back().push_back(std::rint(8 * (on.scores[r][static_cast<std::size_t>(j)] + normal(random))) / 8);
-        tokens.back().push_back(j < covered[r] ? entries.back().back() : 1e9f);  // what is not covered must not count
+        tokens.back().push_back(j < covered[r] ? entries.back().back() : 1e9f);  // tokens not covered must not count
       }
     }
   }
@@ -54,7 +54,7 @@ struct Entries {
   }
 };
 
-/// The metrics' cells by row.
+/// Values of the three metrics by row.
 struct Found {
   std::vector<float> tokens, of16, of128;
 };

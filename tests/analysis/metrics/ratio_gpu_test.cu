@@ -1,4 +1,4 @@
-// Quotients of counts, rounded once.
+// Ratios of counts are rounded only once.
 #include <gtest/gtest.h>
 
 #include "analysis/metrics/ratio.cuh"
@@ -14,8 +14,8 @@ __global__ void ratio_kernel(const int2* pairs, int count, float* out) {
 
 class RatioCuda : public OnGpu {};
 
-TEST_F(RatioCuda, IsThatOfWholeNumbersOrUndefined) {
-  // Counts above 2^24 are no floats; their quotient is rounded all the same but once.
+TEST_F(RatioCuda, RoundsOnceOrIsNaN) {
+  // Counts above 2^24 may have no exact float, but their ratio must still be rounded only once.
   const std::vector<int2> pairs{{0, 1}, {1, 3}, {7, 7}, {0, 0}, {5, 0}, {16777217, 16777219}, {2147483647, 2147483646}};
   Gpu gpu;
   float* out = gpu.arena.take<float>(pairs.size());

@@ -1,4 +1,4 @@
-// What metrics on the device look at: where the cells of a metric lie, offsets of settings, bytes of a stage.
+// Helpers of the device metrics: cells of a metric, offsets of settings, bytes read by a stage.
 #include <gtest/gtest.h>
 
 #include "analysis/metrics/rows_cuda.h"

@@ -1,4 +1,4 @@
-// Moments and tails of the scan error and Pearson's r on the device against their definitions.
+// Moments and tails of the scan error, and Pearson's r: the device against the definitions.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -12,9 +12,9 @@
 namespace attest::test {
 namespace {
 
-// Deviations are added in float32 over eight tokens. Of the value, or of 1.
+// Relative to max(1, |value|): deviations of eight tokens are added in float32.
 constexpr double kTolerance = 2e-5;
-// More than one pass counts.
+// More lambdas than one pass counts.
 const std::vector<double> kLambdas{0.25, 0.5, 0.75, 1, 1.25, 1.5, 2, 2.5, 3, 4, 6};
 
 void expect_near(float found, double expected, const std::string& what) {
@@ -27,7 +27,7 @@ void expect_near(float found, double expected, const std::string& what) {
   }
 }
 
-/// Values of every row, by metric; tails [rows, lambdas].
+/// Values of every row by metric, and tails [rows, lambdas].
 struct Found {
   std::map<std::string, std::vector<float>> of_row;
   std::vector<float> tail, lower_tail;
@@ -64,7 +64,7 @@ class ScanErrorCuda : public OnGpuWith<Case> {};
 TEST_P(ScanErrorCuda, IsOverTheCoveredTokens) {
   DeviceChunk on(GetParam());
   Random random(62);
-  Rows<float> estimate;  // off by multiples of 1/4, which lambdas are too, and by a little
+  Rows<float> estimate;  // errors: multiples of 1/4, as the lambdas are, plus a little noise
   for (const std::vector<float>& row : on.scores) {
     estimate.emplace_back();
     for (float s : row) estimate.back().push_back(s + 0.25f * std::rint(4 * normal(random)) + 1e-3f * normal(random));
@@ -78,7 +78,7 @@ TEST_P(ScanErrorCuda, IsOverTheCoveredTokens) {
       const std::string where = " of row " + std::to_string(r);
       const Metrics plain = plain_estimate_metrics(own, exact);
       for (const auto& [name, values] : found.of_row) expect_near(values[r], plain.at(name), name + where);
-      Row rounded = own;  // the device's errors are floats
+      Row rounded = own;  // the device rounds errors to float32
       for (std::size_t j = 0; j < own.size(); ++j) rounded[j] = exact[j] + f32(own[j] - exact[j]);
       for (std::size_t m = 0; m < kLambdas.size(); ++m) {
         const auto [tail, lower] = plain_tails(rounded, exact, kLambdas[m]);
@@ -89,7 +89,7 @@ TEST_P(ScanErrorCuda, IsOverTheCoveredTokens) {
   }
 }
 
-// -inf is an estimate: no moment around it is defined.
+// -inf is a valid estimate, but moments around it are undefined.
 TEST_P(ScanErrorCuda, WithEstimatesOfMinusInfinity) {
   DeviceChunk on(GetParam());
   const RowCounts covered(on.chunk, [](std::int64_t visible) { return visible; });

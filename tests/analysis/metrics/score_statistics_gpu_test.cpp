@@ -1,4 +1,5 @@
-// Metrics of the exact scores on the device against their definitions: learned sinks, spans, and what others go by.
+// Metrics of the exact scores, with and without learned sinks and spans, and the row maxima and weights that other
+// metrics use: the device against the definitions.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -12,10 +13,10 @@
 namespace attest::test {
 namespace {
 
-// Weights are float32 exponentials and off by some 2^-22 each; results are float32. Of the value, or of 1.
+// Relative to max(1, |value|): each weight is a float32 exponential with an error of about 2^-22; results are float32.
 constexpr double kTolerance = 1e-5;
 
-// Disjoint, as the device is given them: at the first tokens, in the middle, far behind most layers' ends.
+// Disjoint, as the device expects them: at the first tokens, in the middle, and past the end of most layers.
 const std::vector<int2> kSpans{{0, 2}, {5, 9}, {130, 200}, {4000, 4001}};
 
 void expect_near(double found, double expected, const std::string& what) {
@@ -31,7 +32,7 @@ struct Variant {
   bool spans, sinks;
 };
 
-/// The layer of the case, its heads' sinks from far below the scores to far above.
+/// The layer of the case, with sinks from far below to far above the scores.
 AttentionLayer layer_of(const Case& c, const Variant& variant) {
   AttentionLayer layer = make_layer(c);
   for (int h = 0; variant.sinks && h < layer.shape.num_query_heads; ++h)
@@ -39,7 +40,7 @@ AttentionLayer layer_of(const Case& c, const Variant& variant) {
   return layer;
 }
 
-/// Every metric of a row; those that the variant has not are left out.
+/// Every metric of a row that the variant has.
 Metrics plain_statistics(const DeviceChunk& on, std::size_t r, const Variant& variant) {
   const Row scores(on.scores[r].begin(), on.scores[r].end());
   Kept spans(variant.spans ? scores.size() : 0, 0);
@@ -78,7 +79,7 @@ void expect_statistics(const Case& c, const Variant& variant) {
     for (const auto& [name, value] : plain)
       expect_near(static_cast<double>(found.at(name)[r]), value, name + " of row " + std::to_string(r));
     EXPECT_EQ(max[r], *std::max_element(on.scores[r].begin(), on.scores[r].end())) << "row " << r;
-    double sum = 0;  // over the keys, whatever the sink
+    double sum = 0;  // over the keys only, without the sink
     for (float s : on.scores[r]) sum += std::exp(static_cast<double>(s) - static_cast<double>(max[r]));
     expect_near(weight[r], sum, "weight of row " + std::to_string(r));
   }

@@ -42,7 +42,7 @@ TEST(ShortContexts, WhatNoSettingChangesIsSaidOnce) {
 }
 
 TEST(ShortContexts, NothingIsSaidOfLongOnes) {
-  for (const std::string& selector : and_every_other_selector({}))
+  for (const std::string& selector : with_all_other_selectors({}))
     EXPECT_TRUE(notices(selector, {{0.9}}, {"0.9"}, {20000}).empty()) << selector;
 }
 
@@ -65,7 +65,7 @@ TEST(ShortContexts, AreTrue) {
     const AttentionLayer layer = make_layer(c);
     for (const std::string& name : names) {
       const StudySelector study = study_selector(name, {{3}, {40}, {128}, {150}, {300}, {600}, {70, true}});
-      teach({study}, make_layer(c, kOtherSample));
+      calibrate_all({study}, make_layer(c, kCalibrationSeed));
       const std::vector<MetricValues> metrics = run_layer({study}, layer).selectors[0].metrics;
       const std::vector<float>&kept = metric(metrics, "keep_ratio").values,
             &error = metric(metrics, "output_error").values;

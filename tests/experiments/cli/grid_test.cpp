@@ -62,7 +62,7 @@ TEST(Grid, ValuesOutsideTheirDomainAreRefused) {
   EXPECT_EQ(complaint(SettingKind::delta, "5,-1"), "--delta: '-1' is not a delta: a number of at least 0, or inf");
   EXPECT_EQ(complaint(SettingKind::p, "0"), "--p: '0' is not a p: a number above 0 and at most 1");
   EXPECT_EQ(complaint(SettingKind::budget, "0"),
-            "--budget: '0' is not a budget: a whole number of tokens above 0, or a per cent above 0 and at most 100");
+            "--budget: '0' is not a budget: a whole number of tokens above 0, or a percentage above 0 and at most 100");
   EXPECT_EQ(complaint(SettingKind::factor, "inf"), "--factor: 'inf' is not a factor: a finite number above 0");
 }
 

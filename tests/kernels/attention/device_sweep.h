@@ -1,4 +1,5 @@
-// Sweeps over settings on the device: scores and levels of a chunk's rows, and plain weighted sums over chosen tokens.
+// Random inputs for sweeps over settings on the device (scores and levels of the rows), and plain weighted sums over
+// chosen tokens.
 #pragma once
 
 #include <algorithm>
@@ -11,20 +12,21 @@
 
 namespace attest::test {
 
-/// How long a row stays at one level.
+/// How many consecutive tokens of a row have the same level.
 enum class Runs {
   all,      ///< levels are null
-  blocks,   ///< of 128 tokens
-  pages,    ///< of 16 tokens
-  any,      ///< of 1 to 40 tokens
-  tokens,   ///< hardly ever two in a row
-  mixture,  ///< neighbouring rows differ in all of these; some keep nothing
+  blocks,   ///< 128 tokens
+  pages,    ///< 16 tokens
+  any,      ///< 1 to 40 tokens
+  tokens,   ///< one token; equal neighbours only by chance
+  mixture,  ///< neighbouring rows use different kinds; some rows keep nothing
 };
 inline constexpr Runs kAllRuns[] = {Runs::all, Runs::blocks, Runs::pages, Runs::any, Runs::tokens, Runs::mixture};
 inline constexpr const char* kRunNames[] = {"all", "blocks", "pages", "any", "tokens", "mixture"};
 inline const char* name_of(Runs runs) { return kRunNames[static_cast<int>(runs)]; }
 
-/// One row's levels. Where there are more than two settings the second adds nothing; level S is kept at none.
+/// One row's levels in 0..S for S settings. Level S: kept at no setting. With more than two settings no token has level
+/// 1, so that setting 1 adds none.
 inline std::vector<Level> random_levels(int length, int settings, Runs runs, Random& random) {
   std::vector<Level> levels;
   while (static_cast<int>(levels.size()) < length) {
@@ -51,7 +53,7 @@ struct DeviceSweep {
   int level(int r, int j) const {
     return levels.empty() ? 0 : levels[static_cast<std::size_t>(r)][static_cast<std::size_t>(j)];
   }
-  /// Tokens [begin, end) of a row that are at the level.
+  /// Tokens in [begin, end) of a row that have the level.
   std::vector<int> tokens_at(int r, int level_wanted, int begin, int end) const {
     std::vector<int> tokens;
     for (int j = begin; j < end; ++j)
@@ -82,16 +84,16 @@ inline DeviceSweep random_sweep(const DeviceLayer& on, int settings, Runs runs, 
   return sweep;
 }
 
-/// The weight exp(x) of a score x below the largest, in units of 2^-23 of it: __expf is off by 2 + 1.2 |x|, and x
-/// itself is a rounded difference.
+/// Relative error of the weight exp(x), where x <= 0 is a score minus the largest score. __expf is off by 2 + 1.2 |x|
+/// units of 2^-23, and x itself is a rounded difference.
 inline double weight_error(double x) { return 0x1p-23 * (3 + 2 * std::fabs(x)); }
-/// Weights that small may vanish.
+/// Weights this small may be flushed to 0.
 inline constexpr double kVanishing = 0x1p-110;
 
 struct PlainLevelSum {
   double max = -std::numeric_limits<double>::infinity();
   double sum = 0;
-  double error = 0;  ///< of float32 weights
+  double error = 0;  ///< bound on the error of float32 weights
 };
 
 inline PlainLevelSum plain_level_sum(const DeviceSweep& sweep, int r, const std::vector<int>& tokens) {
@@ -105,12 +107,12 @@ inline PlainLevelSum plain_level_sum(const DeviceSweep& sweep, int r, const std:
   return out;
 }
 
-/// Per channel: sum of exp(s - max) v, the same of |v|, and the error that float32 weights make.
+/// Per channel: the sum of exp(s - max) v, the sum of exp(s - max) |v|, and the error bound of float32 weights.
 struct PlainValues {
   Row sum, magnitude, error;
 };
 
-/// value(j, d) of the tokens.
+/// value(j, d): channel d of the value of token j.
 template <class Value>
 PlainValues plain_values(const DeviceSweep& sweep, int r, const std::vector<int>& tokens, double max, int dim,
                          Value&& value) {
@@ -129,7 +131,7 @@ PlainValues plain_values(const DeviceSweep& sweep, int r, const std::vector<int>
   return out;
 }
 
-/// Level sums that kernels are given: found plainly, max as the float that it is.
+/// Level sums computed plainly, as input of the kernels.
 struct PlainLevels {
   Rows<float> max;
   Rows<double> sum;
@@ -152,7 +154,7 @@ inline PlainLevels plain_levels(const DeviceLayer& on, const DeviceSweep& sweep,
   return out;
 }
 
-/// What a pass left of a (range of tokens, row, level): nothing where it is not present.
+/// The host's copy of a pass's sums per (range of tokens, row, level). Sums are undefined where `present` is 0.
 struct HostPartials {
   LevelPartials partials;
   int rows = 0, settings = 0;

@@ -1,4 +1,5 @@
-// Maxima and weights of every level against sums in double, their merge into settings, and the fixed-point sums below.
+// Maxima and weights of every level against sums in double, their merge into settings, and the fixed-point sums that
+// they use.
 #include <gtest/gtest.h>
 
 #include "kernels/attention/level_sums_cuda.cuh"
@@ -10,9 +11,9 @@
 namespace attest::test {
 namespace {
 
-// What a run of tokens adds is rounded to 2^-40.
+// The weight of each run of tokens is rounded to a multiple of 2^-40.
 constexpr double kFixedPoint = 0x1p-41;
-// The merge is in double; outputs are rounded to float32.
+// The merge works in double; outputs are rounded to float32.
 constexpr double kFloat = 0x1p-24, kDouble = 1e-13;
 
 class LevelSumsCuda : public OnGpuWith<Case> {};
@@ -26,7 +27,7 @@ TEST_P(LevelSumsCuda, AreOfEveryLevel) {
         Gpu gpu;
         DeviceSweep sweep = random_sweep(on, settings, runs, spread, gpu);
         sweep.view.sums = take_level_sums(on.rows, settings, gpu.arena);
-        sweep.view.begin = sweep.view.end = gpu.upload(std::vector<int>(on.visible.size(), 1));  // are ignored
+        sweep.view.begin = sweep.view.end = gpu.upload(std::vector<int>(on.visible.size(), 1));  // must be ignored
         cuda_sum_levels(on.rows, sweep.view, gpu.stream);
         const std::vector<int> counts(on.visible.size(), settings);
         const Rows<float> max =
@@ -49,7 +50,7 @@ INSTANTIATE_TEST_SUITE_P(Cases, LevelSumsCuda, testing::ValuesIn(device_cases())
 
 struct Merge {
   int settings, value_dim;
-  std::vector<int> splits;  ///< of each pass
+  std::vector<int> splits;  ///< of each pass: its number of token ranges
 };
 
 class MergeLevelsCuda : public OnGpuWith<Merge> {};
@@ -71,7 +72,7 @@ TEST_P(MergeLevelsCuda, AddsUpWhatIsPresent) {
       sum[r].push_back(some ? random.uniform(1, 50) : 0);
     }
   std::vector<LevelPartials> partials;
-  Rows<float> sums;  // of each pass
+  Rows<float> sums;  // [pass][split, row, level, channel]
   Rows<std::uint8_t> present;
   for (int num_splits : splits) {
     const std::size_t cells = static_cast<std::size_t>(num_splits) * kRows * settings;
@@ -138,7 +139,7 @@ TEST_F(LevelPartialsCuda, BeginEmpty) {
   rows.num_rows = 3;
   rows.max_length = 513;
   for (int longest : {600, 20000}) {  // ranges of 256 or 640 tokens
-    rows.longest = longest;
+    rows.layer_max_length = longest;
     const LevelPartials partials = take_partials(rows, 4, 7, gpu.arena, gpu.stream);
     EXPECT_EQ(partials.num_splits, longest == 600 ? 3 : 1);
     EXPECT_EQ(partials.pitch, 8);
@@ -147,7 +148,7 @@ TEST_F(LevelPartialsCuda, BeginEmpty) {
   }
 }
 
-// Ranges are whole tiles, as short as kMostSplits of them allow.
+// A range is a whole number of tiles, at least two: the shortest with which kMostSplits ranges cover the row.
 TEST(TokensPerSplit, IsTheLeastThatSuffices) {
   for (int longest = 1; longest < 200000; longest += longest < 20000 ? 1 : 97) {
     int expected = 256;

@@ -1,4 +1,4 @@
-// Means over the visible keys on the device, and outputs that are blended with the mean value.
+// Means of the visible keys and values on the device, and outputs blended with the mean value.
 #include <gtest/gtest.h>
 
 #include "kernels/attention/mean_value.h"
@@ -9,16 +9,16 @@
 namespace attest::test {
 namespace {
 
-// Sums in double, of which the mean is rounded to float32.
+// Sums are in double; the mean is rounded to float32.
 constexpr double kMean = 0x1p-24, kSum = 0x1p-40;
-// Mean, output and what is made of them: each rounded to float32.
+// Mean, output and blended output are each rounded to float32.
 constexpr double kBlend = 0x1p-22;
 
 struct PlainMean {
   double mean = 0, magnitude = 0;
 };
 
-/// Of a channel of the first `count` vectors of `of(token)`.
+/// Mean of of(token) over the first `count` tokens.
 template <class Of>
 PlainMean plain_mean(int count, Of&& of) {
   PlainMean out;
@@ -103,7 +103,7 @@ INSTANTIATE_TEST_SUITE_P(Cases, MeanValueCuda, testing::ValuesIn(all_device_case
 
 class MeansOfIntegersCuda : public OnGpu {};
 
-// Borders of the segments of 256 tokens whose sums all queries share.
+// Lengths at the borders of the 256-token segments whose sums all queries share.
 TEST_F(MeansOfIntegersCuda, AreExact) {
   Gpu gpu;
   const DeviceLayer on(

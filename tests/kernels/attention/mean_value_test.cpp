@@ -1,4 +1,4 @@
-// The mean value that stands in for dropped tokens, against its formula.
+// Blending the output with the mean value in place of dropped tokens, against its formula.
 #include "kernels/attention/mean_value.h"
 
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 namespace attest::test {
 namespace {
 
-// A sum of at most 640 values of at most 60000 loses 640 * 60000 * 2^-53 = 4e-9 at most.
+// Adding at most 640 values of at most 60000 has an error of at most 640 * 60000 * 2^-53 = 4e-9.
 constexpr double kTolerance = 1e-8;
 
 TEST(MeanValue, BlendsEverySettingWithWhatTheRowSees) {

@@ -1,4 +1,4 @@
-// Sweeps whose levels never fall along an order of some of a row's tokens.
+// Sweeps with an order of some of a row's tokens, along which levels never decrease.
 #pragma once
 
 #include "tests/kernels/attention/device_sweep.h"
@@ -6,11 +6,11 @@
 namespace attest::test {
 
 struct OrderedSweep : DeviceSweep {
-  Rows<int> order;  ///< tokens of a row, at most all
+  Rows<int> order;  ///< [rows][some or all tokens of the row]
 };
 
-/// Rows list a third of their tokens, all but one, or all, in random order; every fourth drops some of them, every
-/// ninth all. What is not listed is kept at no setting.
+/// A row lists a third of its tokens, all but one, or all, in random order. Every fourth row drops some listed tokens
+/// at all settings, every ninth row drops all. Tokens that are not listed are kept at no setting.
 inline OrderedSweep ordered_sweep(const DeviceLayer& on, int settings, double spread, Gpu& gpu) {
   constexpr std::uint32_t kMask = 0xFFFFF, kOtherBits = 0xABC00000;
   Random random(static_cast<std::uint64_t>(settings));
@@ -29,7 +29,7 @@ inline OrderedSweep ordered_sweep(const DeviceLayer& on, int settings, double sp
     }
     const int counts_of_kinds[] = {length / 3, length - 1, length};
     order.resize(static_cast<std::size_t>(counts_of_kinds[r % 3]));
-    std::vector<double> borders;  // between levels, as parts of the order
+    std::vector<double> borders;  // between levels, as fractions of the order
     for (int i = 0; i < settings; ++i) borders.push_back(r % 9 == 8 ? 0 : random.uniform());
     std::sort(borders.begin(), borders.end());
     if (r % 4 != 0 && r % 9 != 8) borders.back() = 1;

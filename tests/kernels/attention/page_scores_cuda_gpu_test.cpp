@@ -1,4 +1,4 @@
-// Quest's bounds of pages on the device against their formula and against the CPU's.
+// Quest's page score bounds on the device against their formula and against the CPU's.
 #include <gtest/gtest.h>
 
 #include "kernels/attention/page_scores.h"
@@ -9,7 +9,7 @@
 namespace attest::test {
 namespace {
 
-// Products and every addition are rounded to float32, as are scale and soft-cap.
+// Products, additions, scaling and soft-cap are each rounded to float32.
 constexpr double kRounding = 0x1p-24;
 constexpr int kOtherRoundings = 8;
 
@@ -17,7 +17,7 @@ struct PlainBound {
   double score = 0, magnitude = 0;
 };
 
-/// Over tokens [begin, end).
+/// Bound of the scores of tokens [begin, end).
 PlainBound plain_bound(const Query& query, int h, int begin, int end) {
   double sum = 0, magnitude = 0;
   for (int d = 0; d < query.dim(); ++d) {
@@ -42,7 +42,7 @@ TEST_P(PageScoresCuda, AreSumsOfTheLargestProducts) {
   Gpu gpu;
   const DeviceLayer on(GetParam(), gpu);
   for (int page : {1, 16, 24, 128, 5000}) {
-    if (page == 1 && on.rows.longest > 1000) continue;  // thousands of pages say no more than hundreds
+    if (page == 1 && on.rows.layer_max_length > 1000) continue;  // thousands of pages test no more than hundreds
     const std::vector<int> counts = counts_of_pages(on.visible, page);
     const RaggedRows<float> scores = gpu.take_rows<float>(counts, *std::max_element(counts.begin(), counts.end()) + 1);
     cuda_page_scores(on.rows, on.kv, on.queries, page, scores.items, gpu.arena, gpu.stream);
@@ -68,7 +68,7 @@ INSTANTIATE_TEST_SUITE_P(Cases, PageScoresCuda, testing::ValuesIn(all_device_cas
 
 class EqualPagesCuda : public OnGpu {};
 
-// The last page is bounded by a kernel of its own: ranks hang on equal pages being equal to the last bit.
+// The partial last page has its own kernel. Equal pages must get bit-identical bounds, because ranks depend on ties.
 TEST_F(EqualPagesCuda, TieWithThePartialOne) {
   for (int dim : {64, 100, 300}) {
     Gpu gpu;

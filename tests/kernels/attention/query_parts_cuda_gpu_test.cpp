@@ -1,4 +1,4 @@
-// Queries in the order of the rows and their bfloat16 parts, bit for bit.
+// Queries gathered in row order and split into bfloat16 parts, bit for bit.
 #include <gtest/gtest.h>
 
 #include "kernels/attention/query_parts_cuda.h"

@@ -1,4 +1,4 @@
-// What float32 leaves of scores, whatever scores it is added to.
+// The rest of a score: its double value minus a given float32 value, which need not be near the score.
 #include <gtest/gtest.h>
 
 #include "kernels/attention/score_rest.cuh"
@@ -8,10 +8,10 @@
 namespace attest::test {
 namespace {
 
-// Sums are in double; the rest is rounded to float32.
+// The kernel adds in double and rounds the rest to float32.
 constexpr double kSum = 0x1p-44, kRest = 0x1p-24;
 
-/// Hangs on everything that a form is told. All steps are exact.
+/// A key form that uses every field of KeyPlace. All its steps are exact.
 struct ScaledKeys {
   __host__ __device__ static float factor(int params, int token, std::int64_t key, int channel) {
     return static_cast<float>(1 << (params + token + static_cast<int>(key % 3) + channel / kOctet) % 4);
@@ -21,7 +21,7 @@ struct ScaledKeys {
   }
 };
 
-/// Numbers like scores, which need not be near any.
+/// Random numbers in place of float32 scores.
 Rows<float> any_scores(const std::vector<int>& lengths, std::uint64_t seed) {
   Random random(seed);
   Rows<float> rows;
@@ -34,7 +34,7 @@ Rows<float> any_scores(const std::vector<int>& lengths, std::uint64_t seed) {
 
 class ScoreRest : public OnGpuWith<Case> {};
 
-TEST_P(ScoreRest, AndTheScoreAreTheScoreInDouble) {
+TEST_P(ScoreRest, ScorePlusRestIsTheDoubleScore) {
   Gpu gpu;
   const DeviceLayer on(GetParam(), gpu);
   DeviceRows rows = on.rows;

@@ -1,4 +1,4 @@
-// From dot products to scores, and keys that stay as they are.
+// Scale and soft-cap turn dot products into scores, and ExactKeys leaves keys unchanged.
 #include <gtest/gtest.h>
 
 #include "kernels/attention/score_targets.cuh"
@@ -7,7 +7,7 @@
 namespace attest::test {
 namespace {
 
-// Products and quotient are rounded, and tanhf is off by two units in the last place. Of the score.
+// Relative to the score: products and quotient are rounded, and tanhf is off by two units in the last place.
 constexpr double kRounded = 0x1p-20;
 
 __global__ void score_kernel(const float* dots, int count, DeviceKeyValues kv, float* scores) {
@@ -33,7 +33,8 @@ TEST_F(ScoreTargetsCuda, ScaleThenCap) {
       DeviceKeyValues kv;
       kv.scale = scale;
       kv.softcap = softcap;
-      const std::vector<float> found = scores_of_dots(dots, kv), bare = scores_of_dots(dots, with_bare_products(kv));
+      const std::vector<float> found = scores_of_dots(dots, kv),
+                               bare = scores_of_dots(dots, without_score_transform(kv));
       for (std::size_t i = 0; i < dots.size(); ++i) {
         const double s = static_cast<double>(scale) * static_cast<double>(dots[i]), cap = static_cast<double>(softcap);
         const double expected = cap > 0 ? cap * std::tanh(s / cap) : s;
@@ -47,7 +48,7 @@ TEST_F(ScoreTargetsCuda, ScaleThenCap) {
 TEST(BareProductsOf, AreOfTheSameKeys) {
   const int keys = 0, values = 0;
   const DeviceKeyValues kv{ElementType::float16, &keys, &values, 64, 48, 1000, 0.5f, 20};
-  const DeviceKeyValues bare = with_bare_products(kv);
+  const DeviceKeyValues bare = without_score_transform(kv);
   EXPECT_EQ(bare.type, kv.type);
   EXPECT_EQ(bare.keys, &keys);
   EXPECT_EQ(bare.values, &values);

@@ -1,4 +1,4 @@
-// Scores of keys in forms made for this test: what a form is told, residuals, limits, and what float32 leaves.
+// Score tiles with key forms made for this test: arguments of a form, residuals, limits of rows, and float32 rests.
 #include <gtest/gtest.h>
 
 #include "kernels/attention/score_tiles.cuh"
@@ -12,7 +12,7 @@ namespace {
 constexpr double kSum = 0x1p-18;
 constexpr double kRest = 0x1p-40;
 
-/// Key and residual hang on everything that a form is told. All steps are exact.
+/// Key and residual depend on every field of KeyPlace. All steps are exact.
 struct MarkedKeys {
   int num_parts = 3, num_residual_parts = 1;
   static constexpr bool has_residual = true;
@@ -29,7 +29,7 @@ struct MarkedKeys {
   }
 };
 
-/// Small integers, which one part holds.
+/// Rounds keys to small integers, which fit in one bfloat16 part.
 struct WholeKeys {
   int num_parts = 1;
   static constexpr int num_residual_parts = 0;
@@ -44,7 +44,7 @@ struct PlainScores {
   double score = 0, refined = 0, magnitude = 0;
 };
 
-/// key(d) and rest(d) in place of a key.
+/// Scores of the key key(d), without and with the residual rest(d).
 template <class Key, class Rest>
 PlainScores plain_scores(const Query& query, int h, Key&& key, Rest&& rest) {
   double dot = 0, of_rest = 0, magnitude = 0;
@@ -57,7 +57,7 @@ PlainScores plain_scores(const Query& query, int h, Key&& key, Rest&& rest) {
   return {query.score_of(dot), query.score_of(dot + of_rest), transform.scale * magnitude + transform.softcap};
 }
 
-/// Rows of numbers that no score is.
+/// Rows of numbers that differ from all scores.
 Rows<float> other_scores(const std::vector<int>& lengths, std::uint64_t seed) {
   Random random(seed);
   Rows<float> rows;
@@ -146,12 +146,13 @@ INSTANTIATE_TEST_SUITE_P(Cases, ScoreTiles, testing::ValuesIn(device_cases()), n
 
 class BareProducts : public OnGpu {};
 
-// For rules that apply scale and soft-cap themselves.
+// Some rules apply scale and soft-cap themselves.
 TEST_F(BareProducts, AreNeitherScaledNorCapped) {
   Gpu gpu;
   const DeviceLayer on(Case{"", 1, 4, 64, 64, ElementType::bfloat16, {100, 300}, Pattern::ties, 20}, gpu);
   const RaggedRows<float> scores = gpu.take_rows<float>(on.visible, on.rows.stride);
-  score_rows(on.rows, on.queries, with_bare_products(on.kv), ExactKeys{1}, {.scores = scores.items.data}, gpu.stream);
+  score_rows(on.rows, on.queries, without_score_transform(on.kv), ExactKeys{1}, {.scores = scores.items.data},
+             gpu.stream);
   const Rows<float> found = gpu.download_rows(scores);
   for (int r = 0; r < on.rows.num_rows; ++r)
     for (int j = 0; j < on.length(r); ++j) {

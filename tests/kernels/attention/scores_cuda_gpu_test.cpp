@@ -1,4 +1,4 @@
-// Exact scores on the device against sums in double, and what float32 leaves of them.
+// Exact scores on the device and their float32 rests, against sums in double.
 #include <gtest/gtest.h>
 
 #include "kernels/attention/scores.h"
@@ -9,17 +9,16 @@
 namespace attest::test {
 namespace {
 
-// Tensor cores truncate where they add, some two hundred times for the widest float32 keys. Of the sum of magnitudes.
+// Relative to the sum of magnitudes: tensor cores truncate each addition, about 200 times for the widest float32 keys.
 constexpr double kSum = 0x1p-18;
-// The rest is rounded to float32 itself.
+// With the rest added. The rest itself is rounded to float32.
 constexpr double kRest = 0x1p-40;
-// One product of float32 values is a sum of six products of parts, of which the last three are up to 2^-18 of the
-// first.
+// The product of two float32 values is a sum of six products of parts. The last three are up to 2^-18 of the first.
 constexpr double kProduct = 0x1p-20;
 
 struct PlainScore {
   double score = 0;
-  double magnitude = 0;  ///< of what was added up, and of the soft-cap that tanh is multiplied by
+  double magnitude = 0;  ///< scale times the sum of |products|, plus the soft-cap
 };
 
 PlainScore plain_score(const Query& query, int h, int j) {
@@ -31,7 +30,7 @@ PlainScore plain_score(const Query& query, int h, int j) {
   return {query.score_of(dot), query.head->transform.scale * magnitude + query.head->transform.softcap};
 }
 
-/// So many tiles that a block takes several, one after the other.
+/// Enough tiles that a thread block handles several, one after the other.
 Case many_tiles() {
   Case c{"many_tiles", 8, 4, 24, 8, ElementType::bfloat16, {}};
   for (int i = 0; i < 70; ++i) c.positions.push_back(25 + 59 * i);
@@ -101,7 +100,7 @@ TEST_P(ScoresOfTypeCuda, AreExactForSmallIntegers) {
   }
 }
 
-// Keys with a single channel that is not zero: a part that is left out shows.
+// Each key has a single non-zero channel, so that a missing part shows.
 TEST_P(ScoresOfTypeCuda, LoseNoPartOfAProduct) {
   AttentionLayer layer = make_layer({"", 1, 4, 64, 64, GetParam(), {100, 511, 512, 900, 999}});
   std::vector<float> keys = floats_of(layer.element_type, layer.k, 0, 1000 * 64);

@@ -1,4 +1,4 @@
-// Scores against an exact sum, and what the tiling must not change.
+// Scores against a sum in long double, and bits that must not depend on the tiling.
 #include "kernels/attention/scores.h"
 
 #include <gtest/gtest.h>
@@ -49,7 +49,7 @@ TEST(Scores, AllShapes) {
       }
 }
 
-// Ties must be ties, and a row must not see its neighbours: otherwise results hang on batches and threads.
+// Equal keys must tie and a row must not depend on its neighbours, or results would depend on batches and threads.
 TEST(Scores, EqualKeysAndEqualRowsGiveEqualBits) {
   Random random(62);
   constexpr int kDim = 96, kRows = 13;

@@ -1,4 +1,4 @@
-// Output and log-sum-exp of every setting against one softmax per setting, and against the CPU's one pass.
+// Output and log-sum-exp of every setting on the device, against one softmax per setting and against the CPU.
 #include <gtest/gtest.h>
 
 #include "kernels/attention/setting_outputs.h"
@@ -10,12 +10,12 @@
 namespace attest::test {
 namespace {
 
-// Weights, their products with values and all sums as in sweep_in_runs_gpu_test.cpp. Of the mean magnitude.
+// Relative to the weighted mean of |values|. Weights, products and sums have the errors of sweep_in_runs_gpu_test.cu.
 constexpr double kOutput = 0x1p-14;
-// The sum of weights is some 2^-20 off; scores of 3000 are float32 themselves.
+// The sum of weights is off by about 2^-20. Scores around 3000 are exact, as both sides get them in float32.
 constexpr double kLse = 0x1p-18;
 
-/// Values of which a row's first ones are KIVI's; none of them where there are no groups.
+/// Values of which the first count[row] of each row are quantised by KIVI. Without groups all are exact.
 struct Values {
   DeviceValues on_device;
   Rows<double> approximate;  ///< [values on the device][Dv]
@@ -53,7 +53,7 @@ Values kivi_values(const DeviceLayer& on, Gpu& gpu) {
   return values;
 }
 
-/// The CPU's outputs of all rows, in the order of the device's.
+/// The CPU's outputs of all rows, in the device's row order.
 std::vector<SettingOutputs> cpu_outputs(const DeviceLayer& on, const DeviceSweep& sweep, const Values& values) {
   std::vector<SettingOutputs> all;
   for (int first = 0; first < on.rows.num_rows;) {
@@ -86,7 +86,7 @@ std::vector<SettingOutputs> cpu_outputs(const DeviceLayer& on, const DeviceSweep
   return all;
 }
 
-/// lse [rows, S] and output [rows, S, Dv] of every setting.
+/// Host copies of lse [rows, S] and output [rows, S, Dv].
 struct HostOutputs {
   std::vector<float> output;
   std::vector<double> lse;
@@ -139,7 +139,7 @@ class SettingOutputsCuda : public OnGpuWith<Case> {
   }
 };
 
-TEST_P(SettingOutputsCuda, OfLevelsInRunsAndInNone) {
+TEST_P(SettingOutputsCuda, MatchPlainSoftmaxForAllLevelPatterns) {
   Gpu of_layer;
   const DeviceLayer on(GetParam(), of_layer);
   for (int settings : {1, 2, 5})
@@ -181,8 +181,8 @@ TEST_P(SettingOutputsCuda, OfExactAttention) {
   expect_outputs(on, sweep, {}, HostOutputs(out, on.rows.num_rows, gpu));
 }
 
-// A chunk of the first rows alone, in other batches: the longest row of the layer alone says where ranges end.
-TEST_P(SettingOutputsCuda, HowRowsAreCutChangesNoBit) {
+// A chunk of only the first rows, in other batches. Ranges of tokens depend only on the longest row of the layer.
+TEST_P(SettingOutputsCuda, ChunkingGivesBitIdenticalOutputs) {
   Gpu of_layer;
   const DeviceLayer on(GetParam(), of_layer);
   for (bool ordered : {false, true}) {

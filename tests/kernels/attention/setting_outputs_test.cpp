@@ -1,4 +1,4 @@
-// The one-pass sweep against one softmax per setting.
+// The one-pass sweep over all settings, against one softmax per setting.
 #include "kernels/attention/setting_outputs.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,8 @@ struct Sweep {
   KvHead head;
 };
 
-/// Levels come in runs and single tokens; one setting adds nothing, some tokens are never kept.
+/// Levels come in runs and single tokens. With more than two settings, setting 1 adds no token. Some tokens are never
+/// kept.
 Sweep random_sweep(int value_dim, int settings, double spread, Random& random) {
   Sweep s;
   s.visible = {1, 63, 64, 65, 130, 200};

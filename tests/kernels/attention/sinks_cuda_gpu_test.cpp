@@ -1,4 +1,4 @@
-// Learned sinks on the device against a softmax that has the sink as one more key of value 0, and against the CPU's.
+// Learned sinks on the device, against a softmax with the sink as one more key of value 0 and against the CPU.
 #include <gtest/gtest.h>
 
 #include "kernels/attention/sinks.h"
@@ -8,9 +8,9 @@
 namespace attest::test {
 namespace {
 
-// The share is a double; the output that it multiplies is rounded to float32 once more.
+// The keys' share is in double; the output times the share is rounded to float32 again.
 constexpr double kOutput = 0x1p-23;
-// exp and log of doubles that stand some hundred apart.
+// exp and log in double, of arguments that differ by several hundred.
 constexpr double kLse = 1e-12;
 constexpr double kNothing = -std::numeric_limits<double>::infinity();
 
@@ -19,7 +19,7 @@ struct Shape {
   int group, queries, settings, value_dim;
 };
 
-/// Outputs of rows before their sinks join; row r has sink[r].
+/// Outputs of rows without their sinks; row r has sink[r].
 struct Outputs {
   Shape shape;
   std::vector<float> sink, output;
@@ -27,7 +27,7 @@ struct Outputs {
 
   explicit Outputs(const Shape& given) : shape(given) {
     Random random(41);
-    // From far below every key to far above: with the last the keys' weights vanish.
+    // From far below to far above every key. With 700 the weights of the keys vanish.
     const double sinks[] = {-3, 0, 4.5, 60, -60, 700, -700};
     for (int r = 0; r < rows(); ++r) {
       sink.push_back(static_cast<float>(sinks[r % 7] + 0.1 * random.normal()));
@@ -42,7 +42,7 @@ struct Outputs {
   int rows() const { return shape.group * shape.queries; }
   std::size_t cell(int r, int i) const { return static_cast<std::size_t>(r * shape.settings + i); }
 
-  /// The share of the keys in the softmax, and the log-sum-exp of keys and sink.
+  /// The keys' share of the softmax, and the log-sum-exp of keys and sink.
   std::pair<double, double> plain(int r, int i) const {
     const double keys = lse[cell(r, i)], own = static_cast<double>(sink[static_cast<std::size_t>(r)]);
     if (keys == kNothing) return {0, own};
@@ -82,7 +82,7 @@ TEST_P(SinksCuda, AreOneMoreKeyWithoutAValue) {
           << "row " << r << ", setting " << i;
       for (std::size_t d = 0; d < dim; ++d) {
         const double expected = share * static_cast<double>(given.output[cell * dim + d]);
-        // Shares below float32's normal numbers may vanish.
+        // Outputs below the normal numbers of float32 may be flushed to 0.
         ASSERT_LE(std::fabs(static_cast<double>(found.output[cell * dim + d]) - expected),
                   kOutput * std::fabs(expected) + 0x1p-126)
             << "row " << r << ", setting " << i << ", channel " << d;
@@ -95,7 +95,7 @@ TEST_P(SinksCuda, AgreeWithTheCpu) {
   const Found found = add_on_device(given, true);
   const auto dim = static_cast<std::size_t>(given.shape.value_dim),
              settings = static_cast<std::size_t>(given.shape.settings);
-  for (int n = 0; n < given.shape.queries; ++n) {  // the CPU's sinks are those of a query's group
+  for (int n = 0; n < given.shape.queries; ++n) {  // the CPU takes the sinks of one group at a time
     KvHead head;
     head.group = given.shape.group;
     head.num_queries = 1;
@@ -129,7 +129,7 @@ TEST_P(SinksCuda, RowsWithoutSinksStay) {
   EXPECT_TRUE(found.lse == given.lse);
 }
 
-// Channels around the 128 that a block takes at a time.
+// Channel counts around 128, the number that a thread block handles at a time.
 INSTANTIATE_TEST_SUITE_P(Shapes, SinksCuda,
                          testing::Values(Shape{"one_row", 1, 1, 1, 1}, Shape{"few_channels", 7, 3, 2, 48},
                                          Shape{"llama", 4, 9, 6, 128}, Shape{"a_channel_more", 5, 4, 3, 129},

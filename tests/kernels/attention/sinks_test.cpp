@@ -1,4 +1,4 @@
-// Learned sinks against one softmax with the sink as a key without value.
+// Learned sinks against one softmax with the sink as one more key of value 0.
 #include "kernels/attention/sinks.h"
 
 #include <gtest/gtest.h>
@@ -57,7 +57,7 @@ TEST(Sinks, ExtremeLogitsDoNotOverflow) {
   EXPECT_NEAR(lse_with_sink(1000, 1000), 1000 + std::log(2.0), 1e-12);
 }
 
-TEST(Sinks, AHeadWithoutThemIsLeftAsItIs) {
+TEST(Sinks, HeadWithoutSinksIsUnchanged) {
   std::vector<SettingOutputs> rows{one_setting(1, {2})};
   add_sinks(head_of(1, std::vector<std::int64_t>{2}, {}), rows);
   EXPECT_EQ(rows[0].lse[0], 1);

@@ -1,4 +1,4 @@
-// The sweep along the ranking: sums of every (range of places, row, level) against sums in double.
+// The sweep along the ranking: sums of every (range of ranking positions, row, level) against sums in double.
 #include <gtest/gtest.h>
 
 #include "kernels/attention/sweep_in_order_cuda.h"
@@ -8,7 +8,7 @@
 namespace attest::test {
 namespace {
 
-// Values of a range are added up one after the other in float32.
+// Values of a range are added sequentially in float32.
 constexpr double kAddition = 0x1p-24;
 
 void expect_partials(const DeviceLayer& on, const OrderedSweep& sweep, const PlainLevels& levels,
@@ -43,12 +43,12 @@ TEST_P(SweepInOrderCuda, AddsUpEveryLevelOfEveryRange) {
   Gpu of_layer;
   const DeviceLayer on(GetParam(), of_layer);
   for (int settings : {1, 2, 5, 70})
-    for (int longest : {on.rows.longest, 20000}) {
+    for (int longest : {on.rows.layer_max_length, 20000}) {
       Gpu gpu;
       const OrderedSweep sweep = ordered_sweep(on, settings, 2, gpu);
       const PlainLevels levels = plain_levels(on, sweep, gpu);
       DeviceRows rows = on.rows;
-      rows.longest = longest;
+      rows.layer_max_length = longest;
       SweepView view = sweep.view;
       view.sums = levels.on_device;
       const LevelPartials partials = take_partials(rows, settings, on.kv.value_dim, gpu.arena, gpu.stream);

@@ -8,13 +8,13 @@
 namespace attest::test {
 namespace {
 
-// Products of parts are exact; up to six sums per 16 tokens are truncated. Of the sum of magnitudes.
+// Relative to the sum of magnitudes: products of parts are exact, up to six sums per 16 tokens are truncated.
 constexpr double kPerGroup = 0x1p-19;
 // 16-bit types have two bfloat16 parts of 8 bits: a weight loses at most 2^-16 of itself, and the product of the two
 // second parts, another 2^-16, is left out. float32 has three parts.
 constexpr double kParts16 = 0x1p-15, kParts32 = 0x1p-22;
 
-/// A value hangs on everything that a form is told. All steps are exact but the last.
+/// A value form that uses every field of ValuePlace. All its steps but the last are exact.
 struct MarkedValues {
   static constexpr bool exact = false;
 
@@ -33,7 +33,7 @@ double value_of(const DeviceLayer& on, const MarkedValues&, int r, int j, int d)
   return f32(2 * on.row(r).v(j, d) + MarkedValues::term(value, d));
 }
 
-/// Tokens [begin, end) of a row.
+/// Each row sweeps its tokens [begin, end).
 struct Pass {
   std::vector<int> begin, end;  ///< [rows]
 };
@@ -71,7 +71,7 @@ void expect_sums(const Case& c, const Form& form, const std::vector<int>& all_se
         const DeviceSweep sweep = random_sweep(on, settings, runs, 2, gpu);
         const PlainLevels levels = plain_levels(on, sweep, gpu);
         DeviceRows rows = on.rows;
-        if (partly) rows.longest = 20000;  // ranges of 640 tokens
+        if (partly) rows.layer_max_length = 20000;  // ranges of 640 tokens
         SweepView view = sweep.view;
         view.sums = levels.on_device;
         Pass pass{std::vector<int>(on.visible.size(), 0), on.visible};
@@ -98,13 +98,13 @@ INSTANTIATE_TEST_SUITE_P(Cases, SweepInRuns, testing::ValuesIn(all_device_cases(
 
 class SweepInManyRuns : public OnGpuWith<Case> {};
 
-// Levels that are 64 apart share a bit by which they are known.
-TEST_P(SweepInManyRuns, KnowsLevelsBeyond64) { expect_sums(GetParam(), ExactValues{}, {70, 130}); }
+// Levels 64 apart share a bit of the 64-bit level mask.
+TEST_P(SweepInManyRuns, HandlesMoreThan64Levels) { expect_sums(GetParam(), ExactValues{}, {70, 130}); }
 INSTANTIATE_TEST_SUITE_P(Cases, SweepInManyRuns, testing::ValuesIn(device_cases()), name_of_case);
 
 class SweepOfTypeInRuns : public OnGpuWith<ElementType> {};
 
-// Rows change places in the tiles of 16, so that others stand beside them.
+// Rows move to other places in the 16-row tiles, so that their neighbours change.
 TEST_P(SweepOfTypeInRuns, SumsDoNotDependOnTheRowsBesideThem) {
   Gpu of_layer;
   const DeviceLayer on(Case{"", 1, 7, 64, 130, GetParam(), {15, 127, 128, 200, 254, 255, 256, 257, 300, 301}},
@@ -133,7 +133,8 @@ TEST_P(SweepOfTypeInRuns, SumsDoNotDependOnTheRowsBesideThem) {
     }
 }
 
-/// Each level has one token of weight 1 at an even place, where values are 0, and a lighter one at an odd place.
+/// Each level has one token of weight 1 at an even place, where values are 0, and one of smaller weight at an odd
+/// place.
 TEST_P(SweepOfTypeInRuns, LoseNoPartOfAProduct) {
   constexpr int kSettings = 40, kTokens = 256, kDim = 64;
   AttentionLayer layer = make_layer({"", 1, 4, 64, kDim, GetParam(), {kTokens - 3, kTokens - 2, kTokens - 1}});
@@ -176,8 +177,8 @@ TEST_P(SweepOfTypeInRuns, LoseNoPartOfAProduct) {
     }
 }
 
-/// Each level has one token: its weight is 1, and its value comes back as it is.
-TEST_P(SweepOfTypeInRuns, ALoneTokenGivesItsValue) {
+/// Each level has one token. Its weight is 1, so the sum is exactly its value.
+TEST_P(SweepOfTypeInRuns, SingleTokenReturnsItsValue) {
   constexpr int kSettings = 66;
   Gpu gpu;
   const DeviceLayer on(Case{"", 2, 4, 64, 72, GetParam(), {200, 254, 255, 290}}, gpu);

@@ -1,4 +1,5 @@
-// What a sweep over values is made of: ranges and levels of a tile, its values in shared memory, a lane's weights.
+// Building blocks of a sweep over values: ranges and levels of a tile, staging values in shared memory, and the weights
+// that a lane computes.
 #include <gtest/gtest.h>
 
 #include "kernels/attention/sweep_tiles.cuh"
@@ -11,7 +12,7 @@ namespace {
 
 using namespace sweep_tiles;
 
-// __expf of a difference that is a float.
+// Weights this small may be flushed to 0. Kernel and test take exp of the same float32 difference.
 constexpr double kVanishingWeight = 0x1p-120;
 
 __global__ void levels_kernel(Task task, int tiles, RowRange* ranges, unsigned long long* levels) {
@@ -28,14 +29,15 @@ __global__ void levels_kernel(Task task, int tiles, RowRange* ranges, unsigned l
 class SweepTiles : public OnGpuWith<Case> {};
 
 TEST_P(SweepTiles, KnowWhichLevelsATileHas) {
-  constexpr int kSettings = 70;  // more than a word has bits
+  constexpr int kSettings = 70;  // more than the 64 bits of a level mask
   Gpu gpu;
   const DeviceLayer on(GetParam(), gpu);
   const DeviceSweep sweep = random_sweep(on, kSettings, Runs::mixture, 2, gpu);
   std::vector<int> begin, end;
   for (int length : on.visible) {
     begin.push_back(begin.size() % 3 == 0 ? 0 : length / 3);
-    end.push_back(begin.size() % 4 == 3 ? length / 2 + 1 : length + 50);  // no row ends behind what is visible
+    end.push_back(begin.size() % 4 == 3 ? length / 2 + 1
+                                        : length + 50);  // range_of_row() clamps the end to the visible length
   }
   for (bool partly : {false, true})
     for (bool leveled : {false, true}) {
@@ -78,7 +80,7 @@ TEST_P(SweepTiles, KnowWhichLevelsATileHas) {
     }
 }
 
-/// Values times a power of two that hangs on their place.
+/// Multiplies values by a power of two that depends on their place.
 struct ScaledValues {
   __host__ __device__ static float factor(std::int64_t value, int octet) {
     return static_cast<float>(1 << (static_cast<int>(value % 3) + octet % 2));
@@ -88,13 +90,13 @@ struct ScaledValues {
   }
 };
 
-/// out [parts, 128 tokens, 128 channels] = the tile as it is staged.
+/// Copies the staged tile to out [parts, 128 tokens, 128 channels].
 template <class Form>
 __global__ void __launch_bounds__(kThreads)
     stage_kernel(Task task, Form form, RowBatch batch, std::int64_t first_value, int first, int channel, float* out) {
   extern __shared__ __align__(16) std::uint16_t staged[];
   if (task.streams) {
-    begin_values(task, batch, first_value, first, channel, staged);
+    start_value_copy(task, batch, first_value, first, channel, staged);
     commit_copies();
     await_copies<0>();
   } else {
@@ -107,7 +109,7 @@ __global__ void __launch_bounds__(kThreads)
           static_cast<std::uint32_t>(staged[part * kPartElements + i / kChannels * kPitch + i % kChannels]) << 16);
 }
 
-/// Sum of the parts that were staged for every tile of the layer's first origin, against value(token, channel).
+/// Stages every tile of the layer's first origin and compares the sum of its parts with value(token, channel).
 template <class Form, class Value>
 void expect_staged(const DeviceLayer& on, Gpu& gpu, const Form& form, int parts, bool streams, Value&& value) {
   const RowBatch& batch = on.batches[0];
@@ -156,7 +158,7 @@ TEST_P(SweepTiles, StageValuesAsPartsThatAddUp) {
     expect_staged(on, gpu, ExactValues{}, 1, true, [&](int j, int d) { return query.v(j, d); });
 }
 
-// Channels that fill tiles, miss them, and are no multiple of eight, in every type.
+// Every element type, with channel counts that fill tiles, do not fill them, and are not multiples of eight.
 INSTANTIATE_TEST_SUITE_P(Cases, SweepTiles, testing::ValuesIn(device_cases()), name_of_case);
 
 struct LaneResult {
@@ -165,7 +167,7 @@ struct LaneResult {
   bool have[2];
 };
 
-/// Warps have 16 tokens of the two rows each.
+/// Each warp handles 16 tokens of both rows.
 __global__ void lane_kernel(LaneRow a, LaneRow b, std::uint32_t level, float max, LaneResult* out) {
   const LaneRow rows[2] = {a, b};
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
@@ -187,7 +189,7 @@ TEST_F(LaneTokensCuda, WeighTheTokensOfTheirRowsAtALevel) {
   Random random(8);
   std::vector<float> scores[2];
   std::vector<Level> levels[2];
-  const RowRange ranges[2] = {{5, 100}, {0, 77}};  // they begin and end within pairs
+  const RowRange ranges[2] = {{5, 100}, {0, 77}};  // begin and end inside pairs of tokens
   for (int half = 0; half < 2; ++half)
     for (int j = 0; j < kTokens; ++j) {
       scores[half].push_back(static_cast<float>(kMax - 10 * random.uniform()));
@@ -223,7 +225,7 @@ __global__ void pair_kernel(const float2* pairs, int count, std::uint32_t* leadi
   const int i = static_cast<int>(threadIdx.x);
   if (i >= count) return;
   float2 x = pairs[i];
-  leading[i] = take_pair(x);
+  leading[i] = split_leading_bf16_pair(x);
   rest[i] = x;
 }
 

@@ -1,4 +1,4 @@
-// Asynchronous copies: what arrives, what is zero behind it, and which group is awaited.
+// Asynchronous copies: copied bytes, zero fill after them, and waiting for one group of copies.
 #include <gtest/gtest.h>
 
 #include "kernels/device/async_copy.cuh"
@@ -9,7 +9,7 @@ namespace {
 
 constexpr int kThreads = 64;
 
-/// Two groups of 16 bytes per thread, of which bytes[thread] and 16 are copied.
+/// Each thread copies bytes[thread] of 16 bytes in the first group and all 16 bytes in the second.
 __global__ void copy_kernel(const uint4* from, const int* bytes, uint4* to) {
   __shared__ uint4 first[kThreads], second[kThreads];
   const int thread = static_cast<int>(threadIdx.x);

@@ -1,4 +1,4 @@
-// Reductions over warps and blocks, and integers that stand in the order of floats.
+// Reductions over warps and blocks, and integer images that have the order of floats.
 #include <gtest/gtest.h>
 
 #include "kernels/device/block_reduce.cuh"
@@ -7,7 +7,7 @@
 namespace attest::test {
 namespace {
 
-// Of the sum of magnitudes: five float32 additions in a warp, and at most 31 of what warps have.
+// Relative to the sum of magnitudes: five float32 additions within a warp and at most 31 across warps.
 constexpr double kSum = 36 * 0x1p-24;
 
 template <class T, class Combine>
@@ -31,7 +31,7 @@ Reduced<T> reduced(const std::vector<T>& values, Gpu& gpu) {
   return {gpu.download(of_warp, values.size()), gpu.download(of_block, values.size())};
 }
 
-/// Every thread has what `plain` makes of its warp's values, and of all values.
+/// Every thread must have plain(values of its warp) and plain(all values).
 template <class T, class Plain>
 void expect_reduced(const std::vector<T>& values, const Reduced<T>& found, Plain&& plain) {
   const T all = plain(values);
@@ -95,7 +95,7 @@ TEST_F(BlockReduceEach, ReducesValuesApart) {
 }
 
 __global__ void images_kernel(const float* values, std::uint32_t* images, float* back) {
-  images[threadIdx.x] = ordered_image(values[threadIdx.x]);
+  images[threadIdx.x] = sortable_bits(values[threadIdx.x]);
   back[threadIdx.x] = from_ordered_image(images[threadIdx.x]);
 }
 
@@ -118,7 +118,7 @@ TEST_F(OrderedImage, AscendsWithTheValue) {
     else
       EXPECT_LT(found[i], found[i + 1]) << values[i];
   }
-  EXPECT_GT(found.front(), 0u);  // 0 stands for no value at all
+  EXPECT_GT(found.front(), 0u);  // 0 is reserved for "no value"
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Buffers that own memory of the device, page-locked memory of the host, or of anything that hands it out.
+// Buffers that own device memory, page-locked host memory, or memory of any allocator.
 #include <gtest/gtest.h>
 
 #include "dumps/base/error.h"
@@ -8,7 +8,7 @@
 namespace attest::test {
 namespace {
 
-/// Counts what is handed out.
+/// Counts live allocations.
 struct Counted {
   static inline int alive = 0;
   static std::byte* allocate(std::size_t bytes) {
@@ -52,7 +52,7 @@ struct Refusing : Counted {
   }
 };
 
-TEST(GrowingBuffer, IsEmptyWhereItCouldNotGrow) {
+TEST(GrowingBuffer, IsEmptyAfterFailedGrowth) {
   GrowingBuffer<Refusing> buffer(100);
   EXPECT_THROW(buffer.reserve(101), DeviceError);
   EXPECT_EQ(buffer.data(), nullptr);
@@ -63,7 +63,7 @@ TEST(GrowingBuffer, IsEmptyWhereItCouldNotGrow) {
 
 class Buffers : public OnGpu {};
 
-TEST_F(Buffers, AreWhereTheySay) {
+TEST_F(Buffers, AllocateInTheNamedMemory) {
   const DeviceBuffer device(1000);
   const PageLockedBuffer host(1000);
   cudaPointerAttributes of_device{}, of_host{};

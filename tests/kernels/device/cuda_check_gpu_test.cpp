@@ -1,4 +1,4 @@
-// What a failed CUDA call says, and that the device is usable afterwards.
+// The message of a failed CUDA call, and that the device remains usable.
 #include <gtest/gtest.h>
 
 #include "dumps/base/error.h"
@@ -25,7 +25,7 @@ TEST_F(CudaCheck, NamesCallAndPlaceAndClearsTheError) {
   EXPECT_NO_THROW(ATTEST_CUDA_QUIET(cudaFree(data)));
 }
 
-TEST_F(CudaCheck, QuietOnesClearTheErrorOnly) {
+TEST_F(CudaCheck, QuietVariantOnlyClearsTheError) {
   void* data = nullptr;
   EXPECT_NO_THROW(ATTEST_CUDA_QUIET(cudaMalloc(&data, std::size_t{1} << 55)));
   EXPECT_EQ(cudaGetLastError(), cudaSuccess);

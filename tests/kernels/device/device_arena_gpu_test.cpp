@@ -1,4 +1,4 @@
-// Scratch memory: what scopes give back, where the limit is, and how pieces become one.
+// Scratch memory: release by scopes, the limit, and joining slabs.
 #include <gtest/gtest.h>
 
 #include "kernels/device/device_arena.h"
@@ -35,8 +35,8 @@ TEST_F(DeviceArenaTest, AScopeGivesBackWhatWasTakenInIt) {
     first = arena.take<int>(10);
     const DeviceArena::Scope inner(arena);
     second = arena.take<int>(10);
-    arena.take_bytes(kMebibyte * 50);  // of another slab
-    EXPECT_TRUE(arena.in_pieces());
+    arena.take_bytes(kMebibyte * 50);  // needs another slab
+    EXPECT_TRUE(arena.has_several_slabs());
   }
   EXPECT_NE(first, kept);
   EXPECT_NE(second, first);
@@ -69,21 +69,21 @@ TEST_F(DeviceArenaTest, JoinsWhatGrewInPieces) {
   {
     const DeviceArena::Scope scope(arena);
     for (int i = 0; i < 3; ++i) arena.take_bytes(kMebibyte * 60);
-    EXPECT_TRUE(arena.in_pieces());
+    EXPECT_TRUE(arena.has_several_slabs());
   }
-  arena.join_slabs();
-  EXPECT_FALSE(arena.in_pieces());
-  arena.set_limit(kMebibyte * 180);  // nothing is left to grow by
+  arena.merge_slabs();
+  EXPECT_FALSE(arena.has_several_slabs());
+  arena.set_limit(kMebibyte * 180);  // leaves no room for another slab
   EXPECT_NO_THROW(arena.take_bytes(kMebibyte * 180));
-  EXPECT_FALSE(arena.in_pieces());
+  EXPECT_FALSE(arena.has_several_slabs());
 }
 
 TEST_F(DeviceArenaTest, WhatIsReservedIsOnePiece) {
   DeviceArena arena(kMebibyte * 256), small(kMebibyte * 8);
   arena.reserve(kMebibyte * 100);
   for (int i = 0; i < 4; ++i) arena.take_bytes(kMebibyte * 25);
-  EXPECT_FALSE(arena.in_pieces());
-  small.reserve(kMebibyte * 9);  // beyond the limit: as if it had not been said
+  EXPECT_FALSE(arena.has_several_slabs());
+  small.reserve(kMebibyte * 9);  // beyond the limit: has no effect
   EXPECT_NO_THROW(small.take_bytes(kMebibyte * 8));
 }
 

@@ -1,4 +1,4 @@
-// What a layer's description on the device says of its keys and values.
+// Padded channel counts, and keys and values as device tensors.
 #include <gtest/gtest.h>
 
 #include "kernels/device/device_rows.h"

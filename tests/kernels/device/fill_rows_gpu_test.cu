@@ -1,4 +1,4 @@
-// Matrices that are a function of row and token.
+// Filling a matrix with a function of row and token.
 #include <gtest/gtest.h>
 
 #include "kernels/device/fill_rows.cuh"

@@ -1,4 +1,4 @@
-// Shared memory beyond what every kernel may have.
+// Number of multiprocessors, and shared memory above the default limit per block.
 #include <gtest/gtest.h>
 
 #include "kernels/device/multiprocessor.h"

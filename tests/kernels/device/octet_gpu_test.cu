@@ -1,4 +1,5 @@
-// Octets of every element type at every place of a row, and the parts that products are made of.
+// Loading octets (eight channels) of every element type at every place of a row, and splitting them into bfloat16
+// parts.
 #include <gtest/gtest.h>
 
 #include "kernels/device/octet.cuh"
@@ -9,7 +10,7 @@ namespace {
 
 constexpr int kRows = 5;
 
-/// x [rows, pitch] as octets [rows, octets of a row].
+/// Loads x [rows, channels] as octets: out [rows, octets, 8].
 __global__ void load_octet_kernel(ElementType type, const void* x, int channels, int octets, float* out) {
   const int row = blockIdx.x, channel = static_cast<int>(threadIdx.x) * kOctet;
   float octet[kOctet];
@@ -17,7 +18,7 @@ __global__ void load_octet_kernel(ElementType type, const void* x, int channels,
   for (int i = 0; i < kOctet; ++i) out[(row * octets + static_cast<int>(threadIdx.x)) * kOctet + i] = octet[i];
 }
 
-/// The same, all rows of a column of octets at once.
+/// The same, but a thread loads the octets of all rows at once.
 __global__ void load_octets_kernel(ElementType type, const void* x, int channels, int octets, float* out) {
   const int channel = static_cast<int>(threadIdx.x) * kOctet;
   float loaded[kRows][kOctet];
@@ -31,7 +32,7 @@ __global__ void load_octets_kernel(ElementType type, const void* x, int channels
     for (int i = 0; i < kOctet; ++i) out[(row * octets + static_cast<int>(threadIdx.x)) * kOctet + i] = loaded[row][i];
 }
 
-/// Numbers of the type, of every size that bfloat16 parts can hold.
+/// Numbers representable in the type, of every magnitude that bfloat16 parts can hold.
 std::vector<float> numbers(ElementType type, std::size_t count) {
   Random random(static_cast<std::uint64_t>(type) + 5);
   std::vector<float> values(count);
@@ -54,7 +55,7 @@ TEST_P(OctetsOfType, AreTheElementsAndZeroBehindTheRow) {
   for (int channels : {1, 3, 7, 8, 9, 15, 16, 64, 77, 80, 100, 576}) {
     Gpu gpu;
     const std::vector<float> x = numbers(GetParam(), static_cast<std::size_t>(kRows * channels));
-    const int octets = channels / kOctet + 2;  // the last lies behind the row
+    const int octets = channels / kOctet + 2;  // the last lies past the end of the row
     std::vector<float> expected(static_cast<std::size_t>(kRows * octets * kOctet), 0.0f);
     for (int row = 0; row < kRows; ++row)
       std::copy_n(x.begin() + row * channels, channels, expected.begin() + row * octets * kOctet);
@@ -69,7 +70,7 @@ TEST_P(OctetsOfType, AreTheElementsAndZeroBehindTheRow) {
 
 constexpr int kParts = 3;
 
-/// parts [kParts, count]; rest [count] what is left after parts_of(type) of them.
+/// parts [kParts, count] of the values; rest [count]: what is left after parts_of(type) parts.
 __global__ void take_parts_kernel(ElementType type, const float* values, int count, std::uint16_t* parts, float* rest) {
   const int first = static_cast<int>(threadIdx.x) * kOctet;
   float x[kOctet];
@@ -77,7 +78,7 @@ __global__ void take_parts_kernel(ElementType type, const float* values, int cou
   for (int part = 0; part < kParts; ++part) {
     if (part == parts_of(type))
       for (int i = 0; i < kOctet; ++i) rest[first + i] = x[i];
-    *reinterpret_cast<uint4*>(parts + part * count + first) = take_parts(x);
+    *reinterpret_cast<uint4*>(parts + part * count + first) = split_leading_bf16(x);
   }
   if (parts_of(type) == kParts)
     for (int i = 0; i < kOctet; ++i) rest[first + i] = x[i];

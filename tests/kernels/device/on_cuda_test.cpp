@@ -1,4 +1,4 @@
-// CUDA functions that a build without CUDA need not have.
+// on_cuda() and call_on_cuda() give null in a build without CUDA.
 #include "kernels/device/on_cuda.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Page-locked memory of every size, from allocation to the copy back.
+// Page-locked memory of every size: allocation and copies in both directions.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -11,7 +11,7 @@ namespace {
 
 class PageLockedMemoryTest : public OnGpu {};
 
-/// From 2 MiB on it comes from the system and is locked afterwards.
+/// Sizes of 2 MiB and more are allocated by the system and page-locked afterwards.
 TEST_F(PageLockedMemoryTest, CopiesBothWays) {
   constexpr std::size_t kLarge = std::size_t{2} << 20;
   Gpu gpu;

@@ -1,4 +1,4 @@
-// Views of device memory: where their rows and items stand, on both sides.
+// Views of device memory: addresses of rows and items, on host and device.
 #include <gtest/gtest.h>
 
 #include "kernels/device/row_views.h"
@@ -42,7 +42,7 @@ TEST(RowViews, KnowTheirRows) {
   EXPECT_EQ(settings.of_row(1), data);
 }
 
-// Beyond 2^31 elements no pointer must wrap.
+// Pointers must not wrap beyond 2^31 elements.
 TEST(RowViews, CountIn64Bits) {
   const DeviceMatrix<char> matrix{nullptr, std::int64_t{1} << 30};
   EXPECT_EQ(matrix.row(8) - matrix.data, std::int64_t{1} << 33);

@@ -1,4 +1,4 @@
-// Time by stage: what is added up, and that it is the device's.
+// Device time and bytes, added up by stage.
 #include <gtest/gtest.h>
 
 #include "kernels/device/stage_clock.h"
@@ -30,12 +30,12 @@ TEST_F(StageClockTest, AddsUpStagesOfOneName) {
   EXPECT_EQ(times[0].bytes, 33);
   EXPECT_EQ(times[1].name, "nothing");
   EXPECT_EQ(times[1].bytes, 3);
-  EXPECT_GT(times[0].seconds, 60 * static_cast<double>(kBytes) / 1e14);  // no device writes 100 TB a second
+  EXPECT_GT(times[0].seconds, 60 * static_cast<double>(kBytes) / 1e14);  // no device writes 100 TB/s
   EXPECT_GT(times[0].seconds, times[1].seconds);
   EXPECT_GE(times[1].seconds, 0);
 
   const double seconds = times[0].seconds;
-  clock.add_to(times);  // nothing new
+  clock.add_to(times);  // no new stages: changes nothing
   EXPECT_EQ(times[0].seconds, seconds);
   { const StageClock::Stage again(clock, "fill", gpu.stream, 5); }
   gpu.stream.synchronize();

@@ -1,4 +1,4 @@
-// Streams and events: work waits for what another stream has recorded.
+// Streams and events: a stream waits for an event of another stream.
 #include <gtest/gtest.h>
 
 #include "kernels/device/stream.h"
@@ -16,10 +16,10 @@ TEST_F(CudaEventTest, HoldsAnotherStream) {
   const CudaEvent event;
   auto* memory = gpu.arena.take<unsigned char>(kBytes);
   auto* copy = gpu.arena.take<unsigned char>(kBytes);
-  event.hold(other);  // nothing was recorded: goes on at once
+  event.make_wait(other);  // nothing recorded yet: does not wait
   for (int i = 0; i < 50; ++i) ATTEST_CUDA(cudaMemsetAsync(memory, i, kBytes, gpu.stream));
   event.record(gpu.stream);
-  event.hold(other);
+  event.make_wait(other);
   ATTEST_CUDA(cudaMemcpyAsync(copy, memory, kBytes, cudaMemcpyDeviceToDevice, other));
   other.synchronize();
   EXPECT_TRUE(gpu.download(copy, kBytes) == std::vector<unsigned char>(kBytes, 49));

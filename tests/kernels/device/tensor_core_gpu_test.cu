@@ -1,4 +1,4 @@
-// Products of one warp from shared memory: every element of A, B and D at its place.
+// 16 x 16 matrix products of one warp from shared memory: every element of A, B and D is at its place.
 #include <gtest/gtest.h>
 
 #include "kernels/device/tensor_core.cuh"
@@ -8,11 +8,11 @@ namespace attest::test {
 namespace {
 
 constexpr int kSide = 16;
-constexpr int kPitch = 40;            // a multiple of eight elements that is no power of two
-constexpr int kRow = 2, kColumn = 8;  // of the tile in what lies in shared memory
+constexpr int kPitch = 40;            // elements; a multiple of eight, but not a power of two
+constexpr int kRow = 2, kColumn = 8;  // where the tile begins in shared memory
 
-/// out [16, 16] = start + a b. a [row][k] and b ([n][k] if by_columns, else [k][n]) are tiles of [kSide + kRow,
-/// kPitch].
+/// out [16, 16] = start + a b. a is [row][k]; b is [n][k] if by_columns, else [k][n]. Both are tiles in arrays of
+/// [kSide + kRow, kPitch].
 __global__ void product_kernel(const std::uint16_t* a, const std::uint16_t* b, bool by_columns, const float* start,
                                float* out) {
   __shared__ __align__(16) std::uint16_t tile_a[(kSide + kRow) * kPitch], tile_b[(kSide + kRow) * kPitch];

@@ -1,4 +1,4 @@
-// Small arrays on their way to the device.
+// Uploading small arrays to the device.
 #include <gtest/gtest.h>
 
 #include <numeric>
@@ -17,7 +17,7 @@ std::vector<int> numbers(std::size_t count, int first) {
 
 class UploadsTest : public OnGpu {};
 
-/// Sizes around a word of 16 bytes, the padding of an array, and the slabs in which they wait.
+/// Sizes around the 16-byte word, the padding of an array, and the staging slabs.
 TEST_F(UploadsTest, ArriveHoweverLongTheyAre) {
   Gpu gpu;
   Uploads uploads;
@@ -27,7 +27,7 @@ TEST_F(UploadsTest, ArriveHoweverLongTheyAre) {
     for (std::size_t count : {1, 3, 4, 5, 63, 64, 65, 1000, 200000, 70000, 262143, 262144, 262145, 600000, 2}) {
       std::vector<int> values = numbers(count, static_cast<int>(count) + round);
       sent.emplace_back(uploads.put(std::span<const int>(values), gpu.arena, gpu.stream), values);
-      std::fill(values.begin(), values.end(), -1);  // they have been taken over
+      std::fill(values.begin(), values.end(), -1);  // put() has copied them
     }
     for (const auto& [on_device, values] : sent)
       EXPECT_TRUE(gpu.download(on_device, values.size()) == values) << values.size() << " numbers, round " << round;

@@ -1,4 +1,4 @@
-// What forms make of a layer's keys and values, element by element, and layers that quantisers trip over.
+// Applies key and value forms to a layer element by element, and makes layers that are hard for quantisers.
 #pragma once
 
 #include <algorithm>
@@ -10,8 +10,8 @@
 
 namespace attest::test {
 
-/// Keys and values with constant and zero channels, outliers, values that tie between codes, and ranges that float32
-/// divides in its own way; every other 128 tokens also tokens that are constant or zero.
+/// Keys and values with constant and zero channels, outliers, values halfway between codes, and ranges whose float32
+/// division needs special care. In every other 128 tokens some tokens are constant or zero.
 inline AttentionLayer awkward_layer(const Case& c, std::uint64_t seed = 1) {
   AttentionLayer layer = make_layer(c, seed);
   Random random(seed + 1000);
@@ -39,7 +39,7 @@ inline AttentionLayer awkward_layer(const Case& c, std::uint64_t seed = 1) {
   return layer;
 }
 
-/// A batch for every origin with all of its keys; params is the origin.
+/// One batch per origin, with all its keys; params is the index of the origin.
 inline std::vector<RowBatch> batch_of_each_origin(const DeviceLayer& on) {
   std::vector<RowBatch> batches;
   for (int i = 0; i < on.rows.num_origins; ++i)
@@ -47,7 +47,7 @@ inline std::vector<RowBatch> batch_of_each_origin(const DeviceLayer& on) {
   return batches;
 }
 
-/// [batches, longest, dim] each.
+/// Keys and residuals, each [batches, longest, dim].
 struct FormedKeys {
   int longest = 0, dim = 0;
   std::vector<float> keys, residuals;
@@ -55,7 +55,7 @@ struct FormedKeys {
   std::size_t at(int batch, int token, int channel) const {
     return (static_cast<std::size_t>(batch) * longest + token) * dim + channel;
   }
-  /// A channel of some of a batch's tokens.
+  /// One channel of tokens [begin, end) of a batch.
   static Row column(const std::vector<float>& of, const FormedKeys& shape, int batch, int begin, int end, int channel) {
     Row out;
     for (int token = begin; token < end; ++token) out.push_back(of[shape.at(batch, token, channel)]);
@@ -72,7 +72,7 @@ struct FormedKeys {
   }
 };
 
-/// A block per (token, batch).
+/// One thread block per (token, batch).
 template <class Form>
 __global__ void form_keys_kernel(const RowBatch* batches, const KeyOrigin* origins, DeviceKeyValues kv, Form form,
                                  float* keys, float* residuals) {
@@ -102,7 +102,7 @@ FormedKeys formed_keys(const Form& form, const DeviceLayer& on, const std::vecto
   return out;
 }
 
-/// A block per value.
+/// One thread block per value.
 template <class Form>
 __global__ void form_values_kernel(DeviceKeyValues kv, Form form, float* values) {
   const int channel = static_cast<int>(threadIdx.x) * kOctet, dim = kv.value_dim;
@@ -124,7 +124,7 @@ std::vector<float> formed_values(const Form& form, const DeviceLayer& on, Gpu& g
   return gpu.download(values, elements);
 }
 
-/// A channel of tokens [begin, end) of an origin.
+/// One channel of tokens [begin, end) of an origin.
 inline Row plain_column(const DeviceLayer& on, int origin, int begin, int end, int channel) {
   const HeadData& data = on.heads[origin];
   Row out;

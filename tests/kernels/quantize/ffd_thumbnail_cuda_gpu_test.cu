@@ -1,4 +1,4 @@
-// FFD's scales, thumbnails and residuals on the device, bit for bit, and the scores that they give.
+// FFD's scales, thumbnails and residuals on the device, bit for bit, and the resulting scores.
 #include <gtest/gtest.h>
 
 #include "kernels/attention/score_tiles.cuh"
@@ -17,7 +17,7 @@ const char* name_of(FfdResidual residual) {
   return kNames[static_cast<int>(residual)];
 }
 
-struct Tried {
+struct QuantizerCase {
   FfdQuantizer quantizer;
 
   PlainFfdGroup plain(const Row& keys) const {
@@ -31,8 +31,8 @@ struct Tried {
   }
 };
 
-std::vector<Tried> all_tried(ElementType type) {
-  std::vector<Tried> all;
+std::vector<QuantizerCase> all_quantizer_cases(ElementType type) {
+  std::vector<QuantizerCase> all;
   for (int bits : {1, 2, 3, 8})
     for (QuantArithmetic arithmetic : {QuantArithmetic::float32, QuantArithmetic::dump})
       for (FfdResidual residual : {FfdResidual::fp8, FfdResidual::int8, FfdResidual::none})
@@ -40,14 +40,15 @@ std::vector<Tried> all_tried(ElementType type) {
   return all;
 }
 
-FormedKeys formed(const Tried& tried, const ChannelTables<const float>& scales, int block, const DeviceLayer& on,
-                  const std::vector<RowBatch>& batches, Gpu& gpu) {
+FormedKeys formed(const QuantizerCase& tried, const ChannelTables<const float>& scales, int block,
+                  const DeviceLayer& on, const std::vector<RowBatch>& batches, Gpu& gpu) {
   if (tried.refines()) return formed_keys(FfdKeys<true>{tried.quantizer, scales, block, 3, 3}, on, batches, gpu);
   return formed_keys(FfdKeys<false>{tried.quantizer, scales, block, 3, 0}, on, batches, gpu);
 }
 
-/// Tokens [begin, end) of a batch share `scales` [padded]: the plain form's, and what it makes of them.
-void expect_segment(const Tried& tried, const DeviceLayer& on, const FormedKeys& found, const RowBatch& batch,
+/// For tokens [begin, end) of a batch, which share `scales` [padded channels]: compares scales, thumbnail and residual
+/// with the plain form and with the CPU.
+void expect_segment(const QuantizerCase& tried, const DeviceLayer& on, const FormedKeys& found, const RowBatch& batch,
                     int number, int begin, int end, const float* scales) {
   const HeadData& data = on.heads[batch.origin];
   const int dim = data.head.head_dim;
@@ -81,7 +82,7 @@ TEST_P(FfdThumbnailCuda, BlocksConformBitForBit) {
   for (int block : {128, 24}) {
     std::vector<RowBatch> batches = batch_of_each_origin(on);
     for (RowBatch& batch : batches) batch.length = batch.length / block * block;
-    for (const Tried& tried : all_tried(GetParam())) {
+    for (const QuantizerCase& tried : all_quantizer_cases(GetParam())) {
       Gpu gpu;
       const ChannelTables<float> scales =
           cuda_ffd_block_scales(tried.quantizer, on.rows, on.kv, block, gpu.arena, gpu.stream);
@@ -96,7 +97,7 @@ TEST_P(FfdThumbnailCuda, BlocksConformBitForBit) {
   }
 }
 
-// A table for each number of full blocks that queries of an origin see; some see none.
+// One table of scales for each number of full blocks that the queries of an origin see; some queries see none.
 TEST_P(FfdThumbnailCuda, SequencesConformBitForBit) {
   constexpr int kBlock = 48;
   Gpu of_layer;
@@ -109,7 +110,7 @@ TEST_P(FfdThumbnailCuda, SequencesConformBitForBit) {
       origins.push_back(i);
       full_blocks.push_back(blocks);
     }
-  for (const Tried& tried : all_tried(GetParam())) {
+  for (const QuantizerCase& tried : all_quantizer_cases(GetParam())) {
     Gpu gpu;
     const ChannelTables<float> scales =
         cuda_ffd_sequence_scales(tried.quantizer, on.rows, on.kv, kBlock, gpu.upload(origins), gpu.upload(full_blocks),
@@ -123,14 +124,14 @@ TEST_P(FfdThumbnailCuda, SequencesConformBitForBit) {
   }
 }
 
-// What the form hands over as parts is all of thumbnail and residual.
+// The bfloat16 parts of the form must hold thumbnail and residual completely.
 TEST_P(FfdThumbnailCuda, ScoresAreOfThumbnailAndResidual) {
   constexpr int kBlock = 64;
   Gpu of_layer;
   const DeviceLayer on(several_origins(), of_layer);
   for (FfdResidual residual : {FfdResidual::fp8, FfdResidual::int8}) {
     Gpu gpu;
-    const Tried tried{{2, residual, QuantArithmetic::float32, GetParam()}};
+    const QuantizerCase tried{{2, residual, QuantArithmetic::float32, GetParam()}};
     const FfdKeys<true> form{tried.quantizer,
                              cuda_ffd_block_scales(tried.quantizer, on.rows, on.kv, kBlock, gpu.arena, gpu.stream),
                              kBlock, 3, residual == FfdResidual::fp8 ? 1 : 3};

@@ -27,7 +27,7 @@ Row plain(const KiviQuantizer& quantizer, const Row& x) {
 
 class KiviGroupsCuda : public OnGpuWith<ElementType> {
  protected:
-  /// Groups of channels are no multiple of eight, or straddle the eight that are read at once.
+  /// Groups of channels are not a multiple of eight, or cross the border of the eight channels that are read at once.
   Case several_origins() const {
     return {"", 2, 2, 40, 120, GetParam(), {127, 128, 170, 259}, Pattern::peaked, 0, 140};
   }

@@ -10,8 +10,7 @@
 namespace attest::test {
 namespace {
 
-/// [tokens, channels] with what quantisers trip over: constant and zero channels, outliers, values that tie between
-/// codes.
+/// [tokens, channels] that are hard for quantisers: constant and zero channels, outliers, values halfway between codes.
 std::vector<float> awkward(std::int64_t tokens, int channels, ElementType type, Random& random) {
   std::vector<float> x(static_cast<std::size_t>(tokens * channels));
   for (std::size_t i = 0; i < x.size(); ++i) {
@@ -103,7 +102,7 @@ TEST(TokenAsymmetric, ConformsBitForBit) {
         std::vector<float> x = awkward(40, kChannels, type, random);
         std::fill_n(x.begin(), kChannels, 2.5f);  // a range of zero
         std::fill_n(x.begin() + kChannels, kChannels, 0.0f);
-        x[static_cast<std::size_t>(kChannels) + 1] = 3e-10f;  // a range below the least one
+        x[static_cast<std::size_t>(kChannels) + 1] = 3e-10f;  // a range below least_range
         std::vector<float> found(x.size());
         quantize_tokens({bits, least_range}, x.data(), 40, kChannels, found.data());
         for (std::ptrdiff_t t = 0; t < 40; ++t)

@@ -1,4 +1,4 @@
-// Smallest and largest elements of segments of keys and of groups of channels.
+// Smallest and largest elements of segments of keys and of channel groups, on the device.
 #include <gtest/gtest.h>
 
 #include "kernels/quantize/ranges_cuda.h"

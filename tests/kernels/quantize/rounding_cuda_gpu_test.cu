@@ -1,4 +1,4 @@
-// The device's roundings against arithmetic on exponents, and its division against the host's.
+// The device's rounding against exponent arithmetic, and its division against the host's.
 #include <gtest/gtest.h>
 
 #include "kernels/quantize/rounding_cuda.cuh"
@@ -18,7 +18,7 @@ __global__ void round_kernel(ElementType type, const float* x, Rounded* out) {
   out[i] = {rounded_to(type, x[i]), rounded_to_e4m3(x[i]), rounded_code(x[i], -127, 127)};
 }
 
-/// Every size of number that a quantiser meets, borders of the formats, and numbers half-way between two codes.
+/// Numbers of every magnitude that a quantiser sees, borders of the formats, and numbers halfway between two codes.
 std::vector<float> numbers() {
   Random random(22);
   std::vector<float> x{0,          448,       449,          464,     480,      1e4f,     65503,
@@ -56,7 +56,7 @@ __global__ void divide_kernel(const float* a, const float* b, float* plain, floa
   const int i = blockIdx.x * kThreads + static_cast<int>(threadIdx.x);
   plain[i] = quotient<true>(a[i], b[i]);
   rarely[i] = quotient<false>(a[i], b[i]);
-  divides[i] = divides_plainly(b[i]) ? 1 : 0;
+  divides[i] = in_fast_range(b[i]) ? 1 : 0;
 }
 
 struct Quotients {
@@ -79,8 +79,7 @@ TEST_F(DivisionCuda, RoundsToNearest) {
   Random random(23);
   std::vector<float> a(4096 * kThreads), b(a.size());
   for (std::size_t i = 0; i < a.size(); ++i) {
-    // Significands of all bits set or of one are where approximate inverses fail; sizes of quotients as codes have
-    // them.
+    // Approximate inverses fail for significands near 1 and just below 2. Quotients have the magnitudes of codes.
     const auto significand = [&] {
       const std::int64_t kind = random.below(8);
       return kind == 0   ? 2 - 0x1p-23 * static_cast<double>(1 + random.below(4))

@@ -1,4 +1,4 @@
-// Rounding against tables and against arithmetic on exponents.
+// Rounding against tables and against exponent arithmetic.
 #include "kernels/quantize/rounding.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@ TEST(RoundHalfEven, TiesGoToTheEvenNeighbour) {
     EXPECT_EQ(round_half_even(x), std::nearbyint(x)) << x;
 }
 
-/// Every value that e4m3fn has: 126 positive ones, from 2^-9 to 448.
+/// Every value of e4m3fn: 126 positive ones, from 2^-9 to 448.
 std::vector<float> e4m3_values() {
   std::vector<float> values{0};
   for (int exponent = 0; exponent < 16; ++exponent)

@@ -7,7 +7,7 @@
 namespace attest::test {
 namespace {
 
-/// Keys less a mean, of the first `visible` tokens of a head: [visible, D], each difference rounded to float32.
+/// Keys minus a mean for the first `visible` tokens of a head: [visible, D], each difference rounded to float32.
 Rows<double> centred_keys(const HeadData& data, const float* mean, int visible) {
   Rows<double> keys;
   for (int j = 0; j < visible; ++j) {
@@ -90,7 +90,7 @@ class SaleCodesCuda : public OnGpu {};
 
 TEST_F(SaleCodesCuda, RoundHalfToEven) {
   std::vector<float> x, absmax;
-  for (int code = -14; code <= 14; ++code)  // halves of codes
+  for (int code = -14; code <= 14; ++code)  // multiples of half a code
     for (float range : {7.0f, 0.875f, 3.0f, 1e-30f, 0.0f, 6e4f, 1e30f, 0.1f}) {
       x.push_back(range * static_cast<float>(code) / 14);
       absmax.push_back(range);

@@ -1,4 +1,4 @@
-// One asymmetric quantiser per key on the device, bit for bit, also with the range of some channels alone.
+// Asymmetric quantisation with one range per key on the device, bit for bit. The range may cover only some channels.
 #include <gtest/gtest.h>
 
 #include "kernels/quantize/token_asymmetric_cuda.cuh"
@@ -8,7 +8,7 @@
 namespace attest::test {
 namespace {
 
-/// A key with codes of a range that need not be its own.
+/// Quantises and dequantises a key with the range [lo, hi], which may be narrower than that of the key.
 Row plain_in_range(const Row& key, double lo, double hi, int bits, double least_range) {
   const double top = std::pow(2, bits) - 1, s = f32(std::max(f32(hi - lo), f32(least_range)) / top);
   Row out;
@@ -28,7 +28,7 @@ TEST_P(TokenAsymmetricCuda, ConformsBitForBit) {
                        of_layer);
   const std::int64_t num_keys = on.layer.shape.num_kv_heads * on.layer.num_tokens;
   const std::vector<float> keys = floats_of(GetParam(), on.layer.k, 0, num_keys * kDim);
-  std::vector<float2> ranges(2 * num_keys);  // of all channels; of every third
+  std::vector<float2> ranges(2 * num_keys);  // of all channels, then of every third channel
   for (std::int64_t key = 0; key < num_keys; ++key) {
     const auto first = keys.begin() + key * kDim;
     ranges[key] = {*std::min_element(first, first + kDim), *std::max_element(first, first + kDim)};

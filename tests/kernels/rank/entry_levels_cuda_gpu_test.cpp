@@ -1,4 +1,4 @@
-// Entry levels of a whole grid on the device against each rule item by item, and against the CPU's.
+// Entry levels of a whole grid on the device, against each rule applied item by item and against the CPU.
 #include <gtest/gtest.h>
 
 #include "kernels/rank/entry_levels.h"
@@ -12,11 +12,11 @@ namespace {
 constexpr std::uint32_t kMask = 0xFFFFF, kOtherBits = 0xABC00000;
 constexpr int kQueries = 5;
 constexpr Level kUntouched = 0xFFFF;
-// Masses are float32 exponentials: a share may be reached an item sooner or later where it is met that closely.
+// Masses are float32 exponentials. A share met this closely may be reached one item earlier or later.
 constexpr double kNear = 0x1p-20;
 
-/// Rows of all kinds that a rule may meet, around the 2048 items that a block sums up at a time, with the queries that
-/// they belong to and the order in which rules take their items: all but every fifth row's, which lists a part.
+/// Rows of every kind that a rule may see, with lengths around the 2048 items that a thread block sums at a time. Each
+/// row has a query and an order of its items; the order of every fifth row lists only some of them.
 struct Items {
   Rows<float> values;
   Rows<std::uint32_t> order;
@@ -44,7 +44,7 @@ struct Items {
   std::size_t rows() const { return values.size(); }
   double value(std::size_t r, std::uint32_t item) const { return static_cast<double>(values[r][item]); }
 
-  /// As many per row as the order has.
+  /// Uploads the values; the count of a row is the number of items in its order.
   RaggedRows<float> upload_values(Gpu& gpu) const {
     RaggedRows<float> on_device = gpu.upload_rows(values, 9001);
     on_device.counts = gpu.upload(counts);
@@ -68,7 +68,7 @@ struct Items {
   }
 };
 
-/// Ascending settings of each query: the grid of the first, and others made from it.
+/// Ascending settings of each query: `first` for query 0, and `first` times (1 - 0.1 n) for query n.
 template <class T>
 Rows<T> grids(const std::vector<T>& first) {
   Rows<T> all;
@@ -134,7 +134,7 @@ TEST_F(EntryLevelsCuda, OfTheBestN) {
 
 const std::vector<double> kShares{1e-9, 0.2, 0.5, 0.5, 0.85, 0.999, 1};
 
-// Masses are integers: every sum is exact, and so is every level.
+// Masses are integers, so every sum and every level is exact.
 TEST_F(EntryLevelsCuda, OfSharesOfTheMass) {
   const Items items(true);
   const Rows<double> shares = grids(kShares);
@@ -190,7 +190,7 @@ TEST_F(EntryLevelsCuda, OfSharesOfTheSoftmax) {
   }
 }
 
-// -inf is an estimate: beside finite ones it weighs nothing, alone it shares the mass.
+// -inf is a valid estimate. Next to finite estimates it has no mass; if all are -inf, they share the mass equally.
 TEST_F(EntryLevelsCuda, OfMinusInfinity) {
   const Rows<float> values{{-kInfinity, -kInfinity, -kInfinity}, {1, -kInfinity, 1, -kInfinity}};
   const Rows<std::uint32_t> order{{0, 1, 2}, {0, 2, 1, 3}};

@@ -11,7 +11,7 @@
 namespace attest::test {
 namespace {
 
-/// Masses or scores: without ties, with many, or with zeros.
+/// Masses or scores: without ties, with many ties, or with zeros.
 Row some_values(std::size_t n, int kind, Random& random) {
   Row values(n);
   for (double& x : values) {
@@ -19,7 +19,7 @@ Row some_values(std::size_t n, int kind, Random& random) {
     if (kind == 1) x = static_cast<double>(1 + random.below(3));
     if (kind == 2) x = random.below(2) == 0 ? 0 : x;
   }
-  values[0] = std::max(values[0], 1e-3);  // some mass
+  values[0] = std::max(values[0], 1e-3);  // the total mass is not 0
   return values;
 }
 
@@ -75,8 +75,8 @@ constexpr const char* kKinds[] = {"distinct", "ties", "zeros"};
 INSTANTIATE_TEST_SUITE_P(Values, EntryLevels, ::testing::Values(0, 1, 2),
                          [](const auto& info) { return kKinds[info.param]; });
 
-// Ten equal weights sum to 0.3 with a rounding error: whether three of them reach p = 0.3 must not hang on it.
-TEST(TopPLevels, EqualWeightsDoNotHangOnRounding) {
+// Three of ten equal weights sum to 0.3 with a rounding error. Whether they reach p = 0.3 must not depend on it.
+TEST(TopPLevels, EqualWeightsDoNotDependOnRounding) {
   const Row mass(10, 0.1), shares{0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1};
   std::vector<Level> levels(10);
   top_p_levels(mass, shares, levels);

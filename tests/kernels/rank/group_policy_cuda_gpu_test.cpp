@@ -1,4 +1,4 @@
-// What the query heads of a group decide together.
+// Maxima, sums and levels shared by the query heads of a group, on the device.
 #include <gtest/gtest.h>
 
 #include "kernels/rank/group_policy_cuda.h"
@@ -10,7 +10,7 @@ namespace {
 
 constexpr int kLongest = 700;
 
-/// Five groups; rows of a group are as long as each other. Values are small integers, so that sums are exact.
+/// Five groups; the rows of a group have equal length. Values are small integers, so that sums are exact.
 template <class T>
 Rows<T> random_rows(int group, std::uint64_t seed) {
   Random random(seed);
@@ -23,7 +23,7 @@ Rows<T> random_rows(int group, std::uint64_t seed) {
   return rows;
 }
 
-/// Each row of a group gets what combine makes of the group's items.
+/// Each row of a group gets the group's items combined by `combine`.
 template <class T, class Combine>
 Rows<T> of_groups(const Rows<T>& rows, int group, Combine&& combine) {
   Rows<T> out = rows;
@@ -72,7 +72,7 @@ TEST_P(GroupPolicyCuda, LeastLevels) {
   const Rows<Level> rows = random_rows<Level>(group, 16);
   Gpu gpu;
   const RaggedRows<Level> levels = gpu.upload_rows(rows, kLongest + 4);
-  cuda_group_levels(levels, group, gpu.stream);
+  cuda_group_minimum_levels(levels, group, gpu.stream);
   EXPECT_TRUE(gpu.download_rows(levels) == of_groups(rows, group, [](Level a, Level b) { return std::min(a, b); }));
 }
 

@@ -11,8 +11,9 @@ TEST(GroupPolicy, EveryHeadGetsTheLeastLevelOfItsGroup) {
   levels.resize(5, 3);
   const Level given[5][3] = {{9, 9, 9}, {3, 1, 7}, {2, 4, 7}, {5, 1, 6}, {0, 0, 0}};
   for (int r = 0; r < 5; ++r) std::copy_n(given[r], 3, levels.row(r));
-  share_levels(levels, 1, 3, 2);
-  const Level expected[5][3] = {{9, 9, 9}, {2, 1, 7}, {2, 1, 7}, {2, 1, 6}, {0, 0, 0}};  // the third token is not seen
+  take_group_minimum(levels, 1, 3, 2);
+  // Only the first two tokens are shared, in rows 1 to 3.
+  const Level expected[5][3] = {{9, 9, 9}, {2, 1, 7}, {2, 1, 7}, {2, 1, 6}, {0, 0, 0}};
   for (int r = 0; r < 5; ++r)
     for (int j = 0; j < 3; ++j) EXPECT_EQ(levels.row(r)[j], expected[r][j]) << r << ", " << j;
 }

@@ -1,4 +1,4 @@
-// Ranks and their correlation on the device against counting, and orders of some of a row's items.
+// Ranks and their correlation on the device against plain counting, also for orders of only some items of a row.
 #include <gtest/gtest.h>
 
 #include "kernels/rank/rank_correlation_cuda.h"
@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::uint32_t kMask = 0xFFFFF, kOtherBits = 0xABC00000;
 
-/// Orders as a sort of long rows leaves them, with other bits above the items.
+/// Uploads orders as the sort of long rows leaves them: with other bits above those of the item.
 RowOrder upload_order(const Rows<std::uint32_t>& orders, std::int64_t stride, Gpu& gpu) {
   Rows<std::uint32_t> entries = orders;
   for (std::vector<std::uint32_t>& row : entries)
@@ -34,7 +34,7 @@ Rows<std::uint32_t> orders_of(const Rows<T>& rows) {
   return orders;
 }
 
-/// Cells in reverse, two apart.
+/// Cells in reverse order, two elements apart.
 RowCells take_cells(std::size_t rows, Gpu& gpu) {
   std::vector<int> cells;
   for (std::size_t r = 0; r < rows; ++r) cells.push_back(static_cast<int>(2 * (rows - 1 - r)));
@@ -84,7 +84,7 @@ TEST_P(RankCorrelationCuda, SpearmanOfSingleItems) {
   expect_cells(rho, expected, gpu);
 }
 
-// Rows of more than 512 items are ranked in shared memory, those of more than 32768 are too long for it.
+// Rows of more than 512 items are ranked in shared memory. Rows of more than 32768 items do not fit there.
 INSTANTIATE_TEST_SUITE_P(Lengths, RankCorrelationCuda,
                          testing::Values(1, 2, 33, 511, 512, 513, 1025, 4097, 32768, 32769));
 

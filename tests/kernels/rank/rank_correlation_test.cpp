@@ -10,7 +10,7 @@
 namespace attest::test {
 namespace {
 
-/// 1 + how many are smaller + half of the others that are equal.
+/// Rank = 1 + number of smaller values + half the number of other equal values.
 Row plain_ranks(const Row& values) {
   Row ranks;
   for (double x : values) {
@@ -92,8 +92,8 @@ TEST(Correlation, IsNotDefinedForAConstantOrForNothing) {
   EXPECT_TRUE(std::isnan(spearman(one, one)));
 }
 
-// A mean of equal numbers can miss them by a rounding: their deviations must not pass for variation.
-TEST(Correlation, AConstantIsFoundByComparingNotByItsVariance) {
+// The mean of equal numbers may have a rounding error. The resulting deviations must not count as variance.
+TEST(Correlation, ConstantInputIsDetectedExactly) {
   const Row constant(3, 0.1), other{1, 2, 3};
   EXPECT_TRUE(std::isnan(pearson(constant, other)));
 }

@@ -1,4 +1,4 @@
-// Spearman's rho from a block's sums over centred ranks.
+// Spearman's rho from one thread block's sums over centred ranks.
 #include <gtest/gtest.h>
 
 #include "kernels/rank/rank_sums.cuh"
@@ -54,13 +54,13 @@ TEST_P(RankSumsCuda, KnowPerfectOrderAndNone) {
   EXPECT_TRUE(std::isnan(rho_of_every_thread(constant, ascending, GetParam())[0]));
 }
 
-// Ranks of a million tokens: products exceed 2^32, and sums 2^53, beyond which doubles would round.
+// Ranks of a million tokens: products exceed 2^32. Sums exceed 2^53, where doubles would round.
 TEST_P(RankSumsCuda, AddUpIn64Bits) {
   constexpr int kTokens = 1 << 20;
   std::vector<int> own, exact;
   for (int i = 0; i < kTokens; ++i) {
     own.push_back(2 * i - (kTokens - 1));
-    exact.push_back(2 * (i ^ 1) - (kTokens - 1));  // neighbours change places
+    exact.push_back(2 * (i ^ 1) - (kTokens - 1));  // swaps neighbours
   }
   EXPECT_EQ(rho_of_every_thread(own, exact, GetParam())[0], plain_rho(own, exact));
 }

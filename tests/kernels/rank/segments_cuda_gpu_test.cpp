@@ -1,4 +1,4 @@
-// Largest values and masses of segments of a row.
+// Maxima and masses of segments of a row, on the device.
 #include <gtest/gtest.h>
 
 #include "kernels/rank/segments_cuda.h"
@@ -8,7 +8,8 @@
 namespace attest::test {
 namespace {
 
-// expf is off by two units in the last place, of a rounded difference; the sum of n masses is rounded n times.
+// expf is off by two units in the last place, and its argument is a rounded difference. The sum of n masses is rounded
+// n times.
 double mass_error(double x) { return 0x1p-23 * (2 + std::fabs(x)); }
 constexpr double kAddition = 0x1p-24;
 
@@ -17,7 +18,7 @@ struct Layout {
   std::int64_t stride;
 };
 
-/// Rows of scores, and how many of their segments are wanted: all, or the full ones alone.
+/// Rows of scores, and the number of wanted segments of each row: all segments or only the full ones.
 struct Segments {
   Rows<float> rows;
   std::vector<int> wanted;
@@ -99,7 +100,7 @@ TEST_P(SegmentsCuda, Masses) {
     }
 }
 
-// Widths that are read four items at a time, by one thread or several, where rows are aligned to that.
+// Includes widths that one or several threads read four items at a time, with rows that are and are not aligned for it.
 INSTANTIATE_TEST_SUITE_P(Layouts, SegmentsCuda,
                          testing::Values(Layout{1, 4224}, Layout{4, 4224}, Layout{5, 4224}, Layout{16, 4224},
                                          Layout{24, 4224}, Layout{128, 4224}, Layout{200, 4224}, Layout{5000, 4224},

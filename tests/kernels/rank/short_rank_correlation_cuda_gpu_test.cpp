@@ -1,4 +1,4 @@
-// Ranks by comparing every pair, of doubles that float32 could not tell apart.
+// Ranks by comparing every pair, for doubles that float32 could not distinguish.
 #include <gtest/gtest.h>
 
 #include "kernels/rank/short_rank_correlation_cuda.h"
@@ -8,7 +8,8 @@
 namespace attest::test {
 namespace {
 
-/// Of different lengths around the block's 128 threads: distinct in the last bits alone, with ties, constant.
+/// Rows with lengths around the 128 threads of a block: values that differ only in the last bits, with ties, normally
+/// distributed, or constant.
 Rows<double> short_rows() {
   Random random(12);
   Rows<double> rows;
@@ -42,7 +43,7 @@ TEST_F(ShortRankCorrelationCuda, SpearmanOfTwoSetsOfRanks) {
   Rows<int> a, b;
   for (std::size_t r = 0; r < rows.size(); ++r) {
     a.push_back(plain_centred_ranks(rows[r]));
-    b.push_back(plain_centred_ranks(rows[r / 4 * 4 + (r + r / 4) % 4]));  // of another row as long
+    b.push_back(plain_centred_ranks(rows[r / 4 * 4 + (r + r / 4) % 4]));  // of another row of equal length
   }
   Gpu gpu;
   std::vector<int> cells;

@@ -1,5 +1,5 @@
-// The device's row sort against std::stable_sort: every path that a length can take, on values that suit its buckets
-// and that do not.
+// The device's row sort against std::stable_sort: every code path that a row length selects, with values that spread
+// evenly over its buckets and values that do not.
 #include <gtest/gtest.h>
 
 #include "kernels/rank/sort_descending_cuda.h"

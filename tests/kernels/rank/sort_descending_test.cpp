@@ -18,8 +18,8 @@ TEST(SortDescending, AgreesWithAStableComparisonSort) {
         x = random.normal();
         if (kind == 1) x = static_cast<double>(random.below(4)) - 2;              // many ties
         if (kind == 2) x *= std::exp(random.uniform(-700, 700));                  // every exponent
-        if (kind == 3) x = random.below(2) == 0 ? 0.0 : -0.0;                     // one value in two spellings
-        if (kind == 5) x = 1 + 0x1p-40 * static_cast<double>(random.below(500));  // differ in the last bits alone
+        if (kind == 3) x = random.below(2) == 0 ? 0.0 : -0.0;                     // equal values, different bits
+        if (kind == 5) x = 1 + 0x1p-40 * static_cast<double>(random.below(500));  // differ only in the last bits
         if (kind == 4) x = random.below(3) == 0 ? -std::numeric_limits<double>::infinity() : x;
       }
       std::vector<std::uint32_t> order(n);

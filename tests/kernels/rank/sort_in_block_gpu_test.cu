@@ -1,4 +1,4 @@
-// A row's sort by one block against std::stable_sort, for blocks of several sizes.
+// Sorting a row in one thread block against std::stable_sort, for several block sizes.
 #include <gtest/gtest.h>
 
 #include "kernels/rank/sort_in_block.cuh"
@@ -43,7 +43,7 @@ void expect_sorted(const std::vector<int>& counts, std::int64_t stride) {
 
 class BlockSortCuda : public OnGpu {};
 
-// Up to as many items as a block of that many threads takes; rows are read one by one where they are not aligned.
+// Counts up to the maximum that a block of this size sorts. Items are read one by one if rows are not aligned.
 TEST_F(BlockSortCuda, OfAFewWarps) {
   const std::vector<int> counts{0, 1, 2, 63, 64, 65, 129, 1000, 2047, 2048};
   for (std::int64_t stride : {2048, 2051}) expect_sorted<64>(counts, stride);
@@ -65,10 +65,10 @@ TEST_F(BlockSortCuda, OfAWholeBlock) {
 
 __global__ void image_kernel(const float* values, int count, std::uint32_t* images) {
   for (int i = static_cast<int>(threadIdx.x); i < count; i += static_cast<int>(blockDim.x))
-    images[i] = descending_image(values[i]);
+    images[i] = descending_sort_key(values[i]);
 }
 
-// Every two of a list that descends; the zeros are one value.
+// Checks every pair of a descending list. The two zeros are equal.
 TEST_F(BlockSortCuda, ImagesAscendAsValuesDescend) {
   const std::vector<float> values{kInfinity, 3e38f, 2,       1.0000001f, 1,  1e-38f, 1e-45f,
                                   0.0f,      -0.0f, -1e-45f, -1,         -2, -3e38f, -kInfinity};

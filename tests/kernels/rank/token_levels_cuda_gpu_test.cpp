@@ -1,4 +1,4 @@
-// From levels of items to levels of tokens, and the shares that settings keep.
+// Levels of tokens from levels of items (blocks, pages), and the share of tokens that each setting keeps.
 #include <gtest/gtest.h>
 
 #include "kernels/rank/token_levels_cuda.h"
@@ -19,7 +19,7 @@ DeviceRows rows_of(const std::vector<int>& visible, Gpu& gpu) {
   return rows;
 }
 
-/// Levels of tokens up to the eight in which a row ends.
+/// Rows padded with level 0 to a multiple of eight tokens.
 Rows<Level> padded(const Rows<Level>& rows) {
   Rows<Level> out = rows;
   for (std::vector<Level>& row : out) row.resize((row.size() + 7) / 8 * 8, 0);

@@ -1,4 +1,4 @@
-// The released bisection on the device against its loop as it is written, and against the CPU's.
+// The top-p bisection of the released kernel, on the device against the plain loop and against the CPU.
 #include <gtest/gtest.h>
 
 #include "kernels/rank/top_p_bisection.h"
@@ -10,10 +10,10 @@ namespace attest::test {
 namespace {
 
 constexpr std::uint32_t kMask = 0xFFFFF, kOtherBits = 0xABC00000;
-// Weights are exponentials in double that are rounded to float32: two libraries may differ in the last place.
+// Weights are double exponentials rounded to float32. Two maths libraries may differ in the last place.
 constexpr double kNear = 0x1p-21;
 
-/// One pass over the weights per step.
+/// The bisection with one pass over the weights per step.
 float plain_threshold(const std::vector<float>& weights, double p) {
   float lo = 0, hi = weights[0];
   for (;;) {
@@ -34,7 +34,8 @@ float plain_threshold(const std::vector<float>& weights, double p) {
   }
 }
 
-/// Scores with and without a clear maximum, at item 0 or elsewhere, with ties; item 0 and others not always listed.
+/// Scores with and without a clear maximum at item 0, and with ties. Some orders omit a third of the items, with or
+/// without item 0.
 struct Scores {
   Rows<float> values;
   Rows<std::uint32_t> order;
@@ -56,7 +57,7 @@ struct Scores {
         counts.push_back(static_cast<int>(order.back().size()));
       }
   }
-  /// Of all items, in the order of the items; those not listed weigh nothing.
+  /// Weights of all items by item; items that are not listed have weight 0.
   std::vector<float> weights(std::size_t r) const {
     std::vector<float> out(values[r].size(), 0.0f);
     double total = 0;

@@ -1,4 +1,5 @@
-// The released bisection: what it keeps where it behaves, and where it does not.
+// The top-p bisection of the released kernel: it reaches p if token 0 has the largest weight, and keeps everything if
+// token 0 has weight 0.
 #include "kernels/rank/top_p_bisection.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Rows of values that rankings find hard, and their plain order and ranks.
+// Rows of values that are hard to rank, and their plain order and ranks.
 #pragma once
 
 #include <algorithm>
@@ -55,7 +55,7 @@ inline std::vector<float> values_of(const ValueKind& kind, std::size_t count, Ra
   return values;
 }
 
-/// Items in descending value, ties in ascending item.
+/// Items by descending value; ties by ascending item.
 template <class T>
 std::vector<std::uint32_t> plain_order(const std::vector<T>& values) {
   std::vector<std::uint32_t> order(values.size());
@@ -64,7 +64,7 @@ std::vector<std::uint32_t> plain_order(const std::vector<T>& values) {
   return order;
 }
 
-/// 2 rank - (n + 1): what is larger counts twice, what is equal once.
+/// Centred ranks 2 rank - (n + 1), where rank = number of larger items + (number of equal items + 1) / 2.
 template <class T>
 std::vector<int> plain_centred_ranks(const std::vector<T>& values) {
   std::vector<T> sorted = values;

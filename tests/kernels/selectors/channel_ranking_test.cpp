@@ -1,4 +1,4 @@
-// Channel rankings from files, good and bad, and from samples.
+// Channel rankings read from valid and invalid files, and computed from calibration samples.
 #include "kernels/selectors/channel_ranking.h"
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ class ChannelRankingFile : public ::testing::Test {
     ranking.read_file(path_.string());
     return ranking;
   }
-  /// The error's sentence with the path as FILE.
+  /// The error message, with the path replaced by FILE.
   template <class Act>
   std::string error(Act&& act) {
     try {
@@ -52,11 +52,12 @@ TEST_F(ChannelRankingFile, TheFirstChannelsOfTheHead) {
 }
 
 TEST_F(ChannelRankingFile, BadFilesAreNamed) {
-  EXPECT_EQ(error([&] { read("[1, 2"); }), "'FILE' is no channel ranking: expected a JSON object of lists per layer");
+  EXPECT_EQ(error([&] { read("[1, 2"); }),
+            "'FILE' is not a channel ranking: expected a JSON object of lists per layer");
   EXPECT_EQ(error([&] { read(kRanking, ChannelStatistic::q); }),
             "'FILE' holds no list named layers.<number>....q_proj");
   EXPECT_EQ(error([&] { read(R"({"layers.0.qk_proj": [["a"]]})"); }),
-            "'FILE': 'layers.0.qk_proj' is no list of channel numbers per head");
+            "'FILE': 'layers.0.qk_proj' is not a list of channel numbers per head");
   EXPECT_EQ(error([&] { read(R"({"layers.0.qk_proj": [[0, 1], [0, 0]]})"); }),
             "'FILE': 'layers.0.qk_proj', head 1 does not list every channel once");
   EXPECT_EQ(error([&] { read(R"({"layers.0.qk_proj": [[0, -1]]})"); }),
@@ -76,7 +77,7 @@ TEST_F(ChannelRankingFile, WhatItLacksIsNamed) {
 }
 
 TEST(ChannelRanking, SamplesAddUp) {
-  // One KV head, two query heads, two channels; mean |q| and mean |k| as given.
+  // One KV head, two query heads, two channels, one query, two keys. Comments below give mean |q| * mean |k|.
   const auto sample = [](std::vector<float> q, std::vector<float> k) {
     AttentionLayer layer;
     layer.shape = {.num_query_heads = 2, .num_kv_heads = 1, .head_dim = 2, .value_dim = 2};

@@ -1,4 +1,4 @@
-// What selectors on the device take from a chunk: counts, scratch rows, settings by query, costs, batches.
+// Helpers that selectors on the device get from a chunk: counts, scratch rows, settings by query, costs, batches.
 #include <gtest/gtest.h>
 
 #include "tests/kernels/device_cases.h"
@@ -41,7 +41,7 @@ TEST_P(CudaChunkTest, CountsAreKnownOnBothSides) {
   EXPECT_EQ(all.max_count, on.chunk.rows.max_length);
 }
 
-// Kernels read eight levels at a time; what stands behind a row's end must be no level that grows a sum.
+// Kernels read eight levels at a time, so take_levels() sets the levels past the end of each row to 0.
 TEST_P(CudaChunkTest, LevelsAreZeroBehindTheirRows) {
   DeviceChunk on(GetParam());
   const auto stride = static_cast<std::size_t>(on.chunk.rows.stride);
@@ -51,7 +51,7 @@ TEST_P(CudaChunkTest, LevelsAreZeroBehindTheirRows) {
       ASSERT_EQ(levels[r * stride + j], 0) << "row " << r << ", place " << j;
 }
 
-TEST_P(CudaChunkTest, SettingsStandByQueryOfTheLayer) {
+TEST_P(CudaChunkTest, SettingsAreOrderedByQuery) {
   DeviceChunk on(GetParam());
   const auto queries = static_cast<std::size_t>(on.on.layer.num_queries());
   std::vector<AscendingGrid> grids(queries);
@@ -68,7 +68,7 @@ TEST_P(CudaChunkTest, SettingsStandByQueryOfTheLayer) {
     }
 }
 
-TEST_P(CudaChunkTest, CostsAreOneOfEveryGroup) {
+TEST_P(CudaChunkTest, OneCostPerQueryGroup) {
   DeviceChunk on(GetParam());
   const std::vector<IoCost> costs = group_costs(on.chunk, [](std::int64_t visible) {
     return IoCost{.fixed = 2.0 * static_cast<double>(visible), .per_kept_token = 3, .free_tokens = 1};
@@ -100,7 +100,7 @@ TEST_P(CudaChunkTest, BatchesAreCutWhereRowsDiffer) {
     }
     EXPECT_EQ(piece.length, length);
     largest = std::max(largest, piece.num_rows);
-    // Nothing is cut that could stay together: a border has another batch or another value behind it.
+    // Pieces are as long as possible: at each border a new batch or another value begins.
     const bool new_batch = std::any_of(on.on.batches.begin(), on.on.batches.end(),
                                        [row](const RowBatch& batch) { return batch.first_row == row; });
     const bool last = row == on.chunk.rows.num_rows;

@@ -1,4 +1,4 @@
-// A layer as selectors and metrics on the device are given it: one chunk of rows with exact scores found plainly.
+// A layer as input of selectors and metrics on the device: one chunk of rows, with exact scores computed plainly.
 #pragma once
 
 #include "kernels/selectors/cuda_chunk.h"
@@ -10,14 +10,14 @@ struct DeviceChunk {
   Gpu gpu;
   DeviceLayer on;
   Uploads uploads;
-  Rows<float> scores;    ///< [rows][L] as on the device
-  Rows<double> precise;  ///< with what float32 leaves of them, where rows are short enough that the device has it
+  Rows<float> scores;    ///< [rows][L] in float32, as on the device
+  Rows<double> precise;  ///< scores plus their float32 rest; without the rest if rows are longer than kShortRow
   CudaChunk chunk;
 
   explicit DeviceChunk(AttentionLayer layer) : on(std::move(layer), gpu) {
     Rows<float> low;
     std::vector<float> maxima;
-    const bool is_short = on.rows.longest <= kShortRow;
+    const bool is_short = on.rows.layer_max_length <= kShortRow;
     for (int r = 0; r < on.rows.num_rows; ++r) {
       const Row exact = on.row(r).exact_row(on.head_of_group(r));
       scores.emplace_back(exact.begin(), exact.end());
@@ -51,13 +51,13 @@ struct DeviceChunk {
   }
   explicit DeviceChunk(const Case& c) : DeviceChunk(make_layer(c)) {}
 
-  /// Numbers of every row's tokens as a [rows, stride] matrix.
+  /// Uploads one number per token of every row as a [rows, stride] matrix.
   const float* upload(const Rows<float>& rows) { return gpu.upload_rows(rows, on.rows.stride).items.data; }
-  /// Of the results: [N, Hq].
+  /// Number of cells of a [N, Hq] result.
   std::size_t num_cells() const {
     return static_cast<std::size_t>(on.layer.num_queries()) * static_cast<std::size_t>(on.layer.shape.num_query_heads);
   }
-  /// Found values of a [N, Hq] array, by row.
+  /// Downloads a [N, Hq] array as one value per row.
   std::vector<float> download_cells(const float* cells) const {
     const std::vector<float> all = gpu.download(cells, num_cells());
     std::vector<float> by_row;

@@ -6,7 +6,7 @@
 namespace attest::test {
 namespace {
 
-/// mean |q_d| of a query head, or mean |k_d| of its KV head.
+/// Per channel d: mean |q_d| of query head `head`, or mean |k_d| of KV head `head`.
 Row mean_magnitude(const AttentionLayer& layer, bool of_queries, int head) {
   const std::int64_t dim = layer.shape.head_dim, rows = of_queries ? layer.num_queries() : layer.num_tokens;
   const std::int64_t first = of_queries ? head * dim : head * layer.num_tokens * dim,
@@ -33,7 +33,7 @@ Kept plain_channels(const AttentionLayer& sample, const Options& o, const Query&
   return best_n(importance, static_cast<double>(query.dim() / o.number("group_factor", 4)));
 }
 
-/// `sample_of` gives the calibration sample of the case whose head this is.
+/// `sample_of` returns the calibration sample of the case that the query belongs to.
 PlainForm double_sparsity(const std::string& options,
                           const std::function<const AttentionLayer&(const Query&)>& sample_of) {
   const Options o(options);
@@ -76,7 +76,7 @@ TEST(DoubleSparsity, ConformsToItsFormulas) {
        {"", "channel=q,group_factor=2,bits=2", "channel=k,group_factor=8,bits=16", "group_factor=1,bits=8"}) {
     AttentionLayer sample;
     const auto make = [&](const Case& c) {
-      sample = make_layer(c, kOtherSample);
+      sample = make_layer(c, kCalibrationSeed);
       std::unique_ptr<Selector> product =
           selector("double_sparsity", std::string("calibrate=other") + (*options != 0 ? "," : "") + options);
       product->calibrate(sample);

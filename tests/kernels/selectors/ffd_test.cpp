@@ -8,10 +8,10 @@ namespace {
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 struct PlainKeys {
-  std::vector<Row> thumbnail, read;  ///< [tokens of the full blocks][D]: k^, and k^ + r
+  std::vector<Row> thumbnail, read;  ///< [tokens of the full blocks][D]: k^ and k^ + r
 };
 
-/// One channel of the tokens that share a scale.
+/// Quantises one channel of the tokens [begin, end), which share a scale.
 void quantise(const Query& query, const Options& o, std::int64_t begin, std::int64_t end, int d, PlainKeys& keys) {
   const std::string residual = o.text("residual", "fp8");
   Row channel;
@@ -39,7 +39,7 @@ double max_of(const Row& s, std::int64_t begin, std::int64_t end) {
   return *std::max_element(s.begin() + begin, s.begin() + end);
 }
 
-/// Over the sink and the local blocks.
+/// Largest score in the sink blocks and the local blocks.
 double ends_max(const Row& s, const Options& o, std::int64_t covered, std::int64_t block) {
   double m = -std::numeric_limits<double>::infinity();
   for (std::int64_t j = 0; j < covered; ++j)
@@ -161,8 +161,8 @@ PlainForm ffd(const std::string& options) {
 
 TEST(Ffd, ConformsToItsFormulas) {
   const Compared compared = expect_conforms("ffd", "", ffd(""));
-  EXPECT_GT(compared.partial,
-            compared.all / 50);  // the cases are a few blocks long, and the first and last set the threshold
+  // Few settings are partial: a case has only a few blocks, and the first and last of them set the threshold.
+  EXPECT_GT(compared.partial, compared.all / 50);
 }
 
 class FfdOptions : public ::testing::TestWithParam<const char*> {};
@@ -186,7 +186,7 @@ INSTANTIATE_TEST_SUITE_P(
                       "rule=topk,block=32,gqa=per_head,sub_block=16,scan=exact", "rule=topp,block=32",
                       "rule=topp,block=64,sub_block=16,gqa=per_head"));
 
-// A mid-rise codebook has no zero, and no block is quantised with a grid fine enough to be exact.
+// A mid-rise codebook has no zero, and no block of this case has a grid fine enough to be exact.
 TEST(Ffd, ThumbnailsHaveAnError) {
   const Case c{"", 1, 1, 64, 64, ElementType::bfloat16, {255}};
   for (const HeadData& data : heads_of(make_layer(c))) {
@@ -198,8 +198,8 @@ TEST(Ffd, ThumbnailsHaveAnError) {
     for (int j = 0; j < 256; ++j) {
       EXPECT_NE(found.estimate->scores.row(0)[j], exact.scores.row(0)[j]);
       EXPECT_NE(found.read_scores->row(0)[j], exact.scores.row(0)[j]);
-      EXPECT_LT(std::fabs(found.read_scores->row(0)[j] - exact.scores.row(0)[j]),
-                0.25);  // the residual takes most of it away
+      // The residual removes most of the error.
+      EXPECT_LT(std::fabs(found.read_scores->row(0)[j] - exact.scores.row(0)[j]), 0.25);
     }
   }
 }

@@ -1,11 +1,11 @@
-// imported against its rules on the estimates of a file (tests/cases.h makes them up).
+// The selector `imported` against its rules, on estimates that tests/cases.h generates.
 #include "dumps/base/error.h"
 #include "tests/kernels/selectors/selector_test.h"
 
 namespace attest::test {
 namespace {
 
-/// The estimate of a token of the sample for a query head of the layer.
+/// The imported estimate of a token of the sample for query n and query head h of the group.
 double estimate_of(const KvHead& head, const std::string& dataset, int n, int h, std::int64_t token) {
   const std::size_t source = dataset == "tokens" ? 0 : 1;
   const LayerEstimates& all = head.estimates[source];
@@ -21,7 +21,7 @@ PlainForm imported(const std::string& options) {
   return [o](const Query& query) {
     const std::int64_t width = o.is("granularity", "block") ? o.number("block", 64) : 1, first = query.head->first_key;
     Plain plain;
-    std::vector<Row> entries;  // [G][entries that the query sees, in part or whole]
+    std::vector<Row> entries;  // [G][entries that the query sees partly or completely]
     for (int h = 0; h < query.group(); ++h) {
       plain.estimate.emplace_back();
       entries.emplace_back();
@@ -70,7 +70,7 @@ TEST(Imported, ConformsToItsRules) {
   }
 }
 
-TEST(Imported, TellsWhatItsEstimatesAreAndCost) {
+TEST(Imported, ReportsEstimateKindAndCost) {
   const std::string file = "file=own.h5,dataset=tokens";
   EXPECT_TRUE(selector("imported", file)->estimates_scores());
   EXPECT_FALSE(selector("imported", file + ",units=ranks")->estimates_scores());

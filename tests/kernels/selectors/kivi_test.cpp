@@ -1,4 +1,5 @@
-// KIVI against its formulas, in both arithmetics, and its errors.
+// KIVI against its formulas in both arithmetics (quant_arith = float32 and dump), its quantisation error, and its error
+// messages.
 #include "dumps/base/error.h"
 #include "tests/kernels/plain_quantize.h"
 #include "tests/kernels/selectors/selector_test.h"
@@ -60,7 +61,7 @@ TEST(Kivi, ConformsToItsFormulas) {
     expect_conforms("kivi", options, kivi(options));
 }
 
-// Groups never shrink until they are exact: wherever keys or values vary within a group, something is lost.
+// A group is never so small that quantisation is exact: where keys or values vary within a group, there is an error.
 TEST(Kivi, QuantisedGroupsHaveAnError) {
   const Case c{"", 1, 2, 64, 64, ElementType::bfloat16, {128, 129, 200, 300}};
   for (const HeadData& data : heads_of(make_layer(c))) {

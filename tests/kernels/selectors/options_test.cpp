@@ -1,4 +1,4 @@
-// Options as typed: values, defaults, and the sentences for what is wrong.
+// Parsing options: values, defaults, and error messages.
 #include "kernels/selectors/options.h"
 
 #include <gtest/gtest.h>

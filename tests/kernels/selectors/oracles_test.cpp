@@ -1,4 +1,4 @@
-// The oracles against their rules on exact scores.
+// The oracle selectors against their rules on exact scores.
 #include "tests/kernels/selectors/selector_test.h"
 
 namespace attest::test {

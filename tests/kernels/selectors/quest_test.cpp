@@ -1,4 +1,4 @@
-// Quest against its formulas, in both readings of the upstream code.
+// Quest against its formulas, in both variants of the released code.
 #include "kernels/attention/scores.h"
 #include "tests/kernels/selectors/selector_test.h"
 
@@ -86,7 +86,7 @@ TEST(Quest, EvaluationPresetDropsAPageOfAPartialContext) {
   }
 }
 
-// The bound is one of real numbers; that it survives rounding is what lets a study count its violations as zero.
+// The bound holds for real numbers. It must also hold after rounding: studies rely on zero violations.
 TEST(Quest, PageScoreIsNeverBelowAnExactScoreOfThePage) {
   for (const Case& c : cases())
     for (const HeadData& data : heads_of(make_layer(c, 7))) {

@@ -1,4 +1,4 @@
-// The list of selectors against the files that it names.
+// The list of selectors against the source files that define them.
 #include "kernels/selectors/registry.h"
 
 #include <gmock/gmock.h>
@@ -27,7 +27,7 @@ std::string text_of(const fs::path& path) {
   return text.str();
 }
 
-/// What stands between `before` and the first character of `ends` behind it, wherever `before` occurs.
+/// For each occurrence of `before`, the text between it and the next character of `ends`.
 std::vector<std::string> between(const std::string& text, std::string_view before, const char* ends) {
   std::vector<std::string> found;
   for (std::size_t at = text.find(before); at != text.npos; at = text.find(before, at + 1)) {
@@ -45,11 +45,11 @@ std::vector<std::string> listed_names() {
 
 TEST(Registry, HasAsManySelectorsAsItsList) {
   const std::vector<std::string> lines = between(text_of(kFolder / "registry.cpp"), " one(", ")");
-  EXPECT_GE(lines.size(), 12u);  // the reading of the source has not gone blind
+  EXPECT_GE(lines.size(), 12u);  // guards against a pattern that no longer matches the source
   EXPECT_EQ(listed_names(), lines) << "in the order of the list, under the names of their NAME_info";
 }
 
-// A selector that its author forgot to list would be compiled, tested by hand, and never run.
+// A selector missing from the list would be compiled, but no study could run it.
 TEST(Registry, EveryFileThatDefinesASelectorIsListed) {
   constexpr std::string_view kSuffix = "_info";
   std::vector<std::string> defined;

@@ -10,7 +10,7 @@ struct PlainInt4 {
   double scale;
 };
 
-/// Codes of x where the largest magnitude of what shares its scale is absmax.
+/// int4 codes of x; absmax is the largest magnitude among all numbers that share its scale.
 PlainInt4 plain_int4(const Row& x, double absmax) {
   PlainInt4 out{{}, f32(absmax / 7)};
   for (double value : x) out.codes.push_back(absmax == 0 ? 0 : half_even(f32(f32(value * 7) / absmax)));
@@ -103,7 +103,7 @@ TEST(Sale, ConformsToItsFormulas) {
     const Compared compared = expect_conforms("sale", options, sale(options));
     EXPECT_GT(compared.partial, compared.all / 10) << options;
   }
-  EXPECT_EQ(expect_conforms("sale", "", sale("")).partial, 0);  // all cases are shorter than 1024
+  EXPECT_EQ(expect_conforms("sale", "", sale("")).partial, 0);  // dense: all cases are shorter than 1024
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What all selectors share: ascending grids and the state that they fill.
+// Code shared by all selectors: ascending grids and the Selection that they fill.
 #include "kernels/selectors/selector.h"
 
 #include "tests/kernels/selectors/selector_test.h"
@@ -16,7 +16,7 @@ TEST(AscendingGrid, MixesTokensAndPerCentPerQuery) {
   EXPECT_EQ(at_1000.given_index, (std::vector<int>{2, 0, 3, 1}));
 }
 
-/// Keeps more the smaller its setting is, as a threshold on weights would.
+/// Keeps more for smaller settings, like a threshold on weights.
 class Reversed final : public Selector {
  public:
   SettingKind setting_kind() const override { return SettingKind::factor; }
@@ -34,7 +34,7 @@ TEST(AscendingGrid, FollowsTheSelectorsOwnOrder) {
   EXPECT_EQ(at_64.given_index, (std::vector<int>{1, 3, 2, 0}));
 }
 
-// A selection goes from head to head and from selector to selector: nothing of the one before is left.
+// A Selection is reused across heads and selectors. reset() must remove everything of the previous use.
 TEST(Selection, ResetForgetsTheSelectorBefore) {
   const std::vector<HeadData> heads = heads_of(make_layer(cases()[0]));
   const KvHead& head = heads[0].head;

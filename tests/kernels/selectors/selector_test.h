@@ -1,4 +1,4 @@
-// Holds a selector to its plain form: every case, every query, random grids, setting by setting.
+// Compares a selector with its plain form: every case, every query, random grids, setting by setting.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -15,20 +15,20 @@
 
 namespace attest::test {
 
-/// What a selector's formulas come to for one query and its group of heads.
+/// The results of a selector's formulas for one query and the G heads of its group.
 struct Plain {
-  std::vector<Row> estimate;     ///< [G][covered]; no rows: the selector has none
-  std::vector<Row> read_scores;  ///< [G][L] s'; no rows: the exact scores
-  std::vector<Row> read_values;  ///< [tokens][Dv] v' of tokens 0, 1, ..; those beyond are exact
-  std::function<std::vector<Kept>(double setting)> keep;  ///< [G][L] for one setting, resolved to tokens if per cent
-  std::function<double(const std::vector<Kept>& kept)> bytes;    ///< read per KV head
+  std::vector<Row> estimate;                              ///< [G][covered]; no rows: no estimate
+  std::vector<Row> read_scores;                           ///< [G][L] s'; no rows: the exact scores
+  std::vector<Row> read_values;                           ///< [tokens][Dv] v' of tokens 0, 1, ..; later ones are exact
+  std::function<std::vector<Kept>(double setting)> keep;  ///< [G][L]; per cent settings are resolved to tokens
+  std::function<double(const std::vector<Kept>& kept)> bytes;    ///< bytes read per KV head
   std::function<Row(const std::vector<Kept>& kept)> mean_share;  ///< [G] a of o = a y + (1 - a) mean(v); empty: a = 1
-  std::map<std::string, Row> row_metrics;                        ///< [G] own metrics without settings
-  std::map<std::string, std::function<Row(const std::vector<Kept>& kept)>> setting_metrics;  ///< [G] with settings
+  std::map<std::string, Row> row_metrics;  ///< [G] metrics of the selector without a settings axis
+  std::map<std::string, std::function<Row(const std::vector<Kept>& kept)>> setting_metrics;  ///< [G] per setting
 };
 using PlainForm = std::function<Plain(const Query&)>;
 
-/// Options as typed: "bits=4,gqa=per_head".
+/// Options in user syntax: "bits=4,gqa=per_head".
 struct Options {
   std::map<std::string, std::string> given;
   explicit Options(const std::string& text) {
@@ -54,7 +54,7 @@ inline std::unique_ptr<Selector> selector(const std::string& name, const std::st
   return make_selector(spec);
 }
 
-/// A grid out of order, with a repetition, and with the ends of the range.
+/// An unsorted grid with a repeated setting and the ends of the range.
 inline std::vector<Setting> random_grid(SettingKind kind, std::int64_t longest, Random& random) {
   std::vector<Setting> grid;
   for (int i = 0; i < 5; ++i) switch (kind) {
@@ -82,7 +82,7 @@ inline std::vector<Setting> random_grid(SettingKind kind, std::int64_t longest, 
   return grid;
 }
 
-/// Scores that two orders of summation give differ by less: 576 terms of at most 1e5 each, in double.
+/// The tolerance covers two orders of summation of at most 576 terms of at most 1e5 each, in double.
 inline void expect_near(double expected, double found, const std::string& what) {
   const double tolerance = 1e-9 * std::max(1.0, std::fabs(expected));
   EXPECT_TRUE(expected == found || std::fabs(expected - found) <= tolerance)
@@ -100,7 +100,8 @@ inline RankedScores exact_scores(const KvHead& head) {
   return exact;
 }
 
-/// How many of the settings that were compared keep some tokens and drop others: a test of a rule must see many.
+/// Number of compared settings, and of those that keep some tokens and drop others. A test of a rule needs many of the
+/// latter.
 struct Compared {
   int all = 0, partial = 0;
 };
@@ -162,7 +163,7 @@ inline void compare_query(const Selector& product, const Query& query, const Pla
             found.num_approximate[static_cast<std::size_t>(query.n)])
       << where;
   for (std::size_t j = 0; j < plain.read_values.size(); ++j)
-    for (std::size_t d = 0; d < plain.read_values[j].size(); ++d)  // a float: the same to the bit
+    for (std::size_t d = 0; d < plain.read_values[j].size(); ++d)  // float32: bit-identical
       ASSERT_EQ(plain.read_values[j][d],
                 static_cast<double>(found.approximate_values[j * static_cast<std::size_t>(query.value_dim()) + d]))
           << where << ", value " << j << " channel " << d;
@@ -190,20 +191,20 @@ inline void compare_query(const Selector& product, const Query& query, const Pla
   }
 }
 
-/// False where blocks hold the same scores in another order: their masses are equal, but which sums to more is
-/// rounding's choice.
+/// False if blocks have the same scores in different order: their masses are equal, but the computed sums differ by
+/// rounding.
 inline bool sums_are_distinct(const Case& c) { return c.pattern != Pattern::ties; }
 
 inline bool any_case(const Case&) { return true; }
 
 using MakeSelector = std::function<std::unique_ptr<Selector>(const Case&)>;
 
-/// Every case that the selector's options suit; `title` names it in messages.
+/// Compares on every case for which suits(case) holds. `title` names the selector in messages.
 inline Compared expect_conforms(const std::string& title, const MakeSelector& make, const PlainForm& form,
                                 const std::function<bool(const Case&)>& suits = any_case) {
   Compared compared;
   Random random(std::hash<std::string>{}(title));
-  Selection found;  // used again from head to head, as a study does
+  Selection found;  // reused from head to head, as in a study
   for (const Case& c : cases()) {
     if (!suits(c)) continue;
     const std::unique_ptr<Selector> product = make(c);
@@ -238,7 +239,7 @@ inline Compared expect_conforms(const std::string& name, const std::string& opti
       name + ":" + options, [&](const Case&) { return selector(name, options); }, form, suits);
 }
 
-/// Bytes of `tokens` keys and values in 16 bit.
+/// Bytes of the keys and values of `tokens` tokens in 16 bit.
 inline double dense_bytes(const Query& query, double tokens) { return tokens * 2 * (query.dim() + query.value_dim()); }
 
 inline double kept_by_group(const std::vector<Kept>& kept) {

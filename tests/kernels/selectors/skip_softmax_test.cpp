@@ -1,4 +1,4 @@
-// skip_softmax against its loop over tiles.
+// skip_softmax against a plain loop over tiles.
 #include "tests/kernels/selectors/selector_test.h"
 
 namespace attest::test {

@@ -1,4 +1,4 @@
-// SparQ against its formulas, in the code's and in the paper's reading.
+// SparQ against its formulas, in the variants of the released code and of the paper.
 #include "dumps/base/error.h"
 #include "tests/kernels/selectors/selector_test.h"
 

@@ -1,5 +1,6 @@
-// The template against its formula: it must not rot, for others are copied from it. And what this file shows: a
-// selector's test is its plain form, a function from one query to estimate, kept sets and bytes, and one call.
+// The template selector against its formula, so that the template stays correct: new selectors are copied from it. This
+// file is also the template of a selector's test: a plain form (a function from a query to estimate, kept sets and
+// bytes) and one call of expect_conforms().
 #include "tests/kernels/selectors/selector_test.h"
 
 namespace attest {
@@ -42,7 +43,7 @@ std::unique_ptr<Selector> make_template(const std::string& length) {
 }
 
 TEST(Template, ConformsToItsFormula) {
-  // A soft-cap flattens the largest bounds into exact ties, which rounding may or may not tell apart.
+  // A soft-cap makes the largest bounds equal or nearly equal, so rounding decides which tie.
   const auto uncapped = [](const Case& c) { return c.softcap == 0 && c.pattern != Pattern::ties; };
   for (const char* length : {"plain", "squared"}) {
     const Compared compared = expect_conforms(

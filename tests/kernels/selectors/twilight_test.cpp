@@ -18,8 +18,8 @@ Kept plain_base(const Query& query, int h, const Options& o) {
   for (std::int64_t begin = 0; begin < length; begin += page) {
     double bound = 0;
     for (int d = 0; d < query.dim(); ++d) {
-      double best_term =
-          -std::numeric_limits<double>::infinity();  // q_d is one number: the page's extremes give the extreme products
+      // q_d is the same for all tokens, so the largest product is that of the page's minimum or maximum.
+      double best_term = -std::numeric_limits<double>::infinity();
       for (std::int64_t j = begin; j < std::min(begin + page, length); ++j)
         best_term = std::max(best_term, query.q(h, d) * query.k(j, d));
       bound += best_term;
@@ -34,7 +34,7 @@ Kept plain_base(const Query& query, int h, const Options& o) {
   return tokens_of(best_n(bounds, n), static_cast<std::size_t>(page), length);
 }
 
-/// The bisection as it is written: one pass over the weights per step.
+/// The bisection of the released kernel, with one pass over the weights per step.
 float plain_threshold(const std::vector<float>& w, double p) {
   float lo = 0, hi = w[0];
   for (;;) {
@@ -111,7 +111,7 @@ TEST(Twilight, ReferenceRuleConformsToTheReleasedBisection) {
   }
 }
 
-// Removing any token of the set leaves less than p; so does every set of as many tokens but one.
+// Removing any token from the kept set leaves a mass below p. Every set with one token less has a mass below p, too.
 TEST(Twilight, ExactRuleKeepsTheSmallestSet) {
   const Case c{"", 1, 4, 64, 64, ElementType::bfloat16, {410}};
   for (const HeadData& data : heads_of(make_layer(c))) {
