@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 ATTEST = os.environ["ATTEST_BIN"]
-LEARNT = "synthetic-0000"  # double_sparsity is calibrated on this sample
+CALIBRATION_SAMPLE = "synthetic-0000"  # double_sparsity is calibrated on this sample
 
 
 def attest(*arguments):
@@ -25,11 +25,23 @@ def dump(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def selectors():
+def estimates(dump, tmp_path_factory):
+    """Random estimates of every token, for the selector `imported`."""
+    path, random = tmp_path_factory.mktemp("estimates") / "own.h5", np.random.default_rng(1)
+    with h5py.File(dump) as source, h5py.File(path, "w") as own:
+        for sample, group in source["samples"].items():
+            for layer, tensors in group["layers"].items():
+                shape = (*tensors["q"].shape[:2], tensors["k"].shape[1])
+                own[f"samples/{sample}/layers/{layer}/e"] = random.standard_normal(shape, np.float32)
+    return path
+
+
+@pytest.fixture(scope="module")
+def selectors(estimates):
     """Every selector that the program lists."""
     names = [selector["name"] for selector in json.loads(attest("list", "--json").stdout)["selectors"]]
-    learning = {"double_sparsity": f"double_sparsity:calibrate={LEARNT}"}
-    return [argument for name in names for argument in ("--selector", learning.get(name, name))]
+    told = {"double_sparsity": f"double_sparsity:calibrate={CALIBRATION_SAMPLE}", "imported": f"own=imported:file={estimates},dataset=e"}
+    return [argument for name in names for argument in ("--selector", told.get(name, name))]
 
 
 @pytest.fixture
