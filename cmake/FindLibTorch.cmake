@@ -13,7 +13,10 @@ endif()
 
 include(FindPackageHandleStandardArgs)
 find_package_handle_standard_args(LibTorch REQUIRED_VARS LibTorch_CPU VERSION_VAR LibTorch_VERSION
-  REASON_FAILURE_MESSAGE "${attest_python} has no torch: run cmake/setup.sh, or set ATTEST_PYTHON to an interpreter that has it.")
+  REASON_FAILURE_MESSAGE "${attest_python} has no torch: attest bench has no LibTorch peer. cmake/setup.sh --torch installs it.")
+if(NOT LibTorch_FOUND)
+  return()
+endif()
 
 add_library(LibTorch::LibTorch INTERFACE IMPORTED)
 foreach(name torch_cpu c10 torch_cuda c10_cuda)

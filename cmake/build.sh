@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# cmake/build.sh PRESET TARGET [--tests]: sets up what is missing, configures and builds.
+# cmake/build.sh PRESET TARGET [--torch] [--tests]: sets up what is missing, configures and builds.
 # A lock allows one build at a time per checkout.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 preset=$1 target=$2
+shift 2
 build=$root/build/$preset
 mkdir -p "$build"
 
@@ -23,7 +24,11 @@ if [ -n "${ATTEST_PYTHON-}" ]; then
 fi
 export ATTEST_PYTHON=${ATTEST_PYTHON-}
 
-"$root/cmake/setup.sh" ${3-}
+case $preset in
+  cpu | sanitize) export ATTEST_CUDA=0 ;;
+  *) export ATTEST_CUDA=1 ;;
+esac
+"$root/cmake/setup.sh" "$@"
 if [ -x "$root/.venv/bin/cmake" ]; then
   PATH=$root/.venv/bin:$PATH
 fi

@@ -11,9 +11,9 @@ set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
 
 find_program(ccache ccache NO_CACHE)
 if(ccache)
-  foreach(language CXX CUDA)
-    set(CMAKE_${language}_COMPILER_LAUNCHER ${ccache})
-  endforeach()
+  # With precompiled headers ccache finds nothing again without this setting and GCC's -fpch-preprocess.
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros ${ccache})
+  set(CMAKE_CUDA_COMPILER_LAUNCHER ${ccache})
 endif()
 
 # Flags of every target of this project.
@@ -36,6 +36,9 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LES
   target_compile_options(build_flags INTERFACE $<${cxx}:-Wno-restrict>)
 endif()
 
+if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND ccache)
+  target_compile_options(build_flags INTERFACE $<${cxx}:-fpch-preprocess>)
+endif()
 if(ATTEST_WERROR)
   target_compile_options(build_flags INTERFACE $<${cxx}:-Werror> $<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings>)
 endif()

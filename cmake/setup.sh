@@ -1,13 +1,24 @@
 #!/usr/bin/env bash
-# cmake/setup.sh [--tests]: installs what attest needs and this machine lacks; uses no network if nothing is missing.
-# It looks for the header or tool itself, not for its package, so that other ways of installing count too.
-#   ATTEST_PYTHON=/path/python  an interpreter that has torch, instead of a .venv
-#   ATTEST_CUDA=0               no CUDA compiler
+# cmake/setup.sh [--torch] [--tests]: installs what attest needs and this machine lacks; uses no network if nothing is
+# missing. It looks for the header or tool itself, not for its package, so that other ways of installing count too.
+#   --torch  also what attest capture and the LibTorch peer of attest bench need
+#   --tests  also what the tests need
+#   ATTEST_PYTHON=/path/python  an interpreter to use instead of a .venv
+#   ATTEST_CUDA=1 or 0          with or without a CUDA compiler; by default with one if there is a GPU
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 mkdir -p build
 log=$PWD/build/setup.log
 venv=$PWD/.venv
+
+torch= tests=
+for option in "$@"; do
+  case $option in
+    --torch) torch=1 ;;
+    --tests) tests=1 ;;
+    *) echo "cmake/setup.sh: unknown option $option" >&2 && exit 2 ;;
+  esac
+done
 
 say() { printf 'attest: %s\n' "$*" >&2; }
 fail() {
@@ -110,11 +121,7 @@ install_packages() { # install_packages WHY PACKAGE...
 
 needed=$(needed_packages)
 optional=$(optional_packages)
-if [ "${1-}" = --tests ]; then
-  needed+=" $(test_packages)"
-else
-  optional+=" $(test_packages)"
-fi
+[ -z "$tests" ] || needed+=" $(test_packages)"
 if [ -n "${needed// /}" ]; then
   install_packages needed $needed || fail "Set-up cannot go on without these packages. Log: $log"
 fi
@@ -122,7 +129,7 @@ fi
 tried=build/setup-optional
 if [ -n "${optional// /}" ] && [ "$optional" != "$(cat $tried 2>/dev/null)" ]; then
   install_packages optional $optional ||
-    say "Going on without (figures take gnuplot, tests take GoogleTest). To try again, remove $tried."
+    say "Going on without: figures take gnuplot. To try again, remove $tried."
   echo "$optional" >$tried
 fi
 
@@ -136,9 +143,9 @@ pip_install() { # pip_install WHAT ARGUMENT...
     fail "Set-up needs these wheels. Log: $log"
 }
 
-# Succeeds if the interpreter has every pinned version of requirements.txt.
+# Succeeds if .venv has every pinned version of a requirements file.
 has_requirements() {
-  "$1" - requirements.txt <<'PYTHON'
+  "$venv/bin/python" - "$1" <<'PYTHON'
 import sys
 from importlib.metadata import PackageNotFoundError, version
 
@@ -152,17 +159,23 @@ for line in open(sys.argv[1]):
 PYTHON
 }
 
+wheels() { # wheels WHAT FILE
+  { [ -x "$venv/bin/python" ] && has_requirements "$2"; } || pip_install "$1" -r "$2"
+}
+
 if [ -n "${ATTEST_PYTHON-}" ]; then
   lacks=$("$ATTEST_PYTHON" -c '
 from importlib.util import find_spec
 print(*(m for m in ("torch", "numpy", "h5py", "safetensors", "transformers") if not find_spec(m)))') ||
     fail "ATTEST_PYTHON=$ATTEST_PYTHON is no Python that runs."
-  case " $lacks " in
-    *" torch "*) fail "ATTEST_PYTHON=$ATTEST_PYTHON has no torch: install torch 2.11 for it, or unset ATTEST_PYTHON." ;;
-    *[a-z]*) say "$ATTEST_PYTHON has no ${lacks// /, }: all works but attest capture, which takes all of them, and attest import, which takes numpy and h5py." ;;
-  esac
-elif ! { [ -x "$venv/bin/python" ] && has_requirements "$venv/bin/python"; }; then
-  pip_install "the wheels of requirements.txt (LibTorch with CUDA: some 3 GB)" -r requirements.txt
+  [[ -z $torch || " $lacks " != *" torch "* ]] ||
+    fail "ATTEST_PYTHON=$ATTEST_PYTHON has no torch: install torch 2.11 for it, or unset ATTEST_PYTHON."
+  [ -z "$lacks" ] ||
+    say "$ATTEST_PYTHON has no ${lacks// /, }: attest capture takes torch, transformers, numpy and h5py; attest bench takes torch; attest import takes numpy and h5py."
+else
+  wheels "the wheels of requirements.txt" requirements.txt
+  [ -z "$torch" ] || wheels "torch and transformers (some 3 GB)" cmake/requirements-torch.txt
+  [ -z "$tests" ] || wheels "the wheels of the tests" cmake/requirements-tests.txt
 fi
 
 # CMake 3.28 is the first version that supports C++20 with the CUDA 13 compiler.
@@ -174,7 +187,8 @@ if [ ! -x "$venv/bin/cmake" ]; then
   fi
 fi
 
-if [ "${ATTEST_CUDA-1}" != 0 ]; then
+. cmake/choose_preset.sh
+if [ "$preset" = release ]; then
   PATH=$venv/bin:$PATH
   if ! cmake -P cmake/find_nvcc.cmake >/dev/null 2>&1; then
     pip_install "the CUDA compiler" -r cmake/requirements-nvcc.txt

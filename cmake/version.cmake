@@ -4,7 +4,10 @@
 # Every build looks up the commit. The header changes only with the commit, so that a new commit recompiles one file.
 set(version_header ${CMAKE_BINARY_DIR}/version_macros.h)
 find_package(Git QUIET)
-set(write_version ${CMAKE_COMMAND} -D VERSION=${PROJECT_VERSION} -D LIBTORCH_VERSION=${LibTorch_VERSION}
+if(NOT LibTorch_FOUND)
+  set(LibTorch_VERSION "not in this build")
+endif()
+set(write_version ${CMAKE_COMMAND} -D VERSION=${PROJECT_VERSION} "-DLIBTORCH_VERSION=${LibTorch_VERSION}"
   -D SOURCE_DIR=${CMAKE_SOURCE_DIR} -D PYTHON=${attest_python}
   -D HEADER=${version_header} -D GIT=${GIT_EXECUTABLE} -P ${CMAKE_SOURCE_DIR}/cmake/write_version.cmake)
 add_custom_target(version_header COMMAND ${write_version} BYPRODUCTS ${version_header} VERBATIM
@@ -12,5 +15,5 @@ add_custom_target(version_header COMMAND ${write_version} BYPRODUCTS ${version_h
 
 function(give_version source)
   set_source_files_properties(${source} PROPERTIES
-    COMPILE_OPTIONS "-include;${version_header}" OBJECT_DEPENDS ${version_header})
+    COMPILE_OPTIONS "-include;${version_header}" OBJECT_DEPENDS ${version_header} SKIP_PRECOMPILE_HEADERS ON)
 endfunction()

@@ -14,7 +14,7 @@ AT_ONCE = 50  # files per process: a command line has a limited length
 
 
 def pinned_version():
-    return re.search(r"^clang-format==(\S+)", (ROOT / "requirements.txt").read_text(), re.MULTILINE)[1]
+    return re.search(r"^clang-format==(\S+)", (ROOT / "cmake/requirements-tests.txt").read_text(), re.MULTILINE)[1]
 
 
 def sources():

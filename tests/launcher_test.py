@@ -12,17 +12,20 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
+# The preset that this machine gets by default.
+PRESET = "release" if any(os.path.exists(device) for device in ("/dev/nvidiactl", "/dev/dxg")) else "cpu"
 FOLDERS = ["dumps", "kernels/attention", "analysis", "experiments/cli", "plots", "cmake"]
 FILES = ["CMakeLists.txt", "CMakePresets.json", "requirements.txt", "kernels/attention/scores.cpp", ".git/logs/HEAD"]
 
 BUILD = r"""#!/usr/bin/env bash
 root=$(dirname "$(dirname "$0")")
-echo "$1 $2" >>"$root/builds"
+echo "$*" >>"$root/builds"
 [ ! -e "$root/broken" ] || exit 1
 mkdir -p "$root/build/$1"
 printf '#!/bin/sh\npwd; for a; do echo "<$a>"; done; exit 3\n' >"$root/build/$1/attest"
 chmod +x "$root/build/$1/attest"
 printf '%s\n%s' "$ATTEST_PYTHON" "$root" >"$root/build/$1/built"
+[ "${3-}" != --torch ] || touch "$root/build/$1/libanalysis_torch.so"
 """
 
 
@@ -36,6 +39,7 @@ def checkout(tmp_path):
     (root / "cmake/build.sh").write_text(BUILD)
     (root / "cmake/build.sh").chmod(0o755)
     shutil.copy(ROOT / "attest", root / "attest")
+    shutil.copy(ROOT / "cmake/choose_preset.sh", root / "cmake")
     for path in [*root.rglob("*"), root]:
         os.utime(path, (1e9, 1e9))
     return root
@@ -65,7 +69,7 @@ def test_works_through_links(checkout, tmp_path):
 def test_a_second_call_builds_nothing(checkout):
     call(checkout / "attest")
     call(checkout / "attest")
-    assert builds(checkout) == ["release attest"]
+    assert builds(checkout) == [f"{PRESET} attest"]
 
 
 def edit(root):
@@ -90,7 +94,7 @@ def lose_venv(root):
 
 
 def lose_program(root):
-    (root / "build/release/attest").unlink()
+    (root / f"build/{PRESET}/attest").unlink()
 
 
 @pytest.mark.parametrize("change", [edit, add_old_file, remove, commit, lose_venv, lose_program])
@@ -126,9 +130,23 @@ def test_a_moved_checkout_is_built(checkout):
 
 
 def test_without_cuda_is_another_build(checkout):
-    call(checkout / "attest")
+    call(checkout / "attest", ATTEST_CUDA="1")
     call(checkout / "attest", ATTEST_CUDA="0")
     assert builds(checkout) == ["release attest", "cpu attest"]
+
+
+@pytest.mark.parametrize("command, needs", [("capture", True), ("bench", True), ("run", False), ("--version", False)])
+def test_torch_is_brought_by_the_first_command_that_takes_it(checkout, command, needs):
+    call(checkout / "attest", "list")
+    call(checkout / "attest", command)
+    call(checkout / "attest", command)
+    assert builds(checkout) == [f"{PRESET} attest"] + ([f"{PRESET} attest --torch"] if needs else [])
+
+
+@pytest.mark.parametrize("arguments", [["bench", "study", "--no-peer"], ["capture", "--help"], ["bench", "-h"]])
+def test_commands_that_can_do_without_torch(checkout, arguments):
+    call(checkout / "attest", *arguments)
+    assert builds(checkout) == [f"{PRESET} attest"]
 
 
 def test_a_failed_build_does_not_run_an_older_program(checkout):
@@ -149,5 +167,5 @@ def test_a_second_call_adds_less_than_50_ms(checkout):
         call(program)
         return time.perf_counter() - started
 
-    direct = min(seconds(checkout / "build/release/attest") for _ in range(5))
+    direct = min(seconds(checkout / f"build/{PRESET}/attest") for _ in range(5))
     assert min(seconds(checkout / "attest") for _ in range(5)) - direct < 0.05

@@ -19,17 +19,17 @@ def set_up(tmp_path, *arguments, **environment):
 
 
 def test_a_second_set_up_installs_nothing(tmp_path):
-    result, calls = set_up(tmp_path, "--tests")
+    result, calls = set_up(tmp_path, "--torch", "--tests")
     assert result.returncode == 0, result.stderr
     assert calls == ""
     assert "installing" not in result.stderr
 
 
-def test_an_interpreter_without_torch_is_refused(tmp_path):
+def test_an_interpreter_without_torch_is_refused_where_torch_is_needed(tmp_path):
     python = tmp_path / "python-without-torch"
     python.write_text("#!/bin/sh\necho torch h5py\n")
     python.chmod(0o755)
-    result, _ = set_up(tmp_path, ATTEST_PYTHON=str(python))
+    result, _ = set_up(tmp_path, "--torch", ATTEST_PYTHON=str(python))
     assert result.returncode == 1
     assert result.stderr.endswith(f"attest: ATTEST_PYTHON={python} has no torch: install torch 2.11 for it, or unset ATTEST_PYTHON.\n")
 
@@ -40,7 +40,8 @@ def test_an_interpreter_without_the_capture_scripts_modules_is_used(tmp_path):
     python.chmod(0o755)
     result, calls = set_up(tmp_path, ATTEST_PYTHON=str(python), ATTEST_CUDA="0")
     assert result.returncode == 0
-    assert result.stderr == f"attest: {python} has no h5py, transformers: all works but attest capture, which takes all of them, and attest import, which takes numpy and h5py.\n"
+    assert result.stderr == (f"attest: {python} has no h5py, transformers: attest capture takes torch, transformers, numpy and h5py; "
+                             "attest bench takes torch; attest import takes numpy and h5py.\n")
     assert calls == ""
 
 

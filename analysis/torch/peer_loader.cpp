@@ -12,7 +12,9 @@ TorchPeerResult run_torch_peer(const AttentionLayer& layer, const Study& study, 
   static const Entry entry = [] {
     void* module = dlopen(ATTEST_TORCH_MODULE, RTLD_NOW | RTLD_LOCAL);
     void* symbol = module != nullptr ? dlsym(module, "attest_torch_peer") : nullptr;
-    if (symbol == nullptr) throw Error(std::string("LibTorch peer: cannot be opened: ") + dlerror());
+    if (symbol == nullptr)
+      throw Error(std::string("LibTorch peer: cannot be opened: ") + dlerror() +
+                  "; './attest bench' builds it, --no-peer leaves it out");
     return reinterpret_cast<Entry>(symbol);
   }();
   TorchPeerResult result;
