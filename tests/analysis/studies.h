@@ -2,6 +2,7 @@
 #pragma once
 
 #include <fmt/format.h>
+#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
@@ -76,6 +77,16 @@ inline bool same_values(const std::vector<float>& a, const std::vector<float>& b
   for (std::size_t i = 0; i < a.size() && a.size() == b.size(); ++i)
     if (!(a[i] == b[i] || (std::isnan(a[i]) && std::isnan(b[i])))) return false;
   return a.size() == b.size();
+}
+
+/// Every array of two results of one study.
+inline void expect_same_values(const LayerResults& a, const LayerResults& b, const std::string& what) {
+  for (std::size_t m = 0; m < a.scores.size(); ++m)
+    EXPECT_TRUE(same_values(a.scores[m].values, b.scores[m].values)) << what << ", " << a.scores[m].name;
+  for (std::size_t s = 0; s < a.selectors.size(); ++s)
+    for (std::size_t m = 0; m < a.selectors[s].metrics.size(); ++m)
+      EXPECT_TRUE(same_values(a.selectors[s].metrics[m].values, b.selectors[s].metrics[m].values))
+          << what << ", selector " << s << ", " << a.selectors[s].metrics[m].name;
 }
 
 }  // namespace attest::test

@@ -200,7 +200,7 @@ def sale(view, o):
         large = estimate > thresholds[:, None] - float(delta)
         return np.array([ends | np.isin(block, block[row]) for row in large])
 
-    if length <= o["dense_below"]:  # the estimate is reported, but nothing is dropped and the scan reads nothing
+    if length <= o["dense_below"]:  # keeping the estimate metrics follows the program
         return Method(estimate, lambda _: np.ones((HQ, length), bool), 0)
     return Method(estimate, keep, length * D / 2 + 2 * length)
 

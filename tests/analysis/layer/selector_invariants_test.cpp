@@ -70,15 +70,6 @@ std::vector<StudySelector> all_of(const std::vector<std::string>& names, const C
   return selectors;
 }
 
-void expect_same_values(const LayerResults& a, const LayerResults& b, const std::string& what) {
-  for (std::size_t m = 0; m < a.scores.size(); ++m)
-    EXPECT_TRUE(same_values(a.scores[m].values, b.scores[m].values)) << what << ", " << a.scores[m].name;
-  for (std::size_t s = 0; s < a.selectors.size(); ++s)
-    for (std::size_t m = 0; m < a.selectors[s].metrics.size(); ++m)
-      EXPECT_TRUE(same_values(a.selectors[s].metrics[m].values, b.selectors[s].metrics[m].values))
-          << what << ", selector " << s << ", " << a.selectors[s].metrics[m].name;
-}
-
 TEST(SelectorInvariants, ResultsDoNotDependOnThreads) {
   for (const Case& c : cases()) {
     const std::vector<StudySelector> selectors = all_of(kSelectors, c);
