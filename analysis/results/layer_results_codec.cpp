@@ -88,10 +88,23 @@ class Reader {
   bool failed_ = false;
 };
 
+/// About the number of bytes that encode() gives.
+std::size_t bytes_of(const LayerResults& results) {
+  constexpr std::size_t kPerMetric = 64;  // name and sizes
+  std::size_t bytes = 256;
+  const auto count = [&](const std::vector<MetricValues>& metrics) {
+    for (const MetricValues& metric : metrics) bytes += kPerMetric + metric.values.size() * sizeof(float);
+  };
+  count(results.scores);
+  for (const SelectorLayerResults& selector : results.selectors) count(selector.metrics);
+  return bytes;
+}
+
 }  // namespace
 
 std::string encode(const LayerResults& results, std::uint64_t study) {
   Writer out;
+  out.bytes.reserve(bytes_of(results));
   out.bytes = kMagic;
   out.number(study);
   out.number<std::int32_t>(results.dump);

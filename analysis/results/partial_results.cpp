@@ -8,8 +8,6 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <vector>
@@ -18,6 +16,7 @@
 #include "dumps/base/atomic_file.h"
 #include "dumps/base/content_hash.h"
 #include "dumps/base/error.h"
+#include "dumps/base/input_file.h"
 #include "dumps/base/utc_time.h"
 
 namespace attest {
@@ -50,12 +49,16 @@ bool ours(const std::string& name) {
          AtomicFile::is_temporary_name(name);
 }
 
-std::optional<std::string> read_file(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) return std::nullopt;
-  std::string content{std::istreambuf_iterator<char>(in), {}};
-  if (in.bad()) return std::nullopt;
-  return content;
+/// Empty if there is no such file, or if it cannot be read or is not a regular one.
+std::optional<std::string> read_file(const std::string& path) {
+  try {
+    const InputFile file(path);
+    std::string content(file.size(), '\0');
+    file.read(0, std::as_writable_bytes(std::span(content)));
+    return content;
+  } catch (const InputError&) {
+    return std::nullopt;
+  }
 }
 
 /// Sets an open file description lock. It belongs to `descriptor`; the kernel drops it when the process dies. False
@@ -153,7 +156,7 @@ PartialResults::PartialResults(const std::string& folder, Start start, const std
   const UnitClaim folder_claim(lock_file_.get(), kFolderLock);
 
   const json study = json::parse(study_json);
-  const std::optional<std::string> existing = read_file(fs::path(folder_) / kStudyFile);
+  const std::optional<std::string> existing = read_file(fmt::format("{}/{}", folder_, kStudyFile));
   if (!existing) {
     start_time_ = utc_time(std::chrono::system_clock::now());
     const json content = {
@@ -181,7 +184,7 @@ std::optional<UnitClaim> PartialResults::claim(const UnitKey& unit) {
 std::optional<UnitClaim> PartialResults::claim_finish() { return claim_at(lock_file_.get(), kFinishLock); }
 
 std::optional<LayerResults> PartialResults::load(const UnitKey& unit) const {
-  const std::optional<std::string> bytes = read_file(fs::path(folder_) / unit_file(unit));
+  const std::optional<std::string> bytes = read_file(fmt::format("{}/{}", folder_, unit_file(unit)));
   if (!bytes) return std::nullopt;
   return decode_layer_results(*bytes, study_hash_);
 }
@@ -191,7 +194,7 @@ void PartialResults::store(const UnitKey& unit, const LayerResults& results) {
 }
 
 std::optional<std::string> PartialResults::load_note(const std::string& name) const {
-  return read_file(fs::path(folder_) / (std::string(kNotePrefix) + name));
+  return read_file(fmt::format("{}/{}{}", folder_, kNotePrefix, name));
 }
 
 void PartialResults::store_note(const std::string& name, const std::string& text) {

@@ -1,11 +1,15 @@
-// Writing of results files: one hyperslab per layer and metric, into data sets that are created with the fill value
-// NaN.
+// Writing of results files: one row per layer and metric, into data sets that are created for the whole sample when its
+// first layer comes.
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <limits>
+#include <map>
+#include <optional>
 #include <set>
 #include <stdexcept>
+#include <utility>
 
 #include "analysis/results/results_file.h"
 #include "dumps/base/error.h"
@@ -42,12 +46,32 @@ void check_labels(const std::vector<StudySelector>& selectors) {
 
 }  // namespace
 
+/// A data set with a row per layer, and which rows have been written.
+struct LayerRows {
+  explicit LayerRows(const hdf5::RowPlaces& created) : places(created), written(created.num_rows) {}
+
+  hdf5::RowPlaces places;
+  std::vector<bool> written;
+};
+
+using GroupData = std::map<std::string, LayerRows, std::less<>>;
+
+/// The data sets of a sample.
+struct SampleData {
+  const StudyDump* dump;
+  const StudySample* sample;
+  GroupData scores;
+  std::vector<GroupData> selectors;  ///< in the order of Study::selectors, as are the two below
+  std::vector<LayerRows> dense, done;
+};
+
 struct ResultsWriter::State {
   State(const std::string& path, const Study& described, const std::string& folder)
       : study(described), file(path, {.folder = folder}) {}
 
   const Study& study;
   hdf5::FileWriter file;
+  std::vector<std::map<std::string, SampleData, std::less<>>> data;  ///< per dump, by the sample's name
 
   Handle group(const Handle& at, const std::string& name) const {
     return file.create_group(at, name, hdf5::LinkOrder::by_creation);
@@ -59,20 +83,13 @@ struct ResultsWriter::State {
     file.write_dataset<T>(at, name, values, {values.size()}, {.allocate_early = true, .axis_labels = {label}});
   }
 
-  /// Creates a data set with a 0 for each layer.
-  void flags(const Handle& at, const std::string& name, std::size_t num_layers) const {
-    const std::uint8_t no = 0;
-    file.create_dataset<std::uint8_t>(at, name, {num_layers},
-                                      {.fill = &no, .allocate_early = true, .axis_labels = {"layer"}});
-  }
-
-  void create() const {
+  void create() {
     file.write_attribute(file.root(), "format", "attention-study");
     file.write_attribute(file.root(), "format_version", 1);
     const Handle dumps = group(file.root(), "dumps");
     for (std::size_t d = 0; d < study.dumps.size(); ++d) create_dump(group(dumps, std::to_string(d)), study.dumps[d]);
   }
-  void create_dump(const Handle& at, const StudyDump& dump) const {
+  void create_dump(const Handle& at, const StudyDump& dump) {
     file.write_attribute(at, "path", dump.path);
     file.write_attribute(at, "model", dump.model);
     file.write_attribute(at, "num_query_heads", dump.shape.num_query_heads);
@@ -81,9 +98,12 @@ struct ResultsWriter::State {
     file.write_attribute(at, "value_dim", dump.shape.value_dim);
     file.write_attribute(at, "num_layers", dump.num_layers);
     const Handle samples = group(at, "samples");
-    for (const StudySample& sample : dump.samples) create_sample(group(samples, sample.name), sample);
+    std::map<std::string, SampleData, std::less<>>& created = data.emplace_back();
+    for (const StudySample& sample : dump.samples)
+      created.emplace(sample.name, create_sample(group(samples, sample.name), dump, sample));
   }
-  void create_sample(const Handle& at, const StudySample& sample) const {
+  SampleData create_sample(const Handle& at, const StudyDump& dump, const StudySample& sample) const {
+    SampleData created{.dump = &dump, .sample = &sample, .scores = {}, .selectors = {}, .dense = {}, .done = {}};
     file.write_attribute(at, "task", sample.task);
     file.write_attribute(at, "num_tokens", sample.num_tokens);
     axis(at, "layers", sample.layers, "layer");
@@ -98,9 +118,12 @@ struct ResultsWriter::State {
       file.write_dataset(selector, "setting_labels", s.setting_labels,
                          {.allocate_early = true, .axis_labels = {"setting"}});
       axis(selector, "lambdas", study.lambdas, "lambda");
-      flags(selector, "dense", sample.layers.size());
-      flags(selector, "done", sample.layers.size());
+      const Extent layers{sample.layers.size()};
+      for (auto [flags, name] : {std::pair(&created.dense, "dense"), std::pair(&created.done, "done")})
+        flags->emplace_back(file.create_rows<std::uint8_t>(selector, name, layers, 0, {"layer"}));
     }
+    created.selectors.resize(study.selectors.size());
+    return created;
   }
 
   Extent extent_of(const StudyDump& dump, const StudySample& sample, const StudySelector* selector,
@@ -115,51 +138,79 @@ struct ResultsWriter::State {
     return extent;
   }
 
-  /// Writes row `y` of a data set whose first axis is the layer.
-  template <class T>
-  void write_row(const Handle& data, const Extent& extent, std::size_t y, std::span<const T> values) const {
-    Extent start(extent.size(), 0), count = extent;
-    start[0] = y;
-    count[0] = 1;
-    file.write_block<T>(data, start, count, values);
-  }
-  void write_metric(const Handle& at, const Extent& extent, std::size_t y, const MetricValues& metric) const {
-    const float nan = std::numeric_limits<float>::quiet_NaN();
-    const Handle data =
-        file.contains(at, metric.name)
-            ? file.open(at, metric.name)
-            : file.create_dataset<float>(at, metric.name, extent,
-                                         {.fill = &nan, .allocate_early = true, .axis_labels = labels_of(metric.axes)});
-    write_row<float>(data, extent, y, metric.values);
-  }
-  void write_flag(const Handle& at, const char* name, std::size_t num_layers, std::size_t y, bool value) const {
-    const std::uint8_t flag = value;
-    write_row<std::uint8_t>(file.open(at, name), {num_layers}, y, {&flag, 1});
+  /// Creates the data sets of `metrics` that the group does not have yet.
+  void create_missing(GroupData& group, const SampleData& of, const StudySelector* selector,
+                      const std::vector<MetricValues>& metrics) const {
+    std::optional<Handle> at;
+    for (const MetricValues& metric : metrics) {
+      if (group.contains(metric.name)) continue;
+      if (!at)
+        at = file.open(file.root(), fmt::format("dumps/{}/samples/{}/{}", of.dump - study.dumps.data(), of.sample->name,
+                                                selector != nullptr ? selector->label : kScoresGroup));
+      group.emplace(metric.name,
+                    file.create_rows<float>(*at, metric.name, extent_of(*of.dump, *of.sample, selector, metric.axes),
+                                            std::numeric_limits<float>::quiet_NaN(), labels_of(metric.axes)));
+    }
   }
 
-  void add(const LayerResults& results) const {
-    const StudyDump& dump = study.dumps.at(static_cast<std::size_t>(results.dump));
-    const auto sample = std::find_if(dump.samples.begin(), dump.samples.end(),
-                                     [&](const StudySample& s) { return s.name == results.sample; });
-    if (sample == dump.samples.end()) throw std::logic_error("no sample '" + results.sample + "' in the study");
-    const auto layer = std::find(sample->layers.begin(), sample->layers.end(), results.layer);
-    if (layer == sample->layers.end()) throw std::logic_error(fmt::format("no layer {} in the study", results.layer));
+  void write_row(LayerRows& rows, std::size_t y, std::span<const std::byte> bytes) const {
+    file.write_row(rows.places, y, bytes);
+    rows.written[y] = true;
+  }
+  void write_flag(LayerRows& rows, std::size_t y, bool value) const {
+    const auto flag = static_cast<std::byte>(value);
+    write_row(rows, y, {&flag, 1});
+  }
+  void write_group(GroupData& group, std::size_t y, const std::vector<MetricValues>& metrics) const {
+    for (const MetricValues& metric : metrics)
+      write_row(group.at(metric.name), y, std::as_bytes(std::span(metric.values)));
+  }
+
+  void add(const LayerResults& results) {
+    const auto found = data.at(static_cast<std::size_t>(results.dump)).find(results.sample);
+    if (found == data[static_cast<std::size_t>(results.dump)].end())
+      throw std::logic_error("no sample '" + results.sample + "' in the study");
+    SampleData& of = found->second;
+    const auto layer = std::ranges::find(of.sample->layers, results.layer);
+    if (layer == of.sample->layers.end())
+      throw std::logic_error(fmt::format("no layer {} in the study", results.layer));
     if (!results.done) return;
     if (results.selectors.size() != study.selectors.size()) throw std::logic_error("selectors missing from a layer");
-
-    const auto y = static_cast<std::size_t>(layer - sample->layers.begin());
-    const Handle at = file.open(file.open(file.root(), fmt::format("dumps/{}/samples", results.dump)), results.sample);
-    const Handle scores = file.open(at, std::string(kScoresGroup));
-    for (const MetricValues& metric : results.scores)
-      write_metric(scores, extent_of(dump, *sample, nullptr, metric.axes), y, metric);
+    write(of, static_cast<std::size_t>(layer - of.sample->layers.begin()), results);
+  }
+  void write(SampleData& of, std::size_t y, const LayerResults& results) const {
+    create_missing(of.scores, of, nullptr, results.scores);
+    write_group(of.scores, y, results.scores);
     for (std::size_t i = 0; i < study.selectors.size(); ++i) {
-      const StudySelector& selector = study.selectors[i];
-      const Handle group = file.open(at, selector.label);
-      for (const MetricValues& metric : results.selectors[i].metrics)
-        write_metric(group, extent_of(dump, *sample, &selector, metric.axes), y, metric);
-      write_flag(group, "dense", sample->layers.size(), y, results.selectors[i].dense);
-      write_flag(group, "done", sample->layers.size(), y, true);
+      const SelectorLayerResults& selector = results.selectors[i];
+      create_missing(of.selectors[i], of, &study.selectors[i], selector.metrics);
+      write_group(of.selectors[i], y, selector.metrics);
+      write_flag(of.dense[i], y, selector.dense);
+      write_flag(of.done[i], y, true);
     }
+  }
+
+  void fill_missing(LayerRows& rows, std::span<const std::byte> row) const {
+    for (std::size_t y = 0; y < rows.written.size(); ++y)
+      if (!rows.written[y]) write_row(rows, y, row);
+  }
+  /// Writes NaN and 0 for the layers that were not added, and for the metrics that a layer lacks.
+  void fill_missing() {
+    const std::byte zero{};
+    std::vector<float> undefined;
+    const auto fill_group = [&](GroupData& group) {
+      for (auto& [name, rows] : group) {
+        undefined.resize(rows.places.row_bytes / sizeof(float), std::numeric_limits<float>::quiet_NaN());
+        fill_missing(rows, std::as_bytes(std::span(undefined)));
+      }
+    };
+    for (auto& samples : data)
+      for (auto& [name, of] : samples) {
+        fill_group(of.scores);
+        for (GroupData& group : of.selectors) fill_group(group);
+        for (LayerRows& flags : of.dense) fill_missing(flags, {&zero, 1});
+        for (LayerRows& flags : of.done) fill_missing(flags, {&zero, 1});
+      }
   }
 };
 
@@ -174,6 +225,7 @@ ResultsWriter::~ResultsWriter() = default;
 void ResultsWriter::add(const LayerResults& layer) { state_->add(layer); }
 
 void ResultsWriter::finish(const std::string& manifest_json) {
+  state_->fill_missing();
   state_->file.write_attribute(state_->file.root(), "manifest", manifest_json);
   state_->file.finish();
 }

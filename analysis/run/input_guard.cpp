@@ -13,13 +13,9 @@ namespace {
 using nlohmann::json;
 
 constexpr const char* kNote = "inputs.json";
-constexpr auto kHashWait = std::chrono::milliseconds(100);
-
-std::vector<std::string> paths_of(const std::vector<InputStatus>& inputs) {
-  std::vector<std::string> paths;
-  for (const InputStatus& input : inputs) paths.push_back(input.path);
-  return paths;
-}
+constexpr auto kPollInterval = std::chrono::milliseconds(20);
+/// Long enough to hash small inputs before the first unit, and not worth mentioning in the study of large ones.
+constexpr auto kFirstWait = std::chrono::milliseconds(10);
 
 [[noreturn]] void refuse(const std::string& path, std::string_view why) {
   throw UsageError(fmt::format("cannot resume: '{}' {}; start over with --force", path, why));
@@ -46,30 +42,34 @@ std::optional<Noted> read_note(const PartialResults& partial, std::size_t num_in
   return std::nullopt;
 }
 
-std::vector<std::string> check_against_note(const std::vector<InputStatus>& inputs, const PartialResults& partial) {
-  const std::optional<Noted> noted = read_note(partial, inputs.size());
+}  // namespace
+
+InputGuard::InputGuard(std::vector<InputStatus> inputs, PartialResults& partial, InputHashes& hashes,
+                       const std::atomic<bool>& stop)
+    : inputs_(std::move(inputs)), partial_(partial), hashes_(hashes), stop_(stop), begun_with_(check_against_note()) {
+  if (begun_with_.empty()) begun_with_.assign(inputs_.size(), "");
+  note(begun_with_);
+  hashes_.wait(kFirstWait);
+  poll();
+}
+
+std::vector<std::string> InputGuard::check_against_note() {
+  const std::optional<Noted> noted = read_note(partial_, inputs_.size());
   if (!noted) return {};
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    if (inputs[i].modified_ns == noted->modified_ns[i]) continue;
-    if (noted->hashes[i].empty()) refuse(inputs[i].path, "was modified since the study was started");
-    if (content_hash(inputs[i].path) != noted->hashes[i])
-      refuse(inputs[i].path, "has other contents than when the study was started");
+  for (std::size_t i = 0; i < inputs_.size(); ++i) {
+    if (inputs_[i].modified_ns == noted->modified_ns[i]) continue;
+    if (noted->hashes[i].empty()) refuse(inputs_[i].path, "was modified since the study was started");
+    if (wait_for_hashes()[i] != noted->hashes[i])
+      refuse(inputs_[i].path, "has other contents than when the study was started");
   }
   return noted->hashes;
 }
 
-}  // namespace
-
-InputGuard::InputGuard(std::vector<InputStatus> inputs, PartialResults& partial)
-    : inputs_(std::move(inputs)),
-      partial_(partial),
-      begun_with_(check_against_note(inputs_, partial)),
-      hashes_(paths_of(inputs_)) {
-  if (begun_with_.empty()) begun_with_.assign(inputs_.size(), "");
-  note(begun_with_);
-  // Long enough to hash inputs of up to about 1 GiB before the first unit.
-  hashes_.wait(kHashWait);
-  poll();
+const std::vector<std::string>& InputGuard::wait_for_hashes() {
+  for (;;) {
+    if (const std::vector<std::string>* hashes = hashes_.wait(kPollInterval)) return *hashes;
+    if (stop_) throw Interrupted("interrupted");
+  }
 }
 
 void InputGuard::note(const std::vector<std::string>& hashes) {
@@ -90,15 +90,13 @@ void InputGuard::poll() {
   noted_ = true;
 }
 
-std::vector<std::string> InputGuard::finish(const std::atomic<bool>& stop) {
-  const std::vector<std::string>* hashes = hashes_.wait(kHashWait);
-  for (; hashes == nullptr; hashes = hashes_.wait(kHashWait))
-    if (stop) throw Interrupted("interrupted");
+std::vector<std::string> InputGuard::finish() {
+  const std::vector<std::string>& hashes = wait_for_hashes();
   poll();
   for (const InputStatus& input : inputs_)
     if (input_status(input.path) != input)
       throw InputError(fmt::format("'{}' changed while it was studied", input.path));
-  return *hashes;
+  return hashes;
 }
 
 }  // namespace attest

@@ -1,16 +1,13 @@
-// Hashes files with read-ahead, on a separate thread.
+// Hashes files piece by piece: threads take the pieces in the order of the files.
 #include "analysis/run/input_hashes.h"
 
 #include <fmt/format.h>
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
-#include <future>
 #include <span>
 #include <system_error>
-#include <thread>
 
 #include "dumps/base/content_hash.h"
 #include "dumps/base/error.h"
@@ -30,73 +27,65 @@ InputStatus input_status(const std::string& path) {
 
 namespace {
 
-/// Reads a file piece by piece. The next piece is read while the caller works on the current one.
-class ReadAhead {
- public:
-  explicit ReadAhead(const InputFile& file)
-      : file_(file), readers_(std::clamp(static_cast<int>(std::thread::hardware_concurrency()) / 4, 1, kMostReaders)) {
-    begin_next();
-  }
-  ~ReadAhead() {
-    if (reading_.valid()) reading_.wait();
-  }
+constexpr std::size_t kSlice = std::size_t{1} << 20;  // read and hashed at a time: it fits the cache
 
-  /// Empty at the end of the file; valid until the next call.
-  std::span<const std::byte> next() {
-    const std::span<const std::byte> piece = reading_.get();
-    if (!piece.empty()) begin_next();
-    return piece;
-  }
-
- private:
-  static constexpr std::uint64_t kPiece = std::uint64_t{16} << 20;
-  static constexpr int kMostReaders = 4;
-
-  void begin_next() {
-    current_ ^= 1;
-    reading_ = std::async(std::launch::async,
-                          [this, &buffer = buffers_[current_], begin = offset_] { return read(buffer, begin); });
-    offset_ += kPiece;
-  }
-  std::span<const std::byte> read(std::vector<std::byte>& buffer, std::uint64_t begin) const {
-    buffer.resize(static_cast<std::size_t>(begin < file_.size() ? std::min(kPiece, file_.size() - begin) : 0));
-    const std::size_t part = buffer.size() / static_cast<std::size_t>(readers_) + 1;
-    parallel_for(readers_, static_cast<std::size_t>(readers_), [&](int, std::size_t i) {
-      const std::size_t first = std::min(buffer.size(), i * part), last = std::min(buffer.size(), first + part);
-      file_.read(begin + first, std::span(buffer).subspan(first, last - first));
-    });
-    return buffer;
-  }
-
-  const InputFile& file_;
-  const int readers_;
-  std::array<std::vector<std::byte>, 2> buffers_;
-  std::size_t current_ = 0;
-  std::uint64_t offset_ = 0;
-  std::future<std::span<const std::byte>> reading_;
+struct Piece {
+  std::size_t file;
+  std::uint64_t begin, end;
 };
+
+std::vector<Piece> pieces_of(const std::vector<std::string>& paths) {
+  std::vector<Piece> pieces;
+  for (std::size_t i = 0; i < paths.size(); ++i) {
+    const std::uint64_t size = InputFile(paths[i]).size();
+    for (std::uint64_t begin = 0; begin < size; begin += kHashedPiece)
+      pieces.push_back({i, begin, std::min(size, begin + kHashedPiece)});
+  }
+  return pieces;
+}
+
+std::uint64_t hash_piece(const std::string& path, const Piece& piece, std::vector<std::byte>& slice,
+                         const std::stop_token& stop) {
+  // Opened for each piece, because there may be more files than a process may have open.
+  const InputFile file(path);
+  ContentHash hash;
+  slice.resize(kSlice);
+  for (std::uint64_t at = piece.begin; at < piece.end; at += kSlice) {
+    if (stop.stop_requested()) throw Interrupted("stopped while hashing '" + path + "'");
+    const std::span bytes = std::span(slice).first(std::min<std::uint64_t>(kSlice, piece.end - at));
+    file.read(at, bytes);
+    hash.update(bytes);
+  }
+  return hash.digest();
+}
 
 }  // namespace
 
-std::string content_hash(const std::string& path, const std::stop_token& stop) {
-  const InputFile file(path);
-  ReadAhead pieces(file);
-  ContentHash hash;
-  for (std::span<const std::byte> piece; !(piece = pieces.next()).empty();) {
-    if (stop.stop_requested()) throw Interrupted("stopped while hashing '" + path + "'");
-    hash.update(piece);
-  }
-  return hex_digits(hash.digest());
+std::vector<std::string> content_hashes(const std::vector<std::string>& paths, int threads,
+                                        const std::stop_token& stop) {
+  const std::vector<Piece> pieces = pieces_of(paths);
+  std::vector<std::uint64_t> digests(pieces.size());
+  std::vector<std::vector<std::byte>> slices(static_cast<std::size_t>(threads));
+  parallel_for(threads, pieces.size(), [&](int worker, std::size_t i) {
+    digests[i] = hash_piece(paths[pieces[i].file], pieces[i], slices[static_cast<std::size_t>(worker)], stop);
+  });
+  std::vector<std::string> lines(paths.size());
+  for (std::size_t i = 0; i < pieces.size(); ++i) lines[pieces[i].file] += hex_digits(digests[i]) + '\n';
+  std::vector<std::string> hashes;
+  for (const std::string& text : lines) hashes.push_back(hex_digits(hash_of(std::as_bytes(std::span(text)))));
+  return hashes;
 }
 
-InputHashes::InputHashes(std::vector<std::string> paths)
-    : paths_(std::move(paths)), thread_([this](const std::stop_token& stop) { run(stop); }) {}
+int hashing_threads(int threads) { return std::clamp(threads / 2, 1, 8); }
+
+InputHashes::InputHashes(std::vector<std::string> paths, int threads)
+    : paths_(std::move(paths)), threads_(threads), thread_([this](const std::stop_token& stop) { run(stop); }) {}
 
 void InputHashes::run(const std::stop_token& stop) {
   std::vector<std::string> hashes;
   std::exception_ptr failure;
   try {
-    for (const std::string& path : paths_) hashes.push_back(content_hash(path, stop));
+    hashes = content_hashes(paths_, threads_, stop);
   } catch (...) {
     failure = std::current_exception();
   }

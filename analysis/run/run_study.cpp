@@ -6,14 +6,18 @@
 #include <chrono>
 #include <filesystem>
 #include <optional>
+#include <stdexcept>
 #include <thread>
+#include <utility>
 
 #include "analysis/layer/make_layer_study.h"
 #include "analysis/results/partial_results.h"
 #include "analysis/results/results_file.h"
 #include "analysis/run/estimate_inputs.h"
 #include "analysis/run/input_guard.h"
+#include "analysis/run/input_hashes.h"
 #include "analysis/run/manifest.h"
+#include "analysis/run/results_assembly.h"
 #include "analysis/study/calibration.h"
 #include "analysis/study/short_contexts.h"
 #include "dumps/base/error.h"
@@ -25,7 +29,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr auto kPollInterval = std::chrono::milliseconds(100);
+constexpr auto kPollInterval = std::chrono::milliseconds(10);
 constexpr const char* kCudaPrecision =
     "float32 sums of products of exact 16-bit parts; quantisers in float32; kept sets decided in float32";
 constexpr const char* kCpuPrecision =
@@ -62,6 +66,12 @@ std::optional<ResultsFile> finished_results(const RunOptions& options, const std
   return std::nullopt;
 }
 
+std::vector<std::string> paths_of(const std::vector<InputStatus>& inputs) {
+  std::vector<std::string> paths;
+  for (const InputStatus& input : inputs) paths.push_back(input.path);
+  return paths;
+}
+
 std::vector<DumpReader> open_dumps(const Study& study) {
   std::vector<DumpReader> readers;
   for (const StudyDump& dump : study.dumps) readers.emplace_back(dump.path);
@@ -90,16 +100,20 @@ StudyPlan make_plan(const std::vector<DumpReader>& readers, Study& study) {
   return plan_study(infos, study);
 }
 
-Provenance provenance_of(const Study& study, const RunOptions& options) {
+std::vector<InputStatus> status_of_inputs(const Study& study) {
+  std::vector<InputStatus> inputs;
+  for (const StudyDump& dump : study.dumps) inputs.push_back(input_status(dump.path));
+  for (const std::string& file : input_files(study)) inputs.push_back(input_status(file));
+  return inputs;
+}
+
+Provenance make_provenance(const RunOptions& options, std::vector<InputStatus> inputs) {
   const bool cuda = options.device.kind == DeviceKind::cuda;
-  Provenance provenance{.program = options.program,
-                        .git_commit = options.git_commit,
-                        .device = cuda ? "cuda" : "cpu",
-                        .precision = cuda ? kCudaPrecision : kCpuPrecision,
-                        .inputs = {}};
-  for (const StudyDump& dump : study.dumps) provenance.inputs.push_back(input_status(dump.path));
-  for (const std::string& file : input_files(study)) provenance.inputs.push_back(input_status(file));
-  return provenance;
+  return {.program = options.program,
+          .git_commit = options.git_commit,
+          .device = cuda ? "cuda" : "cpu",
+          .precision = cuda ? kCudaPrecision : kCpuPrecision,
+          .inputs = std::move(inputs)};
 }
 
 /// Makes the layer study on the chosen device. If `auto` chose a GPU, but a selector or a metric has no CUDA code, the
@@ -127,32 +141,6 @@ std::optional<UnitClaim> claim_finish(PartialResults& partial, const std::atomic
   }
 }
 
-/// Gathers the finished units into the results file and the summary.
-class Assembly {
- public:
-  Assembly(const Study& study, const StudyPlan& plan, const RunOptions& options, const PartialResults& partial)
-      : writer_(options.output, study, partial.folder()), summary_(study, options.with_dense_layers) {
-    for (const UnitKey& unit : plan.units) {
-      const std::optional<LayerResults> results = partial.load(unit);
-      if (!results)
-        throw OutputError(fmt::format(
-            "'{}.partial': a finished layer has become unreadable; --resume computes it again", options.output));
-      writer_.add(*results);
-      summary_.add(*results);
-      if (!results->done) left_out_.push_back(unit);
-    }
-  }
-
-  const std::vector<UnitKey>& left_out() const { return left_out_; }
-  Summary summary() const { return summary_.finish(); }
-  void finish(const std::string& manifest) { writer_.finish(manifest); }
-
- private:
-  ResultsWriter writer_;
-  SummaryBuilder summary_;
-  std::vector<UnitKey> left_out_;
-};
-
 }  // namespace
 
 RunReport run_study(Study study, RunOptions options, const std::atomic<bool>& stop, const StudyObserver& observer) {
@@ -160,13 +148,15 @@ RunReport run_study(Study study, RunOptions options, const std::atomic<bool>& st
   const std::vector<DumpReader> readers = open_dumps(study);
   fit_selectors(study, readers, observer);
   leave_out_calibration_samples(study);
+  const std::vector<InputStatus> input_list = status_of_inputs(study);
+  InputHashes hashes(paths_of(input_list), hashing_threads(options.threads));
   const std::unique_ptr<LayerStudy> layer_study = make_study_on_device(study, options, observer);
   RunReport report{
       .outcome = RunReport::Outcome::computed, .progress = {}, .device = layer_study->device(), .summary = {}};
 
   const StudyPlan plan = make_plan(readers, study);
   const std::vector<EstimateReader> estimates = open_estimates(study, plan, readers);
-  const Provenance provenance = provenance_of(study, options);
+  const Provenance provenance = make_provenance(options, input_list);
   const std::string configuration = configuration_json(study, provenance);
 
   const std::string folder = options.output + ".partial";
@@ -194,7 +184,7 @@ RunReport run_study(Study study, RunOptions options, const std::atomic<bool>& st
 
   try {
     calibrate(study, plan, readers[0]);
-    InputGuard inputs(provenance.inputs, partial);
+    InputGuard inputs(input_list, partial, hashes, stop);
     StudyObserver guarded = observer;
     guarded.progress = [&](const StudyProgress& progress) {
       report.progress = progress;
@@ -202,10 +192,13 @@ RunReport run_study(Study study, RunOptions options, const std::atomic<bool>& st
       inputs.poll();
     };
     for (const std::string& notice : short_context_notices(study)) observer.notice(notice);
-    stream_study(
-        study, plan, readers, *layer_study, partial,
-        {.reading_threads = reading_threads(options.device, options.threads), .estimates = estimates, .stop = &stop},
-        guarded);
+    ResultsAssembly assembly(study, plan, options.output, folder, options.with_dense_layers);
+    stream_study(study, plan, readers, *layer_study, partial,
+                 {.reading_threads = reading_threads(options.device, options.threads),
+                  .estimates = estimates,
+                  .sink = [&](const UnitKey& unit, const LayerResults& results) { assembly.add(unit, results); },
+                  .stop = &stop},
+                 guarded);
     const std::optional<UnitClaim> claim = claim_finish(partial, stop);
     if (!claim) {
       const std::optional<ResultsFile> results = finished_results(options, configuration);
@@ -215,14 +208,14 @@ RunReport run_study(Study study, RunOptions options, const std::atomic<bool>& st
       report.summary = summarize(*results, options.with_dense_layers);
       return report;
     }
-    Assembly assembly(study, plan, options, partial);
+    if (!assembly.complete()) throw std::logic_error("the study ended before all of its units were finished");
     report.summary = assembly.summary();
     assembly.finish(manifest_json(study, provenance, configuration,
                                   {.command_line = options.command_line,
                                    .device = report.device,
                                    .started = partial.start_time(),
                                    .ended = utc_time(std::chrono::system_clock::now()),
-                                   .input_hashes = inputs.finish(stop),
+                                   .input_hashes = inputs.finish(),
                                    .left_out = assembly.left_out()}));
     PartialResults::discard(folder);
     return report;

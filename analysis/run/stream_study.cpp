@@ -1,35 +1,19 @@
-// Reads layers on one thread and studies them on another.
+// Reads layers on one thread, studies them on another, and stores their results on a third.
 #include "analysis/run/stream_study.h"
 
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
-#include <condition_variable>
 #include <deque>
-#include <exception>
-#include <memory>
-#include <mutex>
-#include <optional>
-#include <stop_token>
 #include <thread>
+#include <utility>
 
+#include "analysis/run/layer_handover.h"
+#include "analysis/run/layer_reader.h"
 #include "dumps/base/error.h"
-#include "dumps/format/value_check.h"
 
 namespace attest {
 namespace {
-
-constexpr auto kPollInterval = std::chrono::milliseconds(100);
-
-/// A unit that the reader passes to the study. `layer` is null if the unit was finished by an earlier run.
-struct Delivery {
-  UnitKey unit;
-  UnitClaim claim;
-  std::unique_ptr<AttentionLayer> layer;
-  std::string defect;  ///< one sentence that says why the layer cannot be studied; empty if it can
-};
 
 /// Number of layers in memory at a time: those that the LayerStudy accepts plus one that is being read. Fewer, but at
 /// least two, if they would take more than a quarter of the machine's memory.
@@ -46,203 +30,84 @@ int layers_at_once(const StudyPlan& plan, std::span<const DumpReader> dumps, con
   return std::max(2, static_cast<int>(std::min<std::size_t>(memory / 4 / largest, static_cast<std::size_t>(wanted))));
 }
 
-/// Queue of units from the reading thread to the studying thread, and pool of free layer buffers.
-class Handover {
- public:
-  Handover(int num_layers, std::pmr::memory_resource* memory) {
-    for (int i = 0; i < num_layers; ++i) free_.push_back(std::make_unique<AttentionLayer>(memory));
-  }
-
-  // -- reading thread
-
-  /// Waits for a free layer buffer. Null if the study has ended.
-  std::unique_ptr<AttentionLayer> take_free(const std::stop_token& stop) {
-    std::unique_lock lock(mutex_);
-    if (!changed_.wait(lock, stop, [this] { return !free_.empty(); })) return nullptr;
-    std::unique_ptr<AttentionLayer> layer = std::move(free_.back());
-    free_.pop_back();
-    return layer;
-  }
-  void give_back(std::unique_ptr<AttentionLayer> layer) {
-    const std::lock_guard lock(mutex_);
-    free_.push_back(std::move(layer));
-    changed_.notify_all();
-  }
-  void deliver(Delivery delivery) {
-    const std::lock_guard lock(mutex_);
-    ready_.push_back(std::move(delivery));
-    changed_.notify_all();
-  }
-  void finish(std::exception_ptr error) {
-    const std::lock_guard lock(mutex_);
-    error_ = error;
-    finished_ = true;
-    changed_.notify_all();
-  }
-  /// Waits for kPollInterval, less if the study ends.
-  void pause(const std::stop_token& stop) {
-    std::unique_lock lock(mutex_);
-    changed_.wait_for(lock, stop, kPollInterval, [] { return false; });
-  }
-
-  // -- studying thread
-
-  enum class State { delivered, waiting, finished };
-
-  /// Waits at most kPollInterval. Rethrows an exception of the reading thread after all units delivered before it.
-  State receive(Delivery& delivery) {
-    std::unique_lock lock(mutex_);
-    changed_.wait_for(lock, kPollInterval, [this] { return !ready_.empty() || finished_; });
-    if (!ready_.empty()) {
-      delivery = std::move(ready_.front());
-      ready_.pop_front();
-      return State::delivered;
-    }
-    if (error_) std::rethrow_exception(error_);
-    return finished_ ? State::finished : State::waiting;
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable_any changed_;
-  std::vector<std::unique_ptr<AttentionLayer>> free_;
-  std::deque<Delivery> ready_;
-  std::exception_ptr error_;
-  bool finished_ = false;
-};
-
-class Reader {
- public:
-  Reader(const StudyPlan& plan, std::span<const DumpReader> dumps, PartialResults& partial,
-         const StreamOptions& options, Handover& handover)
-      : plan_(plan), dumps_(dumps), partial_(partial), options_(options), handover_(handover) {}
-
-  void run(const std::stop_token& stop) noexcept {
-    try {
-      std::vector<UnitKey> left = plan_.units;
-      while (!left.empty()) {
-        std::vector<UnitKey> claimed_elsewhere;
-        for (const UnitKey& unit : left) {
-          const Outcome outcome = read_unit(unit, stop);
-          if (outcome == Outcome::end) return handover_.finish(nullptr);
-          if (outcome == Outcome::claimed_elsewhere) claimed_elsewhere.push_back(unit);
-        }
-        left = std::move(claimed_elsewhere);
-        if (!left.empty()) handover_.pause(stop);
-      }
-      handover_.finish(nullptr);
-    } catch (...) {
-      handover_.finish(std::current_exception());
-    }
-  }
-
- private:
-  enum class Outcome { delivered, claimed_elsewhere, end };
-
-  Outcome read_unit(const UnitKey& unit, const std::stop_token& stop) {
-    std::unique_ptr<AttentionLayer> layer = handover_.take_free(stop);
-    if (!layer) return Outcome::end;
-    std::optional<UnitClaim> claim = partial_.claim(unit);
-    if (!claim || partial_.load(unit)) {
-      handover_.give_back(std::move(layer));
-      if (!claim) return Outcome::claimed_elsewhere;
-      handover_.deliver({unit, {}, nullptr, {}});
-      return Outcome::delivered;
-    }
-    if (!partial_.in_place()) return Outcome::end;
-    const PlannedSample& place = plan_.places[unit.dump][unit.sample];
-    const DumpReader& dump = dumps_[unit.dump];
-    const std::string& sample = dump.info().samples[place.index].name;
-    const bool finite = dump.read_layer(place.index, unit.layer, *layer, options_.reading_threads);
-    while (layer->estimates.size() < options_.estimates.size()) layer->estimates.emplace_back(layer->q.memory());
-    for (std::size_t i = 0; i < options_.estimates.size(); ++i)
-      options_.estimates[i].read(sample, unit.layer, layer->estimates[i]);
-    select_queries(*layer, place.query_indices);
-    // Checked again because the bad value may be in a query that was left out.
-    std::string defect = finite ? std::string() : first_bad_value(check_values(*layer));
-    if (!defect.empty()) defect = fmt::format("{}: sample '{}', {}", dump.info().path, sample, defect);
-    if (defect.empty()) defect = first_bad_estimate(*layer, sample);
-    handover_.deliver({unit, std::move(*claim), std::move(layer), std::move(defect)});
-    return Outcome::delivered;
-  }
-
-  const StudyPlan& plan_;
-  std::span<const DumpReader> dumps_;
-  PartialResults& partial_;
-  const StreamOptions& options_;
-  Handover& handover_;
-};
-
-/// Runs units through the LayerStudy and stores their results.
+/// Runs units through the LayerStudy and passes their results on to be stored.
 class UnitRunner {
  public:
-  UnitRunner(const Study& study, const StudyPlan& plan, LayerStudy& layer_study, PartialResults& partial,
-             const StudyObserver& observer, std::size_t most_submitted, Handover& handover)
+  UnitRunner(const Study& study, const StudyPlan& plan, LayerStudy& layer_study, const StudyObserver& observer,
+             std::size_t most_submitted, LayerHandover& handover, UnitStore& store)
       : study_(study),
         layer_study_(layer_study),
-        partial_(partial),
         observer_(observer),
         most_submitted_(most_submitted),
-        handover_(handover) {
+        handover_(handover),
+        store_(store) {
     progress_.total = plan.units.size();
   }
 
   void begin(Delivery delivery) {
-    if (!delivery.layer) {
+    if (delivery.results) {
       ++progress_.resumed;
-      return count();
+      return store_.put({delivery.unit, {}, std::move(*delivery.results), true});
     }
-    if (!delivery.defect.empty()) {
-      const std::string& what = delivery.defect;
-      if (!study_.skip_bad_layers) {
-        finish_all();  // so that the layers before it are stored
-        throw InputError(what + "; --skip-bad-layers leaves this layer out");
-      }
-      observer_.notice(what + "; the layer is left out");
-      LayerResults nothing;
-      nothing.done = false;
-      return store(std::move(delivery), std::move(nothing));
-    }
+    if (!delivery.defect.empty()) return leave_out(std::move(delivery));
     layer_study_.submit(*delivery.layer);
     submitted_.push_back(std::move(delivery));
     if (submitted_.size() == most_submitted_) finish_one();
   }
 
-  void finish_all() {
+  /// Waits for the results of what was submitted.
+  void finish_submitted() {
     while (!submitted_.empty()) finish_one();
+  }
+  /// The same, and waits until all results are stored.
+  void finish_all() {
+    finish_submitted();
+    store_.drain();
+    report_progress();
+  }
+
+  void report_progress() {
+    for (std::size_t stored = store_.take_stored(); stored > 0; --stored) {
+      ++progress_.finished;
+      observer_.progress(progress_);
+    }
   }
 
  private:
+  void leave_out(Delivery delivery) {
+    const std::string& what = delivery.defect;
+    if (!study_.skip_bad_layers) {
+      finish_all();  // so that the layers before it are stored
+      throw InputError(what + "; --skip-bad-layers leaves this layer out");
+    }
+    observer_.notice(what + "; the layer is left out");
+    LayerResults nothing;
+    nothing.done = false;
+    finish(std::move(delivery), std::move(nothing));
+  }
+
   void finish_one() {
     LayerResults results = layer_study_.collect();
     Delivery delivery = std::move(submitted_.front());
     submitted_.pop_front();
-    store(std::move(delivery), std::move(results));
+    finish(std::move(delivery), std::move(results));
   }
 
-  void store(Delivery delivery, LayerResults results) {
+  void finish(Delivery delivery, LayerResults results) {
     results.dump = static_cast<int>(delivery.unit.dump);
-    results.sample = sample_of(delivery.unit).name;
+    results.sample = study_.dumps[delivery.unit.dump].samples[delivery.unit.sample].name;
     results.layer = delivery.unit.layer;
     handover_.give_back(std::move(delivery.layer));
-    partial_.store(delivery.unit, results);
-    count();
+    store_.put({delivery.unit, std::move(delivery.claim), std::move(results)});
+    report_progress();
   }
-
-  void count() {
-    ++progress_.finished;
-    observer_.progress(progress_);
-  }
-
-  const StudyDump& dump_of(const UnitKey& unit) const { return study_.dumps[unit.dump]; }
-  const StudySample& sample_of(const UnitKey& unit) const { return dump_of(unit).samples[unit.sample]; }
 
   const Study& study_;
   LayerStudy& layer_study_;
-  PartialResults& partial_;
   const StudyObserver& observer_;
   const std::size_t most_submitted_;
-  Handover& handover_;
+  LayerHandover& handover_;
+  UnitStore& store_;
   StudyProgress progress_;
   std::deque<Delivery> submitted_;
 };
@@ -253,9 +118,10 @@ void stream_study(const Study& study, const StudyPlan& plan, std::span<const Dum
                   PartialResults& partial, const StreamOptions& options, const StudyObserver& observer) {
   observer.started(layer_study.device());
   const int layers = layers_at_once(plan, dumps, layer_study);
-  Handover handover(layers, layer_study.layer_memory());
-  UnitRunner runner(study, plan, layer_study, partial, observer, static_cast<std::size_t>(layers - 1), handover);
-  Reader reader(plan, dumps, partial, options, handover);
+  LayerHandover handover(layers, layer_study.layer_memory());
+  UnitStore store(partial, options.sink);
+  UnitRunner runner(study, plan, layer_study, observer, static_cast<std::size_t>(layers - 1), handover, store);
+  LayerReader reader(plan, dumps, options.estimates, options.reading_threads, partial, handover);
   const std::jthread reading([&](const std::stop_token& stop) { reader.run(stop); });
 
   for (;;) {
@@ -264,13 +130,15 @@ void stream_study(const Study& study, const StudyPlan& plan, std::span<const Dum
       throw Interrupted("interrupted");
     }
     Delivery delivery;
-    const Handover::State state = handover.receive(delivery);
-    if (state == Handover::State::delivered) {
+    const LayerHandover::State state = handover.receive(delivery);
+    if (state == LayerHandover::State::delivered) {
       runner.begin(std::move(delivery));
+    } else if (state == LayerHandover::State::waiting) {
+      runner.finish_submitted();
     } else {
-      runner.finish_all();
-      if (state == Handover::State::finished) return;
+      return runner.finish_all();
     }
+    runner.report_progress();
   }
 }
 

@@ -10,6 +10,7 @@
 
 #include "analysis/layer/layer_study.h"
 #include "analysis/results/partial_results.h"
+#include "analysis/run/unit_store.h"
 #include "analysis/study/study_plan.h"
 #include "dumps/format/dump_reader.h"
 #include "dumps/format/estimate_reader.h"
@@ -25,6 +26,7 @@ struct StudyProgress {
 struct StreamOptions {
   int reading_threads = 4;
   std::span<const EstimateReader> estimates{};  ///< for selectors whose estimates come from files
+  UnitSink sink{};                              ///< gets every unit, also those finished by others
   const std::atomic<bool>* stop = nullptr;      ///< set when the user interrupts
 };
 
@@ -35,11 +37,12 @@ struct StudyObserver {
   std::function<void(const std::string&)> notice;
 };
 
-/// Computes and stores every unit of `plan` that `partial` lacks. The next layer is read while others are studied. The
-/// number of layers in memory is LayerStudy::most_submitted() + 1; less, but at least two, if these would take more
-/// than a quarter of the machine's memory. Units that other processes have claimed are waited for at the end. Returns
-/// early if another process finished the whole study and removed the folder. `dumps` are those of the plan. Throws
-/// InputError for a layer with NaN or Inf (naming sample, layer, head and token), Interrupted if told to stop.
+/// Computes and stores every unit of `plan` that `partial` lacks. The next layer is read while others are studied, and
+/// results are stored on a third thread. The number of layers in memory is LayerStudy::most_submitted() + 1; less, but
+/// at least two, if these would take more than a quarter of the machine's memory. Units that other processes have
+/// claimed are waited for at the end. Returns early if another process finished the whole study and removed the folder.
+/// `dumps` are those of the plan. Throws InputError for a layer with NaN or Inf (naming sample, layer, head and token),
+/// Interrupted if told to stop.
 void stream_study(const Study& study, const StudyPlan& plan, std::span<const DumpReader> dumps, LayerStudy& layer_study,
                   PartialResults& partial, const StreamOptions& options, const StudyObserver& observer);
 

@@ -37,6 +37,14 @@ void SummaryBuilder::Statistics::add(double value) {
   ++count;
 }
 
+void SummaryBuilder::Statistics::merge(const Statistics& other) {
+  if (other.count == 0) return;
+  min = count == 0 ? other.min : std::min(min, other.min);
+  max = count == 0 ? other.max : std::max(max, other.max);
+  sum += other.sum;
+  count += other.count;
+}
+
 double SummaryBuilder::Statistics::get(SummaryColumn::Statistic statistic) const {
   if (count == 0) return std::numeric_limits<double>::quiet_NaN();
   switch (statistic) {
@@ -61,11 +69,28 @@ void SummaryBuilder::add(const LayerResults& layer) {
   if (!layer.done) return;
   has_spans_ |= find(layer.scores, "span_mass") != nullptr;
   if (std::ranges::any_of(layer.selectors, &SelectorLayerResults::dense)) {
-    const auto place = std::ranges::lower_bound(dense_layers_, layer.layer);
-    if (place == dense_layers_.end() || *place != layer.layer) dense_layers_.insert(place, layer.layer);
+    add_dense_layer(layer.layer);
     if (!with_dense_layers_) return;
   }
   for (std::size_t s = 0; s < layer.selectors.size(); ++s) add(layer, s);
+}
+
+void SummaryBuilder::add_dense_layer(int layer) {
+  const auto place = std::ranges::lower_bound(dense_layers_, layer);
+  if (place == dense_layers_.end() || *place != layer) dense_layers_.insert(place, layer);
+}
+
+void SummaryBuilder::merge(const SummaryBuilder& other) {
+  has_spans_ |= other.has_spans_;
+  for (const int layer : other.dense_layers_) add_dense_layer(layer);
+  for (std::size_t s = 0; s < cells_.size(); ++s)
+    for (std::size_t i = 0; i < cells_[s].size(); ++i) {
+      const Cells& from = other.cells_[s][i];
+      Cells& to = cells_[s][i];
+      for (const auto& [metric, statistics] : from.metrics) to.metrics[metric].merge(statistics);
+      to.span_recall.merge(from.span_recall);
+      to.kept_all = to.kept_all && from.kept_all;
+    }
 }
 
 void SummaryBuilder::add(const LayerResults& layer, std::size_t selector) {
@@ -156,7 +181,11 @@ Summary summarize(const ResultsFile& results, bool with_dense_layers) {
               layers[y].selectors[i].metrics.push_back(layer_of(metric.info.name, *values, y));
         }
       }
-      for (const LayerResults& layer : layers) builder.add(layer);
+      for (const LayerResults& layer : layers) {
+        SummaryBuilder own(study, with_dense_layers);
+        own.add(layer);
+        builder.merge(own);  // layer by layer, so that a run and its results file have the same summary
+      }
     }
   return builder.finish();
 }

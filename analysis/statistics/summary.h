@@ -49,6 +49,9 @@ class SummaryBuilder {
 
   /// Metrics that the layer lacks count as not defined.
   void add(const LayerResults& layer);
+  /// Adds the layers of a builder of the same study. Bit for bit, layers that are merged one by one give another sum
+  /// than layers that are added to one builder.
+  void merge(const SummaryBuilder& other);
   Summary finish() const;
 
  private:
@@ -58,6 +61,7 @@ class SummaryBuilder {
     std::int64_t count = 0;
 
     void add(double value);
+    void merge(const Statistics& other);
     double get(SummaryColumn::Statistic statistic) const;
   };
   /// Accumulated cells of one selector at one setting.
@@ -68,6 +72,7 @@ class SummaryBuilder {
   };
 
   void add(const LayerResults& layer, std::size_t selector);
+  void add_dense_layer(int layer);
 
   const Study& study_;
   const bool with_dense_layers_;

@@ -62,6 +62,16 @@ void AtomicFile::write(std::string_view bytes) {
   }
 }
 
+void AtomicFile::write_at(std::uint64_t offset, std::span<const std::byte> bytes) const {
+  while (!bytes.empty()) {
+    const ssize_t written = ::pwrite(file_.get(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    if (written < 0 && errno != EINTR) fail(std::strerror(errno));
+    if (written <= 0) continue;
+    bytes = bytes.subspan(static_cast<std::size_t>(written));
+    offset += static_cast<std::uint64_t>(written);
+  }
+}
+
 void AtomicFile::commit() {
   if (options_.sync && !sync(file_.get())) fail(std::strerror(errno));
   if (!file_.close()) fail(std::strerror(errno));

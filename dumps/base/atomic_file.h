@@ -1,6 +1,9 @@
 // A file that appears complete under its name, or not at all.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -29,6 +32,8 @@ class AtomicFile {
   int descriptor() const { return file_.get(); }
   /// Appends `bytes`.
   void write(std::string_view bytes);
+  /// Writes `bytes` at an offset, and leaves the place where write() appends as it is. Thread-safe.
+  void write_at(std::uint64_t offset, std::span<const std::byte> bytes) const;
   void commit();
 
   /// Throws OutputError with `reason`.

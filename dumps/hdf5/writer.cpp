@@ -156,6 +156,25 @@ void FileWriter::write_block(const Handle& data, const Extent& start, const Exte
   checked(H5Dwrite(data.get(), type, in_memory.get(), in_file.get(), H5P_DEFAULT, values));
 }
 
+RowPlaces FileWriter::create_rows(const Handle& at, const std::string& name, hid_t type, std::size_t element_bytes,
+                                  const Extent& extent, const DatasetLayout& layout) const {
+  const Handle data = create_dataset(at, name, type, extent, layout);
+  const auto elements = std::accumulate(extent.begin() + 1, extent.end(), std::size_t{1}, std::multiplies<>());
+  RowPlaces rows{.offset = 0, .row_bytes = elements * element_bytes, .num_rows = extent.at(0)};
+  if (rows.row_bytes == 0 || rows.num_rows == 0) return rows;
+  const haddr_t offset = H5Dget_offset(data.get());
+  if (offset == HADDR_UNDEF) fail_with_library_error();
+  rows.offset = offset;
+  return rows;
+}
+
+void FileWriter::write_row(const RowPlaces& rows, std::size_t row, std::span<const std::byte> bytes) const {
+  if (row >= rows.num_rows || bytes.size() != rows.row_bytes)
+    throw std::logic_error(
+        fmt::format("row {} of {} with {} bytes, expected {}", row, rows.num_rows, bytes.size(), rows.row_bytes));
+  target_.write_at(rows.offset + row * rows.row_bytes, bytes);
+}
+
 void FileWriter::finish() {
   {
     const Lock lock;

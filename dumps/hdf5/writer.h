@@ -30,6 +30,13 @@ struct DatasetLayout {
   std::vector<std::string> axis_labels = {};  ///< HDF5 dimension labels, one per axis, or none
 };
 
+/// Where the rows of a data set are in the file. A row is an entry of its first axis.
+struct RowPlaces {
+  std::uint64_t offset = 0;  ///< of row 0
+  std::size_t row_bytes = 0;
+  std::size_t num_rows = 0;
+};
+
 /// The little-endian file type for elements of type T. Call it under a Lock.
 template <class T>
 hid_t element_type() {
@@ -97,6 +104,20 @@ class FileWriter {
     write_block(data, start, count, element_type<T>(), values.data());
   }
 
+  /// Creates a contiguous data set whose rows are written with write_row(). A row that is never written has undefined
+  /// values, whatever `fill` says: `fill` is only recorded as the data set's fill value.
+  template <class T>
+  RowPlaces create_rows(const Handle& at, const std::string& name, const Extent& extent, const T& fill,
+                        std::vector<std::string> axis_labels) const {
+    const Lock lock;
+    return create_rows(
+        at, name, element_type<T>(), sizeof(T), extent,
+        {.fill = &fill, .allocate_early = true, .written_whole = true, .axis_labels = std::move(axis_labels)});
+  }
+  /// Writes the little-endian bytes of a row. It goes past HDF5 and its lock, which makes it several times as fast as
+  /// write_block(). Thread-safe.
+  void write_row(const RowPlaces& rows, std::size_t row, std::span<const std::byte> bytes) const;
+
   /// Completes the file and gives it its name. Throws std::logic_error while an object of the file is open.
   void finish();
 
@@ -109,6 +130,8 @@ class FileWriter {
   Handle space_of(const Extent& extent) const;
   Handle storage_of(hid_t type, const DatasetLayout& layout) const;
   void write_integer(const Handle& at, const char* name, std::int64_t value) const;
+  RowPlaces create_rows(const Handle& at, const std::string& name, hid_t type, std::size_t element_bytes,
+                        const Extent& extent, const DatasetLayout& layout) const;
   void write_raw_attribute(const Handle& at, const char* name, hid_t type, const Extent& extent,
                            const void* value) const;
   void write_all(const Handle& data, hid_t type, const void* values) const;

@@ -20,7 +20,15 @@ class InputGuardTest : public ::testing::Test {
   }
 
   /// One complete run; returns the input's hash.
-  std::string complete_run() { return InputGuard({input_status(path_)}, partial_).finish(stop_).at(0); }
+  std::string complete_run() {
+    InputHashes hashes({path_}, 1);
+    return InputGuard({input_status(path_)}, partial_, hashes, stop_).finish().at(0);
+  }
+  void begin_run() {
+    InputHashes hashes({path_}, 1);
+    InputGuard({input_status(path_)}, partial_, hashes, stop_);
+  }
+  std::string hash_of_file(const std::string& path) { return content_hashes({path}, 1).at(0); }
 
   void write_with_time(std::string_view content, fs::file_time_type time) {
     folder_.write("dump.h5", content);
@@ -35,11 +43,11 @@ class InputGuardTest : public ::testing::Test {
 
 TEST_F(InputGuardTest, HashesTheContent) {
   const std::string hash = complete_run();
-  EXPECT_EQ(hash, content_hash(path_));
+  EXPECT_EQ(hash, hash_of_file(path_));
   EXPECT_EQ(hash.size(), 16u);
   folder_.write("other.h5", "contenT");
-  EXPECT_NE(content_hash(folder_.file("other.h5")), hash);
-  EXPECT_THROW(content_hash(folder_.file("missing.h5")), InputError);
+  EXPECT_NE(hash_of_file(folder_.file("other.h5")), hash);
+  EXPECT_THROW(hash_of_file(folder_.file("missing.h5")), InputError);
 }
 
 TEST_F(InputGuardTest, TheSameContentMayBeTouchedOrCopied) {
@@ -52,7 +60,7 @@ TEST_F(InputGuardTest, AnotherContentIsRefusedAtOnce) {
   complete_run();
   write_with_time("CONTENT", fs::file_time_type::clock::now() + std::chrono::hours(1));
   EXPECT_EQ(
-      message_of<UsageError>([&] { InputGuard({input_status(path_)}, partial_); }),
+      message_of<UsageError>([&] { begin_run(); }),
       "cannot resume: '" + path_ + "' has other contents than when the study was started; start over with --force");
 }
 
@@ -69,15 +77,16 @@ TEST_F(InputGuardTest, AnotherContentOfTheSameTimeIsRefused) {
 }
 
 TEST_F(InputGuardTest, WithoutAHashTheTimeDecides) {
-  partial_.store_note("inputs.json", R"([{"modified_ns": 12345, "xxh64": ""}])");
-  EXPECT_EQ(message_of<UsageError>([&] { InputGuard({input_status(path_)}, partial_); }),
+  partial_.store_note("inputs.json", R"([{"modified_ns": 12345, "xxh64_of_16MiB": ""}])");
+  EXPECT_EQ(message_of<UsageError>([&] { begin_run(); }),
             "cannot resume: '" + path_ + "' was modified since the study was started; start over with --force");
 }
 
 TEST_F(InputGuardTest, ChangesDuringTheStudyAreNoticed) {
-  InputGuard guard({input_status(path_)}, partial_);
+  InputHashes hashes({path_}, 1);
+  InputGuard guard({input_status(path_)}, partial_, hashes, stop_);
   write_with_time("CONTENT", fs::file_time_type::clock::now() + std::chrono::hours(1));
-  EXPECT_EQ(message_of<InputError>([&] { guard.finish(stop_); }), "'" + path_ + "' changed while it was studied");
+  EXPECT_EQ(message_of<InputError>([&] { guard.finish(); }), "'" + path_ + "' changed while it was studied");
 }
 
 }  // namespace

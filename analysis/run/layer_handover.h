@@ -1,0 +1,63 @@
+// Queue of units from the reading thread to the studying thread, and pool of free layer buffers.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <memory>
+#include <memory_resource>
+#include <mutex>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "analysis/results/layer_results.h"
+#include "analysis/results/partial_results.h"
+#include "analysis/study/study.h"
+#include "dumps/attention_layer.h"
+
+namespace attest {
+
+/// A unit that the reader passes to the study: a layer to study, or the results of a unit that is stored already.
+struct Delivery {
+  UnitKey unit;
+  UnitClaim claim;
+  std::unique_ptr<AttentionLayer> layer;  ///< null if there are results
+  std::optional<LayerResults> results;
+  std::string defect;  ///< one sentence that says why the layer cannot be studied; empty if it can
+};
+
+class LayerHandover {
+ public:
+  LayerHandover(int num_layers, std::pmr::memory_resource* memory);
+
+  // -- reading thread
+
+  /// Waits for a free layer buffer. Null if the study has ended.
+  std::unique_ptr<AttentionLayer> take_free(const std::stop_token& stop);
+  void give_back(std::unique_ptr<AttentionLayer> layer);
+  /// Waits while several units are waiting to be received. False if the study has ended.
+  bool deliver(Delivery delivery, const std::stop_token& stop);
+  void finish(std::exception_ptr error);
+  /// Waits for a short time, less if the study ends.
+  void pause(const std::stop_token& stop);
+
+  // -- studying thread
+
+  enum class State { delivered, waiting, finished };
+
+  /// Waits for a short time. Rethrows an exception of the reading thread after all units delivered before it.
+  State receive(Delivery& delivery);
+
+ private:
+  const std::size_t most_ready_;
+  std::mutex mutex_;
+  std::condition_variable_any changed_;
+  std::vector<std::unique_ptr<AttentionLayer>> free_;
+  std::deque<Delivery> ready_;
+  std::exception_ptr error_;
+  bool finished_ = false;
+};
+
+}  // namespace attest
