@@ -21,6 +21,8 @@ namespace {
 using hdf5::Extent;
 using hdf5::Handle;
 
+constexpr std::size_t kSyncedAtOnce = std::size_t{32} << 20;
+
 std::vector<std::string> labels_of(MetricAxes axes) {
   const std::span<const std::string_view> names = axis_names(axes);
   return {names.begin(), names.end()};
@@ -71,6 +73,7 @@ struct ResultsWriter::State {
 
   const Study& study;
   hdf5::FileWriter file;
+  std::size_t unsynced = 0;                                          ///< bytes written since the last start_sync()
   std::vector<std::map<std::string, SampleData, std::less<>>> data;  ///< per dump, by the sample's name
 
   Handle group(const Handle& at, const std::string& name) const {
@@ -153,15 +156,16 @@ struct ResultsWriter::State {
     }
   }
 
-  void write_row(LayerRows& rows, std::size_t y, std::span<const std::byte> bytes) const {
+  void write_row(LayerRows& rows, std::size_t y, std::span<const std::byte> bytes) {
     file.write_row(rows.places, y, bytes);
     rows.written[y] = true;
+    unsynced += bytes.size();
   }
-  void write_flag(LayerRows& rows, std::size_t y, bool value) const {
+  void write_flag(LayerRows& rows, std::size_t y, bool value) {
     const auto flag = static_cast<std::byte>(value);
     write_row(rows, y, {&flag, 1});
   }
-  void write_group(GroupData& group, std::size_t y, const std::vector<MetricValues>& metrics) const {
+  void write_group(GroupData& group, std::size_t y, const std::vector<MetricValues>& metrics) {
     for (const MetricValues& metric : metrics)
       write_row(group.at(metric.name), y, std::as_bytes(std::span(metric.values)));
   }
@@ -178,7 +182,7 @@ struct ResultsWriter::State {
     if (results.selectors.size() != study.selectors.size()) throw std::logic_error("selectors missing from a layer");
     write(of, static_cast<std::size_t>(layer - of.sample->layers.begin()), results);
   }
-  void write(SampleData& of, std::size_t y, const LayerResults& results) const {
+  void write(SampleData& of, std::size_t y, const LayerResults& results) {
     create_missing(of.scores, of, nullptr, results.scores);
     write_group(of.scores, y, results.scores);
     for (std::size_t i = 0; i < study.selectors.size(); ++i) {
@@ -190,7 +194,7 @@ struct ResultsWriter::State {
     }
   }
 
-  void fill_missing(LayerRows& rows, std::span<const std::byte> row) const {
+  void fill_missing(LayerRows& rows, std::span<const std::byte> row) {
     for (std::size_t y = 0; y < rows.written.size(); ++y)
       if (!rows.written[y]) write_row(rows, y, row);
   }
@@ -222,7 +226,12 @@ ResultsWriter::ResultsWriter(const std::string& path, const Study& study, const 
 
 ResultsWriter::~ResultsWriter() = default;
 
-void ResultsWriter::add(const LayerResults& layer) { state_->add(layer); }
+void ResultsWriter::add(const LayerResults& layer) {
+  state_->add(layer);
+  if (state_->unsynced < kSyncedAtOnce) return;
+  state_->file.start_sync();
+  state_->unsynced = 0;
+}
 
 void ResultsWriter::finish(const std::string& manifest_json) {
   state_->fill_missing();

@@ -72,6 +72,8 @@ void AtomicFile::write_at(std::uint64_t offset, std::span<const std::byte> bytes
   }
 }
 
+void AtomicFile::start_sync() const { ::sync_file_range(file_.get(), 0, 0, SYNC_FILE_RANGE_WRITE); }
+
 void AtomicFile::commit() {
   if (options_.sync && !sync(file_.get())) fail(std::strerror(errno));
   if (!file_.close()) fail(std::strerror(errno));

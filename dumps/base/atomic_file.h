@@ -34,6 +34,8 @@ class AtomicFile {
   void write(std::string_view bytes);
   /// Writes `bytes` at an offset, and leaves the place where write() appends as it is. Thread-safe.
   void write_at(std::uint64_t offset, std::span<const std::byte> bytes) const;
+  /// Starts to write to the disk what was written so far, so that commit() has less to wait for.
+  void start_sync() const;
   void commit();
 
   /// Throws OutputError with `reason`.

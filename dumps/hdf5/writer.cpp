@@ -87,11 +87,6 @@ Handle FileWriter::open(const Handle& at, const std::string& name) const {
   return owned(H5Oopen(at.get(), name.c_str(), H5P_DEFAULT));
 }
 
-bool FileWriter::contains(const Handle& at, const std::string& name) const {
-  const Lock lock;
-  return checked(H5Lexists(at.get(), name.c_str(), H5P_DEFAULT)) > 0;
-}
-
 void FileWriter::write_attribute(const Handle& at, const char* name, const std::string& text) const {
   const char* pointer = text.c_str();
   write_raw_attribute(at, name, string_type_.get(), {}, &pointer);

@@ -62,7 +62,6 @@ class FileWriter {
   Handle create_group(const Handle& at, const std::string& name, LinkOrder order = LinkOrder::by_name) const;
   /// An existing group or data set.
   Handle open(const Handle& at, const std::string& name) const;
-  bool contains(const Handle& at, const std::string& name) const;
 
   /// A scalar: UTF-8 text of any length, int64 or float64.
   void write_attribute(const Handle& at, const char* name, const std::string& text) const;
@@ -97,12 +96,6 @@ class FileWriter {
 
   /// Writes the block [start, start + count) of a data set from row-major elements of `type`.
   void write_block(const Handle& data, const Extent& start, const Extent& count, hid_t type, const void* values) const;
-  template <class T>
-  void write_block(const Handle& data, const Extent& start, const Extent& count, std::span<const T> values) const {
-    const Lock lock;
-    expect_count(values.size(), count);
-    write_block(data, start, count, element_type<T>(), values.data());
-  }
 
   /// Creates a contiguous data set whose rows are written with write_row(). A row that is never written has undefined
   /// values, whatever `fill` says: `fill` is only recorded as the data set's fill value.
@@ -117,6 +110,8 @@ class FileWriter {
   /// Writes the little-endian bytes of a row. It goes past HDF5 and its lock, which makes it several times as fast as
   /// write_block(). Thread-safe.
   void write_row(const RowPlaces& rows, std::size_t row, std::span<const std::byte> bytes) const;
+  /// AtomicFile::start_sync()
+  void start_sync() const { target_.start_sync(); }
 
   /// Completes the file and gives it its name. Throws std::logic_error while an object of the file is open.
   void finish();

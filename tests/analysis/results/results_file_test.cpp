@@ -161,6 +161,22 @@ TEST(ResultsFile, LayersThatWereLeftOutAreNaNAndNotDone) {
   for (std::size_t i = 0; i < recall.values.size(); ++i) EXPECT_EQ(std::isnan(recall.values[i]), i >= 2 * 4 * 3);
 }
 
+// Layer 0 comes first and lacks spearman, whose data set is made when layer 2 comes.
+TEST(ResultsFile, AMetricThatAppearsLateIsNaNBefore) {
+  const ScratchFolder folder;
+  const Study study = small_study();
+  {
+    ResultsWriter writer(folder.file("r.h5"), study);
+    writer.add(small_results(study, 0, 0, 0));
+    writer.add(small_results(study, 0, 0, 2));
+    writer.finish("{}");
+  }
+  const std::vector<float> spearman = ResultsFile(folder.file("r.h5")).read(0, 0, 1, "spearman").value().values;
+  ASSERT_EQ(spearman.size(), 3u * 2 * 4);
+  for (std::size_t i = 0; i < spearman.size(); ++i) EXPECT_EQ(std::isnan(spearman[i]), i < 8 || i >= 16) << i;
+  EXPECT_EQ(spearman[8], value_at(0, 0, 2, 0, 0, 0, 5));
+}
+
 TEST(ResultsFile, TheOrderOfLayersChangesNoByte) {
   const ScratchFolder folder;
   const Study study = small_study();

@@ -165,15 +165,48 @@ TEST_F(FileWriterTest, BlocksGoToTheirPlaces) {
     const float nan = std::numeric_limits<float>::quiet_NaN();
     const Handle data =
         file.create_dataset<float>(file.root(), "d", {3, 2, 2}, {.fill = &nan, .axis_labels = {"a", "b", "c"}});
-    file.write_block<float>(data, {2, 0, 0}, {1, 2, 2}, std::vector<float>{1, 2, 3, 4});
-    file.write_block<float>(file.open(file.root(), "d"), {0, 1, 0}, {2, 1, 1}, std::vector<float>{5, 6});
-    EXPECT_TRUE(file.contains(file.root(), "d"));
-    EXPECT_FALSE(file.contains(file.root(), "e"));
+    const std::vector<float> row{1, 2, 3, 4}, column{5, 6};
+    file.write_block(data, {2, 0, 0}, {1, 2, 2}, H5T_IEEE_F32LE, row.data());
+    file.write_block(file.open(file.root(), "d"), {0, 1, 0}, {2, 1, 1}, H5T_IEEE_F32LE, column.data());
   });
   const auto isnan = ::testing::IsNan();
   EXPECT_THAT(seen.values<float>("d", H5T_IEEE_F32LE),
               ElementsAre(isnan, isnan, 5, isnan, isnan, isnan, 6, isnan, 1, 2, 3, 4));
   EXPECT_THAT(seen.texts("d", "DIMENSION_LABELS"), ElementsAre("a", "b", "c"));
+}
+
+TEST_F(FileWriterTest, RowsAreWrittenInAnyOrder) {
+  const std::vector<float> large(1 << 18, 2.0f);
+  const Seen seen = written([&](const FileWriter& file) {
+    const float nan = std::numeric_limits<float>::quiet_NaN();
+    const RowPlaces rows = file.create_rows<float>(file.root(), "d", {3, 2, 2}, nan, {"a", "b", "c"});
+    EXPECT_EQ(rows.num_rows, 3u);
+    EXPECT_EQ(rows.row_bytes, 16u);
+    const auto write = [&](std::size_t row, const std::vector<float>& values) {
+      file.write_row(rows, row, std::as_bytes(std::span(values)));
+    };
+    write(2, {9, 10, 11, 12});
+    // Data sets that HDF5 places and writes in between.
+    file.write_dataset<float>(file.root(), "large", large, {large.size()});
+    const RowPlaces flags = file.create_rows<std::uint8_t>(file.root(), "flags", {2}, 0, {"a"});
+    const std::byte one{1}, seven{7};
+    file.write_row(flags, 1, {&seven, 1});
+    write(0, {1, 2, 3, 4});
+    write(1, {5, 6, 7, 8});
+    file.write_row(flags, 0, {&one, 1});
+    file.start_sync();
+    const RowPlaces none = file.create_rows<float>(file.root(), "none", {0, 2}, nan, {"a", "b"});
+    EXPECT_EQ(none.num_rows, 0u);
+    EXPECT_THROW(write(3, {1, 2, 3, 4}), std::logic_error);
+    EXPECT_THROW(write(0, {1, 2, 3}), std::logic_error);
+  });
+  EXPECT_THAT(seen.values<float>("d", H5T_IEEE_F32LE), ElementsAre(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12));
+  EXPECT_THAT(seen.values<std::uint8_t>("flags", H5T_STD_U8LE), ElementsAre(1, 7));
+  EXPECT_EQ(seen.values<float>("large", H5T_IEEE_F32LE), large);
+  EXPECT_THAT(seen.texts("d", "DIMENSION_LABELS"), ElementsAre("a", "b", "c"));
+  float fill = 0;
+  done(H5Pget_fill_value(seen.creation("d").get(), H5T_NATIVE_FLOAT, &fill));
+  EXPECT_TRUE(std::isnan(fill));
 }
 
 TEST_F(FileWriterTest, StorageIsAsAskedFor) {
@@ -258,7 +291,6 @@ TEST_F(FileWriterTest, MistakesOfTheCallerAreLogicErrors) {
   FileWriter file(path_);
   {
     const Handle data = file.create_dataset<float>(file.root(), "d", {2, 3});
-    EXPECT_THROW(file.write_block<float>(data, {0, 0}, {1, 3}, std::vector<float>(2)), std::logic_error);
     EXPECT_THROW(file.write_dataset<float>(file.root(), "e", std::vector<float>(7), {2, 3}), std::logic_error);
     EXPECT_THROW(file.finish(), std::logic_error) << "a data set is open";
     EXPECT_FALSE(std::filesystem::exists(path_));

@@ -1,0 +1,73 @@
+// Units are stored and passed on once, in the order given; errors of the storing thread reach its user.
+#include "analysis/run/unit_store.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "dumps/base/error.h"
+#include "tests/dumps/scratch_folder.h"
+
+namespace attest {
+namespace {
+
+class UnitStoreTest : public ::testing::Test {
+ protected:
+  FinishedUnit unit(int layer, bool is_stored = false) {
+    FinishedUnit finished{.unit = {0, 0, layer}, .claim = {}, .results = {}, .is_stored = is_stored};
+    finished.results.layer = layer;
+    return finished;
+  }
+
+  ScratchFolder folder_;
+  PartialResults partial_{folder_.file("partial"), PartialResults::Start::fresh, "{}"};
+  std::vector<int> passed_on_;
+  UnitSink sink_ = [this](const UnitKey& unit, const LayerResults& results) {
+    EXPECT_EQ(unit.layer, results.layer);
+    passed_on_.push_back(unit.layer);
+  };
+};
+
+TEST_F(UnitStoreTest, StoresAndPassesOn) {
+  UnitStore store(partial_, sink_);
+  for (int layer = 0; layer < 20; ++layer) store.put(unit(layer, layer == 7));
+  store.drain();
+  EXPECT_EQ(store.take_stored(), 20u);
+  EXPECT_EQ(store.take_stored(), 0u);
+  ASSERT_EQ(passed_on_.size(), 20u);
+  for (int layer = 0; layer < 20; ++layer) {
+    EXPECT_EQ(passed_on_[static_cast<std::size_t>(layer)], layer);
+    EXPECT_EQ(partial_.load({0, 0, layer}).has_value(), layer != 7) << "7 is stored by another";
+  }
+}
+
+TEST_F(UnitStoreTest, TheDestructorStoresWhatIsWaiting) {
+  {
+    UnitStore store(partial_, sink_);
+    for (int layer = 0; layer < 3; ++layer) store.put(unit(layer));
+  }
+  EXPECT_EQ(passed_on_, (std::vector<int>{0, 1, 2}));
+}
+
+TEST_F(UnitStoreTest, ReleasesTheClaim) {
+  PartialResults other(folder_.file("partial"), PartialResults::Start::resume, "{}");
+  UnitStore store(partial_, sink_);
+  FinishedUnit finished = unit(4);
+  finished.claim = partial_.claim({0, 0, 4}).value();
+  EXPECT_FALSE(other.claim({0, 0, 4}));
+  store.put(std::move(finished));
+  store.drain();
+  EXPECT_TRUE(other.claim({0, 0, 4}));
+}
+
+TEST_F(UnitStoreTest, AnErrorIsThrownByTheNextCall) {
+  const UnitSink failing = [](const UnitKey&, const LayerResults&) { throw OutputError("disk full"); };
+  UnitStore store(partial_, failing);
+  store.put(unit(0));
+  EXPECT_EQ(message_of<OutputError>([&] { store.drain(); }), "disk full");
+  EXPECT_EQ(message_of<OutputError>([&] { store.put(unit(1)); }), "disk full");
+  EXPECT_EQ(message_of<OutputError>([&] { store.take_stored(); }), "disk full");
+}
+
+}  // namespace
+}  // namespace attest
