@@ -21,7 +21,7 @@ namespace {
 using hdf5::Extent;
 using hdf5::Handle;
 
-constexpr std::size_t kSyncedAtOnce = std::size_t{32} << 20;
+constexpr std::size_t kSyncedAtOnce = std::size_t{64} << 20;
 
 std::vector<std::string> labels_of(MetricAxes axes) {
   const std::span<const std::string_view> names = axis_names(axes);

@@ -131,13 +131,23 @@ std::unique_ptr<LayerStudy> make_study_on_device(const Study& study, RunOptions&
 }
 
 /// Waits for the right to write the results. Empty if another process has written them.
-std::optional<UnitClaim> claim_finish(PartialResults& partial, const std::atomic<bool>& stop) {
+std::optional<UnitClaim> wait_for_claim(PartialResults& partial, const std::atomic<bool>& stop) {
   for (;;) {
     std::optional<UnitClaim> claim = partial.claim_finish();
     if (!partial.in_place()) return std::nullopt;
     if (claim) return claim;
     if (stop) throw Interrupted("interrupted");
     std::this_thread::sleep_for(kPollInterval);
+  }
+}
+
+void add_stored(ResultsAssembly& assembly, const StudyPlan& plan, const PartialResults& partial) {
+  for (const UnitKey& unit : plan.units) {
+    const std::optional<LayerResults> results = partial.load(unit);
+    if (!results)
+      throw OutputError(
+          fmt::format("'{}': a finished layer has become unreadable; --resume computes it again", partial.folder()));
+    assembly.add(unit, *results);
   }
 }
 
@@ -192,15 +202,28 @@ RunReport run_study(Study study, RunOptions options, const std::atomic<bool>& st
       inputs.poll();
     };
     for (const std::string& notice : short_context_notices(study)) observer.notice(notice);
-    ResultsAssembly assembly(study, plan, options.output, folder, options.with_dense_layers);
+    // One of several processes writes the results while all compute. Should it die, another one does so at the end.
+    std::optional<UnitClaim> claim = partial.claim_finish();
+    if (!partial.in_place()) claim.reset();
+    std::optional<ResultsAssembly> assembly;
+    const auto begin_assembly = [&] {
+      assembly.emplace(study, plan, options.output, folder, options.with_dense_layers);
+    };
+    if (claim) begin_assembly();
     stream_study(study, plan, readers, *layer_study, partial,
                  {.reading_threads = reading_threads(options.device, options.threads),
                   .estimates = estimates,
-                  .sink = [&](const UnitKey& unit, const LayerResults& results) { assembly.add(unit, results); },
+                  .sink =
+                      [&](const UnitKey& unit, const LayerResults& results) {
+                        if (assembly) assembly->add(unit, results);
+                      },
                   .stop = &stop},
                  guarded);
-    const std::optional<UnitClaim> claim = claim_finish(partial, stop);
-    if (!claim) {
+    if (!claim && (claim = wait_for_claim(partial, stop))) {
+      begin_assembly();
+      add_stored(*assembly, plan, partial);
+    }
+    if (!claim || !partial.in_place()) {
       const std::optional<ResultsFile> results = finished_results(options, configuration);
       if (!results)
         throw OutputError(fmt::format("'{}' was removed while the study ran, and there are no results", folder));
@@ -208,15 +231,15 @@ RunReport run_study(Study study, RunOptions options, const std::atomic<bool>& st
       report.summary = summarize(*results, options.with_dense_layers);
       return report;
     }
-    if (!assembly.complete()) throw std::logic_error("the study ended before all of its units were finished");
-    report.summary = assembly.summary();
-    assembly.finish(manifest_json(study, provenance, configuration,
-                                  {.command_line = options.command_line,
-                                   .device = report.device,
-                                   .started = partial.start_time(),
-                                   .ended = utc_time(std::chrono::system_clock::now()),
-                                   .input_hashes = inputs.finish(),
-                                   .left_out = assembly.left_out()}));
+    if (!assembly->complete()) throw std::logic_error("the study ended before all of its units were finished");
+    report.summary = assembly->summary();
+    assembly->finish(manifest_json(study, provenance, configuration,
+                                   {.command_line = options.command_line,
+                                    .device = report.device,
+                                    .started = partial.start_time(),
+                                    .ended = utc_time(std::chrono::system_clock::now()),
+                                    .input_hashes = inputs.finish(),
+                                    .left_out = assembly->left_out()}));
     PartialResults::discard(folder);
     return report;
   } catch (const Interrupted&) {
