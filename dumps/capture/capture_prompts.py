@@ -1,9 +1,12 @@
 """Prompts of a capture: reading text and JSONL files, token ids, and evidence spans in tokens."""
+import difflib
 import json
 import pathlib
 from dataclasses import dataclass, field
 
 from dump_errors import InputError, UsageError
+
+FIELDS = ("text", "tokens", "task", "name", "answer", "spans", "span_labels", "layers")  # of a line of a .jsonl file
 
 
 @dataclass
@@ -55,13 +58,25 @@ def _is_numbers(value):
     return isinstance(value, list) and bool(value) and all(type(t) is int and t >= 0 for t in value)
 
 
+def _refuse_unknown_fields(entry, where, known):
+    """A misspelt field would otherwise be a field left out: spans would be lost without a word."""
+    for name in entry:
+        if name not in known:
+            # Scored by hand, as get_close_matches gives nothing when no name comes near.
+            nearest = max(known, key=lambda field: difflib.SequenceMatcher(None, name.lower(), field).ratio())
+            raise InputError(f'{where}: unknown field "{name}", the nearest is "{nearest}" (known: {", ".join(known)})')
+
+
 def _read_line(line, where, index, task, spans_field):
     try:
         entry = json.loads(line)
-    except (json.JSONDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{where}: not JSON ({error})") from error
     if not isinstance(entry, dict):
         raise InputError(f"{where}: expected a JSON object, found a {type(entry).__name__}")
+    _refuse_unknown_fields(entry, where, [*FIELDS, spans_field] if spans_field else FIELDS)
+    if spans_field and spans_field not in entry:
+        raise InputError(f'{where}: no field "{spans_field}", which --spans asks for')
     text, tokens, answer = entry.get("text"), entry.get("tokens"), entry.get("answer")
     if (text is None) == (tokens is None):
         raise InputError(f'{where}: expected either "text" or "tokens"')
@@ -76,8 +91,6 @@ def _read_line(line, where, index, task, spans_field):
     name = entry.get("name", f"{str(task).rsplit('/', 1)[-1]}_{index}")
     if not (isinstance(name, str) and isinstance(task, str)) or name in ("", ".") or "/" in name or "\0" in name + task:
         raise InputError(f'{where}: "name" must be a string without \'/\', and "task" a string')
-    if spans_field and spans_field not in entry:
-        raise InputError(f'{where}: no field "{spans_field}", which --spans asks for')
     spans, labels, layers = entry.get(spans_field or "spans", []), entry.get("span_labels"), entry.get("layers")
     if layers is not None and not _is_numbers(layers):
         raise InputError(f'{where}: "layers" must be a list of layer numbers')

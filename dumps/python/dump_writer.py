@@ -109,6 +109,14 @@ class DumpWriter:
             target.select_hyperslab(start, bits.shape)
             dataset.id.write(h5py.h5s.create_simple(bits.shape), target, bits, dataset.id.get_type())
 
+    def read_values(self, dataset):
+        """What write_values wrote, read from the file: an array of integers as wide as the elements."""
+        kind = dataset.id.get_type()
+        bits = np.empty(dataset.shape, f"<i{kind.get_size()}")
+        with self._writing():
+            dataset.id.read(h5py.h5s.ALL, h5py.h5s.ALL, bits, kind)
+        return bits
+
     def write_array(self, group, name, values, dtype):
         """Writes a small array at once."""
         with self._writing():

@@ -1,0 +1,50 @@
+"""Multi-head latent attention (DeepSeek V2 and V3) in the absorbed form that engines run, as multi-query attention.
+
+The model expands each token's latent c [rank] with kv_b_proj into keys W_UK c and values W_UV c of every head. Since
+q . (W_UK c) = (W_UK^T q) . c, attention is the same with one key/value head for all query heads:
+
+    q = [W_UK^T q_nope, q_rope]   k = [c, k_rope]   v = c   output = W_UV softmax(scale q k) v
+"""
+import torch
+
+from dump_errors import InputError
+
+
+def is_latent(module):
+    return getattr(module, "kv_lora_rank", None) is not None
+
+
+class Latents:
+    """Keeps what each layer's kv_b_proj gets, until the layer's attention is captured."""
+
+    def __init__(self, model):
+        self.seen = {}
+        for module in model.modules():
+            if is_latent(module) and isinstance(getattr(module, "kv_b_proj", None), torch.nn.Module):
+                module.kv_b_proj.register_forward_pre_hook(
+                    lambda _, inputs, module=module: self.seen.__setitem__(module, inputs[0]))
+
+    def take(self, module, layer):
+        """The latents [tokens, rank] of the current call, and kv_b_proj as a matrix [rank, Hq, nope + Dv] in float32."""
+        if module not in self.seen:
+            raise InputError(f"layer {layer}: latent attention that expands its latents otherwise than by a kv_b_proj, which "
+                             "cannot be captured")
+        latents = self.seen.pop(module)
+        rank = module.kv_lora_rank
+        # By its images of the unit vectors, whatever the projection stores.
+        matrix = module.kv_b_proj(torch.eye(rank, dtype=latents.dtype, device=latents.device))
+        self.seen.pop(module)
+        return latents.reshape(-1, rank), matrix.float().view(rank, -1, module.qk_nope_head_dim + module.v_head_dim)
+
+
+class AbsorbedAttention:
+    """What the dump records of one call. query and key [Hq, tokens, nope + rope] are the model's, expanded."""
+
+    def __init__(self, latents, module, layer, query, key, rows, new):
+        latent, matrix = latents.take(module, layer)
+        nope = module.qk_nope_head_dim
+        absorbed = torch.einsum("hnd,rhd->hnr", query[:, rows, :nope].float(), matrix[..., :nope])
+        self.query = torch.cat([absorbed.to(query.dtype), query[:, rows, nope:]], dim=-1)
+        self.key = torch.cat([latent[-new:], key[0, -new:, nope:]], dim=-1)[None]
+        self.value = latent[None, -new:]
+        self.expansion = matrix[..., nope:]  # W_UV [rank, Hq, Dv]

@@ -1,0 +1,63 @@
+"""Runs a model on the tokens of a prompt, and its decode steps."""
+import contextlib
+import inspect
+
+import torch
+
+from dump_errors import DumpError, InputError
+
+
+def run_model(model, capture, ids, decode_steps, num_predictions):
+    """Feeds the tokens, then decodes. Returns all tokens, and the predictions after each of the last `num_predictions`
+    tokens fed."""
+    ids = list(ids)
+    accepted = inspect.signature(model.forward).parameters
+    options = {"logits_to_keep": num_predictions} if "logits_to_keep" in accepted else {}
+    try:
+        with torch.inference_mode(), _position_check(model, capture):
+            # Use a cache only for decoding: it grows with the number of layers.
+            step = model(input_ids=torch.tensor([ids], device=model.device), use_cache=decode_steps > 0, **options)
+            predicted = step.logits[0, -num_predictions:].argmax(-1).tolist()
+            if not capture.captured:
+                raise InputError(f"{model.name_or_path}: has no attention to capture: none of the chosen layers calls the "
+                                 "library's attention interface")
+            if decode_steps and getattr(step, "past_key_values", None) is None:
+                raise InputError(f"{model.name_or_path}: keeps no key/value cache, without which --decode cannot go on")
+            for _ in range(decode_steps):
+                capture.start = len(ids)
+                ids.append(int(step.logits[0, -1].argmax()))
+                # Some models count from 0 in every pass unless told.
+                position = torch.tensor([capture.start], device=model.device)
+                places = {"position_ids": position[None], "cache_position": position}
+                step = model(input_ids=torch.tensor([ids[-1:]], device=model.device),
+                             past_key_values=step.past_key_values, use_cache=True,
+                             **{name: place for name, place in places.items() if name in accepted})
+    except torch.OutOfMemoryError as error:
+        raise DumpError(f"{len(ids)} tokens and the model do not fit into the memory of {model.device}; --max-tokens "
+                        "shortens the prompt") from error
+    return ids, predicted
+
+
+@contextlib.contextmanager
+def _position_check(model, capture):
+    """Refuses a model that rotates a decoded token for another position than the one behind the tokens before it. Its q and
+    k would agree with its output, but not with those of the same text read at once."""
+    first = {}  # rotary module -> where it puts the first token
+
+    def check(module, arguments, named):
+        positions = named.get("position_ids", arguments[1] if len(arguments) > 1 else None)
+        if not isinstance(positions, torch.Tensor):
+            return
+        found = int(positions.min())
+        expected = first.setdefault(module, found) + capture.start
+        if found != expected:
+            raise InputError(f"{model.name_or_path}: puts the decoded token {capture.start} at position {found}, expected "
+                             f"{expected}; --answer needs no decode steps")
+
+    handles = [module.register_forward_pre_hook(check, with_kwargs=True) for module in model.modules()
+               if type(module).__name__.endswith("RotaryEmbedding")]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
