@@ -42,6 +42,11 @@ class LazyMask:
         offset = self.request["q_offset"] + begin
         return make_mask(**{**self.request, "q_length": end - begin, "q_offset": offset, "allow_is_causal_skip": False})
 
+    def window(self):
+        """The window of a mask that hides keys by one. Some models tell the mask function alone (PhiMoE)."""
+        window = self.request.get("local_size")
+        return window if window is not None and window < self.request["kv_length"] else None
+
     def is_plain_causal(self):
         """True if the library would make no mask and pass is_causal to sdpa instead."""
         window = self.request.get("local_size")
@@ -87,18 +92,22 @@ class AttentionCapture:
         self.captured = {}  # layer -> CapturedLayer
         self.start = 0  # number of tokens before the current forward pass
 
-    def __call__(self, module, query, key, value, mask, **options):
+    def __call__(self, module, query, key, value, attention_mask, **options):
         layer = getattr(module, "layer_idx", None)
         if self.has_sdpa and options.get("softcap") is None and options.get("s_aux") is None:  # which sdpa lacks
-            output = self.attend(sdpa_attention_forward, sdpa_mask, module, query, key, value, mask, options)
+            output = self.attend(sdpa_attention_forward, sdpa_mask, module, query, key, value, attention_mask,
+                                 options)
         else:
             eager = getattr(sys.modules[type(module).__module__], "eager_attention_forward", None)
             if eager is None:
                 raise InputError(f"layer {layer}: {type(module).__name__} brings no attention function that can be run here")
             # In the model's type it would round the scores, by up to 0.25 for a score of 100 in bfloat16. Engines compute
             # them in float32, as sdpa does.
-            output = self.attend(eager, eager_mask, module, query.float(), key.float(), value.float(), mask, options)
+            output = self.attend(eager, eager_mask, module, query.float(), key.float(), value.float(), attention_mask,
+                                 options)
             output = output.to(query.dtype)
+        if options.get("sliding_window") is None and isinstance(attention_mask, LazyMask):
+            options["sliding_window"] = attention_mask.window()
         if layer in self.layers:
             self.record(layer, module, query[0], key[0], value[0], output[0], options)
         return output, None
@@ -150,8 +159,8 @@ class AttentionCapture:
             self.writer.write_values(state.group["q"], (wanted[0], 0, 0), bits(recorded.query.transpose(0, 1)))
             state.outputs.append(output[rows])
             if wanted[-1] == len(self.positions) - 1:
-                attention = self.read_back(state.group, query.device, query.dtype)
-                check_layer(layer, attention, torch.cat(state.outputs), recorded.expansion)
+                attention = self.read_back(state.group, query.device, query.dtype, recorded.expansion)
+                check_layer(layer, attention, torch.cat(state.outputs))
 
     def create_layer(self, layer, recorded, window, sinks):
         group = self.writer.create_layer(self.sample, layer, window)
@@ -164,13 +173,14 @@ class AttentionCapture:
             self.writer.create_values(group, name, shape, str(recorded.query.dtype).removeprefix("torch."))
         return CapturedLayer(group)
 
-    def read_back(self, group, device, dtype):
+    def read_back(self, group, device, dtype, expansion):
         """The attention that a reader of the dump would compute, of the tokens written so far."""
         q, k, v = (torch.from_numpy(self.writer.read_values(group[name])).view(dtype).to(device) for name in "qkv")
         sinks = torch.from_numpy(group["sinks"][:]).to(device) if "sinks" in group else None
         end = self.positions[-1] + 1
         return SoftmaxAttention(q.transpose(0, 1), k[:, :end], v[:, :end], self.positions, self.geometry["softmax_scale"],
-                                self.geometry["logit_softcap"], group.attrs.get("sliding_window"), sinks)
+                                self.geometry["logit_softcap"], group.attrs.get("sliding_window"), sinks,
+                                expansion)
 
     def check_geometry(self, layer, recorded, scale, softcap):
         dtypes = {recorded.query.dtype, recorded.key.dtype, recorded.value.dtype}

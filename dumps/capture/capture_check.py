@@ -15,19 +15,18 @@ from dump_errors import InputError
 ROUNDINGS = 2
 SMALLEST_UNIT = 2.0**-11  # GPUs may multiply float32 matrices in TF32, which rounds to 11 bits
 SCORE_ROUNDINGS = 32
-LATENT_ROUNDINGS = 4
+LATENT_ROUNDINGS = 2
 LARGEST_BOUND = 0.5  # an output of zeros has the error 1
 
 
-def check_layer(layer, attention, output, expansion=None):
-    """`attention` is the SoftmaxAttention of what was recorded, `output` [N, Hq, Dv] what the model got. `expansion`
-    [rank, Hq, Dv] makes outputs of latents."""
+def check_layer(layer, attention, output):
+    """`attention` is the SoftmaxAttention of what was recorded, `output` [N, Hq, Dv] what the model got."""
     output = output.to(attention.query.device)
     for rows in attention.blocks(len(output)):
-        _check_rows(layer, attention, rows, output[rows], expansion)
+        _check_rows(layer, attention, rows, output[rows])
 
 
-def _check_rows(layer, attention, rows, output, expansion):
+def _check_rows(layer, attention, rows, output):
     bad = (~output.isfinite()).flatten(1).any(1).nonzero()
     if len(bad):
         raise InputError(f"layer {layer}: the model's own attention output is not finite for the query at position "
@@ -35,9 +34,7 @@ def _check_rows(layer, attention, rows, output, expansion):
     exact, noise, peak = attention.outputs(rows)
     kind, single = torch.finfo(output.dtype), torch.finfo(torch.float32)
     bound = ROUNDINGS * max(kind.eps, SMALLEST_UNIT) + SCORE_ROUNDINGS * single.eps * (1 + peak)
-    if expansion is not None:
-        exact = torch.einsum("nhr,rhv->nhv", exact, expansion)
-        noise = noise * expansion.square().mean(0).sum(-1).sqrt()  # as if W_UV stretched all directions alike
+    if attention.expansion is not None:
         bound = bound + LATENT_ROUNDINGS * kind.eps * attention.score_noise(rows)
     size = torch.maximum(exact.norm(dim=-1), noise)
     # A result below the normal numbers is rounded to a multiple of the smallest one.

@@ -4,7 +4,7 @@ import inspect
 
 import torch
 
-from dump_errors import DumpError, InputError
+from dump_errors import DumpError, InputError, first_line
 
 
 def run_model(model, capture, ids, decode_steps, num_predictions):
@@ -35,6 +35,11 @@ def run_model(model, capture, ids, decode_steps, num_predictions):
     except torch.OutOfMemoryError as error:
         raise DumpError(f"{len(ids)} tokens and the model do not fit into the memory of {model.device}; --max-tokens "
                         "shortens the prompt") from error
+    except DumpError:
+        raise
+    except Exception as error:  # model code that wants a mask as a tensor, or a cache of its own kind
+        raise InputError(f"{model.name_or_path}: cannot be run with its attention captured ({type(error).__name__}: "
+                         f"{first_line(error)})") from error
     return ids, predicted
 
 

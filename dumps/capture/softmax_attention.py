@@ -1,4 +1,5 @@
 """softmax(scale q k) v as the dump format defines it, in float32."""
+import functools
 import math
 
 import torch
@@ -7,10 +8,11 @@ MAX_SCORES_PER_STEP = 2**26  # scores at a time: 256 MiB of float32
 
 
 class SoftmaxAttention:
-    """query [Hq, N, D] of the given positions (ascending), key [Hkv, T, D] and value [Hkv, T, Dv] of the tokens 0..T-1."""
+    """query [Hq, N, D] of the given positions (ascending), key [Hkv, T, D] and value [Hkv, T, Dv] of the tokens 0..T-1.
+    `expansion` [Dv, Hq, Dv'], where the one value head holds latents, makes outputs of the query heads of them."""
 
-    def __init__(self, query, key, value, positions, scale, softcap=None, window=None, sinks=None):
-        self.query, self.key, self.value = query, key.float(), value
+    def __init__(self, query, key, value, positions, scale, softcap=None, window=None, sinks=None, expansion=None):
+        self.query, self.key, self.value, self.expansion = query, key.float(), value.float(), expansion
         self.scale, self.softcap, self.window = scale, softcap, window
         self.sinks = sinks  # [Hq] logits that join the softmax and have no value, or None
         self.positions = torch.as_tensor(positions, device=query.device)
@@ -47,10 +49,19 @@ class SoftmaxAttention:
         if self.sinks is not None:
             sinks = self.sinks.float().view(*scores.shape[:2], 1)
             probabilities = probabilities * (scores.logsumexp(-1) - sinks).sigmoid()[..., None]
-        value = self.value.float()[:, None]
-        exact = torch.matmul(probabilities, value)
-        noise = torch.matmul(probabilities.square(), value.square().sum(-1, keepdim=True)).squeeze(-1).sqrt()
-        return tuple(x.flatten(0, 1).transpose(0, 1) for x in (exact, noise, peak))
+        exact = torch.matmul(probabilities, self.value[:, None]).flatten(0, 1).transpose(0, 1)
+        if self.expansion is not None:
+            exact = torch.einsum("nhr,rhv->nhv", exact, self.expansion)
+        noise = (probabilities.square() * self.value_powers[:, :, None]).sum(-1).sqrt()
+        return exact, noise.flatten(0, 1).transpose(0, 1), peak.flatten(0, 1).transpose(0, 1)
+
+    @functools.cached_property
+    def value_powers(self):
+        """|v|^2 as [Hkv, 1, T], or [1, Hq, T] of expanded values."""
+        if self.expansion is None:
+            return self.value.square().sum(-1)[:, None]
+        return torch.stack([torch.matmul(self.value[0], self.expansion[:, head]).square().sum(-1)
+                            for head in range(self.expansion.shape[1])])[None]
 
     def score_noise(self, rows):
         """[rows, Hq]: the largest standard deviation that independent errors of one unit in every product q_i k_i add to a

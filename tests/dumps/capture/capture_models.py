@@ -46,6 +46,24 @@ FAMILIES = {
     "gpt_oss": lambda: transformers.GptOssConfig(**SMALL, head_dim=32, sliding_window=WINDOW, layer_types=ALTERNATING,
                                                  num_local_experts=2, num_experts_per_tok=1),
 }
+LATENT = dict(kv_lora_rank=16, qk_rope_head_dim=8, qk_nope_head_dim=16, v_head_dim=12, n_routed_experts=2, n_group=1,
+              topk_group=1, num_experts_per_tok=1, moe_intermediate_size=32, first_k_dense_replace=2)
+YARN_ROPE = {"rope_type": "yarn", "rope_theta": 10000.0, "factor": 4.0, "mscale": 0.7, "mscale_all_dim": 0.7,
+             "original_max_position_embeddings": 32}
+LATENT_SMALL = {**SMALL, "num_key_value_heads": 4, **LATENT}
+FAMILIES |= {
+    "deepseek_v2": lambda: transformers.DeepseekV2Config(**LATENT_SMALL, q_lora_rank=24, rope_parameters=YARN_ROPE),
+    "deepseek_v3": lambda: transformers.DeepseekV3Config(**LATENT_SMALL, q_lora_rank=None, rope_interleave=True),
+    "deepseek_v3_halves": lambda: transformers.DeepseekV3Config(**LATENT_SMALL, q_lora_rank=24, rope_interleave=False,
+                                                                rope_parameters=YARN_ROPE),
+}
+# Layers without attention beside those with it, or none with it.
+HYBRIDS = {
+    "lfm2": lambda: transformers.Lfm2Config(**SMALL, layer_types=["conv", "full_attention"] * 2),
+    "bamba": lambda: transformers.BambaConfig(**SMALL, attn_layer_indices=[1, 3], mamba_n_heads=8, mamba_d_head=16,
+                                              mamba_n_groups=1, mamba_d_state=16, mamba_chunk_size=16),
+    "mamba": lambda: transformers.MambaConfig(vocab_size=VOCABULARY, hidden_size=32, num_hidden_layers=2),
+}
 WINDOWED_LAYERS = {"mistral": {0, 1, 2, 3}, "gemma2": {0, 2}, "gemma3": {0, 2}, "gpt_oss": {0, 2}, "phi3": {0, 1, 2, 3}}
 
 
@@ -68,7 +86,7 @@ def models(tmp_path_factory):
 
     def get(name):
         if name not in made:
-            made[name] = make_model(tmp_path_factory.mktemp(name), FAMILIES[name]())
+            made[name] = make_model(tmp_path_factory.mktemp(name), (FAMILIES | HYBRIDS)[name]())
         return str(made[name])
     return get
 
@@ -121,6 +139,8 @@ def reference(folder, ids, dtype=torch.float32):
     model.eval()
     outputs, handles = {}, []
     for layer, block in enumerate(model.model.layers):
+        if not hasattr(block, "self_attn"):
+            continue
         projection = getattr(block.self_attn, "o_proj", None) or block.self_attn.dense
         handles.append(projection.register_forward_pre_hook(
             lambda _, inputs, layer=layer: outputs.__setitem__(layer, inputs[0][0].double().numpy())))
@@ -139,6 +159,10 @@ def assert_reproduces_model(path, folder, dtype=torch.float32):
             positions = dump[f"samples/{sample}/query_positions"][:]
             for layer in dump[f"samples/{sample}/layers"]:
                 recomputed, p = attention(dump, sample, layer)
+                module = model.model.layers[int(layer)].self_attn
+                if hasattr(module, "kv_b_proj"):  # the dump's values are latents
+                    weight = module.kv_b_proj.weight.detach().double().numpy().reshape(recomputed.shape[1], -1, module.kv_lora_rank)
+                    recomputed = np.einsum("nhr,hvr->nhv", recomputed, weight[:, module.qk_nope_head_dim:])
                 expected = outputs[int(layer)][positions].reshape(recomputed.shape)
                 np.testing.assert_allclose(recomputed, expected, rtol=0, atol=TOLERANCE[dtype] * np.abs(expected).max(),
                                            err_msg=f"layer {layer}")

@@ -1,7 +1,9 @@
 """Options of capture.py: which queries, layers and spans a dump holds, and what is refused. Also the demo dump."""
 import json
+import os
 import subprocess
 import sys
+import types
 
 import h5py
 import numpy as np
@@ -11,7 +13,8 @@ import transformers
 from capture_models import (
     assert_reproduces_model, assert_well_formed, attention, FAMILIES, make_model, models, REPOSITORY, run,
     SMALL, T, token_ids, write_prompts)  # noqa: F401 (models is a fixture)
-import capture_attention  # found by capture_models
+import run_model  # found by capture_models
+import softmax_attention
 
 
 # ---- queries, layers, spans
@@ -90,7 +93,7 @@ def test_spans_through_a_real_tokenizer(chat, tmp_path):
 
 
 def test_attention_mass_is_column_sums(models, tmp_path, monkeypatch):
-    monkeypatch.setattr(capture_attention, "MAX_SCORES_PER_STEP", 4 * T * 7)  # seven queries at a time
+    monkeypatch.setattr(softmax_attention, "MAX_SCORES_PER_STEP", 4 * T * 7)  # seven queries at a time
     dump, everything = tmp_path / "dump.h5", ",".join(map(str, range(T)))
     prompts = write_prompts(tmp_path, {"tokens": token_ids(), "answer": [1, 2, 3], "name": "s"})
     assert run(models("gemma2"), prompts, "-o", dump, "--positions", everything, "--attention-mass") == 0
@@ -135,6 +138,9 @@ def test_existing_output_is_refused(models, tmp_path, capsys):
     ("{", "prompts.jsonl:1: not JSON"),
     ("[1]", "expected a JSON object, found a list"),
     ('{"name": "x"}', 'expected either "text" or "tokens"'),
+    ('{"text": "some text", "span": ["some"]}', 'prompts.jsonl:1: unknown field "span", the nearest is "spans" (known: text,'),
+    ('{"tokens": [1, 2, 3, 4]}\n{"tokens": [1, 2, 3, 4], "Answers": [1]}',
+     'prompts.jsonl:2: unknown field "Answers", the nearest is "answer" (known: text,'),
     ('{"text": "a", "tokens": [1]}', 'expected either "text" or "tokens"'),
     ('{"tokens": [1, -2]}', 'lists of token ids'),
     ('{"text": ""}', "none of them empty"),
@@ -161,6 +167,10 @@ def test_bad_prompts(line, sentence, models, tmp_path, capsys):
 
 @pytest.mark.parametrize("options, code, sentence", [
     (["--layers", "4"], 2, "there is no layer 4, the model has 4"),
+    (["--layers", "4-"], 2, "there is no layer 4, the model has 4"),
+    (["--layers", "0-99999999999"], 2, "there is no layer 99999999999, the model has 4"),
+    (["--layers", "3-2"], 2, "--layers: invalid list of layers value: '3-2'"),
+    (["--layers=-3"], 2, "--layers: invalid list of layers value: '-3'"),
     (["--layers", "x"], 2, "--layers: invalid list of layers value: 'x'"),
     (["--last", "0"], 2, "--last: invalid count value: '0'"),
     (["--last", "2", "--decode", "2"], 2, "not allowed with"),
@@ -177,42 +187,77 @@ def test_bad_options(options, code, sentence, models, tmp_path, capsys):
     assert not (tmp_path / "dump.h5").exists()
 
 
-def test_missing_files(models, tmp_path, capsys):
-    prompts = write_prompts(tmp_path, {"tokens": token_ids()})
-    assert run(models("llama"), tmp_path / "none.txt", "-o", tmp_path / "dump.h5") == 4
-    (tmp_path / "empty").mkdir()
-    assert run(tmp_path / "empty", prompts, "-o", tmp_path / "dump.h5") == 4
-    assert run(models("llama"), prompts, "-o", tmp_path / "none" / "dump.h5") == 5
-    errors = capsys.readouterr().err.splitlines()
-    assert len(errors) == 3 and "none.txt: cannot be read" in errors[0]
-    assert "cannot be loaded as a decoder" in errors[1] and "cannot be written" in errors[2]
-
-
-def test_attention_that_a_dump_cannot_describe(models, tmp_path, capsys, monkeypatch):
-    """GPT-OSS with its sinks hidden from the capture, and DeepSeek V3, which has latent attention."""
-    prompts = write_prompts(tmp_path, {"tokens": token_ids()})
-    with monkeypatch.context() as patch:
-        patch.setattr(capture_attention.LayerCall, "sinks", property(lambda self: None, lambda self, sinks: None), raising=False)
-        assert run(models("gpt_oss"), prompts, "-o", tmp_path / "dump.h5") == 4
-    assert "layer 0: its attention is not the softmax(scale q k) v" in capsys.readouterr().err
-    latent = transformers.DeepseekV3Config(**{**SMALL, "num_key_value_heads": 4}, moe_intermediate_size=32,
-                                           n_routed_experts=2, n_group=1, topk_group=1, num_experts_per_tok=1,
-                                           kv_lora_rank=16, q_lora_rank=16, qk_rope_head_dim=8, qk_nope_head_dim=16)
-    assert run(make_model(tmp_path / "latent", latent), prompts, "-o", tmp_path / "dump.h5") == 4
-    assert "multi-head latent attention" in capsys.readouterr().err
-    assert not (tmp_path / "dump.h5").exists()
-
-
-def test_layers_without_attention_are_left_out(tmp_path, capsys):
-    """LFM2 mixes convolutions with attention."""
-    hybrid = transformers.Lfm2Config(**SMALL, layer_types=["conv", "full_attention", "conv", "full_attention"])
+@pytest.mark.parametrize("choice, layers", [("2-", "23"), ("0,3-", "03"), ("1-2,2-2", "12"), ("3", "3")])
+def test_ranges_of_layers(choice, layers, models, tmp_path):
     dump = tmp_path / "dump.h5"
     prompts = write_prompts(tmp_path, {"tokens": token_ids(), "name": "s"})
-    assert run(make_model(tmp_path / "hybrid", hybrid), prompts, "-o", dump) == 0
+    assert run(models("llama"), prompts, "-o", dump, "--layers", choice) == 0
+    with h5py.File(dump) as file:
+        assert set(file["samples/s/layers"]) == set(layers)
+
+
+def test_missing_files_are_said_without_torch(tmp_path):
+    """Importing torch or transformers would end with exit code 5."""
+    for module in ("torch", "transformers"):
+        (tmp_path / f"{module}.py").write_text("raise ImportError('asked for')")
+    (tmp_path / "empty").mkdir()
+    prompts = write_prompts(tmp_path, {"tokens": token_ids()})
+    for arguments, sentence in (
+            (["./no-such-folder", prompts], "./no-such-folder: no such folder"),
+            (["/no/such/folder", prompts], "/no/such/folder: no such folder"),
+            (["no/such/folder", prompts], "no/such/folder: no such folder"),
+            (["no-such-folder/", prompts], "no-such-folder/: no such folder"),
+            (["empty", prompts], "empty: expected the folder of a checkpoint, found no config.json in it"),
+            ([prompts, prompts], f"{prompts}: expected the folder of a checkpoint or a name on the hub, found a file"),
+            (["gpt2", "none.txt"], "none.txt: cannot be read (No such file or directory)"),
+            (["gpt2", prompts, "--tokenizer", "../none"], "--tokenizer ../none: no such folder")):
+        done = subprocess.run([sys.executable, REPOSITORY / "dumps/capture/capture.py", *arguments, "-o", "dump.h5"],
+                              env=os.environ | {"PYTHONPATH": str(tmp_path)}, cwd=tmp_path, capture_output=True, text=True)
+        assert (done.returncode, done.stderr) == (4, f"capture.py: {sentence}\n")
+    done = subprocess.run([sys.executable, REPOSITORY / "dumps/capture/capture.py", "gpt2", prompts, "-o", "dump.h5"],
+                          env=os.environ | {"PYTHONPATH": str(tmp_path)}, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 5 and "asked for" in done.stderr  # the files above do stand in for the modules
+
+
+def test_a_folder_for_the_dump_that_is_missing(models, tmp_path, capsys):
+    prompts = write_prompts(tmp_path, {"tokens": token_ids()})
+    assert run(models("llama"), prompts, "-o", tmp_path / "none" / "dump.h5") == 5
+    assert "cannot be written" in capsys.readouterr().err
+
+
+def test_layers_without_attention_are_left_out(models, tmp_path, capsys):
+    """LFM2 mixes convolutions with attention."""
+    dump = tmp_path / "dump.h5"
+    prompts = write_prompts(tmp_path, {"tokens": token_ids(), "name": "s"})
+    assert run(models("lfm2"), prompts, "-o", dump) == 0
     assert "left out, no softmax attention: layers 0, 2" in capsys.readouterr().err
     with h5py.File(dump) as file:
         assert set(file["samples/s/layers"]) == {"1", "3"}
-    assert run(tmp_path / "hybrid", prompts, "-o", dump, "--force", "--layers", "0") == 4
+    assert run(models("lfm2"), prompts, "-o", dump, "--force", "--layers", "0") == 4
+
+
+@pytest.mark.parametrize("queries", [["--last", "2"], ["--decode", "2"]])
+def test_a_model_without_attention_is_refused(queries, models, tmp_path, capsys):
+    prompts = write_prompts(tmp_path, {"tokens": token_ids()})
+    assert run(models("mamba"), prompts, "-o", tmp_path / "dump.h5", *queries) == 4
+    error = capsys.readouterr().err
+    assert "has no attention to capture: none of the chosen layers" in error and error.count("\n") == 1
+    assert not (tmp_path / "dump.h5").exists()
+
+
+def test_a_model_that_forgets_positions_is_refused(models, tmp_path, capsys, monkeypatch):
+    """Bamba counts from 0 in every pass when no positions are given."""
+    monkeypatch.setattr(run_model.inspect, "signature", lambda _: types.SimpleNamespace(parameters=()))
+    prompts = write_prompts(tmp_path, {"tokens": token_ids(40)})
+    assert run(models("bamba"), prompts, "-o", tmp_path / "dump.h5", "--decode", "2") == 4
+    assert "puts the decoded token 40 at position 0, expected 40" in capsys.readouterr().err
+
+
+def test_a_failing_model_is_one_sentence(models, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(transformers.LlamaModel, "forward", lambda *_, **__: 1 / 0)
+    prompts = write_prompts(tmp_path, {"tokens": token_ids()})
+    assert run(models("llama"), prompts, "-o", tmp_path / "dump.h5") == 4
+    assert "cannot be run with its attention captured (ZeroDivisionError: division by zero)\n" in capsys.readouterr().err
 
 
 def test_full_disk(models, tmp_path):
