@@ -1,8 +1,8 @@
 """The attention function that a model runs while it is captured.
 
 It is registered with the library's AttentionInterface and gets q, k and v exactly as attention multiplies them: after
-RoPE and q/k-norm, before the softmax scale. It calls the attention function that the model would have used and writes the
-chosen layers to the dump. When the last query of a layer has been written, the layer is read back from the dump and
+RoPE and q/k-norm, before the softmax scale. It calls the attention function that the model would have used and writes
+the chosen layers to the dump. When the last query of a layer has been written, the layer is read back from the dump and
 checked (capture_check.py): a model whose attention the dump cannot describe (position biases, another mask) is refused,
 not captured wrongly.
 """
@@ -55,8 +55,8 @@ class LazyMask:
 
 
 class PlainAttention:
-    """What the dump records of one call: query [Hq, rows, D] of the chosen rows, key and value [Hkv, new, D or Dv] of the
-    new tokens. A cache may hold fewer of the old ones than the dump."""
+    """What the dump records of one call: query [Hq, rows, D] of the chosen rows, key and value [Hkv, new, D or Dv] of
+    the new tokens. A cache may hold fewer of the old ones than the dump."""
     expansion = None
 
     def __init__(self, query, key, value, rows, new):
@@ -100,9 +100,9 @@ class AttentionCapture:
         else:
             eager = getattr(sys.modules[type(module).__module__], "eager_attention_forward", None)
             if eager is None:
-                raise InputError(f"layer {layer}: {type(module).__name__} brings no attention function that can be run here")
-            # In the model's type it would round the scores, by up to 0.25 for a score of 100 in bfloat16. Engines compute
-            # them in float32, as sdpa does.
+                raise InputError(f"layer {layer}: {type(module).__name__} brings no attention function that can be run")
+            # In the model's type it would round the scores, by up to 0.25 for a score of 100 in bfloat16. Engines
+            # compute them in float32, as sdpa does.
             output = self.attend(eager, eager_mask, module, query.float(), key.float(), value.float(), attention_mask,
                                  options)
             output = output.to(query.dtype)
@@ -110,6 +110,7 @@ class AttentionCapture:
             options["sliding_window"] = attention_mask.window()
         if layer in self.layers:
             self.record(layer, module, query[0], key[0], value[0], output[0], options)
+        self.latents.forget(module)
         return output, None
 
     @staticmethod
@@ -127,8 +128,8 @@ class AttentionCapture:
         return attend(module, query, key, value, mask, **options)[0]
 
     def record(self, layer, module, query, key, value, output, options):
-        """query [Hq, new, D] of the tokens start..start+new, key and value [Hkv, visible, D or Dv] that end with the same
-        tokens, output [new, Hq, Dv]."""
+        """query [Hq, new, D] of the tokens start..start+new, key and value [Hkv, visible, D or Dv] that end with the
+        same tokens, output [new, Hq, Dv]."""
         new = query.shape[1]
         wanted = [n for n, p in enumerate(self.positions) if self.start <= p < self.start + new]
         rows = [self.positions[n] - self.start for n in wanted]
@@ -145,8 +146,8 @@ class AttentionCapture:
         if state is None:
             state = self.captured[layer] = self.create_layer(layer, recorded, window, options.get("s_aux"))
         if state.num_tokens != self.start or key.shape[1] > self.start + new:
-            raise InputError(f"layer {layer}: its attention runs more than once a token, or has keys of its own, which a dump "
-                             "cannot describe")
+            raise InputError(f"layer {layer}: its attention runs more than once a token, or has keys of its own, which a "
+                             "dump cannot describe")
         self.writer.write_values(state.group["k"], (0, self.start, 0), bits(recorded.key))
         self.writer.write_values(state.group["v"], (0, self.start, 0), bits(recorded.value))
         state.num_tokens += new
@@ -178,15 +179,15 @@ class AttentionCapture:
         q, k, v = (torch.from_numpy(self.writer.read_values(group[name])).view(dtype).to(device) for name in "qkv")
         sinks = torch.from_numpy(group["sinks"][:]).to(device) if "sinks" in group else None
         end = self.positions[-1] + 1
-        return SoftmaxAttention(q.transpose(0, 1), k[:, :end], v[:, :end], self.positions, self.geometry["softmax_scale"],
-                                self.geometry["logit_softcap"], group.attrs.get("sliding_window"), sinks,
-                                expansion)
+        return SoftmaxAttention(q.transpose(0, 1), k[:, :end], v[:, :end], self.positions,
+                                self.geometry["softmax_scale"], self.geometry["logit_softcap"],
+                                group.attrs.get("sliding_window"), sinks, expansion)
 
     def check_geometry(self, layer, recorded, scale, softcap):
         dtypes = {recorded.query.dtype, recorded.key.dtype, recorded.value.dtype}
         if len(dtypes) > 1 or not dtypes <= {torch.float16, torch.bfloat16, torch.float32}:
-            raise InputError(f"layer {layer}: q, k and v are {', '.join(sorted(map(str, dtypes)))}; a dump holds float16, "
-                             "bfloat16 or float32 (--dtype chooses one)")
+            raise InputError(f"layer {layer}: q, k and v are {', '.join(sorted(map(str, dtypes)))}; a dump holds "
+                             "float16, bfloat16 or float32 (--dtype chooses one)")
         geometry = {"num_query_heads": recorded.query.shape[0], "num_kv_heads": recorded.key.shape[0],
                     "head_dim": recorded.key.shape[2], "value_dim": recorded.value.shape[2], "softmax_scale": scale,
                     "logit_softcap": softcap}
@@ -194,5 +195,5 @@ class AttentionCapture:
             self.geometry = geometry
         for name, value in geometry.items():
             if value != self.geometry[name]:
-                raise InputError(f"layer {layer}: its {name} is {value}, that of the layers before {self.geometry[name]}, "
-                                 "and a dump holds layers of one kind: choose them with --layers")
+                raise InputError(f"layer {layer}: its {name} is {value}, that of the layers before "
+                                 f"{self.geometry[name]}, and a dump holds layers of one kind: choose them with --layers")

@@ -3,10 +3,11 @@
 Both are compared per query and head, relative to the norm of the output. The bound is what rounding can explain:
 
 * ROUNDINGS units of the model's element type. A kernel rounds the probabilities and the output, each by half a unit at
-  most. Errors of single probabilities are independent; where values cancel out, their sum is compared with the noise that
-  such errors make (SoftmaxAttention.outputs), not with the output.
+  most. Errors of single probabilities are independent; where values cancel out, their sum is compared with the noise
+  that such errors make (SoftmaxAttention.outputs), not with the output.
 * SCORE_ROUNDINGS units of float32 times the largest |score|, as both sides compute scores in float32.
-* For latent attention also what a score changes when the absorbed query, or the model's expanded key, is rounded.
+* For latent attention also LATENT_ROUNDINGS units times SoftmaxAttention.score_noise: the dump's absorbed queries are
+  rounded, and so are the model's expanded keys.
 """
 import torch
 
@@ -46,5 +47,6 @@ def _check_rows(layer, attention, rows, output):
         query, head = divmod(excess.nan_to_num(torch.inf).argmax().item(), excess.shape[1])
         raise InputError(
             f"layer {layer}: its attention is not the softmax(scale q k) v that a dump describes (query at position "
-            f"{attention.positions[rows][query]}, head {head}: relative error {error[query, head] / size[query, head]:.2g}, "
-            f"rounding explains {bound[query, head]:.2g}); it may have a bias or a mask of its own")
+            f"{attention.positions[rows][query]}, head {head}: relative error "
+            f"{error[query, head] / size[query, head]:.2g}, rounding explains {bound[query, head]:.2g}); it may have a "
+            "bias or a mask of its own")

@@ -60,11 +60,12 @@ def load_tokenizer(options, config):
         return ByteTokenizer(config.bos_token_id)
     name = options.tokenizer or options.model
     try:
-        return transformers.AutoTokenizer.from_pretrained(name, revision=None if options.tokenizer else options.revision,
+        revision = None if options.tokenizer else options.revision
+        return transformers.AutoTokenizer.from_pretrained(name, revision=revision,
                                                           trust_remote_code=options.trust_remote_code)
     except Exception as error:
-        raise InputError(f"{name}: no tokenizer can be loaded ({first_line(error)}); --tokenizer names another, and prompts"
-                         " of token ids need none") from error
+        raise InputError(f"{name}: no tokenizer can be loaded ({first_line(error)}); --tokenizer names another, and "
+                         "prompts of token ids need none") from error
 
 
 def rope_parameters(model, config):

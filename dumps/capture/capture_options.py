@@ -95,8 +95,8 @@ def parse(arguments):
     queries.add_argument("--decode", metavar="N", type=count,
                          help="N decode steps: the queries of the next N tokens, generated greedily")
     queries.add_argument("--answer", metavar="N", type=count,
-                         help="the queries that produce the first N tokens of the prompt's known answer: each stands one"
-                              " token before, and sees the answer so far")
+                         help="the queries that produce the first N tokens of the prompt's known answer: each stands"
+                              " one token before, and sees the answer so far")
 
     what = parser.add_argument_group("what to write")
     what.add_argument("--layers", metavar="LIST", type=layer_list, help="0,4,8-11 or 20-, from 20 on (default: all)")
@@ -112,10 +112,12 @@ def parse(arguments):
     what.add_argument("--force", action="store_true", help="overwrite the dump if it exists")
 
     how = parser.add_argument_group("how to run the model")
-    how.add_argument("--device", metavar="NAME", default="auto", help="cpu, cuda, cuda:1 (default: a GPU if there is one)")
+    how.add_argument("--device", metavar="NAME", default="auto", 
+                     help="cpu, cuda, cuda:1 (default: a GPU if there is one)")
     how.add_argument("--dtype", choices=("float16", "bfloat16", "float32"),
                      help="run the model, and write the dump, in this type (default: the checkpoint's)")
-    how.add_argument("--chat", action="store_true", help="put each text into the tokenizer's chat template, as the user's")
+    how.add_argument("--chat", action="store_true",
+                     help="put each text into the tokenizer's chat template, as the user's")
     how.add_argument("--max-tokens", metavar="N", type=count, help="cut prompts after N tokens")
     how.add_argument("--tokenizer", metavar="NAME",
                      help="another tokenizer; \"bytes\": the UTF-8 bytes, after the model's first token if it has one")

@@ -24,11 +24,14 @@ class Latents:
                 module.kv_b_proj.register_forward_pre_hook(
                     lambda _, inputs, module=module: self.seen.__setitem__(module, inputs[0]))
 
+    def forget(self, module):
+        self.seen.pop(module, None)
+
     def take(self, module, layer):
-        """The latents [tokens, rank] of the current call, and kv_b_proj as a matrix [rank, Hq, nope + Dv] in float32."""
+        """The latents [tokens, rank] of this call, and kv_b_proj as a matrix [rank, Hq, nope + Dv] in float32."""
         if module not in self.seen:
-            raise InputError(f"layer {layer}: latent attention that expands its latents otherwise than by a kv_b_proj, which "
-                             "cannot be captured")
+            raise InputError(f"layer {layer}: expected latent attention that expands its latents by a kv_b_proj, found "
+                             f"another kind ({type(module).__name__})")
         latents = self.seen.pop(module)
         rank = module.kv_lora_rank
         # By its images of the unit vectors, whatever the projection stores.

@@ -19,8 +19,8 @@ def run_model(model, capture, ids, decode_steps, num_predictions):
             step = model(input_ids=torch.tensor([ids], device=model.device), use_cache=decode_steps > 0, **options)
             predicted = step.logits[0, -num_predictions:].argmax(-1).tolist()
             if not capture.captured:
-                raise InputError(f"{model.name_or_path}: has no attention to capture: none of the chosen layers calls the "
-                                 "library's attention interface")
+                raise InputError(f"{model.name_or_path}: has no attention to capture: none of the chosen layers calls "
+                                 "the library's attention interface")
             if decode_steps and getattr(step, "past_key_values", None) is None:
                 raise InputError(f"{model.name_or_path}: keeps no key/value cache, without which --decode cannot go on")
             for _ in range(decode_steps):
@@ -45,8 +45,8 @@ def run_model(model, capture, ids, decode_steps, num_predictions):
 
 @contextlib.contextmanager
 def _position_check(model, capture):
-    """Refuses a model that rotates a decoded token for another position than the one behind the tokens before it. Its q and
-    k would agree with its output, but not with those of the same text read at once."""
+    """Refuses a model that rotates a decoded token for another position than the one behind the tokens before it. Its q
+    and k would agree with its output, but not with those of the same text read at once."""
     first = {}  # rotary module -> where it puts the first token
 
     def check(module, arguments, named):
@@ -56,8 +56,8 @@ def _position_check(model, capture):
         found = int(positions.min())
         expected = first.setdefault(module, found) + capture.start
         if found != expected:
-            raise InputError(f"{model.name_or_path}: puts the decoded token {capture.start} at position {found}, expected "
-                             f"{expected}; --answer needs no decode steps")
+            raise InputError(f"{model.name_or_path}: puts the decoded token {capture.start} at position {found}, "
+                             f"expected {expected}; --answer needs no decode steps")
 
     handles = [module.register_forward_pre_hook(check, with_kwargs=True) for module in model.modules()
                if type(module).__name__.endswith("RotaryEmbedding")]

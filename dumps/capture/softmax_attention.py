@@ -12,7 +12,7 @@ class SoftmaxAttention:
     `expansion` [Dv, Hq, Dv'], where the one value head holds latents, makes outputs of the query heads of them."""
 
     def __init__(self, query, key, value, positions, scale, softcap=None, window=None, sinks=None, expansion=None):
-        self.query, self.key, self.value, self.expansion = query, key.float(), value.float(), expansion
+        self.query, self.key, self.value, self.expansion = query, key.float(), value, expansion
         self.scale, self.softcap, self.window = scale, softcap, window
         self.sinks = sinks  # [Hq] logits that join the softmax and have no value, or None
         self.positions = torch.as_tensor(positions, device=query.device)
@@ -41,15 +41,15 @@ class SoftmaxAttention:
         return scores.view(num_kv_heads, -1, *visible.shape).masked_fill(~visible, -math.inf)
 
     def outputs(self, rows):
-        """Of a slice of queries: the outputs [rows, Hq, Dv]; their noise [rows, Hq], the norm of what independent errors
-        of one unit in every probability add up to; and the largest |score| [rows, Hq]."""
+        """Of a slice of queries: the outputs [rows, Hq, Dv]; their noise [rows, Hq], the norm of what independent
+        relative errors of 1 in every probability add up to; and the largest |score| [rows, Hq]."""
         scores = self.scores(rows)
         peak = scores.masked_fill(scores.isinf(), 0).abs().amax(-1)
         probabilities = scores.softmax(-1)
         if self.sinks is not None:
             sinks = self.sinks.float().view(*scores.shape[:2], 1)
             probabilities = probabilities * (scores.logsumexp(-1) - sinks).sigmoid()[..., None]
-        exact = torch.matmul(probabilities, self.value[:, None]).flatten(0, 1).transpose(0, 1)
+        exact = torch.matmul(probabilities, self.value.float()[:, None]).flatten(0, 1).transpose(0, 1)
         if self.expansion is not None:
             exact = torch.einsum("nhr,rhv->nhv", exact, self.expansion)
         noise = (probabilities.square() * self.value_powers[:, :, None]).sum(-1).sqrt()
@@ -59,13 +59,13 @@ class SoftmaxAttention:
     def value_powers(self):
         """|v|^2 as [Hkv, 1, T], or [1, Hq, T] of expanded values."""
         if self.expansion is None:
-            return self.value.square().sum(-1)[:, None]
-        return torch.stack([torch.matmul(self.value[0], self.expansion[:, head]).square().sum(-1)
+            return self.value.float().square().sum(-1)[:, None]
+        return torch.stack([torch.matmul(self.value[0].float(), self.expansion[:, head]).square().sum(-1)
                             for head in range(self.expansion.shape[1])])[None]
 
     def score_noise(self, rows):
-        """[rows, Hq]: the largest standard deviation that independent errors of one unit in every product q_i k_i add to a
-        score of the query."""
+        """[rows, Hq]: what independent relative errors of 1 in every product q_i k_i add up to, in the score of the
+        query that it is largest for."""
         num_kv_heads, tokens, head_dim = self.key.shape
         query = self.query[:, rows].float().reshape(num_kv_heads, -1, head_dim)
         variance = torch.matmul(query.square(), self.key.square().transpose(1, 2)).view(self.query.shape[0], -1, tokens)

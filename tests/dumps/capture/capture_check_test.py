@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from capture_models import (
-    attention, FAMILIES, HYBRIDS, make_model, models, read, run, token_ids, write_prompts)  # noqa: F401 (models is a fixture)
+    FAMILIES, make_model, models, read, run, token_ids, write_prompts)  # noqa: F401 (models is a fixture)
 import capture_attention  # found by capture_models
 from capture_check import check_layer
 from dump_errors import InputError
@@ -63,7 +63,6 @@ FAULTS_OF = {
     **{name: {"heads expanded wrongly": (AbsorbedAttention, "__init__", expanding_by_other_heads)}
        for name in FAMILIES if name.startswith("deepseek")},
 }
-CASES = [(family, fault) for family in (*FAMILIES, "lfm2", "bamba") for fault in (*FAULTS, *FAULTS_OF.get(family, {}))]
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
@@ -85,7 +84,8 @@ def test_faults_in_decode_steps_are_refused(models, tmp_path, capsys):
     arguments = [models("llama"), prompts, "-o", tmp_path / "dump.h5", "--decode", "3"]
 
     def one_earlier(self, dataset, start, bits):
-        write_values(self, dataset, (0, start[1] - (bits.shape[1] == 1), 0) if dataset.name.endswith("/v") else start, bits)
+        earlier = dataset.name.endswith("/v") and bits.shape[1] == 1
+        write_values(self, dataset, (0, start[1] - 1, 0) if earlier else start, bits)
 
     for fault in (lambda *_: None, one_earlier):
         with pytest.MonkeyPatch.context() as patch:
@@ -142,5 +142,5 @@ def test_output_that_is_not_finite_names_the_query():
     call = flat(20, torch.float16)
     output = call.outputs(slice(0, 3))[0].half()
     output[1, 0, 0] = torch.inf
-    with pytest.raises(InputError, match="layer 2: the model's own attention output is not finite for the query at position 18"):
+    with pytest.raises(InputError, match="layer 2: the model's own attention output is not finite .* position 18 "):
         check_layer(2, call, output)

@@ -161,7 +161,8 @@ def assert_reproduces_model(path, folder, dtype=torch.float32):
                 recomputed, p = attention(dump, sample, layer)
                 module = model.model.layers[int(layer)].self_attn
                 if hasattr(module, "kv_b_proj"):  # the dump's values are latents
-                    weight = module.kv_b_proj.weight.detach().double().numpy().reshape(recomputed.shape[1], -1, module.kv_lora_rank)
+                    weight = module.kv_b_proj.weight.detach().double().numpy()
+                    weight = weight.reshape(recomputed.shape[1], -1, module.kv_lora_rank)
                     recomputed = np.einsum("nhr,hvr->nhv", recomputed, weight[:, module.qk_nope_head_dim:])
                 expected = outputs[int(layer)][positions].reshape(recomputed.shape)
                 np.testing.assert_allclose(recomputed, expected, rtol=0, atol=TOLERANCE[dtype] * np.abs(expected).max(),

@@ -36,7 +36,8 @@ def test_attention_of_dump_is_attention_of_model(family, query_block, models, tm
 
 
 # Sliding-window caches drop keys, the dump must not.
-@pytest.mark.parametrize("family", ["llama", "mistral", "gemma2", "gemma3", "gpt_oss", "deepseek_v2", "deepseek_v3", "bamba"])
+@pytest.mark.parametrize("family", ["llama", "mistral", "gemma2", "gemma3", "gpt_oss", "deepseek_v2", "deepseek_v3",
+                                    "bamba"])
 def test_decode_steps(family, models, tmp_path):
     dump = tmp_path / "dump.h5"
     assert run(models(family), write_prompts(tmp_path, {"tokens": token_ids(40)}), "-o", dump, "--decode", 5) == 0

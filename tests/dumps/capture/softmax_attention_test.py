@@ -35,8 +35,8 @@ def test_outputs(options, step, monkeypatch):
     monkeypatch.setattr(softmax_attention, "MAX_SCORES_PER_STEP", step)
     torch.manual_seed(1)
     heads = 1 if "expansion" in options else 2
-    call = SoftmaxAttention(torch.randn(4, 6, 8), torch.randn(heads, 16, 8), torch.randn(heads, 16, 6), [0, 2, 7, 8, 9, 15],
-                            0.5, **options)
+    call = SoftmaxAttention(torch.randn(4, 6, 8), torch.randn(heads, 16, 8), torch.randn(heads, 16, 6),
+                            [0, 2, 7, 8, 9, 15], 0.5, **options)
     blocks = call.blocks(6)
     assert len(blocks) == (1 if step > 1000 else 3)
     output, noise, peak = (torch.cat(parts) for parts in zip(*(call.outputs(rows) for rows in blocks)))
