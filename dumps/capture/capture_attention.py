@@ -146,8 +146,8 @@ class AttentionCapture:
         if state is None:
             state = self.captured[layer] = self.create_layer(layer, recorded, window, options.get("s_aux"))
         if state.num_tokens != self.start or key.shape[1] > self.start + new:
-            raise InputError(f"layer {layer}: its attention runs more than once a token, or has keys of its own, which a "
-                             "dump cannot describe")
+            raise InputError(f"layer {layer}: its attention runs more than once a token, or has keys of its own, which "
+                             "a dump cannot describe")
         self.writer.write_values(state.group["k"], (0, self.start, 0), bits(recorded.key))
         self.writer.write_values(state.group["v"], (0, self.start, 0), bits(recorded.value))
         state.num_tokens += new
@@ -196,4 +196,5 @@ class AttentionCapture:
         for name, value in geometry.items():
             if value != self.geometry[name]:
                 raise InputError(f"layer {layer}: its {name} is {value}, that of the layers before "
-                                 f"{self.geometry[name]}, and a dump holds layers of one kind: choose them with --layers")
+                                 f"{self.geometry[name]}, and a dump holds layers of one kind: choose them with "
+                                 "--layers")

@@ -85,8 +85,8 @@ def _read_line(line, where, index, task, spans_field):
     else:
         valid = _is_numbers(tokens) and (answer is None or _is_numbers(answer))
     if not valid:
-        raise InputError(f'{where}: "text" and its "answer" are strings, "tokens" and their "answer" lists of token ids,'
-                         " none of them empty")
+        raise InputError(f'{where}: "text" and its "answer" are strings, "tokens" and their "answer" lists of token '
+                         "ids, none of them empty")
     task = task or entry.get("task", "text")
     name = entry.get("name", f"{str(task).rsplit('/', 1)[-1]}_{index}")
     if not (isinstance(name, str) and isinstance(task, str)) or name in ("", ".") or "/" in name or "\0" in name + task:

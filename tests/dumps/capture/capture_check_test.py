@@ -131,7 +131,7 @@ def test_rounding_passes_and_faults_do_not(tokens, dtype):
     exact, *_ = call.outputs(slice(0, 3))
     assert tokens == 20 or exact.abs().max() < 0.1
     probabilities = call.scores(slice(0, 3)).softmax(-1).to(dtype).float()
-    rounded = torch.matmul(probabilities, call.value[:, None]).flatten(0, 1).transpose(0, 1)
+    rounded = torch.matmul(probabilities, call.value.float()[:, None]).flatten(0, 1).transpose(0, 1)
     check_layer(0, call, rounded.to(dtype))
     for wrong in (exact * 0, exact * 1.05, exact.roll(1, 0), exact.roll(1, 1), exact + exact.norm() * torch.nan):
         with pytest.raises(InputError, match="layer 7: "):

@@ -87,8 +87,8 @@ def test_missing_files_are_said_without_torch(tmp_path):
 
     def capture(*arguments):
         command = [sys.executable, REPOSITORY / "dumps/capture/capture.py", *arguments, "-o", "dump.h5"]
-        done = subprocess.run(command, env=os.environ | {"PYTHONPATH": str(tmp_path)}, cwd=tmp_path, capture_output=True,
-                              text=True)
+        done = subprocess.run(command, env=os.environ | {"PYTHONPATH": str(tmp_path)}, cwd=tmp_path, text=True,
+                              capture_output=True)
         return done.returncode, done.stderr
 
     for arguments, sentence in (

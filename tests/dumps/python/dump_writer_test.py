@@ -21,6 +21,7 @@ def write(path, force=False, gzip_level=0, model="m"):
         bits = np.arange(90, dtype="<u2").reshape(2, 9, 5)
         for begin in (0, 4):
             writer.write_values(k, (0, begin, 0), bits[:, begin:begin + 5])
+        np.testing.assert_array_equal(writer.read_values(k), bits)
         return writer.commit()
 
 
