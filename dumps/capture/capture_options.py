@@ -23,7 +23,7 @@ prompts:
                  prompt is tokens                             (optional)
     span_labels  a name for each span                         (optional)
     layers       a list that overrides --layers for this prompt
-  Any other file is one prompt.
+  Other fields are refused. Any other file is one prompt.
 
 examples:
   # all layers of one long text, the last 4 queries of the prompt
