@@ -15,6 +15,7 @@ sys.path.insert(0, str(REPOSITORY / "dumps/capture"))
 import capture  # noqa: E402
 
 torch.set_num_threads(1)  # the models are tiny
+transformers.utils.logging.disable_progress_bar()  # tests compare what is printed
 
 # Relative to the largest output. float32: another order of sums, through four layers. float16 and bfloat16: the model
 # rounds probabilities and outputs to 11 and 8 bits.

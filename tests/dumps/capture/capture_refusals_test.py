@@ -122,7 +122,8 @@ def test_a_model_without_attention_is_refused(queries, models, tmp_path, capsys)
 
 def test_a_model_that_forgets_positions_is_refused(models, tmp_path, capsys, monkeypatch):
     """Bamba counts from 0 in every pass when no positions are given."""
-    monkeypatch.setattr(run_model.inspect, "signature", lambda _: types.SimpleNamespace(parameters=()))
+    deaf = types.SimpleNamespace(signature=lambda _: types.SimpleNamespace(parameters=()))
+    monkeypatch.setattr(run_model, "inspect", deaf)
     prompts = write_prompts(tmp_path, {"tokens": token_ids(40)})
     assert run(models("bamba"), prompts, "-o", tmp_path / "dump.h5", "--decode", "2") == 4
     assert "puts the decoded token 40 at position 0, expected 40" in capsys.readouterr().err
