@@ -8,7 +8,7 @@ import transformers
 
 from capture_models import (
     assert_reproduces_model, assert_well_formed, attention, FAMILIES, make_model, models, REPOSITORY, run,
-    SMALL, T, token_ids, write_prompts)  # noqa: F401 (models is a fixture)
+    T, token_ids, write_prompts)  # noqa: F401 (models is a fixture)
 import softmax_attention  # found by capture_models
 
 
