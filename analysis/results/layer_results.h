@@ -1,6 +1,7 @@
 // The results of a study for one layer, as plain data: output of the layer studies, input of the results files.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,13 @@ struct SelectorLayerResults {
   std::vector<MetricValues> metrics;
 };
 
+/// XXH64 of a block of the dump's file (kFileBlock bytes), taken while the layer was read.
+struct BlockHash {
+  std::uint64_t block = 0;
+  std::uint64_t hash = 0;
+  bool operator==(const BlockHash&) const = default;
+};
+
 /// The result of one unit of work: (dump, sample, layer).
 struct LayerResults {
   int dump = 0;
@@ -29,6 +37,7 @@ struct LayerResults {
   bool done = true;                             ///< false: left out by --skip-bad-layers
   std::vector<MetricValues> scores;             ///< metrics of the exact scores alone
   std::vector<SelectorLayerResults> selectors;  ///< in the order of Study::selectors
+  std::vector<BlockHash> input_blocks{};  ///< hashes of parts of the dump, for the process that writes the results
 };
 
 }  // namespace attest

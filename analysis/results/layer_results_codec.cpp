@@ -13,7 +13,7 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little);
 
-constexpr std::string_view kMagic = "attest unit 1\n";
+constexpr std::string_view kMagic = "attest unit 2\n";
 
 std::uint64_t checksum(std::string_view bytes) { return hash_of(std::as_bytes(std::span(bytes))); }
 
@@ -91,7 +91,7 @@ class Reader {
 /// About the number of bytes that encode() gives.
 std::size_t bytes_of(const LayerResults& results) {
   constexpr std::size_t kPerMetric = 64;  // name and sizes
-  std::size_t bytes = 256;
+  std::size_t bytes = 256 + results.input_blocks.size() * sizeof(BlockHash);
   const auto count = [&](const std::vector<MetricValues>& metrics) {
     for (const MetricValues& metric : metrics) bytes += kPerMetric + metric.values.size() * sizeof(float);
   };
@@ -105,7 +105,7 @@ std::size_t bytes_of(const LayerResults& results) {
 std::string encode(const LayerResults& results, std::uint64_t study) {
   Writer out;
   out.bytes.reserve(bytes_of(results));
-  out.bytes = kMagic;
+  out.bytes += kMagic;
   out.number(study);
   out.number<std::int32_t>(results.dump);
   out.text(results.sample);
@@ -117,17 +117,26 @@ std::string encode(const LayerResults& results, std::uint64_t study) {
     out.number<std::uint8_t>(selector.dense);
     out.metrics(selector.metrics);
   }
+  out.number<std::uint64_t>(results.input_blocks.size());
+  for (const BlockHash& block : results.input_blocks) {
+    out.number(block.block);
+    out.number(block.hash);
+  }
   out.number(checksum(out.bytes));
   return std::move(out.bytes);
 }
 
-std::optional<LayerResults> decode_layer_results(std::string_view bytes, std::uint64_t study) {
-  if (!bytes.starts_with(kMagic) || bytes.size() < kMagic.size() + sizeof(std::uint64_t)) return std::nullopt;
+bool is_intact(std::string_view bytes, std::uint64_t study) {
+  if (!bytes.starts_with(kMagic) || bytes.size() < kMagic.size() + 2 * sizeof(std::uint64_t)) return false;
   const std::string_view body = bytes.substr(0, bytes.size() - sizeof(std::uint64_t));
-  if (Reader(bytes.substr(body.size())).number<std::uint64_t>() != checksum(body)) return std::nullopt;
+  return Reader(body.substr(kMagic.size())).number<std::uint64_t>() == study &&
+         Reader(bytes.substr(body.size())).number<std::uint64_t>() == checksum(body);
+}
 
-  Reader in(body.substr(kMagic.size()));
-  if (in.number<std::uint64_t>() != study) return std::nullopt;
+std::optional<LayerResults> decode_layer_results(std::string_view bytes, std::uint64_t study) {
+  if (!is_intact(bytes, study)) return std::nullopt;
+  Reader in(bytes.substr(kMagic.size(), bytes.size() - kMagic.size() - sizeof(std::uint64_t)));
+  in.number<std::uint64_t>();  // the study
   LayerResults results;
   results.dump = in.number<std::int32_t>();
   results.sample = in.text();
@@ -138,6 +147,10 @@ std::optional<LayerResults> decode_layer_results(std::string_view bytes, std::ui
     SelectorLayerResults& selector = results.selectors.emplace_back();
     selector.dense = in.number<std::uint8_t>() != 0;
     selector.metrics = in.metrics();
+  }
+  for (auto count = in.number<std::uint64_t>(); count > 0 && !in.failed(); --count) {
+    const auto block = in.number<std::uint64_t>();
+    results.input_blocks.push_back({block, in.number<std::uint64_t>()});
   }
   if (in.failed() || !in.at_end()) return std::nullopt;
   return results;

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <span>
@@ -183,10 +184,34 @@ std::optional<UnitClaim> PartialResults::claim(const UnitKey& unit) {
 
 std::optional<UnitClaim> PartialResults::claim_finish() { return claim_at(lock_file_.get(), kFinishLock); }
 
+std::set<UnitKey> PartialResults::unit_files() const {
+  std::set<UnitKey> units;
+  std::error_code error;
+  for (fs::directory_iterator at(folder_, error), end; !error && at != end; at.increment(error)) {
+    const std::string name = at->path().filename().string();
+    UnitKey unit;
+    if (std::sscanf(name.c_str(), "unit-%zu-%zu-%d.bin", &unit.dump, &unit.sample, &unit.layer) == 3 &&
+        name == unit_file(unit))
+      units.insert(unit);
+  }
+  return units;
+}
+
+bool PartialResults::holds(const UnitKey& unit) const {
+  const std::optional<std::string> bytes = read_file(fmt::format("{}/{}", folder_, unit_file(unit)));
+  return bytes && is_intact(*bytes, study_hash_);
+}
+
 std::optional<LayerResults> PartialResults::load(const UnitKey& unit) const {
   const std::optional<std::string> bytes = read_file(fmt::format("{}/{}", folder_, unit_file(unit)));
   if (!bytes) return std::nullopt;
   return decode_layer_results(*bytes, study_hash_);
+}
+
+LayerResults PartialResults::load_finished(const UnitKey& unit) const {
+  if (std::optional<LayerResults> results = load(unit)) return std::move(*results);
+  throw OutputError(
+      fmt::format("'{}/{}' has become unreadable; --resume computes the layer again", folder_, unit_file(unit)));
 }
 
 void PartialResults::store(const UnitKey& unit, const LayerResults& results) {

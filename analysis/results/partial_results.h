@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -59,8 +60,14 @@ class PartialResults {
   std::optional<UnitClaim> claim(const UnitKey& unit);
   std::optional<UnitClaim> claim_finish();
 
+  /// All units that have a file, damaged ones too.
+  std::set<UnitKey> unit_files() const;
+  /// Whether the unit is stored and undamaged.
+  bool holds(const UnitKey& unit) const;
   /// The stored unit; empty if it is missing or damaged.
   std::optional<LayerResults> load(const UnitKey& unit) const;
+  /// A unit that is known to be stored. Throws OutputError if it has become unreadable.
+  LayerResults load_finished(const UnitKey& unit) const;
   /// Throws OutputError if the unit cannot be written.
   void store(const UnitKey& unit, const LayerResults& results);
 

@@ -13,9 +13,10 @@ namespace {
 using nlohmann::json;
 
 constexpr const char* kNote = "inputs.json";
+/// Inputs that are hashed before the first unit, so that their hash is noted whenever the study is killed.
+constexpr std::uint64_t kSmall = std::uint64_t{64} << 20;
+constexpr auto kSmallWait = std::chrono::milliseconds(500);
 constexpr auto kPollInterval = std::chrono::milliseconds(20);
-/// Long enough to hash small inputs before the first unit, and not worth mentioning in the study of large ones.
-constexpr auto kFirstWait = std::chrono::milliseconds(10);
 
 [[noreturn]] void refuse(const std::string& path, std::string_view why) {
   throw UsageError(fmt::format("cannot resume: '{}' {}; start over with --force", path, why));
@@ -49,7 +50,9 @@ InputGuard::InputGuard(std::vector<InputStatus> inputs, PartialResults& partial,
     : inputs_(std::move(inputs)), partial_(partial), hashes_(hashes), stop_(stop), begun_with_(check_against_note()) {
   if (begun_with_.empty()) begun_with_.assign(inputs_.size(), "");
   note(begun_with_);
-  hashes_.wait(kFirstWait);
+  std::uint64_t bytes = 0;
+  for (const InputStatus& input : inputs_) bytes += input.bytes;
+  if (bytes <= kSmall) hashes_.wait(kSmallWait);
   poll();
 }
 
@@ -81,7 +84,7 @@ void InputGuard::note(const std::vector<std::string>& hashes) {
 
 void InputGuard::poll() {
   if (noted_) return;
-  const std::vector<std::string>* hashes = hashes_.wait(std::chrono::milliseconds(0));
+  const std::vector<std::string>* hashes = hashes_.get();
   if (hashes == nullptr) return;
   for (std::size_t i = 0; i < inputs_.size(); ++i)
     if (!begun_with_[i].empty() && begun_with_[i] != (*hashes)[i])

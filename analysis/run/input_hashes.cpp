@@ -1,4 +1,4 @@
-// Hashes files piece by piece: threads take the pieces in the order of the files.
+// InputHashes: a table of the hashes of all blocks, filled in by whoever has read a block.
 #include "analysis/run/input_hashes.h"
 
 #include <fmt/format.h>
@@ -6,13 +6,14 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <optional>
 #include <span>
 #include <system_error>
 
 #include "dumps/base/content_hash.h"
 #include "dumps/base/error.h"
 #include "dumps/base/input_file.h"
-#include "dumps/base/parallel_for.h"
+#include "dumps/format/dump_reader.h"
 
 namespace attest {
 
@@ -25,82 +26,96 @@ InputStatus input_status(const std::string& path) {
           .modified_ns = std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec};
 }
 
-namespace {
+InputHashes::InputHashes(const std::vector<InputStatus>& inputs, int threads) : inputs_(inputs), begins_{0} {
+  for (const InputStatus& input : inputs_)
+    begins_.push_back(begins_.back() + (input.bytes + kFileBlock - 1) / kFileBlock);
+  hashes_of_blocks_.resize(begins_.back());
+  taken_ = std::vector<std::atomic<bool>>(begins_.back());
+  unknown_ = begins_.back();
+  if (unknown_ == 0) finish(nullptr);
+  for (int i = 0; i < std::max(1, threads); ++i)
+    threads_.emplace_back([this, i](const std::stop_token& stop) { run(stop, i == 0); });
+}
 
-constexpr std::size_t kSlice = std::size_t{1} << 20;  // read and hashed at a time: it fits the cache
+InputHashes::~InputHashes() {
+  for (std::jthread& thread : threads_) thread.request_stop();
+}
 
-struct Piece {
-  std::size_t file;
-  std::uint64_t begin, end;
-};
+InputHashes::Block InputHashes::place(std::uint64_t number) const {
+  const auto after = std::ranges::upper_bound(begins_, number);
+  const auto input = static_cast<std::size_t>(after - begins_.begin()) - 1;
+  return {input, number - begins_[input]};
+}
 
-std::vector<Piece> pieces_of(const std::vector<std::string>& paths) {
-  std::vector<Piece> pieces;
-  for (std::size_t i = 0; i < paths.size(); ++i) {
-    const std::uint64_t size = InputFile(paths[i]).size();
-    for (std::uint64_t begin = 0; begin < size; begin += kHashedPiece)
-      pieces.push_back({i, begin, std::min(size, begin + kHashedPiece)});
+void InputHashes::set(std::size_t input, const BlockHash& block) {
+  const std::uint64_t number = begins_.at(input) + block.block;
+  if (number >= begins_.at(input + 1)) return;  // the file has grown, which InputGuard notices
+  if (taken_[number].exchange(true)) return;
+  hashes_of_blocks_[number] = block.hash;
+  if (--unknown_ == 0) finish(nullptr);
+}
+
+void InputHashes::run(const std::stop_token& stop, bool at_once) {
+  if (!at_once) {
+    std::unique_lock lock(mutex_);
+    if (!changed_.wait(lock, stop, [this] { return hurry_ || finished_; })) return;
   }
-  return pieces;
-}
-
-std::uint64_t hash_piece(const std::string& path, const Piece& piece, std::vector<std::byte>& slice,
-                         const std::stop_token& stop) {
-  // Opened for each piece, because there may be more files than a process may have open.
-  const InputFile file(path);
-  ContentHash hash;
-  slice.resize(kSlice);
-  for (std::uint64_t at = piece.begin; at < piece.end; at += kSlice) {
-    if (stop.stop_requested()) throw Interrupted("stopped while hashing '" + path + "'");
-    const std::span bytes = std::span(slice).first(std::min<std::uint64_t>(kSlice, piece.end - at));
-    file.read(at, bytes);
-    hash.update(bytes);
-  }
-  return hash.digest();
-}
-
-}  // namespace
-
-std::vector<std::string> content_hashes(const std::vector<std::string>& paths, int threads,
-                                        const std::stop_token& stop) {
-  const std::vector<Piece> pieces = pieces_of(paths);
-  std::vector<std::uint64_t> digests(pieces.size());
-  std::vector<std::vector<std::byte>> slices(static_cast<std::size_t>(threads));
-  parallel_for(threads, pieces.size(), [&](int worker, std::size_t i) {
-    digests[i] = hash_piece(paths[pieces[i].file], pieces[i], slices[static_cast<std::size_t>(worker)], stop);
-  });
-  std::vector<std::string> lines(paths.size());
-  for (std::size_t i = 0; i < pieces.size(); ++i) lines[pieces[i].file] += hex_digits(digests[i]) + '\n';
-  std::vector<std::string> hashes;
-  for (const std::string& text : lines) hashes.push_back(hex_digits(hash_of(std::as_bytes(std::span(text)))));
-  return hashes;
-}
-
-int hashing_threads(int threads) { return std::clamp(threads / 2, 1, 8); }
-
-InputHashes::InputHashes(std::vector<std::string> paths, int threads)
-    : paths_(std::move(paths)), threads_(threads), thread_([this](const std::stop_token& stop) { run(stop); }) {}
-
-void InputHashes::run(const std::stop_token& stop) {
-  std::vector<std::string> hashes;
-  std::exception_ptr failure;
   try {
-    hashes = content_hashes(paths_, threads_, stop);
+    hash_rest(stop);
   } catch (...) {
-    failure = std::current_exception();
+    finish(std::current_exception());
+  }
+}
+
+void InputHashes::hash_rest(const std::stop_token& stop) {
+  std::vector<std::byte> buffer(kFileBlock);
+  std::optional<InputFile> file;
+  std::size_t open_input = inputs_.size();
+  for (std::uint64_t i = next_++; i < taken_.size() && !stop.stop_requested(); i = next_++) {
+    const std::uint64_t number = taken_.size() - 1 - i;
+    if (taken_[number].exchange(true)) continue;
+    const Block at = place(number);
+    const InputStatus& input = inputs_[at.input];
+    if (at.input != open_input) file.emplace(input.path);
+    open_input = at.input;
+    const std::uint64_t begin = at.block * kFileBlock;
+    const std::span bytes = std::span(buffer).first(std::min(kFileBlock, input.bytes - begin));
+    file->read(begin, bytes);
+    hashes_of_blocks_[number] = hash_of(bytes);
+    if (--unknown_ == 0) finish(nullptr);
+  }
+}
+
+void InputHashes::finish(std::exception_ptr failure) {
+  std::vector<std::string> hashes;
+  for (std::size_t input = 0; !failure && input < inputs_.size(); ++input) {
+    std::string lines;
+    for (std::uint64_t number = begins_[input]; number < begins_[input + 1]; ++number)
+      lines += hex_digits(hashes_of_blocks_[number]) + '\n';
+    hashes.push_back(hex_digits(hash_of(std::as_bytes(std::span(lines)))));
   }
   const std::lock_guard lock(mutex_);
+  if (finished_) return;
   hashes_ = std::move(hashes);
-  failure_ = failure;
+  failure_ = std::move(failure);
   finished_ = true;
   changed_.notify_all();
 }
 
-const std::vector<std::string>* InputHashes::wait(std::chrono::milliseconds timeout) {
-  std::unique_lock lock(mutex_);
-  if (!changed_.wait_for(lock, timeout, [this] { return finished_; })) return nullptr;
+const std::vector<std::string>* InputHashes::get() {
+  const std::lock_guard lock(mutex_);
   if (failure_) std::rethrow_exception(failure_);
-  return &hashes_;
+  return finished_ ? &hashes_ : nullptr;
+}
+
+const std::vector<std::string>* InputHashes::wait(std::chrono::milliseconds timeout) {
+  {
+    std::unique_lock lock(mutex_);
+    hurry_ = true;
+    changed_.notify_all();
+    changed_.wait_for(lock, timeout, [this] { return finished_; });
+  }
+  return get();
 }
 
 }  // namespace attest

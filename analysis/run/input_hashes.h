@@ -1,8 +1,10 @@
-// Content hashes of a study's inputs, computed on separate threads while the study reads the same files.
+// Content hashes of a study's inputs, computed while the study reads the same files.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <mutex>
@@ -10,6 +12,8 @@
 #include <string>
 #include <thread>
 #include <vector>
+
+#include "analysis/results/layer_results.h"
 
 namespace attest {
 
@@ -24,41 +28,52 @@ struct InputStatus {
 /// Throws InputError if there is no such file.
 InputStatus input_status(const std::string& path);
 
-/// Name of the hash in manifests. A plain XXH64 takes longer than the study of a large dump on a GPU, because it cannot
-/// be shared among threads. This one can: it is the XXH64 of a text that has the XXH64 of each piece of 16 MiB as one
-/// line of 16 hexadecimal digits. A command gives the same digits:
-/// `split -b 16M --filter='xxhsum -H1 | cut -c1-16' FILE | xxhsum -H1`.
-inline constexpr const char* kContentHashName = "xxh64_of_16MiB";
-inline constexpr std::uint64_t kHashedPiece = std::uint64_t{16} << 20;
+/// Name of the hash in manifests. A plain XXH64 takes longer than the study of a large dump on a GPU, because it needs
+/// the bytes in order. This one can be shared among threads: it is the XXH64 of a text that has the XXH64 of each block
+/// of 1 MiB as one line of 16 hexadecimal digits. A command gives the same digits:
+/// `split -b 1M --filter='xxhsum -H1 | cut -c1-16' FILE | xxhsum -H1`.
+inline constexpr const char* kContentHashName = "xxh64_of_1MiB";
 
-/// Hashes of the contents of files in hexadecimal, in the order of `paths`. The threads share the pieces of all files.
-/// Throws InputError, and Interrupted if a stop is requested.
-std::vector<std::string> content_hashes(const std::vector<std::string>& paths, int threads,
-                                        const std::stop_token& stop = {});
-
-/// Number of threads that hash while a study runs on `threads` threads.
-int hashing_threads(int threads);
-
+/// Hashes the inputs block by block. Blocks that the study reads are hashed then, while they are in the cache; one
+/// thread hashes the rest beside the study, from the ends of the files, so that it meets the study in the middle.
 class InputHashes {
  public:
-  /// Starts hashing `paths`.
-  InputHashes(std::vector<std::string> paths, int threads);
+  /// Starts to hash `inputs`; `threads` as soon as somebody waits.
+  InputHashes(const std::vector<InputStatus>& inputs, int threads);
+  ~InputHashes();
 
-  /// Waits up to `timeout` for the hashes. Returns them in the order of the paths, or null if they are not ready.
-  /// Rethrows an exception of content_hashes().
+  /// The hash of a block of inputs[input] that has been read. Ignored if it is known already. Thread-safe.
+  void set(std::size_t input, const BlockHash& block);
+
+  /// The hashes in hexadecimal, in the order of the inputs, or null if they are not known yet. Throws InputError if an
+  /// input could not be read.
+  const std::vector<std::string>* get();
+  /// Waits up to `timeout` for the hashes, with all threads at work.
   const std::vector<std::string>* wait(std::chrono::milliseconds timeout);
 
  private:
-  void run(const std::stop_token& stop);
+  struct Block {
+    std::size_t input;
+    std::uint64_t block;
+  };
+  void run(const std::stop_token& stop, bool at_once);
+  void hash_rest(const std::stop_token& stop);
+  void finish(std::exception_ptr failure);
+  Block place(std::uint64_t number) const;
 
-  const std::vector<std::string> paths_;
-  const int threads_;
+  const std::vector<InputStatus> inputs_;
+  std::vector<std::uint64_t> begins_;  ///< number of the first block of each input, and of the end
+  std::vector<std::uint64_t> hashes_of_blocks_;
+  std::vector<std::atomic<bool>> taken_;  ///< blocks that are hashed, or being hashed
+  std::atomic<std::uint64_t> unknown_;    ///< number of blocks whose hash is missing
+  std::atomic<std::uint64_t> next_ = 0;   ///< counts from the last block of all to the first
+  std::mutex mutex_;
+  std::condition_variable_any changed_;
+  bool hurry_ = false;
+  bool finished_ = false;
   std::vector<std::string> hashes_;
   std::exception_ptr failure_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool finished_ = false;
-  std::jthread thread_;  ///< last member: the thread uses all the others
+  std::vector<std::jthread> threads_;  ///< last member: the threads use all the others
 };
 
 }  // namespace attest

@@ -7,25 +7,26 @@
 #include <memory>
 #include <memory_resource>
 #include <mutex>
-#include <optional>
 #include <stop_token>
 #include <string>
 #include <vector>
 
 #include "analysis/results/layer_results.h"
 #include "analysis/results/partial_results.h"
+#include "analysis/run/unit_store.h"
 #include "analysis/study/study.h"
 #include "dumps/attention_layer.h"
 
 namespace attest {
 
-/// A unit that the reader passes to the study: a layer to study, or the results of a unit that is stored already.
+/// A unit that the reader passes to the study.
 struct Delivery {
   UnitKey unit;
   UnitClaim claim;
-  std::unique_ptr<AttentionLayer> layer;  ///< null if there are results
-  std::optional<LayerResults> results;
-  std::string defect;  ///< one sentence that says why the layer cannot be studied; empty if it can
+  std::unique_ptr<AttentionLayer> layer;  ///< null if the unit is stored already
+  UnitOrigin origin = UnitOrigin::this_process;
+  std::vector<BlockHash> blocks;  ///< of the dump's file, hashed while the layer was read
+  std::string defect;             ///< one sentence that says why the layer cannot be studied; empty if it can
 };
 
 class LayerHandover {

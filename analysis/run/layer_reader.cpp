@@ -3,10 +3,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <deque>
+#include <mutex>
+#include <set>
 #include <string>
 #include <utility>
 
+#include "dumps/base/content_hash.h"
 #include "dumps/format/value_check.h"
 
 namespace attest {
@@ -21,15 +25,16 @@ void LayerReader::run(const std::stop_token& stop) noexcept {
 }
 
 bool LayerReader::deliver_all(const std::stop_token& stop) {
+  const std::set<UnitKey> before = partial_.unit_files();
   std::deque<UnitKey> others;  // claimed by other processes
   const auto retry_oldest = [&] {
     const UnitKey unit = others.front();
-    const Outcome outcome = deliver(unit, stop);
+    const Outcome outcome = deliver(unit, UnitOrigin::beside, stop);
     if (outcome == Outcome::delivered) others.pop_front();
     return outcome;
   };
   for (const UnitKey& unit : plan_.units) {
-    const Outcome outcome = deliver(unit, stop);
+    const Outcome outcome = deliver(unit, before.contains(unit) ? UnitOrigin::before : UnitOrigin::beside, stop);
     if (outcome == Outcome::end) return false;
     if (outcome == Outcome::claimed_elsewhere) others.push_back(unit);
     // Results of others are taken over as they appear, so that little is left to do at the end.
@@ -49,35 +54,43 @@ bool LayerReader::deliver_all(const std::stop_token& stop) {
   return true;
 }
 
-LayerReader::Outcome LayerReader::deliver(const UnitKey& unit, const std::stop_token& stop) {
+LayerReader::Outcome LayerReader::deliver(const UnitKey& unit, UnitOrigin origin, const std::stop_token& stop) {
   std::unique_ptr<AttentionLayer> layer = handover_.take_free(stop);
   if (!layer) return Outcome::end;
   std::optional<UnitClaim> claim = partial_.claim(unit);
-  std::optional<LayerResults> results = claim ? partial_.load(unit) : std::nullopt;
-  if (!claim || results) {
-    handover_.give_back(std::move(layer));
-    if (!claim) return Outcome::claimed_elsewhere;
-    const bool going_on = handover_.deliver({unit, {}, nullptr, std::move(results), {}}, stop);
-    return going_on ? Outcome::delivered : Outcome::end;
-  }
-  if (!partial_.in_place()) return Outcome::end;
-  const bool going_on = handover_.deliver(read(unit, std::move(*claim), std::move(layer)), stop);
-  return going_on ? Outcome::delivered : Outcome::end;
+  const bool is_stored = claim && partial_.holds(unit);
+  if (!claim || is_stored) handover_.give_back(std::move(layer));
+  if (!claim) return Outcome::claimed_elsewhere;
+  if (!is_stored && !partial_.in_place()) return Outcome::end;
+  Delivery delivery{.unit = unit, .claim = {}, .layer = nullptr, .origin = origin, .blocks = {}, .defect = {}};
+  if (!is_stored) delivery = read(unit, std::move(*claim), std::move(layer));
+  return handover_.deliver(std::move(delivery), stop) ? Outcome::delivered : Outcome::end;
 }
 
 Delivery LayerReader::read(const UnitKey& unit, UnitClaim claim, std::unique_ptr<AttentionLayer> layer) const {
   const PlannedSample& place = plan_.places[unit.dump][unit.sample];
   const DumpReader& dump = dumps_[unit.dump];
   const std::string& sample = dump.info().samples[place.index].name;
-  const bool finite = dump.read_layer(place.index, unit.layer, *layer, threads_);
-  while (layer->estimates.size() < estimates_.size()) layer->estimates.emplace_back(layer->q.memory());
-  for (std::size_t i = 0; i < estimates_.size(); ++i) estimates_[i].read(sample, unit.layer, layer->estimates[i]);
+  std::mutex mutex;
+  std::vector<BlockHash> blocks;
+  const BlockObserver hash_block = [&](std::uint64_t block, std::span<const std::byte> bytes) {
+    const BlockHash hashed{.block = block, .hash = hash_of(bytes)};
+    options_.hashes->set(unit.dump, hashed);
+    const std::lock_guard lock(mutex);
+    blocks.push_back(hashed);
+  };
+  const bool finite = dump.read_layer(place.index, unit.layer, *layer, options_.reading_threads,
+                                      options_.hashes != nullptr ? hash_block : BlockObserver());
+  while (layer->estimates.size() < options_.estimates.size()) layer->estimates.emplace_back(layer->q.memory());
+  for (std::size_t i = 0; i < options_.estimates.size(); ++i)
+    options_.estimates[i].read(sample, unit.layer, layer->estimates[i]);
   select_queries(*layer, place.query_indices);
   // Checked again because the bad value may be in a query that was left out.
   std::string defect = finite ? std::string() : first_bad_value(check_values(*layer));
   if (!defect.empty()) defect = fmt::format("{}: sample '{}', {}", dump.info().path, sample, defect);
   if (defect.empty()) defect = first_bad_estimate(*layer, sample);
-  return {unit, std::move(claim), std::move(layer), std::nullopt, std::move(defect)};
+  std::ranges::sort(blocks, {}, &BlockHash::block);
+  return {unit, std::move(claim), std::move(layer), UnitOrigin::this_process, std::move(blocks), std::move(defect)};
 }
 
 }  // namespace attest

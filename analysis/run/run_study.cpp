@@ -66,12 +66,6 @@ std::optional<ResultsFile> finished_results(const RunOptions& options, const std
   return std::nullopt;
 }
 
-std::vector<std::string> paths_of(const std::vector<InputStatus>& inputs) {
-  std::vector<std::string> paths;
-  for (const InputStatus& input : inputs) paths.push_back(input.path);
-  return paths;
-}
-
 std::vector<DumpReader> open_dumps(const Study& study) {
   std::vector<DumpReader> readers;
   for (const StudyDump& dump : study.dumps) readers.emplace_back(dump.path);
@@ -142,13 +136,7 @@ std::optional<UnitClaim> wait_for_claim(PartialResults& partial, const std::atom
 }
 
 void add_stored(ResultsAssembly& assembly, const StudyPlan& plan, const PartialResults& partial) {
-  for (const UnitKey& unit : plan.units) {
-    const std::optional<LayerResults> results = partial.load(unit);
-    if (!results)
-      throw OutputError(
-          fmt::format("'{}': a finished layer has become unreadable; --resume computes it again", partial.folder()));
-    assembly.add(unit, *results);
-  }
+  for (const UnitKey& unit : plan.units) assembly.add(unit, partial.load_finished(unit));
 }
 
 }  // namespace
@@ -159,7 +147,7 @@ RunReport run_study(Study study, RunOptions options, const std::atomic<bool>& st
   fit_selectors(study, readers, observer);
   leave_out_calibration_samples(study);
   const std::vector<InputStatus> input_list = status_of_inputs(study);
-  InputHashes hashes(paths_of(input_list), hashing_threads(options.threads));
+  InputHashes hashes(input_list, options.threads);
   const std::unique_ptr<LayerStudy> layer_study = make_study_on_device(study, options, observer);
   RunReport report{
       .outcome = RunReport::Outcome::computed, .progress = {}, .device = layer_study->device(), .summary = {}};
@@ -210,13 +198,17 @@ RunReport run_study(Study study, RunOptions options, const std::atomic<bool>& st
       assembly.emplace(study, plan, options.output, folder, options.with_dense_layers);
     };
     if (claim) begin_assembly();
+    const UnitSink add_to_assembly = [&](const UnitKey& unit, const LayerResults& results, UnitOrigin origin) {
+      assembly->add(unit, results);
+      // What another process has read beside this one need not be read again for its hash.
+      if (origin == UnitOrigin::beside)
+        for (const BlockHash& block : results.input_blocks) hashes.set(unit.dump, block);
+    };
     stream_study(study, plan, readers, *layer_study, partial,
                  {.reading_threads = reading_threads(options.device, options.threads),
                   .estimates = estimates,
-                  .sink =
-                      [&](const UnitKey& unit, const LayerResults& results) {
-                        if (assembly) assembly->add(unit, results);
-                      },
+                  .hashes = &hashes,
+                  .sink = assembly ? add_to_assembly : UnitSink(),
                   .stop = &stop},
                  guarded);
     if (!claim && (claim = wait_for_claim(partial, stop))) {
@@ -228,7 +220,6 @@ RunReport run_study(Study study, RunOptions options, const std::atomic<bool>& st
       if (!results)
         throw OutputError(fmt::format("'{}' was removed while the study ran, and there are no results", folder));
       report.outcome = RunReport::Outcome::completed_by_another_process;
-      report.summary = summarize(*results, options.with_dense_layers);
       return report;
     }
     if (!assembly->complete()) throw std::logic_error("the study ended before all of its units were finished");

@@ -45,9 +45,9 @@ class UnitRunner {
   }
 
   void begin(Delivery delivery) {
-    if (delivery.results) {
+    if (!delivery.layer) {
       ++progress_.resumed;
-      return store_.put({delivery.unit, {}, std::move(*delivery.results), true});
+      return store_.put({delivery.unit, {}, {}, delivery.origin});
     }
     if (!delivery.defect.empty()) return leave_out(std::move(delivery));
     layer_study_.submit(*delivery.layer);
@@ -97,6 +97,7 @@ class UnitRunner {
     results.dump = static_cast<int>(delivery.unit.dump);
     results.sample = study_.dumps[delivery.unit.dump].samples[delivery.unit.sample].name;
     results.layer = delivery.unit.layer;
+    results.input_blocks = std::move(delivery.blocks);
     handover_.give_back(std::move(delivery.layer));
     store_.put({delivery.unit, std::move(delivery.claim), std::move(results)});
     report_progress();
@@ -121,7 +122,7 @@ void stream_study(const Study& study, const StudyPlan& plan, std::span<const Dum
   LayerHandover handover(layers, layer_study.layer_memory());
   UnitStore store(partial, options.sink);
   UnitRunner runner(study, plan, layer_study, observer, static_cast<std::size_t>(layers - 1), handover, store);
-  LayerReader reader(plan, dumps, options.estimates, options.reading_threads, partial, handover);
+  LayerReader reader(plan, dumps, options, partial, handover);
   const std::jthread reading([&](const std::stop_token& stop) { reader.run(stop); });
 
   for (;;) {

@@ -10,10 +10,9 @@
 
 #include "analysis/layer/layer_study.h"
 #include "analysis/results/partial_results.h"
-#include "analysis/run/unit_store.h"
+#include "analysis/run/layer_reader.h"
 #include "analysis/study/study_plan.h"
 #include "dumps/format/dump_reader.h"
-#include "dumps/format/estimate_reader.h"
 
 namespace attest {
 
@@ -21,13 +20,6 @@ struct StudyProgress {
   std::size_t finished = 0;  ///< units finished, including those of earlier runs
   std::size_t resumed = 0;   ///< units that were finished before this run
   std::size_t total = 0;
-};
-
-struct StreamOptions {
-  int reading_threads = 4;
-  std::span<const EstimateReader> estimates{};  ///< for selectors whose estimates come from files
-  UnitSink sink{};                              ///< gets every unit, also those finished by others
-  const std::atomic<bool>* stop = nullptr;      ///< set when the user interrupts
 };
 
 /// Callbacks, called on the thread that runs the study.

@@ -44,6 +44,12 @@ void UnitStore::drain() {
   rethrow();
 }
 
+void UnitStore::pass_on(const FinishedUnit& finished) const {
+  if (finished.origin == UnitOrigin::this_process)
+    return sink_(finished.unit, finished.results, UnitOrigin::this_process);
+  sink_(finished.unit, partial_.load_finished(finished.unit), finished.origin);
+}
+
 void UnitStore::run() {
   std::unique_lock lock(mutex_);
   for (;;) {
@@ -53,9 +59,9 @@ void UnitStore::run() {
     lock.unlock();
     std::exception_ptr error;
     try {
-      if (!next.is_stored) partial_.store(next.unit, next.results);
+      if (next.origin == UnitOrigin::this_process) partial_.store(next.unit, next.results);
       next.claim = {};
-      if (sink_) sink_(next.unit, next.results);
+      if (sink_) pass_on(next);
     } catch (...) {
       error = std::current_exception();
     }

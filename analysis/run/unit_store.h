@@ -3,6 +3,7 @@
 
 #include <condition_variable>
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <exception>
 #include <functional>
@@ -15,14 +16,17 @@
 
 namespace attest {
 
+/// Who computed a unit: this process, another one that runs beside it, or one that ended before this began.
+enum class UnitOrigin : std::uint8_t { this_process, beside, before };
+
 /// Called with every unit of a study once it is stored, from one thread at a time, in no particular order.
-using UnitSink = std::function<void(const UnitKey&, const LayerResults&)>;
+using UnitSink = std::function<void(const UnitKey&, const LayerResults&, UnitOrigin)>;
 
 struct FinishedUnit {
   UnitKey unit;
-  UnitClaim claim;  ///< released when the unit is stored
-  LayerResults results;
-  bool is_stored = false;  ///< by an earlier run or another process
+  UnitClaim claim;       ///< released when the unit is stored
+  LayerResults results;  ///< empty if the unit is stored already: it was not computed by this process
+  UnitOrigin origin = UnitOrigin::this_process;
 };
 
 /// Used by one thread. An exception of the storing thread is thrown by the next call, and all further units are
@@ -43,6 +47,7 @@ class UnitStore {
 
  private:
   void run();
+  void pass_on(const FinishedUnit& finished) const;
   void rethrow();
 
   PartialResults& partial_;

@@ -20,15 +20,22 @@
 namespace attest {
 namespace {
 
-constexpr std::size_t kMiB = std::size_t{1} << 20;
-/// A thread reads and then checks this much at a time: it fits the cache.
-constexpr std::size_t kSliceBytes = kMiB;
-
 /// Memory of a part of a tensor, and its offset in the file; -1: it has been read already.
 struct Slice {
   std::int64_t file_offset;
   std::span<std::byte> bytes;
 };
+
+/// Divides a tensor at the borders of the file's blocks. A thread reads and then checks a slice: it fits the cache.
+void add_slices(std::int64_t file_offset, std::span<std::byte> bytes, std::vector<Slice>& slices) {
+  std::size_t next_border = kFileBlock - (file_offset > 0 ? static_cast<std::uint64_t>(file_offset) % kFileBlock : 0);
+  for (std::size_t begin = 0; begin < bytes.size(); next_border += kFileBlock) {
+    const std::size_t end = std::min(next_border, bytes.size());
+    slices.push_back(
+        {file_offset < 0 ? -1 : file_offset + static_cast<std::int64_t>(begin), bytes.subspan(begin, end - begin)});
+    begin = end;
+  }
+}
 
 DumpMetadata read_metadata(const InputFile& file) {
   const std::string& path = file.path();
@@ -105,7 +112,8 @@ const LayerInfo& DumpReader::layer_info(std::size_t sample, int layer) const {
   return state_->layer_info(sample, layer);
 }
 
-bool DumpReader::read_layer(std::size_t sample, int layer, AttentionLayer& out, int threads) const {
+bool DumpReader::read_layer(std::size_t sample, int layer, AttentionLayer& out, int threads,
+                            const BlockObserver& observe) const {
   const LayerInfo& stored = layer_info(sample, layer);
   const SampleInfo& owner = info().samples[sample];
   out.layer = layer;
@@ -124,9 +132,7 @@ bool DumpReader::read_layer(std::size_t sample, int layer, AttentionLayer& out, 
     buffer.resize(location.bytes);
     const std::span bytes(buffer.data(), location.bytes);
     if (location.file_offset < 0) decoded.push_back({name, bytes});
-    for (std::size_t begin = 0; begin < bytes.size(); begin += kSliceBytes)
-      slices.push_back({location.file_offset < 0 ? -1 : location.file_offset + static_cast<std::int64_t>(begin),
-                        bytes.subspan(begin, std::min(kSliceBytes, bytes.size() - begin))});
+    add_slices(location.file_offset, bytes, slices);
   };
   take("q", stored.q, out.q);
   take("k", stored.k, out.k);
@@ -137,6 +143,8 @@ bool DumpReader::read_layer(std::size_t sample, int layer, AttentionLayer& out, 
     const Slice& slice = slices[i];
     if (slice.file_offset >= 0) state_->file.read(static_cast<std::uint64_t>(slice.file_offset), slice.bytes);
     if (!all_finite(stored.element_type, slice.bytes)) finite = false;
+    if (observe && slice.file_offset >= 0 && slice.bytes.size() == kFileBlock)
+      observe(static_cast<std::uint64_t>(slice.file_offset) / kFileBlock, slice.bytes);
   });
   return finite;
 }

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -13,6 +14,10 @@
 #include "dumps/dump_info.h"
 
 namespace attest {
+
+/// Bytes of a file that are a whole block: kFileBlock bytes at a multiple of kFileBlock.
+using BlockObserver = std::function<void(std::uint64_t block, std::span<const std::byte> bytes)>;
+inline constexpr std::uint64_t kFileBlock = std::uint64_t{1} << 20;
 
 /// Thread-safe: threads may read different layers of one reader at the same time.
 class DumpReader {
@@ -29,9 +34,11 @@ class DumpReader {
   const LayerInfo& layer_info(std::size_t sample, int layer) const;
 
   /// Fills every field of `out` but `estimates`, for all queries, and reuses its buffers if they are large enough.
-  /// Returns whether all values are finite (checked while they are in the cache). Throws InputError when the values
-  /// cannot be read.
-  bool read_layer(std::size_t sample, int layer, AttentionLayer& out, int threads = 4) const;
+  /// Returns whether all values are finite (checked while they are in the cache). `observe` is called, by several
+  /// threads at once and while they are in the cache, with those blocks of the file that are read as they are; others,
+  /// at the ends of a tensor or compressed, are left out. Throws InputError when the values cannot be read.
+  bool read_layer(std::size_t sample, int layer, AttentionLayer& out, int threads = 4,
+                  const BlockObserver& observe = {}) const;
 
   /// Token ids [T]; empty when the sample has none.
   std::vector<std::int32_t> read_tokens(std::size_t sample) const;

@@ -31,6 +31,7 @@ void expect_same(const LayerResults& a, const LayerResults& b) {
 TEST(LayerResultsCodec, BringsBackEveryField) {
   LayerResults results = unit();
   results.selectors[1].dense = true;
+  results.input_blocks = {{.block = 3, .hash = 0xFEDCBA9876543210}, {.block = 4, .hash = 5}};
   const LayerResults again = decode_layer_results(encode(results, 7), 7).value();
   EXPECT_EQ(again.dump, results.dump);
   EXPECT_EQ(again.sample, results.sample);
@@ -41,6 +42,7 @@ TEST(LayerResultsCodec, BringsBackEveryField) {
   EXPECT_EQ(again.scores[0].name, "lse");
   EXPECT_EQ(again.scores[0].values, results.scores[0].values);
   EXPECT_EQ(again.selectors[0].metrics[1].axes, MetricAxes::query_setting);
+  EXPECT_EQ(again.input_blocks, results.input_blocks);
   expect_same(again, results);
 }
 
@@ -53,6 +55,7 @@ TEST(LayerResultsCodec, RefusesAnyOtherBytes) {
     std::string damaged = bytes;
     damaged[i] = static_cast<char>(damaged[i] ^ 0x10);
     EXPECT_FALSE(decode_layer_results(damaged, 7)) << "byte " << i;
+    EXPECT_FALSE(is_intact(damaged, 7)) << "byte " << i;
   }
 }
 
@@ -71,6 +74,7 @@ TEST(PartialResults, KeepUnitsBetweenRuns) {
   const PartialResults again(path, Start::resume, kStudy);
   expect_same(again.load(kUnit).value(), unit());
   EXPECT_FALSE(again.load({.dump = 0, .sample = 0, .layer = 5}));
+  EXPECT_EQ(again.unit_files(), std::set<UnitKey>{kUnit});
   EXPECT_EQ(again.load_note("n"), "text");
   EXPECT_EQ(again.start_time(), begun);
 }
@@ -85,9 +89,11 @@ TEST(PartialResults, DamagedUnitsCountAsMissing) {
   for (const std::string& damaged : {std::string(), whole.substr(0, whole.size() / 2), whole + "x"}) {
     folder.write("r.partial/unit-0-0-2.bin", damaged);
     EXPECT_FALSE(partial.load(kUnit)) << damaged.size();
+    EXPECT_FALSE(partial.holds(kUnit)) << damaged.size();
   }
   partial.store(kUnit, unit());
   EXPECT_TRUE(partial.load(kUnit));
+  EXPECT_TRUE(partial.holds(kUnit));
 }
 
 TEST(PartialResults, RefuseAnotherStudy) {

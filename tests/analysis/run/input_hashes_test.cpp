@@ -1,4 +1,5 @@
-// The hash of a file against its definition, for sizes around the border of a piece and any number of threads.
+// The hash of a file against its definition, for sizes around the border of a block, any number of threads, and blocks
+// whose hash the study gives.
 #include "analysis/run/input_hashes.h"
 
 #include <gtest/gtest.h>
@@ -7,6 +8,7 @@
 #include <cstdio>
 #include <fstream>
 #include <random>
+#include <span>
 
 #include "dumps/base/content_hash.h"
 #include "dumps/base/error.h"
@@ -15,50 +17,107 @@
 namespace attest {
 namespace {
 
-constexpr std::size_t kPiece = std::size_t{16} << 20;
+constexpr std::size_t kBlock = std::size_t{1} << 20;
 
 /// The definition, for bytes in memory.
 std::string expected_hash(std::span<const std::byte> bytes) {
   std::string lines;
-  for (std::size_t begin = 0; begin < bytes.size(); begin += kPiece) {
+  for (std::size_t begin = 0; begin < bytes.size(); begin += kBlock) {
     char digits[32];
     std::snprintf(
         digits, sizeof digits, "%016llx\n",
-        static_cast<unsigned long long>(hash_of(bytes.subspan(begin, std::min(kPiece, bytes.size() - begin)))));
+        static_cast<unsigned long long>(hash_of(bytes.subspan(begin, std::min(kBlock, bytes.size() - begin)))));
     lines += digits;
   }
   return hex_digits(hash_of(std::as_bytes(std::span(lines))));
 }
 
-TEST(ContentHashes, AreThoseOfTheDefinition) {
-  const ScratchFolder folder;
-  std::mt19937_64 random(5);
-  std::vector<std::string> paths, expected;
-  for (const std::size_t size : {std::size_t{0}, std::size_t{1}, kPiece - 1, kPiece, kPiece + 1, 2 * kPiece + 12345}) {
-    std::vector<std::byte> bytes(size);
-    for (std::byte& byte : bytes) byte = static_cast<std::byte>(random());
-    paths.push_back(folder.file("input" + std::to_string(size)));
-    std::ofstream(paths.back(), std::ios::binary)
-        .write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(size));
-    expected.push_back(expected_hash(bytes));
-  }
-  for (const int threads : {1, 2, 7}) EXPECT_EQ(content_hashes(paths, threads), expected) << threads << " threads";
+std::vector<std::string> hashes_of(InputHashes& hashes) {
+  const std::vector<std::string>* found = nullptr;
+  while (found == nullptr) found = hashes.wait(std::chrono::milliseconds(100));
+  return *found;
 }
 
-// From `printf attest >f; split -b 16M --filter='xxhsum -H1 | cut -c1-16' f | xxhsum -H1` with xxhsum 0.8.1.
-TEST(ContentHashes, AreThoseOfTheDocumentedCommand) {
+class InputHashesTest : public ::testing::Test {
+ protected:
+  InputHashesTest() {
+    for (const std::size_t size :
+         {std::size_t{0}, std::size_t{1}, kBlock - 1, kBlock, kBlock + 1, 5 * kBlock + 12345}) {
+      std::vector<std::byte> bytes(size);
+      for (std::byte& byte : bytes) byte = static_cast<std::byte>(random_());
+      const std::string path = folder_.file("input" + std::to_string(size));
+      std::ofstream(path, std::ios::binary)
+          .write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(size));
+      inputs_.push_back(input_status(path));
+      expected_.push_back(expected_hash(bytes));
+      contents_.push_back(std::move(bytes));
+    }
+  }
+
+  ScratchFolder folder_;
+  std::mt19937_64 random_{5};
+  std::vector<InputStatus> inputs_;
+  std::vector<std::vector<std::byte>> contents_;
+  std::vector<std::string> expected_;
+};
+
+TEST_F(InputHashesTest, AreThoseOfTheDefinition) {
+  for (const int threads : {1, 2, 7}) {
+    InputHashes hashes(inputs_, threads);
+    EXPECT_EQ(hashes_of(hashes), expected_) << threads << " threads";
+  }
+}
+
+TEST_F(InputHashesTest, AreKnownWithoutAnybodyWaiting) {
+  InputHashes hashes(inputs_, 3);
+  while (hashes.get() == nullptr) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_EQ(*hashes.get(), expected_);
+}
+
+TEST_F(InputHashesTest, TheFirstHashOfABlockCounts) {
+  InputHashes hashes(inputs_, 2);
+  for (std::size_t i = 0; i < inputs_.size(); ++i)
+    for (std::size_t begin = 0; begin < contents_[i].size(); begin += kBlock) {
+      const auto bytes = std::span(contents_[i]).subspan(begin, std::min(kBlock, contents_[i].size() - begin));
+      hashes.set(i, {.block = begin / kBlock, .hash = hash_of(bytes)});
+      hashes.set(i, {.block = begin / kBlock, .hash = 1});
+    }
+  hashes.set(1, {.block = 1, .hash = 1});  // beyond the end
+  EXPECT_EQ(hashes_of(hashes), expected_);
+}
+
+TEST_F(InputHashesTest, ABlockThatIsGivenIsTaken) {
+  // Large enough that the thread, which begins at the end, is not at the first block yet.
+  folder_.write("large", std::string(200 * kBlock, 'a'));
+  InputHashes hashes({input_status(folder_.file("large"))}, 1);
+  hashes.set(0, {.block = 0, .hash = 42});
+  std::string lines = hex_digits(42) + '\n';
+  const std::string block(kBlock, 'a');
+  for (int i = 1; i < 200; ++i) lines += hex_digits(hash_of(std::as_bytes(std::span(block)))) + '\n';
+  EXPECT_EQ(hashes_of(hashes).at(0), hex_digits(hash_of(std::as_bytes(std::span(lines)))));
+}
+
+// From `printf attest >f; split -b 1M --filter='xxhsum -H1 | cut -c1-16' f | xxhsum -H1` with xxhsum 0.8.1.
+TEST(InputHashes, AreThoseOfTheDocumentedCommand) {
   const ScratchFolder folder;
   folder.write("f", "attest");
-  EXPECT_EQ(content_hashes({folder.file("f")}, 1), std::vector<std::string>{"ef0f5b0fee970606"});
+  InputHashes hashes({input_status(folder.file("f"))}, 1);
+  EXPECT_EQ(hashes_of(hashes), std::vector<std::string>{"ef0f5b0fee970606"});
 }
 
-TEST(ContentHashes, StopWhenAsked) {
+TEST(InputHashes, AFileThatIsCutShortIsAnError) {
   const ScratchFolder folder;
-  const std::string path = folder.file("input");
-  std::ofstream(path) << "something";
-  std::stop_source stop;
-  stop.request_stop();
-  EXPECT_THROW(content_hashes({path}, 2, stop.get_token()), Interrupted);
+  folder.write("f", "attest");
+  InputStatus longer = input_status(folder.file("f"));
+  longer.bytes += 10;
+  InputHashes hashes({longer}, 2);
+  EXPECT_THROW(hashes_of(hashes), InputError);
+  EXPECT_THROW(input_status(folder.file("missing")), InputError);
+}
+
+TEST(InputHashes, NoInputsHaveNoHashes) {
+  InputHashes hashes({}, 2);
+  EXPECT_TRUE(hashes_of(hashes).empty());
 }
 
 }  // namespace

@@ -46,7 +46,7 @@ TEST(Manifest, SaysWhatMadeTheResults) {
   EXPECT_EQ(manifest["precision"], "float64");
   EXPECT_EQ(manifest["start_time"], "then");
   EXPECT_EQ(manifest["end_time"], "now");
-  EXPECT_EQ(manifest["inputs"][0], json({{"path", "a.h5"}, {"bytes", 100}, {"xxh64_of_16MiB", "00ff"}}));
+  EXPECT_EQ(manifest["inputs"][0], json({{"path", "a.h5"}, {"bytes", 100}, {"xxh64_of_1MiB", "00ff"}}));
   EXPECT_EQ(manifest["layers_left_out"][0], json({{"dump", 0}, {"sample", "s"}, {"layer", 1}}));
   EXPECT_EQ(manifest["configuration"]["selectors"][0]["settings"], json({5.0, "inf"}));
   EXPECT_EQ(manifest["configuration"]["selectors"][0]["options"]["bits"], "2");
@@ -99,7 +99,7 @@ TEST(Manifest, OtherInputsAreListedBehindTheDumps) {
                                                    .ended = "",
                                                    .input_hashes = {"00ff", "11ee"},
                                                    .left_out = {}}));
-  EXPECT_EQ(manifest["inputs"][1], json({{"path", "ranking.json"}, {"bytes", 7}, {"xxh64_of_16MiB", "11ee"}}));
+  EXPECT_EQ(manifest["inputs"][1], json({{"path", "ranking.json"}, {"bytes", 7}, {"xxh64_of_1MiB", "11ee"}}));
 }
 
 TEST(Manifest, RecognisesItsStudy) {

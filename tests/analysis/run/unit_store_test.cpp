@@ -13,31 +13,36 @@ namespace {
 
 class UnitStoreTest : public ::testing::Test {
  protected:
-  FinishedUnit unit(int layer, bool is_stored = false) {
-    FinishedUnit finished{.unit = {0, 0, layer}, .claim = {}, .results = {}, .is_stored = is_stored};
-    finished.results.layer = layer;
+  FinishedUnit unit(int layer, UnitOrigin origin = UnitOrigin::this_process) {
+    FinishedUnit finished{.unit = {0, 0, layer}, .claim = {}, .results = {}, .origin = origin};
+    if (origin == UnitOrigin::this_process) finished.results.layer = layer;
     return finished;
   }
 
   ScratchFolder folder_;
   PartialResults partial_{folder_.file("partial"), PartialResults::Start::fresh, "{}"};
   std::vector<int> passed_on_;
-  UnitSink sink_ = [this](const UnitKey& unit, const LayerResults& results) {
+  UnitSink sink_ = [this](const UnitKey& unit, const LayerResults& results, UnitOrigin origin) {
     EXPECT_EQ(unit.layer, results.layer);
+    EXPECT_EQ(origin, unit.layer == 7 ? UnitOrigin::beside : UnitOrigin::this_process);
     passed_on_.push_back(unit.layer);
   };
 };
 
 TEST_F(UnitStoreTest, StoresAndPassesOn) {
+  LayerResults seventh;
+  seventh.layer = 7;
+  partial_.store({0, 0, 7}, seventh);
   UnitStore store(partial_, sink_);
-  for (int layer = 0; layer < 20; ++layer) store.put(unit(layer, layer == 7));
+  for (int layer = 0; layer < 20; ++layer)
+    store.put(unit(layer, layer == 7 ? UnitOrigin::beside : UnitOrigin::this_process));
   store.drain();
   EXPECT_EQ(store.take_stored(), 20u);
   EXPECT_EQ(store.take_stored(), 0u);
   ASSERT_EQ(passed_on_.size(), 20u);
   for (int layer = 0; layer < 20; ++layer) {
     EXPECT_EQ(passed_on_[static_cast<std::size_t>(layer)], layer);
-    EXPECT_EQ(partial_.load({0, 0, layer}).has_value(), layer != 7) << "7 is stored by another";
+    EXPECT_TRUE(partial_.load({0, 0, layer}));
   }
 }
 
@@ -61,12 +66,19 @@ TEST_F(UnitStoreTest, ReleasesTheClaim) {
 }
 
 TEST_F(UnitStoreTest, AnErrorIsThrownByTheNextCall) {
-  const UnitSink failing = [](const UnitKey&, const LayerResults&) { throw OutputError("disk full"); };
+  const UnitSink failing = [](const UnitKey&, const LayerResults&, UnitOrigin) { throw OutputError("disk full"); };
   UnitStore store(partial_, failing);
   store.put(unit(0));
   EXPECT_EQ(message_of<OutputError>([&] { store.drain(); }), "disk full");
   EXPECT_EQ(message_of<OutputError>([&] { store.put(unit(1)); }), "disk full");
   EXPECT_EQ(message_of<OutputError>([&] { store.take_stored(); }), "disk full");
+}
+
+TEST_F(UnitStoreTest, AUnitThatHasBecomeUnreadableIsSaid) {
+  UnitStore store(partial_, sink_);
+  store.put(unit(7, UnitOrigin::before));
+  EXPECT_EQ(message_of<OutputError>([&] { store.drain(); }),
+            "'" + partial_.folder() + "/unit-0-0-7.bin' has become unreadable; --resume computes the layer again");
 }
 
 }  // namespace

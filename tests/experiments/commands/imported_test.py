@@ -173,7 +173,7 @@ def test_the_manifest_has_the_hash_of_the_file(dump, tmp_path):
             of_dump, entry = json.loads(file.attrs["manifest"])["inputs"]
         assert of_dump["path"] == str(dump)
         assert entry["path"] == str(tmp_path / "own.h5") and entry["bytes"] == (tmp_path / "own.h5").stat().st_size
-        hashes.append(entry["xxh64_of_16MiB"])
+        hashes.append(entry["xxh64_of_1MiB"])
     assert hashes[0] != hashes[1] and all(len(text) == 16 for text in hashes)
 
 

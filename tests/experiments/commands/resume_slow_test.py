@@ -165,7 +165,7 @@ def test_other_inputs_are_refused(study, tmp_path):
     result = subprocess.run(command(own, out, "--resume"), capture_output=True, text=True)
     assert result.returncode == 2 and "since" in result.stderr or "has other contents than when the study was started" in result.stderr, result.stderr
     os.utime(own, ns=(times.st_atime_ns, times.st_mtime_ns))  # only the content differs now
-    assert "xxh64_of_16MiB\":\"\"" not in (tmp_path / "r.h5.partial/note-inputs.json").read_text(), "hashed by then"
+    assert "xxh64_of_1MiB\":\"\"" not in (tmp_path / "r.h5.partial/note-inputs.json").read_text(), "hashed by then"
     result = subprocess.run(command(own, out, "--resume"), capture_output=True, text=True)
     assert result.returncode == 2 and "has other contents than when the study was started" in result.stderr, result.stderr
     assert not out.exists()

@@ -122,7 +122,7 @@ def test_the_manifest_tells_how(dump, tmp_path):
     assert manifest["precision"]
     assert manifest["start_time"] <= manifest["end_time"] and manifest["end_time"].endswith("Z")
     (entry,) = manifest["inputs"]
-    assert entry["path"] == str(dump) and entry["bytes"] == dump.stat().st_size and len(entry["xxh64_of_16MiB"]) == 16
+    assert entry["path"] == str(dump) and entry["bytes"] == dump.stat().st_size and len(entry["xxh64_of_1MiB"]) == 16
 
 
 def test_threads_change_no_bit(dump, tmp_path):
