@@ -1,5 +1,6 @@
 // The command line: lists the subcommands, and maps errors to exit codes (README.md).
 #include <CLI/CLI.hpp>
+#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <iostream>
@@ -62,6 +63,7 @@ int run(CLI::App& app, int argc, char** argv) {
 }  // namespace attest
 
 int main(int argc, char** argv) {
+  std::signal(SIGXFSZ, SIG_IGN);  // a file beyond `ulimit -f` is then an error of writing, as on a full disk
   CLI::App app{
       "How faithfully a sparse or quantised attention method reproduces exact attention, on dumps of real models",
       "attest"};

@@ -10,6 +10,7 @@
 
 #include "dumps/base/error.h"
 #include "dumps/base/ordered_pipeline.h"
+#include "dumps/base/output_place.h"
 #include "dumps/format/dump_writer.h"
 #include "dumps/synthetic/counter_random.h"
 #include "dumps/synthetic/heads.h"
@@ -87,6 +88,14 @@ std::int64_t bytes_of(const SyntheticOptions& options, const Slab& slab) {
                              : slab.tensor == Tensor::k ? shape.head_dim
                                                         : shape.value_dim;
   return slab.count * width * static_cast<std::int64_t>(size_of(options.element_type));
+}
+
+/// Of all q, k and v. It may exceed any integer type.
+double bytes_of(const SyntheticOptions& options) {
+  const AttentionShape& shape = options.shape;
+  const double q = static_cast<double>(options.num_queries) * shape.num_query_heads * shape.head_dim;
+  const double kv = static_cast<double>(options.num_tokens) * shape.num_kv_heads * (shape.head_dim + shape.value_dim);
+  return (q + kv) * static_cast<double>(size_of(options.element_type)) * options.num_layers * options.num_samples;
 }
 
 SampleInfo sample_info(const SyntheticOptions& options, int sample) {
@@ -179,6 +188,7 @@ DumpInfo synthetic_header(const SyntheticOptions& options) {
 void write_synthetic_dump(const SyntheticOptions& options, const std::string& path, bool overwrite, int threads,
                           const DumpProgress& progress) {
   check(options);
+  require_free_space(path, bytes_of(options));  // first: what follows takes time that grows with the tokens
   const PositionFeatures positions(options.shape.head_dim, options.num_tokens);
   std::map<std::int64_t, double> local_log_sums;  // by sliding window
   for (int layer = 0; layer < options.num_layers; ++layer) {
@@ -188,10 +198,8 @@ void write_synthetic_dump(const SyntheticOptions& options, const std::string& pa
     local_log_sums[window] = positions.log_sum(visible, kPositionHeight);
   }
   const SlabPlan slabs(options);
-  std::int64_t done = 0, total = 0;
-  for (std::int64_t i = 0; i < slabs.size() / options.num_layers / options.num_samples; ++i)
-    total += bytes_of(options, slabs[i]) * options.num_layers * options.num_samples;
-
+  const auto total = static_cast<std::int64_t>(bytes_of(options));
+  std::int64_t done = 0;
   DumpWriter writer(path, synthetic_header(options), {.overwrite = overwrite});
   using Bytes = std::vector<std::byte>;
   run_ordered<Bytes>(

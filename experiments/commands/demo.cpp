@@ -5,7 +5,6 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -15,6 +14,7 @@
 #include <system_error>
 #include <vector>
 
+#include "dumps/base/atomic_file.h"
 #include "dumps/base/error.h"
 #include "experiments/cli/version.h"
 #include "experiments/commands/commands.h"
@@ -75,10 +75,7 @@ void claim_folder(const fs::path& folder) {
           fmt::format("{} is there already and is not a demo's folder: choose another with -o", folder.string()));
   }
   fs::create_directories(folder, error);
-  std::ofstream mark(folder / kMark);
-  mark << kMarkText;
-  mark.close();
-  if (!mark) throw OutputError(fmt::format("cannot write to the folder {}", folder.string()));
+  write_atomically((folder / kMark).string(), kMarkText);
 }
 
 struct Step {

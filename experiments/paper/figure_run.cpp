@@ -86,13 +86,13 @@ void refuse_existing(const std::vector<Planned>& planned, const std::filesystem:
   }
 }
 
-void draw(const Planned& planned, const std::filesystem::path& folder, const FigureRequest& request,
-          FigureReport& report) {
-  write_figure_source(planned.figure, folder);
+void draw(const Planned& planned, const StagedFolder& staged, const FigureRequest& request, FigureReport& report) {
+  write_figure_source(planned.figure, staged.staging());
   if (!report.not_drawn.empty()) return;
-  const GnuplotRun run = draw_figure(planned.figure, folder, request.formats);
+  const GnuplotRun run = draw_figure(planned.figure, staged.staging(), request.formats);
   if (run.status == GnuplotRun::Status::not_installed) report.not_drawn = run.message;
   if (run.status == GnuplotRun::Status::failed) report.errors.push_back(run.message);
+  if (run.status == GnuplotRun::Status::not_written) staged.fail(run.message);
 }
 
 }  // namespace
@@ -109,9 +109,9 @@ FigureReport make_figures(ResultsFiles files, const std::filesystem::path& folde
   }
   if (!request.replace) refuse_existing(planned, folder, request);
 
+  StagedFolder staged(folder);
   try {
-    StagedFolder staged(folder);
-    for (const Planned& p : planned) draw(p, staged.staging(), request, report);
+    for (const Planned& p : planned) draw(p, staged, request, report);
     const std::vector<std::string> names = staged.commit();
     for (Planned& p : planned) {
       for (const std::string& name : names)
@@ -119,7 +119,7 @@ FigureReport make_figures(ResultsFiles files, const std::filesystem::path& folde
       report.made.push_back(std::move(p.made));
     }
   } catch (const std::system_error& error) {
-    throw OutputError(fmt::format("cannot make figures in {}: {}", folder.string(), error.what()));
+    staged.fail(error.what());
   }
   return report;
 }

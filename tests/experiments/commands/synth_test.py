@@ -121,6 +121,21 @@ def test_an_existing_dump_is_replaced_only_by_force(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["dump.h5"]
 
 
+def test_force_replaces_files_only(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "null").symlink_to("/dev/null")
+    for name, kind in (("pipe", "a pipe"), ("null", "a device")):
+        assert f"{name}: expected a file that --force can replace, found {kind}" in synth(tmp_path, "--force", expect=5, name=name).stderr
+    assert (tmp_path / "pipe").is_fifo() and (tmp_path / "null").is_symlink() and len(list(tmp_path.iterdir())) == 2
+
+
+@pytest.mark.parametrize("options", [["--tokens", 2**40], ["--tokens", 2**40, "--layers", 2**20, "--samples", 2**20, "--head-dim", 2**20]])
+def test_what_the_disk_has_no_room_for_is_refused_at_once(tmp_path, options):
+    complaint = synth(tmp_path, *options, expect=5).stderr
+    assert "dump.h5: needs " in complaint and complaint.endswith("B free\n") and complaint.count("\n") == 1
+    assert not any(tmp_path.iterdir())
+
+
 def test_a_folder_that_is_not_there_is_an_output_error(tmp_path):
     assert "cannot be written" in synth(tmp_path / "absent", "--tokens", 10, expect=5).stderr
 
