@@ -9,7 +9,8 @@
 #include <vector>
 
 #include "dumps/base/error.h"
-#include "experiments/cli/unknown_argument.h"
+#include "experiments/cli/config_file.h"
+#include "experiments/cli/parse_error.h"
 #include "experiments/commands/commands.h"
 
 namespace attest {
@@ -29,7 +30,7 @@ int fail(const std::string& sentence, ExitCode code) {
   return code;
 }
 
-int run(CLI::App& app, int argc, char** argv) {
+int run(CLI::App& app, const ConfigFile& config, int argc, char** argv) {
   try {
     if (argc > 1 && std::string_view(argv[1]) == "capture") exec_capture_script({argv + 2, argv + argc});
     app.parse(argc, argv);
@@ -37,12 +38,10 @@ int run(CLI::App& app, int argc, char** argv) {
     return kSuccess;
   } catch (const CLI::Success& asked) {  // --help, --version
     return app.exit(asked);
-  } catch (const CLI::FileError& error) {
-    return fail(error.what(), kInputError);
   } catch (const CLI::ParseError& error) {
     return fail(explain(app, error), kUsageError);
   } catch (const UsageError& error) {
-    return fail(error.what(), kUsageError);
+    return fail(config.located(error.what()), kUsageError);
   } catch (const InputError& error) {
     return fail(error.what(), kInputError);
   } catch (const OutputError& error) {
@@ -73,5 +72,5 @@ int main(int argc, char** argv) {
   for (const auto add : {attest::add_inspect, attest::add_synth, attest::add_import, attest::add_capture,
                          attest::add_run, attest::add_list, attest::add_figures, attest::add_bench, attest::add_demo})
     add(app, global);
-  return attest::run(app, argc, argv);
+  return attest::run(app, attest::ConfigFile(app), argc, argv);
 }

@@ -54,6 +54,8 @@ LayerReader::Outcome LayerReader::deliver(const UnitKey& unit, const std::stop_t
   if (!layer) return Outcome::end;
   std::optional<UnitClaim> claim = partial_.claim(unit);
   std::optional<LayerResults> results = claim ? partial_.load(unit) : std::nullopt;
+  // A layer that an earlier run has left out is not finished for a run that leaves none out.
+  if (results && !results->done && !study_.skip_bad_layers) results.reset();
   if (!claim || results) {
     handover_.give_back(std::move(layer));
     if (!claim) return Outcome::claimed_elsewhere;

@@ -6,6 +6,7 @@
 
 #include "analysis/results/partial_results.h"
 #include "analysis/run/layer_handover.h"
+#include "analysis/study/study.h"
 #include "analysis/study/study_plan.h"
 #include "dumps/format/dump_reader.h"
 #include "dumps/format/estimate_reader.h"
@@ -15,9 +16,15 @@ namespace attest {
 /// All references must outlive this object.
 class LayerReader {
  public:
-  LayerReader(const StudyPlan& plan, std::span<const DumpReader> dumps, std::span<const EstimateReader> estimates,
-              int threads, PartialResults& partial, LayerHandover& handover)
-      : plan_(plan), dumps_(dumps), estimates_(estimates), threads_(threads), partial_(partial), handover_(handover) {}
+  LayerReader(const Study& study, const StudyPlan& plan, std::span<const DumpReader> dumps,
+              std::span<const EstimateReader> estimates, int threads, PartialResults& partial, LayerHandover& handover)
+      : study_(study),
+        plan_(plan),
+        dumps_(dumps),
+        estimates_(estimates),
+        threads_(threads),
+        partial_(partial),
+        handover_(handover) {}
 
   /// Delivers every unit of the plan, and those that another process has once it has finished them. Ends early if told
   /// to stop or if the folder of partial results is gone.
@@ -31,6 +38,7 @@ class LayerReader {
   Outcome deliver(const UnitKey& unit, const std::stop_token& stop);
   Delivery read(const UnitKey& unit, UnitClaim claim, std::unique_ptr<AttentionLayer> layer) const;
 
+  const Study& study_;
   const StudyPlan& plan_;
   const std::span<const DumpReader> dumps_;
   const std::span<const EstimateReader> estimates_;

@@ -117,27 +117,25 @@ void require(bool valid, const std::string& sentence) {
 }  // namespace
 
 void check(const SyntheticOptions& o) {
-  // Far above any model and far below any overflow.
-  constexpr int most = 1 << 20;
   const auto in_range = [&](const char* option, std::int64_t value, std::int64_t low, std::int64_t high) {
     require(low <= value && value <= high, fmt::format("{} is {}, expected {} to {}", option, value, low, high));
   };
-  in_range("query heads", o.shape.num_query_heads, 1, most);
-  in_range("KV heads", o.shape.num_kv_heads, 1, most);
+  in_range("query heads", o.shape.num_query_heads, 1, kMostCount);
+  in_range("KV heads", o.shape.num_kv_heads, 1, kMostCount);
   require(
       o.shape.num_query_heads % o.shape.num_kv_heads == 0,
       fmt::format("{} query heads are not a multiple of {} KV heads", o.shape.num_query_heads, o.shape.num_kv_heads));
-  in_range("head dim", o.shape.head_dim, 1, most);
-  in_range("value dim", o.shape.value_dim, 1, most);
-  in_range("layers", o.num_layers, 1, most);
-  in_range("samples", o.num_samples, 1, most);
-  in_range("tokens", o.num_tokens, 1, std::int64_t{1} << 40);
+  in_range("head dim", o.shape.head_dim, 1, kMostCount);
+  in_range("value dim", o.shape.value_dim, 1, kMostCount);
+  in_range("layers", o.num_layers, 1, kMostCount);
+  in_range("samples", o.num_samples, 1, kMostCount);
+  in_range("tokens", o.num_tokens, 1, kMostTokens);
   in_range("queries", o.num_queries, 1, o.num_tokens);
-  in_range("sliding window", o.sliding_window, 0, std::int64_t{1} << 40);
-  in_range("global-every", o.global_every, 0, most);
-  in_range("spans", o.num_spans, 0, 1000);
-  in_range("span tokens", o.span_tokens, 1, most);
-  in_range("sink tokens", o.sink_tokens, 0, most);
+  in_range("sliding window", o.sliding_window, 0, kMostTokens);
+  in_range("global-every", o.global_every, 0, kMostCount);
+  in_range("spans", o.num_spans, 0, kMostSpans);
+  in_range("span tokens", o.span_tokens, 1, kMostCount);
+  in_range("sink tokens", o.sink_tokens, 0, kMostCount);
   require(o.softmax_scale == 0 || (std::isfinite(o.softmax_scale) && o.softmax_scale > 0),
           fmt::format("scale is {}, expected a positive number", o.softmax_scale));
   require(o.logit_softcap == 0 || (std::isfinite(o.logit_softcap) && o.logit_softcap > 0),

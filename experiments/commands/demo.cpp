@@ -16,6 +16,7 @@
 
 #include "dumps/base/atomic_file.h"
 #include "dumps/base/error.h"
+#include "experiments/cli/checks.h"
 #include "experiments/cli/version.h"
 #include "experiments/commands/commands.h"
 
@@ -135,6 +136,7 @@ void add_demo(CLI::App& app, const GlobalOptions& global) {
   auto options = std::make_shared<DemoOptions>();
   CLI::App* command = app.add_subcommand("demo", "Inspect, run and figures on the dump that comes with the sources");
   command->add_option("-o,--output", options->folder, "Folder for what it makes")
+      ->transform(text_that_is("a folder's name"))
       ->capture_default_str()
       ->type_name("DIR");
   command->callback([options, &global] { run_demo(*options, global); });

@@ -24,20 +24,6 @@ std::string slug(const std::string& model) {
   return text.substr(0, 80);
 }
 
-/// Throws UsageError unless all `given` names are among the `known` ones.
-void check_names(const char* kind, const std::vector<std::string>& given, const std::vector<std::string>& known) {
-  for (const std::string& name : given)
-    if (std::ranges::count(known, name) == 0)
-      throw UsageError(fmt::format("unknown {} '{}': expected some of {}", kind, name, fmt::join(known, ", ")));
-}
-
-void check_request(const FigureRequest& request) {
-  std::vector<std::string> names;
-  for (const Experiment& experiment : experiments()) names.push_back(experiment.name);
-  check_names("experiment", request.only, names);
-  check_names("format", request.formats, kFigureFormats);
-}
-
 /// A figure that is computed but not yet on disk.
 struct Planned {
   FigureMade made;
@@ -98,7 +84,6 @@ void draw(const Planned& planned, const StagedFolder& staged, const FigureReques
 }  // namespace
 
 FigureReport make_figures(ResultsFiles files, const std::filesystem::path& folder, const FigureRequest& request) {
-  check_request(request);
   FigureReport report;
   std::vector<Planned> planned = plan(split_by_model(files), request, report);
   if (planned.empty()) {

@@ -278,8 +278,8 @@ def test_the_folder_is_made_whole(study, tmp_path):
 def test_wrong_usage_is_exit_2(tmp_path):
     path = write_results(tmp_path / "r.h5", [ffd()])
     unknown = figures(path, "-o", tmp_path / "out", "--only", "quality", expect=2)
-    assert "unknown experiment 'quality': expected some of quality_vs_io" in unknown.stderr
-    assert "unknown format 'gif'" in figures(path, "-o", tmp_path / "out", "--format", "gif", expect=2).stderr
+    assert "--only: 'quality' is not one of quality_vs_io, " in unknown.stderr
+    assert "--format: 'gif' is not one of pdf, svg, png" in figures(path, "-o", tmp_path / "out", "--format", "gif", expect=2).stderr
     assert "both hold sample 'a' of tiny.h5" in figures(path, path, "-o", tmp_path / "out", expect=2).stderr
     other = write_results(tmp_path / "o.h5", [ffd(bits=4)], dump="other.h5")
     assert "label 'ffd' of" in figures(path, other, "-o", tmp_path / "out", expect=2).stderr

@@ -98,12 +98,12 @@ def test_memory_does_not_grow_with_the_dump(tmp_path):
 
 @pytest.mark.parametrize("options, code, complaint", [
     (["--query-heads", 6, "--kv-heads", 4], 2, "6 query heads are not a multiple of 4 KV heads"),
-    (["--tokens", 0], 2, "tokens is 0"),
+    (["--tokens", 0], 2, "--tokens: '0' is not a whole number from 1 to 1099511627776"),
     (["--queries", 5000], 2, "queries is 5000, expected 1 to 4096"),
     (["--profile", "round"], 2, "round"),
     (["--dtype", "float64"], 2, "float64"),
     (["--preset", "gpt"], 2, "gpt"),
-    (["--softcap", -1], 2, "softcap is -1"),
+    (["--softcap", -1], 2, "--softcap: '-1' is not a finite number of at least 0"),
 ])
 def test_impossible_options_are_refused(tmp_path, options, code, complaint):
     result = synth(tmp_path, *options, expect=code)
