@@ -1,5 +1,6 @@
 // The command line: lists the subcommands, and maps errors to exit codes (README.md).
 #include <CLI/CLI.hpp>
+#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <iostream>
@@ -8,7 +9,8 @@
 #include <vector>
 
 #include "dumps/base/error.h"
-#include "experiments/cli/unknown_argument.h"
+#include "experiments/cli/config_file.h"
+#include "experiments/cli/parse_error.h"
 #include "experiments/commands/commands.h"
 
 namespace attest {
@@ -28,7 +30,7 @@ int fail(const std::string& sentence, ExitCode code) {
   return code;
 }
 
-int run(CLI::App& app, int argc, char** argv) {
+int run(CLI::App& app, const ConfigFile& config, int argc, char** argv) {
   try {
     if (argc > 1 && std::string_view(argv[1]) == "capture") exec_capture_script({argv + 2, argv + argc});
     app.parse(argc, argv);
@@ -36,12 +38,10 @@ int run(CLI::App& app, int argc, char** argv) {
     return kSuccess;
   } catch (const CLI::Success& asked) {  // --help, --version
     return app.exit(asked);
-  } catch (const CLI::FileError& error) {
-    return fail(error.what(), kInputError);
   } catch (const CLI::ParseError& error) {
     return fail(explain(app, error), kUsageError);
   } catch (const UsageError& error) {
-    return fail(error.what(), kUsageError);
+    return fail(config.located(error.what()), kUsageError);
   } catch (const InputError& error) {
     return fail(error.what(), kInputError);
   } catch (const OutputError& error) {
@@ -62,6 +62,7 @@ int run(CLI::App& app, int argc, char** argv) {
 }  // namespace attest
 
 int main(int argc, char** argv) {
+  std::signal(SIGXFSZ, SIG_IGN);  // a file beyond `ulimit -f` is then an error of writing, as on a full disk
   CLI::App app{
       "How faithfully a sparse or quantised attention method reproduces exact attention, on dumps of real models",
       "attest"};
@@ -71,5 +72,5 @@ int main(int argc, char** argv) {
   for (const auto add : {attest::add_inspect, attest::add_synth, attest::add_import, attest::add_capture,
                          attest::add_run, attest::add_list, attest::add_figures, attest::add_bench, attest::add_demo})
     add(app, global);
-  return attest::run(app, argc, argv);
+  return attest::run(app, attest::ConfigFile(app), argc, argv);
 }

@@ -11,6 +11,7 @@
 #include <system_error>
 
 #include "plots/figure_layout.h"
+#include "plots/picture_check.h"
 
 namespace attest {
 namespace {
@@ -210,7 +211,7 @@ void write_figure_source(const Figure& figure, const std::filesystem::path& fold
     std::ofstream out(path, std::ios::binary);
     out << text;
     out.close();
-    if (!out) throw std::system_error(errno, std::generic_category(), fmt::format("cannot write {}", path.string()));
+    if (!out) throw std::system_error(errno, std::generic_category(), path.filename().string());
   };
   write(".csv", csv.str());
   write(".gp", gnuplot_script(figure));
@@ -218,9 +219,19 @@ void write_figure_source(const Figure& figure, const std::filesystem::path& fold
 
 GnuplotRun draw_figure(const Figure& figure, const std::filesystem::path& folder,
                        const std::vector<std::string>& formats, std::chrono::milliseconds time_limit) {
-  return run_gnuplot(folder, figure.name + ".gp",
-                     fmt::format("formats = {}", gnuplot_quoted(fmt::format("{}", fmt::join(formats, " ")))),
-                     time_limit);
+  const std::string command = fmt::format("formats = {}", gnuplot_quoted(fmt::format("{}", fmt::join(formats, " "))));
+  GnuplotRun run = run_gnuplot(folder, figure.name + ".gp", command, time_limit);
+  for (const std::string& format : formats) {
+    const std::string picture = figure.name + "." + format;
+    if (run.status == GnuplotRun::Status::done && !is_whole_picture(folder / picture, format))
+      run = {GnuplotRun::Status::not_written, fmt::format("{} is missing or truncated; is the disk full?", picture)};
+  }
+  if (run.status == GnuplotRun::Status::done) return run;
+  for (const std::string& format : formats) {
+    std::error_code ignored;
+    std::filesystem::remove(folder / (figure.name + "." + format), ignored);
+  }
+  return run;
 }
 
 }  // namespace attest

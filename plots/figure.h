@@ -79,7 +79,7 @@ std::string gnuplot_script(const Figure& figure);
 /// Writes NAME.csv and NAME.gp into `folder`. Throws std::system_error when they cannot be written.
 void write_figure_source(const Figure& figure, const std::filesystem::path& folder);
 
-/// Draws `formats` in the folder that has the csv and the script.
+/// Draws `formats` in the folder that has the csv and the script. Without success none of these pictures remains.
 GnuplotRun draw_figure(const Figure& figure, const std::filesystem::path& folder,
                        const std::vector<std::string>& formats,
                        std::chrono::milliseconds time_limit = kGnuplotTimeLimit);

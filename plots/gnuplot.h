@@ -9,7 +9,12 @@
 namespace attest {
 
 struct GnuplotRun {
-  enum class Status { done, not_installed, failed };
+  enum class Status {
+    done,
+    not_installed,
+    failed,      ///< gnuplot reported an error
+    not_written  ///< gnuplot reported nothing, but a picture is missing or truncated
+  };
 
   Status status = Status::done;
   std::string message;  ///< one sentence; empty when done

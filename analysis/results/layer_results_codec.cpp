@@ -100,6 +100,21 @@ std::size_t bytes_of(const LayerResults& results) {
   return bytes;
 }
 
+/// Checks the bytes as a whole and reads what stands before the metrics. Empty if the bytes are not valid.
+std::optional<Reader> read_start(std::string_view bytes, std::uint64_t study, LayerResults& results) {
+  if (!bytes.starts_with(kMagic) || bytes.size() < kMagic.size() + sizeof(std::uint64_t)) return std::nullopt;
+  const std::string_view body = bytes.substr(0, bytes.size() - sizeof(std::uint64_t));
+  if (Reader(bytes.substr(body.size())).number<std::uint64_t>() != checksum(body)) return std::nullopt;
+  Reader in(body.substr(kMagic.size()));
+  if (in.number<std::uint64_t>() != study) return std::nullopt;
+  results.dump = in.number<std::int32_t>();
+  results.sample = in.text();
+  results.layer = in.number<std::int32_t>();
+  results.done = in.number<std::uint8_t>() != 0;
+  if (in.failed()) return std::nullopt;
+  return in;
+}
+
 }  // namespace
 
 std::string encode(const LayerResults& results, std::uint64_t study) {
@@ -126,22 +141,18 @@ std::string encode(const LayerResults& results, std::uint64_t study) {
   return std::move(out.bytes);
 }
 
-bool is_intact(std::string_view bytes, std::uint64_t study) {
-  if (!bytes.starts_with(kMagic) || bytes.size() < kMagic.size() + 2 * sizeof(std::uint64_t)) return false;
-  const std::string_view body = bytes.substr(0, bytes.size() - sizeof(std::uint64_t));
-  return Reader(body.substr(kMagic.size())).number<std::uint64_t>() == study &&
-         Reader(bytes.substr(body.size())).number<std::uint64_t>() == checksum(body);
+UnitState state_of_unit(std::string_view bytes, std::uint64_t study) {
+  LayerResults start;
+  std::optional<Reader> in = read_start(bytes, study, start);
+  if (!in) return UnitState::missing;
+  return start.done ? UnitState::computed : UnitState::left_out;
 }
 
 std::optional<LayerResults> decode_layer_results(std::string_view bytes, std::uint64_t study) {
-  if (!is_intact(bytes, study)) return std::nullopt;
-  Reader in(bytes.substr(kMagic.size(), bytes.size() - kMagic.size() - sizeof(std::uint64_t)));
-  in.number<std::uint64_t>();  // the study
   LayerResults results;
-  results.dump = in.number<std::int32_t>();
-  results.sample = in.text();
-  results.layer = in.number<std::int32_t>();
-  results.done = in.number<std::uint8_t>() != 0;
+  std::optional<Reader> start = read_start(bytes, study, results);
+  if (!start) return std::nullopt;
+  Reader& in = *start;
   results.scores = in.metrics();
   for (auto count = in.number<std::uint64_t>(); count > 0 && !in.failed(); --count) {
     SelectorLayerResults& selector = results.selectors.emplace_back();

@@ -13,7 +13,6 @@
 #include <span>
 #include <vector>
 
-#include "analysis/results/layer_results_codec.h"
 #include "dumps/base/atomic_file.h"
 #include "dumps/base/content_hash.h"
 #include "dumps/base/error.h"
@@ -197,9 +196,9 @@ std::set<UnitKey> PartialResults::unit_files() const {
   return units;
 }
 
-bool PartialResults::holds(const UnitKey& unit) const {
+UnitState PartialResults::state(const UnitKey& unit) const {
   const std::optional<std::string> bytes = read_file(fmt::format("{}/{}", folder_, unit_file(unit)));
-  return bytes && is_intact(*bytes, study_hash_);
+  return bytes ? state_of_unit(*bytes, study_hash_) : UnitState::missing;
 }
 
 std::optional<LayerResults> PartialResults::load(const UnitKey& unit) const {

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "analysis/results/layer_results.h"
+#include "analysis/results/layer_results_codec.h"
 #include "analysis/study/study.h"
 #include "dumps/base/file_descriptor.h"
 
@@ -62,8 +63,8 @@ class PartialResults {
 
   /// All units that have a file, damaged ones too.
   std::set<UnitKey> unit_files() const;
-  /// Whether the unit is stored and undamaged.
-  bool holds(const UnitKey& unit) const;
+  /// UnitState::missing also if the unit is damaged.
+  UnitState state(const UnitKey& unit) const;
   /// The stored unit; empty if it is missing or damaged.
   std::optional<LayerResults> load(const UnitKey& unit) const;
   /// A unit that is known to be stored. Throws OutputError if it has become unreadable.

@@ -58,7 +58,9 @@ LayerReader::Outcome LayerReader::deliver(const UnitKey& unit, UnitOrigin origin
   std::unique_ptr<AttentionLayer> layer = handover_.take_free(stop);
   if (!layer) return Outcome::end;
   std::optional<UnitClaim> claim = partial_.claim(unit);
-  const bool is_stored = claim && partial_.holds(unit);
+  // A layer that an earlier run has left out is not finished for a run that leaves none out.
+  const UnitState state = claim ? partial_.state(unit) : UnitState::missing;
+  const bool is_stored = state == UnitState::computed || (state == UnitState::left_out && study_.skip_bad_layers);
   if (!claim || is_stored) handover_.give_back(std::move(layer));
   if (!claim) return Outcome::claimed_elsewhere;
   if (!is_stored && !partial_.in_place()) return Outcome::end;

@@ -9,6 +9,7 @@
 #include "analysis/run/input_hashes.h"
 #include "analysis/run/layer_handover.h"
 #include "analysis/run/unit_store.h"
+#include "analysis/study/study.h"
 #include "analysis/study/study_plan.h"
 #include "dumps/format/dump_reader.h"
 #include "dumps/format/estimate_reader.h"
@@ -26,9 +27,9 @@ struct StreamOptions {
 /// All references must outlive this object.
 class LayerReader {
  public:
-  LayerReader(const StudyPlan& plan, std::span<const DumpReader> dumps, const StreamOptions& options,
-              PartialResults& partial, LayerHandover& handover)
-      : plan_(plan), dumps_(dumps), options_(options), partial_(partial), handover_(handover) {}
+  LayerReader(const Study& study, const StudyPlan& plan, std::span<const DumpReader> dumps,
+              const StreamOptions& options, PartialResults& partial, LayerHandover& handover)
+      : study_(study), plan_(plan), dumps_(dumps), options_(options), partial_(partial), handover_(handover) {}
 
   /// Delivers every unit of the plan, and those that another process has once it has finished them. Ends early if told
   /// to stop or if the folder of partial results is gone.
@@ -43,6 +44,7 @@ class LayerReader {
   Outcome deliver(const UnitKey& unit, UnitOrigin origin, const std::stop_token& stop);
   Delivery read(const UnitKey& unit, UnitClaim claim, std::unique_ptr<AttentionLayer> layer) const;
 
+  const Study& study_;
   const StudyPlan& plan_;
   const std::span<const DumpReader> dumps_;
   const StreamOptions& options_;

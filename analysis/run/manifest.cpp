@@ -58,7 +58,6 @@ std::string configuration_json(const Study& study, const Provenance& provenance)
                    {"selectors", selectors},
                    {"salient_delta", number(study.salient_delta)},
                    {"lambdas", numbers(study.lambdas)},
-                   {"skip_bad_layers", study.skip_bad_layers},
                    {"dumps", dumps}};
   for (std::size_t i = study.dumps.size(); i < provenance.inputs.size(); ++i) {
     const InputStatus& input = provenance.inputs[i];
@@ -86,14 +85,17 @@ std::string manifest_json(const Study& study, const Provenance& provenance, cons
        {"start_time", record.started},
        {"end_time", record.ended},
        {"inputs", inputs},
+       {"skip_bad_layers", study.skip_bad_layers},
        {"layers_left_out", left_out},
        {"configuration", json::parse(configuration)}});
 }
 
-bool same_study(const std::string& manifest, const std::string& configuration) {
+bool same_study(const std::string& manifest, const std::string& configuration, bool skip_bad_layers) {
   const json found = json::parse(manifest, nullptr, false);
-  return !found.is_discarded() && found.is_object() && found.contains("configuration") &&
-         found["configuration"] == json::parse(configuration);
+  if (found.is_discarded() || !found.is_object() || !found.contains("configuration") ||
+      found["configuration"] != json::parse(configuration))
+    return false;
+  return skip_bad_layers || found.value("layers_left_out", json::array()).empty();
 }
 
 }  // namespace attest

@@ -19,7 +19,8 @@ struct Provenance {
   std::vector<InputStatus> inputs;  ///< the study's dumps, then other files; modification times are ignored
 };
 
-/// Everything that determines the results, as JSON text. Equal studies give equal texts.
+/// Everything that determines the results of a layer, as JSON text. Equal studies give equal texts.
+/// Study::skip_bad_layers is not in it: a study that a bad layer has stopped may go on without that layer.
 std::string configuration_json(const Study& study, const Provenance& provenance);
 
 /// What the manifest records about a run in addition to the configuration.
@@ -35,7 +36,8 @@ struct RunRecord {
 std::string manifest_json(const Study& study, const Provenance& provenance, const std::string& configuration,
                           const RunRecord& record);
 
-/// Whether a results file with this manifest holds the complete study of that configuration.
-bool same_study(const std::string& manifest, const std::string& configuration);
+/// Whether a results file with this manifest holds the complete study of that configuration. Layers may have been left
+/// out only if `skip_bad_layers`.
+bool same_study(const std::string& manifest, const std::string& configuration, bool skip_bad_layers);
 
 }  // namespace attest

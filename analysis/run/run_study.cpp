@@ -56,11 +56,12 @@ void check_output(const Study& study, const RunOptions& options) {
 
 /// The output file if it already holds the finished study. This happens if another process finished it, or if a run was
 /// killed after it wrote the results and before it removed the folder of partial results.
-std::optional<ResultsFile> finished_results(const RunOptions& options, const std::string& configuration) {
+std::optional<ResultsFile> finished_results(const RunOptions& options, const std::string& configuration,
+                                            bool skip_bad_layers) {
   try {
     if (!fs::exists(options.output)) return std::nullopt;
     ResultsFile results(options.output);
-    if (same_study(results.manifest(), configuration)) return results;
+    if (same_study(results.manifest(), configuration, skip_bad_layers)) return results;
   } catch (const InputError&) {
   }
   return std::nullopt;
@@ -153,13 +154,14 @@ RunReport run_study(Study study, RunOptions options, const std::atomic<bool>& st
       .outcome = RunReport::Outcome::computed, .progress = {}, .device = layer_study->device(), .summary = {}};
 
   const StudyPlan plan = make_plan(readers, study);
+  for (const std::string& notice : plan.notices) observer.notice(notice);
   const std::vector<EstimateReader> estimates = open_estimates(study, plan, readers);
   const Provenance provenance = make_provenance(options, input_list);
   const std::string configuration = configuration_json(study, provenance);
 
   const std::string folder = options.output + ".partial";
   if (options.resume) {
-    if (const std::optional<ResultsFile> results = finished_results(options, configuration)) {
+    if (const std::optional<ResultsFile> results = finished_results(options, configuration, study.skip_bad_layers)) {
       PartialResults::discard(folder);
       report.outcome = RunReport::Outcome::found_complete;
       report.summary = summarize(*results, options.with_dense_layers);
@@ -216,7 +218,7 @@ RunReport run_study(Study study, RunOptions options, const std::atomic<bool>& st
       add_stored(*assembly, plan, partial);
     }
     if (!claim || !partial.in_place()) {
-      const std::optional<ResultsFile> results = finished_results(options, configuration);
+      const std::optional<ResultsFile> results = finished_results(options, configuration, study.skip_bad_layers);
       if (!results)
         throw OutputError(fmt::format("'{}' was removed while the study ran, and there are no results", folder));
       report.outcome = RunReport::Outcome::completed_by_another_process;

@@ -78,7 +78,7 @@ class UnitRunner {
     const std::string& what = delivery.defect;
     if (!study_.skip_bad_layers) {
       finish_all();  // so that the layers before it are stored
-      throw InputError(what + "; --skip-bad-layers leaves this layer out");
+      throw InputError(what + "; the same command with --skip-bad-layers --resume leaves this layer out");
     }
     observer_.notice(what + "; the layer is left out");
     LayerResults nothing;
@@ -122,7 +122,7 @@ void stream_study(const Study& study, const StudyPlan& plan, std::span<const Dum
   LayerHandover handover(layers, layer_study.layer_memory());
   UnitStore store(partial, options.sink);
   UnitRunner runner(study, plan, layer_study, observer, static_cast<std::size_t>(layers - 1), handover, store);
-  LayerReader reader(plan, dumps, options, partial, handover);
+  LayerReader reader(study, plan, dumps, options, partial, handover);
   const std::jthread reading([&](const std::stop_token& stop) { reader.run(stop); });
 
   for (;;) {

@@ -45,6 +45,12 @@ void SummaryBuilder::Statistics::merge(const Statistics& other) {
   count += other.count;
 }
 
+void SummaryBuilder::Cells::merge(const Cells& other) {
+  for (const auto& [metric, statistics] : other.metrics) metrics[metric].merge(statistics);
+  span_recall.merge(other.span_recall);
+  kept_all = kept_all && other.kept_all;
+}
+
 double SummaryBuilder::Statistics::get(SummaryColumn::Statistic statistic) const {
   if (count == 0) return std::numeric_limits<double>::quiet_NaN();
   switch (statistic) {
@@ -62,7 +68,14 @@ SummaryBuilder::SummaryBuilder(const Study& study, bool with_dense_layers)
     : study_(study), with_dense_layers_(with_dense_layers) {
   for (const Metric& metric : all_metrics())
     if (!metric.summary.empty()) metrics_.push_back(&metric);
-  for (const StudySelector& selector : study.selectors) cells_.emplace_back(selector.grid.size());
+  for (const StudyDump& dump : study.dumps) {
+    const auto known = std::ranges::find(models_, dump.model);
+    model_of_.push_back(static_cast<std::size_t>(known - models_.begin()));
+    if (known == models_.end()) models_.push_back(dump.model);
+  }
+  cells_.resize(models_.size());
+  for (std::vector<std::vector<Cells>>& of_model : cells_)
+    for (const StudySelector& selector : study.selectors) of_model.emplace_back(selector.grid.size());
 }
 
 void SummaryBuilder::add(const LayerResults& layer) {
@@ -83,18 +96,13 @@ void SummaryBuilder::add_dense_layer(int layer) {
 void SummaryBuilder::merge(const SummaryBuilder& other) {
   has_spans_ |= other.has_spans_;
   for (const int layer : other.dense_layers_) add_dense_layer(layer);
-  for (std::size_t s = 0; s < cells_.size(); ++s)
-    for (std::size_t i = 0; i < cells_[s].size(); ++i) {
-      const Cells& from = other.cells_[s][i];
-      Cells& to = cells_[s][i];
-      for (const auto& [metric, statistics] : from.metrics) to.metrics[metric].merge(statistics);
-      to.span_recall.merge(from.span_recall);
-      to.kept_all = to.kept_all && from.kept_all;
-    }
+  for (std::size_t m = 0; m < cells_.size(); ++m)
+    for (std::size_t s = 0; s < cells_[m].size(); ++s)
+      for (std::size_t i = 0; i < cells_[m][s].size(); ++i) cells_[m][s][i].merge(other.cells_[m][s][i]);
 }
 
 void SummaryBuilder::add(const LayerResults& layer, std::size_t selector) {
-  std::vector<Cells>& cells = cells_[selector];
+  std::vector<Cells>& cells = cells_[model_of_.at(static_cast<std::size_t>(layer.dump))][selector];
   const std::vector<MetricValues>& found = layer.selectors[selector].metrics;
   for (const Metric* metric : metrics_) {
     const MetricValues* values = find(found, metric->info.name);
@@ -133,26 +141,30 @@ Summary SummaryBuilder::finish() const {
   each_column([&](const Metric*, const SummaryColumn& column, std::string_view unit) {
     summary.columns.push_back({column.key, column.heading, unit});
   });
-  for (std::size_t s = 0; s < cells_.size(); ++s) {
-    const StudySelector& selector = study_.selectors[s];
-    bool kept_all = true;
-    for (std::size_t i = 0; i < cells_[s].size(); ++i) {
-      const Cells& cells = cells_[s][i];
-      SummaryRow& row = summary.rows.emplace_back(selector.label, selector.name, std::string(name_of(selector.kind)),
-                                                  selector.setting_labels[i]);
-      each_column([&](const Metric* metric, const SummaryColumn& column, std::string_view) {
-        const auto found = cells.metrics.find(metric);
-        const Statistics statistics = metric == nullptr              ? cells.span_recall
-                                      : found == cells.metrics.end() ? Statistics{}
-                                                                     : found->second;
-        row.values.push_back(statistics.get(column.statistic));
-      });
-      const bool any = std::ranges::any_of(cells.metrics, [](const auto& entry) { return entry.second.count > 0; });
-      summary.has_cells |= any;
-      kept_all = kept_all && any && cells.kept_all;
-    }
-    if (selector.kind != SettingKind::none && kept_all) summary.dropped_nothing.push_back(selector.label);
-  }
+  std::vector<std::size_t> rows_with_cells(study_.selectors.size()), rows_that_kept_all = rows_with_cells;
+  for (std::size_t m = 0; m < models_.size(); ++m)
+    for (std::size_t s = 0; s < study_.selectors.size(); ++s)
+      for (std::size_t i = 0; i < cells_[m][s].size(); ++i) {
+        const StudySelector& selector = study_.selectors[s];
+        const Cells& cells = cells_[m][s][i];
+        SummaryRow& row = summary.rows.emplace_back(models_[m], selector.label, selector.name,
+                                                    std::string(name_of(selector.kind)), selector.setting_labels[i]);
+        each_column([&](const Metric* metric, const SummaryColumn& column, std::string_view) {
+          const auto found = cells.metrics.find(metric);
+          const Statistics statistics = metric == nullptr              ? cells.span_recall
+                                        : found == cells.metrics.end() ? Statistics{}
+                                                                       : found->second;
+          row.values.push_back(statistics.get(column.statistic));
+        });
+        if (std::ranges::none_of(cells.metrics, [](const auto& entry) { return entry.second.count > 0; })) continue;
+        summary.has_cells = true;
+        ++rows_with_cells[s];
+        if (cells.kept_all) ++rows_that_kept_all[s];
+      }
+  for (std::size_t s = 0; s < study_.selectors.size(); ++s)
+    if (study_.selectors[s].kind != SettingKind::none && rows_with_cells[s] > 0 &&
+        rows_that_kept_all[s] == rows_with_cells[s])
+      summary.dropped_nothing.push_back(study_.selectors[s].label);
   return summary;
 }
 
@@ -164,6 +176,7 @@ Summary summarize(const ResultsFile& results, bool with_dense_layers) {
       const StudySample& sample = study.dumps[d].samples[s];
       std::vector<LayerResults> layers(sample.layers.size());
       for (std::size_t y = 0; y < layers.size(); ++y) {
+        layers[y].dump = static_cast<int>(d);
         layers[y].layer = sample.layers[y];
         layers[y].selectors.resize(study.selectors.size());
       }

@@ -1,5 +1,5 @@
-// The summary table that a run prints: one row per selector and setting, one column per statistic that the table of
-// metrics lists (Metric::summary).
+// The summary table that a run prints: one row per model, selector and setting, one column per statistic that the table
+// of metrics lists (Metric::summary).
 #pragma once
 
 #include <map>
@@ -22,11 +22,13 @@ struct SummaryHeading {
 };
 
 struct SummaryRow {
+  std::string model;
   std::string label;
   std::string selector;
   std::string setting;         ///< "delta", "budget", "p", "factor", "none"
   std::string setting_label;   ///< as typed
-  std::vector<double> values;  ///< one per column, over all cells (layer, query, head) of all samples; NaN: not defined
+  std::vector<double> values;  ///< one per column, over all cells (layer, query, head) of all samples of the model;
+                               ///< NaN: not defined
 };
 
 struct Summary {
@@ -41,7 +43,7 @@ struct Summary {
 };
 
 /// Accumulates layers one by one; memory does not grow with their number. All selectors of a study are averaged over
-/// the same layers, so that they can be compared.
+/// the same layers, so that they can be compared. Models are never averaged.
 class SummaryBuilder {
  public:
   /// `study` must outlive this object.
@@ -69,6 +71,8 @@ class SummaryBuilder {
     std::map<const Metric*, Statistics> metrics;
     Statistics span_recall;
     bool kept_all = true;
+
+    void merge(const Cells& other);
   };
 
   void add(const LayerResults& layer, std::size_t selector);
@@ -76,9 +80,11 @@ class SummaryBuilder {
 
   const Study& study_;
   const bool with_dense_layers_;
-  std::vector<const Metric*> metrics_;     ///< those with summary columns
-  std::vector<std::vector<Cells>> cells_;  ///< [selector][setting]
-  std::vector<int> dense_layers_;          ///< ascending
+  std::vector<const Metric*> metrics_;                  ///< those with summary columns
+  std::vector<std::string> models_;                     ///< each once, in the order of the dumps
+  std::vector<std::size_t> model_of_;                   ///< [dump] index into models_
+  std::vector<std::vector<std::vector<Cells>>> cells_;  ///< [model][selector][setting]
+  std::vector<int> dense_layers_;                       ///< ascending
   bool has_spans_ = false;
 };
 

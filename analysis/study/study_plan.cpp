@@ -2,10 +2,12 @@
 #include "analysis/study/study_plan.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <numeric>
 #include <set>
+#include <utility>
 
 #include "dumps/base/error.h"
 #include "kernels/selectors/options.h"
@@ -13,13 +15,16 @@
 namespace attest {
 namespace {
 
-void check_sample_names(std::span<const DumpInfo* const> dumps, const std::vector<std::string>& wanted) {
+/// `source` begins the message: where the names come from.
+void check_sample_names(std::span<const DumpInfo* const> dumps, const std::vector<std::string>& wanted,
+                        std::string_view source) {
   std::vector<std::string> known;
   for (const DumpInfo* dump : dumps)
     for (const SampleInfo& sample : dump->samples) known.push_back(sample.name);
   for (const std::string& name : wanted)
     if (std::find(known.begin(), known.end(), name) == known.end())
-      throw UsageError(fmt::format("no dump has a sample '{}'; nearest: {}", name, nearest_names(name, known)));
+      throw UsageError(
+          fmt::format("{}no dump has a sample '{}'; nearest: {}", source, name, nearest_names(name, known)));
 }
 
 std::vector<int> chosen_layers(const SampleInfo& sample, const std::vector<std::pair<int, int>>& ranges) {
@@ -30,6 +35,49 @@ std::vector<int> chosen_layers(const SampleInfo& sample, const std::vector<std::
         }))
       layers.push_back(layer);
   return layers;
+}
+
+/// "0-3, 7"
+std::string ranges_text(const std::vector<std::pair<int, int>>& ranges) {
+  std::vector<std::string> parts;
+  for (const auto& [first, last] : ranges)
+    parts.push_back(first == last ? fmt::format("{}", first) : fmt::format("{}-{}", first, last));
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+std::vector<std::pair<int, int>> ranges_of(const std::set<int>& numbers) {
+  std::vector<std::pair<int, int>> ranges;
+  for (const int number : numbers) {
+    if (ranges.empty() || number != ranges.back().second + 1) ranges.emplace_back(number, number);
+    ranges.back().second = number;
+  }
+  return ranges;
+}
+
+/// Every chosen layer must be in some sample; `known` are the layers of all chosen samples.
+void check_layers(const std::set<int>& known, const std::vector<std::pair<int, int>>& chosen) {
+  std::vector<std::pair<int, int>> missing;
+  for (const auto& [first, last] : chosen) {
+    int next = first;
+    for (auto at = known.lower_bound(first); at != known.end() && *at <= last; ++at) {
+      if (next < *at && last != kLastLayer) missing.emplace_back(next, *at - 1);
+      next = *at + 1;
+    }
+    if (last == kLastLayer ? next == first : next <= last) missing.emplace_back(next, last == kLastLayer ? next : last);
+  }
+  if (missing.empty()) return;
+  const bool one = missing.size() == 1 && missing[0].first == missing[0].second;
+  throw UsageError(fmt::format("--layers: no chosen sample has layer{} {}; there is {}", one ? "" : "s",
+                               ranges_text(missing), known.empty() ? "none" : ranges_text(ranges_of(known))));
+}
+
+/// The first few of a list: "'a' (3), 'b' (1) and 7 more".
+std::string some_of(const std::vector<std::string>& all) {
+  constexpr std::size_t kShown = 3;
+  const std::vector<std::string> first(all.begin(),
+                                       all.begin() + static_cast<std::ptrdiff_t>(std::min(all.size(), kShown)));
+  const std::string rest = all.size() > kShown ? fmt::format(" and {} more", all.size() - kShown) : "";
+  return fmt::format("{}{}", fmt::join(first, ", "), rest);
 }
 
 std::vector<std::size_t> chosen_queries(const SampleInfo& sample, const QueryChoice& choice) {
@@ -56,14 +104,16 @@ std::vector<std::size_t> chosen_queries(const SampleInfo& sample, const QueryCho
 
 StudyPlan plan_study(std::span<const DumpInfo* const> dumps, Study& study) {
   const StudyChoice& choice = study.choice;
-  check_sample_names(dumps, choice.samples);
-  check_sample_names(dumps, choice.left_out);
+  check_sample_names(dumps, choice.samples, "--samples: ");
+  check_sample_names(dumps, choice.left_out, "");
   const auto names = [](const std::vector<std::string>& list, const std::string& name) {
     return std::find(list.begin(), list.end(), name) != list.end();
   };
   StudyPlan plan;
   study.dumps.clear();
   std::set<std::int64_t> positions_found;
+  std::set<int> layers_known;
+  std::vector<std::string> without, with_fewer;
   for (const DumpInfo* info : dumps) {
     const std::size_t number = study.dumps.size();
     StudyDump& dump = study.dumps.emplace_back(info->path, info->model, info->num_layers, info->shape);
@@ -79,7 +129,13 @@ StudyPlan plan_study(std::span<const DumpInfo* const> dumps, Study& study) {
                         .query_positions = {},
                         .has_spans = !sample.spans.empty()};
       const std::vector<std::size_t> queries = chosen_queries(sample, choice.queries);
-      if (taken.layers.empty() || queries.empty()) continue;
+      layers_known.insert(sample.layers.begin(), sample.layers.end());
+      if (taken.layers.empty() || queries.empty()) {
+        without.push_back(fmt::format("'{}'", sample.name));
+        continue;
+      }
+      if (std::cmp_less(queries.size(), choice.queries.last))
+        with_fewer.push_back(fmt::format("'{}' ({})", sample.name, queries.size()));
       for (const std::size_t i : queries) taken.query_positions.push_back(sample.query_positions[i]);
       positions_found.insert(taken.query_positions.begin(), taken.query_positions.end());
       for (const int layer : taken.layers) plan.units.push_back({number, dump.samples.size(), layer});
@@ -89,12 +145,15 @@ StudyPlan plan_study(std::span<const DumpInfo* const> dumps, Study& study) {
   }
   for (const std::int64_t position : choice.queries.positions)
     if (!positions_found.contains(position))
-      throw UsageError(fmt::format("no chosen sample has a query at position {}", position));
-  if (plan.units.empty())
-    throw UsageError(choice.left_out.empty() ? "no dump has any of the chosen layers" : "no sample is left to study");
-  for (const auto& [first, last] : choice.layers)  // a range may have gaps
-    if (first == last && std::ranges::find(plan.units, first, &UnitKey::layer) == plan.units.end())
-      throw UsageError(fmt::format("no chosen sample has layer {}", first));
+      throw UsageError(fmt::format("--queries: no chosen sample has a query at position {}", position));
+  check_layers(layers_known, choice.layers);
+  if (plan.units.empty()) throw UsageError("no sample is left to study");
+  if (!without.empty())
+    plan.notices.push_back(
+        fmt::format("samples without any of the chosen layers or queries are left out: {}", some_of(without)));
+  if (!with_fewer.empty())
+    plan.notices.push_back(fmt::format("--queries last:{}: all queries are taken of the samples that have fewer: {}",
+                                       choice.queries.last, some_of(with_fewer)));
   return plan;
 }
 

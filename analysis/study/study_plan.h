@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "analysis/study/study.h"
@@ -19,11 +20,12 @@ struct PlannedSample {
 struct StudyPlan {
   std::vector<std::vector<PlannedSample>> places;  ///< [dump][sample] of Study::dumps
   std::vector<UnitKey> units;                      ///< every unit of work, in the order of the dumps
+  std::vector<std::string> notices;  ///< sentences about samples that have less than was chosen, or nothing of it
 };
 
 /// Fills study.dumps from `dumps` and study.choice. Samples with none of the chosen layers or queries are left out.
-/// Throws UsageError if a named sample is in no dump, a chosen position is in none of the samples, or nothing is left
-/// to study.
+/// Throws UsageError if a named sample is in no dump, a chosen layer or position is in none of the samples, or nothing
+/// is left to study.
 StudyPlan plan_study(std::span<const DumpInfo* const> dumps, Study& study);
 
 }  // namespace attest

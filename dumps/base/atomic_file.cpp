@@ -13,6 +13,7 @@
 #include <random>
 
 #include "dumps/base/error.h"
+#include "dumps/base/output_place.h"
 
 namespace attest {
 namespace {
@@ -40,10 +41,10 @@ bool sync(int descriptor) { return ::fsync(descriptor) == 0 || errno == EINVAL; 
 
 AtomicFile::AtomicFile(std::string target, AtomicFileOptions options)
     : target_(std::move(target)), options_(std::move(options)) {
+  if (target_.empty()) throw OutputError("expected the name of a file to write, found an empty one");
+  require_replaceable(target_);
   std::error_code ignored;
-  const fs::file_status existing = fs::symlink_status(target_, ignored);
-  if (!options_.overwrite && fs::exists(existing)) refuse_existing();
-  if (fs::is_directory(existing)) fail(std::strerror(EISDIR));
+  if (!options_.overwrite && fs::exists(fs::symlink_status(target_, ignored))) refuse_existing();
   std::string name = temporary_name(target_, options_.folder);
   file_ = FileDescriptor(::open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666));
   if (!file_) fail(std::strerror(errno));
@@ -79,7 +80,7 @@ void AtomicFile::commit() {
   if (!file_.close()) fail(std::strerror(errno));
   if (!options_.overwrite) {
     rename_without_overwrite();
-  } else if (std::rename(temporary_.c_str(), target_.c_str()) != 0) {
+  } else if (require_replaceable(target_); std::rename(temporary_.c_str(), target_.c_str()) != 0) {
     fail(std::strerror(errno));
   }
   temporary_.clear();

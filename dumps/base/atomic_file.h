@@ -12,7 +12,9 @@
 namespace attest {
 
 struct AtomicFileOptions {
-  bool overwrite = true;    ///< false: OutputError if the target exists, even if it appears only before commit()
+  /// True: replaces a regular file, and nothing else. False: OutputError if the target exists, even if it appears only
+  /// before commit().
+  bool overwrite = true;
   bool sync = true;         ///< the data reach the disk before the name does, and both before commit() returns
   std::string folder = {};  ///< of the temporary file, on the target's file system; empty: the target's folder
 };

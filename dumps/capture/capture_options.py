@@ -44,6 +44,19 @@ class Parser(argparse.ArgumentParser):
         raise UsageError(f"{message} (--help lists the options)")
 
 
+def argument(expected):
+    """Makes a type for argparse of a function that raises ValueError: its message tells what is expected."""
+    def decorate(parse_text):
+        def checked(text):
+            try:
+                return parse_text(text)
+            except ValueError:
+                raise argparse.ArgumentTypeError(f"'{text}' is not {expected}") from None
+        return checked
+    return decorate
+
+
+@argument("a whole number above 0")
 def count(text):
     value = int(text)
     if value < 1:
@@ -51,10 +64,19 @@ def count(text):
     return value
 
 
+@argument("a compression level from 1 to 9")
+def gzip_level(text):
+    if not re.fullmatch("[1-9]", text):
+        raise ValueError
+    return int(text)
+
+
+@argument("a list of whole numbers such as 5,10")
 def integer_list(text):
     return [int(item) for item in text.split(",")]
 
 
+@argument("a list of layers such as 0,4,8-11")
 def layer_list(text):
     """[(first, last), ...]; "2-" is (2, None), which means up to the model's last layer."""
     if not re.fullmatch(r"\d+(-\d*)?(,\d+(-\d*)?)*", text, re.ASCII):
@@ -75,9 +97,6 @@ def chosen_layers(ranges, num_layers):
         raise UsageError(f"--layers: there is no layer {highest}, the model has {num_layers}")
     return {layer for first, last in ranges
             for layer in range(first, num_layers if last is None else last + 1)}
-
-
-count.__name__, integer_list.__name__, layer_list.__name__ = "count", "list of integers", "list of layers"
 
 
 def parse(arguments):
@@ -107,7 +126,7 @@ def parse(arguments):
     what.add_argument("--attention-mass", action="store_true",
                       help="also the attention that each token gets from all of the prompt's queries, for eviction"
                            " methods (costs a second pass of float32 attention)")
-    what.add_argument("--gzip", metavar="LEVEL", type=int, choices=range(1, 10), nargs="?", const=4, default=0,
+    what.add_argument("--gzip", metavar="LEVEL", type=gzip_level, nargs="?", const=4, default=0,
                       help="compress: a tenth to a third smaller, slower to read (1..9, default 4)")
     what.add_argument("--force", action="store_true", help="overwrite the dump if it exists")
 

@@ -2,7 +2,6 @@
 it with the parsed options as one JSON document."""
 import gc
 import json
-import math
 import os
 import pathlib
 import sys
@@ -30,10 +29,6 @@ def check_options(options, target):
             raise UsageError(f"--{name}: expected UTF-8 text, found {in_quotes(text)}")
     if not is_sample_name(options.sample):
         raise UsageError(f"{target}: sample {in_quotes(options.sample)}: the name must be that of one HDF5 group")
-    options.softmax_scale, options.logit_softcap = float(options.softmax_scale), float(options.logit_softcap)
-    if not (0 <= options.softmax_scale < math.inf and 0 <= options.logit_softcap < math.inf):
-        raise UsageError(f"{target}: softmax scale {options.softmax_scale:g} and soft-cap {options.logit_softcap:g} "
-                         "must be finite and not negative")
 
 
 def report_json(plan, target, seconds):

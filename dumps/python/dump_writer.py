@@ -58,6 +58,14 @@ class DumpWriter:
             self.file.close()
         self._remove()
 
+    def require_space(self, needed):
+        """Refuses at once what the file system has no room for. `needed` in bytes."""
+        with self._writing():
+            system = os.fstatvfs(self.descriptor)
+        free = system.f_bavail * system.f_frsize
+        if system.f_blocks and needed > free:
+            raise OutputError(f"{self.path}: needs {needed / 1e9:.1f} GB, its file system has {free / 1e9:.1f} GB free")
+
     def write_header(self, **attributes):
         """Writes the attributes of the root, except those that are None."""
         with self._writing():

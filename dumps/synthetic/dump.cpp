@@ -10,6 +10,7 @@
 
 #include "dumps/base/error.h"
 #include "dumps/base/ordered_pipeline.h"
+#include "dumps/base/output_place.h"
 #include "dumps/format/dump_writer.h"
 #include "dumps/synthetic/counter_random.h"
 #include "dumps/synthetic/heads.h"
@@ -89,6 +90,14 @@ std::int64_t bytes_of(const SyntheticOptions& options, const Slab& slab) {
   return slab.count * width * static_cast<std::int64_t>(size_of(options.element_type));
 }
 
+/// Of all q, k and v. It may exceed any integer type.
+double bytes_of(const SyntheticOptions& options) {
+  const AttentionShape& shape = options.shape;
+  const double q = static_cast<double>(options.num_queries) * shape.num_query_heads * shape.head_dim;
+  const double kv = static_cast<double>(options.num_tokens) * shape.num_kv_heads * (shape.head_dim + shape.value_dim);
+  return (q + kv) * static_cast<double>(size_of(options.element_type)) * options.num_layers * options.num_samples;
+}
+
 SampleInfo sample_info(const SyntheticOptions& options, int sample) {
   SampleInfo info;
   info.name = fmt::format("synthetic-{:04}", sample);
@@ -108,27 +117,25 @@ void require(bool valid, const std::string& sentence) {
 }  // namespace
 
 void check(const SyntheticOptions& o) {
-  // Far above any model and far below any overflow.
-  constexpr int most = 1 << 20;
   const auto in_range = [&](const char* option, std::int64_t value, std::int64_t low, std::int64_t high) {
     require(low <= value && value <= high, fmt::format("{} is {}, expected {} to {}", option, value, low, high));
   };
-  in_range("query heads", o.shape.num_query_heads, 1, most);
-  in_range("KV heads", o.shape.num_kv_heads, 1, most);
+  in_range("query heads", o.shape.num_query_heads, 1, kMostCount);
+  in_range("KV heads", o.shape.num_kv_heads, 1, kMostCount);
   require(
       o.shape.num_query_heads % o.shape.num_kv_heads == 0,
       fmt::format("{} query heads are not a multiple of {} KV heads", o.shape.num_query_heads, o.shape.num_kv_heads));
-  in_range("head dim", o.shape.head_dim, 1, most);
-  in_range("value dim", o.shape.value_dim, 1, most);
-  in_range("layers", o.num_layers, 1, most);
-  in_range("samples", o.num_samples, 1, most);
-  in_range("tokens", o.num_tokens, 1, std::int64_t{1} << 40);
+  in_range("head dim", o.shape.head_dim, 1, kMostCount);
+  in_range("value dim", o.shape.value_dim, 1, kMostCount);
+  in_range("layers", o.num_layers, 1, kMostCount);
+  in_range("samples", o.num_samples, 1, kMostCount);
+  in_range("tokens", o.num_tokens, 1, kMostTokens);
   in_range("queries", o.num_queries, 1, o.num_tokens);
-  in_range("sliding window", o.sliding_window, 0, std::int64_t{1} << 40);
-  in_range("global-every", o.global_every, 0, most);
-  in_range("spans", o.num_spans, 0, 1000);
-  in_range("span tokens", o.span_tokens, 1, most);
-  in_range("sink tokens", o.sink_tokens, 0, most);
+  in_range("sliding window", o.sliding_window, 0, kMostTokens);
+  in_range("global-every", o.global_every, 0, kMostCount);
+  in_range("spans", o.num_spans, 0, kMostSpans);
+  in_range("span tokens", o.span_tokens, 1, kMostCount);
+  in_range("sink tokens", o.sink_tokens, 0, kMostCount);
   require(o.softmax_scale == 0 || (std::isfinite(o.softmax_scale) && o.softmax_scale > 0),
           fmt::format("scale is {}, expected a positive number", o.softmax_scale));
   require(o.logit_softcap == 0 || (std::isfinite(o.logit_softcap) && o.logit_softcap > 0),
@@ -179,6 +186,7 @@ DumpInfo synthetic_header(const SyntheticOptions& options) {
 void write_synthetic_dump(const SyntheticOptions& options, const std::string& path, bool overwrite, int threads,
                           const DumpProgress& progress) {
   check(options);
+  require_free_space(path, bytes_of(options));  // first: what follows takes time that grows with the tokens
   const PositionFeatures positions(options.shape.head_dim, options.num_tokens);
   std::map<std::int64_t, double> local_log_sums;  // by sliding window
   for (int layer = 0; layer < options.num_layers; ++layer) {
@@ -188,10 +196,8 @@ void write_synthetic_dump(const SyntheticOptions& options, const std::string& pa
     local_log_sums[window] = positions.log_sum(visible, kPositionHeight);
   }
   const SlabPlan slabs(options);
-  std::int64_t done = 0, total = 0;
-  for (std::int64_t i = 0; i < slabs.size() / options.num_layers / options.num_samples; ++i)
-    total += bytes_of(options, slabs[i]) * options.num_layers * options.num_samples;
-
+  const auto total = static_cast<std::int64_t>(bytes_of(options));
+  std::int64_t done = 0;
   DumpWriter writer(path, synthetic_header(options), {.overwrite = overwrite});
   using Bytes = std::vector<std::byte>;
   run_ordered<Bytes>(

@@ -30,6 +30,11 @@ struct SyntheticOptions {
   int sink_tokens = 1;              ///< number of first tokens that act as sinks
 };
 
+// Limits of the options, far above any model and far below any overflow.
+inline constexpr int kMostCount = 1 << 20;
+inline constexpr int kMostSpans = 1000;
+inline constexpr std::int64_t kMostTokens = std::int64_t{1} << 40;
+
 /// Called with the bytes of q, k and v written so far, and of the whole dump, from one thread at a time. An exception
 /// that it throws ends the writing and leaves no file.
 using DumpProgress = std::function<void(std::int64_t done, std::int64_t total)>;

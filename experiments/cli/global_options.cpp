@@ -6,7 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
-#include "dumps/base/error.h"
+#include "experiments/cli/checks.h"
 #include "experiments/cli/version.h"
 
 namespace attest {
@@ -34,7 +34,9 @@ int GlobalOptions::thread_count() const { return threads > 0 ? threads : availab
 void add_global_options(CLI::App& app, GlobalOptions& options) {
   app.fallthrough();
   app.allow_config_extras(CLI::config_extras_mode::error);
-  app.set_config("--config", "", "Options from a TOML file, a [section] per command")->type_name("FILE");
+  app.set_config("--config", "", "Options from a TOML file, a [section] per command")
+      ->transform(readable_file())
+      ->type_name("FILE");
   app.set_version_flag("--version", version_report, "Versions of the program, LibTorch, CUDA, HDF5, and the GPU");
   app.add_option("--device", options.device, "auto, cpu, cuda or cuda:<i>")->capture_default_str()->type_name("DEVICE");
   app.add_option("--device-memory", options.device_memory,
@@ -42,10 +44,13 @@ void add_global_options(CLI::App& app, GlobalOptions& options) {
       ->capture_default_str()
       ->type_name("SIZE");
   app.add_option("--threads", options.threads, "CPU threads; 0: one per processor")
-      ->check(CLI::Range(0, kMostThreads))
+      ->transform(whole_number(0, kMostThreads))
       ->capture_default_str()
       ->type_name("N");
-  app.add_option("--seed", options.seed, "Seed of whatever is random")->capture_default_str()->type_name("N");
+  app.add_option("--seed", options.seed, "Seed of whatever is random")
+      ->transform(seed_number())
+      ->capture_default_str()
+      ->type_name("N");
   app.add_flag("--quiet", options.quiet, "No progress and no notices on stderr");
   app.add_flag("--json", options.json, "Machine output: one JSON document on stdout");
 }

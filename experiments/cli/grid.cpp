@@ -113,6 +113,17 @@ bool parse_setting(SettingKind kind, std::string_view text, Setting& out) {
   }
 }
 
+/// A value that is there twice is a typing error, or an overlap of ranges that would count its results twice.
+template <class Value>
+void refuse_twice(std::string_view option, const std::vector<Value>& values, const std::vector<std::string>& labels) {
+  for (std::size_t i = 0; i < values.size(); ++i)
+    for (std::size_t j = 0; j < i; ++j)
+      if (values[i] == values[j])
+        throw UsageError(labels[i] == labels[j]
+                             ? fmt::format("{}: '{}' is there twice", option, labels[i])
+                             : fmt::format("{}: '{}' and '{}' are the same", option, labels[j], labels[i]));
+}
+
 }  // namespace
 
 Grid parse_grid(SettingKind kind, std::string_view text) {
@@ -125,6 +136,7 @@ Grid parse_grid(SettingKind kind, std::string_view text) {
     grid.settings.push_back(setting);
     grid.labels.push_back(std::move(element));
   }
+  refuse_twice(fmt::format("--{}", info.name), grid.settings, grid.labels);
   return grid;
 }
 
@@ -136,11 +148,13 @@ Grid default_grid(SettingKind kind) {
 std::vector<double> parse_numbers(std::string_view text, std::string_view option) {
   const Parser parser(option, "a finite number of at least 0");
   std::vector<double> numbers;
-  for (const std::string& element : parser.elements(text)) {
+  const std::vector<std::string> elements = parser.elements(text);
+  for (const std::string& element : elements) {
     double value = 0;
     if (!parse_number(element, value) || std::isinf(value) || value < 0) parser.reject(element);
     numbers.push_back(value);
   }
+  refuse_twice(option, numbers, elements);
   return numbers;
 }
 

@@ -15,13 +15,13 @@ struct Grid {
 };
 
 /// Parses settings of `kind`; SettingKindInfo::valid describes the allowed values. Errors name the option --KIND.
-/// Throws UsageError.
+/// Throws UsageError, also for a setting that is there twice, however it is spelt.
 Grid parse_grid(SettingKind kind, std::string_view text);
 
 /// The grid of a kind of setting for which the user gave none; one empty setting, labelled "", for SettingKind::none.
 Grid default_grid(SettingKind kind);
 
-/// Parses a list, in the same grammar, of finite numbers of at least 0.
+/// Parses a list, in the same grammar, of different finite numbers of at least 0.
 std::vector<double> parse_numbers(std::string_view text, std::string_view option);
 
 }  // namespace attest

@@ -11,7 +11,7 @@ namespace {
 constexpr std::string_view kLabelCharacters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-";
 
 [[noreturn]] void reject(std::string_view text, std::string_view why) {
-  throw UsageError(fmt::format("--selector '{}': {}; expected [LABEL=]NAME[:option=value,...]", text, why));
+  throw UsageError(fmt::format("--selector: '{}': {}; expected [LABEL=]NAME[:option=value,...]", text, why));
 }
 
 }  // namespace

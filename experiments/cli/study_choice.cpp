@@ -35,9 +35,13 @@ std::vector<std::pair<int, int>> parse_layers(std::string_view text) {
     std::pair<int, int> range;
     bool valid = parse_whole(std::string_view(part).substr(0, dash), range.first);
     range.second = range.first;
-    if (dash != std::string::npos) valid = valid && parse_whole(std::string_view(part).substr(dash + 1), range.second);
+    const std::string_view end = dash == std::string::npos ? "" : std::string_view(part).substr(dash + 1);
+    if (!end.empty())
+      valid = valid && parse_whole(end, range.second);
+    else if (dash != std::string::npos)
+      range.second = kLastLayer;
     if (!valid || range.second < range.first)
-      throw UsageError(fmt::format("--layers: '{}' is neither a layer number nor a range such as 0-31", part));
+      throw UsageError(fmt::format("--layers: '{}' is neither a layer number nor a range such as 0-31 or 8-", part));
     ranges.push_back(range);
   }
   return ranges;

@@ -7,7 +7,7 @@
 
 namespace attest {
 
-/// "0-31", "0,5,8-11". Throws UsageError.
+/// "0-31", "0,5,8-11", "8-" (from 8 on). Throws UsageError.
 std::vector<std::pair<int, int>> parse_layers(std::string_view text);
 
 /// "all", "last:4", or positions: "1000,2047". Throws UsageError.

@@ -9,6 +9,8 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "dumps/base/printable.h"
+
 namespace attest {
 namespace {
 
@@ -28,14 +30,26 @@ std::string formatted(double value, std::string_view unit) {
   return number(value, unit == "cosine" ? 5 : 4);
 }
 
-std::vector<std::string> headings(const Summary& summary) {
+bool several_models(const Summary& summary) {
+  return std::ranges::any_of(summary.rows, [&](const SummaryRow& row) { return row.model != summary.rows[0].model; });
+}
+
+/// The columns that say what a row is about.
+std::vector<std::string> row_names(const Summary& summary) {
   std::vector<std::string> names{"selector", "setting"};
+  if (several_models(summary)) names.insert(names.begin(), "model");
+  return names;
+}
+
+std::vector<std::string> headings(const Summary& summary) {
+  std::vector<std::string> names = row_names(summary);
   for (const SummaryHeading& column : summary.columns) names.emplace_back(column.heading);
   return names;
 }
 
 std::vector<std::string> cells(const SummaryRow& row, const Summary& summary) {
   std::vector<std::string> texts{row.label, setting_text(row)};
+  if (several_models(summary)) texts.insert(texts.begin(), printable(row.model));
   for (std::size_t i = 0; i < row.values.size(); ++i)
     texts.push_back(formatted(row.values[i], summary.columns[i].unit));
   return texts;
@@ -47,7 +61,8 @@ std::string averaged_text(const Summary& summary) {
         "No layer is left to average: each is dense in some selector ({}); --with-dense-layers includes them.",
         fmt::join(summary.dense_layers, ", "));
   if (!summary.has_cells) return "No layer was studied, so there is nothing to average.";
-  std::string text = "Means over all layers, queries and heads; min and max over the same cells.";
+  std::string text = fmt::format("Means over all layers, queries and heads{}; min and max over the same cells.",
+                                 several_models(summary) ? " of a model" : "");
   if (summary.has_spans) text += " Span recall: where exact attention puts 0.3 or more on the evidence.";
   if (!summary.scan_not_counted.empty())
     text +=
@@ -71,11 +86,12 @@ std::string summary_table(const Summary& summary) {
   for (const std::vector<std::string>& line : lines)
     for (std::size_t i = 0; i < line.size(); ++i) widths[i] = std::max(widths[i], line[i].size());
 
+  const std::size_t names = row_names(summary).size();
   std::string text;
   for (const std::vector<std::string>& line : lines) {
     std::string row;
     for (std::size_t i = 0; i < line.size(); ++i)
-      row += i < 2 ? fmt::format("{:<{}}  ", line[i], widths[i]) : fmt::format("{:>{}}  ", line[i], widths[i]);
+      row += i < names ? fmt::format("{:<{}}  ", line[i], widths[i]) : fmt::format("{:>{}}  ", line[i], widths[i]);
     text += row.substr(0, row.find_last_not_of(' ') + 1) + "\n";
   }
   return text + averaged_text(summary) + "\n";
@@ -84,7 +100,8 @@ std::string summary_table(const Summary& summary) {
 nlohmann::ordered_json summary_json(const Summary& summary) {
   json rows = json::array();
   for (const SummaryRow& row : summary.rows) {
-    json object = {{"label", row.label},
+    json object = {{"model", row.model},
+                   {"label", row.label},
                    {"selector", row.selector},
                    {"setting", row.setting},
                    {"setting_label", row.setting_label}};

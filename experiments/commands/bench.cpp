@@ -11,7 +11,9 @@
 #include "dumps/base/error.h"
 #include "dumps/synthetic/dump.h"
 #include "experiments/bench/study_bench.h"
+#include "experiments/cli/checks.h"
 #include "experiments/commands/commands.h"
+#include "kernels/selectors/registry.h"
 
 namespace attest {
 namespace {
@@ -161,20 +163,29 @@ void add_bench(CLI::App& app, const GlobalOptions& global) {
   auto options = std::make_shared<BenchOptions>();
   study->add_option("DUMP", options->path,
                     "Dump to time; default: a synthetic one of Llama-3.1-8B's shape, generated for this run");
-  study->add_option("--tokens", options->dump.num_tokens, "Tokens of the synthetic dump")->capture_default_str();
-  study->add_option("--queries", options->dump.num_queries, "Queries of the synthetic dump")->capture_default_str();
-  study->add_option("--layers", options->dump.num_layers, "Layers of the synthetic dump")->capture_default_str();
+  study->add_option("--tokens", options->dump.num_tokens, "Tokens of the synthetic dump")
+      ->transform(whole_number(1, kMostTokens))
+      ->capture_default_str();
+  study->add_option("--queries", options->dump.num_queries, "Queries of the synthetic dump")
+      ->transform(whole_number(1, kMostTokens))
+      ->capture_default_str();
+  study->add_option("--layers", options->dump.num_layers, "Layers of the synthetic dump")
+      ->transform(whole_number(1, kMostCount))
+      ->capture_default_str();
+  std::vector<std::string> selectors;
+  for (const SelectorInfo* info : all_selectors()) selectors.emplace_back(info->name);
   study->add_option("--selector", options->bench.selectors, "Selectors, at their defaults")
       ->delimiter(',')
+      ->transform(one_of(selectors))
       ->capture_default_str();
   study->add_option("--sweep-points", options->bench.sweep_points, "Settings per selector of the sweep; 0: no sweep")
-      ->check(CLI::Range(0, 1000))
+      ->transform(whole_number(0, 1000))
       ->capture_default_str();
   study->add_option("--repeats", options->bench.repeats, "Timed runs; the median is reported")
-      ->check(CLI::Range(1, 1000))
+      ->transform(whole_number(1, 1000))
       ->capture_default_str();
   study->add_option("--peer-repeats", options->bench.peer_repeats, "Timed runs of the LibTorch peer")
-      ->check(CLI::Range(1, 1000))
+      ->transform(whole_number(1, 1000))
       ->capture_default_str();
   study->add_flag("--no-peer", options->no_peer, "Leave the LibTorch peer, and the comparison with it, out");
   study->callback([options, &global] { run_bench_study(*options, global); });

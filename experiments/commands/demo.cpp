@@ -5,7 +5,6 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -15,7 +14,9 @@
 #include <system_error>
 #include <vector>
 
+#include "dumps/base/atomic_file.h"
 #include "dumps/base/error.h"
+#include "experiments/cli/checks.h"
 #include "experiments/cli/version.h"
 #include "experiments/commands/commands.h"
 
@@ -75,10 +76,7 @@ void claim_folder(const fs::path& folder) {
           fmt::format("{} is there already and is not a demo's folder: choose another with -o", folder.string()));
   }
   fs::create_directories(folder, error);
-  std::ofstream mark(folder / kMark);
-  mark << kMarkText;
-  mark.close();
-  if (!mark) throw OutputError(fmt::format("cannot write to the folder {}", folder.string()));
+  write_atomically((folder / kMark).string(), kMarkText);
 }
 
 struct Step {
@@ -138,6 +136,7 @@ void add_demo(CLI::App& app, const GlobalOptions& global) {
   auto options = std::make_shared<DemoOptions>();
   CLI::App* command = app.add_subcommand("demo", "Inspect, run and figures on the dump that comes with the sources");
   command->add_option("-o,--output", options->folder, "Folder for what it makes")
+      ->transform(text_that_is("a folder's name"))
       ->capture_default_str()
       ->type_name("DIR");
   command->callback([options, &global] { run_demo(*options, global); });

@@ -11,6 +11,7 @@
 
 #include "analysis/results/results_file.h"
 #include "dumps/base/error.h"
+#include "experiments/cli/checks.h"
 #include "experiments/commands/commands.h"
 #include "experiments/paper/figure_run.h"
 
@@ -73,14 +74,23 @@ void add_figures(CLI::App& app, const GlobalOptions& global) {
   auto options = std::make_shared<FiguresOptions>();
   CLI::App* command =
       app.add_subcommand("figures", "The paper's figures that results files can support: pictures, data, scripts");
-  command->add_option("results", options->results, "Results files of `attest run`; those of one model are pooled")
+  command->add_option("RESULTS", options->results, "Results files of `attest run`; those of one model are pooled")
       ->required();
-  command->add_option("-o,--output", options->folder, "Folder for the figures; made if it is not there")->required();
-  command->add_option("--only", options->request.only, "These experiments, by name, separated by commas")
-      ->delimiter(',');
-  command->add_option("--format", options->request.formats, "Pictures to draw: pdf, svg, png")
+  command->add_option("-o,--output", options->folder, "Folder for the figures, made if it is not there")
+      ->required()
+      ->transform(text_that_is("a folder's name"))
+      ->type_name("DIR");
+  std::vector<std::string> names;
+  for (const Experiment& experiment : experiments()) names.push_back(experiment.name);
+  command->add_option("--only", options->request.only, "These experiments, separated by commas")
       ->delimiter(',')
-      ->capture_default_str();
+      ->transform(one_of(names))
+      ->type_name("NAMES");
+  command->add_option("--format", options->request.formats, "Pictures to draw")
+      ->delimiter(',')
+      ->transform(one_of(kFigureFormats))
+      ->capture_default_str()
+      ->type_name("NAMES");
   command->add_flag("--force", options->request.replace, "Replace figures that are there");
   command->callback([options, &global] { run_figures(*options, global); });
 }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "dumps/base/error.h"
+#include "experiments/cli/checks.h"
 #include "experiments/cli/python_script.h"
 #include "experiments/cli/version.h"
 #include "experiments/commands/commands.h"
@@ -31,6 +32,8 @@ struct ImportCommand {
   bool bfloat16_bits = false, force = false;
 };
 
+constexpr int kMostLayers = 1 << 20;
+
 using Span = std::pair<std::int64_t, std::int64_t>;
 
 Span parse_span(const std::string& text) {
@@ -41,7 +44,7 @@ Span parse_span(const std::string& text) {
     const auto rest = std::from_chars(begin.ptr + 1, end, span.second);
     if (rest.ec == std::errc{} && rest.ptr == end) return span;
   }
-  throw UsageError(fmt::format("--span: expected BEGIN:END, found '{}'", text));
+  throw UsageError(fmt::format("--span: '{}' is not BEGIN:END", text));
 }
 
 /// One JSON character per byte: paths need not be UTF-8.
@@ -72,9 +75,8 @@ void run_import(const ImportCommand& command, const GlobalOptions& global) {
                                {"task", bytes(command.task)},
                                {"model", bytes(command.model)},
                                {"rope", bytes(command.rope)},
-                               // As text: JSON has neither NaN nor infinity, and the script has to report them.
-                               {"softmax_scale", fmt::format("{}", command.softmax_scale)},
-                               {"logit_softcap", fmt::format("{}", command.logit_softcap)},
+                               {"softmax_scale", command.softmax_scale},
+                               {"logit_softcap", command.logit_softcap},
                                {"sliding_window", command.sliding_window},
                                {"window_layers", command.window_layers},
                                {"num_layers", command.num_layers},
@@ -94,43 +96,61 @@ void add_import(CLI::App& app, const GlobalOptions& global) {
   auto import = std::make_shared<ImportCommand>();
   ImportCommand& options = *import;
   CLI::App* command = app.add_subcommand("import", "Dump from arrays in safetensors or npz files");
-  command->add_option("source", options.source, "A *.safetensors or *.npz file, or a folder of them")->required();
-  command->add_option("-o,--output", options.target, "The dump")->required()->type_name("DUMP");
+  command->add_option("SOURCE", options.source, "A *.safetensors or *.npz file, or a folder of them")->required();
+  command->add_option("-o,--output", options.target, "The dump")
+      ->required()
+      ->transform(text_that_is("a file's name"))
+      ->type_name("DUMP");
+  const CLI::Validator pattern = text_that_is("a pattern such as model.layers.{l}.q"),
+                       axes = text_that_is("axes such as HTD"), name = text_that_is("a name"),
+                       position = whole_number(0), layer = whole_number(0, kMostLayers);
   command
       ->add_option("--q", options.q_names,
                    "Names of the queries: {l} is the layer, {s} the sample (default: usual ones)")
+      ->transform(pattern)
       ->type_name("PATTERN");
-  command->add_option("--k", options.k_names, "Names of the keys")->type_name("PATTERN");
-  command->add_option("--v", options.v_names, "Names of the values")->type_name("PATTERN");
+  command->add_option("--k", options.k_names, "Names of the keys")->transform(pattern)->type_name("PATTERN");
+  command->add_option("--v", options.v_names, "Names of the values")->transform(pattern)->type_name("PATTERN");
   command
       ->add_option("--layout", options.layout,
                    "Axes, slowest first: B sample, H head, T token or query, D channel; B may be added or missing")
+      ->transform(axes)
       ->capture_default_str()
       ->type_name("AXES");
-  command->add_option("--q-layout", options.q_layout, "Axes of the queries, where they differ")->type_name("AXES");
+  command->add_option("--q-layout", options.q_layout, "Axes of the queries, where they differ")
+      ->transform(axes)
+      ->type_name("AXES");
   command->add_option("--positions", options.positions, "Positions of the queries (default: the last ones)")
       ->delimiter(',')
+      ->transform(position)
       ->type_name("P,...");
   command->add_option("--span", options.spans, "Tokens that hold the answer, BEGIN:END; may be repeated")
       ->delimiter(',')
+      ->transform(text_that_is("BEGIN:END"))
       ->type_name("B:E");
   command->add_flag("--bfloat16-bits", options.bfloat16_bits,
                     "Arrays of 16-bit integers (or NumPy's V2) hold bfloat16");
-  command->add_option("--scale", options.softmax_scale, "Softmax scale; 0: 1/sqrt(head dim)")->capture_default_str();
-  command->add_option("--softcap", options.logit_softcap, "Soft-cap of the scores; 0: none")->capture_default_str();
+  command->add_option("--scale", options.softmax_scale, "Softmax scale; 0: 1/sqrt(head dim)")
+      ->transform(nonnegative_number())
+      ->capture_default_str();
+  command->add_option("--softcap", options.logit_softcap, "Soft-cap of the scores; 0: none")
+      ->transform(nonnegative_number())
+      ->capture_default_str();
   command->add_option("--sliding-window", options.sliding_window, "Keys that a query sees; 0: all before it")
-      ->check(CLI::NonNegativeNumber)
+      ->transform(position)
       ->capture_default_str();
   command->add_option("--window-layers", options.window_layers, "Layers that have the window (default: all)")
       ->delimiter(',')
+      ->transform(layer)
       ->type_name("L,...");
   command->add_option("--num-layers", options.num_layers, "Layers of the model (default: the last one found)")
-      ->check(CLI::NonNegativeNumber);
-  command->add_option("--model", options.model, "Name of the model")->capture_default_str();
+      ->transform(layer);
+  command->add_option("--model", options.model, "Name of the model")->transform(name)->capture_default_str();
   command->add_option("--rope", options.rope, "Rotary parameters of the model, as JSON");
   command->add_option("--sample", options.sample, "Name of the sample where the patterns have no {s}")
+      ->transform(name)
       ->capture_default_str();
-  command->add_option("--task", options.task, "Task of the samples")->capture_default_str();
+  command->add_option("--task", options.task, "Task of the samples")->transform(name)->capture_default_str();
   command->add_flag("--force", options.force, "Replace the dump if it is there");
   command->callback([import, &global] { run_import(*import, global); });
 }

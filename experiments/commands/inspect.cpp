@@ -51,7 +51,7 @@ void run_inspect(const InspectOptions& options, const GlobalOptions& global) {
 void add_inspect(CLI::App& app, const GlobalOptions& global) {
   auto options = std::make_shared<InspectOptions>();
   CLI::App* command = app.add_subcommand("inspect", "What is in a dump");
-  command->add_option("dump", options->path, "The dump")->required()->type_name("DUMP");
+  command->add_option("DUMP", options->path, "The dump")->required();
   command->add_flag(
       "--check", options->check,
       "Look at every value: range, NaN, infinities, heads that are all zero; exit code 4 for NaN or infinity");

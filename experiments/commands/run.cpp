@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -12,11 +13,13 @@
 
 #include "analysis/run/run_study.h"
 #include "dumps/base/error.h"
+#include "experiments/cli/checks.h"
 #include "experiments/cli/grid.h"
 #include "experiments/cli/interrupt.h"
 #include "experiments/cli/progress.h"
 #include "experiments/cli/selector_argument.h"
 #include "experiments/cli/study_choice.h"
+#include "experiments/cli/study_notices.h"
 #include "experiments/cli/summary_table.h"
 #include "experiments/cli/version.h"
 #include "experiments/commands/commands.h"
@@ -44,9 +47,19 @@ std::vector<SelectorSpec> selector_specs(const RunCommand& command) {
   for (std::size_t i = 0; i < specs.size(); ++i)
     for (std::size_t j = 0; j < i; ++j)
       if (specs[i].label == specs[j].label)
-        throw UsageError(fmt::format("two selectors have the label '{}'; give one another: --selector LABEL={}",
-                                     specs[i].label, specs[i].name));
+        throw UsageError(
+            fmt::format("--selector: two selectors have the label '{}'; give one another: --selector LABEL={}",
+                        specs[i].label, specs[i].name));
   return specs;
+}
+
+/// Names the option in errors.
+std::shared_ptr<Selector> make_typed_selector(const SelectorSpec& spec) {
+  try {
+    return make_selector(spec);
+  } catch (const UsageError& error) {
+    throw UsageError(fmt::format("--selector: {}", error.what()));
+  }
 }
 
 /// Refuses a dump that is given twice: its cells would count twice.
@@ -71,7 +84,7 @@ Study make_study(const RunCommand& command) {
     grids[info.kind] = given ? parse_grid(info.kind, typed->second) : default_grid(info.kind);
   }
   for (const SelectorSpec& spec : selector_specs(command)) {
-    std::shared_ptr<Selector> selector = make_selector(spec);
+    std::shared_ptr<Selector> selector = make_typed_selector(spec);
     const Grid& grid = grids[selector->setting_kind()];
     study.selectors.push_back(make_study_selector(spec.label, std::move(selector), grid.settings, grid.labels));
     study.selectors.back().by_default = command.selectors.empty();
@@ -79,7 +92,6 @@ Study make_study(const RunCommand& command) {
   if (!command.layers.empty()) study.choice.layers = parse_layers(command.layers);
   if (!command.samples.empty()) study.choice.samples = parse_names(command.samples);
   study.choice.queries = parse_queries(command.queries);
-  if (!(study.salient_delta >= 0)) throw UsageError("--salient-delta: expected a number of at least 0");
   if (!command.lambdas.empty()) study.lambdas = parse_numbers(command.lambdas, "--lambdas");
   return study;
 }
@@ -106,7 +118,16 @@ std::string outcome_text(const RunReport& report, const std::string& output) {
                                                     report.progress.resumed, report.progress.total);
 }
 
-void run(const RunCommand& command, const GlobalOptions& global) {
+/// A list option may be repeated: CLI11 joins the values by line breaks. (Joining by commas would make it split at
+/// commas first, and drop empty elements.)
+void join_lists(RunCommand& command) {
+  const auto join = [](std::string& text) { std::ranges::replace(text, '\n', ','); };
+  for (auto& [kind, text] : command.grids) join(text);
+  for (std::string* text : {&command.lambdas, &command.layers, &command.samples, &command.queries}) join(*text);
+}
+
+void run(RunCommand command, const GlobalOptions& global) {
+  join_lists(command);
   Study study = make_study(command);
   RunOptions options = command.run;
   options.device = global.resolved_device();
@@ -116,6 +137,7 @@ void run(const RunCommand& command, const GlobalOptions& global) {
   options.command_line = command_line();
   const InterruptFlag interrupt;
   Progress progress("layers", global.quiet);
+  for (const std::string& notice : study_notices(study, command.grids)) progress.notice("warning: " + notice);
   const RunReport report =
       run_study(std::move(study), options, interrupt.flag(),
                 {.started =
@@ -148,7 +170,10 @@ void add_run(CLI::App& app, const GlobalOptions& global) {
   Study& study = options->study;
   CLI::App* command = app.add_subcommand("run", "Study selectors on dumps: selectors x settings -> results");
   command->add_option("DUMP", options->dumps, "Attention dumps")->required();
-  command->add_option("-o,--output", options->run.output, "Results file to write")->required()->type_name("FILE");
+  command->add_option("-o,--output", options->run.output, "Results file to write")
+      ->required()
+      ->transform(text_that_is("a file's name"))
+      ->type_name("FILE");
   command
       ->add_option("--selector", options->selectors, "[LABEL=]NAME[:option=value,...]; may be repeated ('attest list')")
       ->allow_extra_args(false)
@@ -158,26 +183,31 @@ void add_run(CLI::App& app, const GlobalOptions& global) {
       command
           ->add_option(fmt::format("--{}", info.name), options->grids[info.kind],
                        fmt::format("Grid of {}: a,b,c or start:stop:step (default {})", info.valid, info.default_grid))
-          ->join(',')
+          ->multi_option_policy(CLI::MultiOptionPolicy::Join)
+          ->transform(text_that_is(fmt::format("a list such as {}", info.default_grid)))
           ->type_name("GRID");
   command
       ->add_option(
           "--lambdas", options->lambdas,
           fmt::format("Where the tails of the scan error are measured (default {})", fmt::join(study.lambdas, ",")))
-      ->join(',')
+      ->multi_option_policy(CLI::MultiOptionPolicy::Join)
+      ->transform(text_that_is("a list such as 0.5,1,2"))
       ->type_name("GRID");
   command
       ->add_option("--salient-delta", study.salient_delta, "Salient: at most this far below the largest score, in nats")
+      ->transform(nonnegative_number(Infinity::accepted))
       ->capture_default_str()
       ->type_name("X");
-  command->add_option("--layers", options->layers, "Layers: 0-31 or 0,5,8-11 (default all)")
-      ->join(',')
+  command->add_option("--layers", options->layers, "Layers: 0-31, or 0,5,8-11, or 8- for all from 8 on (default all)")
+      ->multi_option_policy(CLI::MultiOptionPolicy::Join)
+      ->transform(text_that_is("a list such as 0-31"))
       ->type_name("LIST");
   command->add_option("--samples", options->samples, "Samples by name: a,b (default all)")
-      ->join(',')
+      ->multi_option_policy(CLI::MultiOptionPolicy::Join)
+      ->transform(text_that_is("a list such as a,b"))
       ->type_name("NAMES");
   command->add_option("--queries", options->queries, "all, last:N, or positions: 1000,2047")
-      ->join(',')
+      ->multi_option_policy(CLI::MultiOptionPolicy::Join)
       ->capture_default_str()
       ->type_name("WHICH");
   command->add_flag("--resume", options->run.resume, "Go on with an unfinished study of the same options and inputs");

@@ -13,6 +13,7 @@
 
 #include "dumps/synthetic/dump.h"
 #include "dumps/synthetic/heads.h"
+#include "experiments/cli/checks.h"
 #include "experiments/cli/writing_progress.h"
 #include "experiments/commands/commands.h"
 
@@ -53,6 +54,13 @@ const std::map<std::string, SyntheticOptions> kPresets{
       .num_layers = 27,
       .num_tokens = 32768,
       .num_queries = 16}}};
+
+template <class Value>
+std::vector<std::string> names_of(const std::map<std::string, Value>& map) {
+  std::vector<std::string> names;
+  for (const auto& [name, value] : map) names.push_back(name);
+  return names;
+}
 
 /// Follows pointers to members, one after the other.
 template <class Object>
@@ -102,29 +110,39 @@ void add_synth(CLI::App& app, const GlobalOptions& global) {
     });
     return option;
   };
-  command->add_option("-o,--output", options->path, "The dump")->required()->type_name("DUMP");
+  using O = SyntheticOptions;
+  const CLI::Validator count = whole_number(1, kMostCount), count_or_none = whole_number(0, kMostCount);
+  command->add_option("-o,--output", options->path, "The dump")
+      ->required()
+      ->transform(text_that_is("a file's name"))
+      ->type_name("DUMP");
   command->add_option("--preset", options->preset, "Shape of a known model; options given beside it override it")
-      ->check(CLI::IsMember(kPresets));
-  add("--profile", "Mixture of heads", &SyntheticOptions::profile)->check(CLI::IsMember(profile_names()));
-  add("--layers", "Layers", &SyntheticOptions::num_layers);
-  add("--samples", "Samples", &SyntheticOptions::num_samples);
-  add("--tokens", "Tokens of each sample", &SyntheticOptions::num_tokens);
-  add("--queries", "Queries of each sample, at its last positions", &SyntheticOptions::num_queries);
-  add("--query-heads", "Query heads", &SyntheticOptions::shape, &AttentionShape::num_query_heads);
-  add("--kv-heads", "KV heads; they divide the query heads", &SyntheticOptions::shape, &AttentionShape::num_kv_heads);
-  CLI::Option* head_dim = add("--head-dim", "Channels of q and k", &SyntheticOptions::shape, &AttentionShape::head_dim);
-  CLI::Option* value_dim = add("--value-dim", "Channels of v, where they differ from --head-dim",
-                               &SyntheticOptions::shape, &AttentionShape::value_dim);
+      ->transform(one_of(names_of(kPresets)));
+  add("--profile", "Mixture of heads", &O::profile)->transform(one_of(profile_names()));
+  add("--layers", "Layers", &O::num_layers)->transform(count);
+  add("--samples", "Samples", &O::num_samples)->transform(count);
+  add("--tokens", "Tokens of each sample", &O::num_tokens)->transform(whole_number(1, kMostTokens));
+  add("--queries", "Queries of each sample, at its last positions", &O::num_queries)
+      ->transform(whole_number(1, kMostTokens));
+  add("--query-heads", "Query heads", &O::shape, &AttentionShape::num_query_heads)->transform(count);
+  add("--kv-heads", "KV heads; they divide the query heads", &O::shape, &AttentionShape::num_kv_heads)
+      ->transform(count);
+  CLI::Option* head_dim =
+      add("--head-dim", "Channels of q and k", &O::shape, &AttentionShape::head_dim)->transform(count);
+  CLI::Option* value_dim =
+      add("--value-dim", "Channels of v, where they differ from --head-dim", &O::shape, &AttentionShape::value_dim)
+          ->transform(count);
   command->add_option("--dtype", options->element_type, "Element type")
-      ->check(CLI::IsMember(kElementTypes))
+      ->transform(one_of(names_of(kElementTypes)))
       ->capture_default_str();
-  add("--scale", "Softmax scale; 0: 1/sqrt(head dim)", &SyntheticOptions::softmax_scale);
-  add("--softcap", "Soft-cap of the scores; 0: none", &SyntheticOptions::logit_softcap);
-  add("--sliding-window", "Keys that a query sees; 0: all before it", &SyntheticOptions::sliding_window);
-  add("--global-every", "Every n-th layer ignores the window; 0: none", &SyntheticOptions::global_every);
-  add("--spans", "Evidence spans of each sample", &SyntheticOptions::num_spans);
-  add("--span-tokens", "Tokens of each span", &SyntheticOptions::span_tokens);
-  add("--sink-tokens", "First tokens that sink heads look at", &SyntheticOptions::sink_tokens);
+  add("--scale", "Softmax scale; 0: 1/sqrt(head dim)", &O::softmax_scale)->transform(nonnegative_number());
+  add("--softcap", "Soft-cap of the scores; 0: none", &O::logit_softcap)->transform(nonnegative_number());
+  add("--sliding-window", "Keys that a query sees; 0: all before it", &O::sliding_window)
+      ->transform(whole_number(0, kMostTokens));
+  add("--global-every", "Every n-th layer ignores the window; 0: none", &O::global_every)->transform(count_or_none);
+  add("--spans", "Evidence spans of each sample", &O::num_spans)->transform(whole_number(0, kMostSpans));
+  add("--span-tokens", "Tokens of each span", &O::span_tokens)->transform(count);
+  add("--sink-tokens", "First tokens that sink heads look at", &O::sink_tokens)->transform(count_or_none);
   command->add_flag("--force", options->force, "Replace the dump if it is there");
 
   // Comes after --head-dim is copied: value_dim equals head_dim unless --value-dim is given.

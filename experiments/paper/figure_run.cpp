@@ -24,20 +24,6 @@ std::string slug(const std::string& model) {
   return text.substr(0, 80);
 }
 
-/// Throws UsageError unless all `given` names are among the `known` ones.
-void check_names(const char* kind, const std::vector<std::string>& given, const std::vector<std::string>& known) {
-  for (const std::string& name : given)
-    if (std::ranges::count(known, name) == 0)
-      throw UsageError(fmt::format("unknown {} '{}': expected some of {}", kind, name, fmt::join(known, ", ")));
-}
-
-void check_request(const FigureRequest& request) {
-  std::vector<std::string> names;
-  for (const Experiment& experiment : experiments()) names.push_back(experiment.name);
-  check_names("experiment", request.only, names);
-  check_names("format", request.formats, kFigureFormats);
-}
-
 /// A figure that is computed but not yet on disk.
 struct Planned {
   FigureMade made;
@@ -86,19 +72,18 @@ void refuse_existing(const std::vector<Planned>& planned, const std::filesystem:
   }
 }
 
-void draw(const Planned& planned, const std::filesystem::path& folder, const FigureRequest& request,
-          FigureReport& report) {
-  write_figure_source(planned.figure, folder);
+void draw(const Planned& planned, const StagedFolder& staged, const FigureRequest& request, FigureReport& report) {
+  write_figure_source(planned.figure, staged.staging());
   if (!report.not_drawn.empty()) return;
-  const GnuplotRun run = draw_figure(planned.figure, folder, request.formats);
+  const GnuplotRun run = draw_figure(planned.figure, staged.staging(), request.formats);
   if (run.status == GnuplotRun::Status::not_installed) report.not_drawn = run.message;
   if (run.status == GnuplotRun::Status::failed) report.errors.push_back(run.message);
+  if (run.status == GnuplotRun::Status::not_written) staged.fail(run.message);
 }
 
 }  // namespace
 
 FigureReport make_figures(ResultsFiles files, const std::filesystem::path& folder, const FigureRequest& request) {
-  check_request(request);
   FigureReport report;
   std::vector<Planned> planned = plan(split_by_model(files), request, report);
   if (planned.empty()) {
@@ -109,9 +94,9 @@ FigureReport make_figures(ResultsFiles files, const std::filesystem::path& folde
   }
   if (!request.replace) refuse_existing(planned, folder, request);
 
+  StagedFolder staged(folder);
   try {
-    StagedFolder staged(folder);
-    for (const Planned& p : planned) draw(p, staged.staging(), request, report);
+    for (const Planned& p : planned) draw(p, staged, request, report);
     const std::vector<std::string> names = staged.commit();
     for (Planned& p : planned) {
       for (const std::string& name : names)
@@ -119,7 +104,7 @@ FigureReport make_figures(ResultsFiles files, const std::filesystem::path& folde
       report.made.push_back(std::move(p.made));
     }
   } catch (const std::system_error& error) {
-    throw OutputError(fmt::format("cannot make figures in {}: {}", folder.string(), error.what()));
+    staged.fail(error.what());
   }
   return report;
 }

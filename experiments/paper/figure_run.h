@@ -10,7 +10,7 @@
 namespace attest {
 
 struct FigureRequest {
-  std::vector<std::string> only;                      ///< experiments by name; empty: all
+  std::vector<std::string> only;                      ///< names of experiments(); empty: all
   std::vector<std::string> formats = kFigureFormats;  ///< some of them
   bool replace = false;                               ///< replace files of the same names in the folder
 };
@@ -34,8 +34,7 @@ struct FigureReport {
 };
 
 /// Makes every figure that the results support. Data and scripts are written even where no picture can be drawn.
-/// Throws UsageError for an unknown experiment or format, InputError when the results support none, OutputError when a
-/// file is there already or cannot be written.
+/// Throws InputError when the results support none, OutputError when a file is there already or cannot be written.
 FigureReport make_figures(ResultsFiles files, const std::filesystem::path& folder, const FigureRequest& request);
 
 }  // namespace attest

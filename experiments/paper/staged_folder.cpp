@@ -1,6 +1,7 @@
 // StagedFolder: a hidden folder whose files commit() renames into the target.
 #include "experiments/paper/staged_folder.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,6 +10,8 @@
 #include <system_error>
 
 #include "dumps/base/error.h"
+#include "dumps/base/file_descriptor.h"
+#include "dumps/base/output_place.h"
 
 namespace attest {
 
@@ -21,9 +24,7 @@ StagedFolder::StagedFolder(fs::path target) : target_(std::move(target)) {
   made_target_ = fs::create_directories(target_, error);
   if (error) throw OutputError(fmt::format("cannot make the folder {}: {}", target_.string(), error.message()));
   std::string name = (target_ / ".attest-XXXXXX").string();
-  if (mkdtemp(name.data()) == nullptr)
-    throw OutputError(fmt::format("cannot write to the folder {}: {}", target_.string(),
-                                  std::error_code(errno, std::generic_category()).message()));
+  if (mkdtemp(name.data()) == nullptr) fail(std::error_code(errno, std::generic_category()).message());
   staging_ = name;
 }
 
@@ -33,15 +34,26 @@ StagedFolder::~StagedFolder() {
   if (made_target_) fs::remove(target_, ignored);  // fails, as it should, if commit() has put files there
 }
 
+void StagedFolder::fail(const std::string& reason) const {
+  throw OutputError(fmt::format("cannot write to the folder {}: {}", target_.string(), reason));
+}
+
 std::vector<std::string> StagedFolder::commit() {
   std::vector<std::string> names;
   for (const fs::directory_entry& entry : fs::directory_iterator(staging_))
     names.push_back(entry.path().filename().string());
   std::ranges::sort(names);
   for (const std::string& name : names) {
+    require_replaceable((target_ / name).string());
+    // On some file systems a full disk shows only now.
+    const FileDescriptor file(::open((staging_ / name).c_str(), O_RDONLY | O_CLOEXEC));
+    if (!file || ::fsync(file.get()) != 0)
+      fail(fmt::format("{}: {}", name, std::error_code(errno, std::generic_category()).message()));
+  }
+  for (const std::string& name : names) {
     std::error_code error;
     fs::rename(staging_ / name, target_ / name, error);
-    if (error) throw OutputError(fmt::format("cannot write {}: {}", (target_ / name).string(), error.message()));
+    if (error) fail(fmt::format("{}: {}", name, error.message()));
   }
   return names;
 }

@@ -19,7 +19,11 @@ class StagedFolder {
 
   const std::filesystem::path& staging() const { return staging_; }
 
-  /// Moves every file into the target, where it replaces one of the same name. Returns their names, sorted.
+  /// Throws OutputError with `reason`.
+  [[noreturn]] void fail(const std::string& reason) const;
+
+  /// Moves every file into the target, once all are on the disk. Each replaces a regular file of the same name; for
+  /// anything else of that name OutputError, before any file is moved. Returns their names, sorted.
   std::vector<std::string> commit();
 
  private:

@@ -152,5 +152,24 @@ TEST_F(FigureTest, ABrokenScriptIsReportedWithItsLine) {
   EXPECT_THAT(run.message, HasSubstr("gnuplot could not draw f.gp: line 2: undefined variable: no_such_variable"));
 }
 
+/// gnuplot as it is on a full disk: the pdf is cut, and it reports success.
+TEST_F(FigureTest, ATruncatedPictureIsReportedAndNoneRemains) {
+  write_figure_source(example(), folder_);
+  const fs::path program = folder_ / "gnuplot";
+  std::ofstream(program) << "#!/bin/sh\necho '<svg></svg>' > f.svg\nprintf '%%PDF-1.5' > f.pdf\n";
+  fs::permissions(program, fs::perms::owner_all);
+  const std::string path = std::getenv("PATH");
+  setenv("PATH", (folder_.string() + ":/usr/bin:/bin").c_str(), 1);
+  const GnuplotRun whole = draw_figure(example(), folder_, {"svg"});
+  EXPECT_EQ(whole.status, GnuplotRun::Status::done) << whole.message;
+  EXPECT_TRUE(fs::exists(folder_ / "f.svg"));
+  const GnuplotRun run = draw_figure(example(), folder_, {"svg", "pdf"});
+  setenv("PATH", path.c_str(), 1);
+  EXPECT_EQ(run.status, GnuplotRun::Status::not_written);
+  EXPECT_EQ(run.message, "f.pdf is missing or truncated; is the disk full?");
+  EXPECT_FALSE(fs::exists(folder_ / "f.svg"));
+  EXPECT_FALSE(fs::exists(folder_ / "f.pdf"));
+}
+
 }  // namespace
 }  // namespace attest

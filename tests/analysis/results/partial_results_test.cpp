@@ -55,7 +55,7 @@ TEST(LayerResultsCodec, RefusesAnyOtherBytes) {
     std::string damaged = bytes;
     damaged[i] = static_cast<char>(damaged[i] ^ 0x10);
     EXPECT_FALSE(decode_layer_results(damaged, 7)) << "byte " << i;
-    EXPECT_FALSE(is_intact(damaged, 7)) << "byte " << i;
+    EXPECT_EQ(state_of_unit(damaged, 7), UnitState::missing) << "byte " << i;
   }
 }
 
@@ -89,11 +89,15 @@ TEST(PartialResults, DamagedUnitsCountAsMissing) {
   for (const std::string& damaged : {std::string(), whole.substr(0, whole.size() / 2), whole + "x"}) {
     folder.write("r.partial/unit-0-0-2.bin", damaged);
     EXPECT_FALSE(partial.load(kUnit)) << damaged.size();
-    EXPECT_FALSE(partial.holds(kUnit)) << damaged.size();
+    EXPECT_EQ(partial.state(kUnit), UnitState::missing) << damaged.size();
   }
   partial.store(kUnit, unit());
   EXPECT_TRUE(partial.load(kUnit));
-  EXPECT_TRUE(partial.holds(kUnit));
+  EXPECT_EQ(partial.state(kUnit), UnitState::computed);
+  LayerResults nothing = unit();
+  nothing.done = false;
+  partial.store(kUnit, nothing);
+  EXPECT_EQ(partial.state(kUnit), UnitState::left_out);
 }
 
 TEST(PartialResults, RefuseAnotherStudy) {

@@ -69,7 +69,7 @@ TEST(Manifest, WhatDecidesTheDataMakesAnotherStudy) {
   EXPECT_TRUE(differs([](Study& s, Provenance&) { s.selectors[0].label = "a"; }));
   EXPECT_TRUE(differs([](Study& s, Provenance&) { s.salient_delta = 4; }));
   EXPECT_TRUE(differs([](Study& s, Provenance&) { s.lambdas = {1}; }));
-  EXPECT_TRUE(differs([](Study& s, Provenance&) { s.skip_bad_layers = true; }));
+  EXPECT_FALSE(differs([](Study& s, Provenance&) { s.skip_bad_layers = true; })) << "finished layers remain valid";
   EXPECT_TRUE(differs([](Study& s, Provenance&) { s.dumps[0].samples[0].layers = {0}; }));
   EXPECT_TRUE(differs([](Study& s, Provenance&) { s.dumps[0].samples[0].query_positions = {8}; }));
   EXPECT_TRUE(differs([](Study& s, Provenance&) { s.dumps[0].samples[0].name = "other"; }));
@@ -107,12 +107,18 @@ TEST(Manifest, RecognisesItsStudy) {
   const std::string text = configuration_json(study, provenance());
   const RunRecord record{
       .command_line = {}, .device = "", .started = "", .ended = "", .input_hashes = {""}, .left_out = {}};
-  EXPECT_TRUE(same_study(manifest_json(study, provenance(), text, record), text));
+  EXPECT_TRUE(same_study(manifest_json(study, provenance(), text, record), text, false));
+  EXPECT_TRUE(same_study(manifest_json(study, provenance(), text, record), text, true));
+  RunRecord with_hole = record;
+  with_hole.left_out = {{.dump = 0, .sample = 0, .layer = 1}};
+  EXPECT_FALSE(same_study(manifest_json(study, provenance(), text, with_hole), text, false));
+  EXPECT_TRUE(same_study(manifest_json(study, provenance(), text, with_hole), text, true));
   Study other = study;
   other.lambdas = {1};
-  EXPECT_FALSE(same_study(manifest_json(study, provenance(), text, record), configuration_json(other, provenance())));
-  EXPECT_FALSE(same_study("", text));
-  EXPECT_FALSE(same_study("[]", text));
+  EXPECT_FALSE(
+      same_study(manifest_json(study, provenance(), text, record), configuration_json(other, provenance()), true));
+  EXPECT_FALSE(same_study("", text, true));
+  EXPECT_FALSE(same_study("[]", text, true));
 }
 
 }  // namespace

@@ -139,9 +139,10 @@ class BadLayerTest : public StreamStudyTest {
 
 TEST_F(BadLayerTest, IsRefusedWithItsPlace) {
   EchoStudy study;
-  EXPECT_EQ(
-      message_of<InputError>([&] { run(study); }),
-      path_ + ": sample 'first', layer 5, k, head 1: NaN, first at token 37; --skip-bad-layers leaves this layer out");
+  EXPECT_EQ(message_of<InputError>([&] { run(study); }),
+            path_ +
+                ": sample 'first', layer 5, k, head 1: NaN, first at token 37; the same command with --skip-bad-layers "
+                "--resume leaves this layer out");
   EXPECT_EQ(study.layers, (std::vector<int>{0, 2})) << "the layers before it are kept";
   EXPECT_TRUE(stored(0, 2));
 }
@@ -155,6 +156,18 @@ TEST_F(BadLayerTest, IsLeftOutAndSaid) {
   EXPECT_EQ(notices_,
             (std::vector<std::string>{path_ + ": sample 'first', layer 5, k, head 1: NaN, first at token 37; the layer "
                                               "is left out"}));
+}
+
+TEST_F(BadLayerTest, ThatWasLeftOutIsNotFinishedForAStudyThatLeavesNoneOut) {
+  EchoStudy study, strict, again;
+  study_.skip_bad_layers = true;
+  run(study);
+  study_.skip_bad_layers = false;
+  EXPECT_NE(message_of<InputError>([&] { run(strict); }), "");
+  EXPECT_TRUE(strict.layers.empty()) << "the others are finished";
+  study_.skip_bad_layers = true;
+  run(again);
+  EXPECT_TRUE(again.layers.empty());
 }
 
 TEST_F(StreamStudyTest, TwoAtOnceShareTheUnits) {

@@ -1,4 +1,4 @@
-// The summary: pooling of cells, dense layers, and equality of the summaries of layers and of the file.
+// The summary: pooling of cells of a model, dense layers, and equality of the summaries of layers and of the file.
 #include "analysis/statistics/summary.h"
 
 #include <gtest/gtest.h>
@@ -29,24 +29,28 @@ TEST(Summary, PoolsTheCellsOfTheComparedLayers) {
   testing::write_small_study(folder.file("r.h5"));
   const ResultsFile file(folder.file("r.h5"));
   const Summary summary = summarize(file, false);
-  ASSERT_EQ(summary.rows.size(), 4u);
+  ASSERT_EQ(summary.rows.size(), 8u);
+  EXPECT_EQ(summary.rows[3].model, "test/one");
+  EXPECT_EQ(summary.rows[4].model, "test/two");
   EXPECT_EQ(summary.rows[1].label, "zeta");
   EXPECT_EQ(summary.rows[1].setting_label, "5");
   EXPECT_EQ(summary.rows[3].setting, "none");
   EXPECT_EQ(summary.dense_layers, (std::vector<int>{0}));
 
-  double sum = 0;
-  int cells = 0;
+  double sum[2] = {0, 0};
+  int cells[2] = {0, 0};
   const Study study = testing::small_study();
   testing::each_unit(study, [&](int d, int s, int layer) {
     if (layer == 0) return;  // dense in one selector, so left out for both
     const StudyDump& dump = study.dumps[static_cast<std::size_t>(d)];
     for (std::size_t q = 0; q < dump.samples[static_cast<std::size_t>(s)].query_positions.size(); ++q)
-      for (int h = 0; h < dump.shape.num_query_heads; ++h, ++cells)
-        sum += value_at(d, s, layer, static_cast<std::int64_t>(q), h, 1, 2);
+      for (int h = 0; h < dump.shape.num_query_heads; ++h, ++cells[d])
+        sum[d] += value_at(d, s, layer, static_cast<std::int64_t>(q), h, 1, 2);
   });
-  EXPECT_NEAR(value_of(summary, 1, "mean_recall"), sum / cells, 1e-6);
+  EXPECT_NEAR(value_of(summary, 1, "mean_recall"), sum[0] / cells[0], 1e-6);
+  EXPECT_NEAR(value_of(summary, 5, "mean_recall"), sum[1] / cells[1], 1e-6) << "models are never averaged";
   EXPECT_EQ(value_of(summary, 1, "min_recall"), value_at(0, 0, 2, 0, 0, 1, 2));
+  EXPECT_EQ(value_of(summary, 5, "min_recall"), value_at(1, 0, 1, 0, 0, 1, 2));
   EXPECT_EQ(value_of(summarize(file, true), 1, "min_recall"), value_at(0, 0, 0, 0, 0, 1, 2));
   EXPECT_TRUE(std::isnan(value_of(summary, 1, "max_lse_error"))) << "the small study has none";
 }
@@ -131,6 +135,7 @@ class SummaryOfStream : public ::testing::Test {
     EXPECT_EQ(stream.rows.size(), file.rows.size());
     for (std::size_t r = 0; r < std::min(stream.rows.size(), file.rows.size()); ++r) {
       const SummaryRow &a = stream.rows[r], &b = file.rows[r];
+      EXPECT_EQ(a.model, b.model);
       EXPECT_EQ(a.label, b.label);
       EXPECT_EQ(a.selector, b.selector);
       EXPECT_EQ(a.setting, b.setting);

@@ -64,7 +64,7 @@ TEST_F(CalibrationTest, ShowsTheSampleInTheLayersOfTheStudyAndLeavesItOut) {
 }
 
 TEST_F(CalibrationTest, LayersThatAreNotChosenAreNotLearnt) {
-  study_.choice.layers = {{1, 5}};
+  study_.choice.layers = {{1, kLastLayer}};
   plan_and_calibrate();
   EXPECT_EQ(learner_->seen, (Seen{{40, 2}}));
 }

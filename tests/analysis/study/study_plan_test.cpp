@@ -48,9 +48,9 @@ TEST_F(StudyPlanTest, TakesEverythingUnlessToldOtherwise) {
 
 TEST_F(StudyPlanTest, LayersAndSamplesNarrowIt) {
   Study study;
-  study.choice.layers = {{1, 3}, {8, 31}};
+  study.choice.layers = {{3, 3}, {8, kLastLayer}};
   EXPECT_EQ(plan_study(dumps_, study).units, (std::vector<UnitKey>{{0, 0, 3}, {0, 1, 3}, {1, 0, 8}}));
-  study.choice.samples = {"b"};
+  study.choice = {.samples = {"b"}, .left_out = {}, .layers = {{1, kLastLayer}}, .queries = {}};
   const StudyPlan plan = plan_study(dumps_, study);
   EXPECT_EQ(plan.units, (std::vector<UnitKey>{{0, 0, 3}})) << "counted among the samples taken";
   EXPECT_EQ(plan.places[0][0].index, 1u) << "counted among the dump's samples";
@@ -63,10 +63,17 @@ TEST_F(StudyPlanTest, QueriesByCountOrPosition) {
   StudyPlan plan = plan_study(dumps_, study);
   EXPECT_EQ(plan.places[0][0].query_indices, (std::vector<std::size_t>{1, 2}));
   EXPECT_EQ(plan.places[0][1].query_indices, (std::vector<std::size_t>{0})) << "it has one only";
+  EXPECT_EQ(
+      plan.notices,
+      (std::vector<std::string>{"--queries last:2: all queries are taken of the samples that have fewer: 'b' (1)"}));
   study.choice.queries = {QueryChoice::Kind::positions, 0, {99, 5}};
   plan = plan_study(dumps_, study);
   EXPECT_EQ(study.dumps[0].samples[0].query_positions, (std::vector<std::int64_t>{5, 99}));
   EXPECT_TRUE(study.dumps[1].samples.empty());
+  EXPECT_EQ(plan.notices,
+            (std::vector<std::string>{"samples without any of the chosen layers or queries are left out: 'a'"}));
+  study.choice.queries = {QueryChoice::Kind::last, 1, {}};
+  EXPECT_TRUE(plan_study(dumps_, study).notices.empty());
 }
 
 // plan_study() replaces what an earlier plan left in study.dumps.
@@ -96,15 +103,25 @@ TEST_F(StudyPlanTest, RefusesWhatIsNowhere) {
   study.choice.samples = {"bb"};
   EXPECT_TRUE(message_of<UsageError>([&] {
                 plan_study(dumps_, study);
-              }).starts_with("no dump has a sample 'bb'; nearest: 'b'"));
+              }).starts_with("--samples: no dump has a sample 'bb'; nearest: 'b'"));
   study.choice = {};
   study.choice.layers = {{0, 31}, {4, 4}};
-  EXPECT_EQ(message_of<UsageError>([&] { plan_study(dumps_, study); }), "no chosen sample has layer 4");
-  study.choice.layers = {{20, 30}};
-  EXPECT_EQ(message_of<UsageError>([&] { plan_study(dumps_, study); }), "no dump has any of the chosen layers");
+  EXPECT_EQ(message_of<UsageError>([&] { plan_study(dumps_, study); }),
+            "--layers: no chosen sample has layers 1-2, 4-6, 9-31, 4; there is 0, 3, 7-8");
+  const auto complaint = [&](std::vector<std::pair<int, int>> layers) {
+    study.choice.layers = std::move(layers);
+    return message_of<UsageError>([&] { plan_study(dumps_, study); });
+  };
+  EXPECT_EQ(complaint({{0, 0}, {4, 4}}), "--layers: no chosen sample has layer 4; there is 0, 3, 7-8");
+  EXPECT_EQ(complaint({{7, 9}}), "--layers: no chosen sample has layer 9; there is 0, 3, 7-8");
+  EXPECT_EQ(complaint({{20, 2'000'000'000}}),
+            "--layers: no chosen sample has layers 20-2000000000; there is 0, 3, 7-8");
+  EXPECT_EQ(complaint({{9, kLastLayer}}), "--layers: no chosen sample has layer 9; there is 0, 3, 7-8");
+  EXPECT_EQ(complaint({{8, kLastLayer}, {7, 8}}), "");
   study.choice = {};
   study.choice.queries = {QueryChoice::Kind::positions, 0, {99, 6}};
-  EXPECT_EQ(message_of<UsageError>([&] { plan_study(dumps_, study); }), "no chosen sample has a query at position 6");
+  EXPECT_EQ(message_of<UsageError>([&] { plan_study(dumps_, study); }),
+            "--queries: no chosen sample has a query at position 6");
 }
 
 }  // namespace

@@ -163,8 +163,19 @@ TEST_F(AtomicFileTest, SaysWhyItCannotBeWritten) {
   EXPECT_EQ(message_of<OutputError>([&] { AtomicFile{absent}; }),
             absent + ": cannot be written (No such file or directory)");
   fs::create_directory(target_);
-  EXPECT_EQ(message_of<OutputError>([&] { AtomicFile{target_}; }), target_ + ": cannot be written (Is a directory)");
+  EXPECT_EQ(message_of<OutputError>([&] { AtomicFile{target_}; }),
+            target_ + ": expected a file that --force can replace, found a folder");
   EXPECT_EQ(names(), (std::set<std::string>{"a.h5"}));
+  EXPECT_NE(message_of<OutputError>([] { AtomicFile{""}; }), "");
+}
+
+TEST_F(AtomicFileTest, APipeThatTakesTheTargetsPlaceIsNotReplaced) {
+  AtomicFile file(target_);
+  file.write("new");
+  ASSERT_EQ(::mkfifo(target_.c_str(), 0600), 0);
+  EXPECT_EQ(message_of<OutputError>([&] { file.commit(); }),
+            target_ + ": expected a file that --force can replace, found a pipe");
+  EXPECT_TRUE(fs::is_fifo(target_));
 }
 
 TEST_F(AtomicFileTest, AFolderThatGoesAwayIsAnOutputError) {

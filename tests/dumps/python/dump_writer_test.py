@@ -101,6 +101,16 @@ def test_what_is_no_file_is_never_replaced(force, tmp_path):
     assert refusal(path, force=force) == f"{path}: cannot be written (No such file or directory)"
 
 
+def test_what_the_file_system_has_no_room_for_is_refused(tmp_path):
+    path = tmp_path / "dump.h5"
+    with DumpWriter(path) as writer:
+        writer.require_space(1)
+    with pytest.raises(OutputError) as caught, DumpWriter(path) as writer:
+        writer.require_space(82.1e15)
+    assert str(caught.value).startswith(f"{path}: needs 82100000.0 GB, its file system has ")
+    assert not any(tmp_path.iterdir())
+
+
 def test_the_longest_name_has_room(tmp_path):
     write(tmp_path / ("x" * 255))
 

@@ -81,6 +81,16 @@ TEST(Grid, EveryKindHasADefaultOfItsOwn) {
   }
 }
 
+TEST(Grid, NoSettingIsThereTwice) {
+  EXPECT_EQ(complaint(SettingKind::delta, "5,7,5"), "--delta: '5' is there twice");
+  EXPECT_EQ(complaint(SettingKind::delta, "5,5.0"), "--delta: '5' and '5.0' are the same");
+  EXPECT_EQ(complaint(SettingKind::delta, "1:5:1,4"), "--delta: '4' is there twice");
+  EXPECT_EQ(complaint(SettingKind::budget, "64,50%,50.0%"), "--budget: '50%' and '50.0%' are the same");
+  EXPECT_EQ(complaint(SettingKind::budget, "50,50%"), "") << "tokens and per cent";
+  EXPECT_EQ(message_of<UsageError>([] { parse_numbers("1,0.5,1e0", "--lambdas"); }),
+            "--lambdas: '1' and '1e0' are the same");
+}
+
 TEST(Grid, RangesMustEnd) {
   EXPECT_EQ(complaint(SettingKind::delta, "1:5:0"),
             "--delta: the range '1:5:0' is empty: expected a step above 0 and a stop not below the start");

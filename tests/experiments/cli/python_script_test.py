@@ -18,8 +18,8 @@ def test_capture_is_the_capture_script():
     assert done.returncode == 0 and done.stdout.startswith("usage: capture.py MODEL PROMPTS... -o DUMP [options]")
     for arguments, complaint in ((["--quiet"], "the following arguments are required: MODEL, PROMPTS"),
                                  (["run", "list", "-o", "x", "--nonsense=1"], "unrecognized arguments: --nonsense=1"),
-                                 (["a", "b", "-o", "c", "--last", ""], "--last: invalid count value: ''"),
-                                 (["--last", "0", "--", "-a"], "--last: invalid count value: '0'")):
+                                 (["a", "b", "-o", "c", "--last", ""], "--last: '' is not a whole number above 0"),
+                                 (["--last", "0", "--", "-a"], "--last: '0' is not a whole number above 0")):
         done = attest("capture", *arguments)
         assert done.returncode == 2 and complaint in done.stderr and done.stderr.startswith("capture.py: "), done.stderr
 

@@ -32,7 +32,7 @@ TEST(SelectorArgument, ALabelStandsBeforeTheFirstColon) {
 
 TEST(SelectorArgument, LabelsAreOfPlainCharacters) {
   EXPECT_EQ(complaint("a b=ffd"),
-            "--selector 'a b=ffd': the label 'a b' is not made of letters, digits, '_', '.' and '-'; expected "
+            "--selector: 'a b=ffd': the label 'a b' is not made of letters, digits, '_', '.' and '-'; expected "
             "[LABEL=]NAME[:option=value,...]");
   for (const char* text : {"=ffd", "a/b=ffd", "ä=ffd", "a,b=ffd"}) EXPECT_NE(complaint(text), "") << text;
 }
@@ -44,13 +44,13 @@ TEST(SelectorArgument, LabelsOfResultsFilesAreTaken) {
 
 TEST(SelectorArgument, ASlashNeedsALabel) {
   EXPECT_EQ(complaint("x:path=/data"),
-            "--selector 'x:path=/data': it holds a '/', so it needs a label of its own; expected "
+            "--selector: 'x:path=/data': it holds a '/', so it needs a label of its own; expected "
             "[LABEL=]NAME[:option=value,...]");
 }
 
 TEST(SelectorArgument, OptionsHaveValues) {
   EXPECT_EQ(complaint("ffd:bits"),
-            "--selector 'ffd:bits': 'bits' is no option=value; expected [LABEL=]NAME[:option=value,...]");
+            "--selector: 'ffd:bits': 'bits' is no option=value; expected [LABEL=]NAME[:option=value,...]");
   for (const char* text : {"", "a=", "ffd:", "ffd:bits=2,", "ffd:=2", ":bits=2"})
     EXPECT_NE(complaint(text), "") << text;
 }

@@ -4,6 +4,7 @@ import csv
 import json
 import os
 import re
+import resource
 import shutil
 import subprocess
 from pathlib import Path
@@ -237,6 +238,28 @@ def test_a_gnuplot_that_fails_is_one_sentence_and_exit_5(tmp_path):
     assert (tmp_path / "out/quality_vs_io.csv").exists()
 
 
+@needs_gnuplot
+@pytest.mark.parametrize("blocks", [1, 2, 8, 16, 40])
+def test_a_full_disk_is_one_sentence_and_leaves_nothing(tmp_path, blocks):
+    """A limit on the size of files stands for a full disk: gnuplot cuts its pictures there and reports nothing."""
+    path = write_results(tmp_path / "r.h5", [ffd(), quest()])
+    limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (blocks * 1024, blocks * 1024))
+    done = subprocess.run([ATTEST, "figures", path, "-o", tmp_path / "out"], capture_output=True, text=True, preexec_fn=limit)
+    assert done.returncode == 5 and done.stdout == ""
+    assert done.stderr.count("\n") == 1 and f"attest: cannot write to the folder {tmp_path / 'out'}: " in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_force_replaces_files_only(study):
+    path, out, _ = study
+    before = {p.name: p.read_bytes() for p in out.iterdir()}
+    (out / "quality_vs_io.gp").unlink()
+    os.mkfifo(out / "quality_vs_io.gp")
+    refused = figures(path, "-o", out, "--format", "svg", "--force", expect=5)
+    assert refused.stderr == f"attest: {out}/quality_vs_io.gp: expected a file that --force can replace, found a pipe\n"
+    assert {p.name: p.read_bytes() for p in out.iterdir() if p.is_file()} == {n: b for n, b in before.items() if n != "quality_vs_io.gp"}
+
+
 def test_the_folder_is_made_whole(study, tmp_path):
     path, out, _ = study
     refused = figures(path, "-o", out, "--format", "svg", expect=5)
@@ -255,8 +278,8 @@ def test_the_folder_is_made_whole(study, tmp_path):
 def test_wrong_usage_is_exit_2(tmp_path):
     path = write_results(tmp_path / "r.h5", [ffd()])
     unknown = figures(path, "-o", tmp_path / "out", "--only", "quality", expect=2)
-    assert "unknown experiment 'quality': expected some of quality_vs_io" in unknown.stderr
-    assert "unknown format 'gif'" in figures(path, "-o", tmp_path / "out", "--format", "gif", expect=2).stderr
+    assert "--only: 'quality' is not one of quality_vs_io, " in unknown.stderr
+    assert "--format: 'gif' is not one of pdf, svg, png" in figures(path, "-o", tmp_path / "out", "--format", "gif", expect=2).stderr
     assert "both hold sample 'a' of tiny.h5" in figures(path, path, "-o", tmp_path / "out", expect=2).stderr
     other = write_results(tmp_path / "o.h5", [ffd(bits=4)], dump="other.h5")
     assert "label 'ffd' of" in figures(path, other, "-o", tmp_path / "out", expect=2).stderr

@@ -144,7 +144,7 @@ def test_what_makes_no_dump_is_refused(tmp_path):
     refused(tmp_path, "found 'q', 'keys', 'v' (--q, --k and --v name them)", q=tensors()["q"], keys=tensors()["k"], v=tensors()["v"])
     refused(tmp_path, "expected 50 tokens as in k, found 49", **(tensors() | {"v": tensors()["v"][:, 1:]}))
     refused(tmp_path, "name pattern 'x{y}'", "--q", "x{y}", "--k", "k", "--v", "v", expect=2, **tensors())
-    refused(tmp_path, "--span: expected BEGIN:END, found '7'", "--span", "7", expect=2, **tensors())
+    refused(tmp_path, "--span: '7' is not BEGIN:END", "--span", "7", expect=2, **tensors())
     refused(tmp_path, "layout 'ABC'", "--layout", "ABC", expect=2, **tensors())
 
 
@@ -264,13 +264,6 @@ def test_options_may_come_from_a_file(tmp_path):
         assert dump.attrs["model"] == "m" and dump.attrs["softmax_scale"] == 0.5
         assert dump["samples/sample/query_positions"][:].tolist() == [1, 2, 40]
         assert dump["samples/sample/spans"][:].tolist() == [[1, 3], [4, 5]]
-
-
-@pytest.mark.parametrize("options, found", [(["--scale", "nan"], "softmax scale nan and soft-cap 0"),
-                                            (["--softcap", "inf"], "softmax scale 0 and soft-cap inf"),
-                                            (["--scale=-0.5"], "softmax scale -0.5 and soft-cap 0")])
-def test_scales_must_be_finite(options, found, tmp_path):
-    refused(tmp_path, f"dump.h5: {found} must be finite and not negative", *options, expect=2, **tensors())
 
 
 def test_a_standard_output_that_is_full_is_said(tmp_path):

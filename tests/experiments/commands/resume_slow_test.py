@@ -141,7 +141,6 @@ def test_without_resume_an_unfinished_study_is_kept(study, tmp_path):
     (["--layers", "0-3"], "dumps/0/samples/0/layers"),
     (["--queries", "last:1"], "dumps/0/samples/0/query_positions"),
     (["--selector", "exact"], "selectors/3"),
-    (["--skip-bad-layers"], "skip_bad_layers = false, this command has true"),
 ])
 def test_other_options_are_refused(study, tmp_path, more, sentence):
     dump, _, _ = study

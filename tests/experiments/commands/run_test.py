@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 
 import h5py
@@ -165,7 +166,7 @@ def test_a_selector_that_drops_something_is_not_warned_about(dump, tmp_path):
 def test_layers_samples_and_queries_are_chosen(tmp_path):
     dump, out = tmp_path / "dump.h5", tmp_path / "r.h5"
     write_dump(dump, samples=("a", "b", "c"))
-    result = attest("run", dump, "-o", out, "--selector", "exact", "--layers", "1-9", "--samples", "a,c", "--queries", "last:1")
+    result = attest("run", dump, "-o", out, "--selector", "exact", "--layers", "1,2-", "--samples", "a,c", "--queries", "last:1")
     assert result.returncode == 0, result.stderr
     with h5py.File(out) as file:
         samples = file["dumps/0/samples"]
@@ -229,9 +230,13 @@ def test_options_come_from_a_file(dump, tmp_path):
     (["--p", "1.5"], "--p: '1.5' is not a p"),
     (["--budget", "0"], "--budget: '0' is not a budget"),
     (["--budget", "101%"], "--budget: '101%' is not a budget"),
-    (["--layers", "9-"], "--layers: '9-' is neither a layer number nor a range"),
-    (["--layers", "2-3"], "no dump has any of the chosen layers"),
-    (["--layers", "0-1,9"], "no chosen sample has layer 9"),
+    (["--layers", "9-8"], "--layers: '9-8' is neither a layer number nor a range"),
+    (["--layers", "9-"], "no chosen sample has layer 9; there is 0-1, 4"),
+    (["--layers", "0-1,9"], "no chosen sample has layer 9; there is 0-1, 4"),
+    (["--layers", "1-99"], "no chosen sample has layers 2-3, 5-99; there is 0-1, 4"),
+    (["--delta", "5,5"], "--delta: '5' is there twice"),
+    (["--budget", "50%,50.0%"], "--budget: '50%' and '50.0%' are the same"),
+    (["--lambdas", "1,1"], "--lambdas: '1' is there twice"),
     (["--samples", "t"], "no dump has a sample 't'; nearest: 's'"),
     (["--queries", "some"], "--queries: 'some' is not a position"),
     (["--queries", "5"], "no chosen sample has a query at position 5"),
@@ -333,13 +338,94 @@ def test_bad_values_are_refused_or_left_out(tmp_path, value, name):
     assert result.returncode == 4
     assert "sample 's', layer 4, k, head 1: " in result.stderr and "token 37" in result.stderr
     assert not out.exists()
-    result = attest("run", dump, "-o", out, "--selector", "exact", "--skip-bad-layers", "--force")
+    advice = re.search("; the same command with (.*) leaves this layer out", result.stderr)[1].split()
+    result = attest("run", dump, "-o", out, "--selector", "exact", *advice)
     assert result.returncode == 0 and "the layer is left out" in result.stderr
+    assert "resumed: 2 of 3 layers were finished before" in result.stderr
     with h5py.File(out) as file:
         group = file["dumps/0/samples/s/exact"]
         assert group["done"][()].tolist() == [1, 1, 0]
         assert np.isnan(group["recall"][2]).all() and not np.isnan(group["recall"][:2]).any()
-        assert json.loads(file.attrs["manifest"])["layers_left_out"] == [{"dump": 0, "sample": "s", "layer": 4}]
+        manifest = json.loads(file.attrs["manifest"])
+        assert manifest["layers_left_out"] == [{"dump": 0, "sample": "s", "layer": 4}] and manifest["skip_bad_layers"] is True
+    resumed = arrays(out)
+    assert attest("run", dump, "-o", out, "--selector", "exact", "--skip-bad-layers", "--resume").stderr.count("complete already") == 1
+    refused = attest("run", dump, "-o", out, "--selector", "exact", "--resume")
+    assert refused.returncode == 2 and "made with other options" in refused.stderr, "this one leaves no layer out"
+    assert attest("run", dump, "-o", out, "--selector", "exact", *advice, "--force").returncode == 0
+    assert attest("run", dump, "-o", out, "--selector", "exact", "--skip-bad-layers", "--force").returncode == 0
+    assert arrays(out) == resumed
+
+
+@pytest.mark.parametrize("begun_with", [["--force"], ["--resume"], ["--force", "--resume"]])
+def test_the_advice_on_bad_values_works_whatever_the_command_was(tmp_path, begun_with):
+    dump, out = tmp_path / "bad.h5", tmp_path / "r.h5"
+    write_dump(dump, layers=(0, 1), bad=np.nan)
+    write_dump(tmp_path / "good.h5", layers=(2,))
+    if "--force" in begun_with:
+        assert attest("run", tmp_path / "good.h5", "-o", out, "--selector", "exact").returncode == 0
+    for layers, resumed in [(["--layers", "1"], 0), ([], 1)]:
+        command = ["run", dump, "-o", out, "--selector", "exact", *layers, *begun_with]
+        advice = re.search("; the same command with (.*) leaves this layer out", attest(*command).stderr)[1].split()
+        result = attest(*command, *advice)
+        assert result.returncode == 0, result.stderr
+        assert ("resumed: 1 of 2" in result.stderr) == bool(resumed)
+        if "--force" not in begun_with:
+            out.unlink()
+
+
+# ---- what is said
+
+
+def warnings_of(dump, out, *options):
+    result = attest("run", dump, "-o", out, "--force", *options)
+    assert result.returncode == 0, result.stderr
+    return [line for line in result.stderr.splitlines() if line.startswith("warning: ")]
+
+
+def test_a_grid_that_nobody_uses_is_said(dump, tmp_path):
+    out = tmp_path / "r.h5"
+    (warning,) = warnings_of(dump, out, "--selector", "ffd:block=64", "--budget", "64,50%", "--delta", "0,1")
+    assert warning.startswith("warning: --budget 64,50% is not used: no selector of this study takes it, as quest, ")
+    assert warnings_of(dump, out, "--selector", "ffd:block=64,rule=topk", "--budget", "64,50%") == []
+    quiet = attest("run", dump, "-o", out, "--force", "--selector", "exact", "--p", "0.5", "--quiet")
+    assert quiet.returncode == 0 and quiet.stderr == ""
+
+
+def test_one_selector_under_two_labels_is_said(dump, tmp_path):
+    options = ["--selector", "a=ffd:block=64", "--selector", "b=ffd:block=64,bits=2", "--selector", "c=ffd:block=128", "--delta", "0"]
+    assert warnings_of(dump, tmp_path / "r.h5", *options) == ["warning: 'a' and 'b' are the same selector, 'ffd' with the same options"]
+
+
+def test_fewer_queries_and_samples_than_asked_are_said(dump, tmp_path):
+    other = tmp_path / "other.h5"
+    write_dump(other, layers=(2,), positions=(7,), samples=("t", "u"))
+    last = warnings_of(dump, tmp_path / "r.h5", "--selector", "exact", "--queries", "last:9")
+    assert last == ["warning: --queries last:9: all queries are taken of the samples that have fewer: 's' (2)"]
+    assert warnings_of(dump, tmp_path / "r.h5", "--selector", "exact", "--queries", "last:2") == []
+    result = attest("run", dump, other, "-o", tmp_path / "r.h5", "--force", "--selector", "exact", "--layers", "4")
+    assert "warning: samples without any of the chosen layers or queries are left out: 't', 'u'\n" in result.stderr
+
+
+def test_models_are_not_averaged(dump, tmp_path):
+    """A row for each model; the dumps of one model are pooled."""
+    others = [tmp_path / "1.h5", tmp_path / "2.h5"]
+    for path, layers in zip(others, [(1,), (2,)]):
+        write_dump(path, layers=layers, heads=2, kv_heads=1)
+        with h5py.File(path, "r+") as file:
+            file.attrs["model"] = "other\x1b[1m"
+    command = ["run", others[0], dump, others[1], "-o", tmp_path / "r.h5", "--selector", "ffd:block=64", "--delta", "0,1"]
+    result = attest(*command)
+    lines = result.stdout.splitlines()
+    assert lines[0].split()[:3] == ["model", "selector", "setting"]
+    assert [line.split()[0] for line in lines[1:5]] == ["other\\x1b[1m"] * 2 + ["test/model"] * 2
+    rows = json.loads(attest(*command, "--resume", "--json").stdout)["rows"]
+    with h5py.File(tmp_path / "r.h5") as file:
+        for row, dumps, setting in zip(rows, [(0, 2), (0, 2), (1,), (1,)], [0, 1, 0, 1], strict=True):
+            recall = np.concatenate([file[f"dumps/{d}/samples/s/ffd:block=64/recall"][..., setting].ravel() for d in dumps])
+            assert row["mean_recall"] == pytest.approx(recall.mean(), abs=1e-6)
+    assert [row["model"] for row in rows] == ["other\x1b[1m"] * 2 + ["test/model"] * 2
+    assert "of a model" in result.stdout
 
 
 def test_unknown_commands_and_none():

@@ -98,12 +98,12 @@ def test_memory_does_not_grow_with_the_dump(tmp_path):
 
 @pytest.mark.parametrize("options, code, complaint", [
     (["--query-heads", 6, "--kv-heads", 4], 2, "6 query heads are not a multiple of 4 KV heads"),
-    (["--tokens", 0], 2, "tokens is 0"),
+    (["--tokens", 0], 2, "--tokens: '0' is not a whole number from 1 to 1099511627776"),
     (["--queries", 5000], 2, "queries is 5000, expected 1 to 4096"),
     (["--profile", "round"], 2, "round"),
     (["--dtype", "float64"], 2, "float64"),
     (["--preset", "gpt"], 2, "gpt"),
-    (["--softcap", -1], 2, "softcap is -1"),
+    (["--softcap", -1], 2, "--softcap: '-1' is not a finite number of at least 0"),
 ])
 def test_impossible_options_are_refused(tmp_path, options, code, complaint):
     result = synth(tmp_path, *options, expect=code)
@@ -119,6 +119,21 @@ def test_an_existing_dump_is_replaced_only_by_force(tmp_path):
     synth(tmp_path, "--tokens", 10, "--force")
     assert h5py.is_hdf5(tmp_path / "dump.h5")
     assert [path.name for path in tmp_path.iterdir()] == ["dump.h5"]
+
+
+def test_force_replaces_files_only(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "null").symlink_to("/dev/null")
+    for name, kind in (("pipe", "a pipe"), ("null", "a device")):
+        assert f"{name}: expected a file that --force can replace, found {kind}" in synth(tmp_path, "--force", expect=5, name=name).stderr
+    assert (tmp_path / "pipe").is_fifo() and (tmp_path / "null").is_symlink() and len(list(tmp_path.iterdir())) == 2
+
+
+@pytest.mark.parametrize("options", [["--tokens", 2**40], ["--tokens", 2**40, "--layers", 2**20, "--samples", 2**20, "--head-dim", 2**20]])
+def test_what_the_disk_has_no_room_for_is_refused_at_once(tmp_path, options):
+    complaint = synth(tmp_path, *options, expect=5).stderr
+    assert "dump.h5: needs " in complaint and complaint.endswith("B free\n") and complaint.count("\n") == 1
+    assert not any(tmp_path.iterdir())
 
 
 def test_a_folder_that_is_not_there_is_an_output_error(tmp_path):

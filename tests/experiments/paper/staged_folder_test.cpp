@@ -2,6 +2,7 @@
 #include "experiments/paper/staged_folder.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <cstdlib>
 #include <fstream>
@@ -81,6 +82,15 @@ TEST_F(StagedFolderTest, AFileInTheWayIsAnOutputError) {
   fs::create_directories(folder_ / "a" / "full");
   write(staged.staging() / "a", "text");
   EXPECT_THROW(staged.commit(), OutputError);
+}
+
+TEST_F(StagedFolderTest, APipeInTheWayStaysAndNothingIsMoved) {
+  StagedFolder staged(folder_);
+  ASSERT_EQ(mkfifo((folder_ / "b").c_str(), 0600), 0);
+  for (const char* name : {"a", "b"}) write(staged.staging() / name, "text");
+  EXPECT_THROW(staged.commit(), OutputError);
+  EXPECT_TRUE(fs::is_fifo(folder_ / "b"));
+  EXPECT_FALSE(fs::exists(folder_ / "a"));
 }
 
 }  // namespace

@@ -1,0 +1,62 @@
+// require_replaceable by stat, require_free_space by statvfs.
+#include "dumps/base/output_place.h"
+
+#include <fmt/format.h>
+#include <sys/statvfs.h>
+
+#include <filesystem>
+#include <iterator>
+
+#include "dumps/base/error.h"
+
+namespace attest {
+namespace {
+
+namespace fs = std::filesystem;
+
+const char* kind_of(fs::file_type type) {
+  switch (type) {
+    case fs::file_type::directory:
+      return "a folder";
+    case fs::file_type::block:
+    case fs::file_type::character:
+      return "a device";
+    case fs::file_type::fifo:
+      return "a pipe";
+    case fs::file_type::socket:
+      return "a socket";
+    default:
+      return "something else";
+  }
+}
+
+/// "82.1 TB": decimal units, as disks are sold.
+std::string size_text(double bytes) {
+  constexpr const char* kUnits[] = {"bytes", "kB", "MB", "GB", "TB", "PB", "EB"};
+  std::size_t unit = 0;
+  for (; bytes >= 1000 && unit + 1 < std::size(kUnits); ++unit) bytes /= 1000;
+  return fmt::format("{:.{}f} {}", bytes, unit == 0 ? 0 : 1, kUnits[unit]);
+}
+
+}  // namespace
+
+void require_replaceable(const std::string& target) {
+  std::error_code ignored;
+  const fs::file_status status = fs::status(target, ignored);
+  if (fs::exists(status) && !fs::is_regular_file(status))
+    throw OutputError(
+        fmt::format("{}: expected a file that --force can replace, found {}", target, kind_of(status.type())));
+}
+
+void require_free_space(const std::string& target, double bytes) {
+  const fs::path folder = fs::path(target).has_parent_path() ? fs::path(target).parent_path() : fs::path(".");
+  struct statvfs status {};
+  // Some network file systems report no blocks at all.
+  if (::statvfs(folder.c_str(), &status) != 0 || status.f_blocks == 0) return;
+  const double free = static_cast<double>(status.f_bavail) * static_cast<double>(status.f_frsize);
+  if (bytes > free)
+    throw OutputError(fmt::format("{}: needs {}, the file system of {} has {} free", target, size_text(bytes),
+                                  folder.string(), size_text(free)));
+}
+
+}  // namespace attest

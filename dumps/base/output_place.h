@@ -1,0 +1,15 @@
+// Checks the place of an output file before it is written.
+#pragma once
+
+#include <string>
+
+namespace attest {
+
+/// Throws OutputError unless `target` is a regular file, a link to one, or not there. A rename would replace anything
+/// else, for instance /dev/null.
+void require_replaceable(const std::string& target);
+
+/// Throws OutputError if the file system of `target` has fewer than `bytes` free. Passes where that is not known.
+void require_free_space(const std::string& target, double bytes);
+
+}  // namespace attest

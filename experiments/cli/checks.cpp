@@ -1,0 +1,87 @@
+// The checks as CLI11's validators.
+#include "experiments/cli/checks.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include "dumps/base/input_file.h"
+#include "dumps/base/printable.h"
+
+namespace attest {
+namespace {
+
+template <class Number>
+bool parse(const std::string& text, Number& number) {
+  const char* end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, number);
+  return error == std::errc{} && rest == end;
+}
+
+/// `accept` returns whether the text is good, and may change it. `shown` stands in the help, behind the type.
+template <class Accept>
+CLI::Validator check(std::string expected, Accept accept, std::string shown = "") {
+  return {[expected = std::move(expected), accept = std::move(accept)](std::string& text) {
+            return accept(text) ? std::string() : fmt::format("'{}' is not {}", printable(text), expected);
+          },
+          std::move(shown)};
+}
+
+template <class Number>
+CLI::Validator plain_whole_number(std::string expected, Number least, Number most) {
+  return check(std::move(expected), [least, most](std::string& text) {
+    Number number = 0;
+    if (!parse(text, number) || number < least || number > most) return false;
+    text = fmt::format("{}", number);
+    return true;
+  });
+}
+
+}  // namespace
+
+CLI::Validator whole_number(std::int64_t least, std::int64_t most) {
+  const bool bounded = most < std::numeric_limits<std::int64_t>::max();
+  return plain_whole_number(bounded ? fmt::format("a whole number from {} to {}", least, most)
+                                    : fmt::format("a whole number of at least {}", least),
+                            least, most);
+}
+
+CLI::Validator seed_number() {
+  constexpr std::uint64_t most = std::numeric_limits<std::uint64_t>::max();
+  return plain_whole_number(fmt::format("a whole number from 0 to {}", most), std::uint64_t{0}, most);
+}
+
+CLI::Validator nonnegative_number(Infinity infinity) {
+  const bool accepted = infinity == Infinity::accepted;
+  return check(accepted ? "a number of at least 0, or inf" : "a finite number of at least 0",
+               [accepted](const std::string& text) {
+                 double number = 0;
+                 return parse(text, number) && number >= 0 && (accepted || std::isfinite(number));
+               });
+}
+
+CLI::Validator one_of(std::vector<std::string> names) {
+  const std::string expected = fmt::format("one of {}", fmt::join(names, ", "));
+  const std::string shown = fmt::format("{{{}}}", fmt::join(names, ","));
+  return check(
+      expected, [names = std::move(names)](const std::string& text) { return std::ranges::count(names, text) > 0; },
+      shown);
+}
+
+CLI::Validator text_that_is(std::string expected) {
+  return check(std::move(expected), [](const std::string& text) { return !text.empty(); });
+}
+
+CLI::Validator readable_file() {
+  return check("a file's name", [](const std::string& path) {
+    if (path.empty()) return false;
+    const InputFile file(path);
+    return true;
+  });
+}
+
+}  // namespace attest

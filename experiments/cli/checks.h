@@ -1,0 +1,35 @@
+// Checks of the values of options. Each refuses a value with "'TEXT' is not EXPECTED", before which CLI11 puts the
+// option's name. They are for CLI::Option::transform: whole numbers are made plain, since CLI11 takes 010 for octal.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+namespace CLI {
+class Validator;
+}
+
+namespace attest {
+
+/// A decimal whole number. Without `most`: "a whole number of at least LEAST".
+CLI::Validator whole_number(std::int64_t least, std::int64_t most = std::numeric_limits<std::int64_t>::max());
+
+/// A whole number of 64 bits without sign.
+CLI::Validator seed_number();
+
+enum class Infinity : std::uint8_t { refused, accepted };
+
+/// A number of at least 0.
+CLI::Validator nonnegative_number(Infinity infinity = Infinity::refused);
+
+CLI::Validator one_of(std::vector<std::string> names);
+
+/// Any text but an empty one. `expected`: "a grid such as 5,7 or 1:12:0.5".
+CLI::Validator text_that_is(std::string expected);
+
+/// A file that can be opened. Throws InputError otherwise.
+CLI::Validator readable_file();
+
+}  // namespace attest

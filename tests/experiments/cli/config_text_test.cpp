@@ -1,0 +1,92 @@
+// The grammar of configuration files, and errors that name the line.
+#include "experiments/cli/config_text.h"
+
+#include <gtest/gtest.h>
+
+#include "dumps/base/error.h"
+#include "tests/dumps/scratch_folder.h"
+
+namespace attest {
+namespace {
+
+using Texts = std::vector<std::string>;
+
+ConfigEntry only(std::string_view text) {
+  const std::vector<ConfigEntry> entries = parse_config(text, "c.toml");
+  EXPECT_EQ(entries.size(), 1u) << text;
+  return entries.at(0);
+}
+
+std::string complaint(std::string_view text) {
+  return message_of<InputError>([&] { parse_config(text, "c.toml"); });
+}
+
+TEST(ConfigText, EntriesStandInSections) {
+  const std::vector<ConfigEntry> entries = parse_config(
+      "\xEF\xBB\xBF# comment\r\nthreads = 2 # more\n\n[run]\nquiet=true\n\"delta\" = '5'\n[ bench . study ]\nrepeats = "
+      "3",
+      "c.toml");
+  ASSERT_EQ(entries.size(), 4u);
+  EXPECT_EQ(entries[0].section, Texts{});
+  EXPECT_EQ(entries[0].key, "threads");
+  EXPECT_EQ(entries[0].values, Texts{"2"});
+  EXPECT_EQ(entries[0].line, 2);
+  EXPECT_EQ(entries[1].section, Texts{"run"});
+  EXPECT_EQ(entries[2].key, "delta");
+  EXPECT_EQ(entries[2].line, 6);
+  EXPECT_EQ(entries[3].section, (Texts{"bench", "study"}));
+  EXPECT_EQ(only("bench.study.repeats = 3").section, (Texts{"bench", "study"}));
+  EXPECT_TRUE(parse_config("", "c.toml").empty());
+  EXPECT_TRUE(parse_config("\n# only a comment", "c.toml").empty());
+}
+
+TEST(ConfigText, Values) {
+  for (const std::string value : {"5", "-2", "1e-3", "0.5", "inf", "nan", "true", "false", "1e999"})
+    EXPECT_EQ(only("a = " + value).values, Texts{value});
+  EXPECT_EQ(only("a = +5").values, Texts{"5"});
+  EXPECT_EQ(only(R"(a = "x # \"y\" \\ \t")").values, Texts{"x # \"y\" \\ \t"});
+  EXPECT_EQ(only(R"(a = 'x\n"')").values, Texts{"x\\n\""});
+  EXPECT_EQ(only("a = ''").values, Texts{""});
+  EXPECT_FALSE(only("a = 5").is_list);
+}
+
+TEST(ConfigText, ListsGoOnOverLines) {
+  const ConfigEntry entry = only("\na = [ 'x,y', # one\n  2\n, true,\n]  # end\n");
+  EXPECT_EQ(entry.values, (Texts{"x,y", "2", "true"}));
+  EXPECT_TRUE(entry.is_list);
+  EXPECT_EQ(entry.line, 2);
+  EXPECT_EQ(only("a = []").values, Texts{});
+}
+
+TEST(ConfigText, ErrorsNameTheLine) {
+  const std::string value = "expected a \"string\", a number, true, false or a [list] here, found ";
+  EXPECT_EQ(complaint("a = 1\nb = cpu"), "c.toml, line 2: " + value + "'cpu'");
+  EXPECT_EQ(complaint("a ="), "c.toml, line 1: " + value + "the end of the line");
+  EXPECT_EQ(complaint("a = 0x10"), "c.toml, line 1: " + value + "'0x10'");
+  EXPECT_EQ(complaint("a = 12.5%"), "c.toml, line 1: " + value + "'12.5%'");
+  EXPECT_EQ(complaint("a = [1,\n2"),
+            "c.toml, line 2: expected ',' or ']' in the list that begins in line 1, found the "
+            "end of the line");
+  EXPECT_EQ(complaint("a = [[1]]"), "c.toml, line 1: " + value + "'[1]]'");
+  EXPECT_EQ(complaint("a = 1 2"), "c.toml, line 1: expected the end of the line after that, found '2'");
+  EXPECT_EQ(complaint("quiet"), "c.toml, line 1: expected '=' after the key, found the end of the line");
+  EXPECT_EQ(complaint("\n= 5"), "c.toml, line 2: expected a key or a [section] here, found '= 5'");
+  EXPECT_EQ(complaint("[run\n"), "c.toml, line 1: expected ']' after the section's name, found the end of the line");
+  EXPECT_EQ(complaint("[[run]]"), "c.toml, line 1: lists of sections, [[ ]], have no meaning here");
+  EXPECT_EQ(complaint("a = \"x"), "c.toml, line 1: a string has no closing \"");
+  EXPECT_EQ(complaint("a = \"\"\"x\"\"\""),
+            "c.toml, line 1: expected the end of the line after that, found '\"x\"\"\"'");
+  EXPECT_NE(complaint(R"(a = "\q")"), "");
+  EXPECT_NE(complaint(std::string("a = \x1b[1m\0", 10)).find("\\x1b"), std::string::npos)
+      << "no escapes reach the terminal";
+}
+
+TEST(ConfigText, NothingIsThereTwice) {
+  EXPECT_EQ(complaint("a = 1\n\na = 2"), "c.toml, line 3: 'a' is there already, in line 1");
+  EXPECT_EQ(complaint("run.a = 1\n[run]\na = 2"), "c.toml, line 3: 'a' is there already, in line 1");
+  EXPECT_EQ(complaint("[run]\na = 1\n[x]\n[run]"), "c.toml, line 4: the section [run] is there already, in line 1");
+  EXPECT_EQ(complaint("a = 1\n[run]\na = 2"), "");
+}
+
+}  // namespace
+}  // namespace attest
