@@ -6,16 +6,11 @@
 
 namespace attest {
 
-ResultsAssembly::ResultsAssembly(const Study& study, const StudyPlan& plan, const std::string& output,
-                                 const std::string& folder, bool with_dense_layers)
-    : study_(study),
-      plan_(plan),
-      with_dense_layers_(with_dense_layers),
-      writer_(output, study, folder),
-      summary_(study, with_dense_layers) {}
+ResultsAssembly::ResultsAssembly(const Study& study, const StudyPlan& plan, bool with_dense_layers)
+    : study_(study), plan_(plan), with_dense_layers_(with_dense_layers), summary_(study, with_dense_layers) {}
 
 void ResultsAssembly::add(const UnitKey& unit, const LayerResults& results) {
-  writer_.add(results);
+  if (writer_) writer_->add(results);
   if (!results.done) left_out_.push_back(unit);
   SummaryBuilder own(study_, with_dense_layers_);
   own.add(results);

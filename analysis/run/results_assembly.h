@@ -1,8 +1,9 @@
-// Gathers the units of a study into its results file and its summary while the study runs.
+// Gathers the units of a study into its summary, and in one of its processes into the results file, while it runs.
 #pragma once
 
 #include <cstddef>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,10 +17,12 @@ namespace attest {
 
 class ResultsAssembly {
  public:
-  /// The file is in `folder` until finish() gives it the name `output`. `study` and `plan` must outlive this object.
+  /// `study` and `plan` must outlive this object.
+  ResultsAssembly(const Study& study, const StudyPlan& plan, bool with_dense_layers);
+
+  /// Call it before the first unit is added. The results file is in `folder` until finish() gives it the name `output`.
   /// Throws as ResultsWriter does.
-  ResultsAssembly(const Study& study, const StudyPlan& plan, const std::string& output, const std::string& folder,
-                  bool with_dense_layers);
+  void write_to(const std::string& output, const std::string& folder) { writer_.emplace(output, study_, folder); }
 
   /// Units may come in any order, each once. Not thread-safe.
   void add(const UnitKey& unit, const LayerResults& results);
@@ -31,14 +34,14 @@ class ResultsAssembly {
   /// The units that --skip-bad-layers left out, in the order of the plan.
   std::vector<UnitKey> left_out() const;
 
-  /// Writes the manifest and gives the file its name.
-  void finish(const std::string& manifest) { writer_.finish(manifest); }
+  /// Writes the manifest and gives the file its name. Only after write_to().
+  void finish(const std::string& manifest) { writer_.value().finish(manifest); }
 
  private:
   const Study& study_;
   const StudyPlan& plan_;
   const bool with_dense_layers_;
-  ResultsWriter writer_;
+  std::optional<ResultsWriter> writer_;
   SummaryBuilder summary_;  ///< of the first `next_` units of the plan
   std::size_t next_ = 0;
   std::map<UnitKey, SummaryBuilder> waiting_;  ///< units that came before one of their predecessors

@@ -136,8 +136,19 @@ std::optional<UnitClaim> wait_for_claim(PartialResults& partial, const std::atom
   }
 }
 
-void add_stored(ResultsAssembly& assembly, const StudyPlan& plan, const PartialResults& partial) {
-  for (const UnitKey& unit : plan.units) assembly.add(unit, partial.load_finished(unit));
+/// The summary of an output that holds the complete study already. Throws if --resume finds another study there.
+std::optional<Summary> find_complete(const Study& study, const RunOptions& options, const std::string& configuration,
+                                     const std::string& folder) {
+  if (!options.resume) return std::nullopt;
+  if (const std::optional<ResultsFile> results = finished_results(options, configuration, study.skip_bad_layers)) {
+    PartialResults::discard(folder);
+    return summarize(*results, options.with_dense_layers);
+  }
+  if (options.force || !fs::exists(options.output)) return std::nullopt;
+  if (PartialResults::exists(folder))
+    throw OutputError(fmt::format("'{}' exists; --force replaces it once the study is complete", options.output));
+  throw UsageError(
+      fmt::format("cannot resume: '{}' is complete and was made with other options or inputs", options.output));
 }
 
 }  // namespace
@@ -160,19 +171,10 @@ RunReport run_study(Study study, RunOptions options, const std::atomic<bool>& st
   const std::string configuration = configuration_json(study, provenance);
 
   const std::string folder = options.output + ".partial";
-  if (options.resume) {
-    if (const std::optional<ResultsFile> results = finished_results(options, configuration, study.skip_bad_layers)) {
-      PartialResults::discard(folder);
-      report.outcome = RunReport::Outcome::found_complete;
-      report.summary = summarize(*results, options.with_dense_layers);
-      return report;
-    }
-  }
-  if (options.resume && !options.force && fs::exists(options.output)) {
-    if (PartialResults::exists(folder))
-      throw OutputError(fmt::format("'{}' exists; --force replaces it once the study is complete", options.output));
-    throw UsageError(
-        fmt::format("cannot resume: '{}' is complete and was made with other options or inputs", options.output));
+  if (std::optional<Summary> complete = find_complete(study, options, configuration, folder)) {
+    report.outcome = RunReport::Outcome::found_complete;
+    report.summary = std::move(*complete);
+    return report;
   }
   if (options.force && !options.resume) PartialResults::discard(folder);
   PartialResults partial(folder, options.resume ? PartialResults::Start::resume : PartialResults::Start::fresh,
@@ -195,44 +197,51 @@ RunReport run_study(Study study, RunOptions options, const std::atomic<bool>& st
     // One of several processes writes the results while all compute. Should it die, another one does so at the end.
     std::optional<UnitClaim> claim = partial.claim_finish();
     if (!partial.in_place()) claim.reset();
-    std::optional<ResultsAssembly> assembly;
-    const auto begin_assembly = [&] {
-      assembly.emplace(study, plan, options.output, folder, options.with_dense_layers);
-    };
-    if (claim) begin_assembly();
+    ResultsAssembly assembly(study, plan, options.with_dense_layers);
+    if (claim) assembly.write_to(options.output, folder);
     const UnitSink add_to_assembly = [&](const UnitKey& unit, const LayerResults& results, UnitOrigin origin) {
-      assembly->add(unit, results);
+      assembly.add(unit, results);
       // What another process has read beside this one need not be read again for its hash.
       if (origin == UnitOrigin::beside)
         for (const BlockHash& block : results.input_blocks) hashes.set(unit.dump, block);
     };
-    stream_study(study, plan, readers, *layer_study, partial,
-                 {.reading_threads = reading_threads(options.device, options.threads),
-                  .estimates = estimates,
-                  .hashes = &hashes,
-                  .sink = assembly ? add_to_assembly : UnitSink(),
-                  .stop = &stop},
-                 guarded);
-    if (!claim && (claim = wait_for_claim(partial, stop))) {
-      begin_assembly();
-      add_stored(*assembly, plan, partial);
+    try {
+      stream_study(study, plan, readers, *layer_study, partial,
+                   {.reading_threads = reading_threads(options.device, options.threads),
+                    .estimates = estimates,
+                    .hashes = &hashes,
+                    .sink = add_to_assembly,
+                    .stop = &stop},
+                   guarded);
+    } catch (const OutputError&) {
+      if (claim || partial.in_place()) throw;  // else another process has finished the study and removed the folder
     }
-    if (!claim || !partial.in_place()) {
+    const bool writes = claim.has_value();
+    if (!writes) claim = wait_for_claim(partial, stop);
+    if (!claim) {
       const std::optional<ResultsFile> results = finished_results(options, configuration, study.skip_bad_layers);
       if (!results)
         throw OutputError(fmt::format("'{}' was removed while the study ran, and there are no results", folder));
       report.outcome = RunReport::Outcome::completed_by_another_process;
+      report.summary = assembly.complete() ? assembly.summary() : summarize(*results, options.with_dense_layers);
       return report;
     }
-    if (!assembly->complete()) throw std::logic_error("the study ended before all of its units were finished");
-    report.summary = assembly->summary();
-    assembly->finish(manifest_json(study, provenance, configuration,
-                                   {.command_line = options.command_line,
-                                    .device = report.device,
-                                    .started = partial.start_time(),
-                                    .ended = utc_time(std::chrono::system_clock::now()),
-                                    .input_hashes = inputs.finish(),
-                                    .left_out = assembly->left_out()}));
+    std::optional<ResultsAssembly> second;  // the process that had the claim has died
+    if (!writes) {
+      second.emplace(study, plan, options.with_dense_layers);
+      second->write_to(options.output, folder);
+      for (const UnitKey& unit : plan.units) second->add(unit, partial.load_finished(unit));
+    }
+    ResultsAssembly& whole = second ? *second : assembly;
+    if (!whole.complete()) throw std::logic_error("the study ended before all of its units were finished");
+    report.summary = whole.summary();
+    whole.finish(manifest_json(study, provenance, configuration,
+                               {.command_line = options.command_line,
+                                .device = report.device,
+                                .started = partial.start_time(),
+                                .ended = utc_time(std::chrono::system_clock::now()),
+                                .input_hashes = inputs.finish(),
+                                .left_out = whole.left_out()}));
     PartialResults::discard(folder);
     return report;
   } catch (const Interrupted&) {

@@ -31,7 +31,8 @@ class ResultsAssemblyTest : public ::testing::Test {
 
   /// The summary of all units in that order; the file is `name`.
   Summary assemble(const std::vector<UnitKey>& order, const std::string& name) {
-    ResultsAssembly assembly(study_, plan_, folder_.file(name), "", true);
+    ResultsAssembly assembly(study_, plan_, true);
+    assembly.write_to(folder_.file(name), "");
     for (const UnitKey& unit : order) {
       EXPECT_FALSE(assembly.complete());
       assembly.add(unit, results_of(unit));
@@ -67,7 +68,7 @@ TEST_F(ResultsAssemblyTest, TheOrderOfUnitsChangesNoBitOfTheSummary) {
 }
 
 TEST_F(ResultsAssemblyTest, UnitsThatWereLeftOutAreListedInTheOrderOfThePlan) {
-  ResultsAssembly assembly(study_, plan_, folder_.file("r.h5"), "", true);
+  ResultsAssembly assembly(study_, plan_, true);
   for (auto unit = plan_.units.rbegin(); unit != plan_.units.rend(); ++unit) {
     LayerResults results = results_of(*unit);
     if (unit->dump == 0 && unit->layer != 2) results.done = false;
