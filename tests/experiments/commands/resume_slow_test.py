@@ -207,3 +207,29 @@ def test_several_processes_share_a_study(study, tmp_path):
         assert "ffd:block=64" in output, "each ends with the summary"
     assert data_of(out) == expected
     assert not (tmp_path / "r.h5.partial").exists()
+
+
+def inputs_of(path):
+    with h5py.File(path) as file:
+        return json.loads(file.attrs["manifest"])["inputs"]
+
+
+def test_another_process_writes_the_results_when_the_first_dies(study, tmp_path):
+    dump, expected, _ = study
+    out, units = tmp_path / "r.h5", tmp_path / "r.h5.partial"
+    assert subprocess.run(command(dump, tmp_path / "alone.h5"), capture_output=True).returncode == 0
+    first = subprocess.Popen(command(dump, out), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    while not list(units.glob("unit-*.bin")) and first.poll() is None:
+        time.sleep(0.002)
+    assert list(units.glob("r.h5.tmp-*")), "it writes results while it computes"
+    second = subprocess.Popen(command(dump, out, "--resume"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    while len(list(units.glob("unit-*.bin"))) < 4 and first.poll() is None:
+        time.sleep(0.002)
+    first.send_signal(signal.SIGKILL)
+    first.wait()
+    output, error = second.communicate(timeout=300)
+    assert second.returncode == 0, error
+    assert "ffd:block=64" in output
+    assert data_of(out) == expected
+    assert inputs_of(out) == inputs_of(tmp_path / "alone.h5"), "the hash of what several processes have read"
+    assert not units.exists()
