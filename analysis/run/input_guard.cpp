@@ -10,8 +10,6 @@
 namespace attest {
 namespace {
 
-using nlohmann::json;
-
 constexpr const char* kNote = "inputs.json";
 /// Inputs that are hashed before the first unit, so that their hash is noted whenever the study is killed.
 constexpr std::uint64_t kSmall = std::uint64_t{64} << 20;
@@ -33,12 +31,12 @@ std::optional<Noted> read_note(const PartialResults& partial, std::size_t num_in
   if (!text) return std::nullopt;
   try {
     Noted noted;
-    for (const json& input : json::parse(*text)) {
+    for (const nlohmann::json& input : nlohmann::json::parse(*text)) {
       noted.modified_ns.push_back(input.at("modified_ns"));
       noted.hashes.push_back(input.at(kContentHashName));
     }
     if (noted.hashes.size() == num_inputs) return noted;
-  } catch (const json::exception&) {  // a damaged note counts as missing
+  } catch (const nlohmann::json::exception&) {  // a damaged note counts as missing
   }
   return std::nullopt;
 }
@@ -76,7 +74,7 @@ const std::vector<std::string>& InputGuard::wait_for_hashes() {
 }
 
 void InputGuard::note(const std::vector<std::string>& hashes) {
-  json list = json::array();
+  nlohmann::json list = nlohmann::json::array();
   for (std::size_t i = 0; i < inputs_.size(); ++i)
     list.push_back({{"modified_ns", inputs_[i].modified_ns}, {kContentHashName, hashes[i]}});
   partial_.store_note(kNote, list.dump());
