@@ -22,6 +22,10 @@ function(folder_library name)
   add_library(${name} OBJECT ${sources} ${cuda_sources})
   target_link_libraries(${name} PUBLIC build_flags PRIVATE cheap_to_compile)
   set_target_properties(${name} PROPERTIES UNITY_BUILD_MODE GROUP) # sources without a group are compiled alone
+  if(CMAKE_UNITY_BUILD AND CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+    # GCC takes a type of an included source's anonymous namespace for one of a header.
+    target_compile_options(${name} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Wno-subobject-linkage>)
+  endif()
 
   set(numerical)
   set(alone)
