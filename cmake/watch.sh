@@ -16,7 +16,7 @@ progress_of() {
   left=$(($2 * (total - finished) / (finished > 0 ? finished : 1)))
   if [ "$finished" -ge "$total" ]; then
     echo "$last"
-  elif [ "$2" -lt 10 ]; then # too early to tell
+  elif [ "$2" -lt 10 ] || [ $((finished * 8)) -lt "$total" ]; then # too early to tell
     echo "$last"
   elif [ $left -ge 90 ]; then
     echo "$last, about $(((left + 30) / 60)) min left"

@@ -67,7 +67,7 @@ def test_a_failure_keeps_its_status(tmp_path):
     assert result.stdout == "status 3\n" and re.search(r"building failed after \d s\n$", result.stderr)
 
 
-@pytest.mark.parametrize("finished, seconds, text", [(0, 5, "0/180"), (90, 100, "90/180, about 2 min left"), (150, 100, "150/180, about 20 s left"),
+@pytest.mark.parametrize("finished, seconds, text", [(0, 5, "0/180"), (90, 5, "90/180"), (20, 60, "20/180"), (90, 100, "90/180, about 2 min left"), (150, 100, "150/180, about 20 s left"),
                                                     (60, 95, "60/180, about 3 min left"), (180, 200, "180/180")])
 def test_the_time_left(tmp_path, finished, seconds, text):
     (tmp_path / "log").write_text(f"[{finished - 1}/180] a\n[{finished}/180] b\nsome warning [3/4]\n")
