@@ -10,6 +10,8 @@
 namespace attest {
 namespace {
 
+using nlohmann::json;
+
 constexpr const char* kNote = "inputs.json";
 /// Inputs that are hashed before the first unit, so that their hash is noted whenever the study is killed.
 constexpr std::uint64_t kSmall = std::uint64_t{64} << 20;
@@ -31,12 +33,12 @@ std::optional<Noted> read_note(const PartialResults& partial, std::size_t num_in
   if (!text) return std::nullopt;
   try {
     Noted noted;
-    for (const nlohmann::json& input : nlohmann::json::parse(*text)) {
+    for (const json& input : json::parse(*text)) {
       noted.modified_ns.push_back(input.at("modified_ns"));
       noted.hashes.push_back(input.at(kContentHashName));
     }
     if (noted.hashes.size() == num_inputs) return noted;
-  } catch (const nlohmann::json::exception&) {  // a damaged note counts as missing
+  } catch (const json::exception&) {  // a damaged note counts as missing
   }
   return std::nullopt;
 }
@@ -74,7 +76,7 @@ const std::vector<std::string>& InputGuard::wait_for_hashes() {
 }
 
 void InputGuard::note(const std::vector<std::string>& hashes) {
-  nlohmann::json list = nlohmann::json::array();
+  json list = json::array();
   for (std::size_t i = 0; i < inputs_.size(); ++i)
     list.push_back({{"modified_ns", inputs_[i].modified_ns}, {kContentHashName, hashes[i]}});
   partial_.store_note(kNote, list.dump());

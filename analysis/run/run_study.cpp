@@ -29,7 +29,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr auto kClaimInterval = std::chrono::milliseconds(10);
+constexpr auto kPollInterval = std::chrono::milliseconds(10);
 constexpr const char* kCudaPrecision =
     "float32 sums of products of exact 16-bit parts; quantisers in float32; kept sets decided in float32";
 constexpr const char* kCpuPrecision =
@@ -131,7 +131,7 @@ std::optional<UnitClaim> wait_for_claim(PartialResults& partial, const std::atom
     if (!partial.in_place()) return std::nullopt;
     if (claim) return claim;
     if (stop) throw Interrupted("interrupted");
-    std::this_thread::sleep_for(kClaimInterval);
+    std::this_thread::sleep_for(kPollInterval);
   }
 }
 
