@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "analysis/results/axes.h"
+#include "analysis/run/input_hashes.h"
 #include "dumps/base/printable.h"
 #include "dumps/inspect/file_format.h"
 #include "dumps/inspect/inspect.h"
@@ -171,9 +172,9 @@ std::string manifest_text(const ReportJson& manifest) {
   for (const ReportJson& input : manifest.value("inputs", ReportJson::array())) {
     if (!input.is_object()) continue;
     const ReportJson bytes = input.value("bytes", ReportJson());
-    line("input",
-         fmt::format("{}, {}, xxh64 {}", string_at(input, "path"),
-                     bytes.is_number_integer() ? bytes_text(bytes) : "size unknown", string_at(input, "xxh64")));
+    line("input", fmt::format("{}, {}, {} {}", string_at(input, "path"),
+                              bytes.is_number_integer() ? bytes_text(bytes) : "size unknown", kContentHashName,
+                              string_at(input, kContentHashName)));
   }
   return text;
 }

@@ -71,7 +71,7 @@ def test_all_that_results_say(results):
 def test_the_text_says_the_same(results):
     text = attest("inspect", results).stdout
     manifest = inspected(results)["manifest"]
-    for part in ["format version 1", "attest run", "--skip-bad-layers", manifest["device"], manifest["start_time"], manifest["inputs"][0]["xxh64"],
+    for part in ["format version 1", "attest run", "--skip-bad-layers", manifest["device"], manifest["start_time"], manifest["inputs"][0]["xxh64_of_1MiB"],
                  "d.h5", "test/model", "30, 39", "1-2, 4", "8, 50%", "block=16,sub_block=16,rule=topk", "span_keep", "[layer, query, head, lambda]"]:
         assert part in text, part
     assert "bits=2" not in text  # a default
