@@ -7,8 +7,7 @@ preset=$1 target=$2
 shift 2
 build=$root/build/$preset
 mkdir -p "$build"
-
-say() { printf 'attest: %s\n' "$*" >&2; }
+. "$root/cmake/watch.sh"
 
 exec 9>"$root/build/lock"
 if ! flock -n 9; then
@@ -33,17 +32,13 @@ if [ -x "$root/.venv/bin/cmake" ]; then
   PATH=$root/.venv/bin:$PATH
 fi
 
-run() { # run WHAT COMMAND...: logs the output; a build prints it to the terminal instead, if there is one
-  local what=$1 log=$build/$1.log started=$SECONDS
+run() { # run WHAT COMMAND...: a failure prints all that the command said, but for the steps that went well
+  local what=$1 log=$build/$1.log
   shift
-  if [ "$what" = building ] && [ -t 2 ]; then
-    "$@" >&2 || exit 1
-  elif ! "$@" >"$log" 2>&1; then
-    grep -E -A5 'FAILED|[Ee]rror' "$log" | head -n 40 >&2
-    say "$what failed. Log: $log"
-    exit 1
-  fi
-  [ $((SECONDS - started)) -lt 5 ] || say "$what preset $preset took $((SECONDS - started)) s"
+  watch "$what preset $preset" "$log" "$@" && return
+  grep -avE '^\[[0-9]+/[0-9]+\] ' "$log" >&2
+  say "$what failed. Log: $log"
+  exit 1
 }
 
 # Timestamp from before the build: files edited during the build are newer, and the next call rebuilds them.

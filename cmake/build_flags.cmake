@@ -11,8 +11,7 @@ set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
 
 find_program(ccache ccache NO_CACHE)
 if(ccache)
-  # With precompiled headers ccache finds nothing again without this setting and GCC's -fpch-preprocess.
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros ${ccache})
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${ccache})
   set(CMAKE_CUDA_COMPILER_LAUNCHER ${ccache})
 endif()
 
@@ -36,9 +35,6 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LES
   target_compile_options(build_flags INTERFACE $<${cxx}:-Wno-restrict>)
 endif()
 
-if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND ccache)
-  target_compile_options(build_flags INTERFACE $<${cxx}:-fpch-preprocess>)
-endif()
 if(ATTEST_WERROR)
   target_compile_options(build_flags INTERFACE $<${cxx}:-Werror> $<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings>)
 endif()

@@ -3,24 +3,44 @@
 # These are object libraries: a program that links one contains all its objects. Symbols that the LibTorch module
 # (analysis/CMakeLists.txt) takes from the program are therefore present even if nothing else uses them. A program must
 # list every folder whose objects it needs; include paths and external libraries follow from target_link_libraries.
+#
+# folder_library(NAME [NUMERICAL PATTERN...] [ALONE PATTERN...])
+#   NUMERICAL  sources that compute: -O3, and compiled one by one, so that the last bit of a result does not depend on
+#              what else is inlined
+#   ALONE      sources that may use the same names for different things
+# The others read, parse and print: -O1 compiles them in half the time. Most of that time goes into the headers of
+# libraries, so where CMAKE_UNITY_BUILD is on, the sources of a subfolder are compiled a few at a time. Preset dev
+# compiles every source alone, so that each includes what it needs.
 function(folder_library name)
-  file(GLOB_RECURSE sources CONFIGURE_DEPENDS *.cpp)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "NUMERICAL;ALONE")
+  set(matching RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} CONFIGURE_DEPENDS)
+  file(GLOB_RECURSE sources ${matching} *.cpp)
+  list(FILTER sources EXCLUDE REGEX "^main\\.cpp$|(^|/)torch_[^/]*\\.cpp$")
   if(ATTEST_CUDA)
     file(GLOB_RECURSE cuda_sources CONFIGURE_DEPENDS *.cu)
-    list(APPEND sources ${cuda_sources})
   endif()
-  list(FILTER sources EXCLUDE REGEX "${CMAKE_CURRENT_SOURCE_DIR}/(main\\.cpp$|(.*/)?torch_[^/]*\\.cpp$)")
-  add_library(${name} OBJECT ${sources})
-  target_link_libraries(${name} PUBLIC build_flags)
-endfunction()
+  add_library(${name} OBJECT ${sources} ${cuda_sources})
+  target_link_libraries(${name} PUBLIC build_flags PRIVATE cheap_to_compile)
+  set_target_properties(${name} PROPERTIES UNITY_BUILD_MODE GROUP) # sources without a group are compiled alone
+  if(CMAKE_UNITY_BUILD AND CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+    # GCC takes a type of an included source's anonymous namespace for one of a header.
+    target_compile_options(${name} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Wno-subobject-linkage>)
+  endif()
 
-# precompile(TARGET HEADER...): parses large library headers once for the target, together with common standard ones.
-# Sources include what they need all the same: preset dev compiles without precompiled headers.
-function(precompile name)
-  set(headers)
-  foreach(header ${ARGN} algorithm chrono cmath cstdint filesystem functional map memory mutex optional ranges span
-      sstream stdexcept string thread variant vector)
-    list(APPEND headers $<$<COMPILE_LANGUAGE:CXX>:<${header}$<ANGLE-R>>)
+  set(numerical)
+  set(alone)
+  if(arg_NUMERICAL)
+    file(GLOB numerical ${matching} ${arg_NUMERICAL})
+    set_source_files_properties(${numerical} PROPERTIES COMPILE_OPTIONS $<$<CONFIG:Release>:-O3>)
+  endif()
+  if(arg_ALONE)
+    file(GLOB alone ${matching} ${arg_ALONE})
+  endif()
+  list(REMOVE_ITEM sources ${numerical} ${alone})
+  foreach(source ${sources})
+    get_filename_component(subfolder ${source} DIRECTORY)
+    math(EXPR count_${subfolder} "0${count_${subfolder}} + 1")
+    math(EXPR group "${count_${subfolder}} / 5")
+    set_source_files_properties(${source} PROPERTIES UNITY_GROUP "${subfolder}_${group}")
   endforeach()
-  target_precompile_headers(${name} PRIVATE ${headers})
 endfunction()

@@ -20,7 +20,7 @@ for option in "$@"; do
   esac
 done
 
-say() { printf 'attest: %s\n' "$*" >&2; }
+. cmake/watch.sh
 fail() {
   say "$@"
   exit 1
@@ -28,15 +28,10 @@ fail() {
 
 # step WHAT COMMAND...: runs the command, logs its output, prints its duration or failure.
 step() {
-  local what=$1 started=$SECONDS output=$log.step failed=0
+  local what=$1 output=$log.step failed=0
   shift
-  say "$what ..."
-  if "$@" >"$output" 2>&1; then
-    say "  done in $((SECONDS - started)) s"
-  else
-    say "  failed after $((SECONDS - started)) s: $(grep -E '^(E:|ERROR|error)|rror:' "$output" | tail -n 1)"
-    failed=1
-  fi
+  watch "$what" "$output" "$@" || failed=1
+  [ $failed = 0 ] || grep -E '^(E:|ERROR|error)|rror:' "$output" | tail -n 1 >&2 || true
   { printf '== %s: %s\n' "$what" "$*" && cat "$output"; } >>"$log"
   rm "$output"
   return $failed

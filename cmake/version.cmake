@@ -15,5 +15,5 @@ add_custom_target(version_header COMMAND ${write_version} BYPRODUCTS ${version_h
 
 function(give_version source)
   set_source_files_properties(${source} PROPERTIES
-    COMPILE_OPTIONS "-include;${version_header}" OBJECT_DEPENDS ${version_header} SKIP_PRECOMPILE_HEADERS ON)
+    COMPILE_OPTIONS "-include;${version_header}" OBJECT_DEPENDS ${version_header})
 endfunction()

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <string_view>
 
 namespace attest {
@@ -17,12 +18,21 @@ enum class MetricAxes : std::uint8_t {
 /// Whether higher or lower values are better. `neither`: the metric is descriptive.
 enum class Better : std::uint8_t { higher, lower, neither };
 
+/// The values that a metric can have where it was computed. Bounds hold up to the rounding of float32.
+struct MetricRange {
+  double least = -std::numeric_limits<double>::infinity();
+  double most = std::numeric_limits<double>::infinity();
+  bool may_be_nan = true;  ///< it is not defined for every row
+};
+
 struct MetricInfo {
   std::string_view name;  ///< of its array in a results file
   MetricAxes axes = MetricAxes::query_head;
   std::string_view unit;  ///< "nats", "ratio", ...
   Better better = Better::neither;
   std::string_view definition;  ///< one line; the formula is in the metric's own file
+  MetricRange range;
+  std::string_view source;  ///< where it comes from: a paper's section, or "attest"
 };
 
 }  // namespace attest

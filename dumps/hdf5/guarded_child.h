@@ -1,5 +1,5 @@
 // Runs HDF5 on an untrusted file in a forked process with limits on memory and time. On damaged files the library has
-// memory errors and endless loops (1.10.8 crashes on about one in a thousand files with one flipped byte). These end
+// memory errors and endless loops (1.10.8 crashes on some files with one flipped byte). These end
 // only the child, and the caller gets an InputError.
 #pragma once
 

@@ -8,46 +8,10 @@
 
 #include "dumps/base/printable.h"
 #include "dumps/inspect/inspect.h"
+#include "dumps/inspect/text_table.h"
 
 namespace attest {
 namespace {
-
-std::string bytes_text(std::int64_t bytes) {
-  if (bytes < 1024) return fmt::format("{} B", bytes);
-  double scaled = static_cast<double>(bytes);
-  const char* unit = "";
-  for (const char* next : {"KiB", "MiB", "GiB", "TiB"}) {
-    if (scaled < 1024) break;
-    scaled /= 1024;
-    unit = next;
-  }
-  return fmt::format("{:.1f} {}", scaled, unit);
-}
-
-/// Left-aligned columns, two spaces apart.
-class TextTable {
- public:
-  explicit TextTable(std::vector<std::string> header) { add(std::move(header)); }
-  void add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
-
-  std::string text() const {
-    std::vector<std::size_t> widths(rows_.front().size(), 0);
-    for (const auto& row : rows_) {
-      for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
-    }
-    std::string text;
-    for (const auto& row : rows_) {
-      std::string line;
-      for (std::size_t i = 0; i < row.size(); ++i) line += fmt::format("{:<{}}  ", row[i], widths[i]);
-      line.erase(line.find_last_not_of(' ') + 1);
-      text += line + '\n';
-    }
-    return text;
-  }
-
- private:
-  std::vector<std::vector<std::string>> rows_;
-};
 
 /// Groups layer numbers by the result of `describe`.
 template <class Describe>

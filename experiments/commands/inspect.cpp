@@ -1,7 +1,11 @@
-// attest inspect: shows what is in a dump; --check reads every value.
+// attest inspect: shows what is in a dump, a results file or the folder of an unfinished study; --check reads every
+// value.
 #include "dumps/inspect/inspect.h"
 
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
+#include <filesystem>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -10,51 +14,95 @@
 
 #include "dumps/base/error.h"
 #include "dumps/format/dump_reader.h"
+#include "dumps/inspect/file_format.h"
 #include "experiments/cli/progress.h"
 #include "experiments/commands/commands.h"
+#include "experiments/commands/inspect_results.h"
 
 namespace attest {
 namespace {
+
+namespace fs = std::filesystem;
 
 struct InspectOptions {
   std::string path;
   bool check = false;
 };
 
-DumpCheck check_with_progress(const DumpReader& dump, const GlobalOptions& global) {
-  Progress progress("layers", global.quiet);
-  return check_dump(dump, [&](std::size_t done, std::size_t total) { progress.show(done, total, 0); });
-}
-
-void print_json(const DumpReader& dump, const std::optional<DumpCheck>& check) {
-  nlohmann::ordered_json document = summary_json(dump);
-  if (check) document["check"] = check_json(dump, *check);
-  // Names in a dump may be any bytes; JSON must be UTF-8.
+void print_json(const nlohmann::ordered_json& document) {
+  // Names in a file may be any bytes; JSON must be UTF-8.
   std::cout << document.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << '\n';
 }
 
-void run_inspect(const InspectOptions& options, const GlobalOptions& global) {
+void inspect_dump(const InspectOptions& options, const GlobalOptions& global) {
   const DumpReader dump(options.path);
   if (!global.json) std::cout << summary_text(dump) << std::flush;
   std::optional<DumpCheck> check;
-  if (options.check) check = check_with_progress(dump, global);
+  if (options.check) {
+    Progress progress("layers", global.quiet);
+    check = check_dump(dump, [&](std::size_t done, std::size_t total) { progress.show(done, total, 0); });
+  }
   if (global.json) {
-    print_json(dump, check);
+    nlohmann::ordered_json document = summary_json(dump);
+    if (check) document["check"] = check_json(dump, *check);
+    print_json(document);
   } else if (check) {
     std::cout << '\n' << check_text(dump, *check) << std::flush;
   }
   if (check && check->num_bad_layers() > 0) throw InputError(verdict(dump, *check));
 }
 
+void inspect_results(const InspectOptions& options, const GlobalOptions& global) {
+  const ResultsFile results(options.path);
+  if (!global.json) std::cout << summary_text(results) << std::flush;
+  std::optional<ResultsCheck> check;
+  if (options.check) {
+    Progress progress("arrays", global.quiet);
+    check = check_results(results, [&](std::size_t done, std::size_t total) { progress.show(done, total, 0); });
+  }
+  if (global.json) {
+    nlohmann::ordered_json document = summary_json(results);
+    if (check) document["check"] = check_json(*check);
+    print_json(document);
+  } else if (check) {
+    std::cout << '\n' << check_text(*check) << std::flush;
+  }
+  if (check && check->num_bad() > 0) throw InputError(verdict(results, *check));
+}
+
+void inspect_partial(const InspectOptions& options, const GlobalOptions& global) {
+  const PartialStatus status = read_partial_status(options.path);
+  if (options.check)
+    throw UsageError(
+        fmt::format("{}: --check takes a dump or a results file, and this study is unfinished", options.path));
+  if (global.json)
+    print_json(status_json(status));
+  else
+    std::cout << status_text(status);
+}
+
+void run_inspect(const InspectOptions& options, const GlobalOptions& global) {
+  std::error_code error;
+  if (fs::is_directory(options.path, error)) return inspect_partial(options, global);
+  const std::string partial = options.path + ".partial";
+  if (!fs::exists(options.path, error) && fs::is_directory(partial, error))
+    throw InputError(fmt::format("{}: there is no such file; its study is unfinished, see 'attest inspect {}'",
+                                 options.path, partial));
+  if (file_format(options.path) == kStudyFormat) return inspect_results(options, global);
+  inspect_dump(options, global);
+}
+
 }  // namespace
 
 void add_inspect(CLI::App& app, const GlobalOptions& global) {
   auto options = std::make_shared<InspectOptions>();
-  CLI::App* command = app.add_subcommand("inspect", "What is in a dump");
-  command->add_option("DUMP", options->path, "The dump")->required();
-  command->add_flag(
-      "--check", options->check,
-      "Look at every value: range, NaN, infinities, heads that are all zero; exit code 4 for NaN or infinity");
+  CLI::App* command = app.add_subcommand("inspect", "What is in a dump, a results file or an unfinished study");
+  command->add_option("file", options->path, "A dump, a results file, or the folder R.partial of an unfinished study")
+      ->required()
+      ->type_name("FILE");
+  command->add_flag("--check", options->check,
+                    "Look at every value. Dump: range, NaN, infinities, heads that are all zero. Results: cells that "
+                    "their metric does not allow. Exit code 4 if anything is wrong");
   command->callback([options, &global] { run_inspect(*options, global); });
 }
 

@@ -33,8 +33,10 @@ constexpr std::int64_t kTokensAtOnce = 256;
 class DoubleSparsity final : public Selector, DoubleSparsityOptions {
  public:
   explicit DoubleSparsity(OptionReader& reader) : DoubleSparsityOptions(reader), ranking_(statistic_) {
-    channels_file_ = reader.text("channels", "");
-    const std::string samples = reader.text("calibrate", "");
+    channels_file_ = reader.text("channels", "", {"JSON file of the upstream calibration; needs this or calibrate"});
+    const std::string samples =
+        reader.text("calibrate", "",
+                    {"samples of the dump to learn the channels from: SAMPLE[+SAMPLE...]; the study leaves them out"});
     finish(reader, 2);
     if (!channels_file_.empty() && !samples.empty())
       throw UsageError(

@@ -16,9 +16,11 @@ namespace attest {
 class DoubleSparsityOptions {
  protected:
   explicit DoubleSparsityOptions(OptionReader& reader) {
-    statistic_ = reader.enumeration<ChannelStatistic>("channel", {"qk", "q", "k"});
-    group_factor_ = reader.integer("group_factor", 4, 1, 1 << 16);
-    bits_ = reader.number("bits", {4, 2, 8, 16});
+    statistic_ = reader.enumeration<ChannelStatistic>("channel", {"qk", "q", "k"},
+                                                      {"the ranking of channels: by |q k|, |q| or |k|"});
+    group_factor_ =
+        reader.integer("group_factor", 4, 1, 1 << 16, {"D / group_factor channels are scored", "head_dim per channel"});
+    bits_ = reader.number("bits", {4, 2, 8, 16}, {"of the label cache; 16: not quantised", "bits"});
   }
 
   /// Channels per label.

@@ -21,19 +21,35 @@ class FfdOptions {
   enum class Rule : std::uint8_t { topdelta, topk, topp };
 
   explicit FfdOptions(OptionReader& reader) {
-    quantizer_.bits = reader.number("bits", {2, 1, 3, 4, 8});
-    block_ = reader.integer("block", 128, 1, 1 << 20);
-    sub_block_ = reader.integer("sub_block", block_, 1, 1 << 20);
-    scale_per_sequence_ = reader.choice("scale", {"block", "sequence"}) == "sequence";
-    quantizer_.residual = reader.enumeration<FfdResidual>("residual", {"fp8", "int8", "none", "exact"});
-    pseudo_max_ = reader.enumeration<FfdPseudoMax>("pseudo_max", {"thumbnail", "exact", "global", "global_exact"});
-    union_ = reader.choice("gqa", {"union", "per_head"}) == "union";
-    delta_unit_ = reader.enumeration<DeltaUnit>("delta_unit", {"natural", "log2", "unscaled"});
-    sink_blocks_ = reader.integer("sink_blocks", 1, 0, 1 << 20);
-    local_blocks_ = reader.integer("local_blocks", 1, 0, 1 << 20);
-    scans_exactly_ = reader.choice("scan", {"thumbnail", "exact"}) == "exact";
-    rule_ = reader.enumeration<Rule>("rule", {"topdelta", "topk", "topp"});
-    quantizer_.arithmetic = reader.enumeration<QuantArithmetic>("quant_arith", {"float32", "dump"});
+    quantizer_.bits = reader.number("bits", {2, 1, 3, 4, 8}, {"of a key in the thumbnail", "bits"});
+    block_ = reader.integer("block", 128, 1, 1 << 20,
+                            {"size of a quantised block; the scale of a channel belongs to it", "tokens"});
+    sub_block_ = reader.integer("sub_block", block_, 1, 1 << 20,
+                                {"what the rule keeps or drops; divides block, and is as large by default", "tokens"});
+    scale_per_sequence_ = reader.choice("scale", {"block", "sequence"},
+                                        {"a channel's scale is of its block, or of all full blocks"}) == "sequence";
+    quantizer_.residual =
+        reader.enumeration<FfdResidual>("residual", {"fp8", "int8", "none", "exact"},
+                                        {"what is added to the kept keys: 8 bits, nothing, or the exact keys"});
+    pseudo_max_ = reader.enumeration<FfdPseudoMax>("pseudo_max", {"thumbnail", "exact", "global", "global_exact"},
+                                                   {"the reference of delta: the largest score of the sink and local "
+                                                    "blocks, from thumbnails or exact; or of all blocks"});
+    union_ = reader.choice("gqa", {"union", "per_head"},
+                           {"a KV head's query heads share what any of them keeps, or not"}) == "union";
+    delta_unit_ = reader.enumeration<DeltaUnit>(
+        "delta_unit", {"natural", "log2", "unscaled"},
+        {"delta in natural-log units, of base-2 scores (released kernels), or of unscaled products (Algorithm 1)"});
+    sink_blocks_ = reader.integer("sink_blocks", 1, 0, 1 << 20,
+                                  {"full blocks at the start that the pseudo-maximum looks at", "blocks"});
+    local_blocks_ = reader.integer("local_blocks", 1, 0, 1 << 20,
+                                   {"full blocks at the end that the pseudo-maximum looks at", "blocks"});
+    scans_exactly_ = reader.choice("scan", {"thumbnail", "exact"},
+                                   {"the estimate: from thumbnails, or the exact scores"}) == "exact";
+    rule_ = reader.enumeration<Rule>("rule", {"topdelta", "topk", "topp"},
+                                     {"Top-delta, or the ablations top-k (budget) and top-p (p)"});
+    quantizer_.arithmetic = reader.enumeration<QuantArithmetic>(
+        "quant_arith", {"float32", "dump"},
+        {"rounding of the quantiser: none, or to the type of the dump as released"});
   }
 
   /// Converts a delta from delta_unit to natural-log units.

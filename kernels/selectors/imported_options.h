@@ -16,17 +16,22 @@ class ImportedOptions {
   enum class Rule : std::uint8_t { topk, topp, topdelta };
 
   explicit ImportedOptions(OptionReader& reader) {
-    source_.file = reader.text("file", "");
-    source_.dataset = reader.text("dataset", "");
-    rule_ = reader.enumeration<Rule>("rule", {"topk", "topp", "topdelta"});
-    const bool by_block = reader.choice("granularity", {"token", "block"}) == "block";
-    const int block = reader.integer("block", 64, 1, 1 << 20);
+    source_.file = reader.text("file", "", {"HDF5 file with the estimates (dumps/README.md)"});
+    source_.dataset = reader.text("dataset", "", {"name of the estimates in each layer's group"});
+    rule_ = reader.enumeration<Rule>("rule", {"topk", "topp", "topdelta"},
+                                     {"what is kept: top-k (budget), top-p (p) or top-delta (delta)"});
+    const bool by_block = reader.choice("granularity", {"token", "block"},
+                                        {"an entry is the estimate of a token, or of a block"}) == "block";
+    const int block = reader.integer("block", 64, 1, 1 << 20, {"size of a block; needs granularity=block", "tokens"});
     source_.width = by_block ? block : 1;
-    sink_ = reader.integer("sink", 0, 0, 1 << 30);
-    local_ = reader.integer("local", 0, 0, 1 << 30);
-    union_ = reader.choice("gqa", {"per_head", "union"}) == "union";
-    in_nats_ = reader.choice("units", {"scores", "ranks"}) == "scores";
-    scan_bytes_ = reader.real("scan_bytes", 0, 0, 1e9);
+    sink_ = reader.integer("sink", 0, 0, 1 << 30, {"always kept at the start", "tokens"});
+    local_ = reader.integer("local", 0, 0, 1 << 30, {"always kept at the end", "tokens"});
+    union_ = reader.choice("gqa", {"per_head", "union"},
+                           {"a KV head's query heads keep sets of their own, or what any of them keeps"}) == "union";
+    in_nats_ = reader.choice("units", {"scores", "ranks"},
+                             {"the estimates are scores in natural-log units, or only ranks"}) == "scores";
+    scan_bytes_ =
+        reader.real("scan_bytes", 0, 0, 1e9, {"what the scan reads per visible key; 0: not counted", "bytes"});
   }
 
   /// The entries of the estimates that cover a query's visible keys.

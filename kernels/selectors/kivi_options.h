@@ -13,10 +13,14 @@ namespace attest {
 class KiviOptions {
  protected:
   explicit KiviOptions(OptionReader& reader) {
-    quantizer_.bits = reader.number("bits", {2, 4});
-    quantizer_.group = reader.integer("group", 32, 1, 1 << 20);
-    window_ = reader.integer("residual_length", 128, 1, 1 << 20);
-    quantizer_.arithmetic = reader.enumeration<QuantArithmetic>("quant_arith", {"float32", "dump"});
+    quantizer_.bits = reader.number("bits", {2, 4}, {"of keys and values", "bits"});
+    quantizer_.group = reader.integer("group", 32, 1, 1 << 20,
+                                      {"keys share a scale along tokens, values along channels", "tokens or channels"});
+    window_ =
+        reader.integer("residual_length", 128, 1, 1 << 20, {"window of recent tokens in full precision", "tokens"});
+    quantizer_.arithmetic = reader.enumeration<QuantArithmetic>(
+        "quant_arith", {"float32", "dump"},
+        {"rounding of the quantiser: none, or to the type of the dump as released"});
   }
 
   std::int64_t quantised_keys(std::int64_t visible) const { return (visible - 1) / window_ * window_; }

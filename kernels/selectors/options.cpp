@@ -34,6 +34,13 @@ std::string join(const std::vector<std::string>& words) {
   return text;
 }
 
+/// "a,b,c"
+std::string listed(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text.append(text.empty() ? "" : ",").append(word);
+  return text;
+}
+
 template <class Number>
 bool parse(std::string_view text, Number& out) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
@@ -80,60 +87,57 @@ int OptionReader::index_of(const std::string& value, std::initializer_list<std::
   return static_cast<int>(std::find(valid.begin(), valid.end(), value) - valid.begin());
 }
 
-std::string OptionReader::choice(const std::string& option, std::initializer_list<std::string_view> valid) {
+std::string OptionReader::choice(const std::string& option, std::initializer_list<std::string_view> valid,
+                                 OptionText text) {
   const std::string* given = find(option);
   const std::string value = given != nullptr ? *given : std::string(*valid.begin());
   if (std::find(valid.begin(), valid.end(), value) == valid.end())
     reject(option, value, join({valid.begin(), valid.end()}));
-  std::string alternatives;
-  for (std::string_view v : valid) alternatives.append(alternatives.empty() ? "" : ",").append(v);
-  resolved_.push_back({option, value, alternatives});
+  resolved_.push_back({option, value, listed({valid.begin(), valid.end()}), text, {valid.begin(), valid.end()}});
   return value;
 }
 
-int OptionReader::number(const std::string& option, std::initializer_list<int> valid) {
+int OptionReader::number(const std::string& option, std::initializer_list<int> valid, OptionText text) {
   std::vector<std::string> names;
   for (int v : valid) names.push_back(std::to_string(v));
   const std::string* given = find(option);
   const std::string value = given != nullptr ? *given : names.front();
   if (std::find(names.begin(), names.end(), value) == names.end()) reject(option, value, join(names));
-  std::string alternatives;
-  for (const std::string& n : names) alternatives.append(alternatives.empty() ? "" : ",").append(n);
-  resolved_.push_back({option, value, alternatives});
+  resolved_.push_back({option, value, listed(names), text, names});
   return std::stoi(value);
 }
 
-int OptionReader::integer(const std::string& option, int fallback, int least, int most) {
+int OptionReader::integer(const std::string& option, int fallback, int least, int most, OptionText text) {
   const std::string* given = find(option);
   int value = fallback;
   if (given != nullptr && (!parse(*given, value) || value < least || value > most))
     reject(option, *given, "a whole number from " + std::to_string(least) + " to " + std::to_string(most));
-  resolved_.push_back({option, std::to_string(value), std::to_string(least) + ".." + std::to_string(most)});
+  resolved_.push_back({option, std::to_string(value), std::to_string(least) + ".." + std::to_string(most), text});
   return value;
 }
 
-double OptionReader::real(const std::string& option, double fallback, double least, double most) {
+double OptionReader::real(const std::string& option, double fallback, double least, double most, OptionText text) {
   const std::string* given = find(option);
   double value = fallback;
   if (given != nullptr && (!parse(*given, value) || !(value >= least && value <= most)))
     reject(option, *given, "a number from " + shortest(least) + " to " + shortest(most));
-  resolved_.push_back({option, shortest(value), shortest(least) + ".." + shortest(most)});
+  resolved_.push_back({option, shortest(value), shortest(least) + ".." + shortest(most), text});
   return value;
 }
 
-Setting OptionReader::budget(const std::string& option, std::string_view fallback) {
+Setting OptionReader::budget(const std::string& option, std::string_view fallback, OptionText text) {
   const std::string* given = find(option);
   const std::string value = given != nullptr ? *given : std::string(fallback);
   Setting setting;
   if (!parse_budget(value, setting))
     reject(option, value, "a number of tokens (1024) or a share of the visible keys (25%)");
-  resolved_.push_back({option, value, "tokens or per cent"});
+  resolved_.push_back({option, value, "tokens or per cent", text});
   return setting;
 }
 
-std::string OptionReader::text(const std::string& option, const std::string& fallback) {
+std::string OptionReader::text(const std::string& option, const std::string& fallback, OptionText text) {
   const std::string* given = find(option);
-  resolved_.push_back({option, given != nullptr ? *given : fallback, "text"});
+  resolved_.push_back({option, given != nullptr ? *given : fallback, "text", text});
   return resolved_.back().value;
 }
 

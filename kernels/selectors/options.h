@@ -14,11 +14,19 @@ namespace attest {
 
 using OptionPairs = std::vector<std::pair<std::string, std::string>>;
 
+/// What `attest list NAME` says about an option.
+struct OptionText {
+  std::string_view meaning;    ///< one line; for a choice, what its values mean
+  std::string_view unit = "";  ///< of a number: "tokens"
+};
+
 /// An option of a selector: its value and, for `attest list`, its valid values.
 struct OptionValue {
   std::string name;
   std::string value;
   std::string valid;
+  OptionText text;
+  std::vector<std::string> alternatives = {};  ///< the valid values if they are a few words or numbers
 };
 
 /// A selector as requested by the user: "[LABEL=]NAME[:option=value,...]".
@@ -32,28 +40,29 @@ struct SelectorSpec {
 std::string nearest_names(std::string_view word, const std::vector<std::string>& known);
 
 /// Reads options one by one and records each with its value for the manifest. Every reader throws UsageError that names
-/// selector, option, value and the valid values. finish() throws for options that no reader has read.
+/// selector, option, value and the valid values. The `text` must be of static storage. finish() throws for options that
+/// no reader has read.
 class OptionReader {
  public:
   explicit OptionReader(const SelectorSpec& spec) : spec_(spec) {}
 
   /// One of `valid`; the first is the default.
-  std::string choice(const std::string& option, std::initializer_list<std::string_view> valid);
+  std::string choice(const std::string& option, std::initializer_list<std::string_view> valid, OptionText text);
   /// The same for an enumeration whose values are 0, 1, ... in the order of `valid`.
   template <class Enum>
-  Enum enumeration(const std::string& option, std::initializer_list<std::string_view> valid) {
-    return static_cast<Enum>(index_of(choice(option, valid), valid));
+  Enum enumeration(const std::string& option, std::initializer_list<std::string_view> valid, OptionText text) {
+    return static_cast<Enum>(index_of(choice(option, valid, text), valid));
   }
   /// One of a few whole numbers; the first is the default.
-  int number(const std::string& option, std::initializer_list<int> valid);
+  int number(const std::string& option, std::initializer_list<int> valid, OptionText text);
   /// A whole number within [least, most].
-  int integer(const std::string& option, int fallback, int least, int most);
+  int integer(const std::string& option, int fallback, int least, int most, OptionText text);
   /// A number within [least, most].
-  double real(const std::string& option, double fallback, double least, double most);
+  double real(const std::string& option, double fallback, double least, double most, OptionText text);
   /// Tokens ("8192") or a share of the visible keys ("25%").
-  Setting budget(const std::string& option, std::string_view fallback);
+  Setting budget(const std::string& option, std::string_view fallback, OptionText text);
   /// Any text.
-  std::string text(const std::string& option, const std::string& fallback);
+  std::string text(const std::string& option, const std::string& fallback, OptionText text);
 
   /// The selector's registered name.
   const std::string& selector() const { return spec_.name; }

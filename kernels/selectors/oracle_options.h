@@ -13,10 +13,11 @@ namespace attest {
 class OracleOptions {
  protected:
   explicit OracleOptions(OptionReader& reader) {
-    by_block_ = reader.choice("granularity", {"token", "block"}) == "block";
-    const int block = reader.integer("block", 128, 1, 1 << 20);
+    by_block_ = reader.choice("granularity", {"token", "block"}, {"what the rule keeps or drops"}) == "block";
+    const int block = reader.integer("block", 128, 1, 1 << 20, {"size of a block; needs granularity=block", "tokens"});
     block_ = by_block_ ? block : 1;
-    union_ = reader.choice("gqa", {"per_head", "union"}) == "union";
+    union_ = reader.choice("gqa", {"per_head", "union"},
+                           {"a KV head's query heads keep sets of their own, or what any of them keeps"}) == "union";
   }
 
   std::int64_t items(std::int64_t visible) const { return (visible + block_ - 1) / block_; }

@@ -17,9 +17,12 @@ class QuestOptions {
   enum class Preset : std::uint8_t { evaluation, kernel };
 
   explicit QuestOptions(OptionReader& reader) {
-    page_ = reader.integer("page", 16, 1, 1 << 20);
-    preset_ = reader.enumeration<Preset>("preset", {"evaluation", "kernel"});
-    shared_ = reader.choice("gqa", {"per_head", "shared"}) == "shared";
+    page_ = reader.integer("page", 16, 1, 1 << 20, {"size of a page", "tokens"});
+    preset_ = reader.enumeration<Preset>(
+        "preset", {"evaluation", "kernel"},
+        {"how a budget becomes pages: as in the evaluation code, or as in the CUDA kernels"});
+    shared_ = reader.choice("gqa", {"per_head", "shared"},
+                            {"a KV head's query heads keep pages of their own, or share them"}) == "shared";
   }
 
   std::int64_t pages(std::int64_t visible) const { return pages_of(visible, page_); }

@@ -14,9 +14,11 @@ namespace attest {
 class SaleOptions {
  protected:
   explicit SaleOptions(OptionReader& reader) {
-    key_scale_ = reader.enumeration<SaleKeyScale>("key_scale", {"block", "token"});
-    reader.choice("q_mean", {"none"});
-    dense_below_ = reader.integer("dense_below", 1024, 0, 1 << 30);
+    key_scale_ =
+        reader.enumeration<SaleKeyScale>("key_scale", {"block", "token"}, {"a scale per block of keys, or per token"});
+    reader.choice("q_mean", {"none"}, {"no mean query is subtracted: a dump lacks the prompt's queries"});
+    dense_below_ =
+        reader.integer("dense_below", 1024, 0, 1 << 30, {"a query that sees at most so many keys keeps all", "tokens"});
   }
 
   static std::int64_t blocks(std::int64_t visible) { return (visible + kSaleBlock - 1) / kSaleBlock; }

@@ -54,7 +54,8 @@ void Selection::reset(const KvHead& head, std::span<const MetricInfo> own, int n
 double Selector::natural_delta(double, const ScoreTransform&) const { return std::numeric_limits<double>::quiet_NaN(); }
 
 void Selector::finish(OptionReader& reader, int default_dense_layers) {
-  dense_layers_ = reader.integer("dense_layers", default_dense_layers, 0, 1 << 20);
+  dense_layers_ = reader.integer("dense_layers", default_dense_layers, 0, 1 << 20,
+                                 {"layers at the start of the model with exact attention", "layers"});
   finish(reader);
 }
 

@@ -15,10 +15,14 @@ namespace attest {
 class SkipSoftmaxOptions {
  protected:
   explicit SkipSoftmaxOptions(OptionReader& reader)
-      : by_factor_(reader.choice("unit", {"delta", "factor"}) == "factor"),
-        tile_(reader.integer("tile", 128, 1, 1 << 20)),
-        splits_(reader.integer("splits", 1, 1, 1 << 20)),
-        union_(reader.choice("gqa", {"union", "per_head"}) == "union") {}
+      : by_factor_(reader.choice("unit", {"delta", "factor"}, {"the threshold is delta, or ln(L / factor)"}) ==
+                   "factor"),
+        tile_(reader.integer("tile", 128, 1, 1 << 20, {"size of a tile", "tokens"})),
+        splits_(reader.integer("splits", 1, 1, 1 << 20,
+                               {"sub-sequences, each with a running maximum of its own", "sub-sequences"})),
+        union_(reader.choice("gqa", {"union", "per_head"},
+                             {"a tile is skipped for all query heads of a KV head (kernels), or for each alone (Model "
+                              "Optimizer's emulation)"}) == "union") {}
 
   std::int64_t tiles(std::int64_t visible) const { return (visible + tile_ - 1) / tile_; }
   /// Number of sub-sequences. Tiles are assigned to them round-robin.

@@ -19,11 +19,17 @@ struct SparqKept {
 class SparqOptions {
  protected:
   explicit SparqOptions(OptionReader& reader) {
-    rank_ = reader.integer("rank", 32, 1, 1 << 16);
-    local_ = reader.real("local", 0.25, 0, 1);
-    softmax_scores_ = reader.choice("score", {"logits", "softmax"}) == "softmax";
-    exclude_own_token_ = reader.choice("count", {"code", "paper"}) == "code";
-    mean_value_ = reader.choice("mean_value", {"on", "off"}) == "on";
+    rank_ = reader.integer("rank", 32, 1, 1 << 16, {"channels of the query that are scored", "channels"});
+    local_ = reader.real("local", 0.25, 0, 1, {"share of the budget for the most recent tokens", "share"});
+    softmax_scores_ =
+        reader.choice("score", {"logits", "softmax"},
+                      {"the group's score: sum of logits (code), or of softmax (appendix B)"}) == "softmax";
+    exclude_own_token_ =
+        reader.choice("count", {"code", "paper"},
+                      {"the query's own token comes on top of the budget (code), or not (paper)"}) == "code";
+    mean_value_ =
+        reader.choice("mean_value", {"on", "off"},
+                      {"the mean value stands for dropped tokens, or not (Llama 3 and Mistral in the paper)"}) == "on";
   }
 
   SparqKept kept(double budget, std::int64_t visible) const {

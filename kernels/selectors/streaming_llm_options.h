@@ -12,7 +12,8 @@ namespace attest {
 
 class StreamingLlmOptions {
  protected:
-  explicit StreamingLlmOptions(OptionReader& reader) : sink_(reader.integer("sink", 4, 0, 1 << 30)) {}
+  explicit StreamingLlmOptions(OptionReader& reader)
+      : sink_(reader.integer("sink", 4, 0, 1 << 30, {"kept at the start", "tokens"})) {}
 
   double window(double budget) const { return std::max(1.0, budget - sink_); }
   std::int64_t sink(std::int64_t visible) const { return std::min<std::int64_t>(sink_, visible); }

@@ -22,7 +22,7 @@ class Template final : public Selector {
   // Call finish() last: it reads `dense_layers`, the number of layers at the start of the model that use exact
   // attention.
   explicit Template(OptionReader& reader) {
-    squared_ = reader.choice("length", {"plain", "squared"}) == "squared";
+    squared_ = reader.choice("length", {"plain", "squared"}, {"the length of a key, or its square"}) == "squared";
     finish(reader, 0);
   }
 

@@ -17,11 +17,15 @@ class TwilightOptions {
   static constexpr TokenAsymmetricQuantizer kKeyQuantizer{.bits = 4, .least_range = 1e-9f};
 
   explicit TwilightOptions(OptionReader& reader) {
-    quest_base_ = reader.choice("base", {"quest", "none"}) == "quest";
-    base_budget_ = reader.budget("base_budget", "8192");
-    page_ = reader.integer("page", 16, 1, 1 << 20);
-    reference_ = reader.choice("rule", {"exact", "reference"}) == "reference";
-    estimated_weights_ = reader.choice("weights", {"exact", "estimated"}) == "estimated";
+    quest_base_ = reader.choice("base", {"quest", "none"}, {"the base selector: Quest, or all tokens"}) == "quest";
+    base_budget_ = reader.budget("base_budget", "8192", {"of the base selector", "tokens or per cent"});
+    page_ = reader.integer("page", 16, 1, 1 << 20, {"size of a page of the base selector", "tokens"});
+    reference_ =
+        reader.choice("rule", {"exact", "reference"},
+                      {"the smallest set that reaches p, or the bisection of the released kernel"}) == "reference";
+    estimated_weights_ =
+        reader.choice("weights", {"exact", "estimated"},
+                      {"kept tokens are weighted by exact scores, or by the 4-bit estimate"}) == "estimated";
   }
 
   std::int64_t pages(std::int64_t visible) const { return pages_of(visible, page_); }

@@ -31,6 +31,8 @@ void expect_described(const MetricInfo& info) {
   EXPECT_EQ(info.name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_"), info.name.npos) << info.name;
   EXPECT_FALSE(info.unit.empty()) << info.name;
   EXPECT_FALSE(info.definition.empty()) << info.name;
+  EXPECT_LT(info.range.least, info.range.most) << info.name;
+  EXPECT_FALSE(info.source.empty()) << info.name;
   EXPECT_EQ(info.definition.find_first_of("|\n"), info.definition.npos) << info.name << " is a cell of a table";
   EXPECT_GE(axis_names(info.axes).size(), 3u) << info.name;
 }

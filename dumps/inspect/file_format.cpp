@@ -1,0 +1,26 @@
+// Reads the attribute in a guarded child process: the file is untrusted.
+#include "dumps/inspect/file_format.h"
+
+#include <span>
+
+#include "dumps/base/input_file.h"
+#include "dumps/hdf5/guarded_child.h"
+#include "dumps/hdf5/node.h"
+
+namespace attest {
+
+std::string file_format(const std::string& path) {
+  std::string format;
+  run_in_guarded_child(
+      path, metadata_limits(InputFile(path).size()),
+      [&](ChildOutput& out) {
+        const hdf5::Group root = hdf5::root_of(hdf5::open_file(path));
+        if (!root.has_attribute("format")) return;
+        const std::string found = root.string_attribute("format");
+        out.write(std::as_bytes(std::span(found)));
+      },
+      [&](ChildInput& in) { format = in.read_all(); });
+  return format;
+}
+
+}  // namespace attest

@@ -1,0 +1,293 @@
+// Results files and unfinished studies as JSON, and as text made from that JSON.
+#include "experiments/commands/inspect_results.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <utility>
+#include <vector>
+
+#include "analysis/results/axes.h"
+#include "analysis/run/input_hashes.h"
+#include "dumps/base/printable.h"
+#include "dumps/inspect/file_format.h"
+#include "dumps/inspect/inspect.h"
+#include "dumps/inspect/text_table.h"
+#include "kernels/selectors/registry.h"
+
+namespace attest {
+namespace {
+
+using ReportJson = nlohmann::ordered_json;
+
+/// JSON from an attribute of an untrusted file; null if it is none.
+ReportJson parsed(const std::string& text) {
+  ReportJson document = ReportJson::parse(text, nullptr, false);
+  return document.is_discarded() ? ReportJson() : document;
+}
+
+/// The string at `key`, made safe for a terminal; "" if there is none.
+std::string string_at(const ReportJson& object, const char* key) {
+  if (!object.is_object() || !object.contains(key) || !object[key].is_string()) return "";
+  return printable(object[key].get<std::string>());
+}
+
+/// JSON has no infinity.
+ReportJson number(double value) {
+  if (std::isfinite(value)) return value;
+  return std::isnan(value) ? ReportJson() : ReportJson(value > 0 ? "inf" : "-inf");
+}
+
+ReportJson numbers(const std::vector<double>& values) {
+  ReportJson list = ReportJson::array();
+  for (const double value : values) list.push_back(number(value));
+  return list;
+}
+
+ReportJson dump_json(const ResultsFile& results, std::size_t d) {
+  const StudyDump& dump = results.study().dumps[d];
+  ReportJson samples = ReportJson::array();
+  for (std::size_t s = 0; s < dump.samples.size(); ++s) {
+    const StudySample& sample = dump.samples[s];
+    ReportJson left_out = ReportJson::array();
+    for (std::size_t y = 0; y < sample.layers.size() && !results.study().selectors.empty(); ++y)
+      if (results.done(d, s, 0)[y] == 0) left_out.push_back(sample.layers[y]);
+    samples.push_back({{"name", sample.name},
+                       {"task", sample.task},
+                       {"num_tokens", sample.num_tokens},
+                       {"query_positions", sample.query_positions},
+                       {"layers", sample.layers},
+                       {"layers_left_out", left_out}});
+  }
+  return {{"path", dump.path},
+          {"model", dump.model},
+          {"num_layers", dump.num_layers},
+          {"num_query_heads", dump.shape.num_query_heads},
+          {"num_kv_heads", dump.shape.num_kv_heads},
+          {"head_dim", dump.shape.head_dim},
+          {"value_dim", dump.shape.value_dim},
+          {"samples", samples}};
+}
+
+ReportJson selectors_json(const ResultsFile& results) {
+  ReportJson list = ReportJson::array();
+  for (std::size_t i = 0; i < results.study().selectors.size(); ++i) {
+    const StudySelector& selector = results.study().selectors[i];
+    std::vector<double> values;
+    for (const Setting& setting : selector.grid) values.push_back(setting.value);
+    std::int64_t dense = 0;
+    for (std::size_t d = 0; d < results.study().dumps.size(); ++d)
+      for (std::size_t s = 0; s < results.study().dumps[d].samples.size(); ++s)
+        dense += std::ranges::count(results.dense(d, s, i), 1);
+    list.push_back({{"label", selector.label},
+                    {"selector", selector.name},
+                    {"setting", name_of(selector.kind)},
+                    {"settings", numbers(values)},
+                    {"setting_labels", selector.setting_labels},
+                    {"options", parsed(selector.options_json)},
+                    {"dense_layers", dense}});
+  }
+  return list;
+}
+
+/// Every metric of the file with its axes and the labels of the selectors that have it in some sample.
+ReportJson metrics_json(const ResultsFile& results) {
+  const Study& study = results.study();
+  ReportJson list = ReportJson::array();
+  const auto add = [&](const std::string& metric, const std::string& label, const auto& read) {
+    auto at = std::ranges::find_if(list, [&](const ReportJson& entry) { return entry["name"] == metric; });
+    if (at == list.end()) {
+      list.push_back({{"name", metric}, {"axes", axis_names(read()->axes)}, {"of", ReportJson::array()}});
+      at = list.end() - 1;
+    }
+    ReportJson& labels = (*at)["of"];
+    if (std::ranges::find(labels, ReportJson(label)) == labels.end()) labels.push_back(label);
+  };
+  for (std::size_t d = 0; d < study.dumps.size(); ++d) {
+    for (std::size_t s = 0; s < study.dumps[d].samples.size(); ++s) {
+      for (const std::string& metric : results.score_metrics(d, s))
+        add(metric, std::string(kScoresGroup), [&] { return results.read_scores(d, s, metric); });
+      for (std::size_t i = 0; i < study.selectors.size(); ++i)
+        for (const std::string& metric : results.metrics(d, s, i))
+          add(metric, study.selectors[i].label, [&] { return results.read(d, s, i, metric); });
+    }
+  }
+  return list;
+}
+
+std::string joined(const ReportJson& words, std::size_t most) {
+  std::string text;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    if (i == most) return text + fmt::format(", ... ({} in all)", words.size());
+    text += (i > 0 ? ", " : "") + printable(words[i].get<std::string>());
+  }
+  return text;
+}
+
+std::string layers_text(const ReportJson& layers) { return ranges_text(layers.get<std::vector<std::int64_t>>()); }
+
+/// The options that differ from their defaults: "rule=topk,gqa=per_head"; "-" if none does.
+std::string options_text(const ReportJson& selector) {
+  std::map<std::string, std::string> defaults;  // empty for a selector that this program does not know
+  const std::string name = selector["selector"];
+  if (find_selector(name) != nullptr) {
+    const std::unique_ptr<Selector> standard = make_selector({name, name, {}});
+    for (const OptionValue& option : standard->options()) defaults[option.name] = option.value;
+  }
+  std::string text;
+  if (!selector["options"].is_object()) return "-";
+  for (const auto& [option, value] : selector["options"].items()) {
+    const std::string given = value.is_string() ? value.get<std::string>() : value.dump();
+    const auto standard = defaults.find(option);
+    if (standard != defaults.end() && standard->second == given) continue;
+    text += (text.empty() ? "" : ",") + printable(option) + "=" + printable(given);
+  }
+  return text.empty() ? "-" : text;
+}
+
+std::string manifest_text(const ReportJson& manifest) {
+  std::string text;
+  const auto line = [&](const char* name, const std::string& value) {
+    if (!value.empty()) text += fmt::format("  {:<10}{}\n", name, value);
+  };
+  if (!manifest.is_object() || manifest.empty()) return "  has no manifest\n";
+  const ReportJson program = manifest.value("program", ReportJson::object());
+  line("made by", fmt::format("{} {}, commit {}", string_at(program, "name"), string_at(program, "version"),
+                              string_at(program, "git_commit")));
+  const ReportJson words = manifest.value("command_line", ReportJson::array());
+  if (std::ranges::all_of(words, [](const ReportJson& word) { return word.is_string(); })) {
+    std::string command;
+    for (const ReportJson& word : words) command += (command.empty() ? "" : " ") + printable(word.get<std::string>());
+    line("command", command);
+  }
+  line("device", string_at(manifest, "device"));
+  line("precision", string_at(manifest, "precision"));
+  line("time", fmt::format("{} to {}", string_at(manifest, "start_time"), string_at(manifest, "end_time")));
+  for (const ReportJson& input : manifest.value("inputs", ReportJson::array())) {
+    if (!input.is_object()) continue;
+    const ReportJson bytes = input.value("bytes", ReportJson());
+    line("input", fmt::format("{}, {}, {} {}", string_at(input, "path"),
+                              bytes.is_number_integer() ? bytes_text(bytes) : "size unknown", kContentHashName,
+                              string_at(input, kContentHashName)));
+  }
+  return text;
+}
+
+std::string samples_text(const ReportJson& dump) {
+  TextTable table({"sample", "task", "tokens", "queries", "at positions", "layers", "left out"});
+  for (const ReportJson& sample : dump["samples"])
+    table.add({string_at(sample, "name"), string_at(sample, "task"), sample["num_tokens"].dump(),
+               std::to_string(sample["query_positions"].size()),
+               ranges_text(sample["query_positions"].get<std::vector<std::int64_t>>(), 3),
+               layers_text(sample["layers"]),
+               sample["layers_left_out"].empty() ? "-" : layers_text(sample["layers_left_out"])});
+  return fmt::format("{}: {}, {} layers, {} query heads, {} KV heads, head_dim {}, value_dim {}\n{}",
+                     string_at(dump, "path"), string_at(dump, "model"), dump["num_layers"].dump(),
+                     dump["num_query_heads"].dump(), dump["num_kv_heads"].dump(), dump["head_dim"].dump(),
+                     dump["value_dim"].dump(), table.text());
+}
+
+std::string float_text(float value) { return std::isnan(value) ? "-" : fmt::format("{:.5g}", value); }
+
+}  // namespace
+
+ReportJson summary_json(const ResultsFile& results) {
+  ReportJson dumps = ReportJson::array();
+  for (std::size_t d = 0; d < results.study().dumps.size(); ++d) dumps.push_back(dump_json(results, d));
+  return {{"path", results.path()},
+          {"format", kStudyFormat},
+          {"format_version", 1},
+          {"file_bytes", std::filesystem::file_size(results.path())},
+          {"dumps", dumps},
+          {"selectors", selectors_json(results)},
+          {"lambdas", numbers(results.study().lambdas)},
+          {"metrics", metrics_json(results)},
+          {"manifest", parsed(results.manifest())}};
+}
+
+std::string summary_text(const ResultsFile& results) {
+  const ReportJson document = summary_json(results);
+  std::string text = fmt::format("{}: study results, format version 1, {}\n{}", printable(results.path()),
+                                 bytes_text(document["file_bytes"]), manifest_text(document["manifest"]));
+  for (const ReportJson& dump : document["dumps"]) text += "\n" + samples_text(dump);
+  TextTable selectors({"selector", "is", "setting", "at", "options that differ from the default"});
+  for (const ReportJson& selector : document["selectors"])
+    selectors.add({string_at(selector, "label"), string_at(selector, "selector"), string_at(selector, "setting"),
+                   selector["setting"] == "none" ? "-" : joined(selector["setting_labels"], 6),
+                   options_text(selector)});
+  std::map<std::string, std::vector<std::string>> metrics;  // names by axes and selectors
+  for (const ReportJson& metric : document["metrics"])
+    metrics[fmt::format("[{}] of {}", fmt::join(metric["axes"].get<std::vector<std::string>>(), ", "),
+                        joined(metric["of"], 20))]
+        .push_back(string_at(metric, "name"));
+  text += "\n" + selectors.text() + "\nmetrics\n";
+  for (const auto& [kind, names] : metrics) text += fmt::format("  {}\n    {}\n", kind, fmt::join(names, ", "));
+  return text;
+}
+
+ReportJson check_json(const ResultsCheck& check) {
+  ReportJson metrics = ReportJson::array();
+  for (const MetricCheck& metric : check.metrics)
+    metrics.push_back({{"of", metric.label},
+                       {"metric", metric.metric},
+                       {"cells", metric.cells},
+                       {"nan", metric.nan},
+                       {"infinite", metric.infinite},
+                       {"minimum", number(metric.least)},
+                       {"maximum", number(metric.most)},
+                       {"bad", metric.bad},
+                       {"first_bad", metric.first_bad.empty() ? ReportJson() : ReportJson(metric.first_bad)}});
+  return {{"bad_cells", check.num_bad()}, {"metrics", metrics}};
+}
+
+std::string check_text(const ResultsCheck& check) {
+  TextTable table({"of", "metric", "cells", "NaN", "infinite", "from", "to", "bad"});
+  std::int64_t cells = 0;
+  for (const MetricCheck& metric : check.metrics) {
+    cells += metric.cells;
+    table.add({printable(metric.label), printable(metric.metric), std::to_string(metric.cells),
+               std::to_string(metric.nan), std::to_string(metric.infinite), float_text(metric.least),
+               float_text(metric.most), std::to_string(metric.bad)});
+  }
+  const std::string bad = check.num_bad() == 0 ? "none" : std::to_string(check.num_bad());
+  return fmt::format("{}\n{} of {} cells of computed layers hold what their metric does not allow\n", table.text(), bad,
+                     cells);
+}
+
+ReportJson status_json(const PartialStatus& status) {
+  ReportJson samples = ReportJson::array();
+  for (const PartialStatus::Sample& sample : status.samples)
+    samples.push_back(
+        {{"dump", sample.dump}, {"name", sample.name}, {"layers", sample.layers}, {"finished", sample.finished}});
+  return {{"path", status.folder},
+          {"format", "attention-study-partial"},
+          {"begun", status.begun},
+          {"program", status.program},
+          {"device", status.device},
+          {"selectors", status.selectors},
+          {"layers", status.num_layers()},
+          {"finished_layers", status.num_finished()},
+          {"samples", samples}};
+}
+
+std::string status_text(const PartialStatus& status) {
+  TextTable table({"dump", "sample", "layers", "finished"});
+  for (const PartialStatus::Sample& sample : status.samples)
+    table.add({printable(sample.dump), printable(sample.name), ranges_text(sample.layers),
+               sample.finished.empty() ? "none" : ranges_text(sample.finished)});
+  std::vector<std::string> labels;
+  for (const std::string& label : status.selectors) labels.push_back(printable(label));
+  return fmt::format(
+      "{}: an unfinished study, begun {} by attest {} on {}\n  selectors {}\n\n{}\n"
+      "{} of {} layers are finished. The same 'attest run' command with --resume goes on; --force starts over.\n",
+      printable(status.folder), printable(status.begun), printable(status.program), printable(status.device),
+      fmt::join(labels, ", "), table.text(), status.num_finished(), status.num_layers());
+}
+
+}  // namespace attest

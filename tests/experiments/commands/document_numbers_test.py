@@ -1,0 +1,157 @@
+"""Numbers, commands and example messages of the documents: those that the embedded dump or a made-up one can tell are
+compared with it; of a speed, which depends on the machine, the command beside it is run on a small case."""
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+
+ROOT = Path(os.environ["ATTEST_SOURCE_DIR"])
+DEMO = ROOT / "dumps/demo.h5"
+NEEDLES = ["niah_single_4k", "niah_multikey_1k", "key_value_1k", "niah_multivalue_1k", "niah_multiquery_1k"]
+
+
+def document(name):
+    return (ROOT / name).read_text()
+
+
+def flat(text):
+    return re.sub(r"\s+", " ", text)
+
+
+def attest(*arguments, **more):
+    return subprocess.run([os.environ["ATTEST_BIN"], *map(str, arguments)], capture_output=True, text=True, **more)
+
+
+@pytest.fixture(scope="module")
+def demo():
+    result = attest("inspect", DEMO, "--json")
+    assert result.returncode == 0, result.stderr
+    return json.loads(result.stdout)
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory):
+    """ffd on the embedded dump at delta 5 and infinity."""
+    path = tmp_path_factory.mktemp("study") / "r.h5"
+    result = attest("run", DEMO, "-o", path, "--selector", "ffd", "--delta", "5,inf", "--device", "cpu", "--quiet")
+    assert result.returncode == 0, result.stderr
+    with h5py.File(path) as file:
+        samples = file["dumps/0/samples"]
+        return {name: {m: group[m][()] for m in ("layers", "scores/span_mass", "ffd/keep_ratio", "ffd/lse_error")} for name, group in samples.items()}
+
+
+def test_readme_on_the_embedded_dump(demo, study):
+    text = flat(document("README.md"))
+    words = "zero one two three four five six seven".split()
+    assert demo["num_query_heads"] / demo["num_kv_heads"] == 4 and "query heads : KV heads = 4" in text
+    assert demo["head_dim"] == 128 and {l["element_type"] for s in demo["samples"] for l in s["layers"]} == {"bfloat16"}
+    assert "head_dim 128, bfloat16" in text
+    long = [s for s in demo["samples"] if s["num_tokens"] > 2000]
+    (count, tasks, one, many, fewest, most, queries) = re.search(
+        r"(\w+) prompts of (\w+) retrieval tasks, (\w+) of 4\.1K tokens and (\w+) of 1K, (\w+) to (\w+) layers each, the (\w+) queries", text).groups()
+    layers = [len(s["layers"]) for s in demo["samples"]]
+    assert [words.index(w) for w in (count, tasks, one, many, fewest, most, queries)] == [
+        len(demo["samples"]), len({s["task"] for s in demo["samples"]}), len(long), len(demo["samples"]) - len(long), min(layers), max(layers),
+        len(demo["samples"][0]["query_positions"])]
+    (first, last) = re.search(r"delta 5 keeps (\d+) % of the tokens in layer 1 and (\d+) % in layer 7", text).groups()
+    kept = study[long[0]["name"]]
+    assert list(kept["layers"]) == [1, 7]
+    assert [int(first), int(last)] == [round(100 * x) for x in kept["ffd/keep_ratio"][..., 0].mean((1, 2))]
+    (rest,) = re.search(r"LSE errors of ([\d.]+) nats remain at any delta", text).groups()
+    assert float(rest) == round(float(max(s["ffd/lse_error"][..., 1].max() for s in study.values())), 2)
+
+
+def test_capture_on_the_embedded_dump(demo, study):
+    text = document("dumps/capture/README.md")
+    rows = re.findall(r"^\| `(\w+)` \| (\d+) \| ([\d, ]+) \|", text, re.MULTILINE)
+    assert {(name, int(tokens), layers) for name, tokens, layers in rows} == {
+        (s["name"], s["num_tokens"], ", ".join(str(l["layer"]) for l in s["layers"])) for s in demo["samples"]}
+    shape = f"({demo['num_layers']} layers, {demo['num_query_heads']} query heads of {demo['head_dim']} in {demo['num_kv_heads']} KV groups, bfloat16)"
+    assert shape in flat(text)
+    (least,) = re.search(r"head 2 keeps at least ([\d.]+) of its mass", flat(text)).groups()
+    mass = min(study[name]["scores/span_mass"][list(study[name]["layers"]).index(7), :, 2].min() for name in NEEDLES)
+    assert float(least) <= mass < float(least) + 0.01
+    (saved,) = re.search(r"\((\d+) % in the embedded dump\)", text).groups()
+    assert int(saved) == round(100 * (1 - demo["file_bytes"] / sum(s["value_bytes"] for s in demo["samples"])))
+
+
+def test_the_memory_of_synth(tmp_path):
+    """The same however long the sample: 16 times the bytes take no more memory."""
+    (mib,) = re.search(r"Memory is about (\d+) MB", document("dumps/synthetic/README.md")).groups()
+    measure = ("import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL); "
+               "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)")
+    for tokens in (2048, 32768):
+        command = [os.environ["ATTEST_BIN"], "synth", "-o", str(tmp_path / "d.h5"), "--tokens", str(tokens), "--layers", "2", "--threads", "2", "--force", "--quiet"]
+        kib = int(subprocess.run([sys.executable, "-c", measure, *command], capture_output=True, text=True, check=True).stdout)
+        assert kib / 1024 < 2 * int(mib), tokens
+
+
+def test_the_size_of_the_preset():
+    """32 layers of q, k and v as the synth document describes them, in bfloat16."""
+    text = flat(document("dumps/synthetic/README.md"))
+    layers, heads, kv_heads, dim, thousands, queries, gigabytes = re.search(
+        r"\((\d+) layers, (\d+) query and (\d+) KV heads of (\d+), (\d+)K tokens, (\d+) queries: ([\d.]+) GB\)", text).groups()
+    values = int(layers) * int(dim) * (int(queries) * int(heads) + 2 * int(kv_heads) * int(thousands) * 1024)
+    assert float(gigabytes) == round(2 * values / 1e9, 1)
+
+
+def test_the_example_of_a_rejected_dump(tmp_path):
+    """dumps/README.md shows a message: the same defect gives it, word for word."""
+    (line,) = re.findall(r"^    (dump\.h5: /samples/.*)$", document("dumps/README.md"), re.MULTILINE)
+    with h5py.File(tmp_path / "dump.h5", "w") as file:
+        file.attrs.update(format="attention-dump", format_version=1, model="m", num_layers=32, num_query_heads=32, num_kv_heads=8, head_dim=128)
+        sample = file.create_group("samples/needle")
+        sample.attrs.update(task="needle", num_tokens=4096)
+        sample["query_positions"] = np.array([4095])
+        group = sample.create_group("layers/7")
+        group["q"], group["k"], group["v"] = (np.zeros(shape, np.float16) for shape in [(1, 32, 128), (8, 4095, 128), (8, 4096, 128)])
+    result = attest("inspect", "dump.h5", cwd=tmp_path)
+    assert result.returncode == 4 and result.stderr == f"attest: {line}\n"
+
+
+def test_the_results_can_be_read_as_the_document_shows(tmp_path):
+    (code,) = re.findall(r"```python\n(import h5py\n.*?)```", document("analysis/results/README.md"), re.DOTALL)
+    assert attest("run", DEMO, "-o", tmp_path / "results.h5", "--selector", "ffd", "--delta", "5,7", "--samples", "niah_multikey_1k", "--quiet").returncode == 0
+    done = subprocess.run([sys.executable, "-c", code.replace("/needle/", "/niah_multikey_1k/")], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0 and 0.9 < float(done.stdout) <= 1, done.stderr
+
+
+SPEED = document("README.md")[document("README.md").index("## Speed") : document("README.md").index("## Where things are")]
+COMMANDS = sorted(set(re.findall(r"`attest ((?:bench|synth|run) [^`]*)`", SPEED)))
+SMALL = {"--tokens": "256", "--queries": "2", "--layers": "1", "--sweep-points": "2"}
+
+
+def test_every_speed_names_its_command():
+    """Each row of the table and each paragraph with a time has a command."""
+    assert len(COMMANDS) >= 5
+    for paragraph in SPEED.split("\n\n"):
+        if re.search(r"\d (ms|s)\b", paragraph) and not paragraph.startswith("|"):
+            assert "`attest " in paragraph, paragraph
+    rows = [line for line in SPEED.splitlines() if line.startswith("| ") and re.search(r"\d (ms|s)\b", line)]
+    assert rows and all("`attest " in row for row in rows)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_command_of_a_speed_runs(command, tmp_path):
+    words = shlex.split(command)
+    made = tmp_path / "dump.h5"
+    assert attest("synth", "-o", made, "--tokens", "256", "--layers", "1", "--query-heads", "4", "--kv-heads", "2", "--quiet").returncode == 0
+    for option, value in SMALL.items():
+        if option in words:
+            words[words.index(option) + 1] = value
+    if words[0] == "bench":
+        words += ["--no-peer", "--repeats", "1", "--device", "cpu", "--quiet"]
+        if "DUMP" not in words and "dump.h5" not in words:
+            words += [w for option in ("--tokens", "--queries", "--layers") if option not in words for w in (option, SMALL[option])]
+    elif words[0] == "synth":
+        words += ["--tokens", "256", "--layers", "1", "--force", "--quiet"]
+    result = attest(*["dump.h5" if word == "DUMP" else word for word in words], cwd=tmp_path)
+    assert result.returncode == 0, (words, result.stderr)
