@@ -31,8 +31,8 @@ struct MetricInfo {
   std::string_view unit;  ///< "nats", "ratio", ...
   Better better = Better::neither;
   std::string_view definition;  ///< one line; the formula is in the metric's own file
-  MetricRange range;
-  std::string_view source;  ///< where it comes from: a paper's section, or "attest"
+  MetricRange range{};
+  std::string_view source{};  ///< where it comes from: a paper's section, or "attest"
 };
 
 }  // namespace attest

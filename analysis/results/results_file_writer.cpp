@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <functional>
+#include <future>
 #include <limits>
 #include <map>
 #include <optional>
@@ -73,7 +75,8 @@ struct ResultsWriter::State {
 
   const Study& study;
   hdf5::FileWriter file;
-  std::size_t unsynced = 0;                                          ///< bytes written since the last start_sync()
+  std::size_t unsynced = 0;  ///< bytes written since the last start_sync()
+  std::future<void> syncing;
   std::vector<std::map<std::string, SampleData, std::less<>>> data;  ///< per dump, by the sample's name
 
   Handle group(const Handle& at, const std::string& name) const {
@@ -156,6 +159,13 @@ struct ResultsWriter::State {
     }
   }
 
+  /// Has the disk write what is new, on another thread, because a busy disk makes its callers wait.
+  void sync_some() {
+    const bool idle = !syncing.valid() || syncing.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+    if (unsynced < kSyncedAtOnce || !idle) return;
+    syncing = std::async(std::launch::async, [this] { file.start_sync(); });
+    unsynced = 0;
+  }
   void write_row(LayerRows& rows, std::size_t y, std::span<const std::byte> bytes) {
     file.write_row(rows.places, y, bytes);
     rows.written[y] = true;
@@ -228,12 +238,11 @@ ResultsWriter::~ResultsWriter() = default;
 
 void ResultsWriter::add(const LayerResults& layer) {
   state_->add(layer);
-  if (state_->unsynced < kSyncedAtOnce) return;
-  state_->file.start_sync();
-  state_->unsynced = 0;
+  state_->sync_some();
 }
 
 void ResultsWriter::finish(const std::string& manifest_json) {
+  if (state_->syncing.valid()) state_->syncing.wait();
   state_->fill_missing();
   state_->file.write_attribute(state_->file.root(), "manifest", manifest_json);
   state_->file.finish();
