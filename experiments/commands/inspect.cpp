@@ -97,9 +97,9 @@ void run_inspect(const InspectOptions& options, const GlobalOptions& global) {
 void add_inspect(CLI::App& app, const GlobalOptions& global) {
   auto options = std::make_shared<InspectOptions>();
   CLI::App* command = app.add_subcommand("inspect", "What is in a dump, a results file or an unfinished study");
-  command->add_option("file", options->path, "A dump, a results file, or the folder R.partial of an unfinished study")
-      ->required()
-      ->type_name("FILE");
+  command
+      ->add_option("FILE", options->path, "The dump, the results file, or the folder R.partial of an unfinished study")
+      ->required();
   command->add_flag("--check", options->check,
                     "Look at every value. Dump: range, NaN, infinities, heads that are all zero. Results: cells that "
                     "their metric does not allow. Exit code 4 if anything is wrong");

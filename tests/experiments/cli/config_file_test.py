@@ -66,7 +66,7 @@ def test_the_command_line_goes_before_the_file(tmp_path):
 
 
 def test_positional_arguments_and_other_commands_sections(tmp_path):
-    text = "quiet = true\njson = true\n[synth]\noutput = 'x.h5'\ntokens = 9\nforce = false\nqueries = 2\n[inspect]\nDUMP = 'x.h5'\n"
+    text = "quiet = true\njson = true\n[synth]\noutput = 'x.h5'\ntokens = 9\nforce = false\nqueries = 2\n[inspect]\nFILE = 'x.h5'\n"
     assert attest(tmp_path, text, "synth").returncode == 0
     done = attest(tmp_path, text, "inspect")
     assert done.returncode == 0 and '"num_tokens": 9' in done.stdout, done.stdout
