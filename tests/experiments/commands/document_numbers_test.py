@@ -126,7 +126,7 @@ def test_the_results_can_be_read_as_the_document_shows(tmp_path):
 
 SPEED = document("README.md")[document("README.md").index("## Speed") : document("README.md").index("## Where things are")]
 COMMANDS = sorted(set(re.findall(r"`attest ((?:bench|synth|run) [^`]*)`", SPEED)))
-SMALL = {"--tokens": "256", "--queries": "2", "--layers": "1", "--sweep-points": "2"}
+SMALL = {"--device": "cpu", "--tokens": "256", "--samples": "1", "--queries": "2", "--layers": "1", "--sweep-points": "2"}
 
 
 def test_every_speed_names_its_command():
