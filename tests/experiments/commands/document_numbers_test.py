@@ -152,6 +152,6 @@ def test_the_command_of_a_speed_runs(command, tmp_path):
         if "DUMP" not in words and "dump.h5" not in words:
             words += [w for option in ("--tokens", "--queries", "--layers") if option not in words for w in (option, SMALL[option])]
     elif words[0] == "synth":
-        words += ["--tokens", "256", "--layers", "1", "--force", "--quiet"]
+        words += [w for option in ("--tokens", "--layers") if option not in words for w in (option, SMALL[option])] + ["--force", "--quiet"]
     result = attest(*["dump.h5" if word == "DUMP" else word for word in words], cwd=tmp_path)
     assert result.returncode == 0, (words, result.stderr)
