@@ -66,6 +66,15 @@ class UnitRunner {
     report_progress();
   }
 
+  /// After an error: the caller decides by the number of finished units whether there is something to go on with.
+  void report_what_is_stored() noexcept {
+    try {
+      store_.drain();
+      report_progress();
+    } catch (...) {  // the first error is the one to tell
+    }
+  }
+
   void report_progress() {
     for (std::size_t stored = store_.take_stored(); stored > 0; --stored) {
       ++progress_.finished;
@@ -113,20 +122,10 @@ class UnitRunner {
   std::deque<Delivery> submitted_;
 };
 
-}  // namespace
-
-void stream_study(const Study& study, const StudyPlan& plan, std::span<const DumpReader> dumps, LayerStudy& layer_study,
-                  PartialResults& partial, const StreamOptions& options, const StudyObserver& observer) {
-  observer.started(layer_study.device());
-  const int layers = layers_at_once(plan, dumps, layer_study);
-  LayerHandover handover(layers, layer_study.layer_memory());
-  UnitStore store(partial, options.sink);
-  UnitRunner runner(study, plan, layer_study, observer, static_cast<std::size_t>(layers - 1), handover, store);
-  LayerReader reader(study, plan, dumps, options, partial, handover);
-  const std::jthread reading([&](const std::stop_token& stop) { reader.run(stop); });
-
+/// Runs every unit that the reader delivers.
+void run_all(UnitRunner& runner, LayerHandover& handover, const std::atomic<bool>* stop) {
   for (;;) {
-    if (options.stop != nullptr && *options.stop) {
+    if (stop != nullptr && *stop) {
       runner.finish_all();
       throw Interrupted("interrupted");
     }
@@ -140,6 +139,26 @@ void stream_study(const Study& study, const StudyPlan& plan, std::span<const Dum
       return runner.finish_all();
     }
     runner.report_progress();
+  }
+}
+
+}  // namespace
+
+void stream_study(const Study& study, const StudyPlan& plan, std::span<const DumpReader> dumps, LayerStudy& layer_study,
+                  PartialResults& partial, const StreamOptions& options, const StudyObserver& observer) {
+  observer.started(layer_study.device());
+  const int layers = layers_at_once(plan, dumps, layer_study);
+  LayerHandover handover(layers, layer_study.layer_memory());
+  UnitStore store(partial, options.sink);
+  UnitRunner runner(study, plan, layer_study, observer, static_cast<std::size_t>(layers - 1), handover, store);
+  LayerReader reader(study, plan, dumps, options, partial, handover);
+  const std::jthread reading([&](const std::stop_token& stop) { reader.run(stop); });
+
+  try {
+    run_all(runner, handover, options.stop);
+  } catch (...) {
+    runner.report_what_is_stored();
+    throw;
   }
 }
 

@@ -127,6 +127,18 @@ TEST_F(StreamStudyTest, WhatTheStudyThrowsArrives) {
   EXPECT_EQ(message_of<UsageError>([&] { run(study); }), "of the study");
 }
 
+TEST_F(StreamStudyTest, AfterAnErrorWhatIsFinishedIsStoredAndCounted) {
+  EchoStudy study;
+  study.before = [&] {
+    if (study.layers.size() == 3) throw DeviceError("of the device");
+  };
+  EXPECT_EQ(message_of<DeviceError>([&] { run(study); }), "of the device");
+  ASSERT_FALSE(progress_.empty());
+  EXPECT_EQ(progress_.back().finished, 2u);
+  EXPECT_TRUE(stored(0, 0));
+  EXPECT_TRUE(stored(0, 2));
+}
+
 class BadLayerTest : public StreamStudyTest {
  protected:
   BadLayerTest() {
