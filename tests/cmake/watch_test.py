@@ -38,7 +38,10 @@ def test_a_command_without_steps_says_how_long_it_has_taken(tmp_path):
 
 
 def test_one_line_on_a_terminal(tmp_path):
-    master, slave = pty.openpty()
+    try:
+        master, slave = pty.openpty()
+    except OSError as error:  # a root without /dev/pts
+        pytest.skip(f"no terminal can be made: {error}")
     process = subprocess.Popen(["bash", "-c", script(NINJA), str(tmp_path / "x")], stderr=slave, stdout=slave, env=os.environ | {"TERM": "xterm"})
     os.close(slave)
     text, longest, last = b"", 0, time.monotonic()

@@ -91,7 +91,10 @@ def changed(**claimed):
 ])
 def test_forged_archives_are_refused_in_one_sentence(content, sentence, tmp_path):
     path = write(tmp_path / "bad.npz", content)
-    assert message_of(open_source, path) == f"{path}: {sentence}"
+    found = message_of(open_source, path)
+    # Python's releases differ in what they say of a central directory.
+    found = found.replace("(Corrupt zip64 end of central directory record)", "(Bad offset for central directory)")
+    assert found == f"{path}: {sentence}"
 
 
 def test_a_directory_that_is_too_long_to_parse_is_refused_by_its_length(tmp_path):
