@@ -183,10 +183,10 @@ std::optional<UnitClaim> PartialResults::claim(const UnitKey& unit) {
 
 std::optional<UnitClaim> PartialResults::claim_finish() { return claim_at(lock_file_.get(), kFinishLock); }
 
-std::set<UnitKey> PartialResults::unit_files() const {
+std::set<UnitKey> PartialResults::unit_files(const std::string& folder) {
   std::set<UnitKey> units;
   std::error_code error;
-  for (fs::directory_iterator at(folder_, error), end; !error && at != end; at.increment(error)) {
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
     const std::string name = at->path().filename().string();
     UnitKey unit;
     if (std::sscanf(name.c_str(), "unit-%zu-%zu-%d.bin", &unit.dump, &unit.sample, &unit.layer) == 3 &&

@@ -61,8 +61,8 @@ class PartialResults {
   std::optional<UnitClaim> claim(const UnitKey& unit);
   std::optional<UnitClaim> claim_finish();
 
-  /// All units that have a file, damaged ones too.
-  std::set<UnitKey> unit_files() const;
+  /// All units that have a file in the folder, damaged ones too.
+  static std::set<UnitKey> unit_files(const std::string& folder);
   /// UnitState::missing also if the unit is damaged.
   UnitState state(const UnitKey& unit) const;
   /// The stored unit; empty if it is missing or damaged.

@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <span>
 
 #include "analysis/results/partial_results.h"
@@ -54,6 +55,7 @@ PartialStatus read_partial_status(const std::string& folder) {
         fmt::format("{}, commit {}", study.at("program").get<std::string>(), study.at("git_commit").get<std::string>());
     status.device = study.at("device");
     for (const nlohmann::json& selector : study.at("selectors")) status.selectors.push_back(selector.at("label"));
+    const std::set<UnitKey> stored = PartialResults::unit_files(folder);
     const nlohmann::json& dumps = study.at("dumps");
     for (std::size_t d = 0; d < dumps.size(); ++d) {
       const nlohmann::json& samples = dumps[d].at("samples");
@@ -63,8 +65,7 @@ PartialStatus read_partial_status(const std::string& folder) {
                                      .layers = samples[s].at("layers"),
                                      .finished = {}};
         for (const std::int64_t layer : sample.layers)
-          if (std::filesystem::exists(std::filesystem::path(folder) / fmt::format("unit-{}-{}-{}.bin", d, s, layer)))
-            sample.finished.push_back(layer);
+          if (stored.contains({d, s, static_cast<int>(layer)})) sample.finished.push_back(layer);
         status.samples.push_back(std::move(sample));
       }
     }

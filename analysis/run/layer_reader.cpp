@@ -25,7 +25,7 @@ void LayerReader::run(const std::stop_token& stop) noexcept {
 }
 
 bool LayerReader::deliver_all(const std::stop_token& stop) {
-  const std::set<UnitKey> before = partial_.unit_files();
+  const std::set<UnitKey> before = PartialResults::unit_files(partial_.folder());
   std::deque<UnitKey> others;  // claimed by other processes
   const auto retry_oldest = [&] {
     const UnitKey unit = others.front();

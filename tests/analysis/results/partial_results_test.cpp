@@ -74,7 +74,7 @@ TEST(PartialResults, KeepUnitsBetweenRuns) {
   const PartialResults again(path, Start::resume, kStudy);
   expect_same(again.load(kUnit).value(), unit());
   EXPECT_FALSE(again.load({.dump = 0, .sample = 0, .layer = 5}));
-  EXPECT_EQ(again.unit_files(), std::set<UnitKey>{kUnit});
+  EXPECT_EQ(PartialResults::unit_files(path), std::set<UnitKey>{kUnit});
   EXPECT_EQ(again.load_note("n"), "text");
   EXPECT_EQ(again.start_time(), begun);
 }
