@@ -256,5 +256,17 @@ TEST(CpuLayerStudy, AnEmptyKeptSet) {
   EXPECT_EQ(metric(found, "dropped_gap").values[0], 0);
 }
 
+TEST(CpuLayerStudy, EndsWithinALayerWhenToldTo) {
+  const AttentionLayer layer = make_layer(cases()[0]);
+  const Study study = study_of({study_selector("exact", {})});
+  const std::unique_ptr<LayerStudy> layers = make_cpu_layer_study(study, 2);
+  std::atomic<bool> stop{true};
+  layers->end_when(&stop);
+  EXPECT_THROW(layers->run(layer), Interrupted);
+  stop = false;
+  const LayerResults expected = make_cpu_layer_study(study, 2)->run(layer);
+  expect_same_values(layers->run(layer), expected, "after an interruption");
+}
+
 }  // namespace
 }  // namespace attest::test
