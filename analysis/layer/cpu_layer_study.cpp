@@ -100,7 +100,8 @@ class CpuLayerStudy final : public LayerStudy {
         .kv_head = batch.kv_head,
         .estimates = layer.estimates,
         .first_query = batch.first_query,
-        .first_key = batch.first_key};
+        .first_key = batch.first_key,
+        .stop = stop_flag()};
   }
 
   void run_batch(const AttentionLayer& layer, const KvHeadBatch& batch, Workspace& w,
@@ -163,7 +164,7 @@ class CpuLayerStudy final : public LayerStudy {
   /// Evaluates selector s at the settings of `grid`. grid[i] is setting first_setting + i in the results.
   void run_selector(const KvHeadBatch& batch, const KvHead& head, std::size_t s, std::span<const Setting> grid,
                     std::size_t first_setting, Workspace& w, LayerResultsBuilder& builder) const {
-    throw_if_stopped();
+    head.throw_if_stopped();
     const Selector& selector = *study_.selectors[s].selector;
     const bool dense = builder.layout().selectors[s].dense;
     const int settings = static_cast<int>(grid.size());
@@ -188,6 +189,7 @@ class CpuLayerStudy final : public LayerStudy {
     std::vector<GroupReads> reads;
     for (int n = 0; n < head.num_queries; ++n) reads.push_back(group_reads(head, selection, n, settings));
     for (int r = 0; r < head.rows(); ++r) {
+      head.throw_if_stopped();
       const auto n = static_cast<std::size_t>(r / head.group);
       const std::int64_t visible = head.visible[n], covered = selection.covered[n];
       SelectorRow row;

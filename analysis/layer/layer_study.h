@@ -59,6 +59,8 @@ class LayerStudy {
     if (stop_ != nullptr && *stop_) throw Interrupted("interrupted");
   }
 
+  const std::atomic<bool>* stop_flag() const { return stop_; }
+
  private:
   const std::atomic<bool>* stop_ = nullptr;
   std::deque<LayerResults> finished_;
