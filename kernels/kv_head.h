@@ -1,10 +1,12 @@
 // One KV head and a batch of queries of its group: the unit of work of every selector and every CPU kernel.
 #pragma once
 
+#include <atomic>
 #include <cmath>
 #include <cstdint>
 #include <span>
 
+#include "dumps/base/error.h"
 #include "dumps/element_type.h"
 #include "dumps/estimates.h"
 
@@ -44,6 +46,13 @@ struct KvHead {
   std::span<const LayerEstimates> estimates;  ///< of the layer, read from files
   std::int64_t first_query = 0;               ///< query n here is query first_query + n of the layer
   std::int64_t first_key = 0;                 ///< key 0 here is key first_key of the sample
+
+  const std::atomic<bool>* stop = nullptr;  ///< set when the user interrupts; null: never
+
+  /// Called in loops that may take seconds at a million tokens.
+  void throw_if_stopped() const {
+    if (stop != nullptr && *stop) throw Interrupted("interrupted");
+  }
 
   int rows() const { return num_queries * group; }
   std::int64_t row_length(int row) const { return visible[static_cast<std::size_t>(row / group)]; }

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "analysis/cuda/cuda_chunk_study.h"
+#include "analysis/cuda/cuda_overflow.h"
 #include "analysis/cuda/cuda_placement.h"
 #include "analysis/metrics/score_statistics.h"
 #include "kernels/attention/mean_value_cuda.h"
@@ -102,6 +103,8 @@ CudaExactRows CudaChunkStudy::attend_exactly(CudaChunk& chunk) {
     const StageClock::Stage stage(setup_.clock, "scores", chunk.stream, key_bytes(chunk) + 4 * row_tokens(chunk));
     cuda_scores(rows, chunk.kv, chunk.queries, chunk.by_tokens(scores), chunk.by_tokens(low), chunk.stream);
   }
+  cuda_find_overflow(chunk, chunk.visible_values(scores), -kLargestScore, {.step = OverflowStep::score},
+                     setup_.results.first_overflow());
   chunk.exact = scores;
   chunk.exact_low = low;
   chunk.exact_max = exact.statistics.max;
@@ -115,6 +118,7 @@ CudaExactRows CudaChunkStudy::attend_exactly(CudaChunk& chunk) {
   cuda_exact_outputs(rows, chunk.kv, chunk.by_tokens(chunk.exact),
                      {{exact.statistics.max, 1}, {exact.statistics.weight, 1}}, exact.outputs, *chunk.arena,
                      chunk.stream);
+  cuda_find_overflow(chunk, exact.outputs, {.step = OverflowStep::exact_output}, setup_.results.first_overflow());
   cuda_add_sinks(rows, exact.outputs, chunk.stream);
   return exact;
 }
@@ -184,11 +188,19 @@ void CudaChunkStudy::run_selector(const CudaExactRows& exact, std::size_t s, std
                         (selection.levels != nullptr ? static_cast<int>(sizeof(Level)) : 0);
     stage.add_bytes((scans ? key_bytes(chunk) : 0) + written * row_tokens(chunk));
   }
+  OverflowKey* overflow = setup_.results.first_overflow();
+  if (selection.estimate != nullptr && selection.estimate != chunk.exact)
+    cuda_find_overflow(chunk, chunk.values(selection.estimate, selection.covered), lowest_estimate(selector),
+                       {.step = OverflowStep::estimate, .selector = s}, overflow);
+  if (selection.read_scores != nullptr && selection.read_scores != selection.estimate)
+    cuda_find_overflow(chunk, chunk.visible_values(selection.read_scores), -kLargestScore,
+                       {.step = OverflowStep::read_score, .selector = s}, overflow);
   CudaSelectorRows rows;
   rows.exact = &exact;
   rows.selection = &selection;
   rows.offsets = setting_offsets(chunk, grids, s, first_setting);
   rows.outputs = outputs(exact, selection, rows.offsets.count);
+  cuda_find_overflow(chunk, rows.outputs, {.step = OverflowStep::output, .selector = s}, overflow);
   rows.salient_deltas = query_settings<double>(chunk, grids, [&](double setting, std::int64_t) {
     const double delta = selector.natural_delta(setting, chunk.transform);
     return std::isnan(delta) ? setup_.study.salient_delta : delta;

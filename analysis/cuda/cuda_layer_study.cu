@@ -1,5 +1,5 @@
 // The study of one layer on a CUDA device. A layer is copied to the device while the layer before it is computed. The
-// host waits for the device only when results are collected.
+// host waits for the device when results are collected, and where it is several chunks ahead.
 #include <algorithm>
 #include <array>
 #include <deque>
@@ -18,6 +18,7 @@ namespace attest {
 namespace {
 
 constexpr int kSubmitted = 2;                 // one layer is computed while the next is copied
+constexpr std::size_t kChunksAhead = 4;       // enqueued and not finished
 constexpr std::size_t kBytesPerElement = 64;  // scratch memory per (row, token), approximate
 constexpr std::int64_t kMostRows = 1 << 15;   // per chunk; rows are the y dimension of grids, at most 65535
 // Per row: sums of squared centred ranks, n^3 / 3, stay below 2^63.
@@ -192,6 +193,13 @@ class CudaLayerStudy final : public LayerStudy {
     slot.copied.record(copying_);
   }
 
+  /// Limits how far the host runs ahead of the device, so that a layer of many chunks can be interrupted.
+  void wait_for_earlier_chunk() {
+    throw_if_stopped();
+    chunks_done_[next_chunk_].synchronize();  // returns at once if it was never recorded
+    throw_if_stopped();
+  }
+
   /// Enqueues as many groups at a time as the arena holds. If a chunk does not fit, half of it is tried; results of
   /// rows that were written already are overwritten with the same values.
   void enqueue_groups(const AttentionLayer& layer, CudaChunkStudy& study, std::span<const QueryGroup> groups) {
@@ -205,8 +213,11 @@ class CudaLayerStudy final : public LayerStudy {
         std::min(most_elements_ / length, static_cast<std::size_t>(kMostRows)) / rows, 1, groups.size());
     while (!groups.empty()) {
       const std::size_t count = std::min(at_once, groups.size());
+      wait_for_earlier_chunk();
       try {
         study.enqueue(groups.first(count));
+        chunks_done_[next_chunk_].record(computing_);
+        next_chunk_ = (next_chunk_ + 1) % chunks_done_.size();
         groups = groups.subspan(count);
       } catch (const DeviceMemoryFull&) {
         if (count == 1) throw;
@@ -225,6 +236,8 @@ class CudaLayerStudy final : public LayerStudy {
   DeviceArena arena_;
   std::size_t most_elements_ = 0;  // largest number of (row, token) pairs per chunk; 0: not known yet
   CudaStream copying_, computing_;
+  std::array<CudaEvent, kChunksAhead> chunks_done_;
+  std::size_t next_chunk_ = 0;
   std::array<InputSlot, 2> slots_;
   int next_slot_ = 0;
   std::array<Job, kSubmitted> jobs_;

@@ -1,5 +1,6 @@
 // Device buffer of a layer's results, and its copy to the host.
 #include <algorithm>
+#include <cstring>
 
 #include "analysis/cuda/cuda_placement.h"
 #include "analysis/cuda/cuda_results.h"
@@ -16,6 +17,8 @@ const LayerFunctions* layer_functions(const ResultArray& array) {
 
 void CudaResults::begin(const Study& study, std::span<const Metric> metrics, const AttentionLayer& layer,
                         cudaStream_t stream) {
+  study_ = &study;
+  layer_ = &layer;
   layout_ = LayerResultsLayout(study, metrics, layer);
   const auto rows = static_cast<std::size_t>(layer.num_queries() * layer.shape.num_query_heads);
   std::size_t sums = 0;
@@ -30,6 +33,9 @@ void CudaResults::begin(const Study& study, std::span<const Metric> metrics, con
   device_.reserve(layout_.num_cells * sizeof(float));
   sums_.reserve(sums * sizeof(HeadSums));
   host_.reserve(layout_.num_cells * sizeof(float));
+  overflow_.reserve(sizeof(OverflowKey));
+  overflow_on_host_.reserve(sizeof(OverflowKey));
+  ATTEST_CUDA(cudaMemsetAsync(overflow_.data(), 0xFF, sizeof(OverflowKey), stream));  // kNoOverflow
   fill_undefined(reinterpret_cast<float*>(device_.data()), static_cast<std::int64_t>(layout_.num_cells), stream);
 }
 
@@ -65,11 +71,20 @@ void CudaResults::enqueue_finish(int num_queries, int num_heads, cudaStream_t st
   }
   ATTEST_CUDA(
       cudaMemcpyAsync(host_.data(), device_.data(), layout_.num_cells * sizeof(float), cudaMemcpyDeviceToHost, stream));
+  ATTEST_CUDA(
+      cudaMemcpyAsync(overflow_on_host_.data(), overflow_.data(), sizeof(OverflowKey), cudaMemcpyDeviceToHost, stream));
   // Allocated here, while the device computes, because the first touch of new pages is slow.
   results_ = layout_.undefined();
 }
 
 LayerResults CudaResults::take() {
+  OverflowKey key = kNoOverflow;
+  std::memcpy(&key, overflow_on_host_.data(), sizeof key);
+  if (const std::optional<Overflow> overflow = overflow_of_key(key, layer_->shape.num_query_heads)) {
+    LayerResults nothing;
+    nothing.defect = describe(*overflow, *study_, *layer_);
+    return nothing;
+  }
   const float* from = reinterpret_cast<const float*>(host_.data());
   const auto fill = [&](std::vector<MetricValues>& metrics) {
     for (MetricValues& metric : metrics) {

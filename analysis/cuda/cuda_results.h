@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "analysis/cuda/cuda_overflow.h"
 #include "analysis/layer/layer_results_layout.h"
 #include "analysis/metrics/rows_cuda.h"
 #include "kernels/device/buffers.h"
@@ -12,26 +13,31 @@ namespace attest {
 
 class CudaResults {
  public:
-  /// Lays out the arrays of a layer and fills them with NaN.
+  /// Lays out the arrays of a layer and fills them with NaN. `study` and `layer` must stay until take().
   void begin(const Study& study, std::span<const Metric> metrics, const AttentionLayer& layer, cudaStream_t stream);
 
   const LayerResultsLayout& layout() const { return layout_; }
   CudaCells score_cells() const;
   CudaCells selector_cells(std::size_t selector) const;
 
+  /// Where the layer's kernels note the first overflow.
+  OverflowKey* first_overflow() const { return reinterpret_cast<OverflowKey*>(overflow_.data()); }
+
   /// Enqueues the metrics of the whole layer and the copy of all results to the host.
   void enqueue_finish(int num_queries, int num_heads, cudaStream_t stream);
-  /// The results. Call it after the enqueued work has finished.
+  /// The results, or the defect of a layer with an overflow. Call it after the enqueued work has finished.
   LayerResults take();
 
  private:
   float* cells(const ResultArray& array) const;
 
+  const Study* study_ = nullptr;
+  const AttentionLayer* layer_ = nullptr;
   LayerResultsLayout layout_;
   LayerResults results_;
   std::vector<std::vector<std::size_t>> sums_offsets_;  // [selector][array]: offsets of layer metrics in sums_
-  DeviceBuffer device_, sums_;
-  PageLockedBuffer host_;
+  DeviceBuffer device_, sums_, overflow_;
+  PageLockedBuffer host_, overflow_on_host_;
 };
 
 }  // namespace attest

@@ -8,6 +8,7 @@
 #include "analysis/layer/kv_head_batches.h"
 #include "analysis/layer/layer_results_builder.h"
 #include "analysis/layer/layer_study.h"
+#include "analysis/layer/overflow_check.h"
 #include "analysis/results/axes.h"
 #include "dumps/base/parallel_for.h"
 #include "kernels/attention/mean_value.h"
@@ -44,9 +45,15 @@ class CpuLayerStudy final : public LayerStudy {
     LayerResultsBuilder builder(study_, metrics_, layer);
     for (Workspace& w : workspaces_) w.kv_head = -1;
     const std::vector<KvHeadBatch> batches = kv_head_batches(layer, kMaxRows, kMaxBytes);
-    parallel_for(static_cast<int>(workspaces_.size()), batches.size(), [&](int worker, std::size_t i) {
-      run_batch(layer, batches[i], workspaces_[static_cast<std::size_t>(worker)], builder);
-    });
+    try {
+      parallel_for(static_cast<int>(workspaces_.size()), batches.size(), [&](int worker, std::size_t i) {
+        run_batch(layer, batches[i], workspaces_[static_cast<std::size_t>(worker)], builder);
+      });
+    } catch (const LayerOverflow& overflow) {
+      LayerResults nothing;
+      nothing.defect = describe(overflow.where, study_, layer);
+      return nothing;
+    }
     return builder.finish();
   }
 
@@ -93,11 +100,13 @@ class CpuLayerStudy final : public LayerStudy {
         .kv_head = batch.kv_head,
         .estimates = layer.estimates,
         .first_query = batch.first_query,
-        .first_key = batch.first_key};
+        .first_key = batch.first_key,
+        .stop = stop_flag()};
   }
 
   void run_batch(const AttentionLayer& layer, const KvHeadBatch& batch, Workspace& w,
                  LayerResultsBuilder& builder) const {
+    throw_if_stopped();
     const KvHead head = load(layer, batch, w);
     attend_exactly(layer, batch, head, w);
     const std::vector<ResultArray>& scores = builder.layout().scores;
@@ -119,6 +128,7 @@ class CpuLayerStudy final : public LayerStudy {
 
   void attend_exactly(const AttentionLayer& layer, const KvHeadBatch& batch, const KvHead& head, Workspace& w) const {
     scores(head.queries, head.rows(), head.head_dim, head.keys, head.length, head.transform, w.exact.scores);
+    check_scores(batch, head, w.exact.scores, head.visible, -kLargestScore, {.step = OverflowStep::score});
     w.exact.ranked = false;
     w.exact.rank(head.visible, head.group);
     w.probabilities.resize(head.rows(), head.length);
@@ -129,6 +139,7 @@ class CpuLayerStudy final : public LayerStudy {
     w.all_kept.resize(head.rows(), head.length);
     std::fill_n(w.all_kept.row(0), w.all_kept.rows() * w.all_kept.stride(), Level{0});
     accumulate_settings(head, w.exact.scores, w.all_kept, {}, 1, w.exact_outputs);
+    check_outputs(batch, head, w.exact_outputs, {.step = OverflowStep::exact_output});
     for (int r = 0; r < head.rows(); ++r)
       w.rows[static_cast<std::size_t>(r)].keys_lse = w.exact_outputs[static_cast<std::size_t>(r)].lse[0];
     add_sinks(head, w.exact_outputs);
@@ -153,6 +164,7 @@ class CpuLayerStudy final : public LayerStudy {
   /// Evaluates selector s at the settings of `grid`. grid[i] is setting first_setting + i in the results.
   void run_selector(const KvHeadBatch& batch, const KvHead& head, std::size_t s, std::span<const Setting> grid,
                     std::size_t first_setting, Workspace& w, LayerResultsBuilder& builder) const {
+    head.throw_if_stopped();
     const Selector& selector = *study_.selectors[s].selector;
     const bool dense = builder.layout().selectors[s].dense;
     const int settings = static_cast<int>(grid.size());
@@ -165,11 +177,19 @@ class CpuLayerStudy final : public LayerStudy {
     else
       selector.select(head, w.exact, grids, selection);
     const RankedScores* estimate = selection.estimate;
+    if (estimate != nullptr && estimate != &w.exact)
+      check_scores(batch, head, estimate->scores, selection.covered, lowest_estimate(selector),
+                   {.step = OverflowStep::estimate, .selector = s});
+    if (selection.read_scores != nullptr && (estimate == nullptr || selection.read_scores != &estimate->scores))
+      check_scores(batch, head, *selection.read_scores, head.visible, -kLargestScore,
+                   {.step = OverflowStep::read_score, .selector = s});
     if (estimate == &selection.own_estimate) selection.own_estimate.rank(selection.covered, head.group);
     attend(head, selection, settings, w);
+    check_outputs(batch, head, w.outputs, {.step = OverflowStep::output, .selector = s});
     std::vector<GroupReads> reads;
     for (int n = 0; n < head.num_queries; ++n) reads.push_back(group_reads(head, selection, n, settings));
     for (int r = 0; r < head.rows(); ++r) {
+      head.throw_if_stopped();
       const auto n = static_cast<std::size_t>(r / head.group);
       const std::int64_t visible = head.visible[n], covered = selection.covered[n];
       SelectorRow row;

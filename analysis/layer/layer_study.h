@@ -1,6 +1,7 @@
 // The study of one layer: every selector, setting and metric, as a pure function of the layer's data.
 #pragma once
 
+#include <atomic>
 #include <deque>
 #include <memory>
 #include <memory_resource>
@@ -24,7 +25,8 @@ class LayerStudy {
  public:
   virtual ~LayerStudy() = default;
 
-  /// Studies a layer, whose values must be finite. The caller fills in `sample` and `dump` of the result. Throws
+  /// Studies a layer, whose values must be finite. The caller fills in `sample` and `dump` of the result. If a score,
+  /// an estimate or an output overflows, `defect` of the result says where, and its metrics are undefined. Throws
   /// UsageError if a selector does not support the layer's shape.
   virtual LayerResults run(const AttentionLayer& layer) = 0;
 
@@ -42,12 +44,25 @@ class LayerStudy {
   /// Memory for the buffers of layers that is fastest to copy to the device.
   virtual std::pmr::memory_resource* layer_memory() { return std::pmr::get_default_resource(); }
 
+  /// Once the flag is set, run(), submit() and collect() end soon, within a layer, with Interrupted. Layers that are
+  /// submitted are dropped. Null: they never do.
+  void end_when(const std::atomic<bool>* stop) { stop_ = stop; }
+
   /// The device in words: "CPU, 2 threads".
   virtual std::string device() const = 0;
   /// Times of all layers collected so far; empty if the device does not measure them.
   virtual std::vector<StageTime> stage_times() const { return {}; }
 
+ protected:
+  /// Called between parts of a layer, by any thread.
+  void throw_if_stopped() const {
+    if (stop_ != nullptr && *stop_) throw Interrupted("interrupted");
+  }
+
+  const std::atomic<bool>* stop_flag() const { return stop_; }
+
  private:
+  const std::atomic<bool>* stop_ = nullptr;
   std::deque<LayerResults> finished_;
 };
 

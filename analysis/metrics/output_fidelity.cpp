@@ -1,12 +1,20 @@
 // recall, output_error, lse_error and recall_layer on the CPU.
 #include "analysis/metrics/output_fidelity.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include "kernels/lane_sum.h"
 
 namespace attest {
+
+namespace {
+
+/// The error relative to an output that is nearly zero may be beyond what is stored.
+constexpr double kMostError = std::numeric_limits<float>::max();
+
+}  // namespace
 
 double cosine(double dot, double square_a, double square_b) {
   if (square_a == 0 && square_b == 0) return 1;
@@ -34,7 +42,7 @@ void output_error(const SelectorRow& row, std::span<double> out) {
     const std::span<const double> a = row.outputs->output_of(i);
     const double difference = lane_sum(o.size(), [&](std::size_t d) { return (a[d] - o[d]) * (a[d] - o[d]); });
     out[static_cast<std::size_t>(i)] =
-        square > 0 ? std::sqrt(difference / square) : std::numeric_limits<double>::quiet_NaN();
+        square > 0 ? std::min(std::sqrt(difference / square), kMostError) : std::numeric_limits<double>::quiet_NaN();
   }
 }
 

@@ -114,7 +114,8 @@ __global__ void __launch_bounds__(kThreads)
   const float undefined = __int_as_float(0x7FC00000);
   const double n = count, xx = fmax(0.0, s.aa - s.a * s.a / n), yy = fmax(0.0, s.bb - s.b * s.b / n),
                xy = s.ab - s.a * s.b / n;
-  const bool constant = s.least_a == s.most_a || s.least_b == s.most_b;
+  // Differences below 1e-23 have no square in float32.
+  const bool constant = s.least_a == s.most_a || s.least_b == s.most_b || xx == 0 || yy == 0;
   const double mean = s.e / n;
   const bool finite = s.max * 0 == 0;
   out.pearson[cell] = count == 0 || constant || !finite ? undefined : static_cast<float>(xy / (sqrt(xx) * sqrt(yy)));

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "dumps/base/content_hash.h"
+#include "dumps/base/error.h"
 #include "dumps/format/value_check.h"
 
 namespace attest {
@@ -76,6 +77,7 @@ Delivery LayerReader::read(const UnitKey& unit, UnitClaim claim, std::unique_ptr
   std::mutex mutex;
   std::vector<BlockHash> blocks;
   const BlockObserver hash_block = [&](std::uint64_t block, std::span<const std::byte> bytes) {
+    if (options_.stop != nullptr && *options_.stop) throw Interrupted("interrupted");
     const BlockHash hashed{.block = block, .hash = hash_of(bytes)};
     options_.hashes->set(unit.dump, hashed);
     const std::lock_guard lock(mutex);

@@ -161,6 +161,7 @@ RunReport run_study(Study study, RunOptions options, const std::atomic<bool>& st
   const std::vector<InputStatus> input_list = status_of_inputs(study);
   InputHashes hashes(input_list, options.threads);
   const std::unique_ptr<LayerStudy> layer_study = make_study_on_device(study, options, observer);
+  layer_study->end_when(&stop);
   RunReport report{
       .outcome = RunReport::Outcome::computed, .progress = {}, .device = layer_study->device(), .summary = {}};
 
@@ -185,7 +186,7 @@ RunReport run_study(Study study, RunOptions options, const std::atomic<bool>& st
   };
 
   try {
-    calibrate(study, plan, readers[0]);
+    calibrate(study, plan, readers[0], &stop);
     InputGuard inputs(input_list, partial, hashes, stop);
     StudyObserver guarded = observer;
     guarded.progress = [&](const StudyProgress& progress) {

@@ -1,6 +1,7 @@
 // Reads layers on one thread, studies them on another, and stores their results on a third.
 #include "analysis/run/stream_study.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -49,8 +50,11 @@ class UnitRunner {
       ++progress_.resumed;
       return store_.put({delivery.unit, {}, {}, delivery.origin});
     }
-    if (!delivery.defect.empty()) return leave_out(std::move(delivery));
-    layer_study_.submit(*delivery.layer);
+    if (!delivery.defect.empty()) {
+      if (!study_.skip_bad_layers) finish_submitted();  // the layers before it
+      return leave_out(std::move(delivery));
+    }
+    study_layer([&] { layer_study_.submit(*delivery.layer); });
     submitted_.push_back(std::move(delivery));
     if (submitted_.size() == most_submitted_) finish_one();
   }
@@ -83,10 +87,24 @@ class UnitRunner {
   }
 
  private:
+  /// Calls one of the functions of the LayerStudy. If it is interrupted, what was finished before is stored.
+  template <class Call>
+  void study_layer(Call&& call) {
+    try {
+      call();
+    } catch (const Interrupted&) {
+      submitted_.clear();
+      finish_all();
+      throw;
+    }
+  }
+
+  /// The layers before it must be finished.
   void leave_out(Delivery delivery) {
     const std::string& what = delivery.defect;
     if (!study_.skip_bad_layers) {
-      finish_all();  // so that the layers before it are stored
+      store_.drain();
+      report_progress();
       throw InputError(what + "; the same command with --skip-bad-layers --resume leaves this layer out");
     }
     observer_.notice(what + "; the layer is left out");
@@ -96,10 +114,15 @@ class UnitRunner {
   }
 
   void finish_one() {
-    LayerResults results = layer_study_.collect();
+    LayerResults results;
+    study_layer([&] { results = layer_study_.collect(); });
     Delivery delivery = std::move(submitted_.front());
     submitted_.pop_front();
-    finish(std::move(delivery), std::move(results));
+    if (results.defect.empty()) return finish(std::move(delivery), std::move(results));
+    const StudyDump& dump = study_.dumps[delivery.unit.dump];
+    delivery.defect =
+        fmt::format("{}: sample '{}', {}", dump.path, dump.samples[delivery.unit.sample].name, results.defect);
+    leave_out(std::move(delivery));
   }
 
   void finish(Delivery delivery, LayerResults results) {

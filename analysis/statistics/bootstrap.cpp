@@ -2,6 +2,7 @@
 #include "analysis/statistics/bootstrap.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <random>
 #include <vector>
@@ -39,6 +40,11 @@ Interval bootstrap_mean(std::span<const ClusterSum> clusters, ClusterKind kind, 
       drawn.count += c.count;
     }
     mean = drawn.sum / static_cast<double>(drawn.count);
+  }
+  // Cells of both infinities: there is no order of NaN, and no interval.
+  if (std::ranges::any_of(means, [](double mean) { return std::isnan(mean); })) {
+    interval.low = interval.high = std::numeric_limits<double>::quiet_NaN();
+    return interval;
   }
   std::sort(means.begin(), means.end());
   const double tail = (1 - options.confidence) / 2;

@@ -24,7 +24,7 @@ void leave_out_calibration_samples(Study& study) {
     }
 }
 
-void calibrate(const Study& study, const StudyPlan& plan, const DumpReader& dump) {
+void calibrate(const Study& study, const StudyPlan& plan, const DumpReader& dump, const std::atomic<bool>* stop) {
   std::set<int> layers;
   for (const UnitKey& unit : plan.units) layers.insert(unit.layer);
   AttentionLayer layer;
@@ -34,6 +34,7 @@ void calibrate(const Study& study, const StudyPlan& plan, const DumpReader& dump
       const auto sample = std::ranges::find(samples, name, &SampleInfo::name);
       for (int number : sample->layers) {
         if (!layers.contains(number)) continue;
+        if (stop != nullptr && *stop) throw Interrupted("interrupted");
         if (!dump.read_layer(static_cast<std::size_t>(sample - samples.begin()), number, layer))
           throw InputError(fmt::format("{}: sample '{}', which selector '{}' learns from, {}", dump.info().path, name,
                                        learner.label, first_bad_value(check_values(layer))));

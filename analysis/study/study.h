@@ -80,7 +80,7 @@ struct Study {
   StudyChoice choice;
   double salient_delta = 5;  ///< nats; a token is salient if its score is at most this far below the row's maximum
   std::vector<double> lambdas{0.25, 0.5, 1, 1.5, 2, 3, 4, 6};  ///< nats; thresholds of the scan error's tails
-  bool skip_bad_layers = false;  ///< skip a layer with NaN or Inf, with a notice, instead of failing
+  bool skip_bad_layers = false;  ///< skip a layer with NaN, Inf or an overflow, with a notice
 };
 
 /// One unit of work: indices into Study::dumps and its samples, and the number of the layer.

@@ -29,6 +29,16 @@ std::string optional_string(const Node& node, const char* name) {
   return node.has_attribute(name) ? node.string_attribute(name) : std::string();
 }
 
+/// A factor or bound of the scores. The GPU computes scores in float32.
+double score_attribute(const Group& root, const char* name) {
+  constexpr double kLeast = std::numeric_limits<float>::min(), kMost = std::numeric_limits<float>::max();
+  const double value = root.positive_attribute(name);
+  if (value < kLeast || value > kMost)
+    root.fail(fmt::format("attribute '{}' is {:g}, expected a number that float32 holds, {:.2g} to {:.2g}", name, value,
+                          kLeast, kMost));
+  return value;
+}
+
 DumpInfo read_header(const Group& root) {
   if (!root.has_attribute("format")) root.fail("attribute 'format' is missing, expected 'attention-dump'");
   const std::string format = root.string_attribute("format");
@@ -54,9 +64,9 @@ DumpInfo read_header(const Group& root) {
     root.fail(fmt::format("attribute 'num_kv_heads' is {}, expected a divisor of 'num_query_heads', which is {}",
                           info.shape.num_kv_heads, info.shape.num_query_heads));
   }
-  info.softmax_scale = root.has_attribute("softmax_scale") ? root.positive_attribute("softmax_scale")
+  info.softmax_scale = root.has_attribute("softmax_scale") ? score_attribute(root, "softmax_scale")
                                                            : 1 / std::sqrt(static_cast<double>(info.shape.head_dim));
-  if (root.has_attribute("logit_softcap")) info.logit_softcap = root.positive_attribute("logit_softcap");
+  if (root.has_attribute("logit_softcap")) info.logit_softcap = score_attribute(root, "logit_softcap");
   info.rope = optional_string(root, "rope");
   info.source = optional_string(root, "source");
   info.created = optional_string(root, "created");

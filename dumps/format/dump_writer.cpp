@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <set>
 #include <stdexcept>
 #include <string_view>
@@ -51,10 +52,11 @@ void check_header(const std::string& path, const DumpInfo& header) {
     throw UsageError(
         fmt::format("{}: {} KV heads do not divide {} query heads", path, shape.num_kv_heads, shape.num_query_heads));
   }
-  // Written so that NaN fails.
-  if (!(header.softmax_scale >= 0 && header.softmax_scale < HUGE_VAL && header.logit_softcap >= 0 &&
-        header.logit_softcap < HUGE_VAL)) {
-    throw UsageError(fmt::format("{}: softmax scale {} and soft-cap {} must be finite and not negative", path,
+  const auto is_absent_or_read = [](double x) {  // written so that NaN fails
+    return x == 0 || (x >= std::numeric_limits<float>::min() && x <= std::numeric_limits<float>::max());
+  };
+  if (!is_absent_or_read(header.softmax_scale) || !is_absent_or_read(header.logit_softcap)) {
+    throw UsageError(fmt::format("{}: softmax scale {} and soft-cap {} must be 0 or in float32's range above 0", path,
                                  header.softmax_scale, header.logit_softcap));
   }
 }

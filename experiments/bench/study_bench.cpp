@@ -119,6 +119,7 @@ LayerTiming time_layer(const DumpReader& dump, const StudyBenchOptions& options,
   AttentionLayer layer(ours->layer_memory());
   dump.read_layer(0, dump.info().samples[0].layers[0], layer);
   const LayerResults results = ours->run(layer);
+  if (!results.defect.empty()) throw InputError(fmt::format("{}: {}", dump.info().path, results.defect));
   for (int i = 0; i < options.peer_repeats; ++i) {
     const bool cuda = options.device.kind == DeviceKind::cuda;
     const TorchPeerResult result =

@@ -213,7 +213,8 @@ void add_run(CLI::App& app, const GlobalOptions& global) {
   command->add_flag("--resume", options->run.resume, "Go on with an unfinished study of the same options and inputs");
   command->add_flag("--force", options->run.force,
                     "Replace an existing results file, or start an unfinished study over");
-  command->add_flag("--skip-bad-layers", study.skip_bad_layers, "Leave layers with NaN or Inf out instead of failing");
+  command->add_flag("--skip-bad-layers", study.skip_bad_layers,
+                    "Leave layers out that cannot be studied (NaN, Inf, overflow) instead of failing");
   command->add_flag("--with-dense-layers", options->run.with_dense_layers,
                     "Include dense layers in the summary's averages");
   command->callback([options, &global] { run(*options, global); });

@@ -179,6 +179,7 @@ void accumulate_settings(const KvHead& head, const RowMatrix<double>& scores, co
   weights.resize(rows, kTile);
   WholeTile whole_exact, whole_approximate;
   for (std::int64_t begin = 0; begin < head.length; begin += kTile) {
+    head.throw_if_stopped();
     const std::int64_t tokens = std::min(kTile, head.length - begin);
     load_tile(head.values + begin * head.value_dim, tokens, head.value_dim, exact_tile);
     if (approximate.values != nullptr)

@@ -19,7 +19,7 @@ void average_ranks(std::span<const double> values, std::span<const std::uint32_t
       continue;
     }
     const double value = values[order[i]];
-    std::size_t tied = 0, end = i;
+    std::size_t tied = 1, end = i + 1;  // the value itself, which a NaN does not equal
     for (; end < order.size() && (order[end] >= covered || values[order[end]] == value); ++end)
       tied += order[end] < covered;
     const double ascending = static_cast<double>(covered - rank) - static_cast<double>(tied - 1) / 2;
@@ -31,6 +31,8 @@ void average_ranks(std::span<const double> values, std::span<const std::uint32_t
 
 double pearson(std::span<const double> a, std::span<const double> b) {
   constexpr double kUndefined = std::numeric_limits<double>::quiet_NaN();
+  // Below it, squares are rounded to multiples of the least double, and r may be anything.
+  constexpr double kLeastSquares = 1e-290;
   if (a.empty()) return kUndefined;
   const std::size_t n = a.size();
   const auto constant = [n](std::span<const double> x) {
@@ -43,6 +45,7 @@ double pearson(std::span<const double> a, std::span<const double> b) {
   const double mean_b = lane_sum(n, [&](std::size_t i) { return b[i]; }) / static_cast<double>(n);
   const double xx = lane_sum(n, [&](std::size_t i) { return (a[i] - mean_a) * (a[i] - mean_a); });
   const double yy = lane_sum(n, [&](std::size_t i) { return (b[i] - mean_b) * (b[i] - mean_b); });
+  if (xx < kLeastSquares || yy < kLeastSquares) return kUndefined;
   const double xy = lane_sum(n, [&](std::size_t i) { return (a[i] - mean_a) * (b[i] - mean_b); });
   return xy / (std::sqrt(xx) * std::sqrt(yy));
 }

@@ -17,7 +17,8 @@ constexpr int kRestBits = 64 - kPasses * kDigitBits;  // of the image, below the
 constexpr std::size_t kBuckets = std::size_t{1} << kDigitBits;
 constexpr std::size_t kSmall = 96;  // up to this size a comparison sort is faster
 
-/// An integer whose ascending order is the descending order of the values; -0 and +0 have the same image.
+/// An integer whose ascending order is the descending order of the values; -0 and +0 have the same image. It orders
+/// NaN, too: a comparison of the values themselves would be no order of a row with NaN, and sorting by it undefined.
 std::uint64_t descending_sort_key(double value) {
   const std::uint64_t bits = std::bit_cast<std::uint64_t>(value + 0.0);
   return (bits >> 63) != 0 ? bits : ~bits & 0x7FFFFFFFFFFFFFFFull;
@@ -55,8 +56,9 @@ void sort_descending(std::span<const double> values, std::span<std::uint32_t> or
   const std::size_t n = values.size();
   if (n <= kSmall) {
     for (std::size_t i = 0; i < n; ++i) order[i] = static_cast<std::uint32_t>(i);
-    std::stable_sort(order.begin(), order.end(),
-                     [&](std::uint32_t a, std::uint32_t b) { return values[a] > values[b]; });
+    std::stable_sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
+      return descending_sort_key(values[a]) < descending_sort_key(values[b]);
+    });
     return;
   }
   static thread_local std::vector<Entry> from, to;

@@ -9,7 +9,7 @@
 namespace attest {
 
 /// Entry i of a row is the item with the i-th largest value. Equal values (including +0 and -0) are in ascending order
-/// of item. No NaN. The result is allocated in `arena`.
+/// of item. NaNs come before all numbers or after them, depending on their sign. The result is allocated in `arena`.
 RowOrder cuda_sort_descending(const RowValues& values, DeviceArena& arena, cudaStream_t stream);
 
 }  // namespace attest

@@ -2,8 +2,8 @@
 //
 // A monotone function of the value assigns items to small buckets. Each item then finds its place by comparison with
 // the other items of its bucket. The function is scaled by the row's mean and mean absolute deviation and maps all
-// finite values to a bucket. If a bucket overflows or the scale is not finite (infinite values, or all values equal),
-// a bitonic sort is used instead.
+// finite values to a bucket. If a bucket overflows or the scale is not usable (infinite values, sums that overflow, or
+// all values equal), a bitonic sort is used instead.
 #pragma once
 
 #include <cstdint>
@@ -58,7 +58,8 @@ class BlockSort {
   struct Scale {
     float mean, per_deviation;
 
-    __device__ bool is_finite() const { return mean * 0 == 0 && per_deviation * 0 == 0; }
+    /// Whether bucket() is monotone: not if a sum over the row has overflowed, or if all values are equal.
+    __device__ bool is_usable() const { return mean * 0 == 0 && per_deviation * 0 == 0 && per_deviation > 0; }
     __device__ int bucket(std::uint32_t key) const {
       const float x = (mean - from_ordered_image(~key)) * per_deviation;
       const float t = 1 - __frcp_rn(1 + fabsf(x));  // |x| / (1 + |x|), in [0, 1]
@@ -95,11 +96,11 @@ class BlockSort {
   }
 
   /// items_ = the items grouped by bucket, unordered within a bucket. buckets_[b] = place of the first item of
-  /// bucket b; buckets_[kBuckets] = count. Returns false if a bucket overflows or the scale is not finite; both arrays
+  /// bucket b; buckets_[kBuckets] = count. Returns false if a bucket overflows or the scale is not usable; both arrays
   /// are then undefined.
   __device__ bool fill_buckets(const Scale& scale, int count) {
     const int thread = static_cast<int>(threadIdx.x);
-    if (!scale.is_finite()) return false;
+    if (!scale.is_usable()) return false;
     std::uint32_t bucket_and_place[kPerThread];  // lower 16 bits: bucket; upper 16 bits: place within the bucket
     bool overflows = false;
 #pragma unroll

@@ -2,13 +2,16 @@
 #include "kernels/rank/top_p_bisection.h"
 
 #include <algorithm>
+#include <bit>
+#include <cstdint>
 #include <vector>
 
 namespace attest {
 
 float top_p_bisection(std::span<const float> weights, double p) {
   std::vector<float> sorted(weights.begin(), weights.end());
-  std::sort(sorted.begin(), sorted.end());
+  // By their bits, which have the order of numbers that are not negative and an order for NaN, too.
+  std::ranges::sort(sorted, {}, [](float weight) { return std::bit_cast<std::uint32_t>(weight); });
   std::vector<double> mass_from(sorted.size() + 1, 0.0);  // sum of sorted[i ..]
   for (std::size_t i = sorted.size(); i-- > 0;) mass_from[i] = mass_from[i + 1] + static_cast<double>(sorted[i]);
   const auto above = [&](float x) {
@@ -16,7 +19,8 @@ float top_p_bisection(std::span<const float> weights, double p) {
   };
 
   float lo = 0, hi = weights[0], a = 0, b = 0;
-  do {
+  for (int step = 0;
+       step == 0 || (static_cast<double>(b) - static_cast<double>(a) > 1e-5 && step < kMostBisectionSteps); ++step) {
     const float mid = (lo + hi) / 2;
     const double mass = mass_from[above(mid)];
     const std::size_t next = above(lo), beyond = above(hi);
@@ -26,7 +30,7 @@ float top_p_bisection(std::span<const float> weights, double p) {
       lo = mid;
     else
       hi = std::min(mid, b);
-  } while (static_cast<double>(b) - static_cast<double>(a) > 1e-5);
+  }
   return lo;
 }
 

@@ -5,6 +5,10 @@
 
 namespace attest {
 
+/// More steps than the bisection takes: weights are at most 1, and each step halves hi - lo, so 1e-5 is reached
+/// after 17. The limit ends it on weights that are NaN, too.
+inline constexpr int kMostBisectionSteps = 64;
+
 /// Returns a threshold; weights above it are kept. Bisection in float32 and sums in double, on weights rounded to
 /// float32:
 ///   lo = 0, hi = w[0]

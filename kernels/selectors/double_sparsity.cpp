@@ -109,6 +109,7 @@ class DoubleSparsity final : public Selector, DoubleSparsityOptions {
     labels(head.queries + std::int64_t{h} * head.head_dim, std::int64_t{head.group} * head.head_dim, head.num_queries,
            queries);
     for (std::int64_t begin = 0; begin < head.length; begin += kTokensAtOnce) {
+      head.throw_if_stopped();
       const std::int64_t count = std::min(kTokensAtOnce, head.length - begin);
       labels(head.keys + begin * head.head_dim, head.head_dim, count, keys);
       scores_into(queries.data(), head.num_queries, label, keys.data(), count, head.transform, scores.row(h) + begin,

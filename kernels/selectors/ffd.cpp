@@ -153,6 +153,7 @@ class Ffd final : public Selector, FfdOptions {
     RowMatrix<double>&estimate = out.own_estimate.scores, &read = out.own_read_scores;
     const int row = first * head.group;
     for (std::int64_t begin = 0; begin < covered; begin += block_) {
+      head.throw_if_stopped();
       const float* keys = head.keys + begin * dim;
       if (!scale_per_sequence_) ffd_scales(quantizer, keys, block_, dim, scales);
       ffd_quantize(quantizer, keys, block_, dim, scales, thumbnail.data(), refines ? residual.data() : nullptr);

@@ -81,6 +81,7 @@ class Sale final : public Selector, SaleOptions {
     std::vector<float> keys(static_cast<std::size_t>(kTokensAtOnce * dim)), codes(keys.size()),
         key_scales(static_cast<std::size_t>(kTokensAtOnce));
     for (std::int64_t begin = 0; begin < visible; begin += kTokensAtOnce) {
+      head.throw_if_stopped();
       const std::int64_t count = std::min(kTokensAtOnce, visible - begin);
       for (std::int64_t t = 0; t < count; ++t)
         for (int d = 0; d < dim; ++d)

@@ -103,6 +103,7 @@ class Sparq final : public Selector, SparqOptions {
     std::vector<float> queries, keys;
     gather(own, head.group, queries);
     for (std::int64_t begin = 0; begin < visible; begin += kTokensAtOnce) {
+      head.throw_if_stopped();
       const std::int64_t count = std::min(kTokensAtOnce, visible - begin);
       gather(head.keys + begin * head.head_dim, count, keys);
       scores_into(queries.data(), head.group, rank_, keys.data(), count, {.scale = 1, .softcap = 0},

@@ -59,6 +59,7 @@ class Twilight final : public Selector, TwilightOptions {
       const std::int64_t visible = head.visible[query];
       std::fill(base_of_group.begin(), base_of_group.end(), std::uint8_t{0});
       for (int r = n * head.group; r < (n + 1) * head.group; ++r) {
+        head.throw_if_stopped();
         select_base(scores_of_pages, r, visible, base);
         for (std::size_t j = 0; j < static_cast<std::size_t>(visible); ++j) base_of_group[j] |= base[j];
         select_row(out.own_estimate, r, visible, base, grids[query].values, out.levels.row(r));
@@ -75,6 +76,7 @@ class Twilight final : public Selector, TwilightOptions {
     scores.resize(head.rows(), head.length);
     std::vector<float> keys(static_cast<std::size_t>(std::min(kTokensAtOnce, head.length) * head.head_dim));
     for (std::int64_t begin = 0; begin < head.length; begin += kTokensAtOnce) {
+      head.throw_if_stopped();
       const std::int64_t count = std::min(kTokensAtOnce, head.length - begin);
       quantize_tokens(kKeyQuantizer, head.keys + begin * head.head_dim, count, head.head_dim, keys.data());
       scores_into(head.queries, head.rows(), head.head_dim, keys.data(), count, head.transform, scores.row(0) + begin,

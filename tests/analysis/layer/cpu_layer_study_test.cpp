@@ -256,5 +256,41 @@ TEST(CpuLayerStudy, AnEmptyKeptSet) {
   EXPECT_EQ(metric(found, "dropped_gap").values[0], 0);
 }
 
+TEST(CpuLayerStudy, EndsWithinALayerWhenToldTo) {
+  const AttentionLayer layer = make_layer(cases()[0]);
+  const Study study = study_of({study_selector("exact", {})});
+  const std::unique_ptr<LayerStudy> layers = make_cpu_layer_study(study, 2);
+  std::atomic<bool> stop{true};
+  layers->end_when(&stop);
+  EXPECT_THROW(layers->run(layer), Interrupted);
+  stop = false;
+  const LayerResults expected = make_cpu_layer_study(study, 2)->run(layer);
+  expect_same_values(layers->run(layer), expected, "after an interruption");
+}
+
+/// A selector that interrupts the study while it selects, like a signal.
+class Interrupting final : public Selector {
+ public:
+  explicit Interrupting(std::atomic<bool>& stop) : stop_(stop) {}
+  SettingKind setting_kind() const override { return SettingKind::none; }
+  bool has_estimate() const override { return false; }
+  void select(const KvHead& head, const RankedScores&, std::span<const AscendingGrid>, Selection&) const override {
+    stop_ = true;
+    head.throw_if_stopped();
+    FAIL() << "goes on";
+  }
+
+ private:
+  std::atomic<bool>& stop_;
+};
+
+TEST(CpuLayerStudy, EndsWithinASelectorWhenToldTo) {
+  std::atomic<bool> stop{false};
+  const Study study = study_of({study_selector("interrupting", std::make_shared<Interrupting>(stop), {})});
+  const std::unique_ptr<LayerStudy> layers = make_cpu_layer_study(study, 2);
+  layers->end_when(&stop);
+  EXPECT_THROW(layers->run(make_layer(cases()[0])), Interrupted);
+}
+
 }  // namespace
 }  // namespace attest::test

@@ -121,6 +121,17 @@ TEST_F(StreamStudyTest, InterruptionKeepsWhatIsFinished) {
   EXPECT_EQ(rest.layers, (std::vector<int>{5, 3}));
 }
 
+TEST_F(StreamStudyTest, InterruptionWithinALayerKeepsTheLayersBefore) {
+  EchoStudy study;
+  study.before = [&] {
+    if (study.layers.size() == 3) throw Interrupted("interrupted");
+  };
+  EXPECT_THROW(run(study), Interrupted);
+  EXPECT_TRUE(stored(0, 2));
+  EXPECT_FALSE(stored(0, 5));
+  EXPECT_EQ(progress_.back().finished, 2u) << "the message of the program counts them";
+}
+
 TEST_F(StreamStudyTest, WhatTheStudyThrowsArrives) {
   EchoStudy study;
   study.before = [] { throw UsageError("of the study"); };
@@ -180,6 +191,43 @@ TEST_F(BadLayerTest, ThatWasLeftOutIsNotFinishedForAStudyThatLeavesNoneOut) {
   study_.skip_bad_layers = true;
   run(again);
   EXPECT_TRUE(again.layers.empty());
+}
+
+/// Finds a defect in layers 2 and 5 of the first sample, and collects a layer only once the next one is submitted, like
+/// the study on a GPU.
+class DefectStudy : public EchoStudy {
+ public:
+  LayerResults run(const AttentionLayer& layer) override {
+    LayerResults results = EchoStudy::run(layer);
+    if (layer.layer == 2 || layer.layer == 5) results.defect = "layer " + std::to_string(layer.layer) + ": overflows";
+    return results;
+  }
+  int most_submitted() const override { return 2; }
+};
+
+TEST_F(StreamStudyTest, ALayerThatCannotBeStudiedIsRefusedWithItsPlace) {
+  DefectStudy study;
+  EXPECT_EQ(message_of<InputError>([&] { run(study); }),
+            path_ +
+                ": sample 'first', layer 2: overflows; the same command with --skip-bad-layers --resume leaves this "
+                "layer out");
+  EXPECT_TRUE(stored(0, 0)) << "the layers before it are kept";
+  EXPECT_FALSE(stored(0, 2));
+  EXPECT_EQ(progress_.back().finished, 1u);
+}
+
+TEST_F(StreamStudyTest, ALayerThatCannotBeStudiedIsLeftOutAndSaid) {
+  DefectStudy study;
+  study_.skip_bad_layers = true;
+  run(study);
+  EXPECT_EQ(study.layers, (std::vector<int>{0, 2, 5, 3}));
+  EXPECT_TRUE(stored(0, 0)->done);
+  EXPECT_FALSE(stored(0, 2)->done);
+  EXPECT_FALSE(stored(0, 5)->done);
+  EXPECT_TRUE(stored(1, 3)->done);
+  EXPECT_EQ(notices_,
+            (std::vector<std::string>{path_ + ": sample 'first', layer 2: overflows; the layer is left out",
+                                      path_ + ": sample 'first', layer 5: overflows; the layer is left out"}));
 }
 
 TEST_F(StreamStudyTest, TwoAtOnceShareTheUnits) {

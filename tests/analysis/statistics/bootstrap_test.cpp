@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 #include <vector>
 
 namespace attest {
@@ -46,6 +47,17 @@ TEST(Bootstrap, WeighsClustersByTheirCells) {
   EXPECT_DOUBLE_EQ(interval.mean, 1);
   EXPECT_DOUBLE_EQ(interval.low, 0);    // the large cluster twice
   EXPECT_DOUBLE_EQ(interval.high, 10);  // the small one twice
+}
+
+TEST(Bootstrap, HasNoIntervalWhereBothInfinitiesMeet) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  std::vector<ClusterSum> clusters = alternating(30, 3, 2);
+  clusters[3].sum = infinity;
+  clusters[17].sum = -infinity;
+  const Interval interval = bootstrap_mean(clusters, ClusterKind::sample);
+  EXPECT_TRUE(std::isnan(interval.mean));
+  EXPECT_TRUE(std::isnan(interval.low));
+  EXPECT_TRUE(std::isnan(interval.high));
 }
 
 TEST(Bootstrap, TheSeedDecides) {

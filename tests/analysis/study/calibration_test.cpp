@@ -69,6 +69,16 @@ TEST_F(CalibrationTest, LayersThatAreNotChosenAreNotLearnt) {
   EXPECT_EQ(learner_->seen, (Seen{{40, 2}}));
 }
 
+TEST_F(CalibrationTest, EndsBetweenLayersWhenToldTo) {
+  const DumpReader dump(path_);
+  const DumpInfo* infos[] = {&dump.info()};
+  leave_out_calibration_samples(study_);
+  const StudyPlan plan = plan_study(infos, study_);
+  const std::atomic<bool> stop{true};
+  EXPECT_THROW(calibrate(study_, plan, dump, &stop), Interrupted);
+  EXPECT_TRUE(learner_->seen.empty());
+}
+
 TEST_F(CalibrationTest, EveryLearnerSeesItsOwnSamples) {
   const auto other = std::make_shared<Learner>(std::vector<std::string>{"second"});
   study_.selectors.push_back(study_selector("other", other, {}));

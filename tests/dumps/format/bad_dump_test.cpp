@@ -129,6 +129,10 @@ TEST_F(BadDumpTest, ScaleAndSoftcapOfAWrongKind) {
     EXPECT_EQ(error_after([&](const Edit& e) { e.number("/", name, -1); }), attribute + "-1" + expected);
     EXPECT_EQ(error_after([&](const Edit& e) { e.number("/", name, std::nan("")); }), attribute + "nan" + expected);
     EXPECT_EQ(error_after([&](const Edit& e) { e.number("/", name, HUGE_VAL); }), attribute + "inf" + expected);
+    const std::string in_float32 = ", expected a number that float32 holds, 1.2e-38 to 3.4e+38";
+    EXPECT_EQ(error_after([&](const Edit& e) { e.number("/", name, 5e-324); }),
+              attribute + "4.94066e-324" + in_float32);
+    EXPECT_EQ(error_after([&](const Edit& e) { e.number("/", name, 1e39); }), attribute + "1e+39" + in_float32);
     EXPECT_EQ(error_after([&](const Edit& e) { e.text("/", name, "1"); }), attribute + "a string" + expected);
     const double values[]{1, 2};
     EXPECT_EQ(error_after([&](const Edit& e) { e.attribute("/", name, H5T_NATIVE_DOUBLE, values, {2}); }),

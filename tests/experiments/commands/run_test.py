@@ -357,6 +357,44 @@ def test_bad_values_are_refused_or_left_out(tmp_path, value, name):
     assert arrays(out) == resumed
 
 
+@pytest.mark.parametrize("queries, selectors, what", [
+    (1.0, [], "the score of token 37 is"),
+    (0.0, ["--selector", "exact", "--selector", "four=twilight:dense_layers=0"], "the score that selector 'four' estimates for token 37 is"),
+])
+def test_finite_values_that_overflow_are_refused_or_left_out(tmp_path, queries, selectors, what):
+    """One key of layer 4 holds both ends of the range of float32. It must not matter to queries that are 0 there, but a quantiser's range
+    overflows."""
+    def values(random, number):
+        q, k, v = (random.standard_normal(shape, np.float32) for shape in ((2, 4, 32), (2, 300, 32), (2, 300, 32)))
+        if number == 4:
+            q[:, :, 5:7] = queries
+            k[1, 37, 5:7] = 3.3e38, -3e38
+        return q, k, v
+
+    dump, out = tmp_path / "extreme.h5", tmp_path / "r.h5"
+    dump_maker.write_dump(dump, values, seed=8, layers=(0, 1, 4), tokens=300, heads=4, kv_heads=2, dim=32, positions=(130, 299))
+    assert attest("inspect", dump, "--check").returncode == 0, "every value is finite"
+    command = ["run", dump, "-o", out, "--device", "cpu", *selectors]
+    result = attest(*command, timeout=60)
+    said = f"{dump}: sample 's', layer 4, query head 2, query at 130: {what} NaN or beyond 1.15e+18, the largest that is studied"
+    assert result.returncode == 4
+    assert result.stderr.splitlines()[-1] == f"attest: {said}; the same command with --skip-bad-layers --resume leaves this layer out"
+    assert not out.exists()
+    result = attest(*command, "--skip-bad-layers", "--resume", timeout=60)
+    assert result.returncode == 0 and f"warning: {said}; the layer is left out" in result.stderr
+    assert "resumed: 2 of 3 layers were finished before" in result.stderr
+    with h5py.File(out) as file:
+        assert json.loads(file.attrs["manifest"])["layers_left_out"] == [{"dump": 0, "sample": "s", "layer": 4}]
+
+
+def test_a_soft_cap_that_float32_cannot_hold_is_refused(dump, tmp_path):
+    with h5py.File(dump, "a") as file:
+        file.attrs["logit_softcap"] = 5e-324
+    result = attest("run", dump, "-o", tmp_path / "r.h5")
+    assert result.returncode == 4
+    assert result.stderr.endswith("attribute 'logit_softcap' is 4.94066e-324, expected a number that float32 holds, 1.2e-38 to 3.4e+38\n")
+
+
 @pytest.mark.parametrize("begun_with", [["--force"], ["--resume"], ["--force", "--resume"]])
 def test_the_advice_on_bad_values_works_whatever_the_command_was(tmp_path, begun_with):
     dump, out = tmp_path / "bad.h5", tmp_path / "r.h5"

@@ -65,6 +65,14 @@ TEST(AverageRanks, PassOverWhatIsNotCovered) {
   }
 }
 
+TEST(AverageRanks, EndOnNaN) {
+  const Row values{1, std::numeric_limits<double>::quiet_NaN(), 3, 3};
+  const std::vector<std::uint32_t> order{1, 2, 3, 0};
+  Row ranks(values.size());
+  average_ranks(values, order, ranks);
+  EXPECT_EQ(ranks, (Row{1, 4, 2.5, 2.5}));
+}
+
 TEST(Pearson, AgreesWithItsDefinition) {
   Random random(33);
   for (std::size_t n : {2u, 9u, 300u}) {

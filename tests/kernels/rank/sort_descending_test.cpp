@@ -30,5 +30,20 @@ TEST(SortDescending, AgreesWithAStableComparisonSort) {
     }
 }
 
+TEST(SortDescending, HasOneOrderForNaN) {
+  Random random(22);
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  for (std::size_t n : {5u, 96u, 97u, 3000u}) {
+    Row values(n);
+    for (double& x : values) x = random.below(3) == 0 ? nan : random.normal();
+    std::vector<std::uint32_t> order(n);
+    sort_descending(values, order);
+    Row with_largest = values;  // NaN without a sign comes first
+    for (double& x : with_largest) x = std::isnan(x) ? std::numeric_limits<double>::infinity() : x;
+    const std::vector<std::size_t> expected = descending(with_largest);
+    EXPECT_TRUE(std::equal(order.begin(), order.end(), expected.begin(), expected.end())) << n << " values";
+  }
+}
+
 }  // namespace
 }  // namespace attest::test

@@ -48,5 +48,17 @@ TEST(TopPBisection, OneTokenIsKept) {
   EXPECT_LT(threshold, 1.0f);
 }
 
+// A sum that overflowed once made all weights NaN.
+TEST(TopPBisection, EndsOnNaN) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  Random random(53);
+  std::vector<float> w = peaked_weights(400, random);
+  for (std::size_t i : {0u, 7u, 399u}) {
+    w[i] = nan;
+    for (double p : {0.0, 0.5, 1.0}) top_p_bisection(w, p);
+  }
+  top_p_bisection(std::vector<float>(400, nan), 0.85);
+}
+
 }  // namespace
 }  // namespace attest::test

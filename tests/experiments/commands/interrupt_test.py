@@ -1,0 +1,63 @@
+"""A first SIGTERM or SIGINT ends a study within seconds, also within a layer that takes minutes."""
+
+import os
+import signal
+import subprocess
+import time
+
+import h5py
+import numpy as np
+import pytest
+
+ATTEST = os.environ["ATTEST_BIN"]
+
+
+@pytest.fixture(scope="module")
+def dump(tmp_path_factory):
+    """A short sample, then one whose layer takes more than a minute."""
+    path = tmp_path_factory.mktemp("interrupt") / "dump.h5"
+    random = np.random.default_rng(3)
+    with h5py.File(path, "w") as file:
+        file.attrs.update(format="attention-dump", format_version=1, model="test/model", num_layers=1, num_query_heads=2,
+                          num_kv_heads=1, head_dim=32)
+        for name, tokens, queries in ("a", 300, 2), ("b", 60_000, 512):
+            sample = file.create_group(f"samples/{name}")
+            sample.attrs.update(task="test", num_tokens=tokens)
+            sample["query_positions"] = np.arange(tokens - queries, tokens)
+            layer = sample.create_group("layers/0")
+            layer["q"] = random.standard_normal((queries, 2, 32), np.float32).astype(np.float16)
+            for tensor in "kv":
+                layer[tensor] = random.standard_normal((1, tokens, 32), np.float32).astype(np.float16)
+    return path
+
+
+def command(dump, out, *more):
+    return [ATTEST, "--device", "cpu", "--threads", "2", "run", dump, "-o", out, "--selector", "ffd", "--selector", "quest:dense_layers=0",
+            "--selector", "twilight:dense_layers=0", "--selector", "sale", *more]
+
+
+def stopped(arguments, units, number):
+    """The exit code, the last line on stderr, and the seconds from the signal to the end."""
+    process = subprocess.Popen(arguments, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    while not list(units.glob("unit-*.bin")) and process.poll() is None:
+        time.sleep(0.01)
+    time.sleep(1)  # within the long layer
+    assert process.poll() is None
+    start = time.monotonic()
+    process.send_signal(number)
+    try:
+        error = process.communicate(timeout=60)[1]
+    finally:
+        process.kill()
+    return process.returncode, error.splitlines()[-1], time.monotonic() - start
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_the_first_signal_ends_a_long_layer(dump, tmp_path, number):
+    out = tmp_path / "r.h5"
+    units = tmp_path / "r.h5.partial"
+    for more in [], ["--resume"]:  # the layer before it stays finished
+        code, said, seconds = stopped(command(dump, out, *more), units, number)
+        assert (code, said) == (130, "attest: interrupted with 1 of 2 layers finished; the same command with --resume goes on")
+        assert seconds < 5
+        assert not out.exists() and len(list(units.glob("unit-*.bin"))) == 1
