@@ -11,6 +11,7 @@
 #include "analysis/results/results_file_scan.h"
 #include "dumps/base/error.h"
 #include "dumps/base/input_file.h"
+#include "dumps/base/json_text.h"
 #include "dumps/base/printable.h"
 #include "dumps/hdf5/dataset.h"
 #include "dumps/hdf5/guarded_child.h"
@@ -75,11 +76,11 @@ bool same(const StudySelector& a, const StudySelector& b) {
 
 /// NaN if the manifest lacks it.
 double salient_delta_of(const std::string& manifest) {
-  const json document = json::parse(manifest, nullptr, false);
+  const std::optional<json> document = parse_json(manifest);
   const json::json_pointer place("/configuration/salient_delta");
-  if (document.is_discarded() || !document.contains(place) || !document[place].is_number())
+  if (!document || !document->contains(place) || !document->at(place).is_number())
     return std::numeric_limits<double>::quiet_NaN();
-  return document[place];
+  return document->at(place);
 }
 
 }  // namespace

@@ -178,7 +178,7 @@ RunReport run_study(Study study, RunOptions options, const std::atomic<bool>& st
   }
   if (options.force && !options.resume) PartialResults::discard(folder);
   PartialResults partial(folder, options.resume ? PartialResults::Start::resume : PartialResults::Start::fresh,
-                         configuration);
+                         configuration, &study);
   // After an error, a folder without finished units would only make the next run refuse to start.
   const auto discard_if_empty = [&] {
     if (!options.resume && report.progress.finished == 0) PartialResults::discard(folder);
