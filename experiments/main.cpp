@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "dumps/base/error.h"
+#include "dumps/base/printable.h"
 #include "experiments/cli/config_file.h"
 #include "experiments/cli/parse_error.h"
 #include "experiments/commands/commands.h"
@@ -26,7 +27,7 @@ enum ExitCode : int {
 };
 
 int fail(const std::string& sentence, ExitCode code) {
-  std::cerr << "attest: " << sentence << '\n';
+  std::cerr << "attest: " << printable(sentence) << '\n';  // it may have names from files
   return code;
 }
 
