@@ -34,7 +34,7 @@ std::string failure_of(const std::function<void()>& work, const ChildLimits& lim
           note_object("/samples/x");
           work();
         },
-        [](ChildInput& input) { input.read_all(); });
+        [](ChildInput& input) { input.read_all(1 << 20); });
   });
 }
 
@@ -50,7 +50,7 @@ TEST(GuardedChildTest, PassesBytesOfAnyAmount) {
       [&](ChildInput& input) {
         const std::span<std::uint32_t> half(received.data(), received.size() / 2);
         EXPECT_EQ(input.read(std::as_writable_bytes(half)), half.size_bytes());
-        rest = input.read_all();
+        rest = input.read_all(12'000'000);
       });
   ASSERT_EQ(rest.size(), sent.size() / 2 * 4);
   std::memcpy(received.data() + received.size() / 2, rest.data(), rest.size());
