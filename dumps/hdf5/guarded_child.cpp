@@ -77,8 +77,10 @@ class Process {
   }
   int wait() {
     int status = 0;
-    while (waitpid(id_, &status, 0) < 0 && errno == EINTR) {
+    pid_t ended = 0;
+    while ((ended = waitpid(id_, &status, 0)) < 0 && errno == EINTR) {
     }
+    if (ended < 0) status = W_EXITCODE(1, 0);  // nobody knows how it ended
     id_ = -1;
     return status;
   }
@@ -110,7 +112,12 @@ void confine(const ChildLimits& limits, std::size_t address_space) {
   for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGXCPU, SIGALRM, SIGPIPE, SIGTERM}) {
     std::signal(signal, SIG_DFL);
   }
-  std::signal(SIGINT, SIG_IGN);  // the parent handles Ctrl-C and kills the child
+  // Signals of a terminal or a batch system go to the process group of the parent, which kills the child. In that group
+  // the child would die of them first, and the file be called damaged.
+  setpgid(0, 0);
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);  // a blocked SIGXCPU would end no endless loop
   const FileDescriptor null(open("/dev/null", O_WRONLY | O_CLOEXEC));
   dup2(null.get(), STDOUT_FILENO);
   dup2(null.get(), STDERR_FILENO);

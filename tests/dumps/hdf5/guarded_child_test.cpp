@@ -91,6 +91,26 @@ TEST(GuardedChildTest, EndsEndlessLoops) {
             "a.h5: /samples/x: the file is damaged, HDF5 was still busy with it after 1 s");
 }
 
+TEST(GuardedChildTest, SignalsOfTheGroupAndOfTheParentDoNotMatter) {
+  const pid_t group = ::getpgrp();
+  EXPECT_EQ(failure_of([&] {
+              if (::getpgrp() == group) throw InputError("a signal for the group ends it");
+            }),
+            "");
+  sigset_t blocked, before;
+  sigemptyset(&blocked);
+  sigaddset(&blocked, SIGXCPU);
+  sigprocmask(SIG_BLOCK, &blocked, &before);
+  volatile std::uint64_t counter = 0;
+  EXPECT_EQ(failure_of(
+                [&] {
+                  for (;;) counter = counter + 1;
+                },
+                {kLimits.memory_bytes, 1}),
+            "a.h5: /samples/x: the file is damaged, HDF5 was still busy with it after 1 s");
+  sigprocmask(SIG_SETMASK, &before, nullptr);
+}
+
 TEST(GuardedChildTest, BoundsMemory) {
   const std::string message = failure_of([] {
     std::vector<std::vector<char>> hoard;

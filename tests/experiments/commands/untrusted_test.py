@@ -1,6 +1,7 @@
 """Small files that ask for much, and names that a terminal would obey, through the commands."""
 import json
 import os
+import signal
 import subprocess
 import zlib
 
@@ -73,3 +74,13 @@ def test_names_are_printed_on_one_line(tmp_path):
             json.loads(done.stdout.decode("utf-8"))
         else:
             assert done.returncode == 4 and done.stderr.count(b"\n") == 1, done
+
+
+def test_a_parent_that_ignores_its_children_changes_nothing(tmp_path):
+    """Nobody would then tell how the process that reads the file ended."""
+    write_dump(tmp_path / "d.h5", 16)
+    (tmp_path / "bad.h5").write_bytes((tmp_path / "d.h5").read_bytes()[:3000])
+    for name, code in (("d.h5", 0), ("bad.h5", 4)):
+        done = subprocess.run([ATTEST, "inspect", name, "--quiet"], cwd=tmp_path, capture_output=True, timeout=60,
+                              preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN))
+        assert done.returncode == code, done.stderr
