@@ -24,12 +24,22 @@ std::size_t value_count(MetricAxes axes, const UnitKey& unit, const Study& study
   return count;
 }
 
+/// All metrics that a layer may have: those of the table, and those that the selector alone has.
+std::vector<MetricInfo> possible_metrics(const StudySelector* selector) {
+  std::vector<MetricInfo> infos;
+  for (const Metric& metric : all_metrics()) infos.push_back(metric.info);
+  if (selector != nullptr && selector->selector != nullptr)
+    for (const MetricInfo& own : selector->selector->own_metrics()) infos.push_back(own);
+  return infos;
+}
+
 bool fit(const std::vector<MetricValues>& metrics, const UnitKey& unit, const Study& study,
          const StudySelector* selector) {
+  const std::vector<MetricInfo> possible = possible_metrics(selector);
   std::vector<std::string_view> names;
   for (const MetricValues& values : metrics) {
-    const Metric* metric = find_metric(values.name);
-    if (metric == nullptr || metric->info.axes != values.axes || std::ranges::count(names, values.name) != 0 ||
+    const auto info = std::ranges::find(possible, std::string_view(values.name), &MetricInfo::name);
+    if (info == possible.end() || info->axes != values.axes || std::ranges::count(names, values.name) != 0 ||
         values.values.size() != value_count(values.axes, unit, study, selector))
       return false;
     names.push_back(values.name);
@@ -53,8 +63,8 @@ bool belongs_to(const LayerResults& results, const UnitKey& unit, const Study& s
 std::size_t most_unit_bytes(const UnitKey& unit, const Study& study) {
   std::size_t bytes = 64 * kMiB;  // names, sizes, and the hashes of a dump of 4 TiB
   const auto add = [&](const StudySelector* selector) {
-    for (const Metric& metric : all_metrics())
-      bytes += sizeof(float) * value_count(metric.info.axes, unit, study, selector);
+    for (const MetricInfo& info : possible_metrics(selector))
+      bytes += sizeof(float) * value_count(info.axes, unit, study, selector);
   };
   add(nullptr);
   for (const StudySelector& selector : study.selectors) add(&selector);

@@ -9,7 +9,7 @@
 namespace attest {
 
 /// True if `results` name this unit and hold what the study would compute for it: for every selector metrics of the
-/// table, each once and of the right size.
+/// table or its own, each once and of the right size.
 bool belongs_to(const LayerResults& results, const UnitKey& unit, const Study& study);
 
 /// More bytes than a file of this unit can have.

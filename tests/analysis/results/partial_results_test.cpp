@@ -13,6 +13,7 @@
 
 #include "analysis/results/layer_results_codec.h"
 #include "dumps/base/error.h"
+#include "kernels/selectors/registry.h"
 #include "tests/analysis/results/small_study.h"
 #include "tests/dumps/scratch_folder.h"
 
@@ -138,6 +139,22 @@ TEST(PartialResults, MetricsThatDoNotFitTheStudyCountAsMissing) {
     EXPECT_FALSE(partial.load(kUnit)) << "change " << i;
     EXPECT_EQ(partial.state(kUnit), UnitState::missing) << "change " << i;
   }
+}
+
+TEST(PartialResults, MetricsOfASelectorsOwnAreKept) {
+  const ScratchFolder folder;
+  Study study = small_study();
+  study.selectors[0].selector = make_selector({"ffd", "ffd", {}});
+  PartialResults partial(folder.file("r.partial"), Start::fresh, kStudy, &study);
+  LayerResults results = unit();
+  const MetricInfo own = study.selectors[0].selector->own_metrics().front();
+  const std::size_t settings = has_settings(own.axes) ? study.selectors[0].grid.size() : 1;
+  results.selectors[0].metrics.push_back(small_metric(std::string(own.name), own.axes, study, 0, 0, 2, settings, 6));
+  partial.store(kUnit, results);
+  EXPECT_TRUE(partial.load(kUnit));
+  std::swap(results.selectors[0].metrics.back(), results.selectors[1].metrics.back());
+  partial.store(kUnit, results);
+  EXPECT_FALSE(partial.load(kUnit)) << "of another selector";
 }
 
 TEST(PartialResults, OnlyFilesOfPossibleSizesAreRead) {
