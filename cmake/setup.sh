@@ -72,6 +72,7 @@ needed_packages() {
   missing_packages <<<"command ${CXX:-c++} g++
 header hdf5.h libhdf5-dev
 header xxhash.h libxxhash-dev
+header zlib.h zlib1g-dev
 header Eigen/Core libeigen3-dev
 header CLI/CLI.hpp libcli11-dev
 header nlohmann/json.hpp nlohmann-json3-dev

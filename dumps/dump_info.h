@@ -28,6 +28,7 @@ struct SampleInfo {
 struct DumpInfo {
   std::string path;
   std::int64_t file_bytes = 0;
+  std::int64_t stored_bytes = 0;  ///< of them on disk; fewer if the file is sparse
   std::string model;
   int num_layers = 0;  ///< of the model; a dump may hold fewer
   AttentionShape shape;

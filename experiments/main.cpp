@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "dumps/base/error.h"
+#include "dumps/base/printable.h"
 #include "experiments/cli/config_file.h"
 #include "experiments/cli/parse_error.h"
 #include "experiments/commands/commands.h"
@@ -26,7 +27,7 @@ enum ExitCode : int {
 };
 
 int fail(const std::string& sentence, ExitCode code) {
-  std::cerr << "attest: " << sentence << '\n';
+  std::cerr << "attest: " << printable(sentence) << '\n';  // it may have names from files
   return code;
 }
 
@@ -58,10 +59,19 @@ int run(CLI::App& app, const ConfigFile& config, int argc, char** argv) {
   }
 }
 
+/// A parent may have left signals ignored or blocked that tell how children end and when limits are exceeded.
+void reset_inherited_signals() {
+  for (const int signal : {SIGCHLD, SIGXCPU, SIGALRM}) std::signal(signal, SIG_DFL);
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+}
+
 }  // namespace
 }  // namespace attest
 
 int main(int argc, char** argv) {
+  attest::reset_inherited_signals();
   std::signal(SIGXFSZ, SIG_IGN);  // a file beyond `ulimit -f` is then an error of writing, as on a full disk
   CLI::App app{
       "How faithfully a sparse or quantised attention method reproduces exact attention, on dumps of real models",

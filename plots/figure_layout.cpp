@@ -59,6 +59,7 @@ Range with_margin(Range range, bool logarithmic) {
 
 /// One tic per decade over many decades, several over few.
 std::vector<double> logarithmic_tics(Range range) {
+  if (!(range.low > 0) || !std::isfinite(range.high)) return {};  // a bound that was given
   const double ratio = range.high / range.low;
   const std::vector<int> digits = ratio > 1e3  ? std::vector<int>{1}
                                   : ratio > 10 ? std::vector<int>{1, 2, 5}

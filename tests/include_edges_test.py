@@ -35,6 +35,7 @@ ORDER = """
 LIBRARIES = {
     "HDF5": (r"(H5\w*|hdf5\w*)\.h", {"dumps", "analysis"}),
     "xxHash": (r"xxh(ash|3)\.h", {"dumps"}),
+    "zlib": (r"zlib\.h", {"dumps"}),
     "LibTorch": (r"(torch|ATen|c10)/.*", {"analysis"}),
     "CUDA": (r"(cu(da|b|blas|rand|tlass)\w*(/|\.h)|thrust/|nv/|mma\.h|cooperative_groups).*", {"kernels", "analysis", "experiments"}),
     "CLI11": (r"CLI/.*", {"experiments"}),

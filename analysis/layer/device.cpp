@@ -11,6 +11,7 @@
 #include <cuda_runtime_api.h>
 #endif
 
+#include "dumps/base/byte_size.h"
 #include "dumps/base/error.h"
 
 namespace attest {
@@ -47,12 +48,7 @@ DeviceMemoryLimit parse_device_memory(std::string_view text) {
   while (unit.starts_with(' ')) unit.remove_prefix(1);
   const bool valid = error == std::errc{} && number > 0;
   if (valid && unit == "%" && number <= 100) return {.share = number / 100, .bytes = 0};
-  constexpr std::pair<std::string_view, double> kUnits[] = {
-      {"", 1},         {"B", 1},        {"KB", 1e3},   {"MB", 1e6},   {"GB", 1e9},  {"KiB", 0x1p10},
-      {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"K", 0x1p10}, {"M", 0x1p20}, {"G", 0x1p30}};
-  for (const auto& [name, factor] : kUnits)
-    if (valid && unit == name && number * factor >= 1 && number * factor < 0x1p60)
-      return {.share = 0, .bytes = static_cast<std::uint64_t>(number * factor)};
+  if (const std::optional<std::uint64_t> bytes = parse_byte_size(text)) return {.share = 0, .bytes = *bytes};
   throw UsageError(fmt::format(
       "--device-memory is '{}', expected a share of the GPU's memory such as 80%, or a size such as 12GiB", text));
 }

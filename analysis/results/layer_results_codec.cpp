@@ -141,13 +141,6 @@ std::string encode(const LayerResults& results, std::uint64_t study) {
   return std::move(out.bytes);
 }
 
-UnitState state_of_unit(std::string_view bytes, std::uint64_t study) {
-  LayerResults start;
-  std::optional<Reader> in = read_start(bytes, study, start);
-  if (!in) return UnitState::missing;
-  return start.done ? UnitState::computed : UnitState::left_out;
-}
-
 std::optional<LayerResults> decode_layer_results(std::string_view bytes, std::uint64_t study) {
   LayerResults results;
   std::optional<Reader> start = read_start(bytes, study, results);

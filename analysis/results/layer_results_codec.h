@@ -13,11 +13,6 @@ namespace attest {
 /// `study` identifies the study. Bytes of one study are not decoded for another.
 std::string encode(const LayerResults& results, std::uint64_t study);
 
-enum class UnitState : std::uint8_t { missing, left_out, computed };
-
-/// Missing if the bytes are truncated, damaged, or of another study. Several times as fast as decode_layer_results().
-UnitState state_of_unit(std::string_view bytes, std::uint64_t study);
-
 /// Empty if the bytes are truncated, damaged, or of another study.
 std::optional<LayerResults> decode_layer_results(std::string_view bytes, std::uint64_t study);
 

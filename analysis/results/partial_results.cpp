@@ -9,14 +9,19 @@
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <vector>
 
+#include "analysis/results/layer_results_codec.h"
+#include "analysis/results/unit_check.h"
 #include "dumps/base/atomic_file.h"
 #include "dumps/base/content_hash.h"
 #include "dumps/base/error.h"
 #include "dumps/base/input_file.h"
+#include "dumps/base/json_text.h"
+#include "dumps/base/printable.h"
 #include "dumps/base/utc_time.h"
 
 namespace attest {
@@ -29,6 +34,7 @@ constexpr std::string_view kStudyFile = "study.json";
 constexpr std::string_view kLockFile = "locks";
 constexpr std::string_view kUnitPrefix = "unit-";
 constexpr std::string_view kNotePrefix = "note-";
+constexpr std::size_t kMostTextBytes = std::size_t{16} << 20;  // of the study and of notes
 
 // Each claim locks one byte of the lock file: byte 0 for the folder, byte 1 for finishing, then one byte per unit.
 constexpr std::int64_t kFolderLock = 0;
@@ -40,6 +46,17 @@ std::int64_t lock_offset(const UnitKey& unit) {
 
 std::string reason(int error_number) { return std::generic_category().message(error_number); }
 
+[[noreturn]] void fail_not_a_file(const std::string& folder, std::string_view name) {
+  throw InputError(fmt::format("'{}/{}' is not a file; start over with --force", folder, name));
+}
+
+/// What is written through a link would land elsewhere.
+void refuse_link(const std::string& folder) {
+  std::error_code error;
+  if (fs::is_symlink(fs::symlink_status(folder, error)))
+    throw InputError(fmt::format("'{}' is a link, expected a folder", folder));
+}
+
 std::string unit_file(const UnitKey& unit) {
   return fmt::format("{}{}-{}-{}.bin", kUnitPrefix, unit.dump, unit.sample, unit.layer);
 }
@@ -49,15 +66,30 @@ bool ours(const std::string& name) {
          AtomicFile::is_temporary_name(name);
 }
 
-/// Empty if there is no such file, or if it cannot be read or is not a regular one.
-std::optional<std::string> read_file(const std::string& path) {
+/// Empty if there is no such file, or if it cannot be read, is not a regular one, is a link or has more bytes.
+std::optional<std::string> read_file(const std::string& path, std::size_t most) {
   try {
+    if (fs::is_symlink(path)) return std::nullopt;
     const InputFile file(path);
+    if (file.size() > most) return std::nullopt;
     std::string content(file.size(), '\0');
     file.read(0, std::as_writable_bytes(std::span(content)));
     return content;
   } catch (const InputError&) {
     return std::nullopt;
+  } catch (const fs::filesystem_error&) {
+    return std::nullopt;
+  }
+}
+
+/// Its own files are written by rename, never through a link, a pipe or into a folder of that name.
+void refuse_other_than_files(const std::string& folder) {
+  std::error_code error;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+    std::error_code gone;  // by another process
+    const fs::file_status status = at->symlink_status(gone);
+    const std::string name = at->path().filename().string();
+    if (ours(name) && fs::exists(status) && !fs::is_regular_file(status)) fail_not_a_file(folder, printable(name));
   }
 }
 
@@ -81,8 +113,10 @@ std::optional<UnitClaim> claim_at(int descriptor, std::int64_t offset) {
   return UnitClaim(descriptor, offset);
 }
 
+/// Empty if the folder is missing.
 FileDescriptor open_lock_file(const std::string& folder) {
-  FileDescriptor file(::open(fmt::format("{}/{}", folder, kLockFile).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
+  const std::string path = fmt::format("{}/{}", folder, kLockFile);
+  FileDescriptor file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666));
   if (!file && errno != ENOENT) throw OutputError(fmt::format("cannot write into '{}': {}", folder, reason(errno)));
   return file;
 }
@@ -111,8 +145,12 @@ std::string first_difference(const std::string& at, const json& begun, const jso
     for (std::size_t i = 0; i < std::max(begun.size(), now.size()); ++i) compare(i, element(begun, i), element(now, i));
   }
   if (!difference.empty()) return difference;
-  const auto text = [](const json& value) { return value.is_null() ? "absent" : value.dump(); };
-  return fmt::format("{} = {}, this command has {}", at, text(begun), text(now));
+  const auto text = [](const json& value) {
+    constexpr std::size_t kMost = 200;
+    const std::string whole = printable(value.is_null() ? "absent" : value.dump(-1, ' ', true));
+    return whole.size() <= kMost ? whole : whole.substr(0, kMost) + "...";
+  };
+  return fmt::format("{} = {}, this command has {}", printable(at), text(begun), text(now));
 }
 
 }  // namespace
@@ -121,19 +159,25 @@ UnitClaim::~UnitClaim() {
   if (lock_file_ >= 0) set_lock(lock_file_, offset_, F_UNLCK, false);
 }
 
-bool PartialResults::exists(const std::string& folder) { return fs::exists(fs::path(folder) / kStudyFile); }
+bool PartialResults::exists(const std::string& folder) {
+  std::error_code error;
+  return fs::exists(fs::symlink_status(fs::path(folder) / kStudyFile, error));
+}
 
 void PartialResults::discard(const std::string& folder) {
+  refuse_link(folder);
   std::error_code error;
   std::vector<fs::path> entries;
   for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
-    if (!ours(at->path().filename().string()))
+    if (const std::string name = at->path().filename().string(); !ours(name))
       throw OutputError(fmt::format("'{}' is left unchanged: '{}' in it does not belong to an unfinished study", folder,
-                                    at->path().filename().string()));
+                                    printable(name)));
     entries.push_back(at->path());
   }
   if (error == std::errc::no_such_file_or_directory) return;
-  const FileDescriptor lock_file = open_lock_file(folder);
+  const fs::file_status lock_status = fs::symlink_status(fs::path(folder) / kLockFile, error);
+  FileDescriptor lock_file;
+  if (!fs::exists(lock_status) || fs::is_regular_file(lock_status)) lock_file = open_lock_file(folder);
   if (lock_file) set_lock(lock_file.get(), kFolderLock, F_WRLCK, true);
   // The study file goes first: without it the other files are ignored, so this process may die at any point.
   fs::remove(fs::path(folder) / kStudyFile, error);
@@ -144,8 +188,11 @@ void PartialResults::discard(const std::string& folder) {
     throw OutputError(fmt::format("cannot remove '{}': {}", folder, error.message()));
 }
 
-PartialResults::PartialResults(const std::string& folder, Start start, const std::string& study_json)
-    : folder_(folder), study_hash_(hash_of(std::as_bytes(std::span(study_json)))) {
+PartialResults::PartialResults(const std::string& folder, Start start, const std::string& study_json,
+                               const Study* study)
+    : study_(study), folder_(folder), study_hash_(hash_of(std::as_bytes(std::span(study_json)))) {
+  refuse_link(folder_);
+  refuse_other_than_files(folder_);
   do {  // repeated if another process finished its study here and removed the folder in the meantime
     std::error_code error;
     fs::create_directory(folder_, error);
@@ -155,26 +202,27 @@ PartialResults::PartialResults(const std::string& folder, Start start, const std
   } while (!lock_file_ || !still_in_place(lock_file_, folder_));
   const UnitClaim folder_claim(lock_file_.get(), kFolderLock);
 
-  const json study = json::parse(study_json);
-  const std::optional<std::string> existing = read_file(fmt::format("{}/{}", folder_, kStudyFile));
-  if (!existing) {
+  const json now = json::parse(study_json);
+  const std::string path = fmt::format("{}/{}", folder_, kStudyFile);
+  if (!exists(folder_)) {
     start_time_ = utc_time(std::chrono::system_clock::now());
     const json content = {
-        {"format", "attention-study-partial"}, {"format_version", 1}, {"begun", start_time_}, {"study", study}};
+        {"format", "attention-study-partial"}, {"format_version", 1}, {"begun", start_time_}, {"study", now}};
     write_file(std::string(kStudyFile), content.dump(1) + "\n");
     return;
   }
   if (start == Start::fresh)
     throw OutputError(
         fmt::format("'{}' holds an unfinished study; continue it with --resume, or start over with --force", folder_));
-  const json begun = json::parse(*existing, nullptr, false);
-  if (begun.is_discarded() || !begun.is_object() || !begun.contains("study") || !begun.contains("begun") ||
-      !begun["begun"].is_string())
-    throw InputError(fmt::format("'{}/{}' is damaged; start over with --force", folder_, kStudyFile));
-  start_time_ = begun["begun"];
-  if (begun["study"] != study)
+  const std::optional<std::string> text = read_file(path, kMostTextBytes);
+  const std::optional<json> begun = text ? parse_json(*text) : std::nullopt;
+  if (!begun || !begun->is_object() || !begun->contains("study") || !begun->contains("begun") ||
+      !begun->at("begun").is_string())
+    throw InputError(fmt::format("'{}' is damaged; start over with --force", path));
+  start_time_ = begun->at("begun");
+  if (begun->at("study") != now)
     throw UsageError(fmt::format("cannot resume '{}': it was started with {}", folder_,
-                                 first_difference("", begun["study"], study)));
+                                 first_difference("", begun->at("study"), now)));
 }
 
 std::optional<UnitClaim> PartialResults::claim(const UnitKey& unit) {
@@ -189,22 +237,27 @@ std::set<UnitKey> PartialResults::unit_files(const std::string& folder) {
   for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
     const std::string name = at->path().filename().string();
     UnitKey unit;
+    std::error_code gone;  // by another process
     if (std::sscanf(name.c_str(), "unit-%zu-%zu-%d.bin", &unit.dump, &unit.sample, &unit.layer) == 3 &&
-        name == unit_file(unit))
+        name == unit_file(unit) && fs::is_regular_file(at->symlink_status(gone)))
       units.insert(unit);
   }
   return units;
 }
 
 UnitState PartialResults::state(const UnitKey& unit) const {
-  const std::optional<std::string> bytes = read_file(fmt::format("{}/{}", folder_, unit_file(unit)));
-  return bytes ? state_of_unit(*bytes, study_hash_) : UnitState::missing;
+  const std::optional<LayerResults> results = load(unit);
+  if (!results) return UnitState::missing;
+  return results->done ? UnitState::computed : UnitState::left_out;
 }
 
 std::optional<LayerResults> PartialResults::load(const UnitKey& unit) const {
-  const std::optional<std::string> bytes = read_file(fmt::format("{}/{}", folder_, unit_file(unit)));
-  if (!bytes) return std::nullopt;
-  return decode_layer_results(*bytes, study_hash_);
+  const std::size_t most = study_ != nullptr ? most_unit_bytes(unit, *study_) : std::numeric_limits<std::size_t>::max();
+  const std::optional<std::string> bytes = read_file(fmt::format("{}/{}", folder_, unit_file(unit)), most);
+  std::optional<LayerResults> results = bytes ? decode_layer_results(*bytes, study_hash_) : std::nullopt;
+  const bool belongs = results && results->dump == static_cast<int>(unit.dump) && results->layer == unit.layer &&
+                       (study_ == nullptr || belongs_to(*results, unit, *study_));
+  return belongs ? std::move(results) : std::nullopt;
 }
 
 LayerResults PartialResults::load_finished(const UnitKey& unit) const {
@@ -218,7 +271,7 @@ void PartialResults::store(const UnitKey& unit, const LayerResults& results) {
 }
 
 std::optional<std::string> PartialResults::load_note(const std::string& name) const {
-  return read_file(fmt::format("{}/{}{}", folder_, kNotePrefix, name));
+  return read_file(fmt::format("{}/{}{}", folder_, kNotePrefix, name), kMostTextBytes);
 }
 
 void PartialResults::store_note(const std::string& name, const std::string& text) {

@@ -10,11 +10,12 @@
 #include <utility>
 
 #include "analysis/results/layer_results.h"
-#include "analysis/results/layer_results_codec.h"
 #include "analysis/study/study.h"
 #include "dumps/base/file_descriptor.h"
 
 namespace attest {
+
+enum class UnitState : std::uint8_t { missing, left_out, computed };
 
 /// A claim on a unit. The destructor releases it; if the process dies, the kernel does.
 class UnitClaim {
@@ -46,8 +47,10 @@ class PartialResults {
 
   /// Makes the folder; Start::resume also accepts an existing one. `study_json` holds everything that determines the
   /// results. Throws UsageError, naming the first difference, if the folder was begun with another `study_json`;
-  /// OutputError if it holds a study already (Start::fresh) or cannot be made.
-  PartialResults(const std::string& folder, Start start, const std::string& study_json);
+  /// OutputError if it holds a study already (Start::fresh) or cannot be made; InputError if it is a link or if its own
+  /// files are not files. What the folder holds is untrusted: units are compared with `study`, which must outlive this
+  /// object; without it only with their dump and layer.
+  PartialResults(const std::string& folder, Start start, const std::string& study_json, const Study* study = nullptr);
 
   /// Time at which the first process began the study: ISO 8601, UTC.
   const std::string& start_time() const { return start_time_; }
@@ -63,9 +66,9 @@ class PartialResults {
 
   /// All units that have a file in the folder, damaged ones too.
   static std::set<UnitKey> unit_files(const std::string& folder);
-  /// UnitState::missing also if the unit is damaged.
+  /// UnitState::missing also if load() is empty.
   UnitState state(const UnitKey& unit) const;
-  /// The stored unit; empty if it is missing or damaged.
+  /// The stored unit; empty if it is missing or damaged, or does not belong to this unit of the study.
   std::optional<LayerResults> load(const UnitKey& unit) const;
   /// A unit that is known to be stored. Throws OutputError if it has become unreadable.
   LayerResults load_finished(const UnitKey& unit) const;
@@ -82,6 +85,7 @@ class PartialResults {
  private:
   void write_file(const std::string& name, const std::string& content) const;
 
+  const Study* study_;
   std::string folder_;
   std::string start_time_;
   std::uint64_t study_hash_ = 0;

@@ -11,12 +11,12 @@
 #include "analysis/results/partial_results.h"
 #include "dumps/base/error.h"
 #include "dumps/base/input_file.h"
+#include "dumps/base/json_text.h"
 
 namespace attest {
 namespace {
 
-constexpr std::uint64_t kMostBytes = std::uint64_t{256}
-                                     << 20;  // of study.json; a study of 1000 samples has some 100 KB
+constexpr std::uint64_t kMostBytes = std::uint64_t{16} << 20;  // of study.json; 1000 samples take some 100 KB
 
 std::string read_text(const std::string& path) {
   const InputFile file(path);
@@ -48,9 +48,11 @@ PartialStatus read_partial_status(const std::string& folder) {
   const std::string path = (std::filesystem::path(folder) / "study.json").string();
   PartialStatus status{.folder = folder, .begun = {}, .program = {}, .device = {}, .selectors = {}, .samples = {}};
   try {
-    const nlohmann::json document = nlohmann::json::parse(read_text(path));
-    const nlohmann::json& study = document.at("study");
-    status.begun = document.at("begun");
+    const std::optional<nlohmann::json> document = parse_json(read_text(path));
+    if (!document)
+      throw InputError(fmt::format("{}: is damaged, expected JSON of at most {} levels", path, kMostJsonLevels));
+    const nlohmann::json& study = document->at("study");
+    status.begun = document->at("begun");
     status.program =
         fmt::format("{}, commit {}", study.at("program").get<std::string>(), study.at("git_commit").get<std::string>());
     status.device = study.at("device");

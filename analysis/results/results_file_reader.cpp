@@ -1,16 +1,20 @@
 // Reading of results files. The guarded child process sends everything but the values as CBOR, which unlike JSON can
 // represent infinity. Values of contiguous data sets, the only kind that attest writes, are then read without HDF5.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <span>
 
+#include "analysis/metrics/metric.h"
 #include "analysis/results/results_file.h"
 #include "analysis/results/results_file_scan.h"
 #include "dumps/base/error.h"
 #include "dumps/base/input_file.h"
+#include "dumps/base/json_text.h"
 #include "dumps/base/printable.h"
 #include "dumps/hdf5/dataset.h"
 #include "dumps/hdf5/guarded_child.h"
@@ -22,9 +26,6 @@ namespace {
 using hdf5::Dataset;
 using hdf5::Group;
 using nlohmann::json;
-
-constexpr std::size_t kMiB = std::size_t{1} << 20;
-constexpr ChildLimits kOpenLimits{.memory_bytes = 1024 * kMiB, .processor_seconds = 60};
 
 struct MetricPlace {
   MetricAxes axes = MetricAxes::query_head;
@@ -75,11 +76,11 @@ bool same(const StudySelector& a, const StudySelector& b) {
 
 /// NaN if the manifest lacks it.
 double salient_delta_of(const std::string& manifest) {
-  const json document = json::parse(manifest, nullptr, false);
+  const std::optional<json> document = parse_json(manifest);
   const json::json_pointer place("/configuration/salient_delta");
-  if (document.is_discarded() || !document.contains(place) || !document[place].is_number())
+  if (!document || !document->contains(place) || !document->at(place).is_number())
     return std::numeric_limits<double>::quiet_NaN();
-  return document[place];
+  return document->at(place);
 }
 
 }  // namespace
@@ -158,17 +159,25 @@ struct ResultsFile::State {
     std::size_t count = 1;
     for (const std::int64_t size : array.shape) count *= static_cast<std::size_t>(size);
     array.values.resize(count);
+    // Ratios of sizes and of norms: a figure draws them on logarithmic axes.
+    const Metric* known = find_metric(metric);
+    const bool is_ratio = known != nullptr && known->info.unit == "ratio";
     const std::vector<std::string> names{"dumps", std::to_string(d), "samples", sample.name,
                                          selector != nullptr ? selector->label : std::string(kScoresGroup)};
     if (place.offset >= 0)
       InputFile(path).read(static_cast<std::uint64_t>(place.offset), std::as_writable_bytes(std::span(array.values)));
     else
       read_decoded(array.values, names, std::string(metric));
+    const auto negative = std::ranges::find_if(array.values, [](float value) { return value < 0; });
+    if (is_ratio && negative != array.values.end())
+      throw InputError(fmt::format("{}: /{}/{}: value {} is {}, expected ratios of at least 0, or NaN", path,
+                                   printable(fmt::format("{}", fmt::join(names, "/"))), printable(metric),
+                                   negative - array.values.begin(), *negative));
     return array;
   }
 
   void read_decoded(std::span<float> values, const std::vector<std::string>& groups, const std::string& metric) const {
-    const ChildLimits limits{.memory_bytes = 4 * values.size_bytes() + 512 * kMiB, .processor_seconds = 60};
+    const ChildLimits limits = value_limits(InputFile(path).stored_bytes(), values.size_bytes());
     const std::span<std::byte> target = std::as_writable_bytes(values);
     std::size_t received = 0;
     run_in_guarded_child(
@@ -191,14 +200,15 @@ struct ResultsFile::State {
 
 ResultsFile::ResultsFile(const std::string& path) : state_(std::make_unique<State>()) {
   state_->path = path;
+  const ChildLimits limits = metadata_limits(InputFile(path).stored_bytes());
   std::string found;
   run_in_guarded_child(
-      path, kOpenLimits,
+      path, limits,
       [&](ChildOutput& out) {
         const std::vector<std::uint8_t> bytes = json::to_cbor(scan_results_file(path));
         out.write(std::as_bytes(std::span(bytes)));
       },
-      [&](ChildInput& in) { found = in.read_all(); });
+      [&](ChildInput& in) { found = in.read_all(limits.memory_bytes); });
   try {
     state_->take(json::from_cbor(found));
   } catch (const json::exception& error) {  // the file corrupted the memory of the child

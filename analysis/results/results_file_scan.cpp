@@ -62,17 +62,6 @@ std::vector<std::string> ordered_names(const Group& group) {
   return sorted == group.names() ? names : group.names();
 }
 
-std::vector<double> read_reals(const Dataset& data) {
-  const Handle type(H5Dget_type(data.id()));
-  const H5T_class_t type_class = H5Tget_class(type.get());
-  if (data.shape().size() != 1 || (type_class != H5T_FLOAT && type_class != H5T_INTEGER))
-    data.fail("is not a list of numbers");
-  std::vector<double> values(static_cast<std::size_t>(data.shape()[0]));
-  if (!values.empty() && H5Dread(data.id(), H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()) < 0)
-    data.fail_with_library_error("the values cannot be read");
-  return values;
-}
-
 std::vector<std::int64_t> read_ascending(const Dataset& data, std::int64_t most) {
   if (data.shape().size() != 1 || data.shape()[0] == 0) data.fail("is not a list of numbers");
   const std::vector<std::int64_t> values = data.read_integers();
@@ -107,12 +96,12 @@ json read_selector(const Group& group, AxisSizes sizes) {
                    {"selector", group.string_attribute("selector")},
                    {"setting", group.string_attribute("setting")},
                    {"options", group.string_attribute("options")}};
-  const std::vector<double> settings = read_reals(Dataset(group.open("settings")));
+  const std::vector<double> settings = Dataset(group.open("settings")).read_doubles();
   const Dataset labels(group.open("setting_labels"));
   sizes.settings = static_cast<std::int64_t>(settings.size());
   labels.expect_shape({&sizes.settings, 1}, "settings");
   const std::vector<double> lambdas =
-      group.contains("lambdas") ? read_reals(Dataset(group.open("lambdas"))) : std::vector<double>{};
+      group.contains("lambdas") ? Dataset(group.open("lambdas")).read_doubles() : std::vector<double>{};
   sizes.lambdas = static_cast<std::int64_t>(lambdas.size());
   selector["settings"] = settings;
   selector["setting_labels"] = labels.read_strings();

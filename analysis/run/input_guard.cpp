@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "dumps/base/error.h"
+#include "dumps/base/json_text.h"
 
 namespace attest {
 namespace {
@@ -31,9 +32,11 @@ struct Noted {
 std::optional<Noted> read_note(const PartialResults& partial, std::size_t num_inputs) {
   const std::optional<std::string> text = partial.load_note(kNote);
   if (!text) return std::nullopt;
+  const std::optional<json> note = parse_json(*text);
+  if (!note) return std::nullopt;
   try {
     Noted noted;
-    for (const json& input : json::parse(*text)) {
+    for (const json& input : *note) {
       noted.modified_ns.push_back(input.at("modified_ns"));
       noted.hashes.push_back(input.at(kContentHashName));
     }

@@ -48,8 +48,9 @@ InputHashes::Block InputHashes::place(std::uint64_t number) const {
 }
 
 void InputHashes::set(std::size_t input, const BlockHash& block) {
+  // Otherwise the file has grown, which InputGuard notices.
+  if (block.block >= begins_.at(input + 1) - begins_.at(input)) return;
   const std::uint64_t number = begins_.at(input) + block.block;
-  if (number >= begins_.at(input + 1)) return;  // the file has grown, which InputGuard notices
   if (taken_[number].exchange(true)) return;
   hashes_of_blocks_[number] = block.hash;
   if (--unknown_ == 0) finish(nullptr);

@@ -5,6 +5,8 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "dumps/base/json_text.h"
+
 namespace attest {
 namespace {
 
@@ -91,11 +93,11 @@ std::string manifest_json(const Study& study, const Provenance& provenance, cons
 }
 
 bool same_study(const std::string& manifest, const std::string& configuration, bool skip_bad_layers) {
-  const json found = json::parse(manifest, nullptr, false);
-  if (found.is_discarded() || !found.is_object() || !found.contains("configuration") ||
-      found["configuration"] != json::parse(configuration))
+  const std::optional<nlohmann::json> found = parse_json(manifest);
+  if (!found || !found->is_object() || !found->contains("configuration") ||
+      found->at("configuration") != nlohmann::json::parse(configuration))
     return false;
-  return skip_bad_layers || found.value("layers_left_out", json::array()).empty();
+  return skip_bad_layers || found->value("layers_left_out", nlohmann::json::array()).empty();
 }
 
 }  // namespace attest

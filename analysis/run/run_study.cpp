@@ -11,6 +11,8 @@
 #include <utility>
 
 #include "analysis/layer/make_layer_study.h"
+#include "analysis/metrics/metric.h"
+#include "analysis/results/axes.h"
 #include "analysis/results/partial_results.h"
 #include "analysis/results/results_file.h"
 #include "analysis/run/estimate_inputs.h"
@@ -67,10 +69,27 @@ std::optional<ResultsFile> finished_results(const RunOptions& options, const std
   return std::nullopt;
 }
 
-std::vector<DumpReader> open_dumps(const Study& study) {
+std::vector<DumpReader> open_dumps(const Study& study, std::uint64_t allowed_memory) {
   std::vector<DumpReader> readers;
-  for (const StudyDump& dump : study.dumps) readers.emplace_back(dump.path);
+  for (const StudyDump& dump : study.dumps) readers.emplace_back(dump.path, allowed_memory);
   return readers;
+}
+
+/// Refuses layers that, with their results, take more memory than was allowed, before the first of them is studied.
+void check_memory(const Study& study, const StudyPlan& plan, const std::vector<DumpReader>& readers) {
+  std::uint64_t per_cell = 0;
+  const auto add = [&](std::uint64_t settings) {
+    for (const Metric& metric : all_metrics())
+      per_cell += sizeof(float) * (has_settings(metric.info.axes) ? settings : 1);
+  };
+  for (const StudySelector& selector : study.selectors) add(selector.grid.size());
+  constexpr std::uint64_t kCopies = 2;  // of results: being computed, being stored
+  for (const UnitKey& unit : plan.units) {
+    const StudyDump& dump = study.dumps[unit.dump];
+    const std::uint64_t queries = dump.samples[unit.sample].query_positions.size();
+    const std::uint64_t cells = queries * static_cast<std::uint64_t>(dump.shape.num_query_heads);
+    readers[unit.dump].check_memory(plan.places[unit.dump][unit.sample].index, unit.layer, kCopies * per_cell * cells);
+  }
 }
 
 /// Checks that the selectors support the dumps' head dimensions. Throws UsageError for a selector that the user named;
@@ -155,7 +174,7 @@ std::optional<Summary> find_complete(const Study& study, const RunOptions& optio
 
 RunReport run_study(Study study, RunOptions options, const std::atomic<bool>& stop, const StudyObserver& observer) {
   check_output(study, options);
-  const std::vector<DumpReader> readers = open_dumps(study);
+  const std::vector<DumpReader> readers = open_dumps(study, options.allowed_memory);
   fit_selectors(study, readers, observer);
   leave_out_calibration_samples(study);
   const std::vector<InputStatus> input_list = status_of_inputs(study);
@@ -167,6 +186,7 @@ RunReport run_study(Study study, RunOptions options, const std::atomic<bool>& st
 
   const StudyPlan plan = make_plan(readers, study);
   for (const std::string& notice : plan.notices) observer.notice(notice);
+  check_memory(study, plan, readers);
   const std::vector<EstimateReader> estimates = open_estimates(study, plan, readers);
   const Provenance provenance = make_provenance(options, input_list);
   const std::string configuration = configuration_json(study, provenance);
@@ -179,7 +199,7 @@ RunReport run_study(Study study, RunOptions options, const std::atomic<bool>& st
   }
   if (options.force && !options.resume) PartialResults::discard(folder);
   PartialResults partial(folder, options.resume ? PartialResults::Start::resume : PartialResults::Start::fresh,
-                         configuration);
+                         configuration, &study);
   // After an error, a folder without finished units would only make the next run refuse to start.
   const auto discard_if_empty = [&] {
     if (!options.resume && report.progress.finished == 0) PartialResults::discard(folder);

@@ -17,7 +17,8 @@ struct RunOptions {
   std::string output;
   bool resume = false;
   bool force = false;
-  bool with_dense_layers = false;  ///< include dense layers in the averages of the summary
+  std::uint64_t allowed_memory = 0;  ///< of a layer and its results; 0: DumpReader's default
+  bool with_dense_layers = false;    ///< include dense layers in the averages of the summary
   Device device;
   int threads = 1;
   std::string program, git_commit;  ///< version and commit

@@ -21,6 +21,8 @@ InputFile::InputFile(const std::string& path)
     throw InputError(fmt::format("{}: cannot be read ({})", path, std::strerror(errno)));
   if (!S_ISREG(status.st_mode)) throw InputError(fmt::format("{}: expected a file, found something else", path));
   size_ = static_cast<std::uint64_t>(status.st_size);
+  constexpr std::uint64_t kBlock = 512;  // of st_blocks, on every file system
+  stored_bytes_ = std::min(size_, static_cast<std::uint64_t>(status.st_blocks) * kBlock);
 }
 
 void InputFile::read(std::uint64_t offset, std::span<std::byte> out) const {

@@ -17,6 +17,8 @@ class InputFile {
 
   const std::string& path() const { return path_; }
   std::uint64_t size() const { return size_; }
+  /// Bytes on disk, at most size(): fewer if the file has holes.
+  std::uint64_t stored_bytes() const { return stored_bytes_; }
 
   /// Fills `out` from `offset`. Throws InputError when the file ends early or cannot be read. Thread-safe.
   void read(std::uint64_t offset, std::span<std::byte> out) const;
@@ -25,6 +27,7 @@ class InputFile {
   std::string path_;
   FileDescriptor descriptor_;
   std::uint64_t size_ = 0;
+  std::uint64_t stored_bytes_ = 0;
 };
 
 /// Little-endian number of sizeof(Integer) bytes.

@@ -1,4 +1,4 @@
-// Text from untrusted files, made safe for messages and terminals.
+// Text from untrusted files, made safe for messages, terminals and JSON.
 #pragma once
 
 #include <string>
@@ -6,19 +6,9 @@
 
 namespace attest {
 
-/// `text` with control characters (line breaks, terminal escapes) written as \xNN.
-inline std::string printable(std::string_view text) {
-  constexpr std::string_view kHex = "0123456789abcdef";
-  std::string result;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte >= 0x20 && byte != 0x7f) {
-      result += c;
-    } else {
-      result += {'\\', 'x', kHex[byte >> 4], kHex[byte & 15]};
-    }
-  }
-  return result;
-}
+/// `text` as valid UTF-8 on one line. Bytes that are no UTF-8 and control characters of ASCII (line breaks, terminal
+/// escapes) are written as \xNN; other control characters, C1 and those that change the direction of text or separate
+/// lines, as \u{NNNN}.
+std::string printable(std::string_view text);
 
 }  // namespace attest

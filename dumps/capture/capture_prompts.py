@@ -33,6 +33,8 @@ class TokenizedPrompt:
 def read_prompts(path, task=None, spans_field=None):
     """A .jsonl file holds one prompt per line; any other file is one prompt."""
     path = pathlib.Path(path)
+    if path.exists() and not path.is_file():  # a pipe would block for ever
+        raise InputError(f"{path}: expected a file, found something else")
     try:
         content = path.read_bytes().decode("utf-8")
     except OSError as error:

@@ -54,6 +54,7 @@ DumpInfo read_header(const Group& root) {
   DumpInfo info;
   info.path = root.file().name;
   info.file_bytes = root.file().bytes;
+  info.stored_bytes = root.file().stored_bytes;
   info.model = root.string_attribute("model");
   info.num_layers = count_attribute(root, "num_layers");
   info.shape.num_query_heads = count_attribute(root, "num_query_heads");

@@ -33,8 +33,8 @@ static void from_json(const json& j, SampleInfo& s) {
   j.at(8).get_to(s.layers);
 }
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DumpInfo, path, file_bytes, model, num_layers, shape, softmax_scale, logit_softcap,
-                                   rope, source, created, samples)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DumpInfo, path, file_bytes, stored_bytes, model, num_layers, shape, softmax_scale,
+                                   logit_softcap, rope, source, created, samples)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DumpMetadata, info, layers)
 
 std::string encode(const DumpMetadata& metadata) {

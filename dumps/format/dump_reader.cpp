@@ -9,9 +9,11 @@
 #include <stdexcept>
 #include <string_view>
 
+#include "dumps/base/byte_size.h"
 #include "dumps/base/error.h"
 #include "dumps/base/input_file.h"
 #include "dumps/base/parallel_for.h"
+#include "dumps/base/printable.h"
 #include "dumps/format/all_finite.h"
 #include "dumps/format/dump_metadata.h"
 #include "dumps/hdf5/dataset.h"
@@ -39,14 +41,15 @@ void add_slices(std::int64_t file_offset, std::span<std::byte> bytes, std::vecto
 
 DumpMetadata read_metadata(const InputFile& file) {
   const std::string& path = file.path();
+  const ChildLimits limits = metadata_limits(file.stored_bytes());
   std::string bytes;
   run_in_guarded_child(
-      path, metadata_limits(file.size()),
+      path, limits,
       [&](ChildOutput& output) {
         const std::string encoded = encode(read_dump_metadata(hdf5::open_file(path)));
         output.write(std::as_bytes(std::span(encoded)));
       },
-      [&](ChildInput& input) { bytes = input.read_all(); });
+      [&](ChildInput& input) { bytes = input.read_all(limits.memory_bytes); });
   try {
     return decode(bytes);
   } catch (const std::exception& error) {
@@ -65,7 +68,8 @@ std::string layer_path(const SampleInfo& sample, int layer) {
 }  // namespace
 
 struct DumpReader::State {
-  explicit State(const std::string& path) : file(path), metadata(read_metadata(file)) {}
+  State(const std::string& path, std::uint64_t allowed)
+      : allowed_memory(allowed), file(path), metadata(read_metadata(file)) {}
 
   const LayerInfo& layer_info(std::size_t sample, int layer) const { return metadata.layers.at(sample).at(layer); }
 
@@ -82,7 +86,7 @@ struct DumpReader::State {
     std::size_t received = 0;
     for (const Target& target : targets) expected += target.bytes.size();
     run_in_guarded_child(
-        path, value_limits(file.size(), expected),
+        path, value_limits(file.stored_bytes(), expected),
         [&](ChildOutput& output) {
           const hdf5::Group group = hdf5::open_group(path, group_path);
           for (const Target& target : targets) {
@@ -97,11 +101,13 @@ struct DumpReader::State {
     if (received != expected) fail_changed(path, group_path);
   }
 
+  std::uint64_t allowed_memory;
   InputFile file;
   DumpMetadata metadata;
 };
 
-DumpReader::DumpReader(const std::string& path) : state_(std::make_unique<State>(path)) {}
+DumpReader::DumpReader(const std::string& path, std::uint64_t allowed_memory)
+    : state_(std::make_unique<State>(path, allowed_memory)) {}
 DumpReader::~DumpReader() = default;
 DumpReader::DumpReader(DumpReader&&) noexcept = default;
 DumpReader& DumpReader::operator=(DumpReader&&) noexcept = default;
@@ -112,8 +118,22 @@ const LayerInfo& DumpReader::layer_info(std::size_t sample, int layer) const {
   return state_->layer_info(sample, layer);
 }
 
+void DumpReader::check_memory(std::size_t sample, int layer, std::uint64_t more) const {
+  const auto stored = static_cast<std::uint64_t>(info().stored_bytes);
+  const std::uint64_t freely = std::max(kFreeMemory, kFreeExpansion * stored);
+  const std::uint64_t allowed = state_->allowed_memory > 0 ? state_->allowed_memory : freely;
+  const std::uint64_t needed = static_cast<std::uint64_t>(layer_info(sample, layer).bytes()) + more;
+  if (needed <= allowed) return;
+  constexpr std::uint64_t kGiB = std::uint64_t{1} << 30;
+  throw InputError(fmt::format("{}: {}: takes {} of memory, the file has {} on disk; --allow-memory {}GiB allows it",
+                               info().path, printable(layer_path(info().samples[sample], layer)),
+                               byte_size_text(static_cast<std::int64_t>(needed)), byte_size_text(info().stored_bytes),
+                               (needed + kGiB - 1) / kGiB));
+}
+
 bool DumpReader::read_layer(std::size_t sample, int layer, AttentionLayer& out, int threads,
                             const BlockObserver& observe) const {
+  check_memory(sample, layer);
   const LayerInfo& stored = layer_info(sample, layer);
   const SampleInfo& owner = info().samples[sample];
   out.layer = layer;
@@ -158,7 +178,7 @@ std::vector<std::int32_t> DumpReader::read_tokens(std::size_t sample) const {
   const std::string group = "/samples/" + owner.name;
   std::size_t received = 0;
   run_in_guarded_child(
-      state_->file.path(), value_limits(state_->file.size(), target.size()),
+      state_->file.path(), value_limits(state_->file.stored_bytes(), target.size()),
       [&](ChildOutput& output) {
         const std::vector<std::int64_t> wide =
             hdf5::Dataset(hdf5::open_group(state_->file.path(), group).open("tokens")).read_integers();

@@ -19,11 +19,16 @@ namespace attest {
 using BlockObserver = std::function<void(std::uint64_t block, std::span<const std::byte> bytes)>;
 inline constexpr std::uint64_t kFileBlock = std::uint64_t{1} << 20;
 
+/// Memory that a layer may take without --allow-memory.
+inline constexpr std::uint64_t kFreeMemory = std::uint64_t{4} << 30;
+inline constexpr std::uint64_t kFreeExpansion = 16;  ///< times the file's bytes on disk
+
 /// Thread-safe: threads may read different layers of one reader at the same time.
 class DumpReader {
  public:
-  /// Checks the metadata of every sample and layer, without reading q, k or v. Throws InputError.
-  explicit DumpReader(const std::string& path);
+  /// Checks the metadata of every sample and layer, without reading q, k or v. Throws InputError. `allowed_memory` is
+  /// for check_memory(); 0: kFreeMemory, or kFreeExpansion times the bytes on disk if that is more.
+  explicit DumpReader(const std::string& path, std::uint64_t allowed_memory = 0);
   ~DumpReader();
   DumpReader(DumpReader&&) noexcept;
   DumpReader& operator=(DumpReader&&) noexcept;
@@ -32,6 +37,10 @@ class DumpReader {
 
   /// `sample` indexes info().samples, `layer` is a number in its `layers`; otherwise std::out_of_range.
   const LayerInfo& layer_info(std::size_t sample, int layer) const;
+
+  /// Throws InputError if a layer, with `more` bytes for what is made of it, takes more memory than was allowed: a
+  /// small compressed file may hold a large layer.
+  void check_memory(std::size_t sample, int layer, std::uint64_t more = 0) const;
 
   /// Fills every field of `out` but `estimates`, for all queries, and reuses its buffers if they are large enough.
   /// Returns whether all values are finite (checked while they are in the cache). `observe` is called, by several

@@ -24,7 +24,7 @@ EstimateReader::EstimateReader(EstimateSource source, std::span<const EstimatedL
   const auto bytes = std::as_writable_bytes(std::span(found));
   std::size_t received = 0;
   run_in_guarded_child(
-      file_.path(), metadata_limits(file_.size()),
+      file_.path(), metadata_limits(file_.stored_bytes()),
       [&](ChildOutput& output) {
         for (const EstimatedLayer& wanted : layers) {
           const Stored stored = find(wanted);
@@ -71,7 +71,7 @@ void EstimateReader::read_stored(const std::string& group, const Stored& stored,
   }
   std::size_t received = 0;
   run_in_guarded_child(
-      file_.path(), value_limits(file_.size(), bytes.size()),
+      file_.path(), value_limits(file_.stored_bytes(), bytes.size()),
       [&](ChildOutput& output) {
         const hdf5::Dataset data(hdf5::open_group(file_.path(), group).open(source_.dataset));
         data.read_slabs([&](std::span<const std::byte> slab) { output.write(slab); });

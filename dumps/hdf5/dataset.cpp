@@ -91,13 +91,17 @@ std::string shape_text(std::span<const std::int64_t> shape) { return fmt::format
 
 Dataset::Dataset(Node node) : Node(std::move(node)) {
   if (!is_dataset()) fail("is not a data set, expected one");
-  type_ = open_type(*this);
-  read_shape();
   const Handle creation(H5Dget_create_plist(id()));
   if (!creation) fail_with_library_error("the storage description is damaged");
-  switch (H5Pget_layout(creation.get())) {
+  // Before anything else: HDF5 opens the sources of a virtual data set to tell its shape.
+  const H5D_layout_t layout = H5Pget_layout(creation.get());
+  if (layout == H5D_VIRTUAL) fail("is a virtual data set, expected its values in this file");
+  if (H5Pget_external_count(creation.get()) != 0) fail("its values lie in another file, expected them in this one");
+  type_ = open_type(*this);
+  read_shape();
+  switch (layout) {
     case H5D_CONTIGUOUS:
-      check_contiguous(creation);
+      check_contiguous();
       break;
     case H5D_CHUNKED:
       check_chunked(creation);
@@ -106,8 +110,6 @@ Dataset::Dataset(Node node) : Node(std::move(node)) {
       storage_ = Storage::compact;
       if (H5Dget_storage_size(id()) < location_.bytes) fail("the values are cut off");
       break;
-    case H5D_VIRTUAL:
-      fail("is a virtual data set, expected its values in this file");
     default:
       fail_with_library_error("the storage layout is damaged");
   }
@@ -133,9 +135,8 @@ void Dataset::read_shape() {
   location_.bytes = static_cast<std::size_t>(bytes);
 }
 
-void Dataset::check_contiguous(const Handle& creation) {
+void Dataset::check_contiguous() {
   storage_ = Storage::contiguous;
-  if (H5Pget_external_count(creation.get()) != 0) fail("its values lie in another file, expected them in this one");
   if (location_.bytes == 0) return;
   const haddr_t offset = H5Dget_offset(id());
   if (offset == HADDR_UNDEF) {
@@ -150,36 +151,23 @@ void Dataset::check_contiguous(const Handle& creation) {
   location_.file_offset = static_cast<std::int64_t>(offset);
 }
 
+ChunkReader Dataset::chunk_reader(const Handle& creation) const {
+  return {*this, creation, shape_, static_cast<std::size_t>(stored_bytes(*this, type_.get()))};
+}
+
 void Dataset::check_chunked(const Handle& creation) {
   storage_ = Storage::chunked;
-  std::int64_t expansion = 1;
-  const int filters = H5Pget_nfilters(creation.get());
-  for (int i = 0; i < filters; ++i) {
-    char name[64] = "";
-    std::size_t parameters = 0;
-    const H5Z_filter_t filter = H5Pget_filter2(creation.get(), static_cast<unsigned>(i), nullptr, &parameters, nullptr,
-                                               sizeof name, name, nullptr);
-    if (filter < 0) fail_with_library_error("the filters are damaged");
-    if (H5Zfilter_avail(filter) <= 0) {
-      H5Eclear2(H5E_DEFAULT);
-      fail(fmt::format("needs the filter {} ({}), which is not available; expected gzip, shuffle or fletcher32",
-                       static_cast<int>(filter), *name == '\0' ? "no name" : name));
-    }
-    if (filter == H5Z_FILTER_DEFLATE) storage_ = Storage::gzip;
-    if (filter != H5Z_FILTER_SHUFFLE && filter != H5Z_FILTER_FLETCHER32) expansion = kLargestExpansion;
-  }
+  const ChunkReader reader = chunk_reader(creation);
+  const std::int64_t expansion = reader.inflates() ? kLargestExpansion : 1;
+  if (reader.inflates()) storage_ = Storage::gzip;
   if (location_.bytes == 0) return;
 
-  std::vector<hsize_t> chunk(shape_.size());
-  if (H5Pget_chunk(creation.get(), static_cast<int>(chunk.size()), chunk.data()) != static_cast<int>(chunk.size())) {
-    fail_with_library_error("the chunk shape is damaged");
-  }
+  const std::vector<std::int64_t>& chunk = reader.extent();
   std::int64_t chunks = 1;
   std::int64_t claimed = stored_bytes(*this, type_.get());
   bool fits = true;
   for (std::size_t axis = 0; axis < chunk.size(); ++axis) {
-    if (chunk[axis] == 0) fail("the chunk shape is damaged");
-    const auto extent = static_cast<std::int64_t>(chunk[axis]);
+    const std::int64_t extent = chunk[axis];
     const std::int64_t along = (shape_[axis] - 1) / extent + 1;
     chunks *= along;  // at most the number of elements, so no overflow
     fits =
@@ -196,7 +184,7 @@ void Dataset::check_chunked(const Handle& creation) {
   if (written != static_cast<hsize_t>(chunks)) {
     fail(fmt::format("{} of its {} chunks were written, expected all", written, chunks));
   }
-  rows_per_slab_ = static_cast<std::int64_t>(chunk[0]);
+  rows_per_slab_ = chunk[0];
 }
 
 void Dataset::expect_shape(std::span<const std::int64_t> expected, std::string_view meaning) const {
@@ -243,9 +231,18 @@ std::int64_t Dataset::count() const {
 }
 
 void Dataset::read_all(hid_t memory_type, void* target) const {
+  if (is_chunked()) chunk_reader(Handle(H5Dget_create_plist(id()))).check_all();
   if (H5Dread(id(), memory_type, H5S_ALL, H5S_ALL, H5P_DEFAULT, target) < 0) {
     fail_with_library_error("the values cannot be read");
   }
+}
+
+std::vector<double> Dataset::read_doubles() const {
+  const H5T_class_t type_class = H5Tget_class(type_.get());
+  if (shape_.size() != 1 || (type_class != H5T_FLOAT && type_class != H5T_INTEGER)) fail("is not a list of numbers");
+  std::vector<double> values(static_cast<std::size_t>(count()));
+  if (!values.empty()) read_all(H5T_NATIVE_DOUBLE, values.data());
+  return values;
 }
 
 std::vector<std::int64_t> Dataset::read_integers() const {
@@ -296,17 +293,22 @@ void Dataset::read_slabs(const std::function<void(std::span<const std::byte>)>& 
   const std::size_t row_bytes = location_.bytes / static_cast<std::size_t>(rows);
   const std::int64_t slab_rows = std::min(rows_per_slab_, rows);
   std::vector<std::byte> slab(static_cast<std::size_t>(slab_rows) * row_bytes);
+  std::optional<ChunkReader> chunks;
+  if (is_chunked()) chunks.emplace(chunk_reader(Handle(H5Dget_create_plist(id()))));
   const Handle file_space(H5Dget_space(id()));
   std::vector<hsize_t> start(shape_.size(), 0);
   std::vector<hsize_t> extent(shape_.begin(), shape_.end());
   for (std::int64_t row = 0; row < rows; row += slab_rows) {
     const std::int64_t taken = std::min(slab_rows, rows - row);
-    start[0] = static_cast<hsize_t>(row);
-    extent[0] = static_cast<hsize_t>(taken);
-    const Handle memory_space(H5Screate_simple(static_cast<int>(extent.size()), extent.data(), nullptr));
-    if (H5Sselect_hyperslab(file_space.get(), H5S_SELECT_SET, start.data(), nullptr, extent.data(), nullptr) < 0 ||
-        H5Dread(id(), type_.get(), memory_space.get(), file_space.get(), H5P_DEFAULT, slab.data()) < 0) {
-      fail_with_library_error("the values cannot be read");
+    if (chunks) {
+      chunks->read_rows(row, taken, slab);
+    } else {
+      start[0] = static_cast<hsize_t>(row);
+      extent[0] = static_cast<hsize_t>(taken);
+      const Handle memory_space(H5Screate_simple(static_cast<int>(extent.size()), extent.data(), nullptr));
+      if (H5Sselect_hyperslab(file_space.get(), H5S_SELECT_SET, start.data(), nullptr, extent.data(), nullptr) < 0 ||
+          H5Dread(id(), type_.get(), memory_space.get(), file_space.get(), H5P_DEFAULT, slab.data()) < 0)
+        fail_with_library_error("the values cannot be read");
     }
     receive(std::span(slab).first(static_cast<std::size_t>(taken) * row_bytes));
   }

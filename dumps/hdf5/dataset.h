@@ -11,6 +11,7 @@
 
 #include "dumps/dump_info.h"
 #include "dumps/element_type.h"
+#include "dumps/hdf5/chunk_reader.h"
 #include "dumps/hdf5/node.h"
 
 namespace attest::hdf5 {
@@ -37,6 +38,8 @@ class Dataset : public Node {
   /// Fails unless the elements are integers of at most 64 bits.
   void expect_integers() const;
 
+  /// Fails unless it is a list of integers or floats.
+  std::vector<double> read_doubles() const;
   std::vector<std::int64_t> read_integers() const;
   std::vector<std::string> read_strings() const;
   /// Fails unless the elements are float32.
@@ -47,8 +50,10 @@ class Dataset : public Node {
 
  private:
   void read_shape();
-  void check_contiguous(const Handle& creation);
+  void check_contiguous();
   void check_chunked(const Handle& creation);
+  bool is_chunked() const { return storage_ == Storage::chunked || storage_ == Storage::gzip; }
+  ChunkReader chunk_reader(const Handle& creation) const;
   void read_all(hid_t memory_type, void* target) const;
   std::int64_t count() const;  ///< elements
 

@@ -77,8 +77,10 @@ class Process {
   }
   int wait() {
     int status = 0;
-    while (waitpid(id_, &status, 0) < 0 && errno == EINTR) {
+    pid_t ended = 0;
+    while ((ended = waitpid(id_, &status, 0)) < 0 && errno == EINTR) {
     }
+    if (ended < 0) status = W_EXITCODE(1, 0);  // nobody knows how it ended
     id_ = -1;
     return status;
   }
@@ -110,7 +112,12 @@ void confine(const ChildLimits& limits, std::size_t address_space) {
   for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGXCPU, SIGALRM, SIGPIPE, SIGTERM}) {
     std::signal(signal, SIG_DFL);
   }
-  std::signal(SIGINT, SIG_IGN);  // the parent handles Ctrl-C and kills the child
+  // Signals of a terminal or a batch system go to the process group of the parent, which kills the child. In that group
+  // the child would die of them first, and the file be called damaged.
+  setpgid(0, 0);
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);  // a blocked SIGXCPU would end no endless loop
   const FileDescriptor null(open("/dev/null", O_WRONLY | O_CLOEXEC));
   dup2(null.get(), STDOUT_FILENO);
   dup2(null.get(), STDERR_FILENO);
@@ -171,23 +178,26 @@ std::size_t ChildInput::read(std::span<std::byte> target) {
   return total;
 }
 
-std::string ChildInput::read_all() {
+std::string ChildInput::read_all(std::size_t most) {
   std::string all;
   constexpr std::size_t kStep = 64 * 1024;
   for (std::size_t size = 0;; size = all.size()) {
     all.resize(size + kStep);
     const std::size_t count = read(std::as_writable_bytes(std::span(all).subspan(size)));
     all.resize(size + count);
+    if (all.size() > most)
+      throw InputError(fmt::format("{}: the file is damaged, it gives more than {} bytes", file_, most));
     if (count < kStep) return all;
   }
 }
 
-ChildLimits metadata_limits(std::uint64_t file_bytes) {
-  return {1024 * kMiB, 2 + static_cast<unsigned>(file_bytes / (16 * kMiB))};
+ChildLimits metadata_limits(std::uint64_t stored_bytes) {
+  const std::uint64_t memory = std::min<std::uint64_t>(1024 * kMiB, 256 * kMiB + 64 * stored_bytes);
+  return {memory, 2 + static_cast<unsigned>(stored_bytes / (16 * kMiB))};
 }
 
-ChildLimits value_limits(std::uint64_t file_bytes, std::size_t bytes) {
-  const ChildLimits opening = metadata_limits(file_bytes);
+ChildLimits value_limits(std::uint64_t stored_bytes, std::size_t bytes) {
+  const ChildLimits opening = metadata_limits(stored_bytes);
   return {opening.memory_bytes + 4 * bytes, opening.processor_seconds + static_cast<unsigned>(bytes / (10 * kMiB))};
 }
 
@@ -218,7 +228,7 @@ void run_in_guarded_child(const std::string& file, const ChildLimits& limits,
   output.close();
   lock.reset();
 
-  ChildInput parent_end(input.get());
+  ChildInput parent_end(input.get(), file);
   receive(parent_end);
   const int status = child.wait();
   if (!(WIFEXITED(status) && WEXITSTATUS(status) == kDone)) throw_for(file, status, *testament.get(), limits);

@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace attest {
 
@@ -17,11 +18,12 @@ struct ChildLimits {
   unsigned processor_seconds = 0;
 };
 
-/// Limits for metadata, which cannot be larger than its file. The allowances are ten times what HDF5 itself needs.
-ChildLimits metadata_limits(std::uint64_t file_bytes);
+/// Limits for metadata, which cannot be larger than what its file has on disk (InputFile::stored_bytes). The allowances
+/// are ten times what HDF5 itself needs.
+ChildLimits metadata_limits(std::uint64_t stored_bytes);
 /// Limits for `bytes` of values. Decoded chunks pass through at most three buffers; 10 MiB/s is a tenth of the speed of
 /// inflating.
-ChildLimits value_limits(std::uint64_t file_bytes, std::size_t bytes);
+ChildLimits value_limits(std::uint64_t stored_bytes, std::size_t bytes);
 
 /// The child's end of the pipe.
 class ChildOutput {
@@ -36,15 +38,16 @@ class ChildOutput {
 /// The parent's end of the pipe.
 class ChildInput {
  public:
-  explicit ChildInput(int descriptor) : descriptor_(descriptor) {}
+  ChildInput(int descriptor, std::string file) : descriptor_(descriptor), file_(std::move(file)) {}
 
   /// Fills `target` until it is full or the child has ended; returns the number of bytes.
   std::size_t read(std::span<std::byte> target);
-  /// Reads everything until the child ends.
-  std::string read_all();
+  /// Reads everything until the child ends. Throws InputError beyond `most` bytes.
+  std::string read_all(std::size_t most);
 
  private:
   int descriptor_;
+  std::string file_;  ///< for messages
 };
 
 /// Forks. `work` runs in the child while `receive` runs here. Throws InputError with the message of the Error that

@@ -69,6 +69,7 @@ std::shared_ptr<const OpenFile> open_file(const std::string& path) {
   auto result = std::make_shared<OpenFile>();
   result->name = path;
   result->bytes = static_cast<std::int64_t>(bytes.size());
+  result->stored_bytes = static_cast<std::int64_t>(bytes.stored_bytes());
   H5PLset_loading_state(0);  // a file must not make HDF5 load a plug-in
   result->link_access = Handle(H5Pcreate(H5P_LINK_ACCESS));
   H5Pset_elink_cb(result->link_access.get(), refuse_external_link, nullptr);

@@ -16,6 +16,7 @@ namespace attest::hdf5 {
 struct OpenFile {
   std::string name;
   std::int64_t bytes = 0;
+  std::int64_t stored_bytes = 0;  ///< of them on disk
   Handle file;
   Handle link_access;  ///< property list that refuses to follow a link into another file
 };

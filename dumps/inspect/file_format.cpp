@@ -10,16 +10,17 @@
 namespace attest {
 
 std::string file_format(const std::string& path) {
+  const ChildLimits limits = metadata_limits(InputFile(path).stored_bytes());
   std::string format;
   run_in_guarded_child(
-      path, metadata_limits(InputFile(path).size()),
+      path, limits,
       [&](ChildOutput& out) {
         const hdf5::Group root = hdf5::root_of(hdf5::open_file(path));
         if (!root.has_attribute("format")) return;
         const std::string found = root.string_attribute("format");
         out.write(std::as_bytes(std::span(found)));
       },
-      [&](ChildInput& in) { format = in.read_all(); });
+      [&](ChildInput& in) { format = in.read_all(limits.memory_bytes); });
   return format;
 }
 

@@ -6,6 +6,7 @@
 #include <map>
 #include <utility>
 
+#include "dumps/base/byte_size.h"
 #include "dumps/base/printable.h"
 #include "dumps/inspect/inspect.h"
 #include "dumps/inspect/text_table.h"
@@ -105,19 +106,19 @@ std::string ranges_text(const std::vector<std::int64_t>& numbers, std::size_t mo
 std::string summary_text(const DumpReader& dump) {
   const DumpInfo& info = dump.info();
   std::string text =
-      fmt::format("{}: attention dump, {}\n{}\n", info.path, bytes_text(info.file_bytes), header_text(info));
+      fmt::format("{}: attention dump, {}\n{}\n", info.path, byte_size_text(info.file_bytes), header_text(info));
   TextTable table(
       {"sample", "task", "tokens", "prompt", "queries", "at positions", "layers", "type", "q+k+v", "storage"});
   std::string notes;
   for (std::size_t i = 0; i < info.samples.size(); ++i) {
     const SampleInfo& sample = info.samples[i];
     const std::vector<std::int64_t> layers(sample.layers.begin(), sample.layers.end());
-    table.add({printable(sample.name), printable(sample.task), std::to_string(sample.num_tokens),
-               sample.prompt_length ? std::to_string(*sample.prompt_length) : "-",
-               std::to_string(sample.query_positions.size()), ranges_text(sample.query_positions, 3),
-               ranges_text(layers),
-               layers_text(dump, i, [](const LayerInfo& l) { return std::string(name_of(l.element_type)); }),
-               bytes_text(value_bytes(dump, i)), layers_text(dump, i, [](const LayerInfo& l) { return l.storage; })});
+    table.add(
+        {printable(sample.name), printable(sample.task), std::to_string(sample.num_tokens),
+         sample.prompt_length ? std::to_string(*sample.prompt_length) : "-",
+         std::to_string(sample.query_positions.size()), ranges_text(sample.query_positions, 3), ranges_text(layers),
+         layers_text(dump, i, [](const LayerInfo& l) { return std::string(name_of(l.element_type)); }),
+         byte_size_text(value_bytes(dump, i)), layers_text(dump, i, [](const LayerInfo& l) { return l.storage; })});
     const auto note = [&](const char* what, const std::string& value) {
       notes += fmt::format("{}: {} {}\n", printable(sample.name), what, value);
     };
@@ -154,7 +155,7 @@ std::string check_text(const DumpReader& dump, const DumpCheck& check) {
   const std::int64_t bad = check.num_bad_layers();
   return fmt::format("range of the finite values\n{}\n{}{} of {} layers hold NaN or infinity ({} checked)\n",
                      ranges.text(), findings, bad == 0 ? "none" : std::to_string(bad), check.layers.size(),
-                     bytes_text(value_bytes(dump)));
+                     byte_size_text(value_bytes(dump)));
 }
 
 }  // namespace attest

@@ -1,4 +1,4 @@
-// Lays out columns, and writes sizes in the largest unit that they reach.
+// Lays out columns.
 #include "dumps/inspect/text_table.h"
 
 #include <fmt/format.h>
@@ -6,18 +6,6 @@
 #include <algorithm>
 
 namespace attest {
-
-std::string bytes_text(std::int64_t bytes) {
-  if (bytes < 1024) return fmt::format("{} B", bytes);
-  double scaled = static_cast<double>(bytes);
-  const char* unit = "";
-  for (const char* next : {"KiB", "MiB", "GiB", "TiB"}) {
-    if (scaled < 1024) break;
-    scaled /= 1024;
-    unit = next;
-  }
-  return fmt::format("{:.1f} {}", scaled, unit);
-}
 
 std::string TextTable::text() const {
   std::vector<std::size_t> widths(rows_.front().size(), 0);

@@ -1,14 +1,10 @@
-// Pieces of the text that `attest inspect` prints: columns, and sizes in bytes.
+// The columns of the text that `attest inspect` prints.
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <vector>
 
 namespace attest {
-
-/// "512 B", "1.5 MiB"
-std::string bytes_text(std::int64_t bytes);
 
 /// Left-aligned columns, two spaces apart.
 class TextTable {

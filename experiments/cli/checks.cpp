@@ -9,6 +9,8 @@
 #include <charconv>
 #include <cmath>
 
+#include "dumps/base/byte_size.h"
+#include "dumps/base/error.h"
 #include "dumps/base/input_file.h"
 #include "dumps/base/printable.h"
 
@@ -64,6 +66,14 @@ CLI::Validator nonnegative_number(Infinity infinity) {
                });
 }
 
+CLI::Validator byte_size() {
+  return check("a size such as 16GiB", [](std::string& text) {
+    const std::optional<std::uint64_t> bytes = parse_byte_size(text);
+    if (bytes) text = fmt::format("{}", *bytes);
+    return bytes.has_value();
+  });
+}
+
 CLI::Validator one_of(std::vector<std::string> names) {
   const std::string expected = fmt::format("one of {}", fmt::join(names, ", "));
   const std::string shown = fmt::format("{{{}}}", fmt::join(names, ","));
@@ -76,10 +86,12 @@ CLI::Validator text_that_is(std::string expected) {
   return check(std::move(expected), [](const std::string& text) { return !text.empty(); });
 }
 
-CLI::Validator readable_file() {
-  return check("a file's name", [](const std::string& path) {
+CLI::Validator readable_file(std::uint64_t most_bytes) {
+  return check("a file's name", [most_bytes](const std::string& path) {
     if (path.empty()) return false;
     const InputFile file(path);
+    if (file.size() > most_bytes)
+      throw InputError(fmt::format("{}: expected at most {} bytes, found {}", path, most_bytes, file.size()));
     return true;
   });
 }

@@ -24,12 +24,15 @@ enum class Infinity : std::uint8_t { refused, accepted };
 /// A number of at least 0.
 CLI::Validator nonnegative_number(Infinity infinity = Infinity::refused);
 
+/// A size such as 16GiB; becomes the number of bytes.
+CLI::Validator byte_size();
+
 CLI::Validator one_of(std::vector<std::string> names);
 
 /// Any text but an empty one. `expected`: "a grid such as 5,7 or 1:12:0.5".
 CLI::Validator text_that_is(std::string expected);
 
-/// A file that can be opened. Throws InputError otherwise.
-CLI::Validator readable_file();
+/// A regular file of at most so many bytes that can be opened. Throws InputError otherwise.
+CLI::Validator readable_file(std::uint64_t most_bytes);
 
 }  // namespace attest

@@ -15,6 +15,8 @@ namespace {
 
 constexpr std::string_view kKeyCharacters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-";
 
+constexpr std::size_t kMostLevels = 8;  // more than any command has
+
 bool is_number(std::string_view text) {
   if (text.starts_with('+')) text.remove_prefix(1);
   double value = 0;
@@ -85,6 +87,7 @@ class Parser {
       skip_spaces();
       keys.push_back(parse_key());
       skip_spaces();
+      if (keys.size() > kMostLevels) fail(fmt::format("a name has more than {} parts", kMostLevels));
     } while (take('.'));
     return keys;
   }
@@ -95,7 +98,8 @@ class Parser {
     if (!take(']')) fail("after the section's name", "']'");
     const auto earlier = std::ranges::find(sections_, name, &Section::name);
     if (earlier != sections_.end())
-      fail(fmt::format("the section [{}] is there already, in line {}", fmt::join(name, "."), earlier->line));
+      fail(fmt::format("the section [{}] is there already, in line {}",
+                       printable(fmt::format("{}", fmt::join(name, "."))), earlier->line));
     sections_.push_back({name, line_});
   }
 

@@ -13,6 +13,7 @@ namespace attest {
 namespace {
 
 constexpr int kMostThreads = 1024;
+constexpr std::uint64_t kMostConfigBytes = 1'000'000;
 
 /// Processors that the scheduler may give to this process: a container or taskset may allow fewer than the machine has.
 int available_processors() {
@@ -35,7 +36,7 @@ void add_global_options(CLI::App& app, GlobalOptions& options) {
   app.fallthrough();
   app.allow_config_extras(CLI::config_extras_mode::error);
   app.set_config("--config", "", "Options from a TOML file, a [section] per command")
-      ->transform(readable_file())
+      ->transform(readable_file(kMostConfigBytes))
       ->type_name("FILE");
   app.set_version_flag("--version", version_report, "Versions of the program, LibTorch, CUDA, HDF5, and the GPU");
   app.add_option("--device", options.device, "auto, cpu, cuda or cuda:<i>")->capture_default_str()->type_name("DEVICE");

@@ -7,6 +7,8 @@
 #include <cmath>
 #include <iostream>
 
+#include "dumps/base/printable.h"
+
 namespace attest {
 namespace {
 
@@ -63,7 +65,7 @@ void Progress::show(std::size_t finished, std::size_t total, std::size_t found_d
 void Progress::notice(const std::string& line) {
   if (quiet_) return;
   if (bar_shown_) std::cerr << kClearLine;
-  std::cerr << line << std::endl;
+  std::cerr << printable(line) << std::endl;  // it may have names from files
 }
 
 }  // namespace attest

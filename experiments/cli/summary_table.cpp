@@ -48,7 +48,7 @@ std::vector<std::string> headings(const Summary& summary) {
 }
 
 std::vector<std::string> cells(const SummaryRow& row, const Summary& summary) {
-  std::vector<std::string> texts{row.label, setting_text(row)};
+  std::vector<std::string> texts{printable(row.label), printable(setting_text(row))};
   if (several_models(summary)) texts.insert(texts.begin(), printable(row.model));
   for (std::size_t i = 0; i < row.values.size(); ++i)
     texts.push_back(formatted(row.values[i], summary.columns[i].unit));

@@ -11,6 +11,7 @@
 
 #include "analysis/results/results_file.h"
 #include "dumps/base/error.h"
+#include "dumps/base/printable.h"
 #include "experiments/cli/checks.h"
 #include "experiments/commands/commands.h"
 #include "experiments/paper/figure_run.h"
@@ -45,12 +46,18 @@ std::string text_of(const FigureReport& report, const std::string& folder) {
   for (const FigureMade& f : report.made) {
     std::vector<std::string> extensions;
     for (const std::string& file : f.files) extensions.push_back(file.substr(f.name.size() + 1));
-    text += fmt::format("{}/{}.{{{}}}\n  {} ({})\n", folder, f.name, fmt::join(extensions, ","), f.paper, f.model);
-    for (const std::string& finding : f.findings) text += fmt::format("  {}\n", finding);
+    text += fmt::format("{}/{}.{{{}}}\n  {} ({})\n", folder, f.name, fmt::join(extensions, ","), f.paper,
+                        printable(f.model));
+    for (const std::string& finding : f.findings) text += fmt::format("  {}\n", printable(finding));
   }
   for (const FigureSkipped& s : report.skipped)
-    text += fmt::format("left out: {} ({}): {}\n", s.experiment, s.model, s.reason);
+    text += fmt::format("left out: {} ({}): {}\n", s.experiment, printable(s.model), printable(s.reason));
   return text;
+}
+
+/// Names in results may be any bytes; JSON must be UTF-8.
+std::string json_text(const nlohmann::json& document) {
+  return document.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
 void run_figures(const FiguresOptions& options, const GlobalOptions& global) {
@@ -60,7 +67,7 @@ void run_figures(const FiguresOptions& options, const GlobalOptions& global) {
   for (const ResultsFile& file : files) pointers.push_back(&file);
 
   const FigureReport report = make_figures(pointers, options.folder, options.request);
-  std::cout << (global.json ? json_of(report, options.folder).dump(2) + "\n" : text_of(report, options.folder));
+  std::cout << (global.json ? json_text(json_of(report, options.folder)) : text_of(report, options.folder));
   if (!report.not_drawn.empty() && !global.quiet)
     std::cerr << fmt::format(
         "{}: data and scripts are written, pictures are not; install gnuplot and run gnuplot NAME.gp in {}\n",

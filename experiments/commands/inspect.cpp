@@ -15,6 +15,7 @@
 #include "dumps/base/error.h"
 #include "dumps/format/dump_reader.h"
 #include "dumps/inspect/file_format.h"
+#include "experiments/cli/checks.h"
 #include "experiments/cli/progress.h"
 #include "experiments/commands/commands.h"
 #include "experiments/commands/inspect_results.h"
@@ -27,6 +28,7 @@ namespace fs = std::filesystem;
 struct InspectOptions {
   std::string path;
   bool check = false;
+  std::uint64_t allowed_memory = 0;
 };
 
 void print_json(const nlohmann::ordered_json& document) {
@@ -35,7 +37,7 @@ void print_json(const nlohmann::ordered_json& document) {
 }
 
 void inspect_dump(const InspectOptions& options, const GlobalOptions& global) {
-  const DumpReader dump(options.path);
+  const DumpReader dump(options.path, options.allowed_memory);
   if (!global.json) std::cout << summary_text(dump) << std::flush;
   std::optional<DumpCheck> check;
   if (options.check) {
@@ -103,6 +105,11 @@ void add_inspect(CLI::App& app, const GlobalOptions& global) {
   command->add_flag("--check", options->check,
                     "Look at every value. Dump: range, NaN, infinities, heads that are all zero. Results: cells that "
                     "their metric does not allow. Exit code 4 if anything is wrong");
+  command
+      ->add_option("--allow-memory", options->allowed_memory,
+                   "Memory that a layer may take under --check (default: 4GiB, or 16 times the file's bytes on disk)")
+      ->transform(byte_size())
+      ->type_name("SIZE");
   command->callback([options, &global] { run_inspect(*options, global); });
 }
 

@@ -15,6 +15,7 @@
 
 #include "analysis/results/axes.h"
 #include "analysis/run/input_hashes.h"
+#include "dumps/base/byte_size.h"
 #include "dumps/base/printable.h"
 #include "dumps/inspect/file_format.h"
 #include "dumps/inspect/inspect.h"
@@ -173,7 +174,7 @@ std::string manifest_text(const ReportJson& manifest) {
     if (!input.is_object()) continue;
     const ReportJson bytes = input.value("bytes", ReportJson());
     line("input", fmt::format("{}, {}, {} {}", string_at(input, "path"),
-                              bytes.is_number_integer() ? bytes_text(bytes) : "size unknown", kContentHashName,
+                              bytes.is_number_integer() ? byte_size_text(bytes) : "size unknown", kContentHashName,
                               string_at(input, kContentHashName)));
   }
   return text;
@@ -214,7 +215,7 @@ ReportJson summary_json(const ResultsFile& results) {
 std::string summary_text(const ResultsFile& results) {
   const ReportJson document = summary_json(results);
   std::string text = fmt::format("{}: study results, format version 1, {}\n{}", printable(results.path()),
-                                 bytes_text(document["file_bytes"]), manifest_text(document["manifest"]));
+                                 byte_size_text(document["file_bytes"]), manifest_text(document["manifest"]));
   for (const ReportJson& dump : document["dumps"]) text += "\n" + samples_text(dump);
   TextTable selectors({"selector", "is", "setting", "at", "options that differ from the default"});
   for (const ReportJson& selector : document["selectors"])

@@ -215,6 +215,11 @@ void add_run(CLI::App& app, const GlobalOptions& global) {
                     "Replace an existing results file, or start an unfinished study over");
   command->add_flag("--skip-bad-layers", study.skip_bad_layers,
                     "Leave layers out that cannot be studied (NaN, Inf, overflow) instead of failing");
+  command
+      ->add_option("--allow-memory", options->run.allowed_memory,
+                   "Memory that a layer and its results may take (default: 4GiB, or 16 times the dump's bytes on disk)")
+      ->transform(byte_size())
+      ->type_name("SIZE");
   command->add_flag("--with-dense-layers", options->run.with_dense_layers,
                     "Include dense layers in the summary's averages");
   command->callback([options, &global] { run(*options, global); });

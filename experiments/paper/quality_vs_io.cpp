@@ -204,7 +204,8 @@ std::optional<double> x_axis_lower_bound(const std::vector<Curve>& curves, bool 
   std::optional<double> least;
   for (const Curve& curve : curves)
     if (is_drawn(curve) && !curve.selector->is_oracle())
-      for (const Point& p : curve.points) least = std::min(least.value_or(1), keep ? p.keep.mean : p.io.mean);
+      for (const Point& p : curve.points)
+        if (const double share = keep ? p.keep.mean : p.io.mean; share > 0) least = std::min(least.value_or(1), share);
   if (least) *least *= 100 / 1.3;
   return least;
 }

@@ -117,6 +117,21 @@ TEST(BadResults, ElementsOfAnotherType) {
             "mantissa), expected little-endian float16, bfloat16 or float32");
 }
 
+TEST(BadResults, NegativeRatios) {
+  const ScratchFolder folder;
+  const std::string path = folder.file("r.h5");
+  write_small_study(path);
+  {
+    const Edit edit(path);
+    std::vector<float> values(3 * 2 * 4 * 3, 0.5f);
+    values[7] = -5;
+    edit.dataset(std::string(kSample) + "/zeta/io_ratio", H5T_IEEE_F32LE, {3, 2, 4, 3}, values.data());
+  }
+  const ResultsFile file(path);
+  EXPECT_EQ(message_of<InputError>([&] { file.read(0, 0, 0, "io_ratio"); }),
+            path + ": /dumps/0/samples/s/zeta/io_ratio: value 7 is -5, expected ratios of at least 0, or NaN");
+}
+
 TEST(BadResults, SamplesDisagreeOnSelectors) {
   EXPECT_EQ(
       complaint([](const Edit& e) { e.remove("/dumps/1/samples/s/zeta"); }),

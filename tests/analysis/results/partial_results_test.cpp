@@ -1,15 +1,19 @@
 // The folder of an unfinished study: loads complete units only, belongs to one study, claims hold between processes.
 #include "analysis/results/partial_results.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
 #include <filesystem>
+#include <functional>
 
 #include "analysis/results/layer_results_codec.h"
 #include "dumps/base/error.h"
+#include "kernels/selectors/registry.h"
 #include "tests/analysis/results/small_study.h"
 #include "tests/dumps/scratch_folder.h"
 
@@ -18,6 +22,7 @@ namespace {
 
 using Start = PartialResults::Start;
 constexpr UnitKey kUnit{.dump = 0, .sample = 0, .layer = 2};
+const Study kSmall = small_study();
 constexpr const char* kStudy = R"({"selectors": [{"label": "ffd", "bits": 2}], "lambdas": [1]})";
 
 LayerResults unit() { return small_results(small_study(), 0, 0, 2); }
@@ -55,7 +60,6 @@ TEST(LayerResultsCodec, RefusesAnyOtherBytes) {
     std::string damaged = bytes;
     damaged[i] = static_cast<char>(damaged[i] ^ 0x10);
     EXPECT_FALSE(decode_layer_results(damaged, 7)) << "byte " << i;
-    EXPECT_EQ(state_of_unit(damaged, 7), UnitState::missing) << "byte " << i;
   }
 }
 
@@ -64,14 +68,14 @@ TEST(PartialResults, KeepUnitsBetweenRuns) {
   const std::string path = folder.file("r.partial");
   std::string begun;
   {
-    PartialResults partial(path, Start::fresh, kStudy);
+    PartialResults partial(path, Start::fresh, kStudy, &kSmall);
     begun = partial.start_time();
     EXPECT_FALSE(partial.load(kUnit));
     partial.store(kUnit, unit());
     partial.store_note("n", "text");
   }
   EXPECT_TRUE(PartialResults::exists(path));
-  const PartialResults again(path, Start::resume, kStudy);
+  const PartialResults again(path, Start::resume, kStudy, &kSmall);
   expect_same(again.load(kUnit).value(), unit());
   EXPECT_FALSE(again.load({.dump = 0, .sample = 0, .layer = 5}));
   EXPECT_EQ(PartialResults::unit_files(path), std::set<UnitKey>{kUnit});
@@ -82,7 +86,7 @@ TEST(PartialResults, KeepUnitsBetweenRuns) {
 TEST(PartialResults, DamagedUnitsCountAsMissing) {
   const ScratchFolder folder;
   const std::string path = folder.file("r.partial");
-  PartialResults partial(path, Start::fresh, kStudy);
+  PartialResults partial(path, Start::fresh, kStudy, &kSmall);
   partial.store(kUnit, unit());
   const std::string file = path + "/unit-0-0-2.bin";
   const std::string whole = bytes_of_file(file);
@@ -96,22 +100,119 @@ TEST(PartialResults, DamagedUnitsCountAsMissing) {
   EXPECT_EQ(partial.state(kUnit), UnitState::computed);
   LayerResults nothing = unit();
   nothing.done = false;
+  nothing.scores.clear();
+  nothing.selectors.clear();
   partial.store(kUnit, nothing);
   EXPECT_EQ(partial.state(kUnit), UnitState::left_out);
+}
+
+TEST(PartialResults, AUnitInThePlaceOfAnotherCountsAsMissing) {
+  const ScratchFolder folder;
+  PartialResults partial(folder.file("r.partial"), Start::fresh, kStudy, &kSmall);
+  partial.store(kUnit, unit());
+  const std::string bytes = bytes_of_file(folder.file("r.partial/unit-0-0-2.bin"));
+  for (const UnitKey& other : {UnitKey{0, 0, 5}, UnitKey{0, 1, 3}, UnitKey{1, 0, 1}}) {
+    folder.write(fmt::format("r.partial/unit-{}-{}-{}.bin", other.dump, other.sample, other.layer), bytes);
+    EXPECT_FALSE(partial.load(other)) << other.layer;
+    EXPECT_EQ(partial.state(other), UnitState::missing) << other.layer;
+  }
+  EXPECT_TRUE(partial.load(kUnit));
+}
+
+TEST(PartialResults, MetricsThatDoNotFitTheStudyCountAsMissing) {
+  const ScratchFolder folder;
+  PartialResults partial(folder.file("r.partial"), Start::fresh, kStudy, &kSmall);
+  const std::vector<std::function<void(LayerResults&)>> changes{
+      [](LayerResults& r) { r.scores[0].name = "/zz"; },
+      [](LayerResults& r) { r.scores[0].name = ""; },
+      [](LayerResults& r) { r.scores[0].axes = static_cast<MetricAxes>(77); },
+      [](LayerResults& r) { r.scores[0].values.pop_back(); },
+      [](LayerResults& r) { r.scores.push_back(r.scores[0]); },
+      [](LayerResults& r) { r.selectors.pop_back(); },
+      [](LayerResults& r) { r.selectors[0].metrics[0].values.push_back(1); },
+      [](LayerResults& r) { r.selectors[1].metrics[0].name = "done"; },
+      [](LayerResults& r) { r.done = false; }};
+  for (std::size_t i = 0; i < changes.size(); ++i) {
+    LayerResults changed = unit();
+    changes[i](changed);
+    partial.store(kUnit, changed);
+    EXPECT_FALSE(partial.load(kUnit)) << "change " << i;
+    EXPECT_EQ(partial.state(kUnit), UnitState::missing) << "change " << i;
+  }
+}
+
+TEST(PartialResults, MetricsOfASelectorsOwnAreKept) {
+  const ScratchFolder folder;
+  Study study = small_study();
+  study.selectors[0].selector = make_selector({"ffd", "ffd", {}});
+  PartialResults partial(folder.file("r.partial"), Start::fresh, kStudy, &study);
+  LayerResults results = unit();
+  const MetricInfo own = study.selectors[0].selector->own_metrics().front();
+  const std::size_t settings = has_settings(own.axes) ? study.selectors[0].grid.size() : 1;
+  results.selectors[0].metrics.push_back(small_metric(std::string(own.name), own.axes, study, 0, 0, 2, settings, 6));
+  partial.store(kUnit, results);
+  EXPECT_TRUE(partial.load(kUnit));
+  std::swap(results.selectors[0].metrics.back(), results.selectors[1].metrics.back());
+  partial.store(kUnit, results);
+  EXPECT_FALSE(partial.load(kUnit)) << "of another selector";
+}
+
+TEST(PartialResults, OnlyFilesOfPossibleSizesAreRead) {
+  const ScratchFolder folder;
+  PartialResults partial(folder.file("r.partial"), Start::fresh, kStudy, &kSmall);
+  partial.store(kUnit, unit());
+  const std::string file = folder.file("r.partial/unit-0-0-2.bin");
+  std::filesystem::rename(file, folder.file("elsewhere"));
+  std::filesystem::create_symlink(folder.file("elsewhere"), file);
+  EXPECT_FALSE(partial.load(kUnit)) << "a link";
+  partial.store(kUnit, unit());
+  EXPECT_TRUE(partial.load(kUnit));
+  EXPECT_FALSE(std::filesystem::is_symlink(file));
+  std::filesystem::remove(file);
+  ASSERT_EQ(::mkfifo(file.c_str(), 0600), 0);
+  EXPECT_FALSE(partial.load(kUnit)) << "a FIFO";
+  std::filesystem::remove(file);
+  std::filesystem::create_directory(file);
+  EXPECT_FALSE(partial.load(kUnit)) << "a folder";
+  std::filesystem::remove(file);
+  folder.write("r.partial/unit-0-0-2.bin", "x");
+  std::filesystem::resize_file(file, std::uint64_t{1} << 40);
+  EXPECT_FALSE(partial.load(kUnit)) << "a sparse file";
+}
+
+TEST(PartialResults, NothingIsWrittenThroughLinks) {
+  const ScratchFolder folder;
+  const std::string path = folder.file("r.partial");
+  std::filesystem::create_directory(folder.file("other"));
+  std::filesystem::create_symlink(folder.file("other"), path);
+  const std::string is_link = "'" + path + "' is a link, expected a folder";
+  EXPECT_EQ(message_of<InputError>([&] { PartialResults(path, Start::resume, kStudy, &kSmall); }), is_link);
+  EXPECT_EQ(message_of<InputError>([&] { PartialResults::discard(path); }), is_link);
+  EXPECT_TRUE(std::filesystem::is_empty(folder.file("other")));
+  std::filesystem::remove(path);
+  std::filesystem::create_directory(path);
+  std::filesystem::create_symlink(folder.file("other/new"), path + "/locks");
+  EXPECT_EQ(message_of<InputError>([&] { PartialResults(path, Start::resume, kStudy, &kSmall); }),
+            "'" + path + "/locks' is not a file; start over with --force");
+  EXPECT_TRUE(std::filesystem::is_empty(folder.file("other")));
+  PartialResults::discard(path);
+  EXPECT_FALSE(std::filesystem::exists(path));
 }
 
 TEST(PartialResults, RefuseAnotherStudy) {
   const ScratchFolder folder;
   const std::string path = folder.file("r.partial");
-  { PartialResults partial(path, Start::fresh, kStudy); }
-  EXPECT_EQ(message_of<OutputError>([&] { PartialResults(path, Start::fresh, kStudy); }),
+  { PartialResults partial(path, Start::fresh, kStudy, &kSmall); }
+  EXPECT_EQ(message_of<OutputError>([&] { PartialResults(path, Start::fresh, kStudy, &kSmall); }),
             "'" + path + "' holds an unfinished study; continue it with --resume, or start over with --force");
   EXPECT_EQ(message_of<UsageError>([&] {
-              PartialResults(path, Start::resume, R"({"selectors": [{"label": "ffd", "bits": 4}], "lambdas": [1]})");
+              PartialResults(path, Start::resume, R"({"selectors": [{"label": "ffd", "bits": 4}], "lambdas": [1]})",
+                             &kSmall);
             }),
             "cannot resume '" + path + "': it was started with selectors/0/bits = 2, this command has 4");
   EXPECT_EQ(message_of<UsageError>([&] {
-              PartialResults(path, Start::resume, R"({"selectors": [{"label": "ffd", "bits": 2}], "lambdas": [1, 2]})");
+              PartialResults(path, Start::resume, R"({"selectors": [{"label": "ffd", "bits": 2}], "lambdas": [1, 2]})",
+                             &kSmall);
             }),
             "cannot resume '" + path + "': it was started with lambdas/1 = absent, this command has 2");
 }
@@ -119,22 +220,44 @@ TEST(PartialResults, RefuseAnotherStudy) {
 TEST(PartialResults, DamagedStudyFileIsReported) {
   const ScratchFolder folder;
   const std::string path = folder.file("r.partial");
-  { PartialResults partial(path, Start::fresh, kStudy); }
-  folder.write("r.partial/study.json", "{");
-  EXPECT_EQ(message_of<InputError>([&] { PartialResults(path, Start::resume, kStudy); }),
-            "'" + path + "/study.json' is damaged; start over with --force");
+  { PartialResults partial(path, Start::fresh, kStudy, &kSmall); }
+  const std::string deep(300'000, '[');
+  const std::string file = path + "/study.json";
+  const auto refused = [&] {
+    return message_of<InputError>([&] { PartialResults(path, Start::resume, kStudy, &kSmall); }) ==
+           "'" + file + "' is damaged; start over with --force";
+  };
+  for (const std::string& text :
+       {std::string("{"), R"({"begun": "", "study": )" + deep + std::string(300'000, ']') + "}"}) {
+    folder.write("r.partial/study.json", text);
+    EXPECT_TRUE(refused()) << text.substr(0, 20);
+  }
+  std::filesystem::remove(file);
+  ASSERT_EQ(::mkfifo(file.c_str(), 0600), 0);
+  const auto no_file = [&](const std::string& name) {
+    EXPECT_EQ(message_of<InputError>([&] { PartialResults(path, Start::resume, kStudy, &kSmall); }),
+              "'" + path + "/" + name + "' is not a file; start over with --force");
+    std::filesystem::remove(path + "/" + name);
+  };
+  no_file("study.json");
+  std::filesystem::create_symlink(folder.file("nowhere"), file);
+  no_file("study.json");
+  std::filesystem::create_directory(path + "/unit-0-0-2.bin");
+  no_file("unit-0-0-2.bin");
+  ASSERT_EQ(::mkfifo((path + "/note-inputs.json").c_str(), 0600), 0);
+  no_file("note-inputs.json");
 }
 
 TEST(PartialResults, ResumeWithoutFolderStartsAfresh) {
   const ScratchFolder folder;
-  PartialResults partial(folder.file("r.partial"), Start::resume, kStudy);
+  PartialResults partial(folder.file("r.partial"), Start::resume, kStudy, &kSmall);
   EXPECT_TRUE(partial.in_place());
 }
 
 TEST(PartialResults, DiscardRemovesOnlyItsOwn) {
   const ScratchFolder folder;
   const std::string path = folder.file("r.partial");
-  PartialResults partial(path, Start::fresh, kStudy);
+  PartialResults partial(path, Start::fresh, kStudy, &kSmall);
   partial.store(kUnit, unit());
   for (const char* left_over : {"r.h5.tmp-0123456789abcdef", "unit-0-0-9.bin.tmp-ffffffffffffffff"})
     folder.write(std::string("r.partial/") + left_over, "of a killed process");
@@ -155,14 +278,14 @@ TEST(PartialResults, CannotBeMade) {
   const ScratchFolder folder;
   const std::string path = folder.file("no/such/r.partial");
   EXPECT_TRUE(message_of<OutputError>([&] {
-                PartialResults(path, Start::fresh, kStudy);
+                PartialResults(path, Start::fresh, kStudy, &kSmall);
               }).starts_with("cannot make the folder '" + path + "'"));
 }
 
 TEST(PartialResults, AUnitIsClaimedOnce) {
   const ScratchFolder folder;
   const std::string path = folder.file("r.partial");
-  PartialResults one(path, Start::resume, kStudy), other(path, Start::resume, kStudy);
+  PartialResults one(path, Start::resume, kStudy, &kSmall), other(path, Start::resume, kStudy, &kSmall);
   {
     const std::optional<UnitClaim> claim = one.claim(kUnit);
     ASSERT_TRUE(claim);
@@ -176,12 +299,12 @@ TEST(PartialResults, AUnitIsClaimedOnce) {
 TEST(PartialResults, TheClaimsOfAKilledProcessAreFree) {
   const ScratchFolder folder;
   const std::string path = folder.file("r.partial");
-  PartialResults own(path, Start::resume, kStudy);
+  PartialResults own(path, Start::resume, kStudy, &kSmall);
   int ready[2];
   ASSERT_EQ(::pipe(ready), 0);
   const pid_t child = ::fork();
   if (child == 0) {
-    PartialResults theirs(path, Start::resume, kStudy);
+    PartialResults theirs(path, Start::resume, kStudy, &kSmall);
     const std::optional<UnitClaim> claim = theirs.claim(kUnit);
     [[maybe_unused]] const auto written = ::write(ready[1], claim ? "y" : "n", 1);
     ::pause();

@@ -88,6 +88,7 @@ def test_missing_files_are_said_without_torch(tmp_path):
     for module in ("torch", "transformers"):
         (tmp_path / f"{module}.py").write_text("raise ImportError('asked for')")
     (tmp_path / "empty").mkdir()
+    os.mkfifo(tmp_path / "pipe")
     prompts = write_prompts(tmp_path, {"tokens": token_ids()})
 
     def capture(*arguments):
@@ -104,6 +105,7 @@ def test_missing_files_are_said_without_torch(tmp_path):
             (["empty", prompts], "empty: expected the folder of a checkpoint, found no config.json in it"),
             ([prompts, prompts], f"{prompts}: expected the folder of a checkpoint or a name on the hub, found a file"),
             (["gpt2", "none.txt"], "none.txt: cannot be read (No such file or directory)"),
+            (["gpt2", "pipe"], "pipe: expected a file, found something else"),
             (["gpt2", prompts, "--tokenizer", "../none"], "--tokenizer ../none: no such folder")):
         assert capture(*arguments) == (4, f"capture.py: {sentence}\n")
     code, error = capture("gpt2", prompts)

@@ -1,6 +1,7 @@
 // Every rejection of the format (dumps/README.md) that concerns the storage of values, and links.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 #include <fstream>
@@ -83,6 +84,29 @@ TEST_F(BadDumpStorageTest, VirtualDataSet) {
               const Handle space = own(H5Screate_simple(3, extents, nullptr));
               done(H5Pset_virtual(properties.get(), space.get(), "/etc/passwd", "/k", space.get()));
               e.dataset(kLayer + "/k", half_.get(), {2, 40, 8}, nullptr, properties.get());
+            }),
+            kLayer + "/k: is a virtual data set, expected its values in this file");
+}
+
+// HDF5 opens the sources of an unlimited mapping to tell the shape. A FIFO would block the reader, and this test, for
+// ever.
+TEST_F(BadDumpStorageTest, SourceOfAVirtualDataSetIsNotOpened) {
+  const std::string source = folder_.file("fifo");
+  ASSERT_EQ(::mkfifo(source.c_str(), 0600), 0);
+  EXPECT_EQ(error_after([&](const Edit& e) {
+              const Handle properties = own(H5Pcreate(H5P_DATASET_CREATE));
+              const hsize_t extents[]{2, 40, 8};
+              const hsize_t most[]{2, H5S_UNLIMITED, 8};
+              const hsize_t start[]{0, 0, 0};
+              const hsize_t count[]{2, H5S_UNLIMITED, 8};
+              const Handle space = own(H5Screate_simple(3, extents, most));
+              done(H5Sselect_hyperslab(space.get(), H5S_SELECT_SET, start, nullptr, count, nullptr));
+              done(H5Pset_virtual(properties.get(), space.get(), source.c_str(), "/k", space.get()));
+              e.remove(kLayer + "/k");
+              const Handle whole = own(H5Screate_simple(3, extents, most));
+              // Without handles that would open the source at their end.
+              done(H5Dcreate2(e.file(), (kLayer + "/k").c_str(), half_.get(), whole.get(), H5P_DEFAULT,
+                              properties.get(), H5P_DEFAULT));
             }),
             kLayer + "/k: is a virtual data set, expected its values in this file");
 }

@@ -19,6 +19,7 @@
 namespace attest::testing {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -332,8 +333,33 @@ TEST_F(DumpReaderTest, SaysWhenDecodingFails) {
   folder_.write("dump.h5", bytes);
   const DumpReader reader(path_);
   AttentionLayer layer;
-  EXPECT_THAT(message_of<InputError>([&] { reader.read_layer(0, 0, layer); }),
-              HasSubstr(path_ + ": /samples/first/layers/0/q: the values cannot be read, HDF5 says: "));
+  EXPECT_EQ(
+      message_of<InputError>([&] { reader.read_layer(0, 0, layer); }),
+      path_ + ": /samples/first/layers/0/q: its chunk at [0, 0, 0] is damaged: its gzip stream cannot be inflated");
+}
+
+TEST_F(DumpReaderTest, LargeLayersAreReadOnlyWhenAllowed) {
+  write_small_dump(path_);
+  AttentionLayer layer;
+  DumpReader(path_).read_layer(0, 0, layer);
+  const auto bytes = static_cast<std::uint64_t>(DumpReader(path_).layer_info(0, 0).bytes());
+  EXPECT_TRUE(DumpReader(path_, bytes).read_layer(0, 0, layer));
+  EXPECT_THAT(message_of<InputError>([&] { DumpReader(path_, bytes - 1).read_layer(0, 0, layer); }),
+              AllOf(HasSubstr(path_ + ": /samples/first/layers/0: takes "), HasSubstr(" of memory, the file has "),
+                    HasSubstr(" on disk; --allow-memory 1GiB allows it")));
+  EXPECT_THAT(message_of<InputError>([&] { DumpReader(path_).check_memory(0, 0, std::uint64_t{13} << 30); }),
+              HasSubstr("takes 13.0 GiB of memory"));
+}
+
+// The clusters of a hole cost nothing on disk, so they allow nothing.
+TEST_F(DumpReaderTest, HolesDoNotCount) {
+  write_small_dump(path_);
+  const std::int64_t stored = DumpReader(path_).info().stored_bytes;
+  EXPECT_GT(stored, 0);
+  std::filesystem::resize_file(path_, std::uint64_t{1} << 32);
+  const DumpReader sparse(path_);
+  EXPECT_EQ(sparse.info().file_bytes, std::int64_t{1} << 32);
+  EXPECT_LT(sparse.info().stored_bytes, stored + (1 << 20));
 }
 
 TEST_F(DumpReaderTest, SaysWhenTheFileShrinksAfterwards) {

@@ -34,7 +34,7 @@ std::string failure_of(const std::function<void()>& work, const ChildLimits& lim
           note_object("/samples/x");
           work();
         },
-        [](ChildInput& input) { input.read_all(); });
+        [](ChildInput& input) { input.read_all(1 << 20); });
   });
 }
 
@@ -50,7 +50,7 @@ TEST(GuardedChildTest, PassesBytesOfAnyAmount) {
       [&](ChildInput& input) {
         const std::span<std::uint32_t> half(received.data(), received.size() / 2);
         EXPECT_EQ(input.read(std::as_writable_bytes(half)), half.size_bytes());
-        rest = input.read_all();
+        rest = input.read_all(12'000'000);
       });
   ASSERT_EQ(rest.size(), sent.size() / 2 * 4);
   std::memcpy(received.data() + received.size() / 2, rest.data(), rest.size());
@@ -89,6 +89,26 @@ TEST(GuardedChildTest, EndsEndlessLoops) {
                 },
                 {kLimits.memory_bytes, 1}),
             "a.h5: /samples/x: the file is damaged, HDF5 was still busy with it after 1 s");
+}
+
+TEST(GuardedChildTest, SignalsOfTheGroupAndOfTheParentDoNotMatter) {
+  const pid_t group = ::getpgrp();
+  EXPECT_EQ(failure_of([&] {
+              if (::getpgrp() == group) throw InputError("a signal for the group ends it");
+            }),
+            "");
+  sigset_t blocked, before;
+  sigemptyset(&blocked);
+  sigaddset(&blocked, SIGXCPU);
+  sigprocmask(SIG_BLOCK, &blocked, &before);
+  volatile std::uint64_t counter = 0;
+  EXPECT_EQ(failure_of(
+                [&] {
+                  for (;;) counter = counter + 1;
+                },
+                {kLimits.memory_bytes, 1}),
+            "a.h5: /samples/x: the file is damaged, HDF5 was still busy with it after 1 s");
+  sigprocmask(SIG_SETMASK, &before, nullptr);
 }
 
 TEST(GuardedChildTest, BoundsMemory) {

@@ -77,3 +77,9 @@ def test_a_file_that_cannot_be_read_is_bad_input(name, tmp_path):
     os.mkfifo(tmp_path / "pipe")
     done = subprocess.run([ATTEST, "list", "--config", name], capture_output=True, text=True, cwd=tmp_path, timeout=60)
     assert done.returncode == 4 and done.stderr.startswith(f"attest: {name}: ") and done.stderr.count("\n") == 1
+
+
+def test_a_configuration_file_is_small(tmp_path):
+    (tmp_path / "c.toml").write_text("#" * 1_000_001)
+    done = subprocess.run([ATTEST, "list", "--config", "c.toml"], capture_output=True, text=True, cwd=tmp_path, timeout=60)
+    assert (done.returncode, done.stderr) == (4, "attest: c.toml: expected at most 1000000 bytes, found 1000001\n")

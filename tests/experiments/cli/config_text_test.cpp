@@ -81,6 +81,12 @@ TEST(ConfigText, ErrorsNameTheLine) {
       << "no escapes reach the terminal";
 }
 
+TEST(ConfigText, NamesHaveFewParts) {
+  EXPECT_EQ(complaint("[a.a.a.a.a.a.a.a]"), "");
+  EXPECT_EQ(complaint("[a.a.a.a.a.a.a.a.a]"), "c.toml, line 1: a name has more than 8 parts");
+  EXPECT_EQ(complaint("\na.a.a.a.a.a.a.a.a = 1"), "c.toml, line 2: a name has more than 8 parts");
+}
+
 TEST(ConfigText, NothingIsThereTwice) {
   EXPECT_EQ(complaint("a = 1\n\na = 2"), "c.toml, line 3: 'a' is there already, in line 1");
   EXPECT_EQ(complaint("run.a = 1\n[run]\na = 2"), "c.toml, line 3: 'a' is there already, in line 1");

@@ -21,6 +21,8 @@ FILE = ("a file's name", ["''"])
 TEXT = ("a name", ["''"])
 GRID = ("a list such as", ["''"])
 
+MEMORY = {"--allow-memory": ("a size such as 16GiB", ["x", "0", "-1", "nan", "12 apples", "1e999", "''"])}
+
 COMMON = {
     "--threads": ("a whole number from 0 to 1024", ["x", "-1", "1025", "1.5", "1e999", "''"]),
     "--seed": ("a whole number from 0 to 18446744073709551615", ["x", "-1", "1.5", "18446744073709551616", "''"]),
@@ -65,11 +67,11 @@ BENCH = {
 # command -> (other arguments, options). The files are missing: values are checked before files.
 COMMANDS = {
     "synth": (["-o", "x.h5"], [SYNTH, COMMON]),
-    "run": (["no.h5", "-o", "x.h5"], [RUN, EMPTY_GRIDS, COMMON]),
+    "run": (["no.h5", "-o", "x.h5"], [RUN, EMPTY_GRIDS, MEMORY, COMMON]),
     "import": (["no.npz", "-o", "x.h5"], [IMPORT, COMMON]),
     "figures": (["no.h5", "-o", "x"], [FIGURES, COMMON]),
     "bench study": (["no.h5"], [BENCH, COMMON]),
-    "inspect": (["no.h5"], [COMMON]),
+    "inspect": (["no.h5"], [MEMORY, COMMON]),
     "list": ([], [COMMON]),
     "demo": ([], [{"--output": ("a folder's name", ["''"])}, COMMON]),
 }

@@ -1,0 +1,18 @@
+// Sizes in bytes as people write them: "16GiB".
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace attest {
+
+/// A positive number and a unit (B, KB, MB, GB, TB; KiB, MiB, GiB, TiB or K, M, G, T; none: bytes). Nothing if it is
+/// not.
+std::optional<std::uint64_t> parse_byte_size(std::string_view text);
+
+/// "512 B", "1.5 GiB"
+std::string byte_size_text(std::int64_t bytes);
+
+}  // namespace attest

@@ -1,0 +1,86 @@
+"""Small files that ask for much, and names that a terminal would obey, through the commands."""
+import json
+import os
+import signal
+import subprocess
+import zlib
+
+import h5py
+import numpy as np
+
+ATTEST = os.environ["ATTEST_BIN"]
+
+
+def attest(folder, *arguments):
+    return subprocess.run([ATTEST, *arguments], cwd=folder, capture_output=True, timeout=120)
+
+
+def write_dump(path, tokens, heads=1, sample="a", compressed=False):
+    """k and v in gzip chunks of zeros if `compressed`."""
+    with h5py.File(path, "w") as file:
+        file.attrs.update(format="attention-dump", format_version=1, model="m", num_layers=1, num_query_heads=heads,
+                          num_kv_heads=1, head_dim=16)
+        group = file.create_group(f"samples/{sample}")
+        group.attrs.update(task="t", num_tokens=tokens)
+        group["query_positions"] = np.array([tokens - 1])
+        layer = group.create_group("layers/0")
+        layer.create_dataset("q", data=np.ones((1, heads, 16), np.float16), chunks=(1, heads, 16), compression=9)
+        for name in "kv":
+            if not compressed:
+                layer[name] = np.ones((1, tokens, 16), np.float16)
+                continue
+            rows = 1 << 19
+            values = layer.create_dataset(name, (1, tokens, 16), np.float16, chunks=(1, rows, 16), compression=9)
+            chunk = zlib.compress(bytes(rows * 32), 9)
+            for first in range(0, tokens, rows):
+                values.id.write_direct_chunk((0, first, 0), chunk)
+
+
+def test_a_compressed_dump_says_what_it_needs(tmp_path):
+    write_dump(tmp_path / "d.h5", 80_000_000, compressed=True)
+    assert (tmp_path / "d.h5").stat().st_size < 8e6
+    for command in (["inspect", "d.h5", "--check", "--json"], ["run", "d.h5", "-o", "r.h5", "--selector", "quest", "--quiet"]):
+        done = attest(tmp_path, *command)
+        assert done.returncode == 4 and done.stderr.count(b"\n") == 1, done.stderr
+        assert done.stderr.startswith(b"attest: d.h5: /samples/a/layers/0: takes 4.8 GiB of memory, the file has "), done.stderr
+        assert done.stderr.endswith(b" on disk; --allow-memory 5GiB allows it\n"), done.stderr
+    assert attest(tmp_path, "inspect", "d.h5").returncode == 0
+    assert not (tmp_path / "r.h5").exists() and not (tmp_path / "r.h5.partial").exists()
+
+
+def test_the_results_count_too(tmp_path):
+    write_dump(tmp_path / "d.h5", 16, heads=1 << 19)
+    grid = ["--selector", "quest", "--budget", "1:8:1"]
+    done = attest(tmp_path, "run", "d.h5", "-o", "r.h5", *grid, "--allow-memory", "64MiB")
+    assert done.returncode == 4 and b"/samples/a/layers/0: takes " in done.stderr, done.stderr
+    assert attest(tmp_path, "inspect", "d.h5", "--check", "--allow-memory", "64MiB").returncode == 0
+
+
+def test_names_are_printed_on_one_line(tmp_path):
+    name = "a\x1b[31m\nfake\u202e\u009b"
+    write_dump(tmp_path / "d.h5", 16, sample=name)
+    with h5py.File(tmp_path / "d.h5", "r+") as file:
+        file[f"samples/{name}/layers/0/k"][0, 3] = np.nan
+        file.attrs["model"] = np.bytes_(b"m\xff\x1b")
+    for command in (["inspect", "d.h5", "--check"], ["run", "d.h5", "-o", "r.h5", "--selector", "quest"],
+                    ["run", "d.h5", "-o", "r.h5", "--resume", "--skip-bad-layers", "--selector", "quest"]):
+        done = attest(tmp_path, *command)
+        assert b"a\\x1b[31m\\x0afake\\u{202e}\\u{009b}" in done.stdout + done.stderr, done
+        assert b"\x1b" not in done.stdout + done.stderr, done
+        (done.stdout + done.stderr).decode("utf-8")
+    for command in (["inspect", "d.h5"], ["figures", "r.h5", "-o", "figures"]):
+        done = attest(tmp_path, *command, "--json")
+        if done.returncode == 0:
+            json.loads(done.stdout.decode("utf-8"))
+        else:
+            assert done.returncode == 4 and done.stderr.count(b"\n") == 1, done
+
+
+def test_a_parent_that_ignores_its_children_changes_nothing(tmp_path):
+    """Nobody would then tell how the process that reads the file ended."""
+    write_dump(tmp_path / "d.h5", 16)
+    (tmp_path / "bad.h5").write_bytes((tmp_path / "d.h5").read_bytes()[:3000])
+    for name, code in (("d.h5", 0), ("bad.h5", 4)):
+        done = subprocess.run([ATTEST, "inspect", name, "--quiet"], cwd=tmp_path, capture_output=True, timeout=60,
+                              preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN))
+        assert done.returncode == code, done.stderr
