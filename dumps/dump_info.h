@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -10,6 +11,10 @@
 #include "dumps/attention_layer.h"
 
 namespace attest {
+
+/// Of layers, heads, channels and tokens: what an int holds. Dumps and results files have the same bound, so that the
+/// results of every dump can be read.
+inline constexpr std::int64_t kLargestCount = std::numeric_limits<std::int32_t>::max();
 
 /// One prompt: T tokens and N queries, with some of the model's layers.
 struct SampleInfo {

@@ -2,56 +2,19 @@
 #include "analysis/results/check_results.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <map>
-#include <memory>
 #include <optional>
 #include <utility>
 
-#include "analysis/metrics/metric.h"
+#include "analysis/results/cell_check.h"
 #include "dumps/base/printable.h"
-#include "kernels/selectors/registry.h"
 
 namespace attest {
 namespace {
-
-/// Sums in float32, on the GPU in another order, may pass a bound by their rounding (README.md, "On a GPU": 2e-4).
-constexpr double kRounding = 1e-3;
-
-/// Of a metric in the table, or of one that the selector alone has; empty for an unknown one.
-std::optional<MetricRange> range_of(const StudySelector* selector, const std::string& metric) {
-  if (const Metric* known = find_metric(metric)) return known->info.range;
-  if (selector == nullptr || find_selector(selector->name) == nullptr) return std::nullopt;
-  const std::unique_ptr<Selector> standard = make_selector({selector->name, selector->name, {}});
-  for (const MetricInfo& own : standard->own_metrics())
-    if (own.name == metric) return own.range;
-  return std::nullopt;
-}
-
-/// What is wrong with a cell of a computed layer; empty if nothing is.
-std::string defect(float value, const MetricRange& range) {
-  if (std::isnan(value)) return range.may_be_nan ? "" : "is NaN, expected a number";
-  if (value >= range.least - kRounding && value <= range.most + kRounding) return "";
-  if (std::isinf(range.most)) return fmt::format("is {}, expected at least {:g}", value, range.least);
-  return fmt::format("is {}, expected {:g} to {:g}", value, range.least, range.most);
-}
-
-/// "layer 5, query 0, head 3": the layer by its number, the others by their index.
-std::string place_text(const MetricArray& array, const StudySample& sample, std::size_t cell) {
-  std::vector<std::string> parts;
-  const std::span<const std::string_view> names = axis_names(array.axes);
-  for (std::size_t axis = array.shape.size(); axis-- > 0;) {
-    const auto size = static_cast<std::size_t>(array.shape[axis]), index = cell % size;
-    cell /= size;
-    parts.push_back(fmt::format("{} {}", names[axis], axis == 0 ? sample.layers[index] : static_cast<int>(index)));
-  }
-  std::ranges::reverse(parts);
-  return fmt::format("{}", fmt::join(parts, ", "));
-}
 
 class Checker {
  public:
@@ -87,7 +50,7 @@ class Checker {
       constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
       found = {.label = label, .metric = metric, .least = kNaN, .most = kNaN, .first_bad = {}};
     }
-    const MetricArray array = *(i ? results_.read(d, s, *i, metric) : results_.read_scores(d, s, metric));
+    const MetricArray array = *(i ? results_.read(d, s, *i, metric, ReadCells::all) : results_.read_scores(d, s, metric, ReadCells::all));
     look_at(array, d, s, i, range_of(selector, metric), found);
     if (progress_) progress_(++done_, total_);
   }

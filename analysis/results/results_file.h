@@ -50,6 +50,12 @@ struct MetricArray {
   std::int64_t num_layers() const { return shape[0]; }
 };
 
+/// Which cells ResultsFile::read() accepts.
+enum class ReadCells : std::uint8_t {
+  in_range,  ///< those that their metric allows (MetricRange); NaN always
+  all,       ///< for a check that reports all that are not
+};
+
 /// Reads a results file. The constructor reads all attributes and axes and checks the shape of every metric; values are
 /// read on demand. Files are untrusted: HDF5 runs in a guarded child process, and every defect is reported as an
 /// InputError of one sentence. Thread-safe. `dump` and `sample` index study().dumps and its samples, `selector` indexes
@@ -78,10 +84,15 @@ class ResultsFile {
   std::vector<std::string> metrics(std::size_t dump, std::size_t sample, std::size_t selector) const;
   std::vector<std::string> score_metrics(std::size_t dump, std::size_t sample) const;
 
+  /// The axes of one of these metrics, of the exact scores if `selector` is empty.
+  MetricAxes axes(std::size_t dump, std::size_t sample, std::optional<std::size_t> selector,
+                  const std::string& metric) const;
+
   /// Empty if the sample does not have the metric.
-  std::optional<MetricArray> read(std::size_t dump, std::size_t sample, std::size_t selector,
-                                  std::string_view metric) const;
-  std::optional<MetricArray> read_scores(std::size_t dump, std::size_t sample, std::string_view metric) const;
+  std::optional<MetricArray> read(std::size_t dump, std::size_t sample, std::size_t selector, std::string_view metric,
+                                  ReadCells accepted = ReadCells::in_range) const;
+  std::optional<MetricArray> read_scores(std::size_t dump, std::size_t sample, std::string_view metric,
+                                         ReadCells accepted = ReadCells::in_range) const;
 
   /// [Y], 1 where dense_layers made the layer exact.
   const std::vector<std::uint8_t>& dense(std::size_t dump, std::size_t sample, std::size_t selector) const;

@@ -3,19 +3,20 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
+#include <cmath>
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <span>
 
-#include "analysis/metrics/metric.h"
+#include "analysis/results/cell_check.h"
 #include "analysis/results/results_file.h"
 #include "analysis/results/results_file_scan.h"
 #include "dumps/base/error.h"
 #include "dumps/base/input_file.h"
 #include "dumps/base/json_text.h"
 #include "dumps/base/printable.h"
+#include "dumps/format/memory_bound.h"
 #include "dumps/hdf5/dataset.h"
 #include "dumps/hdf5/guarded_child.h"
 #include "dumps/hdf5/node.h"
@@ -147,7 +148,7 @@ struct ResultsFile::State {
 
   /// Reads one metric of sample `s` of dump `d`; of the exact scores if `selector` is null.
   MetricArray read(std::size_t d, std::size_t s, const StudySelector* selector, std::string_view metric,
-                   const MetricPlace& place) const {
+                   const MetricPlace& place, ReadCells accepted) const {
     const StudyDump& dump = study.dumps[d];
     const StudySample& sample = dump.samples[s];
     const AxisSizes sizes{.layers = static_cast<std::int64_t>(sample.layers.size()),
@@ -158,26 +159,35 @@ struct ResultsFile::State {
     MetricArray array{.axes = place.axes, .shape = shape_of(place.axes, sizes), .values = {}};
     std::size_t count = 1;
     for (const std::int64_t size : array.shape) count *= static_cast<std::size_t>(size);
-    array.values.resize(count);
-    // Ratios of sizes and of norms: a figure draws them on logarithmic axes.
-    const Metric* known = find_metric(metric);
-    const bool is_ratio = known != nullptr && known->info.unit == "ratio";
     const std::vector<std::string> names{"dumps", std::to_string(d), "samples", sample.name,
                                          selector != nullptr ? selector->label : std::string(kScoresGroup)};
+    const std::string object = fmt::format("/{}/{}", fmt::join(names, "/"), metric);
+    const InputFile file(path);
+    check_memory_bound(file, object, count * sizeof(float));
+    array.values.resize(count);
     if (place.offset >= 0)
-      InputFile(path).read(static_cast<std::uint64_t>(place.offset), std::as_writable_bytes(std::span(array.values)));
+      file.read(static_cast<std::uint64_t>(place.offset), std::as_writable_bytes(std::span(array.values)));
     else
-      read_decoded(array.values, names, std::string(metric));
-    const auto negative = std::ranges::find_if(array.values, [](float value) { return value < 0; });
-    if (is_ratio && negative != array.values.end())
-      throw InputError(fmt::format("{}: /{}/{}: value {} is {}, expected ratios of at least 0, or NaN", path,
-                                   printable(fmt::format("{}", fmt::join(names, "/"))), printable(metric),
-                                   negative - array.values.begin(), *negative));
+      read_decoded(file, array.values, names, std::string(metric));
+    if (accepted == ReadCells::in_range)
+      if (const std::optional<MetricRange> range = range_of(selector, metric)) check_range(array, *range, sample, object);
     return array;
   }
 
-  void read_decoded(std::span<float> values, const std::vector<std::string>& groups, const std::string& metric) const {
-    const ChildLimits limits = value_limits(InputFile(path).stored_bytes(), values.size_bytes());
+  /// A figure has axes for what the metric can be, logarithmic ones for ratios. NaN is drawn nowhere.
+  void check_range(const MetricArray& array, const MetricRange& range, const StudySample& sample,
+                   const std::string& object) const {
+    for (std::size_t cell = 0; cell < array.values.size(); ++cell) {
+      const float value = array.values[cell];
+      if (is_within(value, range) || std::isnan(value)) continue;
+      throw InputError(fmt::format("{}: {}: [{}] {}", path, printable(object), place_text(array, sample, cell),
+                                   defect(value, range)));
+    }
+  }
+
+  void read_decoded(const InputFile& file, std::span<float> values, const std::vector<std::string>& groups,
+                    const std::string& metric) const {
+    const ChildLimits limits = value_limits(file.stored_bytes(), values.size_bytes());
     const std::span<std::byte> target = std::as_writable_bytes(values);
     std::size_t received = 0;
     run_in_guarded_child(
@@ -241,20 +251,26 @@ std::vector<std::string> ResultsFile::score_metrics(std::size_t dump, std::size_
   return State::names_of(state_->samples.at(dump).at(sample).scores);
 }
 
+MetricAxes ResultsFile::axes(std::size_t dump, std::size_t sample, std::optional<std::size_t> selector,
+                             const std::string& metric) const {
+  const SampleData& data = state_->samples.at(dump).at(sample);
+  return (selector ? data.selectors.at(*selector).metrics : data.scores).at(metric).axes;
+}
+
 std::optional<MetricArray> ResultsFile::read(std::size_t dump, std::size_t sample, std::size_t selector,
-                                             std::string_view metric) const {
+                                             std::string_view metric, ReadCells accepted) const {
   const MetricPlaces& places = state_->selector(dump, sample, selector).metrics;
   const auto place = places.find(metric);
   if (place == places.end()) return std::nullopt;
-  return state_->read(dump, sample, &state_->study.selectors[selector], metric, place->second);
+  return state_->read(dump, sample, &state_->study.selectors[selector], metric, place->second, accepted);
 }
 
 std::optional<MetricArray> ResultsFile::read_scores(std::size_t dump, std::size_t sample,
-                                                    std::string_view metric) const {
+                                                    std::string_view metric, ReadCells accepted) const {
   const MetricPlaces& places = state_->samples.at(dump).at(sample).scores;
   const auto place = places.find(metric);
   if (place == places.end()) return std::nullopt;
-  return state_->read(dump, sample, nullptr, metric, place->second);
+  return state_->read(dump, sample, nullptr, metric, place->second, accepted);
 }
 
 const std::vector<std::uint8_t>& ResultsFile::dense(std::size_t dump, std::size_t sample, std::size_t selector) const {

@@ -11,6 +11,7 @@
 #include "analysis/results/axes.h"
 #include "analysis/results/results_file.h"
 #include "dumps/base/printable.h"
+#include "dumps/dump_info.h"
 #include "dumps/hdf5/dataset.h"
 #include "dumps/hdf5/node.h"
 
@@ -23,8 +24,6 @@ using hdf5::Handle;
 using nlohmann::json;
 
 constexpr std::size_t kMostAxes = 32;  // of an HDF5 data set
-constexpr std::int64_t kMostHeads = 1 << 20;
-constexpr std::int64_t kMostTokens = std::int64_t{1} << 40;
 
 const std::vector<std::string>& non_metric_names() {  // data sets of a selector's group that are not metrics
   static const std::vector<std::string> names{"settings", "setting_labels", "lambdas", "dense", "done"};
@@ -115,9 +114,9 @@ json read_selector(const Group& group, AxisSizes sizes) {
 json read_sample(const Group& group, std::int64_t heads, std::int64_t num_layers) {
   json sample = {{"name", group.path().substr(group.path().rfind('/') + 1)},
                  {"task", group.string_attribute("task")},
-                 {"num_tokens", group.integer_attribute("num_tokens", 1, kMostTokens)}};
+                 {"num_tokens", group.integer_attribute("num_tokens", 1, kLargestCount)}};
   const std::vector<std::int64_t> layers = read_ascending(Dataset(group.open("layers")), num_layers - 1);
-  const std::vector<std::int64_t> positions = read_ascending(Dataset(group.open("query_positions")), kMostTokens);
+  const std::vector<std::int64_t> positions = read_ascending(Dataset(group.open("query_positions")), kLargestCount);
   const AxisSizes sizes{.layers = static_cast<std::int64_t>(layers.size()),
                         .queries = static_cast<std::int64_t>(positions.size()),
                         .heads = heads};
@@ -134,10 +133,10 @@ json read_sample(const Group& group, std::int64_t heads, std::int64_t num_layers
 json read_dump(const Group& group) {
   json dump = {{"path", group.string_attribute("path")},
                {"model", group.string_attribute("model")},
-               {"num_layers", group.integer_attribute("num_layers", 1, kMostHeads)},
+               {"num_layers", group.integer_attribute("num_layers", 1, kLargestCount)},
                {"samples", json::array()}};
   for (const char* name : {"num_query_heads", "num_kv_heads", "head_dim", "value_dim"})
-    dump[name] = group.integer_attribute(name, 1, kMostHeads);
+    dump[name] = group.integer_attribute(name, 1, kLargestCount);
   const Group samples = group.group("samples");
   for (const std::string& name : ordered_names(samples))
     dump["samples"].push_back(read_sample(samples.group(name), dump["num_query_heads"], dump["num_layers"]));

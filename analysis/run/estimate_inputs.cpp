@@ -47,14 +47,14 @@ std::vector<std::string> input_files(const Study& study) {
 }
 
 std::vector<EstimateReader> open_estimates(const Study& study, const StudyPlan& plan,
-                                           std::span<const DumpReader> dumps) {
+                                           std::span<const DumpReader> dumps, std::uint64_t allowed_memory) {
   std::vector<EstimateSource> sources;
   std::vector<EstimateReader> readers;
   for (const StudySelector& chosen : study.selectors) {
     const std::optional<EstimateSource> source = chosen.selector->estimate_source();
     if (!source || std::ranges::find(sources, *source) != sources.end()) continue;
     sources.push_back(*source);
-    readers.emplace_back(*source, layers_of(study, plan, dumps, chosen.label));
+    readers.emplace_back(*source, layers_of(study, plan, dumps, chosen.label), allowed_memory);
   }
   return readers;
 }

@@ -20,12 +20,14 @@ class ResultsAssembly {
   /// `study` and `plan` must outlive this object.
   ResultsAssembly(const Study& study, const StudyPlan& plan, bool with_dense_layers);
 
-  /// Call it before the first unit is added. The results file is in `folder` until finish() gives it the name `output`.
-  /// Throws as ResultsWriter does.
+  /// Units that are added from now on go to a results file, which is in `folder` until finish() gives it the name
+  /// `output`. Throws as ResultsWriter does.
   void write_to(const std::string& output, const std::string& folder) { writer_.emplace(output, study_, folder); }
 
   /// Units may come in any order, each once. Not thread-safe.
   void add(const UnitKey& unit, const LayerResults& results);
+  /// To the file alone: a unit that was added before write_to().
+  void write(const LayerResults& results) { writer_.value().add(results); }
 
   bool complete() const { return next_ == plan_.units.size(); }
 

@@ -6,8 +6,6 @@
 #include <chrono>
 #include <filesystem>
 #include <optional>
-#include <stdexcept>
-#include <thread>
 #include <utility>
 
 #include "analysis/layer/make_layer_study.h"
@@ -19,7 +17,7 @@
 #include "analysis/run/input_guard.h"
 #include "analysis/run/input_hashes.h"
 #include "analysis/run/manifest.h"
-#include "analysis/run/results_assembly.h"
+#include "analysis/run/results_finish.h"
 #include "analysis/study/calibration.h"
 #include "analysis/study/short_contexts.h"
 #include "dumps/base/error.h"
@@ -31,7 +29,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr auto kPollInterval = std::chrono::milliseconds(10);
 constexpr const char* kCudaPrecision =
     "float32 sums of products of exact 16-bit parts; quantisers in float32; kept sets decided in float32";
 constexpr const char* kCpuPrecision =
@@ -57,16 +54,14 @@ void check_output(const Study& study, const RunOptions& options) {
 }
 
 /// The output file if it already holds the finished study. This happens if another process finished it, or if a run was
-/// killed after it wrote the results and before it removed the folder of partial results.
+/// killed after it wrote the results and before it removed the folder of partial results. Throws InputError if the
+/// output is no results file.
 std::optional<ResultsFile> finished_results(const RunOptions& options, const std::string& configuration,
                                             bool skip_bad_layers) {
-  try {
-    if (!fs::exists(options.output)) return std::nullopt;
-    ResultsFile results(options.output);
-    if (same_study(results.manifest(), configuration, skip_bad_layers)) return results;
-  } catch (const InputError&) {
-  }
-  return std::nullopt;
+  if (!fs::exists(options.output)) return std::nullopt;
+  ResultsFile results(options.output);
+  if (!same_study(results.manifest(), configuration, skip_bad_layers)) return std::nullopt;
+  return results;
 }
 
 std::vector<DumpReader> open_dumps(const Study& study, std::uint64_t allowed_memory) {
@@ -144,30 +139,90 @@ std::unique_ptr<LayerStudy> make_study_on_device(const Study& study, RunOptions&
   }
 }
 
-/// Waits for the right to write the results. Empty if another process has written them.
-std::optional<UnitClaim> wait_for_claim(PartialResults& partial, const std::atomic<bool>& stop) {
-  for (;;) {
-    std::optional<UnitClaim> claim = partial.claim_finish();
-    if (!partial.in_place()) return std::nullopt;
-    if (claim) return claim;
-    if (stop) throw Interrupted("interrupted");
-    std::this_thread::sleep_for(kPollInterval);
-  }
-}
-
-/// The summary of an output that holds the complete study already. Throws if --resume finds another study there.
+/// The summary of an output that holds the complete study already. Throws if --resume finds something else there.
 std::optional<Summary> find_complete(const Study& study, const RunOptions& options, const std::string& configuration,
                                      const std::string& folder) {
-  if (!options.resume) return std::nullopt;
-  if (const std::optional<ResultsFile> results = finished_results(options, configuration, study.skip_bad_layers)) {
-    PartialResults::discard(folder);
-    return summarize(*results, options.with_dense_layers);
+  if (!options.resume || !fs::exists(options.output)) return std::nullopt;
+  const bool unfinished = PartialResults::exists(folder);
+  try {
+    if (const std::optional<ResultsFile> results = finished_results(options, configuration, study.skip_bad_layers)) {
+      PartialResults::discard(folder);
+      return summarize(*results, options.with_dense_layers);
+    }
+  } catch (const InputError& error) {
+    if (!options.force && !unfinished) throw InputError(fmt::format("cannot resume: {}", error.what()));
   }
-  if (options.force || !fs::exists(options.output)) return std::nullopt;
-  if (PartialResults::exists(folder))
+  if (options.force) return std::nullopt;
+  if (unfinished)
     throw OutputError(fmt::format("'{}' exists; --force replaces it once the study is complete", options.output));
   throw UsageError(
       fmt::format("cannot resume: '{}' is complete and was made with other options or inputs", options.output));
+}
+
+/// What a run has made ready when its first unit begins.
+struct Prepared {
+  const Study& study;
+  const RunOptions& options;
+  const StudyPlan& plan;
+  const std::vector<DumpReader>& readers;
+  const std::vector<EstimateReader>& estimates;
+  const Provenance& provenance;
+  const std::string& configuration;
+  LayerStudy& layer_study;
+  InputHashes& hashes;
+};
+
+/// Computes the units that are missing, and writes the results file unless another process does.
+void compute(const Prepared& run, PartialResults& partial, const std::atomic<bool>& stop, const StudyObserver& observer,
+             RunReport& report) {
+  calibrate(run.study, run.plan, run.readers[0], &stop);
+  InputGuard inputs(run.provenance.inputs, partial, run.hashes, stop);
+  StudyObserver guarded = observer;
+  guarded.progress = [&](const StudyProgress& progress) {
+    report.progress = progress;
+    observer.progress(progress);
+    inputs.poll();
+  };
+  for (const std::string& notice : short_context_notices(run.study)) observer.notice(notice);
+  ResultsFinish results(run.study, run.plan, run.options.with_dense_layers, partial, run.options.output);
+  const UnitSink add_to_results = [&](const UnitKey& unit, const LayerResults& found, UnitOrigin origin) {
+    results.add(unit, found);
+    // What another process has read beside this one need not be read again for its hash.
+    if (origin == UnitOrigin::beside)
+      for (const BlockHash& block : found.input_blocks) run.hashes.set(unit.dump, block);
+  };
+  try {
+    stream_study(run.study, run.plan, run.readers, run.layer_study, partial,
+                 {.reading_threads = reading_threads(run.options.device, run.options.threads),
+                  .estimates = run.estimates,
+                  .hashes = &run.hashes,
+                  .sink = add_to_results,
+                  .stop = &stop},
+                 guarded);
+  } catch (const OutputError&) {
+    if (!results.done_by_another()) throw;
+  }
+
+  const ResultsAssembly& assembly = results.assembly();
+  if (results.wait_to_write(stop)) {
+    report.summary = assembly.summary();
+    results.write(manifest_json(run.study, run.provenance, run.configuration,
+                                {.command_line = run.options.command_line,
+                                 .device = report.device,
+                                 .started = partial.start_time(),
+                                 .ended = utc_time(std::chrono::system_clock::now()),
+                                 .input_hashes = inputs.finish(),
+                                 .left_out = assembly.left_out()}));
+    PartialResults::discard(partial.folder());
+    return;
+  }
+  const std::optional<ResultsFile> found =
+      finished_results(run.options, run.configuration, run.study.skip_bad_layers);
+  if (!found)
+    throw OutputError(
+        fmt::format("'{}' was removed while the study ran, and there are no results", partial.folder()));
+  report.outcome = RunReport::Outcome::completed_by_another_process;
+  report.summary = assembly.complete() ? assembly.summary() : summarize(*found, run.options.with_dense_layers);
 }
 
 }  // namespace
@@ -187,7 +242,7 @@ RunReport run_study(Study study, RunOptions options, const std::atomic<bool>& st
   const StudyPlan plan = make_plan(readers, study);
   for (const std::string& notice : plan.notices) observer.notice(notice);
   check_memory(study, plan, readers);
-  const std::vector<EstimateReader> estimates = open_estimates(study, plan, readers);
+  const std::vector<EstimateReader> estimates = open_estimates(study, plan, readers, options.allowed_memory);
   const Provenance provenance = make_provenance(options, input_list);
   const std::string configuration = configuration_json(study, provenance);
 
@@ -204,66 +259,17 @@ RunReport run_study(Study study, RunOptions options, const std::atomic<bool>& st
   const auto discard_if_empty = [&] {
     if (!options.resume && report.progress.finished == 0) PartialResults::discard(folder);
   };
-
   try {
-    calibrate(study, plan, readers[0], &stop);
-    InputGuard inputs(input_list, partial, hashes, stop);
-    StudyObserver guarded = observer;
-    guarded.progress = [&](const StudyProgress& progress) {
-      report.progress = progress;
-      observer.progress(progress);
-      inputs.poll();
-    };
-    for (const std::string& notice : short_context_notices(study)) observer.notice(notice);
-    // One of several processes writes the results while all compute. Should it die, another one does so at the end.
-    std::optional<UnitClaim> claim = partial.claim_finish();
-    if (!partial.in_place()) claim.reset();
-    ResultsAssembly assembly(study, plan, options.with_dense_layers);
-    if (claim) assembly.write_to(options.output, folder);
-    const UnitSink add_to_assembly = [&](const UnitKey& unit, const LayerResults& results, UnitOrigin origin) {
-      assembly.add(unit, results);
-      // What another process has read beside this one need not be read again for its hash.
-      if (origin == UnitOrigin::beside)
-        for (const BlockHash& block : results.input_blocks) hashes.set(unit.dump, block);
-    };
-    try {
-      stream_study(study, plan, readers, *layer_study, partial,
-                   {.reading_threads = reading_threads(options.device, options.threads),
-                    .estimates = estimates,
-                    .hashes = &hashes,
-                    .sink = add_to_assembly,
-                    .stop = &stop},
-                   guarded);
-    } catch (const OutputError&) {
-      if (claim || partial.in_place()) throw;  // else another process has finished the study and removed the folder
-    }
-    const bool writes = claim.has_value();
-    if (!writes) claim = wait_for_claim(partial, stop);
-    if (!claim) {
-      const std::optional<ResultsFile> results = finished_results(options, configuration, study.skip_bad_layers);
-      if (!results)
-        throw OutputError(fmt::format("'{}' was removed while the study ran, and there are no results", folder));
-      report.outcome = RunReport::Outcome::completed_by_another_process;
-      report.summary = assembly.complete() ? assembly.summary() : summarize(*results, options.with_dense_layers);
-      return report;
-    }
-    std::optional<ResultsAssembly> second;  // the process that had the claim has died
-    if (!writes) {
-      second.emplace(study, plan, options.with_dense_layers);
-      second->write_to(options.output, folder);
-      for (const UnitKey& unit : plan.units) second->add(unit, partial.load_finished(unit));
-    }
-    ResultsAssembly& whole = second ? *second : assembly;
-    if (!whole.complete()) throw std::logic_error("the study ended before all of its units were finished");
-    report.summary = whole.summary();
-    whole.finish(manifest_json(study, provenance, configuration,
-                               {.command_line = options.command_line,
-                                .device = report.device,
-                                .started = partial.start_time(),
-                                .ended = utc_time(std::chrono::system_clock::now()),
-                                .input_hashes = inputs.finish(),
-                                .left_out = whole.left_out()}));
-    PartialResults::discard(folder);
+    compute({.study = study,
+             .options = options,
+             .plan = plan,
+             .readers = readers,
+             .estimates = estimates,
+             .provenance = provenance,
+             .configuration = configuration,
+             .layer_study = *layer_study,
+             .hashes = hashes},
+            partial, stop, observer, report);
     return report;
   } catch (const Interrupted&) {
     throw Interrupted(fmt::format("interrupted with {} of {} layers finished; the same command with --resume goes on",

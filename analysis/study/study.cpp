@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "dumps/base/json_text.h"
 #include "kernels/selectors/registry.h"
 
 namespace attest {
@@ -23,8 +24,9 @@ StudySelector make_study_selector(const std::string& label, std::shared_ptr<Sele
 bool counts_scan(const StudySelector& chosen) {
   if (chosen.selector) return chosen.selector->counts_scan();
   SelectorSpec spec{.label = chosen.label, .name = chosen.name, .options = {}};
+  const nlohmann::json options = parse_json(chosen.options_json).value_or(nullptr);
   try {
-    for (const auto& [option, value] : nlohmann::json::parse(chosen.options_json).items())
+    for (const auto& [option, value] : options.items())
       spec.options.emplace_back(option, value.get<std::string>());
     return make_selector(spec)->counts_scan();
   } catch (const std::exception&) {  // results of a program version with other selectors or options

@@ -11,13 +11,14 @@ namespace attest {
 inline constexpr int kMostJsonLevels = 64;
 
 /// Nothing if the text is not JSON or has more than kMostJsonLevels.
-inline std::optional<nlohmann::json> parse_json(std::string_view text) {
+template <class Json = nlohmann::json>  // or nlohmann::ordered_json
+std::optional<Json> parse_json(std::string_view text) {
   bool too_deep = false;
-  const auto look = [&](int depth, nlohmann::json::parse_event_t, nlohmann::json&) {
+  const auto look = [&](int depth, typename Json::parse_event_t, Json&) {
     too_deep = too_deep || depth > kMostJsonLevels;
     return !too_deep;
   };
-  nlohmann::json value = nlohmann::json::parse(text, look, false);
+  Json value = Json::parse(text, look, false);
   if (too_deep || value.is_discarded()) return std::nullopt;
   return value;
 }

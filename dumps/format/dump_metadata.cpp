@@ -19,8 +19,6 @@ using hdf5::Dataset;
 using hdf5::Group;
 using hdf5::Node;
 
-constexpr std::int64_t kLargestCount = std::numeric_limits<std::int32_t>::max();
-
 int count_attribute(const Node& node, const char* name) {
   return static_cast<int>(node.integer_attribute(name, 1, kLargestCount));
 }

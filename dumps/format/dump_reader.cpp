@@ -9,13 +9,12 @@
 #include <stdexcept>
 #include <string_view>
 
-#include "dumps/base/byte_size.h"
 #include "dumps/base/error.h"
 #include "dumps/base/input_file.h"
 #include "dumps/base/parallel_for.h"
-#include "dumps/base/printable.h"
 #include "dumps/format/all_finite.h"
 #include "dumps/format/dump_metadata.h"
+#include "dumps/format/memory_bound.h"
 #include "dumps/hdf5/dataset.h"
 #include "dumps/hdf5/guarded_child.h"
 
@@ -119,16 +118,8 @@ const LayerInfo& DumpReader::layer_info(std::size_t sample, int layer) const {
 }
 
 void DumpReader::check_memory(std::size_t sample, int layer, std::uint64_t more) const {
-  const auto stored = static_cast<std::uint64_t>(info().stored_bytes);
-  const std::uint64_t freely = std::max(kFreeMemory, kFreeExpansion * stored);
-  const std::uint64_t allowed = state_->allowed_memory > 0 ? state_->allowed_memory : freely;
   const std::uint64_t needed = static_cast<std::uint64_t>(layer_info(sample, layer).bytes()) + more;
-  if (needed <= allowed) return;
-  constexpr std::uint64_t kGiB = std::uint64_t{1} << 30;
-  throw InputError(fmt::format("{}: {}: takes {} of memory, the file has {} on disk; --allow-memory {}GiB allows it",
-                               info().path, printable(layer_path(info().samples[sample], layer)),
-                               byte_size_text(static_cast<std::int64_t>(needed)), byte_size_text(info().stored_bytes),
-                               (needed + kGiB - 1) / kGiB));
+  check_memory_bound(state_->file, layer_path(info().samples[sample], layer), needed, state_->allowed_memory);
 }
 
 bool DumpReader::read_layer(std::size_t sample, int layer, AttentionLayer& out, int threads,

@@ -19,15 +19,11 @@ namespace attest {
 using BlockObserver = std::function<void(std::uint64_t block, std::span<const std::byte> bytes)>;
 inline constexpr std::uint64_t kFileBlock = std::uint64_t{1} << 20;
 
-/// Memory that a layer may take without --allow-memory.
-inline constexpr std::uint64_t kFreeMemory = std::uint64_t{4} << 30;
-inline constexpr std::uint64_t kFreeExpansion = 16;  ///< times the file's bytes on disk
-
 /// Thread-safe: threads may read different layers of one reader at the same time.
 class DumpReader {
  public:
   /// Checks the metadata of every sample and layer, without reading q, k or v. Throws InputError. `allowed_memory` is
-  /// for check_memory(); 0: kFreeMemory, or kFreeExpansion times the bytes on disk if that is more.
+  /// for check_memory(); 0: what memory_bound.h allows freely.
   explicit DumpReader(const std::string& path, std::uint64_t allowed_memory = 0);
   ~DumpReader();
   DumpReader(DumpReader&&) noexcept;

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "dumps/base/error.h"
+#include "dumps/format/memory_bound.h"
 #include "dumps/hdf5/dataset.h"
 #include "dumps/hdf5/guarded_child.h"
 
@@ -18,7 +19,8 @@ std::string group_path(const std::string& sample, int layer) {
 
 }  // namespace
 
-EstimateReader::EstimateReader(EstimateSource source, std::span<const EstimatedLayer> layers)
+EstimateReader::EstimateReader(EstimateSource source, std::span<const EstimatedLayer> layers,
+                               std::uint64_t allowed_memory)
     : source_(std::move(source)), file_(source_.file) {
   std::vector<Stored> found(layers.size());
   const auto bytes = std::as_writable_bytes(std::span(found));
@@ -43,6 +45,8 @@ EstimateReader::EstimateReader(EstimateSource source, std::span<const EstimatedL
         stored.num_entries == (wanted.num_tokens + source_.width - 1) / source_.width &&
         (stored.bytes_per_value == 2 || stored.bytes_per_value == 4 || stored.bytes_per_value == 8);
     if (!plausible) throw InputError(fmt::format("{}: the file is damaged", file_.path()));
+    check_memory_bound(file_, group_path(wanted.sample, wanted.layer) + "/" + source_.dataset,
+                       stored.bytes_while_read(), allowed_memory);
     layers_.emplace(std::pair(wanted.sample, wanted.layer), stored);
   }
 }
@@ -89,7 +93,7 @@ void EstimateReader::read(const std::string& sample, int layer, LayerEstimates& 
   out.query_heads_per_estimate = static_cast<int>(stored.query_heads_per_estimate);
   out.num_entries = stored.num_entries;
   out.in_double = stored.bytes_per_value == 8;
-  out.values.resize(stored.values() * (out.in_double ? sizeof(double) : sizeof(float)));
+  out.values.resize(stored.bytes_in_memory());
   const std::string group = group_path(sample, layer);
   if (stored.bytes_per_value != 2) return read_stored(group, stored, {out.values.data(), out.values.size()});
   std::vector<std::byte> halves(stored.values() * 2);

@@ -28,8 +28,8 @@ struct EstimatedLayer {
 class EstimateReader {
  public:
   /// Opens source.file and checks the data set of every layer: [N, Hq or Hkv, ceil(T / width)] of float16, float32 or
-  /// float64. Throws InputError.
-  EstimateReader(EstimateSource source, std::span<const EstimatedLayer> layers);
+  /// float64, in memory of at most `allowed_memory` bytes (0: what memory_bound.h allows freely). Throws InputError.
+  EstimateReader(EstimateSource source, std::span<const EstimatedLayer> layers, std::uint64_t allowed_memory = 0);
 
   /// Fills `out` with the estimates of one of these layers for all queries. Reuses its buffer if it is large enough.
   /// Throws InputError.
@@ -41,6 +41,9 @@ class EstimateReader {
     std::int64_t num_queries = 0, num_heads = 0, query_heads_per_estimate = 0, num_entries = 0, bytes_per_value = 0;
     std::int64_t file_offset = -1;  ///< >= 0: contiguous from here
     std::size_t values() const { return static_cast<std::size_t>(num_queries * num_heads * num_entries); }
+    /// float16 is converted to float32.
+    std::size_t bytes_in_memory() const { return values() * (bytes_per_value == 8 ? sizeof(double) : sizeof(float)); }
+    std::size_t bytes_while_read() const { return bytes_in_memory() + (bytes_per_value == 2 ? values() * 2 : 0); }
   };
 
   Stored find(const EstimatedLayer& wanted) const;

@@ -73,6 +73,13 @@ class TensorScan {
     for (const HeadFinding& finding : findings_) {
       if (finding.all_zero || finding.not_finite()) check.findings.push_back(finding);
     }
+    if (check.findings.size() > TensorCheck::kMostFindings) {
+      check.num_left_out = check.findings.size() - TensorCheck::kMostFindings;
+      std::ranges::stable_partition(check.findings, &HeadFinding::not_finite);
+      check.findings.resize(TensorCheck::kMostFindings);
+      check.findings.shrink_to_fit();
+      std::ranges::sort(check.findings, {}, &HeadFinding::head);
+    }
     return check;
   }
 

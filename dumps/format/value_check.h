@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <string>
@@ -29,7 +30,11 @@ struct TensorCheck {
   /// Range of the finite values; NaN when there is none.
   float minimum = std::numeric_limits<float>::quiet_NaN();
   float maximum = std::numeric_limits<float>::quiet_NaN();
-  std::vector<HeadFinding> findings;  ///< ascending by head; only heads with a finding
+  /// Ascending by head; only heads with a finding. A small file may hold a million heads that are all zero: at most
+  /// kMostFindings are kept, those that are not finite first.
+  std::vector<HeadFinding> findings;
+  std::size_t num_left_out = 0;  ///< further heads with a finding
+  static constexpr std::size_t kMostFindings = 1000;
 };
 
 struct LayerCheck {

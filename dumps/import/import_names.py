@@ -27,6 +27,7 @@ class NamePattern:
 
     def __init__(self, text):
         expression, holes, after_hole = "", set(), False
+        self.begin, self.end = text[:text.find("{")] if "{" in text else text, text[text.rfind("}") + 1:]
         for piece in re.split(r"({.?.?)", text):
             if not piece.startswith("{"):
                 expression += re.escape(piece)
@@ -42,6 +43,13 @@ class NamePattern:
             holes.add(piece)
             after_hole = True
         self.fullmatch = re.compile(expression).fullmatch
+
+    def matches(self, arrays):
+        """The LayerKey and the array of each that fits. Comparing the ends first saves most of the time: with the usual
+        patterns, each of the 80,000 names of a large model is compared with 45."""
+        begin, end = self.begin, self.end
+        likely = [array for array in arrays if array.name.endswith(end) and array.name.startswith(begin)]
+        return [(key, array) for array in likely if (key := self.match(array.name)) is not None]
 
     def match(self, name):
         """The LayerKey of a name that fits, or None."""
@@ -80,10 +88,7 @@ def find_layers(arrays, path, given):
 def _assign(by_role, patterns, path):
     layers = {}
     for role, arrays in by_role.items():
-        for array in arrays:
-            key = patterns[role].match(array.name)
-            if key is None:
-                continue
+        for key, array in patterns[role].matches(arrays):
             found = layers.setdefault(key, {})
             if role in found:
                 raise InputError(f"{path}: expected one {role} of layer {key.layer}, found "

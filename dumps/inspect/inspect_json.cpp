@@ -81,7 +81,8 @@ json check_json(const DumpReader& dump, const DumpCheck& check) {
       }
       entry[name] = {{"minimum", finite_or_null(tensor->minimum)},
                      {"maximum", finite_or_null(tensor->maximum)},
-                     {"findings", std::move(heads)}};
+                     {"findings", std::move(heads)},
+                     {"findings_left_out", tensor->num_left_out}};
     }
     layers.push_back(std::move(entry));
   }

@@ -43,6 +43,7 @@ def run_command(program, needed_modules, command):
             signal.signal(each, _on_signal)
     sys.unraisablehook = _on_ignored
     try:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)  # the program that started this script has blocked them
         command()
         return 0
     except BaseException as error:

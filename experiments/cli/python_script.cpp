@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 
 #include "dumps/base/error.h"
@@ -22,6 +23,11 @@ void exec_script(const std::string& interpreter, const std::string& script, cons
   std::vector<char*> pointers;
   for (std::string& word : words) pointers.push_back(word.data());
   pointers.push_back(nullptr);
+  // A signal that comes before the script handles signals waits until it does (dumps/python/dump_command.py).
+  sigset_t waiting;
+  sigemptyset(&waiting);
+  for (const int signal : {SIGINT, SIGTERM}) sigaddset(&waiting, signal);
+  sigprocmask(SIG_BLOCK, &waiting, nullptr);
   ::execv(interpreter.c_str(), pointers.data());
   throw OutputError(
       fmt::format("{}: cannot be started ({}); cmake/setup.sh, which ./attest runs, makes a .venv with it", interpreter,

@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <type_traits>
 
 #include "dumps/base/error.h"
 #include "dumps/format/dump_reader.h"
@@ -36,40 +37,25 @@ void print_json(const nlohmann::ordered_json& document) {
   std::cout << document.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << '\n';
 }
 
-void inspect_dump(const InspectOptions& options, const GlobalOptions& global) {
-  const DumpReader dump(options.path, options.allowed_memory);
-  if (!global.json) std::cout << summary_text(dump) << std::flush;
-  std::optional<DumpCheck> check;
+/// Shows a dump or a results file. `check_values(progress)` looks at every value; its steps are `unit`.
+template <class File, class CheckValues>
+void inspect_file(const File& file, const char* unit, const InspectOptions& options, const GlobalOptions& global,
+                  const CheckValues& check_values) {
+  if (!global.json) std::cout << summary_text(file) << std::flush;
+  std::optional<std::invoke_result_t<CheckValues, CheckProgress>> check;
   if (options.check) {
-    Progress progress("layers", global.quiet);
-    check = check_dump(dump, [&](std::size_t done, std::size_t total) { progress.show(done, total, 0); });
+    Progress progress(unit, global.quiet);
+    check = check_values([&](std::size_t done, std::size_t total) { progress.show(done, total, 0); });
   }
   if (global.json) {
-    nlohmann::ordered_json document = summary_json(dump);
-    if (check) document["check"] = check_json(dump, *check);
+    nlohmann::ordered_json document = summary_json(file);
+    if (check) document["check"] = check_json(file, *check);
     print_json(document);
   } else if (check) {
-    std::cout << '\n' << check_text(dump, *check) << std::flush;
+    std::cout << '\n' << check_text(file, *check) << std::flush;
   }
-  if (check && check->num_bad_layers() > 0) throw InputError(verdict(dump, *check));
-}
-
-void inspect_results(const InspectOptions& options, const GlobalOptions& global) {
-  const ResultsFile results(options.path);
-  if (!global.json) std::cout << summary_text(results) << std::flush;
-  std::optional<ResultsCheck> check;
-  if (options.check) {
-    Progress progress("arrays", global.quiet);
-    check = check_results(results, [&](std::size_t done, std::size_t total) { progress.show(done, total, 0); });
-  }
-  if (global.json) {
-    nlohmann::ordered_json document = summary_json(results);
-    if (check) document["check"] = check_json(*check);
-    print_json(document);
-  } else if (check) {
-    std::cout << '\n' << check_text(*check) << std::flush;
-  }
-  if (check && check->num_bad() > 0) throw InputError(verdict(results, *check));
+  if (!check) return;
+  if (const std::string sentence = verdict(file, *check); !sentence.empty()) throw InputError(sentence);
 }
 
 void inspect_partial(const InspectOptions& options, const GlobalOptions& global) {
@@ -90,8 +76,15 @@ void run_inspect(const InspectOptions& options, const GlobalOptions& global) {
   if (!fs::exists(options.path, error) && fs::is_directory(partial, error))
     throw InputError(fmt::format("{}: there is no such file; its study is unfinished, see 'attest inspect {}'",
                                  options.path, partial));
-  if (file_format(options.path) == kStudyFormat) return inspect_results(options, global);
-  inspect_dump(options, global);
+  if (file_format(options.path) == kStudyFormat) {
+    const ResultsFile results(options.path);
+    inspect_file(results, "arrays", options, global,
+                 [&](const CheckProgress& progress) { return check_results(results, progress); });
+    return;
+  }
+  const DumpReader dump(options.path, options.allowed_memory);
+  inspect_file(dump, "layers", options, global,
+               [&](const CheckProgress& progress) { return check_dump(dump, progress); });
 }
 
 }  // namespace

@@ -10,12 +10,14 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "analysis/results/axes.h"
 #include "analysis/run/input_hashes.h"
 #include "dumps/base/byte_size.h"
+#include "dumps/base/json_text.h"
 #include "dumps/base/printable.h"
 #include "dumps/inspect/file_format.h"
 #include "dumps/inspect/inspect.h"
@@ -28,10 +30,7 @@ namespace {
 using ReportJson = nlohmann::ordered_json;
 
 /// JSON from an attribute of an untrusted file; null if it is none.
-ReportJson parsed(const std::string& text) {
-  ReportJson document = ReportJson::parse(text, nullptr, false);
-  return document.is_discarded() ? ReportJson() : document;
-}
+ReportJson parsed(const std::string& text) { return parse_json<ReportJson>(text).value_or(ReportJson()); }
 
 /// The string at `key`, made safe for a terminal; "" if there is none.
 std::string string_at(const ReportJson& object, const char* key) {
@@ -101,10 +100,11 @@ ReportJson selectors_json(const ResultsFile& results) {
 ReportJson metrics_json(const ResultsFile& results) {
   const Study& study = results.study();
   ReportJson list = ReportJson::array();
-  const auto add = [&](const std::string& metric, const std::string& label, const auto& read) {
+  const auto add = [&](std::size_t d, std::size_t s, std::optional<std::size_t> i, const std::string& metric) {
+    const std::string label = i ? study.selectors[*i].label : std::string(kScoresGroup);
     auto at = std::ranges::find_if(list, [&](const ReportJson& entry) { return entry["name"] == metric; });
     if (at == list.end()) {
-      list.push_back({{"name", metric}, {"axes", axis_names(read()->axes)}, {"of", ReportJson::array()}});
+      list.push_back({{"name", metric}, {"axes", axis_names(results.axes(d, s, i, metric))}, {"of", ReportJson::array()}});
       at = list.end() - 1;
     }
     ReportJson& labels = (*at)["of"];
@@ -112,11 +112,9 @@ ReportJson metrics_json(const ResultsFile& results) {
   };
   for (std::size_t d = 0; d < study.dumps.size(); ++d) {
     for (std::size_t s = 0; s < study.dumps[d].samples.size(); ++s) {
-      for (const std::string& metric : results.score_metrics(d, s))
-        add(metric, std::string(kScoresGroup), [&] { return results.read_scores(d, s, metric); });
+      for (const std::string& metric : results.score_metrics(d, s)) add(d, s, std::nullopt, metric);
       for (std::size_t i = 0; i < study.selectors.size(); ++i)
-        for (const std::string& metric : results.metrics(d, s, i))
-          add(metric, study.selectors[i].label, [&] { return results.read(d, s, i, metric); });
+        for (const std::string& metric : results.metrics(d, s, i)) add(d, s, i, metric);
     }
   }
   return list;
@@ -232,7 +230,7 @@ std::string summary_text(const ResultsFile& results) {
   return text;
 }
 
-ReportJson check_json(const ResultsCheck& check) {
+ReportJson check_json(const ResultsFile&, const ResultsCheck& check) {
   ReportJson metrics = ReportJson::array();
   for (const MetricCheck& metric : check.metrics)
     metrics.push_back({{"of", metric.label},
@@ -247,18 +245,20 @@ ReportJson check_json(const ResultsCheck& check) {
   return {{"bad_cells", check.num_bad()}, {"metrics", metrics}};
 }
 
-std::string check_text(const ResultsCheck& check) {
+std::string check_text(const ResultsFile&, const ResultsCheck& check) {
   TextTable table({"of", "metric", "cells", "NaN", "infinite", "from", "to", "bad"});
+  std::string faults;
   std::int64_t cells = 0;
   for (const MetricCheck& metric : check.metrics) {
     cells += metric.cells;
+    if (metric.bad > 0) faults += fmt::format("{} ({} bad)\n", metric.first_bad, metric.bad);
     table.add({printable(metric.label), printable(metric.metric), std::to_string(metric.cells),
                std::to_string(metric.nan), std::to_string(metric.infinite), float_text(metric.least),
                float_text(metric.most), std::to_string(metric.bad)});
   }
   const std::string bad = check.num_bad() == 0 ? "none" : std::to_string(check.num_bad());
-  return fmt::format("{}\n{} of {} cells of computed layers hold what their metric does not allow\n", table.text(), bad,
-                     cells);
+  return fmt::format("{}\n{}{} of {} cells of computed layers hold what their metric does not allow\n", table.text(),
+                     faults, bad, cells);
 }
 
 ReportJson status_json(const PartialStatus& status) {

@@ -13,8 +13,8 @@ namespace attest {
 nlohmann::ordered_json summary_json(const ResultsFile& results);
 std::string summary_text(const ResultsFile& results);
 
-nlohmann::ordered_json check_json(const ResultsCheck& check);
-std::string check_text(const ResultsCheck& check);
+nlohmann::ordered_json check_json(const ResultsFile&, const ResultsCheck& check);
+std::string check_text(const ResultsFile&, const ResultsCheck& check);
 
 nlohmann::ordered_json status_json(const PartialStatus& status);
 std::string status_text(const PartialStatus& status);

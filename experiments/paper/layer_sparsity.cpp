@@ -9,6 +9,8 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "dumps/base/json_text.h"
+
 namespace attest {
 namespace {
 
@@ -60,7 +62,7 @@ bool has_delta(const PooledSelector& selector) {
 
 /// All options but the GQA policy. Two selectors are compared as two policies only if these are equal.
 nlohmann::json other_options(const PooledSelector& selector) {
-  nlohmann::json options = nlohmann::json::parse(selector.group.options_json, nullptr, false);
+  nlohmann::json options = parse_json(selector.group.options_json).value_or(nullptr);
   if (options.is_object()) options.erase("gqa");
   return options;
 }

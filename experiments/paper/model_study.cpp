@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "dumps/base/error.h"
+#include "dumps/base/json_text.h"
 #include "kernels/selectors/registry.h"
 
 namespace attest {
@@ -77,7 +78,7 @@ SampleCells chosen_layers(const SampleCells& cells, Wanted wanted) {
 }  // namespace
 
 std::string PooledSelector::option(std::string_view name) const {
-  const nlohmann::json options = nlohmann::json::parse(group.options_json, nullptr, false);
+  const nlohmann::json options = parse_json(group.options_json).value_or(nullptr);
   const auto found = options.is_object() ? options.find(std::string(name)) : options.end();
   if (!options.is_object() || found == options.end()) return {};
   return found->is_string() ? found->get<std::string>() : found->dump();

@@ -113,9 +113,9 @@ def test_attest_reads_what_h5py_writes(tmp_path, kind, storage, libver):
 
     for layer in found["check"]["layers"]:
         number = layer["layer"]
-        assert layer["q"] == {"minimum": 0.25, "maximum": 100 + number, "findings": []}
-        assert layer["k"] == {"minimum": -60 - number, "maximum": 0.25, "findings": []}
-        assert layer["v"] == {"minimum": 0.25, "maximum": 70 + number, "findings": []}
+        assert layer["q"] == {"minimum": 0.25, "maximum": 100 + number, "findings": [], "findings_left_out": 0}
+        assert layer["k"] == {"minimum": -60 - number, "maximum": 0.25, "findings": [], "findings_left_out": 0}
+        assert layer["v"] == {"minimum": 0.25, "maximum": 70 + number, "findings": [], "findings_left_out": 0}
 
 
 @pytest.mark.parametrize("storage", STORAGE)
