@@ -22,7 +22,8 @@ enum class Better : std::uint8_t { higher, lower, neither };
 struct MetricRange {
   double least = -std::numeric_limits<double>::infinity();
   double most = std::numeric_limits<double>::infinity();
-  bool may_be_nan = true;  ///< it is not defined for every row
+  bool may_be_nan = true;        ///< it is not defined for every row
+  bool may_be_infinite = false;  ///< within the bounds: an estimate may be -inf
 };
 
 struct MetricInfo {

@@ -24,6 +24,7 @@ constexpr MetricRange kShare{.least = 0, .most = 1, .may_be_nan = false}, kShare
 constexpr MetricRange kNotNegative{.least = 0, .may_be_nan = false}, kNotNegativeOrNan{.least = 0};
 constexpr MetricRange kCosine{.least = -1, .most = 1};
 constexpr MetricRange kAny{.may_be_nan = false};
+constexpr MetricRange kOfEstimate{.may_be_infinite = true}, kNotNegativeOfEstimate{.least = 0, .may_be_infinite = true};
 
 constexpr MetricNeeds kNothing{};
 constexpr MetricNeeds kEstimate{.estimate = true};
@@ -119,15 +120,15 @@ constexpr Metric kMetrics[] = {
      kEstimate,
      of_selector<spearman_block128, cuda_rank_correlation>},
     {{"scan_error_mean", kRow, "nats", Better::neither, "mean of estimate minus score over the covered tokens",
-      MetricRange{}, "Faster Than Flash, appendix Error Analysis"},
+      kOfEstimate, "Faster Than Flash, appendix Error Analysis"},
      kScoreEstimate,
      of_selector<scan_error_mean, cuda_scan_error>},
     {{"scan_error_std", kRow, "nats", Better::lower, "population standard deviation of estimate minus score",
-      kNotNegativeOrNan, "Faster Than Flash, appendix Error Analysis"},
+      kNotNegativeOfEstimate, "Faster Than Flash, appendix Error Analysis"},
      kScoreEstimate,
      of_selector<scan_error_std, cuda_scan_error>},
     {{"scan_error_max", kRow, "nats", Better::lower, "largest absolute difference of estimate and score",
-      kNotNegativeOrNan, "Faster Than Flash, appendix Error Analysis"},
+      kNotNegativeOfEstimate, "Faster Than Flash, appendix Error Analysis"},
      kScoreEstimate,
      of_selector<scan_error_max, cuda_scan_error>},
     {{"scan_error_tail", kLambda, "ratio", Better::lower, "share of tokens whose estimate is off by lambda or more",

@@ -26,6 +26,7 @@ std::optional<MetricRange> range_of(const StudySelector* selector, std::string_v
 std::string defect(float value, const MetricRange& range) {
   if (std::isnan(value)) return range.may_be_nan ? "" : "is NaN, expected a number";
   if (is_within(value, range)) return "";
+  if (std::isinf(range.least)) return fmt::format("is {}, expected a finite number", value);
   if (std::isinf(range.most)) return fmt::format("is {}, expected at least {:g}", value, range.least);
   return fmt::format("is {}, expected {:g} to {:g}", value, range.least, range.most);
 }

@@ -1,6 +1,7 @@
 // What a cell of a results file may hold, by the range of its metric.
 #pragma once
 
+#include <cmath>
 #include <cstddef>
 #include <optional>
 #include <string>
@@ -20,6 +21,7 @@ inline constexpr double kRounding = 1e-3;
 
 /// False for NaN.
 inline bool is_within(float value, const MetricRange& range) {
+  if (std::isinf(value) && !range.may_be_infinite) return false;
   return value >= range.least - kRounding && value <= range.most + kRounding;
 }
 

@@ -50,7 +50,8 @@ class Checker {
       constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
       found = {.label = label, .metric = metric, .least = kNaN, .most = kNaN, .first_bad = {}};
     }
-    const MetricArray array = *(i ? results_.read(d, s, *i, metric, ReadCells::all) : results_.read_scores(d, s, metric, ReadCells::all));
+    const MetricArray array =
+        *(i ? results_.read(d, s, *i, metric, ReadCells::all) : results_.read_scores(d, s, metric, ReadCells::all));
     look_at(array, d, s, i, range_of(selector, metric), found);
     if (progress_) progress_(++done_, total_);
   }
@@ -59,28 +60,32 @@ class Checker {
                const std::optional<MetricRange>& range, MetricCheck& found) const {
     const StudySample& sample = results_.study().dumps[d].samples[s];
     const std::size_t per_layer = array.values.size() / static_cast<std::size_t>(array.num_layers());
+    bool done = true;
     for (std::size_t cell = 0; cell < array.values.size(); ++cell) {
       const float value = array.values[cell];
-      std::string wrong;
-      if (!was_done(d, s, i, cell / per_layer)) {
-        if (!std::isnan(value)) wrong = fmt::format("is {}, expected NaN in a layer that was left out", value);
-      } else {
-        ++found.cells;
-        if (std::isnan(value)) {
-          ++found.nan;
-        } else if (std::isinf(value)) {
-          ++found.infinite;
-        } else {
-          found.least = std::fmin(found.least, value);
-          found.most = std::fmax(found.most, value);
-        }
-        if (range) wrong = defect(value, *range);
-      }
-      if (wrong.empty()) continue;
+      if (cell % per_layer == 0) done = was_done(d, s, i, cell / per_layer);
+      if (done) count(value, found);
+      const bool good =
+          done ? !range || is_within(value, *range) || (std::isnan(value) && range->may_be_nan) : std::isnan(value);
+      if (good) continue;
+      const std::string wrong =
+          done ? defect(value, *range) : fmt::format("is {}, expected NaN in a layer that was left out", value);
       if (found.bad++ == 0)
         found.first_bad =
             fmt::format("/dumps/{}/samples/{}/{}/{}: [{}] {}", d, printable(sample.name), printable(found.label),
                         printable(found.metric), place_text(array, sample, cell), wrong);
+    }
+  }
+
+  static void count(float value, MetricCheck& found) {
+    ++found.cells;
+    if (std::isnan(value)) {
+      ++found.nan;
+    } else if (std::isinf(value)) {
+      ++found.infinite;
+    } else {
+      found.least = std::isnan(found.least) ? value : std::min(found.least, value);
+      found.most = std::isnan(found.most) ? value : std::max(found.most, value);
     }
   }
 

@@ -170,7 +170,8 @@ struct ResultsFile::State {
     else
       read_decoded(file, array.values, names, std::string(metric));
     if (accepted == ReadCells::in_range)
-      if (const std::optional<MetricRange> range = range_of(selector, metric)) check_range(array, *range, sample, object);
+      if (const std::optional<MetricRange> range = range_of(selector, metric))
+        check_range(array, *range, sample, object);
     return array;
   }
 
@@ -265,8 +266,8 @@ std::optional<MetricArray> ResultsFile::read(std::size_t dump, std::size_t sampl
   return state_->read(dump, sample, &state_->study.selectors[selector], metric, place->second, accepted);
 }
 
-std::optional<MetricArray> ResultsFile::read_scores(std::size_t dump, std::size_t sample,
-                                                    std::string_view metric, ReadCells accepted) const {
+std::optional<MetricArray> ResultsFile::read_scores(std::size_t dump, std::size_t sample, std::string_view metric,
+                                                    ReadCells accepted) const {
   const MetricPlaces& places = state_->samples.at(dump).at(sample).scores;
   const auto place = places.find(metric);
   if (place == places.end()) return std::nullopt;

@@ -46,8 +46,8 @@ std::vector<std::string> input_files(const Study& study) {
   return files;
 }
 
-std::vector<EstimateReader> open_estimates(const Study& study, const StudyPlan& plan,
-                                           std::span<const DumpReader> dumps, std::uint64_t allowed_memory) {
+std::vector<EstimateReader> open_estimates(const Study& study, const StudyPlan& plan, std::span<const DumpReader> dumps,
+                                           std::uint64_t allowed_memory) {
   std::vector<EstimateSource> sources;
   std::vector<EstimateReader> readers;
   for (const StudySelector& chosen : study.selectors) {

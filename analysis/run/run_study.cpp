@@ -216,11 +216,9 @@ void compute(const Prepared& run, PartialResults& partial, const std::atomic<boo
     PartialResults::discard(partial.folder());
     return;
   }
-  const std::optional<ResultsFile> found =
-      finished_results(run.options, run.configuration, run.study.skip_bad_layers);
+  const std::optional<ResultsFile> found = finished_results(run.options, run.configuration, run.study.skip_bad_layers);
   if (!found)
-    throw OutputError(
-        fmt::format("'{}' was removed while the study ran, and there are no results", partial.folder()));
+    throw OutputError(fmt::format("'{}' was removed while the study ran, and there are no results", partial.folder()));
   report.outcome = RunReport::Outcome::completed_by_another_process;
   report.summary = assembly.complete() ? assembly.summary() : summarize(*found, run.options.with_dense_layers);
 }

@@ -26,8 +26,7 @@ bool counts_scan(const StudySelector& chosen) {
   SelectorSpec spec{.label = chosen.label, .name = chosen.name, .options = {}};
   const nlohmann::json options = parse_json(chosen.options_json).value_or(nullptr);
   try {
-    for (const auto& [option, value] : options.items())
-      spec.options.emplace_back(option, value.get<std::string>());
+    for (const auto& [option, value] : options.items()) spec.options.emplace_back(option, value.get<std::string>());
     return make_selector(spec)->counts_scan();
   } catch (const std::exception&) {  // results of a program version with other selectors or options
     return true;

@@ -54,10 +54,11 @@ def _check(description, data_bytes):
     for axis in shape:
         if type(axis) is not int or not 0 <= axis <= MOST_ELEMENTS:
             raise ValueError(f"expected axes that are whole numbers, found {in_quotes(json.dumps(axis))}")
-    if not isinstance(offsets, list) or len(offsets) != 2 or type(offsets[0]) is not int or type(offsets[1]) is not int:
+    if not (isinstance(offsets, list) and len(offsets) == 2 and type(offsets[0]) is type(offsets[1]) is int
+            and offsets[0] >= 0 <= offsets[1]):
         raise ValueError(f"expected two whole numbers 'data_offsets', found {in_quotes(json.dumps(offsets))}")
     begin, end = offsets
-    if not 0 <= begin <= end <= data_bytes:
+    if not begin <= end <= data_bytes:
         raise ValueError(f"expected data_offsets within the {data_bytes} bytes of data, found [{begin}, {end}]")
     item = ITEM_BYTES.get(type_name)
     if item:

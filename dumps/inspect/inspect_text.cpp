@@ -150,8 +150,8 @@ std::string check_text(const DumpReader& dump, const DumpCheck& check) {
                                 finding_text(finding));
       }
       if (tensor->num_left_out > 0)
-        findings += fmt::format("{}, layer {}, {}: {} more heads\n", sample, layer.check.layer, name,
-                                tensor->num_left_out);
+        findings +=
+            fmt::format("{}, layer {}, {}: {} more heads\n", sample, layer.check.layer, name, tensor->num_left_out);
     }
     ranges.add(std::move(row));
   }

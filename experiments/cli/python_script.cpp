@@ -24,14 +24,16 @@ void exec_script(const std::string& interpreter, const std::string& script, cons
   for (std::string& word : words) pointers.push_back(word.data());
   pointers.push_back(nullptr);
   // A signal that comes before the script handles signals waits until it does (dumps/python/dump_command.py).
-  sigset_t waiting;
+  sigset_t waiting, before;
   sigemptyset(&waiting);
   for (const int signal : {SIGINT, SIGTERM}) sigaddset(&waiting, signal);
-  sigprocmask(SIG_BLOCK, &waiting, nullptr);
+  sigprocmask(SIG_BLOCK, &waiting, &before);
   ::execv(interpreter.c_str(), pointers.data());
+  const int error = errno;
+  sigprocmask(SIG_SETMASK, &before, nullptr);
   throw OutputError(
       fmt::format("{}: cannot be started ({}); cmake/setup.sh, which ./attest runs, makes a .venv with it", interpreter,
-                  std::strerror(errno)));
+                  std::strerror(error)));
 }
 
 }  // namespace attest

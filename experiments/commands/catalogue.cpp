@@ -68,6 +68,7 @@ std::string text_of(const MetricRange& range) {
     text = fmt::format("{:g} to {:g}", range.least, range.most);
   else if (std::isfinite(range.least))
     text = fmt::format("{:g} or more", range.least);
+  if (range.may_be_infinite) text += ", also infinite";
   return range.may_be_nan ? text + ", or NaN: not defined" : text;
 }
 

@@ -104,7 +104,8 @@ ReportJson metrics_json(const ResultsFile& results) {
     const std::string label = i ? study.selectors[*i].label : std::string(kScoresGroup);
     auto at = std::ranges::find_if(list, [&](const ReportJson& entry) { return entry["name"] == metric; });
     if (at == list.end()) {
-      list.push_back({{"name", metric}, {"axes", axis_names(results.axes(d, s, i, metric))}, {"of", ReportJson::array()}});
+      list.push_back(
+          {{"name", metric}, {"axes", axis_names(results.axes(d, s, i, metric))}, {"of", ReportJson::array()}});
       at = list.end() - 1;
     }
     ReportJson& labels = (*at)["of"];

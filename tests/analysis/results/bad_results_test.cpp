@@ -1,6 +1,7 @@
 // Each kind of malformed results file is refused with its error message.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <filesystem>
 #include <functional>
 
@@ -52,7 +53,7 @@ TEST(BadResults, PartsAreMissing) {
   EXPECT_EQ(complaint([](const Edit& e) { e.remove(std::string(kSample) + "/zeta/done"); }),
             "/dumps/0/samples/s/zeta: 'done' is missing");
   EXPECT_EQ(complaint([](const Edit& e) { e.remove_attribute("/dumps/1", "num_query_heads"); }),
-            "/dumps/1: attribute 'num_query_heads' is missing, expected an integer from 1 to 1048576");
+            "/dumps/1: attribute 'num_query_heads' is missing, expected an integer from 1 to 2147483647");
 }
 
 TEST(BadResults, ShapesDisagree) {
@@ -117,19 +118,28 @@ TEST(BadResults, ElementsOfAnotherType) {
             "mantissa), expected little-endian float16, bfloat16 or float32");
 }
 
-TEST(BadResults, NegativeRatios) {
+/// The message of reading `metric` of the first selector when one of its cells holds `value`.
+std::string complaint_about(const std::string& metric, float value) {
   const ScratchFolder folder;
   const std::string path = folder.file("r.h5");
   write_small_study(path);
   {
     const Edit edit(path);
     std::vector<float> values(3 * 2 * 4 * 3, 0.5f);
-    values[7] = -5;
-    edit.dataset(std::string(kSample) + "/zeta/io_ratio", H5T_IEEE_F32LE, {3, 2, 4, 3}, values.data());
+    values[7] = value;
+    edit.dataset(std::string(kSample) + "/zeta/" + metric, H5T_IEEE_F32LE, {3, 2, 4, 3}, values.data());
   }
   const ResultsFile file(path);
-  EXPECT_EQ(message_of<InputError>([&] { file.read(0, 0, 0, "io_ratio"); }),
-            path + ": /dumps/0/samples/s/zeta/io_ratio: value 7 is -5, expected ratios of at least 0, or NaN");
+  EXPECT_EQ(file.read(0, 0, 0, metric, ReadCells::all)->values.size(), 72u) << "a check sees every cell";
+  const std::string message = message_of<InputError>([&] { file.read(0, 0, 0, metric); });
+  return message.substr(message.find("]") + 2);
+}
+
+TEST(BadResults, CellsThatTheirMetricDoesNotAllow) {
+  EXPECT_EQ(complaint_about("io_ratio", -5), "is -5, expected at least 0");
+  EXPECT_EQ(complaint_about("io_ratio", INFINITY), "is inf, expected at least 0");
+  EXPECT_EQ(complaint_about("recall", 1.5f), "is 1.5, expected -1 to 1");
+  EXPECT_EQ(complaint_about("block_keep_ratio", -0.5f), "is -0.5, expected 0 to 1") << "a metric of ffd alone";
 }
 
 TEST(BadResults, SamplesDisagreeOnSelectors) {
@@ -163,7 +173,7 @@ TEST(BadResults, CompressedFilesOfOthersAreRead) {
   const ScratchFolder folder;
   const std::string path = folder.file("r.h5");
   write_small_study(path);
-  const std::vector<float> before = ResultsFile(path).read(0, 0, 0, "recall")->values;
+  const std::vector<float> before = ResultsFile(path).read(0, 0, 0, "recall", ReadCells::all)->values;
   {
     const Edit edit(path);
     const Handle properties = own(H5Pcreate(H5P_DATASET_CREATE));
@@ -173,7 +183,7 @@ TEST(BadResults, CompressedFilesOfOthersAreRead) {
     done(H5Pset_deflate(properties.get(), 6));
     edit.dataset(std::string(kSample) + "/zeta/recall", H5T_IEEE_F32LE, {3, 2, 4, 3}, before.data(), properties.get());
   }
-  EXPECT_EQ(ResultsFile(path).read(0, 0, 0, "recall")->values, before);
+  EXPECT_EQ(ResultsFile(path).read(0, 0, 0, "recall", ReadCells::all)->values, before);
 }
 
 }  // namespace

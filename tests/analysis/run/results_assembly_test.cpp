@@ -64,7 +64,7 @@ TEST_F(ResultsAssemblyTest, TheOrderOfUnitsChangesNoBitOfTheSummary) {
     EXPECT_EQ(summary.dense_layers, expected.dense_layers);
   }
   const ResultsFile a(folder_.file("r.h5")), b(folder_.file("other.h5"));
-  EXPECT_EQ(a.read(0, 0, 0, "recall")->values, b.read(0, 0, 0, "recall")->values);
+  EXPECT_EQ(a.read(0, 0, 0, "recall", ReadCells::all)->values, b.read(0, 0, 0, "recall", ReadCells::all)->values);
 }
 
 TEST_F(ResultsAssemblyTest, UnitsThatWereLeftOutAreListedInTheOrderOfThePlan) {

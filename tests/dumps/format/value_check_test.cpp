@@ -105,6 +105,22 @@ TEST_P(ValueCheckTest, HeadsThatAreAllZero) {
   EXPECT_THAT(check.q.findings, IsEmpty());
 }
 
+// 2^20 heads of zeros take little in a compressed file.
+TEST_P(ValueCheckTest, OfManyHeadsTheWorstAreKept) {
+  constexpr std::size_t kHeads = TensorCheck::kMostFindings + 500;
+  layer_.shape.num_query_heads = static_cast<int>(kHeads);
+  layer_.query_positions = {5};
+  layer_.q.resize(kHeads * 5 * size_of(GetParam()));
+  for (std::size_t i = 0; i < kHeads * 5; ++i) set(layer_.q, i, 0);
+  set(layer_.q, (kHeads - 1) * 5, kNan);
+  const TensorCheck check = check_values(layer_).q;
+  ASSERT_EQ(check.findings.size(), TensorCheck::kMostFindings);
+  EXPECT_EQ(check.num_left_out, 500u);
+  EXPECT_EQ(check.findings.front().head, 0);
+  EXPECT_EQ(check.findings.back().head, static_cast<int>(kHeads) - 1);
+  EXPECT_EQ(check.findings.back().num_nan, 1);
+}
+
 TEST_P(ValueCheckTest, NothingFinite) {
   for (std::size_t i = 0; i < 2 * 6 * 5; ++i) set(layer_.k, i, kNan);
   const LayerCheck check = check_values(layer_);

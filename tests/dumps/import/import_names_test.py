@@ -85,3 +85,11 @@ def test_names_that_fit_nothing_are_listed():
     assert message_of(find_layers, arrays(*names[4:]), "memory", None).endswith(
         "found 'a\\x0a\\x1b[2J', '" + "b" * 120 + "...' (--q, --k and --v name them)")
     assert "found no arrays" in message_of(find_layers, [], "memory", None)
+
+
+def test_few_of_many_names_are_matched(monkeypatch):
+    matched, match = [], NamePattern.match
+    monkeypatch.setattr(NamePattern, "match", lambda pattern, name: (matched.append(name), match(pattern, name))[1])
+    arrays = [SourceArray("f", f"encoder/{i}/x/attention_q", "F32", (0,), None) for i in range(1000)]
+    message_of(find_layers, arrays, "f", None)
+    assert len(matched) < 3 * len(arrays)  # of 15 patterns

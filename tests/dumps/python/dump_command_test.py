@@ -77,3 +77,14 @@ def test_a_signal_unwinds_and_a_second_one_ends_at_once():
                 os.kill(process.pid, number)
             error = process.communicate(timeout=30)[1]
             assert process.returncode == code and error.count("\n") == (times == "once")
+
+
+def test_a_signal_that_came_while_the_interpreter_started_is_an_interrupt():
+    """The program that starts the script blocks signals until then."""
+    script = ("import os, signal, sys; os.kill(os.getpid(), signal.SIGTERM); sys.path.insert(0, sys.argv[1])\n"
+              "from dump_command import run_command\n"
+              "sys.exit(run_command('it', '', lambda: print('began')))")
+    done = subprocess.run([sys.executable, "-c", script, pathlib.Path(__file__).parents[3] / "dumps/python"], capture_output=True, text=True,
+                          preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM]))
+    assert done.returncode == 130 and done.stdout == ""
+    assert done.stderr == "it: interrupted, nothing was written; run the command again to start over\n"

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 #include "dumps/base/error.h"
 #include "experiments/cli/version.h"
 #include "tests/dumps/scratch_folder.h"
@@ -22,6 +24,13 @@ TEST(PythonScript, what_is_missing_is_one_sentence) {
               StartsWith("/no/such/python: cannot be started (No such file or directory); cmake/setup.sh"));
   EXPECT_EQ(refusal(python_interpreter(), "dumps/import/absent.py"),
             source_dir() + "/dumps/import/absent.py: cannot be run (No such file or directory)");
+}
+
+TEST(PythonScript, a_signal_waits_until_the_script_handles_signals) {
+  const ScratchFolder folder;
+  const std::string interpreter = folder.write("python", "#!/bin/sh\nkill -TERM $$\nexit 7\n");
+  std::filesystem::permissions(interpreter, std::filesystem::perms::owner_all);
+  EXPECT_EXIT(exec_script(interpreter, "dumps/import/import_arrays.py", {}), ::testing::ExitedWithCode(7), "");
 }
 
 }  // namespace

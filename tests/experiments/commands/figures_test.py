@@ -9,6 +9,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import h5py
 import numpy as np
 import pytest
 from results_maker import EXACT, cells, ffd, quest, selector, write_results
@@ -290,3 +291,41 @@ def test_missing_or_foreign_files_are_exit_4(tmp_path):
     assert "missing.h5" in figures(tmp_path / "missing.h5", "-o", tmp_path / "out", expect=4).stderr
     Path(tmp_path / "text.h5").write_text("not HDF5")
     assert "text.h5" in figures(tmp_path / "text.h5", "-o", tmp_path / "out", expect=4).stderr
+
+
+def edited(path, change):
+    with h5py.File(path, "r+") as file:
+        change(file["dumps/0"])
+    return path
+
+
+@pytest.mark.parametrize("json_output", [[], ["--json"]])
+def test_a_model_of_any_bytes_is_printable(json_output, tmp_path):
+    name = np.bytes_("m\u009b31m\u202eevil\x1b[2J\n".encode() + b"\xff")
+    path = edited(write_results(tmp_path / "r.h5", [ffd(), quest(), EXACT]), lambda dump: dump.attrs.__setitem__("model", name))
+    done = subprocess.run([ATTEST, "figures", path, "-o", tmp_path / "f", *json_output], capture_output=True)
+    assert done.returncode == 0, done.stderr
+    text = done.stdout.decode("utf-8")
+    if json_output:
+        assert json.loads(text)["figures"][0]["model"].startswith("m\u009b31m\u202eevil\x1b[2J\n")
+    else:
+        assert "m\\u{009b}31m\\u{202e}evil\\x1b[2J\\x0a\\xff" in text and not set("\x1b\u009b\u202e") & set(text)
+
+
+def test_figures_of_whatever_run_may_write(tmp_path):
+    def largest_model(dump):
+        dump.attrs["num_layers"] = 2**31 - 1  # as in a dump
+        dump["samples/a/layers"][-1] = 2**31 - 2
+
+    long = "a" * 60_000
+    figures(edited(write_results(tmp_path / "a.h5", [ffd(), quest(), EXACT]), largest_model), "-o", tmp_path / "a")
+    figures(write_results(tmp_path / "b.h5", [ffd(), quest(), EXACT], samples={long: [5]}), "-o", tmp_path / "b")
+
+
+def test_a_value_that_no_axis_has_is_refused(tmp_path):
+    def infinite_gap(dump):
+        dump["samples/a/ffd/pseudo_max_gap_exact"][0, 0, 0] = np.inf
+
+    path = edited(write_results(tmp_path / "r.h5", [ffd(), quest(), EXACT]), infinite_gap)
+    error = figures(path, "-o", tmp_path / "f", expect=4).stderr
+    assert error == f"attest: {path}: /dumps/0/samples/a/ffd/pseudo_max_gap_exact: [layer 0, query 0, head 0] is inf, expected at least 0\n"

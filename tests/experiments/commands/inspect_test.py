@@ -209,3 +209,24 @@ def test_a_damaged_study_file(tmp_path, content):
 def test_a_folder_that_is_no_study(tmp_path):
     result = attest("inspect", tmp_path)
     assert result.returncode == 4 and "without a study.json" in result.stderr
+
+
+def test_check_lists_every_metric_with_a_fault(tmp_path):
+    path = write_results(tmp_path / "r.h5", [ffd(), quest(), EXACT])
+    with h5py.File(path, "r+") as file:
+        group = file["dumps/0/samples/a"]
+        group["ffd/io_ratio"][0, 0, 0, 0] = -5
+        group["quest/recall"][2, 0, 0, :2] = 7
+    result = attest("inspect", path, "--check", "--quiet")
+    assert result.returncode == 4 and "; 3 cells of the file hold what the metric does not allow" in result.stderr
+    assert "/ffd/io_ratio: [layer 0, query 0, head 0, setting 0] is -5, expected at least 0 (1 bad)\n" in result.stdout
+    assert "/quest/recall: [layer 2, query 0, head 0, setting 0] is 7, expected -1 to 1 (2 bad)\n" in result.stdout
+    assert attest("inspect", path).returncode == 0
+
+
+def test_options_of_many_levels_are_none(tmp_path):
+    path = write_results(tmp_path / "r.h5", [ffd(), EXACT])
+    with h5py.File(path, "r+") as file:
+        for sample in file["dumps/0/samples"].values():
+            sample["ffd"].attrs["options"] = "[" * 20_000 + "]" * 20_000
+    assert inspected(path)["selectors"][1]["options"] is None or inspected(path)["selectors"][0]["options"] is None

@@ -84,3 +84,26 @@ def test_a_parent_that_ignores_its_children_changes_nothing(tmp_path):
         done = subprocess.run([ATTEST, "inspect", name, "--quiet"], cwd=tmp_path, capture_output=True, timeout=60,
                               preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN))
         assert done.returncode == code, done.stderr
+
+
+def test_compressed_estimates_have_the_bound_of_dumps(tmp_path):
+    write_dump(tmp_path / "d.h5", 4096, heads=64)
+    with h5py.File(tmp_path / "e.h5", "w") as file:
+        file.create_dataset("samples/a/layers/0/e", data=np.zeros((1, 64, 4096)), compression=9)
+    command = ["run", "d.h5", "-o", "r.h5", "--quiet", "--selector", "imported:file=e.h5,dataset=e", "--budget", "8", "--allow-memory"]
+    done = attest(tmp_path, *command, "1MiB")
+    assert done.returncode == 4 and done.stderr.startswith(b"attest: e.h5: /samples/a/layers/0/e: takes 2.0 MiB of memory, the file has "), done
+    assert done.stderr.endswith(b" on disk; --allow-memory 1GiB allows it\n") and not (tmp_path / "r.h5.partial").exists()
+    assert attest(tmp_path, *command, "4MiB").returncode == 0
+
+
+def test_what_stands_in_the_place_of_results_is_said(tmp_path):
+    write_dump(tmp_path / "d.h5", 300)
+    command = ["run", "d.h5", "-o", "r.h5", "--quiet", "--selector", "quest", "--resume"]
+    for content, found in (((tmp_path / "d.h5").read_bytes(), b"/: attribute 'format' is 'attention-dump', expected 'attention-study'"),
+                           (b"notes", b"is not an HDF5 file, it has no HDF5 signature")):
+        (tmp_path / "r.h5").write_bytes(content)
+        done = attest(tmp_path, *command)
+        assert done.returncode == 4 and done.stderr == b"attest: cannot resume: r.h5: " + found + b"\n", done.stderr
+        assert (tmp_path / "r.h5").read_bytes() == content
+    assert attest(tmp_path, *command, "--force").returncode == 0
