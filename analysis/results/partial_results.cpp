@@ -145,12 +145,8 @@ std::string first_difference(const std::string& at, const json& begun, const jso
     for (std::size_t i = 0; i < std::max(begun.size(), now.size()); ++i) compare(i, element(begun, i), element(now, i));
   }
   if (!difference.empty()) return difference;
-  const auto text = [](const json& value) {
-    constexpr std::size_t kMost = 200;
-    const std::string whole = printable(value.is_null() ? "absent" : value.dump(-1, ' ', true));
-    return whole.size() <= kMost ? whole : whole.substr(0, kMost) + "...";
-  };
-  return fmt::format("{} = {}, this command has {}", printable(at), text(begun), text(now));
+  const auto text = [](const json& value) { return excerpt(value.is_null() ? "absent" : value.dump(-1, ' ', true)); };
+  return fmt::format("{} = {}, this command has {}", excerpt(at), text(begun), text(now));
 }
 
 }  // namespace

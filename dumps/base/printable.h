@@ -1,6 +1,7 @@
 // Text from untrusted files, made safe for messages, terminals and JSON.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 
@@ -10,5 +11,8 @@ namespace attest {
 /// escapes) are written as \xNN; other control characters, C1 and those that change the direction of text or separate
 /// lines, as \u{NNNN}.
 std::string printable(std::string_view text);
+
+/// printable() of at most `most` bytes of `text`, with "..." for the rest: a name in a file may have any length.
+std::string excerpt(std::string_view text, std::size_t most = 200);
 
 }  // namespace attest

@@ -99,7 +99,7 @@ class Parser {
     const auto earlier = std::ranges::find(sections_, name, &Section::name);
     if (earlier != sections_.end())
       fail(fmt::format("the section [{}] is there already, in line {}",
-                       printable(fmt::format("{}", fmt::join(name, "."))), earlier->line));
+                       excerpt(fmt::format("{}", fmt::join(name, "."))), earlier->line));
     sections_.push_back({name, line_});
   }
 
@@ -116,7 +116,7 @@ class Parser {
     entry.is_list ? parse_list(entry.values) : entry.values.push_back(parse_value());
     for (const ConfigEntry& earlier : entries_)
       if (earlier.section == entry.section && earlier.key == entry.key)
-        fail(fmt::format("'{}' is there already, in line {}", printable(entry.key), earlier.line));
+        fail(fmt::format("'{}' is there already, in line {}", excerpt(entry.key), earlier.line));
     entries_.push_back(std::move(entry));
   }
 

@@ -11,6 +11,7 @@
 #include "dumps/base/error.h"
 #include "dumps/base/input_file.h"
 #include "dumps/base/json_text.h"
+#include "dumps/base/printable.h"
 #include "kernels/rank/sort_descending.h"
 
 namespace attest {
@@ -79,11 +80,11 @@ void ChannelRanking::read_file(const std::string& path) {
     try {
       heads.get_to(order);
     } catch (const nlohmann::json::exception&) {
-      throw InputError("'" + path + "': '" + name + "' is not a list of channel numbers per head");
+      throw InputError("'" + path + "': '" + excerpt(name) + "' is not a list of channel numbers per head");
     }
     for (std::size_t h = 0; h < order.size(); ++h)
       if (!is_permutation_of_channels(order[h]))
-        throw InputError("'" + path + "': '" + name + "', head " + std::to_string(h) +
+        throw InputError("'" + path + "': '" + excerpt(name) + "', head " + std::to_string(h) +
                          " does not list every channel once");
   }
   if (order_.empty())

@@ -1,0 +1,114 @@
+// The configuration file of --config: its text, and its entries against the options of every command.
+#include <CLI/CLI.hpp>
+#include <set>
+#include <span>
+
+#include "dumps/base/content_hash.h"
+#include "experiments/cli/config_file.h"
+#include "experiments/cli/config_text.h"
+#include "experiments/cli/parse_error.h"
+#include "experiments/commands/commands.h"
+#include "tests/dumps/scratch_folder.h"
+#include "tests/fuzz/fuzz_target.h"
+#include "tests/fuzz/text_mutation.h"
+
+namespace attest::fuzz {
+namespace {
+
+constexpr std::string_view kSeeds[]{
+    "# a study\nthreads = 2\nquiet = true\n\n[run]\nselector = [\"ffd:bits=4\", 'quest']\ndelta = \"1:12:0.5\"\n"
+    "budget = \"64,25%\"\nlayers = \"0-3\"\nresume = false\n",
+    "[bench.study]\nrepeats = 3 # of each\n[inspect]\ncheck = true\n[figures]\nonly = [\n  \"layer_sparsity\",\n]\n",
+    "bench.kernels.repeats = 1\n\"seed\" = +5\n[import]\nscale = 0.125\nlayout = 'HTD'\npositions = [1, 2, 3]\n",
+    "[synth]\ntokens = 64\nlayers = 2\n"};
+constexpr std::string_view kWords[]{"[",
+                                    "]",
+                                    "[[",
+                                    "]]",
+                                    "=",
+                                    "\"",
+                                    "'",
+                                    "\"\"\"",
+                                    "#",
+                                    "\n",
+                                    "\r\n",
+                                    ",",
+                                    ".",
+                                    "\\",
+                                    "\\q",
+                                    "[run]\n",
+                                    "a.a.",
+                                    "a = 1\n",
+                                    "delta = 5\n",
+                                    "selector = ",
+                                    "threads",
+                                    "bench",
+                                    "study",
+                                    "true",
+                                    "[1, 2]",
+                                    " ",
+                                    "\xEF\xBB\xBF",
+                                    "[a.b.c.d.e.f.g.h]\n",
+                                    "config = \"x\"\n",
+                                    "help = true\n",
+                                    "version = true\n"};
+
+void check_entries(const std::vector<ConfigEntry>& entries) {
+  std::set<std::pair<std::vector<std::string>, std::string>> keys;
+  int line = 1;
+  for (const ConfigEntry& entry : entries) {
+    require(entry.line >= line, "entries go back by lines");
+    line = entry.line;
+    require(entry.section.size() <= 16, "a section of more than 16 parts");
+    require(entry.is_list || entry.values.size() == 1, "one value");
+    require(keys.emplace(entry.section, entry.key).second, "a key that is there twice");
+  }
+}
+
+class ConfigTarget : public FuzzTarget {
+ public:
+  std::string make(RandomStream& random) override {
+    return mutated_text(std::string(any_of(random, kSeeds)), kWords, random);
+  }
+
+  Outcome read(const std::string& input) override {
+    const Outcome outcome = outcome_of("c.toml, line ", [&] { check_entries(parse_config(input, "c.toml")); });
+    // A command line takes a thousand times as long as a text. Which inputs get one depends on the input alone.
+    if (hash_of(std::as_bytes(std::span(input))) % 64 == 0) read_with_options(input);
+    return outcome;
+  }
+
+ private:
+  struct Parsed {};
+
+  /// All commands of the program, none of which runs.
+  void read_with_options(const std::string& input) {
+    const std::string path = folder_.write("c.toml", input);
+    CLI::App app{"", "attest"};
+    app.require_subcommand(1);
+    GlobalOptions global;
+    add_global_options(app, global);
+    for (const auto add : {add_inspect, add_synth, add_import, add_run, add_list, add_figures, add_bench})
+      add(app, global);
+    app.parse_complete_callback([] { throw Parsed{}; });  // comes before those of the commands
+    const ConfigFile config(app);
+    outcome_of(path, [&] {
+      try {
+        app.parse(std::vector<std::string>{"list", path, "--config"});  // from the last to the first
+      } catch (const Parsed&) {
+      } catch (const CLI::ParseError& error) {
+        require(!explain(app, error).empty(), "no explanation");
+      } catch (const UsageError& error) {
+        throw UsageError(printable(error.what()));  // as main does: it quotes values as they were typed
+      }
+    });
+  }
+
+  ScratchFolder folder_;
+};
+
+}  // namespace
+
+const TargetInfo kConfigTarget{"config", ".toml", 20'000, [] { return std::unique_ptr<FuzzTarget>(new ConfigTarget); }};
+
+}  // namespace attest::fuzz

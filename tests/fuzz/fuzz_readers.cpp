@@ -1,0 +1,100 @@
+// fuzz_readers: every reader of untrusted input, written in C++, on made inputs. CONTRIBUTING.md says how it is used.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <exception>
+#include <string>
+#include <vector>
+
+#include "tests/fuzz/fuzz_driver.h"
+
+namespace attest::fuzz {
+namespace {
+
+const std::vector<const TargetInfo*>& all_targets() {
+  static const std::vector<const TargetInfo*> targets{&kDumpTarget,     &kEstimatesTarget, &kResultsTarget,
+                                                      &kUnitTarget,     &kStudyTarget,     &kConfigTarget,
+                                                      &kSelectorTarget, &kGridTarget,      &kChannelsTarget};
+  return targets;
+}
+
+const TargetInfo& target_named(const std::string& name) {
+  for (const TargetInfo* target : all_targets())
+    if (name == target->name) return *target;
+  for (const TargetInfo* planted : {&kThrowsTarget, &kCrashesTarget, &kHangsTarget, &kSwellsTarget})
+    if (name == planted->name) return *planted;
+  throw UsageError(fmt::format("--reader: there is no '{}'; --list shows the readers", name));
+}
+
+bool run_one(const TargetInfo& target, const DriverOptions& options) {
+  const DriverReport report = drive(target, options);
+  const std::uint64_t inputs = report.accepted + report.refused + report.failed;
+  std::printf(
+      "%-9s  %9llu inputs in %.1f s (%.0f/s): %llu accepted, %llu refused, %llu failed; worst %.3f s "
+      "(input %llu), peak %ld MiB, children %ld MiB\n",
+      target.name, static_cast<unsigned long long>(inputs), report.seconds,
+      static_cast<double>(inputs) / report.seconds, static_cast<unsigned long long>(report.accepted),
+      static_cast<unsigned long long>(report.refused), static_cast<unsigned long long>(report.failed),
+      report.worst_seconds, static_cast<unsigned long long>(report.worst_input), report.peak_kib / 1024,
+      report.peak_child_kib / 1024);
+  std::fflush(stdout);
+  return report.failed == 0 && inputs > 0;
+}
+
+int run(int argc, char** argv) {
+  CLI::App app{"Reads mutated inputs with attest's readers and checks that each is accepted or refused as promised"};
+  DriverOptions options;
+  std::vector<std::string> names;
+  std::string file, saved;
+  bool list = false, short_run = false;
+  app.add_option("--reader", names, "Which readers (default: all)")->delimiter(',');
+  app.add_option("--runs", options.runs, "Inputs of each reader");
+  app.add_option("--seconds", options.seconds, "Time for all readers together");
+  app.add_option("--seed", options.seed, "Seed; the inputs are a function of it")->capture_default_str();
+  app.add_option("--first", options.first, "Number of the first input")->capture_default_str();
+  app.add_option("--most-seconds", options.most_seconds, "Time of one input that is a failure")->capture_default_str();
+  app.add_option("--failures", options.failures, "Folder for inputs that failed (default: that for temporary files)");
+  app.add_option("--file", file, "Reads this input once, in this process");
+  app.add_option("--save", saved, "Writes the input --first to this file and reads nothing");
+  app.add_flag("--short", short_run, "The inputs of a short test, about a second for each reader");
+  app.add_flag("--list", list, "Lists the readers");
+  CLI11_PARSE(app, argc, argv);
+
+  std::vector<const TargetInfo*> targets;
+  for (const std::string& name : names) targets.push_back(&target_named(name));
+  if (list) {
+    for (const TargetInfo* target : all_targets()) std::printf("%s\n", target->name);
+    return 0;
+  }
+  if (!file.empty() || !saved.empty()) {
+    if (targets.size() != 1) throw UsageError("--file and --save need one --reader");
+    if (!file.empty()) return replay(*targets[0], file);
+    const std::string input = make_input(*targets[0], options.seed, options.first);
+    std::FILE* out = std::fopen(saved.c_str(), "wb");
+    if (out == nullptr || std::fwrite(input.data(), 1, input.size(), out) != input.size() || std::fclose(out) != 0)
+      throw OutputError(saved + ": cannot be written");
+    return 0;
+  }
+  if (targets.empty()) targets = all_targets();
+  options.seconds /= static_cast<double>(targets.size());
+  bool good = true;
+  for (const TargetInfo* target : targets) {
+    DriverOptions own = options;
+    if (short_run || (own.runs == 0 && own.seconds == 0)) own.runs = target->short_runs;
+    good = run_one(*target, own) && good;
+  }
+  return good ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace attest::fuzz
+
+int main(int argc, char** argv) {
+  try {
+    return attest::fuzz::run(argc, argv);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "fuzz_readers: %s\n", error.what());
+    return 2;
+  }
+}
