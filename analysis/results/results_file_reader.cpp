@@ -50,19 +50,19 @@ MetricPlaces places_of(const json& metrics) {
   return places;
 }
 
-SettingKind kind_of(const json& selector) {
+SettingKind kind_of(const std::string& path, const json& selector) {
   const std::string name = selector.at("setting");
   for (const SettingKindInfo& info : kSettingKinds)
     if (info.name == name) return info.kind;
-  throw InputError(fmt::format("selector '{}': its setting is '{}', expected none, delta, budget, p or factor",
-                               printable(selector.at("label").get<std::string>()), printable(name)));
+  throw InputError(fmt::format("{}: selector '{}': its setting is '{}', expected none, delta, budget, p or factor",
+                               path, printable(selector.at("label").get<std::string>()), printable(name)));
 }
 
-StudySelector selector_of(const json& selector) {
+StudySelector selector_of(const std::string& path, const json& selector) {
   StudySelector out{.label = selector.at("label"),
                     .name = selector.at("selector"),
                     .options_json = selector.at("options"),
-                    .kind = kind_of(selector),
+                    .kind = kind_of(path, selector),
                     .grid = {},
                     .setting_labels = selector.at("setting_labels")};
   const std::vector<double> values = selector.at("settings");
@@ -127,10 +127,10 @@ struct ResultsFile::State {
     for (std::size_t i = 0; i < selectors.size(); ++i) {
       const std::vector<double> lambdas = selectors[i].at("lambdas");
       if (is_first) {
-        study.selectors.push_back(selector_of(selectors[i]));
+        study.selectors.push_back(selector_of(path, selectors[i]));
         if (i == 0) study.lambdas = lambdas;
       }
-      if (i >= study.selectors.size() || !same(selector_of(selectors[i]), study.selectors[i]) ||
+      if (i >= study.selectors.size() || !same(selector_of(path, selectors[i]), study.selectors[i]) ||
           lambdas != study.lambdas)
         fail_uneven(s.at("name"), selectors[i].at("label"));
       data.selectors.push_back({.dense = selectors[i].at("dense"),

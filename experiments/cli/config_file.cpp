@@ -63,18 +63,25 @@ std::vector<std::string> section_names(CLI::App& app, const std::string& prefix 
   return names;
 }
 
+/// The complaint about a value that it quotes: a long one is cut.
+std::string with_excerpt(std::string complaint, const std::string& value) {
+  const std::size_t at = complaint.find(value);
+  return at == std::string::npos ? complaint : complaint.replace(at, value.size(), excerpt(value));
+}
+
 /// What is wrong with the values of an option; empty if nothing is.
 std::string complaint_about_entry(CLI::Option& option, const ConfigEntry& entry) {
   if (option.get_items_expected_max() == 0)
     return entry.values == std::vector<std::string>{"true"} || entry.values == std::vector<std::string>{"false"}
                ? ""
-               : fmt::format("'{}' is not true or false", fmt::join(entry.values, ","));
+               : fmt::format("'{}' is not true or false", excerpt(fmt::format("{}", fmt::join(entry.values, ","))));
   if (entry.values.empty()) return "the list is empty";
   const bool takes_one =
       option.get_multi_option_policy() == CLI::MultiOptionPolicy::Throw && option.get_items_expected_max() == 1;
   if (takes_one && entry.is_list) return "it takes one value, found a list";
   for (const std::string& value : entry.values)
-    if (std::string complaint = complaint_about(option, value); !complaint.empty()) return complaint;
+    if (std::string complaint = complaint_about(option, value); !complaint.empty())
+      return with_excerpt(std::move(complaint), value);
   return "";
 }
 
@@ -111,7 +118,7 @@ class ConfigFile::Reader : public CLI::ConfigTOML {
     const std::string section = fmt::format("{}", fmt::join(entry.section, "."));
     CLI::App* command = find_command(app_, entry.section);
     if (command == nullptr)
-      fail(entry, fmt::format("unknown section [{}]; nearest: {}", printable(section),
+      fail(entry, fmt::format("unknown section [{}]; nearest: {}", excerpt(section),
                               nearest_names(section, section_names(app_))));
     CLI::Option* option = find_option(*command, entry.key);
     if (option == nullptr) fail(entry, unknown_key(*command, entry, section));
@@ -123,7 +130,7 @@ class ConfigFile::Reader : public CLI::ConfigTOML {
 
   std::string unknown_key(CLI::App& command, const ConfigEntry& entry, const std::string& section) const {
     const std::string where = section.empty() ? "before the first [section]" : fmt::format("in [{}]", section);
-    std::string sentence = fmt::format("unknown key '{}' {}", printable(entry.key), where);
+    std::string sentence = fmt::format("unknown key '{}' {}", excerpt(entry.key), where);
     if (!section.empty() && find_option(app_, entry.key) != nullptr)
       return sentence + "; it is a common option, which stands before the first [section]";
     const std::vector<std::string> keys = keys_of(command);

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <charconv>
+#include <map>
+#include <utility>
 
 #include "dumps/base/error.h"
 #include "dumps/base/printable.h"
@@ -18,7 +20,7 @@ constexpr std::string_view kKeyCharacters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghi
 constexpr std::size_t kMostLevels = 8;  // more than any command has
 
 bool is_number(std::string_view text) {
-  if (text.starts_with('+')) text.remove_prefix(1);
+  if (text.starts_with('+') && !text.starts_with("+-")) text.remove_prefix(1);
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   // Out of range is for the option's own check.
@@ -42,11 +44,6 @@ class Parser {
   }
 
  private:
-  struct Section {
-    std::vector<std::string> name;
-    int line;
-  };
-
   [[noreturn]] void fail(std::string_view sentence) const {
     throw InputError(fmt::format("{}, line {}: {}", path_, line_, sentence));
   }
@@ -96,17 +93,17 @@ class Parser {
     if (rest_.starts_with('[')) fail("lists of sections, [[ ]], have no meaning here");
     const std::vector<std::string> name = parse_dotted_key();
     if (!take(']')) fail("after the section's name", "']'");
-    const auto earlier = std::ranges::find(sections_, name, &Section::name);
-    if (earlier != sections_.end())
+    const auto [place, is_new] = sections_.emplace(name, line_);
+    if (!is_new)
       fail(fmt::format("the section [{}] is there already, in line {}",
-                       excerpt(fmt::format("{}", fmt::join(name, "."))), earlier->line));
-    sections_.push_back({name, line_});
+                       excerpt(fmt::format("{}", fmt::join(name, "."))), place->second));
+    section_ = name;
   }
 
   void parse_entry() {
     ConfigEntry entry;
     entry.line = line_;
-    if (!sections_.empty()) entry.section = sections_.back().name;
+    entry.section = section_;
     std::vector<std::string> key = parse_dotted_key();
     entry.key = std::move(key.back());
     entry.section.insert(entry.section.end(), key.begin(), key.end() - 1);
@@ -114,9 +111,8 @@ class Parser {
     skip_spaces();
     entry.is_list = take('[');
     entry.is_list ? parse_list(entry.values) : entry.values.push_back(parse_value());
-    for (const ConfigEntry& earlier : entries_)
-      if (earlier.section == entry.section && earlier.key == entry.key)
-        fail(fmt::format("'{}' is there already, in line {}", excerpt(entry.key), earlier.line));
+    const auto [place, is_new] = keys_.emplace(std::pair(entry.section, entry.key), entry.line);
+    if (!is_new) fail(fmt::format("'{}' is there already, in line {}", excerpt(entry.key), place->second));
     entries_.push_back(std::move(entry));
   }
 
@@ -161,7 +157,10 @@ class Parser {
   std::string_view rest_;
   const std::string& path_;
   int line_ = 1;
-  std::vector<Section> sections_;
+  using Names = std::vector<std::string>;
+  Names section_;                                      ///< the last one; empty before the first
+  std::map<Names, int> sections_;                      ///< line of each
+  std::map<std::pair<Names, std::string>, int> keys_;  ///< line of each key of a section
   std::vector<ConfigEntry> entries_;
 };
 

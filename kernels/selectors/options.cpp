@@ -55,6 +55,7 @@ std::string shortest(double value) {
 }  // namespace
 
 std::string nearest_names(std::string_view word, const std::vector<std::string>& known) {
+  word = word.substr(0, 64);  // no name is longer, and the work grows with the length
   std::vector<std::string> sorted = known;
   std::stable_sort(sorted.begin(), sorted.end(), [&](const std::string& a, const std::string& b) {
     return edit_distance(word, a) < edit_distance(word, b);

@@ -115,8 +115,8 @@ class GridTarget : public FuzzTarget {
 
 }  // namespace
 
-const TargetInfo kSelectorTarget{"selector", ".txt", 20'000,
+const TargetInfo kSelectorTarget{"selector", ".txt", 4'000,
                                  [] { return std::unique_ptr<FuzzTarget>(new SelectorTarget); }};
-const TargetInfo kGridTarget{"grid", ".txt", 50'000, [] { return std::unique_ptr<FuzzTarget>(new GridTarget); }};
+const TargetInfo kGridTarget{"grid", ".txt", 20'000, [] { return std::unique_ptr<FuzzTarget>(new GridTarget); }};
 
 }  // namespace attest::fuzz

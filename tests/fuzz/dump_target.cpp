@@ -152,8 +152,8 @@ class EstimatesTarget : public FuzzTarget {
 
 }  // namespace
 
-const TargetInfo kDumpTarget{"dump", ".h5", 250, [] { return std::unique_ptr<FuzzTarget>(new DumpTarget); }};
-const TargetInfo kEstimatesTarget{"estimates", ".h5", 250,
+const TargetInfo kDumpTarget{"dump", ".h5", 100, [] { return std::unique_ptr<FuzzTarget>(new DumpTarget); }};
+const TargetInfo kEstimatesTarget{"estimates", ".h5", 80,
                                   [] { return std::unique_ptr<FuzzTarget>(new EstimatesTarget); }};
 
 }  // namespace attest::fuzz

@@ -14,7 +14,7 @@ struct DriverOptions {
   std::uint64_t first = 0;    ///< number of the first input
   std::uint64_t runs = 0;     ///< inputs; 0: as many as the time allows
   double seconds = 0;         ///< 0: as long as the inputs take
-  double most_seconds = 10;   ///< of one input, on the clock
+  double most_seconds = 10;   ///< of one input, of the processor; six times as many on the clock
   double most_gib = 2;        ///< resident memory of the process and of its children
   std::string failures = "";  ///< folder for the inputs that failed; empty: that for temporary files
 };

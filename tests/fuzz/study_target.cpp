@@ -56,6 +56,6 @@ class StudyTarget : public FuzzTarget {
 
 }  // namespace
 
-const TargetInfo kStudyTarget{"study", ".json", 4'000, [] { return std::unique_ptr<FuzzTarget>(new StudyTarget); }};
+const TargetInfo kStudyTarget{"study", ".json", 2'000, [] { return std::unique_ptr<FuzzTarget>(new StudyTarget); }};
 
 }  // namespace attest::fuzz

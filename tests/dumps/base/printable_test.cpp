@@ -27,5 +27,14 @@ TEST(Printable, EscapesBytesThatAreNoUtf8) {
   EXPECT_EQ(printable("\xf5\x80\x80\x80"), R"(\xf5\x80\x80\x80)");
 }
 
+TEST(Excerpt, CutsWhatIsLong) {
+  EXPECT_EQ(excerpt("abc", 3), "abc");
+  EXPECT_EQ(excerpt("abcd", 3), "abc...");
+  EXPECT_EQ(excerpt("a\nbcd", 3), R"(a\x0ab...)");
+  EXPECT_EQ(excerpt("ab\xc3\xa4", 3), "ab...") << "no part of a character";
+  EXPECT_EQ(excerpt("\x80\x80\x80\x80", 2), "...") << "no UTF-8";
+  EXPECT_EQ(excerpt(std::string(300, 'x')), std::string(200, 'x') + "...");
+}
+
 }  // namespace
 }  // namespace attest

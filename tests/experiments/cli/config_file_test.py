@@ -33,6 +33,11 @@ def attest(folder, text, *arguments):
     ("[synth]\ntokens = 0", "line 2: tokens: '0' is not a whole number from 1 to "),
     ("[figures]\nformat = ['svg', 'gif']", "line 2: format: 'gif' is not one of pdf, svg, png"),
     ("[bench.study]\nrepeats = true", "line 2: repeats: 'true' is not a whole number from 1 to 1000"),
+    # What is long is cut.
+    ("x" * 900_000 + " = 1", "line 1: unknown key '" + "x" * 200 + "...' before the first [section]; nearest: "),
+    ("[" + "x" * 900_000 + "]\na = 1", "line 2: unknown section [" + "x" * 200 + "...]; nearest: "),
+    ("threads = '" + "x" * 900_000 + "'", "line 1: threads: '" + "x" * 200 + "...' is not a whole number from 0 to 1024\n"),
+    ("quiet = '" + "x" * 900_000 + "'", "line 1: quiet: '" + "x" * 200 + "...' is not true or false\n"),
     # What the command itself refuses later.
     ("device = 'tpu'", "line 1: --device is 'tpu', expected auto, cpu, cuda or cuda:<number>"),
     ("[run]\n\ndelta = [5, 'x']", "line 3: --delta: 'x' is not a delta: "),

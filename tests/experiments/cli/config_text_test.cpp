@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <ctime>
+
 #include "dumps/base/error.h"
 #include "tests/dumps/scratch_folder.h"
 
@@ -79,6 +81,62 @@ TEST(ConfigText, ErrorsNameTheLine) {
   EXPECT_NE(complaint(R"(a = "\q")"), "");
   EXPECT_NE(complaint(std::string("a = \x1b[1m\0", 10)).find("\\x1b"), std::string::npos)
       << "no escapes reach the terminal";
+}
+
+TEST(ConfigText, EveryOtherTextIsRefused) {
+  const std::string value = "expected a \"string\", a number, true, false or a [list] here, found ",
+                    key = "expected a key or a [section] here, found ", is = "expected '=' after the key, found ",
+                    end = "expected the end of the line after that, found ",
+                    escape = "expected \", \\, t or n ('strings' have no escapes) after a backslash, found ",
+                    list = "expected ',' or ']' in the list that begins in line 1, found ",
+                    nothing = "the end of the line";
+  const std::pair<std::string, std::string> cases[]{{"a = True", value + "'True'"},
+                                                    {"a = 1979-05-27", value + "'1979-05-27'"},
+                                                    {"a = 1_000", value + "'1_000'"},
+                                                    {"a = { b = 1 }", value + "'{ b = 1 }'"},
+                                                    {"a = 0b1", value + "'0b1'"},
+                                                    {"a = --1", value + "'--1'"},
+                                                    {"a = +-1", value + "'+-1'"},
+                                                    {"a = ,", value + "','"},
+                                                    {"a = [,]", value + "',]'"},
+                                                    {"a = [1 2]", list + "'2]'"},
+                                                    {"a = [1,", value + nothing},
+                                                    {"a = [1] 2", end + "'2'"},
+                                                    {"a = 'x' 'y'", end + "''y''"},
+                                                    {"a = 'x", "a string has no closing '"},
+                                                    {"a = \"x\ny\"", "a string has no closing \""},
+                                                    {"a = \"\\", escape + nothing},
+                                                    {"a = \"\\u0041\"", escape + "'u0041\"'"},
+                                                    {"a b = 1", is + "'b = 1'"},
+                                                    {"a: 1", is + "': 1'"},
+                                                    {"a.", key + nothing},
+                                                    {"a..b = 1", key + "'.b = 1'"},
+                                                    {".a = 1", key + "'.a = 1'"},
+                                                    {"[]", key + "']'"},
+                                                    {"[a.]", key + "']'"},
+                                                    {"[a] b = 1", end + "'b = 1'"},
+                                                    {"[a b]", "expected ']' after the section's name, found 'b]'"},
+                                                    {"\xff = 1", key + "'\\xff = 1'"},
+                                                    {"\"\x1b\" = x", value + "'x'"},
+                                                    {"; a", key + "'; a'"}};
+  for (const auto& [text, sentence] : cases) EXPECT_EQ(complaint(text), "c.toml, line 1: " + sentence) << text;
+}
+
+TEST(ConfigText, ManyKeysAreNoWork) {
+  std::string text;
+  for (int i = 0; i < 100'000; ++i) text += "k" + std::to_string(i) + "=1\n";
+  for (int i = 0; i < 10'000; ++i) text += "[s" + std::to_string(i) + "]\n";
+  const std::clock_t begin = std::clock();
+  EXPECT_EQ(parse_config(text, "c.toml").size(), 100'000u);
+  EXPECT_LT((std::clock() - begin) / CLOCKS_PER_SEC, 5) << "each key was compared with all before it";
+}
+
+TEST(ConfigText, LongNamesAreCut) {
+  const std::string name(5000, 'x');
+  EXPECT_EQ(complaint(name + " = 1\n" + name + " = 2"),
+            "c.toml, line 2: '" + name.substr(0, 200) + "...' is there already, in line 1");
+  EXPECT_EQ(complaint("[" + name + "]\n[" + name + "]"),
+            "c.toml, line 2: the section [" + name.substr(0, 200) + "...] is there already, in line 1");
 }
 
 TEST(ConfigText, NamesHaveFewParts) {

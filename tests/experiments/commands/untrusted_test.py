@@ -76,6 +76,34 @@ def test_names_are_printed_on_one_line(tmp_path):
             assert done.returncode == 4 and done.stderr.count(b"\n") == 1, done
 
 
+def damage_global_heap(path):
+    """HDF5 1.10 takes the size of the heap's first object from the file, and loops."""
+    data = bytearray(path.read_bytes())
+    at = data.index(b"GCOL")
+    data[at + 24:at + 32] = at.to_bytes(8, "little")
+    path.write_bytes(data)
+
+
+def test_what_hdf5_loops_on_is_refused_by_the_clock(tmp_path):
+    write_dump(tmp_path / "d.h5", 16)
+    assert attest(tmp_path, "run", "d.h5", "-o", "r.h5", "--selector", "quest", "--quiet").returncode == 0
+    with h5py.File(tmp_path / "r.h5", "r+") as file:
+        file["dumps/0"].attrs["model"] = "a string in the global heap"
+    for name, commands in (("d.h5", [["inspect", "d.h5"], ["run", "d.h5", "-o", "x.h5", "--selector", "quest"]]),
+                           ("r.h5", [["figures", "r.h5", "-o", "figures"], ["inspect", "r.h5"]])):
+        damage_global_heap(tmp_path / name)
+        os.truncate(tmp_path / name, 600_000_000)  # sparse: the limit follows what is on the disk
+        for command in commands:
+            before = os.times()
+            done = attest(tmp_path, *command)
+            after = os.times()
+            assert done.returncode == 4 and done.stderr.count(b"\n") == 1, done.stderr
+            assert done.stderr.startswith(f"attest: {name}: /".encode()), done.stderr
+            assert done.stderr.endswith(b": the file is damaged, HDF5 was still busy with it after 2 s\n"), done.stderr
+            assert after.children_user + after.children_system - before.children_user - before.children_system < 10
+    assert not (tmp_path / "x.h5").exists() and not (tmp_path / "figures").exists()
+
+
 def test_a_parent_that_ignores_its_children_changes_nothing(tmp_path):
     """Nobody would then tell how the process that reads the file ended."""
     write_dump(tmp_path / "d.h5", 16)

@@ -71,6 +71,30 @@ TEST_F(ChannelRankingFile, BadFilesAreNamed) {
       "'FILE' is not a channel ranking: expected a JSON object of lists per layer");
 }
 
+TEST_F(ChannelRankingFile, EveryKindOfBadListIsRefused) {
+  const std::string not_a_list = "'FILE': 'layers.0.qk_proj' is not a list of channel numbers per head";
+  for (const char* list : {"7", "null", "\"01\"", "[0, 1]", "[[0, 1], 7]", "[[0, \"1\"]]", "[[[0]]]", "[{\"0\": 0}]"})
+    EXPECT_EQ(error([&] { read(R"({"layers.0.qk_proj": )" + std::string(list) + "}"); }), not_a_list) << list;
+  const std::string not_each = "'FILE': 'layers.0.qk_proj', head 0 does not list every channel once";
+  for (const char* list : {"[[]]", "[[1]]", "[[0, 2]]", "[[4294967295, 0]]", "[[1, 1]]", "[[0, 1, 1e9]]"})
+    EXPECT_EQ(error([&] { read(R"({"layers.0.qk_proj": )" + std::string(list) + "}"); }), not_each) << list;
+  const std::string not_json = "'FILE' is not a channel ranking: expected a JSON object of lists per layer";
+  for (const char* text : {"", "7", "null", "[]", "{", "{} x", "{\"a\": NaN}", "{'a': 1}", "\xff\xfe"})
+    EXPECT_EQ(error([&] { read(text); }), not_json) << text;
+  const std::string no_list = "'FILE' holds no list named layers.<number>....qk_proj";
+  for (const char* name : {"layers.qk_proj", "layers.x.qk_proj", "layers.-1x.qk_proj", "layers.0qk_proj",
+                           "layers.99999999999.qk_proj", "layers.0.qk_projection", "Layers.0.qk_proj"})
+    EXPECT_EQ(error([&] { read("{\"" + std::string(name) + "\": [[0]]}"); }), no_list) << name;
+}
+
+TEST_F(ChannelRankingFile, NamesAreCutAndPrinted) {
+  EXPECT_EQ(error([&] { read("{\"\\u001b[2J\\nlayers.0.qk_proj\": 7}"); }),
+            R"('FILE': '\x1b[2J\x0alayers.0.qk_proj' is not a list of channel numbers per head)");
+  const std::string name = "layers.0." + std::string(5000, 'x');
+  EXPECT_EQ(error([&] { read("{\"" + name + ".qk_proj\": [[1]]}"); }),
+            "'FILE': '" + name.substr(0, 200) + "...', head 0 does not list every channel once");
+}
+
 TEST_F(ChannelRankingFile, WhatItLacksIsNamed) {
   const ChannelRanking ranking = read(kRanking);
   EXPECT_EQ(error([&] { ranking.channels(2, 0, 0, 4, 1); }),

@@ -1,0 +1,52 @@
+"""A short run of every reader written in C++ on made inputs; and that the driver finds planted defects."""
+import os
+import re
+import subprocess
+
+import pytest
+
+FUZZ = os.environ["ATTEST_FUZZ"]
+READERS = subprocess.run([FUZZ, "--list"], capture_output=True, text=True, check=True).stdout.split()
+
+
+def fuzz(*arguments):
+    return subprocess.run([FUZZ, *map(str, arguments)], capture_output=True, text=True, timeout=600)
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_whatever_the_input_it_is_read_or_refused(reader, tmp_path):
+    done = fuzz("--reader", reader, "--short", "--failures", tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    inputs, accepted, refused = map(int, re.search(r"(\d+) inputs .* (\d+) accepted, (\d+) refused", done.stdout).groups())
+    assert inputs == accepted + refused
+    # Else the changes are too many, so that nothing lies behind the first check, or too few.
+    assert min(accepted, refused) > inputs / 50, done.stdout
+
+
+@pytest.mark.parametrize("reader, sentence", [
+    ("throws", r"no\x1bsentence"), ("crashes", "a crash: Segmentation fault"), ("hangs", "no end after 0.5 s"),
+    ("swells", "MiB of memory")])
+def test_a_defect_is_found_and_its_input_kept(reader, sentence, tmp_path):
+    done = fuzz("--reader", reader, "--runs", 60, "--most-seconds", 5 if reader == "swells" else 0.5, "--failures", tmp_path)
+    assert done.returncode == 1 and sentence in done.stdout, done.stdout
+    kept = sorted(tmp_path.iterdir())
+    assert kept and all(path.read_text() == "bad" and f"--reader {reader} --file {path}" in done.stdout for path in kept)
+    assert f" {len(kept)} failed" in done.stdout
+    if reader == "throws":
+        assert fuzz("--reader", reader, "--file", kept[0]).returncode == 2
+        number = re.search(r"-(\d+)\.txt$", str(kept[0]))[1]
+        assert fuzz("--reader", reader, "--first", number, "--save", tmp_path / "again").returncode == 0
+        assert (tmp_path / "again").read_text() == "bad"
+
+
+def test_an_input_is_a_function_of_seed_and_number(tmp_path):
+    made = {}
+    for name, seed, first in (("a", 1, 7), ("b", 1, 7), ("c", 1, 8), ("d", 2, 7)):
+        assert fuzz("--reader", "unit", "--seed", seed, "--first", first, "--save", tmp_path / name).returncode == 0
+        made[name] = (tmp_path / name).read_bytes()
+    assert made["a"] == made["b"] and made["a"] != made["c"] and made["a"] != made["d"]
+
+
+def test_the_command_line_says_what_is_wrong():
+    done = fuzz("--reader", "nothing")
+    assert done.returncode == 2 and done.stderr == "fuzz_readers: --reader: there is no 'nothing'; --list shows the readers\n"
