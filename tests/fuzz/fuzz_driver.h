@@ -21,7 +21,7 @@ struct DriverOptions {
 
 struct DriverReport {
   std::uint64_t accepted = 0, refused = 0;
-  std::uint64_t failed = 0;  ///< ended early after kMostFailures
+  std::uint64_t failed = 0;  ///< the run ends after kMostFailures
   double seconds = 0;
   double worst_seconds = 0;
   std::uint64_t worst_input = 0;

@@ -11,7 +11,8 @@ namespace attest::fuzz {
 /// type, values, layout, filters, bytes of a chunk), links (kind, target, name). Each is one that HDF5 can write.
 void change_hdf5(const std::string& path, RandomStream& random);
 
-/// The bytes of the HDF5 file at `path`, at times damaged; `most` of what is damaged is before the byte `most`.
+/// The bytes of `seed`, an HDF5 file, changed in one of these ways, in its bytes, or in both. `path` is a file to work
+/// in.
 std::string mutated_hdf5(const std::string& path, const std::string& seed, RandomStream& random);
 
 }  // namespace attest::fuzz

@@ -86,22 +86,16 @@ def damage_global_heap(path):
 
 def test_what_hdf5_loops_on_is_refused_by_the_clock(tmp_path):
     write_dump(tmp_path / "d.h5", 16)
-    assert attest(tmp_path, "run", "d.h5", "-o", "r.h5", "--selector", "quest", "--quiet").returncode == 0
-    with h5py.File(tmp_path / "r.h5", "r+") as file:
-        file["dumps/0"].attrs["model"] = "a string in the global heap"
-    for name, commands in (("d.h5", [["inspect", "d.h5"], ["run", "d.h5", "-o", "x.h5", "--selector", "quest"]]),
-                           ("r.h5", [["figures", "r.h5", "-o", "figures"], ["inspect", "r.h5"]])):
-        damage_global_heap(tmp_path / name)
-        os.truncate(tmp_path / name, 600_000_000)  # sparse: the limit follows what is on the disk
-        for command in commands:
-            before = os.times()
-            done = attest(tmp_path, *command)
-            after = os.times()
-            assert done.returncode == 4 and done.stderr.count(b"\n") == 1, done.stderr
-            assert done.stderr.startswith(f"attest: {name}: /".encode()), done.stderr
-            assert done.stderr.endswith(b": the file is damaged, HDF5 was still busy with it after 2 s\n"), done.stderr
-            assert after.children_user + after.children_system - before.children_user - before.children_system < 10
-    assert not (tmp_path / "x.h5").exists() and not (tmp_path / "figures").exists()
+    damage_global_heap(tmp_path / "d.h5")
+    os.truncate(tmp_path / "d.h5", 600_000_000)  # sparse: the limit follows what is on the disk
+    for command in (["inspect", "d.h5"], ["run", "d.h5", "-o", "r.h5", "--selector", "quest"]):
+        before = os.times()
+        done = attest(tmp_path, *command)
+        after = os.times()
+        assert (done.returncode, done.stderr) == \
+            (4, b"attest: d.h5: /: the file is damaged, HDF5 was still busy with it after 2 s\n")
+        assert after.children_user + after.children_system - before.children_user - before.children_system < 10
+    assert not (tmp_path / "r.h5").exists()
 
 
 def test_a_parent_that_ignores_its_children_changes_nothing(tmp_path):
