@@ -99,11 +99,12 @@ int work(const TargetInfo& target, const DriverOptions& options, Shared& shared,
       report.worst_seconds = seconds;
       report.worst_input = number;
     }
-    report.peak_kib = std::max(report.peak_kib, peak_kib(RUSAGE_SELF));
-    report.peak_child_kib = std::max(report.peak_child_kib, peak_kib(RUSAGE_CHILDREN));
-    if (static_cast<double>(std::max(report.peak_kib, report.peak_child_kib)) > options.most_gib * 1024 * 1024) {
+    const long own = peak_kib(RUSAGE_SELF), children = peak_kib(RUSAGE_CHILDREN);
+    report.peak_kib = std::max(report.peak_kib, own);
+    report.peak_child_kib = std::max(report.peak_child_kib, children);
+    if (static_cast<double>(std::max(own, children)) > options.most_gib * 1024 * 1024) {
       std::snprintf(shared.failure, sizeof shared.failure, "the process took %ld MiB of memory, its children %ld",
-                    report.peak_kib / 1024, report.peak_child_kib / 1024);
+                    own / 1024, children / 1024);
       return kFailedExit;
     }
   }
