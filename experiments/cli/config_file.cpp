@@ -65,8 +65,10 @@ std::vector<std::string> section_names(CLI::App& app, const std::string& prefix 
 
 /// The complaint about a value that it quotes: a long one is cut.
 std::string with_excerpt(std::string complaint, const std::string& value) {
-  const std::size_t at = complaint.find(value);
-  return at == std::string::npos ? complaint : complaint.replace(at, value.size(), excerpt(value));
+  for (const std::string& quoted : {value, printable(value)})
+    if (const std::size_t at = complaint.find(quoted); at != std::string::npos)
+      return complaint.replace(at, quoted.size(), excerpt(value));
+  return complaint;
 }
 
 /// What is wrong with the values of an option; empty if nothing is.

@@ -88,8 +88,9 @@ int work(const TargetInfo& target, const DriverOptions& options, Shared& shared,
     shared.stage = Stage::reading;
     ++shared.begun;
     const Clock::time_point begin = Clock::now();
+    Outcome outcome{};
     try {
-      ++(reader->read(input) == Outcome::accepted ? report.accepted : report.refused);
+      outcome = reader->read(input);
     } catch (const std::exception& error) {
       std::snprintf(shared.failure, sizeof shared.failure, "%s",
                     printable(std::string_view(error.what()).substr(0, 500)).c_str());
@@ -107,6 +108,7 @@ int work(const TargetInfo& target, const DriverOptions& options, Shared& shared,
                     own / 1024, children / 1024);
       return kFailedExit;
     }
+    ++(outcome == Outcome::accepted ? report.accepted : report.refused);
   }
   return 0;
 }

@@ -55,6 +55,7 @@ int run(int argc, char** argv) {
   app.add_option("--first", options.first, "Number of the first input")->capture_default_str();
   app.add_option("--most-seconds", options.most_seconds, "Seconds of the processor that one input may take")
       ->capture_default_str();
+  app.add_option("--most-gib", options.most_gib, "Memory that one input may take")->capture_default_str();
   app.add_option("--failures", options.failures, "Folder for inputs that failed (default: that for temporary files)");
   app.add_option("--file", file, "Reads this input once, in this process");
   app.add_option("--save", saved, "Writes the input --first to this file and reads nothing");

@@ -36,7 +36,7 @@ void hangs() {
   for (std::atomic<int> rounds;;) ++rounds;
 }
 void swells() {
-  std::vector<char> bytes(std::size_t{2200} << 20);
+  std::vector<char> bytes(std::size_t{200} << 20);
   std::memset(bytes.data(), 1, bytes.size());
   require(bytes[bytes.size() / 2] == 1, "memory");
 }
