@@ -196,15 +196,15 @@ DriverReport drive(const TargetInfo& target, const DriverOptions& options) {
     if (worker == 0) run_worker(target, options, shared, end);
     const std::optional<std::string> failure = watch(worker, options, shared);
     if (!failure) break;
-    ++shared.report.failed;
-    std::printf("%s: input %llu: %s\n", target.name, static_cast<unsigned long long>(shared.number.load()),
-                failure->c_str());
-    if (shared.stage == Stage::reading)
-      std::printf("  again: fuzz_readers --reader %s --file %s\n", target.name,
+    if (shared.stage == Stage::making) {
+      ++shared.report.unmade;
+      if (shared.report.unmade > kMostFailures + shared.number / 100) break;
+    } else {
+      ++shared.report.failed;
+      std::printf("%s: input %llu: %s\n  again: fuzz_readers --reader %s --file %s\n", target.name,
+                  static_cast<unsigned long long>(shared.number.load()), failure->c_str(), target.name,
                   keep_input(target, options, shared).c_str());
-    else
-      std::printf("  while it was made: fuzz_readers --reader %s --seed %llu --first %llu --runs 1\n", target.name,
-                  static_cast<unsigned long long>(options.seed), static_cast<unsigned long long>(shared.number.load()));
+    }
     ++shared.number;
   }
   shared.report.seconds = seconds_since(begin);

@@ -22,6 +22,7 @@ struct DriverOptions {
 struct DriverReport {
   std::uint64_t accepted = 0, refused = 0;
   std::uint64_t failed = 0;  ///< the run ends after kMostFailures
+  std::uint64_t unmade = 0;  ///< HDF5 crashes on a few of the changes that make an input, before a reader sees it
   double seconds = 0;
   double worst_seconds = 0;
   std::uint64_t worst_input = 0;

@@ -31,15 +31,15 @@ bool run_one(const TargetInfo& target, const DriverOptions& options) {
   const DriverReport report = drive(target, options);
   const std::uint64_t inputs = report.accepted + report.refused + report.failed;
   std::printf(
-      "%-9s  %9llu inputs in %.1f s (%.0f/s): %llu accepted, %llu refused, %llu failed; worst %.3f s "
+      "%-9s  %9llu inputs in %.1f s (%.0f/s): %llu accepted, %llu refused, %llu failed, %llu not made; worst %.3f s "
       "(input %llu), peak %ld MiB, children %ld MiB\n",
       target.name, static_cast<unsigned long long>(inputs), report.seconds,
       static_cast<double>(inputs) / report.seconds, static_cast<unsigned long long>(report.accepted),
       static_cast<unsigned long long>(report.refused), static_cast<unsigned long long>(report.failed),
-      report.worst_seconds, static_cast<unsigned long long>(report.worst_input), report.peak_kib / 1024,
-      report.peak_child_kib / 1024);
+      static_cast<unsigned long long>(report.unmade), report.worst_seconds,
+      static_cast<unsigned long long>(report.worst_input), report.peak_kib / 1024, report.peak_child_kib / 1024);
   std::fflush(stdout);
-  return report.failed == 0 && inputs > 0;
+  return report.failed == 0 && inputs > 0 && report.unmade <= kMostFailures + inputs / 100;
 }
 
 int run(int argc, char** argv) {
