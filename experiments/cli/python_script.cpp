@@ -23,17 +23,11 @@ void exec_script(const std::string& interpreter, const std::string& script, cons
   std::vector<char*> pointers;
   for (std::string& word : words) pointers.push_back(word.data());
   pointers.push_back(nullptr);
-  // A signal that comes before the script handles signals waits until it does (dumps/python/dump_command.py).
-  sigset_t waiting, before;
-  sigemptyset(&waiting);
-  for (const int signal : {SIGINT, SIGTERM}) sigaddset(&waiting, signal);
-  sigprocmask(SIG_BLOCK, &waiting, &before);
+  std::signal(SIGPIPE, SIG_DFL);  // SIGINT, SIGTERM and SIGHUP stay blocked until the script handles them
   ::execv(interpreter.c_str(), pointers.data());
-  const int error = errno;
-  sigprocmask(SIG_SETMASK, &before, nullptr);
   throw OutputError(
       fmt::format("{}: cannot be started ({}); cmake/setup.sh, which ./attest runs, makes a .venv with it", interpreter,
-                  std::strerror(error)));
+                  std::strerror(errno)));
 }
 
 }  // namespace attest
