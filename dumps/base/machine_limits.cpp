@@ -1,6 +1,7 @@
 // Limits in words, from getrlimit.
 #include "dumps/base/machine_limits.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/resource.h>
 
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "dumps/base/error.h"
+#include "dumps/base/file_descriptor.h"
 
 namespace attest {
 namespace {
@@ -49,6 +51,14 @@ std::string limit_text(int error_number) {
 void throw_if_limit(const std::string& what, int error_number) {
   if (const std::string limit = limit_text(error_number); !limit.empty())
     throw LimitError(fmt::format("{}: {}", what, limit));
+}
+
+void require_descriptors(const std::string& what, int count) {
+  std::vector<FileDescriptor> tried;
+  for (int i = 0; i < count; ++i) {
+    tried.emplace_back(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+    if (!tried.back()) throw_if_limit(what, errno);
+  }
 }
 
 }  // namespace attest

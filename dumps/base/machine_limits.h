@@ -14,4 +14,7 @@ std::string memory_limit_text();
 /// Throws LimitError, "WHAT: limit_text", if the errno tells of a limit.
 void throw_if_limit(const std::string& what, int error_number);
 
+/// Throws LimitError if this process may not open so many further files.
+void require_descriptors(const std::string& what, int count);
+
 }  // namespace attest

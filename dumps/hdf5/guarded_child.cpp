@@ -121,25 +121,22 @@ bool set_limit(decltype(RLIMIT_AS) resource, rlim_t value) {
 }
 
 /// HDF5 calls a file damaged that it could not open for want of a descriptor.
-void require_descriptors(const std::string& file) {
-  constexpr int kNeeded = 4;
-  FileDescriptor tried[kNeeded];
-  for (FileDescriptor& descriptor : tried) {
-    descriptor = FileDescriptor(open("/dev/null", O_RDONLY | O_CLOEXEC));
-    if (!descriptor) throw_if_limit(file, errno);
-  }
-}
+constexpr int kDescriptors = 4;
 
 /// Sets the child's limits. From here on it dies without output or core dump, whatever the cause.
 void confine(const ChildLimits& limits, std::size_t address_space) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   prctl(PR_SET_DUMPABLE, 0);
-  for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGXCPU, SIGALRM, SIGPIPE, SIGTERM}) {
+  for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGXCPU, SIGALRM, SIGPIPE}) {
     std::signal(signal, SIG_DFL);
   }
   // Signals of a terminal or a batch system go to the process group of the parent, which kills the child. In that group
   // the child would die of them first, and the file be called damaged.
   setpgid(0, 0);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    std::signal(signal, SIG_IGN);  // forgets one that came before
+    std::signal(signal, SIG_DFL);
+  }
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);  // a blocked SIGXCPU would end no endless loop
@@ -156,7 +153,7 @@ void confine(const ChildLimits& limits, std::size_t address_space) {
 [[noreturn]] void run_child(const std::string& file, const std::function<void(ChildOutput&)>& work, int descriptor) {
   int code = kReported;
   try {
-    require_descriptors(file);
+    require_descriptors(file, kDescriptors);
     ChildOutput output(descriptor);
     work(output);
     code = kDone;
@@ -177,20 +174,21 @@ void confine(const ChildLimits& limits, std::size_t address_space) {
   const bool reported = WIFEXITED(status) && WEXITSTATUS(status) == kReported;
   if (WIFEXITED(status) && WEXITSTATUS(status) == kLimitReported) throw LimitError(testament.error);
   // With too little memory HDF5 crashes or says that it cannot allocate, which tells nothing of the file.
-  const bool busy = WIFSIGNALED(status) && (WTERMSIG(status) == SIGXCPU || WTERMSIG(status) == SIGALRM);
+  const int ended_by = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+  const bool busy = ended_by == SIGXCPU || ended_by == SIGALRM;
   const std::string_view said = reported ? testament.error : "";
   const bool of_memory = said.find("alloc") != said.npos || said.find("memory") != said.npos;
   if (testament.little_memory && !busy && (!reported || of_memory))
     throw LimitError(fmt::format("{}: {}: cannot be read, {}", file, testament.object, memory_limit_text()));
   if (reported) throw InputError(testament.error);
-  if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
+  if (ended_by == SIGINT || ended_by == SIGTERM || ended_by == SIGHUP) throw Interrupted("interrupted");
+  if (ended_by == SIGKILL)
     throw LimitError(fmt::format("{}: {}: the process that reads it was killed, probably for want of memory", file,
                                  testament.object));
   std::string what = "HDF5 failed on it";
-  if (WIFSIGNALED(status)) {
-    const int signal = WTERMSIG(status);
+  if (ended_by != 0) {
     what = busy ? fmt::format("HDF5 was still busy with it after {} s", limits.processor_seconds)
-                : fmt::format("HDF5 crashed on it ({})", strsignal(signal));
+                : fmt::format("HDF5 crashed on it ({})", strsignal(ended_by));
   }
   throw InputError(fmt::format("{}: {}: the file is damaged, {}", file, testament.object, what));
 }

@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "dumps/base/error.h"
+#include "dumps/base/machine_limits.h"
 #include "experiments/cli/version.h"
 
 namespace attest {
@@ -17,6 +18,8 @@ void exec_script(const std::string& interpreter, const std::string& script, cons
   const std::string path = source_dir() + "/" + script;
   if (::access(path.c_str(), R_OK) != 0)
     throw OutputError(fmt::format("{}: cannot be run ({})", path, std::strerror(errno)));
+  constexpr int kDescriptors = 8;  // Python reads its modules before it can tell of an error
+  require_descriptors(script, kDescriptors);
   // -B: ./attest would take bytecode files beside the sources for changes. utf8: the locale has no influence.
   std::vector<std::string> words{interpreter, "-B", "-X", "utf8", path};
   words.insert(words.end(), arguments.begin(), arguments.end());

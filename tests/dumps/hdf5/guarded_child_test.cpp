@@ -179,6 +179,14 @@ TEST(GuardedChildTest, TooFewDescriptorsAreNoDamage) {
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
 }
 
+TEST(GuardedChildTest, ASignalThatEndsCommandsIsNoDamage) {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP})
+    EXPECT_THROW(
+        run_in_guarded_child(
+            "a.h5", kLimits, [&](ChildOutput&) { std::raise(signal); }, [](ChildInput& input) { input.read_all(1); }),
+        Interrupted);
+}
+
 TEST(GuardedChildTest, AChildThatIsKilledIsNoDamage) {
   EXPECT_EQ(message_of<LimitError>([] {
               run_in_guarded_child(

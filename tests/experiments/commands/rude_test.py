@@ -189,7 +189,7 @@ def check_limited(folder, done):
 
 
 @pytest.mark.parametrize("most", [4, 5, 6, 7, 8, 9, 10, 12, 16, 20, 32])
-@pytest.mark.parametrize("arguments", [SYNTH, RUN, FIGURES, INSPECT])
+@pytest.mark.parametrize("arguments", COMMANDS)
 def test_few_descriptors(folder, arguments, most):
     check_limited(folder, attest(folder, ["--quiet", *arguments], preexec_fn=lambda: __import__("resource").setrlimit(7, (most, most))))
 
