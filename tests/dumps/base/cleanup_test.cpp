@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <optional>
 #include <string>
 #include <thread>
@@ -39,6 +40,7 @@ TEST(CleanupTest, TheLatestComesFirstAndEndedOnesDoNot) {
               const Cleanup third([&] { write('3'); });
               second.reset();
               run_cleanups();
+              ::_exit(0);  // a destructor would wait for ever
             }),
             "31");
 }
@@ -56,6 +58,7 @@ TEST(CleanupTest, NoOtherThreadGoesOn) {
                 write('y');
               }).detach();
               std::this_thread::sleep_for(std::chrono::milliseconds(100));
+              ::_exit(0);
             }),
             "1");
 }
@@ -70,6 +73,7 @@ TEST(CleanupTest, WaitsForStepsThatBelongTogether) {
               write('b');
               together.unlock();
               ending.join();
+              ::_exit(0);
             }),
             "abc");
 }

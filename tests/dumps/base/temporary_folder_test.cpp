@@ -38,7 +38,7 @@ TEST(TemporaryFolderTest, SaysWhereItCannotBeMade) {
   const std::string kept = before != nullptr ? before : "";
   ::setenv("TMPDIR", "/no/such", 1);
   EXPECT_EQ(message_of<OutputError>([] { system_temporary_folder(); }),
-            "there is no folder for temporary files: TMPDIR is '/no/such' (Not a directory)");
+            "there is no folder for temporary files: TMPDIR is '/no/such' (No such file or directory)");
   before != nullptr ? ::setenv("TMPDIR", kept.c_str(), 1) : ::unsetenv("TMPDIR");
 }
 
