@@ -6,10 +6,13 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 preset=$1 target=$2
 shift 2
 build=$root/build/$preset
-mkdir -p "$build"
 . "$root/cmake/watch.sh"
+if ! { mkdir -p "$build" && [ -w "$build" ] && : >>"$root/build/lock"; } 2>/dev/null; then
+  say "$build cannot be written, so nothing can be built there: make $root/build writable, or build in a copy of the checkout"
+  exit 5
+fi
 
-exec 9>"$root/build/lock"
+exec 9>>"$root/build/lock"
 if ! flock -n 9; then
   say "waiting for another build in $root/build ..."
   flock 9

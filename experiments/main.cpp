@@ -4,14 +4,20 @@
 #include <cstdio>
 #include <exception>
 #include <iostream>
+#include <new>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 #include "dumps/base/error.h"
+#include "dumps/base/machine_limits.h"
 #include "dumps/base/printable.h"
 #include "experiments/cli/config_file.h"
+#include "experiments/cli/flag_values.h"
+#include "experiments/cli/interrupt.h"
 #include "experiments/cli/parse_error.h"
+#include "experiments/cli/standard_streams.h"
 #include "experiments/commands/commands.h"
 
 namespace attest {
@@ -31,14 +37,29 @@ int fail(const std::string& sentence, ExitCode code) {
   return code;
 }
 
+int fail_internally(const std::exception& error) {
+  return fail(std::string("internal error: ") + error.what() +
+                  "; this is a defect of attest: please report it with this message, the command line and the output "
+                  "of 'attest --version'",
+              kInternalError);
+}
+
+/// Runs the command line, the answer to --help and --version included.
+void run_command(CLI::App& app, int argc, char** argv) {
+  if (argc > 1 && std::string_view(argv[1]) == "capture") exec_capture_script({argv + 2, argv + argc});
+  refuse_flag_values(app, argc, argv);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& asked) {
+    app.exit(asked);
+  }
+  flush_standard_output();
+}
+
 int run(CLI::App& app, const ConfigFile& config, int argc, char** argv) {
   try {
-    if (argc > 1 && std::string_view(argv[1]) == "capture") exec_capture_script({argv + 2, argv + argc});
-    app.parse(argc, argv);
-    if (!std::cout.flush()) throw OutputError("cannot write to standard output");
+    run_command(app, argc, argv);
     return kSuccess;
-  } catch (const CLI::Success& asked) {  // --help, --version
-    return app.exit(asked);
   } catch (const CLI::ParseError& error) {
     return fail(explain(app, error), kUsageError);
   } catch (const UsageError& error) {
@@ -49,13 +70,17 @@ int run(CLI::App& app, const ConfigFile& config, int argc, char** argv) {
     return fail(error.what(), kOutputError);
   } catch (const DeviceError& error) {
     return fail(error.what(), kOutputError);
+  } catch (const LimitError& error) {
+    return fail(error.what(), kOutputError);
   } catch (const Interrupted& error) {
     return fail(error.what(), kInterrupted);
+  } catch (const std::bad_alloc&) {
+    return fail(memory_limit_text(), kOutputError);
+  } catch (const std::system_error& error) {
+    const std::string limit = limit_text(error.code().value());
+    return limit.empty() ? fail_internally(error) : fail(limit, kOutputError);
   } catch (const std::exception& error) {
-    return fail(std::string("internal error: ") + error.what() +
-                    "; this is a defect of attest: please report it with this message, the command line and the output "
-                    "of 'attest --version'",
-                kInternalError);
+    return fail_internally(error);
   }
 }
 
@@ -73,6 +98,9 @@ void reset_inherited_signals() {
 int main(int argc, char** argv) {
   attest::reset_inherited_signals();
   std::signal(SIGXFSZ, SIG_IGN);  // a file beyond `ulimit -f` is then an error of writing, as on a full disk
+  std::signal(SIGPIPE, SIG_IGN);  // so is a pipe without a reader: temporary files are removed first
+  attest::open_missing_standard_streams();
+  attest::end_on_signals();
   CLI::App app{
       "How faithfully a sparse or quantised attention method reproduces exact attention, on dumps of real models",
       "attest"};

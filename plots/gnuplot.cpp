@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <mutex>
 #include <optional>
 #include <system_error>
 
@@ -43,18 +44,44 @@ struct Pipe {
   }
 };
 
+constexpr const char* kPrepare = "cannot prepare a process";
+
 struct SpawnActions {
   posix_spawn_file_actions_t actions;
 
-  SpawnActions() { check(posix_spawn_file_actions_init(&actions), "cannot prepare a process"); }
+  SpawnActions() { check(posix_spawn_file_actions_init(&actions), kPrepare); }
   SpawnActions(const SpawnActions&) = delete;
   SpawnActions& operator=(const SpawnActions&) = delete;
   ~SpawnActions() { posix_spawn_file_actions_destroy(&actions); }
 };
 
+/// A process that neither blocks nor ignores signals, as this one may. Its own process group keeps a terminal's Ctrl-C
+/// from it: the message of this process would else be that gnuplot failed.
+struct SpawnAttributes {
+  posix_spawnattr_t attributes;
+
+  SpawnAttributes() {
+    check(posix_spawnattr_init(&attributes), kPrepare);
+    sigset_t signals;
+    sigemptyset(&signals);
+    check(posix_spawnattr_setsigmask(&attributes, &signals), kPrepare);
+    for (const int signal : {SIGPIPE, SIGXFSZ}) sigaddset(&signals, signal);
+    check(posix_spawnattr_setsigdefault(&attributes, &signals), kPrepare);
+    check(posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP),
+          kPrepare);
+  }
+  SpawnAttributes(const SpawnAttributes&) = delete;
+  SpawnAttributes& operator=(const SpawnAttributes&) = delete;
+  ~SpawnAttributes() { posix_spawnattr_destroy(&attributes); }
+};
+
+std::mutex running_mutex;
+pid_t running = 0;  ///< the gnuplot that is running
+
 /// Starts gnuplot. Returns its process id, or nothing if it is not installed.
 std::optional<pid_t> spawn(const std::filesystem::path& folder, const std::string& script, const std::string& command,
                            int error_descriptor) {
+  const SpawnAttributes attributes;
   SpawnActions spawning;
   posix_spawn_file_actions_t* actions = &spawning.actions;
   check(posix_spawn_file_actions_addchdir_np(actions, folder.c_str()), "cannot prepare a process");
@@ -66,10 +93,11 @@ std::optional<pid_t> spawn(const std::filesystem::path& folder, const std::strin
   std::array<char*, 6> arguments{};
   for (std::size_t i = 0; i < words.size(); ++i) arguments[i] = words[i].data();
   pid_t process = 0;
-  const int error = posix_spawnp(&process, "gnuplot", actions, nullptr, arguments.data(), environ);
+  const std::lock_guard lock(running_mutex);
+  const int error = posix_spawnp(&process, "gnuplot", actions, &attributes.attributes, arguments.data(), environ);
   if (error == ENOENT || error == EACCES || error == ENOTDIR) return std::nullopt;
   check(error, "cannot start gnuplot");
-  return process;
+  return running = process;
 }
 
 /// Reads until the writer closes the pipe (true) or the deadline passes (false).
@@ -91,9 +119,13 @@ bool read_until_closed(int descriptor, Clock::time_point deadline, std::string& 
 }
 
 int wait_for(pid_t process) {
-  int status = 0;
-  while (waitpid(process, &status, 0) < 0 && errno == EINTR) {
+  siginfo_t unused{};
+  while (waitid(P_PID, static_cast<id_t>(process), &unused, WEXITED | WNOWAIT) < 0 && errno == EINTR) {
   }
+  const std::lock_guard lock(running_mutex);  // from here on its number may belong to another process
+  running = 0;
+  int status = 0;
+  check(waitpid(process, &status, 0) == process ? 0 : errno, "cannot tell how gnuplot ended");
   return status;
 }
 
@@ -138,6 +170,11 @@ GnuplotRun run_gnuplot(const std::filesystem::path& folder, const std::string& s
   if (WEXITSTATUS(status) != 0)
     return {Status::failed, fmt::format("gnuplot could not draw {}: {}", script, error_message(text))};
   return {};
+}
+
+void end_gnuplot() {
+  running_mutex.lock();  // for ever
+  if (running > 0) kill(running, SIGKILL);
 }
 
 std::string gnuplot_quoted(std::string_view text) {

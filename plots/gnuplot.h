@@ -27,6 +27,9 @@ inline constexpr std::chrono::seconds kGnuplotTimeLimit{60};
 GnuplotRun run_gnuplot(const std::filesystem::path& folder, const std::string& script, const std::string& command,
                        std::chrono::milliseconds time_limit = kGnuplotTimeLimit);
 
+/// For the thread that ends the process: kills the gnuplot that is running, and lets run_gnuplot start no other.
+void end_gnuplot();
+
 /// `text` as a gnuplot string constant. Control characters become spaces; nothing in it is interpreted.
 std::string gnuplot_quoted(std::string_view text);
 

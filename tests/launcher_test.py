@@ -169,3 +169,21 @@ def test_a_second_call_adds_less_than_50_ms(checkout):
 
     direct = min(seconds(checkout / f"build/{PRESET}/attest") for _ in range(5))
     assert min(seconds(checkout / "attest") for _ in range(5)) - direct < 0.05
+
+
+def test_a_checkout_that_cannot_be_written_runs_what_was_built_there(checkout):
+    call(checkout / "attest")
+    os.chmod(checkout / "build", 0o555)
+    assert call(checkout / "attest", "list").returncode == 3
+
+
+@pytest.mark.parametrize("program", ["attest", "tests/run"])
+def test_a_checkout_that_cannot_be_written_is_said_to_be(checkout, program):
+    for path in "cmake/build.sh", "cmake/watch.sh", "tests/run":
+        (checkout / path).parent.mkdir(exist_ok=True)
+        shutil.copy(ROOT / path, checkout / path)
+    (checkout / "build").write_text("no folder can be made here, not even by root")
+    result = call(checkout / program, "list")
+    assert result.returncode == 5
+    assert result.stderr == (f"attest: {checkout}/build/{PRESET} cannot be written, so nothing can be built there: make {checkout}/build "
+                             "writable, or build in a copy of the checkout\n")

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <climits>
 #include <cstdio>
 #include <filesystem>
 #include <limits>
@@ -63,7 +64,7 @@ std::string unit_file(const UnitKey& unit) {
 
 bool ours(const std::string& name) {
   return name == kStudyFile || name == kLockFile || name.starts_with(kUnitPrefix) || name.starts_with(kNotePrefix) ||
-         AtomicFile::is_temporary_name(name);
+         AtomicFile::is_temporary_name(name) || PartialOwner::is_file_name(name);
 }
 
 /// Empty if there is no such file, or if it cannot be read, is not a regular one, is a link or has more bytes.
@@ -93,9 +94,10 @@ void refuse_other_than_files(const std::string& folder) {
   }
 }
 
-/// Sets an open file description lock. It belongs to `descriptor`; the kernel drops it when the process dies. False
-/// only if another process holds the lock: other errors, such as a file system without locks, count as success.
-bool set_lock(int descriptor, std::int64_t offset, short type, bool wait) {
+enum class LockState : std::uint8_t { held, held_by_another, not_supported };
+
+/// Sets an open file description lock. It belongs to `descriptor`; the kernel drops it when the process dies.
+LockState set_lock(int descriptor, std::int64_t offset, short type, bool wait) {
   struct flock lock {};
   lock.l_type = type;
   lock.l_whence = SEEK_SET;
@@ -103,13 +105,13 @@ bool set_lock(int descriptor, std::int64_t offset, short type, bool wait) {
   lock.l_len = 1;
   while (::fcntl(descriptor, wait ? F_OFD_SETLKW : F_OFD_SETLK, &lock) != 0) {
     if (errno == EINTR) continue;
-    return errno != EAGAIN && errno != EACCES;
+    return errno == EAGAIN || errno == EACCES ? LockState::held_by_another : LockState::not_supported;
   }
-  return true;
+  return LockState::held;
 }
 
 std::optional<UnitClaim> claim_at(int descriptor, std::int64_t offset) {
-  if (!set_lock(descriptor, offset, F_WRLCK, false)) return std::nullopt;
+  if (set_lock(descriptor, offset, F_WRLCK, false) == LockState::held_by_another) return std::nullopt;
   return UnitClaim(descriptor, offset);
 }
 
@@ -160,25 +162,51 @@ bool PartialResults::exists(const std::string& folder) {
   return fs::exists(fs::symlink_status(fs::path(folder) / kStudyFile, error));
 }
 
+std::string PartialResults::folder_of(const std::string& output) {
+  const fs::path path = output;
+  const std::string name = path.filename().string();
+  constexpr std::string_view kEnding = ".partial";
+  if (name.size() + kEnding.size() <= NAME_MAX) return output + std::string(kEnding);
+  const std::string digits = "-" + hex_digits(hash_of(std::as_bytes(std::span(name))));
+  const std::string begin = name.substr(0, NAME_MAX - kEnding.size() - digits.size());
+  return (path.parent_path() / (begin + digits + std::string(kEnding))).string();
+}
+
 void PartialResults::discard(const std::string& folder) {
   refuse_link(folder);
+  if (const std::string foreign = foreign_entry(folder); !foreign.empty())
+    throw OutputError(fmt::format("'{}' is left unchanged: '{}' in it does not belong to an unfinished study", folder,
+                                  printable(foreign)));
+  remove_own_files(folder);
+}
+
+std::string PartialResults::foreign_entry(const std::string& folder) {
   std::error_code error;
-  std::vector<fs::path> entries;
-  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
-    if (const std::string name = at->path().filename().string(); !ours(name))
-      throw OutputError(fmt::format("'{}' is left unchanged: '{}' in it does not belong to an unfinished study", folder,
-                                    printable(name)));
-    entries.push_back(at->path());
-  }
-  if (error == std::errc::no_such_file_or_directory) return;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error))
+    if (std::string name = at->path().filename().string(); !ours(name)) return name;
+  return "";
+}
+
+void PartialResults::remove_own_files(const std::string& folder) {
+  refuse_link(folder);
+  std::error_code error;
+  if (!fs::exists(folder, error)) return;
   const fs::file_status lock_status = fs::symlink_status(fs::path(folder) / kLockFile, error);
   FileDescriptor lock_file;
   if (!fs::exists(lock_status) || fs::is_regular_file(lock_status)) lock_file = open_lock_file(folder);
-  if (lock_file) set_lock(lock_file.get(), kFolderLock, F_WRLCK, true);
+  std::optional<PartialOwner> owner;
+  if (lock_file && set_lock(lock_file.get(), kFolderLock, F_WRLCK, true) == LockState::not_supported &&
+      !PartialOwner::is_this_process(folder))
+    owner.emplace(folder);
+  std::vector<fs::path> entries;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error))
+    if (const std::string name = at->path().filename().string(); ours(name) && !PartialOwner::is_file_name(name))
+      entries.push_back(at->path());
   // The study file goes first: without it the other files are ignored, so this process may die at any point.
   fs::remove(fs::path(folder) / kStudyFile, error);
   for (const fs::path& entry : entries) fs::remove(entry, error);
   fs::remove(fs::path(folder) / kLockFile, error);
+  PartialOwner::remove_files(folder);
   fs::remove(folder, error);
   if (error && error != std::errc::directory_not_empty)
     throw OutputError(fmt::format("cannot remove '{}': {}", folder, error.message()));
@@ -194,7 +222,8 @@ PartialResults::PartialResults(const std::string& folder, Start start, const std
     fs::create_directory(folder_, error);
     if (error) throw OutputError(fmt::format("cannot make the folder '{}': {}", folder_, error.message()));
     lock_file_ = open_lock_file(folder_);
-    if (lock_file_) set_lock(lock_file_.get(), kFolderLock, F_WRLCK, true);
+    if (lock_file_ && set_lock(lock_file_.get(), kFolderLock, F_WRLCK, true) == LockState::not_supported && !owner_)
+      owner_.emplace(folder_);
   } while (!lock_file_ || !still_in_place(lock_file_, folder_));
   const UnitClaim folder_claim(lock_file_.get(), kFolderLock);
 

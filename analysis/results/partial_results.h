@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "analysis/results/layer_results.h"
+#include "analysis/results/partial_owner.h"
 #include "analysis/study/study.h"
 #include "dumps/base/file_descriptor.h"
 
@@ -41,15 +42,24 @@ class PartialResults {
  public:
   enum class Start { fresh, resume };
 
+  /// The folder of a study with this results file: its name with ".partial". Of a name that would get too long, the end
+  /// becomes a hash of the name.
+  static std::string folder_of(const std::string& output);
   static bool exists(const std::string& folder);
-  /// Removes the folder and what attest wrote there. Throws OutputError if it holds anything else.
+  /// Removes the folder and what attest wrote there. Throws OutputError if it holds anything else, or if there are no
+  /// locks and another process may be at work there.
   static void discard(const std::string& folder);
+  /// The same, but leaves what else the folder holds, and the folder with it.
+  static void remove_own_files(const std::string& folder);
+  /// The name of something in the folder that attest did not write; "" if there is nothing.
+  static std::string foreign_entry(const std::string& folder);
 
   /// Makes the folder; Start::resume also accepts an existing one. `study_json` holds everything that determines the
   /// results. Throws UsageError, naming the first difference, if the folder was begun with another `study_json`;
-  /// OutputError if it holds a study already (Start::fresh) or cannot be made; InputError if it is a link or if its own
-  /// files are not files. What the folder holds is untrusted: units are compared with `study`, which must outlive this
-  /// object; without it only with their dump and layer.
+  /// OutputError if it holds a study already (Start::fresh), cannot be made, or if there are no locks and another
+  /// process may be at work there; InputError if it is a link or if its own files are not files. What the folder holds
+  /// is untrusted: units are compared with `study`, which must outlive this object; without it only with their dump and
+  /// layer.
   PartialResults(const std::string& folder, Start start, const std::string& study_json, const Study* study = nullptr);
 
   /// Time at which the first process began the study: ISO 8601, UTC.
@@ -58,9 +68,11 @@ class PartialResults {
   /// False once a process has finished the study and removed the folder.
   bool in_place() const { return exists(folder_); }
 
+  /// False if the file system has no locks: this process then owns the folder until this object is destroyed.
+  bool is_shared() const { return !owner_; }
+
   /// Claims the right to compute a unit or, with claim_finish(), to write the results file. Empty while another process
-  /// holds the claim. If the file system has no locks, every claim succeeds; a unit computed twice has the same
-  /// results. A claim must not outlive this object.
+  /// holds the claim. A claim must not outlive this object.
   std::optional<UnitClaim> claim(const UnitKey& unit);
   std::optional<UnitClaim> claim_finish();
 
@@ -90,6 +102,7 @@ class PartialResults {
   std::string start_time_;
   std::uint64_t study_hash_ = 0;
   FileDescriptor lock_file_;
+  std::optional<PartialOwner> owner_;  ///< where there are no locks
 };
 
 }  // namespace attest

@@ -146,7 +146,7 @@ std::optional<Summary> find_complete(const Study& study, const RunOptions& optio
   const bool unfinished = PartialResults::exists(folder);
   try {
     if (const std::optional<ResultsFile> results = finished_results(options, configuration, study.skip_bad_layers)) {
-      PartialResults::discard(folder);
+      PartialResults::remove_own_files(folder);
       return summarize(*results, options.with_dense_layers);
     }
   } catch (const InputError& error) {
@@ -213,7 +213,9 @@ void compute(const Prepared& run, PartialResults& partial, const std::atomic<boo
                                  .ended = utc_time(std::chrono::system_clock::now()),
                                  .input_hashes = inputs.finish(),
                                  .left_out = assembly.left_out()}));
-    PartialResults::discard(partial.folder());
+    PartialResults::remove_own_files(partial.folder());
+    if (const std::string foreign = PartialResults::foreign_entry(partial.folder()); !foreign.empty())
+      observer.notice(fmt::format("'{}' stays: '{}' in it does not belong to a study", partial.folder(), foreign));
     return;
   }
   const std::optional<ResultsFile> found = finished_results(run.options, run.configuration, run.study.skip_bad_layers);
@@ -244,7 +246,7 @@ RunReport run_study(Study study, RunOptions options, const std::atomic<bool>& st
   const Provenance provenance = make_provenance(options, input_list);
   const std::string configuration = configuration_json(study, provenance);
 
-  const std::string folder = options.output + ".partial";
+  const std::string folder = PartialResults::folder_of(options.output);
   if (std::optional<Summary> complete = find_complete(study, options, configuration, folder)) {
     report.outcome = RunReport::Outcome::found_complete;
     report.summary = std::move(*complete);
@@ -253,9 +255,12 @@ RunReport run_study(Study study, RunOptions options, const std::atomic<bool>& st
   if (options.force && !options.resume) PartialResults::discard(folder);
   PartialResults partial(folder, options.resume ? PartialResults::Start::resume : PartialResults::Start::fresh,
                          configuration, &study);
+  if (!partial.is_shared())
+    observer.notice(
+        fmt::format("the file system of '{}' has no locks: no other process can take part in this study", folder));
   // After an error, a folder without finished units would only make the next run refuse to start.
   const auto discard_if_empty = [&] {
-    if (!options.resume && report.progress.finished == 0) PartialResults::discard(folder);
+    if (!options.resume && report.progress.finished == 0) PartialResults::remove_own_files(folder);
   };
   try {
     compute({.study = study,

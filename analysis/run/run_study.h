@@ -33,9 +33,9 @@ struct RunReport {
   Summary summary;
 };
 
-/// Writes options.output; finished units are kept in the folder options.output + ".partial" until then. Of study.dumps
-/// only the paths are used; study.choice selects samples, layers and queries. Throws OutputError if the output exists
-/// and `force` is not set, UsageError for incompatible options, InputError, Interrupted if `stop` is set.
+/// Writes options.output; finished units are kept in PartialResults::folder_of(options.output) until then. Of
+/// study.dumps only the paths are used; study.choice selects samples, layers and queries. Throws OutputError if the
+/// output exists and `force` is not set, UsageError for incompatible options, InputError, Interrupted if `stop` is set.
 RunReport run_study(Study study, RunOptions options, const std::atomic<bool>& stop, const StudyObserver& observer);
 
 }  // namespace attest

@@ -6,14 +6,16 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <climits>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
-#include <random>
 
 #include "dumps/base/error.h"
+#include "dumps/base/machine_limits.h"
 #include "dumps/base/output_place.h"
+#include "dumps/base/random_digits.h"
 
 namespace attest {
 namespace {
@@ -21,17 +23,20 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kMark = ".tmp-";
-constexpr std::size_t kRandomDigits = 16;
 
 fs::path folder_of(const fs::path& file) { return file.has_parent_path() ? file.parent_path() : fs::path("."); }
 
-/// The target's name with a mark and 64 random bits, in `folder` or else in the target's folder.
+/// The target's name with a mark and 64 random bits, in `folder` or else in the target's folder. A long name is cut,
+/// between two characters of UTF-8.
 std::string temporary_name(const std::string& target, const std::string& folder) {
-  std::random_device random;
-  const std::uint64_t bits = std::uint64_t{random()} << 32 | random();
   const fs::path place = folder.empty() ? folder_of(target) : fs::path(folder);
-  return (place / fmt::format("{}{}{:0{}x}", fs::path(target).filename().string(), kMark, bits, kRandomDigits))
-      .string();
+  std::string stem = fs::path(target).filename().string();
+  if (constexpr std::size_t most = NAME_MAX - kMark.size() - kRandomDigits; stem.size() > most) {
+    std::size_t end = most;
+    while (end > 0 && (static_cast<unsigned char>(stem[end]) & 0xC0) == 0x80) --end;
+    stem.resize(end);
+  }
+  return (place / fmt::format("{}{}{}", stem, kMark, random_digits())).string();
 }
 
 /// False with errno set. EINVAL counts as success: some file systems cannot sync a folder.
@@ -46,8 +51,12 @@ AtomicFile::AtomicFile(std::string target, AtomicFileOptions options)
   std::error_code ignored;
   if (!options_.overwrite && fs::exists(fs::symlink_status(target_, ignored))) refuse_existing();
   std::string name = temporary_name(target_, options_.folder);
+  cleanup_.emplace([name] { ::unlink(name.c_str()); });
   file_ = FileDescriptor(::open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666));
-  if (!file_) fail(std::strerror(errno));
+  if (const int error = errno; !file_) {
+    throw_if_limit(target_, error);
+    fail(std::strerror(error));
+  }
   temporary_ = std::move(name);
 }
 
@@ -84,6 +93,7 @@ void AtomicFile::commit() {
     fail(std::strerror(errno));
   }
   temporary_.clear();
+  cleanup_.reset();
   if (!options_.sync) return;
   // A folder that can be written but not read (EACCES) cannot be opened and is not synced.
   const FileDescriptor folder(::open(folder_of(target_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));

@@ -3,10 +3,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 
+#include "dumps/base/cleanup.h"
 #include "dumps/base/file_descriptor.h"
 
 namespace attest {
@@ -21,8 +23,8 @@ struct AtomicFileOptions {
 
 /// Writes to a temporary file with the usual permissions (0666 minus the umask). commit() gives it the target's name;
 /// without commit() the destructor removes it. Its name cannot be guessed and opening it never follows a link, so that
-/// a link planted in a shared folder has no effect. A killed process leaves the temporary file behind. All functions
-/// throw OutputError when the file cannot be written.
+/// a link planted in a shared folder has no effect. A signal that can be handled removes it (Cleanup); `kill -9` leaves
+/// it behind. All functions throw OutputError when the file cannot be written.
 class AtomicFile {
  public:
   explicit AtomicFile(std::string target, AtomicFileOptions options = {});
@@ -53,6 +55,7 @@ class AtomicFile {
   std::string target_, temporary_;
   AtomicFileOptions options_;
   FileDescriptor file_;
+  std::optional<Cleanup> cleanup_;  ///< while there is a temporary file
 };
 
 /// Writes a complete file with `content`, or none.

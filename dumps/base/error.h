@@ -32,6 +32,11 @@ struct DeviceError : Error {
   using Error::Error;
 };
 
+/// A limit of the machine or the session is reached: open files, processes, threads, memory. Exit 5.
+struct LimitError : Error {
+  using Error::Error;
+};
+
 /// Ctrl-C. Exit 130.
 struct Interrupted : Error {
   using Error::Error;

@@ -10,11 +10,13 @@
 #include <cstring>
 
 #include "dumps/base/error.h"
+#include "dumps/base/machine_limits.h"
 
 namespace attest {
 
 InputFile::InputFile(const std::string& path)
     : path_(path), descriptor_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
+  if (!descriptor_) throw_if_limit(path, errno);
   if (!descriptor_) throw InputError(fmt::format("{}: cannot be opened ({})", path, std::strerror(errno)));
   struct stat status {};
   if (::fstat(descriptor_.get(), &status) != 0)

@@ -51,7 +51,13 @@ void run_ordered(std::int64_t jobs, int threads, const std::function<void(std::i
 
   {
     std::vector<std::jthread> others;
-    for (int i = 1; i < threads && i < jobs; ++i) others.emplace_back(work);
+    try {
+      for (int i = 1; i < threads && i < jobs; ++i) others.emplace_back(work);
+    } catch (...) {  // no further thread can be started
+      std::scoped_lock lock(mutex);
+      failure = std::current_exception();
+      turn.notify_all();
+    }
     work();
   }
   if (failure) std::rethrow_exception(failure);

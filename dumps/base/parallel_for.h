@@ -34,7 +34,12 @@ void parallel_for(int threads, std::size_t count, Task&& task) {
   };
   {
     std::vector<std::jthread> helpers;
-    for (int w = 1; w < threads && static_cast<std::size_t>(w) < count; ++w) helpers.emplace_back(work, w);
+    try {
+      for (int w = 1; w < threads && static_cast<std::size_t>(w) < count; ++w) helpers.emplace_back(work, w);
+    } catch (...) {  // no further thread can be started
+      next = count;
+      throw;
+    }
     work(0);
   }
   if (error) std::rethrow_exception(error);

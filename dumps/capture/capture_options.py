@@ -1,8 +1,10 @@
 """The command line of capture.py."""
 import argparse
+import os
 import re
+import sys
 
-from dump_errors import UsageError
+from dump_errors import OutputError, UsageError
 
 DESCRIPTION = """\
 Runs a Hugging Face decoder on prompts and writes the queries, keys and values of
@@ -43,6 +45,15 @@ class Parser(argparse.ArgumentParser):
     def error(self, message):  # one sentence, without the usage text
         raise UsageError(f"{message} (--help lists the options)")
 
+    def _print_message(self, message, file=None):  # argparse drops what cannot be written
+        try:
+            print(message, end="", file=file or sys.stderr, flush=True)
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the flush at exit would fail again
+            raise OutputError("cannot write to standard output") from error
+
 
 def argument(expected):
     """Makes a type for argparse of a function that raises ValueError: its message tells what is expected."""
@@ -54,6 +65,13 @@ def argument(expected):
                 raise argparse.ArgumentTypeError(f"'{text}' is not {expected}") from None
         return checked
     return decorate
+
+
+@argument("a file's name")
+def file_name(text):
+    if not text:
+        raise ValueError
+    return text
 
 
 @argument("a whole number above 0")
@@ -105,7 +123,7 @@ def parse(arguments):
                     formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", metavar="MODEL", help="name on the Hugging Face hub, or folder of a checkpoint")
     parser.add_argument("prompts", metavar="PROMPTS", nargs="+", help="text or .jsonl files")
-    parser.add_argument("-o", "--output", metavar="DUMP", required=True, help="the dump to write")
+    parser.add_argument("-o", "--output", metavar="DUMP", required=True, type=file_name, help="the dump to write")
 
     queries = parser.add_argument_group("which queries (one of these; default --last 4)").add_mutually_exclusive_group()
     queries.add_argument("--last", metavar="N", type=count, help="the last N positions of the prompt")

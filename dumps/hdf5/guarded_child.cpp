@@ -20,6 +20,7 @@
 
 #include "dumps/base/error.h"
 #include "dumps/base/file_descriptor.h"
+#include "dumps/base/machine_limits.h"
 #include "dumps/hdf5/handle.h"
 
 namespace attest {
@@ -30,7 +31,8 @@ constexpr std::size_t kMiB = std::size_t{1} << 20;
 /// A page shared with the parent: holds the child's error, and what it was reading even if it crashes.
 struct ChildReport {
   char object[1024];
-  char error[3072];
+  char error[3072 - sizeof(bool)];
+  bool little_memory;  ///< a limit of the session leaves less than the child should have
 };
 
 template <std::size_t N>
@@ -42,17 +44,28 @@ void copy_text(char (&target)[N], std::string_view text) {
 
 ChildReport* child_report = nullptr;  // set in a child only
 
-enum ExitCode : int { kDone = 0, kReported = 42 };  // not 1, which sanitizers and abort handlers use
+enum ExitCode : int {
+  kDone = 0,
+  kReported = 42,
+  kLimitReported = 43
+};  // not 1, which sanitizers and abort handlers use
 
 [[noreturn]] void throw_system_error(const char* call) {
   throw std::system_error(errno, std::generic_category(), call);
 }
 
+/// For calls that prepare the child.
+[[noreturn]] void fail_to_start(const std::string& file, const char* call) {
+  const int error = errno;
+  throw_if_limit(file, error);
+  throw std::system_error(error, std::generic_category(), call);
+}
+
 class SharedChildReport {
  public:
-  SharedChildReport() {
+  explicit SharedChildReport(const std::string& file) {
     void* page = mmap(nullptr, sizeof(ChildReport), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (page == MAP_FAILED) throw_system_error("mmap");
+    if (page == MAP_FAILED) fail_to_start(file, "mmap");
     page_ = new (page) ChildReport{};
   }
   SharedChildReport(const SharedChildReport&) = delete;
@@ -98,30 +111,40 @@ std::size_t address_space_in_use() {
   return pages * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
 }
 
-void set_limit(decltype(RLIMIT_AS) resource, rlim_t value) {
+/// False if this process may have less than that.
+bool set_limit(decltype(RLIMIT_AS) resource, rlim_t value) {
   rlimit limit{};
   getrlimit(resource, &limit);
   limit.rlim_cur = std::min(value, limit.rlim_max);
   setrlimit(resource, &limit);
+  return value <= limit.rlim_max;
 }
+
+/// HDF5 calls a file damaged that it could not open for want of a descriptor.
+constexpr int kDescriptors = 4;
 
 /// Sets the child's limits. From here on it dies without output or core dump, whatever the cause.
 void confine(const ChildLimits& limits, std::size_t address_space) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   prctl(PR_SET_DUMPABLE, 0);
-  for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGXCPU, SIGALRM, SIGPIPE, SIGTERM}) {
+  for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGXCPU, SIGALRM, SIGPIPE}) {
     std::signal(signal, SIG_DFL);
   }
   // Signals of a terminal or a batch system go to the process group of the parent, which kills the child. In that group
   // the child would die of them first, and the file be called damaged.
   setpgid(0, 0);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    std::signal(signal, SIG_IGN);  // forgets one that came before
+    std::signal(signal, SIG_DFL);
+  }
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);  // a blocked SIGXCPU would end no endless loop
   const FileDescriptor null(open("/dev/null", O_WRONLY | O_CLOEXEC));
   dup2(null.get(), STDOUT_FILENO);
   dup2(null.get(), STDERR_FILENO);
-  if (address_space > 0) set_limit(RLIMIT_AS, address_space + limits.memory_bytes);
+  if (address_space > 0 && !set_limit(RLIMIT_AS, address_space + limits.memory_bytes))
+    child_report->little_memory = true;
   set_limit(RLIMIT_CPU, limits.processor_seconds);
   // Wall-clock limit, for a child that blocks for ever; generous for slow disks.
   alarm(60 + 20 * limits.processor_seconds);
@@ -130,9 +153,13 @@ void confine(const ChildLimits& limits, std::size_t address_space) {
 [[noreturn]] void run_child(const std::string& file, const std::function<void(ChildOutput&)>& work, int descriptor) {
   int code = kReported;
   try {
+    require_descriptors(file, kDescriptors);
     ChildOutput output(descriptor);
     work(output);
     code = kDone;
+  } catch (const LimitError& error) {
+    copy_text(child_report->error, error.what());
+    code = kLimitReported;
   } catch (const std::bad_alloc&) {
     copy_text(child_report->error,
               fmt::format("{}: {}: claims more memory than a file of this size can need", file, child_report->object));
@@ -144,13 +171,24 @@ void confine(const ChildLimits& limits, std::size_t address_space) {
 
 [[noreturn]] void throw_for(const std::string& file, int status, const ChildReport& testament,
                             const ChildLimits& limits) {
-  if (WIFEXITED(status) && WEXITSTATUS(status) == kReported) throw InputError(testament.error);
+  const bool reported = WIFEXITED(status) && WEXITSTATUS(status) == kReported;
+  if (WIFEXITED(status) && WEXITSTATUS(status) == kLimitReported) throw LimitError(testament.error);
+  // With too little memory HDF5 crashes or says that it cannot allocate, which tells nothing of the file.
+  const int ended_by = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+  const bool busy = ended_by == SIGXCPU || ended_by == SIGALRM;
+  const std::string_view said = reported ? testament.error : "";
+  const bool of_memory = said.find("alloc") != said.npos || said.find("memory") != said.npos;
+  if (testament.little_memory && !busy && (!reported || of_memory))
+    throw LimitError(fmt::format("{}: {}: cannot be read, {}", file, testament.object, memory_limit_text()));
+  if (reported) throw InputError(testament.error);
+  if (ended_by == SIGINT || ended_by == SIGTERM || ended_by == SIGHUP) throw Interrupted("interrupted");
+  if (ended_by == SIGKILL)
+    throw LimitError(fmt::format("{}: {}: the process that reads it was killed, probably for want of memory", file,
+                                 testament.object));
   std::string what = "HDF5 failed on it";
-  if (WIFSIGNALED(status)) {
-    const int signal = WTERMSIG(status);
-    what = signal == SIGXCPU || signal == SIGALRM || signal == SIGKILL
-               ? fmt::format("HDF5 was still busy with it after {} s", limits.processor_seconds)
-               : fmt::format("HDF5 crashed on it ({})", strsignal(signal));
+  if (ended_by != 0) {
+    what = busy ? fmt::format("HDF5 was still busy with it after {} s", limits.processor_seconds)
+                : fmt::format("HDF5 crashed on it ({})", strsignal(ended_by));
   }
   throw InputError(fmt::format("{}: {}: the file is damaged, {}", file, testament.object, what));
 }
@@ -204,19 +242,19 @@ ChildLimits value_limits(std::uint64_t stored_bytes, std::size_t bytes) {
 void run_in_guarded_child(const std::string& file, const ChildLimits& limits,
                           const std::function<void(ChildOutput&)>& work,
                           const std::function<void(ChildInput&)>& receive) {
-  const SharedChildReport testament;
+  const SharedChildReport testament(file);
   const std::size_t address_space = address_space_in_use();
 
   // The lock has two purposes. The child must not inherit HDF5 in the middle of a call. And no child may inherit the
   // write end of another child's pipe, whose reader would then wait for both.
   std::optional<hdf5::Lock> lock(std::in_place);
   int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) throw_system_error("pipe2");
+  if (pipe2(ends, O_CLOEXEC) != 0) fail_to_start(file, "pipe2");
   const FileDescriptor input(ends[0]);
   FileDescriptor output(ends[1]);
   fcntl(output.get(), F_SETPIPE_SZ, 1 << 20);
   const pid_t id = fork();
-  if (id < 0) throw_system_error("fork");
+  if (id < 0) fail_to_start(file, "fork");
   if (id == 0) {
     hdf5::stop_locking_in_forked_child();
     child_report = testament.get();

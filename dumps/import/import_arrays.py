@@ -7,6 +7,7 @@ import pathlib
 import sys
 import warnings
 
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # nothing is multiplied: numpy's threads would only take memory
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "python"))
 from dump_command import run_command  # noqa: E402
 from dump_errors import DumpError, OutputError, UsageError  # noqa: E402
@@ -62,6 +63,8 @@ def run_import(request):
     report = report_json if request["json"] else report_text
     try:
         print(report(plan, target, progress.seconds()), flush=True)
+    except BrokenPipeError:
+        raise
     except OSError as error:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the flush at exit would fail again
         raise OutputError("cannot write to standard output") from error
@@ -71,7 +74,7 @@ def main(request):
     def command():
         try:
             run_import(decode(json.loads(request)))
-        except (DumpError, ImportError):
+        except (DumpError, ImportError, BrokenPipeError):
             raise
         except Exception as error:
             raise DumpError(f"internal error: {type(error).__name__}: {error}; this is a defect of attest: please "

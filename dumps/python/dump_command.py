@@ -1,12 +1,15 @@
 """Runs the command of a script: an exception becomes a line on stderr and an exit code; Ctrl-C leaves no file."""
 import contextlib
+import errno
 import os
 import signal
 import sys
 
 from dump_errors import DumpError, first_line, printable
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+LIMITS = {errno.EMFILE: "too many open files (ulimit -n)", errno.ENFILE: "too many open files on this machine",
+          errno.EAGAIN: "no further process or thread can be started (ulimit -u)", errno.ENOMEM: "out of memory"}
 
 interrupted = False
 temporary_files = set()  # paths to remove however the command ends, even by a signal during start-up
@@ -33,6 +36,25 @@ def _on_ignored(ignored):
         sys.__unraisablehook__(ignored)
 
 
+def _limit(error):
+    """What limit of the machine an exception tells of, or None. A shared library that finds no memory fails to import,
+    and some modules replace that exception by one of their own."""
+    of_input = isinstance(error, DumpError) and error.exit_code != DumpError.exit_code
+    while error is not None:
+        if isinstance(error, OSError) and error.errno in LIMITS:
+            return LIMITS[error.errno]
+        if of_input:  # its sentence tells about memory what there is to tell
+            pass
+        elif isinstance(error, MemoryError) or any(words in str(error) for words in (
+                "failed to map segment from shared object", "cannot apply additional memory protection",
+                "Cannot allocate memory")):
+            return LIMITS[errno.ENOMEM]
+        elif isinstance(error, RuntimeError) and "can't start new thread" in str(error):
+            return LIMITS[errno.EAGAIN]
+        error = error.__cause__
+    return None
+
+
 def run_command(program, needed_modules, command):
     """Calls `command` and returns the exit code. `program` begins the line that reports an exception."""
     global interrupted
@@ -41,6 +63,7 @@ def run_command(program, needed_modules, command):
     for each, handler in before.items():
         if handler is not signal.SIG_IGN:
             signal.signal(each, _on_signal)
+    mask_before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
     sys.unraisablehook = _on_ignored
     try:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)  # the program that started this script has blocked them
@@ -49,6 +72,12 @@ def run_command(program, needed_modules, command):
     except BaseException as error:
         if interrupted or isinstance(error, KeyboardInterrupt):  # libraries fail in odd ways when interrupted
             sentence, code = "interrupted, nothing was written; run the command again to start over", 130
+        elif isinstance(error, BrokenPipeError):  # nobody reads what it says
+            sentence, code = None, 128 + signal.SIGPIPE
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # or the flush at exit would fail again
+        elif limit := _limit(error):
+            named = isinstance(error, DumpError) and error.exit_code != DumpError.exit_code
+            sentence, code = str(error) if named else limit, 5
         elif isinstance(error, DumpError):
             sentence, code = str(error), error.exit_code
         elif isinstance(error, ImportError):
@@ -61,8 +90,13 @@ def run_command(program, needed_modules, command):
             with contextlib.suppress(OSError):
                 os.unlink(path)
         temporary_files.clear()
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask_before)
         for each, handler in before.items():
             signal.signal(each, handler)
         sys.unraisablehook, interrupted = hook_before, False
-    print(f"{program}: {printable(sentence)}", file=sys.stderr)
+    try:
+        if sentence:
+            print(f"{program}: {printable(sentence)}", file=sys.stderr)
+    except OSError:  # nor can that be said
+        pass
     return code

@@ -1,5 +1,6 @@
 """Writes attention dumps (dumps/README.md) as a stream, without changing element types or bits."""
 import contextlib
+import errno
 import os
 import re
 import secrets
@@ -42,7 +43,8 @@ class DumpWriter:
         self.temporary = os.path.join(os.path.dirname(self.path), f".attest-{secrets.token_hex(8)}.part")
         temporary_files.add(self.temporary)
         with self._writing():
-            self.descriptor = os.open(self.temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+            self.descriptor = os.open(self.temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC,
+                                      0o666)
         try:
             with self._writing():
                 self.file = self._create_file()
@@ -140,6 +142,7 @@ class DumpWriter:
             raise_if_interrupted()
             if self.force or not self._link():
                 os.replace(self.temporary, self.path)
+            self._sync_folder()
         return size
 
     def _create_file(self):
@@ -147,10 +150,26 @@ class DumpWriter:
         access.set_fclose_degree(h5py.h5f.CLOSE_STRONG)
         access.set_alignment(1 << 20, 4096)  # large data sets begin at page boundaries
         access.set_libver_bounds(h5py.h5f.LIBVER_V18, h5py.h5f.LIBVER_V18)  # checksums; HDF5 1.8 and later read it
-        file = h5py.File(h5py.h5f.create(os.fsencode(self.temporary), h5py.h5f.ACC_TRUNC,
-                                         _creation_properties(h5py.h5p.FILE_CREATE), access))
+        # By its descriptor: by its name, another file could be put into its place in a folder that others may write to.
+        path = f"/proc/self/fd/{self.descriptor}"
+        file = h5py.File(h5py.h5f.create(os.fsencode(path if os.path.exists(path) else self.temporary),
+                                         h5py.h5f.ACC_TRUNC, _creation_properties(h5py.h5p.FILE_CREATE), access))
         h5py.h5g.create(file.id, b"samples", gcpl=_creation_properties(h5py.h5p.GROUP_CREATE))
         return file
+
+    def _sync_folder(self):
+        """The name reaches the disk, too. A folder that may not be read cannot be opened; some file systems sync none."""
+        try:
+            folder = os.open(os.path.dirname(self.path) or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except PermissionError:
+            return
+        try:
+            os.fsync(folder)
+        except OSError as error:
+            if error.errno != errno.EINVAL:
+                raise
+        finally:
+            os.close(folder)
 
     def _link(self):
         """A hard link never replaces a file, as a rename would. Some file systems have no hard links."""

@@ -2,12 +2,10 @@
 #include "experiments/bench/study_bench.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <filesystem>
 #include <fstream>
 #include <map>
 
@@ -169,7 +167,8 @@ double read_file(const std::string& path, int threads) {
   return seconds_since(start);
 }
 
-DumpTiming time_dump(const std::string& path, const std::vector<DumpReader>& dumps, const StudyBenchOptions& options) {
+DumpTiming time_dump(const std::string& path, const std::string& folder, const std::vector<DumpReader>& dumps,
+                     const StudyBenchOptions& options) {
   DumpTiming timing;
   timing.file_bytes = dumps[0].info().file_bytes;
   timing.read_seconds = read_file(path, 1);
@@ -179,8 +178,6 @@ DumpTiming time_dump(const std::string& path, const std::vector<DumpReader>& dum
   const StudyPlan plan = plan_study(infos, study);
   timing.layers = plan.units.size();
   const std::unique_ptr<LayerStudy> layer_study = make_layer_study(study, options.device, options.threads);
-  const std::string folder =
-      (std::filesystem::temp_directory_path() / fmt::format("attest-bench-{}.partial", getpid())).string();
   PartialResults partial(folder, PartialResults::Start::fresh, "{}");
   reset_peak_memory();
   const auto start = Clock::now();
@@ -207,12 +204,12 @@ double median(std::vector<double> values) {
   return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
 }
 
-StudyBenchReport bench_study(const std::string& path, const StudyBenchOptions& options) {
+StudyBenchReport bench_study(const std::string& path, const std::string& folder, const StudyBenchOptions& options) {
   std::vector<DumpReader> dumps;
   dumps.emplace_back(path);
   StudyBenchReport report;
   report.shape = dumps[0].info().shape;
-  report.dump = time_dump(path, dumps, options);  // first, because LibTorch would add to the peak memory
+  report.dump = time_dump(path, folder, dumps, options);  // first, because LibTorch would add to the peak memory
   report.num_tokens = dumps[0].info().samples[0].num_tokens;
   report.num_queries = static_cast<std::int64_t>(dumps[0].info().samples[0].query_positions.size());
   const Study study = study_of(options, 0);

@@ -65,7 +65,8 @@ struct StudyBenchReport {
 
 /// Times the first layer of the first sample, then the study of all of `path`. Throws Error when attest and the peer
 /// disagree: the times would then be meaningless.
-StudyBenchReport bench_study(const std::string& path, const StudyBenchOptions& options);
+/// `folder` is made for the units of the study, and removed.
+StudyBenchReport bench_study(const std::string& path, const std::string& folder, const StudyBenchOptions& options);
 
 double median(std::vector<double> values);
 

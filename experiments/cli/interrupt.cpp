@@ -1,30 +1,68 @@
-// InterruptFlag: signal handlers that set an atomic flag.
+// The thread that waits for signals, and InterruptFlag.
 #include "experiments/cli/interrupt.h"
 
+#include <pthread.h>
+#include <unistd.h>
+
 #include <csignal>
-#include <initializer_list>
+#include <string_view>
+
+#include "dumps/base/cleanup.h"
 
 namespace attest {
 namespace {
 
-std::atomic<bool> interrupted{false};
-static_assert(std::atomic<bool>::is_always_lock_free);  // so that a signal handler may set it
+constexpr int kInterruptedExitCode = 130;
 
-extern "C" void on_signal(int signal) {
-  interrupted = true;
-  std::signal(signal, SIG_DFL);
+std::atomic<bool> flag_wanted{false}, interrupted{false};
+
+[[noreturn]] void end_process() {
+  run_cleanups();
+  const std::string_view line = ::isatty(STDERR_FILENO) == 1 ? "\nattest: interrupted\n" : "attest: interrupted\n";
+  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
+  ::_exit(kInterruptedExitCode);
+}
+
+void* wait_for_signals(void*) {
+  sigset_t awaited;
+  pthread_sigmask(SIG_BLOCK, nullptr, &awaited);
+  for (;;) {
+    int signal = 0;
+    if (sigwait(&awaited, &signal) != 0) continue;
+    if (!flag_wanted || interrupted.exchange(true)) end_process();
+  }
+}
+
+bool ignored(int signal) {
+  struct sigaction now {};
+  return sigaction(signal, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;
 }
 
 }  // namespace
 
-InterruptFlag::InterruptFlag() {
-  interrupted = false;
-  for (const int signal : {SIGINT, SIGTERM}) std::signal(signal, on_signal);
+void end_on_signals() {
+  sigset_t awaited;
+  sigemptyset(&awaited);
+  for (const int signal : {SIGINT, SIGTERM}) sigaddset(&awaited, signal);
+  if (!ignored(SIGHUP)) sigaddset(&awaited, SIGHUP);  // nohup ignores it
+  pthread_sigmask(SIG_BLOCK, &awaited, nullptr);
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+  pthread_attr_setstacksize(&attributes, std::size_t{256} << 10);
+  pthread_t thread{};
+  // Without the thread the signals end the process as they do by default.
+  if (pthread_create(&thread, &attributes, wait_for_signals, nullptr) != 0)
+    pthread_sigmask(SIG_UNBLOCK, &awaited, nullptr);
+  pthread_attr_destroy(&attributes);
 }
 
-InterruptFlag::~InterruptFlag() {
-  for (const int signal : {SIGINT, SIGTERM}) std::signal(signal, SIG_DFL);
+InterruptFlag::InterruptFlag() {
+  interrupted = false;
+  flag_wanted = true;
 }
+
+InterruptFlag::~InterruptFlag() { flag_wanted = false; }
 
 const std::atomic<bool>& InterruptFlag::flag() const { return interrupted; }
 

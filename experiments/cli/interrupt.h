@@ -1,11 +1,16 @@
-// Turns Ctrl-C into a flag, so that a study can end between two units of work.
+// How signals end a command: a study between two units of work, everything else at once and without leftovers.
 #pragma once
 
 #include <atomic>
 
 namespace attest {
 
-/// While it lives, the first SIGINT or SIGTERM sets the flag; the second one ends the process at once.
+/// Starts the thread that waits for SIGINT, SIGTERM and, unless the parent ignores it, SIGHUP. Such a signal runs all
+/// cleanups (dumps/base/cleanup.h) and ends the process with 130. The signals are blocked in all threads that are made
+/// later, and across exec: a program that is started unblocks them. Call it once, before any other thread is made.
+void end_on_signals();
+
+/// While it lives, the first of these signals only sets the flag.
 class InterruptFlag {
  public:
   InterruptFlag();

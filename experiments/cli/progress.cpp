@@ -52,7 +52,9 @@ void Progress::show(std::size_t finished, std::size_t total, std::size_t found_d
     return;
   last_shown_ = now;
   const double seconds = std::chrono::duration<double>(now - start_).count();
-  const std::string text = progress_text(finished, total, finished - found_done, seconds, unit_);
+  // Layers that another run finished may be counted before they are reported as finished.
+  const std::size_t done_here = finished > found_done ? finished - found_done : 0;
+  const std::string text = progress_text(finished, total, done_here, seconds, unit_);
   if (!terminal_) {
     std::cerr << text << std::endl;
     return;

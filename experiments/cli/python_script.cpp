@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "dumps/base/error.h"
+#include "dumps/base/machine_limits.h"
 #include "experiments/cli/version.h"
 
 namespace attest {
@@ -17,23 +18,19 @@ void exec_script(const std::string& interpreter, const std::string& script, cons
   const std::string path = source_dir() + "/" + script;
   if (::access(path.c_str(), R_OK) != 0)
     throw OutputError(fmt::format("{}: cannot be run ({})", path, std::strerror(errno)));
+  constexpr int kDescriptors = 8;  // Python reads its modules before it can tell of an error
+  require_descriptors(script, kDescriptors);
   // -B: ./attest would take bytecode files beside the sources for changes. utf8: the locale has no influence.
   std::vector<std::string> words{interpreter, "-B", "-X", "utf8", path};
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char*> pointers;
   for (std::string& word : words) pointers.push_back(word.data());
   pointers.push_back(nullptr);
-  // A signal that comes before the script handles signals waits until it does (dumps/python/dump_command.py).
-  sigset_t waiting, before;
-  sigemptyset(&waiting);
-  for (const int signal : {SIGINT, SIGTERM}) sigaddset(&waiting, signal);
-  sigprocmask(SIG_BLOCK, &waiting, &before);
+  std::signal(SIGPIPE, SIG_DFL);  // SIGINT, SIGTERM and SIGHUP stay blocked until the script handles them
   ::execv(interpreter.c_str(), pointers.data());
-  const int error = errno;
-  sigprocmask(SIG_SETMASK, &before, nullptr);
   throw OutputError(
       fmt::format("{}: cannot be started ({}); cmake/setup.sh, which ./attest runs, makes a .venv with it", interpreter,
-                  std::strerror(error)));
+                  std::strerror(errno)));
 }
 
 }  // namespace attest

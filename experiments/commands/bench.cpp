@@ -1,14 +1,12 @@
 // attest bench: speed of the study, compared with an eager LibTorch implementation.
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <filesystem>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "dumps/base/error.h"
+#include "dumps/base/temporary_folder.h"
 #include "dumps/synthetic/dump.h"
 #include "experiments/bench/study_bench.h"
 #include "experiments/cli/checks.h"
@@ -26,24 +24,6 @@ struct BenchOptions {
                         .num_queries = 4};
   StudyBenchOptions bench;
   bool no_peer = false;
-};
-
-/// A synthetic dump that is removed after the benchmark.
-class TemporaryDump {
- public:
-  TemporaryDump(SyntheticOptions options, const GlobalOptions& global)
-      : path_((std::filesystem::temp_directory_path() / fmt::format("attest-bench-{}.h5", getpid())).string()) {
-    options.seed = global.seed;
-    write_synthetic_dump(options, path_, true, global.thread_count());
-  }
-  ~TemporaryDump() {
-    std::error_code ignored;
-    std::filesystem::remove(path_, ignored);
-  }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
 };
 
 /// GPU time by stage, and the share of the copy bandwidth (of memory or bus) that each stage reaches.
@@ -144,12 +124,13 @@ void run_bench_study(BenchOptions options, const GlobalOptions& global) {
   options.bench.device = global.resolved_device();
   options.bench.threads = global.thread_count();
   if (options.no_peer) options.bench.peer_repeats = 0;
-  std::unique_ptr<TemporaryDump> made;
+  const TemporaryFolder folder(system_temporary_folder());
   if (options.path.empty()) {
-    made = std::make_unique<TemporaryDump>(options.dump, global);
-    options.path = made->path();
+    options.path = (folder.path() / "dump.h5").string();
+    options.dump.seed = global.seed;
+    write_synthetic_dump(options.dump, options.path, false, global.thread_count());
   }
-  const StudyBenchReport report = bench_study(options.path, options.bench);
+  const StudyBenchReport report = bench_study(options.path, (folder.path() / "partial").string(), options.bench);
   std::cout << (global.json ? json_of(report).dump(2) + "\n" : text_of(report));
 }
 

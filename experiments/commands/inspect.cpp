@@ -13,6 +13,7 @@
 #include <string>
 #include <type_traits>
 
+#include "analysis/results/partial_results.h"
 #include "dumps/base/error.h"
 #include "dumps/format/dump_reader.h"
 #include "dumps/inspect/file_format.h"
@@ -72,7 +73,7 @@ void inspect_partial(const InspectOptions& options, const GlobalOptions& global)
 void run_inspect(const InspectOptions& options, const GlobalOptions& global) {
   std::error_code error;
   if (fs::is_directory(options.path, error)) return inspect_partial(options, global);
-  const std::string partial = options.path + ".partial";
+  const std::string partial = PartialResults::folder_of(options.path);
   if (!fs::exists(options.path, error) && fs::is_directory(partial, error))
     throw InputError(fmt::format("{}: there is no such file; its study is unfinished, see 'attest inspect {}'",
                                  options.path, partial));

@@ -78,7 +78,7 @@ SyntheticOptions resolve(const SynthOptions& options, const GlobalOptions& globa
 
 void run_synth(const SynthOptions& options, const GlobalOptions& global) {
   const SyntheticOptions dump = resolve(options, global);
-  WritingProgress progress(options.path, global.quiet);
+  WritingProgress progress(global.quiet);
   std::int64_t bytes = 0;
   write_synthetic_dump(dump, options.path, options.force, global.thread_count(),
                        [&](std::int64_t done, std::int64_t total) { progress(done, bytes = total); });

@@ -7,7 +7,9 @@
 #include <algorithm>
 #include <system_error>
 
+#include "dumps/base/cleanup.h"
 #include "dumps/base/error.h"
+#include "dumps/base/machine_limits.h"
 #include "experiments/paper/staged_folder.h"
 
 namespace attest {
@@ -95,6 +97,7 @@ FigureReport make_figures(ResultsFiles files, const std::filesystem::path& folde
   if (!request.replace) refuse_existing(planned, folder, request);
 
   StagedFolder staged(folder);
+  const Cleanup gnuplot(end_gnuplot);
   try {
     for (const Planned& p : planned) draw(p, staged, request, report);
     const std::vector<std::string> names = staged.commit();
@@ -104,6 +107,7 @@ FigureReport make_figures(ResultsFiles files, const std::filesystem::path& folde
       report.made.push_back(std::move(p.made));
     }
   } catch (const std::system_error& error) {
+    throw_if_limit(folder.string(), error.code().value());
     staged.fail(error.what());
   }
   return report;

@@ -2,13 +2,17 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
+
+#include "dumps/base/cleanup.h"
+#include "dumps/base/temporary_folder.h"
 
 namespace attest {
 
 /// Makes the target folder (and its parents) if necessary, and a hidden folder in it for the files. Without commit()
-/// the destructor removes the files and a folder made for them.
+/// the destructor, or a signal that ends the process, removes the files and a folder made for them.
 class StagedFolder {
  public:
   /// Throws OutputError when the target is no folder or cannot be written.
@@ -17,7 +21,7 @@ class StagedFolder {
   StagedFolder(const StagedFolder&) = delete;
   StagedFolder& operator=(const StagedFolder&) = delete;
 
-  const std::filesystem::path& staging() const { return staging_; }
+  const std::filesystem::path& staging() const { return temporary_->path(); }
 
   /// Throws OutputError with `reason`.
   [[noreturn]] void fail(const std::string& reason) const;
@@ -27,8 +31,12 @@ class StagedFolder {
   std::vector<std::string> commit();
 
  private:
-  std::filesystem::path target_, staging_;
+  void remove_empty_target() const;
+
+  std::filesystem::path target_;
   bool made_target_ = false;
+  std::optional<Cleanup> target_cleanup_;  ///< before the scratch folder's, which must be removed first
+  std::optional<TemporaryFolder> temporary_;
 };
 
 }  // namespace attest

@@ -230,5 +230,19 @@ TEST_F(AtomicFileTest, AFullDiskIsAnOutputErrorAndLeavesNothing) {
   EXPECT_EXIT(write_with_limit(target_, 1001), testing::ExitedWithCode(0), "");
 }
 
+TEST_F(AtomicFileTest, TheLongestNamesHaveRoom) {
+  for (const std::string& name : {std::string(255, 'x'), std::string(240, 'x'), "x" + std::string(126, '\xC3')}) {
+    std::string target;
+    for (const char c : name) target += c == '\xC3' ? "\xC3\xA9" : std::string(1, c);
+    AtomicFile file(folder_.file(target));
+    const std::string temporary = *names().begin();
+    EXPECT_TRUE(AtomicFile::is_temporary_name(temporary));
+    const std::string stem = temporary.substr(0, temporary.size() - 21);
+    EXPECT_TRUE(target.starts_with(stem) && (target[stem.size()] & 0xC0) != 0x80) << "cut between two characters";
+    file.commit();
+    fs::remove(folder_.file(target));
+  }
+}
+
 }  // namespace
 }  // namespace attest

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -158,6 +159,42 @@ TEST(GuardedChildTest, IsSilent) {
 }
 
 TEST(GuardedChildTest, NoteObjectDoesNothingInTheParent) { note_object("/no/child"); }
+
+TEST(GuardedChildTest, TooFewDescriptorsAreNoDamage) {
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  for (rlim_t most = 3; most < 12; ++most) {
+    rlimit few = before;
+    few.rlim_cur = most;
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
+    std::string said;
+    try {
+      run_in_guarded_child(
+          "a.h5", kLimits, [](ChildOutput&) {}, [](ChildInput& input) { input.read_all(1); });
+    } catch (const LimitError& error) {
+      said = error.what();
+    }
+    if (most < 6) EXPECT_TRUE(said.starts_with("a.h5: too many open files (ulimit -n is ")) << said;
+  }
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+}
+
+TEST(GuardedChildTest, ASignalThatEndsCommandsIsNoDamage) {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP})
+    EXPECT_THROW(
+        run_in_guarded_child(
+            "a.h5", kLimits, [&](ChildOutput&) { std::raise(signal); }, [](ChildInput& input) { input.read_all(1); }),
+        Interrupted);
+}
+
+TEST(GuardedChildTest, AChildThatIsKilledIsNoDamage) {
+  EXPECT_EQ(message_of<LimitError>([] {
+              run_in_guarded_child(
+                  "a.h5", kLimits, [](ChildOutput&) { std::raise(SIGKILL); },
+                  [](ChildInput& input) { input.read_all(1); });
+            }),
+            "a.h5: /: the process that reads it was killed, probably for want of memory");
+}
 
 }  // namespace
 }  // namespace attest

@@ -1,4 +1,5 @@
 """An exception of a script's command becomes one line and an exit code."""
+import errno
 import os
 import pathlib
 import signal
@@ -38,6 +39,35 @@ def test_a_missing_module_says_how_to_get_it(capsys):
     assert capsys.readouterr().err == (
         f"it: {sys.executable} lacks a module that this command needs, h5py (No module named 'h5py'); cmake/setup.sh, which ./attest "
         "runs, installs them into .venv\n")
+
+
+def caused(error, cause):
+    error.__cause__ = cause
+    return error
+
+
+@pytest.mark.parametrize("error, line", [
+    (MemoryError(), "it: out of memory\n"),
+    (OSError(errno.EMFILE, "Too many open files", "x.py"), "it: too many open files (ulimit -n)\n"),
+    (RuntimeError("can't start new thread"), "it: no further process or thread can be started (ulimit -u)\n"),
+    (caused(ImportError("a paragraph"), ImportError("libx.so: failed to map segment from shared object")), "it: out of memory\n"),
+    (caused(InputError("a.npz: cannot be opened"), OSError(errno.EMFILE, "Too many open files")), "it: a.npz: cannot be opened\n"),
+    (caused(DumpError("internal error"), MemoryError()), "it: out of memory\n"),
+])
+def test_limits_of_the_machine_are_no_defects(error, line, capsys):
+    assert ends(error) == 5 and capsys.readouterr().err == line
+
+
+def test_blocked_signals_are_handled_and_blocked_again():
+    def command():
+        os.kill(os.getpid(), signal.SIGHUP)
+        pytest.fail("went on")
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGHUP])
+    try:
+        assert run_command("it", "", command) == 130
+        assert signal.SIGHUP in signal.pthread_sigmask(signal.SIG_BLOCK, [])
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def test_a_signal_that_comes_in_a_destructor_is_not_lost(capsys):

@@ -1,4 +1,5 @@
 """A dump appears under its name complete and at once, and replaces a file only if asked to."""
+import contextlib
 import os
 import pathlib
 import sys
@@ -113,6 +114,29 @@ def test_what_the_file_system_has_no_room_for_is_refused(tmp_path):
 
 def test_the_longest_name_has_room(tmp_path):
     write(tmp_path / ("x" * 255))
+
+
+def test_the_folder_is_on_the_disk_after_the_rename(tmp_path, monkeypatch):
+    synced = []
+    fsync = os.fsync
+    monkeypatch.setattr(os, "fsync", lambda d: (synced.append((os.readlink(f"/proc/self/fd/{d}"), (tmp_path / "dump.h5").exists())), fsync(d)))
+    write(tmp_path / "dump.h5")
+    assert synced[-1] == (str(tmp_path), True)
+
+
+def test_a_file_put_into_the_place_of_the_temporary_one_is_not_written(tmp_path, monkeypatch):
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    create = DumpWriter._create_file
+
+    def swapped(writer):
+        os.unlink(writer.temporary)
+        os.symlink(victim, writer.temporary)
+        return create(writer)
+    monkeypatch.setattr(DumpWriter, "_create_file", swapped)
+    with contextlib.suppress(OutputError), DumpWriter(tmp_path / "dump.h5"):
+        pass
+    assert victim.read_text() == "precious"
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError])
