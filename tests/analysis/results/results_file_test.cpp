@@ -57,7 +57,7 @@ TEST(ResultsFile, HasEveryValueAtItsPlace) {
   const ScratchFolder folder;
   write_small_study(folder.file("r.h5"));
   const ResultsFile file(folder.file("r.h5"));
-  const MetricArray recall = file.read(0, 0, 0, "recall", ReadCells::all).value();
+  const MetricArray recall = file.read(0, 0, 0, "recall").value();
   EXPECT_EQ(recall.axes, MetricAxes::query_head_setting);
   EXPECT_EQ(recall.shape, (std::vector<std::int64_t>{3, 2, 4, 3}));
   const int layers[] = {0, 2, 5};
@@ -67,25 +67,25 @@ TEST(ResultsFile, HasEveryValueAtItsPlace) {
       for (int h = 0; h < 4; ++h)
         for (int s = 0; s < 3; ++s) EXPECT_EQ(recall.values[i++], value_at(0, 0, layer, q, h, s, 2));
 
-  const MetricArray layer_recall = file.read(1, 0, 0, "recall_layer", ReadCells::all).value();
+  const MetricArray layer_recall = file.read(1, 0, 0, "recall_layer").value();
   EXPECT_EQ(layer_recall.axes, MetricAxes::query_setting);
   EXPECT_EQ(layer_recall.shape, (std::vector<std::int64_t>{1, 3, 3}));
   EXPECT_EQ(layer_recall.values[2 * 3 + 1], value_at(1, 0, 1, 2, 0, 1, 3));
 
-  const MetricArray tail = file.read(0, 1, 1, "scan_error_tail", ReadCells::all).value();
+  const MetricArray tail = file.read(0, 1, 1, "scan_error_tail").value();
   EXPECT_EQ(tail.axes, MetricAxes::query_head_lambda);
   EXPECT_EQ(tail.shape, (std::vector<std::int64_t>{1, 1, 4, 2}));
   EXPECT_EQ(tail.values[3 * 2 + 1], value_at(0, 1, 3, 0, 3, 1, 4));
 
-  const MetricArray lse = file.read_scores(1, 0, "lse", ReadCells::all).value();
+  const MetricArray lse = file.read_scores(1, 0, "lse").value();
   EXPECT_EQ(lse.axes, MetricAxes::query_head);
   EXPECT_EQ(lse.shape, (std::vector<std::int64_t>{1, 3, 3}));
   EXPECT_EQ(lse.values[2 * 3 + 2], value_at(1, 0, 1, 2, 2, 0, 1));
 
-  EXPECT_EQ(file.read(0, 0, 0, "no_such_metric", ReadCells::all), std::nullopt);
+  EXPECT_EQ(file.read(0, 0, 0, "no_such_metric"), std::nullopt);
   EXPECT_EQ(file.metrics(0, 1, 0), (std::vector<std::string>{"recall", "recall_layer", "scan_error_tail", "spearman"}));
-  EXPECT_THROW(file.read(0, 2, 0, "recall", ReadCells::all), std::out_of_range);
-  EXPECT_THROW(file.read(0, 0, 2, "recall", ReadCells::all), std::out_of_range);
+  EXPECT_THROW(file.read(0, 2, 0, "recall"), std::out_of_range);
+  EXPECT_THROW(file.read(0, 0, 2, "recall"), std::out_of_range);
 }
 
 // A file of another program may have no labels. Then the axes come from the table of metrics, also for metrics whose
@@ -96,7 +96,7 @@ TEST(ResultsFile, MetricsThatAreKnownNeedNoLabels) {
   write_small_study(path);
   std::map<std::string, MetricArray> labelled;
   const std::vector<std::string> names{"recall", "recall_layer", "scan_error_tail", "spearman"};
-  for (const std::string& name : names) labelled[name] = ResultsFile(path).read(0, 0, 0, name, ReadCells::all).value();
+  for (const std::string& name : names) labelled[name] = ResultsFile(path).read(0, 0, 0, name).value();
   {
     const Edit edit(path);
     for (const std::string& name : names) edit.remove_attribute("/dumps/0/samples/s/zeta/" + name, "DIMENSION_LABELS");
@@ -105,13 +105,13 @@ TEST(ResultsFile, MetricsThatAreKnownNeedNoLabels) {
   }
   const ResultsFile file(path);
   for (const std::string& name : names) {
-    const MetricArray found = file.read(0, 0, 0, name, ReadCells::all).value();
+    const MetricArray found = file.read(0, 0, 0, name).value();
     EXPECT_EQ(found.axes, labelled[name].axes) << name;
     EXPECT_EQ(found.shape, labelled[name].shape) << name;
     EXPECT_EQ(found.values, labelled[name].values) << name;
   }
-  EXPECT_EQ(file.read_scores(0, 0, "lse", ReadCells::all)->axes, MetricAxes::query_head);
-  EXPECT_EQ(file.read(0, 0, 0, "unheard_of", ReadCells::all)->axes, MetricAxes::query_head_setting)
+  EXPECT_EQ(file.read_scores(0, 0, "lse")->axes, MetricAxes::query_head);
+  EXPECT_EQ(file.read(0, 0, 0, "unheard_of")->axes, MetricAxes::query_head_setting)
       << "four axes end in settings";
 }
 
@@ -125,7 +125,7 @@ TEST(ResultsFile, LabelsGoBeforeTheTable) {
     edit.zeros("/dumps/0/samples/s/zeta/spearman", H5T_IEEE_F32LE, {3, 2, 3});
     edit.texts("/dumps/0/samples/s/zeta/spearman", "DIMENSION_LABELS", {"layer", "query", "setting"});
   }
-  const MetricArray found = ResultsFile(path).read(0, 0, 0, "spearman", ReadCells::all).value();
+  const MetricArray found = ResultsFile(path).read(0, 0, 0, "spearman").value();
   EXPECT_EQ(found.axes, MetricAxes::query_setting);
   EXPECT_EQ(found.shape, (std::vector<std::int64_t>{3, 2, 3}));
 }
@@ -134,7 +134,7 @@ TEST(ResultsFile, WhatALayerDoesNotDefineIsNaNThere) {
   const ScratchFolder folder;
   write_small_study(folder.file("r.h5"));
   const ResultsFile file(folder.file("r.h5"));
-  const MetricArray spearman = file.read(0, 0, 1, "spearman", ReadCells::all).value();
+  const MetricArray spearman = file.read(0, 0, 1, "spearman").value();
   EXPECT_EQ(file.dense(0, 0, 1), (std::vector<std::uint8_t>{1, 0, 0}));
   EXPECT_EQ(file.dense(0, 0, 0), (std::vector<std::uint8_t>{0, 0, 0}));
   for (std::size_t i = 0; i < 8; ++i) {
@@ -158,7 +158,7 @@ TEST(ResultsFile, LayersThatWereLeftOutAreNaNAndNotDone) {
   }
   const ResultsFile file(folder.file("r.h5"));
   EXPECT_EQ(file.done(0, 0, 0), (std::vector<std::uint8_t>{1, 0, 0}));
-  const MetricArray recall = file.read(0, 0, 0, "recall", ReadCells::all).value();
+  const MetricArray recall = file.read(0, 0, 0, "recall").value();
   for (std::size_t i = 0; i < recall.values.size(); ++i) EXPECT_EQ(std::isnan(recall.values[i]), i >= 2 * 4 * 3);
 }
 
@@ -173,7 +173,7 @@ TEST(ResultsFile, AMetricThatAppearsLateIsNaNBefore) {
     writer.finish("{}");
   }
   const std::vector<float> spearman =
-      ResultsFile(folder.file("r.h5")).read(0, 0, 1, "spearman", ReadCells::all).value().values;
+      ResultsFile(folder.file("r.h5")).read(0, 0, 1, "spearman").value().values;
   ASSERT_EQ(spearman.size(), 3u * 2 * 4);
   for (std::size_t i = 0; i < spearman.size(); ++i) EXPECT_EQ(std::isnan(spearman[i]), i < 8 || i >= 16) << i;
   EXPECT_EQ(spearman[8], value_at(0, 0, 2, 0, 0, 0, 5));
@@ -193,7 +193,7 @@ TEST(ResultsFile, TheOrderOfLayersChangesNoByte) {
     writer.finish("{}");
   }
   const ResultsFile a(folder.file("a.h5")), c(folder.file("c.h5"));
-  EXPECT_EQ(a.read(0, 0, 0, "recall", ReadCells::all)->values, c.read(0, 0, 0, "recall", ReadCells::all)->values);
+  EXPECT_EQ(a.read(0, 0, 0, "recall")->values, c.read(0, 0, 0, "recall")->values);
 }
 
 TEST(ResultsWriter, FileAppearsOnlyWhenFinished) {

@@ -33,11 +33,14 @@ inline Study small_study() {
   return study;
 }
 
-/// The value of a cell. It encodes the cell's position and is exact in float32.
+/// The value of a cell, between 0 and 1, which all metrics here accept. It encodes the cell's position and is exact in
+/// float32.
 inline float value_at(int dump, int sample, int layer, std::int64_t query, std::int64_t head, std::int64_t last,
                       int metric) {
-  return static_cast<float>(dump * 100000 + sample * 50000 + layer * 1000 + query * 100 + head * 10 + last) +
-         static_cast<float>(metric) / 16;
+  constexpr float kLargest = 1 << 18;
+  return (static_cast<float>(dump * 100000 + sample * 50000 + layer * 1000 + query * 100 + head * 10 + last) +
+          static_cast<float>(metric) / 16) /
+         kLargest;
 }
 
 inline MetricValues small_metric(const std::string& name, MetricAxes axes, const Study& study, int dump, int sample,

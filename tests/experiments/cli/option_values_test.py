@@ -134,8 +134,8 @@ def test_options_that_take_one_value_take_no_second(tmp_path):
     ("inspect", ["no.h5", "more.h5"], "unexpected argument 'more.h5'; see 'attest inspect --help'"),
     ("bench", [], "'attest bench' needs one of its commands: study; see 'attest bench --help'"),
     ("bench study", ["a", "b"], "unexpected argument 'b'; see 'attest bench study --help'"),
-    ("run", ["no.h5", "--resume=maybe"], "--resume: 'maybe' is not true or false; "),
-    ("inspect", ["no.h5", "--quiet=maybe"], "--quiet: 'maybe' is not true or false; "),
+    ("run", ["no.h5", "--resume=maybe"], "--resume: takes no value, found 'maybe'"),
+    ("inspect", ["no.h5", "--quiet=maybe"], "--quiet: takes no value, found 'maybe'"),
     ("synth", ["-o", "x.h5", "--token", "5"], "unknown option '--token'; nearest: '--tokens', "),
     ("synth", ["-x"], "unknown option '-x'; nearest: '--help', '--"),
 ])
