@@ -111,8 +111,7 @@ TEST(ResultsFile, MetricsThatAreKnownNeedNoLabels) {
     EXPECT_EQ(found.values, labelled[name].values) << name;
   }
   EXPECT_EQ(file.read_scores(0, 0, "lse")->axes, MetricAxes::query_head);
-  EXPECT_EQ(file.read(0, 0, 0, "unheard_of")->axes, MetricAxes::query_head_setting)
-      << "four axes end in settings";
+  EXPECT_EQ(file.read(0, 0, 0, "unheard_of")->axes, MetricAxes::query_head_setting) << "four axes end in settings";
 }
 
 // The labels in the file override the axes of the program's table.
@@ -172,8 +171,7 @@ TEST(ResultsFile, AMetricThatAppearsLateIsNaNBefore) {
     writer.add(small_results(study, 0, 0, 2));
     writer.finish("{}");
   }
-  const std::vector<float> spearman =
-      ResultsFile(folder.file("r.h5")).read(0, 0, 1, "spearman").value().values;
+  const std::vector<float> spearman = ResultsFile(folder.file("r.h5")).read(0, 0, 1, "spearman").value().values;
   ASSERT_EQ(spearman.size(), 3u * 2 * 4);
   for (std::size_t i = 0; i < spearman.size(); ++i) EXPECT_EQ(std::isnan(spearman[i]), i < 8 || i >= 16) << i;
   EXPECT_EQ(spearman[8], value_at(0, 0, 2, 0, 0, 0, 5));
