@@ -141,10 +141,10 @@ const Curve* peer_of(const std::vector<Curve>& curves, const Curve& ffd) {
   return nullptr;
 }
 
-std::vector<std::string> findings_of(const std::vector<Curve>& curves) {
+std::vector<Finding> findings_of(const std::vector<Curve>& curves) {
   const Curve* ffd = first_of(curves, "ffd");
   if (!ffd) ffd = &curves.front();
-  std::vector<std::string> findings;
+  std::vector<Finding> findings;
   if (const Curve* peer = peer_of(curves, *ffd)) {
     if (const std::optional<double> io = shared_io(*ffd, *peer)) {
       auto recall = [](const Point& p) { return p.recall.mean; };
