@@ -10,6 +10,8 @@
 #include <limits>
 #include <set>
 
+#include "plots/text_length.h"
+
 namespace attest {
 namespace {
 
@@ -53,14 +55,10 @@ Range with_margin(Range range, bool logarithmic) {
 }
 
 /// Removes the traces of binary fractions: 0.30000000000000004 becomes 0.3.
-double rounded(double value) { return std::stod(fmt::format("{:.10g}", value)); }
+double rounded(double value) { return std::stod(fmt::format("{:.10g}", value)) + 0.0; }  // + 0.0: no negative zero
 
 std::string label_of(const Axis& axis, double at) {
   return axis.scale == Scale::deficit ? fmt::format("{:.10g}", rounded(1 - at)) : fmt::format("{:g}", at);
-}
-
-std::size_t characters(const std::string& text) {
-  return static_cast<std::size_t>(std::ranges::count_if(text, [](char c) { return (c & 0xC0) != 0x80; }));
 }
 
 bool fits(const std::vector<Tic>& tics, const Axis& axis, Range range, const TicSpace& space) {
@@ -70,8 +68,8 @@ bool fits(const std::vector<Tic>& tics, const Axis& axis, Range range, const Tic
     return share * space.length_in;
   };
   for (std::size_t i = 0; i + 1 < tics.size(); ++i) {
-    const double width = space.character_in * 0.5 *
-                         static_cast<double>(characters(tics[i].label) + characters(tics[i + 1].label));
+    const double width =
+        space.character_in * 0.5 * static_cast<double>(characters(tics[i].label) + characters(tics[i + 1].label));
     const double needed = space.character_in > 0 ? width + space.character_in : space.line_in;
     if (std::abs(place(tics[i + 1].at) - place(tics[i].at)) < needed) return false;
   }
@@ -180,9 +178,7 @@ Range axis_range(const Figure& figure, const Panel& panel, AxisOf which) {
   const bool logarithmic = is_logarithmic(axis);
   const std::optional<double> floor = axis_floor(figure, panel, which);
   Range range{kInfinity, -kInfinity};
-  const auto cover = [&](double value) {
-    widen(range, floor && value < *floor ? *floor : value, logarithmic);
-  };
+  const auto cover = [&](double value) { widen(range, floor && value < *floor ? *floor : value, logarithmic); };
   for_each_shown(figure, panel, which, cover);
   for (const ReferenceLine& line : panel.references)
     if (which != AxisOf::colour && line.vertical == (which == AxisOf::x)) cover(line.at);

@@ -19,8 +19,8 @@ namespace attest {
 /// them.
 inline constexpr const char* kCurveColumn = "curve";
 
-/// Range between two columns, beneath the line: a shaded area, or a bar at each point. A curve of fewer than three points
-/// always has bars.
+/// Range between two columns, beneath the line: a shaded area, or a bar at each point. A curve of fewer than three
+/// points always has bars.
 struct Band {
   std::string low, high;
   double opacity = 0.2;
@@ -59,8 +59,8 @@ struct Axis {
   Scale scale = Scale::linear;
   bool whole_numbers = false;                 ///< tics at integers only
   std::optional<double> low = {}, high = {};  ///< shown values; default: from the data
-  /// Logarithmic and deficit: shown values below it are drawn at it. Default: none if logarithmic (0 is not drawn), just
-  /// below the least positive value if deficit.
+  /// Logarithmic and deficit: shown values below it are drawn at it. Default: none if logarithmic (0 is not drawn),
+  /// just below the least positive value if deficit.
   std::optional<double> floor = {};
 };
 
@@ -76,8 +76,8 @@ struct Panel {
   Axis x, y;
   std::vector<Series> series;
   std::vector<ReferenceLine> references = {};
-  bool show_x = true;  ///< tic labels and axis label; may be false above a panel with the same axis
-  bool show_y = true;  ///< the same for y; may be false to the right of a panel with the same axis
+  bool show_x = true;               ///< tic labels and axis label; may be false above a panel with the same axis
+  bool show_y = true;               ///< the same for y; may be false to the right of a panel with the same axis
   std::optional<Axis> colour = {};  ///< of a heat map: its values, beside the panel
 };
 

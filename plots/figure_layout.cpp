@@ -4,28 +4,25 @@
 #include <algorithm>
 #include <cmath>
 
+#include "plots/text_length.h"
+
 namespace attest {
 namespace {
 
 // Inches, for text of 7 pt.
 constexpr double kTitleHeight = 0.16;
-constexpr double kXLabels = 0.33;     // tic labels and axis label
-constexpr double kYLabel = 0.13;      // the rotated axis label
-constexpr double kTicGap = 0.06;      // between a tic's label and the frame
+constexpr double kXLabels = 0.33;  // tic labels and axis label
+constexpr double kYLabel = 0.13;   // the rotated axis label
+constexpr double kTicGap = 0.08;   // between a tic's label and the frame
 constexpr double kGap = 0.09;
-constexpr double kColourBar = 0.14;   // the bar beside a heat map, with its gap to the frame
+constexpr double kColourBar = 0.14;  // the bar beside a heat map, with its gap to the frame
 constexpr double kLegendRow = 0.118;
 constexpr double kNoteHeight = 0.15;
-constexpr double kCharacterWidth = 0.0585;
+constexpr double kCharacterWidth = 0.056;
 constexpr double kTicCharacterWidth = 0.052;  // digits
 constexpr double kLineHeight = 0.11;
 constexpr double kLegendLine = 0.22;
 constexpr double kLegendSample = 0.36;  // sample line and spaces before a title
-
-/// Characters of UTF-8, counted by their first bytes.
-std::size_t characters(const std::string& text) {
-  return static_cast<std::size_t>(std::ranges::count_if(text, [](char c) { return (c & 0xC0) != 0x80; }));
-}
 
 /// A title that is longer than a line of the legend is cut and gets an ellipsis.
 std::string fitted(const std::string& title, const FigureLayout& layout) {
@@ -64,23 +61,39 @@ void add_entries(const Figure& figure, FigureLayout& layout) {
   if (has_rings) layout.legend.push_back({.title = fitted(figure.ring_title, layout), .style = {}, .is_ring = true});
 }
 
-/// Columns of equal width, filled from top to bottom and centred. Returns the number of rows.
-int columns_of_legend(FigureLayout& layout, double& column_width) {
-  std::size_t longest = 0;
-  for (const LegendEntry& entry : layout.legend) longest = std::max(longest, characters(entry.title));
+/// The legend's columns, filled from top to bottom.
+struct LegendGrid {
+  int rows = 0;
+  std::vector<double> widths;  ///< inches, of each column
+};
+
+/// As many columns as fit.
+LegendGrid legend_grid(const FigureLayout& layout) {
   const auto entries = static_cast<int>(layout.legend.size());
-  column_width = layout.text_scale * (kLegendSample + kCharacterWidth * static_cast<double>(longest));
-  const int most = std::clamp(static_cast<int>((layout.width_in - kGap) / column_width), 1, std::max(entries, 1));
-  return (entries + most - 1) / most;
+  for (int columns = entries; columns > 0; --columns) {
+    LegendGrid grid{.rows = (entries + columns - 1) / columns, .widths = {}};
+    double total = kGap;
+    for (int first = 0; first < entries; first += grid.rows) {
+      std::size_t longest = 0;
+      for (int i = first; i < std::min(first + grid.rows, entries); ++i)
+        longest = std::max(longest, characters(layout.legend[static_cast<std::size_t>(i)].title));
+      grid.widths.push_back(layout.text_scale * (kLegendSample + kCharacterWidth * static_cast<double>(longest)));
+      total += grid.widths.back();
+    }
+    if (total <= layout.width_in || columns == 1) return grid;
+  }
+  return {};
 }
 
-void place_entries(FigureLayout& layout, int rows, double column_width, double top) {
-  if (rows == 0) return;
-  const int columns = (static_cast<int>(layout.legend.size()) + rows - 1) / rows;
-  const double left = std::max(kGap / 2, (layout.width_in - columns * column_width) / 2);
+void place_entries(FigureLayout& layout, const LegendGrid& grid, double top) {
+  if (grid.rows == 0) return;
+  double left = layout.width_in;
+  for (double width : grid.widths) left -= width;
+  left = std::max(kGap / 2, left / 2);
   for (std::size_t i = 0; i < layout.legend.size(); ++i) {
-    const int column = static_cast<int>(i) / rows, row = static_cast<int>(i) % rows;
-    layout.legend[i].x = (left + column * column_width) / layout.width_in;
+    const auto column = static_cast<int>(i) / grid.rows, row = static_cast<int>(i) % grid.rows;
+    if (row == 0 && column > 0) left += grid.widths[static_cast<std::size_t>(column) - 1];
+    layout.legend[i].x = left / layout.width_in;
     layout.legend[i].y = (top - (row + 0.5) * kLegendRow * layout.text_scale) / layout.height_in;
   }
 }
@@ -101,9 +114,7 @@ TicSpace FigureLayout::tic_space(std::size_t panel, AxisOf which) const {
     return {.length_in = (place.right - place.left) * width_in,
             .character_in = kTicCharacterWidth * text_scale,
             .line_in = kLineHeight * text_scale};
-  return {.length_in = (place.top - place.bottom) * height_in,
-          .character_in = 0,
-          .line_in = kLineHeight * text_scale};
+  return {.length_in = (place.top - place.bottom) * height_in, .character_in = 0, .line_in = kLineHeight * text_scale};
 }
 
 FigureLayout layout_of(const Figure& figure, const PageStyle& page) {
@@ -112,8 +123,7 @@ FigureLayout layout_of(const Figure& figure, const PageStyle& page) {
   layout.text_scale = page.text_scale();
   const double text = layout.text_scale;
   add_entries(figure, layout);
-  double legend_column = 0;
-  const int legend_rows = columns_of_legend(layout, legend_column);
+  const LegendGrid legend = legend_grid(layout);
   layout.legend_sample = kLegendLine * text / layout.width_in;
 
   const PageStyle standard;
@@ -128,15 +138,15 @@ FigureLayout layout_of(const Figure& figure, const PageStyle& page) {
       if (!exists(row, column)) continue;
       const Panel& panel = figure.panels[index_of(row, column)];
       if (panel.show_y)
-        left[column] = std::max(left[column], kYLabel * text + kGap / 2 +
-                                                  label_width(figure, panel, AxisOf::y, panel_height, text));
+        left[column] = std::max(left[column],
+                                kYLabel * text + kGap / 2 + label_width(figure, panel, AxisOf::y, panel_height, text));
       if (panel.colour)
-        right[column] = std::max(right[column], kColourBar * text + kGap +
-                                                    label_width(figure, panel, AxisOf::colour, panel_height, text));
+        right[column] = std::max(
+            right[column], kColourBar * text + kGap + label_width(figure, panel, AxisOf::colour, panel_height, text));
       if (panel.show_x) below[row] = kXLabels * text;
     }
 
-  const double legend_height = legend_rows * kLegendRow * text + kGap / 2;
+  const double legend_height = legend.rows * kLegendRow * text + kGap / 2;
   const double note_height = figure.note.empty() ? 0 : kNoteHeight * text;
   double beside = 0, total_below = 0;
   for (double margin : left) beside += margin;
@@ -154,14 +164,13 @@ FigureLayout layout_of(const Figure& figure, const PageStyle& page) {
       if (exists(row, column)) {
         layout.panels.push_back({x / layout.width_in, (x + panel_width) / layout.width_in,
                                  (top - panel_height) / layout.height_in, top / layout.height_in});
-        const double labels = label_width(figure, figure.panels[index_of(row, column)], AxisOf::y, panel_height, text);
-        layout.y_label_x.push_back((x - labels - kYLabel * text / 2) / layout.width_in);
+        layout.y_label_x.push_back((x - left[column] + kGap / 2 + kYLabel * text / 2) / layout.width_in);
       }
       x += panel_width + right[column];
     }
     top -= panel_height + below[row];
   }
-  place_entries(layout, legend_rows, legend_column, note_height + legend_height);
+  place_entries(layout, legend, note_height + legend_height);
   layout.note_y = note_height / 2 / layout.height_in;
   return layout;
 }

@@ -17,7 +17,7 @@ struct Place {
 struct LegendEntry {
   std::string title;
   LineStyle style;
-  bool line = true;     ///< with a line through the marker
+  bool line = true;  ///< with a line through the marker
   bool is_ring = false;
   double x = 0, y = 0;  ///< left end of the sample and vertical centre, in fractions of the figure
 };
@@ -25,7 +25,7 @@ struct LegendEntry {
 struct FigureLayout {
   double width_in = 0, height_in = 0;
   double text_scale = 1;
-  std::vector<Place> panels;  ///< the frame of each, without its labels
+  std::vector<Place> panels;      ///< the frame of each, without its labels
   std::vector<double> y_label_x;  ///< [panels] centre of the rotated y label
   std::vector<LegendEntry> legend;
   double legend_sample = 0;  ///< length of a sample line, in fractions of the figure's width

@@ -39,8 +39,8 @@ std::string terminals(const FigureLayout& layout, const PageStyle& page) {
       w * kPngDotsPerInch, h * kPngDotsPerInch, png / css, png, png);
   text += "  }\n  if (format eq 'tikz') {\n";
   text += fmt::format(
-      "    set terminal tikz size {:.3f}in,{:.3f}in font '\\fontsize{{{:g}pt}}{{{:g}pt}}\\selectfont' linewidth 1.4\n", w,
-      h, page.font_pt, page.font_pt * 1.2);
+      "    set terminal tikz size {:.3f}in,{:.3f}in font '\\fontsize{{{:g}pt}}{{{:g}pt}}\\selectfont' linewidth 1.4\n",
+      w, h, page.font_pt, page.font_pt * 1.2);
   return text + "  }\n";
 }
 
@@ -55,8 +55,9 @@ std::string legend_script(const Figure& figure, const FigureLayout& layout, Styl
     const double end = entry.x + layout.legend_sample, middle = (entry.x + end) / 2;
     const auto style = entry.is_ring ? std::size_t{kRingStyle} : styles.number_of(entry.style);
     if (entry.line && !entry.is_ring)
-      text += fmt::format("  set arrow from screen {:.4f}, screen {:.4f} to screen {:.4f}, screen {:.4f} nohead ls {}\n",
-                          entry.x, entry.y, end, entry.y, style);
+      text +=
+          fmt::format("  set arrow from screen {:.4f}, screen {:.4f} to screen {:.4f}, screen {:.4f} nohead ls {}\n",
+                      entry.x, entry.y, end, entry.y, style);
     text += fmt::format("  set label '' at screen {:.4f}, screen {:.4f} point ls {}\n", middle, entry.y, style);
     text += fmt::format("  set label {} noenhanced at screen {:.4f}, screen {:.4f} left tc rgb '{}'\n",
                         script_text(entry.title), end + layout.legend_sample / 4, entry.y, kInk);
@@ -94,7 +95,7 @@ std::string gnuplot_script(const Figure& figure, const PageStyle& page) {
   text += comment("values below the end of a logarithmic axis are drawn at it");
   text += "atleast(least, value) = value < least ? least : value\n";
   text += comment("LaTeX has characters with a meaning");
-  text += "text(plain, latex) = format eq 'tikz' ? latex : plain\n\n";
+  text += "shown(plain, latex) = format eq 'tikz' ? latex : plain\n\n";
   text += styles.definitions() + (heat ? palette() : "");
   text += fmt::format("\ndo for [format in formats] {{\n{}  set output {} . format\n  set multiplot\n",
                       terminals(layout, page), gnuplot_quoted(figure.name + "."));

@@ -90,16 +90,17 @@ std::vector<std::string> plot_commands(const Figure& figure, const Panel& panel,
     const std::string x = shown_expression(raw_x, figure, panel, AxisOf::x);
     const std::string y = shown_expression(column(series.y), figure, panel, AxisOf::y);
     if (series.mark == Mark::cells) {
-      lines.push_back(fmt::format("data using ({}):({}):(0.5):(0.5):({}) with boxxyerror fc palette fs solid noborder notitle",
-                                  x, y, shown_expression(column(series.value), figure, panel, AxisOf::colour)));
+      lines.push_back(
+          fmt::format("data using ({}):({}):(0.5):(0.5):({}) with boxxyerror fc palette fs solid noborder notitle", x,
+                      y, shown_expression(column(series.value), figure, panel, AxisOf::colour)));
       continue;
     }
     const bool joined = series.mark == Mark::line;
     const std::size_t style = styles.number_of(joined ? fitted(series.style, points) : series.style);
     for (const Band& band : series.bands)
       bands.push_back(band_command(figure, panel, band, x, band.bars || points < 3, style));
-    lines.push_back(fmt::format("data using ({}):({}) with {} ls {}{} notitle", x, y,
-                                joined ? "linespoints" : "points", style, joined ? marker_interval(points) : ""));
+    lines.push_back(fmt::format("data using ({}):({}) with {} ls {}{} notitle", x, y, joined ? "linespoints" : "points",
+                                style, joined ? marker_interval(points) : ""));
     if (!series.ring.empty())
       rings.push_back(fmt::format("data using ({} == 1 ? {} : NaN):({}) with points ls {} notitle", column(series.ring),
                                   x, y, kRingStyle));
@@ -114,10 +115,13 @@ std::string reference_script(const ReferenceLine& line) {
                                          : fmt::format("graph 0, first {0:g} to graph 1, first {0:g}", line.at);
   std::string text = fmt::format("  set arrow from {} nohead back dt (4,3) lw 0.6 lc rgb '{}'\n", ends, kMutedInk);
   if (line.label.empty()) return text;
-  return text + (line.vertical ? fmt::format("  set label {} noenhanced at first {:g}, graph 0.95 left offset 0.3,0 tc rgb '{}' back\n",
-                                             script_text(line.label), line.at, kMutedInk)
-                               : fmt::format("  set label {} noenhanced at graph 0.98, first {:g} right offset 0,-0.5 tc rgb '{}' back\n",
-                                             script_text(line.label), line.at, kMutedInk));
+  return text +
+         (line.vertical
+              ? fmt::format("  set label {} noenhanced at first {:g}, graph 0.95 left offset 0.3,0 tc rgb '{}' back\n",
+                            script_text(line.label), line.at, kMutedInk)
+              : fmt::format(
+                    "  set label {} noenhanced at graph 0.98, first {:g} right offset 0,-0.5 tc rgb '{}' back\n",
+                    script_text(line.label), line.at, kMutedInk));
 }
 
 /// The bar of colours to the right of the frame.
@@ -125,8 +129,10 @@ std::string colour_script(const Figure& figure, std::size_t index, const FigureL
   const Place& place = layout.panels[index];
   const double inch = layout.text_scale / layout.width_in;
   return axis_script(figure, index, layout, AxisOf::colour) +
-         fmt::format("  set colorbox vertical user origin screen {:.4f}, screen {:.4f} size screen {:.4f}, screen {:.4f} noborder\n",
-                     place.right + 0.05 * inch, place.bottom, 0.07 * inch, place.top - place.bottom);
+         fmt::format(
+             "  set colorbox vertical user origin screen {:.4f}, screen {:.4f} size screen {:.4f}, screen {:.4f} "
+             "noborder\n",
+             place.right + 0.05 * inch, place.bottom, 0.07 * inch, place.top - place.bottom);
 }
 
 }  // namespace
@@ -134,14 +140,16 @@ std::string colour_script(const Figure& figure, std::size_t index, const FigureL
 std::string script_text(const std::string& text) {
   const std::string latex = latex_text(text);
   if (latex == text) return gnuplot_quoted(text);
-  return fmt::format("text({}, {})", gnuplot_quoted(text), gnuplot_quoted(latex));
+  return fmt::format("shown({}, {})", gnuplot_quoted(text), gnuplot_quoted(latex));
 }
 
 std::size_t StyleList::number_of(const LineStyle& style) {
   const auto transparency = static_cast<int>(std::lround((1 - style.opacity) * 255));
-  const std::string colour = transparency == 0 ? style.colour : fmt::format("#{:02x}{}", transparency, style.colour.substr(1));
-  const std::string definition = fmt::format("lc rgb '{}' lw {:g} dt {} pt {} ps {:g}", colour, style.line_width * line_scale_,
-                                             style.dash, style.point_type, style.point_size * line_scale_);
+  const std::string colour =
+      transparency == 0 ? style.colour : fmt::format("#{:02x}{}", transparency, style.colour.substr(1));
+  const std::string definition =
+      fmt::format("lc rgb '{}' lw {:g} dt {} pt {} ps {:g}", colour, style.line_width * line_scale_, style.dash,
+                  style.point_type, style.point_size * line_scale_);
   auto found = std::ranges::find(definitions_, definition);
   if (found == definitions_.end()) found = definitions_.insert(definitions_.end(), definition);
   return static_cast<std::size_t>(found - definitions_.begin()) + 1;
@@ -151,8 +159,8 @@ std::string StyleList::definitions() const {
   std::string lines;
   for (std::size_t i = 0; i < definitions_.size(); ++i)
     lines += fmt::format("set style line {} {}\n", i + 1, definitions_[i]);
-  return lines + fmt::format("set style line {} lc rgb '{}' lw {:g} pt 6 ps {:g}\n", kRingStyle, kInk, 0.7 * line_scale_,
-                             0.85 * line_scale_);
+  return lines + fmt::format("set style line {} lc rgb '{}' lw {:g} pt 6 ps {:g}\n", kRingStyle, kInk,
+                             0.7 * line_scale_, 0.85 * line_scale_);
 }
 
 std::string margins(const Place& place) {
@@ -166,7 +174,8 @@ std::string panel_script(const Figure& figure, std::size_t index, const FigureLa
   const Panel& panel = figure.panels[index];
   const Place& place = layout.panels[index];
   if (panel.title.empty() && panel.series.empty()) return {};  // fills up a row
-  std::string text = fmt::format("\n  set title {} noenhanced offset 0,-0.7\n", script_text(panel.title)) + margins(place);
+  std::string text =
+      fmt::format("\n  set title {} noenhanced offset 0,-0.7\n", script_text(panel.title)) + margins(place);
   text += axis_script(figure, index, layout, AxisOf::x) + axis_script(figure, index, layout, AxisOf::y);
   text += panel.colour ? colour_script(figure, index, layout) : "  unset colorbox\n";
   text += fmt::format("  set xlabel {} noenhanced offset 0,0.6\n", panel.show_x ? script_text(panel.x.label) : "''");

@@ -41,8 +41,8 @@ LineStyle line_style(std::size_t index);
 /// The i-th style for an oracle, a method that cannot be run for real: hollow marker, thin dotted line.
 LineStyle oracle_style(std::size_t index);
 
-/// Colours from the lowest to the highest value of a heat map: viridis, which is even in brightness, so that colour-blind
-/// readers and grey prints keep the order. Evenly spaced "#rrggbb".
+/// Colours from the lowest to the highest value of a heat map: viridis, which is even in brightness, so that
+/// colour-blind readers and grey prints keep the order. Evenly spaced "#rrggbb".
 const std::vector<std::string>& heat_colours();
 
 /// Text, frames and reference lines.

@@ -1,7 +1,5 @@
-// The list of experiments, and names for labels.
+// The list of experiments.
 #include "experiments/paper/experiments.h"
-
-#include <algorithm>
 
 #include "experiments/paper/layer_sparsity.h"
 #include "experiments/paper/pseudo_max_gap.h"
@@ -12,20 +10,6 @@ namespace attest {
 const std::vector<Experiment>& experiments() {
   static const std::vector<Experiment> list = {quality_vs_io(), pseudo_max_gap(), layer_sparsity()};
   return list;
-}
-
-std::string display_name(const std::string& label) {
-  std::string name = label;
-  std::ranges::replace_if(
-      name, [](unsigned char c) { return c < 0x20; }, ' ');
-  return name;
-}
-
-std::string curve_name(const std::string& label) {
-  std::string name = display_name(label);
-  std::ranges::replace(name, ',', ';');
-  std::ranges::replace(name, '"', '\'');
-  return name;
 }
 
 }  // namespace attest

@@ -9,6 +9,7 @@
 
 #include "experiments/paper/model_study.h"
 #include "plots/figure.h"
+#include "plots/table.h"
 
 namespace attest {
 
@@ -61,11 +62,5 @@ struct Experiment {
 
 /// All experiments, in the paper's order. Each is a file of its own and a line in experiments.cpp.
 const std::vector<Experiment>& experiments();
-
-/// A label for csv cells and legends: control characters become spaces.
-std::string display_name(const std::string& label);
-
-/// A label as (part of) the name of a curve, without characters that gnuplot cannot select by.
-std::string curve_name(const std::string& label);
 
 }  // namespace attest

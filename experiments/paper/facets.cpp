@@ -6,15 +6,15 @@
 #include <algorithm>
 #include <map>
 
+#include "experiments/paper/words.h"
+
 namespace attest {
 namespace {
 
 constexpr std::size_t kMostPanels = 12;
 
 /// The curve's name with that of its study.
-std::string curve_of(const std::string& study, const std::string& curve) {
-  return curve_name(study) + ": " + curve;
-}
+std::string curve_of(const std::string& study, const std::string& curve) { return curve_name(study) + ": " + curve; }
 
 /// Appends `rows`, a table of the same columns, to `table`, which has a column `study` before them.
 void append(Table& table, const Table& rows, const std::string& study) {
@@ -53,7 +53,8 @@ void append_panels(Figure& whole, Figure figure, const std::string& study, bool 
     whole.panels.push_back(std::move(panel));
   }
   // A study begins a new row; panels without series fill up the row before.
-  while (!last && whole.panels.size() % columns != 0) whole.panels.push_back({.title = {}, .x = {}, .y = {}, .series = {}});
+  while (!last && whole.panels.size() % columns != 0)
+    whole.panels.push_back({.title = {}, .x = {}, .y = {}, .series = {}});
 }
 
 }  // namespace

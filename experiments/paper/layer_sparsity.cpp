@@ -9,6 +9,8 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "experiments/paper/words.h"
+
 namespace attest {
 namespace {
 
@@ -155,36 +157,42 @@ std::vector<Panel> panels_of(const std::vector<Curve>& curves) {
   return panels;
 }
 
-std::string finding_of(const Curve& curve) {
+Finding finding_of(const Curve& curve) {
   const auto by_mean = [](const Layer& layer) { return layer.blocks.mean; };
   const auto [least, most] = std::ranges::minmax_element(curve.layers, {}, by_mean);
-  return fmt::format(
-      "At delta {:g} {} (gqa={}) skips {:.1f} % of the blocks and {:.1f} % of the tokens; from {:.1f} % of the blocks "
-      "in "
-      "layer {} to {:.1f} % in layer {}.",
-      curve.delta, display_name(curve.selector->group.label), curve.gqa(), 100 * curve.mean_blocks,
-      100 * curve.mean_tokens, 100 * least->blocks.mean, least->number, 100 * most->blocks.mean, most->number);
+  const std::string range =
+      least == most ? ""
+                    : fmt::format("; from {:.1f} % of the blocks in layer {} to {:.1f} % in layer {}",
+                                  100 * least->blocks.mean, least->number, 100 * most->blocks.mean, most->number);
+  return {.text = fmt::format("At delta {:g} {} (gqa={}) skips {:.1f} % of the blocks and {:.1f} % of the tokens{}.",
+                              curve.delta, display_name(curve.selector->group.label), curve.gqa(),
+                              100 * curve.mean_blocks, 100 * curve.mean_tokens, range),
+          .number = fmt::format("{:.1f} %", 100 * curve.mean_blocks),
+          .place = MapPlace{.metric = "block_keep_ratio",
+                            .selector = curve.selector->group.label,
+                            .setting = fmt::format("{:g}", curve.delta)}};
 }
 
-std::variant<ExperimentResult, Unsupported> make(const ModelStudy& study) {
-  if (chosen_selectors(study).empty()) return Unsupported{"needs ffd with delta 5 or 7 in its grid"};
+std::variant<ExperimentResult, Unsupported> make(const ModelStudy& study, const ExperimentOptions&) {
+  if (chosen_selectors(study).empty())
+    return Unsupported{"needs ffd with delta 5 or 7 in its grid", "--selector ffd --delta 5,7"};
   const std::vector<Curve> curves = curves_of(study);
   if (curves.empty()) return Unsupported{"no full block in any layer: every context is shorter than a block"};
 
-  ExperimentResult exhibit{.figure = {.name = "layer_sparsity", .data = table_of(curves)}, .findings = {}};
-  Figure& figure = exhibit.figure;
+  Figure figure{.name = "layer_sparsity", .data = table_of(curves)};
   const std::string sub_block = curves.front().selector->option("sub_block");
   figure.caption = fmt::format(
-      "Share of blocks{} and of tokens that FFD does not read after the scan, by layer, {}, {} sample{}. Legend: means "
+      "Share of blocks{} and of tokens that FFD does not read after the scan, by layer; {}. Legend: means "
       "over all cells.",
-      sub_block.empty() ? "" : fmt::format(" of {} tokens", sub_block), study.model(), study.num_samples(),
-      study.num_samples() == 1 ? "" : "s");
+      sub_block.empty() ? "" : fmt::format(" of {} tokens", sub_block), study.source());
   figure.note = "bands: 5 % to 95 % quantile over heads";
   figure.columns = 2;
   figure.panel_height_in = 1.1;
   figure.panels = panels_of(curves);
-  for (const Curve& curve : curves) exhibit.findings.push_back(finding_of(curve));
-  return exhibit;
+  ExperimentResult result;
+  result.figures.push_back(std::move(figure));
+  for (const Curve& curve : curves) result.findings.push_back(finding_of(curve));
+  return result;
 }
 
 }  // namespace

@@ -87,8 +87,7 @@ std::vector<std::string> sources_of(ResultsFiles files) {
   while (known == nullptr) known = hashes.wait(std::chrono::seconds(1));
   std::vector<std::string> sources;
   for (std::size_t i = 0; i < inputs.size(); ++i)
-    sources.push_back(
-        fmt::format("{} ({})", std::filesystem::path(inputs[i].path).filename().string(), (*known)[i]));
+    sources.push_back(fmt::format("{} ({})", std::filesystem::path(inputs[i].path).filename().string(), (*known)[i]));
   return sources;
 }
 
@@ -151,6 +150,12 @@ std::vector<std::vector<SampleCells>> ModelStudy::cells(const PooledSelector& se
     samples = std::move(mine);
   }
   return settings;
+}
+
+std::vector<std::string> ModelStudy::sample_names() const {
+  std::set<std::string> names;
+  for (const auto& [dump, name] : samples_) names.insert(name);
+  return {names.begin(), names.end()};
 }
 
 std::string ModelStudy::source() const {

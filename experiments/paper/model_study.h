@@ -33,6 +33,8 @@ class ModelStudy {
   /// The model, with its task or length if it is pooled by that.
   const std::string& title() const { return title_; }
   int num_samples() const { return static_cast<int>(samples_.size()); }
+  /// Each once, ascending. Samples of two dumps may share a name.
+  std::vector<std::string> sample_names() const;
 
   /// "Llama-3.1-8B, 12 samples, results r.h5 (0123456789abcdef)", for captions.
   std::string source() const;
