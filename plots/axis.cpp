@@ -122,9 +122,10 @@ std::vector<double> digits_per_decade(Range range, const std::vector<int>& digit
 std::vector<Tic> logarithmic_tics(const Axis& axis, Range range, const TicSpace& space) {
   if (!(range.low > 0) || !std::isfinite(range.high)) return {};
   constexpr std::size_t kMost = 8;
-  static const std::vector<std::vector<int>> kDigits = {{1, 2, 3, 5, 7}, {1, 2, 5}, {1, 3}, {1}};
+  static const std::vector<std::vector<int>> kPlain = {{1, 2, 3, 5, 7}, {1, 2, 5}, {1, 3}, {1}};
+  static const std::vector<std::vector<int>> kNines = {{1, 2, 5}, {1}};  // 0.97 and 0.7 are no usual qualities
   auto usable = [&](const std::vector<Tic>& tics) { return tics.size() <= kMost && fits(tics, axis, range, space); };
-  for (const std::vector<int>& digits : kDigits) {
+  for (const std::vector<int>& digits : axis.scale == Scale::deficit ? kNines : kPlain) {
     const std::vector<Tic> tics = labelled(axis, digits_per_decade(range, digits, 1));
     if (tics.size() < 2) break;
     if (usable(tics)) return tics;
