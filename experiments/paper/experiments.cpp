@@ -1,6 +1,7 @@
 // The list of experiments.
 #include "experiments/paper/experiments.h"
 
+#include "experiments/paper/headwise.h"
 #include "experiments/paper/layer_correlation.h"
 #include "experiments/paper/layer_sparsity.h"
 #include "experiments/paper/pseudo_max_gap.h"
@@ -9,8 +10,8 @@
 namespace attest {
 
 const std::vector<Experiment>& experiments() {
-  static const std::vector<Experiment> list = {quality_vs_io(), layer_correlation(), pseudo_max_gap(),
-                                               layer_sparsity()};
+  static const std::vector<Experiment> list = {quality_vs_io(), layer_correlation(), pseudo_max_gap(), layer_sparsity(),
+                                               headwise()};
   return list;
 }
 

@@ -59,7 +59,7 @@ def test_equal_estimates_are_drawn_once(study):
     script = (out / "layer_correlation.gp").read_text()
     assert "only('ffd'," in script and "only('ffd2'," not in script
     assert "only('quest0'," in script and "only('quest'," not in script
-    assert "Equal estimates, drawn once: quest as quest0, ffd2 as ffd." in (out / "captions.md").read_text()
+    assert "Equal estimates, drawn once: ffd2 as ffd, quest as quest0." in (out / "captions.md").read_text()
 
 
 def test_dense_layers_are_named(tmp_path):
