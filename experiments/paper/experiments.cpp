@@ -1,6 +1,7 @@
 // The list of experiments.
 #include "experiments/paper/experiments.h"
 
+#include "experiments/paper/failure_cases.h"
 #include "experiments/paper/headwise.h"
 #include "experiments/paper/layer_correlation.h"
 #include "experiments/paper/layer_sparsity.h"
@@ -10,8 +11,8 @@
 namespace attest {
 
 const std::vector<Experiment>& experiments() {
-  static const std::vector<Experiment> list = {quality_vs_io(), layer_correlation(), pseudo_max_gap(), layer_sparsity(),
-                                               headwise()};
+  static const std::vector<Experiment> list = {quality_vs_io(),  layer_correlation(), pseudo_max_gap(),
+                                               layer_sparsity(), headwise(),          failure_case_profiling()};
   return list;
 }
 

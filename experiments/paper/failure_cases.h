@@ -5,6 +5,6 @@
 
 namespace attest {
 
-Experiment failure_cases();
+Experiment failure_case_profiling();
 
 }  // namespace attest
