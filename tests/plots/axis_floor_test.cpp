@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "plots/axis.h"
+#include "plots/figure_layout.h"
 #include "plots/text_length.h"
 
 namespace attest {
@@ -31,6 +32,18 @@ TEST(AxisFloor, LabelOfTheFloorDoesNotTouchItsNeighbour) {
     EXPECT_GE(place(tics[1].at) - place(tics[0].at), space.character_in * (characters_between + 1)) << length;
   }
   EXPECT_GT(marked, 0);
+}
+
+TEST(AxisFloor, SignOfTheFloorHasRoomBesideAVerticalAxis) {
+  Figure figure = values_of({1, 2}, {});
+  figure.panel_height_in = 2;
+  const auto frame_of = [&](double floor) {
+    figure.panels[0].y = {.label = "y", .scale = Scale::logarithmic, .low = 1e-3, .high = 5, .floor = floor};
+    return layout_of(figure, {});
+  };
+  const FigureLayout with = frame_of(1e-3), without = frame_of(1e-9);
+  constexpr double kSignWidth = 0.08;  // inches, of 7 pt
+  EXPECT_GE((with.panels[0].left - without.panels[0].left) * with.width_in, kSignWidth);
 }
 
 }  // namespace
