@@ -57,8 +57,12 @@ Range with_margin(Range range, bool logarithmic) {
 /// Removes the traces of binary fractions: 0.30000000000000004 becomes 0.3.
 double rounded(double value) { return std::stod(fmt::format("{:.10g}", value)) + 0.0; }  // + 0.0: no negative zero
 
+/// A tic at the floor stands for what lies beyond it, too.
 std::string label_of(const Axis& axis, double at) {
-  return axis.scale == Scale::deficit ? fmt::format("{:.10g}", rounded(1 - at)) : fmt::format("{:g}", at);
+  const std::string number =
+      axis.scale == Scale::deficit ? fmt::format("{:.10g}", rounded(1 - at)) : fmt::format("{:g}", at);
+  if (at != axis.floor) return number;
+  return (axis.scale == Scale::deficit ? "≥" : "≤") + number;
 }
 
 bool fits(const std::vector<Tic>& tics, const Axis& axis, Range range, const TicSpace& space) {
@@ -198,7 +202,8 @@ Range axis_range(const Figure& figure, const Panel& panel, AxisOf which) {
 }
 
 std::vector<Tic> axis_tics(const Figure& figure, const Panel& panel, AxisOf which, const TicSpace& space) {
-  const Axis& axis = axis_of(panel, which);
+  Axis axis = axis_of(panel, which);
+  axis.floor = axis_floor(figure, panel, which);
   const Range range = axis_range(figure, panel, which);
   std::vector<Tic> tics;
   if (is_logarithmic(axis)) {
@@ -212,9 +217,6 @@ std::vector<Tic> axis_tics(const Figure& figure, const Panel& panel, AxisOf whic
   } else {
     tics = linear_tics(axis, range, space, 0);
   }
-  if (const std::optional<double> floor = axis_floor(figure, panel, which))
-    for (Tic& tic : tics)
-      if (tic.at == *floor) tic.label = (axis.scale == Scale::deficit ? "≥" : "≤") + tic.label;
   return tics;
 }
 

@@ -1,6 +1,9 @@
 // The list of experiments.
 #include "experiments/paper/experiments.h"
 
+#include "experiments/paper/failure_cases.h"
+#include "experiments/paper/headwise.h"
+#include "experiments/paper/layer_correlation.h"
 #include "experiments/paper/layer_sparsity.h"
 #include "experiments/paper/pseudo_max_gap.h"
 #include "experiments/paper/quality_vs_io.h"
@@ -8,7 +11,8 @@
 namespace attest {
 
 const std::vector<Experiment>& experiments() {
-  static const std::vector<Experiment> list = {quality_vs_io(), pseudo_max_gap(), layer_sparsity()};
+  static const std::vector<Experiment> list = {quality_vs_io(),  layer_correlation(), pseudo_max_gap(),
+                                               layer_sparsity(), headwise(),          failure_case_profiling()};
   return list;
 }
 
