@@ -26,8 +26,8 @@ struct Claim {
   ClaimResult (*check)(const ModelStudy& study);
 };
 
-std::vector<Claim> quality_claims();     ///< how well FFD reproduces attention, beside other methods
-std::vector<Claim> sparsity_claims();    ///< how much FFD keeps, and what it drops
+std::vector<Claim> quality_claims();        ///< how well FFD reproduces attention, beside other methods
+std::vector<Claim> sparsity_claims();       ///< how much FFD keeps, and what it drops
 std::vector<Claim> paper_contradictions();  ///< where the paper disagrees with itself
 
 }  // namespace attest

@@ -52,13 +52,14 @@ ClaimsOfStudy check_claims(const ModelStudy& study) {
 std::string claims_page(const std::vector<ClaimsOfStudy>& studies) {
   std::string page =
       "# The paper's claims beside these results\n\n"
-      "A claim *holds* or *does not hold* for the prompts of these results; nothing is said about others. Numbers of the "
+      "A claim *holds* or *does not hold* for the prompts of these results; nothing is said about others. Numbers of "
+      "the "
       "paper come from other models and prompts: a share that is claimed is reached or not. Intervals are "
       "approximate (cluster bootstrap over samples); below five samples their range stands there. The last column "
       "names the experiment of `attest figures` with the numbers.\n";
   for (const ClaimsOfStudy& study : studies)
-    page += fmt::format("\n## {}\n\nFrom {}.\n\n{}\n### Where the paper disagrees with itself\n\n{}", printable(study.title),
-                        printable(study.source), table_of(study.claims, "Claim"),
+    page += fmt::format("\n## {}\n\nFrom {}.\n\n{}\n### Where the paper disagrees with itself\n\n{}",
+                        printable(study.title), printable(study.source), table_of(study.claims, "Claim"),
                         table_of(study.contradictions, "Statement"));
   return page;
 }

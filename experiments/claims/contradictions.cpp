@@ -23,9 +23,10 @@ ClaimResult compare_option(const ModelStudy& study, const std::string& option, c
   std::string evidence;
   for (const PooledSelector* selector : {first, second}) {
     const std::size_t setting = *setting_of(*selector, 5);
-    evidence += fmt::format("{}{}={}: keep {}, mean recall {}", evidence.empty() ? "" : "; ", option,
-                            selector->option(option), percent(describe(cells_at(study, *selector, "keep_ratio", setting)).mean),
-                            quality(describe(cells_at(study, *selector, "recall", setting)).mean));
+    evidence +=
+        fmt::format("{}{}={}: keep {}, mean recall {}", evidence.empty() ? "" : "; ", option, selector->option(option),
+                    percent(describe(cells_at(study, *selector, "keep_ratio", setting)).mean),
+                    quality(describe(cells_at(study, *selector, "recall", setting)).mean));
   }
   return {.verdict = Verdict::cannot_tell, .evidence = evidence};
 }
@@ -68,8 +69,10 @@ ClaimResult pseudo_max_is_the_cause(const ModelStudy& study) {
     return {.evidence = "needs the oracle topdelta, which has the true maximum, at delta 5",
             .run_options = "--selector topdelta --delta 5"};
   const std::size_t setting = *setting_of(*oracle, 5);
-  const FailureCases cases = failure_cases(study.score_cells(*oracle, "top1_top2_gap"), study.score_cells(*oracle, "score_std"));
-  if (cases.proxy_error.empty() || cases.regular.empty()) return {.evidence = "too few layer-head pairs to tell classes"};
+  const FailureCases cases =
+      failure_cases(study.score_cells(*oracle, "top1_top2_gap"), study.score_cells(*oracle, "score_std"));
+  if (cases.proxy_error.empty() || cases.regular.empty())
+    return {.evidence = "too few layer-head pairs to tell classes"};
   const auto keep = pair_values(cells_at(study, *oracle, "keep_ratio", setting));
   const double proxy = mean_over(cases.proxy_error, keep), regular = mean_over(cases.regular, keep);
   return {.verdict = proxy <= regular ? Verdict::holds : Verdict::does_not_hold,
@@ -83,7 +86,8 @@ template <int Case>
 ClaimResult not_measured(const ModelStudy&) {
   constexpr const char* kWhy[] = {
       "arithmetic: 2 (32 32 + 28 28) = 3616; results cannot settle which dumps were left out",
-      "the bound is 2 exp(-lambda^2 / (2 sigma_eff^2)) and d enters through sigma_eff alone; the figure prints the measured "
+      "the bound is 2 exp(-lambda^2 / (2 sigma_eff^2)) and d enters through sigma_eff alone; the figure prints the "
+      "measured "
       "alpha = norm(q) / sqrt(D) beside it",
       "needs kernel times; no kernel can gain more than 1 / io_ratio from reading less",
       "needs answers of a model; dumps hold attention only",
@@ -95,8 +99,8 @@ ClaimResult not_measured(const ModelStudy&) {
 
 std::vector<Claim> paper_contradictions() {
   return {
-      {"Algorithm 1 compares unscaled q k^ with delta, the equations compare scaled scores", "Algorithm 1; Eq. top-delta",
-       "delta_validation", delta_units},
+      {"Algorithm 1 compares unscaled q k^ with delta, the equations compare scaled scores",
+       "Algorithm 1; Eq. top-delta", "delta_validation", delta_units},
       {"Kept at delta = 5: 18 % (sparsity figure), 6.42 % (headwise table), about 4.5 % (failure table)",
        "Figures and tables named", "headwise", keep_at_5},
       {"Salient tokens are \"guaranteed to be selected\", yet 36 % of them are missed on regular heads",
@@ -109,8 +113,8 @@ std::vector<Claim> paper_contradictions() {
        not_measured<1>},
       {"At 256K the reported speed-ups exceed 1 / io at the reported keep ratios", "Figure kernel latency", "",
        not_measured<2>},
-      {"The residual is \"half-precision\" in the introduction and 8-bit in the method", "Introduction; Sec. method", "",
-       residual_width},
+      {"The residual is \"half-precision\" in the introduction and 8-bit in the method", "Introduction; Sec. method",
+       "", residual_width},
       {"RULER for FFD is 90.40 in the ablation and 87.1 / 89.4 elsewhere", "Tables ablation and RULER", "",
        not_measured<3>},
   };

@@ -37,7 +37,7 @@ const PooledSelector* find_selector(const ModelStudy& study, std::string_view na
 /// The first ffd with the rule top-delta that has `delta` in its grid; `gqa` empty: any policy.
 const PooledSelector* ffd_at(const ModelStudy& study, double delta, std::string_view gqa = {});
 
-std::string percent(double share);   ///< "6.42 %"
-std::string quality(double value);   ///< four digits: "0.9994"
+std::string percent(double share);  ///< "6.42 %"
+std::string quality(double value);  ///< four digits: "0.9994"
 
 }  // namespace attest

@@ -35,9 +35,11 @@ ClaimResult compare_at_equal_io(const ModelStudy& study, double (*value)(const Q
   std::set<double> points;
   for (const QualityCurve* curve : {&pair->ffd, &pair->quest})
     for (const QualityPoint& point : curve->points)
-      if (at_io(pair->ffd, point.io.mean, value) && at_io(pair->quest, point.io.mean, value)) points.insert(point.io.mean);
+      if (at_io(pair->ffd, point.io.mean, value) && at_io(pair->quest, point.io.mean, value))
+        points.insert(point.io.mean);
   if (points.empty())
-    return {.evidence = "FFD and Quest read no common amount of bytes", .run_options = fmt::format("{} --delta 1:12:1 --budget 64,128,256,512,1024,2048,50%", kBoth)};
+    return {.evidence = "FFD and Quest read no common amount of bytes",
+            .run_options = fmt::format("{} --delta 1:12:1 --budget 64,128,256,512,1024,2048,50%", kBoth)};
   std::size_t won = 0;
   for (double io : points) won += better(*at_io(pair->ffd, io, value), *at_io(pair->quest, io, value)) ? 1 : 0;
   const double io = shared_io(pair->ffd, pair->quest).value();
@@ -50,16 +52,17 @@ ClaimResult compare_at_equal_io(const ModelStudy& study, double (*value)(const Q
     samples_won += better(*ours, *theirs) ? 1 : 0;
   }
   return {.verdict = won == points.size() ? Verdict::holds : Verdict::does_not_hold,
-          .evidence = fmt::format("{} is better for FFD at {} of {} io ratios from {:.3g} to {:.3g}; at io {:.2g} it is "
-                                  "{:.4g} against {:.4g}, better in {} of {}",
-                                  what, won, points.size(), *points.begin(), *points.rbegin(), io,
-                                  *at_io(pair->ffd, io, value), *at_io(pair->quest, io, value), samples_won,
-                                  counted(samples, "sample"))};
+          .evidence =
+              fmt::format("{} is better for FFD at {} of {} io ratios from {:.3g} to {:.3g}; at io {:.2g} it is "
+                          "{:.4g} against {:.4g}, better in {} of {}",
+                          what, won, points.size(), *points.begin(), *points.rbegin(), io, *at_io(pair->ffd, io, value),
+                          *at_io(pair->quest, io, value), samples_won, counted(samples, "sample"))};
 }
 
 ClaimResult recall_above_quest(const ModelStudy& study) {
   return compare_at_equal_io(
-      study, [](const QualityPoint& p) { return p.recall.mean; }, [](double a, double b) { return a >= b; }, "mean recall");
+      study, [](const QualityPoint& p) { return p.recall.mean; }, [](double a, double b) { return a >= b; },
+      "mean recall");
 }
 
 ClaimResult lse_below_quest(const ModelStudy& study) {
@@ -130,12 +133,12 @@ ClaimResult no_early_exception(const ModelStudy& study) {
     if (moments.mean < least) (layer < 2 ? early_layer : rest_layer) = layer;
     least = std::min(least, moments.mean);
   }
-  if (early_layer < 0 || rest_layer < 0)
-    return {.evidence = "needs layers 0 or 1, and others", .run_options = options};
-  return {.verdict = early >= std::min(rest, kNearPerfect) ? Verdict::holds : Verdict::does_not_hold,
-          .evidence = fmt::format("mean recall at delta 5: {} in layer {}, the worse of the first two; {} in layer {}, the "
-                                  "worst of the others",
-                                  quality(early), early_layer, quality(rest), rest_layer)};
+  if (early_layer < 0 || rest_layer < 0) return {.evidence = "needs layers 0 or 1, and others", .run_options = options};
+  return {
+      .verdict = early >= std::min(rest, kNearPerfect) ? Verdict::holds : Verdict::does_not_hold,
+      .evidence = fmt::format("mean recall at delta 5: {} in layer {}, the worse of the first two; {} in layer {}, the "
+                              "worst of the others",
+                              quality(early), early_layer, quality(rest), rest_layer)};
 }
 
 /// The recall of a rule at a mean keep ratio, interpolated.

@@ -31,14 +31,15 @@ ClaimResult skips(const ModelStudy& study, double delta, double papers) {
   for (const char* gqa : {"union", "per_head"}) {
     const PooledSelector* ffd = ffd_at(study, delta, gqa);
     if (!ffd) continue;
-    const Measured skipped = measure(complement(cells_at(study, *ffd, "block_keep_ratio", *setting_of(*ffd, delta),
-                                                         study.dense_layers({ffd->group.label}))));
+    const Measured skipped = measure(complement(
+        cells_at(study, *ffd, "block_keep_ratio", *setting_of(*ffd, delta), study.dense_layers({ffd->group.label}))));
     if (!skipped.exists()) continue;
     reached |= skipped.interval.mean >= papers;
     evidence += fmt::format("{}gqa={}: {}", evidence.empty() ? "" : "; ", gqa, skipped.text(percent));
   }
   if (evidence.empty()) return needs_ffd_at(delta);
-  return {.verdict = reached ? Verdict::holds : Verdict::does_not_hold, .evidence = evidence + " of the blocks are skipped"};
+  return {.verdict = reached ? Verdict::holds : Verdict::does_not_hold,
+          .evidence = evidence + " of the blocks are skipped"};
 }
 
 ClaimResult skips_at_5(const ModelStudy& study) { return skips(study, 5, 0.82); }
@@ -58,8 +59,8 @@ ClaimResult gap_is_zero(const ModelStudy& study) {
 }
 
 ClaimResult only_keeps_more(const ModelStudy& study) {
-  const PooledSelector* ffd = find_selector(
-      study, "ffd", [](const PooledSelector& selector) { return selector.option("scan") != "exact"; });
+  const PooledSelector* ffd =
+      find_selector(study, "ffd", [](const PooledSelector& selector) { return selector.option("scan") != "exact"; });
   if (!ffd) return {.evidence = "needs ffd with scan=thumbnail", .run_options = options_at(5)};
   std::vector<SampleCells> gaps = cells_at(study, *ffd, "pseudo_max_gap_thumbnail", 0);
   const double lowest = describe(gaps).min;
@@ -68,10 +69,11 @@ ClaimResult only_keeps_more(const ModelStudy& study) {
       if (gap == gap) gap = gap < 0 ? 1 : 0;
   const Measured above = measure(gaps);
   if (!above.exists()) return {.evidence = "no context has a full block"};
-  return {.verdict = above.interval.mean == 0 ? Verdict::holds : Verdict::does_not_hold,
-          .evidence = fmt::format("from thumbnails the pseudo-max lies above the true maximum in {} of the cells, by up to "
-                                  "{:.2g} nats",
-                                  above.text(percent), std::max(0.0, -lowest))};
+  return {
+      .verdict = above.interval.mean == 0 ? Verdict::holds : Verdict::does_not_hold,
+      .evidence = fmt::format("from thumbnails the pseudo-max lies above the true maximum in {} of the cells, by up to "
+                              "{:.2g} nats",
+                              above.text(percent), std::max(0.0, -lowest))};
 }
 
 /// The union policy keeps for each head what any head of its group wants; the paper measures single heads.
@@ -89,22 +91,24 @@ ClaimResult heads_differ(const ModelStudy& study) {
                                                      cells_at(study, *ffd, "salient_hit_rate", setting, dense));
   if (heads.keep_ratio.count == 0) return {.evidence = "no cell has a keep ratio"};
   return {.verdict = heads.keep_ratio.std >= heads.keep_ratio.mean ? Verdict::holds : Verdict::does_not_hold,
-          .evidence = fmt::format("keep ratio over {} (gqa={}): mean {}, standard deviation {}, from {} to {}; mean salient "
-                                  "hit rate {}",
-                                  counted(heads.keep_ratio.count, "layer-head pair"), ffd->option("gqa"),
-                                  percent(heads.keep_ratio.mean), percent(heads.keep_ratio.std),
-                                  percent(heads.keep_ratio.min), percent(heads.keep_ratio.max),
-                                  percent(heads.mean_hit_rate))};
+          .evidence =
+              fmt::format("keep ratio over {} (gqa={}): mean {}, standard deviation {}, from {} to {}; mean salient "
+                          "hit rate {}",
+                          counted(heads.keep_ratio.count, "layer-head pair"), ffd->option("gqa"),
+                          percent(heads.keep_ratio.mean), percent(heads.keep_ratio.std), percent(heads.keep_ratio.min),
+                          percent(heads.keep_ratio.max), percent(heads.mean_hit_rate))};
 }
 
 ClaimResult flat_heads_keep_more(const ModelStudy& study) {
   const PooledSelector* ffd = headwise_ffd(study);
   if (!ffd) return needs_ffd_at(5);
   const std::size_t setting = *setting_of(*ffd, 5);
-  const FailureCases cases = failure_cases(study.score_cells(*ffd, "top1_top2_gap"), study.score_cells(*ffd, "score_std"));
+  const FailureCases cases =
+      failure_cases(study.score_cells(*ffd, "top1_top2_gap"), study.score_cells(*ffd, "score_std"));
   const auto keep = pair_values(cells_at(study, *ffd, "keep_ratio", setting));
   const auto hit = pair_values(cells_at(study, *ffd, "salient_hit_rate", setting));
-  if (cases.proxy_error.empty() || cases.regular.empty()) return {.evidence = "too few layer-head pairs to tell classes"};
+  if (cases.proxy_error.empty() || cases.regular.empty())
+    return {.evidence = "too few layer-head pairs to tell classes"};
   const double keep_proxy = mean_over(cases.proxy_error, keep), keep_regular = mean_over(cases.regular, keep);
   const double hit_proxy = mean_over(cases.proxy_error, hit), hit_regular = mean_over(cases.regular, hit);
   return {.verdict = keep_proxy > keep_regular && hit_proxy >= hit_regular ? Verdict::holds : Verdict::does_not_hold,
@@ -123,10 +127,11 @@ ClaimResult drops_only_below_delta(const ModelStudy& study) {
   for (SampleCells& sample : gaps)
     for (float& gap : sample.values)
       if (gap == gap) gap = gap < 5 ? 1 : 0;
-  return {.verdict = moments.min >= 5 ? Verdict::holds : Verdict::does_not_hold,
-          .evidence = fmt::format("of the cells that drop a token, {} drop one within 5 nats of the peak; the nearest lies "
-                                  "{:.2g} nats below it",
-                                  measure(gaps).text(percent), moments.min)};
+  return {
+      .verdict = moments.min >= 5 ? Verdict::holds : Verdict::does_not_hold,
+      .evidence = fmt::format("of the cells that drop a token, {} drop one within 5 nats of the peak; the nearest lies "
+                              "{:.2g} nats below it",
+                              measure(gaps).text(percent), moments.min)};
 }
 
 ClaimResult one_per_cent(const ModelStudy& study) {
