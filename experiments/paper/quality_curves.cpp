@@ -25,8 +25,17 @@ bool is_default_setting(const StudySelector& group, std::size_t setting) {
   return group.kind == SettingKind::p && point.value == 0.85;
 }
 
+std::vector<std::size_t> default_settings(const StudySelector& group) {
+  std::vector<std::size_t> chosen, all;
+  for (std::size_t s = 0; s < group.grid.size(); ++s) {
+    all.push_back(s);
+    if (is_default_setting(group, s)) chosen.push_back(s);
+  }
+  return chosen.empty() ? all : chosen;
+}
+
 QualityCurve quality_curve(const ModelStudy& study, const PooledSelector& selector, const std::set<int>& except,
-                           const std::string& sample) {
+                           const std::string& sample, const BootstrapOptions& intervals) {
   const auto io = study.cells(selector, "io_ratio", except), keep = study.cells(selector, "keep_ratio", except);
   const auto recall = study.cells(selector, "recall", except), lse = study.cells(selector, "lse_error", except);
   const auto mass = study.cells(selector, "mass_recall", except);
@@ -38,10 +47,10 @@ QualityCurve quality_curve(const ModelStudy& study, const PooledSelector& select
     const std::vector<SampleCells> errors = of_sample(lse.at(s), sample);
     curve.points.push_back({.setting = s,
                             .setting_label = selector.group.setting_labels[s],
-                            .io = mean_interval(of_sample(io.at(s), sample)),
-                            .keep = mean_interval(of_sample(keep.at(s), sample)),
-                            .recall = mean_interval(cells),
-                            .lse_error = mean_interval(errors),
+                            .io = mean_interval(of_sample(io.at(s), sample), kNoIntervals),
+                            .keep = mean_interval(of_sample(keep.at(s), sample), kNoIntervals),
+                            .recall = mean_interval(cells, intervals),
+                            .lse_error = mean_interval(errors, intervals),
                             .recall_min = recalls.min,
                             .recall_p5 = quantile(cells, 0.05),
                             .lse_error_max = describe(errors).max,

@@ -33,9 +33,15 @@ struct QualityCurve {
 /// Whether the setting is one that the methods' papers use: delta 5 and 7, budget 1024 and 50 %, p 0.85.
 bool is_default_setting(const StudySelector& group, std::size_t setting);
 
-/// Without the layers `except`; only `sample` unless empty.
+/// The settings of the grid that the methods' papers use; every setting if the grid has none of them.
+std::vector<std::size_t> default_settings(const StudySelector& group);
+
+/// For curves without intervals: their bounds are NaN.
+inline constexpr BootstrapOptions kNoIntervals{.resamples = 0};
+
+/// Without the layers `except`; only `sample` unless empty. The intervals are those of recall and LSE error.
 QualityCurve quality_curve(const ModelStudy& study, const PooledSelector& selector, const std::set<int>& except,
-                           const std::string& sample = {});
+                           const std::string& sample = {}, const BootstrapOptions& intervals = {});
 
 /// One curve per selector of the study that has cells, exact ones last, without the layers `except`.
 std::vector<QualityCurve> quality_curves(const ModelStudy& study, const std::set<int>& except);

@@ -26,6 +26,11 @@ std::string legend_title(const PooledSelector& selector) {
   return display_name(selector.group.label) + (selector.is_oracle() ? " (oracle)" : "");
 }
 
+std::string setting_in_words(const StudySelector& group, std::size_t setting) {
+  if (group.kind == SettingKind::none) return {};
+  return fmt::format("{} {}", name_of(group.kind), display_name(group.setting_labels[setting]));
+}
+
 std::string layers_in_words(const std::set<int>& layers) {
   std::vector<std::string> runs;
   for (auto first = layers.begin(); first != layers.end();) {
