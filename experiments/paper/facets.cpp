@@ -49,7 +49,8 @@ void append_panels(Figure& whole, Figure figure, const std::string& study, bool 
     Panel& panel = figure.panels[i];
     if (i == 0) panel.title = fmt::format("{} {}", display_name(study), panel.title);
     for (Series& series : panel.series) series.curve = curve_of(study, series.curve);
-    if (rows == 1) panel.show_x = panel.show_x && last;
+    const bool same_range = panel.x.low && panel.x.high;  // else every study has a range of its own
+    if (rows == 1 && same_range) panel.show_x = panel.show_x && last;
     whole.panels.push_back(std::move(panel));
   }
   // A study begins a new row; panels without series fill up the row before.

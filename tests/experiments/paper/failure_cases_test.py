@@ -100,3 +100,10 @@ def test_missing_selectors_are_named(tmp_path):
     assert "What heads keep without a pseudo-max is not in the results" in said and "topdelta:granularity=block" in said
     none = figures(make(tmp_path / "q.h5", [quest()]), tmp_path / "none")
     assert "left out: failure_cases (tiny): needs ffd with delta 5 in its grid" in none
+
+
+def test_studies_side_by_side_have_axes_of_their_own(tmp_path):
+    paths = [make(tmp_path / f"{model}.h5", SELECTORS, model=model, dump=model, seed=seed) for seed, model in enumerate(("one", "two"))]
+    figures(paths, tmp_path / "out", "--only", "failure_cases")
+    script = (tmp_path / "out/failure_cases.gp").read_text()
+    assert script.count("set xtics (") == 2 and "set xtics (''" not in script, "ranges differ: each panel has its tics"
