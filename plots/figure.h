@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -18,11 +19,18 @@ namespace attest {
 /// them.
 inline constexpr const char* kCurveColumn = "curve";
 
-/// Shaded area between two columns, beneath the line. A curve of fewer than three points has no area and gets a bar at
-/// each point.
+/// Range between two columns, beneath the line: a shaded area, or a bar at each point. A curve of fewer than three
+/// points always has bars.
 struct Band {
   std::string low, high;
   double opacity = 0.2;
+  bool bars = false;
+};
+
+enum class Mark : std::uint8_t {
+  line,    ///< points joined in the order of the rows
+  points,  ///< points alone
+  cells,   ///< a square of side 1 around (x, y) in the colour of `value`: a heat map
 };
 
 struct Series {
@@ -33,20 +41,34 @@ struct Series {
   std::vector<Band> bands = {};
   LineStyle style = {};
   std::string ring = {};  ///< column that is 1 at points with a ring around them; empty: no rings
+  Mark mark = Mark::line;
+  std::string value = {};  ///< the column of colours, of cells
+};
+
+enum class Scale : std::uint8_t {
+  linear,
+  logarithmic,
+  /// For a quality v that is at most 1: 1 - v on a logarithmic axis, the best end at the top or right. The tics are
+  /// qualities: 0.9, 0.99, 0.999.
+  deficit,
 };
 
 struct Axis {
   std::string label;  ///< with its unit
-  double factor = 1;  ///< shown value = column * factor: 100 for per cent
-  bool logarithmic = false;
+  double factor = 1;  ///< shown value = column * factor: 100 for per cent. Deficit: 1 - column.
+  Scale scale = Scale::linear;
   bool whole_numbers = false;                 ///< tics at integers only
   std::optional<double> low = {}, high = {};  ///< shown values; default: from the data
+  /// Logarithmic and deficit: shown values below it are drawn at it. Default: none if logarithmic (0 is not drawn),
+  /// just below the least positive value if deficit.
+  std::optional<double> floor = {};
 };
 
-/// A thin line across the panel, at a shown value.
+/// A thin line across the panel at a shown value (1 - quality on a deficit axis), horizontal unless `vertical`.
 struct ReferenceLine {
-  double y = 0;
+  double at = 0;
   std::string label = {};
+  bool vertical = false;
 };
 
 struct Panel {
@@ -54,8 +76,9 @@ struct Panel {
   Axis x, y;
   std::vector<Series> series;
   std::vector<ReferenceLine> references = {};
-  bool show_x = true;  ///< tic labels and axis label; may be false above a panel with the same axis
-  bool show_y = true;  ///< the same for y; may be false to the right of a panel with the same axis
+  bool show_x = true;               ///< tic labels and axis label; may be false above a panel with the same axis
+  bool show_y = true;               ///< the same for y; may be false to the right of a panel with the same axis
+  std::optional<Axis> colour = {};  ///< of a heat map: its values, beside the panel
 };
 
 struct Figure {
@@ -64,20 +87,16 @@ struct Figure {
   std::string note = {};        ///< one short line at the bottom that explains bands and rings
   std::string ring_title = {};  ///< legend entry that explains the rings
   Table data;
-  int columns = 1;  ///< panels per row
-  double panel_height_in = 1.1;
+  int columns = 1;               ///< panels per row
+  double panel_height_in = 1.1;  ///< on a page of the default style
   std::vector<Panel> panels = {};
 };
 
-inline const std::vector<std::string> kFigureFormats = {"pdf", "svg", "png"};
+inline const std::vector<std::string> kFigureFormats = {"pdf", "svg", "png", "tikz"};
+inline const std::vector<std::string> kDefaultFormats = {"pdf", "svg", "png"};
 
-/// The script. It reads NAME.csv from the folder in which it runs, and writes NAME.<format> for each word of the
-/// variable `formats`. Throws std::logic_error when a series names a column that the table does not have, or a curve
-/// that gnuplot cannot select.
-std::string gnuplot_script(const Figure& figure);
-
-/// Writes NAME.csv and NAME.gp into `folder`. Throws std::system_error when they cannot be written.
-void write_figure_source(const Figure& figure, const std::filesystem::path& folder);
+/// Writes NAME.csv and NAME.gp (figure_script.h) into `folder`. Throws std::system_error when they cannot be written.
+void write_figure_source(const Figure& figure, const PageStyle& page, const std::filesystem::path& folder);
 
 /// Draws `formats` in the folder that has the csv and the script. Without success none of these pictures remains.
 GnuplotRun draw_figure(const Figure& figure, const std::filesystem::path& folder,

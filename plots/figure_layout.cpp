@@ -1,207 +1,179 @@
-// Computes margins, axis ranges, tics and the size of the legend.
+// Computes margins, frames and the places of the legend's entries.
 #include "plots/figure_layout.h"
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
-#include <set>
+
+#include "plots/text_length.h"
 
 namespace attest {
 namespace {
 
-// Inches, for text of kFontSizePt.
+// Inches, for text of 7 pt.
 constexpr double kTitleHeight = 0.16;
 constexpr double kXLabels = 0.33;  // tic labels and axis label
-constexpr double kYLabels = 0.47;
+constexpr double kYLabel = 0.13;   // the rotated axis label
+constexpr double kTicGap = 0.08;   // between a tic's label and the frame
 constexpr double kGap = 0.09;
-constexpr double kYLabelHalf = 0.065;  // half the height of the rotated axis label
-constexpr double kLegendRow = 0.108;
+constexpr double kColourBar = 0.14;  // the bar beside a heat map, with its gap to the frame
+constexpr double kLegendRow = 0.118;
 constexpr double kNoteHeight = 0.15;
-constexpr double kCharacterWidth = 0.0585;
+constexpr double kCharacterWidth = 0.056;
+constexpr double kTicCharacterWidth = 0.055;  // digits
+constexpr double kLineHeight = 0.11;
+constexpr double kLegendLine = 0.22;
 constexpr double kLegendSample = 0.36;  // sample line and spaces before a title
 
-constexpr double kLinearMargin = 0.05, kLogMargin = 0.04;
-
-/// Characters of UTF-8, counted by their first bytes.
-std::size_t characters(const std::string& text) {
-  return static_cast<std::size_t>(std::ranges::count_if(text, [](char c) { return (c & 0xC0) != 0x80; }));
-}
-
 /// A title that is longer than a line of the legend is cut and gets an ellipsis.
-std::string fitted(const std::string& title) {
-  constexpr auto kMost = static_cast<std::size_t>((kFigureWidthIn - kLegendSample) / kCharacterWidth);
-  if (characters(title) <= kMost) return title;
+std::string fitted(const std::string& title, const FigureLayout& layout) {
+  const auto most = static_cast<std::size_t>(
+      std::max(8.0, (layout.width_in / layout.text_scale - kLegendSample - kGap) / kCharacterWidth));
+  if (characters(title) <= most) return title;
   std::string text;
   std::size_t count = 0;
   for (char c : title) {
-    if ((c & 0xC0) != 0x80 && ++count == kMost) break;
+    if ((c & 0xC0) != 0x80 && ++count == most) break;
     text += c;
   }
   return text + "\u2026";
-}
-
-void widen(Range& range, double value, bool logarithmic) {
-  if (!std::isfinite(value) || (logarithmic && value <= 0)) return;
-  range.low = std::min(range.low, value);
-  range.high = std::max(range.high, value);
-}
-
-Range with_margin(Range range, bool logarithmic) {
-  if (logarithmic) {
-    const double decades = std::max(std::log10(range.high / range.low), 0.3);
-    const double factor = std::pow(10, decades * kLogMargin);
-    return {range.low / factor, range.high * factor};
-  }
-  double margin = (range.high - range.low) * kLinearMargin;
-  if (margin == 0) margin = range.high == 0 ? 1 : std::abs(range.high) * kLinearMargin;
-  return {range.low - margin, range.high + margin};
-}
-
-/// One tic per decade over many decades, several over few.
-std::vector<double> logarithmic_tics(Range range) {
-  if (!(range.low > 0) || !std::isfinite(range.high)) return {};  // a bound that was given
-  const double ratio = range.high / range.low;
-  const std::vector<int> digits = ratio > 1e3  ? std::vector<int>{1}
-                                  : ratio > 10 ? std::vector<int>{1, 2, 5}
-                                               : std::vector<int>{1, 2, 3, 5, 7};
-  std::vector<double> tics;
-  for (int exponent = static_cast<int>(std::floor(std::log10(range.low))); std::pow(10, exponent) <= range.high;
-       ++exponent)
-    for (int digit : digits)
-      if (const double at = digit * std::pow(10, exponent); at >= range.low && at <= range.high) tics.push_back(at);
-  return tics;
-}
-
-constexpr std::size_t kMostWholeTics = 6;
-
-std::vector<double> whole_number_tics(Range range) {
-  auto multiples = [&](int step) {
-    std::vector<double> tics;
-    for (double at = std::ceil(range.low / step) * step; at <= range.high; at += step) tics.push_back(at);
-    return tics;
-  };
-  for (int decade = 1;; decade *= 10)
-    for (int digit : {1, 2, 4, 5, 8})
-      if ((range.high - range.low) / (digit * decade) <= kMostWholeTics) return multiples(digit * decade);
 }
 
 int rows_of_panels(const Figure& figure) {
   return (static_cast<int>(figure.panels.size()) + figure.columns - 1) / figure.columns;
 }
 
-void add_legend(const Figure& figure, FigureLayout& layout) {
-  std::size_t longest = characters(figure.ring_title);
+void add_entries(const Figure& figure, FigureLayout& layout) {
+  bool has_rings = false;
   for (const Panel& panel : figure.panels) {
     for (const Series& series : panel.series) {
       const std::vector<std::size_t> rows = drawn_rows(figure, series);
-      if (rows.empty()) continue;
+      if (rows.empty() || series.mark == Mark::cells) continue;
       if (!series.ring.empty() && !figure.ring_title.empty()) {
         const std::vector<double>& rings = figure.data.numbers(series.ring);
-        layout.has_rings |= std::ranges::any_of(rows, [&](std::size_t row) { return rings[row] == 1; });
+        has_rings |= std::ranges::any_of(rows, [&](std::size_t row) { return rings[row] == 1; });
       }
-      const std::string title = fitted(series.title);
+      const std::string title = fitted(series.title, layout);
       const bool known = std::ranges::any_of(layout.legend, [&](const LegendEntry& e) { return e.title == title; });
-      if (title.empty() || known) continue;
-      layout.legend.push_back({title, series.style});
-      longest = std::max(longest, characters(title));
+      if (!title.empty() && !known)
+        layout.legend.push_back({.title = title, .style = series.style, .line = series.mark == Mark::line});
     }
   }
-  const auto entries = static_cast<int>(layout.legend.size()) + (layout.has_rings ? 1 : 0);
-  const double entry_width = kLegendSample + kCharacterWidth * static_cast<double>(longest);
-  const int columns = std::clamp(static_cast<int>(kFigureWidthIn / entry_width), 1, std::max(entries, 1));
-  layout.legend_rows = (entries + columns - 1) / columns;
+  if (has_rings) layout.legend.push_back({.title = fitted(figure.ring_title, layout), .style = {}, .is_ring = true});
+}
+
+/// The legend's columns, filled from top to bottom.
+struct LegendGrid {
+  int rows = 0;
+  std::vector<double> widths;  ///< inches, of each column
+};
+
+/// As many columns as fit.
+LegendGrid legend_grid(const FigureLayout& layout) {
+  const auto entries = static_cast<int>(layout.legend.size());
+  for (int columns = entries; columns > 0; --columns) {
+    LegendGrid grid{.rows = (entries + columns - 1) / columns, .widths = {}};
+    double total = kGap;
+    for (int first = 0; first < entries; first += grid.rows) {
+      std::size_t longest = 0;
+      for (int i = first; i < std::min(first + grid.rows, entries); ++i)
+        longest = std::max(longest, characters(layout.legend[static_cast<std::size_t>(i)].title));
+      grid.widths.push_back(layout.text_scale * (kLegendSample + kCharacterWidth * static_cast<double>(longest)));
+      total += grid.widths.back();
+    }
+    if (total <= layout.width_in || columns == 1) return grid;
+  }
+  return {};
+}
+
+void place_entries(FigureLayout& layout, const LegendGrid& grid, double top) {
+  if (grid.rows == 0) return;
+  double left = layout.width_in;
+  for (double width : grid.widths) left -= width;
+  left = std::max(kGap / 2, left / 2);
+  for (std::size_t i = 0; i < layout.legend.size(); ++i) {
+    const auto column = static_cast<int>(i) / grid.rows, row = static_cast<int>(i) % grid.rows;
+    if (row == 0 && column > 0) left += grid.widths[static_cast<std::size_t>(column) - 1];
+    layout.legend[i].x = left / layout.width_in;
+    layout.legend[i].y = (top - (row + 0.5) * kLegendRow * layout.text_scale) / layout.height_in;
+  }
+}
+
+/// Width of the longest tic label of a vertical axis.
+double label_width(const Figure& figure, const Panel& panel, AxisOf which, double height_in, double text_scale) {
+  const TicSpace space{.length_in = height_in, .character_in = 0, .line_in = kLineHeight * text_scale};
+  std::size_t longest = 1;
+  for (const Tic& tic : axis_tics(figure, panel, which, space)) {
+    const bool has_sign = tic.label.starts_with("≤") || tic.label.starts_with("≥");  // as wide as two digits
+    longest = std::max(longest, characters(tic.label) + (has_sign ? 1 : 0));
+  }
+  return text_scale * (kTicGap + kTicCharacterWidth * static_cast<double>(longest));
 }
 
 }  // namespace
 
-std::vector<std::size_t> drawn_rows(const Figure& figure, const Series& series) {
-  const std::vector<std::string>& curves = figure.data.texts(kCurveColumn);
-  const std::vector<double>& x = figure.data.numbers(series.x);
-  const std::vector<double>& y = figure.data.numbers(series.y);
-  std::vector<std::size_t> rows;
-  for (std::size_t row = 0; row < curves.size(); ++row)
-    if (curves[row] == series.curve && std::isfinite(x[row]) && std::isfinite(y[row])) rows.push_back(row);
-  return rows;
+TicSpace FigureLayout::tic_space(std::size_t panel, AxisOf which) const {
+  const Place& place = panels[panel];
+  if (which == AxisOf::x)
+    return {.length_in = (place.right - place.left) * width_in,
+            .character_in = kTicCharacterWidth * text_scale,
+            .line_in = kLineHeight * text_scale};
+  return {.length_in = (place.top - place.bottom) * height_in, .character_in = 0, .line_in = kLineHeight * text_scale};
 }
 
-Range axis_range(const Figure& figure, const Panel& panel, bool vertical) {
-  const Axis& axis = vertical ? panel.y : panel.x;
-  constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  Range range{kInfinity, -kInfinity};
-  for (const Series& series : panel.series) {
-    std::vector<std::string> columns = {vertical ? series.y : series.x};
-    if (vertical)
-      for (const Band& band : series.bands) columns.insert(columns.end(), {band.low, band.high});
-    for (std::size_t row : drawn_rows(figure, series))
-      for (const std::string& column : columns)
-        widen(range, figure.data.numbers(column)[row] * axis.factor, axis.logarithmic);
-  }
-  if (vertical)
-    for (const ReferenceLine& line : panel.references) widen(range, line.y, axis.logarithmic);
-  if (range.low > range.high) range = axis.logarithmic ? Range{0.1, 1} : Range{0, 1};
-  range.low = std::max(range.low, axis.low.value_or(range.low));
-  range.high = std::min(range.high, axis.high.value_or(range.high));
-  if (range.low > range.high) range.high = range.low;  // all data are outside the given bounds
-  range = axis.whole_numbers ? Range{range.low - 0.5, range.high + 0.5} : with_margin(range, axis.logarithmic);
-  return {axis.low.value_or(range.low), axis.high.value_or(range.high)};
-}
-
-std::optional<std::vector<double>> tic_values(const Figure& figure, const Panel& panel, bool vertical) {
-  const Axis& axis = vertical ? panel.y : panel.x;
-  const Range range = axis_range(figure, panel, vertical);
-  if (axis.logarithmic) return logarithmic_tics(range);
-  if (!axis.whole_numbers) return std::nullopt;
-
-  std::set<double> measured;
-  for (const Series& series : panel.series)
-    for (std::size_t row : drawn_rows(figure, series))
-      measured.insert(figure.data.numbers(vertical ? series.y : series.x)[row] * axis.factor);
-  if (measured.size() <= kMostWholeTics) return std::vector<double>(measured.begin(), measured.end());
-  return whole_number_tics(range);
-}
-
-double FigureLayout::y_label_x(const Place& place) const { return place.left - (kYLabels - kYLabelHalf) / width_in; }
-
-FigureLayout layout_of(const Figure& figure) {
+FigureLayout layout_of(const Figure& figure, const PageStyle& page) {
   FigureLayout layout;
-  add_legend(figure, layout);
+  layout.width_in = page.width_in;
+  layout.text_scale = page.text_scale();
+  const double text = layout.text_scale;
+  add_entries(figure, layout);
+  const LegendGrid legend = legend_grid(layout);
+  layout.legend_sample = kLegendLine * text / layout.width_in;
 
+  const PageStyle standard;
+  const double panel_height =
+      figure.panel_height_in * std::sqrt(page.width_in / standard.width_in * std::max(1.0, text));
   const int columns = figure.columns, rows = rows_of_panels(figure);
-  auto panel_at = [&](int row, int column) -> const Panel* {
-    const auto index = static_cast<std::size_t>(row * columns + column);
-    return index < figure.panels.size() ? &figure.panels[index] : nullptr;
-  };
-  std::vector<double> left(columns, kGap), below(rows, kGap);
+  auto index_of = [&](int row, int column) { return static_cast<std::size_t>(row * columns + column); };
+  auto exists = [&](int row, int column) { return index_of(row, column) < figure.panels.size(); };
+  std::vector<double> left(columns, kGap), right(columns, 0), below(rows, kGap * text);
   for (int row = 0; row < rows; ++row)
-    for (int column = 0; column < columns; ++column)
-      if (const Panel* panel = panel_at(row, column)) {
-        if (panel->show_y) left[column] = kYLabels;
-        if (panel->show_x) below[row] = kXLabels;
-      }
+    for (int column = 0; column < columns; ++column) {
+      if (!exists(row, column)) continue;
+      const Panel& panel = figure.panels[index_of(row, column)];
+      if (panel.show_y)
+        left[column] = std::max(left[column],
+                                kYLabel * text + kGap / 2 + label_width(figure, panel, AxisOf::y, panel_height, text));
+      if (panel.colour)
+        right[column] = std::max(
+            right[column], kColourBar * text + kGap + label_width(figure, panel, AxisOf::colour, panel_height, text));
+      if (panel.show_x) below[row] = kXLabels * text;
+    }
 
-  const double legend_height = layout.legend_rows * kLegendRow + kGap / 2;
-  const double note_height = figure.note.empty() ? 0 : kNoteHeight;
-  double total_left = 0, total_below = 0;
-  for (double margin : left) total_left += margin;
+  const double legend_height = legend.rows * kLegendRow * text + kGap / 2;
+  const double note_height = figure.note.empty() ? 0 : kNoteHeight * text;
+  double beside = 0, total_below = 0;
+  for (double margin : left) beside += margin;
+  for (double margin : right) beside += margin;
   for (double margin : below) total_below += margin;
-  layout.width_in = kFigureWidthIn;
-  layout.height_in = rows * (kTitleHeight + figure.panel_height_in) + total_below + legend_height + note_height;
-  const double panel_width = (layout.width_in - total_left - kGap) / columns;
+  layout.height_in = rows * (kTitleHeight * text + panel_height) + total_below + legend_height + note_height;
+  const double panel_width = (layout.width_in - beside - kGap) / columns;
 
   double top = layout.height_in;
   for (int row = 0; row < rows; ++row) {
-    top -= kTitleHeight;
+    top -= kTitleHeight * text;
     double x = 0;
     for (int column = 0; column < columns; ++column) {
       x += left[column];
-      if (panel_at(row, column))
+      if (exists(row, column)) {
         layout.panels.push_back({x / layout.width_in, (x + panel_width) / layout.width_in,
-                                 (top - figure.panel_height_in) / layout.height_in, top / layout.height_in});
-      x += panel_width;
+                                 (top - panel_height) / layout.height_in, top / layout.height_in});
+        layout.y_label_x.push_back((x - left[column] + kGap / 2 + kYLabel * text / 2) / layout.width_in);
+      }
+      x += panel_width + right[column];
     }
-    top -= figure.panel_height_in + below[row];
+    top -= panel_height + below[row];
   }
-  layout.legend_place = {0, 1, note_height / layout.height_in, (note_height + legend_height) / layout.height_in};
+  place_entries(layout, legend, note_height + legend_height);
   layout.note_y = note_height / 2 / layout.height_in;
   return layout;
 }

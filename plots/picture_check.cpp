@@ -1,4 +1,4 @@
-// Checks the ends of pdf, svg and png files, and the offsets within a pdf or a png that lead there.
+// Checks the ends of pdf, svg, png and tikz files, and the offsets within a pdf or a png that lead there.
 #include "plots/picture_check.h"
 
 #include <algorithm>
@@ -53,6 +53,10 @@ bool is_whole_svg(std::string_view bytes) {
   return bytes.find("<svg") != std::string_view::npos && trimmed(bytes).ends_with("</svg>");
 }
 
+bool is_whole_tikz(std::string_view bytes) {
+  return bytes.find("\\end{tikzpicture}") != std::string_view::npos && trimmed(bytes).ends_with("%% gnuplot variables");
+}
+
 }  // namespace
 
 bool is_whole_picture(const std::filesystem::path& file, const std::string& format) {
@@ -62,6 +66,7 @@ bool is_whole_picture(const std::filesystem::path& file, const std::string& form
   if (format == "pdf") return is_whole_pdf(bytes);
   if (format == "svg") return is_whole_svg(bytes);
   if (format == "png") return is_whole_png(bytes);
+  if (format == "tikz") return is_whole_tikz(bytes);
   throw std::logic_error("no check for pictures of format " + format);
 }
 

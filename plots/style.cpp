@@ -2,6 +2,7 @@
 #include "plots/style.h"
 
 #include <array>
+#include <stdexcept>
 
 namespace attest {
 namespace {
@@ -13,6 +14,19 @@ constexpr std::array kFilledPoints = {7, 5, 9, 13, 11, 15};
 constexpr std::array kHollowPoints = {6, 4, 8, 12, 10, 14};
 
 }  // namespace
+
+PageStyle page_style(const std::string& name) {
+  if (name == "paper") return {};
+  if (name == "slides") return {.width_in = 8, .font_pt = 14, .line_scale = 1.8};
+  throw std::logic_error("no page style " + name);
+}
+
+const std::vector<std::string>& heat_colours() {
+  // S. van der Walt and N. Smith, 2015 (matplotlib), at ninths.
+  static const std::vector<std::string> viridis = {"#440154", "#482878", "#3e4989", "#31688e", "#26828e",
+                                                   "#1f9e89", "#35b779", "#6ece58", "#b5de2b", "#fde725"};
+  return viridis;
+}
 
 LineStyle line_style(std::size_t index) {
   return {.colour = kColours[index % kColours.size()],

@@ -3,13 +3,25 @@
 
 #include <cstddef>
 #include <string>
+#include <vector>
 
 namespace attest {
 
-/// A figure has the width of a column of a two-column paper. At that width no text is smaller than the font size.
-inline constexpr double kFigureWidthIn = 3.3;
-inline constexpr double kFontSizePt = 7;
 inline constexpr int kPngDotsPerInch = 300;
+
+/// Sizes in print. No text is smaller than the font.
+struct PageStyle {
+  double width_in = 3.3;  ///< a column of a two-column paper
+  double font_pt = 7;
+  double line_scale = 1;  ///< of line widths and markers
+
+  /// Lengths that go with the text are given for 7 pt and multiplied by this.
+  double text_scale() const { return font_pt / 7; }
+};
+
+/// "paper": the default, one column of a two-column paper. "slides": 8 in wide, 14 pt.
+PageStyle page_style(const std::string& name);
+inline const std::vector<std::string> kPageStyles = {"paper", "slides"};
 
 /// A line and its marker. Lines differ in colour, marker and dashes so that any two of these tell them apart.
 struct LineStyle {
@@ -18,6 +30,7 @@ struct LineStyle {
   int point_type = 0;     ///< gnuplot point type
   double line_width = 1;  ///< points
   double point_size = 0.4;
+  double opacity = 1;
 };
 
 /// The i-th style: the palette of Okabe and Ito, safe for colour-blind readers (without yellow, too light for a thin
@@ -27,6 +40,10 @@ LineStyle line_style(std::size_t index);
 
 /// The i-th style for an oracle, a method that cannot be run for real: hollow marker, thin dotted line.
 LineStyle oracle_style(std::size_t index);
+
+/// Colours from the lowest to the highest value of a heat map: viridis, which is even in brightness, so that
+/// colour-blind readers and grey prints keep the order. Evenly spaced "#rrggbb".
+const std::vector<std::string>& heat_colours();
 
 /// Text, frames and reference lines.
 inline constexpr const char* kInk = "#222222";

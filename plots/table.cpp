@@ -8,6 +8,8 @@
 #include <ostream>
 #include <stdexcept>
 
+#include "plots/latex_text.h"
+
 namespace attest {
 namespace {
 
@@ -42,39 +44,6 @@ std::string markdown_escaped(const std::string& text) {
   for (char c : text) {
     if (c == '|' || c == '\\' || c == '`' || c == '*' || c == '_') escaped += '\\';
     escaped += c == '\n' || c == '\r' ? ' ' : c;
-  }
-  return escaped;
-}
-
-std::string latex_escaped(const std::string& text) {
-  std::string escaped;
-  for (char c : text) {
-    switch (c) {
-      case '\\':
-        escaped += "\\textbackslash{}";
-        break;
-      case '~':
-        escaped += "\\textasciitilde{}";
-        break;
-      case '^':
-        escaped += "\\textasciicircum{}";
-        break;
-      case '\n':
-      case '\r':
-        escaped += ' ';
-        break;
-      case '&':
-      case '%':
-      case '$':
-      case '#':
-      case '_':
-      case '{':
-      case '}':
-        escaped += '\\';
-        [[fallthrough]];
-      default:
-        escaped += c;
-    }
   }
   return escaped;
 }
@@ -149,9 +118,9 @@ void write_latex(const Table& table, std::ostream& out) {
   std::string alignment;
   for (const Column& column : table.columns()) alignment += column.kind == Column::Kind::text ? 'l' : 'r';
   out << "\\begin{tabular}{" << alignment << "}\n\\toprule\n";
-  out << joined(table, " & ", [](const Column& c) { return latex_escaped(heading_of(c)); }) << " \\\\\n\\midrule\n";
+  out << joined(table, " & ", [](const Column& c) { return latex_text(heading_of(c)); }) << " \\\\\n\\midrule\n";
   for (std::size_t row = 0; row < table.rows(); ++row)
-    out << joined(table, " & ", [row](const Column& c) { return latex_escaped(printed_cell(c, row)); }) << " \\\\\n";
+    out << joined(table, " & ", [row](const Column& c) { return latex_text(printed_cell(c, row)); }) << " \\\\\n";
   out << "\\bottomrule\n\\end{tabular}\n";
 }
 

@@ -6,6 +6,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 
@@ -71,6 +72,20 @@ CLI::Validator byte_size() {
     const std::optional<std::uint64_t> bytes = parse_byte_size(text);
     if (bytes) text = fmt::format("{}", *bytes);
     return bytes.has_value();
+  });
+}
+
+CLI::Validator length_in_inches() {
+  return check("a length such as 3.25in or 84mm, from 1 to 30 in", [](std::string& text) {
+    constexpr std::array<std::pair<std::string_view, double>, 4> kUnits = {
+        {{"in", 1}, {"mm", 1 / 25.4}, {"cm", 1 / 2.54}, {"pt", 1 / 72.27}}};
+    for (const auto& [unit, inches] : kUnits) {
+      double number = 0;
+      if (!text.ends_with(unit) || !parse(text.substr(0, text.size() - unit.size()), number)) continue;
+      text = fmt::format("{}", number * inches);
+      return number * inches >= 1 && number * inches <= 30;
+    }
+    return false;
   });
 }
 

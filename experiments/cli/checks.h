@@ -27,6 +27,9 @@ CLI::Validator nonnegative_number(Infinity infinity = Infinity::refused);
 /// A size such as 16GiB; becomes the number of bytes.
 CLI::Validator byte_size();
 
+/// A length such as 3.25in, 84mm, 8.4cm or 240pt, from 1 to 30 in; becomes the number of inches.
+CLI::Validator length_in_inches();
+
 CLI::Validator one_of(std::vector<std::string> names);
 
 /// Any text but an empty one. `expected`: "a grid such as 5,7 or 1:12:0.5".

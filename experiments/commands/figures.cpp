@@ -3,9 +3,13 @@
 #include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
 #include <iostream>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,35 +27,66 @@ struct FiguresOptions {
   std::vector<std::string> results;
   std::string folder;
   FigureRequest request;
+  std::string style = "paper";
+  std::optional<double> width;  ///< inches
+  std::string by = "model";
 };
+
+nlohmann::json json_of(const Finding& finding) {
+  constexpr std::array kNames = {"good", "note", "warning", "serious"};
+  nlohmann::json document = {{"text", finding.text},
+                             {"severity", kNames.at(static_cast<std::size_t>(finding.severity))},
+                             {"number", finding.number}};
+  if (finding.place)
+    document["place"] = {
+        {"metric", finding.place->metric}, {"selector", finding.place->selector}, {"setting", finding.place->setting}};
+  return document;
+}
 
 nlohmann::json json_of(const FigureReport& report, const std::string& folder) {
   nlohmann::json document = {
-      {"folder", folder}, {"figures", nlohmann::json::array()}, {"skipped", nlohmann::json::array()}};
-  for (const FigureMade& f : report.made)
-    document["figures"].push_back({{"experiment", f.experiment},
-                                   {"paper", f.paper},
-                                   {"model", f.model},
-                                   {"name", f.name},
-                                   {"files", f.files},
-                                   {"findings", f.findings}});
-  for (const FigureSkipped& s : report.skipped)
-    document["skipped"].push_back({{"experiment", s.experiment}, {"model", s.model}, {"reason", s.reason}});
+      {"folder", folder}, {"experiments", nlohmann::json::array()}, {"skipped", nlohmann::json::array()}};
+  for (const ExperimentMade& made : report.made) {
+    nlohmann::json one = {{"experiment", made.experiment},
+                          {"paper", made.paper},
+                          {"study", made.study},
+                          {"figures", nlohmann::json::array()},
+                          {"tables", nlohmann::json::array()},
+                          {"files", made.files},
+                          {"findings", nlohmann::json::array()}};
+    for (const Figure& figure : made.result.figures)
+      one["figures"].push_back({{"name", figure.name}, {"caption", figure.caption}});
+    for (const NamedTable& table : made.result.tables)
+      one["tables"].push_back({{"name", table.name}, {"caption", table.caption}});
+    for (const Finding& finding : made.result.findings) one["findings"].push_back(json_of(finding));
+    document["experiments"].push_back(std::move(one));
+  }
+  for (const ExperimentSkipped& s : report.skipped)
+    document["skipped"].push_back(
+        {{"experiment", s.experiment}, {"study", s.study}, {"reason", s.reason}, {"run_options", s.run_options}});
   document["not_drawn"] = report.not_drawn;
   return document;
 }
 
+/// "quality_vs_io.{csv,gp,pdf}" for each figure and table.
+std::string files_text(const ExperimentMade& made, const std::string& folder) {
+  std::map<std::string, std::vector<std::string>> extensions;
+  for (const std::string& file : made.files)
+    extensions[file.substr(0, file.rfind('.'))].push_back(file.substr(file.rfind('.') + 1));
+  std::string text;
+  for (const auto& [name, list] : extensions) text += fmt::format("{}/{}.{{{}}}\n", folder, name, fmt::join(list, ","));
+  return text;
+}
+
 std::string text_of(const FigureReport& report, const std::string& folder) {
   std::string text;
-  for (const FigureMade& f : report.made) {
-    std::vector<std::string> extensions;
-    for (const std::string& file : f.files) extensions.push_back(file.substr(f.name.size() + 1));
-    text += fmt::format("{}/{}.{{{}}}\n  {} ({})\n", folder, f.name, fmt::join(extensions, ","), f.paper,
-                        printable(f.model));
-    for (const std::string& finding : f.findings) text += fmt::format("  {}\n", printable(finding));
+  for (const ExperimentMade& made : report.made) {
+    text += files_text(made, folder) + fmt::format("  {} ({})\n", made.paper, printable(made.study));
+    for (const Finding& finding : made.result.findings) text += fmt::format("  {}\n", printable(finding.text));
   }
-  for (const FigureSkipped& s : report.skipped)
-    text += fmt::format("left out: {} ({}): {}\n", s.experiment, printable(s.model), printable(s.reason));
+  for (const ExperimentSkipped& s : report.skipped)
+    text += fmt::format("left out: {} ({}): {}{}\n", s.experiment, printable(s.study), printable(s.reason),
+                        s.run_options.empty() ? "" : fmt::format("; attest run ... {}", s.run_options));
   return text;
 }
 
@@ -66,7 +101,11 @@ void run_figures(const FiguresOptions& options, const GlobalOptions& global) {
   std::vector<const ResultsFile*> pointers;
   for (const ResultsFile& file : files) pointers.push_back(&file);
 
-  const FigureReport report = make_figures(pointers, options.folder, options.request);
+  FigureRequest request = options.request;
+  request.page = page_style(options.style);
+  request.page.width_in = options.width.value_or(request.page.width_in);
+  request.by = static_cast<PoolBy>(std::ranges::find(kPoolNames, options.by) - kPoolNames.begin());
+  const FigureReport report = make_figures(pointers, options.folder, request);
   std::cout << (global.json ? json_text(json_of(report, options.folder)) : text_of(report, options.folder));
   if (!report.not_drawn.empty() && !global.quiet)
     std::cerr << fmt::format(
@@ -98,6 +137,19 @@ void add_figures(CLI::App& app, const GlobalOptions& global) {
       ->transform(one_of(kFigureFormats))
       ->capture_default_str()
       ->type_name("NAMES");
+  command->add_option("--style", options->style, "paper: 3.3 in, 7 pt. slides: 8 in, 14 pt, thicker lines")
+      ->transform(one_of(kPageStyles))
+      ->capture_default_str()
+      ->type_name("NAME");
+  command->add_option("--width", options->width, "Width of the figures: 3.25in, 84mm (default: that of the style)")
+      ->transform(length_in_inches())
+      ->type_name("LENGTH");
+  command->add_option("--by", options->by, "What is pooled into one row of panels: a model, its tasks or its lengths")
+      ->transform(one_of(kPoolNames))
+      ->capture_default_str()
+      ->type_name("NAME");
+  command->add_flag("--linear", options->request.options.linear_axes,
+                    "Linear axes for quality and errors instead of logarithmic ones");
   command->add_flag("--force", options->request.replace, "Replace figures that are there");
   command->callback([options, &global] { run_figures(*options, global); });
 }

@@ -1,31 +1,23 @@
-// The list of experiments, and names for labels.
+// The list of experiments.
 #include "experiments/paper/experiments.h"
 
-#include <algorithm>
-
+#include "experiments/paper/early_layers.h"
+#include "experiments/paper/failure_cases.h"
+#include "experiments/paper/headwise.h"
+#include "experiments/paper/layer_correlation.h"
 #include "experiments/paper/layer_sparsity.h"
 #include "experiments/paper/pseudo_max_gap.h"
 #include "experiments/paper/quality_vs_io.h"
+#include "experiments/paper/span_keep.h"
+#include "experiments/paper/task_fidelity.h"
 
 namespace attest {
 
 const std::vector<Experiment>& experiments() {
-  static const std::vector<Experiment> list = {quality_vs_io(), pseudo_max_gap(), layer_sparsity()};
+  static const std::vector<Experiment> list = {quality_vs_io(),          layer_correlation(), pseudo_max_gap(),
+                                               layer_sparsity(),         headwise(),          early_layers(),
+                                               failure_case_profiling(), task_fidelity(),     span_keep()};
   return list;
-}
-
-std::string display_name(const std::string& label) {
-  std::string name = label;
-  std::ranges::replace_if(
-      name, [](unsigned char c) { return c < 0x20; }, ' ');
-  return name;
-}
-
-std::string curve_name(const std::string& label) {
-  std::string name = display_name(label);
-  std::ranges::replace(name, ',', ';');
-  std::ranges::replace(name, '"', '\'');
-  return name;
 }
 
 }  // namespace attest

@@ -1,40 +1,66 @@
 // The paper's tables and figures, one file each. They are made from results files and requested by name.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "experiments/paper/model_study.h"
 #include "plots/figure.h"
+#include "plots/table.h"
 
 namespace attest {
 
-/// Result of an experiment for one model.
-struct ExperimentResult {
-  Figure figure;
-  std::vector<std::string> findings;  ///< one sentence each, computed from the data
+struct ExperimentOptions {
+  bool linear_axes = false;  ///< quality on linear axes instead of log10(1 - quality)
 };
 
-/// Why the results cannot support an experiment: "no selector named ffd in the results".
+enum class Severity : std::uint8_t { good, note, warning, serious };
+
+/// A view of the report's map of heads.
+struct MapPlace {
+  std::string metric, selector, setting;
+  std::optional<int> layer = {}, head = {};
+};
+
+/// A sentence that the data say.
+struct Finding {
+  std::string text;
+  Severity severity = Severity::note;
+  std::string number = {};             ///< the number that it is about, as printed: "99.2 %"
+  std::optional<MapPlace> place = {};  ///< where the report shows it
+};
+
+/// A table of the paper, written as csv, Markdown and LaTeX.
+struct NamedTable {
+  std::string name;
+  std::string caption;
+  Table data;
+};
+
+/// Result of an experiment for one study. Names of figures and tables begin with the experiment's.
+struct ExperimentResult {
+  std::vector<Figure> figures = {};
+  std::vector<NamedTable> tables = {};
+  std::vector<Finding> findings = {};
+};
+
+/// Why the results cannot support an experiment, and which options of `attest run` would: "--selector ffd --delta 5,7".
 struct Unsupported {
   std::string reason;
+  std::string run_options = {};
 };
 
 struct Experiment {
   std::string name;   ///< on the command line and of the files
   std::string paper;  ///< which table or figure of the paper
   std::string needs;  ///< what the results must hold
-  std::variant<ExperimentResult, Unsupported> (*make)(const ModelStudy& study);
+  std::variant<ExperimentResult, Unsupported> (*make)(const ModelStudy& study, const ExperimentOptions& options);
 };
 
 /// All experiments, in the paper's order. Each is a file of its own and a line in experiments.cpp.
 const std::vector<Experiment>& experiments();
-
-/// A label for csv cells and legends: control characters become spaces.
-std::string display_name(const std::string& label);
-
-/// A label as (part of) the name of a curve, without characters that gnuplot cannot select by.
-std::string curve_name(const std::string& label);
 
 }  // namespace attest

@@ -1,4 +1,4 @@
-// Makes figures in a staged folder and draws them.
+// Makes figures and tables in a staged folder and draws them.
 #include "experiments/paper/figure_run.h"
 
 #include <fmt/format.h>
@@ -10,15 +10,17 @@
 #include "dumps/base/cleanup.h"
 #include "dumps/base/error.h"
 #include "dumps/base/machine_limits.h"
+#include "experiments/paper/facets.h"
+#include "experiments/paper/figure_files.h"
 #include "experiments/paper/staged_folder.h"
 
 namespace attest {
 namespace {
 
-/// A model's name for use in file names: characters that a shell or LaTeX would interpret become '-'.
-std::string slug(const std::string& model) {
+/// A study's title for use in file names: characters that a shell or LaTeX would interpret become '-'.
+std::string slug(const std::string& title) {
   std::string text;
-  for (char c : model) {
+  for (char c : title) {
     const bool plain =
         (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_';
     text += plain ? c : '-';
@@ -26,86 +28,85 @@ std::string slug(const std::string& model) {
   return text.substr(0, 80);
 }
 
-/// A figure that is computed but not yet on disk.
-struct Planned {
-  FigureMade made;
-  Figure figure;
-};
-
-std::vector<Planned> plan(const std::vector<ModelStudy>& studies, const FigureRequest& request, FigureReport& report) {
-  std::vector<Planned> planned;
-  for (const Experiment& experiment : experiments()) {
-    if (!request.only.empty() && std::ranges::count(request.only, experiment.name) == 0) continue;
-    for (std::size_t m = 0; m < studies.size(); ++m) {
-      auto outcome = experiment.make(studies[m]);
-      if (const auto* unsupported = std::get_if<Unsupported>(&outcome)) {
-        report.skipped.push_back({experiment.name, studies[m].model(), unsupported->reason});
-        continue;
-      }
-      ExperimentResult& exhibit = std::get<ExperimentResult>(outcome);
-      std::string name = exhibit.figure.name;
-      if (studies.size() > 1) name += "-" + slug(studies[m].model());
-      const bool taken = std::ranges::any_of(planned, [&](const Planned& p) { return p.made.name == name; });
-      if (taken) name += fmt::format("-{}", m + 1);
-      exhibit.figure.name = name;
-      FigureMade made{.experiment = experiment.name,
-                      .paper = experiment.paper,
-                      .model = studies[m].model(),
-                      .name = name,
-                      .files = {},
-                      .findings = std::move(exhibit.findings)};
-      planned.push_back({std::move(made), std::move(exhibit.figure)});
-    }
-  }
-  return planned;
+/// Gives the figures and tables of a study the names of files that no other study has.
+void name_files(ExperimentResult& result, const std::string& title, std::vector<std::string>& taken) {
+  auto rename = [&](std::string& name) {
+    const std::string wanted = name + "-" + slug(title);
+    name = wanted;
+    for (int i = 2; std::ranges::count(taken, name) > 0; ++i) name = fmt::format("{}-{}", wanted, i);
+    taken.push_back(name);
+  };
+  for (Figure& figure : result.figures) rename(figure.name);
+  for (NamedTable& table : result.tables) rename(table.name);
 }
 
-void refuse_existing(const std::vector<Planned>& planned, const std::filesystem::path& folder,
-                     const FigureRequest& request) {
-  for (const Planned& p : planned) {
-    std::vector<std::string> extensions = {"csv", "gp"};
-    extensions.insert(extensions.end(), request.formats.begin(), request.formats.end());
-    for (const std::string& extension : extensions) {
-      const std::filesystem::path path = folder / (p.made.name + "." + extension);
-      std::error_code ignored;
-      if (std::filesystem::exists(path, ignored))
-        throw OutputError(fmt::format("{} is there already: --force replaces it", path.string()));
+void make_one(const Experiment& experiment, const std::vector<ModelStudy>& studies, const FigureRequest& request,
+              FigureReport& report) {
+  std::vector<StudyResult> results;
+  for (const ModelStudy& study : studies) {
+    auto outcome = experiment.make(study, request.options);
+    if (const auto* unsupported = std::get_if<Unsupported>(&outcome))
+      report.skipped.push_back({experiment.name, study.title(), unsupported->reason, unsupported->run_options});
+    else
+      results.push_back({study.title(), std::get<ExperimentResult>(std::move(outcome))});
+  }
+  if (results.empty()) return;
+  if (studies.size() == 1) {
+    report.made.push_back({experiment.name, experiment.paper, results[0].study, std::move(results[0].result)});
+  } else if (can_be_facets(results)) {
+    std::vector<std::string> titles;
+    for (const StudyResult& result : results) titles.push_back(result.study);
+    report.made.push_back(
+        {experiment.name, experiment.paper, fmt::format("{}", fmt::join(titles, "; ")), facets(std::move(results))});
+  } else {
+    std::vector<std::string> taken;
+    for (StudyResult& result : results) {
+      name_files(result.result, result.study, taken);
+      report.made.push_back({experiment.name, experiment.paper, result.study, std::move(result.result)});
     }
   }
 }
 
-void draw(const Planned& planned, const StagedFolder& staged, const FigureRequest& request, FigureReport& report) {
-  write_figure_source(planned.figure, staged.staging());
-  if (!report.not_drawn.empty()) return;
-  const GnuplotRun run = draw_figure(planned.figure, staged.staging(), request.formats);
-  if (run.status == GnuplotRun::Status::not_installed) report.not_drawn = run.message;
-  if (run.status == GnuplotRun::Status::failed) report.errors.push_back(run.message);
-  if (run.status == GnuplotRun::Status::not_written) staged.fail(run.message);
+void draw(const ExperimentMade& made, const StagedFolder& staged, const FigureRequest& request, FigureReport& report) {
+  for (const NamedTable& table : made.result.tables) write_table(table, staged.staging());
+  for (const Figure& figure : made.result.figures) {
+    write_figure_source(figure, request.page, staged.staging());
+    if (!report.not_drawn.empty()) continue;
+    const GnuplotRun run = draw_figure(figure, staged.staging(), request.formats);
+    if (run.status == GnuplotRun::Status::not_installed) report.not_drawn = run.message;
+    if (run.status == GnuplotRun::Status::failed) report.errors.push_back(run.message);
+    if (run.status == GnuplotRun::Status::not_written) staged.fail(run.message);
+  }
 }
 
 }  // namespace
 
-FigureReport make_figures(ResultsFiles files, const std::filesystem::path& folder, const FigureRequest& request) {
+FigureReport make_experiments(ResultsFiles files, const FigureRequest& request) {
   FigureReport report;
-  std::vector<Planned> planned = plan(split_by_model(files), request, report);
-  if (planned.empty()) {
-    std::string reasons;
-    for (const FigureSkipped& s : report.skipped)
-      reasons += fmt::format("{}{} {}", reasons.empty() ? "" : "; ", s.experiment, s.reason);
-    throw InputError(fmt::format("the results support no figure: {}", reasons.empty() ? "they hold no dump" : reasons));
-  }
-  if (!request.replace) refuse_existing(planned, folder, request);
+  const std::vector<ModelStudy> studies = split_studies(files, request.by);
+  for (const Experiment& experiment : experiments())
+    if (request.only.empty() || std::ranges::count(request.only, experiment.name) > 0)
+      make_one(experiment, studies, request, report);
+  if (!report.made.empty()) return report;
+  std::string reasons;
+  for (const ExperimentSkipped& s : report.skipped)
+    reasons += fmt::format("{}{} {}", reasons.empty() ? "" : "; ", s.experiment, s.reason);
+  throw InputError(fmt::format("the results support no figure: {}", reasons.empty() ? "they hold no sample" : reasons));
+}
+
+FigureReport make_figures(ResultsFiles files, const std::filesystem::path& folder, const FigureRequest& request) {
+  FigureReport report = make_experiments(files, request);
+  if (!request.replace) refuse_existing(report.made, folder, request.formats);
 
   StagedFolder staged(folder);
   const Cleanup gnuplot(end_gnuplot);
   try {
-    for (const Planned& p : planned) draw(p, staged, request, report);
-    const std::vector<std::string> names = staged.commit();
-    for (Planned& p : planned) {
-      for (const std::string& name : names)
-        if (name.substr(0, name.rfind('.')) == p.made.name) p.made.files.push_back(name);
-      report.made.push_back(std::move(p.made));
-    }
+    for (const ExperimentMade& made : report.made) draw(made, staged, request, report);
+    write_captions(report.made, staged.staging());
+    const std::vector<std::string> written = staged.commit();
+    for (ExperimentMade& made : report.made)
+      for (const std::string& file : files_of(made.result, kFigureFormats))
+        if (std::ranges::count(written, file) > 0) made.files.push_back(file);
   } catch (const std::system_error& error) {
     throw_if_limit(folder.string(), error.code().value());
     staged.fail(error.what());

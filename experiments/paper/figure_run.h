@@ -1,4 +1,4 @@
-// Makes a folder of figures from results files, and reports what was made and what could not be.
+// Makes a folder of figures and tables from results files, and reports what was made and what could not be.
 #pragma once
 
 #include <filesystem>
@@ -10,31 +10,40 @@
 namespace attest {
 
 struct FigureRequest {
-  std::vector<std::string> only;                      ///< names of experiments(); empty: all
-  std::vector<std::string> formats = kFigureFormats;  ///< some of them
-  bool replace = false;                               ///< replace files of the same names in the folder
+  std::vector<std::string> only;                       ///< names of experiments(); empty: all
+  std::vector<std::string> formats = kDefaultFormats;  ///< some of kFigureFormats
+  PageStyle page;
+  PoolBy by = PoolBy::model;
+  ExperimentOptions options;
+  bool replace = false;  ///< replace files of the same names in the folder
 };
 
-struct FigureMade {
-  std::string experiment, paper, model;
-  std::string name;                ///< of the files; it contains the model's name if there are several models
-  std::vector<std::string> files;  ///< in the folder
-  std::vector<std::string> findings;
+/// What an experiment made of the results: its figures and tables have the names of their files.
+struct ExperimentMade {
+  std::string experiment, paper;
+  std::string study;  ///< title of the study, or of several: "A; B"
+  ExperimentResult result;
+  std::vector<std::string> files = {};  ///< in the folder
 };
 
-struct FigureSkipped {
-  std::string experiment, model, reason;
+struct ExperimentSkipped {
+  std::string experiment, study, reason;
+  std::string run_options;  ///< of `attest run`, with which the results would support it
 };
 
 struct FigureReport {
-  std::vector<FigureMade> made;
-  std::vector<FigureSkipped> skipped;
+  std::vector<ExperimentMade> made;
+  std::vector<ExperimentSkipped> skipped;
   std::string not_drawn;            ///< why there are no pictures (gnuplot is not installed); empty if there are
   std::vector<std::string> errors;  ///< a sentence for each figure that gnuplot could not draw
 };
 
-/// Makes every figure that the results support. Data and scripts are written even where no picture can be drawn.
-/// Throws InputError when the results support none, OutputError when a file is there already or cannot be written.
+/// Computes what was asked, without writing files. Several studies (models, tasks, lengths) become rows of panels of
+/// one figure, or figures of their own if that would be too many.
+FigureReport make_experiments(ResultsFiles files, const FigureRequest& request);
+
+/// Makes everything that the results support. Data and scripts are written even where no picture can be drawn. Throws
+/// InputError when the results support nothing, OutputError when a file is there already or cannot be written.
 FigureReport make_figures(ResultsFiles files, const std::filesystem::path& folder, const FigureRequest& request);
 
 }  // namespace attest

@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <array>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <optional>
 
-#include "dumps/base/json_text.h"
+#include "experiments/paper/selector_choice.h"
+#include "experiments/paper/words.h"
 
 namespace attest {
 namespace {
@@ -49,22 +49,9 @@ struct Curve {
   }
 };
 
-std::optional<std::size_t> index_of(const StudySelector& group, double delta) {
-  const auto found = std::ranges::find(group.grid, delta, &Setting::value);
-  if (found == group.grid.end()) return std::nullopt;
-  return static_cast<std::size_t>(found - group.grid.begin());
-}
-
 bool has_delta(const PooledSelector& selector) {
   return selector.group.name == "ffd" && selector.group.kind == SettingKind::delta &&
          std::ranges::any_of(kDeltas, [&](double delta) { return index_of(selector.group, delta).has_value(); });
-}
-
-/// All options but the GQA policy. Two selectors are compared as two policies only if these are equal.
-nlohmann::json other_options(const PooledSelector& selector) {
-  nlohmann::json options = parse_json(selector.group.options_json).value_or(nullptr);
-  if (options.is_object()) options.erase("gqa");
-  return options;
 }
 
 /// The first ffd of the study and, if there is one, the same selector with the other GQA policy.
@@ -72,7 +59,7 @@ std::vector<const PooledSelector*> chosen_selectors(const ModelStudy& study) {
   std::vector<const PooledSelector*> chosen;
   for (const PooledSelector& selector : study.selectors()) {
     if (!has_delta(selector)) continue;
-    const bool fits = chosen.empty() || (chosen.size() == 1 && other_options(selector) == other_options(*chosen[0]) &&
+    const bool fits = chosen.empty() || (chosen.size() == 1 && differ_at_most_in(selector, *chosen[0], {"gqa"}) &&
                                          selector.option("gqa") != chosen[0]->option("gqa"));
     if (fits) chosen.push_back(&selector);
   }
@@ -157,36 +144,42 @@ std::vector<Panel> panels_of(const std::vector<Curve>& curves) {
   return panels;
 }
 
-std::string finding_of(const Curve& curve) {
+Finding finding_of(const Curve& curve) {
   const auto by_mean = [](const Layer& layer) { return layer.blocks.mean; };
   const auto [least, most] = std::ranges::minmax_element(curve.layers, {}, by_mean);
-  return fmt::format(
-      "At delta {:g} {} (gqa={}) skips {:.1f} % of the blocks and {:.1f} % of the tokens; from {:.1f} % of the blocks "
-      "in "
-      "layer {} to {:.1f} % in layer {}.",
-      curve.delta, display_name(curve.selector->group.label), curve.gqa(), 100 * curve.mean_blocks,
-      100 * curve.mean_tokens, 100 * least->blocks.mean, least->number, 100 * most->blocks.mean, most->number);
+  const std::string range =
+      least == most ? ""
+                    : fmt::format("; from {:.1f} % of the blocks in layer {} to {:.1f} % in layer {}",
+                                  100 * least->blocks.mean, least->number, 100 * most->blocks.mean, most->number);
+  return {.text = fmt::format("At delta {:g} {} (gqa={}) skips {:.1f} % of the blocks and {:.1f} % of the tokens{}.",
+                              curve.delta, display_name(curve.selector->group.label), curve.gqa(),
+                              100 * curve.mean_blocks, 100 * curve.mean_tokens, range),
+          .number = fmt::format("{:.1f} %", 100 * curve.mean_blocks),
+          .place = MapPlace{.metric = "block_keep_ratio",
+                            .selector = curve.selector->group.label,
+                            .setting = fmt::format("{:g}", curve.delta)}};
 }
 
-std::variant<ExperimentResult, Unsupported> make(const ModelStudy& study) {
-  if (chosen_selectors(study).empty()) return Unsupported{"needs ffd with delta 5 or 7 in its grid"};
+std::variant<ExperimentResult, Unsupported> make(const ModelStudy& study, const ExperimentOptions&) {
+  if (chosen_selectors(study).empty())
+    return Unsupported{"needs ffd with delta 5 or 7 in its grid", "--selector ffd --delta 5,7"};
   const std::vector<Curve> curves = curves_of(study);
   if (curves.empty()) return Unsupported{"no full block in any layer: every context is shorter than a block"};
 
-  ExperimentResult exhibit{.figure = {.name = "layer_sparsity", .data = table_of(curves)}, .findings = {}};
-  Figure& figure = exhibit.figure;
+  Figure figure{.name = "layer_sparsity", .data = table_of(curves)};
   const std::string sub_block = curves.front().selector->option("sub_block");
   figure.caption = fmt::format(
-      "Share of blocks{} and of tokens that FFD does not read after the scan, by layer, {}, {} sample{}. Legend: means "
+      "Share of blocks{} and of tokens that FFD does not read after the scan, by layer; {}. Legend: means "
       "over all cells.",
-      sub_block.empty() ? "" : fmt::format(" of {} tokens", sub_block), study.model(), study.num_samples(),
-      study.num_samples() == 1 ? "" : "s");
+      sub_block.empty() ? "" : fmt::format(" of {} tokens", sub_block), study.source());
   figure.note = "bands: 5 % to 95 % quantile over heads";
   figure.columns = 2;
   figure.panel_height_in = 1.1;
   figure.panels = panels_of(curves);
-  for (const Curve& curve : curves) exhibit.findings.push_back(finding_of(curve));
-  return exhibit;
+  ExperimentResult result;
+  result.figures.push_back(std::move(figure));
+  for (const Curve& curve : curves) result.findings.push_back(finding_of(curve));
+  return result;
 }
 
 }  // namespace

@@ -2,12 +2,16 @@
 #include "experiments/paper/model_study.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
+#include <filesystem>
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "analysis/run/input_hashes.h"
 #include "dumps/base/error.h"
 #include "dumps/base/json_text.h"
 #include "kernels/selectors/registry.h"
@@ -64,15 +68,44 @@ void merge_selectors(const ResultsFile& file, std::vector<PooledSelector>& selec
 /// Keeps the layers for which `wanted(layer)` holds.
 template <typename Wanted>
 SampleCells chosen_layers(const SampleCells& cells, Wanted wanted) {
-  SampleCells chosen = cells;
-  chosen.layers.clear();
-  chosen.values.clear();
+  SampleCells chosen{.dump = cells.dump,
+                     .sample = cells.sample,
+                     .task = cells.task,
+                     .layers = {},
+                     .num_queries = cells.num_queries,
+                     .num_heads = cells.num_heads,
+                     .values = {}};
   for (std::size_t y = 0; y < cells.layers.size(); ++y) {
     if (!wanted(cells.layers[y])) continue;
     chosen.layers.push_back(cells.layers[y]);
     std::ranges::copy(cells.layer(y), std::back_inserter(chosen.values));
   }
   return chosen;
+}
+
+/// "r.h5 (0123456789abcdef)" for each file: its name and content hash.
+std::vector<std::string> sources_of(ResultsFiles files) {
+  std::vector<InputStatus> inputs;
+  for (const ResultsFile* file : files) inputs.push_back(input_status(file->path()));
+  InputHashes hashes(inputs, 2);
+  const std::vector<std::string>* known = nullptr;
+  while (known == nullptr) known = hashes.wait(std::chrono::seconds(1));
+  std::vector<std::string> sources;
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    sources.push_back(fmt::format("{} ({})", std::filesystem::path(inputs[i].path).filename().string(), (*known)[i]));
+  return sources;
+}
+
+/// "16K tokens": the length of a sample, rounded to a power of two.
+std::string length_name(std::int64_t tokens) {
+  const auto rounded = static_cast<std::int64_t>(std::exp2(std::round(std::log2(static_cast<double>(tokens)))));
+  return rounded >= 1024 ? fmt::format("{}K tokens", rounded / 1024) : fmt::format("{} tokens", rounded);
+}
+
+std::string title_of(const StudyDump& dump, const StudySample& sample, PoolBy by) {
+  if (by == PoolBy::task) return fmt::format("{}, {}", dump.model, sample.task.empty() ? "no task" : sample.task);
+  if (by == PoolBy::length) return fmt::format("{}, {}", dump.model, length_name(sample.num_tokens));
+  return dump.model;
 }
 
 }  // namespace
@@ -95,11 +128,11 @@ std::set<int> ModelStudy::dense_layers(const std::vector<std::string>& labels) c
   for (const ResultsFile* file : files_) {
     const Study& study = file->study();
     for (std::size_t d = 0; d < study.dumps.size(); ++d, ++number) {
-      if (!dumps_.contains(number)) continue;
       for (const std::string& label : labels) {
         const auto selector = file->find_selector(label);
         if (!selector) continue;
         for (std::size_t s = 0; s < study.dumps[d].samples.size(); ++s) {
+          if (!samples_.contains({number, study.dumps[d].samples[s].name})) continue;
           const std::vector<std::uint8_t>& dense = file->dense(d, s, *selector);
           for (std::size_t y = 0; y < dense.size(); ++y)
             if (dense[y]) layers.insert(study.dumps[d].samples[s].layers[y]);
@@ -114,34 +147,69 @@ std::vector<std::vector<SampleCells>> ModelStudy::cells(const PooledSelector& se
                                                         const std::set<int>& except) const {
   const LayerChoice every_layer{.compared = {selector.group.label}, .with_dense_layers = true};
   std::vector<std::vector<SampleCells>> settings = gather_settings(files_, selector.group.label, metric, every_layer);
-  for (std::vector<SampleCells>& samples : settings) {
-    std::vector<SampleCells> mine;
-    for (const SampleCells& sample : samples)
-      if (dumps_.contains(sample.dump))
-        mine.push_back(chosen_layers(sample, [&](int layer) { return !except.contains(layer); }));
-    samples = std::move(mine);
-  }
+  for (std::vector<SampleCells>& samples : settings) samples = mine(samples, except);
   return settings;
 }
 
-std::vector<ModelStudy> split_by_model(ResultsFiles files) {
+std::vector<SampleCells> ModelStudy::score_cells(const PooledSelector& selector, std::string_view metric,
+                                                 const std::set<int>& except) const {
+  const LayerChoice every_layer{.compared = {selector.group.label}, .with_dense_layers = true};
+  return mine(gather_scores(files_, selector.group.label, metric, every_layer), except);
+}
+
+std::vector<SampleCells> ModelStudy::mine(const std::vector<SampleCells>& samples, const std::set<int>& except) const {
+  std::vector<SampleCells> chosen;
+  for (const SampleCells& sample : samples)
+    if (samples_.contains({sample.dump, sample.sample}))
+      chosen.push_back(chosen_layers(sample, [&](int layer) { return !except.contains(layer); }));
+  return chosen;
+}
+
+std::vector<std::string> ModelStudy::sample_names() const {
+  std::set<std::string> names;
+  for (const auto& [dump, name] : samples_) names.insert(name);
+  return {names.begin(), names.end()};
+}
+
+std::string ModelStudy::source() const {
+  return fmt::format("{}, {} sample{}, results {}", title_, num_samples(), num_samples() == 1 ? "" : "s",
+                     fmt::join(sources_, ", "));
+}
+
+LineStyle ModelStudy::style(const PooledSelector& selector) const {
+  const auto index = static_cast<std::size_t>(std::ranges::find(labels_, selector.group.label) - labels_.begin());
+  return selector.is_oracle() ? oracle_style(index) : line_style(index);
+}
+
+std::vector<ModelStudy> split_studies(ResultsFiles files, PoolBy by) {
   check_no_duplicate_cells(files);
   std::vector<ModelStudy> studies;
+  std::vector<std::string> labels;
   int number = 0;
   for (const ResultsFile* file : files) {
-    std::set<std::string> models_here;
+    std::set<std::string> titles_here;
     for (const StudyDump& dump : file->study().dumps) {
-      auto same_model = [&](const ModelStudy& s) { return s.model_ == dump.model; };
-      auto study = std::ranges::find_if(studies, same_model);
-      if (study == studies.end()) {
-        study = studies.emplace(studies.end());
-        study->files_ = files;
-        study->model_ = dump.model;
+      for (const StudySample& sample : dump.samples) {
+        const std::string title = title_of(dump, sample, by);
+        auto study = std::ranges::find(studies, title, &ModelStudy::title_);
+        if (study == studies.end()) {
+          study = studies.emplace(studies.end());
+          study->files_ = files;
+          study->model_ = dump.model;
+          study->title_ = title;
+        }
+        study->samples_.insert({number, sample.name});
+        if (titles_here.insert(title).second) merge_selectors(*file, study->selectors_);
       }
-      study->dumps_.insert(number++);
-      study->num_samples_ += static_cast<int>(dump.samples.size());
-      if (models_here.insert(dump.model).second) merge_selectors(*file, study->selectors_);
+      ++number;
     }
+    for (const StudySelector& group : file->study().selectors)
+      if (group.name != "exact" && std::ranges::count(labels, group.label) == 0) labels.push_back(group.label);
+  }
+  const std::vector<std::string> sources = sources_of(files);
+  for (ModelStudy& study : studies) {
+    study.labels_ = labels;
+    study.sources_ = sources;
   }
   return studies;
 }

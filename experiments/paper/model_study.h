@@ -1,14 +1,16 @@
-// The results of one model, from which its figures are made. Several files are pooled cell by cell; models are never
-// pooled.
+// The results of one model (or of one of its tasks or lengths), from which its figures are made. Several files are
+// pooled cell by cell; models are never pooled.
 #pragma once
 
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "analysis/statistics/aggregate.h"
 #include "analysis/study/study.h"
+#include "plots/style.h"
 
 namespace attest {
 
@@ -21,10 +23,26 @@ struct PooledSelector {
   bool is_oracle() const;  ///< its rule reads exact scores, as no real method can
 };
 
+/// What is pooled: all samples of a model, or those of one task or one length (rounded to a power of two) of it.
+enum class PoolBy : std::uint8_t { model, task, length };
+inline const std::vector<std::string> kPoolNames = {"model", "task", "length"};
+
 class ModelStudy {
  public:
   const std::string& model() const { return model_; }
-  int num_samples() const { return num_samples_; }
+  /// The model, with its task or length if it is pooled by that.
+  const std::string& title() const { return title_; }
+  int num_samples() const { return static_cast<int>(samples_.size()); }
+  /// Each once, ascending. Samples of two dumps may share a name.
+  std::vector<std::string> sample_names() const;
+
+  /// "Llama-3.1-8B, 12 samples, results r.h5 (0123456789abcdef)", for captions.
+  std::string source() const;
+
+  ResultsFiles files() const { return files_; }
+
+  /// The look of a selector, the same in every figure of all studies that were split together.
+  LineStyle style(const PooledSelector& selector) const;
 
   /// In the order in which they appear in the files.
   const std::vector<PooledSelector>& selectors() const { return selectors_; }
@@ -36,20 +54,27 @@ class ModelStudy {
   /// layers `except` are left out.
   std::vector<std::vector<SampleCells>> cells(const PooledSelector& selector, std::string_view metric,
                                               const std::set<int>& except = {}) const;
+  /// The cells of a metric of the exact scores, in the layers that were computed for the selector, without `except`.
+  std::vector<SampleCells> score_cells(const PooledSelector& selector, std::string_view metric,
+                                       const std::set<int>& except = {}) const;
 
  private:
-  friend std::vector<ModelStudy> split_by_model(ResultsFiles files);
+  friend std::vector<ModelStudy> split_studies(ResultsFiles files, PoolBy by);
+
+  /// The samples of this study, without the layers `except`.
+  std::vector<SampleCells> mine(const std::vector<SampleCells>& samples, const std::set<int>& except) const;
 
   ResultsFiles files_;
-  std::string model_;
-  int num_samples_ = 0;
-  std::set<int> dumps_;  ///< dumps of this model, numbered over all files
+  std::string model_, title_;
+  std::set<std::pair<int, std::string>> samples_;  ///< (dump, numbered over all files; name)
   std::vector<PooledSelector> selectors_;
+  std::vector<std::string> labels_;   ///< of all studies that were split together
+  std::vector<std::string> sources_;  ///< file names and hashes
 };
 
-/// One study per model, in the order of the files. The files must outlive it.
+/// One study per model (and task or length), in the order of the files. The files must outlive it.
 /// Throws UsageError when a label has different options in two files, or when two files hold the same cells.
-std::vector<ModelStudy> split_by_model(ResultsFiles files);
+std::vector<ModelStudy> split_studies(ResultsFiles files, PoolBy by = PoolBy::model);
 
 /// Only the cells of layer number `layer`.
 std::vector<SampleCells> of_layer(std::span<const SampleCells> samples, int layer);

@@ -7,6 +7,8 @@
 #include <array>
 #include <limits>
 
+#include "experiments/paper/words.h"
+
 namespace attest {
 namespace {
 
@@ -141,22 +143,34 @@ std::vector<Panel> panels_of(const std::vector<VariantGaps>& variants) {
   return panels;
 }
 
-std::vector<std::string> findings_of(const std::string& label, const std::vector<VariantGaps>& variants) {
+std::vector<Finding> findings_of(const std::string& label, const std::vector<VariantGaps>& variants) {
   const Distribution &exact = variants[0].pooled, &all = variants[1].pooled, &thumbnail = variants[2].pooled;
-  std::vector<std::string> findings;
-  findings.push_back(fmt::format(
-      "From exact scores the pseudo-max of {} is the true maximum of the full blocks in {:.1f} % of {} cells; "
-      "it falls short by more than 5 nats in {:.1f} % (by {:.2g} at most).",
-      display_name(label), 100 * exact.zero, exact.cells, 100 * exact.above[0], exact.max));
+  const auto place = [&](const char* variant) {
+    return MapPlace{.metric = fmt::format("pseudo_max_gap_{}", variant), .selector = label, .setting = {}};
+  };
+  std::vector<Finding> findings;
+  findings.push_back(
+      {.text = fmt::format("From exact scores the pseudo-max of {} is the true maximum of the full blocks in {:.1f} % "
+                           "of {} cells; it falls short by more than 5 nats in {:.1f} % (by {:.2g} at most).",
+                           display_name(label), 100 * exact.zero, exact.cells, 100 * exact.above[0], exact.max),
+       .number = fmt::format("{:.1f} %", 100 * exact.zero),
+       .place = place("exact")});
   if (all.cells > 0)
-    findings.push_back(fmt::format(
-        "Against the maximum over all keys, the tail included, it falls short by more than 5 nats in {:.1f} %.",
-        100 * all.above[0]));
+    findings.push_back(
+        {.text = fmt::format(
+             "Against the maximum over all keys, the tail included, it falls short by more than 5 nats in {:.1f} %.",
+             100 * all.above[0]),
+         .number = fmt::format("{:.1f} %", 100 * all.above[0]),
+         .place = place("all")});
   if (thumbnail.cells > 0)
-    findings.push_back(fmt::format(
-        "From thumbnails it exceeds the true maximum in {:.1f} % of the cells, by up to {:.2g} nats: there the "
-        "threshold is stricter than the ideal one, and the paper's fail-safe argument does not hold.",
-        100 * thumbnail.negative, std::max(0.0, -thumbnail.min)));
+    findings.push_back(
+        {.text = fmt::format("From thumbnails it exceeds the true maximum in {:.1f} % of the cells, by up to {:.2g} "
+                             "nats: there the threshold is stricter than the ideal one, and the paper's fail-safe "
+                             "argument does not hold.",
+                             100 * thumbnail.negative, std::max(0.0, -thumbnail.min)),
+         .severity = thumbnail.negative > 0 ? Severity::warning : Severity::good,
+         .number = fmt::format("{:.1f} %", 100 * thumbnail.negative),
+         .place = place("thumbnail")});
   return findings;
 }
 
@@ -172,28 +186,29 @@ const PooledSelector* chosen_selector(const ModelStudy& study) {
   return chosen;
 }
 
-std::variant<ExperimentResult, Unsupported> make(const ModelStudy& study) {
+std::variant<ExperimentResult, Unsupported> make(const ModelStudy& study, const ExperimentOptions&) {
   const PooledSelector* selector = chosen_selector(study);
-  if (!selector) return Unsupported{"needs the selector ffd"};
+  if (!selector) return Unsupported{"needs the selector ffd", "--selector ffd"};
   std::vector<VariantGaps> variants;
   for (const Variant& variant : kVariants) variants.push_back(gaps_of(study, *selector, variant));
   if (variants[0].pooled.cells == 0)
     return Unsupported{"no full block in any layer: every context is shorter than a block"};
 
   const std::string& label = selector->group.label;
-  ExperimentResult exhibit{.figure = {.name = "pseudo_max_gap", .data = table_of(label, variants)},
-                           .findings = findings_of(label, variants)};
-  Figure& figure = exhibit.figure;
+  Figure figure{.name = "pseudo_max_gap", .data = table_of(label, variants)};
   figure.caption = fmt::format(
-      "How far the pseudo-max of FFD (label {}) lies below the maximal exact score, by layer, {}, {} sample{}. (a) "
+      "How far the pseudo-max of FFD (label {}) lies below the maximal exact score, by layer; {}. (a) "
       "over the full blocks; (b) over all visible keys, tail included; (c) as (a), the pseudo-max taken from "
       "thumbnails: below 0 the threshold is stricter than the ideal one.",
-      label, study.model(), study.num_samples(), study.num_samples() == 1 ? "" : "s");
+      label, study.source());
   figure.note = "gap: max − pseudo-max; median, 25–75 % and 5–95 %";
   figure.columns = 2;
   figure.panel_height_in = 1.1;
   figure.panels = panels_of(variants);
-  return exhibit;
+  ExperimentResult result;
+  result.figures.push_back(std::move(figure));
+  result.findings = findings_of(label, variants);
+  return result;
 }
 
 }  // namespace

@@ -1,0 +1,73 @@
+// Names and writes the files of figures and tables.
+#include "experiments/paper/figure_files.h"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <fstream>
+#include <sstream>
+#include <system_error>
+
+#include "dumps/base/error.h"
+#include "dumps/base/printable.h"
+
+namespace attest {
+namespace {
+
+void write(const std::filesystem::path& path, const std::string& text) {
+  std::ofstream out(path, std::ios::binary);
+  out << text;
+  out.close();
+  if (!out) throw std::system_error(errno, std::generic_category(), path.filename().string());
+}
+
+}  // namespace
+
+std::vector<std::string> files_of(const ExperimentResult& result, const std::vector<std::string>& formats) {
+  std::vector<std::string> files;
+  for (const Figure& figure : result.figures) {
+    files.insert(files.end(), {figure.name + ".csv", figure.name + ".gp"});
+    for (const std::string& format : formats) files.push_back(figure.name + "." + format);
+  }
+  for (const NamedTable& table : result.tables)
+    for (const char* extension : {".csv", ".md", ".tex"}) files.push_back(table.name + extension);
+  return files;
+}
+
+void refuse_existing(const std::vector<ExperimentMade>& made, const std::filesystem::path& folder,
+                     const std::vector<std::string>& formats) {
+  std::vector<std::string> names;
+  for (const ExperimentMade& m : made)
+    for (std::string& file : files_of(m.result, formats)) names.push_back(std::move(file));
+  names.emplace_back(kCaptionsFile);
+  for (const std::string& name : names) {
+    std::error_code ignored;
+    if (std::filesystem::exists(folder / name, ignored))
+      throw OutputError(fmt::format("{} is there already: --force replaces it", (folder / name).string()));
+  }
+}
+
+void write_table(const NamedTable& table, const std::filesystem::path& folder) {
+  std::ostringstream csv, markdown, latex;
+  write_csv(table.data, csv);
+  write_markdown(table.data, markdown);
+  write_latex(table.data, latex);
+  write(folder / (table.name + ".csv"), csv.str());
+  write(folder / (table.name + ".md"), fmt::format("{}\n{}\n", markdown.str(), printable(table.caption)));
+  write(folder / (table.name + ".tex"), latex.str());
+}
+
+void write_captions(const std::vector<ExperimentMade>& made, const std::filesystem::path& folder) {
+  std::string text = "# Figures and tables\n";
+  for (const ExperimentMade& m : made) {
+    text += fmt::format("\n## {}: {}\n\n", m.experiment, m.paper);
+    for (const Figure& figure : m.result.figures)
+      text += fmt::format("**{}**: {} {}\n\n", figure.name, printable(figure.caption), printable(figure.note));
+    for (const NamedTable& table : m.result.tables)
+      text += fmt::format("**{}** (table): {}\n\n", table.name, printable(table.caption));
+    for (const Finding& finding : m.result.findings) text += fmt::format("- {}\n", printable(finding.text));
+  }
+  write(folder / kCaptionsFile, text);
+}
+
+}  // namespace attest

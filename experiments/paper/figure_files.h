@@ -1,0 +1,26 @@
+// The files of figures and tables in their folder.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "experiments/paper/figure_run.h"
+
+namespace attest {
+
+/// Names of all files that a result may have with pictures of these formats.
+std::vector<std::string> files_of(const ExperimentResult& result, const std::vector<std::string>& formats);
+
+/// Throws OutputError if one of the files is there.
+void refuse_existing(const std::vector<ExperimentMade>& made, const std::filesystem::path& folder,
+                     const std::vector<std::string>& formats);
+
+/// Writes NAME.csv, NAME.md and NAME.tex. Throws std::system_error when they cannot be written.
+void write_table(const NamedTable& table, const std::filesystem::path& folder);
+
+/// Name of the file with every caption and finding.
+inline constexpr const char* kCaptionsFile = "captions.md";
+void write_captions(const std::vector<ExperimentMade>& made, const std::filesystem::path& folder);
+
+}  // namespace attest

@@ -1,0 +1,51 @@
+// Ranges and tics of a panel's axes, from its data.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "plots/figure.h"
+
+namespace attest {
+
+struct Range {
+  double low = 0;
+  double high = 1;
+};
+
+struct Tic {
+  double at = 0;  ///< shown value; 1 - quality on a deficit axis
+  std::string label;
+
+  bool operator==(const Tic&) const = default;
+};
+
+enum class AxisOf : std::uint8_t { x, y, colour };
+
+const Axis& axis_of(const Panel& panel, AxisOf which);
+
+/// Rows of the table that belong to a curve and have finite x and y.
+std::vector<std::size_t> drawn_rows(const Figure& figure, const Series& series);
+
+/// The value in the units of the axis: the number that is drawn.
+double shown_value(const Axis& axis, double value);
+
+/// Shown values below this are drawn at it.
+std::optional<double> axis_floor(const Figure& figure, const Panel& panel, AxisOf which);
+
+/// Range of shown values: as given, else that of the data of all series, with a margin. The y axis also covers bands,
+/// both cover reference lines.
+Range axis_range(const Figure& figure, const Panel& panel, AxisOf which);
+
+/// What the labels of an axis may take of its length.
+struct TicSpace {
+  double length_in = 1;
+  double character_in = 0.055;  ///< along the axis: width of a character, 0 if labels stand beside a vertical axis
+  double line_in = 0.11;        ///< height of a line
+};
+
+/// Labelled tics that do not touch. Whole numbers: the values of the data if there are few, else round numbers.
+std::vector<Tic> axis_tics(const Figure& figure, const Panel& panel, AxisOf which, const TicSpace& space);
+
+}  // namespace attest
