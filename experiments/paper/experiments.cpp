@@ -3,12 +3,13 @@
 
 #include "experiments/paper/layer_sparsity.h"
 #include "experiments/paper/pseudo_max_gap.h"
+#include "experiments/paper/quality_ladder.h"
 #include "experiments/paper/quality_vs_io.h"
 
 namespace attest {
 
 const std::vector<Experiment>& experiments() {
-  static const std::vector<Experiment> list = {quality_vs_io(), pseudo_max_gap(), layer_sparsity()};
+  static const std::vector<Experiment> list = {quality_vs_io(), quality_ladder(), pseudo_max_gap(), layer_sparsity()};
   return list;
 }
 

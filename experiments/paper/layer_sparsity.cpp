@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <array>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <optional>
 
+#include "experiments/paper/selector_choice.h"
 #include "experiments/paper/words.h"
 
 namespace attest {
@@ -49,22 +49,9 @@ struct Curve {
   }
 };
 
-std::optional<std::size_t> index_of(const StudySelector& group, double delta) {
-  const auto found = std::ranges::find(group.grid, delta, &Setting::value);
-  if (found == group.grid.end()) return std::nullopt;
-  return static_cast<std::size_t>(found - group.grid.begin());
-}
-
 bool has_delta(const PooledSelector& selector) {
   return selector.group.name == "ffd" && selector.group.kind == SettingKind::delta &&
          std::ranges::any_of(kDeltas, [&](double delta) { return index_of(selector.group, delta).has_value(); });
-}
-
-/// All options but the GQA policy. Two selectors are compared as two policies only if these are equal.
-nlohmann::json other_options(const PooledSelector& selector) {
-  nlohmann::json options = nlohmann::json::parse(selector.group.options_json, nullptr, false);
-  if (options.is_object()) options.erase("gqa");
-  return options;
 }
 
 /// The first ffd of the study and, if there is one, the same selector with the other GQA policy.
@@ -72,7 +59,7 @@ std::vector<const PooledSelector*> chosen_selectors(const ModelStudy& study) {
   std::vector<const PooledSelector*> chosen;
   for (const PooledSelector& selector : study.selectors()) {
     if (!has_delta(selector)) continue;
-    const bool fits = chosen.empty() || (chosen.size() == 1 && other_options(selector) == other_options(*chosen[0]) &&
+    const bool fits = chosen.empty() || (chosen.size() == 1 && differ_at_most_in(selector, *chosen[0], {"gqa"}) &&
                                          selector.option("gqa") != chosen[0]->option("gqa"));
     if (fits) chosen.push_back(&selector);
   }

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "experiments/paper/quality_curves.h"
+#include "experiments/paper/selector_choice.h"
 #include "experiments/paper/words.h"
 
 namespace attest {
@@ -186,9 +187,7 @@ void add_samples(const ModelStudy& study, const std::set<int>& dense, std::vecto
 }
 
 std::variant<ExperimentResult, Unsupported> make(const ModelStudy& study, const ExperimentOptions& options) {
-  std::vector<std::string> labels;
-  for (const PooledSelector& selector : study.selectors()) labels.push_back(selector.group.label);
-  const std::set<int> dense = study.dense_layers(labels);
+  const std::set<int> dense = study.dense_layers(labels_of(study));
   std::vector<QualityCurve> curves = quality_curves(study, dense);
   if (std::ranges::all_of(curves, [](const QualityCurve& c) { return c.selector->group.name == "exact"; })) {
     if (dense.empty()) return Unsupported{"needs a selector other than exact", "--selector ffd --selector quest"};

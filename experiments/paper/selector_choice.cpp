@@ -1,0 +1,53 @@
+// Chooses selectors and settings by their options.
+#include "experiments/paper/selector_choice.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <numbers>
+
+namespace attest {
+
+std::optional<std::size_t> index_of(const StudySelector& group, double value) {
+  const auto found = std::ranges::find_if(group.grid, [&](const Setting& s) { return !s.percent && s.value == value; });
+  if (found == group.grid.end()) return std::nullopt;
+  return static_cast<std::size_t>(found - group.grid.begin());
+}
+
+bool differ_at_most_in(const PooledSelector& a, const PooledSelector& b,
+                       std::initializer_list<std::string_view> names) {
+  if (a.group.name != b.group.name || a.group.kind != b.group.kind) return false;
+  const auto others = [&](const PooledSelector& selector) {
+    nlohmann::json options = nlohmann::json::parse(selector.group.options_json, nullptr, false);
+    if (options.is_object())
+      for (const std::string_view name : names) options.erase(std::string(name));
+    return options;
+  };
+  return others(a) == others(b);
+}
+
+std::vector<const PooledSelector*> top_delta_ffds(const ModelStudy& study) {
+  std::vector<const PooledSelector*> found;
+  for (const PooledSelector& selector : study.selectors())
+    if (selector.group.name == "ffd" && selector.group.kind == SettingKind::delta) found.push_back(&selector);
+  return found;
+}
+
+std::optional<double> nats_per_delta(const PooledSelector& ffd) {
+  const std::string unit = ffd.option("delta_unit");
+  if (unit == "unscaled") return std::nullopt;
+  return unit == "log2" ? std::numbers::ln2 : 1;
+}
+
+std::size_t shown_delta(const StudySelector& group) {
+  for (const double papers : {5.0, 7.0})
+    if (const std::optional<std::size_t> index = index_of(group, papers)) return *index;
+  return group.grid.size() / 2;
+}
+
+std::vector<std::string> labels_of(const ModelStudy& study) {
+  std::vector<std::string> labels;
+  for (const PooledSelector& selector : study.selectors()) labels.push_back(selector.group.label);
+  return labels;
+}
+
+}  // namespace attest

@@ -1,0 +1,33 @@
+// Which selectors and settings of a study an experiment shows.
+#pragma once
+
+#include <cstddef>
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "experiments/paper/model_study.h"
+
+namespace attest {
+
+/// Index of a setting of the grid; nothing if the grid has no such value.
+std::optional<std::size_t> index_of(const StudySelector& group, double value);
+
+/// Whether the two are of one kind and agree in every option but `names`.
+bool differ_at_most_in(const PooledSelector& a, const PooledSelector& b, std::initializer_list<std::string_view> names);
+
+/// The selectors whose setting is a delta of ffd's top-delta rule, in the order of the study.
+std::vector<const PooledSelector*> top_delta_ffds(const ModelStudy& study);
+
+/// Nats per unit of an ffd's delta (options delta_unit); nothing for `unscaled`, where it depends on the softmax scale.
+std::optional<double> nats_per_delta(const PooledSelector& ffd);
+
+/// The delta at which an ffd is shown where there is room for one: 5, the paper's, else 7, else the middle of the grid.
+std::size_t shown_delta(const StudySelector& group);
+
+/// Labels of all selectors of the study.
+std::vector<std::string> labels_of(const ModelStudy& study);
+
+}  // namespace attest
