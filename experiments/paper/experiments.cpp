@@ -1,6 +1,7 @@
 // The list of experiments.
 #include "experiments/paper/experiments.h"
 
+#include "experiments/paper/delta_validation.h"
 #include "experiments/paper/layer_sparsity.h"
 #include "experiments/paper/pseudo_max_gap.h"
 #include "experiments/paper/quality_ladder.h"
@@ -9,7 +10,8 @@
 namespace attest {
 
 const std::vector<Experiment>& experiments() {
-  static const std::vector<Experiment> list = {quality_vs_io(), quality_ladder(), pseudo_max_gap(), layer_sparsity()};
+  static const std::vector<Experiment> list = {quality_vs_io(), quality_ladder(), pseudo_max_gap(), layer_sparsity(),
+                                               delta_validation()};
   return list;
 }
 
