@@ -1,17 +1,17 @@
 """delta_validation: quality by delta, layer and head, and the smallest delta that meets a target, by numpy from the cells."""
 
 import itertools
-import json
 import math
-import re
 
 import h5py
 import numpy as np
 import pytest
 from study_maker import NUMBER, cells, findings, make, make_study, number, read_csv, reason, same, spoil
 
-TARGETS = {"recall_mean >= 0.99": ("recall", np.mean, lambda x: x >= 0.99), "recall_mean >= 0.999": ("recall", np.mean, lambda x: x >= 0.999),
-           "lse_error_max <= 0.2": ("lse_error", np.max, lambda x: x <= 0.2), "lse_error_max <= 0.05": ("lse_error", np.max, lambda x: x <= 0.05)}
+TARGETS = {"recall_mean >= 0.99": ("recall", np.mean, lambda x: x >= 0.99),
+           "recall_mean >= 0.999": ("recall", np.mean, lambda x: x >= 0.999),
+           "lse_error_max <= 0.2": ("lse_error", np.max, lambda x: x <= 0.2),
+           "lse_error_max <= 0.05": ("lse_error", np.max, lambda x: x <= 0.05)}
 QUANTITIES = {"recall_mean": ("recall", np.mean), "recall_min": ("recall", np.min), "lse_error_max": ("lse_error", np.max),
               "lse_error_mean": ("lse_error", np.mean), "keep_ratio": ("keep_ratio", np.mean), "io_ratio": ("io_ratio", np.mean),
               "salient_ratio": ("salient_ratio", np.mean)}
@@ -20,9 +20,11 @@ QUANTITIES = {"recall_mean": ("recall", np.mean), "recall_min": ("recall", np.mi
 @pytest.fixture(scope="module")
 def study(tmp_path_factory):
     folder = tmp_path_factory.mktemp("delta")
-    selectors = ["ffd=ffd:dense_layers=1,residual=none", "log=ffd:dense_layers=1,residual=none,delta_unit=log2", "heads=ffd:gqa=per_head", "quest"]
+    selectors = ["ffd=ffd:dense_layers=1", "log=ffd:dense_layers=1,delta_unit=log2", "heads=ffd:gqa=per_head", "quest"]
     path = make_study(folder, selectors, "--delta", "inf,7,1,2.5,5", "--budget", "256", tokens=3000)
     spoil(path, "ffd", ("recall", "lse_error"), skipped=("synthetic-0001", 2))
+    with h5py.File(path, "r+") as file:
+        file["dumps/0/samples/synthetic-0000/ffd/lse_error"][3, :, 2] = 0.4  # a head that no delta mends
     return path, folder / "out", make(path, folder / "out", "delta_validation")
 
 
