@@ -7,12 +7,13 @@
 #include "experiments/paper/pseudo_max_gap.h"
 #include "experiments/paper/quality_ladder.h"
 #include "experiments/paper/quality_vs_io.h"
+#include "experiments/paper/rule_comparison.h"
 
 namespace attest {
 
 const std::vector<Experiment>& experiments() {
-  static const std::vector<Experiment> list = {quality_vs_io(),  quality_ladder(),   pseudo_max_gap(),
-                                               layer_sparsity(), delta_validation(), guarantee()};
+  static const std::vector<Experiment> list = {quality_vs_io(),    quality_ladder(), pseudo_max_gap(), layer_sparsity(),
+                                               delta_validation(), guarantee(),      rule_comparison()};
   return list;
 }
 

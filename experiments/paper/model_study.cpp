@@ -67,9 +67,13 @@ void merge_selectors(const ResultsFile& file, std::vector<PooledSelector>& selec
 /// Keeps the layers for which `wanted(layer)` holds.
 template <typename Wanted>
 SampleCells chosen_layers(const SampleCells& cells, Wanted wanted) {
-  SampleCells chosen = cells;
-  chosen.layers.clear();
-  chosen.values.clear();
+  SampleCells chosen{.dump = cells.dump,
+                     .sample = cells.sample,
+                     .task = cells.task,
+                     .layers = {},
+                     .num_queries = cells.num_queries,
+                     .num_heads = cells.num_heads,
+                     .values = {}};
   for (std::size_t y = 0; y < cells.layers.size(); ++y) {
     if (!wanted(cells.layers[y])) continue;
     chosen.layers.push_back(cells.layers[y]);
@@ -142,14 +146,22 @@ std::vector<std::vector<SampleCells>> ModelStudy::cells(const PooledSelector& se
                                                         const std::set<int>& except) const {
   const LayerChoice every_layer{.compared = {selector.group.label}, .with_dense_layers = true};
   std::vector<std::vector<SampleCells>> settings = gather_settings(files_, selector.group.label, metric, every_layer);
-  for (std::vector<SampleCells>& samples : settings) {
-    std::vector<SampleCells> mine;
-    for (const SampleCells& sample : samples)
-      if (samples_.contains({sample.dump, sample.sample}))
-        mine.push_back(chosen_layers(sample, [&](int layer) { return !except.contains(layer); }));
-    samples = std::move(mine);
-  }
+  for (std::vector<SampleCells>& samples : settings) samples = mine(samples, except);
   return settings;
+}
+
+std::vector<SampleCells> ModelStudy::score_cells(const PooledSelector& selector, std::string_view metric,
+                                                 const std::set<int>& except) const {
+  const LayerChoice every_layer{.compared = {selector.group.label}, .with_dense_layers = true};
+  return mine(gather_scores(files_, selector.group.label, metric, every_layer), except);
+}
+
+std::vector<SampleCells> ModelStudy::mine(const std::vector<SampleCells>& samples, const std::set<int>& except) const {
+  std::vector<SampleCells> chosen;
+  for (const SampleCells& sample : samples)
+    if (samples_.contains({sample.dump, sample.sample}))
+      chosen.push_back(chosen_layers(sample, [&](int layer) { return !except.contains(layer); }));
+  return chosen;
 }
 
 std::vector<std::string> ModelStudy::sample_names() const {

@@ -54,9 +54,15 @@ class ModelStudy {
   /// layers `except` are left out.
   std::vector<std::vector<SampleCells>> cells(const PooledSelector& selector, std::string_view metric,
                                               const std::set<int>& except = {}) const;
+  /// The cells of a metric of the exact scores, in the layers that were computed for the selector, without `except`.
+  std::vector<SampleCells> score_cells(const PooledSelector& selector, std::string_view metric,
+                                       const std::set<int>& except = {}) const;
 
  private:
   friend std::vector<ModelStudy> split_studies(ResultsFiles files, PoolBy by);
+
+  /// The samples of this study, without the layers `except`.
+  std::vector<SampleCells> mine(const std::vector<SampleCells>& samples, const std::set<int>& except) const;
 
   ResultsFiles files_;
   std::string model_, title_;
