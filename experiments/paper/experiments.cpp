@@ -2,6 +2,7 @@
 #include "experiments/paper/experiments.h"
 
 #include "experiments/paper/delta_validation.h"
+#include "experiments/paper/error_bound.h"
 #include "experiments/paper/guarantee.h"
 #include "experiments/paper/layer_sparsity.h"
 #include "experiments/paper/pseudo_max_gap.h"
@@ -12,8 +13,9 @@
 namespace attest {
 
 const std::vector<Experiment>& experiments() {
-  static const std::vector<Experiment> list = {quality_vs_io(),    quality_ladder(), pseudo_max_gap(), layer_sparsity(),
-                                               delta_validation(), guarantee(),      rule_comparison()};
+  static const std::vector<Experiment> list = {quality_vs_io(),  quality_ladder(),   pseudo_max_gap(),
+                                               layer_sparsity(), delta_validation(), guarantee(),
+                                               error_bound(),    rule_comparison()};
   return list;
 }
 
