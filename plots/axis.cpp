@@ -22,6 +22,7 @@ constexpr double kLeastDeficit = 1e-7;  ///< float32 results do not tell smaller
 bool is_logarithmic(const Axis& axis) { return axis.scale != Scale::linear; }
 
 std::vector<std::string> columns_of(const Series& series, AxisOf which) {
+  if (which == AxisOf::x && !series.x_low.empty()) return {series.x_low, series.x_high};
   if (which == AxisOf::x) return {series.x};
   if (which == AxisOf::colour)
     return series.mark == Mark::cells ? std::vector<std::string>{series.value} : std::vector<std::string>{};
@@ -194,7 +195,8 @@ Range axis_range(const Figure& figure, const Panel& panel, AxisOf which) {
   if (which == AxisOf::colour) {
     if (range.low == range.high) range = with_margin(range, logarithmic);
   } else if (panel.series.size() == 1 && panel.series.front().mark == Mark::cells) {
-    range = {range.low - 0.5, range.high + 0.5};
+    const bool has_edges = which == AxisOf::x && !panel.series.front().x_low.empty();
+    if (!has_edges) range = {range.low - 0.5, range.high + 0.5};
   } else {
     range = axis.whole_numbers ? Range{range.low - 0.5, range.high + 0.5} : with_margin(range, logarithmic);
   }

@@ -30,7 +30,7 @@ struct Band {
 enum class Mark : std::uint8_t {
   line,    ///< points joined in the order of the rows
   points,  ///< points alone
-  cells,   ///< a square of side 1 around (x, y) in the colour of `value`: a heat map
+  cells,   ///< a rectangle around (x, y), 1 high, in the colour of `value`: a heat map
 };
 
 struct Series {
@@ -42,7 +42,8 @@ struct Series {
   LineStyle style = {};
   std::string ring = {};  ///< column that is 1 at points with a ring around them; empty: no rings
   Mark mark = Mark::line;
-  std::string value = {};  ///< the column of colours, of cells
+  std::string value = {};               ///< the column of colours, of cells
+  std::string x_low = {}, x_high = {};  ///< columns of the cells' left and right edges; empty: x - 0.5 and x + 0.5
 };
 
 enum class Scale : std::uint8_t {

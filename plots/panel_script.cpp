@@ -90,9 +90,15 @@ std::vector<std::string> plot_commands(const Figure& figure, const Panel& panel,
     const std::string x = shown_expression(raw_x, figure, panel, AxisOf::x);
     const std::string y = shown_expression(column(series.y), figure, panel, AxisOf::y);
     if (series.mark == Mark::cells) {
-      lines.push_back(
-          fmt::format("data using ({}):({}):(0.5):(0.5):({}) with boxxyerror fc palette fs solid noborder notitle", x,
-                      y, shown_expression(column(series.value), figure, panel, AxisOf::colour)));
+      const bool square = series.x_low.empty();
+      const auto edge = [&](const std::string& name, const char* by_half) {
+        return square ? fmt::format("{} {} 0.5", x, by_half) : shown_expression(column(name), figure, panel, AxisOf::x);
+      };
+      lines.push_back(fmt::format(
+          "data using ({0}):({1}):({2}):({3}):({1} - 0.5):({1} + 0.5):({4}) with boxxyerror fc palette fs solid "
+          "noborder notitle",
+          x, y, edge(series.x_low, "-"), edge(series.x_high, "+"),
+          shown_expression(column(series.value), figure, panel, AxisOf::colour)));
       continue;
     }
     const bool joined = series.mark == Mark::line;

@@ -5,7 +5,7 @@
 #include <limits>
 #include <numeric>
 
-#include "analysis/layer/kv_head_batches.h"
+#include "analysis/layer/kv_head_buffers.h"
 #include "analysis/layer/layer_results_builder.h"
 #include "analysis/layer/layer_study.h"
 #include "analysis/layer/overflow_check.h"
@@ -24,8 +24,7 @@ constexpr std::int64_t kMaxBytes = 256ll << 20;  // per [rows, length] matrix; b
 
 /// Buffers that one thread reuses between tasks.
 struct Workspace {
-  int kv_head = -1;
-  std::vector<float> keys, values, queries;
+  KvHeadBuffers buffers;
   RankedScores exact;
   RowMatrix<double> probabilities;
   std::vector<ExactRow> rows;
@@ -43,7 +42,7 @@ class CpuLayerStudy final : public LayerStudy {
   LayerResults run(const AttentionLayer& layer) override {
     for (const StudySelector& s : study_.selectors) s.selector->check(layer.shape.head_dim, layer.shape.value_dim);
     LayerResultsBuilder builder(study_, metrics_, layer);
-    for (Workspace& w : workspaces_) w.kv_head = -1;
+    for (Workspace& w : workspaces_) w.buffers.begin_layer();
     const std::vector<KvHeadBatch> batches = kv_head_batches(layer, kMaxRows, kMaxBytes);
     try {
       parallel_for(static_cast<int>(workspaces_.size()), batches.size(), [&](int worker, std::size_t i) {
@@ -62,52 +61,10 @@ class CpuLayerStudy final : public LayerStudy {
   }
 
  private:
-  /// Converts the batch's queries, keys and values to float32. Keys and values are kept if the thread's last batch had
-  /// the same KV head.
-  KvHead load(const AttentionLayer& layer, const KvHeadBatch& batch, Workspace& w) const {
-    const AttentionShape& shape = layer.shape;
-    const auto d = static_cast<std::size_t>(shape.head_dim), dv = static_cast<std::size_t>(shape.value_dim);
-    const auto tokens = static_cast<std::size_t>(layer.num_tokens), element = size_of(layer.element_type);
-    const auto head = static_cast<std::size_t>(batch.kv_head);
-    if (w.kv_head != batch.kv_head) {
-      w.keys.resize(tokens * d);
-      w.values.resize(tokens * dv);
-      convert_to_float(layer.element_type, layer.k.data() + head * tokens * d * element, tokens * d, w.keys.data());
-      convert_to_float(layer.element_type, layer.v.data() + head * tokens * dv * element, tokens * dv, w.values.data());
-      w.kv_head = batch.kv_head;
-    }
-    const auto group = static_cast<std::size_t>(shape.group()), heads = static_cast<std::size_t>(shape.num_query_heads);
-    w.queries.resize(batch.visible.size() * group * d);
-    for (std::size_t n = 0; n < batch.visible.size(); ++n) {
-      const std::size_t source = ((static_cast<std::size_t>(batch.first_query) + n) * heads + head * group) * d;
-      convert_to_float(layer.element_type, layer.q.data() + source * element, group * d,
-                       w.queries.data() + n * group * d);
-    }
-    return {
-        .head_dim = shape.head_dim,
-        .value_dim = shape.value_dim,
-        .group = shape.group(),
-        .num_queries = static_cast<int>(batch.visible.size()),
-        .length = batch.visible.back(),
-        .keys = w.keys.data() + static_cast<std::size_t>(batch.first_key) * d,
-        .values = w.values.data() + static_cast<std::size_t>(batch.first_key) * dv,
-        .queries = w.queries.data(),
-        .visible = batch.visible,
-        .element_type = layer.element_type,
-        .transform = {layer.softmax_scale, layer.logit_softcap},
-        .sinks = layer.sinks.empty() ? std::span<const float>() : std::span(layer.sinks).subspan(head * group, group),
-        .layer = layer.layer,
-        .kv_head = batch.kv_head,
-        .estimates = layer.estimates,
-        .first_query = batch.first_query,
-        .first_key = batch.first_key,
-        .stop = stop_flag()};
-  }
-
   void run_batch(const AttentionLayer& layer, const KvHeadBatch& batch, Workspace& w,
                  LayerResultsBuilder& builder) const {
     throw_if_stopped();
-    const KvHead head = load(layer, batch, w);
+    const KvHead head = w.buffers.load(layer, batch, stop_flag());
     attend_exactly(layer, batch, head, w);
     const std::vector<ResultArray>& scores = builder.layout().scores;
     for (int r = 0; r < head.rows(); ++r)

@@ -165,6 +165,16 @@ std::vector<SampleCells> ModelStudy::mine(const std::vector<SampleCells>& sample
   return chosen;
 }
 
+std::vector<PlacedSample> ModelStudy::samples() const {
+  std::vector<PlacedSample> placed;
+  int number = 0;
+  for (const ResultsFile* file : files_)
+    for (std::size_t d = 0; d < file->study().dumps.size(); ++d, ++number)
+      for (std::size_t s = 0; s < file->study().dumps[d].samples.size(); ++s)
+        if (samples_.contains({number, file->study().dumps[d].samples[s].name})) placed.push_back({file, d, s});
+  return placed;
+}
+
 std::vector<std::string> ModelStudy::sample_names() const {
   std::set<std::string> names;
   for (const auto& [dump, name] : samples_) names.insert(name);

@@ -23,6 +23,12 @@ struct PooledSelector {
   bool is_oracle() const;  ///< its rule reads exact scores, as no real method can
 };
 
+/// One sample of a study: where it is in the results.
+struct PlacedSample {
+  const ResultsFile* file = nullptr;
+  std::size_t dump = 0, sample = 0;  ///< in the file's study
+};
+
 /// What is pooled: all samples of a model, or those of one task or one length (rounded to a power of two) of it.
 enum class PoolBy : std::uint8_t { model, task, length };
 inline const std::vector<std::string> kPoolNames = {"model", "task", "length"};
@@ -40,6 +46,8 @@ class ModelStudy {
   std::string source() const;
 
   ResultsFiles files() const { return files_; }
+  /// In the order of the files.
+  std::vector<PlacedSample> samples() const;
 
   /// The look of a selector, the same in every figure of all studies that were split together.
   LineStyle style(const PooledSelector& selector) const;

@@ -23,7 +23,7 @@
 #include "kernels/device/on_cuda.h"
 #include "kernels/lane_sum.h"
 #include "kernels/rank/entry_levels.h"
-#include "kernels/selectors/ffd_options.h"
+#include "kernels/selectors/ffd_scan.h"
 #include "kernels/selectors/registry.h"
 
 namespace attest {
@@ -64,9 +64,9 @@ constexpr MetricInfo kOwnMetrics[] = {
 
 constexpr double kLowest = -std::numeric_limits<double>::infinity();
 
-class Ffd final : public Selector, FfdOptions {
+class Ffd final : public Selector, FfdScan {
  public:
-  explicit Ffd(OptionReader& reader) : FfdOptions(reader) {
+  explicit Ffd(OptionReader& reader) : FfdScan(reader) {
     finish(reader, 0);
     if (block_ % sub_block_ != 0)
       throw UsageError("selector 'ffd': sub_block is " + std::to_string(sub_block_) +
@@ -239,33 +239,6 @@ class Ffd final : public Selector, FfdOptions {
         return top_p_levels(mass, grid.values, levels);
       }
     }
-  }
-
-  double max_over(const double* scores, std::int64_t begin, std::int64_t end) const {
-    return lane_max(static_cast<std::size_t>(end - begin), kLowest,
-                    [&](std::size_t t) { return scores[begin + static_cast<std::int64_t>(t)]; });
-  }
-
-  /// Maximum over the sink and local blocks of a row.
-  double sink_local_max(const double* scores, std::int64_t covered) const {
-    return std::max(
-        max_over(scores, 0, std::min(covered, static_cast<std::int64_t>(sink_blocks_) * block_)),
-        max_over(scores, std::max<std::int64_t>(0, covered - static_cast<std::int64_t>(local_blocks_) * block_),
-                 covered));
-  }
-
-  double pseudo_max(const double* exact, const double* estimate, std::int64_t covered) const {
-    switch (pseudo_max_) {
-      case FfdPseudoMax::exact:
-        return sink_local_max(exact, covered);
-      case FfdPseudoMax::global:
-        return max_over(estimate, 0, covered);
-      case FfdPseudoMax::global_exact:
-        return max_over(exact, 0, covered);
-      case FfdPseudoMax::thumbnail:
-        break;
-    }
-    return sink_local_max(estimate, covered);
   }
 
   void gap_metrics(const double* exact, const double* estimate, std::int64_t covered, std::int64_t visible, int row,

@@ -1,0 +1,78 @@
+"""quality_ladder: every rung of the csv and of the table by numpy from the cells."""
+
+import re
+
+import numpy as np
+import pytest
+from synthetic_study import attest, cells, findings, make, make_study, number, read_csv, same, spoil
+
+RUNGS = {"mean": np.mean, "median": np.median, "p95": lambda x: np.quantile(x, 0.95), "p99": lambda x: np.quantile(x, 0.99),
+         "p999": lambda x: np.quantile(x, 0.999), "worst": np.max}
+MEASURES = {"recall_deficit": ("recall", lambda x: 1 - x), "lse_error": ("lse_error", lambda x: x),
+            "dropped_mass": ("mass_recall", lambda x: 1 - x)}
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("ladder")
+    path = make_study(folder, ["exact", "ffd", "quest:dense_layers=1", "kivi", "best=topk"], "--delta", "3,5,7", "--budget", "256,50%")
+    spoil(path, "ffd", skipped=("synthetic-0001", 2))
+    return path, folder / "out", make(path, folder / "out", "quality_ladder")
+
+
+def test_rungs_are_what_the_cells_say(study):
+    path, out, _ = study
+    rows = read_csv(out / "quality_ladder.csv")
+    assert {row["label"] for row in rows} == {"ffd", "quest:dense_layers=1", "kivi", "best"}, "exact attention has no badness"
+    assert len(rows) == 2 * (3 + 2 + 1 + 2)
+    for row in rows:
+        keep_layer = (lambda layer: layer >= 1) if row["layers"] == "compared" else (lambda layer: True)
+        get = lambda metric: cells([path], row["label"], metric, row["setting_label"], keep_layer)
+        expected = {"io_ratio": get("io_ratio").mean(), "keep_ratio": get("keep_ratio").mean(), "cells": get("recall").size}
+        for name, (metric, badness) in MEASURES.items():
+            for rung, function in RUNGS.items():
+                expected[f"{name}_{rung}"] = function(badness(get(metric)))
+        same(row, expected)
+    assert any(number(row, "recall_deficit_worst") > 10 * number(row, "recall_deficit_mean") > 0 for row in rows), "not trivial"
+
+
+def test_table_has_the_papers_settings(study):
+    _, out, _ = study
+    curves = {(row["label"], row["setting_label"]): row for row in read_csv(out / "quality_ladder.csv") if row["layers"] == "compared"}
+    table = read_csv(out / "quality_ladder_defaults.csv")
+    settings = {("ffd", "5"), ("ffd", "7"), ("quest:dense_layers=1", "50%"), ("best", "50%"), ("kivi", "")}
+    assert {(row["label"], row["setting"]) for row in table} == settings
+    assert settings == {key for key, row in curves.items() if row["default"] == "1"}
+    titles = {"recall deficit": "recall_deficit", "LSE error (nats)": "lse_error", "dropped mass": "dropped_mass"}
+    assert len(table) == len(titles) * len(settings)
+    for row in table:
+        curve = curves[row["label"], row["setting"]]
+        same(row, {rung: number(curve, f"{titles[row['metric']]}_{rung}") for rung in RUNGS})
+    assert "99.9 %" in (out / "quality_ladder_defaults.md").read_text()
+    assert "99.9 \\%" in (out / "quality_ladder_defaults.tex").read_text()
+
+
+def test_findings_quote_the_csv(study):
+    _, out, said = study
+    rows = {(row["label"], row["setting_label"]): row for row in read_csv(out / "quality_ladder.csv") if row["layers"] == "compared"}
+    texts = findings(said)
+    five = re.match(r"ffd at delta 5: the recall deficit is (\S+) in the mean and (\S+) in the median, (\S+) or more in 1 % and (\S+) "
+                    r"or more in 0.1 % of (\d+) cells, (\S+) in the worst.$", texts[0])
+    for text, column in zip(five.groups(), ("mean", "median", "p99", "p999", None, "worst")):
+        if column:
+            assert text == f"{number(rows['ffd', '5'], 'recall_deficit_' + column):.3g}"
+    assert five.group(5) == rows["ffd", "5"]["cells"]
+    real = {key: number(row, "recall_deficit_worst") for key, row in rows.items() if row["default"] == "1" and key[0] != "best"}
+    least, most = min(real.values()), max(real.values())
+    assert re.search(rf"is least for .* \({least:.3g}, .* largest for .* \({most:.3g}, ", texts[2])
+    assert len(texts) == 3
+
+
+def test_what_is_missing_is_said(tmp_path):
+    dense = make_study(tmp_path, ["exact", "quest:dense_layers=4"], "--budget", "256", samples=1)
+    done = attest("figures", dense, "-o", tmp_path / "none", "--only", "quality_ladder", expect=4)
+    assert "quality_ladder every layer is dense in one of the selectors: run them with dense_layers=0" in done.stderr
+    other = make_study(tmp_path, ["quest"], "--budget", "64", "--layers", "2-", name="s", samples=1)
+    make(other, tmp_path / "s", "quality_ladder")
+    assert read_csv(tmp_path / "s/quality_ladder.csv")[0]["default"] == "0"
+    assert not (tmp_path / "s/quality_ladder_defaults.csv").exists(), "no setting of a paper, no table"
