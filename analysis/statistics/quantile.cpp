@@ -7,14 +7,21 @@
 
 namespace attest {
 
+QuantilePlace quantile_place(std::size_t count, double p) {
+  const double position = p * static_cast<double>(count - 1);
+  const auto below = static_cast<std::size_t>(position);
+  return {below, position - static_cast<double>(below)};
+}
+
+double interpolated(double low, double high, double fraction) {
+  // Neighbours may be infinite: inf - inf and 0 * inf are NaN.
+  return low == high || fraction == 0 ? low : low + fraction * (high - low);
+}
+
 double quantile_of_sorted(std::span<const double> sorted, double p) {
   if (sorted.empty()) return std::numeric_limits<double>::quiet_NaN();
-  const double position = p * static_cast<double>(sorted.size() - 1);
-  const auto below = static_cast<std::size_t>(position);
-  const double low = sorted[below];
-  const double high = sorted[std::min(below + 1, sorted.size() - 1)];
-  // Equal neighbours may both be infinite, and inf - inf is NaN.
-  return low == high ? low : low + (position - static_cast<double>(below)) * (high - low);
+  const QuantilePlace place = quantile_place(sorted.size(), p);
+  return interpolated(sorted[place.below], sorted[std::min(place.below + 1, sorted.size() - 1)], place.fraction);
 }
 
 double quantile(std::vector<double> values, double p) {

@@ -30,6 +30,7 @@ TEST(Quantile, LeavesNaNOut) {
 TEST(Quantile, OfOneValueOrOfInfinities) {
   EXPECT_DOUBLE_EQ(quantile({7}, 0.3), 7);
   EXPECT_EQ(quantile({1, kInf, kInf}, 0.9), kInf);
+  EXPECT_EQ(quantile({1, 2, kInf}, 0.5), 2);
 }
 
 }  // namespace
