@@ -30,7 +30,8 @@ using AddCommand = void (*)(CLI::App&, const GlobalOptions&);
 constexpr const char* kMark = "about-this-folder.txt";
 constexpr const char* kMarkText =
     "Made by `attest demo`, which writes over what it made here.\n"
-    "results.h5 is a study of dumps/demo.h5 and dumps/demo-long.h5; each figure has its picture, its data (csv) and its gnuplot script "
+    "results.h5 is a study of dumps/demo.h5 and dumps/demo-long.h5; each figure has its picture, its data (csv) and "
+    "its gnuplot script "
     "(gp).\n";
 
 struct DemoOptions {
