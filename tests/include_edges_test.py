@@ -28,7 +28,7 @@ ORDER = """
     analysis/study analysis/metrics analysis/results analysis/layer analysis/cuda analysis/torch analysis/statistics
     analysis/run
     plots
-    experiments/cli experiments/paper experiments/bench experiments/commands experiments
+    experiments/cli experiments/paper experiments/tables experiments/bench experiments/commands experiments
 """.split()
 
 # Patterns of an external library's headers, and the folders that may include them.

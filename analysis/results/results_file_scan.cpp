@@ -25,8 +25,14 @@ using nlohmann::json;
 
 constexpr std::size_t kMostAxes = 32;  // of an HDF5 data set
 
-const std::vector<std::string>& non_metric_names() {  // data sets of a selector's group that are not metrics
-  static const std::vector<std::string> names{"settings", "setting_labels", "lambdas", "dense", "done"};
+// Data sets that are not metrics. Older files have no scales: layer, query, head, setting, lambda.
+const std::vector<std::string>& non_metrics_of_selector() {
+  static const std::vector<std::string> names{"settings", "setting_labels", "lambdas", "dense",   "done",
+                                              "layer",    "query",          "head",    "setting", "lambda"};
+  return names;
+}
+const std::vector<std::string>& non_metrics_of_scores() {
+  static const std::vector<std::string> names{"layer", "query", "head"};
   return names;
 }
 
@@ -107,7 +113,7 @@ json read_selector(const Group& group, AxisSizes sizes) {
   selector["lambdas"] = lambdas;
   selector["dense"] = read_flags(group, "dense", sizes.layers);
   selector["done"] = read_flags(group, "done", sizes.layers);
-  selector["metrics"] = read_metrics(group, sizes, non_metric_names());
+  selector["metrics"] = read_metrics(group, sizes, non_metrics_of_selector());
   return selector;
 }
 
@@ -122,7 +128,7 @@ json read_sample(const Group& group, std::int64_t heads, std::int64_t num_layers
                         .heads = heads};
   sample["layers"] = layers;
   sample["query_positions"] = positions;
-  sample["scores"] = read_metrics(group.group(std::string(kScoresGroup)), sizes, {});
+  sample["scores"] = read_metrics(group.group(std::string(kScoresGroup)), sizes, non_metrics_of_scores());
   sample["selectors"] = json::array();
   for (const std::string& name : ordered_names(group))
     if (name != kScoresGroup && name != "layers" && name != "query_positions")

@@ -8,6 +8,7 @@
 #include <future>
 #include <limits>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <set>
 #include <stdexcept>
@@ -20,8 +21,12 @@
 namespace attest {
 namespace {
 
+using hdf5::DatasetLayout;
 using hdf5::Extent;
 using hdf5::Handle;
+
+/// What xarray is to take for coordinates beside the scales: an attribute of the CF conventions.
+const std::string kCoordinates = "setting_labels dense done";
 
 constexpr std::size_t kSyncedAtOnce = std::size_t{64} << 20;
 
@@ -58,7 +63,17 @@ struct LayerRows {
   std::vector<bool> written;
 };
 
-using GroupData = std::map<std::string, LayerRows, std::less<>>;
+/// The data sets of the metrics of a group, and the scales of its axes by the axes' names.
+struct GroupData {
+  std::map<std::string, LayerRows, std::less<>> metrics;
+  std::map<std::string, hdf5::DimensionScale, std::less<>> scales;
+
+  std::vector<hdf5::DimensionScale*> scales_of(const std::vector<std::string>& axes) {
+    std::vector<hdf5::DimensionScale*> found;
+    for (const std::string& axis : axes) found.push_back(&scales.at(axis));
+    return found;
+  }
+};
 
 /// The data sets of a sample.
 struct SampleData {
@@ -83,10 +98,27 @@ struct ResultsWriter::State {
     return file.create_group(at, name, hdf5::LinkOrder::by_creation);
   }
 
-  /// Writes the values of one axis as a data set.
+  /// Writes the values of one axis as a data set. It is a scale, of nothing: axes that have neither a scale nor are one
+  /// keep h5netcdf from opening a group.
   template <class T>
   void axis(const Handle& at, const std::string& name, const std::vector<T>& values, const char* label) const {
-    file.write_dataset<T>(at, name, values, {values.size()}, {.allocate_early = true, .axis_labels = {label}});
+    file.write_scale<T>(at, name, values, {.axis_labels = {label}});
+  }
+
+  /// Writes the scale of an axis, which has the axis's name.
+  template <class T>
+  void scale(const Handle& at, GroupData& group, const std::string& name, const std::vector<T>& values) const {
+    group.scales.emplace(name, file.write_scale<T>(at, name, values, {.axis_labels = {name}}));
+  }
+  void create_scales(const Handle& at, GroupData& group, const StudyDump& dump, const StudySample& sample) const {
+    std::vector<std::int32_t> heads(static_cast<std::size_t>(dump.shape.num_query_heads));
+    std::iota(heads.begin(), heads.end(), 0);
+    scale(at, group, "layer", sample.layers);
+    scale(at, group, "query", sample.query_positions);
+    scale(at, group, "head", heads);
+  }
+  DatasetLayout layout_of(GroupData& group, const char* axis) const {
+    return {.allocate_early = true, .axis_labels = {axis}, .axis_scales = group.scales_of({axis})};
   }
 
   void create() {
@@ -114,21 +146,26 @@ struct ResultsWriter::State {
     file.write_attribute(at, "num_tokens", sample.num_tokens);
     axis(at, "layers", sample.layers, "layer");
     axis(at, "query_positions", sample.query_positions, "query");
-    group(at, std::string(kScoresGroup));
+    create_scales(group(at, std::string(kScoresGroup)), created.scores, dump, sample);
     for (const StudySelector& s : study.selectors) {
+      GroupData& of = created.selectors.emplace_back();
       const Handle selector = group(at, s.label);
       file.write_attribute(selector, "selector", s.name);
       file.write_attribute(selector, "setting", std::string(name_of(s.kind)));
       file.write_attribute(selector, "options", s.options_json);
-      axis(selector, "settings", values_of(s.grid), "setting");
-      file.write_dataset(selector, "setting_labels", s.setting_labels,
-                         {.allocate_early = true, .axis_labels = {"setting"}});
-      axis(selector, "lambdas", study.lambdas, "lambda");
+      file.write_attribute(selector, "coordinates", kCoordinates);
+      create_scales(selector, of, dump, sample);
+      const std::vector<double> settings = values_of(s.grid);
+      scale(selector, of, "setting", settings);
+      scale(selector, of, "lambda", study.lambdas);
+      file.write_dataset<double>(selector, "settings", settings, {settings.size()}, layout_of(of, "setting"));
+      file.write_dataset(selector, "setting_labels", s.setting_labels, layout_of(of, "setting"));
+      file.write_dataset<double>(selector, "lambdas", study.lambdas, {study.lambdas.size()}, layout_of(of, "lambda"));
       const Extent layers{sample.layers.size()};
       for (auto [flags, name] : {std::pair(&created.dense, "dense"), std::pair(&created.done, "done")})
-        flags->emplace_back(file.create_rows<std::uint8_t>(selector, name, layers, 0, {"layer"}));
+        flags->emplace_back(
+            file.create_rows<std::uint8_t>(selector, name, layers, 0, {"layer"}, of.scales_of({"layer"})));
     }
-    created.selectors.resize(study.selectors.size());
     return created;
   }
 
@@ -149,14 +186,31 @@ struct ResultsWriter::State {
                       const std::vector<MetricValues>& metrics) const {
     std::optional<Handle> at;
     for (const MetricValues& metric : metrics) {
-      if (group.contains(metric.name)) continue;
-      if (!at)
-        at = file.open(file.root(), fmt::format("dumps/{}/samples/{}/{}", of.dump - study.dumps.data(), of.sample->name,
-                                                selector != nullptr ? selector->label : kScoresGroup));
-      group.emplace(metric.name,
-                    file.create_rows<float>(*at, metric.name, extent_of(*of.dump, *of.sample, selector, metric.axes),
-                                            std::numeric_limits<float>::quiet_NaN(), labels_of(metric.axes)));
+      if (group.metrics.contains(metric.name)) continue;
+      if (!at) at = open_group(of, selector);
+      const std::vector<std::string> axes = labels_of(metric.axes);
+      group.metrics.emplace(
+          metric.name, file.create_rows<float>(*at, metric.name, extent_of(*of.dump, *of.sample, selector, metric.axes),
+                                               std::numeric_limits<float>::quiet_NaN(), axes, group.scales_of(axes)));
     }
+  }
+
+  /// Of a selector, or of the exact scores if `selector` is null.
+  Handle open_group(const SampleData& of, const StudySelector* selector) const {
+    return file.open(file.root(), fmt::format("dumps/{}/samples/{}/{}", of.dump - study.dumps.data(), of.sample->name,
+                                              selector != nullptr ? selector->label : kScoresGroup));
+  }
+
+  void finish_scales() const {
+    const auto finish = [&](const Handle& at, const GroupData& group) {
+      for (const auto& [name, scale] : group.scales) file.finish_scale(at, name, scale);
+    };
+    for (const auto& samples : data)
+      for (const auto& [name, of] : samples) {
+        finish(open_group(of, nullptr), of.scores);
+        for (std::size_t i = 0; i < of.selectors.size(); ++i)
+          finish(open_group(of, &study.selectors[i]), of.selectors[i]);
+      }
   }
 
   /// Has the disk write what is new, on another thread, because a busy disk makes its callers wait.
@@ -177,7 +231,7 @@ struct ResultsWriter::State {
   }
   void write_group(GroupData& group, std::size_t y, const std::vector<MetricValues>& metrics) {
     for (const MetricValues& metric : metrics)
-      write_row(group.at(metric.name), y, std::as_bytes(std::span(metric.values)));
+      write_row(group.metrics.at(metric.name), y, std::as_bytes(std::span(metric.values)));
   }
 
   void add(const LayerResults& results) {
@@ -213,7 +267,7 @@ struct ResultsWriter::State {
     const std::byte zero{};
     std::vector<float> undefined;
     const auto fill_group = [&](GroupData& group) {
-      for (auto& [name, rows] : group) {
+      for (auto& [name, rows] : group.metrics) {
         undefined.resize(rows.places.row_bytes / sizeof(float), std::numeric_limits<float>::quiet_NaN());
         fill_missing(rows, std::as_bytes(std::span(undefined)));
       }
@@ -244,6 +298,7 @@ void ResultsWriter::add(const LayerResults& layer) {
 void ResultsWriter::finish(const std::string& manifest_json) {
   if (state_->syncing.valid()) state_->syncing.wait();
   state_->fill_missing();
+  state_->finish_scales();
   state_->file.write_attribute(state_->file.root(), "manifest", manifest_json);
   state_->file.finish();
 }

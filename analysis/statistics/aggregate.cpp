@@ -87,6 +87,13 @@ Moments describe(std::span<const double> values) {
   });
 }
 
+Moments describe(std::span<const float> values) {
+  return moments([&](auto visit) {
+    for (const float v : values)
+      if (!std::isnan(v)) visit(static_cast<double>(v));
+  });
+}
+
 Moments describe(std::span<const SampleCells> samples) {
   return moments([&](auto visit) { each_cell(samples, visit); });
 }

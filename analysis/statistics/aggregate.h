@@ -20,6 +20,7 @@ struct Moments {
   double mean = 0, std = 0, min = 0, max = 0;
 };
 Moments describe(std::span<const double> values);
+Moments describe(std::span<const float> values);
 Moments describe(std::span<const SampleCells> samples);
 
 /// Quantile over all cells, interpolated linearly (quantile.h). `p` in [0, 1].

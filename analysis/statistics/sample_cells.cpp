@@ -41,6 +41,7 @@ SampleCells slice(const MetricArray& array, const StudySample& sample, std::span
   SampleCells cells;
   cells.sample = sample.name;
   cells.task = sample.task;
+  cells.num_tokens = sample.num_tokens;
   cells.num_queries = array.shape[1];
   cells.num_heads = array.axes == MetricAxes::query_setting ? 1 : array.shape[2];
   const std::size_t per_layer = static_cast<std::size_t>(cells.num_queries * cells.num_heads);
@@ -79,8 +80,11 @@ std::optional<std::size_t> index_of(const std::vector<std::string>& labels, std:
   return static_cast<std::size_t>(at - labels.begin());
 }
 
-std::vector<std::vector<SampleCells>> gather_at(ResultsFiles files, std::string_view label, std::string_view metric,
-                                                std::span<const std::string> settings, const LayerChoice& choice) {
+}  // namespace
+
+std::vector<std::vector<SampleCells>> gather_settings(ResultsFiles files, std::string_view label,
+                                                      std::string_view metric, std::span<const std::string> settings,
+                                                      const LayerChoice& choice) {
   std::vector<std::vector<SampleCells>> gathered(settings.size());
   bool setting_axis = true;
   each_sample(
@@ -102,19 +106,17 @@ std::vector<std::vector<SampleCells>> gather_at(ResultsFiles files, std::string_
   return gathered;
 }
 
-}  // namespace
-
 std::vector<std::vector<SampleCells>> gather_settings(ResultsFiles files, std::string_view label,
                                                       std::string_view metric, const LayerChoice& choice) {
   const std::vector<std::string>* grid = first_grid(files, label);
   if (grid == nullptr) return {};
-  return gather_at(files, label, metric, *grid, choice);
+  return gather_settings(files, label, metric, *grid, choice);
 }
 
 std::vector<SampleCells> gather(ResultsFiles files, std::string_view label, std::string_view metric,
                                 std::string_view setting_label, const LayerChoice& choice) {
   const std::string setting(setting_label);
-  return gather_at(files, label, metric, {&setting, 1}, choice).front();
+  return gather_settings(files, label, metric, {&setting, 1}, choice).front();
 }
 
 std::vector<SampleCells> gather_scores(ResultsFiles files, std::string_view label, std::string_view metric,

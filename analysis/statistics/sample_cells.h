@@ -20,6 +20,7 @@ struct SampleCells {
   int dump = 0;  ///< number over all files
   std::string sample;
   std::string task;
+  std::int64_t num_tokens = 0;
   std::vector<int> layers;       ///< [Y]
   std::int64_t num_queries = 0;  ///< N
   std::int64_t num_heads = 0;    ///< Hq; 1 for recall_layer
@@ -44,8 +45,13 @@ struct LayerChoice {
 std::vector<SampleCells> gather(ResultsFiles files, std::string_view label, std::string_view metric,
                                 std::string_view setting_label, const LayerChoice& choice = {});
 
-/// gather() for all settings; reads each array once. [S] in the order of the first file that has `label`; [1] if the
-/// metric has no settings. A file that lacks one of the settings adds no cells to it.
+/// gather() for several settings; reads each array once. [S] in the order of `setting_labels`; [1] if the metric has no
+/// settings. A file that lacks one of the settings adds no cells to it.
+std::vector<std::vector<SampleCells>> gather_settings(ResultsFiles files, std::string_view label,
+                                                      std::string_view metric,
+                                                      std::span<const std::string> setting_labels,
+                                                      const LayerChoice& choice = {});
+/// The same for the settings of the first file that has `label`.
 std::vector<std::vector<SampleCells>> gather_settings(ResultsFiles files, std::string_view label,
                                                       std::string_view metric, const LayerChoice& choice = {});
 

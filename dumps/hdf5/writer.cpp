@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <cstddef>
 #include <functional>
 #include <numeric>
 #include <stdexcept>
@@ -12,6 +13,7 @@ namespace {
 
 constexpr hsize_t kLarge = 1 << 20;
 constexpr hsize_t kPage = 4096;
+constexpr char kScaleClass[] = "DIMENSION_SCALE";
 
 std::vector<const char*> pointers(const std::vector<std::string>& texts) {
   std::vector<const char*> result;
@@ -51,6 +53,7 @@ Handle FileWriter::storage_of(hid_t type, const DatasetLayout& layout) const {
   if (layout.fill != nullptr) checked(H5Pset_fill_value(storage.get(), type, layout.fill));
   if (layout.allocate_early) checked(H5Pset_alloc_time(storage.get(), H5D_ALLOC_TIME_EARLY));
   if (layout.written_whole) checked(H5Pset_fill_time(storage.get(), H5D_FILL_TIME_NEVER));
+  if (layout.compact) checked(H5Pset_layout(storage.get(), H5D_COMPACT));
   if (!layout.chunk.empty())
     checked(H5Pset_chunk(storage.get(), static_cast<int>(layout.chunk.size()), layout.chunk.data()));
   if (layout.gzip_level > 0) {
@@ -72,6 +75,9 @@ FileWriter::FileWriter(const std::string& path, const AtomicFileOptions& options
   string_type_ = owned(H5Tcopy(H5T_C_S1));
   checked(H5Tset_size(string_type_.get(), H5T_VARIABLE));
   checked(H5Tset_cset(string_type_.get(), H5T_CSET_UTF8));
+  scale_class_type_ = owned(H5Tcopy(H5T_C_S1));
+  checked(H5Tset_size(scale_class_type_.get(), sizeof kScaleClass));
+  scale_list_type_ = owned(H5Tvlen_create(H5T_STD_REF_OBJ));
 }
 
 Handle FileWriter::create_group(const Handle& at, const std::string& name, LinkOrder order) const {
@@ -122,7 +128,43 @@ Handle FileWriter::create_dataset(const Handle& at, const std::string& name, hid
   Handle data = owned(H5Dcreate2(at.get(), name.c_str(), type, space.get(), H5P_DEFAULT, storage.get(), H5P_DEFAULT));
   // The attribute that H5DSset_label of the high-level library writes.
   if (!layout.axis_labels.empty()) write_attribute(data, "DIMENSION_LABELS", layout.axis_labels);
+  if (!layout.axis_scales.empty()) attach_scales(data, layout.axis_scales);
   return data;
+}
+
+// The attributes of scales are written as H5DSset_scale and H5DSattach_scale of the high-level library write them. That
+// function reads and rewrites the list of a scale for every data set.
+
+/// Object references of HDF5 1.8 are addresses.
+hobj_ref_t FileWriter::reference_to(const Handle& object) const {
+  H5O_info_t info;
+  checked(H5Oget_info(object.get(), &info));
+  return info.addr;
+}
+
+DimensionScale FileWriter::make_scale(const Handle& data) const {
+  write_raw_attribute(data, "CLASS", scale_class_type_.get(), {}, kScaleClass);
+  return {.data_set = reference_to(data)};
+}
+
+void FileWriter::attach_scales(const Handle& data, const std::vector<DimensionScale*>& scales) const {
+  std::vector<hvl_t> references;
+  for (DimensionScale* scale : scales) references.push_back({.len = 1, .p = &scale->data_set});
+  write_raw_attribute(data, "DIMENSION_LIST", scale_list_type_.get(), {references.size()}, references.data());
+  DimensionScale::Axis axis{.data_set = reference_to(data)};
+  for (DimensionScale* scale : scales) {
+    scale->attached.push_back(axis);
+    ++axis.number;
+  }
+}
+
+void FileWriter::finish_scale(const Handle& at, const std::string& name, const DimensionScale& scale) const {
+  if (scale.attached.empty()) return;
+  const Lock lock;
+  const Handle type = owned(H5Tcreate(H5T_COMPOUND, sizeof(DimensionScale::Axis)));
+  checked(H5Tinsert(type.get(), "dataset", offsetof(DimensionScale::Axis, data_set), H5T_STD_REF_OBJ));
+  checked(H5Tinsert(type.get(), "dimension", offsetof(DimensionScale::Axis, number), H5T_NATIVE_INT));
+  write_raw_attribute(open(at, name), "REFERENCE_LIST", type.get(), {scale.attached.size()}, scale.attached.data());
 }
 
 void FileWriter::write_dataset(const Handle& at, const std::string& name, const std::vector<std::string>& texts,

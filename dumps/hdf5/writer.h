@@ -20,14 +20,30 @@ using Extent = std::vector<hsize_t>;
 /// The order in which a group lists its entries.
 enum class LinkOrder : std::uint8_t { by_name, by_creation };
 
+/// A dimension scale: a data set with the values of an axis, and the axes that it is attached to. They become known as
+/// data sets are created; FileWriter::finish_scale() writes them into the file.
+struct DimensionScale {
+  struct Axis {
+    hobj_ref_t data_set = 0;
+    int number = 0;
+  };
+  hobj_ref_t data_set = 0;
+  std::vector<Axis> attached = {};
+};
+
+/// Larger scales are contiguous. HDF5 allows 64 KiB in a header.
+inline constexpr std::size_t kMostCompactBytes = 32768;
+
 /// How a data set is stored. The default: contiguous, allocated with the first write.
 struct DatasetLayout {
   const void* fill = nullptr;   ///< one element: the value of elements that are never written; null: undefined
   bool allocate_early = false;  ///< reserve the space in the file at creation
   bool written_whole = false;   ///< all of it will be written, so it need not be filled first
+  bool compact = false;         ///< in the object's header
   Extent chunk = {};            ///< one extent per axis; empty: contiguous
   int gzip_level = 0;           ///< 1..9: shuffled and deflated, needs `chunk`; 0: plain
-  std::vector<std::string> axis_labels = {};  ///< HDF5 dimension labels, one per axis, or none
+  std::vector<std::string> axis_labels = {};      ///< HDF5 dimension labels, one per axis, or none
+  std::vector<DimensionScale*> axis_scales = {};  ///< scales to attach, one per axis, or none
 };
 
 /// Where the rows of a data set are in the file. A row is an entry of its first axis.
@@ -94,6 +110,20 @@ class FileWriter {
   void write_dataset(const Handle& at, const std::string& name, const std::vector<std::string>& texts,
                      const DatasetLayout& layout = {}) const;
 
+  /// Writes a list of numbers as a dimension scale, which other data sets of the file may have as the scale of an axis.
+  template <class T>
+  DimensionScale write_scale(const Handle& at, const std::string& name, std::span<const T> values,
+                             const DatasetLayout& layout = {}) const {
+    const Lock lock;
+    DatasetLayout own = layout;
+    own.compact = values.size_bytes() <= kMostCompactBytes;
+    const Handle data = create_dataset(at, name, element_type<T>(), {values.size()}, own);
+    write_all(data, element_type<T>(), values.data());
+    return make_scale(data);
+  }
+  /// Writes what a scale is attached to, once all its data sets are created.
+  void finish_scale(const Handle& at, const std::string& name, const DimensionScale& scale) const;
+
   /// Writes the block [start, start + count) of a data set from row-major elements of `type`.
   void write_block(const Handle& data, const Extent& start, const Extent& count, hid_t type, const void* values) const;
 
@@ -101,11 +131,14 @@ class FileWriter {
   /// values, whatever `fill` says: `fill` is only recorded as the data set's fill value.
   template <class T>
   RowPlaces create_rows(const Handle& at, const std::string& name, const Extent& extent, const T& fill,
-                        std::vector<std::string> axis_labels) const {
+                        std::vector<std::string> axis_labels, std::vector<DimensionScale*> axis_scales = {}) const {
     const Lock lock;
-    return create_rows(
-        at, name, element_type<T>(), sizeof(T), extent,
-        {.fill = &fill, .allocate_early = true, .written_whole = true, .axis_labels = std::move(axis_labels)});
+    return create_rows(at, name, element_type<T>(), sizeof(T), extent,
+                       {.fill = &fill,
+                        .allocate_early = true,
+                        .written_whole = true,
+                        .axis_labels = std::move(axis_labels),
+                        .axis_scales = std::move(axis_scales)});
   }
   /// Writes the little-endian bytes of a row. It goes past HDF5 and its lock, which makes it several times as fast as
   /// write_block(). Thread-safe.
@@ -129,11 +162,14 @@ class FileWriter {
                         const Extent& extent, const DatasetLayout& layout) const;
   void write_raw_attribute(const Handle& at, const char* name, hid_t type, const Extent& extent,
                            const void* value) const;
+  hobj_ref_t reference_to(const Handle& object) const;
+  DimensionScale make_scale(const Handle& data) const;
+  void attach_scales(const Handle& data, const std::vector<DimensionScale*>& scales) const;
   void write_all(const Handle& data, hid_t type, const void* values) const;
   static void expect_count(std::size_t num_values, const Extent& extent);
 
   AtomicFile target_;  ///< first, so that it is destroyed after the open file
-  Handle file_, string_type_;
+  Handle file_, string_type_, scale_class_type_, scale_list_type_;
 };
 
 }  // namespace attest::hdf5

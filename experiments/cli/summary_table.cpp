@@ -10,24 +10,15 @@
 #include <vector>
 
 #include "dumps/base/printable.h"
+#include "experiments/cli/aligned_text.h"
 
 namespace attest {
 namespace {
 
 using json = nlohmann::ordered_json;
 
-std::string number(double value, int digits) { return std::isnan(value) ? "-" : fmt::format("{:.{}f}", value, digits); }
-
-std::string per_cent(double ratio) { return std::isnan(ratio) ? "-" : fmt::format("{:.2f}%", 100 * ratio); }
-
 std::string setting_text(const SummaryRow& row) {
   return row.setting == "none" ? "" : fmt::format("{} {}", row.setting, row.setting_label);
-}
-
-/// Shares in per cent; other values with as many digits as are needed to tell them apart.
-std::string formatted(double value, std::string_view unit) {
-  if (unit == "ratio") return per_cent(value);
-  return number(value, unit == "cosine" ? 5 : 4);
 }
 
 bool several_models(const Summary& summary) {
@@ -82,19 +73,7 @@ json value(double x) { return std::isnan(x) ? json(nullptr) : json(x); }
 std::string summary_table(const Summary& summary) {
   std::vector<std::vector<std::string>> lines{headings(summary)};
   for (const SummaryRow& row : summary.rows) lines.push_back(cells(row, summary));
-  std::vector<std::size_t> widths(lines.front().size(), 0);
-  for (const std::vector<std::string>& line : lines)
-    for (std::size_t i = 0; i < line.size(); ++i) widths[i] = std::max(widths[i], line[i].size());
-
-  const std::size_t names = row_names(summary).size();
-  std::string text;
-  for (const std::vector<std::string>& line : lines) {
-    std::string row;
-    for (std::size_t i = 0; i < line.size(); ++i)
-      row += i < names ? fmt::format("{:<{}}  ", line[i], widths[i]) : fmt::format("{:>{}}  ", line[i], widths[i]);
-    text += row.substr(0, row.find_last_not_of(' ') + 1) + "\n";
-  }
-  return text + averaged_text(summary) + "\n";
+  return aligned_text(lines, row_names(summary).size()) + averaged_text(summary) + "\n";
 }
 
 nlohmann::ordered_json summary_json(const Summary& summary) {

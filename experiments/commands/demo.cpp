@@ -1,4 +1,4 @@
-// attest demo: inspect, run and figures on the dump that comes with the sources.
+// attest demo: inspect, run and figures on the dumps that come with the sources.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -30,7 +30,8 @@ using AddCommand = void (*)(CLI::App&, const GlobalOptions&);
 constexpr const char* kMark = "about-this-folder.txt";
 constexpr const char* kMarkText =
     "Made by `attest demo`, which writes over what it made here.\n"
-    "results.h5 is a study of dumps/demo.h5; each figure has its picture, its data (csv) and its gnuplot script "
+    "results.h5 is a study of dumps/demo.h5 and dumps/demo-long.h5; each figure has its picture, its data (csv) and "
+    "its gnuplot script "
     "(gp).\n";
 
 struct DemoOptions {
@@ -86,20 +87,21 @@ struct Step {
 };
 
 /// FFD, variants of FFD that change one choice each, and the methods that it is compared with; all on the same layers.
-std::vector<Step> steps_of(const std::string& dump, const fs::path& folder) {
+std::vector<Step> steps_of(const std::string& dump, const std::string& long_dump, const fs::path& folder) {
   const std::string results = (folder / "results.h5").string();
-  std::vector<std::string> study = {"run", dump, "-o", results, "--force"};
+  std::vector<std::string> study = {"run", dump, long_dump, "-o", results, "--force"};
   for (const char* selector : {"ffd", "ffd:gqa=per_head", "ffd:rule=topk", "quest:dense_layers=0", "streaming_llm"})
     study.insert(study.end(), {"--selector", selector});
   study.insert(study.end(), {"--delta", "1,2,3,4,5,6,7,9,12", "--budget", "12.5%,25%,50%,75%,100%"});
   return {{"inspect", add_inspect, {"inspect", dump}},
+          {"inspect_long", add_inspect, {"inspect", long_dump}},
           {"run", add_run, study},
           {"figures", add_figures, {"figures", results, "-o", folder.string(), "--force"}}};
 }
 
-/// Path of the embedded dump, as a user in the source tree would type it.
-std::string embedded_dump() {
-  const fs::path dump = fs::path(source_dir()) / "dumps" / "demo.h5";
+/// Path of an embedded dump, as a user in the source tree would type it.
+std::string embedded_dump(const char* name) {
+  const fs::path dump = fs::path(source_dir()) / "dumps" / name;
   std::error_code error;
   if (!fs::exists(dump, error))
     throw InputError(fmt::format("{} is missing: the demo needs the source tree it was built in", dump.string()));
@@ -108,10 +110,10 @@ std::string embedded_dump() {
 }
 
 void run_demo(const DemoOptions& options, const GlobalOptions& global) {
-  const std::string dump = embedded_dump();
+  const std::string dump = embedded_dump("demo.h5"), long_dump = embedded_dump("demo-long.h5");
   claim_folder(options.folder);
   nlohmann::ordered_json document{{"folder", options.folder}};
-  for (const Step& step : steps_of(dump, options.folder)) {
+  for (const Step& step : steps_of(dump, long_dump, options.folder)) {
     if (global.json) {
       const CapturedOutput output;
       run_command(step.add, step.words, global);
@@ -134,7 +136,7 @@ void run_demo(const DemoOptions& options, const GlobalOptions& global) {
 
 void add_demo(CLI::App& app, const GlobalOptions& global) {
   auto options = std::make_shared<DemoOptions>();
-  CLI::App* command = app.add_subcommand("demo", "Inspect, run and figures on the dump that comes with the sources");
+  CLI::App* command = app.add_subcommand("demo", "Inspect, run and figures on the dumps that come with the sources");
   command->add_option("-o,--output", options->folder, "Folder for what it makes")
       ->transform(text_that_is("a folder's name"))
       ->capture_default_str()

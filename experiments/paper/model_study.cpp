@@ -49,6 +49,15 @@ void check_no_duplicate_cells(ResultsFiles files) {
   }
 }
 
+/// Settings that only `from` has are appended.
+void add_settings(const StudySelector& from, StudySelector& to) {
+  for (std::size_t s = 0; s < from.grid.size(); ++s)
+    if (std::ranges::count(to.setting_labels, from.setting_labels[s]) == 0) {
+      to.grid.push_back(from.grid[s]);
+      to.setting_labels.push_back(from.setting_labels[s]);
+    }
+}
+
 void merge_selectors(const ResultsFile& file, std::vector<PooledSelector>& selectors) {
   for (const StudySelector& group : file.study().selectors) {
     auto same_label = [&](const PooledSelector& s) { return s.group.label == group.label; };
@@ -61,6 +70,8 @@ void merge_selectors(const ResultsFile& file, std::vector<PooledSelector>& selec
           fmt::format("label '{}' of {} means other options than in the files before it: run the study again with "
                       "another label",
                       group.label, file.path()));
+    } else {
+      add_settings(group, known->group);
     }
   }
 }
@@ -146,7 +157,8 @@ std::set<int> ModelStudy::dense_layers(const std::vector<std::string>& labels) c
 std::vector<std::vector<SampleCells>> ModelStudy::cells(const PooledSelector& selector, std::string_view metric,
                                                         const std::set<int>& except) const {
   const LayerChoice every_layer{.compared = {selector.group.label}, .with_dense_layers = true};
-  std::vector<std::vector<SampleCells>> settings = gather_settings(files_, selector.group.label, metric, every_layer);
+  std::vector<std::vector<SampleCells>> settings =
+      gather_settings(files_, selector.group.label, metric, selector.group.setting_labels, every_layer);
   for (std::vector<SampleCells>& samples : settings) samples = mine(samples, except);
   return settings;
 }

@@ -160,6 +160,36 @@ TEST_F(FileWriterTest, WholeDataSetsOfEveryType) {
   EXPECT_THAT(seen.shape("texts"), ElementsAre(3));
 }
 
+TEST_F(FileWriterTest, ScalesAreWrittenAsTheHighLevelLibraryWritesThem) {
+  const Seen seen = written([](const FileWriter& file) {
+    const std::vector<std::int32_t> small{3, 4};
+    const std::vector<double> large(kMostCompactBytes / sizeof(double) + 1, 0.5);
+    DimensionScale x = file.write_scale<std::int32_t>(file.root(), "x", small);
+    const DimensionScale y = file.write_scale<double>(file.root(), "y", large);
+    file.write_dataset<std::int32_t>(file.root(), "d", std::vector<std::int32_t>{1, 2, 3, 4}, {2, 2},
+                                     {.axis_scales = {&x, &x}});
+    file.finish_scale(file.root(), "x", x);
+    file.finish_scale(file.root(), "y", y);
+  });
+  EXPECT_THAT(seen.values<std::int32_t>("x", H5T_STD_I32LE), ElementsAre(3, 4));
+  EXPECT_EQ(seen.values<double>("y", H5T_IEEE_F64LE).back(), 0.5);
+  EXPECT_EQ(H5Pget_layout(seen.creation("x").get()), H5D_COMPACT);
+  EXPECT_EQ(H5Pget_layout(seen.creation("y").get()), H5D_CONTIGUOUS);
+  char name[16] = "";
+  const Handle scale_class = seen.attribute("y", "CLASS");
+  done(H5Aread(scale_class.get(), own(H5Aget_type(scale_class.get())).get(), name));
+  EXPECT_STREQ(name, "DIMENSION_SCALE");
+  std::vector<DimensionScale::Axis> axes(2);
+  const Handle list = seen.attribute("x", "REFERENCE_LIST"), type = own(H5Aget_type(list.get()));
+  EXPECT_EQ(H5Tget_nmembers(type.get()), 2);
+  done(H5Aread(list.get(), own(H5Tget_native_type(type.get(), H5T_DIR_DEFAULT)).get(), axes.data()));
+  EXPECT_EQ(axes[0].data_set, seen.info("d").addr);
+  EXPECT_EQ(axes[1].data_set, seen.info("d").addr);
+  EXPECT_EQ(axes[0].number, 0);
+  EXPECT_EQ(axes[1].number, 1);
+  EXPECT_EQ(H5Aexists(seen.open("y").get(), "REFERENCE_LIST"), 0) << "it is attached to nothing";
+}
+
 TEST_F(FileWriterTest, BlocksGoToTheirPlaces) {
   const Seen seen = written([](const FileWriter& file) {
     const float nan = std::numeric_limits<float>::quiet_NaN();

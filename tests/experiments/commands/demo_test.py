@@ -1,4 +1,4 @@
-"""`attest demo` on the real executable and the real embedded dump."""
+"""`attest demo` on the real executable and the real embedded dumps."""
 
 import json
 import os
@@ -47,7 +47,8 @@ def test_a_second_call_writes_over_its_own_folder(made):
 def test_json_is_one_document(made):
     folder, _ = made
     document = json.loads(demo(folder, "--json", "--quiet").stdout)
-    assert {"folder", "inspect", "run", "figures"} == set(document)
+    assert {"folder", "inspect", "inspect_long", "run", "figures"} == set(document)
+    assert document["inspect_long"]["samples"][0]["num_tokens"] > 12000
     names = {one["experiment"] for one in document["figures"]["experiments"]}
     assert {"quality_vs_io", "pseudo_max_gap", "layer_sparsity", "layer_correlation", "headwise", "failure_cases",
             "early_layers", "task_fidelity", "span_keep"} <= names

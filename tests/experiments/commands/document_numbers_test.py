@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 ROOT = Path(os.environ["ATTEST_SOURCE_DIR"])
-DEMO = ROOT / "dumps/demo.h5"
+DEMO, LONG_DEMO = ROOT / "dumps/demo.h5", ROOT / "dumps/demo-long.h5"
 NEEDLES = ["niah_single_4k", "niah_multikey_1k", "key_value_1k", "niah_multivalue_1k", "niah_multiquery_1k"]
 
 
@@ -30,11 +30,15 @@ def attest(*arguments, **more):
     return subprocess.run([os.environ["ATTEST_BIN"], *map(str, arguments)], capture_output=True, text=True, **more)
 
 
-@pytest.fixture(scope="module")
-def demo():
-    result = attest("inspect", DEMO, "--json")
+def inspected(dump):
+    result = attest("inspect", dump, "--json")
     assert result.returncode == 0, result.stderr
     return json.loads(result.stdout)
+
+
+@pytest.fixture(scope="module")
+def demo():
+    return inspected(DEMO)
 
 
 @pytest.fixture(scope="module")
@@ -69,11 +73,35 @@ def test_readme_on_the_embedded_dump(demo, study):
     assert float(rest) == round(float(max(s["ffd/lse_error"][..., 1].max() for s in study.values())), 2)
 
 
+def test_readme_on_the_long_dump(tmp_path):
+    """The paragraph's numbers, by numpy from the results of its command."""
+    paragraph = next(p for p in document("README.md").split("\n\n") if "demo-long.h5" in p)
+    (command,) = re.findall(r"`attest (run\s[^`]*)`", paragraph)
+    assert attest(*["dumps/demo-long.h5" if w.startswith("dumps/") else tmp_path / w if w == "l.h5" else w for w in shlex.split(command)], cwd=ROOT).returncode == 0
+    with h5py.File(tmp_path / "l.h5") as file:
+        (sample,) = file["dumps/0/samples"].values()
+        layers, tokens, mass = sample["layers"][()], sample.attrs["num_tokens"], sample["scores/span_mass"][()]
+        get = lambda label, metric: sample[f"{label}/{metric}"][()].astype(np.float64)
+        keep, heads, io, recall = get("ffd", "keep_ratio"), get("ffd_heads", "keep_ratio"), get("ffd", "io_ratio"), get("ffd", "recall")
+    deficit = 1 - recall[..., 0]
+    expected = [layers[0], tokens / 1000, 100 * keep[..., 0].mean(), 100 * io[..., 0].mean(), 100 * heads[..., 0].mean(), recall[..., 0].mean(),
+                np.median(deficit), np.quantile(deficit, 0.95), deficit.max(), deficit.size, 100 * keep[..., 1].mean(), recall[..., 1].min()]
+    printed = re.search(
+        r"holds layer (\d+) of one of ([\d.]+)K tokens\..*keeps ([\d.]+) % of the tokens and reads ([\d.]+) %.*would keep ([\d.]+) %. Mean recall is ([\d.]+), "
+        r".*from ([\d.]+) at the median over ([\d.]+) at the 95 % quantile to ([\d.]+) in the worst of (\d+) cells.*Delta 7 keeps ([\d.]+) % .*recall of ([\d.]+)\. ",
+        flat(paragraph)).groups()
+    for text, value in zip(printed, expected, strict=True):
+        assert float(text) == pytest.approx(value, abs=0.51 * 10 ** -len(text.partition(".")[2])), (text, value)
+    assert "In the one cell that retrieves the evidence recall is 1.0000 at both" in flat(paragraph)
+    (retrieves,) = recall[mass >= 0.3]
+    assert [f"{r:.4f}" for r in retrieves] == ["1.0000", "1.0000"]
+
+
 def test_capture_on_the_embedded_dump(demo, study):
     text = document("dumps/capture/README.md")
     rows = re.findall(r"^\| `(\w+)` \| (\d+) \| ([\d, ]+) \|", text, re.MULTILINE)
     assert {(name, int(tokens), layers) for name, tokens, layers in rows} == {
-        (s["name"], s["num_tokens"], ", ".join(str(l["layer"]) for l in s["layers"])) for s in demo["samples"]}
+        (s["name"], s["num_tokens"], ", ".join(str(l["layer"]) for l in s["layers"])) for s in demo["samples"] + inspected(LONG_DEMO)["samples"]}
     shape = f"({demo['num_layers']} layers, {demo['num_query_heads']} query heads of {demo['head_dim']} in {demo['num_kv_heads']} KV groups, bfloat16)"
     assert shape in flat(text)
     (least,) = re.search(r"head 2 keeps at least ([\d.]+) of its mass", flat(text)).groups()

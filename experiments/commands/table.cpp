@@ -1,0 +1,131 @@
+// attest table: means, ladders and worst cases of results as a table.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <filesystem>
+#include <iostream>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "analysis/results/results_file.h"
+#include "dumps/base/atomic_file.h"
+#include "dumps/base/error.h"
+#include "dumps/base/printable.h"
+#include "experiments/cli/checks.h"
+#include "experiments/cli/study_choice.h"
+#include "experiments/commands/commands.h"
+#include "experiments/tables/table_formats.h"
+
+namespace attest {
+namespace {
+
+struct TableOptions {
+  std::vector<std::string> results;
+  std::vector<std::string> by = {"selector"};
+  std::vector<std::string> metrics = parse_names(kDefaultColumns);
+  std::vector<std::string> settings, selectors;
+  std::string format, output;
+  bool with_dense_layers = false, force = false;
+};
+
+/// By --format, --json or the name of the output file.
+std::string format_of(const TableOptions& options, const GlobalOptions& global) {
+  if (global.json && !options.format.empty() && options.format != "json")
+    throw UsageError(fmt::format("--json and --format {} contradict each other", options.format));
+  if (global.json) return "json";
+  if (!options.format.empty()) return options.format;
+  const std::map<std::string, std::string> by_extension = {
+      {".csv", "csv"}, {".md", "md"}, {".tex", "latex"}, {".json", "json"}};
+  const auto known = by_extension.find(std::filesystem::path(options.output).extension().string());
+  return known == by_extension.end() ? "text" : known->second;
+}
+
+TableRequest request_of(const TableOptions& options, const GlobalOptions& global) {
+  TableRequest request{.columns = parse_columns(options.metrics),
+                       .by = {},
+                       .selectors = options.selectors,
+                       .settings = options.settings,
+                       .with_dense_layers = options.with_dense_layers,
+                       .threads = global.thread_count()};
+  for (const std::string& name : options.by)
+    for (std::size_t g = 0; g < std::size(kGroupingNames); ++g)
+      if (name == kGroupingNames[g] && std::ranges::count(request.by, static_cast<Grouping>(g)) == 0)
+        request.by.push_back(static_cast<Grouping>(g));
+  return request;
+}
+
+void run_table(const TableOptions& options, const GlobalOptions& global) {
+  const std::string format = format_of(options, global);
+  const TableRequest request = request_of(options, global);
+  std::vector<ResultsFile> files;
+  for (const std::string& path : options.results) files.emplace_back(path);
+  std::vector<const ResultsFile*> pointers;
+  for (const ResultsFile& file : files) pointers.push_back(&file);
+
+  const ResultsTable table = make_results_table(pointers, request);
+  const std::string notes = table_notes(table);
+  std::string text = formatted_table(table, format, std::ranges::count(options.by, "model") > 0);
+  // csv, LaTeX and JSON have no place for a sentence; JSON has its facts.
+  const bool has_place = format == "text" || format == "md";
+  if (has_place && !notes.empty()) text += (format == "md" ? "\n" : "") + notes + "\n";
+  if (options.output.empty()) {
+    std::cout << text;
+  } else {
+    std::error_code ignored;
+    if (!options.force && std::filesystem::exists(options.output, ignored))
+      throw OutputError(fmt::format("{} is there already: --force replaces it", options.output));
+    write_atomically(options.output, text, {.overwrite = options.force});
+  }
+  if (!has_place && format != "json" && !notes.empty() && !global.quiet) std::cerr << notes << '\n';
+}
+
+}  // namespace
+
+void add_table(CLI::App& app, const GlobalOptions& global) {
+  auto options = std::make_shared<TableOptions>();
+  CLI::App* command =
+      app.add_subcommand("table", "Means, ladders and worst cases of results files by selector and setting");
+  command->add_option("RESULTS", options->results, "Results files of `attest run`; those of one model are pooled")
+      ->required();
+  std::vector<std::string> groupings{"selector", "model"};
+  for (const std::string_view name : kGroupingNames) groupings.emplace_back(name);
+  command
+      ->add_option("--by", options->by,
+                   "What splits the rows of a selector and setting, separated by commas; models are never averaged")
+      ->delimiter(',')
+      ->transform(one_of(groupings))
+      ->type_name("NAMES");
+  command
+      ->add_option("--metrics", options->metrics,
+                   fmt::format("Columns METRIC[.STAT], separated by commas. METRIC: of 'attest list', span_recall, "
+                               "NAME_deficit (1 - NAME), dropped_mass. STAT: mean (the default), std, min, max, worst, "
+                               "median, pNN, pNN.N, count, ladder. Default {}",
+                               kDefaultColumns))
+      ->delimiter(',')
+      ->transform(text_that_is("a column such as recall.min"))
+      ->type_name("COLUMNS");
+  command->add_option("--selectors", options->selectors, "Labels of selectors, separated by commas (default all)")
+      ->delimiter(',')
+      ->transform(text_that_is("a label"))
+      ->type_name("LABELS");
+  command->add_option("--settings", options->settings, "Settings such as 5,1024,12.5% (default all)")
+      ->delimiter(',')
+      ->transform(text_that_is("a setting such as 5 or 12.5%"))
+      ->type_name("LIST");
+  command->add_flag("--with-dense-layers", options->with_dense_layers,
+                    "Include layers that are dense in some of the selectors");
+  command->add_option("--format", options->format, "Default: by the output's name (.csv, .md, .tex, .json), else text")
+      ->transform(one_of(kTableFormats))
+      ->type_name("NAME");
+  command->add_option("-o,--output", options->output, "File to write (default: standard output)")
+      ->transform(text_that_is("a file's name"))
+      ->type_name("FILE");
+  command->add_flag("--force", options->force, "Replace the output if it is there");
+  command->callback([options, &global] { run_table(*options, global); });
+}
+
+}  // namespace attest

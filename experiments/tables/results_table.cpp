@@ -1,0 +1,281 @@
+// Gathers the cells of each selector and metric, groups them, and takes the statistics of each group.
+#include "experiments/tables/results_table.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <optional>
+
+#include "analysis/statistics/aggregate.h"
+#include "analysis/statistics/ladder.h"
+#include "analysis/study/study.h"
+#include "dumps/base/error.h"
+#include "dumps/base/parallel_for.h"
+#include "dumps/base/printable.h"
+#include "experiments/paper/model_study.h"
+#include "experiments/tables/cell_groups.h"
+
+namespace attest {
+namespace {
+
+constexpr double kNoValue = std::numeric_limits<double>::quiet_NaN();
+
+/// A number with or without '%'; empty for other texts.
+std::optional<Setting> parse_setting(std::string_view text) {
+  Setting setting{.percent = text.ends_with('%')};
+  if (setting.percent) text.remove_suffix(1);
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), setting.value);
+  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return setting;
+}
+
+bool is_setting(const StudySelector& group, std::size_t s, const std::string& typed) {
+  return group.setting_labels[s] == typed || parse_setting(typed) == group.grid[s];
+}
+
+/// The selectors of one model that the table shows, each with the indices of its settings.
+struct ChosenSelector {
+  PooledSelector pooled;
+  std::vector<std::size_t> settings;
+};
+
+std::vector<ChosenSelector> chosen_selectors(const ModelStudy& study, const TableRequest& request) {
+  std::vector<ChosenSelector> chosen;
+  for (const PooledSelector& selector : study.selectors()) {
+    if (!request.selectors.empty() && std::ranges::count(request.selectors, selector.group.label) == 0) continue;
+    ChosenSelector& c = chosen.emplace_back(selector);
+    for (std::size_t s = 0; s < selector.group.grid.size(); ++s)
+      if (request.settings.empty() || selector.group.kind == SettingKind::none ||
+          std::ranges::any_of(request.settings,
+                              [&](const auto& typed) { return is_setting(selector.group, s, typed); }))
+        c.settings.push_back(s);
+  }
+  return chosen;
+}
+
+/// The labels among `parts` of a list that was split at commas. A label may have commas: the longest one is taken.
+std::vector<std::string> labels_of(const std::vector<std::string>& parts, const std::vector<std::string>& known) {
+  std::vector<std::string> labels;
+  for (std::size_t first = 0; first < parts.size();) {
+    std::size_t end = parts.size();
+    const auto joined = [&] {
+      return fmt::format("{}", fmt::join(parts.begin() + static_cast<std::ptrdiff_t>(first),
+                                         parts.begin() + static_cast<std::ptrdiff_t>(end), ","));
+    };
+    while (end > first && std::ranges::count(known, joined()) == 0) --end;
+    if (end == first)
+      throw UsageError(fmt::format("--selectors: the results have no selector labelled '{}'; they have {}",
+                                   printable(parts[first]), printable(fmt::format("{}", fmt::join(known, ", ")))));
+    labels.push_back(joined());
+    first = end;
+  }
+  return labels;
+}
+
+void add_new(std::vector<std::string>& names, const std::string& name) {
+  if (std::ranges::count(names, name) == 0) names.push_back(name);
+}
+
+std::vector<std::string> all_labels(const std::vector<ModelStudy>& studies) {
+  std::vector<std::string> labels;
+  for (const ModelStudy& study : studies)
+    for (const PooledSelector& selector : study.selectors()) add_new(labels, selector.group.label);
+  return labels;
+}
+
+void check_settings(const std::vector<ModelStudy>& studies, const TableRequest& request) {
+  for (const std::string& typed : request.settings) {
+    bool found = false;
+    std::vector<std::string> settings;
+    for (const ModelStudy& study : studies)
+      for (const PooledSelector& selector : study.selectors()) {
+        if (!request.selectors.empty() && std::ranges::count(request.selectors, selector.group.label) == 0) continue;
+        for (std::size_t s = 0; s < selector.group.grid.size() && selector.group.kind != SettingKind::none; ++s) {
+          found = found || is_setting(selector.group, s, typed);
+          add_new(settings, selector.group.setting_labels[s]);
+        }
+      }
+    if (!found)
+      throw UsageError(fmt::format(
+          "--settings: no selector{} has the setting '{}'; {}", request.selectors.empty() ? "" : " of --selectors",
+          printable(typed),
+          settings.empty() ? "they have none" : printable(fmt::format("there are {}", fmt::join(settings, ", ")))));
+  }
+}
+
+void check_axes(const TableRequest& request) {
+  if (std::ranges::count(request.by, Grouping::head) == 0) return;
+  for (const TableColumn& column : request.columns)
+    if (column.info.axes == MetricAxes::query_setting)
+      throw UsageError(fmt::format("--by head: '{}' is of all heads of a layer together", column.metric));
+}
+
+/// The cells of a metric at the chosen settings: [S].
+std::vector<std::vector<SampleCells>> cells_of(ResultsFiles files, const ModelStudy& study,
+                                               const ChosenSelector& selector, const TableColumn& column,
+                                               const std::set<int>& except) {
+  const auto scores = [&](std::string_view metric, const std::vector<SampleCells>& like) {
+    return score_cells_at(
+        gather_scores(files, selector.pooled.group.label, metric, {.compared = {}, .with_dense_layers = true}), like);
+  };
+  const bool span_recall = column.metric == kSpanRecallMetric;
+  std::vector<std::vector<SampleCells>> all =
+      study.cells(selector.pooled, span_recall || column.of_scores ? "recall" : column.metric, except);
+  if (column.of_scores) {
+    // Scores do not depend on the setting. A file that lacks a setting lacks its scores there, too.
+    for (std::vector<SampleCells>& samples : all) samples = scores(column.metric, samples);
+  } else if (span_recall) {
+    for (std::vector<SampleCells>& samples : all) samples = retrieval_cells(samples, scores("span_mass", samples));
+  }
+  std::vector<std::vector<SampleCells>> chosen;
+  for (const std::size_t s : selector.settings)
+    chosen.push_back(all.size() == 1 ? all[0] : std::move(all.at(s)));  // [1]: the metric has no settings
+  return chosen;
+}
+
+/// The columns' statistics of `cells`, which are free of NaN and are reordered.
+std::vector<double> statistics_of(std::span<float> cells, std::span<const TableColumn* const> columns) {
+  const Moments moments = describe(std::span<const float>(cells));
+  std::vector<double> values;
+  for (const TableColumn* column : columns) {
+    switch (column->statistic) {
+      case CellStatistic::mean:
+        values.push_back(column->deficit ? 1 - moments.mean : moments.mean);
+        break;
+      case CellStatistic::std:
+        values.push_back(moments.std);
+        break;
+      case CellStatistic::min:
+        values.push_back(column->deficit ? 1 - moments.max : moments.min);
+        break;
+      case CellStatistic::max:
+        values.push_back(column->deficit ? 1 - moments.min : moments.max);
+        break;
+      case CellStatistic::count:
+        values.push_back(static_cast<double>(cells.size()));
+        break;
+      case CellStatistic::quantile:
+        values.push_back(kNoValue);
+        break;
+    }
+  }
+  for (const Badness badness : {Badness::value, Badness::deficit}) {
+    std::vector<double> levels;
+    for (const TableColumn* column : columns)
+      if (column->statistic == CellStatistic::quantile && column->deficit == (badness == Badness::deficit))
+        levels.push_back(column->level);
+    std::ranges::sort(levels);
+    const std::vector<double> quantiles = badness_quantiles(cells, levels, badness);
+    for (std::size_t i = 0; i < columns.size(); ++i)
+      if (columns[i]->statistic == CellStatistic::quantile && columns[i]->deficit == (badness == Badness::deficit))
+        values[i] = quantiles[static_cast<std::size_t>(std::ranges::find(levels, columns[i]->level) - levels.begin())];
+  }
+  return values;
+}
+
+/// The values of the columns of one metric, by setting and group.
+using GroupValues = std::vector<std::map<GroupKey, std::vector<double>>>;
+
+GroupValues group_values(ResultsFiles files, const ModelStudy& study, const ChosenSelector& selector,
+                         const std::set<int>& except, std::span<const TableColumn* const> columns,
+                         std::span<const Grouping> by) {
+  GroupValues values;
+  for (std::vector<SampleCells>& samples : cells_of(files, study, selector, *columns.front(), except)) {
+    auto& of_setting = values.emplace_back();
+    for (auto& [key, cells] : split_cells(samples, by)) of_setting[key] = statistics_of(cells, columns);
+    samples.clear();
+  }
+  return values;
+}
+
+void add_model(ResultsFiles files, const ModelStudy& study, const TableRequest& request, ResultsTable& table) {
+  const std::vector<ChosenSelector> chosen = chosen_selectors(study, request);
+  std::vector<std::string> labels;
+  for (const ChosenSelector& selector : chosen) labels.push_back(selector.pooled.group.label);
+  const std::set<int> dense = study.dense_layers(labels);
+  table.dense_layers.insert(dense.begin(), dense.end());
+  const std::set<int> except = request.with_dense_layers ? std::set<int>{} : dense;
+
+  std::vector<std::vector<std::size_t>> metrics;  // columns of the same metric, which are worked on together
+  for (std::size_t c = 0; c < request.columns.size(); ++c) {
+    const auto same = std::ranges::find_if(
+        metrics, [&](const auto& group) { return request.columns[group[0]].metric == request.columns[c].metric; });
+    if (same == metrics.end())
+      metrics.push_back({c});
+    else
+      same->push_back(c);
+  }
+  std::vector<GroupValues> values(chosen.size() * metrics.size());
+  parallel_for(request.threads, values.size(), [&](int, std::size_t i) {
+    std::vector<const TableColumn*> columns;
+    for (const std::size_t c : metrics[i % metrics.size()]) columns.push_back(&request.columns[c]);
+    values[i] = group_values(files, study, chosen[i / metrics.size()], except, columns, request.by);
+  });
+
+  for (std::size_t i = 0; i < chosen.size(); ++i) {
+    const StudySelector& group = chosen[i].pooled.group;
+    if (!counts_scan(group)) table.scan_not_counted.push_back(group.label);
+    for (std::size_t s = 0; s < chosen[i].settings.size(); ++s) {
+      std::map<GroupKey, std::vector<double>> rows;
+      for (std::size_t m = 0; m < metrics.size(); ++m)
+        for (const auto& [key, found] : values[i * metrics.size() + m][s]) {
+          std::vector<double>& row = rows.try_emplace(key, request.columns.size(), kNoValue).first->second;
+          for (std::size_t c = 0; c < metrics[m].size(); ++c) row[metrics[m][c]] = found[c];
+        }
+      for (auto& [key, row] : rows)
+        table.rows.push_back({.model = study.model(),
+                              .label = group.label,
+                              .selector = group.name,
+                              .setting = std::string(name_of(group.kind)),
+                              .setting_label = group.setting_labels[chosen[i].settings[s]],
+                              .groups = key,
+                              .values = std::move(row)});
+    }
+  }
+}
+
+bool has_metric(ResultsFiles files, const TableColumn& column) {
+  const auto contains = [](const std::vector<std::string>& names, std::string_view name) {
+    return std::ranges::count(names, name) > 0;
+  };
+  const bool spans = column.metric == kSpanRecallMetric;
+  for (const ResultsFile* file : files)
+    for (std::size_t d = 0; d < file->study().dumps.size(); ++d)
+      for (std::size_t s = 0; s < file->study().dumps[d].samples.size(); ++s) {
+        if (column.of_scores || spans) {
+          if (contains(file->score_metrics(d, s), spans ? "span_mass" : std::string_view(column.metric))) return true;
+          continue;
+        }
+        for (std::size_t i = 0; i < file->study().selectors.size(); ++i)
+          if (contains(file->metrics(d, s, i), column.metric)) return true;
+      }
+  return false;
+}
+
+}  // namespace
+
+ResultsTable make_results_table(ResultsFiles files, TableRequest request) {
+  check_axes(request);
+  const std::vector<ModelStudy> studies = split_by_model(files);
+  request.selectors = labels_of(request.selectors, all_labels(studies));
+  check_settings(studies, request);
+  for (const TableColumn& column : request.columns)
+    if (!has_metric(files, column))
+      throw InputError(fmt::format("the results have no '{}'{}", column.metric,
+                                   column.metric.starts_with("span_") ? ", which takes samples with spans" : ""));
+  ResultsTable table{.columns = request.columns, .by = request.by, .with_dense_layers = request.with_dense_layers};
+  for (const ModelStudy& study : studies) add_model(files, study, request, table);
+  if (!table.rows.empty()) return table;
+  if (!table.dense_layers.empty() && !request.with_dense_layers)
+    throw InputError(fmt::format(
+        "no cell is left: every layer is dense in a selector (dense: {}); --with-dense-layers includes them",
+        fmt::join(table.dense_layers, ", ")));
+  throw InputError("no layer was studied, so there is nothing to put in a table");
+}
+
+}  // namespace attest

@@ -1,0 +1,218 @@
+// The formats of a results table.
+#include "experiments/tables/table_formats.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "dumps/base/printable.h"
+#include "experiments/cli/aligned_text.h"
+#include "plots/table.h"
+
+namespace attest {
+namespace {
+
+using json = nlohmann::ordered_json;
+
+/// Width of a block of columns in text, so that it is not folded by most terminals.
+constexpr std::size_t kTextWidth = 120;
+
+std::string spaced(std::string text) {
+  std::ranges::replace(text, '_', ' ');
+  return text;
+}
+
+std::string group_text(const TableRow& row, std::size_t g) {
+  const auto* number = std::get_if<std::int64_t>(&row.groups[g]);
+  return number != nullptr ? fmt::format("{}", *number) : std::get<std::string>(row.groups[g]);
+}
+
+bool several_models(const ResultsTable& table) {
+  return std::ranges::any_of(table.rows, [&](const TableRow& row) { return row.model != table.rows[0].model; });
+}
+
+// Text
+
+/// Small numbers need significant digits where shares and cosines need decimals.
+std::string text_of(double value, const TableColumn& column) {
+  if (column.statistic == CellStatistic::count) return fmt::format("{:.0f}", value);
+  if (std::isnan(value)) return "-";
+  return column.deficit ? fmt::format("{:.3g}", value) : formatted(value, column.info.unit);
+}
+
+std::string setting_text(const TableRow& row) {
+  return row.setting == "none" ? "" : fmt::format("{} {}", row.setting, row.setting_label);
+}
+
+/// The cells that say what a row is about, first their headings.
+std::vector<std::vector<std::string>> row_names(const ResultsTable& table, bool with_model) {
+  std::vector<std::string> headings{"selector", "setting"};
+  if (with_model) headings.insert(headings.begin(), "model");
+  for (const Grouping grouping : table.by) headings.emplace_back(name_of(grouping));
+  std::vector<std::vector<std::string>> names{headings};
+  for (const TableRow& row : table.rows) {
+    std::vector<std::string>& line = names.emplace_back();
+    if (with_model) line.push_back(printable(row.model));
+    line.push_back(printable(row.label));
+    line.push_back(printable(setting_text(row)));
+    for (std::size_t g = 0; g < table.by.size(); ++g) line.push_back(printable(group_text(row, g)));
+  }
+  return names;
+}
+
+/// Indices of columns that stand side by side. Columns of one metric are kept together if they fit.
+std::vector<std::vector<std::size_t>> blocks_of(const ResultsTable& table, std::size_t names_width,
+                                                const std::vector<std::size_t>& widths) {
+  std::vector<std::vector<std::size_t>> blocks;
+  std::size_t used = 0;
+  for (std::size_t c = 0; c < table.columns.size();) {
+    std::size_t end = c, width = 0;
+    for (; end < table.columns.size() && table.columns[end].quantity() == table.columns[c].quantity(); ++end)
+      width += widths[end];
+    for (; c < end; ++c) {
+      const bool fits = used + width <= kTextWidth || (width > kTextWidth && used + widths[c] <= kTextWidth);
+      if (blocks.empty() || (!fits && !blocks.back().empty())) {
+        blocks.emplace_back();
+        used = names_width;
+      }
+      blocks.back().push_back(c);
+      used += widths[c];
+      width -= widths[c];
+    }
+  }
+  return blocks;
+}
+
+std::string table_text(const ResultsTable& table, bool with_model) {
+  const std::vector<std::vector<std::string>> names = row_names(table, with_model);
+  std::vector<std::vector<std::string>> cells(table.columns.size());  // [column][line], headings first
+  std::vector<std::size_t> widths;
+  for (std::size_t c = 0; c < table.columns.size(); ++c) {
+    const bool first = c == 0 || table.columns[c - 1].quantity() != table.columns[c].quantity();
+    cells[c] = {first ? spaced(table.columns[c].quantity()) : "", table.columns[c].statistic_name};
+    for (const TableRow& row : table.rows) cells[c].push_back(text_of(row.values[c], table.columns[c]));
+    std::size_t width = 0;
+    for (const std::string& cell : cells[c]) width = std::max(width, shown_width(cell));
+    widths.push_back(width + 2);
+  }
+  std::size_t names_width = 0;
+  for (std::size_t i = 0; i < names[0].size(); ++i) {
+    std::size_t width = 0;
+    for (const std::vector<std::string>& line : names) width = std::max(width, shown_width(line[i]));
+    names_width += width + 2;
+  }
+  std::string text;
+  for (const std::vector<std::size_t>& block : blocks_of(table, names_width, widths)) {
+    std::vector<std::vector<std::string>> lines;
+    for (std::size_t line = 0; line < table.rows.size() + 2; ++line) {
+      lines.push_back(line == 0 ? std::vector<std::string>(names[0].size()) : names[line - 1]);
+      for (const std::size_t c : block) lines.back().push_back(cells[c][line]);
+    }
+    text += (text.empty() ? "" : "\n") + aligned_text(lines, names[0].size());
+  }
+  return text;
+}
+
+// csv, Markdown and LaTeX
+
+int decimals_of(const TableColumn& column) {
+  if (column.statistic == CellStatistic::count) return 0;
+  if (column.deficit) return 6;
+  return column.info.unit == "cosine" ? 5 : 4;
+}
+
+std::string heading_of(const TableColumn& column) {
+  const bool has_unit = column.info.unit == "nats" && column.statistic != CellStatistic::count;
+  return fmt::format("{} {}{}", spaced(column.quantity()), column.statistic_name, has_unit ? " (nats)" : "");
+}
+
+Table plots_table(const ResultsTable& table, bool for_programs, bool with_model) {
+  constexpr auto text = Column::Kind::text;
+  std::vector<ColumnOf<TableRow>> columns;
+  if (for_programs || with_model) columns.push_back({{"model", text}, [](const TableRow& r) { return r.model; }});
+  columns.push_back({{for_programs ? "label" : "selector", text}, [](const TableRow& r) { return r.label; }});
+  if (for_programs) {
+    columns.push_back({{"selector", text}, [](const TableRow& r) { return r.selector; }});
+    columns.push_back({{"setting", text}, [](const TableRow& r) { return r.setting; }});
+    columns.push_back({{"setting_label", text}, [](const TableRow& r) { return r.setting_label; }});
+  } else {
+    columns.push_back({{"setting", text}, setting_text});
+  }
+  for (std::size_t g = 0; g < table.by.size(); ++g)
+    columns.push_back({{std::string(name_of(table.by[g])), text}, [g](const TableRow& r) { return group_text(r, g); }});
+  for (std::size_t c = 0; c < table.columns.size(); ++c)
+    columns.push_back({{.name = table.columns[c].name(),
+                        .heading = heading_of(table.columns[c]),
+                        .decimals = decimals_of(table.columns[c])},
+                       [c](const TableRow& r) { return r.values[c]; }});
+  return make_table(table.rows, columns);
+}
+
+// JSON
+
+std::string_view unit_of(const TableColumn& column) {
+  return column.statistic == CellStatistic::count ? "cells" : column.info.unit;
+}
+
+json json_of(const ResultsTable& table) {
+  json columns = json::array(), rows = json::array();
+  for (const TableColumn& column : table.columns)
+    columns.push_back({{"name", column.name()},
+                       {"metric", column.metric},
+                       {"deficit", column.deficit},
+                       {"statistic", column.statistic_name},
+                       {"unit", unit_of(column)}});
+  for (const TableRow& row : table.rows) {
+    json object = {{"model", row.model},
+                   {"label", row.label},
+                   {"selector", row.selector},
+                   {"setting", row.setting},
+                   {"setting_label", row.setting_label}};
+    for (std::size_t g = 0; g < table.by.size(); ++g)
+      std::visit([&](const auto& value) { object[std::string(name_of(table.by[g]))] = value; }, row.groups[g]);
+    for (std::size_t c = 0; c < table.columns.size(); ++c)
+      object[table.columns[c].name()] = std::isfinite(row.values[c]) ? json(row.values[c]) : json(nullptr);
+    rows.push_back(std::move(object));
+  }
+  return {{"columns", columns},
+          {"rows", rows},
+          {"dense_layers", table.dense_layers},
+          {"with_dense_layers", table.with_dense_layers},
+          {"scan_not_counted", table.scan_not_counted}};
+}
+
+}  // namespace
+
+std::string formatted_table(const ResultsTable& table, const std::string& format, bool with_model) {
+  with_model = with_model || several_models(table);
+  if (format == "text") return table_text(table, with_model);
+  // Names in results may be any bytes; JSON must be UTF-8.
+  if (format == "json") return json_of(table).dump(2, ' ', false, json::error_handler_t::replace) + "\n";
+  std::ostringstream out;
+  if (format == "csv") write_csv(plots_table(table, true, with_model), out);
+  if (format == "md") write_markdown(plots_table(table, false, with_model), out);
+  if (format == "latex") write_latex(plots_table(table, false, with_model), out);
+  return out.str();
+}
+
+std::string table_notes(const ResultsTable& table) {
+  std::string text;
+  if (!table.dense_layers.empty())
+    text = table.with_dense_layers
+               ? fmt::format("Dense layers ({}) are included.", fmt::join(table.dense_layers, ", "))
+               : fmt::format(
+                     "Layers that are dense in some selector ({}) are left out; --with-dense-layers includes "
+                     "them.",
+                     fmt::join(table.dense_layers, ", "));
+  const bool shows_io = std::ranges::any_of(table.columns, [](const TableColumn& c) { return c.metric == "io_ratio"; });
+  if (shows_io && !table.scan_not_counted.empty())
+    text += fmt::format("{}io_ratio does not count the scan of {} (scan_bytes is 0).", text.empty() ? "" : " ",
+                        printable(fmt::format("{}", fmt::join(table.scan_not_counted, ", "))));
+  return text;
+}
+
+}  // namespace attest
