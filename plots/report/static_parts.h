@@ -1,0 +1,15 @@
+// The parts of a page that are there without its script: findings, tables, figures, the manifest.
+#pragma once
+
+#include <string>
+
+#include "plots/report/report_data.h"
+
+namespace attest {
+
+std::string facts_html(const ReportData& data);
+std::string findings_html(const std::vector<ReportFinding>& findings);
+std::string section_html(const ReportSection& section);
+std::string manifests_html(const ReportData& data);
+
+}  // namespace attest
