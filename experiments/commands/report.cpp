@@ -31,7 +31,7 @@ struct ReportCommandOptions {
   std::vector<std::string> results;
   std::string path;
   ReportOptions report;
-  std::uint64_t array_bytes = kArrayBytes;
+  std::uint64_t bytes = kPageBytes;
   bool no_tokens = false, force = false;
 };
 
@@ -49,8 +49,7 @@ nlohmann::ordered_json json_of(const ReportData& data, const HtmlReport& report,
                                     {"number", f.number},
                                     {"link", f.link}});
   document["cells"] = data.cells.size();
-  document["arrays"] = {
-      {"bytes", report.array_bytes}, {"digits_less", report.digits_less}, {"left_out", report.left_out}};
+  document["arrays"] = {{"rounded", report.rounded}, {"left_out", report.left_out}};
   document["notes"] = data.figures_note;
   return document;
 }
@@ -80,7 +79,7 @@ void run_report(ReportCommandOptions options, const GlobalOptions& global) {
   if (folder.empty()) folder = ".";
   const StagedFolder drawing(folder);
   const ReportData data = gather_report(pointers, options.report, drawing.staging());
-  const HtmlReport report = html_report(data, options.array_bytes);
+  const HtmlReport report = html_report(data, options.bytes);
   write_atomically(options.path, report.html, {.overwrite = options.force});
   if (global.json)
     std::cout << json_of(data, report, options.path).dump(2, ' ', false, nlohmann::json::error_handler_t::replace)
@@ -114,7 +113,7 @@ void add_report(CLI::App& app, const GlobalOptions& global) {
       ->transform(whole_number(0, kMostCells))
       ->capture_default_str()
       ->type_name("N");
-  command->add_option("--map-size", options->array_bytes, "What the map's numbers may take of the page")
+  command->add_option("--size", options->bytes, "Of the page; the map has as many numbers, and digits, as fit")
       ->transform(byte_size())
       ->capture_default_str()
       ->type_name("SIZE");

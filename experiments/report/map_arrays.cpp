@@ -120,9 +120,9 @@ class MapMaker {
       values += 2 * std::size(kCore) * places * selector.settings.size();
     single_samples_ = samples_.size() > 1 && values * samples_.size() <= kMostSampleValues;
     const int model = static_cast<int>(data_.models.size());
-    for (const std::string& name : score_metric_names()) add_arrays(model, MapArray::kExactScores, name);
     for (std::size_t s = 0; s < model_.selectors.size(); ++s)
       for (const std::string& name : metric_names(s)) add_arrays(model, static_cast<int>(s), name);
+    for (const std::string& name : score_metric_names()) add_arrays(model, MapArray::kExactScores, name);
     data_.models.push_back(std::move(model_));
   }
 

@@ -138,8 +138,8 @@ class Findings {
     to.statistic = "worst";
     std::string where;
     if (worst != nullptr) {
-      where = fmt::format(" (layer {}, head {}, sample {}, query at {})", worst->layer, worst->head,
-                          shown_.samples[static_cast<std::size_t>(worst->sample)], worst->query_position);
+      where = fmt::format("; worst at layer {}, head {}, query {} of {}", worst->layer, worst->head,
+                          worst->query_position, shown_.samples[static_cast<std::size_t>(worst->sample)]);
       to.layer = worst->layer;
       to.head = worst->head;
     }
@@ -151,11 +151,10 @@ class Findings {
     data_.findings.push_back(
         {severity,
          fmt::format(
-             "{}{} keeps {:.1f} % of the tokens and reads {:.1f} % of the bytes: mean recall {:.5f}, in the worst "
-             "cell{} {:.4f}; the LSE is off by up to {:.3g} nats.",
-             name_of(shown), at_setting(shown, setting), 100 * row.keep, 100 * row.io, row.recall, where, least,
-             row.lse_max),
-         fmt::format("recall {:.4f}", least), map_link(to)});
+             "{}{} keeps {:.1f} % of the tokens and reads {:.1f} % of the bytes. Mean recall {:.5f}, LSE off by up "
+             "to {:.3g} nats{}.",
+             name_of(shown), at_setting(shown, setting), 100 * row.keep, 100 * row.io, row.recall, row.lse_max, where),
+         fmt::format("recall {:.3f}", least), map_link(to)});
   }
 
   /// Few heads may lose most.
@@ -186,12 +185,14 @@ class Findings {
     to.layer = shown_.layers[losses.front().second / heads];
     to.head = static_cast<int>(losses.front().second % heads);
     to.order = "worst";
-    data_.findings.push_back(
-        {Severity::note,
-         fmt::format("Half of the recall that {} loses{} is lost in {} of {} heads, most of it in layer "
-                     "{}, head {}.",
-                     name_of(shown), at_setting(shown, setting), few, losses.size(), *to.layer, *to.head),
-         fmt::format("{} of {} heads", few, losses.size()), map_link(to)});
+    const std::string lost =
+        few == 1 ? fmt::format("in one head of {}: layer {}, head {}", losses.size(), *to.layer, *to.head)
+                 : fmt::format("in {} of {} heads, first of all in layer {}, head {}", few, losses.size(), *to.layer,
+                               *to.head);
+    data_.findings.push_back({Severity::note,
+                              fmt::format("Half of the recall that {} loses{} is lost {}.", name_of(shown),
+                                          at_setting(shown, setting), lost),
+                              fmt::format("{} of {} heads", few, losses.size()), map_link(to)});
   }
 
   /// What the whole grid says: nothing was dropped, or how far it goes to make every cell good.

@@ -1,7 +1,7 @@
 // The arrays of the map: unpacked when they are first needed. plots/report/packed_values.h has the encoding.
 const packedArrays = new Map();
 for (const [model, sample, selector, metric, statistic, digits, text] of data.arrays)
-  packedArrays.set([model, sample, selector, metric, statistic].join(), {digits, text, values: null, loading: null});
+  packedArrays.set([model, sample, selector, metric, statistic].join(), {digits, text: data.texts[text], values: null, loading: null});
 
 async function inflate(text) {
   const bytes = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));

@@ -33,19 +33,29 @@ function showHead(chooseSetting) {
   drawCurve(row, place.head, [findArray(state.metric, 0), findArray(state.metric, 1)], chooseSetting);
 }
 
-function showWorstHeads(choose) {
-  const model = modelNow(), metric = metricNow(), array = map.array, heads = [];
-  byId("worst-heads").hidden = metric.better === "neither" || !array?.values;
-  if (byId("worst-heads").hidden) return;
+/// The heads with a number, the worst first; where none is better than another, the largest.
+function headsByBadness() {
+  const model = modelNow(), metric = metricNow(), heads = [];
   for (let row = 0; row < model.layers.length; ++row)
     for (let head = 0; head < model.heads; ++head) {
-      const part = map.scale.part(numberAt(array, row, head));
-      if (!Number.isNaN(part)) heads.push({row, head, stored: numberAt(array, row, head)});
+      const stored = numberAt(map.array, row, head);
+      if (stored !== undefined && !Number.isNaN(stored)) heads.push({layer: model.layers[row], head, stored});
     }
   const worse = metric.better === "higher" && !metric.share ? -1 : 1;
-  heads.sort((a, b) => worse * (b.stored - a.stored) || a.row - b.row || a.head - b.head);
-  byId("worst-heads").querySelector("ol").replaceChildren(...heads.slice(0, 12).map(({row, head, stored}) => {
-    const layer = model.layers[row];
+  return heads.sort((a, b) => worse * (b.stored - a.stored) || a.layer - b.layer || a.head - b.head);
+}
+
+/// Where a reader begins who has chosen no head.
+function worstHead() {
+  const [worst] = headsByBadness();
+  return worst ? {layer: worst.layer, head: worst.head} : {};
+}
+
+function showWorstHeads(choose) {
+  const metric = metricNow(), array = map.array;
+  byId("worst-heads").hidden = metric.better === "neither" || !array?.values;
+  if (byId("worst-heads").hidden) return;
+  byId("worst-heads").querySelector("ol").replaceChildren(...headsByBadness().slice(0, 12).map(({layer, head, stored}) => {
     const button = element("button", {type: "button", "aria-pressed": String(layer === state.layer && head === state.head)},
       `layer ${layer}, head ${head}: ${storedText(stored, metric, array.digits)}`);
     button.addEventListener("click", () => choose({layer, head}));

@@ -4,8 +4,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <climits>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string_view>
 
 #include "plots/report/packed_values.h"
@@ -21,38 +23,56 @@ using Json = nlohmann::ordered_json;
 /// Digits that are shown; of a share, of what is missing to 1.
 constexpr int kShareDigits = 3, kDigits = 4;
 
+/// What the page has besides, at most: a place in the lists of arrays, notes on the arrays.
+constexpr std::size_t kBytesBetweenArrays = 3, kBytesOfPlace = 40, kBytesOfNotes = 400;
+
+/// The others are folded: these are the first screen.
+constexpr std::size_t kFirstFindings = 7;
+
 struct PackedArray {
   const MapArray* array = nullptr;
   int digits = 0;
   std::string base64;
 };
 
-std::vector<PackedArray> pack(const ReportData& data, int digits_less) {
+/// Arrays from `rank` on have a digit less.
+std::vector<PackedArray> pack(const ReportData& data, int rank) {
   std::vector<PackedArray> packed;
   for (const MapArray& array : data.arrays) {
     const MapMetric& metric = data.metrics.at(static_cast<std::size_t>(array.metric));
-    const int digits = (metric.is_share ? kShareDigits : kDigits) - digits_less;
+    const int digits = (metric.is_share ? kShareDigits : kDigits) - (array.rank >= rank ? 1 : 0);
     packed.push_back({&array, digits, pack_values(array.values, digits, metric.is_share)});
   }
   return packed;
 }
 
+/// Equal arrays are stored once: samples with one query, metrics that are the same for some selectors.
 std::size_t bytes_of(const std::vector<PackedArray>& arrays) {
+  std::set<std::string_view> texts;
   std::size_t bytes = 0;
-  for (const PackedArray& array : arrays) bytes += array.base64.size();
+  for (const PackedArray& array : arrays)
+    if (texts.insert(array.base64).second) bytes += array.base64.size() + kBytesBetweenArrays;
   return bytes;
 }
 
-/// Leaves out the arrays of the highest ranks until the others take at most `most_bytes`. Returns how many.
-std::size_t fit(std::vector<PackedArray>& arrays, std::size_t most_bytes) {
-  const std::size_t all = arrays.size();
-  while (bytes_of(arrays) > most_bytes) {
-    int highest = 0;
-    for (const PackedArray& array : arrays) highest = std::max(highest, array.array->rank);
-    if (highest == 0) break;
-    std::erase_if(arrays, [&](const PackedArray& array) { return array.array->rank == highest; });
-  }
-  return all - arrays.size();
+int highest_rank(const std::vector<PackedArray>& arrays) {
+  int highest = 0;
+  for (const PackedArray& array : arrays) highest = std::max(highest, array.array->rank);
+  return highest;
+}
+
+/// Arrays that take at most `most_bytes`, if those of rank 0 do: first with a digit less, from the highest rank down to
+/// 0, then without the highest ranks.
+std::vector<PackedArray> fit(const ReportData& data, std::size_t most_bytes, HtmlReport& report) {
+  int rounded = INT_MAX;
+  std::vector<PackedArray> arrays = pack(data, rounded);
+  for (int rank = highest_rank(arrays); rank >= 0 && bytes_of(arrays) > most_bytes; --rank)
+    arrays = pack(data, rounded = rank);
+  while (highest_rank(arrays) > 0 && bytes_of(arrays) > most_bytes)
+    std::erase_if(arrays, [rank = highest_rank(arrays)](const PackedArray& a) { return a.array->rank == rank; });
+  report.left_out = data.arrays.size() - arrays.size();
+  for (const PackedArray& array : arrays) report.rounded += array.array->rank >= rounded;
+  return arrays;
 }
 
 Json number(float value) {
@@ -101,12 +121,16 @@ Json cells_json(const ReportData& data) {
   return cells;
 }
 
-Json arrays_json(const std::vector<PackedArray>& arrays) {
+/// Each array's place and digits, and which of the texts has its numbers.
+Json arrays_json(const std::vector<PackedArray>& arrays, Json& texts) {
+  std::map<std::string_view, std::size_t> known;
   Json list = Json::array();
   for (const PackedArray& packed : arrays) {
     const MapArray& a = *packed.array;
+    const auto [text, is_new] = known.emplace(packed.base64, known.size());
+    if (is_new) texts.push_back(packed.base64);
     list.push_back(
-        {a.model, a.sample, a.selector, a.metric, static_cast<int>(a.statistic), packed.digits, packed.base64});
+        {a.model, a.sample, a.selector, a.metric, static_cast<int>(a.statistic), packed.digits, text->second});
   }
   return list;
 }
@@ -131,41 +155,48 @@ std::string sections_html(const std::vector<ReportSection>& sections) {
 
 }  // namespace
 
-HtmlReport html_report(const ReportData& data, std::size_t array_bytes) {
-  HtmlReport report;
-  std::vector<PackedArray> arrays = pack(data, 0);
-  if (bytes_of(arrays) > array_bytes) {
-    arrays = pack(data, report.digits_less = 1);
-    report.left_out = fit(arrays, array_bytes);
-  }
-  report.array_bytes = bytes_of(arrays);
-  std::string map_note;
-  if (report.digits_less > 0) map_note += "To keep the page small, its numbers have a digit less than usual. ";
-  if (report.left_out > 0)
-    map_note += fmt::format(
-        "{} of {} arrays (metrics that matter less, single samples) are left out for the same "
-        "reason; the results file has them.",
-        report.left_out, data.arrays.size());
-
-  const Json content{{"title", data.title},          {"models", models_json(data)}, {"metrics", metrics_json(data)},
-                     {"enough", data.enough_recall}, {"cells", cells_json(data)},   {"arrays", arrays_json(arrays)}};
+HtmlReport html_report(const ReportData& data, std::size_t most_bytes) {
+  Json content{{"title", data.title},
+               {"models", models_json(data)},
+               {"metrics", metrics_json(data)},
+               {"enough", data.enough_recall},
+               {"cells", cells_json(data)}};
+  const auto json_text = [](const Json& json) {
+    return json_in_script(json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  };
   const PageParts& parts = page_parts();
-  report.html = filled(
-      parts.html, {{"title", html_text(data.title)},
-                   {"style", std::string(parts.style)},
-                   {"style_hash", std::string(parts.style_hash)},
-                   {"script", std::string(parts.script)},
-                   {"script_hash", std::string(parts.script_hash)},
-                   {"studied", html_text(data.studied)},
-                   {"facts", facts_html(data)},
-                   {"findings", findings_html(data.findings)},
-                   {"overview", sections_html(data.overview)},
-                   {"map_note", html_text(map_note)},
-                   {"cells_note", html_text(data.cells_note)},
-                   {"figures", sections_html(data.figures)},
-                   {"figures_note", html_text(data.figures_note)},
-                   {"manifests", manifests_html(data)},
-                   {"data", json_in_script(content.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace))}});
+  std::map<std::string_view, std::string> slots = {{"title", html_text(data.title)},
+                                                   {"style", std::string(parts.style)},
+                                                   {"style_hash", std::string(parts.style_hash)},
+                                                   {"script", std::string(parts.script)},
+                                                   {"script_hash", std::string(parts.script_hash)},
+                                                   {"studied", html_text(data.studied)},
+                                                   {"facts", facts_html(data)},
+                                                   {"findings", findings_html(data.findings, kFirstFindings)},
+                                                   {"overview", sections_html(data.overview)},
+                                                   {"map_note", ""},
+                                                   {"cells_note", html_text(data.cells_note)},
+                                                   {"figures", sections_html(data.figures)},
+                                                   {"figures_note", html_text(data.figures_note)},
+                                                   {"manifests", manifests_html(data)},
+                                                   {"data", json_text(content)}};
+  const std::size_t others = filled(parts.html, slots).size() + kBytesOfNotes + kBytesOfPlace * data.arrays.size();
+
+  HtmlReport report;
+  const std::vector<PackedArray> arrays = fit(data, most_bytes > others ? most_bytes - others : 0, report);
+  Json texts = Json::array();
+  content["arrays"] = arrays_json(arrays, texts);
+  content["texts"] = std::move(texts);
+  slots["data"] = json_text(content);
+  if (report.rounded > 0)
+    slots["map_note"] += fmt::format("To keep the page small, {} of {} arrays of numbers have a digit less. ",
+                                     report.rounded, data.arrays.size());
+  if (report.left_out > 0)
+    slots["map_note"] += fmt::format(
+        "{} of {} arrays (metrics that matter less, single samples) are left out to keep the "
+        "page small; the results file has them.",
+        report.left_out, data.arrays.size());
+  report.html = filled(parts.html, slots);
   return report;
 }
 

@@ -11,11 +11,11 @@ function headsOfRow(row) {
 }
 
 function layOutMap() {
-  const model = modelNow(), room = byId("map-frame").clientWidth;
+  const model = modelNow(), room = byId("map-frame").clientWidth - 10;
   map.left = 12 + 8 * String(model.layers.at(-1) ?? 0).length;
   map.top = state.order === "number" ? 18 : 4;
-  map.cellWidth = Math.min(24, Math.max(4.5, (room - map.left - 2) / model.heads));
-  map.cellHeight = Math.max(model.layers.length > 48 ? 8 : 11, Math.min(22, map.cellWidth));
+  map.cellWidth = Math.min(34, Math.max(4.5, (room - map.left - 2) / model.heads));
+  map.cellHeight = Math.max(model.layers.length > 48 ? 8 : 11, Math.min(24, map.cellWidth));
   return {width: map.left + map.cellWidth * model.heads + 1, height: map.top + map.cellHeight * model.layers.length + 1};
 }
 

@@ -30,16 +30,6 @@ double in_units(double value, int exponent) {
   return exponent < 0 ? value * power_of_ten(-exponent) : value / power_of_ten(exponent);
 }
 
-std::string compressed(const std::string& bytes) {
-  uLongf size = compressBound(bytes.size());
-  std::string out(size, '\0');
-  if (compress2(reinterpret_cast<Bytef*>(out.data()), &size, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size(),
-                Z_BEST_COMPRESSION) != Z_OK)
-    throw std::runtime_error("zlib cannot compress an array");
-  out.resize(size);
-  return out;
-}
-
 }  // namespace
 
 std::uint32_t packed_code(double value, int digits) {
@@ -64,6 +54,16 @@ std::uint32_t packed_code(double value, int digits) {
   return code == 0 ? 0 : code << 1 | sign;
 }
 
+std::string packed_bytes(const std::string& bytes) {
+  uLongf size = compressBound(bytes.size());
+  std::string out(size, '\0');
+  if (compress2(reinterpret_cast<Bytef*>(out.data()), &size, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size(),
+                Z_BEST_COMPRESSION) != Z_OK)
+    throw std::runtime_error("zlib cannot compress an array");
+  out.resize(size);
+  return base64(out);
+}
+
 std::string pack_values(std::span<const double> values, int digits, bool missing_to_one) {
   std::string planes(values.size() * kPlanes, '\0');
   for (std::size_t i = 0; i < values.size(); ++i) {
@@ -72,7 +72,7 @@ std::string pack_values(std::span<const double> values, int digits, bool missing
     for (int plane = 0; plane < kPlanes; ++plane)
       planes[static_cast<std::size_t>(plane) * values.size() + i] = static_cast<char>(code >> (8 * plane));
   }
-  return base64(compressed(planes));
+  return packed_bytes(planes);
 }
 
 }  // namespace attest

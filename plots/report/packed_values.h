@@ -24,4 +24,7 @@ std::uint32_t packed_code(double value, int digits);
 /// Base64 of the compressed codes. `missing_to_one`: of 1 - x for each x.
 std::string pack_values(std::span<const double> values, int digits, bool missing_to_one);
 
+/// Base64 of `bytes` as a zlib stream.
+std::string packed_bytes(const std::string& bytes);
+
 }  // namespace attest

@@ -50,6 +50,7 @@ async function show() {
   if (mine !== drawing) return;
   map.array = found;
   map.scale = scaleNow(found);
+  if (state.layer === null) Object.assign(state, worstHead());
   drawMap();
   drawLegend();
   showHead(chooseSetting);
@@ -57,7 +58,6 @@ async function show() {
   await load(arraysOfHead().flatMap(({arrays}) => arrays));
   if (mine !== drawing) return;
   showHead(chooseSetting);
-  document.documentElement.dataset.ready = "true";
 }
 
 function change(changes) {
@@ -130,6 +130,7 @@ function setUpMap() {
     if (step || moves) event.preventDefault();
   });
   new ResizeObserver(() => {
+    if (!map.scale) return;
     drawMap();
     drawLegend();
   }).observe(byId("map-frame"));
@@ -171,12 +172,12 @@ function restoreFromAddress() {
 function start() {
   setUpTheme();
   document.querySelectorAll("table.data").forEach(enhanceTable);
-  if (data.models.length === 0) return;
   if (typeof DecompressionStream === "undefined") {
-    byId("problem").textContent = "The map takes a browser of 2023 or later (DecompressionStream).";
+    byId("problem").textContent = "Map and figures take a browser of 2023 or later (DecompressionStream).";
     byId("problem").hidden = false;
     return;
   }
+  const figures = showFigures();
   for (const id of ["controls", "explorer"]) byId(id).hidden = false;
   resetState();
   const linked = restoreFromAddress();
@@ -184,8 +185,9 @@ function start() {
   setUpMap();
   setUpCells(chooseCell);
   fillCellSelectors();
-  show();
+  const shown = show();
   showCells(chooseCell);
+  Promise.all([shown, figures]).then(() => (document.documentElement.dataset.ready = "true"));
   const goToMap = () => {
     byId("map").scrollIntoView();
     byId("grid").focus({preventScroll: true});
