@@ -50,13 +50,33 @@ std::string svg_of(const Figure& figure, Drawing& drawing) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
+/// The table with its texts as they may be shown: they may come from files.
+Table printable_table(const Table& table) {
+  std::vector<Column> columns;
+  for (const Column& column : table.columns()) {
+    Column& head = columns.emplace_back(column);
+    head.texts.clear();
+    head.numbers.clear();
+  }
+  Table shown(std::move(columns));
+  for (std::size_t row = 0; row < table.rows(); ++row) {
+    std::vector<Table::Cell> cells;
+    for (const Column& column : table.columns())
+      cells.push_back(column.kind == Column::Kind::text ? Table::Cell(printable(column.texts[row]))
+                                                        : Table::Cell(column.numbers[row]));
+    shown.add_row(std::move(cells));
+  }
+  return shown;
+}
+
 ReportSection section_of(const ExperimentResult& result, const std::string& paper, std::string id, Drawing& drawing) {
   ReportSection section{.id = std::move(id), .title = printable(paper), .note = {}};
   for (const std::string& finding : result.findings)
     section.findings.push_back({.severity = Severity::note, .text = printable(finding)});
   section.figures.push_back(
       {.title = printable(paper), .caption = printable(result.figure.caption), .svg = svg_of(result.figure, drawing)});
-  section.tables.push_back({.title = "Data of this figure", .table = result.figure.data, .open = drawing.no_gnuplot});
+  section.tables.push_back(
+      {.title = "Data of this figure", .table = printable_table(result.figure.data), .open = drawing.no_gnuplot});
   return section;
 }
 

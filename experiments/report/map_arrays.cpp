@@ -27,7 +27,9 @@ constexpr std::string_view kUseful[] = {"io_ratio", "output_error", "salient_hit
 /// What a selector reads; the other metrics that are better when lower are errors, which differ by orders of magnitude.
 constexpr std::string_view kCosts[] = {"keep_ratio", "io_ratio", "block_keep_ratio"};
 
-enum Rank : int { kAlways, kFirst, kSecond, kSamplesCore, kSamples };
+/// Ranks of arrays (MapArray::rank): these, then the order of the metrics.
+enum Tier : int { kAlways, kFirst, kSecond, kSamplesCore, kSamples };
+int rank_of(Tier tier, int metric) { return tier == kAlways ? 0 : 1000 * tier + metric; }
 
 template <std::size_t n>
 bool is_in(const std::string_view (&list)[n], std::string_view name) {
@@ -199,9 +201,10 @@ class MapMaker {
     MapArray place{.model = model,
                    .selector = selector,
                    .metric = metric,
-                   .rank = core                                ? kAlways
-                           : !settings || is_in(kUseful, name) ? kFirst
-                                                               : kSecond,
+                   .rank = rank_of(core                                ? kAlways
+                                   : !settings || is_in(kUseful, name) ? kFirst
+                                                                       : kSecond,
+                                   metric),
                    .values = {}};
     Reduced all(places, low_is_worst);
     for (std::size_t i = 0; i < samples_.size(); ++i) {
@@ -214,7 +217,7 @@ class MapMaker {
       if (!single_samples_ || own.empty()) continue;
       MapArray single = place;
       single.sample = static_cast<int>(i);
-      single.rank = core ? kSamplesCore : kSamples;
+      single.rank = rank_of(core ? kSamplesCore : kSamples, metric);
       push(single, own);
     }
     if (!all.empty()) push(place, all);

@@ -132,7 +132,8 @@ class Findings {
     const WorstCell* worst = nullptr;
     for (const WorstCell& cell : data_.cells)
       if (cell.model == static_cast<int>(model_) && cell.selector == static_cast<int>(selector) &&
-          cell.setting == setting && !std::isnan(cell.recall) && (worst == nullptr || cell.recall < worst->recall))
+          cell.setting == setting && !std::isnan(cell.recall) && !dense_.contains(cell.layer) &&
+          (worst == nullptr || cell.recall < worst->recall))
         worst = &cell;
     MapLink to = link(selector, setting);
     to.statistic = "worst";

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <climits>
+#include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -35,15 +36,10 @@ struct PackedArray {
   std::string base64;
 };
 
-/// Arrays from `rank` on have a digit less.
-std::vector<PackedArray> pack(const ReportData& data, int rank) {
-  std::vector<PackedArray> packed;
-  for (const MapArray& array : data.arrays) {
-    const MapMetric& metric = data.metrics.at(static_cast<std::size_t>(array.metric));
-    const int digits = (metric.is_share ? kShareDigits : kDigits) - (array.rank >= rank ? 1 : 0);
-    packed.push_back({&array, digits, pack_values(array.values, digits, metric.is_share)});
-  }
-  return packed;
+PackedArray pack(const ReportData& data, const MapArray& array, int digits_less) {
+  const MapMetric& metric = data.metrics.at(static_cast<std::size_t>(array.metric));
+  const int digits = (metric.is_share ? kShareDigits : kDigits) - digits_less;
+  return {&array, digits, pack_values(array.values, digits, metric.is_share)};
 }
 
 /// Equal arrays are stored once: samples with one query, metrics that are the same for some selectors.
@@ -55,21 +51,26 @@ std::size_t bytes_of(const std::vector<PackedArray>& arrays) {
   return bytes;
 }
 
-int highest_rank(const std::vector<PackedArray>& arrays) {
-  int highest = 0;
-  for (const PackedArray& array : arrays) highest = std::max(highest, array.array->rank);
-  return highest;
-}
-
 /// Arrays that take at most `most_bytes`, if those of rank 0 do: first with a digit less, from the highest rank down to
 /// 0, then without the highest ranks.
 std::vector<PackedArray> fit(const ReportData& data, std::size_t most_bytes, HtmlReport& report) {
+  std::vector<PackedArray> arrays;
+  std::set<int, std::greater<>> ranks;
+  for (const MapArray& array : data.arrays) {
+    arrays.push_back(pack(data, array, 0));
+    ranks.insert(array.rank);
+  }
   int rounded = INT_MAX;
-  std::vector<PackedArray> arrays = pack(data, rounded);
-  for (int rank = highest_rank(arrays); rank >= 0 && bytes_of(arrays) > most_bytes; --rank)
-    arrays = pack(data, rounded = rank);
-  while (highest_rank(arrays) > 0 && bytes_of(arrays) > most_bytes)
-    std::erase_if(arrays, [rank = highest_rank(arrays)](const PackedArray& a) { return a.array->rank == rank; });
+  for (const int rank : ranks) {
+    if (bytes_of(arrays) <= most_bytes) break;
+    for (PackedArray& array : arrays)
+      if (array.array->rank == rank) array = pack(data, *array.array, 1);
+    rounded = rank;
+  }
+  for (const int rank : ranks) {
+    if (rank == 0 || bytes_of(arrays) <= most_bytes) break;
+    std::erase_if(arrays, [rank](const PackedArray& array) { return array.array->rank == rank; });
+  }
   report.left_out = data.arrays.size() - arrays.size();
   for (const PackedArray& array : arrays) report.rounded += array.array->rank >= rounded;
   return arrays;

@@ -58,7 +58,7 @@ std::string packed_bytes(const std::string& bytes) {
   uLongf size = compressBound(bytes.size());
   std::string out(size, '\0');
   if (compress2(reinterpret_cast<Bytef*>(out.data()), &size, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size(),
-                Z_BEST_COMPRESSION) != Z_OK)
+                Z_DEFAULT_COMPRESSION) != Z_OK)
     throw std::runtime_error("zlib cannot compress an array");
   out.resize(size);
   return base64(out);

@@ -76,11 +76,15 @@ function chooseSetting(setting) {
   change({setting});
 }
 
+function goToMap() {
+  byId("map").scrollIntoView({behavior: "instant"});
+  byId("grid").focus({preventScroll: true});
+}
+
 function chooseCell(cell) {
   const by = data.metrics.findIndex((metric) => metric.name === byId("cell-order").value);
   change({selector: cell.selector, setting: cell.setting, layer: cell.layer, head: cell.head, metric: by < 0 ? state.metric : by, statistic: 1, sample: -1});
-  byId("map").scrollIntoView();
-  byId("grid").focus({preventScroll: true});
+  goToMap();
 }
 
 function setUpControls() {
@@ -188,10 +192,6 @@ function start() {
   const shown = show();
   showCells(chooseCell);
   Promise.all([shown, figures]).then(() => (document.documentElement.dataset.ready = "true"));
-  const goToMap = () => {
-    byId("map").scrollIntoView();
-    byId("grid").focus({preventScroll: true});
-  };
   if (linked) goToMap();
   addEventListener("hashchange", () => {
     if (!restoreFromAddress()) return;
