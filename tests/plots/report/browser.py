@@ -1,6 +1,7 @@
 """Drives a headless Chromium through the DevTools protocol over a pipe: no driver, no port, no package."""
 
 import base64
+import functools
 import json
 import os
 import select
@@ -9,7 +10,7 @@ import subprocess
 import tempfile
 import time
 
-NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+NAMES = ("chromium", "google-chrome")
 SECONDS = 20  # for an answer, on a busy machine
 
 
@@ -17,10 +18,14 @@ class BrowserError(Exception):
     pass
 
 
+@functools.cache
 def find_browser():
-    """The program's path, or None."""
-    found = (shutil.which(name) for name in (os.environ.get("ATTEST_CHROMIUM"), *NAMES) if name)
-    return next((path for path in found if path), None)
+    """The path of a Chromium that runs, or None: some systems have but a note under its name."""
+    for name in (os.environ.get("ATTEST_CHROMIUM"), *NAMES):
+        path = shutil.which(name) if name else None
+        if path and subprocess.run([path, "--version"], capture_output=True, timeout=SECONDS).returncode == 0:
+            return path
+    return None
 
 
 class Browser:
