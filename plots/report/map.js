@@ -46,7 +46,8 @@ function drawHatched(context, x, y, width, height, colour) {
   context.restore();
 }
 
-function drawMap() {
+/// `ink`: of the numbers at the edges; that of the theme by default.
+function drawMap(ink) {
   const model = modelNow(), {width, height} = layOutMap();
   const context = prepareCanvas(byId("canvas"), width, height);
   const style = getComputedStyle(document.documentElement);
@@ -54,7 +55,7 @@ function drawMap() {
   const gap = map.cellWidth >= 9 ? 1 : 0;
   map.heads = model.layers.map((_, row) => headsOfRow(row));
   context.font = "11px system-ui, sans-serif";
-  context.fillStyle = quiet;
+  context.fillStyle = ink ?? quiet;
   context.textAlign = "right";
   context.textBaseline = "middle";
   const everyLayer = Math.ceil(13 / map.cellHeight);

@@ -164,6 +164,20 @@ function setUpTheme() {
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => map.scale && drawMap());
 }
 
+/// On paper everything is unfolded and the colours are light.
+function setUpPrinting() {
+  let unfolded = [];
+  addEventListener("beforeprint", () => {
+    unfolded = [...document.querySelectorAll("details.more:not([open])")];
+    for (const details of unfolded) details.open = true;
+    if (map.scale) drawMap("#444");
+  });
+  addEventListener("afterprint", () => {
+    for (const details of unfolded) details.open = false;
+    if (map.scale) drawMap();
+  });
+}
+
 function restoreFromAddress() {
   const hash = location.hash.slice(1);
   if (!isState(hash)) return false;
@@ -175,6 +189,7 @@ function restoreFromAddress() {
 
 function start() {
   setUpTheme();
+  setUpPrinting();
   document.querySelectorAll("table.data").forEach(enhanceTable);
   if (typeof DecompressionStream === "undefined") {
     byId("problem").textContent = "Map and figures take a browser of 2023 or later (DecompressionStream).";

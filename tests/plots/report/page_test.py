@@ -408,9 +408,10 @@ def test_it_fits_its_window(browser, study, width):
 
 
 def test_it_prints(page, tmp_path):
-    page.call("Emulation.setEmulatedMedia", media="print")
+    page.call("Emulation.setEmulatedMedia", media="print", features=[{"name": "prefers-color-scheme", "value": "dark"}])
     assert page.run("getComputedStyle(document.querySelector('nav')).display") == "none"
     assert page.run("getComputedStyle(document.body).color") == "rgb(0, 0, 0)"
+    assert luminance(page.run("getComputedStyle(document.body).backgroundColor")) > 0.9, "paper is white in a dark theme, too"
     page.call("Emulation.setEmulatedMedia", media="")
     page.pdf(tmp_path / "report.pdf")
     assert len(re.findall(rb"/Type\s*/Page\b", (tmp_path / "report.pdf").read_bytes())) >= 2
