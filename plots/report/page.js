@@ -12,7 +12,13 @@ function options(select, entries, chosen) {
   select.value = String(chosen);
 }
 
+let filledFor = "";
+
+/// The lists to choose from: they depend on all but setting and head.
 function fillControls() {
+  const key = [state.model, state.sample, state.metric, state.statistic, state.selector, state.order].join();
+  if (key === filledFor) return;
+  filledFor = key;
   const model = modelNow(), selector = selectorNow();
   options(byId("model"), data.models.map((one, i) => [i, one.name]), state.model);
   const withArrays = model.samples.map((name, i) => [i, name]).filter(([i]) => [...packedArrays.keys()].some((key) => key.startsWith(`${state.model},${i},`)));
@@ -31,11 +37,15 @@ function fillControls() {
   document.querySelector(".choice-setting").hidden = selector.settings.length < 2;
   byId("setting-name").textContent = selector.kind;
   byId("setting").max = String(selector.settings.length - 1);
+  const metric = metricNow(), better = {higher: "higher is better", lower: "lower is better", neither: "neither high nor low is better"}[metric.better];
+  byId("definition").textContent = `${metric.name} (${metric.unit}): ${metric.definition}; ${better}.`;
+}
+
+function showSetting() {
+  const selector = selectorNow();
   byId("setting").value = String(state.setting);
   byId("setting").setAttribute("aria-valuetext", settingText(selector, state.setting));
   byId("setting-value").textContent = selector.settings[state.setting];
-  const metric = metricNow(), better = {higher: "higher is better", lower: "lower is better", neither: "neither high nor low is better"}[metric.better];
-  byId("definition").textContent = `${metric.name} (${metric.unit}): ${metric.definition}; ${better}.`;
 }
 
 let drawing = 0;
@@ -44,20 +54,23 @@ let drawing = 0;
 async function show() {
   const mine = ++drawing;
   fillControls();
+  showSetting();
   const other = 1 - state.statistic, array = findArray(state.metric, state.statistic);
   const found = array ?? findArray(state.metric, other);
   await load([found]);
   if (mine !== drawing) return;
   map.array = found;
-  map.scale = scaleNow(found);
+  const scale = scaleNow(found), sameScale = scale === map.scale;
+  map.scale = scale;
   if (state.layer === null) Object.assign(state, worstHead());
   drawMap();
-  drawLegend();
+  if (!sameScale) drawLegend();
   showHead(chooseSetting);
   showWorstHeads(chooseHead);
-  await load(arraysOfHead().flatMap(({arrays}) => arrays));
-  if (mine !== drawing) return;
-  showHead(chooseSetting);
+  const others = arraysOfHead().flatMap(({arrays}) => arrays).filter((one) => one && !one.values);
+  if (others.length === 0) return;
+  await load(others);
+  if (mine === drawing) showHead(chooseSetting);
 }
 
 function change(changes) {

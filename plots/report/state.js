@@ -74,7 +74,16 @@ function restoreState(text) {
 
 const isState = (hash) => hash.includes("=");
 
-/// Puts the state into the address without a new entry in the history.
+/// Puts the state into the address without a new entry in the history: at once, then at most four times a second, as
+/// browsers take only so many.
+let addressTimer = 0, addressAt = -Infinity;
 function showStateInAddress() {
-  history.replaceState(null, "", `#${stateText()}`);
+  const write = () => {
+    addressTimer = 0;
+    addressAt = performance.now();
+    history.replaceState(null, "", `#${stateText()}`);
+  };
+  const wait = addressAt + 250 - performance.now();
+  if (wait <= 0) write();
+  else addressTimer ||= setTimeout(write, wait);
 }

@@ -11,7 +11,7 @@ import tempfile
 import time
 
 NAMES = ("chromium", "google-chrome")
-SECONDS = 20  # for an answer, on a busy machine
+SECONDS = 60  # for an answer, on a busy machine
 
 
 class BrowserError(Exception):
