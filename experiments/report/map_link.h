@@ -8,7 +8,7 @@ namespace attest {
 
 /// Empty parts are left out: the page has its own beginning for each.
 struct MapLink {
-  std::string model, metric, selector, setting;
+  std::string model = {}, metric = {}, selector = {}, setting = {};
   std::string statistic = {};  ///< "mean" or "worst"
   std::string order = {};      ///< "worst": the worst heads of each layer first
   std::optional<int> layer = {}, head = {};
