@@ -276,13 +276,14 @@ std::string studied(ResultsFiles files, const ModelStudy& study) {
   std::vector<std::string> names;
   for (const PooledSelector& selector : study.selectors())
     if (selector.group.name != "exact") names.push_back(printable(selector.group.label));
+  const std::string compared =
+      names.empty() ? "nothing" : fmt::format("{} ({})", plural(names.size(), "selector"), fmt::join(names, ", "));
   const std::string lengths =
       shortest == longest ? fmt::format("{}", longest) : fmt::format("{} to {}", shortest, longest);
   return fmt::format(
-      "{}: {} ({}) against exact attention, on {} of {} tokens{}; {} of {} layers, {} query heads over {} KV "
+      "{}: {} against exact attention, on {} of {} tokens{}; {} of {} layers, {} query heads over {} KV "
       "heads, {} in all.",
-      printable(study.model()), plural(names.size(), "selector"), fmt::join(names, ", "),
-      plural(samples.size(), "sample"), lengths,
+      printable(study.model()), compared, plural(samples.size(), "sample"), lengths,
       tasks.empty() || tasks.size() > 8 ? "" : fmt::format(" ({})", fmt::join(tasks, ", ")), layers.size(), num_layers,
       heads, kv_heads, queries == 1 ? "1 query" : fmt::format("{} queries", queries));
 }

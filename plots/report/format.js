@@ -41,5 +41,5 @@ function cellText(value, metric) {
 }
 
 function settingText(selector, setting) {
-  return selector.kind === "none" ? "no setting" : `${selector.kind} ${selector.settings[setting]}`;
+  return selector.kind === "none" ? DASH : `${selector.kind} ${selector.settings[setting]}`;
 }

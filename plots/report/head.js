@@ -8,11 +8,13 @@ function arraysOfHead() {
 
 const textOf = (array, metric, row, head) => (array ? storedText(numberAt(array, row, head), metric, array.digits) : DASH);
 
+const settingNow = () => (selectorNow().kind === "none" ? "" : ` at ${settingText(selectorNow(), state.setting)}`);
+
 function readoutText(place) {
   const row = modelNow().layers.indexOf(place.layer), metric = metricNow();
   const numbers = STATISTICS.map((name, statistic) => [name, findArray(state.metric, statistic)]).filter(([, array]) => array)
     .map(([name, array]) => `${name} ${textOf(array, metric, row, place.head)}`);
-  return `Layer ${place.layer}, head ${place.head}: ${metric.name} ${numbers.join(", ") || "not defined"} at ${settingText(selectorNow(), state.setting)}`;
+  return `Layer ${place.layer}, head ${place.head}: ${metric.name} ${numbers.join(", ") || "not defined"}${settingNow()}`;
 }
 
 /// Shows the hovered head, else the chosen one.

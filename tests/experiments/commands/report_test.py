@@ -146,4 +146,4 @@ def test_a_dump_that_is_gone_or_changed_costs_the_tokens_alone(tmp_path):
 def test_a_report_of_one_layer_and_one_setting(tmp_path):
     results = write_results(tmp_path / "r.h5", [EXACT], {"a": [3]})
     said = report(results, "-o", tmp_path / "report.html").stdout
-    assert "0 selectors" in said
+    assert "tiny: nothing against exact attention" in said
