@@ -92,6 +92,10 @@ optional_packages() { # optional: gnuplot for figures, ccache for faster rebuild
 command ccache ccache"
 }
 
+browser_package() { # optional: what shows the page of attest report to its test
+  has command chromium || has command google-chrome || echo chromium
+}
+
 install_packages() { # install_packages WHY PACKAGE...
   local why=$1 sudo=
   shift
@@ -116,18 +120,20 @@ install_packages() { # install_packages WHY PACKAGE...
 }
 
 needed=$(needed_packages)
-optional=$(optional_packages)
 [ -z "$tests" ] || needed+=" $(test_packages)"
 if [ -n "${needed// /}" ]; then
   install_packages needed $needed || fail "Set-up cannot go on without these packages. Log: $log"
 fi
 # Optional packages are tried once: without network, every start would wait for them again.
-tried=build/setup-optional
-if [ -n "${optional// /}" ] && [ "$optional" != "$(cat $tried 2>/dev/null)" ]; then
-  install_packages optional $optional ||
-    say "Going on without: figures take gnuplot. To try again, remove $tried."
-  echo "$optional" >$tried
-fi
+try_packages() { # try_packages NAME WHAT-IT-TAKES PACKAGE...
+  local tried=build/setup-$1 takes=$2
+  shift 2
+  [ $# != 0 ] && [ "$*" != "$(cat "$tried" 2>/dev/null)" ] || return 0
+  install_packages optional "$@" || say "Going on without: $takes. To try again, remove $tried."
+  echo "$*" >"$tried"
+}
+try_packages optional "figures take gnuplot" $(optional_packages)
+[ -z "$tests" ] || try_packages browser "the page of attest report is tested in Chromium" $(browser_package)
 
 # ---- Python and its wheels
 

@@ -27,15 +27,16 @@ ORDER = """
     kernels kernels/device kernels/quantize kernels/rank kernels/attention kernels/selectors
     analysis/study analysis/metrics analysis/results analysis/layer analysis/cuda analysis/torch analysis/statistics
     analysis/run
-    plots
-    experiments/cli experiments/paper experiments/tables experiments/bench experiments/commands experiments
+    plots plots/report
+    experiments/cli experiments/paper experiments/tables experiments/claims experiments/report experiments/bench experiments/commands
+    experiments
 """.split()
 
 # Patterns of an external library's headers, and the folders that may include them.
 LIBRARIES = {
     "HDF5": (r"(H5\w*|hdf5\w*)\.h", {"dumps", "analysis"}),
     "xxHash": (r"xxh(ash|3)\.h", {"dumps"}),
-    "zlib": (r"zlib\.h", {"dumps"}),
+    "zlib": (r"zlib\.h", {"dumps", "plots"}),
     "LibTorch": (r"(torch|ATen|c10)/.*", {"analysis"}),
     "CUDA": (r"(cu(da|b|blas|rand|tlass)\w*(/|\.h)|thrust/|nv/|mma\.h|cooperative_groups).*", {"kernels", "analysis", "experiments"}),
     "CLI11": (r"CLI/.*", {"experiments"}),

@@ -45,6 +45,35 @@ def test_an_interpreter_without_the_capture_scripts_modules_is_used(tmp_path):
     assert calls == ""
 
 
+def test_a_browser_is_optional_and_tried_once(tmp_path):
+    """On a machine like this one, but for Chromium."""
+    commands = tmp_path / "commands"
+    commands.mkdir()
+    for folder in reversed(os.environ["PATH"].split(":")):
+        for command in Path(folder).glob("*") if Path(folder).is_dir() else ():
+            link = commands / command.name
+            link.unlink(missing_ok=True)
+            if not command.name.startswith(("chromium", "google-chrome", "chrome")):
+                link.symlink_to(command)
+    tried = ROOT / "build/setup-browser"
+    before = tried.read_text() if tried.exists() else None
+    tried.unlink(missing_ok=True)
+    try:
+        without = {"PATH": f"{tmp_path}:{commands}"}
+        result, calls = set_up(tmp_path, "--tests", **without)
+        assert result.returncode == 0, result.stderr
+        assert "Going on without: the page of attest report is tested in Chromium. To try again, remove build/setup-browser." in result.stderr
+        assert "apt-get" in calls
+        (tmp_path / "calls").unlink()
+        assert set_up(tmp_path, "--tests", **without)[1] == ""
+        tried.unlink()
+        assert set_up(tmp_path, **without)[1] == "", "only the tests take one"
+    finally:
+        tried.unlink(missing_ok=True)
+        if before is not None:
+            tried.write_text(before)
+
+
 def test_a_failed_step_says_which_why_and_where_the_log_is(tmp_path):
     result, _ = set_up(tmp_path, CXX="no-such-compiler")
     assert result.returncode == 1

@@ -17,16 +17,9 @@ std::string evidence_of(const CheckedClaim& checked) {
   return printable(text);
 }
 
-std::string table_of(const std::vector<CheckedClaim>& claims, const char* heading) {
-  constexpr auto text = Column::Kind::text;
-  const Table table = make_table<CheckedClaim>(
-      claims, {{{"claim", text, heading}, [](const CheckedClaim& c) { return c.claim.statement; }},
-               {{"place", text, "In the paper"}, [](const CheckedClaim& c) { return c.claim.place; }},
-               {{"verdict", text, "Here"}, [](const CheckedClaim& c) { return verdict_text(c.result.verdict); }},
-               {{"evidence", text, "Measured"}, evidence_of},
-               {{"figure", text, "Figure"}, [](const CheckedClaim& c) { return c.claim.figure; }}});
+std::string table_text(const std::vector<CheckedClaim>& claims, const char* heading) {
   std::ostringstream out;
-  write_markdown(table, out);
+  write_markdown(claims_table(claims, heading), out);
   return out.str();
 }
 
@@ -37,6 +30,16 @@ std::vector<CheckedClaim> checked(const std::vector<Claim>& claims, const ModelS
 }
 
 }  // namespace
+
+Table claims_table(const std::vector<CheckedClaim>& claims, const std::string& heading) {
+  constexpr auto text = Column::Kind::text;
+  return make_table<CheckedClaim>(
+      claims, {{{"claim", text, heading}, [](const CheckedClaim& c) { return c.claim.statement; }},
+               {{"place", text, "In the paper"}, [](const CheckedClaim& c) { return c.claim.place; }},
+               {{"verdict", text, "Here"}, [](const CheckedClaim& c) { return verdict_text(c.result.verdict); }},
+               {{"evidence", text, "Measured"}, evidence_of},
+               {{"figure", text, "Figure"}, [](const CheckedClaim& c) { return c.claim.figure; }}});
+}
 
 std::string verdict_text(Verdict verdict) {
   if (verdict == Verdict::cannot_tell) return "cannot tell";
@@ -59,8 +62,8 @@ std::string claims_page(const std::vector<ClaimsOfStudy>& studies) {
       "names the experiment of `attest figures` with the numbers.\n";
   for (const ClaimsOfStudy& study : studies)
     page += fmt::format("\n## {}\n\nFrom {}.\n\n{}\n### Where the paper disagrees with itself\n\n{}",
-                        printable(study.title), printable(study.source), table_of(study.claims, "Claim"),
-                        table_of(study.contradictions, "Statement"));
+                        printable(study.title), printable(study.source), table_text(study.claims, "Claim"),
+                        table_text(study.contradictions, "Statement"));
   return page;
 }
 

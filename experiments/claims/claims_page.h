@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "experiments/claims/claim.h"
+#include "plots/table.h"
 
 namespace attest {
 
@@ -20,6 +21,10 @@ struct ClaimsOfStudy {
 };
 
 ClaimsOfStudy check_claims(const ModelStudy& study);
+
+/// One row per claim: what the paper says and where, the verdict, the measurement, the figure. `heading` names the
+/// first column.
+Table claims_table(const std::vector<CheckedClaim>& claims, const std::string& heading);
 
 /// Markdown: for each study a table of claims and one of contradictions.
 std::string claims_page(const std::vector<ClaimsOfStudy>& studies);

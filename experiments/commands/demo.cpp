@@ -1,4 +1,4 @@
-// attest demo: inspect, run and figures on the dumps that come with the sources.
+// attest demo: inspect, run, figures and report on the dumps that come with the sources.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -30,9 +30,12 @@ using AddCommand = void (*)(CLI::App&, const GlobalOptions&);
 constexpr const char* kMark = "about-this-folder.txt";
 constexpr const char* kMarkText =
     "Made by `attest demo`, which writes over what it made here.\n"
-    "results.h5 is a study of dumps/demo.h5 and dumps/demo-long.h5; each figure has its picture, its data (csv) and "
-    "its gnuplot script "
+    "results.h5 is a study of dumps/demo.h5 and dumps/demo-long.h5; report.html shows it in a browser; each figure has "
+    "its "
+    "picture, its data (csv) and its gnuplot script "
     "(gp).\n";
+
+constexpr const char* kReport = "report.html";
 
 struct DemoOptions {
   std::string folder = "attest-demo";
@@ -96,7 +99,8 @@ std::vector<Step> steps_of(const std::string& dump, const std::string& long_dump
   return {{"inspect", add_inspect, {"inspect", dump}},
           {"inspect_long", add_inspect, {"inspect", long_dump}},
           {"run", add_run, study},
-          {"figures", add_figures, {"figures", results, "-o", folder.string(), "--force"}}};
+          {"figures", add_figures, {"figures", results, "-o", folder.string(), "--force"}},
+          {"report", add_report, {"report", results, "-o", (folder / kReport).string(), "--force"}}};
 }
 
 /// Path of an embedded dump, as a user in the source tree would type it.
@@ -127,16 +131,20 @@ void run_demo(const DemoOptions& options, const GlobalOptions& global) {
     std::cout << document.dump(2) << '\n';
     return;
   }
+  std::error_code error;
+  const fs::path report = fs::absolute(fs::path(options.folder) / kReport, error);
   std::cout << fmt::format(
-      "\nThe pictures are in {}/ as png, svg and pdf, each beside its data (csv) and its script (gp).\n",
-      options.folder);
+      "\nThe pictures are in {}/ as png, svg and pdf, each beside its data (csv) and its script (gp).\n"
+      "Open the report in a browser: {}\n",
+      options.folder, error ? kReport : report.lexically_normal().string());
 }
 
 }  // namespace
 
 void add_demo(CLI::App& app, const GlobalOptions& global) {
   auto options = std::make_shared<DemoOptions>();
-  CLI::App* command = app.add_subcommand("demo", "Inspect, run and figures on the dumps that come with the sources");
+  CLI::App* command =
+      app.add_subcommand("demo", "Inspect, run, figures and report on the dumps that come with the sources");
   command->add_option("-o,--output", options->folder, "Folder for what it makes")
       ->transform(text_that_is("a folder's name"))
       ->capture_default_str()

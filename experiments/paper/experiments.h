@@ -9,6 +9,7 @@
 
 #include "experiments/paper/model_study.h"
 #include "plots/figure.h"
+#include "plots/severity.h"
 #include "plots/table.h"
 
 namespace attest {
@@ -16,8 +17,6 @@ namespace attest {
 struct ExperimentOptions {
   bool linear_axes = false;  ///< quality on linear axes instead of log10(1 - quality)
 };
-
-enum class Severity : std::uint8_t { good, note, warning, serious };
 
 /// A view of the report's map of heads.
 struct MapPlace {

@@ -79,6 +79,14 @@ void draw(const ExperimentMade& made, const StagedFolder& staged, const FigureRe
   }
 }
 
+void refuse_nothing(const FigureReport& report) {
+  if (!report.made.empty()) return;
+  std::string reasons;
+  for (const ExperimentSkipped& s : report.skipped)
+    reasons += fmt::format("{}{} {}", reasons.empty() ? "" : "; ", s.experiment, s.reason);
+  throw InputError(fmt::format("the results support no figure: {}", reasons.empty() ? "they hold no sample" : reasons));
+}
+
 }  // namespace
 
 FigureReport make_experiments(ResultsFiles files, const FigureRequest& request) {
@@ -87,15 +95,12 @@ FigureReport make_experiments(ResultsFiles files, const FigureRequest& request) 
   for (const Experiment& experiment : experiments())
     if (request.only.empty() || std::ranges::count(request.only, experiment.name) > 0)
       make_one(experiment, studies, request, report);
-  if (!report.made.empty()) return report;
-  std::string reasons;
-  for (const ExperimentSkipped& s : report.skipped)
-    reasons += fmt::format("{}{} {}", reasons.empty() ? "" : "; ", s.experiment, s.reason);
-  throw InputError(fmt::format("the results support no figure: {}", reasons.empty() ? "they hold no sample" : reasons));
+  return report;
 }
 
 FigureReport make_figures(ResultsFiles files, const std::filesystem::path& folder, const FigureRequest& request) {
   FigureReport report = make_experiments(files, request);
+  refuse_nothing(report);
   if (!request.replace) refuse_existing(report.made, folder, request.formats);
 
   StagedFolder staged(folder);

@@ -38,8 +38,8 @@ struct FigureReport {
   std::vector<std::string> errors;  ///< a sentence for each figure that gnuplot could not draw
 };
 
-/// Computes what was asked, without writing files. Several studies (models, tasks, lengths) become rows of panels of
-/// one figure, or figures of their own if that would be too many.
+/// Computes what was asked, without writing files; nothing is made if the results support nothing. Several studies
+/// (models, tasks, lengths) become rows of panels of one figure, or figures of their own if that would be too many.
 FigureReport make_experiments(ResultsFiles files, const FigureRequest& request);
 
 /// Makes everything that the results support. Data and scripts are written even where no picture can be drawn. Throws

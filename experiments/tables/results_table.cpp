@@ -261,7 +261,7 @@ bool has_metric(ResultsFiles files, const TableColumn& column) {
 
 ResultsTable make_results_table(ResultsFiles files, TableRequest request) {
   check_axes(request);
-  const std::vector<ModelStudy> studies = split_by_model(files);
+  const std::vector<ModelStudy> studies = split_studies(files);
   request.selectors = labels_of(request.selectors, all_labels(studies));
   check_settings(studies, request);
   for (const TableColumn& column : request.columns)

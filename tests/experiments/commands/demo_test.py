@@ -24,13 +24,15 @@ def made(tmp_path_factory):
 
 def test_it_shows_each_command_and_what_the_pictures_say(made):
     folder, said = made
-    for command in ("inspect", "run", "figures"):
+    for command in ("inspect", "run", "figures", "report"):
         assert f"$ attest {command} " in said
     for name in FIGURES:
         assert (folder / f"{name}.csv").stat().st_size > 0
         assert f"{folder}/{name}." in said
     for sentence in ("At io ", "ffd at delta 5 keeps ", "At delta 7 ffd ", "From exact scores the pseudo-max of ffd "):
         assert sentence in said
+    assert said.endswith(f"\nOpen the report in a browser: {folder}/report.html\n")
+    assert (folder / "report.html").read_text().startswith("<!DOCTYPE html>")
     assert "nan" not in said.lower()
     assert "left out" not in said, "the embedded dump supports every figure"
 
@@ -47,7 +49,7 @@ def test_a_second_call_writes_over_its_own_folder(made):
 def test_json_is_one_document(made):
     folder, _ = made
     document = json.loads(demo(folder, "--json", "--quiet").stdout)
-    assert {"folder", "inspect", "inspect_long", "run", "figures"} == set(document)
+    assert {"folder", "inspect", "inspect_long", "run", "figures", "report"} == set(document)
     assert document["inspect_long"]["samples"][0]["num_tokens"] > 12000
     names = {one["experiment"] for one in document["figures"]["experiments"]}
     assert {"quality_vs_io", "pseudo_max_gap", "layer_sparsity", "layer_correlation", "headwise", "failure_cases",

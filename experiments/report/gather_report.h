@@ -1,0 +1,22 @@
+// Gathers what a report shows from results files.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "experiments/report/worst_cells.h"
+#include "plots/report/report_data.h"
+
+namespace attest {
+
+struct ReportOptions {
+  std::string title;              ///< empty: from the models' names
+  std::vector<std::string> only;  ///< names of experiments(); empty: all
+  WorstCellOptions cells;
+};
+
+/// Figures are drawn in `folder`, which is left full of files. Throws InputError when there is nothing to report.
+ReportData gather_report(ResultsFiles files, const ReportOptions& options, const std::filesystem::path& folder);
+
+}  // namespace attest

@@ -1,0 +1,21 @@
+// The cells that each selector reproduces worst, at the settings that the methods' papers use.
+#pragma once
+
+#include <cstddef>
+
+#include "experiments/paper/model_study.h"
+#include "plots/report/report_data.h"
+
+namespace attest {
+
+struct WorstCellOptions {
+  std::size_t most = 100;  ///< cells of a selector by each of recall, LSE error and dropped mass
+  bool tokens = true;      ///< token ids around the query, from the dumps that are still there
+};
+
+/// Adds the worst cells of model `data.models[model]`, which add_map() has made, and says in `data.cells_note` what
+/// they are. A dump that cannot be read costs the token ids, nothing else.
+void add_worst_cells(ResultsFiles files, const ModelStudy& study, std::size_t model, const WorstCellOptions& options,
+                     ReportData& data);
+
+}  // namespace attest

@@ -1,0 +1,51 @@
+// Colours of numbers: viridis, brighter for worse, linear or logarithmic.
+const VIRIDIS = ["440154", "481b6d", "46327e", "3f4788", "365c8d", "2e6e8e", "277f8e", "21918c", "1fa187", "2db27d", "4ac16d",
+  "73d056", "a0da39", "d0e11c", "fde725"].map((hex) => [0, 2, 4].map((at) => parseInt(hex.slice(at, at + 2), 16)));
+
+function colourOf(part) {
+  const place = Math.min(1, Math.max(0, part)) * (VIRIDIS.length - 1), below = Math.min(Math.floor(place), VIRIDIS.length - 2);
+  const mixed = VIRIDIS[below].map((low, k) => Math.round(low + (VIRIDIS[below + 1][k] - low) * (place - below)));
+  return `rgb(${mixed.join()})`;
+}
+
+/// A scale over all numbers of `arrays`, so that colours can be compared between settings. part(stored) is 1 for the
+/// worst; ticks are [part, text].
+function makeScale(arrays, metric) {
+  let low = Infinity, high = -Infinity, leastPositive = Infinity;
+  for (const array of arrays)
+    for (const value of array?.values ?? [])
+      if (Number.isFinite(value)) {
+        low = Math.min(low, value);
+        high = Math.max(high, value);
+        if (value > 0) leastPositive = Math.min(leastPositive, value);
+      }
+  if (low > high) return {empty: true, part: () => NaN, ticks: []};
+  const bright = metric.better === "higher" && !metric.share ? (part) => 1 - part : (part) => part;
+  const logarithmic = metric.log && high > 0;
+  if (logarithmic) low = Math.max(leastPositive, high * 1e-5);
+  const of = logarithmic ? (value) => Math.log10(Math.max(value, low)) : (value) => value;
+  const begin = of(low), span = of(high) - begin;
+  const part = (stored) => (Number.isNaN(stored) ? NaN : bright(span > 0 ? Math.min(1, (of(stored) - begin) / span) : 0));
+  const shown = tickValues(low, high, logarithmic);
+  return {empty: false, part, ticks: shown.map((value) => [part(value), tickText(value, metric)])};
+}
+
+function tickValues(low, high, logarithmic) {
+  if (!(high > low)) return [low];
+  const values = [];
+  if (logarithmic) {
+    for (let decade = Math.ceil(Math.log10(low) - 1e-9); decade <= Math.log10(high) + 1e-9; ++decade) values.push(10 ** decade);
+    if (values.length > 1) return values;
+    return [low, high];
+  }
+  const rough = (high - low) / 4, power = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 5, 10].find((nice) => nice * power >= rough) * power;
+  for (let i = Math.ceil(low / step - 1e-9); i * step <= high + step * 1e-9; ++i) values.push(i * step);
+  return values;
+}
+
+function tickText(value, metric) {
+  const rounded = Number(value.toPrecision(2));
+  if (metric.share) return String(Number((1 - rounded).toFixed(7)));
+  return Math.abs(rounded) < 1e-3 && rounded !== 0 ? rounded.toExponential() : String(rounded);
+}

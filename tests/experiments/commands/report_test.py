@@ -1,0 +1,149 @@
+"""`attest report` on the real executable: the command line, what it refuses, what it leaves behind."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from results_maker import EXACT, ffd, quest, write_results
+
+ATTEST = os.environ["ATTEST_BIN"]
+SOURCE = Path(os.environ["ATTEST_SOURCE_DIR"])
+
+
+def report(*arguments, expect=0, **options):
+    done = subprocess.run([ATTEST, "report", *map(str, arguments)], capture_output=True, text=True, timeout=120, **options)
+    assert done.returncode == expect, done.stderr + done.stdout
+    return done
+
+
+@pytest.fixture
+def results(tmp_path):
+    return write_results(tmp_path / "r.h5", [EXACT, ffd(), quest()])
+
+
+def test_it_says_what_it_found(results, tmp_path):
+    said = report(results, "-o", tmp_path / "report.html").stdout
+    assert "tiny: 2 selectors (ffd, quest) against exact attention, on 3 samples of 900 tokens" in said
+    assert f"{tmp_path}/report.html: " in said
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["r.h5", "report.html"], "nothing else is left"
+
+
+def test_json_has_the_findings(results, tmp_path):
+    document = json.loads(report(results, "-o", tmp_path / "report.html", "--json").stdout)
+    assert document["bytes"] == (tmp_path / "report.html").stat().st_size
+    assert {"severity", "text", "number", "link"} == set(document["findings"][0])
+    order = ["serious", "warning", "note", "good"]
+    severities = [order.index(finding["severity"]) for finding in document["findings"]]
+    assert severities == sorted(severities)
+    assert any(finding["link"].startswith("model=tiny&metric=recall&") for finding in document["findings"])
+
+
+def test_the_same_results_give_the_same_page(results, tmp_path):
+    report(results, "-o", tmp_path / "a.html")
+    report(results, "-o", tmp_path / "b.html")
+    assert (tmp_path / "a.html").read_bytes() == (tmp_path / "b.html").read_bytes()
+
+
+def test_a_page_is_replaced_only_with_force(results, tmp_path):
+    page = tmp_path / "report.html"
+    page.write_text("precious")
+    refused = report(results, "-o", page, expect=5)
+    assert refused.stderr == f"attest: {page} is there already: --force replaces it\n"
+    assert page.read_text() == "precious"
+    report(results, "-o", page, "--force")
+    assert page.read_text().startswith("<!DOCTYPE html>")
+
+
+def test_bad_input_is_one_sentence(results, tmp_path):
+    (tmp_path / "no.h5").write_bytes(b"no results")
+    assert report(tmp_path / "no.h5", "-o", tmp_path / "x.html", expect=4).stderr.count("\n") == 1
+    assert report(tmp_path / "missing.h5", "-o", tmp_path / "x.html", expect=4).stderr.count("\n") == 1
+    assert "nosuch" in report(results, "-o", tmp_path / "x.html", "--only", "nosuch", expect=2).stderr
+    assert report(results, "-o", tmp_path, expect=5).stderr.count("\n") == 1
+    assert report(results, "-o", tmp_path / "file" / "x.html").stdout, "the folder is made"
+    assert report(results, "-o", "/proc/x.html", expect=5).stderr.count("\n") == 1
+    assert not (tmp_path / "x.html").exists()
+
+
+def test_title_and_choice_of_figures(results, tmp_path):
+    page = tmp_path / "report.html"
+    report(results, "-o", page, "--title", "Mine & yours", "--only", "layer_sparsity")
+    text = page.read_text()
+    assert "<title>Mine &amp; yours</title>" in text
+    assert 'id="layer_sparsity"' in text and 'id="quality_vs_io"' not in text
+
+
+def test_without_gnuplot_there_are_tables(results, tmp_path):
+    page = tmp_path / "report.html"
+    said = report(results, "-o", page, env={**os.environ, "PATH": str(tmp_path)})
+    assert "gnuplot is not installed" in said.stdout
+    text = page.read_text()
+    assert "gnuplot is not installed" in text and "data-svg=" not in text
+    assert 'id="quality_vs_io"' in text and "<td class=\"num\">" in text
+
+
+def test_two_models_stand_side_by_side(tmp_path):
+    files = [write_results(tmp_path / f"{model}.h5", [ffd()], model=model, dump=f"{model}.h5", seed=i) for i, model in enumerate("AB")]
+    document = json.loads(report(*files, "-o", tmp_path / "report.html", "--json").stdout)
+    assert document["title"] == "Attention fidelity of A, B"
+    assert {finding["link"].split("&")[0] for finding in document["findings"] if "=" in finding["link"]} == {"model=A", "model=B"}
+
+
+@pytest.fixture(scope="module")
+def studied_demo(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("demo")
+    results = folder / "r.h5"
+    subprocess.run([ATTEST, "run", SOURCE / "dumps/demo.h5", "-o", results, "--selector", "ffd", "--delta", "1,5"], check=True,
+                   capture_output=True, timeout=300)
+    return results
+
+
+def cells_of(page):
+    text = page.read_text()
+    return json.loads(text.split('id="data">', 1)[1].split("</script>", 1)[0])["cells"]
+
+
+def test_tokens_come_from_the_dump(studied_demo, tmp_path):
+    import h5py
+
+    page = tmp_path / "report.html"
+    report(studied_demo, "-o", page, "--cells", "5", "--only", "layer_sparsity")
+    cells = cells_of(page)
+    assert 5 <= len(cells) <= 15
+    with h5py.File(SOURCE / "dumps/demo.h5") as dump, h5py.File(studied_demo) as results:
+        names = sorted(results["dumps/0/samples"])
+        for cell in cells:
+            sample, query, tokens, before = cell[3], cell[6], cell[11], cell[12]
+            ids = dump[f"samples/{names[sample]}/tokens"][()]
+            assert tokens[before] == ids[query] and len(tokens) >= before + 1
+            assert tokens == list(ids[query - before:query - before + len(tokens)])
+
+
+def test_tokens_can_be_left_out(studied_demo, tmp_path):
+    report(studied_demo, "-o", tmp_path / "report.html", "--no-tokens")
+    assert all(cell[11] == [] for cell in cells_of(tmp_path / "report.html"))
+
+
+def test_a_dump_that_is_gone_or_changed_costs_the_tokens_alone(tmp_path):
+    dump = tmp_path / "d.h5"
+    dump.write_bytes((SOURCE / "dumps/demo.h5").read_bytes())
+    subprocess.run([ATTEST, "run", dump, "-o", tmp_path / "r.h5", "--selector", "ffd", "--delta", "5", "--layers", "1"], check=True,
+                   capture_output=True, timeout=300)
+    with dump.open("ab") as file:
+        file.write(b"more")
+    report(tmp_path / "r.h5", "-o", tmp_path / "a.html")
+    assert "has another size than the dump that was studied" in (tmp_path / "a.html").read_text()
+    dump.unlink()
+    report(tmp_path / "r.h5", "-o", tmp_path / "b.html")
+    assert "the dump is not there any more" in (tmp_path / "b.html").read_text()
+    for page in ("a.html", "b.html"):
+        cells = cells_of(tmp_path / page)
+        assert cells and all(cell[11] == [] for cell in cells)
+
+
+def test_a_report_of_one_layer_and_one_setting(tmp_path):
+    results = write_results(tmp_path / "r.h5", [EXACT], {"a": [3]})
+    said = report(results, "-o", tmp_path / "report.html").stdout
+    assert "tiny: nothing against exact attention" in said
