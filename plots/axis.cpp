@@ -58,8 +58,12 @@ Range with_margin(Range range, bool logarithmic) {
 /// Removes the traces of binary fractions: 0.30000000000000004 becomes 0.3.
 double rounded(double value) { return std::stod(fmt::format("{:.10g}", value)) + 0.0; }  // + 0.0: no negative zero
 
+/// A tic at the floor stands for what lies beyond it, too.
 std::string label_of(const Axis& axis, double at) {
-  return axis.scale == Scale::deficit ? fmt::format("{:.10g}", rounded(1 - at)) : fmt::format("{:g}", at);
+  const std::string number =
+      axis.scale == Scale::deficit ? fmt::format("{:.10g}", rounded(1 - at)) : fmt::format("{:g}", at);
+  if (at != axis.floor) return number;
+  return (axis.scale == Scale::deficit ? "≥" : "≤") + number;
 }
 
 bool fits(const std::vector<Tic>& tics, const Axis& axis, Range range, const TicSpace& space) {
@@ -123,9 +127,10 @@ std::vector<double> digits_per_decade(Range range, const std::vector<int>& digit
 std::vector<Tic> logarithmic_tics(const Axis& axis, Range range, const TicSpace& space) {
   if (!(range.low > 0) || !std::isfinite(range.high)) return {};
   constexpr std::size_t kMost = 8;
-  static const std::vector<std::vector<int>> kDigits = {{1, 2, 3, 5, 7}, {1, 2, 5}, {1, 3}, {1}};
+  static const std::vector<std::vector<int>> kPlain = {{1, 2, 3, 5, 7}, {1, 2, 5}, {1, 3}, {1}};
+  static const std::vector<std::vector<int>> kNines = {{1, 2, 5}, {1}};  // 0.97 and 0.7 are no usual qualities
   auto usable = [&](const std::vector<Tic>& tics) { return tics.size() <= kMost && fits(tics, axis, range, space); };
-  for (const std::vector<int>& digits : kDigits) {
+  for (const std::vector<int>& digits : axis.scale == Scale::deficit ? kNines : kPlain) {
     const std::vector<Tic> tics = labelled(axis, digits_per_decade(range, digits, 1));
     if (tics.size() < 2) break;
     if (usable(tics)) return tics;
@@ -199,7 +204,8 @@ Range axis_range(const Figure& figure, const Panel& panel, AxisOf which) {
 }
 
 std::vector<Tic> axis_tics(const Figure& figure, const Panel& panel, AxisOf which, const TicSpace& space) {
-  const Axis& axis = axis_of(panel, which);
+  Axis axis = axis_of(panel, which);
+  axis.floor = axis_floor(figure, panel, which);
   const Range range = axis_range(figure, panel, which);
   std::vector<Tic> tics;
   if (is_logarithmic(axis)) {
@@ -213,9 +219,6 @@ std::vector<Tic> axis_tics(const Figure& figure, const Panel& panel, AxisOf whic
   } else {
     tics = linear_tics(axis, range, space, 0);
   }
-  if (const std::optional<double> floor = axis_floor(figure, panel, which))
-    for (Tic& tic : tics)
-      if (tic.at == *floor) tic.label = (axis.scale == Scale::deficit ? "≥" : "≤") + tic.label;
   return tics;
 }
 

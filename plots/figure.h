@@ -65,7 +65,7 @@ struct Axis {
   std::optional<double> floor = {};
 };
 
-/// A thin line across the panel at a shown value, horizontal unless `vertical`.
+/// A thin line across the panel at a shown value (1 - quality on a deficit axis), horizontal unless `vertical`.
 struct ReferenceLine {
   double at = 0;
   std::string label = {};

@@ -19,7 +19,7 @@ constexpr double kColourBar = 0.14;  // the bar beside a heat map, with its gap 
 constexpr double kLegendRow = 0.118;
 constexpr double kNoteHeight = 0.15;
 constexpr double kCharacterWidth = 0.056;
-constexpr double kTicCharacterWidth = 0.052;  // digits
+constexpr double kTicCharacterWidth = 0.055;  // digits
 constexpr double kLineHeight = 0.11;
 constexpr double kLegendLine = 0.22;
 constexpr double kLegendSample = 0.36;  // sample line and spaces before a title
@@ -102,7 +102,10 @@ void place_entries(FigureLayout& layout, const LegendGrid& grid, double top) {
 double label_width(const Figure& figure, const Panel& panel, AxisOf which, double height_in, double text_scale) {
   const TicSpace space{.length_in = height_in, .character_in = 0, .line_in = kLineHeight * text_scale};
   std::size_t longest = 1;
-  for (const Tic& tic : axis_tics(figure, panel, which, space)) longest = std::max(longest, characters(tic.label));
+  for (const Tic& tic : axis_tics(figure, panel, which, space)) {
+    const bool has_sign = tic.label.starts_with("≤") || tic.label.starts_with("≥");  // as wide as two digits
+    longest = std::max(longest, characters(tic.label) + (has_sign ? 1 : 0));
+  }
   return text_scale * (kTicGap + kTicCharacterWidth * static_cast<double>(longest));
 }
 

@@ -161,13 +161,11 @@ FailureCases failure_cases(std::span<const SampleCells> top1_top2_gap, std::span
     gap_values.push_back(pair.value);
     std_values.push_back(std_of.at(key_of(pair)));
   }
-  const double gap_limit = quantile(gap_values, quantile_level);
-  const double std_limit = quantile(std_values, quantile_level);
-
-  FailureCases cases;
+  FailureCases cases{.gap_limit = quantile(gap_values, quantile_level),
+                     .std_limit = quantile(std_values, quantile_level)};
   for (std::size_t i = 0; i < gaps.size(); ++i) {
-    const bool small_gap = gap_values[i] <= gap_limit;
-    const bool flat = std_values[i] <= std_limit;
+    const bool small_gap = gap_values[i] <= cases.gap_limit;
+    const bool flat = std_values[i] <= cases.std_limit;
     const Pair member = pair_of(key_of(gaps[i]), kNaN);
     (small_gap || flat ? cases.proxy_error : cases.regular).push_back(member);
     if (small_gap && flat) cases.high_error.push_back(member);

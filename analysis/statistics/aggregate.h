@@ -65,7 +65,8 @@ HeadwiseVariation headwise_variation(std::span<const SampleCells> keep_ratio, st
 /// pairs. proxy_error: at or below at least one of the two limits; high_error: at or below both, a subset of
 /// proxy_error; regular: above both.
 struct FailureCases {
-  std::vector<Pair> proxy_error, high_error, regular;  ///< Pair::value is NaN
+  std::vector<Pair> proxy_error = {}, high_error = {}, regular = {};  ///< Pair::value is NaN
+  double gap_limit = 0, std_limit = 0;                                ///< NaN without pairs
   std::size_t total() const { return proxy_error.size() + regular.size(); }
 };
 FailureCases failure_cases(std::span<const SampleCells> top1_top2_gap, std::span<const SampleCells> score_std,

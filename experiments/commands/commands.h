@@ -22,6 +22,7 @@ void add_capture(CLI::App& app, const GlobalOptions& global);
 void add_run(CLI::App& app, const GlobalOptions& global);
 void add_list(CLI::App& app, const GlobalOptions& global);
 void add_figures(CLI::App& app, const GlobalOptions& global);
+void add_claims(CLI::App& app, const GlobalOptions& global);
 void add_bench(CLI::App& app, const GlobalOptions& global);
 void add_demo(CLI::App& app, const GlobalOptions& global);
 

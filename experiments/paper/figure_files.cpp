@@ -36,9 +36,10 @@ std::vector<std::string> files_of(const ExperimentResult& result, const std::vec
 
 void refuse_existing(const std::vector<ExperimentMade>& made, const std::filesystem::path& folder,
                      const std::vector<std::string>& formats) {
-  std::vector<std::string> names = {kCaptionsFile};
+  std::vector<std::string> names;
   for (const ExperimentMade& m : made)
     for (std::string& file : files_of(m.result, formats)) names.push_back(std::move(file));
+  names.emplace_back(kCaptionsFile);
   for (const std::string& name : names) {
     std::error_code ignored;
     if (std::filesystem::exists(folder / name, ignored))

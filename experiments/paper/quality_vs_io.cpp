@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "experiments/paper/quality_axes.h"
 #include "experiments/paper/quality_curves.h"
 #include "experiments/paper/selector_choice.h"
 #include "experiments/paper/words.h"
@@ -104,34 +105,11 @@ std::string note_of(const std::vector<QualityCurve>& curves) {
   return text;
 }
 
-/// A selector that keeps everything has only rounding errors, which would extend a logarithmic axis by decades without
-/// information. The axis therefore ends below the smallest error that matters, and smaller ones are drawn there.
-std::optional<double> lse_floor(const std::vector<QualityCurve>& curves) {
-  constexpr double kSmallestRelevantError = 1e-3;
-  bool some_below = false;
-  for (const QualityCurve& curve : curves)
-    for (const QualityPoint& p : curve.points) some_below |= p.lse_error_max < kSmallestRelevantError;
-  return some_below ? std::optional(kSmallestRelevantError) : std::nullopt;
-}
-
 bool is_shown(const QualityCurve& curve) { return !curve.whole_model && curve.selector->group.name != "exact"; }
 
-/// Lower end of the x axis, in per cent: just below the smallest value of a real selector. Oracles continue down to a
-/// handful of tokens and would fill the panel.
-std::optional<double> x_axis_lower_bound(const std::vector<QualityCurve>& curves, bool keep) {
-  std::optional<double> least;
-  for (const QualityCurve& curve : curves)
-    if (is_shown(curve) && !curve.selector->is_oracle())
-      for (const QualityPoint& p : curve.points)
-        if (const double share = keep ? p.keep.mean : p.io.mean; share > 0) least = std::min(least.value_or(1), share);
-  if (least) *least *= 100 / 1.3;
-  return least;
-}
-
 Series series_of(const ModelStudy& study, const QualityCurve& curve, bool lse, bool keep) {
-  const bool oracle = curve.selector->is_oracle();
   Series series{.curve = curve.name,
-                .title = display_name(curve.selector->group.label) + (oracle ? " (oracle)" : ""),
+                .title = legend_title(*curve.selector),
                 .x = keep ? "keep_ratio" : "io_ratio",
                 .y = lse ? "lse_error_max" : "recall_mean",
                 .style = study.style(*curve.selector),
@@ -152,15 +130,9 @@ std::vector<Panel> panels_of(const ModelStudy& study, const std::vector<QualityC
     for (bool keep : {false, true}) {
       Panel panel;
       panel.title = fmt::format("({})", static_cast<char>('a' + panels.size()));
-      panel.x = {.label = keep ? "tokens kept (%)" : "bytes read (% of dense)",
-                 .factor = 100,
-                 .scale = Scale::logarithmic,
-                 .low = x_axis_lower_bound(curves, keep)};
-      const Scale quality = lse ? Scale::logarithmic : Scale::deficit;
-      panel.y = {.label = lse ? "max LSE error (nats)" : "mean recall",
-                 .scale = options.linear_axes ? Scale::linear : quality};
-      constexpr double kLeastDeficit = 1e-6;  // quality beyond it decides nothing
-      if (!options.linear_axes) panel.y.floor = lse ? lse_floor(curves) : kLeastDeficit;
+      panel.x = keep ? tokens_axis(curves) : bytes_axis(curves);
+      panel.y = lse ? error_axis("max LSE error (nats)", has_negligible_error(curves), options)
+                    : quality_axis("mean recall", options);
       panel.show_x = lse;
       panel.show_y = !keep;
       for (const QualityCurve& curve : curves)

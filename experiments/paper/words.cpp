@@ -22,6 +22,10 @@ std::string curve_name(const std::string& label) {
   return name;
 }
 
+std::string legend_title(const PooledSelector& selector) {
+  return display_name(selector.group.label) + (selector.is_oracle() ? " (oracle)" : "");
+}
+
 std::string layers_in_words(const std::set<int>& layers) {
   std::vector<std::string> runs;
   for (auto first = layers.begin(); first != layers.end();) {

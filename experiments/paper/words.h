@@ -5,6 +5,7 @@
 #include <string>
 
 #include "analysis/statistics/bootstrap.h"
+#include "experiments/paper/model_study.h"
 
 namespace attest {
 
@@ -13,6 +14,9 @@ std::string display_name(const std::string& label);
 
 /// A label as (part of) the name of a curve, without characters that gnuplot cannot select by.
 std::string curve_name(const std::string& label);
+
+/// The label of a selector in a legend; oracles are marked.
+std::string legend_title(const PooledSelector& selector);
 
 /// "layer 1", "layers 0 and 1", "layers 0-3 and 7".
 std::string layers_in_words(const std::set<int>& layers);

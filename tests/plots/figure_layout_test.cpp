@@ -1,4 +1,4 @@
-// Axis ranges, tics, and the places of frames and legend.
+// The places of frames and legend.
 #include "plots/figure_layout.h"
 
 #include <gtest/gtest.h>
@@ -32,137 +32,25 @@ Figure example(int panels, int columns) {
   return figure;
 }
 
-TEST(FigureLayout, RowsAreThoseOfTheCurveWithFiniteValues) {
-  const Figure figure = example(1, 1);
-  EXPECT_EQ(drawn_rows(figure, figure.panels[0].series[0]), (std::vector<std::size_t>{0, 1, 2, 3}));
-  EXPECT_EQ(drawn_rows(figure, figure.panels[0].series[1]), (std::vector<std::size_t>{6, 7}));
-}
-
-TEST(FigureLayout, RangesHoldAllThatIsDrawnAndNoMore) {
-  Figure figure = example(1, 1);
-  Range y = axis_range(figure, figure.panels[0], true);
-  EXPECT_LT(y.low, 2);  // the band of "a"
-  EXPECT_GT(y.low, -40);
-  EXPECT_GT(y.high, 400);
-  EXPECT_LT(y.high, 450);
-
-  figure.panels[0].y.factor = 100;
-  figure.panels[0].references = {{-5000, {}}};
-  y = axis_range(figure, figure.panels[0], true);
-  EXPECT_LT(y.low, -5000);
-  EXPECT_GT(y.high, 40000);
-
-  figure.panels[0].y.high = 7;
-  EXPECT_EQ(axis_range(figure, figure.panels[0], true).high, 7);
-}
-
-TEST(FigureLayout, LogarithmicRangesIgnoreZeroAndBelow) {
-  Table table({{.name = kCurveColumn, .kind = Column::Kind::text}, {.name = "x"}, {.name = "y"}});
-  for (double y : {0.0, -3.0, 0.02, 5.0}) table.add_row({"a", 1.0, y});
-  Figure figure = example(1, 1);
-  figure.data = table;
-  figure.panels[0].y.logarithmic = true;
-  figure.panels[0].series = {{.curve = "a", .title = "", .x = "x", .y = "y"}};
-  const Range y = axis_range(figure, figure.panels[0], true);
-  EXPECT_GT(y.low, 0.01);
-  EXPECT_LT(y.low, 0.02);
-  EXPECT_GT(y.high, 5);
-}
-
-TEST(FigureLayout, BoundsBeyondTheDataStillGiveARange) {
-  Figure figure = example(1, 1);
-  for (bool logarithmic : {false, true}) {
-    figure.panels[0].y = {.label = "y", .logarithmic = logarithmic, .low = 1e4};
-    const Range range = axis_range(figure, figure.panels[0], true);
-    EXPECT_EQ(range.low, 1e4);
-    EXPECT_GT(range.high, range.low);
-  }
-}
-
-TEST(FigureLayout, NothingToShowStillGivesARange) {
-  Figure figure = example(1, 1);
-  figure.panels[0].series.clear();
-  for (bool vertical : {false, true}) {
-    const Range range = axis_range(figure, figure.panels[0], vertical);
-    EXPECT_LT(range.low, range.high);
-  }
-}
-
-TEST(FigureLayout, AConstantStillHasHeight) {
-  Figure figure = example(1, 1);
-  figure.panels[0].series.erase(figure.panels[0].series.begin());
-  Table table({{.name = kCurveColumn, .kind = Column::Kind::text}, {.name = "x"}, {.name = "y"}, {.name = "ring"}});
-  table.add_row({"b", 0.0, 0.0, 0.0});
-  figure.data = table;
-  const Range range = axis_range(figure, figure.panels[0], true);
-  EXPECT_LT(range.low, 0);
-  EXPECT_GT(range.high, 0);
-}
-
-/// A panel whose x axis has whole numbers: `layers`.
-Figure by_layer(const std::vector<int>& layers) {
-  Figure figure = example(1, 1);
-  figure.data = Table({{.name = kCurveColumn, .kind = Column::Kind::text}, {.name = "x"}, {.name = "y"}});
-  for (int layer : layers) figure.data.add_row({"a", layer * 1.0, 1.0});
-  figure.panels[0].x.whole_numbers = true;
-  figure.panels[0].series = {{.curve = "a", .title = "", .x = "x", .y = "y"}};
-  return figure;
-}
-
-TEST(FigureLayout, AFewLayersAreNamedEach) {
-  const Figure figure = by_layer({1, 3, 7, 30});
-  EXPECT_EQ(tic_values(figure, figure.panels[0], false), (std::vector<double>{1, 3, 7, 30}));
-}
-
-TEST(FigureLayout, ManyLayersHaveRoundTics) {
-  std::vector<int> layers(32);
-  std::iota(layers.begin(), layers.end(), 0);
-  Figure figure = by_layer(layers);
-  EXPECT_EQ(tic_values(figure, figure.panels[0], false), (std::vector<double>{0, 8, 16, 24}));
-  layers.resize(126);
-  std::iota(layers.begin(), layers.end(), 0);
-  figure = by_layer(layers);
-  EXPECT_EQ(tic_values(figure, figure.panels[0], false), (std::vector<double>{0, 40, 80, 120}));
-}
-
-TEST(FigureLayout, LogarithmicTicsThinOutWithTheDecades) {
-  Figure figure = example(1, 1);
-  Axis& y = figure.panels[0].y;
-  y.logarithmic = true;
-  const auto tics = [&](double low, double high) {
-    y.low = low;
-    y.high = high;
-    return tic_values(figure, figure.panels[0], true).value();
-  };
-  EXPECT_EQ(tics(0.9, 8), (std::vector<double>{1, 2, 3, 5, 7}));
-  EXPECT_EQ(tics(4, 210), (std::vector<double>{5, 10, 20, 50, 100, 200}));
-  EXPECT_EQ(tics(0.5, 2000), (std::vector<double>{1, 10, 100, 1000}));
-}
-
-TEST(FigureLayout, LinearTicsAreLeftToGnuplot) {
-  const Figure figure = example(1, 1);
-  EXPECT_EQ(tic_values(figure, figure.panels[0], true), std::nullopt);
-}
-
 /// For any number of panels, frames lie inside the figure, do not overlap, and leave room for the legend and the note.
 TEST(FigureLayout, FramesDoNotOverlap) {
   for (int columns : {1, 2, 3}) {
     for (int panels = 1; panels <= 5; ++panels) {
-      const FigureLayout layout = layout_of(example(panels, columns));
+      const FigureLayout layout = layout_of(example(panels, columns), {});
       ASSERT_EQ(layout.panels.size(), static_cast<std::size_t>(panels));
-      EXPECT_DOUBLE_EQ(layout.width_in, kFigureWidthIn);
+      EXPECT_DOUBLE_EQ(layout.width_in, PageStyle().width_in);
       for (std::size_t i = 0; i < layout.panels.size(); ++i) {
         const Place& a = layout.panels[i];
         EXPECT_TRUE(0 < a.left && a.left < a.right && a.right < 1) << columns << ' ' << panels;
-        EXPECT_TRUE(layout.legend_place.top < a.bottom && a.bottom < a.top && a.top < 1) << columns << ' ' << panels;
-        EXPECT_GT(layout.y_label_x(a), 0);
+        EXPECT_TRUE(layout.legend.front().y < a.bottom && a.bottom < a.top && a.top < 1) << columns << ' ' << panels;
+        EXPECT_GT(layout.y_label_x[i], 0);
         for (std::size_t j = 0; j < i; ++j) {
           const Place& b = layout.panels[j];
           EXPECT_TRUE(a.right < b.left || b.right < a.left || a.top < b.bottom || b.top < a.bottom)
               << i << " over " << j;
         }
       }
-      EXPECT_LT(layout.note_y, layout.legend_place.bottom);
+      EXPECT_LT(layout.note_y, layout.legend.back().y);
       EXPECT_GT(layout.note_y, 0);
     }
   }
@@ -170,31 +58,74 @@ TEST(FigureLayout, FramesDoNotOverlap) {
 
 TEST(FigureLayout, LegendNamesEachCurveOnceAndRingsOnlyIfSomeAreDrawn) {
   Figure figure = example(3, 1);
-  FigureLayout layout = layout_of(figure);
+  FigureLayout layout = layout_of(figure, {});
   ASSERT_EQ(layout.legend.size(), 2u);
   EXPECT_EQ(layout.legend[0].title, "curve a");
-  EXPECT_FALSE(layout.has_rings);
+  EXPECT_FALSE(layout.legend.back().is_ring);
 
   figure.panels[0].series[0].ring = "ring";  // of curve a: 0 everywhere
-  EXPECT_FALSE(layout_of(figure).has_rings);
+  EXPECT_FALSE(layout_of(figure, {}).legend.back().is_ring);
   figure.panels[0].series[1].ring = "ring";
-  EXPECT_TRUE(layout_of(figure).has_rings);
+  EXPECT_TRUE(layout_of(figure, {}).legend.back().is_ring);
 }
 
 TEST(FigureLayout, LongTitlesTakeALineEachAndAreCutToFit) {
   Figure figure = example(1, 1);
-  EXPECT_EQ(layout_of(figure).legend_rows, 1);
+  FigureLayout layout = layout_of(figure, {});
+  EXPECT_EQ(layout.legend[0].y, layout.legend[1].y);
   figure.panels[0].series[0].title = std::string(200, 'x');
-  const FigureLayout layout = layout_of(figure);
-  EXPECT_EQ(layout.legend_rows, 2);
-  EXPECT_LT(layout.legend[0].title.size(), 60u);
+  layout = layout_of(figure, {});
+  EXPECT_GT(layout.legend[0].y, layout.legend[1].y);
+  EXPECT_LT(layout.legend[0].title.size(), 65u);
   EXPECT_TRUE(layout.legend[0].title.ends_with("\u2026"));
+}
+
+TEST(FigureLayout, LegendStaysWithinTheFigureAndItsEntriesApart) {
+  for (std::size_t length : {1, 8, 20, 34, 50, 90}) {
+    Figure figure = example(1, 1);
+    for (int i = 0; i < 12; ++i) {
+      Series series = figure.panels[0].series[0];
+      series.title = std::string(length - (i % 2 && length > 1 ? length / 2 : 0), static_cast<char>('a' + i));
+      figure.panels[0].series.push_back(series);
+    }
+    const FigureLayout layout = layout_of(figure, {});
+    const double character = 0.056 / layout.width_in;
+    for (const LegendEntry& a : layout.legend) {
+      EXPECT_GT(a.x, 0) << length;
+      const double end = a.x + layout.legend_sample + character * static_cast<double>(a.title.size());
+      EXPECT_LT(end, 1.01) << length;
+      for (const LegendEntry& b : layout.legend)
+        EXPECT_TRUE(a.y != b.y || a.x >= b.x || end < b.x) << a.title << " over " << b.title;
+    }
+  }
+}
+
+TEST(FigureLayout, LargerPagesHaveLargerPanels) {
+  const FigureLayout paper = layout_of(example(2, 2), {}), slides = layout_of(example(2, 2), page_style("slides"));
+  EXPECT_EQ(slides.width_in, 8);
+  EXPECT_GT(slides.height_in, 1.8 * paper.height_in);
+  EXPECT_EQ(slides.text_scale, 2);
+}
+
+TEST(FigureLayout, WideTicLabelsMoveTheFrame) {
+  Figure figure = example(1, 1);
+  const double narrow = layout_of(figure, {}).panels[0].left;
+  figure.panels[0].y.factor = 1e6;
+  EXPECT_GT(layout_of(figure, {}).panels[0].left, narrow + 0.02);
+}
+
+TEST(FigureLayout, AHeatMapLeavesRoomForItsColours) {
+  Figure figure = example(1, 1);
+  const double without = layout_of(figure, {}).panels[0].right;
+  figure.panels[0].series = {{.curve = "a", .title = {}, .x = "x", .y = "y", .mark = Mark::cells, .value = "y"}};
+  figure.panels[0].colour = Axis{.label = "v"};
+  EXPECT_LT(layout_of(figure, {}).panels[0].right, without - 0.05);
 }
 
 TEST(FigureLayout, UnknownColumnsAreDefects) {
   Figure figure = example(1, 1);
   figure.panels[0].series[0].y = "no_such_column";
-  EXPECT_THROW(layout_of(figure), std::logic_error);
+  EXPECT_THROW(layout_of(figure, {}), std::logic_error);
 }
 
 }  // namespace

@@ -10,6 +10,8 @@
 #include <limits>
 #include <sstream>
 
+#include "plots/figure_script.h"
+
 namespace attest {
 namespace {
 
@@ -54,8 +56,8 @@ Figure example() {
                       .style = line_style(series.size()),
                       .ring = "default"});
   figure.panels.push_back({.title = "(a)",
-                           .x = {.label = "bytes (%)", .factor = 100, .logarithmic = true},
-                           .y = {.label = "recall"},
+                           .x = {.label = "bytes (%)", .factor = 100, .scale = Scale::logarithmic},
+                           .y = {.label = "recall", .scale = Scale::deficit},
                            .series = series,
                            .references = {{0.9, "target"}}});
   for (Series& s : series) {
@@ -64,7 +66,7 @@ Figure example() {
   }
   figure.panels.push_back({.title = "(b)",
                            .x = {.label = "bytes (%)", .factor = 100},
-                           .y = {.label = "LSE error", .logarithmic = true},
+                           .y = {.label = "LSE error", .scale = Scale::logarithmic},
                            .series = series});
   figure.panels.push_back({.title = "(c) nothing", .x = {}, .y = {}, .series = {series[2]}});
   return figure;
@@ -96,34 +98,66 @@ TEST_F(FigureTest, ScriptReadsItsCsvByRelativePathAndHoldsItsCaption) {
 }
 
 TEST_F(FigureTest, ACurveOfTwoPointsHasBarsAndALongerOneAnArea) {
-  const std::string script = gnuplot_script(example());
+  Figure figure = example();
+  figure.panels[0].y.scale = Scale::linear;
+  const std::string script = gnuplot_script(figure);
   EXPECT_THAT(
       script,
       HasSubstr(
           "only('two points', 'io')*100):(column('low')):(0):(column('high') - column('low')) with vectors nohead"));
   EXPECT_THAT(
       script,
-      HasSubstr("only('it''s_{a}; `b` %d ''q'' ü', 'io')*100):(column('low')):(column('high')) with filledcurves"));
+      HasSubstr(
+          "only('it''s_{a}; `b` %d ''q'' \u00fc', 'io')*100):(column('low')):(column('high')) with filledcurves"));
   EXPECT_THAT(script, Not(HasSubstr("only('undefined'")));
+}
+
+TEST_F(FigureTest, ADeficitAxisDrawsOneMinusTheQualityWithTheBestOnTop) {
+  const std::string script = gnuplot_script(example());
+  EXPECT_THAT(script, HasSubstr("(atleast(1e-07, 1 - column('recall'))) with linespoints"));
+  EXPECT_THAT(script, testing::ContainsRegex("set logscale y; set yrange \\[1.0[0-9]*:0.0[0-9]*\\]"));
+  EXPECT_THAT(script, HasSubstr("'0.9' 0.1"));
+}
+
+TEST_F(FigureTest, PointsAreNotJoinedAndCellsHaveTheColoursOfTheirValues) {
+  Figure figure = example();
+  figure.panels[0].series[0].mark = Mark::points;
+  figure.panels[1].series = {
+      {.curve = "two points", .title = {}, .x = "io", .y = "recall", .mark = Mark::cells, .value = "lse"}};
+  figure.panels[1].colour = Axis{.label = "LSE error", .scale = Scale::logarithmic};
+  const std::string script = gnuplot_script(figure);
+  EXPECT_THAT(script, HasSubstr("(atleast(1e-07, 1 - column('recall'))) with points ls 1 notitle"));
+  EXPECT_THAT(script, HasSubstr(":(0.5):(0.5):(column('lse')) with boxxyerror fc palette"));
+  EXPECT_THAT(script, HasSubstr("set logscale cb; set cbrange"));
+  EXPECT_THAT(script, HasSubstr("set palette defined (0 '#440154'"));
+}
+
+TEST_F(FigureTest, ALineWithManyPointsHasFewerMarkers) {
+  Figure figure = example();
+  EXPECT_THAT(gnuplot_script(figure), Not(HasSubstr(" pi ")));
+  for (int i = 0; i < 80; ++i) figure.data.add_row({"many", 0.01 * i, 0.5, 0.4, 0.6, 1.0, 0.0});
+  figure.panels[0].series = {{.curve = "many", .title = {}, .x = "io", .y = "recall"}};
+  EXPECT_THAT(gnuplot_script(figure), HasSubstr(" pi 4 "));
 }
 
 TEST_F(FigureTest, WritesTheDataThatTheScriptReads) {
   const Figure figure = example();
-  write_figure_source(figure, folder_);
+  write_figure_source(figure, {}, folder_);
   std::ostringstream csv;
   write_csv(figure.data, csv);
   EXPECT_EQ(content("f.csv"), csv.str());
-  EXPECT_EQ(content("f.gp"), gnuplot_script(figure));
-  EXPECT_THROW(write_figure_source(figure, folder_ / "missing"), std::system_error);
+  EXPECT_EQ(content("f.gp"), gnuplot_script(figure, {}));
+  EXPECT_THROW(write_figure_source(figure, {}, folder_ / "missing"), std::system_error);
 }
 
 TEST_F(FigureTest, GnuplotDrawsEveryFormatWithoutComplaint) {
-  write_figure_source(example(), folder_);
+  write_figure_source(example(), {}, folder_);
   const GnuplotRun run = draw_figure(example(), folder_, kFigureFormats);
   if (run.status == GnuplotRun::Status::not_installed) GTEST_SKIP() << "gnuplot is not installed";
   ASSERT_EQ(run.status, GnuplotRun::Status::done) << run.message;
   EXPECT_THAT(content("f.pdf"), testing::StartsWith("%PDF"));
   EXPECT_THAT(content("f.png"), testing::StartsWith("\x89PNG"));
+  EXPECT_THAT(content("f.tikz"), HasSubstr("bytes (\\%)"));
   const std::string svg = content("f.svg");
   for (const char* text : {"it's_{a}; `b` %d 'q' ü", "two points", "bands: it's", "LSE error", "(c) nothing"}) {
     std::string escaped = text;
@@ -136,7 +170,7 @@ TEST_F(FigureTest, GnuplotDrawsEveryFormatWithoutComplaint) {
 }
 
 TEST_F(FigureTest, DrawsOnlyTheFormatsAsked) {
-  write_figure_source(example(), folder_);
+  write_figure_source(example(), {}, folder_);
   const GnuplotRun run = draw_figure(example(), folder_, {"svg"});
   if (run.status == GnuplotRun::Status::not_installed) GTEST_SKIP() << "gnuplot is not installed";
   EXPECT_TRUE(fs::exists(folder_ / "f.svg"));
@@ -144,7 +178,7 @@ TEST_F(FigureTest, DrawsOnlyTheFormatsAsked) {
 }
 
 TEST_F(FigureTest, ABrokenScriptIsReportedWithItsLine) {
-  write_figure_source(example(), folder_);
+  write_figure_source(example(), {}, folder_);
   std::ofstream(folder_ / "f.gp") << "set encoding utf8\nplot no_such_variable\n";
   const GnuplotRun run = draw_figure(example(), folder_, {"svg"});
   if (run.status == GnuplotRun::Status::not_installed) GTEST_SKIP() << "gnuplot is not installed";
@@ -154,7 +188,7 @@ TEST_F(FigureTest, ABrokenScriptIsReportedWithItsLine) {
 
 /// gnuplot as it is on a full disk: the pdf is cut, and it reports success.
 TEST_F(FigureTest, ATruncatedPictureIsReportedAndNoneRemains) {
-  write_figure_source(example(), folder_);
+  write_figure_source(example(), {}, folder_);
   const fs::path program = folder_ / "gnuplot";
   std::ofstream(program) << "#!/bin/sh\necho '<svg></svg>' > f.svg\nprintf '%%PDF-1.5' > f.pdf\n";
   fs::permissions(program, fs::perms::owner_all);

@@ -48,9 +48,16 @@ TEST(Style, OraclesLookLikeNoRealSelector) {
     }
 }
 
+TEST(Style, HeatColoursGrowBrighter) {
+  for (std::size_t i = 0; i + 1 < heat_colours().size(); ++i)
+    EXPECT_LT(luminance(heat_colours()[i]), luminance(heat_colours()[i + 1])) << i;
+}
+
 TEST(Style, NoTextIsSmallerThanSevenPointsInAColumn) {
-  EXPECT_GE(kFontSizePt, 7);
-  EXPECT_LE(kFigureWidthIn, 3.35);
+  EXPECT_GE(page_style("paper").font_pt, 7);
+  EXPECT_LE(page_style("paper").width_in, 3.35);
+  EXPECT_GE(page_style("slides").font_pt, 14);
+  EXPECT_THROW(page_style("poster"), std::logic_error);
 }
 
 }  // namespace

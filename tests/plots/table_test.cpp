@@ -53,7 +53,7 @@ TEST(Table, LatexIsABooktabsTabular) {
             "\\begin{tabular}{lrr}\n\\toprule\n"
             "Selector & Keep ratio (\\%) & cells \\\\\n\\midrule\n"
             "ffd & 6.4 & 1024 \\\\\n"
-            "a,\"b\" \\_c| & - & 0 \\\\\n"
+            "a,\"b\" \\_c$|$ & - & 0 \\\\\n"
             "\\bottomrule\n\\end{tabular}\n");
 }
 

@@ -215,6 +215,8 @@ TEST(Aggregate, FailureCasesFollowTheQuantiles) {
   EXPECT_EQ(heads_of(cases.high_error), (std::set<int>{1, 2}));
   EXPECT_EQ(cases.regular.size(), 17u);
   EXPECT_EQ(cases.total(), 21u);
+  EXPECT_EQ(cases.gap_limit, 2);
+  EXPECT_EQ(cases.std_limit, 2);
 
   std::vector<float> keep(21, 0.5f);
   keep[1] = 1;

@@ -49,8 +49,11 @@ def test_quality_vs_io_is_what_the_cells_say(study):
     rows = read_csv(out / "quality_vs_io.csv")
     assert {row["label"] for row in rows} == {"exact", "ffd", "ffd:gqa=per_head", "quest", "best,k"}
     compared = [row for row in rows if row["layers"] == "compared"]
-    assert len(compared) == 1 + 3 * 4
+    assert len([row for row in compared if not row["sample"]]) == 1 + 3 * 4
+    assert len([row for row in compared if row["sample"]]) == 3 * 3 * 4, "too few samples for a band: each is drawn"
     for row in rows:
+        if row["sample"]:
+            continue
         keep_layer = (lambda layer: layer >= 2) if row["layers"] == "compared" else (lambda layer: True)
         get = lambda metric: cells([path], row["label"], metric, row["setting_label"], keep_layer)
         recall, lse = get("recall"), get("lse_error")
@@ -60,6 +63,32 @@ def test_quality_vs_io_is_what_the_cells_say(study):
         for column, value in expected.items():
             assert number(row, column) == pytest.approx(value, rel=NUMBER, abs=NUMBER), (row["curve"], column)
         assert number(row, "clusters") == 3
+
+
+def test_few_samples_are_drawn_one_by_one(study):
+    path, out, _ = study
+    import h5py
+
+    rows = [row for row in read_csv(out / "quality_vs_io.csv") if row["sample"]]
+    assert {row["sample"] for row in rows} == {"a", "b", "c"}
+    with h5py.File(path) as file:
+        for row in rows:
+            group = file["dumps/0/samples"][row["sample"]]
+            setting = list(group[row["label"]]["setting_labels"].asstr()).index(row["setting_label"])
+            layers = (group["layers"][()] >= 2) & (group[row["label"]]["done"][()] == 1)
+            for column, metric in {"recall_mean": "recall", "io_ratio": "io_ratio", "lse_error_mean": "lse_error"}.items():
+                values = group[row["label"]][metric][()][layers][..., setting]
+                assert number(row, column) == pytest.approx(np.nanmean(values), abs=NUMBER)
+    assert "small dots: the 3 samples" in (out / "quality_vs_io.gp").read_text()
+    assert "filledcurves" not in (out / "quality_vs_io.gp").read_text(), "no band below five samples"
+
+
+def test_five_samples_have_a_band(tmp_path):
+    path = write_results(tmp_path / "r.h5", [ffd()], samples={name: [2, 3] for name in "abcde"})
+    figures(path, "-o", tmp_path / "out", "--only", "quality_vs_io", "--format", "svg")
+    script = (tmp_path / "out/quality_vs_io.gp").read_text()
+    assert "filledcurves" in script and "approximate 95 % (cluster bootstrap over 5 samples)" in script
+    assert not [row for row in read_csv(tmp_path / "out/quality_vs_io.csv") if row["sample"]]
 
 
 def test_quality_band_is_a_cluster_bootstrap_over_samples(study):
@@ -148,7 +177,7 @@ def test_findings_quote_the_csv(study):
         assert value == pytest.approx(np.interp(io, *zip(*points)), abs=0.01)  # io is printed with two digits
     at_5 = rows["ffd", "5"]
     assert f"ffd at delta 5 keeps {100 * number(at_5, 'keep_ratio'):.1f} % of the tokens" in said
-    assert "Layers 0, 1 are dense" in said
+    assert "Averages leave out layers 0 and 1, dense in one of the selectors" in said
     assert "share" not in said or "nan" not in said.lower()
 
 
@@ -158,26 +187,93 @@ def test_several_files_of_one_model_are_pooled(tmp_path):
     figures(one, two, "-o", tmp_path / "out", "--only", "quality_vs_io", "--format", "svg")
     for row in read_csv(tmp_path / "out/quality_vs_io.csv"):
         recall = cells([one, two], "ffd", "recall", row["setting_label"])
-        assert number(row, "recall_mean") == pytest.approx(recall.mean(), abs=NUMBER)
-        assert number(row, "clusters") == 4
+        if not row["sample"]:
+            assert number(row, "recall_mean") == pytest.approx(recall.mean(), abs=NUMBER)
+            assert number(row, "clusters") == 4
 
 
-def test_models_are_never_pooled(tmp_path):
+def test_models_are_never_pooled_but_rows_of_one_figure(tmp_path):
     one = write_results(tmp_path / "1.h5", [ffd()], model="org/Tiny 1B", dump="1", seed=1)
     two = write_results(tmp_path / "2.h5", [ffd()], model="other", dump="2", seed=2)
-    figures(one, two, "-o", tmp_path / "out", "--only", "layer_sparsity", "--format", "svg")
-    assert sorted(p.name for p in (tmp_path / "out").glob("*.csv")) == ["layer_sparsity-org-Tiny-1B.csv", "layer_sparsity-other.csv"]
-    row = next(r for r in read_csv(tmp_path / "out/layer_sparsity-other.csv") if (r["delta"], r["layer"]) == ("7", "2"))
+    said = json.loads(figures(one, two, "-o", tmp_path / "out", "--only", "layer_sparsity", "--format", "svg", "--json").stdout)
+    assert [e["study"] for e in said["experiments"]] == ["org/Tiny 1B; other"]
+    rows = read_csv(tmp_path / "out/layer_sparsity.csv")
+    assert {row["study"] for row in rows} == {"org/Tiny 1B", "other"}
+    row = next(r for r in rows if (r["study"], r["delta"], r["layer"]) == ("other", "7", "2"))
     tokens = cells([two], "ffd", "keep_ratio", "7", lambda layer: layer == 2)
     assert number(row, "tokens_skipped_mean") == pytest.approx(1 - tokens.mean(), abs=NUMBER)
+    if HAS_GNUPLOT:
+        svg = (tmp_path / "out/layer_sparsity.svg").read_text()
+        assert "org/Tiny 1B" in svg and "other" in svg
+
+
+def test_too_many_models_for_one_page_have_figures_of_their_own(tmp_path):
+    files = [write_results(tmp_path / f"{i}.h5", [ffd()], model=f"m {i}", dump=f"{i}", seed=i) for i in range(4)]
+    figures(*files, "-o", tmp_path / "out", "--only", "quality_vs_io", "--format", "svg")
+    assert sorted(p.name for p in (tmp_path / "out").glob("*.csv")) == [f"quality_vs_io-m-{i}.csv" for i in range(4)]
+
+
+@pytest.mark.parametrize("by, titles", [("task", {"tiny, qa", "tiny, code"}), ("length", {"tiny, 2K tokens", "tiny, 16K tokens"})])
+def test_tasks_and_lengths_are_studies_of_their_own(tmp_path, by, titles):
+    path = write_results(tmp_path / "r.h5", [ffd()], samples={"a": [2], "b": [2], "c": [2]})
+    import h5py
+
+    with h5py.File(path, "r+") as file:
+        for sample, (task, tokens) in {"a": ("qa", 2000), "b": ("code", 15000), "c": ("qa", 2100)}.items():
+            file["dumps/0/samples"][sample].attrs.update({"task": task, "num_tokens": tokens})
+    figures(path, "-o", tmp_path / "out", "--only", "quality_vs_io", "--format", "svg", "--by", by)
+    rows = read_csv(tmp_path / "out/quality_vs_io.csv")
+    assert {row["study"] for row in rows} == titles
+    with h5py.File(path) as file:
+        for row in rows:
+            mine = ["b"] if "code" in row["study"] or "16K" in row["study"] else ["a", "c"]
+            mine = [row["sample"]] if row["sample"] else mine
+            at = list(file["dumps/0/samples/a/ffd/setting_labels"].asstr()).index(row["setting_label"])
+            values = np.concatenate([file["dumps/0/samples"][s]["ffd/recall"][..., at].ravel() for s in mine])
+            assert number(row, "recall_mean") == pytest.approx(np.nanmean(values), abs=NUMBER)
+
+
+@needs_gnuplot
+def test_style_width_and_linear_axes_change_the_picture(tmp_path):
+    path = write_results(tmp_path / "r.h5", [ffd()])
+    draw = lambda name, *more: figures(path, "-o", tmp_path / name, "--only", "quality_vs_io", "--format", "svg", *more)
+    draw("paper"), draw("wide", "--width", "84mm"), draw("slides", "--style", "slides"), draw("linear", "--linear")
+    width = {n: float(re.search(r'width="(\d+)"', (tmp_path / n / "quality_vs_io.svg").read_text())[1]) for n in ("paper", "wide", "slides")}
+    assert width["paper"] == round(3.3 * 96) and width["slides"] == 8 * 96 and width["wide"] == pytest.approx(84 / 25.4 * 96, abs=1)
+    assert "1 - column('recall_mean')" in (tmp_path / "paper/quality_vs_io.gp").read_text()
+    assert "1 - column('recall_mean')" not in (tmp_path / "linear/quality_vs_io.gp").read_text()
+    for text in ("84", "0.2in", "99in", "xin", ""):
+        refused = figures(path, "-o", tmp_path / "no", "--width", text, expect=2)
+        assert "--width: " in refused.stderr and "is not a length such as 3.25in or 84mm, from 1 to 30 in" in refused.stderr
+
+
+@needs_gnuplot
+def test_tikz_is_latex(tmp_path):
+    path = write_results(tmp_path / "r.h5", [ffd("ffd_a", sub_block=64)])
+    figures(path, "-o", tmp_path / "out", "--only", "quality_vs_io", "--format", "tikz")
+    picture = (tmp_path / "out/quality_vs_io.tikz").read_text()
+    assert "\\begin{tikzpicture}" in picture and "ffd\\_a" in picture and "tokens kept (\\%)" in picture
+
+
+def test_captions_say_samples_cells_intervals_and_hash(study):
+    path, out, _ = study
+    captions = (out / "captions.md").read_text()
+    by_blocks = "split -b 1M --filter='xxhsum -H1 | cut -c1-16' {} | xxhsum -H1"
+    assert re.search(r"\*\*quality_vs_io\*\*: .*3 samples, results r.h5 \([0-9a-f]{16}\).*\d+ cells.*small dots: the 3 samples", captions)
+    if shutil.which("xxhsum"):
+        expected = subprocess.run(["sh", "-c", by_blocks.format(path)], capture_output=True, text=True).stdout[:16]
+        assert expected in captions
 
 
 def test_what_cannot_be_made_is_said(tmp_path):
     path = write_results(tmp_path / "r.h5", [EXACT, quest(dense_layers=0)])
     said = json.loads(figures(path, "-o", tmp_path / "out", "--format", "svg", "--json").stdout)
-    assert [f["experiment"] for f in said["figures"]] == ["quality_vs_io"]
-    assert {s["experiment"]: s["reason"] for s in said["skipped"]} == {
-        "pseudo_max_gap": "needs the selector ffd", "layer_sparsity": "needs ffd with delta 5 or 7 in its grid"}
+    assert "quality_vs_io" in [f["experiment"] for f in said["experiments"]]
+    skipped = {s["experiment"]: (s["reason"], s["run_options"]) for s in said["skipped"]}
+    assert skipped["pseudo_max_gap"] == ("needs the selector ffd", "--selector ffd")
+    assert skipped["layer_sparsity"] == ("needs ffd with delta 5 or 7 in its grid", "--selector ffd --delta 5,7")
+    text = figures(path, "-o", tmp_path / "text", "--format", "svg").stdout
+    assert "left out: layer_sparsity (tiny): needs ffd with delta 5 or 7 in its grid; attest run ... --selector ffd --delta 5,7\n" in text
     only_exact = write_results(tmp_path / "e.h5", [EXACT])
     failed = figures(only_exact, "-o", tmp_path / "none", expect=4)
     assert "the results support no figure: quality_vs_io needs a selector other than exact" in failed.stderr
@@ -192,7 +288,8 @@ def test_without_gnuplot_data_and_scripts_are_made(tmp_path):
     empty.mkdir()
     done = figures(path, "-o", tmp_path / "out", env={**os.environ, "PATH": str(empty)})
     assert done.stderr.count("\n") == 1 and "gnuplot is not installed" in done.stderr
-    assert sorted(p.suffix for p in (tmp_path / "out").iterdir()) == [".csv"] * 3 + [".gp"] * 3
+    files = {p.suffix for p in (tmp_path / "out").iterdir()}
+    assert {".csv", ".gp"} <= files <= {".csv", ".gp", ".md", ".tex"}
 
 
 @needs_gnuplot
@@ -201,7 +298,7 @@ def test_pictures_and_scripts_draw_the_same(study, tmp_path):
     out = tmp_path / "all"
     figures(path, "-o", out)
     names = {"quality_vs_io", "layer_sparsity", "pseudo_max_gap"}
-    assert {p.name for p in out.iterdir()} == {f"{n}.{e}" for n in names for e in ("csv", "gp", "pdf", "svg", "png")}
+    assert {p.name for p in out.iterdir()} >= {f"{n}.{e}" for n in names for e in ("csv", "gp", "pdf", "svg", "png")}
     for name in names:
         before = (out / f"{name}.svg").read_text()
         assert before.count("xlink:href='#gpPt") > 5, "curves have markers"
@@ -219,7 +316,7 @@ def test_every_curve_of_the_csv_is_drawn(study):
     for title in ("ffd", "ffd:gqa=per_head", "quest", "best,k (oracle)"):
         assert f">{title}<" in svg
     rows = [r for r in read_csv(out / "quality_vs_io.csv") if r["layers"] == "compared" and r["selector"] != "exact"]
-    rings = sum(r["default"] == "1" for r in rows)
+    rings = sum(r["default"] == "1" and not r["sample"] for r in rows)
     markers = svg.count("<use xlink:href='#gpPt", svg.index("gnuplot_plot_1"))
     legend = 4 + 1
     assert markers == 4 * (len(rows) + rings) + legend
@@ -279,7 +376,7 @@ def test_wrong_usage_is_exit_2(tmp_path):
     path = write_results(tmp_path / "r.h5", [ffd()])
     unknown = figures(path, "-o", tmp_path / "out", "--only", "quality", expect=2)
     assert "--only: 'quality' is not one of quality_vs_io, " in unknown.stderr
-    assert "--format: 'gif' is not one of pdf, svg, png" in figures(path, "-o", tmp_path / "out", "--format", "gif", expect=2).stderr
+    assert "--format: 'gif' is not one of pdf, svg, png, tikz" in figures(path, "-o", tmp_path / "out", "--format", "gif", expect=2).stderr
     assert "both hold sample 'a' of tiny.h5" in figures(path, path, "-o", tmp_path / "out", expect=2).stderr
     other = write_results(tmp_path / "o.h5", [ffd(bits=4)], dump="other.h5")
     assert "label 'ffd' of" in figures(path, other, "-o", tmp_path / "out", expect=2).stderr

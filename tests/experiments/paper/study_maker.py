@@ -1,7 +1,6 @@
-"""Studies of synthetic dumps by the program itself, and numpy's view of their results: the base of tests of experiments."""
+"""Results of made-up studies with all metrics, and plain numpy over the cells that they hold."""
 
 import csv
-import json
 import os
 import subprocess
 import sys
@@ -11,59 +10,74 @@ import h5py
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "commands"))
-from results_maker import cells  # noqa: E402,F401  (tests import it from here)
+import results_maker  # noqa: E402
 
-ATTEST = os.environ["ATTEST_BIN"]
 NUMBER = 2e-6  # tolerance: float32 cells, ten digits in the csv
+ESTIMATING = ("ffd", "quest", "kivi", "twilight")
 
 
-def attest(*arguments, expect=0):
-    done = subprocess.run([ATTEST, *map(str, arguments)], capture_output=True, text=True, timeout=300)
-    assert done.returncode == expect, done.stderr + done.stdout
-    return done
-
-
-def make_study(folder, selectors, *run_options, name="r", synth=(), layers=4, tokens=1500, samples=3, seed=1):
-    """A dump and its results; returns the path of the results. Some cells are made undefined, one layer is left out."""
-    dump, path = folder / f"{name}_dump.h5", folder / f"{name}.h5"
-    attest("synth", "-o", dump, "--layers", layers, "--samples", samples, "--tokens", tokens, "--queries", 3, "--query-heads", 4,
-           "--kv-heads", 2, "--head-dim", 32, "--value-dim", 32, "--seed", seed, *synth)
-    options = [part for selector in selectors for part in ("--selector", selector)]
-    attest("run", dump, "-o", path, *options, *run_options)
-    return path
-
-
-def spoil(path, label, metrics=("recall",), skipped=None):
-    """Sets one cell of each of `metrics` to NaN in every sample; leaves out layer `skipped` = (sample, row) of all selectors."""
+def make(path, selectors, tasks=None, spans=(), skipped=(), seed=0, **more):
+    """write_results() with the metrics that it does not know. `tasks`: sample -> task; `spans`: names of samples."""
+    results_maker.write_results(path, selectors, skipped=skipped, seed=seed, **more)
+    rng = np.random.default_rng(seed + 1)
     with h5py.File(path, "r+") as file:
-        for sample, group in file["dumps/0/samples"].items():
-            for metric in metrics:
-                group[label][metric][-1, 0, 1] = np.nan
-            if skipped and skipped[0] == sample:
-                for own in group.values():
-                    if not isinstance(own, h5py.Group) or "done" not in own:
-                        continue
-                    own["done"][skipped[1]] = 0
-                    for data in own.values():
-                        if data.ndim >= 3:
-                            data[skipped[1]] = np.nan
+        for dump in file["dumps"].values():
+            for name, sample in dump["samples"].items():
+                sample.attrs["task"] = (tasks or {}).get(name, "made up")
+                done = np.array([(name, layer) not in skipped for layer in sample["layers"][()]])
+                _add_scores(rng, sample, name in spans)
+                for one in selectors:
+                    _add_metrics(rng, sample[one["label"]], one, done, name in spans, sample)
+    return str(path)
 
 
-def make(path, folder, experiment, *options):
-    """Runs `attest figures` for one experiment; returns what it said, as JSON."""
-    paths = path if isinstance(path, list) else [path]
-    return json.loads(attest("figures", *paths, "-o", folder, "--only", experiment, "--format", "svg", "--json", *options).stdout)
+def _put(group, done, dense, values, when_dense):
+    for name, array in values.items():
+        array[dense] = when_dense.get(name, np.nan)
+        array[~done] = np.nan
+        if name in group:
+            del group[name]
+        group[name] = array.astype(np.float32)
 
 
-def findings(said):
-    return [finding["text"] for one in said["experiments"] for finding in one["findings"]]
+def _add_scores(rng, sample, has_spans):
+    shape = sample["scores/lse"].shape
+    gap = rng.exponential(1.0, shape)
+    gap[0, 0, 0] = np.nan
+    sample["scores/top1_top2_gap"] = gap.astype(np.float32)
+    sample["scores/score_std"] = (0.3 + 0.5 * gap + rng.exponential(0.5, shape)).astype(np.float32)
+    if has_spans:
+        sample["scores/span_mass"] = rng.uniform(0, 0.8, shape).astype(np.float32)
 
 
-def reason(path, folder, experiment):
-    """Why an experiment cannot be made, and the options that would help."""
-    other = "quality_vs_io"  # so that there is something to make
-    said = json.loads(attest("figures", path, "-o", folder, "--only", f"{experiment},{other}", "--format", "svg", "--json").stdout)
-    return next((s["reason"], s["run_options"]) for s in said["skipped"] if s["experiment"] == experiment)
+def _add_metrics(rng, group, one, done, has_spans, sample):
+    dense = group["dense"][()] == 1
+    keep = group["keep_ratio"][()].astype(np.float64)
+    hit = np.clip(keep + rng.uniform(0, 0.4, keep.shape), 0, 1)
+    hit[0, 0, 2] = np.nan
+    values = {"salient_hit_rate": hit, "missed_salient_mass": 1 - hit}
+    if one["name"] in ESTIMATING:
+        # Rules, GQA policies and dense layers do not change an estimate.
+        own = np.random.default_rng([len(sample.name), *sample.name.encode(), *one["name"].encode()])
+        level = {"ffd": 0.8, "quest": 0.5}.get(one["name"], 0.95)
+        for metric, lift in (("spearman", 0.0), ("spearman_block16", 0.1), ("spearman_block128", -0.1)):
+            values[metric] = np.clip(level + lift + own.normal(0, 0.2, keep.shape[:3]), -1, 1)
+        values["spearman"][-1, 0, 1] = np.nan
+    if has_spans:
+        mass = sample["scores/span_mass"][()].astype(np.float64)
+        values["span_keep"] = np.clip(keep + rng.uniform(-0.2, 0.4, keep.shape), 0, 1)
+        values["span_mass_kept"] = mass[..., None] * np.clip(values["span_keep"] + 0.1, 0, 1)
+    exact = {"salient_hit_rate": 1, "missed_salient_mass": 0, "span_keep": 1}
+    _put(group, done, dense, values, exact)
+
+
+def figures(results, folder, *arguments, expect=0):
+    """Runs `attest figures` on one file or several; returns what it printed."""
+    paths = [results] if isinstance(results, (str, Path)) else results
+    command = [os.environ["ATTEST_BIN"], "figures", *map(str, paths), "-o", str(folder), "--format", "svg", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == expect, done.stderr + done.stdout
+    return done.stdout
 
 
 def read_csv(path):
@@ -71,14 +85,30 @@ def read_csv(path):
         return list(csv.DictReader(file))
 
 
-def number(row, column):
-    return float(row[column])
+def blocks(path, label, metric, setting=None):
+    """(sample, task, layer, [queries, heads]) of every computed layer; metrics of the exact scores: label "scores"."""
+    found = []
+    with h5py.File(path) as file:
+        for dump in file["dumps"].values():
+            for name, sample in dump["samples"].items():
+                if label not in sample or metric not in sample[label]:
+                    continue
+                array = sample[label][metric][()].astype(np.float64)
+                if setting is not None:
+                    array = array[..., list(sample[label]["setting_labels"].asstr()[()]).index(setting)]
+                for row, layer in enumerate(sample["layers"][()]):
+                    found.append((name, sample.attrs["task"], int(layer), array[row]))
+    return found
 
 
-def same(row, expected, **tolerance):
-    """Every number of `expected` stands in the row."""
-    import pytest
+def pooled(found, wanted=lambda sample, task, layer: True):
+    """Every defined value of the blocks for which wanted() holds."""
+    chosen = [block.ravel() for sample, task, layer, block in found if wanted(sample, task, layer)]
+    values = np.concatenate(chosen) if chosen else np.array([])
+    return values[~np.isnan(values)]
 
-    tolerance = {"rel": NUMBER, "abs": NUMBER, "nan_ok": True, **tolerance}
-    for column, value in expected.items():
-        assert number(row, column) == pytest.approx(value, **tolerance), (column, row)
+
+def same(row, column, value):
+    """Whether the csv's cell is the value; NaN is NaN."""
+    number = float(row[column])
+    return (np.isnan(number) and np.isnan(value)) or bool(np.isclose(number, value, rtol=NUMBER, atol=NUMBER))

@@ -1,0 +1,33 @@
+// A claim of the paper, and what results say about it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "experiments/paper/model_study.h"
+
+namespace attest {
+
+enum class Verdict : std::uint8_t { holds, does_not_hold, cannot_tell };
+std::string verdict_text(Verdict verdict);  ///< "holds", "does not hold", "cannot tell"
+
+/// What the results of one study say about a claim.
+struct ClaimResult {
+  Verdict verdict = Verdict::cannot_tell;
+  /// The measurement in words, with its interval; if the verdict is cannot_tell, what is missing.
+  std::string evidence;
+  std::string run_options = {};  ///< of `attest run`, with which the results would tell: "--selector ffd --delta 5"
+};
+
+struct Claim {
+  std::string statement;  ///< in our words, with the paper's number
+  std::string place;      ///< in the paper
+  std::string figure;     ///< the experiment that shows the numbers; empty if none does
+  ClaimResult (*check)(const ModelStudy& study);
+};
+
+std::vector<Claim> quality_claims();        ///< how well FFD reproduces attention, beside other methods
+std::vector<Claim> sparsity_claims();       ///< how much FFD keeps, and what it drops
+std::vector<Claim> paper_contradictions();  ///< where the paper disagrees with itself
+
+}  // namespace attest

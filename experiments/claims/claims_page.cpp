@@ -1,0 +1,67 @@
+// Checks all claims and writes them as Markdown.
+#include "experiments/claims/claims_page.h"
+
+#include <fmt/format.h>
+
+#include <sstream>
+
+#include "dumps/base/printable.h"
+#include "plots/table.h"
+
+namespace attest {
+namespace {
+
+std::string evidence_of(const CheckedClaim& checked) {
+  std::string text = checked.result.evidence;
+  if (!checked.result.run_options.empty()) text += fmt::format("; attest run ... {}", checked.result.run_options);
+  return printable(text);
+}
+
+std::string table_of(const std::vector<CheckedClaim>& claims, const char* heading) {
+  constexpr auto text = Column::Kind::text;
+  const Table table = make_table<CheckedClaim>(
+      claims, {{{"claim", text, heading}, [](const CheckedClaim& c) { return c.claim.statement; }},
+               {{"place", text, "In the paper"}, [](const CheckedClaim& c) { return c.claim.place; }},
+               {{"verdict", text, "Here"}, [](const CheckedClaim& c) { return verdict_text(c.result.verdict); }},
+               {{"evidence", text, "Measured"}, evidence_of},
+               {{"figure", text, "Figure"}, [](const CheckedClaim& c) { return c.claim.figure; }}});
+  std::ostringstream out;
+  write_markdown(table, out);
+  return out.str();
+}
+
+std::vector<CheckedClaim> checked(const std::vector<Claim>& claims, const ModelStudy& study) {
+  std::vector<CheckedClaim> results;
+  for (const Claim& claim : claims) results.push_back({claim, claim.check(study)});
+  return results;
+}
+
+}  // namespace
+
+std::string verdict_text(Verdict verdict) {
+  if (verdict == Verdict::cannot_tell) return "cannot tell";
+  return verdict == Verdict::holds ? "holds" : "does not hold";
+}
+
+ClaimsOfStudy check_claims(const ModelStudy& study) {
+  std::vector<Claim> claims = quality_claims();
+  for (Claim& claim : sparsity_claims()) claims.push_back(std::move(claim));
+  return {study.title(), study.source(), checked(claims, study), checked(paper_contradictions(), study)};
+}
+
+std::string claims_page(const std::vector<ClaimsOfStudy>& studies) {
+  std::string page =
+      "# The paper's claims beside these results\n\n"
+      "A claim *holds* or *does not hold* for the prompts of these results; nothing is said about others. Numbers of "
+      "the "
+      "paper come from other models and prompts: a share that is claimed is reached or not. Intervals are "
+      "approximate (cluster bootstrap over samples); below five samples their range stands there. The last column "
+      "names the experiment of `attest figures` with the numbers.\n";
+  for (const ClaimsOfStudy& study : studies)
+    page += fmt::format("\n## {}\n\nFrom {}.\n\n{}\n### Where the paper disagrees with itself\n\n{}",
+                        printable(study.title), printable(study.source), table_of(study.claims, "Claim"),
+                        table_of(study.contradictions, "Statement"));
+  return page;
+}
+
+}  // namespace attest

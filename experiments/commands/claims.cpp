@@ -1,0 +1,82 @@
+// attest claims: the paper's claims beside what results show.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "analysis/results/results_file.h"
+#include "dumps/base/atomic_file.h"
+#include "dumps/base/error.h"
+#include "dumps/base/printable.h"
+#include "experiments/claims/claims_page.h"
+#include "experiments/cli/checks.h"
+#include "experiments/commands/commands.h"
+
+namespace attest {
+namespace {
+
+struct ClaimsOptions {
+  std::vector<std::string> results;
+  std::string output;
+  bool replace = false;
+};
+
+nlohmann::json json_of(const std::vector<CheckedClaim>& claims) {
+  nlohmann::json list = nlohmann::json::array();
+  for (const CheckedClaim& c : claims)
+    list.push_back({{"claim", c.claim.statement},
+                    {"place", c.claim.place},
+                    {"figure", c.claim.figure},
+                    {"verdict", verdict_text(c.result.verdict)},
+                    {"evidence", printable(c.result.evidence)},
+                    {"run_options", c.result.run_options}});
+  return list;
+}
+
+nlohmann::json json_of(const std::vector<ClaimsOfStudy>& studies) {
+  nlohmann::json list = nlohmann::json::array();
+  for (const ClaimsOfStudy& study : studies)
+    list.push_back({{"study", printable(study.title)},
+                    {"source", printable(study.source)},
+                    {"claims", json_of(study.claims)},
+                    {"contradictions", json_of(study.contradictions)}});
+  return {{"studies", list}};
+}
+
+void run_claims(const ClaimsOptions& options, const GlobalOptions& global) {
+  std::vector<ResultsFile> files;
+  for (const std::string& path : options.results) files.emplace_back(path);
+  std::vector<const ResultsFile*> pointers;
+  for (const ResultsFile& file : files) pointers.push_back(&file);
+
+  std::vector<ClaimsOfStudy> studies;
+  for (const ModelStudy& study : split_studies(pointers)) studies.push_back(check_claims(study));
+  if (studies.empty()) throw InputError(fmt::format("{}: holds no sample", options.results.front()));
+  const std::string page = claims_page(studies);
+  if (!options.output.empty()) write_atomically(options.output, page, {.overwrite = options.replace});
+  if (global.json)
+    std::cout << json_of(studies).dump(2) << '\n';
+  else if (options.output.empty())
+    std::cout << page;
+}
+
+}  // namespace
+
+void add_claims(CLI::App& app, const GlobalOptions& global) {
+  auto options = std::make_shared<ClaimsOptions>();
+  CLI::App* command = app.add_subcommand(
+      "claims", "The paper's claims beside what results show: holds, does not hold, cannot tell, with the numbers");
+  command->add_option("RESULTS", options->results, "Results files of `attest run`; those of one model are pooled")
+      ->required();
+  command->add_option("-o,--output", options->output, "Markdown file (default: standard output)")
+      ->transform(text_that_is("a file's name"))
+      ->type_name("FILE");
+  command->add_flag("--force", options->replace, "Replace the file if it is there");
+  command->callback([options, &global] { run_claims(*options, global); });
+}
+
+}  // namespace attest

@@ -1,0 +1,206 @@
+"""`attest claims`: numpy recomputes every number of the page from the results file; planted cells turn each verdict."""
+
+import json
+import os
+import re
+import subprocess
+
+import h5py
+import numpy as np
+import pytest
+
+ATTEST = os.environ["ATTEST_BIN"]
+
+
+def attest(*arguments, expect=0):
+    done = subprocess.run([ATTEST, *map(str, arguments)], capture_output=True, text=True, timeout=300)
+    assert done.returncode == expect, done.stderr + done.stdout
+    return done
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    """Three prompts of a synthetic model; quest and ffd without dense layers, the oracles, and both GQA policies."""
+    folder = tmp_path_factory.mktemp("claims")
+    attest("synth", "-o", folder / "d.h5", "--layers", 4, "--samples", 3, "--tokens", 1500, "--queries", 3, "--query-heads", 8,
+           "--kv-heads", 2, "--head-dim", 32, "--value-dim", 32, "--seed", 3)
+    selectors = ["ffd", "per_head=ffd:gqa=per_head", "unscaled=ffd:delta_unit=unscaled", "quest:dense_layers=0", "topdelta", "topk"]
+    attest("run", folder / "d.h5", "-o", folder / "r.h5", "--delta", "1:9:1", "--budget", "64,128,256,512,1024",
+           *[part for s in selectors for part in ("--selector", s)])
+    return folder / "r.h5"
+
+
+@pytest.fixture
+def changed(results, tmp_path):
+    """A copy of the results in which edit(group of a label, layers) changed every sample."""
+
+    def change(label, edit):
+        path = tmp_path / "changed.h5"
+        path.write_bytes(results.read_bytes())
+        with h5py.File(path, "r+") as file:
+            for sample in file["dumps/0/samples"].values():
+                edit(sample[label], sample["layers"][()])
+        return path
+
+    return change
+
+
+def claims(path):
+    study = json.loads(attest("claims", path, "--json").stdout)["studies"][0]
+    return {c["claim"]: c for c in study["claims"] + study["contradictions"]}
+
+
+def claim(path, start):
+    return next(c for text, c in claims(path).items() if text.startswith(start))
+
+
+def cells(path, label, metric, setting=None, per_layer=False):
+    """[samples] of [layers, queries, heads]."""
+    arrays = []
+    with h5py.File(path) as file:
+        for sample in file["dumps/0/samples"].values():
+            array = sample[label][metric][()].astype(float)
+            if setting is not None:
+                array = array[..., list(sample[label]["setting_labels"].asstr()[()]).index(setting)]
+            arrays.append(array)
+    return arrays
+
+
+def mean(arrays):
+    return np.nanmean(np.concatenate([a.ravel() for a in arrays]))
+
+
+def numbers(text):
+    return [float(n) for n in re.findall(r"-?\d+(?:\.\d+)?(?:e-?\d+)?", text)]
+
+
+def test_recall_and_its_samples(results):
+    evidence = claim(results, "Delta = 5 gives near-perfect")["evidence"]
+    recall = cells(results, "ffd", "recall", "5")
+    of_samples = [np.nanmean(a) for a in recall]
+    expected = f"mean recall {mean(recall):.4f} (3 samples, from {min(of_samples):.4f} to {max(of_samples):.4f}); lowest of all cells {min(np.nanmin(a) for a in recall):.4f}"
+    assert evidence == expected
+
+
+def test_skipped_blocks_of_both_policies(results):
+    evidence = claim(results, "FFD skips 82 %")["evidence"]
+    for label, gqa in (("ffd", "union"), ("per_head", "per_head")):
+        assert f"gqa={gqa}: {100 - 100 * mean(cells(results, label, 'block_keep_ratio', '5')):.2f} %" in evidence
+
+
+def test_pseudo_max(results):
+    exact = np.concatenate([a.ravel() for a in cells(results, "ffd", "pseudo_max_gap_exact")])
+    assert f"exactly zero in {100 * np.mean(exact[~np.isnan(exact)] == 0):.2f} %" in claim(results, "The pseudo-max is")["evidence"]
+    gap = np.concatenate([a.ravel() for a in cells(results, "ffd", "pseudo_max_gap_thumbnail")])
+    one = claim(results, "The pseudo-max errs")
+    assert f"in {100 * np.mean(gap[~np.isnan(gap)] < 0):.2f} %" in one["evidence"] and one["verdict"] == "does not hold"
+
+
+def test_heads(results):
+    keep = np.stack([np.nanmean(a, axis=1) for a in cells(results, "per_head", "keep_ratio", "5")])  # equal queries a sample
+    pairs = keep.mean(axis=0).ravel()
+    text = claim(results, "Heads keep very different")["evidence"]
+    for value in (pairs.mean(), pairs.std(), pairs.min(), pairs.max()):
+        assert f"{100 * value:.2f} %" in text
+    assert f"{pairs.size} layer-head pairs (gqa=per_head)" in text
+
+
+def test_flat_heads(results):
+    with h5py.File(results) as file:
+        samples = list(file["dumps/0/samples"].values())
+        proxy = [np.mean([np.nanmean(s["scores"][m][()].astype(float), axis=1) for s in samples], axis=0) for m in ("top1_top2_gap", "score_std")]
+    flat = (proxy[0] <= np.quantile(proxy[0], 0.1)) | (proxy[1] <= np.quantile(proxy[1], 0.1))
+    keep = np.mean([np.nanmean(a, axis=1) for a in cells(results, "per_head", "keep_ratio", "5")], axis=0)
+    text = claim(results, "Heads with flat scores")["evidence"]
+    assert f"proxy-error pairs ({flat.sum()} of {flat.size}) keep {100 * keep[flat].mean():.2f} %, regular ones {100 * keep[~flat].mean():.2f} %" in text
+    oracle = np.mean([np.nanmean(a, axis=1) for a in cells(results, "topdelta", "keep_ratio", "5")], axis=0)
+    assert f"keep {100 * oracle[flat].mean():.2f} % and regular ones {100 * oracle[~flat].mean():.2f} %" in claim(results, "The failure table")["evidence"]
+
+
+def test_correlation_by_layer(results):
+    ours, theirs = (np.stack(cells(results, label, "spearman")) for label in ("ffd", "quest:dense_layers=0"))
+    won = sum(np.nanmean(ours[:, y]) > np.nanmean(theirs[:, y]) for y in range(4))
+    assert f"higher in {won} of 4 layers" in claim(results, "FFD's estimate has")["evidence"]
+
+
+def test_recall_at_equal_bytes(results):
+    def curve(label):
+        with h5py.File(results) as file:
+            labels = list(file["dumps/0/samples"].values())[0][label]["setting_labels"].asstr()[()]
+        points = [(mean(cells(results, label, "io_ratio", s)), mean(cells(results, label, "recall", s))) for s in labels]
+        return np.array(sorted(points)).T
+
+    ours, theirs = curve("ffd"), curve("quest:dense_layers=0")
+    low, high = max(ours[0][0], theirs[0][0]), min(ours[0][-1], theirs[0][-1])
+    shared = sorted({io for io in [*ours[0], *theirs[0]] if low <= io <= high})
+    won = sum(np.interp(io, *ours) >= np.interp(io, *theirs) for io in shared)
+    one = claim(results, "At equal bytes FFD's recall")
+    assert f"better for FFD at {won} of {len(shared)} io ratios" in one["evidence"]
+    assert one["verdict"] == ("holds" if won == len(shared) else "does not hold")
+
+
+def test_what_is_dropped(results, changed):
+    gap = np.concatenate([a.ravel() for a in cells(results, "ffd", "dropped_gap", "5")])
+    gap = gap[~np.isnan(gap)]
+    one = claim(results, "Only tokens below")
+    assert one["verdict"] == ("holds" if gap.min() >= 5 else "does not hold")
+    assert f"{100 * np.mean(gap < 5):.2f} %" in one["evidence"] and f"{gap.min():.2g} nats below" in one["evidence"]
+
+    def farther(group, layers):
+        group["dropped_gap"][...] = np.maximum(group["dropped_gap"][()], 5)
+
+    def nearer(group, layers):
+        group["dropped_gap"][0, 0, 0] = 4.5
+
+    assert claim(changed("ffd", farther), "Only tokens below")["verdict"] == "holds"
+    assert claim(changed("ffd", nearer), "Only tokens below")["verdict"] == "does not hold"
+
+
+def test_planted_cells_turn_verdicts(changed):
+    def perfect(group, layers):
+        group["recall"][...] = 1
+
+    def poor_in_the_first_layer(group, layers):
+        group["recall"][...] = 0.9999
+        group["recall"][0] = 0.5
+
+    assert claim(changed("ffd", perfect), "Delta = 5 gives")["verdict"] == "holds"
+    assert claim(changed("ffd", perfect), "FFD needs no exception")["verdict"] == "holds"
+    assert claim(changed("ffd", poor_in_the_first_layer), "Delta = 5 gives")["verdict"] == "does not hold"
+    assert claim(changed("ffd", poor_in_the_first_layer), "FFD needs no exception")["verdict"] == "does not hold"
+
+    def nothing_kept(group, layers):
+        group["block_keep_ratio"][...] = 0
+
+    assert claim(changed("per_head", nothing_kept), "FFD skips 73 %")["verdict"] == "holds"
+
+    def above(group, layers):
+        group["pseudo_max_gap_thumbnail"][...] = 0.5
+
+    assert claim(changed("ffd", above), "The pseudo-max errs")["verdict"] == "holds"
+
+
+def test_what_is_missing_is_said_with_the_options_that_would_tell(tmp_path, results):
+    attest("run", results.parent / "d.h5", "-o", tmp_path / "q.h5", "--selector", "quest", "--budget", 256)
+    found = claims(tmp_path / "q.h5")
+    assert {c["verdict"] for c in found.values()} == {"cannot tell"}
+    one = found["FFD skips 82 % of the blocks at delta = 5"]
+    assert (one["evidence"], one["run_options"]) == ("needs ffd at delta 5", "--selector ffd --delta 5")
+    for c in found.values():  # the options are such that `attest run` takes them
+        if c["run_options"]:
+            attest("run", results.parent / "d.h5", "-o", tmp_path / "again.h5", "--force", *c["run_options"].split())
+
+
+def test_the_page_is_markdown_in_a_file(results, tmp_path):
+    page = attest("claims", results).stdout
+    assert page.startswith("# The paper's claims") and page.count("\n| ") >= 24 and "results r.h5 (" in page
+    attest("claims", results, "-o", tmp_path / "c.md")
+    assert (tmp_path / "c.md").read_text() == page
+    refused = attest("claims", results, "-o", tmp_path / "c.md", expect=5).stderr
+    assert refused.count("\n") == 1 and "c.md" in refused
+    attest("claims", results, "-o", tmp_path / "c.md", "--force")
+
+
+def test_bad_input(tmp_path):
+    assert "gone.h5" in attest("claims", tmp_path / "gone.h5", expect=4).stderr
+    assert "-o" in attest("claims", tmp_path / "gone.h5", "-o", "", expect=2).stderr

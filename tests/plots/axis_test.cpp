@@ -1,0 +1,212 @@
+// Ranges and tics of axes.
+#include "plots/axis.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+namespace attest {
+namespace {
+
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+
+/// Two curves over x = 1..4, the second partly undefined.
+Figure example(int panels, int columns) {
+  Table table({{.name = kCurveColumn, .kind = Column::Kind::text},
+               {.name = "x"},
+               {.name = "y"},
+               {.name = "low"},
+               {.name = "ring"}});
+  for (int x = 1; x <= 4; ++x) table.add_row({"a", x * 1.0, x * 10.0, x * 10.0 - 8, 0.0});
+  for (int x = 1; x <= 4; ++x) table.add_row({"b", x * 1.0, x < 3 ? kNaN : 100.0 * x, kNaN, 1.0});
+  Figure figure{
+      .name = "f", .caption = "c", .note = "n", .ring_title = "ring", .data = table, .columns = columns, .panels = {}};
+  for (int i = 0; i < panels; ++i)
+    figure.panels.push_back({.title = "t",
+                             .x = {.label = "x"},
+                             .y = {.label = "y"},
+                             .series = {{.curve = "a", .title = "curve a", .x = "x", .y = "y", .bands = {{"low", "y"}}},
+                                        {.curve = "b", .title = "curve b", .x = "x", .y = "y"}}});
+  return figure;
+}
+
+TEST(Axis, RowsAreThoseOfTheCurveWithFiniteValues) {
+  const Figure figure = example(1, 1);
+  EXPECT_EQ(drawn_rows(figure, figure.panels[0].series[0]), (std::vector<std::size_t>{0, 1, 2, 3}));
+  EXPECT_EQ(drawn_rows(figure, figure.panels[0].series[1]), (std::vector<std::size_t>{6, 7}));
+}
+
+TEST(Axis, RangesHoldAllThatIsDrawnAndNoMore) {
+  Figure figure = example(1, 1);
+  Range y = axis_range(figure, figure.panels[0], AxisOf::y);
+  EXPECT_LT(y.low, 2);  // the band of "a"
+  EXPECT_GT(y.low, -40);
+  EXPECT_GT(y.high, 400);
+  EXPECT_LT(y.high, 450);
+
+  figure.panels[0].y.factor = 100;
+  figure.panels[0].references = {{-5000}};
+  y = axis_range(figure, figure.panels[0], AxisOf::y);
+  EXPECT_LT(y.low, -5000);
+  EXPECT_GT(y.high, 40000);
+
+  figure.panels[0].y.high = 7;
+  EXPECT_EQ(axis_range(figure, figure.panels[0], AxisOf::y).high, 7);
+}
+
+TEST(Axis, LogarithmicRangesIgnoreZeroAndBelow) {
+  Table table({{.name = kCurveColumn, .kind = Column::Kind::text}, {.name = "x"}, {.name = "y"}});
+  for (double y : {0.0, -3.0, 0.02, 5.0}) table.add_row({"a", 1.0, y});
+  Figure figure = example(1, 1);
+  figure.data = table;
+  figure.panels[0].y.scale = Scale::logarithmic;
+  figure.panels[0].series = {{.curve = "a", .title = "", .x = "x", .y = "y"}};
+  const Range y = axis_range(figure, figure.panels[0], AxisOf::y);
+  EXPECT_GT(y.low, 0.01);
+  EXPECT_LT(y.low, 0.02);
+  EXPECT_GT(y.high, 5);
+}
+
+TEST(Axis, BoundsBeyondTheDataStillGiveARange) {
+  Figure figure = example(1, 1);
+  for (Scale scale : {Scale::linear, Scale::logarithmic, Scale::deficit}) {
+    figure.panels[0].y = {.label = "y", .scale = scale, .low = 1e4};
+    const Range range = axis_range(figure, figure.panels[0], AxisOf::y);
+    EXPECT_EQ(range.low, 1e4);
+    EXPECT_GT(range.high, range.low);
+  }
+}
+
+TEST(Axis, NothingToShowStillGivesARange) {
+  Figure figure = example(1, 1);
+  figure.panels[0].series.clear();
+  for (AxisOf which : {AxisOf::x, AxisOf::y}) {
+    const Range range = axis_range(figure, figure.panels[0], which);
+    EXPECT_LT(range.low, range.high);
+  }
+}
+
+TEST(Axis, AConstantStillHasHeight) {
+  Figure figure = example(1, 1);
+  figure.panels[0].series.erase(figure.panels[0].series.begin());
+  Table table({{.name = kCurveColumn, .kind = Column::Kind::text}, {.name = "x"}, {.name = "y"}, {.name = "ring"}});
+  table.add_row({"b", 0.0, 0.0, 0.0});
+  figure.data = table;
+  const Range range = axis_range(figure, figure.panels[0], AxisOf::y);
+  EXPECT_LT(range.low, 0);
+  EXPECT_GT(range.high, 0);
+}
+
+/// A panel whose x axis has whole numbers: `layers`.
+Figure by_layer(const std::vector<int>& layers) {
+  Figure figure = example(1, 1);
+  figure.data = Table({{.name = kCurveColumn, .kind = Column::Kind::text}, {.name = "x"}, {.name = "y"}});
+  for (int layer : layers) figure.data.add_row({"a", layer * 1.0, 1.0});
+  figure.panels[0].x.whole_numbers = true;
+  figure.panels[0].series = {{.curve = "a", .title = "", .x = "x", .y = "y"}};
+  return figure;
+}
+
+/// Tics of an axis whose labels stand beside each other (x) over `length_in`.
+std::vector<double> tics_of(const Figure& figure, AxisOf which = AxisOf::x, double length_in = 1.2) {
+  std::vector<double> values;
+  for (const Tic& tic : axis_tics(figure, figure.panels[0], which, {.length_in = length_in})) values.push_back(tic.at);
+  return values;
+}
+
+std::vector<std::string> labels_of(const Figure& figure, AxisOf which, double length_in) {
+  std::vector<std::string> labels;
+  for (const Tic& tic : axis_tics(figure, figure.panels[0], which, {.length_in = length_in, .character_in = 0}))
+    labels.push_back(tic.label);
+  return labels;
+}
+
+TEST(Axis, AFewLayersAreNamedEach) {
+  EXPECT_EQ(tics_of(by_layer({1, 3, 7, 30}), AxisOf::x, 3), (std::vector<double>{1, 3, 7, 30}));
+}
+
+TEST(Axis, NeighboursThatWouldTouchAreThinnedOut) {
+  EXPECT_EQ(tics_of(by_layer({1000, 1001, 1002, 1003}), AxisOf::x, 0.7), (std::vector<double>{1000, 1002}));
+}
+
+TEST(Axis, ManyLayersHaveRoundTics) {
+  std::vector<int> layers(32);
+  std::iota(layers.begin(), layers.end(), 0);
+  EXPECT_EQ(tics_of(by_layer(layers)), (std::vector<double>{0, 5, 10, 15, 20, 25, 30}));
+  layers.resize(126);
+  std::iota(layers.begin(), layers.end(), 0);
+  EXPECT_EQ(tics_of(by_layer(layers)), (std::vector<double>{0, 50, 100}));
+}
+
+/// A panel of one curve with these y.
+Figure with_y(const std::vector<double>& values, Scale scale) {
+  Figure figure = example(1, 1);
+  figure.data = Table({{.name = kCurveColumn, .kind = Column::Kind::text}, {.name = "x"}, {.name = "y"}});
+  for (double y : values) figure.data.add_row({"a", 1.0, y});
+  figure.panels[0].y.scale = scale;
+  figure.panels[0].series = {{.curve = "a", .title = "", .x = "x", .y = "y"}};
+  return figure;
+}
+
+TEST(Axis, LogarithmicTicsThinOutWithTheDecades) {
+  EXPECT_EQ(tics_of(with_y({0.9, 8}, Scale::logarithmic), AxisOf::y), (std::vector<double>{1, 2, 3, 5, 7}));
+  EXPECT_EQ(tics_of(with_y({0.5, 2000}, Scale::logarithmic), AxisOf::y), (std::vector<double>{1, 10, 100, 1000}));
+  // 50 and 100 would touch
+  EXPECT_EQ(tics_of(with_y({1, 100}, Scale::logarithmic), AxisOf::y, 0.7), (std::vector<double>{1, 10, 100}));
+  EXPECT_EQ(tics_of(with_y({1e-9, 1e9}, Scale::logarithmic), AxisOf::y, 0.8).size(), 3u);
+}
+
+TEST(Axis, AFractionOfADecadeStillHasSeveralTics) {
+  const std::vector<double> tics = tics_of(with_y({61, 64}, Scale::logarithmic), AxisOf::y);
+  EXPECT_GE(tics.size(), 2u);
+  for (double at : tics) EXPECT_TRUE(50 < at && at < 80) << at;
+}
+
+TEST(Axis, DeficitsAreShownAsNinesWithTheBestAtTheEnd) {
+  const Figure figure = with_y({0.5, 0.9, 0.99, 0.9999}, Scale::deficit);
+  const Range range = axis_range(figure, figure.panels[0], AxisOf::y);
+  EXPECT_LT(range.low, 1e-4);
+  EXPECT_GT(range.high, 0.5);
+  EXPECT_EQ(labels_of(figure, AxisOf::y, 1), (std::vector<std::string>{"0.9999", "0.999", "0.99", "0.9"}));
+}
+
+TEST(Axis, QualityOfOneIsDrawnAtAFloorThatIsNamed) {
+  const Figure figure = with_y({0.95, 0.995, 1.0}, Scale::deficit);
+  EXPECT_EQ(axis_floor(figure, figure.panels[0], AxisOf::y), 1e-3);
+  EXPECT_EQ(labels_of(figure, AxisOf::y, 0.5).front(), "\u22650.999");
+  const Figure close = with_y({0.95, 0.9988, 1.0}, Scale::deficit);  // 0.0012 and the floor must not coincide
+  EXPECT_EQ(axis_floor(close, close.panels[0], AxisOf::y), 1e-4);
+}
+
+TEST(Axis, ValuesBelowAGivenFloorWidenTheRangeOnlyToIt) {
+  Figure figure = with_y({0, 1e-9, 0.5}, Scale::logarithmic);
+  EXPECT_EQ(axis_floor(figure, figure.panels[0], AxisOf::y), std::nullopt);
+  figure.panels[0].y.floor = 1e-3;
+  const Range range = axis_range(figure, figure.panels[0], AxisOf::y);
+  EXPECT_GT(range.low, 5e-4);
+  EXPECT_LT(range.low, 1e-3);
+}
+
+TEST(Axis, LinearTicsAreRoundAndHaveNoNegativeZero) {
+  const Figure figure = with_y({-0.21, 0.43}, Scale::linear);
+  EXPECT_EQ(labels_of(figure, AxisOf::y, 1),
+            (std::vector<std::string>{"-0.2", "-0.1", "0", "0.1", "0.2", "0.3", "0.4"}));
+}
+
+TEST(Axis, CellsReachHalfAUnitBeyondTheirCentres) {
+  Figure figure = with_y({0, 7}, Scale::linear);
+  figure.panels[0].series[0].mark = Mark::cells;
+  figure.panels[0].series[0].value = "y";
+  figure.panels[0].colour = Axis{.label = "v"};
+  const Range range = axis_range(figure, figure.panels[0], AxisOf::y);
+  EXPECT_EQ(range.low, -0.5);
+  EXPECT_EQ(range.high, 7.5);
+  const Range colours = axis_range(figure, figure.panels[0], AxisOf::colour);
+  EXPECT_EQ(colours.low, 0);
+  EXPECT_EQ(colours.high, 7);
+}
+
+}  // namespace
+}  // namespace attest
