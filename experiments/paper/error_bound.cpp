@@ -126,6 +126,15 @@ std::vector<Panel> panels_of(double lambda) {
 
 std::string percent(double share) { return fmt::format("{:.3g} %", 100 * share); }
 
+/// The largest lambda up to which the bound with the steps of each block says nothing: at least 99 %.
+double vacuous_up_to(const std::vector<Row>& rows) {
+  constexpr double kNoBound = 0.99;
+  double lambda = 0;
+  for (const Row& r : rows)
+    if (std::isnan(r.layer) && r.per_row(r.sums().bound_block) >= kNoBound) lambda = std::max(lambda, r.lambda);
+  return lambda;
+}
+
 std::vector<Finding> findings_of(const std::string& label, const std::string& setting, const std::vector<Row>& rows,
                                  double lambda) {
   std::vector<Finding> findings;
@@ -133,12 +142,15 @@ std::vector<Finding> findings_of(const std::string& label, const std::string& se
   const Row& all = *std::ranges::find_if(rows, at_shown);
   const BoundSums& sums = all.sums();
   const LayerBounds& bounds = *all.bounds;
+  const double nothing = vacuous_up_to(rows);
+  const std::string vacuous =
+      nothing > 0 ? fmt::format("; up to lambda {:g} it is at least 99 %, no bound at all", nothing) : "";
   findings.push_back(
       {.text =
            fmt::format("The scan error of {} is at least {:g} nats for {} of the tokens; the bound allows {} with the "
-                       "steps of each block, {} in the paper's form (largest step).",
+                       "steps of each block, {} in the paper's form (largest step){}.",
                        label, lambda, percent(all.per_row(sums.tail)), percent(all.per_row(sums.bound_block)),
-                       percent(all.per_row(sums.bound_paper))),
+                       percent(all.per_row(sums.bound_paper)), vacuous),
        .severity = sums.tail > sums.bound_paper ? Severity::warning : Severity::note,
        .number = percent(all.per_row(sums.tail)),
        .place = MapPlace{.metric = "scan_error_tail", .selector = label, .setting = {}}});

@@ -201,8 +201,8 @@ std::vector<Finding> findings_of(const std::vector<Row>& rows) {
     }
     findings.push_back(
         {.text = fmt::format(
-             "Where the rules ({}) keep {:.2f} % of the tokens in the mean (that of {}), the kept share from the "
-             "tenth of cells with the lowest entropy to that with the highest goes: {}; mean (worst) "
+             "Where the rules ({}) keep {:.2f} % of the tokens in the mean (that of {}), the kept share from "
+             "the tenth of cells with the lowest entropy to that with the highest goes: {}; mean (worst) "
              "recall in the same order {}.",
              all.family->name, 100 * all.matched_keep, all.matched_on, kept, recalls),
          .number = fmt::format("{:.4f}", all.recall.mean),

@@ -20,19 +20,17 @@
 namespace attest {
 namespace {
 
+/// The residual decides neither estimates nor what is kept; without it nothing is refined.
 SelectorSpec spec_of(const PooledSelector& selector) {
   SelectorSpec spec{.label = selector.group.label, .name = selector.group.name, .options = {}};
   const nlohmann::json options = nlohmann::json::parse(selector.group.options_json, nullptr, false);
   if (options.is_object())
     for (const auto& [name, value] : options.items())
-      spec.options.emplace_back(name, value.is_string() ? value.get<std::string>() : value.dump());
+      spec.options.emplace_back(name, name == "residual"  ? "exact"
+                                      : value.is_string() ? value.get<std::string>()
+                                                          : value.dump());
   return spec;
 }
-
-/// The measured tails of a sample, [Y, N, Hq, M].
-struct Tails {
-  MetricArray both, lower;
-};
 
 void add(LayerBounds& sums, const ScanBoundRow& row, std::span<const float> tail, std::span<const float> lower_tail) {
   ++sums.rows;

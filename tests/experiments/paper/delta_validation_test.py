@@ -6,7 +6,7 @@ import math
 import h5py
 import numpy as np
 import pytest
-from synthetic_study import NUMBER, cells, findings, make, make_study, number, read_csv, reason, same, spoil
+from program_study import NUMBER, cells, findings, make, make_study, number, read_csv, reason, same, spoil
 
 TARGETS = {"recall_mean >= 0.99": ("recall", np.mean, lambda x: x >= 0.99),
            "recall_mean >= 0.999": ("recall", np.mean, lambda x: x >= 0.999),

@@ -5,7 +5,7 @@ import re
 import h5py
 import numpy as np
 import pytest
-from synthetic_study import attest, findings, make, make_study, number, read_csv, reason, same, spoil
+from program_study import attest, findings, make, make_study, number, read_csv, reason, same, spoil
 
 LAMBDAS = [0.25, 0.5, 1, 1.5, 2, 3, 4, 6]
 DELTA, BLOCK = 5.0, 128

@@ -6,7 +6,7 @@ import re
 import h5py
 import numpy as np
 import pytest
-from synthetic_study import findings, make, make_study, number, read_csv, reason, same, spoil
+from program_study import findings, make, make_study, number, read_csv, reason, same, spoil
 
 SELECTORS = {"ffd": "ffd=ffd:bits=1", "log": "log=ffd:bits=1,delta_unit=log2,gqa=per_head", "peak": "peak=ffd:bits=1,pseudo_max=exact",
              "exact": "exact=ffd:scan=exact", "global": "global=ffd:pseudo_max=global", "raw": "raw=ffd:delta_unit=unscaled"}

@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 import pytest
-from synthetic_study import attest, cells, findings, make, make_study, number, read_csv, same, spoil
+from program_study import attest, cells, findings, make, make_study, number, read_csv, same, spoil
 
 RUNGS = {"mean": np.mean, "median": np.median, "p95": lambda x: np.quantile(x, 0.95), "p99": lambda x: np.quantile(x, 0.99),
          "p999": lambda x: np.quantile(x, 0.999), "worst": np.max}

@@ -5,7 +5,7 @@ import re
 import h5py
 import numpy as np
 import pytest
-from synthetic_study import findings, make, make_study, number, read_csv, reason, same, spoil
+from program_study import findings, make, make_study, number, read_csv, reason, same, spoil
 
 FFD = [f"{rule}=ffd:rule={rule},sub_block=32,gqa=per_head" for rule in ("topk", "topp", "topdelta")]
 ORACLES = ["ok=topk", "op=topp", "od=topdelta", "block=topk:granularity=block"]

@@ -1,0 +1,85 @@
+// Dumps of a finished study, found again or refused.
+#include "analysis/run/study_input.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+
+#include "analysis/run/input_hashes.h"
+
+namespace attest {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+class StudyInput : public testing::Test {
+ protected:
+  StudyInput() : folder_(fs::temp_directory_path() / fmt::format("attest-study-input-{}", ::getpid())) {
+    fs::remove_all(folder_);
+    fs::create_directories(folder_ / "elsewhere");
+    write(folder_ / "d.h5", "some bytes");
+    InputHashes hashes({input_status((folder_ / "d.h5").string())}, 1);
+    hash_ = hashes.wait(std::chrono::minutes(1))->front();
+  }
+  ~StudyInput() override { fs::remove_all(folder_); }
+
+  static void write(const fs::path& path, const std::string& text) { std::ofstream(path) << text; }
+
+  std::string manifest(const std::string& end_time = "2999-01-01T00:00:00Z") const {
+    return fmt::format(
+        R"({{"end_time": "{}", "inputs": [{{"path": "d.h5", "bytes": 10, "xxh64_of_1MiB": "{}"}}],
+             "configuration": {{"dumps": [{{"path": "{}"}}]}}}})",
+        end_time, hash_, (folder_ / "d.h5").string());
+  }
+  std::string results() const { return (folder_ / "elsewhere" / "r.h5").string(); }
+
+  fs::path folder_;
+  std::string hash_;
+};
+
+TEST_F(StudyInput, TheSameBytesAreFoundWhereTheStudyReadThem) {
+  const FoundInput found = find_input(manifest(), 0, results());
+  EXPECT_EQ(found.path, (folder_ / "d.h5").string());
+  EXPECT_TRUE(found.hashed);
+  EXPECT_EQ(found.problem, "");
+}
+
+TEST_F(StudyInput, OrBesideTheResults) {
+  fs::rename(folder_ / "d.h5", folder_ / "elsewhere" / "d.h5");
+  EXPECT_EQ(find_input(manifest(), 0, results()).path, (folder_ / "elsewhere" / "d.h5").string());
+}
+
+TEST_F(StudyInput, OtherBytesAreRefused) {
+  write(folder_ / "d.h5", "some bytez");
+  EXPECT_THAT(find_input(manifest(), 0, results()).problem, HasSubstr("d.h5 has changed since the study"));
+  EXPECT_EQ(find_input(manifest(), 0, results()).path, "");
+  write(folder_ / "d.h5", "some more bytes");
+  EXPECT_THAT(find_input(manifest(), 0, results()).problem, HasSubstr("it has 15 bytes"));
+  fs::remove(folder_ / "d.h5");
+  EXPECT_THAT(find_input(manifest(), 0, results()).problem, HasSubstr("No such file"));
+}
+
+TEST_F(StudyInput, LargeOnesAreTakenByTheirSizeIfOlderThanTheResults) {
+  const FoundInput older = find_input(manifest(), 0, results(), 9);
+  EXPECT_EQ(older.path, (folder_ / "d.h5").string());
+  EXPECT_FALSE(older.hashed);
+  const FoundInput newer = find_input(manifest("2001-01-01T00:00:00Z"), 0, results(), 9);
+  EXPECT_EQ(newer.path, "");
+  EXPECT_THAT(newer.problem, HasSubstr("was modified after the study and is too large to be hashed here"));
+}
+
+TEST_F(StudyInput, AManifestThatNamesNoDumpIsSaidToBeSo) {
+  for (const std::string& text : {std::string(), std::string("{}"), std::string("[1]"), std::string(R"({"inputs": 3})"),
+                                  std::string(R"({"inputs": [{"path": 7}]})")})
+    EXPECT_EQ(find_input(text, 0, results()).problem, "the results' manifest does not name their dump") << text;
+  EXPECT_EQ(find_input(manifest(), 1, results()).problem, "the results' manifest does not name their dump");
+}
+
+}  // namespace
+}  // namespace attest
