@@ -125,7 +125,10 @@ void add_experiment_sections(ResultsFiles files, const std::vector<std::string>&
     const int number = ++sections[made.experiment];
     const std::string id = number == 1 ? made.experiment : fmt::format("{}-{}", made.experiment, number);
     ReportSection section = section_of(made, id, drawing);
-    data.findings.insert(data.findings.end(), section.findings.begin(), section.findings.end());
+    // What quality_vs_io says of selectors at the papers' settings are findings of the study already.
+    if (made.experiment != "quality_vs_io")
+      std::ranges::copy_if(section.findings, std::back_inserter(data.findings),
+                           [](const ReportFinding& finding) { return finding.severity >= Severity::warning; });
     data.figures.push_back(std::move(section));
   }
   for (const ExperimentSkipped& s : report.skipped)
