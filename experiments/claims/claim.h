@@ -28,6 +28,7 @@ struct Claim {
 
 std::vector<Claim> quality_claims();        ///< how well FFD reproduces attention, beside other methods
 std::vector<Claim> sparsity_claims();       ///< how much FFD keeps, and what it drops
+std::vector<Claim> bound_claims();          ///< the theorem on the scanning error, which takes the dump
 std::vector<Claim> paper_contradictions();  ///< where the paper disagrees with itself
 
 }  // namespace attest

@@ -48,7 +48,7 @@ std::string verdict_text(Verdict verdict) {
 
 ClaimsOfStudy check_claims(const ModelStudy& study) {
   std::vector<Claim> claims = quality_claims();
-  for (Claim& claim : sparsity_claims()) claims.push_back(std::move(claim));
+  for (const auto& more : {sparsity_claims(), bound_claims()}) claims.insert(claims.end(), more.begin(), more.end());
   return {study.title(), study.source(), checked(claims, study), checked(paper_contradictions(), study)};
 }
 

@@ -82,8 +82,9 @@ CLI::Validator length_in_inches() {
     for (const auto& [unit, inches] : kUnits) {
       double number = 0;
       if (!text.ends_with(unit) || !parse(text.substr(0, text.size() - unit.size()), number)) continue;
+      if (number * inches < 1 || number * inches > 30) return false;
       text = fmt::format("{}", number * inches);
-      return number * inches >= 1 && number * inches <= 30;
+      return true;
     }
     return false;
   });

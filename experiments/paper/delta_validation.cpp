@@ -135,6 +135,7 @@ std::vector<Finding> findings_of(const DeltaValidation& v) {
   const std::size_t shown =
       static_cast<std::size_t>(std::ranges::find(v.settings, shown_delta(group)) - v.settings.begin());
   const DeltaQuality& at = v.model.points[shown];
+  if (std::isnan(at.salient.mean())) return findings;
   findings.push_back(
       {.text = fmt::format("At delta {} {:.2f} % of the tokens lie within delta of the peak, and {} keeps "
                            "{:.1f} % (the paper: \"top ~1 %\").",

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 #include <set>
 
 #include "experiments/paper/quality_axes.h"
@@ -134,8 +135,9 @@ std::vector<LayerQuality> by_layer(const ModelStudy& study, const PooledSelector
   return layers;
 }
 
-/// Compares the early layers with the worst of the others, at the first of the papers' settings.
-Finding finding_of(const ModelStudy& study, const PooledSelector& selector) {
+/// Compares the early layers with the worst of the others, at the first of the papers' settings. Nothing if the
+/// selector was not computed in an early layer.
+std::optional<Finding> finding_of(const ModelStudy& study, const PooledSelector& selector) {
   const std::size_t setting = default_settings(selector.group).front();
   double lowest_recall = 1, largest_error = 0;
   std::vector<LayerQuality> early;
@@ -147,6 +149,7 @@ Finding finding_of(const ModelStudy& study, const PooledSelector& selector) {
     lowest_recall = std::min(lowest_recall, layer.recall);
     largest_error = std::max(largest_error, layer.lse_error);
   }
+  if (early.empty()) return std::nullopt;
   std::vector<std::string> parts;
   std::set<int> worse;
   for (const LayerQuality& layer : early) {
@@ -156,21 +159,22 @@ Finding finding_of(const ModelStudy& study, const PooledSelector& selector) {
   }
   const std::string at = setting_in_words(selector.group, setting);
   const bool is_ffd = selector.group.name == "ffd";
-  return {.text = fmt::format("{}{}{} without dense layers has {}, against {:.4f} and {:.3g} in the worst of the other "
-                              "layers: {}.",
-                              display_name(selector.group.label), at.empty() ? "" : " at ", at, fmt::join(parts, ", "),
-                              lowest_recall, largest_error,
-                              worse.empty() ? std::string("no early layer is worse than all later ones")
-                                            : fmt::format("{} {} worse than all later ones", layers_in_words(worse),
-                                                          worse.size() == 1 ? "is" : "are")),
-          .severity = !is_ffd         ? Severity::note
-                      : worse.empty() ? Severity::good
-                                      : Severity::warning,
-          .number = fmt::format("{:.4f}", early.front().recall),
-          .place = MapPlace{.metric = "recall",
-                            .selector = selector.group.label,
-                            .setting = selector.group.setting_labels[setting],
-                            .layer = early.front().layer}};
+  return Finding{
+      .text = fmt::format("{}{}{} without dense layers has {}, against {:.4f} and {:.3g} in the worst of the other "
+                          "layers: {}.",
+                          display_name(selector.group.label), at.empty() ? "" : " at ", at, fmt::join(parts, ", "),
+                          lowest_recall, largest_error,
+                          worse.empty() ? std::string("no early layer is worse than all later ones")
+                                        : fmt::format("{} {} worse than all later ones", layers_in_words(worse),
+                                                      worse.size() == 1 ? "is" : "are")),
+      .severity = !is_ffd         ? Severity::note
+                  : worse.empty() ? Severity::good
+                                  : Severity::warning,
+      .number = fmt::format("{:.4f}", early.front().recall),
+      .place = MapPlace{.metric = "recall",
+                        .selector = selector.group.label,
+                        .setting = selector.group.setting_labels[setting],
+                        .layer = early.front().layer}};
 }
 
 /// What the exception changes, where the results hold a selector with and without it.
@@ -221,7 +225,8 @@ std::variant<ExperimentResult, Unsupported> make(const ModelStudy& study, const 
     }
     if (curve.group->name != "all") continue;
     if (!curve.dense && !curve.curve.selector->is_oracle())
-      result.findings.push_back(finding_of(study, *curve.curve.selector));
+      if (std::optional<Finding> finding = finding_of(study, *curve.curve.selector))
+        result.findings.push_back(std::move(*finding));
     const bool has_other = std::ranges::any_of(curves, [&](const GroupCurve& other) {
       return !other.dense && differ_at_most_in(*other.curve.selector, *curve.curve.selector, {"dense_layers"});
     });

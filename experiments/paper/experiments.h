@@ -30,6 +30,7 @@ struct Finding {
   Severity severity = Severity::note;
   std::string number = {};             ///< the number that it is about, as printed: "99.2 %"
   std::optional<MapPlace> place = {};  ///< where the report shows it
+  std::string study = {};              ///< title of the study, where a result has several (facets.h)
 };
 
 /// A table of the paper, written as csv, Markdown and LaTeX.

@@ -94,6 +94,7 @@ ExperimentResult facets(std::vector<StudyResult> results) {
     }
     for (Finding& finding : one.result.findings) {
       finding.text = fmt::format("{}: {}", one.study, finding.text);
+      finding.study = one.study;
       whole.findings.push_back(std::move(finding));
     }
   }

@@ -82,6 +82,7 @@ SampleCells chosen_layers(const SampleCells& cells, Wanted wanted) {
   SampleCells chosen{.dump = cells.dump,
                      .sample = cells.sample,
                      .task = cells.task,
+                     .num_tokens = cells.num_tokens,
                      .layers = {},
                      .num_queries = cells.num_queries,
                      .num_heads = cells.num_heads,

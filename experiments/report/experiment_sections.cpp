@@ -84,10 +84,11 @@ void add_table(const Table& table, const std::string& title, bool open, ReportSe
       fmt::format("{}{}: {} rows, in the csv of attest figures.", section.note.empty() ? "" : " ", title, table.rows());
 }
 
-ReportFinding finding_of(const Finding& finding, const std::string& section) {
+ReportFinding finding_of(const Finding& finding, const std::string& section, const std::string& model) {
   std::string link = section;
   if (const std::optional<MapPlace>& place = finding.place)
-    link = map_link({.metric = place->metric,
+    link = map_link({.model = model,
+                     .metric = place->metric,
                      .selector = place->selector,
                      .setting = place->setting,
                      .layer = place->layer,
@@ -98,9 +99,13 @@ ReportFinding finding_of(const Finding& finding, const std::string& section) {
           .link = std::move(link)};
 }
 
-ReportSection section_of(const ExperimentMade& made, std::string id, Drawing& drawing) {
+/// `several`: the report has several models, and links say which.
+ReportSection section_of(const ExperimentMade& made, std::string id, bool several, Drawing& drawing) {
   ReportSection section{.id = std::move(id), .title = printable(made.paper)};
-  for (const Finding& finding : made.result.findings) section.findings.push_back(finding_of(finding, section.id));
+  for (const Finding& finding : made.result.findings) {
+    const std::string& study = finding.study.empty() ? made.study : finding.study;
+    section.findings.push_back(finding_of(finding, section.id, several ? printable(study) : std::string()));
+  }
   for (const Figure& figure : made.result.figures) {
     section.figures.push_back(
         {.title = printable(figure.name), .caption = printable(figure.caption), .svg = svg_of(figure, drawing)});
@@ -124,7 +129,7 @@ void add_experiment_sections(ResultsFiles files, const std::vector<std::string>&
   for (const ExperimentMade& made : report.made) {
     const int number = ++sections[made.experiment];
     const std::string id = number == 1 ? made.experiment : fmt::format("{}-{}", made.experiment, number);
-    ReportSection section = section_of(made, id, drawing);
+    ReportSection section = section_of(made, id, data.models.size() > 1, drawing);
     // What quality_vs_io says of selectors at the papers' settings are findings of the study already.
     if (made.experiment != "quality_vs_io")
       std::ranges::copy_if(section.findings, std::back_inserter(data.findings),

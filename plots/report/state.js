@@ -60,7 +60,7 @@ function restoreState(text) {
   state.setting = usualSetting(selectorNow());
   choose("setting", selectorNow().settings, (i) => (state.setting = i));
   if (words.get("order") === "worst") state.order = "worst";
-  const layer = Number(words.get("layer") ?? NaN), head = Number(words.get("head") ?? NaN);
+  const layer = Number(words.get("layer") ?? NaN), head = Number(words.get("head") ?? 0);
   if (words.has("layer") || words.has("head")) {
     if (model.layers.includes(layer) && Number.isInteger(head) && head >= 0 && head < model.heads) {
       state.layer = layer;

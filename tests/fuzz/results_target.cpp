@@ -68,8 +68,8 @@ void check_file(const ResultsFile& file) {
 
 void make_tables(const ResultsFile& file) {
   const ResultsFile* const files[]{&file};
-  for (const ModelStudy& study : split_by_model(files))
-    for (const Experiment& experiment : experiments()) experiment.make(study);
+  for (const ModelStudy& study : split_studies(files))
+    for (const Experiment& experiment : experiments()) experiment.make(study, {});
 }
 
 class ResultsTarget : public FuzzTarget {

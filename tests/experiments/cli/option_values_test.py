@@ -59,7 +59,9 @@ IMPORT = {
     "--window-layers": COUNT_OR_NONE, "--num-layers": COUNT_OR_NONE, "--model": TEXT, "--sample": TEXT, "--task": TEXT,
 }
 FIGURES = {"--output": ("a folder's name", ["''"]), "--only": ("one of quality_vs_io, ", ["quality", "''"]),
-           "--format": ("one of pdf, svg, png", ["gif", "''"])}
+           "--format": ("one of pdf, svg, png", ["gif", "''"]), "--style": ("one of paper, slides", ["poster", "''"]),
+           "--by": ("one of model, task, length", ["layer", "''"]),
+           "--width": ("a length such as 3.25in or 84mm, from 1 to 30 in", ["84", "0.5in", "x", "''"])}
 BENCH = {
     "--tokens": TOKENS, "--queries": TOKENS, "--layers": COUNT, "--selector": ("one of ", ["fdd", "''"]),
     "--sweep-points": ("a whole number from 0 to 1000", ["x", "-1", "1001", "''"]), "--repeats": REPEATS, "--peer-repeats": REPEATS,

@@ -63,7 +63,8 @@ def test_all_that_results_say(results):
     with h5py.File(results) as file:
         assert document["manifest"] == json.loads(file.attrs["manifest"])
         group = file["dumps/0/samples/s"]
-        assert set(metrics) == {name for label in [*labels, "scores"] for name in group[label]} - {"settings", "setting_labels", "lambdas", "dense", "done"}
+        assert set(metrics) == {name for label in [*labels, "scores"] for name in group[label]} - {
+            "settings", "setting_labels", "lambdas", "dense", "done", "layer", "query", "head", "setting", "lambda"}
         for metric in metrics.values():
             assert metric["axes"] == [d.label for d in group[metric["of"][0]][metric["name"]].dims]
 

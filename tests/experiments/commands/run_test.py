@@ -74,7 +74,7 @@ def test_results_are_as_the_format_says(dump, tmp_path):
         assert sample.attrs["task"] == "ruler/test" and sample.attrs["num_tokens"] == 300
         assert sample["layers"].dtype == np.int32 and sample["layers"][()].tolist() == [0, 1, 4]
         assert sample["query_positions"].dtype == np.int64 and sample["query_positions"][()].tolist() == [130, 299]
-        assert set(sample["scores"]) == {"lse", "top1_top2_gap", "score_std", "entropy", "span_mass"}
+        assert set(sample["scores"]) == {"lse", "top1_top2_gap", "score_std", "entropy", "span_mass", "layer", "query", "head"}
         assert sample["scores/lse"].shape == (3, 2, 4)
         group = sample["b"]
         assert group.attrs["selector"] == "ffd" and group.attrs["setting"] == "delta"

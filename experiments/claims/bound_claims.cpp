@@ -1,0 +1,77 @@
+// The paper's theorem on the scanning error, and its false-negative bound.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "experiments/claims/claim.h"
+#include "experiments/claims/measured.h"
+#include "experiments/paper/scan_bound_study.h"
+
+namespace attest {
+namespace {
+
+/// The bounds of the first ffd at delta 5, or why there are none.
+struct Bounds {
+  ScanBoundStudy study;
+  ClaimResult missing;
+};
+
+Bounds bounds_of(const ModelStudy& study) {
+  const PooledSelector* ffd = ffd_at(study, 5);
+  if (!ffd || ffd->option("scan") == "exact" || ffd->option("rule") != "topdelta")
+    return {.study = {.problem = "none"},
+            .missing = {.evidence = "needs ffd at delta 5, and the dump", .run_options = "--selector ffd --delta 5"}};
+  ScanBoundStudy bounds = scan_bound_study(study, *ffd, *setting_of(*ffd, 5));
+  if (bounds.problem.empty() && bounds.pooled.rows == 0) bounds.problem = "no context has a full block";
+  ClaimResult missing{.evidence = "needs the dump: " + bounds.problem};
+  return {std::move(bounds), std::move(missing)};
+}
+
+ClaimResult tail_below_bound(const ModelStudy& study) {
+  const auto [bounds, missing] = bounds_of(study);
+  if (!bounds.problem.empty()) return missing;
+  const auto rows = static_cast<double>(bounds.pooled.rows);
+  double above = 0;
+  for (const BoundSums& sums : bounds.pooled.at) above = std::max(above, sums.above_paper);
+  const auto one = std::ranges::find(bounds.lambdas, 1.0);
+  const std::size_t shown = one == bounds.lambdas.end() ? 0 : static_cast<std::size_t>(one - bounds.lambdas.begin());
+  const BoundSums& at = bounds.pooled.at[shown];
+  return {.verdict = above == 0 ? Verdict::holds : Verdict::does_not_hold,
+          .evidence = fmt::format(
+              "the measured tail exceeds the bound in at most {:g} of {} rows at any lambda; at lambda "
+              "{:g} {} of the tokens against a bound of {}, with the steps of each block {}",
+              above, bounds.pooled.rows, bounds.lambdas[shown], percent(at.tail / rows),
+              percent(std::min(1.0, at.bound_paper / rows)), percent(std::min(1.0, at.bound_block / rows)))};
+}
+
+ClaimResult misses_below_bound(const ModelStudy& study) {
+  const auto [bounds, missing] = bounds_of(study);
+  if (!bounds.problem.empty()) return missing;
+  bool holds = true;
+  std::string evidence;
+  for (std::size_t i = 0; i < bounds.lambdas.size(); ++i) {
+    const BoundSums& sums = bounds.pooled.at[i];
+    if (sums.salient == 0) continue;
+    holds &= sums.missed <= sums.missed_bound_paper;
+    if (bounds.lambdas[i] == 1 || bounds.lambdas[i] == 2)
+      evidence += fmt::format(
+          "{}margin {:g}: {} of {:.0f} tokens are estimated too low, the bound allows {}, {} are dropped",
+          evidence.empty() ? "" : "; ", bounds.lambdas[i], percent(sums.missed / sums.salient), sums.salient,
+          percent(sums.missed_bound_paper / sums.salient), percent(sums.dropped / sums.salient));
+  }
+  if (evidence.empty())
+    return {.evidence = "no token lies above a margin of 1 or 2 nats", .run_options = "--lambdas 1,2"};
+  return {.verdict = holds ? Verdict::holds : Verdict::does_not_hold, .evidence = evidence};
+}
+
+}  // namespace
+
+std::vector<Claim> bound_claims() {
+  return {{"The scanning error is concentrated: at most 2 exp(-lambda^2 / (2 sigma_eff^2)) of it beyond lambda",
+           "Theorem (scanning error)", "error_bound", tail_below_bound},
+          {"The share of tokens above the threshold by a margin lambda that are missed is at most exp(-lambda^2 / (2 "
+           "sigma_eff^2))",
+           "App. false-negative bound", "error_bound", misses_below_bound}};
+}
+
+}  // namespace attest
