@@ -37,9 +37,17 @@ function findArray(metric, statistic, selector = state.selector) {
   return at(selector) ?? at(-1) ?? null;
 }
 
-/// Unpacks what is not yet unpacked.
-function load(arrays) {
-  return Promise.all(arrays.filter((array) => array && !array.values).map((array) => (array.loading ??= unpack(array))));
+/// Unpacks what is not yet unpacked. The page is busy meanwhile: numbers are missing in what it shows.
+let loads = 0;
+async function load(arrays) {
+  const missing = arrays.filter((array) => array && !array.values);
+  if (missing.length === 0) return;
+  document.body.ariaBusy = String(++loads > 0);
+  try {
+    await Promise.all(missing.map((array) => (array.loading ??= unpack(array))));
+  } finally {
+    document.body.ariaBusy = String(--loads > 0);
+  }
 }
 
 const settingsIn = (array) => array.values.length / (modelNow().layers.length * modelNow().heads);

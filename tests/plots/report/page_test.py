@@ -120,7 +120,10 @@ def expect_address(page, *words):
 
 def settled(page, condition="true"):
     """Waits until pending pictures of the state are drawn."""
-    page.run("new Promise((done) => requestAnimationFrame(() => setTimeout(done, 20)))")
+    frame = "new Promise((done) => requestAnimationFrame(() => setTimeout(done, 20)))"
+    page.run(frame)
+    page.wait("document.body.ariaBusy !== 'true'")
+    page.run(frame)
     page.wait(condition)
 
 
