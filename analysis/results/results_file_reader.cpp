@@ -12,6 +12,7 @@
 #include "analysis/results/cell_check.h"
 #include "analysis/results/results_file.h"
 #include "analysis/results/results_file_scan.h"
+#include "dumps/base/byte_size.h"
 #include "dumps/base/error.h"
 #include "dumps/base/input_file.h"
 #include "dumps/base/json_text.h"
@@ -163,7 +164,7 @@ struct ResultsFile::State {
                                          selector != nullptr ? selector->label : std::string(kScoresGroup)};
     const std::string object = fmt::format("/{}/{}", fmt::join(names, "/"), metric);
     const InputFile file(path);
-    check_memory_bound(file, object, count * sizeof(float));
+    check_array_size(file, object, count * sizeof(float));
     array.values.resize(count);
     if (place.offset >= 0)
       file.read(static_cast<std::uint64_t>(place.offset), std::as_writable_bytes(std::span(array.values)));
@@ -173,6 +174,18 @@ struct ResultsFile::State {
       if (const std::optional<MetricRange> range = range_of(selector, metric))
         check_range(array, *range, sample, object);
     return array;
+  }
+
+  /// attest writes plain arrays, as large as in memory. A small compressed file may claim more, and each figure would
+  /// inflate it again.
+  void check_array_size(const InputFile& file, const std::string& object, std::uint64_t bytes) const {
+    constexpr std::uint64_t kFree = std::uint64_t{256} << 20;
+    const std::uint64_t stored = file.stored_bytes(), most = std::max(kFree, kFreeExpansion * stored);
+    if (bytes <= most) return;
+    throw InputError(fmt::format("{}: {}: takes {} of memory, the file has {} on disk; expected at most {}", path,
+                                 printable(object), byte_size_text(static_cast<std::int64_t>(bytes)),
+                                 byte_size_text(static_cast<std::int64_t>(stored)),
+                                 byte_size_text(static_cast<std::int64_t>(most))));
   }
 
   /// A figure has axes for what the metric can be, logarithmic ones for ratios. NaN is drawn nowhere.

@@ -10,26 +10,17 @@
 namespace attest {
 namespace {
 
-/// The bounds of the first ffd at delta 5, or why there are none.
-struct Bounds {
-  ScanBoundStudy study;
-  ClaimResult missing;
-};
-
-Bounds bounds_of(const ModelStudy& study) {
+/// The bounds of the first ffd at delta 5; ScanBoundStudy::problem says why there are none.
+ScanBoundStudy bounds_of(const ModelStudy& study) {
   const PooledSelector* ffd = ffd_at(study, 5);
   if (!ffd || ffd->option("scan") == "exact" || ffd->option("rule") != "topdelta")
-    return {.study = {.problem = "none"},
-            .missing = {.evidence = "needs ffd at delta 5, and the dump", .run_options = "--selector ffd --delta 5"}};
+    return {.problem = "there is no ffd with scan=thumbnail and rule=topdelta at delta 5"};
   ScanBoundStudy bounds = scan_bound_study(study, *ffd, *setting_of(*ffd, 5));
   if (bounds.problem.empty() && bounds.pooled.rows == 0) bounds.problem = "no context has a full block";
-  ClaimResult missing{.evidence = "needs the dump: " + bounds.problem};
-  return {std::move(bounds), std::move(missing)};
+  return bounds;
 }
 
-ClaimResult tail_below_bound(const ModelStudy& study) {
-  const auto [bounds, missing] = bounds_of(study);
-  if (!bounds.problem.empty()) return missing;
+ClaimResult tail_below_bound(const ScanBoundStudy& bounds) {
   const auto rows = static_cast<double>(bounds.pooled.rows);
   double above = 0;
   for (const BoundSums& sums : bounds.pooled.at) above = std::max(above, sums.above_paper);
@@ -44,9 +35,7 @@ ClaimResult tail_below_bound(const ModelStudy& study) {
               percent(std::min(1.0, at.bound_paper / rows)), percent(std::min(1.0, at.bound_block / rows)))};
 }
 
-ClaimResult misses_below_bound(const ModelStudy& study) {
-  const auto [bounds, missing] = bounds_of(study);
-  if (!bounds.problem.empty()) return missing;
+ClaimResult misses_below_bound(const ScanBoundStudy& bounds) {
   bool holds = true;
   std::string evidence;
   for (std::size_t i = 0; i < bounds.lambdas.size(); ++i) {
@@ -66,12 +55,19 @@ ClaimResult misses_below_bound(const ModelStudy& study) {
 
 }  // namespace
 
-std::vector<Claim> bound_claims() {
-  return {{"The scanning error is concentrated: at most 2 exp(-lambda^2 / (2 sigma_eff^2)) of it beyond lambda",
-           "Theorem (scanning error)", "error_bound", tail_below_bound},
-          {"The share of tokens above the threshold by a margin lambda that are missed is at most exp(-lambda^2 / (2 "
-           "sigma_eff^2))",
-           "App. false-negative bound", "error_bound", misses_below_bound}};
+std::vector<CheckedClaim> checked_bound_claims(const ModelStudy& study) {
+  const ScanBoundStudy bounds = bounds_of(study);
+  const auto result = [&](ClaimResult (*check)(const ScanBoundStudy&)) {
+    if (bounds.problem.empty()) return check(bounds);
+    return ClaimResult{.evidence = "needs the dump and its thumbnails: " + bounds.problem,
+                       .run_options = "--selector ffd --delta 5"};
+  };
+  return {{{"The scanning error is concentrated: at most 2 exp(-lambda^2 / (2 sigma_eff^2)) of it lies beyond lambda",
+            "Theorem (scanning error)", "error_bound"},
+           result(tail_below_bound)},
+          {{"Of the tokens above the threshold by a margin lambda at most exp(-lambda^2 / (2 sigma_eff^2)) are missed",
+            "App. false-negative bound", "error_bound"},
+           result(misses_below_bound)}};
 }
 
 }  // namespace attest

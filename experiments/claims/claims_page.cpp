@@ -48,8 +48,10 @@ std::string verdict_text(Verdict verdict) {
 
 ClaimsOfStudy check_claims(const ModelStudy& study) {
   std::vector<Claim> claims = quality_claims();
-  for (const auto& more : {sparsity_claims(), bound_claims()}) claims.insert(claims.end(), more.begin(), more.end());
-  return {study.title(), study.source(), checked(claims, study), checked(paper_contradictions(), study)};
+  for (Claim& claim : sparsity_claims()) claims.push_back(std::move(claim));
+  std::vector<CheckedClaim> results = checked(claims, study);
+  for (CheckedClaim& claim : checked_bound_claims(study)) results.push_back(std::move(claim));
+  return {study.title(), study.source(), std::move(results), checked(paper_contradictions(), study)};
 }
 
 std::string claims_page(const std::vector<ClaimsOfStudy>& studies) {

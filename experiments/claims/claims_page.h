@@ -9,11 +9,6 @@
 
 namespace attest {
 
-struct CheckedClaim {
-  Claim claim;
-  ClaimResult result;
-};
-
 /// What one study says about every claim, and about the paper's contradictions.
 struct ClaimsOfStudy {
   std::string title, source;  ///< ModelStudy::title(), source()

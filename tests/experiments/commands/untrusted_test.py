@@ -48,6 +48,32 @@ def test_a_compressed_dump_says_what_it_needs(tmp_path):
     assert not (tmp_path / "r.h5").exists() and not (tmp_path / "r.h5.partial").exists()
 
 
+def test_a_compressed_results_file_is_no_larger_in_memory_than_on_disk(tmp_path):
+    """A small file that says it holds 2 GiB of recall."""
+    write_dump(tmp_path / "d.h5", 64)
+    assert attest(tmp_path, "run", "d.h5", "-o", "r.h5", "--selector", "ffd", "--delta", "5", "--quiet").returncode == 0
+    heads, queries = 1 << 14, 1 << 15
+    with h5py.File(tmp_path / "r.h5", "r+") as file:
+        file["dumps/0"].attrs["num_query_heads"] = heads
+        sample = file["dumps/0/samples/a"]
+        for group in (sample["scores"], sample["ffd"]):
+            for name in list(group):
+                if name not in ("settings", "setting_labels", "lambdas", "dense", "done"):
+                    del group[name]
+        del sample["query_positions"]
+        sample["query_positions"] = np.arange(queries)
+        recall = sample["ffd"].create_dataset("recall", (1, queries, heads, 1), np.float32, chunks=(1, 64, heads, 1), compression=9)
+        chunk = zlib.compress(bytes(64 * heads * 4), 9)
+        for first in range(0, queries, 64):
+            recall.id.write_direct_chunk((0, first, 0, 0), chunk)
+    assert (tmp_path / "r.h5").stat().st_size < 4e6
+    for command in (["inspect", "r.h5", "--check"], ["figures", "r.h5", "-o", "f"], ["claims", "r.h5"]):
+        done = attest(tmp_path, *command)
+        assert done.returncode == 4 and done.stderr.count(b"\n") == 1, done.stderr
+        assert b"r.h5: /dumps/0/samples/a/ffd/recall: takes 2.0 GiB of memory, the file has " in done.stderr, done.stderr
+        assert done.stderr.endswith(b" on disk; expected at most 256.0 MiB\n"), done.stderr
+
+
 def test_the_results_count_too(tmp_path):
     write_dump(tmp_path / "d.h5", 16, heads=1 << 19)
     grid = ["--selector", "quest", "--budget", "1:8:1"]
