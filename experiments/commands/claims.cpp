@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -47,6 +48,16 @@ nlohmann::json json_of(const std::vector<ClaimsOfStudy>& studies) {
   return {{"studies", list}};
 }
 
+/// "of 18 claims of the paper 10 hold, 7 do not hold, 1 cannot be told (model)"
+std::string counts_text(const ClaimsOfStudy& study) {
+  const auto count = [&](Verdict verdict) {
+    return std::ranges::count(study.claims, verdict, [](const CheckedClaim& c) { return c.result.verdict; });
+  };
+  return fmt::format("of {} claims of the paper {} hold, {} do not hold, {} cannot be told ({})", study.claims.size(),
+                     count(Verdict::holds), count(Verdict::does_not_hold), count(Verdict::cannot_tell),
+                     printable(study.title));
+}
+
 void run_claims(const ClaimsOptions& options, const GlobalOptions& global) {
   std::vector<ResultsFile> files;
   for (const std::string& path : options.results) files.emplace_back(path);
@@ -62,6 +73,8 @@ void run_claims(const ClaimsOptions& options, const GlobalOptions& global) {
     std::cout << json_of(studies).dump(2) << '\n';
   else if (options.output.empty())
     std::cout << page;
+  else
+    for (const ClaimsOfStudy& study : studies) std::cout << fmt::format("{}: {}\n", options.output, counts_text(study));
 }
 
 }  // namespace

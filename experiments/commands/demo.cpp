@@ -1,4 +1,4 @@
-// attest demo: inspect, run, figures and report on the dumps that come with the sources.
+// attest demo: inspect, run, figures, claims and report on the dumps that come with the sources.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -30,12 +30,14 @@ using AddCommand = void (*)(CLI::App&, const GlobalOptions&);
 constexpr const char* kMark = "about-this-folder.txt";
 constexpr const char* kMarkText =
     "Made by `attest demo`, which writes over what it made here.\n"
-    "results.h5 is a study of dumps/demo.h5 and dumps/demo-long.h5; report.html shows it in a browser; each figure has "
+    "results.h5 is a study of dumps/demo.h5 and dumps/demo-long.h5; report.html shows it in a browser; claims.md sets "
+    "the paper beside it; each figure has "
     "its "
     "picture, its data (csv) and its gnuplot script "
     "(gp).\n";
 
 constexpr const char* kReport = "report.html";
+constexpr const char* kClaims = "claims.md";
 
 struct DemoOptions {
   std::string folder = "attest-demo";
@@ -102,6 +104,7 @@ std::vector<Step> steps_of(const std::string& dump, const std::string& long_dump
           {"inspect_long", add_inspect, {"inspect", long_dump}},
           {"run", add_run, study},
           {"figures", add_figures, {"figures", results, "-o", folder.string(), "--force"}},
+          {"claims", add_claims, {"claims", results, "-o", (folder / kClaims).string(), "--force"}},
           {"report", add_report, {"report", results, "-o", (folder / kReport).string(), "--force"}}};
 }
 
@@ -146,7 +149,7 @@ void run_demo(const DemoOptions& options, const GlobalOptions& global) {
 void add_demo(CLI::App& app, const GlobalOptions& global) {
   auto options = std::make_shared<DemoOptions>();
   CLI::App* command =
-      app.add_subcommand("demo", "Inspect, run, figures and report on the dumps that come with the sources");
+      app.add_subcommand("demo", "Inspect, run, figures, claims and report on the dumps that come with the sources");
   command->add_option("-o,--output", options->folder, "Folder for what it makes")
       ->transform(text_that_is("a folder's name"))
       ->capture_default_str()

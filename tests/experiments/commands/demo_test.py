@@ -2,7 +2,9 @@
 
 import json
 import os
+import re
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -24,7 +26,7 @@ def made(tmp_path_factory):
 
 def test_it_shows_each_command_and_what_the_pictures_say(made):
     folder, said = made
-    for command in ("inspect", "run", "figures", "report"):
+    for command in ("inspect", "run", "figures", "claims", "report"):
         assert f"$ attest {command} " in said
     for name in FIGURES:
         assert (folder / f"{name}.csv").stat().st_size > 0
@@ -35,6 +37,17 @@ def test_it_shows_each_command_and_what_the_pictures_say(made):
     assert (folder / "report.html").read_text().startswith("<!DOCTYPE html>")
     assert "nan" not in said.lower()
     assert "left out" not in said, "the embedded dump supports every figure"
+
+
+def test_the_page_of_claims_in_the_documents_is_that_of_the_demo(made):
+    """experiments/claims/DEMO.md: made by the demo; the hash of results changes with the time in their manifest."""
+    kept = (Path(os.environ["ATTEST_SOURCE_DIR"]) / "experiments/claims/DEMO.md").read_text()
+    pages = [re.sub(r"\([0-9a-f]{16}\)", "", page) for page in (kept, (made[0] / "claims.md").read_text())]
+    number = r"-?\d+(?:\.\d+)?"
+    words, others = (re.split(number, page) for page in pages)
+    assert words == others
+    for ours, theirs in zip(*(re.findall(number, page) for page in pages)):
+        assert float(ours) == pytest.approx(float(theirs), rel=2e-3, abs=2e-3), "another machine rounds otherwise, no more"
 
 
 def test_a_second_call_writes_over_its_own_folder(made):
@@ -49,7 +62,7 @@ def test_a_second_call_writes_over_its_own_folder(made):
 def test_json_is_one_document(made):
     folder, _ = made
     document = json.loads(demo(folder, "--json", "--quiet").stdout)
-    assert {"folder", "inspect", "inspect_long", "run", "figures", "report"} == set(document)
+    assert {"folder", "inspect", "inspect_long", "run", "figures", "claims", "report"} == set(document)
     assert document["inspect_long"]["samples"][0]["num_tokens"] > 12000
     names = {one["experiment"] for one in document["figures"]["experiments"]}
     assert {"quality_vs_io", "pseudo_max_gap", "layer_sparsity", "layer_correlation", "headwise", "failure_cases",
