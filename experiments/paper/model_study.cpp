@@ -9,6 +9,7 @@
 #include <cmath>
 #include <filesystem>
 #include <iterator>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "analysis/run/input_hashes.h"
@@ -110,7 +111,7 @@ std::vector<std::string> sources_of(ResultsFiles files) {
 
 /// "16K tokens": the length of a sample, rounded to a power of two.
 std::string length_name(std::int64_t tokens) {
-  const auto rounded = static_cast<std::int64_t>(std::exp2(std::round(std::log2(static_cast<double>(tokens)))));
+  const std::int64_t rounded = rounded_length(tokens);
   return rounded >= 1024 ? fmt::format("{}K tokens", rounded / 1024) : fmt::format("{} tokens", rounded);
 }
 
@@ -202,6 +203,12 @@ std::string ModelStudy::source() const {
 LineStyle ModelStudy::style(const PooledSelector& selector) const {
   const auto index = static_cast<std::size_t>(std::ranges::find(labels_, selector.group.label) - labels_.begin());
   return selector.is_oracle() ? oracle_style(index) : line_style(index);
+}
+
+std::int64_t rounded_length(std::int64_t tokens) {
+  if (tokens < 1) return tokens;
+  const double power = std::round(std::log2(static_cast<double>(tokens)));
+  return power < 63 ? std::int64_t{1} << static_cast<int>(power) : std::numeric_limits<std::int64_t>::max();
 }
 
 std::vector<ModelStudy> split_studies(ResultsFiles files, PoolBy by) {

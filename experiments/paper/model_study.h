@@ -80,6 +80,9 @@ class ModelStudy {
   std::vector<std::string> sources_;  ///< file names and hashes
 };
 
+/// A length rounded to a power of two, by which samples are grouped. Lengths below 1, as a damaged file may have, stay.
+std::int64_t rounded_length(std::int64_t tokens);
+
 /// One study per model (and task or length), in the order of the files. The files must outlive it.
 /// Throws UsageError when a label has different options in two files, or when two files hold the same cells.
 std::vector<ModelStudy> split_studies(ResultsFiles files, PoolBy by = PoolBy::model);

@@ -10,6 +10,7 @@
 #include "analysis/metrics/metric.h"
 #include "analysis/results/axes.h"
 #include "dumps/base/printable.h"
+#include "experiments/paper/quality_curves.h"
 #include "kernels/selectors/registry.h"
 
 namespace attest {
@@ -34,13 +35,6 @@ int rank_of(Tier tier, int metric) { return tier == kAlways ? 0 : 1000 * tier + 
 template <std::size_t n>
 bool is_in(const std::string_view (&list)[n], std::string_view name) {
   return std::ranges::find(list, name) != std::end(list);
-}
-
-/// Whether the setting is one that the methods' papers use.
-bool is_papers(const StudySelector& group, const Setting& setting) {
-  if (group.kind == SettingKind::delta) return setting.value == 5 || setting.value == 7;
-  if (group.kind == SettingKind::budget) return setting.percent ? setting.value == 50 : setting.value == 1024;
-  return group.kind == SettingKind::p && setting.value == 0.85;
 }
 
 /// Selectors define metrics of their own.
@@ -142,7 +136,7 @@ class MapMaker {
     if (std::ranges::none_of(keep, [](double k) { return std::isnan(k); }))
       std::ranges::stable_sort(order, {}, [&](std::size_t i) { return keep[i]; });
     for (const std::size_t i : order) {
-      if (is_papers(group, group.grid[i])) made.marked.push_back(static_cast<int>(made.settings.size()));
+      if (is_default_setting(group, i)) made.marked.push_back(static_cast<int>(made.settings.size()));
       made.settings.push_back(printable(group.setting_labels[i]));
     }
     return made;

@@ -2,23 +2,17 @@
 #include "experiments/tables/cell_groups.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <limits>
 #include <tuple>
 
 #include "analysis/statistics/aggregate.h"
+#include "experiments/paper/model_study.h"
 
 namespace attest {
 namespace {
 
 constexpr float kUndefined = std::numeric_limits<float>::quiet_NaN();
-
-std::int64_t rounded_to_power_of_two(std::int64_t tokens) {
-  if (tokens < 1) return tokens;
-  const double power = std::round(std::log2(static_cast<double>(tokens)));
-  return power < 63 ? std::int64_t{1} << static_cast<int>(power) : std::numeric_limits<std::int64_t>::max();
-}
 
 GroupKey key_of(const SampleCells& sample, std::size_t y, std::int64_t head, std::span<const Grouping> by) {
   GroupKey key;
@@ -33,7 +27,7 @@ GroupKey key_of(const SampleCells& sample, std::size_t y, std::int64_t head, std
         key.emplace_back(sample.task);
         break;
       case Grouping::length:
-        key.emplace_back(rounded_to_power_of_two(sample.num_tokens));
+        key.emplace_back(rounded_length(sample.num_tokens));
         break;
       case Grouping::sample:
         key.emplace_back(sample.sample);
