@@ -112,7 +112,8 @@ ReportSection section_of(const ExperimentMade& made, std::string id, bool severa
     add_table(figure.data, "Data of " + printable(figure.name), drawing.no_gnuplot, section);
   }
   for (const NamedTable& table : made.result.tables) {
-    add_table(table.data, printable(table.caption), true, section);
+    const std::string title = table.caption.substr(0, table.caption.find(';'));  // the rest names the results
+    add_table(table.data, printable(title), true, section);
   }
   return section;
 }
