@@ -209,7 +209,10 @@ def test_few_threads_and_processes(folder, rude_calls, arguments, kind):
 def test_little_memory(folder, kilobytes):
     size = kilobytes * 1024
     for arguments in LONG_SYNTH, INSPECT:
-        check_limited(folder, attest(folder, ["--quiet", *arguments], preexec_fn=lambda: __import__("resource").setrlimit(9, (size, size))))
+        done = attest(folder, ["--quiet", *arguments], preexec_fn=lambda: __import__("resource").setrlimit(9, (size, size)))
+        if done.returncode == 127 and "error while loading shared libraries" in done.stderr:
+            pytest.skip("a program with CUDA does not even load in so little memory")
+        check_limited(folder, done)
 
 
 # ---- without locks
