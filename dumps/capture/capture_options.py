@@ -1,9 +1,9 @@
 """The command line of capture.py."""
 import argparse
-import os
 import re
 import sys
 
+from dump_command import drop_output
 from dump_errors import OutputError, UsageError
 
 DESCRIPTION = """\
@@ -51,7 +51,7 @@ class Parser(argparse.ArgumentParser):
         except BrokenPipeError:
             raise
         except OSError as error:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the flush at exit would fail again
+            drop_output(sys.stdout)
             raise OutputError("cannot write to standard output") from error
 
 

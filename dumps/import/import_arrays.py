@@ -9,7 +9,7 @@ import warnings
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # nothing is multiplied: numpy's threads would only take memory
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "python"))
-from dump_command import run_command  # noqa: E402
+from dump_command import drop_output, run_command  # noqa: E402
 from dump_errors import DumpError, OutputError, UsageError  # noqa: E402
 from import_files import in_quotes  # noqa: E402
 
@@ -66,7 +66,7 @@ def run_import(request):
     except BrokenPipeError:
         raise
     except OSError as error:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the flush at exit would fail again
+        drop_output(sys.stdout)
         raise OutputError("cannot write to standard output") from error
 
 

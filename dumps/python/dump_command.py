@@ -31,6 +31,14 @@ def raise_if_interrupted():
         raise KeyboardInterrupt
 
 
+def drop_output(*streams):
+    """Drops what these standard streams still hold, as it cannot be written: the flush at exit would fail again, and
+    Python would end with 120."""
+    for stream in streams:
+        with contextlib.suppress(OSError, ValueError):  # closed from the start
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
 def _on_ignored(ignored):
     if not issubclass(ignored.exc_type, KeyboardInterrupt):
         sys.__unraisablehook__(ignored)
@@ -74,7 +82,7 @@ def run_command(program, needed_modules, command):
             sentence, code = "interrupted, nothing was written; run the command again to start over", 130
         elif isinstance(error, BrokenPipeError):  # nobody reads what it says
             sentence, code = None, 128 + signal.SIGPIPE
-            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # or the flush at exit would fail again
+            drop_output(sys.stdout, sys.stderr)
         elif limit := _limit(error):
             named = isinstance(error, DumpError) and error.exit_code != DumpError.exit_code
             sentence, code = str(error) if named else limit, 5

@@ -118,3 +118,22 @@ def test_a_signal_that_came_while_the_interpreter_started_is_an_interrupt():
                           preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM]))
     assert done.returncode == 130 and done.stdout == ""
     assert done.stderr == "it: interrupted, nothing was written; run the command again to start over\n"
+
+
+def test_output_that_nobody_reads_is_dropped_on_both_streams():
+    """What stays in a stream would fail once more at exit, and Python would end with 120."""
+    program = ("import sys; sys.path.insert(0, sys.argv[1]); from dump_command import run_command\n"
+               "def command():\n"
+               "    print('result')\n"
+               "    print('progress', end='', file=sys.stderr)\n"
+               "    raise BrokenPipeError\n"
+               "sys.exit(run_command('it', '', command))")
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    reader, writer = os.pipe()
+    os.close(reader)
+    folder = str(pathlib.Path(__file__).parents[3] / "dumps/python")
+    try:
+        ended = subprocess.run([sys.executable, "-c", program, folder], stdout=writer, stderr=writer, env=environment, timeout=60)
+    finally:
+        os.close(writer)
+    assert ended.returncode == 128 + signal.SIGPIPE
