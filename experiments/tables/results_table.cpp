@@ -110,14 +110,14 @@ void check_settings(const std::vector<ModelStudy>& studies, const TableRequest& 
 
 void check_axes(const TableRequest& request) {
   if (std::ranges::count(request.by, Grouping::head) == 0) return;
-  for (const TableColumn& column : request.columns)
+  for (const MetricStatistic& column : request.columns)
     if (column.info.axes == MetricAxes::query_setting)
       throw UsageError(fmt::format("--by head: '{}' is of all heads of a layer together", column.metric));
 }
 
 /// The cells of a metric at the chosen settings: [S].
 std::vector<std::vector<SampleCells>> cells_of(ResultsFiles files, const ModelStudy& study,
-                                               const ChosenSelector& selector, const TableColumn& column,
+                                               const ChosenSelector& selector, const MetricStatistic& column,
                                                const std::set<int>& except) {
   const auto scores = [&](std::string_view metric, const std::vector<SampleCells>& like) {
     return score_cells_at(
@@ -139,10 +139,10 @@ std::vector<std::vector<SampleCells>> cells_of(ResultsFiles files, const ModelSt
 }
 
 /// The columns' statistics of `cells`, which are free of NaN and are reordered.
-std::vector<double> statistics_of(std::span<float> cells, std::span<const TableColumn* const> columns) {
+std::vector<double> statistics_of(std::span<float> cells, std::span<const MetricStatistic* const> columns) {
   const Moments moments = describe(std::span<const float>(cells));
   std::vector<double> values;
-  for (const TableColumn* column : columns) {
+  for (const MetricStatistic* column : columns) {
     switch (column->statistic) {
       case CellStatistic::mean:
         values.push_back(column->deficit ? 1 - moments.mean : moments.mean);
@@ -166,7 +166,7 @@ std::vector<double> statistics_of(std::span<float> cells, std::span<const TableC
   }
   for (const Badness badness : {Badness::value, Badness::deficit}) {
     std::vector<double> levels;
-    for (const TableColumn* column : columns)
+    for (const MetricStatistic* column : columns)
       if (column->statistic == CellStatistic::quantile && column->deficit == (badness == Badness::deficit))
         levels.push_back(column->level);
     std::ranges::sort(levels);
@@ -182,7 +182,7 @@ std::vector<double> statistics_of(std::span<float> cells, std::span<const TableC
 using GroupValues = std::vector<std::map<GroupKey, std::vector<double>>>;
 
 GroupValues group_values(ResultsFiles files, const ModelStudy& study, const ChosenSelector& selector,
-                         const std::set<int>& except, std::span<const TableColumn* const> columns,
+                         const std::set<int>& except, std::span<const MetricStatistic* const> columns,
                          std::span<const Grouping> by) {
   GroupValues values;
   for (std::vector<SampleCells>& samples : cells_of(files, study, selector, *columns.front(), except)) {
@@ -212,7 +212,7 @@ void add_model(ResultsFiles files, const ModelStudy& study, const TableRequest& 
   }
   std::vector<GroupValues> values(chosen.size() * metrics.size());
   parallel_for(request.threads, values.size(), [&](int, std::size_t i) {
-    std::vector<const TableColumn*> columns;
+    std::vector<const MetricStatistic*> columns;
     for (const std::size_t c : metrics[i % metrics.size()]) columns.push_back(&request.columns[c]);
     values[i] = group_values(files, study, chosen[i / metrics.size()], except, columns, request.by);
   });
@@ -239,7 +239,7 @@ void add_model(ResultsFiles files, const ModelStudy& study, const TableRequest& 
   }
 }
 
-bool has_metric(ResultsFiles files, const TableColumn& column) {
+bool has_metric(ResultsFiles files, const MetricStatistic& column) {
   const auto contains = [](const std::vector<std::string>& names, std::string_view name) {
     return std::ranges::count(names, name) > 0;
   };
@@ -264,7 +264,7 @@ ResultsTable make_results_table(ResultsFiles files, TableRequest request) {
   const std::vector<ModelStudy> studies = split_studies(files);
   request.selectors = labels_of(request.selectors, all_labels(studies));
   check_settings(studies, request);
-  for (const TableColumn& column : request.columns)
+  for (const MetricStatistic& column : request.columns)
     if (!has_metric(files, column))
       throw InputError(fmt::format("the results have no '{}'{}", column.metric,
                                    column.metric.starts_with("span_") ? ", which takes samples with spans" : ""));

@@ -18,7 +18,7 @@ inline constexpr std::string_view kGroupingNames[] = {"layer", "head", "task", "
 constexpr std::string_view name_of(Grouping grouping) { return kGroupingNames[static_cast<std::size_t>(grouping)]; }
 
 struct TableRequest {
-  std::vector<TableColumn> columns;
+  std::vector<MetricStatistic> columns;
   std::vector<Grouping> by;
   std::vector<std::string> selectors;  ///< labels, of which one with commas may be in parts; empty: all
   std::vector<std::string> settings;   ///< as typed; empty: all. Selectors without settings always have their rows
@@ -37,7 +37,7 @@ struct TableRow {
 };
 
 struct ResultsTable {
-  std::vector<TableColumn> columns;
+  std::vector<MetricStatistic> columns;
   std::vector<Grouping> by;
   std::vector<TableRow> rows{};  ///< by model, selector, setting, group
   bool with_dense_layers = false;

@@ -38,7 +38,7 @@ bool several_models(const ResultsTable& table) {
 // Text
 
 /// Small numbers need significant digits where shares and cosines need decimals.
-std::string text_of(double value, const TableColumn& column) {
+std::string text_of(double value, const MetricStatistic& column) {
   if (column.statistic == CellStatistic::count) return fmt::format("{:.0f}", value);
   if (std::isnan(value)) return "-";
   return column.deficit ? fmt::format("{:.3g}", value) : formatted(value, column.info.unit);
@@ -119,13 +119,13 @@ std::string table_text(const ResultsTable& table, bool with_model) {
 
 // csv, Markdown and LaTeX
 
-int decimals_of(const TableColumn& column) {
+int decimals_of(const MetricStatistic& column) {
   if (column.statistic == CellStatistic::count) return 0;
   if (column.deficit) return 6;
   return column.info.unit == "cosine" ? 5 : 4;
 }
 
-std::string heading_of(const TableColumn& column) {
+std::string heading_of(const MetricStatistic& column) {
   const bool has_unit = column.info.unit == "nats" && column.statistic != CellStatistic::count;
   return fmt::format("{} {}{}", spaced(column.quantity()), column.statistic_name, has_unit ? " (nats)" : "");
 }
@@ -154,13 +154,13 @@ Table plots_table(const ResultsTable& table, bool for_programs, bool with_model)
 
 // JSON
 
-std::string_view unit_of(const TableColumn& column) {
+std::string_view unit_of(const MetricStatistic& column) {
   return column.statistic == CellStatistic::count ? "cells" : column.info.unit;
 }
 
 json json_of(const ResultsTable& table) {
   json columns = json::array(), rows = json::array();
-  for (const TableColumn& column : table.columns)
+  for (const MetricStatistic& column : table.columns)
     columns.push_back({{"name", column.name()},
                        {"metric", column.metric},
                        {"deficit", column.deficit},
@@ -208,7 +208,8 @@ std::string table_notes(const ResultsTable& table) {
                      "Layers that are dense in some selector ({}) are left out; --with-dense-layers includes "
                      "them.",
                      fmt::join(table.dense_layers, ", "));
-  const bool shows_io = std::ranges::any_of(table.columns, [](const TableColumn& c) { return c.metric == "io_ratio"; });
+  const bool shows_io =
+      std::ranges::any_of(table.columns, [](const MetricStatistic& c) { return c.metric == "io_ratio"; });
   if (shows_io && !table.scan_not_counted.empty())
     text += fmt::format("{}io_ratio does not count the scan of {} (scan_bytes is 0).", text.empty() ? "" : " ",
                         printable(fmt::format("{}", fmt::join(table.scan_not_counted, ", "))));

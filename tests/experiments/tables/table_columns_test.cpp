@@ -10,7 +10,7 @@ namespace {
 
 std::vector<std::string> names_of(const std::vector<std::string>& typed) {
   std::vector<std::string> names;
-  for (const TableColumn& column : parse_columns(typed)) names.push_back(column.name());
+  for (const MetricStatistic& column : parse_columns(typed)) names.push_back(column.name());
   return names;
 }
 
@@ -37,7 +37,7 @@ TEST(TableColumns, WorstFollowsTheDirection) {
 }
 
 TEST(TableColumns, QuantilesAreInPerCent) {
-  const TableColumn column = parse_columns(std::vector<std::string>{"lse_error.p99.9"}).front();
+  const MetricStatistic column = parse_columns(std::vector<std::string>{"lse_error.p99.9"}).front();
   EXPECT_EQ(column.statistic, CellStatistic::quantile);
   EXPECT_DOUBLE_EQ(column.level, 0.999);
 }
