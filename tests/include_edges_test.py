@@ -26,7 +26,7 @@ ORDER = """
     dumps/base dumps dumps/hdf5 dumps/format dumps/synthetic dumps/inspect
     kernels kernels/device kernels/quantize kernels/rank kernels/attention kernels/selectors
     analysis/study analysis/metrics analysis/results analysis/layer analysis/cuda analysis/torch analysis/statistics
-    analysis/run
+    analysis/validation analysis/run
     plots plots/report
     experiments/cli experiments/paper experiments/tables experiments/claims experiments/report experiments/bench experiments/commands
     experiments

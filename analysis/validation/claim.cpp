@@ -1,0 +1,279 @@
+// Evidence for the claims: binomial tests of violating prompts, tests of mean deficits.
+#include "analysis/validation/claim.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <random>
+
+#include "dumps/base/error.h"
+
+namespace attest {
+namespace {
+
+constexpr std::int64_t kMostPrompts = 1'000'000;
+
+/// The numbers of one target, without the prompts that do not count.
+std::vector<double> counted(const PromptNumbers& numbers, std::size_t target) {
+  std::vector<double> values;
+  for (const std::vector<double>& prompt : numbers)
+    if (!std::isnan(prompt[target])) values.push_back(prompt[target]);
+  return values;
+}
+
+/// The order in which `wsr` bets: one that the data do not choose.
+void shuffle(std::vector<double>& values, std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  for (std::size_t i = values.size(); i > 1; --i) std::swap(values[i - 1], values[random() % i]);
+}
+
+/// Losses in [0, 1] of the deficits of `values`.
+std::vector<double> losses_of(std::span<const double> values, const Target& target, double clip) {
+  std::vector<double> losses;
+  for (const double x : values) losses.push_back(std::min(target.deficit(x), clip) / clip);
+  return losses;
+}
+
+double mean_p(std::vector<double> losses, double allowed, const Claim& claim) {
+  shuffle(losses, claim.seed);
+  return mean_p_value(claim.bound, losses, allowed, claim.alpha(), claim.seed);
+}
+
+/// p-value of "the expected loss is at most `allowed`": the same test of what is missing to a loss of 1.
+double mirrored_p(std::vector<double> losses, double allowed, const Claim& claim) {
+  for (double& loss : losses) loss = 1 - loss;
+  return mean_p(std::move(losses), 1 - allowed, claim);
+}
+
+TargetEvidence evidence_of(const PromptNumbers& numbers, std::size_t index, const Target& target, const Claim& claim) {
+  const std::vector<double> values = counted(numbers, index);
+  TargetEvidence evidence{.prompts = static_cast<std::int64_t>(values.size()), .passes_at = {}};
+  evidence.violations = std::ranges::count_if(values, [&](double x) { return !target.is_met_by(x); });
+  evidence.mean_deficit = std::numeric_limits<double>::quiet_NaN();
+  if (target.has_deficit() && !values.empty()) {
+    double sum = 0;
+    for (const double x : values) sum += target.deficit(x);
+    evidence.mean_deficit = sum / static_cast<double>(values.size());
+  }
+  if (claim.kind != ClaimKind::mean) {
+    evidence.p_value = binomial_cdf(evidence.violations, evidence.prompts, claim.max_violating);
+    return evidence;
+  }
+  const double clip = claim.clip_of(target);
+  evidence.beyond_clip = std::ranges::count_if(values, [&](double x) { return target.deficit(x) > clip; });
+  evidence.beyond_clip_at_most = share_upper_bound(evidence.beyond_clip, evidence.prompts, claim.confidence);
+  evidence.p_value = mean_p(losses_of(values, target, clip), target.allowed_deficit() / clip, claim);
+  return evidence;
+}
+
+bool is_refuted(const PromptNumbers& numbers, const Evidence& evidence, std::span<const Target> targets,
+                const Claim& claim) {
+  if (claim.kind == ClaimKind::prompts)
+    return binomial_upper_tail(evidence.violations, evidence.prompts, claim.max_violating) <= claim.alpha();
+  const double level = claim.alpha() / static_cast<double>(targets.size());  // any of them may refute
+  for (std::size_t t = 0; t < targets.size(); ++t) {
+    const double clip = claim.clip_of(targets[t]);
+    if (mirrored_p(losses_of(counted(numbers, t), targets[t], clip), targets[t].allowed_deficit() / clip, claim) <=
+        level)
+      return true;
+  }
+  return false;
+}
+
+/// Whether k of n are at most the allowed share: it is given in decimal, and 3 of 30 are 10 %.
+bool within(std::int64_t k, std::int64_t n, double share) {
+  return static_cast<double>(k) <= share * static_cast<double>(n) + 1e-9;
+}
+
+/// The smallest n in [from, kMostPrompts] that passes: found by doubling and halving, as nearly all larger ones pass.
+template <class Passes>
+std::optional<std::int64_t> smallest(std::int64_t from, Passes passes) {
+  std::int64_t low = from - 1, high = std::max<std::int64_t>(from, 1);
+  while (!passes(high)) {
+    if (high >= kMostPrompts) return std::nullopt;
+    low = high;
+    high = std::min(2 * high, kMostPrompts);
+  }
+  while (high - low > 1) {
+    const std::int64_t middle = low + (high - low) / 2;
+    (passes(middle) ? high : low) = middle;
+  }
+  return high;
+}
+
+/// Prompts that decide a binomial test if the share k / n goes on.
+std::optional<std::int64_t> prompts_for_share(std::int64_t k, std::int64_t n, const Claim& claim) {
+  if (n == 0) return std::nullopt;
+  const double share = static_cast<double>(k) / static_cast<double>(n);
+  const auto violations = [&](std::int64_t prompts) { return share * static_cast<double>(prompts); };
+  if (share < claim.max_violating)
+    return smallest(n, [&](std::int64_t m) {
+      const auto more = static_cast<std::int64_t>(std::ceil(violations(m) - 1e-9));
+      return binomial_cdf(more, m, claim.max_violating) <= claim.alpha();
+    });
+  return smallest(n, [&](std::int64_t m) {
+    const auto fewer = static_cast<std::int64_t>(std::floor(violations(m) + 1e-9));
+    return fewer > 0 && binomial_upper_tail(fewer, m, claim.max_violating) <= claim.alpha();
+  });
+}
+
+/// The same for a mean: the observed losses over and over.
+std::optional<std::int64_t> prompts_for_mean(const std::vector<double>& values, const Target& target,
+                                             const Claim& claim) {
+  constexpr std::int64_t kMostRepeated = 100'000;  // each trial takes time that grows with it
+  const double clip = claim.clip_of(target), allowed = target.allowed_deficit() / clip;
+  const std::vector<double> losses = losses_of(values, target, clip);
+  if (losses.empty()) return std::nullopt;
+  const double mean = std::accumulate(losses.begin(), losses.end(), 0.0) / static_cast<double>(losses.size());
+  const auto found = smallest(static_cast<std::int64_t>(losses.size()), [&](std::int64_t m) {
+    if (m > kMostRepeated) return true;  // ends the search
+    std::vector<double> repeated;
+    for (std::int64_t i = 0; i < m; ++i) repeated.push_back(losses[static_cast<std::size_t>(i) % losses.size()]);
+    return (mean <= allowed ? mean_p(std::move(repeated), allowed, claim)
+                            : mirrored_p(std::move(repeated), allowed, claim)) <= claim.alpha();
+  });
+  return found && *found <= kMostRepeated ? found : std::nullopt;
+}
+
+/// The value of the target's number at which its deficit is `deficit`.
+double value_at(const Target& target, double deficit) { return target.at_least ? 1 - deficit : deficit; }
+
+std::optional<double> passing_share(std::vector<double> values, const Target& target, const Claim& claim) {
+  std::int64_t most = -1;  // violations that still certify
+  const auto n = static_cast<std::int64_t>(values.size());
+  if (claim.kind == ClaimKind::observed)
+    while (most + 1 < n && within(most + 1, n, claim.max_violating)) ++most;
+  else
+    while (most + 1 < n && binomial_cdf(most + 1, n, claim.max_violating) <= claim.alpha()) ++most;
+  if (most < 0) return std::nullopt;
+  if (target.at_least)
+    std::ranges::sort(values);
+  else
+    std::ranges::sort(values, std::greater<>());
+  return values[static_cast<std::size_t>(most)];
+}
+
+std::optional<double> passing_mean(const std::vector<double>& values, const Target& target, const Claim& claim) {
+  if (values.empty()) return std::nullopt;
+  const double clip = claim.clip_of(target);
+  const std::vector<double> losses = losses_of(values, target, clip);
+  const auto passes = [&](double allowed) { return mean_p(losses, allowed, claim) <= claim.alpha(); };
+  double low = 0, high = 1;  // as shares of R
+  if (!passes(1 - 1e-9)) return std::nullopt;
+  for (int step = 0; step < 40; ++step) {
+    const double middle = (low + high) / 2;
+    (passes(middle) ? high : low) = middle;
+  }
+  return value_at(target, high * clip);
+}
+
+}  // namespace
+
+std::string_view name_of(Certainty certainty) {
+  constexpr std::string_view kNames[] = {"certified", "refuted", "undecided"};
+  return kNames[static_cast<std::size_t>(certainty)];
+}
+
+void check_claim(const Claim& claim, std::span<const Target> targets) {
+  if (!(claim.confidence > 0 && claim.confidence < 1))
+    throw UsageError(fmt::format("--confidence: {} is not above 0 and below 1", claim.confidence));
+  const bool zero_is_valid = claim.kind == ClaimKind::observed;
+  if (!(claim.max_violating < 1 && (zero_is_valid ? claim.max_violating >= 0 : claim.max_violating > 0)))
+    throw UsageError(fmt::format(
+        "--max-violating: {} is not {} 0 and below 1{}", claim.max_violating, zero_is_valid ? "at least" : "above",
+        claim.max_violating == 0 ? "; no number of prompts shows that none ever violates" : ""));
+  if (claim.kind != ClaimKind::mean) return;
+  for (const Target& target : targets) {
+    if (!target.has_deficit())
+      throw UsageError(
+          fmt::format("--claim mean: '{}' has no deficit with a best value, so that its mean cannot be "
+                      "bounded; --claim prompts judges it",
+                      target.text));
+    if (!(target.allowed_deficit() > 0))
+      throw UsageError(fmt::format("--claim mean: '{}' allows no deficit at all, which no number of prompts certifies",
+                                   target.text));
+    if (!(claim.clip_of(target) > target.allowed_deficit()))
+      throw UsageError(fmt::format("--clip: {} is not above {}, the deficit that '{}' allows", claim.clip_of(target),
+                                   target.allowed_deficit(), target.text));
+  }
+}
+
+Evidence judge(const PromptNumbers& numbers, std::span<const Target> targets, const Claim& claim) {
+  Evidence evidence{.share = {}, .targets = {}};
+  for (const std::vector<double>& prompt : numbers) {
+    bool counts = false, misses = false;
+    for (std::size_t t = 0; t < targets.size(); ++t) {
+      counts = counts || !std::isnan(prompt[t]);
+      misses = misses || (!std::isnan(prompt[t]) && !targets[t].is_met_by(prompt[t]));
+    }
+    evidence.prompts += counts ? 1 : 0;
+    evidence.violations += misses ? 1 : 0;
+  }
+  evidence.share = clopper_pearson(evidence.violations, evidence.prompts, claim.confidence);
+  const bool by_share = claim.kind != ClaimKind::mean;
+  evidence.p_value = by_share ? binomial_cdf(evidence.violations, evidence.prompts, claim.max_violating) : 0;
+  bool all_within = within(evidence.violations, evidence.prompts, claim.max_violating);
+  for (std::size_t t = 0; t < targets.size(); ++t) {
+    const TargetEvidence& target = evidence.targets.emplace_back(evidence_of(numbers, t, targets[t], claim));
+    evidence.p_value = std::max(evidence.p_value, target.p_value);
+    all_within = all_within && within(target.violations, target.prompts, claim.max_violating);
+  }
+  if (claim.kind == ClaimKind::observed)
+    evidence.certainty = all_within ? Certainty::certified : Certainty::refuted;
+  else if (evidence.p_value <= claim.alpha())
+    evidence.certainty = Certainty::certified;
+  else if (is_refuted(numbers, evidence, targets, claim))
+    evidence.certainty = Certainty::refuted;
+  return evidence;
+}
+
+void find_passing_values(const PromptNumbers& numbers, std::span<const Target> targets, const Claim& claim,
+                         Evidence& evidence) {
+  for (std::size_t t = 0; t < targets.size(); ++t) {
+    std::vector<double> values = counted(numbers, t);
+    evidence.targets[t].passes_at = claim.kind == ClaimKind::mean ? passing_mean(values, targets[t], claim)
+                                                                  : passing_share(std::move(values), targets[t], claim);
+  }
+}
+
+std::optional<std::int64_t> prompts_to_decide(const PromptNumbers& numbers, const Evidence& evidence,
+                                              std::span<const Target> targets, const Claim& claim) {
+  if (evidence.certainty != Certainty::undecided) return evidence.prompts;
+  std::optional<std::int64_t> most = evidence.prompts;
+  const auto need = [&](std::optional<std::int64_t> prompts) {
+    most = most && prompts ? std::optional(std::max(*most, *prompts)) : std::nullopt;
+  };
+  if (claim.kind != ClaimKind::mean) need(prompts_for_share(evidence.violations, evidence.prompts, claim));
+  for (std::size_t t = 0; t < targets.size(); ++t) {
+    const TargetEvidence& own = evidence.targets[t];
+    if (own.p_value <= claim.alpha()) continue;
+    if (claim.kind == ClaimKind::mean) {
+      need(prompts_for_mean(counted(numbers, t), targets[t], claim));
+    } else if (own.prompts < evidence.prompts) {  // of all prompts, the same part would count for the target
+      const std::optional<std::int64_t> counting = prompts_for_share(own.violations, own.prompts, claim);
+      need(counting ? std::optional((*counting * evidence.prompts + own.prompts - 1) / own.prompts) : std::nullopt);
+    }
+  }
+  return most;
+}
+
+std::int64_t fewest_prompts(const Claim& claim, std::span<const Target> targets) {
+  if (claim.kind == ClaimKind::observed) return 1;
+  if (claim.kind == ClaimKind::prompts)
+    return static_cast<std::int64_t>(std::ceil(std::log(claim.alpha()) / std::log1p(-claim.max_violating) - 1e-9));
+  std::int64_t fewest = 1;
+  for (const Target& target : targets) {
+    const double allowed = target.allowed_deficit() / claim.clip_of(target);
+    const auto needed = smallest(1, [&](std::int64_t n) {
+      return mean_p(std::vector<double>(static_cast<std::size_t>(std::min<std::int64_t>(n, 100'000)), 0.0), allowed,
+                    claim) <= claim.alpha();
+    });
+    fewest = std::max(fewest, needed.value_or(kMostPrompts));
+  }
+  return fewest;
+}
+
+}  // namespace attest

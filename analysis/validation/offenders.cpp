@@ -1,0 +1,77 @@
+// Finds the worst cells of the violating prompts.
+#include "analysis/validation/offenders.h"
+
+#include <algorithm>
+#include <cmath>
+#include <tuple>
+
+namespace attest {
+namespace {
+
+bool is_worse(const Offender& a, const Offender& b) {
+  return std::tie(b.badness, a.prompt, a.target, a.layer, a.query_position, a.head) <
+         std::tie(a.badness, b.prompt, b.target, b.layer, b.query_position, b.head);
+}
+
+/// The last of the settings, safest first, at which the cell meets the target.
+std::optional<std::size_t> smallest_enough(std::span<const float> cell, const Target& target,
+                                           std::span<const std::size_t> safest_first) {
+  if (cell.size() != safest_first.size()) return std::nullopt;  // a metric that no setting changes
+  for (std::size_t i = safest_first.size(); i-- > 0;) {
+    const auto x = static_cast<double>(cell[safest_first[i]]);
+    if (target.is_met_by(target.quantity.deficit ? 1 - x : x)) return safest_first[i];
+  }
+  return std::nullopt;
+}
+
+void shorten(std::vector<Offender>& worst, std::size_t most) {
+  if (worst.size() <= most) return;
+  std::nth_element(worst.begin(), worst.begin() + static_cast<std::ptrdiff_t>(most), worst.end(), is_worse);
+  worst.resize(most);
+}
+
+}  // namespace
+
+Offenders find_offenders(const PromptSet& set, std::span<const Target> targets, std::span<const std::size_t> violating,
+                         const std::vector<std::vector<std::size_t>>& settings, std::size_t most) {
+  Offenders found;
+  for (const std::size_t p : violating)
+    for (std::size_t t = 0; t < targets.size(); ++t) {
+      const Prompt& prompt = set.prompts[p];
+      const std::optional<PromptCells> cells = read_cells(prompt, targets[t].quantity);
+      if (!cells) continue;
+      for (std::size_t y = 0; y < cells->rows.size(); ++y)
+        for (std::int64_t n = 0; n < cells->num_queries; ++n)
+          for (std::int64_t h = 0; h < cells->num_heads; ++h) {
+            const std::span<const float> cell = cells->cell(cells->rows[y], n, h);
+            const std::size_t setting = settings[y][static_cast<std::size_t>(h)];
+            if (cell.empty() || setting == kDense) continue;
+            const auto stored = static_cast<double>(cell[cell.size() == 1 ? 0 : setting]);
+            const double x = targets[t].quantity.deficit ? 1 - stored : stored;
+            if (std::isnan(x) || targets[t].is_met_by(x)) continue;
+            ++found.count;
+            found.worst.push_back({.prompt = p,
+                                   .target = t,
+                                   .layer = set.layers[y],
+                                   .query_position = prompt.of_study().query_positions[static_cast<std::size_t>(n)],
+                                   .head = cells->array.axes == MetricAxes::query_setting
+                                               ? std::optional<int>()
+                                               : std::optional(static_cast<int>(h)),
+                                   .value = x,
+                                   .badness = targets[t].relative_deficit(x),
+                                   .setting = setting,
+                                   .enough = smallest_enough(cell, targets[t], set.settings)});
+            if (found.worst.size() >= 2 * most + 1024) shorten(found.worst, most);
+          }
+    }
+  shorten(found.worst, most);
+  std::ranges::sort(found.worst, is_worse);
+  return found;
+}
+
+std::vector<std::vector<std::size_t>> same_setting(const PromptSet& set, std::size_t setting) {
+  return std::vector(set.layers.size(),
+                     std::vector<std::size_t>(static_cast<std::size_t>(set.shape.num_query_heads), setting));
+}
+
+}  // namespace attest

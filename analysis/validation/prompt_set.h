@@ -1,0 +1,63 @@
+// The prompts of a validation: samples of one model, studied alike, each once.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "analysis/results/results_file.h"
+#include "analysis/statistics/sample_cells.h"
+#include "analysis/study/study.h"
+
+namespace attest {
+
+/// One prompt: where its cells are in the results.
+struct Prompt {
+  const ResultsFile* file = nullptr;
+  std::size_t dump = 0, sample = 0, selector = 0;  ///< in the file's study
+  std::string name, task;
+  std::int64_t num_tokens = 0;
+  std::string origin;             ///< content hash of the dump, else its path
+  std::vector<std::size_t> rows;  ///< indices of the layers in scope among those of the sample, [PromptSet::layers]
+
+  const StudySample& of_study() const { return file->study().dumps[dump].samples[sample]; }
+};
+
+/// Which part of the results is judged.
+struct PromptScope {
+  std::string model;     ///< empty: the only one
+  std::string selector;  ///< a label, or the name of a selector that only one label has; empty: the only one, or ffd
+  std::vector<std::pair<int, int>> layers = {};  ///< inclusive ranges; empty: all
+};
+
+struct PromptSet {
+  std::string model;
+  AttentionShape shape;
+  int num_layers = 0;                 ///< of the model
+  std::vector<int> layers;            ///< in scope, ascending
+  bool all_layers = true;             ///< the scope is every layer of the model
+  StudySelector selector;             ///< with its grid, the same in all files
+  std::vector<std::size_t> settings;  ///< indices into the grid, the safest setting first
+  std::vector<Prompt> prompts;        ///< in an order that the order of the files does not change
+
+  std::int64_t shortest() const;
+  std::int64_t longest() const;
+};
+
+/// The files must outlive the set. Throws UsageError if the scope names what is not there, if the results are of
+/// several models or of studies that differ (options, grid, layers), or if two of them hold one prompt, which would
+/// count twice; InputError if a layer in scope was left out of a study.
+PromptSet gather_prompts(ResultsFiles files, const PromptScope& scope);
+
+/// The setting of the set's selector that was typed like this, as an index into its grid. Throws UsageError if there is
+/// none.
+std::size_t find_setting(const PromptSet& set, std::string_view typed);
+
+/// Indices into `grid`, the setting that keeps most first: the largest delta, budget or p, the smallest factor. Budgets
+/// in per cent are of `longest` tokens.
+std::vector<std::size_t> safest_first(const StudySelector& selector, std::int64_t longest);
+
+}  // namespace attest

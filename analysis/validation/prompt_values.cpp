@@ -1,0 +1,103 @@
+// Streams the prompts of results files.
+#include "analysis/validation/prompt_values.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "analysis/statistics/aggregate.h"
+#include "dumps/base/parallel_for.h"
+
+namespace attest {
+namespace {
+
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+
+/// 1 where the exact mass on the span makes a retrieval cell.
+std::vector<std::uint8_t> retrieval_cells(const MetricArray& span_mass) {
+  std::vector<std::uint8_t> counts;
+  for (const float mass : span_mass.values) counts.push_back(mass >= kRetrievalMass ? 1 : 0);
+  return counts;
+}
+
+}  // namespace
+
+std::span<const float> PromptCells::cell(std::size_t row, std::int64_t query, std::int64_t head) const {
+  const auto index = (row * static_cast<std::size_t>(num_queries) + static_cast<std::size_t>(query)) *
+                         static_cast<std::size_t>(num_heads) +
+                     static_cast<std::size_t>(head);
+  if (!counts.empty() && counts[index] == 0) return {};
+  return {array.values.data() + index * num_settings, num_settings};
+}
+
+std::optional<PromptCells> read_cells(const Prompt& prompt, const MetricStatistic& quantity) {
+  std::optional<MetricArray> array =
+      prompt.file->read(prompt.dump, prompt.sample, prompt.selector, quantity.stored_metric());
+  if (!array) return std::nullopt;
+  PromptCells cells{.array = std::move(*array), .rows = prompt.rows};
+  cells.num_queries = cells.array.shape[1];
+  cells.num_heads = cells.array.axes == MetricAxes::query_setting ? 1 : cells.array.shape[2];
+  cells.num_settings = has_settings(cells.array.axes) ? static_cast<std::size_t>(cells.array.shape.back()) : 1;
+  if (quantity.metric == kSpanRecallMetric) {
+    const std::optional<MetricArray> mass = prompt.file->read_scores(prompt.dump, prompt.sample, "span_mass");
+    if (!mass) return std::nullopt;
+    cells.counts = retrieval_cells(*mass);
+  }
+  return cells;
+}
+
+double CellSums::get(const MetricStatistic& quantity) const {
+  if (count == 0) return kNaN;
+  double x = sum / static_cast<double>(count);
+  if (quantity.statistic != CellStatistic::mean)
+    x = static_cast<double>((quantity.statistic == CellStatistic::max) != quantity.deficit ? most : least);
+  return quantity.deficit ? 1 - x : x;
+}
+
+CellRange all_of(const PromptCells& cells) { return {0, cells.rows.size(), 0, cells.num_heads}; }
+
+std::vector<CellSums> sums_of(const PromptCells& cells, const CellRange& range) {
+  std::vector<CellSums> sums(cells.num_settings);
+  for_cells(cells, range, [&](std::span<const float> cell) {
+    for (std::size_t s = 0; s < cell.size(); ++s) sums[s].add(cell[s]);
+  });
+  return sums;
+}
+
+std::vector<double> reduce(const PromptCells& cells, const CellRange& range, const MetricStatistic& quantity,
+                           std::size_t num_settings) {
+  std::vector<double> values;
+  if (quantity.statistic == CellStatistic::quantile) {
+    std::vector<std::vector<float>> of_setting(cells.num_settings);
+    for_cells(cells, range, [&](std::span<const float> cell) {
+      for (std::size_t s = 0; s < cell.size(); ++s) of_setting[s].push_back(cell[s]);
+    });
+    for (std::vector<float>& column : of_setting) values.push_back(statistic_of(column, quantity));
+  } else {
+    for (const CellSums& sums : sums_of(cells, range)) values.push_back(sums.get(quantity));
+  }
+  if (values.size() != num_settings) values.resize(num_settings, values.front());  // the same at every setting
+  return values;
+}
+
+PromptValues values_of(const Prompt& prompt, std::span<const Target> targets, std::size_t num_settings) {
+  static const MetricStatistic keep = parse_metric_statistic("keep_ratio"), io = parse_metric_statistic("io_ratio");
+  const auto numbers = [&](const MetricStatistic& quantity) {
+    const std::optional<PromptCells> cells = read_cells(prompt, quantity);
+    return cells ? reduce(*cells, all_of(*cells), quantity, num_settings) : std::vector<double>(num_settings, kNaN);
+  };
+  PromptValues values{.targets = {}, .keep = numbers(keep), .io = numbers(io)};
+  for (const Target& target : targets) values.targets.push_back(numbers(target.quantity));
+  return values;
+}
+
+std::vector<PromptValues> values_of(const PromptSet& set, std::span<const Target> targets, int threads) {
+  std::vector<PromptValues> values(set.prompts.size());
+  parallel_for(threads, values.size(),
+               [&](int, std::size_t i) { values[i] = values_of(set.prompts[i], targets, set.selector.grid.size()); });
+  return values;
+}
+
+}  // namespace attest

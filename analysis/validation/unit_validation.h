@@ -1,0 +1,62 @@
+// Settings of their own for layers or KV heads: chosen on one part of the prompts, certified on the other.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "analysis/validation/io_allocation.h"
+#include "analysis/validation/unit_family.h"
+#include "analysis/validation/validation.h"
+
+namespace attest {
+
+/// Indices of the prompts that choose and of those that certify, ascending.
+struct PromptSplit {
+  std::vector<std::size_t> choosing, certifying;
+};
+
+/// By task: of each task's prompts the share `choosing` is drawn, rounded so that the total is right. Throws UsageError
+/// if a part would be empty.
+PromptSplit split_prompts(const PromptSet& set, double choosing, std::uint64_t seed);
+
+/// An assignment with what the certifying prompts say of it.
+struct JudgedAssignment {
+  Assignment assignment;
+  double slack = 0;  ///< of a family member
+  Evidence evidence;
+  double keep = 0, io = 0;  ///< means over the certifying prompts
+};
+
+struct UnitValidation {
+  UnitKind kind = UnitKind::layer;
+  std::vector<Unit> units;
+  std::int64_t choosing = 0, certifying = 0;  ///< numbers of prompts
+  std::vector<JudgedAssignment> members;      ///< the family, safest first, as far as it was tested; or the allocation
+  Certainty certainty = Certainty::undecided;
+  std::optional<std::size_t> certified = {}, stopped = {};  ///< indices into `members`
+  std::optional<std::int64_t> prompts_to_decide = {};       ///< certifying prompts, at `stopped`
+  Offenders offenders;                                      ///< at stopped, else at certified
+  std::optional<IoAllocation> allocation = {};              ///< with an io budget
+  /// With an io budget: the single setting with the largest mean io_ratio within it, by the certifying prompts; index
+  /// into the grid. Empty if there is none.
+  std::optional<std::size_t> single_in_budget = {};
+  double single_loss = 0, single_io = 0;  ///< mean loss over the choosing prompts, on the scale of allocation->loss; io
+};
+
+struct UnitRequest {
+  UnitKind kind = UnitKind::kv_head;
+  double choosing = 0.5;
+  std::uint64_t seed = 0;
+  std::optional<double> io_budget = {};  ///< mean io_ratio; then the assignment that loses least, else the family
+};
+
+/// How many members of a family are judged at most.
+inline constexpr std::size_t kMostMembers = 400;
+
+/// Memory does not grow with the prompts but for their numbers. Throws UsageError if the io budget is below what every
+/// unit reads at least.
+UnitValidation validate_units(const PromptSet& set, const ValidationRequest& request, const UnitRequest& units);
+
+}  // namespace attest

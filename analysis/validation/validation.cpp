@@ -1,0 +1,141 @@
+// The verdict on single settings.
+#include "analysis/validation/validation.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <map>
+
+#include "dumps/base/error.h"
+#include "dumps/base/printable.h"
+
+namespace attest {
+namespace {
+
+double mean_at(const std::vector<PromptValues>& values, std::vector<double> PromptValues::*of, std::size_t setting) {
+  double sum = 0;
+  for (const PromptValues& prompt : values) sum += (prompt.*of)[setting];
+  return sum / static_cast<double>(values.size());
+}
+
+/// The settings to judge, safest first.
+std::vector<std::size_t> judged_settings(const PromptSet& set, const ValidationRequest& request) {
+  if (request.setting) return {*request.setting};
+  std::vector<std::size_t> chosen;
+  for (const std::size_t s : set.settings)
+    if (request.grid.empty() || std::ranges::count(request.grid, s) > 0) chosen.push_back(s);
+  return chosen;
+}
+
+/// "4K", "900"
+std::string length_text(std::int64_t tokens) {
+  return tokens % 1024 == 0 ? fmt::format("{}K", tokens / 1024) : std::to_string(tokens);
+}
+
+void add_groups(const PromptSet& set, const PromptNumbers& numbers, const std::vector<Target>& targets,
+                Validation& validation) {
+  std::map<std::string, PromptGroup> tasks;
+  std::map<std::int64_t, PromptGroup> lengths;
+  for (std::size_t p = 0; p < numbers.size(); ++p) {
+    if (std::ranges::all_of(numbers[p], [](double x) { return std::isnan(x); })) continue;
+    const Prompt& prompt = set.prompts[p];
+    // To the next power of two, within which a prompt's length lies.
+    const auto length = static_cast<std::int64_t>(
+        std::bit_ceil(static_cast<std::uint64_t>(std::max<std::int64_t>(prompt.num_tokens, 1))));
+    for (PromptGroup* group : {&tasks[prompt.task], &lengths[length]}) {
+      ++group->prompts;
+      group->violations += violates(numbers[p], targets) ? 1 : 0;
+    }
+  }
+  for (auto& [name, group] : tasks) {
+    group.name = name;
+    validation.by_task.push_back(group);
+  }
+  for (auto& [length, group] : lengths) {
+    group.name = "up to " + length_text(length);
+    validation.by_length.push_back(group);
+  }
+}
+
+void walk(const ValidationRequest& request, Validation& validation) {
+  for (std::size_t i = 0; i < validation.settings.size(); ++i) {
+    if (validation.settings[i].evidence.certainty != Certainty::certified) {
+      validation.stopped = i;
+      break;
+    }
+    validation.certified = i;
+  }
+  validation.chosen = !request.setting;
+  validation.certainty = validation.certified ? Certainty::certified : validation.settings.front().evidence.certainty;
+}
+
+}  // namespace
+
+bool violates(std::span<const double> numbers, std::span<const Target> targets) {
+  for (std::size_t t = 0; t < targets.size(); ++t)
+    if (!std::isnan(numbers[t]) && !targets[t].is_met_by(numbers[t])) return true;
+  return false;
+}
+
+std::vector<std::size_t> violating_prompts(const PromptNumbers& numbers, std::span<const Target> targets) {
+  std::vector<std::size_t> violating;
+  for (std::size_t p = 0; p < numbers.size(); ++p)
+    if (violates(numbers[p], targets)) violating.push_back(p);
+  return violating;
+}
+
+PromptNumbers numbers_at(const std::vector<PromptValues>& values, std::size_t setting) {
+  PromptNumbers numbers;
+  for (const PromptValues& prompt : values) {
+    std::vector<double>& of_prompt = numbers.emplace_back();
+    for (const std::vector<double>& target : prompt.targets) of_prompt.push_back(target[setting]);
+  }
+  return numbers;
+}
+
+void check_targets_apply(const PromptSet& set, const std::vector<PromptValues>& values,
+                         const std::vector<Target>& targets) {
+  for (std::size_t t = 0; t < targets.size(); ++t) {
+    const bool any = std::ranges::any_of(values, [&](const PromptValues& prompt) {
+      return std::ranges::any_of(prompt.targets[t], [](double x) { return !std::isnan(x); });
+    });
+    if (!any)
+      throw InputError(fmt::format("{}: no prompt has a number for the target '{}' of selector '{}'{}",
+                                   set.prompts.front().file->path(), targets[t].text, printable(set.selector.label),
+                                   targets[t].quantity.metric.starts_with("span_")
+                                       ? ", which takes spans and a head that attends to them"
+                                       : ""));
+  }
+}
+
+Validation validate(const PromptSet& set, const ValidationRequest& request) {
+  check_claim(request.claim, request.targets);
+  const std::vector<PromptValues> values = values_of(set, request.targets, request.threads);
+  check_targets_apply(set, values, request.targets);
+
+  Validation validation;
+  for (const std::size_t s : judged_settings(set, request)) {
+    JudgedSetting& judged = validation.settings.emplace_back();
+    judged.setting = s;
+    judged.evidence = judge(numbers_at(values, s), request.targets, request.claim);
+    judged.keep = mean_at(values, &PromptValues::keep, s);
+    judged.io = mean_at(values, &PromptValues::io, s);
+  }
+  walk(request, validation);
+  const std::size_t about = validation.certified.value_or(0);
+  find_passing_values(numbers_at(values, validation.settings[about].setting), request.targets, request.claim,
+                      validation.settings[about].evidence);
+  add_groups(set, numbers_at(values, validation.settings[about].setting), request.targets, validation);
+  const JudgedSetting& in_the_way = validation.in_the_way();
+  const PromptNumbers numbers = numbers_at(values, in_the_way.setting);
+  if (validation.stopped)
+    validation.prompts_to_decide = prompts_to_decide(numbers, in_the_way.evidence, request.targets, request.claim);
+  const std::vector<std::size_t> violating = violating_prompts(numbers, request.targets);
+  validation.offenders =
+      find_offenders(set, request.targets, violating, same_setting(set, in_the_way.setting), kMostOffenders);
+  return validation;
+}
+
+}  // namespace attest

@@ -1,0 +1,74 @@
+// `attest validate` without its command line: judges settings of a selector on prompts.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "analysis/validation/claim.h"
+#include "analysis/validation/offenders.h"
+#include "analysis/validation/prompt_set.h"
+#include "analysis/validation/prompt_values.h"
+
+namespace attest {
+
+/// What the prompts say of one setting.
+struct JudgedSetting {
+  std::size_t setting = 0;  ///< index into the grid
+  Evidence evidence;
+  double keep = 0, io = 0;  ///< means over prompts of their mean keep_ratio and io_ratio; NaN if the results lack them
+};
+
+/// Prompts of one task or of about one length.
+struct PromptGroup {
+  std::string name;
+  std::int64_t prompts = 0, violations = 0;
+};
+
+struct Validation {
+  std::vector<JudgedSetting> settings;  ///< those of the request, the safest first
+  bool chosen = true;                   ///< the smallest certified setting was looked for; else one was judged
+  Certainty certainty = Certainty::undecided;
+  std::optional<std::size_t> certified = {};  ///< index into `settings`
+  /// Where the sequence ended: the first setting that was not certified. Index into `settings`.
+  std::optional<std::size_t> stopped = {};
+  std::optional<std::int64_t> prompts_to_decide = {};  ///< at `stopped`; empty: nothing stopped, or none would do
+  std::vector<PromptGroup> by_task, by_length;         ///< at about()
+  Offenders offenders;                                 ///< at stopped, else at certified
+
+  /// The setting that the verdict is about: the certified one, else the first that was tested.
+  const JudgedSetting& about() const { return settings[certified.value_or(0)]; }
+  /// The setting of the offenders.
+  const JudgedSetting& in_the_way() const { return settings[stopped.value_or(certified.value_or(0))]; }
+};
+
+struct ValidationRequest {
+  std::vector<Target> targets;
+  Claim claim;
+  std::optional<std::size_t> setting = {};  ///< judge this one, an index into the grid; empty: find the smallest
+  std::vector<std::size_t> grid = {};       ///< look among these only; empty: all
+  int threads = 1;
+};
+
+/// The offenders that a Validation holds at most.
+inline constexpr std::size_t kMostOffenders = 10'000;
+
+/// By fixed sequence: settings are tested from the safest down, each at the full level; the first that is not certified
+/// ends the sequence (README.md, "Choosing a setting"). Throws UsageError if the claim does not fit the targets,
+/// InputError if no prompt counts for a target.
+Validation validate(const PromptSet& set, const ValidationRequest& request);
+
+/// Whether one of the numbers of a prompt misses its target.
+bool violates(std::span<const double> numbers, std::span<const Target> targets);
+std::vector<std::size_t> violating_prompts(const PromptNumbers& numbers, std::span<const Target> targets);
+
+/// The numbers of all prompts at one setting.
+PromptNumbers numbers_at(const std::vector<PromptValues>& values, std::size_t setting);
+
+/// Throws InputError if no prompt has a number for one of the targets.
+void check_targets_apply(const PromptSet& set, const std::vector<PromptValues>& values,
+                         const std::vector<Target>& targets);
+
+}  // namespace attest
