@@ -25,11 +25,23 @@ bool differ_at_most_in(const PooledSelector& a, const PooledSelector& b,
   return others(a) == others(b);
 }
 
+const PooledSelector* first_selector(const ModelStudy& study, std::string_view name, const SelectorCondition& accept) {
+  for (const PooledSelector& selector : study.selectors())
+    if (selector.group.name == name && (!accept || accept(selector))) return &selector;
+  return nullptr;
+}
+
 std::vector<const PooledSelector*> top_delta_ffds(const ModelStudy& study) {
   std::vector<const PooledSelector*> found;
   for (const PooledSelector& selector : study.selectors())
     if (selector.group.name == "ffd" && selector.group.kind == SettingKind::delta) found.push_back(&selector);
   return found;
+}
+
+const PooledSelector* first_top_delta_ffd(const ModelStudy& study, const SelectorCondition& accept) {
+  return first_selector(study, "ffd", [&](const PooledSelector& selector) {
+    return selector.group.kind == SettingKind::delta && accept(selector);
+  });
 }
 
 std::optional<double> nats_per_delta(const PooledSelector& ffd) {
