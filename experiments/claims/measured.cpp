@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "experiments/paper/selector_choice.h"
@@ -33,6 +34,13 @@ Measured measure(std::span<const SampleCells> cells) {
     measured.highest_sample = std::max(measured.highest_sample, moments.mean);
   }
   return measured;
+}
+
+Measured share_where(std::vector<SampleCells> cells, const std::function<bool(float)>& holds) {
+  for (SampleCells& sample : cells)
+    for (float& value : sample.values)
+      if (!std::isnan(value)) value = holds(value) ? 1.0F : 0.0F;
+  return measure(cells);
 }
 
 std::vector<SampleCells> cells_at(const ModelStudy& study, const PooledSelector& selector, std::string_view metric,

@@ -5,6 +5,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "experiments/paper/model_study.h"
 
@@ -22,6 +23,9 @@ struct Measured {
 };
 
 Measured measure(std::span<const SampleCells> cells);
+
+/// The share of the cells for which `holds`; undefined cells (NaN) are left out.
+Measured share_where(std::vector<SampleCells> cells, const std::function<bool(float)>& holds);
 
 /// The cells of a metric at one setting; the only one of metrics without settings.
 std::vector<SampleCells> cells_at(const ModelStudy& study, const PooledSelector& selector, std::string_view metric,

@@ -49,11 +49,8 @@ ClaimResult skips_at_7(const ModelStudy& study) { return skips(study, 7, 0.73); 
 ClaimResult gap_is_zero(const ModelStudy& study) {
   const PooledSelector* ffd = first_selector(study, "ffd");
   if (!ffd) return needs_ffd_at(5);
-  std::vector<SampleCells> gaps = cells_at(study, *ffd, "pseudo_max_gap_exact", 0);
-  for (SampleCells& sample : gaps)
-    for (float& gap : sample.values)
-      if (gap == gap) gap = gap == 0 ? 1 : 0;
-  const Measured zero = measure(gaps);
+  const Measured zero =
+      share_where(cells_at(study, *ffd, "pseudo_max_gap_exact", 0), [](float gap) { return gap == 0; });
   if (!zero.exists()) return {.evidence = "no context has a full block"};
   return {.verdict = zero.interval.mean > 0.5 ? Verdict::holds : Verdict::does_not_hold,
           .evidence = fmt::format("exactly zero in {} of the cells", zero.text(percent))};
@@ -63,18 +60,14 @@ ClaimResult only_keeps_more(const ModelStudy& study) {
   const PooledSelector* ffd =
       first_selector(study, "ffd", [](const PooledSelector& selector) { return selector.option("scan") != "exact"; });
   if (!ffd) return {.evidence = "needs ffd with scan=thumbnail", .run_options = options_at(5)};
-  std::vector<SampleCells> gaps = cells_at(study, *ffd, "pseudo_max_gap_thumbnail", 0);
-  const double lowest = describe(gaps).min;
-  for (SampleCells& sample : gaps)
-    for (float& gap : sample.values)
-      if (gap == gap) gap = gap < 0 ? 1 : 0;
-  const Measured above = measure(gaps);
+  const std::vector<SampleCells> gaps = cells_at(study, *ffd, "pseudo_max_gap_thumbnail", 0);
+  const Measured above = share_where(gaps, [](float gap) { return gap < 0; });
   if (!above.exists()) return {.evidence = "no context has a full block"};
   return {
       .verdict = above.interval.mean == 0 ? Verdict::holds : Verdict::does_not_hold,
       .evidence = fmt::format("from thumbnails the pseudo-max lies above the true maximum in {} of the cells, by up to "
                               "{:.2g} nats",
-                              above.text(percent), std::max(0.0, -lowest))};
+                              above.text(percent), std::max(0.0, -describe(gaps).min))};
 }
 
 /// The union policy keeps for each head what any head of its group wants; the paper measures single heads.
@@ -121,18 +114,16 @@ ClaimResult flat_heads_keep_more(const ModelStudy& study) {
 ClaimResult drops_only_below_delta(const ModelStudy& study) {
   const PooledSelector* ffd = ffd_at(study, 5);
   if (!ffd) return needs_ffd_at(5);
-  std::vector<SampleCells> gaps =
+  const std::vector<SampleCells> gaps =
       cells_at(study, *ffd, "dropped_gap", *index_of(ffd->group, 5), study.dense_layers({ffd->group.label}));
   const Moments moments = describe(gaps);
   if (moments.count == 0) return {.evidence = "no cell drops a token at delta 5"};
-  for (SampleCells& sample : gaps)
-    for (float& gap : sample.values)
-      if (gap == gap) gap = gap < 5 ? 1 : 0;
+  const Measured near = share_where(gaps, [](float gap) { return gap < 5; });
   return {
       .verdict = moments.min >= 5 ? Verdict::holds : Verdict::does_not_hold,
       .evidence = fmt::format("of the cells that drop a token, {} drop one within 5 nats of the peak; the nearest lies "
                               "{:.2g} nats below it",
-                              measure(gaps).text(percent), moments.min)};
+                              near.text(percent), moments.min)};
 }
 
 ClaimResult one_per_cent(const ModelStudy& study) {
