@@ -16,8 +16,11 @@ namespace attest {
 /// Index of a setting of the grid; nothing if the grid has no such value. A percentage is no such value.
 std::optional<std::size_t> index_of(const StudySelector& group, double value);
 
+/// Whether the two agree in every option but `names`.
+bool agree_but_in(const PooledSelector& a, const PooledSelector& b, std::initializer_list<const char*> names);
+
 /// Whether the two are of one kind and agree in every option but `names`.
-bool differ_at_most_in(const PooledSelector& a, const PooledSelector& b, std::initializer_list<std::string_view> names);
+bool differ_at_most_in(const PooledSelector& a, const PooledSelector& b, std::initializer_list<const char*> names);
 
 using SelectorCondition = std::function<bool(const PooledSelector&)>;
 
