@@ -4,28 +4,20 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <cerrno>
-#include <fstream>
 #include <sstream>
 #include <system_error>
 
 #include "plots/figure_script.h"
 #include "plots/picture_check.h"
+#include "plots/text_file.h"
 
 namespace attest {
 
 void write_figure_source(const Figure& figure, const PageStyle& page, const std::filesystem::path& folder) {
   std::ostringstream csv;
   write_csv(figure.data, csv);
-  auto write = [&](const char* extension, const std::string& text) {
-    const std::filesystem::path path = folder / (figure.name + extension);
-    std::ofstream out(path, std::ios::binary);
-    out << text;
-    out.close();
-    if (!out) throw std::system_error(errno, std::generic_category(), path.filename().string());
-  };
-  write(".csv", csv.str());
-  write(".gp", gnuplot_script(figure, page));
+  write_text_file(folder / (figure.name + ".csv"), csv.str());
+  write_text_file(folder / (figure.name + ".gp"), gnuplot_script(figure, page));
 }
 
 GnuplotRun draw_figure(const Figure& figure, const std::filesystem::path& folder,

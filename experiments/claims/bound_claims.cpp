@@ -6,6 +6,7 @@
 #include "experiments/claims/claim.h"
 #include "experiments/claims/measured.h"
 #include "experiments/paper/scan_bound_study.h"
+#include "experiments/paper/selector_choice.h"
 
 namespace attest {
 namespace {
@@ -15,7 +16,7 @@ ScanBoundStudy bounds_of(const ModelStudy& study) {
   const PooledSelector* ffd = ffd_at(study, 5);
   if (!ffd || ffd->option("scan") == "exact" || ffd->option("rule") != "topdelta")
     return {.problem = "there is no ffd with scan=thumbnail and rule=topdelta at delta 5"};
-  ScanBoundStudy bounds = scan_bound_study(study, *ffd, *setting_of(*ffd, 5));
+  ScanBoundStudy bounds = scan_bound_study(study, *ffd, *index_of(ffd->group, 5));
   if (bounds.problem.empty() && bounds.pooled.rows == 0) bounds.problem = "no context has a full block";
   return bounds;
 }

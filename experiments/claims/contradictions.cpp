@@ -3,7 +3,7 @@
 
 #include "experiments/claims/claim.h"
 #include "experiments/claims/measured.h"
-#include "experiments/paper/words.h"
+#include "experiments/paper/selector_choice.h"
 
 namespace attest {
 namespace {
@@ -12,8 +12,8 @@ namespace {
 ClaimResult compare_option(const ModelStudy& study, const std::string& option, const std::string& a,
                            const std::string& b) {
   const auto with = [&](const std::string& value) {
-    return find_selector(study, "ffd", [&](const PooledSelector& selector) {
-      return selector.option(option) == value && setting_of(selector, 5).has_value();
+    return first_top_delta_ffd(study, [&](const PooledSelector& selector) {
+      return selector.option(option) == value && index_of(selector.group, 5).has_value();
     });
   };
   const PooledSelector *first = with(a), *second = with(b);
@@ -22,7 +22,7 @@ ClaimResult compare_option(const ModelStudy& study, const std::string& option, c
             .run_options = fmt::format("--selector a=ffd:{0}={1} --selector b=ffd:{0}={2} --delta 5", option, a, b)};
   std::string evidence;
   for (const PooledSelector* selector : {first, second}) {
-    const std::size_t setting = *setting_of(*selector, 5);
+    const std::size_t setting = *index_of(selector->group, 5);
     evidence +=
         fmt::format("{}{}={}: keep {}, mean recall {}", evidence.empty() ? "" : "; ", option, selector->option(option),
                     percent(describe(cells_at(study, *selector, "keep_ratio", setting)).mean),
@@ -38,7 +38,7 @@ ClaimResult keep_at_5(const ModelStudy& study) {
   for (const char* gqa : {"union", "per_head"}) {
     const PooledSelector* ffd = ffd_at(study, 5, gqa);
     if (!ffd) continue;
-    const std::size_t setting = *setting_of(*ffd, 5);
+    const std::size_t setting = *index_of(ffd->group, 5);
     const std::set<int> dense = study.dense_layers({ffd->group.label});
     evidence += fmt::format("{}gqa={}: {} of the tokens, {} of the blocks", evidence.empty() ? "" : "; ", gqa,
                             percent(describe(cells_at(study, *ffd, "keep_ratio", setting, dense)).mean),
@@ -54,7 +54,7 @@ ClaimResult salient_are_selected(const ModelStudy& study) {
   const PooledSelector* ffd = ffd_at(study, 5);
   if (!ffd) return {.evidence = "needs ffd at delta 5", .run_options = "--selector ffd --delta 5"};
   const auto cells =
-      cells_at(study, *ffd, "salient_hit_rate", *setting_of(*ffd, 5), study.dense_layers({ffd->group.label}));
+      cells_at(study, *ffd, "salient_hit_rate", *index_of(ffd->group, 5), study.dense_layers({ffd->group.label}));
   const Measured hit = measure(cells);
   if (!hit.exists()) return {.evidence = "no cell has a hit rate"};
   return {.verdict = describe(cells).min >= 1 ? Verdict::holds : Verdict::does_not_hold,
@@ -63,12 +63,12 @@ ClaimResult salient_are_selected(const ModelStudy& study) {
 }
 
 ClaimResult pseudo_max_is_the_cause(const ModelStudy& study) {
-  const PooledSelector* oracle = find_selector(
-      study, "topdelta", [](const PooledSelector& selector) { return setting_of(selector, 5).has_value(); });
+  const PooledSelector* oracle = first_selector(
+      study, "topdelta", [](const PooledSelector& selector) { return index_of(selector.group, 5).has_value(); });
   if (!oracle)
     return {.evidence = "needs the oracle topdelta, which has the true maximum, at delta 5",
             .run_options = "--selector topdelta --delta 5"};
-  const std::size_t setting = *setting_of(*oracle, 5);
+  const std::size_t setting = *index_of(oracle->group, 5);
   const FailureCases cases =
       failure_cases(study.score_cells(*oracle, "top1_top2_gap"), study.score_cells(*oracle, "score_std"));
   if (cases.proxy_error.empty() || cases.regular.empty())

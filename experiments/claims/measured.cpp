@@ -4,8 +4,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
+#include "experiments/paper/selector_choice.h"
 #include "experiments/paper/words.h"
 
 namespace attest {
@@ -34,6 +36,13 @@ Measured measure(std::span<const SampleCells> cells) {
   return measured;
 }
 
+Measured share_where(std::vector<SampleCells> cells, const std::function<bool(float)>& holds) {
+  for (SampleCells& sample : cells)
+    for (float& value : sample.values)
+      if (!std::isnan(value)) value = holds(value) ? 1.0F : 0.0F;
+  return measure(cells);
+}
+
 std::vector<SampleCells> cells_at(const ModelStudy& study, const PooledSelector& selector, std::string_view metric,
                                   std::size_t setting, const std::set<int>& except) {
   auto settings = study.cells(selector, metric, except);
@@ -41,23 +50,9 @@ std::vector<SampleCells> cells_at(const ModelStudy& study, const PooledSelector&
   return std::move(settings[settings.size() == 1 ? 0 : setting]);
 }
 
-std::optional<std::size_t> setting_of(const PooledSelector& selector, double value) {
-  const auto found = std::ranges::find(selector.group.grid, value, &Setting::value);
-  if (found == selector.group.grid.end()) return std::nullopt;
-  return static_cast<std::size_t>(found - selector.group.grid.begin());
-}
-
-const PooledSelector* find_selector(const ModelStudy& study, std::string_view name,
-                                    const std::function<bool(const PooledSelector&)>& accept) {
-  for (const PooledSelector& selector : study.selectors())
-    if (selector.group.name == name && (!accept || accept(selector))) return &selector;
-  return nullptr;
-}
-
 const PooledSelector* ffd_at(const ModelStudy& study, double delta, std::string_view gqa) {
-  return find_selector(study, "ffd", [&](const PooledSelector& selector) {
-    return selector.group.kind == SettingKind::delta && setting_of(selector, delta) &&
-           (gqa.empty() || selector.option("gqa") == gqa);
+  return first_top_delta_ffd(study, [&](const PooledSelector& selector) {
+    return index_of(selector.group, delta) && (gqa.empty() || selector.option("gqa") == gqa);
   });
 }
 

@@ -2,10 +2,10 @@
 #pragma once
 
 #include <functional>
-#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "experiments/paper/model_study.h"
 
@@ -24,15 +24,12 @@ struct Measured {
 
 Measured measure(std::span<const SampleCells> cells);
 
+/// The share of the cells for which `holds`; undefined cells (NaN) are left out.
+Measured share_where(std::vector<SampleCells> cells, const std::function<bool(float)>& holds);
+
 /// The cells of a metric at one setting; the only one of metrics without settings.
 std::vector<SampleCells> cells_at(const ModelStudy& study, const PooledSelector& selector, std::string_view metric,
                                   std::size_t setting, const std::set<int>& except = {});
-
-std::optional<std::size_t> setting_of(const PooledSelector& selector, double value);
-
-/// The first selector of that name for which `accept` holds.
-const PooledSelector* find_selector(const ModelStudy& study, std::string_view name,
-                                    const std::function<bool(const PooledSelector&)>& accept = nullptr);
 
 /// The first ffd with the rule top-delta that has `delta` in its grid; `gqa` empty: any policy.
 const PooledSelector* ffd_at(const ModelStudy& study, double delta, std::string_view gqa = {});

@@ -6,6 +6,7 @@
 #include "experiments/claims/claim.h"
 #include "experiments/claims/measured.h"
 #include "experiments/paper/quality_curves.h"
+#include "experiments/paper/selector_choice.h"
 #include "experiments/paper/words.h"
 
 namespace attest {
@@ -20,7 +21,7 @@ struct Pair2 {
 };
 
 std::optional<Pair2> ffd_and_quest(const ModelStudy& study) {
-  const PooledSelector *ffd = find_selector(study, "ffd"), *quest = find_selector(study, "quest");
+  const PooledSelector *ffd = first_selector(study, "ffd"), *quest = first_selector(study, "quest");
   if (!ffd || !quest) return std::nullopt;
   const std::set<int> dense = study.dense_layers({ffd->group.label, quest->group.label});
   return Pair2{quality_curve(study, *ffd, dense), quality_curve(study, *quest, dense), dense};
@@ -73,7 +74,7 @@ ClaimResult lse_below_quest(const ModelStudy& study) {
 
 /// Layers in which FFD's mean of the metric is above Quest's.
 ClaimResult correlation_above_quest(const ModelStudy& study, std::string_view metric) {
-  const PooledSelector *ffd = find_selector(study, "ffd"), *quest = find_selector(study, "quest");
+  const PooledSelector *ffd = first_selector(study, "ffd"), *quest = first_selector(study, "quest");
   const std::string options = "--selector ffd --selector quest:dense_layers=0";
   if (!ffd || !quest) return {.evidence = "needs ffd and quest", .run_options = options};
   const std::vector<SampleCells> ours = cells_at(study, *ffd, metric, 0), theirs = cells_at(study, *quest, metric, 0);
@@ -103,7 +104,8 @@ ClaimResult recall_at(const ModelStudy& study, double delta) {
   const PooledSelector* ffd = ffd_at(study, delta);
   const std::string options = fmt::format("--selector ffd --delta {:g}", delta);
   if (!ffd) return {.evidence = fmt::format("needs ffd at delta {:g}", delta), .run_options = options};
-  const auto cells = cells_at(study, *ffd, "recall", *setting_of(*ffd, delta), study.dense_layers({ffd->group.label}));
+  const auto cells =
+      cells_at(study, *ffd, "recall", *index_of(ffd->group, delta), study.dense_layers({ffd->group.label}));
   const Measured recall = measure(cells);
   if (!recall.exists()) return {.evidence = "no cell has a recall"};
   const bool sure = !is_drawn(recall.interval) || recall.interval.low >= kNearPerfect;
@@ -118,12 +120,12 @@ ClaimResult near_perfect_at_5(const ModelStudy& study) { return recall_at(study,
 ClaimResult near_perfect_at_7(const ModelStudy& study) { return recall_at(study, 7); }
 
 ClaimResult no_early_exception(const ModelStudy& study) {
-  const PooledSelector* ffd = find_selector(study, "ffd", [](const PooledSelector& selector) {
-    return selector.option("dense_layers") == "0" && setting_of(selector, 5).has_value();
+  const PooledSelector* ffd = first_top_delta_ffd(study, [](const PooledSelector& selector) {
+    return selector.option("dense_layers") == "0" && index_of(selector.group, 5).has_value();
   });
   const std::string options = "--selector ffd:dense_layers=0 --delta 5";
   if (!ffd) return {.evidence = "needs ffd with dense_layers=0 at delta 5", .run_options = options};
-  const auto cells = cells_at(study, *ffd, "recall", *setting_of(*ffd, 5));
+  const auto cells = cells_at(study, *ffd, "recall", *index_of(ffd->group, 5));
   double early = 2, rest = 2;
   int early_layer = -1, rest_layer = -1;
   for (int layer : layers_of(cells)) {
@@ -153,7 +155,7 @@ std::optional<double> recall_at_keep(const QualityCurve& curve, double keep) {
 }
 
 ClaimResult top_delta_beats_top_k(const ModelStudy& study) {
-  const PooledSelector *delta = find_selector(study, "topdelta"), *k = find_selector(study, "topk");
+  const PooledSelector *delta = first_selector(study, "topdelta"), *k = first_selector(study, "topk");
   const std::string options = "--selector topdelta --selector topk --delta 1:12:1 --budget 16,64,256,1024";
   if (!delta || !k) return {.evidence = "needs the oracles topdelta and topk", .run_options = options};
   const std::set<int> dense = study.dense_layers({delta->group.label, k->group.label});

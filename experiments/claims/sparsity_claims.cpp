@@ -6,6 +6,7 @@
 #include "analysis/statistics/aggregate.h"
 #include "experiments/claims/claim.h"
 #include "experiments/claims/measured.h"
+#include "experiments/paper/selector_choice.h"
 #include "experiments/paper/words.h"
 
 namespace attest {
@@ -31,8 +32,8 @@ ClaimResult skips(const ModelStudy& study, double delta, double papers) {
   for (const char* gqa : {"union", "per_head"}) {
     const PooledSelector* ffd = ffd_at(study, delta, gqa);
     if (!ffd) continue;
-    const Measured skipped = measure(complement(
-        cells_at(study, *ffd, "block_keep_ratio", *setting_of(*ffd, delta), study.dense_layers({ffd->group.label}))));
+    const Measured skipped = measure(complement(cells_at(study, *ffd, "block_keep_ratio", *index_of(ffd->group, delta),
+                                                         study.dense_layers({ffd->group.label}))));
     if (!skipped.exists()) continue;
     reached |= skipped.interval.mean >= papers;
     evidence += fmt::format("{}gqa={}: {}", evidence.empty() ? "" : "; ", gqa, skipped.text(percent));
@@ -46,13 +47,10 @@ ClaimResult skips_at_5(const ModelStudy& study) { return skips(study, 5, 0.82); 
 ClaimResult skips_at_7(const ModelStudy& study) { return skips(study, 7, 0.73); }
 
 ClaimResult gap_is_zero(const ModelStudy& study) {
-  const PooledSelector* ffd = find_selector(study, "ffd");
+  const PooledSelector* ffd = first_selector(study, "ffd");
   if (!ffd) return needs_ffd_at(5);
-  std::vector<SampleCells> gaps = cells_at(study, *ffd, "pseudo_max_gap_exact", 0);
-  for (SampleCells& sample : gaps)
-    for (float& gap : sample.values)
-      if (gap == gap) gap = gap == 0 ? 1 : 0;
-  const Measured zero = measure(gaps);
+  const Measured zero =
+      share_where(cells_at(study, *ffd, "pseudo_max_gap_exact", 0), [](float gap) { return gap == 0; });
   if (!zero.exists()) return {.evidence = "no context has a full block"};
   return {.verdict = zero.interval.mean > 0.5 ? Verdict::holds : Verdict::does_not_hold,
           .evidence = fmt::format("exactly zero in {} of the cells", zero.text(percent))};
@@ -60,20 +58,16 @@ ClaimResult gap_is_zero(const ModelStudy& study) {
 
 ClaimResult only_keeps_more(const ModelStudy& study) {
   const PooledSelector* ffd =
-      find_selector(study, "ffd", [](const PooledSelector& selector) { return selector.option("scan") != "exact"; });
+      first_selector(study, "ffd", [](const PooledSelector& selector) { return selector.option("scan") != "exact"; });
   if (!ffd) return {.evidence = "needs ffd with scan=thumbnail", .run_options = options_at(5)};
-  std::vector<SampleCells> gaps = cells_at(study, *ffd, "pseudo_max_gap_thumbnail", 0);
-  const double lowest = describe(gaps).min;
-  for (SampleCells& sample : gaps)
-    for (float& gap : sample.values)
-      if (gap == gap) gap = gap < 0 ? 1 : 0;
-  const Measured above = measure(gaps);
+  const std::vector<SampleCells> gaps = cells_at(study, *ffd, "pseudo_max_gap_thumbnail", 0);
+  const Measured above = share_where(gaps, [](float gap) { return gap < 0; });
   if (!above.exists()) return {.evidence = "no context has a full block"};
   return {
       .verdict = above.interval.mean == 0 ? Verdict::holds : Verdict::does_not_hold,
       .evidence = fmt::format("from thumbnails the pseudo-max lies above the true maximum in {} of the cells, by up to "
                               "{:.2g} nats",
-                              above.text(percent), std::max(0.0, -lowest))};
+                              above.text(percent), std::max(0.0, -describe(gaps).min))};
 }
 
 /// The union policy keeps for each head what any head of its group wants; the paper measures single heads.
@@ -85,7 +79,7 @@ const PooledSelector* headwise_ffd(const ModelStudy& study) {
 ClaimResult heads_differ(const ModelStudy& study) {
   const PooledSelector* ffd = headwise_ffd(study);
   if (!ffd) return needs_ffd_at(5);
-  const std::size_t setting = *setting_of(*ffd, 5);
+  const std::size_t setting = *index_of(ffd->group, 5);
   const std::set<int> dense = study.dense_layers({ffd->group.label});
   const HeadwiseVariation heads = headwise_variation(cells_at(study, *ffd, "keep_ratio", setting, dense),
                                                      cells_at(study, *ffd, "salient_hit_rate", setting, dense));
@@ -102,7 +96,7 @@ ClaimResult heads_differ(const ModelStudy& study) {
 ClaimResult flat_heads_keep_more(const ModelStudy& study) {
   const PooledSelector* ffd = headwise_ffd(study);
   if (!ffd) return needs_ffd_at(5);
-  const std::size_t setting = *setting_of(*ffd, 5);
+  const std::size_t setting = *index_of(ffd->group, 5);
   const FailureCases cases =
       failure_cases(study.score_cells(*ffd, "top1_top2_gap"), study.score_cells(*ffd, "score_std"));
   const auto keep = pair_values(cells_at(study, *ffd, "keep_ratio", setting));
@@ -120,24 +114,22 @@ ClaimResult flat_heads_keep_more(const ModelStudy& study) {
 ClaimResult drops_only_below_delta(const ModelStudy& study) {
   const PooledSelector* ffd = ffd_at(study, 5);
   if (!ffd) return needs_ffd_at(5);
-  std::vector<SampleCells> gaps =
-      cells_at(study, *ffd, "dropped_gap", *setting_of(*ffd, 5), study.dense_layers({ffd->group.label}));
+  const std::vector<SampleCells> gaps =
+      cells_at(study, *ffd, "dropped_gap", *index_of(ffd->group, 5), study.dense_layers({ffd->group.label}));
   const Moments moments = describe(gaps);
   if (moments.count == 0) return {.evidence = "no cell drops a token at delta 5"};
-  for (SampleCells& sample : gaps)
-    for (float& gap : sample.values)
-      if (gap == gap) gap = gap < 5 ? 1 : 0;
+  const Measured near = share_where(gaps, [](float gap) { return gap < 5; });
   return {
       .verdict = moments.min >= 5 ? Verdict::holds : Verdict::does_not_hold,
       .evidence = fmt::format("of the cells that drop a token, {} drop one within 5 nats of the peak; the nearest lies "
                               "{:.2g} nats below it",
-                              measure(gaps).text(percent), moments.min)};
+                              near.text(percent), moments.min)};
 }
 
 ClaimResult one_per_cent(const ModelStudy& study) {
   const PooledSelector* ffd = ffd_at(study, 5);
   if (!ffd) return needs_ffd_at(5);
-  const Measured salient = measure(cells_at(study, *ffd, "salient_ratio", *setting_of(*ffd, 5)));
+  const Measured salient = measure(cells_at(study, *ffd, "salient_ratio", *index_of(ffd->group, 5)));
   if (!salient.exists()) return {.evidence = "no cell has a salient ratio"};
   return {.verdict = salient.interval.mean <= 0.02 ? Verdict::holds : Verdict::does_not_hold,
           .evidence = fmt::format("{} of the tokens lie within 5 nats of the peak", salient.text(percent))};

@@ -9,19 +9,19 @@
 #include <string>
 #include <vector>
 
-#include "analysis/results/results_file.h"
 #include "dumps/base/atomic_file.h"
 #include "dumps/base/error.h"
 #include "dumps/base/printable.h"
 #include "experiments/claims/claims_page.h"
 #include "experiments/cli/checks.h"
+#include "experiments/cli/results_arguments.h"
 #include "experiments/commands/commands.h"
 
 namespace attest {
 namespace {
 
 struct ClaimsOptions {
-  std::vector<std::string> results;
+  ResultsArguments results;
   std::string output;
   bool replace = false;
 };
@@ -58,15 +58,12 @@ std::string counts_text(const ClaimsOfStudy& study) {
                      printable(study.title));
 }
 
-void run_claims(const ClaimsOptions& options, const GlobalOptions& global) {
-  std::vector<ResultsFile> files;
-  for (const std::string& path : options.results) files.emplace_back(path);
-  std::vector<const ResultsFile*> pointers;
-  for (const ResultsFile& file : files) pointers.push_back(&file);
+void run_claims(ClaimsOptions& options, const GlobalOptions& global) {
+  const ResultsFiles files = options.results.open();
 
   std::vector<ClaimsOfStudy> studies;
-  for (const ModelStudy& study : split_studies(pointers)) studies.push_back(check_claims(study));
-  if (studies.empty()) throw InputError(fmt::format("{}: holds no sample", options.results.front()));
+  for (const ModelStudy& study : split_studies(files)) studies.push_back(check_claims(study));
+  if (studies.empty()) throw InputError(fmt::format("{}: holds no sample", options.results.paths().front()));
   const std::string page = claims_page(studies);
   if (!options.output.empty()) write_atomically(options.output, page, {.overwrite = options.replace});
   if (global.json)
@@ -83,8 +80,7 @@ void add_claims(CLI::App& app, const GlobalOptions& global) {
   auto options = std::make_shared<ClaimsOptions>();
   CLI::App* command = app.add_subcommand(
       "claims", "The paper's claims beside what results show: holds, does not hold, cannot tell, with the numbers");
-  command->add_option("RESULTS", options->results, "Results files of `attest run`; those of one model are pooled")
-      ->required();
+  options->results.add_to(*command);
   command->add_option("-o,--output", options->output, "Markdown file (default: standard output)")
       ->transform(text_that_is("a file's name"))
       ->type_name("FILE");

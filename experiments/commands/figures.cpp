@@ -13,10 +13,10 @@
 #include <string>
 #include <vector>
 
-#include "analysis/results/results_file.h"
 #include "dumps/base/error.h"
 #include "dumps/base/printable.h"
 #include "experiments/cli/checks.h"
+#include "experiments/cli/results_arguments.h"
 #include "experiments/commands/commands.h"
 #include "experiments/paper/figure_run.h"
 
@@ -24,7 +24,7 @@ namespace attest {
 namespace {
 
 struct FiguresOptions {
-  std::vector<std::string> results;
+  ResultsArguments results;
   std::string folder;
   FigureRequest request;
   std::string style = "paper";
@@ -95,17 +95,14 @@ std::string json_text(const nlohmann::json& document) {
   return document.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
-void run_figures(const FiguresOptions& options, const GlobalOptions& global) {
-  std::vector<ResultsFile> files;
-  for (const std::string& path : options.results) files.emplace_back(path);
-  std::vector<const ResultsFile*> pointers;
-  for (const ResultsFile& file : files) pointers.push_back(&file);
+void run_figures(FiguresOptions& options, const GlobalOptions& global) {
+  const ResultsFiles files = options.results.open();
 
   FigureRequest request = options.request;
   request.page = page_style(options.style);
   request.page.width_in = options.width.value_or(request.page.width_in);
   request.by = static_cast<PoolBy>(std::ranges::find(kPoolNames, options.by) - kPoolNames.begin());
-  const FigureReport report = make_figures(pointers, options.folder, request);
+  const FigureReport report = make_figures(files, options.folder, request);
   std::cout << (global.json ? json_text(json_of(report, options.folder)) : text_of(report, options.folder));
   if (!report.not_drawn.empty() && !global.quiet)
     std::cerr << fmt::format(
@@ -120,8 +117,7 @@ void add_figures(CLI::App& app, const GlobalOptions& global) {
   auto options = std::make_shared<FiguresOptions>();
   CLI::App* command =
       app.add_subcommand("figures", "The paper's figures that results files can support: pictures, data, scripts");
-  command->add_option("RESULTS", options->results, "Results files of `attest run`; those of one model are pooled")
-      ->required();
+  options->results.add_to(*command);
   command->add_option("-o,--output", options->folder, "Folder for the figures, made if it is not there")
       ->required()
       ->transform(text_that_is("a folder's name"))

@@ -9,11 +9,11 @@
 #include <string>
 #include <vector>
 
-#include "analysis/results/results_file.h"
 #include "dumps/base/atomic_file.h"
 #include "dumps/base/error.h"
 #include "dumps/base/output_place.h"
 #include "experiments/cli/checks.h"
+#include "experiments/cli/results_arguments.h"
 #include "experiments/commands/commands.h"
 #include "experiments/paper/experiments.h"
 #include "experiments/paper/staged_folder.h"
@@ -28,7 +28,7 @@ namespace fs = std::filesystem;
 constexpr std::int64_t kMostCells = 10'000;
 
 struct ReportCommandOptions {
-  std::vector<std::string> results;
+  ResultsArguments results;
   std::string path;
   ReportOptions report;
   std::uint64_t bytes = kPageBytes;
@@ -64,21 +64,18 @@ std::string text_of(const ReportData& data, const HtmlReport& report, const std:
                             data.findings.size(), data.cells.size(), static_cast<double>(report.html.size()) / 1e6);
 }
 
-void run_report(ReportCommandOptions options, const GlobalOptions& global) {
+void run_report(ReportCommandOptions& options, const GlobalOptions& global) {
   std::error_code error;
   if (!options.force && fs::exists(options.path, error))
     throw OutputError(fmt::format("{} is there already: --force replaces it", options.path));
   require_replaceable(options.path);
-  std::vector<ResultsFile> files;
-  for (const std::string& path : options.results) files.emplace_back(path);
-  std::vector<const ResultsFile*> pointers;
-  for (const ResultsFile& file : files) pointers.push_back(&file);
+  const ResultsFiles files = options.results.open();
 
   options.report.cells.tokens = !options.no_tokens;
   fs::path folder = fs::path(options.path).parent_path();
   if (folder.empty()) folder = ".";
   const StagedFolder drawing(folder);
-  const ReportData data = gather_report(pointers, options.report, drawing.staging());
+  const ReportData data = gather_report(files, options.report, drawing.staging());
   const HtmlReport report = html_report(data, options.bytes);
   write_atomically(options.path, report.html, {.overwrite = options.force});
   if (global.json)
@@ -94,8 +91,7 @@ void add_report(CLI::App& app, const GlobalOptions& global) {
   auto options = std::make_shared<ReportCommandOptions>();
   CLI::App* command =
       app.add_subcommand("report", "One page with findings, figures, a map of layers and heads, the worst cells");
-  command->add_option("RESULTS", options->results, "Results files of `attest run`; those of one model are pooled")
-      ->required();
+  options->results.add_to(*command);
   command->add_option("-o,--output", options->path, "The page, one HTML file that needs nothing else")
       ->required()
       ->transform(text_that_is("a file's name"))

@@ -11,11 +11,11 @@
 #include <string>
 #include <vector>
 
-#include "analysis/results/results_file.h"
 #include "dumps/base/atomic_file.h"
 #include "dumps/base/error.h"
 #include "dumps/base/printable.h"
 #include "experiments/cli/checks.h"
+#include "experiments/cli/results_arguments.h"
 #include "experiments/cli/study_choice.h"
 #include "experiments/commands/commands.h"
 #include "experiments/tables/table_formats.h"
@@ -24,7 +24,7 @@ namespace attest {
 namespace {
 
 struct TableOptions {
-  std::vector<std::string> results;
+  ResultsArguments results;
   std::vector<std::string> by = {"selector"};
   std::vector<std::string> metrics = parse_names(kDefaultColumns);
   std::vector<std::string> settings, selectors;
@@ -58,15 +58,12 @@ TableRequest request_of(const TableOptions& options, const GlobalOptions& global
   return request;
 }
 
-void run_table(const TableOptions& options, const GlobalOptions& global) {
+void run_table(TableOptions& options, const GlobalOptions& global) {
   const std::string format = format_of(options, global);
   const TableRequest request = request_of(options, global);
-  std::vector<ResultsFile> files;
-  for (const std::string& path : options.results) files.emplace_back(path);
-  std::vector<const ResultsFile*> pointers;
-  for (const ResultsFile& file : files) pointers.push_back(&file);
+  const ResultsFiles files = options.results.open();
 
-  const ResultsTable table = make_results_table(pointers, request);
+  const ResultsTable table = make_results_table(files, request);
   const std::string notes = table_notes(table);
   std::string text = formatted_table(table, format, std::ranges::count(options.by, "model") > 0);
   // csv, LaTeX and JSON have no place for a sentence; JSON has its facts.
@@ -89,8 +86,7 @@ void add_table(CLI::App& app, const GlobalOptions& global) {
   auto options = std::make_shared<TableOptions>();
   CLI::App* command =
       app.add_subcommand("table", "Means, ladders and worst cases of results files by selector and setting");
-  command->add_option("RESULTS", options->results, "Results files of `attest run`; those of one model are pooled")
-      ->required();
+  options->results.add_to(*command);
   std::vector<std::string> groupings{"selector", "model"};
   for (const std::string_view name : kGroupingNames) groupings.emplace_back(name);
   command

@@ -208,9 +208,8 @@ std::vector<Finding> findings_of(const std::string& label, const std::string& se
 
 std::variant<ExperimentResult, Unsupported> make(const ModelStudy& study, const ExperimentOptions&) {
   const std::string run_options = "--selector ffd --delta 5";
-  const PooledSelector* ffd = nullptr;
-  for (const PooledSelector* candidate : top_delta_ffds(study))
-    if (!ffd && candidate->option("scan") != "exact") ffd = candidate;
+  const PooledSelector* ffd =
+      first_top_delta_ffd(study, [](const PooledSelector& selector) { return selector.option("scan") != "exact"; });
   if (!ffd) return Unsupported{"needs ffd with scan=thumbnail at a delta, and the dump", run_options};
   const std::size_t setting = shown_delta(ffd->group);
   const ScanBoundStudy bounds = scan_bound_study(study, *ffd, setting);

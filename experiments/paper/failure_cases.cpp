@@ -59,10 +59,10 @@ bool is_global(const PooledSelector& ffd) { return ffd.option("pseudo_max").star
 /// The first ffd with delta 5, the same with the true maximum instead of the pseudo-max, and the top-delta oracle by
 /// blocks (under the same GQA policy if there is one): what flat heads keep under any top-delta rule.
 std::vector<Shown> shown_selectors(const ModelStudy& study) {
-  const PooledSelector *ffd = nullptr, *global = nullptr, *oracle = nullptr;
-  for (const PooledSelector* one : top_delta_ffds(study))
-    if (!ffd && index_of(one->group, kDelta) && !is_global(*one)) ffd = one;
+  const PooledSelector* ffd = first_top_delta_ffd(
+      study, [](const PooledSelector& selector) { return index_of(selector.group, kDelta) && !is_global(selector); });
   if (!ffd) return {};
+  const PooledSelector *global = nullptr, *oracle = nullptr;
   for (const PooledSelector& one : study.selectors()) {
     if (!index_of(one.group, kDelta)) continue;
     if (!global && one.group.name == "ffd" && is_global(one) && differ_at_most_in(one, *ffd, {"pseudo_max"}))

@@ -3,25 +3,14 @@
 
 #include <fmt/format.h>
 
-#include <cerrno>
-#include <fstream>
 #include <sstream>
 #include <system_error>
 
 #include "dumps/base/error.h"
 #include "dumps/base/printable.h"
+#include "plots/text_file.h"
 
 namespace attest {
-namespace {
-
-void write(const std::filesystem::path& path, const std::string& text) {
-  std::ofstream out(path, std::ios::binary);
-  out << text;
-  out.close();
-  if (!out) throw std::system_error(errno, std::generic_category(), path.filename().string());
-}
-
-}  // namespace
 
 std::vector<std::string> files_of(const ExperimentResult& result, const std::vector<std::string>& formats) {
   std::vector<std::string> files;
@@ -52,9 +41,9 @@ void write_table(const NamedTable& table, const std::filesystem::path& folder) {
   write_csv(table.data, csv);
   write_markdown(table.data, markdown);
   write_latex(table.data, latex);
-  write(folder / (table.name + ".csv"), csv.str());
-  write(folder / (table.name + ".md"), fmt::format("{}\n{}\n", markdown.str(), printable(table.caption)));
-  write(folder / (table.name + ".tex"), latex.str());
+  write_text_file(folder / (table.name + ".csv"), csv.str());
+  write_text_file(folder / (table.name + ".md"), fmt::format("{}\n{}\n", markdown.str(), printable(table.caption)));
+  write_text_file(folder / (table.name + ".tex"), latex.str());
 }
 
 void write_captions(const std::vector<ExperimentMade>& made, const std::filesystem::path& folder) {
@@ -67,7 +56,7 @@ void write_captions(const std::vector<ExperimentMade>& made, const std::filesyst
       text += fmt::format("**{}** (table): {}\n\n", table.name, printable(table.caption));
     for (const Finding& finding : m.result.findings) text += fmt::format("- {}\n", printable(finding.text));
   }
-  write(folder / kCaptionsFile, text);
+  write_text_file(folder / kCaptionsFile, text);
 }
 
 }  // namespace attest

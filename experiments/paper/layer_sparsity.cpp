@@ -50,18 +50,17 @@ struct Curve {
 };
 
 bool has_delta(const PooledSelector& selector) {
-  return selector.group.name == "ffd" && selector.group.kind == SettingKind::delta &&
-         std::ranges::any_of(kDeltas, [&](double delta) { return index_of(selector.group, delta).has_value(); });
+  return std::ranges::any_of(kDeltas, [&](double delta) { return index_of(selector.group, delta).has_value(); });
 }
 
 /// The first ffd of the study and, if there is one, the same selector with the other GQA policy.
 std::vector<const PooledSelector*> chosen_selectors(const ModelStudy& study) {
   std::vector<const PooledSelector*> chosen;
-  for (const PooledSelector& selector : study.selectors()) {
-    if (!has_delta(selector)) continue;
-    const bool fits = chosen.empty() || (chosen.size() == 1 && differ_at_most_in(selector, *chosen[0], {"gqa"}) &&
-                                         selector.option("gqa") != chosen[0]->option("gqa"));
-    if (fits) chosen.push_back(&selector);
+  for (const PooledSelector* selector : top_delta_ffds(study)) {
+    if (!has_delta(*selector)) continue;
+    const bool fits = chosen.empty() || (chosen.size() == 1 && differ_at_most_in(*selector, *chosen[0], {"gqa"}) &&
+                                         selector->option("gqa") != chosen[0]->option("gqa"));
+    if (fits) chosen.push_back(selector);
   }
   return chosen;
 }

@@ -3,7 +3,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
+
+#include "experiments/paper/selector_choice.h"
 
 namespace attest {
 namespace {
@@ -25,12 +26,9 @@ std::optional<std::size_t> rule_of(const PooledSelector& selector) {
 
 std::string family_of(const PooledSelector& selector) { return selector.is_oracle() ? "oracle" : selector.group.name; }
 
-/// What must be equal in a family. Dense layers may differ: those of all three are left out.
-nlohmann::json common_options(const PooledSelector& selector) {
-  nlohmann::json options = nlohmann::json::parse(selector.group.options_json, nullptr, false);
-  if (options.is_object())
-    for (const char* name : {"rule", "dense_layers"}) options.erase(name);
-  return options;
+/// Dense layers may differ: those of all three are left out.
+bool are_comparable(const PooledSelector& a, const PooledSelector& b) {
+  return family_of(a) == family_of(b) && agree_but_in(a, b, {"rule", "dense_layers"});
 }
 
 bool same_cells(const std::vector<SampleCells>& a, const std::vector<SampleCells>& b) {
@@ -61,8 +59,7 @@ std::vector<RuleFamily> rule_families(const ModelStudy& study) {
     if (rule_of(delta) != 2) continue;
     RuleFamily family{.name = family_of(delta), .rules = {nullptr, nullptr, &delta}};
     for (const PooledSelector& other : study.selectors())
-      if (const auto rule = rule_of(other); rule && !family.rules[*rule] && family_of(other) == family.name &&
-                                            common_options(other) == common_options(delta))
+      if (const auto rule = rule_of(other); rule && !family.rules[*rule] && are_comparable(other, delta))
         family.rules[*rule] = &other;
     if (std::ranges::count(family.rules, nullptr) == 0) families.push_back(std::move(family));
   }

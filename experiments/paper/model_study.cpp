@@ -123,11 +123,18 @@ std::string title_of(const StudyDump& dump, const StudySample& sample, PoolBy by
 
 }  // namespace
 
+std::optional<std::map<std::string, std::string>> PooledSelector::options() const {
+  const nlohmann::json parsed = parse_json(group.options_json).value_or(nullptr);
+  if (!parsed.is_object()) return std::nullopt;
+  std::map<std::string, std::string> options;
+  for (const auto& [name, value] : parsed.items())
+    options[name] = value.is_string() ? value.get<std::string>() : value.dump();
+  return options;
+}
+
 std::string PooledSelector::option(std::string_view name) const {
-  const nlohmann::json options = parse_json(group.options_json).value_or(nullptr);
-  const auto found = options.is_object() ? options.find(std::string(name)) : options.end();
-  if (!options.is_object() || found == options.end()) return {};
-  return found->is_string() ? found->get<std::string>() : found->dump();
+  auto all = options();
+  return all ? (*all)[std::string(name)] : std::string();
 }
 
 bool PooledSelector::is_oracle() const {

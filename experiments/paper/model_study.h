@@ -2,6 +2,8 @@
 // pooled cell by cell; models are never pooled.
 #pragma once
 
+#include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -18,7 +20,9 @@ namespace attest {
 struct PooledSelector {
   StudySelector group;
 
-  /// An option as text ("union", "128"); empty when the selector has no such option.
+  /// Every option with its value as text ("union", "128"); nothing where the file's text is no JSON object.
+  std::optional<std::map<std::string, std::string>> options() const;
+  /// One of them; empty when the selector has no such option.
   std::string option(std::string_view name) const;
   bool is_oracle() const;  ///< its rule reads exact scores, as no real method can
 };

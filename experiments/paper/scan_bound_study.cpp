@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -23,12 +22,9 @@ namespace {
 /// The residual decides neither estimates nor what is kept; without it nothing is refined.
 SelectorSpec spec_of(const PooledSelector& selector) {
   SelectorSpec spec{.label = selector.group.label, .name = selector.group.name, .options = {}};
-  const nlohmann::json options = nlohmann::json::parse(selector.group.options_json, nullptr, false);
-  if (options.is_object())
-    for (const auto& [name, value] : options.items())
-      spec.options.emplace_back(name, name == "residual"  ? "exact"
-                                      : value.is_string() ? value.get<std::string>()
-                                                          : value.dump());
+  const auto options = selector.options();
+  if (!options) throw InputError(fmt::format("the options of selector '{}' are not a JSON object", spec.label));
+  for (const auto& [name, value] : *options) spec.options.emplace_back(name, name == "residual" ? "exact" : value);
   return spec;
 }
 

@@ -2,7 +2,6 @@
 #include "experiments/paper/selector_choice.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <numbers>
 
 namespace attest {
@@ -13,16 +12,24 @@ std::optional<std::size_t> index_of(const StudySelector& group, double value) {
   return static_cast<std::size_t>(found - group.grid.begin());
 }
 
-bool differ_at_most_in(const PooledSelector& a, const PooledSelector& b,
-                       std::initializer_list<std::string_view> names) {
-  if (a.group.name != b.group.name || a.group.kind != b.group.kind) return false;
-  const auto others = [&](const PooledSelector& selector) {
-    nlohmann::json options = nlohmann::json::parse(selector.group.options_json, nullptr, false);
-    if (options.is_object())
-      for (const std::string_view name : names) options.erase(std::string(name));
-    return options;
-  };
-  return others(a) == others(b);
+bool agree_but_in(const PooledSelector& a, const PooledSelector& b, std::initializer_list<const char*> names) {
+  auto first = a.options(), second = b.options();
+  if (!first || !second) return false;
+  for (const char* name : names) {
+    first->erase(name);
+    second->erase(name);
+  }
+  return *first == *second;
+}
+
+bool differ_at_most_in(const PooledSelector& a, const PooledSelector& b, std::initializer_list<const char*> names) {
+  return a.group.name == b.group.name && a.group.kind == b.group.kind && agree_but_in(a, b, names);
+}
+
+const PooledSelector* first_selector(const ModelStudy& study, std::string_view name, const SelectorCondition& accept) {
+  for (const PooledSelector& selector : study.selectors())
+    if (selector.group.name == name && (!accept || accept(selector))) return &selector;
+  return nullptr;
 }
 
 std::vector<const PooledSelector*> top_delta_ffds(const ModelStudy& study) {
@@ -30,6 +37,12 @@ std::vector<const PooledSelector*> top_delta_ffds(const ModelStudy& study) {
   for (const PooledSelector& selector : study.selectors())
     if (selector.group.name == "ffd" && selector.group.kind == SettingKind::delta) found.push_back(&selector);
   return found;
+}
+
+const PooledSelector* first_top_delta_ffd(const ModelStudy& study, const SelectorCondition& accept) {
+  return first_selector(study, "ffd", [&](const PooledSelector& selector) {
+    return selector.group.kind == SettingKind::delta && accept(selector);
+  });
 }
 
 std::optional<double> nats_per_delta(const PooledSelector& ffd) {

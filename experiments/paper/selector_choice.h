@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <initializer_list>
 #include <optional>
 #include <string>
@@ -12,14 +13,26 @@
 
 namespace attest {
 
-/// Index of a setting of the grid; nothing if the grid has no such value.
+/// Index of a setting of the grid; nothing if the grid has no such value. A percentage is no such value.
 std::optional<std::size_t> index_of(const StudySelector& group, double value);
 
+/// Whether the two agree in every option but `names`.
+bool agree_but_in(const PooledSelector& a, const PooledSelector& b, std::initializer_list<const char*> names);
+
 /// Whether the two are of one kind and agree in every option but `names`.
-bool differ_at_most_in(const PooledSelector& a, const PooledSelector& b, std::initializer_list<std::string_view> names);
+bool differ_at_most_in(const PooledSelector& a, const PooledSelector& b, std::initializer_list<const char*> names);
+
+using SelectorCondition = std::function<bool(const PooledSelector&)>;
+
+/// The first selector of that name for which `accept` holds; null if there is none.
+const PooledSelector* first_selector(const ModelStudy& study, std::string_view name,
+                                     const SelectorCondition& accept = nullptr);
 
 /// The selectors whose setting is a delta of ffd's top-delta rule, in the order of the study.
 std::vector<const PooledSelector*> top_delta_ffds(const ModelStudy& study);
+
+/// The first of them for which `accept` holds; null if there is none.
+const PooledSelector* first_top_delta_ffd(const ModelStudy& study, const SelectorCondition& accept);
 
 /// Nats per unit of an ffd's delta (options delta_unit); nothing for `unscaled`, where it depends on the softmax scale.
 std::optional<double> nats_per_delta(const PooledSelector& ffd);

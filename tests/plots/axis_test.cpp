@@ -3,43 +3,23 @@
 
 #include <gtest/gtest.h>
 
-#include <cmath>
-#include <limits>
 #include <numeric>
+
+#include "tests/plots/example_figure.h"
 
 namespace attest {
 namespace {
 
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-
-/// Two curves over x = 1..4, the second partly undefined.
-Figure example(int panels, int columns) {
-  Table table({{.name = kCurveColumn, .kind = Column::Kind::text},
-               {.name = "x"},
-               {.name = "y"},
-               {.name = "low"},
-               {.name = "ring"}});
-  for (int x = 1; x <= 4; ++x) table.add_row({"a", x * 1.0, x * 10.0, x * 10.0 - 8, 0.0});
-  for (int x = 1; x <= 4; ++x) table.add_row({"b", x * 1.0, x < 3 ? kNaN : 100.0 * x, kNaN, 1.0});
-  Figure figure{
-      .name = "f", .caption = "c", .note = "n", .ring_title = "ring", .data = table, .columns = columns, .panels = {}};
-  for (int i = 0; i < panels; ++i)
-    figure.panels.push_back({.title = "t",
-                             .x = {.label = "x"},
-                             .y = {.label = "y"},
-                             .series = {{.curve = "a", .title = "curve a", .x = "x", .y = "y", .bands = {{"low", "y"}}},
-                                        {.curve = "b", .title = "curve b", .x = "x", .y = "y"}}});
-  return figure;
-}
+using testing::example_figure;
 
 TEST(Axis, RowsAreThoseOfTheCurveWithFiniteValues) {
-  const Figure figure = example(1, 1);
+  const Figure figure = example_figure(1, 1);
   EXPECT_EQ(drawn_rows(figure, figure.panels[0].series[0]), (std::vector<std::size_t>{0, 1, 2, 3}));
   EXPECT_EQ(drawn_rows(figure, figure.panels[0].series[1]), (std::vector<std::size_t>{6, 7}));
 }
 
 TEST(Axis, RangesHoldAllThatIsDrawnAndNoMore) {
-  Figure figure = example(1, 1);
+  Figure figure = example_figure(1, 1);
   Range y = axis_range(figure, figure.panels[0], AxisOf::y);
   EXPECT_LT(y.low, 2);  // the band of "a"
   EXPECT_GT(y.low, -40);
@@ -59,7 +39,7 @@ TEST(Axis, RangesHoldAllThatIsDrawnAndNoMore) {
 TEST(Axis, LogarithmicRangesIgnoreZeroAndBelow) {
   Table table({{.name = kCurveColumn, .kind = Column::Kind::text}, {.name = "x"}, {.name = "y"}});
   for (double y : {0.0, -3.0, 0.02, 5.0}) table.add_row({"a", 1.0, y});
-  Figure figure = example(1, 1);
+  Figure figure = example_figure(1, 1);
   figure.data = table;
   figure.panels[0].y.scale = Scale::logarithmic;
   figure.panels[0].series = {{.curve = "a", .title = "", .x = "x", .y = "y"}};
@@ -70,7 +50,7 @@ TEST(Axis, LogarithmicRangesIgnoreZeroAndBelow) {
 }
 
 TEST(Axis, BoundsBeyondTheDataStillGiveARange) {
-  Figure figure = example(1, 1);
+  Figure figure = example_figure(1, 1);
   for (Scale scale : {Scale::linear, Scale::logarithmic, Scale::deficit}) {
     figure.panels[0].y = {.label = "y", .scale = scale, .low = 1e4};
     const Range range = axis_range(figure, figure.panels[0], AxisOf::y);
@@ -80,7 +60,7 @@ TEST(Axis, BoundsBeyondTheDataStillGiveARange) {
 }
 
 TEST(Axis, NothingToShowStillGivesARange) {
-  Figure figure = example(1, 1);
+  Figure figure = example_figure(1, 1);
   figure.panels[0].series.clear();
   for (AxisOf which : {AxisOf::x, AxisOf::y}) {
     const Range range = axis_range(figure, figure.panels[0], which);
@@ -89,7 +69,7 @@ TEST(Axis, NothingToShowStillGivesARange) {
 }
 
 TEST(Axis, AConstantStillHasHeight) {
-  Figure figure = example(1, 1);
+  Figure figure = example_figure(1, 1);
   figure.panels[0].series.erase(figure.panels[0].series.begin());
   Table table({{.name = kCurveColumn, .kind = Column::Kind::text}, {.name = "x"}, {.name = "y"}, {.name = "ring"}});
   table.add_row({"b", 0.0, 0.0, 0.0});
@@ -101,7 +81,7 @@ TEST(Axis, AConstantStillHasHeight) {
 
 /// A panel whose x axis has whole numbers: `layers`.
 Figure by_layer(const std::vector<int>& layers) {
-  Figure figure = example(1, 1);
+  Figure figure = example_figure(1, 1);
   figure.data = Table({{.name = kCurveColumn, .kind = Column::Kind::text}, {.name = "x"}, {.name = "y"}});
   for (int layer : layers) figure.data.add_row({"a", layer * 1.0, 1.0});
   figure.panels[0].x.whole_numbers = true;
@@ -142,7 +122,7 @@ TEST(Axis, ManyLayersHaveRoundTics) {
 
 /// A panel of one curve with these y.
 Figure with_y(const std::vector<double>& values, Scale scale) {
-  Figure figure = example(1, 1);
+  Figure figure = example_figure(1, 1);
   figure.data = Table({{.name = kCurveColumn, .kind = Column::Kind::text}, {.name = "x"}, {.name = "y"}});
   for (double y : values) figure.data.add_row({"a", 1.0, y});
   figure.panels[0].y.scale = scale;

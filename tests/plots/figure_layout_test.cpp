@@ -3,40 +3,20 @@
 
 #include <gtest/gtest.h>
 
-#include <cmath>
-#include <limits>
-#include <numeric>
+#include <stdexcept>
+
+#include "tests/plots/example_figure.h"
 
 namespace attest {
 namespace {
 
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-
-/// Two curves over x = 1..4, the second partly undefined.
-Figure example(int panels, int columns) {
-  Table table({{.name = kCurveColumn, .kind = Column::Kind::text},
-               {.name = "x"},
-               {.name = "y"},
-               {.name = "low"},
-               {.name = "ring"}});
-  for (int x = 1; x <= 4; ++x) table.add_row({"a", x * 1.0, x * 10.0, x * 10.0 - 8, 0.0});
-  for (int x = 1; x <= 4; ++x) table.add_row({"b", x * 1.0, x < 3 ? kNaN : 100.0 * x, kNaN, 1.0});
-  Figure figure{
-      .name = "f", .caption = "c", .note = "n", .ring_title = "ring", .data = table, .columns = columns, .panels = {}};
-  for (int i = 0; i < panels; ++i)
-    figure.panels.push_back({.title = "t",
-                             .x = {.label = "x"},
-                             .y = {.label = "y"},
-                             .series = {{.curve = "a", .title = "curve a", .x = "x", .y = "y", .bands = {{"low", "y"}}},
-                                        {.curve = "b", .title = "curve b", .x = "x", .y = "y"}}});
-  return figure;
-}
+using testing::example_figure;
 
 /// For any number of panels, frames lie inside the figure, do not overlap, and leave room for the legend and the note.
 TEST(FigureLayout, FramesDoNotOverlap) {
   for (int columns : {1, 2, 3}) {
     for (int panels = 1; panels <= 5; ++panels) {
-      const FigureLayout layout = layout_of(example(panels, columns), {});
+      const FigureLayout layout = layout_of(example_figure(panels, columns), {});
       ASSERT_EQ(layout.panels.size(), static_cast<std::size_t>(panels));
       EXPECT_DOUBLE_EQ(layout.width_in, PageStyle().width_in);
       for (std::size_t i = 0; i < layout.panels.size(); ++i) {
@@ -57,7 +37,7 @@ TEST(FigureLayout, FramesDoNotOverlap) {
 }
 
 TEST(FigureLayout, LegendNamesEachCurveOnceAndRingsOnlyIfSomeAreDrawn) {
-  Figure figure = example(3, 1);
+  Figure figure = example_figure(3, 1);
   FigureLayout layout = layout_of(figure, {});
   ASSERT_EQ(layout.legend.size(), 2u);
   EXPECT_EQ(layout.legend[0].title, "curve a");
@@ -70,7 +50,7 @@ TEST(FigureLayout, LegendNamesEachCurveOnceAndRingsOnlyIfSomeAreDrawn) {
 }
 
 TEST(FigureLayout, LongTitlesTakeALineEachAndAreCutToFit) {
-  Figure figure = example(1, 1);
+  Figure figure = example_figure(1, 1);
   FigureLayout layout = layout_of(figure, {});
   EXPECT_EQ(layout.legend[0].y, layout.legend[1].y);
   figure.panels[0].series[0].title = std::string(200, 'x');
@@ -82,7 +62,7 @@ TEST(FigureLayout, LongTitlesTakeALineEachAndAreCutToFit) {
 
 TEST(FigureLayout, LegendStaysWithinTheFigureAndItsEntriesApart) {
   for (std::size_t length : {1, 8, 20, 34, 50, 90}) {
-    Figure figure = example(1, 1);
+    Figure figure = example_figure(1, 1);
     for (int i = 0; i < 12; ++i) {
       Series series = figure.panels[0].series[0];
       series.title = std::string(length - (i % 2 && length > 1 ? length / 2 : 0), static_cast<char>('a' + i));
@@ -101,21 +81,22 @@ TEST(FigureLayout, LegendStaysWithinTheFigureAndItsEntriesApart) {
 }
 
 TEST(FigureLayout, LargerPagesHaveLargerPanels) {
-  const FigureLayout paper = layout_of(example(2, 2), {}), slides = layout_of(example(2, 2), page_style("slides"));
+  const FigureLayout paper = layout_of(example_figure(2, 2), {}),
+                     slides = layout_of(example_figure(2, 2), page_style("slides"));
   EXPECT_EQ(slides.width_in, 8);
   EXPECT_GT(slides.height_in, 1.8 * paper.height_in);
   EXPECT_EQ(slides.text_scale, 2);
 }
 
 TEST(FigureLayout, WideTicLabelsMoveTheFrame) {
-  Figure figure = example(1, 1);
+  Figure figure = example_figure(1, 1);
   const double narrow = layout_of(figure, {}).panels[0].left;
   figure.panels[0].y.factor = 1e6;
   EXPECT_GT(layout_of(figure, {}).panels[0].left, narrow + 0.02);
 }
 
 TEST(FigureLayout, AHeatMapLeavesRoomForItsColours) {
-  Figure figure = example(1, 1);
+  Figure figure = example_figure(1, 1);
   const double without = layout_of(figure, {}).panels[0].right;
   figure.panels[0].series = {{.curve = "a", .title = {}, .x = "x", .y = "y", .mark = Mark::cells, .value = "y"}};
   figure.panels[0].colour = Axis{.label = "v"};
@@ -123,7 +104,7 @@ TEST(FigureLayout, AHeatMapLeavesRoomForItsColours) {
 }
 
 TEST(FigureLayout, UnknownColumnsAreDefects) {
-  Figure figure = example(1, 1);
+  Figure figure = example_figure(1, 1);
   figure.panels[0].series[0].y = "no_such_column";
   EXPECT_THROW(layout_of(figure, {}), std::logic_error);
 }

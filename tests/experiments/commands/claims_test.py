@@ -191,6 +191,18 @@ def test_what_is_missing_is_said_with_the_options_that_would_tell(tmp_path, resu
             attest("run", results.parent / "d.h5", "-o", tmp_path / "again.h5", "--force", *c["run_options"].split())
 
 
+def test_a_budget_of_5_is_no_delta(tmp_path, results):
+    """Tokens or per cent of ffd's top-k rule, with every option that claims look for."""
+    ffd = "ffd:rule=topk,dense_layers=0"
+    attest("run", results.parent / "d.h5", "-o", tmp_path / "b.h5", "--budget", "5,5%", *[
+        part for s in (ffd, f"{ffd},residual=exact", f"{ffd},delta_unit=unscaled") for part in ("--selector", s)])
+    found = claims(tmp_path / "b.h5")
+    at_5 = [c for c in found.values() if c["run_options"].endswith("--delta 5")]
+    assert {c["verdict"] for c in at_5} == {"cannot tell"}
+    starts = ("FFD needs no exception", "The residual", "Algorithm 1", "Delta = 5 gives", "FFD skips 82 %", "The scanning error")
+    assert not [start for start in starts if not any(c["claim"].startswith(start) for c in at_5)]
+
+
 def test_the_page_is_markdown_in_a_file(results, tmp_path):
     page = attest("claims", results).stdout
     assert page.startswith("# The paper's claims") and page.count("\n| ") >= 24 and "results r.h5 (" in page

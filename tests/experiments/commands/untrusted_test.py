@@ -1,6 +1,7 @@
 """Small files that ask for much, and names that a terminal would obey, through the commands."""
 import json
 import os
+import resource
 import signal
 import subprocess
 import zlib
@@ -8,11 +9,13 @@ import zlib
 import h5py
 import numpy as np
 
+import results_maker
+
 ATTEST = os.environ["ATTEST_BIN"]
 
 
-def attest(folder, *arguments):
-    return subprocess.run([ATTEST, *arguments], cwd=folder, capture_output=True, timeout=120)
+def attest(folder, *arguments, **options):
+    return subprocess.run([ATTEST, *arguments], cwd=folder, capture_output=True, timeout=120, **options)
 
 
 def write_dump(path, tokens, heads=1, sample="a", compressed=False):
@@ -155,3 +158,18 @@ def test_what_stands_in_the_place_of_results_is_said(tmp_path):
         assert done.returncode == 4 and done.stderr == b"attest: cannot resume: r.h5: " + found + b"\n", done.stderr
         assert (tmp_path / "r.h5").read_bytes() == content
     assert attest(tmp_path, *command, "--force").returncode == 0
+
+
+def test_options_that_are_no_json_or_too_deep_are_no_options(tmp_path):
+    """Comparing or printing values so deep takes more than this stack."""
+    deep = '{"x": ' + "[" * 28000 + "]" * 28000 + "}"
+    results_maker.write_results(tmp_path / "r.h5", [results_maker.ffd("a"), results_maker.ffd("b", gqa="per_head")])
+    for text in (deep, "{", "[]"):
+        with h5py.File(tmp_path / "r.h5", "r+") as file:
+            for sample in file["dumps/0/samples"].values():
+                for label in "ab":
+                    sample[label].attrs["options"] = text
+        small = lambda: resource.setrlimit(resource.RLIMIT_STACK, (1 << 20, 1 << 20))
+        said = attest(tmp_path, "figures", "r.h5", "-o", "f", "--only", "headwise,error_bound", "--format", "svg", "--force", preexec_fn=small)
+        assert said.returncode == 0, said.stderr
+        assert b"error_bound (tiny): needs the dump of the study: the options of selector 'a' are not a JSON object" in said.stdout

@@ -1,0 +1,20 @@
+// Opens results files.
+#include "experiments/cli/results_arguments.h"
+
+#include <CLI/CLI.hpp>
+
+namespace attest {
+
+void ResultsArguments::add_to(CLI::App& command) {
+  command.add_option("RESULTS", paths_, "Results files of `attest run`; those of one model are pooled")->required();
+}
+
+ResultsFiles ResultsArguments::open() {
+  files_.clear();
+  pointers_.clear();
+  files_.reserve(paths_.size());
+  for (const std::string& path : paths_) pointers_.push_back(&files_.emplace_back(path));
+  return pointers_;
+}
+
+}  // namespace attest

@@ -1,0 +1,38 @@
+// The argument RESULTS... of commands that read results files.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "analysis/results/results_file.h"
+#include "analysis/statistics/sample_cells.h"
+
+namespace CLI {
+class App;
+}
+
+namespace attest {
+
+/// Takes the names of results files from the command line and opens the files. What open() returns points into this.
+class ResultsArguments {
+ public:
+  ResultsArguments() = default;
+  ResultsArguments(const ResultsArguments&) = delete;
+  ResultsArguments& operator=(const ResultsArguments&) = delete;
+
+  /// Adds the argument, of which there must be at least one. This must outlive the parsing.
+  void add_to(CLI::App& command);
+
+  /// As typed.
+  const std::vector<std::string>& paths() const { return paths_; }
+
+  /// All files, in the order in which they were typed. Throws InputError.
+  ResultsFiles open();
+
+ private:
+  std::vector<std::string> paths_;
+  std::vector<ResultsFile> files_;
+  std::vector<const ResultsFile*> pointers_;  ///< to files_
+};
+
+}  // namespace attest
