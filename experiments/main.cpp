@@ -27,6 +27,7 @@ enum ExitCode : int {
   kSuccess = 0,
   kInternalError = 1,
   kUsageError = 2,
+  kNotCertified = 3,
   kInputError = 4,
   kOutputError = 5,
   kInterrupted = 130,
@@ -64,6 +65,9 @@ int run(CLI::App& app, const ConfigFile& config, int argc, char** argv) {
     return fail(explain(app, error), kUsageError);
   } catch (const UsageError& error) {
     return fail(config.located(error.what()), kUsageError);
+  } catch (const NotCertified& error) {
+    flush_standard_output();
+    return *error.what() == '\0' ? kNotCertified : fail(error.what(), kNotCertified);
   } catch (const InputError& error) {
     return fail(error.what(), kInputError);
   } catch (const OutputError& error) {
@@ -109,7 +113,7 @@ int main(int argc, char** argv) {
   attest::add_global_options(app, global);
   for (const auto add : {attest::add_inspect, attest::add_synth, attest::add_import, attest::add_capture,
                          attest::add_run, attest::add_list, attest::add_figures, attest::add_report, attest::add_table,
-                         attest::add_claims, attest::add_bench, attest::add_demo})
+                         attest::add_claims, attest::add_validate, attest::add_bench, attest::add_demo})
     add(app, global);
   return attest::run(app, attest::ConfigFile(app), argc, argv);
 }

@@ -119,4 +119,13 @@ const std::vector<std::string>* InputHashes::wait(std::chrono::milliseconds time
   return get();
 }
 
+std::vector<std::string> content_hashes(const std::vector<std::string>& paths, int threads) {
+  std::vector<InputStatus> inputs;
+  for (const std::string& path : paths) inputs.push_back(input_status(path));
+  InputHashes hashes(inputs, threads);
+  const std::vector<std::string>* known = nullptr;
+  while (known == nullptr) known = hashes.wait(std::chrono::seconds(1));
+  return *known;
+}
+
 }  // namespace attest

@@ -76,4 +76,7 @@ class InputHashes {
   std::vector<std::jthread> threads_;  ///< last member: the threads use all the others
 };
 
+/// The hashes of whole files that nobody else reads. Throws InputError.
+std::vector<std::string> content_hashes(const std::vector<std::string>& paths, int threads);
+
 }  // namespace attest

@@ -67,6 +67,29 @@ CLI::Validator nonnegative_number(Infinity infinity) {
                });
 }
 
+CLI::Validator share_of_one() {
+  return check("a share such as 10% or 0.1", [](std::string& text) {
+    const bool percent = text.ends_with('%');
+    const std::string digits = percent ? text.substr(0, text.size() - 1) : text;
+    double number = 0;
+    if (!parse(digits, number)) return false;
+    if (percent) number /= 100;
+    text = fmt::format("{}", number);
+    return number >= 0 && number <= 1;
+  });
+}
+
+CLI::Validator token_count() {
+  return check("a number of tokens such as 4096 or 128K", [](std::string& text) {
+    const bool kilo = text.ends_with('K') || text.ends_with('k');
+    std::int64_t tokens = 0;
+    if (!parse(kilo ? text.substr(0, text.size() - 1) : text, tokens) || tokens < 1 || tokens > (std::int64_t{1} << 40))
+      return false;
+    text = fmt::format("{}", kilo ? tokens * 1024 : tokens);
+    return true;
+  });
+}
+
 CLI::Validator byte_size() {
   return check("a size such as 16GiB", [](std::string& text) {
     const std::optional<std::uint64_t> bytes = parse_byte_size(text);

@@ -24,6 +24,12 @@ enum class Infinity : std::uint8_t { refused, accepted };
 /// A number of at least 0.
 CLI::Validator nonnegative_number(Infinity infinity = Infinity::refused);
 
+/// A share such as 10% or 0.1, from 0 to 1; becomes the number. (1 is all, 1% is 0.01.)
+CLI::Validator share_of_one();
+
+/// A number of tokens such as 4096 or 128K (131072); becomes the number.
+CLI::Validator token_count();
+
 /// A size such as 16GiB; becomes the number of bytes.
 CLI::Validator byte_size();
 

@@ -25,6 +25,7 @@ void add_figures(CLI::App& app, const GlobalOptions& global);
 void add_claims(CLI::App& app, const GlobalOptions& global);
 void add_table(CLI::App& app, const GlobalOptions& global);
 void add_report(CLI::App& app, const GlobalOptions& global);
+void add_validate(CLI::App& app, const GlobalOptions& global);
 void add_bench(CLI::App& app, const GlobalOptions& global);
 void add_demo(CLI::App& app, const GlobalOptions& global);
 

@@ -4,24 +4,18 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <filesystem>
-#include <fstream>
 #include <iostream>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "analysis/run/run_study.h"
 #include "dumps/base/error.h"
 #include "experiments/cli/checks.h"
 #include "experiments/cli/grid.h"
-#include "experiments/cli/interrupt.h"
-#include "experiments/cli/progress.h"
 #include "experiments/cli/selector_argument.h"
 #include "experiments/cli/study_choice.h"
-#include "experiments/cli/study_notices.h"
+#include "experiments/cli/study_run.h"
 #include "experiments/cli/summary_table.h"
-#include "experiments/cli/version.h"
 #include "experiments/commands/commands.h"
 #include "kernels/selectors/registry.h"
 
@@ -53,24 +47,6 @@ std::vector<SelectorSpec> selector_specs(const RunCommand& command) {
   return specs;
 }
 
-/// Names the option in errors.
-std::shared_ptr<Selector> make_typed_selector(const SelectorSpec& spec) {
-  try {
-    return make_selector(spec);
-  } catch (const UsageError& error) {
-    throw UsageError(fmt::format("--selector: {}", error.what()));
-  }
-}
-
-/// Refuses a dump that is given twice: its cells would count twice.
-void check_dumps(const std::vector<std::string>& paths) {
-  std::error_code missing;  // reported when the dump is opened
-  for (std::size_t i = 0; i < paths.size(); ++i)
-    for (std::size_t j = 0; j < i; ++j)
-      if (paths[i] == paths[j] || std::filesystem::equivalent(paths[i], paths[j], missing))
-        throw UsageError(fmt::format("'{}' and '{}' are the same dump, expected each once", paths[j], paths[i]));
-}
-
 Study make_study(const RunCommand& command) {
   check_dumps(command.dumps);
   Study study = command.study;
@@ -96,28 +72,6 @@ Study make_study(const RunCommand& command) {
   return study;
 }
 
-/// The command line of this process.
-std::vector<std::string> command_line() {
-  std::ifstream file("/proc/self/cmdline", std::ios::binary);
-  std::vector<std::string> arguments;
-  for (std::string argument; std::getline(file, argument, '\0');) arguments.push_back(argument);
-  return arguments;
-}
-
-std::string outcome_text(const RunReport& report, const std::string& output) {
-  switch (report.outcome) {
-    case RunReport::Outcome::found_complete:
-      return fmt::format("'{}' is complete already; nothing was left to do", output);
-    case RunReport::Outcome::completed_by_another_process:
-      return fmt::format("another process has completed '{}'", output);
-    case RunReport::Outcome::computed:
-      break;
-  }
-  return report.progress.resumed == 0 ? std::string()
-                                      : fmt::format("resumed: {} of {} layers were finished before",
-                                                    report.progress.resumed, report.progress.total);
-}
-
 /// A list option may be repeated: CLI11 joins the values by line breaks. (Joining by commas would make it split at
 /// commas first, and drop empty elements.)
 void join_lists(RunCommand& command) {
@@ -128,38 +82,14 @@ void join_lists(RunCommand& command) {
 
 void run(RunCommand command, const GlobalOptions& global) {
   join_lists(command);
-  Study study = make_study(command);
-  RunOptions options = command.run;
-  options.device = global.resolved_device();
-  options.threads = global.thread_count();
-  options.program = program_version().program;
-  options.git_commit = program_version().git_commit;
-  options.command_line = command_line();
-  const InterruptFlag interrupt;
-  Progress progress("layers", global.quiet);
-  for (const std::string& notice : study_notices(study, command.grids)) progress.notice("warning: " + notice);
-  const RunReport report =
-      run_study(std::move(study), options, interrupt.flag(),
-                {.started =
-                     [&](const std::string& device) {
-                       if (!options.device.notice.empty()) progress.notice(options.device.notice);
-                       progress.notice(fmt::format("device: {}", device));
-                     },
-                 .progress = [&](const StudyProgress& p) { progress.show(p.finished, p.total, p.resumed); },
-                 .notice = [&](const std::string& text) { progress.notice("warning: " + text); }});
-  progress.end();
-  if (const std::string text = outcome_text(report, options.output); !text.empty()) progress.notice(text);
-
-  for (const std::string& label : report.summary.dropped_nothing)
-    progress.notice(fmt::format(
-        "warning: selector '{}' dropped nothing at any setting: it kept every token of every query", label));
+  const RunReport report = run_typed_study(make_study(command), command.run, global, command.grids);
   if (global.json) {
     nlohmann::ordered_json document = summary_json(report.summary);
-    document["results"] = options.output;
+    document["results"] = command.run.output;
     document["device"] = report.device;
     std::cout << document.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << '\n';
   } else {
-    std::cout << summary_table(report.summary) << fmt::format("Results: {}\n", options.output);
+    std::cout << summary_table(report.summary) << fmt::format("Results: {}\n", command.run.output);
   }
 }
 

@@ -98,14 +98,12 @@ SampleCells chosen_layers(const SampleCells& cells, Wanted wanted) {
 
 /// "r.h5 (0123456789abcdef)" for each file: its name and content hash.
 std::vector<std::string> sources_of(ResultsFiles files) {
-  std::vector<InputStatus> inputs;
-  for (const ResultsFile* file : files) inputs.push_back(input_status(file->path()));
-  InputHashes hashes(inputs, 2);
-  const std::vector<std::string>* known = nullptr;
-  while (known == nullptr) known = hashes.wait(std::chrono::seconds(1));
+  std::vector<std::string> paths;
+  for (const ResultsFile* file : files) paths.push_back(file->path());
+  const std::vector<std::string> hashes = content_hashes(paths, 2);
   std::vector<std::string> sources;
-  for (std::size_t i = 0; i < inputs.size(); ++i)
-    sources.push_back(fmt::format("{} ({})", std::filesystem::path(inputs[i].path).filename().string(), (*known)[i]));
+  for (std::size_t i = 0; i < paths.size(); ++i)
+    sources.push_back(fmt::format("{} ({})", std::filesystem::path(paths[i]).filename().string(), hashes[i]));
   return sources;
 }
 

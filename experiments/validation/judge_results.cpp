@@ -1,0 +1,102 @@
+// Judges results files as the options ask.
+#include "experiments/validation/judge_results.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "analysis/run/input_hashes.h"
+#include "dumps/base/error.h"
+#include "dumps/base/printable.h"
+#include "experiments/cli/grid.h"
+#include "experiments/cli/study_choice.h"
+
+namespace attest {
+namespace {
+
+void check_kind(const PromptSet& set, const JudgementOptions& options) {
+  if (!options.setting_kind || *options.setting_kind == set.selector.kind) return;
+  const std::string has = set.selector.kind == SettingKind::none
+                              ? "no settings"
+                              : fmt::format("settings of --{}", name_of(set.selector.kind));
+  throw UsageError(fmt::format("--{}: the selector '{}' has {}", name_of(*options.setting_kind),
+                               printable(set.selector.label), has));
+}
+
+void check_length(const PromptSet& set, const JudgementOptions& options) {
+  if (!options.for_length || options.extrapolate) return;
+  if (*options.for_length >= set.shortest() && *options.for_length <= set.longest()) return;
+  throw NotCertified(fmt::format(
+      "nothing is claimed for contexts of {} tokens: the prompts have {} to {} tokens. Give prompts of that length, or "
+      "--extrapolate to have the verdict all the same",
+      *options.for_length, set.shortest(), set.longest()));
+}
+
+std::vector<std::size_t> grid_of(const PromptSet& set, const JudgementOptions& options) {
+  std::vector<std::size_t> grid;
+  if (options.grid.empty()) return grid;
+  if (set.selector.kind == SettingKind::none)
+    throw UsageError(fmt::format("--grid: the selector '{}' has no settings", printable(set.selector.label)));
+  for (const std::string& label : parse_grid(set.selector.kind, options.grid).labels)
+    grid.push_back(find_setting(set, label));
+  return grid;
+}
+
+}  // namespace
+
+void check_options(const JudgementOptions& options) {
+  check_claim(options.claim, parse_targets(options.targets));
+  if (!options.layers.empty()) parse_layers(options.layers);
+  if (!options.setting.empty()) {
+    const std::string option = fmt::format("--{}", name_of(*options.setting_kind));
+    if (parse_grid(*options.setting_kind, options.setting).labels.size() != 1)
+      throw UsageError(fmt::format("{}: '{}' is not one setting to judge; --grid takes several to choose from", option,
+                                   printable(options.setting)));
+    if (!options.grid.empty())
+      throw UsageError(fmt::format("{} judges one setting and --grid chooses among several: give one of them", option));
+    if (options.per != "model")
+      throw UsageError(
+          fmt::format("{} judges one setting for the whole model, and --per {} chooses many", option, options.per));
+  }
+  if (options.per == "model" && options.io_budget)
+    throw UsageError("--io-budget shares bytes among layers or KV heads: --per layer or --per kv_head");
+  if (options.per == "model" && options.choosing)
+    throw UsageError("--choose divides the prompts for --per layer or --per kv_head");
+  if (options.choosing && !(*options.choosing > 0 && *options.choosing < 1))
+    throw UsageError(fmt::format("--choose: {} is not above 0 and below 1", *options.choosing));
+  if (options.io_budget && !(*options.io_budget > 0))
+    throw UsageError(fmt::format("--io-budget: {} is not above 0", *options.io_budget));
+}
+
+Judgement judge_results(ResultsFiles files, const JudgementOptions& options) {
+  check_options(options);
+  PromptScope scope{.model = options.model, .selector = options.selector};
+  if (!options.layers.empty()) scope.layers = parse_layers(options.layers);
+  Judgement judgement{.results = {}, .set = gather_prompts(files, scope), .request = {}, .single = {}};
+  const PromptSet& set = judgement.set;
+  check_kind(set, options);
+  check_length(set, options);
+  judgement.request = {.targets = parse_targets(options.targets), .claim = options.claim};
+  judgement.request.threads = options.threads;
+  judgement.request.grid = grid_of(set, options);
+  if (!options.setting.empty()) judgement.request.setting = find_setting(set, options.setting);
+  judgement.single = validate(set, judgement.request);
+  if (options.per != "model") {
+    if (set.selector.kind == SettingKind::none)
+      throw UsageError(
+          fmt::format("--per {}: the selector '{}' has no settings", options.per, printable(set.selector.label)));
+    judgement.unit_request = {.kind = options.per == "layer" ? UnitKind::layer : UnitKind::kv_head,
+                              .choosing = options.choosing.value_or(0.5),
+                              .seed = options.claim.seed,
+                              .io_budget = options.io_budget};
+    judgement.units = validate_units(set, judgement.request, judgement.unit_request);
+  }
+  std::vector<std::string> paths;
+  for (const ResultsFile* file : files) paths.push_back(file->path());
+  const std::vector<std::string> hashes = content_hashes(paths, options.threads);
+  for (std::size_t i = 0; i < paths.size(); ++i) judgement.results.push_back({paths[i], hashes[i]});
+  return judgement;
+}
+
+}  // namespace attest

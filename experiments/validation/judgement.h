@@ -1,0 +1,49 @@
+// Everything that a verdict is told from: prompts, request, and what was found.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "analysis/validation/unit_validation.h"
+#include "analysis/validation/validation.h"
+
+namespace attest {
+
+/// A results file that was judged.
+struct JudgedFile {
+  std::string path, content_hash;
+};
+
+struct Judgement {
+  std::vector<JudgedFile> results;
+  PromptSet set;
+  ValidationRequest request;
+  Validation single;  ///< one setting for the whole model
+  UnitRequest unit_request = {};
+  std::optional<UnitValidation> units = {};  ///< --per layer, --per kv_head
+
+  /// The verdict: of the units if there are any.
+  Certainty certainty() const { return units ? units->certainty : single.certainty; }
+  /// The evidence of the setting or assignment that the verdict is about, and of the one in the way.
+  const Evidence& evidence() const;
+  const Evidence& evidence_in_the_way() const;
+  const Offenders& offenders() const { return units ? units->offenders : single.offenders; }
+  std::optional<std::int64_t> prompts_to_decide() const {
+    return units ? units->prompts_to_decide : single.prompts_to_decide;
+  }
+  bool stopped() const { return units ? units->stopped.has_value() : single.stopped.has_value(); }
+
+  /// A setting of the grid as typed; "dense" for kDense.
+  const std::string& label(std::size_t setting) const;
+  /// "delta 5"; "ffd" of a selector without settings.
+  std::string setting_text(std::size_t setting) const;
+};
+
+/// "with 95 % confidence at most 10 % of prompts like these violate recall>=0.999"
+std::string claim_sentence(const Judgement& judgement);
+
+/// "prompts of the tasks kv, mk with 2,048 to 4,100 tokens"
+std::string scope_text(const PromptSet& set);
+
+}  // namespace attest

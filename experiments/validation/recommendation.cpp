@@ -1,0 +1,148 @@
+// Writes certified settings in the terms of selectors and engines.
+#include "experiments/validation/recommendation.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "dumps/base/error.h"
+#include "dumps/base/json_text.h"
+#include "dumps/base/printable.h"
+
+namespace attest {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// The most frequent of them; the first of several.
+std::size_t most_frequent(const std::vector<std::size_t>& settings) {
+  std::map<std::size_t, std::size_t> counts;
+  for (const std::size_t s : settings) ++counts[s];
+  return *std::ranges::max_element(settings, {}, [&](std::size_t s) { return counts[s]; });
+}
+
+/// [layer in scope][KV head] of the certified assignment.
+std::vector<std::vector<std::size_t>> settings_of_kv_heads(const Judgement& judgement) {
+  const PromptSet& set = judgement.set;
+  if (!judgement.units)
+    return std::vector(set.layers.size(), std::vector<std::size_t>(static_cast<std::size_t>(set.shape.num_kv_heads),
+                                                                   judgement.single.about().setting));
+  const UnitValidation& units = *judgement.units;
+  const std::vector<std::vector<std::size_t>> heads =
+      settings_of_heads(set, units.units, units.members[*units.certified].assignment);
+  const auto group = static_cast<std::size_t>(set.shape.num_query_heads / set.shape.num_kv_heads);
+  std::vector<std::vector<std::size_t>> settings;
+  for (const std::vector<std::size_t>& layer : heads) {
+    std::vector<std::size_t>& own = settings.emplace_back();
+    for (std::size_t h = 0; h < layer.size(); h += group) own.push_back(layer[h]);
+  }
+  return settings;
+}
+
+}  // namespace
+
+Json setting_json(const Judgement& judgement, std::size_t setting) {
+  if (setting == kDense) return "dense";
+  const Setting& value = judgement.set.selector.grid[setting];
+  if (value.percent || !std::isfinite(value.value)) return judgement.label(setting);
+  return value.value;
+}
+
+Json results_json(const Judgement& judgement) {
+  Json list = Json::array();
+  for (const JudgedFile& file : judgement.results)
+    list.push_back({{"path", file.path}, {"xxh64_of_1MiB", file.content_hash}});
+  return list;
+}
+
+Json selector_json(const Judgement& judgement) {
+  const StudySelector& selector = judgement.set.selector;
+  return {{"name", selector.name},
+          {"label", selector.label},
+          {"options", parse_json<Json>(selector.options_json).value_or(Json::object())}};
+}
+
+Json claim_json(const Judgement& judgement) {
+  const Claim& claim = judgement.request.claim;
+  const Evidence& evidence = judgement.evidence();
+  constexpr const char* kKinds[] = {"prompts", "mean", "observed"};
+  constexpr const char* kBounds[] = {"hb", "wsr", "bootstrap"};
+  std::set<std::string> tasks;
+  for (const Prompt& prompt : judgement.set.prompts) tasks.insert(prompt.task);
+  Json targets = Json::array();
+  for (const Target& target : judgement.request.targets) targets.push_back(target.text);
+  Json json = {{"sentence", claim_sentence(judgement)},
+               {"kind", kKinds[static_cast<std::size_t>(claim.kind)]},
+               {"targets", targets},
+               {"confidence", claim.confidence}};
+  if (claim.kind == ClaimKind::mean) {
+    json["bound"] = kBounds[static_cast<std::size_t>(claim.bound)];
+    json["approximate"] = claim.bound == MeanBound::bootstrap;
+    Json clips = Json::array();
+    for (const Target& target : judgement.request.targets) clips.push_back(claim.clip_of(target));
+    json["clip"] = clips;
+  } else {
+    json["beta"] = claim.max_violating;
+  }
+  json["n"] = evidence.prompts;
+  json["k"] = evidence.violations;
+  json["p_value"] = claim.kind == ClaimKind::observed ? Json() : Json(evidence.p_value);
+  json["lengths"] = {judgement.set.shortest(), judgement.set.longest()};
+  json["tasks"] = tasks;
+  json["layers"] = judgement.set.all_layers ? Json("all") : Json(judgement.set.layers);
+  if (judgement.units) {
+    json["chosen_on"] = judgement.units->choosing;
+    json["per"] = judgement.units->kind == UnitKind::layer ? "layer" : "kv_head";
+  }
+  return json;
+}
+
+Json recommendation_json(const Judgement& judgement, const std::string& program) {
+  const PromptSet& set = judgement.set;
+  const std::vector<std::vector<std::size_t>> settings = settings_of_kv_heads(judgement);
+  std::vector<std::size_t> all;
+  for (const auto& layer : settings) all.insert(all.end(), layer.begin(), layer.end());
+  // Layers that were not judged stay exact.
+  const std::size_t fallback = set.all_layers ? most_frequent(all) : kDense;
+  Json layers = Json::object();
+  for (std::size_t y = 0; y < settings.size(); ++y) {
+    const std::size_t own = most_frequent(settings[y]);
+    Json layer = Json::object();
+    if (own != fallback) layer["default"] = setting_json(judgement, own);
+    for (std::size_t g = 0; g < settings[y].size(); ++g)
+      if (settings[y][g] != own) layer["kv_heads"][std::to_string(g)] = setting_json(judgement, settings[y][g]);
+    if (!layer.empty()) layers[std::to_string(set.layers[y])] = std::move(layer);
+  }
+  return {{"format", "attest-recommendation"},
+          {"format_version", 1},
+          {"model", set.model},
+          {"selector", selector_json(judgement)},
+          {"setting", name_of(set.selector.kind)},
+          {"default", setting_json(judgement, fallback)},
+          {"layers", layers},
+          {"claim", claim_json(judgement)},
+          {"results", results_json(judgement)},
+          {"program", {{"name", "attest"}, {"version", program}}}};
+}
+
+std::string trtllm_yaml(const Judgement& judgement) {
+  const StudySelector& selector = judgement.set.selector;
+  if (selector.name != "skip_softmax" || selector.kind != SettingKind::factor || judgement.units)
+    throw UsageError(
+        fmt::format("--emit-trtllm takes one factor of skip_softmax:unit=factor for the whole model, found {}{}",
+                    printable(selector.label), judgement.units ? " with settings per unit" : ""));
+  if (!judgement.set.all_layers)
+    throw UsageError(
+        "--emit-trtllm takes all layers of the model: TensorRT-LLM has one factor for all; leave --layers out");
+  const double factor = selector.grid[judgement.single.about().setting].value;
+  return fmt::format(
+      "# attest validate: {}\nsparse_attention_config:\n  algorithm: skip_softmax\n"
+      "  threshold_scale_factor:\n    decode: {}\n",
+      printable(claim_sentence(judgement)), factor);
+}
+
+}  // namespace attest

@@ -1,0 +1,93 @@
+// Runs the study of `attest validate DUMP...`.
+#include "experiments/validation/study_of_dumps.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <filesystem>
+
+#include "dumps/base/error.h"
+#include "dumps/base/printable.h"
+#include "experiments/cli/checks.h"
+#include "experiments/cli/grid.h"
+#include "experiments/cli/selector_argument.h"
+#include "experiments/cli/study_choice.h"
+#include "experiments/cli/study_run.h"
+
+namespace attest {
+namespace {
+
+/// Finer than that of `attest run`: each step is paid in bytes read for as long as the model is served.
+constexpr std::string_view kDeltaGrid = "1:16:0.25";
+
+/// The grid of the request and the setting that is judged: the larger ones say what would have been enough.
+Grid grid_of(SettingKind kind, const JudgementOptions& request) {
+  if (kind == SettingKind::none) {
+    if (!request.grid.empty()) throw UsageError("--grid: the selector has no settings");
+    return default_grid(kind);
+  }
+  Grid grid = !request.grid.empty()        ? parse_grid(kind, request.grid)
+              : kind == SettingKind::delta ? parse_grid(kind, kDeltaGrid)
+                                           : default_grid(kind);
+  if (request.setting.empty()) return grid;
+  if (kind != *request.setting_kind)
+    throw UsageError(
+        fmt::format("--{}: the selector has settings of --{}", name_of(*request.setting_kind), name_of(kind)));
+  const Grid judged = parse_grid(kind, request.setting);
+  if (std::ranges::count(grid.settings, judged.settings.front()) == 0) {
+    grid.settings.push_back(judged.settings.front());
+    grid.labels.push_back(judged.labels.front());
+  }
+  return grid;
+}
+
+std::string results_name(const std::string& dump, const DumpStudyOptions& options, const std::string& recommendation) {
+  if (!options.results.empty()) return options.results;
+  if (!recommendation.empty()) return std::filesystem::path(recommendation).replace_extension(".study.h5").string();
+  return std::filesystem::path(dump).filename().replace_extension(".study.h5").string();
+}
+
+}  // namespace
+
+void add_dump_study_options(CLI::App& command, DumpStudyOptions& options) {
+  command
+      .add_option("--results", options.results, "Of dumps: the results file of their study (default: NAME.study.h5)")
+      ->transform(text_that_is("a file's name"))
+      ->type_name("FILE");
+  command.add_option("--samples", options.samples, "Of dumps: samples by name, a,b (default all)")
+      ->transform(text_that_is("a list such as a,b"))
+      ->type_name("NAMES");
+  command.add_option("--queries", options.queries, "Of dumps: all, last:N, or positions: 1000,2047")
+      ->capture_default_str()
+      ->type_name("WHICH");
+  command
+      .add_option("--allow-memory", options.allowed_memory, "Of dumps: memory that a layer and its results may take")
+      ->transform(byte_size())
+      ->type_name("SIZE");
+  command.add_flag("--force", options.force, "Replace files that are there");
+}
+
+std::string study_dumps(const std::vector<std::string>& dumps, const JudgementOptions& request,
+                        const DumpStudyOptions& options, const std::string& recommendation,
+                        const GlobalOptions& global) {
+  check_dumps(dumps);
+  Study study;
+  for (const std::string& path : dumps) study.dumps.emplace_back().path = path;
+  const SelectorSpec spec = parse_selector(request.selector.empty() ? "ffd" : request.selector);
+  std::shared_ptr<Selector> selector = make_typed_selector(spec);
+  Grid grid = grid_of(selector->setting_kind(), request);
+  study.selectors.push_back(make_study_selector(spec.label, std::move(selector), grid.settings, grid.labels));
+  if (!request.layers.empty()) study.choice.layers = parse_layers(request.layers);
+  if (!options.samples.empty()) study.choice.samples = parse_names(options.samples);
+  study.choice.queries = parse_queries(options.queries);
+  RunOptions run;
+  run.output = results_name(dumps.front(), options, recommendation);
+  run.resume = !options.force;
+  run.force = options.force;
+  run.allowed_memory = options.allowed_memory;
+  run_typed_study(std::move(study), run, global, {});
+  return run.output;
+}
+
+}  // namespace attest

@@ -1,0 +1,171 @@
+// The verdict as JSON and csv.
+#include "experiments/validation/verdict_files.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "experiments/validation/recommendation.h"
+#include "experiments/validation/verdict_text.h"
+#include "plots/table.h"
+
+namespace attest {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// null where it is not defined.
+Json defined(double x) { return std::isfinite(x) ? Json(x) : Json(); }
+
+template <class T>
+Json or_null(const std::optional<T>& value) {
+  return value ? Json(*value) : Json();
+}
+
+Json evidence_json(const Judgement& judgement, const Evidence& evidence) {
+  Json json = {{"n", evidence.prompts}, {"k", evidence.violations}};
+  const ClaimKind kind = judgement.request.claim.kind;
+  json["share"] = evidence.prompts == 0
+                      ? Json()
+                      : Json(static_cast<double>(evidence.violations) / static_cast<double>(evidence.prompts));
+  if (kind != ClaimKind::observed) {
+    json["share_low"] = evidence.share.low;
+    json["share_high"] = evidence.share.high;
+    json["p_value"] = evidence.p_value;
+  }
+  json["verdict"] = name_of(evidence.certainty);
+  Json targets = Json::array();
+  for (std::size_t t = 0; t < evidence.targets.size(); ++t) {
+    const TargetEvidence& target = evidence.targets[t];
+    Json one = {{"target", judgement.request.targets[t].text},
+                {"n", target.prompts},
+                {"k", target.violations},
+                {"mean_deficit", defined(target.mean_deficit)},
+                {"passes_at", or_null(target.passes_at)}};
+    if (kind != ClaimKind::observed) one["p_value"] = target.p_value;
+    if (kind == ClaimKind::mean) {
+      one["beyond_clip"] = target.beyond_clip;
+      one["beyond_clip_at_most"] = target.beyond_clip_at_most;
+    }
+    targets.push_back(std::move(one));
+  }
+  json["targets"] = std::move(targets);
+  return json;
+}
+
+Json groups_json(const std::vector<PromptGroup>& groups) {
+  Json list = Json::array();
+  for (const PromptGroup& group : groups)
+    list.push_back({{"name", group.name}, {"n", group.prompts}, {"k", group.violations}});
+  return list;
+}
+
+Json offenders_json(const Judgement& judgement) {
+  Json cells = Json::array();
+  for (const Offender& o : judgement.offenders().worst) {
+    const Prompt& prompt = judgement.set.prompts[o.prompt];
+    cells.push_back({{"prompt", prompt.name},
+                     {"task", prompt.task},
+                     {"tokens", prompt.num_tokens},
+                     {"layer", o.layer},
+                     {"head", or_null(o.head)},
+                     {"query_position", o.query_position},
+                     {"target", judgement.request.targets[o.target].text},
+                     {"value", defined(o.value)},
+                     {"setting", setting_json(judgement, o.setting)},
+                     {"enough", o.enough ? setting_json(judgement, *o.enough) : Json()}});
+  }
+  return {{"count", judgement.offenders().count}, {"cells", std::move(cells)}};
+}
+
+Json units_json(const Judgement& judgement) {
+  const UnitValidation& units = *judgement.units;
+  Json members = Json::array();
+  for (const JudgedAssignment& member : units.members) {
+    Json one = units.allocation ? Json::object() : Json{{"slack", member.slack}};
+    one.update(evidence_json(judgement, member.evidence));
+    one["keep_ratio"] = defined(member.keep);
+    one["io_ratio"] = defined(member.io);
+    members.push_back(std::move(one));
+  }
+  Json json = {{"per", units.kind == UnitKind::layer ? "layer" : "kv_head"},
+               {"choosing", units.choosing},
+               {"certifying", units.certifying},
+               {"members", std::move(members)},
+               {"certified", or_null(units.certified)}};
+  Json settings = Json::array();
+  const Assignment& about = units.members[units.certified.value_or(0)].assignment;
+  for (std::size_t u = 0; u < units.units.size(); ++u) {
+    Json one = {{"layer", judgement.set.layers[units.units[u].row]}};
+    if (units.kind == UnitKind::kv_head) one["kv_head"] = units.units[u].kv_head;
+    one["setting"] = setting_json(judgement, about[u]);
+    settings.push_back(std::move(one));
+  }
+  json["settings"] = std::move(settings);
+  if (units.allocation) {
+    json["io_budget"] = {{"budget", *judgement.unit_request.io_budget},
+                         {"io", units.allocation->io},
+                         {"loss", units.allocation->loss},
+                         {"no_loss_below", units.allocation->relaxed_loss},
+                         {"single", units.single_in_budget ? setting_json(judgement, *units.single_in_budget) : Json()},
+                         {"single_loss", units.single_in_budget ? Json(units.single_loss) : Json()}};
+  }
+  return json;
+}
+
+}  // namespace
+
+Json verdict_json(const Judgement& judgement) {
+  const Validation& single = judgement.single;
+  Json settings = Json::array();
+  for (const JudgedSetting& judged : single.settings) {
+    Json one = {{"setting", setting_json(judgement, judged.setting)}};
+    one.update(evidence_json(judgement, judged.evidence));
+    one["keep_ratio"] = defined(judged.keep);
+    one["io_ratio"] = defined(judged.io);
+    settings.push_back(std::move(one));
+  }
+  Json json = {
+      {"verdict", name_of(judgement.certainty())},
+      {"text", verdict_text(judgement)},
+      {"model", judgement.set.model},
+      {"selector", selector_json(judgement)},
+      {"setting", name_of(judgement.set.selector.kind)},
+      {"certified", single.certified ? setting_json(judgement, single.about().setting) : Json()},
+      {"claim", claim_json(judgement)},
+      {"stopped_at", single.stopped ? setting_json(judgement, single.settings[*single.stopped].setting) : Json()},
+      {"prompts_to_decide", judgement.stopped() ? or_null(judgement.prompts_to_decide()) : Json()},
+      {"settings", std::move(settings)},
+      {"by_task", groups_json(single.by_task)},
+      {"by_length", groups_json(single.by_length)},
+      {"notes", uncounted_prompts(judgement)},
+      {"offenders", offenders_json(judgement)},
+      {"results", results_json(judgement)}};
+  if (judgement.units) json["units"] = units_json(judgement);
+  return json;
+}
+
+std::string offenders_csv(const Judgement& judgement) {
+  using Kind = Column::Kind;
+  const auto prompt = [&](const Offender& o) -> const Prompt& { return judgement.set.prompts[o.prompt]; };
+  const Table table = make_table<Offender>(
+      judgement.offenders().worst,
+      {{{"prompt", Kind::text}, [&](const Offender& o) { return prompt(o).name; }},
+       {{"task", Kind::text}, [&](const Offender& o) { return prompt(o).task; }},
+       {{"tokens"}, [&](const Offender& o) { return static_cast<double>(prompt(o).num_tokens); }},
+       {{"layer"}, [](const Offender& o) { return static_cast<double>(o.layer); }},
+       {{"head", Kind::text}, [](const Offender& o) { return o.head ? std::to_string(*o.head) : std::string(); }},
+       {{"query_position"}, [](const Offender& o) { return static_cast<double>(o.query_position); }},
+       {{"target", Kind::text}, [&](const Offender& o) { return judgement.request.targets[o.target].text; }},
+       {{"value"}, [](const Offender& o) { return o.value; }},
+       {{"setting", Kind::text}, [&](const Offender& o) { return judgement.label(o.setting); }},
+       {{"enough", Kind::text},
+        [&](const Offender& o) { return o.enough ? judgement.label(*o.enough) : std::string(); }}});
+  std::ostringstream text;
+  write_csv(table, text);
+  return text.str();
+}
+
+}  // namespace attest
