@@ -60,18 +60,23 @@ std::string heading(const Judgement& judgement) {
                      model);
 }
 
+/// How many prompts would decide what is undecided.
+std::string decision_text(const Judgement& judgement) {
+  if (judgement.evidence_in_the_way().certainty != Certainty::undecided) return {};
+  const auto needed = judgement.prompts_to_decide();
+  return needed ? fmt::format("{} prompts would decide it if they went on like this", *needed)
+                : "the observed number is so near the allowed one that a million prompts would not decide it";
+}
+
+/// What ended the choice: "at delta 4.75 3 of 30 prompts violate: undecided; ...".
 std::string stop_text(const Judgement& judgement) {
   const Evidence& evidence = judgement.evidence_in_the_way();
   const std::string at = judgement.units
                              ? "at the next step of the family"
                              : fmt::format("at {}", judgement.setting_text(judgement.single.in_the_way().setting));
-  std::string text = fmt::format("{} {}: {}", at, evidence_text(judgement, evidence), name_of(evidence.certainty));
-  if (evidence.certainty == Certainty::undecided) {
-    const auto needed = judgement.prompts_to_decide();
-    text += needed ? fmt::format("; {} prompts would decide it if they went on like this", *needed)
-                   : "; the observed number is so near the allowed one that a million more would not decide it";
-  }
-  return text;
+  const std::string decision = decision_text(judgement);
+  return fmt::format("{} {}: {}{}{}", at, evidence_text(judgement, evidence), name_of(evidence.certainty),
+                     decision.empty() ? "" : "; ", decision);
 }
 
 std::string passes_text(const Judgement& judgement) {
@@ -206,7 +211,10 @@ std::string verdict_text(const Judgement& judgement) {
     if (judgement.single.by_length.size() > 1)
       add_line(text, "by length", groups_text(judgement.single.by_length) + " tokens violate");
   }
-  if (judgement.stopped()) add_line(text, judgement.single.chosen || judgement.units ? "in the way" : "decided by", stop_text(judgement));
+  if (judgement.stopped() && (judgement.single.chosen || judgement.units))
+    add_line(text, "in the way", stop_text(judgement));
+  else if (judgement.stopped())
+    add_line(text, "to decide", decision_text(judgement));
   const std::int64_t fewest = fewest_prompts(judgement.request.claim, judgement.request.targets);
   if (!certified && judgement.evidence().prompts < fewest)
     add_line(text, "too few", fmt::format("this claim takes at least {} prompts, all without a violation", fewest));
