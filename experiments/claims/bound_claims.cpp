@@ -5,18 +5,17 @@
 
 #include "experiments/claims/claim.h"
 #include "experiments/claims/measured.h"
-#include "experiments/paper/scan_bound_study.h"
 #include "experiments/paper/selector_choice.h"
 
 namespace attest {
 namespace {
 
 /// The bounds of the first ffd at delta 5; ScanBoundStudy::problem says why there are none.
-ScanBoundStudy bounds_of(const ModelStudy& study) {
+ScanBoundStudy bounds_of(const ModelStudy& study, ScanBounds& scan_bounds) {
   const PooledSelector* ffd = ffd_at(study, 5);
   if (!ffd || ffd->option("scan") == "exact" || ffd->option("rule") != "topdelta")
     return {.problem = "there is no ffd with scan=thumbnail and rule=topdelta at delta 5"};
-  ScanBoundStudy bounds = scan_bound_study(study, *ffd, *index_of(ffd->group, 5));
+  ScanBoundStudy bounds = scan_bounds.of(study, *ffd, *index_of(ffd->group, 5));
   if (bounds.problem.empty() && bounds.pooled.rows == 0) bounds.problem = "no context has a full block";
   return bounds;
 }
@@ -56,8 +55,8 @@ ClaimResult misses_below_bound(const ScanBoundStudy& bounds) {
 
 }  // namespace
 
-std::vector<CheckedClaim> checked_bound_claims(const ModelStudy& study) {
-  const ScanBoundStudy bounds = bounds_of(study);
+std::vector<CheckedClaim> checked_bound_claims(const ModelStudy& study, ScanBounds& scan_bounds) {
+  const ScanBoundStudy bounds = bounds_of(study, scan_bounds);
   const auto result = [&](ClaimResult (*check)(const ScanBoundStudy&)) {
     if (bounds.problem.empty()) return check(bounds);
     return ClaimResult{.evidence = "needs the dump and its thumbnails: " + bounds.problem,

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "experiments/paper/model_study.h"
+#include "experiments/paper/scan_bound_study.h"
 
 namespace attest {
 
@@ -35,7 +36,7 @@ struct CheckedClaim {
   ClaimResult result;
 };
 
-/// The theorem on the scanning error and the false-negative bound. Both take the dump, which is read once for them.
-std::vector<CheckedClaim> checked_bound_claims(const ModelStudy& study);
+/// The theorem on the scanning error and the false-negative bound.
+std::vector<CheckedClaim> checked_bound_claims(const ModelStudy& study, ScanBounds& scan_bounds);
 
 }  // namespace attest

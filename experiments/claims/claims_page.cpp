@@ -46,11 +46,11 @@ std::string verdict_text(Verdict verdict) {
   return verdict == Verdict::holds ? "holds" : "does not hold";
 }
 
-ClaimsOfStudy check_claims(const ModelStudy& study) {
+ClaimsOfStudy check_claims(const ModelStudy& study, ScanBounds& scan_bounds) {
   std::vector<Claim> claims = quality_claims();
   for (Claim& claim : sparsity_claims()) claims.push_back(std::move(claim));
   std::vector<CheckedClaim> results = checked(claims, study);
-  for (CheckedClaim& claim : checked_bound_claims(study)) results.push_back(std::move(claim));
+  for (CheckedClaim& claim : checked_bound_claims(study, scan_bounds)) results.push_back(std::move(claim));
   return {study.title(), study.source(), std::move(results), checked(paper_contradictions(), study)};
 }
 

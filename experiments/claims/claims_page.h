@@ -15,7 +15,7 @@ struct ClaimsOfStudy {
   std::vector<CheckedClaim> claims, contradictions;
 };
 
-ClaimsOfStudy check_claims(const ModelStudy& study);
+ClaimsOfStudy check_claims(const ModelStudy& study, ScanBounds& scan_bounds);
 
 /// One row per claim: what the paper says and where, the verdict, the measurement, the figure. `heading` names the
 /// first column.

@@ -61,8 +61,9 @@ std::string counts_text(const ClaimsOfStudy& study) {
 void run_claims(ClaimsOptions& options, const GlobalOptions& global) {
   const ResultsFiles files = options.results.open();
 
+  ScanBounds scan_bounds;
   std::vector<ClaimsOfStudy> studies;
-  for (const ModelStudy& study : split_studies(files)) studies.push_back(check_claims(study));
+  for (const ModelStudy& study : split_studies(files)) studies.push_back(check_claims(study, scan_bounds));
   if (studies.empty()) throw InputError(fmt::format("{}: holds no sample", options.results.paths().front()));
   const std::string page = claims_page(studies);
   if (!options.output.empty()) write_atomically(options.output, page, {.overwrite = options.replace});

@@ -206,13 +206,13 @@ std::vector<Finding> findings_of(const std::string& label, const std::string& se
   return findings;
 }
 
-std::variant<ExperimentResult, Unsupported> make(const ModelStudy& study, const ExperimentOptions&) {
+std::variant<ExperimentResult, Unsupported> make(const ModelStudy& study, const ExperimentOptions& options) {
   const std::string run_options = "--selector ffd --delta 5";
   const PooledSelector* ffd =
       first_top_delta_ffd(study, [](const PooledSelector& selector) { return selector.option("scan") != "exact"; });
   if (!ffd) return Unsupported{"needs ffd with scan=thumbnail at a delta, and the dump", run_options};
   const std::size_t setting = shown_delta(ffd->group);
-  const ScanBoundStudy bounds = scan_bound_study(study, *ffd, setting);
+  const ScanBoundStudy& bounds = options.scan_bounds->of(study, *ffd, setting);
   if (!bounds.problem.empty()) return Unsupported{fmt::format("needs the dump of the study: {}", bounds.problem)};
   if (bounds.pooled.rows == 0 || bounds.lambdas.empty())
     return Unsupported{"no full block in any layer: every context is shorter than a block", run_options};

@@ -2,12 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "experiments/paper/model_study.h"
+#include "experiments/paper/scan_bound_study.h"
 #include "plots/figure.h"
 #include "plots/severity.h"
 #include "plots/table.h"
@@ -16,6 +18,8 @@ namespace attest {
 
 struct ExperimentOptions {
   bool linear_axes = false;  ///< quality on linear axes instead of log10(1 - quality)
+  /// Shared by copies of the options, and with what else of the program needs them.
+  std::shared_ptr<ScanBounds> scan_bounds = std::make_shared<ScanBounds>();
 };
 
 /// A view of the report's map of heads.

@@ -31,6 +31,8 @@ struct PooledSelector {
 struct PlacedSample {
   const ResultsFile* file = nullptr;
   std::size_t dump = 0, sample = 0;  ///< in the file's study
+
+  bool operator==(const PlacedSample&) const = default;
 };
 
 /// What is pooled: all samples of a model, or those of one task or one length (rounded to a power of two) of it.

@@ -126,8 +126,6 @@ class Computation {
   const Setting delta_;
 };
 
-}  // namespace
-
 ScanBoundStudy scan_bound_study(const ModelStudy& study, const PooledSelector& ffd, std::size_t setting) {
   ScanBoundStudy result;
   try {
@@ -157,6 +155,20 @@ ScanBoundStudy scan_bound_study(const ModelStudy& study, const PooledSelector& f
     result.problem = error.what();
   }
   return result;
+}
+
+}  // namespace
+
+const ScanBoundStudy& ScanBounds::of(const ModelStudy& study, const PooledSelector& ffd, std::size_t setting) {
+  const std::vector<PlacedSample> samples = study.samples();
+  const auto same = [&](const Made& made) {
+    return made.samples == samples && made.label == ffd.group.label && made.setting == setting;
+  };
+  const auto found = std::ranges::find_if(made_, same);
+  if (found != made_.end()) return *found->bounds;
+  auto bounds = std::make_unique<ScanBoundStudy>(scan_bound_study(study, ffd, setting));
+  made_.push_back({samples, ffd.group.label, setting, std::move(bounds)});
+  return *made_.back().bounds;
 }
 
 }  // namespace attest

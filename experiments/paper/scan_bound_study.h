@@ -1,9 +1,11 @@
 // FFD's bounds (analysis/layer/scan_bound.h), computed from the dumps of a study, beside its measured tails.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -35,8 +37,21 @@ struct ScanBoundStudy {
   bool hashed = true;  ///< every dump has the hash of the manifest; else some agree in size and were not modified since
 };
 
-/// Reads the study's queries of each layer that `ffd` was computed for, with all threads. `ffd` scans thumbnails under
-/// rule = topdelta; false negatives are those of its setting number `setting`.
-ScanBoundStudy scan_bound_study(const ModelStudy& study, const PooledSelector& ffd, std::size_t setting);
+/// Computes each ScanBoundStudy once, since the dumps are read for it. Not thread-safe; results files must outlive it.
+class ScanBounds {
+ public:
+  /// Reads the study's queries of each layer that `ffd` was computed for, with all threads. `ffd` scans thumbnails
+  /// under rule = topdelta; false negatives are those of its setting number `setting`.
+  const ScanBoundStudy& of(const ModelStudy& study, const PooledSelector& ffd, std::size_t setting);
+
+ private:
+  struct Made {
+    std::vector<PlacedSample> samples;
+    std::string label;
+    std::size_t setting = 0;
+    std::unique_ptr<ScanBoundStudy> bounds;
+  };
+  std::vector<Made> made_;
+};
 
 }  // namespace attest

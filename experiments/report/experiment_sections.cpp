@@ -120,11 +120,12 @@ ReportSection section_of(const ExperimentMade& made, std::string id, bool severa
 
 }  // namespace
 
-void add_experiment_sections(ResultsFiles files, const std::vector<std::string>& only,
+void add_experiment_sections(ResultsFiles files, const std::vector<std::string>& only, const ExperimentOptions& options,
                              const std::filesystem::path& folder, ReportData& data) {
   Drawing drawing{.folder = folder};
   FigureRequest request;
   request.only = only;
+  request.options = options;
   const FigureReport report = make_experiments(files, request);
   std::map<std::string, int> sections;
   for (const ExperimentMade& made : report.made) {

@@ -103,8 +103,9 @@ ReportData gather_report(ResultsFiles files, const ReportOptions& options, const
   for (std::size_t m = 0; m < studies.size(); ++m) add_worst_cells(files, studies[m], m, options.cells, data);
   add_left_out(files, data);
   for (std::size_t m = 0; m < studies.size(); ++m) add_study_findings(studies[m], m, data);
-  add_experiment_sections(files, options.only, folder, data);
-  for (const ModelStudy& study : studies) add_claims_section(check_claims(study), data);
+  const ExperimentOptions shared;
+  add_experiment_sections(files, options.only, shared, folder, data);
+  for (const ModelStudy& study : studies) add_claims_section(check_claims(study, *shared.scan_bounds), data);
   std::ranges::stable_sort(data.findings, std::greater{}, &ReportFinding::severity);
   for (const ResultsFile* file : files) add_manifest(*file, data);
   return data;

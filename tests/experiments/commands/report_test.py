@@ -46,6 +46,24 @@ def test_the_same_results_give_the_same_page(results, tmp_path):
     assert (tmp_path / "a.html").read_bytes() == (tmp_path / "b.html").read_bytes()
 
 
+def bytes_read(*command):
+    """By the command and its children."""
+    said = subprocess.run(["sh", "-c", '"$@" >/dev/null && cat /proc/$$/io', "sh", *map(str, command)], capture_output=True, text=True, check=True)
+    return int(next(line for line in said.stdout.splitlines() if line.startswith("rchar: ")).split()[1])
+
+
+@pytest.mark.skipif(not Path("/proc/self/io").exists(), reason="the kernel does not count what a process reads")
+def test_the_dump_is_read_once_for_the_bounds_of_figures_and_claims(tmp_path):
+    dump, path, page = tmp_path / "d.h5", tmp_path / "r.h5", tmp_path / "report.html"
+    subprocess.run([ATTEST, "synth", "-o", dump, "--layers", "2", "--tokens", "6000", "--queries", "1"], check=True, capture_output=True)
+    subprocess.run([ATTEST, "run", dump, "-o", path, "--selector", "ffd", "--delta", "5"], check=True, capture_output=True)
+    claims = bytes_read(ATTEST, "report", path, "-o", page, "--only", "guarantee")
+    both = bytes_read(ATTEST, "report", path, "-o", page, "--only", "error_bound", "--force")
+    assert "the measured tail exceeds the bound in at most" in page.read_text() and 'id="error_bound"' in page.read_text()
+    assert claims > dump.stat().st_size
+    assert both < claims + dump.stat().st_size / 4
+
+
 def test_a_page_is_replaced_only_with_force(results, tmp_path):
     page = tmp_path / "report.html"
     page.write_text("precious")
