@@ -116,14 +116,14 @@ const json& object_at(const std::string& path, const json& value, const std::str
   return value;
 }
 
+std::string unit_values() { return fmt::format("a number of at least 0, \"{}\" or \"{}\"", kInfinite, kDense); }
+
 UnitSetting unit_setting(const std::string& path, const json& value, const std::string& place) {
   if (value == kDense) return {.value = 0, .dense = true};
   if (value == kInfinite) return {.value = std::numeric_limits<double>::infinity(), .dense = false};
   const double number = value.is_number() ? value.get<double>() : -1;
   if (!(number >= 0 && std::isfinite(number)))
-    refuse(
-        path, place,
-        fmt::format("is {}, expected a number of at least 0, \"{}\" or \"{}\"", found_text(value), kInfinite, kDense));
+    refuse(path, place, fmt::format("is {}, expected {}", found_text(value), unit_values()));
   return {.value = number, .dense = false};
 }
 
@@ -179,7 +179,7 @@ SettingsFile read_settings_file(const std::string& path) {
     file.selector = text_at(path, document, "selector", "");
   }
   const auto fallback = document.find("default");
-  if (fallback == document.end()) refuse(path, "default", "is missing");
+  if (fallback == document.end()) refuse(path, "default", "is missing, expected " + unit_values());
   file.units.fallback = unit_setting(path, *fallback, "default");
   if (const auto layers = document.find("layers"); layers != document.end())
     for (const auto& [name, value] : object_at(path, *layers, "layers").items()) {
