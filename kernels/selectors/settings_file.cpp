@@ -5,10 +5,12 @@
 
 #include <charconv>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <span>
+#include <tuple>
 
 #include "dumps/base/error.h"
 #include "dumps/base/input_file.h"
@@ -90,8 +92,8 @@ json read_document(const std::string& path) {
     throw InputError(
         fmt::format("{}: expected a recommendation, a JSON object, found {}", path, found_text(*document)));
   RepeatedName repeated;
-  if (json::parse(text, std::ref(repeated), false); !repeated.found().empty())
-    refuse(path, repeated.found(), "is there twice, expected once");
+  std::ignore = json::parse(text, std::ref(repeated), false);
+  if (!repeated.found().empty()) refuse(path, repeated.found(), "is there twice, expected once");
   return *std::move(document);
 }
 

@@ -124,7 +124,7 @@ def test_the_manifest_has_the_file(dump, tmp_path):
     file = write(tmp_path / "rec.json", recommendation())
     run(dump, tmp_path / "r.h5", "--selector", f"rec=ffd:settings_file={file}")
     with h5py.File(tmp_path / "r.h5") as results:
-        manifest = json.loads(results["manifest"][()])
+        manifest = json.loads(results.attrs["manifest"])
     assert [entry["path"] for entry in manifest["inputs"]] == [str(dump), str(file)]
     assert manifest["inputs"][1]["xxh64_of_1MiB"]
     assert manifest["configuration"]["selectors"][0]["options"]["settings_file"] == str(file)
@@ -162,8 +162,8 @@ def test_figures_about_one_delta_leave_it_out(dump, tmp_path):
 def test_the_oracles_still_form_a_family(dump, tmp_path):
     """rule_comparison needs topk, topp and topdelta with equal options; topdelta alone has settings_file."""
     file = write(tmp_path / "rec.json", recommendation(selector="topdelta"))
-    run(dump, tmp_path / "r.h5", "--selector", f"rec=topdelta:settings_file={file}", *(f"--selector={n}" for n in ("topk", "topp", "topdelta")),
+    run(dump, tmp_path / "r.h5", "--selector", f"mine=topdelta:settings_file={file}", *(f"--selector={n}" for n in ("topk", "topp", "topdelta")),
         "--delta", "0:6:0.5", "--budget", "4,16,64,256")
     done = subprocess.run([ATTEST, "figures", tmp_path / "r.h5", "-o", tmp_path / "f", "--only", "rule_comparison"], capture_output=True, text=True)
     assert done.returncode == 0 and (tmp_path / "f/rule_comparison.csv").exists(), done.stdout + done.stderr
-    assert "rec" not in (tmp_path / "f/rule_comparison.csv").read_text()
+    assert "mine" not in (tmp_path / "f/rule_comparison.csv").read_text()
