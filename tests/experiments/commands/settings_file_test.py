@@ -1,4 +1,4 @@
-"""settings_file on the real executable: the grid, the cells, what is refused, the manifest, --resume and the figures."""
+"""settings_file on the real executable: grid, cells, what is refused, manifest, --resume, figures."""
 
 import json
 import os
@@ -27,7 +27,8 @@ def write_dump(path, bad_layer=None):
             k[0, 0, 0] = np.nan
         return q.astype(np.float32), 2 * k.astype(np.float32), v.astype(np.float32)
 
-    dump_maker.write_dump(path, values, seed=5, layers=LAYERS, tokens=TOKENS, heads=HEADS, kv_heads=KV_HEADS, dim=DIM, positions=POSITIONS)
+    dump_maker.write_dump(path, values, seed=5, layers=LAYERS, tokens=TOKENS, heads=HEADS, kv_heads=KV_HEADS,
+                          dim=DIM, positions=POSITIONS)
     return path
 
 
@@ -60,9 +61,11 @@ def same(a, b):
 @pytest.mark.parametrize("name", ["ffd", "topdelta", "skip_softmax"])
 def test_each_head_has_the_delta_of_its_own(dump, tmp_path, name):
     file = write(tmp_path / "rec.json", recommendation(selector=name))
-    run(dump, tmp_path / "r.h5", "--selector", f"rec={name}:settings_file={file}", "--selector", f"plain={name}", "--selector", "exact")
+    run(dump, tmp_path / "r.h5", "--selector", f"rec={name}:settings_file={file}", "--selector", f"plain={name}",
+        "--selector", "exact")
     run(dump, tmp_path / "at.h5", "--selector", f"plain={name}", "--delta", "1.5,0.5")
-    rec, exact, plain = group(tmp_path / "r.h5", "rec"), group(tmp_path / "r.h5", "exact"), group(tmp_path / "at.h5", "plain")
+    rec, exact = group(tmp_path / "r.h5", "rec"), group(tmp_path / "r.h5", "exact")
+    plain = group(tmp_path / "at.h5", "plain")
     assert [label.decode() for label in rec["setting_labels"]] == ["0"]
     assert len(group(tmp_path / "r.h5", "plain")["settings"]) == 23, "the other selector keeps its grid"
     for metric in ("recall", "lse_error", "keep_ratio", "io_ratio", "salient_hit_rate", "salient_ratio"):
@@ -75,7 +78,8 @@ def test_each_head_has_the_delta_of_its_own(dump, tmp_path, name):
 
 def test_a_typed_grid_is_added(dump, tmp_path):
     file = write(tmp_path / "rec.json", recommendation())
-    run(dump, tmp_path / "r.h5", "--selector", f"rec=ffd:settings_file={file}", "--selector", "ffd", "--delta", "0,1,inf")
+    run(dump, tmp_path / "r.h5", "--selector", f"rec=ffd:settings_file={file}",
+        "--selector", "ffd", "--delta", "0,1,inf")
     run(dump, tmp_path / "at.h5", "--selector", "ffd", "--delta", "0.5,1.5,2.5")
     rec, at = group(tmp_path / "r.h5", "rec"), group(tmp_path / "at.h5", "ffd")
     assert same(rec["keep_ratio"][0, ..., :2], at["keep_ratio"][0, ..., 1:])
@@ -95,7 +99,8 @@ def test_a_layer_that_is_dense_in_every_head_is_marked(dump, tmp_path):
 def test_other_models_are_warned_of(dump, tmp_path):
     file = write(tmp_path / "rec.json", recommendation(model="other"))
     done = run(dump, tmp_path / "r.h5", "--selector", f"rec=ffd:settings_file={file}")
-    assert f"warning: the settings of {file} were made for the model 'other', and {dump} is of 'test/model'" in done.stderr
+    assert (f"warning: the settings of {file} were made for the model 'other', and "
+            f"{dump} is of 'test/model'") in done.stderr
     file = write(tmp_path / "rec.json", recommendation(model="test/model"))
     assert "warning" not in run(dump, tmp_path / "s.h5", "--selector", f"rec=ffd:settings_file={file}").stderr
 
@@ -149,9 +154,10 @@ def test_figures_about_one_delta_leave_it_out(dump, tmp_path):
                           capture_output=True, text=True)
     text = done.stdout + done.stderr
     assert text.count("not of 'rec': a settings_file gives KV heads deltas of their own") == len(names), text
-    run(dump, tmp_path / "both.h5", "--selector", f"rec=ffd:settings_file={file}", "--selector", "ffd", "--delta", "0,5,7")
-    subprocess.run([ATTEST, "figures", tmp_path / "both.h5", "-o", tmp_path / "g", "--only", "guarantee,quality_ladder"], check=True,
-                   capture_output=True)
+    run(dump, tmp_path / "both.h5", "--selector", f"rec=ffd:settings_file={file}",
+        "--selector", "ffd", "--delta", "0,5,7")
+    subprocess.run([ATTEST, "figures", tmp_path / "both.h5", "-o", tmp_path / "g", "--only",
+                    "guarantee,quality_ladder"], check=True, capture_output=True)
     assert "rec" not in (tmp_path / "g/guarantee.csv").read_text()
     assert "rec" in (tmp_path / "g/quality_ladder.csv").read_text()
     claims = subprocess.run([ATTEST, "claims", tmp_path / "r.h5"], capture_output=True, text=True)
@@ -162,8 +168,9 @@ def test_figures_about_one_delta_leave_it_out(dump, tmp_path):
 def test_the_oracles_still_form_a_family(dump, tmp_path):
     """rule_comparison needs topk, topp and topdelta with equal options; topdelta alone has settings_file."""
     file = write(tmp_path / "rec.json", recommendation(selector="topdelta"))
-    run(dump, tmp_path / "r.h5", "--selector", f"mine=topdelta:settings_file={file}", *(f"--selector={n}" for n in ("topk", "topp", "topdelta")),
-        "--delta", "0:6:0.5", "--budget", "4,16,64,256")
-    done = subprocess.run([ATTEST, "figures", tmp_path / "r.h5", "-o", tmp_path / "f", "--only", "rule_comparison"], capture_output=True, text=True)
+    run(dump, tmp_path / "r.h5", "--selector", f"mine=topdelta:settings_file={file}",
+        *(f"--selector={n}" for n in ("topk", "topp", "topdelta")), "--delta", "0:6:0.5", "--budget", "4,16,64,256")
+    done = subprocess.run([ATTEST, "figures", tmp_path / "r.h5", "-o", tmp_path / "f", "--only", "rule_comparison"],
+                          capture_output=True, text=True)
     assert done.returncode == 0 and (tmp_path / "f/rule_comparison.csv").exists(), done.stdout + done.stderr
     assert "mine" not in (tmp_path / "f/rule_comparison.csv").read_text()
