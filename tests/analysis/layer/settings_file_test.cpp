@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -57,7 +58,7 @@ UnitSettings mixed() {
   return units;
 }
 
-/// Compares the cells of a KV head: [N, Hq, per_row]. `given_to`: the place of each setting in `alone`.
+/// Compares the cells of a KV head: [N, Hq, per_row].
 void expect_head(const MetricValues& found, const MetricValues& alone, const AttentionLayer& layer, int kv_head,
                  const std::string& what) {
   ASSERT_EQ(found.name, alone.name);
@@ -88,7 +89,7 @@ TEST(SettingsFileStudy, EachHeadIsAsIfStudiedAtItsOwnDelta) {
   const UnitSettings units = mixed();
   const std::string path = write_settings(folder, units);
   const std::vector<Setting> grid{{1}, {0}, {4}, {kInf}};
-  int differing = 0;
+  std::int64_t partial = 0;
   for (const Case& c : cases_with_heads()) {
     const AttentionLayer layer = make_layer(c);
     std::vector<StudySelector> selectors;
@@ -110,13 +111,13 @@ TEST(SettingsFileStudy, EachHeadIsAsIfStudiedAtItsOwnDelta) {
           const MetricValues* other = find(expected.selectors[s].metrics, m.name);
           ASSERT_NE(other, nullptr) << m.name;
           expect_head(m, *other, layer, head, what);
-          differing += m.name == "keep_ratio" && m.values[0] != m.values.back();
+          if (m.name == "keep_ratio") partial += std::ranges::count_if(m.values, [](float keep) { return keep < 1; });
         }
         if (::testing::Test::HasFatalFailure()) return;
       }
     }
   }
-  EXPECT_GT(differing, 50) << "the deltas of the heads decide nothing";
+  EXPECT_GT(partial, 1000) << "the deltas of the heads decide little";
 }
 
 TEST(SettingsFileStudy, ADenseHeadIsExact) {

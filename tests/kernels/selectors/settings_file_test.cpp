@@ -137,7 +137,7 @@ TEST(SettingsFile, BadOnesAreRefusedWithTheirPlace) {
     EXPECT_EQ(refusal_of(std::string("/layers/13/kv_heads/") + name, 1),
               std::string("layers.13.kv_heads.") + name + " has no number of a KV head as its name");
   }
-  EXPECT_EQ(refusal_of("/layers/\n", json::object()), "layers.\\x0A has no number of a layer as its name");
+  EXPECT_EQ(refusal_of("/layers/\n", json::object()), "layers.\\x0a has no number of a layer as its name");
 }
 
 TEST(SettingsFile, NothingIsThereTwice) {
