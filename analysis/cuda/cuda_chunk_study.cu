@@ -129,10 +129,9 @@ void CudaChunkStudy::enqueue(std::span<const QueryGroup> groups) {
   CudaChunk chunk = make_chunk(tables);
   CudaExactRows exact = attend_exactly(chunk);
 
-  const LayerResultsLayout& layout = setup_.results.layout();
   bool needs_order = false, needs_ranks = false;
   for (std::size_t s = 0; s < setup_.selectors.size(); ++s) {
-    if (layout.selectors[s].dense) continue;
+    if (is_dense(groups, s)) continue;
     const bool estimates = setup_.study.selectors[s].selector->has_estimate();
     needs_ranks = needs_ranks || estimates;
     needs_order = needs_order || estimates || setup_.selectors[s]->needs_exact_order();
@@ -150,11 +149,11 @@ void CudaChunkStudy::enqueue(std::span<const QueryGroup> groups) {
   }
   for (std::size_t s = 0; s < setup_.selectors.size(); ++s) {
     const StudySelector& chosen = setup_.study.selectors[s];
-    if (chosen.selector->monotone() || layout.selectors[s].dense) {
-      run_selector(exact, s, chosen.grid, 0);
+    if (chosen.selector->monotone() || is_dense(groups, s)) {
+      run_selector(exact, groups, s, chosen.grid, 0);
     } else {
       for (std::size_t i = 0; i < chosen.grid.size(); ++i)
-        run_selector(exact, s, std::span(chosen.grid).subspan(i, 1), i);
+        run_selector(exact, groups, s, std::span(chosen.grid).subspan(i, 1), i);
     }
   }
 }
@@ -168,17 +167,25 @@ SettingOffsets CudaChunkStudy::setting_offsets(const CudaChunk& chunk, std::span
           static_cast<int>(setup_.study.selectors[s].grid.size())};
 }
 
-void CudaChunkStudy::run_selector(const CudaExactRows& exact, std::size_t s, std::span<const Setting> grid,
-                                  std::size_t first_setting) {
+bool CudaChunkStudy::is_dense(std::span<const QueryGroup> groups, std::size_t s) const {
+  return setup_.results.layout().selectors[s].dense_heads[static_cast<std::size_t>(groups.front().kv_head)];
+}
+
+void CudaChunkStudy::run_selector(const CudaExactRows& exact, std::span<const QueryGroup> groups, std::size_t s,
+                                  std::span<const Setting> grid, std::size_t first_setting) {
   const DeviceArena::Scope scope(setup_.arena);
-  const CudaChunk& chunk = *exact.chunk;
   const Selector& selector = *setup_.study.selectors[s].selector;
+  std::vector<double> shifts;
+  if (selector.settings_file() != nullptr)
+    for (const QueryGroup& place : groups) shifts.push_back(selector.setting_shift(setup_.layer.layer, place.kv_head));
+  CudaChunk chunk = *exact.chunk;
+  chunk.setting_shift = shifts;
   const SelectorLayout& layout = setup_.results.layout().selectors[s];
   const std::vector<AscendingGrid> grids = ascending_grids(setup_.layer, selector, grid);
   CudaSelection selection;
   {
     StageClock::Stage stage(setup_.clock, "select " + selector.name(), chunk.stream, 0);
-    if (layout.dense)
+    if (is_dense(groups, s))
       cuda_keep_all(chunk, selection);
     else
       setup_.selectors[s]->select(chunk, grids, selection);

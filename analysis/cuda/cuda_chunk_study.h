@@ -36,7 +36,8 @@ class CudaChunkStudy {
   };
   explicit CudaChunkStudy(const Setup& setup);
 
-  /// Throws DeviceMemoryFull if the groups need more memory than the arena has. The caller may retry with fewer groups.
+  /// A selector is dense for all KV heads of the groups or for none (equally_dense()). Throws DeviceMemoryFull if the
+  /// groups need more memory than the arena has. The caller may retry with fewer groups.
   void enqueue(std::span<const QueryGroup> groups);
 
  private:
@@ -44,8 +45,9 @@ class CudaChunkStudy {
   /// Computes scores and outputs of exact attention, and the metrics of the scores.
   CudaExactRows attend_exactly(CudaChunk& chunk);
   /// Evaluates selector s at the settings of `grid`. grid[i] is setting first_setting + i in the results.
-  void run_selector(const CudaExactRows& exact, std::size_t s, std::span<const Setting> grid,
-                    std::size_t first_setting);
+  void run_selector(const CudaExactRows& exact, std::span<const QueryGroup> groups, std::size_t s,
+                    std::span<const Setting> grid, std::size_t first_setting);
+  bool is_dense(std::span<const QueryGroup> groups, std::size_t s) const;
   SettingOffsets setting_offsets(const CudaChunk& chunk, std::span<const AscendingGrid> grids, std::size_t s,
                                  std::size_t first_setting);
   DeviceOutputs outputs(const CudaExactRows& exact, const CudaSelection& selection, int num_settings);

@@ -5,6 +5,19 @@
 
 namespace attest {
 
+std::vector<KvHeadRange> equally_dense(const KvHeadRange& heads, std::span<const SelectorLayout> selectors) {
+  std::vector<KvHeadRange> ranges;
+  for (int h = heads.first; h < heads.first + heads.count; ++h) {
+    const auto differs = [h](const SelectorLayout& selector) {
+      const auto head = static_cast<std::size_t>(h);
+      return selector.dense_heads[head] != selector.dense_heads[head - 1];
+    };
+    if (ranges.empty() || std::ranges::any_of(selectors, differs)) ranges.push_back({h, 0});
+    ++ranges.back().count;
+  }
+  return ranges;
+}
+
 std::vector<QueryGroup> query_groups(const AttentionLayer& layer, const KvHeadRange& heads) {
   std::vector<QueryGroup> groups;
   for (int h = heads.first; h < heads.first + heads.count; ++h)

@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "analysis/layer/layer_results_layout.h"
 #include "dumps/attention_layer.h"
 #include "kernels/device/device_rows.h"
 
@@ -21,6 +22,9 @@ struct KvHeadRange {
   int first = 0;
   int count = 0;
 };
+
+/// `heads`, cut where KV heads that are dense for a selector meet others that are not.
+std::vector<KvHeadRange> equally_dense(const KvHeadRange& heads, std::span<const SelectorLayout> selectors);
 
 /// The groups of these KV heads, by KV head, then query.
 std::vector<QueryGroup> query_groups(const AttentionLayer& layer, const KvHeadRange& heads);

@@ -135,7 +135,8 @@ class CudaLayerStudy final : public LayerStudy {
       const DeviceInputs inputs{slot.q.data(), slot.k.data(), slot.v.data(), heads};
       CudaChunkStudy study(
           {study_, selectors_, layer, inputs, arena_, job.uploads, job.results, job.clock, computing_});
-      enqueue_groups(layer, study, query_groups(layer, heads));
+      for (const KvHeadRange& alike : equally_dense(heads, job.results.layout().selectors))
+        enqueue_groups(layer, study, query_groups(layer, alike));
       slot.free.record(computing_);
     }
     job.results.enqueue_finish(static_cast<int>(layer.num_queries()), layer.shape.num_query_heads, computing_);

@@ -74,13 +74,17 @@ class CpuLayerStudy final : public LayerStudy {
                 std::get<ScoreFunctions>(scores[a].metric->functions).cpu(w.rows[static_cast<std::size_t>(r)]));
     for (std::size_t s = 0; s < study_.selectors.size(); ++s) {
       const StudySelector& chosen = study_.selectors[s];
-      if (chosen.selector->monotone() || builder.layout().selectors[s].dense) {
+      if (chosen.selector->monotone() || is_dense(batch, s, builder)) {
         run_selector(batch, head, s, chosen.grid, 0, w, builder);
       } else {
         for (std::size_t i = 0; i < chosen.grid.size(); ++i)
           run_selector(batch, head, s, std::span(chosen.grid).subspan(i, 1), i, w, builder);
       }
     }
+  }
+
+  static bool is_dense(const KvHeadBatch& batch, std::size_t s, const LayerResultsBuilder& builder) {
+    return builder.layout().selectors[s].dense_heads[static_cast<std::size_t>(batch.kv_head)];
   }
 
   void attend_exactly(const AttentionLayer& layer, const KvHeadBatch& batch, const KvHead& head, Workspace& w) const {
@@ -123,13 +127,13 @@ class CpuLayerStudy final : public LayerStudy {
                     std::size_t first_setting, Workspace& w, LayerResultsBuilder& builder) const {
     head.throw_if_stopped();
     const Selector& selector = *study_.selectors[s].selector;
-    const bool dense = builder.layout().selectors[s].dense;
     const int settings = static_cast<int>(grid.size());
     std::vector<AscendingGrid> grids;
-    for (std::int64_t visible : head.visible) grids.push_back(ascending(selector, grid, visible));
+    const double shift = selector.setting_shift(head.layer, head.kv_head);
+    for (std::int64_t visible : head.visible) grids.push_back(ascending(selector, grid, visible, shift));
     Selection& selection = w.selection;
     selection.reset(head, selector.own_metrics(), settings);
-    if (dense)
+    if (is_dense(batch, s, builder))
       keep_all(head, selection);
     else
       selector.select(head, w.exact, grids, selection);

@@ -1,6 +1,7 @@
 // Determines which arrays a layer's results have, their sizes and offsets.
 #include "analysis/layer/layer_results_layout.h"
 
+#include <algorithm>
 #include <limits>
 
 namespace attest {
@@ -43,7 +44,9 @@ LayerResultsLayout::LayerResultsLayout(const Study& study, std::span<const Metri
     if (metric.of_scores() && layer_has(metric.needs)) add(scores, metric.info, &metric, 0);
   for (const StudySelector& chosen : study.selectors) {
     SelectorLayout& out = selectors.emplace_back();
-    out.dense = layer < chosen.selector->dense_layers();
+    for (int head = 0; head < attention.shape.num_kv_heads; ++head)
+      out.dense_heads.push_back(chosen.selector->is_dense(layer, head));
+    out.dense = std::ranges::count(out.dense_heads, false) == 0;
     out.num_settings = chosen.grid.size();
     for (const Metric& metric : metrics)
       if (!metric.of_scores() && layer_has(metric.needs) && selector_has(metric.needs, *chosen.selector))

@@ -21,7 +21,8 @@ struct ResultArray {
 
 /// The arrays of one selector: first the metrics of the table, in its order, then the selector's own metrics.
 struct SelectorLayout {
-  bool dense = false;  ///< dense_layers makes the selector exact in this layer
+  std::vector<bool> dense_heads;  ///< [KV heads] Selector::is_dense()
+  bool dense = false;             ///< all of them are
   std::size_t num_settings = 0;
   std::size_t first_own = 0;  ///< index in `arrays` of the selector's first own metric
   std::vector<ResultArray> arrays;

@@ -41,7 +41,8 @@ struct ScanBoundRow {
   std::vector<ScanBoundAt> at = {};         ///< [lambdas]
 };
 
-/// [N, Hq] of the layer. `selector` is the ffd and `scan` its options (rule = topdelta, scan = thumbnail).
+/// [N, Hq] of the layer. `selector` is the ffd and `scan` its options (rule = topdelta, scan = thumbnail, no
+/// settings_file).
 std::vector<ScanBoundRow> scan_bounds(const AttentionLayer& layer, const Selector& selector, const FfdScan& scan,
                                       const Setting& delta, std::span<const double> lambdas, int threads);
 

@@ -18,7 +18,7 @@ struct MetricValues {
 
 /// The results of one selector on one layer.
 struct SelectorLayerResults {
-  bool dense = false;  ///< dense_layers made the selector exact in this layer
+  bool dense = false;  ///< the selector was exact in this layer (Selector::is_dense())
   std::vector<MetricValues> metrics;
 };
 

@@ -94,7 +94,7 @@ class ResultsFile {
   std::optional<MetricArray> read_scores(std::size_t dump, std::size_t sample, std::string_view metric,
                                          ReadCells accepted = ReadCells::in_range) const;
 
-  /// [Y], 1 where dense_layers made the layer exact.
+  /// [Y], 1 where the selector was exact in the whole layer (dense_layers, settings_file).
   const std::vector<std::uint8_t>& dense(std::size_t dump, std::size_t sample, std::size_t selector) const;
 
   /// [Y], 1 where the layer was computed, 0 where it was left out.

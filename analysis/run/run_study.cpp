@@ -19,6 +19,7 @@
 #include "analysis/run/manifest.h"
 #include "analysis/run/results_finish.h"
 #include "analysis/study/calibration.h"
+#include "analysis/study/settings_files.h"
 #include "analysis/study/short_contexts.h"
 #include "dumps/base/error.h"
 #include "dumps/base/utc_time.h"
@@ -241,6 +242,7 @@ RunReport run_study(Study study, RunOptions options, const std::atomic<bool>& st
 
   const StudyPlan plan = make_plan(readers, study);
   for (const std::string& notice : plan.notices) observer.notice(notice);
+  for (const std::string& notice : settings_file_notices(study)) observer.notice(notice);
   check_memory(study, plan, readers);
   const std::vector<EstimateReader> estimates = open_estimates(study, plan, readers, options.allowed_memory);
   const Provenance provenance = make_provenance(options, input_list);

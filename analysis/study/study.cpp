@@ -33,4 +33,10 @@ bool counts_scan(const StudySelector& chosen) {
   }
 }
 
+bool shifts_settings(const StudySelector& chosen) {
+  const nlohmann::json options = parse_json(chosen.options_json).value_or(nullptr);
+  const auto file = options.is_object() ? options.find("settings_file") : options.end();
+  return options.is_object() && file != options.end() && *file != "";
+}
+
 }  // namespace attest

@@ -55,6 +55,9 @@ StudySelector make_study_selector(const std::string& label, std::shared_ptr<Sele
 /// False if io_ratio lacks the bytes that the selector's estimate reads (Selector::counts_scan).
 bool counts_scan(const StudySelector& selector);
 
+/// Whether a setting is not the same for all KV heads, because the option settings_file adds to it.
+bool shifts_settings(const StudySelector& selector);
+
 /// The queries of each sample: all of them, its last ones, or those at given positions.
 struct QueryChoice {
   enum class Kind : std::uint8_t { all, last, positions };

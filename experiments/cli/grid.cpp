@@ -145,6 +145,10 @@ Grid default_grid(SettingKind kind) {
   return parse_grid(kind, info_of(kind).default_grid);
 }
 
+Grid default_grid(const Selector& selector) {
+  return selector.settings_file() != nullptr ? Grid{{Setting{}}, {"0"}} : default_grid(selector.setting_kind());
+}
+
 std::vector<double> parse_numbers(std::string_view text, std::string_view option) {
   const Parser parser(option, "a finite number of at least 0");
   std::vector<double> numbers;

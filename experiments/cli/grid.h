@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "kernels/selectors/selector.h"
 #include "kernels/setting.h"
 
 namespace attest {
@@ -20,6 +21,9 @@ Grid parse_grid(SettingKind kind, std::string_view text);
 
 /// The grid of a kind of setting for which the user gave none; one empty setting, labelled "", for SettingKind::none.
 Grid default_grid(SettingKind kind);
+
+/// The same for a selector: 0 alone, which is its settings file as it stands, if it has one.
+Grid default_grid(const Selector& selector);
 
 /// Parses a list, in the same grammar, of different finite numbers of at least 0.
 std::vector<double> parse_numbers(std::string_view text, std::string_view option);

@@ -53,15 +53,13 @@ Study make_study(const RunCommand& command) {
   for (const std::string& path : command.dumps) study.dumps.emplace_back().path = path;
   // Grids that no selector uses are parsed too, so that a typing error is reported now and not once a selector needs
   // the grid.
-  std::map<SettingKind, Grid> grids;
-  for (const SettingKindInfo& info : kSettingKinds) {
-    const auto typed = command.grids.find(info.kind);
-    const bool given = typed != command.grids.end() && !typed->second.empty();
-    grids[info.kind] = given ? parse_grid(info.kind, typed->second) : default_grid(info.kind);
-  }
+  std::map<SettingKind, Grid> grids;  // those that were typed
+  for (const auto& [kind, text] : command.grids)
+    if (!text.empty()) grids[kind] = parse_grid(kind, text);
   for (const SelectorSpec& spec : selector_specs(command)) {
     std::shared_ptr<Selector> selector = make_typed_selector(spec);
-    const Grid& grid = grids[selector->setting_kind()];
+    const auto typed = grids.find(selector->setting_kind());
+    const Grid grid = typed != grids.end() ? typed->second : default_grid(*selector);
     study.selectors.push_back(make_study_selector(spec.label, std::move(selector), grid.settings, grid.labels));
     study.selectors.back().by_default = command.selectors.empty();
   }

@@ -149,7 +149,9 @@ std::vector<Finding> findings_of(const DeltaValidation& v) {
 
 std::variant<ExperimentResult, Unsupported> make(const ModelStudy& study, const ExperimentOptions& options) {
   const std::vector<const PooledSelector*> ffds = top_delta_ffds(study);
-  if (ffds.empty()) return Unsupported{"needs ffd with a grid of deltas", "--selector ffd --delta 1:12:0.5"};
+  if (ffds.empty())
+    return Unsupported{"needs ffd with a grid of deltas" + left_out_for_settings_file(study),
+                       "--selector ffd --delta 1:12:0.5"};
   std::vector<const PooledSelector*> chosen;
   std::vector<std::string> labels;
   for (const PooledSelector* ffd : ffds)

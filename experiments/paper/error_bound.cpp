@@ -210,7 +210,9 @@ std::variant<ExperimentResult, Unsupported> make(const ModelStudy& study, const 
   const std::string run_options = "--selector ffd --delta 5";
   const PooledSelector* ffd =
       first_top_delta_ffd(study, [](const PooledSelector& selector) { return selector.option("scan") != "exact"; });
-  if (!ffd) return Unsupported{"needs ffd with scan=thumbnail at a delta, and the dump", run_options};
+  if (!ffd)
+    return Unsupported{"needs ffd with scan=thumbnail at a delta, and the dump" + left_out_for_settings_file(study),
+                       run_options};
   const std::size_t setting = shown_delta(ffd->group);
   const ScanBoundStudy& bounds = options.scan_bounds->of(study, *ffd, setting);
   if (!bounds.problem.empty()) return Unsupported{fmt::format("needs the dump of the study: {}", bounds.problem)};

@@ -244,7 +244,7 @@ std::variant<ExperimentResult, Unsupported> make(const ModelStudy& study, const 
   std::vector<Shown> shown = shown_selectors(study);
   const std::string run =
       "--selector ffd --selector global=ffd:pseudo_max=global --selector topdelta:granularity=block --delta 5";
-  if (shown.empty()) return Unsupported{"needs ffd with delta 5 in its grid", run};
+  if (shown.empty()) return Unsupported{"needs ffd with delta 5 in its grid" + left_out_for_settings_file(study), run};
   std::vector<std::string> labels;
   for (const Shown& one : shown) labels.push_back(one.selector->group.label);
   const std::set<int> dense = study.dense_layers(labels);

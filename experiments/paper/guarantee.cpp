@@ -224,7 +224,8 @@ std::variant<ExperimentResult, Unsupported> make(const ModelStudy& study, const 
     rows.insert(rows.end(), own.begin(), own.end());
   }
   if (!first)
-    return Unsupported{"needs ffd at a delta in natural or base-2 units, its pseudo-max from sink and local blocks",
+    return Unsupported{"needs ffd at a delta in natural or base-2 units, its pseudo-max from sink and local blocks" +
+                           left_out_for_settings_file(study),
                        "--selector ffd --delta 1:12:0.5"};
   const auto of_model = [&](const Row& r) { return r.selector == first && !r.layer; };
   const Row* shown = nullptr;  // with dropped tokens; at the papers' delta if it has any

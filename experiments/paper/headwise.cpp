@@ -227,7 +227,9 @@ void add_findings(const Policy& policy, const std::vector<Row>& rows, const Map&
 
 std::variant<ExperimentResult, Unsupported> make(const ModelStudy& study, const ExperimentOptions& options) {
   const std::vector<Policy> policies = policies_of(study);
-  if (policies.empty()) return Unsupported{"needs ffd with delta 5 in its grid", "--selector ffd --delta 5"};
+  if (policies.empty())
+    return Unsupported{"needs ffd with delta 5 in its grid" + left_out_for_settings_file(study),
+                       "--selector ffd --delta 5"};
   ExperimentResult result;
   std::vector<Row> table;
   for (const Policy& policy : policies) {

@@ -161,7 +161,8 @@ Finding finding_of(const Curve& curve) {
 
 std::variant<ExperimentResult, Unsupported> make(const ModelStudy& study, const ExperimentOptions&) {
   if (chosen_selectors(study).empty())
-    return Unsupported{"needs ffd with delta 5 or 7 in its grid", "--selector ffd --delta 5,7"};
+    return Unsupported{"needs ffd with delta 5 or 7 in its grid" + left_out_for_settings_file(study),
+                       "--selector ffd --delta 5,7"};
   const std::vector<Curve> curves = curves_of(study);
   if (curves.empty()) return Unsupported{"no full block in any layer: every context is shorter than a block"};
 

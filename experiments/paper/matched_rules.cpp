@@ -11,6 +11,7 @@ namespace {
 
 std::optional<std::size_t> rule_of(const PooledSelector& selector) {
   const std::string& name = selector.group.name;
+  if (shifts_settings(selector.group)) return std::nullopt;
   if (!selector.is_oracle() && name != "ffd" && name != "imported") return std::nullopt;
   switch (selector.group.kind) {
     case SettingKind::budget:
@@ -26,9 +27,10 @@ std::optional<std::size_t> rule_of(const PooledSelector& selector) {
 
 std::string family_of(const PooledSelector& selector) { return selector.is_oracle() ? "oracle" : selector.group.name; }
 
-/// Dense layers may differ: those of all three are left out.
+/// Dense layers may differ: those of all three are left out. Without a settings_file its option says nothing, and rules
+/// on budgets do not have it.
 bool are_comparable(const PooledSelector& a, const PooledSelector& b) {
-  return family_of(a) == family_of(b) && agree_but_in(a, b, {"rule", "dense_layers"});
+  return family_of(a) == family_of(b) && agree_but_in(a, b, {"rule", "dense_layers", "settings_file"});
 }
 
 bool same_cells(const std::vector<SampleCells>& a, const std::vector<SampleCells>& b) {

@@ -19,6 +19,7 @@ std::vector<SampleCells> of_sample(std::vector<SampleCells> cells, const std::st
 }  // namespace
 
 bool is_default_setting(const StudySelector& group, std::size_t setting) {
+  if (shifts_settings(group)) return false;
   const Setting& point = group.grid[setting];
   if (group.kind == SettingKind::delta) return point.value == 5 || point.value == 7;
   if (group.kind == SettingKind::budget) return point.percent ? point.value == 50 : point.value == 1024;

@@ -1,12 +1,15 @@
 // Chooses selectors and settings by their options.
 #include "experiments/paper/selector_choice.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <numbers>
 
 namespace attest {
 
 std::optional<std::size_t> index_of(const StudySelector& group, double value) {
+  if (shifts_settings(group)) return std::nullopt;
   const auto found = std::ranges::find_if(group.grid, [&](const Setting& s) { return !s.percent && s.value == value; });
   if (found == group.grid.end()) return std::nullopt;
   return static_cast<std::size_t>(found - group.grid.begin());
@@ -28,14 +31,16 @@ bool differ_at_most_in(const PooledSelector& a, const PooledSelector& b, std::in
 
 const PooledSelector* first_selector(const ModelStudy& study, std::string_view name, const SelectorCondition& accept) {
   for (const PooledSelector& selector : study.selectors())
-    if (selector.group.name == name && (!accept || accept(selector))) return &selector;
+    if (selector.group.name == name && !shifts_settings(selector.group) && (!accept || accept(selector)))
+      return &selector;
   return nullptr;
 }
 
 std::vector<const PooledSelector*> top_delta_ffds(const ModelStudy& study) {
   std::vector<const PooledSelector*> found;
   for (const PooledSelector& selector : study.selectors())
-    if (selector.group.name == "ffd" && selector.group.kind == SettingKind::delta) found.push_back(&selector);
+    if (selector.group.name == "ffd" && selector.group.kind == SettingKind::delta && !shifts_settings(selector.group))
+      found.push_back(&selector);
   return found;
 }
 
@@ -43,6 +48,15 @@ const PooledSelector* first_top_delta_ffd(const ModelStudy& study, const Selecto
   return first_selector(study, "ffd", [&](const PooledSelector& selector) {
     return selector.group.kind == SettingKind::delta && accept(selector);
   });
+}
+
+std::string left_out_for_settings_file(const ModelStudy& study) {
+  std::string labels;
+  for (const PooledSelector& selector : study.selectors())
+    if (shifts_settings(selector.group))
+      labels += fmt::format("{}'{}'", labels.empty() ? "" : ", ", selector.group.label);
+  return labels.empty() ? labels
+                        : fmt::format("; not of {}: a settings_file gives KV heads deltas of their own", labels);
 }
 
 std::optional<double> nats_per_delta(const PooledSelector& ffd) {

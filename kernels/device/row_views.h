@@ -80,12 +80,13 @@ struct RowCells {
   const int* cell = nullptr;  ///< [rows]
 };
 
-/// Ascending settings of every query of a layer. of_row(r)[0 .. count) are those of row r's query.
+/// Ascending settings of every query of a layer, or of every (query, KV head) of a chunk. of_row(r)[0 .. count) are
+/// those of row r.
 template <class T>
 struct QuerySettings {
-  const T* values = nullptr;   ///< [queries, count]
+  const T* values = nullptr;   ///< [entries, count]
   int count = 0;               ///< S
-  const int* query = nullptr;  ///< [rows]
+  const int* query = nullptr;  ///< [rows] entry of the row: its query, or its (query, KV head)
 
   __host__ __device__ const T* of_row(int row) const { return values + static_cast<std::int64_t>(query[row]) * count; }
 };

@@ -58,6 +58,8 @@ struct CudaChunk {
   std::span<const RowBatch> batches;  ///< host copies, like the three spans below
   std::span<const KeyOrigin> origins;
   std::span<const int> visible, query;  ///< [rows]
+  /// [rows / group] Selector::setting_shift() of the (query, KV head): added to each setting. Empty: none.
+  std::span<const double> setting_shift{};
 
   DeviceArena* arena = nullptr;
   Uploads* uploads = nullptr;
@@ -118,9 +120,26 @@ RaggedRows<T> CudaChunk::take_ragged(const RowCounts& counts) const {
   return {{take<T>(elements), counts.max}, counts.device, rows.num_rows, counts.max};
 }
 
+/// The same if KV heads shift the settings: the result has an entry for each (query, KV head) of the chunk.
+template <class T, class OfSetting>
+QuerySettings<T> shifted_settings(const CudaChunk& chunk, std::span<const AscendingGrid> grids,
+                                  OfSetting&& of_setting) {
+  const auto group = static_cast<std::size_t>(chunk.rows.group);
+  std::vector<T> values;
+  std::vector<int> entry;  // of each row
+  for (std::size_t r = 0; r < chunk.query.size(); ++r) {
+    entry.push_back(static_cast<int>(r / group));
+    if (r % group != 0) continue;
+    for (const double value : grids[static_cast<std::size_t>(chunk.query[r])].values)
+      values.push_back(of_setting(value + chunk.setting_shift[r / group], static_cast<std::int64_t>(chunk.visible[r])));
+  }
+  return {chunk.upload(values), static_cast<int>(grids.front().values.size()), chunk.upload(entry)};
+}
+
 /// of_setting(value, visible) for each query of the layer and each value of its ascending grid.
 template <class T, class OfSetting>
 QuerySettings<T> query_settings(const CudaChunk& chunk, std::span<const AscendingGrid> grids, OfSetting&& of_setting) {
+  if (!chunk.setting_shift.empty()) return shifted_settings<T>(chunk, grids, of_setting);
   const std::size_t settings = grids.front().values.size();
   std::vector<T> values(grids.size() * settings);
   for (std::size_t r = 0; r < chunk.query.size(); ++r) {

@@ -17,7 +17,7 @@ class CudaSelector {
   /// Whether select() reads CudaChunk::exact_order.
   virtual bool needs_exact_order() const { return false; }
   /// Fills `out`. Enqueues work on the chunk's stream and never synchronises. grids [queries of the layer], S settings
-  /// each.
+  /// each, without CudaChunk::setting_shift, which query_settings() adds.
   virtual void select(const CudaChunk& chunk, std::span<const AscendingGrid> grids, CudaSelection& out) const = 0;
 };
 

@@ -67,7 +67,7 @@ constexpr double kLowest = -std::numeric_limits<double>::infinity();
 class Ffd final : public Selector, FfdScan {
  public:
   explicit Ffd(OptionReader& reader) : FfdScan(reader) {
-    finish(reader, 0);
+    finish_with_settings_file(reader, setting_kind(), "rule=topdelta");
     if (block_ % sub_block_ != 0)
       throw UsageError("selector 'ffd': sub_block is " + std::to_string(sub_block_) +
                        ", expected a divisor of block, which is " + std::to_string(block_));

@@ -24,8 +24,7 @@ namespace {
 
 class Oracle : public Selector, protected OracleOptions {
  public:
-  explicit Oracle(OptionReader& reader) : OracleOptions(reader) { finish(reader, 0); }
-
+  SettingKind setting_kind() const override { return kind_; }
   bool has_estimate() const override { return false; }
 
   void select(const KvHead& head, const RankedScores& exact, std::span<const AscendingGrid> grids,
@@ -45,6 +44,13 @@ class Oracle : public Selector, protected OracleOptions {
   }
 
  protected:
+  Oracle(OptionReader& reader, SettingKind kind) : OracleOptions(reader), kind_(kind) {
+    if (kind == SettingKind::delta)
+      finish_with_settings_file(reader, kind, "");
+    else
+      finish(reader, 0);
+  }
+
   /// The items of one row: `best` their largest score, `mass` their sum of exp(s - m).
   struct Items {
     std::span<const double> best, mass;
@@ -83,15 +89,16 @@ class Oracle : public Selector, protected OracleOptions {
     item_levels(items, settings, block_levels);
     for (std::size_t j = 0; j < levels.size(); ++j) levels[j] = block_levels[j / block];
   }
+
+  const SettingKind kind_;
 };
 
 class TopK final : public Oracle {
  public:
-  using Oracle::Oracle;
+  explicit TopK(OptionReader& reader) : Oracle(reader, SettingKind::budget) {}
   std::shared_ptr<const CudaSelector> cuda_code() const override {
     return call_on_cuda<make_cuda_topk, OracleOptions>(*this);
   }
-  SettingKind setting_kind() const override { return SettingKind::budget; }
   std::string_view short_context(double budget, std::int64_t visible) const override {
     return kept_items(budget, visible) * block_ >= visible ? kKeepsEveryKey : std::string_view{};
   }
@@ -109,11 +116,10 @@ class TopK final : public Oracle {
 
 class TopP final : public Oracle {
  public:
-  using Oracle::Oracle;
+  explicit TopP(OptionReader& reader) : Oracle(reader, SettingKind::p) {}
   std::shared_ptr<const CudaSelector> cuda_code() const override {
     return call_on_cuda<make_cuda_topp, OracleOptions>(*this);
   }
-  SettingKind setting_kind() const override { return SettingKind::p; }
 
  private:
   bool needs_mass() const override { return true; }
@@ -127,11 +133,10 @@ class TopP final : public Oracle {
 
 class TopDelta final : public Oracle {
  public:
-  using Oracle::Oracle;
+  explicit TopDelta(OptionReader& reader) : Oracle(reader, SettingKind::delta) {}
   std::shared_ptr<const CudaSelector> cuda_code() const override {
     return call_on_cuda<make_cuda_topdelta, OracleOptions>(*this);
   }
-  SettingKind setting_kind() const override { return SettingKind::delta; }
   double natural_delta(double setting, const ScoreTransform&) const override { return setting; }
 
  private:

@@ -1,10 +1,14 @@
 // Code shared by all selectors: ranking of scores, ascending grids, Selection::reset() and common options.
 #include "kernels/selectors/selector.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <limits>
 #include <numeric>
 
+#include "dumps/base/error.h"
+#include "dumps/base/printable.h"
 #include "kernels/rank/sort_descending.h"
 
 namespace attest {
@@ -19,7 +23,7 @@ void RankedScores::rank(std::span<const std::int64_t> covered, int group) {
   ranked = true;
 }
 
-AscendingGrid ascending(const Selector& selector, std::span<const Setting> grid, std::int64_t visible) {
+AscendingGrid ascending(const Selector& selector, std::span<const Setting> grid, std::int64_t visible, double shift) {
   std::vector<double> resolved;
   for (const Setting& setting : grid) resolved.push_back(selector.resolve(setting, visible));
   AscendingGrid out;
@@ -27,7 +31,7 @@ AscendingGrid ascending(const Selector& selector, std::span<const Setting> grid,
   std::iota(out.given_index.begin(), out.given_index.end(), 0);
   const auto value = [&](int i) { return resolved[static_cast<std::size_t>(i)]; };
   std::stable_sort(out.given_index.begin(), out.given_index.end(), [&](int a, int b) { return value(a) < value(b); });
-  for (int i : out.given_index) out.values.push_back(value(i));
+  for (int i : out.given_index) out.values.push_back(value(i) + shift);
   return out;
 }
 
@@ -63,6 +67,53 @@ void Selector::finish(OptionReader& reader) {
   reader.finish();
   name_ = reader.selector();
   options_ = reader.resolved();
+}
+
+void Selector::finish_with_settings_file(OptionReader& reader, SettingKind kind, std::string_view condition) {
+  const std::string path = reader.text(
+      "settings_file", "",
+      {"a recommendation (JSON): a KV head's delta is its own there plus --delta, which then defaults to 0"});
+  finish(reader, 0);
+  if (path.empty()) return;
+  if (kind != SettingKind::delta)
+    throw UsageError(
+        fmt::format("selector '{}': option 'settings_file' needs {}: its file has deltas, and here the "
+                    "setting is a {}",
+                    name_, condition, name_of(kind)));
+  settings_file_ = read_settings_file(path);
+  check_settings_file();
+}
+
+void Selector::check_settings_file() const {
+  const SettingsFile& file = *settings_file_;
+  if (!file.selector.empty() && file.selector != name_)
+    throw UsageError(
+        fmt::format("selector '{}': {} has settings for selector '{}'", name_, file.path, excerpt(file.selector)));
+  for (const auto& [name, value] : file.options) {
+    if (name == "settings_file") continue;
+    const auto own = std::ranges::find(options_, name, &OptionValue::name);
+    if (own == options_.end())
+      throw UsageError(
+          fmt::format("selector '{}': {} was made with option '{}' = '{}', which the selector does not have", name_,
+                      file.path, excerpt(name), excerpt(value)));
+    if (own->value != value)
+      throw UsageError(fmt::format("selector '{}': option '{}' is '{}', and {} was made with '{}'", name_, name,
+                                   own->value, file.path, excerpt(value)));
+  }
+}
+
+std::vector<std::string> Selector::input_files() const {
+  return settings_file_ ? std::vector{settings_file_->path} : std::vector<std::string>();
+}
+
+bool Selector::is_dense(int layer, int kv_head) const {
+  return layer < dense_layers_ || (settings_file_ && settings_file_->units.at(layer, kv_head).dense);
+}
+
+double Selector::setting_shift(int layer, int kv_head) const {
+  if (!settings_file_) return 0;
+  return is_dense(layer, kv_head) ? std::numeric_limits<double>::quiet_NaN()
+                                  : settings_file_->units.at(layer, kv_head).value;
 }
 
 }  // namespace attest

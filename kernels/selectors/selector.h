@@ -18,6 +18,7 @@
 #include "kernels/metric_info.h"
 #include "kernels/row_matrix.h"
 #include "kernels/selectors/options.h"
+#include "kernels/selectors/settings_file.h"
 #include "kernels/setting.h"
 
 namespace attest {
@@ -71,7 +72,7 @@ struct Selection {
 /// The settings grid of one query, sorted by Selector::resolve() in ascending order, so that each setting keeps a
 /// superset of the one before. The sort is stable.
 struct AscendingGrid {
-  std::vector<double> values;    ///< [S] resolved, ascending
+  std::vector<double> values;    ///< [S] resolved, ascending; with the shift of a KV head if it has one
   std::vector<int> given_index;  ///< [S] index in the grid as the user gave it
 };
 
@@ -103,7 +104,7 @@ class Selector {
   virtual std::string_view short_context(double /*setting*/, std::int64_t /*visible*/) const { return {}; }
 
   /// Files that the selector reads in addition to the dumps. The manifest records their hashes.
-  virtual std::vector<std::string> input_files() const { return {}; }
+  virtual std::vector<std::string> input_files() const;
   /// The source of the estimates that select() reads from KvHead::estimates; nullopt if it computes its own.
   virtual std::optional<EstimateSource> estimate_source() const { return std::nullopt; }
 
@@ -124,6 +125,14 @@ class Selector {
   const std::string& name() const { return name_; }
   /// n: in layers 0 .. n-1 of the model, attention is exact.
   int dense_layers() const { return dense_layers_; }
+  /// The file of the option settings_file; null without it.
+  const SettingsFile* settings_file() const { return settings_file_ ? &*settings_file_ : nullptr; }
+  /// Whether attention is exact for a KV head: in dense layers, or because its settings file says so. select() is not
+  /// called for it.
+  bool is_dense(int layer, int kv_head) const;
+  /// What the settings file adds to every setting of the grid for a KV head; 0 without a file. NaN for a KV head that
+  /// is dense under a file: it has no setting.
+  double setting_shift(int layer, int kv_head) const;
   /// Every option with its value.
   const std::vector<OptionValue>& options() const { return options_; }
 
@@ -132,14 +141,22 @@ class Selector {
   void finish(OptionReader& reader, int default_dense_layers);
   /// The same for a selector that has no dense layers.
   void finish(OptionReader& reader);
+  /// The same for a selector without dense layers by default that takes a settings file while its setting is a delta.
+  /// `condition` is the option that makes it one: "rule=topdelta"; empty if it always is.
+  void finish_with_settings_file(OptionReader& reader, SettingKind kind, std::string_view condition);
 
  private:
+  void check_settings_file() const;
+
   std::string name_;
   int dense_layers_ = 0;
   std::vector<OptionValue> options_;
+  std::optional<SettingsFile> settings_file_;
 };
 
-AscendingGrid ascending(const Selector& selector, std::span<const Setting> grid, std::int64_t visible);
+/// `shift` (Selector::setting_shift()) is added after sorting, so that KV heads differ in values alone.
+AscendingGrid ascending(const Selector& selector, std::span<const Setting> grid, std::int64_t visible,
+                        double shift = 0);
 
 /// Selector::short_context() for a budget that covers the whole context.
 inline constexpr std::string_view kKeepsEveryKey = "keeps every key";

@@ -24,7 +24,9 @@ namespace {
 
 class SkipSoftmax final : public Selector, SkipSoftmaxOptions {
  public:
-  explicit SkipSoftmax(OptionReader& reader) : SkipSoftmaxOptions(reader) { finish(reader, 0); }
+  explicit SkipSoftmax(OptionReader& reader) : SkipSoftmaxOptions(reader) {
+    finish_with_settings_file(reader, setting_kind(), "unit=delta");
+  }
 
   SettingKind setting_kind() const override { return by_factor_ ? SettingKind::factor : SettingKind::delta; }
   double resolve(const Setting& setting, std::int64_t visible) const override {

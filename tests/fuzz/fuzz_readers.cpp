@@ -13,9 +13,9 @@ namespace attest::fuzz {
 namespace {
 
 const std::vector<const TargetInfo*>& all_targets() {
-  static const std::vector<const TargetInfo*> targets{&kDumpTarget,     &kEstimatesTarget, &kResultsTarget,
-                                                      &kUnitTarget,     &kStudyTarget,     &kConfigTarget,
-                                                      &kSelectorTarget, &kGridTarget,      &kChannelsTarget};
+  static const std::vector<const TargetInfo*> targets{
+      &kDumpTarget,   &kEstimatesTarget, &kResultsTarget, &kUnitTarget,     &kStudyTarget,
+      &kConfigTarget, &kSelectorTarget,  &kGridTarget,    &kChannelsTarget, &kSettingsTarget};
   return targets;
 }
 

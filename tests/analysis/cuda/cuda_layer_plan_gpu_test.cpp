@@ -96,6 +96,22 @@ TEST(CudaLayerPlan, GroupsStandByKvHeadThenQuery) {
   }
 }
 
+TEST(CudaLayerPlan, HeadsAreCutWhereDenseOnesMeetOthers) {
+  const auto cut = [](const KvHeadRange& heads, const std::vector<std::vector<bool>>& dense) {
+    std::vector<SelectorLayout> selectors(dense.size());
+    for (std::size_t s = 0; s < dense.size(); ++s) selectors[s].dense_heads = dense[s];
+    std::vector<std::pair<int, int>> ranges;
+    for (const KvHeadRange& range : equally_dense(heads, selectors)) ranges.emplace_back(range.first, range.count);
+    return ranges;
+  };
+  using Ranges = std::vector<std::pair<int, int>>;
+  EXPECT_EQ(cut({0, 4}, {}), (Ranges{{0, 4}}));
+  EXPECT_EQ(cut({0, 4}, {{false, false, false, false}, {true, true, true, true}}), (Ranges{{0, 4}}));
+  EXPECT_EQ(cut({0, 4}, {{false, true, true, false}}), (Ranges{{0, 1}, {1, 2}, {3, 1}}));
+  EXPECT_EQ(cut({1, 3}, {{true, false, false, false}, {true, true, true, false}}), (Ranges{{1, 2}, {3, 1}}));
+  EXPECT_EQ(cut({2, 1}, {{false, true, false, true}}), (Ranges{{2, 1}}));
+}
+
 TEST(CudaLayerPlan, TablesOfAnyRunOfGroups) {
   for (AttentionLayer& layer : layers())
     for (bool sinks : {false, true}) {

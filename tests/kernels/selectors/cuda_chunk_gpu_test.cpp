@@ -68,6 +68,27 @@ TEST_P(CudaChunkTest, SettingsAreOrderedByQuery) {
     }
 }
 
+TEST_P(CudaChunkTest, ShiftsAreOfTheQueryAndKvHead) {
+  DeviceChunk on(GetParam());
+  const auto group = static_cast<std::size_t>(on.chunk.rows.group), groups = on.on.visible.size() / group;
+  std::vector<AscendingGrid> grids(static_cast<std::size_t>(on.on.layer.num_queries()));
+  for (std::size_t n = 0; n < grids.size(); ++n) grids[n].values = {1.0 + static_cast<double>(n), 50.0};
+  std::vector<double> shifts;
+  for (std::size_t g = 0; g < groups; ++g) shifts.push_back(0.25 * static_cast<double>(g));
+  on.chunk.setting_shift = shifts;
+  const auto settings = query_settings<double>(
+      on.chunk, grids, [](double value, std::int64_t visible) { return value * 10000 + static_cast<double>(visible); });
+  ASSERT_EQ(settings.count, 2);
+  const std::vector<double> found = on.gpu.download(settings.values, groups * 2);
+  const std::vector<int> entry = on.gpu.download(settings.query, on.on.visible.size());
+  for (std::size_t r = 0; r < on.on.visible.size(); ++r)
+    for (std::size_t i = 0; i < 2; ++i)
+      ASSERT_EQ(
+          found[static_cast<std::size_t>(entry[r]) * 2 + i],
+          (grids[static_cast<std::size_t>(on.on.query[r])].values[i] + shifts[r / group]) * 10000 + on.on.visible[r])
+          << "row " << r;
+}
+
 TEST_P(CudaChunkTest, OneCostPerQueryGroup) {
   DeviceChunk on(GetParam());
   const std::vector<IoCost> costs = group_costs(on.chunk, [](std::int64_t visible) {

@@ -1,0 +1,28 @@
+// Compares settings files with the dumps of a study.
+#include "analysis/study/settings_files.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "dumps/base/printable.h"
+
+namespace attest {
+
+std::vector<std::string> settings_file_notices(const Study& study) {
+  std::vector<std::string> notices;
+  for (const StudySelector& chosen : study.selectors) {
+    const SettingsFile* file = chosen.selector->settings_file();
+    if (file == nullptr) continue;
+    for (const StudyDump& dump : study.dumps) {
+      check_units(*file, dump.num_layers, dump.shape.num_kv_heads, dump.path);
+      if (file->model.empty() || file->model == dump.model) continue;
+      std::string notice = fmt::format("the settings of {} were made for the model '{}', and {} is of '{}'", file->path,
+                                       excerpt(file->model), dump.path, dump.model);
+      if (std::ranges::find(notices, notice) == notices.end()) notices.push_back(std::move(notice));
+    }
+  }
+  return notices;
+}
+
+}  // namespace attest

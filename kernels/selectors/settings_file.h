@@ -1,0 +1,37 @@
+// The file of the option settings_file: a recommendation, which gives units of a model settings of their own.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "kernels/selectors/unit_settings.h"
+
+namespace attest {
+
+inline constexpr std::string_view kRecommendationFormat = "attest-recommendation";
+inline constexpr int kRecommendationVersion = 1;
+
+/// What a selector reads from a recommendation. The rest of it (the claim, the results that it rests on) is for
+/// readers.
+struct SettingsFile {
+  std::string path;
+  std::string model;                                         ///< empty: not said
+  std::string selector;                                      ///< registered name; empty: not said
+  std::vector<std::pair<std::string, std::string>> options;  ///< those that are recorded, perhaps none
+  UnitSettings units;
+};
+
+/// Throws InputError that names the file, the place in it, what it expected and what it found.
+SettingsFile read_settings_file(const std::string& path);
+
+/// Throws InputError if the file names a layer or a KV head that the model of `dump` does not have.
+void check_units(const SettingsFile& file, int num_layers, int num_kv_heads, std::string_view dump);
+
+/// The members `default` and `layers` of a recommendation.
+nlohmann::ordered_json unit_settings_json(const UnitSettings& units);
+
+}  // namespace attest
