@@ -64,97 +64,111 @@ std::string shown_label(const ModelStudy& study, const std::vector<HeadCurve>& h
 
 Finding ranking_finding(const RetrievalRanking& ranking, const std::string& label) {
   const RetrievalHead& first = ranking.heads.front();
-  const int covered = ranking.heads.back().covered_prompts;
-  const std::string needed =
-      ranking.needed() > 0 ? fmt::format("the top {} together have one in every prompt", ranking.needed())
-                           : fmt::format("{} of {} prompts have none", ranking.prompts - covered, ranking.prompts);
-  return {
-      .text = fmt::format("{} puts most attention on the evidence, {:.1f} % on average over {}; {} of {} heads put "
-                          "30 % or more on it at some query of a prompt (retrieval heads), and {}.",
-                          "L" + head_in_words(first).substr(1), 100 * first.mass, counted(ranking.prompts, "prompt"),
-                          ranking.num_retrieval(), ranking.heads.size(),
-                          ranking.num_retrieval() == 1 && ranking.needed() == 1 ? "it is one in every prompt" : needed),
-      .number = fmt::format("{:.1f} %", 100 * first.mass),
-      .place =
-          MapPlace{.metric = "span_mass", .selector = label, .setting = {}, .layer = first.layer, .head = first.head}};
+  const int without = ranking.prompts - ranking.heads.back().covered_prompts;
+  const std::string coverage =
+      ranking.needed() == 1 ? std::string("it is one in every prompt")
+      : ranking.needed() > 0
+          ? fmt::format("the first {} together have one in every prompt", ranking.needed())
+          : fmt::format("{} of {} prompts {} none", without, ranking.prompts, without == 1 ? "has" : "have");
+  return {.text = fmt::format(
+              "The head with most attention on the evidence is {}: {:.1f} % on average over {}. {} of {} heads "
+              "{} 30 % or more on it at some query of a prompt (retrieval heads); {}.",
+              head_in_words(first), 100 * first.mass, counted(ranking.prompts, "prompt"), ranking.num_retrieval(),
+              ranking.heads.size(), ranking.num_retrieval() == 1 ? "puts" : "put", coverage),
+          .number = fmt::format("{:.1f} %", 100 * first.mass),
+          .place = MapPlace{
+              .metric = "span_mass", .selector = label, .setting = {}, .layer = first.layer, .head = first.head}};
 }
 
-/// The heads among the top ones that keep less than kKeptMass of their span mass at a point, the worst first.
-std::vector<std::pair<double, RetrievalHead>> losing_heads(const std::vector<HeadCurve>& heads, const LossCurve& curve,
-                                                           std::size_t point) {
-  std::vector<std::pair<double, RetrievalHead>> losing;
+/// The selector's retrieval heads among the top heads.
+std::vector<const HeadCurve*> retrieval_heads_of(const std::vector<HeadCurve>& heads, const LossCurve& curve) {
+  std::vector<const HeadCurve*> found;
   for (const HeadCurve& head : heads)
-    if (head.of == &curve && head.points[point].mass_kept < kKeptMass)
-      losing.emplace_back(head.points[point].mass_kept, head.head);
-  std::ranges::stable_sort(losing, {}, [](const auto& entry) { return entry.first; });
-  return losing;
+    if (head.of == &curve && head.head.retrieval_prompts > 0) found.push_back(&head);
+  return found;
+}
+
+/// What the retrieval heads lose at a point; the worst of them first in `losing`.
+std::string heads_in_words(const std::vector<const HeadCurve*>& heads, std::size_t point,
+                           std::vector<const HeadCurve*>& losing) {
+  constexpr std::size_t kNamed = 3;
+  if (heads.empty()) return "no head is a retrieval head";
+  std::ranges::copy_if(heads, std::back_inserter(losing),
+                       [&](const HeadCurve* head) { return head->points[point].mass_kept < kKeptMass; });
+  std::ranges::stable_sort(losing, {}, [&](const HeadCurve* head) { return head->points[point].mass_kept; });
+  if (losing.empty())
+    return fmt::format("{} keep{} 99 % or more of {} attention on them",
+                       heads.size() == 1 ? "the retrieval head" : fmt::format("all {} retrieval heads", heads.size()),
+                       heads.size() == 1 ? "s" : "", heads.size() == 1 ? "its" : "their");
+  std::vector<std::string> named;
+  for (std::size_t i = 0; i < std::min(kNamed, losing.size()); ++i)
+    named.push_back(
+        fmt::format("{} keeps {:.1f} %", head_in_words(losing[i]->head), 100 * losing[i]->points[point].mass_kept));
+  return fmt::format("of {}, {} lose{} more than 1 % of the attention on them: {}{}",
+                     counted(std::ssize(heads), "retrieval head"), losing.size(), losing.size() == 1 ? "s" : "",
+                     fmt::join(named, ", "), losing.size() > kNamed ? ", ..." : "");
 }
 
 Finding loss_finding(const LossCurve& curve, std::size_t point, const std::vector<HeadCurve>& heads) {
-  constexpr std::size_t kNamed = 3;
   constexpr double kWarningKept = 0.9, kSeriousKept = 0.5;
   const SpanLoss& loss = curve.losses[point];
   const bool of_model = loss.model.prompts > 0;
   const PromptLoss& lost = of_model ? loss.model : loss.best_layer;
-  const auto losing = losing_heads(heads, curve, point);
-  const auto count = std::ranges::count(heads, &curve, &HeadCurve::of);
-  std::vector<std::string> named;
-  for (std::size_t i = 0; i < std::min(kNamed, losing.size()); ++i)
-    named.push_back(fmt::format("{} ({:.1f} %)", head_in_words(losing[i].second), 100 * losing[i].first));
-  const std::string of_heads =
-      losing.empty()
-          ? fmt::format("each of the top {} retrieval heads keeps 99 % or more of its attention on them", count)
-          : fmt::format("{} of the top {} retrieval heads keep less than 99 % of their attention on them: {}{}",
-                        losing.size(), count, fmt::join(named, ", "), losing.size() > kNamed ? ", ..." : "");
+  std::vector<const HeadCurve*> losing;
+  const std::string of_heads = heads_in_words(retrieval_heads_of(heads, curve), point, losing);
+  const std::string layer = of_model ? "any layer" : "the best layer";
+  const std::string tokens =
+      lost.worst > 0
+          ? fmt::format("{:.1f} % of the evidence tokens are kept by no head of {} (worst prompt, {}: {:.1f} %)",
+                        100 * lost.mean, layer, display_name(lost.worst_prompt), 100 * lost.worst)
+          : fmt::format("every evidence token is kept by a head of {}", layer);
   const std::string at = setting_in_words(curve.group(), curve.curve.points[point].setting);
-  const double worst_kept = std::min(1 - lost.worst, losing.empty() ? 1 : losing.front().first);
-  Finding finding{
-      .text = fmt::format(
-          "{}{}{}: no head of {} keeps {:.1f} % of the evidence tokens (worst prompt, {}: {:.1f} %); {}.",
-          display_name(curve.group().label), at.empty() ? "" : " at ", at, of_model ? "any layer" : "the best layer",
-          100 * lost.mean, display_name(lost.worst_prompt), 100 * lost.worst, of_heads),
-      .severity = worst_kept < kSeriousKept   ? Severity::serious
-                  : worst_kept < kWarningKept ? Severity::warning
-                  : losing.empty()            ? Severity::good
-                                              : Severity::note,
-      .number = fmt::format("{:.1f} %", 100 * lost.worst),
-      .place = MapPlace{.metric = "span_mass_kept",
-                        .selector = curve.group().label,
-                        .setting = curve.curve.points[point].setting_label}};
+  const double worst_kept = std::min(1 - lost.worst, losing.empty() ? 1 : losing.front()->points[point].mass_kept);
+  Finding finding{.text = fmt::format("{}{}{}: {}; {}.", display_name(curve.group().label), at.empty() ? "" : " at ",
+                                      at, tokens, of_heads),
+                  .severity = worst_kept < kSeriousKept   ? Severity::serious
+                              : worst_kept < kWarningKept ? Severity::warning
+                              : worst_kept >= kKeptMass   ? Severity::good
+                                                          : Severity::note,
+                  .number = fmt::format("{:.1f} %", 100 * lost.worst),
+                  .place = MapPlace{.metric = "span_mass_kept",
+                                    .selector = curve.group().label,
+                                    .setting = curve.curve.points[point].setting_label}};
   if (!losing.empty()) {
-    finding.place->layer = losing.front().second.layer;
-    finding.place->head = losing.front().second.head;
+    finding.place->layer = losing.front()->head.layer;
+    finding.place->head = losing.front()->head.head;
   }
   return finding;
 }
 
-/// Which of the shown selector's heads need a larger setting than the others.
-Finding need_finding(const std::vector<HeadCurve>& heads, const std::string& shown) {
+/// Which of a selector's retrieval heads need a larger setting than the others. Nothing without retrieval heads.
+std::optional<Finding> need_finding(const std::vector<const HeadCurve*>& heads) {
+  if (heads.empty()) return std::nullopt;
+  const LossCurve& curve = *heads.front()->of;
   std::vector<std::string> never;
   std::vector<std::pair<std::size_t, const HeadCurve*>> needs;
-  for (const HeadCurve& head : heads) {
-    if (head.of->group().label != shown) continue;
-    if (const auto point = head.least_point(false))
-      needs.emplace_back(*point, &head);
+  for (const HeadCurve* head : heads)
+    if (const auto point = head->least_point(true))
+      needs.emplace_back(*point, head);
     else
-      never.push_back(head_in_words(head.head));
-  }
-  std::ranges::stable_sort(needs, std::greater{}, [](const auto& need) { return need.first; });
-  const HeadCurve& any = *std::ranges::find(heads, shown, [](const HeadCurve& h) { return h.of->group().label; });
+      never.push_back(head_in_words(head->head));
+  std::ranges::stable_sort(needs, {}, [](const auto& need) { return need.first; });
   const auto words = [&](std::size_t point) {
-    const std::string at = setting_in_words(any.of->group(), any.of->curve.points[point].setting);
-    return at.empty() ? std::string("what it keeps") : at;
+    const std::string at = setting_in_words(curve.group(), curve.curve.points[point].setting);
+    return at.empty() ? std::string("its only setting") : at;
   };
-  std::string text = "To keep 99 % of the attention on the evidence in every prompt, ";
+  std::string text =
+      fmt::format("{}: to keep 99 % of their attention on the evidence in every prompt in which they retrieve it, ",
+                  display_name(curve.group().label));
   if (needs.empty())
-    text += fmt::format("no setting of {} suffices for any of the top {} retrieval heads", display_name(shown),
-                        never.size());
-  else
-    text += fmt::format("{} of {} needs {}, the median of the top {} retrieval heads {}",
-                        head_in_words(needs.front().second->head), display_name(shown), words(needs.front().first),
-                        needs.size() + never.size(), words(needs[needs.size() / 2].first));
-  if (!needs.empty() && !never.empty()) text += fmt::format("; no setting suffices for {}", fmt::join(never, ", "));
-  return {.text = text + ".", .severity = never.empty() ? Severity::note : Severity::warning};
+    text += fmt::format("no setting of the grid suffices for {}", fmt::join(never, ", "));
+  else {
+    text += fmt::format("{} of {} need {} or less, and {} needs {}", (needs.size() + 1) / 2,
+                        counted(std::ssize(heads), "retrieval head"), words(needs[(needs.size() - 1) / 2].first),
+                        head_in_words(needs.back().second->head), words(needs.back().first));
+    if (!never.empty()) text += fmt::format("; no setting of the grid suffices for {}", fmt::join(never, ", "));
+  }
+  return Finding{.text = text + ".", .severity = never.empty() ? Severity::note : Severity::warning};
 }
 
 std::variant<ExperimentResult, Unsupported> make(const ModelStudy& study, const ExperimentOptions& options) {
@@ -185,7 +199,8 @@ std::variant<ExperimentResult, Unsupported> make(const ModelStudy& study, const 
   result.tables = {losses_table(study, all)};
   if (!heads.empty()) {
     const std::string shown = shown_label(study, heads);
-    result.findings.push_back(need_finding(heads, shown));
+    const auto curve = std::ranges::find(curves, shown, [](const LossCurve& c) { return c.group().label; });
+    if (auto finding = need_finding(retrieval_heads_of(heads, *curve))) result.findings.push_back(std::move(*finding));
     result.figures.push_back(heads_figure(study, heads, shown, options));
     result.tables.push_back(heads_table(study, ranking, heads));
   }

@@ -36,7 +36,6 @@ std::vector<LossRow> loss_rows(const std::vector<LossCurve>& curves, bool of_pap
 }
 
 Table loss_columns(const std::vector<LossRow>& rows) {
-  const auto percent = [](const char* name, const char* heading) { return Column{name, kNumber, heading, 1}; };
   return make_table<LossRow>(
       rows,
       {{{kCurveColumn, kText}, [](const LossRow& r) { return r.of->name(); }},
@@ -45,8 +44,8 @@ Table loss_columns(const std::vector<LossRow>& rows) {
        {{"setting", kText}, [](const LossRow& r) { return std::string(name_of(r.of->group().kind)); }},
        {{"setting_label", kText}, [](const LossRow& r) { return display_name(r.point->setting_label); }},
        {{"layers", kText}, [](const LossRow& r) { return r.of->curve.whole_model ? "all" : "compared"; }},
-       {percent("io_percent", "bytes (%)"), [](const LossRow& r) { return 100 * r.point->io.mean; }},
-       {percent("keep_percent", "tokens (%)"), [](const LossRow& r) { return 100 * r.point->keep.mean; }},
+       {{"io_ratio"}, [](const LossRow& r) { return r.point->io.mean; }},
+       {{"keep_ratio"}, [](const LossRow& r) { return r.point->keep.mean; }},
        {{"best_layer_lost_mean"}, [](const LossRow& r) { return r.loss->best_layer.mean; }},
        {{"best_layer_lost_worst"}, [](const LossRow& r) { return r.loss->best_layer.worst; }},
        {{"best_layer_worst_prompt", kText},
@@ -139,10 +138,10 @@ Figure losses_figure(const ModelStudy& study, const std::vector<LossCurve>& curv
     const char *column, *label;
   };
   std::vector<Shown> shown = {{"best_layer_lost_mean", "best layer, mean (%)"},
-                              {"best_layer_lost_worst", "best layer, worst prompt (%)"}};
+                              {"best_layer_lost_worst", "best layer, worst (%)"}};
   if (prompts_of(curves).second > 0) {
     shown.push_back({"model_lost_mean", "all layers, mean (%)"});
-    shown.push_back({"model_lost_worst", "all layers, worst prompt (%)"});
+    shown.push_back({"model_lost_worst", "all layers, worst (%)"});
   }
   Figure figure{.name = "span_attribution",
                 .note = "share of the evidence tokens that no head keeps",
@@ -155,7 +154,6 @@ Figure losses_figure(const ModelStudy& study, const std::vector<LossCurve>& curv
   for (const Shown& panel : shown) {
     Axis x = bytes_axis(quality);
     x.label = "bytes read (%)";
-    x.factor = 1;  // the column is in per cent
     figure.panels.push_back(
         {.title = fmt::format("({}) {}", static_cast<char>('a' + figure.panels.size()), panel.label),
          .x = x,
@@ -166,7 +164,7 @@ Figure losses_figure(const ModelStudy& study, const std::vector<LossCurve>& curv
       if (!curve.curve.whole_model)
         figure.panels.back().series.push_back({.curve = curve.name(),
                                                .title = legend_title(*curve.curve.selector),
-                                               .x = "io_percent",
+                                               .x = "io_ratio",
                                                .y = panel.column,
                                                .style = study.style(*curve.curve.selector),
                                                .ring = "default"});

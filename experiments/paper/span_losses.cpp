@@ -16,7 +16,8 @@ constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 void add_prompt(PromptLoss& loss, const std::string& name, const std::vector<double>& queries) {
   const Moments moments = describe(std::span<const double>(queries));
   if (moments.count == 0) return;
-  if (loss.prompts++ == 0 || moments.mean > loss.worst) {
+  ++loss.prompts;
+  if (moments.mean > loss.worst) {
     loss.worst = moments.mean;
     loss.worst_prompt = name;
   }

@@ -13,7 +13,7 @@ namespace attest {
 struct PromptLoss {
   int prompts = 0;
   double mean = 0, worst = 0;  ///< NaN without prompts
-  std::string worst_prompt;    ///< the name of the sample
+  std::string worst_prompt;    ///< the name of the sample; empty if none loses anything
 };
 
 struct SpanLoss {
