@@ -121,7 +121,7 @@ Finding loss_finding(const LossCurve& curve, std::size_t point, const std::vecto
       lost.worst > 0
           ? fmt::format("{:.1f} % of the evidence tokens are kept by no head of {} (worst prompt, {}: {:.1f} %)",
                         100 * lost.mean, layer, display_name(lost.worst_prompt), 100 * lost.worst)
-          : fmt::format("every evidence token is kept by a head of {}", layer);
+          : fmt::format("every evidence token is kept by some head{}", of_model ? "" : " of the best layer");
   const std::string at = setting_in_words(curve.group(), curve.curve.points[point].setting);
   const double worst_kept = std::min(1 - lost.worst, losing.empty() ? 1 : losing.front()->points[point].mass_kept);
   Finding finding{.text = fmt::format("{}{}{}: {}; {}.", display_name(curve.group().label), at.empty() ? "" : " at ",

@@ -94,10 +94,11 @@ void expect_span_tokens(const Case& c, int settings, bool leveled, bool by_head)
         none += want == 0;
       }
       const float share = found_lost[n * count + i];
-      if (seen == 0)
+      if (seen == 0) {
         EXPECT_TRUE(std::isnan(share)) << "query " << n;
-      else
+      } else {
         EXPECT_EQ(share, static_cast<float>(none / seen)) << "query " << n << ", setting " << i;
+      }
     }
 }
 
