@@ -7,12 +7,14 @@
 
 namespace attest {
 
-/// The axes of a metric within one layer: N queries, Hq query heads, S settings, M lambdas.
+/// The axes of a metric within one layer: N queries, Hq query heads, S settings, M lambdas, T tokens of
+/// the sample's spans.
 enum class MetricAxes : std::uint8_t {
-  query_head,          ///< [N, Hq]
-  query_head_setting,  ///< [N, Hq, S]
-  query_head_lambda,   ///< [N, Hq, M]
-  query_setting,       ///< [N, S]
+  query_head,           ///< [N, Hq]
+  query_head_setting,   ///< [N, Hq, S]
+  query_head_lambda,    ///< [N, Hq, M]
+  query_setting,        ///< [N, S]
+  query_setting_token,  ///< [N, S, T]
 };
 
 /// Whether higher or lower values are better. `neither`: the metric is descriptive.

@@ -31,9 +31,13 @@ std::vector<decltype(SelectorFunctions::cuda)> passes_of(const SelectorLayout& l
   std::vector<decltype(SelectorFunctions::cuda)> passes;
   for (const ResultArray& array : layout.arrays) {
     if (array.metric == nullptr || (array.metric->needs.estimate && !has_estimate)) continue;
-    const auto* of_selector = std::get_if<SelectorFunctions>(&array.metric->functions);
-    const auto pass =
-        of_selector != nullptr ? of_selector->cuda : std::get<LayerFunctions>(array.metric->functions).cuda;
+    decltype(SelectorFunctions::cuda) pass = nullptr;
+    if (const auto* of_selector = std::get_if<SelectorFunctions>(&array.metric->functions))
+      pass = of_selector->cuda;
+    else if (const auto* of_layer = std::get_if<LayerFunctions>(&array.metric->functions))
+      pass = of_layer->cuda;
+    else
+      pass = std::get<SpanTokenFunctions>(array.metric->functions).cuda;
     if (std::ranges::find(passes, pass) == passes.end()) passes.push_back(pass);
   }
   return passes;

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "analysis/cuda/cuda_layer_plan.h"
+#include "dumps/token_spans.h"
 
 namespace attest {
 
@@ -64,17 +65,9 @@ int longest_row(const AttentionLayer& layer) {
 
 std::vector<int2> disjoint_spans(const AttentionLayer& layer) {
   std::vector<int2> spans;
-  for (const TokenSpan& span : layer.spans)
-    if (span.begin < span.end) spans.push_back({static_cast<int>(span.begin), static_cast<int>(span.end)});
-  std::sort(spans.begin(), spans.end(), [](int2 a, int2 b) { return a.x < b.x; });
-  std::vector<int2> merged;
-  for (int2 span : spans) {
-    if (!merged.empty() && span.x <= merged.back().y)
-      merged.back().y = std::max(merged.back().y, span.y);
-    else
-      merged.push_back(span);
-  }
-  return merged;
+  for (const TokenSpan& span : merged_spans(layer.spans))
+    spans.push_back({static_cast<int>(span.begin), static_cast<int>(span.end)});
+  return spans;
 }
 
 }  // namespace attest

@@ -12,8 +12,29 @@ namespace {
 const LayerFunctions* layer_functions(const ResultArray& array) {
   return array.metric == nullptr ? nullptr : std::get_if<LayerFunctions>(&array.metric->functions);
 }
+const SpanTokenFunctions* span_token_functions(const ResultArray& array) {
+  return array.metric == nullptr ? nullptr : std::get_if<SpanTokenFunctions>(&array.metric->functions);
+}
 
 }  // namespace
+
+void CudaResults::begin_span_tokens(cudaStream_t stream) {
+  const std::size_t queries = layout_.seen_span_tokens.size();
+  std::size_t words = 0;
+  span_offsets_.clear();
+  for (const SelectorLayout& selector : layout_.selectors) {
+    span_offsets_.push_back(words);
+    words += selector.span_bits.size(static_cast<std::int64_t>(queries));
+  }
+  if (words == 0) return;
+  span_words_.reserve(words * sizeof(std::uint32_t));
+  ATTEST_CUDA(cudaMemsetAsync(span_words_.data(), 0, words * sizeof(std::uint32_t), stream));
+  const std::size_t bytes = queries * sizeof(SpanTokenRange);
+  seen_.reserve(bytes);
+  seen_on_host_.reserve(bytes);
+  std::memcpy(seen_on_host_.data(), layout_.seen_span_tokens.data(), bytes);
+  ATTEST_CUDA(cudaMemcpyAsync(seen_.data(), seen_on_host_.data(), bytes, cudaMemcpyHostToDevice, stream));
+}
 
 void CudaResults::begin(const Study& study, std::span<const Metric> metrics, const AttentionLayer& layer,
                         cudaStream_t stream) {
@@ -37,6 +58,13 @@ void CudaResults::begin(const Study& study, std::span<const Metric> metrics, con
   overflow_on_host_.reserve(sizeof(OverflowKey));
   ATTEST_CUDA(cudaMemsetAsync(overflow_.data(), 0xFF, sizeof(OverflowKey), stream));  // kNoOverflow
   fill_undefined(reinterpret_cast<float*>(device_.data()), static_cast<std::int64_t>(layout_.num_cells), stream);
+  begin_span_tokens(stream);
+}
+
+SpanBits CudaResults::span_bits(std::size_t selector) const {
+  SpanBits bits = layout_.selectors[selector].span_bits;
+  bits.bits = reinterpret_cast<std::uint32_t*>(span_words_.data()) + span_offsets_[selector];
+  return bits;
 }
 
 float* CudaResults::cells(const ResultArray& array) const {
@@ -57,17 +85,21 @@ CudaCells CudaResults::selector_cells(std::size_t selector) const {
                       layer_functions(all[a]) == nullptr
                           ? nullptr
                           : reinterpret_cast<HeadSums*>(sums_.data()) + sums_offsets_[selector][a]});
-  return CudaCells(std::move(arrays));
+  return CudaCells(std::move(arrays), span_bits(selector));
 }
 
 void CudaResults::enqueue_finish(int num_queries, int num_heads, cudaStream_t stream) {
   for (std::size_t s = 0; s < layout_.selectors.size(); ++s) {
     const SelectorLayout& selector = layout_.selectors[s];
-    for (std::size_t a = 0; a < selector.arrays.size(); ++a)
+    for (std::size_t a = 0; a < selector.arrays.size(); ++a) {
+      if (const SpanTokenFunctions* functions = span_token_functions(selector.arrays[a]))
+        functions->cuda_combine({span_bits(s), reinterpret_cast<const SpanTokenRange*>(seen_.data()), num_queries,
+                                 static_cast<int>(selector.num_settings), cells(selector.arrays[a]), stream});
       if (const LayerFunctions* functions = layer_functions(selector.arrays[a]))
         functions->cuda_combine({reinterpret_cast<const HeadSums*>(sums_.data()) + sums_offsets_[s][a], num_queries,
                                  num_heads, static_cast<int>(selector.num_settings), cells(selector.arrays[a]),
                                  stream});
+    }
   }
   ATTEST_CUDA(
       cudaMemcpyAsync(host_.data(), device_.data(), layout_.num_cells * sizeof(float), cudaMemcpyDeviceToHost, stream));

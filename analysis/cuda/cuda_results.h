@@ -30,14 +30,18 @@ class CudaResults {
 
  private:
   float* cells(const ResultArray& array) const;
+  SpanBits span_bits(std::size_t selector) const;
+  /// Clears the bits of span tokens and sends what each query sees of them.
+  void begin_span_tokens(cudaStream_t stream);
 
   const Study* study_ = nullptr;
   const AttentionLayer* layer_ = nullptr;
   LayerResultsLayout layout_;
   LayerResults results_;
   std::vector<std::vector<std::size_t>> sums_offsets_;  // [selector][array]: offsets of layer metrics in sums_
-  DeviceBuffer device_, sums_, overflow_;
-  PageLockedBuffer host_, overflow_on_host_;
+  std::vector<std::size_t> span_offsets_;               // [selector]: of its words in span_words_
+  DeviceBuffer device_, sums_, overflow_, span_words_, seen_;
+  PageLockedBuffer host_, overflow_on_host_, seen_on_host_;
 };
 
 }  // namespace attest

@@ -244,11 +244,16 @@ class CpuLayerStudy final : public LayerStudy {
         values.resize(has_settings(array.info.axes) ? settings : array.per_row);
         of_selector->cpu(row, values);
         put(a, values);
-      } else {
-        const auto& of_layer = std::get<LayerFunctions>(array.metric->functions);
+      } else if (const auto* of_layer = std::get_if<LayerFunctions>(&array.metric->functions)) {
         const std::span<HeadSums> sums = builder.head_sums(s, a, place.query, place.head);
-        for (std::size_t i = 0; i < settings; ++i) sums[place.given(i)] = of_layer.of_head(row, static_cast<int>(i));
+        for (std::size_t i = 0; i < settings; ++i) sums[place.given(i)] = of_layer->of_head(row, static_cast<int>(i));
       }
+    }
+    if (builder.span_bits(s).words > 0) {
+      std::vector<int> given;
+      for (std::size_t i = 0; i < settings; ++i) given.push_back(static_cast<int>(place.given(i)));
+      set_span_bits(row, given, builder.span_bits(s), place.query, place.head,
+                    builder.layout().seen_span_tokens[static_cast<std::size_t>(place.query)].begin);
     }
     for (std::size_t m = 0; m < selection.own_metrics.size(); ++m) {
       const RowMatrix<double>& own = selection.own_metrics[m];

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "dumps/token_spans.h"
+
 namespace attest {
 
 std::vector<KvHeadBatch> kv_head_batches(const AttentionLayer& layer, int max_rows, std::int64_t max_bytes) {
@@ -29,11 +31,9 @@ std::vector<KvHeadBatch> kv_head_batches(const AttentionLayer& layer, int max_ro
 std::vector<std::uint32_t> visible_span_tokens(const AttentionLayer& layer, std::int64_t first_key,
                                                std::int64_t visible) {
   std::vector<std::uint32_t> tokens;
-  for (const TokenSpan& span : layer.spans)
+  for (const TokenSpan& span : merged_spans(layer.spans))
     for (std::int64_t t = std::max(span.begin, first_key); t < std::min(span.end, first_key + visible); ++t)
       tokens.push_back(static_cast<std::uint32_t>(t - first_key));
-  std::sort(tokens.begin(), tokens.end());
-  tokens.erase(std::unique(tokens.begin(), tokens.end()), tokens.end());
   return tokens;
 }
 

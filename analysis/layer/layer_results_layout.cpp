@@ -4,20 +4,36 @@
 #include <algorithm>
 #include <limits>
 
+#include "dumps/token_spans.h"
+
 namespace attest {
 namespace {
 
-std::size_t values_per_row(MetricAxes axes, std::size_t num_settings, std::size_t num_lambdas) {
+std::size_t values_per_row(MetricAxes axes, std::size_t num_settings, std::size_t num_lambdas, std::size_t num_tokens) {
   switch (axes) {
     case MetricAxes::query_head_setting:
     case MetricAxes::query_setting:
       return num_settings;
     case MetricAxes::query_head_lambda:
       return num_lambdas;
+    case MetricAxes::query_setting_token:
+      return num_settings * num_tokens;
     case MetricAxes::query_head:
       break;
   }
   return 1;
+}
+
+bool has_head_axis(MetricAxes axes) {
+  return axes != MetricAxes::query_setting && axes != MetricAxes::query_setting_token;
+}
+
+std::vector<SpanTokenRange> seen_by_queries(const AttentionLayer& layer, const std::vector<std::int64_t>& tokens) {
+  std::vector<SpanTokenRange> seen;
+  for (const std::int64_t position : layer.query_positions)
+    seen.push_back({std::ranges::lower_bound(tokens, layer.first_visible_key(position)) - tokens.begin(),
+                    std::ranges::upper_bound(tokens, position) - tokens.begin()});
+  return seen;
 }
 
 }  // namespace
@@ -27,15 +43,19 @@ LayerResultsLayout::LayerResultsLayout(const Study& study, std::span<const Metri
     : layer(attention.layer) {
   const auto queries = static_cast<std::size_t>(attention.num_queries()),
              heads = static_cast<std::size_t>(attention.shape.num_query_heads);
+  const std::vector<std::int64_t> tokens = span_tokens(attention.spans);
+  const bool few_tokens = !tokens.empty() && std::ssize(tokens) <= kMostSpanTokens;
+  seen_span_tokens = seen_by_queries(attention, tokens);
   const auto add = [&](std::vector<ResultArray>& arrays, const MetricInfo& info, const Metric* metric,
                        std::size_t num_settings) {
-    const std::size_t per_row = values_per_row(info.axes, num_settings, study.lambdas.size());
-    const std::size_t size = queries * (info.axes == MetricAxes::query_setting ? 1 : heads) * per_row;
+    const std::size_t per_row = values_per_row(info.axes, num_settings, study.lambdas.size(), tokens.size());
+    const std::size_t size = queries * (has_head_axis(info.axes) ? heads : 1) * per_row;
     arrays.push_back({info, metric, per_row, size, num_cells});
     num_cells += size;
   };
   const auto layer_has = [&](const MetricNeeds& needs) {
-    return (!needs.spans || !attention.spans.empty()) && (!needs.sinks || !attention.sinks.empty());
+    return (!needs.spans || !attention.spans.empty()) && (!needs.few_span_tokens || few_tokens) &&
+           (!needs.sinks || !attention.sinks.empty());
   };
   const auto selector_has = [](const MetricNeeds& needs, const Selector& selector) {
     return (!needs.estimate || selector.has_estimate()) && (!needs.scores || selector.estimates_scores());
@@ -51,6 +71,13 @@ LayerResultsLayout::LayerResultsLayout(const Study& study, std::span<const Metri
     for (const Metric& metric : metrics)
       if (!metric.of_scores() && layer_has(metric.needs) && selector_has(metric.needs, *chosen.selector))
         add(out.arrays, metric.info, &metric, out.num_settings);
+    const bool counts_tokens = std::ranges::any_of(out.arrays, [](const ResultArray& array) {
+      return std::holds_alternative<SpanTokenFunctions>(array.metric->functions);
+    });
+    if (counts_tokens)  // of more tokens it is only known whether any head keeps them, which takes less memory
+      out.span_bits = {.heads = few_tokens ? attention.shape.num_query_heads : 1,
+                       .tokens = std::ssize(tokens),
+                       .words = (static_cast<int>(out.num_settings) + kSettingsPerWord - 1) / kSettingsPerWord};
     out.first_own = out.arrays.size();
     for (const MetricInfo& own : chosen.selector->own_metrics()) add(out.arrays, own, nullptr, out.num_settings);
   }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "analysis/metrics/metric.h"
+#include "analysis/metrics/span_tokens.h"
 #include "analysis/results/layer_results.h"
 #include "analysis/study/study.h"
 #include "dumps/attention_layer.h"
@@ -14,7 +15,7 @@ namespace attest {
 struct ResultArray {
   MetricInfo info;
   const Metric* metric = nullptr;  ///< row of the table of metrics; null for a selector's own metric
-  std::size_t per_row = 0;         ///< cells per (query, head), or per query if there is no head axis: S, M or 1
+  std::size_t per_row = 0;         ///< cells per (query, head), or per query if there is no head axis: S, M, 1 or S T
   std::size_t size = 0;            ///< number of cells
   std::size_t begin = 0;           ///< number of cells in the arrays before this one
 };
@@ -24,6 +25,7 @@ struct SelectorLayout {
   std::vector<bool> dense_heads;  ///< [KV heads] Selector::is_dense()
   bool dense = false;             ///< all of them are
   std::size_t num_settings = 0;
+  SpanBits span_bits;         ///< the shape of its bits; words is 0 if no metric needs them
   std::size_t first_own = 0;  ///< index in `arrays` of the selector's first own metric
   std::vector<ResultArray> arrays;
 };
@@ -36,6 +38,7 @@ struct LayerResultsLayout {
   LayerResults undefined() const;
 
   int layer = 0;
+  std::vector<SpanTokenRange> seen_span_tokens;  ///< [N]
   std::vector<ResultArray> scores;
   std::vector<SelectorLayout> selectors;
   std::size_t num_cells = 0;  ///< total over all arrays

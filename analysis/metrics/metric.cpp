@@ -10,6 +10,7 @@
 #include "analysis/metrics/rank_correlation.h"
 #include "analysis/metrics/scan_error.h"
 #include "analysis/metrics/score_statistics.h"
+#include "analysis/metrics/span_tokens.h"
 #include "kernels/device/on_cuda.h"
 
 namespace attest {
@@ -19,6 +20,7 @@ constexpr auto kRow = MetricAxes::query_head;
 constexpr auto kSetting = MetricAxes::query_head_setting;
 constexpr auto kLambda = MetricAxes::query_head_lambda;
 constexpr auto kLayer = MetricAxes::query_setting;
+constexpr auto kLayerTokens = MetricAxes::query_setting_token;
 
 constexpr MetricRange kShare{.least = 0, .most = 1, .may_be_nan = false}, kShareOrNan{.least = 0, .most = 1};
 constexpr MetricRange kNotNegative{.least = 0, .may_be_nan = false}, kNotNegativeOrNan{.least = 0};
@@ -30,12 +32,15 @@ constexpr MetricNeeds kNothing{};
 constexpr MetricNeeds kEstimate{.estimate = true};
 constexpr MetricNeeds kScoreEstimate{.estimate = true, .scores = true};
 constexpr MetricNeeds kSpans{.spans = true};
+constexpr MetricNeeds kFewSpanTokens{.spans = true, .few_span_tokens = true};
 constexpr MetricNeeds kSinks{.sinks = true};
 
 template <auto* cpu, auto* cuda>
 constexpr auto of_scores = ScoreFunctions{cpu, on_cuda<cuda>()};
 template <auto* cpu, auto* cuda>
 constexpr auto of_selector = SelectorFunctions{cpu, on_cuda<cuda>()};
+template <auto* cpu, auto* cuda_combine>
+constexpr auto of_span_tokens = SpanTokenFunctions{cpu, on_cuda<cuda_span_bits>(), on_cuda<cuda_combine>()};
 
 using Statistic = SummaryColumn::Statistic;
 constexpr SummaryColumn kRecallColumns[] = {{Statistic::mean, "mean_recall", "recall"},
@@ -169,6 +174,14 @@ constexpr Metric kMetrics[] = {
       kShareOrNan, "attest"},
      kSpans,
      of_selector<span_mass_kept, cuda_kept_set>},
+    {{"span_lost", kLayer, "ratio", Better::lower, "share of the visible span tokens that no head of the layer keeps",
+      kShareOrNan, "attest"},
+     kSpans,
+     of_span_tokens<span_lost, cuda_span_lost>},
+    {{"span_token_heads", kLayerTokens, "heads", Better::higher,
+      "query heads of the layer that keep a span token; NaN if the query does not see it", kNotNegativeOrNan, "attest"},
+     kFewSpanTokens,
+     of_span_tokens<span_token_heads, cuda_span_token_heads>},
 };
 
 }  // namespace

@@ -18,14 +18,16 @@ namespace attest {
 struct CudaExactRows;
 struct CudaSelectorRows;
 struct CudaLayerSums;
+struct CudaSpanTokens;
 class CudaCells;
 
 /// Conditions under which a metric has an array in the results.
 struct MetricNeeds {
-  bool estimate = false;  ///< the selector has an estimate
-  bool scores = false;    ///< and the estimate is in natural-log units
-  bool spans = false;     ///< the sample has spans
-  bool sinks = false;     ///< the layer has learned sinks
+  bool estimate = false;         ///< the selector has an estimate
+  bool scores = false;           ///< and the estimate is in natural-log units
+  bool spans = false;            ///< the sample has spans
+  bool few_span_tokens = false;  ///< their union has 1 to kMostSpanTokens tokens
+  bool sinks = false;            ///< the layer has learned sinks
 };
 
 // The functions of a metric, one struct per kind of metric. A CUDA function may fill the cells of several metrics in
@@ -56,6 +58,14 @@ struct LayerFunctions {
   void (*cuda_combine)(const CudaLayerSums&) = nullptr;
 };
 
+/// A metric of the span tokens that the query heads of a layer keep together (span_tokens.h): [N, S] or [N, S, T].
+struct SpanTokenFunctions {
+  /// Of one query and setting. `heads`: [T] number of heads that keep each token, NaN where the query does not see it.
+  void (*cpu)(std::span<const float> heads, std::span<float> out) = nullptr;
+  void (*cuda)(const CudaSelectorRows&, const CudaCells&) = nullptr;  ///< sets the bits of every head
+  void (*cuda_combine)(const CudaSpanTokens&) = nullptr;
+};
+
 /// A column of the summary that a run prints: a statistic over all cells of one selector and setting.
 struct SummaryColumn {
   enum class Statistic : std::uint8_t { mean, min, max };
@@ -67,7 +77,7 @@ struct SummaryColumn {
 struct Metric {
   MetricInfo info;
   MetricNeeds needs;
-  std::variant<ScoreFunctions, SelectorFunctions, LayerFunctions> functions;
+  std::variant<ScoreFunctions, SelectorFunctions, LayerFunctions, SpanTokenFunctions> functions;
   std::span<const SummaryColumn> summary{};
 
   bool of_scores() const { return std::holds_alternative<ScoreFunctions>(functions); }

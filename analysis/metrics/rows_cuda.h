@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "analysis/metrics/metric.h"
+#include "analysis/metrics/span_tokens.h"
 #include "kernels/attention/level_sums_cuda.h"
 #include "kernels/device/stage_clock.h"
 #include "kernels/selectors/cuda_chunk.h"
@@ -75,7 +76,8 @@ class CudaCells {
     float* cells = nullptr;         ///< shaped by the metric's axes
     HeadSums* head_sums = nullptr;  ///< [N, Hq, S], for a metric of the whole layer
   };
-  explicit CudaCells(std::vector<Array> arrays) : arrays_(std::move(arrays)) {}
+  explicit CudaCells(std::vector<Array> arrays, const SpanBits& span_bits = {})
+      : arrays_(std::move(arrays)), span_bits_(span_bits) {}
 
   /// Null if the layer does not have the metric, for instance a span metric of a sample without spans.
   float* of(std::string_view metric) const {
@@ -87,6 +89,9 @@ class CudaCells {
     return array == nullptr ? nullptr : array->head_sums;
   }
 
+  /// Of the selector's span tokens; `words` is 0 if no metric needs them.
+  const SpanBits& span_bits() const { return span_bits_; }
+
  private:
   const Array* find(std::string_view metric) const {
     for (const Array& array : arrays_)
@@ -94,12 +99,22 @@ class CudaCells {
     return nullptr;
   }
   std::vector<Array> arrays_;
+  SpanBits span_bits_;
 };
 
 /// The head sums of a layer metric. They are added over the heads and combined into `cells` [N, S].
 struct CudaLayerSums {
   const HeadSums* sums = nullptr;  ///< [N, Hq, S]
   int num_queries = 0, num_heads = 0, num_settings = 0;
+  float* cells = nullptr;
+  cudaStream_t stream = nullptr;
+};
+
+/// The bits of a layer's span tokens, which become the cells of a metric: [N, S] or [N, S, T].
+struct CudaSpanTokens {
+  SpanBits bits;
+  const SpanTokenRange* seen = nullptr;  ///< [N]
+  int num_queries = 0, num_settings = 0;
   float* cells = nullptr;
   cudaStream_t stream = nullptr;
 };

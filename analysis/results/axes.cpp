@@ -11,7 +11,8 @@ struct Axis {
   std::int64_t AxisSizes::*size;
 };
 constexpr Axis kLayer{"layer", &AxisSizes::layers}, kQuery{"query", &AxisSizes::queries},
-    kHead{"head", &AxisSizes::heads}, kSetting{"setting", &AxisSizes::settings}, kLambda{"lambda", &AxisSizes::lambdas};
+    kHead{"head", &AxisSizes::heads}, kSetting{"setting", &AxisSizes::settings}, kLambda{"lambda", &AxisSizes::lambdas},
+    kToken{"token", &AxisSizes::tokens};
 
 struct Layout {
   MetricAxes axes;
@@ -27,7 +28,8 @@ const std::vector<Layout>& layouts() {
   static const std::vector<Layout> all{{MetricAxes::query_head, {kLayer, kQuery, kHead}},
                                        {MetricAxes::query_head_setting, {kLayer, kQuery, kHead, kSetting}},
                                        {MetricAxes::query_head_lambda, {kLayer, kQuery, kHead, kLambda}},
-                                       {MetricAxes::query_setting, {kLayer, kQuery, kSetting}}};
+                                       {MetricAxes::query_setting, {kLayer, kQuery, kSetting}},
+                                       {MetricAxes::query_setting_token, {kLayer, kQuery, kSetting, kToken}}};
   return all;
 }
 

@@ -14,20 +14,20 @@ namespace attest {
 
 /// Lengths of the axes of one sample's metrics.
 struct AxisSizes {
-  std::int64_t layers = 0, queries = 0, heads = 0, settings = 0, lambdas = 0;
+  std::int64_t layers = 0, queries = 0, heads = 0, settings = 0, lambdas = 0, tokens = 0;
 };
 
 /// Names of an array's axes, slowest first, for instance {"layer", "query", "head", "setting"}. They are the dimension
 /// labels of its data set.
 std::span<const std::string_view> axis_names(MetricAxes axes);
 
-/// [Y, N, Hq], [Y, N, Hq, S], [Y, N, Hq, M] or [Y, N, S].
+/// [Y, N, Hq], [Y, N, Hq, S], [Y, N, Hq, M], [Y, N, S] or [Y, N, S, T].
 std::vector<std::int64_t> shape_of(MetricAxes axes, const AxisSizes& sizes);
 
 /// The axes with these names; empty if no kind of metric has them.
 std::optional<MetricAxes> axes_named(std::span<const std::string> names);
 
-/// Whether the metric has one value per setting.
+/// Whether the metric has one value per setting, which is then the last axis.
 inline bool has_settings(MetricAxes axes) {
   return axes == MetricAxes::query_head_setting || axes == MetricAxes::query_setting;
 }

@@ -121,7 +121,8 @@ struct ResultsFile::State {
                             .num_tokens = s.at("num_tokens"),
                             .layers = s.at("layers"),
                             .query_positions = s.at("query_positions"),
-                            .has_spans = s.at("scores").contains("span_mass")});
+                            .has_spans = s.at("scores").contains("span_mass"),
+                            .span_tokens = s.at("span_tokens")});
     SampleData& data = samples.back().emplace_back();
     data.scores = places_of(s.at("scores"));
     const json& selectors = s.at("selectors");
@@ -156,7 +157,8 @@ struct ResultsFile::State {
                           .queries = static_cast<std::int64_t>(sample.query_positions.size()),
                           .heads = dump.shape.num_query_heads,
                           .settings = selector != nullptr ? static_cast<std::int64_t>(selector->grid.size()) : 0,
-                          .lambdas = static_cast<std::int64_t>(study.lambdas.size())};
+                          .lambdas = static_cast<std::int64_t>(study.lambdas.size()),
+                          .tokens = static_cast<std::int64_t>(sample.span_tokens.size())};
     MetricArray array{.axes = place.axes, .shape = shape_of(place.axes, sizes), .values = {}};
     std::size_t count = 1;
     for (const std::int64_t size : array.shape) count *= static_cast<std::size_t>(size);

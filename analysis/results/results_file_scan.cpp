@@ -25,10 +25,11 @@ using nlohmann::json;
 
 constexpr std::size_t kMostAxes = 32;  // of an HDF5 data set
 
-// Data sets that are not metrics. Older files have no scales: layer, query, head, setting, lambda.
+// Data sets that are not metrics. Older files have no scales: layer, query, head, setting, lambda, token.
 const std::vector<std::string>& non_metrics_of_selector() {
-  static const std::vector<std::string> names{"settings", "setting_labels", "lambdas", "dense",   "done",
-                                              "layer",    "query",          "head",    "setting", "lambda"};
+  static const std::vector<std::string> names{"settings", "setting_labels", "lambdas", "span_tokens",
+                                              "dense",    "done",           "layer",   "query",
+                                              "head",     "setting",        "lambda",  "token"};
   return names;
 }
 const std::vector<std::string>& non_metrics_of_scores() {
@@ -96,7 +97,7 @@ json read_metrics(const Group& group, const AxisSizes& sizes, const std::vector<
   return metrics;
 }
 
-json read_selector(const Group& group, AxisSizes sizes) {
+json read_selector(const Group& group, AxisSizes sizes, std::int64_t num_tokens) {
   json selector = {{"label", group.path().substr(group.path().rfind('/') + 1)},
                    {"selector", group.string_attribute("selector")},
                    {"setting", group.string_attribute("setting")},
@@ -108,6 +109,11 @@ json read_selector(const Group& group, AxisSizes sizes) {
   const std::vector<double> lambdas =
       group.contains("lambdas") ? Dataset(group.open("lambdas")).read_doubles() : std::vector<double>{};
   sizes.lambdas = static_cast<std::int64_t>(lambdas.size());
+  const std::vector<std::int64_t> tokens = group.contains("span_tokens")
+                                               ? read_ascending(Dataset(group.open("span_tokens")), num_tokens - 1)
+                                               : std::vector<std::int64_t>{};
+  sizes.tokens = static_cast<std::int64_t>(tokens.size());
+  selector["span_tokens"] = tokens;
   selector["settings"] = settings;
   selector["setting_labels"] = labels.read_strings();
   selector["lambdas"] = lambdas;
@@ -132,7 +138,13 @@ json read_sample(const Group& group, std::int64_t heads, std::int64_t num_layers
   sample["selectors"] = json::array();
   for (const std::string& name : ordered_names(group))
     if (name != kScoresGroup && name != "layers" && name != "query_positions")
-      sample["selectors"].push_back(read_selector(group.group(name), sizes));
+      sample["selectors"].push_back(read_selector(group.group(name), sizes, sample["num_tokens"]));
+  sample["span_tokens"] = json::array();
+  for (const json& selector : sample["selectors"]) {
+    if (selector["span_tokens"] != sample["selectors"][0]["span_tokens"])
+      group.group(selector["label"]).fail("its span_tokens are not those of the sample's other selectors");
+    sample["span_tokens"] = selector["span_tokens"];
+  }
   return sample;
 }
 

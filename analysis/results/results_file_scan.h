@@ -8,10 +8,10 @@
 namespace attest {
 
 /// {manifest, dumps: [{path, model, num_layers, num_query_heads, num_kv_heads, head_dim, value_dim, samples: [{name,
-/// task, num_tokens, layers, query_positions, scores: METRICS, selectors: [{label, selector, setting, options,
-/// settings, setting_labels, lambdas, dense, done, metrics: METRICS}]}]}]}, where METRICS maps a name to {axes,
-/// offset}; `offset` is the position of the values in the file in bytes, -1 if HDF5 must decode them. Every shape has
-/// been checked. Throws InputError.
+/// task, num_tokens, layers, query_positions, span_tokens, scores: METRICS, selectors: [{label, selector, setting,
+/// options, settings, setting_labels, lambdas, span_tokens, dense, done, metrics: METRICS}]}]}]}, where METRICS maps a
+/// name to {axes, offset}; `offset` is the position of the values in the file in bytes, -1 if HDF5 must decode them.
+/// Every shape has been checked. Throws InputError.
 nlohmann::json scan_results_file(const std::string& path);
 
 }  // namespace attest

@@ -158,6 +158,11 @@ struct ResultsWriter::State {
       const std::vector<double> settings = values_of(s.grid);
       scale(selector, of, "setting", settings);
       scale(selector, of, "lambda", study.lambdas);
+      if (!sample.span_tokens.empty()) {
+        scale(selector, of, "token", sample.span_tokens);
+        file.write_dataset<std::int64_t>(selector, "span_tokens", sample.span_tokens, {sample.span_tokens.size()},
+                                         layout_of(of, "token"));
+      }
       file.write_dataset<double>(selector, "settings", settings, {settings.size()}, layout_of(of, "setting"));
       file.write_dataset(selector, "setting_labels", s.setting_labels, layout_of(of, "setting"));
       file.write_dataset<double>(selector, "lambdas", study.lambdas, {study.lambdas.size()}, layout_of(of, "lambda"));
@@ -175,7 +180,8 @@ struct ResultsWriter::State {
                           .queries = static_cast<std::int64_t>(sample.query_positions.size()),
                           .heads = dump.shape.num_query_heads,
                           .settings = selector != nullptr ? static_cast<std::int64_t>(selector->grid.size()) : 0,
-                          .lambdas = static_cast<std::int64_t>(study.lambdas.size())};
+                          .lambdas = static_cast<std::int64_t>(study.lambdas.size()),
+                          .tokens = static_cast<std::int64_t>(sample.span_tokens.size())};
     Extent extent;
     for (const std::int64_t size : shape_of(axes, sizes)) extent.push_back(static_cast<hsize_t>(size));
     return extent;

@@ -14,11 +14,13 @@ constexpr std::size_t kMiB = std::size_t{1} << 20;
 /// Values of a metric in one layer.
 std::size_t value_count(MetricAxes axes, const UnitKey& unit, const Study& study, const StudySelector* selector) {
   const StudyDump& dump = study.dumps[unit.dump];
+  const StudySample& sample = dump.samples[unit.sample];
   const AxisSizes sizes{.layers = 1,
-                        .queries = static_cast<std::int64_t>(dump.samples[unit.sample].query_positions.size()),
+                        .queries = static_cast<std::int64_t>(sample.query_positions.size()),
                         .heads = dump.shape.num_query_heads,
                         .settings = selector != nullptr ? static_cast<std::int64_t>(selector->grid.size()) : 0,
-                        .lambdas = static_cast<std::int64_t>(study.lambdas.size())};
+                        .lambdas = static_cast<std::int64_t>(study.lambdas.size()),
+                        .tokens = static_cast<std::int64_t>(sample.span_tokens.size())};
   std::size_t count = 1;
   for (const std::int64_t size : shape_of(axes, sizes)) count *= static_cast<std::size_t>(size);
   return count;
@@ -40,7 +42,7 @@ bool fit(const std::vector<MetricValues>& metrics, const UnitKey& unit, const St
   for (const MetricValues& values : metrics) {
     const auto info = std::ranges::find(possible, std::string_view(values.name), &MetricInfo::name);
     if (info == possible.end() || info->axes != values.axes || std::ranges::count(names, values.name) != 0 ||
-        values.values.size() != value_count(values.axes, unit, study, selector))
+        values.values.empty() || values.values.size() != value_count(values.axes, unit, study, selector))
       return false;
     names.push_back(values.name);
   }

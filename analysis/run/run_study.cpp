@@ -73,18 +73,23 @@ std::vector<DumpReader> open_dumps(const Study& study, std::uint64_t allowed_mem
 
 /// Refuses layers that, with their results, take more memory than was allowed, before the first of them is studied.
 void check_memory(const Study& study, const StudyPlan& plan, const std::vector<DumpReader>& readers) {
-  std::uint64_t per_cell = 0;
+  std::uint64_t per_cell = 0, settings_of_all = 0;
   const auto add = [&](std::uint64_t settings) {
     for (const Metric& metric : all_metrics())
       per_cell += sizeof(float) * (has_settings(metric.info.axes) ? settings : 1);
   };
-  for (const StudySelector& selector : study.selectors) add(selector.grid.size());
+  for (const StudySelector& selector : study.selectors) {
+    add(selector.grid.size());
+    settings_of_all += selector.grid.size();
+  }
   constexpr std::uint64_t kCopies = 2;  // of results: being computed, being stored
   for (const UnitKey& unit : plan.units) {
     const StudyDump& dump = study.dumps[unit.dump];
-    const std::uint64_t queries = dump.samples[unit.sample].query_positions.size();
+    const StudySample& sample = dump.samples[unit.sample];
+    const std::uint64_t queries = sample.query_positions.size(), tokens = sample.span_tokens.size();
     const std::uint64_t cells = queries * static_cast<std::uint64_t>(dump.shape.num_query_heads);
-    readers[unit.dump].check_memory(plan.places[unit.dump][unit.sample].index, unit.layer, kCopies * per_cell * cells);
+    readers[unit.dump].check_memory(plan.places[unit.dump][unit.sample].index, unit.layer,
+                                    kCopies * (per_cell * cells + sizeof(float) * settings_of_all * queries * tokens));
   }
 }
 

@@ -74,6 +74,8 @@ MetricStatistic parse_metric(std::string_view typed, std::string_view name) {
     fail(typed, fmt::format("'{}' has no deficit: 1 is not its best value", found->metric));
   if (found->info.axes == MetricAxes::query_head_lambda)
     fail(typed, fmt::format("'{}' has a value for each lambda, which has no place here", found->metric));
+  if (found->info.axes == MetricAxes::query_setting_token)
+    fail(typed, fmt::format("'{}' has a value for each span token, which has no place here", found->metric));
   return *found;
 }
 

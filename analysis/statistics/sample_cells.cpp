@@ -90,7 +90,8 @@ std::vector<std::vector<SampleCells>> gather_settings(ResultsFiles files, std::s
   each_sample(
       files, label, [&](const ResultsFile& file, std::size_t d, std::size_t dump, std::size_t s, std::size_t selector) {
         const std::optional<MetricArray> array = file.read(d, s, selector, metric);
-        if (!array || array->axes == MetricAxes::query_head_lambda) return;
+        if (!array || array->axes == MetricAxes::query_head_lambda || array->axes == MetricAxes::query_setting_token)
+          return;
         const StudySample& sample = file.study().dumps[d].samples[s];
         const std::vector<std::size_t> layers = chosen_layers(file, d, s, selector, choice);
         const std::vector<std::string>& grid = file.study().selectors[selector].setting_labels;

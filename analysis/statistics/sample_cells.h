@@ -23,7 +23,7 @@ struct SampleCells {
   std::int64_t num_tokens = 0;
   std::vector<int> layers;       ///< [Y]
   std::int64_t num_queries = 0;  ///< N
-  std::int64_t num_heads = 0;    ///< Hq; 1 for recall_layer
+  std::int64_t num_heads = 0;    ///< Hq; 1 for a metric of all heads together, such as recall_layer
   std::vector<float> values;
 
   std::span<const float> layer(std::size_t y) const {
@@ -41,7 +41,8 @@ struct LayerChoice {
 };
 
 /// The cells of `metric` of selector `label`, for every sample that has them, at the setting that was typed as
-/// `setting_label` (ignored if the metric has no settings). Layers that were not computed (done = 0) never appear.
+/// `setting_label` (ignored if the metric has no settings). None of a metric by lambda or token. Layers that were not
+/// computed (done = 0) never appear.
 std::vector<SampleCells> gather(ResultsFiles files, std::string_view label, std::string_view metric,
                                 std::string_view setting_label, const LayerChoice& choice = {});
 

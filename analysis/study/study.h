@@ -16,6 +16,9 @@
 
 namespace attest {
 
+/// Most tokens of a sample's spans for which results have a value each.
+inline constexpr std::int64_t kMostSpanTokens = 512;
+
 /// One sample of a study, with the axes of its results.
 struct StudySample {
   std::string name;
@@ -24,6 +27,7 @@ struct StudySample {
   std::vector<int> layers;                    ///< ascending
   std::vector<std::int64_t> query_positions;  ///< [N] positions of the studied queries
   bool has_spans = false;
+  std::vector<std::int64_t> span_tokens{};  ///< [T] of the union of its spans; empty if more than kMostSpanTokens
 };
 
 /// One dump of a study.

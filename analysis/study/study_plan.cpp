@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "dumps/base/error.h"
+#include "dumps/token_spans.h"
 #include "kernels/selectors/options.h"
 
 namespace attest {
@@ -127,7 +128,9 @@ StudyPlan plan_study(std::span<const DumpInfo* const> dumps, Study& study) {
                         .num_tokens = sample.num_tokens,
                         .layers = chosen_layers(sample, choice.layers),
                         .query_positions = {},
-                        .has_spans = !sample.spans.empty()};
+                        .has_spans = !sample.spans.empty(),
+                        .span_tokens = span_tokens(sample.spans)};
+      if (std::ssize(taken.span_tokens) > kMostSpanTokens) taken.span_tokens.clear();
       const std::vector<std::size_t> queries = chosen_queries(sample, choice.queries);
       layers_known.insert(sample.layers.begin(), sample.layers.end());
       if (taken.layers.empty() || queries.empty()) {

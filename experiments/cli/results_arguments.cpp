@@ -9,11 +9,11 @@ void ResultsArguments::add_to(CLI::App& command) {
   command.add_option("RESULTS", paths_, "Results files of `attest run`; those of one model are pooled")->required();
 }
 
-ResultsFiles ResultsArguments::open() {
+ResultsFiles ResultsArguments::open(const std::vector<std::string>& paths) {
   files_.clear();
   pointers_.clear();
-  files_.reserve(paths_.size());
-  for (const std::string& path : paths_) pointers_.push_back(&files_.emplace_back(path));
+  files_.reserve(paths.size());
+  for (const std::string& path : paths) pointers_.push_back(&files_.emplace_back(path));
   return pointers_;
 }
 

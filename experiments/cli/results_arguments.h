@@ -27,7 +27,9 @@ class ResultsArguments {
   const std::vector<std::string>& paths() const { return paths_; }
 
   /// All files, in the order in which they were typed. Throws InputError.
-  ResultsFiles open();
+  ResultsFiles open() { return open(paths_); }
+  /// These files instead.
+  ResultsFiles open(const std::vector<std::string>& paths);
 
  private:
   std::vector<std::string> paths_;

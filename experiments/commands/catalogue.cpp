@@ -104,6 +104,7 @@ OrderedJson metric_json(const Metric& metric) {
   if (metric.needs.estimate) document["needs"].push_back("estimate");
   if (metric.needs.scores) document["needs"].push_back("scores");
   if (metric.needs.spans) document["needs"].push_back("spans");
+  if (metric.needs.few_span_tokens) document["needs"].push_back("few span tokens");
   if (metric.needs.sinks) document["needs"].push_back("sinks");
   document["selectors"] = metric.of_scores() ? OrderedJson::array() : selectors_with(metric.needs);
   document["cuda"] = metric.has_cuda_code();

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "analysis/study/study.h"
 #include "experiments/commands/catalogue.h"
 
 namespace attest {
@@ -90,6 +91,7 @@ std::string metric_text(const OrderedJson& metric) {
   lines.add("of", names.empty() ? "the exact scores, group 'scores'" : fmt::format("{}", fmt::join(names, ", ")));
   for (const OrderedJson& need : metric.value("needs", OrderedJson::array())) {
     if (need == "spans") lines.add("needs", "a sample with spans");
+    if (need == "few span tokens") lines.add("needs", fmt::format("at most {} tokens in its spans", kMostSpanTokens));
     if (need == "sinks") lines.add("needs", "a layer with learned sinks");
     if (need == "estimate") lines.add("needs", "a selector with an estimate");
     if (need == "scores") lines.add("needs", "an estimate in natural-log units");

@@ -13,6 +13,7 @@
 #include "experiments/paper/quality_ladder.h"
 #include "experiments/paper/quality_vs_io.h"
 #include "experiments/paper/rule_comparison.h"
+#include "experiments/paper/span_attribution.h"
 #include "experiments/paper/span_keep.h"
 #include "experiments/paper/task_fidelity.h"
 
@@ -22,7 +23,7 @@ const std::vector<Experiment>& experiments() {
   static const std::vector<Experiment> list = {
       quality_vs_io(),   quality_ladder(),   layer_correlation(),      early_layers(), layer_sparsity(),
       pseudo_max_gap(),  headwise(),         failure_case_profiling(), error_bound(),  guarantee(),
-      rule_comparison(), delta_validation(), task_fidelity(),          span_keep()};
+      rule_comparison(), delta_validation(), task_fidelity(),          span_keep(),    span_attribution()};
   return list;
 }
 

@@ -67,6 +67,11 @@ bool is_usable(const PooledSelector& ffd) {
   return nats_per_delta(ffd) && peak != "global" && peak != "global_exact";
 }
 
+/// Whether the cells of two metrics belong together one by one.
+bool same_cells(const SampleCells& a, const SampleCells& b) {
+  return a.dump == b.dump && a.sample == b.sample && a.layers == b.layers && a.values.size() == b.values.size();
+}
+
 /// For each delta the model, then each layer.
 std::vector<Row> rows_of(const ModelStudy& study, const PooledSelector& ffd) {
   const std::set<int> dense = study.dense_layers({ffd.group.label});
@@ -78,9 +83,13 @@ std::vector<Row> rows_of(const ModelStudy& study, const PooledSelector& ffd) {
     if (below.empty()) {
       below = term.front();
     } else {
-      for (std::size_t i = 0; i < below.size(); ++i)
-        for (std::size_t c = 0; c < below[i].values.size(); ++c)
-          below[i].values[c] += static_cast<float>(sign) * term.front().at(i).values[c];
+      // A sample that lacks one of the terms has no gap.
+      std::erase_if(below, [&](SampleCells& b) {
+        const auto other = std::ranges::find_if(term.front(), [&](const SampleCells& t) { return same_cells(b, t); });
+        if (other == term.front().end()) return true;
+        for (std::size_t c = 0; c < b.values.size(); ++c) b.values[c] += static_cast<float>(sign) * other->values[c];
+        return false;
+      });
     }
   }
   std::vector<Row> rows;
@@ -91,8 +100,7 @@ std::vector<Row> rows_of(const ModelStudy& study, const PooledSelector& ffd) {
     for (const int layer : layers_of(gaps[s])) own.push_back({&ffd, s, layer, delta});
     // Files without this setting have no cells in gaps[s].
     for (const SampleCells& sample : gaps[s]) {
-      const auto match = std::ranges::find_if(
-          below, [&](const SampleCells& b) { return b.dump == sample.dump && b.sample == sample.sample; });
+      const auto match = std::ranges::find_if(below, [&](const SampleCells& b) { return same_cells(b, sample); });
       if (match == below.end()) continue;
       for (std::size_t y = 0; y < sample.layers.size(); ++y) {
         Row& layer = *std::ranges::find(own, std::optional(sample.layers[y]), &Row::layer);

@@ -171,19 +171,29 @@ class MapMaker {
     return static_cast<int>(data_.metrics.size() - 1);
   }
 
+  /// Empty if the sample lacks the metric, or if the metric has other axes than the map.
+  std::optional<MetricArray> read_of_heads(const ReportSample& s, int selector, const std::string& name) const {
+    std::optional<std::size_t> index;
+    if (selector != MapArray::kExactScores) {
+      index = s.file->find_selector(study_.selectors()[static_cast<std::size_t>(selector)].group.label);
+      if (!index) return std::nullopt;
+    }
+    const std::vector<std::string> known =
+        index ? s.file->metrics(s.dump, s.sample, *index) : s.file->score_metrics(s.dump, s.sample);
+    if (std::ranges::count(known, name) == 0) return std::nullopt;
+    const MetricAxes axes = s.file->axes(s.dump, s.sample, index, name);
+    if (axes != MetricAxes::query_head && axes != MetricAxes::query_head_setting) return std::nullopt;
+    return index ? s.file->read(s.dump, s.sample, *index, name) : s.file->read_scores(s.dump, s.sample, name);
+  }
+
   void add_arrays(int model, int selector, const std::string& name) {
     std::vector<std::optional<MetricArray>> arrays;
     bool settings = false, of_heads = false;
     for (const ReportSample& s : samples_) {
-      std::optional<MetricArray>& array =
-          arrays.emplace_back(selector == MapArray::kExactScores
-                                  ? s.file->read_scores(s.dump, s.sample, name)
-                                  : s.read(study_.selectors()[static_cast<std::size_t>(selector)].group.label, name));
+      const std::optional<MetricArray>& array = arrays.emplace_back(read_of_heads(s, selector, name));
       if (!array) continue;
-      const bool with_settings = array->axes == MetricAxes::query_head_setting;
-      if (!with_settings && array->axes != MetricAxes::query_head) array.reset();
-      settings |= array && with_settings;
-      of_heads |= array.has_value();
+      settings |= array->axes == MetricAxes::query_head_setting;
+      of_heads = true;
     }
     if (!of_heads) return;
     const int metric = metric_index(name, settings);

@@ -12,6 +12,7 @@
 #include "dumps/base/error.h"
 #include "dumps/base/json_text.h"
 #include "dumps/base/printable.h"
+#include "kernels/selectors/settings_file.h"
 
 namespace attest {
 namespace {
@@ -117,8 +118,8 @@ Json recommendation_json(const Judgement& judgement, const std::string& program)
       if (settings[y][g] != own) layer["kv_heads"][std::to_string(g)] = setting_json(judgement, settings[y][g]);
     if (!layer.empty()) layers[std::to_string(set.layers[y])] = std::move(layer);
   }
-  return {{"format", "attest-recommendation"},
-          {"format_version", 1},
+  return {{"format", kRecommendationFormat},
+          {"format_version", kRecommendationVersion},
           {"model", set.model},
           {"selector", selector_json(judgement)},
           {"setting", name_of(set.selector.kind)},

@@ -31,9 +31,12 @@ inline LayerResults fuzz_results(const Study& study, const UnitKey& unit) {
                        .layer = unit.layer,
                        .scores = {},
                        .selectors = {}};
+  const std::size_t num_tokens = study.dumps[unit.dump].samples[unit.sample].span_tokens.size();
+  const auto of_tokens = [](const MetricInfo& info) { return info.axes == MetricAxes::query_setting_token; };
   const auto values_of = [&](const MetricInfo& info, const StudySelector* selector) {
     const std::size_t last = info.axes == MetricAxes::query_head_lambda ? study.lambdas.size()
                              : has_settings(info.axes)                  ? selector->grid.size()
+                             : of_tokens(info)                          ? selector->grid.size() * num_tokens
                                                                         : 1;
     MetricValues metric = testing::small_metric(std::string(info.name), info.axes, study, static_cast<int>(unit.dump),
                                                 static_cast<int>(unit.sample), unit.layer, last, 1);
@@ -45,7 +48,8 @@ inline LayerResults fuzz_results(const Study& study, const UnitKey& unit) {
   for (const StudySelector& selector : study.selectors) {
     SelectorLayerResults& own = results.selectors.emplace_back();
     for (const Metric& metric : all_metrics())
-      if (!metric.of_scores()) own.metrics.push_back(values_of(metric.info, &selector));
+      if (!metric.of_scores() && !(of_tokens(metric.info) && num_tokens == 0))
+        own.metrics.push_back(values_of(metric.info, &selector));
     for (const MetricInfo& info : selector.selector->own_metrics()) own.metrics.push_back(values_of(info, &selector));
   }
   results.input_blocks = {{.block = 0, .hash = 0x0123456789ABCDEF}, {.block = 7, .hash = 1}};

@@ -58,7 +58,7 @@ void change_fields(LayerResults& results, RandomStream& random) {
         results.input_blocks.resize(random.below(200), {odd, odd});
       return;
     case 5:
-      metrics.resize(random.below(5), {odd_text(random), static_cast<MetricAxes>(random.below(6)), {1, 2}});
+      metrics.resize(random.below(5), {odd_text(random), static_cast<MetricAxes>(random.below(7)), {1, 2}});
       return;
   }
   if (metrics.empty()) return;

@@ -115,7 +115,7 @@ TEST_P(CudaChunkStudyTest, ExactScoresAndOutputsAreTheCpus) {
   for (std::size_t m = 0; m < found.scores.size(); ++m) expect_near(found.scores[m], expected.scores[m]);
   for (std::size_t s = 0; s < found.selectors.size(); ++s)
     for (const char* name : {"recall", "recall_layer", "output_error", "lse_error", "mass_recall", "keep_ratio",
-                             "io_ratio", "span_keep", "span_mass_kept", "dropped_gap"})
+                             "io_ratio", "span_keep", "span_mass_kept", "span_lost", "dropped_gap"})
       expect_near(metric(found.selectors[s].metrics, name), metric(expected.selectors[s].metrics, name));
 }
 

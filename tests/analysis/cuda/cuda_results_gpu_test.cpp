@@ -43,7 +43,8 @@ void expect_numbers(const std::vector<ResultArray>& arrays, const std::vector<Me
   for (std::size_t a = 0; a < arrays.size(); ++a) {
     EXPECT_EQ(found[a].name, arrays[a].info.name);
     EXPECT_EQ(found[a].axes, arrays[a].info.axes);
-    if (found[a].name == "recall_layer") continue;  // computed from the heads' sums
+    if (found[a].name == "recall_layer") continue;                                      // computed from the heads' sums
+    if (found[a].name == "span_lost" || found[a].name == "span_token_heads") continue;  // and these from their bits
     EXPECT_EQ(found[a].values, numbers(arrays[a])) << found[a].name;
   }
 }
@@ -65,6 +66,7 @@ TEST_F(CudaResultsTest, DownloadsArraysToTheirCells) {
       const CudaCells cells = results.selector_cells(s);
       send(layout.selectors[s].arrays, cells, gpu);
       EXPECT_EQ(cells.of("span_keep") != nullptr, spans_and_sinks);
+      EXPECT_EQ(cells.span_bits().words, spans_and_sinks ? 1 : 0);
       EXPECT_EQ(cells.of("spearman") != nullptr, study.selectors[s].selector->has_estimate());
       EXPECT_EQ(cells.head_sums_of("recall"), nullptr);
       ASSERT_NE(cells.head_sums_of("recall_layer"), nullptr);
@@ -86,10 +88,12 @@ TEST_F(CudaResultsTest, DownloadsArraysToTheirCells) {
 
 TEST_F(CudaResultsTest, AreUndefinedWhereNothingWasWritten) {
   Gpu gpu;
-  // Without the layer metrics: they are computed from head sums, which this test does not write.
+  // Without the layer metrics: they are computed from head sums and bits, which this test does not write.
   std::vector<Metric> metrics;
   for (const Metric& metric : all_metrics())
-    if (!std::holds_alternative<LayerFunctions>(metric.functions)) metrics.push_back(metric);
+    if (!std::holds_alternative<LayerFunctions>(metric.functions) &&
+        !std::holds_alternative<SpanTokenFunctions>(metric.functions))
+      metrics.push_back(metric);
   const Study study = small_study();
   const AttentionLayer layer = small_layer(true);
   CudaResults results;

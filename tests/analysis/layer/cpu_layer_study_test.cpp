@@ -1,6 +1,8 @@
 // The CPU study of a layer: every metric of an artificial selector against its plain implementation, cell by cell.
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "tests/analysis/plain_metrics.h"
 #include "tests/analysis/studies.h"
 #include "tests/cases.h"
@@ -96,8 +98,9 @@ void expect_cell(double expected, float found, const std::string& what) {
       << what << " is " << found << ", expected " << expected;
 }
 
-/// Outputs of one row, from which the expected recall_layer is computed.
+/// Outputs and kept sets of one row, from which the expected metrics of the layer are computed.
 struct ExpectedRow {
+  std::vector<Kept> kept;    // [S] ascending
   std::vector<Row> outputs;  // [S] ascending
   Row exact_output;
 };
@@ -123,10 +126,34 @@ class StudyOfMadeUp {
         expect_cell(plain_cosine(all, exact),
                     metric(results_.selectors[0].metrics, "recall_layer").values[n * 4 + kGiven[i]],
                     case_.name + " recall_layer");
+        if (!layer_.spans.empty()) check_span_tokens(n, i, rows[n]);
       }
   }
 
  private:
+  /// Token by token: how many heads keep it, and the share that none keeps.
+  void check_span_tokens(std::size_t n, std::size_t i, const std::vector<ExpectedRow>& heads) {
+    std::set<std::int64_t> tokens;
+    for (const TokenSpan& span : layer_.spans)
+      for (std::int64_t t = span.begin; t < span.end; ++t) tokens.insert(t);
+    const std::vector<float>& counts = metric(results_.selectors[0].metrics, "span_token_heads").values;
+    ASSERT_EQ(counts.size(), static_cast<std::size_t>(layer_.num_queries()) * 4 * tokens.size()) << case_.name;
+    const std::int64_t position = layer_.query_positions[n], first = layer_.first_visible_key(position);
+    double seen = 0, lost = 0;
+    std::size_t cell = (n * 4 + kGiven[i]) * tokens.size();
+    for (const std::int64_t t : tokens) {
+      const bool sees = first <= t && t <= position;
+      double count = 0;
+      for (const ExpectedRow& head : heads) count += sees ? head.kept[i][static_cast<std::size_t>(t - first)] : 0;
+      expect_cell(sees ? count : kNaN, counts[cell++], case_.name + " span_token_heads of " + std::to_string(t));
+      seen += sees;
+      lost += sees && count == 0;
+    }
+    expect_cell(seen > 0 ? lost / seen : kNaN,
+                metric(results_.selectors[0].metrics, "span_lost").values[n * 4 + kGiven[i]],
+                case_.name + " span_lost");
+  }
+
   ExpectedRow check_row(const HeadData& data, const Query& query, int h) {
     const Row s = query.exact_row(h);
     const std::int64_t length = query.length();
@@ -202,6 +229,7 @@ class StudyOfMadeUp {
         expect_cell(value, metric(found, name).values[cell * 4 + kGiven[i]],
                     where + name + " of setting " + std::to_string(setting));
       row.outputs.push_back(o);
+      row.kept.push_back(kept);
     }
     return row;
   }

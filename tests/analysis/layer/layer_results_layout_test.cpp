@@ -79,6 +79,35 @@ TEST(LayerResultsLayoutTest, LeavesOutWhatIsNotDefined) {
   const LayerResultsLayout with = layout_of(layer);
   EXPECT_NE(find_array(with.scores, "span_mass"), nullptr);
   EXPECT_NE(find_array(with.selectors[2].arrays, "span_keep"), nullptr);
+  EXPECT_EQ(without.selectors[2].span_bits.words, 0);
+}
+
+TEST(LayerResultsLayoutTest, SpanTokens) {
+  AttentionLayer layer = layer_of(2);
+  layer.spans = {{90, 110}, {95, 120}, {300, 302}};
+  layer.sliding_window = 200;
+  const LayerResultsLayout few = layout_of(layer);
+  EXPECT_EQ(size_of_array(few.selectors[1].arrays, "span_lost"), 2u * 3);
+  EXPECT_EQ(size_of_array(few.selectors[1].arrays, "span_token_heads"), 2u * 3 * 32);
+  EXPECT_EQ(find_array(few.selectors[1].arrays, "span_token_heads")->per_row, 3u * 32);
+  EXPECT_EQ(few.selectors[1].span_bits.heads, 6);
+  EXPECT_EQ(few.selectors[1].span_bits.tokens, 32);
+  EXPECT_EQ(few.selectors[1].span_bits.words, 1);
+  ASSERT_EQ(few.seen_span_tokens.size(), 2u);
+  EXPECT_EQ(few.seen_span_tokens[0].begin, 0);  // the query at 100 sees tokens 0 to 100
+  EXPECT_EQ(few.seen_span_tokens[0].end, 11);
+  EXPECT_EQ(few.seen_span_tokens[1].begin, 30);  // the query at 499 sees 300 to 499
+  EXPECT_EQ(few.seen_span_tokens[1].end, 32);
+  layer.num_tokens = 600;
+  layer.spans = {{0, kMostSpanTokens}};
+  EXPECT_NE(find_array(layout_of(layer).selectors[1].arrays, "span_token_heads"), nullptr);
+  layer.spans = {{0, kMostSpanTokens}, {540, 541}};
+  const LayerResultsLayout many = layout_of(layer);
+  EXPECT_NE(find_array(many.selectors[1].arrays, "span_lost"), nullptr);
+  EXPECT_EQ(find_array(many.selectors[1].arrays, "span_token_heads"), nullptr) << "bounds the size of results";
+  EXPECT_EQ(many.selectors[1].span_bits.heads, 1);
+  layer.spans = {{7, 7}};
+  EXPECT_EQ(find_array(layout_of(layer).selectors[1].arrays, "span_token_heads"), nullptr) << "no token at all";
 }
 
 TEST(LayerResultsLayoutTest, KnowsDenseLayers) {

@@ -21,7 +21,8 @@ namespace {
 
 /// Whether a results file uses the name for another data set in a selector's group.
 bool is_taken(std::string_view name) {
-  constexpr std::string_view kOthers[] = {"settings", "setting_labels", "lambdas", "dense", "done"};
+  constexpr std::string_view kOthers[] = {"settings", "setting_labels", "lambdas", "span_tokens", "dense",  "done",
+                                          "layer",    "query",          "head",    "setting",     "lambda", "token"};
   return std::ranges::find(kOthers, name) != std::end(kOthers);
 }
 
@@ -57,11 +58,16 @@ TEST(Metrics, FunctionsAreThereAndSuitTheAxes) {
     } else if (const auto* of_selector = std::get_if<SelectorFunctions>(&metric.functions)) {
       EXPECT_TRUE(of_selector->cpu != nullptr) << metric.info.name;
       EXPECT_NE(axes, MetricAxes::query_setting) << metric.info.name;
-    } else {
-      const auto& of_layer = std::get<LayerFunctions>(metric.functions);
-      EXPECT_TRUE(of_layer.of_head != nullptr && of_layer.combine != nullptr) << metric.info.name;
-      EXPECT_EQ(of_layer.cuda != nullptr, of_layer.cuda_combine != nullptr) << metric.info.name;
+    } else if (const auto* of_layer = std::get_if<LayerFunctions>(&metric.functions)) {
+      EXPECT_TRUE(of_layer->of_head != nullptr && of_layer->combine != nullptr) << metric.info.name;
+      EXPECT_EQ(of_layer->cuda != nullptr, of_layer->cuda_combine != nullptr) << metric.info.name;
       EXPECT_EQ(axes, MetricAxes::query_setting) << metric.info.name;
+    } else {
+      const auto& of_tokens = std::get<SpanTokenFunctions>(metric.functions);
+      EXPECT_TRUE(of_tokens.cpu != nullptr) << metric.info.name;
+      EXPECT_EQ(of_tokens.cuda != nullptr, of_tokens.cuda_combine != nullptr) << metric.info.name;
+      EXPECT_TRUE(axes == MetricAxes::query_setting || axes == MetricAxes::query_setting_token) << metric.info.name;
+      EXPECT_EQ(axes == MetricAxes::query_setting_token, metric.needs.few_span_tokens) << "bounds the size";
     }
     EXPECT_EQ(metric.has_cuda_code(), bool{ATTEST_HAS_CUDA}) << metric.info.name;
   }

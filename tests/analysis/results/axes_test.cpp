@@ -10,21 +10,23 @@ namespace {
 using ::testing::ElementsAre;
 
 constexpr MetricAxes kAll[] = {MetricAxes::query_head, MetricAxes::query_head_setting, MetricAxes::query_head_lambda,
-                               MetricAxes::query_setting};
+                               MetricAxes::query_setting, MetricAxes::query_setting_token};
 
 TEST(Axes, AreNamedAsTheFormatSays) {
   EXPECT_THAT(axis_names(MetricAxes::query_head), ElementsAre("layer", "query", "head"));
   EXPECT_THAT(axis_names(MetricAxes::query_head_setting), ElementsAre("layer", "query", "head", "setting"));
   EXPECT_THAT(axis_names(MetricAxes::query_head_lambda), ElementsAre("layer", "query", "head", "lambda"));
   EXPECT_THAT(axis_names(MetricAxes::query_setting), ElementsAre("layer", "query", "setting"));
+  EXPECT_THAT(axis_names(MetricAxes::query_setting_token), ElementsAre("layer", "query", "setting", "token"));
 }
 
 TEST(Axes, HaveTheLengthsOfTheirNames) {
-  const AxisSizes sizes{.layers = 2, .queries = 3, .heads = 5, .settings = 7, .lambdas = 11};
+  const AxisSizes sizes{.layers = 2, .queries = 3, .heads = 5, .settings = 7, .lambdas = 11, .tokens = 13};
   EXPECT_THAT(shape_of(MetricAxes::query_head, sizes), ElementsAre(2, 3, 5));
   EXPECT_THAT(shape_of(MetricAxes::query_head_setting, sizes), ElementsAre(2, 3, 5, 7));
   EXPECT_THAT(shape_of(MetricAxes::query_head_lambda, sizes), ElementsAre(2, 3, 5, 11));
   EXPECT_THAT(shape_of(MetricAxes::query_setting, sizes), ElementsAre(2, 3, 7));
+  EXPECT_THAT(shape_of(MetricAxes::query_setting_token, sizes), ElementsAre(2, 3, 7, 13));
 }
 
 TEST(Axes, AreFoundByTheirNamesInOrder) {

@@ -74,6 +74,21 @@ TEST(BadResults, ShapesDisagree) {
             "/dumps/0/samples/s/layers: [2] is 2, expected ascending numbers from 0 to 5");
 }
 
+TEST(BadResults, SpanTokens) {
+  const std::string zeta = std::string(kSample) + "/zeta";
+  EXPECT_EQ(complaint([&](const Edit& e) { e.remove(zeta + "/span_tokens"); }),
+            "/dumps/0/samples/s/zeta/span_token_heads: has the shape [3, 2, 3, 3], expected [3, 2, 3, 0] "
+            "(layer, query, setting, token)");
+  EXPECT_EQ(complaint([&](const Edit& e) {
+              e.integers(zeta + "/span_tokens", {3}, {3, 4, 40});
+            }),
+            "/dumps/0/samples/s/zeta/span_tokens: [2] is 40, expected ascending numbers from 0 to 39");
+  EXPECT_EQ(complaint([&](const Edit& e) {
+              e.integers(zeta + "/span_tokens", {3}, {3, 4, 19});
+            }),
+            "/dumps/0/samples/s/alpha=1: its span_tokens are not those of the sample's other selectors");
+}
+
 constexpr const char* kRecall = "/dumps/0/samples/s/zeta/recall";
 constexpr const char* kLabels = "DIMENSION_LABELS";
 

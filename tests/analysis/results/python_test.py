@@ -12,7 +12,7 @@ import pytest
 ATTEST = os.environ["ATTEST_BIN"]
 PAGE = Path(os.environ["ATTEST_SOURCE_DIR"]) / "analysis" / "results" / "PYTHON.md"
 SAMPLE = "dumps/0/samples/needle"
-AXES = ("layer", "query", "head", "setting", "lambda")
+AXES = ("layer", "query", "head", "setting", "lambda", "token")
 
 
 @pytest.fixture(scope="module")
@@ -24,6 +24,8 @@ def results(tmp_path_factory):
     with h5py.File(folder / "dump.h5", "r+") as file:
         name, = file["samples"]
         file.move(f"samples/{name}", "samples/needle")
+        file["samples/needle"].pop("spans", None)
+        file["samples/needle/spans"] = np.array([[100, 105], [103, 108]])
     subprocess.run([ATTEST, "run", "dump.h5", "-o", "results.h5", "--selector", "exact", "--selector", "ffd", "--selector",
                     "quest=quest:dense_layers=1", "--delta", "3,5,inf", "--budget", "128,25%", "--lambdas", "0.5,1"], **quiet)
     return folder / "results.h5"
@@ -78,6 +80,8 @@ def test_scales_hold_the_values_of_the_axes(results):
             if label != "scores":
                 np.testing.assert_array_equal(group["setting"], group["settings"])
                 np.testing.assert_array_equal(group["lambda"], [0.5, 1])
+                np.testing.assert_array_equal(group["token"], group["span_tokens"])
+                assert group["token"][()].tolist() == [*range(100, 108)]
 
 
 @pytest.mark.parametrize("engine", ["h5netcdf", "netcdf4"])
@@ -86,10 +90,12 @@ def test_xarray_has_named_axes_and_coordinates(results, xarray, engine):
         pytest.importorskip("netCDF4", reason="netCDF4 is not installed")
     for label, settings in {"exact": 1, "ffd": 3, "quest": 2}.items():
         with xarray.open_dataset(results, engine=engine, group=f"{SAMPLE}/{label}") as group:
-            assert dict(group.sizes) == {"layer": 3, "query": 5, "head": 8, "setting": settings, "lambda": 2}
+            assert dict(group.sizes) == {"layer": 3, "query": 5, "head": 8, "setting": settings, "lambda": 2, "token": 8}
             assert set(group.coords) == {*AXES, "setting_labels", "dense", "done"}
             assert group.recall.dims == ("layer", "query", "head", "setting")
             assert group.recall_layer.dims == ("layer", "query", "setting")
+            assert group.span_token_heads.dims == ("layer", "query", "setting", "token")
+            assert group.span_token_heads.sel(token=103).shape == (3, 5, settings)
             with h5py.File(results) as file:
                 np.testing.assert_array_equal(group.recall, file[f"{SAMPLE}/{label}/recall"])
     with xarray.open_dataset(results, engine=engine, group=f"{SAMPLE}/quest") as quest:

@@ -47,6 +47,7 @@ TEST(ResultsFile, TellsWhatWasStudied) {
       EXPECT_EQ(study.dumps[d].samples[s].num_tokens, expected.dumps[d].samples[s].num_tokens);
       EXPECT_EQ(study.dumps[d].samples[s].layers, expected.dumps[d].samples[s].layers);
       EXPECT_EQ(study.dumps[d].samples[s].query_positions, expected.dumps[d].samples[s].query_positions);
+      EXPECT_EQ(study.dumps[d].samples[s].span_tokens, expected.dumps[d].samples[s].span_tokens);
     }
   }
   EXPECT_EQ(file.find_selector("alpha=1"), 1u);
@@ -76,6 +77,11 @@ TEST(ResultsFile, HasEveryValueAtItsPlace) {
   EXPECT_EQ(tail.axes, MetricAxes::query_head_lambda);
   EXPECT_EQ(tail.shape, (std::vector<std::int64_t>{1, 1, 4, 2}));
   EXPECT_EQ(tail.values[3 * 2 + 1], value_at(0, 1, 3, 0, 3, 1, 4));
+
+  const MetricArray tokens = file.read(0, 0, 0, "span_token_heads").value();
+  EXPECT_EQ(tokens.axes, MetricAxes::query_setting_token);
+  EXPECT_EQ(tokens.shape, (std::vector<std::int64_t>{3, 2, 3, 3}));
+  EXPECT_EQ(tokens.values[((2 * 2 + 1) * 3 + 1) * 3 + 2], value_at(0, 0, 5, 1, 0, 1 * 3 + 2, 6));
 
   const MetricArray lse = file.read_scores(1, 0, "lse").value();
   EXPECT_EQ(lse.axes, MetricAxes::query_head);
@@ -112,6 +118,23 @@ TEST(ResultsFile, MetricsThatAreKnownNeedNoLabels) {
   }
   EXPECT_EQ(file.read_scores(0, 0, "lse")->axes, MetricAxes::query_head);
   EXPECT_EQ(file.read(0, 0, 0, "unheard_of")->axes, MetricAxes::query_head_setting) << "four axes end in settings";
+}
+
+// As older versions of the program wrote them.
+TEST(ResultsFile, AFileWithoutSpanTokensIsRead) {
+  const ScratchFolder folder;
+  const std::string path = folder.file("r.h5");
+  write_small_study(path);
+  {
+    const Edit edit(path);
+    for (const char* label : {"zeta", "alpha=1"})
+      for (const char* name : {"span_token_heads", "span_tokens", "token"})
+        edit.remove(std::string("/dumps/0/samples/s/") + label + "/" + name);
+  }
+  const ResultsFile file(path);
+  EXPECT_TRUE(file.study().dumps[0].samples[0].span_tokens.empty());
+  EXPECT_EQ(file.read(0, 0, 0, "span_token_heads"), std::nullopt);
+  EXPECT_EQ(file.read(0, 0, 0, "recall")->shape, (std::vector<std::int64_t>{3, 2, 4, 3}));
 }
 
 // The labels in the file override the axes of the program's table.

@@ -26,7 +26,8 @@ inline Study small_study() {
                       .grid = {Setting{}},
                       .setting_labels = {""}}};
   StudyDump first{"a.h5", "test/one", 6, {.num_query_heads = 4, .num_kv_heads = 2, .head_dim = 8, .value_dim = 5}, {}};
-  first.samples = {{"s", "ruler/niah", 40, {0, 2, 5}, {17, 39}, true}, {"t", "longbench", 23, {3}, {22}, false}};
+  first.samples = {{"s", "ruler/niah", 40, {0, 2, 5}, {17, 39}, true, {3, 4, 18}},
+                   {"t", "longbench", 23, {3}, {22}, false}};
   StudyDump second{"b.h5", "test/two", 2, {.num_query_heads = 3, .num_kv_heads = 1, .head_dim = 4, .value_dim = 4}, {}};
   second.samples = {{"s", "ruler/niah", 9, {1}, {2, 5, 8}, false}};
   study.dumps = {first, second};
@@ -47,7 +48,8 @@ inline MetricValues small_metric(const std::string& name, MetricAxes axes, const
                                  int layer, std::size_t last_axis, int number) {
   const StudyDump& d = study.dumps[static_cast<std::size_t>(dump)];
   const auto queries = static_cast<std::int64_t>(d.samples[static_cast<std::size_t>(sample)].query_positions.size());
-  const std::int64_t heads = axes == MetricAxes::query_setting ? 1 : d.shape.num_query_heads;
+  const bool of_all_heads = axes == MetricAxes::query_setting || axes == MetricAxes::query_setting_token;
+  const std::int64_t heads = of_all_heads ? 1 : d.shape.num_query_heads;
   MetricValues metric{name, axes, {}};
   for (std::int64_t q = 0; q < queries; ++q)
     for (std::int64_t h = 0; h < heads; ++h)
@@ -76,6 +78,10 @@ inline LayerResults small_results(const Study& study, int dump, int sample, int 
     own.metrics = {make("recall", MetricAxes::query_head_setting, settings, 2),
                    make("recall_layer", MetricAxes::query_setting, settings, 3),
                    make("scan_error_tail", MetricAxes::query_head_lambda, study.lambdas.size(), 4)};
+    const std::size_t tokens =
+        study.dumps[static_cast<std::size_t>(dump)].samples[static_cast<std::size_t>(sample)].span_tokens.size();
+    if (tokens > 0)
+      own.metrics.push_back(make("span_token_heads", MetricAxes::query_setting_token, settings * tokens, 6));
     if (!own.dense) own.metrics.push_back(make("spearman", MetricAxes::query_head, 1, 5));
   }
   return results;

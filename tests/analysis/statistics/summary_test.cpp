@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <stdexcept>
 
 #include "tests/analysis/results/small_study.h"
@@ -91,6 +92,8 @@ class SummaryOfStream : public ::testing::Test {
                              test::study_selector("topk", {{100, true}}), test::study_selector("topp", {{0.9}})});
     StudyDump dump{"a.h5", "m", 6, {4, 2, 64, 64}, {}};
     dump.samples = {{"a", "t", 300, {0, 1, 5}, c.positions, true}, {"b", "t", 300, {1, 2}, c.positions, false}};
+    dump.samples[0].span_tokens.resize(120);
+    std::iota(dump.samples[0].span_tokens.begin(), dump.samples[0].span_tokens.end(), 0);
     study_.dumps = {dump};
     const std::unique_ptr<LayerStudy> layer_study = make_cpu_layer_study(study_, 2);
     for (const StudySample& sample : dump.samples)

@@ -66,7 +66,7 @@ def test_json_is_one_document(made):
     assert document["inspect_long"]["samples"][0]["num_tokens"] > 12000
     names = {one["experiment"] for one in document["figures"]["experiments"]}
     assert {"quality_vs_io", "pseudo_max_gap", "layer_sparsity", "layer_correlation", "headwise", "failure_cases",
-            "early_layers", "task_fidelity", "span_keep"} <= names
+            "early_layers", "task_fidelity", "span_keep", "span_attribution"} <= names
 
 
 def test_a_folder_of_someone_else_is_left_alone(tmp_path):

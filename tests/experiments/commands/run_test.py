@@ -94,7 +94,14 @@ def test_results_are_as_the_format_says(dump, tmp_path):
                      "scan_error_max", "pseudo_max_gap_exact", "pseudo_max_gap_thumbnail", "pseudo_max_gap_all"]:
             assert group[name].shape == (3, 2, 4) and group[name].dtype == np.float32, name
             assert [d.label for d in group[name].dims] == ["layer", "query", "head"]
-        assert group["recall_layer"].shape == (3, 2, 2)
+        assert group["recall_layer"].shape == group["span_lost"].shape == (3, 2, 2)
+        tokens = [*range(20, 40), *range(100, 110)]
+        assert group["span_tokens"].dtype == np.int64 and group["span_tokens"][()].tolist() == group["token"][()].tolist() == tokens
+        heads = group["span_token_heads"]
+        assert heads.shape == (3, 2, 2, 30) and [d.label for d in heads.dims] == ["layer", "query", "setting", "token"]
+        np.testing.assert_allclose(group["span_keep"][()].sum(2), heads[()].mean(-1), rtol=1e-5)
+        np.testing.assert_allclose(group["span_lost"][()], (heads[()] == 0).mean(-1), rtol=1e-5)
+        assert (sample["a/span_lost"][0] == 0).all() and (sample["a/span_token_heads"][0] == 4).all(), "a dense layer"
         assert [d.label for d in group["recall_layer"].dims] == ["layer", "query", "setting"]
         assert [d.label for d in group["scan_error_tail"].dims] == ["layer", "query", "head", "lambda"]
         assert [d.label for d in group["settings"].dims] == ["setting"]

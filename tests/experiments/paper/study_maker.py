@@ -68,7 +68,23 @@ def _add_metrics(rng, group, one, done, has_spans, sample):
         values["span_keep"] = np.clip(keep + rng.uniform(-0.2, 0.4, keep.shape), 0, 1)
         values["span_mass_kept"] = mass[..., None] * np.clip(values["span_keep"] + 0.1, 0, 1)
     exact = {"salient_hit_rate": 1, "missed_salient_mass": 0, "span_keep": 1}
+    if has_spans:
+        tokens = _span_tokens(sample, one, keep)
+        values |= {"span_token_heads": tokens, "span_lost": np.where(np.isnan(tokens), np.nan, tokens == 0).sum(-1, where=~np.isnan(tokens)) / 5}
+        exact |= {"span_token_heads": keep.shape[2], "span_lost": 0}
+        if "span_tokens" not in group:
+            group["span_tokens"] = np.arange(100, 106)
     _put(group, done, dense, values, exact)
+
+
+def _span_tokens(sample, one, keep):
+    """Heads that keep each of six span tokens, of which a query sees five."""
+    own = np.random.default_rng([7, *sample.name.encode(), *one["label"].encode()])
+    layers, queries, heads, settings = keep.shape
+    counts = own.binomial(heads, 0.6 * np.nan_to_num(keep).mean(2)[..., None] ** 3, (layers, queries, settings, 6)).astype(float)
+    for query in range(queries):
+        counts[:, query, :, query] = np.nan
+    return counts
 
 
 def figures(results, folder, *arguments, expect=0):
