@@ -84,7 +84,9 @@ void add_compare(CLI::App& app, const GlobalOptions& global) {
   CLI::App* command = app.add_subcommand(
       "compare", "What changed between two studies of the same prompts: paired differences, tested prompt by prompt");
   command->add_option("R1", options->first, "Results file of `attest run`")->required();
-  command->add_option("R2", options->second, "Another one, or the same; differences are R2 - R1")->required();
+  command
+      ->add_option("R2", options->second, "Results file to compare with it, perhaps the same; differences are R2 - R1")
+      ->required();
   command
       ->add_option(
           "--metrics", options->metrics,

@@ -85,7 +85,8 @@ class Collected {
         const std::uint32_t same = heads.mean.back() > 0   ? sum.positive
                                    : heads.mean.back() < 0 ? sum.negative
                                                            : sum.count - sum.positive - sum.negative;
-        heads.same_sign.push_back(static_cast<double>(same) / sum.count);
+        heads.prompts.push_back(sum.count);
+        heads.same_sign.push_back(same);
       }
   }
 

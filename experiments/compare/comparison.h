@@ -49,9 +49,9 @@ struct ComparedRow {
 
 /// Where a metric changed: description, not a test. [layers, heads] row-major; NaN where no cell is defined.
 struct HeadDifferences {
-  std::size_t heads = 0;          ///< 1 for a metric of all heads together
-  std::vector<double> mean;       ///< over prompts of the mean over queries of R2 - R1
-  std::vector<double> same_sign;  ///< share of the prompts whose difference has the sign of the mean
+  std::size_t heads = 0;                          ///< 1 for a metric of all heads together
+  std::vector<double> mean;                       ///< over prompts of the mean over queries of R2 - R1
+  std::vector<std::uint32_t> prompts, same_sign;  ///< those with a difference, and with one of the mean's sign
 };
 
 /// What the manifest says of how a results file was made; empty where it does not.

@@ -70,6 +70,11 @@ struct CsvLine {
   double difference = kEmpty, same_sign = kEmpty;
 };
 
+/// NaN without prompts.
+double same_sign_share(const HeadDifferences& heads, std::size_t i) {
+  return static_cast<double>(heads.same_sign[i]) / heads.prompts[i];
+}
+
 /// The rows, each the first of its metric, selector and setting.
 std::vector<const ComparedRow*> rows_of_heads(const Comparison& comparison) {
   std::vector<const ComparedRow*> rows(comparison.heads.size());
@@ -93,6 +98,8 @@ ojson comparison_json(const Comparison& comparison) {
   for (const ComparedRow& row : comparison.rows) rows.push_back(json_of(row));
   for (const ComparedRow* row : rows_of_heads(comparison)) {
     const HeadDifferences& found = comparison.heads[row->heads];
+    std::vector<double> shares;
+    for (std::size_t i = 0; i < found.mean.size(); ++i) shares.push_back(same_sign_share(found, i));
     heads.push_back({{"selector_1", row->first_label},
                      {"selector_2", row->second_label},
                      {"setting", name_of(row->kind)},
@@ -100,7 +107,8 @@ ojson comparison_json(const Comparison& comparison) {
                      {"metric", row->metric.metric},
                      {"heads", found.heads},
                      {"difference", numbers(found.mean)},
-                     {"same_sign", numbers(found.same_sign)}});
+                     {"prompts", found.prompts},
+                     {"same_sign", numbers(shares)}});
   }
   return {{"model", comparison.model},
           {"study_1", json_of(comparison.first, comparison.prompts.only_first, comparison.selectors.only_first)},
@@ -128,7 +136,8 @@ std::string comparison_csv(const Comparison& comparison) {
     const HeadDifferences& heads = comparison.heads[row->heads];
     for (std::size_t i = 0; i < heads.mean.size(); ++i)
       lines.push_back({row, fmt::format("{}", comparison.layers[i / heads.heads]),
-                       heads.heads == 1 ? "" : fmt::format("{}", i % heads.heads), heads.mean[i], heads.same_sign[i]});
+                       heads.heads == 1 ? "" : fmt::format("{}", i % heads.heads), heads.mean[i],
+                       same_sign_share(heads, i)});
   }
   constexpr auto text = Column::Kind::text;
   std::vector<ColumnOf<CsvLine>> columns{

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <set>
 
 #include "dumps/base/printable.h"
 #include "experiments/cli/aligned_text.h"
@@ -107,8 +106,7 @@ std::string too_few_sentence(const Comparison& comparison) {
   const std::size_t rows = comparison.rows.size(), needed = comparison.prompts_needed(rows);
   const std::int64_t prompts = std::ssize(comparison.prompts.prompts);
   std::string text =
-      fmt::format("{} too few to tell a change of {} with confidence {}: ",
-                  prompts == 1 ? "1 prompt is" : fmt::format("{} prompts are", prompts),
+      fmt::format("{} cannot show a change of {} at confidence {}: ", counted(prompts, "prompt"),
                   rows == 1 ? "one row" : fmt::format("any of {} rows", rows), comparison.test.confidence);
   text += needed == 0 ? fmt::format("{} drawn sign vectors do not reach so far", comparison.test.draws)
                       : fmt::format("{} {} at least {}", counted(static_cast<std::int64_t>(rows), "row"),
@@ -124,8 +122,12 @@ std::string too_few_sentence(const Comparison& comparison) {
 
 }  // namespace
 
+std::string printed_name(const MetricStatistic& metric) {
+  return metric.statistic == CellStatistic::mean ? metric.quantity() : metric.name();
+}
+
 std::string row_name(const ComparedRow& row) {
-  std::string name = row.metric.name();
+  std::string name = printed_name(row.metric);
   if (!row.first_label.empty()) name += " of " + excerpt(row.selector(), 80);
   if (row.kind != SettingKind::none)
     name += fmt::format(" at {} {}", name_of(row.kind), excerpt(row.setting_label, 40));
@@ -157,9 +159,11 @@ std::string interval_text(const ComparedRow& row) {
 std::vector<std::string> header_sentences(const Comparison& comparison) {
   std::vector<std::string> sentences;
   if (comparison.all_equal()) {
-    std::set<std::string> metrics;
-    for (const ComparedRow& row : comparison.rows) metrics.insert(row.metric.metric);
-    sentences.push_back(fmt::format("Every matched cell is bit for bit equal ({}).", fmt::join(metrics, ", ")));
+    std::vector<std::string> metrics;
+    for (const ComparedRow& row : comparison.rows)
+      if (std::ranges::count(metrics, row.metric.metric) == 0) metrics.push_back(row.metric.metric);
+    sentences.push_back(
+        fmt::format("Every matched cell of the metrics compared ({}) is bit for bit equal.", fmt::join(metrics, ", ")));
   }
   sentences.push_back(file_text("R1", comparison.first));
   sentences.push_back(file_text("R2", comparison.second));
@@ -206,19 +210,22 @@ std::string summary_sentence(const Comparison& comparison) {
   if (equal == rows) return rows == 1 ? "The row is equal." : fmt::format("All {} rows are equal.", rows);
   if (few + equal == rows) {
     const std::string text = too_few_sentence(comparison);
-    return equal == 0 ? text : fmt::format("{} of {} rows are equal. {}", equal, rows, text);
+    return equal == 0 ? text : fmt::format("{} of {} rows {} equal. {}", equal, rows, equal == 1 ? "is" : "are", text);
   }
   std::vector<std::string> changes;
   for (const ComparedRow& row : comparison.rows) {
     if (row.verdict != ChangeVerdict::changed) continue;
     const std::string unit(printed_unit(row.metric));
-    changes.push_back(fmt::format("{} by {}{}{} (interval {})", row_name(row),
+    changes.push_back(fmt::format("{} by {}{}{} ({:g} % interval {})", row_name(row),
                                   difference_text(row.test.mean, row.metric), unit.empty() || unit == "%" ? "" : " ",
-                                  unit == "%" ? " points" : unit, interval_text(row)));
+                                  unit == "%" ? " points" : unit, 100 * comparison.test.confidence,
+                                  interval_text(row)));
   }
   constexpr std::size_t kListed = 6;
-  std::string text = fmt::format("Of {} {} changed", counted(static_cast<std::int64_t>(rows), "row"),
-                                 changes.empty() ? "none" : fmt::format("{}", changes.size()));
+  if (rows == 1 && changes.empty()) return fmt::format("No evidence of a change of {}.", row_name(comparison.rows[0]));
+  std::string text = rows == 1 ? "The row changed"
+                               : fmt::format("Of {} rows {} changed", rows,
+                                             changes.empty() ? "none" : fmt::format("{}", changes.size()));
   for (std::size_t i = 0; i < std::min(changes.size(), kListed); ++i) text += (i == 0 ? ": " : "; ") + changes[i];
   if (changes.size() > kListed) text += fmt::format("; and {} more", changes.size() - kListed);
   const std::size_t none = count(ChangeVerdict::no_evidence) - equal;

@@ -8,6 +8,9 @@
 
 namespace attest {
 
+/// "recall.min"; "recall" of the mean.
+std::string printed_name(const MetricStatistic& metric);
+
 /// "recall.min of ffd at delta 5".
 std::string row_name(const ComparedRow& row);
 

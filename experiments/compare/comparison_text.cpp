@@ -49,7 +49,7 @@ TextTable rows_as_text(const Comparison& comparison) {
     std::vector<std::string>& line = table.lines.emplace_back();
     line = {row.first_label.empty() ? "-" : printable(row.selector()),
             row.kind == SettingKind::none ? "-" : fmt::format("{} {}", name_of(row.kind), printable(row.setting_label)),
-            row.metric.name() + (unit.empty() ? "" : " (" + unit + ")"),
+            printed_name(row.metric) + (unit.empty() ? "" : " (" + unit + ")"),
             value_text(row.first, row.metric),
             value_text(row.second, row.metric),
             difference_text(row.test.mean, row.metric),
@@ -76,11 +76,11 @@ std::string heads_title(const ComparedRow& row) {
 TextTable heads_as_text(const Comparison& comparison, const ComparedRow& row) {
   MetricStatistic cells = row.metric;
   cells.deficit = false;
-  TextTable table{.headings = {"layer", "head", "R2 - R1", "prompts of that sign"}, .lines = {}};
+  TextTable table{.headings = {"layer", "head", "R2 - R1", "prompts with its sign"}, .lines = {}};
   const HeadDifferences& heads = comparison.heads[row.heads];
   for (const ListedHead& head : largest_differences(comparison, heads, kShownHeads))
     table.lines.push_back({fmt::format("{}", head.layer), heads.heads == 1 ? "-" : fmt::format("{}", head.head),
-                           difference_text(head.mean, cells), fmt::format("{:.0f} %", 100 * head.same_sign)});
+                           difference_text(head.mean, cells), fmt::format("{} of {}", head.same_sign, head.prompts)});
   return table;
 }
 

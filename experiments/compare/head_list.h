@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include "experiments/compare/comparison.h"
@@ -11,8 +12,8 @@ namespace attest {
 struct ListedHead {
   int layer = 0;
   std::size_t head = 0;
-  double mean = 0;       ///< over prompts of the mean over queries of R2 - R1
-  double same_sign = 0;  ///< share of the prompts
+  double mean = 0;  ///< over prompts of the mean over queries of R2 - R1
+  std::uint32_t prompts = 0, same_sign = 0;
 };
 
 /// Those with the largest mean difference, at most `most`; none whose difference is 0.
