@@ -34,7 +34,6 @@ struct CompareOptions {
 };
 
 ComparisonRequest request_of(const CompareOptions& options, const GlobalOptions& global) {
-  // CLI11 has checked that it is a number.
   if (!(options.confidence > 0 && options.confidence < 1))
     throw UsageError(fmt::format("--confidence: '{}' is not between 0 and 1", options.confidence));
   return {.metrics = parse_columns(options.metrics.empty() ? parse_names(kDefaultMetrics) : options.metrics),
@@ -109,8 +108,9 @@ void add_compare(CLI::App& app, const GlobalOptions& global) {
   command->add_option("--layers", options->layers, "Layers to compare, such as 0-15,31 (default all)")
       ->transform(text_that_is("layers such as 0-15,31"))
       ->type_name("LIST");
-  command->add_option("--confidence", options->confidence, "Of verdicts and intervals, between 0 and 1 (default 0.95)")
-      ->transform(nonnegative_number())
+  command
+      ->add_option("--confidence", options->confidence, "Of verdicts and intervals, such as 95% (the default) or 0.99")
+      ->transform(share_of_one())
       ->type_name("NUMBER");
   command->add_option("-o,--output", options->output, "File to write: .md, .csv or .json (default: standard output)")
       ->transform(text_that_is("a file's name"))

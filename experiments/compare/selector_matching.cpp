@@ -5,13 +5,13 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <optional>
+#include <map>
 #include <set>
 
 #include "dumps/base/error.h"
-#include "dumps/base/json_text.h"
 #include "dumps/base/printable.h"
 #include "experiments/cli/results_choice.h"
+#include "experiments/paper/model_study.h"
 
 namespace attest {
 namespace {
@@ -87,21 +87,19 @@ void add_option_differences(const StudySelector& a, const StudySelector& b, cons
     differences.push_back({name, "selector", a.name, b.name});
     return;
   }
-  const nlohmann::json options[2] = {parse_json(a.options_json).value_or(nullptr),
-                                     parse_json(b.options_json).value_or(nullptr)};
+  using Options = std::map<std::string, std::string>;
+  const Options in_a = PooledSelector{a}.options().value_or(Options{});
+  const Options in_b = PooledSelector{b}.options().value_or(Options{});
   std::set<std::string> names;
-  for (const nlohmann::json& of_one : options)
-    if (of_one.is_object())
-      for (const auto& [option, value] : of_one.items()) names.insert(option);
-  const auto text = [](const nlohmann::json& of_one, const std::string& option) -> std::string {
-    if (!of_one.is_object() || !of_one.contains(option)) return "-";
-    const nlohmann::json& value = of_one.at(option);
-    return value.is_string() ? value.get<std::string>()
-                             : value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  for (const Options* options : {&in_a, &in_b})
+    for (const auto& [option, value] : *options) names.insert(option);
+  const auto text = [](const Options& options, const std::string& option) {
+    const auto at = options.find(option);
+    return at == options.end() ? std::string("-") : at->second;
   };
   for (const std::string& option : names)
-    if (text(options[0], option) != text(options[1], option))
-      differences.push_back({name, option, text(options[0], option), text(options[1], option)});
+    if (text(in_a, option) != text(in_b, option))
+      differences.push_back({name, option, text(in_a, option), text(in_b, option)});
 }
 
 /// Leaves only those settings that were `typed`, each of which must be common to a pair.

@@ -192,7 +192,7 @@ def test_a_planted_change_is_found_and_said(studies):
 
 
 def test_confidence_layers_scores_and_settings_by_value(studies):
-    check_rows(result(*studies, "--confidence", "0.8")["rows"], studies, 0.8)
+    check_rows(result(*studies, "--confidence", "80%")["rows"], studies, 0.8)
     rows = result(*studies, "--settings", "7.0,50.0%", "--metrics", "keep_ratio,lse,pseudo_max_gap_exact.median")["rows"]
     assert [(r["selector_1"], r["setting_label"], r["metric"]) for r in rows] == [
         ("", "", "lse.mean"), ("exact", "", "keep_ratio.mean"), ("ffd", "", "pseudo_max_gap_exact.median"),
