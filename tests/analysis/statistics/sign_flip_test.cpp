@@ -197,7 +197,7 @@ Rejections rejections(std::size_t families, std::size_t rows, std::size_t n, dou
 }
 
 TEST(SignFlip, FamiliesWithoutADifferenceAreRarelyRejected) {
-  constexpr std::size_t kFamilies = 2000;
+  constexpr std::size_t kFamilies = 1000;
   const double error = 3 * std::sqrt(0.05 * 0.95 / kFamilies);
   for (const std::size_t rows : {1, 12})
     for (const std::size_t n : {6, 10, 25}) {
