@@ -24,6 +24,7 @@ void add_list(CLI::App& app, const GlobalOptions& global);
 void add_figures(CLI::App& app, const GlobalOptions& global);
 void add_claims(CLI::App& app, const GlobalOptions& global);
 void add_table(CLI::App& app, const GlobalOptions& global);
+void add_compare(CLI::App& app, const GlobalOptions& global);
 void add_report(CLI::App& app, const GlobalOptions& global);
 void add_validate(CLI::App& app, const GlobalOptions& global);
 void add_bench(CLI::App& app, const GlobalOptions& global);

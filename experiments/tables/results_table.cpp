@@ -5,7 +5,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -17,6 +16,7 @@
 #include "dumps/base/error.h"
 #include "dumps/base/parallel_for.h"
 #include "dumps/base/printable.h"
+#include "experiments/cli/results_choice.h"
 #include "experiments/paper/model_study.h"
 #include "experiments/tables/cell_groups.h"
 
@@ -24,19 +24,6 @@ namespace attest {
 namespace {
 
 constexpr double kNoValue = std::numeric_limits<double>::quiet_NaN();
-
-/// A number with or without '%'; empty for other texts.
-std::optional<Setting> parse_setting(std::string_view text) {
-  Setting setting{.percent = text.ends_with('%')};
-  if (setting.percent) text.remove_suffix(1);
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), setting.value);
-  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-  return setting;
-}
-
-bool is_setting(const StudySelector& group, std::size_t s, const std::string& typed) {
-  return group.setting_labels[s] == typed || parse_setting(typed) == group.grid[s];
-}
 
 /// The selectors of one model that the table shows, each with the indices of its settings.
 struct ChosenSelector {
@@ -58,22 +45,14 @@ std::vector<ChosenSelector> chosen_selectors(const ModelStudy& study, const Tabl
   return chosen;
 }
 
-/// The labels among `parts` of a list that was split at commas. A label may have commas: the longest one is taken.
+/// The labels of a list that was split at commas.
 std::vector<std::string> labels_of(const std::vector<std::string>& parts, const std::vector<std::string>& known) {
-  std::vector<std::string> labels;
-  for (std::size_t first = 0; first < parts.size();) {
-    std::size_t end = parts.size();
-    const auto joined = [&] {
-      return fmt::format("{}", fmt::join(parts.begin() + static_cast<std::ptrdiff_t>(first),
-                                         parts.begin() + static_cast<std::ptrdiff_t>(end), ","));
-    };
-    while (end > first && std::ranges::count(known, joined()) == 0) --end;
-    if (end == first)
+  const auto is_label = [&](const std::string& text) { return std::ranges::count(known, text) > 0; };
+  std::vector<std::string> labels = joined_items(parts, is_label);
+  for (const std::string& label : labels)
+    if (!is_label(label))
       throw UsageError(fmt::format("--selectors: the results have no selector labelled '{}'; they have {}",
-                                   printable(parts[first]), printable(fmt::format("{}", fmt::join(known, ", ")))));
-    labels.push_back(joined());
-    first = end;
-  }
+                                   printable(label), printable(fmt::format("{}", fmt::join(known, ", ")))));
   return labels;
 }
 

@@ -1,0 +1,122 @@
+// attest compare: what changed between two studies of the same prompts.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "analysis/results/results_file.h"
+#include "dumps/base/atomic_file.h"
+#include "dumps/base/error.h"
+#include "dumps/base/printable.h"
+#include "experiments/cli/checks.h"
+#include "experiments/cli/study_choice.h"
+#include "experiments/commands/commands.h"
+#include "experiments/compare/comparison_formats.h"
+#include "experiments/compare/comparison_sentences.h"
+#include "experiments/tables/table_columns.h"
+
+namespace attest {
+namespace {
+
+constexpr std::string_view kDefaultMetrics = "recall,recall.min,lse_error.max,mass_recall,keep_ratio,io_ratio";
+
+struct CompareOptions {
+  std::string first, second;
+  std::vector<std::string> metrics, settings, selectors;
+  std::string layers, output;
+  double confidence = 0.95;
+  bool force = false;
+};
+
+ComparisonRequest request_of(const CompareOptions& options, const GlobalOptions& global) {
+  if (!(options.confidence > 0 && options.confidence < 1))
+    throw UsageError(fmt::format("--confidence: '{}' is not between 0 and 1", options.confidence));
+  return {.metrics = parse_columns(options.metrics.empty() ? parse_names(kDefaultMetrics) : options.metrics),
+          .only_common_metrics = options.metrics.empty(),
+          .selectors = options.selectors,
+          .settings = options.settings,
+          .layers = options.layers.empty() ? std::vector<std::pair<int, int>>{} : parse_layers(options.layers),
+          .test = {.confidence = options.confidence, .seed = global.seed},
+          .threads = global.thread_count()};
+}
+
+/// The content of the output file, by its name.
+using Formatter = std::string (*)(const Comparison&);
+Formatter formatter_of(const std::string& output) {
+  const std::string extension = std::filesystem::path(output).extension();
+  if (extension == ".md") return comparison_markdown;
+  if (extension == ".csv") return comparison_csv;
+  if (extension == ".json")
+    // Names in results may be any bytes; JSON must be UTF-8.
+    return [](const Comparison& comparison) {
+      return comparison_json(comparison).dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+    };
+  throw UsageError(fmt::format("--output: '{}' ends neither in .md, .csv nor .json", printable(output)));
+}
+
+void run_compare(const CompareOptions& options, const GlobalOptions& global) {
+  const ComparisonRequest request = request_of(options, global);
+  const Formatter formatter = options.output.empty() ? nullptr : formatter_of(options.output);
+  std::error_code ignored;
+  if (!options.output.empty() && !options.force && std::filesystem::exists(options.output, ignored))
+    throw OutputError(fmt::format("{} is there already: --force replaces it", options.output));
+  const ResultsFile first(options.first), second(options.second);
+  const Comparison comparison = compare_studies(first, second, request);
+  if (formatter != nullptr) write_atomically(options.output, formatter(comparison), {.overwrite = options.force});
+  if (global.json)
+    std::cout << comparison_json(comparison).dump(2, ' ', false, nlohmann::json::error_handler_t::replace) << '\n';
+  else if (formatter == nullptr)
+    std::cout << comparison_text(comparison);
+  else
+    std::cout << fmt::format("{}: {}\n", printable(options.output), summary_sentence(comparison));
+}
+
+}  // namespace
+
+void add_compare(CLI::App& app, const GlobalOptions& global) {
+  auto options = std::make_shared<CompareOptions>();
+  CLI::App* command = app.add_subcommand(
+      "compare", "What changed between two studies of the same prompts: paired differences, tested prompt by prompt");
+  command->add_option("R1", options->first, "Results file of `attest run`")->required();
+  command
+      ->add_option("R2", options->second, "Results file to compare with it, perhaps the same; differences are R2 - R1")
+      ->required();
+  command
+      ->add_option(
+          "--metrics", options->metrics,
+          fmt::format("METRIC[.STAT], separated by commas, as columns of 'attest table': STAT makes one number "
+                      "of each prompt's cells. Default: those of {} that both files have",
+                      kDefaultMetrics))
+      ->delimiter(',')
+      ->transform(text_that_is("a metric such as recall.min"))
+      ->type_name("LIST");
+  command
+      ->add_option("--selectors", options->selectors,
+                   "LABEL, or LABEL1=LABEL2 for two selectors, separated by commas (default: every label in both)")
+      ->delimiter(',')
+      ->transform(text_that_is("a label, or LABEL1=LABEL2"))
+      ->type_name("LABELS");
+  command->add_option("--settings", options->settings, "Settings such as 5,1024,12.5% (default: all that both have)")
+      ->delimiter(',')
+      ->transform(text_that_is("a setting such as 5 or 12.5%"))
+      ->type_name("LIST");
+  command->add_option("--layers", options->layers, "Layers to compare, such as 0-15,31 (default all)")
+      ->transform(text_that_is("layers such as 0-15,31"))
+      ->type_name("LIST");
+  command
+      ->add_option("--confidence", options->confidence, "Of verdicts and intervals, such as 95% (the default) or 0.99")
+      ->transform(share_of_one())
+      ->type_name("NUMBER");
+  command->add_option("-o,--output", options->output, "File to write: .md, .csv or .json (default: standard output)")
+      ->transform(text_that_is("a file's name"))
+      ->type_name("FILE");
+  command->add_flag("--force", options->force, "Replace the output if it is there");
+  command->callback([options, &global] { run_compare(*options, global); });
+}
+
+}  // namespace attest

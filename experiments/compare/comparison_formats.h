@@ -1,0 +1,20 @@
+// The formats of a comparison: text for a terminal, Markdown, csv, JSON.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+#include "experiments/compare/comparison.h"
+
+namespace attest {
+
+std::string comparison_text(const Comparison& comparison);
+std::string comparison_markdown(const Comparison& comparison);
+
+/// A line for each row, with empty `layer` and `head`, then a line for each layer and head of each row's metric.
+std::string comparison_csv(const Comparison& comparison);
+
+/// Fields: experiments/README.md, "Comparing two studies".
+nlohmann::ordered_json comparison_json(const Comparison& comparison);
+
+}  // namespace attest

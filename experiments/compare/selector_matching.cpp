@@ -1,0 +1,183 @@
+// Resolves labels, and compares grids and options.
+#include "experiments/compare/selector_matching.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "dumps/base/error.h"
+#include "dumps/base/printable.h"
+#include "experiments/cli/results_choice.h"
+#include "experiments/paper/model_study.h"
+
+namespace attest {
+namespace {
+
+std::string quoted(const std::vector<std::string>& texts) {
+  return excerpt(texts.empty() ? "none" : fmt::format("{}", fmt::join(texts, ", ")));
+}
+
+std::vector<std::string> labels_in(const ResultsFile& file) {
+  std::vector<std::string> labels;
+  for (const StudySelector& selector : file.study().selectors) labels.push_back(selector.label);
+  return labels;
+}
+
+/// The pairs that LABEL or LABEL1=LABEL2 can mean: labels may have '=' themselves.
+std::vector<MatchedSelector> meanings(const ResultsFile& first, const ResultsFile& second, const std::string& typed) {
+  std::vector<MatchedSelector> found;
+  const auto add = [&](const std::string& a, const std::string& b) {
+    const auto at = first.find_selector(a), other = second.find_selector(b);
+    if (at && other)
+      found.push_back({.first = *at,
+                       .second = *other,
+                       .first_label = a,
+                       .second_label = b,
+                       .settings = {},
+                       .only_first = {},
+                       .only_second = {}});
+  };
+  add(typed, typed);
+  if (!found.empty()) return found;
+  for (std::size_t at = typed.find('='); at != std::string::npos; at = typed.find('=', at + 1))
+    add(typed.substr(0, at), typed.substr(at + 1));
+  return found;
+}
+
+std::vector<MatchedSelector> chosen_pairs(const ResultsFile& first, const ResultsFile& second,
+                                          const std::vector<std::string>& typed) {
+  std::vector<MatchedSelector> pairs;
+  for (const std::string& item :
+       joined_items(typed, [&](const std::string& text) { return !meanings(first, second, text).empty(); })) {
+    const std::vector<MatchedSelector> found = meanings(first, second, item);
+    if (found.empty())
+      throw UsageError(fmt::format(
+          "--selectors: '{}' is neither a label that both files have nor LABEL1=LABEL2; {} has {}; {} has {}",
+          printable(item), first.path(), quoted(labels_in(first)), second.path(), quoted(labels_in(second))));
+    if (found.size() > 1)
+      throw UsageError(fmt::format("--selectors: '{}' can be '{}' and '{}', or '{}' and '{}'", printable(item),
+                                   printable(found[0].first_label), printable(found[0].second_label),
+                                   printable(found[1].first_label), printable(found[1].second_label)));
+    if (std::ranges::any_of(pairs, [&](const auto& p) { return p.name() == found[0].name(); }))
+      throw UsageError(fmt::format("--selectors: '{}' is there twice", printable(item)));
+    pairs.push_back(found[0]);
+  }
+  return pairs;
+}
+
+void pair_settings(const StudySelector& a, const StudySelector& b, MatchedSelector& pair) {
+  std::set<std::size_t> taken;  // a damaged file may have a setting twice
+  for (std::size_t s = 0; s < a.grid.size(); ++s) {
+    const auto other = static_cast<std::size_t>(std::ranges::find(b.grid, a.grid[s]) - b.grid.begin());
+    if (other == b.grid.size())
+      pair.only_first.push_back(a.setting_labels[s]);
+    else if (taken.insert(other).second)
+      pair.settings.push_back({s, other});
+  }
+  for (std::size_t s = 0; s < b.grid.size(); ++s)
+    if (std::ranges::count(a.grid, b.grid[s]) == 0) pair.only_second.push_back(b.setting_labels[s]);
+}
+
+void add_option_differences(const StudySelector& a, const StudySelector& b, const std::string& name,
+                            std::vector<OptionDifference>& differences) {
+  if (a.name != b.name) {  // options of two methods have nothing to do with each other
+    differences.push_back({name, "selector", a.name, b.name});
+    return;
+  }
+  using Options = std::map<std::string, std::string>;
+  const Options in_a = PooledSelector{a}.options().value_or(Options{});
+  const Options in_b = PooledSelector{b}.options().value_or(Options{});
+  std::set<std::string> names;
+  for (const Options* options : {&in_a, &in_b})
+    for (const auto& [option, value] : *options) names.insert(option);
+  const auto text = [](const Options& options, const std::string& option) {
+    const auto at = options.find(option);
+    return at == options.end() ? std::string("-") : at->second;
+  };
+  for (const std::string& option : names)
+    if (text(in_a, option) != text(in_b, option))
+      differences.push_back({name, option, text(in_a, option), text(in_b, option)});
+}
+
+/// Leaves only those settings that were `typed`, each of which must be common to a pair.
+void choose_settings(const Study& first, const Study& second, const std::vector<std::string>& typed,
+                     std::vector<MatchedSelector>& pairs) {
+  const auto is_typed = [&](const MatchedSelector& pair, const IndexPair& setting, const std::string& text) {
+    return is_setting(first.selectors[pair.first], setting.first, text) ||
+           is_setting(second.selectors[pair.second], setting.second, text);
+  };
+  std::set<std::string> found;
+  std::vector<std::string> common;
+  for (MatchedSelector& pair : pairs) {
+    const StudySelector& selector = first.selectors[pair.first];
+    if (selector.kind == SettingKind::none) continue;
+    for (const IndexPair& setting : pair.settings)
+      if (std::ranges::count(common, selector.setting_labels[setting.first]) == 0)
+        common.push_back(selector.setting_labels[setting.first]);
+    std::erase_if(pair.settings, [&](const IndexPair& setting) {
+      bool chosen = false;
+      for (const std::string& text : typed)
+        if (is_typed(pair, setting, text)) {
+          found.insert(text);
+          chosen = true;
+        }
+      return !chosen;
+    });
+    pair.only_first.clear();
+    pair.only_second.clear();
+  }
+  for (const std::string& text : typed)
+    if (!found.contains(text))
+      throw UsageError(fmt::format("--settings: no selector has the setting '{}' in both files; common are {}",
+                                   printable(text), quoted(common)));
+}
+
+}  // namespace
+
+std::string MatchedSelector::name() const {
+  return first_label == second_label ? first_label : fmt::format("{}={}", first_label, second_label);
+}
+
+MatchedSelectors match_selectors(const ResultsFile& first, const ResultsFile& second,
+                                 const std::vector<std::string>& selectors, const std::vector<std::string>& settings) {
+  MatchedSelectors matched;
+  const Study &a = first.study(), &b = second.study();
+  if (selectors.empty()) {
+    for (const std::string& label : labels_in(first))
+      if (second.find_selector(label))
+        matched.pairs.push_back(meanings(first, second, label).front());
+      else
+        matched.only_first.push_back(label);
+    for (const std::string& label : labels_in(second))
+      if (!first.find_selector(label)) matched.only_second.push_back(label);
+  } else {
+    matched.pairs = chosen_pairs(first, second, selectors);
+  }
+  if (matched.pairs.empty())
+    throw InputError(fmt::format(
+        "no label is common: {} has {}; {} has {}; --selectors LABEL1=LABEL2 compares selectors of two labels",
+        first.path(), quoted(labels_in(first)), second.path(), quoted(labels_in(second))));
+  for (MatchedSelector& pair : matched.pairs) {
+    const StudySelector &in_a = a.selectors[pair.first], &in_b = b.selectors[pair.second];
+    if (in_a.kind != in_b.kind)
+      throw InputError(
+          fmt::format("selector '{}': its kinds of setting differ, {} in {}, {} in {}; --selectors chooses "
+                      "others",
+                      excerpt(pair.name()), name_of(in_a.kind), first.path(), name_of(in_b.kind), second.path()));
+    pair_settings(in_a, in_b, pair);
+    add_option_differences(in_a, in_b, pair.name(), matched.options);
+  }
+  if (std::ranges::all_of(matched.pairs, [](const MatchedSelector& pair) { return pair.settings.empty(); })) {
+    const MatchedSelector& pair = matched.pairs.front();
+    throw InputError(fmt::format("selector '{}': no setting is common: {} has {}; {} has {}", excerpt(pair.name()),
+                                 first.path(), quoted(a.selectors[pair.first].setting_labels), second.path(),
+                                 quoted(b.selectors[pair.second].setting_labels)));
+  }
+  if (!settings.empty()) choose_settings(a, b, settings, matched.pairs);
+  return matched;
+}
+
+}  // namespace attest

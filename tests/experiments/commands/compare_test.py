@@ -1,0 +1,472 @@
+"""`attest compare` on the real executable: numpy and every sign vector recompute each number from the results files."""
+
+import csv
+import itertools
+import json
+import os
+import subprocess
+
+import h5py
+import numpy as np
+import pytest
+from results_maker import EXACT, ffd, quest, selector, write_results
+
+ATTEST = os.environ["ATTEST_BIN"]
+NUMBER = 1e-9  # relative tolerance: float32 cells, sums in double, ten digits in the csv
+SAMPLES = {f"s{i}": ([0, 1, 2, 5] if i % 2 else [2, 5]) for i in range(8)}
+DEFAULT = ["recall.mean", "recall.min", "lse_error.max", "mass_recall.mean", "keep_ratio.mean", "io_ratio.mean"]
+
+
+def compare(*arguments, expect=0):
+    done = subprocess.run([ATTEST, "compare", *map(str, arguments)], capture_output=True, text=True, timeout=300)
+    assert done.returncode == expect, done.stderr + done.stdout
+    if expect:
+        assert done.stderr.startswith("attest: ") and done.stderr.count("\n") == 1 and done.stdout == "", done.stderr
+    return done
+
+
+def result(*arguments):
+    return json.loads(compare(*arguments, "--json").stdout)
+
+
+def edit(path, change):
+    """change(sample's name, group) for every sample."""
+    with h5py.File(path, "r+") as file:
+        for dump in file["dumps"].values():
+            for name, sample in dump["samples"].items():
+                change(name, sample)
+    return path
+
+
+def set_manifest(path, **manifest):
+    with h5py.File(path, "r+") as file:
+        file.attrs["manifest"] = json.dumps(manifest)
+
+
+@pytest.fixture
+def studies(tmp_path):
+    """The second has other values, its settings in another order and one more of them, and NaN in other cells; layer 5 of s1 is missing
+    in the first, layer 2 of s3 in the second."""
+    selectors = [EXACT, ffd(), quest()]
+    paths = [write_results(tmp_path / "one.h5", selectors, SAMPLES, seed=1, skipped={("s1", 5)}),
+             write_results(tmp_path / "two.h5", selectors, SAMPLES, seed=2, skipped={("s3", 2)})]
+
+    def change(name, sample):
+        group = sample["ffd"]
+        order = [2, 0, 1]
+        for metric, array in list(group.items()):
+            if array.ndim == 4:
+                values = array[()][..., order]
+                if metric == "recall":
+                    values = values - 0.2 - 0.01 * int(name[1:])
+                    values[-1, 0, 2, 0] = np.nan
+                values = np.concatenate([values, np.ones_like(values[..., :1])], axis=-1)
+                del group[metric]
+                group[metric] = values.astype(np.float32)
+        del group["settings"], group["setting_labels"]
+        group["settings"] = np.array([7.0, 3.0, 5.0, 9.0])
+        group["setting_labels"] = np.array(["7.0", "3", "5.00", "9"], h5py.string_dtype())
+
+    edit(paths[1], change)
+    return paths
+
+
+def statistic(values, name):
+    if not values.size:
+        return np.nan
+    if name.startswith("p"):
+        return np.quantile(values, float(name[1:]) / 100)
+    return {"mean": np.mean, "min": np.min, "max": np.max, "std": np.std, "median": np.median}[name](values)
+
+
+def read(sample, label, metric, setting):
+    """[layer, query, head] in double, NaN where the layer was not done."""
+    if label == "scores":
+        return sample["scores"][metric][()].astype(np.float64)
+    group = sample[label]
+    array = group[metric][()].astype(np.float64)
+    if array.ndim == 4:
+        array = array[..., list(group["settings"][()]).index(setting)]
+    return array
+
+
+def paired(paths, labels, metric, setting):
+    """name -> (layers, first, second), NaN shared."""
+    found = {}
+    with h5py.File(paths[0]) as one, h5py.File(paths[1]) as two:
+        for name in one["dumps/0/samples"]:
+            if name not in two["dumps/0/samples"]:
+                continue
+            samples = one["dumps/0/samples"][name], two["dumps/0/samples"][name]
+            a, b = (read(s, label, metric, setting) for s, label in zip(samples, labels))
+            done = np.ones(len(samples[0]["layers"]), bool)
+            for sample in samples:
+                for label in ("ffd", "quest") if "scores" in labels else labels:
+                    done &= sample[label]["done"][()] == 1
+            a[~done], b[~done] = np.nan, np.nan
+            both = ~np.isnan(a) & ~np.isnan(b)
+            a[~both], b[~both] = np.nan, np.nan
+            found[name] = samples[0]["layers"][()], a, b
+    return found
+
+
+def plain_test(d, confidence=0.95):
+    """p and interval from every sign vector and every subset."""
+    n = len(d)
+    signs = np.array(list(itertools.product([1, -1], repeat=n)))
+    tie = 1e-13 * np.abs(d).sum()
+    p = np.mean(np.abs(signs @ d) >= abs(d.sum()) - tie)
+    chosen = (signs < 0)
+    means = np.sort((chosen[1:] @ d) / chosen[1:].sum(1))
+    rank = int((1 - confidence) / 2 * 2**n)
+    return p, (means[rank - 1], means[-rank]) if rank else (None, None)
+
+
+def holm(p):
+    order = np.argsort(p, kind="stable")
+    adjusted, largest = np.empty(len(p)), 0
+    for i, at in enumerate(order):
+        largest = max(largest, min(1, (len(p) - i) * p[at]))
+        adjusted[at] = largest
+    return adjusted
+
+
+SETTINGS = {"ffd": [3, 5, 7], "quest": [256, 1024, 50], "exact": [0]}
+
+
+def check_rows(rows, paths, confidence=0.95):
+    """Every number of the rows."""
+    expected_p = []
+    for row in rows:
+        labels = (row["selector_1"] or "scores", row["selector_2"] or "scores")
+        metric, stat = row["metric"].split(".", 1)
+        setting = float(row["setting_label"].rstrip("%") or 0)
+        first, second = [], []
+        for _, a, b in paired(paths, labels, metric.removesuffix("_deficit"), setting).values():
+            a, b = ((1 - x if metric.endswith("_deficit") else x)[~np.isnan(x)] for x in (a, b))
+            if a.size:
+                first.append(statistic(a, stat))
+                second.append(statistic(b, stat))
+        d = np.array(second) - np.array(first)
+        p, (low, high) = plain_test(d, confidence)
+        expected_p.append(p)
+        assert row["prompts"] == len(d)
+        assert [row["mean_1"], row["mean_2"]] == pytest.approx([np.mean(first), np.mean(second)], rel=NUMBER), row
+        assert row["difference"] == pytest.approx(d.mean(), rel=NUMBER, abs=1e-12)
+        assert row["p"] == pytest.approx(p, rel=1e-12)
+        assert (row["low"], row["high"]) == (pytest.approx(low, rel=NUMBER, abs=1e-12), pytest.approx(high, rel=NUMBER, abs=1e-12))
+    adjusted = holm(np.array(expected_p))
+    rejected = sum(adjusted <= 1 - confidence)
+    for row, p in zip(rows, adjusted, strict=True):
+        assert row["p_holm"] == pytest.approx(p, rel=1e-12)
+        few = 2 / 2 ** row["prompts"] > (1 - confidence) / (len(rows) - rejected)
+        verdict = "changed" if p <= 1 - confidence else "too few prompts to tell" if few and not row["equal"] else "no evidence of a change"
+        assert row["verdict"] == verdict, row
+
+
+def test_every_number_of_the_default_rows(studies):
+    found = result(*studies)
+    rows = found["rows"]
+    assert [(r["selector_1"], r["setting_label"], r["metric"]) for r in rows] == [
+        (label, setting, metric) for label, settings in
+        [("exact", [""]), ("ffd", ["3", "5", "7"]), ("quest", ["256", "1024", "50%"])] for setting in settings for metric in DEFAULT]
+    check_rows(rows, studies)
+    assert found["prompts"] == list(SAMPLES) and found["prompts_matched_by_name"] == 8
+    assert found["left_out"] == [{"prompt": "s1", "layer": 5}, {"prompt": "s3", "layer": 2}]
+    assert not found["all_equal"]
+    text = compare(*studies).stdout
+    assert "Not compared, in R2 alone: ffd at 9." in text
+    assert "Left out of both, because a study did not compute them: s1 layer 5, s3 layer 2." in text
+    assert "8 prompts, matched by name alone: the contents of their dumps differ or are not known; layers 0-2 and 5." in text
+
+
+def test_a_planted_change_is_found_and_said(studies):
+    found = result(*studies, "--selectors", "ffd", "--settings", "5", "--metrics", "recall,lse_error.p90,recall_deficit.max")
+    check_rows(found["rows"], studies)
+    assert found["rows"][0]["verdict"] == "changed" and found["rows"][0]["difference"] < -0.15
+    assert found["rows"][1]["verdict"] == "no evidence of a change"
+    assert f"changed: recall of ffd at delta 5 by {found['rows'][0]['difference']:+.3g} (95 % interval " in found["summary"]
+    assert "no evidence of a change" in found["summary"]
+    text = compare(*studies, "--selectors", "ffd", "--settings", "5", "--metrics", "recall").stdout
+    assert text.splitlines()[-1].startswith("The row changed: recall of ffd at delta 5 by -0.")
+
+
+def test_confidence_layers_scores_and_settings_by_value(studies):
+    check_rows(result(*studies, "--confidence", "80%")["rows"], studies, 0.8)
+    rows = result(*studies, "--settings", "7.0,50.0%", "--metrics", "keep_ratio,lse,pseudo_max_gap_exact.median")["rows"]
+    assert [(r["selector_1"], r["setting_label"], r["metric"]) for r in rows] == [
+        ("", "", "lse.mean"), ("exact", "", "keep_ratio.mean"), ("ffd", "", "pseudo_max_gap_exact.median"),
+        ("ffd", "7", "keep_ratio.mean"), ("quest", "50%", "keep_ratio.mean")]
+    chosen = result(*studies, "--layers", "5", "--metrics", "recall", "--selectors", "quest", "--settings", "256")
+    assert chosen["layers"] == [5]
+    d = [np.nanmean(b[-1]) - np.nanmean(a[-1]) for name, (_, a, b) in paired(studies, ("quest", "quest"), "recall", 256).items() if name != "s1"]
+    assert chosen["rows"][0]["prompts"] == 7
+    assert chosen["rows"][0]["difference"] == pytest.approx(np.mean(d), rel=NUMBER)
+
+
+def test_heads_are_means_over_prompts_of_means_over_queries(studies):
+    found = result(*studies)
+    layers = found["layers"]
+    assert len(found["heads"]) == 5 * (1 + 3 + 3), "one for each metric, whatever its statistics"
+    for heads in found["heads"]:
+        setting = float(heads["setting_label"].rstrip("%") or 0)
+        per_place = {}
+        for numbers, a, b in paired(studies, (heads["selector_1"], heads["selector_2"]), heads["metric"], setting).values():
+            for y, layer in enumerate(numbers):
+                for head in range(a.shape[2]):
+                    d = (b - a)[y, :, head]
+                    if (~np.isnan(d)).any():
+                        per_place.setdefault((layer, head), []).append(np.nanmean(d))
+        for i, (mean, prompts, share) in enumerate(zip(heads["difference"], heads["prompts"], heads["same_sign"], strict=True)):
+            d = np.array(per_place[layers[i // heads["heads"]], i % heads["heads"]])
+            assert mean == pytest.approx(d.mean(), rel=NUMBER, abs=1e-12)
+            assert prompts == len(d)
+            assert share == pytest.approx(np.mean(np.sign(d) == np.sign(d.mean())))
+    lines = compare(*studies, "--settings", "5", "--selectors", "ffd", "--metrics", "recall").stdout.splitlines()
+    start = next(i for i, line in enumerate(lines) if line.startswith("Where recall of ffd at delta 5 differs most"))
+    of_row = next(h for h in found["heads"] if (h["selector_1"], h["setting_label"], h["metric"]) == ("ffd", "5", "recall"))
+    largest = sorted(range(len(of_row["difference"])), key=lambda i: -abs(of_row["difference"][i]))[:10]
+    for line, i in zip(lines[start + 2 : start + 12], largest, strict=True):
+        count = round(of_row["same_sign"][i] * of_row["prompts"][i])
+        assert line.split() == [str(layers[i // 4]), str(i % 4), f"{of_row['difference'][i]:+.3g}", str(count), "of", str(of_row["prompts"][i])]
+    assert lines[start + 12] == ""
+
+
+def test_formats_hold_the_same_numbers(studies, tmp_path):
+    arguments = [*studies, "--settings", "5,256"]
+    found = result(*arguments)
+    for extension in ("csv", "md", "json"):
+        line = compare(*arguments, "-o", tmp_path / f"c.{extension}").stdout
+        assert line == f"{tmp_path}/c.{extension}: {found['summary']}\n"
+    assert json.loads((tmp_path / "c.json").read_text()) == found
+    with open(tmp_path / "c.csv", newline="") as file:
+        lines = list(csv.DictReader(file))
+    rows = [line for line in lines if line["layer"] == ""]
+    for line, row in zip(rows, found["rows"], strict=True):
+        for name in ("selector_1", "selector_2", "setting", "setting_label", "metric", "verdict"):
+            assert line[name] == row[name]
+        for name in ("prompts", "mean_1", "mean_2", "difference", "low", "high", "p", "p_holm"):
+            assert float(line[name]) == pytest.approx(row[name], rel=NUMBER), name
+    heads = [line for line in lines if line["layer"] != ""]
+    values = [v for h in found["heads"] for v in h["difference"]]
+    assert [float(line["difference"]) for line in heads] == pytest.approx(values, rel=NUMBER)
+    assert [(line["layer"], line["head"]) for line in heads[:5]] == [("0", "0"), ("0", "1"), ("0", "2"), ("0", "3"), ("1", "0")]
+    markdown = (tmp_path / "c.md").read_text()
+    row = found["rows"][-1]
+    assert f"| quest | budget 256 | io\\_ratio (%) | {100 * row['mean_1']:.2f} | {100 * row['mean_2']:.2f} | " in markdown
+    assert found["summary"] in markdown
+    text = compare(*arguments).stdout
+    row = next(r for r in found["rows"] if (r["selector_1"], r["metric"]) == ("ffd", "recall.min"))
+    line = next(line for line in text.splitlines() if line.startswith("ffd ") and " recall.min " in line)
+    assert line.split()[4:7] == [f"{row['mean_1']:.5f}", f"{row['mean_2']:.5f}", f"{row['difference']:+.3g}"]
+    assert f"{row['low']:+.3g} to {row['high']:+.3g}" in line
+    before = (tmp_path / "c.md").read_bytes()
+    assert "c.md is there already" in compare(*arguments, "-o", tmp_path / "c.md", expect=5).stderr
+    assert (tmp_path / "c.md").read_bytes() == before
+    compare(*arguments, "-o", tmp_path / "c.md", "--force")
+    compare(*studies, "-o", tmp_path / "c.txt", expect=2)
+
+
+def test_equal_studies_say_so_first(studies, tmp_path):
+    found = result(studies[0], studies[0])
+    assert found["all_equal"] and found["summary"] == "All 42 rows are equal."
+    for row in found["rows"]:
+        assert (row["p"], row["difference"], row["equal"], row["verdict"]) == (1, 0, True, "no evidence of a change")
+    text = compare(studies[0], studies[0]).stdout
+    assert text.startswith("Every matched cell of the metrics compared (recall, lse_error, mass_recall, keep_ratio, io_ratio) is bit for bit equal.\n")
+    other = tmp_path / "other.h5"
+    other.write_bytes(open(studies[0], "rb").read())
+    with h5py.File(other, "r+") as file:
+        cell = file["dumps/0/samples/s4/ffd/keep_ratio"]
+        cell[0, 0, 0, 0] = np.nextafter(cell[0, 0, 0, 0], np.float32(1))
+    assert not result(studies[0], other)["all_equal"]
+    assert [r["equal"] for r in result(studies[0], other)["rows"]].count(False) == 1
+
+
+def test_too_few_prompts_say_how_many_it_takes(tmp_path):
+    five = {f"s{i}": [2, 5] for i in range(5)}
+    paths = [write_results(tmp_path / f"{i}.h5", [ffd()], five, seed=i) for i in range(2)]
+    found = result(*paths, "--metrics", "recall", "--settings", "5")
+    assert found["rows"][0]["verdict"] == "too few prompts to tell" and found["prompts_needed"] == 6
+    assert (found["rows"][0]["low"], found["rows"][0]["high"]) == (None, None)
+    assert "5 prompts cannot show a change of one row at confidence 0.95: 1 row takes at least 6 prompts." in found["summary"]
+    found = result(*paths)  # 2 / 2^n <= 0.05 / 18
+    assert found["prompts_needed"] == 10
+    assert "any of 18 rows at confidence 0.95: 18 rows take at least 10 prompts; fewer --metrics" in found["summary"]
+    found = result(*paths, "--metrics", "recall", "--settings", "5", "--confidence", "0.9")
+    assert found["rows"][0]["verdict"] != "too few prompts to tell"
+
+
+def test_many_prompts_are_drawn_and_repeat(tmp_path):
+    many = {f"s{i:02}": [2] for i in range(30)}
+    paths = [write_results(tmp_path / f"{i}.h5", [ffd()], many, seed=i) for i in range(2)]
+    arguments = [*paths, "--metrics", "recall", "--settings", "5"]
+    one, again, other = result(*arguments)["rows"][0], result(*arguments, "--threads", 1)["rows"][0], result(*arguments, "--seed", 7)["rows"][0]
+    assert one == again and one["p"] != other["p"]
+    d = np.array([np.nanmean(b) - np.nanmean(a) for _, a, b in paired(paths, ("ffd", "ffd"), "recall", 5).values()])
+    signs = np.random.default_rng(0).choice([-1, 1], (200_000, 30))
+    p = np.mean(np.abs(signs @ d) >= abs(d.sum()) - 1e-12)
+    assert one["p"] == pytest.approx(p, abs=4 * np.sqrt(p * (1 - p) / 1e5) + 1e-4)
+    assert "100000 sign vectors, drawn with --seed 7" in compare(*arguments, "--seed", 7).stdout
+
+
+def test_two_selectors_of_one_file(tmp_path):
+    label = "ffd:gqa=per_head"
+    path = write_results(tmp_path / "r.h5", [ffd(), ffd(label, "per_head"), selector("best,k", "topk", "budget"), quest("q")], SAMPLES)
+    for typed in (f"ffd={label}", f"{label}=ffd"):
+        found = result(path, path, "--selectors", typed, "--metrics", "recall,keep_ratio")
+        labels = ("ffd", label) if typed.startswith("ffd=") else (label, "ffd")
+        assert {(r["selector_1"], r["selector_2"]) for r in found["rows"]} == {labels}
+        check_rows(found["rows"], [path, path])
+        assert {"selector": typed, "option": "gqa", "value_1": ["union", "per_head"][labels[0] == label],
+                "value_2": ["per_head", "union"][labels[0] == label]} in found["options"]
+    rows = result(path, path, "--selectors", f"best,k=q,ffd,{label}", "--metrics", "recall")["rows"]
+    assert {(r["selector_1"], r["selector_2"]) for r in rows} == {("best,k", "q"), ("ffd", "ffd"), (label, label)}
+    assert {(r["selector_1"]) for r in result(path, path, "--metrics", "recall", "--selectors", "ffd", "q")["rows"]} == {"ffd", "q"}
+    text = compare(path, path, "--selectors", "best,k=q", "--metrics", "recall").stdout
+    assert "Options that differ (R1 -> R2): best,k=q: selector topk -> quest." in text
+
+
+def test_options_versions_and_devices_are_said(studies):
+    set_manifest(studies[0], program={"version": "0.1.0", "git_commit": "abc"}, device="CPU, 2 threads", configuration={"salient_delta": 5})
+    set_manifest(studies[1], program={"version": "0.2.0", "git_commit": "def"}, device="NVIDIA H200", configuration={"salient_delta": 4})
+    edit(studies[1], lambda name, s: s["ffd"].attrs.update(options=json.dumps({"gqa": "per_head", "sub_block": 128, "new": "x"})))
+    text = compare(*studies).stdout
+    assert f"R1 = {studies[0]} (attest 0.1.0, commit abc, CPU, 2 threads)\nR2 = {studies[1]} (attest 0.2.0, commit def, NVIDIA H200)\n" in text
+    assert ("Options that differ (R1 -> R2): ffd: gqa union -> per_head, new - -> x, rule topdelta -> -, scan thumbnail -> -; "
+            "salient_delta 5 -> 4.") in text
+
+
+def test_prompts_are_matched_by_content_then_by_name(tmp_path):
+    """Two dumps have a sample of the same name; hashes tell which is which."""
+    paths = []
+    for number, order in enumerate(([0, 1], [1, 0])):
+        path = write_results(tmp_path / f"{number}.h5", [ffd()], {"a": [2, 5], "only" + "01"[number]: [2]}, seed=number)
+        with h5py.File(path, "r+") as file:
+            file.copy("dumps/0", "dumps/1")
+            for dump, content in enumerate(order):
+                for sample in file[f"dumps/{dump}/samples"].values():
+                    sample["ffd/recall"][...] = 0.5 + 0.1 * content + 0.001 * number
+        set_manifest(path, inputs=[{"xxh64_of_1MiB": f"{content:016x}"} for content in order])
+        paths.append(path)
+    found = result(*paths, "--metrics", "recall")
+    assert found["prompts"] == ["a", "a"] and found["prompts_matched_by_name"] == 0
+    assert [r["difference"] for r in found["rows"]] == pytest.approx([0.001] * 3, rel=1e-3)
+    assert (found["study_1"]["prompts_alone"], found["study_2"]["prompts_alone"]) == (["only0"] * 2, ["only1"] * 2)
+    assert "Not compared, in R1 alone: 2 prompts (only0, only0)." in compare(*paths).stdout
+    set_manifest(paths[1], inputs=[])
+    assert "prompt 'a' is there twice, of the dumps tiny.h5 (/dumps/0) and tiny.h5 (/dumps/1)" in compare(*paths, expect=4).stderr
+    set_manifest(paths[0], inputs=[{"xxh64_of_1MiB": "1"}, {"xxh64_of_1MiB": "1"}])
+    assert "is there twice" in compare(paths[0], paths[0], expect=4).stderr
+    for path in paths:
+        with h5py.File(path, "r+") as file:
+            del file["dumps/1"]
+    set_manifest(paths[1], inputs=[{"xxh64_of_1MiB": "2"}])
+    assert result(*paths)["prompts_matched_by_name"] == 1, "other contents: the name"
+
+
+def test_infinite_values_are_left_out_and_said(studies):
+    with h5py.File(studies[1], "r+") as file:
+        for sample in file["dumps/0/samples"].values():
+            sample["ffd/scan_error_max"] = np.zeros(sample["ffd/pseudo_max_gap_exact"].shape, np.float32)
+        file["dumps/0/samples/s2/ffd/scan_error_max"][0, 0, 0] = np.inf
+    found = result(studies[1], studies[1], "--metrics", "scan_error_max.max", "--selectors", "ffd")
+    assert (found["rows"][0]["prompts"], found["rows"][0]["infinite_prompts"]) == (7, 1)
+    assert "Prompts with an infinite value are left out of scan_error_max.max of ffd (1 prompt)." in found["header"]
+
+
+def test_span_recall_takes_the_retrieval_cells_of_both(studies):
+    for number, path in enumerate(studies):
+        edit(path, lambda name, s: s.create_dataset("scores/span_mass", data=np.random.default_rng(number).random(s["scores/lse"].shape).astype(np.float32)))
+    row = result(*studies, "--metrics", "span_recall.min", "--selectors", "ffd", "--settings", "5")["rows"][0]
+    masses = paired(studies, ("scores", "scores"), "span_mass", 0)
+    d = []
+    for name, (_, a, b) in paired(studies, ("ffd", "ffd"), "recall", 5).items():
+        keep = (masses[name][1] >= 0.3) & (masses[name][2] >= 0.3) & ~np.isnan(a)
+        if keep.any():
+            d.append(b[keep].min() - a[keep].min())
+    assert row["prompts"] == len(d) and row["difference"] == pytest.approx(np.mean(d), rel=NUMBER)
+
+
+def other(tmp_path, change=None, selectors=(ffd(),), samples=None, **more):
+    path = write_results(tmp_path / "other.h5", list(selectors), samples or SAMPLES, seed=3, **more)
+    if change:
+        with h5py.File(path, "r+") as file:
+            change(file)
+    return path
+
+
+def move_queries(file):
+    file["dumps/0/samples/s1/query_positions"][...] = [1, 2, 3]
+
+
+def more_tokens(file):
+    file["dumps/0/samples/s1"].attrs["num_tokens"] = 901
+
+
+@pytest.mark.parametrize("make, sentence", [
+    (dict(model="else"), "different models cannot be compared: "),
+    (dict(samples={"x": [2], "y": [2], "z": [2], "w": [2]}), "no prompt is common: "),
+    (dict(samples={"s0": [2, 5], "s1": [0, 5]}), "prompt 's1': its layers (--layers chooses some) differ, so that its cells cannot be compared: 0, 1, 2, 5 in "),
+    (dict(change=move_queries), "prompt 's1': its query positions differ, so that its cells cannot be compared: 800, 801, 802 in "),
+    (dict(change=more_tokens), "prompt 's1': its numbers of tokens differ, so that its cells cannot be compared: 900 in "),
+    (dict(change=lambda file: file["dumps/0"].attrs.update(num_kv_heads=4)), "its numbers of heads differ, so that its cells cannot be compared: 4 query heads, 2 KV heads"),
+    (dict(selectors=[quest()]), "no label is common: "),
+    (dict(selectors=[selector("ffd", "quest", "budget")]), "selector 'ffd': its kinds of setting differ, delta in "),
+])
+def test_what_cannot_be_compared_is_refused(tmp_path, make, sentence):
+    path = write_results(tmp_path / "one.h5", [ffd()], SAMPLES)
+    done = compare(path, other(tmp_path, **make), expect=4)
+    assert done.stderr.startswith(f"attest: {sentence}") or sentence in done.stderr, done.stderr
+    assert path in done.stderr and "other.h5" in done.stderr
+
+
+def test_more_refusals(studies, tmp_path):
+    one, two = studies
+
+    def grid(name, sample):
+        sample["ffd/settings"][...] = [11, 12, 13]
+        sample["ffd/setting_labels"][...] = ["11", "12", "13"]
+
+    path = write_results(tmp_path / "grid.h5", [ffd()], SAMPLES)
+    edit(path, grid)
+    assert "selector 'ffd': no setting is common: " in compare(one, path, expect=4).stderr
+    with h5py.File(path, "r+") as file:
+        file.copy("dumps/0", "dumps/1")
+        file["dumps/1"].attrs["model"] = "else"
+    assert f"{path}: holds several models, 'tiny', 'else'; expected one" in compare(one, path, expect=4).stderr
+    assert "no 'block_keep_ratio'" in compare(one, two, "--selectors", "quest", "--metrics", "block_keep_ratio", expect=4).stderr
+    assert "no 'span_keep', which takes samples with spans" in compare(one, two, "--metrics", "span_keep", expect=4).stderr
+    assert "there.h5" in compare(one, tmp_path / "there.h5", expect=4).stderr
+    for path, delta in zip(studies, (5, 4)):
+        set_manifest(path, configuration={"salient_delta": delta})
+        edit(path, lambda name, s: s["ffd"].create_dataset("salient_ratio", data=np.full(s["ffd/recall"].shape, 0.5, np.float32)))
+    done = compare(one, two, "--metrics", "salient_ratio", expect=4)
+    assert f"'salient_ratio' cannot be compared: --salient-delta was 5 for {one}, 4 for {two}" in done.stderr
+    compare(one, two)
+
+
+@pytest.mark.parametrize("arguments, sentence", [
+    (["--metrics", "foo"], "there is no metric 'foo'"),
+    (["--metrics", "recall,recall.mean"], "'recall.mean' is there twice"),
+    (["--metrics", "recall.count"], "'recall.count': cells are compared in pairs, so that both files have as many"),
+    (["--selectors", "ffd=none"], "'ffd=none' is neither a label that both files have nor LABEL1=LABEL2; "),
+    (["--selectors", "ffd,ffd"], "'ffd' is there twice"),
+    (["--settings", "9"], "no selector has the setting '9' in both files; common are 3, 5, 7, 256, 1024, 50%"),
+    (["--settings", "50"], "no selector has the setting '50' in both files"),
+    (["--layers", "7"], "no prompt has the layer 7; there are 0, 1, 2, 5"),
+    (["--layers", "x"], "'x' is neither a layer number nor a range"),
+    (["--confidence", "0"], "'0' is not between 0 and 1"),
+    (["--confidence", "1"], "'1' is not between 0 and 1"),
+    (["--confidence", "nan"], "--confidence: 'nan' is not"),
+    (["-o", "c.pdf"], "'c.pdf' ends neither in .md, .csv nor .json"),
+])
+def test_bad_requests(studies, arguments, sentence):
+    assert sentence in compare(*studies, *arguments, expect=2).stderr
+
+
+def test_names_cannot_write_to_the_terminal(tmp_path):
+    path = write_results(tmp_path / "r.h5", [ffd("\x1b[31mred")], SAMPLES, model="\x1b]0;x\x07")
+    for arguments in ([path, path], [path, path, "-o", tmp_path / "c.md"]):
+        assert "\x1b" not in compare(*arguments).stdout
+    assert "\x1b" not in (tmp_path / "c.md").read_text()
