@@ -118,6 +118,15 @@ void run_validate(ValidateOptions& options, const GlobalOptions& global) {
   if (judgement.certainty() != Certainty::certified) throw NotCertified("");
 }
 
+/// What the claim would not look at.
+void check_claim_options(const CLI::App& command, const ValidateOptions& options) {
+  if (options.claim != "mean" && command.count("--bound") > 0) throw UsageError("--bound belongs to --claim mean");
+  if (options.claim == "mean" && command.count("--max-violating") > 0)
+    throw UsageError("--max-violating does not belong to --claim mean, which is about no share of prompts");
+  if (options.claim == "observed" && command.count("--confidence") > 0)
+    throw UsageError("--confidence does not belong to --claim observed, which infers nothing");
+}
+
 void add_claim_options(CLI::App& command, ValidateOptions& options) {
   JudgementOptions& judgement = options.judgement;
   command
@@ -225,7 +234,10 @@ void add_validate(CLI::App& app, const GlobalOptions& global) {
                    "Options of TensorRT-LLM (YAML) with the certified factor of skip_softmax")
       ->transform(text_that_is("a file's name"))
       ->type_name("FILE");
-  command->callback([options, &global] { run_validate(*options, global); });
+  command->callback([options, command, &global] {
+    check_claim_options(*command, *options);
+    run_validate(*options, global);
+  });
 }
 
 }  // namespace attest
