@@ -238,14 +238,15 @@ Evidence judge(const PromptNumbers& numbers, std::span<const Target> targets, co
   evidence.share = clopper_pearson(evidence.violations, evidence.prompts, claim.confidence);
   const bool by_share = claim.kind != ClaimKind::mean;
   evidence.p_value = by_share ? binomial_cdf(evidence.violations, evidence.prompts, claim.max_violating) : 0;
-  bool all_within = within(evidence.violations, evidence.prompts, claim.max_violating);
+  bool all_within = within(evidence.violations, evidence.prompts, claim.max_violating), all_seen = true;
   for (std::size_t t = 0; t < targets.size(); ++t) {
     const TargetEvidence& target = evidence.targets.emplace_back(evidence_of(numbers, t, targets[t], claim));
     evidence.p_value = std::max(evidence.p_value, target.p_value);
     all_within = all_within && within(target.violations, target.prompts, claim.max_violating);
+    all_seen = all_seen && target.prompts > 0;
   }
   if (claim.kind == ClaimKind::observed)
-    evidence.certainty = all_within ? Certainty::certified : Certainty::refuted;
+    evidence.certainty = !all_within ? Certainty::refuted : all_seen ? Certainty::certified : Certainty::undecided;
   else if (evidence.p_value <= claim.alpha())
     evidence.certainty = Certainty::certified;
   else if (is_refuted(numbers, evidence, targets, claim))
