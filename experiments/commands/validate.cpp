@@ -40,6 +40,14 @@ struct ValidateOptions {
 /// Refuses what could not be written at the end, before the work.
 void check_outputs(const ValidateOptions& options) {
   std::error_code ignored;
+  std::vector<std::string> taken = options.inputs;
+  taken.push_back(options.study.results);
+  for (const std::string* path : {&options.output, &options.csv, &options.trtllm}) {
+    for (const std::string& other : taken)
+      if (!path->empty() && (*path == other || std::filesystem::equivalent(*path, other, ignored)))
+        throw UsageError(fmt::format("{} is an input or another output: give each output a name of its own", *path));
+    taken.push_back(*path);
+  }
   for (const std::string* path : {&options.output, &options.csv, &options.trtllm})
     if (!path->empty() && !options.study.force && std::filesystem::exists(*path, ignored))
       throw OutputError(fmt::format("{} is there already: --force replaces it", *path));
