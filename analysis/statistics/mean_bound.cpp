@@ -32,9 +32,9 @@ double hoeffding_bentkus(std::span<const double> losses, double a) {
   return std::min({1.0, hoeffding, std::numbers::e * binomial_cdf(most, n, a)});
 }
 
-/// Whether losses of 0 reach 1 / alpha with bets of 1 only after half of the observations or later. Then hardly any loss
-/// can be certified, and bets above the paper's 1 certify first. The number of observations is known before the first
-/// bet, so that the choice is a valid one.
+/// Whether losses of 0 reach 1 / alpha with bets of 1 only after half of the observations or later. Then hardly any
+/// loss can be certified, and bets above the paper's 1 certify first. The number of observations is known before the
+/// first bet, so that the choice is a valid one.
 bool are_few(std::size_t count, double a, double alpha) {
   return static_cast<double>(count) * std::log1p(a) < 2 * std::log(1 / alpha);
 }

@@ -86,8 +86,9 @@ bool is_refuted(const PromptNumbers& numbers, const Evidence& evidence, std::spa
       return binomial_upper_tail(k, n, claim.max_violating) <= level;
     };
     return refutes(evidence.violations, evidence.prompts) ||
-           std::ranges::any_of(evidence.targets,
-                               [&](const TargetEvidence& target) { return refutes(target.violations, target.prompts); });
+           std::ranges::any_of(evidence.targets, [&](const TargetEvidence& target) {
+             return refutes(target.violations, target.prompts);
+           });
   }
   for (std::size_t t = 0; t < targets.size(); ++t) {
     const double clip = claim.clip_of(targets[t]);

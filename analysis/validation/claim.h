@@ -61,8 +61,8 @@ struct Evidence {
 using PromptNumbers = std::vector<std::vector<double>>;
 
 /// Level: each target is tested on the prompts that count for it, and all targets together on all prompts; the claim is
-/// certified if every one of these tests rejects at alpha, so that no correction is needed. It is refuted if any of them
-/// fails in turn, for which they share alpha.
+/// certified if every one of these tests rejects at alpha, so that no correction is needed. It is refuted if any of
+/// them fails in turn, for which they share alpha.
 Evidence judge(const PromptNumbers& numbers, std::span<const Target> targets, const Claim& claim);
 
 /// Where the fixed sequence of tests ends (README.md, "Choosing a setting").

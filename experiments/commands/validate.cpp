@@ -45,12 +45,20 @@ void check_outputs(const ValidateOptions& options) {
   for (const std::string* path : {&options.output, &options.csv, &options.trtllm}) {
     for (const std::string& other : taken)
       if (!path->empty() && (*path == other || std::filesystem::equivalent(*path, other, ignored)))
-        throw UsageError(fmt::format("{} is an input or another output: give each output a name of its own", *path));
+        throw UsageError(
+            printable(fmt::format("{} is an input or another output: give each output a name of its own", *path)));
     taken.push_back(*path);
   }
-  for (const std::string* path : {&options.output, &options.csv, &options.trtllm})
-    if (!path->empty() && !options.study.force && std::filesystem::exists(*path, ignored))
-      throw OutputError(fmt::format("{} is there already: --force replaces it", *path));
+  for (const std::string* path : {&options.output, &options.csv, &options.trtllm}) {
+    if (path->empty()) continue;
+    const std::filesystem::path folder = std::filesystem::path(*path).parent_path();
+    if (!folder.empty() && !std::filesystem::is_directory(folder, ignored))
+      throw OutputError(printable(fmt::format("cannot write '{}': there is no folder '{}'", *path, folder.string())));
+    if (std::filesystem::is_directory(*path, ignored))
+      throw OutputError(printable(fmt::format("cannot write '{}': it is a folder", *path)));
+    if (!options.study.force && std::filesystem::exists(*path, ignored))
+      throw OutputError(printable(fmt::format("{} is there already: --force replaces it", *path)));
+  }
 }
 
 JudgementOptions judgement_options(const ValidateOptions& options, const GlobalOptions& global) {

@@ -71,17 +71,21 @@ std::string heading(const Judgement& judgement) {
 /// How many prompts would decide what is undecided.
 std::string decision_text(const Judgement& judgement) {
   if (judgement.evidence_in_the_way().certainty != Certainty::undecided) return {};
+  const std::vector<TargetEvidence>& targets = judgement.evidence_in_the_way().targets;
+  if (std::ranges::any_of(targets, [](const TargetEvidence& target) { return target.prompts == 0; }))
+    return "a target has no number there for any prompt, and more like these would not decide it";
   const auto needed = judgement.prompts_to_decide();
   return needed ? fmt::format("{} prompts would decide it if they went on like this", *needed)
-                : "the observed number is so near the allowed one that no number of prompts that was tried would decide it";
+                : "the observed number is so near the allowed one that no number of prompts that was tried would "
+                  "decide it";
 }
 
 /// What ended the choice: "at delta 4.75 3 of 30 prompts violate: undecided; ...".
 std::string stop_text(const Judgement& judgement) {
   const Evidence& evidence = judgement.evidence_in_the_way();
-  const std::string at = judgement.units
-                             ? "at the next step of the family"
-                             : fmt::format("at {}", judgement.setting_text(judgement.single.in_the_way().setting));
+  const std::string at =
+      judgement.units ? fmt::format("at the {} step of the family", judgement.units->certified ? "next" : "first")
+                      : fmt::format("at {}", judgement.setting_text(judgement.single.in_the_way().setting));
   const std::string decision = decision_text(judgement);
   return fmt::format("{} {}: {}{}{}", at, evidence_text(judgement, evidence), name_of(evidence.certainty),
                      decision.empty() ? "" : "; ", decision);
@@ -93,8 +97,8 @@ std::string passes_text(const Judgement& judgement) {
   for (std::size_t t = 0; t < evidence.targets.size(); ++t) {
     const Target& target = judgement.request.targets[t];
     if (const std::optional<double> value = evidence.targets[t].passes_at)
-      parts.push_back(fmt::format("{} {} {}", target.quantity.name(), target.at_least ? ">=" : "<=",
-                                  passing_number(*value, target.at_least)));
+      parts.push_back(fmt::format("{} {} {}", target.quantity.name(),
+                                  target.at_least ? ">=" : "<=", passing_number(*value, target.at_least)));
   }
   return parts.empty() ? std::string() : fmt::format("{}", fmt::join(parts, ", "));
 }

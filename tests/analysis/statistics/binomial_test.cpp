@@ -32,7 +32,8 @@ TEST(Binomial, TailsAreTheSumsOfTheirTerms) {
       for (std::int64_t k = 0; k <= n; k += 1 + n / 13) {
         const double below = static_cast<double>(plain_sum(0, k, n, p)),
                      above = static_cast<double>(plain_sum(k, n, n, p));
-        EXPECT_NEAR(binomial_cdf(k, n, p), below, std::min(kAbsolute + kRelative * below, 1e-9)) << k << ' ' << n << ' ' << p;
+        EXPECT_NEAR(binomial_cdf(k, n, p), below, std::min(kAbsolute + kRelative * below, 1e-9))
+            << k << ' ' << n << ' ' << p;
         EXPECT_NEAR(binomial_upper_tail(k, n, p), above, kAbsolute + kRelative * above) << k << ' ' << n << ' ' << p;
       }
 }

@@ -15,8 +15,8 @@ double p_of(MeanBound bound, const std::vector<double>& losses, double allowed, 
   return mean_p_value(bound, losses, allowed, alpha, 1);
 }
 
-/// The fewest losses of 0 that any test can certify: those that are all 0 with probability alpha at most if losses are 0
-/// or 1 and 1 with probability `allowed`. Bets that keep 1e-9 of the capital reach the border by so much.
+/// The fewest losses of 0 that any test can certify: those that are all 0 with probability alpha at most if losses are
+/// 0 or 1 and 1 with probability `allowed`. Bets that keep 1e-9 of the capital reach the border by so much.
 std::size_t fewest_zeros(double allowed, double alpha) {
   std::size_t n = 1;
   while (std::pow(1 - allowed, static_cast<double>(n)) > alpha * (1 - 1e-6)) ++n;
@@ -38,11 +38,12 @@ double plain_hb(const std::vector<double>& losses, double a) {
   for (const double x : losses) sum += x;
   const double mean = sum / n, r = std::min(mean, a);
   const double kl = (r == 0 ? 0 : r * std::log(r / a)) + (1 - r) * std::log((1 - r) / (1 - a));
-  return std::min({1.0, std::exp(-n * kl), std::exp(1.0) * plain_cdf(static_cast<int>(std::ceil(n * mean - 1e-9)), n, a)});
+  return std::min(
+      {1.0, std::exp(-n * kl), std::exp(1.0) * plain_cdf(static_cast<int>(std::ceil(n * mean - 1e-9)), n, a)});
 }
 
-/// `most`: the largest bet, until the first loss that is not 0 if `few`. Every estimate from scratch, as the paper defines
-/// it.
+/// `most`: the largest bet, until the first loss that is not 0 if `few`. Every estimate from scratch, as the paper
+/// defines it.
 double plain_wsr(const std::vector<double>& losses, double a, double alpha, double most, bool few = false) {
   const auto n = static_cast<double>(losses.size());
   const auto mean_after = [&](std::size_t t) {
@@ -57,8 +58,10 @@ double plain_wsr(const std::vector<double>& losses, double a, double alpha, doub
   };
   double capital = 1, largest = 1;
   for (std::size_t t = 0; t < losses.size(); ++t) {
-    const bool zeros = std::all_of(losses.begin(), losses.begin() + static_cast<std::ptrdiff_t>(t), [](double x) { return x == 0; });
-    const double bet = few && zeros ? most : std::min(most, std::sqrt(2 * std::log(1 / alpha) / (n * variance_after(t))));
+    const bool zeros =
+        std::all_of(losses.begin(), losses.begin() + static_cast<std::ptrdiff_t>(t), [](double x) { return x == 0; });
+    const double bet =
+        few && zeros ? most : std::min(most, std::sqrt(2 * std::log(1 / alpha) / (n * variance_after(t))));
     capital *= 1 + bet * (a - losses[t]);
     largest = std::max(largest, capital);
   }
@@ -109,7 +112,8 @@ TEST(MeanBound, LossesOfZeroCertifyWithTheFewestThatAreEnough) {
       const std::size_t fewest = fewest_zeros(a, alpha);
       for (const MeanBound bound : {MeanBound::hb, MeanBound::wsr}) {
         const std::vector<double> enough(fewest, 0.0), missing(fewest - 1, 0.0);
-        EXPECT_LE(p_of(bound, enough, a, alpha), alpha * (1 + 1e-12)) << static_cast<int>(bound) << ' ' << a << ' ' << alpha;
+        EXPECT_LE(p_of(bound, enough, a, alpha), alpha * (1 + 1e-12))
+            << static_cast<int>(bound) << ' ' << a << ' ' << alpha;
         EXPECT_GT(p_of(bound, missing, a, alpha), alpha * (1 - 1e-6)) << static_cast<int>(bound) << ' ' << a;
       }
     }

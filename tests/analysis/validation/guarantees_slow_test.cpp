@@ -111,9 +111,13 @@ void walk_grid(const char* what, Share share, bool correlated) {
 }
 
 TEST(Guarantees, GridByFixedSequence) {
-  walk_grid("61 correlated settings from 0.5 % to 20 %", [](std::size_t s) { return s < 15 ? 0.005 : 0.1 + 0.1 * static_cast<double>(s - 15) / 45; }, true);
-  walk_grid("61 independent settings, at 10 % from the 15th", [](std::size_t s) { return s < 15 ? 0.001 : 0.1; }, false);
-  walk_grid("61 independent settings, not monotone", [](std::size_t s) { return s % 3 == 2 ? 0.1 : 0.001; }, false);
+  walk_grid(
+      "61 correlated settings from 0.5 % to 20 %",
+      [](std::size_t s) { return s < 15 ? 0.005 : 0.1 + 0.1 * static_cast<double>(s - 15) / 45; }, true);
+  walk_grid(
+      "61 independent settings, at 10 % from the 15th", [](std::size_t s) { return s < 15 ? 0.001 : 0.1; }, false);
+  walk_grid(
+      "61 independent settings, not monotone", [](std::size_t s) { return s % 3 == 2 ? 0.1 : 0.001; }, false);
 }
 
 // -- (b) skewed deficits whose clipped mean is on the target
@@ -180,8 +184,8 @@ TEST(Guarantees, TheBootstrapPassesSkewedDeficitsFarTooOften) {
 
 // -- (c) families of many units
 
-/// 1,024 units of pure noise: a unit misses the target at the setting s, the safest first, with probability q[s] in every
-/// prompt, whatever the others do. The claim is of recall.min over all units, so that its truth is known.
+/// 1,024 units of pure noise: a unit misses the target at the setting s, the safest first, with probability q[s] in
+/// every prompt, whatever the others do. The claim is of recall.min over all units, so that its truth is known.
 struct NoiseModel {
   static constexpr std::size_t kUnits = 1024, kSettings = 8;
   std::vector<double> q;
@@ -220,7 +224,8 @@ TEST(Guarantees, FamiliesOfNoiseHeads) {
   for (const double share : {0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.4, 0.8})
     model.q.push_back(-std::expm1(std::log1p(-share) / static_cast<double>(kUnits)));
   std::vector<Unit> units;
-  for (std::size_t u = 0; u < kUnits; ++u) units.push_back({u / 8, static_cast<int>(u % 8), static_cast<std::int64_t>(4 * (u % 8)), 4});
+  for (std::size_t u = 0; u < kUnits; ++u)
+    units.push_back({u / 8, static_cast<int>(u % 8), static_cast<std::int64_t>(4 * (u % 8)), 4});
   std::vector<std::size_t> order(kSettings);
   for (std::size_t s = 0; s < kSettings; ++s) order[s] = s;
 
@@ -258,7 +263,8 @@ TEST(Guarantees, FamiliesOfNoiseHeads) {
   report("1,024 noise heads, wrongly certified", kPrompts, wrong, kTrials);
   report("  on the prompts that chose", kPrompts, wrong_on_the_same, kTrials);
   expect_at_most(kAlpha, wrong, kTrials);
-  EXPECT_GT(wrong_on_the_same, kTrials / 4) << "the simulation would not see a family that is judged where it was chosen";
+  EXPECT_GT(wrong_on_the_same, kTrials / 4)
+      << "the simulation would not see a family that is judged where it was chosen";
 }
 
 // -- (d) power
@@ -275,7 +281,8 @@ TEST(Guarantees, BettingSeesSmallVarianceEarly) {
       for (std::vector<double>& prompt : numbers) prompt[0] = 1 - 0.01 * mean * (0.8 + 0.4 * uniform(random));
       for (const MeanBound bound : {MeanBound::hb, MeanBound::wsr})
         certified[bound == MeanBound::wsr] +=
-            judge(numbers, targets, {.kind = ClaimKind::mean, .bound = bound}).certainty == Certainty::certified ? 1 : 0;
+            judge(numbers, targets, {.kind = ClaimKind::mean, .bound = bound}).certainty == Certainty::certified ? 1
+                                                                                                                 : 0;
     }
     report("small variance, hb certifies", n, certified[0], kTrials);
     report("small variance, wsr certifies", n, certified[1], kTrials);

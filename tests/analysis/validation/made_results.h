@@ -56,7 +56,8 @@ struct MadeStudy {
 /// One number of [0, 1) for a place, the same on every machine.
 inline double noise(std::uint64_t seed, const CellPlace& at) {
   std::uint64_t x = seed * 0x9E3779B97F4A7C15u + at.prompt * 1000003 + static_cast<std::uint64_t>(at.layer) * 10007 +
-                    static_cast<std::uint64_t>(at.query) * 1009 + static_cast<std::uint64_t>(at.head) * 101 + at.setting;
+                    static_cast<std::uint64_t>(at.query) * 1009 + static_cast<std::uint64_t>(at.head) * 101 +
+                    at.setting;
   for (int i = 0; i < 3; ++i) {
     x ^= x >> 31;
     x *= 0xBF58476D1CE4E5B9u;
@@ -75,15 +76,15 @@ inline void write_made(const std::string& file, const MadeStudy& made) {
   Study study;
   study.lambdas = {1};
   study.selectors = {made.selector};
-  StudyDump& dump = study.dumps.emplace_back(StudyDump{
-      made.path,
-      made.model,
-      made.num_layers,
-      {.num_query_heads = made.heads, .num_kv_heads = made.kv_heads, .head_dim = 8, .value_dim = 8},
-      {}});
+  StudyDump& dump = study.dumps.emplace_back(
+      StudyDump{made.path,
+                made.model,
+                made.num_layers,
+                {.num_query_heads = made.heads, .num_kv_heads = made.kv_heads, .head_dim = 8, .value_dim = 8},
+                {}});
   for (const MadePrompt& prompt : made.prompts) {
-    StudySample& sample = dump.samples.emplace_back(
-        StudySample{prompt.name, prompt.task, prompt.num_tokens, prompt.layers, {}, false});
+    StudySample& sample =
+        dump.samples.emplace_back(StudySample{prompt.name, prompt.task, prompt.num_tokens, prompt.layers, {}, false});
     for (int n = 0; n < prompt.queries; ++n) sample.query_positions.push_back(prompt.num_tokens - prompt.queries + n);
   }
   ResultsWriter writer(file, study);
@@ -110,14 +111,15 @@ inline void write_made(const std::string& file, const MadeStudy& made) {
         std::uint64_t seed = made.prompts[p].name.size();
         for (const char c : made.path + made.prompts[p].name) seed = seed * 31 + static_cast<unsigned char>(c);
         if (!lse)
-          results.scores.push_back(values_of(
-              {"lse", [=](const CellPlace& at) { return static_cast<float>(noise(seed, at)); }, MetricAxes::query_head}));
+          results.scores.push_back(
+              values_of({"lse", [=](const CellPlace& at) { return static_cast<float>(noise(seed, at)); },
+                         MetricAxes::query_head}));
       }
       writer.add(results);
     }
-  writer.finish(made.hash.empty() ? "{}"
-                                  : fmt::format(R"({{"inputs": [{{"path": "{}", "xxh64_of_1MiB": "{}"}}]}})", made.path,
-                                                made.hash));
+  writer.finish(made.hash.empty()
+                    ? "{}"
+                    : fmt::format(R"({{"inputs": [{{"path": "{}", "xxh64_of_1MiB": "{}"}}]}})", made.path, made.hash));
 }
 
 /// Files that are open, and the prompts of all.

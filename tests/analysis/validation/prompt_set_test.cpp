@@ -11,11 +11,11 @@
 namespace attest {
 namespace {
 
+using ::testing::HasSubstr;
 using testing::made_prompts;
 using testing::MadeStudy;
 using testing::OpenSet;
 using testing::write_made;
-using ::testing::HasSubstr;
 
 MadeStudy study_of(std::size_t prompts, const std::string& path = "d.h5") {
   MadeStudy made;
@@ -111,8 +111,9 @@ TEST_F(PromptSets, OnePromptTwice) {
   again.hash = "fedcba9876543210";
   EXPECT_EQ(OpenSet({folder_.file("h1.h5"), write(again, "h2.h5")}).set.prompts.size(), 4u);
   // Other names and hashes, but the same exact scores: by content.
-  const testing::MadeMetric scores{"lse", [](const testing::CellPlace& at) { return static_cast<float>(testing::noise(5, at)); },
-                                   MetricAxes::query_head, true};
+  const testing::MadeMetric scores{
+      "lse", [](const testing::CellPlace& at) { return static_cast<float>(testing::noise(5, at)); },
+      MetricAxes::query_head, true};
   one.metrics.push_back(scores);
   again.metrics.push_back(scores);
   for (auto& prompt : again.prompts) prompt.name += "_renamed";
@@ -124,7 +125,8 @@ TEST_F(PromptSets, OnePromptTwice) {
 
 TEST_F(PromptSets, OnePromptTwiceInOneFile) {
   MadeStudy made = study_of(2);
-  made.metrics.push_back({"lse", [](const testing::CellPlace& at) {
+  made.metrics.push_back({"lse",
+                          [](const testing::CellPlace& at) {
                             return static_cast<float>(testing::noise(5, {0, at.layer, at.query, at.head, 0}));
                           },
                           MetricAxes::query_head, true});
@@ -134,13 +136,15 @@ TEST_F(PromptSets, OnePromptTwiceInOneFile) {
 /// Scores of too few different values say nothing: the prompts of a synthetic dump may have them in common.
 TEST_F(PromptSets, EqualScoresOfFewValuesAreAccepted) {
   MadeStudy made = study_of(2);
-  made.metrics.push_back({"lse", [](const auto& at) { return static_cast<float>(at.head); }, MetricAxes::query_head, true});
+  made.metrics.push_back(
+      {"lse", [](const auto& at) { return static_cast<float>(at.head); }, MetricAxes::query_head, true});
   EXPECT_EQ(OpenSet({write(made)}).set.prompts.size(), 2u);
 }
 
 TEST_F(PromptSets, SelectorsAndSettings) {
   const std::string a = write(study_of(1));
-  EXPECT_THAT(refusal({a}, {.model = {}, .selector = "quest"}), HasSubstr("no single selector labelled or named 'quest'; it has ffd"));
+  EXPECT_THAT(refusal({a}, {.model = {}, .selector = "quest"}),
+              HasSubstr("no single selector labelled or named 'quest'; it has ffd"));
   const OpenSet open({a});
   EXPECT_EQ(find_setting(open.set, "5"), 1u);
   EXPECT_EQ(find_setting(open.set, "5.0"), 1u);
@@ -150,7 +154,9 @@ TEST_F(PromptSets, SelectorsAndSettings) {
 
 TEST(SafestFirst, ByKind) {
   const auto order = [](SettingKind kind, std::vector<Setting> grid, std::int64_t longest) {
-    return safest_first({.label = {}, .name = {}, .options_json = {}, .kind = kind, .grid = std::move(grid), .setting_labels = {}}, longest);
+    return safest_first(
+        {.label = {}, .name = {}, .options_json = {}, .kind = kind, .grid = std::move(grid), .setting_labels = {}},
+        longest);
   };
   using Order = std::vector<std::size_t>;
   EXPECT_EQ(order(SettingKind::delta, {{3}, {9}, {5}}, 100), (Order{1, 2, 0}));

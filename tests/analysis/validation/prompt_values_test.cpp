@@ -80,10 +80,11 @@ double naive(const std::string& statistic, std::vector<double> values) {
 }
 
 void expect_number(double found, double expected, const std::string& what) {
-  if (std::isnan(expected))
+  if (std::isnan(expected)) {
     EXPECT_TRUE(std::isnan(found)) << what << ": " << found;
-  else
+  } else {
     EXPECT_NEAR(found, expected, 1e-6) << what;
+  }
 }
 
 TEST(PromptValues, EveryStatisticIsItsLoop) {

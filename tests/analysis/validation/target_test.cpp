@@ -32,14 +32,49 @@ TEST(Target, Parses) {
 }
 
 TEST(Target, RefusesEverythingElse) {
-  for (const char* text :
-       {"", "recall", "0.999", ">=0.999", "recall>0.999", "recall=0.999", "recall==0.999", "recall=>0.999", "recall>=",
-        "recall>= ", "recall>=nan", "recall>=inf", "recall>=-inf", "recall>=0.9x", "recall>=0x1", "recall>=0,9",
-        "recall>=1e-400", "recall>=1e400", "recall>=+0.9", "recall>=0.9 0.8", "recall>=99%", "no_such>=1",
-        "recall.>=0.9", "recall.p>=0.9", "recall.p101>=0.9", "recall.p-1>=0.9", "recall.pnan>=0.9", "recall.p1e1>=0.9",
-        "recall.count>=3", "recall.std<=0.1", "recall.minimum>=0.9", ".min>=0.9", "lse>=3", "span_mass>=0.1",
-        "scan_error_tail<=0.1", "recall>=1.01", "lse_error<=-0.1", "mass_recall_deficit>=1.1", "recall<=-1.5",
-        "lse_error_deficit<=0.1", "recall_deficit<=-0.1", "keep_ratio<=-1", "\x1b[31m>=1"}) {
+  for (const char* text : {"",
+                           "recall",
+                           "0.999",
+                           ">=0.999",
+                           "recall>0.999",
+                           "recall=0.999",
+                           "recall==0.999",
+                           "recall=>0.999",
+                           "recall>=",
+                           "recall>= ",
+                           "recall>=nan",
+                           "recall>=inf",
+                           "recall>=-inf",
+                           "recall>=0.9x",
+                           "recall>=0x1",
+                           "recall>=0,9",
+                           "recall>=1e-400",
+                           "recall>=1e400",
+                           "recall>=+0.9",
+                           "recall>=0.9 0.8",
+                           "recall>=99%",
+                           "no_such>=1",
+                           "recall.>=0.9",
+                           "recall.p>=0.9",
+                           "recall.p101>=0.9",
+                           "recall.p-1>=0.9",
+                           "recall.pnan>=0.9",
+                           "recall.p1e1>=0.9",
+                           "recall.count>=3",
+                           "recall.std<=0.1",
+                           "recall.minimum>=0.9",
+                           ".min>=0.9",
+                           "lse>=3",
+                           "span_mass>=0.1",
+                           "scan_error_tail<=0.1",
+                           "recall>=1.01",
+                           "lse_error<=-0.1",
+                           "mass_recall_deficit>=1.1",
+                           "recall<=-1.5",
+                           "lse_error_deficit<=0.1",
+                           "recall_deficit<=-0.1",
+                           "keep_ratio<=-1",
+                           "\x1b[31m>=1"}) {
     const std::string message = message_of<UsageError>([&] { parse_target(text); });
     EXPECT_THAT(message, HasSubstr("--target")) << text;
     for (const char c : message) EXPECT_TRUE(c >= ' ' && c != 0x7f) << text;
@@ -49,7 +84,9 @@ TEST(Target, RefusesEverythingElse) {
 TEST(Target, ListsRefuseOneNumberTwice) {
   using Texts = std::vector<std::string>;
   EXPECT_EQ(parse_targets(Texts{"recall>=0.9", "recall<=0.95", "recall.min>=0.9"}).size(), 3u);
-  EXPECT_THAT(message_of<UsageError>([] { parse_targets(Texts{"recall>=0.9", "recall.mean>=0.8"}); }),
+  EXPECT_THAT(message_of<UsageError>([] {
+                parse_targets(Texts{"recall>=0.9", "recall.mean>=0.8"});
+              }),
               HasSubstr("same number"));
   EXPECT_THAT(message_of<UsageError>([] { parse_targets(Texts{}); }), HasSubstr("--target is missing"));
 }
@@ -106,7 +143,8 @@ TEST(Target, RelativeDeficitsPutTargetsOnOneScale) {
     double before = -1;
     for (int i = 0; i <= 2000; ++i) {
       // From better to worse, in steps that come near the value.
-      const double away = std::pow(10, -9 + 9.0 * i / 2000), x = target.at_least ? target.value - away : target.value + away;
+      const double away = std::pow(10, -9 + 9.0 * i / 2000),
+                   x = target.at_least ? target.value - away : target.value + away;
       const double bad = target.relative_deficit(x);
       EXPECT_GE(bad, before) << text << ' ' << x;
       before = bad;

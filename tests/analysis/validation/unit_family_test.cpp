@@ -27,12 +27,13 @@ Family made_family(std::size_t num_units, std::size_t num_settings, std::uint64_
   made.losses = {num_settings, std::vector<double>(size), std::vector<double>(size), std::vector<double>(size)};
   for (std::size_t s = 0; s < num_settings; ++s) made.order.push_back((s * 7 + 3) % num_settings);
   for (std::size_t u = 0; u < num_units; ++u) {
-    made.units.push_back({u / 2, static_cast<int>(u % 2), static_cast<std::int64_t>(u % 2), 1 + static_cast<std::int64_t>(u % 3)});
+    made.units.push_back(
+        {u / 2, static_cast<int>(u % 2), static_cast<std::int64_t>(u % 2), 1 + static_cast<std::int64_t>(u % 3)});
     for (std::size_t rank = 0; rank < num_settings; ++rank) {
       const std::size_t i = u * num_settings + made.order[rank];
       made.losses.worst[i] = uniform(random) < 0.1 ? kInfinity : std::floor(8 * uniform(random)) / 4;  // with ties
-      made.losses.io[i] = io_falls ? 1 - static_cast<double>(rank + 1) / static_cast<double>(num_settings + 1)
-                                   : 1.3 * uniform(random);
+      made.losses.io[i] =
+          io_falls ? 1 - static_cast<double>(rank + 1) / static_cast<double>(num_settings + 1) : 1.3 * uniform(random);
     }
   }
   return made;
@@ -46,7 +47,8 @@ std::size_t by_definition(const Family& made, std::size_t unit, double t) {
 }
 
 std::size_t rank_of(const Family& made, std::size_t setting) {
-  return setting == kDense ? 0 : 1 + static_cast<std::size_t>(std::ranges::find(made.order, setting) - made.order.begin());
+  return setting == kDense ? 0
+                           : 1 + static_cast<std::size_t>(std::ranges::find(made.order, setting) - made.order.begin());
 }
 
 void check(const Family& made, const std::vector<FamilyMember>& members) {
@@ -59,11 +61,14 @@ void check(const Family& made, const std::vector<FamilyMember>& members) {
       EXPECT_EQ(setting, by_definition(made, u, members[m].slack)) << m << ' ' << u;
       io += (setting == kDense ? 1 : made.losses.io[u * made.losses.num_settings + setting]) *
             static_cast<double>(made.units[u].num_heads) / heads;
-      if (m > 0)
+      if (m > 0) {
         EXPECT_GE(rank_of(made, setting), rank_of(made, members[m - 1].assignment[u])) << "nested";
+      }
     }
     EXPECT_NEAR(members[m].io, io, 1e-9);
-    if (m > 0) EXPECT_GT(members[m].slack, members[m - 1].slack);
+    if (m > 0) {
+      EXPECT_GT(members[m].slack, members[m - 1].slack);
+    }
   }
 }
 
@@ -108,7 +113,9 @@ TEST(UnitFamily, Thinning) {
       EXPECT_EQ(thin.front().slack, all.front().slack);
       EXPECT_EQ(thin.back().slack, all.back().slack);
       EXPECT_EQ(thin.back().assignment, all.back().assignment);
-      if (most == 50) EXPECT_GE(thin.size(), 30u) << "about as many as asked for";
+      if (most == 50) {
+        EXPECT_GE(thin.size(), 30u) << "about as many as asked for";
+      }
       check(made, thin);
     }
 }

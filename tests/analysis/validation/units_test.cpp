@@ -17,8 +17,8 @@ namespace attest {
 namespace {
 
 using testing::CellPlace;
-using testing::noise;
 using ::testing::HasSubstr;
+using testing::noise;
 
 constexpr float kNaNf = std::numeric_limits<float>::quiet_NaN();
 
@@ -28,9 +28,15 @@ float recall(const CellPlace& at) {
 float lse_error(const CellPlace& at) { return static_cast<float>(noise(2, at)); }
 float keep(const CellPlace& at) { return static_cast<float>(noise(3, at)); }
 float io(const CellPlace& at) { return static_cast<float>(noise(4, at)); }
-float spearman(const CellPlace& at) { return static_cast<float>(noise(5, {at.prompt, at.layer, at.query, at.head, 0})); }
-float recall_layer(const CellPlace& at) { return static_cast<float>(noise(6, {at.prompt, at.layer, at.query, 0, at.setting})); }
-float span_mass(const CellPlace& at) { return static_cast<float>(noise(7, {at.prompt, at.layer, at.query, at.head, 0})); }
+float spearman(const CellPlace& at) {
+  return static_cast<float>(noise(5, {at.prompt, at.layer, at.query, at.head, 0}));
+}
+float recall_layer(const CellPlace& at) {
+  return static_cast<float>(noise(6, {at.prompt, at.layer, at.query, 0, at.setting}));
+}
+float span_mass(const CellPlace& at) {
+  return static_cast<float>(noise(7, {at.prompt, at.layer, at.query, at.head, 0}));
+}
 
 constexpr int kLayers[] = {1, 4};
 
@@ -91,10 +97,9 @@ TEST_F(Units, ByLayerAndByKvHead) {
   EXPECT_EQ(heads[3].kv_head, 1);
   EXPECT_EQ(heads[3].first_head, 3);
   EXPECT_EQ(heads[3].num_heads, 3);
-  EXPECT_THAT(message_of<UsageError>([&] {
-                units_of(set(), UnitKind::kv_head, testing::targets_of({"recall_layer>=0.9"}));
-              }),
-              HasSubstr("use --per layer"));
+  EXPECT_THAT(
+      message_of<UsageError>([&] { units_of(set(), UnitKind::kv_head, testing::targets_of({"recall_layer>=0.9"})); }),
+      HasSubstr("use --per layer"));
 }
 
 TEST_F(Units, AssembledPromptsAreTheirCells) {
@@ -137,12 +142,14 @@ TEST_F(Units, AssembledPromptsAreTheirCells) {
         for (std::size_t a = 0; a < assignments.size(); ++a) {
           const auto settings = settings_of_heads(set(), units, assignments[a]);
           const double expected = plain(targets[0], c.metric, p, settings, c.dense, c.of_layer, c.retrieval);
-          if (std::isnan(expected))
+          if (std::isnan(expected)) {
             EXPECT_TRUE(std::isnan(assembled[a].targets[0])) << c.text;
-          else
+          } else {
             EXPECT_NEAR(assembled[a].targets[0], expected, 1e-6) << c.text << ' ' << p << ' ' << a;
+          }
           EXPECT_NEAR(assembled[a].io, plain(parse_target("io_ratio<=1"), io, p, settings, 1.F, false, false), 1e-6);
-          EXPECT_NEAR(assembled[a].keep, plain(parse_target("keep_ratio<=1"), keep, p, settings, 1.F, false, false), 1e-6);
+          EXPECT_NEAR(assembled[a].keep, plain(parse_target("keep_ratio<=1"), keep, p, settings, 1.F, false, false),
+                      1e-6);
         }
       }
     }
@@ -150,11 +157,13 @@ TEST_F(Units, AssembledPromptsAreTheirCells) {
 
 /// One setting for every unit is that setting for the model.
 TEST_F(Units, OneSettingForAllIsTheSingleSetting) {
-  const std::vector<Target> targets = testing::targets_of({"recall.min>=0.5", "lse_error.p90<=0.5", "span_recall>=0.2"});
+  const std::vector<Target> targets =
+      testing::targets_of({"recall.min>=0.5", "lse_error.p90<=0.5", "span_recall>=0.2"});
   const std::vector<PromptValues> values = values_of(set(), targets, 1);
   for (const UnitKind kind : {UnitKind::layer, UnitKind::kv_head}) {
     const std::vector<Unit> units = units_of(set(), kind, targets);
-    const std::vector<Assignment> all = {Assignment(units.size(), 0), Assignment(units.size(), 1), Assignment(units.size(), 2)};
+    const std::vector<Assignment> all = {Assignment(units.size(), 0), Assignment(units.size(), 1),
+                                         Assignment(units.size(), 2)};
     for (std::size_t p = 0; p < values.size(); ++p) {
       const auto assembled = assemble(set(), p, targets, units, all);
       for (std::size_t s = 0; s < 3; ++s)
@@ -182,7 +191,8 @@ TEST_F(Units, LossesAreTheWorstAndTheMeanOverPrompts) {
             errors += static_cast<double>(lse_error(at)) / 6;
             ios += static_cast<double>(io(at)) / 6;
           }
-        const double a = targets[0].relative_deficit(static_cast<double>(least)), b = targets[1].relative_deficit(errors);
+        const double a = targets[0].relative_deficit(static_cast<double>(least)),
+                     b = targets[1].relative_deficit(errors);
         worst = std::max({worst, a, b});
         mean += (a + b) / 3;
         read += ios / 3;
@@ -205,7 +215,8 @@ TEST_F(Units, SplitsByTaskAndSeed) {
   EXPECT_EQ(even, 1) << "one of each task";
   EXPECT_EQ(split_prompts(set(), 0.4, 7).choosing, split.choosing);
   bool differs = false;
-  for (std::uint64_t seed = 0; seed < 20; ++seed) differs = differs || split_prompts(set(), 0.4, seed).choosing != split.choosing;
+  for (std::uint64_t seed = 0; seed < 20; ++seed)
+    differs = differs || split_prompts(set(), 0.4, seed).choosing != split.choosing;
   EXPECT_TRUE(differs);
   EXPECT_THAT(message_of<UsageError>([&] { split_prompts(set(), 0.01, 0); }), HasSubstr("--choose"));
   EXPECT_THAT(message_of<UsageError>([&] { split_prompts(set(), 0.99, 0); }), HasSubstr("--choose"));

@@ -17,8 +17,8 @@ namespace attest {
 namespace {
 
 using testing::CellPlace;
-using testing::MadeStudy;
 using ::testing::HasSubstr;
+using testing::MadeStudy;
 
 /// Settings 3, 5, 7. `violating[s]` of `prompts` prompts have one cell of 0.5 at setting s.
 MadeStudy planted(std::size_t prompts, std::array<std::size_t, 3> violating) {
@@ -65,7 +65,8 @@ TEST_F(Verdicts, TheFixedSequenceEndsAtTheFirstThatFails) {
   const Validation none = judged(planted(29, {0, 0, 1}));
   EXPECT_EQ(none.certainty, Certainty::undecided);
   EXPECT_EQ(judged(planted(29, {0, 0, 29})).certainty, Certainty::refuted);
-  EXPECT_EQ(judged(planted(29, {0, 29, 29}), 0).certainty, Certainty::certified) << "a setting of its own is no sequence";
+  EXPECT_EQ(judged(planted(29, {0, 29, 29}), 0).certainty, Certainty::certified)
+      << "a setting of its own is no sequence";
 }
 
 TEST_F(Verdicts, OffendersAreTheCellsOfTheSettingInTheWay) {
@@ -95,7 +96,12 @@ TEST_F(Verdicts, OffendersAreSortedAndCounted) {
       for (std::int64_t n = 0; n < 2; ++n)
         for (std::int64_t h = 0; h < 4; ++h)
           if (const auto x = static_cast<double>(made.metrics[0].value({p, layer, n, h, 1})); x < 0.9) {
-            Offender one{.prompt = p, .target = 0, .layer = layer, .query_position = 998 + n, .head = static_cast<int>(h), .value = x};
+            Offender one{.prompt = p,
+                         .target = 0,
+                         .layer = layer,
+                         .query_position = 998 + n,
+                         .head = static_cast<int>(h),
+                         .value = x};
             for (const std::size_t s : {2, 1, 0})
               if (made.metrics[0].value({p, layer, n, h, s}) >= 0.9F) one.enough = s;
             plain.push_back(one);
@@ -151,7 +157,8 @@ TEST_F(Verdicts, GroupsByTaskAndLength) {
 TEST_F(Verdicts, ATargetThatNoPromptHas) {
   ValidationRequest request{.targets = testing::targets_of({"lse_error<=0.1"}), .claim = {}};
   const PromptSet& set = open(planted(3, {0, 0, 0}));
-  EXPECT_THAT(message_of<InputError>([&] { validate(set, request); }), HasSubstr("no prompt has a number for the target"));
+  EXPECT_THAT(message_of<InputError>([&] { validate(set, request); }),
+              HasSubstr("no prompt has a number for the target"));
 }
 
 /// KV head 1 of layer 1 needs setting 5, all others pass at 3.

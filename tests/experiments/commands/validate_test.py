@@ -380,6 +380,30 @@ def test_outputs_never_replace_what_is_judged(tmp_path, option):
     assert open(path, "rb").read() == before
 
 
+@pytest.mark.parametrize("option", ["-o", "--csv"])
+def test_outputs_are_checked_before_the_work(tmp_path, option):
+    path = planted(tmp_path / "r.h5", 29, [0, 0, 0])
+    for force in ([], ["--force"]):
+        assert "no folder" in validate(path, "--target", TARGET, option, tmp_path / "none/x", *force, expect=5).stderr
+        assert "is a folder" in validate(path, "--target", TARGET, option, tmp_path, *force, expect=5).stderr
+
+
+def test_a_setting_without_numbers_is_said(tmp_path):
+    recall = recalls(29)
+    recall[..., 0] = np.nan
+    path = write_planted(tmp_path / "r.h5", {"recall": recall})
+    found = verdict(path, "--target", TARGET)
+    assert (found["certified"], found["stopped_at"], found["prompts_to_decide"]) == (5, 3, None)
+    assert "no number there for any prompt" in found["text"]
+    assert verdict(path, "--target", TARGET, "--claim", "observed", "--delta", "3", expect=3)["verdict"] == "undecided"
+
+
+def test_control_characters_are_not_printed(tmp_path):
+    path = planted(tmp_path / "r.h5", 29, [1, 0, 0], names=[f"p\x1b[31m{p}" for p in range(29)], model="m\nx", label="f\x1bfd")
+    assert all(c >= " " or c == "\n" for c in validate(path, "--target", TARGET).stdout)
+    assert "\x1b" not in validate(path, "--target", TARGET, "--json").stdout
+
+
 def test_outputs_have_different_names(tmp_path):
     path = planted(tmp_path / "r.h5", 29, [0, 0, 0])
     validate(path, "--target", TARGET, "-o", tmp_path / "x", "--csv", tmp_path / "x", expect=2)
