@@ -94,7 +94,7 @@ TEST(Binomial, ExactBorders) {
 /// Each bound is where the tail is the level: what Clopper and Pearson ask for.
 TEST(Binomial, IntervalsEndWhereTheTailsReachTheLevel) {
   for (const double confidence : {0.8, 0.95, 0.999})
-    for (const std::int64_t n : {1, 5, 30, 100, 1000})
+    for (const std::int64_t n : {1, 5, 30, 300})
       for (std::int64_t k = 0; k <= n; k += 1 + n / 9) {
         const ShareInterval interval = clopper_pearson(k, n, confidence);
         const double level = (1 - confidence) / 2, seen = static_cast<double>(k) / static_cast<double>(n);

@@ -273,7 +273,7 @@ TEST(Guarantees, BettingSeesSmallVarianceEarly) {
   Random random(6);
   constexpr int kTrials = 400;
   const std::vector<Target> targets = targets_of({"recall>=0.99"});
-  for (const auto& [n, mean] : {std::pair<std::size_t, double>{60, 0.6}, {300, 0.8}}) {
+  for (const auto& [n, mean] : {std::pair<std::size_t, double>{100, 0.6}, {300, 0.8}}) {
     int certified[2] = {0, 0};
     for (int trial = 0; trial < kTrials; ++trial) {
       PromptNumbers numbers(n, std::vector<double>(1));
