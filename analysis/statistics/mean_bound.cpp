@@ -32,23 +32,25 @@ double hoeffding_bentkus(std::span<const double> losses, double a) {
   return std::min({1.0, hoeffding, std::numbers::e * binomial_cdf(most, n, a)});
 }
 
-/// The largest bet. A loss of 1 must not take more than the capital: bet <= 1 / (1 - a). The paper's rule stops at 1,
-/// which is better in the long run. But with few observations hardly any loss can be certified, and then the largest
-/// bet certifies first: of losses that are all 0, as few as any test can. The number of observations is known before
-/// the first bet, so that the choice is a valid one.
-double largest_bet(std::size_t count, double a, double alpha) {
-  const double fewest = std::log(alpha) / std::log1p(-a);  // losses of 0 that any test needs
-  return static_cast<double>(count) < 2 * fewest ? 0.9999 / (1 - a) : 1;
+/// Whether losses of 0 reach 1 / alpha with bets of 1 only after half of the observations or later. Then hardly any
+/// loss can be certified, and bets above the paper's 1 certify first. The number of observations is known before the
+/// first bet, so that the choice is a valid one.
+bool are_few(std::size_t count, double a, double alpha) {
+  return static_cast<double>(count) * std::log1p(a) < 2 * std::log(1 / alpha);
 }
 
 /// Predictable plug-in bets (Waudby-Smith and Ramdas, section 3.2; constants as in Learn then Test, appendix).
 double betting(std::span<const double> losses, double a, double alpha) {
-  const double most = largest_bet(losses.size(), a, alpha), n = static_cast<double>(losses.size());
+  const bool few = are_few(losses.size(), a, alpha);
+  // A loss of 1 must not take more than the capital: bet <= 1 / (1 - a).
+  const double most = few ? (1 - 1e-9) / (1 - a) : 1, n = static_cast<double>(losses.size());
+  bool only_zeros = few;  // of few losses: as long as they are 0, the largest bet needs as few as any test can
   double log_capital = 0, largest = 0, sum = 0.5, squares = 0.25, variance = 0.25, seen = 1;
   for (const double loss : losses) {
-    const double bet = std::min(most, std::sqrt(2 * std::log(1 / alpha) / (n * variance)));
+    const double bet = only_zeros ? most : std::min(most, std::sqrt(2 * std::log(1 / alpha) / (n * variance)));
     log_capital += std::log1p(-bet * (loss - a));
     largest = std::max(largest, log_capital);
+    only_zeros = only_zeros && loss == 0;
     seen += 1;
     sum += loss;
     const double distance = loss - sum / seen;

@@ -69,11 +69,27 @@ TargetEvidence evidence_of(const PromptNumbers& numbers, std::size_t index, cons
   return evidence;
 }
 
+/// The level of each of the tests that can refute: any of them does, so that alpha is shared among them.
+double refuting_level(const Evidence& evidence, const Claim& claim) {
+  if (claim.kind == ClaimKind::mean) return claim.alpha() / static_cast<double>(evidence.targets.size());
+  // Where all prompts count for a target, its violations are among those of all targets together.
+  const auto own = std::ranges::count_if(
+      evidence.targets, [&](const TargetEvidence& target) { return target.prompts < evidence.prompts; });
+  return claim.alpha() / static_cast<double>(1 + own);
+}
+
 bool is_refuted(const PromptNumbers& numbers, const Evidence& evidence, std::span<const Target> targets,
                 const Claim& claim) {
-  if (claim.kind == ClaimKind::prompts)
-    return binomial_upper_tail(evidence.violations, evidence.prompts, claim.max_violating) <= claim.alpha();
-  const double level = claim.alpha() / static_cast<double>(targets.size());  // any of them may refute
+  const double level = refuting_level(evidence, claim);
+  if (claim.kind == ClaimKind::prompts) {
+    const auto refutes = [&](std::int64_t k, std::int64_t n) {
+      return binomial_upper_tail(k, n, claim.max_violating) <= level;
+    };
+    return refutes(evidence.violations, evidence.prompts) ||
+           std::ranges::any_of(evidence.targets, [&](const TargetEvidence& target) {
+             return refutes(target.violations, target.prompts);
+           });
+  }
   for (std::size_t t = 0; t < targets.size(); ++t) {
     const double clip = claim.clip_of(targets[t]);
     if (mirrored_p(losses_of(counted(numbers, t), targets[t], clip), targets[t].allowed_deficit() / clip, claim) <=
@@ -104,8 +120,8 @@ std::optional<std::int64_t> smallest(std::int64_t from, Passes passes) {
   return high;
 }
 
-/// Prompts that decide a binomial test if the share k / n goes on.
-std::optional<std::int64_t> prompts_for_share(std::int64_t k, std::int64_t n, const Claim& claim) {
+/// Prompts that decide a binomial test if the share k / n goes on. `refuting`: the level of a refutation.
+std::optional<std::int64_t> prompts_for_share(std::int64_t k, std::int64_t n, const Claim& claim, double refuting) {
   if (n == 0) return std::nullopt;
   const double share = static_cast<double>(k) / static_cast<double>(n);
   const auto violations = [&](std::int64_t prompts) { return share * static_cast<double>(prompts); };
@@ -116,26 +132,34 @@ std::optional<std::int64_t> prompts_for_share(std::int64_t k, std::int64_t n, co
     });
   return smallest(n, [&](std::int64_t m) {
     const auto fewer = static_cast<std::int64_t>(std::floor(violations(m) + 1e-9));
-    return fewer > 0 && binomial_upper_tail(fewer, m, claim.max_violating) <= claim.alpha();
+    return fewer > 0 && binomial_upper_tail(fewer, m, claim.max_violating) <= refuting;
   });
 }
 
+double mean_of(const std::vector<double>& losses) {
+  return std::accumulate(losses.begin(), losses.end(), 0.0) / static_cast<double>(losses.size());
+}
+
 /// The same for a mean: the observed losses over and over.
-std::optional<std::int64_t> prompts_for_mean(const std::vector<double>& values, const Target& target,
-                                             const Claim& claim) {
-  constexpr std::int64_t kMostRepeated = 100'000;  // each trial takes time that grows with it
-  const double clip = claim.clip_of(target), allowed = target.allowed_deficit() / clip;
-  const std::vector<double> losses = losses_of(values, target, clip);
+std::optional<std::int64_t> prompts_for_mean(const std::vector<double>& losses, double allowed, const Claim& claim,
+                                             double refuting) {
+  // Each trial takes time that grows with it, 2000 times as much for the resamples of the bootstrap.
+  const std::int64_t most = claim.bound == MeanBound::bootstrap ? 2000 : 100'000;
   if (losses.empty()) return std::nullopt;
-  const double mean = std::accumulate(losses.begin(), losses.end(), 0.0) / static_cast<double>(losses.size());
+  const bool certifies = mean_of(losses) <= allowed;
   const auto found = smallest(static_cast<std::int64_t>(losses.size()), [&](std::int64_t m) {
-    if (m > kMostRepeated) return true;  // ends the search
+    if (m > most) return true;  // ends the search
     std::vector<double> repeated;
     for (std::int64_t i = 0; i < m; ++i) repeated.push_back(losses[static_cast<std::size_t>(i) % losses.size()]);
-    return (mean <= allowed ? mean_p(std::move(repeated), allowed, claim)
-                            : mirrored_p(std::move(repeated), allowed, claim)) <= claim.alpha();
+    return certifies ? mean_p(std::move(repeated), allowed, claim) <= claim.alpha()
+                     : mirrored_p(std::move(repeated), allowed, claim) <= refuting;
   });
-  return found && *found <= kMostRepeated ? found : std::nullopt;
+  return found && *found <= most ? found : std::nullopt;
+}
+
+/// The fewest prompts that show a share or a mean to be at most `allowed`: none of them with any loss.
+std::int64_t fewest_zeros(double allowed, const Claim& claim) {
+  return static_cast<std::int64_t>(std::ceil(std::log(claim.alpha()) / std::log1p(-allowed) - 1e-9));
 }
 
 /// The value of the target's number at which its deficit is `deficit`.
@@ -215,19 +239,30 @@ Evidence judge(const PromptNumbers& numbers, std::span<const Target> targets, co
   evidence.share = clopper_pearson(evidence.violations, evidence.prompts, claim.confidence);
   const bool by_share = claim.kind != ClaimKind::mean;
   evidence.p_value = by_share ? binomial_cdf(evidence.violations, evidence.prompts, claim.max_violating) : 0;
-  bool all_within = within(evidence.violations, evidence.prompts, claim.max_violating);
+  bool all_within = within(evidence.violations, evidence.prompts, claim.max_violating), all_seen = true;
   for (std::size_t t = 0; t < targets.size(); ++t) {
     const TargetEvidence& target = evidence.targets.emplace_back(evidence_of(numbers, t, targets[t], claim));
     evidence.p_value = std::max(evidence.p_value, target.p_value);
     all_within = all_within && within(target.violations, target.prompts, claim.max_violating);
+    all_seen = all_seen && target.prompts > 0;
   }
   if (claim.kind == ClaimKind::observed)
-    evidence.certainty = all_within ? Certainty::certified : Certainty::refuted;
+    evidence.certainty = !all_within ? Certainty::refuted : all_seen ? Certainty::certified : Certainty::undecided;
   else if (evidence.p_value <= claim.alpha())
     evidence.certainty = Certainty::certified;
   else if (is_refuted(numbers, evidence, targets, claim))
     evidence.certainty = Certainty::refuted;
   return evidence;
+}
+
+SequenceEnd end_of_sequence(std::span<const Certainty> safest_first) {
+  const auto end = static_cast<std::size_t>(
+      std::ranges::find_if(safest_first, [](Certainty one) { return one != Certainty::certified; }) -
+      safest_first.begin());
+  SequenceEnd sequence;
+  if (end > 0) sequence.certified = end - 1;
+  if (end < safest_first.size()) sequence.stopped = end;
+  return sequence;
 }
 
 void find_passing_values(const PromptNumbers& numbers, std::span<const Target> targets, const Claim& claim,
@@ -242,37 +277,44 @@ void find_passing_values(const PromptNumbers& numbers, std::span<const Target> t
 std::optional<std::int64_t> prompts_to_decide(const PromptNumbers& numbers, const Evidence& evidence,
                                               std::span<const Target> targets, const Claim& claim) {
   if (evidence.certainty != Certainty::undecided) return evidence.prompts;
-  std::optional<std::int64_t> most = evidence.prompts;
-  const auto need = [&](std::optional<std::int64_t> prompts) {
-    most = most && prompts ? std::optional(std::max(*most, *prompts)) : std::nullopt;
+  const double refuting = refuting_level(evidence, claim);
+  // All tests must certify, and one suffices to refute.
+  std::optional<std::int64_t> certified = evidence.prompts, refuted;
+  const auto need = [&](bool certifies, std::optional<std::int64_t> prompts) {
+    if (certifies || !prompts)
+      certified = certified && prompts && certifies ? std::optional(std::max(*certified, *prompts)) : std::nullopt;
+    else
+      refuted = std::min(refuted.value_or(*prompts), *prompts);
   };
-  if (claim.kind != ClaimKind::mean) need(prompts_for_share(evidence.violations, evidence.prompts, claim));
+  const auto need_share = [&](std::int64_t k, std::int64_t n) {
+    const std::optional<std::int64_t> counting = prompts_for_share(k, n, claim, refuting);
+    // Of all prompts, the same part would count.
+    need(static_cast<double>(k) < claim.max_violating * static_cast<double>(n),
+         counting ? std::optional((*counting * evidence.prompts + n - 1) / n) : std::nullopt);
+  };
+  if (claim.kind != ClaimKind::mean) need_share(evidence.violations, evidence.prompts);
   for (std::size_t t = 0; t < targets.size(); ++t) {
     const TargetEvidence& own = evidence.targets[t];
     if (own.p_value <= claim.alpha()) continue;
     if (claim.kind == ClaimKind::mean) {
-      need(prompts_for_mean(counted(numbers, t), targets[t], claim));
-    } else if (own.prompts < evidence.prompts) {  // of all prompts, the same part would count for the target
-      const std::optional<std::int64_t> counting = prompts_for_share(own.violations, own.prompts, claim);
-      need(counting ? std::optional((*counting * evidence.prompts + own.prompts - 1) / own.prompts) : std::nullopt);
+      const std::vector<double> losses = losses_of(counted(numbers, t), targets[t], claim.clip_of(targets[t]));
+      const double allowed = targets[t].allowed_deficit() / claim.clip_of(targets[t]);
+      need(mean_of(losses) <= allowed, prompts_for_mean(losses, allowed, claim, refuting));
+    } else if (own.prompts < evidence.prompts) {
+      need_share(own.violations, own.prompts);
     }
   }
-  return most;
+  return refuted ? refuted : certified;
 }
 
 std::int64_t fewest_prompts(const Claim& claim, std::span<const Target> targets) {
   if (claim.kind == ClaimKind::observed) return 1;
-  if (claim.kind == ClaimKind::prompts)
-    return static_cast<std::int64_t>(std::ceil(std::log(claim.alpha()) / std::log1p(-claim.max_violating) - 1e-9));
+  if (claim.kind == ClaimKind::prompts) return fewest_zeros(claim.max_violating, claim);
   std::int64_t fewest = 1;
-  for (const Target& target : targets) {
-    const double allowed = target.allowed_deficit() / claim.clip_of(target);
-    const auto needed = smallest(1, [&](std::int64_t n) {
-      return mean_p(std::vector<double>(static_cast<std::size_t>(std::min<std::int64_t>(n, 100'000)), 0.0), allowed,
-                    claim) <= claim.alpha();
-    });
-    fewest = std::max(fewest, needed.value_or(kMostPrompts));
-  }
+  if (claim.bound == MeanBound::bootstrap) return fewest;
+  // Losses of 0 certify with as few as any test can (mean_bound.h).
+  for (const Target& target : targets)
+    fewest = std::max(fewest, fewest_zeros(target.allowed_deficit() / claim.clip_of(target), claim));
   return fewest;
 }
 

@@ -23,7 +23,8 @@ struct Claim {
   std::optional<double> clip = {};  ///< R of the mean; empty: ten times the allowed mean deficit
   std::uint64_t seed = 0;           ///< of the order in which `wsr` bets, and of the bootstrap
 
-  double alpha() const { return 1 - confidence; }
+  /// With room for rounding: a probability that is 1 - confidence exactly is at most this.
+  double alpha() const { return (1 - confidence) * (1 + 1e-12); }
   /// R for this target.
   double clip_of(const Target& target) const { return clip ? *clip : 10 * target.allowed_deficit(); }
 };
@@ -60,15 +61,23 @@ struct Evidence {
 using PromptNumbers = std::vector<std::vector<double>>;
 
 /// Level: each target is tested on the prompts that count for it, and all targets together on all prompts; the claim is
-/// certified if every one of these tests rejects at alpha, so that no correction is needed.
+/// certified if every one of these tests rejects at alpha, so that no correction is needed. It is refuted if any of
+/// them fails in turn, for which they share alpha.
 Evidence judge(const PromptNumbers& numbers, std::span<const Target> targets, const Claim& claim);
+
+/// Where the fixed sequence of tests ends (README.md, "Choosing a setting").
+struct SequenceEnd {
+  std::optional<std::size_t> certified = {};  ///< the last one certified before the first that is not
+  std::optional<std::size_t> stopped = {};    ///< the first that is not certified
+};
+SequenceEnd end_of_sequence(std::span<const Certainty> safest_first);
 
 /// TargetEvidence::passes_at of every target; for `mean` it takes some time.
 void find_passing_values(const PromptNumbers& numbers, std::span<const Target> targets, const Claim& claim,
                          Evidence& evidence);
 
 /// With how many prompts the claim would be certified or refuted, if more prompts went on as these did. Empty if none
-/// up to a million would do.
+/// up to a million would do (100,000 for `mean`, 2000 for its bootstrap).
 std::optional<std::int64_t> prompts_to_decide(const PromptNumbers& numbers, const Evidence& evidence,
                                               std::span<const Target> targets, const Claim& claim);
 

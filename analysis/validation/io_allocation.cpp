@@ -17,6 +17,7 @@ std::vector<std::size_t> lower_hull(std::span<const UnitChoice> choices) {
     return std::tie(choices[a].io, choices[a].loss) < std::tie(choices[b].io, choices[b].loss);
   });
   for (const std::size_t i : order) {
+    if (!std::isfinite(choices[i].loss)) continue;                                // no other choice is worse
     if (!hull.empty() && choices[i].loss >= choices[hull.back()].loss) continue;  // another is cheaper and better
     while (hull.size() >= 2) {
       const UnitChoice &a = choices[hull[hull.size() - 2]], &b = choices[hull.back()], &c = choices[i];

@@ -21,10 +21,10 @@ struct IoAllocation {
   double relaxed_loss = 0;  ///< of the relaxation, in which one unit may mix two choices: no assignment is below it
 };
 
-/// `choices` [unit], none of them empty. On the lower convex hull of each unit's choices the steps that save most loss
-/// per byte are taken while they fit (Sinha and Zoltners, The multiple-choice knapsack problem, Operations Research
-/// 1979); what is left is filled with the largest single improvements. Empty if even the smallest choices exceed the
-/// budget.
+/// `choices` [unit], each with a finite loss among them; those with an infinite loss are not taken. On the lower convex
+/// hull of each unit's choices the steps that save most loss per byte are taken while they fit (Sinha and Zoltners, The
+/// multiple-choice knapsack problem, Operations Research 1979); what is left is filled with the largest single
+/// improvements. Empty if even the smallest choices exceed the budget.
 std::optional<IoAllocation> allocate_io(std::span<const std::vector<UnitChoice>> choices, double budget);
 
 /// The choices of every unit: each setting and dense attention, with io in shares of all query heads, so that they sum

@@ -32,38 +32,37 @@ void shorten(std::vector<Offender>& worst, std::size_t most) {
 
 }  // namespace
 
-Offenders find_offenders(const PromptSet& set, std::span<const Target> targets, std::span<const std::size_t> violating,
+Offenders find_offenders(const PromptSet& set, std::span<const Target> targets, std::span<const Miss> misses,
                          const std::vector<std::vector<std::size_t>>& settings, std::size_t most) {
   Offenders found;
-  for (const std::size_t p : violating)
-    for (std::size_t t = 0; t < targets.size(); ++t) {
-      const Prompt& prompt = set.prompts[p];
-      const std::optional<PromptCells> cells = read_cells(prompt, targets[t].quantity);
-      if (!cells) continue;
-      for (std::size_t y = 0; y < cells->rows.size(); ++y)
-        for (std::int64_t n = 0; n < cells->num_queries; ++n)
-          for (std::int64_t h = 0; h < cells->num_heads; ++h) {
-            const std::span<const float> cell = cells->cell(cells->rows[y], n, h);
-            const std::size_t setting = settings[y][static_cast<std::size_t>(h)];
-            if (cell.empty() || setting == kDense) continue;
-            const auto stored = static_cast<double>(cell[cell.size() == 1 ? 0 : setting]);
-            const double x = targets[t].quantity.deficit ? 1 - stored : stored;
-            if (std::isnan(x) || targets[t].is_met_by(x)) continue;
-            ++found.count;
-            found.worst.push_back({.prompt = p,
-                                   .target = t,
-                                   .layer = set.layers[y],
-                                   .query_position = prompt.of_study().query_positions[static_cast<std::size_t>(n)],
-                                   .head = cells->array.axes == MetricAxes::query_setting
-                                               ? std::optional<int>()
-                                               : std::optional(static_cast<int>(h)),
-                                   .value = x,
-                                   .badness = targets[t].relative_deficit(x),
-                                   .setting = setting,
-                                   .enough = smallest_enough(cell, targets[t], set.settings)});
-            if (found.worst.size() >= 2 * most + 1024) shorten(found.worst, most);
-          }
-    }
+  for (const Miss& miss : misses) {
+    const Prompt& prompt = set.prompts[miss.prompt];
+    const Target& target = targets[miss.target];
+    const std::optional<PromptCells> cells = read_cells(prompt, target.quantity);
+    if (!cells) continue;
+    for (std::size_t y = 0; y < cells->rows.size(); ++y)
+      for (std::int64_t n = 0; n < cells->num_queries; ++n)
+        for (std::int64_t h = 0; h < cells->num_heads; ++h) {
+          const std::span<const float> cell = cells->cell(cells->rows[y], n, h);
+          const std::size_t setting = settings[y][static_cast<std::size_t>(h)];
+          if (cell.empty() || setting == kDense) continue;
+          const auto stored = static_cast<double>(cell[cell.size() == 1 ? 0 : setting]);
+          const double x = target.quantity.deficit ? 1 - stored : stored;
+          if (std::isnan(x) || target.is_met_by(x)) continue;
+          const bool of_layer = cells->array.axes == MetricAxes::query_setting;
+          ++found.count;
+          found.worst.push_back({.prompt = miss.prompt,
+                                 .target = miss.target,
+                                 .layer = set.layers[y],
+                                 .query_position = prompt.of_study().query_positions[static_cast<std::size_t>(n)],
+                                 .head = of_layer ? std::optional<int>() : std::optional(static_cast<int>(h)),
+                                 .value = x,
+                                 .badness = target.relative_deficit(x),
+                                 .setting = setting,
+                                 .enough = smallest_enough(cell, target, set.settings)});
+          if (found.worst.size() >= 2 * most + 1024) shorten(found.worst, most);
+        }
+  }
   shorten(found.worst, most);
   std::ranges::sort(found.worst, is_worse);
   return found;

@@ -10,7 +10,13 @@
 
 namespace attest {
 
-/// A cell of a violating prompt that misses a target by itself.
+/// A target that a prompt misses.
+struct Miss {
+  std::size_t prompt = 0;  ///< index in PromptSet::prompts
+  std::size_t target = 0;
+};
+
+/// A cell that misses by itself the target that its prompt misses.
 struct Offender {
   std::size_t prompt = 0;  ///< index in PromptSet::prompts
   std::size_t target = 0;
@@ -28,9 +34,9 @@ struct Offenders {
   std::vector<Offender> worst;  ///< the worst first, at most `most` of them
 };
 
-/// Cells of the prompts in `violating`, which are read again. `settings` [PromptSet::layers][query head]: index into
+/// Cells of the prompts in `misses`, which are read again. `settings` [PromptSet::layers][query head]: index into
 /// the grid, or kDense. A metric of a whole layer is at the setting of its first head.
-Offenders find_offenders(const PromptSet& set, std::span<const Target> targets, std::span<const std::size_t> violating,
+Offenders find_offenders(const PromptSet& set, std::span<const Target> targets, std::span<const Miss> misses,
                          const std::vector<std::vector<std::size_t>>& settings, std::size_t most);
 
 /// The same setting for all.

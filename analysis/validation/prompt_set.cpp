@@ -27,7 +27,6 @@ std::string one_model(ResultsFiles files, const std::string& asked) {
     for (const StudyDump& dump : file->study().dumps)
       if (std::ranges::count(models, dump.model) == 0) models.push_back(dump.model);
   const std::string list = printable(fmt::format("'{}'", fmt::join(models, "', '")));
-  if (models.empty()) throw InputError(fmt::format("{}: holds no sample", files.front()->path()));
   if (!asked.empty() && std::ranges::count(models, asked) == 0)
     throw UsageError(fmt::format("--model: the results have no model '{}'; they have {}", printable(asked), list));
   if (asked.empty() && models.size() > 1)
@@ -196,6 +195,9 @@ std::int64_t PromptSet::longest() const { return std::ranges::max(prompts, {}, &
 
 PromptSet gather_prompts(ResultsFiles files, const PromptScope& scope) {
   PromptSet set;
+  for (const ResultsFile* file : files)
+    if (std::ranges::all_of(file->study().dumps, [](const StudyDump& dump) { return dump.samples.empty(); }))
+      throw InputError(fmt::format("{}: holds no sample", file->path()));
   set.model = one_model(files, scope.model);
   const std::string label = chosen_label(*files.front(), scope.selector);
   for (const ResultsFile* file : files) add_file(*file, label, scope, set);

@@ -45,7 +45,7 @@ MetricStatistic quantity_of(std::string_view text, std::string_view typed) {
 }  // namespace
 
 bool Target::is_met_by(double x) const {
-  const double rounding = std::abs(value) * 0x1p-24;
+  const double stored = quantity.deficit ? 1 - value : value, rounding = std::abs(stored) * 0x1p-24;
   return at_least ? x >= value - rounding : x <= value + rounding;
 }
 
@@ -64,7 +64,8 @@ double Target::relative_deficit(double x) const {
   }
   const double beyond = at_least ? value - x : x - value;
   const double unit = value == 0 ? 1 : std::abs(value);
-  return beyond == kInfinity || beyond == -kInfinity ? (beyond > 0 ? kInfinity : 0) : std::exp(beyond / unit);
+  const double relative = std::exp(beyond / unit);
+  return is_met_by(x) ? std::min(1.0, relative) : relative;
 }
 
 std::optional<double> Target::dense_value() const {

@@ -32,12 +32,15 @@ std::vector<Event> events_of(const UnitLosses& losses, std::size_t num_units,
 /// index.
 std::vector<std::size_t> evenly(std::span<const double> io, std::size_t most) {
   std::vector<std::size_t> chosen;
-  const double all = io.empty() ? 0 : std::abs(io.front() - io.back());
+  // Every change of io counts, up or down: what a selector reads beyond dense attention makes io rise, too.
+  double all = 0, so_far = 0;
+  for (std::size_t m = 1; m < io.size(); ++m) all += std::abs(io[m] - io[m - 1]);
   double last = -1;
   for (std::size_t m = 0; m < io.size(); ++m) {
-    // From 0 to 1; io need not fall at every step.
+    if (m > 0) so_far += std::abs(io[m] - io[m - 1]);
+    // From 0 to below 1.
     const double by_index = static_cast<double>(m) / static_cast<double>(io.size());
-    const double way = ((all > 0 ? std::abs(io.front() - io[m]) / all : by_index) + by_index) / 2;
+    const double way = ((all > 0 ? so_far / all : by_index) + by_index) / 2;
     const double step = std::floor(way * static_cast<double>(most - 1));
     if (io.size() <= most || step > last || m + 1 == io.size()) {
       if (m + 1 == io.size() && chosen.size() == most) chosen.pop_back();

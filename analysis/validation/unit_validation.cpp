@@ -116,12 +116,15 @@ UnitValidation validate_units(const PromptSet& set, const ValidationRequest& req
   std::vector<PromptNumbers> numbers;
   std::vector<JudgedAssignment> judged =
       judge_assignments(set, request, validation.units, split.certifying, std::move(assignments), numbers);
+  std::vector<Certainty> certainties;
   for (std::size_t a = 0; a < judged.size() && !validation.stopped; ++a) {
     judged[a].slack = slacks[a];
     judged[a].evidence = judge(numbers[a], request.targets, request.claim);
-    (judged[a].evidence.certainty == Certainty::certified ? validation.certified : validation.stopped) = a;
+    certainties.push_back(judged[a].evidence.certainty);
+    validation.stopped = end_of_sequence(certainties).stopped;
     validation.members.push_back(std::move(judged[a]));
   }
+  validation.certified = end_of_sequence(certainties).certified;
   if (validation.members.empty())
     throw InputError(
         fmt::format("{}: at no setting is the loss of any unit a finite number", set.prompts.front().file->path()));
@@ -134,11 +137,10 @@ UnitValidation validate_units(const PromptSet& set, const ValidationRequest& req
         prompts_to_decide(numbers[shown], in_the_way.evidence, request.targets, request.claim);
   const std::size_t about = validation.certified.value_or(0);
   find_passing_values(numbers[about], request.targets, request.claim, validation.members[about].evidence);
-  std::vector<std::size_t> violating;
-  for (const std::size_t i : violating_prompts(numbers[shown], request.targets))
-    violating.push_back(split.certifying[i]);
+  std::vector<Miss> misses = misses_of(numbers[shown], request.targets);
+  for (Miss& miss : misses) miss.prompt = split.certifying[miss.prompt];
   validation.offenders = find_offenders(
-      set, request.targets, violating, settings_of_heads(set, validation.units, in_the_way.assignment), kMostOffenders);
+      set, request.targets, misses, settings_of_heads(set, validation.units, in_the_way.assignment), kMostOffenders);
   return validation;
 }
 

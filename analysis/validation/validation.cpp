@@ -29,6 +29,8 @@ std::vector<std::size_t> judged_settings(const PromptSet& set, const ValidationR
   return chosen;
 }
 
+bool misses_target(double number, const Target& target) { return !std::isnan(number) && !target.is_met_by(number); }
+
 /// "4K", "900"
 std::string length_text(std::int64_t tokens) {
   return tokens % 1024 == 0 ? fmt::format("{}K", tokens / 1024) : std::to_string(tokens);
@@ -41,12 +43,14 @@ void add_groups(const PromptSet& set, const PromptNumbers& numbers, const std::v
   for (std::size_t p = 0; p < numbers.size(); ++p) {
     if (std::ranges::all_of(numbers[p], [](double x) { return std::isnan(x); })) continue;
     const Prompt& prompt = set.prompts[p];
+    bool violates = false;
+    for (std::size_t t = 0; t < targets.size(); ++t) violates = violates || misses_target(numbers[p][t], targets[t]);
     // To the next power of two, within which a prompt's length lies.
     const auto length = static_cast<std::int64_t>(
         std::bit_ceil(static_cast<std::uint64_t>(std::max<std::int64_t>(prompt.num_tokens, 1))));
     for (PromptGroup* group : {&tasks[prompt.task], &lengths[length]}) {
       ++group->prompts;
-      group->violations += violates(numbers[p], targets) ? 1 : 0;
+      group->violations += violates ? 1 : 0;
     }
   }
   for (auto& [name, group] : tasks) {
@@ -60,30 +64,23 @@ void add_groups(const PromptSet& set, const PromptNumbers& numbers, const std::v
 }
 
 void walk(const ValidationRequest& request, Validation& validation) {
-  for (std::size_t i = 0; i < validation.settings.size(); ++i) {
-    if (validation.settings[i].evidence.certainty != Certainty::certified) {
-      validation.stopped = i;
-      break;
-    }
-    validation.certified = i;
-  }
+  std::vector<Certainty> certainties;
+  for (const JudgedSetting& judged : validation.settings) certainties.push_back(judged.evidence.certainty);
+  const SequenceEnd end = end_of_sequence(certainties);
+  validation.certified = end.certified;
+  validation.stopped = end.stopped;
   validation.chosen = !request.setting;
   validation.certainty = validation.certified ? Certainty::certified : validation.settings.front().evidence.certainty;
 }
 
 }  // namespace
 
-bool violates(std::span<const double> numbers, std::span<const Target> targets) {
-  for (std::size_t t = 0; t < targets.size(); ++t)
-    if (!std::isnan(numbers[t]) && !targets[t].is_met_by(numbers[t])) return true;
-  return false;
-}
-
-std::vector<std::size_t> violating_prompts(const PromptNumbers& numbers, std::span<const Target> targets) {
-  std::vector<std::size_t> violating;
+std::vector<Miss> misses_of(const PromptNumbers& numbers, std::span<const Target> targets) {
+  std::vector<Miss> misses;
   for (std::size_t p = 0; p < numbers.size(); ++p)
-    if (violates(numbers[p], targets)) violating.push_back(p);
-  return violating;
+    for (std::size_t t = 0; t < targets.size(); ++t)
+      if (misses_target(numbers[p][t], targets[t])) misses.push_back({p, t});
+  return misses;
 }
 
 PromptNumbers numbers_at(const std::vector<PromptValues>& values, std::size_t setting) {
@@ -132,9 +129,9 @@ Validation validate(const PromptSet& set, const ValidationRequest& request) {
   const PromptNumbers numbers = numbers_at(values, in_the_way.setting);
   if (validation.stopped)
     validation.prompts_to_decide = prompts_to_decide(numbers, in_the_way.evidence, request.targets, request.claim);
-  const std::vector<std::size_t> violating = violating_prompts(numbers, request.targets);
+  const std::vector<Miss> misses = misses_of(numbers, request.targets);
   validation.offenders =
-      find_offenders(set, request.targets, violating, same_setting(set, in_the_way.setting), kMostOffenders);
+      find_offenders(set, request.targets, misses, same_setting(set, in_the_way.setting), kMostOffenders);
   return validation;
 }
 

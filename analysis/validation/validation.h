@@ -60,9 +60,8 @@ inline constexpr std::size_t kMostOffenders = 10'000;
 /// InputError if no prompt counts for a target.
 Validation validate(const PromptSet& set, const ValidationRequest& request);
 
-/// Whether one of the numbers of a prompt misses its target.
-bool violates(std::span<const double> numbers, std::span<const Target> targets);
-std::vector<std::size_t> violating_prompts(const PromptNumbers& numbers, std::span<const Target> targets);
+/// By prompt. Prompts are numbered as in `numbers`.
+std::vector<Miss> misses_of(const PromptNumbers& numbers, std::span<const Target> targets);
 
 /// The numbers of all prompts at one setting.
 PromptNumbers numbers_at(const std::vector<PromptValues>& values, std::size_t setting);

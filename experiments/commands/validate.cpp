@@ -40,9 +40,25 @@ struct ValidateOptions {
 /// Refuses what could not be written at the end, before the work.
 void check_outputs(const ValidateOptions& options) {
   std::error_code ignored;
-  for (const std::string* path : {&options.output, &options.csv, &options.trtllm})
-    if (!path->empty() && !options.study.force && std::filesystem::exists(*path, ignored))
-      throw OutputError(fmt::format("{} is there already: --force replaces it", *path));
+  std::vector<std::string> taken = options.inputs;
+  taken.push_back(options.study.results);
+  for (const std::string* path : {&options.output, &options.csv, &options.trtllm}) {
+    for (const std::string& other : taken)
+      if (!path->empty() && (*path == other || std::filesystem::equivalent(*path, other, ignored)))
+        throw UsageError(
+            printable(fmt::format("{} is an input or another output: give each output a name of its own", *path)));
+    taken.push_back(*path);
+  }
+  for (const std::string* path : {&options.output, &options.csv, &options.trtllm}) {
+    if (path->empty()) continue;
+    const std::filesystem::path folder = std::filesystem::path(*path).parent_path();
+    if (!folder.empty() && !std::filesystem::is_directory(folder, ignored))
+      throw OutputError(printable(fmt::format("cannot write '{}': there is no folder '{}'", *path, folder.string())));
+    if (std::filesystem::is_directory(*path, ignored))
+      throw OutputError(printable(fmt::format("cannot write '{}': it is a folder", *path)));
+    if (!options.study.force && std::filesystem::exists(*path, ignored))
+      throw OutputError(printable(fmt::format("{} is there already: --force replaces it", *path)));
+  }
 }
 
 JudgementOptions judgement_options(const ValidateOptions& options, const GlobalOptions& global) {
@@ -116,6 +132,15 @@ void run_validate(ValidateOptions& options, const GlobalOptions& global) {
     std::cout << verdict_text(judgement);
   std::cout.flush();
   if (judgement.certainty() != Certainty::certified) throw NotCertified("");
+}
+
+/// What the claim would not look at.
+void check_claim_options(const CLI::App& command, const ValidateOptions& options) {
+  if (options.claim != "mean" && command.count("--bound") > 0) throw UsageError("--bound belongs to --claim mean");
+  if (options.claim == "mean" && command.count("--max-violating") > 0)
+    throw UsageError("--max-violating does not belong to --claim mean, which is about no share of prompts");
+  if (options.claim == "observed" && command.count("--confidence") > 0)
+    throw UsageError("--confidence does not belong to --claim observed, which infers nothing");
 }
 
 void add_claim_options(CLI::App& command, ValidateOptions& options) {
@@ -225,7 +250,10 @@ void add_validate(CLI::App& app, const GlobalOptions& global) {
                    "Options of TensorRT-LLM (YAML) with the certified factor of skip_softmax")
       ->transform(text_that_is("a file's name"))
       ->type_name("FILE");
-  command->callback([options, &global] { run_validate(*options, global); });
+  command->callback([options, command, &global] {
+    check_claim_options(*command, *options);
+    run_validate(*options, global);
+  });
 }
 
 }  // namespace attest

@@ -47,6 +47,8 @@ std::vector<std::size_t> grid_of(const PromptSet& set, const JudgementOptions& o
 
 void check_options(const JudgementOptions& options) {
   check_claim(options.claim, parse_targets(options.targets));
+  if (options.claim.clip && options.claim.kind != ClaimKind::mean) throw UsageError("--clip belongs to --claim mean");
+  if (options.extrapolate && !options.for_length) throw UsageError("--extrapolate belongs to --for-length");
   if (!options.layers.empty()) parse_layers(options.layers);
   if (!options.setting.empty()) {
     const std::string option = fmt::format("--{}", name_of(*options.setting_kind));

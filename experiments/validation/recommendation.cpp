@@ -139,7 +139,10 @@ std::string trtllm_yaml(const Judgement& judgement) {
   if (!judgement.set.all_layers)
     throw UsageError(
         "--emit-trtllm takes all layers of the model: TensorRT-LLM has one factor for all; leave --layers out");
-  const double factor = selector.grid[judgement.single.about().setting].value;
+  // YAML 1.1 takes 1e-05 for text, since it lacks a point.
+  std::string factor = fmt::format("{}", selector.grid[judgement.single.about().setting].value);
+  if (const std::size_t e = factor.find('e'); e != std::string::npos && factor.find('.') == std::string::npos)
+    factor.insert(e, ".0");
   return fmt::format(
       "# attest validate: {}\nsparse_attention_config:\n  algorithm: skip_softmax\n"
       "  threshold_scale_factor:\n    decode: {}\n",

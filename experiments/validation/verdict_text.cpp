@@ -25,6 +25,14 @@ std::string number(double x) { return fmt::format("{:.6g}", x); }
 
 std::string unit_name(UnitKind kind) { return kind == UnitKind::layer ? "layer" : "KV head"; }
 
+/// The same, rounded to the side on which the target is easier to meet.
+std::string passing_number(double x, bool at_least) {
+  const auto rounded = [](double y) { return std::stod(number(y)); };
+  const double digit = x == 0 ? 0 : std::pow(10, std::floor(std::log10(std::abs(x))) - 5);
+  if (at_least ? rounded(x) > x : rounded(x) < x) x += at_least ? -digit : digit;
+  return number(x);
+}
+
 /// "128 KV heads: 100 at delta 5, 28 dense"
 std::string assignment_text(const Judgement& judgement, const Assignment& assignment) {
   std::map<std::size_t, std::size_t> counts;
@@ -63,17 +71,21 @@ std::string heading(const Judgement& judgement) {
 /// How many prompts would decide what is undecided.
 std::string decision_text(const Judgement& judgement) {
   if (judgement.evidence_in_the_way().certainty != Certainty::undecided) return {};
+  const std::vector<TargetEvidence>& targets = judgement.evidence_in_the_way().targets;
+  if (std::ranges::any_of(targets, [](const TargetEvidence& target) { return target.prompts == 0; }))
+    return "a target has no number there for any prompt, and more like these would not decide it";
   const auto needed = judgement.prompts_to_decide();
   return needed ? fmt::format("{} prompts would decide it if they went on like this", *needed)
-                : "the observed number is so near the allowed one that a million prompts would not decide it";
+                : "the observed number is so near the allowed one that no number of prompts that was tried would "
+                  "decide it";
 }
 
 /// What ended the choice: "at delta 4.75 3 of 30 prompts violate: undecided; ...".
 std::string stop_text(const Judgement& judgement) {
   const Evidence& evidence = judgement.evidence_in_the_way();
-  const std::string at = judgement.units
-                             ? "at the next step of the family"
-                             : fmt::format("at {}", judgement.setting_text(judgement.single.in_the_way().setting));
+  const std::string at =
+      judgement.units ? fmt::format("at the {} step of the family", judgement.units->certified ? "next" : "first")
+                      : fmt::format("at {}", judgement.setting_text(judgement.single.in_the_way().setting));
   const std::string decision = decision_text(judgement);
   return fmt::format("{} {}: {}{}{}", at, evidence_text(judgement, evidence), name_of(evidence.certainty),
                      decision.empty() ? "" : "; ", decision);
@@ -85,7 +97,8 @@ std::string passes_text(const Judgement& judgement) {
   for (std::size_t t = 0; t < evidence.targets.size(); ++t) {
     const Target& target = judgement.request.targets[t];
     if (const std::optional<double> value = evidence.targets[t].passes_at)
-      parts.push_back(fmt::format("{} {} {}", target.quantity.name(), target.at_least ? ">=" : "<=", number(*value)));
+      parts.push_back(fmt::format("{} {} {}", target.quantity.name(),
+                                  target.at_least ? ">=" : "<=", passing_number(*value, target.at_least)));
   }
   return parts.empty() ? std::string() : fmt::format("{}", fmt::join(parts, ", "));
 }
