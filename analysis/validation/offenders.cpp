@@ -53,7 +53,7 @@ Offenders find_offenders(const PromptSet& set, std::span<const Target> targets, 
           ++found.count;
           found.worst.push_back({.prompt = miss.prompt,
                                  .target = miss.target,
-                                 .layer = set.layers[y],
+                                 .layer = prompt.of_study().layers[cells->rows[y]],
                                  .query_position = prompt.of_study().query_positions[static_cast<std::size_t>(n)],
                                  .head = of_layer ? std::optional<int>() : std::optional(static_cast<int>(h)),
                                  .value = x,

@@ -78,6 +78,15 @@ std::vector<int> layers_in(const std::vector<int>& layers, const PromptScope& sc
   return chosen;
 }
 
+/// The layers in which any sample of the model was studied, ascending.
+std::vector<int> layers_of(const ResultsFile& file, const std::string& model) {
+  std::set<int> layers;
+  for (const StudyDump& dump : file.study().dumps)
+    for (const StudySample& sample : dump.samples)
+      if (dump.model == model) layers.insert(sample.layers.begin(), sample.layers.end());
+  return {layers.begin(), layers.end()};
+}
+
 /// Ranges that end at a number must lie within what was studied.
 void check_ranges(const std::vector<int>& layers, const PromptScope& scope) {
   for (const auto& [first, last] : scope.layers)
@@ -141,6 +150,18 @@ void add_file(const ResultsFile& file, const std::string& label, const PromptSco
     throw UsageError(fmt::format("{} has no selector '{}', which {} has: give results of one study", file.path(),
                                  printable(label), set.prompts.front().file->path()));
   const StudySelector& group = file.study().selectors[*selector];
+  const std::vector<int> studied = layers_of(file, set.model);
+  if (set.prompts.empty()) {
+    check_ranges(studied, scope);
+    set.selector = group;
+    set.layers = layers_in(studied, scope);
+    if (set.layers.empty()) throw UsageError(fmt::format("{}: no layer is left to judge", file.path()));
+  } else if (const std::vector<int> own = layers_in(studied, scope); own != set.layers) {
+    throw UsageError(
+        fmt::format("{} and {} are of different studies: layers {} in one, {} in the other; choose common "
+                    "ones by --layers",
+                    set.prompts.front().file->path(), file.path(), fmt::join(set.layers, ","), fmt::join(own, ",")));
+  }
   const std::vector<ManifestInput> inputs = manifest_inputs(file.manifest());
   for (std::size_t d = 0; d < file.study().dumps.size(); ++d) {
     const StudyDump& dump = file.study().dumps[d];
@@ -149,12 +170,8 @@ void add_file(const ResultsFile& file, const std::string& label, const PromptSco
       const StudySample& sample = dump.samples[s];
       const std::vector<int> layers = layers_in(sample.layers, scope);
       if (set.prompts.empty()) {
-        check_ranges(sample.layers, scope);
-        set.selector = group;
-        set.layers = layers;
         set.shape = dump.shape;
         set.num_layers = dump.num_layers;
-        if (layers.empty()) throw UsageError(fmt::format("{}: no layer is left to judge", file.path()));
       }
       const std::string& first = set.prompts.empty() ? file.path() : set.prompts.front().file->path();
       if (const std::string text = difference(set.selector, group); !text.empty())
@@ -165,11 +182,6 @@ void add_file(const ResultsFile& file, const std::string& label, const PromptSco
                         "the other",
                         first, file.path(), set.shape.num_query_heads, set.shape.num_kv_heads,
                         dump.shape.num_query_heads, dump.shape.num_kv_heads));
-      if (layers != set.layers)
-        throw UsageError(printable(fmt::format(
-            "{}: sample '{}' was studied in layers {}, sample '{}' of {} in layers {}; choose common ones by --layers",
-            file.path(), sample.name, fmt::join(layers, ","), set.prompts.front().name, first,
-            fmt::join(set.layers, ","))));
       Prompt prompt{.file = &file,
                     .dump = d,
                     .sample = s,
@@ -183,6 +195,7 @@ void add_file(const ResultsFile& file, const std::string& label, const PromptSco
         prompt.rows.push_back(
             static_cast<std::size_t>(std::ranges::find(sample.layers, layer) - sample.layers.begin()));
       check_done(prompt);
+      set.in_fewer_layers += layers.size() < set.layers.size() ? 1 : 0;
       set.prompts.push_back(std::move(prompt));
     }
   }

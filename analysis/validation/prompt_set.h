@@ -39,6 +39,7 @@ struct PromptSet {
   int num_layers = 0;                 ///< of the model
   std::vector<int> layers;            ///< in scope, ascending
   bool all_layers = true;             ///< the scope is every layer of the model
+  std::int64_t in_fewer_layers = 0;   ///< prompts that were not studied in all of `layers`: judged in those they have
   StudySelector selector;             ///< with its grid, the same in all files
   std::vector<std::size_t> settings;  ///< indices into the grid, the safest setting first
   std::vector<Prompt> prompts;        ///< in an order that the order of the files does not change

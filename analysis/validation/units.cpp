@@ -2,6 +2,7 @@
 #include "analysis/validation/units.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -91,6 +92,11 @@ std::vector<Unit> units_of(const PromptSet& set, UnitKind kind, std::span<const 
       if (target.quantity.info.axes == MetricAxes::query_setting)
         throw UsageError(fmt::format("--per kv_head: '{}' is of all heads of a layer together; use --per layer",
                                      target.quantity.metric));
+  if (set.in_fewer_layers > 0)
+    throw UsageError(fmt::format(
+        "--per {}: {} of {} prompts were not studied in all of the layers {}; choose common ones by --layers",
+        kind == UnitKind::layer ? "layer" : "kv_head", set.in_fewer_layers, set.prompts.size(),
+        fmt::join(set.layers, ",")));
   std::vector<Unit> units;
   const int group = set.shape.num_query_heads / set.shape.num_kv_heads;
   for (std::size_t row = 0; row < set.layers.size(); ++row) {

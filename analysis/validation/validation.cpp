@@ -7,6 +7,7 @@
 #include <bit>
 #include <cmath>
 #include <map>
+#include <numeric>
 
 #include "dumps/base/error.h"
 #include "dumps/base/printable.h"
@@ -15,9 +16,10 @@ namespace attest {
 namespace {
 
 double mean_at(const std::vector<PromptValues>& values, std::vector<double> PromptValues::*of, std::size_t setting) {
-  double sum = 0;
-  for (const PromptValues& prompt : values) sum += (prompt.*of)[setting];
-  return sum / static_cast<double>(values.size());
+  std::vector<double> defined;
+  for (const PromptValues& prompt : values)
+    if (!std::isnan((prompt.*of)[setting])) defined.push_back((prompt.*of)[setting]);
+  return std::accumulate(defined.begin(), defined.end(), 0.0) / static_cast<double>(defined.size());
 }
 
 /// The settings to judge, safest first.

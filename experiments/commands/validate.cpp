@@ -17,6 +17,7 @@
 #include "dumps/base/printable.h"
 #include "dumps/inspect/file_format.h"
 #include "experiments/cli/checks.h"
+#include "experiments/cli/results_arguments.h"
 #include "experiments/cli/version.h"
 #include "experiments/commands/commands.h"
 #include "experiments/validation/judge_results.h"
@@ -70,6 +71,7 @@ JudgementOptions judgement_options(const ValidateOptions& options, const GlobalO
   judgement.claim.bound = static_cast<MeanBound>(index(kBoundNames, options.bound));
   judgement.claim.seed = global.seed;
   judgement.threads = global.thread_count();
+  judgement.recommends = !options.output.empty();
   for (const auto& [kind, text] : options.settings) {
     if (text.empty()) continue;
     if (judgement.setting_kind)
@@ -118,12 +120,8 @@ void run_validate(ValidateOptions& options, const GlobalOptions& global) {
   } else if (!options.study.is_default()) {
     throw UsageError("--results, --queries and --samples belong to the study of dumps, and these are results");
   }
-  std::vector<ResultsFile> files;
-  for (const std::string& path : paths) files.emplace_back(path);
-  std::vector<const ResultsFile*> pointers;
-  for (const ResultsFile& file : files) pointers.push_back(&file);
-
-  const Judgement judgement = judge_results(pointers, request);
+  ResultsArguments results;
+  const Judgement judgement = judge_results(results.open(paths), request);
   if (!options.trtllm.empty()) trtllm_yaml(judgement);  // refuses what it cannot say, whatever the verdict
   write_outputs(judgement, options, global);
   if (global.json)

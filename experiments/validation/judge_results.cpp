@@ -83,6 +83,11 @@ Judgement judge_results(ResultsFiles files, const JudgementOptions& options) {
   judgement.request.threads = options.threads;
   judgement.request.grid = grid_of(set, options);
   if (!options.setting.empty()) judgement.request.setting = find_setting(set, options.setting);
+  if (shifts_settings(set.selector) && (options.per != "model" || options.recommends))
+    throw UsageError(
+        fmt::format("the settings of '{}' are added to those of its settings_file; {} takes a study without "
+                    "that option",
+                    printable(set.selector.label), options.recommends ? "a recommendation" : "--per " + options.per));
   judgement.single = validate(set, judgement.request);
   if (options.per != "model") {
     if (set.selector.kind == SettingKind::none)

@@ -23,6 +23,7 @@ struct JudgementOptions {
   std::optional<double> choosing, io_budget;     ///< empty: 0.5; no budget
   std::optional<std::int64_t> for_length;        ///< tokens of the prompts that the setting is meant for
   bool extrapolate = false;
+  bool recommends = false;  ///< a recommendation file will be written
   int threads = 1;
 };
 

@@ -191,6 +191,10 @@ std::string offender_text(const Judgement& judgement, const Offender& offender) 
 std::vector<std::string> uncounted_prompts(const Judgement& judgement) {
   std::vector<std::string> sentences;
   const auto all = static_cast<std::int64_t>(judgement.set.prompts.size());
+  if (judgement.set.in_fewer_layers > 0)
+    sentences.push_back(
+        fmt::format("{} of {} prompts were studied in fewer layers than others; each is judged in its own",
+                    judgement.set.in_fewer_layers, all));
   for (std::size_t t = 0; t < judgement.request.targets.size(); ++t)
     if (const std::int64_t counted = judgement.single.about().evidence.targets[t].prompts; counted < all) {
       const Target& target = judgement.request.targets[t];

@@ -74,8 +74,8 @@ TEST_F(PromptSets, StudiesThatDiffer) {
   EXPECT_THAT(refusal({a, write(label, "b.h5")}), HasSubstr("no selector 'ffd'"));
   name.selector.name = "topdelta";
   EXPECT_THAT(refusal({a, write(name, "b.h5")}), HasSubstr("is ffd in one and topdelta"));
-  layers.prompts[1].layers = {1};
-  EXPECT_THAT(refusal({a, write(layers, "b.h5")}), HasSubstr("in layers 1"));
+  for (auto& prompt : layers.prompts) prompt.layers = {1};
+  EXPECT_THAT(refusal({a, write(layers, "b.h5")}), HasSubstr("in one, 1 in the other; choose common ones by --layers"));
   EXPECT_EQ(OpenSet({a, folder_.file("b.h5")}, {{}, {}, {{1, 1}}}).set.prompts.size(), 4u) << "--layers 1 is common";
 }
 
@@ -90,6 +90,15 @@ TEST_F(PromptSets, Layers) {
   EXPECT_EQ(some.set.prompts[0].rows, (std::vector<std::size_t>{1, 2}));
   EXPECT_THAT(refusal({a}, {{}, {}, {{1, 5}}}), HasSubstr("layer 1 is not in the results"));
   EXPECT_THAT(refusal({a}, {{}, {}, {{6, kLastLayer}}}), HasSubstr("layer 6 is not"));
+}
+
+TEST_F(PromptSets, PromptsOfOneStudyMayHaveFewerLayers) {
+  MadeStudy made = study_of(3);
+  made.prompts[1].layers = {1};
+  const OpenSet open({write(made)});
+  EXPECT_EQ(open.set.layers, made.prompts[0].layers);
+  EXPECT_EQ(open.set.in_fewer_layers, 1);
+  EXPECT_EQ(open.set.prompts[1].rows.size(), 1u);
 }
 
 TEST_F(PromptSets, LayersThatWereLeftOut) {
