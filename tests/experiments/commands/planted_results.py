@@ -1,6 +1,7 @@
 """Writes results files with planted values for `attest validate`, with h5py, independently of the program."""
 
 import json
+import zlib
 
 import h5py
 import numpy as np
@@ -17,7 +18,7 @@ def write_planted(path, metrics, *, kind="delta", settings=(3, 5, 7), labels=Non
     prompts, rows, queries, heads = next(v for v in values.values() if v.ndim == 5).shape[:4]
     layers = list(range(rows)) if layers is None else layers
     labels = [f"{s:g}" for s in settings] if labels is None else labels
-    rng = np.random.default_rng(abs(hash((str(dump), str(names)))) % 2**32)
+    rng = np.random.default_rng(zlib.crc32(f"{dump} {names}".encode()))
     with h5py.File(path, "w") as file:
         file.attrs.update({"format": "attention-study", "format_version": 1, "manifest": json.dumps(manifest or {})})
         group = file.create_group("dumps/0")

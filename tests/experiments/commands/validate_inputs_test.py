@@ -1,0 +1,116 @@
+"""`attest validate`: which prompts are judged, requests that are refused, dumps as input."""
+
+import shutil
+import subprocess
+
+import h5py
+import numpy as np
+import pytest
+from dump_maker import write_dump
+from verdicts import ATTEST, TARGET, planted, validate, verdict
+
+
+def test_lengths(tmp_path):
+    path = planted(tmp_path / "r.h5", 29, [0, 0, 0], lengths=[1000 + 100 * p for p in range(29)])
+    done = validate(path, "--target", TARGET, "--for-length", "128K", expect=3)
+    assert "131072 tokens" in done.stderr and "1000 to 3800" in done.stderr and done.stdout == ""
+    validate(path, "--target", TARGET, "--for-length", "128K", "--extrapolate")
+    validate(path, "--target", TARGET, "--for-length", "1000")
+    validate(path, "--target", TARGET, "--for-length", "999", expect=3)
+
+
+def test_several_files_in_any_order(tmp_path):
+    one = planted(tmp_path / "a.h5", 20, [1, 0, 0], dump="a.h5")
+    two = planted(tmp_path / "b.h5", 26, [0, 0, 0], dump="b.h5")
+    first, second = (verdict(*paths, "--target", TARGET) for paths in ((one, two), (two, one)))
+    assert first["claim"]["n"] == 46 and first["certified"] == 3
+    for found in (first, second):
+        found["results"].sort(key=lambda result: result["path"])
+    assert first == second
+    for options in (["--claim", "mean"], ["--per", "kv_head"], ["--per", "kv_head", "--io-budget", "20%"]):
+        texts = []
+        for paths in ((one, two), (two, one)):
+            done = subprocess.run([ATTEST, "validate", *paths, "--target", "recall.min>=0.9", *options], capture_output=True, text=True)
+            texts.append((done.returncode, done.stdout))
+        assert texts[0] == texts[1] and texts[0][0] in (0, 3)
+
+
+def test_prompts_and_studies_that_do_not_fit(tmp_path):
+    one = planted(tmp_path / "a.h5", 20, [0, 0, 0])
+    assert "same prompt" in validate(one, one, "--target", TARGET, expect=2).stderr
+    copy = shutil.copy(one, tmp_path / "copy.h5")
+    assert "same prompt" in validate(one, copy, "--target", TARGET, expect=2).stderr
+    with h5py.File(copy, "r+") as file:  # renamed, but with the same scores
+        file["dumps/0"].attrs["path"] = "other.h5"
+        samples = file["dumps/0/samples"]
+        for name in list(samples):
+            samples.move(name, name + "x")
+    assert "same prompt" in validate(one, copy, "--target", TARGET, expect=2).stderr
+    for name, more, text in [("g", {"settings": (3, 5, 9)}, "settings"), ("o", {"options": {"bits": "2"}}, "options"),
+                             ("l", {"label": "x"}, "no selector"), ("m", {"model": "other"}, "models"), ("k", {"kv_heads": 4}, "KV heads"),
+                             ("y", {"layers": [0, 3], "num_layers": 4}, "layers")]:
+        other = planted(tmp_path / f"{name}.h5", 20, [0, 0, 0], dump="other.h5", names=[f"q{p}" for p in range(20)], **more)
+        assert text in validate(one, other, "--target", TARGET, expect=2).stderr
+    left_out = planted(tmp_path / "left.h5", 29, [0, 0, 0], left_out={(3, 1)})
+    assert "layer 1 of sample 'p003' was left out" in validate(left_out, "--target", TARGET, expect=4).stderr
+    assert verdict(left_out, "--target", TARGET, "--layers", "0")["claim"]["layers"] == [0]
+
+
+@pytest.mark.parametrize("arguments, text", [
+    (["--target", "recall"], "--target"), (["--target", "recall>=1.5"], "above 1"), (["--target", "lse>=1"], "exact scores"), ([], "--target"),
+    (["--target", "nothing>=1"], "no metric"), (["--target", TARGET, "--target", TARGET], "same number"),
+    (["--target", TARGET, "--delta", "4"], "3, 5, 7"), (["--target", TARGET, "--delta", "3,5"], "--delta"),
+    (["--target", TARGET, "--delta", "3", "--p", "0.5"], "give one"), (["--target", TARGET, "--grid", "3,4"], "4"),
+    (["--target", TARGET, "--layers", "7"], "layer 7"), (["--target", TARGET, "--model", "x"], "no model"),
+    (["--target", TARGET, "--selector", "x"], "--selector"), (["--target", TARGET, "--confidence", "1"], "--confidence"),
+    (["--target", TARGET, "--max-violating", "0"], "--max-violating"), (["--target", TARGET, "--io-budget", "10%"], "--per"),
+    (["--target", TARGET, "--choose", "10%"], "--per"), (["--target", TARGET, "--clip", "0.1"], "--claim mean"),
+    (["--target", TARGET, "--bound", "hb"], "--claim mean"), (["--target", TARGET, "--extrapolate"], "--for-length"),
+    (["--target", TARGET, "--claim", "mean", "--max-violating", "5%"], "--max-violating"),
+    (["--target", TARGET, "--claim", "observed", "--confidence", "5%"], "--confidence"), (["--target", TARGET, "--results", "x.h5"], "dumps"),
+    (["--target", TARGET, "--queries", "last:1"], "dumps"), (["--target", "recall>=1", "--claim", "mean"], "allows no deficit"),
+    (["--target", TARGET, "--claim", "mean", "--clip", "0.01"], "--clip"), (["--target", TARGET, "--per", "layer", "--delta", "5"], "--per"),
+    (["--target", TARGET, "--per", "head"], "--per"), (["--target", TARGET, "--for-length", "x"], "--for-length"),
+])
+def test_bad_requests(tmp_path, arguments, text):
+    path = planted(tmp_path / "r.h5", 29, [0, 0, 0])
+    assert text in validate(path, *arguments, expect=2).stderr
+
+
+def test_bad_files(tmp_path):
+    (tmp_path / "x.h5").write_bytes(b"nothing")
+    validate(tmp_path / "x.h5", "--target", TARGET, expect=4)
+    validate(tmp_path / "none.h5", "--target", TARGET, expect=4)
+    path = planted(tmp_path / "r.h5", 29, [0, 0, 0])
+    with h5py.File(path, "r+") as file:
+        del file["dumps/0/samples"]
+        file["dumps/0"].create_group("samples")
+    assert "no sample" in validate(path, "--target", TARGET, expect=4).stderr
+
+
+# -- dumps
+
+
+def test_dumps(tmp_path):
+    def values(random, layer):
+        q, k = random.normal(size=(2, 4, 64)).astype(np.float32), random.normal(size=(2, 200, 64)).astype(np.float32)
+        return q, k, random.normal(size=(2, 200, 64)).astype(np.float32)
+
+    write_dump(tmp_path / "d.h5", values, seed=1, layers=[0, 2], tokens=200, heads=4, kv_heads=2, dim=64, positions=[150, 199],
+               samples=[f"s{i}" for i in range(6)])
+    options = ["--target", "recall>=0.5", "--max-violating", "50%", "--selector", "topdelta"]
+    found = verdict("d.h5", *options, cwd=tmp_path)
+    assert found["claim"]["n"] == 6 and found["verdict"] == "certified" and len(found["settings"]) == 61
+    results = tmp_path / "d.study.h5"
+    assert results.exists()
+    before = results.stat().st_mtime_ns
+    again = verdict("d.h5", *options, cwd=tmp_path)
+    assert again == found and results.stat().st_mtime_ns == before, "the study is used again"
+    assert verdict("d.study.h5", *options, cwd=tmp_path)["settings"] == found["settings"]
+    assert "give dumps or results" in validate("d.h5", "d.study.h5", *options, expect=2, cwd=tmp_path).stderr
+    # Another study does not replace it.
+    done = subprocess.run([ATTEST, "validate", "d.h5", "--target", "recall>=0.5", "--selector", "topk"], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode in (2, 5) and results.stat().st_mtime_ns == before, done.stderr
+    named = verdict("d.h5", "--target", "recall>=0.5", "--max-violating", "50%", "--selector", "topk:gqa=union", "--budget", "50%", "--results",
+                    "k.h5", "--layers", "2", "--samples", "s0,s1,s2,s3,s4", "--queries", "last:1", cwd=tmp_path)
+    assert named["settings"][0]["setting"] == "50%" and named["claim"]["layers"] == [2] and named["claim"]["n"] == 5
