@@ -145,12 +145,13 @@ void check_once(const std::vector<Prompt>& prompts) {
 
 /// Adds the prompts of one file.
 void add_file(const ResultsFile& file, const std::string& label, const PromptScope& scope, PromptSet& set) {
+  const std::vector<int> studied = layers_of(file, set.model);
+  if (studied.empty()) return;  // of other models
   const std::optional<std::size_t> selector = file.find_selector(label);
   if (!selector)
     throw UsageError(fmt::format("{} has no selector '{}', which {} has: give results of one study", file.path(),
                                  printable(label), set.prompts.front().file->path()));
   const StudySelector& group = file.study().selectors[*selector];
-  const std::vector<int> studied = layers_of(file, set.model);
   if (set.prompts.empty()) {
     check_ranges(studied, scope);
     set.selector = group;
@@ -212,7 +213,10 @@ PromptSet gather_prompts(ResultsFiles files, const PromptScope& scope) {
     if (std::ranges::all_of(file->study().dumps, [](const StudyDump& dump) { return dump.samples.empty(); }))
       throw InputError(fmt::format("{}: holds no sample", file->path()));
   set.model = one_model(files, scope.model);
-  const std::string label = chosen_label(*files.front(), scope.selector);
+  const auto of_model = [&](const ResultsFile* file) { return !layers_of(*file, set.model).empty(); };
+  const auto first = std::ranges::find_if(files, of_model);
+  if (first == files.end()) throw InputError(fmt::format("{}: holds no layer", files.front()->path()));
+  const std::string label = chosen_label(**first, scope.selector);
   for (const ResultsFile* file : files) add_file(*file, label, scope, set);
   if (set.prompts.empty()) throw InputError(fmt::format("{}: holds no sample", files.front()->path()));
   set.all_layers = static_cast<int>(set.layers.size()) == set.num_layers;

@@ -48,6 +48,7 @@ std::vector<std::vector<std::size_t>> settings_of_kv_heads(const Judgement& judg
 
 Json setting_json(const Judgement& judgement, std::size_t setting) {
   if (setting == kDense) return "dense";
+  if (judgement.set.selector.kind == SettingKind::none) return "none";
   const Setting& value = judgement.set.selector.grid[setting];
   if (value.percent || !std::isfinite(value.value)) return judgement.label(setting);
   return value.value;

@@ -30,7 +30,10 @@ TEST(JoinedItems, KeepsWhatItDoesNotKnow) {
 }
 
 TEST(IsSetting, ComparesTextAndValue) {
-  const StudySelector selector{.grid = {{5}, {12.5, true}, {std::numeric_limits<double>::infinity()}},
+  const StudySelector selector{.label = {},
+                               .name = {},
+                               .options_json = {},
+                               .grid = {{5}, {12.5, true}, {std::numeric_limits<double>::infinity()}},
                                .setting_labels = {"5.00", "12.5%", "inf"}};
   EXPECT_TRUE(is_setting(selector, 0, "5.00"));
   EXPECT_TRUE(is_setting(selector, 0, "5"));
