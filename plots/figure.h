@@ -72,11 +72,18 @@ struct ReferenceLine {
   bool vertical = false;
 };
 
+/// A shaded part of the x axis, between two shown values, from the bottom of the panel to the top. What lies outside of
+/// the panel is not drawn.
+struct ShadedRange {
+  double low = 0, high = 0;
+};
+
 struct Panel {
   std::string title;
   Axis x, y;
   std::vector<Series> series;
   std::vector<ReferenceLine> references = {};
+  std::vector<ShadedRange> shaded = {};
   bool show_x = true;               ///< tic labels and axis label; may be false above a panel with the same axis
   bool show_y = true;               ///< the same for y; may be false to the right of a panel with the same axis
   std::optional<Axis> colour = {};  ///< of a heat map: its values, beside the panel

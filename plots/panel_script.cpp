@@ -130,6 +130,13 @@ std::string reference_script(const ReferenceLine& line) {
                     script_text(line.label), line.at, kMutedInk));
 }
 
+/// Clipped by gnuplot to the frame.
+std::string shade_script(const ShadedRange& range) {
+  return fmt::format(
+      "  set object rectangle from first {:g}, graph 0 to first {:g}, graph 1 behind fc rgb '{}' fs solid noborder\n",
+      range.low, range.high, kShade);
+}
+
 /// The bar of colours to the right of the frame.
 std::string colour_script(const Figure& figure, std::size_t index, const FigureLayout& layout) {
   const Place& place = layout.panels[index];
@@ -185,10 +192,11 @@ std::string panel_script(const Figure& figure, std::size_t index, const FigureLa
   text += axis_script(figure, index, layout, AxisOf::x) + axis_script(figure, index, layout, AxisOf::y);
   text += panel.colour ? colour_script(figure, index, layout) : "  unset colorbox\n";
   text += fmt::format("  set xlabel {} noenhanced offset 0,0.6\n", panel.show_x ? script_text(panel.x.label) : "''");
-  text += "  unset arrow; unset label\n";
+  text += "  unset arrow; unset label; unset object\n";
   if (panel.show_y)
     text += fmt::format("  set label {} noenhanced at screen {:.4f}, screen {:.4f} center rotate by 90 tc rgb '{}'\n",
                         script_text(panel.y.label), layout.y_label_x[index], (place.bottom + place.top) / 2, kInk);
+  for (const ShadedRange& range : panel.shaded) text += shade_script(range);
   for (const ReferenceLine& line : panel.references) text += reference_script(line);
   const std::vector<std::string> commands = plot_commands(figure, panel, styles);
   if (commands.empty()) return text + "  plot NaN notitle\n";

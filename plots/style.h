@@ -49,5 +49,7 @@ const std::vector<std::string>& heat_colours();
 inline constexpr const char* kInk = "#222222";
 inline constexpr const char* kMutedInk = "#777777";
 inline constexpr const char* kGridInk = "#dddddd";
+/// Shaded parts of an axis: paler than the grid, which stays visible on it.
+inline constexpr const char* kShade = "#eef3e6";
 
 }  // namespace attest
