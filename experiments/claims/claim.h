@@ -20,19 +20,19 @@ struct ClaimResult {
   std::string run_options = {};  ///< of `attest run`, with which the results would tell: "--selector ffd --delta 5"
 };
 
-struct Claim {
+struct PaperClaim {
   std::string statement;  ///< in our words, with the paper's number
   std::string place;      ///< in the paper
   std::string figure;     ///< the experiment that shows the numbers; empty if none does
   ClaimResult (*check)(const ModelStudy& study) = nullptr;
 };
 
-std::vector<Claim> quality_claims();        ///< how well FFD reproduces attention, beside other methods
-std::vector<Claim> sparsity_claims();       ///< how much FFD keeps, and what it drops
-std::vector<Claim> paper_contradictions();  ///< where the paper disagrees with itself
+std::vector<PaperClaim> quality_claims();        ///< how well FFD reproduces attention, beside other methods
+std::vector<PaperClaim> sparsity_claims();       ///< how much FFD keeps, and what it drops
+std::vector<PaperClaim> paper_contradictions();  ///< where the paper disagrees with itself
 
 struct CheckedClaim {
-  Claim claim;
+  PaperClaim claim;
   ClaimResult result;
 };
 

@@ -23,9 +23,9 @@ std::string table_text(const std::vector<CheckedClaim>& claims, const char* head
   return out.str();
 }
 
-std::vector<CheckedClaim> checked(const std::vector<Claim>& claims, const ModelStudy& study) {
+std::vector<CheckedClaim> checked(const std::vector<PaperClaim>& claims, const ModelStudy& study) {
   std::vector<CheckedClaim> results;
-  for (const Claim& claim : claims) results.push_back({claim, claim.check(study)});
+  for (const PaperClaim& claim : claims) results.push_back({claim, claim.check(study)});
   return results;
 }
 
@@ -47,8 +47,8 @@ std::string verdict_text(Verdict verdict) {
 }
 
 ClaimsOfStudy check_claims(const ModelStudy& study, ScanBounds& scan_bounds) {
-  std::vector<Claim> claims = quality_claims();
-  for (Claim& claim : sparsity_claims()) claims.push_back(std::move(claim));
+  std::vector<PaperClaim> claims = quality_claims();
+  for (PaperClaim& claim : sparsity_claims()) claims.push_back(std::move(claim));
   std::vector<CheckedClaim> results = checked(claims, study);
   for (CheckedClaim& claim : checked_bound_claims(study, scan_bounds)) results.push_back(std::move(claim));
   return {study.title(), study.source(), std::move(results), checked(paper_contradictions(), study)};

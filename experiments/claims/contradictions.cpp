@@ -97,7 +97,7 @@ ClaimResult not_measured(const ModelStudy&) {
 
 }  // namespace
 
-std::vector<Claim> paper_contradictions() {
+std::vector<PaperClaim> paper_contradictions() {
   return {
       {"Algorithm 1 compares unscaled q k^ with delta, the equations compare scaled scores",
        "Algorithm 1; Eq. top-delta", "delta_validation", delta_units},

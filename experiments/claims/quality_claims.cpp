@@ -179,7 +179,7 @@ ClaimResult top_delta_beats_top_k(const ModelStudy& study) {
 
 }  // namespace
 
-std::vector<Claim> quality_claims() {
+std::vector<PaperClaim> quality_claims() {
   return {
       {"At equal bytes FFD's recall is above Quest's, at every budget", "Figure Quality vs. IO Budget", "quality_vs_io",
        recall_above_quest},

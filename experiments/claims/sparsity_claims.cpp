@@ -137,7 +137,7 @@ ClaimResult one_per_cent(const ModelStudy& study) {
 
 }  // namespace
 
-std::vector<Claim> sparsity_claims() {
+std::vector<PaperClaim> sparsity_claims() {
   return {
       {"FFD skips 82 % of the blocks at delta = 5", "Figure Layer-wise sparsity distribution", "layer_sparsity",
        skips_at_5},

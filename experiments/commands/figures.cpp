@@ -104,10 +104,7 @@ void run_figures(FiguresOptions& options, const GlobalOptions& global) {
   request.by = static_cast<PoolBy>(std::ranges::find(kPoolNames, options.by) - kPoolNames.begin());
   const FigureReport report = make_figures(files, options.folder, request);
   std::cout << (global.json ? json_text(json_of(report, options.folder)) : text_of(report, options.folder));
-  if (!report.not_drawn.empty() && !global.quiet)
-    std::cerr << fmt::format(
-        "{}: data and scripts are written, pictures are not; install gnuplot and run gnuplot NAME.gp in {}\n",
-        report.not_drawn, options.folder);
+  if (!global.quiet) std::cerr << not_drawn_text(report, options.folder);
   if (!report.errors.empty()) throw OutputError(fmt::format("{}", fmt::join(report.errors, "; ")));
 }
 

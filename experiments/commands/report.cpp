@@ -18,6 +18,7 @@
 #include "experiments/paper/experiments.h"
 #include "experiments/paper/staged_folder.h"
 #include "experiments/report/gather_report.h"
+#include "experiments/validation/claim_options.h"
 #include "plots/report/html_report.h"
 
 namespace attest {
@@ -31,6 +32,7 @@ struct ReportCommandOptions {
   ResultsArguments results;
   std::string path;
   ReportOptions report;
+  ClaimOptions claim;
   std::uint64_t bytes = kPageBytes;
   bool no_tokens = false, force = false;
 };
@@ -69,6 +71,10 @@ void run_report(ReportCommandOptions& options, const GlobalOptions& global) {
   if (!options.force && fs::exists(options.path, error))
     throw OutputError(fmt::format("{} is there already: --force replaces it", options.path));
   require_replaceable(options.path);
+  if (!options.claim.judgement.targets.empty()) {
+    options.report.validation = judgement_options(options.claim, global);
+    check_options(*options.report.validation);
+  }
   const ResultsFiles files = options.results.open();
 
   options.report.cells.tokens = !options.no_tokens;
@@ -114,8 +120,12 @@ void add_report(CLI::App& app, const GlobalOptions& global) {
       ->capture_default_str()
       ->type_name("SIZE");
   command->add_flag("--no-tokens", options->no_tokens, "Without token ids, which tell what the prompts were");
+  add_claim_options(*command, options->claim, Targets::optional);
   command->add_flag("--force", options->force, "Replace the page if it is there");
-  command->callback([options, &global] { run_report(*options, global); });
+  command->callback([options, command, &global] {
+    check_claim_options(*command, options->claim);
+    run_report(*options, global);
+  });
 }
 
 }  // namespace attest

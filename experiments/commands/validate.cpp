@@ -1,11 +1,10 @@
 // attest validate: which setting of a selector is safe for a model, with what confidence.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <filesystem>
 #include <iostream>
-#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -20,10 +19,11 @@
 #include "experiments/cli/results_arguments.h"
 #include "experiments/cli/version.h"
 #include "experiments/commands/commands.h"
-#include "experiments/validation/judge_results.h"
+#include "experiments/validation/claim_options.h"
 #include "experiments/validation/recommendation.h"
 #include "experiments/validation/study_of_dumps.h"
 #include "experiments/validation/verdict_files.h"
+#include "experiments/validation/verdict_folder.h"
 #include "experiments/validation/verdict_text.h"
 
 namespace attest {
@@ -31,11 +31,15 @@ namespace {
 
 struct ValidateOptions {
   std::vector<std::string> inputs;  ///< dumps, or results files
-  JudgementOptions judgement;
-  std::map<SettingKind, std::string> settings;  ///< --delta, --budget, --p, --factor
-  std::string claim = "prompts", bound = "wsr";
+  ClaimOptions claim;
   DumpStudyOptions study;
   std::string output, csv, trtllm;
+  std::string details;
+  std::vector<std::string> formats;  ///< of its pictures; empty: kDefaultFormats
+
+  VerdictFolder folder() const {
+    return {.path = details, .formats = formats.empty() ? kDefaultFormats : formats, .replace = study.force};
+  }
 };
 
 /// Refuses what could not be written at the end, before the work.
@@ -60,27 +64,9 @@ void check_outputs(const ValidateOptions& options) {
     if (!options.study.force && std::filesystem::exists(*path, ignored))
       throw OutputError(printable(fmt::format("{} is there already: --force replaces it", *path)));
   }
-}
-
-JudgementOptions judgement_options(const ValidateOptions& options, const GlobalOptions& global) {
-  JudgementOptions judgement = options.judgement;
-  const auto index = [](const std::vector<std::string>& names, const std::string& name) {
-    return std::ranges::find(names, name) - names.begin();
-  };
-  judgement.claim.kind = static_cast<ClaimKind>(index(kClaimNames, options.claim));
-  judgement.claim.bound = static_cast<MeanBound>(index(kBoundNames, options.bound));
-  judgement.claim.seed = global.seed;
-  judgement.threads = global.thread_count();
-  judgement.recommends = !options.output.empty();
-  for (const auto& [kind, text] : options.settings) {
-    if (text.empty()) continue;
-    if (judgement.setting_kind)
-      throw UsageError(fmt::format("--{} and --{} each judge one setting: give one of them",
-                                   name_of(*judgement.setting_kind), name_of(kind)));
-    judgement.setting_kind = kind;
-    judgement.setting = text;
-  }
-  return judgement;
+  if (!options.details.empty()) check_verdict_folder(options.folder());
+  if (options.details.empty() && !options.formats.empty())
+    throw UsageError("--format is of the pictures of --details, which is not given");
 }
 
 /// Whether the inputs are dumps; they must be of one kind.
@@ -94,6 +80,14 @@ bool are_dumps(const std::vector<std::string>& inputs) {
     dumps = dump;
   }
   return dumps.value_or(false);
+}
+
+/// Throws OutputError, when everything is written, if gnuplot could not draw something.
+void write_details(const Judgement& judgement, const ValidateOptions& options, const GlobalOptions& global) {
+  if (options.details.empty()) return;
+  const FigureReport report = write_verdict_folder(judgement, options.folder());
+  if (!global.quiet) std::cerr << not_drawn_text(report, printable(options.details));
+  if (!report.errors.empty()) throw OutputError(fmt::format("{}", fmt::join(report.errors, "; ")));
 }
 
 void write_outputs(const Judgement& judgement, const ValidateOptions& options, const GlobalOptions& global) {
@@ -111,7 +105,8 @@ void write_outputs(const Judgement& judgement, const ValidateOptions& options, c
 }
 
 void run_validate(ValidateOptions& options, const GlobalOptions& global) {
-  const JudgementOptions request = judgement_options(options, global);
+  JudgementOptions request = judgement_options(options.claim, global);
+  request.recommends = !options.output.empty();
   check_options(request);
   check_outputs(options);
   std::vector<std::string> paths = options.inputs;
@@ -125,105 +120,12 @@ void run_validate(ValidateOptions& options, const GlobalOptions& global) {
   if (!options.trtllm.empty()) trtllm_yaml(judgement);  // refuses what it cannot say, whatever the verdict
   write_outputs(judgement, options, global);
   if (global.json)
-    std::cout << verdict_json(judgement).dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << '\n';
+    std::cout << verdict_json_text(judgement);
   else
     std::cout << verdict_text(judgement);
   std::cout.flush();
+  write_details(judgement, options, global);
   if (judgement.certainty() != Certainty::certified) throw NotCertified("");
-}
-
-/// What the claim would not look at.
-void check_claim_options(const CLI::App& command, const ValidateOptions& options) {
-  if (options.claim != "mean" && command.count("--bound") > 0) throw UsageError("--bound belongs to --claim mean");
-  if (options.claim == "mean" && command.count("--max-violating") > 0)
-    throw UsageError("--max-violating does not belong to --claim mean, which is about no share of prompts");
-  if (options.claim == "observed" && command.count("--confidence") > 0)
-    throw UsageError("--confidence does not belong to --claim observed, which infers nothing");
-}
-
-void add_claim_options(CLI::App& command, ValidateOptions& options) {
-  JudgementOptions& judgement = options.judgement;
-  command
-      .add_option(
-          "--target", judgement.targets,
-          "What each prompt must reach, METRIC[.STAT]>=VALUE or <=VALUE; STAT of its cells: mean (the default), "
-          "min, max, median, pNN; may be repeated, and all must hold")
-      ->allow_extra_args(false)
-      ->transform(text_that_is("a target such as recall.min>=0.999"))
-      ->type_name("TARGET")
-      ->required();
-  command.add_option("--claim", options.claim, "What is claimed: see 'Claims' in analysis/validation/README.md")
-      ->transform(one_of(kClaimNames))
-      ->capture_default_str()
-      ->type_name("NAME");
-  command
-      .add_option("--max-violating", judgement.claim.max_violating,
-                  "Share of prompts that may miss a target (default 10%)")
-      ->transform(share_of_one())
-      ->type_name("SHARE");
-  command.add_option("--confidence", judgement.claim.confidence, "Of the claim (default 95%)")
-      ->transform(share_of_one())
-      ->type_name("SHARE");
-  command
-      .add_option("--bound", options.bound,
-                  "Of --claim mean: betting (wsr), Hoeffding-Bentkus, or the bootstrap, which is approximate")
-      ->transform(one_of(kBoundNames))
-      ->capture_default_str()
-      ->type_name("NAME");
-  command
-      .add_option("--clip", judgement.claim.clip,
-                  "Of --claim mean: deficits count up to this (default ten times what the target allows)")
-      ->transform(nonnegative_number())
-      ->type_name("X");
-}
-
-void add_choice_options(CLI::App& command, ValidateOptions& options) {
-  JudgementOptions& judgement = options.judgement;
-  for (const SettingKindInfo& info : kSettingKinds)
-    if (info.kind != SettingKind::none)
-      command
-          .add_option(fmt::format("--{}", info.name), options.settings[info.kind],
-                      fmt::format("Judge this setting, {}, instead of finding the smallest", info.valid))
-          ->transform(text_that_is(std::string(info.valid)))
-          ->type_name("X");
-  command
-      .add_option("--selector", judgement.selector,
-                  "Of results its label or name; of dumps NAME[:option=value,...] (default: the only one, or ffd)")
-      ->transform(text_that_is("a selector"))
-      ->type_name("SELECTOR");
-  command
-      .add_option("--grid", judgement.grid,
-                  "Settings to choose from (default: all of the results; of dumps 1:16:0.25 for delta)")
-      ->transform(text_that_is("a list such as 1:16:0.25"))
-      ->type_name("GRID");
-  command.add_option("--per", judgement.per, "What has a setting of its own")
-      ->transform(one_of(kUnitNames))
-      ->capture_default_str()
-      ->type_name("UNIT");
-  command
-      .add_option(
-          "--choose", judgement.choosing,
-          "Share of the prompts that choose the settings of layers or KV heads; the others certify (default 50%)")
-      ->transform(share_of_one())
-      ->type_name("SHARE");
-  command
-      .add_option(
-          "--io-budget", judgement.io_budget,
-          "Find the settings of layers or KV heads that lose least while they read this share of dense attention")
-      ->transform(share_of_one())
-      ->type_name("SHARE");
-  command.add_option("--layers", judgement.layers, "Judge these layers: 0-31, or 0,5,8-11, or 8- (default all)")
-      ->transform(text_that_is("a list such as 0-31"))
-      ->type_name("LIST");
-  command.add_option("--model", judgement.model, "Of results of several models")
-      ->transform(text_that_is("a model's name"))
-      ->type_name("NAME");
-  command
-      .add_option("--for-length", judgement.for_length,
-                  "Refuse a verdict if no prompts are as long as this number of tokens")
-      ->transform(token_count())
-      ->type_name("N");
-  command.add_flag("--extrapolate", judgement.extrapolate, "Claim for the length of --for-length all the same");
 }
 
 }  // namespace
@@ -234,8 +136,8 @@ void add_validate(CLI::App& app, const GlobalOptions& global) {
       "validate", "Which setting is safe for this model: the smallest certified one; exit 0 certified, 3 not");
   command->add_option("INPUT", options->inputs, "Dumps, which are studied first, or results files of `attest run`")
       ->required();
-  add_claim_options(*command, *options);
-  add_choice_options(*command, *options);
+  add_claim_options(*command, options->claim, Targets::required);
+  add_choice_options(*command, options->claim);
   add_dump_study_options(*command, options->study);
   command->add_option("-o,--output", options->output, "Recommendation file (JSON) to write if certified")
       ->transform(text_that_is("a file's name"))
@@ -248,8 +150,17 @@ void add_validate(CLI::App& app, const GlobalOptions& global) {
                    "Options of TensorRT-LLM (YAML) with the certified factor of skip_softmax")
       ->transform(text_that_is("a file's name"))
       ->type_name("FILE");
+  command
+      ->add_option("--details", options->details,
+                   "Folder for everything about the verdict: figures, tables, offenders, JSON")
+      ->transform(text_that_is("a folder's name"))
+      ->type_name("DIR");
+  command->add_option("--format", options->formats, "Of --details: pictures to draw (default pdf,svg,png)")
+      ->delimiter(',')
+      ->transform(one_of(kFigureFormats))
+      ->type_name("NAMES");
   command->callback([options, command, &global] {
-    check_claim_options(*command, *options);
+    check_claim_options(*command, options->claim);
     run_validate(*options, global);
   });
 }

@@ -25,6 +25,7 @@ struct ExperimentOptions {
 /// A view of the report's map of heads.
 struct MapPlace {
   std::string metric, selector, setting;
+  std::string statistic = {};  ///< "worst"; empty: the page's own
   std::optional<int> layer = {}, head = {};
 };
 

@@ -4,9 +4,7 @@
 #include <fmt/format.h>
 
 #include <sstream>
-#include <system_error>
 
-#include "dumps/base/error.h"
 #include "dumps/base/printable.h"
 #include "plots/text_file.h"
 
@@ -21,19 +19,6 @@ std::vector<std::string> files_of(const ExperimentResult& result, const std::vec
   for (const NamedTable& table : result.tables)
     for (const char* extension : {".csv", ".md", ".tex"}) files.push_back(table.name + extension);
   return files;
-}
-
-void refuse_existing(const std::vector<ExperimentMade>& made, const std::filesystem::path& folder,
-                     const std::vector<std::string>& formats) {
-  std::vector<std::string> names;
-  for (const ExperimentMade& m : made)
-    for (std::string& file : files_of(m.result, formats)) names.push_back(std::move(file));
-  names.emplace_back(kCaptionsFile);
-  for (const std::string& name : names) {
-    std::error_code ignored;
-    if (std::filesystem::exists(folder / name, ignored))
-      throw OutputError(fmt::format("{} is there already: --force replaces it", (folder / name).string()));
-  }
 }
 
 void write_table(const NamedTable& table, const std::filesystem::path& folder) {

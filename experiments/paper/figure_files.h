@@ -12,10 +12,6 @@ namespace attest {
 /// Names of all files that a result may have with pictures of these formats.
 std::vector<std::string> files_of(const ExperimentResult& result, const std::vector<std::string>& formats);
 
-/// Throws OutputError if one of the files is there.
-void refuse_existing(const std::vector<ExperimentMade>& made, const std::filesystem::path& folder,
-                     const std::vector<std::string>& formats);
-
 /// Writes NAME.csv, NAME.md and NAME.tex. Throws std::system_error when they cannot be written.
 void write_table(const NamedTable& table, const std::filesystem::path& folder);
 

@@ -13,6 +13,7 @@
 #include "experiments/paper/facets.h"
 #include "experiments/paper/figure_files.h"
 #include "experiments/paper/staged_folder.h"
+#include "plots/text_file.h"
 
 namespace attest {
 namespace {
@@ -98,14 +99,27 @@ FigureReport make_experiments(ResultsFiles files, const FigureRequest& request) 
   return report;
 }
 
-FigureReport make_figures(ResultsFiles files, const std::filesystem::path& folder, const FigureRequest& request) {
-  FigureReport report = make_experiments(files, request);
-  refuse_nothing(report);
-  if (!request.replace) refuse_existing(report.made, folder, request.formats);
+void refuse_existing(const FigureReport& report, const std::filesystem::path& folder, const FigureRequest& request,
+                     const std::vector<TextFile>& texts) {
+  if (request.replace) return;
+  std::vector<std::string> names;
+  for (const TextFile& text : texts) names.push_back(text.name);
+  for (const ExperimentMade& m : report.made)
+    for (std::string& file : files_of(m.result, request.formats)) names.push_back(std::move(file));
+  names.emplace_back(kCaptionsFile);
+  for (const std::string& name : names) {
+    std::error_code ignored;
+    if (std::filesystem::exists(folder / name, ignored))
+      throw OutputError(fmt::format("{} is there already: --force replaces it", (folder / name).string()));
+  }
+}
 
+void write_figures(FigureReport& report, const std::filesystem::path& folder, const FigureRequest& request,
+                   const std::vector<TextFile>& texts) {
   StagedFolder staged(folder);
   const Cleanup gnuplot(end_gnuplot);
   try {
+    for (const TextFile& text : texts) write_text_file(staged.staging() / text.name, text.text);
     for (const ExperimentMade& made : report.made) draw(made, staged, request, report);
     write_captions(report.made, staged.staging());
     const std::vector<std::string> written = staged.commit();
@@ -116,6 +130,20 @@ FigureReport make_figures(ResultsFiles files, const std::filesystem::path& folde
     throw_if_limit(folder.string(), error.code().value());
     staged.fail(error.what());
   }
+}
+
+std::string not_drawn_text(const FigureReport& report, const std::string& folder) {
+  if (report.not_drawn.empty()) return {};
+  return fmt::format(
+      "{}: data and scripts are written, pictures are not; install gnuplot and run gnuplot NAME.gp in {}\n",
+      report.not_drawn, folder);
+}
+
+FigureReport make_figures(ResultsFiles files, const std::filesystem::path& folder, const FigureRequest& request) {
+  FigureReport report = make_experiments(files, request);
+  refuse_nothing(report);
+  refuse_existing(report, folder, request);
+  write_figures(report, folder, request);
   return report;
 }
 

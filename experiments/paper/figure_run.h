@@ -42,6 +42,23 @@ struct FigureReport {
 /// (models, tasks, lengths) become rows of panels of one figure, or figures of their own if that would be too many.
 FigureReport make_experiments(ResultsFiles files, const FigureRequest& request);
 
+/// A text that goes into the folder of figures.
+struct TextFile {
+  std::string name, text;
+};
+
+/// Throws OutputError if one of the files is there, and nothing may be replaced.
+void refuse_existing(const FigureReport& report, const std::filesystem::path& folder, const FigureRequest& request,
+                     const std::vector<TextFile>& texts = {});
+
+/// Writes what was made, its captions and `texts` into the folder, all together; data and scripts even where no picture
+/// can be drawn. Throws OutputError when they cannot be written.
+void write_figures(FigureReport& report, const std::filesystem::path& folder, const FigureRequest& request,
+                   const std::vector<TextFile>& texts = {});
+
+/// Why there are no pictures and how to draw them, a line; empty if there are.
+std::string not_drawn_text(const FigureReport& report, const std::string& folder);
+
 /// Makes everything that the results support. Data and scripts are written even where no picture can be drawn. Throws
 /// InputError when the results support nothing, OutputError when a file is there already or cannot be written.
 FigureReport make_figures(ResultsFiles files, const std::filesystem::path& folder, const FigureRequest& request);

@@ -2,6 +2,7 @@
 #include "experiments/report/gather_report.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -13,6 +14,7 @@
 #include "experiments/report/experiment_sections.h"
 #include "experiments/report/map_arrays.h"
 #include "experiments/report/study_findings.h"
+#include "experiments/report/validation_section.h"
 
 namespace attest {
 namespace {
@@ -103,8 +105,11 @@ ReportData gather_report(ResultsFiles files, const ReportOptions& options, const
   for (std::size_t m = 0; m < studies.size(); ++m) add_worst_cells(files, studies[m], m, options.cells, data);
   add_left_out(files, data);
   for (std::size_t m = 0; m < studies.size(); ++m) add_study_findings(studies[m], m, data);
+  ReportDrawing drawing{.folder = folder};
+  if (options.validation) add_validation_sections(files, studies, *options.validation, drawing, data);
   const ExperimentOptions shared;
-  add_experiment_sections(files, options.only, shared, folder, data);
+  add_experiment_sections(files, options.only, shared, drawing, data);
+  data.figures_note = fmt::format("{}", fmt::join(drawing.notes, " "));
   for (const ModelStudy& study : studies) add_claims_section(check_claims(study, *shared.scan_bounds), data);
   std::ranges::stable_sort(data.findings, std::greater{}, &ReportFinding::severity);
   for (const ResultsFile* file : files) add_manifest(*file, data);

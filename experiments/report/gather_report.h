@@ -2,10 +2,12 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "experiments/report/worst_cells.h"
+#include "experiments/validation/judge_results.h"
 #include "plots/report/report_data.h"
 
 namespace attest {
@@ -14,6 +16,7 @@ struct ReportOptions {
   std::string title;              ///< empty: from the models' names
   std::vector<std::string> only;  ///< names of experiments(); empty: all
   WorstCellOptions cells;
+  std::optional<JudgementOptions> validation = {};  ///< judge selectors so; empty: do not
 };
 
 /// Figures are drawn in `folder`, which is left full of files. Throws InputError when there is nothing to report.

@@ -71,7 +71,17 @@ void check_options(const JudgementOptions& options) {
     throw UsageError(fmt::format("--io-budget: {} is not above 0", *options.io_budget));
 }
 
-Judgement judge_results(ResultsFiles files, const JudgementOptions& options) {
+std::vector<JudgedFile> judged_files(ResultsFiles files, int threads) {
+  std::vector<std::string> paths;
+  for (const ResultsFile* file : files) paths.push_back(file->path());
+  const std::vector<std::string> hashes = content_hashes(paths, threads);
+  std::vector<JudgedFile> judged;
+  for (std::size_t i = 0; i < paths.size(); ++i) judged.push_back({paths[i], hashes[i]});
+  return judged;
+}
+
+Judgement judge_results(ResultsFiles files, const JudgementOptions& options,
+                        std::optional<std::vector<JudgedFile>> hashed) {
   check_options(options);
   PromptScope scope{.model = options.model, .selector = options.selector};
   if (!options.layers.empty()) scope.layers = parse_layers(options.layers);
@@ -99,10 +109,7 @@ Judgement judge_results(ResultsFiles files, const JudgementOptions& options) {
                               .io_budget = options.io_budget};
     judgement.units = validate_units(set, judgement.request, judgement.unit_request);
   }
-  std::vector<std::string> paths;
-  for (const ResultsFile* file : files) paths.push_back(file->path());
-  const std::vector<std::string> hashes = content_hashes(paths, options.threads);
-  for (std::size_t i = 0; i < paths.size(); ++i) judgement.results.push_back({paths[i], hashes[i]});
+  judgement.results = hashed ? *std::move(hashed) : judged_files(files, options.threads);
   return judgement;
 }
 

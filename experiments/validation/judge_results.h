@@ -34,8 +34,12 @@ inline const std::vector<std::string> kUnitNames = {"model", "layer", "kv_head"}
 /// What can be refused before anything is read or computed. Throws UsageError.
 void check_options(const JudgementOptions& options);
 
-/// The files must outlive the judgement. Throws UsageError, InputError; NotCertified if options.for_length lies outside
-/// of the lengths of the prompts.
-Judgement judge_results(ResultsFiles files, const JudgementOptions& options);
+/// Names and content hashes of the files. Reads all of them.
+std::vector<JudgedFile> judged_files(ResultsFiles files, int threads);
+
+/// `hashed`: judged_files() of `files`, for who has them. The files must outlive the judgement. Throws UsageError,
+/// InputError; NotCertified if options.for_length lies outside of the lengths of the prompts.
+Judgement judge_results(ResultsFiles files, const JudgementOptions& options,
+                        std::optional<std::vector<JudgedFile>> hashed = {});
 
 }  // namespace attest

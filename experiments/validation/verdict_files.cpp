@@ -147,6 +147,10 @@ Json verdict_json(const Judgement& judgement) {
   return json;
 }
 
+std::string verdict_json_text(const Judgement& judgement) {
+  return verdict_json(judgement).dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
 std::string offenders_csv(const Judgement& judgement) {
   using Kind = Column::Kind;
   const auto prompt = [&](const Offender& o) -> const Prompt& { return judgement.set.prompts[o.prompt]; };

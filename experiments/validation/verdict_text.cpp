@@ -53,21 +53,6 @@ std::string assignment_text(const Judgement& judgement, const Assignment& assign
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
-std::string heading(const Judgement& judgement) {
-  const std::string selector = printable(judgement.set.selector.label), model = printable(judgement.set.model);
-  const Validation& single = judgement.single;
-  if (judgement.units) {
-    const std::string what = fmt::format("settings of {} per {}", selector, unit_name(judgement.units->kind));
-    return fmt::format("{}: {} for {}", name_of(judgement.certainty()), what, model);
-  }
-  const std::string setting = judgement.setting_text(single.about().setting);
-  const std::string of = setting == selector ? setting : fmt::format("{} of {}", setting, selector);
-  if (single.certified || !single.chosen)
-    return fmt::format("{}: {} for {}", name_of(judgement.certainty()), of, model);
-  return fmt::format("{}: not even {}, the safest setting, is certified for {}", name_of(judgement.certainty()), of,
-                     model);
-}
-
 /// How many prompts would decide what is undecided.
 std::string decision_text(const Judgement& judgement) {
   if (judgement.evidence_in_the_way().certainty != Certainty::undecided) return {};
@@ -123,26 +108,26 @@ std::string groups_text(const std::vector<PromptGroup>& groups) {
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
-void add_line(std::string& text, std::string_view name, const std::string& value) {
-  if (!value.empty()) text += fmt::format("  {:<13}{}\n", name, value);
+void add_line(std::vector<VerdictLine>& lines, std::string name, std::string text) {
+  if (!text.empty()) lines.push_back({std::move(name), std::move(text)});
 }
 
-void add_units(std::string& text, const Judgement& judgement) {
+void add_units(std::vector<VerdictLine>& lines, const Judgement& judgement) {
   const UnitValidation& units = *judgement.units;
   const JudgedAssignment& about = units.members[units.certified.value_or(0)];
-  add_line(text, "chosen",
+  add_line(lines, "chosen",
            fmt::format("on {} prompts; certified on {} others as one family, not {} by {}", units.choosing,
                        units.certifying, unit_name(units.kind), unit_name(units.kind)));
-  add_line(text, "settings",
+  add_line(lines, "settings",
            fmt::format("{} {}s: {}", units.units.size(), unit_name(units.kind),
                        assignment_text(judgement, about.assignment)));
   if (units.allocation) {
-    add_line(text, "allocation",
+    add_line(lines, "allocation",
              fmt::format("mean loss {:.4g} on the choosing prompts, in units of what the targets allow; no assignment "
                          "within {} is below {:.4g}",
                          units.allocation->loss, percent(*judgement.unit_request.io_budget),
                          units.allocation->relaxed_loss));
-    add_line(text, "single",
+    add_line(lines, "single",
              units.single_in_budget
                  ? fmt::format("{} for all reads {} and loses {:.4g}", judgement.setting_text(*units.single_in_budget),
                                percent(units.single_io), units.single_loss)
@@ -150,7 +135,7 @@ void add_units(std::string& text, const Judgement& judgement) {
   }
   const Validation& single = judgement.single;
   add_line(
-      text, "one for all",
+      lines, "one for all",
       single.certified
           ? fmt::format("{} is certified on all {} prompts, and {}", judgement.setting_text(single.about().setting),
                         single.about().evidence.prompts, costs_text(single.about().keep, single.about().io))
@@ -206,42 +191,64 @@ std::vector<std::string> uncounted_prompts(const Judgement& judgement) {
   return sentences;
 }
 
-std::string verdict_text(const Judgement& judgement) {
-  std::string text = heading(judgement) + "\n";
-  const bool certified = judgement.certainty() == Certainty::certified;
-  add_line(text, certified ? "claim" : "not shown", claim_sentence(judgement));
-  add_line(text, "evidence", evidence_text(judgement, judgement.evidence()));
-  add_line(text, "prompts", scope_text(judgement.set));
+std::string verdict_heading(const Judgement& judgement) {
+  const std::string selector = printable(judgement.set.selector.label), model = printable(judgement.set.model);
+  const Validation& single = judgement.single;
   if (judgement.units) {
-    add_units(text, judgement);
-    const JudgedAssignment& about = judgement.units->members[judgement.units->certified.value_or(0)];
-    add_line(text, "costs", costs_text(about.keep, about.io));
-  } else {
-    add_line(text, "costs", costs_text(judgement.single.about().keep, judgement.single.about().io));
+    const std::string what = fmt::format("settings of {} per {}", selector, unit_name(judgement.units->kind));
+    return fmt::format("{}: {} for {}", name_of(judgement.certainty()), what, model);
   }
-  add_line(text, "passes at", passes_text(judgement));
-  if (judgement.request.claim.kind == ClaimKind::mean) add_line(text, "beyond", beyond_text(judgement));
-  for (const std::string& sentence : uncounted_prompts(judgement)) add_line(text, "note", sentence);
+  const std::string setting = judgement.setting_text(single.about().setting);
+  const std::string of = setting == selector ? setting : fmt::format("{} of {}", setting, selector);
+  if (single.certified || !single.chosen)
+    return fmt::format("{}: {} for {}", name_of(judgement.certainty()), of, model);
+  return fmt::format("{}: not even {}, the safest setting, is certified for {}", name_of(judgement.certainty()), of,
+                     model);
+}
+
+std::vector<VerdictLine> verdict_lines(const Judgement& judgement) {
+  std::vector<VerdictLine> lines;
+  const bool certified = judgement.certainty() == Certainty::certified;
+  add_line(lines, certified ? "claim" : "not shown", claim_sentence(judgement));
+  add_line(lines, "evidence", evidence_text(judgement, judgement.evidence()));
+  add_line(lines, "prompts", scope_text(judgement.set));
+  if (judgement.units) {
+    add_units(lines, judgement);
+    const JudgedAssignment& about = judgement.units->members[judgement.units->certified.value_or(0)];
+    add_line(lines, "costs", costs_text(about.keep, about.io));
+  } else {
+    add_line(lines, "costs", costs_text(judgement.single.about().keep, judgement.single.about().io));
+  }
+  add_line(lines, "passes at", passes_text(judgement));
+  if (judgement.request.claim.kind == ClaimKind::mean) add_line(lines, "beyond", beyond_text(judgement));
+  for (const std::string& sentence : uncounted_prompts(judgement)) add_line(lines, "note", sentence);
   if (!judgement.units) {
     if (judgement.single.by_task.size() > 1)
-      add_line(text, "by task", groups_text(judgement.single.by_task) + " violate");
+      add_line(lines, "by task", groups_text(judgement.single.by_task) + " violate");
     if (judgement.single.by_length.size() > 1)
-      add_line(text, "by length", groups_text(judgement.single.by_length) + " tokens violate");
+      add_line(lines, "by length", groups_text(judgement.single.by_length) + " tokens violate");
   }
   if (judgement.stopped() && (judgement.single.chosen || judgement.units))
-    add_line(text, "in the way", stop_text(judgement));
+    add_line(lines, "in the way", stop_text(judgement));
   else if (judgement.stopped())
-    add_line(text, "to decide", decision_text(judgement));
+    add_line(lines, "to decide", decision_text(judgement));
   const std::int64_t fewest = fewest_prompts(judgement.request.claim, judgement.request.targets);
   if (!certified && judgement.evidence().prompts < fewest)
-    add_line(text, "too few", fmt::format("this claim takes at least {} prompts, all without a violation", fewest));
+    add_line(lines, "too few", fmt::format("this claim takes at least {} prompts, all without a violation", fewest));
+  return lines;
+}
+
+std::string verdict_text(const Judgement& judgement) {
+  std::vector<VerdictLine> lines = verdict_lines(judgement);
   const Offenders& offenders = judgement.offenders();
   const std::size_t shown = std::min(offenders.worst.size(), kShownOffenders);
   for (std::size_t i = 0; i < shown; ++i)
-    add_line(text, i == 0 ? "worst" : "", offender_text(judgement, offenders.worst[i]));
+    add_line(lines, i == 0 ? "worst" : "", offender_text(judgement, offenders.worst[i]));
   if (offenders.count > static_cast<std::int64_t>(shown))
-    add_line(text, "",
+    add_line(lines, "",
              fmt::format("and {} more cells of violating prompts", offenders.count - static_cast<std::int64_t>(shown)));
+  std::string text = verdict_heading(judgement) + "\n";
+  for (const VerdictLine& line : lines) text += fmt::format("  {:<13}{}\n", line.name, line.text);
   return text;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "experiments/validation/judgement.h"
 
@@ -10,7 +11,17 @@ namespace attest {
 /// Offenders on the terminal.
 inline constexpr std::size_t kShownOffenders = 10;
 
-/// Several lines, each of which makes sense alone. The first is the verdict.
+/// "certified: delta 5 of ffd for Llama-3.1-8B"
+std::string verdict_heading(const Judgement& judgement);
+
+/// What a verdict says besides, each a name and a text that makes sense alone: {"claim", "with 95 % confidence ..."}.
+struct VerdictLine {
+  std::string name, text;
+};
+std::vector<VerdictLine> verdict_lines(const Judgement& judgement);
+
+/// Several lines, each of which makes sense alone. The first is the verdict, the last are
+/// offenders.
 std::string verdict_text(const Judgement& judgement);
 
 /// "layer 13, head 5, prompt niah_3, query 4095: recall 0.981 < 0.999 at delta 5; delta 7.25 would do"

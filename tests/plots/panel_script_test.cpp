@@ -26,7 +26,7 @@ TEST(PanelScript, AShadedRangeIsBehindThePanelAndInNoOther) {
               HasSubstr("set object rectangle from first 2, graph 0 to first 3.5, graph 1 behind fc rgb"));
   const std::string next = script_of(figure, 1);
   EXPECT_THAT(next, HasSubstr("unset object\n"));
-  EXPECT_THAT(next, Not(HasSubstr("set object")));
+  EXPECT_THAT(next, Not(HasSubstr("set object rectangle")));
 }
 
 TEST(PanelScript, AShadedRangeDoesNotWidenTheAxis) {

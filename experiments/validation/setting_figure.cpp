@@ -1,0 +1,132 @@
+// Draws single settings.
+#include "experiments/validation/setting_figure.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "experiments/paper/words.h"
+#include "experiments/validation/evidence_plot.h"
+
+namespace attest {
+namespace {
+
+constexpr const char* kCurve = "settings";
+
+std::vector<EvidenceRow> points_of(const Judgement& judgement) {
+  const Validation& single = judgement.single;
+  std::vector<EvidenceRow> points;
+  for (std::size_t i = 0; i < single.settings.size(); ++i) {
+    const JudgedSetting& judged = single.settings[i];
+    points.push_back({.curve = {},
+                      .setting = judgement.label(judged.setting),
+                      .value = setting_value(judgement, judged.setting),
+                      .evidence = &judged.evidence,
+                      .keep = judged.keep,
+                      .io = judged.io,
+                      .answer = single.certified == i});
+  }
+  return points;
+}
+
+/// The settings from the safest to the certified one, where there are several.
+std::vector<ShadedRange> certified_range(const Judgement& judgement, const std::vector<EvidenceRow>& points) {
+  if (!judgement.single.certified) return {};
+  double low = std::numeric_limits<double>::infinity(), high = -low;
+  for (std::size_t i = 0; i <= *judgement.single.certified; ++i)
+    if (std::isfinite(points[i].value)) {
+      low = std::min(low, points[i].value);
+      high = std::max(high, points[i].value);
+    }
+  if (!(low < high)) return {};
+  return {{low, high}};
+}
+
+Panel cost_panel(const std::vector<Series>& evidence) {
+  Panel panel{.title = {}, .x = {}, .y = {.label = "of dense (%)", .factor = 100, .low = 0}, .series = {}};
+  struct Cost {
+    const char *column, *title;
+  };
+  std::size_t style = 4;
+  for (const Cost cost : {Cost{"keep_ratio", "tokens kept"}, Cost{"io_ratio", "bytes read"}})
+    panel.series.push_back({.curve = evidence.front().curve,
+                            .title = cost.title,
+                            .x = "value",
+                            .y = cost.column,
+                            .style = line_style(style++),
+                            .ring = "answer"});
+  return panel;
+}
+
+std::string setting_caption(const Judgement& judgement) {
+  const Claim& claim = judgement.request.claim;
+  std::string what =
+      fmt::format("share of prompts that violate, with its exact two-sided {:.6g} % interval", claim.confidence * 100);
+  if (claim.kind == ClaimKind::prompts)
+    what += fmt::format(
+        "; dotted, the largest share that the prompts do not exclude at {:.6g} % confidence, which the "
+        "verdict compares with the allowed one",
+        claim.confidence * 100);
+  if (claim.kind == ClaimKind::observed) what = "share of these prompts that violate";
+  if (claim.kind == ClaimKind::mean) what = "mean over prompts of the deficit, not clipped";
+  std::string budgets = std::ranges::any_of(judgement.set.selector.grid, &Setting::percent)
+                            ? " Budgets in per cent are drawn as tokens of the longest prompt."
+                            : "";
+  const Validation& single = judgement.single;
+  const std::string verdict =
+      single.certified
+          ? fmt::format("Certified {}: {}", judgement.setting_text(single.about().setting), claim_sentence(judgement))
+          : fmt::format("Not shown at {}: {}", judgement.setting_text(single.about().setting),
+                        claim_sentence(judgement));
+  return fmt::format("{}: {}; below, tokens kept and bytes read (means over prompts).{} {}. {}.",
+                     display_name(judgement.set.selector.label), what, budgets, verdict, source_text(judgement));
+}
+
+}  // namespace
+
+std::optional<Figure> setting_figure(const Judgement& judgement) {
+  const std::vector<EvidenceRow> points = points_of(judgement);
+  if (judgement.set.selector.kind == SettingKind::none ||
+      std::ranges::none_of(points, [](const EvidenceRow& row) { return std::isfinite(row.value); }))
+    return std::nullopt;
+  const Claim& claim = judgement.request.claim;
+  const std::vector<EvidenceRow> rows = rows_of_curves(judgement, kCurve, points);
+  Figure figure{
+      .name = "validation", .caption = setting_caption(judgement), .data = evidence_table(judgement, rows, false)};
+  const std::vector<ShadedRange> certified = certified_range(judgement, points);
+
+  Panel evidence = evidence_panel(judgement, rows);
+  evidence.series = evidence_series(judgement, kCurve,
+                                    claim.kind == ClaimKind::mean ? "mean deficit" : "violating prompts", "value", 0);
+  if (claim.kind == ClaimKind::prompts) {
+    Series bound = evidence.series.front();
+    bound.title = fmt::format("at most ({:.6g} % confidence)", claim.confidence * 100);
+    bound.y = "share_at_most";
+    bound.bands.clear();
+    bound.ring.clear();
+    bound.style.dash = "(1,2)";
+    bound.style.point_size = 0.2;
+    evidence.series.push_back(std::move(bound));
+  }
+  figure.panels.push_back(std::move(evidence));
+  const auto has = [&](double EvidenceRow::*cost) {
+    return std::ranges::any_of(points, [=](const EvidenceRow& row) { return std::isfinite(row.*cost); });
+  };
+  if (has(&EvidenceRow::keep) || has(&EvidenceRow::io)) figure.panels.push_back(cost_panel(figure.panels[0].series));
+  for (Panel& panel : figure.panels) {
+    panel.x = setting_axis(judgement);
+    panel.shaded = certified;
+    panel.show_x = &panel == &figure.panels.back();
+  }
+  figure.note = evidence_note(judgement);
+  const auto add = [&](const std::string& text) { figure.note += "; " + text; };
+  if (!certified.empty()) add("shaded: certified");
+  if (judgement.single.certified)
+    figure.ring_title = judgement.setting_text(judgement.single.about().setting) + ", certified";
+  else
+    add("nothing certified");
+  return figure;
+}
+
+}  // namespace attest

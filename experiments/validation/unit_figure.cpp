@@ -1,0 +1,180 @@
+// Draws the settings of units.
+#include "experiments/validation/unit_figure.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "experiments/paper/words.h"
+#include "experiments/validation/evidence_plot.h"
+
+namespace attest {
+namespace {
+
+constexpr const char* kUnits = "units";
+constexpr const char* kFamily = "family";
+constexpr const char* kSingle = "one for all";
+
+const JudgedAssignment& about(const UnitValidation& units) { return units.members[units.certified.value_or(0)]; }
+
+/// The units of the shown assignment: those with a number as the setting, then those without by what they have instead.
+std::vector<EvidenceRow> unit_rows(const Judgement& judgement, std::vector<std::string>& without_number) {
+  const UnitValidation& units = *judgement.units;
+  std::vector<EvidenceRow> rows;
+  std::map<std::string, std::vector<EvidenceRow>> others;
+  for (std::size_t u = 0; u < units.units.size(); ++u) {
+    const std::size_t setting = about(units).assignment[u];
+    EvidenceRow row{.curve = kUnits,
+                    .setting = judgement.label(setting),
+                    .value = setting_value(judgement, setting),
+                    .layer = judgement.set.layers[units.units[u].row]};
+    if (units.kind == UnitKind::kv_head) row.kv_head = units.units[u].kv_head;
+    if (std::isfinite(row.value)) {
+      rows.push_back(std::move(row));
+    } else {
+      row.curve = curve_name(row.setting);
+      others[row.curve].push_back(std::move(row));
+    }
+  }
+  for (auto& [curve, list] : others) {
+    without_number.push_back(curve);
+    rows.insert(rows.end(), list.begin(), list.end());
+  }
+  return rows;
+}
+
+/// Lowest and highest finite setting of the grid, so that colours mean the same in every figure of a study.
+std::pair<double, double> grid_range(const Judgement& judgement) {
+  double low = std::numeric_limits<double>::infinity(), high = -low;
+  for (std::size_t s = 0; s < judgement.set.selector.grid.size(); ++s)
+    if (const double value = setting_value(judgement, s); std::isfinite(value)) {
+      low = std::min(low, value);
+      high = std::max(high, value);
+    }
+  return low < high ? std::pair{low, high} : std::pair{low, low + 1};
+}
+
+Series marked(const std::string& curve, const std::string& x, const std::string& y) {
+  LineStyle style{.colour = kInk, .dash = "solid", .point_type = 2, .line_width = 0.6, .point_size = 0.3};
+  return {.curve = curve, .title = curve, .x = x, .y = y, .style = style, .mark = Mark::points};
+}
+
+Panel head_map(const Judgement& judgement, const std::vector<std::string>& without_number) {
+  const Axis setting = setting_axis(judgement);
+  const auto [low, high] = grid_range(judgement);
+  Panel panel{
+      .title = fmt::format("(a) {} by head", name_of(judgement.set.selector.kind)),
+      .x = {.label = "KV head", .whole_numbers = true},
+      .y = {.label = "layer", .whole_numbers = true},
+      .series = {{.curve = kUnits, .title = {}, .x = "kv_head", .y = "layer", .mark = Mark::cells, .value = "value"}},
+      .colour = Axis{.label = {}, .scale = setting.scale, .low = low, .high = high}};
+  for (const std::string& curve : without_number) panel.series.push_back(marked(curve, "kv_head", "layer"));
+  panel.x.low = -0.5;
+  panel.x.high = static_cast<double>(judgement.set.shape.num_kv_heads) - 0.5;
+  panel.y.low = judgement.set.layers.front() - 0.5;
+  panel.y.high = judgement.set.layers.back() + 0.5;
+  return panel;
+}
+
+/// Layers without a number have a mark on the edge of the panel.
+Panel layer_points(const Judgement& judgement, const std::vector<std::string>& without_number, double edge) {
+  Panel panel{.title = "(a) by layer",
+              .x = {.label = "layer", .whole_numbers = true},
+              .y = setting_axis(judgement),
+              .series = {{.curve = kUnits,
+                          .title = "chosen",
+                          .x = "layer",
+                          .y = "value",
+                          .style = line_style(0),
+                          .mark = Mark::points}}};
+  for (const std::string& curve : without_number) {
+    panel.series.push_back(marked(curve, "layer", "value"));
+    panel.series.back().style.point_size = 0.5;
+  }
+  if (!without_number.empty()) panel.references = {{edge, ""}};
+  return panel;
+}
+
+std::vector<EvidenceRow> family_rows(const Judgement& judgement) {
+  const UnitValidation& units = *judgement.units;
+  std::vector<EvidenceRow> points;
+  for (std::size_t m = 0; m < units.members.size(); ++m) {
+    const JudgedAssignment& member = units.members[m];
+    points.push_back({.curve = {},
+                      .evidence = &member.evidence,
+                      .keep = member.keep,
+                      .io = member.io,
+                      .answer = units.certified == m,
+                      .slack = units.allocation ? std::nan("") : member.slack});
+  }
+  return rows_of_curves(judgement, kFamily, points);
+}
+
+std::vector<EvidenceRow> single_rows(const Judgement& judgement) {
+  std::vector<EvidenceRow> points;
+  for (const JudgedSetting& judged : judgement.single.settings)
+    points.push_back({.curve = {},
+                      .setting = judgement.label(judged.setting),
+                      .value = setting_value(judgement, judged.setting),
+                      .evidence = &judged.evidence,
+                      .keep = judged.keep,
+                      .io = judged.io,
+                      .answer = judgement.single.certified &&
+                                judged.setting == judgement.single.settings[*judgement.single.certified].setting});
+  return rows_of_curves(judgement, kSingle, points);
+}
+
+std::string unit_caption(const Judgement& judgement) {
+  const UnitValidation& units = *judgement.units;
+  const std::string unit = units.kind == UnitKind::layer ? "layer" : "KV head";
+  return fmt::format(
+      "(a) the setting of each {} of {}, chosen on {} prompts; (b) the {} on {} other prompts, and one setting for all "
+      "on all prompts: what violates against bytes read. {}: {}. {}.",
+      unit, display_name(judgement.set.selector.label), units.choosing,
+      units.allocation ? "assignment within the io budget" : "family, from the safest member on", units.certifying,
+      units.certified ? "Certified" : "Not shown, not even of the safest member", claim_sentence(judgement),
+      source_text(judgement));
+}
+
+}  // namespace
+
+Figure unit_figure(const Judgement& judgement) {
+  const UnitValidation& units = *judgement.units;
+  std::vector<std::string> without_number;
+  std::vector<EvidenceRow> rows = unit_rows(judgement, without_number);
+  const auto [low, high] = grid_range(judgement);
+  const double edge = judgement.set.selector.kind == SettingKind::factor ? low : high;
+  if (units.kind == UnitKind::layer)
+    for (EvidenceRow& row : rows)
+      if (!std::isfinite(row.value)) row.value = edge;
+  const std::vector<EvidenceRow> family = family_rows(judgement), single = single_rows(judgement);
+  std::vector<EvidenceRow> evidence = family;
+  evidence.insert(evidence.end(), single.begin(), single.end());
+
+  Panel way = evidence_panel(judgement, evidence);
+  way.title = "(b) what it buys";
+  way.x = {.label = "bytes read (% of dense)", .factor = 100};
+  const std::size_t curves = judgement.request.claim.kind == ClaimKind::mean ? judgement.request.targets.size() : 1;
+  way.series = evidence_series(judgement, kSingle, kSingle, "io_ratio", curves);
+  for (Series& series : way.series) series.bands.clear();
+  for (Series& series :
+       evidence_series(judgement, kFamily, units.allocation ? "within the budget" : "family", "io_ratio", 0))
+    way.series.push_back(std::move(series));
+  rows.insert(rows.end(), evidence.begin(), evidence.end());
+  Figure figure{.name = "validation_units",
+                .caption = unit_caption(judgement),
+                .ring_title = units.certified || judgement.single.certified ? "certified" : "",
+                .data = evidence_table(judgement, rows, true),
+                .columns = 2,
+                .panel_height_in = 1.4};
+  figure.panels.push_back(units.kind == UnitKind::layer ? layer_points(judgement, without_number, edge)
+                                                        : head_map(judgement, without_number));
+  figure.panels.push_back(std::move(way));
+  figure.note = evidence_note(judgement);
+  if (!units.certified) figure.note += "; not certified";
+  return figure;
+}
+
+}  // namespace attest

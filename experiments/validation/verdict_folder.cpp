@@ -1,0 +1,60 @@
+// Writes everything about a verdict into one folder.
+#include "experiments/validation/verdict_folder.h"
+
+#include <fmt/format.h>
+
+#include <sstream>
+
+#include "dumps/base/error.h"
+#include "dumps/base/printable.h"
+#include "experiments/validation/verdict_files.h"
+#include "experiments/validation/verdict_result.h"
+#include "experiments/validation/verdict_text.h"
+
+namespace attest {
+namespace {
+
+constexpr const char* kVerdictJson = "verdict.json";
+
+/// The verdict as it was printed, indented so that Markdown leaves it as it is, and the table of settings.
+std::string verdict_markdown(const Judgement& judgement, const ExperimentMade& made) {
+  std::string text = fmt::format("# Validation of {}\n\n", printable(made.paper));
+  std::istringstream lines(verdict_text(judgement));
+  for (std::string line; std::getline(lines, line);) text += "    " + line + "\n";
+  for (const NamedTable& table : made.result.tables) {
+    std::ostringstream rows;
+    write_markdown(table.data, rows);
+    text += fmt::format("\n{}\n{}\n", rows.str(), printable(table.caption));
+  }
+  return text;
+}
+
+FigureRequest figure_request(const VerdictFolder& folder) {
+  FigureRequest request;
+  request.formats = folder.formats;
+  request.replace = folder.replace;
+  return request;
+}
+
+}  // namespace
+
+void check_verdict_folder(const VerdictFolder& folder) {
+  std::error_code ignored;
+  if (std::filesystem::exists(folder.path, ignored) && !std::filesystem::is_directory(folder.path, ignored))
+    throw OutputError(fmt::format("{} is not a folder", folder.path.string()));
+  refuse_existing({}, folder.path, figure_request(folder), {{.name = kVerdictJson, .text = {}}});
+}
+
+FigureReport write_verdict_folder(const Judgement& judgement, const VerdictFolder& folder) {
+  FigureReport report;
+  report.made.push_back(verdict_result(judgement));
+  const std::vector<TextFile> texts = {{kVerdictJson, verdict_json_text(judgement)},
+                                       {"verdict.md", verdict_markdown(judgement, report.made.front())},
+                                       {"offenders.csv", offenders_csv(judgement)}};
+  const FigureRequest request = figure_request(folder);
+  refuse_existing(report, folder.path, request, texts);
+  write_figures(report, folder.path, request, texts);
+  return report;
+}
+
+}  // namespace attest

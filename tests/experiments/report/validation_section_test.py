@@ -1,0 +1,98 @@
+"""The section of `attest report --target` that judges selectors."""
+
+import html
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(TESTS / "experiments/commands"), str(TESTS / "plots/report")]
+from browser import Browser, find_browser  # noqa: E402
+from results_maker import EXACT, ffd, quest, write_results  # noqa: E402
+
+ATTEST = os.environ["ATTEST_BIN"]
+PROMPTS = {f"p{i}": [0, 1, 2] for i in range(40)}
+
+
+def report(*arguments, expect=0):
+    done = subprocess.run([ATTEST, "report", *map(str, arguments), "--only", "layer_sparsity"], capture_output=True, text=True, timeout=120)
+    assert done.returncode == expect, done.stderr + done.stdout
+    return done
+
+
+def validate(*arguments):
+    done = subprocess.run([ATTEST, "validate", *map(str, arguments), "--json"], capture_output=True, text=True, timeout=120)
+    return json.loads(done.stdout)
+
+
+def section(page, name):
+    text = Path(page).read_text()
+    start = text.index(f'id="{name}"')
+    return html.unescape(text[start:text.index("</section>", start)])
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    return write_results(tmp_path_factory.mktemp("results") / "r.h5", [EXACT, ffd(), quest(dense_layers=0)], PROMPTS)
+
+
+def test_each_selector_with_settings_is_judged(results, tmp_path):
+    target = ("--target", "recall>=0.85", "--max-violating", "20%")
+    document = json.loads(report(results, "-o", tmp_path / "r.html", *target, "--json").stdout)
+    for name, label in (("validation", "ffd"), ("validation-2", "quest")):
+        verdict = validate(results, *target, "--selector", label)
+        shown = section(tmp_path / "r.html", name)
+        assert f"Validation: {label} on tiny" in shown and verdict["claim"]["sentence"] in shown
+        severity = {"certified": "good", "undecided": "warning", "refuted": "serious"}[verdict["verdict"]]
+        assert [f["severity"] for f in document["findings"] if f["link"] == name] == [severity]
+        for cell in verdict["offenders"]["cells"][:10]:
+            assert f"Layer {cell['layer']}, head {cell['head']}, prompt {cell['prompt']}, query" in shown
+    assert 'id="validation-3"' not in (tmp_path / "r.html").read_text()
+
+
+def test_without_a_target_nothing_is_judged(results, tmp_path):
+    report(results, "-o", tmp_path / "r.html")
+    assert 'id="validation"' not in (tmp_path / "r.html").read_text()
+    assert "--claim" in report(results, "-o", tmp_path / "x.html", "--claim", "mean", expect=2).stderr
+    assert "'recal'" in report(results, "-o", tmp_path / "x.html", "--target", "recal>=0.9", expect=2).stderr
+    assert not (tmp_path / "x.html").exists()
+
+
+def test_what_cannot_be_judged_is_a_sentence(tmp_path):
+    left_out = write_results(tmp_path / "r.h5", [ffd()], PROMPTS, skipped={("p3", 1)})
+    report(left_out, "-o", tmp_path / "r.html", "--target", "recall>=0.5")
+    assert "Not judged: " in section(tmp_path / "r.html", "validation") and "sample 'p3'" in section(tmp_path / "r.html", "validation")
+    report(left_out, "-o", tmp_path / "layers.html", "--target", "recall>=0.5", "--layers", "0,2")
+    assert "Not judged" not in section(tmp_path / "layers.html", "validation")
+    report(left_out, "-o", tmp_path / "l.html", "--target", "recall>=0.5", "--layers", "0", "--for-length", "128K")
+    assert "nothing is claimed for contexts of 131072 tokens" in section(tmp_path / "l.html", "validation")
+    none = write_results(tmp_path / "n.h5", [EXACT], PROMPTS)
+    report(none, "-o", tmp_path / "n.html", "--target", "recall>=0.5")
+    assert "no selector here has settings" in section(tmp_path / "n.html", "validation")
+
+
+def test_models_are_judged_one_by_one(tmp_path):
+    files = [write_results(tmp_path / f"{m}.h5", [ffd()], PROMPTS, model=m, dump=f"{m}.h5", seed=i) for i, m in enumerate("AB")]
+    report(*files, "-o", tmp_path / "r.html", "--target", "recall>=0.85")
+    for name, model in (("validation", "A"), ("validation-2", "B")):
+        shown = section(tmp_path / "r.html", name)
+        assert f"Validation: ffd on {model}" in shown
+        assert all(f"#model={model}&" in link for link in re.findall(r'href="(#[^"]*layer=[^"]*)"', shown))
+
+
+@pytest.mark.skipif(find_browser() is None, reason="no Chromium is installed")
+def test_an_offender_leads_to_its_cell(results, tmp_path):
+    page = tmp_path / "r.html"
+    report(results, "-o", page, "--target", "recall>=0.85")
+    with Browser(find_browser()) as browser:
+        browser.open(page)
+        browser.run("document.querySelector('#validation a[href*=\"layer=\"]').click()")
+        cell = validate(results, "--target", "recall>=0.85", "--selector", "ffd")["offenders"]["cells"][0]
+        state = browser.run("location.hash")
+        assert f"layer={cell['layer']}" in state and f"head={cell['head']}" in state and "statistic=worst" in state
+        assert browser.errors == []
