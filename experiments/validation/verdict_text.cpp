@@ -131,8 +131,8 @@ void add_units(std::string& text, const Judgement& judgement) {
   const UnitValidation& units = *judgement.units;
   const JudgedAssignment& about = units.members[units.certified.value_or(0)];
   add_line(text, "chosen",
-           fmt::format("on {} prompts; certified on {} others as one family, not {} by {}", units.choosing,
-                       units.certifying, unit_name(units.kind), unit_name(units.kind)));
+           fmt::format("on {} prompts; judged on {} others as one {}, not {} by {}", units.choosing, units.certifying,
+                       units.allocation ? "assignment" : "family", unit_name(units.kind), unit_name(units.kind)));
   add_line(text, "settings",
            fmt::format("{} {}s: {}", units.units.size(), unit_name(units.kind),
                        assignment_text(judgement, about.assignment)));
@@ -226,9 +226,10 @@ std::string verdict_text(const Judgement& judgement) {
     if (judgement.single.by_task.size() > 1)
       add_line(text, "by task", groups_text(judgement.single.by_task) + " violate");
     if (judgement.single.by_length.size() > 1)
-      add_line(text, "by length", groups_text(judgement.single.by_length) + " tokens violate");
+      add_line(text, "by length", groups_text(judgement.single.by_length) + " violate");
   }
-  if (judgement.stopped() && (judgement.single.chosen || judgement.units))
+  // Of one setting or one assignment, and where even the safest is not certified, the evidence is told already.
+  if (judgement.stopped() && certified)
     add_line(text, "in the way", stop_text(judgement));
   else if (judgement.stopped())
     add_line(text, "to decide", decision_text(judgement));

@@ -3,7 +3,7 @@
 
 Five tasks hide lines in a haystack of text files and ask for some of them at the end: one line (niah), one of many (mk), one of
 many hexadecimal keys (kv), four values of one key (mv), four keys (mq). The haystack is cut to ASCII, so that for a model of
-bytes --lengths counts tokens, except for its first token.
+bytes a length is that of the first token, the prompt and its answer.
 """
 import argparse
 import json
@@ -98,7 +98,7 @@ def hide(lines, haystack, length, rng):
 
 def make_prompt(task, length, haystack, words, rng):
     lines, question, answer, values = episode(task, length, words, rng)
-    text = hide(lines, haystack, length - 1 - len(question), rng) + question
+    text = hide(lines, haystack, length - 1 - len(question) - len(answer), rng) + question
     spans = [[text.index(value), text.index(value) + len(value)] for value in values]
     return {"task": task, "text": text, "answer": answer, "spans": spans}
 
@@ -106,7 +106,7 @@ def make_prompt(task, length, haystack, words, rng):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("haystack", help="folder of text and source files")
-    parser.add_argument("--lengths", default="2048,4096,8192", help="tokens of a prompt (default %(default)s)")
+    parser.add_argument("--lengths", default="2048,4096,8192", help="of prompt and answer (default %(default)s)")
     parser.add_argument("--count", type=int, default=4, help="prompts of each task and length (default %(default)s)")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()

@@ -21,8 +21,14 @@ def compressed(group, name, values):
     group.create_dataset(name, data=values, chunks=values.shape, shuffle=True, compression=9)
 
 
+def copy_attributes(source, target):
+    """Strings get their own length: those of variable length take 4 KiB of a heap."""
+    for name, value in source.attrs.items():
+        target.attrs[name] = np.bytes_(value.encode()) if isinstance(value, str) else value
+
+
 def reduce_selector(source, target, options, queries):
-    target.attrs.update(source.attrs)
+    copy_attributes(source, target)
     labels = source["setting_labels"].asstr()[()].tolist()
     wanted = options.settings.split(",") if options.settings else labels
     missing = [label for label in wanted if label not in labels]
@@ -31,7 +37,7 @@ def reduce_selector(source, target, options, queries):
     places = [labels.index(label) for label in wanted]
     for name in COLUMNS:
         if name in source:
-            values = source[name][()]
+            values = np.array(labels, "S") if name == "setting_labels" else source[name][()]
             target[name] = values[places] if name.startswith("setting") else values
     for name in options.metrics.split(","):
         if name in source:
@@ -41,7 +47,7 @@ def reduce_selector(source, target, options, queries):
 
 
 def reduce_sample(source, target, options):
-    target.attrs.update(source.attrs)
+    copy_attributes(source, target)
     queries = slice(0, options.queries)
     for name in AXES:
         target[name] = source[name][queries if name == "query_positions" else slice(None)]
@@ -51,13 +57,13 @@ def reduce_sample(source, target, options):
     for label in options.selectors.split(","):
         if label not in source:
             sys.exit(f"{source.file.filename}: {source.name} has no selector '{label}'")
-        reduce_selector(source[label], target.create_group(label, track_order=True), options, queries)
+        reduce_selector(source[label], target.create_group(label), options, queries)
 
 
 def reduce(options):
     manifests, dumps = [], 0
     part = options.output + ".part"
-    with h5py.File(part, "w", track_order=True) as target:
+    with h5py.File(part, "w", libver=("v110", "v110")) as target:
         target.attrs.update(format="attention-study", format_version=1)
         for path in options.results:
             with h5py.File(path) as source:
@@ -65,10 +71,10 @@ def reduce(options):
                     sys.exit(f"{path}: expected results of `attest run`")
                 manifests.append(json.loads(source.attrs["manifest"]))
                 for dump in sorted(source["dumps"], key=int):
-                    group = target.create_group(f"dumps/{dumps}", track_order=True)
-                    group.attrs.update(source["dumps"][dump].attrs)
+                    group = target.create_group(f"dumps/{dumps}")
+                    copy_attributes(source["dumps"][dump], group)
                     for name, sample in source["dumps"][dump]["samples"].items():
-                        reduce_sample(sample, group.create_group(f"samples/{name}", track_order=True), options)
+                        reduce_sample(sample, group.create_group(f"samples/{name}"), options)
                     dumps += 1
         first = dict(manifests[0], inputs=[i for m in manifests for i in m["inputs"]])
         target.attrs["manifest"] = json.dumps(first)
