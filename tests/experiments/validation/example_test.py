@@ -44,6 +44,35 @@ def test_the_document_has_quotes():
     assert len(QUOTE.findall(DOCUMENT.read_text())) >= 6
 
 
+TARGETS = ["--target", "span_recall.min>=0.99", "--target", "recall>=0.999"]
+
+
+def table(title):
+    """Rows of the table with this first line, as lists of cells."""
+    lines = DOCUMENT.read_text().split(title, 1)[1].split("\n\n", 1)[0].splitlines()[2:]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+
+
+def test_the_table_of_costs():
+    rows = table("| model | one delta | bytes | per layer | per KV head |")
+    assert [row[0] for row in rows] == ["with_sink", "no_sink", "mla"]
+    for model, delta, *costs in rows:
+        for per, cost in zip(("model", "layer", "kv_head"), costs):
+            found = verdict(EXAMPLE / f"{model}.h5", "--per", per, *TARGETS)
+            assert found["verdict"] == "certified" and f" and reads {cost} of the bytes" in found["text"].split("  costs ")[1]
+            assert float(delta) == (found["certified"] if per == "model" else float(delta))
+
+
+def test_the_table_of_fresh_prompts():
+    for model, certified, certified_fresh, bootstrap, bootstrap_fresh in table("| model | by prompts | violate | by the bootstrap | violate |"):
+        mean = ["--claim", "mean", "--bound", "bootstrap", "--target", "recall>=0.999"]
+        assert verdict(EXAMPLE / f"{model}.h5", *TARGETS)["certified"] == float(certified)
+        assert verdict(EXAMPLE / f"{model}.h5", *mean)["certified"] == float(bootstrap)
+        for delta, targets, printed in ((certified, TARGETS, certified_fresh), (bootstrap, TARGETS[2:], bootstrap_fresh)):
+            claim = verdict(EXAMPLE / f"{model}_fresh.h5", "--claim", "observed", "--delta", delta, *targets)["claim"]
+            assert f"{claim['k']} of {claim['n']}" == printed
+
+
 def test_kept_results_are_small():
     files = sorted(EXAMPLE.glob("*.h5"))
     assert len(files) >= 3 and sum(file.stat().st_size for file in files) <= 4 * 2**20
