@@ -116,8 +116,8 @@ void add_units(std::vector<VerdictLine>& lines, const Judgement& judgement) {
   const UnitValidation& units = *judgement.units;
   const JudgedAssignment& about = units.members[units.certified.value_or(0)];
   add_line(lines, "chosen",
-           fmt::format("on {} prompts; certified on {} others as one family, not {} by {}", units.choosing,
-                       units.certifying, unit_name(units.kind), unit_name(units.kind)));
+           fmt::format("on {} prompts; judged on {} others as one {}, not {} by {}", units.choosing, units.certifying,
+                       units.allocation ? "assignment" : "family", unit_name(units.kind), unit_name(units.kind)));
   add_line(lines, "settings",
            fmt::format("{} {}s: {}", units.units.size(), unit_name(units.kind),
                        assignment_text(judgement, about.assignment)));
@@ -226,9 +226,10 @@ std::vector<VerdictLine> verdict_lines(const Judgement& judgement) {
     if (judgement.single.by_task.size() > 1)
       add_line(lines, "by task", groups_text(judgement.single.by_task) + " violate");
     if (judgement.single.by_length.size() > 1)
-      add_line(lines, "by length", groups_text(judgement.single.by_length) + " tokens violate");
+      add_line(lines, "by length", groups_text(judgement.single.by_length) + " violate");
   }
-  if (judgement.stopped() && (judgement.single.chosen || judgement.units))
+  // Of one setting or one assignment, and where even the safest is not certified, the evidence is told already.
+  if (judgement.stopped() && certified)
     add_line(lines, "in the way", stop_text(judgement));
   else if (judgement.stopped())
     add_line(lines, "to decide", decision_text(judgement));

@@ -64,7 +64,7 @@ def test_all_that_results_say(results):
         assert document["manifest"] == json.loads(file.attrs["manifest"])
         group = file["dumps/0/samples/s"]
         assert set(metrics) == {name for label in [*labels, "scores"] for name in group[label]} - {
-            "settings", "setting_labels", "lambdas", "dense", "done", "layer", "query", "head", "setting", "lambda"}
+            "settings", "setting_labels", "lambdas", "span_tokens", "dense", "done", "layer", "query", "head", "setting", "lambda", "token"}
         for metric in metrics.values():
             assert metric["axes"] == [d.label for d in group[metric["of"][0]][metric["name"]].dims]
 

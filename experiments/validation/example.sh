@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# Which delta of ffd is safe for a Hugging Face model: captures prompts part by part, studies each part, and judges all (EXAMPLE.md).
+set -euo pipefail
+
+if [ $# -lt 3 ]; then
+  echo "usage: ${0##*/} MODEL PROMPTS.jsonl FOLDER [OPTION OF attest capture]..." >&2
+  echo "  MODEL is a checkpoint's folder or a name on the hub; every line of PROMPTS.jsonl has an \"answer\" and \"spans\"" >&2
+  echo "  environment: PART=15 prompts per dump (dumps are removed once studied), QUERIES=4 of the answer, DELTA=1:16:0.25," >&2
+  echo "  BUDGET=60% of the bytes of dense attention, TARGETS='span_recall.min>=0.99 recall>=0.999', ATTEST=./attest" >&2
+  exit 2
+fi
+model=$1 prompts=$2 folder=$3
+shift 3
+attest=${ATTEST:-$(dirname "$0")/../../attest}
+targets=()
+for target in ${TARGETS:-span_recall.min>=0.99 recall>=0.999}; do targets+=(--target "$target"); done
+
+mkdir -p "$folder"
+rm -f "$folder"/prompts.*.jsonl
+split -l "${PART:-15}" -d -a 3 --additional-suffix=.jsonl "$prompts" "$folder/prompts."
+results=()
+for part in "$folder"/prompts.*.jsonl; do
+  name=$(basename "$part" .jsonl) && name=${name#prompts.}
+  study=$folder/study.$name.h5 dump=$folder/dump.$name.h5
+  if [ ! -e "$study" ]; then # a script that was interrupted goes on
+    "$attest" capture "$model" "$part" -o "$dump" --answer "${QUERIES:-4}" --spans --force "$@"
+    "$attest" run "$dump" -o "$study" --selector ffd --delta "${DELTA:-1:16:0.25}" --resume
+    rm "$dump"
+  fi
+  results+=("$study")
+done
+
+# judge NAME OPTION... prints a verdict and keeps it. Exit 3 says that nothing is certified, which is an answer, too.
+judge() {
+  local name=$1 status=0
+  shift
+  rm -f "$folder/$name.json"
+  echo "== $name"
+  "$attest" validate "${results[@]}" "${targets[@]}" -o "$folder/$name.json" --force "$@" > "$folder/$name.txt" || status=$?
+  cat "$folder/$name.txt"
+  [ "$status" = 0 ] || [ "$status" = 3 ] || exit "$status"
+}
+judge model
+judge layer --per layer
+judge kv_head --per kv_head
+judge io_budget --per kv_head --io-budget "${BUDGET:-60%}"
