@@ -110,6 +110,8 @@ std::vector<Finding> findings_of(const DeltaValidation& v) {
   const StudySelector& group = v.selector->group;
   std::vector<Finding> findings;
   for (const QualityTarget& target : kQualityTargets) {
+    const auto is_undefined = [&](const DeltaQuality& point) { return std::isnan(target.value(point)); };
+    if (std::ranges::all_of(v.model.points, is_undefined)) continue;  // the results lack the metric
     const std::optional<std::size_t> met = smallest_delta(v.model, target);
     const auto unmet = std::ranges::count_if(v.heads, [&](const DeltaCurve& h) { return !smallest_delta(h, target); });
     const std::string heads = unmet == 0 ? "every head reaches it at some delta"

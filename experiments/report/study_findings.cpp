@@ -151,10 +151,9 @@ class Findings {
                                                  : Severity::note;
     data_.findings.push_back(
         {severity,
-         fmt::format(
-             "{}{} keeps {:.1f} % of the tokens and reads {:.1f} % of the bytes. Mean recall {:.5f}, LSE off by up "
-             "to {:.3g} nats{}.",
-             name_of(shown), at_setting(shown, setting), 100 * row.keep, 100 * row.io, row.recall, row.lse_max, where),
+         fmt::format("{}{} keeps {:.1f} % of the tokens and reads {:.1f} % of the bytes. Mean recall {:.5f}{}{}.",
+                     name_of(shown), at_setting(shown, setting), 100 * row.keep, 100 * row.io, row.recall,
+                     std::isnan(row.lse_max) ? "" : fmt::format(", LSE off by up to {:.3g} nats", row.lse_max), where),
          fmt::format("recall {:.3f}", least), map_link(to)});
   }
 

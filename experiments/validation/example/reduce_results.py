@@ -36,7 +36,9 @@ def last_part(path):
 def without_folders(manifest):
     inputs = [{**one, "path": last_part(one["path"])} for one in manifest["inputs"]]
     command = [last_part(word) for word in manifest["command_line"]]
-    return {**manifest, "inputs": inputs, "command_line": command}
+    configuration = dict(manifest["configuration"])
+    configuration["dumps"] = [{**one, "path": last_part(one["path"])} for one in configuration["dumps"]]
+    return {**manifest, "inputs": inputs, "command_line": command, "configuration": configuration}
 
 
 def reduce_selector(source, target, options, queries):
