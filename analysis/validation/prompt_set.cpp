@@ -49,6 +49,7 @@ std::string chosen_label(const ResultsFile& file, const std::string& asked) {
       if (asked.empty() ? (by_name ? s.name == "ffd" : s.name != "exact") : matches(s, asked, by_name))
         found.push_back(s.label);
     if (found.size() == 1) return found.front();
+    if (by_name && asked.empty() && std::ranges::count(found, "ffd") > 0) return "ffd";
   }
   const std::string list = printable(fmt::format("{}", fmt::join(labels, ", ")));
   if (asked.empty())
