@@ -47,7 +47,8 @@ std::string terminals(const FigureLayout& layout, const PageStyle& page) {
 /// An empty plot over the whole figure, with a line, a marker and a title for each entry.
 std::string legend_script(const Figure& figure, const FigureLayout& layout, StyleList& styles) {
   std::string text = "\n  unset title; unset xlabel; unset border; unset tics; unset grid; unset colorbox\n";
-  text += "  unset logscale; unset arrow; unset label; unset object; set xrange [0:1]; set yrange [0:1]\n" + margins({});
+  text +=
+      "  unset logscale; unset arrow; unset label; unset object; set xrange [0:1]; set yrange [0:1]\n" + margins({});
   if (!figure.note.empty())
     text += fmt::format("  set label {} noenhanced at screen 0.5, screen {:.4f} center tc rgb '{}'\n",
                         script_text(figure.note), layout.note_y, kMutedInk);

@@ -10,9 +10,9 @@
 namespace attest {
 namespace {
 
+using testing::example_figure;
 using ::testing::HasSubstr;
 using ::testing::Not;
-using testing::example_figure;
 
 std::string script_of(const Figure& figure, std::size_t panel) {
   StyleList styles(1);

@@ -1,6 +1,6 @@
 """EXAMPLE.md quotes what its commands print on the kept results; the scripts beside them do what they say.
 
-`python tests/experiments/validation/example_test.py` with ATTEST_BIN and ATTEST_SOURCE_DIR set writes the quotes anew."""
+`python tests/experiments/validation/example_slow_test.py` with ATTEST_BIN and ATTEST_SOURCE_DIR set writes the quotes anew."""
 
 import json
 import os
