@@ -78,8 +78,7 @@ Panel head_map(const Judgement& judgement, const std::vector<std::string>& witho
   return panel;
 }
 
-/// Layers without a number have a mark on the edge of the panel.
-Panel layer_points(const Judgement& judgement, const std::vector<std::string>& without_number, double edge) {
+Panel layer_points(const Judgement& judgement, const std::vector<std::string>& without_number) {
   Panel panel{.title = "(a) by layer",
               .x = {.label = "layer", .whole_numbers = true},
               .y = setting_axis(judgement),
@@ -93,7 +92,6 @@ Panel layer_points(const Judgement& judgement, const std::vector<std::string>& w
     panel.series.push_back(marked(curve, "layer", "value"));
     panel.series.back().style.point_size = 0.5;
   }
-  if (!without_number.empty()) panel.references = {{edge, ""}};
   return panel;
 }
 
@@ -130,9 +128,11 @@ std::string unit_caption(const Judgement& judgement) {
   const UnitValidation& units = *judgement.units;
   const std::string unit = units.kind == UnitKind::layer ? "layer" : "KV head";
   return fmt::format(
-      "(a) the setting of each {} of {}, chosen on {} prompts; (b) the {} on {} other prompts, and one setting for all "
+      "(a) the setting of each {} of {}, chosen on {} prompts{}; (b) the {} on {} other prompts, and one setting for "
+      "all "
       "on all prompts: what violates against bytes read. {}: {}. {}.",
       unit, display_name(judgement.set.selector.label), units.choosing,
+      units.kind == UnitKind::layer ? ", with dense layers at the safest setting of the grid" : "",
       units.allocation ? "assignment within the io budget" : "family, from the safest member on", units.certifying,
       units.certified ? "Certified" : "Not shown, not even of the safest member", claim_sentence(judgement),
       source_text(judgement));
@@ -146,7 +146,7 @@ Figure unit_figure(const Judgement& judgement) {
   std::vector<EvidenceRow> rows = unit_rows(judgement, without_number);
   const auto [low, high] = grid_range(judgement);
   const double edge = judgement.set.selector.kind == SettingKind::factor ? low : high;
-  if (units.kind == UnitKind::layer)
+  if (units.kind == UnitKind::layer)  // their marks need a place
     for (EvidenceRow& row : rows)
       if (!std::isfinite(row.value)) row.value = edge;
   const std::vector<EvidenceRow> family = family_rows(judgement), single = single_rows(judgement);
@@ -169,7 +169,7 @@ Figure unit_figure(const Judgement& judgement) {
                 .data = evidence_table(judgement, rows, true),
                 .columns = 2,
                 .panel_height_in = 1.4};
-  figure.panels.push_back(units.kind == UnitKind::layer ? layer_points(judgement, without_number, edge)
+  figure.panels.push_back(units.kind == UnitKind::layer ? layer_points(judgement, without_number)
                                                         : head_map(judgement, without_number));
   figure.panels.push_back(std::move(way));
   figure.note = evidence_note(judgement);

@@ -154,7 +154,10 @@ def test_reduced_results_keep_what_they_are_asked_to(study, tmp_path):
     with h5py.File(study[0]) as before, h5py.File(small) as after:
         whole, kept = (json.loads(file.attrs["manifest"]) for file in (before, after))
         assert whole.pop("inputs")[0]["path"] == str(study[0].parent / "d1.h5") and kept.pop("inputs")[0]["path"] == "d1.h5"
-        assert [Path(word).name for word in whole.pop("command_line")] == kept.pop("command_line") and whole == kept
+        assert [Path(word).name for word in whole.pop("command_line")] == kept.pop("command_line")
+        dumps = whole["configuration"]["dumps"]
+        dumps[0]["path"] = Path(dumps[0]["path"]).name
+        assert whole == kept
         for name, sample in before["dumps/0/samples"].items():
             kept = after[f"dumps/0/samples/{name}"]
             assert sorted(kept) == ["heads", "layers", "query_positions", "scores"]
