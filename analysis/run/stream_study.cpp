@@ -105,7 +105,7 @@ class UnitRunner {
     if (!study_.skip_bad_layers) {
       store_.drain();
       report_progress();
-      throw InputError(what + "; the same command with --skip-bad-layers --resume leaves this layer out");
+      throw InputError(what + "; " + observer_.bad_layer_advice);
     }
     observer_.notice(what + "; the layer is left out");
     LayerResults nothing;

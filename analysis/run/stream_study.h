@@ -27,6 +27,8 @@ struct StudyObserver {
   std::function<void(const std::string& device)> started;
   std::function<void(const StudyProgress&)> progress;
   std::function<void(const std::string&)> notice;
+  /// What the error about a layer that cannot be studied advises, where layers are not left out.
+  std::string bad_layer_advice = "the same command with --skip-bad-layers --resume leaves this layer out";
 };
 
 /// Computes and stores every unit of `plan` that `partial` lacks. The next layer is read while others are studied, and

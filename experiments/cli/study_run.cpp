@@ -57,7 +57,7 @@ void check_dumps(const std::vector<std::string>& paths) {
 }
 
 RunReport run_typed_study(Study study, RunOptions options, const GlobalOptions& global,
-                          const std::map<SettingKind, std::string>& typed_grids) {
+                          const std::map<SettingKind, std::string>& typed_grids, const std::string& bad_layer_advice) {
   options.device = global.resolved_device();
   options.threads = global.thread_count();
   options.program = program_version().program;
@@ -66,15 +66,15 @@ RunReport run_typed_study(Study study, RunOptions options, const GlobalOptions& 
   const InterruptFlag interrupt;
   Progress progress("layers", global.quiet);
   for (const std::string& notice : study_notices(study, typed_grids)) progress.notice("warning: " + notice);
-  RunReport report =
-      run_study(std::move(study), options, interrupt.flag(),
-                {.started =
-                     [&](const std::string& device) {
-                       if (!options.device.notice.empty()) progress.notice(options.device.notice);
-                       progress.notice(fmt::format("device: {}", device));
-                     },
-                 .progress = [&](const StudyProgress& p) { progress.show(p.finished, p.total, p.resumed); },
-                 .notice = [&](const std::string& text) { progress.notice("warning: " + text); }});
+  StudyObserver observer{.started =
+                             [&](const std::string& device) {
+                               if (!options.device.notice.empty()) progress.notice(options.device.notice);
+                               progress.notice(fmt::format("device: {}", device));
+                             },
+                         .progress = [&](const StudyProgress& p) { progress.show(p.finished, p.total, p.resumed); },
+                         .notice = [&](const std::string& text) { progress.notice("warning: " + text); }};
+  if (!bad_layer_advice.empty()) observer.bad_layer_advice = bad_layer_advice;
+  RunReport report = run_study(std::move(study), options, interrupt.flag(), observer);
   progress.end();
   if (const std::string text = outcome_text(report, options.output); !text.empty()) progress.notice(text);
 

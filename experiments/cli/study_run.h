@@ -19,8 +19,9 @@ std::shared_ptr<Selector> make_typed_selector(const SelectorSpec& spec);
 void check_dumps(const std::vector<std::string>& paths);
 
 /// run_study() with progress, notices and interruption. Of `options`, device, threads, program and command line are
-/// filled in. `typed_grids`: the grids that the user gave.
+/// filled in. `typed_grids`: the grids that the user gave. `bad_layer_advice`: StudyObserver's; empty: its default.
 RunReport run_typed_study(Study study, RunOptions options, const GlobalOptions& global,
-                          const std::map<SettingKind, std::string>& typed_grids);
+                          const std::map<SettingKind, std::string>& typed_grids,
+                          const std::string& bad_layer_advice = "");
 
 }  // namespace attest

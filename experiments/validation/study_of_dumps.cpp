@@ -86,7 +86,8 @@ std::string study_dumps(const std::vector<std::string>& dumps, const JudgementOp
   run.resume = !options.force;
   run.force = options.force;
   run.allowed_memory = options.allowed_memory;
-  run_typed_study(std::move(study), run, global, {});
+  run_typed_study(std::move(study), run, global, {},
+                  "a prompt without this layer cannot be judged: --layers or --samples can leave it out");
   return run.output;
 }
 

@@ -114,3 +114,16 @@ def test_dumps(tmp_path):
     named = verdict("d.h5", "--target", "recall>=0.5", "--max-violating", "50%", "--selector", "topk:gqa=union", "--budget", "50%", "--results",
                     "k.h5", "--layers", "2", "--samples", "s0,s1,s2,s3,s4", "--queries", "last:1", cwd=tmp_path)
     assert named["settings"][0]["setting"] == "50%" and named["claim"]["layers"] == [2] and named["claim"]["n"] == 5
+
+
+def test_a_dump_with_a_bad_layer(tmp_path):
+    def values(random, layer):
+        q, k, v = (random.normal(size=shape).astype(np.float32) for shape in [(2, 4, 64), (2, 200, 64), (2, 200, 64)])
+        k[1, 7, 3] = np.nan if layer == 2 else 0
+        return q, k, v
+
+    write_dump(tmp_path / "d.h5", values, seed=1, layers=[0, 2], tokens=200, heads=4, kv_heads=2, dim=64, positions=[150, 199])
+    options = ["d.h5", "--target", "recall>=0.5", "--claim", "observed"]
+    error = validate(*options, expect=4, cwd=tmp_path).stderr
+    assert "layer 2, k, head 1: NaN" in error and "a prompt without this layer cannot be judged" in error and "--skip" not in error
+    assert verdict(*options, "--layers", "0", "--results", "r.h5", cwd=tmp_path)["claim"]["layers"] == [0]
