@@ -123,7 +123,7 @@ def test_a_dump_with_a_bad_layer(tmp_path):
         return q, k, v
 
     write_dump(tmp_path / "d.h5", values, seed=1, layers=[0, 2], tokens=200, heads=4, kv_heads=2, dim=64, positions=[150, 199])
-    options = ["d.h5", "--target", "recall>=0.5", "--claim", "observed"]
+    options = ["d.h5", "--target", "recall>=0.5", "--claim", "observed", "--quiet"]
     error = validate(*options, expect=4, cwd=tmp_path).stderr
     assert "layer 2, k, head 1: NaN" in error and "a prompt without this layer cannot be judged" in error and "--skip" not in error
     assert verdict(*options, "--layers", "0", "--results", "r.h5", cwd=tmp_path)["claim"]["layers"] == [0]
