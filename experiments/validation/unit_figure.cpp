@@ -129,8 +129,7 @@ std::string unit_caption(const Judgement& judgement) {
   const std::string unit = units.kind == UnitKind::layer ? "layer" : "KV head";
   return fmt::format(
       "(a) the setting of each {} of {}, chosen on {} prompts{}; (b) the {} on {} other prompts, and one setting for "
-      "all "
-      "on all prompts: what violates against bytes read. {}: {}. {}.",
+      "all on all prompts: what violates against bytes read. {}: {}. {}.",
       unit, display_name(judgement.set.selector.label), units.choosing,
       units.kind == UnitKind::layer ? ", with dense layers at the safest setting of the grid" : "",
       units.allocation ? "assignment within the io budget" : "family, from the safest member on", units.certifying,
