@@ -14,7 +14,7 @@ std::vector<ManifestInput> manifest_inputs(const std::string& manifest) {
     const auto found = input.is_object() ? input.find(key) : input.end();
     return input.is_object() && found != input.end() && found->is_string() ? found->get<std::string>() : std::string();
   };
-  for (const nlohmann::json& input : *list) inputs.push_back({text(input, "path"), text(input, "xxh64_of_1MiB")});
+  for (const nlohmann::json& input : *list) inputs.push_back({text(input, "path"), text(input, kContentHashName)});
   return inputs;
 }
 

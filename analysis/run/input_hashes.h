@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "analysis/results/layer_results.h"
+#include "analysis/results/manifest_inputs.h"
 
 namespace attest {
 
@@ -27,12 +28,6 @@ struct InputStatus {
 
 /// Throws InputError if there is no such file.
 InputStatus input_status(const std::string& path);
-
-/// Name of the hash in manifests. A plain XXH64 takes longer than the study of a large dump on a GPU, because it needs
-/// the bytes in order. This one can be shared among threads: it is the XXH64 of a text that has the XXH64 of each block
-/// of 1 MiB as one line of 16 hexadecimal digits. A command gives the same digits:
-/// `split -b 1M --filter='xxhsum -H1 | cut -c1-16' FILE | xxhsum -H1`.
-inline constexpr const char* kContentHashName = "xxh64_of_1MiB";
 
 /// Hashes the inputs block by block. Blocks that the study reads are hashed then, while they are in the cache; one
 /// thread hashes the rest beside the study, from the ends of the files, so that it meets the study in the middle.

@@ -45,7 +45,7 @@ Offenders find_offenders(const PromptSet& set, std::span<const Target> targets, 
         for (std::int64_t h = 0; h < cells->num_heads; ++h) {
           const std::span<const float> cell = cells->cell(cells->rows[y], n, h);
           const std::size_t setting = settings[y][static_cast<std::size_t>(h)];
-          if (cell.empty() || setting == kDense) continue;
+          if (setting == kDense) continue;
           const auto stored = static_cast<double>(cell[cell.size() == 1 ? 0 : setting]);
           const double x = target.quantity.deficit ? 1 - stored : stored;
           if (std::isnan(x) || target.is_met_by(x)) continue;

@@ -5,7 +5,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstring>
 #include <map>
 #include <numeric>
@@ -14,6 +13,7 @@
 #include <tuple>
 
 #include "analysis/results/manifest_inputs.h"
+#include "analysis/study/typed_setting.h"
 #include "dumps/base/content_hash.h"
 #include "dumps/base/error.h"
 #include "dumps/base/printable.h"
@@ -232,13 +232,7 @@ PromptSet gather_prompts(ResultsFiles files, const PromptScope& scope) {
 std::size_t find_setting(const PromptSet& set, std::string_view typed) {
   const StudySelector& selector = set.selector;
   for (std::size_t s = 0; s < selector.grid.size(); ++s)
-    if (selector.setting_labels[s] == typed) return s;
-  Setting asked{.percent = typed.ends_with('%')};
-  const std::string_view number = asked.percent ? typed.substr(0, typed.size() - 1) : typed;
-  const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), asked.value);
-  if (error == std::errc{} && end == number.data() + number.size())
-    for (std::size_t s = 0; s < selector.grid.size(); ++s)
-      if (selector.grid[s] == asked) return s;
+    if (is_setting(selector, s, typed)) return s;
   throw UsageError(printable(fmt::format("--{}: '{}' of {} was not studied at {}; the results have {}",
                                          name_of(selector.kind), selector.label, set.prompts.front().file->path(),
                                          typed, fmt::join(selector.setting_labels, ", "))));

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <limits>
 
-#include "analysis/statistics/aggregate.h"
+#include "analysis/statistics/paired_cells.h"
 #include "dumps/base/parallel_for.h"
 
 namespace attest {
@@ -15,20 +15,12 @@ namespace {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
-/// 1 where the exact mass on the span makes a retrieval cell.
-std::vector<std::uint8_t> retrieval_cells(const MetricArray& span_mass) {
-  std::vector<std::uint8_t> counts;
-  for (const float mass : span_mass.values) counts.push_back(mass >= kRetrievalMass ? 1 : 0);
-  return counts;
-}
-
 }  // namespace
 
 std::span<const float> PromptCells::cell(std::size_t row, std::int64_t query, std::int64_t head) const {
   const auto index = (row * static_cast<std::size_t>(num_queries) + static_cast<std::size_t>(query)) *
                          static_cast<std::size_t>(num_heads) +
                      static_cast<std::size_t>(head);
-  if (!counts.empty() && counts[index] == 0) return {};
   return {array.values.data() + index * num_settings, num_settings};
 }
 
@@ -43,7 +35,7 @@ std::optional<PromptCells> read_cells(const Prompt& prompt, const MetricStatisti
   if (quantity.metric == kSpanRecallMetric) {
     const std::optional<MetricArray> mass = prompt.file->read_scores(prompt.dump, prompt.sample, "span_mass");
     if (!mass) return std::nullopt;
-    cells.counts = retrieval_cells(*mass);
+    keep_retrieval_cells(cells.array, *mass);
   }
   return cells;
 }

@@ -14,21 +14,20 @@
 
 namespace attest {
 
-/// The cells of one metric of one prompt in the layers in scope, and which of them count.
+/// The cells of one metric of one prompt in the layers in scope.
 struct PromptCells {
   MetricArray array;              ///< of all layers of the sample
   std::vector<std::size_t> rows;  ///< the layers in scope
   std::int64_t num_queries = 0;
-  std::int64_t num_heads = 0;             ///< 1 for a metric of the whole layer
-  std::size_t num_settings = 1;           ///< 1 for a metric without settings
-  std::vector<std::uint8_t> counts = {};  ///< [Y, N, Hq] of the sample, 1 where a cell counts; empty: all do
+  std::int64_t num_heads = 0;    ///< 1 for a metric of the whole layer
+  std::size_t num_settings = 1;  ///< 1 for a metric without settings
 
-  /// The settings of the cell at (row of the sample, query, head): [num_settings]. Empty if the cell does not count.
+  /// The settings of the cell at (row of the sample, query, head): [num_settings].
   std::span<const float> cell(std::size_t row, std::int64_t query, std::int64_t head) const;
 };
 
-/// The cells of the target's metric; those of span_recall are the retrieval cells. Empty if the results lack it for
-/// this prompt.
+/// The cells of the target's metric; of span_recall those that are not retrieval cells are NaN. Empty if the results
+/// lack it for this prompt.
 std::optional<PromptCells> read_cells(const Prompt& prompt, const MetricStatistic& quantity);
 
 /// What the statistics mean, min and max of some cells are made of.
@@ -61,13 +60,13 @@ struct CellRange {
 };
 CellRange all_of(const PromptCells& cells);
 
-/// Calls visit(settings of the cell) for the cells of the range that count.
+/// Calls visit(settings of the cell) for the cells of the range.
 template <class Visit>
 void for_cells(const PromptCells& cells, const CellRange& range, Visit visit) {
   for (std::size_t y = range.first_row; y < range.end_row; ++y)
     for (std::int64_t n = 0; n < cells.num_queries; ++n)
       for (std::int64_t h = range.first_head; h < range.first_head + range.num_heads; ++h)
-        if (const std::span<const float> cell = cells.cell(cells.rows[y], n, h); !cell.empty()) visit(cell);
+        visit(cells.cell(cells.rows[y], n, h));
 }
 
 /// [num_settings] of `cells`.

@@ -11,8 +11,8 @@
 #include <set>
 #include <tuple>
 
+#include "analysis/results/manifest_inputs.h"
 #include "dumps/base/error.h"
-#include "dumps/base/json_text.h"
 #include "dumps/base/printable.h"
 
 namespace attest {
@@ -29,13 +29,9 @@ std::string some_names(const std::vector<std::string>& names) {
 
 /// The content hash of each dump in the manifest; empty where there is none.
 std::vector<std::string> hashes_of_dumps(const ResultsFile& file) {
-  const nlohmann::json manifest = parse_json(file.manifest()).value_or(nullptr);
+  const std::vector<ManifestInput> inputs = manifest_inputs(file.manifest());
   std::vector<std::string> hashes(file.study().dumps.size());
-  for (std::size_t d = 0; d < hashes.size(); ++d) {
-    const nlohmann::json::json_pointer place(fmt::format("/inputs/{}/xxh64_of_1MiB", d));
-    if (manifest.is_object() && manifest.contains(place) && manifest.at(place).is_string())
-      hashes[d] = manifest.at(place);
-  }
+  for (std::size_t d = 0; d < std::min(hashes.size(), inputs.size()); ++d) hashes[d] = inputs[d].content_hash;
   return hashes;
 }
 

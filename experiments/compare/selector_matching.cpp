@@ -8,6 +8,7 @@
 #include <map>
 #include <set>
 
+#include "analysis/study/typed_setting.h"
 #include "dumps/base/error.h"
 #include "dumps/base/printable.h"
 #include "experiments/cli/results_choice.h"

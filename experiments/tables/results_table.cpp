@@ -13,6 +13,7 @@
 #include "analysis/statistics/aggregate.h"
 #include "analysis/statistics/ladder.h"
 #include "analysis/study/study.h"
+#include "analysis/study/typed_setting.h"
 #include "dumps/base/error.h"
 #include "dumps/base/parallel_for.h"
 #include "dumps/base/printable.h"

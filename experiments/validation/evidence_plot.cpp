@@ -31,6 +31,22 @@ ColumnOf<EvidenceRow> of_evidence(const char* name, std::function<double(const E
 
 }  // namespace
 
+std::vector<EvidenceRow> single_points(const Judgement& judgement) {
+  const Validation& single = judgement.single;
+  std::vector<EvidenceRow> points;
+  for (std::size_t i = 0; i < single.settings.size(); ++i) {
+    const JudgedSetting& judged = single.settings[i];
+    points.push_back({.curve = {},
+                      .setting = judgement.label(judged.setting),
+                      .value = setting_value(judgement, judged.setting),
+                      .evidence = &judged.evidence,
+                      .keep = judged.keep,
+                      .io = judged.io,
+                      .answer = single.certified == i});
+  }
+  return points;
+}
+
 Table evidence_table(const Judgement& judgement, const std::vector<EvidenceRow>& rows, bool units) {
   using Kind = Column::Kind;
   const Claim& claim = judgement.request.claim;

@@ -24,6 +24,9 @@ struct EvidenceRow {
   std::optional<int> layer = {}, kv_head = {};  ///< of a unit
 };
 
+/// A point for each judged setting, the safest first.
+std::vector<EvidenceRow> single_points(const Judgement& judgement);
+
 /// `units`: with the columns slack, layer and kv_head.
 Table evidence_table(const Judgement& judgement, const std::vector<EvidenceRow>& rows, bool units);
 

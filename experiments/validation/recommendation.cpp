@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "analysis/results/manifest_inputs.h"
 #include "dumps/base/error.h"
 #include "dumps/base/json_text.h"
 #include "dumps/base/printable.h"
@@ -57,7 +58,7 @@ Json setting_json(const Judgement& judgement, std::size_t setting) {
 Json results_json(const Judgement& judgement) {
   Json list = Json::array();
   for (const JudgedFile& file : judgement.results)
-    list.push_back({{"path", file.path}, {"xxh64_of_1MiB", file.content_hash}});
+    list.push_back({{"path", file.path}, {kContentHashName, file.content_hash}});
   return list;
 }
 
@@ -110,22 +111,29 @@ Json recommendation_json(const Judgement& judgement, const std::string& program)
   for (const auto& layer : settings) all.insert(all.end(), layer.begin(), layer.end());
   // Layers that were not judged stay exact.
   const std::size_t fallback = set.all_layers ? most_frequent(all) : kDense;
-  Json layers = Json::object();
+  // Units by index into the grid, until they are written.
+  const auto unit = [](std::size_t setting) {
+    return UnitSetting{.value = static_cast<double>(setting), .dense = setting == kDense};
+  };
+  UnitSettings units{.fallback = unit(fallback)};
   for (std::size_t y = 0; y < settings.size(); ++y) {
     const std::size_t own = most_frequent(settings[y]);
-    Json layer = Json::object();
-    if (own != fallback) layer["default"] = setting_json(judgement, own);
+    LayerSettings layer;
+    if (own != fallback) layer.fallback = unit(own);
     for (std::size_t g = 0; g < settings[y].size(); ++g)
-      if (settings[y][g] != own) layer["kv_heads"][std::to_string(g)] = setting_json(judgement, settings[y][g]);
-    if (!layer.empty()) layers[std::to_string(set.layers[y])] = std::move(layer);
+      if (settings[y][g] != own) layer.kv_heads[static_cast<int>(g)] = unit(settings[y][g]);
+    if (layer != LayerSettings{}) units.layers[set.layers[y]] = std::move(layer);
   }
+  const Json members = unit_settings_json(units, [&](const UnitSetting& one) {
+    return setting_json(judgement, one.dense ? kDense : static_cast<std::size_t>(one.value));
+  });
   return {{"format", kRecommendationFormat},
           {"format_version", kRecommendationVersion},
           {"model", set.model},
           {"selector", selector_json(judgement)},
           {"setting", name_of(set.selector.kind)},
-          {"default", setting_json(judgement, fallback)},
-          {"layers", layers},
+          {"default", members["default"]},
+          {"layers", members["layers"]},
           {"claim", claim_json(judgement)},
           {"results", results_json(judgement)},
           {"program", {{"name", "attest"}, {"version", program}}}};

@@ -14,22 +14,6 @@ namespace {
 
 constexpr const char* kCurve = "settings";
 
-std::vector<EvidenceRow> points_of(const Judgement& judgement) {
-  const Validation& single = judgement.single;
-  std::vector<EvidenceRow> points;
-  for (std::size_t i = 0; i < single.settings.size(); ++i) {
-    const JudgedSetting& judged = single.settings[i];
-    points.push_back({.curve = {},
-                      .setting = judgement.label(judged.setting),
-                      .value = setting_value(judgement, judged.setting),
-                      .evidence = &judged.evidence,
-                      .keep = judged.keep,
-                      .io = judged.io,
-                      .answer = single.certified == i});
-  }
-  return points;
-}
-
 /// The settings from the safest to the certified one, where there are several.
 std::vector<ShadedRange> certified_range(const Judgement& judgement, const std::vector<EvidenceRow>& points) {
   if (!judgement.single.certified) return {};
@@ -86,7 +70,7 @@ std::string setting_caption(const Judgement& judgement) {
 }  // namespace
 
 std::optional<Figure> setting_figure(const Judgement& judgement) {
-  const std::vector<EvidenceRow> points = points_of(judgement);
+  const std::vector<EvidenceRow> points = single_points(judgement);
   if (judgement.set.selector.kind == SettingKind::none ||
       std::ranges::none_of(points, [](const EvidenceRow& row) { return std::isfinite(row.value); }))
     return std::nullopt;

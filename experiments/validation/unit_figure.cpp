@@ -110,20 +110,6 @@ std::vector<EvidenceRow> family_rows(const Judgement& judgement) {
   return rows_of_curves(judgement, kFamily, points);
 }
 
-std::vector<EvidenceRow> single_rows(const Judgement& judgement) {
-  std::vector<EvidenceRow> points;
-  for (const JudgedSetting& judged : judgement.single.settings)
-    points.push_back({.curve = {},
-                      .setting = judgement.label(judged.setting),
-                      .value = setting_value(judgement, judged.setting),
-                      .evidence = &judged.evidence,
-                      .keep = judged.keep,
-                      .io = judged.io,
-                      .answer = judgement.single.certified &&
-                                judged.setting == judgement.single.settings[*judgement.single.certified].setting});
-  return rows_of_curves(judgement, kSingle, points);
-}
-
 std::string unit_caption(const Judgement& judgement) {
   const UnitValidation& units = *judgement.units;
   const std::string unit = units.kind == UnitKind::layer ? "layer" : "KV head";
@@ -148,7 +134,8 @@ Figure unit_figure(const Judgement& judgement) {
   if (units.kind == UnitKind::layer)  // their marks need a place
     for (EvidenceRow& row : rows)
       if (!std::isfinite(row.value)) row.value = edge;
-  const std::vector<EvidenceRow> family = family_rows(judgement), single = single_rows(judgement);
+  const std::vector<EvidenceRow> family = family_rows(judgement),
+                                 single = rows_of_curves(judgement, kSingle, single_points(judgement));
   std::vector<EvidenceRow> evidence = family;
   evidence.insert(evidence.end(), single.begin(), single.end());
 

@@ -157,12 +157,6 @@ LayerSettings layer_settings(const std::string& path, const json& value, const s
   return layer;
 }
 
-json unit_json(const UnitSetting& unit) {
-  if (unit.dense) return kDense;
-  if (std::isinf(unit.value)) return kInfinite;
-  return unit.value;
-}
-
 }  // namespace
 
 SettingsFile read_settings_file(const std::string& path) {
@@ -204,13 +198,22 @@ void check_units(const SettingsFile& file, int num_layers, int num_kv_heads, std
 }
 
 nlohmann::ordered_json unit_settings_json(const UnitSettings& units) {
+  return unit_settings_json(units, [](const UnitSetting& unit) -> nlohmann::ordered_json {
+    if (unit.dense) return kDense;
+    if (std::isinf(unit.value)) return kInfinite;
+    return unit.value;
+  });
+}
+
+nlohmann::ordered_json unit_settings_json(const UnitSettings& units,
+                                          const std::function<nlohmann::ordered_json(const UnitSetting&)>& form) {
   nlohmann::ordered_json layers = nlohmann::ordered_json::object();
   for (const auto& [number, settings] : units.layers) {
     nlohmann::ordered_json& layer = layers[std::to_string(number)] = nlohmann::ordered_json::object();
-    if (settings.fallback) layer["default"] = unit_json(*settings.fallback);
-    for (const auto& [head, unit] : settings.kv_heads) layer["kv_heads"][std::to_string(head)] = unit_json(unit);
+    if (settings.fallback) layer["default"] = form(*settings.fallback);
+    for (const auto& [head, unit] : settings.kv_heads) layer["kv_heads"][std::to_string(head)] = form(unit);
   }
-  return {{"default", unit_json(units.fallback)}, {"layers", layers}};
+  return {{"default", form(units.fallback)}, {"layers", layers}};
 }
 
 }  // namespace attest

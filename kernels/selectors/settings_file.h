@@ -1,6 +1,7 @@
 // The file of the option settings_file: a recommendation, which gives units of a model settings of their own.
 #pragma once
 
+#include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
@@ -31,7 +32,10 @@ SettingsFile read_settings_file(const std::string& path);
 /// Throws InputError if the file names a layer or a KV head that the model of `dump` does not have.
 void check_units(const SettingsFile& file, int num_layers, int num_kv_heads, std::string_view dump);
 
-/// The members `default` and `layers` of a recommendation.
+/// The members `default` and `layers` of a recommendation. A unit is a number, "inf" or "dense", or has the form that
+/// `form` gives it, where settings are no plain numbers.
 nlohmann::ordered_json unit_settings_json(const UnitSettings& units);
+nlohmann::ordered_json unit_settings_json(const UnitSettings& units,
+                                          const std::function<nlohmann::ordered_json(const UnitSetting&)>& form);
 
 }  // namespace attest
