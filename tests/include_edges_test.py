@@ -24,7 +24,7 @@ FOLDERS = {
 # All folders with sources, each after the folders that it uses.
 ORDER = """
     dumps/base dumps dumps/hdf5 dumps/format dumps/synthetic dumps/inspect
-    kernels kernels/device kernels/quantize kernels/rank kernels/attention kernels/selectors
+    kernels kernels/device kernels/quantize kernels/rank kernels/attention kernels/selectors kernels/decode
     analysis/study analysis/metrics analysis/results analysis/layer analysis/cuda analysis/torch analysis/statistics
     analysis/validation analysis/run
     plots plots/report

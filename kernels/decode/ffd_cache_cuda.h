@@ -1,0 +1,86 @@
+// The quantised KV cache of one layer that ffd_decode reads: thumbnails, residuals, values and the 16-bit tail.
+// Source: Faster Than Flash, "Content-Aware Scanning via Low-Bit Quantization", and its released paged cache (blocks of
+// 128 tokens, scales per block and channel, e4m3 residuals, a 16-bit tail of the tokens that do not fill a block).
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "dumps/element_type.h"
+#include "kernels/device/buffers.h"
+
+namespace attest {
+
+inline constexpr int kFfdBlock = 128;     ///< tokens of a block
+inline constexpr int kFfdMostGroup = 16;  ///< query heads per KV head
+
+/// How a cache lies in memory. `fragments` is the order in which tensor cores take their operands: head_dim and
+/// value_dim both 64 or both 128, compute capability 9.0 or later. `plain` is row-major, for every other size and older
+/// GPUs.
+enum class FfdCacheLayout : std::uint8_t { automatic, fragments, plain };
+
+struct FfdCacheShape {
+  int batch = 1;  ///< sequences
+  int num_kv_heads = 1;
+  int group = 1;  ///< G, query heads per KV head, at most kFfdMostGroup
+  int head_dim = 128;
+  int value_dim = 128;
+  std::int64_t max_tokens = 0;                      ///< of a sequence
+  ElementType element_type = ElementType::float16;  ///< of queries, keys, values and outputs: float16 or bfloat16
+  int bits = 2;                                     ///< of a thumbnail's code: 2, 4 or 8
+  FfdCacheLayout layout = FfdCacheLayout::automatic;
+
+  std::int64_t pairs() const { return static_cast<std::int64_t>(batch) * num_kv_heads; }  ///< (sequence, KV head)
+  std::int64_t max_blocks() const { return max_tokens / kFfdBlock; }                      ///< full blocks of a pair
+};
+
+/// Device pointers to a cache. A pair is (sequence, KV head); its index is sequence * num_kv_heads + KV head.
+/// The layouts of records, residuals and values: ffd_fragments.cuh, ffd_plain_cuda.cuh.
+struct FfdCacheView {
+  std::uint8_t* records = nullptr;   ///< [pairs, max_blocks, record_bytes] thumbnails with their scales
+  std::uint8_t* residual = nullptr;  ///< [pairs, max_blocks, 128 * D] e4m3
+  void* values = nullptr;            ///< [pairs, max_blocks, 128 * Dv] 16 bit
+  /// The keys of the sequence's last two blocks, full or not, in 16 bit: block b is at place b % 2. The last full one
+  /// is what pseudo_max = exact looks at. [pairs, 2, 128 * D]
+  void* last_keys = nullptr;
+  void* tail_values = nullptr;  ///< [pairs, 128 * Dv] of the tokens that do not fill a block
+  void* sink_keys = nullptr;    ///< [pairs, 128 * D] 16-bit keys of block 0
+  int* lengths = nullptr;       ///< [batch] tokens of each sequence
+};
+
+/// Owns the memory of one layer's cache, and the scratch memory of its decode calls: two calls may not run at once on
+/// one cache.
+class FfdCache {
+ public:
+  /// Allocates. Throws InputError on a shape that no layout supports, DeviceError if the memory does not suffice.
+  explicit FfdCache(const FfdCacheShape& shape);
+
+  const FfdCacheShape& shape() const { return shape_; }  ///< `layout` is the one that was chosen
+  const FfdCacheView& view() const { return view_; }
+  std::byte* scratch() const { return scratch_.data(); }
+  std::size_t bytes() const { return memory_.size(); }  ///< without scratch memory
+
+  /// Fills the cache. k [batch, Hkv, stride, D] and v [batch, Hkv, stride, Dv] hold sequences of lengths[b] <=
+  /// max_tokens tokens (host memory), `stride` tokens apart. A kernel per call; k and v are free for reuse once
+  /// `stream` has passed it.
+  void build(const void* k, const void* v, std::int64_t stride, const int* lengths, cudaStream_t stream);
+
+  /// Appends one token to every sequence: k [batch, Hkv, D], v [batch, Hkv, Dv]. A block that it fills is quantised. A
+  /// sequence of max_tokens tokens stays as it is. Safe to capture in a CUDA graph.
+  void append(const void* k, const void* v, cudaStream_t stream);
+
+ private:
+  FfdCacheShape shape_;
+  FfdCacheView view_;
+  DeviceBuffer memory_, scratch_;
+};
+
+/// Bytes of a block's thumbnails with their scales, and of its residuals and values, in the given layout.
+struct FfdBlockBytes {
+  std::int64_t record = 0, residual = 0, values = 0;
+};
+FfdBlockBytes ffd_block_bytes(const FfdCacheShape& shape);
+
+}  // namespace attest
