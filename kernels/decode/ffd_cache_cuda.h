@@ -8,33 +8,10 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "dumps/element_type.h"
+#include "kernels/decode/ffd_shape.h"
 #include "kernels/device/buffers.h"
 
 namespace attest {
-
-inline constexpr int kFfdBlock = 128;     ///< tokens of a block
-inline constexpr int kFfdMostGroup = 16;  ///< query heads per KV head
-
-/// How a cache lies in memory. `fragments` is the order in which tensor cores take their operands: head_dim and
-/// value_dim both 64 or both 128, compute capability 9.0 or later. `plain` is row-major, for every other size and older
-/// GPUs.
-enum class FfdCacheLayout : std::uint8_t { automatic, fragments, plain };
-
-struct FfdCacheShape {
-  int batch = 1;  ///< sequences
-  int num_kv_heads = 1;
-  int group = 1;  ///< G, query heads per KV head, at most kFfdMostGroup
-  int head_dim = 128;
-  int value_dim = 128;
-  std::int64_t max_tokens = 0;                      ///< of a sequence
-  ElementType element_type = ElementType::float16;  ///< of queries, keys, values and outputs: float16 or bfloat16
-  int bits = 2;                                     ///< of a thumbnail's code: 2, 4 or 8
-  FfdCacheLayout layout = FfdCacheLayout::automatic;
-
-  std::int64_t pairs() const { return static_cast<std::int64_t>(batch) * num_kv_heads; }  ///< (sequence, KV head)
-  std::int64_t max_blocks() const { return max_tokens / kFfdBlock; }                      ///< full blocks of a pair
-};
 
 /// Device pointers to a cache. A pair is (sequence, KV head); its index is sequence * num_kv_heads + KV head.
 /// The layouts of records, residuals and values: ffd_fragments.cuh, ffd_plain_cuda.cuh.

@@ -11,24 +11,6 @@
 
 namespace attest {
 
-/// The reference of delta (selectors/ffd.cpp). `exact` looks at one sink and one local block.
-enum class FfdReference : std::uint8_t { thumbnail, exact, global };
-enum class FfdDecodeRule : std::uint8_t { topdelta, topk };
-/// `fused`: one launch. `split`: scan, selection, refinement and merge are launches of their own (the paper's
-/// ablation).
-enum class FfdLaunches : std::uint8_t { fused, split };
-
-struct FfdDecodeOptions {
-  float scale = 1;  ///< of the softmax
-  FfdDecodeRule rule = FfdDecodeRule::topdelta;
-  FfdReference pseudo_max = FfdReference::thumbnail;
-  int sink_blocks = 1, local_blocks = 1;  ///< at most 4 each
-  int sub_block = kFfdBlock;              ///< 16, 32, 64 or 128 tokens
-  int keep_sub_blocks =
-      1;  ///< of topk, per (sequence, KV head); the group's maximum is ranked, ties to the lower index
-  FfdLaunches launches = FfdLaunches::fused;
-};
-
 /// Device pointers of one call.
 struct FfdDecodeCall {
   const void* q = nullptr;       ///< [batch, Hq, D]
