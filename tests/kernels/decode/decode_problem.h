@@ -88,8 +88,8 @@ inline DecodeProblem make_decode_problem(const FfdCacheShape& shape, const FfdDe
     const int length = problem.length(pair), covered = problem.full_blocks(pair) * kFfdBlock;
     double nearness = 0;
     for (int t = 0; t < length; ++t) {
-      if (t % kStretch == 0) nearness = random.uniform() < 0.15 ? random.uniform(4, 8.5) : random.uniform(0, 2);
-      if (t == 0 || t == covered - kStretch) nearness = random.uniform(6.5, 8);
+      if (t % kStretch == 0) nearness = random.uniform() < 0.1 ? random.uniform(3, 11) : random.uniform(0, 2);
+      if (t == 0 || t == covered - kStretch) nearness = random.uniform(8.5, 10);
       float* key = problem.k.data() + (pair * problem.stride + t) * dim;
       for (std::size_t d = 0; d < common.size(); ++d)
         key[d] =
