@@ -20,7 +20,8 @@ __device__ std::uint64_t load_codes(const std::uint8_t* row, int channel, int va
   return codes;
 }
 
-/// Maxima of sixteen neighbouring tokens, then of sub-blocks, then of the group.
+/// Maxima of sixteen neighbouring tokens, then of sub-blocks, then of the group. Its barrier comes after all reads of
+/// the block's steps.
 template <int kHeads>
 __device__ void write_maxima(const PlainScan& task, int pair, int b, const float (&score)[kHeads]) {
   __shared__ float of_sixteen[kFfdBlock / kLeastSubBlock][kHeads];
@@ -60,7 +61,6 @@ __global__ void __launch_bounds__(kFfdBlock) plain_scan_kernel(PlainScan task) {
   constexpr float kOffset = static_cast<float>((1 << kBits) - 1) / 2;
   const bool aligned = dim % kOctet == 0;
   for (int b = blockIdx.y; b < blocks; b += gridDim.y) {
-    __syncthreads();  // the steps and maxima of the block before have been read
     const float* amax = cache.amax(pair, b);
     for (int d = thread; d < padded(dim); d += kFfdBlock) steps[d] = d < dim ? step_of(amax[d], kBits) : 0.0f;
     __syncthreads();

@@ -36,7 +36,7 @@ DecodeProblem problem_of(const FfdCacheShape& shape, const FfdDecodeOptions& opt
   return problem;
 }
 
-/// Builds a cache, decodes and compares.
+/// Builds a cache, decodes, and compares with the plain form.
 DecodeCounts decode_and_compare(const DecodeProblem& problem) {
   Gpu gpu;
   PlainCacheOnGpu cache(problem.shape, problem.lengths, gpu);
@@ -47,7 +47,7 @@ DecodeCounts decode_and_compare(const DecodeProblem& problem) {
 void expect_not_trivial(const DecodeCounts& counts) {
   EXPECT_GE(counts.share(), 0.1);
   EXPECT_LE(counts.share(), 0.6);
-  EXPECT_LE(counts.undecided, 1);
+  EXPECT_LE(counts.undecided, 2);
 }
 
 struct Size {
@@ -164,7 +164,23 @@ TEST_P(FfdPlain, ManyPairs) {
   }
 }
 
-// Much less is kept than the cache could hold.
+// More blocks than splits of a pair, and more sub-blocks than a selection has threads.
+TEST_P(FfdPlain, OneLongSequence) {
+  const FfdCacheShape shape = shape_of(GetParam(), 1, 1, 2, 8, 8, 2, 135000);
+  for (const FfdDecodeOptions& options : {FfdDecodeOptions{.sub_block = 16},
+                                          {.pseudo_max = FfdReference::global, .sub_block = 128},
+                                          {.rule = FfdDecodeRule::topk, .sub_block = 16, .keep_sub_blocks = 3000}})
+    expect_not_trivial(decode_and_compare(problem_of(shape, options, {134567})));
+}
+
+// Nothing but the sink is left of the first, nothing of the sink in the second.
+TEST_P(FfdPlain, SinksFarFromEveryScore) {
+  DecodeProblem problem = problem_of(shape(2, 2), {}, {1000, 0}, true);
+  problem.sinks = {700, -700, 88, -100};
+  decode_and_compare(problem);
+}
+
+// The cache could hold much more.
 TEST_P(FfdPlain, ShortSequencesInALargeCache) {
   FfdCacheShape large = shape(2);
   large.max_tokens = 20000;
