@@ -45,7 +45,8 @@ struct QueryTile {
   static constexpr int kParts = kDim / 32;
   uint4 rows[2][kParts];
 
-  /// q [group, kDim]
+  /// q [group, kDim]. kHalves = 1 for at most 8 heads makes the others zeros that the compiler knows of.
+  template <int kHalves = 2>
   __device__ void load(const std::uint16_t* q, int group, int lane) {
 #pragma unroll
     for (int half = 0; half < 2; ++half)
@@ -53,7 +54,7 @@ struct QueryTile {
       for (int c = 0; c < kParts; ++c) {
         const int head = lane_row(lane) + half * 8;
         rows[half][c] = {0, 0, 0, 0};
-        if (head < group)
+        if (half < kHalves && head < group)
           rows[half][c] = __ldg(reinterpret_cast<const uint4*>(q + head * kDim + c * 32 + lane_quad(lane) * 8));
       }
   }
