@@ -150,7 +150,7 @@ template <bool kInShared>
 __global__ void __launch_bounds__(kSearchThreads)
     top_p_kernel(const ExactCache cache, const SubBlocks blocks, double share, const TopPScratch scratch) {
   using Sum = unsigned long long;
-  constexpr float kUnit = 0x1p32f;  // of the sums: 2^-32 of the largest weight, at most 2^39 for a sub-block
+  constexpr float kUnit = 0x1p36f;  // of the sums, whose masses are at most 2^24, one for each token
   extern __shared__ std::uint32_t keys[];
   __shared__ RadixSelectShared<Sum> shared;
   const int pair = static_cast<int>(blockIdx.y), count = blocks.count(cache, pair);
@@ -165,7 +165,7 @@ __global__ void __launch_bounds__(kSearchThreads)
     if constexpr (kInShared) return keys[i];
     return masses[i];
   };
-  const auto weight = [&](int i) { return __float2ull_rz(__uint_as_float(key(i)) * kUnit); };
+  const auto weight = [&](int i) { return __float2ull_rz(__uint_as_float(key(i)) * kUnit) + 1; };
   Sum total = 0;
   for (int i = static_cast<int>(threadIdx.x); i < count; i += kSearchThreads) {
     masses[i] = __float_as_uint(states[i].y * __expf(states[i].x - most));

@@ -75,8 +75,8 @@ __device__ int place_of_equal(int count, const Key& key, std::uint32_t wanted, i
   return shared.last;
 }
 
-/// All threads take part and get the result. key(i) and weight(i) are those of item i < count; equal keys have equal
-/// weights. 1 <= target <= sum of all weights.
+/// All threads take part and get the result. key(i) and weight(i) are those of item i < count; weights are positive,
+/// and equal for equal keys. 1 <= target <= sum of all weights.
 template <int kThreads, class Sum, class Key, class Weight>
 __device__ SelectedCut radix_select(int count, const Key& key, const Weight& weight, Sum target,
                                     RadixSelectShared<Sum>& shared) {

@@ -1,7 +1,6 @@
 // Scores of 16-bit keys and maxima of their sub-blocks.
 #include <gtest/gtest.h>
 
-#include "dumps/base/error.h"
 #include "kernels/decode/key_scan_cuda.h"
 #include "tests/kernels/decode/exact_data.h"
 
@@ -106,31 +105,6 @@ TEST_P(KeyScan, LeavesOutWhatIsNull) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, KeyScan, testing::ValuesIn(decode_cases()), name_of_decode_case);
-
-std::string refusal(const ExactCache& cache, int sub_block) {
-  try {
-    cuda_key_scan(cache, sub_block, {}, nullptr);
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "";
-}
-
-TEST(KeyScanShape, IsChecked) {
-  ExactCache cache{.max_tokens = 100, .stride = 100};
-  cache.head_dim = 96;
-  EXPECT_EQ(refusal(cache, 128), "decode kernel: expected head_dim = value_dim = 64 or 128, found 96");
-  cache.head_dim = 128;
-  cache.group = 17;
-  EXPECT_EQ(refusal(cache, 128), "decode kernel: expected 1 to 16 query heads per KV head, found 17");
-  cache.group = 4;
-  cache.element_type = ElementType::float32;
-  EXPECT_EQ(refusal(cache, 128), "decode kernel: expected float16 or bfloat16, found float32");
-  cache.element_type = ElementType::bfloat16;
-  EXPECT_EQ(refusal(cache, 48), "decode kernel: expected sub-blocks of 16, 32, 64 or 128 tokens, found 48");
-  cache.stride = 99;
-  EXPECT_EQ(refusal(cache, 16), "decode kernel: expected a stride of at least 100 tokens, found 99");
-}
 
 }  // namespace
 }  // namespace attest::test
