@@ -134,8 +134,8 @@ __device__ void score_group(const QueryTile<kDim>& q, GroupTile<kDim>& group, co
     const uint4 &low = q.rows[0][c], &high = q.rows[1][c];
     const std::uint32_t first[4] = {low.x, high.x, low.y, high.y}, second[4] = {low.z, high.z, low.w, high.w};
     const bool own = lane_row(lane) == c;
-    multiply_add<kType>(of_lowest, first, own ? group.lowest.x : 0, own ? group.lowest.y : 0);
-    multiply_add<kType>(of_lowest, second, own ? group.lowest.z : 0, own ? group.lowest.w : 0);
+    multiply_add<DeviceElement<kType>>(of_lowest, first, own ? group.lowest.x : 0, own ? group.lowest.y : 0);
+    multiply_add<DeviceElement<kType>>(of_lowest, second, own ? group.lowest.z : 0, own ? group.lowest.w : 0);
     group.load(view, next, c, lane);
   }
 #pragma unroll

@@ -21,6 +21,10 @@ namespace attest {
 inline constexpr int kTileHeads = 16;
 inline constexpr int kWarpTokens = 16;  ///< tokens of a tile
 
+/// The type of elements as tensor cores and conversions know it.
+template <ElementType kType>
+using DeviceElement = std::conditional_t<kType == ElementType::float16, __half, __nv_bfloat16>;
+
 /// 16 bytes that are read once. All of a 128-byte line is wanted.
 __device__ inline uint4 load_streamed(const void* from) {
   uint4 x;
@@ -89,8 +93,8 @@ __device__ void multiply_keys(const QueryTile<kDim>& q, const KeyTile<kDim>& k, 
     for (int c = 0; c < QueryTile<kDim>::kParts; ++c) {
       const uint4 &low = q.rows[0][c], &high = q.rows[1][c], &key = k.rows[t][c];
       const std::uint32_t first[4] = {low.x, high.x, low.y, high.y}, second[4] = {low.z, high.z, low.w, high.w};
-      multiply_add<kType>(s[t], first, key.x, key.y);
-      multiply_add<kType>(s[t], second, key.z, key.w);
+      multiply_add<DeviceElement<kType>>(s[t], first, key.x, key.y);
+      multiply_add<DeviceElement<kType>>(s[t], second, key.z, key.w);
     }
   }
 }
@@ -145,8 +149,8 @@ struct ValueTile {
         packed_pair<kType>(weights[1][0], weights[1][1]), packed_pair<kType>(weights[1][2], weights[1][3])};
 #pragma unroll
     for (int n = 0; n < kDim / 8; ++n)
-      multiply_add<kType>(out[n], a, pair_of(rows[0][n / 8], rows[1][n / 8], n % 8),
-                          pair_of(rows[2][n / 8], rows[3][n / 8], n % 8));
+      multiply_add<DeviceElement<kType>>(out[n], a, pair_of(rows[0][n / 8], rows[1][n / 8], n % 8),
+                                         pair_of(rows[2][n / 8], rows[3][n / 8], n % 8));
   }
 };
 

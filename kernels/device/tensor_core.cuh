@@ -1,9 +1,11 @@
-// Warp-wide products of bfloat16 or float16 on tensor cores with float32 sums: D[16, 8] += A[16, 16] B[16, 8].
+// Warp-wide products of 16-bit numbers on tensor cores with float32 sums: D[16, 8] += A[16, 16] B[16, 8].
 #pragma once
 
-#include <cstdint>
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
 
-#include "dumps/element_type.h"
+#include <cstdint>
+#include <type_traits>
 
 namespace attest {
 
@@ -37,21 +39,18 @@ __device__ inline void load_b_rows(std::uint32_t (&b)[4], const std::uint16_t* t
   load_matrices_transposed(b, tile + (lane % 16) * pitch + (lane / 16) * 8);
 }
 
-/// D += A B for 16-bit operands of type kType. In lane l, d[0..2) is row l / 4, columns 2 (l % 4) + {0, 1}; d[2..4) is
-/// row l / 4 + 8, same columns.
-template <ElementType kType = ElementType::bfloat16>
+/// D += A B of elements T (__half or __nv_bfloat16). In lane l, d[0..2) is row l / 4, columns 2 (l % 4) + {0, 1};
+/// d[2..4) is row l / 4 + 8, same columns.
+template <class T = __nv_bfloat16>
 __device__ void multiply_add(float (&d)[4], const std::uint32_t (&a)[4], std::uint32_t b0, std::uint32_t b1) {
-  static_assert(kType != ElementType::float32);
-  if constexpr (kType == ElementType::bfloat16)
-    asm volatile(
-        "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, "
-        "%2, %3};"
+  if constexpr (std::is_same_v<T, __half>)
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, "
+        "%3};"
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
   else
-    asm volatile(
-        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, "
-        "%3};"
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, "
+        "%2, %3};"
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }

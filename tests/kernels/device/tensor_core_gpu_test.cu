@@ -13,7 +13,7 @@ constexpr int kRow = 2, kColumn = 8;  // where the tile begins in shared memory
 
 /// out [16, 16] = start + a b. a is [row][k]; b is [n][k] if by_columns, else [k][n]. Both are tiles in arrays of
 /// [kSide + kRow, kPitch].
-template <ElementType kType>
+template <class T>
 __global__ void product_kernel(const std::uint16_t* a, const std::uint16_t* b, bool by_columns, const float* start,
                                float* out) {
   __shared__ __align__(16) std::uint16_t tile_a[(kSide + kRow) * kPitch], tile_b[(kSide + kRow) * kPitch];
@@ -30,7 +30,7 @@ __global__ void product_kernel(const std::uint16_t* a, const std::uint16_t* b, b
     float d[4];
     const auto place = [&](int i) { return (lane / 4 + i / 2 * 8) * kSide + half * 8 + lane % 4 * 2 + i % 2; };
     for (int i = 0; i < 4; ++i) d[i] = start[place(i)];
-    multiply_add<kType>(d, of_a, of_b[2 * half], of_b[2 * half + 1]);
+    multiply_add<T>(d, of_a, of_b[2 * half], of_b[2 * half + 1]);
     for (int i = 0; i < 4; ++i) out[place(i)] = d[i];
   }
 }
@@ -66,8 +66,7 @@ TEST_P(TensorCore, MultipliesATile) {
         expected[row * kSide + n] += static_cast<float>(element(type, a, row, k) *
                                                         (by_columns ? element(type, b, n, k) : element(type, b, k, n)));
   auto* out = gpu.arena.take<float>(expected.size());
-  const auto kernel =
-      type == ElementType::float16 ? product_kernel<ElementType::float16> : product_kernel<ElementType::bfloat16>;
+  const auto kernel = type == ElementType::float16 ? product_kernel<__half> : product_kernel<__nv_bfloat16>;
   kernel<<<1, 32, 0, gpu.stream>>>(gpu.upload(a), gpu.upload(b), by_columns, start, out);
   EXPECT_EQ(gpu.download(out, expected.size()), expected);
 }
