@@ -8,21 +8,15 @@ namespace {
 
 constexpr int kThreads = 256;
 
-__device__ float scale_of(const KiviQuantizer& quantizer, float lowest, float highest) {
-  const float top = static_cast<float>((1 << quantizer.bits) - 1), range = __fsub_rn(highest, lowest);
-  if (quantizer.arithmetic == QuantArithmetic::float32) return __fdiv_rn(range, top);
-  return rounded_to(quantizer.element_type, __fdiv_rn(rounded_to(quantizer.element_type, range), top));
-}
-
 /// In place: `scales` holds the largest elements on entry and the scales on return.
 __global__ void key_scales_kernel(KiviQuantizer quantizer, const float* lowest, float* scales, std::int64_t count) {
   const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
-  if (i < count) scales[i] = scale_of(quantizer, lowest[i], scales[i]);
+  if (i < count) scales[i] = kivi_scale(quantizer, lowest[i], scales[i]);
 }
 
 __global__ void value_scales_kernel(KiviQuantizer quantizer, float2* groups, std::int64_t count) {
   const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
-  if (i < count) groups[i].y = scale_of(quantizer, groups[i].x, groups[i].y);
+  if (i < count) groups[i].y = kivi_scale(quantizer, groups[i].x, groups[i].y);
 }
 
 unsigned blocks_for(std::int64_t count) { return static_cast<unsigned>((count + kThreads - 1) / kThreads); }

@@ -25,16 +25,25 @@ __device__ void kivi_dequantise(const KiviQuantizer& quantizer, const float (&lo
   }
 }
 
+/// Scale of a group with this minimum and maximum.
+__device__ inline float kivi_scale(const KiviQuantizer& quantizer, float lowest, float highest) {
+  const float top = static_cast<float>((1 << quantizer.bits) - 1), range = __fsub_rn(highest, lowest);
+  if (quantizer.arithmetic == QuantArithmetic::float32) return __fdiv_rn(range, top);
+  return rounded_to(quantizer.element_type, __fdiv_rn(rounded_to(quantizer.element_type, range), top));
+}
+
+/// Code of an element under QuantArithmetic::dump.
+__device__ inline float kivi_code_as_dump(const KiviQuantizer& quantizer, float lowest, float scale, float x) {
+  const ElementType type = quantizer.element_type;
+  const float position = rounded_to(type, __fdiv_rn(rounded_to(type, __fsub_rn(x, lowest)), scale == 0 ? 1.0f : scale));
+  return rounded_code(position, 0, static_cast<float>((1 << quantizer.bits) - 1));
+}
+
 __device__ inline void kivi_dequantise_as_dump(const KiviQuantizer& quantizer, const float (&lowest)[kOctet],
                                                const float (&scale)[kOctet], float (&x)[kOctet]) {
-  const float top = static_cast<float>((1 << quantizer.bits) - 1);
-  const ElementType type = quantizer.element_type;
 #pragma unroll
-  for (int i = 0; i < kOctet; ++i) {
-    const float position =
-        rounded_to(type, __fdiv_rn(rounded_to(type, __fsub_rn(x[i], lowest[i])), scale[i] == 0 ? 1.0f : scale[i]));
-    x[i] = __fadd_rn(__fmul_rn(rounded_code(position, 0, top), scale[i]), lowest[i]);
-  }
+  for (int i = 0; i < kOctet; ++i)
+    x[i] = __fadd_rn(__fmul_rn(kivi_code_as_dump(quantizer, lowest[i], scale[i], x[i]), scale[i]), lowest[i]);
 }
 
 /// Not inlined, so that this rare path does not slow down the common one.

@@ -13,6 +13,7 @@ constexpr int kRow = 2, kColumn = 8;  // where the tile begins in shared memory
 
 /// out [16, 16] = start + a b. a is [row][k]; b is [n][k] if by_columns, else [k][n]. Both are tiles in arrays of
 /// [kSide + kRow, kPitch].
+template <class T>
 __global__ void product_kernel(const std::uint16_t* a, const std::uint16_t* b, bool by_columns, const float* start,
                                float* out) {
   __shared__ __align__(16) std::uint16_t tile_a[(kSide + kRow) * kPitch], tile_b[(kSide + kRow) * kPitch];
@@ -29,45 +30,54 @@ __global__ void product_kernel(const std::uint16_t* a, const std::uint16_t* b, b
     float d[4];
     const auto place = [&](int i) { return (lane / 4 + i / 2 * 8) * kSide + half * 8 + lane % 4 * 2 + i % 2; };
     for (int i = 0; i < 4; ++i) d[i] = start[place(i)];
-    multiply_add(d, of_a, of_b[2 * half], of_b[2 * half + 1]);
+    multiply_add<T>(d, of_a, of_b[2 * half], of_b[2 * half + 1]);
     for (int i = 0; i < 4; ++i) out[place(i)] = d[i];
   }
 }
 
-/// Small integers as bfloat16.
-std::vector<std::uint16_t> integers(Random& random) {
+/// Small integers.
+std::vector<std::uint16_t> integers(ElementType type, Random& random) {
   std::vector<std::uint16_t> bits((kSide + kRow) * kPitch);
-  for (std::uint16_t& x : bits)
-    x = static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(static_cast<float>(random.below(41) - 20)) >> 16);
+  for (std::uint16_t& x : bits) {
+    const auto value = static_cast<float>(random.below(41) - 20);
+    x = type == ElementType::float16 ? float_to_float16(value) : float_to_bfloat16(value);
+  }
   return bits;
 }
 
-double element(const std::vector<std::uint16_t>& tile, int row, int column) {
-  return std::bit_cast<float>(static_cast<std::uint32_t>(tile[(kRow + row) * kPitch + kColumn + column]) << 16);
+double element(ElementType type, const std::vector<std::uint16_t>& tile, int row, int column) {
+  const std::uint16_t bits = tile[(kRow + row) * kPitch + kColumn + column];
+  return type == ElementType::float16 ? float16_to_float(bits) : bfloat16_to_float(bits);
 }
 
-class TensorCore : public OnGpuWith<bool> {};
+class TensorCore : public OnGpuWith<std::tuple<bool, ElementType>> {};
 
 TEST_P(TensorCore, MultipliesATile) {
-  const bool by_columns = GetParam();
+  const auto [by_columns, type] = GetParam();
   Gpu gpu;
   Random random(6);
-  const std::vector<std::uint16_t> a = integers(random), b = integers(random);
+  const std::vector<std::uint16_t> a = integers(type, random), b = integers(type, random);
   std::vector<float> expected(kSide * kSide);
   for (float& x : expected) x = static_cast<float>(random.below(1000));
   const float* start = gpu.upload(expected);
   for (int row = 0; row < kSide; ++row)
     for (int n = 0; n < kSide; ++n)
       for (int k = 0; k < kSide; ++k)
-        expected[row * kSide + n] +=
-            static_cast<float>(element(a, row, k) * (by_columns ? element(b, n, k) : element(b, k, n)));
+        expected[row * kSide + n] += static_cast<float>(element(type, a, row, k) *
+                                                        (by_columns ? element(type, b, n, k) : element(type, b, k, n)));
   auto* out = gpu.arena.take<float>(expected.size());
-  product_kernel<<<1, 32, 0, gpu.stream>>>(gpu.upload(a), gpu.upload(b), by_columns, start, out);
+  const auto kernel = type == ElementType::float16 ? product_kernel<__half> : product_kernel<__nv_bfloat16>;
+  kernel<<<1, 32, 0, gpu.stream>>>(gpu.upload(a), gpu.upload(b), by_columns, start, out);
   EXPECT_EQ(gpu.download(out, expected.size()), expected);
 }
 
-INSTANTIATE_TEST_SUITE_P(Storage, TensorCore, testing::Values(true, false),
-                         [](const auto& info) { return info.param ? "by_columns" : "by_rows"; });
+INSTANTIATE_TEST_SUITE_P(Storage, TensorCore,
+                         testing::Combine(testing::Values(true, false),
+                                          testing::Values(ElementType::float16, ElementType::bfloat16)),
+                         [](const auto& info) {
+                           return std::string(std::get<0>(info.param) ? "by_columns_" : "by_rows_") +
+                                  std::string(name_of(std::get<1>(info.param)));
+                         });
 
 }  // namespace
 }  // namespace attest::test

@@ -1,0 +1,51 @@
+// A plain 16-bit KV cache of one layer: what the kernels that FFD's decode is compared with read.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+#include "dumps/element_type.h"
+
+namespace attest {
+
+inline constexpr int kExactBlock = 128;     ///< tokens of a block; only full ones are selected, the rest is the tail
+inline constexpr int kExactMostGroup = 16;  ///< query heads per KV head
+
+/// Shape and device pointers. A pair is (sequence, KV head); its index is sequence * num_kv_heads + KV head.
+struct ExactCache {
+  int batch = 1;  ///< sequences
+  int num_kv_heads = 1;
+  int group = 1;                ///< G, query heads per KV head, at most kExactMostGroup
+  int head_dim = 128;           ///< D of keys and of values: 64 or 128
+  std::int64_t max_tokens = 0;  ///< of a sequence; lays out results of one value per token or sub-block
+  std::int64_t stride = 0;      ///< tokens from one pair to the next, at least max_tokens
+  ElementType element_type = ElementType::float16;  ///< of queries, keys, values and outputs: float16 or bfloat16
+  float scale = 1;                                  ///< of the softmax
+  const void* keys = nullptr;                       ///< [batch, Hkv, stride, D]
+  const void* values = nullptr;                     ///< [batch, Hkv, stride, D]
+  const int* lengths = nullptr;                     ///< [batch] tokens of each sequence, at most max_tokens
+
+  __host__ __device__ int pairs() const { return batch * num_kv_heads; }
+  __host__ __device__ int max_blocks() const { return static_cast<int>(max_tokens / kExactBlock); }
+  /// Sub-blocks of the full blocks of a sequence of max_tokens tokens: the row length of maxima and masks.
+  __host__ __device__ int max_sub_blocks(int sub_block) const { return max_blocks() * (kExactBlock / sub_block); }
+#ifdef __CUDACC__
+  __device__ int length_of(int pair) const { return lengths[pair / num_kv_heads]; }
+  __device__ const std::uint16_t* keys_of(int pair) const {
+    return static_cast<const std::uint16_t*>(keys) + pair * stride * head_dim;
+  }
+  __device__ const std::uint16_t* values_of(int pair) const {
+    return static_cast<const std::uint16_t*>(values) + pair * stride * head_dim;
+  }
+  /// The queries of a pair's group, of q [batch, Hq, D].
+  __device__ const std::uint16_t* queries_of(int pair, const void* q) const {
+    return static_cast<const std::uint16_t*>(q) + static_cast<std::int64_t>(pair) * group * head_dim;
+  }
+#endif
+};
+
+/// Throws InputError unless the kernels support the cache and sub-blocks of `sub_block` tokens: 16, 32, 64 or 128.
+void check_exact_cache(const ExactCache& cache, int sub_block = kExactBlock);
+
+}  // namespace attest
