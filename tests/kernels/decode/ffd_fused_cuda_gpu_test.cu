@@ -3,7 +3,7 @@
 
 #include <cstring>
 
-#include "kernels/decode/ffd_fused_cuda.h"
+#include "kernels/decode/ffd_fragments.cuh"
 #include "tests/kernels/decode/cache_on_gpu.h"
 
 namespace attest::test {
