@@ -118,17 +118,19 @@ __global__ void __launch_bounds__(kMassThreads)
     state_kernel(const ExactCache cache, const SubBlocks blocks, const float* scores, const TopPScratch scratch) {
   constexpr int kTiles = kExactBlock / kWarpTokens;
   static_assert(kTiles * kTileHeads == kMassThreads);
-  __shared__ float own[kExactBlock * kTileHeads];
+  __shared__ float own[(kExactBlock + kTiles) * kTileHeads];
   __shared__ float2 of_tiles[kTiles][kTileHeads];
   const int pair = static_cast<int>(blockIdx.y), group = cache.group, thread = static_cast<int>(threadIdx.x);
   const int full = cache.length_of(pair) / kExactBlock, part = thread / group, head = thread % group;
   for (int block = static_cast<int>(blockIdx.x); block < full; block += static_cast<int>(gridDim.x)) {
     const float* from = scores + (pair * cache.max_tokens + static_cast<std::int64_t>(block) * kExactBlock) * group;
-    for (int i = thread; i < kExactBlock * group; i += kMassThreads) own[i] = from[i];
+    // Tiles lie a row apart, so that their threads read different banks.
+    for (int i = thread; i < kExactBlock * group; i += kMassThreads)
+      own[i + i / (kWarpTokens * group) * group] = from[i];
     __syncthreads();
     if (part < kTiles) {
-      // Each tile begins at another token, so that threads read different banks.
-      const auto score = [&](int t) { return own[(part * kWarpTokens + (t + part) % kWarpTokens) * group + head]; };
+      // In order of the tokens in every tile, so that equal tiles have equal masses.
+      const auto score = [&](int t) { return own[(part * (kWarpTokens + 1) + t) * group + head]; };
       float2 state{score(0), 0};
       for (int t = 1; t < kWarpTokens; ++t) state.x = fmaxf(state.x, score(t));
       for (int t = 0; t < kWarpTokens; ++t) state.y += __expf(score(t) - state.x);
