@@ -28,8 +28,8 @@ ORDER = """
     analysis/study analysis/metrics analysis/results analysis/layer analysis/cuda analysis/torch analysis/statistics
     analysis/validation analysis/run
     plots plots/report
-    experiments/cli experiments/paper experiments/tables experiments/compare experiments/claims experiments/validation experiments/report
-    experiments/bench experiments/commands
+    experiments/cli experiments/bench experiments/paper experiments/tables experiments/compare experiments/claims experiments/validation experiments/report
+    experiments/commands
     experiments
 """.split()
 

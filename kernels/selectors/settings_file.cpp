@@ -5,17 +5,11 @@
 
 #include <charconv>
 #include <cmath>
-#include <functional>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <set>
-#include <span>
-#include <tuple>
 
 #include "dumps/base/error.h"
-#include "dumps/base/input_file.h"
-#include "dumps/base/json_text.h"
-#include "dumps/base/printable.h"
+#include "dumps/base/json_file.h"
 
 namespace attest {
 namespace {
@@ -27,74 +21,6 @@ constexpr std::string_view kDense = "dense", kInfinite = "inf";
 
 [[noreturn]] void refuse(const std::string& path, std::string_view place, const std::string& what) {
   throw InputError(fmt::format("{}: {} {}", path, place, what));
-}
-
-/// A value as it stands in the file, for messages.
-std::string found_text(const json& value) {
-  if (value.is_object()) return "an object";
-  if (value.is_array()) return "a list";
-  return excerpt(value.dump(-1, ' ', false, json::error_handler_t::replace), 60);
-}
-
-/// A place in the document: "layers.13".
-std::string inside(std::string_view place, std::string_view name) {
-  return place.empty() ? excerpt(name, 60) : fmt::format("{}.{}", place, excerpt(name, 60));
-}
-
-/// Finds a name that an object has twice, of which a parsed document keeps one. Names of lists' elements count as those
-/// of the list.
-class RepeatedName {
- public:
-  bool operator()(int /*depth*/, json::parse_event_t event, json& value) {
-    switch (event) {
-      case json::parse_event_t::object_start:
-        objects_.emplace_back();
-        break;
-      case json::parse_event_t::object_end:
-        objects_.pop_back();
-        break;
-      case json::parse_event_t::key: {
-        auto& [names, current] = objects_.back();
-        current = value.get_ref<const std::string&>();
-        if (!names.insert(current).second && found_.empty())
-          for (const Object& object : objects_) found_ = inside(found_, object.current);
-        break;
-      }
-      default:
-        break;
-    }
-    return true;
-  }
-  /// Its place; empty if there is none.
-  const std::string& found() const { return found_; }
-
- private:
-  struct Object {
-    std::set<std::string> names;
-    std::string current;
-  };
-  std::vector<Object> objects_;
-  std::string found_;
-};
-
-json read_document(const std::string& path) {
-  const InputFile file(path);
-  if (file.size() > kMostBytes)
-    throw InputError(
-        fmt::format("{}: has {} bytes, expected a recommendation of at most {}", path, file.size(), kMostBytes));
-  std::string text(file.size(), '\0');
-  file.read(0, std::as_writable_bytes(std::span(text)));
-  std::optional<json> document = parse_json(text);
-  if (!document)
-    throw InputError(fmt::format("{}: expected a recommendation in JSON of at most {} levels, found other text", path,
-                                 kMostJsonLevels));
-  if (!document->is_object())
-    throw InputError(
-        fmt::format("{}: expected a recommendation, a JSON object, found {}", path, found_text(*document)));
-  RepeatedName repeated;
-  std::ignore = json::parse(text, std::ref(repeated), false);
-  if (!repeated.found().empty()) refuse(path, repeated.found(), "is there twice, expected once");
-  return *std::move(document);
 }
 
 void expect_value(const std::string& path, const json& document, const char* name, const json& expected) {
@@ -160,7 +86,7 @@ LayerSettings layer_settings(const std::string& path, const json& value, const s
 }  // namespace
 
 SettingsFile read_settings_file(const std::string& path) {
-  const json document = read_document(path);
+  const json document = read_json_object(path, "a recommendation", kMostBytes);
   expect_value(path, document, "format", kRecommendationFormat);
   expect_value(path, document, "format_version", kRecommendationVersion);
   expect_value(path, document, "setting", "delta");

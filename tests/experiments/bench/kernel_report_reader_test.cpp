@@ -1,0 +1,108 @@
+// A kernel report written and read again, and what the reader refuses and how.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "dumps/base/error.h"
+#include "tests/dumps/scratch_folder.h"
+#include "tests/experiments/bench/made_kernel_report.h"
+
+namespace attest {
+namespace {
+
+using nlohmann::ordered_json;
+
+/// The message with which `bytes` are refused, without the file's name; "" if they are not.
+std::string refusal(std::string_view bytes) {
+  const ScratchFolder folder;
+  const std::string path = folder.write("bench.json", bytes);
+  const std::string message = message_of<InputError>([&] { read_kernel_report(path); });
+  if (message.empty()) return "";
+  EXPECT_TRUE(message.starts_with(path + ": ")) << message;
+  return message.substr(path.size() + 2);
+}
+
+/// The same for a sound report with another value at `place`.
+std::string refusal_of(const std::string& place, const ordered_json& value) {
+  ordered_json document = json_of(made_kernel_report());
+  document[ordered_json::json_pointer(place)] = value;
+  return refusal(document.dump());
+}
+
+TEST(KernelReport, IsReadAsItWasWritten) {
+  const ScratchFolder folder;
+  const std::string text = json_of(made_kernel_report()).dump();
+  const KernelReport report = read_kernel_report(folder.write("bench.json", text));
+  EXPECT_EQ(json_of(report).dump(), text);
+  EXPECT_EQ(report.seed, 18446744073709551615u);
+  EXPECT_TRUE(std::isnan(report.machine.memory_clock_mhz));
+  ASSERT_EQ(report.measurements.size(), 5u);
+  EXPECT_EQ(report.measurements[0].layer, 3);
+  EXPECT_EQ(report.measurements[0].setting.value, 5);
+  EXPECT_EQ(report.measurements[0].fidelity->recall_min, -0.5);
+  EXPECT_TRUE(std::isnan(report.measurements[1].delta));
+  EXPECT_FALSE(report.measurements[4].layer);
+  EXPECT_FALSE(report.measurements[4].fidelity);
+}
+
+TEST(KernelReport, HasTheFieldsOfTheFormat) {
+  const ordered_json json = json_of(made_kernel_report());
+  EXPECT_EQ(json["format"], "attest-kernel-bench");
+  EXPECT_EQ(json["format_version"], 1);
+  const ordered_json& m = json["measurements"][4];
+  EXPECT_TRUE(m["layer"].is_null() && m["sample"].is_null() && m["delta"].is_null() && m["fidelity"].is_null());
+  EXPECT_TRUE(m["launches"].is_null());
+  EXPECT_EQ(m["setting"], (ordered_json{{"kind", "none"}, {"value", 0.0}}));
+  EXPECT_EQ(json["left_out"][0]["method"], "sdpa_cudnn");
+  KernelReport generated = made_kernel_report();
+  generated.data = {};
+  EXPECT_EQ(json_of(generated)["data"], (ordered_json{{"source", "generated"}}));
+}
+
+TEST(KernelReport, RefusesOtherFiles) {
+  EXPECT_EQ(message_of<InputError>([] { read_kernel_report("/nonexistent.json"); }).find("/nonexistent.json"), 0u);
+  EXPECT_EQ(refusal("x"),
+            "expected a kernel report of 'attest bench kernel' in JSON of at most 64 levels, found other text");
+  EXPECT_EQ(refusal("[]"), "expected a kernel report of 'attest bench kernel', a JSON object, found a list");
+  EXPECT_EQ(refusal("{}"), "format is missing, expected \"attest-kernel-bench\"");
+  EXPECT_EQ(refusal(R"({"a": {"b": 1, "b": 2}})"), "a.b is there twice, expected once");
+  EXPECT_EQ(refusal_of("/format", "attest-recommendation"),
+            "format is \"attest-recommendation\", expected \"attest-kernel-bench\"");
+  EXPECT_EQ(refusal_of("/format_version", 2), "format_version is 2, expected a whole number from 1 to 1");
+}
+
+TEST(KernelReport, NamesThePlaceOfADefect) {
+  EXPECT_EQ(refusal_of("/measurements/1/scan", "3-bit"),
+            R"(measurements[1].scan is "3-bit", expected one of "2-bit", "4-bit", "8-bit", "16-bit")");
+  EXPECT_EQ(refusal_of("/measurements/0/microseconds/1", -1),
+            "measurements[0].microseconds is a list, expected a list of numbers of at least 0");
+  EXPECT_EQ(refusal_of("/measurements/0/setting", 5), "measurements[0].setting is 5, expected an object");
+  EXPECT_EQ(refusal_of("/measurements/0/setting/kind", nullptr),
+            R"(measurements[0].setting.kind is null, expected one of "delta", "keep", "factor", "none")");
+  EXPECT_EQ(refusal_of("/measurements", 1), "measurements is 1, expected a list of objects");
+  EXPECT_EQ(refusal_of("/measurements/2", 1), "measurements[2] is 1, expected an object");
+  EXPECT_EQ(refusal_of("/machine/copy_bytes_per_second", nullptr),
+            "machine.copy_bytes_per_second is null, expected a number of at least 0");
+  EXPECT_EQ(refusal_of("/measurements/0/fidelity/recall_mean", 1.5),
+            "measurements[0].fidelity.recall_mean is 1.5, expected a number from -1 to 1 or null");
+  EXPECT_EQ(refusal_of("/measurements/0/length", 1e300),
+            "measurements[0].length is 1e+300, expected a whole number from 1 to 2147483647");
+  EXPECT_EQ(refusal_of("/measurements/0/batch", 18446744073709551615u),
+            "measurements[0].batch is 18446744073709551615, expected a whole number from 1 to 2147483647");
+  EXPECT_EQ(refusal_of("/measurements/0/tiled", 1), "measurements[0].tiled is 1, expected true or false");
+  EXPECT_EQ(refusal_of("/seed", -1), "seed is -1, expected a whole number of at least 0");
+  EXPECT_EQ(refusal_of("/shape/num_kv_heads", 5), "shape.num_query_heads is 32, expected a multiple of num_kv_heads");
+  EXPECT_EQ(refusal_of("/arguments/0", 1), "arguments is a list, expected a list of texts");
+  EXPECT_EQ(refusal_of("/data/path", nullptr), "data.path is null, expected a text");
+}
+
+TEST(KernelReport, RefusesALargeFile) {
+  const ScratchFolder folder;
+  const std::string path = folder.write("bench.json", "{");
+  std::filesystem::resize_file(path, (std::uintmax_t{64} << 20) + 1);
+  EXPECT_EQ(message_of<InputError>([&] { read_kernel_report(path); }),
+            path + ": has 67108865 bytes, expected a kernel report of 'attest bench kernel' of at most 67108864");
+}
+
+}  // namespace
+}  // namespace attest
