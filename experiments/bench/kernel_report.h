@@ -2,32 +2,19 @@
 // again.
 #pragma once
 
-#include <cmath>
 #include <cstdint>
-#include <limits>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "analysis/bench/kernel_record.h"
+
 namespace attest {
 
 inline constexpr std::string_view kKernelBenchFormat = "attest-kernel-bench";
 inline constexpr int kKernelBenchVersion = 1;
-
-inline constexpr double kNotMeasured = std::numeric_limits<double>::quiet_NaN();  ///< null in JSON
-
-/// Where a text may be null in JSON, an empty text is null.
-struct KernelMachine {
-  std::string gpu;  ///< "NVIDIA H200"
-  int multiprocessors = 0;
-  std::int64_t memory_bytes = 0;
-  std::string driver, cuda_runtime;  ///< "580.65.06", "13.0"
-  std::string torch;                 ///< "2.11.0"; may be null: no LibTorch
-  double sm_clock_mhz = kNotMeasured, memory_clock_mhz = kNotMeasured;
-  double copy_bytes_per_second = 0;  ///< within the device's memory; counts bytes read and bytes written
-};
 
 struct KernelShape {
   int num_query_heads = 0, num_kv_heads = 0, head_dim = 0, value_dim = 0;
@@ -39,25 +26,7 @@ struct KernelData {
   std::string path, xxh64_of_1mib, model;
 };
 
-/// How strict the method was asked to be. `keep`: the share that its own setting was calibrated to.
-struct KernelSetting {
-  std::string kind = "none";  ///< "delta", "keep", "factor" or "none"
-  double value = 0;           ///< 5 or 0.06
-};
-
-/// Over query heads, against exact attention of the same q, k and v.
-struct KernelFidelity {
-  double recall_mean = kNotMeasured, recall_min = kNotMeasured;  ///< cosine of the outputs
-  double lse_error_mean = kNotMeasured, lse_error_max = kNotMeasured;
-};
-
-/// What was compared before anything was timed.
-struct KernelCheck {
-  std::string against;  ///< "the plain kernel, 32 rows"
-  double largest_output_error = kNotMeasured, largest_lse_error = kNotMeasured;
-  std::int64_t blocks_differing = 0, blocks = 0;  ///< kept by one of the two alone; of so many
-};
-
+/// One method on one layer's inputs: a KernelSpec, its KernelResult, and where it belongs.
 struct KernelMeasurement {
   std::vector<std::string> experiments;  ///< "kernel_latency", "selection_overhead", "quant_depth", "ablation"
   std::string method;                    ///< kKernelMethods
@@ -70,7 +39,7 @@ struct KernelMeasurement {
   std::string rule;          ///< "topdelta", "topk", "topp", "none", or null
   std::string launches;      ///< "fused", "split", or null
   KernelSetting setting;
-  double delta = kNotMeasured;  ///< that was used; null if there is none, and for infinity
+  double delta = kNotMeasured;                                ///< that was used; null if none, and for infinity
   double keep_ratio = kNotMeasured, io_ratio = kNotMeasured;  ///< of the tokens; of the bytes of a dense 16-bit read
   double bytes = 0;                                           ///< that must move
   double floor_microseconds = 0;                              ///< bytes over the copy bandwidth
@@ -96,9 +65,6 @@ struct KernelReport {
   std::vector<KernelLeftOut> left_out;
 };
 
-inline const std::vector<std::string> kKernelMethods{"ffd",      "sdpa_flash",  "sdpa_cudnn", "skip_softmax",
-                                                     "ffd_scan", "block_topk",  "token_topp", "kivi_scan",
-                                                     "key_scan", "exact_blocks"};
 inline const std::vector<std::string> kKernelExperiments{"kernel_latency", "selection_overhead", "quant_depth",
                                                          "ablation"};
 

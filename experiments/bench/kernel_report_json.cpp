@@ -1,4 +1,5 @@
 // A kernel report as JSON.
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "experiments/bench/kernel_report.h"

@@ -1,0 +1,61 @@
+// Attention of a decode step in double precision, written as plainly as possible: what the decode kernels are checked
+// against. It quantises the keys anew from the 16-bit ones and shares no code with the kernels.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "analysis/bench/decode_inputs_cuda.h"
+
+namespace attest {
+
+struct PlainOutput {
+  std::vector<double> out;  ///< [rows, Dv]
+  std::vector<double> lse;  ///< [rows]
+};
+
+/// Which sub-blocks of the full blocks attention reads: [pairs, sub_blocks], 1: kept. The tail is always read.
+struct KeptBlocks {
+  std::vector<std::uint8_t> kept;  ///< empty: all
+  int sub_block = 128;
+};
+
+/// What the rules rank by: a sub-block is kept by topdelta if its margin is at most delta. Lower is better.
+struct Margins {
+  std::vector<double> topdelta;  ///< [pairs, sub_blocks] least over the group of m~ - max s^ (kernels/selectors/ffd.cpp)
+  std::vector<double> topk;      ///< [pairs, sub_blocks] minus the largest s^ over the group
+};
+
+class PlainDecode {
+ public:
+  /// The inputs must outlive it.
+  PlainDecode(const DecodeInputs& inputs, cudaStream_t stream);
+
+  /// Device memory that it takes.
+  static std::int64_t bytes(const KernelInputs& what);
+
+  /// Exact attention over all keys.
+  const PlainOutput& exact();
+
+  /// Margins from thumbnails of `bits` bits, 16: the keys themselves, with one sink block and one local block.
+  Margins margins(int bits, int sub_block);
+
+  /// Attention over what was kept: of full blocks keys from thumbnail and e4m3 residual (16: the keys themselves).
+  PlainOutput attend(int bits, const KeptBlocks& kept);
+
+ private:
+  void score(int bits);
+  PlainOutput attend_to(const double* scores, const KeptBlocks& kept);
+
+  const DecodeInputs& inputs_;
+  cudaStream_t stream_;
+  DeviceBuffer estimates_;  ///< [rows, length] s^ of full blocks
+  DeviceBuffer refined_;    ///< [rows, length] s'; exact in the tail
+  DeviceBuffer partial_;    ///< [rows, kSplits, Dv + 1]
+  int scored_bits_ = 0;     ///< of the scores in memory; 0: none
+  PlainOutput exact_;
+};
+
+}  // namespace attest
