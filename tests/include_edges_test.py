@@ -25,8 +25,8 @@ FOLDERS = {
 ORDER = """
     dumps/base dumps dumps/hdf5 dumps/format dumps/synthetic dumps/inspect
     kernels kernels/device kernels/quantize kernels/rank kernels/attention kernels/selectors kernels/decode
-    analysis/study analysis/metrics analysis/results analysis/layer analysis/cuda analysis/torch analysis/bench analysis/statistics
-    analysis/validation analysis/run
+    analysis/study analysis/metrics analysis/results analysis/layer analysis/cuda analysis/torch analysis/statistics
+    analysis/bench analysis/validation analysis/run
     plots plots/report
     experiments/cli experiments/bench experiments/paper experiments/tables experiments/compare experiments/claims experiments/validation experiments/report
     experiments/commands

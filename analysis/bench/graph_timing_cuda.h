@@ -1,5 +1,5 @@
-// Time of a kernel call in a CUDA graph: many calls on copies of the inputs in turn, so that none finds its inputs in the
-// level-2 cache and launching costs what it costs inside a model's graph.
+// Time of a kernel call in a CUDA graph: many calls on copies of the inputs in turn, so that none finds its inputs in
+// the level-2 cache and launching costs what it costs inside a model's graph.
 #pragma once
 
 #include <functional>

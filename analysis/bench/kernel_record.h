@@ -16,8 +16,8 @@ struct KernelMachine {
   std::string gpu;  ///< "NVIDIA H200"
   int multiprocessors = 0;
   std::int64_t memory_bytes = 0;
-  std::string driver, cuda_runtime;  ///< "580.65.06", "13.0"
-  std::string torch;                 ///< "2.11.0"; may be null: no LibTorch
+  std::string driver, cuda_runtime;                                     ///< "580.65.06", "13.0"
+  std::string torch;                                                    ///< "2.11.0"; may be null: no LibTorch
   double sm_clock_mhz = kNotMeasured, memory_clock_mhz = kNotMeasured;  ///< while kernels ran
   double copy_bytes_per_second = 0;  ///< within the device's memory; counts bytes read and bytes written
 };
@@ -39,9 +39,9 @@ struct KernelSpec {
   bool operator==(const KernelSpec&) const = default;
 };
 
-inline const std::vector<std::string> kKernelMethods{"ffd",        "sdpa_flash", "sdpa_cudnn", "skip_softmax",
-                                                     "ffd_scan",   "block_topk", "token_topp", "kivi_scan",
-                                                     "key_scan",   "exact_blocks"};
+inline const std::vector<std::string> kKernelMethods{"ffd",      "sdpa_flash",  "sdpa_cudnn", "skip_softmax",
+                                                     "ffd_scan", "block_topk",  "token_topp", "kivi_scan",
+                                                     "key_scan", "exact_blocks"};
 
 /// Over query heads, against exact attention of the same q, k and v.
 struct KernelFidelity {

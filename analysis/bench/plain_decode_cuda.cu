@@ -91,8 +91,7 @@ __global__ void plain_margins(const double* estimates, PlainShape shape, int sub
   double least = -kLowest, largest = kLowest;
   for (int h = 0; h < shape.group; ++h) {
     const double* row = estimates + (pair * shape.group + h) * shape.length;
-    const double pseudo_max =
-        fmax(largest_of(row, 0, kBlock), largest_of(row, (shape.blocks() - 1) * kBlock, kBlock));
+    const double pseudo_max = fmax(largest_of(row, 0, kBlock), largest_of(row, (shape.blocks() - 1) * kBlock, kBlock));
     const double own = largest_of(row, sub * sub_block, sub_block);
     least = fmin(least, pseudo_max - own);
     largest = fmax(largest, own);
@@ -113,8 +112,7 @@ __global__ void plain_maxima(const double* scores, const std::uint8_t* kept, Pla
   const std::int64_t row = blockIdx.x;
   double largest = kLowest;
   for (std::int64_t t = threadIdx.x; t < shape.length; t += kThreads)
-    if (is_read(kept, shape, sub_block, row / shape.group, t))
-      largest = fmax(largest, scores[row * shape.length + t]);
+    if (is_read(kept, shape, sub_block, row / shape.group, t)) largest = fmax(largest, scores[row * shape.length + t]);
   own[threadIdx.x] = largest;
   __syncthreads();
   if (threadIdx.x != 0) return;
@@ -136,15 +134,15 @@ __global__ void plain_sums(const double* scores, const double* maxima, const std
     for (std::int64_t tile = begin; tile < end; tile += kTile) {
       const std::int64_t t = tile + threadIdx.x;
       __syncthreads();
-      weights[threadIdx.x] = t < end && is_read(kept, shape, sub_block, pair, t)
-                                 ? exp(scores[row * shape.length + t] - maxima[row])
-                                 : 0.0;
+      weights[threadIdx.x] =
+          t < end && is_read(kept, shape, sub_block, pair, t) ? exp(scores[row * shape.length + t] - maxima[row]) : 0.0;
       __syncthreads();
       const int count = static_cast<int>(min(static_cast<std::int64_t>(kTile), end - tile));
       for (int i = 0; i < count && c <= shape.value_dim; ++i)
-        sum += weights[i] * (c < shape.value_dim
-                                 ? static_cast<double>(as_float(v[(pair * shape.length + tile + i) * shape.value_dim + c]))
-                                 : 1.0);
+        sum +=
+            weights[i] * (c < shape.value_dim
+                              ? static_cast<double>(as_float(v[(pair * shape.length + tile + i) * shape.value_dim + c]))
+                              : 1.0);
     }
     if (c <= shape.value_dim) out[c] = sum;
   }
@@ -229,8 +227,7 @@ PlainOutput PlainDecode::attend_to(const double* scores, const KeptBlocks& kept)
   const PlainShape shape = shape_of(inputs_);
   const std::int64_t rows = inputs_.rows(), width = shape.value_dim + 1;
   const DeviceBuffer flags(std::max<std::size_t>(1, kept.kept.size())), maxima(bytes_of(rows));
-  ATTEST_CUDA(
-      cudaMemcpyAsync(flags.data(), kept.kept.data(), kept.kept.size(), cudaMemcpyHostToDevice, stream_));
+  ATTEST_CUDA(cudaMemcpyAsync(flags.data(), kept.kept.data(), kept.kept.size(), cudaMemcpyHostToDevice, stream_));
   const auto* flag = kept.kept.empty() ? nullptr : reinterpret_cast<const std::uint8_t*>(flags.data());
   plain_maxima<<<static_cast<unsigned>(rows), kThreads, 0, stream_>>>(scores, flag, shape, kept.sub_block,
                                                                       doubles(maxima));

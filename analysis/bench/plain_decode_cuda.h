@@ -24,8 +24,9 @@ struct KeptBlocks {
 
 /// What the rules rank by: a sub-block is kept by topdelta if its margin is at most delta. Lower is better.
 struct Margins {
-  std::vector<double> topdelta;  ///< [pairs, sub_blocks] least over the group of m~ - max s^ (kernels/selectors/ffd.cpp)
-  std::vector<double> topk;      ///< [pairs, sub_blocks] minus the largest s^ over the group
+  std::vector<double>
+      topdelta;              ///< [pairs, sub_blocks] least over the group of m~ - max s^ (kernels/selectors/ffd.cpp)
+  std::vector<double> topk;  ///< [pairs, sub_blocks] minus the largest s^ over the group
 };
 
 class PlainDecode {

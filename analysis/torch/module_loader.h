@@ -5,8 +5,8 @@
 
 namespace attest {
 
-/// An entry point of the module. Throws Error, "WHAT: cannot be opened: ...; ADVICE", if the module or the entry point is
-/// missing.
+/// An entry point of the module. Throws Error, "WHAT: cannot be opened: ...; ADVICE", if the module or the entry point
+/// is missing.
 void* torch_entry(const char* name, const std::string& what, const std::string& advice);
 
 }  // namespace attest

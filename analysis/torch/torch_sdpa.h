@@ -1,4 +1,5 @@
-// LibTorch's scaled_dot_product_attention of one query per sequence, by a back end of choice: what dense decoding costs.
+// LibTorch's scaled_dot_product_attention of one query per sequence, by a back end of choice: what dense decoding
+// costs.
 #pragma once
 
 #include <cstdint>

@@ -197,13 +197,6 @@ DumpTiming time_dump(const std::string& path, const std::string& folder, const s
 
 }  // namespace
 
-double median(std::vector<double> values) {
-  if (values.empty()) return std::nan("");
-  std::sort(values.begin(), values.end());
-  const std::size_t half = values.size() / 2;
-  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
-}
-
 StudyBenchReport bench_study(const std::string& path, const std::string& folder, const StudyBenchOptions& options) {
   std::vector<DumpReader> dumps;
   dumps.emplace_back(path);

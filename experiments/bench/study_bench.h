@@ -68,6 +68,4 @@ struct StudyBenchReport {
 /// `folder` is made for the units of the study, and removed.
 StudyBenchReport bench_study(const std::string& path, const std::string& folder, const StudyBenchOptions& options);
 
-double median(std::vector<double> values);
-
 }  // namespace attest
