@@ -58,6 +58,7 @@ BenchedLayers benched_layers(const DumpReader& dump, const KernelBenchOptions& o
 }
 
 void read_benched_layer(const DumpReader& dump, const BenchedLayer& which, int threads, AttentionLayer& layer) {
+  dump.check_memory(which.sample, which.layer);
   if (!dump.read_layer(which.sample, which.layer, layer, threads))
     throw InputError(fmt::format("{}: layer {} of sample '{}' has NaN or Inf", dump.info().path, which.layer,
                                  dump.info().samples[which.sample].name));

@@ -48,9 +48,9 @@ bool parse_decimal(std::string_view text, Decimal& out) {
   return plain && out.digits <= 15;
 }
 
-class Parser {
+class GridParser {
  public:
-  Parser(std::string_view option, std::string_view expected) : option_(option), expected_(expected) {}
+  GridParser(std::string_view option, std::string_view expected) : option_(option), expected_(expected) {}
 
   [[noreturn]] void reject(std::string_view part) const {
     throw UsageError(fmt::format("{}: '{}' is not {}", option_, part, expected_));
@@ -128,7 +128,7 @@ void refuse_twice(std::string_view option, const std::vector<Value>& values, con
 
 Grid parse_grid(SettingKind kind, std::string_view text) {
   const SettingKindInfo& info = info_of(kind);
-  const Parser parser(fmt::format("--{}", info.name), info.valid);
+  const GridParser parser(fmt::format("--{}", info.name), info.valid);
   Grid grid;
   for (std::string& element : parser.elements(text)) {
     Setting setting;
@@ -150,7 +150,7 @@ Grid default_grid(const Selector& selector) {
 }
 
 std::vector<double> parse_numbers(std::string_view text, std::string_view option) {
-  const Parser parser(option, "a finite number of at least 0");
+  const GridParser parser(option, "a finite number of at least 0");
   std::vector<double> numbers;
   const std::vector<std::string> elements = parser.elements(text);
   for (const std::string& element : elements) {

@@ -4,9 +4,9 @@
 #include <fmt/format.h>
 
 #include <filesystem>
-#include <fstream>
 
 #include "dumps/base/error.h"
+#include "experiments/cli/command_line.h"
 #include "experiments/cli/interrupt.h"
 #include "experiments/cli/progress.h"
 #include "experiments/cli/study_notices.h"
@@ -15,14 +15,6 @@
 
 namespace attest {
 namespace {
-
-/// The command line of this process.
-std::vector<std::string> command_line() {
-  std::ifstream file("/proc/self/cmdline", std::ios::binary);
-  std::vector<std::string> arguments;
-  for (std::string argument; std::getline(file, argument, '\0');) arguments.push_back(argument);
-  return arguments;
-}
 
 std::string outcome_text(const RunReport& report, const std::string& output) {
   switch (report.outcome) {

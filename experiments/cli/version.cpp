@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <cctype>
+
 #if ATTEST_HAS_CUDA
 #include <cuda_runtime_api.h>
 #endif
@@ -28,6 +30,11 @@ std::string cuda_version() {
 }  // namespace
 
 Version program_version() { return {ATTEST_VERSION, ATTEST_GIT_COMMIT}; }
+
+std::string libtorch_version() {
+  const std::string version = ATTEST_LIBTORCH_VERSION;
+  return version.empty() || std::isdigit(static_cast<unsigned char>(version[0])) == 0 ? std::string() : version;
+}
 
 std::string source_dir() { return ATTEST_SOURCE_DIR; }
 

@@ -11,6 +11,9 @@ struct Version {
 };
 Version program_version();
 
+/// "2.11.0"; empty: not in this build.
+std::string libtorch_version();
+
 /// The folder of the sources that this program was built from.
 std::string source_dir();
 

@@ -1,0 +1,156 @@
+// attest bench kernel: speed of decode kernels on this machine's GPU.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "dumps/base/atomic_file.h"
+#include "dumps/base/error.h"
+#include "dumps/base/output_place.h"
+#include "dumps/base/utc_time.h"
+#include "experiments/bench/kernel_bench.h"
+#include "experiments/bench/kernel_text.h"
+#include "experiments/cli/checks.h"
+#include "experiments/cli/command_line.h"
+#include "experiments/cli/grid.h"
+#include "experiments/cli/progress.h"
+#include "experiments/cli/study_choice.h"
+#include "experiments/cli/version.h"
+#include "experiments/commands/bench.h"
+#include "kernels/device/on_cuda.h"
+
+namespace attest {
+namespace {
+
+struct KernelBenchCommand {
+  KernelBenchOptions bench;
+  KernelTimingOptions timing;
+  std::string lengths = "4K..256K", deltas = "5,7", layers, element_type = "float16", sub_block = "128";
+  std::string samples, output;
+  bool replace = false;
+};
+
+/// Parses what CLI11 leaves as text.
+void finish_options(KernelBenchCommand& command) {
+  KernelBenchOptions& bench = command.bench;
+  bench.plan.lengths = parse_lengths(command.lengths);
+  bench.plan.deltas = parse_numbers(command.deltas, "--delta");
+  if (!command.layers.empty()) bench.layers = parse_layers(command.layers);
+  if (!command.samples.empty()) bench.samples = parse_names(command.samples);
+  if (bench.dump.empty() && !(bench.layers.empty() && bench.samples.empty()))
+    throw UsageError("--layers and --samples choose from a dump, expected --dump with them");
+  bench.element_type = command.element_type == "float16" ? ElementType::float16 : ElementType::bfloat16;
+  command.timing.sub_block = std::stoi(command.sub_block);
+  AttentionShape& shape = bench.shape;
+  shape.value_dim = shape.head_dim;
+  if (shape.num_query_heads % shape.num_kv_heads != 0)
+    throw UsageError(fmt::format("--heads is {}, expected a multiple of --kv-heads, which is {}", shape.num_query_heads,
+                                 shape.num_kv_heads));
+}
+
+Device gpu_of(const GlobalOptions& global) {
+  Device device = global.resolved_device();
+  if (device.kind == DeviceKind::cuda) return device;
+  if (!device.automatic) throw UsageError("--device cpu: 'attest bench kernel' measures a GPU; expected cuda or auto");
+  throw DeviceError(ATTEST_HAS_CUDA
+                        ? "bench kernel: expected a GPU with CUDA and compute capability 8.0 or later, found none"
+                        : "bench kernel: expected a GPU with CUDA, found a build without CUDA");
+}
+
+/// Before anything is measured: it takes minutes.
+void check_output(const KernelBenchCommand& command) {
+  if (command.output.empty()) return;
+  require_replaceable(command.output);
+  std::error_code ignored;
+  if (!command.replace && std::filesystem::exists(command.output, ignored))
+    throw OutputError(fmt::format("{} exists; --force replaces it", command.output));
+}
+
+void run_bench_kernel(KernelBenchCommand& command, const GlobalOptions& global) {
+  finish_options(command);
+  command.bench.seed = global.seed;
+  command.bench.threads = global.thread_count();
+  const Device device = gpu_of(global);
+  check_output(command);
+  Progress progress("measurements", global.quiet);
+  KernelReport report =
+      bench_kernels(command.bench, [&] { return call_on_cuda<make_cuda_kernel_session>(device, command.timing); },
+                    {.progress = [&](std::size_t done, std::size_t total) { progress.show(done, total, 0); },
+                     .notice = [&](const std::string& line) { progress.notice(line); }});
+  progress.end();
+  const Version version = program_version();
+  report.program_version = version.program;
+  report.program_commit = version.git_commit;
+  report.created = utc_time(std::chrono::system_clock::now());
+  report.machine.torch = libtorch_version();
+  report.arguments = command_line();
+  report.arguments.erase(report.arguments.begin());
+  const std::string json = json_of(report).dump(1) + "\n";
+  if (!command.output.empty()) write_atomically(command.output, json, {.overwrite = command.replace});
+  std::cout << (global.json ? json : text_of(report));
+}
+
+}  // namespace
+
+void add_bench_kernel(CLI::App& bench, const GlobalOptions& global) {
+  CLI::App* kernel = bench.add_subcommand(
+      "kernel", "Decode kernels on a GPU: FFD beside LibTorch's attention, with the least time that their bytes take");
+  auto options = std::make_shared<KernelBenchCommand>();
+  KernelBenchOptions& own = options->bench;
+  own.plan.batches = {1, 8};
+  own.plan.keeps = {0.02, 0.06, 0.27, 1};
+  own.plan.experiments = kKernelExperiments;
+  kernel->add_option("--lengths", options->lengths, "Context lengths: 4K,16K, or 4K..256K, which doubles")
+      ->transform(text_that_is("a list such as 4K,16K or 4K..256K"))
+      ->capture_default_str();
+  kernel->add_option("--batch", own.plan.batches, "Sequences decoded at once")
+      ->delimiter(',')
+      ->transform(whole_number(1, 1024))
+      ->capture_default_str();
+  kernel->add_option("--delta", options->deltas, "Deltas, at the keep ratio that each layer has there")
+      ->transform(text_that_is("a list such as 5,7"))
+      ->capture_default_str();
+  kernel->add_option("--keep", own.plan.keeps, "Shares of the tokens to which delta is calibrated, layer by layer")
+      ->delimiter(',')
+      ->transform(share_of_one())
+      ->default_str("2%,6%,27%,100%");
+  kernel->add_option("--dump", own.dump, "Dump whose layers are the inputs; default: generated ones")
+      ->transform(text_that_is("a file's name"))
+      ->type_name("DUMP");
+  kernel->add_option("--samples", options->samples, "Samples of the dump (default: the longest)")
+      ->transform(text_that_is("a list such as a,b"));
+  kernel->add_option("--layers", options->layers, "Layers of the dump: 0-31, or 0,5,8-11, or 8- (default: all)")
+      ->transform(text_that_is("a list such as 0-31 or 0,5"));
+  kernel->add_option("--heads", own.shape.num_query_heads, "Query heads of generated inputs")
+      ->transform(whole_number(1, 1024))
+      ->capture_default_str();
+  kernel->add_option("--kv-heads", own.shape.num_kv_heads, "KV heads of generated inputs")
+      ->transform(whole_number(1, 1024))
+      ->capture_default_str();
+  kernel->add_option("--head-dim", own.shape.head_dim, "Channels of generated queries, keys and values")
+      ->transform(whole_number(1, 1024))
+      ->capture_default_str();
+  kernel->add_option("--element-type", options->element_type, "Type of generated inputs")
+      ->transform(one_of({"float16", "bfloat16"}))
+      ->capture_default_str();
+  kernel->add_option("--sub-block", options->sub_block, "Tokens that FFD keeps or drops together")
+      ->transform(one_of({"16", "32", "64", "128"}))
+      ->capture_default_str();
+  kernel->add_option("--only", own.plan.experiments, "Experiments (default: all)")
+      ->delimiter(',')
+      ->transform(one_of(kKernelExperiments));
+  kernel->add_option("--repeats", options->timing.repeats, "Timed replays of each graph; the median is reported")
+      ->transform(whole_number(1, 1000))
+      ->capture_default_str();
+  kernel->add_option("-o,--output", options->output, "File for the record of the run, JSON")
+      ->transform(text_that_is("a file's name"))
+      ->type_name("FILE");
+  kernel->add_flag("--force", options->replace, "Replace the file if it is there");
+  kernel->callback([options, &global] { run_bench_kernel(*options, global); });
+}
+
+}  // namespace attest

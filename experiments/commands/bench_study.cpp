@@ -1,0 +1,174 @@
+// attest bench study: speed of the study, compared with an eager LibTorch implementation.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "analysis/statistics/quantile.h"
+#include "dumps/base/temporary_folder.h"
+#include "dumps/synthetic/dump.h"
+#include "experiments/bench/study_bench.h"
+#include "experiments/cli/checks.h"
+#include "experiments/commands/bench.h"
+#include "kernels/selectors/registry.h"
+
+namespace attest {
+namespace {
+
+struct StudyBenchCommand {
+  std::string path;
+  SyntheticOptions dump{.shape = {.num_query_heads = 32, .num_kv_heads = 8, .head_dim = 128, .value_dim = 128},
+                        .num_layers = 2,
+                        .num_tokens = 32768,
+                        .num_queries = 4};
+  StudyBenchOptions bench;
+  bool no_peer = false;
+};
+
+/// GPU time by stage, and the share of the copy bandwidth (of memory or bus) that each stage reaches.
+std::string stages_text(const DumpTiming& dump) {
+  double busy = 0;
+  for (const StageTime& stage : dump.stages)
+    if (stage.name != kHostCopyStage) busy += stage.seconds;
+  std::string text = fmt::format(
+      "GPU busy {:.3f} s beside the copies from the host; copy bandwidth {:.0f} GB/s within its memory, {:.1f} GB/s "
+      "from the host\n",
+      busy, dump.bandwidth.device_copy / 1e9, dump.bandwidth.from_host / 1e9);
+  text += fmt::format("{:<24} {:>9} {:>16} {:>20}\n", "stage", "s", "least GB moved", "of copy bandwidth");
+  for (const StageTime& stage : dump.stages) {
+    const double limit = stage.name == kHostCopyStage ? dump.bandwidth.from_host : dump.bandwidth.device_copy;
+    text += fmt::format("{:<24} {:>9.4f} {:>16.2f} {:>18.1f} %\n", stage.name, stage.seconds, stage.bytes / 1e9,
+                        100 * stage.bytes / stage.seconds / limit);
+  }
+  return text;
+}
+
+std::string text_of(const DumpTiming& dump) {
+  constexpr double kMebi = 1 << 20;
+  std::string text = fmt::format(
+      "\nwhole dump: {} layers, {:.1f} MiB; study {:.3f} s; reading the file {:.3f} s by one thread ({:.2f}x), {:.3f} "
+      "s by all ({:.2f}x); "
+      "peak memory {:.0f} MiB after the first layer, {:.0f} MiB at the end\n",
+      dump.layers, static_cast<double>(dump.file_bytes) / kMebi, dump.study_seconds, dump.read_seconds,
+      dump.study_seconds / dump.read_seconds, dump.parallel_read_seconds,
+      dump.study_seconds / dump.parallel_read_seconds, static_cast<double>(dump.memory_after_first) / kMebi,
+      static_cast<double>(dump.memory_at_end) / kMebi);
+  return dump.stages.empty() ? text : text + stages_text(dump);
+}
+
+std::string text_of(const StudyBenchReport& r) {
+  const double work = static_cast<double>(r.num_tokens) * static_cast<double>(r.num_queries) * r.shape.num_query_heads;
+  std::string text =
+      fmt::format("{}\n{} query heads, {} KV heads, head_dim {}, {} tokens, {} queries\n\n", r.device,
+                  r.shape.num_query_heads, r.shape.num_kv_heads, r.shape.head_dim, r.num_tokens, r.num_queries);
+  text += fmt::format("{:<20} {:>8} {:>11} {:>24} {:>12} {:>8}\n", "one layer", "settings", "median s",
+                      "tokens x heads x q / s", "LibTorch s", "ratio");
+  for (const LayerTiming& t : r.timings) {
+    const double ours = quantile(t.seconds, 0.5), peer = quantile(t.peer_seconds, 0.5);
+    text += fmt::format("{:<20} {:>8} {:>11.4f} {:>24.3g} {:>12} {:>8}\n", t.name, t.settings, ours, work / ours,
+                        t.peer_seconds.empty() ? "-" : fmt::format("{:.3f}", peer),
+                        t.peer_seconds.empty() ? "-" : fmt::format("{:.1f}x", peer / ours));
+  }
+  for (const LayerTiming& t : r.timings)
+    if (t.agreement)
+      text += fmt::format("{}: {} of {} cells compared with LibTorch's are apart by more than {}\n", t.name,
+                          t.agreement->differing, t.agreement->cells, kAgreementTolerance);
+  return text + text_of(r.dump);
+}
+
+nlohmann::ordered_json json_of(const std::vector<StageTime>& stages) {
+  nlohmann::ordered_json array = nlohmann::ordered_json::array();
+  for (const StageTime& stage : stages)
+    array.push_back({{"name", stage.name}, {"seconds", stage.seconds}, {"least_bytes", stage.bytes}});
+  return array;
+}
+
+nlohmann::ordered_json json_of(const StudyBenchReport& r) {
+  nlohmann::ordered_json timings = nlohmann::ordered_json::array();
+  for (const LayerTiming& t : r.timings) {
+    nlohmann::ordered_json entry{{"name", t.name},
+                                 {"settings", t.settings},
+                                 {"seconds", t.seconds},
+                                 {"median_seconds", quantile(t.seconds, 0.5)},
+                                 {"stages", json_of(t.stages)}};
+    if (t.agreement) {
+      entry["peer_seconds"] = t.peer_seconds;
+      entry["ratio"] = quantile(t.peer_seconds, 0.5) / quantile(t.seconds, 0.5);
+      entry["cells_compared"] = t.agreement->cells;
+      entry["cells_apart"] = t.agreement->differing;
+    }
+    timings.push_back(std::move(entry));
+  }
+  return {{"device", r.device},
+          {"num_query_heads", r.shape.num_query_heads},
+          {"num_kv_heads", r.shape.num_kv_heads},
+          {"head_dim", r.shape.head_dim},
+          {"num_tokens", r.num_tokens},
+          {"num_queries", r.num_queries},
+          {"one_layer", timings},
+          {"dump",
+           {{"layers", r.dump.layers},
+            {"file_bytes", r.dump.file_bytes},
+            {"study_seconds", r.dump.study_seconds},
+            {"read_seconds", r.dump.read_seconds},
+            {"parallel_read_seconds", r.dump.parallel_read_seconds},
+            {"memory_after_first_bytes", r.dump.memory_after_first},
+            {"memory_at_end_bytes", r.dump.memory_at_end},
+            {"stages", json_of(r.dump.stages)},
+            {"copy_bytes_per_second", r.dump.bandwidth.device_copy},
+            {"copy_from_host_bytes_per_second", r.dump.bandwidth.from_host}}}};
+}
+
+void run_bench_study(StudyBenchCommand options, const GlobalOptions& global) {
+  options.bench.device = global.resolved_device();
+  options.bench.threads = global.thread_count();
+  if (options.no_peer) options.bench.peer_repeats = 0;
+  const TemporaryFolder folder(system_temporary_folder());
+  if (options.path.empty()) {
+    options.path = (folder.path() / "dump.h5").string();
+    options.dump.seed = global.seed;
+    write_synthetic_dump(options.dump, options.path, false, global.thread_count());
+  }
+  const StudyBenchReport report = bench_study(options.path, (folder.path() / "partial").string(), options.bench);
+  std::cout << (global.json ? json_of(report).dump(2) + "\n" : text_of(report));
+}
+
+}  // namespace
+
+void add_bench_study(CLI::App& bench, const GlobalOptions& global) {
+  CLI::App* study =
+      bench.add_subcommand("study", "The study against an eager LibTorch implementation of it, in one run");
+  auto options = std::make_shared<StudyBenchCommand>();
+  study->add_option("DUMP", options->path,
+                    "Dump to time; default: a synthetic one of Llama-3.1-8B's shape, generated for this run");
+  study->add_option("--tokens", options->dump.num_tokens, "Tokens of the synthetic dump")
+      ->transform(whole_number(1, kMostTokens))
+      ->capture_default_str();
+  study->add_option("--queries", options->dump.num_queries, "Queries of the synthetic dump")
+      ->transform(whole_number(1, kMostTokens))
+      ->capture_default_str();
+  study->add_option("--layers", options->dump.num_layers, "Layers of the synthetic dump")
+      ->transform(whole_number(1, kMostCount))
+      ->capture_default_str();
+  std::vector<std::string> selectors;
+  for (const SelectorInfo* info : all_selectors()) selectors.emplace_back(info->name);
+  study->add_option("--selector", options->bench.selectors, "Selectors, at their defaults")
+      ->delimiter(',')
+      ->transform(one_of(selectors))
+      ->capture_default_str();
+  study->add_option("--sweep-points", options->bench.sweep_points, "Settings per selector of the sweep; 0: no sweep")
+      ->transform(whole_number(0, 1000))
+      ->capture_default_str();
+  study->add_option("--repeats", options->bench.repeats, "Timed runs; the median is reported")
+      ->transform(whole_number(1, 1000))
+      ->capture_default_str();
+  study->add_option("--peer-repeats", options->bench.peer_repeats, "Timed runs of the LibTorch peer")
+      ->transform(whole_number(1, 1000))
+      ->capture_default_str();
+  study->add_flag("--no-peer", options->no_peer, "Leave the LibTorch peer, and the comparison with it, out");
+  study->callback([options, &global] { run_bench_study(*options, global); });
+}
+
+}  // namespace attest
