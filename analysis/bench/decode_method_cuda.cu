@@ -16,6 +16,14 @@ std::string name_of(const KernelSpec& spec, const DecodeContext& context) {
   return kernel_name(spec, context.inputs.what.length, context.inputs.what.batch);
 }
 
+HeadMaxima head_maxima(const DecodeContext& context, const std::vector<double>& values) {
+  return {.maxima = values,
+          .pairs = context.inputs.pairs(),
+          .sub_blocks = static_cast<std::int64_t>(values.size()) / context.inputs.rows(),
+          .group = context.inputs.what.shape.group(),
+          .per_block = kFfdBlock / context.sub_block};
+}
+
 int scan_bits(const KernelSpec& spec) { return spec.scan.empty() ? 0 : std::stoi(spec.scan); }
 
 double dense_bytes(const KernelInputs& what) {

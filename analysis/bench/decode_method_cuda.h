@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "analysis/bench/block_margins.h"
 #include "analysis/bench/decode_check.h"
 #include "analysis/bench/decode_inputs_cuda.h"
 #include "analysis/bench/input_copies_cuda.h"
@@ -42,6 +43,9 @@ std::unique_ptr<DecodeMethod> make_decode_method(const KernelSpec& spec, const D
 
 std::unique_ptr<DecodeMethod> make_ffd_method(const KernelSpec& spec, const DecodeContext& context);
 std::unique_ptr<DecodeMethod> make_sdpa_method(const KernelSpec& spec, const DecodeContext& context);
+
+/// Maxima, or masses, of context.sub_block tokens each.
+HeadMaxima head_maxima(const DecodeContext& context, const std::vector<double>& values);
 
 /// kernel_name() on the inputs.
 std::string name_of(const KernelSpec& spec, const DecodeContext& context);

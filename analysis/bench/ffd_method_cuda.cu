@@ -20,8 +20,9 @@ class FfdMethod final : public DecodeMethod {
         what_(context.inputs.what),
         caches_(context.copies.quantised(scan_bits(spec))),
         units_{.pairs = context.inputs.pairs(), .length = what_.length, .sub_block = context.sub_block},
-        margins_(context.plain.margins(scan_bits(spec), context.sub_block)),
-        setting_(rule_setting(spec, units_, ranked(margins_.topdelta))),
+        heads_(context.plain.maxima(scan_bits(spec), context.sub_block)),
+        topdelta_(topdelta_margins(head_maxima(context, heads_))),
+        setting_(rule_setting(spec, units_, ranked(topdelta_))),
         out_(static_cast<std::size_t>(2 * context.inputs.rows() * what_.shape.value_dim)),
         lse_(static_cast<std::size_t>(context.inputs.rows()) * sizeof(float)),
         kept_(static_cast<std::size_t>(context.inputs.pairs()) * sizeof(int)) {
@@ -41,7 +42,8 @@ class FfdMethod final : public DecodeMethod {
     const DecodeOutput found = output_on_host(context_, out_, lse_);
     const std::string name = name_of(spec_, context_);
     const bool topk = options_.rule == FfdDecodeRule::topk;
-    const RankedBlocks blocks = ranked(topk ? margins_.topk : margins_.topdelta);
+    const std::vector<double> margins = topk ? topk_margins(head_maxima(context_, heads_)) : topdelta_;
+    const RankedBlocks blocks = ranked(margins);
     KernelResult result;
     check_counts(name, blocks, kept, expected_counts(), topk ? kNotMeasured : setting_.delta, result.check);
     const PlainOutput plain =
@@ -72,7 +74,7 @@ class FfdMethod final : public DecodeMethod {
   }
 
   std::vector<int> expected_counts() const {
-    if (options_.rule == FfdDecodeRule::topdelta) return counts_within(ranked(margins_.topdelta), setting_.delta);
+    if (options_.rule == FfdDecodeRule::topdelta) return counts_within(ranked(topdelta_), setting_.delta);
     const auto keep = static_cast<int>(std::min<std::int64_t>(options_.keep_sub_blocks, units_.sub_blocks()));
     return std::vector<int>(static_cast<std::size_t>(units_.pairs), keep);
   }
@@ -97,7 +99,8 @@ class FfdMethod final : public DecodeMethod {
   const KernelInputs& what_;
   const std::vector<std::unique_ptr<FfdCache>>& caches_;
   KeptUnits units_;
-  Margins margins_;
+  std::vector<double> heads_;     ///< [rows, sub_blocks] largest s^
+  std::vector<double> topdelta_;  ///< margins
   RuleSetting setting_;
   FfdDecodeOptions options_;
   DeviceBuffer out_, lse_, kept_, delta_;

@@ -1,6 +1,9 @@
 // Scores, margins and attention of the plain decode: a thread per token, then sums in a fixed order.
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
+#include <span>
 
 #include "analysis/bench/element_cuda.cuh"
 #include "analysis/bench/plain_decode_cuda.h"
@@ -76,28 +79,17 @@ __global__ void plain_scores(const T* q, const T* k, const float* scales, PlainS
   }
 }
 
-__device__ double largest_of(const double* scores, std::int64_t begin, std::int64_t count) {
-  double largest = kLowest;
-  for (std::int64_t i = begin; i < begin + count; ++i) largest = fmax(largest, scores[i]);
-  return largest;
-}
-
-/// A thread per (pair, sub-block).
-__global__ void plain_margins(const double* estimates, PlainShape shape, int sub_block, double* topdelta,
-                              double* topk) {
-  const std::int64_t pair = blockIdx.y, subs = shape.blocks() * (kBlock / sub_block);
+/// A thread per (row, sub-block): its largest score and, if `offsets` is not null, its sum of exp(s - offsets[row]).
+__global__ void plain_sub_blocks(const double* estimates, PlainShape shape, int sub_block, const double* offsets,
+                                 double* out) {
+  const std::int64_t row = blockIdx.y, subs = shape.blocks() * (kBlock / sub_block);
   const std::int64_t sub = blockIdx.x * static_cast<std::int64_t>(blockDim.x) + threadIdx.x;
   if (sub >= subs) return;
-  double least = -kLowest, largest = kLowest;
-  for (int h = 0; h < shape.group; ++h) {
-    const double* row = estimates + (pair * shape.group + h) * shape.length;
-    const double pseudo_max = fmax(largest_of(row, 0, kBlock), largest_of(row, (shape.blocks() - 1) * kBlock, kBlock));
-    const double own = largest_of(row, sub * sub_block, sub_block);
-    least = fmin(least, pseudo_max - own);
-    largest = fmax(largest, own);
-  }
-  topdelta[pair * subs + sub] = least;
-  topk[pair * subs + sub] = -largest;
+  const double* scores = estimates + row * shape.length + sub * sub_block;
+  double value = offsets == nullptr ? kLowest : 0;
+  for (int t = 0; t < sub_block; ++t)
+    value = offsets == nullptr ? fmax(value, scores[t]) : value + exp(scores[t] - offsets[row]);
+  out[row * subs + sub] = value;
 }
 
 __device__ bool is_read(const std::uint8_t* kept, PlainShape shape, int sub_block, std::int64_t pair, std::int64_t t) {
@@ -205,25 +197,51 @@ const PlainOutput& PlainDecode::exact() {
   return exact_;
 }
 
-Margins PlainDecode::margins(int bits, int sub_block) {
+std::vector<double> PlainDecode::maxima(int bits, int sub_block) {
   score(bits);
+  return of_sub_blocks(sub_block, nullptr);
+}
+
+std::vector<double> PlainDecode::masses(int sub_block) {
+  const std::vector<double> largest = maxima(16, sub_block);
+  const auto rows = static_cast<std::size_t>(inputs_.rows()), subs = largest.size() / rows;
+  if (subs == 0) return {};
+  std::vector<double> offsets(rows);
+  const auto part = [&](const std::vector<double>& all, std::size_t row) {
+    return std::span(all).subspan(row * subs, subs);
+  };
+  for (std::size_t row = 0; row < rows; ++row) offsets[row] = std::ranges::max(part(largest, row));
+  const DeviceBuffer on_device(bytes_of(inputs_.rows()));
+  ATTEST_CUDA(cudaMemcpyAsync(on_device.data(), offsets.data(), on_device.size(), cudaMemcpyHostToDevice, stream_));
+  std::vector<double> masses = of_sub_blocks(sub_block, doubles(on_device));
+  for (std::size_t row = 0; row < rows; ++row) {
+    const auto own = part(masses, row);
+    const double total = std::accumulate(own.begin(), own.end(), 0.0);
+    for (std::size_t sub = 0; sub < subs; ++sub) masses[row * subs + sub] /= total;
+  }
+  return masses;
+}
+
+std::vector<double> PlainDecode::exact_scores(std::int64_t pair) {
+  score(16);
+  const std::int64_t count = inputs_.what.shape.group() * inputs_.what.length;
+  return to_host(refined_.data() + bytes_of(pair * count), count, stream_);
+}
+
+std::vector<double> PlainDecode::of_sub_blocks(int sub_block, const double* offsets) {
   const PlainShape shape = shape_of(inputs_);
-  const std::int64_t subs = shape.blocks() * (kBlock / sub_block), count = inputs_.pairs() * subs;
+  const std::int64_t subs = shape.blocks() * (kBlock / sub_block), count = inputs_.rows() * subs;
   if (count == 0) return {};
-  const DeviceBuffer topdelta(bytes_of(count)), topk(bytes_of(count));
-  const dim3 grid(static_cast<unsigned>((subs + kThreads - 1) / kThreads), static_cast<unsigned>(inputs_.pairs()));
-  plain_margins<<<grid, kThreads, 0, stream_>>>(doubles(estimates_), shape, sub_block, doubles(topdelta),
-                                                doubles(topk));
-  ATTEST_CUDA_LAUNCHED(plain_margins);
-  return {.topdelta = to_host(topdelta.data(), count, stream_), .topk = to_host(topk.data(), count, stream_)};
+  const DeviceBuffer out(bytes_of(count));
+  const dim3 grid(static_cast<unsigned>((subs + kThreads - 1) / kThreads), static_cast<unsigned>(inputs_.rows()));
+  plain_sub_blocks<<<grid, kThreads, 0, stream_>>>(doubles(estimates_), shape, sub_block, offsets, doubles(out));
+  ATTEST_CUDA_LAUNCHED(plain_sub_blocks);
+  return to_host(out.data(), count, stream_);
 }
 
 PlainOutput PlainDecode::attend(int bits, const KeptBlocks& kept) {
   score(bits);
-  return attend_to(doubles(refined_), kept);
-}
-
-PlainOutput PlainDecode::attend_to(const double* scores, const KeptBlocks& kept) {
+  const double* scores = doubles(refined_);
   const PlainShape shape = shape_of(inputs_);
   const std::int64_t rows = inputs_.rows(), width = shape.value_dim + 1;
   const DeviceBuffer flags(std::max<std::size_t>(1, kept.kept.size())), maxima(bytes_of(rows));

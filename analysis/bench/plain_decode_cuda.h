@@ -22,13 +22,6 @@ struct KeptBlocks {
   int sub_block = 128;
 };
 
-/// What the rules rank by: a sub-block is kept by topdelta if its margin is at most delta. Lower is better.
-struct Margins {
-  std::vector<double>
-      topdelta;              ///< [pairs, sub_blocks] least over the group of m~ - max s^ (kernels/selectors/ffd.cpp)
-  std::vector<double> topk;  ///< [pairs, sub_blocks] minus the largest s^ over the group
-};
-
 class PlainDecode {
  public:
   /// The inputs must outlive it.
@@ -40,15 +33,22 @@ class PlainDecode {
   /// Exact attention over all keys.
   const PlainOutput& exact();
 
-  /// Margins from thumbnails of `bits` bits, 16: the keys themselves, with one sink block and one local block.
-  Margins margins(int bits, int sub_block);
+  /// Largest scores of the sub-blocks of full blocks, [rows, sub_blocks], from thumbnails of `bits` bits, 16: from the
+  /// keys themselves.
+  std::vector<double> maxima(int bits, int sub_block);
+
+  /// Softmax mass of the sub-blocks of full blocks, [rows, sub_blocks]: their share of all full blocks.
+  std::vector<double> masses(int sub_block);
+
+  /// The exact scores of all query heads of a pair, [G, length].
+  std::vector<double> exact_scores(std::int64_t pair);
 
   /// Attention over what was kept: of full blocks keys from thumbnail and e4m3 residual (16: the keys themselves).
   PlainOutput attend(int bits, const KeptBlocks& kept);
 
  private:
   void score(int bits);
-  PlainOutput attend_to(const double* scores, const KeptBlocks& kept);
+  std::vector<double> of_sub_blocks(int sub_block, const double* offsets);
 
   const DecodeInputs& inputs_;
   cudaStream_t stream_;
