@@ -119,8 +119,8 @@ void check_counts(const std::string& what, const RankedBlocks& blocks, std::span
                   std::span<const int> expected, double delta, KernelCheck& check) {
   check.blocks = blocks.pairs * blocks.sub_blocks;
   check.blocks_differing = 0;
-  const std::vector<int> least = counts_within(blocks, delta - kMarginTolerance),
-                         most = counts_within(blocks, delta + kMarginTolerance);
+  const std::vector<int> least = counts_within(blocks, delta - blocks.tolerance),
+                         most = counts_within(blocks, delta + blocks.tolerance);
   for (std::size_t pair = 0; pair < expected.size(); ++pair) {
     check.blocks_differing += std::abs(found[pair] - expected[pair]);
     const bool near = found[pair] >= least[pair] && found[pair] <= most[pair];

@@ -38,12 +38,15 @@ void check_output(const std::string& what, const DecodeOutput& found, std::span<
 
 KernelFidelity fidelity_of(const DecodeOutput& found, std::span<const double> out, std::span<const double> lse);
 
-/// Margins of the rule, [pairs, sub_blocks], and how near to its threshold rounding may decide either way, in nats.
+/// How near to a rule's threshold rounding may decide either way: scores in nats, and masses, in float32.
+inline constexpr double kMarginTolerance = 2e-3, kMassTolerance = 1e-5;
+
+/// Margins of a rule (block_margins.h).
 struct RankedBlocks {
-  std::span<const double> margins;
+  std::span<const double> margins;  ///< [pairs, sub_blocks]
   std::int64_t pairs = 0, sub_blocks = 0;
+  double tolerance = kMarginTolerance;
 };
-inline constexpr double kMarginTolerance = 2e-3;
 
 /// The flags of the counts[p] sub-blocks of each pair with the lowest margins, ties to the lower index.
 std::vector<std::uint8_t> lowest_margins(const RankedBlocks& blocks, std::span<const int> counts);
@@ -52,7 +55,7 @@ std::vector<std::uint8_t> lowest_margins(const RankedBlocks& blocks, std::span<c
 std::vector<int> counts_within(const RankedBlocks& blocks, double delta);
 
 /// Compares what a kernel kept with `expected`, and fills the block counts of `check`. Throws Error if a difference is
-/// more than sub-blocks within kMarginTolerance of `delta` explain (`delta` NaN: if there is a difference).
+/// more than sub-blocks within the tolerance of `delta` explain (`delta` NaN: if there is a difference).
 void check_counts(const std::string& what, const RankedBlocks& blocks, std::span<const int> found,
                   std::span<const int> expected, double delta, KernelCheck& check);
 

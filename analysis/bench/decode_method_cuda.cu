@@ -7,9 +7,12 @@
 namespace attest {
 
 std::unique_ptr<DecodeMethod> make_decode_method(const KernelSpec& spec, const DecodeContext& context) {
-  if (spec.method == "ffd" && scan_bits(spec) < 16) return make_ffd_method(spec, context);
+  if (spec.method == "ffd" && spec.scan == "16-bit") return make_exact_ffd_method(spec, context);
+  if (spec.method == "ffd") return make_ffd_method(spec, context);
   if (spec.method == "sdpa_flash" || spec.method == "sdpa_cudnn") return make_sdpa_method(spec, context);
-  throw NotMeasurable("this version of attest has no such kernel");
+  if (spec.method == "skip_softmax") return make_skip_softmax_method(spec, context);
+  if (spec.method == "kivi_scan") return make_kivi_method(spec, context);
+  return make_selection_method(spec, context);
 }
 
 std::string name_of(const KernelSpec& spec, const DecodeContext& context) {
@@ -36,16 +39,6 @@ DeviceBuffer on_device(const void* values, std::size_t bytes, cudaStream_t strea
   ATTEST_CUDA(cudaMemcpyAsync(buffer.data(), values, bytes, cudaMemcpyHostToDevice, stream));
   ATTEST_CUDA(cudaStreamSynchronize(stream));
   return buffer;
-}
-
-DecodeOutput output_on_host(const DecodeContext& context, const DeviceBuffer& out, const DeviceBuffer& lse) {
-  const DecodeInputs& inputs = context.inputs;
-  const std::int64_t count = inputs.rows() * inputs.what.shape.value_dim;
-  const auto raw = on_host<std::uint16_t>(out, count, context.stream);
-  DecodeOutput output{.out = std::vector<float>(raw.size()), .lse = on_host<float>(lse, inputs.rows(), context.stream)};
-  convert_to_float(inputs.what.element_type, reinterpret_cast<const std::byte*>(raw.data()), raw.size(),
-                   output.out.data());
-  return output;
 }
 
 }  // namespace attest

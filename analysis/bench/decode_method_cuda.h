@@ -41,8 +41,9 @@ class DecodeMethod {
 /// Throws NotMeasurable for a method that this build, or this shape, does not have.
 std::unique_ptr<DecodeMethod> make_decode_method(const KernelSpec& spec, const DecodeContext& context);
 
-std::unique_ptr<DecodeMethod> make_ffd_method(const KernelSpec& spec, const DecodeContext& context);
-std::unique_ptr<DecodeMethod> make_sdpa_method(const KernelSpec& spec, const DecodeContext& context);
+using MakeDecodeMethod = std::unique_ptr<DecodeMethod>(const KernelSpec&, const DecodeContext&);
+MakeDecodeMethod make_ffd_method, make_exact_ffd_method, make_sdpa_method, make_skip_softmax_method,
+    make_selection_method, make_kivi_method;
 
 /// Maxima, or masses, of context.sub_block tokens each.
 HeadMaxima head_maxima(const DecodeContext& context, const std::vector<double>& values);
@@ -67,8 +68,5 @@ std::vector<T> on_host(const DeviceBuffer& from, std::int64_t count, cudaStream_
   ATTEST_CUDA(cudaStreamSynchronize(stream));
   return values;
 }
-
-/// Outputs [rows, Dv] of the element type and log-sum-exps [rows] on the host.
-DecodeOutput output_on_host(const DecodeContext& context, const DeviceBuffer& out, const DeviceBuffer& lse);
 
 }  // namespace attest

@@ -1,13 +1,11 @@
 // FFD's decode on quantised caches, checked against the plain decode.
-#include <cmath>
+#include <algorithm>
 #include <numeric>
 #include <vector>
 
-#include "analysis/bench/decode_method_cuda.h"
+#include "analysis/bench/attention_result_cuda.h"
 #include "analysis/bench/kept_share.h"
-#include "dumps/base/error.h"
 #include "kernels/decode/ffd_decode_cuda.h"
-#include "kernels/device/cuda_check.h"
 
 namespace attest {
 namespace {
@@ -23,35 +21,27 @@ class FfdMethod final : public DecodeMethod {
         heads_(context.plain.maxima(scan_bits(spec), context.sub_block)),
         topdelta_(topdelta_margins(head_maxima(context, heads_))),
         setting_(rule_setting(spec, units_, ranked(topdelta_))),
-        out_(static_cast<std::size_t>(2 * context.inputs.rows() * what_.shape.value_dim)),
-        lse_(static_cast<std::size_t>(context.inputs.rows()) * sizeof(float)),
+        attention_(context),
+        delta_(deltas_on_device(context, setting_.delta)),
         kept_(static_cast<std::size_t>(context.inputs.pairs()) * sizeof(int)) {
     options_.scale = static_cast<float>(context.inputs.scale);
     options_.rule = spec.rule == "topk" ? FfdDecodeRule::topk : FfdDecodeRule::topdelta;
     options_.sub_block = context.sub_block;
     options_.keep_sub_blocks = std::max(1, setting_.keep);
     options_.launches = spec.launches == "split" ? FfdLaunches::split : FfdLaunches::fused;
-    const std::vector<float> deltas(static_cast<std::size_t>(what_.shape.num_kv_heads),
-                                    static_cast<float>(setting_.delta));
-    delta_ = on_device(deltas.data(), deltas.size() * sizeof(float), context.stream);
   }
 
   KernelResult check() override {
     enqueue(0, context_.stream);
     const std::vector<int> kept = on_host<int>(kept_, units_.pairs, context_.stream);
-    const DecodeOutput found = output_on_host(context_, out_, lse_);
-    const std::string name = name_of(spec_, context_);
     const bool topk = options_.rule == FfdDecodeRule::topk;
     const std::vector<double> margins = topk ? topk_margins(head_maxima(context_, heads_)) : topdelta_;
     const RankedBlocks blocks = ranked(margins);
     KernelResult result;
-    check_counts(name, blocks, kept, expected_counts(), topk ? kNotMeasured : setting_.delta, result.check);
-    const PlainOutput plain =
-        context_.plain.attend(scan_bits(spec_), {.kept = lowest_margins(blocks, kept), .sub_block = units_.sub_block});
-    check_output(name, found, plain.out, plain.lse, decode_tolerance(what_.element_type), result.check);
-    result.check.against = plain_check_text(context_.inputs.rows());
-    const PlainOutput& exact = context_.plain.exact();
-    result.fidelity = fidelity_of(found, exact.out, exact.lse);
+    check_counts(name_of(spec_, context_), blocks, kept, expected_counts(), topk ? kNotMeasured : setting_.delta,
+                 result.check);
+    check_attention(spec_, context_, scan_bits(spec_),
+                    {.kept = lowest_margins(blocks, kept), .sub_block = units_.sub_block}, attention_, result);
     describe(std::accumulate(kept.begin(), kept.end(), std::int64_t{0}), result);
     return result;
   }
@@ -60,8 +50,8 @@ class FfdMethod final : public DecodeMethod {
     cuda_ffd_decode(*caches_[static_cast<std::size_t>(copy)], options_,
                     {.q = context_.inputs.q.data(),
                      .delta = reinterpret_cast<const float*>(delta_.data()),
-                     .out = out_.data(),
-                     .lse = reinterpret_cast<float*>(lse_.data()),
+                     .out = attention_.out.data(),
+                     .lse = attention_.lse_values(),
                      .kept = reinterpret_cast<int*>(kept_.data())},
                     stream);
   }
@@ -103,17 +93,14 @@ class FfdMethod final : public DecodeMethod {
   std::vector<double> topdelta_;  ///< margins
   RuleSetting setting_;
   FfdDecodeOptions options_;
-  DeviceBuffer out_, lse_, kept_, delta_;
+  AttentionResult attention_;
+  DeviceBuffer delta_, kept_;
 };
 
 }  // namespace
 
 std::unique_ptr<DecodeMethod> make_ffd_method(const KernelSpec& spec, const DecodeContext& context) {
-  try {
-    return std::make_unique<FfdMethod>(spec, context);
-  } catch (const InputError& refused) {  // a shape that no layout supports
-    throw NotMeasurable(refused.what());
-  }
+  return std::make_unique<FfdMethod>(spec, context);
 }
 
 }  // namespace attest

@@ -43,8 +43,7 @@ class InputCopies {
   /// Enough for calls that read the thumbnails and little more. Those of other bits are freed first. Throws
   /// NotMeasurable.
   const std::vector<std::unique_ptr<FfdCache>>& quantised(int bits);
-  /// Frees the quantised copies.
-  void forget_quantised() { caches_.clear(); }
+  const DeviceMemoryBudget& budget() const { return budget_; }
 
  private:
   const DecodeInputs& inputs_;

@@ -9,6 +9,7 @@
 #include "analysis/bench/graph_timing_cuda.h"
 #include "analysis/cuda/cuda_bandwidth.h"
 #include "analysis/statistics/quantile.h"
+#include "dumps/base/error.h"
 #include "kernels/device/cuda_check.h"
 #include "kernels/device/multiprocessor.h"
 
@@ -67,6 +68,27 @@ class CudaKernelSession final : public KernelSession {
   }
 
   KernelResult measure(const KernelSpec& spec) override {
+    try {
+      return check_and_time(spec);
+    } catch (const InputError& refused) {  // a shape or an option that the kernel does not take
+      throw NotMeasurable(refused.what());
+    }
+  }
+
+ private:
+  template <class Make>
+  void prepare(const KernelInputs& what, Make&& make) {
+    copies_.reset();  // refer to the inputs
+    plain_.reset();
+    inputs_.reset();
+    budget_.require(decode_input_bytes(what) + PlainDecode::bytes(what), "the inputs and their plain scores");
+    inputs_ = std::make_unique<DecodeInputs>(make());
+    stream_.synchronize();
+    plain_ = std::make_unique<PlainDecode>(*inputs_, stream_);
+    copies_ = std::make_unique<InputCopies>(*inputs_, budget_, stream_);
+  }
+
+  KernelResult check_and_time(const KernelSpec& spec) {
     const DecodeContext context{.inputs = *inputs_,
                                 .plain = *plain_,
                                 .copies = *copies_,
@@ -85,19 +107,6 @@ class CudaKernelSession final : public KernelSession {
     result.median_microseconds = quantile(result.microseconds, 0.5);
     result.floor_microseconds = 1e6 * result.bytes / bandwidth_;
     return result;
-  }
-
- private:
-  template <class Make>
-  void prepare(const KernelInputs& what, Make&& make) {
-    copies_.reset();  // refer to the inputs
-    plain_.reset();
-    inputs_.reset();
-    budget_.require(decode_input_bytes(what) + PlainDecode::bytes(what), "the inputs and their plain scores");
-    inputs_ = std::make_unique<DecodeInputs>(make());
-    stream_.synchronize();
-    plain_ = std::make_unique<PlainDecode>(*inputs_, stream_);
-    copies_ = std::make_unique<InputCopies>(*inputs_, budget_, stream_);
   }
 
   void note_clocks() {

@@ -74,8 +74,9 @@ CLI::Validator share_of_one() {
     double number = 0;
     if (!parse(digits, number)) return false;
     if (percent) number /= 100;
+    if (!(number >= 0 && number <= 1)) return false;
     text = fmt::format("{}", number);
-    return number >= 0 && number <= 1;
+    return true;
   });
 }
 

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <iostream>
@@ -34,11 +35,22 @@ struct KernelBenchCommand {
   bool replace = false;
 };
 
+/// A measurement would be made twice.
+template <class Value>
+void refuse_twice(const char* option, std::vector<Value> values) {
+  std::ranges::sort(values);
+  if (const auto twice = std::ranges::adjacent_find(values); twice != values.end())
+    throw UsageError(fmt::format("{}: {} is there twice", option, *twice));
+}
+
 /// Parses what CLI11 leaves as text.
 void finish_options(KernelBenchCommand& command) {
   KernelBenchOptions& bench = command.bench;
   bench.plan.lengths = parse_lengths(command.lengths);
   bench.plan.deltas = parse_numbers(command.deltas, "--delta");
+  refuse_twice("--batch", bench.plan.batches);
+  refuse_twice("--keep", bench.plan.keeps);
+  refuse_twice("--only", bench.plan.experiments);
   if (!command.layers.empty()) bench.layers = parse_layers(command.layers);
   if (!command.samples.empty()) bench.samples = parse_names(command.samples);
   if (bench.dump.empty() && !(bench.layers.empty() && bench.samples.empty()))
