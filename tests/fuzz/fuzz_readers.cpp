@@ -14,8 +14,8 @@ namespace {
 
 const std::vector<const TargetInfo*>& all_targets() {
   static const std::vector<const TargetInfo*> targets{
-      &kDumpTarget,   &kEstimatesTarget, &kResultsTarget, &kUnitTarget,     &kStudyTarget,
-      &kConfigTarget, &kSelectorTarget,  &kGridTarget,    &kChannelsTarget, &kSettingsTarget};
+      &kDumpTarget,     &kEstimatesTarget, &kResultsTarget,  &kUnitTarget,     &kStudyTarget,       &kConfigTarget,
+      &kSelectorTarget, &kGridTarget,      &kChannelsTarget, &kSettingsTarget, &kKernelReportTarget};
   return targets;
 }
 

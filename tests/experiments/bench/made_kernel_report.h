@@ -24,7 +24,7 @@ inline KernelReport made_kernel_report() {
   report.shape = {
       .num_query_heads = 32, .num_kv_heads = 8, .head_dim = 128, .value_dim = 128, .element_type = "float16"};
   report.data = {.source = "dump", .path = "d.h5", .xxh64_of_1mib = "0123456789abcdef", .model = "tiny"};
-  const auto measured = [](KernelMeasurement m, double median) {
+  const auto add = [&](KernelMeasurement m, double median) {
     m.experiments = {"kernel_latency"};
     m.length = 32768;
     m.microseconds = {median - 1, median, median + 2};
@@ -34,44 +34,47 @@ inline KernelReport made_kernel_report() {
                .largest_lse_error = 1e-5,
                .blocks_differing = 1,
                .blocks = 2048};
-    return m;
+    report.measurements.push_back(std::move(m));
   };
   for (const int layer : {3, 5}) {
-    KernelMeasurement ffd{.method = "ffd",
-                          .layer = layer,
-                          .sample = "s",
-                          .tiled = true,
-                          .scan = "2-bit",
-                          .rule = "topdelta",
-                          .launches = "fused",
-                          .setting = {.kind = "delta", .value = 5},
-                          .delta = 5,
-                          .keep_ratio = layer == 3 ? 0.06 : 0.1,
-                          .io_ratio = layer == 3 ? 0.11 : 0.14,
-                          .bytes = 1.4e7,
-                          .floor_microseconds = 3.5};
+    KernelMeasurement ffd;
+    ffd.method = "ffd";
+    ffd.layer = layer;
+    ffd.sample = "s";
+    ffd.tiled = true;
+    ffd.scan = "2-bit";
+    ffd.rule = "topdelta";
+    ffd.launches = "fused";
+    ffd.setting = {.kind = "delta", .value = 5};
+    ffd.delta = 5;
+    ffd.keep_ratio = layer == 3 ? 0.06 : 0.1;
+    ffd.io_ratio = layer == 3 ? 0.11 : 0.14;
+    ffd.bytes = 1.4e7;
+    ffd.floor_microseconds = 3.5;
     ffd.fidelity = {.recall_mean = 0.999, .recall_min = -0.5, .lse_error_mean = 1e-3, .lse_error_max = 1e-2};
-    report.measurements.push_back(measured(ffd, layer == 3 ? 10 : 14));
-    KernelMeasurement flash{.method = "sdpa_flash",
-                            .layer = layer,
-                            .sample = "s",
-                            .tiled = true,
-                            .scan = "16-bit",
-                            .rule = "none",
-                            .keep_ratio = 1,
-                            .io_ratio = 1,
-                            .bytes = 1.3e8,
-                            .floor_microseconds = 33};
-    report.measurements.push_back(measured(flash, 60));
+    add(ffd, layer == 3 ? 10 : 14);
+    KernelMeasurement flash;
+    flash.method = "sdpa_flash";
+    flash.layer = layer;
+    flash.sample = "s";
+    flash.tiled = true;
+    flash.scan = "16-bit";
+    flash.rule = "none";
+    flash.keep_ratio = flash.io_ratio = 1;
+    flash.bytes = 1.3e8;
+    flash.floor_microseconds = 33;
+    flash.fidelity = KernelFidelity{};
+    add(flash, 60);
   }
-  KernelMeasurement scan{.method = "kivi_scan",
-                         .scan = "2-bit",
-                         .rule = "none",
-                         .keep_ratio = 1,
-                         .io_ratio = 0.1,
-                         .bytes = 1e7,
-                         .floor_microseconds = 3};
-  report.measurements.push_back(measured(scan, 8));
+  KernelMeasurement scan;
+  scan.method = "kivi_scan";
+  scan.scan = "2-bit";
+  scan.rule = "none";
+  scan.keep_ratio = 1;
+  scan.io_ratio = 0.1;
+  scan.bytes = 1e7;
+  scan.floor_microseconds = 3;
+  add(scan, 8);
   report.left_out.push_back({.method = "sdpa_cudnn", .reason = "this LibTorch has no cuDNN"});
   return report;
 }

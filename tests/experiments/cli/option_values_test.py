@@ -66,6 +66,16 @@ BENCH = {
     "--tokens": TOKENS, "--queries": TOKENS, "--layers": COUNT, "--selector": ("one of ", ["fdd", "''"]),
     "--sweep-points": ("a whole number from 0 to 1000", ["x", "-1", "1001", "''"]), "--repeats": REPEATS, "--peer-repeats": REPEATS,
 }
+BENCH_KERNEL = {
+    "--lengths": ("a number of tokens such as 4096 or 128K, from 1 to 16384K", ["x", "0", "-1", "1.5K", "8K..4K", "16385K", "4K,"]),
+    "--batch": ("a whole number from 1 to 1024", ["x", "0", "-1", "1025", "1.5"]), "--delta": ("a finite number of at least 0", ["x", "-1", "inf", "nan"]),
+    "--keep": ("a share such as 10% or 0.1", ["x", "-1%", "101%", "2", "nan"]), "--dump": FILE, "--output": FILE,
+    "--samples": GRID, "--layers": ("a layer number", ["x", "-1", "1.5", "3-1"]),
+    "--heads": ("a whole number from 1 to 1024", ["x", "0", "1025"]), "--kv-heads": ("a whole number from 1 to 1024", ["x", "0", "1025"]),
+    "--head-dim": ("a whole number from 1 to 1024", ["x", "0", "1025"]), "--element-type": ("one of float16, bfloat16", ["float32", "''"]),
+    "--sub-block": ("one of 16, 32, 64, 128", ["24", "x", "''"]),
+    "--only": ("one of kernel_latency, selection_overhead, quant_depth, ablation", ["speed"]), "--repeats": REPEATS,
+}
 # command -> (other arguments, options). The files are missing: values are checked before files.
 COMMANDS = {
     "synth": (["-o", "x.h5"], [SYNTH, COMMON]),
@@ -73,6 +83,7 @@ COMMANDS = {
     "import": (["no.npz", "-o", "x.h5"], [IMPORT, COMMON]),
     "figures": (["no.h5", "-o", "x"], [FIGURES, COMMON]),
     "bench study": (["no.h5"], [BENCH, COMMON]),
+    "bench kernel": (["--dump", "no.h5"], [BENCH_KERNEL, COMMON]),
     "inspect": (["no.h5"], [MEMORY, COMMON]),
     "list": ([], [COMMON]),
     "demo": ([], [{"--output": ("a folder's name", ["''"])}, COMMON]),
@@ -134,7 +145,7 @@ def test_options_that_take_one_value_take_no_second(tmp_path):
     ("import", ["-o", "x"], "'attest import' needs SOURCE, "),
     ("inspect", [], "'attest inspect' needs FILE, the dump, the results file, or the folder R.partial of an unfinished study; see 'attest inspect --help'"),
     ("inspect", ["no.h5", "more.h5"], "unexpected argument 'more.h5'; see 'attest inspect --help'"),
-    ("bench", [], "'attest bench' needs one of its commands: study; see 'attest bench --help'"),
+    ("bench", [], "'attest bench' needs one of its commands: study, kernel; see 'attest bench --help'"),
     ("bench study", ["a", "b"], "unexpected argument 'b'; see 'attest bench study --help'"),
     ("run", ["no.h5", "--resume=maybe"], "--resume: takes no value, found 'maybe'"),
     ("inspect", ["no.h5", "--quiet=maybe"], "--quiet: takes no value, found 'maybe'"),
