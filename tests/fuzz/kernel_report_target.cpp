@@ -35,7 +35,7 @@ class KernelReportTarget : public FuzzTarget {
 
 }  // namespace
 
-const TargetInfo kKernelReportTarget{"bench", ".json", 3'000,
+const TargetInfo kKernelReportTarget{"bench", ".json", 500,
                                      [] { return std::unique_ptr<FuzzTarget>(new KernelReportTarget); }};
 
 }  // namespace attest::fuzz

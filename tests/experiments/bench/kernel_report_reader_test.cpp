@@ -45,6 +45,16 @@ TEST(KernelReport, IsReadAsItWasWritten) {
   EXPECT_FALSE(report.measurements[4].fidelity);
 }
 
+TEST(KernelReport, IsAsTheDocumentShowsIt) {
+  const std::string text = bytes_of_file(ATTEST_SOURCE_DIR "/experiments/README.md");
+  const std::size_t begin = text.find("{\"format\": \"attest-kernel-bench\""), end = text.find("```", begin);
+  ASSERT_NE(end, std::string::npos);
+  const ScratchFolder folder;
+  const std::string shown = text.substr(begin, end - begin);
+  const KernelReport report = read_kernel_report(folder.write("bench.json", shown));
+  EXPECT_EQ(ordered_json::parse(shown), json_of(report)) << "fields, their order and values";
+}
+
 TEST(KernelReport, HasTheFieldsOfTheFormat) {
   const ordered_json json = json_of(made_kernel_report());
   EXPECT_EQ(json["format"], "attest-kernel-bench");
