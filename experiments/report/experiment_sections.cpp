@@ -7,7 +7,6 @@
 #include <iterator>
 #include <map>
 
-#include "dumps/base/printable.h"
 #include "experiments/paper/figure_run.h"
 
 namespace attest {
@@ -30,8 +29,7 @@ void add_experiment_sections(ResultsFiles files, const std::vector<std::string>&
     data.figures.push_back(std::move(section));
   }
   for (const ExperimentSkipped& s : report.skipped)
-    drawing.note(fmt::format("Left out: {} ({}): {}{}.", s.experiment, printable(s.study), printable(s.reason),
-                             s.run_options.empty() ? "" : fmt::format("; attest run ... {}", s.run_options)));
+    drawing.note(fmt::format("Left out: {}.", s.text()));
 }
 
 }  // namespace attest
