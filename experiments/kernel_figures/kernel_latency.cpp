@@ -20,41 +20,50 @@ constexpr const char* kOptions = "--lengths 4K,8K,16K,32K,64K,128K,256K --batch 
 
 using Rows = std::vector<LatencyRow>;
 
-Table table_of(const Rows& rows) {
+/// What the csv of a figure and the printed table share.
+std::vector<ColumnOf<LatencyRow>> columns_of_times() {
+  using R = LatencyRow;
+  std::vector<ColumnOf<R>> columns;
+  for (const char* name : {"batch", "length", "layers", "keep_ratio", "io_ratio", "us", "us_low", "us_high",
+                           "replay_low", "replay_high", "floor_us", "floor_ratio"})
+    columns.push_back(of_point<R>(name));
+  columns.push_back(
+      {{.name = "over_flash", .heading = "over SDPA flash", .decimals = 2}, [](const R& r) { return r.over_flash; }});
+  columns.push_back(
+      {{.name = "over_cudnn", .heading = "over SDPA cuDNN", .decimals = 2}, [](const R& r) { return r.over_cudnn; }});
+  columns.push_back(of_point<R>("io_limit"));
+  columns.push_back({{.name = "paper_rtx4090_us", .heading = "paper, RTX 4090: us", .decimals = 0},
+                     [](const R& r) { return paper_microseconds(r.point); }});
+  columns.push_back(
+      {{.name = "paper_rtx4090_over_flash", .heading = "paper, RTX 4090: over FlashAttention-2", .decimals = 2},
+       [](const R& r) { return paper_speed_up(r.point); }});
+  return columns;
+}
+
+Table data_of(const Rows& rows) {
   constexpr auto text = Column::Kind::text;
   using R = LatencyRow;
-  return make_table<R>(
-      rows,
-      {{{kCurveColumn, text, "method"}, [](const R& r) { return r.curve(); }},
-       {{"method", text}, [](const R& r) { return r.point.method; }},
-       {{"setting", text}, [](const R& r) { return r.point.setting.kind; }},
-       {{"value"}, [](const R& r) { return r.point.setting.kind == "none" ? kNotMeasured : r.point.setting.value; }},
-       of_point<R>("batch"),
-       of_point<R>("length"),
-       of_point<R>("layers"),
-       of_point<R>("keep_ratio"),
-       of_point<R>("io_ratio"),
-       of_point<R>("us"),
-       of_point<R>("us_low"),
-       of_point<R>("us_high"),
-       of_point<R>("replay_low"),
-       of_point<R>("replay_high"),
-       of_point<R>("floor_us"),
-       of_point<R>("floor_ratio"),
-       {{.name = "over_flash", .heading = "over SDPA flash", .decimals = 2}, [](const R& r) { return r.over_flash; }},
-       {{.name = "over_cudnn", .heading = "over SDPA cuDNN", .decimals = 2}, [](const R& r) { return r.over_cudnn; }},
-       of_point<R>("io_limit"),
-       {{.name = "paper_rtx4090_us", .heading = "paper, RTX 4090: us", .decimals = 0},
-        [](const R& r) { return paper_microseconds(r.point); }},
-       {{.name = "paper_rtx4090_over_flash", .heading = "paper, RTX 4090: over FlashAttention-2", .decimals = 2},
-        [](const R& r) { return paper_speed_up(r.point); }}});
+  std::vector<ColumnOf<R>> columns = {
+      {{kCurveColumn, text}, [](const R& r) { return r.curve(); }},
+      {{"method", text}, [](const R& r) { return r.point.method; }},
+      {{"setting", text}, [](const R& r) { return r.point.setting.kind; }},
+      {{"value"}, [](const R& r) { return r.point.setting.kind == "none" ? kNotMeasured : r.point.setting.value; }}};
+  std::ranges::move(columns_of_times(), std::back_inserter(columns));
+  return make_table(rows, columns);
+}
+
+Table times_of(const Rows& rows) {
+  std::vector<ColumnOf<LatencyRow>> columns = columns_of_times();
+  columns.insert(columns.begin(),
+                 {{"method", Column::Kind::text}, [](const LatencyRow& r) { return curve_text(r.point); }});
+  return make_table(rows, columns);
 }
 
 Table summary_of(const std::vector<LatencySummary>& rows) {
   constexpr auto text = Column::Kind::text;
   using R = LatencySummary;
   return make_table<R>(
-      rows, {{{"method", text}, [](const R& r) { return curve_name(curve_text(r.first)); }},
+      rows, {{{"method", text}, [](const R& r) { return curve_text(r.first); }},
              {{.name = "batch", .decimals = 0}, [](const R& r) { return static_cast<double>(r.first.batch); }},
              {{.name = "lengths", .decimals = 0}, [](const R& r) { return static_cast<double>(r.lengths); }},
              {{.name = "mean_over_flash", .heading = "mean over SDPA flash", .decimals = 2},
@@ -81,10 +90,10 @@ Table summary_of(const std::vector<LatencySummary>& rows) {
               [](const R& r) { return paper_peak_speed_up(r.first); }}});
 }
 
-/// Axis of lengths; with the same ends in all panels of a figure.
-Axis length_axis(const Rows& rows, const ExperimentOptions& options) {
-  const auto [least, most] = std::ranges::minmax_element(rows, {}, [](const LatencyRow& r) { return r.point.length; });
-  const auto low = static_cast<double>(least->point.length), high = static_cast<double>(most->point.length);
+/// With the same ends in all panels of all benches.
+Axis length_axis(const KernelStudy& study, const ExperimentOptions& options) {
+  const auto [shortest, longest] = study.lengths();
+  const auto low = static_cast<double>(shortest), high = static_cast<double>(longest);
   constexpr double kKibi = 1024, kMargin = 1.3;
   if (options.linear_axes)
     return {.label = "length (K tokens)", .factor = 1 / kKibi, .low = 0, .high = 1.05 * high / kKibi};
@@ -120,21 +129,24 @@ Panel panel_of(const KernelStudy& study, const Rows& rows, int batch, const std:
   return panel;
 }
 
+/// The batch sizes that are drawn: a page has no room for many.
 std::set<int> batches_of(const Rows& rows) {
+  constexpr std::size_t kMost = 6;
   std::set<int> batches;
-  for (const LatencyRow& row : rows) batches.insert(row.point.batch);
+  for (const LatencyRow& row : rows)  // in ascending order
+    if (batches.size() < kMost) batches.insert(row.point.batch);
   return batches;
 }
 
 Figure latency_figure(const KernelStudy& study, const Rows& rows, const ExperimentOptions& options) {
   Figure figure{.name = "kernel_latency",
                 .note = "thin dashes: floor, bytes that must move / copy bandwidth",
-                .data = table_of(rows)};
+                .data = data_of(rows)};
   for (int batch : batches_of(rows)) {
     Panel panel =
         panel_of(study, rows, batch, "us", "floor_us", [](const LatencyRow& r) { return r.point.method == "ffd"; });
     panel.title = panel_title(figure.panels.size(), fmt::format("batch {}", batch));
-    panel.x = length_axis(rows, options);
+    panel.x = length_axis(study, options);
     panel.y = y_axis("time of a layer (\u00b5s)", options);
     figure.panels.push_back(std::move(panel));
   }
@@ -151,7 +163,7 @@ Figure latency_figure(const KernelStudy& study, const Rows& rows, const Experime
 Figure speed_up_figure(const KernelStudy& study, const Rows& rows, const ExperimentOptions& options) {
   Figure figure{.name = "kernel_latency_speedup",
                 .note = "thin dashes: 1/io, the most that reading less can give",
-                .data = table_of(rows)};
+                .data = data_of(rows)};
   const std::set<int> batches = batches_of(rows);
   figure.columns = std::min(2, static_cast<int>(batches.size()));
   Rows ours;
@@ -162,7 +174,7 @@ Figure speed_up_figure(const KernelStudy& study, const Rows& rows, const Experim
     for (int batch : batches) {
       Panel panel = panel_of(study, ours, batch, baseline.column, "io_limit", [](const LatencyRow&) { return true; });
       panel.title = panel_title(figure.panels.size(), fmt::format("batch {}", batch));
-      panel.x = length_axis(rows, options);
+      panel.x = length_axis(study, options);
       panel.y = y_axis(fmt::format("speed-up over {}", baseline.axis), options);
       panel.references = {{.at = 1}};
       figure.panels.push_back(std::move(panel));
@@ -197,7 +209,7 @@ std::variant<ExperimentResult, Unsupported> make(const KernelStudy& study, const
        fmt::format("Time of one decode call of a layer, in microseconds, its floor and speed-ups; {}. The time is the "
                    "mean over layers of the median replay. The paper's numbers are those of its text, of an RTX 4090.",
                    study.source()),
-       table_of(rows)});
+       times_of(rows)});
   result.tables.push_back(
       {"kernel_latency_summary",
        fmt::format("Mean and peak over lengths of the speed-ups; {}. The paper gives its peak without setting and "

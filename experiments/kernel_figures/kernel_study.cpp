@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <limits>
 #include <map>
 #include <tuple>
 
@@ -167,8 +168,17 @@ std::vector<KernelStudy> read_kernel_studies(const std::vector<std::string>& pat
     ++gpus[studies[i].report_.machine.gpu];
     ++files[fs::path(paths[i]).filename().string()];
     std::ranges::copy(studies[i].points("kernel_latency"), std::back_inserter(all));
-    std::ranges::copy(studies[i].pooled([](const KernelMeasurement&) { return true; }), std::back_inserter(others));
+    const std::vector<KernelPoint> mine = studies[i].pooled([](const KernelMeasurement&) { return true; });
+    if (mine.size() > kMostPoints)
+      throw InputError(
+          fmt::format("{}: /measurements: expected at most {} of different method, setting, length or "
+                      "batch size, found {}",
+                      paths[i], kMostPoints, mine.size()));
+    others.insert(others.end(), mine.begin(), mine.end());
   }
+  std::pair<std::int64_t, std::int64_t> lengths = {std::numeric_limits<std::int64_t>::max(), 0};
+  for (const KernelPoint& point : all)
+    lengths = {std::min(lengths.first, point.length), std::max(lengths.second, point.length)};
   std::ranges::stable_sort(all, {}, curve_order);
   std::ranges::stable_sort(others, {}, curve_order);
   all.insert(all.end(), others.begin(), others.end());
@@ -182,6 +192,7 @@ std::vector<KernelStudy> read_kernel_studies(const std::vector<std::string>& pat
     studies[i].title_ = gpu.starts_with(kMaker) ? gpu.substr(kMaker.size()) : gpu;
     if (gpus[gpu] > 1) studies[i].title_ += fmt::format(" ({})", files[file] == 1 ? file : paths[i]);
     studies[i].curves_ = curves;
+    studies[i].lengths_ = lengths;
   }
   return studies;
 }
@@ -215,7 +226,7 @@ std::string curve_text(const KernelPoint& point) {
 LineStyle limit_style(const LineStyle& style) { return {.colour = style.colour, .dash = "(6,4)", .line_width = 0.7}; }
 
 std::string panel_title(std::size_t panel, const std::string& text) {
-  return fmt::format("({}) {}", static_cast<char>('a' + panel % 26), text);
+  return fmt::format("({}){}{}", static_cast<char>('a' + panel % 26), text.empty() ? "" : " ", text);
 }
 
 }  // namespace attest

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "experiments/bench/kernel_report.h"
@@ -31,7 +32,7 @@ struct KernelPoint {
   double recall_mean = kNotMeasured, recall_min = kNotMeasured;
   double lse_error_mean = kNotMeasured, lse_error_max = kNotMeasured;
 
-  double floor_ratio() const { return us / floor_us; }
+  double floor_ratio() const { return floor_us > 0 ? us / floor_us : kNotMeasured; }
   /// What reading less can give at most: 1 / io.
   double io_limit() const { return io > 0 ? 1 / io : kNotMeasured; }
 };
@@ -52,6 +53,9 @@ class KernelStudy {
   /// A method without settings, from whatever experiment it was measured for.
   std::optional<KernelPoint> baseline(std::string_view method, std::int64_t length, int batch) const;
 
+  /// The shortest and the longest of kernel_latency in all benches that were read together, for axes of one range.
+  std::pair<std::int64_t, std::int64_t> lengths() const { return lengths_; }
+
   /// The look of a point's curve, the same in the figures of all benches that were read together.
   LineStyle style(const KernelPoint& point) const;
 
@@ -64,11 +68,15 @@ class KernelStudy {
   std::vector<KernelPoint> pooled(const std::function<bool(const KernelMeasurement&)>& is_wanted) const;
 
   KernelReport report_;
-  std::string title_, file_;         ///< "b.json (0123456789abcdef)"
+  std::string title_, file_;  ///< "b.json (0123456789abcdef)"
+  std::pair<std::int64_t, std::int64_t> lengths_;
   std::vector<std::string> curves_;  ///< of all benches; they choose the styles
 };
 
-/// Throws InputError if a file is no kernel report, UsageError if one is named twice.
+/// Of a bench. A run has some hundreds; a damaged file may have any number.
+inline constexpr std::size_t kMostPoints = 1000;
+
+/// Throws InputError if a file is no kernel report or has more than kMostPoints, UsageError if one is named twice.
 std::vector<KernelStudy> read_kernel_studies(const std::vector<std::string>& paths);
 
 /// "256K", "1000".

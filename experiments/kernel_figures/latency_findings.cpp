@@ -44,13 +44,13 @@ void add_speed_ups(const Rows& ffd, const LatencyBaseline& baseline, std::vector
   std::ranges::copy_if(rows, std::back_inserter(exceeding), [&](const LatencyRow* row) { return beyond(row) > 1; });
   if (!exceeding.empty()) {
     const LatencyRow* most = *std::ranges::max_element(exceeding, {}, beyond);
-    const KernelPoint& dense = flash ? most->flash : most->cudnn;
+    const double dense = (flash ? most->flash : most->cudnn).floor_ratio();
     findings.push_back(
-        {.text =
-             fmt::format("{} of {} speed-ups of FFD over {} exceed 1/io, most that of {}: {:.2f}x against {:.2f}x. So "
-                         "much cannot come from reading less: {} is slow there, with {:.2f} times its own floor.",
-                         exceeding.size(), rows.size(), baseline.title, place_of(*most), over(most),
-                         most->point.io_limit(), baseline.title, dense.floor_ratio()),
+        {.text = fmt::format(
+             "{} of {} speed-ups of FFD over {} exceed 1/io, most that of {}: {:.2f}x against {:.2f}x. So "
+             "much cannot come from reading less: {} is slow there{}.",
+             exceeding.size(), rows.size(), baseline.title, place_of(*most), over(most), most->point.io_limit(),
+             baseline.title, std::isfinite(dense) ? fmt::format(", with {:.2f} times its own floor", dense) : ""),
          .severity = Severity::warning,
          .number = fmt::format("{} of {}", exceeding.size(), rows.size())});
   } else {
@@ -73,7 +73,7 @@ void add_means(const std::vector<LatencyRow>& rows, std::vector<Finding>& findin
       findings.push_back(
           {.text = fmt::format(
                "{}, batch 1, is {:.2f}x as fast as SDPA flash on average over {} (paper, RTX 4090: {:.2f}x).",
-               curve_text(summary.first), summary.flash.mean, counted(summary.lengths, "length"), papers),
+               curve_text(summary.first), summary.flash.mean, counted(summary.flash.lengths, "length"), papers),
            .number = fmt::format("{:.2f}x", summary.flash.mean)});
 }
 
@@ -90,6 +90,22 @@ void add_floor(const Rows& ffd, std::vector<Finding>& findings) {
                       .number = fmt::format("{:.2f}", ratio(*nearest))});
 }
 
+/// No time is worth anything without it.
+void add_check(const KernelReport& report, std::vector<Finding>& findings) {
+  double output = 0, lse = 0, differing = 0, blocks = 0;
+  for (const KernelMeasurement& m : report.measurements) {
+    output = std::fmax(output, m.check.largest_output_error);
+    lse = std::fmax(lse, m.check.largest_lse_error);
+    differing += static_cast<double>(m.check.blocks_differing);
+    blocks += static_cast<double>(m.check.blocks);
+  }
+  findings.push_back(
+      {fmt::format("Before anything was timed, results were compared with a plain computation: outputs "
+                   "differ by at most {:.2g}, log-sum-exps by {:.2g}, {:.0f} of {:.0f} blocks are kept by "
+                   "one of the two alone.",
+                   output, lse, differing, blocks)});
+}
+
 }  // namespace
 
 std::vector<Finding> latency_findings(const KernelStudy& study, const std::vector<LatencyRow>& rows) {
@@ -102,6 +118,7 @@ std::vector<Finding> latency_findings(const KernelStudy& study, const std::vecto
     add_means(rows, findings);
     add_floor(ffd, findings);
   }
+  add_check(study.report(), findings);
   const std::vector<Finding> left = study.left_out({"ffd", "sdpa_flash", "sdpa_cudnn", "skip_softmax"});
   findings.insert(findings.end(), left.begin(), left.end());
   return findings;

@@ -19,10 +19,10 @@ bool is_papers(const KernelPoint& p, double delta) {
 
 constexpr std::int64_t kPapersLength = 256 * 1024;
 
-void add(SpeedUps& ups, int& count, double value, const KernelPoint& point) {
+void add(SpeedUps& ups, double value, const KernelPoint& point) {
   if (std::isnan(value)) return;
-  ups.mean = count == 0 ? value : ups.mean + (value - ups.mean) / (count + 1);
-  ++count;
+  ++ups.lengths;
+  ups.mean = ups.lengths == 1 ? value : ups.mean + (value - ups.mean) / ups.lengths;
   if (ups.peak >= value) return;
   ups.peak = value;
   ups.length = static_cast<double>(point.length);
@@ -50,18 +50,16 @@ std::vector<LatencyRow> latency_rows(const KernelStudy& study) {
 std::vector<LatencySummary> latency_summaries(const std::vector<LatencyRow>& rows) {
   std::vector<LatencySummary> summaries;
   std::string curve;
-  int flash = 0, cudnn = 0;
   for (const LatencyRow& row : rows) {
     if (row.is_baseline()) continue;
     if (summaries.empty() || row.curve() != curve) {
       summaries.push_back({.first = row.point});
       curve = row.curve();
-      flash = cudnn = 0;
     }
     LatencySummary& summary = summaries.back();
     ++summary.lengths;
-    add(summary.flash, flash, row.over_flash, row.point);
-    add(summary.cudnn, cudnn, row.over_cudnn, row.point);
+    add(summary.flash, row.over_flash, row.point);
+    add(summary.cudnn, row.over_cudnn, row.point);
     summary.floor_ratio_least = std::fmin(summary.floor_ratio_least, row.point.floor_ratio());
     summary.floor_ratio_largest = std::fmax(summary.floor_ratio_largest, row.point.floor_ratio());
   }

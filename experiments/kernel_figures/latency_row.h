@@ -32,6 +32,7 @@ std::vector<LatencyRow> latency_rows(const KernelStudy& study);
 
 /// Over the lengths of a method at one setting and batch size. Lengths without the baseline do not count.
 struct SpeedUps {
+  int lengths = 0;
   double mean = kNotMeasured, peak = kNotMeasured;
   double length = kNotMeasured, io_limit = kNotMeasured;  ///< at the peak
 };

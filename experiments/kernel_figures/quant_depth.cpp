@@ -58,37 +58,36 @@ std::vector<Row> rows_of(const KernelStudy& study) {
   return rows;
 }
 
-Table table_of(const std::vector<Row>& rows) {
+/// What the csv of the figure and the printed table share.
+std::vector<ColumnOf<Row>> columns_of_depths() {
   constexpr auto text = Column::Kind::text;
-  return make_table<Row>(
-      rows,
-      {{{kCurveColumn, text, "setting, length, batch"}, [](const Row& r) { return r.curve(); }},
-       {{"configuration", text}, [](const Row& r) { return r.depth->name; }},
-       {{.name = "bits", .decimals = 0}, [](const Row& r) { return r.depth->bits; }},
-       {{"setting", text}, [](const Row& r) { return setting_text(r.point.setting); }},
-       of_point<Row>("batch"),
-       of_point<Row>("length"),
-       of_point<Row>("layers"),
-       of_point<Row>("us"),
-       of_point<Row>("us_low"),
-       of_point<Row>("us_high"),
-       {{.name = "ms_per_head", .heading = "ms/head", .decimals = 5}, [](const Row& r) { return r.milliseconds; }},
-       of_point<Row>("floor_us"),
-       of_point<Row>("floor_ratio"),
-       {{.name = "over_flash", .heading = "over SDPA flash", .decimals = 2}, [](const Row& r) { return r.over_flash; }},
-       of_point<Row>("io_limit"),
-       of_point<Row>("keep_ratio"),
-       of_point<Row>("io_ratio"),
-       of_point<Row>("recall_mean"),
-       of_point<Row>("recall_min"),
-       of_point<Row>("lse_error_mean"),
-       of_point<Row>("lse_error_max"),
-       {{.name = "keeps_all", .heading = "all kept", .decimals = 0},
-        [](const Row& r) { return r.keeps_all() ? 1.0 : 0.0; }},
-       {{.name = "paper_rtx4090_ms_per_head", .heading = "paper, RTX 4090: ms/head", .decimals = 3},
-        [](const Row& r) { return r.depth->milliseconds; }},
-       {{.name = "paper_rtx4090_over_flash", .heading = "paper, RTX 4090: over FlashAttention-2", .decimals = 2},
-        [](const Row& r) { return r.depth->over_flash; }}});
+  std::vector<ColumnOf<Row>> columns = {
+      {{"configuration", text}, [](const Row& r) { return r.depth->name; }},
+      {{"setting", text}, [](const Row& r) { return setting_text(r.point.setting); }}};
+  for (const char* name : {"batch", "length", "layers", "us", "us_low", "us_high"})
+    columns.push_back(of_point<Row>(name));
+  columns.push_back(
+      {{.name = "ms_per_head", .heading = "ms/head", .decimals = 5}, [](const Row& r) { return r.milliseconds; }});
+  for (const char* name : {"floor_us", "floor_ratio"}) columns.push_back(of_point<Row>(name));
+  columns.push_back(
+      {{.name = "over_flash", .heading = "over SDPA flash", .decimals = 2}, [](const Row& r) { return r.over_flash; }});
+  for (const char* name :
+       {"io_limit", "keep_ratio", "io_ratio", "recall_mean", "recall_min", "lse_error_mean", "lse_error_max"})
+    columns.push_back(of_point<Row>(name));
+  columns.push_back({{.name = "paper_rtx4090_ms_per_head", .heading = "paper, RTX 4090: ms/head"},
+                     [](const Row& r) { return r.depth->milliseconds; }});
+  columns.push_back(
+      {{.name = "paper_rtx4090_over_flash", .heading = "paper, RTX 4090: over FlashAttention-2", .decimals = 2},
+       [](const Row& r) { return r.depth->over_flash; }});
+  return columns;
+}
+
+Table data_of(const std::vector<Row>& rows) {
+  std::vector<ColumnOf<Row>> columns = {{{kCurveColumn, Column::Kind::text}, [](const Row& r) { return r.curve(); }},
+                                        {{"bits"}, [](const Row& r) { return r.depth->bits; }},
+                                        {{"keeps_all"}, [](const Row& r) { return r.keeps_all() ? 1.0 : 0.0; }}};
+  std::ranges::move(columns_of_depths(), std::back_inserter(columns));
+  return make_table(rows, columns);
 }
 
 /// The rows that the figure shows: the paper's length, else the longest, at the smallest batch size of that length.
@@ -129,25 +128,25 @@ Figure figure_of(const KernelStudy& study, const std::vector<Row>& rows, const E
   const std::vector<Row> shown = shown_rows(rows);
   Figure figure{.name = "quant_depth",
                 .note = "thin dashes: floor; keep 100 %: what the codes alone lose",
-                .data = table_of(rows),
+                .data = data_of(rows),
                 .columns = 2,
                 .panel_height_in = 1.2};
+  const KernelPoint& first = shown.front().point;
+  const std::string place = fmt::format("{} tokens, batch {}", length_text(first.length), first.batch);
   const Scale scale = options.linear_axes ? Scale::linear : Scale::logarithmic;
   for (const bool time : {true, false}) {
     if (!time && std::ranges::all_of(shown, [](const Row& r) { return std::isnan(r.point.lse_error_mean); })) continue;
     Panel panel = panel_of(study, shown, time ? "us" : "lse_error_mean", time);
-    const Row& first = shown.front();
-    panel.title =
-        panel_title(figure.panels.size(),
-                    time ? fmt::format("{} tokens, batch {}", length_text(first.point.length), first.point.batch) : "");
+    panel.title = panel_title(figure.panels.size(), time ? "" : place);
     panel.y = {.label = time ? "time of a layer (\u00b5s)" : "mean LSE error (nats)", .scale = scale};
     figure.panels.push_back(std::move(panel));
   }
   figure.columns = static_cast<int>(figure.panels.size());
   figure.caption = fmt::format(
-      "Time of a decode call and mean LSE error against the bits of a thumbnail's code; {}. Residuals have 8 bits. The "
+      "Time of a decode call and mean LSE error against the bits of a thumbnail's code, at {}; {}. Residuals have 8 "
+      "bits. The "
       "curve of keep 100 % drops nothing: its error is the reconstruction's, which no delta mends.",
-      study.source());
+      place, study.source());
   return figure;
 }
 
@@ -203,7 +202,7 @@ std::variant<ExperimentResult, Unsupported> make(const KernelStudy& study, const
                    "against exact attention of the same 16-bit inputs. The paper's numbers are those of an RTX 4090 at "
                    "16K tokens, without a share of kept tokens or a delta.",
                    study.source()),
-       table_of(rows)});
+       make_table(rows, columns_of_depths())});
   return result;
 }
 
