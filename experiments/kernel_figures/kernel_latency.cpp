@@ -16,7 +16,8 @@
 namespace attest {
 namespace {
 
-constexpr const char* kOptions = "--lengths 4K,8K,16K,32K,64K,128K,256K --batch 1,8 --delta 5,7 --keep 2%,6%,27%,100%";
+constexpr const char* kOptions =
+    "--only kernel_latency --lengths 4K..256K --batch 1,8 --delta 5,7 --keep 2%,6%,27%,100% -o FILE";
 
 using Rows = std::vector<LatencyRow>;
 

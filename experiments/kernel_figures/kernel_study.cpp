@@ -45,7 +45,9 @@ class Mean {
   int count_ = 0;
 };
 
-KernelPoint pool(const std::vector<const KernelMeasurement*>& measurements) {
+}  // namespace
+
+KernelPoint pooled(const std::vector<const KernelMeasurement*>& measurements) {
   const KernelMeasurement& first = *measurements.front();
   KernelPoint p{.method = first.method,
                 .scan = first.scan,
@@ -84,8 +86,6 @@ KernelPoint pool(const std::vector<const KernelMeasurement*>& measurements) {
   return p;
 }
 
-}  // namespace
-
 double speed_up(const KernelPoint& point, const std::optional<KernelPoint>& baseline) {
   return baseline ? baseline->us / point.us : kNotMeasured;
 }
@@ -98,7 +98,7 @@ std::vector<KernelPoint> KernelStudy::pooled(const std::function<bool(const Kern
   for (const KernelMeasurement& m : report_.measurements)
     if (is_wanted(m) && m.median_microseconds > 0) groups[key_of(m)].push_back(&m);
   std::vector<KernelPoint> points;
-  for (const auto& [key, group] : groups) points.push_back(pool(group));
+  for (const auto& [key, group] : groups) points.push_back(attest::pooled(group));
   std::ranges::stable_sort(points, [](const KernelPoint& a, const KernelPoint& b) {
     return std::tuple(a.batch, curve_order(a), a.length) < std::tuple(b.batch, curve_order(b), b.length);
   });
@@ -171,9 +171,9 @@ std::vector<KernelStudy> read_kernel_studies(const std::vector<std::string>& pat
     const std::vector<KernelPoint> mine = studies[i].pooled([](const KernelMeasurement&) { return true; });
     if (mine.size() > kMostPoints)
       throw InputError(
-          fmt::format("{}: /measurements: expected at most {} of different method, setting, length or "
-                      "batch size, found {}",
-                      paths[i], kMostPoints, mine.size()));
+          fmt::format("{}: measurements are of {} different methods, settings, lengths or batch sizes, "
+                      "expected at most {}",
+                      paths[i], mine.size(), kMostPoints));
     others.insert(others.end(), mine.begin(), mine.end());
   }
   std::pair<std::int64_t, std::int64_t> lengths = {std::numeric_limits<std::int64_t>::max(), 0};
@@ -205,7 +205,7 @@ std::string length_text(std::int64_t tokens) {
 
 std::string setting_text(const KernelSetting& setting) {
   if (setting.kind == "none") return {};
-  if (setting.kind == "keep") return fmt::format("keep {:g} %", 100 * setting.value);
+  if (setting.kind == "keep") return fmt::format("keep {:.3g} %", 100 * setting.value);
   return fmt::format("{} {:g}", setting.kind, setting.value);
 }
 
