@@ -166,7 +166,7 @@ std::vector<KernelStudy> read_kernel_studies(const std::vector<std::string>& pat
     if (same < i) throw UsageError(fmt::format("{} and {} hold the same bench", paths[same], paths[i]));
     studies[i].file_ = fmt::format("{} ({})", fs::path(paths[i]).filename().string(), hashes[i]);
     ++gpus[studies[i].report_.machine.gpu];
-    ++files[fs::path(paths[i]).filename().string()];
+    ++files[fs::path(paths[i]).stem().string()];
     std::ranges::copy(studies[i].points("kernel_latency"), std::back_inserter(all));
     const std::vector<KernelPoint> mine = studies[i].pooled([](const KernelMeasurement&) { return true; });
     if (mine.size() > kMostPoints)
@@ -188,7 +188,7 @@ std::vector<KernelStudy> read_kernel_studies(const std::vector<std::string>& pat
       curves.push_back(curve_text(point));
   for (std::size_t i = 0; i < paths.size(); ++i) {
     const std::string& gpu = studies[i].report_.machine.gpu;
-    const std::string file = fs::path(paths[i]).filename().string();
+    const std::string file = fs::path(paths[i]).stem().string();
     studies[i].title_ = gpu.starts_with(kMaker) ? gpu.substr(kMaker.size()) : gpu;
     if (gpus[gpu] > 1) studies[i].title_ += fmt::format(" ({})", files[file] == 1 ? file : paths[i]);
     studies[i].curves_ = curves;

@@ -256,7 +256,7 @@ def test_several_machines_are_rows_of_panels(tmp_path):
 
 def test_two_benches_of_one_gpu_have_their_files_names(tmp_path):
     paths = [write_bench(tmp_path / f"{name}.json", bench(latency(layers=layers))) for name, layers in (("one", (0,)), ("two", (1,)))]
-    assert said(*paths, "-o", tmp_path / "out")["experiments"][0]["study"] == "H200 (one.json); H200 (two.json)"
+    assert said(*paths, "-o", tmp_path / "out")["experiments"][0]["study"] == "H200 (one); H200 (two)"
     assert f"{paths[0]} and {paths[0]} hold the same bench" in figures(paths[0], paths[0], "-o", tmp_path / "no", expect=2).stderr
 
 
