@@ -58,10 +58,19 @@ Range with_margin(Range range, bool logarithmic) {
 /// Removes the traces of binary fractions: 0.30000000000000004 becomes 0.3.
 double rounded(double value) { return std::stod(fmt::format("{:.10g}", value)) + 0.0; }  // + 0.0: no negative zero
 
+/// "512", "4K", "1M".
+std::string binary_text(double value) {
+  constexpr double kKibi = 1024, kMebi = kKibi * kKibi;
+  if (value >= kMebi && std::fmod(value, kMebi) == 0) return fmt::format("{:g}M", value / kMebi);
+  if (value >= kKibi && std::fmod(value, kKibi) == 0) return fmt::format("{:g}K", value / kKibi);
+  return fmt::format("{:g}", value);
+}
+
 /// A tic at the floor stands for what lies beyond it, too.
 std::string label_of(const Axis& axis, double at) {
-  const std::string number =
-      axis.scale == Scale::deficit ? fmt::format("{:.10g}", rounded(1 - at)) : fmt::format("{:g}", at);
+  const std::string number = axis.scale == Scale::deficit  ? fmt::format("{:.10g}", rounded(1 - at))
+                             : axis.scale == Scale::binary ? binary_text(at)
+                                                           : fmt::format("{:g}", at);
   if (at != axis.floor) return number;
   return (axis.scale == Scale::deficit ? "≥" : "≤") + number;
 }
@@ -143,6 +152,22 @@ std::vector<Tic> logarithmic_tics(const Axis& axis, Range range, const TicSpace&
   return linear_tics(axis, range, space, 0);
 }
 
+/// Powers of two, as dense as fits; those between two neighbours are left out evenly.
+std::vector<Tic> binary_tics(const Axis& axis, Range range, const TicSpace& space) {
+  if (!(range.low > 0) || !std::isfinite(range.high)) return {};
+  constexpr std::size_t kMost = 8;
+  const auto first = static_cast<int>(std::ceil(std::log2(range.low)));
+  for (int every = 1; every < 40; ++every) {
+    std::vector<double> values;
+    for (int exponent = first; std::exp2(exponent) <= range.high; exponent += every)
+      values.push_back(std::exp2(exponent));
+    if (values.size() < 2) break;
+    std::vector<Tic> tics = labelled(axis, values);
+    if (tics.size() <= kMost && fits(tics, axis, range, space)) return tics;
+  }
+  return linear_tics(axis, range, space, 0);
+}
+
 }  // namespace
 
 const Axis& axis_of(const Panel& panel, AxisOf which) {
@@ -167,7 +192,7 @@ double shown_value(const Axis& axis, double value) {
 std::optional<double> axis_floor(const Figure& figure, const Panel& panel, AxisOf which) {
   const Axis& axis = axis_of(panel, which);
   if (!is_logarithmic(axis)) return std::nullopt;
-  if (axis.floor || axis.scale == Scale::logarithmic) return axis.floor;
+  if (axis.floor || axis.scale != Scale::deficit) return axis.floor;
   double least = kInfinity;
   bool some_below = false;
   for_each_shown(figure, panel, which, [&](double deficit) {
@@ -208,7 +233,9 @@ std::vector<Tic> axis_tics(const Figure& figure, const Panel& panel, AxisOf whic
   axis.floor = axis_floor(figure, panel, which);
   const Range range = axis_range(figure, panel, which);
   std::vector<Tic> tics;
-  if (is_logarithmic(axis)) {
+  if (axis.scale == Scale::binary) {
+    tics = binary_tics(axis, range, space);
+  } else if (is_logarithmic(axis)) {
     tics = logarithmic_tics(axis, range, space);
   } else if (axis.whole_numbers) {
     constexpr std::size_t kFew = 6;

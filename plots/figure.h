@@ -29,6 +29,7 @@ struct Band {
 
 enum class Mark : std::uint8_t {
   line,    ///< points joined in the order of the rows
+  plain,   ///< the same without markers: a limit, an estimate
   points,  ///< points alone
   cells,   ///< a rectangle around (x, y), 1 high, in the colour of `value`: a heat map
 };
@@ -49,6 +50,7 @@ struct Series {
 enum class Scale : std::uint8_t {
   linear,
   logarithmic,
+  binary,  ///< logarithmic, with tics at powers of two: 512, 4K, 64K, 1M
   /// For a quality v that is at most 1: 1 - v on a logarithmic axis, the best end at the top or right. The tics are
   /// qualities: 0.9, 0.99, 0.999.
   deficit,

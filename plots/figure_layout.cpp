@@ -55,7 +55,10 @@ void add_entries(const Figure& figure, FigureLayout& layout) {
       const std::string title = fitted(series.title, layout);
       const bool known = std::ranges::any_of(layout.legend, [&](const LegendEntry& e) { return e.title == title; });
       if (!title.empty() && !known)
-        layout.legend.push_back({.title = title, .style = series.style, .line = series.mark == Mark::line});
+        layout.legend.push_back({.title = title,
+                                 .style = series.style,
+                                 .line = series.mark != Mark::points,
+                                 .marker = series.mark != Mark::plain});
     }
   }
   if (has_rings) layout.legend.push_back({.title = fitted(figure.ring_title, layout), .style = {}, .is_ring = true});

@@ -17,7 +17,8 @@ struct Place {
 struct LegendEntry {
   std::string title;
   LineStyle style;
-  bool line = true;  ///< with a line through the marker
+  bool line = true;    ///< with a line through the marker
+  bool marker = true;  ///< false: the line alone
   bool is_ring = false;
   double x = 0, y = 0;  ///< left end of the sample and vertical centre, in fractions of the figure
 };

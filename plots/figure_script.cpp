@@ -59,7 +59,8 @@ std::string legend_script(const Figure& figure, const FigureLayout& layout, Styl
       text +=
           fmt::format("  set arrow from screen {:.4f}, screen {:.4f} to screen {:.4f}, screen {:.4f} nohead ls {}\n",
                       entry.x, entry.y, end, entry.y, style);
-    text += fmt::format("  set label '' at screen {:.4f}, screen {:.4f} point ls {}\n", middle, entry.y, style);
+    if (entry.marker || entry.is_ring)
+      text += fmt::format("  set label '' at screen {:.4f}, screen {:.4f} point ls {}\n", middle, entry.y, style);
     text += fmt::format("  set label {} noenhanced at screen {:.4f}, screen {:.4f} left tc rgb '{}'\n",
                         script_text(entry.title), end + layout.legend_sample / 4, entry.y, kInk);
   }

@@ -102,6 +102,11 @@ std::vector<std::string> plot_commands(const Figure& figure, const Panel& panel,
       continue;
     }
     const bool joined = series.mark == Mark::line;
+    if (series.mark == Mark::plain) {
+      lines.push_back(
+          fmt::format("data using ({}):({}) with lines ls {} notitle", x, y, styles.number_of(series.style)));
+      continue;
+    }
     const std::size_t style = styles.number_of(joined ? fitted(series.style, points) : series.style);
     for (const Band& band : series.bands)
       bands.push_back(band_command(figure, panel, band, x, band.bars || points < 3, style));

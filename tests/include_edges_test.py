@@ -28,7 +28,7 @@ ORDER = """
     analysis/study analysis/metrics analysis/results analysis/layer analysis/cuda analysis/torch analysis/statistics
     analysis/bench analysis/validation analysis/run
     plots plots/report
-    experiments/cli experiments/bench experiments/paper experiments/tables experiments/compare experiments/claims experiments/validation experiments/report
+    experiments/cli experiments/bench experiments/paper experiments/kernel_figures experiments/tables experiments/compare experiments/claims experiments/validation experiments/report
     experiments/commands
     experiments
 """.split()

@@ -5,8 +5,9 @@
 
 namespace attest {
 
-void ResultsArguments::add_to(CLI::App& command) {
-  command.add_option("RESULTS", paths_, "Results files of `attest run`; those of one model are pooled")->required();
+void ResultsArguments::add_to(CLI::App& command, const std::string& more) {
+  command.add_option("RESULTS", paths_, "Results files of `attest run`; those of one model are pooled" + more)
+      ->required();
 }
 
 ResultsFiles ResultsArguments::open(const std::vector<std::string>& paths) {

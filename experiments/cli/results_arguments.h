@@ -20,8 +20,9 @@ class ResultsArguments {
   ResultsArguments(const ResultsArguments&) = delete;
   ResultsArguments& operator=(const ResultsArguments&) = delete;
 
-  /// Adds the argument, of which there must be at least one. This must outlive the parsing.
-  void add_to(CLI::App& command);
+  /// Adds the argument, of which there must be at least one. This must outlive the parsing. `more`: what else than
+  /// results may be named, for the help.
+  void add_to(CLI::App& command, const std::string& more = {});
 
   /// As typed.
   const std::vector<std::string>& paths() const { return paths_; }

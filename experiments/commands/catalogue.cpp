@@ -14,6 +14,7 @@
 #include "analysis/metrics/metric.h"
 #include "analysis/results/axes.h"
 #include "dumps/base/error.h"
+#include "experiments/kernel_figures/kernel_experiments.h"
 #include "experiments/paper/experiments.h"
 #include "kernels/selectors/registry.h"
 
@@ -187,6 +188,8 @@ OrderedJson catalogue() {
   for (const SelectorInfo* info : all_selectors()) selectors.push_back(selector_json(*info));
   for (const Metric& metric : all_metrics()) metrics.push_back(metric_json(metric));
   for (const Experiment& experiment : experiments())
+    figures.push_back({{"name", experiment.name}, {"paper", experiment.paper}, {"needs", experiment.needs}});
+  for (const KernelExperiment& experiment : kernel_experiments())
     figures.push_back({{"name", experiment.name}, {"paper", experiment.paper}, {"needs", experiment.needs}});
   return {{"selectors", selectors}, {"metrics", metrics}, {"experiments", figures}};
 }

@@ -16,8 +16,10 @@
 #include "dumps/base/error.h"
 #include "dumps/base/printable.h"
 #include "experiments/cli/checks.h"
+#include "experiments/cli/figure_inputs.h"
 #include "experiments/cli/results_arguments.h"
 #include "experiments/commands/commands.h"
+#include "experiments/kernel_figures/kernel_experiments.h"
 #include "experiments/paper/figure_run.h"
 
 namespace attest {
@@ -62,8 +64,11 @@ nlohmann::json json_of(const FigureReport& report, const std::string& folder) {
     document["experiments"].push_back(std::move(one));
   }
   for (const ExperimentSkipped& s : report.skipped)
-    document["skipped"].push_back(
-        {{"experiment", s.experiment}, {"study", s.study}, {"reason", s.reason}, {"run_options", s.run_options}});
+    document["skipped"].push_back({{"experiment", s.experiment},
+                                   {"study", s.study},
+                                   {"reason", s.reason},
+                                   {"run_options", s.run_options},
+                                   {"command", s.command}});
   document["not_drawn"] = report.not_drawn;
   return document;
 }
@@ -84,9 +89,7 @@ std::string text_of(const FigureReport& report, const std::string& folder) {
     text += files_text(made, folder) + fmt::format("  {} ({})\n", made.paper, printable(made.study));
     for (const Finding& finding : made.result.findings) text += fmt::format("  {}\n", printable(finding.text));
   }
-  for (const ExperimentSkipped& s : report.skipped)
-    text += fmt::format("left out: {} ({}): {}{}\n", s.experiment, printable(s.study), printable(s.reason),
-                        s.run_options.empty() ? "" : fmt::format("; attest run ... {}", s.run_options));
+  for (const ExperimentSkipped& s : report.skipped) text += fmt::format("left out: {}\n", s.text());
   return text;
 }
 
@@ -96,13 +99,17 @@ std::string json_text(const nlohmann::json& document) {
 }
 
 void run_figures(FiguresOptions& options, const GlobalOptions& global) {
-  const ResultsFiles files = options.results.open();
-
   FigureRequest request = options.request;
   request.page = page_style(options.style);
   request.page.width_in = options.width.value_or(request.page.width_in);
   request.by = static_cast<PoolBy>(std::ranges::find(kPoolNames, options.by) - kPoolNames.begin());
-  const FigureReport report = make_figures(files, options.folder, request);
+  const FigureInputs inputs = split_inputs(options.results.paths());
+  const std::vector<KernelStudy> benches = read_kernel_studies(inputs.benches);
+  FigureReport report = make_experiments(options.results.open(inputs.results), request);
+  add_kernel_experiments(benches, request, report);
+  refuse_nothing(report);
+  refuse_existing(report, options.folder, request);
+  write_figures(report, options.folder, request);
   std::cout << (global.json ? json_text(json_of(report, options.folder)) : text_of(report, options.folder));
   if (!global.quiet) std::cerr << not_drawn_text(report, options.folder);
   if (!report.errors.empty()) throw OutputError(fmt::format("{}", fmt::join(report.errors, "; ")));
@@ -114,13 +121,14 @@ void add_figures(CLI::App& app, const GlobalOptions& global) {
   auto options = std::make_shared<FiguresOptions>();
   CLI::App* command =
       app.add_subcommand("figures", "The paper's figures that results files can support: pictures, data, scripts");
-  options->results.add_to(*command);
+  options->results.add_to(*command, kBenchesToo);
   command->add_option("-o,--output", options->folder, "Folder for the figures, made if it is not there")
       ->required()
       ->transform(text_that_is("a folder's name"))
       ->type_name("DIR");
   std::vector<std::string> names;
   for (const Experiment& experiment : experiments()) names.push_back(experiment.name);
+  for (const KernelExperiment& experiment : kernel_experiments()) names.push_back(experiment.name);
   command->add_option("--only", options->request.only, "These experiments, separated by commas")
       ->delimiter(',')
       ->transform(one_of(names))

@@ -13,8 +13,10 @@
 #include "dumps/base/error.h"
 #include "dumps/base/output_place.h"
 #include "experiments/cli/checks.h"
+#include "experiments/cli/figure_inputs.h"
 #include "experiments/cli/results_arguments.h"
 #include "experiments/commands/commands.h"
+#include "experiments/kernel_figures/kernel_experiments.h"
 #include "experiments/paper/experiments.h"
 #include "experiments/paper/staged_folder.h"
 #include "experiments/report/gather_report.h"
@@ -75,7 +77,11 @@ void run_report(ReportCommandOptions& options, const GlobalOptions& global) {
     options.report.validation = judgement_options(options.claim, global);
     check_options(*options.report.validation);
   }
-  const ResultsFiles files = options.results.open();
+  const FigureInputs inputs = split_inputs(options.results.paths());
+  if (inputs.results.empty())
+    throw UsageError("a report needs results of attest run; attest figures makes the figures of a bench alone");
+  options.report.benches = read_kernel_studies(inputs.benches);
+  const ResultsFiles files = options.results.open(inputs.results);
 
   options.report.cells.tokens = !options.no_tokens;
   fs::path folder = fs::path(options.path).parent_path();
@@ -97,7 +103,7 @@ void add_report(CLI::App& app, const GlobalOptions& global) {
   auto options = std::make_shared<ReportCommandOptions>();
   CLI::App* command =
       app.add_subcommand("report", "One page with findings, figures, a map of layers and heads, the worst cells");
-  options->results.add_to(*command);
+  options->results.add_to(*command, kBenchesToo);
   command->add_option("-o,--output", options->path, "The page, one HTML file that needs nothing else")
       ->required()
       ->transform(text_that_is("a file's name"))
@@ -105,6 +111,7 @@ void add_report(CLI::App& app, const GlobalOptions& global) {
   command->add_option("--title", options->report.title, "Its title; default: the models' names")->type_name("TEXT");
   std::vector<std::string> names;
   for (const Experiment& experiment : experiments()) names.push_back(experiment.name);
+  for (const KernelExperiment& experiment : kernel_experiments()) names.push_back(experiment.name);
   command->add_option("--only", options->report.only, "Figures of these experiments, separated by commas; default: all")
       ->delimiter(',')
       ->transform(one_of(names))

@@ -10,6 +10,7 @@
 #include "dumps/base/cleanup.h"
 #include "dumps/base/error.h"
 #include "dumps/base/machine_limits.h"
+#include "dumps/base/printable.h"
 #include "experiments/paper/facets.h"
 #include "experiments/paper/figure_files.h"
 #include "experiments/paper/staged_folder.h"
@@ -41,33 +42,6 @@ void name_files(ExperimentResult& result, const std::string& title, std::vector<
   for (NamedTable& table : result.tables) rename(table.name);
 }
 
-void make_one(const Experiment& experiment, const std::vector<ModelStudy>& studies, const FigureRequest& request,
-              FigureReport& report) {
-  std::vector<StudyResult> results;
-  for (const ModelStudy& study : studies) {
-    auto outcome = experiment.make(study, request.options);
-    if (const auto* unsupported = std::get_if<Unsupported>(&outcome))
-      report.skipped.push_back({experiment.name, study.title(), unsupported->reason, unsupported->run_options});
-    else
-      results.push_back({study.title(), std::get<ExperimentResult>(std::move(outcome))});
-  }
-  if (results.empty()) return;
-  if (studies.size() == 1) {
-    report.made.push_back({experiment.name, experiment.paper, results[0].study, std::move(results[0].result)});
-  } else if (can_be_facets(results)) {
-    std::vector<std::string> titles;
-    for (const StudyResult& result : results) titles.push_back(result.study);
-    report.made.push_back(
-        {experiment.name, experiment.paper, fmt::format("{}", fmt::join(titles, "; ")), facets(std::move(results))});
-  } else {
-    std::vector<std::string> taken;
-    for (StudyResult& result : results) {
-      name_files(result.result, result.study, taken);
-      report.made.push_back({experiment.name, experiment.paper, result.study, std::move(result.result)});
-    }
-  }
-}
-
 void draw(const ExperimentMade& made, const StagedFolder& staged, const FigureRequest& request, FigureReport& report) {
   for (const NamedTable& table : made.result.tables) write_table(table, staged.staging());
   for (const Figure& figure : made.result.figures) {
@@ -80,23 +54,62 @@ void draw(const ExperimentMade& made, const StagedFolder& staged, const FigureRe
   }
 }
 
+}  // namespace
+
+std::string ExperimentSkipped::text() const {
+  return fmt::format("{}{}: {}{}", experiment, study.empty() ? "" : fmt::format(" ({})", printable(study)),
+                     printable(reason), run_options.empty() ? "" : fmt::format("; {} {}", command, run_options));
+}
+
+FigureReport make_experiments(ResultsFiles files, const FigureRequest& request) {
+  FigureReport report;
+  const std::vector<ModelStudy> studies = split_studies(files, request.by);
+  for (const Experiment& experiment : experiments()) {
+    if (!request.only.empty() && std::ranges::count(request.only, experiment.name) == 0) continue;
+    std::vector<StudyOutcome> outcomes;
+    for (const ModelStudy& study : studies)
+      outcomes.push_back({study.title(), experiment.make(study, request.options)});
+    add_outcomes(experiment.name, experiment.paper, std::move(outcomes), kRunCommand, report);
+  }
+  return report;
+}
+
+void add_outcomes(const std::string& experiment, const std::string& paper, std::vector<StudyOutcome> outcomes,
+                  const std::string& command, FigureReport& report) {
+  const bool several = outcomes.size() > 1;
+  std::vector<StudyResult> results;
+  for (StudyOutcome& one : outcomes) {
+    if (const auto* unsupported = std::get_if<Unsupported>(&one.outcome))
+      report.skipped.push_back({.experiment = experiment,
+                                .study = one.study,
+                                .reason = unsupported->reason,
+                                .run_options = unsupported->run_options,
+                                .command = command});
+    else
+      results.push_back({one.study, std::get<ExperimentResult>(std::move(one.outcome))});
+  }
+  if (results.empty()) return;
+  if (!several) {
+    report.made.push_back({experiment, paper, results[0].study, std::move(results[0].result)});
+  } else if (can_be_facets(results)) {
+    std::vector<std::string> titles;
+    for (const StudyResult& result : results) titles.push_back(result.study);
+    report.made.push_back({experiment, paper, fmt::format("{}", fmt::join(titles, "; ")), facets(std::move(results))});
+  } else {
+    std::vector<std::string> taken;
+    for (StudyResult& result : results) {
+      name_files(result.result, result.study, taken);
+      report.made.push_back({experiment, paper, result.study, std::move(result.result)});
+    }
+  }
+}
+
 void refuse_nothing(const FigureReport& report) {
   if (!report.made.empty()) return;
   std::string reasons;
   for (const ExperimentSkipped& s : report.skipped)
     reasons += fmt::format("{}{} {}", reasons.empty() ? "" : "; ", s.experiment, s.reason);
   throw InputError(fmt::format("the results support no figure: {}", reasons.empty() ? "they hold no sample" : reasons));
-}
-
-}  // namespace
-
-FigureReport make_experiments(ResultsFiles files, const FigureRequest& request) {
-  FigureReport report;
-  const std::vector<ModelStudy> studies = split_studies(files, request.by);
-  for (const Experiment& experiment : experiments())
-    if (request.only.empty() || std::ranges::count(request.only, experiment.name) > 0)
-      make_one(experiment, studies, request, report);
-  return report;
 }
 
 void refuse_existing(const FigureReport& report, const std::filesystem::path& folder, const FigureRequest& request,
@@ -137,14 +150,6 @@ std::string not_drawn_text(const FigureReport& report, const std::string& folder
   return fmt::format(
       "{}: data and scripts are written, pictures are not; install gnuplot and run gnuplot NAME.gp in {}\n",
       report.not_drawn, folder);
-}
-
-FigureReport make_figures(ResultsFiles files, const std::filesystem::path& folder, const FigureRequest& request) {
-  FigureReport report = make_experiments(files, request);
-  refuse_nothing(report);
-  refuse_existing(report, folder, request);
-  write_figures(report, folder, request);
-  return report;
 }
 
 }  // namespace attest

@@ -10,7 +10,7 @@
 namespace attest {
 
 struct FigureRequest {
-  std::vector<std::string> only;                       ///< names of experiments(); empty: all
+  std::vector<std::string> only;                       ///< names of experiments; empty: all
   std::vector<std::string> formats = kDefaultFormats;  ///< some of kFigureFormats
   PageStyle page;
   PoolBy by = PoolBy::model;
@@ -26,9 +26,18 @@ struct ExperimentMade {
   std::vector<std::string> files = {};  ///< in the folder
 };
 
+inline constexpr const char* kRunCommand = "attest run ...";
+inline constexpr const char* kKernelCommand = "attest bench kernel";
+
 struct ExperimentSkipped {
-  std::string experiment, study, reason;
-  std::string run_options;  ///< of `attest run`, with which the results would support it
+  std::string experiment;
+  std::string study = {};  ///< empty: there is none
+  std::string reason;
+  std::string run_options = {};       ///< of `command`, with which the results would support it
+  std::string command = kRunCommand;  ///< which makes what the experiment needs
+
+  /// "layer_sparsity (tiny): needs ffd; attest run ... --selector ffd".
+  std::string text() const;
 };
 
 struct FigureReport {
@@ -41,6 +50,19 @@ struct FigureReport {
 /// Computes what was asked, without writing files; nothing is made if the results support nothing. Several studies
 /// (models, tasks, lengths) become rows of panels of one figure, or figures of their own if that would be too many.
 FigureReport make_experiments(ResultsFiles files, const FigureRequest& request);
+
+/// What an experiment says of one study.
+struct StudyOutcome {
+  std::string study;  ///< title
+  std::variant<ExperimentResult, Unsupported> outcome;
+};
+
+/// Adds the results of an experiment's studies to `report`: as one result, or several if that would be too many panels.
+void add_outcomes(const std::string& experiment, const std::string& paper, std::vector<StudyOutcome> outcomes,
+                  const std::string& command, FigureReport& report);
+
+/// Throws InputError if nothing was made.
+void refuse_nothing(const FigureReport& report);
 
 /// A text that goes into the folder of figures.
 struct TextFile {
@@ -58,9 +80,5 @@ void write_figures(FigureReport& report, const std::filesystem::path& folder, co
 
 /// Why there are no pictures and how to draw them, a line; empty if there are.
 std::string not_drawn_text(const FigureReport& report, const std::string& folder);
-
-/// Makes everything that the results support. Data and scripts are written even where no picture can be drawn. Throws
-/// InputError when the results support nothing, OutputError when a file is there already or cannot be written.
-FigureReport make_figures(ResultsFiles files, const std::filesystem::path& folder, const FigureRequest& request);
 
 }  // namespace attest

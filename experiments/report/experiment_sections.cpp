@@ -7,17 +7,18 @@
 #include <iterator>
 #include <map>
 
-#include "dumps/base/printable.h"
 #include "experiments/paper/figure_run.h"
 
 namespace attest {
 
-void add_experiment_sections(ResultsFiles files, const std::vector<std::string>& only, const ExperimentOptions& options,
+void add_experiment_sections(ResultsFiles files, const std::vector<KernelStudy>& benches,
+                             const std::vector<std::string>& only, const ExperimentOptions& options,
                              ReportDrawing& drawing, ReportData& data) {
   FigureRequest request;
   request.only = only;
   request.options = options;
-  const FigureReport report = make_experiments(files, request);
+  FigureReport report = make_experiments(files, request);
+  add_kernel_experiments(benches, request, report);
   std::map<std::string, int> sections;
   for (const ExperimentMade& made : report.made) {
     const int number = ++sections[made.experiment];
@@ -29,9 +30,7 @@ void add_experiment_sections(ResultsFiles files, const std::vector<std::string>&
                            [](const ReportFinding& finding) { return finding.severity >= Severity::warning; });
     data.figures.push_back(std::move(section));
   }
-  for (const ExperimentSkipped& s : report.skipped)
-    drawing.note(fmt::format("Left out: {} ({}): {}{}.", s.experiment, printable(s.study), printable(s.reason),
-                             s.run_options.empty() ? "" : fmt::format("; attest run ... {}", s.run_options)));
+  for (const ExperimentSkipped& s : report.skipped) drawing.note(fmt::format("Left out: {}.", s.text()));
 }
 
 }  // namespace attest

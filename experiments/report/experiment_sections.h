@@ -4,13 +4,15 @@
 #include <string>
 #include <vector>
 
+#include "experiments/kernel_figures/kernel_experiments.h"
 #include "experiments/report/result_section.h"
 
 namespace attest {
 
-/// Makes the experiments `only` (empty: all), draws their figures and adds a section for each, and their findings. What
-/// cannot be made or drawn is said in `drawing.notes`.
-void add_experiment_sections(ResultsFiles files, const std::vector<std::string>& only, const ExperimentOptions& options,
+/// Makes the experiments `only` (empty: all) from results and from kernel benches, draws their figures and adds a
+/// section for each, and their findings. What cannot be made or drawn is said in `drawing.notes`.
+void add_experiment_sections(ResultsFiles files, const std::vector<KernelStudy>& benches,
+                             const std::vector<std::string>& only, const ExperimentOptions& options,
                              ReportDrawing& drawing, ReportData& data);
 
 }  // namespace attest

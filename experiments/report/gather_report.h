@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "experiments/kernel_figures/kernel_study.h"
 #include "experiments/report/worst_cells.h"
 #include "experiments/validation/judge_results.h"
 #include "plots/report/report_data.h"
@@ -13,8 +14,9 @@
 namespace attest {
 
 struct ReportOptions {
-  std::string title;              ///< empty: from the models' names
-  std::vector<std::string> only;  ///< names of experiments(); empty: all
+  std::string title;                      ///< empty: from the models' names
+  std::vector<std::string> only;          ///< names of experiments; empty: all
+  std::vector<KernelStudy> benches = {};  ///< figures of speed
   WorstCellOptions cells;
   std::optional<JudgementOptions> validation = {};  ///< judge selectors so; empty: do not
 };

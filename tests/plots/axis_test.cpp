@@ -51,7 +51,7 @@ TEST(Axis, LogarithmicRangesIgnoreZeroAndBelow) {
 
 TEST(Axis, BoundsBeyondTheDataStillGiveARange) {
   Figure figure = example_figure(1, 1);
-  for (Scale scale : {Scale::linear, Scale::logarithmic, Scale::deficit}) {
+  for (Scale scale : {Scale::linear, Scale::logarithmic, Scale::binary, Scale::deficit}) {
     figure.panels[0].y = {.label = "y", .scale = scale, .low = 1e4};
     const Range range = axis_range(figure, figure.panels[0], AxisOf::y);
     EXPECT_EQ(range.low, 1e4);
@@ -128,6 +128,17 @@ Figure with_y(const std::vector<double>& values, Scale scale) {
   figure.panels[0].y.scale = scale;
   figure.panels[0].series = {{.curve = "a", .title = "", .x = "x", .y = "y"}};
   return figure;
+}
+
+TEST(Axis, BinaryTicsArePowersOfTwo) {
+  const Figure lengths = with_y({4096, 262144}, Scale::binary);
+  EXPECT_EQ(labels_of(lengths, AxisOf::y, 2),
+            (std::vector<std::string>{"4K", "8K", "16K", "32K", "64K", "128K", "256K"}));
+  EXPECT_EQ(labels_of(lengths, AxisOf::y, 0.6), (std::vector<std::string>{"4K", "16K", "64K", "256K"}));
+  EXPECT_EQ(labels_of(with_y({512, 1048576}, Scale::binary), AxisOf::y, 0.6),
+            (std::vector<std::string>{"512", "4K", "32K", "256K"}));
+  EXPECT_EQ(labels_of(with_y({2, 8}, Scale::binary), AxisOf::y, 2), (std::vector<std::string>{"2", "4", "8"}));
+  EXPECT_GE(tics_of(with_y({33000, 34000}, Scale::binary), AxisOf::y).size(), 2u) << "no power of two in between";
 }
 
 TEST(Axis, LogarithmicTicsThinOutWithTheDecades) {

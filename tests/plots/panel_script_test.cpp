@@ -37,5 +37,17 @@ TEST(PanelScript, AShadedRangeDoesNotWidenTheAxis) {
   EXPECT_EQ(axis_range(figure, figure.panels[0], AxisOf::x).low, before.low);
 }
 
+TEST(PanelScript, APlainLineHasNoMarkers) {
+  Figure figure = example_figure(1, 1);
+  figure.panels[0].series[1].mark = Mark::plain;
+  const std::string script = script_of(figure, 0);
+  EXPECT_THAT(script, HasSubstr("with lines ls"));
+  EXPECT_THAT(script, HasSubstr("with linespoints ls"));
+  const FigureLayout layout = layout_of(figure, {});
+  ASSERT_EQ(layout.legend.size(), 2u);
+  EXPECT_TRUE(layout.legend[0].line && layout.legend[0].marker);
+  EXPECT_TRUE(layout.legend[1].line && !layout.legend[1].marker);
+}
+
 }  // namespace
 }  // namespace attest
