@@ -92,18 +92,18 @@ void add_floor(const Rows& ffd, std::vector<Finding>& findings) {
 
 /// No time is worth anything without it.
 void add_check(const KernelReport& report, std::vector<Finding>& findings) {
-  double output = 0, lse = 0, differing = 0, blocks = 0;
+  double output = kNotMeasured, lse = kNotMeasured, differing = 0, blocks = 0;
   for (const KernelMeasurement& m : report.measurements) {
     output = std::fmax(output, m.check.largest_output_error);
     lse = std::fmax(lse, m.check.largest_lse_error);
     differing += static_cast<double>(m.check.blocks_differing);
     blocks += static_cast<double>(m.check.blocks);
   }
-  findings.push_back(
-      {fmt::format("Before anything was timed, results were compared with a plain computation: outputs "
-                   "differ by at most {:.2g}, log-sum-exps by {:.2g}, {:.0f} of {:.0f} blocks are kept by "
-                   "one of the two alone.",
-                   output, lse, differing, blocks)});
+  if (std::isnan(output) || std::isnan(lse)) return;
+  findings.push_back({fmt::format(
+      "Before anything was timed, results were compared with a plain computation: outputs differ by at most {:.2g} of "
+      "their norm, log-sum-exps by {:.2g} nats, {:.0f} of {:.0f} blocks are kept by one of the two alone.",
+      output, lse, differing, blocks)});
 }
 
 }  // namespace

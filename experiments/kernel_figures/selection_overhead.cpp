@@ -136,8 +136,8 @@ std::variant<ExperimentResult, Unsupported> make(const KernelStudy& study, const
       {"selection_overhead",
        fmt::format("Time of scan and selection, without attention; {}. Per head: the time of the layer over its {} "
                    "query heads (times the batch size where that is above 1). Top-delta is the scan with its "
-                   "threshold, top-k and top-p scan and then select, KIVI scans all. The paper's numbers are those of "
-                   "an RTX 4090 at 16K tokens.",
+                   "threshold, top-k and top-p scan 16-bit keys and then select, KIVI scans all. The paper's numbers "
+                   "are those of an RTX 4090 at 16K tokens.",
                    study.source(), study.report().shape.num_query_heads),
        table_of(rows)});
   return result;
