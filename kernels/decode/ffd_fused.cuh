@@ -20,10 +20,12 @@ inline constexpr int kFfdMostEnds = 8;        ///< sink and local blocks
 inline constexpr int kFfdMostParts = 32;      ///< segments between refinements
 inline constexpr int kFfdSharedMasks = 2048;  ///< blocks whose masks fit into shared memory
 
-/// A segment whose blocks are scanned.
+/// What a CTA attends of one pair: the kept tiles of a segment, or units that were dealt to it.
 struct FfdPart {
   FfdSegment segment;
-  const std::uint8_t* masks = nullptr;  ///< [segment.blocks] a bit per kept tile
+  const std::uint8_t* masks = nullptr;  ///< [segment.blocks] a bit per kept tile; null: units
+  int begin = 0, end = 0;               ///< of all units
+  int2 ctas = {0, 0};                   ///< first and last that attend some of the pair
 };
 
 template <int D, int kGroups, int kBits>
@@ -46,6 +48,8 @@ struct FfdFusedShared {
   std::uint32_t waiting[kFfdWarps][kUnitStages];  ///< units whose copies are under way
   FfdPart part[kFfdMostParts];
   std::uint8_t masks[kFfdSharedMasks];
+  int cta_units[kFfdMostCtas + 1];   ///< units in the lists of all CTAs before
+  unsigned cta_bases[kFfdMostCtas];  ///< FfdFusedParams::unit_bases
 };
 
 /// Blocks that a segment's scan looks at, in the warps' order: sink and local blocks of the pair, then the segment's
@@ -240,10 +244,15 @@ struct FfdFused {
   }
 
   /// What a warp attends: tile of the pair, or kTail + tile of its tail.
-  static constexpr std::uint32_t kTail = 0x80000000u, kNoTile = 0xffffffffu;
+  static constexpr std::uint32_t kTail = FfdUnit::kTail, kNoTile = FfdUnit::kNone;
 
   /// The first of the warp's tiles from `i` on, which counts on.
   __device__ std::uint32_t next_tile(const FfdPart& part, int& i) const {
+    if (!part.masks) {
+      const int at = i;
+      i += kFfdWarps;
+      return at < part.end ? listed_unit(at).tile : kNoTile;
+    }
     const int tiles = part.segment.blocks * kFfdTiles;
 #pragma unroll 1
     for (;;) {
@@ -261,7 +270,7 @@ struct FfdFused {
     state.clear();
     const int pair = part.segment.pair;
     const std::int64_t pair_tiles = pair * p.max_blocks * kFfdTiles;
-    int at = warp;
+    int at = part.begin + warp;
     std::uint32_t next = next_tile(part, at);
     QueryTask task = load_query(pair);
     unsigned issued = copies;
@@ -325,31 +334,34 @@ struct FfdFused {
   /// memory.
   __device__ std::uint8_t* masks_of(const FfdSegment& s, int used) {
     if (p.phases == kFfdAllPhases && used + s.blocks <= kFfdSharedMasks) return sh.masks + used;
-    // Those of segments without splits lie next to each other; a pair's CTAs have a share each otherwise.
+    return p.masks + base_of(s);
+  }
+  /// Where a segment's masks begin, and an eighth of where its units do: those of segments without splits lie next to
+  /// each other; a pair's CTAs have a share each otherwise.
+  __device__ unsigned base_of(const FfdSegment& s) const {
     const int before = s.step == 1 ? s.first : s.first * ((s.full + s.step) / s.step);
-    return p.masks + s.pair * p.max_masks + before;
+    return static_cast<unsigned>(s.pair * p.max_masks + before);
   }
 
-  __device__ void attend_parts(const FfdItems& items, int parts, unsigned& copies) {
-#pragma unroll 1
-    for (int i = 0; i < parts; ++i) {
-      const FfdPart& part = sh.part[i];
-      FfdAttention<T, D, kHalves> state;
-      attend(state, part, copies);
-      const int2 ctas = ctas_of(items, part.segment);
-      merge_warps<T, D, kHalves>(p, sh.merge, state, sh.area[0], Shared::kArea, part.segment.pair, ctas.x, ctas.y);
-      __syncthreads();  // the areas are read
-      fence_bulk_copies();
-    }
+  __device__ void attend_part(const FfdPart& part, unsigned& copies) {
+    FfdAttention<T, D, kHalves> state;
+    attend(state, part, copies);
+    merge_warps<T, D, kHalves>(p, sh.merge, state, sh.area[0], Shared::kArea, part.segment.pair, part.ctas.x,
+                               part.ctas.y);
+    __syncthreads();  // the areas are read
+    fence_bulk_copies();
   }
 
-  /// The CTA's segments, at most kFfdMostParts at a time.
-  __device__ void run_segments(const FfdItems& items) {
+  /// The CTA's segments, at most kFfdMostParts at a time, or the lists of all their units.
+  __device__ void run_segments(const FfdItems& items, bool deals) {
     unsigned issued = 0, copies = 0;
+    int listed = 0;
     FfdSegment s = first_segment(p, items, static_cast<int>(blockIdx.x), lane);
+    const unsigned base = base_of(s);
     for (bool more = true; more;) {
       Ring ring{s, FfdEntries(p, s), warp};
       ring.issued = ring.used = issued;
+      if (deals) ring.segments = 1 << 30;
       int parts = 0, used = 0;
 #pragma unroll 1
       while (more && parts < kFfdMostParts) {
@@ -359,14 +371,81 @@ struct FfdFused {
         } else {
           if (p.phases & kFfdScanPhase) scan_segment(s, ring, masks);
         }
-        if (threadIdx.x == 0) sh.part[parts] = {s, masks};
+        if (!deals && threadIdx.x == 0) sh.part[parts] = {.segment = s, .masks = masks, .ctas = ctas_of(items, s)};
         __syncthreads();
-        ++parts, used += s.blocks;
+        if (deals) {
+          if (threadIdx.x == 0) __stcg(p.pair_starts + blockIdx.x + s.pair, listed);
+          listed = append_units(s, masks, p.units + std::int64_t{8} * base, listed, sh.reduction);
+        } else {
+          ++parts, used += s.blocks;
+        }
         more = s.items_left > 0;
         if (more) next_segment(p, s);
       }
       issued = ring.issued;
-      if (p.phases & kFfdRefinePhase) attend_parts(items, parts, copies);
+      if (!deals && (p.phases & kFfdRefinePhase))
+#pragma unroll 1
+        for (int i = 0; i < parts; ++i) attend_part(sh.part[i], copies);
+    }
+    if (deals && threadIdx.x == 0) {
+      __stcg(p.unit_counts + blockIdx.x, listed);
+      __stcg(p.unit_bases + blockIdx.x, base);
+    }
+  }
+
+  /// The CTA that listed unit u: the last whose units begin at or before u.
+  __device__ int lister_of(int u) const {
+    int low = 0, high = static_cast<int>(gridDim.x);
+#pragma unroll 1
+    while (low + 1 < high) {
+      const int middle = (low + high) / 2;
+      (sh.cta_units[middle] <= u ? low : high) = middle;
+    }
+    return low;
+  }
+  __device__ FfdUnit listed_unit(int u) const {
+    const int cta = lister_of(u);
+    const FfdUnit* unit = p.units + std::int64_t{8} * sh.cta_bases[cta] + (u - sh.cta_units[cta]);
+    const uint2 words = __ldcg(reinterpret_cast<const uint2*>(unit));
+    return {words.x, words.y};
+  }
+  /// Where the pair's units begin among all.
+  __device__ int first_unit_of(const FfdItems& items, const FfdSegment& s) const {
+    const int cta = ctas_of(items, s).x;
+    return sh.cta_units[cta] + (items.splits > 0 ? 0 : __ldcg(p.pair_starts + cta + s.pair));
+  }
+
+  /// Attends the CTA's share of the units of all lists.
+  __device__ void attend_dealt(const FfdItems& items) {
+    const int ctas = static_cast<int>(gridDim.x), cta = static_cast<int>(threadIdx.x);
+    const bool lists = cta < items.ctas;
+    int total;
+    const int before = cta_prefix(lists ? __ldcg(p.unit_counts + cta) : 0, total, sh.reduction);
+    if (cta <= ctas) sh.cta_units[cta] = before;
+    if (lists) sh.cta_bases[cta] = __ldcg(p.unit_bases + cta);
+    __syncthreads();
+    const int workers = min(ctas, total);
+    if (static_cast<int>(blockIdx.x) >= workers) return;
+    const FfdShares shares(total, workers);
+    int u = shares.begin(static_cast<int>(blockIdx.x));
+    const int end = shares.begin(static_cast<int>(blockIdx.x) + 1);
+    FfdSegment s = whole_pair(p, static_cast<int>(listed_unit(u).pair), lane);
+    int start = first_unit_of(items, s);
+    unsigned copies = 0;
+#pragma unroll 1
+    while (u < end) {
+      const FfdSegment own = s;
+      int next = total;
+      if (s.pair + 1 < p.pairs()) {
+        next_segment(p, s);
+        next = first_unit_of(items, s);
+      }
+      const int to = min(end, next);
+      // Each thread has its own copy: the others may still look at the part before.
+      const FfdPart part{
+          .segment = own, .begin = u, .end = to, .ctas = {shares.part_of(start), shares.part_of(next - 1)}};
+      attend_part(part, copies);
+      u = to, start = next;
     }
   }
 
@@ -420,7 +499,11 @@ struct FfdFused {
         grid_barrier(p.barrier);
       }
     }
-    if (busy) run_segments(items);
+    const bool deals = p.phases == kFfdAllPhases && items.most_per_cta() > p.few_items;
+    if (busy) run_segments(items, deals);
+    if (!deals) return;
+    grid_barrier(p.barrier);
+    attend_dealt(items);
   }
 };
 

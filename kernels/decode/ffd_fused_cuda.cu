@@ -1,5 +1,6 @@
 // Scratch memory and launches of the fused decode.
 #include <algorithm>
+#include <climits>
 
 #include "dumps/base/error.h"
 #include "kernels/decode/ffd_fused_cuda.h"
@@ -25,6 +26,9 @@ class ScratchLayout {
   std::size_t used_ = 0;
 };
 
+/// Above it an even deal of the kept tiles saves more, where heads differ, than it costs where they do not.
+constexpr int kFewItems = 96;
+
 void take_counts(const FfdCacheShape& shape, ScratchLayout& layout, FfdFusedParams& p) {
   layout.take(p.barrier, 1);
   layout.take(p.pair_kept, shape.pairs());
@@ -38,13 +42,15 @@ void launch(const FfdCacheShape& shape, const FfdFusedParams& p, cudaStream_t st
   chosen(shape, p, stream);
 }
 
-FfdFusedParams params_of(const FfdCacheShape& shape, const FfdCacheView& cache, const FfdDecodeOptions& options) {
-  return {.cache = cache,
-          .options = options,
-          .batch = shape.batch,
-          .num_kv_heads = shape.num_kv_heads,
-          .group = shape.group,
-          .max_blocks = shape.max_blocks()};
+FfdFusedParams params_of(const FfdCacheShape& shape, const FfdCacheView& cache, std::byte* scratch,
+                         const FfdDecodeOptions& options) {
+  FfdFusedParams p;
+  p.cache = cache;
+  p.options = options;
+  p.batch = shape.batch, p.num_kv_heads = shape.num_kv_heads, p.group = shape.group;
+  p.max_blocks = shape.max_blocks();
+  ffd_fused_scratch(shape, scratch, p);
+  return p;
 }
 
 }  // namespace
@@ -66,6 +72,10 @@ std::size_t ffd_fused_scratch(const FfdCacheShape& shape, std::byte* scratch, Ff
   const std::int64_t blocks = shape.pairs() * shape.max_blocks(), slots = shape.pairs() + kFfdMostCtas;
   p.max_masks = shape.max_blocks() + kFfdMostCtas;
   layout.take(p.masks, shape.pairs() * p.max_masks);
+  layout.take(p.units, 8 * shape.pairs() * p.max_masks);
+  layout.take(p.unit_counts, kFfdMostCtas);
+  layout.take(p.unit_bases, kFfdMostCtas);
+  layout.take(p.pair_starts, slots);
   layout.take(p.partial, slots * shape.group * shape.value_dim);
   layout.take(p.partial_state, slots * shape.group);
   layout.take(p.maxima, blocks * kFfdTiles);
@@ -76,9 +86,9 @@ std::size_t ffd_fused_scratch(const FfdCacheShape& shape, std::byte* scratch, Ff
 
 void cuda_ffd_fused_decode(const FfdCacheShape& shape, const FfdCacheView& cache, std::byte* scratch,
                            const FfdDecodeOptions& options, const FfdDecodeCall& call, cudaStream_t stream) {
-  FfdFusedParams p = params_of(shape, cache, options);
-  ffd_fused_scratch(shape, scratch, p);
+  FfdFusedParams p = params_of(shape, cache, scratch, options);
   p.call = call;
+  p.few_items = options.balance == FfdBalance::automatic ? kFewItems : options.balance == FfdBalance::own ? INT_MAX : 0;
   (options.rule == FfdDecodeRule::topk ? p.head_maxima : p.maxima) = nullptr;
   if (options.launches == FfdLaunches::fused) return launch(shape, p, stream);
   p.phases = kFfdScanPhase;
@@ -95,8 +105,7 @@ void cuda_ffd_fused_decode(const FfdCacheShape& shape, const FfdCacheView& cache
 
 void cuda_ffd_fused_scan(const FfdCacheShape& shape, const FfdCacheView& cache, std::byte* scratch,
                          const FfdDecodeOptions& options, const FfdScanCall& call, cudaStream_t stream) {
-  FfdFusedParams p = params_of(shape, cache, options);
-  ffd_fused_scratch(shape, scratch, p);
+  FfdFusedParams p = params_of(shape, cache, scratch, options);
   p.call.q = call.q;
   p.phases = kFfdScanPhase;
   p.scan_only = true;

@@ -19,11 +19,19 @@ enum FfdPhases : unsigned {
   kFfdAllPhases = 15
 };
 
+/// A tile of 16 tokens that is kept: of a full block of the pair, or kTail + tile of its tail.
+struct FfdUnit {
+  static constexpr std::uint32_t kTail = 0x80000000u, kNone = 0xffffffffu;
+  std::uint32_t pair = 0;
+  std::uint32_t tile = 0;
+};
+
 struct FfdFusedParams {
   FfdDecodeCall call;
   FfdCacheView cache;
   FfdDecodeOptions options;
   int batch = 0, num_kv_heads = 0, group = 0;
+  int few_items = 0;      ///< of a CTA, up to which it attends what it kept itself
   int ctas_per_pair = 0;  ///< of the grid; 0 if there are more pairs
   std::int64_t max_blocks = 0, max_masks = 0;
   unsigned phases = kFfdAllPhases;
@@ -35,7 +43,12 @@ struct FfdFusedParams {
   float* maxima = nullptr;       ///< [pairs, sub-blocks], of topk
   std::uint8_t* masks =
       nullptr;  ///< [pairs, max_masks] a bit per kept tile: what a CTA cannot hold, or another launch needs
-  unsigned* barrier = nullptr;  ///< grid_barrier(); zero before the first launch
+  // Lists of units, to be dealt anew: a CTA's begins at 8 * unit_base.
+  FfdUnit* units = nullptr;        ///< [8 * pairs * max_masks]
+  int* unit_counts = nullptr;      ///< [CTAs]
+  unsigned* unit_bases = nullptr;  ///< [CTAs]
+  int* pair_starts = nullptr;      ///< [slots] where a pair's units begin in the CTA's list
+  unsigned* barrier = nullptr;     ///< grid_barrier(); zero before the first launch
   // Counts, zero before the first launch: who uses a pair's last leaves zero for the next launch.
   int* pair_kept = nullptr;           ///< [pairs] sub-blocks kept
   unsigned* pair_arrivals = nullptr;  ///< [pairs] partial results that are written

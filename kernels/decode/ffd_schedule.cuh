@@ -45,6 +45,9 @@ struct FfdItems {
   int splits = 0;
   FfdShares shares;  ///< without splits: of all items among all CTAs
 
+  __device__ int most_per_cta() const {
+    return splits > 0 ? (per_pair + splits - 1) / splits : shares.each + (shares.more > 0 ? 1 : 0);
+  }
   /// The CTA of an item; without splits.
   __device__ int cta_of(int item) const { return shares.part_of(item); }
 };
@@ -177,6 +180,24 @@ __device__ inline void grid_barrier(unsigned* counter) {
     } while (((now ^ before) & 0x80000000u) == 0);
   }
   __syncthreads();
+}
+
+/// A pair as one segment with its tail, without splits: as needed by ctas_of(). Run by a whole warp.
+__device__ inline FfdSegment whole_pair(const FfdFusedParams& p, int pair, int lane) {
+  FfdSegment s;
+  s.pair = pair;
+  s.sequence = quotient(pair, p.num_kv_heads);
+  s.kv_head = pair - s.sequence * p.num_kv_heads;
+  int before = 0;
+#pragma unroll 1
+  for (int b = lane; b < s.sequence; b += 32) before += p.cache.lengths[b] / kFfdBlock + 1;
+  s.length = p.cache.lengths[s.sequence];
+  s.full = s.length / kFfdBlock;
+  s.pair_item = __reduce_add_sync(~0u, before) * p.num_kv_heads + s.kv_head * (s.full + 1);
+  s.items_left = 1 << 30;
+  set_blocks(s, 0, s.full + 1);
+  s.items_left = 1 << 30;
+  return s;
 }
 
 /// First and last CTA that have items of the segment's pair.

@@ -1,6 +1,7 @@
 // What is kept if the decision needs the maxima of all blocks of a pair: top-k, and a pseudo-max over all blocks.
 #pragma once
 
+#include "kernels/decode/ffd_fragments.cuh"
 #include "kernels/decode/ffd_schedule.cuh"
 
 namespace attest {
@@ -33,6 +34,51 @@ __device__ inline float cta_max(float x, FfdReduction& r) {
 #pragma unroll
   for (int w = 0; w < kFfdWarps; ++w) most = fmaxf(most, r.warp_maxima[w]);
   return most;
+}
+
+/// Sum of x over the threads before this one; `total` over all. All threads.
+__device__ inline int cta_prefix(int x, int& total, FfdReduction& r) {
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  int inclusive = x;
+#pragma unroll
+  for (int o = 1; o < 32; o *= 2) {
+    const int other = __shfl_up_sync(~0u, inclusive, o);
+    if (lane >= o) inclusive += other;
+  }
+  __syncthreads();
+  if (lane == 31) r.warp_sums[warp] = inclusive;
+  __syncthreads();
+  int before = 0;
+  total = 0;
+#pragma unroll
+  for (int w = 0; w < kFfdWarps; ++w) {
+    before += w < warp ? r.warp_sums[w] : 0;
+    total += r.warp_sums[w];
+  }
+  return before + inclusive - x;
+}
+
+/// Appends the segment's units to `list` after `count` others; a pair has at least one, of its tail. All threads;
+/// `count` is the same in all. Returns the new count.
+__device__ inline int append_units(const FfdSegment& s, const std::uint8_t* masks, FfdUnit* list, int count,
+                                   FfdReduction& r) {
+#pragma unroll 1
+  for (int from = 0; from < s.blocks; from += kFfdThreads) {
+    const int i = from + static_cast<int>(threadIdx.x);
+    unsigned mask = i < s.blocks ? masks[i] : 0;
+    int total;
+    int at = count + cta_prefix(__popc(mask), total, r);
+#pragma unroll 1
+    for (; mask; mask &= mask - 1)
+      list[at++] = {static_cast<std::uint32_t>(s.pair),
+                    static_cast<std::uint32_t>(s.block(i) * kFfdTiles + __ffs(static_cast<int>(mask)) - 1)};
+    count += total;
+  }
+  if (!s.tail) return count;
+  const int tiles = max(1, s.tail_tiles());
+  if (static_cast<int>(threadIdx.x) < tiles)
+    list[count + threadIdx.x] = {static_cast<std::uint32_t>(s.pair), FfdUnit::kTail + threadIdx.x};
+  return count + tiles;
 }
 
 /// An unsigned number with the order of the float.

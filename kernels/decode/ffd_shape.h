@@ -41,6 +41,11 @@ enum class FfdDecodeRule : std::uint8_t { topdelta, topk };
 /// ablation).
 enum class FfdLaunches : std::uint8_t { fused, split };
 
+/// Who attends the tiles that are kept: `own`, the thread block that scanned them, without waiting for others; `dealt`,
+/// all thread blocks evenly, after a barrier of the grid. Heads keep very different shares, which costs more the longer
+/// the sequences are.
+enum class FfdBalance : std::uint8_t { automatic, own, dealt };
+
 struct FfdDecodeOptions {
   float scale = 1;  ///< of the softmax
   FfdDecodeRule rule = FfdDecodeRule::topdelta;
@@ -50,6 +55,7 @@ struct FfdDecodeOptions {
   int keep_sub_blocks =
       1;  ///< of topk, per (sequence, KV head); the group's maximum is ranked, ties to the lower index
   FfdLaunches launches = FfdLaunches::fused;
+  FfdBalance balance = FfdBalance::automatic;  ///< of a fused launch
 };
 
 /// Throw InputError with what was expected and found.
