@@ -24,7 +24,8 @@ FOLDERS = {
 # All folders with sources, each after the folders that it uses.
 ORDER = """
     dumps/base dumps dumps/hdf5 dumps/format dumps/synthetic dumps/inspect
-    kernels kernels/device kernels/quantize kernels/rank kernels/attention kernels/selectors kernels/decode
+    kernels kernels/device kernels/quantize kernels/rank kernels/attention kernels/selectors
+    kernels/decode kernels/decode/fused kernels/decode/plain kernels/decode/compared kernels/decode/ffd
     analysis/study analysis/metrics analysis/results analysis/layer analysis/cuda analysis/torch analysis/statistics
     analysis/bench analysis/validation analysis/run
     plots plots/report

@@ -4,9 +4,9 @@
 
 #include "analysis/bench/attention_result_cuda.h"
 #include "analysis/bench/exact_step_cuda.h"
-#include "kernels/decode/block_selection_cuda.h"
-#include "kernels/decode/key_scan_cuda.h"
-#include "kernels/decode/listed_attention_cuda.h"
+#include "kernels/decode/compared/block_selection_cuda.h"
+#include "kernels/decode/compared/key_scan_cuda.h"
+#include "kernels/decode/compared/listed_attention_cuda.h"
 
 namespace attest {
 namespace {

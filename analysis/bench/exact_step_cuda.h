@@ -5,7 +5,7 @@
 
 #include "analysis/bench/decode_method_cuda.h"
 #include "analysis/bench/kept_share.h"
-#include "kernels/decode/exact_cache_cuda.h"
+#include "kernels/decode/compared/exact_cache_cuda.h"
 
 namespace attest {
 

@@ -5,7 +5,7 @@
 
 #include "analysis/bench/attention_result_cuda.h"
 #include "analysis/bench/kept_share.h"
-#include "kernels/decode/ffd_decode_cuda.h"
+#include "kernels/decode/ffd/ffd_decode_cuda.h"
 
 namespace attest {
 namespace {

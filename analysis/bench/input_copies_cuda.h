@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "analysis/bench/decode_inputs_cuda.h"
-#include "kernels/decode/ffd_cache_cuda.h"
+#include "kernels/decode/ffd/ffd_cache_cuda.h"
 
 namespace attest {
 

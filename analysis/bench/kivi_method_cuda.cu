@@ -6,7 +6,7 @@
 #include "analysis/bench/exact_step_cuda.h"
 #include "analysis/bench/graph_timing_cuda.h"
 #include "dumps/base/error.h"
-#include "kernels/decode/kivi_scan_cuda.h"
+#include "kernels/decode/compared/kivi_scan_cuda.h"
 #include "kernels/quantize/kivi_groups.h"
 
 namespace attest {

@@ -4,9 +4,9 @@
 #include <numeric>
 
 #include "analysis/bench/exact_step_cuda.h"
-#include "kernels/decode/block_selection_cuda.h"
-#include "kernels/decode/ffd_decode_cuda.h"
-#include "kernels/decode/key_scan_cuda.h"
+#include "kernels/decode/compared/block_selection_cuda.h"
+#include "kernels/decode/compared/key_scan_cuda.h"
+#include "kernels/decode/ffd/ffd_decode_cuda.h"
 
 namespace attest {
 namespace {

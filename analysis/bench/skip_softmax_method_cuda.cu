@@ -6,7 +6,7 @@
 
 #include "analysis/bench/attention_result_cuda.h"
 #include "analysis/bench/exact_step_cuda.h"
-#include "kernels/decode/skip_softmax_cuda.h"
+#include "kernels/decode/compared/skip_softmax_cuda.h"
 
 namespace attest {
 namespace {

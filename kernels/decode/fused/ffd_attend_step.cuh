@@ -1,0 +1,129 @@
+// The refinement: a CTA's warps attend tiles that were kept, by the CTA itself or by others.
+#pragma once
+
+#include "kernels/decode/fused/ffd_scan_step.cuh"
+
+namespace attest {
+
+template <class T, int D, int kGroups, int kBits, bool kLate>
+struct FfdAttendStep : FfdScanStep<T, D, kGroups, kBits, kLate> {
+  using Step = FfdStep<T, D, kGroups, kBits>;
+  using Shared = typename Step::Shared;
+  using Layout = typename Step::Layout;
+  using Step::kHalves, Step::p, Step::sh, Step::warp, Step::lane, Step::policy;
+  using Step::load_query, Step::use_query;
+
+  /// The CTA that listed unit u: the last whose units begin at or before u.
+  __device__ int lister_of(int u) const {
+    int low = 0, high = static_cast<int>(gridDim.x);
+#pragma unroll 1
+    while (low + 1 < high) {
+      const int middle = (low + high) / 2;
+      (sh.cta_units[middle] <= u ? low : high) = middle;
+    }
+    return low;
+  }
+  __device__ FfdUnit listed_unit(int u) const {
+    const int cta = lister_of(u);
+    const FfdUnit* unit = p.units + std::int64_t{8} * sh.cta_bases[cta] + (u - sh.cta_units[cta]);
+    const uint2 words = __ldcg(reinterpret_cast<const uint2*>(unit));
+    return {words.x, words.y};
+  }
+  /// What a warp attends: tile of the pair, or kTail + tile of its tail.
+  static constexpr std::uint32_t kTail = FfdUnit::kTail, kNoTile = FfdUnit::kNone;
+
+  /// The first of the warp's tiles from `i` on, which counts on.
+  __device__ std::uint32_t next_tile(const FfdPart& part, int& i) const {
+    if (!part.masks) {
+      const int at = i;
+      i += kFfdWarps;
+      return at < part.end ? listed_unit(at).tile : kNoTile;
+    }
+    const int tiles = part.segment.blocks * kFfdTiles;
+#pragma unroll 1
+    for (;;) {
+      const int at = i;
+      i += kFfdWarps;
+      if (at >= tiles) return at < tiles + part.segment.tail_tiles() ? kTail + (at - tiles) : kNoTile;
+      if (part.masks[at / kFfdTiles] >> (at % kFfdTiles) & 1)
+        return part.segment.block(at / kFfdTiles) * kFfdTiles + at % kFfdTiles;
+    }
+  }
+
+  /// Attends the kept tiles of a part.
+  __device__ void attend(FfdAttention<T, D, kHalves>& state, const FfdPart& part, unsigned& copies) {
+    constexpr int kStages = Shared::kUnitStages;
+    state.clear();
+    const int pair = part.segment.pair;
+    const std::int64_t pair_tiles = pair * p.max_blocks * kFfdTiles;
+    int at = part.begin + warp;
+    std::uint32_t next = next_tile(part, at);
+    auto task = load_query(pair);
+    unsigned issued = copies;
+#pragma unroll 1
+    for (int i = -kStages;; ++i) {
+      if (i >= 0) {
+        const std::uint32_t tile = sh.waiting[warp][i % kStages];
+        if (tile == kNoTile) break;
+        float x[kHalves][4];
+        const uint4* values;
+        if (tile & kTail) {
+          values = score_tail(x, part.segment, static_cast<int>(tile & ~kTail));
+        } else {
+          const unsigned stage = copies % kStages;
+          load_scores(x, p.scores + (pair_tiles + tile) * kFfdTile * p.group, p.group, lane);
+          wait_barrier(&sh.unit_full[warp][stage], copies / kStages & 1);
+          const std::uint8_t* area = sh.area[warp] + stage * Shared::kUnitBytes;
+          add_residual<D, kGroups>(x, sh.query, area, lane);
+          values = reinterpret_cast<const uint4*>(area + Layout::kResidualTile);
+          ++copies;
+        }
+        state.add(x, values, lane);
+        __syncwarp();
+      }
+      const bool copied = !(next & kTail);
+      if (lane == 0) {
+        sh.waiting[warp][(i + kStages) % kStages] = next;
+        if (copied) load_unit(pair_tiles + next, issued % kStages);
+      }
+      issued += copied;
+      if (next != kNoTile) next = next_tile(part, at);
+      __syncwarp();
+      if (i == -1) use_query(pair, task);
+    }
+  }
+
+  /// One thread.
+  __device__ void load_unit(std::int64_t tile, unsigned stage) {
+    std::uint8_t* to = sh.area[warp] + stage * Shared::kUnitBytes;
+    std::uint64_t* barrier = &sh.unit_full[warp][stage];
+    expect_bytes(barrier, Layout::kResidualTile + Layout::kValueTile);
+    bulk_copy(to, p.cache.residual + tile * Layout::kResidualTile, Layout::kResidualTile, barrier, policy);
+    to += Layout::kResidualTile;
+    bulk_copy(to, static_cast<const std::uint8_t*>(p.cache.values) + tile * Layout::kValueTile, Layout::kValueTile,
+              barrier, policy);
+  }
+
+  /// Scores of a tile of the tail; returns its values. Rows that are not there have no weight, and their values are
+  /// zeros.
+  __device__ const uint4* score_tail(float (&x)[kHalves][4], const FfdSegment& s, int tile) {
+    const int tokens = s.tail_tokens() - tile * kFfdTile;
+    const std::int64_t at = static_cast<std::int64_t>(s.pair) * kFfdBlock * D + tile * kFfdTile * D;
+    const std::int64_t keys =
+        (static_cast<std::int64_t>(s.pair) * 2 + s.full % 2) * kFfdBlock * D + tile * kFfdTile * D;
+    tail_scores<T, D, kGroups>(x, sh.query, static_cast<const T*>(p.cache.last_keys) + keys, tokens, p.options.scale,
+                               p.group, lane);
+    return reinterpret_cast<const uint4*>(static_cast<const T*>(p.cache.tail_values) + at);
+  }
+
+  __device__ void attend_part(const FfdPart& part, unsigned& copies) {
+    FfdAttention<T, D, kHalves> state;
+    attend(state, part, copies);
+    merge_warps<T, D, kHalves>(p, sh.merge, state, sh.area[0], Shared::kArea, part.segment.pair, part.ctas.x,
+                               part.ctas.y);
+    __syncthreads();  // the areas are read
+    fence_bulk_copies();
+  }
+};
+
+}  // namespace attest

@@ -1,0 +1,187 @@
+// The fused decode kernel: one CTA of 16 warps per multiprocessor, in three steps.
+//
+// 1. Scan. A pair's blocks are dealt in turn to its CTAs, and a CTA's blocks to its warps. Each warp keeps its own ring
+//    of records in flight, so that warps do not wait for each other. Every CTA finds the pseudo-max itself, from the
+//    sink and local blocks.
+// 2. Refinement. The kept tiles are dealt to warps, which copy residuals and values through the same memory: those of
+//    the CTA or, where sequences are long, after a barrier of the grid an even share of all.
+// 3. Merge, of warps in shared memory and of CTAs by the last that arrives, in order.
+#pragma once
+
+#include "kernels/decode/fused/ffd_attend_step.cuh"
+
+namespace attest {
+
+template <class T, int D, int kGroups, int kBits, bool kLate>
+struct FfdFused : FfdAttendStep<T, D, kGroups, kBits, kLate> {
+  using Step = FfdStep<T, D, kGroups, kBits>;
+  using Shared = typename Step::Shared;
+  using Layout = typename Step::Layout;
+  using Scan = FfdScanStep<T, D, kGroups, kBits, kLate>;
+  using Attend = FfdAttendStep<T, D, kGroups, kBits, kLate>;
+  using Attend::attend_part, Attend::listed_unit;
+  using Scan::scan_segment;
+  using Step::p, Step::sh, Step::warp, Step::lane;
+  using typename Scan::Ring;
+
+  /// Masks of a segment, after `used` others in shared memory. A launch that only scans or only attends uses device
+  /// memory.
+  __device__ std::uint8_t* masks_of(const FfdSegment& s, int used) {
+    if (p.phases == kFfdAllPhases && used + s.blocks <= kFfdSharedMasks) return sh.masks + used;
+    return p.masks + base_of(s);
+  }
+  /// Where a segment's masks begin, and an eighth of where its units do: those of segments without splits lie next to
+  /// each other; a pair's CTAs have a share each otherwise.
+  __device__ unsigned base_of(const FfdSegment& s) const {
+    const int before = s.step == 1 ? s.first : s.first * ((s.full + s.step) / s.step);
+    return static_cast<unsigned>(s.pair * p.max_masks + before);
+  }
+
+  /// The CTA's segments, at most kFfdMostParts at a time, or the lists of all their units.
+  __device__ void run_segments(const FfdItems& items, bool deals) {
+    unsigned issued = 0, copies = 0;
+    int listed = 0;
+    FfdSegment s = first_segment(p, items, static_cast<int>(blockIdx.x), lane);
+    const unsigned base = base_of(s);
+    for (bool more = true; more;) {
+      Ring ring{s, FfdEntries(p, s), warp};
+      ring.issued = ring.used = issued;
+      if (deals) ring.segments = 1 << 30;
+      int parts = 0, used = 0;
+#pragma unroll 1
+      while (more && parts < kFfdMostParts) {
+        std::uint8_t* masks = masks_of(s, used);
+        if constexpr (kLate) {
+          if (p.phases & kFfdSelectPhase) decide_late(p, s, masks, sh.reduction);
+        } else {
+          if (p.phases & kFfdScanPhase) scan_segment(s, ring, masks);
+        }
+        if (!deals && threadIdx.x == 0) sh.part[parts] = {.segment = s, .masks = masks, .ctas = ctas_of(items, s)};
+        __syncthreads();
+        if (deals) {
+          if (threadIdx.x == 0) __stcg(p.pair_starts + blockIdx.x + s.pair, listed);
+          listed = append_units(s, masks, p.units + std::int64_t{8} * base, listed, sh.reduction);
+        } else {
+          ++parts, used += s.blocks;
+        }
+        more = s.items_left > 0;
+        if (more) next_segment(p, s);
+      }
+      issued = ring.issued;
+      if (!deals && (p.phases & kFfdRefinePhase))
+#pragma unroll 1
+        for (int i = 0; i < parts; ++i) attend_part(sh.part[i], copies);
+    }
+    if (deals && threadIdx.x == 0) {
+      __stcg(p.unit_counts + blockIdx.x, listed);
+      __stcg(p.unit_bases + blockIdx.x, base);
+    }
+  }
+
+  /// Where the pair's units begin among all.
+  __device__ int first_unit_of(const FfdItems& items, const FfdSegment& s) const {
+    const int cta = ctas_of(items, s).x;
+    return sh.cta_units[cta] + (items.splits > 0 ? 0 : __ldcg(p.pair_starts + cta + s.pair));
+  }
+
+  /// Attends the CTA's share of the units of all lists.
+  __device__ void attend_dealt(const FfdItems& items) {
+    const int ctas = static_cast<int>(gridDim.x), cta = static_cast<int>(threadIdx.x);
+    const bool lists = cta < items.ctas;
+    int total;
+    const int before = cta_prefix(lists ? __ldcg(p.unit_counts + cta) : 0, total, sh.reduction);
+    if (cta <= ctas) sh.cta_units[cta] = before;
+    if (lists) sh.cta_bases[cta] = __ldcg(p.unit_bases + cta);
+    __syncthreads();
+    const int workers = min(ctas, total);
+    if (static_cast<int>(blockIdx.x) >= workers) return;
+    const FfdShares shares(total, workers);
+    int u = shares.begin(static_cast<int>(blockIdx.x));
+    const int end = shares.begin(static_cast<int>(blockIdx.x) + 1);
+    FfdSegment s = whole_pair(p, static_cast<int>(listed_unit(u).pair), lane);
+    int start = first_unit_of(items, s);
+    unsigned copies = 0;
+#pragma unroll 1
+    while (u < end) {
+      const FfdSegment own = s;
+      int next = total;
+      if (s.pair + 1 < p.pairs()) {
+        next_segment(p, s);
+        next = first_unit_of(items, s);
+      }
+      const int to = min(end, next);
+      // Each thread has its own copy: the others may still look at the part before.
+      const FfdPart part{
+          .segment = own, .begin = u, .end = to, .ctas = {shares.part_of(start), shares.part_of(next - 1)}};
+      attend_part(part, copies);
+      u = to, start = next;
+    }
+  }
+
+  /// Maxima of all segments.
+  __device__ void scan_maxima(const FfdItems& items) {
+    FfdSegment s = first_segment(p, items, static_cast<int>(blockIdx.x), lane);
+    Ring ring{s, FfdEntries(p, s), warp};
+    ring.segments = 1 << 30;
+    for (;; next_segment(p, s)) {
+      scan_segment(s, ring, nullptr);
+      __syncthreads();
+      if (s.items_left == 0) return;
+    }
+  }
+
+  __device__ void init_barriers() {
+    if (lane == 0) {
+      for (int i = 0; i < Shared::kScanStages; ++i) init_barrier(&sh.scan_full[warp][i], 1);
+      for (int i = 0; i < Shared::kUnitStages; ++i) init_barrier(&sh.unit_full[warp][i], 1);
+      publish_barriers();
+    }
+    __syncwarp();
+  }
+
+  __device__ void run() {
+    if (warp == kFfdWarps - 1) {
+      prefetch_small(p.call.q, p.pairs() * p.group * D * 2, lane);
+      prefetch_small(p.call.delta, p.num_kv_heads * 4, lane);
+      prefetch_small(p.pair_arrivals, p.pairs() * 4, lane);
+      prefetch_small(p.pair_kept, p.pairs() * 4, lane);
+    }
+    init_barriers();
+    const FfdItems items = deal_items(p, lane);
+    const bool busy = static_cast<int>(blockIdx.x) < items.ctas;
+    if (p.phases == kFfdMergePhase) {
+      if (!busy) return;
+      FfdSegment s = first_segment(p, items, static_cast<int>(blockIdx.x), lane);
+      for (;; next_segment(p, s)) {
+        const int2 ctas = ctas_of(items, s);
+        if (ctas.x == static_cast<int>(blockIdx.x)) {
+          merge_partial<T, D>(p, s.pair, ctas.x, ctas.y);
+          if (threadIdx.x == 0) finish_pair(p, s.pair, __ldcg(p.pair_kept + s.pair));
+        }
+        if (s.items_left == 0) return;
+      }
+    }
+    if constexpr (kLate) {
+      if (p.phases & kFfdScanPhase) {
+        if (busy) scan_maxima(items);
+        if (!(p.phases & kFfdSelectPhase)) return;
+        grid_barrier(p.barrier);
+      }
+    }
+    const bool deals = p.phases == kFfdAllPhases && items.most_per_cta() > p.few_items;
+    if (busy) run_segments(items, deals);
+    if (!deals) return;
+    grid_barrier(p.barrier);
+    attend_dealt(items);
+  }
+};
+
+template <class T, int D, int kGroups, int kBits, bool kLate>
+__global__ void __launch_bounds__(kFfdThreads, 1) ffd_fused_kernel(const __grid_constant__ FfdFusedParams p) {
+#if __CUDA_ARCH__ >= 900
+  extern __shared__ __align__(128) std::uint8_t memory[];
+  FfdFused<T, D, kGroups, kBits, kLate>{{{{p, *reinterpret_cast<FfdFusedShared<D, kGroups, kBits>*>(memory)}}}}.run();
+#endif
+}
+
+}  // namespace attest

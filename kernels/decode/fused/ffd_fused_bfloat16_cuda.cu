@@ -1,0 +1,10 @@
+// The fused decode kernel for bfloat16, deciding block by block.
+#include "kernels/decode/fused/ffd_fused_launch.cuh"
+
+namespace attest {
+
+void launch_ffd_bfloat16(const FfdCacheShape& shape, const FfdFusedParams& p, cudaStream_t stream) {
+  launch_ffd_kernel<__nv_bfloat16, false>(shape, p, stream);
+}
+
+}  // namespace attest

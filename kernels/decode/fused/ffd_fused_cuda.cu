@@ -1,0 +1,118 @@
+// Scratch memory and launches of the fused decode.
+#include <algorithm>
+#include <climits>
+
+#include "dumps/base/error.h"
+#include "kernels/decode/fused/ffd_fused_cuda.h"
+#include "kernels/decode/fused/ffd_fused_launch.cuh"
+
+namespace attest {
+namespace {
+
+/// Hands out parts of a buffer, or with a null buffer counts them.
+class ScratchLayout {
+ public:
+  explicit ScratchLayout(std::byte* base) : base_(base) {}
+
+  template <class X>
+  void take(X*& part, std::int64_t count) {
+    part = base_ ? reinterpret_cast<X*>(base_ + used_) : nullptr;
+    used_ += (static_cast<std::size_t>(count) * sizeof(X) + 255) / 256 * 256;
+  }
+  std::size_t used() const { return used_; }
+
+ private:
+  std::byte* base_;
+  std::size_t used_ = 0;
+};
+
+/// Above it an even deal of the kept tiles saves more, where heads differ, than it costs where they do not.
+constexpr int kFewItems = 96;
+
+void take_counts(const FfdCacheShape& shape, ScratchLayout& layout, FfdFusedParams& p) {
+  layout.take(p.barrier, 1);
+  layout.take(p.pair_kept, shape.pairs());
+  layout.take(p.pair_arrivals, shape.pairs());
+}
+
+void launch(const FfdCacheShape& shape, const FfdFusedParams& p, cudaStream_t stream) {
+  const bool half = shape.element_type == ElementType::float16;
+  FfdLaunch* const chosen = p.decides_late() ? (half ? launch_ffd_late_float16 : launch_ffd_late_bfloat16)
+                                             : (half ? launch_ffd_float16 : launch_ffd_bfloat16);
+  chosen(shape, p, stream);
+}
+
+FfdFusedParams params_of(const FfdCacheShape& shape, const FfdCacheView& cache, std::byte* scratch,
+                         const FfdDecodeOptions& options) {
+  FfdFusedParams p;
+  p.cache = cache;
+  p.options = options;
+  p.batch = shape.batch, p.num_kv_heads = shape.num_kv_heads, p.group = shape.group;
+  p.max_blocks = shape.max_blocks();
+  ffd_fused_scratch(shape, scratch, p);
+  return p;
+}
+
+}  // namespace
+
+bool ffd_fragments_fit(const FfdCacheShape& shape) {
+  return fits_fragments(shape) && device_attribute(cudaDevAttrComputeCapabilityMajor) >= 9;
+}
+
+std::size_t ffd_fused_zeroed_bytes(const FfdCacheShape& shape) {
+  ScratchLayout layout(nullptr);
+  FfdFusedParams p;
+  take_counts(shape, layout, p);
+  return layout.used();
+}
+
+std::size_t ffd_fused_scratch(const FfdCacheShape& shape, std::byte* scratch, FfdFusedParams& p) {
+  ScratchLayout layout(scratch);
+  take_counts(shape, layout, p);
+  const std::int64_t blocks = shape.pairs() * shape.max_blocks(), slots = shape.pairs() + kFfdMostCtas;
+  p.max_masks = shape.max_blocks() + kFfdMostCtas;
+  layout.take(p.masks, shape.pairs() * p.max_masks);
+  layout.take(p.units, 8 * shape.pairs() * p.max_masks);
+  layout.take(p.unit_counts, kFfdMostCtas);
+  layout.take(p.unit_bases, kFfdMostCtas);
+  layout.take(p.pair_starts, slots);
+  layout.take(p.partial, slots * shape.group * shape.value_dim);
+  layout.take(p.partial_state, slots * shape.group);
+  layout.take(p.maxima, blocks * kFfdTiles);
+  layout.take(p.head_maxima, blocks * kFfdTiles * shape.group);
+  layout.take(p.scores, blocks * kFfdBlock * shape.group);
+  return layout.used();
+}
+
+void cuda_ffd_fused_decode(const FfdCacheShape& shape, const FfdCacheView& cache, std::byte* scratch,
+                           const FfdDecodeOptions& options, const FfdDecodeCall& call, cudaStream_t stream) {
+  FfdFusedParams p = params_of(shape, cache, scratch, options);
+  p.call = call;
+  p.few_items = options.balance == FfdBalance::automatic ? kFewItems : options.balance == FfdBalance::own ? INT_MAX : 0;
+  (options.rule == FfdDecodeRule::topk ? p.head_maxima : p.maxima) = nullptr;
+  if (options.launches == FfdLaunches::fused) return launch(shape, p, stream);
+  p.phases = kFfdScanPhase;
+  launch(shape, p, stream);
+  if (p.decides_late()) {
+    p.phases = kFfdSelectPhase;
+    launch(shape, p, stream);
+  }
+  p.phases = kFfdRefinePhase;
+  launch(shape, p, stream);
+  p.phases = kFfdMergePhase;
+  launch(shape, p, stream);
+}
+
+void cuda_ffd_fused_scan(const FfdCacheShape& shape, const FfdCacheView& cache, std::byte* scratch,
+                         const FfdDecodeOptions& options, const FfdScanCall& call, cudaStream_t stream) {
+  FfdFusedParams p = params_of(shape, cache, scratch, options);
+  p.call.q = call.q;
+  p.phases = kFfdScanPhase;
+  p.scan_only = true;
+  p.maxima = call.maxima;
+  p.scores = call.scores;
+  p.head_maxima = nullptr;
+  launch(shape, p, stream);
+}
+
+}  // namespace attest

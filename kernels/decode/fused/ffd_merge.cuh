@@ -1,0 +1,171 @@
+// Partial results of a fused decode put together: of a CTA's warps, then of the CTAs that attended units of one pair,
+// in order.
+#pragma once
+
+#include "kernels/decode/fused/ffd_refine.cuh"
+#include "kernels/decode/fused/ffd_schedule.cuh"
+
+namespace attest {
+
+struct FfdMerge {
+  float most[kFfdWarps][16], sum[kFfdWarps][16];  ///< [warp][head]
+  float weight[16][kFfdWarps];
+  float2 state[16];  ///< [head] largest score, sum of weights
+  int is_last;
+};
+
+/// Four channels. The sink joins the softmax without a value. No keys at all: zeros, and the log-sum-exp of nothing.
+template <class T, int D>
+__device__ __noinline__ void write_output(const FfdFusedParams& p, int pair, int quad, float most, float sum,
+                                          float4 y) {
+  const int head = quad / (D / 4);
+  if (p.call.sinks) {
+    const float sink = p.call.sinks[pair % p.num_kv_heads * p.group + head], now = fmaxf(most, sink);
+    const float fade = exp_of_difference(most, now);
+    sum = sum * fade + exp_of_difference(sink, now), most = now;
+    y.x *= fade, y.y *= fade, y.z *= fade, y.w *= fade;
+  }
+  const float r = sum > 0 ? 1 / sum : 0.0f;
+  static_cast<uint2*>(p.call.out)[static_cast<std::int64_t>(pair) * p.group * (D / 4) + quad] =
+      make_uint2(packed<T>(y.x * r, y.y * r), packed<T>(y.z * r, y.w * r));
+  if (quad % (D / 4) == 0) p.call.lse[pair * p.group + head] = most + logf(sum);
+}
+
+/// What is left to do for a pair whose output is written: its count is reported, and zero for the next launch. One
+/// thread.
+__device__ inline void finish_pair(const FfdFusedParams& p, int pair, int kept) {
+  if (p.call.kept) p.call.kept[pair] = kept;
+  p.pair_kept[pair] = 0;
+}
+
+/// Writes the pair's outputs from the partial results of CTAs first .. last. All threads.
+template <class T, int D>
+__device__ void merge_partial(const FfdFusedParams& p, int pair, int first, int last) {
+  constexpr int kParts = 4, kAtOnce = 4;  // four lanes share four channels, and take every fourth partial result
+  const int count = last - first + 1, slot = first + pair, part = static_cast<int>(threadIdx.x) % kParts;
+#pragma unroll 1
+  for (int i = static_cast<int>(threadIdx.x) / kParts; i < p.group * (D / 4); i += kFfdThreads / kParts) {
+    const int head = i / (D / 4);
+    float most = -INFINITY, sum = 0;
+    float4 y = make_float4(0, 0, 0, 0);
+#pragma unroll 1
+    for (int from = part; from < count; from += kParts * kAtOnce) {
+      float2 state[kAtOnce];
+      float4 value[kAtOnce];
+#pragma unroll
+      for (int j = 0; j < kAtOnce; ++j) {
+        const int at = (slot + min(from + j * kParts, count - 1)) * p.group;
+        state[j] = __ldcg(p.partial_state + at + head);
+        value[j] = __ldcg(reinterpret_cast<const float4*>(p.partial) + at * (D / 4) + i);
+        if (from + j * kParts >= count) state[j] = make_float2(-INFINITY, 0);
+      }
+      float now = most;
+#pragma unroll
+      for (int j = 0; j < kAtOnce; ++j) now = fmaxf(now, state[j].x);
+      const float fade = exp_of_difference(most, now);
+      most = now, sum *= fade, y.x *= fade, y.y *= fade, y.z *= fade, y.w *= fade;
+#pragma unroll
+      for (int j = 0; j < kAtOnce; ++j) {
+        const float weight = exp_of_difference(state[j].x, most);
+        sum += weight * state[j].y;
+        y.x += weight * value[j].x, y.y += weight * value[j].y, y.z += weight * value[j].z, y.w += weight * value[j].w;
+      }
+    }
+    __syncwarp();  // group * D is a multiple of 32: whole warps are here
+    const float own = most;
+#pragma unroll
+    for (int o = 1; o < kParts; o *= 2) most = fmaxf(most, __shfl_xor_sync(~0u, most, o));
+    const float weight = exp_of_difference(own, most);
+    sum *= weight, y.x *= weight, y.y *= weight, y.z *= weight, y.w *= weight;
+#pragma unroll
+    for (int o = 1; o < kParts; o *= 2) {
+      sum += __shfl_xor_sync(~0u, sum, o);
+      y.x += __shfl_xor_sync(~0u, y.x, o), y.y += __shfl_xor_sync(~0u, y.y, o);
+      y.z += __shfl_xor_sync(~0u, y.z, o), y.w += __shfl_xor_sync(~0u, y.w, o);
+    }
+    if (part == 0) write_output<T, D>(p, pair, i, most, sum, y);
+  }
+}
+
+/// Puts the warps' states together. `areas`: each warp's own memory, `pitch` bytes apart, free. The last CTA of the
+/// pair writes the output. All threads.
+template <class T, int D, int kHalves>
+__device__ void merge_warps(const FfdFusedParams& p, FfdMerge& m, FfdAttention<T, D, kHalves>& state,
+                            std::uint8_t* areas, int pitch, int pair, int first, int last) {
+  const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32, g = lane / 4,
+            t = lane % 4;
+  auto* own = reinterpret_cast<float*>(areas + warp * pitch);
+#pragma unroll
+  for (int h = 0; h < kHalves; ++h)
+#pragma unroll
+    for (int c = 0; c < 2; ++c) {
+      float sum = state.sum[h][c];
+#pragma unroll
+      for (int o = 4; o < 32; o *= 2) sum += __shfl_xor_sync(~0u, sum, o);
+      const int head = 8 * h + 2 * t + c;
+      if (head >= p.group) continue;
+      if (g == 0) m.most[warp][head] = state.most[h][c], m.sum[warp][head] = sum;
+      if (state.most[h][c] == -INFINITY) continue;
+#pragma unroll
+      for (int i = 0; i < D / 16; ++i) {
+        own[head * D + 16 * i + g] = state.o[h][i][c];
+        own[head * D + 16 * i + g + 8] = state.o[h][i][2 + c];
+      }
+    }
+  __syncthreads();
+  if (threadIdx.x < 256) {  // 16 lanes per head
+    const int head = static_cast<int>(threadIdx.x) / 16, w = static_cast<int>(threadIdx.x) % 16;
+    const bool there = head < p.group;
+    const float own_most = there ? m.most[w][head] : -INFINITY;
+    float most = own_most;
+#pragma unroll
+    for (int o = 8; o; o /= 2) most = fmaxf(most, __shfl_xor_sync(~0u, most, o));
+    const float weight = exp_of_difference(own_most, most);
+    float sum = there ? weight * m.sum[w][head] : 0.0f;
+#pragma unroll
+    for (int o = 8; o; o /= 2) sum += __shfl_xor_sync(~0u, sum, o);
+    m.weight[head][w] = weight;
+    if (w == 0) m.state[head] = make_float2(most, sum);
+  }
+  __syncthreads();
+  const bool merges = p.phases & kFfdMergePhase, alone = first == last && merges;
+  const int slot = static_cast<int>(blockIdx.x) + pair;
+#pragma unroll 1
+  for (int i = static_cast<int>(threadIdx.x); i < p.group * (D / 4); i += kFfdThreads) {
+    const int head = i / (D / 4);
+    float4 y = make_float4(0, 0, 0, 0);
+#pragma unroll
+    for (int w = 0; w < kFfdWarps; ++w) {
+      const float weight = m.weight[head][w];
+      if (weight == 0) continue;  // the warp attended nothing, and wrote nothing
+      const float4 v = *reinterpret_cast<const float4*>(areas + w * pitch + i * 16);
+      y.x += weight * v.x, y.y += weight * v.y, y.z += weight * v.z, y.w += weight * v.w;
+    }
+    const float2 s = m.state[head];
+    if (alone) {
+      write_output<T, D>(p, pair, i, s.x, s.y, y);
+    } else {
+      __stcg(reinterpret_cast<float4*>(p.partial) + slot * p.group * (D / 4) + i, y);
+      if (i % (D / 4) == 0) __stcg(p.partial_state + slot * p.group + head, s);
+    }
+  }
+  if (alone) {
+    if (threadIdx.x == 0) finish_pair(p, pair, __ldcg(p.pair_kept + pair));
+    return;
+  }
+  if (!merges) return;
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    const auto others = static_cast<unsigned>(last - first);
+    __threadfence();
+    m.is_last = atomicInc(p.pair_arrivals + pair, others) == others;
+    __threadfence();
+  }
+  __syncthreads();
+  if (!m.is_last) return;
+  const int kept = threadIdx.x == 0 ? __ldcg(p.pair_kept + pair) : 0;
+  merge_partial<T, D>(p, pair, first, last);
+  if (threadIdx.x == 0) finish_pair(p, pair, kept);
+}
+
+}  // namespace attest

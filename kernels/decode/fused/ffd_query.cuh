@@ -1,0 +1,136 @@
+// Queries of a KV head as operands of tensor cores: for the scan in two float16 parts, for the refinement in one.
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <type_traits>
+
+#include "kernels/decode/fused/ffd_fragments.cuh"
+
+namespace attest {
+
+__device__ inline std::uint32_t bits_of(__half2 x) { return *reinterpret_cast<std::uint32_t*>(&x); }
+__device__ inline __half2 half2_of(std::uint32_t x) { return *reinterpret_cast<__half2*>(&x); }
+
+template <class T>
+__device__ float2 float_pair(const T* p) {
+  if constexpr (std::is_same_v<T, __half>)
+    return __half22float2(*reinterpret_cast<const __half2*>(p));
+  else
+    return __bfloat1622float2(*reinterpret_cast<const __nv_bfloat162*>(p));
+}
+template <class T>
+__device__ std::uint32_t packed(float a, float b) {
+  if constexpr (std::is_same_v<T, __half>) {
+    return bits_of(__floats2half2_rn(a, b));
+  } else {
+    __nv_bfloat162 x = __floats2bfloat162_rn(a, b);
+    return *reinterpret_cast<std::uint32_t*>(&x);
+  }
+}
+
+/// e with 2^e > x >= 2^(e-1) for a float x that is not too small or large to be scaled by such powers; 0 for x = 0.
+__device__ inline int exponent_above(float x) {
+  return x == 0 ? 0 : min(max(((__float_as_int(x) >> 23) & 255) - 126, -90), 90);
+}
+__device__ inline float power_of_two(int e) { return __int_as_float((e + 127) << 23); }
+
+/// x * unit in two float16 parts.
+__device__ inline void split(float2 x, float unit, std::uint32_t& high, std::uint32_t& low) {
+  x.x *= unit, x.y *= unit;
+  const __half2 h = __floats2half2_rn(x.x, x.y);
+  high = bits_of(h);
+  low = bits_of(__floats2half2_rn(x.x - __low2float(h), x.y - __high2float(h)));
+}
+
+/// In shared memory. Lane l of an operand B holds column l / 4 and channels 2 (l % 4) + {0, 1, 8, 9} of each step.
+/// The scan's columns are (head, part): q / z = (high + low) * unit. Those of the refinement are heads.
+
+template <int D, int kGroups>
+struct FfdQueryFragments {
+  static constexpr int kSteps = D / 16;
+  static constexpr int kHalves = (kGroups + 1) / 2;  ///< groups of 8 heads
+  uint4 scan[kGroups][kSteps][32];                   ///< high, high, low, low; times 2^-shift of the step
+  uint2 refine[kHalves][kSteps][32];                 ///< float16, normalised
+  uint2 exact[kHalves][kSteps][32];                  ///< in the element type, for 16-bit keys
+  float scan_unit[16], refine_unit[16];              ///< [head] factors of the products that make them scores
+};
+
+/// What a warp needs of the queries for one step: a step of four heads for the scan or of eight for the refinement.
+/// Loaded before the copies of the cache are issued, behind which it would wait.
+template <class T, int D, int kGroups>
+struct FfdQueryTask {
+  static constexpr int kSteps = D / 16, kScanTasks = kGroups * kSteps, kHalves = (kGroups + 1) / 2;
+  static constexpr int kTasks = kScanTasks + kHalves * kSteps;
+  float2 x, y;  ///< channels 2 t + {0, 1} and 2 t + {8, 9} of the step, t = lane % 4
+  float most;   ///< largest of all channels of the head
+
+  /// q [group, D]; task < kTasks. A whole warp.
+  __device__ void load(const T* q, int group, int task, int lane) {
+    const bool scans = task < kScanTasks;
+    const int g = lane / 4, t = lane % 4, of_kind = scans ? task : task - kScanTasks;
+    const int head = of_kind / kSteps * (scans ? 4 : 8) + (scans ? g / 2 : g);
+    x = y = make_float2(0, 0);
+    most = 0;
+    if (head < group) {
+      const T* of_head = q + head * D;
+      x = float_pair(of_head + 16 * (of_kind % kSteps) + 2 * t);
+      y = float_pair(of_head + 16 * (of_kind % kSteps) + 2 * t + 8);
+      // Lanes t = 0..3 share the head's channels.
+      uint4 eight[D / 32];
+#pragma unroll
+      for (int i = 0; i < D / 32; ++i) eight[i] = *reinterpret_cast<const uint4*>(of_head + 32 * i + 8 * t);
+#pragma unroll
+      for (int i = 0; i < D / 32; ++i) {
+        const std::uint32_t words[4] = {eight[i].x, eight[i].y, eight[i].z, eight[i].w};
+#pragma unroll
+        for (int w = 0; w < 4; ++w) {
+          const float2 two = float_pair(reinterpret_cast<const T*>(&words[w]));
+          most = fmaxf(most, fmaxf(fabsf(two.x), fabsf(two.y)));
+        }
+      }
+    }
+  }
+};
+
+/// All threads of the CTA; `first`: the warp's task of its own index, loaded. Ends with a barrier; the queries that are
+/// replaced are no longer read.
+template <class T, int D, int kGroups, int kBits>
+__device__ void make_query_fragments(FfdQueryFragments<D, kGroups>& f, FfdQueryTask<T, D, kGroups>& loaded, const T* q,
+                                     int group, float scale, int warp, int lane) {
+  using Layout = FfdFragments<D, kBits>;
+  using Task = FfdQueryTask<T, D, kGroups>;
+  constexpr int kWarps = 16;
+  constexpr float kZ = ((1 << kBits) - 1) / 2.0f;
+#pragma unroll 1
+  for (int task = warp; task < Task::kTasks; task += kWarps) {
+    if (task != warp) loaded.load(q, group, task, lane);
+    const bool scans = task < Task::kScanTasks;
+    const int of_kind = scans ? task : task - Task::kScanTasks;
+    const int step = of_kind % Task::kSteps, columns = of_kind / Task::kSteps;
+    float most = loaded.most;
+    most = fmaxf(most, __shfl_xor_sync(~0u, most, 1));
+    most = fmaxf(most, __shfl_xor_sync(~0u, most, 2));
+    const int e = exponent_above(most);
+    if (scans) {
+      // A subnormal code is code * 2^-24; queries are normalised to 2^7.
+      if (step == 0 && lane % 8 == 0) f.scan_unit[4 * columns + lane / 8] = scale / kZ * power_of_two(24 + e - 7);
+      const float unit = power_of_two(7 - e - Layout::shift(step));
+      uint4 parts;
+      split(loaded.x, unit, parts.x, parts.z);
+      split(loaded.y, unit, parts.y, parts.w);
+      f.scan[columns][step][lane] = parts;
+    } else {
+      // Queries are normalised to 2^12.
+      if (step == 0 && lane % 4 == 0) f.refine_unit[8 * columns + lane / 4] = scale * power_of_two(e - 12);
+      const float unit = power_of_two(12 - e);
+      f.exact[columns][step][lane] = make_uint2(packed<T>(loaded.x.x, loaded.x.y), packed<T>(loaded.y.x, loaded.y.y));
+      f.refine[columns][step][lane] = make_uint2(packed<__half>(loaded.x.x * unit, loaded.x.y * unit),
+                                                 packed<__half>(loaded.y.x * unit, loaded.y.y * unit));
+    }
+  }
+  __syncthreads();
+}
+
+}  // namespace attest

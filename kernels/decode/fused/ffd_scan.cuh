@@ -1,0 +1,234 @@
+// The scan of a block's thumbnails by one warp: s^ of 128 tokens for the query heads of a KV head.
+//
+// Tokens are the rows of A and (query head, part) the columns of B, so that 8 columns hold 4 heads in two float16
+// parts. The channel's scale is multiplied into B once per block. A is the codes as they lie in memory, masked:
+// subnormal float16 numbers, which tensor cores multiply exactly. The codebook's offset z is a product with a constant
+// A, once per block.
+#pragma once
+
+#include "kernels/decode/fused/ffd_query.cuh"
+#include "kernels/device/bulk_copy.cuh"
+#include "kernels/device/tensor_core.cuh"
+
+namespace attest {
+
+/// Scores of a block in a warp: lane l holds, of every tile, rows l / 4 and l / 4 + 8 for heads 4 * group + l % 4.
+template <int kGroups>
+struct FfdBlockScores {
+  float s[kGroups][kFfdTiles][2];
+};
+
+/// A block's record comes in pieces of about 4 KB: its header and scales with the first, then kPieceTiles tiles of
+/// codes in each.
+template <int D, int kBits>
+struct FfdPieces {
+  using Layout = FfdFragments<D, kBits>;
+  static constexpr int kPieceTiles = kFfdTiles * 2 / kBits;
+  static constexpr int kPieces = kFfdTiles / kPieceTiles;
+  static constexpr int kHead = Layout::kHeader + Layout::kScaleBytes;
+  static constexpr int kCodes = kPieceTiles * Layout::kTileCodes;
+  static constexpr int kStage = kHead + kCodes;
+
+  /// One thread.
+  __device__ static void load(std::uint8_t* stage, const std::uint8_t* record, int piece, std::uint64_t* barrier,
+                              std::uint64_t policy) {
+    if (piece == 0) {
+      expect_bytes(barrier, kStage);
+      bulk_copy(stage, record, kStage, barrier, policy);
+    } else {
+      expect_bytes(barrier, kCodes);
+      bulk_copy(stage + kHead, record + kHead + piece * kCodes, kCodes, barrier, policy);
+    }
+  }
+};
+
+/// Operands B of a group of four heads: queries times scales.
+template <int D, int kBits>
+struct FfdScaledQuery {
+  using Layout = FfdFragments<D, kBits>;
+  std::uint32_t b[Layout::kSteps][2];
+  float zero;  ///< sum of -z times the columns of this lane's head
+
+  __device__ void make(const std::uint8_t* record, const uint4 (&query)[Layout::kSteps][32], int lane) {
+    const int t = lane % 4;
+    const bool low_part = lane / 4 % 2 == 1;
+#pragma unroll
+    for (int j = 0; j < Layout::kSteps / 2; ++j) {
+      const uint4 packed_scales = *reinterpret_cast<const uint4*>(record + Layout::kHeader + (j * 4 + t) * 16);
+      const std::uint32_t scales[4] = {packed_scales.x, packed_scales.y, packed_scales.z, packed_scales.w};
+#pragma unroll
+      for (int i = 2 * j; i < 2 * j + 2; ++i) {
+        const uint4 q = query[i][lane];
+        const std::uint32_t high[2] = {q.x, q.y}, low[2] = {q.z, q.w};
+#pragma unroll
+        for (int r = 0; r < 2; ++r) {
+          const __half2 s = half2_of(scales[i % 2 * 2 + r]), product = __hmul2(s, half2_of(high[r]));
+          const __half2 error = __hfma2(s, half2_of(high[r]), __hneg2(product));  // exact
+          const __half2 rest = __hfma2(s, half2_of(low[r]), error);
+          b[i][r] = low_part ? bits_of(rest) : bits_of(product);
+        }
+      }
+    }
+    float sum[4] = {0, 0, 0, 0};
+#pragma unroll
+    for (int i = 0; i < Layout::kSteps; ++i) {
+      const std::uint32_t c = 0x80008000u | code_mask(i);  // minus the largest code, 2 z
+      const std::uint32_t a[4] = {c, c, c, c};
+      multiply_add<__half>(sum, a, b[i][0], b[i][1]);
+    }
+    zero = 0.5f * (sum[0] + sum[1]);
+  }
+
+  __device__ static constexpr std::uint32_t code_mask(int i) {
+    return ((1u << kBits) - 1) * 0x00010001u << Layout::shift(i);
+  }
+
+  /// Products of a tile's codes; `codes` is the tile's.
+  __device__ void multiply(float (&sum)[4], const std::uint8_t* codes, int lane) const {
+    sum[0] = sum[1] = sum[2] = sum[3] = 0;
+    if constexpr (Layout::kSharesWord) {
+      const uint2 w = *reinterpret_cast<const uint2*>(codes + lane * 8);
+      const std::uint32_t word[4] = {w.x, w.x >> 8, w.y, w.y >> 8};
+#pragma unroll
+      for (int i = 0; i < Layout::kSteps; ++i) multiply_step(sum, word, i);
+    } else {
+#pragma unroll
+      for (int group = 0; group < Layout::kWordGroups; ++group) {
+        const uint4 w = *reinterpret_cast<const uint4*>(codes + (group * 32 + lane) * 16);
+        std::uint32_t word[4] = {w.x, w.y, w.z, w.w};
+#pragma unroll
+        for (int i = 0; i < Layout::kStepsPerWord; ++i) {
+          const int step = group * Layout::kStepsPerWord + i;
+          if (i > 0 && Layout::drop_bits(step) != Layout::drop_bits(step - 1)) {
+#pragma unroll
+            for (int r = 0; r < 4; ++r) word[r] >>= Layout::drop_bits(step) - Layout::drop_bits(step - 1);
+          }
+          multiply_step(sum, word, step);
+        }
+      }
+    }
+  }
+
+ private:
+  __device__ void multiply_step(float (&sum)[4], const std::uint32_t (&word)[4], int i) const {
+    const std::uint32_t mask = code_mask(i);
+    const std::uint32_t a[4] = {word[0] & mask, word[1] & mask, word[2] & mask, word[3] & mask};
+    multiply_add<__half>(sum, a, b[i][0], b[i][1]);
+  }
+};
+
+/// Scores of one piece. `scaled` is made from the first piece and kept for the others.
+template <int D, int kGroups, int kBits>
+__device__ void scan_piece(FfdBlockScores<kGroups>& scores, FfdScaledQuery<D, kBits>& scaled, float& unit,
+                           const std::uint8_t* stage, int piece, const FfdQueryFragments<D, kGroups>& query, int lane) {
+  using Pieces = FfdPieces<D, kBits>;
+  static_assert(Pieces::kPieces == 1 || kGroups == 1, "the scaled queries of one group are kept over pieces");
+  const int t = lane % 4;
+  if (piece == 0) unit = *reinterpret_cast<const float*>(stage);
+#pragma unroll
+  for (int columns = 0; columns < kGroups; ++columns) {
+    if (piece == 0) scaled.make(stage, query.scan[columns], lane);
+    const float factor = unit * query.scan_unit[4 * columns + t];
+#pragma unroll
+    for (int m = 0; m < Pieces::kPieceTiles; ++m) {
+      float sum[4];
+      scaled.multiply(sum, stage + Pieces::kHead + m * Pieces::Layout::kTileCodes, lane);
+      const float upper = (sum[0] + sum[1] + scaled.zero) * factor, lower = (sum[2] + sum[3] + scaled.zero) * factor;
+      // A constant index keeps the scores in registers.
+#pragma unroll
+      for (int at = 0; at < Pieces::kPieces; ++at)
+        if (at == piece)
+          scores.s[columns][at * Pieces::kPieceTiles + m][0] = upper,
+                                                       scores.s[columns][at * Pieces::kPieceTiles + m][1] = lower;
+    }
+  }
+}
+
+/// Largest score of each head over the block, in every lane whose heads they are.
+template <int kGroups>
+__device__ void block_maxima(float (&most)[kGroups], const FfdBlockScores<kGroups>& scores) {
+#pragma unroll
+  for (int columns = 0; columns < kGroups; ++columns) {
+    float x = -INFINITY;
+#pragma unroll
+    for (int m = 0; m < kFfdTiles; ++m) x = fmaxf(x, fmaxf(scores.s[columns][m][0], scores.s[columns][m][1]));
+#pragma unroll
+    for (int o = 4; o < 32; o *= 2) x = fmaxf(x, __shfl_xor_sync(~0u, x, o));
+    most[columns] = x;
+  }
+}
+
+/// A bit per tile of the sub-blocks in which any head's score reaches its threshold.
+template <int kGroups>
+__device__ unsigned kept_tiles(const FfdBlockScores<kGroups>& scores, const float (&threshold)[kGroups],
+                               int sub_tiles) {
+  unsigned reached = 0;
+#pragma unroll
+  for (int m = 0; m < kFfdTiles; ++m) {
+    bool any = false;
+#pragma unroll
+    for (int columns = 0; columns < kGroups; ++columns)
+      any |= fmaxf(scores.s[columns][m][0], scores.s[columns][m][1]) >= threshold[columns];
+    reached |= any ? 1u << m : 0u;
+  }
+  reached = __reduce_or_sync(~0u, reached);
+  if (sub_tiles == 8) return reached ? 0xffu : 0u;
+  if (sub_tiles >= 2) reached = (reached | reached >> 1) & 0x55u;
+  if (sub_tiles >= 4) reached = (reached | reached >> 2) & 0x11u;
+  return reached * ((1u << sub_tiles) - 1);
+}
+
+/// Stores the scores of the tiles in `mask`; `to` [128, group] is the block's.
+template <int kGroups>
+__device__ void store_scores(float* to, const FfdBlockScores<kGroups>& scores, unsigned mask, int group, int lane) {
+  const int g = lane / 4, t = lane % 4;
+#pragma unroll
+  for (int columns = 0; columns < kGroups; ++columns) {
+    const int head = 4 * columns + t;
+    if (head >= group) continue;
+#pragma unroll
+    for (int m = 0; m < kFfdTiles; ++m)
+      if (mask >> m & 1) {
+        to[(16 * m + g) * group + head] = scores.s[columns][m][0];
+        to[(16 * m + g + 8) * group + head] = scores.s[columns][m][1];
+      }
+  }
+}
+
+/// Stores the maxima of the block's sub-blocks: head_maxima [sub-blocks, group] and maxima [sub-blocks] over heads,
+/// those of the block; either may be null.
+template <int kGroups>
+__device__ void store_maxima(float* head_maxima, float* maxima, const FfdBlockScores<kGroups>& scores, int sub_tiles,
+                             int group, int lane) {
+  float over_heads[kFfdTiles];
+#pragma unroll
+  for (int m = 0; m < kFfdTiles; ++m) over_heads[m] = -INFINITY;
+#pragma unroll
+  for (int columns = 0; columns < kGroups; ++columns) {
+    const int head = 4 * columns + lane % 4;
+    float most = -INFINITY;
+#pragma unroll
+    for (int m = 0; m < kFfdTiles; ++m) {
+      most = fmaxf(most, fmaxf(scores.s[columns][m][0], scores.s[columns][m][1]));
+      if ((m + 1) % sub_tiles != 0) continue;
+#pragma unroll
+      for (int o = 4; o < 32; o *= 2) most = fmaxf(most, __shfl_xor_sync(~0u, most, o));
+      if (head < group) {
+        if (head_maxima && lane < 4) head_maxima[m / sub_tiles * group + head] = most;
+        over_heads[m] = fmaxf(over_heads[m], most);
+      }
+      most = -INFINITY;
+    }
+  }
+  if (!maxima) return;
+#pragma unroll
+  for (int m = 0; m < kFfdTiles; ++m) {
+    if ((m + 1) % sub_tiles != 0) continue;
+    float most = over_heads[m];
+    most = fmaxf(most, __shfl_xor_sync(~0u, most, 1));
+    most = fmaxf(most, __shfl_xor_sync(~0u, most, 2));
+    if (lane == 0) maxima[m / sub_tiles] = most;
+  }
+}
+
+}  // namespace attest

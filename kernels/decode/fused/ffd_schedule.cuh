@@ -1,0 +1,216 @@
+// Who does what in the fused decode: items (full blocks, and the tail of each pair) are dealt to CTAs. The division is
+// a function of the lengths alone, so that results repeat.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include "kernels/decode/fused/ffd_fused_params.h"
+#include "kernels/device/bulk_copy.cuh"
+
+namespace attest {
+
+inline constexpr int kFfdWarps = 16;
+inline constexpr int kFfdThreads = 32 * kFfdWarps;
+inline constexpr int kFfdMostCtas = 512;
+
+/// a / b for 0 <= a < 2^20 and 0 < b < 2^20: (a + 1/2) / b is further from an integer than float32 can err. A third of
+/// the time of an integer division.
+__device__ inline int small_quotient(int a, int b) {
+  return static_cast<int>(__fdividef(static_cast<float>(a) + 0.5f, static_cast<float>(b)));
+}
+/// Not inlined: instructions that are not in the cache cost more than a call.
+__device__ inline __noinline__ int quotient(int a, int b) {
+  return a < 1 << 20 && b < 1 << 20 ? small_quotient(a, b) : a / b;
+}
+
+/// An even division of `count` things among `parts`, 1 <= parts <= count: the first `count % parts` get one more.
+struct FfdShares {
+  int each = 1, more = 0;
+
+  FfdShares() = default;
+  __device__ FfdShares(int count, int parts) : each(quotient(count, parts)), more(count - each * parts) {}
+  __device__ int begin(int part) const { return part * each + min(part, more); }
+  __device__ int part_of(int i) const {
+    const int large = more * (each + 1);
+    return i < large ? quotient(i, each + 1) : more + quotient(i - large, each);
+  }
+};
+
+/// A pair has an item per full block and one for its tail, in this order; pairs follow each other.
+struct FfdItems {
+  int ctas = 1;      ///< that have items
+  int per_pair = 0;  ///< items, if whole CTAs are dealt to pairs
+  /// CTAs per pair, if whole CTAs are dealt to pairs: a pair's items are then dealt to them in turn, because kept
+  /// blocks cluster. Else 0.
+  int splits = 0;
+  FfdShares shares;  ///< without splits: of all items among all CTAs
+
+  __device__ int most_per_cta() const {
+    return splits > 0 ? (per_pair + splits - 1) / splits : shares.each + (shares.more > 0 ? 1 : 0);
+  }
+  /// The CTA of an item; without splits.
+  __device__ int cta_of(int item) const { return shares.part_of(item); }
+};
+
+/// Items of one pair that a CTA has: full blocks first, first + step, ...
+struct FfdSegment {
+  int pair = 0, kv_head = 0, sequence = 0;
+  int length = 0, full = 0;  ///< of the pair: tokens, full blocks
+  int first = 0, step = 1, blocks = 0;
+  bool tail = false;   ///< the tail is among the items
+  int pair_item = 0;   ///< first item of the pair; without splits
+  int items_left = 0;  ///< of the CTA, after this segment
+
+  __device__ int block(int i) const { return first + i * step; }
+  /// How many of its blocks are before block b.
+  __device__ int blocks_before(int b) const { return min(blocks, quotient(max(0, b - first + step - 1), step)); }
+  __device__ int tail_tokens() const { return length - full * kFfdBlock; }
+  __device__ int tail_tiles() const { return tail ? (tail_tokens() + 15) / 16 : 0; }
+};
+
+/// Run by a whole warp.
+__device__ inline FfdItems deal_items(const FfdFusedParams& p, int lane) {
+  int least, most, sum;
+  if (p.batch == 1) {
+    least = most = sum = p.cache.lengths[0] / kFfdBlock + 1;
+  } else {
+    least = 1 << 30, most = sum = 0;
+#pragma unroll 1
+    for (int b = lane; b < p.batch; b += 32) {
+      const int items = p.cache.lengths[b] / kFfdBlock + 1;
+      least = min(least, items), most = max(most, items), sum += items;
+    }
+    least = __reduce_min_sync(~0u, least);
+    most = __reduce_max_sync(~0u, most);
+    sum = __reduce_add_sync(~0u, sum);
+  }
+  FfdItems items;
+  const int splits = min(p.ctas_per_pair, most);
+  // Few CTAs stay idle.
+  if (least == most && splits > 0 && p.batch * p.num_kv_heads * splits * 20 >= static_cast<int>(gridDim.x) * 19) {
+    items.per_pair = most;
+    items.splits = splits;
+    items.ctas = p.batch * p.num_kv_heads * splits;
+    return items;
+  }
+  const int count = sum * p.num_kv_heads;
+  items.ctas = min(static_cast<int>(gridDim.x), count);
+  items.shares = FfdShares(count, items.ctas);
+  return items;
+}
+
+__device__ inline void set_blocks(FfdSegment& s, int first_item, int items) {
+  const int own = min(items, s.full + 1 - first_item);
+  s.first = first_item;
+  s.tail = first_item + own == s.full + 1;
+  s.blocks = own - (s.tail ? 1 : 0);
+  s.items_left = items - own;
+}
+
+/// The first segment of a CTA that has items. Run by a whole warp.
+__device__ inline FfdSegment first_segment(const FfdFusedParams& p, const FfdItems& all, int cta, int lane) {
+  FfdSegment s;
+  if (all.splits > 0) {
+    s.pair = small_quotient(cta, all.splits);
+    s.first = cta - s.pair * all.splits;
+    s.step = all.splits;
+    s.sequence = p.batch == 1 ? 0 : quotient(s.pair, p.num_kv_heads);
+    s.kv_head = s.pair - s.sequence * p.num_kv_heads;
+    s.length = p.cache.lengths[s.sequence];
+    s.full = s.length / kFfdBlock;
+    const int items = quotient(s.full + 1 - s.first + s.step - 1, s.step);
+    s.tail = s.first + (items - 1) * s.step == s.full;
+    s.blocks = items - (s.tail ? 1 : 0);
+    return s;
+  }
+  const int first = all.shares.begin(cta), items = all.shares.begin(cta + 1) - first;
+  int item = first;
+#pragma unroll 1
+  for (int base = 0;; base += 32) {
+    const int b = base + lane;
+    const int mine = b < p.batch ? (p.cache.lengths[b] / kFfdBlock + 1) * p.num_kv_heads : 0;
+    int before = mine;  // inclusive sum
+#pragma unroll
+    for (int o = 1; o < 32; o *= 2) {
+      const int other = __shfl_up_sync(~0u, before, o);
+      if (lane >= o) before += other;
+    }
+    const unsigned past = __ballot_sync(~0u, before > item);
+    if (past == 0) {
+      item -= __shfl_sync(~0u, before, 31);
+      continue;
+    }
+    const int who = __ffs(static_cast<int>(past)) - 1;
+    item -= __shfl_sync(~0u, before - mine, who);
+    s.sequence = base + who;
+    break;
+  }
+  s.length = p.cache.lengths[s.sequence];
+  s.full = s.length / kFfdBlock;
+  s.kv_head = quotient(item, s.full + 1);
+  item -= s.kv_head * (s.full + 1);
+  s.pair = s.sequence * p.num_kv_heads + s.kv_head;
+  s.pair_item = first - item;
+  set_blocks(s, item, items);
+  return s;
+}
+
+/// The CTA's segment after this one; items_left > 0, so that there are no splits.
+__device__ inline void next_segment(const FfdFusedParams& p, FfdSegment& s) {
+  ++s.pair;
+  s.pair_item += s.full + 1;
+  if (++s.kv_head == p.num_kv_heads) {
+    s.kv_head = 0;
+    s.length = p.cache.lengths[++s.sequence];
+    s.full = s.length / kFfdBlock;
+  }
+  set_blocks(s, 0, s.items_left);
+}
+
+/// Waits for all CTAs of the grid, which must all be resident. Writes before it are visible after it. The counter's top
+/// bit changes when the last CTA has arrived; it needs no reset.
+__device__ inline void grid_barrier(unsigned* counter) {
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    const unsigned own = blockIdx.x == 0 ? 0x80000000u - (gridDim.x - 1) : 1u;
+    unsigned before, now;
+    asm volatile("atom.add.release.gpu.global.u32 %0, [%1], %2;" : "=r"(before) : "l"(counter), "r"(own) : "memory");
+    do {
+      asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(now) : "l"(counter) : "memory");
+    } while (((now ^ before) & 0x80000000u) == 0);
+  }
+  __syncthreads();
+}
+
+/// A pair as one segment with its tail, without splits: as needed by ctas_of(). Run by a whole warp.
+__device__ inline FfdSegment whole_pair(const FfdFusedParams& p, int pair, int lane) {
+  FfdSegment s;
+  s.pair = pair;
+  s.sequence = quotient(pair, p.num_kv_heads);
+  s.kv_head = pair - s.sequence * p.num_kv_heads;
+  int before = 0;
+#pragma unroll 1
+  for (int b = lane; b < s.sequence; b += 32) before += p.cache.lengths[b] / kFfdBlock + 1;
+  s.length = p.cache.lengths[s.sequence];
+  s.full = s.length / kFfdBlock;
+  s.pair_item = __reduce_add_sync(~0u, before) * p.num_kv_heads + s.kv_head * (s.full + 1);
+  s.items_left = 1 << 30;
+  set_blocks(s, 0, s.full + 1);
+  s.items_left = 1 << 30;
+  return s;
+}
+
+/// First and last CTA that have items of the segment's pair.
+__device__ inline int2 ctas_of(const FfdItems& all, const FfdSegment& s) {
+  if (all.splits > 0) return make_int2(s.pair * all.splits, (s.pair + 1) * all.splits - 1);
+  return make_int2(all.cta_of(s.pair_item), all.cta_of(s.pair_item + s.full));
+}
+
+/// Brings what every CTA will need soon into the L2 cache, each CTA a part of it. Run by a whole warp.
+__device__ inline void prefetch_small(const void* begin, std::int64_t bytes, int lane) {
+  constexpr int kLine = 128;
+  const std::int64_t at = (static_cast<std::int64_t>(lane) * gridDim.x + blockIdx.x) * kLine;
+  if (at < bytes) prefetch_line(static_cast<const char*>(begin) + at);
+}
+
+}  // namespace attest

@@ -1,0 +1,182 @@
+// What is kept if the decision needs the maxima of all blocks of a pair: top-k, and a pseudo-max over all blocks.
+#pragma once
+
+#include "kernels/decode/fused/ffd_fragments.cuh"
+#include "kernels/decode/fused/ffd_schedule.cuh"
+
+namespace attest {
+
+/// Scratch of sums and maxima over a CTA's threads.
+struct FfdReduction {
+  int warp_sums[kFfdWarps];
+  float warp_maxima[kFfdWarps];
+};
+
+/// Sum over all threads of the CTA. All threads.
+__device__ inline int cta_sum(int x, FfdReduction& r) {
+  x = __reduce_add_sync(~0u, x);
+  __syncthreads();
+  if (threadIdx.x % 32 == 0) r.warp_sums[threadIdx.x / 32] = x;
+  __syncthreads();
+  int sum = 0;
+#pragma unroll
+  for (int w = 0; w < kFfdWarps; ++w) sum += r.warp_sums[w];
+  return sum;
+}
+
+__device__ inline float cta_max(float x, FfdReduction& r) {
+#pragma unroll
+  for (int o = 16; o; o /= 2) x = fmaxf(x, __shfl_xor_sync(~0u, x, o));
+  __syncthreads();
+  if (threadIdx.x % 32 == 0) r.warp_maxima[threadIdx.x / 32] = x;
+  __syncthreads();
+  float most = -INFINITY;
+#pragma unroll
+  for (int w = 0; w < kFfdWarps; ++w) most = fmaxf(most, r.warp_maxima[w]);
+  return most;
+}
+
+/// Sum of x over the threads before this one; `total` over all. All threads.
+__device__ inline int cta_prefix(int x, int& total, FfdReduction& r) {
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  int inclusive = x;
+#pragma unroll
+  for (int o = 1; o < 32; o *= 2) {
+    const int other = __shfl_up_sync(~0u, inclusive, o);
+    if (lane >= o) inclusive += other;
+  }
+  __syncthreads();
+  if (lane == 31) r.warp_sums[warp] = inclusive;
+  __syncthreads();
+  int before = 0;
+  total = 0;
+#pragma unroll
+  for (int w = 0; w < kFfdWarps; ++w) {
+    before += w < warp ? r.warp_sums[w] : 0;
+    total += r.warp_sums[w];
+  }
+  return before + inclusive - x;
+}
+
+/// Appends the segment's units to `list` after `count` others; a pair has at least one, of its tail. All threads;
+/// `count` is the same in all. Returns the new count.
+__device__ inline int append_units(const FfdSegment& s, const std::uint8_t* masks, FfdUnit* list, int count,
+                                   FfdReduction& r) {
+#pragma unroll 1
+  for (int from = 0; from < s.blocks; from += kFfdThreads) {
+    const int i = from + static_cast<int>(threadIdx.x);
+    unsigned mask = i < s.blocks ? masks[i] : 0;
+    int total;
+    int at = count + cta_prefix(__popc(mask), total, r);
+#pragma unroll 1
+    for (; mask; mask &= mask - 1)
+      list[at++] = {static_cast<std::uint32_t>(s.pair),
+                    static_cast<std::uint32_t>(s.block(i) * kFfdTiles + __ffs(static_cast<int>(mask)) - 1)};
+    count += total;
+  }
+  if (!s.tail) return count;
+  const int tiles = max(1, s.tail_tiles());
+  if (static_cast<int>(threadIdx.x) < tiles)
+    list[count + threadIdx.x] = {static_cast<std::uint32_t>(s.pair), FfdUnit::kTail + threadIdx.x};
+  return count + tiles;
+}
+
+/// An unsigned number with the order of the float.
+__device__ inline unsigned ordered_bits(float x) {
+  const unsigned u = __float_as_uint(x);
+  return u ^ (u >> 31 ? 0xffffffffu : 0x80000000u);
+}
+
+/// The n largest of a pair's maxima, ties to the lower index: those above `bits`, and those equal to it below index
+/// `end`.
+struct FfdTopK {
+  unsigned bits = 0;
+  int end = 0;
+
+  __device__ bool keeps(float maximum, int index) const {
+    const unsigned b = ordered_bits(maximum);
+    return b > bits || (b == bits && index < end);
+  }
+};
+
+/// All threads; 1 <= n <= count.
+__device__ inline __noinline__ FfdTopK largest_maxima(const float* maxima, int count, int n, FfdReduction& r) {
+  constexpr int kHeld = 8;  // per thread, in registers
+  unsigned held[kHeld];
+#pragma unroll
+  for (int i = 0; i < kHeld; ++i) {
+    const int at = i * kFfdThreads + static_cast<int>(threadIdx.x);
+    held[i] = at < count ? ordered_bits(__ldcg(maxima + at)) : 0;
+  }
+  // ordered_bits() of a number is at least 0x007fffff (minus infinity), so that a 0 is never counted.
+  const auto number_of = [&](auto&& counts) {
+    int own = 0;
+#pragma unroll
+    for (int i = 0; i < kHeld; ++i)
+      own += held[i] != 0 && counts(held[i], i * kFfdThreads + static_cast<int>(threadIdx.x));
+    for (int at = kHeld * kFfdThreads + static_cast<int>(threadIdx.x); at < count; at += kFfdThreads)
+      own += counts(ordered_bits(__ldcg(maxima + at)), at);
+    return cta_sum(own, r);
+  };
+  FfdTopK top;
+  for (unsigned bit = 1u << 31; bit; bit >>= 1) {
+    const unsigned candidate = top.bits | bit;
+    if (number_of([&](unsigned b, int) { return b >= candidate; }) >= n) top.bits = candidate;
+  }
+  const int equal_kept = n - number_of([&](unsigned b, int) { return b > top.bits; });
+  int low = 0;
+  top.end = count;
+  if (number_of([&](unsigned b, int) { return b == top.bits; }) == equal_kept) return top;
+  while (low + 1 < top.end) {  // fewer than equal_kept below low, enough below end
+    const int middle = (low + top.end) / 2;
+    if (number_of([&](unsigned b, int at) { return b == top.bits && at < middle; }) >= equal_kept)
+      top.end = middle;
+    else
+      low = middle;
+  }
+  return top;
+}
+
+/// Decides for the segment's blocks from the maxima of all blocks of its pair (topk, pseudo_max = global). masks
+/// [segment.blocks]. All threads.
+__device__ inline __noinline__ void decide_late(const FfdFusedParams& p, const FfdSegment& s, std::uint8_t* masks,
+                                                FfdReduction& r) {
+  const int sub_tiles = p.sub_tiles(), per_block = kFfdBlock / p.options.sub_block, count = s.full * per_block;
+  const std::int64_t base = static_cast<std::int64_t>(s.pair) * p.max_blocks * per_block;
+  const unsigned sub_mask = (1u << sub_tiles) - 1;
+  if (s.blocks == 0) return;
+  if (p.options.rule == FfdDecodeRule::topk) {
+    const float* maxima = p.maxima + base;
+    const FfdTopK top = largest_maxima(maxima, count, min(max(p.options.keep_sub_blocks, 1), count), r);
+    for (int i = static_cast<int>(threadIdx.x); i < s.blocks; i += kFfdThreads) {
+      unsigned mask = 0;
+      for (int c = 0; c < per_block; ++c) {
+        const int at = s.block(i) * per_block + c;
+        if (top.keeps(__ldcg(maxima + at), at)) mask |= sub_mask << (c * sub_tiles);
+      }
+      masks[i] = static_cast<std::uint8_t>(mask);
+      if (mask) atomicAdd(p.pair_kept + s.pair, __popc(mask) / sub_tiles);
+    }
+    return;
+  }
+  const float* maxima = p.head_maxima + base * p.group;
+  const float delta = p.call.delta[s.kv_head];
+  float threshold[kFfdMostGroup];
+  for (int h = 0; h < p.group; ++h) {
+    float most = -INFINITY;
+    for (int i = static_cast<int>(threadIdx.x); i < count; i += kFfdThreads)
+      most = fmaxf(most, __ldcg(maxima + static_cast<std::int64_t>(i) * p.group + h));
+    threshold[h] = cta_max(most, r) - delta;
+  }
+  for (int i = static_cast<int>(threadIdx.x); i < s.blocks; i += kFfdThreads) {
+    unsigned mask = 0;
+    for (int c = 0; c < per_block; ++c)
+      for (int h = 0; h < p.group; ++h)
+        if (__ldcg(maxima + (static_cast<std::int64_t>(s.block(i)) * per_block + c) * p.group + h) >= threshold[h])
+          mask |= sub_mask << (c * sub_tiles);
+    masks[i] = static_cast<std::uint8_t>(mask);
+    if (mask) atomicAdd(p.pair_kept + s.pair, __popc(mask) / sub_tiles);
+  }
+}
+
+}  // namespace attest
