@@ -25,7 +25,8 @@ void launch_ffd_kernel(FfdFusedParams p, cudaStream_t stream) {
   attribute.id = cudaLaunchAttributeCooperative;  // grid_barrier() needs all CTAs to be resident
   attribute.val.cooperative = 1;
   config.attrs = &attribute;
-  const std::int64_t most_items = (p.pairs() * (p.max_blocks + 1) + ctas - 1) / ctas;
+  // A CTA has at most a nineteenth more than its share (deal_items()).
+  const std::int64_t share = p.pairs() * (p.max_blocks + 1) / ctas + 1, most_items = share + share / 19 + 1;
   config.numAttrs = p.phases == kFfdAllPhases && (kLate || most_items > p.few_items) ? 1 : 0;
   ATTEST_CUDA(cudaLaunchKernelEx(&config, kernel, p));
 }

@@ -41,8 +41,8 @@ struct FfdFusedParams {
   float* scores = nullptr;       ///< [pairs, max_blocks * 128, G] s^ of kept tiles
   float* head_maxima = nullptr;  ///< [pairs, sub-blocks, G], of pseudo_max = global
   float* maxima = nullptr;       ///< [pairs, sub-blocks], of topk
-  std::uint8_t* masks =
-      nullptr;  ///< [pairs, max_masks] a bit per kept tile: what a CTA cannot hold, or another launch needs
+  /// [pairs, max_masks] a bit per kept tile: what a CTA cannot hold, or another launch needs.
+  std::uint8_t* masks = nullptr;
   // Lists of units, to be dealt anew: a CTA's begins at 8 * unit_base.
   FfdUnit* units = nullptr;        ///< [8 * pairs * max_masks]
   int* unit_counts = nullptr;      ///< [CTAs]
