@@ -163,12 +163,22 @@ Table table_of(const std::vector<Block>& blocks) {
         [](const Row& r) { return r.variant().longbench; }}});
 }
 
-/// How a row's time compares with another's, and the paper's tokens per second.
-void add_ratio(const Block& block, const std::string& what, std::size_t from, std::size_t to, std::string& text) {
+/// "1.81x (rows 1 and 6; paper: 3.10x)"; empty if one of the two was not measured.
+std::string gain(const Block& block, std::size_t from, std::size_t to) {
   const double ratio = block.time(from) / block.time(to);
-  if (std::isnan(ratio)) return;
-  text += fmt::format("{}{} (rows {} and {}) {:.2f}x (paper: {:.2f}x)", text.empty() ? "" : ", ", what, from + 1,
-                      to + 1, ratio, kVariants[to].tokens_per_second / kVariants[from].tokens_per_second);
+  if (std::isnan(ratio)) return {};
+  return fmt::format("{:.2f}x (rows {} and {}; paper: {:.2f}x)", ratio, from + 1, to + 1,
+                     kVariants[to].tokens_per_second / kVariants[from].tokens_per_second);
+}
+
+/// " Fused launches give 1.25x (..) under top-k and 1.35x (..) under top-delta."
+std::string gains(const std::string& what, const std::string& under_topk, const std::string& under_topdelta) {
+  if (under_topk.empty() && under_topdelta.empty()) return {};
+  std::string text = fmt::format(" {} give", what);
+  if (!under_topk.empty()) text += fmt::format(" {} under top-k", under_topk);
+  if (!under_topk.empty() && !under_topdelta.empty()) text += " and";
+  if (!under_topdelta.empty()) text += fmt::format(" {} under top-delta", under_topdelta);
+  return text + ".";
 }
 
 std::vector<Finding> findings_of(const std::vector<Block>& blocks) {
@@ -176,17 +186,16 @@ std::vector<Finding> findings_of(const std::vector<Block>& blocks) {
   for (const Block& block : blocks) {
     const std::string place =
         fmt::format("At {} tokens, batch {}, {}", length_text(block.length), block.batch, setting_text(block.setting));
-    std::string gains;
-    add_ratio(block, "all together", 0, 5, gains);
-    add_ratio(block, "one launch gives under top-k", 2, 4, gains);
-    add_ratio(block, "one launch gives under top-delta", 3, 5, gains);
-    add_ratio(block, "2-bit scans give under top-k", 0, 2, gains);
-    add_ratio(block, "2-bit scans give under top-delta", 1, 3, gains);
-    if (!gains.empty())
+    std::string text;
+    if (const std::string all = gain(block, 0, 5); !all.empty()) text += fmt::format(" all together give {}.", all);
+    text += gains(text.empty() ? "fused launches" : "Fused launches", gain(block, 2, 4), gain(block, 3, 5));
+    text += gains("2-bit scans", gain(block, 0, 2), gain(block, 1, 3));
+    if (!text.empty())
       findings.push_back(
-          {.text = fmt::format("{}: {}. Ours are ratios of the kernel's times, the paper's of tokens per "
-                               "second of a whole model on an RTX 4090.",
-                               place, gains)});
+          {.text =
+               fmt::format("{},{} Ours are ratios of the kernel's times, the paper's of tokens per second of a whole "
+                           "model on an RTX 4090.",
+                           place, text)});
     for (std::size_t row = 0; row < kVariants.size(); ++row)
       if (block.points[row].method.empty())
         findings.push_back({.text = fmt::format("{}, row {} ({}, {}, {}) was not measured.", place, row + 1,

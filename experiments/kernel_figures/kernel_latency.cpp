@@ -130,6 +130,35 @@ Panel panel_of(const KernelStudy& study, const Rows& rows, int batch, const std:
   return panel;
 }
 
+/// What a figure shows of FFD: the calls at set deltas, or those at set shares of the tokens. One figure of both has
+/// too many curves. Other methods are in each.
+struct Part {
+  bool keeps = false;
+  std::string suffix;  ///< of the figure's name
+  std::string words;   ///< of its caption
+};
+
+std::vector<Part> parts_of(const Rows& rows) {
+  const auto has = [&](bool keeps) {
+    return std::ranges::any_of(rows, [&](const LatencyRow& r) {
+      return r.point.method == "ffd" && (r.point.setting.kind == "keep") == keeps;
+    });
+  };
+  std::vector<Part> parts;
+  if (has(false)) parts.push_back({.keeps = false, .suffix = "", .words = "at set deltas"});
+  if (has(true))
+    parts.push_back({.keeps = true, .suffix = parts.empty() ? "" : "_keep", .words = "at set shares of kept tokens"});
+  return parts;
+}
+
+Rows rows_of(const Part& part, const Rows& rows) {
+  Rows shown;
+  std::ranges::copy_if(rows, std::back_inserter(shown), [&](const LatencyRow& r) {
+    return r.point.method != "ffd" || (r.point.setting.kind == "keep") == part.keeps;
+  });
+  return shown;
+}
+
 /// The batch sizes that are drawn: a page has no room for many.
 std::set<int> batches_of(const Rows& rows) {
   constexpr std::size_t kMost = 6;
@@ -139,10 +168,11 @@ std::set<int> batches_of(const Rows& rows) {
   return batches;
 }
 
-Figure latency_figure(const KernelStudy& study, const Rows& rows, const ExperimentOptions& options) {
-  Figure figure{.name = "kernel_latency",
+Figure latency_figure(const KernelStudy& study, const Part& part, const Rows& all, const ExperimentOptions& options) {
+  const Rows rows = rows_of(part, all);
+  Figure figure{.name = "kernel_latency" + part.suffix,
                 .note = "thin dashes: floor, bytes that must move / copy bandwidth",
-                .data = data_of(rows)};
+                .data = data_of(all)};
   for (int batch : batches_of(rows)) {
     Panel panel =
         panel_of(study, rows, batch, "us", "floor_us", [](const LatencyRow& r) { return r.point.method == "ffd"; });
@@ -154,17 +184,19 @@ Figure latency_figure(const KernelStudy& study, const Rows& rows, const Experime
   figure.columns = std::min(2, static_cast<int>(figure.panels.size()));
   figure.panel_height_in = 1.6;
   figure.caption = fmt::format(
-      "Time of one decode call of a layer against the length; {}. Medians of replays of a CUDA graph; where several "
+      "Time of one decode call of a layer against the length, FFD {}; {}. Medians of replays of a CUDA graph; where "
+      "several "
       "layers were measured, their mean, and a band from the least to the largest layer. The floor is the time in "
       "which a copy moves as many bytes as the method must.",
-      study.source());
+      part.words, study.source());
   return figure;
 }
 
-Figure speed_up_figure(const KernelStudy& study, const Rows& rows, const ExperimentOptions& options) {
-  Figure figure{.name = "kernel_latency_speedup",
+Figure speed_up_figure(const KernelStudy& study, const Part& part, const Rows& all, const ExperimentOptions& options) {
+  const Rows rows = rows_of(part, all);
+  Figure figure{.name = "kernel_latency_speedup" + part.suffix,
                 .note = "thin dashes: 1/io, the most that reading less can give",
-                .data = data_of(rows)};
+                .data = data_of(all)};
   const std::set<int> batches = batches_of(rows);
   figure.columns = std::min(2, static_cast<int>(batches.size()));
   Rows ours;
@@ -183,9 +215,10 @@ Figure speed_up_figure(const KernelStudy& study, const Rows& rows, const Experim
   }
   figure.panel_height_in = 1.4;
   figure.caption = fmt::format(
-      "Speed-up over dense attention of the same inputs; {}. Ratios of the mean times over layers. 1/io is the dense "
+      "Speed-up over dense attention of the same inputs, FFD {}; {}. Ratios of the mean times over layers. 1/io is the "
+      "dense "
       "16-bit bytes over those of the method: a speed-up above it cannot come from reading less.",
-      study.source());
+      part.words, study.source());
   return figure;
 }
 
@@ -197,9 +230,11 @@ std::variant<ExperimentResult, Unsupported> make(const KernelStudy& study, const
   std::set<std::int64_t> lengths;
   for (const LatencyRow& row : rows) lengths.insert(row.point.length);
   if (lengths.size() > 1) {
-    result.figures.push_back(latency_figure(study, rows, options));
-    if (Figure figure = speed_up_figure(study, rows, options); !figure.panels.empty())
-      result.figures.push_back(std::move(figure));
+    for (const Part& part : parts_of(rows)) {
+      result.figures.push_back(latency_figure(study, part, rows, options));
+      if (Figure figure = speed_up_figure(study, part, rows, options); !figure.panels.empty())
+        result.figures.push_back(std::move(figure));
+    }
   } else {
     result.findings.push_back(
         {fmt::format("There is no curve: {} tokens is the only length. attest bench kernel {} gives one.",

@@ -125,6 +125,11 @@ LineStyle KernelStudy::style(const KernelPoint& point) const {
     style.point_type = line_style(1).point_type;
     return style;
   }
+  if (point.method == "skip_softmax") {  // beside FFD in every figure: dashed, in a colour that FFD never has
+    LineStyle style = line_style(kBlack + 5);
+    style.colour = "#7A4A12";
+    return style;
+  }
   const auto index = static_cast<std::size_t>(std::ranges::find(curves_, curve_text(point)) - curves_.begin());
   return line_style(index + index / kBlack);  // black is the baselines'
 }

@@ -32,6 +32,7 @@ void add_speed_ups(const Rows& ffd, const LatencyBaseline& baseline, std::vector
   std::string limit;
   if (const double most = peak.point.io_limit(); !std::isnan(most))
     limit = fmt::format("; reading less gives at most 1/io = {:.2f}x there", most);
+  if (!std::isnan(peak.point.recall_mean)) limit += fmt::format("; mean recall is {:.4f}", peak.point.recall_mean);
   const bool flash = baseline.over == &LatencyRow::over_flash;
   findings.push_back(
       {.text = fmt::format("The largest speed-up over {} is {:.2f}x{}, of {}{}.", baseline.title, over(&peak),

@@ -138,7 +138,8 @@ Figure figure_of(const KernelStudy& study, const std::vector<Row>& rows, const E
   for (const bool time : {true, false}) {
     if (!time && std::ranges::all_of(shown, [](const Row& r) { return std::isnan(r.point.lse_error_mean); })) continue;
     Panel panel = panel_of(study, shown, time ? "us" : "lse_error_mean", time);
-    panel.title = panel_title(figure.panels.size(), time ? "" : place);
+    panel.title =
+        panel_title(figure.panels.size(), fmt::format("{}, batch {}", length_text(first.length), first.batch));
     panel.y = {.label = time ? "time of a layer (\u00b5s)" : "mean LSE error (nats)", .scale = scale};
     figure.panels.push_back(std::move(panel));
   }
@@ -159,38 +160,52 @@ std::string listed(const std::vector<double>& values, const char* format) {
   return text;
 }
 
+/// "1.05", or "1.05 to 1.16" of several.
+std::string range_text(const std::vector<double>& values) {
+  const auto [least, most] = std::ranges::minmax(values);
+  const std::string low = fmt::format("{:.2f}", least), high = fmt::format("{:.2f}", most);
+  return low == high ? low : low + " to " + high;
+}
+
 std::vector<Finding> findings_of(const std::vector<Row>& all) {
   const std::vector<Row> rows = shown_rows(all);
-  std::vector<Finding> findings;
+  std::vector<std::string> settings;
+  std::array<std::vector<double>, kDepths.size()> times, bytes;  // over those of 2+8, of each setting
+  std::vector<Finding> of_errors;
   for (std::size_t i = 0; i + kDepths.size() <= rows.size(); ++i) {
     const std::vector<Row> depths(rows.begin() + static_cast<long>(i),
                                   rows.begin() + static_cast<long>(i + kDepths.size()));
     if (depths[0].depth != &kDepths[0] || depths[2].depth != &kDepths[2] || depths[0].curve() != depths[2].curve())
       continue;
-    const auto relative = [&](auto value) {
-      std::vector<double> ratios;
-      for (const Row& row : depths) ratios.push_back(value(row) / value(depths[0]));
-      return ratios;
-    };
-    const std::string place = fmt::format("At {} tokens, batch {}, {}", length_text(rows[i].point.length),
-                                          rows[i].point.batch, setting_text(rows[i].point.setting));
-    const std::vector<double> moved = relative([](const Row& r) { return r.point.bytes; });
-    const bool has_bytes = std::ranges::none_of(moved, [](double ratio) { return std::isnan(ratio); });
-    findings.push_back({.text = fmt::format(
-                            "{}, 2+8, 4+8 and 8+8 take {} of 2+8's time{} (paper, RTX 4090: 1.00, 1.91 and 3.87 of its "
-                            "time).",
-                            place, listed(relative([](const Row& r) { return r.point.us; }), "{:.2f}"),
-                            has_bytes ? fmt::format(" and move {} of its bytes", listed(moved, "{:.2f}")) : "")});
+    settings.push_back(setting_text(rows[i].point.setting));
+    for (std::size_t depth = 0; depth < kDepths.size(); ++depth) {
+      times[depth].push_back(depths[depth].point.us / depths[0].point.us);
+      bytes[depth].push_back(depths[depth].point.bytes / depths[0].point.bytes);
+    }
     const bool has_errors =
         std::ranges::none_of(depths, [](const Row& r) { return std::isnan(r.point.lse_error_mean); });
     if (!depths[0].keeps_all() || !has_errors) continue;
     std::vector<double> errors;
     for (const Row& row : depths) errors.push_back(row.point.lse_error_mean);
-    findings.push_back({.text = fmt::format("With every token kept the mean LSE error of 2+8, 4+8 and 8+8 is {} nats: "
-                                            "what no delta mends.",
-                                            listed(errors, "{:.2g}")),
-                        .number = fmt::format("{:.2g}", errors[0])});
+    of_errors.push_back({.text = fmt::format("With every token kept the mean LSE error of 2+8, 4+8 and 8+8 is {} nats: "
+                                             "what no delta mends.",
+                                             listed(errors, "{:.2g}")),
+                         .number = fmt::format("{:.2g}", errors[0])});
   }
+  if (settings.empty()) return of_errors;
+  const bool has_bytes = std::ranges::none_of(bytes[2], [](double ratio) { return std::isnan(ratio); }) &&
+                         std::ranges::none_of(bytes[1], [](double ratio) { return std::isnan(ratio); });
+  const std::string moved =
+      has_bytes ? fmt::format(" They move {} and {} times the bytes.", range_text(bytes[1]), range_text(bytes[2])) : "";
+  std::vector<Finding> findings = {
+      {.text =
+           fmt::format("At {} tokens, batch {}, {}, 4+8 takes {} times as long as 2+8, and 8+8 {} times (paper, RTX "
+                       "4090: {:.2f} and {:.2f} times).{}",
+                       length_text(rows.front().point.length), rows.front().point.batch,
+                       settings.size() == 1 ? settings[0] : fmt::format("at {} settings", settings.size()),
+                       range_text(times[1]), range_text(times[2]), kDepths[1].milliseconds / kDepths[0].milliseconds,
+                       kDepths[2].milliseconds / kDepths[0].milliseconds, moved)}};
+  findings.insert(findings.end(), of_errors.begin(), of_errors.end());
   return findings;
 }
 

@@ -4,6 +4,7 @@ import csv
 import json
 import math
 import os
+import re
 import shutil
 import subprocess
 
@@ -128,6 +129,30 @@ def test_the_summary_is_of_the_times(made):
         same(line, expected)
 
 
+def peak_recall(document, row):
+    ours = chosen(document, experiment="kernel_latency", method="ffd", length=int(row["length"]), batch=int(row["batch"]), setting=(row["setting"], float(row["value"])))
+    return mean(ours, "fidelity", "recall_mean")
+
+
+def curves_of(script):
+    """The curves that a gnuplot script draws."""
+    return {name.removesuffix(" batch 1") for name in re.findall(r"[^'\"]* batch 1\b", script.read_text())}
+
+
+def test_deltas_and_shares_are_figures_of_their_own(made, tmp_path):
+    _, _, out, report = made
+    assert [f["name"] for f in report["experiments"][0]["figures"]] == ["kernel_latency", "kernel_latency_speedup", "kernel_latency_keep", "kernel_latency_speedup_keep"]
+    deltas, keeps, dense = {"FFD delta 5", "FFD delta 7"}, {"FFD keep 2 %", "FFD keep 6 %", "FFD keep 27 %", "FFD keep 100 %"}, {"SDPA flash", "SDPA cuDNN"}
+    skip = {"skip_softmax factor 0.001"}
+    for name, curves in {"kernel_latency": deltas | skip | dense, "kernel_latency_keep": keeps | skip | dense,
+                         "kernel_latency_speedup": deltas | skip, "kernel_latency_speedup_keep": keeps | skip}.items():
+        assert curves_of(out / f"{name}.gp") == curves, name
+    document = bench([m for m in latency() if m["setting"]["kind"] != "delta"])
+    alone = said(write_bench(tmp_path / "b.json", document), "-o", tmp_path / "out")
+    assert [f["name"] for f in alone["experiments"][0]["figures"]] == ["kernel_latency", "kernel_latency_speedup"]
+    assert curves_of(tmp_path / "out/kernel_latency.gp") == keeps | skip | dense
+
+
 def test_findings_quote_the_csv(made):
     _, _, out, report = made
     ffd = [r for r in read_csv(out / "kernel_latency.csv") if r["method"] == "ffd"]
@@ -135,7 +160,7 @@ def test_findings_quote_the_csv(made):
     for baseline, column in (("SDPA flash", "over_flash"), ("SDPA cuDNN", "over_cudnn")):
         peak = max(ffd, key=lambda r: float(r[column]))
         assert f"The largest speed-up over {baseline} is {float(peak[column]):.2f}x" in sentences
-        assert f"at {int(peak['length']) // 1024}K tokens, batch {peak['batch']}; reading less gives at most 1/io = {float(peak['io_limit']):.2f}x there." in sentences
+        assert f"at {int(peak['length']) // 1024}K tokens, batch {peak['batch']}; reading less gives at most 1/io = {float(peak['io_limit']):.2f}x there; mean recall is {peak_recall(made[0], peak):.4f}." in sentences
         beyond = [r for r in ffd if float(r[column]) > float(r["io_limit"])]
         if beyond:
             assert f"{len(beyond)} of {len(ffd)} speed-ups of FFD over {baseline} exceed 1/io" in sentences
@@ -196,10 +221,10 @@ def test_quant_depth_is_what_the_measurements_say(made):
         same(row, expected | {"bits": int(scan[0]), "keeps_all": float(row["setting"] == "keep 100 %")})
         same(line, expected)
         by_place[row["setting"], int(scan[0])] = ours
-    of = lambda setting, key: [mean(by_place[setting, bits], key) / mean(by_place[setting, 2], key) for bits in (2, 4, 8)]
-    time, moved = of("delta 5", "median_microseconds"), of("delta 5", "bytes")
-    assert (f"delta 5, 2+8, 4+8 and 8+8 take {time[0]:.2f}, {time[1]:.2f} and {time[2]:.2f} of 2+8's time and move {moved[0]:.2f}, {moved[1]:.2f} and {moved[2]:.2f} of its bytes"
-            in "\n".join(texts(report)))
+    ratios = lambda key, bits: [mean(by_place[setting, bits], key) / mean(by_place[setting, 2], key) for setting in settings]
+    span = lambda key, bits: f"{min(ratios(key, bits)):.2f} to {max(ratios(key, bits)):.2f}"
+    assert (f"At 16K tokens, batch 1, at 3 settings, 4+8 takes {span('median_microseconds', 4)} times as long as 2+8, and 8+8 {span('median_microseconds', 8)} times "
+            f"(paper, RTX 4090: 1.91 and 3.87 times). They move {span('bytes', 4)} and {span('bytes', 8)} times the bytes." in texts(report))
     floor = [mean(by_place["keep 100 %", bits], "fidelity", "lse_error_mean") for bits in (2, 4, 8)]
     assert f"2+8, 4+8 and 8+8 is {floor[0]:.2g}, {floor[1]:.2g} and {floor[2]:.2g} nats: what no delta mends." in "\n".join(texts(report))
 
@@ -219,7 +244,7 @@ def test_ablation_is_what_the_measurements_say(made):
                                                         "paper_rtx4090_over_row_1": speed / 17.43, "paper_ruler": ruler, "paper_longbench": longbench})
     sentences = "\n".join(texts(report))
     for a, b in ((0, 5), (2, 4), (3, 5), (0, 2), (1, 3)):
-        assert f"(rows {a + 1} and {b + 1}) {us[a] / us[b]:.2f}x (paper: {PAPERS_ABLATION[b][0] / PAPERS_ABLATION[a][0]:.2f}x)" in sentences
+        assert f"{us[a] / us[b]:.2f}x (rows {a + 1} and {b + 1}; paper: {PAPERS_ABLATION[b][0] / PAPERS_ABLATION[a][0]:.2f}x)" in sentences
 
 
 def test_ablation_of_two_deltas_and_a_missing_row(tmp_path):
