@@ -197,22 +197,24 @@ Figure speed_up_figure(const KernelStudy& study, const Part& part, const Rows& a
   Figure figure{.name = "kernel_latency_speedup" + part.suffix,
                 .note = "thin dashes: 1/io, the most that reading less can give",
                 .data = data_of(all)};
-  const std::set<int> batches = batches_of(rows);
-  figure.columns = std::min(2, static_cast<int>(batches.size()));
   Rows ours;
   std::ranges::copy_if(rows, std::back_inserter(ours), [](const LatencyRow& r) { return !r.is_baseline(); });
-  for (const LatencyBaseline& baseline : kBaselines) {
-    const bool measured = std::ranges::any_of(ours, [&](const LatencyRow& r) { return !std::isnan(r.*baseline.over); });
-    if (!measured) continue;
-    for (int batch : batches) {
-      Panel panel = panel_of(study, ours, batch, baseline.column, "io_limit", [](const LatencyRow&) { return true; });
+  std::vector<const LatencyBaseline*> baselines;
+  for (const LatencyBaseline& baseline : kBaselines)
+    if (std::ranges::any_of(ours, [&](const LatencyRow& r) { return !std::isnan(r.*baseline.over); }))
+      baselines.push_back(&baseline);
+  const std::set<int> batches = batches_of(rows);
+  for (int batch : batches) {  // with its baselines side by side
+    for (const LatencyBaseline* baseline : baselines) {
+      Panel panel = panel_of(study, ours, batch, baseline->column, "io_limit", [](const LatencyRow&) { return true; });
       panel.title = panel_title(figure.panels.size(), fmt::format("batch {}", batch));
       panel.x = length_axis(study, options);
-      panel.y = y_axis(fmt::format("speed-up over {}", baseline.axis), options);
+      panel.y = y_axis(fmt::format("speed-up over {}", baseline->axis), options);
       panel.references = {{.at = 1}};
       figure.panels.push_back(std::move(panel));
     }
   }
+  figure.columns = std::min(2, static_cast<int>(figure.panels.size()));
   figure.panel_height_in = 1.4;
   figure.caption = fmt::format(
       "Speed-up over dense attention of the same inputs, FFD {}; {}. Ratios of the mean times over layers. 1/io is the "

@@ -126,8 +126,9 @@ LineStyle KernelStudy::style(const KernelPoint& point) const {
     return style;
   }
   if (point.method == "skip_softmax") {  // beside FFD in every figure: dashed, in a colour that FFD never has
-    LineStyle style = line_style(kBlack + 5);
+    LineStyle style = line_style(kBlack + 1);
     style.colour = "#7A4A12";
+    style.point_type = oracle_style(2).point_type;
     return style;
   }
   const auto index = static_cast<std::size_t>(std::ranges::find(curves_, curve_text(point)) - curves_.begin());

@@ -148,6 +148,8 @@ def test_deltas_and_shares_are_figures_of_their_own(made, tmp_path):
     for name, curves in {"kernel_latency": deltas | skip | dense, "kernel_latency_keep": keeps | skip | dense,
                          "kernel_latency_speedup": deltas | skip, "kernel_latency_speedup_keep": keeps | skip}.items():
         assert curves_of(out / f"{name}.gp") == curves, name
+    titles = re.findall(r"'(\([a-z]\) batch \d+)'", (out / "kernel_latency_speedup.gp").read_text())
+    assert titles == ["(a) batch 1", "(b) batch 1", "(c) batch 8", "(d) batch 8"], "a row of panels is a batch size, beside each other its baselines"
     document = bench([m for m in latency() if m["setting"]["kind"] != "delta"])
     alone = said(write_bench(tmp_path / "b.json", document), "-o", tmp_path / "out")
     assert [f["name"] for f in alone["experiments"][0]["figures"]] == ["kernel_latency", "kernel_latency_speedup"]
