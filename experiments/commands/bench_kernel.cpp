@@ -51,6 +51,8 @@ void finish_options(KernelBenchCommand& command) {
   refuse_twice("--batch", bench.plan.batches);
   refuse_twice("--keep", bench.plan.keeps);
   refuse_twice("--only", bench.plan.experiments);
+  if (std::ranges::find(bench.plan.keeps, 0.0) != bench.plan.keeps.end())
+    throw UsageError("--keep: expected shares above 0, found 0");
   if (!command.layers.empty()) bench.layers = parse_layers(command.layers);
   if (!command.samples.empty()) bench.samples = parse_names(command.samples);
   if (bench.dump.empty() && !(bench.layers.empty() && bench.samples.empty()))

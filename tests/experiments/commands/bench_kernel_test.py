@@ -40,6 +40,7 @@ def test_the_cpu_cannot_be_chosen(tmp_path):
     (["--batch", "1,8,1"], "--batch: 1 is there twice"),
     (["--keep", "6%,0.06"], "--keep: 0.06 is there twice"),
     (["--delta", "5,5"], "--delta: '5' is there twice"),
+    (["--keep", "6%,0"], "--keep: expected shares above 0, found 0"),
     (["--keep", "200%"], "--keep: '200%' is not a share such as 10% or 0.1"),
     (["--only", "ablation,ablation"], "--only: ablation is there twice"),
 ])
