@@ -3,7 +3,6 @@
 #pragma once
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -19,11 +18,11 @@ using Kept = std::vector<char>;  // [L] 1: the token is kept
 
 /// Rounds x to a binary format with `digits` significant bits and subnormals that are multiples of 2^least. Ties go to
 /// even; magnitudes above `largest` saturate.
-/// x is 0 or a normal double; its exponent is read and set as bits, since frexp and ldexp take most of a test's time.
 inline double rounded_to(double x, int digits, int least, double largest) {
   if (x == 0) return x;
-  const int exponent = static_cast<int>(std::bit_cast<std::uint64_t>(x) >> 52 & 0x7FF) - 1022;  // as of frexp
-  const auto unit = std::bit_cast<double>(static_cast<std::uint64_t>(std::max(exponent - digits, least) + 1023) << 52);
+  int exponent = 0;
+  std::frexp(x, &exponent);
+  const double unit = std::ldexp(1.0, std::max(exponent - digits, least));
   return std::clamp(std::nearbyint(x / unit) * unit, -largest, largest);
 }
 

@@ -19,17 +19,14 @@ inline PlainFfdGroup plain_ffd(const Row& keys, int bits, const std::string& res
   double a = 0;
   for (double k : keys) a = std::max(a, std::fabs(k));
   PlainFfdGroup out;
-  out.thumbnail.reserve(keys.size());
-  out.residual.reserve(keys.size());
-  const bool fp8 = residual == "fp8", int8 = residual == "int8";
   const double s = out.scale = r(std::max(f32(a / z), f32(1e-8)));
   for (double k : keys) {
     const double code = s == 0 ? 0 : std::clamp(half_even(r(f32(r(f32(k / s)) + z))), 0.0, top);
     const double thumbnail = s == 0 ? 0 : f32((code - z) * s);
     const double difference = dump ? r(f32(k - r(thumbnail))) : f32(k - thumbnail);
     double stored = 0;
-    if (fp8) stored = to_e4m3(difference);
-    if (int8) {
+    if (residual == "fp8") stored = to_e4m3(difference);
+    if (residual == "int8") {
       const double step = f32(f32(s / 2) / 127);
       stored = step == 0 ? 0 : f32(std::clamp(half_even(f32(difference / step)), -127.0, 127.0) * step);
     }

@@ -47,23 +47,14 @@ inline std::uint16_t bits_of(ElementType type, float value) {
 }
 /// The 16-bit elements of an array whose values are of the type.
 inline std::vector<std::uint16_t> bits_of(ElementType type, const std::vector<float>& values) {
-  std::vector<std::uint16_t> bits(values.size());
-  std::transform(values.begin(), values.end(), bits.begin(), [&](float x) { return bits_of(type, x); });
+  std::vector<std::uint16_t> bits;
+  for (float x : values) bits.push_back(bits_of(type, x));
   return bits;
 }
 inline std::vector<float> floats_of(ElementType type, const std::vector<std::uint16_t>& bits) {
   std::vector<float> values;
   for (std::uint16_t x : bits) values.push_back(float_of(type, x));
   return values;
-}
-
-/// Nearly normal, of mean 0 and variance 1: cheaper than Random::normal(), for millions of numbers. The sum of four
-/// uniform ones.
-inline double noise(Random& random) {
-  constexpr double kMean = 2 * 65535, kScale = 0x1p-16 * 1.7320508075688772;
-  const std::uint64_t bits = random.bits();
-  const std::uint64_t sum = (bits & 0xFFFF) + (bits >> 16 & 0xFFFF) + (bits >> 32 & 0xFFFF) + (bits >> 48);
-  return (static_cast<double>(sum) - kMean) * kScale;
 }
 
 /// The queries of a group resemble each other. Stretches of 32 keys are near that common direction to different
@@ -100,11 +91,11 @@ inline DecodeProblem make_decode_problem(const FfdCacheShape& shape, const FfdDe
       if (t % kStretch == 0) nearness = random.uniform() < 0.1 ? random.uniform(3, 11) : random.uniform(0, 2);
       if (t == 0 || t == covered - kStretch) nearness = random.uniform(8.5, 10);
       float* key = problem.k.data() + (pair * problem.stride + t) * dim;
-      const double along = nearness / std::sqrt(static_cast<double>(dim));
       for (std::size_t d = 0; d < common.size(); ++d)
-        key[d] = rounded(width[d] * noise(random) + shift[d] + along * common[d]);
+        key[d] =
+            rounded(width[d] * random.normal() + shift[d] + nearness / std::sqrt(static_cast<double>(dim)) * common[d]);
       float* value = problem.v.data() + (pair * problem.stride + t) * value_dim;
-      for (int d = 0; d < value_dim; ++d) value[d] = rounded(0.2 * nearness + noise(random));
+      for (int d = 0; d < value_dim; ++d) value[d] = rounded(0.2 * nearness + random.normal());
     }
   }
   for (int h = 0; with_sinks && h < shape.num_kv_heads * shape.group; ++h)

@@ -50,9 +50,8 @@ class PlainDecode {
       for (int b = 0; b < problem.full_blocks(pair); ++b) {
         std::vector<PlainFfdGroup> channels;
         for (int d = 0; d < problem.shape.head_dim; ++d) {
-          Row column(kFfdBlock);
-          for (int t = 0; t < kFfdBlock; ++t)
-            column[static_cast<std::size_t>(t)] = problem.key(pair, b * kFfdBlock + t)[d];
+          Row column;
+          for (int t = 0; t < kFfdBlock; ++t) column.push_back(problem.key(pair, b * kFfdBlock + t)[d]);
           channels.push_back(plain_ffd(column, problem.shape.bits, "fp8", false, problem.shape.element_type));
         }
         blocks_[static_cast<std::size_t>(pair)].push_back(std::move(channels));
@@ -71,19 +70,20 @@ class PlainDecode {
     constexpr double kLowest = -std::numeric_limits<double>::infinity();
     PlainSelection out;
     out.best.assign(static_cast<std::size_t>(parts * group), kLowest);
-    for (int t = 0; t < problem.length(pair); ++t) {
-      const bool covered = t < blocks * kFfdBlock;
-      const Row key = key_of(pair, t, covered ? Form::thumbnail : Form::exact);
+    for (int t = 0; t < blocks * kFfdBlock; ++t)
       for (int h = 0; h < group; ++h) {
         double magnitude = 0;
-        const double s = score(pair, h, key, &magnitude);
+        out.scores.push_back(score(pair, h, t, Form::thumbnail, &magnitude));
         out.magnitude = std::max(out.magnitude, magnitude);
-        if (!covered) continue;
-        out.scores.push_back(s);
         double& best = out.best[static_cast<std::size_t>(t / problem.options.sub_block * group + h)];
-        best = std::max(best, s);
+        best = std::max(best, out.scores.back());
       }
-    }
+    for (int t = blocks * kFfdBlock; t < problem.length(pair); ++t)
+      for (int h = 0; h < group; ++h) {
+        double magnitude = 0;
+        score(pair, h, t, Form::exact, &magnitude);
+        out.magnitude = std::max(out.magnitude, magnitude);
+      }
     if (problem.options.rule == FfdDecodeRule::topk)
       keep_best(parts, group, out);
     else
@@ -95,17 +95,15 @@ class PlainDecode {
   PlainOutput attend(std::int64_t pair, const Kept& flags) const {
     const int group = problem.shape.group, value_dim = problem.shape.value_dim;
     const int length = problem.length(pair), covered = problem.full_blocks(pair) * kFfdBlock;
-    std::vector<int> tokens;
-    std::vector<Row> scores(static_cast<std::size_t>(group));
-    for (int t = 0; t < length; ++t) {
-      if (t < covered && !flags[static_cast<std::size_t>(t / problem.options.sub_block)]) continue;
-      tokens.push_back(t);
-      const Row key = key_of(pair, t, t < covered ? Form::refined : Form::exact);
-      for (int h = 0; h < group; ++h) scores[static_cast<std::size_t>(h)].push_back(score(pair, h, key));
-    }
     PlainOutput result;
     for (int h = 0; h < group; ++h) {
-      Row& s = scores[static_cast<std::size_t>(h)];
+      Row s;
+      std::vector<int> tokens;
+      for (int t = 0; t < length; ++t) {
+        if (t < covered && !flags[static_cast<std::size_t>(t / problem.options.sub_block)]) continue;
+        tokens.push_back(t);
+        s.push_back(score(pair, h, t, t < covered ? Form::refined : Form::exact));
+      }
       if (!problem.sinks.empty())
         s.push_back(problem.sinks[static_cast<std::size_t>(pair % problem.shape.num_kv_heads * group + h)]);
       Row out(static_cast<std::size_t>(value_dim), 0.0);
@@ -117,8 +115,8 @@ class PlainDecode {
         lse = most + std::log(sum);
         for (std::size_t i = 0; i < tokens.size(); ++i) {
           const double weight = std::exp(s[i] - lse);
-          const float* value = problem.value(pair, tokens[i]);
-          for (std::size_t d = 0; d < out.size(); ++d) out[d] += weight * value[d];
+          for (int d = 0; d < value_dim; ++d)
+            out[static_cast<std::size_t>(d)] += weight * problem.value(pair, tokens[i])[d];
         }
       }
       result.out.insert(result.out.end(), out.begin(), out.end());
@@ -130,23 +128,18 @@ class PlainDecode {
  private:
   enum class Form { thumbnail, refined, exact };
 
-  /// [D] of a token.
-  Row key_of(std::int64_t pair, int t, Form form) const {
-    const float* exact = problem.key(pair, t);
-    Row key(exact, exact + problem.shape.head_dim);
-    if (form == Form::exact) return key;
-    const std::vector<PlainFfdGroup>& channels = block(pair, t / kFfdBlock);
-    const auto i = static_cast<std::size_t>(t % kFfdBlock);
-    for (std::size_t d = 0; d < key.size(); ++d)
-      key[d] = channels[d].thumbnail[i] + (form == Form::refined ? channels[d].residual[i] : 0);
-    return key;
-  }
-
-  double score(std::int64_t pair, int h, const Row& key, double* magnitude = nullptr) const {
-    const float* query = problem.query(pair, h);
+  double score(std::int64_t pair, int h, int t, Form form, double* magnitude = nullptr) const {
     double sum = 0, size = 0;
-    for (std::size_t d = 0; d < key.size(); ++d) {
-      const double term = query[d] * key[d];
+    for (int d = 0; d < problem.shape.head_dim; ++d) {
+      double key = 0;
+      if (form == Form::exact) {
+        key = problem.key(pair, t)[d];
+      } else {
+        const PlainFfdGroup& channel = block(pair, t / kFfdBlock)[static_cast<std::size_t>(d)];
+        const auto i = static_cast<std::size_t>(t % kFfdBlock);
+        key = channel.thumbnail[i] + (form == Form::refined ? channel.residual[i] : 0);
+      }
+      const double term = problem.query(pair, h)[d] * key;
       sum += term;
       size += std::fabs(term);
     }
@@ -161,9 +154,8 @@ class PlainDecode {
     double peak = -std::numeric_limits<double>::infinity();
     if (options.pseudo_max == FfdReference::exact) {
       for (int t = 0; t < kFfdBlock; ++t) {
-        const int last = (blocks - 1) * kFfdBlock + t;
-        if (options.sink_blocks > 0) peak = std::max(peak, score(pair, h, key_of(pair, t, Form::exact)));
-        if (options.local_blocks > 0) peak = std::max(peak, score(pair, h, key_of(pair, last, Form::exact)));
+        if (options.sink_blocks > 0) peak = std::max(peak, score(pair, h, t, Form::exact));
+        if (options.local_blocks > 0) peak = std::max(peak, score(pair, h, (blocks - 1) * kFfdBlock + t, Form::exact));
       }
       return peak;
     }
