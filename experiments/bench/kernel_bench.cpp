@@ -54,26 +54,18 @@ struct Place {
 
 KernelMeasurement measurement_of(const PlannedKernel& planned, const Place& place, KernelResult&& result) {
   const KernelSpec& spec = planned.spec;
-  return {.experiments = planned.experiments,
-          .method = spec.method,
-          .length = place.inputs.length,
-          .batch = place.inputs.batch,
-          .layer = place.layer,
-          .sample = place.sample,
-          .tiled = place.tiled,
-          .scan = spec.scan,
-          .rule = spec.rule,
-          .launches = spec.launches,
-          .setting = result.setting,
-          .delta = result.delta,
-          .keep_ratio = result.keep_ratio,
-          .io_ratio = result.io_ratio,
-          .bytes = result.bytes,
-          .floor_microseconds = result.floor_microseconds,
-          .microseconds = std::move(result.microseconds),
-          .median_microseconds = result.median_microseconds,
-          .fidelity = result.fidelity,
-          .check = std::move(result.check)};
+  KernelMeasurement m{std::move(result)};
+  m.experiments = planned.experiments;
+  m.method = spec.method;
+  m.length = place.inputs.length;
+  m.batch = place.inputs.batch;
+  m.layer = place.layer;
+  m.sample = place.sample;
+  m.tiled = place.tiled;
+  m.scan = spec.scan;
+  m.rule = spec.rule;
+  m.launches = spec.launches;
+  return m;
 }
 
 class KernelBench {

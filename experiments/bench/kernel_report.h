@@ -27,7 +27,8 @@ struct KernelData {
 };
 
 /// One method on one layer's inputs: a KernelSpec, its KernelResult, and where it belongs.
-struct KernelMeasurement {
+/// A result with what was measured, and where.
+struct KernelMeasurement : KernelResult {
   std::vector<std::string> experiments;  ///< "kernel_latency", "selection_overhead", "quant_depth", "ablation"
   std::string method;                    ///< kKernelMethods
   std::int64_t length = 0;
@@ -38,15 +39,6 @@ struct KernelMeasurement {
   std::string scan;          ///< "2-bit", "4-bit", "8-bit", "16-bit", or null
   std::string rule;          ///< "topdelta", "topk", "topp", "none", or null
   std::string launches;      ///< "fused", "split", or null
-  KernelSetting setting;
-  double delta = kNotMeasured;                                ///< that was used; null if none, and for infinity
-  double keep_ratio = kNotMeasured, io_ratio = kNotMeasured;  ///< of the tokens; of the bytes of a dense 16-bit read
-  double bytes = 0;                                           ///< that must move
-  double floor_microseconds = 0;                              ///< bytes over the copy bandwidth
-  std::vector<double> microseconds;                           ///< of a call, one per replay of the graph
-  double median_microseconds = kNotMeasured;
-  std::optional<KernelFidelity> fidelity;  ///< null: selection alone
-  KernelCheck check;
 };
 
 /// A method or case that was not measured, and why: a sentence.
