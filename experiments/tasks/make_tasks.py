@@ -6,6 +6,7 @@ import sys
 
 DUMPS = pathlib.Path(__file__).resolve().parents[2] / "dumps"
 sys.path += [str(DUMPS / "capture"), str(DUMPS / "python")]
+from capture_model import pretrained_tokenizer, refuse_missing_folder  # noqa: E402
 from capture_options import Parser, argument, count, file_name  # noqa: E402
 from capture_prompts import ByteTokenizer  # noqa: E402
 from dump_command import run_command  # noqa: E402
@@ -24,8 +25,8 @@ def task_list(text):
 
 @argument("a list of lengths in tokens such as 4K,16000")
 def length_list(text):
-    lengths = [count(item[:-1]) * 1024 if item.endswith("K") else count(item) for item in text.split(",")]
-    if len(set(lengths)) < len(lengths):
+    lengths = [int(item[:-1]) * 1024 if item.endswith("K") else int(item) for item in text.split(",")]
+    if min(lengths) < 1 or len(set(lengths)) < len(lengths):
         raise ValueError
     return lengths
 
@@ -40,9 +41,8 @@ def token_id(text):
 def load_tokenizer(options):
     if options.tokenizer == "bytes":
         return ByteTokenizer(options.first_token)
-    from capture_model import load_tokenizer as load, refuse_missing_folder
     refuse_missing_folder(options.tokenizer)
-    return load(options, None)
+    return pretrained_tokenizer(options.tokenizer, options.revision, options.trust_remote_code)
 
 
 def parse(arguments):

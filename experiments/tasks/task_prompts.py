@@ -98,7 +98,7 @@ def write_prompts(path, prompts, force=False):
     if not path.endswith(".jsonl"):
         raise UsageError(f"{path}: the name of a file of prompts ends in .jsonl")
     if os.path.lexists(path) and not force:
-        raise OutputError(f"{path}: exists (--force overwrites it)")
+        raise OutputError(f"{path}: exists already, expected a new file (or --force)")
     temporary = os.path.join(os.path.dirname(path), f".attest-{secrets.token_hex(8)}.part")
     temporary_files.add(temporary)
     written = 0

@@ -14,6 +14,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 sys.path[:0] = [str(ROOT / folder) for folder in ("experiments/tasks", "dumps/python")]
+from dump_errors import InputError  # noqa: E402
 from task_episode import different, key, number  # noqa: E402
 from task_haystack import read_text, words_of  # noqa: E402
 
@@ -87,7 +88,10 @@ def main():
     parser.add_argument("--count", type=int, default=4, help="prompts of each task and length (default %(default)s)")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
-    haystack = read_text(options.haystack)
+    try:
+        haystack = read_text(options.haystack)
+    except InputError as error:
+        sys.exit(str(error))
     lengths = [int(length) for length in options.lengths.split(",")]
     if len(haystack) <= max(lengths):
         sys.exit(f"{options.haystack}: has {len(haystack)} characters of text, expected more than {max(lengths)}")
