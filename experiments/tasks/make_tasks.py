@@ -49,16 +49,22 @@ def parse(arguments):
     parser = Parser(prog="make_tasks.py", usage="make_tasks.py TOKENIZER -o FILE.jsonl [options]", description=__doc__,
                     epilog="tasks:\n" + "\n".join(f"  {name:6}{task.meaning}" for name, task in TASKS.items()),
                     add_help=False, allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("tokenizer", metavar="TOKENIZER", help="a model on the Hugging Face hub, a checkpoint's folder, or \"bytes\"")
-    parser.add_argument("-o", "--output", metavar="FILE.jsonl", required=True, type=file_name, help="the file to write")
-    parser.add_argument("--tasks", metavar="NAME,...", type=task_list, default=list(TASKS), help="which tasks (default: all)")
+    parser.add_argument("tokenizer", metavar="TOKENIZER",
+                        help="a model on the Hugging Face hub, a checkpoint's folder, or \"bytes\"")
+    parser.add_argument("-o", "--output", metavar="FILE.jsonl", required=True, type=file_name,
+                        help="the file to write")
+    parser.add_argument("--tasks", metavar="NAME,...", type=task_list, default=list(TASKS),
+                        help="which tasks (default: all)")
     parser.add_argument("--context", metavar="N,...", type=length_list, default=[4096],
                         help="tokens of a prompt, without its answer and a chat template; 4K is 4096 (default 4K)")
-    parser.add_argument("--prompts", metavar="N", type=count, default=4, help="prompts of each task and length (default 4)")
+    parser.add_argument("--prompts", metavar="N", type=count, default=4,
+                        help="prompts of each task and length (default 4)")
     parser.add_argument("--seed", metavar="N", type=int, default=0, help="another seed gives other prompts (default 0)")
     parser.add_argument("--haystack", metavar="PATH", type=file_name, default=SOURCES,
-                        help="text file, or folder of text and sources, to hide lines in (default: this program's sources)")
-    parser.add_argument("--first-token", metavar="ID", type=token_id, help="of \"bytes\": the model's beginning-of-text token")
+                        help="text file, or folder of text and sources, to hide lines in"
+                             " (default: this program's sources)")
+    parser.add_argument("--first-token", metavar="ID", type=token_id,
+                        help="of \"bytes\": the model's beginning-of-text token")
     parser.add_argument("--revision", metavar="REV", help="branch, tag or commit on the hub")
     parser.add_argument("--trust-remote-code", action="store_true", help="let the tokenizer bring its own code")
     parser.add_argument("--force", action="store_true", help="overwrite the file if it exists")

@@ -1,4 +1,4 @@
-"""Needles, lines that say a number for a key: one (niah), one of as many as fit (mk), four of one key (mv), four keys (mq)."""
+"""Needles, lines that say a number for a key: one (niah), one of many (mk), four of one key (mv), four keys (mq)."""
 from task_episode import Episode, Line, different, key, line_with, number, scattered
 
 ASKED = 4  # values of mv, keys of mq

@@ -1,4 +1,4 @@
-"""One made-up question: the lines to hide in a haystack, the question, the answer, and the parts that tasks make them of."""
+"""One made-up question: lines to hide in a haystack, question, answer, and the parts that tasks make them of."""
 from dataclasses import dataclass, field
 
 

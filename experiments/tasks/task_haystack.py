@@ -12,8 +12,8 @@ SOURCES = pathlib.Path(__file__).resolve().parents[2]  # the project's own, the 
 
 
 def read_text(path):
-    """A text file, or all text files below a folder in the order of their names, without what is not ASCII: so a character
-    is a token of bytes. Hidden folders and those of builds are no sources."""
+    """A text file, or all text files below a folder in the order of their names, without what is not ASCII: so a
+    character is a token of bytes. Hidden folders and those of builds are no sources."""
     path = pathlib.Path(path)
     try:
         if not path.exists():

@@ -22,8 +22,8 @@ def count_tokens(tokenizer, text, special=True):
 
 
 def join_answer(tokenizer, question, answer):
-    """(question, answer) with the space between them where their tokens apart are those of the whole: a model has learnt the
-    answer in these tokens. Some tokenizers begin every text with a space, so that neither has it."""
+    """(question, answer) with the space between them where their tokens apart are those of the whole: a model has
+    learnt the answer in these tokens. Some tokenizers begin every text with a space, so that neither has it."""
     def ids(text):
         return list(tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])
 
@@ -66,7 +66,8 @@ def make_prompt(name, length, tokenizer, haystack, seed=0, index=0):
         elif all(_only_in_lines(string, episode, text.text) for string in episode.unique):
             labels = [text.text[begin:end] for begin, end in text.evidence]
             return Prompt(sample, name, sample, text.text, None, answer, text.evidence, labels, question=text.question)
-    raise UsageError(f"{sample}: no text of {length} tokens found in {ATTEMPTS} attempts: the haystack holds what is asked for")
+    raise UsageError(f"{sample}: no text of {length} tokens found in {ATTEMPTS} attempts: the haystack holds what is "
+                     "asked for")
 
 
 def _only_in_lines(string, episode, text):
@@ -86,8 +87,9 @@ def make_prompts(tasks, lengths, count, tokenizer, haystack, seed=0):
 
 def as_line(prompt):
     """A prompt as a line that capture_prompts.read_prompts reads back."""
-    fields = {"name": prompt.name, "task": prompt.task, "text": prompt.text, "tokens": prompt.tokens, "answer": prompt.answer,
-              "spans": prompt.spans or None, "span_labels": prompt.span_labels, "question": prompt.question,
+    fields = {"name": prompt.name, "task": prompt.task, "text": prompt.text, "tokens": prompt.tokens,
+              "answer": prompt.answer, "spans": prompt.spans or None, "span_labels": prompt.span_labels,
+              "question": prompt.question,
               "layers": sorted(prompt.layers) if prompt.layers else None}
     return json.dumps({name: value for name, value in fields.items() if value is not None})
 

@@ -1,4 +1,4 @@
-"""Scores of a greedy answer: exact, contains, prefix. Letters count as they are written, white space around a text does not."""
+"""Scores of a greedy answer: exact, contains, prefix. Case counts, white space around a text does not."""
 from dataclasses import dataclass
 
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 class Score:
     exact: bool  # the first line of the reply, without a full stop at its end, is the answer
     contains: bool  # the answer stands anywhere in the reply
-    prefix: bool  # the reply begins with the answer: with as many tokens as the answer has, what teacher forcing would score
+    prefix: bool  # the reply begins with the answer, which is what teacher forcing scores
 
 
 def _without_full_stop(text):

@@ -1,7 +1,7 @@
 """Lays an episode's lines out in a haystack, so that the prompt has a wanted number of tokens."""
 from dataclasses import dataclass
 
-NEAR = 200  # characters: a line is hidden at the start of a line of the haystack, if one begins so near before its place
+NEAR = 200  # characters: a hidden line stands at the start of a line of the haystack, if one begins so near before
 FILLING = 64  # characters that may be put in front to reach the wanted length
 ROUNDS = 40  # of the search for a length; it halves its range at least every second round
 
@@ -47,8 +47,8 @@ def _start_of_line(haystack, place):
 
 
 def filled_to(wanted, episode, haystack, begin, count):
-    """A Text of `wanted` tokens, or a few less where the tokenizer has none of that length nearby; None if the lines and the
-    question alone are more. The haystack is taken from `begin` on; count(text) gives a text's tokens."""
+    """A Text of `wanted` tokens, or a few less where the tokenizer has none of that length nearby; None if the lines
+    and the question alone are more. The haystack is taken from `begin` on; count(text) gives a text's tokens."""
     def made(length, filling=0):
         laid = lay_out(episode, haystack.piece(begin, length))
         front = haystack.piece(begin - filling, filling)

@@ -1,6 +1,7 @@
-"""Counting words: the most common words of a list (cwe), the most frequent of made-up words (fwe). Lists stand before the question.
+"""Counting words: the most common words of a list (cwe), the most frequent of made-up words (fwe).
 
-Counting has no needle: the evidence is the first occurrence of each word of the answer."""
+The list stands right before the question. Counting has no needle: the evidence is the first
+occurrence of each word of the answer."""
 import string
 
 from task_episode import Episode, Line, different
@@ -47,5 +48,6 @@ def frequent_words(count, _, rng):
         counts[k - 1] = max(counts[k - 1], counts[k] + 1)
     pool = [word for word, times in zip(made_up, counts) for _ in range(times)]
     rng.shuffle(pool)
-    return _episode(pool, made_up[:ASKED], "\nQuestion: What are the three most frequently appeared coded words in the above text?\n"
-                                           "Answer: The three most frequent words are:")
+    question = ("\nQuestion: What are the three most frequently appeared coded words in the above text?\n"
+                "Answer: The three most frequent words are:")
+    return _episode(pool, made_up[:ASKED], question)

@@ -1,4 +1,4 @@
-"""make_tasks.py as a command: what it writes is what was asked for, and capture reads it; bad input gets one sentence."""
+"""make_tasks.py as a command: capture reads what it writes, which is what was asked for; bad input gets a sentence."""
 import pathlib
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Prompts of tasks: lengths, seeds, where evidence and question stand in tokens, answers, the file that capture reads."""
+"""Prompts of tasks: lengths, seeds, evidence and question in tokens, answers, the file that capture reads."""
 import hashlib
 import json
 import os
@@ -115,8 +115,9 @@ def test_another_process_makes_the_same(tmp_path):
               "from task_prompts import *; from task_list import TASKS\n"
               "made = ''.join(map(as_line, make_prompts(TASKS, [900], 1, TOKENIZERS['bytes'], HAYSTACK)))\n"
               "print(hashlib.sha256(made.encode()).hexdigest())")
-    hashes = {subprocess.run([sys.executable, "-c", script, pathlib.Path(__file__).parent], capture_output=True, text=True,
-                             check=True, env={**os.environ, "PYTHONHASHSEED": seed}).stdout.strip() for seed in "12"}
+    hashes = {subprocess.run([sys.executable, "-c", script, pathlib.Path(__file__).parent], capture_output=True,
+                             text=True, check=True,
+                             env={**os.environ, "PYTHONHASHSEED": seed}).stdout.strip() for seed in "12"}
     made = "".join(map(as_line, make_prompts(TASKS, [900], 1, TOKENIZERS["bytes"], HAYSTACK)))
     assert hashes == {hashlib.sha256(made.encode()).hexdigest()}
 
