@@ -2,7 +2,7 @@
 from dataclasses import dataclass
 
 NEAR = 200  # characters: a hidden line stands at the start of a line of the haystack, if one begins so near before
-FILLING = 64  # characters that may be put in front to reach the wanted length
+FILLING = 64  # characters that may be put in front instead of behind: another start has another number of tokens
 ROUNDS = 40  # of the search for a length; it halves its range at least every second round
 
 
@@ -73,10 +73,11 @@ def filled_to(wanted, episode, haystack, begin, count):
         else:
             high = guess
     best, best_tokens = made(low), low_tokens
+    shorter = max(0, low - FILLING // 2)
     for filling in range(1, FILLING + 1):
         if best_tokens == wanted:
             break
-        text = made(low, filling)
+        text = made(shorter, filling)
         tokens = count(text.text)
         if best_tokens < tokens <= wanted:
             best, best_tokens = text, tokens
