@@ -73,11 +73,10 @@ def filled_to(wanted, episode, haystack, begin, count):
         else:
             high = guess
     best, best_tokens = made(low), low_tokens
-    shorter = max(0, low - FILLING // 2)
     for filling in range(1, FILLING + 1):
         if best_tokens == wanted:
             break
-        text = made(shorter, filling)
+        text = made(max(0, low - filling), filling)
         tokens = count(text.text)
         if best_tokens < tokens <= wanted:
             best, best_tokens = text, tokens

@@ -1,4 +1,4 @@
-"""Lines laid out in a haystack: where they begin, what their spans say, and lengths under tokenizers that count oddly."""
+"""Lines laid out in a haystack: where they begin, what spans say, and lengths under tokenizers that count oddly."""
 import pathlib
 import sys
 
@@ -21,7 +21,8 @@ def marked(text):
 
 def test_lines_begin_at_starts_of_lines():
     text = lay_out(episode(0.0, 0.4, 0.4, 0.99), "one\ntwo two\nthree\n")
-    assert text.text == ("code 0 is <0>.\none\ncode 1 is <1>.\ncode 2 is <2>.\ntwo two\ncode 3 is <3>.\nthree\n\nWhich?")
+    assert text.text == ("code 0 is <0>.\none\ncode 1 is <1>.\ncode 2 is <2>.\ntwo two\ncode 3 is <3>.\nthree\n"
+                         "\nWhich?")
     assert marked(text) == ["<0>", "<1>", "<2>", "<3>"] and text.text[slice(*text.question)] == "Which?"
 
 
