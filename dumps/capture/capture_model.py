@@ -53,19 +53,23 @@ def load_model(options):
     return model, config
 
 
-def load_tokenizer(options, config):
+def pretrained_tokenizer(name, revision=None, trust_remote_code=False):
     import transformers
 
+    try:
+        return transformers.AutoTokenizer.from_pretrained(name, revision=revision, trust_remote_code=trust_remote_code)
+    except Exception as error:
+        raise InputError(f"{name}: no tokenizer can be loaded ({first_line(error)})") from error
+
+
+def load_tokenizer(options, config):
     if options.tokenizer == "bytes":
         return ByteTokenizer(config.bos_token_id)
-    name = options.tokenizer or options.model
     try:
-        revision = None if options.tokenizer else options.revision
-        return transformers.AutoTokenizer.from_pretrained(name, revision=revision,
-                                                          trust_remote_code=options.trust_remote_code)
-    except Exception as error:
-        raise InputError(f"{name}: no tokenizer can be loaded ({first_line(error)}); --tokenizer names another, and "
-                         "prompts of token ids need none") from error
+        return pretrained_tokenizer(options.tokenizer or options.model, None if options.tokenizer else options.revision,
+                                    options.trust_remote_code)
+    except InputError as error:
+        raise InputError(f"{error}; --tokenizer names another, and prompts of token ids need none") from error
 
 
 def rope_parameters(model, config):

@@ -25,6 +25,8 @@ prompts:
                  prompt is tokens                             (optional)
     span_labels  a name for each span                         (optional)
     layers       a list that overrides --layers for this prompt
+    question     where the question stands, like a span; capture only checks it
+                                                                 (optional)
   Other fields are refused. Any other file is one prompt.
 
 examples:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from dump_errors import InputError, UsageError
 
-FIELDS = ("text", "tokens", "task", "name", "answer", "spans", "span_labels", "layers")  # of a line of a .jsonl file
+FIELDS = ("text", "tokens", "task", "name", "answer", "spans", "span_labels", "layers", "question")  # of a line of a .jsonl file
 
 
 @dataclass
@@ -20,6 +20,7 @@ class Prompt:
     spans: list = field(default_factory=list)
     span_labels: list | None = None
     layers: set | None = None  # None: those of the command line
+    question: list | str | None = None  # where it stands in the prompt, like a span
 
 
 @dataclass
@@ -28,6 +29,7 @@ class TokenizedPrompt:
     answer: list
     spans: list  # of (begin, end), in tokens
     span_labels: list | None
+    question: tuple | None = None  # (begin, end), in tokens
 
 
 def read_prompts(path, task=None, spans_field=None):
@@ -101,7 +103,8 @@ def _read_line(line, where, index, task, spans_field):
     if labels is not None and (not isinstance(labels, list) or len(labels) != len(spans)
                                or not all(isinstance(label, str) for label in labels)):
         raise InputError(f'{where}: "span_labels" must be {len(spans)} strings, one per span')
-    return Prompt(name, task, where, text, tokens, answer, spans, labels, set(layers) if layers else None)
+    return Prompt(name, task, where, text, tokens, answer, spans, labels, set(layers) if layers else None,
+                  entry.get("question"))
 
 
 class ByteTokenizer:
@@ -120,10 +123,10 @@ class ByteTokenizer:
 
 def tokenize(prompt, tokenizer=None, chat=False, max_tokens=None):
     """The tokenizer may be None if the prompt consists of token ids."""
+    located = prompt.spans + ([] if prompt.question is None else [prompt.question])
     if prompt.tokens is not None:
         ids = prompt.tokens[:max_tokens]
-        spans = [_bounds(prompt, span, None, len(ids)) for span in prompt.spans]
-        return TokenizedPrompt(ids, prompt.answer or [], spans, prompt.span_labels)
+        return _tokenized(prompt, ids, prompt.answer or [], [_bounds(prompt, span, None, len(ids)) for span in located])
     text, shift = prompt.text, 0
     if chat:
         if not tokenizer.chat_template:
@@ -131,25 +134,31 @@ def tokenize(prompt, tokenizer=None, chat=False, max_tokens=None):
         message = [{"role": "user", "content": text}]
         text = tokenizer.apply_chat_template(message, tokenize=False, add_generation_prompt=True)
         shift = text.find(prompt.text)
-        if shift < 0 and prompt.spans:
+        if shift < 0 and located:
             raise InputError(f"{prompt.where}: the chat template changes the text, so that its spans cannot be placed")
-    if prompt.spans and not tokenizer.is_fast:
+    if located and not tokenizer.is_fast:
         raise InputError(f"{prompt.where}: spans of a text need a fast tokenizer, which this model lacks")
     # A chat template adds its own special tokens.
-    encoded = tokenizer(text, add_special_tokens=not chat, return_offsets_mapping=bool(prompt.spans))
-    ids, spans = list(encoded["input_ids"])[:max_tokens], []
-    for span in prompt.spans:
+    encoded = tokenizer(text, add_special_tokens=not chat, return_offsets_mapping=bool(located))
+    ids, placed = list(encoded["input_ids"])[:max_tokens], []
+    for span in located:
         begin, end = _bounds(prompt, span, prompt.text, len(prompt.text))
         covering = [i for i, (b, e) in enumerate(encoded["offset_mapping"][:max_tokens])
                     if b < e and b < end + shift and e > begin + shift]
         if not covering:
             raise InputError(f"{prompt.where}: no token covers the span [{begin}, {end})")
-        spans.append((covering[0], covering[-1] + 1))
-    labels = prompt.span_labels
-    if labels is None and any(isinstance(span, str) for span in prompt.spans):
-        labels = [span if isinstance(span, str) else "" for span in prompt.spans]
+        placed.append((covering[0], covering[-1] + 1))
     answer = tokenizer(prompt.answer, add_special_tokens=False)["input_ids"] if prompt.answer else []
-    return TokenizedPrompt(ids, list(answer), spans, labels)
+    return _tokenized(prompt, ids, list(answer), placed)
+
+
+def _tokenized(prompt, ids, answer, placed):
+    """`placed`: the ranges of tokens of the spans, and of the question if there is one."""
+    labels = prompt.span_labels
+    if labels is None and prompt.tokens is None and any(isinstance(span, str) for span in prompt.spans):
+        labels = [span if isinstance(span, str) else "" for span in prompt.spans]
+    count = len(prompt.spans)
+    return TokenizedPrompt(ids, answer, placed[:count], labels, placed[count] if placed[count:] else None)
 
 
 def _bounds(prompt, span, text, limit):

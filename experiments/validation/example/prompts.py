@@ -12,35 +12,13 @@ import random
 import re
 import sys
 
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+sys.path[:0] = [str(ROOT / folder) for folder in ("experiments/tasks", "dumps/python")]
+from dump_errors import InputError  # noqa: E402
+from task_episode import different, key, number  # noqa: E402
+from task_haystack import read_text, words_of  # noqa: E402
+
 TASKS = ("niah", "mk", "kv", "mv", "mq")
-SUFFIXES = {".c", ".cc", ".cpp", ".cu", ".cuh", ".h", ".md", ".py", ".rst", ".sh", ".txt"}
-
-
-def read_haystack(folder):
-    """All text files below `folder`, in the order of their names. Hidden folders and those of builds are no sources."""
-    texts = []
-    for path in sorted(pathlib.Path(folder).rglob("*")):
-        inside = path.relative_to(folder).parts
-        if path.suffix in SUFFIXES and path.is_file() and not any(p.startswith(".") or p == "build" for p in inside):
-            texts.append(path.read_bytes().decode("ascii", "ignore"))
-    return "\n".join(texts)
-
-
-def words_of(haystack):
-    """Words that keys are made of, none of them rare letters by chance."""
-    return sorted({word for word in re.findall(r"\b[a-z]{4,9}\b", haystack)})
-
-
-def number(rng):
-    return str(rng.randrange(1_000_000, 10_000_000))
-
-
-def unlike(rng, count, make):
-    """`count` different strings of make()."""
-    made = {}
-    while len(made) < count:
-        made[make(rng)] = None
-    return list(made)
 
 
 def needle(key, value):
@@ -53,17 +31,17 @@ def ask(keys):
 
 def episode(task, length, words, rng):
     """(lines to hide, question, answer, values that are the evidence) of one prompt."""
-    def key(rng):
-        return f"{rng.choice(words)}-{rng.choice(words)}"
+    def keys_and_values(num_keys, num_values):
+        return different(num_keys, lambda: key(words, rng)), different(num_values, lambda: number(rng))
 
     if task == "kv":
         count = length // 2 // len("01234567: 01234567\n")
-        keys, values = (unlike(rng, count, lambda rng: f"{rng.getrandbits(32):08x}") for _ in range(2))
+        keys, values = (different(count, lambda: f"{rng.getrandbits(32):08x}") for _ in range(2))
         asked = rng.randrange(count)
         question = f"\nQuestion: value of {keys[asked]}?\nAnswer: {keys[asked]}: "
         return [f"{k}: {v}\n" for k, v in zip(keys, values)], question, values[asked], [values[asked]]
     if task == "mv":  # a few needles of other keys stand between the four
-        keys, values = unlike(rng, 4, key), unlike(rng, 7, number)
+        keys, values = keys_and_values(4, 7)
         lines = [needle(keys[max(0, i - 3)], v) for i, v in enumerate(values)]
         rng.shuffle(lines)
         mine = [v for line in lines for v in values[:4] if f" {keys[0]} is: {v}." in line]  # in the order of the text
@@ -71,7 +49,7 @@ def episode(task, length, words, rng):
                     f"Answer: The special magic numbers for {keys[0]} are: ")
         return lines, question, ", ".join(mine), mine
     count = {"niah": 1, "mk": length // 2 // 70, "mq": 8}[task]
-    keys, values = unlike(rng, count, key), unlike(rng, count, number)
+    keys, values = keys_and_values(count, count)
     lines = [needle(k, v) for k, v in zip(keys, values)]
     if task != "mq":
         asked = rng.randrange(count)
@@ -110,7 +88,10 @@ def main():
     parser.add_argument("--count", type=int, default=4, help="prompts of each task and length (default %(default)s)")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
-    haystack = read_haystack(options.haystack)
+    try:
+        haystack = read_text(options.haystack)
+    except InputError as error:
+        sys.exit(str(error))
     lengths = [int(length) for length in options.lengths.split(",")]
     if len(haystack) <= max(lengths):
         sys.exit(f"{options.haystack}: has {len(haystack)} characters of text, expected more than {max(lengths)}")

@@ -10,6 +10,7 @@ from capture_models import (
     assert_reproduces_model, assert_well_formed, attention, FAMILIES, make_model, models, REPOSITORY, run,
     T, token_ids, write_prompts)  # noqa: F401 (models is a fixture)
 import softmax_attention  # found by capture_models
+from capture_prompts import read_prompts, tokenize
 
 
 # ---- queries, layers, spans
@@ -85,6 +86,22 @@ def test_spans_through_a_real_tokenizer(chat, tmp_path):
         (begin, end), = file["samples/s/spans"][:]
         assert spelled[begin:end] == ["red", "is", "blue"] and spelled[-1] == "is"
         assert spelled[:2] == (["user", ":"] if chat else ["<s>", "the"])
+
+
+@pytest.mark.parametrize("chat", [False, True])
+@pytest.mark.parametrize("question, spelling", [("box?", ["box", "?"]), ([28, 43], ["the", "key", "of", "box", "?"])])
+def test_the_question_is_placed_and_not_written(question, spelling, chat, tmp_path):
+    folder = make_model(tmp_path / "model", FAMILIES["llama"]())
+    words, dump = make_word_tokenizer(folder), tmp_path / "dump.h5"
+    prompts = write_prompts(tmp_path, {"text": "the key of box red is blue. the key of box?", "question": question,
+                                       "spans": ["blue"], "name": "s"})
+    assert run(folder, prompts, "-o", dump, *(["--chat"] if chat else [])) == 0
+    with h5py.File(dump) as file:
+        assert len(file["samples/s/spans"]) == 1 and "question" not in {*file["samples/s"], *file["samples/s"].attrs}
+    prompt, = read_prompts(prompts)
+    placed = tokenize(prompt, transformers.AutoTokenizer.from_pretrained(folder), chat)
+    begin, end = placed.question
+    assert [words[t] for t in placed.ids[begin:end]] == spelling and end == len(placed.ids) - (2 if chat else 0)
 
 
 def test_attention_mass_is_column_sums(models, tmp_path, monkeypatch):
