@@ -18,9 +18,6 @@
 namespace attest {
 namespace {
 
-constexpr int kMaxRows = 32;                     // rows that share one pass over the keys
-constexpr std::int64_t kMaxBytes = 256ll << 20;  // per [rows, length] matrix; bounds memory at a million tokens
-
 /// Buffers that one thread reuses between tasks.
 struct Workspace {
   KvHeadBuffers buffers;
@@ -42,7 +39,7 @@ class CpuLayerStudy final : public LayerStudy {
     for (const StudySelector& s : study_.selectors) s.selector->check(layer.shape.head_dim, layer.shape.value_dim);
     LayerResultsBuilder builder(study_, metrics_, layer);
     for (Workspace& w : workspaces_) w.buffers.begin_layer();
-    const std::vector<KvHeadBatch> batches = kv_head_batches(layer, kMaxRows, kMaxBytes);
+    const std::vector<KvHeadBatch> batches = kv_head_batches(layer);
     try {
       parallel_for(static_cast<int>(workspaces_.size()), batches.size(), [&](int worker, std::size_t i) {
         run_batch(layer, batches[i], workspaces_[static_cast<std::size_t>(worker)], builder);

@@ -18,9 +18,6 @@
 namespace attest {
 namespace {
 
-constexpr int kMaxRows = 32;                     // rows that share one pass over the keys
-constexpr std::int64_t kMaxBytes = 256ll << 20;  // per [rows, length] matrix
-
 /// Tokens [first, last) of one head as float32.
 class HeadTokens {
  public:
@@ -65,7 +62,7 @@ class Attend {
   explicit Attend(const AttendCall& call)
       : call_(call),
         layer_(call.layer),
-        batches_(kv_head_batches(call.layer, kMaxRows, kMaxBytes)),
+        batches_(kv_head_batches(call.layer)),
         workspaces_(static_cast<std::size_t>(call.threads)) {}
 
   void run() {

@@ -9,7 +9,7 @@ LIBRARY = Path(os.environ["ATTEST_BIN"]).parent / "libattest_torch_ops.so"
 if not LIBRARY.exists():
     pytest.skip("this build has no operator library", allow_module_level=True)
 torch.ops.load_library(str(LIBRARY))
-SCALE = 0.25
+SCALE = 0.5
 
 
 def attend(q, k, v, selector="exact", setting=0.0, *, layer=3, scale=SCALE, softcap=0.0, window=0, sinks=None):

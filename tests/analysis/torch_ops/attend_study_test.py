@@ -12,11 +12,11 @@ ATTEST = os.environ["ATTEST_BIN"]
 # Label: (selector, setting, the option of attest run)
 SELECTORS = {
     "exact": ("exact", 0, None),
-    "ffd": ("ffd", 2, "--delta"),
-    "ffd_small": ("ffd:block=32,sub_block=16,gqa=per_head", 2, "--delta"),
-    "ffd_none": ("ffd:residual=none", 2, "--delta"),
-    "ffd_exact": ("ffd:scan=exact", 2, "--delta"),
-    "topdelta": ("topdelta", 2, "--delta"),
+    "ffd": ("ffd", 0.5, "--delta"),
+    "ffd_small": ("ffd:block=32,sub_block=16,gqa=per_head", 0.5, "--delta"),
+    "ffd_none": ("ffd:residual=none", 0.5, "--delta"),
+    "ffd_exact": ("ffd:scan=exact", 0.5, "--delta"),
+    "topdelta": ("topdelta", 0.5, "--delta"),
     "quest": ("quest", 128, "--budget"),
     "quest_kernel": ("quest:preset=kernel,gqa=shared", 128, "--budget"),
     "streaming": ("streaming_llm", 128, "--budget"),
@@ -26,8 +26,8 @@ SELECTORS = {
     "twilight": ("twilight:base_budget=256", 0.85, "--p"),
     "twilight_reference": ("twilight:base=none,rule=reference", 0.85, "--p"),
     "topp": ("topp", 0.85, "--p"),
-    "skip": ("skip_softmax", 10, "--factor"),
-    "sale": ("sale", 2, "--delta"),
+    "skip": ("skip_softmax:unit=factor", 10, "--factor"),
+    "sale": ("sale", 0.5, "--delta"),
 }
 # Layers 0 and 1 are dense in quest and twilight; 2 has a window, 3 sinks.
 LAYERS = {0: {}, 2: dict(window=200), 3: dict(sinks=True), 4: {}}
@@ -111,5 +111,5 @@ def test_the_selectors_keep_less_than_all(study):
     layers, softcap, results = study
     if layers[4][0][1].shape[2] < 100:
         pytest.skip("too short to drop anything")
-    for label in ("ffd", "quest", "streaming", "twilight", "topk"):
+    for label in ("ffd_small", "quest", "streaming", "twilight", "topk"):
         assert results[label]["keep_ratio"][-1].mean() < 0.95, label

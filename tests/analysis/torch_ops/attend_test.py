@@ -154,7 +154,7 @@ BAD = {
     "empty": (dict(selector=""), "it names no selector; expected NAME"),
     "option": (dict(selector="ffd:blck=3"), "selector 'ffd' has no option 'blck'; nearest: 'block'"),
     "no option": (dict(selector="ffd:block"), "'block' is no option=value"),
-    "value": (dict(selector="ffd:bits=3"), "option 'bits' is '3', expected"),
+    "value": (dict(selector="ffd:bits=99"), "option 'bits' is '99', expected"),
     "estimates": (dict(selector="imported:file=a,dataset=b"), "takes estimates from a dump"),
     "calibration": (dict(selector="double_sparsity:calibrate=a"), "takes a calibration from a dump"),
     "settings file": (dict(selector="ffd:settings_file=/no/such"), "/no/such"),
