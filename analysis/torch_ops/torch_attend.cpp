@@ -2,6 +2,7 @@
 #include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
+#include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
 #include <torch/library.h>
 
 #include <cmath>
@@ -13,6 +14,7 @@
 
 #include "analysis/torch_ops/attend.h"
 #include "dumps/base/error.h"
+#include "dumps/base/printable.h"
 
 namespace attest {
 namespace {
@@ -122,9 +124,9 @@ Results attend_cpu(const Tensor& q, const Tensor& k, const Tensor& v, std::strin
     attend(call);
     return results;
   } catch (const UsageError& error) {
-    TORCH_CHECK_VALUE(false, error.what());
+    TORCH_CHECK_VALUE(false, printable(error.what()));
   } catch (const InputError& error) {
-    TORCH_CHECK_VALUE(false, error.what());
+    TORCH_CHECK_VALUE(false, printable(error.what()));
   }
 }
 
@@ -138,11 +140,16 @@ Results attend_meta(const Tensor& q, const Tensor& k, const Tensor& v, std::stri
 
 TORCH_LIBRARY(attest, library) {
   library.def(
-      "attend(Tensor q, Tensor k, Tensor v, str selector, float setting, int layer, float scale, float softcap, "
-      "int window, Tensor? sinks) -> (Tensor out, Tensor lse, Tensor kept)",
+      "attend(Tensor q, Tensor k, Tensor v, str selector, float setting, int layer, float scale, "
+      "float softcap=0, int window=0, Tensor? sinks=None) -> (Tensor out, Tensor lse, Tensor kept)",
       {at::Tag::pt2_compliant_tag});
 }
 
 TORCH_LIBRARY_IMPL(attest, CPU, library) { library.impl("attend", attest::attend_cpu); }
 
 TORCH_LIBRARY_IMPL(attest, Meta, library) { library.impl("attend", attest::attend_meta); }
+
+// Without this, a backward pass through the operator would leave gradients out with a mere warning.
+TORCH_LIBRARY_IMPL(attest, Autograd, library) {
+  library.impl("attend", torch::autograd::autogradNotImplementedFallback());
+}

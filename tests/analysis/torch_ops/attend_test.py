@@ -140,6 +140,19 @@ def test_torch_compile_traces_through():
         assert all(torch.equal(a, b) for a, b in zip(compiled(q, k, v), step(q, k, v)))
 
 
+def test_arguments_have_defaults():
+    q, k, v = tensors()
+    with_defaults = torch.ops.attest.attend(q, k, v, "ffd", 5, 3, SCALE)
+    assert all(torch.equal(a, b) for a, b in zip(with_defaults, attend(q, k, v, "ffd", 5)))
+
+
+def test_a_backward_pass_is_refused():
+    q, k, v = tensors(dtype=torch.float32)
+    out = attend(q.requires_grad_(), k, v)[0]
+    with pytest.raises(RuntimeError, match="derivative for attest::attend is not implemented"):
+        out.sum().backward()
+
+
 Q, K, V = tensors()
 BAD = {
     "dimensions": (dict(q=Q[0]), "q has 3 dimensions, expected 4"),
@@ -151,6 +164,7 @@ BAD = {
     "types": (dict(v=V.float()), "expected one type"),
     "type": (dict(q=Q.double(), k=K.double(), v=V.double()), "q is double, expected float16, bfloat16 or float32"),
     "no selector": (dict(selector="ffdd"), "unknown selector 'ffdd'; nearest: 'ffd'"),
+    "unprintable": (dict(selector="ffd\n"), "unknown selector 'ffd.+'; nearest: 'ffd'"),
     "empty": (dict(selector=""), "it names no selector; expected NAME"),
     "option": (dict(selector="ffd:blck=3"), "selector 'ffd' has no option 'blck'; nearest: 'block'"),
     "no option": (dict(selector="ffd:block"), "'block' is no option=value"),
