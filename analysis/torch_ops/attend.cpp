@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include <limits>
+#include <algorithm>
 #include <vector>
 
 #include "analysis/layer/kv_head_batches.h"

@@ -7,10 +7,13 @@
 
 #include <cmath>
 #include <limits>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <utility>
+#include <vector>
 
 #include "analysis/torch_ops/attend.h"
 #include "dumps/base/error.h"
