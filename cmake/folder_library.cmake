@@ -4,7 +4,8 @@
 # (analysis/CMakeLists.txt) takes from the program are therefore present even if nothing else uses them. A program must
 # list every folder whose objects it needs; include paths and external libraries follow from target_link_libraries.
 #
-# folder_library(NAME [NUMERICAL PATTERN...] [ALONE PATTERN...])
+# folder_library(NAME [POSITION_INDEPENDENT] [NUMERICAL PATTERN...] [ALONE PATTERN...])
+#   POSITION_INDEPENDENT  the objects also go into a shared library
 #   NUMERICAL  sources that compute: -O3, and compiled one by one, so that the last bit of a result does not depend on
 #              what else is inlined
 #   ALONE      sources that may use the same names for different things
@@ -12,7 +13,7 @@
 # libraries, so where CMAKE_UNITY_BUILD is on, the sources of a subfolder are compiled a few at a time. Preset dev
 # compiles every source alone, so that each includes what it needs.
 function(folder_library name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "NUMERICAL;ALONE")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "POSITION_INDEPENDENT" "" "NUMERICAL;ALONE")
   set(matching RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} CONFIGURE_DEPENDS)
   file(GLOB_RECURSE sources ${matching} *.cpp)
   list(FILTER sources EXCLUDE REGEX "^main\\.cpp$|(^|/)torch_[^/]*\\.cpp$")
@@ -21,6 +22,10 @@ function(folder_library name)
   endif()
   add_library(${name} OBJECT ${sources} ${cuda_sources})
   target_link_libraries(${name} PUBLIC build_flags PRIVATE cheap_to_compile)
+  if(arg_POSITION_INDEPENDENT)
+    set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+    target_compile_options(${name} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-fno-semantic-interposition>) # still inlined
+  endif()
   set_target_properties(${name} PROPERTIES UNITY_BUILD_MODE GROUP) # sources without a group are compiled alone
   if(CMAKE_UNITY_BUILD AND CMAKE_CXX_COMPILER_ID STREQUAL GNU)
     # GCC takes a type of an included source's anonymous namespace for one of a header.

@@ -45,6 +45,25 @@ struct Setting {
   bool operator==(const Setting&) const = default;
 };
 
+/// Whether a setting is one of SettingKindInfo::valid.
+inline bool is_valid(SettingKind kind, const Setting& setting) {
+  const double value = setting.value;
+  if (kind != SettingKind::budget && setting.percent) return false;
+  switch (kind) {
+    case SettingKind::delta:
+      return value >= 0;
+    case SettingKind::budget:
+      return setting.percent ? value > 0 && value <= 100 : value >= 1 && value == std::floor(value) && value <= 1e15;
+    case SettingKind::p:
+      return value > 0 && value <= 1;
+    case SettingKind::factor:
+      return value > 0 && !std::isinf(value);
+    case SettingKind::none:
+      break;
+  }
+  return false;
+}
+
 /// A sum reaches a share p if it is at least p - kShareTolerance. The tolerance keeps rounding from deciding when
 /// weights are equal.
 inline constexpr double kShareTolerance = 1e-6;

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numeric>
 
 #include "analysis/layer/kv_head_buffers.h"
 #include "analysis/layer/layer_results_builder.h"
@@ -11,16 +10,13 @@
 #include "analysis/layer/overflow_check.h"
 #include "analysis/results/axes.h"
 #include "dumps/base/parallel_for.h"
-#include "kernels/attention/mean_value.h"
 #include "kernels/attention/scores.h"
 #include "kernels/attention/sinks.h"
 #include "kernels/selectors/exact.h"
+#include "kernels/selectors/selection_outputs.h"
 
 namespace attest {
 namespace {
-
-constexpr int kMaxRows = 32;                     // rows that share one pass over the keys
-constexpr std::int64_t kMaxBytes = 256ll << 20;  // per [rows, length] matrix; bounds memory at a million tokens
 
 /// Buffers that one thread reuses between tasks.
 struct Workspace {
@@ -43,7 +39,7 @@ class CpuLayerStudy final : public LayerStudy {
     for (const StudySelector& s : study_.selectors) s.selector->check(layer.shape.head_dim, layer.shape.value_dim);
     LayerResultsBuilder builder(study_, metrics_, layer);
     for (Workspace& w : workspaces_) w.buffers.begin_layer();
-    const std::vector<KvHeadBatch> batches = kv_head_batches(layer, kMaxRows, kMaxBytes);
+    const std::vector<KvHeadBatch> batches = kv_head_batches(layer);
     try {
       parallel_for(static_cast<int>(workspaces_.size()), batches.size(), [&](int worker, std::size_t i) {
         run_batch(layer, batches[i], workspaces_[static_cast<std::size_t>(worker)], builder);
@@ -128,9 +124,7 @@ class CpuLayerStudy final : public LayerStudy {
     head.throw_if_stopped();
     const Selector& selector = *study_.selectors[s].selector;
     const int settings = static_cast<int>(grid.size());
-    std::vector<AscendingGrid> grids;
-    const double shift = selector.setting_shift(head.layer, head.kv_head);
-    for (std::int64_t visible : head.visible) grids.push_back(ascending(selector, grid, visible, shift));
+    const std::vector<AscendingGrid> grids = ascending_grids(selector, head, grid);
     Selection& selection = w.selection;
     selection.reset(head, selector.own_metrics(), settings);
     if (is_dense(batch, s, builder))
@@ -181,13 +175,7 @@ class CpuLayerStudy final : public LayerStudy {
   /// Computes the outputs of every setting.
   static void attend(const KvHead& head, const Selection& selection, int settings, Workspace& w) {
     if (!selection.exact) {
-      accumulate_settings(head, selection.read_scores == nullptr ? w.exact.scores : *selection.read_scores,
-                          selection.levels,
-                          {selection.approximate_values.empty() ? nullptr : selection.approximate_values.data(),
-                           selection.num_approximate},
-                          settings, w.outputs);
-      add_sinks(head, w.outputs);
-      if (!selection.mean_value_share.empty()) blend_mean_values(head, selection.mean_value_share, w.outputs);
+      selection_outputs(head, w.exact.scores, selection, settings, w.outputs);
       return;
     }
     w.outputs = w.exact_outputs;
@@ -202,17 +190,9 @@ class CpuLayerStudy final : public LayerStudy {
   /// Bytes read and tokens kept by the group for query n, for every setting.
   static GroupReads group_reads(const KvHead& head, const Selection& selection, int n, int settings) {
     const std::int64_t visible = head.visible[static_cast<std::size_t>(n)];
-    GroupReads reads{.cost = selection.io[static_cast<std::size_t>(n)],
-                     .kept_tokens = std::vector<std::int64_t>(static_cast<std::size_t>(settings) + 1, 0),
-                     .dense_bytes = dense_token_bytes(head) * static_cast<double>(visible)};
-    for (std::int64_t j = 0; j < visible; ++j) {
-      Level least = selection.levels.row(n * head.group)[j];
-      for (int h = 1; h < head.group; ++h) least = std::min(least, selection.levels.row(n * head.group + h)[j]);
-      ++reads.kept_tokens[least];
-    }
-    reads.kept_tokens.pop_back();  // tokens that no setting keeps
-    std::partial_sum(reads.kept_tokens.begin(), reads.kept_tokens.end(), reads.kept_tokens.begin());
-    return reads;
+    return {.cost = selection.io[static_cast<std::size_t>(n)],
+            .kept_tokens = tokens_kept(head, selection, n, settings),
+            .dense_bytes = dense_token_bytes(head) * static_cast<double>(visible)};
   }
 
   /// Position of a row and of its settings in the results.

@@ -3,6 +3,30 @@
 
 namespace attest {
 
+KvHead kv_head_of(const AttentionLayer& layer, const KvHeadBatch& batch, const float* keys, const float* values,
+                  const float* queries, const std::atomic<bool>* stop) {
+  const AttentionShape& shape = layer.shape;
+  const auto group = static_cast<std::size_t>(shape.group()), head = static_cast<std::size_t>(batch.kv_head);
+  return {.head_dim = shape.head_dim,
+          .value_dim = shape.value_dim,
+          .group = shape.group(),
+          .num_queries = static_cast<int>(batch.visible.size()),
+          .length = batch.visible.back(),
+          .keys = keys,
+          .values = values,
+          .queries = queries,
+          .visible = batch.visible,
+          .element_type = layer.element_type,
+          .transform = {layer.softmax_scale, layer.logit_softcap},
+          .sinks = layer.sinks.empty() ? std::span<const float>() : std::span(layer.sinks).subspan(head * group, group),
+          .layer = layer.layer,
+          .kv_head = batch.kv_head,
+          .estimates = layer.estimates,
+          .first_query = batch.first_query,
+          .first_key = batch.first_key,
+          .stop = stop};
+}
+
 KvHead KvHeadBuffers::load(const AttentionLayer& layer, const KvHeadBatch& batch, const std::atomic<bool>* stop) {
   const AttentionShape& shape = layer.shape;
   const auto d = static_cast<std::size_t>(shape.head_dim), dv = static_cast<std::size_t>(shape.value_dim);
@@ -21,24 +45,8 @@ KvHead KvHeadBuffers::load(const AttentionLayer& layer, const KvHeadBatch& batch
     const std::size_t source = ((static_cast<std::size_t>(batch.first_query) + n) * heads + head * group) * d;
     convert_to_float(layer.element_type, layer.q.data() + source * element, group * d, queries_.data() + n * group * d);
   }
-  return {.head_dim = shape.head_dim,
-          .value_dim = shape.value_dim,
-          .group = shape.group(),
-          .num_queries = static_cast<int>(batch.visible.size()),
-          .length = batch.visible.back(),
-          .keys = keys_.data() + static_cast<std::size_t>(batch.first_key) * d,
-          .values = values_.data() + static_cast<std::size_t>(batch.first_key) * dv,
-          .queries = queries_.data(),
-          .visible = batch.visible,
-          .element_type = layer.element_type,
-          .transform = {layer.softmax_scale, layer.logit_softcap},
-          .sinks = layer.sinks.empty() ? std::span<const float>() : std::span(layer.sinks).subspan(head * group, group),
-          .layer = layer.layer,
-          .kv_head = batch.kv_head,
-          .estimates = layer.estimates,
-          .first_query = batch.first_query,
-          .first_key = batch.first_key,
-          .stop = stop};
+  return kv_head_of(layer, batch, keys_.data() + static_cast<std::size_t>(batch.first_key) * d,
+                    values_.data() + static_cast<std::size_t>(batch.first_key) * dv, queries_.data(), stop);
 }
 
 }  // namespace attest

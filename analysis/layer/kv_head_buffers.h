@@ -9,6 +9,11 @@
 
 namespace attest {
 
+/// A batch of a layer whose numbers are elsewhere: keys [length, D] and values [length, Dv] from token first_key on,
+/// queries [num_queries, G, D]. The result refers to `layer` and `batch`.
+KvHead kv_head_of(const AttentionLayer& layer, const KvHeadBatch& batch, const float* keys, const float* values,
+                  const float* queries, const std::atomic<bool>* stop);
+
 /// Buffers that one thread reuses between batches.
 class KvHeadBuffers {
  public:

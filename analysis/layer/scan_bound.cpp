@@ -12,9 +12,6 @@
 namespace attest {
 namespace {
 
-constexpr int kMaxRows = 32;                     // rows that share one pass over the keys
-constexpr std::int64_t kMaxBytes = 256ll << 20;  // per [rows, length] matrix
-
 struct Workspace {
   KvHeadBuffers buffers;
   RankedScores exact;
@@ -87,7 +84,7 @@ std::vector<ScanBoundRow> scan_bounds(const AttentionLayer& layer, const Selecto
                                       const Setting& delta, std::span<const double> lambdas, int threads) {
   const int num_heads = layer.shape.num_query_heads;
   std::vector<ScanBoundRow> rows(static_cast<std::size_t>(layer.num_queries() * num_heads));
-  const std::vector<KvHeadBatch> batches = kv_head_batches(layer, kMaxRows, kMaxBytes);
+  const std::vector<KvHeadBatch> batches = kv_head_batches(layer);
   std::vector<Workspace> workspaces(static_cast<std::size_t>(std::max(1, threads)));
   const auto run_batch = [&](int worker, std::size_t index) {
     Workspace& w = workspaces[static_cast<std::size_t>(worker)];

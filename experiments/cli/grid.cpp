@@ -100,17 +100,7 @@ class GridParser {
 
 bool parse_setting(SettingKind kind, std::string_view text, Setting& out) {
   if (kind == SettingKind::budget) return parse_budget(text, out);
-  if (!parse_number(text, out.value)) return false;
-  switch (kind) {
-    case SettingKind::delta:
-      return out.value >= 0;
-    case SettingKind::p:
-      return out.value > 0 && out.value <= 1;
-    case SettingKind::factor:
-      return out.value > 0 && !std::isinf(out.value);
-    default:
-      return false;
-  }
+  return parse_number(text, out.value) && is_valid(kind, out);
 }
 
 /// A value that is there twice is a typing error, or an overlap of ranges that would count its results twice.

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "dumps/base/error.h"
+#include "kernels/selectors/selector_text.h"
 
 namespace attest {
 namespace {
@@ -32,21 +33,8 @@ SelectorSpec parse_selector(std::string_view text) {
   if (spec.label == "scores" || spec.label == "layers" || spec.label == "query_positions" || spec.label == ".")
     reject(text, fmt::format("the label must not be '{}', which results files use for something else", spec.label));
 
-  const std::size_t end_of_name = rest.find(':');
-  spec.name = rest.substr(0, end_of_name);
-  if (spec.name.empty()) reject(text, "it names no selector");
-  if (end_of_name == std::string_view::npos) return spec;
-  rest.remove_prefix(end_of_name + 1);
-  for (;;) {
-    const std::size_t comma = rest.find(',');
-    const std::string_view option = rest.substr(0, comma);
-    const std::size_t assignment = option.find('=');
-    if (assignment == std::string_view::npos || assignment == 0)
-      reject(text, fmt::format("'{}' is no option=value", option));
-    spec.options.emplace_back(option.substr(0, assignment), option.substr(assignment + 1));
-    if (comma == std::string_view::npos) return spec;
-    rest.remove_prefix(comma + 1);
-  }
+  if (const std::string wrong = parse_selector_text(rest, spec); !wrong.empty()) reject(text, wrong);
+  return spec;
 }
 
 }  // namespace attest

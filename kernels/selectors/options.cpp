@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
 #include <numeric>
 
 #include "dumps/base/error.h"
@@ -67,10 +66,9 @@ std::string nearest_names(std::string_view word, const std::vector<std::string>&
 bool parse_budget(std::string_view text, Setting& out) {
   const bool percent = !text.empty() && text.back() == '%';
   if (percent) text.remove_suffix(1);
-  double value = 0;
-  if (!parse(text, value) || !(value > 0)) return false;
-  if (percent ? value > 100 : (value != std::floor(value) || value > 1e15)) return false;
-  out = {value, percent};
+  Setting setting{.percent = percent};
+  if (!parse(text, setting.value) || !is_valid(SettingKind::budget, setting)) return false;
+  out = setting;
   return true;
 }
 

@@ -27,6 +27,7 @@ class Oracle : public Selector, protected OracleOptions {
   SettingKind setting_kind() const override { return kind_; }
   bool has_estimate() const override { return false; }
 
+  bool needs_exact_order() const override { return true; }
   void select(const KvHead& head, const RankedScores& exact, std::span<const AscendingGrid> grids,
               Selection& out) const override {
     for (int n = 0; n < head.num_queries; ++n) {

@@ -35,6 +35,14 @@ AscendingGrid ascending(const Selector& selector, std::span<const Setting> grid,
   return out;
 }
 
+std::vector<AscendingGrid> ascending_grids(const Selector& selector, const KvHead& head,
+                                           std::span<const Setting> grid) {
+  const double shift = selector.setting_shift(head.layer, head.kv_head);
+  std::vector<AscendingGrid> grids;
+  for (std::int64_t visible : head.visible) grids.push_back(ascending(selector, grid, visible, shift));
+  return grids;
+}
+
 void Selection::reset(const KvHead& head, std::span<const MetricInfo> own, int num_settings) {
   constexpr double kUndefined = std::numeric_limits<double>::quiet_NaN();
   own_estimate.ranked = false;

@@ -112,7 +112,9 @@ class Selector {
   virtual std::vector<std::string> calibration_samples() const { return {}; }
   /// Learns from one layer of a calibration sample.
   virtual void calibrate(const AttentionLayer& /*layer*/) {}
-  /// Fills `out`, which has been reset. `exact` holds the exact scores of all rows, ranked.
+  /// Whether select() reads exact.order, and not only exact.scores.
+  virtual bool needs_exact_order() const { return false; }
+  /// Fills `out`, which has been reset. `exact` holds the exact scores of all rows, ranked if needs_exact_order().
   /// grids [num_queries]: every query's ascending grid, S settings each.
   virtual void select(const KvHead& head, const RankedScores& exact, std::span<const AscendingGrid> grids,
                       Selection& out) const = 0;
@@ -157,6 +159,9 @@ class Selector {
 /// `shift` (Selector::setting_shift()) is added after sorting, so that KV heads differ in values alone.
 AscendingGrid ascending(const Selector& selector, std::span<const Setting> grid, std::int64_t visible,
                         double shift = 0);
+
+/// The grid of every query of a head, with the shift of its KV head.
+std::vector<AscendingGrid> ascending_grids(const Selector& selector, const KvHead& head, std::span<const Setting> grid);
 
 /// Selector::short_context() for a budget that covers the whole context.
 inline constexpr std::string_view kKeepsEveryKey = "keeps every key";

@@ -1,0 +1,51 @@
+// Attention through a selector at one setting, on tensors in host memory: the operator torch.ops.attest.attend without
+// LibTorch.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "dumps/attention_layer.h"
+#include "kernels/selectors/selector.h"
+
+namespace attest {
+
+/// [batch, heads, tokens, channels] in host memory, channels contiguous. Strides are in elements.
+struct HeadsView {
+  const std::byte* data = nullptr;
+  std::int64_t batch_stride = 0, head_stride = 0, token_stride = 0;
+};
+
+/// Queries, keys and values of a batch of sequences of one length. All numbers are read where they are; a KV head's
+/// keys and values are converted to float32 one KV head at a time, and float32 ones with contiguous tokens not at all.
+struct AttendCall {
+  const Selector* selector = nullptr;
+  Setting setting;  ///< ignored by a selector without settings
+  /// Shape, element type, scale, soft-cap, window, positions of the queries and sinks. Its q, k and v are empty.
+  AttentionLayer layer;
+  std::int64_t batch = 1;
+  HeadsView q, k, v;
+  int threads = 1;
+
+  // -- results, row-major
+  std::byte* out = nullptr;      ///< [batch, Hq, N, Dv] in the layer's element type
+  float* lse = nullptr;          ///< [batch, Hq, N]; -inf if no token is kept
+  std::int64_t* kept = nullptr;  ///< [batch, Hkv, N] tokens that any head of the group keeps
+};
+
+/// Throws UsageError if the selector does not support the shape, InputError if a score or an output is NaN or too
+/// large.
+void attend(const AttendCall& call);
+
+/// The selector that "NAME[:option=value,...]" names. Made once for each text, and its files are read once: later calls
+/// return the same one. Throws UsageError for other text, and for a selector that needs a dump.
+std::shared_ptr<const Selector> selector_of(std::string_view text);
+
+/// The setting that a number stands for. A budget of at least 1 is tokens, below 1 a share of the visible keys. A
+/// selector without settings takes 0. Throws UsageError for a number that is no setting of the selector.
+Setting setting_of(const Selector& selector, double value);
+
+}  // namespace attest

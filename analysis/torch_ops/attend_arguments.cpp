@@ -1,0 +1,59 @@
+// The operator's selector and setting, from text and number.
+#include <fmt/format.h>
+
+#include <map>
+#include <mutex>
+
+#include "analysis/torch_ops/attend.h"
+#include "dumps/base/error.h"
+#include "kernels/selectors/registry.h"
+#include "kernels/selectors/selector_text.h"
+
+namespace attest {
+namespace {
+
+constexpr std::size_t kMostSelectors = 1024;  // a program that makes up texts must not fill the memory
+
+std::shared_ptr<const Selector> make(const std::string& text) {
+  SelectorSpec spec{.label = text, .name = {}, .options = {}};
+  if (const std::string wrong = parse_selector_text(text, spec); !wrong.empty())
+    throw UsageError(fmt::format("selector: '{}': {}; expected NAME[:option=value,...]", text, wrong));
+  std::shared_ptr<const Selector> selector = make_selector(spec);
+  if (selector->estimate_source() || !selector->calibration_samples().empty())
+    throw UsageError(fmt::format("selector '{}' takes {} from a dump, and here is none: expected another {}",
+                                 selector->name(), selector->estimate_source() ? "estimates" : "a calibration",
+                                 selector->estimate_source() ? "selector" : "source of its calibration"));
+  return selector;
+}
+
+}  // namespace
+
+std::shared_ptr<const Selector> selector_of(std::string_view text) {
+  static std::mutex mutex;
+  static std::map<std::string, std::shared_ptr<const Selector>, std::less<>> known;
+  const std::lock_guard lock(mutex);
+  if (const auto found = known.find(text); found != known.end()) return found->second;
+  std::shared_ptr<const Selector> selector = make(std::string(text));
+  if (known.size() == kMostSelectors) known.clear();
+  return known.emplace(text, std::move(selector)).first->second;
+}
+
+Setting setting_of(const Selector& selector, double value) {
+  const SettingKind kind = selector.setting_kind();
+  if (kind == SettingKind::none) {
+    if (value != 0)
+      throw UsageError(fmt::format("selector '{}' has no setting: expected 0, found {}", selector.name(), value));
+    return {};
+  }
+  const bool share = kind == SettingKind::budget && value < 1;
+  const Setting setting{.value = share ? value * 100 : value, .percent = share};
+  if (!is_valid(kind, setting))
+    throw UsageError(fmt::format("selector '{}': the setting {} is not {}", selector.name(), value,
+                                 kind == SettingKind::budget
+                                     ? "a budget: a whole number of tokens above 0, or a share of the visible keys "
+                                       "between 0 and 1"
+                                     : info_of(kind).valid));
+  return setting;
+}
+
+}  // namespace attest

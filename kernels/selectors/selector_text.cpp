@@ -1,0 +1,25 @@
+// Parses the text of a selector.
+#include "kernels/selectors/selector_text.h"
+
+#include <fmt/format.h>
+
+namespace attest {
+
+std::string parse_selector_text(std::string_view text, SelectorSpec& out) {
+  const std::size_t end_of_name = text.find(':');
+  out.name = text.substr(0, end_of_name);
+  if (out.name.empty()) return "it names no selector";
+  if (end_of_name == std::string_view::npos) return {};
+  text.remove_prefix(end_of_name + 1);
+  for (;;) {
+    const std::size_t comma = text.find(',');
+    const std::string_view option = text.substr(0, comma);
+    const std::size_t assignment = option.find('=');
+    if (assignment == std::string_view::npos || assignment == 0) return fmt::format("'{}' is no option=value", option);
+    out.options.emplace_back(option.substr(0, assignment), option.substr(assignment + 1));
+    if (comma == std::string_view::npos) return {};
+    text.remove_prefix(comma + 1);
+  }
+}
+
+}  // namespace attest

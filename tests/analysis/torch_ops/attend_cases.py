@@ -1,0 +1,42 @@
+"""Loads the operator library, and computes attention in float64 by torch alone, to compare with."""
+import os
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed (cmake/setup.sh --torch)")
+LIBRARY = Path(os.environ["ATTEST_BIN"]).parent / "libattest_torch_ops.so"
+if not LIBRARY.exists():
+    pytest.skip("this build has no operator library", allow_module_level=True)
+torch.ops.load_library(str(LIBRARY))
+SCALE = 0.5
+
+
+def attend(q, k, v, selector="exact", setting=0.0, *, layer=3, scale=SCALE, softcap=0.0, window=0, sinks=None):
+    return torch.ops.attest.attend(q, k, v, selector, setting, layer, scale, softcap, window, sinks)
+
+
+def tensors(heads=4, kv_heads=2, queries=1, tokens=300, dim=32, value_dim=32, batch=1, dtype=torch.bfloat16, seed=0):
+    """q, k and v [batch, heads, tokens, dim]; every number is a bfloat16, so that all types hold it."""
+    generator = torch.Generator().manual_seed(seed)
+    made = [torch.randn(batch, h, t, d, generator=generator) for h, t, d in
+            ((heads, queries, dim), (kv_heads, tokens, dim), (kv_heads, tokens, value_dim))]
+    return [m.bfloat16().to(dtype) for m in made]
+
+
+def dense(q, k, v, scale=SCALE, softcap=0.0, window=0, sinks=None):
+    """out [batch, Hq, N, Dv] and lse [batch, Hq, N] of exact attention, in float64."""
+    group, queries, tokens = q.shape[1] // k.shape[1], q.shape[2], k.shape[2]
+    k, v = (x.double().repeat_interleave(group, 1) for x in (k, v))
+    scores = scale * q.double() @ k.transpose(2, 3)
+    if softcap:
+        scores = softcap * torch.tanh(scores / softcap)
+    position = torch.arange(tokens - queries, tokens)[:, None]
+    seen = torch.arange(tokens)[None] <= position
+    if window:
+        seen &= torch.arange(tokens)[None] > position - window
+    scores = scores.masked_fill(~seen, -torch.inf)
+    if sinks is not None:
+        scores = torch.cat([scores, sinks.double()[None, :, None, None].expand(*scores.shape[:3], 1)], 3)
+        v = torch.cat([v, torch.zeros_like(v[:, :, :1])], 2)
+    return scores.softmax(3) @ v, scores.logsumexp(3)
