@@ -1,57 +1,24 @@
 """The attention function that a model runs while it is captured.
 
-It is registered with the library's AttentionInterface and gets q, k and v exactly as attention multiplies them: after
-RoPE and q/k-norm, before the softmax scale. It calls the attention function that the model would have used and writes
-the chosen layers to the dump. When the last query of a layer has been written, the layer is read back from the dump and
-checked (capture_check.py): a model whose attention the dump cannot describe (position biases, another mask) is refused,
-not captured wrongly.
+It calls the attention function that the model would have used (model_attention.py) and writes the chosen layers to the
+dump. When the last query of a layer has been written, the layer is read back from the dump and checked
+(capture_check.py): a model whose attention the dump cannot describe (position biases, another mask) is refused, not
+captured wrongly.
 """
 import dataclasses
-import sys
 
 import torch
-from transformers.integrations.sdpa_attention import sdpa_attention_forward
-from transformers.masking_utils import AttentionMaskInterface, eager_mask, sdpa_mask
-from transformers.modeling_utils import AttentionInterface
 
 from capture_check import check_layer
 from dump_errors import InputError
 from latent_attention import AbsorbedAttention, Latents, is_latent
-from softmax_attention import MAX_SCORES_PER_STEP, SoftmaxAttention
-
-HOOK = "attest_capture"
-QUERY_BLOCK = 1024  # queries per step where a whole mask would be T x T
+from model_attention import hook, model_attention, window_of
+from softmax_attention import SoftmaxAttention
 
 
 def bits(tensor):
     """The elements as integers of the same width: NumPy has no bfloat16."""
     return tensor.contiguous().cpu().view(torch.int16 if tensor.element_size() == 2 else torch.int32).numpy()
-
-
-class LazyMask:
-    """The arguments of a call to the library's mask function. Rows of the mask are made when a block of queries needs
-    them."""
-
-    def __init__(self, **request):
-        self.request = request
-
-    def whole(self, make_mask):
-        return make_mask(**self.request)
-
-    def rows(self, make_mask, begin, end):
-        offset = self.request["q_offset"] + begin
-        return make_mask(**{**self.request, "q_length": end - begin, "q_offset": offset, "allow_is_causal_skip": False})
-
-    def window(self):
-        """The window of a mask that hides keys by one. Some models tell the mask function alone (PhiMoE)."""
-        window = self.request.get("local_size")
-        return window if window is not None and window < self.request["kv_length"] else None
-
-    def is_plain_causal(self):
-        """True if the library would make no mask and pass is_causal to sdpa instead."""
-        window = self.request.get("local_size")
-        return (self.request.get("allow_is_causal_skip", True) and self.request.get("attention_mask") is None
-                and (window is None or self.request["kv_length"] < window))
 
 
 class PlainAttention:
@@ -78,12 +45,7 @@ class AttentionCapture:
         self.writer, self.attention_mass = writer, attention_mass
         self.has_sdpa = getattr(model, "_supports_sdpa", False)
         self.geometry = None  # properties that all layers of a dump share, taken from the first one captured
-        AttentionInterface.register(HOOK, self)
-        AttentionMaskInterface.register(HOOK, LazyMask)
-        try:
-            model.set_attn_implementation(HOOK)
-        except ValueError as error:
-            raise InputError(f"{type(model).__name__}: its attention cannot be hooked ({error})") from error
+        hook(model, "attest_capture", self)
         self.latents = Latents(model)
 
     def begin_sample(self, sample, num_tokens, prompt_length, positions, layers):
@@ -94,38 +56,12 @@ class AttentionCapture:
 
     def __call__(self, module, query, key, value, attention_mask, **options):
         layer = getattr(module, "layer_idx", None)
-        if self.has_sdpa and options.get("softcap") is None and options.get("s_aux") is None:  # which sdpa lacks
-            output = self.attend(sdpa_attention_forward, sdpa_mask, module, query, key, value, attention_mask,
-                                 options)
-        else:
-            eager = getattr(sys.modules[type(module).__module__], "eager_attention_forward", None)
-            if eager is None:
-                raise InputError(f"layer {layer}: {type(module).__name__} brings no attention function that can be run")
-            # In the model's type it would round the scores, by up to 0.25 for a score of 100 in bfloat16. Engines
-            # compute them in float32, as sdpa does.
-            output = self.attend(eager, eager_mask, module, query.float(), key.float(), value.float(), attention_mask,
-                                 options)
-            output = output.to(query.dtype)
-        if options.get("sliding_window") is None and isinstance(attention_mask, LazyMask):
-            options["sliding_window"] = attention_mask.window()
+        output = model_attention(self.has_sdpa, module, query, key, value, attention_mask, options)
+        options["sliding_window"] = window_of(attention_mask, options)
         if layer in self.layers:
             self.record(layer, module, query[0], key[0], value[0], output[0], options)
         self.latents.forget(module)
         return output, None
-
-    @staticmethod
-    def attend(attend, make_mask, module, query, key, value, mask, options):
-        """The attention output [1, new, Hq, Dv], in blocks of queries if its mask would be T x T."""
-        if isinstance(mask, LazyMask):
-            num_queries, step = query.shape[2], QUERY_BLOCK
-            if make_mask is eager_mask:
-                step = min(step, max(1, MAX_SCORES_PER_STEP // (query.shape[1] * key.shape[2])))
-            if num_queries > step and not (make_mask is sdpa_mask and mask.is_plain_causal()):
-                blocks = [(b, min(b + step, num_queries)) for b in range(0, num_queries, step)]
-                return torch.cat([attend(module, query[:, :, b:e], key, value, mask.rows(make_mask, b, e), **options)[0]
-                                  for b, e in blocks], dim=1)
-            mask = mask.whole(make_mask)
-        return attend(module, query, key, value, mask, **options)[0]
 
     def record(self, layer, module, query, key, value, output, options):
         """query [Hq, new, D] of the tokens start..start+new, key and value [Hkv, visible, D or Dv] that end with the
@@ -134,7 +70,8 @@ class AttentionCapture:
         wanted = [n for n, p in enumerate(self.positions) if self.start <= p < self.start + new]
         rows = [self.positions[n] - self.start for n in wanted]
         if is_latent(module):
-            recorded = AbsorbedAttention(self.latents, module, layer, query, key, rows, new)
+            latents, expansion = self.latents.take(module, layer)
+            recorded = AbsorbedAttention(latents[0], expansion, module, query, key, rows, new)
         else:
             recorded = PlainAttention(query, key, value, rows, new)
         scale, softcap, window = options.get("scaling"), options.get("softcap"), options.get("sliding_window")

@@ -18,17 +18,21 @@ class Latents:
     """Keeps what each layer's kv_b_proj gets, until the layer's attention is captured."""
 
     def __init__(self, model):
-        self.seen = {}
+        self.seen, self.hooks = {}, []
         for module in model.modules():
             if is_latent(module) and isinstance(getattr(module, "kv_b_proj", None), torch.nn.Module):
-                module.kv_b_proj.register_forward_pre_hook(
-                    lambda _, inputs, module=module: self.seen.__setitem__(module, inputs[0]))
+                self.hooks.append(module.kv_b_proj.register_forward_pre_hook(
+                    lambda _, inputs, module=module: self.seen.__setitem__(module, inputs[0])))
+
+    def remove(self):
+        for each in self.hooks:
+            each.remove()
 
     def forget(self, module):
         self.seen.pop(module, None)
 
-    def take(self, module, layer):
-        """The latents [tokens, rank] of this call, and kv_b_proj as a matrix [rank, Hq, nope + Dv] in float32."""
+    def take(self, module, layer, batch=1):
+        """The latents [batch, tokens, rank] of this call, and kv_b_proj as a matrix [rank, Hq, nope + Dv] in float32."""
         if module not in self.seen:
             raise InputError(f"layer {layer}: expected latent attention that expands its latents by a kv_b_proj, found "
                              f"another kind ({type(module).__name__})")
@@ -37,14 +41,14 @@ class Latents:
         # By its images of the unit vectors, whatever the projection stores.
         matrix = module.kv_b_proj(torch.eye(rank, dtype=latents.dtype, device=latents.device))
         self.seen.pop(module)
-        return latents.reshape(-1, rank), matrix.float().view(rank, -1, module.qk_nope_head_dim + module.v_head_dim)
+        return latents.reshape(batch, -1, rank), matrix.float().view(rank, -1, module.qk_nope_head_dim + module.v_head_dim)
 
 
 class AbsorbedAttention:
-    """What the dump records of one call. query and key [Hq, tokens, nope + rope] are the model's, expanded."""
+    """What the dump records of one call: of the chosen rows, and of the last `new` tokens. latent [tokens, rank] and
+    matrix are as of Latents.take; query and key [Hq, tokens, nope + rope] are the model's, expanded."""
 
-    def __init__(self, latents, module, layer, query, key, rows, new):
-        latent, matrix = latents.take(module, layer)
+    def __init__(self, latent, matrix, module, query, key, rows, new):
         nope = module.qk_nope_head_dim
         absorbed = torch.einsum("hnd,rhd->hnr", query[:, rows, :nope].float(), matrix[..., :nope])
         self.query = torch.cat([absorbed.to(query.dtype), query[:, rows, nope:]], dim=-1)

@@ -15,7 +15,8 @@ from softmax_attention import SoftmaxAttention
 
 Capture = capture_attention.AttentionCapture
 create_layer, check_geometry, write_values, attend, absorb = (
-    Capture.create_layer, Capture.check_geometry, DumpWriter.write_values, Capture.attend, AbsorbedAttention.__init__)
+    Capture.create_layer, Capture.check_geometry, DumpWriter.write_values, capture_attention.model_attention,
+    AbsorbedAttention.__init__)
 
 
 def writing(name, change):
@@ -41,8 +42,8 @@ def layer(change):
 
 
 FAULTS = {
-    "output zero": (Capture, "attend", staticmethod(lambda *call: torch.zeros_like(attend(*call)))),
-    "output of other heads": (Capture, "attend", staticmethod(lambda *call: attend(*call).roll(1, dims=2))),
+    "output zero": (capture_attention, "model_attention", lambda *call: torch.zeros_like(attend(*call))),
+    "output of other heads": (capture_attention, "model_attention", lambda *call: attend(*call).roll(1, dims=2)),
     "scale": geometry(lambda scale, softcap: (1.2 * scale, softcap)),
     "keys shifted": writing("k", lambda bits: np.roll(bits, 1, axis=1)),
     "values shifted": writing("v", lambda bits: np.roll(bits, 1, axis=1)),

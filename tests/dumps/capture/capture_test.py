@@ -9,13 +9,13 @@ import torch
 from capture_models import (
     assert_reproduces_model, assert_well_formed, attention, FAMILIES, make_model, models, read, reference, run, T,
     token_ids, TOLERANCE, WINDOW, WINDOWED_LAYERS, write_prompts)  # noqa: F401 (models is a fixture)
-import capture_attention  # found by capture_models
+import model_attention  # found by capture_models
 
 
 @pytest.mark.parametrize("query_block", [1024, 16])  # in one block, and in several as for a long prompt
 @pytest.mark.parametrize("family", FAMILIES)
 def test_attention_of_dump_is_attention_of_model(family, query_block, models, tmp_path, monkeypatch):
-    monkeypatch.setattr(capture_attention, "QUERY_BLOCK", query_block)
+    monkeypatch.setattr(model_attention, "QUERY_BLOCK", query_block)
     prompts = write_prompts(tmp_path, {"tokens": token_ids(), "name": "long"}, {"tokens": token_ids(9, 1), "name": "short"})
     dump = tmp_path / "dump.h5"
     assert run(models(family), prompts, "-o", dump, "--positions=0,3,-2,-1") == 0

@@ -1,0 +1,52 @@
+"""Finds and loads the library of torch.ops.attest (analysis/torch_ops), and asks it whether it knows a selector."""
+import os
+import pathlib
+
+import torch
+
+from dump_errors import OutputError, UsageError, first_line
+
+REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
+NAME = "libattest_torch_ops.so"
+
+
+class SelectorError(UsageError, ValueError):
+    """A selector, setting or list of layers that cannot be meant."""
+
+
+class LibraryError(OutputError, ImportError):
+    """The operator library is missing or cannot be loaded."""
+
+
+def find_library():
+    """ATTEST_TORCH_OPS, or the newest library of the checkout's builds."""
+    if os.environ.get("ATTEST_TORCH_OPS"):
+        return pathlib.Path(os.environ["ATTEST_TORCH_OPS"])
+    built = [path for preset in ("release", "cpu") if (path := REPOSITORY / "build" / preset / NAME).exists()]
+    if not built:
+        raise LibraryError(f"{REPOSITORY}/build: found no release/{NAME} or cpu/{NAME}; `cmake/build.sh cpu attest "
+                           "--torch` builds the latter, and ATTEST_TORCH_OPS names one elsewhere")
+    return max(built, key=lambda path: path.stat().st_mtime)
+
+
+def load_library(path=None):
+    path = pathlib.Path(path or find_library()).resolve()
+    if str(path) in torch.ops.loaded_libraries:
+        return
+    if not path.is_file():
+        raise LibraryError(f"{path}: there is no such operator library; `cmake/build.sh cpu attest --torch` builds one")
+    if hasattr(torch.ops.attest, "attend"):  # loading a second one would end the process
+        raise LibraryError(f"{path}: another library of torch.ops.attest is loaded already")
+    try:
+        torch.ops.load_library(str(path))
+    except OSError as error:
+        raise LibraryError(f"{path}: cannot be loaded with torch {torch.__version__} ({first_line(error)})") from error
+
+
+def check_selector(selector, setting):
+    """Refuses a text that names no selector, a setting that is none of its own, and a selector that needs a dump."""
+    one = torch.zeros(1, 1, 1, 128)
+    try:
+        torch.ops.attest.attend(one, one, one, selector, setting, 0, 1.0)
+    except (ValueError, TypeError, RuntimeError) as error:
+        raise SelectorError(first_line(error)) from error
