@@ -113,8 +113,8 @@ int main(int argc, char** argv) {
   attest::add_global_options(app, global);
   for (const auto add :
        {attest::add_inspect, attest::add_synth, attest::add_import, attest::add_capture, attest::add_run,
-        attest::add_list, attest::add_figures, attest::add_report, attest::add_table, attest::add_compare,
-        attest::add_claims, attest::add_validate, attest::add_bench, attest::add_demo})
+        attest::add_tasks, attest::add_list, attest::add_figures, attest::add_report, attest::add_table,
+        attest::add_compare, attest::add_claims, attest::add_validate, attest::add_bench, attest::add_demo})
     add(app, global);
   return attest::run(app, attest::ConfigFile(app), argc, argv);
 }

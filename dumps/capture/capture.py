@@ -8,9 +8,10 @@ import sys
 import time
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "python"))
-from capture_model import load_model, load_tokenizer, refuse_missing_checkpoint, rope_parameters  # noqa: E402
+from capture_model import (length_warning, load_model, load_tokenizer, model_name, refuse_missing_checkpoint,  # noqa: E402
+                           refuse_unknown_tokens, rope_parameters)
 from capture_options import chosen_layers, parse  # noqa: E402
-from capture_prompts import read_prompts, tokenize  # noqa: E402
+from capture_prompts import read_prompts, refuse_same_names, tokenize  # noqa: E402
 from dump_command import run_command  # noqa: E402
 from dump_errors import InputError  # noqa: E402
 
@@ -35,8 +36,9 @@ def choose_queries(options, prompt, tokenized):
     return ids, positions
 
 
-def capture_prompt(options, model, config, capture, writer, prompt, tokenized):
-    """Runs the model on one prompt and writes its sample. Returns a line of report about it."""
+def capture_prompt(options, model, config, capture, writer, prompt, tokenized, cache=None):
+    """Runs the model on one prompt and writes its sample. Returns a line of report about it. Of `options` it takes
+    layers, and those that choose the queries. `cache`: as in run_model."""
     from run_model import run_model
 
     num_layers = config.num_hidden_layers
@@ -45,14 +47,12 @@ def capture_prompt(options, model, config, capture, writer, prompt, tokenized):
         raise InputError(f"{prompt.where}: there is no layer {max(layers)}, the model has {num_layers}")
     ids, positions = choose_queries(options, prompt, tokenized)
     num_tokens = len(ids) + (options.decode or 0)
-    vocabulary = model.get_input_embeddings().weight.shape[0]
-    if max(ids) >= vocabulary:
-        raise InputError(f"{prompt.where}: token {max(ids)} is not in the model's vocabulary of {vocabulary}")
+    refuse_unknown_tokens(model, prompt, ids)
     began = time.monotonic()
     sample = writer.create_sample(prompt.name, prompt.task, num_tokens, positions, tokenized.spans,
                                   tokenized.span_labels, len(tokenized.ids))
     capture.begin_sample(sample, num_tokens, len(tokenized.ids), positions, layers)
-    ids, predicted = run_model(model, capture, ids, options.decode or 0, options.answer or 1)
+    ids, predicted = run_model(model, capture, ids, options.decode or 0, options.answer or 1, cache)
     writer.write_array(sample, "tokens", ids, "<i4")
 
     captured = set(capture.captured)
@@ -62,28 +62,27 @@ def capture_prompt(options, model, config, capture, writer, prompt, tokenized):
     if options.answer:
         right = sum(p == a for p, a in zip(predicted, tokenized.answer))
         line += f", {right} of {options.answer} answer tokens predicted right"
-    if num_tokens > (getattr(config, "max_position_embeddings", None) or num_tokens):
-        line += f", longer than the model's {config.max_position_embeddings} positions"
-    return f"{line}, {time.monotonic() - began:.1f} s"
+    return f"{line}{length_warning(config, num_tokens)}, {time.monotonic() - began:.1f} s"
 
 
-def provenance(arguments):
+def write_header(writer, options, model, config, capture, source, created):
+    writer.write_header(model=model_name(options), num_layers=config.num_hidden_layers, **capture.geometry,
+                        rope=rope_parameters(model, config), source=source, created=created)
+
+
+def provenance(program, arguments):
     """The command line for the dump's `source` attribute. Paths are cut to their last part."""
     import torch
     import transformers
 
     names = [re.sub(r"(?:^|(?<==))[~.]*/(?:.*/)?", "", argument.rstrip("/")) for argument in arguments]
-    return f"capture.py {shlex.join(names)} (transformers {transformers.__version__}, torch {torch.__version__})"
+    return f"{program} {shlex.join(names)} (transformers {transformers.__version__}, torch {torch.__version__})"
 
 
 def capture_all(options, arguments, say):
     refuse_missing_checkpoint(options)
     prompts = [prompt for path in options.prompts for prompt in read_prompts(path, options.task, options.spans)]
-    names = set()
-    for prompt in prompts:
-        if prompt.name in names:
-            raise InputError(f"{prompt.where}: a second sample is named {prompt.name!r}")
-        names.add(prompt.name)
+    refuse_same_names(prompts)
     # These modules import torch and transformers, which takes seconds: --help must not wait for them.
     from capture_attention import AttentionCapture
     from dump_writer import DumpWriter
@@ -96,12 +95,8 @@ def capture_all(options, arguments, say):
         for prompt in prompts:
             tokenized = tokenize(prompt, tokenizer, options.chat, options.max_tokens)
             say(capture_prompt(options, model, config, capture, writer, prompt, tokenized))
-
-        folder = pathlib.Path(options.model)
-        writer.write_header(model=options.model_name or (folder.resolve().name if folder.is_dir() else options.model),
-                            num_layers=config.num_hidden_layers, **capture.geometry,
-                            rope=rope_parameters(model, config), source=provenance(arguments),
-                            created=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"))
+        created = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
+        write_header(writer, options, model, config, capture, provenance("capture.py", arguments), created)
         size = writer.commit()
     say(f"{output}: {len(prompts)} sample{'s' if len(prompts) > 1 else ''}, {size / 2**20:.1f} MiB")
 

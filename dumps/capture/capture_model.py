@@ -1,6 +1,7 @@
 """Loads the model and the tokenizer of a capture, and describes the model's rotary parameters."""
 import json
 import os
+import pathlib
 import re
 import sys
 
@@ -53,6 +54,26 @@ def load_model(options):
     return model, config
 
 
+def model_name(options):
+    """What a dump calls the model."""
+    if options.model_name:
+        return options.model_name
+    folder = pathlib.Path(options.model)
+    return folder.resolve().name if folder.is_dir() else options.model
+
+
+def refuse_unknown_tokens(model, prompt, ids):
+    vocabulary = model.get_input_embeddings().weight.shape[0]
+    if max(ids) >= vocabulary:
+        raise InputError(f"{prompt.where}: token {max(ids)} is not in the model's vocabulary of {vocabulary}")
+
+
+def length_warning(config, num_tokens):
+    """The end of a line about a prompt; empty if the model has as many positions, or does not say."""
+    positions = getattr(config, "max_position_embeddings", None)
+    return f", longer than the model's {positions} positions" if positions and num_tokens > positions else ""
+
+
 def pretrained_tokenizer(name, revision=None, trust_remote_code=False):
     import transformers
 
@@ -64,7 +85,8 @@ def pretrained_tokenizer(name, revision=None, trust_remote_code=False):
 
 def load_tokenizer(options, config):
     if options.tokenizer == "bytes":
-        return ByteTokenizer(config.bos_token_id)
+        first = getattr(options, "first_token", None)
+        return ByteTokenizer(config.bos_token_id if first is None else first)
     try:
         return pretrained_tokenizer(options.tokenizer or options.model, None if options.tokenizer else options.revision,
                                     options.trust_remote_code)

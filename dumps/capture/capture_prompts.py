@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 
 from dump_errors import InputError, UsageError
 
-FIELDS = ("text", "tokens", "task", "name", "answer", "spans", "span_labels", "layers", "question")  # of a line of a .jsonl file
+# Of a line of a .jsonl file.
+FIELDS = ("text", "tokens", "task", "name", "answer", "spans", "span_labels", "layers", "question")
 
 
 @dataclass
@@ -30,6 +31,14 @@ class TokenizedPrompt:
     spans: list  # of (begin, end), in tokens
     span_labels: list | None
     question: tuple | None = None  # (begin, end), in tokens
+
+
+def refuse_same_names(prompts):
+    names = set()
+    for prompt in prompts:
+        if prompt.name in names:
+            raise InputError(f"{prompt.where}: a second sample is named {prompt.name!r}")
+        names.add(prompt.name)
 
 
 def read_prompts(path, task=None, spans_field=None):
@@ -120,13 +129,21 @@ class ByteTokenizer:
         characters = [(i, i + 1) for i, character in enumerate(text) for _ in character.encode()]
         return {"input_ids": first + list(text.encode()), "offset_mapping": [(0, 0)] * len(first) + characters}
 
+    @staticmethod
+    def decode(ids, **_):
+        """Tokens that are no bytes are special ones, and no text."""
+        return bytes(token for token in ids if token < 256).decode(errors="replace")
+
 
 def tokenize(prompt, tokenizer=None, chat=False, max_tokens=None):
     """The tokenizer may be None if the prompt consists of token ids."""
-    located = prompt.spans + ([] if prompt.question is None else [prompt.question])
+    located = [(span, "span") for span in prompt.spans]
+    if prompt.question is not None:
+        located.append((prompt.question, "question"))
     if prompt.tokens is not None:
         ids = prompt.tokens[:max_tokens]
-        return _tokenized(prompt, ids, prompt.answer or [], [_bounds(prompt, span, None, len(ids)) for span in located])
+        placed = [_bounds(prompt, span, what, None, len(ids)) for span, what in located]
+        return _tokenized(prompt, ids, prompt.answer or [], placed)
     text, shift = prompt.text, 0
     if chat:
         if not tokenizer.chat_template:
@@ -135,18 +152,19 @@ def tokenize(prompt, tokenizer=None, chat=False, max_tokens=None):
         text = tokenizer.apply_chat_template(message, tokenize=False, add_generation_prompt=True)
         shift = text.find(prompt.text)
         if shift < 0 and located:
-            raise InputError(f"{prompt.where}: the chat template changes the text, so that its spans cannot be placed")
+            raise InputError(f"{prompt.where}: the chat template changes the text, so that its {located[0][1]} cannot "
+                             "be placed")
     if located and not tokenizer.is_fast:
-        raise InputError(f"{prompt.where}: spans of a text need a fast tokenizer, which this model lacks")
+        raise InputError(f"{prompt.where}: a {located[0][1]} of a text needs a fast tokenizer, which this model lacks")
     # A chat template adds its own special tokens.
     encoded = tokenizer(text, add_special_tokens=not chat, return_offsets_mapping=bool(located))
     ids, placed = list(encoded["input_ids"])[:max_tokens], []
-    for span in located:
-        begin, end = _bounds(prompt, span, prompt.text, len(prompt.text))
+    for span, what in located:
+        begin, end = _bounds(prompt, span, what, prompt.text, len(prompt.text))
         covering = [i for i, (b, e) in enumerate(encoded["offset_mapping"][:max_tokens])
                     if b < e and b < end + shift and e > begin + shift]
         if not covering:
-            raise InputError(f"{prompt.where}: no token covers the span [{begin}, {end})")
+            raise InputError(f"{prompt.where}: no token covers the {what} [{begin}, {end})")
         placed.append((covering[0], covering[-1] + 1))
     answer = tokenizer(prompt.answer, add_special_tokens=False)["input_ids"] if prompt.answer else []
     return _tokenized(prompt, ids, list(answer), placed)
@@ -161,15 +179,15 @@ def _tokenized(prompt, ids, answer, placed):
     return TokenizedPrompt(ids, answer, placed[:count], labels, placed[count] if placed[count:] else None)
 
 
-def _bounds(prompt, span, text, limit):
-    """A span is [begin, end), or a string, which means its first occurrence in the text."""
+def _bounds(prompt, span, what, text, limit):
+    """A span is [begin, end), or a string, which means its first occurrence in the text. `what`: span, or question."""
     if isinstance(span, str) and span and text is not None:
         begin = text.find(span)
         if begin < 0:
-            raise InputError(f"{prompt.where}: the span {span!r} does not occur in the text")
+            raise InputError(f"{prompt.where}: the {what} {span!r} does not occur in the text")
         return begin, begin + len(span)
     if not (isinstance(span, list) and len(span) == 2 and all(type(bound) is int for bound in span)):
-        raise InputError(f"{prompt.where}: a span is [begin, end), or a string of the text, found {json.dumps(span)}")
+        raise InputError(f"{prompt.where}: a {what} is [begin, end), or a string of the text, found {json.dumps(span)}")
     if not 0 <= span[0] < span[1] <= limit:
-        raise InputError(f"{prompt.where}: the span {span} is empty or reaches outside of 0..{limit}")
+        raise InputError(f"{prompt.where}: the {what} {span} is empty or reaches outside of 0..{limit}")
     return tuple(span)

@@ -63,8 +63,12 @@ def _limit(error):
     return None
 
 
-def run_command(program, needed_modules, command):
-    """Calls `command` and returns the exit code. `program` begins the line that reports an exception."""
+NOTHING_WRITTEN = "interrupted, nothing was written; run the command again to start over"
+
+
+def run_command(program, needed_modules, command, interruption=lambda: NOTHING_WRITTEN):
+    """Calls `command` and returns the exit code. `program` begins the line that reports an exception; `interruption`
+    returns the sentence that reports Ctrl-C."""
     global interrupted
     interrupted = False
     before, hook_before = {each: signal.getsignal(each) for each in SIGNALS}, sys.unraisablehook
@@ -79,7 +83,7 @@ def run_command(program, needed_modules, command):
         return 0
     except BaseException as error:
         if interrupted or isinstance(error, KeyboardInterrupt):  # libraries fail in odd ways when interrupted
-            sentence, code = "interrupted, nothing was written; run the command again to start over", 130
+            sentence, code = interruption(), 130
         elif isinstance(error, BrokenPipeError):  # nobody reads what it says
             sentence, code = None, 128 + signal.SIGPIPE
             drop_output(sys.stdout, sys.stderr)

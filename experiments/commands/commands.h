@@ -20,6 +20,7 @@ void add_synth(CLI::App& app, const GlobalOptions& global);
 void add_import(CLI::App& app, const GlobalOptions& global);
 void add_capture(CLI::App& app, const GlobalOptions& global);
 void add_run(CLI::App& app, const GlobalOptions& global);
+void add_tasks(CLI::App& app, const GlobalOptions& global);
 void add_list(CLI::App& app, const GlobalOptions& global);
 void add_figures(CLI::App& app, const GlobalOptions& global);
 void add_claims(CLI::App& app, const GlobalOptions& global);

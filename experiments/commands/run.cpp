@@ -3,21 +3,18 @@
 #include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <iostream>
-#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "dumps/base/error.h"
 #include "experiments/cli/checks.h"
 #include "experiments/cli/grid.h"
-#include "experiments/cli/selector_argument.h"
+#include "experiments/cli/selector_grids.h"
 #include "experiments/cli/study_choice.h"
 #include "experiments/cli/study_run.h"
 #include "experiments/cli/summary_table.h"
 #include "experiments/commands/commands.h"
-#include "kernels/selectors/registry.h"
 
 namespace attest {
 namespace {
@@ -26,43 +23,17 @@ namespace {
 struct RunCommand {
   Study study;
   RunOptions run;
-  std::vector<std::string> dumps, selectors;
-  std::map<SettingKind, std::string> grids;  ///< as typed; a missing kind has its default grid
-  std::string lambdas, layers, samples;      ///< empty: the default
+  std::vector<std::string> dumps;
+  SelectorGrids selectors;
+  std::string lambdas, layers, samples;  ///< empty: the default
   std::string queries = "all";
 };
-
-std::vector<SelectorSpec> selector_specs(const RunCommand& command) {
-  std::vector<SelectorSpec> specs;
-  for (const std::string& text : command.selectors) specs.push_back(parse_selector(text));
-  if (specs.empty())
-    for (const SelectorInfo* info : all_selectors())
-      if (info->studied_by_default) specs.push_back({std::string(info->name), std::string(info->name), {}});
-  for (std::size_t i = 0; i < specs.size(); ++i)
-    for (std::size_t j = 0; j < i; ++j)
-      if (specs[i].label == specs[j].label)
-        throw UsageError(
-            fmt::format("--selector: two selectors have the label '{}'; give one another: --selector LABEL={}",
-                        specs[i].label, specs[i].name));
-  return specs;
-}
 
 Study make_study(const RunCommand& command) {
   check_dumps(command.dumps);
   Study study = command.study;
   for (const std::string& path : command.dumps) study.dumps.emplace_back().path = path;
-  // Grids that no selector uses are parsed too, so that a typing error is reported now and not once a selector needs
-  // the grid.
-  std::map<SettingKind, Grid> grids;  // those that were typed
-  for (const auto& [kind, text] : command.grids)
-    if (!text.empty()) grids[kind] = parse_grid(kind, text);
-  for (const SelectorSpec& spec : selector_specs(command)) {
-    std::shared_ptr<Selector> selector = make_typed_selector(spec);
-    const auto typed = grids.find(selector->setting_kind());
-    const Grid grid = typed != grids.end() ? typed->second : default_grid(*selector);
-    study.selectors.push_back(make_study_selector(spec.label, std::move(selector), grid.settings, grid.labels));
-    study.selectors.back().by_default = command.selectors.empty();
-  }
+  study.selectors = chosen_selectors(command.selectors);
   if (!command.layers.empty()) study.choice.layers = parse_layers(command.layers);
   if (!command.samples.empty()) study.choice.samples = parse_names(command.samples);
   study.choice.queries = parse_queries(command.queries);
@@ -70,17 +41,14 @@ Study make_study(const RunCommand& command) {
   return study;
 }
 
-/// A list option may be repeated: CLI11 joins the values by line breaks. (Joining by commas would make it split at
-/// commas first, and drop empty elements.)
 void join_lists(RunCommand& command) {
-  const auto join = [](std::string& text) { std::ranges::replace(text, '\n', ','); };
-  for (auto& [kind, text] : command.grids) join(text);
-  for (std::string* text : {&command.lambdas, &command.layers, &command.samples, &command.queries}) join(*text);
+  join_lists(command.selectors);
+  for (std::string* text : {&command.lambdas, &command.layers, &command.samples, &command.queries}) join_list(*text);
 }
 
 void run(RunCommand command, const GlobalOptions& global) {
   join_lists(command);
-  const RunReport report = run_typed_study(make_study(command), command.run, global, command.grids);
+  const RunReport report = run_typed_study(make_study(command), command.run, global, command.selectors.grids);
   if (global.json) {
     nlohmann::ordered_json document = summary_json(report.summary);
     document["results"] = command.run.output;
@@ -102,18 +70,7 @@ void add_run(CLI::App& app, const GlobalOptions& global) {
       ->required()
       ->transform(text_that_is("a file's name"))
       ->type_name("FILE");
-  command
-      ->add_option("--selector", options->selectors, "[LABEL=]NAME[:option=value,...]; may be repeated ('attest list')")
-      ->allow_extra_args(false)
-      ->type_name("SELECTOR");
-  for (const SettingKindInfo& info : kSettingKinds)
-    if (info.kind != SettingKind::none)
-      command
-          ->add_option(fmt::format("--{}", info.name), options->grids[info.kind],
-                       fmt::format("Grid of {}: a,b,c or start:stop:step (default {})", info.valid, info.default_grid))
-          ->multi_option_policy(CLI::MultiOptionPolicy::Join)
-          ->transform(text_that_is(fmt::format("a list such as {}", info.default_grid)))
-          ->type_name("GRID");
+  add_selector_options(*command, options->selectors);
   command
       ->add_option(
           "--lambdas", options->lambdas,

@@ -7,35 +7,13 @@ import sys
 DUMPS = pathlib.Path(__file__).resolve().parents[2] / "dumps"
 sys.path += [str(DUMPS / "capture"), str(DUMPS / "python")]
 from capture_model import pretrained_tokenizer, refuse_missing_folder  # noqa: E402
-from capture_options import Parser, argument, count, file_name  # noqa: E402
+from capture_options import Parser, count, file_name  # noqa: E402
 from capture_prompts import ByteTokenizer  # noqa: E402
 from dump_command import run_command  # noqa: E402
+from task_arguments import length_list, task_list, token_id  # noqa: E402
 from task_haystack import SOURCES, Haystack  # noqa: E402
 from task_list import TASKS  # noqa: E402
 from task_prompts import make_prompts, write_prompts  # noqa: E402
-
-
-@argument(f"a list of tasks such as kv,mk (of {', '.join(TASKS)})")
-def task_list(text):
-    names = text.split(",")
-    if not set(names) <= set(TASKS) or len(set(names)) < len(names):
-        raise ValueError
-    return names
-
-
-@argument("a list of lengths in tokens such as 4K,16000")
-def length_list(text):
-    lengths = [int(item[:-1]) * 1024 if item.endswith("K") else int(item) for item in text.split(",")]
-    if min(lengths) < 1 or len(set(lengths)) < len(lengths):
-        raise ValueError
-    return lengths
-
-
-@argument("a token id")
-def token_id(text):
-    if int(text) < 0:
-        raise ValueError
-    return int(text)
 
 
 def load_tokenizer(options):

@@ -1,13 +1,11 @@
 """Prompts of retrieval tasks, in the form that capture reads: made of a seed, and written as lines of JSON."""
-import contextlib
 import dataclasses
 import json
 import os
 import random
-import secrets
 
+from atomic_text import atomic_text
 from capture_prompts import Prompt
-from dump_command import temporary_files
 from dump_errors import OutputError, UsageError
 from task_list import TASKS
 from task_text import filled_to
@@ -45,9 +43,13 @@ def _full_size(task, wanted, words, seed, count):
     return max(1, few + int((wanted * FULL - tokens(few)) / each))
 
 
+def prompt_name(task, length, seed, index):
+    return f"{task}_{length}_{seed}_{index}"
+
+
 def make_prompt(name, length, tokenizer, haystack, seed=0, index=0):
     """One prompt of the task `name`. It depends on nothing else than these arguments: not on which others are made."""
-    task, sample = TASKS[name], f"{name}_{length}_{seed}_{index}"
+    task, sample = TASKS[name], prompt_name(name, length, seed, index)
 
     def count(text):
         return count_tokens(tokenizer, text)
@@ -101,19 +103,9 @@ def write_prompts(path, prompts, force=False):
         raise UsageError(f"{path}: the name of a file of prompts ends in .jsonl")
     if os.path.lexists(path) and not force:
         raise OutputError(f"{path}: exists already, expected a new file (or --force)")
-    temporary = os.path.join(os.path.dirname(path), f".attest-{secrets.token_hex(8)}.part")
-    temporary_files.add(temporary)
     written = 0
-    try:
-        with open(temporary, "x", encoding="utf-8") as file:
-            for prompt in prompts:
-                file.write(as_line(prompt) + "\n")
-                written += 1
-        os.replace(temporary, path)
-    except OSError as error:
-        raise OutputError(f"{path}: cannot be written ({error.strerror})") from error
-    finally:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        temporary_files.discard(temporary)
+    with atomic_text(path) as file:
+        for prompt in prompts:
+            file.write(as_line(prompt) + "\n")
+            written += 1
     return written

@@ -22,4 +22,14 @@ std::string parse_selector_text(std::string_view text, SelectorSpec& out) {
   }
 }
 
+std::string selector_text(const SelectorSpec& spec) {
+  std::string text = spec.name;
+  char separator = ':';
+  for (const auto& [option, value] : spec.options) {
+    text += fmt::format("{}{}={}", separator, option, value);
+    separator = ',';
+  }
+  return text;
+}
+
 }  // namespace attest

@@ -12,4 +12,7 @@ namespace attest {
 /// options.
 std::string parse_selector_text(std::string_view text, SelectorSpec& out);
 
+/// The text of the name and the options.
+std::string selector_text(const SelectorSpec& spec);
+
 }  // namespace attest

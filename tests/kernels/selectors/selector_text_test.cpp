@@ -17,6 +17,14 @@ TEST(SelectorText, NameAndOptions) {
   EXPECT_TRUE(plain.options.empty());
 }
 
+TEST(SelectorText, IsMadeOfItsParts) {
+  for (const std::string text : {"quest", "ffd:gqa=per_head", "ffd:path=/a=b,bits=4"}) {
+    SelectorSpec spec;
+    ASSERT_EQ(parse_selector_text(text, spec), "");
+    EXPECT_EQ(selector_text(spec), text);
+  }
+}
+
 TEST(SelectorText, SaysWhatIsWrong) {
   const auto wrong = [](std::string_view text) {
     SelectorSpec spec;

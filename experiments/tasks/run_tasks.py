@@ -1,0 +1,184 @@
+"""`attest tasks`: answers prompts with a model through selectors, and writes the outcomes (README.md).
+experiments/commands/tasks.cpp calls it with the selectors as JSON and all other options as they were given."""
+import datetime
+import json
+import os
+import pathlib
+import sys
+import time
+
+DUMPS = pathlib.Path(__file__).resolve().parents[2] / "dumps"
+sys.path += [str(DUMPS / "capture"), str(DUMPS / "python")]
+from capture import provenance  # noqa: E402
+from capture_model import length_warning, load_model, load_tokenizer, model_name, refuse_missing_checkpoint  # noqa: E402
+from capture_model import refuse_unknown_tokens  # noqa: E402
+from capture_options import chosen_layers  # noqa: E402
+from capture_prompts import tokenize  # noqa: E402
+from dump_command import drop_output, raise_if_interrupted, run_command  # noqa: E402
+from dump_errors import OutputError, printable  # noqa: E402
+from task_options import parse  # noqa: E402
+from task_plan import made_prompts, prompts_of_file  # noqa: E402
+from task_runs import runs_of  # noqa: E402
+
+
+class Progress:
+    """Lines on stderr, and how many prompts are finished."""
+
+    def __init__(self):
+        self.quiet, self.total, self.finished, self.spent, self.answered = False, None, 0, 0.0, 0
+
+    def say(self, line):
+        if not self.quiet:
+            print(printable(line), file=sys.stderr, flush=True)
+
+    def prompt_done(self, found, seconds, warning):
+        from outcomes_table import right
+
+        self.finished, self.spent, self.answered = self.finished + 1, self.spent + seconds, self.answered + 1
+        dense, *others = [right(outcome) for outcome in found.outcomes]
+        left = datetime.timedelta(seconds=round((self.total - self.finished) * self.spent / self.answered))
+        self.say(f"[{self.finished}/{self.total}] {found.name}: {found.num_tokens} tokens, dense "
+                 f"{'right' if dense else 'wrong'}, {sum(others)} of {len(others)} runs right, {seconds:.1f} s, {left} "
+                 f"left{warning}")
+
+    def interruption(self):
+        if not self.total:
+            return "interrupted, nothing was written; run the command again to start over"
+        return (f"interrupted with {self.finished} of {self.total} prompts finished; the same command with --resume "
+                "goes on")
+
+
+def utc_now():
+    """SOURCE_DATE_EPOCH, where it is set, makes the files of two runs the same bytes."""
+    seconds = float(os.environ.get("SOURCE_DATE_EPOCH") or time.time())
+    return datetime.datetime.fromtimestamp(seconds, datetime.timezone.utc).isoformat(timespec="seconds")
+
+
+def configuration(options, runs, prompts, layers, device):
+    """All that decides the outcomes."""
+    import torch
+    import transformers
+
+    request = options.request
+    return {"program": {"name": "attest", "version": request["version"], "git_commit": request["git_commit"]},
+            "versions": {"torch": torch.__version__, "transformers": transformers.__version__},
+            "model": {"name": options.model, "called": model_name(options), "revision": options.revision,
+                      "dtype": options.dtype, "device": device},
+            "tokenizer": {"name": options.tokenizer, "first_token": options.first_token, "chat": options.chat},
+            "prompts": prompts,
+            "selectors": request["selectors"],
+            "layers": "all" if layers is None else sorted(layers),
+            "answered": "forced" if options.forced else "greedy",
+            "max_new_tokens": options.max_new_tokens,
+            "scoring": ["prefix"] if options.forced else ["exact", "contains", "prefix"],
+            "dump": options.dump and {"queries": options.dump_queries, "layers": options.dump_layers}}
+
+
+def refuse_existing(path, force):
+    if os.path.lexists(path) and not force:
+        raise OutputError(f"{path}: exists already, expected a new file (or --force)")
+    folder = os.path.dirname(path) or "."
+    if not os.path.isdir(folder):
+        raise OutputError(f"{path}: cannot be written (there is no folder {folder})")
+
+
+def run_tasks(options, progress):
+    refuse_missing_checkpoint(options)
+    refuse_existing(options.output, options.force)
+    if options.dump:
+        refuse_existing(options.dump, options.force or options.resume)
+        if os.path.abspath(options.dump) == os.path.abspath(options.output):
+            raise OutputError(f"{options.dump}: is both --dump and --output, expected two files")
+    file_prompts = prompts_of_file(options.prompts) if isinstance(options.prompts, str) else None
+    # These modules import torch, transformers and h5py, which takes seconds.
+    from partial_outcomes import PartialOutcomes
+
+    with PartialOutcomes(options.output, options.resume, options.force) as partial:
+        answer_all(options, progress, partial, runs_of(options.request["selectors"]), file_prompts)
+
+
+def answer_all(options, progress, partial, runs, file_prompts):
+    import torch
+
+    from model_answers import MORE_TOKENS, ModelAnswers
+    from outcomes_file import write_outcomes
+    from prompt_outcomes import answer_text, measure
+    from selector_attention import attach
+    from task_dump import TaskDump, is_of, join_dumps
+
+    torch.set_num_threads(options.threads)
+    model, config = load_model(options)
+    tokenizer = load_tokenizer(options, config)
+    layers = chosen_layers(options.layers, config.num_hidden_layers) if options.layers else None
+    attention = attach(model)
+    for run in runs:  # a setting or layer that cannot be is said before the first prompt is read
+        attention.use(run.text, run.operator_setting(), layers)
+    planned, prompts = file_prompts or made_prompts(options, tokenizer)
+
+    what = configuration(options, runs, prompts, layers, model.device.type)
+    record = partial.begin(what, {"created": utc_now(), "command_line": options.request["command"]})
+    source = provenance("attest", record["command_line"][1:])
+    if options.dump and os.path.lexists(options.dump) and not (options.force or
+                                                               is_of(options.dump, source, record["created"])):
+        raise OutputError(f"{options.dump}: exists already, expected a new file (or --force)")
+    answers = ModelAnswers(model, attention, tokenizer, layers)
+    dump = TaskDump(model, config, options, source, record["created"]) if options.dump else None
+    progress.total, outcomes = len(planned), []
+    known = [partial.finished(n, p.name, len(runs), bool(dump)) for n, p in enumerate(planned)]
+    progress.finished = sum(found is not None for found in known)
+    if progress.finished:
+        progress.say(f"resumed: {progress.finished} of {progress.total} prompts were finished before")
+    for number, (plan, found) in enumerate(zip(planned, known)):
+        raise_if_interrupted()
+        if found is None:
+            began = time.monotonic()
+            prompt = plan.make()
+            tokenized = tokenize(prompt, tokenizer, options.chat)
+            answer_text(answers, prompt, tokenized)  # refuses a prompt without an answer before it is read
+            refuse_unknown_tokens(model, prompt, tokenized.ids + tokenized.answer)
+            cache = dump.read_prompt(answers, prompt, tokenized, partial.dump_path(number)) if dump else \
+                answers.prefill(tokenized.ids)
+            found = measure(answers, runs, prompt, tokenized, cache, options, MORE_TOKENS)
+            partial.store(number, found)
+            warning = length_warning(config, len(tokenized.ids) + len(tokenized.answer))
+            progress.prompt_done(found, time.monotonic() - began, warning)
+        outcomes.append(found)
+    if dump:
+        join_dumps([partial.dump_path(number) for number in range(len(planned))], options.dump,
+                   options.force or options.resume)
+    write_outcomes(options.output, options.force, runs, outcomes, {**what, **record}, model=model_name(options),
+                   num_layers=config.num_hidden_layers, created=record["created"])
+    partial.remove()
+    report(options, runs, outcomes)
+
+
+def report(options, runs, outcomes):
+    from outcomes_table import summarize, table_text
+
+    summary = summarize(runs, outcomes, "forced" if options.forced else "greedy")
+    if options.json:
+        written = {"outcomes": os.fsencode(options.output).decode(errors="replace"), **summary}
+        text = json.dumps(written, indent=2, ensure_ascii=False)
+    else:
+        text = f"{table_text(summary)}Outcomes: {printable(options.output)}"
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        drop_output(sys.stdout)
+        raise OutputError("cannot write to standard output") from error
+
+
+def main(arguments):
+    progress = Progress()
+
+    def command():
+        options = parse(arguments)
+        progress.quiet = options.quiet
+        run_tasks(options, progress)
+    return run_command("attest", "torch, transformers 5 and h5py", command, progress.interruption)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
