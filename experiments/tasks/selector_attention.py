@@ -120,10 +120,14 @@ class SelectorAttention:
             return Cache(layers=[DynamicLayer() for _ in cache.layers])
         return cache  # of a hybrid model
 
+    def can_crop(self, cache):
+        """False for a hybrid model, and for a cache of the library that drops tokens."""
+        return all(type(layer) is DynamicLayer for layer in cache.layers)
+
     def crop(self, cache, length):
         """Cuts a cache from new_cache back to its first `length` tokens."""
-        kinds = {type(layer).__name__ for layer in cache.layers if type(layer) is not DynamicLayer}
-        if kinds:
+        if not self.can_crop(cache):
+            kinds = {type(layer).__name__ for layer in cache.layers}
             raise AttentionError("expected a cache from new_cache() that keeps all tokens, found layers that cannot be "
                                  f"cut back ({', '.join(sorted(kinds))})")
         present = cache.get_seq_length()
