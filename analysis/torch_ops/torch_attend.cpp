@@ -1,4 +1,4 @@
-// The operator torch.ops.attest.attend: schema, checks of the tensors, the CPU and the Meta kernel.
+// The operators torch.ops.attest: schemas, checks of the tensors, the CPU and the Meta kernel of attend.
 #include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
@@ -138,6 +138,14 @@ Results attend_meta(const Tensor& q, const Tensor& k, const Tensor& v, std::stri
   return empty_results(q, k, v);
 }
 
+std::string setting_kind(std::string_view selector) {
+  try {
+    return std::string(name_of(selector_of(selector)->setting_kind()));
+  } catch (const UsageError& error) {
+    TORCH_CHECK_VALUE(false, printable(error.what()));
+  }
+}
+
 }  // namespace
 }  // namespace attest
 
@@ -146,6 +154,7 @@ TORCH_LIBRARY(attest, library) {
       "attend(Tensor q, Tensor k, Tensor v, str selector, float setting, int layer, float scale, "
       "float softcap=0, int window=0, Tensor? sinks=None) -> (Tensor out, Tensor lse, Tensor kept)",
       {at::Tag::pt2_compliant_tag});
+  library.def("setting_kind(str selector) -> str", attest::setting_kind);
 }
 
 TORCH_LIBRARY_IMPL(attest, CPU, library) { library.impl("attend", attest::attend_cpu); }

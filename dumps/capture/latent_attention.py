@@ -32,7 +32,7 @@ class Latents:
         self.seen.pop(module, None)
 
     def take(self, module, layer, batch=1):
-        """The latents [batch, tokens, rank] of this call, and kv_b_proj as a matrix [rank, Hq, nope + Dv] in float32."""
+        """The latents [batch, tokens, rank] of this call, and kv_b_proj as a float32 matrix [rank, Hq, nope + Dv]."""
         if module not in self.seen:
             raise InputError(f"layer {layer}: expected latent attention that expands its latents by a kv_b_proj, found "
                              f"another kind ({type(module).__name__})")
@@ -41,7 +41,8 @@ class Latents:
         # By its images of the unit vectors, whatever the projection stores.
         matrix = module.kv_b_proj(torch.eye(rank, dtype=latents.dtype, device=latents.device))
         self.seen.pop(module)
-        return latents.reshape(batch, -1, rank), matrix.float().view(rank, -1, module.qk_nope_head_dim + module.v_head_dim)
+        expanded = module.qk_nope_head_dim + module.v_head_dim
+        return latents.reshape(batch, -1, rank), matrix.float().view(rank, -1, expanded)
 
 
 class AbsorbedAttention:

@@ -1,8 +1,8 @@
 """The attention that a model computes, for an attention function of our own that stands in its place.
 
 `hook` makes a function the model's attention function. It gets q, k and v exactly as attention multiplies them: after
-RoPE and q/k-norm, before the softmax scale. `model_attention` is what the model would have computed: the library's sdpa,
-or the model's eager function in float32 where there is a soft-cap or learned sinks.
+RoPE and q/k-norm, before the softmax scale. `model_attention` is what the model would have computed: the library's
+sdpa, or the model's eager function in float32 where there is a soft-cap or learned sinks.
 """
 import sys
 
@@ -35,6 +35,10 @@ class LazyMask:
         """The window of a mask that hides keys by one. Some models tell the mask function alone (PhiMoE)."""
         window = self.request.get("local_size")
         return window if window is not None and window < self.request["kv_length"] else None
+
+    def contiguous(self):
+        """What generate() asks of a mask for a static cache alone."""
+        raise InputError("a static cache has keys behind the query, expected a cache that grows (cache_implementation)")
 
     def is_plain_causal(self):
         """True if the library would make no mask and pass is_causal to sdpa instead."""

@@ -4,11 +4,10 @@
     print(model.generate(**tokenizer(prompt, return_tensors="pt"), max_new_tokens=64))
     print(attention.kept_ratio())
 
-It is for the models that attest capture supports, and works on what capture records: q, k and v with the soft-cap, window,
-sinks and scale of the call, and latent attention in the absorbed form. What is not attended through a selector is the
-model's own attention (model_attention.py).
+It is for the models that attest capture supports, and works on what capture records: q, k and v with the soft-cap,
+window, sinks and scale of the call, and latent attention in the absorbed form. Passes and layers that do not go through
+the selector have the model's own attention (model_attention.py).
 """
-import math
 import pathlib
 import sys
 
@@ -65,20 +64,27 @@ class SelectorAttention:
             if getattr(model.config, name, None) is not None:
                 self.previous[name] = getattr(model.config, name)._attn_implementation
         self.checked = set()  # layers whose attention was compared with the model's own
+        self.called = False  # whether the model has called any attention through the interface
         self.latents = None
         self.reset()
 
     def install(self):
         self.latents = Latents(self.model)
         for module in self.model.modules():
-            if hasattr(module, "layer_idx"):
-                module.attest = self
+            module.attest = self
+        self.watch = self.model.register_forward_hook(self._after_pass)
         hook(self.model, "attest", _attention_of)
+
+    def _after_pass(self, *_):
+        if not self.called:  # Mamba, Bloom: nothing would go through a selector, whatever is asked for
+            raise AttentionError(f"{type(self.model).__name__}: has no attention that calls the library's attention "
+                                 "interface, so that none can go through a selector")
 
     def detach(self):
         """Makes the model what it was."""
         if self.latents is not None:
             self.latents.remove()
+            self.watch.remove()
             self.model.set_attn_implementation(self.previous)
         for module in self.model.modules():
             vars(module).pop("attest", None)
@@ -114,10 +120,14 @@ class SelectorAttention:
             return Cache(layers=[DynamicLayer() for _ in cache.layers])
         return cache  # of a hybrid model
 
+    def can_crop(self, cache):
+        """False for a hybrid model, and for a cache of the library that drops tokens."""
+        return all(type(layer) is DynamicLayer for layer in cache.layers)
+
     def crop(self, cache, length):
         """Cuts a cache from new_cache back to its first `length` tokens."""
-        kinds = {type(layer).__name__ for layer in cache.layers if type(layer) is not DynamicLayer}
-        if kinds:
+        if not self.can_crop(cache):
+            kinds = {type(layer).__name__ for layer in cache.layers}
             raise AttentionError("expected a cache from new_cache() that keeps all tokens, found layers that cannot be "
                                  f"cut back ({', '.join(sorted(kinds))})")
         present = cache.get_seq_length()
@@ -130,6 +140,9 @@ class SelectorAttention:
 
     def attend(self, module, query, key, value, mask, options):
         """The attention output [B, N, Hq, Dv]."""
+        self.called = True
+        if getattr(module, "layer_idx", None) is None:  # not of the decoder
+            return model_attention(self.has_sdpa, module, query, key, value, mask, options)
         selecting = key.shape[2] > query.shape[2] if self.selecting is None else self.selecting
         if self.selecting is not False:
             _refuse_padding(mask)
@@ -165,7 +178,7 @@ class SelectorAttention:
         except (ValueError, NotImplementedError) as error:
             raise AttentionError(f"layer {layer}: {first_line(error)}") from error
         visible = torch.arange(tokens - queries + 1, tokens + 1, device=kept.device)
-        self._count((kept / visible.clamp(max=window or math.inf)).double().mean(), kept.numel())
+        self._count((kept.double() / visible.clamp(max=window or tokens)).mean(), kept.numel())
         if expansion is not None:
             out = torch.einsum("bhnr,rhv->bhnv", out.float(), expansion).to(query.dtype)
         return out.transpose(1, 2).contiguous()
