@@ -111,6 +111,7 @@ def answer_all(options, progress, partial, runs, file_prompts):
     tokenizer = load_tokenizer(options, config)
     layers = chosen_layers(options.layers, config.num_hidden_layers) if options.layers else None
     attention = attach(model)
+    attention.crop(attention.new_cache(), 0)  # refuses a model whose cache cannot be cut back to the prompt
     for run in runs:  # a setting or layer that cannot be is said before the first prompt is read
         attention.use(run.text, run.operator_setting(), layers)
     answers = ModelAnswers(model, attention, tokenizer, layers)
