@@ -8,8 +8,8 @@ import sys
 import time
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "python"))
-from capture_model import (length_warning, load_model, load_tokenizer, model_name, refuse_missing_checkpoint,  # noqa: E402
-                           refuse_unknown_tokens, rope_parameters)
+from capture_model import length_warning, load_model, load_tokenizer, model_name  # noqa: E402
+from capture_model import refuse_missing_checkpoint, refuse_unknown_tokens, rope_parameters  # noqa: E402
 from capture_options import chosen_layers, parse  # noqa: E402
 from capture_prompts import read_prompts, refuse_same_names, tokenize  # noqa: E402
 from dump_command import run_command  # noqa: E402

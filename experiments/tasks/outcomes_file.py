@@ -58,8 +58,8 @@ def read_outcomes(path):
         with h5py.File(path) as file:
             found = file.attrs.get("format")
             if found != FORMAT or file.attrs["format_version"] != VERSION:
-                raise InputError(f"{path}: expected outcomes of attest tasks (format {FORMAT}, version {VERSION}), found "
-                                 f"{found!r}, version {file.attrs.get('format_version')}")
+                raise InputError(f"{path}: expected outcomes of attest tasks (format {FORMAT}, version {VERSION}), "
+                                 f"found {found!r}, version {file.attrs.get('format_version')}")
             return _read(file)
     except InputError:
         raise
@@ -83,7 +83,7 @@ def _read(file):
     prompts = [PromptOutcomes(*row, cells) for row, cells in
                zip(columns("prompts", "name", "task", "answer", "num_tokens"), outcomes, strict=True)]
     if not runs or not prompts or any(len(p.outcomes) != len(runs) or p.num_tokens < 1 for p in prompts):
-        raise ValueError(f"expected outcomes of at least one prompt and run, found {len(prompts)} prompts of other shapes")
+        raise ValueError("expected at least one prompt, and outcomes of prompts and runs, found other shapes")
     manifest = json.loads(file.attrs["manifest"])
     if manifest["answered"] not in ANSWERED:
         raise ValueError(f"expected a manifest that says greedy or forced, found {manifest['answered']!r}")

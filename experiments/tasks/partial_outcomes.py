@@ -1,4 +1,4 @@
-"""The folder NAME.partial of outcomes that are not finished: what they are made of, and a file for each finished prompt.
+"""The folder NAME.partial of unfinished outcomes: what they are made of, and a file for each finished prompt.
 
     tasks.json       what decides the outcomes, which --resume must agree with; when they were begun, and the command
     prompt-N.json    the outcomes of prompt N, renamed into place; a damaged one is made again

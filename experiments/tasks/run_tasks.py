@@ -10,8 +10,8 @@ import time
 DUMPS = pathlib.Path(__file__).resolve().parents[2] / "dumps"
 sys.path += [str(DUMPS / "capture"), str(DUMPS / "python")]
 from capture import provenance  # noqa: E402
-from capture_model import length_warning, load_model, load_tokenizer, model_name, refuse_missing_checkpoint  # noqa: E402
-from capture_model import refuse_unknown_tokens  # noqa: E402
+from capture_model import length_warning, load_model, load_tokenizer, model_name  # noqa: E402
+from capture_model import refuse_missing_checkpoint, refuse_unknown_tokens  # noqa: E402
 from capture_options import chosen_layers  # noqa: E402
 from capture_prompts import tokenize  # noqa: E402
 from dump_command import NOTHING_WRITTEN, print_report, raise_if_interrupted, run_command  # noqa: E402

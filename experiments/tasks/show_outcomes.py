@@ -16,7 +16,8 @@ def show(path, as_json):
     found = read_outcomes(path)
     summary = summarize(found.runs, found.prompts, found.manifest["answered"])
     if as_json:
-        print_report(json.dumps({"format": "attest-tasks", "model": found.model, **summary}, indent=2, ensure_ascii=False))
+        document = {"format": "attest-tasks", "model": found.model, **summary}
+        print_report(json.dumps(document, indent=2, ensure_ascii=False))
         return
     print_report(f"{printable(path)}: task outcomes of model '{printable(found.model)}', {len(found.prompts)} prompts, "
                  f"{len(found.runs)} runs, {summary['answered']}\n\n" + table_text(summary).rstrip())

@@ -66,8 +66,8 @@ def join_dumps(paths, target, force):
                         writer.write_attributes(**header)
                     for name in {**header, **attributes}:
                         if header.get(name) != attributes.get(name):
-                            raise InputError(f"{path}: its {name} is {attributes.get(name)}, that of the prompts before "
-                                             f"{header.get(name)}, and a dump holds layers of one kind")
+                            raise InputError(f"{path}: its {name} is {attributes.get(name)}, that of the prompts "
+                                             f"before {header.get(name)}, and a dump holds layers of one kind")
                     with writer.writing():
                         for name in part["samples"]:
                             part.copy(part["samples"][name], writer.file["samples"], name)

@@ -1,5 +1,5 @@
-"""The options of run_tasks.py. `attest tasks` (experiments/commands/tasks.cpp) has parsed selectors and grids, and hands
-them over in --request; `attest tasks --help` describes the others."""
+"""The options of run_tasks.py. `attest tasks` (experiments/commands/tasks.cpp) has parsed selectors and grids, and
+hands them over in --request; `attest tasks --help` describes the others."""
 import json
 
 from capture_options import Parser, argument, count, file_name, layer_list
@@ -54,7 +54,8 @@ def checked(options):
     if isinstance(options.prompts, str):
         for name in ("tasks", "context", "haystack"):
             if getattr(options, name) is not None:
-                raise UsageError(f"--{name} is for prompts that are made, and --prompts names the file {options.prompts}")
+                raise UsageError(f"--{name} is for prompts that are made, and --prompts names the file "
+                                 f"{options.prompts}")
     elif options.haystack is None:
         options.haystack = SOURCES
     if options.forced and options.max_new_tokens:

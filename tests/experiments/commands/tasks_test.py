@@ -42,13 +42,14 @@ def refusal(folder, *arguments, expect):
 def test_runs_are_those_of_selectors_and_grids(model_folder, prompts, tmp_path):  # noqa: F811
     write_lines(tmp_path / "p.jsonl", prompts[:2])
     said = run(tmp_path, "--model", model_folder, *COMMON, "--prompts", "p.jsonl", "-o", "t.h5", "--selector",
-               "few=streaming_llm:sink=1", "--selector", "exact", "--selector", "oracle_topdelta", "--budget", "8:24:8", "--budget",
-               "25%", "--delta", "inf", "--p", "0.5", "--forced", "--json")
+               "few=streaming_llm:sink=1", "--selector", "exact", "--selector", "oracle_topdelta", "--budget", "8:24:8",
+               "--budget", "25%", "--delta", "inf", "--p", "0.5", "--forced", "--json")
     assert "warning: --p 0.5 is not used" in said.stderr
     summary = json.loads(said.stdout)
     assert summary["answered"] == "forced" and summary["prompts"] == {"own": 2}
     with h5py.File(tmp_path / "t.h5") as file:
-        runs = {name: (d.asstr() if h5py.check_string_dtype(d.dtype) else d)[()].tolist() for name, d in file["runs"].items()}
+        runs = {name: (d.asstr() if h5py.check_string_dtype(d.dtype) else d)[()].tolist()
+                for name, d in file["runs"].items()}
         manifest = json.loads(file.attrs["manifest"])
     assert runs["label"] == ["dense", *["few"] * 4, "exact", "oracle_topdelta"]
     assert runs["selector"] == ["exact", *["streaming_llm"] * 4, "exact", "oracle_topdelta"]
@@ -80,9 +81,9 @@ def test_the_options_of_a_run_are_those_of_attest_run(model_folder, prompts, tmp
 
 def test_config_file(model_folder, prompts, tmp_path):  # noqa: F811
     write_lines(tmp_path / "p.jsonl", prompts[:1])
-    (tmp_path / "c.toml").write_text(f'threads = 1\ndevice = "cpu"\n[tasks]\nmodel = "{model_folder}"\ntokenizer = "bytes"\n'
-                                     'prompts = "p.jsonl"\nforced = true\noutput = "t.h5"\nselector = ["streaming_llm"]\n'
-                                     'budget = [8, "25%"]\nlayers = [0, "2-3"]\n')
+    (tmp_path / "c.toml").write_text('threads = 1\ndevice = "cpu"\n[tasks]\ntokenizer = "bytes"\nprompts = "p.jsonl"\n'
+                                     f'model = "{model_folder}"\nforced = true\noutput = "t.h5"\n'
+                                     'selector = ["streaming_llm"]\nbudget = [8, "25%"]\nlayers = [0, "2-3"]\n')
     run(tmp_path, "--config", "c.toml")
     with h5py.File(tmp_path / "t.h5") as file:
         assert file["runs/setting"][()].tolist() == [0, 8, 25]

@@ -1,4 +1,4 @@
-"""Options of run_tasks.py that cannot be meant, and prompts that cannot be answered: one sentence, and nothing is left."""
+"""Options of run_tasks.py that cannot be meant, prompts that cannot be answered: one sentence, and nothing is left."""
 import pathlib
 import sys
 
@@ -40,8 +40,8 @@ from task_runs_maker import model_folder, tasks, write_lines  # noqa: F401
 def test_refusals(options, code, sentence, model_folder, tmp_path, monkeypatch, capsys):  # noqa: F811
     monkeypatch.chdir(tmp_path)
     good = {"text": "some text", "answer": "more"}
-    for name, lines in {"good": [good], "blank": [good, {"text": "x", "answer": " \n"}], "twice": [{**good, "name": "a"}] * 2,
-                        "unknown": [{"tokens": [1, 2], "answer": [65, 999]}],
+    for name, lines in {"good": [good], "blank": [good, {"text": "x", "answer": " \n"}],
+                        "twice": [{**good, "name": "a"}] * 2, "unknown": [{"tokens": [1, 2], "answer": [65, 999]}],
                         "special": [{"tokens": [1, 2], "answer": [258]}]}.items():
         write_lines(tmp_path / f"{name}.jsonl", lines)
     before = sorted(tmp_path.iterdir())
