@@ -88,6 +88,12 @@ def test_spans_through_a_real_tokenizer(chat, tmp_path):
         assert spelled[:2] == (["user", ":"] if chat else ["<s>", "the"])
 
 
+def test_bytes_are_decoded_without_special_tokens():
+    from capture_prompts import ByteTokenizer  # found by capture_models
+
+    assert ByteTokenizer(256).decode([256, *"aü".encode(), 0xC3, 257], skip_special_tokens=True) == "aü\ufffd"
+
+
 @pytest.mark.parametrize("chat", [False, True])
 @pytest.mark.parametrize("question, spelling", [("box?", ["box", "?"]), ([28, 43], ["the", "key", "of", "box", "?"])])
 def test_the_question_is_placed_and_not_written(question, spelling, chat, tmp_path):
