@@ -9,8 +9,8 @@ import warnings
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # nothing is multiplied: numpy's threads would only take memory
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "python"))
-from dump_command import drop_output, run_command  # noqa: E402
-from dump_errors import DumpError, OutputError, UsageError  # noqa: E402
+from dump_command import print_report, run_command  # noqa: E402
+from dump_errors import DumpError, UsageError  # noqa: E402
 from import_files import in_quotes  # noqa: E402
 
 
@@ -61,13 +61,7 @@ def run_import(request):
     with Progress(plan.num_bytes(), request["quiet"]) as progress:
         write_import(plan, options, target, request["force"], progress)
     report = report_json if request["json"] else report_text
-    try:
-        print(report(plan, target, progress.seconds()), flush=True)
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        drop_output(sys.stdout)
-        raise OutputError("cannot write to standard output") from error
+    print_report(report(plan, target, progress.seconds()))
 
 
 def main(request):

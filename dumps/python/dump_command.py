@@ -5,7 +5,7 @@ import os
 import signal
 import sys
 
-from dump_errors import DumpError, first_line, printable
+from dump_errors import DumpError, OutputError, first_line, printable
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 LIMITS = {errno.EMFILE: "too many open files (ulimit -n)", errno.ENFILE: "too many open files on this machine",
@@ -37,6 +37,17 @@ def drop_output(*streams):
     for stream in streams:
         with contextlib.suppress(OSError, ValueError):  # closed from the start
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def print_report(text):
+    """Prints what a command reports, on standard output."""
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        drop_output(sys.stdout)
+        raise OutputError("cannot write to standard output") from error
 
 
 def _on_ignored(ignored):

@@ -1,5 +1,5 @@
-// attest inspect: shows what is in a dump, a results file or the folder of an unfinished study; --check reads every
-// value.
+// attest inspect: shows what is in a dump, a results file, task outcomes or the folder of an unfinished study; --check
+// reads every value.
 #include "dumps/inspect/inspect.h"
 
 #include <fmt/format.h>
@@ -12,6 +12,7 @@
 #include <optional>
 #include <string>
 #include <type_traits>
+#include <vector>
 
 #include "analysis/results/partial_results.h"
 #include "dumps/base/error.h"
@@ -19,6 +20,8 @@
 #include "dumps/inspect/file_format.h"
 #include "experiments/cli/checks.h"
 #include "experiments/cli/progress.h"
+#include "experiments/cli/python_script.h"
+#include "experiments/cli/version.h"
 #include "experiments/commands/commands.h"
 #include "experiments/commands/inspect_results.h"
 
@@ -77,7 +80,16 @@ void run_inspect(const InspectOptions& options, const GlobalOptions& global) {
   if (!fs::exists(options.path, error) && fs::is_directory(partial, error))
     throw InputError(fmt::format("{}: there is no such file; its study is unfinished, see 'attest inspect {}'",
                                  options.path, partial));
-  if (file_format(options.path) == kStudyFormat) {
+  const std::string format = file_format(options.path);
+  if (format == kOutcomesFormat) {
+    if (options.check)
+      throw UsageError(
+          fmt::format("{}: --check takes a dump or a results file, and these are task outcomes", options.path));
+    std::vector<std::string> arguments{"--", options.path};
+    if (global.json) arguments.insert(arguments.begin(), "--json");
+    exec_script(python_interpreter(), "experiments/tasks/show_outcomes.py", arguments);
+  }
+  if (format == kStudyFormat) {
     const ResultsFile results(options.path);
     inspect_file(results, "arrays", options, global,
                  [&](const CheckProgress& progress) { return check_results(results, progress); });
@@ -92,9 +104,11 @@ void run_inspect(const InspectOptions& options, const GlobalOptions& global) {
 
 void add_inspect(CLI::App& app, const GlobalOptions& global) {
   auto options = std::make_shared<InspectOptions>();
-  CLI::App* command = app.add_subcommand("inspect", "What is in a dump, a results file or an unfinished study");
+  CLI::App* command =
+      app.add_subcommand("inspect", "What is in a dump, a results file, task outcomes or an unfinished study");
   command
-      ->add_option("FILE", options->path, "The dump, the results file, or the folder R.partial of an unfinished study")
+      ->add_option("FILE", options->path,
+                   "The dump, the results file, the task outcomes, or the folder R.partial of an unfinished study")
       ->required();
   command->add_flag("--check", options->check,
                     "Look at every value. Dump: range, NaN, infinities, heads that are all zero. Results: cells that "

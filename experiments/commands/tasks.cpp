@@ -3,11 +3,14 @@
 
 #include <CLI/CLI.hpp>
 #include <cmath>
+#include <cstdlib>
+#include <filesystem>
 #include <iostream>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "analysis/torch_ops/attend.h"
@@ -38,12 +41,14 @@ constexpr const char* kFooter = R"(How a prompt is answered:
 Prompts: --tasks makes them (or all tasks, if --prompts is no file):
   niah one needle, mk one of many needles, mv, mq several numbers, vt variable tracking, kv one of many keys,
   cwe, fwe frequent words. A .jsonl file has prompts as 'attest capture' reads them, each with its "answer".
+  --seed, a common option, makes others.
 
 Example:
   attest tasks --model Qwen/Qwen3-8B --selector ffd --delta 1:12:1 --selector quest --budget 256,1024 \
       --tasks kv,mk --context 4K,16K --prompts 24 -o tasks.h5 --dump dump.h5
 
-The format of tasks.h5, and more: experiments/tasks/README.md)";
+The format of tasks.h5, and more: experiments/tasks/README.md
+)";
 
 /// An option that the script parses.
 struct PassedOption {
@@ -68,6 +73,7 @@ constexpr PassedOption kPassed[] = {
     {"--dtype", "TYPE", "Run the model in float16, bfloat16 or float32 (default: the checkpoint's)"},
     {"--revision", "REV", "Branch, tag or commit on the hub"},
 };
+constexpr std::string_view kFirstAfterSelectors = "--tasks";
 constexpr PassedOption kFlags[] = {
     {"--forced", "", "Feed the known answer in one pass instead of decoding: scores prefix alone, much faster"},
     {"--chat", "", "Put each prompt into the tokenizer's chat template, as the user's"},
@@ -124,6 +130,14 @@ nlohmann::json selectors_json(const SelectorGrids& options, const GlobalOptions&
   return all;
 }
 
+/// The script loads the operators of this build.
+void name_operator_library() {
+  std::error_code error;
+  const std::filesystem::path library =
+      std::filesystem::read_symlink("/proc/self/exe", error).parent_path() / "libattest_torch_ops.so";
+  if (!error && std::filesystem::exists(library, error)) ::setenv("ATTEST_TORCH_OPS", library.c_str(), /*overwrite=*/0);
+}
+
 void run_tasks(TasksCommand command, const GlobalOptions& global) {
   join_lists(command.selectors);
   const nlohmann::json request{{"selectors", selectors_json(command.selectors, global)},
@@ -144,6 +158,7 @@ void run_tasks(TasksCommand command, const GlobalOptions& global) {
   arguments.push_back(fmt::format("--device={}", global.device));
   arguments.push_back(fmt::format("--threads={}", global.thread_count()));
   arguments.push_back(fmt::format("--seed={}", global.seed));
+  name_operator_library();
   exec_script(python_interpreter(), "experiments/tasks/run_tasks.py", arguments);
 }
 
@@ -153,13 +168,12 @@ void add_tasks(CLI::App& app, const GlobalOptions& global) {
   const auto options = std::make_shared<TasksCommand>();
   CLI::App* command = app.add_subcommand("tasks", kDescription);
   command->footer(kFooter);
-  add_selector_options(*command, options->selectors);
   for (const PassedOption& option : kPassed) {
     const std::string name = option.name;
+    if (name == kFirstAfterSelectors) add_selector_options(*command, options->selectors);
     CLI::Option* added =
         command->add_option(name == "--output" ? "-o,--output" : name, options->values[name], option.text)
-            ->transform(text_that_is(
-                fmt::format("{}", option.type == std::string("N|FILE") ? "a number or a file" : "a value")))
+            ->transform(text_that_is("a value"))
             ->type_name(option.type);
     if (option.type == std::string("LIST") || option.type == std::string("NAMES"))
       added->multi_option_policy(CLI::MultiOptionPolicy::Join);

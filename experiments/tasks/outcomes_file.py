@@ -11,6 +11,7 @@ from prompt_outcomes import Outcome, PromptOutcomes
 from task_runs import Run
 
 FORMAT, VERSION = "attest-tasks", 1
+ANSWERED = ("greedy", "forced")
 TEXT = h5py.string_dtype()
 
 
@@ -81,6 +82,9 @@ def _read(file):
                 columns("outcomes", "exact", "contains", "prefix", "answer", "kept_ratio", "num_tokens")]
     prompts = [PromptOutcomes(*row, cells) for row, cells in
                zip(columns("prompts", "name", "task", "answer", "num_tokens"), outcomes, strict=True)]
-    if not runs or any(len(prompt.outcomes) != len(runs) for prompt in prompts):
-        raise ValueError(f"expected outcomes of {len(prompts)} prompts and {len(runs)} runs, found another shape")
-    return OutcomesFile(str(file.attrs["model"]), json.loads(file.attrs["manifest"]), runs, prompts)
+    if not runs or not prompts or any(len(p.outcomes) != len(runs) or p.num_tokens < 1 for p in prompts):
+        raise ValueError(f"expected outcomes of at least one prompt and run, found {len(prompts)} prompts of other shapes")
+    manifest = json.loads(file.attrs["manifest"])
+    if manifest["answered"] not in ANSWERED:
+        raise ValueError(f"expected a manifest that says greedy or forced, found {manifest['answered']!r}")
+    return OutcomesFile(str(file.attrs["model"]), manifest, runs, prompts)

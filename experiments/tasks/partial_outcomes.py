@@ -46,7 +46,8 @@ def _short(value):
 
 
 class PartialOutcomes:
-    """`number` counts prompts from 0. Use it in a `with`, at whose end the lock is given back; the folder stays."""
+    """`number` counts prompts from 0. Use it in a `with`, at whose end the lock is given back; the folder stays if a
+    prompt is finished."""
 
     def __init__(self, output, resume, force):
         self.folder = folder_of(output)
@@ -73,11 +74,10 @@ class PartialOutcomes:
         return self
 
     def __exit__(self, *_):
+        with contextlib.suppress(OSError):  # the folder may be gone
+            if not self.count_finished():
+                self.remove()
         os.close(self.lock)
-        with contextlib.suppress(OSError):  # nothing was begun in it
-            if not (self.folder / BEGUN).exists():
-                os.unlink(self.folder / LOCK)
-                self.folder.rmdir()
 
     def begin(self, what, record):
         """`what` decides the outcomes. Returns `record`, or that of the process that began them with the same."""

@@ -14,7 +14,7 @@ from capture_model import length_warning, load_model, load_tokenizer, model_name
 from capture_model import refuse_unknown_tokens  # noqa: E402
 from capture_options import chosen_layers  # noqa: E402
 from capture_prompts import tokenize  # noqa: E402
-from dump_command import drop_output, raise_if_interrupted, run_command  # noqa: E402
+from dump_command import NOTHING_WRITTEN, print_report, raise_if_interrupted, run_command  # noqa: E402
 from dump_errors import OutputError, printable  # noqa: E402
 from task_options import parse  # noqa: E402
 from task_plan import made_prompts, prompts_of_file  # noqa: E402
@@ -42,8 +42,8 @@ class Progress:
                  f"left{warning}")
 
     def interruption(self):
-        if not self.total:
-            return "interrupted, nothing was written; run the command again to start over"
+        if not self.finished:
+            return NOTHING_WRITTEN
         return (f"interrupted with {self.finished} of {self.total} prompts finished; the same command with --resume "
                 "goes on")
 
@@ -54,7 +54,7 @@ def utc_now():
     return datetime.datetime.fromtimestamp(seconds, datetime.timezone.utc).isoformat(timespec="seconds")
 
 
-def configuration(options, runs, prompts, layers, device):
+def configuration(options, model, prompts, layers):
     """All that decides the outcomes."""
     import torch
     import transformers
@@ -63,7 +63,7 @@ def configuration(options, runs, prompts, layers, device):
     return {"program": {"name": "attest", "version": request["version"], "git_commit": request["git_commit"]},
             "versions": {"torch": torch.__version__, "transformers": transformers.__version__},
             "model": {"name": options.model, "called": model_name(options), "revision": options.revision,
-                      "dtype": options.dtype, "device": device},
+                      "dtype": str(model.dtype).removeprefix("torch."), "device": model.device.type},
             "tokenizer": {"name": options.tokenizer, "first_token": options.first_token, "chat": options.chat},
             "prompts": prompts,
             "selectors": request["selectors"],
@@ -111,17 +111,27 @@ def answer_all(options, progress, partial, runs, file_prompts):
     tokenizer = load_tokenizer(options, config)
     layers = chosen_layers(options.layers, config.num_hidden_layers) if options.layers else None
     attention = attach(model)
+    attention.crop(attention.new_cache(), 0)  # refuses a model whose cache cannot be cut back to the prompt
     for run in runs:  # a setting or layer that cannot be is said before the first prompt is read
         attention.use(run.text, run.operator_setting(), layers)
-    planned, prompts = file_prompts or made_prompts(options, tokenizer)
+    answers = ModelAnswers(model, attention, tokenizer, layers)
 
-    what = configuration(options, runs, prompts, layers, model.device.type)
+    def tokenized(prompt):
+        found = tokenize(prompt, tokenizer, options.chat)
+        answer_text(answers, prompt, found)  # refuses a prompt without an answer
+        refuse_unknown_tokens(model, prompt, found.ids + found.answer)
+        return found
+
+    planned, prompts = file_prompts or made_prompts(options, tokenizer)
+    for plan in planned if file_prompts else []:  # what is wrong with the last prompt is said before the first is read
+        tokenized(plan.make())
+
+    what = configuration(options, model, prompts, layers)
     record = partial.begin(what, {"created": utc_now(), "command_line": options.request["command"]})
     source = provenance("attest", record["command_line"][1:])
     if options.dump and os.path.lexists(options.dump) and not (options.force or
                                                                is_of(options.dump, source, record["created"])):
         raise OutputError(f"{options.dump}: exists already, expected a new file (or --force)")
-    answers = ModelAnswers(model, attention, tokenizer, layers)
     dump = TaskDump(model, config, options, source, record["created"]) if options.dump else None
     progress.total, outcomes = len(planned), []
     known = [partial.finished(n, p.name, len(runs), bool(dump)) for n, p in enumerate(planned)]
@@ -133,14 +143,12 @@ def answer_all(options, progress, partial, runs, file_prompts):
         if found is None:
             began = time.monotonic()
             prompt = plan.make()
-            tokenized = tokenize(prompt, tokenizer, options.chat)
-            answer_text(answers, prompt, tokenized)  # refuses a prompt without an answer before it is read
-            refuse_unknown_tokens(model, prompt, tokenized.ids + tokenized.answer)
-            cache = dump.read_prompt(answers, prompt, tokenized, partial.dump_path(number)) if dump else \
-                answers.prefill(tokenized.ids)
-            found = measure(answers, runs, prompt, tokenized, cache, options, MORE_TOKENS)
+            tokens = tokenized(prompt)
+            cache = dump.read_prompt(answers, prompt, tokens, partial.dump_path(number)) if dump else \
+                answers.prefill(tokens.ids)
+            found = measure(answers, runs, prompt, tokens, cache, options, MORE_TOKENS)
             partial.store(number, found)
-            warning = length_warning(config, len(tokenized.ids) + len(tokenized.answer))
+            warning = length_warning(config, len(tokens.ids) + len(tokens.answer))
             progress.prompt_done(found, time.monotonic() - began, warning)
         outcomes.append(found)
     if dump:
@@ -161,13 +169,7 @@ def report(options, runs, outcomes):
         text = json.dumps(written, indent=2, ensure_ascii=False)
     else:
         text = f"{table_text(summary)}Outcomes: {printable(options.output)}"
-    try:
-        print(text, flush=True)
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        drop_output(sys.stdout)
-        raise OutputError("cannot write to standard output") from error
+    print_report(text)
 
 
 def main(arguments):

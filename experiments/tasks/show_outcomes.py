@@ -1,0 +1,36 @@
+"""`attest inspect` of an outcomes file: what it is of, and its table."""
+import argparse
+import json
+import pathlib
+import sys
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "dumps/python"))
+from dump_command import print_report, run_command  # noqa: E402
+from dump_errors import printable  # noqa: E402
+
+
+def show(path, as_json):
+    from outcomes_file import read_outcomes
+    from outcomes_table import summarize, table_text
+
+    found = read_outcomes(path)
+    summary = summarize(found.runs, found.prompts, found.manifest["answered"])
+    if as_json:
+        print_report(json.dumps({"format": "attest-tasks", "model": found.model, **summary}, indent=2, ensure_ascii=False))
+        return
+    print_report(f"{printable(path)}: task outcomes of model '{printable(found.model)}', {len(found.prompts)} prompts, "
+                 f"{len(found.runs)} runs, {summary['answered']}\n\n" + table_text(summary).rstrip())
+
+
+def main(arguments):
+    def command():
+        parser = argparse.ArgumentParser(add_help=False)
+        parser.add_argument("--json", action="store_true")
+        parser.add_argument("path")
+        options = parser.parse_args(arguments)
+        show(options.path, options.json)
+    return run_command("attest", "numpy and h5py", command)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
