@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
-# cmake/setup.sh [--torch] [--tests]: installs what attest needs and this machine lacks; uses no network if nothing is
-# missing. It looks for the header or tool itself, not for its package, so that other ways of installing count too.
-#   --torch  also what attest capture and the LibTorch peer of attest bench need
-#   --tests  also what the tests need
+# cmake/setup.sh [--torch] [--tests] [--lm-eval]: installs what attest needs and this machine lacks; uses no network if
+# nothing is missing. It looks for the header or tool itself, not for its package, so that other ways of installing count
+# too.
+#   --torch    also what attest capture and the LibTorch peer of attest bench need
+#   --tests    also what the tests need
+#   --lm-eval  also torch and the lm-evaluation-harness, as --torch --tests does
 #   ATTEST_PYTHON=/path/python  an interpreter to use instead of a .venv
 #   ATTEST_CUDA=1 or 0          with or without a CUDA compiler; by default with one if there is a GPU
 set -euo pipefail
@@ -11,14 +13,17 @@ mkdir -p build
 log=$PWD/build/setup.log
 venv=$PWD/.venv
 
-torch= tests=
+torch= tests= lm_eval=
 for option in "$@"; do
   case $option in
     --torch) torch=1 ;;
     --tests) tests=1 ;;
+    --lm-eval) torch=1 lm_eval=1 ;;
     *) echo "cmake/setup.sh: unknown option $option" >&2 && exit 2 ;;
   esac
 done
+
+[ -z "$torch" ] || [ -z "$tests" ] || lm_eval=1
 
 . cmake/watch.sh
 fail() {
@@ -178,6 +183,7 @@ else
   wheels "the wheels of requirements.txt" requirements.txt
   [ -z "$torch" ] || wheels "torch and transformers (some 3 GB)" cmake/requirements-torch.txt
   [ -z "$tests" ] || wheels "the wheels of the tests" cmake/requirements-tests.txt
+  [ -z "$lm_eval" ] || wheels "the lm-evaluation-harness (some 550 MB)" cmake/requirements-lm-eval.txt
 fi
 
 # CMake 3.28 is the first version that supports C++20 with the CUDA 13 compiler.

@@ -15,7 +15,7 @@ def main():
 
         model_registry.register("attest", target="lm_eval_model:SelectorLM")
         cli_evaluate()
-    return run_command("lm_eval_attest.py", "torch, transformers 5 and lm_eval", command)
+    return run_command("lm_eval_attest.py", "torch, transformers 5, lm_eval and accelerate", command)
 
 
 if __name__ == "__main__":
