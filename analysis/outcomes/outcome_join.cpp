@@ -232,8 +232,8 @@ class Joiner {
     if (run == file.runs.end())
       throw InputError(fmt::format("{}: holds dense answers alone, expected answers through selectors", file.path));
     if (places_.settings.empty())
-      throw InputError(fmt::format("{}: holds no prompt under a selector, expected those that {} answers",
-                                   results.front()->path(), file.path));
+      throw InputError(
+          fmt::format("{}: the results hold no prompt under a selector, expected those that it answers", file.path));
     const JoinCounts& counts = joined_.counts;
     const auto& [prompt, labels] = *places_.settings.begin();
     throw InputError(printable(fmt::format(

@@ -20,6 +20,8 @@
 namespace attest {
 namespace {
 
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+
 /// What is read: lower is cheaper, and less faithful.
 constexpr std::array<std::string_view, 3> kCosts = {"keep_ratio", "io_ratio", "block_keep_ratio"};
 
@@ -75,8 +77,7 @@ void add_span_share(const Prompt& prompt, std::size_t num_settings, std::vector<
     part[i % num_settings] += k;
     whole[i % num_settings] += m;
   }
-  for (std::size_t s = 0; s < num_settings; ++s)
-    part[s] = whole[s] > 0 ? part[s] / whole[s] : std::numeric_limits<double>::quiet_NaN();
+  for (std::size_t s = 0; s < num_settings; ++s) part[s] = whole[s] > 0 ? part[s] / whole[s] : kNaN;
   all.push_back({{.name = kSpanShareKept, .high_fails = false, .needs_spans = true, .scale = Predictor::Scale::deficit},
                  std::move(part)});
 }
@@ -84,17 +85,22 @@ void add_span_share(const Prompt& prompt, std::size_t num_settings, std::vector<
 void add_model_span_lost(const Prompt& prompt, std::size_t num_settings, std::vector<PredictorValues>& all) {
   const std::optional<ModelSpanLost> lost = model_span_lost(*prompt.file, prompt.dump, prompt.sample, prompt.selector);
   if (!lost || static_cast<std::size_t>(lost->settings) != num_settings) return;
-  std::vector<CellSums> sums(num_settings);
-  for (std::size_t i = 0; i < lost->values.size(); ++i) sums[i % num_settings].add(static_cast<float>(lost->values[i]));
-  for (const CellStatistic statistic : {CellStatistic::mean, CellStatistic::max}) {
-    PredictorValues one{
-        {.name = fmt::format("{}.{}", kModelSpanLost, statistic == CellStatistic::mean ? "mean" : "max"),
-         .needs_spans = true},
-        {}};
-    for (const CellSums& of_setting : sums)
-      one.values.push_back(of_setting.get({.info = {}, .metric = {}, .statistic = statistic}));
-    all.push_back(std::move(one));
+  std::vector<double> sums(num_settings), most(num_settings);
+  std::vector<std::int64_t> counts(num_settings);
+  for (std::size_t i = 0; i < lost->values.size(); ++i) {
+    if (std::isnan(lost->values[i])) continue;
+    const std::size_t s = i % num_settings;
+    sums[s] += lost->values[i];
+    most[s] = std::max(most[s], lost->values[i]);
+    ++counts[s];
   }
+  for (std::size_t s = 0; s < num_settings; ++s) {
+    // To float32: equal shares that were added in another order stay equal.
+    sums[s] = counts[s] > 0 ? static_cast<float>(sums[s] / static_cast<double>(counts[s])) : kNaN;
+    if (counts[s] == 0) most[s] = kNaN;
+  }
+  all.push_back({{.name = fmt::format("{}.mean", kModelSpanLost), .needs_spans = true}, std::move(sums)});
+  all.push_back({{.name = fmt::format("{}.max", kModelSpanLost), .needs_spans = true}, std::move(most)});
 }
 
 }  // namespace
