@@ -61,11 +61,21 @@ void add_auc_findings(const OutcomeStudy& study, const std::vector<AucRow>& rows
   for (const std::size_t p : shown_predictors(study.all)) {
     const auto row =
         std::ranges::find_if(rows, [&](const AucRow& r) { return r.predictor == p && r.scope->name == "all"; });
-    if (row == rows.end() || std::isnan(row->pooled.value)) continue;
+    if (row == rows.end()) continue;
+    const std::string& name = study.all.predictors[p].name;
+    const std::int64_t runs = row->counts.failures + row->counts.successes;
+    if (std::isnan(row->pooled.value)) {
+      findings.push_back({.text = fmt::format("{} is defined for {}, of which {} of {} failed: too few for a number.",
+                                              name, counted(runs, "run"), row->counts.failures,
+                                              counted(row->counts.failed_prompts, "prompt"))});
+      continue;
+    }
+    const bool everywhere = runs == static_cast<std::int64_t>(study.all.runs.size());
     findings.push_back(
         {.text = fmt::format("{} tells failed runs from right ones with an AUC of {}; among runs of the "
-                             "same selector {}.",
-                             study.all.predictors[p].name, auc_text(row->pooled), auc_text(row->same_label)),
+                             "same selector {}{}.",
+                             name, auc_text(row->pooled), auc_text(row->same_label),
+                             everywhere ? "" : fmt::format(" (it is defined for {})", counted(runs, "run"))),
          .number = fmt::format("{:.3f}", row->pooled.value)});
   }
 }
