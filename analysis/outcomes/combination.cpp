@@ -53,8 +53,8 @@ bool is_defined(std::span<const double> features) {
 
 const std::vector<Combination>& all_combinations() {
   static const std::vector<Combination> list = {
-      {"combination_spans", true, {"span_recall.min", "span_share_kept", "model_span_lost.max", "lse_error.max"}},
-      {"combination", false, {"lse_error.max", "mass_recall.min", "recall.min"}}};
+      {"combination_spans", true, {"span_error.max", "recall_layer.min", "lse_error.max"}},
+      {"combination", false, {"lse_error.max", "recall_layer.min"}}};
   return list;
 }
 
@@ -90,7 +90,9 @@ void add_combinations(OutcomeRuns& all, std::uint64_t seed) {
   std::mt19937_64 random(seed);
   for (std::size_t i = fold.size(); i > 1; --i) std::swap(fold[i - 1], fold[random() % i]);
   for (const Combination& combination : all_combinations()) {
-    if (members_of(all, combination).size() < 2) continue;
+    const std::vector<std::size_t> members = members_of(all, combination);
+    const bool has_spans = std::ranges::any_of(members, [&](std::size_t p) { return all.predictors[p].needs_spans; });
+    if (members.size() < 2 || has_spans != combination.needs_spans) continue;
     std::vector<double> values(all.runs.size());
     for (std::size_t f = 0; f < kFolds; ++f) {
       std::vector<std::size_t> from, of;

@@ -11,7 +11,7 @@
 
 namespace attest {
 
-/// A fixed list, chosen before any data; what the results lack is left out of it.
+/// A fixed list, chosen on the outcomes in experiments/outcomes/TINYLM.md; what the results lack is left out of it.
 struct Combination {
   std::string name;
   bool needs_spans = false;
@@ -29,8 +29,9 @@ std::vector<double> predicted(const OutcomeRuns& all, const Combination& combina
 
 inline constexpr std::size_t kFolds = 5;
 
-/// Adds a predictor for each combination that has two of its predictors. A run's value is learnt from the prompts of
-/// the other folds: each prompt is, whatever its runs, in one of kFolds by a seeded shuffle.
+/// Adds a predictor for each combination that has two of its predictors, and one of spans if it needs them. A run's
+/// value is learnt from the prompts of the other folds: each prompt is, whatever its runs, in one of kFolds by a seeded
+/// shuffle.
 void add_combinations(OutcomeRuns& all, std::uint64_t seed = BootstrapOptions{}.seed);
 
 }  // namespace attest

@@ -14,6 +14,7 @@
 #include "analysis/statistics/ladder.h"
 #include "analysis/statistics/metric_statistic.h"
 #include "analysis/statistics/model_span_lost.h"
+#include "analysis/statistics/span_error.h"
 #include "analysis/validation/prompt_values.h"
 #include "dumps/base/error.h"
 
@@ -103,6 +104,17 @@ void add_model_span_lost(const Prompt& prompt, std::size_t num_settings, std::ve
   all.push_back({{.name = fmt::format("{}.max", kModelSpanLost), .needs_spans = true}, std::move(most)});
 }
 
+void add_span_error(const Prompt& prompt, std::size_t num_settings, std::vector<PredictorValues>& all) {
+  const std::optional<MetricArray> error =
+                                       prompt.file->read(prompt.dump, prompt.sample, prompt.selector, "output_error"),
+                                   mass = prompt.file->read_scores(prompt.dump, prompt.sample, "span_mass");
+  if (!error || !mass || error->values.size() != mass->values.size() * num_settings) return;
+  std::vector<double> most(num_settings, kNaN);
+  const std::vector<double> values = span_error(*error, *mass, prompt.rows);
+  for (std::size_t i = 0; i < values.size(); ++i) most[i % num_settings] = std::fmax(most[i % num_settings], values[i]);
+  all.push_back({{.name = kSpanError, .needs_spans = true, .scale = Predictor::Scale::logarithmic}, std::move(most)});
+}
+
 }  // namespace
 
 std::vector<PredictorValues> predictor_values(const Prompt& prompt) {
@@ -114,6 +126,7 @@ std::vector<PredictorValues> predictor_values(const Prompt& prompt) {
   for (const std::string& metric : metrics) add_metric(prompt, metric, num_settings, all);
   add_span_share(prompt, num_settings, all);
   add_model_span_lost(prompt, num_settings, all);
+  add_span_error(prompt, num_settings, all);
   return all;
 }
 

@@ -28,6 +28,9 @@ inline constexpr const char* kSpanShareKept = "span_share_kept";
 /// The share of the span tokens that no layer keeps (analysis/statistics/model_span_lost.h).
 inline constexpr const char* kModelSpanLost = "model_span_lost";
 
+/// Of the query where it is worst, the error of the outputs that read the spans (analysis/statistics/span_error.h).
+inline constexpr const char* kSpanError = "span_error.max";
+
 struct PredictorValues {
   Predictor predictor;
   std::vector<double> values;  ///< [setting of the grid]; NaN where no cell is defined

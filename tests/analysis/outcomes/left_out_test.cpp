@@ -78,8 +78,8 @@ TEST(LeftOut, TooFewFailuresElsewhereTeachNothing) {
 
 /// Two noisy predictors of one hidden value, which each alone tell less than both.
 OutcomeRuns with_two_predictors(std::uint64_t seed) {
-  OutcomeRuns all = made_runs(seed, 60, 3, 0.4, 0, "recall.min");
-  all.predictors.push_back({.name = "mass_recall.min", .high_fails = false});
+  OutcomeRuns all = made_runs(seed, 60, 3, 0.4, 0, "lse_error.max");
+  all.predictors.push_back({.name = "recall_layer.min", .high_fails = false});
   std::mt19937_64 random(seed + 1);
   std::normal_distribution<double> normal;
   for (OutcomeRun& run : all.runs) {
@@ -146,7 +146,7 @@ TEST(Combination, AnUndefinedPredictorLeavesTheRunOut) {
   add_combinations(all);
   EXPECT_TRUE(std::isnan(all.runs[3].values[2]));
   EXPECT_TRUE(std::isfinite(all.runs[4].values[2]));
-  OutcomeRuns one = made_runs(1, 20, 2, 0.4, 0, "recall.min");
+  OutcomeRuns one = made_runs(1, 20, 2, 0.4, 0, "lse_error.max");
   add_combinations(one);
   EXPECT_EQ(one.predictors.size(), 1U) << "nothing to combine";
 }

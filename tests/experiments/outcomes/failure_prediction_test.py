@@ -32,6 +32,9 @@ def numbers_of(path, label, setting, predictor):
             numbers.append(np.nansum(group["span_mass_kept"][..., at].astype(float)) / np.nansum(mass.astype(float)))
         elif metric == "model_span_lost":  # [layer, query, setting, token]
             numbers.append(np.float32(reduce((group["span_token_heads"][:, :, at, :] == 0).all(0).mean(-1))))
+        elif metric == "span_error":  # of each query over layers and heads
+            weight = mass.astype(float)
+            numbers.append(reduce((weight * group["output_error"][..., at]).sum((0, 2)) / weight.sum((0, 2))))
         elif metric == "span_recall":
             numbers.append(reduce(group["recall"][..., at].astype(float)[mass >= 0.3]))
         else:
@@ -50,8 +53,8 @@ def auc_of_pairs(score, failed, stratum=None):
 
 
 STATISTICS = {"mean": np.nanmean, "min": np.nanmin, "max": np.nanmax, "p5": lambda x: np.nanquantile(x, 0.05)}
-PREDICTORS = {"span_recall.min": "low", "span_recall.mean": "low", "span_share_kept": "low", "span_mass_kept.min": "low", "model_span_lost.max": "high",
-              "model_span_lost.mean": "high", "recall.mean": "low", "recall.min": "low", "recall.p5": "low", "mass_recall.min": "low", "lse_error.max": "high",
+PREDICTORS = {"span_error.max": "high", "span_recall.min": "low", "span_recall.mean": "low", "span_share_kept": "low", "span_mass_kept.min": "low", "model_span_lost.max": "high",
+              "model_span_lost.mean": "high", "recall.mean": "low", "recall.min": "low", "recall.p5": "low", "mass_recall.min": "low", "lse_error.max": "high", "recall_layer.min": "low",
               "lse_error.mean": "high", "keep_ratio.mean": "low", "keep_ratio.min": "low"}
 
 
