@@ -13,7 +13,8 @@ def main():
         from lm_eval.api.registry import model_registry
         import lm_eval.models  # noqa: F401 (its own models: a registry that is not empty is not filled any more)
 
-        model_registry.register("attest", target="lm_eval_model:SelectorLM")
+        if "attest" not in model_registry:
+            model_registry.register("attest", target="lm_eval_model:SelectorLM")
         cli_evaluate()
     return run_command("lm_eval_attest.py", "torch, transformers 5, lm_eval and accelerate", command)
 

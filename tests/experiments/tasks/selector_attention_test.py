@@ -194,6 +194,10 @@ def test_which_passes_and_layers(attached, load):
     last = model(input_ids=ids()).logits
     assert attention.kept_ratio() == pytest.approx((np.mean(counts) + 3) / 4)
     assert not torch.equal(last, through) and not torch.equal(last, dense)
+    attention.use("streaming_llm:dense_layers=3", BUDGET)  # the selector is told which layer it is in
+    attention.reset()
+    assert_close(model(input_ids=ids()).logits, last)
+    assert attention.kept_ratio() == pytest.approx((np.mean(counts) + 3) / 4)
     attention.use("streaming_llm", BUDGET, layers=[])
     assert torch.equal(model(input_ids=ids()).logits, dense)
     attention.use("streaming_llm", BUDGET)
