@@ -26,7 +26,8 @@ std::span<const float> PromptCells::cell(std::size_t row, std::int64_t query, st
 
 std::optional<PromptCells> read_cells(const Prompt& prompt, const MetricStatistic& quantity) {
   std::optional<MetricArray> array =
-      prompt.file->read(prompt.dump, prompt.sample, prompt.selector, quantity.stored_metric());
+      quantity.of_scores ? prompt.file->read_scores(prompt.dump, prompt.sample, quantity.stored_metric())
+                         : prompt.file->read(prompt.dump, prompt.sample, prompt.selector, quantity.stored_metric());
   if (!array) return std::nullopt;
   PromptCells cells{.array = std::move(*array), .rows = prompt.rows};
   cells.num_queries = cells.array.shape[1];

@@ -1,9 +1,11 @@
-// Tells benches from results.
+// Tells benches and tasks from results.
 #include "experiments/cli/figure_inputs.h"
 
 #include <cctype>
 #include <filesystem>
 #include <fstream>
+
+#include "analysis/outcomes/tasks_file.h"
 
 namespace attest {
 namespace {
@@ -21,8 +23,10 @@ bool begins_like_json(const std::string& path) {
 
 FigureInputs split_inputs(const std::vector<std::string>& paths) {
   FigureInputs inputs;
-  for (const std::string& path : paths)
-    (path.ends_with(".json") || begins_like_json(path) ? inputs.benches : inputs.results).push_back(path);
+  for (const std::string& path : paths) {
+    const bool bench = path.ends_with(".json") || begins_like_json(path);
+    (bench ? inputs.benches : is_tasks_file(path) ? inputs.tasks : inputs.results).push_back(path);
+  }
   return inputs;
 }
 

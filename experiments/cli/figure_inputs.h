@@ -1,4 +1,4 @@
-// The inputs of figures: results of `attest run` and files of `attest bench kernel`, in any order.
+// The inputs of figures: results of `attest run`, files of `attest bench kernel` and of `attest tasks`, in any order.
 #pragma once
 
 #include <string>
@@ -7,14 +7,14 @@
 namespace attest {
 
 /// For the help of the argument.
-inline constexpr const char* kBenchesToo = ". Files of `attest bench kernel` may stand among them";
+inline constexpr const char* kOthersToo = ". Files of `attest bench kernel` and of `attest tasks` may stand among them";
 
 struct FigureInputs {
-  std::vector<std::string> results, benches;
+  std::vector<std::string> results, benches, tasks;
 };
 
-/// JSON, by name (.json) or by first character ({), is a bench. Other files, and what is no file, are results, whose
-/// reader says what is wrong.
+/// JSON, by name (.json) or by first character ({), is a bench; HDF5 that says that it is answers to tasks is that.
+/// Other files, and what is no file, are results, whose reader says what is wrong.
 FigureInputs split_inputs(const std::vector<std::string>& paths);
 
 }  // namespace attest

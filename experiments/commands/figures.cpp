@@ -20,6 +20,7 @@
 #include "experiments/cli/results_arguments.h"
 #include "experiments/commands/commands.h"
 #include "experiments/kernel_figures/kernel_experiments.h"
+#include "experiments/outcomes/failure_prediction.h"
 #include "experiments/paper/figure_run.h"
 
 namespace attest {
@@ -105,7 +106,10 @@ void run_figures(FiguresOptions& options, const GlobalOptions& global) {
   request.by = static_cast<PoolBy>(std::ranges::find(kPoolNames, options.by) - kPoolNames.begin());
   const FigureInputs inputs = split_inputs(options.results.paths());
   const std::vector<KernelStudy> benches = read_kernel_studies(inputs.benches);
-  FigureReport report = make_experiments(options.results.open(inputs.results), request);
+  const std::vector<TasksFile> tasks = read_tasks_files(inputs.tasks);
+  const ResultsFiles results = options.results.open(inputs.results);
+  FigureReport report = make_experiments(results, request);
+  add_failure_prediction(results, tasks, request, report);
   add_kernel_experiments(benches, request, report);
   refuse_nothing(report);
   refuse_existing(report, options.folder, request);
@@ -121,13 +125,14 @@ void add_figures(CLI::App& app, const GlobalOptions& global) {
   auto options = std::make_shared<FiguresOptions>();
   CLI::App* command =
       app.add_subcommand("figures", "The paper's figures that results files can support: pictures, data, scripts");
-  options->results.add_to(*command, kBenchesToo);
+  options->results.add_to(*command, kOthersToo);
   command->add_option("-o,--output", options->folder, "Folder for the figures, made if it is not there")
       ->required()
       ->transform(text_that_is("a folder's name"))
       ->type_name("DIR");
   std::vector<std::string> names;
   for (const Experiment& experiment : experiments()) names.push_back(experiment.name);
+  names.emplace_back(kFailurePrediction);
   for (const KernelExperiment& experiment : kernel_experiments()) names.push_back(experiment.name);
   command->add_option("--only", options->request.only, "These experiments, separated by commas")
       ->delimiter(',')

@@ -81,7 +81,7 @@ void run_inspect(const InspectOptions& options, const GlobalOptions& global) {
     throw InputError(fmt::format("{}: there is no such file; its study is unfinished, see 'attest inspect {}'",
                                  options.path, partial));
   const std::string format = file_format(options.path);
-  if (format == kOutcomesFormat) {
+  if (format == kTasksFormat) {
     if (options.check)
       throw UsageError(
           fmt::format("{}: --check takes a dump or a results file, and these are task outcomes", options.path));

@@ -17,6 +17,7 @@
 #include "experiments/cli/results_arguments.h"
 #include "experiments/commands/commands.h"
 #include "experiments/kernel_figures/kernel_experiments.h"
+#include "experiments/outcomes/failure_prediction.h"
 #include "experiments/paper/experiments.h"
 #include "experiments/paper/staged_folder.h"
 #include "experiments/report/gather_report.h"
@@ -81,6 +82,7 @@ void run_report(ReportCommandOptions& options, const GlobalOptions& global) {
   if (inputs.results.empty())
     throw UsageError("a report needs results of attest run; attest figures makes the figures of a bench alone");
   options.report.benches = read_kernel_studies(inputs.benches);
+  options.report.tasks = read_tasks_files(inputs.tasks);
   const ResultsFiles files = options.results.open(inputs.results);
 
   options.report.cells.tokens = !options.no_tokens;
@@ -103,7 +105,7 @@ void add_report(CLI::App& app, const GlobalOptions& global) {
   auto options = std::make_shared<ReportCommandOptions>();
   CLI::App* command =
       app.add_subcommand("report", "One page with findings, figures, a map of layers and heads, the worst cells");
-  options->results.add_to(*command, kBenchesToo);
+  options->results.add_to(*command, kOthersToo);
   command->add_option("-o,--output", options->path, "The page, one HTML file that needs nothing else")
       ->required()
       ->transform(text_that_is("a file's name"))
@@ -111,6 +113,7 @@ void add_report(CLI::App& app, const GlobalOptions& global) {
   command->add_option("--title", options->report.title, "Its title; default: the models' names")->type_name("TEXT");
   std::vector<std::string> names;
   for (const Experiment& experiment : experiments()) names.push_back(experiment.name);
+  names.emplace_back(kFailurePrediction);
   for (const KernelExperiment& experiment : kernel_experiments()) names.push_back(experiment.name);
   command->add_option("--only", options->report.only, "Figures of these experiments, separated by commas; default: all")
       ->delimiter(',')

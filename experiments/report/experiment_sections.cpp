@@ -7,17 +7,19 @@
 #include <iterator>
 #include <map>
 
+#include "experiments/outcomes/failure_prediction.h"
 #include "experiments/paper/figure_run.h"
 
 namespace attest {
 
 void add_experiment_sections(ResultsFiles files, const std::vector<KernelStudy>& benches,
-                             const std::vector<std::string>& only, const ExperimentOptions& options,
-                             ReportDrawing& drawing, ReportData& data) {
+                             const std::vector<TasksFile>& tasks, const std::vector<std::string>& only,
+                             const ExperimentOptions& options, ReportDrawing& drawing, ReportData& data) {
   FigureRequest request;
   request.only = only;
   request.options = options;
   FigureReport report = make_experiments(files, request);
+  add_failure_prediction(files, tasks, request, report);
   add_kernel_experiments(benches, request, report);
   std::map<std::string, int> sections;
   for (const ExperimentMade& made : report.made) {

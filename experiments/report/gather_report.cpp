@@ -108,12 +108,13 @@ ReportData gather_report(ResultsFiles files, const ReportOptions& options, const
   ReportDrawing drawing{.folder = folder};
   if (options.validation) add_validation_sections(files, studies, *options.validation, drawing, data);
   const ExperimentOptions shared;
-  add_experiment_sections(files, options.benches, options.only, shared, drawing, data);
+  add_experiment_sections(files, options.benches, options.tasks, options.only, shared, drawing, data);
   data.figures_note = fmt::format("{}", fmt::join(drawing.notes, " "));
   for (const ModelStudy& study : studies) add_claims_section(check_claims(study, *shared.scan_bounds), data);
   std::ranges::stable_sort(data.findings, std::greater{}, &ReportFinding::severity);
   for (const ResultsFile* file : files) add_manifest(*file, data);
   for (const KernelStudy& bench : options.benches) data.facts.push_back({"Bench", printable(bench.source())});
+  for (const TasksFile& tasks : options.tasks) data.facts.push_back({"Answers", printable(tasks.path)});
   return data;
 }
 

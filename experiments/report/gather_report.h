@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "analysis/outcomes/tasks_file.h"
 #include "experiments/kernel_figures/kernel_study.h"
 #include "experiments/report/worst_cells.h"
 #include "experiments/validation/judge_results.h"
@@ -17,6 +18,7 @@ struct ReportOptions {
   std::string title;                      ///< empty: from the models' names
   std::vector<std::string> only;          ///< names of experiments; empty: all
   std::vector<KernelStudy> benches = {};  ///< figures of speed
+  std::vector<TasksFile> tasks = {};      ///< answers, for failure_prediction
   WorstCellOptions cells;
   std::optional<JudgementOptions> validation = {};  ///< judge selectors so; empty: do not
 };

@@ -1,7 +1,7 @@
 """The model class `attest` of the lm-evaluation-harness: a Hugging Face decoder that answers through a selector.
 
-Contexts and prompts are read with the model's own attention, all but their last token. From it on every row goes through
-the selector: those that score a continuation in one pass, those that generate one by one.
+Contexts and prompts are read with the model's own attention, all but their last token. From it on every row goes
+through the selector: those that score a continuation in one pass, those that generate one by one.
 """
 import torch
 from lm_eval.models.huggingface import HFLM

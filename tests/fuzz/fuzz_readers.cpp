@@ -14,8 +14,8 @@ namespace {
 
 const std::vector<const TargetInfo*>& all_targets() {
   static const std::vector<const TargetInfo*> targets{
-      &kDumpTarget,     &kEstimatesTarget, &kResultsTarget,  &kUnitTarget,     &kStudyTarget,       &kConfigTarget,
-      &kSelectorTarget, &kGridTarget,      &kChannelsTarget, &kSettingsTarget, &kKernelReportTarget};
+      &kDumpTarget,     &kEstimatesTarget, &kResultsTarget,  &kUnitTarget,     &kStudyTarget,        &kConfigTarget,
+      &kSelectorTarget, &kGridTarget,      &kChannelsTarget, &kSettingsTarget, &kKernelReportTarget, &kTasksTarget};
   return targets;
 }
 

@@ -39,7 +39,7 @@ struct TargetInfo {
 
 /// The readers, as --reader names them. In several files; fuzz_readers.cpp has the list.
 extern const TargetInfo kDumpTarget, kEstimatesTarget, kResultsTarget, kUnitTarget, kStudyTarget, kConfigTarget,
-    kChannelsTarget, kSelectorTarget, kGridTarget, kSettingsTarget, kKernelReportTarget;
+    kChannelsTarget, kSelectorTarget, kGridTarget, kSettingsTarget, kKernelReportTarget, kTasksTarget;
 /// Fail in a known way, to test the driver: not part of a run of all readers.
 extern const TargetInfo kThrowsTarget, kCrashesTarget, kHangsTarget, kSwellsTarget;
 

@@ -112,6 +112,14 @@ def test_a_share_of_the_visible_keys():
     assert all(torch.equal(a, b) for a, b in zip(share, tokens)) and (share[2] == 80).all()
 
 
+def test_kinds_of_settings():
+    kinds = {"ffd:gqa=per_head": "delta", "quest": "budget", "twilight": "p", "skip_softmax:unit=factor": "factor",
+             "exact": "none"}
+    assert {selector: torch.ops.attest.setting_kind(selector) for selector in kinds} == kinds
+    with pytest.raises(ValueError, match="unknown selector 'qest'"):
+        torch.ops.attest.setting_kind("qest")
+
+
 def test_a_settings_file_gives_each_kv_head_its_delta(tmp_path):
     q, k, v = tensors(tokens=600)
     path = tmp_path / "rec.json"

@@ -1,9 +1,10 @@
-// Benches are told from results by name and by first character.
+// Benches are told from results by name and by first character, answers to tasks by what their file says.
 #include "experiments/cli/figure_inputs.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include "tests/dumps/hdf5_edit.h"
 #include "tests/dumps/scratch_folder.h"
 
 namespace attest {
@@ -20,6 +21,21 @@ TEST(FigureInputs, KeepTheirOrderAmongThemselves) {
       split_inputs({results[0], benches[0], results[1], results[2], benches[1], benches[2], results[3]});
   EXPECT_EQ(inputs.benches, benches);
   EXPECT_EQ(inputs.results, results);
+}
+
+TEST(FigureInputs, ATasksFileSaysWhatItIs) {
+  const ScratchFolder folder;
+  for (const std::string format : {"attest-tasks", "attention-study"}) {
+    const std::string path = folder.file(format);
+    {
+      const hdf5::Lock lock;
+      testing::own(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT));
+    }
+    testing::Edit(path).text("/", "format", format);
+  }
+  const FigureInputs inputs = split_inputs({folder.file("attention-study"), folder.file("attest-tasks")});
+  EXPECT_EQ(inputs.tasks, Names{folder.file("attest-tasks")});
+  EXPECT_EQ(inputs.results, Names{folder.file("attention-study")});
 }
 
 TEST(FigureInputs, APipeIsNotOpened) {

@@ -1,0 +1,25 @@
+// Experiment failure_prediction: how well the metrics of a dump tell failed answers from right ones. It needs results
+// of `attest run` and files of `attest tasks` for the same prompts.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "analysis/outcomes/tasks_file.h"
+#include "experiments/paper/figure_run.h"
+
+namespace attest {
+
+inline constexpr const char* kFailurePrediction = "failure_prediction";
+
+/// Throws InputError if a file is no tasks file, UsageError if one is named twice.
+std::vector<TasksFile> read_tasks_files(const std::vector<std::string>& paths);
+
+/// Adds the experiment to `report` if it is requested and there are tasks files; without them only if it is requested
+/// by name, as skipped. All models are one study: a threshold must hold for others, too. Throws InputError if
+/// results and tasks have nothing in common.
+void add_failure_prediction(ResultsFiles results, const std::vector<TasksFile>& tasks, const FigureRequest& request,
+                            FigureReport& report);
+
+}  // namespace attest

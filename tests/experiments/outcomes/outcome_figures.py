@@ -1,0 +1,45 @@
+"""Runs failure_prediction and reads what it wrote."""
+
+import csv
+import json
+import os
+import subprocess
+
+ATTEST = os.environ["ATTEST_BIN"]
+
+
+def attest(*arguments, expect=0):
+    done = subprocess.run([ATTEST, *map(str, arguments)], capture_output=True, text=True, timeout=300)
+    assert done.returncode == expect, done.stderr + done.stdout
+    return done
+
+
+def figures(*arguments, expect=0):
+    return attest("figures", *arguments, "--only", "failure_prediction", "--format", "svg", expect=expect)
+
+
+def said(*arguments):
+    return json.loads(figures(*arguments, "--json").stdout)
+
+
+def texts(report):
+    return [f["text"] for e in report["experiments"] for f in e["findings"]]
+
+
+def refusal(*arguments):
+    """The one sentence of a refusal of bad input; nothing is written."""
+    folder = arguments[-1]
+    done = figures(*arguments[:-1], "-o", folder, expect=4)
+    assert done.stdout == "" and done.stderr.count("\n") == 1 and not os.path.exists(folder)
+    return done.stderr
+
+
+def table(folder, name):
+    with open(f"{folder}/failure_prediction_{name}.csv", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def row_of(rows, **wanted):
+    found = [r for r in rows if all(r[k] == v for k, v in wanted.items())]
+    assert len(found) == 1, (wanted, len(found))
+    return found[0]
