@@ -143,7 +143,7 @@ def test_options_that_take_one_value_take_no_second(tmp_path):
     ("run", ["no.h5"], "'attest run' needs --output, results file to write; see 'attest run --help'"),
     ("figures", ["-o", "x"], "'attest figures' needs RESULTS, "),
     ("import", ["-o", "x"], "'attest import' needs SOURCE, "),
-    ("inspect", [], "'attest inspect' needs FILE, the dump, the results file, or the folder R.partial of an unfinished study; see 'attest inspect --help'"),
+    ("inspect", [], "'attest inspect' needs FILE, the dump, the results file, the task outcomes, or the folder R.partial of an unfinished study; see 'attest inspect --help'"),
     ("inspect", ["no.h5", "more.h5"], "unexpected argument 'more.h5'; see 'attest inspect --help'"),
     ("bench", [], "'attest bench' needs one of its commands: study, kernel; see 'attest bench --help'"),
     ("bench study", ["a", "b"], "unexpected argument 'b'; see 'attest bench study --help'"),

@@ -42,7 +42,7 @@ def refusal(folder, *arguments, expect):
 def test_runs_are_those_of_selectors_and_grids(model_folder, prompts, tmp_path):  # noqa: F811
     write_lines(tmp_path / "p.jsonl", prompts[:2])
     said = run(tmp_path, "--model", model_folder, *COMMON, "--prompts", "p.jsonl", "-o", "t.h5", "--selector",
-               "few=streaming_llm:sink=1", "--selector", "exact", "--selector", "oracle_topdelta", "--budget", "8:24:8",
+               "few=streaming_llm:sink=1", "--selector", "exact", "--selector", "topdelta", "--budget", "8:24:8",
                "--budget", "25%", "--delta", "inf", "--p", "0.5", "--forced", "--json")
     assert "warning: --p 0.5 is not used" in said.stderr
     summary = json.loads(said.stdout)
@@ -51,8 +51,8 @@ def test_runs_are_those_of_selectors_and_grids(model_folder, prompts, tmp_path):
         runs = {name: (d.asstr() if h5py.check_string_dtype(d.dtype) else d)[()].tolist()
                 for name, d in file["runs"].items()}
         manifest = json.loads(file.attrs["manifest"])
-    assert runs["label"] == ["dense", *["few"] * 4, "exact", "oracle_topdelta"]
-    assert runs["selector"] == ["exact", *["streaming_llm"] * 4, "exact", "oracle_topdelta"]
+    assert runs["label"] == ["dense", *["few"] * 4, "exact", "topdelta"]
+    assert runs["selector"] == ["exact", *["streaming_llm"] * 4, "exact", "topdelta"]
     assert runs["setting_kind"] == ["none", *["budget"] * 4, "none", "delta"]
     assert runs["setting"] == [0, 8, 16, 24, 25, 0, float("inf")]
     assert runs["setting_percent"] == [0, 0, 0, 0, 1, 0, 0]
