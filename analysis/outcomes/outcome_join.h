@@ -46,7 +46,7 @@ struct JoinedAnswers {
   JoinCounts counts;
 };
 
-/// Of an answer counts the first of exact, prefix and contains by which it and the dense answer are scored. Throws
+/// Of an answer counts the first of contains, prefix and exact by which it and the dense answer are scored. Throws
 /// InputError if two files have the same prompt, label and setting, or if the files have nothing in common.
 JoinedAnswers join_answers(ResultsFiles results, std::span<const TasksFile> tasks);
 

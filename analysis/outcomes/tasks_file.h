@@ -33,8 +33,8 @@ struct TaskRun {
 enum class Score : std::uint8_t { wrong = 0, right = 1, not_scored = 2 };
 
 /// The ways in which answers are scored, the one that counts first if it is there.
-enum class ScoreKind : std::uint8_t { exact, prefix, contains };
-inline constexpr std::array<std::string_view, 3> kScoreNames = {"exact", "prefix", "contains"};
+enum class ScoreKind : std::uint8_t { contains, prefix, exact };
+inline constexpr std::array<std::string_view, 3> kScoreNames = {"contains", "prefix", "exact"};
 
 struct TasksFile {
   std::string path, model;

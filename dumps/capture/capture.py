@@ -97,7 +97,7 @@ def capture_all(options, arguments, say):
             say(capture_prompt(options, model, config, capture, writer, prompt, tokenized))
         created = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
         write_header(writer, options, model, config, capture, provenance("capture.py", arguments), created)
-        size = writer.commit()
+        size = writer.commit(ends_command=True)
     say(f"{output}: {len(prompts)} sample{'s' if len(prompts) > 1 else ''}, {size / 2**20:.1f} MiB")
 
 

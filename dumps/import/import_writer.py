@@ -24,7 +24,7 @@ def write_import(plan, options, target, force, progress=lambda size: None):
                 layers = [writer.create_layer(sample, layer.number, window) for sample in samples]
                 for role, view in layer.views.items():
                     write_values(writer, layers, role, view, layer.element_type, progress)
-        writer.commit()
+        writer.commit(ends_command=True)
 
 
 def write_values(writer, layers, role, view, element_type, progress):

@@ -31,6 +31,12 @@ def raise_if_interrupted():
         raise KeyboardInterrupt
 
 
+def end_interruptions():
+    """From now on, and until the command ends, signals wait: the output gets its name, and what an interruption says
+    would not be true."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+
+
 def drop_output(*streams):
     """Drops what these standard streams still hold, as it cannot be written: the flush at exit would fail again, and
     Python would end with 120."""
@@ -113,6 +119,8 @@ def run_command(program, needed_modules, command, interruption=lambda: NOTHING_W
             with contextlib.suppress(OSError):
                 os.unlink(path)
         temporary_files.clear()
+        for each in before:
+            signal.signal(each, signal.SIG_IGN)  # drops what waited
         signal.pthread_sigmask(signal.SIG_SETMASK, mask_before)
         for each, handler in before.items():
             signal.signal(each, handler)

@@ -7,7 +7,7 @@ import secrets
 
 import h5py
 
-from dump_command import raise_if_interrupted, temporary_files
+from dump_command import end_interruptions, raise_if_interrupted, temporary_files
 from dump_errors import OutputError, first_line
 
 
@@ -79,13 +79,16 @@ class Hdf5Output:
         with self.writing():
             group.create_dataset(name, data=values, dtype=dtype)
 
-    def commit(self):
-        """Gives the file its name, once the data are on the disk. Returns its size in bytes."""
+    def commit(self, ends_command=False):
+        """Gives the file its name, once the data are on the disk. Returns its size in bytes. `ends_command`: nothing
+        that follows may be interrupted, since the command has done what it should."""
         with self.writing():
             self.file.close()
             os.fsync(self.descriptor)
             size = os.fstat(self.descriptor).st_size
             self._refuse_existing()
+            if ends_command:
+                end_interruptions()
             raise_if_interrupted()
             if self.force or not self._link():
                 os.replace(self.temporary, self.path)

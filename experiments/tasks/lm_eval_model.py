@@ -11,7 +11,7 @@ from transformers import AutoConfig
 from byte_tokenizer import byte_tokenizer
 from dump_errors import InputError, UsageError, first_line
 from lm_eval_arguments import layers_of, selector_text, setting_of
-from operator_library import load_library
+from operator_library import check_device, default_device, load_library
 from run_model import accepted_options, places
 from selector_attention import attach
 
@@ -26,7 +26,8 @@ class SelectorLM(HFLM):
         load_library(torch_ops)
         selector = selector_text(selector, settings_file)
         setting = setting_of(selector, {"delta": delta, "budget": budget, "p": p, "factor": factor})
-        device = device or ("cuda" if torch.cuda.is_available() else "cpu")  # what HFLM says it does
+        device = device or default_device()
+        check_device(device)
         try:
             if tokenizer == "bytes":
                 config = AutoConfig.from_pretrained(pretrained, revision=str(options.get("revision", "main")))

@@ -43,6 +43,24 @@ def load_library(path=None):
         raise LibraryError(f"{path}: cannot be loaded with torch {torch.__version__} ({first_line(error)})") from error
 
 
+def runs_on(device_type):
+    """Whether the loaded library attends on "cpu" or "cuda"."""
+    return torch._C._dispatch_has_kernel_for_dispatch_key("attest::attend", device_type.upper())
+
+
+def default_device():
+    """A GPU if there is one on which the loaded library attends."""
+    return "cuda" if torch.cuda.is_available() and runs_on("cuda") else "cpu"
+
+
+def check_device(device):
+    """Refuses a device on which the loaded library does not attend."""
+    kind = torch.device(device).type
+    if not runs_on(kind):
+        raise SelectorError(f"the model is on {device}, and selectors do not run there yet: expected a model on the CPU "
+                            "(--device cpu)")
+
+
 def check_selector(selector, setting):
     """Refuses a text that names no selector, a setting that is none of its own, and a selector that needs a dump."""
     one = torch.zeros(1, 1, 1, 128)

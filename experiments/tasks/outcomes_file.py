@@ -41,7 +41,7 @@ def write_outcomes(path, force, runs, prompts, manifest, **attributes):
               exact=(table("exact"), "u1"), contains=(table("contains"), "u1"), prefix=(table("prefix"), "u1"),
               answer=(table("reply"), TEXT), kept_ratio=(table("kept_ratio"), "<f4"),
               num_tokens=(table("num_tokens"), "<i4"))
-        output.commit()
+        output.commit(ends_command=True)
 
 
 @dataclass

@@ -101,12 +101,16 @@ def answer_all(options, progress, partial, runs, file_prompts):
     import torch
 
     from model_answers import MORE_TOKENS, ModelAnswers
+    from operator_library import check_device, default_device, load_library
     from outcomes_file import write_outcomes
     from prompt_outcomes import answer_text, measure
     from selector_attention import attach
     from task_dump import TaskDump, is_of, join_dumps
 
     torch.set_num_threads(options.threads)
+    load_library()
+    options.device = default_device() if options.device == "auto" else options.device
+    check_device(options.device)
     model, config = load_model(options)
     tokenizer = load_tokenizer(options, config)
     layers = chosen_layers(options.layers, config.num_hidden_layers) if options.layers else None
@@ -157,18 +161,20 @@ def answer_all(options, progress, partial, runs, file_prompts):
     write_outcomes(options.output, options.force, runs, outcomes, {**what, **record}, model=model_name(options),
                    num_layers=config.num_hidden_layers, created=record["created"])
     partial.remove()
-    report(options, runs, outcomes)
+    report(options, runs, outcomes, what["model"])
 
 
-def report(options, runs, outcomes):
+def report(options, runs, outcomes, model):
     from outcomes_table import summarize, table_text
 
     summary = summarize(runs, outcomes, "forced" if options.forced else "greedy")
     if options.json:
-        written = {"outcomes": os.fsencode(options.output).decode(errors="replace"), **summary}
+        written = {"outcomes": os.fsencode(options.output).decode(errors="replace"), "device": model["device"],
+                   "dtype": model["dtype"], **summary}
         text = json.dumps(written, indent=2, ensure_ascii=False)
     else:
-        text = f"{table_text(summary)}Outcomes: {printable(options.output)}"
+        text = (f"{table_text(summary)}Outcomes: {printable(options.output)} "
+                f"({model['device']}, {model['dtype']}, {options.threads} thread{'s' if options.threads > 1 else ''})")
     print_report(text)
 
 

@@ -21,7 +21,7 @@ from capture_check import check_layer  # noqa: E402
 from dump_errors import InputError, first_line  # noqa: E402
 from latent_attention import AbsorbedAttention, Latents, is_latent  # noqa: E402
 from model_attention import LazyMask, QUERY_BLOCK, hook, model_attention, window_of  # noqa: E402
-from operator_library import SelectorError, check_selector, load_library  # noqa: E402
+from operator_library import SelectorError, check_device, check_selector, load_library  # noqa: E402
 from softmax_attention import SoftmaxAttention  # noqa: E402
 
 
@@ -32,6 +32,7 @@ class AttentionError(InputError, ValueError):
 def attach(model, selector="exact", setting=0.0, *, layers=None, library=None):
     """Attaches a SelectorAttention to a model: from the next pass on it decodes through the selector."""
     load_library(library)
+    check_device(model.device)
     attention = SelectorAttention(model)
     try:
         attention.use(selector, setting, layers)

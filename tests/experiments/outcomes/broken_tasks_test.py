@@ -77,7 +77,7 @@ BROKEN = {
     "a prompt of no tokens": (change(prompts__num_tokens=put(1, 0)), "/prompts/num_tokens: [1] is 0, expected 1 to"),
     "names as numbers": (change(prompts__name=np.arange(12)), "/prompts/name: has elements of type"),
     "no prompt at all": (change(prompts__name=np.array([], "S3")), "/prompts/name: is not a list of prompts"),
-    "more than fits": (huge, "/outcomes/exact"),
+    "more than fits": (huge, "/outcomes/contains"),
     "too many prompts": (many_prompts, "has 3000000 prompts and 8 runs, expected at most 4000000 answers"),
 }
 

@@ -201,7 +201,7 @@ def test_the_report_shows_it(study, tmp_path):
 def test_what_is_joined_is_said(study):
     sentences = texts(study.report)
     runs, failed = len(study.failed), study.failed.sum()
-    assert sentences[0] == f"{runs} runs of 40 prompts under 4 labels, 2 models: {failed} failed, {runs - failed} right (scored {runs} by exact)."
+    assert sentences[0] == f"{runs} runs of 40 prompts under 4 labels, 2 models: {failed} failed, {runs - failed} right (scored {runs} by contains)."
     assert sentences[1] == f"Left out of {runs + 7} answers: 7 of 1 prompt that dense attention answers wrong."
     assert study.report["experiments"][0]["study"] == "tiny; other"
 

@@ -16,17 +16,17 @@ def test_all_that_does_not_join_is_counted(tmp_path):
     failed = failed[:, order]
     names = [f"p{p:03}" for p in range(40)] + ["unknown"]
     failed = np.concatenate([failed, failed[:1]])
-    exact = np.concatenate([np.ones((41, 1)), ~failed], 1)
-    prefix = exact.copy()
-    exact[3], prefix[3] = NOT_SCORED, NOT_SCORED
-    exact[4] = NOT_SCORED  # prefix counts
-    contains = np.full(exact.shape, NOT_SCORED)
-    dense = exact[6, 0] = 0
+    contains = np.concatenate([np.ones((41, 1)), ~failed], 1)
+    prefix = contains.copy()
+    contains[3], prefix[3] = NOT_SCORED, NOT_SCORED
+    contains[4] = NOT_SCORED  # prefix counts
+    exact = np.full(contains.shape, NOT_SCORED)
+    dense = contains[6, 0] = 0
     tasks = write_tasks(tmp_path / "t.h5", failed, names, selectors=chosen, exact=exact, prefix=prefix, contains=contains)
     sentences = texts(said(results, tasks, "-o", tmp_path / "out"))
     answers, joined_each = 41 * 7, 3  # ffd 1, quest 256 and 25 %
     joined = joined_each * (40 - 3)
-    assert dense == 0 and sentences[0].startswith(f"{joined} runs of 37 prompts under 2 labels, 1 model:") and f"(scored {joined - 3} by exact, 3 by prefix)." in sentences[0]
+    assert dense == 0 and sentences[0].startswith(f"{joined} runs of 37 prompts under 2 labels, 1 model:") and f"(scored {joined - 3} by contains, 3 by prefix)." in sentences[0]
     assert sentences[1] == (f"Left out of {answers} answers: 3 of 1 prompt that dense attention answers wrong, 7 of prompts that the results lack, 80 of labels or settings that the results lack, "
                             "80 of another selector or other options under the same label, 3 of prompts of which the study left out layers, "
                             "3 that have no kind of score in common with the dense answer.")

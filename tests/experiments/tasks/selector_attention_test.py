@@ -345,6 +345,18 @@ def test_hybrid_caches_cannot_be_cut_back(attached):
         attention.crop(sliding, 0)
 
 
+def test_a_device_without_selectors(load, monkeypatch):
+    import operator_library
+
+    monkeypatch.setattr(operator_library, "runs_on", lambda device_type: device_type != "cpu")
+    with pytest.raises(UsageError, match="the model is on cpu, and selectors do not run there yet"):
+        attach(load("llama"), "ffd", 5, library=LIBRARY)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    assert operator_library.default_device() == "cuda"
+    monkeypatch.setattr(operator_library, "runs_on", lambda device_type: device_type == "cpu")
+    assert operator_library.default_device() == "cpu"
+
+
 def test_no_library(load, tmp_path, monkeypatch):
     import operator_library
     monkeypatch.delenv("ATTEST_TORCH_OPS", raising=False)
