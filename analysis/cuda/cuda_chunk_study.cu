@@ -3,27 +3,16 @@
 #include <cmath>
 
 #include "analysis/cuda/cuda_chunk_study.h"
+#include "analysis/cuda/cuda_layer_chunk.h"
 #include "analysis/cuda/cuda_overflow.h"
 #include "analysis/cuda/cuda_placement.h"
 #include "analysis/metrics/score_statistics.h"
-#include "kernels/attention/mean_value_cuda.h"
-#include "kernels/attention/query_parts_cuda.h"
-#include "kernels/attention/scores_cuda.h"
 #include "kernels/attention/setting_outputs_cuda.h"
 #include "kernels/attention/sinks_cuda.h"
 #include "kernels/rank/sort_descending_cuda.h"
 
 namespace attest {
 namespace {
-
-/// One ascending grid per query of the layer; all KV heads share them.
-std::vector<AscendingGrid> ascending_grids(const AttentionLayer& layer, const Selector& selector,
-                                           std::span<const Setting> grid) {
-  std::vector<AscendingGrid> grids;
-  for (std::int64_t position : layer.query_positions)
-    grids.push_back(ascending(selector, grid, position + 1 - layer.first_visible_key(position)));
-  return grids;
-}
 
 /// The CUDA functions that fill a selector's arrays, each listed once: metrics computed in one pass share a function.
 /// Without an estimate, metrics that need one are skipped.
@@ -47,50 +36,6 @@ std::vector<decltype(SelectorFunctions::cuda)> passes_of(const SelectorLayout& l
 
 CudaChunkStudy::CudaChunkStudy(const Setup& setup) : setup_(setup) {}
 
-CudaChunk CudaChunkStudy::make_chunk(const RowTables& tables) {
-  const AttentionLayer& layer = setup_.layer;
-  CudaChunk chunk;
-  chunk.arena = &setup_.arena;
-  chunk.uploads = &setup_.uploads;
-  chunk.stream = setup_.stream;
-  chunk.rows = {.num_rows = static_cast<int>(tables.visible.size()),
-                .num_batches = static_cast<int>(tables.batches.size()),
-                .num_origins = static_cast<int>(tables.origins.size()),
-                .group = layer.shape.group(),
-                .max_length = tables.max_length,
-                .layer_max_length = longest_row(layer),
-                .max_batch_rows = tables.max_batch_rows,
-                .stride = (static_cast<std::int64_t>(tables.max_length) + kTileTokens - 1) / kTileTokens * kTileTokens,
-                .batches = chunk.upload(tables.batches),
-                .origins = chunk.upload(tables.origins),
-                .visible = chunk.upload(tables.visible),
-                .origin = chunk.upload(tables.origin),
-                .query = chunk.upload(tables.query),
-                .cell = chunk.upload(tables.cell),
-                .sink = tables.sink.empty() ? nullptr : chunk.upload(tables.sink)};
-  chunk.kv = {.type = layer.element_type,
-              .keys = setup_.inputs.k,
-              .values = setup_.inputs.v,
-              .head_dim = layer.shape.head_dim,
-              .value_dim = layer.shape.value_dim,
-              .tokens = layer.num_tokens,
-              .scale = static_cast<float>(layer.softmax_scale),
-              .softcap = static_cast<float>(layer.logit_softcap)};
-  chunk.transform = {layer.softmax_scale, layer.logit_softcap};
-  chunk.num_keys = setup_.inputs.heads.count * layer.num_tokens;
-  chunk.estimates = layer.estimates;
-  chunk.num_queries = layer.num_queries();
-  chunk.layer = layer.layer;
-  chunk.first_kv_head = setup_.inputs.heads.first;
-  chunk.batches = tables.batches;
-  chunk.origins = tables.origins;
-  chunk.visible = tables.visible;
-  chunk.query = tables.query;
-  chunk.queries =
-      cuda_query_parts(chunk.rows, chunk.kv.type, setup_.inputs.q, chunk.kv.head_dim, *chunk.arena, chunk.stream);
-  return chunk;
-}
-
 CudaExactRows CudaChunkStudy::attend_exactly(CudaChunk& chunk) {
   const DeviceRows& rows = chunk.rows;
   const auto num_rows = static_cast<std::size_t>(rows.num_rows);
@@ -101,16 +46,12 @@ CudaExactRows CudaChunkStudy::attend_exactly(CudaChunk& chunk) {
   exact.outputs = take_outputs(rows, 1, chunk.kv.value_dim, *chunk.arena);
   const std::vector<int2> spans = disjoint_spans(setup_.layer);
   exact.spans = {chunk.upload(spans), static_cast<int>(spans.size())};
-  auto* scores = chunk.take_rows<float>();
-  float* low = rows.layer_max_length <= kShortRow ? chunk.take_rows<float>() : nullptr;
   {
     const StageClock::Stage stage(setup_.clock, "scores", chunk.stream, key_bytes(chunk) + 4 * row_tokens(chunk));
-    cuda_scores(rows, chunk.kv, chunk.queries, chunk.by_tokens(scores), chunk.by_tokens(low), chunk.stream);
+    cuda_exact_scores(chunk);
   }
-  cuda_find_overflow(chunk, chunk.visible_values(scores), -kLargestScore, {.step = OverflowStep::score},
+  cuda_find_overflow(chunk, chunk.visible_values(chunk.exact), -kLargestScore, {.step = OverflowStep::score},
                      setup_.results.first_overflow());
-  chunk.exact = scores;
-  chunk.exact_low = low;
   chunk.exact_max = exact.statistics.max;
   const CudaCells cells = setup_.results.score_cells();
   cuda_score_statistics(exact, cells);  // runs first because it fills exact.statistics
@@ -130,7 +71,7 @@ CudaExactRows CudaChunkStudy::attend_exactly(CudaChunk& chunk) {
 void CudaChunkStudy::enqueue(std::span<const QueryGroup> groups) {
   const DeviceArena::Scope scope(setup_.arena);
   const RowTables tables = row_tables(setup_.layer, setup_.inputs.heads, groups);
-  CudaChunk chunk = make_chunk(tables);
+  CudaChunk chunk = layer_chunk(setup_.layer, setup_.inputs, tables, setup_.arena, setup_.uploads, setup_.stream);
   CudaExactRows exact = attend_exactly(chunk);
 
   bool needs_order = false, needs_ranks = false;
@@ -179,13 +120,11 @@ void CudaChunkStudy::run_selector(const CudaExactRows& exact, std::span<const Qu
                                   std::span<const Setting> grid, std::size_t first_setting) {
   const DeviceArena::Scope scope(setup_.arena);
   const Selector& selector = *setup_.study.selectors[s].selector;
-  std::vector<double> shifts;
-  if (selector.settings_file() != nullptr)
-    for (const QueryGroup& place : groups) shifts.push_back(selector.setting_shift(setup_.layer.layer, place.kv_head));
+  const std::vector<double> shifts = setting_shifts(selector, setup_.layer.layer, groups);
   CudaChunk chunk = *exact.chunk;
   chunk.setting_shift = shifts;
   const SelectorLayout& layout = setup_.results.layout().selectors[s];
-  const std::vector<AscendingGrid> grids = ascending_grids(setup_.layer, selector, grid);
+  const std::vector<AscendingGrid> grids = layer_grids(setup_.layer, selector, grid);
   CudaSelection selection;
   {
     StageClock::Stage stage(setup_.clock, "select " + selector.name(), chunk.stream, 0);
@@ -200,12 +139,7 @@ void CudaChunkStudy::run_selector(const CudaExactRows& exact, std::span<const Qu
     stage.add_bytes((scans ? key_bytes(chunk) : 0) + written * row_tokens(chunk));
   }
   OverflowKey* overflow = setup_.results.first_overflow();
-  if (selection.estimate != nullptr && selection.estimate != chunk.exact)
-    cuda_find_overflow(chunk, chunk.values(selection.estimate, selection.covered), lowest_estimate(selector),
-                       {.step = OverflowStep::estimate, .selector = s}, overflow);
-  if (selection.read_scores != nullptr && selection.read_scores != selection.estimate)
-    cuda_find_overflow(chunk, chunk.visible_values(selection.read_scores), -kLargestScore,
-                       {.step = OverflowStep::read_score, .selector = s}, overflow);
+  cuda_check_selection(chunk, selector, selection, s, overflow);
   CudaSelectorRows rows;
   rows.exact = &exact;
   rows.selection = &selection;
@@ -237,18 +171,7 @@ DeviceOutputs CudaChunkStudy::outputs(const CudaExactRows& exact, const CudaSele
   if (as_exact) return exact.outputs;
   const int read = 4 + (selection.levels != nullptr ? static_cast<int>(sizeof(Level)) : 0);
   const StageClock::Stage stage(setup_.clock, "sweep", chunk.stream, value_bytes(chunk) + read * row_tokens(chunk));
-  const DeviceOutputs outputs = take_outputs(chunk.rows, num_settings, chunk.kv.value_dim, setup_.arena);
-  const SweepView sweep{
-      .scores = chunk.by_tokens(selection.read_scores == nullptr ? chunk.exact : selection.read_scores),
-      .levels = chunk.by_tokens(selection.levels),
-      .num_settings = num_settings,
-      .order = selection.level_order};
-  const DeviceValues values{selection.value_groups, selection.value_quantizer, selection.num_approximate.device};
-  cuda_setting_outputs(chunk.rows, chunk.kv, sweep, values, outputs, setup_.arena, chunk.stream);
-  cuda_add_sinks(chunk.rows, outputs, chunk.stream);
-  if (selection.mean_value_share)
-    cuda_blend_mean_values(chunk.rows, chunk.kv, selection.mean_value_share, outputs, setup_.arena, chunk.stream);
-  return outputs;
+  return cuda_selection_outputs(chunk, selection, num_settings);
 }
 
 }  // namespace attest

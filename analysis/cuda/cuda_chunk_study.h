@@ -5,20 +5,12 @@
 #include <span>
 #include <vector>
 
-#include "analysis/cuda/cuda_layer_plan.h"
+#include "analysis/cuda/cuda_layer_chunk.h"
 #include "analysis/cuda/cuda_results.h"
 #include "analysis/metrics/rank_correlation_cuda.h"
 #include "analysis/metrics/rows_cuda.h"
-#include "kernels/device/uploads.h"
-#include "kernels/selectors/cuda_chunk.h"
 
 namespace attest {
-
-/// The parts of a layer that are on the device: q of all query heads, k and v of a range of KV heads.
-struct DeviceInputs {
-  const void *q = nullptr, *k = nullptr, *v = nullptr;
-  KvHeadRange heads;
-};
 
 /// Enqueues the work of one layer on one stream. Never waits for the device.
 class CudaChunkStudy {
@@ -41,7 +33,6 @@ class CudaChunkStudy {
   void enqueue(std::span<const QueryGroup> groups);
 
  private:
-  CudaChunk make_chunk(const RowTables& tables);
   /// Computes scores and outputs of exact attention, and the metrics of the scores.
   CudaExactRows attend_exactly(CudaChunk& chunk);
   /// Evaluates selector s at the settings of `grid`. grid[i] is setting first_setting + i in the results.

@@ -79,10 +79,7 @@ class Attend {
     try {
       attend_head(batch, head, w);
     } catch (const LayerOverflow& overflow) {
-      Study study;
-      study.selectors.emplace_back().label = call_.selector->name();
-      throw InputError((call_.batch > 1 ? fmt::format("sequence {}, ", sequence) : std::string()) +
-                       describe(overflow.where, study, layer_));
+      refuse_overflow(overflow.where, *call_.selector, layer_, call_.batch > 1 ? sequence : -1);
     }
     store(sequence, batch, head, w);
   }

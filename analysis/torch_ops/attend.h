@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "analysis/layer/overflow.h"
 #include "dumps/attention_layer.h"
 #include "kernels/selectors/selector.h"
 
@@ -47,5 +48,9 @@ std::shared_ptr<const Selector> selector_of(std::string_view text);
 /// The setting that a number stands for. A budget of at least 1 is tokens, below 1 a share of the visible keys. A
 /// selector without settings takes 0. Throws UsageError for a number that is no setting of the selector.
 Setting setting_of(const Selector& selector, double value);
+
+/// Throws InputError that tells of a number too large. `sequence`: its index in the batch; -1 if there is only one.
+[[noreturn]] void refuse_overflow(const Overflow& where, const Selector& selector, const AttentionLayer& layer,
+                                  std::int64_t sequence);
 
 }  // namespace attest

@@ -56,4 +56,12 @@ Setting setting_of(const Selector& selector, double value) {
   return setting;
 }
 
+void refuse_overflow(const Overflow& where, const Selector& selector, const AttentionLayer& layer,
+                     std::int64_t sequence) {
+  Study study;
+  study.selectors.emplace_back().label = selector.name();
+  throw InputError((sequence < 0 ? std::string() : fmt::format("sequence {}, ", sequence)) +
+                   describe(where, study, layer));
+}
+
 }  // namespace attest

@@ -1,65 +1,15 @@
-// The operators torch.ops.attest: schemas, checks of the tensors, the CPU and the Meta kernel of attend.
+// The operator torch.ops.attest.attend: schema, the CPU and the Meta kernel.
 #include <ATen/Parallel.h>
-#include <ATen/core/Tensor.h>
-#include <ATen/ops/empty.h>
 #include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
 #include <torch/library.h>
 
-#include <cmath>
-#include <limits>
-#include <memory>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <tuple>
-#include <utility>
-#include <vector>
-
 #include "analysis/torch_ops/attend.h"
-#include "dumps/base/error.h"
-#include "dumps/base/printable.h"
+#include "analysis/torch_ops/torch_arguments.h"
 
 namespace attest {
 namespace {
 
 using at::Tensor;
-using Results = std::tuple<Tensor, Tensor, Tensor>;
-
-/// out, lse and kept, not filled. Sizes are symbolic while torch.compile traces.
-Results empty_results(const Tensor& q, const Tensor& k, const Tensor& v) {
-  for (const auto& [name, tensor] : {std::pair("q", q), std::pair("k", k), std::pair("v", v)})
-    TORCH_CHECK_VALUE(tensor.dim() == 4, "attend: ", name, " has ", tensor.dim(),
-                      " dimensions, expected 4: [batch, heads, tokens, channels]");
-  const c10::SymInt batch = q.sym_size(0), queries = q.sym_size(2);
-  return {at::empty_symint({batch, q.sym_size(1), queries, v.sym_size(3)}, q.options()),
-          at::empty_symint({batch, q.sym_size(1), queries}, q.options().dtype(at::kFloat)),
-          at::empty_symint({batch, k.sym_size(1), queries}, q.options().dtype(at::kLong))};
-}
-
-ElementType element_type_of(const Tensor& q, const Tensor& k, const Tensor& v) {
-  TORCH_CHECK_VALUE(k.dtype() == q.dtype() && v.dtype() == q.dtype(), "attend: q is ", q.dtype(), ", k ", k.dtype(),
-                    ", v ", v.dtype(), ", expected one type");
-  if (q.scalar_type() == at::kHalf) return ElementType::float16;
-  if (q.scalar_type() == at::kBFloat16) return ElementType::bfloat16;
-  TORCH_CHECK_VALUE(q.scalar_type() == at::kFloat, "attend: q is ", q.dtype(),
-                    ", expected float16, bfloat16 or float32");
-  return ElementType::float32;
-}
-
-AttentionShape shape_of(const Tensor& q, const Tensor& k, const Tensor& v) {
-  const auto sizes = [](const Tensor& t) { return t.sizes(); };
-  TORCH_CHECK_VALUE(k.size(0) == q.size(0) && v.size(0) == q.size(0) && k.size(1) == v.size(1) &&
-                        k.size(2) == v.size(2) && k.size(3) == q.size(3) && k.size(1) > 0 && q.size(1) > 0 &&
-                        q.size(1) % k.size(1) == 0 && q.size(3) > 0 && v.size(3) > 0,
-                    "attend: q is ", sizes(q), ", k ", sizes(k), ", v ", sizes(v),
-                    ", expected [batch, Hq, N, D], [batch, Hkv, T, D] and [batch, Hkv, T, Dv], where Hkv divides Hq");
-  TORCH_CHECK_VALUE(q.size(2) <= k.size(2), "attend: ", q.size(2), " queries and ", k.size(2),
-                    " keys, expected at least as many keys: the queries are the last tokens");
-  for (const std::int64_t size : {q.size(1), q.size(3), v.size(3)})
-    TORCH_CHECK_VALUE(size <= std::numeric_limits<int>::max() / 2, "attend: a dimension of ", size, " is too large");
-  return {static_cast<int>(q.size(1)), static_cast<int>(k.size(1)), static_cast<int>(q.size(3)),
-          static_cast<int>(v.size(3))};
-}
 
 /// `tensor` itself, unless its channels are not contiguous.
 Tensor with_contiguous_channels(const Tensor& tensor) {
@@ -70,80 +20,38 @@ HeadsView view_of(const Tensor& tensor) {
   return {static_cast<const std::byte*>(tensor.const_data_ptr()), tensor.stride(0), tensor.stride(1), tensor.stride(2)};
 }
 
-std::vector<float> sinks_of(const std::optional<Tensor>& sinks, std::int64_t num_query_heads) {
-  if (!sinks || !sinks->defined()) return {};
-  TORCH_CHECK_VALUE(sinks->dim() == 1 && sinks->size(0) == num_query_heads && sinks->is_floating_point(),
-                    "attend: sinks are ", sinks->dtype(), " ", sinks->sizes(), ", expected floating point [",
-                    num_query_heads, "]: one logit per query head");
-  const Tensor values = sinks->to(at::kFloat).contiguous();
-  const float* first = values.const_data_ptr<float>();
-  std::vector<float> out(first, first + values.numel());
-  for (std::size_t h = 0; h < out.size(); ++h)
-    TORCH_CHECK_VALUE(std::isfinite(out[h]), "attend: the sink of query head ", h, " is ", out[h],
-                      ", expected a finite number");
-  return out;
-}
-
-void check_numbers(std::int64_t layer, double scale, double softcap, std::int64_t window) {
-  TORCH_CHECK_VALUE(layer >= 0 && layer <= std::numeric_limits<int>::max(), "attend: layer is ", layer,
-                    ", expected the layer's number in the model, from 0");
-  TORCH_CHECK_VALUE(std::isfinite(scale) && scale > 0, "attend: scale is ", scale, ", expected a number above 0");
-  TORCH_CHECK_VALUE(std::isfinite(softcap) && softcap >= 0, "attend: softcap is ", softcap,
-                    ", expected a number above 0, or 0 for none");
-  TORCH_CHECK_VALUE(window >= 0, "attend: window is ", window, ", expected a number of tokens, or 0 for none");
-}
-
-Results attend_cpu(const Tensor& q, const Tensor& k, const Tensor& v, std::string_view selector, double setting,
-                   std::int64_t layer, double scale, double softcap, std::int64_t window,
-                   const std::optional<Tensor>& sinks) {
-  try {
-    Results results = empty_results(q, k, v);
-    check_numbers(layer, scale, softcap, window);
-    AttendCall call;
-    call.layer.layer = static_cast<int>(layer);
-    call.layer.element_type = element_type_of(q, k, v);
-    call.layer.shape = shape_of(q, k, v);
-    call.layer.softmax_scale = scale;
-    call.layer.logit_softcap = softcap;
-    call.layer.sliding_window = window;
-    call.layer.num_tokens = k.size(2);
-    for (std::int64_t p = k.size(2) - q.size(2); p < k.size(2); ++p) call.layer.query_positions.push_back(p);
-    call.layer.sinks = sinks_of(sinks, q.size(1));
-    const std::shared_ptr<const Selector> chosen = selector_of(selector);
-    call.selector = chosen.get();
-    call.setting = setting_of(*chosen, setting);
-    const Tensor queries = with_contiguous_channels(q), keys = with_contiguous_channels(k),
-                 values = with_contiguous_channels(v);
-    call.q = view_of(queries);
-    call.k = view_of(keys);
-    call.v = view_of(values);
-    call.batch = q.size(0);
-    call.threads = at::get_num_threads();
+AttendResults attend_cpu(const Tensor& q, const Tensor& k, const Tensor& v, std::string_view selector, double setting,
+                         std::int64_t layer, double scale, double softcap, std::int64_t window,
+                         const std::optional<Tensor>& sinks) {
+  return with_python_errors([&] {
+    AttendResults results = empty_results(q, k, v);
+    AttendArguments arguments = attend_arguments(q, k, v, selector, setting, layer, scale, softcap, window, sinks);
     auto& [out, lse, kept] = results;
     if (lse.numel() == 0) return results;
-    call.out = static_cast<std::byte*>(out.mutable_data_ptr());
-    call.lse = lse.mutable_data_ptr<float>();
-    call.kept = kept.mutable_data_ptr<std::int64_t>();
-    attend(call);
+    const Tensor queries = with_contiguous_channels(q), keys = with_contiguous_channels(k),
+                 values = with_contiguous_channels(v);
+    attend({.selector = arguments.selector.get(),
+            .setting = arguments.setting,
+            .layer = std::move(arguments.layer),
+            .batch = q.size(0),
+            .q = view_of(queries),
+            .k = view_of(keys),
+            .v = view_of(values),
+            .threads = at::get_num_threads(),
+            .out = static_cast<std::byte*>(out.mutable_data_ptr()),
+            .lse = lse.mutable_data_ptr<float>(),
+            .kept = kept.mutable_data_ptr<std::int64_t>()});
     return results;
-  } catch (const UsageError& error) {
-    TORCH_CHECK_VALUE(false, printable(error.what()));
-  } catch (const InputError& error) {
-    TORCH_CHECK_VALUE(false, printable(error.what()));
-  }
+  });
 }
 
-Results attend_meta(const Tensor& q, const Tensor& k, const Tensor& v, std::string_view, double, std::int64_t, double,
-                    double, std::int64_t, const std::optional<Tensor>&) {
+AttendResults attend_meta(const Tensor& q, const Tensor& k, const Tensor& v, std::string_view, double, std::int64_t,
+                          double, double, std::int64_t, const std::optional<Tensor>&) {
   return empty_results(q, k, v);
 }
 
 std::string setting_kind(std::string_view selector) {
-  try {
-    return std::string(name_of(selector_of(selector)->setting_kind()));
-  } catch (const UsageError& error) {
-    TORCH_CHECK_VALUE(false, printable(error.what()));
-  }
+  return with_python_errors([&] { return std::string(name_of(selector_of(selector)->setting_kind())); });
 }
 
 }  // namespace

@@ -1,0 +1,255 @@
+// Runs every KV head of every sequence through the selector on the device, as the study of a layer does.
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "analysis/cuda/cuda_layer_chunk.h"
+#include "analysis/torch_ops/attend.h"
+#include "analysis/torch_ops/attend_cuda.h"
+#include "dumps/base/error.h"
+#include "kernels/device/block_reduce.cuh"
+#include "kernels/device/cuda_check.h"
+#include "kernels/rank/sort_descending_cuda.h"
+#include "kernels/selectors/cuda_selector.h"
+
+namespace attest {
+namespace {
+
+constexpr int kThreads = 256;
+constexpr std::size_t kBytesPerElement = 64;  // scratch memory per (row, token), approximate
+constexpr std::size_t kMostRows = 1 << 15;    // per chunk; rows are the y dimension of grids, at most 65535
+constexpr std::size_t kChunkBytes = std::size_t{2} << 30;
+
+__global__ void __launch_bounds__(kThreads) row_max_kernel(RowValues in, float* out) {
+  __shared__ float shared[32];
+  const int row = blockIdx.x, count = in.counts[row];
+  const float* values = in.row(row);
+  float most = values[0];
+  for (int j = threadIdx.x; j < count; j += kThreads) most = fmaxf(most, values[j]);
+  most = block_reduce(most, shared, Larger{});
+  if (threadIdx.x == 0) out[row] = most;
+}
+
+/// One block per group of rows: how many tokens any of its rows keeps.
+__global__ void __launch_bounds__(kThreads)
+    kept_tokens_kernel(DeviceRows rows, const Level* levels, int num_query_heads, std::int64_t* kept) {
+  __shared__ int shared[32];
+  const int row = static_cast<int>(blockIdx.x) * rows.group, visible = rows.visible[row];
+  int count = 0;
+  for (int j = threadIdx.x; j < visible; j += kThreads) {
+    bool keeps = levels == nullptr;
+    for (int h = 0; !keeps && h < rows.group; ++h) keeps = levels[(row + h) * rows.stride + j] == 0;
+    count += keeps ? 1 : 0;
+  }
+  count = block_reduce(count, shared, Plus{});
+  if (threadIdx.x != 0) return;
+  const int query = rows.cell[row] / num_query_heads, head = rows.cell[row] % num_query_heads;
+  kept[static_cast<std::int64_t>(query) * (num_query_heads / rows.group) + head / rows.group] = count;
+}
+
+__device__ void store(float* to, float x) { *to = x; }
+__device__ void store(__half* to, float x) { *to = __float2half_rn(x); }
+__device__ void store(__nv_bfloat16* to, float x) { *to = __float2bfloat16_rn(x); }
+
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    place_outputs_kernel(DeviceRows rows, DeviceOutputs outputs, T* out, float* lse) {
+  const std::int64_t row = blockIdx.x, cell = rows.cell[row];
+  const int dim = outputs.value_dim;
+  for (int i = threadIdx.x; i < dim; i += kThreads) store(out + cell * dim + i, outputs.output[row * dim + i]);
+  if (threadIdx.x == 0) lse[cell] = static_cast<float>(outputs.lse[row]);
+}
+
+/// Scratch memory of a device. Every call has finished with it when it returns.
+struct Workspace {
+  explicit Workspace(std::size_t limit) : arena(limit) {}
+  std::mutex mutex;
+  DeviceArena arena;
+  Uploads uploads;
+  DeviceBuffer overflow;           ///< OverflowKey [batch]
+  PageLockedBuffer overflow_read;  ///< the same on the host
+};
+
+Workspace& workspace_of(int device) {
+  static std::mutex mutex;
+  // Never destroyed: at the end of the program the device may be gone before it.
+  static auto& all = *new std::map<int, std::unique_ptr<Workspace>>;
+  const std::lock_guard lock(mutex);
+  std::unique_ptr<Workspace>& own = all[device];
+  if (!own) {
+    std::size_t free = 0, total = 0;
+    ATTEST_CUDA(cudaMemGetInfo(&free, &total));
+    own = std::make_unique<Workspace>(free / 10 * 9);
+  }
+  return *own;
+}
+
+class CudaAttend {
+ public:
+  CudaAttend(const CudaAttendCall& call, const CudaSelector& code, Workspace& workspace)
+      : call_(call),
+        code_(code),
+        w_(workspace),
+        stream_(static_cast<cudaStream_t>(call.stream)),
+        grids_(layer_grids(call.layer, *call.selector, {&call.setting, 1})) {
+    w_.uploads.reset();
+    const std::size_t bytes = static_cast<std::size_t>(call.batch) * sizeof(OverflowKey);
+    w_.overflow.reserve(bytes);
+    w_.overflow_read.reserve(bytes);
+    ATTEST_CUDA(cudaMemsetAsync(w_.overflow.data(), 0xFF, bytes, stream_));  // kNoOverflow
+  }
+
+  /// Whatever was enqueued still reads the scratch memory.
+  ~CudaAttend() { ATTEST_CUDA_QUIET(cudaStreamSynchronize(stream_)); }
+  CudaAttend(const CudaAttend&) = delete;
+  CudaAttend& operator=(const CudaAttend&) = delete;
+
+  void run() {
+    SelectorLayout dense;
+    for (int h = 0; h < layer().shape.num_kv_heads; ++h)
+      dense.dense_heads.push_back(call_.selector->is_dense(layer().layer, h));
+    const std::vector<KvHeadRange> ranges = equally_dense({0, layer().shape.num_kv_heads}, {&dense, 1});
+    for (std::int64_t sequence = 0; sequence < call_.batch; ++sequence)
+      for (const KvHeadRange& heads : ranges)
+        enqueue(sequence, query_groups(layer(), heads), dense.dense_heads[static_cast<std::size_t>(heads.first)]);
+    check_overflow();
+  }
+
+ private:
+  const AttentionLayer& layer() const { return call_.layer; }
+
+  /// Enqueues as many groups at a time as the arena holds. If a chunk does not fit, half of it is tried.
+  void enqueue(std::int64_t sequence, std::vector<QueryGroup> all, bool dense) {
+    const auto per_group = static_cast<std::size_t>(layer().shape.group()) *
+                           static_cast<std::size_t>(longest_row(layer())) * kBytesPerElement;
+    std::size_t at_once = std::min(std::min(kChunkBytes, w_.arena.limit()) / per_group,
+                                   kMostRows / static_cast<std::size_t>(layer().shape.group()));
+    for (std::span<const QueryGroup> groups = all; !groups.empty();) {
+      const std::size_t count = std::clamp<std::size_t>(at_once, 1, groups.size());
+      try {
+        enqueue_chunk(sequence, groups.first(count), dense);
+        groups = groups.subspan(count);
+      } catch (const DeviceMemoryFull&) {
+        if (count == 1) throw;
+        at_once = (count + 1) / 2;
+      }
+    }
+  }
+
+  void enqueue_chunk(std::int64_t sequence, std::span<const QueryGroup> groups, bool dense) {
+    const DeviceArena::Scope scope(w_.arena);
+    const AttentionShape& shape = layer().shape;
+    const std::int64_t queries = layer().num_queries(), cells = sequence * queries * shape.num_query_heads,
+                       keys = sequence * shape.num_kv_heads * layer().num_tokens;
+    const DeviceInputs inputs{.q = at(call_.q, cells * shape.head_dim),
+                              .k = at(call_.k, keys * shape.head_dim),
+                              .v = at(call_.v, keys * shape.value_dim),
+                              .heads = {0, shape.num_kv_heads}};
+    auto* first = reinterpret_cast<OverflowKey*>(w_.overflow.data()) + sequence;
+    const RowTables tables = row_tables(layer(), inputs.heads, groups);
+    CudaChunk chunk = layer_chunk(layer(), inputs, tables, w_.arena, w_.uploads, stream_);
+    cuda_exact_scores(chunk);
+    const RowValues scores = chunk.visible_values(chunk.exact);
+    cuda_find_overflow(chunk, scores, -kLargestScore, {.step = OverflowStep::score}, first);
+    auto* most = chunk.take<float>(static_cast<std::size_t>(chunk.rows.num_rows));
+    row_max_kernel<<<chunk.rows.num_rows, kThreads, 0, stream_>>>(scores, most);
+    ATTEST_CUDA_LAUNCHED(row_max_kernel);
+    chunk.exact_max = most;
+    RowOrder order;
+    if (!dense && code_.needs_exact_order()) {
+      order = cuda_sort_descending(scores, w_.arena, stream_);
+      chunk.exact_order = &order;
+    }
+    const std::vector<double> shifts = setting_shifts(*call_.selector, layer().layer, groups);
+    chunk.setting_shift = shifts;
+    CudaSelection selection;
+    if (dense)
+      cuda_keep_all(chunk, selection);
+    else
+      code_.select(chunk, grids_, selection);
+    cuda_check_selection(chunk, *call_.selector, selection, 0, first);
+    const DeviceOutputs outputs = cuda_selection_outputs(chunk, selection, 1);
+    cuda_find_overflow(chunk, outputs, {.step = OverflowStep::output}, first);
+    place(chunk, selection, outputs, sequence, cells);
+  }
+
+  const void* at(const void* from, std::int64_t element) const {
+    return static_cast<const std::byte*>(from) + element * static_cast<std::int64_t>(size_of(layer().element_type));
+  }
+
+  void place(const CudaChunk& chunk, const CudaSelection& selection, const DeviceOutputs& outputs,
+             std::int64_t sequence, std::int64_t cells) const {
+    const DeviceRows& rows = chunk.rows;
+    const AttentionShape& shape = layer().shape;
+    const auto place_as = [&]<class T>(T* out) {
+      place_outputs_kernel<<<rows.num_rows, kThreads, 0, stream_>>>(rows, outputs, out + cells * shape.value_dim,
+                                                                    call_.lse + cells);
+      ATTEST_CUDA_LAUNCHED(place_outputs_kernel);
+    };
+    switch (layer().element_type) {
+      case ElementType::float16:
+        place_as(static_cast<__half*>(call_.out));
+        break;
+      case ElementType::bfloat16:
+        place_as(static_cast<__nv_bfloat16*>(call_.out));
+        break;
+      case ElementType::float32:
+        place_as(static_cast<float*>(call_.out));
+        break;
+    }
+    kept_tokens_kernel<<<rows.num_rows / rows.group, kThreads, 0, stream_>>>(
+        rows, selection.levels, shape.num_query_heads,
+        call_.kept + sequence * layer().num_queries() * shape.num_kv_heads);
+    ATTEST_CUDA_LAUNCHED(kept_tokens_kernel);
+  }
+
+  void check_overflow() {
+    const std::size_t bytes = static_cast<std::size_t>(call_.batch) * sizeof(OverflowKey);
+    ATTEST_CUDA(cudaMemcpyAsync(w_.overflow_read.data(), w_.overflow.data(), bytes, cudaMemcpyDeviceToHost, stream_));
+    ATTEST_CUDA(cudaStreamSynchronize(stream_));
+    const auto* keys = reinterpret_cast<const OverflowKey*>(w_.overflow_read.data());
+    for (std::int64_t sequence = 0; sequence < call_.batch; ++sequence) {
+      const auto found = overflow_of_key(keys[sequence], layer().shape.num_query_heads);
+      if (found) refuse_overflow(*found, *call_.selector, layer(), call_.batch > 1 ? sequence : -1);
+    }
+  }
+
+  const CudaAttendCall& call_;
+  const CudaSelector& code_;
+  Workspace& w_;
+  const cudaStream_t stream_;
+  const std::vector<AscendingGrid> grids_;
+};
+
+}  // namespace
+
+void cuda_attend(const CudaAttendCall& call) {
+  call.selector->check(call.layer.shape.head_dim, call.layer.shape.value_dim);
+  const std::shared_ptr<const CudaSelector> code = call.selector->cuda_code();
+  if (!code) throw UsageError("selector '" + call.selector->name() + "' has no CUDA code: expected tensors on the CPU");
+  if (call.layer.num_tokens > kMostOverflowTokens ||
+      call.layer.num_queries() * call.layer.shape.num_query_heads > kMostOverflowCells)
+    throw UsageError("attend: " + std::to_string(call.layer.num_queries()) + " queries of " +
+                     std::to_string(call.layer.shape.num_query_heads) + " heads and " +
+                     std::to_string(call.layer.num_tokens) + " keys, expected at most " +
+                     std::to_string(kMostOverflowCells) + " rows and " + std::to_string(kMostOverflowTokens) +
+                     " keys on a GPU");
+  int before = 0;
+  ATTEST_CUDA(cudaGetDevice(&before));
+  ATTEST_CUDA(cudaSetDevice(call.device));
+  struct Restore {
+    int device;
+    ~Restore() { ATTEST_CUDA_QUIET(cudaSetDevice(device)); }
+  } const restore{before};
+  Workspace& workspace = workspace_of(call.device);
+  const std::lock_guard lock(workspace.mutex);
+  CudaAttend(call, *code, workspace).run();
+}
+
+}  // namespace attest

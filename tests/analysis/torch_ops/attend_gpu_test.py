@@ -1,0 +1,105 @@
+"""torch.ops.attest.attend on a GPU, beside the CPU: every selector, types, shapes, strides, streams, and bad input."""
+import pytest
+
+from attend_cases import attend, tensors, torch
+
+if not torch.cuda.is_available():
+    pytest.skip("no GPU", allow_module_level=True)
+
+SELECTORS = [("exact", 0), ("ffd", 3), ("ffd:block=32,sub_block=16,gqa=per_head", 2), ("ffd:residual=none", 4), ("quest", 64),
+             ("kivi", 0), ("twilight", 0.9), ("streaming_llm", 100), ("topk", 50), ("topp", 0.8), ("topdelta", 3)]
+SHAPES = {
+    "one query": dict(),
+    "one token": dict(tokens=1),
+    "group of 8, batch": dict(heads=8, kv_heads=1, batch=3, queries=2),
+    "a chunk of queries": dict(queries=70, tokens=200),
+    "value_dim of its own": dict(dim=40, value_dim=24),
+    "long": dict(tokens=9001, dim=128, value_dim=128, heads=8, kv_heads=2),
+    "absorbed latents": dict(tokens=500, dim=320, value_dim=256, heads=8, kv_heads=1),
+}
+MODELS = [dict(), dict(window=37, softcap=2.0)]
+# Outputs are rounded to the element type on both devices; sums differ by float32 rounding.
+OUT_TOLERANCE = {torch.bfloat16: 1e-2, torch.float16: 1.5e-3, torch.float32: 1e-5}
+LSE_TOLERANCE = 1e-5
+MOST_OTHER_ROWS = 0.02  # share of rows in which a score at the threshold is kept on one device alone
+
+
+def on_gpu(arguments):
+    return [x.cuda() for x in arguments]
+
+
+def assert_alike(gpu, cpu, dtype):
+    out, lse, kept = (x.cpu() for x in gpu)
+    assert [x.shape for x in gpu] == [x.shape for x in cpu] and [x.dtype for x in gpu] == [x.dtype for x in cpu]
+    group = lse.shape[1] // kept.shape[1]
+    same = (kept == cpu[2]).repeat_interleave(group, 1)
+    assert (~same).float().mean() <= MOST_OTHER_ROWS
+    torch.testing.assert_close(lse[same], cpu[1][same], rtol=LSE_TOLERANCE, atol=LSE_TOLERANCE)
+    torch.testing.assert_close(out[same], cpu[0][same], rtol=OUT_TOLERANCE[dtype], atol=OUT_TOLERANCE[dtype])
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("selector, setting", SELECTORS)
+def test_the_gpu_is_as_the_cpu(selector, setting, shape, model):
+    for dtype in OUT_TOLERANCE:
+        inputs = tensors(**SHAPES[shape], dtype=dtype)
+        sinks = torch.linspace(-2, 4, inputs[0].shape[1]) if model else None
+        cpu = attend(*inputs, selector, setting, sinks=sinks, **model)
+        gpu = attend(*on_gpu(inputs), selector, setting, sinks=None if sinks is None else sinks.cuda(), **model)
+        assert_alike(gpu, cpu, dtype)
+        assert all(x.is_cuda for x in gpu)
+
+
+def test_results_are_repeatable():
+    inputs = on_gpu(tensors(**SHAPES["long"]))
+    first = attend(*inputs, "ffd", 3)
+    for _ in range(3):
+        assert all(torch.equal(a, b) for a, b in zip(first, attend(*inputs, "ffd", 3)))
+
+
+def test_strided_and_unaligned_tensors():
+    inputs = tensors(queries=3, tokens=200, batch=2)
+    right = attend(*on_gpu(inputs), "quest", 64)
+    for change in (lambda x: x.transpose(1, 2).contiguous().transpose(1, 2), lambda x: x.transpose(2, 3).contiguous().transpose(2, 3),
+                   lambda x: torch.cat([x.flatten()[:1], x.flatten()])[1:].view(x.shape)):
+        assert all(torch.equal(a, b) for a, b in zip(attend(*(change(x) for x in on_gpu(inputs)), "quest", 64), right))
+
+
+def test_it_runs_on_the_current_stream():
+    inputs = tensors(**SHAPES["long"])
+    right = attend(*on_gpu(inputs), "ffd", 3)
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        q, k, v = (torch.zeros_like(x, device="cuda") for x in inputs)
+        torch.cuda._sleep(50_000_000)  # the copies come late
+        for place, x in zip((q, k, v), inputs):
+            place.copy_(x, non_blocking=True)
+        out = attend(q, k, v, "ffd", 3)
+    stream.synchronize()
+    assert all(torch.equal(a, b) for a, b in zip(out, right))
+
+
+def test_dense_layers_and_many_rows():
+    inputs = on_gpu(tensors(queries=600, tokens=4000, heads=32, kv_heads=8, dim=64, value_dim=64))
+    dense = attend(*inputs, "quest", 64, layer=0)
+    assert all(torch.equal(a, b) for a, b in zip(dense, attend(*inputs)))
+    assert (attend(*inputs, "quest", 64, layer=2)[2] < 4000).all()
+
+
+def test_errors_are_sentences():
+    q, k, v = on_gpu(tensors())
+    with pytest.raises(ValueError, match="q is on cuda:0, k on cpu"):
+        attend(q, k.cpu(), v)
+    k[0, 1, 17] = torch.inf
+    with pytest.raises(ValueError, match="the score of token 17 is"):
+        attend(q, k, v, "ffd", 5)
+    assert attend(*on_gpu(tensors()), "ffd", 5)[0].isfinite().all()  # the next call works
+    with pytest.raises(ValueError, match="'nonsense'"):
+        attend(*on_gpu(tensors()), "nonsense", 5)
+
+
+def test_opcheck():
+    q, k, v = on_gpu(tensors(queries=2, batch=2))
+    torch.library.opcheck(torch.ops.attest.attend.default, (q, k, v, "ffd", 5.0, 3, 0.5))
+    torch.library.opcheck(torch.ops.attest.attend.default, (q[:, :, :1], k, v, "ffd", 5.0, 3, 0.5))
