@@ -103,3 +103,48 @@ def test_opcheck():
     q, k, v = on_gpu(tensors(queries=2, batch=2))
     torch.library.opcheck(torch.ops.attest.attend.default, (q, k, v, "ffd", 5.0, 3, 0.5))
     torch.library.opcheck(torch.ops.attest.attend.default, (q[:, :, :1], k, v, "ffd", 5.0, 3, 0.5))
+
+
+# ---- FfdCache
+
+
+def caches(tokens, extra, bits=2, **shape):
+    """A cache of the first `tokens` tokens, and q, k, v of all."""
+    q, k, v = on_gpu(tensors(tokens=tokens + extra, dtype=torch.float16, dim=128, value_dim=128, heads=8, kv_heads=2, **shape))
+    return torch.classes.attest.FfdCache(k[:, :, :tokens], v[:, :, :tokens], 8, tokens + extra, bits), q, k, v
+
+
+@pytest.mark.parametrize("tokens", [100, 128, 1000, 5000])
+@pytest.mark.parametrize("delta", [2.0, 5.0])
+def test_a_decode_step_is_the_selector(tokens, delta):
+    cache, q, k, v = caches(tokens, 130, batch=2)
+    deltas = torch.full((2,), delta, device="cuda")
+    for _ in range(130):
+        at = cache.tokens()
+        cache.append(k[:, :, at:at + 1], v[:, :, at:at + 1])
+    assert cache.tokens() == tokens + 130
+    out, lse, kept = cache.decode(q, deltas, 0.5)
+    right, right_lse, right_kept = attend(q, k, v, "ffd:block=128,sub_block=128,gqa=union", delta)
+    same = kept == right_kept
+    assert same.float().mean() >= 1 - 0.25  # a cell is one of four
+    same = same.repeat_interleave(4, 1)
+    torch.testing.assert_close(lse[same], right_lse[same], rtol=2e-3, atol=2e-3)
+    torch.testing.assert_close(out[same], right[same], rtol=1e-2, atol=1e-2)
+    again = cache.decode(q, deltas, 0.5)
+    assert all(torch.equal(a, b) for a, b in zip((out, lse, kept), again))
+
+
+def test_what_a_cache_refuses():
+    cache, q, k, v = caches(100, 1)
+    delta = torch.full((2,), 5.0, device="cuda")
+    for call, sentence in [(lambda: cache.decode(q[:, :4], delta, 0.5), r"q is Half \[1, 4, 1, 128\]"),
+                           (lambda: cache.decode(q, delta[:1], 0.5), r"delta is float \[1\]"),
+                           (lambda: cache.decode(q, delta, 0.5, None, 7), "sub"),
+                           (lambda: cache.decode(q, delta, 0.5, None, 128, "best"), "pseudo_max is 'best'"),
+                           (lambda: torch.classes.attest.FfdCache(k.float(), v.float(), 8, 200, 2), "expected float16 or bfloat16"),
+                           (lambda: torch.classes.attest.FfdCache(k, v, 8, 50, 2), "max_tokens is 50")]:
+        with pytest.raises((ValueError, RuntimeError), match=sentence):
+            call()
+    cache.append(k[:, :, 100:], v[:, :, 100:])
+    with pytest.raises((ValueError, RuntimeError), match="it is full"):
+        cache.append(k[:, :, 100:], v[:, :, 100:])
