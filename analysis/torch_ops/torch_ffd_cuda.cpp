@@ -132,10 +132,7 @@ class FfdCacheHolder : public torch::CustomClassHolder {
   template <class Action>
   void with_device(Action&& action) const {
     const OnDevice here(device_);
-    with_python_errors([&] {
-      action(here.stream(device_));
-      return AttendResults();
-    });
+    with_python_errors([&] { action(here.stream(device_)); });
   }
 
   void expect(const Tensor& tensor, at::IntArrayRef sizes, const char* name) const {
