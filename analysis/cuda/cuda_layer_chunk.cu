@@ -14,21 +14,25 @@ CudaChunk layer_chunk(const AttentionLayer& layer, const DeviceInputs& inputs, c
   chunk.arena = &arena;
   chunk.uploads = &uploads;
   chunk.stream = stream;
+  const auto [batches, origins, visible, origin, query, cell, sink] =
+      uploads.put_all(arena, stream, tables.batches, tables.origins, tables.visible, tables.origin, tables.query,
+                      tables.cell, tables.sink);
   chunk.rows = {.num_rows = static_cast<int>(tables.visible.size()),
                 .num_batches = static_cast<int>(tables.batches.size()),
                 .num_origins = static_cast<int>(tables.origins.size()),
                 .group = layer.shape.group(),
                 .max_length = tables.max_length,
                 .layer_max_length = longest_row(layer),
+                .layer_groups = static_cast<int>(layer.num_queries() * layer.shape.num_kv_heads),
                 .max_batch_rows = tables.max_batch_rows,
                 .stride = (static_cast<std::int64_t>(tables.max_length) + kTileTokens - 1) / kTileTokens * kTileTokens,
-                .batches = chunk.upload(tables.batches),
-                .origins = chunk.upload(tables.origins),
-                .visible = chunk.upload(tables.visible),
-                .origin = chunk.upload(tables.origin),
-                .query = chunk.upload(tables.query),
-                .cell = chunk.upload(tables.cell),
-                .sink = tables.sink.empty() ? nullptr : chunk.upload(tables.sink)};
+                .batches = batches,
+                .origins = origins,
+                .visible = visible,
+                .origin = origin,
+                .query = query,
+                .cell = cell,
+                .sink = tables.sink.empty() ? nullptr : sink};
   chunk.kv = {.type = layer.element_type,
               .keys = inputs.k,
               .values = inputs.v,

@@ -6,7 +6,7 @@
 namespace attest {
 namespace {
 
-constexpr int kThreads = 256, kPerThread = 16;
+constexpr int kThreads = 256, kPerThread = 8;
 constexpr int kTokenBits = 22, kCellBits = 28;
 static_assert(kMostOverflowTokens == 1 << kTokenBits && kMostOverflowCells == 1 << kCellBits);
 constexpr OverflowKey kFirstOfSelectors = 2;  // the steps before: score, exact_output
@@ -29,13 +29,12 @@ __global__ void __launch_bounds__(kThreads)
   const int row = blockIdx.y, count = in.counts[row];
   const int begin = static_cast<int>(blockIdx.x) * kThreads * kPerThread + static_cast<int>(threadIdx.x);
   const float* values = in.row(row);
-#pragma unroll 4
-  for (int i = 0; i < kPerThread; ++i) {
-    const int token = begin + i * kThreads;
-    if (token >= count) break;
-    const float value = values[token];
-    if (!(value <= kLargestScore && value >= lowest)) report(step, cell[row], token, first);
-  }
+  float value[kPerThread];  // all loads in flight before the first comparison
+#pragma unroll
+  for (int i = 0; i < kPerThread; ++i) value[i] = begin + i * kThreads < count ? values[begin + i * kThreads] : lowest;
+#pragma unroll
+  for (int i = 0; i < kPerThread; ++i)
+    if (!(value[i] <= kLargestScore && value[i] >= lowest)) report(step, cell[row], begin + i * kThreads, first);
 }
 
 __global__ void __launch_bounds__(kThreads)

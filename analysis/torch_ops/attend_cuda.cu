@@ -22,6 +22,7 @@ namespace attest {
 namespace {
 
 constexpr int kThreads = 256;
+constexpr int kCounted = 8;                   // levels per load
 constexpr std::size_t kBytesPerElement = 64;  // scratch memory per (row, token), approximate
 constexpr std::size_t kMostRows = 1 << 15;    // per chunk; rows are the y dimension of grids, at most 65535
 constexpr std::size_t kChunkBytes = std::size_t{2} << 30;
@@ -36,21 +37,33 @@ __global__ void __launch_bounds__(kThreads) row_max_kernel(RowValues in, float* 
   if (threadIdx.x == 0) out[row] = most;
 }
 
-/// One block per group of rows: how many tokens any of its rows keeps.
+/// Block (x, y) counts the tokens of tile x that any row of group y keeps.
 __global__ void __launch_bounds__(kThreads)
-    kept_tokens_kernel(DeviceRows rows, const Level* levels, int num_query_heads, std::int64_t* kept) {
+    kept_tokens_kernel(DeviceRows rows, const Level* levels, int num_query_heads, unsigned long long* kept) {
   __shared__ int shared[32];
-  const int row = static_cast<int>(blockIdx.x) * rows.group, visible = rows.visible[row];
-  int count = 0;
-  for (int j = threadIdx.x; j < visible; j += kThreads) {
-    bool keeps = levels == nullptr;
-    for (int h = 0; !keeps && h < rows.group; ++h) keeps = levels[(row + h) * rows.stride + j] == 0;
-    count += keeps ? 1 : 0;
+  const int row = static_cast<int>(blockIdx.y) * rows.group, visible = rows.visible[row];
+  const int first = (static_cast<int>(blockIdx.x) * kThreads + static_cast<int>(threadIdx.x)) * kCounted;
+  unsigned keeps = 0;  // a bit per token
+  for (int h = 0; h < rows.group && first < visible; ++h) {
+    const uint4 eight = *reinterpret_cast<const uint4*>(levels + (row + h) * rows.stride + first);
+    const std::uint32_t words[4] = {eight.x, eight.y, eight.z, eight.w};
+#pragma unroll
+    for (int i = 0; i < kCounted; ++i) keeps |= ((words[i / 2] >> (i % 2 * 16) & 0xFFFFu) == 0 ? 1u : 0u) << i;
   }
-  count = block_reduce(count, shared, Plus{});
-  if (threadIdx.x != 0) return;
+  const int own = min(max(visible - first, 0), kCounted);
+  const int count = block_reduce(__popc(static_cast<int>(keeps & ((1u << own) - 1))), shared, Plus{});
+  if (threadIdx.x != 0 || count == 0) return;
   const int query = rows.cell[row] / num_query_heads, head = rows.cell[row] % num_query_heads;
-  kept[static_cast<std::int64_t>(query) * (num_query_heads / rows.group) + head / rows.group] = count;
+  atomicAdd(kept + static_cast<std::int64_t>(query) * (num_query_heads / rows.group) + head / rows.group,
+            static_cast<unsigned long long>(count));
+}
+
+/// Where every row keeps all that it sees.
+__global__ void all_visible_kernel(DeviceRows rows, int num_query_heads, unsigned long long* kept) {
+  const int row = (static_cast<int>(blockIdx.x) * kThreads + static_cast<int>(threadIdx.x)) * rows.group;
+  if (row >= rows.num_rows) return;
+  const int query = rows.cell[row] / num_query_heads, head = rows.cell[row] % num_query_heads;
+  kept[static_cast<std::int64_t>(query) * (num_query_heads / rows.group) + head / rows.group] = rows.visible[row];
 }
 
 __device__ void store(float* to, float x) { *to = x; }
@@ -103,6 +116,10 @@ class CudaAttend {
     w_.overflow.reserve(bytes);
     w_.overflow_read.reserve(bytes);
     ATTEST_CUDA(cudaMemsetAsync(w_.overflow.data(), 0xFF, bytes, stream_));  // kNoOverflow
+    ATTEST_CUDA(cudaMemsetAsync(call.kept, 0,
+                                static_cast<std::size_t>(call.batch * call.layer.num_queries()) *
+                                    static_cast<std::size_t>(call.layer.shape.num_kv_heads) * 8,
+                                stream_));
   }
 
   /// Whatever was enqueued still reads the scratch memory.
@@ -203,9 +220,17 @@ class CudaAttend {
         place_as(static_cast<float*>(call_.out));
         break;
     }
-    kept_tokens_kernel<<<rows.num_rows / rows.group, kThreads, 0, stream_>>>(
-        rows, selection.levels, shape.num_query_heads,
-        call_.kept + sequence * layer().num_queries() * shape.num_kv_heads);
+    const int groups = rows.num_rows / rows.group;
+    auto* kept =
+        reinterpret_cast<unsigned long long*>(call_.kept) + sequence * layer().num_queries() * shape.num_kv_heads;
+    if (selection.levels == nullptr) {
+      all_visible_kernel<<<(groups + kThreads - 1) / kThreads, kThreads, 0, stream_>>>(rows, shape.num_query_heads,
+                                                                                       kept);
+      ATTEST_CUDA_LAUNCHED(all_visible_kernel);
+      return;
+    }
+    const dim3 grid((rows.max_length + kThreads * kCounted - 1) / (kThreads * kCounted), groups);
+    kept_tokens_kernel<<<grid, kThreads, 0, stream_>>>(rows, selection.levels, shape.num_query_heads, kept);
     ATTEST_CUDA_LAUNCHED(kept_tokens_kernel);
   }
 

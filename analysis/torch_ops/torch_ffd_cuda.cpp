@@ -1,14 +1,18 @@
-// torch.classes.attest.FfdCache: FFD's quantised KV cache and its decode kernel, on the current stream of a GPU.
+// torch.classes.attest.FfdCache, FFD's quantised KV cache, and torch.ops.attest.ffd_decode, its decode kernel, on the
+// current stream of a GPU.
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <c10/util/intrusive_ptr.h>
+#include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
 #include <torch/custom_class.h>
+#include <torch/library.h>
 
 #include <cmath>
 #include <limits>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <vector>
 
@@ -53,8 +57,8 @@ class FfdCacheHolder : public torch::CustomClassHolder {
       : device_(k.device()), type_(k.scalar_type()), tokens_(k.dim() == 4 ? k.size(2) : 0) {
     TORCH_CHECK_VALUE(k.is_cuda() && v.device() == device_ && (type_ == at::kHalf || type_ == at::kBFloat16) &&
                           v.scalar_type() == type_,
-                      "FfdCache: k is ", k.dtype(), " on ", k.device(), ", v ", v.dtype(), " on ", v.device(),
-                      ", expected float16 or bfloat16, both on one GPU");
+                      "FfdCache: k is ", k.scalar_type(), " on ", k.device(), ", v ", v.scalar_type(), " on ",
+                      v.device(), ", expected float16 or bfloat16, both on one GPU");
     TORCH_CHECK_VALUE(k.dim() == 4 && v.dim() == 4 && k.sizes().slice(0, 3) == v.sizes().slice(0, 3) && k.size(1) > 0 &&
                           num_query_heads > 0 && num_query_heads % k.size(1) == 0,
                       "FfdCache: k is ", k.sizes(), ", v ", v.sizes(), ", with ", num_query_heads,
@@ -91,8 +95,8 @@ class FfdCacheHolder : public torch::CustomClassHolder {
     ++tokens_;
   }
 
-  /// q [batch, Hq, 1, D] and delta [Hkv] -> out [batch, Hq, 1, Dv], lse [batch, Hq, 1], and the tokens that each KV
-  /// head keeps, the tail included [batch, Hkv, 1].
+  /// q [batch, Hq, 1, D] and delta [Hkv] -> out [batch, Hq, 1, Dv], lse [batch, Hq, 1], and how many sub-blocks of the
+  /// full blocks each KV head keeps [batch, Hkv, 1]. The tokens after the full blocks are always kept.
   std::tuple<Tensor, Tensor, Tensor> decode(const Tensor& q, const Tensor& delta, double scale,
                                             const std::optional<Tensor>& sinks, std::int64_t sub_block,
                                             const std::string& pseudo_max) const {
@@ -122,7 +126,7 @@ class FfdCacheHolder : public torch::CustomClassHolder {
                        .kept = kept.mutable_data_ptr<int>()},
                       stream);
     });
-    return {out, lse, kept.to(at::kLong).mul_(sub_block).add_(tokens_ % kFfdBlock)};
+    return {out, lse, kept};
   }
 
   std::int64_t tokens() const { return tokens_; }
@@ -137,14 +141,14 @@ class FfdCacheHolder : public torch::CustomClassHolder {
 
   void expect(const Tensor& tensor, at::IntArrayRef sizes, const char* name) const {
     TORCH_CHECK_VALUE(tensor.sizes() == sizes && tensor.scalar_type() == type_ && tensor.device() == device_,
-                      "FfdCache: ", name, " is ", tensor.dtype(), " ", tensor.sizes(), " on ", tensor.device(),
+                      "FfdCache: ", name, " is ", tensor.scalar_type(), " ", tensor.sizes(), " on ", tensor.device(),
                       ", expected ", type_, " ", sizes, " on ", device_);
   }
 
   void expect_floats(const Tensor& tensor, std::int64_t count, const char* name) const {
     TORCH_CHECK_VALUE(tensor.dim() == 1 && tensor.size(0) == count && tensor.scalar_type() == at::kFloat &&
                           tensor.is_contiguous() && tensor.device() == device_,
-                      "FfdCache: ", name, " is ", tensor.dtype(), " ", tensor.sizes(), " on ", tensor.device(),
+                      "FfdCache: ", name, " is ", tensor.scalar_type(), " ", tensor.sizes(), " on ", tensor.device(),
                       ", expected contiguous float32 [", count, "] on ", device_);
   }
 
@@ -153,6 +157,12 @@ class FfdCacheHolder : public torch::CustomClassHolder {
   std::int64_t tokens_;
   std::optional<FfdCache> cache_;
 };
+
+std::tuple<Tensor, Tensor, Tensor> ffd_decode(const c10::intrusive_ptr<FfdCacheHolder>& cache, const Tensor& q,
+                                              const Tensor& delta, double scale, const std::optional<Tensor>& sinks,
+                                              std::int64_t sub_block, std::string_view pseudo_max) {
+  return cache->decode(q, delta, scale, sinks, sub_block, std::string(pseudo_max));
+}
 
 }  // namespace
 }  // namespace attest
@@ -164,9 +174,14 @@ TORCH_LIBRARY_FRAGMENT(attest, library) {
            {torch::arg("k"), torch::arg("v"), torch::arg("num_query_heads"), torch::arg("max_tokens"),
             torch::arg("bits") = 2})
       .def("append", &FfdCacheHolder::append)
-      .def("decode", &FfdCacheHolder::decode, "",
-           {torch::arg("q"), torch::arg("delta"), torch::arg("scale"), torch::arg("sinks") = c10::IValue(),
-            torch::arg("sub_block") = 128, torch::arg("pseudo_max") = "thumbnail"})
       .def("tokens", &FfdCacheHolder::tokens)
       .def("bytes", &FfdCacheHolder::bytes);
+  library.def(
+      "ffd_decode(__torch__.torch.classes.attest.FfdCache cache, Tensor q, Tensor delta, float scale, Tensor? "
+      "sinks=None, int sub_block=128, str pseudo_max='thumbnail') -> (Tensor out, Tensor lse, Tensor kept)");
+}
+
+TORCH_LIBRARY_IMPL(attest, CUDA, library) { library.impl("ffd_decode", attest::ffd_decode); }
+TORCH_LIBRARY_IMPL(attest, Autograd, library) {
+  library.impl("ffd_decode", torch::autograd::autogradNotImplementedFallback());
 }

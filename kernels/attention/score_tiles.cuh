@@ -23,9 +23,15 @@ namespace score_tiles {
 
 inline constexpr int kThreads = 256;
 inline constexpr int kWarps = kThreads / 32;
-inline constexpr int kSlice = 64;          // channels staged at a time
-inline constexpr int kPitch = kSlice + 8;  // 16 bytes of padding avoid bank conflicts
-inline constexpr int kLowestOrder = 2;     // parts i and j are multiplied for i + j <= this
+/// Channels staged at a time. A tile of few rows has little to multiply, so it takes less memory and more blocks are
+/// resident, which hide each other's waiting.
+template <int kRowTiles>
+inline constexpr int kSlice = kRowTiles == 1 ? 32 : 64;
+template <int kRowTiles>
+inline constexpr int kPitch = kSlice<kRowTiles> + 8;  // 16 bytes of padding avoid bank conflicts
+template <int kRowTiles>
+inline constexpr int kResidentBlocks = kRowTiles == 1 ? 4 : 2;  // per multiprocessor
+inline constexpr int kLowestOrder = 2;                          // parts i and j are multiplied for i + j <= this
 
 struct Task {
   DeviceRows rows;
@@ -35,30 +41,34 @@ struct Task {
   int tiles_per_block;
 };
 
-__host__ __device__ constexpr int part_elements(int count) { return count * kPitch; }
+template <int kRowTiles>
+__host__ __device__ constexpr int part_elements(int count) {
+  return count * kPitch<kRowTiles>;
+}
 
 /// Stages all channels of the block's queries in shared memory: [slices, parts, kRows, kPitch].
-template <int kRows>
+template <int kRowTiles>
 __device__ void stage_queries(const Task& task, int first_row, int num_rows, std::uint16_t* shared) {
-  constexpr int kOctets = kSlice / kOctet;
+  constexpr int kRows = 16 * kRowTiles, kChannels = kSlice<kRowTiles>, kOctets = kChannels / kOctet;
   const int padded = padded_channels(task.kv.head_dim), parts = task.queries.num_parts;
-  for (int i = threadIdx.x; i < padded / kSlice * parts * kRows * kOctets; i += kThreads) {
+  for (int i = threadIdx.x; i < padded / kChannels * parts * kRows * kOctets; i += kThreads) {
     const int octet = i % kOctets, row = i / kOctets % kRows, part = i / (kOctets * kRows) % parts,
               slice = i / (kOctets * kRows * parts);
     uint4 value{0, 0, 0, 0};
     if (row < num_rows)
       value = __ldg(reinterpret_cast<const uint4*>(
           task.queries.parts + (static_cast<std::int64_t>(part) * task.queries.rows + first_row + row) * padded +
-          slice * kSlice + octet * kOctet));
-    *reinterpret_cast<uint4*>(shared + (slice * parts + part) * part_elements(kRows) + row * kPitch + octet * kOctet) =
-        value;
+          slice * kChannels + octet * kOctet));
+    *reinterpret_cast<uint4*>(shared + (slice * parts + part) * part_elements<kRowTiles>(kRows) +
+                              row * kPitch<kRowTiles> + octet * kOctet) = value;
   }
 }
 
 /// A thread's share of channels [channel, channel + kSlice) of a key tile, prefetched into registers.
-template <bool kWide>
+template <int kRowTiles, bool kWide>
 struct KeySlice {
-  static constexpr int kOctets = kSlice / kOctet, kAtOnce = kThreads / kOctets, kPasses = kTileTokens / kAtOnce;
+  static constexpr int kOctets = kSlice<kRowTiles> / kOctet, kAtOnce = kThreads / kOctets,
+                       kPasses = kTileTokens / kAtOnce;
   RawOctet<kWide> raw[kPasses];
 
   static __device__ int slot(int pass) { return static_cast<int>(threadIdx.x) / kOctets + pass * kAtOnce; }
@@ -82,7 +92,7 @@ struct KeySlice {
 #pragma unroll
     for (int pass = 0; pass < kPasses; ++pass) {
       const int token = first + slot(pass);
-      std::uint16_t* target = shared + slot(pass) * kPitch + octet() * kOctet;
+      std::uint16_t* target = shared + slot(pass) * kPitch<kRowTiles> + octet() * kOctet;
       if constexpr (std::is_same_v<Form, ExactKeys> && !kWide)
         if (task.kv.type == ElementType::bfloat16) {  // one part: no split needed
           *reinterpret_cast<uint4*>(target) = raw[pass].words[0];
@@ -92,30 +102,30 @@ struct KeySlice {
       unpack(task.kv.type, raw[pass], key);
       if (token < batch.length && at < task.kv.head_dim)
         form(KeyPlace{batch.params, token, first_key + token, at}, key, residual);
-      for (int part = 0; part < form.num_parts; ++part, target += part_elements(kTileTokens))
+      for (int part = 0; part < form.num_parts; ++part, target += part_elements<kRowTiles>(kTileTokens))
         *reinterpret_cast<uint4*>(target) = split_leading_bf16(key);
       if constexpr (Form::has_residual)
-        for (int part = 0; part < form.num_residual_parts; ++part, target += part_elements(kTileTokens))
+        for (int part = 0; part < form.num_residual_parts; ++part, target += part_elements<kRowTiles>(kTileTokens))
           *reinterpret_cast<uint4*>(target) = split_leading_bf16(residual);
     }
   }
 };
 
 /// sums += queries (16 rows) * keys (kColumns tokens) over one slice, part by part.
-template <int kColumns>
+template <int kRowTiles, int kColumns>
 __device__ void multiply_slice(const std::uint16_t* queries, int query_parts, int query_part, const std::uint16_t* keys,
                                int key_parts, int lane, float (&sums)[kColumns / 8][4]) {
 #pragma unroll
-  for (int k = 0; k < kSlice; k += 16)
+  for (int k = 0; k < kSlice<kRowTiles>; k += 16)
     for (int i = 0; i < query_parts; ++i) {
       std::uint32_t a[4];
-      load_a(a, queries + i * query_part + k, kPitch, lane);
+      load_a(a, queries + i * query_part + k, kPitch<kRowTiles>, lane);
       for (int j = 0; j < key_parts && i + j <= kLowestOrder; ++j) {
-        const std::uint16_t* part = keys + j * part_elements(kTileTokens) + k;
+        const std::uint16_t* part = keys + j * part_elements<kRowTiles>(kTileTokens) + k;
 #pragma unroll
         for (int n = 0; n < kColumns; n += 16) {
           std::uint32_t b[4];
-          load_b_columns(b, part + n * kPitch, kPitch, lane);
+          load_b_columns(b, part + n * kPitch<kRowTiles>, kPitch<kRowTiles>, lane);
           multiply_add(sums[n / 8], a, b[0], b[1]);
           multiply_add(sums[n / 8 + 1], a, b[2], b[3]);
         }
@@ -163,8 +173,9 @@ __device__ void store_sums(const Task& task, const RowEnd (&ends)[2], int token,
 /// Block (x, y, z): up to 16 * kRowTiles rows of batch y, starting at row 16 * kRowTiles * z, against the x-th run of
 /// tiles_per_block tiles. The 8 warps split rows and tokens. The next slice is loaded while one is multiplied.
 template <class Form, int kRowTiles, bool kWide>
-__global__ void __launch_bounds__(kThreads, 2) score_kernel(const Task task, const Form form) {
-  constexpr int kRows = 16 * kRowTiles, kColumns = kTileTokens * kRowTiles / kWarps;
+__global__ void __launch_bounds__(kThreads, kResidentBlocks<kRowTiles>) score_kernel(const Task task, const Form form) {
+  constexpr int kRows = 16 * kRowTiles, kColumns = kTileTokens * kRowTiles / kWarps, kChannels = kSlice<kRowTiles>;
+  constexpr int kQueryPart = part_elements<kRowTiles>(kRows), kKeyPart = part_elements<kRowTiles>(kTileTokens);
   extern __shared__ __align__(16) std::uint16_t shared[];
   const RowBatch batch = task.rows.batches[blockIdx.y];
   const int begin = blockIdx.x * task.tiles_per_block * kTileTokens,
@@ -174,13 +185,13 @@ __global__ void __launch_bounds__(kThreads, 2) score_kernel(const Task task, con
   if (begin >= end || num_rows <= 0) return;
   const KeyOrigin origin = task.rows.origins[batch.origin];
   const std::int64_t first_key = static_cast<std::int64_t>(origin.kv_head) * task.kv.tokens + origin.first_key;
-  const int slices = padded_channels(task.kv.head_dim) / kSlice, query_parts = task.queries.num_parts;
+  const int slices = padded_channels(task.kv.head_dim) / kChannels, query_parts = task.queries.num_parts;
   std::uint16_t* queries = shared;
-  std::uint16_t* keys = shared + slices * query_parts * part_elements(kRows);
+  std::uint16_t* keys = shared + slices * query_parts * kQueryPart;
 
-  KeySlice<kWide> next;
+  KeySlice<kRowTiles, kWide> next;
   next.load(task, batch, first_key, begin, 0);
-  stage_queries<kRows>(task, first_row, num_rows, queries);
+  stage_queries<kRowTiles>(task, first_row, num_rows, queries);
   const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
   const int row_tile = warp % kRowTiles, column = warp / kRowTiles * kColumns;
   RowEnd ends[2];
@@ -195,37 +206,37 @@ __global__ void __launch_bounds__(kThreads, 2) score_kernel(const Task task, con
     float sums[kColumns / 8][4] = {}, residual_sums[Form::has_residual ? kColumns / 8 : 1][4] = {};
     for (int slice = 0; slice < slices; ++slice) {
       __syncthreads();
-      next.stage(task, form, batch, first_key, first, slice * kSlice, keys);
+      next.stage(task, form, batch, first_key, first, slice * kChannels, keys);
       __syncthreads();
       if (slice + 1 < slices)
-        next.load(task, batch, first_key, first, (slice + 1) * kSlice);
+        next.load(task, batch, first_key, first, (slice + 1) * kChannels);
       else if (first + kTileTokens < end)
         next.load(task, batch, first_key, first + kTileTokens, 0);
-      const std::uint16_t* a = queries + slice * query_parts * part_elements(kRows) + row_tile * 16 * kPitch;
-      const std::uint16_t* b = keys + column * kPitch;
-      multiply_slice<kColumns>(a, query_parts, part_elements(kRows), b, form.num_parts, lane, sums);
+      const std::uint16_t* a = queries + slice * query_parts * kQueryPart + row_tile * 16 * kPitch<kRowTiles>;
+      const std::uint16_t* b = keys + column * kPitch<kRowTiles>;
+      multiply_slice<kRowTiles, kColumns>(a, query_parts, kQueryPart, b, form.num_parts, lane, sums);
       if constexpr (Form::has_residual)
-        multiply_slice<kColumns>(a, query_parts, part_elements(kRows), b + form.num_parts * part_elements(kTileTokens),
-                                 form.num_residual_parts, lane, residual_sums);
+        multiply_slice<kRowTiles, kColumns>(a, query_parts, kQueryPart, b + form.num_parts * kKeyPart,
+                                            form.num_residual_parts, lane, residual_sums);
     }
     store_sums<Form, kColumns>(task, ends, first + column + lane % 4 * 2, sums, residual_sums);
   }
 }
 
 /// Shared memory of a block, in bytes.
-template <class Form>
-std::size_t bytes_for(const Task& task, const Form& form, int row_tiles) {
-  const int slices = padded_channels(task.kv.head_dim) / kSlice;
-  const int rows = slices * task.queries.num_parts * 16 * row_tiles,
+template <int kRowTiles, class Form>
+std::size_t bytes_for(const Task& task, const Form& form) {
+  const int slices = padded_channels(task.kv.head_dim) / kSlice<kRowTiles>;
+  const int rows = slices * task.queries.num_parts * 16 * kRowTiles,
             keys = (form.num_parts + form.num_residual_parts) * kTileTokens;
-  return static_cast<std::size_t>(part_elements(rows + keys)) * sizeof(std::uint16_t);
+  return static_cast<std::size_t>(part_elements<kRowTiles>(rows + keys)) * sizeof(std::uint16_t);
 }
 
 template <class Form, int kRowTiles>
 void launch(Task task, const Form& form, cudaStream_t stream) {
-  // Two waves of two resident blocks: queries are staged twice, but rows of uneven length balance better.
-  constexpr int kBlocksPerMultiprocessor = 4;
-  const std::size_t bytes = bytes_for(task, form, kRowTiles);
+  // Two waves of resident blocks: queries are staged twice, but rows of uneven length balance better.
+  constexpr int kBlocksPerMultiprocessor = 2 * kResidentBlocks<kRowTiles>;
+  const std::size_t bytes = bytes_for<kRowTiles>(task, form);
   const auto kernel =
       task.kv.type == ElementType::float32 ? score_kernel<Form, kRowTiles, true> : score_kernel<Form, kRowTiles, false>;
   allow_shared_memory(kernel, bytes);
@@ -251,7 +262,7 @@ void score_rows(const DeviceRows& rows, const QueryParts& queries, const DeviceK
                 const ScoreTargets& targets, cudaStream_t stream) {
   const score_tiles::Task task{rows, kv, queries, targets, 1};
   if (rows.num_batches == 0) return;
-  if (rows.max_batch_rows <= 16 || score_tiles::bytes_for(task, form, 4) > largest_shared_memory())
+  if (rows.max_batch_rows <= 16 || score_tiles::bytes_for<4>(task, form) > largest_shared_memory())
     score_tiles::launch<Form, 1>(task, form, stream);
   else
     score_tiles::launch<Form, 4>(task, form, stream);

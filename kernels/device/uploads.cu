@@ -41,4 +41,19 @@ const void* Uploads::put_bytes(const void* from, std::size_t bytes, DeviceArena&
   return to;
 }
 
+std::vector<const void*> Uploads::put_arrays(std::span<const std::span<const std::byte>> arrays, DeviceArena& arena,
+                                             cudaStream_t stream) {
+  std::vector<std::byte> joined;
+  std::vector<std::size_t> begins;
+  for (const std::span<const std::byte> array : arrays) {
+    begins.push_back(joined.size());
+    joined.insert(joined.end(), array.begin(), array.end());
+    joined.resize((joined.size() + kPadding - 1) / kPadding * kPadding);
+  }
+  const auto* first = static_cast<const std::byte*>(put_bytes(joined.data(), joined.size(), arena, stream));
+  std::vector<const void*> places;
+  for (const std::size_t begin : begins) places.push_back(first + begin);
+  return places;
+}
+
 }  // namespace attest

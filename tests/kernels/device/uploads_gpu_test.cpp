@@ -35,6 +35,18 @@ TEST_F(UploadsTest, ArriveHoweverLongTheyAre) {
   }
 }
 
+TEST_F(UploadsTest, SeveralArraysAtOnce) {
+  Gpu gpu;
+  Uploads uploads;
+  const std::vector<int> first = numbers(65, 3), third = numbers(100000, 9);
+  const std::vector<std::uint8_t> second{7};
+  const std::vector<float> none;
+  const auto [a, b, c, d] = uploads.put_all(gpu.arena, gpu.stream, first, second, third, none);
+  EXPECT_EQ(gpu.download(a, first.size()), first);
+  EXPECT_EQ(gpu.download(b, second.size()), second);
+  EXPECT_TRUE(gpu.download(c, third.size()) == third);
+}
+
 TEST_F(UploadsTest, OddBytesAndNoneAtAll) {
   Gpu gpu;
   Uploads uploads;
