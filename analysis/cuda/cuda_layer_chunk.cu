@@ -23,7 +23,6 @@ CudaChunk layer_chunk(const AttentionLayer& layer, const DeviceInputs& inputs, c
                 .group = layer.shape.group(),
                 .max_length = tables.max_length,
                 .layer_max_length = longest_row(layer),
-                .layer_groups = static_cast<int>(layer.num_queries() * layer.shape.num_kv_heads),
                 .max_batch_rows = tables.max_batch_rows,
                 .stride = (static_cast<std::int64_t>(tables.max_length) + kTileTokens - 1) / kTileTokens * kTileTokens,
                 .batches = batches,

@@ -10,7 +10,7 @@ namespace attest {
 namespace {
 
 constexpr int kThreads = 512;
-constexpr int kMergeThreads = 128, kMergeGroups = 4, kMergedAtOnce = 16, kSplitsAtOnce = 16;
+constexpr int kMergeThreads = 128, kMergeGroups = 4, kMergedAtOnce = 16;
 constexpr int kMostPasses = 2;
 using Weights = FixedPoint<40>;  // room for 2^23 tokens
 
@@ -77,19 +77,19 @@ __device__ double level_value(const DeviceRows& rows, const Passes& passes, int 
   for (int p = 0; p < passes.count; ++p) {
     const LevelPartials& partials = passes.partials[p];
     const std::int64_t split_cells = static_cast<std::int64_t>(rows.num_rows) * settings;
-    for (int first = 0; first < partials.num_splits; first += kSplitsAtOnce) {
+    for (int first = 0; first < partials.num_splits; first += 8) {
       unsigned present = 0;
 #pragma unroll
-      for (int i = 0; i < kSplitsAtOnce; ++i)
+      for (int i = 0; i < 8; ++i)
         if (first + i < partials.num_splits && partials.present[(first + i) * split_cells + cell] != 0)
           present |= 1u << i;
-      float sums[kSplitsAtOnce];  // all loads in flight before the first addition
+      float sums[8];  // eight loads in flight before the first addition
 #pragma unroll
-      for (int i = 0; i < kSplitsAtOnce; ++i)
+      for (int i = 0; i < 8; ++i)
         sums[i] = (present >> i & 1) != 0 ? partials.sums[((first + i) * split_cells + cell) * partials.pitch + channel]
                                           : 0.0f;
 #pragma unroll
-      for (int i = 0; i < kSplitsAtOnce; ++i) value += static_cast<double>(sums[i]);
+      for (int i = 0; i < 8; ++i) value += static_cast<double>(sums[i]);
     }
   }
   return value;
@@ -145,7 +145,7 @@ LevelSums take_level_sums(const DeviceRows& rows, int num_settings, DeviceArena&
 
 LevelPartials take_partials(const DeviceRows& rows, int num_settings, int value_dim, DeviceArena& arena,
                             cudaStream_t stream) {
-  const int tokens = tokens_per_split(rows);
+  const int tokens = tokens_per_split(rows.layer_max_length);
   LevelPartials partials{.num_splits = (rows.max_length + tokens - 1) / tokens, .pitch = (value_dim + 1) / 2 * 2};
   const std::size_t cells = static_cast<std::size_t>(partials.num_splits) * static_cast<std::size_t>(rows.num_rows) *
                             static_cast<std::size_t>(num_settings);

@@ -3,7 +3,6 @@
 
 #include <cuda_runtime_api.h>
 
-#include <algorithm>
 #include <cstdint>
 
 #include "kernels/device/device_arena.h"
@@ -45,13 +44,11 @@ struct LevelPartials {
 LevelPartials take_partials(const DeviceRows& rows, int num_settings, int value_dim, DeviceArena& arena,
                             cudaStream_t stream);
 
-/// Tokens are summed in ranges, each by its own blocks: in more of them if the layer has so few batches of rows that
-/// they would leave the device idle. The boundaries depend only on the layer, so the results are bit-identical however
-/// it is split into chunks.
-inline constexpr int kMostSplits = 32, kMostSplitsOfFewRows = 128, kSplitsInAll = 1024;
-constexpr int tokens_per_split(const DeviceRows& rows) {
-  const int splits = std::clamp(kSplitsInAll / rows.layer_groups, kMostSplits, kMostSplitsOfFewRows);
-  const int wanted = (rows.layer_max_length + splits - 1) / splits;
+/// Tokens are summed in at most kMostSplits ranges. The range boundaries depend only on the layer's longest row, so the
+/// results are bit-identical however a layer is split into chunks.
+inline constexpr int kMostSplits = 32;
+constexpr int tokens_per_split(int longest) {
+  const int wanted = (longest + kMostSplits - 1) / kMostSplits;
   return wanted <= 2 * kTileTokens ? 2 * kTileTokens : (wanted + kTileTokens - 1) / kTileTokens * kTileTokens;
 }
 

@@ -82,7 +82,7 @@ void cuda_sweep_in_order(const DeviceRows& rows, const DeviceKeyValues& kv, cons
                          const LevelPartials& partials, cudaStream_t stream) {
   if (rows.num_rows == 0) return;
   const dim3 grid(partials.num_splits, rows.num_rows, (kv.value_dim + kThreads - 1) / kThreads);
-  level_order_kernel<<<grid, kThreads, 0, stream>>>(rows, kv, view, partials, tokens_per_split(rows));
+  level_order_kernel<<<grid, kThreads, 0, stream>>>(rows, kv, view, partials, tokens_per_split(rows.layer_max_length));
   ATTEST_CUDA_LAUNCHED(level_order_kernel);
 }
 

@@ -87,7 +87,7 @@ __device__ void multiply_level_by_level(const Task& task, const WarpPlace& place
     float2 w[4];
 #pragma unroll
     for (int i = 0; i < 4; ++i) w[i] = tokens.weights(i, level, run.max[i % 2]);
-    multiply_tokens<kRowTiles>(task, w, values, place.lane, run.sums);
+    multiply_tokens(task, w, values, place.lane, run.sums);
     from = level + 1;
   }
 }
@@ -121,16 +121,15 @@ __device__ void sweep(const Task& task, const Form& form, const WarpPlace& place
   const bool works = place.warp_channel() < task.kv.value_dim;
   if (works) clear_partials<kRowTiles>(task, place, in_own_rows);
   RunSums<kRowTiles> run(settings);
-  for_tiles<Form,
-            kRowTiles>(task, form, place, masks, values, [&](int tile, int first, const std::uint16_t* own_values) {
+  for_tiles<Form, kRowTiles>(task, form, place, masks, values, [&](int tile, const std::uint16_t* own_values) {
     if (!works || masks[tile * kRowTiles + place.row_tile] == 0) return;
-    const int token = first + place.lane % 4 * 2;
+    const int token = place.begin + tile * kTileTokens + place.lane % 4 * 2;
     LaneTokens next;
     next.load(place.rows, token);
 #pragma unroll 1
-    for (int k = 0; k < kStagedTokens<kRowTiles>; k += 16) {
+    for (int k = 0; k < kTileTokens; k += 16) {
       const LaneTokens own = next;
-      if (k + 16 < kStagedTokens<kRowTiles>) next.load(place.rows, token + k + 16);
+      if (k + 16 < kTileTokens) next.load(place.rows, token + k + 16);
       std::uint32_t level[2];
       bool mixed = false;
 #pragma unroll
@@ -148,14 +147,14 @@ __device__ void sweep(const Task& task, const Form& form, const WarpPlace& place
 #pragma unroll
       for (int i = 0; i < 4; ++i)
         w[i] = static_cast<int>(level[i % 2]) < settings ? own.weights(i, level[i % 2], run.max[i % 2]) : float2{0, 0};
-      multiply_tokens<kRowTiles>(task, w, own_values + k * kPitch, place.lane, run.sums);
+      multiply_tokens(task, w, own_values + k * kPitch, place.lane, run.sums);
     }
   });
   for (int half = 0; half < 2; ++half) run.switch_level(task, place, half, static_cast<std::uint32_t>(settings));
 }
 
 template <class Form, int kRowTiles>
-__global__ void __launch_bounds__(kThreads, kResidentBlocks<kRowTiles>) sweep_kernel(const Task task, const Form form) {
+__global__ void __launch_bounds__(kThreads, 2) sweep_kernel(const Task task, const Form form) {
   extern __shared__ __align__(16) std::uint16_t shared[];
   const int warp = static_cast<int>(threadIdx.x) / 32;
   WarpPlace place;
@@ -172,8 +171,7 @@ __global__ void __launch_bounds__(kThreads, kResidentBlocks<kRowTiles>) sweep_ke
   place.channel_in_block = warp / kRowTiles * kWarpChannels<kRowTiles>;
 
   std::uint16_t* values = shared;
-  auto* masks =
-      reinterpret_cast<unsigned long long*>(values + task.buffers() * kPartElements<kRowTiles>);  // [tiles, kRowTiles]
+  auto* masks = reinterpret_cast<unsigned long long*>(values + task.buffers() * kPartElements);  // [tiles, kRowTiles]
   for (int i = warp; i < place.tiles * kRowTiles; i += kWarps) {
     const unsigned long long mask =
         levels_in_tile(task, place.batch, i % kRowTiles, place.begin + i / kRowTiles * kTileTokens, place.lane);
@@ -195,9 +193,8 @@ __global__ void __launch_bounds__(kThreads, kResidentBlocks<kRowTiles>) sweep_ke
 
 template <class Form, int kRowTiles>
 void launch(const Task& task, const Form& form, cudaStream_t stream) {
-  const std::size_t bytes =
-      static_cast<std::size_t>(task.buffers()) * kPartElements<kRowTiles> * sizeof(std::uint16_t) +
-      static_cast<std::size_t>(task.tokens_per_split / kTileTokens) * kRowTiles * 8;
+  const std::size_t bytes = static_cast<std::size_t>(task.buffers()) * kPartElements * sizeof(std::uint16_t) +
+                            static_cast<std::size_t>(task.tokens_per_split / kTileTokens) * kRowTiles * 8;
   const auto kernel = sweep_kernel<Form, kRowTiles>;
   allow_shared_memory(kernel, bytes);
   const dim3 grid(task.partials.num_splits, task.rows.num_batches, (task.kv.value_dim + kChannels - 1) / kChannels);
@@ -215,7 +212,8 @@ void sweep_in_runs(const DeviceRows& rows, const DeviceKeyValues& kv, const Swee
   const int order = kv.type == ElementType::float32 ? 2 : 1;
   const int value_parts = Form::exact && parts_of(kv.type) < order + 1 ? parts_of(kv.type) : order + 1;
   const bool streams = Form::exact && kv.type == ElementType::bfloat16 && kv.value_dim % kOctet == 0;
-  const sweep_tiles::Task task{rows, kv, view, partials, tokens_per_split(rows), value_parts, order, streams};
+  const sweep_tiles::Task task{rows,        kv,    view,   partials, tokens_per_split(rows.layer_max_length),
+                               value_parts, order, streams};
   if (rows.num_batches == 0) return;
   if (rows.max_batch_rows <= 16)
     sweep_tiles::launch<Form, 1>(task, form, stream);

@@ -23,16 +23,8 @@ inline constexpr int kThreads = 256;
 inline constexpr int kWarps = kThreads / 32;
 inline constexpr int kChannels = 128;
 inline constexpr int kPitch = kChannels + 8;  // 16 bytes of padding avoid bank conflicts
+inline constexpr int kPartElements = kTileTokens * kPitch;
 inline constexpr int kMostParts = 3;
-
-/// Tokens staged at a time. Blocks of few rows stage fewer, so that more of them are resident and hide each other's
-/// waiting.
-template <int kRowTiles>
-inline constexpr int kStagedTokens = kRowTiles == 1 ? kTileTokens / 2 : kTileTokens;
-template <int kRowTiles>
-inline constexpr int kPartElements = kStagedTokens<kRowTiles>* kPitch;
-template <int kRowTiles>
-inline constexpr int kResidentBlocks = kRowTiles == 1 ? 3 : 2;  // per multiprocessor
 
 /// Channels per warp: the warps with the same rows split the channels of the block.
 template <int kRowTiles>
@@ -93,14 +85,14 @@ __device__ inline unsigned long long levels_in_tile(const Task& task, const RowB
          static_cast<unsigned long long>(__reduce_or_sync(0xFFFFFFFFu, static_cast<std::uint32_t>(found >> 32))) << 32;
 }
 
-/// Stages tokens [first, first + kStagedTokens) and channels [channel, channel + 128): [parts, kStagedTokens, kPitch];
-/// 0 beyond the end.
-template <int kRowTiles, class Form>
+/// Stages tokens [first, first + 128) and channels [channel, channel + 128): [parts, kTileTokens, kPitch]; 0 beyond the
+/// end.
+template <class Form>
 __device__ void stage_values(const Task& task, const Form& form, const RowBatch& batch, std::int64_t first_value,
                              int first, int channel, std::uint16_t* shared) {
   constexpr int kOctets = kChannels / kOctet, kAtOnce = kThreads / kOctets, kLoads = 4;
   const int octet = threadIdx.x % kOctets, at = channel + octet * kOctet, dim = task.kv.value_dim;
-  for (int pass = 0; pass < kStagedTokens<kRowTiles> / kAtOnce; pass += kLoads) {
+  for (int pass = 0; pass < kTileTokens / kAtOnce; pass += kLoads) {
     float value[kLoads][kOctet];
     const auto place = [&](int i) {
       const int token = first + static_cast<int>(threadIdx.x) / kOctets + (pass + i) * kAtOnce;
@@ -112,20 +104,19 @@ __device__ void stage_values(const Task& task, const Form& form, const RowBatch&
       const int slot = static_cast<int>(threadIdx.x) / kOctets + (pass + i) * kAtOnce;
       if (first + slot < batch.length && at < dim) form(ValuePlace{first_value + first + slot, at}, value[i]);
       std::uint16_t* target = shared + slot * kPitch + octet * kOctet;
-      for (int part = 0; part < task.num_value_parts; ++part, target += kPartElements<kRowTiles>)
+      for (int part = 0; part < task.num_value_parts; ++part, target += kPartElements)
         *reinterpret_cast<uint4*>(target) = split_leading_bf16(value[i]);
     }
   }
 }
 
-/// Starts an asynchronous copy of the same values; for those of one part that need no change.
-template <int kRowTiles>
-__device__ void start_value_copy(const Task& task, const RowBatch& batch, std::int64_t first_value, int first,
-                                 int channel, std::uint16_t* shared) {
+/// Starts an asynchronous copy of the same tile; for values of one part that need no change.
+__device__ inline void start_value_copy(const Task& task, const RowBatch& batch, std::int64_t first_value, int first,
+                                        int channel, std::uint16_t* shared) {
   constexpr int kOctets = kChannels / kOctet, kAtOnce = kThreads / kOctets;
   const int octet = threadIdx.x % kOctets, at = channel + octet * kOctet, dim = task.kv.value_dim;
   const auto* values = static_cast<const std::uint16_t*>(task.kv.values);
-  for (int slot = static_cast<int>(threadIdx.x) / kOctets; slot < kStagedTokens<kRowTiles>; slot += kAtOnce) {
+  for (int slot = static_cast<int>(threadIdx.x) / kOctets; slot < kTileTokens; slot += kAtOnce) {
     const int token = first + slot;
     const bool wanted = token < batch.length && at < dim;
     copy_async(shared + slot * kPitch + octet * kOctet, wanted ? values + (first_value + token) * dim + at : values,
@@ -185,7 +176,7 @@ __device__ inline std::uint32_t split_leading_bf16_pair(float2& x) {
 }
 
 /// sums += weights * values at 16 tokens.
-template <int kRowTiles, int kFragments>
+template <int kFragments>
 __device__ void multiply_tokens(const Task& task, float2 (&w)[4], const std::uint16_t* values, int lane,
                                 float (&sums)[kFragments][4]) {
 #pragma unroll
@@ -197,7 +188,7 @@ __device__ void multiply_tokens(const Task& task, float2 (&w)[4], const std::uin
 #pragma unroll
       for (int n = 0; n < kFragments; n += 2) {
         std::uint32_t b[4];
-        load_b_rows(b, values + j * kPartElements<kRowTiles> + n * 8, kPitch, lane);
+        load_b_rows(b, values + j * kPartElements + n * 8, kPitch, lane);
         multiply_add(sums[n], a, b[0], b[1]);
         multiply_add(sums[n + 1], a, b[2], b[3]);
       }
@@ -218,45 +209,42 @@ struct WarpPlace {
   __device__ int row_in_batch(int half) const { return row_tile * 16 + lane / 4 + half * 8; }
 };
 
-/// Stages every part of a tile with a nonzero mask in shared memory and calls multiply(tile, its first token, values of
-/// the warp's channels) on all threads. If the task streams, the next part is copied while the current one is
-/// multiplied. masks [tiles, kRowTiles].
+/// Stages every tile with a nonzero mask in shared memory and calls multiply(tile, values of the warp's channels) on
+/// all threads. If the task streams, the next tile is copied while the current one is multiplied.
+/// masks [tiles, kRowTiles].
 template <class Form, int kRowTiles, class Multiply>
 __device__ void for_tiles(const Task& task, const Form& form, const WarpPlace& place, const unsigned long long* masks,
                           std::uint16_t* values, Multiply&& multiply) {
-  constexpr int kTokens = kStagedTokens<kRowTiles>, kPartsOfTile = kTileTokens / kTokens;
-  const int end = place.tiles * kPartsOfTile;
-  const auto next_part = [&](int part) {
-    for (; part < end; ++part)
+  const auto next_tile = [&](int tile) {
+    for (; tile < place.tiles; ++tile)
       for (int t = 0; t < kRowTiles; ++t)
-        if (masks[part / kPartsOfTile * kRowTiles + t] != 0) return part;
-    return part;
+        if (masks[tile * kRowTiles + t] != 0) return tile;
+    return tile;
   };
-  int part = next_part(0), buffer = 0;
-  if (part < end && task.streams) {
-    start_value_copy<kRowTiles>(task, place.batch, place.first_value, place.begin + part * kTokens, place.block_channel,
-                                values);
+  int tile = next_tile(0), buffer = 0;
+  if (tile < place.tiles && task.streams) {
+    start_value_copy(task, place.batch, place.first_value, place.begin + tile * kTileTokens, place.block_channel,
+                     values);
     commit_copies();
   }
-  while (part < end) {
-    const int following = next_part(part + 1);
+  while (tile < place.tiles) {
+    const int following = next_tile(tile + 1);
     if (task.streams) {
-      if (following < end)
-        start_value_copy<kRowTiles>(task, place.batch, place.first_value, place.begin + following * kTokens,
-                                    place.block_channel, values + (buffer ^ 1) * kPartElements<kRowTiles>);
+      if (following < place.tiles)
+        start_value_copy(task, place.batch, place.first_value, place.begin + following * kTileTokens,
+                         place.block_channel, values + (buffer ^ 1) * kPartElements);
       commit_copies();
       await_copies<1>();
       __syncthreads();
     } else {
-      stage_values<kRowTiles>(task, form, place.batch, place.first_value, place.begin + part * kTokens,
-                              place.block_channel, values);
+      stage_values(task, form, place.batch, place.first_value, place.begin + tile * kTileTokens, place.block_channel,
+                   values);
       __syncthreads();
     }
-    multiply(part / kPartsOfTile, place.begin + part * kTokens,
-             values + buffer * kPartElements<kRowTiles> + place.channel_in_block);
+    multiply(tile, values + buffer * kPartElements + place.channel_in_block);
     __syncthreads();
     if (task.streams) buffer ^= 1;
-    part = following;
+    tile = following;
   }
 }
 

@@ -43,7 +43,6 @@ struct DeviceRows {
   int group = 1;  ///< G
   int max_length = 0;
   int layer_max_length = 0;  ///< longest row of the layer; these rows may be only a part of the layer
-  int layer_groups = 1;      ///< (query, KV head) pairs of the layer
   int max_batch_rows = 0;
   std::int64_t stride = 0;             ///< elements between rows of [rows, tokens] matrices
   const RowBatch* batches = nullptr;   ///< [num_batches]

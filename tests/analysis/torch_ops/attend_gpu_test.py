@@ -140,7 +140,7 @@ def test_what_a_cache_refuses():
     cache, q, k, v = caches(100, 1)
     delta = torch.full((2,), 5.0, device="cuda")
     for call, sentence in [(lambda: torch.ops.attest.ffd_decode(cache, q[:, :4], delta, 0.5), r"q is Half \[1, 4, 1, 128\]"),
-                           (lambda: torch.ops.attest.ffd_decode(cache, q, delta[:1], 0.5), r"delta is float \[1\]"),
+                           (lambda: torch.ops.attest.ffd_decode(cache, q, delta[:1], 0.5), r"delta is Float \[1\]"),
                            (lambda: torch.ops.attest.ffd_decode(cache, q, delta, 0.5, None, 7), "sub"),
                            (lambda: torch.ops.attest.ffd_decode(cache, q, delta, 0.5, None, 128, "best"), "pseudo_max is 'best'"),
                            (lambda: torch.classes.attest.FfdCache(k.float(), v.float(), 8, 200, 2), "expected float16 or bfloat16"),

@@ -138,7 +138,6 @@ TEST_F(LevelPartialsCuda, BeginEmpty) {
   DeviceRows rows;
   rows.num_rows = 3;
   rows.max_length = 513;
-  rows.layer_groups = 1000;
   for (int longest : {600, 20000}) {  // ranges of 256 or 640 tokens
     rows.layer_max_length = longest;
     const LevelPartials partials = take_partials(rows, 4, 7, gpu.arena, gpu.stream);
@@ -149,17 +148,13 @@ TEST_F(LevelPartialsCuda, BeginEmpty) {
   }
 }
 
-// A range is a whole number of tiles, at least two: the shortest with which so many ranges cover the row.
+// A range is a whole number of tiles, at least two: the shortest with which kMostSplits ranges cover the row.
 TEST(TokensPerSplit, IsTheLeastThatSuffices) {
-  for (const auto& [groups, splits] : {std::pair(1, 128), {8, 128}, {16, 64}, {31, 33}, {32, 32}, {5000, 32}})
-    for (int longest = 1; longest < 200000; longest += longest < 20000 ? 1 : 97) {
-      int expected = 256;
-      while (expected * splits < longest) expected += 128;
-      DeviceRows rows;
-      rows.layer_max_length = longest;
-      rows.layer_groups = groups;
-      ASSERT_EQ(tokens_per_split(rows), expected) << longest << " tokens, " << groups << " groups";
-    }
+  for (int longest = 1; longest < 200000; longest += longest < 20000 ? 1 : 97) {
+    int expected = 256;
+    while (expected * 32 < longest) expected += 128;
+    ASSERT_EQ(tokens_per_split(longest), expected) << longest;
+  }
 }
 
 constexpr int kThreads = 256;

@@ -49,7 +49,6 @@ TEST_P(SweepInOrderCuda, AddsUpEveryLevelOfEveryRange) {
       const PlainLevels levels = plain_levels(on, sweep, gpu);
       DeviceRows rows = on.rows;
       rows.layer_max_length = longest;
-      rows.layer_groups = 1000;
       SweepView view = sweep.view;
       view.sums = levels.on_device;
       const LevelPartials partials = take_partials(rows, settings, on.kv.value_dim, gpu.arena, gpu.stream);

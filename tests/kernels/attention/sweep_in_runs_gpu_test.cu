@@ -71,7 +71,7 @@ void expect_sums(const Case& c, const Form& form, const std::vector<int>& all_se
         const DeviceSweep sweep = random_sweep(on, settings, runs, 2, gpu);
         const PlainLevels levels = plain_levels(on, sweep, gpu);
         DeviceRows rows = on.rows;
-        if (partly) rows.layer_max_length = 20000, rows.layer_groups = 1000;  // ranges of 640 tokens
+        if (partly) rows.layer_max_length = 20000;  // ranges of 640 tokens
         SweepView view = sweep.view;
         view.sums = levels.on_device;
         Pass pass{std::vector<int>(on.visible.size(), 0), on.visible};

@@ -90,30 +90,28 @@ struct ScaledValues {
   }
 };
 
-/// Copies the staged tokens to out [parts, tokens, 128 channels].
-template <int kRowTiles, class Form>
+/// Copies the staged tile to out [parts, 128 tokens, 128 channels].
+template <class Form>
 __global__ void __launch_bounds__(kThreads)
     stage_kernel(Task task, Form form, RowBatch batch, std::int64_t first_value, int first, int channel, float* out) {
   extern __shared__ __align__(16) std::uint16_t staged[];
   if (task.streams) {
-    start_value_copy<kRowTiles>(task, batch, first_value, first, channel, staged);
+    start_value_copy(task, batch, first_value, first, channel, staged);
     commit_copies();
     await_copies<0>();
   } else {
-    stage_values<kRowTiles>(task, form, batch, first_value, first, channel, staged);
+    stage_values(task, form, batch, first_value, first, channel, staged);
   }
   __syncthreads();
-  constexpr int kElements = kStagedTokens<kRowTiles> * kChannels;
   for (int part = 0; part < task.num_value_parts; ++part)
-    for (int i = static_cast<int>(threadIdx.x); i < kElements; i += kThreads) {
-      const std::uint16_t bits = staged[part * kPartElements<kRowTiles> + i / kChannels * kPitch + i % kChannels];
-      out[part * kElements + i] = __uint_as_float(static_cast<std::uint32_t>(bits) << 16);
-    }
+    for (int i = static_cast<int>(threadIdx.x); i < kTileTokens * kChannels; i += kThreads)
+      out[part * kTileTokens * kChannels + i] = __uint_as_float(
+          static_cast<std::uint32_t>(staged[part * kPartElements + i / kChannels * kPitch + i % kChannels]) << 16);
 }
 
-/// Stages all tokens of the layer's first origin and compares the sum of their parts with value(token, channel).
-template <int kRowTiles, class Form, class Value>
-void expect_staged_by(const DeviceLayer& on, Gpu& gpu, const Form& form, int parts, bool streams, Value&& value) {
+/// Stages every tile of the layer's first origin and compares the sum of its parts with value(token, channel).
+template <class Form, class Value>
+void expect_staged(const DeviceLayer& on, Gpu& gpu, const Form& form, int parts, bool streams, Value&& value) {
   const RowBatch& batch = on.batches[0];
   const KeyOrigin& origin = on.origins[static_cast<std::size_t>(batch.origin)];
   const std::int64_t first_value = origin.kv_head * on.layer.num_tokens + origin.first_key;
@@ -125,14 +123,12 @@ void expect_staged_by(const DeviceLayer& on, Gpu& gpu, const Form& form, int par
                   .num_value_parts = parts,
                   .lowest_order = 0,
                   .streams = streams};
-  constexpr int kTokens = kStagedTokens<kRowTiles>;
-  const std::size_t bytes = static_cast<std::size_t>(parts) * kPartElements<kRowTiles> * 2, tile = kTokens * kChannels;
+  const std::size_t bytes = static_cast<std::size_t>(parts) * kPartElements * 2, tile = kTileTokens * kChannels;
   float* out = gpu.arena.take<float>(tile * static_cast<std::size_t>(parts));
-  const auto kernel = stage_kernel<kRowTiles, Form>;
-  allow_shared_memory(kernel, bytes);
-  for (int first = 0; first < batch.length; first += kTokens)
+  allow_shared_memory(stage_kernel<Form>, bytes);
+  for (int first = 0; first < batch.length; first += kTileTokens)
     for (int channel = 0; channel < on.kv.value_dim; channel += kChannels) {
-      kernel<<<1, kThreads, bytes, gpu.stream>>>(task, form, batch, first_value, first, channel, out);
+      stage_kernel<<<1, kThreads, bytes, gpu.stream>>>(task, form, batch, first_value, first, channel, out);
       ATTEST_CUDA_LAUNCHED(stage_kernel);
       const std::vector<float> found = gpu.download(out, tile * static_cast<std::size_t>(parts));
       for (std::size_t i = 0; i < tile; ++i) {
@@ -144,13 +140,6 @@ void expect_staged_by(const DeviceLayer& on, Gpu& gpu, const Form& form, int par
         ASSERT_EQ(sum, there ? value(token, d) : 0) << "token " << token << ", channel " << d;
       }
     }
-}
-
-/// The same for blocks of few rows and of many.
-template <class Form, class Value>
-void expect_staged(const DeviceLayer& on, Gpu& gpu, const Form& form, int parts, bool streams, Value&& value) {
-  expect_staged_by<1>(on, gpu, form, parts, streams, value);
-  expect_staged_by<4>(on, gpu, form, parts, streams, value);
 }
 
 TEST_P(SweepTiles, StageValuesAsPartsThatAddUp) {
