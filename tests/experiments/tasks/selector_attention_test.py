@@ -349,7 +349,7 @@ def test_a_device_without_selectors(load, monkeypatch):
     import operator_library
 
     monkeypatch.setattr(operator_library, "runs_on", lambda device_type: device_type != "cpu")
-    with pytest.raises(UsageError, match="the model is on cpu, and selectors do not run there yet"):
+    with pytest.raises(UsageError, match="the model is on cpu, and the operator library has no code for it"):
         attach(load("llama"), "ffd", 5, library=LIBRARY)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     assert operator_library.default_device() == "cuda"

@@ -1,0 +1,41 @@
+"""A model on a GPU decodes through a selector as it does on the CPU."""
+import os
+import pathlib
+import sys
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed (cmake/setup.sh --torch)")
+transformers = pytest.importorskip("transformers", reason="transformers is not installed (cmake/setup.sh --torch)")
+if not torch.cuda.is_available():
+    pytest.skip("no GPU", allow_module_level=True)
+REPOSITORY = pathlib.Path(__file__).parents[3]
+sys.path[:0] = [str(REPOSITORY / "tests/dumps/capture"), str(REPOSITORY / "experiments/tasks")]
+from capture_models import FAMILIES, models, T, token_ids  # noqa: E402,F401
+from selector_attention import attach  # noqa: E402
+
+LIBRARY = pathlib.Path(os.environ["ATTEST_BIN"]).parent / "libattest_torch_ops.so"
+SELECTORS = [("exact", 0), ("ffd:block=16,sub_block=16", 1), ("quest:page=4", 24), ("kivi:group=8,residual=8", 0), ("streaming_llm:sinks=2", 12)]
+# Relative to the largest logit. Products on the two devices differ by float32 rounding, through four layers.
+TOLERANCE = 1e-4
+
+
+def decoded(folder, device, selector, setting):
+    """Logits of five tokens behind a prompt, and the ratio of kept tokens."""
+    model = transformers.AutoModelForCausalLM.from_pretrained(folder).to(device).eval()
+    attention = attach(model, selector, setting, library=LIBRARY)
+    cache, tokens = attention.new_cache(), torch.tensor([token_ids(T + 5, 0)], device=device)
+    model(input_ids=tokens[:, :T], past_key_values=cache)
+    logits = [model(input_ids=tokens[:, t:t + 1], past_key_values=cache).logits.cpu() for t in range(T, T + 5)]
+    return torch.cat(logits, 1), attention.kept_ratio()
+
+
+@pytest.mark.parametrize("selector, setting", SELECTORS)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_gpu_is_as_the_cpu(models, family, selector, setting, monkeypatch):  # noqa: F811
+    monkeypatch.setattr(torch.backends.cuda.matmul, "allow_tf32", False)
+    with torch.inference_mode():
+        cpu, kept_on_cpu = decoded(models(family), "cpu", selector, setting)
+        gpu, kept = decoded(models(family), "cuda", selector, setting)
+    assert kept == pytest.approx(kept_on_cpu, abs=1e-3)
+    assert (gpu - cpu).abs().max() <= TOLERANCE * cpu.abs().max()
