@@ -18,7 +18,7 @@ class ResultsFinish {
   ResultsFinish(const Study& study, const StudyPlan& plan, bool with_dense_layers, PartialResults& partial,
                 const std::string& output);
 
-  /// Units may come in any order, each once. Not thread-safe.
+  /// Units may come in any order, each once. Thread-safe.
   void add(const UnitKey& unit, const LayerResults& results) { assembly_.add(unit, results); }
 
   /// Whether another process has written the results and removed the folder of partial results.

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "analysis/layer/device.h"
-#include "analysis/run/stream_study.h"
+#include "analysis/run/study_tally.h"
 #include "analysis/statistics/summary.h"
 #include "analysis/study/study.h"
 

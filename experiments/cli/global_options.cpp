@@ -39,7 +39,9 @@ void add_global_options(CLI::App& app, GlobalOptions& options) {
       ->transform(readable_file(kMostConfigBytes))
       ->type_name("FILE");
   app.set_version_flag("--version", version_report, "Versions of the program, LibTorch, CUDA, HDF5, and the GPU");
-  app.add_option("--device", options.device, "auto, cpu, cuda or cuda:<i>")->capture_default_str()->type_name("DEVICE");
+  app.add_option("--device", options.device, "auto, cpu, cuda, cuda:<i>, cuda:<i>,<j>, or cuda:all")
+      ->capture_default_str()
+      ->type_name("DEVICE");
   app.add_option("--device-memory", options.device_memory,
                  "How much of a GPU's memory may be used: a share, or a size such as 12GiB")
       ->capture_default_str()

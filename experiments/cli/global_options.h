@@ -13,7 +13,7 @@ class App;
 namespace attest {
 
 struct GlobalOptions {
-  std::string device = "auto";        ///< "auto", "cpu", "cuda" or "cuda:<i>"; the syntax has been checked
+  std::string device = "auto";        ///< "auto", "cpu", "cuda", "cuda:<i>,<j>" or "cuda:all"
   std::string device_memory = "80%";  ///< limit of GPU memory: a share, or a size
   int threads = 0;                    ///< as given; 0: one per processor that this process may use
   std::uint64_t seed = 0;

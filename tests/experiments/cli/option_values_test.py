@@ -48,7 +48,7 @@ RUN = {
     "--layers": ("a layer number", ["x", "-1", "1.5", "3-1", "99999999999", "1,,2"]),
     "--queries": ("position", ["some", "-1", "1.5", "99999999999999999999"]),
     "--samples": GRID,
-    "--device": ("auto, cpu, cuda or cuda:<number>", ["tpu", "cuda:x", "cuda:-1", "''"]),
+    "--device": ("auto, cpu, cuda, cuda:<number>, cuda:<number>,<number> or cuda:all", ["tpu", "cuda:x", "cuda:-1", "''"]),
     "--device-memory": ("a share of the GPU's memory such as 80%, or a size such as 12GiB", ["lots", "0%", "101%", "-1GiB", "1e999GiB", "''"]),
 }
 EMPTY_GRIDS = {name: GRID for name in ("--delta", "--budget", "--p", "--factor", "--lambdas", "--layers")}
