@@ -25,13 +25,10 @@ class ResultsFinish {
   bool done_by_another() const { return !claim_ && !partial_.in_place(); }
 
   /// Waits, once all units are stored, until this process has the right to write or another one has written. Returns
-  /// whether this process is to write. Throws Interrupted if `stop` is set.
+  /// whether this process is to finish assembly(). Throws Interrupted if `stop` is set.
   bool wait_to_write(const std::atomic<bool>& stop);
 
-  /// Writes the manifest and gives the file its name. Only after wait_to_write().
-  void write(const std::string& manifest) { assembly_.finish(manifest); }
-
-  const ResultsAssembly& assembly() const { return assembly_; }
+  ResultsAssembly& assembly() { return assembly_; }
 
  private:
   const StudyPlan& plan_;

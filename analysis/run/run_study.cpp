@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <chrono>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -11,17 +10,18 @@
 #include "analysis/layer/make_layer_study.h"
 #include "analysis/results/partial_results.h"
 #include "analysis/results/results_file.h"
+#include "analysis/run/folder_session.h"
 #include "analysis/run/input_guard.h"
 #include "analysis/run/locked_unit_queue.h"
-#include "analysis/run/manifest.h"
 #include "analysis/run/prepared_study.h"
+#include "analysis/run/ranked_study.h"
 #include "analysis/run/results_finish.h"
 #include "analysis/run/stream_study.h"
 #include "analysis/run/study_output.h"
+#include "analysis/run/write_results.h"
 #include "analysis/study/calibration.h"
 #include "analysis/study/short_contexts.h"
 #include "dumps/base/error.h"
-#include "dumps/base/utc_time.h"
 
 namespace attest {
 namespace {
@@ -59,19 +59,10 @@ void compute(const PreparedStudy& run, PartialResults& partial, const std::atomi
     if (!results.done_by_another()) throw;
   }
 
-  const ResultsAssembly& assembly = results.assembly();
+  ResultsAssembly& assembly = results.assembly();
   if (results.wait_to_write(stop)) {
     report.summary = assembly.summary();
-    results.write(manifest_json(run.study, run.provenance, run.configuration,
-                                {.command_line = run.options.command_line,
-                                 .device = report.device,
-                                 .started = partial.start_time(),
-                                 .ended = utc_time(std::chrono::system_clock::now()),
-                                 .input_hashes = inputs.finish(),
-                                 .left_out = assembly.left_out()}));
-    PartialResults::remove_own_files(partial.folder());
-    if (const std::string foreign = PartialResults::foreign_entry(partial.folder()); !foreign.empty())
-      observer.notice(fmt::format("'{}' stays: '{}' in it does not belong to a study", partial.folder(), foreign));
+    write_results(run, report, partial, assembly, inputs, observer);
     return;
   }
   const std::optional<ResultsFile> found = finished_results(run.options, run.configuration, run.study.skip_bad_layers);
@@ -84,6 +75,7 @@ void compute(const PreparedStudy& run, PartialResults& partial, const std::atomi
 }  // namespace
 
 RunReport run_study(Study study, RunOptions options, const std::atomic<bool>& stop, const StudyObserver& observer) {
+  if (options.ranks) return run_ranked_study(std::move(study), std::move(options), stop, observer);
   check_output(study, options);
   const std::unique_ptr<PreparedStudy> run = prepare_study(std::move(study), std::move(options), true, stop, observer);
   RunReport report{
@@ -99,6 +91,7 @@ RunReport run_study(Study study, RunOptions options, const std::atomic<bool>& st
   if (run->options.force && !resume) PartialResults::discard(folder);
   PartialResults partial(folder, resume ? PartialResults::Start::resume : PartialResults::Start::fresh,
                          run->configuration, &run->study);
+  FolderSession::require_none(partial, stop, observer.notice);
   if (!partial.is_shared())
     observer.notice(
         fmt::format("the file system of '{}' has no locks: no other process can take part in this study", folder));

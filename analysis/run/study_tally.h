@@ -12,6 +12,7 @@ struct StudyProgress {
   std::size_t finished = 0;  ///< units finished, including those of earlier runs
   std::size_t resumed = 0;   ///< units that were finished before this run
   std::size_t total = 0;
+  std::string remark{};  ///< for a line of progress: bytes, ranks
 };
 
 /// Callbacks, called by one thread at a time.
