@@ -232,6 +232,11 @@ void RankSession::complete() {
   leave_outcome();
 }
 
+bool RankSession::is_complete() const {
+  const std::lock_guard lock(mutex_);
+  return control_ == kComplete;
+}
+
 void RankSession::fail() {
   const ErrorText error = ErrorText::of_current();
   try {

@@ -57,6 +57,7 @@ class RankSession {
 
   /// Rank 0: all work is done. The others leave.
   void complete();
+  bool is_complete() const;
   /// All ranks end, because of the error that is being handled.
   void fail();
   /// Rank 0, where it has started the store: waits until the others have left, and some time for those that have not

@@ -39,7 +39,7 @@ using std::chrono::milliseconds;
 constexpr milliseconds kJoinWait{300000};
 constexpr int kLeasesOfStore = 3;  // the store may be silent for so many
 /// A network file system may show a new folder late.
-constexpr milliseconds kFolderWait{5000};
+constexpr milliseconds kFolderWait{3000};
 constexpr milliseconds kFolderPoll{50};
 constexpr int kMostLoaders = 8;
 
@@ -69,16 +69,16 @@ void compute_share(const PreparedStudy& run, UnitQueue& queue, RankSession& sess
                observer);
 }
 
-/// Waits for the folder of rank 0.
+/// Waits for the folder of rank 0. Rank 0 removes it when all is done.
 void require_folder(const std::string& folder, const std::string& token, const RankOptions& ranks,
-                    const std::atomic<bool>& stop) {
-  for (milliseconds waited{0}; !FolderSession::sees(folder, token); waited += kFolderPoll) {
+                    const RankSession& session) {
+  for (milliseconds waited{0}; !FolderSession::sees(folder, token) && !session.is_complete(); waited += kFolderPoll) {
     if (waited >= kFolderWait)
       throw OutputError(
           fmt::format("rank {} on '{}' cannot see '{}' as rank 0 does: expected a folder that all ranks share; "
                       "--send-results sends finished layers to rank 0 instead",
                       ranks.environment.rank, host_name(), folder));
-    if (stop) throw Interrupted("interrupted");
+    if (session.stop()) throw Interrupted("interrupted");
     std::this_thread::sleep_for(kFolderPoll);
   }
 }
@@ -97,7 +97,7 @@ RunReport follow(Study study, RunOptions options, RankSession& session, const st
   const RankDescription work =
       read_description(*text, run->plan, run->configuration, run->study.skip_bad_layers, ranks.environment.rank);
   const std::string folder = PartialResults::folder_of(run->options.output);
-  if (!work.send_results && !work.units.empty()) require_folder(folder, work.token, ranks, session.stop());
+  if (!work.send_results && !work.units.empty()) require_folder(folder, work.token, ranks, session);
   PartialResults partial(folder, PartialResults::Start::join, run->configuration, &run->study);
   calibrate(run->study, run->plan, run->readers[0], &session.stop());
   own.notice = observer.notice;

@@ -3,6 +3,7 @@
 
 #include <stdexcept>
 #include <string_view>
+#include <c10/util/Logging.h>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 #include <vector>
 
@@ -83,6 +84,7 @@ class TorchStore final : public JobStore {
 extern "C" attest::JobStore* attest_torch_store(const attest::TorchStoreAddress* address, std::int64_t timeout_ms,
                                                 std::string* error) {
   try {
+    c10::initLogging();  // takes the level from the environment, where store_loader.cpp has set it
     return attest::translated([&] { return new attest::TorchStore(*address, std::chrono::milliseconds(timeout_ms)); });
   } catch (const std::exception& e) {
     *error = e.what();
