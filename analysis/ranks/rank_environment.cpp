@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
 #include <span>
@@ -131,6 +132,7 @@ RankEnvironment read_slurm(const Variables& variables) {
   found.rank = variables.needed("SLURM_PROCID", 0, kMostRanks, "SLURM_STEP_ID");
   const char* const world = variables.has("SLURM_STEP_NUM_TASKS") ? "SLURM_STEP_NUM_TASKS" : "SLURM_NTASKS";
   found.world = variables.needed(world, 1, kMostRanks, "SLURM_STEP_ID");
+  if (found.world == 1) return found;  // also the step of an interactive shell, where other variables are the job's
   found.local_rank = variables.number("SLURM_LOCALID", 0, kMostRanks).value_or(0);
   found.local_world = slurm_local_world(variables, found.local_rank, found.world);
   check(found, "SLURM_PROCID", world, "SLURM_LOCALID", "the number of tasks on this node");

@@ -25,6 +25,7 @@ constexpr milliseconds kMostBetweenBeats{1000};
 constexpr int kBeatsInLease = 4;
 constexpr int kLeasesOfFirst = 3;  // rank 0 may be silent for so many
 constexpr milliseconds kWaitForAbsent{20000};
+constexpr milliseconds kMostUntilHeard{3000};
 constexpr const char* kComplete = "complete";
 
 milliseconds since(std::chrono::steady_clock::time_point start) {
@@ -291,6 +292,25 @@ std::vector<RankSession::Member> RankSession::members() const {
   return all;
 }
 
+bool RankSession::all_have_left() {
+  const std::vector<Member> known = members();
+  const auto living = std::ranges::count_if(known, [&](const Member& one) { return one.silent < lease_; });
+  return store_.add(prefix() + "left", 0) >= living;
+}
+
+void RankSession::wait_until_heard() noexcept {
+  try {
+    leave_outcome();
+    // Those that wait for a welcome read the outcome, and are counted.
+    const std::int64_t waiting = thread_.joinable() ? 0 : store_.add(root_ + "hellos", 0);
+    for (const Clock::time_point start = Clock::now(); since(start) < kMostUntilHeard;) {
+      if (store_.add(root_ + "late", 0) >= waiting && all_have_left()) return;
+      std::this_thread::sleep_for(kWelcomePoll);
+    }
+  } catch (...) {  // the store is gone
+  }
+}
+
 void RankSession::wait_for_others(const std::function<void(const std::string&)>& notice) {
   const Clock::time_point start = Clock::now();
   bool said = false;
@@ -299,11 +319,9 @@ void RankSession::wait_for_others(const std::function<void(const std::string&)>&
     std::vector<int> absent;
     for (int rank = 1; rank < ranks_.world; ++rank)
       if (std::ranges::count(known, rank, &Member::rank) == 0) absent.push_back(rank);
-    const std::int64_t gone = store_.add(prefix() + "left", 0);
-    const auto living = std::ranges::count_if(known, [&](const Member& one) { return one.silent < lease_; });
     const bool wait_for_absent =
         std::cmp_less(store_.add(root_ + "late", 0), absent.size()) && since(start) < kWaitForAbsent;
-    if (gone >= living && !wait_for_absent) return;
+    if (!wait_for_absent && all_have_left()) return;
     if (user_stop_ || stop_) return;
     if (absent.empty() || said || since(start) < milliseconds(1000)) continue;
     notice(fmt::format("{} of {} ranks have not come; rank 0 waits for them for {} s, since it has their store",

@@ -67,6 +67,9 @@ class RankSession {
   /// Rank 0: all others that have said hello. Ascending by rank.
   std::vector<Member> members() const;
 
+  /// Rank 0, where it has started the store and has failed: waits a short time until the others know.
+  void wait_until_heard() noexcept;
+
   /// Of this process, and the prefix of the session's keys.
   const std::string& process() const { return process_; }
   std::string prefix() const;
@@ -87,6 +90,8 @@ class RankSession {
   void watch_members();
   void watch_first();
   void leave_outcome();
+  /// Whether the others that are alive have left.
+  bool all_have_left();
   void end(const std::string& control);
   void fail(const std::string& control);
   void say_hello();

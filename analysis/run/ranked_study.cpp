@@ -268,6 +268,11 @@ RunReport run_ranked_study(Study study, RunOptions options, const std::atomic<bo
       open_torch_store({.host = environment.store_host, .port = environment.store_port, .serve = serve}, kJoinWait,
                        kLeasesOfStore * ranks.lease, stop);
   RankSession session(*store, environment, ranks.lease, stop);
+  // Rank 0 goes last if it has the store: the others would take its end for a failure.
+  const auto fail = [&] {
+    session.fail();
+    if (serve) session.wait_until_heard();
+  };
   try {
     const RunReport report = first ? lead(std::move(study), std::move(options), session, stop, observer)
                                    : follow(std::move(study), std::move(options), session, stop, observer);
@@ -276,11 +281,11 @@ RunReport run_ranked_study(Study study, RunOptions options, const std::atomic<bo
   } catch (const StoreLost&) {
     throw;
   } catch (const Interrupted&) {
+    fail();
     session.throw_reason_unless_interrupted();
-    session.fail();
     throw;
   } catch (...) {
-    session.fail();
+    fail();
     throw;
   }
 }
