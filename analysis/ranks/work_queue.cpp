@@ -40,7 +40,7 @@ std::vector<std::size_t> units_in(const std::string& open) {
 }  // namespace
 
 WorkQueue::WorkQueue(JobStore& store, Options options)
-    : store_(store), options_(std::move(options)), handed_out_(options_.units == 0), finished_(options_.units) {}
+    : store_(store), options_(std::move(options)), all_finished_(options_.units == 0), finished_(options_.units) {}
 
 std::string WorkQueue::new_token() {
   const std::lock_guard lock(mutex_);

@@ -1,9 +1,10 @@
 // JobStore by c10d::TCPStore.
 #include "analysis/torch/torch_store.h"
 
+#include <c10/util/Logging.h>
+
 #include <stdexcept>
 #include <string_view>
-#include <c10/util/Logging.h>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 #include <vector>
 

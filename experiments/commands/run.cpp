@@ -38,6 +38,10 @@ struct RunCommand {
 std::optional<RankOptions> rank_options(const RunCommand& command) {
   std::optional<RankEnvironment> environment = read_rank_environment();
   if (!environment) return std::nullopt;
+  constexpr std::int64_t kShortestLease = 100;
+  if (command.lease_ms < kShortestLease)
+    throw UsageError(
+        fmt::format("--lease is {} s, expected at least 0.1 s", static_cast<double>(command.lease_ms) / 1000));
   if (environment->rank > 0) set_line_prefix(fmt::format("[rank {}] ", environment->rank));
   return RankOptions{.environment = std::move(*environment),
                      .lease = std::chrono::milliseconds(command.lease_ms),

@@ -1,6 +1,7 @@
 """Runs of `attest run` as several ranks: under torchrun, or as plain processes with the variables of a launcher."""
 
 import os
+import random
 import socket
 import subprocess
 import sys
@@ -62,9 +63,16 @@ def torchrun(ranks, arguments, *options):
 
 
 def free_port():
-    with socket.socket() as server:
-        server.bind(("127.0.0.1", 0))
-        return server.getsockname()[1]
+    """Not one of those that the system gives to outgoing connections: a client that comes first could be given the same one."""
+    while True:
+        port = random.randrange(10000, 30000)
+        with socket.socket() as server:
+            server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                server.bind(("127.0.0.1", port))
+                return port
+            except OSError:
+                continue
 
 
 class Job:
