@@ -279,6 +279,7 @@ RunReport run_ranked_study(Study study, RunOptions options, const std::atomic<bo
     if (serve) session.wait_for_others(observer.notice);
     return report;
   } catch (const StoreLost&) {
+    if (stop) throw Interrupted("interrupted");  // who was told to end, too, may have been faster
     throw;
   } catch (const Interrupted&) {
     fail();
