@@ -10,6 +10,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <sstream>
 #include <stop_token>
 #include <string>
 #include <thread>
@@ -76,6 +77,15 @@ class RankSession {
 
  private:
   using Clock = std::chrono::steady_clock;
+  static constexpr std::chrono::milliseconds kWelcomePoll{10};  ///< how late a rank begins
+  static constexpr const char* kComplete = "complete";
+
+  static std::chrono::milliseconds since(Clock::time_point start) {
+    return std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - start);
+  }
+  /// The rest of a text after what was read.
+  static std::string rest_of(std::istringstream& text);
+
   struct Known {
     Member member;
     std::string beat;

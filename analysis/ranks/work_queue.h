@@ -40,7 +40,7 @@ class WorkQueue {
   struct Claim {
     State state = State::end;
     std::size_t unit = 0;
-    std::string token;
+    std::string token{};
   };
   struct Finished {
     std::size_t unit = 0;

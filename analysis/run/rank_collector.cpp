@@ -122,9 +122,10 @@ std::string RankCollector::remark() const {
   const std::vector<RankSession::Member> members = job_.session.members();
   const std::lock_guard lock(mutex_);
   const double seconds = std::chrono::duration<double>(Clock::now() - start_).count();
-  std::string text = fmt::format("{:.3g} of {:.3g} GB, {:.2f} GB/s, {} ranks", static_cast<double>(bytes_done_) / 1e9,
+  std::string text = fmt::format("{:.3g} of {:.3g} GB, {:.2f} GB/s, {} rank{}", static_cast<double>(bytes_done_) / 1e9,
                                  static_cast<double>(bytes_total_) / 1e9,
-                                 static_cast<double>(bytes_done_) / 1e9 / std::max(seconds, 1e-3), members.size() + 1);
+                                 static_cast<double>(bytes_done_) / 1e9 / std::max(seconds, 1e-3), members.size() + 1,
+                                 members.empty() ? "" : "s");
   std::vector<std::pair<std::size_t, int>> counts{{by_rank_.contains(0) ? by_rank_.at(0) : 0, 0}};
   for (const RankSession::Member& member : members)
     counts.emplace_back(by_rank_.contains(member.rank) ? by_rank_.at(member.rank) : 0, member.rank);
