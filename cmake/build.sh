@@ -7,6 +7,7 @@ preset=$1 target=$2
 shift 2
 build=$root/build/$preset
 . "$root/cmake/watch.sh"
+. "$root/cmake/up_to_date.sh"
 if ! { mkdir -p "$build" && [ -w "$build" ] && : >>"$root/build/lock"; } 2>/dev/null; then
   say "$build cannot be written, so nothing can be built there: make $root/build writable, or build in a copy of the checkout"
   exit 5
@@ -16,6 +17,10 @@ exec 9>>"$root/build/lock"
 if ! flock -n 9; then
   say "waiting for another build in $root/build ..."
   flock 9
+  # The ranks of a job begin at the same time: the first one has built for all.
+  torch=
+  [[ " $* " != *" --torch "* ]] || torch=--torch
+  [[ $target != attest || " $* " = *" --tests "* ]] || ! up_to_date || exit 0
 fi
 
 named_python=${ATTEST_PYTHON-}

@@ -16,6 +16,7 @@
 #include "experiments/cli/config_file.h"
 #include "experiments/cli/flag_values.h"
 #include "experiments/cli/interrupt.h"
+#include "experiments/cli/line_prefix.h"
 #include "experiments/cli/parse_error.h"
 #include "experiments/cli/standard_streams.h"
 #include "experiments/commands/commands.h"
@@ -34,7 +35,7 @@ enum ExitCode : int {
 };
 
 int fail(const std::string& sentence, ExitCode code) {
-  std::cerr << "attest: " << printable(sentence) << '\n';  // it may have names from files
+  std::cerr << line_prefix() << "attest: " << printable(sentence) << '\n';  // it may have names from files
   return code;
 }
 

@@ -26,7 +26,7 @@ ORDER = """
     dumps/base dumps dumps/hdf5 dumps/format dumps/synthetic dumps/inspect
     kernels kernels/device kernels/quantize kernels/rank kernels/attention kernels/selectors
     kernels/decode kernels/decode/fused kernels/decode/plain kernels/decode/compared kernels/decode/ffd
-    analysis/study analysis/metrics analysis/results analysis/layer analysis/cuda analysis/torch analysis/torch_ops analysis/statistics
+    analysis/study analysis/metrics analysis/results analysis/layer analysis/cuda analysis/ranks analysis/torch analysis/torch_ops analysis/statistics
     analysis/bench analysis/validation analysis/outcomes analysis/run
     plots plots/report
     experiments/cli experiments/bench experiments/paper experiments/kernel_figures experiments/outcomes experiments/tables experiments/compare experiments/claims experiments/validation experiments/report

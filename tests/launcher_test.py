@@ -39,7 +39,8 @@ def checkout(tmp_path):
     (root / "cmake/build.sh").write_text(BUILD)
     (root / "cmake/build.sh").chmod(0o755)
     shutil.copy(ROOT / "attest", root / "attest")
-    shutil.copy(ROOT / "cmake/choose_preset.sh", root / "cmake")
+    for script in "choose_preset.sh", "up_to_date.sh":
+        shutil.copy(ROOT / "cmake" / script, root / "cmake")
     for path in [*root.rglob("*"), root]:
         os.utime(path, (1e9, 1e9))
     return root
@@ -187,3 +188,36 @@ def test_a_checkout_that_cannot_be_written_is_said_to_be(checkout, program):
     assert result.returncode == 5
     assert result.stderr == (f"attest: {checkout}/build/{PRESET} cannot be written, so nothing can be built there: make {checkout}/build "
                              "writable, or build in a copy of the checkout\n")
+
+
+def test_ranks_of_a_launcher_take_torch(checkout):
+    call(checkout / "attest", "run", WORLD_SIZE="1")
+    assert builds(checkout) == [f"{PRESET} attest"]
+    call(checkout / "attest", "run", SLURM_STEP_NUM_TASKS="8")
+    call(checkout / "attest", "run", WORLD_SIZE="2")
+    assert builds(checkout) == [f"{PRESET} attest", f"{PRESET} attest --torch"]
+
+
+CMAKE = r"""#!/usr/bin/env bash
+root=$(dirname "$(dirname "$(dirname "$0")")")
+echo "$*" >>"$root/cmake_calls"
+sleep 0.3
+for preset in cpu release; do
+  mkdir -p "$root/build/$preset"
+  printf '#!/bin/sh\nexit 3\n' >"$root/build/$preset/attest"
+  chmod +x "$root/build/$preset/attest"
+done
+"""
+
+
+def test_calls_at_the_same_time_build_once(checkout):
+    for script in "build.sh", "watch.sh":
+        shutil.copy(ROOT / "cmake" / script, checkout / "cmake")
+    (checkout / "cmake/setup.sh").write_text("#!/bin/sh\n")
+    (checkout / ".venv/bin/cmake").write_text(CMAKE)
+    for program in "cmake/setup.sh", ".venv/bin/cmake":
+        (checkout / program).chmod(0o755)
+    variables = {k: v for k, v in os.environ.items() if not k.startswith("ATTEST_")}
+    ranks = [subprocess.Popen([checkout / "attest", "list"], env=variables, stderr=subprocess.PIPE, text=True) for _ in range(4)]
+    assert [rank.communicate(timeout=30)[1] is not None and rank.returncode for rank in ranks] == [3] * 4
+    assert len((checkout / "cmake_calls").read_text().splitlines()) == 2, "configure and build"

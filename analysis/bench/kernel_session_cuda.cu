@@ -38,12 +38,12 @@ std::string cuda_version_text() {
 class CudaKernelSession final : public KernelSession {
  public:
   CudaKernelSession(const Device& device, const KernelTimingOptions& options)
-      : current_(device.index),
-        device_(device.index),
+      : current_(device.first_gpu()),
+        device_(device.first_gpu()),
         options_(options),
-        bandwidth_(measure_cuda_bandwidth(device.index).device_copy),
+        bandwidth_(measure_cuda_bandwidth(device.first_gpu()).device_copy),
         budget_(device.memory),
-        monitor_(pci_bus_id(device.index)) {}
+        monitor_(pci_bus_id(device.first_gpu())) {}
 
   KernelMachine machine() const override {
     cudaDeviceProp properties{};

@@ -65,7 +65,10 @@ class CudaLayerStudy final : public LayerStudy {
       throw UsageError("--device-memory is " + std::to_string(memory_ >> 20) + " MiB, " + name_ + " has " +
                        std::to_string(properties.totalGlobalMem >> 20));
   }
-  ~CudaLayerStudy() override { ATTEST_CUDA_QUIET(cudaDeviceSynchronize()); }
+  ~CudaLayerStudy() override {
+    ATTEST_CUDA_QUIET(cudaSetDevice(device_));  // that of the calling thread may be another
+    ATTEST_CUDA_QUIET(cudaDeviceSynchronize());
+  }
 
   LayerResults run(const AttentionLayer& layer) override {
     submit(layer);
@@ -90,6 +93,7 @@ class CudaLayerStudy final : public LayerStudy {
   LayerResults collect() override {
     Job& job = jobs_[static_cast<std::size_t>(submitted_.front())];
     try {
+      ATTEST_CUDA(cudaSetDevice(device_));
       job.done.synchronize();
       job.clock.add_to(times_);
       job.copy_clock.add_to(times_);

@@ -22,6 +22,52 @@ std::string too_old(const Gpu& gpu) {
                      gpu.minor);
 }
 
+Device first_usable(const std::vector<Gpu>& gpus) {
+  Device device;
+  device.automatic = true;
+  const auto found = std::ranges::find_if(gpus, &Gpu::usable);
+  if (found != gpus.end()) {
+    device.kind = DeviceKind::cuda;
+    device.gpus = {static_cast<int>(found - gpus.begin())};
+  } else if (!gpus.empty()) {
+    device.notice = fmt::format("{}; the CPU is used", too_old(gpus.front()));
+  }
+  return device;
+}
+
+Device all_usable(const std::vector<Gpu>& gpus) {
+  Device device;
+  device.kind = DeviceKind::cuda;
+  for (std::size_t i = 0; i < gpus.size(); ++i) {
+    if (gpus[i].usable())
+      device.gpus.push_back(static_cast<int>(i));
+    else
+      device.notice = fmt::format("GPU {} is not used: {}", i, too_old(gpus[i]));
+  }
+  if (device.gpus.empty()) throw UsageError(fmt::format("--device cuda:all: {}; expected cpu", too_old(gpus.front())));
+  return device;
+}
+
+/// The numbers of "cuda:<i>,<j>"; of "cuda" that of the first GPU. Throws UsageError for any other text.
+std::vector<int> parse_gpus(std::string_view text) {
+  constexpr std::string_view kCuda = "cuda";
+  if (text == kCuda) return {0};
+  std::vector<int> gpus;
+  const char* const end = text.data() + text.size();
+  bool valid = text.starts_with(kCuda) && text.size() > kCuda.size() && text[kCuda.size()] == ':';
+  for (const char* at = text.data() + kCuda.size(); valid && at != end;) {
+    int index = 0;
+    const auto [stop, error] = std::from_chars(at + 1, end, index);
+    valid = error == std::errc{} && index >= 0 && (stop == end || *stop == ',');
+    gpus.push_back(index);
+    at = stop;
+  }
+  if (!valid)
+    throw UsageError(fmt::format(
+        "--device is '{}', expected auto, cpu, cuda, cuda:<number>, cuda:<number>,<number> or cuda:all", text));
+  return gpus;
+}
+
 }  // namespace
 
 std::vector<Gpu> visible_gpus() {
@@ -53,40 +99,28 @@ DeviceMemoryLimit parse_device_memory(std::string_view text) {
       "--device-memory is '{}', expected a share of the GPU's memory such as 80%, or a size such as 12GiB", text));
 }
 
-Device resolve_device(std::string_view text) {
+Device resolve_device(std::string_view text, const std::vector<Gpu>& gpus) {
   if (text == "cpu") return {};
-  const std::vector<Gpu> gpus = visible_gpus();
-  if (text == "auto") {
-    Device device;
-    device.automatic = true;
-    const auto found = std::ranges::find_if(gpus, &Gpu::usable);
-    if (found != gpus.end()) {
-      device.kind = DeviceKind::cuda;
-      device.index = static_cast<int>(found - gpus.begin());
-    } else if (!gpus.empty()) {
-      device.notice = fmt::format("{}; the CPU is used", too_old(gpus.front()));
-    }
-    return device;
-  }
-  const std::string_view cuda = "cuda";
-  int index = 0;
-  bool valid = text.starts_with(cuda);
-  if (valid && text.size() > cuda.size()) {
-    const char* end = text.data() + text.size();
-    const auto [stop, error] = std::from_chars(text.data() + cuda.size() + 1, end, index);
-    valid = text[cuda.size()] == ':' && error == std::errc{} && stop == end && index >= 0;
-  }
-  if (!valid) throw UsageError(fmt::format("--device is '{}', expected auto, cpu, cuda or cuda:<number>", text));
-  if (static_cast<std::size_t>(index) >= gpus.size())
-    throw UsageError(fmt::format("--device {}: {}", text,
-                                 gpus.empty() ? "no GPU was found; expected cpu or auto"
-                                              : fmt::format("found {} GPUs, counted from 0", gpus.size())));
-  const Gpu& gpu = gpus[static_cast<std::size_t>(index)];
-  if (!gpu.usable()) throw UsageError(fmt::format("--device {}: {}; expected cpu or auto", text, too_old(gpu)));
+  if (text == "auto") return first_usable(gpus);
   Device device;
   device.kind = DeviceKind::cuda;
-  device.index = index;
+  const bool all = text == "cuda:all";
+  if (!all) device.gpus = parse_gpus(text);
+  const auto refuse = [&](const std::string& why) { throw UsageError(fmt::format("--device {}: {}", text, why)); };
+  if (gpus.empty()) refuse("no GPU was found; expected cpu or auto");
+  if (all) return all_usable(gpus);
+  for (const int index : device.gpus) {
+    if (static_cast<std::size_t>(index) >= gpus.size())
+      refuse(gpus.size() == 1 ? "found 1 GPU, number 0" : fmt::format("found {} GPUs, counted from 0", gpus.size()));
+    if (std::ranges::count(device.gpus, index) > 1) refuse(fmt::format("GPU {} is given twice", index));
+    const Gpu& gpu = gpus[static_cast<std::size_t>(index)];
+    if (!gpu.usable()) refuse(too_old(gpu) + "; expected cpu or auto");
+  }
   return device;
+}
+
+Device resolve_device(std::string_view text) {
+  return resolve_device(text, text == "cpu" ? std::vector<Gpu>() : visible_gpus());
 }
 
 }  // namespace attest

@@ -1,4 +1,4 @@
-// The device that a study runs on, and the limit of GPU memory that it may use.
+// The devices that a study runs on, and the limit of GPU memory that it may use on each.
 #pragma once
 
 #include <cstdint>
@@ -28,14 +28,18 @@ DeviceMemoryLimit parse_device_memory(std::string_view text);
 enum class DeviceKind : std::uint8_t { cpu, cuda };
 struct Device {
   DeviceKind kind = DeviceKind::cpu;
-  int index = 0;  ///< in visible_gpus()
+  std::vector<int> gpus{};  ///< indices in visible_gpus(), each once; none of a CPU
   DeviceMemoryLimit memory;
   bool automatic = false;  ///< chosen by `auto`, so the study may fall back to the CPU
-  std::string notice;      ///< why `auto` does not use a GPU that is present; else empty
+  std::string notice;      ///< why a GPU that is present is not used; else empty
+
+  int first_gpu() const { return gpus.at(0); }
 };
 
-/// Parses "cpu", "cuda", "cuda:<i>" or "auto" (the first usable GPU, else the CPU). Throws UsageError for any other
-/// text, and for a GPU that does not exist or is too old.
+/// Parses "cpu", "cuda" (the first GPU), "cuda:<i>", "cuda:<i>,<j>", "cuda:all" (all usable GPUs) or "auto" (the first
+/// usable GPU, else the CPU). Throws UsageError for any other text, for a GPU that is named twice, does not exist or is
+/// too old.
+Device resolve_device(std::string_view text, const std::vector<Gpu>& gpus);
 Device resolve_device(std::string_view text);
 
 }  // namespace attest

@@ -3,16 +3,32 @@
 
 #include <algorithm>
 
+#include "dumps/base/parallel_for.h"
+
 namespace attest {
 
+std::vector<std::unique_ptr<LayerStudy>> make_layer_studies(const Study& study, const Device& device, int threads) {
+  std::vector<std::unique_ptr<LayerStudy>> studies;
+  if (device.kind == DeviceKind::cpu) {
+    studies.push_back(make_cpu_layer_study(study, threads));
+    return studies;
+  }
+  studies.resize(device.gpus.size());
+  parallel_for(static_cast<int>(studies.size()), studies.size(),
+               [&](int, std::size_t i) { studies[i] = make_cuda_layer_study(study, device.gpus[i], device.memory); });
+  return studies;
+}
+
 std::unique_ptr<LayerStudy> make_layer_study(const Study& study, const Device& device, int threads) {
-  if (device.kind == DeviceKind::cuda) return make_cuda_layer_study(study, device.index, device.memory);
+  if (device.kind == DeviceKind::cuda) return make_cuda_layer_study(study, device.first_gpu(), device.memory);
   return make_cpu_layer_study(study, threads);
 }
 
 int reading_threads(const Device& device, int threads) {
   constexpr int kMostBesideCpuStudy = 4, kMost = 16;
-  return device.kind == DeviceKind::cuda ? std::clamp(threads - 1, 1, kMost) : std::min(threads, kMostBesideCpuStudy);
+  if (device.kind == DeviceKind::cpu) return std::min(threads, kMostBesideCpuStudy);
+  const int gpus = static_cast<int>(device.gpus.size());
+  return std::clamp((threads - gpus) / gpus, 1, kMost);
 }
 
 }  // namespace attest

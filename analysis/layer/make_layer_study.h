@@ -2,16 +2,22 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "analysis/layer/device.h"
 #include "analysis/layer/layer_study.h"
 
 namespace attest {
 
-/// `threads` is used on the CPU only. Throws UsageError if the device cannot run the study.
+/// One for each GPU of the device, made at the same time because starting CUDA takes long; one for the CPU. `threads`
+/// is used on the CPU only. Throws UsageError if the device cannot run the study.
+std::vector<std::unique_ptr<LayerStudy>> make_layer_studies(const Study& study, const Device& device, int threads);
+
+/// The same for the CPU or the first GPU.
 std::unique_ptr<LayerStudy> make_layer_study(const Study& study, const Device& device, int threads);
 
-/// Number of the `threads` that read the next layer while one is studied. GPU: all but one, at most 16; CPU: at most 4.
+/// Number of the `threads` that read the next layer of one of the device's layer studies. GPU: all but one share of its
+/// GPU, at most 16; CPU: at most 4.
 int reading_threads(const Device& device, int threads);
 
 }  // namespace attest

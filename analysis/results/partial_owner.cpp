@@ -5,20 +5,18 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
 #include <climits>
-#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <vector>
 
 #include "dumps/base/atomic_file.h"
 #include "dumps/base/error.h"
 #include "dumps/base/json_text.h"
 #include "dumps/base/printable.h"
+#include "dumps/base/process_identity.h"
 
 namespace attest {
 namespace {
@@ -58,38 +56,9 @@ std::string text_of(const std::string& path) {
   return text;
 }
 
-/// When a process was started, in ticks since the machine's start: field 22 of its stat, whose second field is a name
-/// in parentheses that may have anything in it. Empty if there is no such process.
-std::string start_of(pid_t process) {
-  const std::string stat = text_of(fmt::format("/proc/{}/stat", process));
-  const std::size_t name_end = stat.rfind(')');
-  if (name_end == std::string::npos) return "";
-  std::string field;
-  std::istringstream fields(stat.substr(name_end + 1));
-  for (int i = 3; i <= 22; ++i) fields >> field;
-  return field;
-}
-
-std::string host_name() {
-  char name[HOST_NAME_MAX + 1] = {};
-  return ::gethostname(name, sizeof name - 1) == 0 ? printable(name) : "";
-}
-
-/// The same for processes that see each other's numbers: this start of the machine, and the container.
-std::string machine() {
-  std::string boot = text_of("/proc/sys/kernel/random/boot_id");
-  if (boot.ends_with('\n')) boot.pop_back();
-  std::error_code error;
-  return boot + " " + fs::read_symlink("/proc/self/ns/pid", error).string();
-}
-
 json this_process() {
-  return {{"host", host_name()}, {"machine", machine()}, {"process", ::getpid()}, {"started", start_of(::getpid())}};
-}
-
-bool alive(pid_t process, const std::string& started) {
-  const std::string now = start_of(process);
-  return now.empty() ? ::kill(process, 0) == 0 || errno == EPERM : now == started;
+  const ProcessIdentity self = ProcessIdentity::of_this_process();
+  return {{"host", self.host}, {"machine", self.machine}, {"process", self.process}, {"started", self.started}};
 }
 
 /// Throws OutputError unless the owner has died on this machine.
@@ -98,13 +67,14 @@ void require_dead(const std::string& folder, const std::string& path, const std:
   const std::optional<json> owner = parse_json(text);
   try {
     if (!owner) throw OutputError(fmt::format("'{}' is damaged; if no process uses '{}', remove it", path, folder));
-    const pid_t process = owner->at("process");
-    if (owner->at("machine") != machine())
+    const ProcessIdentity found{owner->at("host"), owner->at("machine"), owner->at("process"), owner->at("started")};
+    if (!found.on_this_machine())
       throw OutputError(
           fmt::format("'{}' belongs to process {} on '{}', and {}; if that process has ended, remove '{}'", folder,
-                      process, printable(owner->at("host").get<std::string>()), kWhy, path));
-    if (alive(process, owner->at("started")))
-      throw OutputError(fmt::format("'{}' belongs to process {}, which is running, and {}", folder, process, kWhy));
+                      found.process, printable(found.host), kWhy, path));
+    if (found.alive())
+      throw OutputError(
+          fmt::format("'{}' belongs to process {}, which is running, and {}", folder, found.process, kWhy));
   } catch (const json::exception&) {
     throw OutputError(fmt::format("'{}' is damaged; if no process uses '{}', remove it", path, folder));
   }

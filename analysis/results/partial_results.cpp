@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "analysis/results/layer_results_codec.h"
+#include "analysis/results/study_difference.h"
 #include "analysis/results/unit_check.h"
 #include "dumps/base/atomic_file.h"
 #include "dumps/base/content_hash.h"
@@ -130,27 +131,6 @@ bool still_in_place(const FileDescriptor& file, const std::string& folder) {
          opened.st_ino == named.st_ino && opened.st_dev == named.st_dev;
 }
 
-/// Describes the first difference of two studies below the path `at`: "selectors/0/options/bits = 2, this command has
-/// 4". Empty if they are equal.
-std::string first_difference(const std::string& at, const json& begun, const json& now) {
-  if (begun == now) return "";
-  std::string difference;
-  const auto compare = [&](const auto& key, const json& a, const json& b) {
-    if (difference.empty()) difference = first_difference(fmt::format("{}{}{}", at, at.empty() ? "" : "/", key), a, b);
-  };
-  if (begun.is_object() && now.is_object()) {
-    json keys = begun;
-    keys.update(now);
-    for (const auto& [key, unused] : keys.items()) compare(key, begun.value(key, json()), now.value(key, json()));
-  } else if (begun.is_array() && now.is_array()) {
-    const auto element = [](const json& array, std::size_t i) { return i < array.size() ? array[i] : json(); };
-    for (std::size_t i = 0; i < std::max(begun.size(), now.size()); ++i) compare(i, element(begun, i), element(now, i));
-  }
-  if (!difference.empty()) return difference;
-  const auto text = [](const json& value) { return excerpt(value.is_null() ? "absent" : value.dump(-1, ' ', true)); };
-  return fmt::format("{} = {}, this command has {}", excerpt(at), text(begun), text(now));
-}
-
 }  // namespace
 
 UnitClaim::~UnitClaim() {
@@ -213,8 +193,9 @@ void PartialResults::remove_own_files(const std::string& folder) {
 }
 
 PartialResults::PartialResults(const std::string& folder, Start start, const std::string& study_json,
-                               const Study* study)
+                               const Study* study, Sharing sharing)
     : study_(study), folder_(folder), study_hash_(hash_of(std::as_bytes(std::span(study_json)))) {
+  if (start == Start::join) return;
   refuse_link(folder_);
   refuse_other_than_files(folder_);
   do {  // repeated if another process finished its study here and removed the folder in the meantime
@@ -222,7 +203,8 @@ PartialResults::PartialResults(const std::string& folder, Start start, const std
     fs::create_directory(folder_, error);
     if (error) throw OutputError(fmt::format("cannot make the folder '{}': {}", folder_, error.message()));
     lock_file_ = open_lock_file(folder_);
-    if (lock_file_ && set_lock(lock_file_.get(), kFolderLock, F_WRLCK, true) == LockState::not_supported && !owner_)
+    if (lock_file_ && set_lock(lock_file_.get(), kFolderLock, F_WRLCK, true) == LockState::not_supported && !owner_ &&
+        sharing == Sharing::by_locks)
       owner_.emplace(folder_);
   } while (!lock_file_ || !still_in_place(lock_file_, folder_));
   const UnitClaim folder_claim(lock_file_.get(), kFolderLock);
@@ -246,8 +228,8 @@ PartialResults::PartialResults(const std::string& folder, Start start, const std
     throw InputError(fmt::format("'{}' is damaged; start over with --force", path));
   start_time_ = begun->at("begun");
   if (begun->at("study") != now)
-    throw UsageError(fmt::format("cannot resume '{}': it was started with {}", folder_,
-                                 first_difference("", begun->at("study"), now)));
+    throw UsageError(
+        fmt::format("cannot resume '{}': it was started with {}", folder_, study_difference(begun->at("study"), now)));
 }
 
 std::optional<UnitClaim> PartialResults::claim(const UnitKey& unit) {
@@ -279,10 +261,7 @@ UnitState PartialResults::state(const UnitKey& unit) const {
 std::optional<LayerResults> PartialResults::load(const UnitKey& unit) const {
   const std::size_t most = study_ != nullptr ? most_unit_bytes(unit, *study_) : std::numeric_limits<std::size_t>::max();
   const std::optional<std::string> bytes = read_file(fmt::format("{}/{}", folder_, unit_file(unit)), most);
-  std::optional<LayerResults> results = bytes ? decode_layer_results(*bytes, study_hash_) : std::nullopt;
-  const bool belongs = results && results->dump == static_cast<int>(unit.dump) && results->layer == unit.layer &&
-                       (study_ == nullptr || belongs_to(*results, unit, *study_));
-  return belongs ? std::move(results) : std::nullopt;
+  return bytes ? decode(unit, *bytes) : std::nullopt;
 }
 
 LayerResults PartialResults::load_finished(const UnitKey& unit) const {
@@ -292,11 +271,25 @@ LayerResults PartialResults::load_finished(const UnitKey& unit) const {
 }
 
 void PartialResults::store(const UnitKey& unit, const LayerResults& results) {
-  write_file(unit_file(unit), encode(results, study_hash_));
+  write_file(unit_file(unit), encode(results));
+}
+
+std::string PartialResults::encode(const LayerResults& results) const { return attest::encode(results, study_hash_); }
+
+std::optional<LayerResults> PartialResults::decode(const UnitKey& unit, std::string_view bytes) const {
+  std::optional<LayerResults> results = decode_layer_results(bytes, study_hash_);
+  const bool belongs = results && results->dump == static_cast<int>(unit.dump) && results->layer == unit.layer &&
+                       (study_ == nullptr || belongs_to(*results, unit, *study_));
+  return belongs ? std::move(results) : std::nullopt;
 }
 
 std::optional<std::string> PartialResults::load_note(const std::string& name) const {
   return read_file(fmt::format("{}/{}{}", folder_, kNotePrefix, name), kMostTextBytes);
+}
+
+void PartialResults::remove_note(const std::string& name) {
+  std::error_code error;
+  fs::remove(fmt::format("{}/{}{}", folder_, kNotePrefix, name), error);
 }
 
 void PartialResults::store_note(const std::string& name, const std::string& text) {

@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "analysis/results/layer_results.h"
@@ -40,7 +41,10 @@ class UnitClaim {
 /// complete. Methods may be called from several threads. Several processes may have the folder open.
 class PartialResults {
  public:
-  enum class Start { fresh, resume };
+  /// join: the folder belongs to another process, which has checked it; only units are written there.
+  enum class Start { fresh, resume, join };
+  /// by_store: of ranks, which need no locks (analysis/ranks).
+  enum class Sharing { by_locks, by_store };
 
   /// The folder of a study with this results file: its name with ".partial". Of a name that would get too long, the end
   /// becomes a hash of the name.
@@ -60,7 +64,8 @@ class PartialResults {
   /// process may be at work there; InputError if it is a link or if its own files are not files. What the folder holds
   /// is untrusted: units are compared with `study`, which must outlive this object; without it only with their dump and
   /// layer.
-  PartialResults(const std::string& folder, Start start, const std::string& study_json, const Study* study = nullptr);
+  PartialResults(const std::string& folder, Start start, const std::string& study_json, const Study* study = nullptr,
+                 Sharing sharing = Sharing::by_locks);
 
   /// Time at which the first process began the study: ISO 8601, UTC.
   const std::string& start_time() const { return start_time_; }
@@ -87,9 +92,14 @@ class PartialResults {
   /// Throws OutputError if the unit cannot be written.
   void store(const UnitKey& unit, const LayerResults& results);
 
+  /// A unit as text, for those who have no folder in common; decode() is empty if it does not belong to this unit.
+  std::string encode(const LayerResults& results) const;
+  std::optional<LayerResults> decode(const UnitKey& unit, std::string_view bytes) const;
+
   /// Small notes beside the units, for instance input hashes. load_note() is empty if the note is missing.
   std::optional<std::string> load_note(const std::string& name) const;
   void store_note(const std::string& name, const std::string& text);
+  void remove_note(const std::string& name);
 
   /// The folder. The results file is written here before it is renamed, so that discard() removes an unfinished one.
   const std::string& folder() const { return folder_; }

@@ -29,8 +29,8 @@ class ResultsWriter {
   ResultsWriter(const ResultsWriter&) = delete;
   ResultsWriter& operator=(const ResultsWriter&) = delete;
 
-  /// Layers may come in any order. Cells of layers that are never added are NaN, and their `done` is 0.
-  /// Throws std::logic_error if `layer` does not belong to the study or a metric has the wrong size.
+  /// Thread-safe, and layers may come in any order, each once. Cells of layers that are never added are NaN, and their
+  /// `done` is 0. Throws std::logic_error if `layer` does not belong to the study or a metric has the wrong size.
   void add(const LayerResults& layer);
 
   /// Writes the manifest and renames the file to `path`.

@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <future>
 #include <limits>
 #include <map>
+#include <mutex>
 #include <numeric>
 #include <optional>
 #include <set>
@@ -57,10 +59,10 @@ void check_labels(const std::vector<StudySelector>& selectors) {
 
 /// A data set with a row per layer, and which rows have been written.
 struct LayerRows {
-  explicit LayerRows(const hdf5::RowPlaces& created) : places(created), written(created.num_rows) {}
+  explicit LayerRows(const hdf5::RowPlaces& created) : places(created), written(created.num_rows, 0) {}
 
   hdf5::RowPlaces places;
-  std::vector<bool> written;
+  std::vector<std::uint8_t> written;  ///< bytes, because several threads write different rows
 };
 
 /// The data sets of the metrics of a group, and the scales of its axes by the axes' names.
@@ -90,7 +92,8 @@ struct ResultsWriter::State {
 
   const Study& study;
   hdf5::FileWriter file;
-  std::size_t unsynced = 0;  ///< bytes written since the last start_sync()
+  std::mutex structure;                   ///< of the data sets below, and `syncing`
+  std::atomic<std::size_t> unsynced = 0;  ///< bytes written since the last start_sync()
   std::future<void> syncing;
   std::vector<std::map<std::string, SampleData, std::less<>>> data;  ///< per dump, by the sample's name
 
@@ -221,6 +224,7 @@ struct ResultsWriter::State {
 
   /// Has the disk write what is new, on another thread, because a busy disk makes its callers wait.
   void sync_some() {
+    const std::lock_guard lock(structure);
     const bool idle = !syncing.valid() || syncing.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
     if (unsynced < kSyncedAtOnce || !idle) return;
     syncing = std::async(std::launch::async, [this] { file.start_sync(); });
@@ -228,16 +232,14 @@ struct ResultsWriter::State {
   }
   void write_row(LayerRows& rows, std::size_t y, std::span<const std::byte> bytes) {
     file.write_row(rows.places, y, bytes);
-    rows.written[y] = true;
+    rows.written[y] = 1;
     unsynced += bytes.size();
   }
-  void write_flag(LayerRows& rows, std::size_t y, bool value) {
-    const auto flag = static_cast<std::byte>(value);
-    write_row(rows, y, {&flag, 1});
-  }
-  void write_group(GroupData& group, std::size_t y, const std::vector<MetricValues>& metrics) {
+  /// The rows of a layer and their bytes, which are those of `results` and of `flags`.
+  using Rows = std::vector<std::pair<LayerRows*, std::span<const std::byte>>>;
+  static void add_rows(Rows& rows, GroupData& group, const std::vector<MetricValues>& metrics) {
     for (const MetricValues& metric : metrics)
-      write_row(group.metrics.at(metric.name), y, std::as_bytes(std::span(metric.values)));
+      rows.emplace_back(&group.metrics.at(metric.name), std::as_bytes(std::span(metric.values)));
   }
 
   void add(const LayerResults& results) {
@@ -253,20 +255,27 @@ struct ResultsWriter::State {
     write(of, static_cast<std::size_t>(layer - of.sample->layers.begin()), results);
   }
   void write(SampleData& of, std::size_t y, const LayerResults& results) {
-    create_missing(of.scores, of, nullptr, results.scores);
-    write_group(of.scores, y, results.scores);
-    for (std::size_t i = 0; i < study.selectors.size(); ++i) {
-      const SelectorLayerResults& selector = results.selectors[i];
-      create_missing(of.selectors[i], of, &study.selectors[i], selector.metrics);
-      write_group(of.selectors[i], y, selector.metrics);
-      write_flag(of.dense[i], y, selector.dense);
-      write_flag(of.done[i], y, true);
+    static constexpr std::byte kFlags[] = {std::byte{0}, std::byte{1}};
+    const auto flag = [](bool value) { return std::span(kFlags).subspan(value ? 1 : 0, 1); };
+    Rows rows;
+    {
+      const std::lock_guard lock(structure);
+      create_missing(of.scores, of, nullptr, results.scores);
+      add_rows(rows, of.scores, results.scores);
+      for (std::size_t i = 0; i < study.selectors.size(); ++i) {
+        const SelectorLayerResults& selector = results.selectors[i];
+        create_missing(of.selectors[i], of, &study.selectors[i], selector.metrics);
+        add_rows(rows, of.selectors[i], selector.metrics);
+        rows.emplace_back(&of.dense[i], flag(selector.dense));
+        rows.emplace_back(&of.done[i], flag(true));
+      }
     }
+    for (const auto& [of_metric, bytes] : rows) write_row(*of_metric, y, bytes);
   }
 
   void fill_missing(LayerRows& rows, std::span<const std::byte> row) {
     for (std::size_t y = 0; y < rows.written.size(); ++y)
-      if (!rows.written[y]) write_row(rows, y, row);
+      if (rows.written[y] == 0) write_row(rows, y, row);
   }
   /// Writes NaN and 0 for the layers that were not added, and for the metrics that a layer lacks.
   void fill_missing() {

@@ -50,12 +50,15 @@ void LayerHandover::finish(std::exception_ptr error) {
 
 void LayerHandover::pause(const std::stop_token& stop) {
   std::unique_lock lock(mutex_);
+  paused_ = true;
+  changed_.notify_all();
   changed_.wait_for(lock, stop, kPause, [] { return false; });
 }
 
 LayerHandover::State LayerHandover::receive(Delivery& delivery) {
   std::unique_lock lock(mutex_);
-  changed_.wait_for(lock, kReceiveWait, [this] { return !ready_.empty() || finished_; });
+  changed_.wait_for(lock, kReceiveWait, [this] { return !ready_.empty() || finished_ || paused_; });
+  paused_ = false;
   if (!ready_.empty()) {
     delivery = std::move(ready_.front());
     ready_.pop_front();

@@ -12,8 +12,7 @@
 #include <vector>
 
 #include "analysis/results/layer_results.h"
-#include "analysis/results/partial_results.h"
-#include "analysis/run/unit_store.h"
+#include "analysis/run/unit_queue.h"
 #include "analysis/study/study.h"
 #include "dumps/attention_layer.h"
 
@@ -22,7 +21,7 @@ namespace attest {
 /// A unit that the reader passes to the study.
 struct Delivery {
   UnitKey unit;
-  UnitClaim claim;
+  std::unique_ptr<UnitLease> lease;       ///< null if the unit is stored already
   std::unique_ptr<AttentionLayer> layer;  ///< null if the unit is stored already
   UnitOrigin origin = UnitOrigin::this_process;
   std::vector<BlockHash> blocks;  ///< of the dump's file, hashed while the layer was read
@@ -41,14 +40,15 @@ class LayerHandover {
   /// Waits while several units are waiting to be received. False if the study has ended.
   bool deliver(Delivery delivery, const std::stop_token& stop);
   void finish(std::exception_ptr error);
-  /// Waits for a short time, less if the study ends.
+  /// Tells the studying thread that nothing comes for now, and waits for a short time, less if the study ends.
   void pause(const std::stop_token& stop);
 
   // -- studying thread
 
   enum class State { delivered, waiting, finished };
 
-  /// Waits for a short time. Rethrows an exception of the reading thread after all units delivered before it.
+  /// `waiting` if nothing came for a short time, or the reading thread says that nothing comes. Rethrows an exception
+  /// of the reading thread after all units delivered before it.
   State receive(Delivery& delivery);
 
  private:
@@ -58,6 +58,7 @@ class LayerHandover {
   std::vector<std::unique_ptr<AttentionLayer>> free_;
   std::deque<Delivery> ready_;
   std::exception_ptr error_;
+  bool paused_ = false;
   bool finished_ = false;
 };
 

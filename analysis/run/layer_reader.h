@@ -1,13 +1,13 @@
-// Claims the units of a study one by one, reads their layers, and hands them over to the studying thread.
+// Takes the units of a study from a queue, reads their layers, and hands them over to the studying thread.
 #pragma once
 
 #include <atomic>
 #include <span>
 #include <stop_token>
 
-#include "analysis/results/partial_results.h"
 #include "analysis/run/input_hashes.h"
 #include "analysis/run/layer_handover.h"
+#include "analysis/run/unit_queue.h"
 #include "analysis/run/unit_store.h"
 #include "analysis/study/study.h"
 #include "analysis/study/study_plan.h"
@@ -17,10 +17,11 @@
 namespace attest {
 
 struct StreamOptions {
-  int reading_threads = 4;
+  int reading_threads = 4;                      ///< for each LayerStudy
   std::span<const EstimateReader> estimates{};  ///< for selectors whose estimates come from files
-  InputHashes* hashes = nullptr;                ///< of the dumps, in their order; gets the blocks that are read
-  UnitSink sink{};                              ///< gets every unit, also those finished by others
+  bool hash_blocks = false;                     ///< LayerResults::input_blocks
+  InputHashes* hashes = nullptr;                ///< of the dumps, in their order; gets the blocks that are hashed
+  UnitSink sink{};                              ///< gets every unit of the queue, also those finished by others
   const std::atomic<bool>* stop = nullptr;      ///< set when the user interrupts
 };
 
@@ -28,27 +29,21 @@ struct StreamOptions {
 class LayerReader {
  public:
   LayerReader(const Study& study, const StudyPlan& plan, std::span<const DumpReader> dumps,
-              const StreamOptions& options, PartialResults& partial, LayerHandover& handover)
-      : study_(study), plan_(plan), dumps_(dumps), options_(options), partial_(partial), handover_(handover) {}
+              const StreamOptions& options, UnitQueue& queue, LayerHandover& handover)
+      : study_(study), plan_(plan), dumps_(dumps), options_(options), queue_(queue), handover_(handover) {}
 
-  /// Delivers every unit of the plan, and those that another process has once it has finished them. Ends early if told
-  /// to stop or if the folder of partial results is gone.
+  /// Delivers units until the queue has none. Ends early if told to stop.
   void run(const std::stop_token& stop) noexcept;
 
  private:
-  enum class Outcome { delivered, claimed_elsewhere, end };
-
-  /// False if the study has ended.
-  bool deliver_all(const std::stop_token& stop);
-  /// `origin`: who computed the unit if it turns out to be stored.
-  Outcome deliver(const UnitKey& unit, UnitOrigin origin, const std::stop_token& stop);
-  Delivery read(const UnitKey& unit, UnitClaim claim, std::unique_ptr<AttentionLayer> layer) const;
+  void deliver_all(const std::stop_token& stop);
+  Delivery read(UnitQueue::Next next, std::unique_ptr<AttentionLayer> layer) const;
 
   const Study& study_;
   const StudyPlan& plan_;
   const std::span<const DumpReader> dumps_;
   const StreamOptions& options_;
-  PartialResults& partial_;
+  UnitQueue& queue_;
   LayerHandover& handover_;
 };
 

@@ -11,15 +11,21 @@ ResultsAssembly::ResultsAssembly(const Study& study, const StudyPlan& plan, bool
 
 void ResultsAssembly::add(const UnitKey& unit, const LayerResults& results) {
   if (writer_) writer_->add(results);
-  if (!results.done) left_out_.push_back(unit);
   SummaryBuilder own(study_, with_dense_layers_);
   own.add(results);
+  const std::lock_guard lock(mutex_);
+  if (!results.done) left_out_.push_back(unit);
   waiting_.emplace(unit, std::move(own));
   // Sums of floating-point numbers depend on their order, so a unit waits for those before it.
   for (auto first = waiting_.begin(); first != waiting_.end() && first->first == plan_.units[next_]; ++next_) {
     summary_.merge(first->second);
     first = waiting_.erase(first);
   }
+}
+
+bool ResultsAssembly::complete() const {
+  const std::lock_guard lock(mutex_);
+  return next_ == plan_.units.size();
 }
 
 std::vector<UnitKey> ResultsAssembly::left_out() const {

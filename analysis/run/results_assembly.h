@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <map>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -24,12 +25,12 @@ class ResultsAssembly {
   /// `output`. Throws as ResultsWriter does.
   void write_to(const std::string& output, const std::string& folder) { writer_.emplace(output, study_, folder); }
 
-  /// Units may come in any order, each once. Not thread-safe.
+  /// Units may come in any order, each once, from several threads: most of the work is done at the same time.
   void add(const UnitKey& unit, const LayerResults& results);
   /// To the file alone: a unit that was added before write_to().
   void write(const LayerResults& results) { writer_.value().add(results); }
 
-  bool complete() const { return next_ == plan_.units.size(); }
+  bool complete() const;
 
   /// Of a complete study; the order in which its units came has no influence on any bit of it.
   Summary summary() const { return summary_.finish(); }
@@ -44,7 +45,8 @@ class ResultsAssembly {
   const StudyPlan& plan_;
   const bool with_dense_layers_;
   std::optional<ResultsWriter> writer_;
-  SummaryBuilder summary_;  ///< of the first `next_` units of the plan
+  mutable std::mutex mutex_;  ///< of the members below
+  SummaryBuilder summary_;    ///< of the first `next_` units of the plan
   std::size_t next_ = 0;
   std::map<UnitKey, SummaryBuilder> waiting_;  ///< units that came before one of their predecessors
   std::vector<UnitKey> left_out_;

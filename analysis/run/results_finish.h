@@ -18,20 +18,17 @@ class ResultsFinish {
   ResultsFinish(const Study& study, const StudyPlan& plan, bool with_dense_layers, PartialResults& partial,
                 const std::string& output);
 
-  /// Units may come in any order, each once. Not thread-safe.
+  /// Units may come in any order, each once. Thread-safe.
   void add(const UnitKey& unit, const LayerResults& results) { assembly_.add(unit, results); }
 
   /// Whether another process has written the results and removed the folder of partial results.
   bool done_by_another() const { return !claim_ && !partial_.in_place(); }
 
   /// Waits, once all units are stored, until this process has the right to write or another one has written. Returns
-  /// whether this process is to write. Throws Interrupted if `stop` is set.
+  /// whether this process is to finish assembly(). Throws Interrupted if `stop` is set.
   bool wait_to_write(const std::atomic<bool>& stop);
 
-  /// Writes the manifest and gives the file its name. Only after wait_to_write().
-  void write(const std::string& manifest) { assembly_.finish(manifest); }
-
-  const ResultsAssembly& assembly() const { return assembly_; }
+  ResultsAssembly& assembly() { return assembly_; }
 
  private:
   const StudyPlan& plan_;

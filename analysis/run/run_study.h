@@ -2,15 +2,25 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "analysis/layer/device.h"
-#include "analysis/run/stream_study.h"
+#include "analysis/ranks/rank_environment.h"
+#include "analysis/run/study_tally.h"
 #include "analysis/statistics/summary.h"
 #include "analysis/study/study.h"
 
 namespace attest {
+
+/// How a process takes part in a study as one of several ranks.
+struct RankOptions {
+  RankEnvironment environment;
+  std::chrono::milliseconds lease{10000};  ///< a rank that is silent for longer loses its units
+  bool send_results = false;               ///< finished units go to rank 0 through the store, not into its folder
+};
 
 /// Where and how a study runs, and the program version for its manifest. Only `device` affects the computed data.
 struct RunOptions {
@@ -23,10 +33,12 @@ struct RunOptions {
   int threads = 1;
   std::string program, git_commit;  ///< version and commit
   std::vector<std::string> command_line;
+  std::optional<RankOptions> ranks;  ///< empty: a process by itself, or several with a folder and file locks in common
 };
 
 struct RunReport {
-  enum class Outcome { computed, found_complete, completed_by_another_process };
+  /// led_by_rank_0: this rank has done its part, and rank 0 has the results.
+  enum class Outcome { computed, found_complete, completed_by_another_process, led_by_rank_0 };
   Outcome outcome = Outcome::computed;
   StudyProgress progress;
   std::string device;  ///< for instance "CPU, 2 threads"

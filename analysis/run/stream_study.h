@@ -1,43 +1,29 @@
-// Streams units of work (dump, sample, layer) from the dumps through a LayerStudy into the folder of partial results.
+// Streams units of work (dump, sample, layer) from the dumps through layer studies to where results are kept.
 #pragma once
 
-#include <atomic>
-#include <cstddef>
-#include <functional>
 #include <span>
 #include <string>
-#include <vector>
 
 #include "analysis/layer/layer_study.h"
-#include "analysis/results/partial_results.h"
 #include "analysis/run/layer_reader.h"
+#include "analysis/run/study_tally.h"
+#include "analysis/run/unit_queue.h"
 #include "analysis/study/study_plan.h"
 #include "dumps/format/dump_reader.h"
 
 namespace attest {
 
-struct StudyProgress {
-  std::size_t finished = 0;  ///< units finished, including those of earlier runs
-  std::size_t resumed = 0;   ///< units that were finished before this run
-  std::size_t total = 0;
-};
+/// Computes and stores the units of `queue`. Each layer study, one for a GPU, has a pipeline of its own: the next layer
+/// is read while others are studied, and results are stored on a third thread. The number of layers in memory is
+/// LayerStudy::most_submitted() + 1 for each pipeline; less, but at least two, if these would take more than a quarter
+/// of the machine's memory. Returns when the queue has nothing left. `dumps` are those of the plan. Throws InputError
+/// for a layer with NaN or Inf (naming sample, layer, head and token), Interrupted if told to stop. An error of one
+/// pipeline stops the others; the first one is thrown.
+void stream_study(const Study& study, const StudyPlan& plan, std::span<const DumpReader> dumps,
+                  std::span<LayerStudy* const> layer_studies, UnitQueue& queue, const StreamOptions& options,
+                  const StudyObserver& observer);
 
-/// Callbacks, called on the thread that runs the study.
-struct StudyObserver {
-  std::function<void(const std::string& device)> started;
-  std::function<void(const StudyProgress&)> progress;
-  std::function<void(const std::string&)> notice;
-  /// What the error about a layer that cannot be studied advises, where layers are not left out.
-  std::string bad_layer_advice = "the same command with --skip-bad-layers --resume leaves this layer out";
-};
-
-/// Computes and stores every unit of `plan` that `partial` lacks. The next layer is read while others are studied, and
-/// results are stored on a third thread. The number of layers in memory is LayerStudy::most_submitted() + 1; less, but
-/// at least two, if these would take more than a quarter of the machine's memory. Units that other processes have
-/// claimed are waited for at the end. Returns early if another process finished the whole study and removed the folder.
-/// `dumps` are those of the plan. Throws InputError for a layer with NaN or Inf (naming sample, layer, head and token),
-/// Interrupted if told to stop.
-void stream_study(const Study& study, const StudyPlan& plan, std::span<const DumpReader> dumps, LayerStudy& layer_study,
-                  PartialResults& partial, const StreamOptions& options, const StudyObserver& observer);
+/// The devices in words: "NVIDIA H200 (cuda:0), NVIDIA H200 (cuda:1)".
+std::string devices_text(std::span<LayerStudy* const> layer_studies);
 
 }  // namespace attest

@@ -11,8 +11,7 @@ constexpr std::size_t kMostWaiting = 2;
 
 }  // namespace
 
-UnitStore::UnitStore(PartialResults& partial, const UnitSink& sink)
-    : partial_(partial), sink_(sink), thread_([this] { run(); }) {}
+UnitStore::UnitStore(UnitQueue& queue, const UnitSink& sink) : queue_(queue), sink_(sink), thread_([this] { run(); }) {}
 
 UnitStore::~UnitStore() {
   const std::lock_guard lock(mutex_);
@@ -44,10 +43,14 @@ void UnitStore::drain() {
   rethrow();
 }
 
-void UnitStore::pass_on(const FinishedUnit& finished) const {
-  if (finished.origin == UnitOrigin::this_process)
-    return sink_(finished.unit, finished.results, UnitOrigin::this_process);
-  sink_(finished.unit, partial_.load_finished(finished.unit), finished.origin);
+bool UnitStore::store(FinishedUnit& finished) {
+  if (finished.origin == UnitOrigin::this_process) {
+    if (!queue_.finish(finished.unit, std::move(finished.lease), finished.results)) return false;
+    if (sink_) sink_(finished.unit, finished.results, finished.origin);
+  } else if (sink_) {
+    sink_(finished.unit, queue_.load(finished.unit), finished.origin);
+  }
+  return true;
 }
 
 void UnitStore::run() {
@@ -58,10 +61,9 @@ void UnitStore::run() {
     FinishedUnit& next = waiting_.front();  // a deque does not move it when others are added
     lock.unlock();
     std::exception_ptr error;
+    bool counts = false;
     try {
-      if (next.origin == UnitOrigin::this_process) partial_.store(next.unit, next.results);
-      next.claim = {};
-      if (sink_) pass_on(next);
+      counts = store(next);
     } catch (...) {
       error = std::current_exception();
     }
@@ -73,7 +75,7 @@ void UnitStore::run() {
       changed_.notify_all();
       return;
     }
-    ++stored_;
+    if (counts) ++stored_;
     changed_.notify_all();
   }
 }

@@ -3,29 +3,26 @@
 
 #include <condition_variable>
 #include <cstddef>
-#include <cstdint>
 #include <deque>
 #include <exception>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <thread>
 
 #include "analysis/results/layer_results.h"
-#include "analysis/results/partial_results.h"
+#include "analysis/run/unit_queue.h"
 #include "analysis/study/study.h"
 
 namespace attest {
 
-/// Who computed a unit: this process, another one that runs beside it, or one that ended before this began.
-enum class UnitOrigin : std::uint8_t { this_process, beside, before };
-
-/// Called with every unit of a study once it is stored, from one thread at a time, in no particular order.
+/// Called with every unit of a study once it is stored, in no particular order, by several threads at once.
 using UnitSink = std::function<void(const UnitKey&, const LayerResults&, UnitOrigin)>;
 
 struct FinishedUnit {
   UnitKey unit;
-  UnitClaim claim;       ///< released when the unit is stored
-  LayerResults results;  ///< empty if the unit is stored already: it was not computed by this process
+  std::unique_ptr<UnitLease> lease;  ///< null if the unit is stored already: it was not computed by this process
+  LayerResults results;              ///< empty if the unit is stored already
   UnitOrigin origin = UnitOrigin::this_process;
 };
 
@@ -34,23 +31,24 @@ struct FinishedUnit {
 class UnitStore {
  public:
   /// Both arguments must outlive this object; `sink` may be empty.
-  UnitStore(PartialResults& partial, const UnitSink& sink);
+  UnitStore(UnitQueue& queue, const UnitSink& sink);
   /// Stores what is still waiting.
   ~UnitStore();
 
   /// Waits while several units are waiting to be stored.
   void put(FinishedUnit unit);
-  /// Number of units stored since the last call.
+  /// Number of units stored since the last call, without those whose lease was lost.
   std::size_t take_stored();
   /// Waits until all units are stored.
   void drain();
 
  private:
   void run();
-  void pass_on(const FinishedUnit& finished) const;
+  /// False if the lease was lost.
+  bool store(FinishedUnit& finished);
   void rethrow();
 
-  PartialResults& partial_;
+  UnitQueue& queue_;
   const UnitSink& sink_;
   std::mutex mutex_;
   std::condition_variable changed_;

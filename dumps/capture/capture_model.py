@@ -1,4 +1,5 @@
 """Loads the model and the tokenizer of a capture, and describes the model's rotary parameters."""
+import importlib.util
 import json
 import os
 import pathlib
@@ -41,11 +42,17 @@ def load_model(options):
         device = "cuda" if torch.cuda.is_available() else "cpu"
     elif device.startswith("cuda") and not torch.cuda.is_available():
         raise UsageError(f"--device {device}: there is no CUDA GPU here")
+    placing = {}
+    if device == "spread":
+        if not importlib.util.find_spec("accelerate"):
+            raise UsageError("--device spread: transformers places layers with the package accelerate, which is not there: install it "
+                             "beside torch")
+        placing = {"device_map": "auto"}
     from_hub = {"revision": options.revision, "trust_remote_code": options.trust_remote_code}
     dtype = getattr(torch, options.dtype) if options.dtype else "auto"
     try:
-        model = transformers.AutoModelForCausalLM.from_pretrained(options.model, dtype=dtype, **from_hub)
-        model = model.to(device).eval()
+        model = transformers.AutoModelForCausalLM.from_pretrained(options.model, dtype=dtype, **placing, **from_hub)
+        model = (model if placing else model.to(device)).eval()
     except Exception as error:  # whatever is wrong with the checkpoint, in the library's words
         raise InputError(f"{options.model}: cannot be loaded as a decoder ({first_line(error)})") from error
     config = model.config.get_text_config()

@@ -151,8 +151,8 @@ def parse(arguments):
     what.add_argument("--force", action="store_true", help="overwrite the dump if it exists")
 
     how = parser.add_argument_group("how to run the model")
-    how.add_argument("--device", metavar="NAME", default="auto", 
-                     help="cpu, cuda, cuda:1 (default: a GPU if there is one)")
+    how.add_argument("--device", metavar="NAME", default="auto",
+                     help="cpu, cuda, cuda:1, or spread: the layers over all GPUs (default: a GPU if there is one)")
     how.add_argument("--dtype", choices=("float16", "bfloat16", "float32"),
                      help="run the model, and write the dump, in this type (default: the checkpoint's)")
     how.add_argument("--chat", action="store_true",

@@ -10,6 +10,7 @@
 #include <map>
 
 #include "analysis/layer/make_layer_study.h"
+#include "analysis/run/locked_unit_queue.h"
 #include "analysis/run/stream_study.h"
 #include "analysis/study/study_plan.h"
 #include "analysis/torch/torch_peer.h"
@@ -120,8 +121,8 @@ LayerTiming time_layer(const DumpReader& dump, const StudyBenchOptions& options,
   if (!results.defect.empty()) throw InputError(fmt::format("{}: {}", dump.info().path, results.defect));
   for (int i = 0; i < options.peer_repeats; ++i) {
     const bool cuda = options.device.kind == DeviceKind::cuda;
-    const TorchPeerResult result =
-        run_torch_peer(layer, study, cuda ? fmt::format("cuda:{}", options.device.index) : "cpu", options.threads);
+    const TorchPeerResult result = run_torch_peer(
+        layer, study, cuda ? fmt::format("cuda:{}", options.device.first_gpu()) : "cpu", options.threads);
     if (i == 0) timing.agreement = compare(study, results, result.results);
     timing.peer_seconds.push_back(result.seconds);
   }
@@ -167,6 +168,22 @@ double read_file(const std::string& path, int threads) {
   return seconds_since(start);
 }
 
+/// Of all GPUs together, by stage.
+std::vector<StageTime> stage_times_of(const std::vector<LayerStudy*>& devices) {
+  std::vector<StageTime> all;
+  for (const LayerStudy* const device : devices)
+    for (const StageTime& stage : device->stage_times()) {
+      const auto found = std::ranges::find(all, stage.name, &StageTime::name);
+      if (found == all.end()) {
+        all.push_back(stage);
+      } else {
+        found->seconds += stage.seconds;
+        found->bytes += stage.bytes;
+      }
+    }
+  return all;
+}
+
 DumpTiming time_dump(const std::string& path, const std::string& folder, const std::vector<DumpReader>& dumps,
                      const StudyBenchOptions& options) {
   DumpTiming timing;
@@ -177,7 +194,10 @@ DumpTiming time_dump(const std::string& path, const std::string& folder, const s
   Study study = study_of(options, 0);
   const StudyPlan plan = plan_study(infos, study);
   timing.layers = plan.units.size();
-  const std::unique_ptr<LayerStudy> layer_study = make_layer_study(study, options.device, options.threads);
+  const std::vector<std::unique_ptr<LayerStudy>> layer_studies =
+      make_layer_studies(study, options.device, options.threads);
+  std::vector<LayerStudy*> devices;
+  for (const std::unique_ptr<LayerStudy>& one : layer_studies) devices.push_back(one.get());
   PartialResults partial(folder, PartialResults::Start::fresh, "{}");
   reset_peak_memory();
   const auto start = Clock::now();
@@ -185,12 +205,14 @@ DumpTiming time_dump(const std::string& path, const std::string& folder, const s
   observer.progress = [&](const StudyProgress& progress) {
     if (progress.finished == 1) timing.memory_after_first = peak_memory();
   };
-  stream_study(study, plan, dumps, *layer_study, partial,
+  LockedUnitQueue queue(partial, plan, study.skip_bad_layers);
+  stream_study(study, plan, dumps, devices, queue,
                {.reading_threads = reading_threads(options.device, options.threads)}, observer);
   timing.study_seconds = seconds_since(start);
   timing.memory_at_end = peak_memory();
-  timing.stages = layer_study->stage_times();
-  if (options.device.kind == DeviceKind::cuda) timing.bandwidth = measure_cuda_bandwidth(options.device.index);
+  timing.stages = stage_times_of(devices);
+  timing.device = devices_text(devices);
+  if (options.device.kind == DeviceKind::cuda) timing.bandwidth = measure_cuda_bandwidth(options.device.first_gpu());
   PartialResults::discard(folder);
   return timing;
 }
@@ -205,8 +227,7 @@ StudyBenchReport bench_study(const std::string& path, const std::string& folder,
   report.dump = time_dump(path, folder, dumps, options);  // first, because LibTorch would add to the peak memory
   report.num_tokens = dumps[0].info().samples[0].num_tokens;
   report.num_queries = static_cast<std::int64_t>(dumps[0].info().samples[0].query_positions.size());
-  const Study study = study_of(options, 0);
-  report.device = make_layer_study(study, options.device, options.threads)->device();
+  report.device = report.dump.device;
   report.timings.push_back(time_layer(dumps[0], options, 0));
   if (options.sweep_points > 0) report.timings.push_back(time_layer(dumps[0], options, options.sweep_points));
   return report;

@@ -44,6 +44,7 @@ struct LayerTiming {
 
 /// The whole dump, studied as `attest run` does.
 struct DumpTiming {
+  std::string device;  ///< all GPUs
   std::size_t layers = 0;
   double read_seconds = 0;           ///< reading the file from end to end, one thread, page cache warm
   double parallel_read_seconds = 0;  ///< the same by all threads

@@ -8,12 +8,14 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <chrono>
 #include <cmath>
 
 #include "dumps/base/byte_size.h"
 #include "dumps/base/error.h"
 #include "dumps/base/input_file.h"
 #include "dumps/base/printable.h"
+#include "experiments/cli/duration.h"
 
 namespace attest {
 namespace {
@@ -96,6 +98,14 @@ CLI::Validator byte_size() {
     const std::optional<std::uint64_t> bytes = parse_byte_size(text);
     if (bytes) text = fmt::format("{}", *bytes);
     return bytes.has_value();
+  });
+}
+
+CLI::Validator duration() {
+  return check("a time of at least 1 ms: seconds such as 90 or 0.5, or H:MM:SS", [](std::string& text) {
+    const std::optional<std::chrono::milliseconds> time = parse_duration(text);
+    if (time) text = fmt::format("{}", time->count());
+    return time.has_value();
   });
 }
 

@@ -33,6 +33,9 @@ CLI::Validator token_count();
 /// A size such as 16GiB; becomes the number of bytes.
 CLI::Validator byte_size();
 
+/// A time such as 90, 1:30 or 1:00:00; becomes the number of milliseconds.
+CLI::Validator duration();
+
 /// A length such as 3.25in, 84mm, 8.4cm or 240pt, from 1 to 30 in; becomes the number of inches.
 CLI::Validator length_in_inches();
 

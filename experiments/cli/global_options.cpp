@@ -2,11 +2,13 @@
 #include "experiments/cli/global_options.h"
 
 #include <sched.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
 #include "experiments/cli/checks.h"
+#include "experiments/cli/rank_setup.h"
 #include "experiments/cli/version.h"
 
 namespace attest {
@@ -24,13 +26,20 @@ int available_processors() {
 
 }  // namespace
 
-Device GlobalOptions::resolved_device() const {
+Device GlobalOptions::resolved_device(const RankEnvironment* ranks) const {
+  const DeviceMemoryLimit memory = parse_device_memory(device_memory);
+  if (ranks != nullptr)
+    return rank_device(device, memory, *ranks, device == "cpu" ? std::vector<Gpu>() : visible_gpus());
   Device resolved = resolve_device(device);
-  resolved.memory = parse_device_memory(device_memory);
+  resolved.memory = memory;
   return resolved;
 }
 
-int GlobalOptions::thread_count() const { return threads > 0 ? threads : available_processors(); }
+int GlobalOptions::thread_count(const RankEnvironment* ranks) const {
+  if (threads > 0) return threads;
+  if (ranks == nullptr) return available_processors();
+  return rank_threads(*ranks, available_processors(), static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN)));
+}
 
 void add_global_options(CLI::App& app, GlobalOptions& options) {
   app.fallthrough();
@@ -39,12 +48,14 @@ void add_global_options(CLI::App& app, GlobalOptions& options) {
       ->transform(readable_file(kMostConfigBytes))
       ->type_name("FILE");
   app.set_version_flag("--version", version_report, "Versions of the program, LibTorch, CUDA, HDF5, and the GPU");
-  app.add_option("--device", options.device, "auto, cpu, cuda or cuda:<i>")->capture_default_str()->type_name("DEVICE");
+  app.add_option("--device", options.device, "auto, cpu, cuda, cuda:<i>, cuda:<i>,<j>, or cuda:all")
+      ->capture_default_str()
+      ->type_name("DEVICE");
   app.add_option("--device-memory", options.device_memory,
                  "How much of a GPU's memory may be used: a share, or a size such as 12GiB")
       ->capture_default_str()
       ->type_name("SIZE");
-  app.add_option("--threads", options.threads, "CPU threads; 0: one per processor")
+  app.add_option("--threads", options.threads, "CPU threads; 0: one per processor, shared by the ranks of a machine")
       ->transform(whole_number(0, kMostThreads))
       ->capture_default_str()
       ->type_name("N");

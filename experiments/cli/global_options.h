@@ -5,6 +5,7 @@
 #include <string>
 
 #include "analysis/layer/device.h"
+#include "analysis/ranks/rank_environment.h"
 
 namespace CLI {
 class App;
@@ -13,15 +14,16 @@ class App;
 namespace attest {
 
 struct GlobalOptions {
-  std::string device = "auto";        ///< "auto", "cpu", "cuda" or "cuda:<i>"; the syntax has been checked
+  std::string device = "auto";        ///< "auto", "cpu", "cuda", "cuda:<i>,<j>" or "cuda:all"
   std::string device_memory = "80%";  ///< limit of GPU memory: a share, or a size
   int threads = 0;                    ///< as given; 0: one per processor that this process may use
   std::uint64_t seed = 0;
   bool quiet = false;  ///< no progress and no notices on stderr; errors remain
   bool json = false;   ///< stdout carries one JSON document and nothing else
 
-  Device resolved_device() const;  ///< throws UsageError
-  int thread_count() const;        ///< `threads`, with 0 resolved; at least 1
+  /// `ranks`: null for a process by itself. Throws UsageError.
+  Device resolved_device(const RankEnvironment* ranks = nullptr) const;
+  int thread_count(const RankEnvironment* ranks = nullptr) const;  ///< `threads`, with 0 resolved; at least 1
 };
 
 /// Adds the options to the root command, with --config (TOML) and --version. `options` must outlive `app`.

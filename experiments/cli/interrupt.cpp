@@ -4,10 +4,13 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include <condition_variable>
 #include <csignal>
-#include <string_view>
+#include <mutex>
+#include <string>
 
 #include "dumps/base/cleanup.h"
+#include "experiments/cli/line_prefix.h"
 
 namespace attest {
 namespace {
@@ -18,7 +21,7 @@ std::atomic<bool> flag_wanted{false}, interrupted{false};
 
 [[noreturn]] void end_process() {
   run_cleanups();
-  const std::string_view line = ::isatty(STDERR_FILENO) == 1 ? "\nattest: interrupted\n" : "attest: interrupted\n";
+  const std::string line = (::isatty(STDERR_FILENO) == 1 ? "\n" : "") + line_prefix() + "attest: interrupted\n";
   [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
   ::_exit(kInterruptedExitCode);
 }
@@ -63,6 +66,17 @@ InterruptFlag::InterruptFlag() {
 }
 
 InterruptFlag::~InterruptFlag() { flag_wanted = false; }
+
+void InterruptFlag::set_after(std::chrono::milliseconds time) {
+  timer_ = std::jthread([this, time](const std::stop_token& stop) {
+    std::mutex mutex;
+    std::unique_lock lock(mutex);
+    std::condition_variable_any().wait_for(lock, stop, time, [] { return false; });
+    if (stop.stop_requested()) return;
+    time_is_over_ = true;
+    interrupted = true;
+  });
+}
 
 const std::atomic<bool>& InterruptFlag::flag() const { return interrupted; }
 

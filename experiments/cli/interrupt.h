@@ -2,6 +2,8 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
+#include <thread>
 
 namespace attest {
 
@@ -10,7 +12,7 @@ namespace attest {
 /// later, and across exec: a program that is started unblocks them. Call it once, before any other thread is made.
 void end_on_signals();
 
-/// While it lives, the first of these signals only sets the flag.
+/// While it lives, the first of these signals only sets the flag. Used by one thread.
 class InterruptFlag {
  public:
   InterruptFlag();
@@ -18,7 +20,16 @@ class InterruptFlag {
   InterruptFlag(const InterruptFlag&) = delete;
   InterruptFlag& operator=(const InterruptFlag&) = delete;
 
+  /// Sets the flag after that time, as a signal does.
+  void set_after(std::chrono::milliseconds time);
+  /// Whether set_after() has set it.
+  bool time_is_over() const { return time_is_over_; }
+
   const std::atomic<bool>& flag() const;
+
+ private:
+  std::atomic<bool> time_is_over_ = false;
+  std::jthread timer_;
 };
 
 }  // namespace attest

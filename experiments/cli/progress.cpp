@@ -8,6 +8,7 @@
 #include <iostream>
 
 #include "dumps/base/printable.h"
+#include "experiments/cli/line_prefix.h"
 
 namespace attest {
 namespace {
@@ -44,7 +45,7 @@ void Progress::end() {
   bar_shown_ = false;
 }
 
-void Progress::show(std::size_t finished, std::size_t total, std::size_t found_done) {
+void Progress::show(std::size_t finished, std::size_t total, std::size_t found_done, const std::string& remark) {
   if (quiet_) return;
   const Clock::time_point now = Clock::now();
   if (finished < total &&
@@ -54,7 +55,8 @@ void Progress::show(std::size_t finished, std::size_t total, std::size_t found_d
   const double seconds = std::chrono::duration<double>(now - start_).count();
   // Layers that another run finished may be counted before they are reported as finished.
   const std::size_t done_here = finished > found_done ? finished - found_done : 0;
-  const std::string text = progress_text(finished, total, done_here, seconds, unit_);
+  const std::string text =
+      progress_text(finished, total, done_here, seconds, unit_) + (remark.empty() ? "" : "; ") + remark;
   if (!terminal_) {
     std::cerr << text << std::endl;
     return;
@@ -67,7 +69,7 @@ void Progress::show(std::size_t finished, std::size_t total, std::size_t found_d
 void Progress::notice(const std::string& line) {
   if (quiet_) return;
   if (bar_shown_) std::cerr << kClearLine;
-  std::cerr << printable(line) << std::endl;  // it may have names from files
+  std::cerr << line_prefix() << printable(line) << std::endl;  // it may have names from files
 }
 
 }  // namespace attest

@@ -20,7 +20,8 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  void show(std::size_t finished, std::size_t total, std::size_t found_done);
+  /// `remark` ends the line.
+  void show(std::size_t finished, std::size_t total, std::size_t found_done, const std::string& remark = "");
 
   /// Ends the line of the bar.
   void end();

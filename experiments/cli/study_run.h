@@ -1,6 +1,7 @@
 // What `attest run` and `attest validate` do alike to run a study.
 #pragma once
 
+#include <chrono>
 #include <map>
 #include <memory>
 #include <string>
@@ -20,8 +21,9 @@ void check_dumps(const std::vector<std::string>& paths);
 
 /// run_study() with progress, notices and interruption. Of `options`, device, threads, program and command line are
 /// filled in. `typed_grids`: the grids that the user gave. `bad_layer_advice`: StudyObserver's; empty: its default.
+/// `time_limit`: the study is interrupted then; 0: never.
 RunReport run_typed_study(Study study, RunOptions options, const GlobalOptions& global,
                           const std::map<SettingKind, std::string>& typed_grids,
-                          const std::string& bad_layer_advice = "");
+                          const std::string& bad_layer_advice = "", std::chrono::milliseconds time_limit = {});
 
 }  // namespace attest

@@ -68,6 +68,8 @@ void finish_options(KernelBenchCommand& command) {
 
 Device gpu_of(const GlobalOptions& global) {
   Device device = global.resolved_device();
+  if (device.gpus.size() > 1)
+    throw UsageError(fmt::format("--device {}: 'attest bench kernel' measures one GPU", global.device));
   if (device.kind == DeviceKind::cuda) return device;
   if (!device.automatic) throw UsageError("--device cpu: 'attest bench kernel' measures a GPU; expected cuda or auto");
   throw DeviceError(ATTEST_HAS_CUDA

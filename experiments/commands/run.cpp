@@ -3,13 +3,16 @@
 #include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
+#include <chrono>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "dumps/base/error.h"
 #include "experiments/cli/checks.h"
 #include "experiments/cli/grid.h"
+#include "experiments/cli/line_prefix.h"
 #include "experiments/cli/selector_grids.h"
 #include "experiments/cli/study_choice.h"
 #include "experiments/cli/study_run.h"
@@ -27,7 +30,23 @@ struct RunCommand {
   SelectorGrids selectors;
   std::string lambdas, layers, samples;  ///< empty: the default
   std::string queries = "all";
+  std::int64_t lease_ms = 10000, time_limit_ms = 0;
+  bool send_results = false;
 };
+
+/// Where a launcher has set variables, this process is one of its ranks.
+std::optional<RankOptions> rank_options(const RunCommand& command) {
+  std::optional<RankEnvironment> environment = read_rank_environment();
+  if (!environment) return std::nullopt;
+  constexpr std::int64_t kShortestLease = 100;
+  if (command.lease_ms < kShortestLease)
+    throw UsageError(
+        fmt::format("--lease is {} s, expected at least 0.1 s", static_cast<double>(command.lease_ms) / 1000));
+  if (environment->rank > 0) set_line_prefix(fmt::format("[rank {}] ", environment->rank));
+  return RankOptions{.environment = std::move(*environment),
+                     .lease = std::chrono::milliseconds(command.lease_ms),
+                     .send_results = command.send_results};
+}
 
 Study make_study(const RunCommand& command) {
   check_dumps(command.dumps);
@@ -48,7 +67,10 @@ void join_lists(RunCommand& command) {
 
 void run(RunCommand command, const GlobalOptions& global) {
   join_lists(command);
-  const RunReport report = run_typed_study(make_study(command), command.run, global, command.selectors.grids);
+  command.run.ranks = rank_options(command);
+  const RunReport report = run_typed_study(make_study(command), command.run, global, command.selectors.grids, "",
+                                           std::chrono::milliseconds(command.time_limit_ms));
+  if (report.outcome == RunReport::Outcome::led_by_rank_0) return;
   if (global.json) {
     nlohmann::ordered_json document = summary_json(report.summary);
     document["results"] = command.run.output;
@@ -105,6 +127,17 @@ void add_run(CLI::App& app, const GlobalOptions& global) {
                    "Memory that a layer and its results may take (default: 4GiB, or 16 times the dump's bytes on disk)")
       ->transform(byte_size())
       ->type_name("SIZE");
+  command
+      ->add_option("--time-limit", options->time_limit_ms, "Interrupt the study after this time: seconds, or H:MM:SS")
+      ->transform(duration())
+      ->type_name("TIME");
+  command
+      ->add_option("--lease", options->lease_ms, "Of ranks: one that is silent for this many seconds loses its layers")
+      ->transform(duration())
+      ->default_str("10")
+      ->type_name("TIME");
+  command->add_flag("--send-results", options->send_results,
+                    "Of ranks: finished layers go to rank 0 through the store, where no folder is shared");
   command->add_flag("--with-dense-layers", options->run.with_dense_layers,
                     "Include dense layers in the summary's averages");
   command->callback([options, &global] { run(*options, global); });

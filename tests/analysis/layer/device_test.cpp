@@ -1,9 +1,11 @@
 // Parsing of --device and --device-memory.
 #include "analysis/layer/device.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "dumps/base/error.h"
+#include "tests/dumps/scratch_folder.h"
 
 namespace attest {
 namespace {
@@ -29,6 +31,39 @@ TEST(Device, TheCpuIsAlwaysThere) {
   EXPECT_NO_THROW(resolve_device("auto"));
   for (const char* text : {"", "gpu", "cuda:", "cuda:x", "cuda:-1", "cuda1", "cuda:999", "cuda:1 "})
     EXPECT_THROW(resolve_device(text), UsageError) << text;
+}
+
+std::vector<Gpu> three_gpus() { return {{"A100", 8, 0}, {"P100", 6, 0}, {"H200", 9, 0}}; }
+
+TEST(Device, SeveralGpus) {
+  EXPECT_EQ(resolve_device("auto", three_gpus()).gpus, (std::vector<int>{0}));
+  EXPECT_EQ(resolve_device("cuda", three_gpus()).gpus, (std::vector<int>{0}));
+  EXPECT_EQ(resolve_device("cuda:2", three_gpus()).gpus, (std::vector<int>{2}));
+  EXPECT_EQ(resolve_device("cuda:2,0", three_gpus()).gpus, (std::vector<int>{2, 0}));
+  EXPECT_EQ(resolve_device("cuda:2,0", three_gpus()).first_gpu(), 2);
+  const Device all = resolve_device("cuda:all", three_gpus());
+  EXPECT_EQ(all.gpus, (std::vector<int>{0, 2}));
+  EXPECT_EQ(all.kind, DeviceKind::cuda);
+  EXPECT_EQ(all.notice, "GPU 1 is not used: P100 has compute capability 6.0, the GPU study needs 8.0 or later");
+  EXPECT_EQ(resolve_device("auto", {three_gpus()[1]}).kind, DeviceKind::cpu);
+}
+
+TEST(Device, SaysWhichGpuIsMissingOrGivenTwice) {
+  const auto said = [](const char* text, const std::vector<Gpu>& gpus) {
+    return message_of<UsageError>([&] { resolve_device(text, gpus); });
+  };
+  EXPECT_EQ(said("cuda:0,3", three_gpus()), "--device cuda:0,3: found 3 GPUs, counted from 0");
+  EXPECT_EQ(said("cuda:1", {three_gpus()[0]}), "--device cuda:1: found 1 GPU, number 0");
+  EXPECT_EQ(said("cuda:0,0", three_gpus()), "--device cuda:0,0: GPU 0 is given twice");
+  EXPECT_EQ(
+      said("cuda:0,1", three_gpus()),
+      "--device cuda:0,1: P100 has compute capability 6.0, the GPU study needs 8.0 or later; expected cpu or auto");
+  EXPECT_EQ(said("cuda:all", {}), "--device cuda:all: no GPU was found; expected cpu or auto");
+  EXPECT_EQ(said("cuda:all", {three_gpus()[1]}),
+            "--device cuda:all: P100 has compute capability 6.0, the GPU study needs 8.0 or later; expected cpu");
+  for (const char* text : {"cuda:0,", "cuda:,0", "cuda:0,,2", "cuda:0 ,2", "cuda:0;2", "cuda:al", "cuda:all,0",
+                           "cpu,cuda", "cuda:99999999999"})
+    EXPECT_THAT(said(text, three_gpus()), ::testing::StartsWith("--device is '")) << text;
 }
 
 }  // namespace

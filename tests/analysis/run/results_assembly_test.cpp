@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "dumps/base/parallel_for.h"
 #include "tests/analysis/results/small_study.h"
 #include "tests/dumps/scratch_folder.h"
 
@@ -75,6 +76,22 @@ TEST_F(ResultsAssemblyTest, UnitsThatWereLeftOutAreListedInTheOrderOfThePlan) {
     assembly.add(*unit, results);
   }
   EXPECT_EQ(assembly.left_out(), (std::vector<UnitKey>{{0, 0, 0}, {0, 0, 5}, {0, 1, 3}}));
+}
+
+TEST_F(ResultsAssemblyTest, SeveralThreadsMayAdd) {
+  const Summary expected = assemble(plan_.units, "r.h5");
+  for (int round = 0; round < 20; ++round) {
+    ResultsAssembly assembly(study_, plan_, true);
+    assembly.write_to(folder_.file("t.h5"), "");
+    parallel_for(4, plan_.units.size(), [&](int, std::size_t i) {
+      const UnitKey& unit = plan_.units[plan_.units.size() - 1 - i];
+      assembly.add(unit, results_of(unit));
+    });
+    EXPECT_TRUE(assembly.complete());
+    assembly.finish("{}");
+    EXPECT_EQ(bits_of(assembly.summary()), bits_of(expected));
+    EXPECT_EQ(bits_of(summarize(ResultsFile(folder_.file("t.h5")), true)), bits_of(expected)) << "read from the file";
+  }
 }
 
 }  // namespace

@@ -3,9 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <limits>
+#include <mutex>
 #include <thread>
+#include <utility>
 
+#include "analysis/run/locked_unit_queue.h"
 #include "dumps/base/error.h"
 #include "tests/dumps/format/small_dump.h"
 #include "tests/dumps/hdf5_edit.h"
@@ -42,13 +46,23 @@ class StreamStudyTest : public ::testing::Test {
   StreamStudyTest() { testing::write_small_dump(path_); }
 
   /// Studies layers 0, 2 and 5 of the first sample and layer 3 of the second.
-  void run(LayerStudy& layer_study, PartialResults& partial, const StreamOptions& options = {}) {
+  void run(std::span<LayerStudy* const> studies, PartialResults& partial, const StreamOptions& options) {
     std::vector<DumpReader> dumps;
     dumps.emplace_back(path_);
     const DumpInfo* infos[] = {&dumps[0].info()};
     Study study = study_;  // a copy, because two concurrent runs both plan
     const StudyPlan plan = plan_study(infos, study);
-    stream_study(study, plan, dumps, layer_study, partial, options, observer_);
+    LockedUnitQueue queue(partial, plan, study.skip_bad_layers);
+    stream_study(study, plan, dumps, studies, queue, options, observer_);
+  }
+  void run(LayerStudy& layer_study, PartialResults& partial, const StreamOptions& options = {}) {
+    LayerStudy* const studies[] = {&layer_study};
+    run(studies, partial, options);
+  }
+  void run_on(std::vector<EchoStudy>& devices, PartialResults& partial, const StreamOptions& options = {}) {
+    std::vector<LayerStudy*> all;
+    for (EchoStudy& device : devices) all.push_back(&device);
+    run(all, partial, options);
   }
   void run(LayerStudy& layer_study, const StreamOptions& options = {}) {
     PartialResults partial(folder_.file("partial"), PartialResults::Start::resume, kStudy);
@@ -244,6 +258,73 @@ TEST_F(StreamStudyTest, TwoAtOnceShareTheUnits) {
   EXPECT_GE(one.layers.size(), 1u);
   EXPECT_GE(other.layers.size(), 1u);
   for (const int layer : {0, 2, 5}) EXPECT_TRUE(stored(0, layer));
+}
+
+/// The layers of all studies, ascending.
+std::vector<int> layers_of(std::span<const EchoStudy> studies) {
+  std::vector<int> all;
+  for (const EchoStudy& study : studies) all.insert(all.end(), study.layers.begin(), study.layers.end());
+  std::ranges::sort(all);
+  return all;
+}
+
+TEST_F(StreamStudyTest, SeveralDevicesTakeUnitsFromOneQueue) {
+  for (std::size_t count = 1; count <= 6; ++count) {
+    std::vector<EchoStudy> studies(count);
+    progress_.clear();
+    std::vector<UnitKey> passed_on;
+    std::mutex mutex;
+    PartialResults partial(folder_.file("p" + std::to_string(count)), PartialResults::Start::fresh, kStudy);
+    run_on(studies, partial, {.sink = [&](const UnitKey& unit, const LayerResults&, UnitOrigin) {
+             const std::lock_guard lock(mutex);
+             passed_on.push_back(unit);
+           }});
+    EXPECT_EQ(layers_of(studies), (std::vector<int>{0, 2, 3, 5})) << "each once";
+    std::ranges::sort(passed_on);
+    EXPECT_EQ(passed_on, (std::vector<UnitKey>{{0, 0, 0}, {0, 0, 2}, {0, 0, 5}, {0, 1, 3}}));
+    ASSERT_EQ(progress_.size(), 4u);
+    for (std::size_t i = 0; i < 4; ++i) EXPECT_EQ(progress_[i].finished, i + 1) << "one count for all";
+  }
+}
+
+TEST_F(StreamStudyTest, TwoDevicesWorkAtTheSameTime) {
+  std::vector<EchoStudy> studies(2);
+  std::atomic<int> busy = 0;
+  for (EchoStudy& study : studies)
+    study.before = [&busy, first = true]() mutable {
+      if (std::exchange(first, false)) ++busy;
+      while (busy < 2) std::this_thread::yield();  // a device takes two units at most before its first is finished
+    };
+  PartialResults partial(folder_.file("partial"), PartialResults::Start::fresh, kStudy);
+  run_on(studies, partial);
+  EXPECT_EQ(layers_of(studies), (std::vector<int>{0, 2, 3, 5}));
+}
+
+TEST_F(StreamStudyTest, TheFirstErrorOfADeviceStopsTheOthers) {
+  std::vector<EchoStudy> studies(2);
+  std::atomic<int> failed = 0;
+  studies[1].before = [&] {
+    failed = 1;
+    throw DeviceError("of the device");
+  };
+  studies[0].before = [&] {
+    while (failed == 0) std::this_thread::yield();
+  };
+  PartialResults partial(folder_.file("partial"), PartialResults::Start::fresh, kStudy);
+  EXPECT_EQ(message_of<DeviceError>([&] { run_on(studies, partial); }), "echo: of the device");
+  EXPECT_LT(studies[0].layers.size(), 4u);
+  ASSERT_FALSE(studies[0].layers.empty());
+  EXPECT_TRUE(stored(0, studies[0].layers[0])) << "what the others have begun is stored";
+}
+
+TEST_F(StreamStudyTest, AnInterruptionEndsAllDevices) {
+  std::vector<EchoStudy> studies(3);
+  std::atomic<bool> stop{false};
+  for (EchoStudy& study : studies) study.before = [&] { stop = true; };
+  PartialResults partial(folder_.file("partial"), PartialResults::Start::fresh, kStudy);
+  EXPECT_THROW(run_on(studies, partial, {.stop = &stop}), Interrupted);
+  const std::size_t finished = progress_.empty() ? 0 : progress_.back().finished;
+  EXPECT_EQ(finished, layers_of(studies).size());
 }
 
 TEST_F(StreamStudyTest, WaitsForAUnitThatAnotherHas) {

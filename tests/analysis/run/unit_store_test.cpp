@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "analysis/run/locked_unit_queue.h"
 #include "dumps/base/error.h"
 #include "tests/dumps/scratch_folder.h"
 
@@ -14,13 +15,15 @@ namespace {
 class UnitStoreTest : public ::testing::Test {
  protected:
   FinishedUnit unit(int layer, UnitOrigin origin = UnitOrigin::this_process) {
-    FinishedUnit finished{.unit = {0, 0, layer}, .claim = {}, .results = {}, .origin = origin};
+    FinishedUnit finished{.unit = {0, 0, layer}, .lease = nullptr, .results = {}, .origin = origin};
     if (origin == UnitOrigin::this_process) finished.results.layer = layer;
     return finished;
   }
 
   ScratchFolder folder_;
   PartialResults partial_{folder_.file("partial"), PartialResults::Start::fresh, "{}"};
+  StudyPlan plan_{.places = {}, .units = {{0, 0, 4}}, .notices = {}};
+  LockedUnitQueue queue_{partial_, plan_, false};
   std::vector<int> passed_on_;
   UnitSink sink_ = [this](const UnitKey& unit, const LayerResults& results, UnitOrigin origin) {
     EXPECT_EQ(unit.layer, results.layer);
@@ -33,7 +36,7 @@ TEST_F(UnitStoreTest, StoresAndPassesOn) {
   LayerResults seventh;
   seventh.layer = 7;
   partial_.store({0, 0, 7}, seventh);
-  UnitStore store(partial_, sink_);
+  UnitStore store(queue_, sink_);
   for (int layer = 0; layer < 20; ++layer)
     store.put(unit(layer, layer == 7 ? UnitOrigin::beside : UnitOrigin::this_process));
   store.drain();
@@ -48,7 +51,7 @@ TEST_F(UnitStoreTest, StoresAndPassesOn) {
 
 TEST_F(UnitStoreTest, TheDestructorStoresWhatIsWaiting) {
   {
-    UnitStore store(partial_, sink_);
+    UnitStore store(queue_, sink_);
     for (int layer = 0; layer < 3; ++layer) store.put(unit(layer));
   }
   EXPECT_EQ(passed_on_, (std::vector<int>{0, 1, 2}));
@@ -56,18 +59,34 @@ TEST_F(UnitStoreTest, TheDestructorStoresWhatIsWaiting) {
 
 TEST_F(UnitStoreTest, ReleasesTheClaim) {
   PartialResults other(folder_.file("partial"), PartialResults::Start::resume, "{}");
-  UnitStore store(partial_, sink_);
+  UnitStore store(queue_, sink_);
   FinishedUnit finished = unit(4);
-  finished.claim = partial_.claim({0, 0, 4}).value();
+  finished.lease = std::move(queue_.next().lease);
   EXPECT_FALSE(other.claim({0, 0, 4}));
   store.put(std::move(finished));
   store.drain();
   EXPECT_TRUE(other.claim({0, 0, 4}));
 }
 
+/// A queue whose leases are lost before the results are there.
+struct LosingQueue final : UnitQueue {
+  Next next() override { return {}; }
+  bool finish(const UnitKey&, std::unique_ptr<UnitLease>, const LayerResults&) override { return false; }
+  LayerResults load(const UnitKey&) const override { return {}; }
+};
+
+TEST_F(UnitStoreTest, ResultsOfALostLeaseAreNeitherPassedOnNorCounted) {
+  LosingQueue queue;
+  UnitStore store(queue, sink_);
+  store.put(unit(1));
+  store.drain();
+  EXPECT_TRUE(passed_on_.empty());
+  EXPECT_EQ(store.take_stored(), 0u);
+}
+
 TEST_F(UnitStoreTest, AnErrorIsThrownByTheNextCall) {
   const UnitSink failing = [](const UnitKey&, const LayerResults&, UnitOrigin) { throw OutputError("disk full"); };
-  UnitStore store(partial_, failing);
+  UnitStore store(queue_, failing);
   store.put(unit(0));
   EXPECT_EQ(message_of<OutputError>([&] { store.drain(); }), "disk full");
   EXPECT_EQ(message_of<OutputError>([&] { store.put(unit(1)); }), "disk full");
@@ -75,7 +94,7 @@ TEST_F(UnitStoreTest, AnErrorIsThrownByTheNextCall) {
 }
 
 TEST_F(UnitStoreTest, AUnitThatHasBecomeUnreadableIsSaid) {
-  UnitStore store(partial_, sink_);
+  UnitStore store(queue_, sink_);
   store.put(unit(7, UnitOrigin::before));
   EXPECT_EQ(message_of<OutputError>([&] { store.drain(); }),
             "'" + partial_.folder() + "/unit-0-0-7.bin' has become unreadable; --resume computes the layer again");

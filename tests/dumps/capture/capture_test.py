@@ -1,4 +1,5 @@
 """Compares capture.py with the library: attention recomputed from the dump must equal the model's, for each family."""
+import importlib.util
 import json
 
 import h5py
@@ -118,3 +119,19 @@ def test_rope_parameters_rotate_keys(family, models, tmp_path):
             key = key.numpy() if key.dim() == 3 else key.view(T, 2, 32).transpose(0, 1).numpy()
             parameters = rope[rope["layer_types"][layer]] if "layer_types" in rope else rope
             np.testing.assert_allclose(read(file[f"samples/s/layers/{layer}/k"]), rotate(key, parameters), atol=1e-4)
+
+
+def test_layers_spread_over_devices_give_the_same_dump(models, tmp_path):
+    prompts = write_prompts(tmp_path, {"tokens": token_ids(), "name": "s"})
+    assert run(models("llama"), prompts, "-o", tmp_path / "one.h5") == 0
+    spread = tmp_path / "spread.h5"
+    code = run(models("llama"), prompts, "-o", spread, "--device", "spread")
+    if not importlib.util.find_spec("accelerate"):
+        assert code == 2
+        return
+    assert code == 0
+    assert_reproduces_model(spread, models("llama"))
+    with h5py.File(tmp_path / "one.h5") as one, h5py.File(spread) as other:
+        for tensor in "qkv":
+            path = f"samples/s/layers/2/{tensor}"
+            assert np.array_equal(one[path][:], other[path][:])

@@ -40,7 +40,7 @@ def attest(folder, text, *arguments):
     ("quiet = '" + "x" * 900_000 + "'", "line 1: quiet: '" + "x" * 200 + "...' is not true or false\n"),
     ("[figures]\nonly = '" + "\ufeff" * 300 + "'", "line 2: only: '" + "\\u{feff}" * 66 + "...' is not one of "),
     # What the command itself refuses later.
-    ("device = 'tpu'", "line 1: --device is 'tpu', expected auto, cpu, cuda or cuda:<number>"),
+    ("device = 'tpu'", "line 1: --device is 'tpu', expected auto, cpu, cuda, cuda:<number>, cuda:<number>,<number> or cuda:all"),
     ("[run]\n\ndelta = [5, 'x']", "line 3: --delta: 'x' is not a delta: "),
     ("[run]\ndelta = [5, 5.0]", "line 2: --delta: '5' and '5.0' are the same"),
     ("[run]\nselector = ['ffd', 'fdd']", "line 2: --selector: unknown selector 'fdd'; nearest: 'ffd'"),

@@ -20,6 +20,7 @@ REAL = ("a finite number of at least 0", ["x", "-1", "nan", "inf", "-inf", "1e99
 FILE = ("a file's name", ["''"])
 TEXT = ("a name", ["''"])
 GRID = ("a list such as", ["''"])
+TIME = ("a time of at least 1 ms: seconds such as 90 or 0.5, or H:MM:SS", ["x", "0", "-1", "1h", "1:60", "inf", "1e999", "''"])
 
 MEMORY = {"--allow-memory": ("a size such as 16GiB", ["x", "0", "-1", "nan", "12 apples", "1e999", "''"])}
 
@@ -48,7 +49,8 @@ RUN = {
     "--layers": ("a layer number", ["x", "-1", "1.5", "3-1", "99999999999", "1,,2"]),
     "--queries": ("position", ["some", "-1", "1.5", "99999999999999999999"]),
     "--samples": GRID,
-    "--device": ("auto, cpu, cuda or cuda:<number>", ["tpu", "cuda:x", "cuda:-1", "''"]),
+    "--time-limit": TIME, "--lease": TIME,
+    "--device": ("auto, cpu, cuda, cuda:<number>, cuda:<number>,<number> or cuda:all", ["tpu", "cuda:x", "cuda:-1", "''"]),
     "--device-memory": ("a share of the GPU's memory such as 80%, or a size such as 12GiB", ["lots", "0%", "101%", "-1GiB", "1e999GiB", "''"]),
 }
 EMPTY_GRIDS = {name: GRID for name in ("--delta", "--budget", "--p", "--factor", "--lambdas", "--layers")}

@@ -248,7 +248,7 @@ def test_options_come_from_a_file(dump, tmp_path):
     (["--queries", "some"], "--queries: 'some' is not a position"),
     (["--queries", "5"], "no chosen sample has a query at position 5"),
     (["--salient-delta", "-2"], "--salient-delta"),
-    (["--device", "tpu"], "--device is 'tpu', expected auto, cpu, cuda or cuda:<number>"),
+    (["--device", "tpu"], "--device is 'tpu', expected auto, cpu, cuda, cuda:<number>, cuda:<number>,<number> or cuda:all"),
     (["--device", "cuda:7"], "--device cuda:7: "),
     (["--device-memory", "lots"], "--device-memory is 'lots', expected a share of the GPU's memory such as 80%, or a size such as 12GiB"),
     (["--device-memory", "0%"], "--device-memory is '0%'"),

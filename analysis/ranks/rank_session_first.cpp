@@ -1,0 +1,125 @@
+// What rank 0 does for the others: it welcomes them, watches them, and leaves word for those that come late.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "analysis/ranks/rank_session.h"
+#include "analysis/ranks/work_queue.h"
+
+namespace attest {
+namespace {
+
+constexpr std::chrono::milliseconds kWaitForAbsent{20000};
+constexpr std::chrono::milliseconds kMostUntilHeard{3000};
+
+}  // namespace
+
+void RankSession::read_hellos() {
+  const std::lock_guard only(hellos_mutex_);
+  if (outcome_left_) return;  // who comes now finds that
+  std::vector<std::int64_t> wanted = std::exchange(hellos_missing_, {});
+  for (const std::int64_t count = store_.add(root_ + "hellos", 0); hellos_read_ < count; ++hellos_read_)
+    wanted.push_back(hellos_read_);
+  for (const std::int64_t number : wanted)
+    if (const std::optional<std::string> hello = store_.get(fmt::format("{}hello/{}", root_, number)))
+      welcome(*hello);
+    else
+      hellos_missing_.push_back(number);
+}
+
+void RankSession::welcome(const std::string& hello) {
+  std::istringstream text(hello);
+  Known known;
+  std::string process;
+  text >> known.member.rank >> process;
+  known.member.host = rest_of(text);
+  known.since = Clock::now();
+  const std::string failure = store_.get(fmt::format("{}failed/{}", root_, process)).value_or("");
+  if (!failure.empty()) end(failure);
+  store_.set(root_ + "welcome/" + process, session_);
+  const std::lock_guard lock(mutex_);
+  members_[process] = known;
+}
+
+void RankSession::watch_members() {
+  std::vector<std::string> processes;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [process, known] : members_) processes.push_back(process);
+  }
+  for (const std::string& process : processes) {
+    std::string beat = store_.get(WorkQueue::beat_key(prefix(), process)).value_or("");
+    const std::lock_guard lock(mutex_);
+    Known& known = members_.at(process);
+    if (std::exchange(known.beat, std::move(beat)) != known.beat) known.since = Clock::now();
+  }
+}
+
+std::vector<RankSession::Member> RankSession::members() const {
+  std::vector<Member> all;
+  const std::lock_guard lock(mutex_);
+  for (const auto& [process, known] : members_) {
+    all.push_back(known.member);
+    all.back().silent = since(known.since);
+  }
+  std::ranges::sort(all, {}, &Member::rank);
+  return all;
+}
+
+void RankSession::leave_outcome() {
+  if (session_.empty()) return;
+  read_control();
+  const std::lock_guard only(hellos_mutex_);
+  if (std::exchange(outcome_left_, true)) return;
+  std::string seen = ",";
+  for (const Member& member : members()) seen += fmt::format("{},", member.rank);
+  std::string outcome;
+  {
+    const std::lock_guard lock(mutex_);
+    outcome = control_;
+  }
+  store_.set(root_ + "ended", fmt::format("{} {}", seen, outcome));
+  const std::string read = root_ + "hellos_of_earlier_sessions";
+  store_.add(read, hellos_read_ - store_.add(read, 0));
+}
+
+bool RankSession::all_have_left() {
+  const std::vector<Member> known = members();
+  const auto living = std::ranges::count_if(known, [&](const Member& one) { return one.silent < lease_; });
+  return store_.add(prefix() + "left", 0) >= living;
+}
+
+void RankSession::wait_until_heard() noexcept {
+  try {
+    leave_outcome();
+    // Those that wait for a welcome read the outcome, and are counted.
+    const std::int64_t waiting = thread_.joinable() ? 0 : store_.add(root_ + "hellos", 0);
+    for (const Clock::time_point start = Clock::now(); since(start) < kMostUntilHeard;) {
+      if (store_.add(root_ + "late", 0) >= waiting && all_have_left()) return;
+      std::this_thread::sleep_for(kWelcomePoll);
+    }
+  } catch (...) {  // the store is gone
+  }
+}
+
+void RankSession::wait_for_others(const std::function<void(const std::string&)>& notice) {
+  const Clock::time_point start = Clock::now();
+  bool said = false;
+  for (;; std::this_thread::sleep_for(kWelcomePoll)) {
+    const std::vector<Member> known = members();
+    std::vector<int> absent;
+    for (int rank = 1; rank < ranks_.world; ++rank)
+      if (std::ranges::count(known, rank, &Member::rank) == 0) absent.push_back(rank);
+    const bool wait_for_absent =
+        std::cmp_less(store_.add(root_ + "late", 0), absent.size()) && since(start) < kWaitForAbsent;
+    if (!wait_for_absent && all_have_left()) return;
+    if (user_stop_ || stop_) return;
+    if (absent.empty() || said || since(start) < std::chrono::milliseconds(1000)) continue;
+    notice(fmt::format("{} of {} ranks have not come; rank 0 waits for them for {} s, since it has their store",
+                       absent.size(), ranks_.world, kWaitForAbsent.count() / 1000));
+    said = true;
+  }
+}
+
+}  // namespace attest

@@ -1,0 +1,98 @@
+// Opens the inputs of a study, starts its devices and plans its units.
+#include "analysis/run/prepared_study.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "analysis/layer/make_layer_study.h"
+#include "analysis/run/estimate_inputs.h"
+#include "analysis/run/stream_study.h"
+#include "analysis/run/study_checks.h"
+#include "analysis/study/calibration.h"
+#include "analysis/study/settings_files.h"
+
+namespace attest {
+namespace {
+
+constexpr const char* kCudaPrecision =
+    "float32 sums of products of exact 16-bit parts; quantisers in float32; kept sets decided in float32";
+constexpr const char* kCpuPrecision =
+    "quantisers float32; scores, thresholds, softmax, sums and metrics float64; stored float32";
+
+std::vector<DumpReader> open_dumps(const Study& study, std::uint64_t allowed_memory) {
+  std::vector<DumpReader> readers;
+  for (const StudyDump& dump : study.dumps) readers.emplace_back(dump.path, allowed_memory);
+  return readers;
+}
+
+StudyPlan make_plan(const std::vector<DumpReader>& readers, Study& study) {
+  std::vector<const DumpInfo*> infos;
+  for (const DumpReader& reader : readers) infos.push_back(&reader.info());
+  return plan_study(infos, study);
+}
+
+std::vector<InputStatus> status_of_inputs(const Study& study) {
+  std::vector<InputStatus> inputs;
+  for (const StudyDump& dump : study.dumps) inputs.push_back(input_status(dump.path));
+  for (const std::string& file : input_files(study)) inputs.push_back(input_status(file));
+  return inputs;
+}
+
+Provenance make_provenance(const RunOptions& options, std::vector<InputStatus> inputs) {
+  const bool cuda = options.device.kind == DeviceKind::cuda;
+  return {.program = options.program,
+          .git_commit = options.git_commit,
+          .device = cuda ? "cuda" : "cpu",
+          .precision = cuda ? kCudaPrecision : kCpuPrecision,
+          .inputs = std::move(inputs)};
+}
+
+/// Makes the layer studies on the chosen device. If `auto` chose a GPU, but a selector or a metric has no CUDA code,
+/// the CPU is used.
+std::vector<std::unique_ptr<LayerStudy>> make_studies_on_device(const Study& study, RunOptions& options,
+                                                                const StudyObserver& observer) {
+  try {
+    return make_layer_studies(study, options.device, options.threads);
+  } catch (const NoCudaCode& error) {
+    if (!options.device.automatic) throw;
+    observer.notice(fmt::format("{}; the CPU is used", error.what()));
+    options.device = {};
+    return make_layer_studies(study, options.device, options.threads);
+  }
+}
+
+}  // namespace
+
+std::vector<LayerStudy*> PreparedStudy::devices() const {
+  std::vector<LayerStudy*> all;
+  for (const std::unique_ptr<LayerStudy>& one : layer_studies) all.push_back(one.get());
+  return all;
+}
+
+std::string PreparedStudy::device_text() const { return devices_text(devices()); }
+
+std::unique_ptr<PreparedStudy> prepare_study(Study study, RunOptions options, bool with_hashes,
+                                             const std::atomic<bool>& stop, const StudyObserver& observer) {
+  auto run = std::make_unique<PreparedStudy>();  // layer studies and estimates refer to its members
+  run->study = std::move(study);
+  run->options = std::move(options);
+  run->readers = open_dumps(run->study, run->options.allowed_memory);
+  fit_selectors(run->study, run->readers, observer);
+  leave_out_calibration_samples(run->study);
+  run->inputs = status_of_inputs(run->study);
+  if (with_hashes) run->hashes = std::make_unique<InputHashes>(run->inputs, run->options.threads);
+  run->layer_studies = make_studies_on_device(run->study, run->options, observer);
+  for (const std::unique_ptr<LayerStudy>& one : run->layer_studies) one->end_when(&stop);
+
+  run->plan = make_plan(run->readers, run->study);
+  for (const std::string& notice : run->plan.notices) observer.notice(notice);
+  for (const std::string& notice : settings_file_notices(run->study)) observer.notice(notice);
+  check_memory(run->study, run->plan, run->readers);
+  run->estimates = open_estimates(run->study, run->plan, run->readers, run->options.allowed_memory);
+  run->provenance = make_provenance(run->options, run->inputs);
+  run->configuration = configuration_json(run->study, run->provenance);
+  return run;
+}
+
+}  // namespace attest

@@ -1,0 +1,40 @@
+// All that a run has made ready before its first unit: dumps, devices, plan, configuration.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "analysis/layer/layer_study.h"
+#include "analysis/run/input_hashes.h"
+#include "analysis/run/manifest.h"
+#include "analysis/run/run_study.h"
+#include "analysis/study/study_plan.h"
+#include "dumps/format/dump_reader.h"
+#include "dumps/format/estimate_reader.h"
+
+namespace attest {
+
+struct PreparedStudy {
+  Study study;
+  RunOptions options;
+  std::vector<DumpReader> readers;  ///< of the dumps
+  std::vector<InputStatus> inputs;
+  std::unique_ptr<InputHashes> hashes;  ///< null if they are not wanted
+  std::vector<std::unique_ptr<LayerStudy>> layer_studies;
+  StudyPlan plan;
+  std::vector<EstimateReader> estimates;
+  Provenance provenance;
+  std::string configuration;  ///< configuration_json()
+
+  std::vector<LayerStudy*> devices() const;
+  std::string device_text() const;
+};
+
+/// Opens and checks the inputs, and starts the devices. `with_hashes`: begins to hash the inputs. The layer studies end
+/// when `stop` is set. Throws InputError, UsageError, DeviceError.
+std::unique_ptr<PreparedStudy> prepare_study(Study study, RunOptions options, bool with_hashes,
+                                             const std::atomic<bool>& stop, const StudyObserver& observer);
+
+}  // namespace attest

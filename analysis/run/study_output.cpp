@@ -1,0 +1,63 @@
+// Checks of the file that a study is to write.
+#include "analysis/run/study_output.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "analysis/results/partial_results.h"
+#include "analysis/run/estimate_inputs.h"
+#include "analysis/run/manifest.h"
+#include "dumps/base/error.h"
+
+namespace attest {
+
+namespace fs = std::filesystem;
+
+void check_output(const Study& study, const RunOptions& options) {
+  std::error_code error;
+  const fs::path output = options.output;
+  const fs::path folder = output.has_parent_path() ? output.parent_path() : fs::path(".");
+  if (!fs::is_directory(folder, error))
+    throw OutputError(fmt::format("cannot write '{}': there is no folder '{}'", options.output, folder.string()));
+  if (!fs::exists(output, error)) return;
+  if (!fs::is_regular_file(output, error))
+    throw OutputError(fmt::format("'{}' exists and is not a regular file", options.output));
+  for (const StudyDump& dump : study.dumps)
+    if (fs::equivalent(dump.path, output, error))
+      throw UsageError(fmt::format("'{}' is both a dump to read and the results to write", dump.path));
+  for (const std::string& file : input_files(study))
+    if (fs::equivalent(file, output, error))
+      throw UsageError(fmt::format("'{}' is both a file to read and the results to write", file));
+  if (!options.force && !options.resume)
+    throw OutputError(fmt::format("'{}' exists; --force replaces it", options.output));
+}
+
+std::optional<ResultsFile> finished_results(const RunOptions& options, const std::string& configuration,
+                                            bool skip_bad_layers) {
+  if (!fs::exists(options.output)) return std::nullopt;
+  ResultsFile results(options.output);
+  if (!same_study(results.manifest(), configuration, skip_bad_layers)) return std::nullopt;
+  return results;
+}
+
+std::optional<Summary> find_complete(const Study& study, const RunOptions& options, const std::string& configuration,
+                                     const std::string& folder) {
+  if (!options.resume || !fs::exists(options.output)) return std::nullopt;
+  const bool unfinished = PartialResults::exists(folder);
+  try {
+    if (const std::optional<ResultsFile> results = finished_results(options, configuration, study.skip_bad_layers)) {
+      PartialResults::remove_own_files(folder);
+      return summarize(*results, options.with_dense_layers);
+    }
+  } catch (const InputError& error) {
+    if (!options.force && !unfinished) throw InputError(fmt::format("cannot resume: {}", error.what()));
+  }
+  if (options.force) return std::nullopt;
+  if (unfinished)
+    throw OutputError(fmt::format("'{}' exists; --force replaces it once the study is complete", options.output));
+  throw UsageError(
+      fmt::format("cannot resume: '{}' is complete and was made with other options or inputs", options.output));
+}
+
+}  // namespace attest

@@ -1,0 +1,119 @@
+// The studying thread: submits layers, collects their results, and leaves out layers that cannot be studied.
+#include "analysis/run/unit_runner.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "dumps/base/error.h"
+
+namespace attest {
+
+void UnitRunner::run(const std::atomic<bool>* stop, const std::atomic<bool>& ended) {
+  try {
+    run_all(stop, ended);
+  } catch (...) {
+    report_what_is_stored();
+    throw;
+  }
+}
+
+void UnitRunner::run_all(const std::atomic<bool>* stop, const std::atomic<bool>& ended) {
+  for (;;) {
+    if (stop != nullptr && *stop) {
+      finish_all();
+      throw Interrupted("interrupted");
+    }
+    if (ended) return finish_all();
+    Delivery delivery;
+    const LayerHandover::State state = handover_.receive(delivery);
+    if (state == LayerHandover::State::delivered) {
+      begin(std::move(delivery));
+    } else if (state == LayerHandover::State::waiting) {
+      finish_submitted();
+    } else {
+      return finish_all();
+    }
+    report_progress();
+  }
+}
+
+void UnitRunner::begin(Delivery delivery) {
+  if (!delivery.layer) {
+    tally_.add_resumed();
+    return store_.put({delivery.unit, nullptr, {}, delivery.origin});
+  }
+  if (!delivery.defect.empty()) {
+    if (!study_.skip_bad_layers) finish_submitted();  // the layers before it
+    return leave_out(std::move(delivery));
+  }
+  study_layer([&] { layer_study_.submit(*delivery.layer); });
+  submitted_.push_back(std::move(delivery));
+  if (submitted_.size() == most_submitted_) finish_one();
+}
+
+void UnitRunner::finish_submitted() {
+  while (!submitted_.empty()) finish_one();
+}
+
+void UnitRunner::finish_all() {
+  finish_submitted();
+  store_.drain();
+  report_progress();
+}
+
+void UnitRunner::report_what_is_stored() noexcept {
+  try {
+    store_.drain();
+    report_progress();
+  } catch (...) {  // the first error is the one to tell
+  }
+}
+
+template <class Call>
+void UnitRunner::study_layer(Call&& call) {
+  try {
+    call();
+  } catch (const Interrupted&) {
+    submitted_.clear();
+    finish_all();
+    throw;
+  }
+}
+
+void UnitRunner::leave_out(Delivery delivery) {
+  const std::string& what = delivery.defect;
+  if (!study_.skip_bad_layers) {
+    store_.drain();
+    report_progress();
+    throw InputError(what + "; " + tally_.bad_layer_advice());
+  }
+  tally_.notice(what + "; the layer is left out");
+  LayerResults nothing;
+  nothing.done = false;
+  finish(std::move(delivery), std::move(nothing));
+}
+
+void UnitRunner::finish_one() {
+  LayerResults results;
+  study_layer([&] { results = layer_study_.collect(); });
+  Delivery delivery = std::move(submitted_.front());
+  submitted_.pop_front();
+  if (results.defect.empty()) return finish(std::move(delivery), std::move(results));
+  const StudyDump& dump = study_.dumps[delivery.unit.dump];
+  delivery.defect =
+      fmt::format("{}: sample '{}', {}", dump.path, dump.samples[delivery.unit.sample].name, results.defect);
+  leave_out(std::move(delivery));
+}
+
+void UnitRunner::finish(Delivery delivery, LayerResults results) {
+  results.dump = static_cast<int>(delivery.unit.dump);
+  results.sample = study_.dumps[delivery.unit.dump].samples[delivery.unit.sample].name;
+  results.layer = delivery.unit.layer;
+  results.input_blocks = std::move(delivery.blocks);
+  handover_.give_back(std::move(delivery.layer));
+  store_.put({delivery.unit, std::move(delivery.lease), std::move(results)});
+  report_progress();
+}
+
+}  // namespace attest

@@ -1,0 +1,64 @@
+"""Ranks are killed at random moments, or by torchrun's own restarts: the bits are those of one process."""
+
+import random
+import signal
+import subprocess
+import time
+
+import pytest
+
+import rank_runs
+from rank_runs import Job, command, data_of, torchrun
+
+rank_runs.needs_torch()
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("ranks")
+    rank_runs.write_dump(folder / "dump.h5", tokens=2000, layers=24, queries=8)
+    subprocess.run(command(folder / "dump.h5", folder / "one.h5"), env=rank_runs.CLEAN, check=True, capture_output=True)
+    return folder / "dump.h5", data_of(folder / "one.h5")
+
+
+@pytest.mark.parametrize("ranks", [2, 8])
+def test_torchrun_gives_the_bits_of_one_process(study, tmp_path, ranks):
+    dump, expected = study
+    result = torchrun(ranks, command(dump, tmp_path / "r.h5", "--resume"))
+    assert result.returncode == 0, result.stderr
+    assert data_of(tmp_path / "r.h5") == expected
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_ranks_killed_at_random_moments(study, tmp_path, seed):
+    """Others go on without them; if it was rank 0, the job is given the same command line again."""
+    dump, expected = study
+    out, clock, kills = tmp_path / "r.h5", random.Random(seed), 0
+    for attempt in range(10):
+        with Job(3, dump, out, "--resume", "--lease", "1").start() as job:
+            for rank in clock.sample(range(3), 3 if attempt < 2 else 0):
+                time.sleep(clock.uniform(0.1, 0.5))
+                if job.processes[rank].poll() is None:
+                    job.processes[rank].send_signal(signal.SIGKILL)
+                    kills += 1
+                if rank == 0:
+                    break
+            code, _, error = job.end(0)
+            assert code in (0, -signal.SIGKILL), error
+            if code == 0:
+                break
+        assert not out.exists() or data_of(out) == expected, "a results file appears whole"
+    assert code == 0 and kills > 0
+    assert data_of(out) == expected
+    assert not (tmp_path / "r.h5.partial").exists()
+
+
+def test_torchrun_starts_killed_ranks_again(study, tmp_path):
+    """A rank kills itself in the first attempt; torchrun starts all again, and they go on."""
+    dump, expected = study
+    wrapper = tmp_path / "rank.sh"
+    wrapper.write_text('#!/bin/bash\n[ "$TORCHELASTIC_RESTART_COUNT$RANK" != 01 ] || { "$@" & sleep 0.8; kill -9 $!; exit 1; }\nexec "$@"\n')
+    wrapper.chmod(0o755)
+    result = torchrun(2, [str(wrapper), *command(dump, tmp_path / "r.h5", "--resume")], "--max-restarts", "2")
+    assert result.returncode == 0, result.stderr
+    assert data_of(tmp_path / "r.h5") == expected
