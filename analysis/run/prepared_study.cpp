@@ -72,6 +72,23 @@ std::vector<LayerStudy*> PreparedStudy::devices() const {
 
 std::string PreparedStudy::device_text() const { return devices_text(devices()); }
 
+void PreparedStudy::compute(UnitQueue& queue, const UnitSink& sink, const std::atomic<bool>& stop,
+                            const StudyObserver& observer) const {
+  stream_study(study, plan, readers, devices(), queue,
+               {.reading_threads = reading_threads(options.device, options.threads),
+                .estimates = estimates,
+                .hash_blocks = true,
+                .hashes = hashes.get(),
+                .sink = sink,
+                .stop = &stop},
+               observer);
+}
+
+void PreparedStudy::take_hashes(const UnitKey& unit, const LayerResults& found, UnitOrigin origin) const {
+  if (origin != UnitOrigin::beside) return;
+  for (const BlockHash& block : found.input_blocks) hashes->set(unit.dump, block);
+}
+
 std::unique_ptr<PreparedStudy> prepare_study(Study study, RunOptions options, bool with_hashes,
                                              const std::atomic<bool>& stop, const StudyObserver& observer) {
   auto run = std::make_unique<PreparedStudy>();  // layer studies and estimates refer to its members

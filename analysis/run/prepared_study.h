@@ -10,6 +10,8 @@
 #include "analysis/run/input_hashes.h"
 #include "analysis/run/manifest.h"
 #include "analysis/run/run_study.h"
+#include "analysis/run/unit_queue.h"
+#include "analysis/run/unit_store.h"
 #include "analysis/study/study_plan.h"
 #include "dumps/format/dump_reader.h"
 #include "dumps/format/estimate_reader.h"
@@ -30,6 +32,12 @@ struct PreparedStudy {
 
   std::vector<LayerStudy*> devices() const;
   std::string device_text() const;
+
+  /// Computes the units of a queue on the devices (stream_study.h).
+  void compute(UnitQueue& queue, const UnitSink& sink, const std::atomic<bool>& stop,
+               const StudyObserver& observer) const;
+  /// What another process has read beside this one need not be read again for its hash.
+  void take_hashes(const UnitKey& unit, const LayerResults& found, UnitOrigin origin) const;
 };
 
 /// Opens and checks the inputs, and starts the devices. `with_hashes`: begins to hash the inputs. The layer studies end

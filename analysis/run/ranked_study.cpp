@@ -9,7 +9,6 @@
 #include <thread>
 #include <utility>
 
-#include "analysis/layer/make_layer_study.h"
 #include "analysis/ranks/rank_session.h"
 #include "analysis/ranks/work_queue.h"
 #include "analysis/results/partial_results.h"
@@ -20,7 +19,6 @@
 #include "analysis/run/rank_description.h"
 #include "analysis/run/rank_unit_queue.h"
 #include "analysis/run/results_assembly.h"
-#include "analysis/run/stream_study.h"
 #include "analysis/run/study_output.h"
 #include "analysis/run/write_results.h"
 #include "analysis/study/calibration.h"
@@ -59,14 +57,7 @@ WorkQueue::Options work_options(const RankSession& session, const RankOptions& r
 void compute_share(const PreparedStudy& run, UnitQueue& queue, RankSession& session, const UnitSink& sink,
                    const StudyObserver& observer) {
   for (const std::unique_ptr<LayerStudy>& device : run.layer_studies) device->end_when(&session.stop());
-  stream_study(run.study, run.plan, run.readers, run.devices(), queue,
-               {.reading_threads = reading_threads(run.options.device, run.options.threads),
-                .estimates = run.estimates,
-                .hash_blocks = true,
-                .hashes = run.hashes.get(),
-                .sink = sink,
-                .stop = &session.stop()},
-               observer);
+  run.compute(queue, sink, session.stop(), observer);
 }
 
 /// Waits for the folder of rank 0. Rank 0 removes it when all is done.
@@ -165,9 +156,7 @@ class Leader {
     WorkQueue numbers(store, work_options(session_, ranks_, work.units.size()));
     const auto add = [&](const UnitKey& unit, const LayerResults& found, UnitOrigin origin) {
       assembly.add(unit, found);
-      // What another rank has read need not be read again for its hash.
-      if (origin == UnitOrigin::beside)
-        for (const BlockHash& block : found.input_blocks) run_.hashes->set(unit.dump, block);
+      run_.take_hashes(unit, found, origin);
     };
     RankCollector collector({.store = store,
                              .work = numbers,

@@ -7,7 +7,6 @@
 #include <optional>
 #include <utility>
 
-#include "analysis/layer/make_layer_study.h"
 #include "analysis/results/partial_results.h"
 #include "analysis/results/results_file.h"
 #include "analysis/run/folder_session.h"
@@ -16,7 +15,6 @@
 #include "analysis/run/prepared_study.h"
 #include "analysis/run/ranked_study.h"
 #include "analysis/run/results_finish.h"
-#include "analysis/run/stream_study.h"
 #include "analysis/run/study_output.h"
 #include "analysis/run/write_results.h"
 #include "analysis/study/calibration.h"
@@ -41,20 +39,11 @@ void compute(const PreparedStudy& run, PartialResults& partial, const std::atomi
   ResultsFinish results(run.study, run.plan, run.options.with_dense_layers, partial, run.options.output);
   const UnitSink add_to_results = [&](const UnitKey& unit, const LayerResults& found, UnitOrigin origin) {
     results.add(unit, found);
-    // What another process has read beside this one need not be read again for its hash.
-    if (origin == UnitOrigin::beside)
-      for (const BlockHash& block : found.input_blocks) run.hashes->set(unit.dump, block);
+    run.take_hashes(unit, found, origin);
   };
   try {
     LockedUnitQueue queue(partial, run.plan, run.study.skip_bad_layers);
-    stream_study(run.study, run.plan, run.readers, run.devices(), queue,
-                 {.reading_threads = reading_threads(run.options.device, run.options.threads),
-                  .estimates = run.estimates,
-                  .hash_blocks = true,
-                  .hashes = run.hashes.get(),
-                  .sink = add_to_results,
-                  .stop = &stop},
-                 guarded);
+    run.compute(queue, add_to_results, stop, guarded);
   } catch (const OutputError&) {
     if (!results.done_by_another()) throw;
   }

@@ -9,11 +9,11 @@ import tempfile
 import time
 from pathlib import Path
 
-import h5py
 import numpy as np
 import pytest
 
 import dump_maker
+from results_data import data_of
 
 ATTEST = os.environ["ATTEST_BIN"]
 TORCHRUN = Path(sys.executable).with_name("torchrun")
@@ -37,19 +37,6 @@ def write_dump(path, tokens=1500, layers=LAYERS, queries=2):
     dump_maker.write_dump(path, values, seed=3, layers=range(layers), tokens=tokens, heads=8, kv_heads=2, dim=64,
                           positions=range(tokens - queries, tokens), num_layers=layers)
     return path
-
-
-def data_of(path):
-    found = {}
-
-    def visit(name, item):
-        if isinstance(item, h5py.Dataset):
-            value = item[()]
-            found[name] = (value.dtype.str, value.shape, value.tolist() if value.dtype == object else value.tobytes())
-
-    with h5py.File(path) as file:
-        file.visititems(visit)
-    return found
 
 
 def command(dump, out, *more):

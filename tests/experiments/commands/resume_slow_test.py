@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import dump_maker
+from results_data import data_of
 
 ATTEST = os.environ["ATTEST_BIN"]
 SELECTORS = ["--selector", "ffd:block=64", "--selector", "quest:dense_layers=1", "--selector", "twilight", "--threads", "1"]
@@ -40,19 +41,6 @@ def study(tmp_path_factory):
 
 def command(dump, out, *more):
     return [ATTEST, "run", str(dump), "-o", str(out), *SELECTORS, *more]
-
-
-def data_of(path):
-    found = {}
-
-    def visit(name, item):
-        if isinstance(item, h5py.Dataset):
-            value = item[()]
-            found[name] = (value.dtype.str, value.shape, value.tolist() if value.dtype == object else value.tobytes())
-
-    with h5py.File(path) as file:
-        file.visititems(visit)
-    return found
 
 
 def kill_after(arguments, seconds):
