@@ -23,6 +23,7 @@
 #include "dumps/base/error.h"
 #include "dumps/base/input_file.h"
 #include "dumps/base/json_text.h"
+#include "dumps/base/parallel_for.h"
 #include "dumps/base/printable.h"
 #include "dumps/base/utc_time.h"
 
@@ -37,6 +38,8 @@ constexpr std::string_view kLockFile = "locks";
 constexpr std::string_view kUnitPrefix = "unit-";
 constexpr std::string_view kNotePrefix = "note-";
 constexpr std::size_t kMostTextBytes = std::size_t{16} << 20;  // of the study and of notes
+/// The kernel frees the pages of a removed file in the thread that removes it: 0.3 s per GB in one thread.
+constexpr int kRemovingThreads = 8;
 
 // Each claim locks one byte of the lock file: byte 0 for the folder, byte 1 for finishing, then one byte per unit.
 constexpr std::int64_t kFolderLock = 0;
@@ -184,7 +187,10 @@ void PartialResults::remove_own_files(const std::string& folder) {
       entries.push_back(at->path());
   // The study file goes first: without it the other files are ignored, so this process may die at any point.
   fs::remove(fs::path(folder) / kStudyFile, error);
-  for (const fs::path& entry : entries) fs::remove(entry, error);
+  parallel_for(kRemovingThreads, entries.size(), [&](int, std::size_t i) {
+    std::error_code ignored;
+    fs::remove(entries[i], ignored);
+  });
   fs::remove(fs::path(folder) / kLockFile, error);
   PartialOwner::remove_files(folder);
   fs::remove(folder, error);
