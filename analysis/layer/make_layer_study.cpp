@@ -31,4 +31,10 @@ int reading_threads(const Device& device, int threads) {
   return std::clamp((threads - gpus) / gpus, 1, kMost);
 }
 
+int storing_threads(const Device& device, int threads) {
+  constexpr int kMost = 4;
+  if (device.kind == DeviceKind::cpu) return 1;
+  return std::clamp(threads / 4 / static_cast<int>(device.gpus.size()), 1, kMost);
+}
+
 }  // namespace attest

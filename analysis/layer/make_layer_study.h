@@ -20,4 +20,8 @@ std::unique_ptr<LayerStudy> make_layer_study(const Study& study, const Device& d
 /// GPU, at most 16; CPU: at most 4.
 int reading_threads(const Device& device, int threads);
 
+/// Number of the `threads` that store the results of one of the device's layer studies: a quarter of a GPU's share, at
+/// most 4; CPU: one.
+int storing_threads(const Device& device, int threads);
+
 }  // namespace attest

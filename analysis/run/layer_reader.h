@@ -18,6 +18,7 @@ namespace attest {
 
 struct StreamOptions {
   int reading_threads = 4;                      ///< for each LayerStudy
+  int storing_threads = 1;                      ///< for each LayerStudy
   std::span<const EstimateReader> estimates{};  ///< for selectors whose estimates come from files
   bool hash_blocks = false;                     ///< LayerResults::input_blocks
   InputHashes* hashes = nullptr;                ///< of the dumps, in their order; gets the blocks that are hashed

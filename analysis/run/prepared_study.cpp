@@ -76,6 +76,7 @@ void PreparedStudy::compute(UnitQueue& queue, const UnitSink& sink, const std::a
                             const StudyObserver& observer) const {
   stream_study(study, plan, readers, devices(), queue,
                {.reading_threads = reading_threads(options.device, options.threads),
+                .storing_threads = storing_threads(options.device, options.threads),
                 .estimates = estimates,
                 .hash_blocks = true,
                 .hashes = hashes.get(),

@@ -1,4 +1,4 @@
-// For each layer study a pipeline of three threads: one reads layers, one studies them, one stores their results.
+// For each layer study a pipeline of threads: one reads layers, one studies them, others store their results.
 #include "analysis/run/stream_study.h"
 
 #include <fmt/format.h>
@@ -77,7 +77,7 @@ void stream_study(const Study& study, const StudyPlan& plan, std::span<const Dum
     try {
       const int layers = layers_at_once(plan, dumps, layer_study, layer_studies.size());
       LayerHandover handover(layers, layer_study.layer_memory());
-      UnitStore store(queue, options.sink);
+      UnitStore store(queue, options.sink, options.storing_threads);
       UnitRunner runner(study, layer_study, static_cast<std::size_t>(layers - 1), handover, store, tally);
       LayerReader reader(study, plan, dumps, options, queue, handover);
       const std::jthread reading([&](const std::stop_token& stop) { reader.run(stop); });

@@ -1,22 +1,13 @@
-// The queue of finished units and the thread that stores them.
+// The queue of finished units and the threads that store them.
 #include "analysis/run/unit_store.h"
 
 #include <utility>
 
 namespace attest {
-namespace {
 
-/// One is stored, one waits, one is handed over. More would not help: storing is either faster than studying or not.
-constexpr std::size_t kMostWaiting = 2;
-
-}  // namespace
-
-UnitStore::UnitStore(UnitQueue& queue, const UnitSink& sink) : queue_(queue), sink_(sink), thread_([this] { run(); }) {}
-
-UnitStore::~UnitStore() {
-  const std::lock_guard lock(mutex_);
-  ended_ = true;
-  changed_.notify_all();
+UnitStore::UnitStore(UnitQueue& queue, const UnitSink& sink, int threads)
+    : queue_(queue), sink_(sink), most_held_(static_cast<std::size_t>(threads) + 1) {
+  for (int i = 0; i < threads; ++i) threads_.emplace_back([this](const std::stop_token& stop) { run(stop); });
 }
 
 void UnitStore::rethrow() {
@@ -25,7 +16,7 @@ void UnitStore::rethrow() {
 
 void UnitStore::put(FinishedUnit unit) {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return waiting_.size() < kMostWaiting || error_; });
+  changed_.wait(lock, [this] { return waiting_.size() + storing_ < most_held_ || error_; });
   rethrow();
   waiting_.push_back(std::move(unit));
   changed_.notify_all();
@@ -39,7 +30,7 @@ std::size_t UnitStore::take_stored() {
 
 void UnitStore::drain() {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return waiting_.empty() || error_; });
+  changed_.wait(lock, [this] { return idle() || error_; });
   rethrow();
 }
 
@@ -53,29 +44,28 @@ bool UnitStore::store(FinishedUnit& finished) {
   return true;
 }
 
-void UnitStore::run() {
+void UnitStore::run(const std::stop_token& stop) {
   std::unique_lock lock(mutex_);
   for (;;) {
-    changed_.wait(lock, [this] { return !waiting_.empty() || ended_; });
-    if (waiting_.empty()) return;
-    FinishedUnit& next = waiting_.front();  // a deque does not move it when others are added
-    lock.unlock();
+    if (!changed_.wait(lock, stop, [this] { return !waiting_.empty(); })) return;
     std::exception_ptr error;
     bool counts = false;
-    try {
-      counts = store(next);
-    } catch (...) {
-      error = std::current_exception();
+    {
+      FinishedUnit next = std::move(waiting_.front());
+      waiting_.pop_front();
+      ++storing_;
+      lock.unlock();
+      try {
+        counts = store(next);
+      } catch (...) {
+        error = std::current_exception();
+      }
     }
     lock.lock();
-    waiting_.pop_front();
-    if (error) {
-      error_ = error;
-      waiting_.clear();
-      changed_.notify_all();
-      return;
-    }
+    --storing_;
     if (counts) ++stored_;
+    if (error && !error_) error_ = error;
+    if (error_) waiting_.clear();
     changed_.notify_all();
   }
 }

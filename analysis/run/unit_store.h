@@ -1,4 +1,4 @@
-// Stores finished units on a thread of its own, so that the study need not wait for files.
+// Stores finished units on threads of its own, so that the study need not wait for files.
 #pragma once
 
 #include <condition_variable>
@@ -8,7 +8,9 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <stop_token>
 #include <thread>
+#include <vector>
 
 #include "analysis/results/layer_results.h"
 #include "analysis/run/unit_queue.h"
@@ -26,14 +28,13 @@ struct FinishedUnit {
   UnitOrigin origin = UnitOrigin::this_process;
 };
 
-/// Used by one thread. An exception of the storing thread is thrown by the next call, and all further units are
-/// dropped.
+/// Used by one thread. An exception of a storing thread is thrown by the next call, and all further units are dropped.
 class UnitStore {
  public:
-  /// Both arguments must outlive this object; `sink` may be empty.
-  UnitStore(UnitQueue& queue, const UnitSink& sink);
+  /// `queue` and `sink` must outlive this object; `sink` may be empty.
+  UnitStore(UnitQueue& queue, const UnitSink& sink, int threads);
   /// Stores what is still waiting.
-  ~UnitStore();
+  ~UnitStore() = default;
 
   /// Waits while several units are waiting to be stored.
   void put(FinishedUnit unit);
@@ -43,20 +44,23 @@ class UnitStore {
   void drain();
 
  private:
-  void run();
+  void run(const std::stop_token& stop);
   /// False if the lease was lost.
   bool store(FinishedUnit& finished);
   void rethrow();
+  bool idle() const { return waiting_.empty() && storing_ == 0; }
 
   UnitQueue& queue_;
   const UnitSink& sink_;
+  /// One waits while each thread stores one. More would not help: storing is either faster than studying or not.
+  const std::size_t most_held_;
   std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<FinishedUnit> waiting_;  ///< the front one is being stored
+  std::condition_variable_any changed_;
+  std::deque<FinishedUnit> waiting_;
+  std::size_t storing_ = 0;  ///< taken from `waiting_` by a thread
   std::size_t stored_ = 0;
-  bool ended_ = false;
   std::exception_ptr error_;
-  std::jthread thread_;  ///< last member: the thread uses all the others
+  std::vector<std::jthread> threads_;  ///< last member: the threads use all the others
 };
 
 }  // namespace attest

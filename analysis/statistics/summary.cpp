@@ -30,17 +30,39 @@ MetricValues layer_of(std::string_view name, const MetricArray& array, std::size
 
 }  // namespace
 
-void SummaryBuilder::Statistics::add(double value) {
-  min = count == 0 ? value : std::min(min, value);
-  max = count == 0 ? value : std::max(max, value);
-  sum += value;
-  ++count;
-}
+/// Statistics of the columns of rows, one column per setting. Rows are added one after the other: the sums of a row do
+/// not wait for each other, so that the compiler can make vectors of them.
+class SummaryBuilder::RowStatistics {
+ public:
+  explicit RowStatistics(std::size_t columns)
+      : sum_(columns, empty_.sum), min_(columns, empty_.min), max_(columns, empty_.max), count_(columns, 0) {}
+
+  void add(const float* row) {
+    double *const sum = sum_.data(), *const min = min_.data(), *const max = max_.data();
+    std::int64_t* const count = count_.data();
+    const std::size_t columns = sum_.size();
+    for (std::size_t i = 0; i < columns; ++i) {
+      const auto value = static_cast<double>(row[i]);  // NaN is neither less nor greater than what is there
+      const bool defined = !std::isnan(value);
+      sum[i] += defined ? value : 0;
+      min[i] = value < min[i] ? value : min[i];
+      max[i] = value > max[i] ? value : max[i];
+      count[i] += defined ? 1 : 0;
+    }
+  }
+  Statistics column(std::size_t i) const {
+    return {.sum = sum_[i], .min = min_[i], .max = max_[i], .count = count_[i]};
+  }
+
+ private:
+  static constexpr Statistics empty_{};
+  std::vector<double> sum_, min_, max_;
+  std::vector<std::int64_t> count_;
+};
 
 void SummaryBuilder::Statistics::merge(const Statistics& other) {
-  if (other.count == 0) return;
-  min = count == 0 ? other.min : std::min(min, other.min);
-  max = count == 0 ? other.max : std::max(max, other.max);
+  min = std::min(min, other.min);
+  max = std::max(max, other.max);
   sum += other.sum;
   count += other.count;
 }
@@ -104,24 +126,25 @@ void SummaryBuilder::merge(const SummaryBuilder& other) {
 void SummaryBuilder::add(const LayerResults& layer, std::size_t selector) {
   std::vector<Cells>& cells = cells_[model_of_.at(static_cast<std::size_t>(layer.dump))][selector];
   const std::vector<MetricValues>& found = layer.selectors[selector].metrics;
+  const std::size_t settings = cells.size();
   for (const Metric* metric : metrics_) {
     const MetricValues* values = find(found, metric->info.name);
     if (values == nullptr) continue;
-    const std::size_t step = has_settings(values->axes) ? cells.size() : 1;
-    for (std::size_t i = 0; i < cells.size(); ++i) {
-      Statistics& statistics = cells[i].metrics[metric];
-      for (std::size_t c = step == 1 ? 0 : i; c < values->values.size(); c += step)
-        if (!std::isnan(values->values[c])) statistics.add(static_cast<double>(values->values[c]));
-    }
+    const std::size_t columns = has_settings(values->axes) ? settings : 1;
+    RowStatistics statistics(columns);
+    for (std::size_t c = 0; c < values->values.size(); c += columns) statistics.add(&values->values[c]);
+    for (std::size_t i = 0; i < settings; ++i) cells[i].metrics[metric].merge(statistics.column(i % columns));
   }
   if (const MetricValues* keep = find(found, "keep_ratio"))
-    for (std::size_t c = 0; c < keep->values.size(); ++c)
-      if (!(keep->values[c] >= 1)) cells[c % cells.size()].kept_all = false;
+    for (std::size_t c = 0; c < keep->values.size(); c += settings)
+      for (std::size_t i = 0; i < settings; ++i)
+        if (!(keep->values[c + i] >= 1)) cells[i].kept_all = false;
   const MetricValues *recall = find(found, "recall"), *mass = find(layer.scores, "span_mass");
   if (recall == nullptr || mass == nullptr) return;
-  for (std::size_t c = 0; c < recall->values.size(); ++c)
-    if (mass->values[c / cells.size()] >= kRetrievalMass && !std::isnan(recall->values[c]))
-      cells[c % cells.size()].span_recall.add(static_cast<double>(recall->values[c]));
+  RowStatistics with_spans(settings);
+  for (std::size_t row = 0; row < mass->values.size(); ++row)
+    if (mass->values[row] >= kRetrievalMass) with_spans.add(&recall->values[row * settings]);
+  for (std::size_t i = 0; i < settings; ++i) cells[i].span_recall.merge(with_spans.column(i));
 }
 
 Summary SummaryBuilder::finish() const {
@@ -194,11 +217,7 @@ Summary summarize(const ResultsFile& results, bool with_dense_layers) {
               layers[y].selectors[i].metrics.push_back(layer_of(metric.info.name, *values, y));
         }
       }
-      for (const LayerResults& layer : layers) {
-        SummaryBuilder own(study, with_dense_layers);
-        own.add(layer);
-        builder.merge(own);  // layer by layer, so that a run and its results file have the same summary
-      }
+      for (const LayerResults& layer : layers) builder.add(layer);
     }
   return builder.finish();
 }

@@ -2,6 +2,8 @@
 // of metrics lists (Metric::summary).
 #pragma once
 
+#include <cstdint>
+#include <limits>
 #include <map>
 #include <string>
 #include <string_view>
@@ -51,18 +53,18 @@ class SummaryBuilder {
 
   /// Metrics that the layer lacks count as not defined.
   void add(const LayerResults& layer);
-  /// Adds the layers of a builder of the same study. Bit for bit, layers that are merged one by one give another sum
-  /// than layers that are added to one builder.
+  /// Adds the layers of a builder of the same study. Layers that are merged one by one give the same bits as layers
+  /// that are added to one builder.
   void merge(const SummaryBuilder& other);
   Summary finish() const;
 
  private:
   /// Statistics of the cells that are not NaN.
   struct Statistics {
-    double sum = 0, min = 0, max = 0;
+    double sum = 0;
+    double min = std::numeric_limits<double>::infinity(), max = -min;
     std::int64_t count = 0;
 
-    void add(double value);
     void merge(const Statistics& other);
     double get(SummaryColumn::Statistic statistic) const;
   };
@@ -74,6 +76,8 @@ class SummaryBuilder {
 
     void merge(const Cells& other);
   };
+
+  class RowStatistics;
 
   void add(const LayerResults& layer, std::size_t selector);
   void add_dense_layer(int layer);

@@ -207,7 +207,9 @@ DumpTiming time_dump(const std::string& path, const std::string& folder, const s
   };
   LockedUnitQueue queue(partial, plan, study.skip_bad_layers);
   stream_study(study, plan, dumps, devices, queue,
-               {.reading_threads = reading_threads(options.device, options.threads)}, observer);
+               {.reading_threads = reading_threads(options.device, options.threads),
+                .storing_threads = storing_threads(options.device, options.threads)},
+               observer);
   timing.study_seconds = seconds_since(start);
   timing.memory_at_end = peak_memory();
   timing.stages = stage_times_of(devices);

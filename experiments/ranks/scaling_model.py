@@ -33,7 +33,7 @@ def parse_arguments():
     number("--file-write", 10, "GB/s that it writes for all")
     number("--node-write", 2, "GB/s that rank 0 writes, and reads of what others have written")
     number("--store-calls", 60000, "round trips per second of the store")
-    number("--assembly-ms", 1.5, "time of one core for taking over a layer's results, in ms")
+    number("--assembly-ms", 2.5, "time of one core for taking over a layer's results, in ms")
     number("--assembly-threads", 8, "threads of rank 0 that do so")
     parser.add_argument("--json", action="store_true", help="one JSON document")
     parser.add_argument("--measure-store", type=int, metavar="CLIENTS", help="measure a TCPStore on this machine instead")

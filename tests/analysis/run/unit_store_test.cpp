@@ -1,8 +1,12 @@
-// Units are stored and passed on once, in the order given; errors of the storing thread reach its user.
+// Units are stored and passed on once, by one thread in the order given; errors of storing threads reach their user.
 #include "analysis/run/unit_store.h"
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
+#include <latch>
+#include <thread>
 #include <vector>
 
 #include "analysis/run/locked_unit_queue.h"
@@ -36,7 +40,7 @@ TEST_F(UnitStoreTest, StoresAndPassesOn) {
   LayerResults seventh;
   seventh.layer = 7;
   partial_.store({0, 0, 7}, seventh);
-  UnitStore store(queue_, sink_);
+  UnitStore store(queue_, sink_, 1);
   for (int layer = 0; layer < 20; ++layer)
     store.put(unit(layer, layer == 7 ? UnitOrigin::beside : UnitOrigin::this_process));
   store.drain();
@@ -49,9 +53,52 @@ TEST_F(UnitStoreTest, StoresAndPassesOn) {
   }
 }
 
+TEST_F(UnitStoreTest, SeveralThreadsStoreAtTheSameTime) {
+  constexpr int kThreads = 3;
+  std::latch all_there(kThreads);  // a store of fewer threads would wait forever
+  std::atomic<int> passed_on = 0;
+  const UnitSink sink = [&](const UnitKey& unit, const LayerResults&, UnitOrigin) {
+    if (unit.layer < kThreads) all_there.arrive_and_wait();
+    ++passed_on;
+  };
+  UnitStore store(queue_, sink, kThreads);
+  for (int layer = 0; layer < 20; ++layer) store.put(unit(layer));
+  store.drain();
+  EXPECT_EQ(store.take_stored(), 20u);
+  EXPECT_EQ(passed_on, 20);
+  for (int layer = 0; layer < 20; ++layer) EXPECT_TRUE(partial_.load({0, 0, layer}));
+}
+
+TEST_F(UnitStoreTest, DrainWaitsForTheUnitThatIsBeingStored) {
+  std::atomic<bool> stored = false;
+  const UnitSink slow = [&](const UnitKey&, const LayerResults&, UnitOrigin) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    stored = true;
+  };
+  UnitStore store(queue_, slow, 2);
+  store.put(unit(0));
+  store.drain();
+  EXPECT_TRUE(stored);
+}
+
+TEST_F(UnitStoreTest, AfterAnErrorOfOneThreadNoUnitIsTaken) {
+  std::atomic<int> calls = 0;
+  const UnitSink failing = [&](const UnitKey&, const LayerResults&, UnitOrigin) {
+    ++calls;
+    throw OutputError("disk full");
+  };
+  UnitStore store(queue_, failing, 3);
+  const auto put_all = [&] {
+    for (int layer = 0; layer < 100; ++layer) store.put(unit(layer));
+    store.drain();
+  };
+  EXPECT_EQ(message_of<OutputError>(put_all), "disk full");
+  EXPECT_LE(calls, 3);
+}
+
 TEST_F(UnitStoreTest, TheDestructorStoresWhatIsWaiting) {
   {
-    UnitStore store(queue_, sink_);
+    UnitStore store(queue_, sink_, 1);
     for (int layer = 0; layer < 3; ++layer) store.put(unit(layer));
   }
   EXPECT_EQ(passed_on_, (std::vector<int>{0, 1, 2}));
@@ -59,7 +106,7 @@ TEST_F(UnitStoreTest, TheDestructorStoresWhatIsWaiting) {
 
 TEST_F(UnitStoreTest, ReleasesTheClaim) {
   PartialResults other(folder_.file("partial"), PartialResults::Start::resume, "{}");
-  UnitStore store(queue_, sink_);
+  UnitStore store(queue_, sink_, 1);
   FinishedUnit finished = unit(4);
   finished.lease = std::move(queue_.next().lease);
   EXPECT_FALSE(other.claim({0, 0, 4}));
@@ -77,7 +124,7 @@ struct LosingQueue final : UnitQueue {
 
 TEST_F(UnitStoreTest, ResultsOfALostLeaseAreNeitherPassedOnNorCounted) {
   LosingQueue queue;
-  UnitStore store(queue, sink_);
+  UnitStore store(queue, sink_, 1);
   store.put(unit(1));
   store.drain();
   EXPECT_TRUE(passed_on_.empty());
@@ -86,7 +133,7 @@ TEST_F(UnitStoreTest, ResultsOfALostLeaseAreNeitherPassedOnNorCounted) {
 
 TEST_F(UnitStoreTest, AnErrorIsThrownByTheNextCall) {
   const UnitSink failing = [](const UnitKey&, const LayerResults&, UnitOrigin) { throw OutputError("disk full"); };
-  UnitStore store(queue_, failing);
+  UnitStore store(queue_, failing, 1);
   store.put(unit(0));
   EXPECT_EQ(message_of<OutputError>([&] { store.drain(); }), "disk full");
   EXPECT_EQ(message_of<OutputError>([&] { store.put(unit(1)); }), "disk full");
@@ -94,7 +141,7 @@ TEST_F(UnitStoreTest, AnErrorIsThrownByTheNextCall) {
 }
 
 TEST_F(UnitStoreTest, AUnitThatHasBecomeUnreadableIsSaid) {
-  UnitStore store(queue_, sink_);
+  UnitStore store(queue_, sink_, 1);
   store.put(unit(7, UnitOrigin::before));
   EXPECT_EQ(message_of<OutputError>([&] { store.drain(); }),
             "'" + partial_.folder() + "/unit-0-0-7.bin' has become unreadable; --resume computes the layer again");
