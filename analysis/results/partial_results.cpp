@@ -13,6 +13,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <span>
+#include <system_error>
 #include <vector>
 
 #include "analysis/results/layer_results_codec.h"
@@ -187,10 +188,15 @@ void PartialResults::remove_own_files(const std::string& folder) {
       entries.push_back(at->path());
   // The study file goes first: without it the other files are ignored, so this process may die at any point.
   fs::remove(fs::path(folder) / kStudyFile, error);
-  parallel_for(kRemovingThreads, entries.size(), [&](int, std::size_t i) {
+  const auto remove = [&](int, std::size_t i) {
     std::error_code ignored;
     fs::remove(entries[i], ignored);
-  });
+  };
+  try {
+    parallel_for(kRemovingThreads, entries.size(), remove);
+  } catch (const std::system_error&) {  // no further thread can be started
+    parallel_for(1, entries.size(), remove);
+  }
   fs::remove(fs::path(folder) / kLockFile, error);
   PartialOwner::remove_files(folder);
   fs::remove(folder, error);
