@@ -97,6 +97,10 @@ optional_packages() { # optional: gnuplot for figures, ccache for faster rebuild
 command ccache ccache"
 }
 
+network_package() { # optional: makes two machines of one, whose network a test cuts
+  has command ip || echo iproute2
+}
+
 browser_package() { # optional: what shows the page of attest report to its test
   has command chromium || has command google-chrome || echo chromium
 }
@@ -139,6 +143,7 @@ try_packages() { # try_packages NAME WHAT-IT-TAKES PACKAGE...
 }
 try_packages optional "figures take gnuplot" $(optional_packages)
 [ -z "$tests" ] || try_packages browser "the page of attest report is tested in Chromium" $(browser_package)
+[ -z "$tests" ] || try_packages network "a network that is cut is tested with ip" $(network_package)
 
 # ---- Python and its wheels
 

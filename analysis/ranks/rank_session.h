@@ -65,8 +65,10 @@ class RankSession {
   /// come yet. `notice` is told whom it waits for.
   void wait_for_others(const std::function<void(const std::string&)>& notice);
 
-  /// Rank 0: all others that have said hello. Ascending by rank.
+  /// Rank 0: all others that have said hello. Ascending by rank; one that was started again is there twice.
   std::vector<Member> members() const;
+  /// Rank 0: whether a process that has said hello has been silent for the lease time.
+  bool is_silent(const std::string& process) const;
 
   /// Rank 0, where it has started the store and has failed: waits a short time until the others know.
   void wait_until_heard() noexcept;

@@ -67,6 +67,12 @@ std::vector<RankSession::Member> RankSession::members() const {
   return all;
 }
 
+bool RankSession::is_silent(const std::string& process) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = members_.find(process);
+  return found != members_.end() && since(found->second.since) >= lease_;
+}
+
 void RankSession::leave_outcome() {
   if (session_.empty()) return;
   read_control();

@@ -151,11 +151,14 @@ std::vector<WorkQueue::Finished> WorkQueue::take_finished() {
       log_missing_.push_back(number);
   }
   if (open_.empty() || options_.now() - last_owner_check_ < options_.lease / 4) return found;
-  // A rank may have died before it wrote its entry: the owners of what is open tell.
+  // A rank may have died before it wrote its entry, or before it finished the unit: the owners of what is open tell.
   last_owner_check_ = options_.now();
   for (const std::size_t unit : units_in(open_)) {
     const std::string owner = store_.get(key("owner/", std::to_string(unit))).value_or("");
-    if (owner.starts_with(kDone)) add_finished(found, unit, owner.substr(kDone.size()));
+    if (owner.starts_with(kDone))
+      add_finished(found, unit, owner.substr(kDone.size()));
+    else if (options_.is_silent && options_.is_silent(process_of(owner)))
+      give_back(unit, owner);
   }
   return found;
 }

@@ -34,6 +34,9 @@ class WorkQueue {
     std::size_t units = 0;
     std::chrono::milliseconds lease{10000};
     std::chrono::milliseconds poll{20};  ///< between two looks at the units of others
+    /// Rank 0: whether it knows a process to be silent for the lease time. Its units then go back at once. Without,
+    /// ranks begin to watch the owner of a unit when nothing else is left.
+    std::function<bool(const std::string& process)> is_silent{};
     std::function<Clock::time_point()> now = Clock::now;
   };
   enum class State : std::uint8_t { claimed, wait, end };

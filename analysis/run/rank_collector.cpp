@@ -119,16 +119,25 @@ void RankCollector::count(int rank, const UnitKey& unit) {
 }
 
 std::string RankCollector::remark() const {
-  const std::vector<RankSession::Member> members = job_.session.members();
+  std::map<int, milliseconds> silent;  // of each rank's last process
+  for (const RankSession::Member& member : job_.session.members()) {
+    const auto [known, first] = silent.try_emplace(member.rank, member.silent);
+    if (!first) known->second = std::min(known->second, member.silent);
+  }
+  std::string silences;
+  for (const auto& [rank, time] : silent)
+    if (time >= job_.lease)
+      silences += fmt::format("; rank {} has been silent for {:.0f} s", rank, static_cast<double>(time.count()) / 1e3);
+  std::erase_if(silent, [&](const auto& one) { return one.second >= job_.lease; });
   const std::lock_guard lock(mutex_);
   const double seconds = std::chrono::duration<double>(Clock::now() - start_).count();
   std::string text = fmt::format("{:.3g} of {:.3g} GB, {:.2f} GB/s, {} rank{}", static_cast<double>(bytes_done_) / 1e9,
                                  static_cast<double>(bytes_total_) / 1e9,
-                                 static_cast<double>(bytes_done_) / 1e9 / std::max(seconds, 1e-3), members.size() + 1,
-                                 members.empty() ? "" : "s");
+                                 static_cast<double>(bytes_done_) / 1e9 / std::max(seconds, 1e-3), silent.size() + 1,
+                                 silent.empty() ? "" : "s") +
+                     silences;
   std::vector<std::pair<std::size_t, int>> counts{{by_rank_.contains(0) ? by_rank_.at(0) : 0, 0}};
-  for (const RankSession::Member& member : members)
-    counts.emplace_back(by_rank_.contains(member.rank) ? by_rank_.at(member.rank) : 0, member.rank);
+  for (const auto& [rank, time] : silent) counts.emplace_back(by_rank_.contains(rank) ? by_rank_.at(rank) : 0, rank);
   std::ranges::sort(counts);
   const std::size_t median = counts[counts.size() / 2].first;
   const auto [least, rank] = counts.front();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -37,6 +38,7 @@ class RankCollector {
     std::string sent_below;                                 ///< as of RankUnitQueue
     UnitSink sink;                                          ///< gets what others have finished
     std::function<void(const StudyProgress&)> progress;     ///< called by one thread at a time
+    std::chrono::milliseconds lease{};                      ///< after which a silent rank is said
     std::size_t resumed = 0, total = 0;                     ///< units that were finished before, and of the whole study
     int threads = 1;                                        ///< that load units
   };

@@ -46,11 +46,14 @@ std::string sent_below(const RankSession& session, bool send_results) {
 }
 
 WorkQueue::Options work_options(const RankSession& session, const RankOptions& ranks, std::size_t units) {
-  return {.prefix = session.prefix(),
-          .rank = ranks.environment.rank,
-          .process = session.process(),
-          .units = units,
-          .lease = ranks.lease};
+  WorkQueue::Options options{.prefix = session.prefix(),
+                             .rank = ranks.environment.rank,
+                             .process = session.process(),
+                             .units = units,
+                             .lease = ranks.lease};
+  if (session.is_first())
+    options.is_silent = [&session](const std::string& process) { return session.is_silent(process); };
+  return options;
 }
 
 /// Computes units until none are left for this rank.
@@ -173,6 +176,7 @@ class Leader {
                                    observer_.progress(progress);
                                    inputs.poll();
                                  },
+                             .lease = ranks_.lease,
                              .resumed = report_.progress.resumed,
                              .total = report_.progress.total,
                              .threads = std::clamp(run_.options.threads / 2, 1, kMostLoaders)});

@@ -75,6 +75,28 @@ TEST_F(WorkQueueTest, TakesOverFromWhoIsSilentForALease) {
   EXPECT_EQ(first.take_finished().size(), 2u);
 }
 
+TEST_F(WorkQueueTest, WhatRankZeroKnowsToBeSilentIsTakenAtOnce) {
+  bool silent = false;
+  WorkQueue first(store_, {.prefix = "job/",
+                           .process = "p0",
+                           .units = 1,
+                           .lease = milliseconds(100),
+                           .is_silent = [&](const std::string& process) { return process == "p1" && silent; },
+                           .now = [this] { return now_; }});
+  WorkQueue dead = queue(1, 1), other = queue(2, 1);
+  const WorkQueue::Claim lost = dead.next();
+  first.take_finished();
+  first.publish_open();
+  first.take_finished();
+  EXPECT_EQ(other.next().state, State::wait) << "the owner lives";
+  silent = true;
+  pass(26);  // rank 0 looks four times in a lease
+  beat(1);   // without rank 0's word, this would keep the unit for another lease
+  EXPECT_TRUE(first.take_finished().empty());
+  EXPECT_EQ(other.next().state, State::claimed);
+  EXPECT_FALSE(dead.finish(lost.unit, lost.token));
+}
+
 TEST_F(WorkQueueTest, ARankThatWasStartedAgainIsAnotherProcess) {
   WorkQueue first = queue(0, 1), dead = queue(1, 1);
   dead.next();

@@ -63,10 +63,13 @@ def free_port():
 
 
 class Job:
-    """Processes with the variables of ranks; rank 0 has the store. All are ended when the test is."""
+    """Processes with the variables of ranks; rank 0 has the store. All are ended when the test is.
 
-    def __init__(self, ranks, dump, out, *more):
+    address: of rank 0's machine. on: a command for each rank that runs what follows on that rank's machine."""
+
+    def __init__(self, ranks, dump, out, *more, address="127.0.0.1", on=None):
         self.port, self.ranks, self.arguments = free_port(), ranks, command(dump, out, *more)
+        self.address, self.on = address, on or [[]] * ranks
         self.processes, self.logs = {}, {}
 
     def __enter__(self):
@@ -83,9 +86,9 @@ class Job:
     def start(self, *ranks, arguments=None, cwd=None):
         for rank in ranks or range(self.ranks):
             variables = {"RANK": rank, "WORLD_SIZE": self.ranks, "LOCAL_RANK": rank, "LOCAL_WORLD_SIZE": self.ranks,
-                         "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": self.port}
+                         "MASTER_ADDR": self.address, "MASTER_PORT": self.port}
             self.logs[rank] = [tempfile.TemporaryFile("w+") for _ in range(2)]
-            self.processes[rank] = subprocess.Popen(arguments or self.arguments, env=CLEAN | {k: str(v) for k, v in variables.items()},
+            self.processes[rank] = subprocess.Popen([*self.on[rank], *(arguments or self.arguments)], env=CLEAN | {k: str(v) for k, v in variables.items()},
                                                     stdout=self.logs[rank][0], stderr=self.logs[rank][1], cwd=cwd)
         return self
 
