@@ -28,7 +28,7 @@ class RankSession {
   struct Member {
     int rank = 0;
     std::string host;
-    std::chrono::milliseconds silent{};  ///< since its last heartbeat
+    std::chrono::milliseconds silent{};  ///< how long its heartbeat has been seen unchanged
   };
 
   /// `store` and `user_stop` must outlive this object. `lease`: how long a rank may be silent before it counts as dead;
@@ -91,7 +91,12 @@ class RankSession {
   struct Known {
     Member member;
     std::string beat;
-    Clock::time_point since;
+    Clock::time_point since, looked;
+
+    /// Up to the last look: a rank 0 that was stopped for a while does not take the others for silent.
+    std::chrono::milliseconds silent() const {
+      return std::chrono::duration_cast<std::chrono::milliseconds>(looked - since);
+    }
   };
 
   void run(const std::stop_token& stop);

@@ -34,7 +34,7 @@ void RankSession::welcome(const std::string& hello) {
   std::string process;
   text >> known.member.rank >> process;
   known.member.host = rest_of(text);
-  known.since = Clock::now();
+  known.since = known.looked = Clock::now();
   const std::string failure = store_.get(fmt::format("{}failed/{}", root_, process)).value_or("");
   if (!failure.empty()) end(failure);
   store_.set(root_ + "welcome/" + process, session_);
@@ -52,7 +52,8 @@ void RankSession::watch_members() {
     std::string beat = store_.get(WorkQueue::beat_key(prefix(), process)).value_or("");
     const std::lock_guard lock(mutex_);
     Known& known = members_.at(process);
-    if (std::exchange(known.beat, std::move(beat)) != known.beat) known.since = Clock::now();
+    known.looked = Clock::now();
+    if (std::exchange(known.beat, std::move(beat)) != known.beat) known.since = known.looked;
   }
 }
 
@@ -61,7 +62,7 @@ std::vector<RankSession::Member> RankSession::members() const {
   const std::lock_guard lock(mutex_);
   for (const auto& [process, known] : members_) {
     all.push_back(known.member);
-    all.back().silent = since(known.since);
+    all.back().silent = known.silent();
   }
   std::ranges::sort(all, {}, &Member::rank);
   return all;
@@ -70,7 +71,7 @@ std::vector<RankSession::Member> RankSession::members() const {
 bool RankSession::is_silent(const std::string& process) const {
   const std::lock_guard lock(mutex_);
   const auto found = members_.find(process);
-  return found != members_.end() && since(found->second.since) >= lease_;
+  return found != members_.end() && found->second.silent() >= lease_;
 }
 
 void RankSession::leave_outcome() {

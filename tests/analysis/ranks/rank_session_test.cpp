@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <thread>
 
 #include "dumps/base/error.h"
@@ -111,6 +112,23 @@ TEST_F(RankSessionTest, AnInterruptionOfOneEndsAll) {
   wait_for(first.stop());
   EXPECT_THROW(first.throw_reason(), Interrupted);
   EXPECT_NO_THROW(first.throw_reason_unless_interrupted());
+}
+
+TEST_F(RankSessionTest, Rank0SeesWhoIsSilent) {
+  constexpr milliseconds kShort{200};
+  RankSession first(store_, rank(0), kShort, stop_), third(store_, rank(2), kShort, stop_);
+  std::optional<RankSession> second(std::in_place, store_, rank(1), kShort, stop_);
+  first.open("the work");
+  second->join(kWait);
+  third.join(kWait);
+  const std::string gone = second->process();
+  EXPECT_FALSE(first.is_silent(gone));
+  EXPECT_FALSE(first.is_silent("nobody"));
+  second.reset();
+  for (int i = 0; i < 500 && !first.is_silent(gone); ++i) std::this_thread::sleep_for(milliseconds(10));
+  EXPECT_TRUE(first.is_silent(gone));
+  EXPECT_FALSE(first.is_silent(third.process()));
+  EXPECT_GE(first.members()[0].silent, kShort);
 }
 
 TEST_F(RankSessionTest, ALostStoreIsTheReason) {
