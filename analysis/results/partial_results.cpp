@@ -19,6 +19,7 @@
 #include "analysis/results/layer_results_codec.h"
 #include "analysis/results/study_difference.h"
 #include "analysis/results/unit_check.h"
+#include "analysis/results/unit_claim.h"
 #include "dumps/base/atomic_file.h"
 #include "dumps/base/content_hash.h"
 #include "dumps/base/error.h"
@@ -41,14 +42,6 @@ constexpr std::string_view kNotePrefix = "note-";
 constexpr std::size_t kMostTextBytes = std::size_t{16} << 20;  // of the study and of notes
 /// The kernel frees the pages of a removed file in the thread that removes it: 0.3 s per GB in one thread.
 constexpr int kRemovingThreads = 8;
-
-// Each claim locks one byte of the lock file: byte 0 for the folder, byte 1 for finishing, then one byte per unit.
-constexpr std::int64_t kFolderLock = 0;
-constexpr std::int64_t kFinishLock = 1;
-std::int64_t lock_offset(const UnitKey& unit) {
-  return 2 +
-         ((static_cast<std::int64_t>(unit.dump) << 44) | (static_cast<std::int64_t>(unit.sample) << 20) | unit.layer);
-}
 
 std::string reason(int error_number) { return std::generic_category().message(error_number); }
 
@@ -99,27 +92,6 @@ void refuse_other_than_files(const std::string& folder) {
   }
 }
 
-enum class LockState : std::uint8_t { held, held_by_another, not_supported };
-
-/// Sets an open file description lock. It belongs to `descriptor`; the kernel drops it when the process dies.
-LockState set_lock(int descriptor, std::int64_t offset, short type, bool wait) {
-  struct flock lock {};
-  lock.l_type = type;
-  lock.l_whence = SEEK_SET;
-  lock.l_start = offset;
-  lock.l_len = 1;
-  while (::fcntl(descriptor, wait ? F_OFD_SETLKW : F_OFD_SETLK, &lock) != 0) {
-    if (errno == EINTR) continue;
-    return errno == EAGAIN || errno == EACCES ? LockState::held_by_another : LockState::not_supported;
-  }
-  return LockState::held;
-}
-
-std::optional<UnitClaim> claim_at(int descriptor, std::int64_t offset) {
-  if (set_lock(descriptor, offset, F_WRLCK, false) == LockState::held_by_another) return std::nullopt;
-  return UnitClaim(descriptor, offset);
-}
-
 /// Empty if the folder is missing.
 FileDescriptor open_lock_file(const std::string& folder) {
   const std::string path = fmt::format("{}/{}", folder, kLockFile);
@@ -136,10 +108,6 @@ bool still_in_place(const FileDescriptor& file, const std::string& folder) {
 }
 
 }  // namespace
-
-UnitClaim::~UnitClaim() {
-  if (lock_file_ >= 0) set_lock(lock_file_, offset_, F_UNLCK, false);
-}
 
 bool PartialResults::exists(const std::string& folder) {
   std::error_code error;
@@ -179,7 +147,7 @@ void PartialResults::remove_own_files(const std::string& folder) {
   FileDescriptor lock_file;
   if (!fs::exists(lock_status) || fs::is_regular_file(lock_status)) lock_file = open_lock_file(folder);
   std::optional<PartialOwner> owner;
-  if (lock_file && set_lock(lock_file.get(), kFolderLock, F_WRLCK, true) == LockState::not_supported &&
+  if (lock_file && lock_byte(lock_file.get(), kFolderLock, true) == LockState::not_supported &&
       !PartialOwner::is_this_process(folder))
     owner.emplace(folder);
   std::vector<fs::path> entries;
@@ -215,7 +183,7 @@ PartialResults::PartialResults(const std::string& folder, Start start, const std
     fs::create_directory(folder_, error);
     if (error) throw OutputError(fmt::format("cannot make the folder '{}': {}", folder_, error.message()));
     lock_file_ = open_lock_file(folder_);
-    if (lock_file_ && set_lock(lock_file_.get(), kFolderLock, F_WRLCK, true) == LockState::not_supported && !owner_ &&
+    if (lock_file_ && lock_byte(lock_file_.get(), kFolderLock, true) == LockState::not_supported && !owner_ &&
         sharing == Sharing::by_locks)
       owner_.emplace(folder_);
   } while (!lock_file_ || !still_in_place(lock_file_, folder_));
@@ -245,10 +213,10 @@ PartialResults::PartialResults(const std::string& folder, Start start, const std
 }
 
 std::optional<UnitClaim> PartialResults::claim(const UnitKey& unit) {
-  return claim_at(lock_file_.get(), lock_offset(unit));
+  return UnitClaim::of(lock_file_.get(), offset_of_lock(unit));
 }
 
-std::optional<UnitClaim> PartialResults::claim_finish() { return claim_at(lock_file_.get(), kFinishLock); }
+std::optional<UnitClaim> PartialResults::claim_finish() { return UnitClaim::of(lock_file_.get(), kFinishLock); }
 
 std::set<UnitKey> PartialResults::unit_files(const std::string& folder) {
   std::set<UnitKey> units;

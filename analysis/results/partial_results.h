@@ -12,30 +12,13 @@
 
 #include "analysis/results/layer_results.h"
 #include "analysis/results/partial_owner.h"
+#include "analysis/results/unit_claim.h"
 #include "analysis/study/study.h"
 #include "dumps/base/file_descriptor.h"
 
 namespace attest {
 
 enum class UnitState : std::uint8_t { missing, left_out, computed };
-
-/// A claim on a unit. The destructor releases it; if the process dies, the kernel does.
-class UnitClaim {
- public:
-  UnitClaim() = default;
-  UnitClaim(int lock_file, std::int64_t offset) : lock_file_(lock_file), offset_(offset) {}
-  UnitClaim(UnitClaim&& other) noexcept { *this = std::move(other); }
-  UnitClaim& operator=(UnitClaim&& other) noexcept {
-    std::swap(lock_file_, other.lock_file_);
-    std::swap(offset_, other.offset_);
-    return *this;
-  }
-  ~UnitClaim();
-
- private:
-  int lock_file_ = -1;
-  std::int64_t offset_ = 0;
-};
 
 /// One file per unit, with a checksum, written under a temporary name and renamed: a file with the right checksum is
 /// complete. Methods may be called from several threads. Several processes may have the folder open.
