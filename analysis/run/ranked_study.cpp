@@ -14,6 +14,7 @@
 #include "analysis/results/partial_results.h"
 #include "analysis/run/folder_session.h"
 #include "analysis/run/input_guard.h"
+#include "analysis/run/late_notice.h"
 #include "analysis/run/prepared_study.h"
 #include "analysis/run/rank_collector.h"
 #include "analysis/run/rank_description.h"
@@ -40,6 +41,11 @@ constexpr int kLeasesOfStore = 3;  // the store may be silent for so many
 constexpr milliseconds kFolderWait{3000};
 constexpr milliseconds kFolderPoll{50};
 constexpr int kMostLoaders = 8;
+
+std::string seconds_text(milliseconds time) { return fmt::format("{} s", time.count() / 1000); }
+
+/// Whether this rank starts the store.
+bool serves(const RankEnvironment& ranks) { return ranks.rank == 0 && !ranks.store_is_there; }
 
 std::string sent_below(const RankSession& session, bool send_results) {
   return send_results ? session.prefix() + "results/" : "";
@@ -77,6 +83,22 @@ void require_folder(const std::string& folder, const std::string& token, const R
   }
 }
 
+std::optional<std::string> join(RankSession& session, const StudyObserver& observer) {
+  const LateNotice notice(observer.notice, fmt::format("waiting for rank 0, {} at most", seconds_text(kJoinWait)));
+  return session.join(kJoinWait);
+}
+
+std::unique_ptr<JobStore> open_store(const RankOptions& ranks, const std::atomic<bool>& stop,
+                                     const StudyObserver& observer) {
+  const RankEnvironment& environment = ranks.environment;
+  const LateNotice notice(observer.notice,
+                          fmt::format("waiting for the store of the ranks at {}:{}, {} at most", environment.store_host,
+                                      environment.store_port, seconds_text(kJoinWait)));
+  return open_torch_store(
+      {.host = environment.store_host, .port = environment.store_port, .serve = serves(environment)}, kJoinWait,
+      kLeasesOfStore * ranks.lease, stop);
+}
+
 RunReport follow(Study study, RunOptions options, RankSession& session, const std::atomic<bool>& stop,
                  const StudyObserver& observer) {
   StudyObserver own = observer;  // what all ranks would say, rank 0 says
@@ -86,7 +108,7 @@ RunReport follow(Study study, RunOptions options, RankSession& session, const st
   RunReport report{
       .outcome = RunReport::Outcome::led_by_rank_0, .progress = {}, .device = run->device_text(), .summary = {}};
   const RankOptions& ranks = *run->options.ranks;
-  const std::optional<std::string> text = session.join(kJoinWait);
+  const std::optional<std::string> text = join(session, observer);
   if (!text) return report;
   const RankDescription work =
       read_description(*text, run->plan, run->configuration, run->study.skip_bad_layers, ranks.environment.rank);
@@ -256,10 +278,8 @@ RunReport run_ranked_study(Study study, RunOptions options, const std::atomic<bo
                            const StudyObserver& observer) {
   const RankOptions ranks = *options.ranks;
   const RankEnvironment& environment = ranks.environment;
-  const bool first = environment.rank == 0, serve = first && !environment.store_is_there;
-  const std::unique_ptr<JobStore> store =
-      open_torch_store({.host = environment.store_host, .port = environment.store_port, .serve = serve}, kJoinWait,
-                       kLeasesOfStore * ranks.lease, stop);
+  const bool first = environment.rank == 0, serve = serves(environment);
+  const std::unique_ptr<JobStore> store = open_store(ranks, stop, observer);
   RankSession session(*store, environment, ranks.lease, stop);
   // Rank 0 goes last if it has the store: the others would take its end for a failure.
   const auto fail = [&] {

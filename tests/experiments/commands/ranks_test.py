@@ -166,6 +166,14 @@ def test_rank_0_that_hangs_is_noticed(endless_dump, tmp_path):
         assert code == 5 and "is gone (no answer within 1.5 s)" in error or "rank 0 has not been heard of" in error, error
 
 
+def test_a_rank_says_what_it_waits_for(study, tmp_path):
+    """Rank 0 does not come."""
+    with Job(2, study[0], tmp_path / "r.h5").start(1) as job:
+        rank_runs.wait_for(lambda: f"[rank 1] warning: waiting for the store of the ranks at 127.0.0.1:{job.port}, 300 s at most" in job.text(1))
+        job.processes[1].send_signal(signal.SIGTERM)
+        assert job.end(1)[0] == 130
+
+
 def test_a_finished_study_is_found_by_all(study, tmp_path):
     dump, expected = study
     out = tmp_path / "r.h5"
