@@ -12,7 +12,7 @@ from capture_model import length_warning, load_model, load_tokenizer, model_name
 from capture_model import refuse_missing_checkpoint, refuse_unknown_tokens, rope_parameters  # noqa: E402
 from capture_options import chosen_layers, parse  # noqa: E402
 from capture_prompts import read_prompts, refuse_same_names, tokenize  # noqa: E402
-from dump_command import run_command  # noqa: E402
+from dump_command import end_process, run_command  # noqa: E402
 from dump_errors import InputError  # noqa: E402
 
 
@@ -110,4 +110,4 @@ def main(arguments):
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    end_process(main(sys.argv[1:]))

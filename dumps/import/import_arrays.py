@@ -9,7 +9,7 @@ import warnings
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # nothing is multiplied: numpy's threads would only take memory
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "python"))
-from dump_command import print_report, run_command  # noqa: E402
+from dump_command import end_process, print_report, run_command  # noqa: E402
 from dump_errors import DumpError, UsageError  # noqa: E402
 from import_files import in_quotes  # noqa: E402
 
@@ -80,4 +80,4 @@ def main(request):
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    end_process(main(sys.argv[1]))

@@ -80,7 +80,19 @@ def _limit(error):
     return None
 
 
+INTERRUPTED = 130  # exit code
 NOTHING_WRITTEN = "interrupted, nothing was written; run the command again to start over"
+
+
+def end_process(code):
+    """Ends a script with the exit code of its command. After an interruption the interpreter is not cleaned up: libraries
+    whose import was cut short may crash there."""
+    if code != INTERRUPTED:
+        sys.exit(code)
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):  # nobody reads it, or it was closed from the start
+            stream.flush()
+    os._exit(code)
 
 
 def run_command(program, needed_modules, command, interruption=lambda: NOTHING_WRITTEN):
@@ -100,7 +112,7 @@ def run_command(program, needed_modules, command, interruption=lambda: NOTHING_W
         return 0
     except BaseException as error:
         if interrupted or isinstance(error, KeyboardInterrupt):  # libraries fail in odd ways when interrupted
-            sentence, code = interruption(), 130
+            sentence, code = interruption(), INTERRUPTED
         elif isinstance(error, BrokenPipeError):  # nobody reads what it says
             sentence, code = None, 128 + signal.SIGPIPE
             drop_output(sys.stdout, sys.stderr)

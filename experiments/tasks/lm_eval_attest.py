@@ -4,7 +4,7 @@ import pathlib
 import sys
 
 sys.path += [str(pathlib.Path(__file__).resolve().parents[2] / "dumps" / folder) for folder in ("capture", "python")]
-from dump_command import run_command  # noqa: E402
+from dump_command import end_process, run_command  # noqa: E402
 
 
 def main():
@@ -20,4 +20,4 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    end_process(main())

@@ -9,7 +9,7 @@ sys.path += [str(DUMPS / "capture"), str(DUMPS / "python")]
 from capture_model import pretrained_tokenizer, refuse_missing_folder  # noqa: E402
 from capture_options import Parser, count, file_name  # noqa: E402
 from capture_prompts import ByteTokenizer  # noqa: E402
-from dump_command import run_command  # noqa: E402
+from dump_command import end_process, run_command  # noqa: E402
 from task_arguments import length_list, task_list, token_id  # noqa: E402
 from task_haystack import SOURCES, Haystack  # noqa: E402
 from task_list import TASKS  # noqa: E402
@@ -62,4 +62,4 @@ def main(arguments):
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    end_process(main(sys.argv[1:]))

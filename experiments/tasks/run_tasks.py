@@ -14,7 +14,7 @@ from capture_model import length_warning, load_model, load_tokenizer, model_name
 from capture_model import refuse_missing_checkpoint, refuse_unknown_tokens  # noqa: E402
 from capture_options import chosen_layers  # noqa: E402
 from capture_prompts import tokenize  # noqa: E402
-from dump_command import NOTHING_WRITTEN, print_report, raise_if_interrupted, run_command  # noqa: E402
+from dump_command import NOTHING_WRITTEN, end_process, print_report, raise_if_interrupted, run_command  # noqa: E402
 from dump_errors import OutputError, printable  # noqa: E402
 from task_options import parse  # noqa: E402
 from task_plan import made_prompts, prompts_of_file  # noqa: E402
@@ -189,4 +189,4 @@ def main(arguments):
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    end_process(main(sys.argv[1:]))

@@ -5,7 +5,7 @@ import pathlib
 import sys
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "dumps/python"))
-from dump_command import print_report, run_command  # noqa: E402
+from dump_command import end_process, print_report, run_command  # noqa: E402
 from dump_errors import printable  # noqa: E402
 
 
@@ -34,4 +34,4 @@ def main(arguments):
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    end_process(main(sys.argv[1:]))

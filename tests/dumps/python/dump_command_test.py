@@ -109,6 +109,18 @@ def test_a_signal_unwinds_and_a_second_one_ends_at_once():
             assert process.returncode == code and error.count("\n") == (times == "once")
 
 
+def test_after_an_interruption_libraries_are_not_cleaned_up():
+    """A library whose import was cut short may crash there."""
+    script = ("import atexit, os, signal, sys; sys.path.insert(0, sys.argv[1]); from dump_command import end_process, run_command\n"
+              "atexit.register(os.abort)\n"
+              "def command():\n"
+              "    print('begun')\n"
+              "    os.kill(os.getpid(), signal.SIGTERM)\n"
+              "end_process(run_command('it', '', command))")
+    done = subprocess.run([sys.executable, "-c", script, pathlib.Path(__file__).parents[3] / "dumps/python"], capture_output=True, text=True)
+    assert done.returncode == 130 and done.stdout == "begun\n" and "interrupted" in done.stderr
+
+
 def test_a_signal_that_came_while_the_interpreter_started_is_an_interrupt():
     """The program that starts the script blocks signals until then."""
     script = ("import os, signal, sys; os.kill(os.getpid(), signal.SIGTERM); sys.path.insert(0, sys.argv[1])\n"
