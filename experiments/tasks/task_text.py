@@ -3,6 +3,7 @@ from dataclasses import dataclass
 
 NEAR = 200  # characters: a hidden line stands at the start of a line of the haystack, if one begins so near before
 FILLING = 64  # characters that may be put in front instead of behind: another start has another number of tokens
+PIECES = 16  # that begin a little earlier, and are tried last
 ROUNDS = 40  # of the search for a length; it halves its range at least every second round
 
 
@@ -49,8 +50,8 @@ def _start_of_line(haystack, place):
 def filled_to(wanted, episode, haystack, begin, count):
     """A Text of `wanted` tokens, or a few less where the tokenizer has none of that length nearby; None if the lines
     and the question alone are more. The haystack is taken from `begin` on; count(text) gives a text's tokens."""
-    def made(length, filling=0):
-        laid = lay_out(episode, haystack.piece(begin, length))
+    def made(length, filling=0, back=0):
+        laid = lay_out(episode, haystack.piece(begin - back, length))
         front = haystack.piece(begin - filling, filling)
         spans = [[b + filling, e + filling] for b, e in laid.evidence]
         return Text(front + laid.text, spans, [bound + filling for bound in laid.question])
@@ -80,4 +81,14 @@ def filled_to(wanted, episode, haystack, begin, count):
         tokens = count(text.text)
         if best_tokens < tokens <= wanted:
             best, best_tokens = text, tokens
+    for back in range(1, PIECES + 1):  # each is made longer or shorter by what it lacks or has too much
+        length = low
+        for _ in range(4):
+            if best_tokens == wanted:
+                return best
+            text = made(length, back=back)
+            tokens = count(text.text)
+            if best_tokens < tokens <= wanted:
+                best, best_tokens = text, tokens
+            length = max(0, length + round((wanted - tokens) * characters))
     return best
