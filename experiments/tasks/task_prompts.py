@@ -13,6 +13,8 @@ from task_text import filled_to
 ATTEMPTS = 100  # of drawing strings that the haystack does not hold
 FULL = 0.97  # share of a prompt that the lines of a task that fills it are meant to take
 SHRINK = 0.98
+CLOSE = 0.99  # of that share: near enough
+CORRECTIONS = 8  # of the size, because words drawn for one size are longer than those for another
 
 
 def count_tokens(tokenizer, text, special=True):
@@ -33,14 +35,26 @@ def join_answer(tokenizer, question, answer):
 
 
 def _full_size(task, wanted, words, seed, count):
-    """The size at which a task's lines, without a haystack, about fill a prompt."""
+    """The size at which the lines that a task makes of `seed`, without a haystack, about fill a prompt."""
     def tokens(size):
         episode = task.make(size, words, random.Random(seed))
         return count("".join(line.text for line in episode.lines) + episode.question)
 
-    few, more = 32, 128  # two sizes tell what one more costs
-    each = (tokens(more) - tokens(few)) / (more - few)
-    return max(1, few + int((wanted * FULL - tokens(few)) / each))
+    few, more, full = 32, 128, wanted * FULL
+    each = (tokens(more) - tokens(few)) / (more - few)  # two sizes tell what one more costs
+    low, low_tokens, high = 1, tokens(1), None
+    for _ in range(CORRECTIONS):
+        if low_tokens >= full * CLOSE or high is not None and high - low <= 1:
+            break
+        size = low + max(1, int((full - low_tokens) / each))
+        if high is not None and size >= high:
+            size = (low + high) // 2
+        found = tokens(size)
+        if found <= full:
+            low, low_tokens = size, found
+        else:
+            high = size
+    return low
 
 
 def prompt_name(task, length, seed, index):
@@ -54,7 +68,7 @@ def make_prompt(name, length, tokenizer, haystack, seed=0, index=0):
     def count(text):
         return count_tokens(tokenizer, text)
 
-    size = _full_size(task, length, haystack.words, sample, count) if task.fills else 1
+    size = _full_size(task, length, haystack.words, f"{sample}/0", count) if task.fills else 1
     for attempt in range(ATTEMPTS):
         rng = random.Random(f"{sample}/{attempt}")
         episode = task.make(size, haystack.words, rng)

@@ -10,7 +10,7 @@ sys.path[:0] = [str(REPOSITORY / folder) for folder in ("experiments/tasks", "du
 from capture_prompts import ByteTokenizer  # noqa: E402
 from task_haystack import Haystack, read_text  # noqa: E402
 
-TEXT = read_text(REPOSITORY / "dumps")
+TEXT = read_text(REPOSITORY / "LICENSE")
 HAYSTACK = Haystack(TEXT)
 BOS = 256
 
@@ -31,10 +31,10 @@ def _with_prefix_space():
 
 
 def _trained(tokenizer, alphabet):
-    """600 pieces of the haystack, and a beginning-of-text token in front."""
+    """600 pieces of the haystack and of numbers, and a beginning-of-text token in front."""
     trainer = tokenizers.trainers.BpeTrainer(vocab_size=600, special_tokens=["<s>", "<unk>"], initial_alphabet=alphabet,
                                              show_progress=False)
-    tokenizer.train_from_iterator(TEXT[:200_000].splitlines(), trainer)
+    tokenizer.train_from_iterator(TEXT.splitlines() + [f"the {n}" for n in range(100)], trainer)
     tokenizer.post_processor = tokenizers.processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 0)])
     return transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token="<s>", unk_token="<unk>")
 
