@@ -67,7 +67,9 @@ class RankSession {
 
   /// Rank 0: all others that have said hello. Ascending by rank; one that was started again is there twice.
   std::vector<Member> members() const;
-  /// Rank 0: whether a process that has said hello has been silent for the lease time.
+  /// Whether a member has been silent for the lease time.
+  bool is_silent(const Member& member) const { return member.silent >= lease_; }
+  /// The same of a process that has said hello.
   bool is_silent(const std::string& process) const;
 
   /// Rank 0, where it has started the store and has failed: waits a short time until the others know.

@@ -93,7 +93,7 @@ void RankSession::leave_outcome() {
 
 bool RankSession::all_have_left() {
   const std::vector<Member> known = members();
-  const auto living = std::ranges::count_if(known, [&](const Member& one) { return one.silent < lease_; });
+  const auto living = std::ranges::count_if(known, [&](const Member& one) { return !is_silent(one); });
   return store_.add(prefix() + "left", 0) >= living;
 }
 

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <ranges>
 #include <utility>
 
 #include "analysis/ranks/store_blob.h"
@@ -119,25 +120,26 @@ void RankCollector::count(int rank, const UnitKey& unit) {
 }
 
 std::string RankCollector::remark() const {
-  std::map<int, milliseconds> silent;  // of each rank's last process
+  std::map<int, RankSession::Member> others;  // of each rank the process that was heard last
   for (const RankSession::Member& member : job_.session.members()) {
-    const auto [known, first] = silent.try_emplace(member.rank, member.silent);
-    if (!first) known->second = std::min(known->second, member.silent);
+    const auto [known, first] = others.try_emplace(member.rank, member);
+    if (!first && member.silent < known->second.silent) known->second = member;
   }
   std::string silences;
-  for (const auto& [rank, time] : silent)
-    if (time >= job_.lease)
-      silences += fmt::format("; rank {} has been silent for {:.0f} s", rank, static_cast<double>(time.count()) / 1e3);
-  std::erase_if(silent, [&](const auto& one) { return one.second >= job_.lease; });
+  const auto is_silent = [&](const auto& one) { return job_.session.is_silent(one.second); };
+  for (const auto& [rank, member] : others | std::views::filter(is_silent))
+    silences += fmt::format("; rank {} has been silent for {:.0f} s", rank,
+                            std::chrono::duration<double>(member.silent).count());
+  std::erase_if(others, is_silent);
   const std::lock_guard lock(mutex_);
   const double seconds = std::chrono::duration<double>(Clock::now() - start_).count();
   std::string text = fmt::format("{:.3g} of {:.3g} GB, {:.2f} GB/s, {} rank{}", static_cast<double>(bytes_done_) / 1e9,
                                  static_cast<double>(bytes_total_) / 1e9,
-                                 static_cast<double>(bytes_done_) / 1e9 / std::max(seconds, 1e-3), silent.size() + 1,
-                                 silent.empty() ? "" : "s") +
+                                 static_cast<double>(bytes_done_) / 1e9 / std::max(seconds, 1e-3), others.size() + 1,
+                                 others.empty() ? "" : "s") +
                      silences;
   std::vector<std::pair<std::size_t, int>> counts{{by_rank_.contains(0) ? by_rank_.at(0) : 0, 0}};
-  for (const auto& [rank, time] : silent) counts.emplace_back(by_rank_.contains(rank) ? by_rank_.at(rank) : 0, rank);
+  for (const auto& [rank, member] : others) counts.emplace_back(by_rank_.contains(rank) ? by_rank_.at(rank) : 0, rank);
   std::ranges::sort(counts);
   const std::size_t median = counts[counts.size() / 2].first;
   const auto [least, rank] = counts.front();

@@ -38,7 +38,6 @@ class RankCollector {
     std::string sent_below;                                 ///< as of RankUnitQueue
     UnitSink sink;                                          ///< gets what others have finished
     std::function<void(const StudyProgress&)> progress;     ///< called by one thread at a time
-    std::chrono::milliseconds lease{};                      ///< after which a silent rank is said
     std::size_t resumed = 0, total = 0;                     ///< units that were finished before, and of the whole study
     int threads = 1;                                        ///< that load units
   };

@@ -198,7 +198,6 @@ class Leader {
                                    observer_.progress(progress);
                                    inputs.poll();
                                  },
-                             .lease = ranks_.lease,
                              .resumed = report_.progress.resumed,
                              .total = report_.progress.total,
                              .threads = std::clamp(run_.options.threads / 2, 1, kMostLoaders)});
