@@ -37,6 +37,16 @@ const Layout& layout_of(MetricAxes axes) { return *std::ranges::find(layouts(), 
 
 }  // namespace
 
+AxisSizes axis_sizes(const Study& study, const StudyDump& dump, const StudySample& sample,
+                     const StudySelector* selector) {
+  return {.layers = static_cast<std::int64_t>(sample.layers.size()),
+          .queries = static_cast<std::int64_t>(sample.query_positions.size()),
+          .heads = dump.shape.num_query_heads,
+          .settings = selector != nullptr ? static_cast<std::int64_t>(selector->grid.size()) : 0,
+          .lambdas = static_cast<std::int64_t>(study.lambdas.size()),
+          .tokens = static_cast<std::int64_t>(sample.span_tokens.size())};
+}
+
 std::span<const std::string_view> axis_names(MetricAxes axes) { return layout_of(axes).names; }
 
 std::vector<std::int64_t> shape_of(MetricAxes axes, const AxisSizes& sizes) {

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "analysis/study/study.h"
 #include "kernels/metric_info.h"
 
 namespace attest {
@@ -16,6 +17,10 @@ namespace attest {
 struct AxisSizes {
   std::int64_t layers = 0, queries = 0, heads = 0, settings = 0, lambdas = 0, tokens = 0;
 };
+
+/// Of a selector's metrics, or of those of the exact scores if `selector` is null.
+AxisSizes axis_sizes(const Study& study, const StudyDump& dump, const StudySample& sample,
+                     const StudySelector* selector);
 
 /// Names of an array's axes, slowest first, for instance {"layer", "query", "head", "setting"}. They are the dimension
 /// labels of its data set.

@@ -153,13 +153,8 @@ struct ResultsFile::State {
                    const MetricPlace& place, ReadCells accepted) const {
     const StudyDump& dump = study.dumps[d];
     const StudySample& sample = dump.samples[s];
-    const AxisSizes sizes{.layers = static_cast<std::int64_t>(sample.layers.size()),
-                          .queries = static_cast<std::int64_t>(sample.query_positions.size()),
-                          .heads = dump.shape.num_query_heads,
-                          .settings = selector != nullptr ? static_cast<std::int64_t>(selector->grid.size()) : 0,
-                          .lambdas = static_cast<std::int64_t>(study.lambdas.size()),
-                          .tokens = static_cast<std::int64_t>(sample.span_tokens.size())};
-    MetricArray array{.axes = place.axes, .shape = shape_of(place.axes, sizes), .values = {}};
+    MetricArray array{
+        .axes = place.axes, .shape = shape_of(place.axes, axis_sizes(study, dump, sample, selector)), .values = {}};
     std::size_t count = 1;
     for (const std::int64_t size : array.shape) count *= static_cast<std::size_t>(size);
     const std::vector<std::string> names{"dumps", std::to_string(d), "samples", sample.name,

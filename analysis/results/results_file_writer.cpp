@@ -179,14 +179,9 @@ struct ResultsWriter::State {
 
   Extent extent_of(const StudyDump& dump, const StudySample& sample, const StudySelector* selector,
                    MetricAxes axes) const {
-    const AxisSizes sizes{.layers = static_cast<std::int64_t>(sample.layers.size()),
-                          .queries = static_cast<std::int64_t>(sample.query_positions.size()),
-                          .heads = dump.shape.num_query_heads,
-                          .settings = selector != nullptr ? static_cast<std::int64_t>(selector->grid.size()) : 0,
-                          .lambdas = static_cast<std::int64_t>(study.lambdas.size()),
-                          .tokens = static_cast<std::int64_t>(sample.span_tokens.size())};
     Extent extent;
-    for (const std::int64_t size : shape_of(axes, sizes)) extent.push_back(static_cast<hsize_t>(size));
+    for (const std::int64_t size : shape_of(axes, axis_sizes(study, dump, sample, selector)))
+      extent.push_back(static_cast<hsize_t>(size));
     return extent;
   }
 

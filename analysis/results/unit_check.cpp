@@ -15,12 +15,8 @@ constexpr std::size_t kMiB = std::size_t{1} << 20;
 std::size_t value_count(MetricAxes axes, const UnitKey& unit, const Study& study, const StudySelector* selector) {
   const StudyDump& dump = study.dumps[unit.dump];
   const StudySample& sample = dump.samples[unit.sample];
-  const AxisSizes sizes{.layers = 1,
-                        .queries = static_cast<std::int64_t>(sample.query_positions.size()),
-                        .heads = dump.shape.num_query_heads,
-                        .settings = selector != nullptr ? static_cast<std::int64_t>(selector->grid.size()) : 0,
-                        .lambdas = static_cast<std::int64_t>(study.lambdas.size()),
-                        .tokens = static_cast<std::int64_t>(sample.span_tokens.size())};
+  AxisSizes sizes = axis_sizes(study, dump, sample, selector);
+  sizes.layers = 1;
   std::size_t count = 1;
   for (const std::int64_t size : shape_of(axes, sizes)) count *= static_cast<std::size_t>(size);
   return count;
