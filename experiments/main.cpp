@@ -35,7 +35,8 @@ enum ExitCode : int {
 };
 
 int fail(const std::string& sentence, ExitCode code) {
-  std::cerr << line_prefix() << "attest: " << printable(sentence) << '\n';  // it may have names from files
+  // In one piece, because ranks write to one terminal. The sentence may have names from files.
+  std::cerr << line_prefix() + "attest: " + printable(sentence) + "\n";
   return code;
 }
 

@@ -79,8 +79,8 @@ RankEnvironment read_torch(const Variables& variables) {
   found.local_rank = variables.number("LOCAL_RANK", 0, kMostRanks).value_or(0);
   found.local_world = variables.number("LOCAL_WORLD_SIZE", 1, kMostRanks).value_or(found.local_rank + 1);
   check(found, "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE");
-  found.job = fmt::format("{}/{}", variables.text("TORCHELASTIC_RUN_ID").value_or("none"),
-                          variables.number("TORCHELASTIC_RESTART_COUNT", 0, kMostRanks).value_or(0));
+  // Not TORCHELASTIC_RESTART_COUNT, which differs between nodes: only that of the node counts where a rank has failed.
+  found.job = variables.text("TORCHELASTIC_RUN_ID").value_or("none");
   found.store_is_there = variables.text("TORCHELASTIC_USE_AGENT_STORE") == "True";
   return found;
 }

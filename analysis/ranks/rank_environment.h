@@ -11,7 +11,7 @@ struct RankEnvironment {
   std::string launcher;  ///< "torchrun", "RANK and WORLD_SIZE", "Open MPI", "PMIx", "Slurm"
   int rank = 0, world = 1;
   int local_rank = 0, local_world = 1;  ///< on this machine
-  /// The same for all ranks of a job, and other for the next attempt after a failure.
+  /// The same for all ranks of a job. The next attempt after a failure may have the same name.
   std::string job;
   std::string store_host;
   int store_port = 0;

@@ -23,6 +23,10 @@ constexpr milliseconds kTick{50};  // how late a rank hears that another ends
 constexpr milliseconds kMostBetweenBeats{1000};
 constexpr int kBeatsInLease = 4;
 constexpr int kLeasesOfFirst = 3;  // rank 0 may be silent for so many
+constexpr int kPausesInWait = 10;
+/// How long a rank waits for the next rank 0 before it takes the outcome of an earlier one for that of its own job.
+constexpr milliseconds kNextAfterComplete{2000}, kNextAfterFailure{10000};
+constexpr const char* kFirst = "first";  // key of rank 0's process
 
 }  // namespace
 
@@ -40,7 +44,12 @@ RankSession::RankSession(JobStore& store, const RankEnvironment& ranks, millisec
       user_stop_(user_stop),
       root_(fmt::format("attest/{}/", ranks.job)),
       process_(random_digits()),
-      host_(host_name()) {}
+      host_(host_name()),
+      session_(is_first() ? process_ : "") {
+  if (!is_first()) return;
+  store_.set(root_ + kFirst, process_);
+  thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
+}
 
 RankSession::~RankSession() {
   thread_.request_stop();
@@ -54,7 +63,13 @@ RankSession::~RankSession() {
   }
 }
 
-std::string RankSession::prefix() const { return fmt::format("{}{}/", root_, session_); }
+milliseconds RankSession::between_beats() const { return std::min(kMostBetweenBeats, lease_ / kBeatsInLease); }
+
+std::string RankSession::key(const std::string& first, const std::string& name) const {
+  return fmt::format("{}{}/{}", root_, first, name);
+}
+
+std::string RankSession::prefix() const { return key(session_, ""); }
 
 void RankSession::pause(milliseconds time) const {
   std::this_thread::sleep_for(time);
@@ -62,36 +77,47 @@ void RankSession::pause(milliseconds time) const {
 }
 
 void RankSession::open(const std::string& description) {
-  session_ = process_;
   put_blob(store_, prefix() + "description", description);
-  hellos_read_ = store_.add(root_ + "hellos_of_earlier_sessions", 0);
-  thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
+  opened_ = true;
 }
 
 std::optional<std::string> RankSession::join(milliseconds wait) {
-  const Clock::time_point start = Clock::now();
-  say_hello();
+  Clock::time_point said{};  // hello, to `first`
+  std::string first;
+  Silence silence(wait / kPausesInWait);
   for (;; pause(kWelcomePoll)) {
-    if (const std::optional<std::string> session = store_.get(root_ + "welcome/" + process_)) {
-      session_ = *session;
-      break;
+    if (std::string now = store_.get(root_ + kFirst).value_or(""); !now.empty() && now != first) {
+      first = std::move(now);
+      say_hello(first);
+      said = Clock::now();
     }
-    // Rank 0 may have ended before this rank came: it says so to all that it has not seen.
-    std::istringstream ended(store_.get(root_ + "ended").value_or(""));
-    std::string seen_ranks;
-    if (ended >> seen_ranks && seen_ranks.find(fmt::format(",{},", ranks_.rank)) == std::string::npos) {
-      control_ = rest_of(ended);
-      store_.add(root_ + "late", 1);
-      if (control_ == kComplete) return std::nullopt;
-      stop_ = true;
-      throw_reason();
-    }
-    if (since(start) > wait)
+    // Rank 0 beats before it describes the work, which may take it long.
+    silence.look(first.empty() ? "" : store_.get(WorkQueue::beat_key(key(first, ""), first)).value_or(""));
+    if (silence.time() > wait)
       throw OutputError(
           fmt::format("rank 0 has not answered within {} s through the store at {}:{}: is it running, with the "
                       "same command?",
                       wait.count() / 1000, ranks_.store_host, ranks_.store_port));
+    if (first.empty()) continue;
+    if (store_.get(key(first, "welcome/" + process_))) break;
+    // Rank 0 may have ended before this rank came: it says so to all that it has not seen. In a store that is there
+    // before it, it may be that of an earlier attempt, and the next is still to announce itself.
+    std::istringstream ended(store_.get(key(first, "ended")).value_or(""));
+    std::string seen_ranks;
+    if (!(ended >> seen_ranks) || seen_ranks.find(fmt::format(",{},", ranks_.rank)) != std::string::npos) continue;
+    std::string outcome = rest_of(ended);
+    if (ranks_.store_is_there && since(said) < (outcome == kComplete ? kNextAfterComplete : kNextAfterFailure))
+      continue;
+    store_.add(key(first, "late"), 1);
+    if (outcome == kComplete) return std::nullopt;
+    {
+      const std::lock_guard lock(mutex_);
+      control_ = std::move(outcome);
+    }
+    stop_ = true;
+    throw_reason();
   }
+  session_ = first;
   std::optional<std::string> description = get_blob(store_, prefix() + "description");
   if (!description) throw StoreLost("the store of the ranks lacks the description of their work");
   thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
@@ -114,8 +140,7 @@ void RankSession::run(const std::stop_token& stop) {
 }
 
 void RankSession::tick() {
-  if (const Clock::time_point now = Clock::now();
-      now - last_beat_ >= std::min(kMostBetweenBeats, lease_ / kBeatsInLease)) {
+  if (const Clock::time_point now = Clock::now(); now - last_beat_ >= between_beats()) {
     store_.add(WorkQueue::beat_key(prefix(), process_), 1);
     last_beat_ = now;
     if (is_first())
@@ -128,7 +153,7 @@ void RankSession::tick() {
     stop_ = true;
   }
   read_control();
-  if (is_first()) read_hellos();
+  if (opened_) read_hellos();
 }
 
 void RankSession::end(const std::string& control) { store_.replace(prefix() + "control", "", control); }
@@ -141,18 +166,19 @@ void RankSession::read_control() {
 }
 
 void RankSession::watch_first() {
-  std::string beat = store_.get(WorkQueue::beat_key(prefix(), session_)).value_or("");
-  if (first_since_ == Clock::time_point{} || beat != first_beat_) {
-    first_beat_ = std::move(beat);
-    first_since_ = Clock::now();
-  } else if (since(first_since_) > kLeasesOfFirst * lease_) {
-    const std::lock_guard lock(mutex_);
-    if (control_.empty())
-      throw StoreLost(
-          fmt::format("rank 0 has not been heard of for {} s; finished layers are kept, the same command with "
-                      "--resume goes on",
-                      since(first_since_).count() / 1000));
-  }
+  first_.look(store_.get(WorkQueue::beat_key(prefix(), session_)).value_or(""));
+  if (first_.time() <= kLeasesOfFirst * lease_) return;
+  const std::lock_guard lock(mutex_);
+  if (control_.empty())
+    throw StoreLost(
+        fmt::format("rank 0 has not been heard of for {} s; finished layers are kept, the same command with --resume "
+                    "goes on",
+                    first_.time().count() / 1000));
+}
+
+void RankSession::throw_own_error() const {
+  const std::lock_guard lock(mutex_);
+  if (error_) std::rethrow_exception(error_);
 }
 
 void RankSession::throw_reason() const {
@@ -198,20 +224,36 @@ void RankSession::fail() {
 }
 
 void RankSession::fail(const std::string& control) {
-  if (!session_.empty()) return end(control);
-  if (is_first()) {  // nobody has been welcomed: leave_outcome() tells them
-    session_ = process_;
+  if (is_first() && !opened_) {  // nobody has been welcomed: leave_outcome() tells them
+    const std::lock_guard lock(mutex_);
     control_ = control;
-    return;
+  } else if (session_.empty()) {
+    fail_before_join(control);
+  } else {
+    end(control);
   }
-  // Before join(): rank 0 reads it with the hello.
-  store_.set(fmt::format("{}failed/{}", root_, process_), control);
-  say_hello();
 }
 
-void RankSession::say_hello() {
-  const std::int64_t number = store_.add(root_ + "hellos", 1) - 1;
-  store_.set(fmt::format("{}hello/{}", root_, number), fmt::format("{} {} {}", ranks_.rank, process_, host_));
+/// Rank 0 reads it with the hello. One that is still to announce itself is waited for, for a short time.
+void RankSession::fail_before_join(const std::string& control) {
+  std::string told;
+  for (const Clock::time_point start = Clock::now(); since(start) < kMostUntilHeard;
+       std::this_thread::sleep_for(kWelcomePoll)) {
+    const std::string first = store_.get(root_ + kFirst).value_or("");
+    if (!first.empty() && first != told) {
+      store_.set(key(first, "failed/" + process_), control);
+      say_hello(first);
+      told = first;
+    }
+    if (told.empty()) continue;
+    if (store_.get(key(told, "welcome/" + process_))) return;
+    if (!ranks_.store_is_there && store_.get(key(told, "ended"))) return;
+  }
+}
+
+void RankSession::say_hello(const std::string& first) {
+  const std::int64_t number = store_.add(key(first, "hellos"), 1) - 1;
+  store_.set(key(first, fmt::format("hello/{}", number)), fmt::format("{} {} {}", ranks_.rank, process_, host_));
 }
 
 }  // namespace attest

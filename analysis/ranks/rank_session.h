@@ -18,11 +18,13 @@
 
 #include "analysis/ranks/job_store.h"
 #include "analysis/ranks/rank_environment.h"
+#include "analysis/ranks/silence.h"
 
 namespace attest {
 
-/// Each process says hello with a name of its own, and rank 0 answers with the name of the session, below which all
-/// other keys are. So nothing that an earlier attempt has left in the store is taken for this one's.
+/// Each process has a name of its own. Rank 0 announces its name, below which all other keys are; the others say hello
+/// there, and it answers once the work is described. So nothing that an earlier attempt has left in the store is taken
+/// for this one's: who has said hello to a rank 0 that is gone says so again to the next one.
 class RankSession {
  public:
   struct Member {
@@ -32,7 +34,7 @@ class RankSession {
   };
 
   /// `store` and `user_stop` must outlive this object. `lease`: how long a rank may be silent before it counts as dead;
-  /// rank 0 may be for three times as long.
+  /// rank 0 may be for three times as long. Rank 0 announces itself. Throws StoreLost.
   RankSession(JobStore& store, const RankEnvironment& ranks, std::chrono::milliseconds lease,
               const std::atomic<bool>& user_stop);
   /// Tells the others that this rank leaves.
@@ -46,7 +48,7 @@ class RankSession {
   /// Rank 0: describes the work to all that have said hello and will.
   void open(const std::string& description);
   /// Others: waits for the description. Empty if the job was complete before this rank came. Throws OutputError if rank
-  /// 0 does not answer within `wait`, Interrupted, and the error that has ended the job.
+  /// 0 has given no sign of life for `wait`, Interrupted, and the error that has ended the job.
   std::optional<std::string> join(std::chrono::milliseconds wait);
 
   /// Set when this rank is to end: the user or another rank says so, or the store or rank 0 is gone.
@@ -55,6 +57,8 @@ class RankSession {
   void throw_reason() const;
   /// The same, but nothing if it is an interruption by a user.
   void throw_reason_unless_interrupted() const;
+  /// The same, but only if this rank alone ends, because the store or rank 0 is gone.
+  void throw_own_error() const;
 
   /// Rank 0: all work is done. The others leave.
   void complete();
@@ -82,6 +86,7 @@ class RankSession {
  private:
   using Clock = std::chrono::steady_clock;
   static constexpr std::chrono::milliseconds kWelcomePoll{10};  ///< how late a rank begins
+  static constexpr std::chrono::milliseconds kMostUntilHeard{3000};
   static constexpr const char* kComplete = "complete";
 
   static std::chrono::milliseconds since(Clock::time_point start) {
@@ -92,13 +97,7 @@ class RankSession {
 
   struct Known {
     Member member;
-    std::string beat;
-    Clock::time_point since, looked;
-
-    /// Up to the last look: a rank 0 that was stopped for a while does not take the others for silent.
-    std::chrono::milliseconds silent() const {
-      return std::chrono::duration_cast<std::chrono::milliseconds>(looked - since);
-    }
+    Silence silence;
   };
 
   void run(const std::stop_token& stop);
@@ -113,7 +112,12 @@ class RankSession {
   bool all_have_left();
   void end(const std::string& control);
   void fail(const std::string& control);
-  void say_hello();
+  void fail_before_join(const std::string& control);
+  void say_hello(const std::string& first);
+  std::chrono::milliseconds between_beats() const;
+  /// Of a process whose beats are watched.
+  Silence no_silence() const { return Silence(2 * between_beats()); }
+  std::string key(const std::string& first, const std::string& name) const;
   void pause(std::chrono::milliseconds time) const;
 
   JobStore& store_;
@@ -121,7 +125,8 @@ class RankSession {
   const std::chrono::milliseconds lease_;
   const std::atomic<bool>& user_stop_;
   const std::string root_, process_, host_;
-  std::string session_;  ///< process of rank 0
+  std::string session_;               ///< process of rank 0; of others empty until they have joined
+  std::atomic<bool> opened_ = false;  ///< of rank 0
   std::atomic<bool> stop_ = false;
   mutable std::mutex mutex_;  ///< of the members below
   std::condition_variable_any changed_;
@@ -133,9 +138,8 @@ class RankSession {
   std::vector<std::int64_t> hellos_missing_;  ///< counted, and not written yet
   bool outcome_left_ = false;
   Clock::time_point last_beat_{};
-  std::string first_beat_;
-  Clock::time_point first_since_{};
-  std::jthread thread_;  ///< last member: the thread uses all the others
+  Silence first_ = no_silence();  ///< of rank 0, as others see it
+  std::jthread thread_;           ///< last member: the thread uses all the others
 };
 
 }  // namespace attest

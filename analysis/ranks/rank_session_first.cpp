@@ -11,7 +11,6 @@ namespace attest {
 namespace {
 
 constexpr std::chrono::milliseconds kWaitForAbsent{20000};
-constexpr std::chrono::milliseconds kMostUntilHeard{3000};
 
 }  // namespace
 
@@ -19,10 +18,10 @@ void RankSession::read_hellos() {
   const std::lock_guard only(hellos_mutex_);
   if (outcome_left_) return;  // who comes now finds that
   std::vector<std::int64_t> wanted = std::exchange(hellos_missing_, {});
-  for (const std::int64_t count = store_.add(root_ + "hellos", 0); hellos_read_ < count; ++hellos_read_)
+  for (const std::int64_t count = store_.add(prefix() + "hellos", 0); hellos_read_ < count; ++hellos_read_)
     wanted.push_back(hellos_read_);
   for (const std::int64_t number : wanted)
-    if (const std::optional<std::string> hello = store_.get(fmt::format("{}hello/{}", root_, number)))
+    if (const std::optional<std::string> hello = store_.get(fmt::format("{}hello/{}", prefix(), number)))
       welcome(*hello);
     else
       hellos_missing_.push_back(number);
@@ -30,16 +29,15 @@ void RankSession::read_hellos() {
 
 void RankSession::welcome(const std::string& hello) {
   std::istringstream text(hello);
-  Known known;
+  Known known{.member = {}, .silence = no_silence()};
   std::string process;
   text >> known.member.rank >> process;
   known.member.host = rest_of(text);
-  known.since = known.looked = Clock::now();
-  const std::string failure = store_.get(fmt::format("{}failed/{}", root_, process)).value_or("");
+  const std::string failure = store_.get(prefix() + "failed/" + process).value_or("");
   if (!failure.empty()) end(failure);
-  store_.set(root_ + "welcome/" + process, session_);
+  store_.set(prefix() + "welcome/" + process, "yes");
   const std::lock_guard lock(mutex_);
-  members_[process] = known;
+  members_.emplace(process, std::move(known));
 }
 
 void RankSession::watch_members() {
@@ -51,9 +49,7 @@ void RankSession::watch_members() {
   for (const std::string& process : processes) {
     std::string beat = store_.get(WorkQueue::beat_key(prefix(), process)).value_or("");
     const std::lock_guard lock(mutex_);
-    Known& known = members_.at(process);
-    known.looked = Clock::now();
-    if (std::exchange(known.beat, std::move(beat)) != known.beat) known.since = known.looked;
+    members_.at(process).silence.look(std::move(beat));
   }
 }
 
@@ -62,7 +58,7 @@ std::vector<RankSession::Member> RankSession::members() const {
   const std::lock_guard lock(mutex_);
   for (const auto& [process, known] : members_) {
     all.push_back(known.member);
-    all.back().silent = known.silent();
+    all.back().silent = known.silence.time();
   }
   std::ranges::sort(all, {}, &Member::rank);
   return all;
@@ -71,14 +67,12 @@ std::vector<RankSession::Member> RankSession::members() const {
 bool RankSession::is_silent(const std::string& process) const {
   const std::lock_guard lock(mutex_);
   const auto found = members_.find(process);
-  return found != members_.end() && found->second.silent() >= lease_;
+  return found != members_.end() && found->second.silence.time() >= lease_;
 }
 
 void RankSession::leave_outcome() {
-  if (session_.empty()) return;
   read_control();
   const std::lock_guard only(hellos_mutex_);
-  if (std::exchange(outcome_left_, true)) return;
   std::string seen = ",";
   for (const Member& member : members()) seen += fmt::format("{},", member.rank);
   std::string outcome;
@@ -86,9 +80,8 @@ void RankSession::leave_outcome() {
     const std::lock_guard lock(mutex_);
     outcome = control_;
   }
-  store_.set(root_ + "ended", fmt::format("{} {}", seen, outcome));
-  const std::string read = root_ + "hellos_of_earlier_sessions";
-  store_.add(read, hellos_read_ - store_.add(read, 0));
+  if (outcome.empty() || std::exchange(outcome_left_, true)) return;
+  store_.set(prefix() + "ended", fmt::format("{} {}", seen, outcome));
 }
 
 bool RankSession::all_have_left() {
@@ -101,9 +94,9 @@ void RankSession::wait_until_heard() noexcept {
   try {
     leave_outcome();
     // Those that wait for a welcome read the outcome, and are counted.
-    const std::int64_t waiting = thread_.joinable() ? 0 : store_.add(root_ + "hellos", 0);
+    const std::int64_t waiting = opened_ ? 0 : store_.add(prefix() + "hellos", 0);
     for (const Clock::time_point start = Clock::now(); since(start) < kMostUntilHeard;) {
-      if (store_.add(root_ + "late", 0) >= waiting && all_have_left()) return;
+      if (store_.add(prefix() + "late", 0) >= waiting && all_have_left()) return;
       std::this_thread::sleep_for(kWelcomePoll);
     }
   } catch (...) {  // the store is gone
@@ -119,7 +112,7 @@ void RankSession::wait_for_others(const std::function<void(const std::string&)>&
     for (int rank = 1; rank < ranks_.world; ++rank)
       if (std::ranges::count(known, rank, &Member::rank) == 0) absent.push_back(rank);
     const bool wait_for_absent =
-        std::cmp_less(store_.add(root_ + "late", 0), absent.size()) && since(start) < kWaitForAbsent;
+        std::cmp_less(store_.add(prefix() + "late", 0), absent.size()) && since(start) < kWaitForAbsent;
     if (!wait_for_absent && all_have_left()) return;
     if (user_stop_ || stop_) return;
     if (absent.empty() || said || since(start) < std::chrono::milliseconds(1000)) continue;

@@ -2,6 +2,7 @@
 // without end.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -18,8 +19,10 @@ class TimedStore final : public JobStore {
  public:
   using Open = std::function<std::unique_ptr<JobStore>()>;
 
-  /// `open` runs on that thread, too, and may take `open_limit`; what it throws is rethrown. `name`: "HOST:PORT".
-  TimedStore(const Open& open, std::string name, std::chrono::milliseconds open_limit, std::chrono::milliseconds limit);
+  /// `open` runs on that thread, too, and may take `open_limit`; what it throws is rethrown. `name`: "HOST:PORT". Once
+  /// `stop`, which must outlive the store, is set, calls have a second or two.
+  TimedStore(const Open& open, std::string name, std::chrono::milliseconds open_limit, std::chrono::milliseconds limit,
+             const std::atomic<bool>* stop = nullptr);
   ~TimedStore() override;
 
   std::optional<std::string> get(const std::string& key) override;
@@ -36,6 +39,7 @@ class TimedStore final : public JobStore {
 
   const std::string name_;
   const std::chrono::milliseconds limit_;
+  const std::atomic<bool>* const stop_;
   std::shared_ptr<Shared> shared_;
   std::thread thread_;
 };

@@ -100,6 +100,19 @@ FileDescriptor open_lock_file(const std::string& folder) {
   return file;
 }
 
+/// Units and notes without a study file: a process died while it removed them. They may be of other inputs.
+void remove_leftovers(const std::string& folder) {
+  std::vector<fs::path> leftovers;
+  std::error_code error;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error))
+    if (const std::string name = at->path().filename().string();
+        name.starts_with(kUnitPrefix) || name.starts_with(kNotePrefix))
+      leftovers.push_back(at->path());
+  for (const fs::path& file : leftovers)
+    if (!fs::remove(file, error) && error)
+      throw OutputError(fmt::format("cannot remove '{}': {}", file.string(), error.message()));
+}
+
 bool still_in_place(const FileDescriptor& file, const std::string& folder) {
   struct stat opened {
   }, named{};
@@ -154,7 +167,7 @@ void PartialResults::remove_own_files(const std::string& folder) {
   for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error))
     if (const std::string name = at->path().filename().string(); ours(name) && !PartialOwner::is_file_name(name))
       entries.push_back(at->path());
-  // The study file goes first: without it the other files are ignored, so this process may die at any point.
+  // The study file goes first: without it nobody takes the other files over, so this process may die at any point.
   fs::remove(fs::path(folder) / kStudyFile, error);
   const auto remove = [&](int, std::size_t i) {
     std::error_code ignored;
@@ -192,6 +205,7 @@ PartialResults::PartialResults(const std::string& folder, Start start, const std
   const json now = json::parse(study_json);
   const std::string path = fmt::format("{}/{}", folder_, kStudyFile);
   if (!exists(folder_)) {
+    remove_leftovers(folder_);
     start_time_ = utc_time(std::chrono::system_clock::now());
     const json content = {
         {"format", "attention-study-partial"}, {"format_version", 1}, {"begun", start_time_}, {"study", now}};
@@ -205,11 +219,11 @@ PartialResults::PartialResults(const std::string& folder, Start start, const std
   const std::optional<json> begun = text ? parse_json(*text) : std::nullopt;
   if (!begun || !begun->is_object() || !begun->contains("study") || !begun->contains("begun") ||
       !begun->at("begun").is_string())
-    throw InputError(fmt::format("'{}' is damaged; start over with --force", path));
+    throw InputError(fmt::format("'{}' is damaged; {}", path, kStartOver));
   start_time_ = begun->at("begun");
   if (begun->at("study") != now)
-    throw UsageError(
-        fmt::format("cannot resume '{}': it was started with {}", folder_, study_difference(begun->at("study"), now)));
+    throw UsageError(fmt::format("cannot resume '{}': it was started with {}; {}", folder_,
+                                 study_difference(begun->at("study"), now), kStartOver));
 }
 
 std::optional<UnitClaim> PartialResults::claim(const UnitKey& unit) {

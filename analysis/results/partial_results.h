@@ -28,6 +28,8 @@ class PartialResults {
   enum class Start { fresh, resume, join };
   /// by_store: of ranks, which need no locks (analysis/ranks).
   enum class Sharing { by_locks, by_store };
+  /// What to do with a study that cannot be resumed, for messages.
+  static constexpr const char* kStartOver = "start over with --force instead of --resume";
 
   /// The folder of a study with this results file: its name with ".partial". Of a name that would get too long, the end
   /// becomes a hash of the name.

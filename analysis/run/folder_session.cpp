@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <thread>
@@ -24,6 +25,7 @@ constexpr const char* kNote = "ranks.json";
 constexpr milliseconds kPoll{100};
 constexpr milliseconds kMostLease{600000};
 constexpr int kBeatsInLease = 4;
+constexpr milliseconds kLeastBetweenBeats{10};
 
 struct Noted {
   std::string token;
@@ -78,9 +80,16 @@ FolderSession::FolderSession(PartialResults& partial, milliseconds lease, const 
     : partial_(partial), lease_(lease), token_(random_digits()) {
   wait_until_dead(partial_, stop, notice);
   write();
+  thread_ = std::jthread([this](const std::stop_token& ended) { beat(ended); });
+}
+
+void FolderSession::end() {
+  thread_.request_stop();
+  if (thread_.joinable()) thread_.join();
 }
 
 FolderSession::~FolderSession() {
+  end();
   if (sees(partial_.folder(), token_)) partial_.remove_note(kNote);
 }
 
@@ -95,17 +104,38 @@ void FolderSession::write() {
                                   {"beats", beats_}}
                                  .dump());
   ++beats_;
-  last_beat_ = Clock::now();
 }
 
-void FolderSession::beat() {
-  if (Clock::now() - last_beat_ < lease_ / kBeatsInLease) return;
-  if (const std::optional<Noted> noted = read_note(partial_); noted && noted->token != token_) refuse(partial_, *noted);
-  write();
+void FolderSession::require_own() const {
+  const std::optional<Noted> noted = read_note(partial_);
+  if (!noted)
+    throw OutputError(fmt::format("another command has removed the files of this study in '{}'", partial_.folder()));
+  if (noted->token != token_) refuse(partial_, *noted);
 }
 
-void FolderSession::require_none(const PartialResults& partial, const std::atomic<bool>& stop, const Notice& notice) {
-  wait_until_dead(partial, stop, notice);
+void FolderSession::beat(const std::stop_token& stop) {
+  try {
+    for (std::unique_lock lock(mutex_);;) {
+      changed_.wait_for(lock, stop, std::max(kLeastBetweenBeats, lease_ / kBeatsInLease), [] { return false; });
+      if (stop.stop_requested()) return;
+      lock.unlock();
+      require_own();
+      write();
+      lock.lock();
+    }
+  } catch (...) {
+    const std::lock_guard lock(mutex_);
+    error_ = std::current_exception();
+  }
+}
+
+void FolderSession::check() const {
+  const std::lock_guard lock(mutex_);
+  if (error_) std::rethrow_exception(error_);
+}
+
+void FolderSession::require_none(const std::string& folder, const std::atomic<bool>& stop, const Notice& notice) {
+  wait_until_dead(PartialResults(folder, PartialResults::Start::join, "{}"), stop, notice);
 }
 
 bool FolderSession::sees(const std::string& folder, const std::string& token) {

@@ -20,7 +20,7 @@ constexpr auto kSmallWait = std::chrono::milliseconds(500);
 constexpr auto kPollInterval = std::chrono::milliseconds(20);
 
 [[noreturn]] void refuse(const std::string& path, std::string_view why) {
-  throw UsageError(fmt::format("cannot resume: '{}' {}; start over with --force", path, why));
+  throw UsageError(fmt::format("cannot resume: '{}' {}; {}", path, why, PartialResults::kStartOver));
 }
 
 /// The note of an earlier run: modification time and hash of each input; the hash is "" if it was not known yet.

@@ -40,7 +40,7 @@ void RankCollector::poll(const std::stop_token& stop) {
   try {
     bool all_finished = false;
     while (!stop.stop_requested() && !job_.session.stop()) {
-      job_.folder.beat();
+      job_.folder.check();
       std::vector<WorkQueue::Finished> found;
       if (!all_finished) {
         found = job_.work.take_finished();

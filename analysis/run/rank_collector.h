@@ -31,7 +31,7 @@ class RankCollector {
     JobStore& store;
     WorkQueue& work;
     RankSession& session;
-    FolderSession& folder;
+    const FolderSession& folder;
     PartialResults& partial;
     std::vector<UnitKey> units;                             ///< as numbered in `work`
     std::function<std::uint64_t(const UnitKey&)> bytes_of;  ///< in the dumps

@@ -150,7 +150,7 @@ class Leader {
     compute(work, folder, partial, assembly, inputs);
     session_.complete();
     report_.summary = assembly.summary();
-    write_results(run_, report_, partial, assembly, inputs, observer_);
+    write_results(run_, report_, partial, assembly, inputs, observer_, [&] { folder.end(); });
   }
 
  private:
@@ -175,8 +175,8 @@ class Leader {
     return missing;
   }
 
-  void compute(const RankDescription& work, FolderSession& folder, PartialResults& partial, ResultsAssembly& assembly,
-               InputGuard& inputs) {
+  void compute(const RankDescription& work, const FolderSession& folder, PartialResults& partial,
+               ResultsAssembly& assembly, InputGuard& inputs) {
     JobStore& store = session_.store();
     WorkQueue numbers(store, work_options(session_, ranks_, work.units.size()));
     const auto add = [&](const UnitKey& unit, const LayerResults& found, UnitOrigin origin) {
@@ -255,7 +255,10 @@ RunReport lead(Study study, RunOptions options, RankSession& session, const std:
     return report;
   }
   const bool resume = run->options.resume;
-  if (run->options.force && !resume) PartialResults::discard(folder);
+  if (run->options.force && !resume) {
+    FolderSession::require_none(folder, stop, observer.notice);
+    PartialResults::discard(folder);
+  }
   PartialResults partial(folder, resume ? PartialResults::Start::resume : PartialResults::Start::fresh,
                          run->configuration, &run->study, PartialResults::Sharing::by_store);
   try {
@@ -294,6 +297,7 @@ RunReport run_ranked_study(Study study, RunOptions options, const std::atomic<bo
     if (stop) throw Interrupted("interrupted");  // who was told to end, too, may have been faster
     throw;
   } catch (const Interrupted&) {
+    if (!stop) session.throw_own_error();  // the others may go on
     fail();
     session.throw_reason_unless_interrupted();
     throw;

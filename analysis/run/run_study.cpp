@@ -77,10 +77,10 @@ RunReport run_study(Study study, RunOptions options, const std::atomic<bool>& st
     return report;
   }
   const bool resume = run->options.resume;
+  FolderSession::require_none(folder, stop, observer.notice);
   if (run->options.force && !resume) PartialResults::discard(folder);
   PartialResults partial(folder, resume ? PartialResults::Start::resume : PartialResults::Start::fresh,
                          run->configuration, &run->study);
-  FolderSession::require_none(partial, stop, observer.notice);
   if (!partial.is_shared())
     observer.notice(
         fmt::format("the file system of '{}' has no locks: no other process can take part in this study", folder));

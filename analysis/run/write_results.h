@@ -1,6 +1,8 @@
 // The last step of a study: the manifest, the results file's name, and the end of the folder of partial results.
 #pragma once
 
+#include <functional>
+
 #include "analysis/results/partial_results.h"
 #include "analysis/run/input_guard.h"
 #include "analysis/run/prepared_study.h"
@@ -10,8 +12,9 @@
 namespace attest {
 
 /// `assembly` must be complete. Waits for the hashes of the inputs. Throws what InputGuard::finish() throws, and
-/// OutputError.
+/// OutputError. `before_removal` is called when the file has its name, before the folder is removed.
 void write_results(const PreparedStudy& run, const RunReport& report, const PartialResults& partial,
-                   ResultsAssembly& assembly, InputGuard& inputs, const StudyObserver& observer);
+                   ResultsAssembly& assembly, InputGuard& inputs, const StudyObserver& observer,
+                   const std::function<void()>& before_removal = {});
 
 }  // namespace attest

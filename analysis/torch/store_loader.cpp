@@ -47,7 +47,7 @@ std::unique_ptr<JobStore> open_torch_store(const TorchStoreAddress& address, mil
         if (!store) throw StoreLost(error);
         return store;
       };
-      return std::make_unique<TimedStore>(open, name, 3 * kAttempt, limit);
+      return std::make_unique<TimedStore>(open, name, 3 * kAttempt, limit, &stop);
     } catch (const StoreLost& error) {
       why = error.what();
     }

@@ -25,16 +25,22 @@ std::string text_of(const std::string& path) {
   return text.str();
 }
 
-/// When a process was started, in ticks since the machine's start: field 22 of its stat, whose second field is a name
-/// in parentheses that may have anything in it. Empty if there is no such process.
-std::string start_of(pid_t process) {
+struct ProcessStat {
+  std::string state;    ///< field 3
+  std::string started;  ///< field 22: in ticks since the machine's start
+  bool is_dead() const { return state == "Z" || state == "X"; }
+};
+
+/// The second field is a name in parentheses that may have anything in it. Empty fields if there is no such process.
+ProcessStat stat_of(pid_t process) {
   const std::string stat = text_of(fmt::format("/proc/{}/stat", process));
   const std::size_t name_end = stat.rfind(')');
-  if (name_end == std::string::npos) return "";
-  std::string field;
+  if (name_end == std::string::npos) return {};
+  ProcessStat found;
   std::istringstream fields(stat.substr(name_end + 1));
-  for (int i = 3; i <= 22; ++i) fields >> field;
-  return field;
+  fields >> found.state;
+  for (int i = 4; i <= 22; ++i) fields >> found.started;
+  return found;
 }
 
 std::string this_machine() {
@@ -47,14 +53,15 @@ std::string this_machine() {
 }  // namespace
 
 ProcessIdentity ProcessIdentity::of_this_process() {
-  return {host_name(), this_machine(), ::getpid(), start_of(::getpid())};
+  return {host_name(), this_machine(), ::getpid(), stat_of(::getpid()).started};
 }
 
 bool ProcessIdentity::on_this_machine() const { return machine == this_machine(); }
 
 bool ProcessIdentity::alive() const {
-  const std::string now = start_of(process);
-  return now.empty() ? ::kill(process, 0) == 0 || errno == EPERM : now == started;
+  const ProcessStat now = stat_of(process);
+  if (now.is_dead()) return false;  // its parent has not waited for it yet
+  return now.started.empty() ? ::kill(process, 0) == 0 || errno == EPERM : now.started == started;
 }
 
 std::string host_name() {

@@ -14,6 +14,7 @@ from capture_options import chosen_layers, parse  # noqa: E402
 from capture_prompts import read_prompts, refuse_same_names, tokenize  # noqa: E402
 from dump_command import end_process, run_command  # noqa: E402
 from dump_errors import InputError  # noqa: E402
+from output_check import refuse_inputs  # noqa: E402
 
 
 def choose_queries(options, prompt, tokenized):
@@ -81,6 +82,7 @@ def provenance(program, arguments):
 
 def capture_all(options, arguments, say):
     refuse_missing_checkpoint(options)
+    refuse_inputs(options.output, options.prompts)
     prompts = [prompt for path in options.prompts for prompt in read_prompts(path, options.task, options.spans)]
     refuse_same_names(prompts)
     # These modules import torch and transformers, which takes seconds: --help must not wait for them.

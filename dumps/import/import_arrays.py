@@ -55,9 +55,12 @@ def run_import(request):
     from import_progress import Progress
     from import_sources import open_source
     from import_writer import write_import
+    from output_check import refuse_inputs
     source, target, options = request["source"], request["target"], ImportOptions(**request["options"])
     check_options(options, target)
-    plan = plan_import(open_source(source), source, options)
+    arrays = open_source(source)
+    refuse_inputs(target, sorted({array.file for array in arrays}))
+    plan = plan_import(arrays, source, options)
     with Progress(plan.num_bytes(), request["quiet"]) as progress:
         write_import(plan, options, target, request["force"], progress)
     report = report_json if request["json"] else report_text

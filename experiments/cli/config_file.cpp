@@ -6,7 +6,9 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <filesystem>
 #include <iterator>
+#include <system_error>
 #include <vector>
 
 #include "dumps/base/error.h"
@@ -101,6 +103,7 @@ class ConfigFile::Reader : public CLI::ConfigTOML {
     const std::string text{std::istreambuf_iterator<char>(input), {}};
     origins_->path = app_.get_config_ptr()->as<std::string>();
     std::vector<CLI::ConfigItem> items;
+    refuse_as_argument(app_);
     for (const ConfigEntry& entry : parse_config(text, origins_->path)) {
       check(entry);
       CLI::ConfigItem& item = items.emplace_back();
@@ -114,6 +117,17 @@ class ConfigFile::Reader : public CLI::ConfigTOML {
  private:
   [[noreturn]] void fail(const ConfigEntry& entry, const std::string& sentence) const {
     throw UsageError(fmt::format("{}, line {}: {}", origins_->path, entry.line, sentence));
+  }
+
+  /// The file may not be named as an output, which would replace it, nor as anything else.
+  void refuse_as_argument(CLI::App& command) const {
+    for (const CLI::Option* option : command.get_options())
+      for (const std::string& value : option->results())
+        if (std::error_code ignored;
+            option != app_.get_config_ptr() && std::filesystem::equivalent(value, origins_->path, ignored))
+          throw UsageError(fmt::format("{}: '{}' is the file of --config, too", option->get_name(), value));
+    for (CLI::App* inner : command.get_subcommands([](const CLI::App* one) { return one->parsed(); }))
+      refuse_as_argument(*inner);
   }
 
   void check(const ConfigEntry& entry) const {

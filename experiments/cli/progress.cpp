@@ -58,7 +58,7 @@ void Progress::show(std::size_t finished, std::size_t total, std::size_t found_d
   const std::string text =
       progress_text(finished, total, done_here, seconds, unit_) + (remark.empty() ? "" : "; ") + remark;
   if (!terminal_) {
-    std::cerr << text << std::endl;
+    std::cerr << text + "\n" << std::flush;
     return;
   }
   const std::size_t filled = total > 0 ? kBarWidth * finished / total : kBarWidth;
@@ -69,7 +69,8 @@ void Progress::show(std::size_t finished, std::size_t total, std::size_t found_d
 void Progress::notice(const std::string& line) {
   if (quiet_) return;
   if (bar_shown_) std::cerr << kClearLine;
-  std::cerr << line_prefix() << printable(line) << std::endl;  // it may have names from files
+  // In one piece, because ranks write to one terminal. The line may have names from files.
+  std::cerr << line_prefix() + printable(line) + "\n" << std::flush;
 }
 
 }  // namespace attest

@@ -15,6 +15,7 @@ class WritingProgress {
 
   void operator()(std::int64_t done, std::int64_t total) {
     constexpr std::int64_t megabyte = 1'000'000;
+    if (total < megabyte) return;
     progress_.show(static_cast<std::size_t>(done / megabyte), static_cast<std::size_t>(total / megabyte), 0);
   }
 

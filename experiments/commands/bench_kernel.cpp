@@ -4,20 +4,19 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
-#include <filesystem>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "dumps/base/atomic_file.h"
 #include "dumps/base/error.h"
-#include "dumps/base/output_place.h"
 #include "dumps/base/utc_time.h"
 #include "experiments/bench/kernel_bench.h"
 #include "experiments/bench/kernel_text.h"
 #include "experiments/cli/checks.h"
 #include "experiments/cli/command_line.h"
 #include "experiments/cli/grid.h"
+#include "experiments/cli/output_file.h"
 #include "experiments/cli/progress.h"
 #include "experiments/cli/study_choice.h"
 #include "experiments/cli/version.h"
@@ -77,21 +76,12 @@ Device gpu_of(const GlobalOptions& global) {
                         : "bench kernel: expected a GPU with CUDA, found a build without CUDA");
 }
 
-/// Before anything is measured: it takes minutes.
-void check_output(const KernelBenchCommand& command) {
-  if (command.output.empty()) return;
-  require_replaceable(command.output);
-  std::error_code ignored;
-  if (!command.replace && std::filesystem::exists(command.output, ignored))
-    throw OutputError(fmt::format("{} exists; --force replaces it", command.output));
-}
-
 void run_bench_kernel(KernelBenchCommand& command, const GlobalOptions& global) {
   finish_options(command);
   command.bench.seed = global.seed;
   command.bench.threads = global.thread_count();
   const Device device = gpu_of(global);
-  check_output(command);
+  check_output_file(command.output, {}, {.replace = command.replace});  // before minutes of measurements
   Progress progress("measurements", global.quiet);
   KernelReport report =
       bench_kernels(command.bench, [&] { return call_on_cuda<make_cuda_kernel_session>(device, command.timing); },

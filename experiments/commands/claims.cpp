@@ -14,6 +14,7 @@
 #include "dumps/base/printable.h"
 #include "experiments/claims/claims_page.h"
 #include "experiments/cli/checks.h"
+#include "experiments/cli/output_file.h"
 #include "experiments/cli/results_arguments.h"
 #include "experiments/commands/commands.h"
 
@@ -59,6 +60,7 @@ std::string counts_text(const ClaimsOfStudy& study) {
 }
 
 void run_claims(ClaimsOptions& options, const GlobalOptions& global) {
+  check_output_file(options.output, options.results.paths(), {.replace = options.replace});
   const ResultsFiles files = options.results.open();
 
   ScanBounds scan_bounds;

@@ -14,6 +14,7 @@
 #include "dumps/base/error.h"
 #include "dumps/base/printable.h"
 #include "experiments/cli/checks.h"
+#include "experiments/cli/output_file.h"
 #include "experiments/cli/study_choice.h"
 #include "experiments/commands/commands.h"
 #include "experiments/compare/comparison_formats.h"
@@ -62,9 +63,7 @@ Formatter formatter_of(const std::string& output) {
 void run_compare(const CompareOptions& options, const GlobalOptions& global) {
   const ComparisonRequest request = request_of(options, global);
   const Formatter formatter = options.output.empty() ? nullptr : formatter_of(options.output);
-  std::error_code ignored;
-  if (!options.output.empty() && !options.force && std::filesystem::exists(options.output, ignored))
-    throw OutputError(fmt::format("{} is there already: --force replaces it", options.output));
+  check_output_file(options.output, std::vector{options.first, options.second}, {.replace = options.force});
   const ResultsFile first(options.first), second(options.second);
   const Comparison comparison = compare_studies(first, second, request);
   if (formatter != nullptr) write_atomically(options.output, formatter(comparison), {.overwrite = options.force});

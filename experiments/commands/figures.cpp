@@ -104,6 +104,7 @@ void run_figures(FiguresOptions& options, const GlobalOptions& global) {
   request.page = page_style(options.style);
   request.page.width_in = options.width.value_or(request.page.width_in);
   request.by = static_cast<PoolBy>(std::ranges::find(kPoolNames, options.by) - kPoolNames.begin());
+  refuse_existing({}, options.folder, request);  // before the work
   const FigureInputs inputs = split_inputs(options.results.paths());
   const std::vector<KernelStudy> benches = read_kernel_studies(inputs.benches);
   const std::vector<TasksFile> tasks = read_tasks_files(inputs.tasks);

@@ -11,9 +11,9 @@
 
 #include "dumps/base/atomic_file.h"
 #include "dumps/base/error.h"
-#include "dumps/base/output_place.h"
 #include "experiments/cli/checks.h"
 #include "experiments/cli/figure_inputs.h"
+#include "experiments/cli/output_file.h"
 #include "experiments/cli/results_arguments.h"
 #include "experiments/commands/commands.h"
 #include "experiments/kernel_figures/kernel_experiments.h"
@@ -70,10 +70,7 @@ std::string text_of(const ReportData& data, const HtmlReport& report, const std:
 }
 
 void run_report(ReportCommandOptions& options, const GlobalOptions& global) {
-  std::error_code error;
-  if (!options.force && fs::exists(options.path, error))
-    throw OutputError(fmt::format("{} is there already: --force replaces it", options.path));
-  require_replaceable(options.path);
+  check_output_file(options.path, options.results.paths(), {.replace = options.force, .makes_folder = true});
   if (!options.claim.judgement.targets.empty()) {
     options.report.validation = judgement_options(options.claim, global);
     check_options(*options.report.validation);

@@ -117,9 +117,10 @@ void add_run(CLI::App& app, const GlobalOptions& global) {
       ->multi_option_policy(CLI::MultiOptionPolicy::Join)
       ->capture_default_str()
       ->type_name("WHICH");
-  command->add_flag("--resume", options->run.resume, "Go on with an unfinished study of the same options and inputs");
+  command->add_flag("--resume", options->run.resume,
+                    "Go on with an unfinished study of the same options and inputs, or begin if there is none");
   command->add_flag("--force", options->run.force,
-                    "Replace an existing results file, or start an unfinished study over");
+                    "Replace an existing results file; without --resume, also start an unfinished study over");
   command->add_flag("--skip-bad-layers", study.skip_bad_layers,
                     "Leave layers out that cannot be studied (NaN, Inf, overflow) instead of failing");
   command

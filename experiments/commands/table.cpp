@@ -15,6 +15,7 @@
 #include "dumps/base/error.h"
 #include "dumps/base/printable.h"
 #include "experiments/cli/checks.h"
+#include "experiments/cli/output_file.h"
 #include "experiments/cli/results_arguments.h"
 #include "experiments/cli/study_choice.h"
 #include "experiments/commands/commands.h"
@@ -61,6 +62,7 @@ TableRequest request_of(const TableOptions& options, const GlobalOptions& global
 void run_table(TableOptions& options, const GlobalOptions& global) {
   const std::string format = format_of(options, global);
   const TableRequest request = request_of(options, global);
+  check_output_file(options.output, options.results.paths(), {.replace = options.force});
   const ResultsFiles files = options.results.open();
 
   const ResultsTable table = make_results_table(files, request);
@@ -72,9 +74,6 @@ void run_table(TableOptions& options, const GlobalOptions& global) {
   if (options.output.empty()) {
     std::cout << text;
   } else {
-    std::error_code ignored;
-    if (!options.force && std::filesystem::exists(options.output, ignored))
-      throw OutputError(fmt::format("{} is there already: --force replaces it", options.output));
     write_atomically(options.output, text, {.overwrite = options.force});
   }
   if (!has_place && format != "json" && !notes.empty() && !global.quiet) std::cerr << notes << '\n';

@@ -3,7 +3,6 @@
 #include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
-#include <filesystem>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -16,6 +15,7 @@
 #include "dumps/base/printable.h"
 #include "dumps/inspect/file_format.h"
 #include "experiments/cli/checks.h"
+#include "experiments/cli/output_file.h"
 #include "experiments/cli/results_arguments.h"
 #include "experiments/cli/version.h"
 #include "experiments/commands/commands.h"
@@ -44,25 +44,11 @@ struct ValidateOptions {
 
 /// Refuses what could not be written at the end, before the work.
 void check_outputs(const ValidateOptions& options) {
-  std::error_code ignored;
   std::vector<std::string> taken = options.inputs;
   taken.push_back(options.study.results);
   for (const std::string* path : {&options.output, &options.csv, &options.trtllm}) {
-    for (const std::string& other : taken)
-      if (!path->empty() && (*path == other || std::filesystem::equivalent(*path, other, ignored)))
-        throw UsageError(
-            printable(fmt::format("{} is an input or another output: give each output a name of its own", *path)));
+    check_output_file(*path, taken, {.replace = options.study.force});
     taken.push_back(*path);
-  }
-  for (const std::string* path : {&options.output, &options.csv, &options.trtllm}) {
-    if (path->empty()) continue;
-    const std::filesystem::path folder = std::filesystem::path(*path).parent_path();
-    if (!folder.empty() && !std::filesystem::is_directory(folder, ignored))
-      throw OutputError(printable(fmt::format("cannot write '{}': there is no folder '{}'", *path, folder.string())));
-    if (std::filesystem::is_directory(*path, ignored))
-      throw OutputError(printable(fmt::format("cannot write '{}': it is a folder", *path)));
-    if (!options.study.force && std::filesystem::exists(*path, ignored))
-      throw OutputError(printable(fmt::format("{} is there already: --force replaces it", *path)));
   }
   if (!options.details.empty()) check_verdict_folder(options.folder());
   if (options.details.empty() && !options.formats.empty())

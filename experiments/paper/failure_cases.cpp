@@ -217,10 +217,10 @@ std::vector<Finding> findings_of(const std::vector<ClassRow>& rows) {
     if (i == 0) {
       const double low = regular.mean("pseudo_max_gap_exact"), high = hard.mean("pseudo_max_gap_exact");
       findings.push_back(
-          {.text = fmt::format("Its pseudo-max falls short of the true maximum by {:.3f} nats on average on "
+          {.text = fmt::format("The pseudo-max of {} falls short of the true maximum by {:.3f} nats on average on "
                                "regular pairs and {:.3f} on proxy-error pairs: the paper explains what "
                                "the latter keep by this gap{}.",
-                               low, high, high > low ? "" : ", which is not the larger one here"),
+                               label, low, high, high > low ? "" : ", which is not the larger one here"),
            .severity = high > low ? Severity::note : Severity::warning,
            .number = fmt::format("{:.3f}", high),
            .place = {}});

@@ -17,6 +17,8 @@ void write_table(const NamedTable& table, const std::filesystem::path& folder);
 
 /// Name of the file with every caption and finding.
 inline constexpr const char* kCaptionsFile = "captions.md";
-void write_captions(const std::vector<ExperimentMade>& made, const std::filesystem::path& folder);
+/// `before`: captions of figures that stay, of which the sections about other experiments are kept.
+void write_captions(const std::vector<ExperimentMade>& made, const std::filesystem::path& folder,
+                    const std::string& before);
 
 }  // namespace attest

@@ -5,6 +5,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <fstream>
+#include <iterator>
 #include <system_error>
 
 #include "dumps/base/cleanup.h"
@@ -40,6 +42,12 @@ void name_files(ExperimentResult& result, const std::string& title, std::vector<
   };
   for (Figure& figure : result.figures) rename(figure.name);
   for (NamedTable& table : result.tables) rename(table.name);
+}
+
+/// Empty if there is none.
+std::string text_of_file(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
 }
 
 void draw(const ExperimentMade& made, const StagedFolder& staged, const FigureRequest& request, FigureReport& report) {
@@ -114,17 +122,18 @@ void refuse_nothing(const FigureReport& report) {
 
 void refuse_existing(const FigureReport& report, const std::filesystem::path& folder, const FigureRequest& request,
                      const std::vector<TextFile>& texts) {
+  std::error_code ignored;
+  if (std::filesystem::exists(folder, ignored) && !std::filesystem::is_directory(folder, ignored))
+    throw OutputError(fmt::format("{} is not a folder", folder.string()));
   if (request.replace) return;
   std::vector<std::string> names;
   for (const TextFile& text : texts) names.push_back(text.name);
   for (const ExperimentMade& m : report.made)
     for (std::string& file : files_of(m.result, request.formats)) names.push_back(std::move(file));
   names.emplace_back(kCaptionsFile);
-  for (const std::string& name : names) {
-    std::error_code ignored;
+  for (const std::string& name : names)
     if (std::filesystem::exists(folder / name, ignored))
       throw OutputError(fmt::format("{} is there already: --force replaces it", (folder / name).string()));
-  }
 }
 
 void write_figures(FigureReport& report, const std::filesystem::path& folder, const FigureRequest& request,
@@ -134,7 +143,7 @@ void write_figures(FigureReport& report, const std::filesystem::path& folder, co
   try {
     for (const TextFile& text : texts) write_text_file(staged.staging() / text.name, text.text);
     for (const ExperimentMade& made : report.made) draw(made, staged, request, report);
-    write_captions(report.made, staged.staging());
+    write_captions(report.made, staged.staging(), text_of_file(folder / kCaptionsFile));
     const std::vector<std::string> written = staged.commit();
     for (ExperimentMade& made : report.made)
       for (const std::string& file : files_of(made.result, kFigureFormats))

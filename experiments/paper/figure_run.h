@@ -69,7 +69,8 @@ struct TextFile {
   std::string name, text;
 };
 
-/// Throws OutputError if one of the files is there, and nothing may be replaced.
+/// Throws OutputError if `folder` is something else, or one of the files is there and nothing may be replaced. With an
+/// empty report it can be called before the work.
 void refuse_existing(const FigureReport& report, const std::filesystem::path& folder, const FigureRequest& request,
                      const std::vector<TextFile>& texts = {});
 

@@ -163,9 +163,11 @@ std::optional<Finding> need_finding(const std::vector<const HeadCurve*>& heads) 
   if (needs.empty())
     text += fmt::format("no setting of the grid suffices for {}", fmt::join(never, ", "));
   else {
-    text += fmt::format("{} of {} need {} or less, and {} needs {}", (needs.size() + 1) / 2,
-                        counted(std::ssize(heads), "retrieval head"), words(needs[(needs.size() - 1) / 2].first),
-                        head_in_words(needs.back().second->head), words(needs.back().first));
+    const std::size_t median = needs[(needs.size() - 1) / 2].first, most = needs.back().first;
+    text += fmt::format("{} of {} need {} or less",
+                        std::ranges::count_if(needs, [&](const auto& need) { return need.first <= median; }),
+                        counted(std::ssize(heads), "retrieval head"), words(median));
+    if (most > median) text += fmt::format(", and {} needs {}", head_in_words(needs.back().second->head), words(most));
     if (!never.empty()) text += fmt::format("; no setting of the grid suffices for {}", fmt::join(never, ", "));
   }
   return Finding{.text = text + ".", .severity = never.empty() ? Severity::note : Severity::warning};

@@ -10,6 +10,7 @@ from capture_model import pretrained_tokenizer, refuse_missing_folder  # noqa: E
 from capture_options import Parser, count, file_name  # noqa: E402
 from capture_prompts import ByteTokenizer  # noqa: E402
 from dump_command import end_process, run_command  # noqa: E402
+from output_check import refuse_inputs  # noqa: E402
 from task_arguments import length_list, task_list, token_id  # noqa: E402
 from task_haystack import SOURCES, Haystack  # noqa: E402
 from task_list import TASKS  # noqa: E402
@@ -53,6 +54,7 @@ def parse(arguments):
 def main(arguments):
     def command():
         options = parse(arguments)
+        refuse_inputs(options.output, [options.haystack])
         haystack = Haystack.read(options.haystack)
         tokenizer = load_tokenizer(options)
         prompts = make_prompts(options.tasks, options.context, options.prompts, tokenizer, haystack, options.seed)

@@ -17,6 +17,7 @@ from dump_errors import InputError, OutputError, UsageError, first_line
 from prompt_outcomes import PromptOutcomes
 
 BEGUN, LOCK = "tasks.json", "lock"
+START_OVER = "start over with --force instead of --resume"
 OURS = re.compile(r"tasks\.json|prompt-\d+\.json|dump-\d+\.h5|\.attest-[0-9a-f]{16}\.part|lock")
 
 
@@ -93,9 +94,9 @@ class PartialOutcomes:
         except OSError as error:
             raise InputError(f"{path}: cannot be read ({error.strerror})") from error
         except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise InputError(f"{path}: is damaged ({first_line(error)}); start over with --force") from error
+            raise InputError(f"{path}: is damaged ({first_line(error)}); {START_OVER}") from error
         if difference:
-            raise UsageError(f"cannot resume {self.folder}: it was started with {difference}")
+            raise UsageError(f"cannot resume {self.folder}: it was started with {difference}; {START_OVER}")
         return record
 
     def dump_path(self, number):

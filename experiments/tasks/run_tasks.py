@@ -16,6 +16,7 @@ from capture_options import chosen_layers  # noqa: E402
 from capture_prompts import tokenize  # noqa: E402
 from dump_command import NOTHING_WRITTEN, end_process, print_report, raise_if_interrupted, run_command  # noqa: E402
 from dump_errors import OutputError, printable  # noqa: E402
+from output_check import refuse_inputs  # noqa: E402
 from task_options import parse  # noqa: E402
 from task_plan import made_prompts, prompts_of_file  # noqa: E402
 from task_runs import runs_of  # noqa: E402
@@ -89,6 +90,8 @@ def run_tasks(options, progress):
         refuse_existing(options.dump, options.force or options.resume)
         if os.path.abspath(options.dump) == os.path.abspath(options.output):
             raise OutputError(f"{options.dump}: is both --dump and --output, expected two files")
+    for output in filter(None, (options.output, options.dump)):
+        refuse_inputs(output, [options.prompts] if isinstance(options.prompts, str) else [options.haystack])
     file_prompts = prompts_of_file(options.prompts) if isinstance(options.prompts, str) else None
     # These modules import torch, transformers and h5py, which takes seconds.
     from partial_outcomes import PartialOutcomes

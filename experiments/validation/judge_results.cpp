@@ -24,9 +24,11 @@ void check_kind(const PromptSet& set, const JudgementOptions& options) {
                                printable(set.selector.label), has));
 }
 
-void check_length(const PromptSet& set, const JudgementOptions& options) {
-  if (!options.for_length || options.extrapolate) return;
-  if (*options.for_length >= set.shortest() && *options.for_length <= set.longest()) return;
+/// The length that is asked for if the prompts do not have it.
+std::optional<std::int64_t> extrapolated_length(const PromptSet& set, const JudgementOptions& options) {
+  if (!options.for_length) return std::nullopt;
+  if (*options.for_length >= set.shortest() && *options.for_length <= set.longest()) return std::nullopt;
+  if (options.extrapolate) return options.for_length;
   throw NotCertified(fmt::format(
       "nothing is claimed for contexts of {} tokens: the prompts have {} to {} tokens. Give prompts of that length, or "
       "--extrapolate to have the verdict all the same",
@@ -88,7 +90,7 @@ Judgement judge_results(ResultsFiles files, const JudgementOptions& options,
   Judgement judgement{.results = {}, .set = gather_prompts(files, scope), .request = {}, .single = {}};
   const PromptSet& set = judgement.set;
   check_kind(set, options);
-  check_length(set, options);
+  judgement.extrapolated_to = extrapolated_length(set, options);
   judgement.request = {.targets = parse_targets(options.targets), .claim = options.claim};
   judgement.request.threads = options.threads;
   judgement.request.grid = grid_of(set, options);

@@ -1,6 +1,7 @@
 // Everything that a verdict is told from: prompts, request, and what was found.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -22,6 +23,8 @@ struct Judgement {
   Validation single;  ///< one setting for the whole model
   UnitRequest unit_request = {};
   std::optional<UnitValidation> units = {};  ///< --per layer, --per kv_head
+  /// Tokens that the verdict is meant for although no prompt is as short or as long (--extrapolate).
+  std::optional<std::int64_t> extrapolated_to = {};
 
   /// The verdict: of the units if there are any.
   Certainty certainty() const { return units ? units->certainty : single.certainty; }

@@ -95,6 +95,7 @@ Json claim_json(const Judgement& judgement) {
   json["k"] = evidence.violations;
   json["p_value"] = claim.kind == ClaimKind::observed ? Json() : Json(evidence.p_value);
   json["lengths"] = {judgement.set.shortest(), judgement.set.longest()};
+  if (judgement.extrapolated_to) json["extrapolated_to"] = *judgement.extrapolated_to;
   json["tasks"] = tasks;
   json["layers"] = judgement.set.all_layers ? Json("all") : Json(judgement.set.layers);
   if (judgement.units) {

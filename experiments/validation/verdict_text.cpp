@@ -212,6 +212,12 @@ std::vector<VerdictLine> verdict_lines(const Judgement& judgement) {
   add_line(lines, certified ? "claim" : "not shown", claim_sentence(judgement));
   add_line(lines, "evidence", evidence_text(judgement, judgement.evidence()));
   add_line(lines, "prompts", scope_text(judgement.set));
+  if (judgement.extrapolated_to)
+    add_line(lines, "beyond",
+             fmt::format("extrapolated to contexts of {} tokens: no prompt is as {}, and nothing of this was measured "
+                         "there",
+                         *judgement.extrapolated_to,
+                         *judgement.extrapolated_to > judgement.set.longest() ? "long" : "short"));
   if (judgement.units) {
     add_units(lines, judgement);
     const JudgedAssignment& about = judgement.units->members[judgement.units->certified.value_or(0)];

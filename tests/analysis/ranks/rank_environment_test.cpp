@@ -69,7 +69,8 @@ TEST(RankEnvironment, Torchrun) {
   EXPECT_EQ(found.store_host, "node0");
   EXPECT_EQ(found.store_port, 29500);
   EXPECT_TRUE(found.store_is_there);
-  EXPECT_NE(found.job, read(with(kTorchrun, {{"TORCHELASTIC_RESTART_COUNT", "3"}}))->job) << "another attempt";
+  EXPECT_EQ(found.job, read(with(kTorchrun, {{"TORCHELASTIC_RESTART_COUNT", "3"}}))->job)
+      << "after a failure the counts of nodes differ";
   EXPECT_FALSE(read(with(kTorchrun, {{"TORCHELASTIC_USE_AGENT_STORE", "False"}}))->store_is_there);
 }
 

@@ -146,9 +146,52 @@ TEST_F(RankSessionTest, Rank0ThatFallsSilentIsMissed) {
     first->open("the work");
     second.join(kWait);
   }
-  store_.set("attest/job/ended", "");
   wait_for(second.stop());
   EXPECT_TRUE(message_of<StoreLost>([&] { second.throw_reason(); }).starts_with("rank 0 has not been heard of for "));
+}
+
+TEST_F(RankSessionTest, WhatAnEarlierAttemptHasLeftEndsNobody) {
+  RankEnvironment zero = rank(0), one = rank(1);
+  zero.store_is_there = one.store_is_there = true;
+  const auto interrupt = [](RankSession& session) {
+    try {
+      throw Interrupted("interrupted");
+    } catch (...) {
+      session.fail();
+    }
+  };
+  std::atomic<bool> stopped = true;
+  {
+    RankSession first(store_, zero, kLease, stop_);  // killed: it neither opens nor ends
+    RankSession second(store_, one, kLease, stopped);
+    EXPECT_THROW(second.join(kWait), Interrupted);
+    interrupt(second);
+  }
+  {
+    RankSession first(store_, zero, kLease, stop_);  // interrupted before it has seen anybody
+    interrupt(first);
+  }
+  std::optional<std::string> found;
+  RankSession second(store_, one, kLease, stop_);
+  std::jthread waiting([&] { found = second.join(kWait); });
+  std::this_thread::sleep_for(milliseconds(200));
+  RankSession first(store_, zero, kLease, stop_);
+  first.open("the work");
+  waiting.join();
+  EXPECT_EQ(found, "the work");
+  std::this_thread::sleep_for(milliseconds(200));
+  EXPECT_FALSE(first.stop());
+  EXPECT_FALSE(second.stop());
+}
+
+TEST_F(RankSessionTest, ARank0ThatPreparesForLongIsWaitedFor) {
+  RankSession first(store_, rank(0), milliseconds(200), stop_), second(store_, rank(1), milliseconds(200), stop_);
+  std::optional<std::string> found;
+  std::jthread waiting([&] { found = second.join(milliseconds(500)); });
+  std::this_thread::sleep_for(milliseconds(1500));
+  first.open("the work");
+  waiting.join();
+  EXPECT_EQ(found, "the work");
 }
 
 TEST_F(RankSessionTest, WithoutRank0TheWaitEnds) {

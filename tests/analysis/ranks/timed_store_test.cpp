@@ -42,6 +42,24 @@ struct Hanging final : JobStore {
   const std::shared_ptr<std::atomic<bool>> release;
 };
 
+TEST(TimedStore, WaitsShorterOnceItIsToStop) {
+  const auto release = std::make_shared<std::atomic<bool>>(false);
+  std::atomic<bool> stop = false;
+  {
+    TimedStore store([=] { return std::make_unique<Hanging>(release); }, "host:1", milliseconds(1000),
+                     milliseconds(60000), &stop);
+    std::jthread signal([&] {
+      std::this_thread::sleep_for(milliseconds(200));
+      stop = true;
+    });
+    const auto start = std::chrono::steady_clock::now();
+    EXPECT_THROW(store.get("a"), StoreLost);
+    EXPECT_LT(std::chrono::steady_clock::now() - start, milliseconds(10000));
+  }
+  *release = true;  // the thread that was left ends
+  std::this_thread::sleep_for(milliseconds(20));
+}
+
 TEST(TimedStore, GivesUpWhatHangs) {
   const auto release = std::make_shared<std::atomic<bool>>(false);
   {

@@ -9,6 +9,7 @@
 
 #include <csignal>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 
 #include "analysis/results/layer_results_codec.h"
@@ -209,12 +210,32 @@ TEST(PartialResults, RefuseAnotherStudy) {
               PartialResults(path, Start::resume, R"({"selectors": [{"label": "ffd", "bits": 4}], "lambdas": [1]})",
                              &kSmall);
             }),
-            "cannot resume '" + path + "': it was started with selectors/0/bits = 2, this command has 4");
-  EXPECT_EQ(message_of<UsageError>([&] {
-              PartialResults(path, Start::resume, R"({"selectors": [{"label": "ffd", "bits": 2}], "lambdas": [1, 2]})",
-                             &kSmall);
-            }),
-            "cannot resume '" + path + "': it was started with lambdas/1 = absent, this command has 2");
+            "cannot resume '" + path +
+                "': it was started with selector 1, bits = 2, this command has 4; start over with --force instead of "
+                "--resume");
+  EXPECT_EQ(
+      message_of<UsageError>([&] {
+        PartialResults(path, Start::resume, R"({"selectors": [{"label": "ffd", "bits": 2}], "lambdas": [1, 2]})",
+                       &kSmall);
+      }),
+      "cannot resume '" + path +
+          "': it was started with lambdas = [1], this command has [1,2]; start over with --force instead of --resume");
+}
+
+TEST(PartialResults, UnitsWithoutAStudyFileAreRemoved) {
+  const ScratchFolder folder;
+  const std::string path = folder.file("r.partial");
+  {
+    PartialResults partial(path, Start::fresh, kStudy, &kSmall);
+    partial.store_note("inputs.json", "{}");
+  }
+  std::ofstream(path + "/unit-0-0-3.bin") << "of other inputs";
+  std::ofstream(path + "/mine.txt") << "kept";
+  std::filesystem::remove(path + "/study.json");  // as a process that died while it removed the folder leaves it
+  const PartialResults partial(path, Start::resume, kStudy, &kSmall);
+  EXPECT_TRUE(PartialResults::unit_files(path).empty());
+  EXPECT_EQ(partial.load_note("inputs.json"), std::nullopt);
+  EXPECT_TRUE(std::filesystem::exists(path + "/mine.txt"));
 }
 
 TEST(PartialResults, DamagedStudyFileIsReported) {
@@ -225,7 +246,7 @@ TEST(PartialResults, DamagedStudyFileIsReported) {
   const std::string file = path + "/study.json";
   const auto refused = [&] {
     return message_of<InputError>([&] { PartialResults(path, Start::resume, kStudy, &kSmall); }) ==
-           "'" + file + "' is damaged; start over with --force";
+           "'" + file + "' is damaged; start over with --force instead of --resume";
   };
   for (const std::string& text :
        {std::string("{"), R"({"begun": "", "study": )" + deep + std::string(300'000, ']') + "}"}) {

@@ -103,20 +103,22 @@ TEST_F(PartialStatusTest, AStudyIsResumedOnlyOfASoundFile) {
     return message_of<Error>([&] { PartialResults(path_, PartialResults::Start::resume, kStudy); });
   };
   EXPECT_EQ(resume(document()), "");
-  const std::string damaged = "'" + path_ + "/study.json' is damaged; start over with --force";
+  const std::string damaged = "'" + path_ + "/study.json' is damaged; start over with --force instead of --resume";
   for (const std::string& text :
        {std::string(), std::string("7"), std::string("[]"), std::string("{}"), document() + "x",
         std::string(R"({"begun":7,"study":{}})"), std::string(R"({"begun":"now"})"),
         document(std::string(100, '[') + std::string(100, ']'))})
     EXPECT_EQ(resume(text), damaged) << text.substr(0, 40);
+  const std::string kEnd = "; start over with --force instead of --resume";
   const std::string other = "cannot resume '" + path_ + "': it was started with ";
-  EXPECT_EQ(resume(document(with("\"cpu\"", "\"cuda\""))), other + R"(device = "cuda", this command has "cpu")");
-  EXPECT_EQ(resume(document(with("[0,2]", "[0]"))), other + "dumps/0/samples/0/layers/1 = absent, this command has 2");
+  EXPECT_EQ(resume(document(with("\"cpu\"", "\"cuda\""))), other + R"(device = "cuda", this command has "cpu")" + kEnd);
+  EXPECT_EQ(resume(document(with("[0,2]", "[0]"))),
+            other + "dump 1, sample 1, layers = [0], this command has [0,2]" + kEnd);
   const std::string name(5000, 'x');
   EXPECT_EQ(resume(document(with("\"cpu\"", "\"" + name + "\""))),
-            other + "device = \"" + name.substr(0, 199) + "..., this command has \"cpu\"");
+            other + "device = \"" + name.substr(0, 199) + "..., this command has \"cpu\"" + kEnd);
   EXPECT_EQ(resume(document(with("\"program\"", "\"" + name + "\":0,\"program\""))),
-            other + name.substr(0, 200) + "... = 0, this command has absent");
+            other + name.substr(0, 200) + "... = 0, this command has none" + kEnd);
 }
 
 }  // namespace

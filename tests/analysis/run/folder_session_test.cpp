@@ -33,6 +33,12 @@ class FolderSessionTest : public ::testing::Test {
     return message_of<OutputError>([&] { FolderSession(partial_, milliseconds(200), stop_, notice_); });
   }
 
+  static std::string complaint_of(const FolderSession& session) {
+    for (int i = 0; i < 500; ++i, std::this_thread::sleep_for(milliseconds(10)))
+      if (const std::string found = message_of<OutputError>([&] { session.check(); }); !found.empty()) return found;
+    return "";
+  }
+
   ScratchFolder folder_;
   PartialResults partial_{folder_.file("partial"), PartialResults::Start::fresh, "{}"};
   std::atomic<bool> stop_ = false;
@@ -49,9 +55,9 @@ TEST_F(FolderSessionTest, IsSeenAndRemovedAtTheEnd) {
     EXPECT_FALSE(FolderSession::sees(folder_.file("elsewhere"), session.token()));
     EXPECT_THAT(refusal(),
                 ::testing::HasSubstr("is in use: ranks of another job work on the study, rank 0 is process "));
-    EXPECT_THROW(FolderSession::require_none(partial_, stop_, notice_), OutputError);
+    EXPECT_THROW(FolderSession::require_none(partial_.folder(), stop_, notice_), OutputError);
   }
-  EXPECT_NO_THROW(FolderSession::require_none(partial_, stop_, notice_));
+  EXPECT_NO_THROW(FolderSession::require_none(partial_.folder(), stop_, notice_));
   EXPECT_EQ(partial_.load_note("ranks.json"), std::nullopt);
 }
 
@@ -80,16 +86,36 @@ TEST_F(FolderSessionTest, OneOfAnotherMachineIsReplacedOnceItIsSilent) {
 }
 
 TEST_F(FolderSessionTest, NoticesThatAnotherHasTakenOver) {
-  FolderSession session(partial_, milliseconds(0), stop_, notice_);
-  EXPECT_NO_THROW(session.beat());
+  FolderSession session(partial_, milliseconds(40), stop_, notice_);
+  std::this_thread::sleep_for(milliseconds(50));
+  EXPECT_NO_THROW(session.check());
   note(ProcessIdentity::of_this_process());
-  EXPECT_THROW(session.beat(), OutputError);
+  EXPECT_THAT(complaint_of(session), ::testing::HasSubstr("is in use"));
+}
+
+TEST_F(FolderSessionTest, NoticesThatTheFolderWasCleared) {
+  FolderSession session(partial_, milliseconds(40), stop_, notice_);
+  partial_.remove_note("ranks.json");
+  EXPECT_EQ(complaint_of(session),
+            "another command has removed the files of this study in '" + partial_.folder() + "'");
+  EXPECT_EQ(partial_.load_note("ranks.json"), std::nullopt) << "the folder may be another's by now";
+}
+
+TEST_F(FolderSessionTest, CountsUpWithoutBeingAsked) {
+  FolderSession session(partial_, milliseconds(40), stop_, notice_);
+  const auto before = partial_.load_note("ranks.json");
+  std::this_thread::sleep_for(milliseconds(200));
+  EXPECT_NE(partial_.load_note("ranks.json"), before);
+  session.end();
+  const auto last = partial_.load_note("ranks.json");
+  std::this_thread::sleep_for(milliseconds(100));
+  EXPECT_EQ(partial_.load_note("ranks.json"), last);
 }
 
 TEST_F(FolderSessionTest, ADamagedNoteIsNone) {
   for (const char* text : {"", "{", "[]", "{\"token\": 3}", "{\"token\": \"a\", \"host\": []}"}) {
     partial_.store_note("ranks.json", text);
-    EXPECT_NO_THROW(FolderSession::require_none(partial_, stop_, notice_)) << text;
+    EXPECT_NO_THROW(FolderSession::require_none(partial_.folder(), stop_, notice_)) << text;
   }
 }
 

@@ -58,9 +58,9 @@ TEST_F(InputGuardTest, TheSameContentMayBeTouchedOrCopied) {
 TEST_F(InputGuardTest, AnotherContentIsRefusedAtOnce) {
   complete_run();
   write_with_time("CONTENT", fs::file_time_type::clock::now() + std::chrono::hours(1));
-  EXPECT_EQ(
-      message_of<UsageError>([&] { begin_run(); }),
-      "cannot resume: '" + path_ + "' has other contents than when the study was started; start over with --force");
+  EXPECT_EQ(message_of<UsageError>([&] { begin_run(); }),
+            "cannot resume: '" + path_ +
+                "' has other contents than when the study was started; start over with --force instead of --resume");
 }
 
 TEST_F(InputGuardTest, AnotherContentOfTheSameTimeIsRefused) {
@@ -70,15 +70,16 @@ TEST_F(InputGuardTest, AnotherContentOfTheSameTimeIsRefused) {
   write_with_time("content", time);
   complete_run();  // stores this time in the note
   write_with_time("CONTENT", time);
-  EXPECT_EQ(
-      message_of<UsageError>([&] { complete_run(); }),
-      "cannot resume: '" + path_ + "' has other contents than when the study was started; start over with --force");
+  EXPECT_EQ(message_of<UsageError>([&] { complete_run(); }),
+            "cannot resume: '" + path_ +
+                "' has other contents than when the study was started; start over with --force instead of --resume");
 }
 
 TEST_F(InputGuardTest, WithoutAHashTheTimeDecides) {
   partial_.store_note("inputs.json", R"([{"modified_ns": 12345, "xxh64_of_1MiB": ""}])");
   EXPECT_EQ(message_of<UsageError>([&] { begin_run(); }),
-            "cannot resume: '" + path_ + "' was modified since the study was started; start over with --force");
+            "cannot resume: '" + path_ +
+                "' was modified since the study was started; start over with --force instead of --resume");
 }
 
 TEST_F(InputGuardTest, ChangesDuringTheStudyAreNoticed) {

@@ -361,7 +361,7 @@ def test_force_replaces_files_only(study):
 def test_the_folder_is_made_whole(study, tmp_path):
     path, out, _ = study
     refused = figures(path, "-o", out, "--format", "svg", expect=5)
-    assert "quality_vs_io.csv is there already: --force replaces it" in refused.stderr
+    assert "captions.md is there already: --force replaces it" in refused.stderr
     (out / "quality_vs_io.csv").write_text("old")
     (out / "notes.txt").write_text("mine")
     figures(path, "-o", out, "--format", "svg", "--force")

@@ -83,7 +83,8 @@ def test_other_options_on_one_rank_end_all(endless_dump, tmp_path):
     with Job(2, endless_dump, out, "--resume") as job:
         job.start(0).start(1, arguments=command(endless_dump, out, "--resume", "--lambdas", "1"))
         results = job.end()
-    sentence = "rank 1 was started with other options or inputs than rank 0, which has lambdas/0 = 0.25, this command has 1.0"
+    sentence = ("rank 1 was started with other options or inputs than rank 0, which has lambdas = [0.25,0.5,1.0,1.5,2.0,3.0,4.0,6.0], "
+                "this command has [1.0]")
     assert (results[1][0], results[1][2].splitlines()[-1]) == (2, f"[rank 1] attest: {sentence}")
     assert (results[0][0], results[0][2].splitlines()[-1]) == (2, f"attest: rank 1: {sentence}")
 

@@ -123,12 +123,12 @@ def test_without_resume_an_unfinished_study_is_kept(study, tmp_path):
 
 
 @pytest.mark.parametrize("more, sentence", [
-    (["--delta", "5"], "selectors/0/setting_labels"),
-    (["--lambdas", "1"], "lambdas/0 = 0.25, this command has 1"),
+    (["--delta", "5"], "selector 1, setting_labels"),
+    (["--lambdas", "1"], "lambdas = [0.25,0.5,1.0,1.5,2.0,3.0,4.0,6.0], this command has [1.0]"),
     (["--salient-delta", "4"], "salient_delta = 5"),
-    (["--layers", "0-3"], "dumps/0/samples/0/layers"),
-    (["--queries", "last:1"], "dumps/0/samples/0/query_positions"),
-    (["--selector", "exact"], "selectors/3"),
+    (["--layers", "0-3"], "dump 1, sample 1, layers"),
+    (["--queries", "last:1"], "dump 1, sample 1, query_positions"),
+    (["--selector", "exact"], "selector 4 = none"),
 ])
 def test_other_options_are_refused(study, tmp_path, more, sentence):
     dump, _, _ = study
@@ -145,7 +145,7 @@ def test_other_inputs_are_refused(study, tmp_path):
     shutil.copy(dump, own)
     stopped(own, out)
     result = subprocess.run(command(dump, out, "--resume"), capture_output=True, text=True)
-    assert result.returncode == 2 and "dumps/0/path" in result.stderr
+    assert result.returncode == 2 and "dump 1, path" in result.stderr
     times = own.stat()
     write_dump(own, seed=4)  # the same size
     os.utime(own, ns=(times.st_atime_ns, times.st_mtime_ns + 10**9))

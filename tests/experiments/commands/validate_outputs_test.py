@@ -54,7 +54,7 @@ def test_outputs_are_checked_before_the_work(tmp_path, option):
     path = planted(tmp_path / "r.h5", 29, [0, 0, 0])
     for force in ([], ["--force"]):
         assert "no folder" in validate(path, "--target", TARGET, option, tmp_path / "none/x", *force, expect=5).stderr
-        assert "is a folder" in validate(path, "--target", TARGET, option, tmp_path, *force, expect=5).stderr
+        assert "found a folder" in validate(path, "--target", TARGET, option, tmp_path, *force, expect=5).stderr
 
 
 def test_a_setting_without_numbers_is_said(tmp_path):

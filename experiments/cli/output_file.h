@@ -1,0 +1,19 @@
+// The file that a command writes, checked before the work.
+#pragma once
+
+#include <span>
+#include <string>
+
+namespace attest {
+
+struct OutputRules {
+  bool replace = false;       ///< --force
+  bool makes_folder = false;  ///< the command makes the file's folder if it is missing
+};
+
+/// Throws UsageError if `output` is one of `others`, which the command reads or writes, too, or a link to one of them.
+/// Throws OutputError if its folder is missing, if it is no regular file, or if it is there and not to be replaced.
+/// Empty names are no files.
+void check_output_file(const std::string& output, std::span<const std::string> others, const OutputRules& rules);
+
+}  // namespace attest
