@@ -81,8 +81,8 @@ def provenance(program, arguments):
 
 
 def capture_all(options, arguments, say):
-    refuse_missing_checkpoint(options)
     refuse_inputs(options.output, options.prompts)
+    refuse_missing_checkpoint(options)
     prompts = [prompt for path in options.prompts for prompt in read_prompts(path, options.task, options.spans)]
     refuse_same_names(prompts)
     # These modules import torch and transformers, which takes seconds: --help must not wait for them.

@@ -84,14 +84,14 @@ def refuse_existing(path, force):
 
 
 def run_tasks(options, progress):
+    for output in filter(None, (options.output, options.dump)):
+        refuse_inputs(output, [options.prompts] if isinstance(options.prompts, str) else [options.haystack])
     refuse_missing_checkpoint(options)
     refuse_existing(options.output, options.force)
     if options.dump:
         refuse_existing(options.dump, options.force or options.resume)
         if os.path.abspath(options.dump) == os.path.abspath(options.output):
             raise OutputError(f"{options.dump}: is both --dump and --output, expected two files")
-    for output in filter(None, (options.output, options.dump)):
-        refuse_inputs(output, [options.prompts] if isinstance(options.prompts, str) else [options.haystack])
     file_prompts = prompts_of_file(options.prompts) if isinstance(options.prompts, str) else None
     # These modules import torch, transformers and h5py, which takes seconds.
     from partial_outcomes import PartialOutcomes

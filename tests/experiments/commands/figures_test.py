@@ -358,6 +358,17 @@ def test_force_replaces_files_only(study):
     assert {p.name: p.read_bytes() for p in out.iterdir() if p.is_file()} == {n: b for n, b in before.items() if n != "quality_vs_io.gp"}
 
 
+def test_captions_of_other_experiments_stay(study):
+    path, out, _ = study
+
+    def sections():
+        return [line.split(":")[0] for line in (out / "captions.md").read_text().splitlines() if line.startswith("## ")]
+
+    before = sections()
+    figures(path, "-o", out, "--format", "svg", "--only", "quality_vs_io", "--force")
+    assert len(before) > 3 and sections()[0] == "## quality_vs_io" and sorted(sections()) == sorted(before)
+
+
 def test_the_folder_is_made_whole(study, tmp_path):
     path, out, _ = study
     refused = figures(path, "-o", out, "--format", "svg", expect=5)

@@ -3,6 +3,7 @@
 import random
 import signal
 import subprocess
+import sys
 import time
 
 import pytest
@@ -61,4 +62,52 @@ def test_torchrun_starts_killed_ranks_again(study, tmp_path):
     wrapper.chmod(0o755)
     result = torchrun(2, [str(wrapper), *command(dump, tmp_path / "r.h5", "--resume")], "--max-restarts", "2")
     assert result.returncode == 0, result.stderr
+    assert data_of(tmp_path / "r.h5") == expected
+
+
+def test_a_rank_killed_on_another_node_is_started_again(study, tmp_path):
+    """Two agents of torchrun, as on two machines: both start their ranks again, and count that differently."""
+    dump, expected = study
+    wrapper, killed = tmp_path / "rank.sh", tmp_path / "killed"
+    wrapper.write_text(f'#!/bin/bash\n[ $RANK = 0 ] || [ -e {killed} ] || {{ touch {killed}; "$@" & sleep 0.8; kill -9 $!; exit 1; }}\nexec "$@"\n')
+    wrapper.chmod(0o755)
+    address = f"127.0.0.1:{rank_runs.free_port()}"
+    agents = [subprocess.Popen([rank_runs.TORCHRUN, "--nnodes", "2", "--nproc-per-node", "1", "--rdzv-backend", "c10d", "--rdzv-endpoint", address,
+                                "--rdzv-id", "test", "--local-addr", "127.0.0.1", "--max-restarts", "2", "--no-python", wrapper,
+                                *command(dump, tmp_path / "r.h5", "--resume")],
+                               env=rank_runs.CLEAN, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) for _ in range(2)]
+    try:
+        for agent in agents:
+            error = agent.communicate(timeout=100)[1]
+            assert agent.returncode == 0, error
+    finally:
+        for agent in agents:
+            agent.kill()
+    assert killed.exists() and data_of(tmp_path / "r.h5") == expected
+
+
+STORE = "import sys, time, torch.distributed as d; s = d.TCPStore('127.0.0.1', int(sys.argv[1]), is_master=True, wait_for_workers=False); time.sleep(100)"
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_a_job_that_is_suspended_goes_on(study, tmp_path, order, monkeypatch):
+    """All ranks, but not the launcher's store, are stopped for longer than three leases, as by a scheduler, and go on one after the other."""
+    dump, expected = study
+    monkeypatch.setitem(rank_runs.CLEAN, "TORCHELASTIC_RUN_ID", "test")
+    monkeypatch.setitem(rank_runs.CLEAN, "TORCHELASTIC_USE_AGENT_STORE", "True")
+    with Job(2, dump, tmp_path / "r.h5", "--resume", "--lease", "1") as job:
+        store = subprocess.Popen([sys.executable, "-c", STORE, str(job.port)])
+        try:
+            job.start().until_all_work()
+            for process in job.processes.values():
+                process.send_signal(signal.SIGSTOP)
+            time.sleep(5)
+            for rank in order:
+                job.processes[rank].send_signal(signal.SIGCONT)
+                time.sleep(0.3)
+            for code, _, error in job.end().values():
+                assert code == 0, error
+        finally:
+            store.kill()
+            store.wait()
     assert data_of(tmp_path / "r.h5") == expected

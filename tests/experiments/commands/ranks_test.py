@@ -205,6 +205,16 @@ def test_two_jobs_in_one_folder_are_refused(long_dump, tmp_path):
         assert all(code == 0 for code, _, _ in job.end().values())
 
 
+def test_a_folder_of_ranks_is_not_cleared_by_force(long_dump, tmp_path):
+    out = tmp_path / "r.h5"
+    with Job(2, long_dump, out, "--resume") as job:
+        job.start().until_all_work()
+        refused = subprocess.run(command(long_dump, out, "--force"), env=rank_runs.CLEAN, capture_output=True, text=True)
+        assert refused.returncode == 5 and "is in use: ranks of another job work on the study" in refused.stderr
+        job.processes[0].send_signal(signal.SIGTERM)
+        assert {code for code, _, _ in job.end().values()} == {130}
+
+
 @pytest.mark.parametrize("variables, sentence", [
     ({"RANK": "1"}, "RANK is set, but WORLD_SIZE is not"),
     ({"RANK": "x", "WORLD_SIZE": "2"}, "RANK is 'x', expected a whole number from 0 to "),

@@ -362,6 +362,9 @@ def test_bad_values_are_refused_or_left_out(tmp_path, value, name):
     assert attest("run", dump, "-o", out, "--selector", "exact", *advice, "--force").returncode == 0
     assert attest("run", dump, "-o", out, "--selector", "exact", "--skip-bad-layers", "--force").returncode == 0
     assert arrays(out) == resumed
+    assert attest("run", dump, "-o", out, "--selector", "exact", "--skip-bad-layers", "--layers", "4", "--force").returncode == 0
+    empty = attest("table", out)
+    assert empty.returncode == 4 and "no layer was studied, because --skip-bad-layers left all out" in empty.stderr
 
 
 @pytest.mark.parametrize("queries, selectors, what", [

@@ -1,5 +1,6 @@
 """`attest validate`: which prompts are judged, requests that are refused, dumps as input."""
 
+import json
 import shutil
 import subprocess
 
@@ -14,7 +15,12 @@ def test_lengths(tmp_path):
     path = planted(tmp_path / "r.h5", 29, [0, 0, 0], lengths=[1000 + 100 * p for p in range(29)])
     done = validate(path, "--target", TARGET, "--for-length", "128K", expect=3)
     assert "131072 tokens" in done.stderr and "1000 to 3800" in done.stderr and done.stdout == ""
-    validate(path, "--target", TARGET, "--for-length", "128K", "--extrapolate")
+    said = validate(path, "--target", TARGET, "--for-length", "128K", "--extrapolate").stdout
+    assert "extrapolated to contexts of 131072 tokens: no prompt is as long" in said
+    found = json.loads(validate(path, "--target", TARGET, "--for-length", "128K", "--extrapolate", "--json").stdout)
+    assert found["claim"]["extrapolated_to"] == 131072
+    within = json.loads(validate(path, "--target", TARGET, "--json").stdout)
+    assert "extrapolated_to" not in within["claim"]
     validate(path, "--target", TARGET, "--for-length", "1000")
     validate(path, "--target", TARGET, "--for-length", "999", expect=3)
 

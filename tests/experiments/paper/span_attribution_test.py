@@ -1,5 +1,7 @@
 """`attest figures --only span_attribution`: numpy recomputes the csv files and tables, the sentences quote them."""
 
+import re
+
 import h5py
 import numpy as np
 import pytest
@@ -141,7 +143,10 @@ def test_sentences_quote_the_tables(study):
         share, worst = losing[0]
         assert f"{len(losing)} lose more than 1 % of the attention on them: layer {worst['layer']} head {worst['head']} keeps {100 * share:.1f} %" in said
     assert "best at" not in said, "an oracle is no method"
-    assert "ffd: to keep 99 % of their attention on the evidence in every prompt in which they retrieve it, " in said
+    enough, of, setting = re.search(r"ffd: to keep 99 % of their attention on the evidence in every prompt in which they retrieve it, "
+                                    r"(\d+) of (\d+) retrieval heads? needs? delta ([\d.]+) or less", said).groups()
+    needs = [float(r["least_setting_99_retrieval"] or "inf") for r in heads if float(r["retrieval_share"]) > 0]
+    assert (int(enough), int(of)) == (sum(need <= float(setting) for need in needs), len(needs))
     script = (out / "span_attribution.gp").read_text()
     assert "[all layers]" not in script and "(d) all layers, worst (%)" in script
 

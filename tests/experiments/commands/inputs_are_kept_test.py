@@ -1,0 +1,52 @@
+"""No command replaces a file that it reads, also not with --force."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+ATTEST, SOURCE = os.environ["ATTEST_BIN"], Path(os.environ["ATTEST_SOURCE_DIR"])
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A dump, results, an archive, prompts and a configuration, and a link to each."""
+    for arguments in (["synth", "-o", "dump.h5", "--layers", 3, "--tokens", 300], ["run", "dump.h5", "-o", "r.h5", "--selector", "ffd"]):
+        subprocess.run([ATTEST, *map(str, arguments), "--quiet"], cwd=tmp_path, check=True, capture_output=True)
+    np.savez(tmp_path / "a.npz", q=np.zeros(3))
+    (tmp_path / "p.jsonl").write_text('{"name": "a", "text": "b", "answer": "c"}\n')
+    (tmp_path / "c.toml").write_text("quiet = true\n")
+    (tmp_path / "hay.txt").write_text("hay\n")
+    for file in list(tmp_path.iterdir()):
+        (tmp_path / f"link_{file.name}").symlink_to(file)
+    return tmp_path
+
+
+@pytest.mark.parametrize("link", ["", "link_"])
+@pytest.mark.parametrize("command, kept", [
+    (["table", "r.h5", "-o"], "r.h5"),
+    (["claims", "r.h5", "-o"], "r.h5"),
+    (["report", "r.h5", "-o"], "r.h5"),
+    (["validate", "r.h5", "--target", "recall>=0.9", "-o"], "r.h5"),
+    (["run", "dump.h5", "-o"], "dump.h5"),
+    (["run", "dump.h5", "--config", "c.toml", "-o"], "c.toml"),
+    (["import", "a.npz", "-o"], "a.npz"),
+    (["capture", "no-model", "p.jsonl", "-o"], "p.jsonl"),
+    (["tasks", "--model", "no-model", "--selector", "ffd", "--delta", "5", "--prompts", "p.jsonl", "-o"], "p.jsonl"),
+])
+def test_an_input_is_no_output(folder, command, kept, link):
+    before = (folder / kept).read_bytes()
+    result = subprocess.run([ATTEST, *command, link + kept, "--force"], cwd=folder, capture_output=True, text=True)
+    assert result.returncode == 2, result.stderr
+    assert kept in result.stderr and len(result.stderr.splitlines()) == 1
+    assert (folder / kept).read_bytes() == before and (folder / kept).is_symlink() is False
+
+
+def test_a_haystack_is_no_output(folder):
+    result = subprocess.run([sys.executable, SOURCE / "experiments/tasks/make_tasks.py", "bytes", "--haystack", "hay.txt", "-o", "hay.txt", "--force"],
+                            cwd=folder, capture_output=True, text=True)
+    assert result.returncode == 2 and "hay.txt" in result.stderr
+    assert (folder / "hay.txt").read_text() == "hay\n"
