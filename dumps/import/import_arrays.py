@@ -28,6 +28,10 @@ def check_options(options, target):
         text = getattr(options, name)
         if "\0" in text or any("\ud800" <= c <= "\udfff" for c in text):
             raise UsageError(f"--{name}: expected UTF-8 text, found {in_quotes(text)}")
+    try:
+        json.loads(options.rope or "{}")
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"--rope: expected JSON, found {in_quotes(options.rope)}") from error
     if not is_sample_name(options.sample):
         raise UsageError(f"{target}: sample {in_quotes(options.sample)}: the name must be that of one HDF5 group")
 

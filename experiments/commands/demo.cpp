@@ -82,6 +82,7 @@ void claim_folder(const fs::path& folder) {
           fmt::format("{} is there already and is not a demo's folder: choose another with -o", folder.string()));
   }
   fs::create_directories(folder, error);
+  if (error) throw OutputError(fmt::format("cannot make the folder {}: {}", folder.string(), error.message()));
   write_atomically((folder / kMark).string(), kMarkText);
 }
 

@@ -73,22 +73,28 @@ void inspect_partial(const InspectOptions& options, const GlobalOptions& global)
     std::cout << status_text(status);
 }
 
+/// Of `attest tasks`: a file, or the folder of unfinished ones.
+[[noreturn]] void show_outcomes(const InspectOptions& options, const GlobalOptions& global) {
+  if (options.check)
+    throw UsageError(
+        fmt::format("{}: --check takes a dump or a results file, and these are task outcomes", options.path));
+  std::vector<std::string> arguments{"--", options.path};
+  if (global.json) arguments.insert(arguments.begin(), "--json");
+  exec_script(python_interpreter(), "experiments/tasks/show_outcomes.py", arguments);
+}
+
 void run_inspect(const InspectOptions& options, const GlobalOptions& global) {
   std::error_code error;
-  if (fs::is_directory(options.path, error)) return inspect_partial(options, global);
+  if (fs::is_directory(options.path, error)) {
+    if (fs::exists(fs::path(options.path) / "tasks.json", error)) show_outcomes(options, global);
+    return inspect_partial(options, global);
+  }
   const std::string partial = PartialResults::folder_of(options.path);
   if (!fs::exists(options.path, error) && fs::is_directory(partial, error))
     throw InputError(fmt::format("{}: there is no such file; its study is unfinished, see 'attest inspect {}'",
                                  options.path, partial));
   const std::string format = file_format(options.path);
-  if (format == kTasksFormat) {
-    if (options.check)
-      throw UsageError(
-          fmt::format("{}: --check takes a dump or a results file, and these are task outcomes", options.path));
-    std::vector<std::string> arguments{"--", options.path};
-    if (global.json) arguments.insert(arguments.begin(), "--json");
-    exec_script(python_interpreter(), "experiments/tasks/show_outcomes.py", arguments);
-  }
+  if (format == kTasksFormat) show_outcomes(options, global);
   if (format == kStudyFormat) {
     const ResultsFile results(options.path);
     inspect_file(results, "arrays", options, global,

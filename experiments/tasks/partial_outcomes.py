@@ -25,6 +25,24 @@ def folder_of(output):
     return pathlib.Path(f"{output}.partial")
 
 
+def status_of(folder):
+    """What the folder of unfinished outcomes says of itself, for `attest inspect`."""
+    path = pathlib.Path(folder) / BEGUN
+    try:
+        begun = json.loads(path.read_text())
+        what, record = begun["what"], begun["record"]
+        made = what["prompts"]
+        total = None if "file" in made else len(made["tasks"]) * len(made["context"]) * made["prompts"]
+        return {"path": os.fspath(folder), "format": "attest-tasks-partial", "begun": record["created"],
+                "program": what["program"]["version"], "model": what["model"]["called"], "prompts": total,
+                "finished_prompts": sum(re.fullmatch(r"prompt-\d+\.json", name) is not None
+                                        for name in os.listdir(folder))}
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror})") from error
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise InputError(f"{path}: is damaged ({first_line(error)})") from error
+
+
 def first_difference(path, before, now):
     """Names the first entry in which two JSON values differ; None if there is none."""
     if isinstance(before, dict) and isinstance(now, dict):

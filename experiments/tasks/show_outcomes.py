@@ -1,4 +1,4 @@
-"""`attest inspect` of an outcomes file: what it is of, and its table."""
+"""`attest inspect` of an outcomes file: what it is of, and its table; of the folder of unfinished ones how far they are."""
 import argparse
 import json
 import pathlib
@@ -23,13 +23,27 @@ def show(path, as_json):
                  f"{len(found.runs)} runs, {summary['answered']}\n\n" + table_text(summary).rstrip())
 
 
+def show_partial(folder, as_json):
+    from partial_outcomes import status_of
+
+    status = status_of(folder)
+    if as_json:
+        print_report(json.dumps(status, indent=2, ensure_ascii=False))
+        return
+    total = f" of {status['prompts']}" if status["prompts"] is not None else ""
+    print_report(f"{printable(folder)}: unfinished task outcomes, begun {printable(status['begun'])} by attest "
+                 f"{printable(status['program'])} with model '{printable(status['model'])}'\n"
+                 f"{status['finished_prompts']}{total} prompts are finished. The same 'attest tasks' command with "
+                 "--resume goes on; --force starts over.")
+
+
 def main(arguments):
     def command():
         parser = argparse.ArgumentParser(add_help=False)
         parser.add_argument("--json", action="store_true")
         parser.add_argument("path")
         options = parser.parse_args(arguments)
-        show(options.path, options.json)
+        (show_partial if pathlib.Path(options.path).is_dir() else show)(options.path, options.json)
     return run_command("attest", "numpy and h5py", command)
 
 

@@ -255,6 +255,8 @@ def test_paths_need_be_no_utf_8(tmp_path):
     assert json.loads(done.stdout)["path"] == f"{tmp_path}/d\ufffd.h5"
     done = subprocess.run([ATTEST, "import", source, "-o", target, "--force", "--model", b"\xff"], capture_output=True)
     assert done.returncode == 2 and done.stderr == b"attest: --model: expected UTF-8 text, found '\\udcff'\n"
+    done = subprocess.run([ATTEST, "import", source, "-o", target, "--force", "--rope", "{theta"], capture_output=True)
+    assert done.returncode == 2 and done.stderr == b"attest: --rope: expected JSON, found '{theta'\n"
 
 
 def test_options_may_come_from_a_file(tmp_path):

@@ -139,6 +139,8 @@ def test_resume(number, code, model_folder, prompts, tmp_path):  # noqa: F811
     assert not (broken / "t.h5").exists() and not (broken / "d.h5").exists()
     finished = len(list((broken / "t.h5.partial").glob("prompt-*.json")))
     assert 2 <= finished < len(prompts)
+    shown = subprocess.run([ATTEST, "inspect", "t.h5.partial"], cwd=broken, capture_output=True, text=True)
+    assert shown.returncode == 0 and f"{finished} prompts are finished. The same 'attest tasks' command" in shown.stdout
 
     error = run(broken, *arguments, expect=5).stderr
     assert "t.h5.partial: holds unfinished outcomes; continue them with --resume, or start over with --force" in error

@@ -7,7 +7,7 @@ import pytest
 REPOSITORY = pathlib.Path(__file__).parents[3]
 sys.path[:0] = [str(REPOSITORY / folder) for folder in ("experiments/tasks", "dumps/capture", "dumps/python")]
 from dump_errors import InputError, OutputError, UsageError  # noqa: E402
-from partial_outcomes import PartialOutcomes, first_difference  # noqa: E402
+from partial_outcomes import PartialOutcomes, first_difference, status_of  # noqa: E402
 from prompt_outcomes import Outcome, PromptOutcomes  # noqa: E402
 
 WHAT = {"model": {"name": "a"}, "selectors": [{"settings": [1, 2]}]}
@@ -34,6 +34,21 @@ def test_finished_prompts_are_found_again(tmp_path):
         assert partial.finished(0, "p", 2, False) is None
     partial.remove()
     assert not list(tmp_path.iterdir())
+
+
+def test_status(tmp_path):
+    what = {"program": {"version": "1.2"}, "model": {"called": "tiny"}, "prompts": {"file": "p.jsonl", "sha256": "0"}}
+    partial, _ = begin(tmp_path / "t", what)
+    expected = {"path": str(partial.folder), "format": "attest-tasks-partial", "begun": "now", "program": "1.2",
+                "model": "tiny", "prompts": None, "finished_prompts": 1}
+    assert status_of(partial.folder) == expected
+    begin(tmp_path / "t", {**what, "prompts": {"tasks": ["kv", "mk"], "context": [500, 1000, 2000], "prompts": 4}},
+          force=True)
+    assert status_of(partial.folder) == {**expected, "prompts": 24}
+    for damaged in ("", "[]", "{}", '{"what": {}, "record": {}}'):
+        (partial.folder / "tasks.json").write_text(damaged)
+        with pytest.raises(InputError, match="is damaged"):
+            status_of(partial.folder)
 
 
 def test_refusals(tmp_path):
