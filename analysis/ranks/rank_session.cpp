@@ -24,6 +24,7 @@ constexpr milliseconds kMostBetweenBeats{1000};
 constexpr int kBeatsInLease = 4;
 constexpr int kLeasesOfFirst = 3;  // rank 0 may be silent for so many
 constexpr int kPausesInWait = 10;
+constexpr int kTurnsBetweenLooks = 10;  // at rank 0, by ranks that wait: there may be many, and for long
 /// How long a rank waits for the next rank 0 before it takes the outcome of an earlier one for that of its own job.
 constexpr milliseconds kNextAfterComplete{2000}, kNextAfterFailure{10000};
 constexpr const char* kFirst = "first";  // key of rank 0's process
@@ -81,11 +82,27 @@ void RankSession::open(const std::string& description) {
   opened_ = true;
 }
 
+std::optional<std::string> RankSession::outcome_for_late(const std::string& first, Clock::time_point said) {
+  std::istringstream ended(store_.get(key(first, "ended")).value_or(""));
+  std::string seen_ranks;
+  if (!(ended >> seen_ranks) || seen_ranks.find(fmt::format(",{},", ranks_.rank)) != std::string::npos)
+    return std::nullopt;
+  std::string outcome = rest_of(ended);
+  // In a store that is there before rank 0 it may be that of an earlier attempt, and the next is still to come.
+  const milliseconds next = outcome == kComplete ? kNextAfterComplete : kNextAfterFailure;
+  if (ranks_.store_is_there && since(said) < next) return std::nullopt;
+  return outcome;
+}
+
 std::optional<std::string> RankSession::join(milliseconds wait) {
   Clock::time_point said{};  // hello, to `first`
   std::string first;
   Silence silence(wait / kPausesInWait);
-  for (;; pause(kWelcomePoll)) {
+  for (int turn = 0;; ++turn, pause(kWelcomePoll)) {
+    if (!first.empty()) {
+      if (store_.get(key(first, "welcome/" + process_))) break;
+      if (turn % kTurnsBetweenLooks != 0) continue;
+    }
     if (std::string now = store_.get(root_ + kFirst).value_or(""); !now.empty() && now != first) {
       first = std::move(now);
       say_hello(first);
@@ -99,20 +116,13 @@ std::optional<std::string> RankSession::join(milliseconds wait) {
                       "same command?",
                       wait.count() / 1000, ranks_.store_host, ranks_.store_port));
     if (first.empty()) continue;
-    if (store_.get(key(first, "welcome/" + process_))) break;
-    // Rank 0 may have ended before this rank came: it says so to all that it has not seen. In a store that is there
-    // before it, it may be that of an earlier attempt, and the next is still to announce itself.
-    std::istringstream ended(store_.get(key(first, "ended")).value_or(""));
-    std::string seen_ranks;
-    if (!(ended >> seen_ranks) || seen_ranks.find(fmt::format(",{},", ranks_.rank)) != std::string::npos) continue;
-    std::string outcome = rest_of(ended);
-    if (ranks_.store_is_there && since(said) < (outcome == kComplete ? kNextAfterComplete : kNextAfterFailure))
-      continue;
+    std::optional<std::string> outcome = outcome_for_late(first, said);
+    if (!outcome) continue;
     store_.add(key(first, "late"), 1);
-    if (outcome == kComplete) return std::nullopt;
+    if (*outcome == kComplete) return std::nullopt;
     {
       const std::lock_guard lock(mutex_);
-      control_ = std::move(outcome);
+      control_ = *std::move(outcome);
     }
     stop_ = true;
     throw_reason();

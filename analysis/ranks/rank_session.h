@@ -112,6 +112,8 @@ class RankSession {
   bool all_have_left();
   void end(const std::string& control);
   void fail(const std::string& control);
+  /// What rank 0 has left for those that come after its end; empty if it has not, or this rank is none of them.
+  std::optional<std::string> outcome_for_late(const std::string& first, Clock::time_point said);
   void fail_before_join(const std::string& control);
   void say_hello(const std::string& first);
   std::chrono::milliseconds between_beats() const;
