@@ -299,7 +299,7 @@ RunReport run_ranked_study(Study study, RunOptions options, const std::atomic<bo
   } catch (const Interrupted&) {
     if (!stop) session.throw_own_error();  // the others may go on
     fail();
-    session.throw_reason_unless_interrupted();
+    if (!stop) session.throw_reason_unless_interrupted();
     throw;
   } catch (...) {
     fail();

@@ -89,25 +89,51 @@ def test_a_rank_killed_on_another_node_is_started_again(study, tmp_path):
 STORE = "import sys, time, torch.distributed as d; s = d.TCPStore('127.0.0.1', int(sys.argv[1]), is_master=True, wait_for_workers=False); time.sleep(100)"
 
 
-@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
-def test_a_job_that_is_suspended_goes_on(study, tmp_path, order, monkeypatch):
-    """All ranks, but not the launcher's store, are stopped for longer than three leases, as by a scheduler, and go on one after the other."""
-    dump, expected = study
+@pytest.fixture
+def start_store(monkeypatch):
+    """Starts the store of a job, as torchrun does, in a process of its own."""
     monkeypatch.setitem(rank_runs.CLEAN, "TORCHELASTIC_RUN_ID", "test")
     monkeypatch.setitem(rank_runs.CLEAN, "TORCHELASTIC_USE_AGENT_STORE", "True")
+    stores = []
+
+    def start(job):
+        stores.append(subprocess.Popen([sys.executable, "-c", STORE, str(job.port)]))
+        return stores[-1]
+
+    yield start
+    for store in stores:
+        store.kill()
+        store.wait()
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_a_job_that_is_suspended_goes_on(study, tmp_path, order, start_store):
+    """All ranks, but not the launcher's store, are stopped for longer than three leases, as by a scheduler, and go on one after the other."""
+    dump, expected = study
     with Job(2, dump, tmp_path / "r.h5", "--resume", "--lease", "1") as job:
-        store = subprocess.Popen([sys.executable, "-c", STORE, str(job.port)])
-        try:
-            job.start().until_all_work()
-            for process in job.processes.values():
-                process.send_signal(signal.SIGSTOP)
-            time.sleep(5)
-            for rank in order:
-                job.processes[rank].send_signal(signal.SIGCONT)
-                time.sleep(0.3)
-            for code, _, error in job.end().values():
-                assert code == 0, error
-        finally:
-            store.kill()
-            store.wait()
+        start_store(job)
+        job.start().until_all_work()
+        for process in job.processes.values():
+            process.send_signal(signal.SIGSTOP)
+        time.sleep(5)
+        for rank in order:
+            job.processes[rank].send_signal(signal.SIGCONT)
+            time.sleep(0.3)
+        for code, _, error in job.end().values():
+            assert code == 0, error
     assert data_of(tmp_path / "r.h5") == expected
+
+
+def test_a_signal_is_heard_although_the_store_hangs(tmp_path, start_store):
+    dump = rank_runs.write_dump(tmp_path / "endless.h5", tokens=20000, layers=30, queries=64)
+    with Job(2, dump, tmp_path / "r.h5", "--resume") as job:
+        store = start_store(job)
+        job.start()
+        rank_runs.wait_for(lambda: all("device: " in job.text(rank) for rank in job.processes))
+        store.send_signal(signal.SIGSTOP)
+        time.sleep(1)
+        begin = time.monotonic()
+        for process in job.processes.values():
+            process.send_signal(signal.SIGTERM)
+        assert {code for code, _, _ in job.end().values()} == {130}
+        assert time.monotonic() - begin < 10, "three leases are 30 s"
