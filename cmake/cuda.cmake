@@ -4,9 +4,20 @@ if(NOT ATTEST_CUDA)
 endif()
 include(find_nvcc)
 
-# sm_80 for Ampere and Ada, sm_90a for Hopper (wgmma requires the a), and PTX for later GPUs.
+# Every architecture is one more compilation of all kernels. ATTEST_NATIVE therefore builds for this machine's GPU alone
+# where there is one. Else: sm_80 for Ampere and Ada, sm_90 for Hopper, and its PTX for later GPUs.
 if(NOT CMAKE_CUDA_ARCHITECTURES)
-  set(CMAKE_CUDA_ARCHITECTURES 80-real 90a-real 90-virtual CACHE STRING "GPU architectures" FORCE)
+  set(architectures 80-real 90)
+  if(ATTEST_NATIVE)
+    execute_process(COMMAND nvidia-smi --query-gpu=compute_cap --format=csv,noheader
+      OUTPUT_VARIABLE capabilities OUTPUT_STRIP_TRAILING_WHITESPACE RESULT_VARIABLE failed ERROR_QUIET)
+    if(NOT failed AND capabilities MATCHES "^[0-9.\n]+$")
+      string(REGEX MATCHALL "[0-9]+\\.[0-9]+" architectures "${capabilities}")
+      list(TRANSFORM architectures REPLACE "([0-9]+)\\.([0-9]+)" "\\1\\2-real")
+      list(REMOVE_DUPLICATES architectures)
+    endif()
+  endif()
+  set(CMAKE_CUDA_ARCHITECTURES ${architectures} CACHE STRING "GPU architectures" FORCE)
 endif()
 enable_language(CUDA)
 find_package(CUDAToolkit 13.0 REQUIRED)

@@ -1,5 +1,5 @@
-# Script (cmake -P): writes OUT, a C++ source with the page of attest report. FOLDER has page.html, page.css and the
-# SCRIPTS, which become one, in this order. A browser runs only what has the hashes in the page.
+# Script (cmake -P): writes OUT, a C++ source with the page of attest report: HTML, STYLE and the SCRIPTS, which become
+# one, in this order. A browser runs only what has the hashes in the page.
 function(base64_of_hex hex out)
   set(digits "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")
   string(APPEND hex "00") # 256 bits are 42 groups of 6 and 4 bits
@@ -34,12 +34,12 @@ function(read_text path out)
   set(${out} "${text}" PARENT_SCOPE)
 endfunction()
 
-read_text(${FOLDER}/page.html html)
-read_text(${FOLDER}/page.css style)
+read_text(${HTML} html)
+read_text(${STYLE} style)
 set(script "(() => {\n\"use strict\";\n")
 separate_arguments(SCRIPTS)
 foreach(name ${SCRIPTS})
-  read_text(${FOLDER}/${name} text)
+  read_text(${name} text)
   string(APPEND script "${text}")
 endforeach()
 string(APPEND script "})();\n")
@@ -51,8 +51,8 @@ endforeach()
 literals("${html}" html)
 literals("${style}" style)
 literals("${script}" script)
-file(WRITE ${OUT}.new "// Made by cmake/embed_page.cmake from plots/report/.
-#include \"plots/report/page_parts.h\"
+file(WRITE ${OUT}.new "// Made by cmake/embed_page.cmake.
+#include \"experiments/report/page_parts.h\"
 
 namespace attest {
 

@@ -12,13 +12,23 @@
 # The others read, parse and print: -O1 compiles them in half the time. Most of that time goes into the headers of
 # libraries, so where CMAKE_UNITY_BUILD is on, the sources of a subfolder are compiled a few at a time. Preset dev
 # compiles every source alone, so that each includes what it needs.
+#
+# A build without CUDA leaves out *.cu, which have kernels, and the host code around them: sources named *_cuda.cpp or
+# cuda_*.cpp, and those of a folder device/. Host code is not in *.cu, because nvcc takes five times as long for it.
+set(cuda_host "(^|/)cuda_[^/]*\\.cpp$|_cuda\\.cpp$|(^|/)device/")
 function(folder_library name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "POSITION_INDEPENDENT" "" "NUMERICAL;ALONE")
   set(matching RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} CONFIGURE_DEPENDS)
   file(GLOB_RECURSE sources ${matching} *.cpp)
   list(FILTER sources EXCLUDE REGEX "^main\\.cpp$|(^|/)torch_[^/]*\\.cpp$")
+  set(cuda_host_sources ${sources})
+  list(FILTER cuda_host_sources INCLUDE REGEX "${cuda_host}")
+  list(FILTER sources EXCLUDE REGEX "${cuda_host}")
   if(ATTEST_CUDA)
     file(GLOB_RECURSE cuda_sources CONFIGURE_DEPENDS *.cu)
+    list(APPEND cuda_sources ${cuda_host_sources})
+    # As in host code that nvcc compiles, which knows no processor with fused multiply-add.
+    set_source_files_properties(${cuda_host_sources} PROPERTIES COMPILE_OPTIONS -ffp-contract=off)
   endif()
   add_library(${name} OBJECT ${sources} ${cuda_sources})
   target_link_libraries(${name} PUBLIC build_flags PRIVATE cheap_to_compile)
@@ -36,6 +46,7 @@ function(folder_library name)
   set(alone)
   if(arg_NUMERICAL)
     file(GLOB numerical ${matching} ${arg_NUMERICAL})
+    list(FILTER numerical EXCLUDE REGEX "${cuda_host}")
     set_source_files_properties(${numerical} PROPERTIES COMPILE_OPTIONS $<$<CONFIG:Release>:-O3>)
   endif()
   if(arg_ALONE)

@@ -1,6 +1,8 @@
-# Sets attest_python: the interpreter that runs attest import, attest capture and the Python tests, and whose torch is
-# linked if it has one.
-if(ATTEST_PYTHON)
+# Sets attest_python: the interpreter that runs the Python package and the tests, and whose torch is linked if it has one.
+if(SKBUILD) # a wheel is being built (pyproject.toml); the interpreter that it is installed for runs the package
+  find_package(Python REQUIRED COMPONENTS Interpreter)
+  set(attest_python ${Python_EXECUTABLE})
+elseif(ATTEST_PYTHON)
   set(attest_python ${ATTEST_PYTHON})
 else()
   set(attest_python ${CMAKE_SOURCE_DIR}/.venv/bin/python)

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# cmake/setup.sh [--torch] [--tests] [--lm-eval]: installs what attest needs and this machine lacks; uses no network if
+# cmake/setup.sh [--torch] [--tests] [--lm-eval] [--dask]: installs what attest needs and this machine lacks; uses no network if
 # nothing is missing. It looks for the header or tool itself, not for its package, so that other ways of installing count
 # too.
-#   --torch    also what attest capture and the LibTorch peer of attest bench need
+#   --torch    also what attest capture, tasks and the LibTorch peer of attest bench need
 #   --tests    also what the tests need
 #   --lm-eval  also torch and the lm-evaluation-harness, as --torch --tests does
+#   --dask     also what attest run --dask needs, as --torch --tests does
 #   ATTEST_PYTHON=/path/python  an interpreter to use instead of a .venv
 #   ATTEST_CUDA=1 or 0          with or without a CUDA compiler; by default with one if there is a GPU
 set -euo pipefail
@@ -13,19 +14,21 @@ mkdir -p build
 log=$PWD/build/setup.log
 venv=$PWD/.venv
 
-torch= tests= lm_eval=
+torch= tests= lm_eval= dask=
 for option in "$@"; do
   case $option in
     --torch) torch=1 ;;
     --tests) tests=1 ;;
     --lm-eval) torch=1 lm_eval=1 ;;
+    --dask) dask=1 ;;
     *) echo "cmake/setup.sh: unknown option $option" >&2 && exit 2 ;;
   esac
 done
 
-[ -z "$torch" ] || [ -z "$tests" ] || lm_eval=1
+[ -z "$torch" ] || [ -z "$tests" ] || lm_eval=1 dask=1
 
 . cmake/watch.sh
+. cmake/choose_preset.sh
 fail() {
   say "$@"
   exit 1
@@ -42,7 +45,7 @@ step() {
   return $failed
 }
 
-# ---- Debian packages
+# ---- What is there
 
 include_folders=(/usr/include /usr/local/include)
 IFS=: read -ra prefixes <<<"${CMAKE_PREFIX_PATH-}:${HDF5_ROOT-}"
@@ -66,98 +69,39 @@ has() { # command NAME | header FILE | module NAME (of python3)
   esac
 }
 
-missing_packages() { # reads lines "probe what package"; prints the package of each line whose probe fails
-  local probe what package
-  while read -r probe what package; do
-    has "$probe" "$what" || echo "$package"
-  done
+missing() { # missing needed|tests: "Debian's-package conda's-package", a line for each that is not there
+  local kind probe what debian conda
+  while read -r kind probe what debian conda; do
+    [ "$kind" != "$1" ] || has "$probe" "$what" || echo "$debian $conda"
+  done <<<"needed command ${CXX:-c++} g++ cxx-compiler
+needed header hdf5.h libhdf5-dev hdf5
+needed header xxhash.h libxxhash-dev xxhash
+needed header zlib.h zlib1g-dev zlib
+needed header Eigen/Core libeigen3-dev eigen
+needed header CLI/CLI.hpp libcli11-dev cli11
+needed header toml++/toml.h libtomlplusplus-dev tomlplusplus
+needed header nlohmann/json.hpp nlohmann-json3-dev nlohmann_json
+needed header fmt/format.h libfmt-dev fmt
+${ATTEST_PYTHON:+not }needed command python3 python3 python
+${ATTEST_PYTHON:+not }needed module ensurepip python3-venv python
+tests header gtest/gtest.h libgtest-dev gtest
+tests header gmock/gmock.h libgmock-dev gtest"
 }
 
-needed_packages() {
-  missing_packages <<<"command ${CXX:-c++} g++
-header hdf5.h libhdf5-dev
-header xxhash.h libxxhash-dev
-header zlib.h zlib1g-dev
-header Eigen/Core libeigen3-dev
-header CLI/CLI.hpp libcli11-dev
-header nlohmann/json.hpp nlohmann-json3-dev
-header fmt/format.h libfmt-dev"
-  [ -n "${ATTEST_PYTHON-}" ] || missing_packages <<<"command python3 python3
-module ensurepip python3-venv"
-}
+all_missing() { missing needed && { [ -z "$tests" ] || missing tests; }; }
 
-test_packages() {
-  missing_packages <<<"header gtest/gtest.h libgtest-dev
-header gmock/gmock.h libgmock-dev
-header benchmark/benchmark.h libbenchmark-dev"
-}
-
-optional_packages() { # optional: gnuplot for figures, ccache for faster rebuilds
-  missing_packages <<<"command gnuplot gnuplot-nox
-command ccache ccache"
-}
-
-network_package() { # optional: makes two machines of one, whose network a test cuts
-  has command ip || echo iproute2
-}
-
-browser_package() { # optional: what shows the page of attest report to its test
-  has command chromium || has command google-chrome || echo chromium
-}
-
-install_packages() { # install_packages WHY PACKAGE...
-  local why=$1 sudo=
-  shift
-  if ! has command apt-get; then
-    say "Missing ($why), and there is no apt-get to install it: what the Debian packages $* hold."
-    return 1
-  fi
-  if [ "$(id -u)" != 0 ]; then
-    if has command sudo && { sudo -n true 2>/dev/null || [ -t 0 ]; }; then
-      sudo=sudo
-    else
-      say "Missing ($why), and installing takes root. As root, run:"
-      say "  apt-get update && apt-get install -y --no-install-recommends $*"
-      return 1
-    fi
-  fi
-  # Retries and timeouts are short, so that a machine without network reports it soon.
-  step "installing Debian packages ($why): $*" $sudo sh -c '
-    set -e; export DEBIAN_FRONTEND=noninteractive
-    timeout 120 apt-get -o Acquire::Retries=1 -o Acquire::http::Timeout=20 update
-    apt-get -o DPkg::Lock::Timeout=600 install -y --no-install-recommends "$@"' install "$@"
-}
-
-needed=$(needed_packages)
-[ -z "$tests" ] || needed+=" $(test_packages)"
-if [ -n "${needed// /}" ]; then
-  install_packages needed $needed || fail "Set-up cannot go on without these packages. Log: $log"
-fi
-# Optional packages are tried once: without network, every start would wait for them again.
-try_packages() { # try_packages NAME WHAT-IT-TAKES PACKAGE...
-  local tried=build/setup-$1 takes=$2
-  shift 2
-  [ $# != 0 ] && [ "$*" != "$(cat "$tried" 2>/dev/null)" ] || return 0
-  install_packages optional "$@" || say "Going on without: $takes. To try again, remove $tried."
-  echo "$*" >"$tried"
-}
-try_packages optional "figures take gnuplot" $(optional_packages)
-[ -z "$tests" ] || try_packages browser "the page of attest report is tested in Chromium" $(browser_package)
-[ -z "$tests" ] || try_packages network "a network that is cut is tested with ip" $(network_package)
-
-# ---- Python and its wheels
-
-pip_install() { # pip_install WHAT ARGUMENT...
-  local what=$1
-  shift
-  [ -x "$venv/bin/pip" ] || step "making .venv" python3 -m venv "$venv" || fail "No virtual environment. Log: $log"
-  step "installing $what into .venv" "$venv/bin/python" -m pip install --disable-pip-version-check "$@" ||
-    fail "Set-up needs these wheels. Log: $log"
+wheel_files() { # the requirements files of this set-up, for .venv
+  [ -z "${ATTEST_PYTHON-}" ] || return 0
+  echo requirements.txt
+  [ -z "$torch" ] || echo cmake/requirements-torch.txt
+  [ -z "$tests" ] || echo cmake/requirements-tests.txt
+  [ -z "$lm_eval" ] || echo cmake/requirements-lm-eval.txt
+  [ -z "$dask" ] || echo cmake/requirements-dask.txt
 }
 
 # Succeeds if .venv has every pinned version of a requirements file.
 has_requirements() {
-  "$venv/bin/python" - "$1" <<'PYTHON'
+  [ -x "$venv/bin/python" ] && "$venv/bin/python" - "$1" <<'PYTHON'
 import sys
 from importlib.metadata import PackageNotFoundError, version
 
@@ -171,8 +115,86 @@ for line in open(sys.argv[1]):
 PYTHON
 }
 
+has_nvcc() { PATH=$venv/bin:$PATH cmake -P cmake/find_nvcc.cmake >>"$log" 2>&1; }
+
+# Ends a set-up that can install nothing: names all that is missing at once, and how to point to what is elsewhere.
+fail_missing() { # fail_missing WHY
+  local debian conda file wheels=()
+  debian=$(all_missing | cut -d' ' -f1 | tr '\n' ' ')
+  conda=$(all_missing | cut -d' ' -f2 | sort -u | tr '\n' ' ')
+  for file in $(wheel_files); do
+    has_requirements "$file" || wheels+=(-r "$file")
+  done
+  [ "$preset" != release ] || has_nvcc || wheels+=(-r cmake/requirements-nvcc.txt)
+  say "$1. Missing are:"
+  if [ -n "$debian" ]; then
+    say "  Debian's packages  apt-get install --no-install-recommends ${debian% }"
+    say "  or conda's         conda install -c conda-forge ${conda% }"
+  fi
+  [ ${#wheels[@]} = 0 ] || say "  wheels             python3 -m venv .venv && .venv/bin/pip install ${wheels[*]}"
+  say "What is installed elsewhere is found through CMAKE_PREFIX_PATH=/prefix (libraries; conda's is \$CONDA_PREFIX),"
+  say "CXX=/compiler, CUDACXX=/nvcc (ATTEST_CUDA=0: without CUDA) and ATTEST_PYTHON=/python, an interpreter with numpy and h5py."
+  say "Log: $log"
+  exit 1
+}
+
+# ---- Debian packages
+
+optional_packages() { # optional: gnuplot for figures, ccache for faster rebuilds
+  has command gnuplot || echo gnuplot-nox
+  has command ccache || echo ccache
+}
+
+network_package() { # optional: makes two machines of one, whose network a test cuts
+  has command ip || echo iproute2
+}
+
+browser_package() { # optional: what shows the page of attest report to its test
+  has command chromium || has command google-chrome || echo chromium
+}
+
+install_packages() { # install_packages WHY PACKAGE...
+  local why=$1 sudo=
+  shift
+  has command apt-get || { cause="There is no apt-get to install packages"; return 1; }
+  if [ "$(id -u)" != 0 ]; then
+    has command sudo && { sudo -n true 2>/dev/null || [ -t 0 ]; } || { cause="Installing packages takes root"; return 1; }
+    sudo=sudo
+  fi
+  cause="Packages cannot be installed"
+  # Retries and timeouts are short, so that a machine without network reports it soon.
+  step "installing Debian packages ($why): $*" $sudo sh -c '
+    set -e; export DEBIAN_FRONTEND=noninteractive
+    timeout 120 apt-get -o Acquire::Retries=1 -o Acquire::http::Timeout=20 update
+    apt-get -o DPkg::Lock::Timeout=600 install -y --no-install-recommends "$@"' install "$@"
+}
+
+needed=$(all_missing | cut -d' ' -f1)
+[ -z "$needed" ] || install_packages needed $needed || fail_missing "$cause"
+# Optional packages are tried once: without network, every start would wait for them again.
+try_packages() { # try_packages NAME WHAT-IT-TAKES PACKAGE...
+  local tried=build/setup-$1 takes=$2
+  shift 2
+  [ $# != 0 ] && [ "$*" != "$(cat "$tried" 2>/dev/null)" ] || return 0
+  install_packages optional "$@" || say "$cause: $*. Going on without: $takes. To try again, remove $tried."
+  echo "$*" >"$tried"
+}
+try_packages optional "figures take gnuplot" $(optional_packages)
+[ -z "$tests" ] || try_packages browser "the page of attest report is tested in Chromium" $(browser_package)
+[ -z "$tests" ] || try_packages network "a network that is cut is tested with ip" $(network_package)
+
+# ---- Python and its wheels
+
+pip_install() { # pip_install WHAT ARGUMENT...
+  local what=$1
+  shift
+  [ -x "$venv/bin/pip" ] || step "making .venv" python3 -m venv "$venv" || fail "No virtual environment. Log: $log"
+  step "installing $what into .venv" "$venv/bin/python" -m pip install --disable-pip-version-check "$@" ||
+    fail_missing "Wheels cannot be installed"
+}
+
 wheels() { # wheels WHAT FILE
-  { [ -x "$venv/bin/python" ] && has_requirements "$2"; } || pip_install "$1" -r "$2"
+  has_requirements "$2" || pip_install "$1" -r "$2"
 }
 
 if [ -n "${ATTEST_PYTHON-}" ]; then
@@ -189,6 +211,14 @@ else
   [ -z "$torch" ] || wheels "torch and transformers (some 3 GB)" cmake/requirements-torch.txt
   [ -z "$tests" ] || wheels "the wheels of the tests" cmake/requirements-tests.txt
   [ -z "$lm_eval" ] || wheels "the lm-evaluation-harness (some 550 MB)" cmake/requirements-lm-eval.txt
+  [ -z "$dask" ] || wheels "Dask's scheduler" cmake/requirements-dask.txt
+fi
+
+# `import attest` in .venv's Python; a .venv that is a link belongs to another checkout.
+if [ -d "$venv" ] && [ ! -L "$venv" ]; then
+  for packages in "$venv"/lib/python3*/site-packages; do
+    echo "$PWD/experiments/python" >"$packages/attest.pth"
+  done
 fi
 
 # CMake 3.28 is the first version that supports C++20 with the CUDA 13 compiler.
@@ -200,16 +230,14 @@ if [ ! -x "$venv/bin/cmake" ]; then
   fi
 fi
 
-. cmake/choose_preset.sh
 if [ "$preset" = release ]; then
-  PATH=$venv/bin:$PATH
-  if ! cmake -P cmake/find_nvcc.cmake >/dev/null 2>&1; then
+  if ! has_nvcc; then
     pip_install "the CUDA compiler" -r cmake/requirements-nvcc.txt
     # nvcc and CMake look for these two names, which the wheels lack.
     for toolkit in "$venv"/lib/python3*/site-packages/nvidia/cu13; do
       ln -sfn lib "$toolkit/lib64"
       ln -sfn libcudart.so.13 "$toolkit/lib/libcudart.so"
     done
-    cmake -P cmake/find_nvcc.cmake >>"$log" 2>&1 || fail "The CUDA compiler from the wheels does not run. Log: $log"
+    has_nvcc || fail "The CUDA compiler from the wheels does not run. Log: $log"
   fi
 fi

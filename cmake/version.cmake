@@ -1,5 +1,7 @@
-# Writes the header with the definitions that only experiments/cli/version.cpp uses: ATTEST_VERSION, ATTEST_GIT_COMMIT,
-# ATTEST_LIBTORCH_VERSION, ATTEST_SOURCE_DIR, ATTEST_PYTHON.
+# Writes the header with the definitions that only experiments/cli/process/version.cpp uses: ATTEST_VERSION, ATTEST_GIT_COMMIT,
+# ATTEST_LIBTORCH_VERSION, ATTEST_SOURCE_DIR, ATTEST_PYTHON (both empty in a wheel).
+#
+# A wheel has no paths: the program finds the package around it.
 #
 # Every build looks up the commit. The header changes only with the commit, so that a new commit recompiles one file.
 set(version_header ${CMAKE_BINARY_DIR}/version_macros.h)
@@ -7,8 +9,11 @@ find_package(Git QUIET)
 if(NOT LibTorch_FOUND)
   set(LibTorch_VERSION "not in this build")
 endif()
+if(NOT SKBUILD)
+  set(paths -D PACKAGE_ROOT=${CMAKE_SOURCE_DIR} -D PYTHON=${attest_python})
+endif()
 set(write_version ${CMAKE_COMMAND} -D VERSION=${PROJECT_VERSION} "-DLIBTORCH_VERSION=${LibTorch_VERSION}"
-  -D SOURCE_DIR=${CMAKE_SOURCE_DIR} -D PYTHON=${attest_python}
+  -D SOURCE_DIR=${CMAKE_SOURCE_DIR} ${paths}
   -D HEADER=${version_header} -D GIT=${GIT_EXECUTABLE} -P ${CMAKE_SOURCE_DIR}/cmake/write_version.cmake)
 add_custom_target(version_header COMMAND ${write_version} BYPRODUCTS ${version_header} VERBATIM
   COMMENT "Looking up the commit")

@@ -29,22 +29,34 @@ struct TokenSpan {
   bool operator==(const TokenSpan&) const = default;
 };
 
+/// How every layer of a model makes scores.
+struct ModelAttention {
+  AttentionShape shape;
+  double softmax_scale = 0;
+  double logit_softcap = 0;  ///< c of s <- c tanh(s/c); 0: none
+};
+
+/// What one layer has of its own.
+struct LayerAttention {
+  ElementType element_type = ElementType::float32;  ///< of q, k and v
+  std::int64_t sliding_window = 0;                  ///< 0: none
+  std::vector<float> sinks = {};                    ///< [Hq] learned sink logits, on the scale of the scores; or empty
+};
+
+/// The tokens of a sample.
+struct SampleTokens {
+  std::int64_t num_tokens = 0;                ///< T
+  std::vector<std::int64_t> query_positions;  ///< [N], strictly ascending, each in [0, T)
+  std::vector<TokenSpan> spans;               ///< [S], evidence in the context, each within [0, T); may overlap
+};
+
 /// q [N, Hq, D], k [Hkv, T, D], v [Hkv, T, Dv], row-major, all of one element type, after RoPE, before the softmax
 /// scale. The query at position p sees the keys max(0, p - sliding_window + 1) .. p.
-struct AttentionLayer {
+struct AttentionLayer : ModelAttention, LayerAttention, SampleTokens {
   explicit AttentionLayer(std::pmr::memory_resource* memory = std::pmr::get_default_resource())
       : q(memory), k(memory), v(memory) {}
 
   int layer = 0;  ///< number within the model
-  AttentionShape shape;
-  ElementType element_type = ElementType::float32;
-  double softmax_scale = 0;
-  double logit_softcap = 0;                   ///< c of s <- c tanh(s/c); 0: none
-  std::int64_t sliding_window = 0;            ///< 0: none
-  std::int64_t num_tokens = 0;                ///< T
-  std::vector<std::int64_t> query_positions;  ///< [N], strictly ascending, each < T
-  std::vector<TokenSpan> spans;               ///< evidence spans of the sample; may be empty, may overlap
-  std::vector<float> sinks;                   ///< [Hq] learned sink logits, on the scale of the scores; empty: none
   LayerBuffer q, k, v;
   std::vector<LayerEstimates> estimates;  ///< scores estimated by other programs, for the selectors that read them
 

@@ -1,24 +1,19 @@
 // The command line: lists the subcommands, and maps errors to exit codes (README.md).
-#include <CLI/CLI.hpp>
 #include <csignal>
 #include <cstdio>
 #include <exception>
 #include <iostream>
 #include <new>
 #include <string>
-#include <string_view>
 #include <system_error>
 #include <vector>
 
 #include "dumps/base/error.h"
 #include "dumps/base/machine_limits.h"
 #include "dumps/base/printable.h"
-#include "experiments/cli/config_file.h"
-#include "experiments/cli/flag_values.h"
-#include "experiments/cli/interrupt.h"
-#include "experiments/cli/line_prefix.h"
-#include "experiments/cli/parse_error.h"
-#include "experiments/cli/standard_streams.h"
+#include "experiments/cli/process/interrupt.h"
+#include "experiments/cli/process/line_prefix.h"
+#include "experiments/cli/process/standard_streams.h"
 #include "experiments/commands/commands.h"
 
 namespace attest {
@@ -47,26 +42,14 @@ int fail_internally(const std::exception& error) {
               kInternalError);
 }
 
-/// Runs the command line, the answer to --help and --version included.
-void run_command(CLI::App& app, int argc, char** argv) {
-  if (argc > 1 && std::string_view(argv[1]) == "capture") exec_capture_script({argv + 2, argv + argc});
-  refuse_flag_values(app, argc, argv);
+int run(Command& program, const std::vector<std::string>& words) {
   try {
-    app.parse(argc, argv);
-  } catch (const CLI::Success& asked) {
-    app.exit(asked);
-  }
-  flush_standard_output();
-}
-
-int run(CLI::App& app, const ConfigFile& config, int argc, char** argv) {
-  try {
-    run_command(app, argc, argv);
+    program.parse(words);
+    program.run();
+    flush_standard_output();
     return kSuccess;
-  } catch (const CLI::ParseError& error) {
-    return fail(explain(app, error), kUsageError);
   } catch (const UsageError& error) {
-    return fail(config.located(error.what()), kUsageError);
+    return fail(error.what(), kUsageError);
   } catch (const NotCertified& error) {
     flush_standard_output();
     return *error.what() == '\0' ? kNotCertified : fail(error.what(), kNotCertified);
@@ -107,16 +90,14 @@ int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);  // so is a pipe without a reader: temporary files are removed first
   attest::open_missing_standard_streams();
   attest::end_on_signals();
-  CLI::App app{
-      "How faithfully a sparse or quantised attention method reproduces exact attention, on dumps of real models",
-      "attest"};
-  app.require_subcommand(1);
+  attest::Command program(
+      "attest",
+      "How faithfully a sparse or quantised attention method reproduces exact attention, on dumps of real models");
+  program.requires_command();
   attest::GlobalOptions global;
-  attest::add_global_options(app, global);
-  for (const auto add :
-       {attest::add_inspect, attest::add_synth, attest::add_import, attest::add_capture, attest::add_run,
-        attest::add_tasks, attest::add_list, attest::add_figures, attest::add_report, attest::add_table,
-        attest::add_compare, attest::add_claims, attest::add_validate, attest::add_bench, attest::add_demo})
-    add(app, global);
-  return attest::run(app, attest::ConfigFile(app), argc, argv);
+  attest::add_global_options(program, global);
+#define ATTEST_ADD(name) attest::add_##name(program, global);
+  ATTEST_COMMANDS(ATTEST_ADD)
+#undef ATTEST_ADD
+  return attest::run(program, {argv + 1, argv + argc});
 }

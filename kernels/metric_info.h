@@ -22,8 +22,8 @@ enum class Better : std::uint8_t { higher, lower, neither };
 
 /// The values that a metric can have where it was computed. Bounds hold up to the rounding of float32.
 struct MetricRange {
-  double least = -std::numeric_limits<double>::infinity();
-  double most = std::numeric_limits<double>::infinity();
+  double min = -std::numeric_limits<double>::infinity();
+  double max = std::numeric_limits<double>::infinity();
   bool may_be_nan = true;        ///< it is not defined for every row
   bool may_be_infinite = false;  ///< within the bounds: an estimate may be -inf
 };

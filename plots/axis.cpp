@@ -1,21 +1,21 @@
 // Computes axis ranges and tics.
 #include "plots/axis.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdlib>
 #include <functional>
 #include <limits>
 #include <set>
-
-#include "plots/text_length.h"
 
 namespace attest {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kLeastShown = 1e-100, kMostShown = 1e100;  ///< of positive numbers; others widen no axis
 constexpr double kLinearMargin = 0.05, kLogMargin = 0.04;
 constexpr double kLeastDeficit = 1e-7;  ///< float32 results do not tell smaller ones from 0
 
@@ -39,9 +39,18 @@ void for_each_shown(const Figure& figure, const Panel& panel, AxisOf which, cons
 }
 
 void widen(Range& range, double value, bool logarithmic) {
-  if (!std::isfinite(value) || (logarithmic && value <= 0)) return;
+  if (!(std::abs(value) <= kMostShown) || (logarithmic && value < kLeastShown)) return;
   range.low = std::min(range.low, value);
   range.high = std::max(range.high, value);
+}
+
+/// gnuplot refuses an axis whose ends are equal in the digits of a script.
+Range with_width(Range range, bool logarithmic) {
+  const double size = std::max(std::abs(range.low), std::abs(range.high));
+  if (range.high - range.low > 1e-4 * size) return range;
+  if (logarithmic) return {range.low / 1.01, range.high * 1.01};
+  const double margin = size < kLeastShown ? 1 : size * 1e-3;
+  return {range.low - margin, range.high + margin};
 }
 
 Range with_margin(Range range, bool logarithmic) {
@@ -56,7 +65,9 @@ Range with_margin(Range range, bool logarithmic) {
 }
 
 /// Removes the traces of binary fractions: 0.30000000000000004 becomes 0.3.
-double rounded(double value) { return std::stod(fmt::format("{:.10g}", value)) + 0.0; }  // + 0.0: no negative zero
+double rounded(double value) {
+  return std::strtod(fmt::format("{:.10g}", value).c_str(), nullptr) + 0.0;  // + 0.0: no negative zero
+}
 
 /// "512", "4K", "1M".
 std::string binary_text(double value) {
@@ -170,6 +181,10 @@ std::vector<Tic> binary_tics(const Axis& axis, Range range, const TicSpace& spac
 
 }  // namespace
 
+std::size_t characters(const std::string& text) {
+  return static_cast<std::size_t>(std::ranges::count_if(text, [](char c) { return (c & 0xC0) != 0x80; }));
+}
+
 const Axis& axis_of(const Panel& panel, AxisOf which) {
   if (which == AxisOf::colour) return panel.colour.value();
   return which == AxisOf::x ? panel.x : panel.y;
@@ -181,7 +196,7 @@ std::vector<std::size_t> drawn_rows(const Figure& figure, const Series& series) 
   const std::vector<double>& y = figure.data.numbers(series.y);
   std::vector<std::size_t> rows;
   for (std::size_t row = 0; row < curves.size(); ++row)
-    if (curves[row] == series.curve && std::isfinite(x[row]) && std::isfinite(y[row])) rows.push_back(row);
+    if (CurveName(curves[row]) == series.curve && std::isfinite(x[row]) && std::isfinite(y[row])) rows.push_back(row);
   return rows;
 }
 
@@ -223,9 +238,10 @@ Range axis_range(const Figure& figure, const Panel& panel, AxisOf which) {
     const bool has_edges = which == AxisOf::x && !panel.series.front().x_low.empty();
     if (!has_edges) range = {range.low - 0.5, range.high + 0.5};
   } else {
-    range = axis.whole_numbers ? Range{range.low - 0.5, range.high + 0.5} : with_margin(range, logarithmic);
+    range =
+        axis.whole_numbers && !logarithmic ? Range{range.low - 0.5, range.high + 0.5} : with_margin(range, logarithmic);
   }
-  return {axis.low.value_or(range.low), axis.high.value_or(range.high)};
+  return with_width({axis.low.value_or(range.low), axis.high.value_or(range.high)}, logarithmic);
 }
 
 std::vector<Tic> axis_tics(const Figure& figure, const Panel& panel, AxisOf which, const TicSpace& space) {

@@ -1,28 +1,50 @@
 // Writes the source files of a figure and draws its pictures.
 #include "plots/figure.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
+#include <algorithm>
 #include <sstream>
 #include <system_error>
 
-#include "plots/figure_script.h"
-#include "plots/picture_check.h"
-#include "plots/text_file.h"
+#include "plots/files.h"
 
 namespace attest {
 
+namespace {
+
+/// gnuplot ends a row at a line break, quoted or not.
+std::string on_one_line(std::string text) {
+  std::ranges::replace_if(
+      text, [](unsigned char c) { return c < 0x20; }, ' ');
+  return text;
+}
+
+}  // namespace
+
+CurveName::CurveName(std::string name) : text_(on_one_line(std::move(name))) {
+  std::ranges::replace(text_, ',', ';');
+  std::ranges::replace(text_, '"', '\'');
+}
+
+std::string panel_title(std::size_t index, const std::string& text) {
+  return fmt::format("({}){}{}", static_cast<char>('a' + index % 26), text.empty() ? "" : " ", text);
+}
+
 void write_figure_source(const Figure& figure, const PageStyle& page, const std::filesystem::path& folder) {
   std::ostringstream csv;
-  write_csv(figure.data, csv);
+  write_csv(figure.data, csv, [](const std::string& column, const std::string& text) {
+    return column == kCurveColumn ? CurveName(text).text() : on_one_line(text);
+  });
   write_text_file(folder / (figure.name + ".csv"), csv.str());
-  write_text_file(folder / (figure.name + ".gp"), gnuplot_script(figure, page));
+  write_text_file(folder / (figure.name + ".gp"), gnuplot_script(figure, page).text());
 }
 
 GnuplotRun draw_figure(const Figure& figure, const std::filesystem::path& folder,
                        const std::vector<std::string>& formats, std::chrono::milliseconds time_limit) {
-  const std::string command = fmt::format("formats = {}", gnuplot_quoted(fmt::format("{}", fmt::join(formats, " "))));
+  std::string words;
+  for (const std::string& format : formats) words += (words.empty() ? "" : " ") + format;
+  const Gnuplot command = gnuplot("formats = {}", gnuplot_text(words));
   GnuplotRun run = run_gnuplot(folder, figure.name + ".gp", command, time_limit);
   for (const std::string& format : formats) {
     const std::string picture = figure.name + "." + format;

@@ -15,9 +15,23 @@
 
 namespace attest {
 
-/// The column with the name of a row's curve. The rows of a curve are consecutive, in the order in which its line joins
-/// them.
+/// The column with the name of a row's curve, as a CurveName in the csv. The rows of a curve are consecutive, in the
+/// order in which its line joins them.
 inline constexpr const char* kCurveColumn = "curve";
+
+/// A name of a curve by which gnuplot can select it: it ends a cell of a csv at its first comma, and a doubled double
+/// quote has no meaning. Both, and control characters, are replaced.
+class CurveName {
+ public:
+  CurveName() = default;
+  CurveName(std::string name);
+  CurveName(const char* name) : CurveName(std::string(name)) {}
+  const std::string& text() const { return text_; }
+  bool operator==(const CurveName&) const = default;
+
+ private:
+  std::string text_;
+};
 
 /// Range between two columns, beneath the line: a shaded area, or a bar at each point. A curve of fewer than three
 /// points always has bars.
@@ -35,8 +49,7 @@ enum class Mark : std::uint8_t {
 };
 
 struct Series {
-  /// Selects the rows with this name in the curve column. It has no comma, double quote or control character.
-  std::string curve;
+  CurveName curve;    ///< selects the rows with this name in the curve column
   std::string title;  ///< in the legend, where equal titles appear once; empty: no entry
   std::string x, y;   ///< number columns
   std::vector<Band> bands = {};
@@ -94,7 +107,7 @@ struct Panel {
 struct Figure {
   std::string name;             ///< of the files: NAME.csv, NAME.gp, NAME.pdf, ...
   std::string caption = {};     ///< for the reader of the script and the paper; not drawn
-  std::string note = {};        ///< one short line at the bottom that explains bands and rings
+  std::string note = {};        ///< at the bottom: what bands and rings are
   std::string ring_title = {};  ///< legend entry that explains the rings
   Table data;
   int columns = 1;               ///< panels per row
@@ -102,10 +115,18 @@ struct Figure {
   std::vector<Panel> panels = {};
 };
 
+/// The title of panel `index`, counted from 0: "(b) tokens".
+std::string panel_title(std::size_t index, const std::string& text);
+
 inline const std::vector<std::string> kFigureFormats = {"pdf", "svg", "png", "tikz"};
 inline const std::vector<std::string> kDefaultFormats = {"pdf", "svg", "png"};
+inline constexpr const char* kDefaultFormatWords = "pdf svg png";
 
-/// Writes NAME.csv and NAME.gp (figure_script.h) into `folder`. Throws std::system_error when they cannot be written.
+/// The script. It reads NAME.csv from the folder in which it runs, and writes NAME.<format> for each word of the
+/// variable `formats`. Throws std::logic_error when a series names a column that the table does not have.
+Gnuplot gnuplot_script(const Figure& figure, const PageStyle& page = {});
+
+/// Writes NAME.csv and NAME.gp into `folder`. Throws std::system_error when they cannot be written.
 void write_figure_source(const Figure& figure, const PageStyle& page, const std::filesystem::path& folder);
 
 /// Draws `formats` in the folder that has the csv and the script. Without success none of these pictures remains.

@@ -3,8 +3,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
-#include "plots/text_length.h"
+#include "plots/axis.h"
 
 namespace attest {
 namespace {
@@ -24,18 +25,38 @@ constexpr double kLineHeight = 0.11;
 constexpr double kLegendLine = 0.22;
 constexpr double kLegendSample = 0.36;  // sample line and spaces before a title
 
+/// Characters that fit on a line as wide as the page, of which `taken` inches of 7 pt text are something else's.
+std::size_t characters_of_line(const FigureLayout& layout, double taken) {
+  return static_cast<std::size_t>(std::max(8.0, (layout.width_in / layout.text_scale - taken) / kCharacterWidth));
+}
+
+/// The first `most` characters, and the rest.
+std::pair<std::string, std::string> split(const std::string& text, std::size_t most) {
+  std::size_t count = 0, at = 0;
+  while (at < text.size() && !((text[at] & 0xC0) != 0x80 && ++count > most)) ++at;
+  return {text.substr(0, at), text.substr(at)};
+}
+
 /// A title that is longer than a line of the legend is cut and gets an ellipsis.
 std::string fitted(const std::string& title, const FigureLayout& layout) {
-  const auto most = static_cast<std::size_t>(
-      std::max(8.0, (layout.width_in / layout.text_scale - kLegendSample - kGap) / kCharacterWidth));
-  if (characters(title) <= most) return title;
-  std::string text;
-  std::size_t count = 0;
-  for (char c : title) {
-    if ((c & 0xC0) != 0x80 && ++count == most) break;
-    text += c;
+  const std::size_t most = characters_of_line(layout, kLegendSample + kGap);
+  return characters(title) <= most ? title : split(title, most - 1).first + "\u2026";
+}
+
+/// Lines of at most `most` characters, broken at spaces where there are any.
+std::vector<std::string> lines_of(std::string text, std::size_t most) {
+  std::vector<std::string> lines;
+  while (characters(text) > most) {
+    auto [line, rest] = split(text, most);
+    if (const std::size_t space = line.rfind(' '); !rest.starts_with(' ') && space != line.npos && space > 0) {
+      rest = line.substr(space) + rest;
+      line.resize(space);
+    }
+    lines.push_back(line);
+    text = rest.substr(rest.starts_with(' ') ? 1 : 0);
   }
-  return text + "\u2026";
+  if (!text.empty()) lines.push_back(text);
+  return lines;
 }
 
 int rows_of_panels(const Figure& figure) {
@@ -153,7 +174,9 @@ FigureLayout layout_of(const Figure& figure, const PageStyle& page) {
     }
 
   const double legend_height = legend.rows * kLegendRow * text + kGap / 2;
-  const double note_height = figure.note.empty() ? 0 : kNoteHeight * text;
+  layout.note = lines_of(figure.note, characters_of_line(layout, kGap));
+  const double note_height =
+      layout.note.empty() ? 0 : (kNoteHeight + kLineHeight * static_cast<double>(layout.note.size() - 1)) * text;
   double beside = 0, total_below = 0;
   for (double margin : left) beside += margin;
   for (double margin : right) beside += margin;
@@ -177,7 +200,9 @@ FigureLayout layout_of(const Figure& figure, const PageStyle& page) {
     top -= panel_height + below[row];
   }
   place_entries(layout, legend, note_height + legend_height);
-  layout.note_y = note_height / 2 / layout.height_in;
+  for (std::size_t i = 0; i < layout.note.size(); ++i)
+    layout.note_y.push_back((note_height - (kNoteHeight / 2 + kLineHeight * static_cast<double>(i)) * text) /
+                            layout.height_in);
   return layout;
 }
 

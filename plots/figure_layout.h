@@ -29,8 +29,9 @@ struct FigureLayout {
   std::vector<Place> panels;      ///< the frame of each, without its labels
   std::vector<double> y_label_x;  ///< [panels] centre of the rotated y label
   std::vector<LegendEntry> legend;
-  double legend_sample = 0;  ///< length of a sample line, in fractions of the figure's width
-  double note_y = 0;         ///< vertical centre of the note
+  double legend_sample = 0;       ///< length of a sample line, in fractions of the figure's width
+  std::vector<std::string> note;  ///< its lines
+  std::vector<double> note_y;     ///< vertical centre of each
 
   TicSpace tic_space(std::size_t panel, AxisOf which) const;
 };

@@ -2,7 +2,7 @@
 #include "plots/gnuplot.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <poll.h>
 #include <spawn.h>
 #include <sys/wait.h>
@@ -80,7 +80,7 @@ std::mutex running_mutex;
 pid_t running = 0;  ///< the gnuplot that is running
 
 /// Starts gnuplot. Returns its process id, or nothing if it is not installed.
-std::optional<pid_t> spawn(const std::filesystem::path& folder, const std::string& script, const std::string& command,
+std::optional<pid_t> spawn(const std::filesystem::path& folder, const std::string& script, const Gnuplot& command,
                            int error_descriptor) {
   const SpawnAttributes attributes;
   SpawnActions spawning;
@@ -90,7 +90,7 @@ std::optional<pid_t> spawn(const std::filesystem::path& folder, const std::strin
   check(posix_spawn_file_actions_addopen(actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0), "cannot prepare a process");
   check(posix_spawn_file_actions_adddup2(actions, error_descriptor, STDERR_FILENO), "cannot prepare a process");
 
-  std::array<std::string, 5> words = {"gnuplot", "--default-settings", "-e", command, script};
+  std::array<std::string, 5> words = {"gnuplot", "--default-settings", "-e", command.text(), script};
   std::array<char*, 6> arguments{};
   for (std::size_t i = 0; i < words.size(); ++i) arguments[i] = words[i].data();
   pid_t process = 0;
@@ -151,7 +151,7 @@ std::string error_message(const std::string& text) {
 
 }  // namespace
 
-GnuplotRun run_gnuplot(const std::filesystem::path& folder, const std::string& script, const std::string& command,
+GnuplotRun run_gnuplot(const std::filesystem::path& folder, const std::string& script, const Gnuplot& command,
                        std::chrono::milliseconds time_limit) {
   using Status = GnuplotRun::Status;
   Pipe errors;
@@ -176,15 +176,6 @@ GnuplotRun run_gnuplot(const std::filesystem::path& folder, const std::string& s
 void end_gnuplot() {
   running_mutex.lock();  // for ever
   if (running > 0) kill(running, SIGKILL);
-}
-
-std::string gnuplot_quoted(std::string_view text) {
-  std::string quoted = "'";
-  for (char c : text) {
-    if (c == '\'') quoted += '\'';
-    quoted += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? ' ' : c;
-  }
-  return quoted + "'";
 }
 
 }  // namespace attest

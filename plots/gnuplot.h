@@ -4,7 +4,8 @@
 #include <chrono>
 #include <filesystem>
 #include <string>
-#include <string_view>
+
+#include "plots/code.h"
 
 namespace attest {
 
@@ -24,13 +25,10 @@ inline constexpr std::chrono::seconds kGnuplotTimeLimit{60};
 
 /// Runs `gnuplot -e COMMAND SCRIPT` in `folder`, where the script reads its data and writes its pictures. gnuplot is
 /// found through PATH; its stdout is discarded.
-GnuplotRun run_gnuplot(const std::filesystem::path& folder, const std::string& script, const std::string& command,
+GnuplotRun run_gnuplot(const std::filesystem::path& folder, const std::string& script, const Gnuplot& command,
                        std::chrono::milliseconds time_limit = kGnuplotTimeLimit);
 
 /// For the thread that ends the process: kills the gnuplot that is running, and lets run_gnuplot start no other.
 void end_gnuplot();
-
-/// `text` as a gnuplot string constant. Control characters become spaces; nothing in it is interpreted.
-std::string gnuplot_quoted(std::string_view text);
 
 }  // namespace attest

@@ -1,68 +1,60 @@
 // Axes, reference lines, bands, curves, points and cells of a panel as gnuplot commands.
 #include "plots/panel_script.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>
-#include <stdexcept>
-
-#include "plots/latex_text.h"
 
 namespace attest {
 namespace {
 
-/// In gnuplot, strcol() ends a quoted csv cell at its first comma, and a doubled double quote has no meaning.
-void check_curve_name(const std::string& curve) {
-  if (std::ranges::any_of(curve, [](unsigned char c) { return c == ',' || c == '"' || c < 0x20; }))
-    throw std::logic_error(fmt::format("gnuplot cannot select the curve '{}'", curve));
-}
+const Gnuplot kNoText = "''";
 
-std::string tic_list(const std::vector<Tic>& tics, bool labels) {
-  std::vector<std::string> items;
-  for (const Tic& tic : tics) items.push_back(fmt::format("{} {:g}", labels ? script_text(tic.label) : "''", tic.at));
-  return fmt::format("({})", fmt::join(items, ", "));
+Gnuplot tic_list(const std::vector<Tic>& tics, bool labels) {
+  std::vector<Gnuplot> items;
+  for (const Tic& tic : tics) items.push_back(gnuplot("{} {:g}", labels ? script_text(tic.label) : kNoText, tic.at));
+  return gnuplot("({})", joined(items, Gnuplot(", ")));
 }
 
 /// Scale, range and tics of an axis. A deficit axis runs from the largest deficit to the least, so that the best end is
 /// at the top or right.
-std::string axis_script(const Figure& figure, std::size_t index, const FigureLayout& layout, AxisOf which) {
+Gnuplot axis_script(const Figure& figure, std::size_t index, const FigureLayout& layout, AxisOf which) {
   const Panel& panel = figure.panels[index];
   const Axis& axis = axis_of(panel, which);
-  const char* name = which == AxisOf::x ? "x" : which == AxisOf::y ? "y" : "cb";
+  const Gnuplot name = which == AxisOf::x ? Gnuplot("x") : which == AxisOf::y ? Gnuplot("y") : Gnuplot("cb");
   Range range = axis_range(figure, panel, which);
   if (axis.scale == Scale::deficit) std::swap(range.low, range.high);
   const bool labels = which == AxisOf::colour || (which == AxisOf::x ? panel.show_x : panel.show_y);
   const std::vector<Tic> tics = axis_tics(figure, panel, which, layout.tic_space(index, which));
-  return fmt::format("  unset logscale {0}; {1}set {0}range [{2:.6g}:{3:.6g}]; set {0}tics {4}\n", name,
-                     axis.scale == Scale::linear ? "" : fmt::format("set logscale {}; ", name), range.low, range.high,
-                     tic_list(tics, labels));
+  return gnuplot("  unset logscale {0}; {1}set {0}range [{2:.6g}:{3:.6g}]; set {0}tics {4}\n", name,
+                 axis.scale == Scale::linear ? Gnuplot() : gnuplot("set logscale {}; ", name), range.low, range.high,
+                 tic_list(tics, labels));
 }
 
 /// A column's values in the units shown on the axis. `cell` is the expression of the raw value.
-std::string shown_expression(const std::string& cell, const Figure& figure, const Panel& panel, AxisOf which) {
+Gnuplot shown_expression(const Gnuplot& cell, const Figure& figure, const Panel& panel, AxisOf which) {
   const Axis& axis = axis_of(panel, which);
-  std::string text = cell;
+  Gnuplot text = cell;
   if (axis.scale == Scale::deficit)
-    text = fmt::format("1 - {}", cell);
+    text = gnuplot("1 - {}", cell);
   else if (axis.factor != 1)
-    text = fmt::format("{}*{:g}", cell, axis.factor);
+    text = gnuplot("{}*{:g}", cell, axis.factor);
   const std::optional<double> floor = axis_floor(figure, panel, which);
-  return floor ? fmt::format("atleast({:g}, {})", *floor, text) : text;
+  return floor ? gnuplot("atleast({:g}, {})", *floor, text) : text;
 }
 
-std::string column(const std::string& name) { return fmt::format("column({})", gnuplot_quoted(name)); }
+Gnuplot column(const std::string& name) { return gnuplot("column({})", gnuplot_text(name)); }
 
-std::string band_command(const Figure& figure, const Panel& panel, const Band& band, const std::string& x, bool bars,
-                         std::size_t style) {
-  const std::string low = shown_expression(column(band.low), figure, panel, AxisOf::y);
-  const std::string high = shown_expression(column(band.high), figure, panel, AxisOf::y);
+Gnuplot band_command(const Figure& figure, const Panel& panel, const Band& band, const Gnuplot& x, bool bars,
+                     std::size_t style) {
+  const Gnuplot low = shown_expression(column(band.low), figure, panel, AxisOf::y);
+  const Gnuplot high = shown_expression(column(band.high), figure, panel, AxisOf::y);
   if (bars)
-    return fmt::format("data using ({}):({}):(0):({} - {}) with vectors nohead ls {} lw {:g} dt solid notitle", x, low,
-                       high, low, style, 0.8 + 4 * band.opacity);
-  return fmt::format("data using ({}):({}):({}) with filledcurves ls {} fs transparent solid {:g} noborder notitle", x,
-                     low, high, style, band.opacity);
+    return gnuplot("data using ({}):({}):(0):({} - {}) with vectors nohead ls {} lw {:g} dt solid notitle", x, low,
+                   high, low, style, 0.8 + 4 * band.opacity);
+  return gnuplot("data using ({}):({}):({}) with filledcurves ls {} fs transparent solid {:g} noborder notitle", x, low,
+                 high, style, band.opacity);
 }
 
 /// Markers of a line with many points are fewer and smaller: they would hide it. Those of one or two are larger: bars
@@ -74,27 +66,26 @@ LineStyle fitted(LineStyle style, std::size_t points) {
   return style;
 }
 
-std::string marker_interval(std::size_t points) {
+Gnuplot marker_interval(std::size_t points) {
   constexpr std::size_t kMostMarkers = 20;
-  return points <= kMostMarkers ? "" : fmt::format(" pi {}", (points + kMostMarkers - 1) / kMostMarkers);
+  return points <= kMostMarkers ? Gnuplot() : gnuplot(" pi {}", (points + kMostMarkers - 1) / kMostMarkers);
 }
 
 /// Bands first, then curves and points, then rings, so that none is hidden.
-std::vector<std::string> plot_commands(const Figure& figure, const Panel& panel, StyleList& styles) {
-  std::vector<std::string> bands, lines, rings;
+std::vector<Gnuplot> plot_commands(const Figure& figure, const Panel& panel, StyleList& styles) {
+  std::vector<Gnuplot> bands, lines, rings;
   for (const Series& series : panel.series) {
-    check_curve_name(series.curve);
     const std::size_t points = drawn_rows(figure, series).size();
     if (points == 0) continue;
-    const std::string raw_x = fmt::format("only({}, {})", gnuplot_quoted(series.curve), gnuplot_quoted(series.x));
-    const std::string x = shown_expression(raw_x, figure, panel, AxisOf::x);
-    const std::string y = shown_expression(column(series.y), figure, panel, AxisOf::y);
+    const Gnuplot raw_x = gnuplot("only({}, {})", gnuplot_text(series.curve.text()), gnuplot_text(series.x));
+    const Gnuplot x = shown_expression(raw_x, figure, panel, AxisOf::x);
+    const Gnuplot y = shown_expression(column(series.y), figure, panel, AxisOf::y);
     if (series.mark == Mark::cells) {
       const bool square = series.x_low.empty();
-      const auto edge = [&](const std::string& name, const char* by_half) {
-        return square ? fmt::format("{} {} 0.5", x, by_half) : shown_expression(column(name), figure, panel, AxisOf::x);
+      const auto edge = [&](const std::string& name, const Gnuplot& by_half) {
+        return square ? gnuplot("{} {} 0.5", x, by_half) : shown_expression(column(name), figure, panel, AxisOf::x);
       };
-      lines.push_back(fmt::format(
+      lines.push_back(gnuplot(
           "data using ({0}):({1}):({2}):({3}):({1} - 0.5):({1} + 0.5):({4}) with boxxyerror fc palette fs solid "
           "noborder notitle",
           x, y, edge(series.x_low, "-"), edge(series.x_high, "+"),
@@ -103,51 +94,50 @@ std::vector<std::string> plot_commands(const Figure& figure, const Panel& panel,
     }
     const bool joined = series.mark == Mark::line;
     if (series.mark == Mark::plain) {
-      lines.push_back(
-          fmt::format("data using ({}):({}) with lines ls {} notitle", x, y, styles.number_of(series.style)));
+      lines.push_back(gnuplot("data using ({}):({}) with lines ls {} notitle", x, y, styles.number_of(series.style)));
       continue;
     }
     const std::size_t style = styles.number_of(joined ? fitted(series.style, points) : series.style);
     for (const Band& band : series.bands)
       bands.push_back(band_command(figure, panel, band, x, band.bars || points < 3, style));
-    lines.push_back(fmt::format("data using ({}):({}) with {} ls {}{} notitle", x, y, joined ? "linespoints" : "points",
-                                style, joined ? marker_interval(points) : ""));
+    lines.push_back(gnuplot("data using ({}):({}) with {} ls {}{} notitle", x, y,
+                            joined ? Gnuplot("linespoints") : Gnuplot("points"), style,
+                            joined ? marker_interval(points) : Gnuplot()));
     if (!series.ring.empty())
-      rings.push_back(fmt::format("data using ({} == 1 ? {} : NaN):({}) with points ls {} notitle", column(series.ring),
-                                  x, y, kRingStyle));
+      rings.push_back(gnuplot("data using ({} == 1 ? {} : NaN):({}) with points ls {} notitle", column(series.ring), x,
+                              y, kRingStyle));
   }
   bands.insert(bands.end(), lines.begin(), lines.end());
   bands.insert(bands.end(), rings.begin(), rings.end());
   return bands;
 }
 
-std::string reference_script(const ReferenceLine& line) {
-  const std::string ends = line.vertical ? fmt::format("first {0:g}, graph 0 to first {0:g}, graph 1", line.at)
-                                         : fmt::format("graph 0, first {0:g} to graph 1, first {0:g}", line.at);
-  std::string text = fmt::format("  set arrow from {} nohead back dt (4,3) lw 0.6 lc rgb '{}'\n", ends, kMutedInk);
+Gnuplot reference_script(const ReferenceLine& line) {
+  const Gnuplot ends = line.vertical ? gnuplot("first {0:g}, graph 0 to first {0:g}, graph 1", line.at)
+                                     : gnuplot("graph 0, first {0:g} to graph 1, first {0:g}", line.at);
+  Gnuplot text = gnuplot("  set arrow from {} nohead back dt (4,3) lw 0.6 lc rgb {}\n", ends, gnuplot_text(kMutedInk));
   if (line.label.empty()) return text;
   return text +
          (line.vertical
-              ? fmt::format("  set label {} noenhanced at first {:g}, graph 0.95 left offset 0.3,0 tc rgb '{}' back\n",
-                            script_text(line.label), line.at, kMutedInk)
-              : fmt::format(
-                    "  set label {} noenhanced at graph 0.98, first {:g} right offset 0,-0.5 tc rgb '{}' back\n",
-                    script_text(line.label), line.at, kMutedInk));
+              ? gnuplot("  set label {} noenhanced at first {:g}, graph 0.95 left offset 0.3,0 tc rgb {} back\n",
+                        script_text(line.label), line.at, gnuplot_text(kMutedInk))
+              : gnuplot("  set label {} noenhanced at graph 0.98, first {:g} right offset 0,-0.5 tc rgb {} back\n",
+                        script_text(line.label), line.at, gnuplot_text(kMutedInk)));
 }
 
 /// Clipped by gnuplot to the frame.
-std::string shade_script(const ShadedRange& range) {
-  return fmt::format(
-      "  set object rectangle from first {:g}, graph 0 to first {:g}, graph 1 behind fc rgb '{}' fs solid noborder\n",
-      range.low, range.high, kShade);
+Gnuplot shade_script(const ShadedRange& range) {
+  return gnuplot(
+      "  set object rectangle from first {:g}, graph 0 to first {:g}, graph 1 behind fc rgb {} fs solid noborder\n",
+      range.low, range.high, gnuplot_text(kShade));
 }
 
 /// The bar of colours to the right of the frame.
-std::string colour_script(const Figure& figure, std::size_t index, const FigureLayout& layout) {
+Gnuplot colour_script(const Figure& figure, std::size_t index, const FigureLayout& layout) {
   const Place& place = layout.panels[index];
   const double inch = layout.text_scale / layout.width_in;
   return axis_script(figure, index, layout, AxisOf::colour) +
-         fmt::format(
+         gnuplot(
              "  set colorbox vertical user origin screen {:.4f}, screen {:.4f} size screen {:.4f}, screen {:.4f} "
              "noborder\n",
              place.right + 0.05 * inch, place.bottom, 0.07 * inch, place.top - place.bottom);
@@ -155,59 +145,58 @@ std::string colour_script(const Figure& figure, std::size_t index, const FigureL
 
 }  // namespace
 
-std::string script_text(const std::string& text) {
-  const std::string latex = latex_text(text);
-  if (latex == text) return gnuplot_quoted(text);
-  return fmt::format("shown({}, {})", gnuplot_quoted(text), gnuplot_quoted(latex));
+Gnuplot script_text(const std::string& text) {
+  const std::string latex = latex_text(text).text();
+  if (latex == text) return gnuplot_text(text);
+  return gnuplot("shown({}, {})", gnuplot_text(text), gnuplot_text(latex));
 }
 
 std::size_t StyleList::number_of(const LineStyle& style) {
   const auto transparency = static_cast<int>(std::lround((1 - style.opacity) * 255));
   const std::string colour =
       transparency == 0 ? style.colour : fmt::format("#{:02x}{}", transparency, style.colour.substr(1));
-  const std::string definition =
-      fmt::format("lc rgb '{}' lw {:g} dt {} pt {} ps {:g}", colour, style.line_width * line_scale_, style.dash,
-                  style.point_type, style.point_size * line_scale_);
+  const Gnuplot definition =
+      gnuplot("lc rgb {} lw {:g} dt {} pt {} ps {:g}", gnuplot_text(colour), style.line_width * line_scale_, style.dash,
+              style.point_type, style.point_size * line_scale_);
   auto found = std::ranges::find(definitions_, definition);
   if (found == definitions_.end()) found = definitions_.insert(definitions_.end(), definition);
   return static_cast<std::size_t>(found - definitions_.begin()) + 1;
 }
 
-std::string StyleList::definitions() const {
-  std::string lines;
+Gnuplot StyleList::definitions() const {
+  Gnuplot lines;
   for (std::size_t i = 0; i < definitions_.size(); ++i)
-    lines += fmt::format("set style line {} {}\n", i + 1, definitions_[i]);
-  return lines + fmt::format("set style line {} lc rgb '{}' lw {:g} pt 6 ps {:g}\n", kRingStyle, kInk,
-                             0.7 * line_scale_, 0.85 * line_scale_);
+    lines += gnuplot("set style line {} {}\n", i + 1, definitions_[i]);
+  return lines + gnuplot("set style line {} lc rgb {} lw {:g} pt 6 ps {:g}\n", kRingStyle, gnuplot_text(kInk),
+                         0.7 * line_scale_, 0.85 * line_scale_);
 }
 
-std::string margins(const Place& place) {
-  return fmt::format(
+Gnuplot margins(const Place& place) {
+  return gnuplot(
       "  set lmargin at screen {:.4f}; set rmargin at screen {:.4f}\n"
       "  set bmargin at screen {:.4f}; set tmargin at screen {:.4f}\n",
       place.left, place.right, place.bottom, place.top);
 }
 
-std::string panel_script(const Figure& figure, std::size_t index, const FigureLayout& layout, StyleList& styles) {
+Gnuplot panel_script(const Figure& figure, std::size_t index, const FigureLayout& layout, StyleList& styles) {
   const Panel& panel = figure.panels[index];
   const Place& place = layout.panels[index];
   if (panel.title.empty() && panel.series.empty()) return {};  // fills up a row
-  std::string text =
-      fmt::format("\n  set title {} noenhanced offset 0,-0.7\n", script_text(panel.title)) + margins(place);
+  Gnuplot text = gnuplot("\n  set title {} noenhanced offset 0,-0.7\n", script_text(panel.title)) + margins(place);
   text += axis_script(figure, index, layout, AxisOf::x) + axis_script(figure, index, layout, AxisOf::y);
   text += panel.colour ? colour_script(figure, index, layout) : "  unset colorbox\n";
-  text += fmt::format("  set xlabel {} noenhanced offset 0,0.6\n", panel.show_x ? script_text(panel.x.label) : "''");
+  text += gnuplot("  set xlabel {} noenhanced offset 0,0.6\n", panel.show_x ? script_text(panel.x.label) : kNoText);
   text += "  unset arrow; unset label; unset object\n";
   if (panel.show_y)
-    text += fmt::format("  set label {} noenhanced at screen {:.4f}, screen {:.4f} center rotate by 90 tc rgb '{}'\n",
-                        script_text(panel.y.label), layout.y_label_x[index], (place.bottom + place.top) / 2, kInk);
+    text += gnuplot("  set label {} noenhanced at screen {:.4f}, screen {:.4f} center rotate by 90 tc rgb {}\n",
+                    script_text(panel.y.label), layout.y_label_x[index], (place.bottom + place.top) / 2,
+                    gnuplot_text(kInk));
   for (const ShadedRange& range : panel.shaded) text += shade_script(range);
   for (const ReferenceLine& line : panel.references) text += reference_script(line);
-  const std::vector<std::string> commands = plot_commands(figure, panel, styles);
+  const std::vector<Gnuplot> commands = plot_commands(figure, panel, styles);
   if (commands.empty()) return text + "  plot NaN notitle\n";
   text += "  plot ";
-  for (std::size_t i = 0; i < commands.size(); ++i) text += (i == 0 ? "" : ", \\\n    ") + commands[i];
-  return text + "\n";
+  return text + joined(commands, Gnuplot(", \\\n    ")) + "\n";
 }
 
 }  // namespace attest

@@ -11,26 +11,26 @@ namespace attest {
 
 /// A text of the figure in the script. LaTeX gives characters a meaning that the other formats print; where that
 /// matters, the script chooses by format.
-std::string script_text(const std::string& text);
+Gnuplot script_text(const std::string& text);
 
 /// The distinct styles of a figure; a style's number in the script is its index + 1.
 class StyleList {
  public:
   explicit StyleList(double line_scale) : line_scale_(line_scale) {}
   std::size_t number_of(const LineStyle& style);
-  std::string definitions() const;
+  Gnuplot definitions() const;
 
  private:
   double line_scale_;
-  std::vector<std::string> definitions_;
+  std::vector<Gnuplot> definitions_;
 };
 
 /// Number of the style of rings.
 inline constexpr int kRingStyle = 100;
 
-std::string margins(const Place& place);
+Gnuplot margins(const Place& place);
 
 /// Draws panel number `index` at its place.
-std::string panel_script(const Figure& figure, std::size_t index, const FigureLayout& layout, StyleList& styles);
+Gnuplot panel_script(const Figure& figure, std::size_t index, const FigureLayout& layout, StyleList& styles);
 
 }  // namespace attest

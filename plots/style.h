@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "plots/code.h"
+
 namespace attest {
 
 inline constexpr int kPngDotsPerInch = 300;
@@ -26,7 +28,7 @@ inline const std::vector<std::string> kPageStyles = {"paper", "slides"};
 /// A line and its marker. Lines differ in colour, marker and dashes so that any two of these tell them apart.
 struct LineStyle {
   std::string colour;     ///< "#rrggbb"
-  std::string dash;       ///< gnuplot dash type: "solid" or "(6,3)"
+  Gnuplot dash;           ///< its dash type: "solid" or "(6,3)"
   int point_type = 0;     ///< gnuplot point type
   double line_width = 1;  ///< points
   double point_size = 0.4;

@@ -1,14 +1,14 @@
 // Table, and its output as csv, Markdown and LaTeX.
 #include "plots/table.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cmath>
 #include <functional>
 #include <ostream>
 #include <stdexcept>
 
-#include "plots/latex_text.h"
+#include "plots/code.h"
 
 namespace attest {
 namespace {
@@ -38,15 +38,6 @@ std::string printed_cell(const Column& column, std::size_t row) {
 }
 
 const std::string& heading_of(const Column& column) { return column.heading.empty() ? column.name : column.heading; }
-
-std::string markdown_escaped(const std::string& text) {
-  std::string escaped;
-  for (char c : text) {
-    if (c == '|' || c == '\\' || c == '`' || c == '*' || c == '_') escaped += '\\';
-    escaped += c == '\n' || c == '\r' ? ' ' : c;
-  }
-  return escaped;
-}
 
 /// The results of `cell(column)` for all columns, joined.
 std::string joined(const Table& table, std::string_view separator,
@@ -94,22 +85,23 @@ const std::vector<std::string>& Table::texts(std::string_view column) const {
   return find(column, Column::Kind::text).texts;
 }
 
-void write_csv(const Table& table, std::ostream& out) {
+void write_csv(const Table& table, std::ostream& out, const FitText& fit) {
   out << joined(table, ",", [](const Column& c) { return csv_field(c.name); }) << '\n';
   for (std::size_t row = 0; row < table.rows(); ++row) {
-    out << joined(table, ",", [row](const Column& c) {
-      return c.kind == Column::Kind::text ? csv_field(c.texts[row]) : csv_field(c.numbers[row]);
+    out << joined(table, ",", [&, row](const Column& c) {
+      if (c.kind == Column::Kind::number) return csv_field(c.numbers[row]);
+      return csv_field(fit ? fit(c.name, c.texts[row]) : c.texts[row]);
     }) << '\n';
   }
 }
 
 void write_markdown(const Table& table, std::ostream& out) {
-  out << "| " << joined(table, " | ", [](const Column& c) { return markdown_escaped(heading_of(c)); }) << " |\n";
+  out << "| " << joined(table, " | ", [](const Column& c) { return markdown_cell(heading_of(c)).text(); }) << " |\n";
   out << '|' << joined(table, "|", [](const Column& c) { return c.kind == Column::Kind::text ? "---" : "--:"; })
       << "|\n";
   for (std::size_t row = 0; row < table.rows(); ++row) {
     out << "| " << joined(table, " | ", [row](const Column& c) {
-      return c.kind == Column::Kind::text ? markdown_escaped(c.texts[row]) : printed_cell(c, row);
+      return c.kind == Column::Kind::text ? markdown_cell(c.texts[row]).text() : printed_cell(c, row);
     }) << " |\n";
   }
 }
@@ -118,9 +110,10 @@ void write_latex(const Table& table, std::ostream& out) {
   std::string alignment;
   for (const Column& column : table.columns()) alignment += column.kind == Column::Kind::text ? 'l' : 'r';
   out << "\\begin{tabular}{" << alignment << "}\n\\toprule\n";
-  out << joined(table, " & ", [](const Column& c) { return latex_text(heading_of(c)); }) << " \\\\\n\\midrule\n";
+  out << joined(table, " & ", [](const Column& c) { return latex_text(heading_of(c)).text(); }) << " \\\\\n\\midrule\n";
   for (std::size_t row = 0; row < table.rows(); ++row)
-    out << joined(table, " & ", [row](const Column& c) { return latex_text(printed_cell(c, row)); }) << " \\\\\n";
+    out << joined(table, " & ", [row](const Column& c) { return latex_text(printed_cell(c, row)).text(); })
+        << " \\\\\n";
   out << "\\bottomrule\n\\end{tabular}\n";
 }
 

@@ -65,8 +65,11 @@ Table make_table(const std::vector<Row>& rows, const std::vector<ColumnOf<Row>>&
   return table;
 }
 
+/// Gives the text to write of a cell of a column.
+using FitText = std::function<std::string(const std::string& column, const std::string& text)>;
+
 /// RFC 4180 with one header line; ten significant digits, "nan" and "inf" as such.
-void write_csv(const Table& table, std::ostream& out);
+void write_csv(const Table& table, std::ostream& out, const FitText& fit = {});
 
 /// A pipe table with right-aligned numbers; an undefined number is a dash.
 void write_markdown(const Table& table, std::ostream& out);

@@ -25,11 +25,11 @@ FOLDERS = {
 ORDER = """
     dumps/base dumps dumps/hdf5 dumps/format dumps/synthetic dumps/inspect
     kernels kernels/device kernels/quantize kernels/rank kernels/attention kernels/selectors
-    kernels/decode kernels/decode/fused kernels/decode/plain kernels/decode/compared kernels/decode/ffd
-    analysis/study analysis/metrics analysis/results analysis/layer analysis/cuda analysis/ranks analysis/torch analysis/torch_ops analysis/statistics
-    analysis/bench analysis/validation analysis/outcomes analysis/run
-    plots plots/report
-    experiments/cli experiments/bench experiments/paper experiments/kernel_figures experiments/outcomes experiments/tables experiments/compare experiments/claims experiments/validation experiments/report
+    kernels/decode/reference kernels/decode/fused kernels/decode kernels/decode/baselines
+    analysis/study analysis/metrics analysis/results analysis/layer analysis/cuda analysis/torch analysis/torch_ops analysis/statistics
+    analysis/decode_bench analysis/validation analysis/outcomes analysis/run
+    plots plots/page
+    experiments/cli/process experiments/cli/parse experiments/cli/output experiments/cli/options experiments/cli/study experiments/bench experiments/study_view experiments/figures experiments/decode experiments/outcomes experiments/tables experiments/compare experiments/claims experiments/validation experiments/report
     experiments/commands
     experiments
 """.split()
@@ -42,6 +42,7 @@ LIBRARIES = {
     "LibTorch": (r"(torch|ATen|c10)/.*", {"analysis"}),
     "CUDA": (r"(cu(da|b|blas|rand|tlass)\w*(/|\.h)|thrust/|nv/|mma\.h|cooperative_groups).*", {"kernels", "analysis", "experiments"}),
     "CLI11": (r"CLI/.*", {"experiments"}),
+    "toml++": (r"toml\+\+/.*", {"experiments"}),
     "GoogleTest": (r"(gtest|gmock)/.*", set()),
 }
 

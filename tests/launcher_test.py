@@ -14,7 +14,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 # The preset that this machine gets by default.
 PRESET = "release" if any(os.path.exists(device) for device in ("/dev/nvidiactl", "/dev/dxg")) else "cpu"
-FOLDERS = ["dumps", "kernels/attention", "analysis", "experiments/cli", "plots", "cmake"]
+FOLDERS = ["dumps", "kernels/attention", "analysis", "experiments/cli/parse", "plots", "cmake"]
 FILES = ["CMakeLists.txt", "CMakePresets.json", "requirements.txt", "kernels/attention/scores.cpp", ".git/logs/HEAD"]
 
 BUILD = r"""#!/usr/bin/env bash
@@ -78,8 +78,8 @@ def edit(root):
 
 
 def add_old_file(root):
-    (root / "experiments/cli/new.cpp").write_text("y")
-    os.utime(root / "experiments/cli/new.cpp", (1e9, 1e9))
+    (root / "experiments/cli/parse/new.cpp").write_text("y")
+    os.utime(root / "experiments/cli/parse/new.cpp", (1e9, 1e9))
 
 
 def remove(root):
@@ -190,12 +190,12 @@ def test_a_checkout_that_cannot_be_written_is_said_to_be(checkout, program):
                              "writable, or build in a copy of the checkout\n")
 
 
-def test_ranks_of_a_launcher_take_torch(checkout):
-    call(checkout / "attest", "run", WORLD_SIZE="1")
-    assert builds(checkout) == [f"{PRESET} attest"]
-    call(checkout / "attest", "run", SLURM_STEP_NUM_TASKS="8")
-    call(checkout / "attest", "run", WORLD_SIZE="2")
-    assert builds(checkout) == [f"{PRESET} attest", f"{PRESET} attest --torch"]
+def test_dask_is_brought_by_the_first_command_that_takes_it(checkout):
+    call(checkout / "attest", "run", "d.h5", WORLD_SIZE="2")
+    call(checkout / "attest", "run", "d.h5", "--dask", "local:2")
+    (checkout / ".venv/lib/python3.11/site-packages/distributed").mkdir(parents=True)
+    call(checkout / "attest", "run", "d.h5", "--dask=local:2")
+    assert builds(checkout) == [f"{PRESET} attest", f"{PRESET} attest --dask"]
 
 
 CMAKE = r"""#!/usr/bin/env bash

@@ -1,25 +1,31 @@
 """The set-up uses no network if nothing is missing, and reports what is missing."""
 
 import os
+import re
+import shutil
 import subprocess
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 
 
-def set_up(tmp_path, *arguments, **environment):
-    """Runs the set-up of this checkout with stubs of the installers, which record their calls and fail."""
+def set_up(tmp_path, *arguments, root=ROOT, **environment):
+    """Runs the set-up of a checkout with stubs of the installers, which record their calls and fail."""
     for tool in ["apt-get", "sudo"]:
         (tmp_path / tool).write_text(f"#!/bin/sh\necho {tool} $@ >>'{tmp_path}/calls'\nexit 1\n")
         (tmp_path / tool).chmod(0o755)
     variables = dict(os.environ, PATH=f"{tmp_path}:{os.environ['PATH']}", PIP_NO_INDEX="1", PIP_FIND_LINKS="") | environment
-    result = subprocess.run([ROOT / "cmake/setup.sh", *arguments], env=variables, capture_output=True, text=True)
+    result = subprocess.run([root / "cmake/setup.sh", *arguments], env=variables, capture_output=True, text=True)
     calls = tmp_path / "calls"
     return result, calls.read_text() if calls.exists() else ""
 
 
 def test_a_second_set_up_installs_nothing(tmp_path):
-    result, calls = set_up(tmp_path, "--torch", "--tests")
+    set_up(tmp_path, "--tests")  # may look for optional packages
+    (tmp_path / "calls").unlink(missing_ok=True)
+    result, calls = set_up(tmp_path, "--tests")
     assert result.returncode == 0, result.stderr
     assert calls == ""
     assert "installing" not in result.stderr
@@ -74,8 +80,50 @@ def test_a_browser_is_optional_and_tried_once(tmp_path):
             tried.write_text(before)
 
 
-def test_a_failed_step_says_which_why_and_where_the_log_is(tmp_path):
-    result, _ = set_up(tmp_path, CXX="no-such-compiler")
+@pytest.fixture
+def bare_checkout(tmp_path):
+    """The set-up and its requirements, without a .venv."""
+    root = tmp_path / "checkout"
+    shutil.copytree(ROOT / "cmake", root / "cmake")
+    shutil.copy(ROOT / "requirements.txt", root)
+    return root
+
+
+@pytest.mark.parametrize("user, sentence", [
+    (0, "Packages cannot be installed."), (1000, "Installing packages takes root.")])
+def test_where_nothing_can_be_installed_all_that_is_missing_is_named_at_once(user, sentence, bare_checkout, tmp_path):
+    (tmp_path / "id").write_text(f"#!/bin/sh\necho {user}\n")
+    (tmp_path / "id").chmod(0o755)
+    result, calls = set_up(tmp_path, "--tests", root=bare_checkout, CXX="no-such-compiler", ATTEST_CUDA="0", ATTEST_PYTHON="")
     assert result.returncode == 1
-    assert "g++" in result.stderr and "(needed)" in result.stderr
-    assert f"Log: {ROOT}/build/setup.log" in result.stderr
+    assert ("apt-get" in calls) == (user == 0)
+    said = [line.removeprefix("attest: ") for line in result.stderr.splitlines()]
+    said = said[said.index(f"{sentence} Missing are:") + 1:]
+    assert said[0].startswith("  Debian's packages  apt-get install") and said[0].split()[-1] == "g++"
+    assert said[1] == "  or conda's         conda install -c conda-forge cxx-compiler"
+    assert said[2].split("&&")[1] == " .venv/bin/pip install -r requirements.txt -r cmake/requirements-tests.txt"
+    for pointer in ("CMAKE_PREFIX_PATH=", "CXX=", "CUDACXX=", "ATTEST_PYTHON="):
+        assert pointer in "".join(said[3:])
+    assert said[-1] == f"Log: {bare_checkout}/build/setup.log"
+
+
+def test_wheels_that_cannot_be_had_are_named_at_once(bare_checkout, tmp_path):
+    result, _ = set_up(tmp_path, "--tests", root=bare_checkout, ATTEST_CUDA="0", ATTEST_PYTHON="")
+    assert result.returncode == 1
+    _, missing = result.stderr.split("attest: Wheels cannot be installed. Missing are:\n")
+    assert "Debian" not in missing
+    assert "pip install -r requirements.txt -r cmake/requirements-tests.txt\n" in result.stderr
+
+
+def test_headers_of_another_prefix_count(bare_checkout, tmp_path):
+    """On a machine with no libraries in /usr/include: only what CMAKE_PREFIX_PATH and CPATH have is there."""
+    script = bare_checkout / "cmake/setup.sh"
+    script.write_text(script.read_text().replace("(/usr/include /usr/local/include)", "()"))
+    prefix = tmp_path / "prefix"
+    for header in ("hdf5.h", "zlib.h", "eigen3/Eigen/Core", "fmt/format.h"):
+        (prefix / "include" / header).parent.mkdir(parents=True, exist_ok=True)
+        (prefix / "include" / header).touch()
+    result, _ = set_up(tmp_path, root=bare_checkout, ATTEST_CUDA="0", CMAKE_PREFIX_PATH=str(prefix), CPATH="")
+    conda, = re.findall(r"conda-forge (.*)", result.stderr)
+    assert {"xxhash", "cli11", "nlohmann_json"} <= set(conda.split())
+    assert not {"hdf5", "zlib", "eigen", "fmt"} & set(conda.split())

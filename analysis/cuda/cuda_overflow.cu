@@ -8,7 +8,7 @@ namespace {
 
 constexpr int kThreads = 256, kPerThread = 8;
 constexpr int kTokenBits = 22, kCellBits = 28;
-static_assert(kMostOverflowTokens == 1 << kTokenBits && kMostOverflowCells == 1 << kCellBits);
+static_assert(kMaxOverflowTokens == 1 << kTokenBits && kMaxOverflowCells == 1 << kCellBits);
 constexpr OverflowKey kFirstOfSelectors = 2;  // the steps before: score, exact_output
 constexpr OverflowKey kStepsOfSelector = 3;
 

@@ -15,7 +15,7 @@ namespace attest {
 using OverflowKey = unsigned long long;
 inline constexpr OverflowKey kNoOverflow = ~0ull;
 /// What its bits can tell apart: tokens, and cells (query, query head) of a layer.
-inline constexpr std::int64_t kMostOverflowTokens = 1 << 22, kMostOverflowCells = 1 << 28;
+inline constexpr std::int64_t kMaxOverflowTokens = 1 << 22, kMaxOverflowCells = 1 << 28;
 
 /// The overflow at cell query * num_heads + query head, or nullopt for kNoOverflow.
 std::optional<Overflow> overflow_of_key(OverflowKey key, int num_heads);

@@ -1,7 +1,7 @@
 // Finds GPUs; parses --device and --device-memory.
 #include "analysis/layer/device.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <charconv>

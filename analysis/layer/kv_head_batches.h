@@ -17,13 +17,13 @@ struct KvHeadBatch {
   std::vector<std::int64_t> visible;  ///< number of visible keys L of each query, ascending
 };
 
-inline constexpr int kMostBatchRows = 32;                     ///< rows that share one pass over the keys
-inline constexpr std::int64_t kMostBatchBytes = 256ll << 20;  ///< per matrix; bounds memory at a million tokens
+inline constexpr int kMaxBatchRows = 32;                     ///< rows that share one pass over the keys
+inline constexpr std::int64_t kMaxBatchBytes = 256ll << 20;  ///< per matrix; bounds memory at a million tokens
 
 /// Batches in ascending order of KV head, then query. A batch has at most `max_rows` rows (query, query head), and its
 /// [rows, length] matrix of doubles takes at most `max_bytes` bytes; but it has at least one query.
-std::vector<KvHeadBatch> kv_head_batches(const AttentionLayer& layer, int max_rows = kMostBatchRows,
-                                         std::int64_t max_bytes = kMostBatchBytes);
+std::vector<KvHeadBatch> kv_head_batches(const AttentionLayer& layer, int max_rows = kMaxBatchRows,
+                                         std::int64_t max_bytes = kMaxBatchBytes);
 
 /// Tokens of the union of the layer's spans within [first_key, first_key + visible), relative to first_key, ascending.
 std::vector<std::uint32_t> visible_span_tokens(const AttentionLayer& layer, std::int64_t first_key,

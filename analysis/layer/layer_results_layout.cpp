@@ -44,7 +44,7 @@ LayerResultsLayout::LayerResultsLayout(const Study& study, std::span<const Metri
   const auto queries = static_cast<std::size_t>(attention.num_queries()),
              heads = static_cast<std::size_t>(attention.shape.num_query_heads);
   const std::vector<std::int64_t> tokens = span_tokens(attention.spans);
-  const bool few_tokens = !tokens.empty() && std::ssize(tokens) <= kMostSpanTokens;
+  const bool few_tokens = !tokens.empty() && std::ssize(tokens) <= kMaxSpanTokens;
   seen_span_tokens = seen_by_queries(attention, tokens);
   const auto add = [&](std::vector<ResultArray>& arrays, const MetricInfo& info, const Metric* metric,
                        std::size_t num_settings) {

@@ -32,7 +32,7 @@ class LayerStudy {
 
   /// run() in two halves, so that a device works on one layer while the next is read. submit() starts a layer;
   /// collect() waits for the oldest submitted layer and returns its results. A layer must stay unchanged until its
-  /// results are collected. At most most_submitted() layers may be submitted and not collected. If submit() or
+  /// results are collected. At most max_submitted() layers may be submitted and not collected. If submit() or
   /// collect() throws, all submitted layers are dropped.
   virtual void submit(const AttentionLayer& layer) { finished_.push_back(run(layer)); }
   virtual LayerResults collect() {
@@ -40,7 +40,7 @@ class LayerStudy {
     finished_.pop_front();
     return first;
   }
-  virtual int most_submitted() const { return 1; }
+  virtual int max_submitted() const { return 1; }
   /// Memory for the buffers of layers that is fastest to copy to the device.
   virtual std::pmr::memory_resource* layer_memory() { return std::pmr::get_default_resource(); }
 

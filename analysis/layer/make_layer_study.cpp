@@ -25,8 +25,8 @@ std::unique_ptr<LayerStudy> make_layer_study(const Study& study, const Device& d
 }
 
 int reading_threads(const Device& device, int threads) {
-  constexpr int kMostBesideCpuStudy = 4, kMost = 16;
-  if (device.kind == DeviceKind::cpu) return std::min(threads, kMostBesideCpuStudy);
+  constexpr int kMaxBesideCpuStudy = 4, kMost = 16;
+  if (device.kind == DeviceKind::cpu) return std::min(threads, kMaxBesideCpuStudy);
   const int gpus = static_cast<int>(device.gpus.size());
   return std::clamp((threads - gpus) / gpus, 1, kMost);
 }

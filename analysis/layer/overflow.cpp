@@ -1,7 +1,7 @@
 // Says where a number is too large to be studied.
 #include "analysis/layer/overflow.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 namespace attest {
 std::string describe(const Overflow& overflow, const Study& study, const AttentionLayer& layer) {

@@ -5,8 +5,7 @@
 //   [-s_d/2, s_d/2] is (s_d/2)^2-sub-Gaussian, if it has mean zero. For independent channels
 //   P(|e| >= lambda) <= 2 exp(-lambda^2 / (2 sigma_eff^2)),  P(e <= -lambda) <= exp(-lambda^2 / (2 sigma_eff^2))
 //   by block: sigma_eff^2 = scale^2 sum_d q_d^2 (s_d/2)^2 with the block's own steps; the bound of a row is its mean
-//   over
-//             the covered tokens
+//             over the covered tokens
 //   paper:    sigma_eff^2 = (scale sqrt(D) alpha)^2 sigma^2, alpha = norm(q) / sqrt(D), sigma = max s_d / 2 over all
 //             blocks and channels of the KV head; with scale = 1/sqrt(D) that is (sigma alpha)^2. There is no D in it.
 //   False negatives at margin lambda: tokens with s >= m - (delta - lambda), m the largest exact score of the row;

@@ -15,7 +15,7 @@ namespace attest {
 namespace {
 
 constexpr int kThreads = 512;
-constexpr int kMostSettings = 1200;  // their histograms, 40 bytes per setting, fit in 48 KiB of shared memory
+constexpr int kMaxSettings = 1200;  // their histograms, 40 bytes per setting, fit in 48 KiB of shared memory
 constexpr float kMassUnits = 2147483648.0f;
 
 /// Outputs, [N, Hq, S] each. The span metrics are null if the sample has no spans.
@@ -220,7 +220,7 @@ void cuda_kept_set(const CudaSelectorRows& rows, const CudaCells& cells) {
   const CudaChunk& chunk = rows.chunk();
   const Level* levels = rows.selection->levels;
   const int settings = rows.offsets.count;
-  if (settings > kMostSettings) throw std::logic_error("cuda_kept_set: more than 1200 settings at once");
+  if (settings > kMaxSettings) throw std::logic_error("cuda_kept_set: more than 1200 settings at once");
   const double bytes_of_token = levels != nullptr ? 4 + sizeof(Level) : 4;
   const StageClock::Stage stage(*rows.exact->clock, "kept set", chunk.stream, bytes_of_token * row_tokens(chunk));
   const Input in{.scores = chunk.exact,

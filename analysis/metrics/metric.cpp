@@ -22,11 +22,11 @@ constexpr auto kLambda = MetricAxes::query_head_lambda;
 constexpr auto kLayer = MetricAxes::query_setting;
 constexpr auto kLayerTokens = MetricAxes::query_setting_token;
 
-constexpr MetricRange kShare{.least = 0, .most = 1, .may_be_nan = false}, kShareOrNan{.least = 0, .most = 1};
-constexpr MetricRange kNotNegative{.least = 0, .may_be_nan = false}, kNotNegativeOrNan{.least = 0};
-constexpr MetricRange kCosine{.least = -1, .most = 1};
+constexpr MetricRange kShare{.min = 0, .max = 1, .may_be_nan = false}, kShareOrNan{.min = 0, .max = 1};
+constexpr MetricRange kNotNegative{.min = 0, .may_be_nan = false}, kNotNegativeOrNan{.min = 0};
+constexpr MetricRange kCosine{.min = -1, .max = 1};
 constexpr MetricRange kAny{.may_be_nan = false};
-constexpr MetricRange kOfEstimate{.may_be_infinite = true}, kNotNegativeOfEstimate{.least = 0, .may_be_infinite = true};
+constexpr MetricRange kOfEstimate{.may_be_infinite = true}, kNotNegativeOfEstimate{.min = 0, .may_be_infinite = true};
 
 constexpr MetricNeeds kNothing{};
 constexpr MetricNeeds kEstimate{.estimate = true};
@@ -187,7 +187,12 @@ constexpr Metric kMetrics[] = {
 }  // namespace
 
 bool Metric::has_cuda_code() const {
-  return std::visit([](const auto& f) { return f.cuda != nullptr; }, functions);
+  return std::visit(
+      [](const auto& f) {
+        if constexpr (requires { f.cuda_combine; }) return f.cuda != nullptr && f.cuda_combine != nullptr;
+        return f.cuda != nullptr;
+      },
+      functions);
 }
 
 std::span<const Metric> all_metrics() { return kMetrics; }

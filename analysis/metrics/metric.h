@@ -26,7 +26,7 @@ struct MetricNeeds {
   bool estimate = false;         ///< the selector has an estimate
   bool scores = false;           ///< and the estimate is in natural-log units
   bool spans = false;            ///< the sample has spans
-  bool few_span_tokens = false;  ///< their union has 1 to kMostSpanTokens tokens
+  bool few_span_tokens = false;  ///< their union has 1 to kMaxSpanTokens tokens
   bool sinks = false;            ///< the layer has learned sinks
 };
 
@@ -60,7 +60,8 @@ struct LayerFunctions {
 
 /// A metric of the span tokens that the query heads of a layer keep together (span_tokens.h): [N, S] or [N, S, T].
 struct SpanTokenFunctions {
-  /// Of one query and setting. `heads`: [T] number of heads that keep each token, NaN where the query does not see it.
+  /// The metric of one query and setting. `heads`: [T] number of heads that keep each token, NaN where the query does
+  /// not see it.
   void (*cpu)(std::span<const float> heads, std::span<float> out) = nullptr;
   void (*cuda)(const CudaSelectorRows&, const CudaCells&) = nullptr;  ///< sets the bits of every head
   void (*cuda_combine)(const CudaSpanTokens&) = nullptr;

@@ -12,7 +12,7 @@ namespace attest {
 namespace {
 
 /// The error relative to an output that is nearly zero may be beyond what is stored.
-constexpr double kMostError = std::numeric_limits<float>::max();
+constexpr double kMaxError = std::numeric_limits<float>::max();
 
 }  // namespace
 
@@ -42,7 +42,7 @@ void output_error(const SelectorRow& row, std::span<double> out) {
     const std::span<const double> a = row.outputs->output_of(i);
     const double difference = lane_sum(o.size(), [&](std::size_t d) { return (a[d] - o[d]) * (a[d] - o[d]); });
     out[static_cast<std::size_t>(i)] =
-        square > 0 ? std::min(std::sqrt(difference / square), kMostError) : std::numeric_limits<double>::quiet_NaN();
+        square > 0 ? std::min(std::sqrt(difference / square), kMaxError) : std::numeric_limits<double>::quiet_NaN();
   }
 }
 

@@ -15,7 +15,7 @@ void lse_error(const SelectorRow& row, std::span<double> out);     ///< |LSE^ - 
 /// The cosine of two vectors from their dot product and squared norms: 1 if both are zero vectors, NaN if one is.
 double cosine(double dot, double square_a, double square_b);
 
-/// For recall_layer: dot product of a head's two outputs, and their squared norms.
+/// The sums of recall_layer: dot product of a head's two outputs, and their squared norms.
 HeadSums recall_sums(const SelectorRow& row, int setting);
 double recall_of_sums(const HeadSums& total);
 

@@ -27,7 +27,7 @@ __global__ void __launch_bounds__(kThreads)
     output_fidelity_kernel(DeviceRows rows, DeviceOutputs outputs, DeviceOutputs exact, SettingOffsets offsets,
                            Arrays out) {
   const int row = blockIdx.x, lane = threadIdx.x % 32, value_dim = exact.value_dim;
-  const float kMostError = __int_as_float(0x7F7FFFFF), kUndefined = __int_as_float(0x7FC00000);
+  const float kMaxError = __int_as_float(0x7F7FFFFF), kUndefined = __int_as_float(0x7FC00000);
   const float* o = exact.output + static_cast<std::int64_t>(row) * value_dim;
   for (int i = static_cast<int>(threadIdx.x) / 32; i < offsets.count; i += kThreads / 32) {
     const std::int64_t cell = static_cast<std::int64_t>(row) * offsets.count + i;
@@ -48,7 +48,7 @@ __global__ void __launch_bounds__(kThreads)
     const std::int64_t at = offsets.at(rows, row, i);
     out.recall[at] = cosine_of(dot, square, exact_square);
     out.output_error[at] =
-        exact_square > 0 ? fminf(static_cast<float>(sqrt(difference / exact_square)), kMostError) : kUndefined;
+        exact_square > 0 ? fminf(static_cast<float>(sqrt(difference / exact_square)), kMaxError) : kUndefined;
     out.lse_error[at] = static_cast<float>(fabs(outputs.lse[cell] - exact.lse[row]));
     out.sums[3 * at] = dot;
     out.sums[3 * at + 1] = square;

@@ -89,7 +89,7 @@ class CudaCells {
     return array == nullptr ? nullptr : array->head_sums;
   }
 
-  /// Of the selector's span tokens; `words` is 0 if no metric needs them.
+  /// The bits of the selector's span tokens; `words` is 0 if no metric needs them.
   const SpanBits& span_bits() const { return span_bits_; }
 
  private:

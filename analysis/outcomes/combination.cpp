@@ -1,7 +1,7 @@
 // Features of the combinations, and their cross-validation.
 #include "analysis/outcomes/combination.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>
@@ -84,11 +84,16 @@ std::vector<double> predicted(const OutcomeRuns& all, const Combination& combina
   return chances;
 }
 
-void add_combinations(OutcomeRuns& all, std::uint64_t seed) {
-  std::vector<std::size_t> fold(all.prompts.size());
+std::vector<std::size_t> prompt_folds(std::size_t prompts, std::uint64_t seed) {
+  std::vector<std::size_t> fold(prompts);
   for (std::size_t i = 0; i < fold.size(); ++i) fold[i] = i % kFolds;
   std::mt19937_64 random(seed);
   for (std::size_t i = fold.size(); i > 1; --i) std::swap(fold[i - 1], fold[random() % i]);
+  return fold;
+}
+
+void add_combinations(OutcomeRuns& all, std::uint64_t seed) {
+  const std::vector<std::size_t> fold = prompt_folds(all.prompts.size(), seed);
   for (const Combination& combination : all_combinations()) {
     const std::vector<std::size_t> members = members_of(all, combination);
     const bool has_spans = std::ranges::any_of(members, [&](std::size_t p) { return all.predictors[p].needs_spans; });

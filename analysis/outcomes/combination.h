@@ -29,9 +29,11 @@ std::vector<double> predicted(const OutcomeRuns& all, const Combination& combina
 
 inline constexpr std::size_t kFolds = 5;
 
+/// The fold of each prompt, whatever its runs, by a seeded shuffle. [prompts]
+std::vector<std::size_t> prompt_folds(std::size_t prompts, std::uint64_t seed = BootstrapOptions{}.seed);
+
 /// Adds a predictor for each combination that has two of its predictors, and one of spans if it needs them. A run's
-/// value is learnt from the prompts of the other folds: each prompt is, whatever its runs, in one of kFolds by a seeded
-/// shuffle.
+/// value is learnt from the prompts of the other folds.
 void add_combinations(OutcomeRuns& all, std::uint64_t seed = BootstrapOptions{}.seed);
 
 }  // namespace attest

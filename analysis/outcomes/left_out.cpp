@@ -3,8 +3,10 @@
 
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "analysis/outcomes/combination.h"
+#include "analysis/statistics/quantile.h"
 
 namespace attest {
 namespace {
@@ -33,28 +35,45 @@ std::vector<ScoredOutcome> scored_from(const OutcomeRuns& all, std::size_t predi
 }  // namespace
 
 std::vector<LeftOutPart> leave_out(const OutcomeRuns& all, std::size_t predictor, LeftOutKind kind) {
-  const std::vector<std::string>& names = kind == LeftOutKind::selector ? all.selectors : all.models;
+  const bool by_selector = kind != LeftOutKind::model, by_model = kind != LeftOutKind::selector;
+  const std::size_t selectors = by_selector ? all.selectors.size() : 1, models = by_model ? all.models.size() : 1;
   std::vector<LeftOutPart> parts;
-  if (names.size() < 2) return parts;
+  if ((by_selector && selectors < 2) || (by_model && models < 2)) return parts;
+  const std::vector<std::size_t> fold = prompt_folds(all.prompts.size());
   LeftOutPart together{.part = {}, .auc = {}, .counts = {}};
   together.thresholds.fill(kNaN);
   std::vector<ScoredOutcome> everything;
-  for (std::size_t part = 0; part < names.size(); ++part) {
-    std::vector<std::size_t> own, others;
-    for (std::size_t r = 0; r < all.runs.size(); ++r)
-      ((kind == LeftOutKind::selector ? all.runs[r].selector : all.runs[r].model) == part ? own : others).push_back(r);
-    const std::vector<ScoredOutcome> outcomes = scored_from(all, predictor, others, own),
-                                     learnt = scored_from(all, predictor, others, others);
-    LeftOutPart result{.part = names[part], .auc = {}, .counts = count_outcomes(outcomes)};
-    result.auc = auc_if_enough(outcomes, result.counts);
-    const bool can_learn = count_outcomes(learnt).enough();
-    for (std::size_t g = 0; g < kCatch.size(); ++g) {
-      result.thresholds[g] = can_learn ? threshold_that_catches(learnt, kCatch[g]) : kNaN;
-      if (!can_learn) continue;
-      result.alarms[g] = alarms_at(outcomes, result.thresholds[g]);
-      together.alarms[g] += result.alarms[g];
+  for (std::size_t part = 0; part < selectors * models; ++part) {
+    const std::size_t selector = part % selectors, model = part / selectors;
+    LeftOutPart result{.part = !by_model      ? all.selectors[selector]
+                               : !by_selector ? all.models[model]
+                                              : all.selectors[selector] + " on " + all.models[model],
+                       .auc = {},
+                       .counts = {}};
+    std::vector<ScoredOutcome> judged;
+    std::array<std::vector<double>, kCatch.size()> thresholds;
+    for (std::size_t f = 0; f < kFolds; ++f) {
+      std::vector<std::size_t> own, others;
+      for (std::size_t r = 0; r < all.runs.size(); ++r) {
+        const OutcomeRun& run = all.runs[r];
+        const bool same_selector = by_selector && run.selector == selector, same_model = by_model && run.model == model;
+        if (fold[run.prompt] == f && same_selector == by_selector && same_model == by_model) own.push_back(r);
+        if (fold[run.prompt] != f && !same_selector && !same_model) others.push_back(r);
+      }
+      const std::vector<ScoredOutcome> outcomes = scored_from(all, predictor, others, own),
+                                       learnt = scored_from(all, predictor, others, others);
+      judged.insert(judged.end(), outcomes.begin(), outcomes.end());
+      if (!count_outcomes(learnt).enough()) continue;
+      for (std::size_t g = 0; g < kCatch.size(); ++g) {
+        thresholds[g].push_back(threshold_that_catches(learnt, kCatch[g]));
+        result.alarms[g] += alarms_at(outcomes, thresholds[g].back());
+        together.alarms[g] += alarms_at(outcomes, thresholds[g].back());
+      }
+      everything.insert(everything.end(), outcomes.begin(), outcomes.end());
     }
-    if (can_learn) everything.insert(everything.end(), outcomes.begin(), outcomes.end());
+    for (std::size_t g = 0; g < kCatch.size(); ++g) result.thresholds[g] = quantile(std::move(thresholds[g]), 0.5);
+    result.counts = count_outcomes(judged);
+    result.auc = auc_if_enough(judged, result.counts);
     parts.push_back(std::move(result));
   }
   together.counts = count_outcomes(everything);

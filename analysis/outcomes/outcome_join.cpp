@@ -1,13 +1,11 @@
 // Looks up every answer in the results.
 #include "analysis/outcomes/outcome_join.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <map>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <numeric>
 #include <optional>
 #include <set>
@@ -15,7 +13,8 @@
 #include <utility>
 
 #include "dumps/base/error.h"
-#include "dumps/base/json_text.h"
+#include "dumps/base/join.h"
+#include "dumps/base/json.h"
 #include "dumps/base/printable.h"
 #include "kernels/selectors/registry.h"
 
@@ -27,10 +26,9 @@ using Options = std::map<std::string, std::string>;
 /// Empty if the text is no JSON object.
 Options options_of(const std::string& text) {
   Options options;
-  const nlohmann::json parsed = parse_json(text).value_or(nullptr);
+  const Json parsed = parsed_json(text).value_or(nullptr);
   if (parsed.is_object())
-    for (const auto& [name, value] : parsed.items())
-      options[name] = value.is_string() ? value.get<std::string>() : value.dump();
+    for (const auto& [name, value] : parsed.members()) options[name] = value.is_text() ? value.text() : value.dump();
   return options;
 }
 
@@ -120,15 +118,6 @@ bool is_whole(const Place& place) {
   return std::ranges::count(place.file->done(place.dump, place.sample, place.selector), 0) == 0;
 }
 
-/// The first kind by which both are scored.
-std::optional<ScoreKind> score_kind(const TasksFile& file, std::size_t prompt, std::size_t run) {
-  for (std::size_t kind = 0; kind < kScoreNames.size(); ++kind) {
-    const auto of = static_cast<ScoreKind>(kind);
-    if (file.score(of, prompt, 0) != Score::not_scored && file.score(of, prompt, run) != Score::not_scored) return of;
-  }
-  return std::nullopt;
-}
-
 class Joiner {
  public:
   explicit Joiner(ResultsFiles results) : places_(places_of(results)), answers_(places_.all.size()) {}
@@ -199,7 +188,7 @@ class Joiner {
   void add(const TasksFile& file, std::size_t prompt, std::size_t run, const SettingPlace& found) {
     JoinCounts& counts = joined_.counts;
     ++answered_;
-    const std::optional<ScoreKind> kind = score_kind(file, prompt, run);
+    const std::optional<ScoreKind> kind = shared_score(file, prompt, run);
     if (!is_whole(places_.all[found.place])) {
       ++counts.left_out;
     } else if (!kind) {
@@ -243,7 +232,7 @@ class Joiner {
         file.path, results.front()->path(), counts.other_prompt + counts.other_setting + counts.other_options,
         counts.other_prompt, counts.other_setting, counts.other_options, excerpt(file.model),
         excerpt(file.prompts.front().name), excerpt(run->label), excerpt(run->selector), excerpt(prompt.first),
-        excerpt(prompt.second), excerpt(fmt::format("{}", fmt::join(labels_of(labels), "', '"))))));
+        excerpt(prompt.second), excerpt(fmt::format("{}", join(labels_of(labels), "', '"))))));
   }
 
   template <class Map>

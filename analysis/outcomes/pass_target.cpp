@@ -1,7 +1,7 @@
 // Walks a grid of targets.
 #include "analysis/outcomes/pass_target.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <array>
 #include <cmath>
@@ -17,8 +17,9 @@ constexpr std::array kQualities = {0.9999, 0.9995, 0.999, 0.998, 0.995, 0.99, 0.
 constexpr std::array kErrors = {0.001, 0.002, 0.005, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.25, 0.3,
                                 0.4,   0.5,   0.6,   0.7,  0.8,  0.9,  1.0,  1.25, 1.5, 2.0,  3.0, 5.0,  10.0};
 
-Certainty certainty(const PassCounts& counts, const Claim& claim) {
-  const bool certified = binomial_cdf(counts.failed_prompts, counts.prompts, claim.max_violating) <= claim.alpha();
+Certainty certainty(const PassCounts& counts, const Guarantee& guarantee) {
+  const bool certified =
+      binomial_cdf(counts.failed_prompts, counts.prompts, guarantee.max_violating) <= guarantee.alpha();
   return certified ? Certainty::certified : Certainty::undecided;
 }
 
@@ -58,15 +59,15 @@ std::vector<PassCounts> pass_counts(const OutcomeRuns& all, std::size_t predicto
   return counts;
 }
 
-std::optional<std::size_t> laxest_certified(std::span<const PassCounts> strictest_first, const Claim& claim) {
+std::optional<std::size_t> laxest_certified(std::span<const PassCounts> strictest_first, const Guarantee& guarantee) {
   std::size_t first = 0;
   const auto can_certify = [&](const PassCounts& counts) {
-    return binomial_cdf(0, counts.prompts, claim.max_violating) <= claim.alpha();
+    return binomial_cdf(0, counts.prompts, guarantee.max_violating) <= guarantee.alpha();
   };
   while (first < strictest_first.size() && !can_certify(strictest_first[first])) ++first;
   std::vector<Certainty> sequence;
-  for (const PassCounts& counts : strictest_first.subspan(first)) sequence.push_back(certainty(counts, claim));
-  const std::optional<std::size_t> certified = end_of_sequence(sequence).certified;
+  for (const PassCounts& counts : strictest_first.subspan(first)) sequence.push_back(certainty(counts, guarantee));
+  const std::optional<std::size_t> certified = end_of_sequence(sequence).passed;
   return certified ? std::optional(first + *certified) : std::nullopt;
 }
 

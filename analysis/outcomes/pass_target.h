@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "analysis/outcomes/outcome_runs.h"
-#include "analysis/validation/claim.h"
+#include "analysis/validation/guarantee.h"
 #include "analysis/validation/target.h"
 
 namespace attest {
@@ -31,9 +31,9 @@ const std::vector<std::string>& target_predictors();
 std::vector<PassCounts> pass_counts(const OutcomeRuns& all, std::size_t predictor,
                                     std::span<const Target> strictest_first);
 
-/// The laxest target of the sequence for which the claim (ClaimKind::prompts) holds: from the strictest on, each at the
-/// full level, up to the first that is not certified. Targets that too few prompts reach for any certificate are passed
-/// over, which their cells alone decide, not the outcomes.
-std::optional<std::size_t> laxest_certified(std::span<const PassCounts> strictest_first, const Claim& claim);
+/// The laxest target of the sequence for which the guarantee (GuaranteeKind::prompts) holds: from the strictest on,
+/// each at the full level, up to the first that is not certified. Targets that too few prompts reach for any
+/// certificate are passed over, which their cells alone decide, not the outcomes.
+std::optional<std::size_t> laxest_certified(std::span<const PassCounts> strictest_first, const Guarantee& guarantee);
 
 }  // namespace attest

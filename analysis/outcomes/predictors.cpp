@@ -1,7 +1,7 @@
 // Reads the cells of a prompt metric by metric and reduces them as a validation does.
 #include "analysis/outcomes/predictors.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>
@@ -35,7 +35,7 @@ Predictor predictor_of(const MetricStatistic& quantity) {
                                      (metric != nullptr && metric->needs.spans)};
   const std::optional<Badness> badness = badness_of(quantity.info);
   if (!cost && badness == Badness::deficit) predictor.scale = Predictor::Scale::deficit;
-  if (!cost && badness == Badness::value && quantity.info.range.least >= 0)
+  if (!cost && badness == Badness::value && quantity.info.range.min >= 0)
     predictor.scale = Predictor::Scale::logarithmic;
   return predictor;
 }

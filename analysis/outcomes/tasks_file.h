@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,6 +26,7 @@ struct TaskRun {
   std::string options_json;  ///< options that were given; the others have their defaults
   SettingKind kind = SettingKind::none;
   Setting setting;
+  std::string typed;  ///< the setting as the user wrote it
 
   /// Attention is exact: nothing that a selector could make worse.
   bool is_dense() const { return selector == "exact"; }
@@ -41,11 +43,15 @@ struct TasksFile {
   std::vector<TaskPrompt> prompts;                            ///< [P], names differ
   std::vector<TaskRun> runs;                                  ///< [R], labels or settings differ; run 0 is dense
   std::array<std::vector<Score>, kScoreNames.size()> scores;  ///< [ScoreKind][P * R], row-major
+  std::vector<double> kept_ratio;                             ///< [P * R], 0 to 1
 
   Score score(ScoreKind kind, std::size_t prompt, std::size_t run) const {
     return scores[static_cast<std::size_t>(kind)][prompt * runs.size() + run];
   }
 };
+
+/// The first kind by which the dense answer and the run's are both scored.
+std::optional<ScoreKind> shared_score(const TasksFile& file, std::size_t prompt, std::size_t run);
 
 /// Most answers of a file, prompts times runs.
 inline constexpr std::int64_t kMostAnswers = 4'000'000;

@@ -1,8 +1,7 @@
 // Compares a cell with the range of its metric, and names its place.
 #include "analysis/results/cell_check.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>
@@ -11,6 +10,7 @@
 #include <vector>
 
 #include "analysis/metrics/metric.h"
+#include "dumps/base/join.h"
 #include "kernels/selectors/registry.h"
 
 namespace attest {
@@ -26,9 +26,9 @@ std::optional<MetricRange> range_of(const StudySelector* selector, std::string_v
 std::string defect(float value, const MetricRange& range) {
   if (std::isnan(value)) return range.may_be_nan ? "" : "is NaN, expected a number";
   if (is_within(value, range)) return "";
-  if (std::isinf(range.least)) return fmt::format("is {}, expected a finite number", value);
-  if (std::isinf(range.most)) return fmt::format("is {}, expected at least {:g}", value, range.least);
-  return fmt::format("is {}, expected {:g} to {:g}", value, range.least, range.most);
+  if (std::isinf(range.min)) return fmt::format("is {}, expected a finite number", value);
+  if (std::isinf(range.max)) return fmt::format("is {}, expected at least {:g}", value, range.min);
+  return fmt::format("is {}, expected {:g} to {:g}", value, range.min, range.max);
 }
 
 std::string place_text(const MetricArray& array, const StudySample& sample, std::size_t cell) {
@@ -40,7 +40,7 @@ std::string place_text(const MetricArray& array, const StudySample& sample, std:
     parts.push_back(fmt::format("{} {}", names[axis], axis == 0 ? sample.layers[index] : static_cast<int>(index)));
   }
   std::ranges::reverse(parts);
-  return fmt::format("{}", fmt::join(parts, ", "));
+  return fmt::format("{}", join(parts, ", "));
 }
 
 }  // namespace attest

@@ -22,7 +22,7 @@ inline constexpr double kRounding = 1e-3;
 /// False for NaN.
 inline bool is_within(float value, const MetricRange& range) {
   if (std::isinf(value) && !range.may_be_infinite) return false;
-  return value >= range.least - kRounding && value <= range.most + kRounding;
+  return value >= range.min - kRounding && value <= range.max + kRounding;
 }
 
 /// What is wrong with a cell of a computed layer: "is -5, expected at least 0". Empty if nothing is.

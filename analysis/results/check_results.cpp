@@ -1,7 +1,7 @@
 // Compares every cell with the range of its metric.
 #include "analysis/results/check_results.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>

@@ -38,6 +38,7 @@ struct LayerResults {
   std::vector<MetricValues> scores;             ///< metrics of the exact scores alone
   std::vector<SelectorLayerResults> selectors;  ///< in the order of Study::selectors
   std::vector<BlockHash> input_blocks{};  ///< hashes of parts of the dump, for the process that writes the results
+  std::string computed_by{};              ///< process and machine, for messages
   /// One sentence that says why the layer cannot be studied; empty if it was. Not stored.
   std::string defect{};
 };

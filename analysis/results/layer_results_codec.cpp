@@ -13,7 +13,7 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little);
 
-constexpr std::string_view kMagic = "attest unit 2\n";
+constexpr std::string_view kMagic = "attest unit 3\n";
 
 std::uint64_t checksum(std::string_view bytes) { return hash_of(std::as_bytes(std::span(bytes))); }
 
@@ -111,6 +111,7 @@ std::optional<Reader> read_start(std::string_view bytes, std::uint64_t study, La
   results.sample = in.text();
   results.layer = in.number<std::int32_t>();
   results.done = in.number<std::uint8_t>() != 0;
+  results.computed_by = in.text();
   if (in.failed()) return std::nullopt;
   return in;
 }
@@ -126,6 +127,7 @@ std::string encode(const LayerResults& results, std::uint64_t study) {
   out.text(results.sample);
   out.number<std::int32_t>(results.layer);
   out.number<std::uint8_t>(results.done);
+  out.text(results.computed_by);
   out.metrics(results.scores);
   out.number<std::uint64_t>(results.selectors.size());
   for (const SelectorLayerResults& selector : results.selectors) {

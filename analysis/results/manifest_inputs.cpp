@@ -1,20 +1,17 @@
 // Reads `inputs` of a manifest.
 #include "analysis/results/manifest_inputs.h"
 
-#include "dumps/base/json_text.h"
+#include "dumps/base/json.h"
 
 namespace attest {
 
 std::vector<ManifestInput> manifest_inputs(const std::string& manifest) {
-  const nlohmann::json json = parse_json(manifest).value_or(nullptr);
+  const Json document = parsed_json(manifest).value_or(nullptr);
+  const Json& list = document["inputs"];
   std::vector<ManifestInput> inputs;
-  const auto list = json.is_object() ? json.find("inputs") : json.end();
-  if (!json.is_object() || list == json.end() || !list->is_array()) return inputs;
-  const auto text = [](const nlohmann::json& input, const char* key) {
-    const auto found = input.is_object() ? input.find(key) : input.end();
-    return input.is_object() && found != input.end() && found->is_string() ? found->get<std::string>() : std::string();
-  };
-  for (const nlohmann::json& input : *list) inputs.push_back({text(input, "path"), text(input, kContentHashName)});
+  if (!list.is_array()) return inputs;
+  for (const Json& input : list.elements())
+    inputs.push_back({input["path"].text_or(""), input[kContentHashName].text_or("")});
   return inputs;
 }
 

@@ -1,30 +1,29 @@
-// The folder of an unfinished study: unit files, notes, and locks on units.
+// The folder of an unfinished study: its description, unit files and notes.
 #include "analysis/results/partial_results.h"
 
-#include <fcntl.h>
-#include <fmt/format.h>
-#include <sys/stat.h>
+#include <fmt/core.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <climits>
 #include <cstdio>
 #include <filesystem>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <span>
 #include <system_error>
+#include <thread>
 #include <vector>
 
 #include "analysis/results/layer_results_codec.h"
 #include "analysis/results/study_difference.h"
 #include "analysis/results/unit_check.h"
-#include "analysis/results/unit_claim.h"
 #include "dumps/base/atomic_file.h"
 #include "dumps/base/content_hash.h"
 #include "dumps/base/error.h"
 #include "dumps/base/input_file.h"
-#include "dumps/base/json_text.h"
+#include "dumps/base/json.h"
 #include "dumps/base/parallel_for.h"
 #include "dumps/base/printable.h"
 #include "dumps/base/utc_time.h"
@@ -33,17 +32,14 @@ namespace attest {
 namespace {
 
 namespace fs = std::filesystem;
-using nlohmann::json;
-
 constexpr std::string_view kStudyFile = "study.json";
-constexpr std::string_view kLockFile = "locks";
 constexpr std::string_view kUnitPrefix = "unit-";
 constexpr std::string_view kNotePrefix = "note-";
 constexpr std::size_t kMostTextBytes = std::size_t{16} << 20;  // of the study and of notes
 /// The kernel frees the pages of a removed file in the thread that removes it: 0.3 s per GB in one thread.
 constexpr int kRemovingThreads = 8;
-
-std::string reason(int error_number) { return std::generic_category().message(error_number); }
+constexpr int kRemovingTries = 3;
+constexpr std::chrono::milliseconds kRemovingPause{50};
 
 [[noreturn]] void fail_not_a_file(const std::string& folder, std::string_view name) {
   throw InputError(fmt::format("'{}/{}' is not a file; start over with --force", folder, name));
@@ -61,8 +57,8 @@ std::string unit_file(const UnitKey& unit) {
 }
 
 bool ours(const std::string& name) {
-  return name == kStudyFile || name == kLockFile || name.starts_with(kUnitPrefix) || name.starts_with(kNotePrefix) ||
-         AtomicFile::is_temporary_name(name) || PartialOwner::is_file_name(name);
+  return name == kStudyFile || name.starts_with(kUnitPrefix) || name.starts_with(kNotePrefix) ||
+         AtomicFile::is_temporary_name(name) || FolderMember::is_file_name(name);
 }
 
 /// Empty if there is no such file, or if it cannot be read, is not a regular one, is a link or has more bytes.
@@ -92,14 +88,6 @@ void refuse_other_than_files(const std::string& folder) {
   }
 }
 
-/// Empty if the folder is missing.
-FileDescriptor open_lock_file(const std::string& folder) {
-  const std::string path = fmt::format("{}/{}", folder, kLockFile);
-  FileDescriptor file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666));
-  if (!file && errno != ENOENT) throw OutputError(fmt::format("cannot write into '{}': {}", folder, reason(errno)));
-  return file;
-}
-
 /// Units and notes without a study file: a process died while it removed them. They may be of other inputs.
 void remove_leftovers(const std::string& folder) {
   std::vector<fs::path> leftovers;
@@ -113,11 +101,35 @@ void remove_leftovers(const std::string& folder) {
       throw OutputError(fmt::format("cannot remove '{}': {}", file.string(), error.message()));
 }
 
-bool still_in_place(const FileDescriptor& file, const std::string& folder) {
-  struct stat opened {
-  }, named{};
-  return ::fstat(file.get(), &opened) == 0 && ::stat(fmt::format("{}/{}", folder, kLockFile).c_str(), &named) == 0 &&
-         opened.st_ino == named.st_ino && opened.st_dev == named.st_dev;
+/// Empty if the folder is missing.
+std::unique_ptr<FolderMember> join(const std::string& folder) {
+  try {
+    return std::make_unique<FolderMember>(folder);
+  } catch (const OutputError&) {
+    std::error_code error;
+    if (fs::exists(folder, error)) throw;
+    return nullptr;
+  }
+}
+
+/// False if there is such a file, or if the folder is gone.
+bool write_new_file(const std::string& path, const std::string& content) {
+  try {
+    write_atomically(path, content, {.overwrite = false, .sync = false});
+    return true;
+  } catch (const OutputError&) {
+    std::error_code error;
+    if (fs::exists(fs::symlink_status(path, error)) || !fs::exists(fs::path(path).parent_path(), error)) return false;
+    throw;
+  }
+}
+
+std::vector<fs::path> own_files(const std::string& folder) {
+  std::vector<fs::path> files;
+  std::error_code error;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error))
+    if (ours(at->path().filename().string())) files.push_back(at->path());
+  return files;
 }
 
 }  // namespace
@@ -155,82 +167,97 @@ std::string PartialResults::foreign_entry(const std::string& folder) {
 void PartialResults::remove_own_files(const std::string& folder) {
   refuse_link(folder);
   std::error_code error;
-  if (!fs::exists(folder, error)) return;
-  const fs::file_status lock_status = fs::symlink_status(fs::path(folder) / kLockFile, error);
-  FileDescriptor lock_file;
-  if (!fs::exists(lock_status) || fs::is_regular_file(lock_status)) lock_file = open_lock_file(folder);
-  std::optional<PartialOwner> owner;
-  if (lock_file && lock_byte(lock_file.get(), kFolderLock, true) == LockState::not_supported &&
-      !PartialOwner::is_this_process(folder))
-    owner.emplace(folder);
-  std::vector<fs::path> entries;
-  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error))
-    if (const std::string name = at->path().filename().string(); ours(name) && !PartialOwner::is_file_name(name))
-      entries.push_back(at->path());
   // The study file goes first: without it nobody takes the other files over, so this process may die at any point.
   fs::remove(fs::path(folder) / kStudyFile, error);
-  const auto remove = [&](int, std::size_t i) {
-    std::error_code ignored;
-    fs::remove(entries[i], ignored);
-  };
-  try {
-    parallel_for(kRemovingThreads, entries.size(), remove);
-  } catch (const std::system_error&) {  // no further thread can be started
-    parallel_for(1, entries.size(), remove);
+  // A network file system may list a folder as it was some seconds ago, until files in it are removed.
+  for (int tries = 0; tries < kRemovingTries && !exists(folder); ++tries) {
+    const std::vector<fs::path> entries = own_files(folder);
+    const auto remove = [&](int, std::size_t i) {
+      std::error_code ignored;
+      fs::remove(entries[i], ignored);
+    };
+    try {
+      parallel_for(kRemovingThreads, entries.size(), remove);
+    } catch (const std::system_error&) {  // no further thread can be started
+      parallel_for(1, entries.size(), remove);
+    }
+    fs::remove(folder, error);
+    if (!error) return;
+    if (error != std::errc::directory_not_empty)
+      throw OutputError(fmt::format("cannot remove '{}': {}", folder, error.message()));
   }
-  fs::remove(fs::path(folder) / kLockFile, error);
-  PartialOwner::remove_files(folder);
-  fs::remove(folder, error);
-  if (error && error != std::errc::directory_not_empty)
-    throw OutputError(fmt::format("cannot remove '{}': {}", folder, error.message()));
 }
 
 PartialResults::PartialResults(const std::string& folder, Start start, const std::string& study_json,
-                               const Study* study, Sharing sharing)
-    : study_(study), folder_(folder), study_hash_(hash_of(std::as_bytes(std::span(study_json)))) {
-  if (start == Start::join) return;
+                               const Study* study)
+    : study_(study), folder_(folder), study_hash_(study_identity(study_json)) {
   refuse_link(folder_);
   refuse_other_than_files(folder_);
-  do {  // repeated if another process finished its study here and removed the folder in the meantime
-    std::error_code error;
-    fs::create_directory(folder_, error);
-    if (error) throw OutputError(fmt::format("cannot make the folder '{}': {}", folder_, error.message()));
-    lock_file_ = open_lock_file(folder_);
-    if (lock_file_ && lock_byte(lock_file_.get(), kFolderLock, true) == LockState::not_supported && !owner_ &&
-        sharing == Sharing::by_locks)
-      owner_.emplace(folder_);
-  } while (!lock_file_ || !still_in_place(lock_file_, folder_));
-  const UnitClaim folder_claim(lock_file_.get(), kFolderLock);
+  std::error_code error;
+  try {
+    do {  // repeated if another process finished its study here and removed the folder in the meantime
+      member_.reset();
+      fs::create_directory(folder_, error);
+      if (error) throw OutputError(fmt::format("cannot make the folder '{}': {}", folder_, error.message()));
+      member_ = join(folder_);
+    } while (!member_ || !begin_or_join(start, study_json));
+  } catch (...) {
+    member_.reset();
+    ::rmdir(folder_.c_str());  // if it is empty
+    throw;
+  }
+}
 
-  const json now = json::parse(study_json);
-  const std::string path = fmt::format("{}/{}", folder_, kStudyFile);
+PartialResults::~PartialResults() {
+  member_.reset();
+  // A network file system keeps a removed file that is open under another name, for some time also after it is closed,
+  // and so the folder of a finished study.
+  for (int tries = 0; tries < kRemovingTries && ::rmdir(folder_.c_str()) != 0 && errno == ENOTEMPTY; ++tries) {
+    if (exists(folder_)) return;
+    std::this_thread::sleep_for(kRemovingPause);
+  }
+}
+
+bool PartialResults::begin_or_join(Start start, const std::string& study_json) {
+  const std::string path = path_of(kStudyFile);
+  const Json now = parse_json(study_json);
+  bool is_first = false;
   if (!exists(folder_)) {
     remove_leftovers(folder_);
-    start_time_ = utc_time(std::chrono::system_clock::now());
-    const json content = {
-        {"format", "attention-study-partial"}, {"format_version", 1}, {"begun", start_time_}, {"study", now}};
-    write_file(std::string(kStudyFile), content.dump(1) + "\n");
-    return;
+    const Json content = {{"format", "attention-study-partial"},
+                          {"format_version", 2},
+                          {"begun", utc_time(std::chrono::system_clock::now())},
+                          {"by", self()},
+                          {"study", now}};
+    is_first = write_new_file(path, content.dump(1) + "\n");
   }
-  if (start == Start::fresh)
+  if (!is_first && start == Start::fresh)
     throw OutputError(
         fmt::format("'{}' holds an unfinished study; continue it with --resume, or start over with --force", folder_));
   const std::optional<std::string> text = read_file(path, kMostTextBytes);
-  const std::optional<json> begun = text ? parse_json(*text) : std::nullopt;
-  if (!begun || !begun->is_object() || !begun->contains("study") || !begun->contains("begun") ||
-      !begun->at("begun").is_string())
+  if (!text && !exists(folder_)) return false;
+  const std::optional<Json> begun = text ? parsed_json(*text) : std::nullopt;
+  if (!begun || !begun->contains("study") || !(*begun)["begun"].is_text())
     throw InputError(fmt::format("'{}' is damaged; {}", path, kStartOver));
-  start_time_ = begun->at("begun");
-  if (begun->at("study") != now)
-    throw UsageError(fmt::format("cannot resume '{}': it was started with {}; {}", folder_,
-                                 study_difference(begun->at("study"), now), kStartOver));
+  study_text_ = *text;
+  start_time_ = begun->at("begun").text();
+  const std::string by = (*begun)["by"].text_or("another process");
+  require_same_study({.folder = folder_, .begun_by = by, .this_process = self()}, begun->at("study"), now);
+  return true;
 }
 
-std::optional<UnitClaim> PartialResults::claim(const UnitKey& unit) {
-  return UnitClaim::of(lock_file_.get(), offset_of_lock(unit));
+bool PartialResults::in_place() {
+  if (!FolderMember::may_exist(path_of(kStudyFile))) return false;
+  if (member_->is_listed()) return true;
+  // Somebody has removed the file of this process; or the folder was removed, and is used for another study.
+  if (read_file(path_of(kStudyFile), kMostTextBytes) != study_text_) return false;
+  member_->list_again();
+  return true;
 }
 
-std::optional<UnitClaim> PartialResults::claim_finish() { return UnitClaim::of(lock_file_.get(), kFinishLock); }
+std::string PartialResults::lock_of(const UnitKey& unit) {
+  return fmt::format("{}-{}-{}", unit.dump, unit.sample, unit.layer);
+}
 
 std::set<UnitKey> PartialResults::unit_files(const std::string& folder) {
   std::set<UnitKey> units;
@@ -246,6 +273,11 @@ std::set<UnitKey> PartialResults::unit_files(const std::string& folder) {
   return units;
 }
 
+bool PartialResults::has_file(const UnitKey& unit) const {
+  std::error_code error;
+  return fs::exists(fs::symlink_status(path_of(unit_file(unit)), error));
+}
+
 UnitState PartialResults::state(const UnitKey& unit) const {
   const std::optional<LayerResults> results = load(unit);
   if (!results) return UnitState::missing;
@@ -254,18 +286,14 @@ UnitState PartialResults::state(const UnitKey& unit) const {
 
 std::optional<LayerResults> PartialResults::load(const UnitKey& unit) const {
   const std::size_t most = study_ != nullptr ? most_unit_bytes(unit, *study_) : std::numeric_limits<std::size_t>::max();
-  const std::optional<std::string> bytes = read_file(fmt::format("{}/{}", folder_, unit_file(unit)), most);
+  const std::optional<std::string> bytes = read_file(path_of(unit_file(unit)), most);
   return bytes ? decode(unit, *bytes) : std::nullopt;
 }
 
-LayerResults PartialResults::load_finished(const UnitKey& unit) const {
-  if (std::optional<LayerResults> results = load(unit)) return std::move(*results);
-  throw OutputError(
-      fmt::format("'{}/{}' has become unreadable; --resume computes the layer again", folder_, unit_file(unit)));
-}
-
-void PartialResults::store(const UnitKey& unit, const LayerResults& results) {
-  write_file(unit_file(unit), encode(results));
+void PartialResults::store(const UnitKey& unit, const LayerResults& results) const {
+  // Not synced to disk: a file damaged by a power failure fails its checksum and is computed again. With small layers,
+  // syncing would take longer than computing.
+  write_atomically(path_of(unit_file(unit)), encode(results), {.sync = false});
 }
 
 std::string PartialResults::encode(const LayerResults& results) const { return attest::encode(results, study_hash_); }
@@ -278,22 +306,13 @@ std::optional<LayerResults> PartialResults::decode(const UnitKey& unit, std::str
 }
 
 std::optional<std::string> PartialResults::load_note(const std::string& name) const {
-  return read_file(fmt::format("{}/{}{}", folder_, kNotePrefix, name), kMostTextBytes);
+  return read_file(path_of(std::string(kNotePrefix) + name), kMostTextBytes);
 }
 
-void PartialResults::remove_note(const std::string& name) {
-  std::error_code error;
-  fs::remove(fmt::format("{}/{}{}", folder_, kNotePrefix, name), error);
+bool PartialResults::store_note(const std::string& name, const std::string& text) const {
+  return write_new_file(path_of(std::string(kNotePrefix) + name), text);
 }
 
-void PartialResults::store_note(const std::string& name, const std::string& text) {
-  write_file(std::string(kNotePrefix) + name, text);
-}
-
-void PartialResults::write_file(const std::string& name, const std::string& content) const {
-  // Not synced to disk: a file damaged by a power failure fails its checksum and is computed again. With small layers,
-  // syncing would take longer than computing.
-  write_atomically(fmt::format("{}/{}", folder_, name), content, {.sync = false});
-}
+std::string PartialResults::path_of(std::string_view name) const { return fmt::format("{}/{}", folder_, name); }
 
 }  // namespace attest

@@ -44,8 +44,8 @@ class ResultsWriter {
 /// One metric of all layers of one sample: row-major float32, NaN where not defined.
 struct MetricArray {
   MetricAxes axes = MetricAxes::query_head;
-  std::vector<std::int64_t>
-      shape;  ///< [Y, N, Hq], [Y, N, Hq, S], [Y, N, Hq, M], [Y, N, S] or [Y, N, S, T], depending on `axes`
+  /// [Y, N, Hq], [Y, N, Hq, S], [Y, N, Hq, M], [Y, N, S] or [Y, N, S, T], depending on `axes`.
+  std::vector<std::int64_t> shape;
   std::vector<float> values;
 
   std::int64_t num_layers() const { return shape[0]; }

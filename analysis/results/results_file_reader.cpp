@@ -1,33 +1,25 @@
-// Reading of results files. The guarded child process sends everything but the values as CBOR, which unlike JSON can
+// Reading of results files. The guarded child process sends everything but the values packed, which unlike JSON can
 // represent infinity. Values of contiguous data sets, the only kind that attest writes, are then read without HDF5.
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include <cmath>
 #include <limits>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <span>
 
 #include "analysis/results/cell_check.h"
+#include "analysis/results/decoded_arrays.h"
 #include "analysis/results/results_file.h"
 #include "analysis/results/results_file_scan.h"
 #include "dumps/base/byte_size.h"
 #include "dumps/base/error.h"
 #include "dumps/base/input_file.h"
-#include "dumps/base/json_text.h"
+#include "dumps/base/json_packed.h"
 #include "dumps/base/printable.h"
-#include "dumps/format/memory_bound.h"
-#include "dumps/hdf5/dataset.h"
 #include "dumps/hdf5/guarded_child.h"
-#include "dumps/hdf5/node.h"
 
 namespace attest {
 namespace {
-
-using hdf5::Dataset;
-using hdf5::Group;
-using nlohmann::json;
 
 struct MetricPlace {
   MetricAxes axes = MetricAxes::query_head;
@@ -44,29 +36,29 @@ struct SampleData {
   std::vector<SelectorData> selectors;
 };
 
-MetricPlaces places_of(const json& metrics) {
+MetricPlaces places_of(const Json& metrics) {
   MetricPlaces places;
-  for (const auto& [name, place] : metrics.items())
-    places[name] = {static_cast<MetricAxes>(place.at("axes").get<int>()), place.at("offset")};
+  for (const auto& [name, place] : metrics.members())
+    places[name] = {static_cast<MetricAxes>(place.at("axes").as<int>()), place.at("offset").whole()};
   return places;
 }
 
-SettingKind kind_of(const std::string& path, const json& selector) {
-  const std::string name = selector.at("setting");
+SettingKind kind_of(const std::string& path, const Json& selector) {
+  const std::string& name = selector.at("setting").text();
   for (const SettingKindInfo& info : kSettingKinds)
     if (info.name == name) return info.kind;
   throw InputError(fmt::format("{}: selector '{}': its setting is '{}', expected none, delta, budget, p or factor",
-                               path, printable(selector.at("label").get<std::string>()), printable(name)));
+                               path, printable(selector.at("label").text()), printable(name)));
 }
 
-StudySelector selector_of(const std::string& path, const json& selector) {
-  StudySelector out{.label = selector.at("label"),
-                    .name = selector.at("selector"),
-                    .options_json = selector.at("options"),
+StudySelector selector_of(const std::string& path, const Json& selector) {
+  StudySelector out{.label = selector.at("label").text(),
+                    .name = selector.at("selector").text(),
+                    .options_json = selector.at("options").text(),
                     .kind = kind_of(path, selector),
                     .grid = {},
-                    .setting_labels = selector.at("setting_labels")};
-  const std::vector<double> values = selector.at("settings");
+                    .setting_labels = selector.at("setting_labels").as<std::vector<std::string>>()};
+  const auto values = selector.at("settings").as<std::vector<double>>();
   for (std::size_t i = 0; i < values.size(); ++i) out.grid.push_back({values[i], out.setting_labels[i].ends_with('%')});
   return out;
 }
@@ -78,11 +70,9 @@ bool same(const StudySelector& a, const StudySelector& b) {
 
 /// NaN if the manifest lacks it.
 double salient_delta_of(const std::string& manifest) {
-  const std::optional<json> document = parse_json(manifest);
-  const json::json_pointer place("/configuration/salient_delta");
-  if (!document || !document->contains(place) || !document->at(place).is_number())
-    return std::numeric_limits<double>::quiet_NaN();
-  return document->at(place);
+  const Json document = parsed_json(manifest).value_or(nullptr);
+  const Json& delta = document["configuration"]["salient_delta"];
+  return delta.is_number() ? delta.number() : std::numeric_limits<double>::quiet_NaN();
 }
 
 }  // namespace
@@ -93,53 +83,57 @@ struct ResultsFile::State {
   std::string manifest;
   std::vector<std::vector<SampleData>> samples;  // [dump][sample]
   bool selectors_taken = false;                  // from the first sample of the file
+  DecodedArrays decoded;
 
   const SelectorData& selector(std::size_t dump, std::size_t sample, std::size_t index) const {
     return samples.at(dump).at(sample).selectors.at(index);
   }
 
-  void take(const json& found) {
-    manifest = found.at("manifest");
+  void take(const Json& found) {
+    manifest = found.at("manifest").text();
     study.salient_delta = salient_delta_of(manifest);
     study.lambdas.clear();
-    for (const json& d : found.at("dumps")) {
+    for (const Json& d : found.at("dumps").elements()) {
       StudyDump& dump = study.dumps.emplace_back();
-      dump.path = d.at("path");
-      dump.model = d.at("model");
-      dump.num_layers = d.at("num_layers");
-      dump.shape = {d.at("num_query_heads"), d.at("num_kv_heads"), d.at("head_dim"), d.at("value_dim")};
+      dump.path = d.at("path").text();
+      dump.model = d.at("model").text();
+      dump.num_layers = d.at("num_layers").as<int>();
+      dump.shape = {d.at("num_query_heads").as<int>(), d.at("num_kv_heads").as<int>(), d.at("head_dim").as<int>(),
+                    d.at("value_dim").as<int>()};
       samples.emplace_back();
-      for (const json& s : d.at("samples")) take_sample(s, dump);
+      for (const Json& s : d.at("samples").elements()) take_sample(s, dump);
     }
   }
 
-  void take_sample(const json& s, StudyDump& dump) {
+  void take_sample(const Json& s, StudyDump& dump) {
     const bool is_first = !selectors_taken;
     selectors_taken = true;
-    dump.samples.push_back({.name = s.at("name"),
-                            .task = s.at("task"),
-                            .num_tokens = s.at("num_tokens"),
-                            .layers = s.at("layers"),
-                            .query_positions = s.at("query_positions"),
+    dump.samples.push_back({.name = s.at("name").text(),
+                            .task = s.at("task").text(),
+                            .num_tokens = s.at("num_tokens").whole(),
+                            .layers = s.at("layers").as<std::vector<int>>(),
+                            .query_positions = s.at("query_positions").as<std::vector<std::int64_t>>(),
                             .has_spans = s.at("scores").contains("span_mass"),
-                            .span_tokens = s.at("span_tokens")});
+                            .span_tokens = s.at("span_tokens").as<std::vector<std::int64_t>>()});
+    if (s.contains("document")) dump.samples.back().attributes["document"] = s.at("document").text();
     SampleData& data = samples.back().emplace_back();
     data.scores = places_of(s.at("scores"));
-    const json& selectors = s.at("selectors");
+    const Json& selectors = s.at("selectors");
     for (std::size_t i = 0; i < selectors.size(); ++i) {
-      const std::vector<double> lambdas = selectors[i].at("lambdas");
+      const auto lambdas = selectors[i].at("lambdas").as<std::vector<double>>();
       if (is_first) {
         study.selectors.push_back(selector_of(path, selectors[i]));
         if (i == 0) study.lambdas = lambdas;
       }
       if (i >= study.selectors.size() || !same(selector_of(path, selectors[i]), study.selectors[i]) ||
           lambdas != study.lambdas)
-        fail_uneven(s.at("name"), selectors[i].at("label"));
-      data.selectors.push_back({.dense = selectors[i].at("dense"),
-                                .done = selectors[i].at("done"),
+        fail_uneven(s.at("name").text(), selectors[i].at("label").text());
+      data.selectors.push_back({.dense = selectors[i].at("dense").as<std::vector<std::uint8_t>>(),
+                                .done = selectors[i].at("done").as<std::vector<std::uint8_t>>(),
                                 .metrics = places_of(selectors[i].at("metrics"))});
     }
-    if (selectors.size() != study.selectors.size()) fail_uneven(s.at("name"), study.selectors[selectors.size()].label);
+    if (selectors.size() != study.selectors.size())
+      fail_uneven(s.at("name").text(), study.selectors[selectors.size()].label);
   }
   [[noreturn]] void fail_uneven(const std::string& sample, const std::string& label) const {
     throw InputError(
@@ -157,27 +151,52 @@ struct ResultsFile::State {
         .axes = place.axes, .shape = shape_of(place.axes, axis_sizes(study, dump, sample, selector)), .values = {}};
     std::size_t count = 1;
     for (const std::int64_t size : array.shape) count *= static_cast<std::size_t>(size);
-    const std::vector<std::string> names{"dumps", std::to_string(d), "samples", sample.name,
-                                         selector != nullptr ? selector->label : std::string(kScoresGroup)};
-    const std::string object = fmt::format("/{}/{}", fmt::join(names, "/"), metric);
+    const std::string object = object_of(d, sample, selector, metric);
     const InputFile file(path);
     check_array_size(file, object, count * sizeof(float));
     array.values.resize(count);
     if (place.offset >= 0)
       file.read(static_cast<std::uint64_t>(place.offset), std::as_writable_bytes(std::span(array.values)));
     else
-      read_decoded(file, array.values, names, std::string(metric));
+      decoded.read(file, object, array.values);
     if (accepted == ReadCells::in_range)
       if (const std::optional<MetricRange> range = range_of(selector, metric))
         check_range(array, *range, sample, object);
     return array;
   }
 
+  static std::string object_of(std::size_t dump, const StudySample& sample, const StudySelector* selector,
+                               std::string_view metric) {
+    return fmt::format("/dumps/{}/samples/{}/{}/{}", dump, sample.name,
+                       selector != nullptr ? std::string_view(selector->label) : kScoresGroup, metric);
+  }
+
+  /// Every array of the file that HDF5 must decode.
+  std::vector<DecodedArrays::Array> arrays_to_decode() const {
+    std::vector<DecodedArrays::Array> arrays;
+    for (std::size_t d = 0; d < samples.size(); ++d)
+      for (std::size_t s = 0; s < samples[d].size(); ++s) {
+        const StudySample& sample = study.dumps[d].samples[s];
+        const auto add = [&](const MetricPlaces& places, const StudySelector* selector) {
+          for (const auto& [metric, place] : places) {
+            if (place.offset >= 0) continue;
+            std::size_t count = 1;
+            for (const std::int64_t size : shape_of(place.axes, axis_sizes(study, study.dumps[d], sample, selector)))
+              count *= static_cast<std::size_t>(size);
+            arrays.push_back({object_of(d, sample, selector, metric), count});
+          }
+        };
+        add(samples[d][s].scores, nullptr);
+        for (std::size_t i = 0; i < samples[d][s].selectors.size(); ++i)
+          add(samples[d][s].selectors[i].metrics, &study.selectors[i]);
+      }
+    return arrays;
+  }
+
   /// attest writes plain arrays, as large as in memory. A small compressed file may claim more, and each figure would
   /// inflate it again.
   void check_array_size(const InputFile& file, const std::string& object, std::uint64_t bytes) const {
-    constexpr std::uint64_t kFree = std::uint64_t{256} << 20;
-    const std::uint64_t stored = file.stored_bytes(), most = std::max(kFree, kFreeExpansion * stored);
+    const std::uint64_t stored = file.stored_bytes(), most = most_decoded(stored);
     if (bytes <= most) return;
     throw InputError(fmt::format("{}: {}: takes {} of memory, the file has {} on disk; expected at most {}", path,
                                  printable(object), byte_size_text(static_cast<std::int64_t>(bytes)),
@@ -196,22 +215,6 @@ struct ResultsFile::State {
     }
   }
 
-  void read_decoded(const InputFile& file, std::span<float> values, const std::vector<std::string>& groups,
-                    const std::string& metric) const {
-    const ChildLimits limits = value_limits(file.stored_bytes(), values.size_bytes());
-    const std::span<std::byte> target = std::as_writable_bytes(values);
-    std::size_t received = 0;
-    run_in_guarded_child(
-        path, limits,
-        [&](ChildOutput& out) {
-          Group group = hdf5::root_of(hdf5::open_file(path));
-          for (const std::string& name : groups) group = group.group(name);
-          Dataset(group.open(metric)).read_slabs([&](std::span<const std::byte> slab) { out.write(slab); });
-        },
-        [&](ChildInput& in) { received = in.read(target); });
-    if (received != target.size()) throw InputError(fmt::format("{}: changed while it was read", path));
-  }
-
   static std::vector<std::string> names_of(const MetricPlaces& places) {
     std::vector<std::string> names;
     for (const auto& [name, place] : places) names.push_back(name);
@@ -226,13 +229,14 @@ ResultsFile::ResultsFile(const std::string& path) : state_(std::make_unique<Stat
   run_in_guarded_child(
       path, limits,
       [&](ChildOutput& out) {
-        const std::vector<std::uint8_t> bytes = json::to_cbor(scan_results_file(path));
+        const std::string bytes = packed(scan_results_file(path));
         out.write(std::as_bytes(std::span(bytes)));
       },
       [&](ChildInput& in) { found = in.read_all(limits.memory_bytes); });
   try {
-    state_->take(json::from_cbor(found));
-  } catch (const json::exception& error) {  // the file corrupted the memory of the child
+    state_->take(unpacked(found));
+    state_->decoded.expect(state_->arrays_to_decode());
+  } catch (const JsonError& error) {  // the file corrupted the memory of the child
     throw InputError(fmt::format("{}: the file is damaged ({})", path, error.what()));
   }
 }

@@ -1,15 +1,16 @@
 // Reads the structure of a results file with HDF5 and checks it.
 #include "analysis/results/results_file_scan.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
+#include <cmath>
 
 #include "analysis/metrics/metric.h"
 #include "analysis/results/axes.h"
 #include "analysis/results/results_file.h"
+#include "dumps/base/join.h"
+#include "dumps/base/json.h"
 #include "dumps/base/printable.h"
 #include "dumps/dump_info.h"
 #include "dumps/hdf5/dataset.h"
@@ -21,8 +22,6 @@ namespace {
 using hdf5::Dataset;
 using hdf5::Group;
 using hdf5::Handle;
-using nlohmann::json;
-
 constexpr std::size_t kMostAxes = 32;  // of an HDF5 data set
 
 // Data sets that are not metrics. Older files have no scales: layer, query, head, setting, lambda, token.
@@ -40,14 +39,16 @@ const std::vector<std::string>& non_metrics_of_scores() {
 /// The axes from the data set's labels. Without labels: from the table of metrics, or, for a metric that is not in the
 /// table, from the rank (four axes end in settings, three in heads).
 MetricAxes axes_of(const Dataset& data, const std::string& metric) {
+  const Metric* known = find_metric(metric);
   if (data.has_attribute("DIMENSION_LABELS")) {
     const std::vector<std::string> names = data.string_list_attribute("DIMENSION_LABELS", kMostAxes);
-    if (const std::optional<MetricAxes> axes = axes_named(names)) return *axes;
-    data.fail(
-        fmt::format("its axes are labelled '{}', expected the axes of a metric, such as 'layer, query, head, setting'",
-                    printable(fmt::format("{}", fmt::join(names, ", ")))));
+    const std::optional<MetricAxes> axes = axes_named(names);
+    if (axes && (!known || *axes == known->info.axes)) return *axes;
+    data.fail(fmt::format("its axes are labelled '{}', expected {}", printable(fmt::format("{}", join(names, ", "))),
+                          known ? fmt::format("'{}'", join(axis_names(known->info.axes), ", "))
+                                : "the axes of a metric, such as 'layer, query, head, setting'"));
   }
-  if (const Metric* known = find_metric(metric)) return known->info.axes;
+  if (known) return known->info.axes;
   return data.shape().size() >= 4 ? MetricAxes::query_head_setting : MetricAxes::query_head;
 }
 
@@ -84,25 +85,46 @@ std::vector<std::int64_t> read_flags(const Group& group, const std::string& name
 }
 
 /// Maps each metric's name to its axes and its offset in the file (-1 if HDF5 must decode the values).
-json read_metrics(const Group& group, const AxisSizes& sizes, const std::vector<std::string>& others) {
-  json metrics = json::object();
+Json read_metrics(const Group& group, const AxisSizes& sizes, const std::vector<std::string>& others) {
+  Json metrics = Json::object();
   for (const std::string& name : group.names()) {
     if (std::find(others.begin(), others.end(), name) != others.end()) continue;
     const Dataset data(group.open(name));
     const MetricAxes axes = axes_of(data, name);
-    data.expect_shape(shape_of(axes, sizes), fmt::format("{}", fmt::join(axis_names(axes), ", ")));
+    data.expect_shape(shape_of(axes, sizes), fmt::format("{}", join(axis_names(axes), ", ")));
     if (data.element_type() != ElementType::float32) data.fail("does not hold float32 values");
     metrics[name] = {{"axes", static_cast<int>(axes)}, {"offset", data.location().file_offset}};
   }
   return metrics;
 }
 
-json read_selector(const Group& group, AxisSizes sizes, std::int64_t num_tokens) {
-  json selector = {{"label", group.path().substr(group.path().rfind('/') + 1)},
+/// The settings of a grid can be drawn on an axis; inf is what keeps everything.
+std::vector<double> read_settings(const Group& group) {
+  constexpr double kLeast = 1e-100, kMost = 1e100;
+  const Dataset data(group.open("settings"));
+  const std::vector<double> settings = data.read_doubles();
+  if (settings.empty()) data.fail("is empty, expected a setting");
+  for (std::size_t i = 0; i < settings.size(); ++i) {
+    const double size = std::abs(settings[i]);
+    if (size != 0 && !std::isinf(size) && !(size >= kLeast && size <= kMost))
+      data.fail(fmt::format("[{}] is {}, expected 0 or a number from {} to {}", i, settings[i], kLeast, kMost));
+  }
+  return settings;
+}
+
+std::string read_options(const Group& group) {
+  std::string options = group.string_attribute("options");
+  if (const auto parsed = parsed_json(options); !parsed || !parsed->is_object())
+    group.fail(fmt::format("attribute 'options' is '{}', expected a JSON object", excerpt(options)));
+  return options;
+}
+
+Json read_selector(const Group& group, AxisSizes sizes, std::int64_t num_tokens) {
+  Json selector = {{"label", group.path().substr(group.path().rfind('/') + 1)},
                    {"selector", group.string_attribute("selector")},
                    {"setting", group.string_attribute("setting")},
-                   {"options", group.string_attribute("options")}};
-  const std::vector<double> settings = Dataset(group.open("settings")).read_doubles();
+                   {"options", read_options(group)}};
+  const std::vector<double> settings = read_settings(group);
   const Dataset labels(group.open("setting_labels"));
   sizes.settings = static_cast<std::int64_t>(settings.size());
   labels.expect_shape({&sizes.settings, 1}, "settings");
@@ -123,10 +145,11 @@ json read_selector(const Group& group, AxisSizes sizes, std::int64_t num_tokens)
   return selector;
 }
 
-json read_sample(const Group& group, std::int64_t heads, std::int64_t num_layers) {
-  json sample = {{"name", group.path().substr(group.path().rfind('/') + 1)},
+Json read_sample(const Group& group, std::int64_t heads, std::int64_t num_layers) {
+  Json sample = {{"name", group.path().substr(group.path().rfind('/') + 1)},
                  {"task", group.string_attribute("task")},
                  {"num_tokens", group.integer_attribute("num_tokens", 1, kLargestCount)}};
+  if (group.has_attribute("document")) sample["document"] = group.string_attribute("document");
   const std::vector<std::int64_t> layers = read_ascending(Dataset(group.open("layers")), num_layers - 1);
   const std::vector<std::int64_t> positions = read_ascending(Dataset(group.open("query_positions")), kLargestCount);
   const AxisSizes sizes{.layers = static_cast<std::int64_t>(layers.size()),
@@ -135,41 +158,42 @@ json read_sample(const Group& group, std::int64_t heads, std::int64_t num_layers
   sample["layers"] = layers;
   sample["query_positions"] = positions;
   sample["scores"] = read_metrics(group.group(std::string(kScoresGroup)), sizes, non_metrics_of_scores());
-  sample["selectors"] = json::array();
+  sample["selectors"] = Json::array();
   for (const std::string& name : ordered_names(group))
     if (name != kScoresGroup && name != "layers" && name != "query_positions")
-      sample["selectors"].push_back(read_selector(group.group(name), sizes, sample["num_tokens"]));
-  sample["span_tokens"] = json::array();
-  for (const json& selector : sample["selectors"]) {
-    if (selector["span_tokens"] != sample["selectors"][0]["span_tokens"])
-      group.group(selector["label"]).fail("its span_tokens are not those of the sample's other selectors");
+      sample["selectors"].push_back(read_selector(group.group(name), sizes, sample["num_tokens"].whole()));
+  sample["span_tokens"] = Json::array();
+  for (const Json& selector : sample["selectors"].elements()) {
+    if (selector["span_tokens"] != sample.at("selectors")[0]["span_tokens"])
+      group.group(selector["label"].text()).fail("its span_tokens are not those of the sample's other selectors");
     sample["span_tokens"] = selector["span_tokens"];
   }
   return sample;
 }
 
-json read_dump(const Group& group) {
-  json dump = {{"path", group.string_attribute("path")},
+Json read_dump(const Group& group) {
+  Json dump = {{"path", group.string_attribute("path")},
                {"model", group.string_attribute("model")},
                {"num_layers", group.integer_attribute("num_layers", 1, kLargestCount)},
-               {"samples", json::array()}};
+               {"samples", Json::array()}};
   for (const char* name : {"num_query_heads", "num_kv_heads", "head_dim", "value_dim"})
     dump[name] = group.integer_attribute(name, 1, kLargestCount);
   const Group samples = group.group("samples");
   for (const std::string& name : ordered_names(samples))
-    dump["samples"].push_back(read_sample(samples.group(name), dump["num_query_heads"], dump["num_layers"]));
+    dump["samples"].push_back(
+        read_sample(samples.group(name), dump["num_query_heads"].whole(), dump["num_layers"].whole()));
   return dump;
 }
 
 }  // namespace
 
-json scan_results_file(const std::string& path) {
+Json scan_results_file(const std::string& path) {
   const Group root = hdf5::root_of(hdf5::open_file(path));
   const std::string format = root.string_attribute("format");
   if (format != "attention-study")
     root.fail(fmt::format("attribute 'format' is '{}', expected 'attention-study'", format));
   root.integer_attribute("format_version", 1, 1);
-  json study = {{"manifest", root.string_attribute("manifest")}, {"dumps", json::array()}};
+  Json study = {{"manifest", root.string_attribute("manifest")}, {"dumps", Json::array()}};
   const Group dumps = root.group("dumps");
   for (std::size_t d = 0; d < dumps.names().size(); ++d)
     study["dumps"].push_back(read_dump(dumps.group(std::to_string(d))));

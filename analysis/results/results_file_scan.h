@@ -2,8 +2,9 @@
 // process.
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
 #include <string>
+
+#include "dumps/base/json.h"
 
 namespace attest {
 
@@ -12,6 +13,6 @@ namespace attest {
 /// options, settings, setting_labels, lambdas, span_tokens, dense, done, metrics: METRICS}]}]}]}, where METRICS maps a
 /// name to {axes, offset}; `offset` is the position of the values in the file in bytes, -1 if HDF5 must decode them.
 /// Every shape has been checked. Throws InputError.
-nlohmann::json scan_results_file(const std::string& path);
+Json scan_results_file(const std::string& path);
 
 }  // namespace attest

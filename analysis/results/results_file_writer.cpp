@@ -1,6 +1,6 @@
 // Writing of results files: one row per layer and metric, into data sets that are created for the whole sample when its
 // first layer comes.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <atomic>
@@ -147,6 +147,7 @@ struct ResultsWriter::State {
     SampleData created{.dump = &dump, .sample = &sample, .scores = {}, .selectors = {}, .dense = {}, .done = {}};
     file.write_attribute(at, "task", sample.task);
     file.write_attribute(at, "num_tokens", sample.num_tokens);
+    for (const auto& [name, text] : sample.attributes) file.write_attribute(at, name.c_str(), text);
     axis(at, "layers", sample.layers, "layer");
     axis(at, "query_positions", sample.query_positions, "query");
     create_scales(group(at, std::string(kScoresGroup)), created.scores, dump, sample);

@@ -1,7 +1,7 @@
 // The selectors' input files, and readers for estimates that come from files.
 #include "analysis/run/estimate_inputs.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <map>

@@ -1,17 +1,20 @@
-// Checks that the inputs of a study do not change while it runs or between its runs.
+// Compares the hashes of a study's inputs with those that another process has found.
 #include "analysis/run/input_guard.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
-#include <nlohmann/json.hpp>
+#include <algorithm>
+#include <chrono>
+#include <utility>
 
 #include "dumps/base/error.h"
-#include "dumps/base/json_text.h"
+#include "dumps/base/json.h"
+#include "dumps/base/printable.h"
 
 namespace attest {
 namespace {
 
-using nlohmann::json;
+using Clock = std::chrono::steady_clock;
 
 constexpr const char* kNote = "inputs.json";
 /// Inputs that are hashed before the first unit, so that their hash is noted whenever the study is killed.
@@ -19,90 +22,55 @@ constexpr std::uint64_t kSmall = std::uint64_t{64} << 20;
 constexpr auto kSmallWait = std::chrono::milliseconds(500);
 constexpr auto kPollInterval = std::chrono::milliseconds(20);
 
-[[noreturn]] void refuse(const std::string& path, std::string_view why) {
-  throw UsageError(fmt::format("cannot resume: '{}' {}; {}", path, why, PartialResults::kStartOver));
-}
-
-/// The note of an earlier run: modification time and hash of each input; the hash is "" if it was not known yet.
-struct Noted {
-  std::vector<std::int64_t> modified_ns;
-  std::vector<std::string> hashes;
-};
-
-std::optional<Noted> read_note(const PartialResults& partial, std::size_t num_inputs) {
-  const std::optional<std::string> text = partial.load_note(kNote);
-  if (!text) return std::nullopt;
-  const std::optional<json> note = parse_json(*text);
-  if (!note) return std::nullopt;
-  try {
-    Noted noted;
-    for (const json& input : *note) {
-      noted.modified_ns.push_back(input.at("modified_ns"));
-      noted.hashes.push_back(input.at(kContentHashName));
-    }
-    if (noted.hashes.size() == num_inputs) return noted;
-  } catch (const json::exception&) {  // a damaged note counts as missing
-  }
-  return std::nullopt;
-}
-
 }  // namespace
 
-InputGuard::InputGuard(std::vector<InputStatus> inputs, PartialResults& partial, InputHashes& hashes,
+InputGuard::InputGuard(std::vector<InputStatus> inputs, const PartialResults& partial, InputHashes& hashes,
                        const std::atomic<bool>& stop)
-    : inputs_(std::move(inputs)), partial_(partial), hashes_(hashes), stop_(stop), begun_with_(check_against_note()) {
-  if (begun_with_.empty()) begun_with_.assign(inputs_.size(), "");
-  note(begun_with_);
+    : inputs_(std::move(inputs)), partial_(partial), hashes_(hashes), stop_(stop) {
   std::uint64_t bytes = 0;
   for (const InputStatus& input : inputs_) bytes += input.bytes;
-  if (bytes <= kSmall) hashes_.wait(kSmallWait);
+  const Clock::time_point start = Clock::now();
+  while (bytes <= kSmall && hashes_.wait(kPollInterval) == nullptr && Clock::now() - start < kSmallWait && !stop_) {
+  }
   poll();
-}
-
-std::vector<std::string> InputGuard::check_against_note() {
-  const std::optional<Noted> noted = read_note(partial_, inputs_.size());
-  if (!noted) return {};
-  for (std::size_t i = 0; i < inputs_.size(); ++i) {
-    if (inputs_[i].modified_ns == noted->modified_ns[i]) continue;
-    if (noted->hashes[i].empty()) refuse(inputs_[i].path, "was modified since the study was started");
-    if (wait_for_hashes()[i] != noted->hashes[i])
-      refuse(inputs_[i].path, "has other contents than when the study was started");
-  }
-  return noted->hashes;
-}
-
-const std::vector<std::string>& InputGuard::wait_for_hashes() {
-  for (;;) {
-    if (const std::vector<std::string>* hashes = hashes_.wait(kPollInterval)) return *hashes;
-    if (stop_) throw Interrupted("interrupted");
-  }
-}
-
-void InputGuard::note(const std::vector<std::string>& hashes) {
-  json list = json::array();
-  for (std::size_t i = 0; i < inputs_.size(); ++i)
-    list.push_back({{"modified_ns", inputs_[i].modified_ns}, {kContentHashName, hashes[i]}});
-  partial_.store_note(kNote, list.dump());
 }
 
 void InputGuard::poll() {
-  if (noted_) return;
+  if (compared_) return;
   const std::vector<std::string>* hashes = hashes_.get();
   if (hashes == nullptr) return;
-  for (std::size_t i = 0; i < inputs_.size(); ++i)
-    if (!begun_with_[i].empty() && begun_with_[i] != (*hashes)[i])
-      refuse(inputs_[i].path, "has other contents than when the study was started");
-  note(*hashes);
-  noted_ = true;
+  compare_or_note(*hashes);
+  compared_ = true;
+}
+
+void InputGuard::compare_or_note(const std::vector<std::string>& hashes) {
+  const Json own{{"by", partial_.self()}, {kContentHashName, hashes}};
+  if (partial_.store_note(kNote, own.dump())) return;
+  const std::optional<std::string> text = partial_.load_note(kNote);
+  const std::optional<Json> note = text ? parsed_json(*text) : std::nullopt;
+  try {
+    if (!note) return;  // the study is complete, or the note is damaged: the units' own hashes remain
+    const auto noted = note->at(kContentHashName).as<std::vector<std::string>>();
+    for (std::size_t i = 0; i < std::min(hashes.size(), noted.size()); ++i)
+      if (noted[i] != hashes[i])
+        throw InputError(fmt::format("cannot resume: {} reads another '{}' than {} did, of other content; {}",
+                                     partial_.self(), inputs_[i].path, excerpt(note->at("by").text()),
+                                     PartialResults::kStartOver));
+  } catch (const JsonError&) {  // a damaged note counts as missing
+  }
 }
 
 std::vector<std::string> InputGuard::finish() {
-  const std::vector<std::string>& hashes = wait_for_hashes();
-  poll();
+  const std::vector<std::string>* hashes = hashes_.get();
+  while (hashes == nullptr) {
+    if (stop_) throw Interrupted("interrupted");
+    hashes = hashes_.wait(kPollInterval);
+  }
+  compare_or_note(*hashes);
   for (const InputStatus& input : inputs_)
     if (input_status(input.path) != input)
       throw InputError(fmt::format("'{}' changed while it was studied", input.path));
-  return hashes;
+  return *hashes;
 }
 
 }  // namespace attest

@@ -1,9 +1,7 @@
-// Ensures that all units of a study, also of a resumed one, are computed from the same inputs. Size and modification
-// time are compared at the start, content hashes before the results are written.
+// Ensures that all units of a study, also of a resumed or shared one, are computed from inputs of the same content.
 #pragma once
 
 #include <atomic>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,32 +10,31 @@
 
 namespace attest {
 
+/// The description of the study has a hash of parts of each input, which is compared before a process joins. Units have
+/// the hashes of the blocks that they were computed from, which InputHashes compares. This compares the hashes of whole
+/// files: the first process that knows them leaves a note in the folder.
 class InputGuard {
  public:
-  /// `hashes`: those of `inputs`, which may still be under way. Throws UsageError if an input is known to differ from
-  /// the one that `partial` was begun with. If the modification time of an input has changed, waits for the hashes;
-  /// all others are compared while the study runs. Throws Interrupted if `stop` is set.
-  InputGuard(std::vector<InputStatus> inputs, PartialResults& partial, InputHashes& hashes,
+  /// `hashes`: those of `inputs`, which may still be under way; of small inputs it waits for them. Throws InputError if
+  /// an input is known to differ from the one that `partial` was begun with.
+  InputGuard(std::vector<InputStatus> inputs, const PartialResults& partial, InputHashes& hashes,
              const std::atomic<bool>& stop);
 
-  /// Stores the hashes in `partial` once they are known. Cheap; call it from time to time.
+  /// Stores the hashes in `partial` or compares them, once they are known. Cheap; call it from time to time.
   void poll();
 
-  /// Waits for the hashes and returns them in the order of the inputs. Throws UsageError if they differ from those that
-  /// the study was begun with, InputError if an input has changed since the start, Interrupted if told to stop.
+  /// Waits for the hashes and returns them in the order of the inputs. Throws InputError if they differ from those that
+  /// another process has found, or if an input has changed since the start; Interrupted if told to stop.
   std::vector<std::string> finish();
 
  private:
-  void note(const std::vector<std::string>& hashes);
-  const std::vector<std::string>& wait_for_hashes();
-  std::vector<std::string> check_against_note();
+  void compare_or_note(const std::vector<std::string>& hashes);
 
   const std::vector<InputStatus> inputs_;
-  PartialResults& partial_;
+  const PartialResults& partial_;
   InputHashes& hashes_;
   const std::atomic<bool>& stop_;
-  std::vector<std::string> begun_with_;  ///< hashes of the first run; "" where not known
-  bool noted_ = false;
+  bool compared_ = false;
 };
 
 }  // namespace attest

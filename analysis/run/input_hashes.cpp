@@ -1,7 +1,7 @@
 // InputHashes: a table of the hashes of all blocks, filled in by whoever has read a block.
 #include "analysis/run/input_hashes.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -13,6 +13,7 @@
 #include "dumps/base/content_hash.h"
 #include "dumps/base/error.h"
 #include "dumps/base/input_file.h"
+#include "dumps/base/printable.h"
 #include "dumps/format/dump_reader.h"
 
 namespace attest {
@@ -26,11 +27,26 @@ InputStatus input_status(const std::string& path) {
           .modified_ns = std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec};
 }
 
+std::string sampled_hash(const std::string& path) {
+  constexpr std::uint64_t kPiece = 64 << 10, kPieces = 16;
+  const InputFile file(path);
+  ContentHash hash;
+  std::vector<std::byte> bytes(std::min(file.size(), kPiece));
+  const std::string size = std::to_string(file.size());
+  hash.update(std::as_bytes(std::span(size)));
+  const std::uint64_t last = file.size() - bytes.size();
+  for (std::uint64_t i = 0; i < kPieces; ++i) {
+    file.read(last / (kPieces - 1) * i + last % (kPieces - 1) * i / (kPieces - 1), bytes);
+    hash.update(bytes);
+  }
+  return hex_digits(hash.digest());
+}
+
 InputHashes::InputHashes(const std::vector<InputStatus>& inputs, int threads) : inputs_(inputs), begins_{0} {
   for (const InputStatus& input : inputs_)
     begins_.push_back(begins_.back() + (input.bytes + kFileBlock - 1) / kFileBlock);
   hashes_of_blocks_.resize(begins_.back());
-  taken_ = std::vector<std::atomic<bool>>(begins_.back());
+  states_.resize(begins_.back());
   unknown_ = begins_.back();
   if (unknown_ == 0) finish(nullptr);
   for (int i = 0; i < std::max(1, threads); ++i)
@@ -50,19 +66,69 @@ InputHashes::Block InputHashes::place(std::uint64_t number) const {
 void InputHashes::set(std::size_t input, const BlockHash& block) {
   // Otherwise the file has grown, which InputGuard notices.
   if (block.block >= begins_.at(input + 1) - begins_.at(input)) return;
-  const std::uint64_t number = begins_.at(input) + block.block;
-  if (taken_[number].exchange(true)) return;
+  store(begins_.at(input) + block.block, block.hash);
+}
+
+void InputHashes::store(std::uint64_t number, std::uint64_t hash) {
+  const std::lock_guard lock(mutex_);
+  const auto said = said_.find(number);
+  if (said != said_.end() && said->second.hash != hash) {
+    try {
+      refuse(number, said->second.process);
+    } catch (const InputError&) {
+      return finish_locked(std::current_exception());
+    }
+  }
+  if (said != said_.end()) said_.erase(said);
+  if (states_[number] == State::known) return;
+  hashes_of_blocks_[number] = hash;
+  states_[number] = State::known;
+  if (--unknown_ == 0) finish_locked(nullptr);
+}
+
+void InputHashes::take(std::size_t input, const BlockHash& block, const std::string& process, bool trusted) {
+  if (input + 1 >= begins_.size() || block.block >= begins_[input + 1] - begins_[input])
+    throw InputError(fmt::format("{} has computed a layer from a file of another size than this one", process));
+  const std::uint64_t number = begins_[input] + block.block;
+  const std::lock_guard lock(mutex_);
+  if (states_[number] == State::known) {
+    if (hashes_of_blocks_[number] != block.hash) refuse(number, process);
+    return;
+  }
+  const auto [said, is_new] = said_.emplace(number, Said{.hash = block.hash, .process = process});
+  if (!is_new && said->second.hash != block.hash)
+    refuse(number, fmt::format("{} or {}", said->second.process, process));
+  if (!trusted) return;
+  said_.erase(said);
   hashes_of_blocks_[number] = block.hash;
-  if (--unknown_ == 0) finish(nullptr);
+  states_[number] = State::known;
+  if (--unknown_ == 0) finish_locked(nullptr);
+}
+
+void InputHashes::refuse(std::uint64_t number, const std::string& process) const {
+  const Block at = place(number);
+  throw InputError(fmt::format(
+      "'{}' has other content than the file from which {} has computed a layer, in the {} bytes from {} on; "
+      "start over with --force instead of --resume",
+      inputs_[at.input].path, printable(process), kFileBlock, at.block * kFileBlock));
+}
+
+bool InputHashes::begin(std::uint64_t number) {
+  const std::lock_guard lock(mutex_);
+  if (states_[number] != State::unknown) return false;
+  states_[number] = State::being_hashed;
+  return true;
 }
 
 void InputHashes::run(const std::stop_token& stop, bool at_once) {
-  if (!at_once) {
+  const auto wait_until_wanted = [&] {
     std::unique_lock lock(mutex_);
-    if (!changed_.wait(lock, stop, [this] { return hurry_ || finished_; })) return;
-  }
+    return changed_.wait(lock, stop, [this] { return hurry_ || finished_; });
+  };
+  if (!at_once && !wait_until_wanted()) return;
   try {
     hash_rest(stop);
+    if (at_once && resting_ && wait_until_wanted()) hash_rest(stop);
   } catch (...) {
     finish(std::current_exception());
   }
@@ -72,9 +138,10 @@ void InputHashes::hash_rest(const std::stop_token& stop) {
   std::vector<std::byte> buffer(kFileBlock);
   std::optional<InputFile> file;
   std::size_t open_input = inputs_.size();
-  for (std::uint64_t i = next_++; i < taken_.size() && !stop.stop_requested(); i = next_++) {
-    const std::uint64_t number = taken_.size() - 1 - i;
-    if (taken_[number].exchange(true)) continue;
+  const auto at_rest = [this] { return resting_ && !hurry_; };
+  for (std::uint64_t i = 0; !stop.stop_requested() && !at_rest() && (i = next_++) < states_.size();) {
+    const std::uint64_t number = states_.size() - 1 - i;
+    if (!begin(number)) continue;
     const Block at = place(number);
     const InputStatus& input = inputs_[at.input];
     if (at.input != open_input) file.emplace(input.path);
@@ -82,26 +149,36 @@ void InputHashes::hash_rest(const std::stop_token& stop) {
     const std::uint64_t begin = at.block * kFileBlock;
     const std::span bytes = std::span(buffer).first(std::min(kFileBlock, input.bytes - begin));
     file->read(begin, bytes);
-    hashes_of_blocks_[number] = hash_of(bytes);
-    if (--unknown_ == 0) finish(nullptr);
+    store(number, hash_of(bytes));
   }
 }
 
 void InputHashes::finish(std::exception_ptr failure) {
+  const std::lock_guard lock(mutex_);
+  finish_locked(std::move(failure));
+}
+
+void InputHashes::finish_locked(std::exception_ptr failure) {
+  if (failure) {
+    if (!failure_) failure_ = std::move(failure);
+    finished_ = true;
+    changed_.notify_all();
+    return;
+  }
+  if (finished_) return;
   std::vector<std::string> hashes;
-  for (std::size_t input = 0; !failure && input < inputs_.size(); ++input) {
+  for (std::size_t input = 0; input < inputs_.size(); ++input) {
     std::string lines;
     for (std::uint64_t number = begins_[input]; number < begins_[input + 1]; ++number)
       lines += hex_digits(hashes_of_blocks_[number]) + '\n';
     hashes.push_back(hex_digits(hash_of(std::as_bytes(std::span(lines)))));
   }
-  const std::lock_guard lock(mutex_);
-  if (finished_) return;
   hashes_ = std::move(hashes);
-  failure_ = std::move(failure);
   finished_ = true;
   changed_.notify_all();
 }
+
+void InputHashes::rest() { resting_ = true; }
 
 const std::vector<std::string>* InputHashes::get() {
   const std::lock_guard lock(mutex_);

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <map>
 #include <mutex>
 #include <stop_token>
 #include <string>
@@ -29,6 +30,10 @@ struct InputStatus {
 /// Throws InputError if there is no such file.
 InputStatus input_status(const std::string& path);
 
+/// The hash of some sixteen pieces of an input, which takes no time even if it is large: its first and last 64 KiB, and
+/// as many between them. Enough to tell most files of one size apart. Throws InputError.
+std::string sampled_hash(const std::string& path);
+
 /// Hashes the inputs block by block. Blocks that the study reads are hashed then, while they are in the cache; one
 /// thread hashes the rest beside the study, from the ends of the files, so that it meets the study in the middle.
 class InputHashes {
@@ -37,8 +42,15 @@ class InputHashes {
   InputHashes(const std::vector<InputStatus>& inputs, int threads);
   ~InputHashes();
 
-  /// The hash of a block of inputs[input] that has been read. Ignored if it is known already. Thread-safe.
+  /// The hash of a block of inputs[input] that this process has read. Thread-safe, as take() is.
   void set(std::size_t input, const BlockHash& block);
+
+  /// The hash of a block that `process` says it has read. `trusted`: this process need not read the block itself,
+  /// unless it has. Throws InputError if this process has found another hash, or does so from get() once it does.
+  void take(std::size_t input, const BlockHash& block, const std::string& process, bool trusted);
+
+  /// Nothing is hashed beside the study any more, until somebody waits.
+  void rest();
 
   /// The hashes in hexadecimal, in the order of the inputs, or null if they are not known yet. Throws InputError if an
   /// input could not be read.
@@ -51,20 +63,31 @@ class InputHashes {
     std::size_t input;
     std::uint64_t block;
   };
+  enum class State : std::uint8_t { unknown, being_hashed, known };
+  struct Said {
+    std::uint64_t hash;
+    std::string process;
+  };
   void run(const std::stop_token& stop, bool at_once);
   void hash_rest(const std::stop_token& stop);
+  /// For one thread: whether it is to hash this block.
+  bool begin(std::uint64_t number);
+  void store(std::uint64_t number, std::uint64_t hash);
+  [[noreturn]] void refuse(std::uint64_t number, const std::string& process) const;
   void finish(std::exception_ptr failure);
+  void finish_locked(std::exception_ptr failure);
   Block place(std::uint64_t number) const;
 
   const std::vector<InputStatus> inputs_;
-  std::vector<std::uint64_t> begins_;  ///< number of the first block of each input, and of the end
+  std::vector<std::uint64_t> begins_;    ///< number of the first block of each input, and of the end
+  std::atomic<std::uint64_t> next_ = 0;  ///< counts from the last block of all to the first
+  std::mutex mutex_;                     ///< of the members below
   std::vector<std::uint64_t> hashes_of_blocks_;
-  std::vector<std::atomic<bool>> taken_;  ///< blocks that are hashed, or being hashed
-  std::atomic<std::uint64_t> unknown_;    ///< number of blocks whose hash is missing
-  std::atomic<std::uint64_t> next_ = 0;   ///< counts from the last block of all to the first
-  std::mutex mutex_;
+  std::vector<State> states_;
+  std::uint64_t unknown_;               ///< number of blocks whose hash is missing
+  std::map<std::uint64_t, Said> said_;  ///< by other processes, of blocks that this one does not know
   std::condition_variable_any changed_;
-  bool hurry_ = false;
+  std::atomic<bool> hurry_ = false, resting_ = false;
   bool finished_ = false;
   std::vector<std::string> hashes_;
   std::exception_ptr failure_;

@@ -21,7 +21,6 @@ namespace attest {
 /// A unit that the reader passes to the study.
 struct Delivery {
   UnitKey unit;
-  std::unique_ptr<UnitLease> lease;       ///< null if the unit is stored already
   std::unique_ptr<AttentionLayer> layer;  ///< null if the unit is stored already
   UnitOrigin origin = UnitOrigin::this_process;
   std::vector<BlockHash> blocks;  ///< of the dump's file, hashed while the layer was read

@@ -1,7 +1,7 @@
 // The reading thread of a study.
 #include "analysis/run/layer_reader.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <mutex>
@@ -28,9 +28,9 @@ void LayerReader::deliver_all(const std::stop_token& stop) {
     // First the buffer: a unit that is taken has nothing to wait for.
     std::unique_ptr<AttentionLayer> layer = handover_.take_free(stop);
     if (!layer) return;
-    UnitQueue::Next next = queue_.next();
+    const UnitQueue::Next next = queue_.next();
     if (next.state == UnitQueue::State::compute) {
-      if (!handover_.deliver(read(std::move(next), std::move(layer)), stop)) return;
+      if (!handover_.deliver(read(next.unit, std::move(layer)), stop)) return;
       continue;
     }
     handover_.give_back(std::move(layer));
@@ -47,8 +47,7 @@ void LayerReader::deliver_all(const std::stop_token& stop) {
   }
 }
 
-Delivery LayerReader::read(UnitQueue::Next next, std::unique_ptr<AttentionLayer> layer) const {
-  const UnitKey& unit = next.unit;
+Delivery LayerReader::read(const UnitKey& unit, std::unique_ptr<AttentionLayer> layer) const {
   const PlannedSample& place = plan_.places[unit.dump][unit.sample];
   const DumpReader& dump = dumps_[unit.dump];
   const std::string& sample = dump.info().samples[place.index].name;
@@ -72,8 +71,7 @@ Delivery LayerReader::read(UnitQueue::Next next, std::unique_ptr<AttentionLayer>
   if (!defect.empty()) defect = fmt::format("{}: sample '{}', {}", dump.info().path, sample, defect);
   if (defect.empty()) defect = first_bad_estimate(*layer, sample);
   std::ranges::sort(blocks, {}, &BlockHash::block);
-  return {
-      unit, std::move(next.lease), std::move(layer), UnitOrigin::this_process, std::move(blocks), std::move(defect)};
+  return {unit, std::move(layer), UnitOrigin::this_process, std::move(blocks), std::move(defect)};
 }
 
 }  // namespace attest

@@ -38,7 +38,7 @@ class LayerReader {
 
  private:
   void deliver_all(const std::stop_token& stop);
-  Delivery read(UnitQueue::Next next, std::unique_ptr<AttentionLayer> layer) const;
+  Delivery read(const UnitKey& unit, std::unique_ptr<AttentionLayer> layer) const;
 
   const Study& study_;
   const StudyPlan& plan_;

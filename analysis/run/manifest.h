@@ -14,9 +14,10 @@ namespace attest {
 struct Provenance {
   std::string program;  ///< version
   std::string git_commit;
-  std::string device;               ///< "cpu", "cuda"
-  std::string precision;            ///< of the arithmetic on that device
-  std::vector<InputStatus> inputs;  ///< the study's dumps, then other files; modification times are ignored
+  std::string device;                ///< "cpu", "cuda"
+  std::string precision;             ///< of the arithmetic on that device
+  std::vector<InputStatus> inputs;   ///< the study's dumps, then other files; modification times are ignored
+  std::vector<std::string> sampled;  ///< sampled_hash() of each
 };
 
 /// Everything that determines the results of a layer, as JSON text. Equal studies give equal texts.
@@ -36,7 +37,8 @@ struct RunRecord {
 std::string manifest_json(const Study& study, const Provenance& provenance, const std::string& configuration,
                           const RunRecord& record);
 
-/// Whether a results file with this manifest holds the complete study of that configuration. Layers may have been left
+/// Whether a results file with this manifest holds the complete study of that configuration, under whatever names the
+/// inputs had. Layers may have been left
 /// out only if `skip_bad_layers`.
 bool same_study(const std::string& manifest, const std::string& configuration, bool skip_bad_layers);
 

@@ -1,16 +1,18 @@
 // Opens the inputs of a study, starts its devices and plans its units.
 #include "analysis/run/prepared_study.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <utility>
 
 #include "analysis/layer/make_layer_study.h"
+#include "analysis/metrics/metric.h"
+#include "analysis/results/axes.h"
 #include "analysis/run/estimate_inputs.h"
 #include "analysis/run/stream_study.h"
-#include "analysis/run/study_checks.h"
 #include "analysis/study/calibration.h"
 #include "analysis/study/settings_files.h"
+#include "dumps/base/error.h"
 
 namespace attest {
 namespace {
@@ -41,11 +43,14 @@ std::vector<InputStatus> status_of_inputs(const Study& study) {
 
 Provenance make_provenance(const RunOptions& options, std::vector<InputStatus> inputs) {
   const bool cuda = options.device.kind == DeviceKind::cuda;
+  std::vector<std::string> sampled;
+  for (const InputStatus& input : inputs) sampled.push_back(sampled_hash(input.path));
   return {.program = options.program,
           .git_commit = options.git_commit,
           .device = cuda ? "cuda" : "cpu",
           .precision = cuda ? kCudaPrecision : kCpuPrecision,
-          .inputs = std::move(inputs)};
+          .inputs = std::move(inputs),
+          .sampled = std::move(sampled)};
 }
 
 /// Makes the layer studies on the chosen device. If `auto` chose a GPU, but a selector or a metric has no CUDA code,
@@ -62,6 +67,44 @@ std::vector<std::unique_ptr<LayerStudy>> make_studies_on_device(const Study& stu
   }
 }
 
+/// Refuses layers that, with their results, take more memory than was allowed, before the first of them is studied.
+void check_memory(const Study& study, const StudyPlan& plan, const std::vector<DumpReader>& readers) {
+  std::uint64_t per_cell = 0, settings_of_all = 0;
+  const auto add = [&](std::uint64_t settings) {
+    for (const Metric& metric : all_metrics())
+      per_cell += sizeof(float) * (has_settings(metric.info.axes) ? settings : 1);
+  };
+  for (const StudySelector& selector : study.selectors) {
+    add(selector.grid.size());
+    settings_of_all += selector.grid.size();
+  }
+  constexpr std::uint64_t kCopies = 2;  // of results: being computed, being stored
+  for (const UnitKey& unit : plan.units) {
+    const StudyDump& dump = study.dumps[unit.dump];
+    const StudySample& sample = dump.samples[unit.sample];
+    const std::uint64_t queries = sample.query_positions.size(), tokens = sample.span_tokens.size();
+    const std::uint64_t cells = queries * static_cast<std::uint64_t>(dump.shape.num_query_heads);
+    readers[unit.dump].check_memory(plan.places[unit.dump][unit.sample].index, unit.layer,
+                                    kCopies * (per_cell * cells + sizeof(float) * settings_of_all * queries * tokens));
+  }
+}
+
+/// Checks that the selectors support the dumps' head dimensions. Throws UsageError for a selector that the user named;
+/// drops a default selector with a notice.
+void fit_selectors(Study& study, const std::vector<DumpReader>& readers, const StudyObserver& observer) {
+  std::erase_if(study.selectors, [&](const StudySelector& chosen) {
+    try {
+      for (const DumpReader& reader : readers)
+        chosen.selector->check(reader.info().shape.head_dim, reader.info().shape.value_dim);
+      return false;
+    } catch (const UsageError& error) {
+      if (!chosen.by_default) throw;
+      observer.notice(fmt::format("'{}' is left out: {}", chosen.label, error.what()));
+      return true;
+    }
+  });
+}
+
 }  // namespace
 
 std::vector<LayerStudy*> PreparedStudy::devices() const {
@@ -72,9 +115,9 @@ std::vector<LayerStudy*> PreparedStudy::devices() const {
 
 std::string PreparedStudy::device_text() const { return devices_text(devices()); }
 
-void PreparedStudy::compute(UnitQueue& queue, const UnitSink& sink, const std::atomic<bool>& stop,
-                            const StudyObserver& observer) const {
-  stream_study(study, plan, readers, devices(), queue,
+void PreparedStudy::compute(UnitQueue& queue, const StudyPlan& part, const UnitSink& sink,
+                            const std::atomic<bool>& stop, const StudyObserver& observer) const {
+  stream_study(study, part, readers, devices(), queue,
                {.reading_threads = reading_threads(options.device, options.threads),
                 .storing_threads = storing_threads(options.device, options.threads),
                 .estimates = estimates,
@@ -86,12 +129,13 @@ void PreparedStudy::compute(UnitQueue& queue, const UnitSink& sink, const std::a
 }
 
 void PreparedStudy::take_hashes(const UnitKey& unit, const LayerResults& found, UnitOrigin origin) const {
-  if (origin != UnitOrigin::beside) return;
-  for (const BlockHash& block : found.input_blocks) hashes->set(unit.dump, block);
+  if (origin == UnitOrigin::this_process) return;
+  const bool trusted = origin == UnitOrigin::beside;
+  for (const BlockHash& block : found.input_blocks) hashes->take(unit.dump, block, found.computed_by, trusted);
 }
 
-std::unique_ptr<PreparedStudy> prepare_study(Study study, RunOptions options, bool with_hashes,
-                                             const std::atomic<bool>& stop, const StudyObserver& observer) {
+std::unique_ptr<PreparedStudy> prepare_study(Study study, RunOptions options, const std::atomic<bool>& stop,
+                                             const StudyObserver& observer) {
   auto run = std::make_unique<PreparedStudy>();  // layer studies and estimates refer to its members
   run->study = std::move(study);
   run->options = std::move(options);
@@ -99,7 +143,7 @@ std::unique_ptr<PreparedStudy> prepare_study(Study study, RunOptions options, bo
   fit_selectors(run->study, run->readers, observer);
   leave_out_calibration_samples(run->study);
   run->inputs = status_of_inputs(run->study);
-  if (with_hashes) run->hashes = std::make_unique<InputHashes>(run->inputs, run->options.threads);
+  run->hashes = std::make_unique<InputHashes>(run->inputs, run->options.threads);
   run->layer_studies = make_studies_on_device(run->study, run->options, observer);
   for (const std::unique_ptr<LayerStudy>& one : run->layer_studies) one->end_when(&stop);
 

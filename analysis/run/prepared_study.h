@@ -23,7 +23,7 @@ struct PreparedStudy {
   RunOptions options;
   std::vector<DumpReader> readers;  ///< of the dumps
   std::vector<InputStatus> inputs;
-  std::unique_ptr<InputHashes> hashes;  ///< null if they are not wanted
+  std::unique_ptr<InputHashes> hashes;
   std::vector<std::unique_ptr<LayerStudy>> layer_studies;
   StudyPlan plan;
   std::vector<EstimateReader> estimates;
@@ -33,16 +33,17 @@ struct PreparedStudy {
   std::vector<LayerStudy*> devices() const;
   std::string device_text() const;
 
-  /// Computes the units of a queue on the devices (stream_study.h).
-  void compute(UnitQueue& queue, const UnitSink& sink, const std::atomic<bool>& stop,
+  /// Computes the units of a queue, which are those of `part`, on the devices (stream_study.h).
+  void compute(UnitQueue& queue, const StudyPlan& part, const UnitSink& sink, const std::atomic<bool>& stop,
                const StudyObserver& observer) const;
-  /// What another process has read beside this one need not be read again for its hash.
+  /// What another process has read beside this one need not be read again for its hash. Throws InputError if a unit
+  /// was computed from another input.
   void take_hashes(const UnitKey& unit, const LayerResults& found, UnitOrigin origin) const;
 };
 
-/// Opens and checks the inputs, and starts the devices. `with_hashes`: begins to hash the inputs. The layer studies end
-/// when `stop` is set. Throws InputError, UsageError, DeviceError.
-std::unique_ptr<PreparedStudy> prepare_study(Study study, RunOptions options, bool with_hashes,
-                                             const std::atomic<bool>& stop, const StudyObserver& observer);
+/// Opens and checks the inputs, begins to hash them, and starts the devices. The layer studies end when `stop` is set.
+/// Throws InputError, UsageError, DeviceError.
+std::unique_ptr<PreparedStudy> prepare_study(Study study, RunOptions options, const std::atomic<bool>& stop,
+                                             const StudyObserver& observer);
 
 }  // namespace attest

@@ -1,45 +1,61 @@
-// The claim to write the results file, at the beginning of a study or after its holder died.
+// The lock of the results, at the beginning of a study or after its holder died, and the last step of the study.
 #include "analysis/run/results_finish.h"
 
+#include <fmt/core.h>
+
 #include <chrono>
-#include <stdexcept>
 #include <thread>
 
+#include "analysis/run/manifest.h"
+#include "analysis/run/unit_queue.h"
 #include "dumps/base/error.h"
+#include "dumps/base/printable.h"
+#include "dumps/base/utc_time.h"
 
 namespace attest {
 namespace {
+
+using Clock = std::chrono::steady_clock;
 
 constexpr auto kPollInterval = std::chrono::milliseconds(10);
 
 }  // namespace
 
-ResultsFinish::ResultsFinish(const Study& study, const StudyPlan& plan, bool with_dense_layers, PartialResults& partial,
-                             const std::string& output)
-    : plan_(plan), partial_(partial), output_(output), assembly_(study, plan, with_dense_layers) {
-  claim_ = partial_.claim_finish();
-  if (!partial_.in_place()) claim_.reset();
-  if (claim_) assembly_.write_to(output_, partial_.folder());
+ResultsFinish::ResultsFinish(const PreparedStudy& run, PartialResults& partial)
+    : run_(run), partial_(partial), assembly_(run.study, run.plan, run.options.with_dense_layers) {
+  locked_ = partial_.try_lock_results();
+  if (locked_) assembly_.write_to(run_.options.output, partial_.folder());
 }
 
-bool ResultsFinish::wait_to_write(const std::atomic<bool>& stop) {
-  const bool filled = claim_.has_value();
-  while (!claim_) {
-    claim_ = partial_.claim_finish();
-    if (!partial_.in_place()) {
-      claim_.reset();
-      return false;
-    }
-    if (claim_) break;
+ResultsFinish::Turn ResultsFinish::wait_for_turn(const std::atomic<bool>& stop, const Notice& notice) {
+  if (locked_) return Turn::write;
+  Clock::time_point told = Clock::now();
+  for (; partial_.in_place(); std::this_thread::sleep_for(kPollInterval)) {
     if (stop) throw Interrupted("interrupted");
-    std::this_thread::sleep_for(kPollInterval);
+    if (partial_.try_lock_results()) {
+      locked_ = true;
+      assembly_.write_to(run_.options.output, partial_.folder());
+      return Turn::fill;
+    }
+    const std::string holder = Clock::now() - told > UnitQueue::kPatience ? partial_.holder_of_results() : "";
+    if (holder.empty()) continue;
+    notice(fmt::format("waiting for {}, which writes '{}'", holder, run_.options.output));
+    told = Clock::now() + UnitQueue::kPatience;
   }
-  if (!assembly_.complete()) throw std::logic_error("the study ended before all of its units were finished");
-  if (!filled) {
-    assembly_.write_to(output_, partial_.folder());
-    for (const UnitKey& unit : plan_.units) assembly_.write(partial_.load_finished(unit));
-  }
-  return true;
+  return Turn::completed;
+}
+
+void ResultsFinish::write(const std::string& device, InputGuard& inputs, const Notice& notice) {
+  assembly_.finish(manifest_json(run_.study, run_.provenance, run_.configuration,
+                                 {.command_line = run_.options.command_line,
+                                  .device = device,
+                                  .started = partial_.start_time(),
+                                  .ended = utc_time(std::chrono::system_clock::now()),
+                                  .input_hashes = inputs.finish(),
+                                  .left_out = assembly_.left_out()}));
+  PartialResults::remove_own_files(partial_.folder());
+  if (const std::string foreign = PartialResults::foreign_entry(partial_.folder()); !foreign.empty())
+    notice(fmt::format("'{}' stays: '{}' in it does not belong to a study", partial_.folder(), printable(foreign)));
 }
 
 }  // namespace attest

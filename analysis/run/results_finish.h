@@ -2,39 +2,51 @@
 #pragma once
 
 #include <atomic>
-#include <optional>
+#include <cstdint>
+#include <functional>
 #include <string>
 
 #include "analysis/results/partial_results.h"
+#include "analysis/run/input_guard.h"
+#include "analysis/run/prepared_study.h"
 #include "analysis/run/results_assembly.h"
 
 namespace attest {
 
-/// The process that first claims the right to write the file fills it while all of them compute. Should it die, another
-/// one writes the file at the end.
+/// The process that first locks the results fills the file while all of them compute. Should it die, another one writes
+/// the file at the end.
 class ResultsFinish {
  public:
-  /// Claims that right if no other process has it. All arguments but `output` must outlive this object.
-  ResultsFinish(const Study& study, const StudyPlan& plan, bool with_dense_layers, PartialResults& partial,
-                const std::string& output);
+  using Notice = std::function<void(const std::string&)>;
 
+  /// Locks the results if no other process has. All arguments must outlive this object.
+  ResultsFinish(const PreparedStudy& run, PartialResults& partial);
+
+  /// Whether this process has the lock: the file is being filled.
+  bool fills() const { return locked_; }
   /// Units may come in any order, each once. Thread-safe.
   void add(const UnitKey& unit, const LayerResults& results) { assembly_.add(unit, results); }
 
-  /// Whether another process has written the results and removed the folder of partial results.
-  bool done_by_another() const { return !claim_ && !partial_.in_place(); }
+  enum class Turn : std::uint8_t {
+    write,      ///< call write()
+    fill,       ///< the process that filled the file is gone: add_to_file() all units, then write()
+    completed,  ///< another process has written the results
+  };
+  /// Waits, once all units are stored. `notice` is told for whom. Throws Interrupted if `stop` is set.
+  Turn wait_for_turn(const std::atomic<bool>& stop, const Notice& notice);
+  void add_to_file(const LayerResults& results) { assembly_.write(results); }
 
-  /// Waits, once all units are stored, until this process has the right to write or another one has written. Returns
-  /// whether this process is to finish assembly(). Throws Interrupted if `stop` is set.
-  bool wait_to_write(const std::atomic<bool>& stop);
+  /// Waits for the hashes of the inputs, gives the file its name, and removes the folder. `device` for the manifest.
+  /// Throws what InputGuard::finish() throws, and OutputError.
+  void write(const std::string& device, InputGuard& inputs, const Notice& notice);
 
-  ResultsAssembly& assembly() { return assembly_; }
+  bool complete() const { return assembly_.complete(); }
+  Summary summary() const { return assembly_.summary(); }
 
  private:
-  const StudyPlan& plan_;
+  const PreparedStudy& run_;
   PartialResults& partial_;
-  const std::string output_;
-  std::optional<UnitClaim> claim_;
+  bool locked_ = false;
   ResultsAssembly assembly_;
 };
 

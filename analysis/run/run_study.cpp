@@ -1,22 +1,23 @@
 // Runs a study: checks inputs and output, computes the missing units, writes the results file.
 #include "analysis/run/run_study.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
+#include <condition_variable>
 #include <memory>
+#include <mutex>
 #include <optional>
+#include <thread>
 #include <utility>
 
 #include "analysis/results/partial_results.h"
 #include "analysis/results/results_file.h"
-#include "analysis/run/folder_session.h"
+#include "analysis/run/chunk.h"
 #include "analysis/run/input_guard.h"
-#include "analysis/run/locked_unit_queue.h"
 #include "analysis/run/prepared_study.h"
-#include "analysis/run/ranked_study.h"
 #include "analysis/run/results_finish.h"
 #include "analysis/run/study_output.h"
-#include "analysis/run/write_results.h"
+#include "analysis/run/unit_queue.h"
 #include "analysis/study/calibration.h"
 #include "analysis/study/short_contexts.h"
 #include "dumps/base/error.h"
@@ -24,76 +25,175 @@
 namespace attest {
 namespace {
 
-/// Computes the units that are missing, and writes the results file unless another process does.
-void compute(const PreparedStudy& run, PartialResults& partial, const std::atomic<bool>& stop,
-             const StudyObserver& observer, RunReport& report) {
-  calibrate(run.study, run.plan, run.readers[0], &stop);
-  InputGuard inputs(run.inputs, partial, *run.hashes, stop);
-  StudyObserver guarded = observer;
-  guarded.progress = [&](const StudyProgress& progress) {
-    report.progress = progress;
-    observer.progress(progress);
-    inputs.poll();
-  };
-  for (const std::string& notice : short_context_notices(run.study)) observer.notice(notice);
-  ResultsFinish results(run.study, run.plan, run.options.with_dense_layers, partial, run.options.output);
-  const UnitSink add_to_results = [&](const UnitKey& unit, const LayerResults& found, UnitOrigin origin) {
-    results.add(unit, found);
-    run.take_hashes(unit, found, origin);
-  };
-  try {
-    LockedUnitQueue queue(partial, run.plan, run.study.skip_bad_layers);
-    run.compute(queue, add_to_results, stop, guarded);
-  } catch (const OutputError&) {
-    if (!results.done_by_another()) throw;
+/// After this time a process that its launcher has started with others, and that sees none of them, says so.
+constexpr std::chrono::seconds kLonely{20};
+
+/// A thread that waits for kLonely.
+std::jthread tell_if_lonely(const PartialResults& partial, int processes, const StudyObserver& observer) {
+  if (processes < 2) return {};
+  return std::jthread([&partial, processes, &observer](const std::stop_token& stop) {
+    std::mutex mutex;
+    std::unique_lock lock(mutex);
+    std::condition_variable_any().wait_for(lock, stop, kLonely, [] { return false; });
+    if (!stop.stop_requested() && !partial.has_seen_another())
+      observer.notice(
+          fmt::format("{} processes were started, but after {} s this one has seen no other in '{}': perhaps "
+                      "that folder is not shared",
+                      processes, kLonely.count(), partial.folder()));
+  });
+}
+
+/// A study that is being run.
+class StudyRun {
+ public:
+  StudyRun(const PreparedStudy& run, PartialResults& partial, const std::atomic<bool>& stop,
+           const StudyObserver& observer, RunReport& report)
+      : run_(run), partial_(partial), stop_(stop), observer_(observer), report_(report) {}
+
+  void go() {
+    const std::jthread lonely = tell_if_lonely(partial_, run_.options.processes, observer_);
+    calibrate(run_.study, run_.plan, run_.readers[0], &stop_);
+    InputGuard inputs(run_.inputs, partial_, *run_.hashes, stop_);
+    for (const std::string& notice : short_context_notices(run_.study)) observer_.notice(notice);
+    ResultsFinish results(run_, partial_);
+    if (!results.fills()) run_.hashes->rest();
+    try {
+      compute(results, inputs);
+      finish(results, inputs);
+    } catch (const OutputError&) {
+      if (partial_.in_place()) throw;
+      take_summary(results);
+    }
   }
 
-  ResultsAssembly& assembly = results.assembly();
-  if (results.wait_to_write(stop)) {
-    report.summary = assembly.summary();
-    write_results(run, report, partial, assembly, inputs, observer);
-    return;
+ private:
+  void compute(ResultsFinish& results, InputGuard& inputs) {
+    StudyObserver guarded = observer_;
+    guarded.progress = [&](const StudyProgress& progress) {
+      report_.progress = progress;
+      observer_.progress(progress);
+      inputs.poll();
+    };
+    UnitQueue queue(partial_, run_.plan, run_.study.skip_bad_layers, observer_.notice);
+    run_.compute(
+        queue, run_.plan,
+        [&](const UnitKey& unit, const LayerResults& found, UnitOrigin origin) {
+          run_.take_hashes(unit, found, origin);
+          results.add(unit, found);
+        },
+        stop_, guarded);
   }
-  const std::optional<ResultsFile> found = finished_results(run.options, run.configuration, run.study.skip_bad_layers);
-  if (!found)
-    throw OutputError(fmt::format("'{}' was removed while the study ran, and there are no results", partial.folder()));
-  report.outcome = RunReport::Outcome::completed_by_another_process;
-  report.summary = assembly.complete() ? assembly.summary() : summarize(*found, run.options.with_dense_layers);
+
+  /// All units once more, for the file: those whose file is gone are computed again.
+  void fill(ResultsFinish& results) {
+    StudyObserver silent = observer_;
+    silent.started = [](const std::string&) {};
+    silent.progress = [](const StudyProgress&) {};
+    UnitQueue queue(partial_, run_.plan, run_.study.skip_bad_layers, observer_.notice);
+    run_.compute(
+        queue, run_.plan, [&](const UnitKey&, const LayerResults& found, UnitOrigin) { results.add_to_file(found); },
+        stop_, silent);
+  }
+
+  void finish(ResultsFinish& results, InputGuard& inputs) {
+    if (!results.complete()) return take_summary(results);  // the folder is gone
+    switch (results.wait_for_turn(stop_, observer_.notice)) {
+      case ResultsFinish::Turn::completed:
+        return take_summary(results);
+      case ResultsFinish::Turn::fill:
+        fill(results);
+        [[fallthrough]];
+      case ResultsFinish::Turn::write:
+        report_.summary = results.summary();
+        results.write(report_.device, inputs, observer_.notice);
+    }
+  }
+
+  /// Another process has written the results.
+  void take_summary(const ResultsFinish& results) {
+    const std::optional<ResultsFile> found =
+        finished_results(run_.options, run_.configuration, run_.study.skip_bad_layers);
+    if (!found)
+      throw OutputError(
+          fmt::format("'{}' was removed while the study ran, and there are no results", partial_.folder()));
+    report_.outcome = RunReport::Outcome::completed_by_another_process;
+    report_.summary = results.complete() ? results.summary() : summarize(*found, run_.options.with_dense_layers);
+  }
+
+  const PreparedStudy& run_;
+  PartialResults& partial_;
+  const std::atomic<bool>& stop_;
+  const StudyObserver& observer_;
+  RunReport& report_;
+};
+
+/// Takes the results that are there already.
+bool take_complete(const PreparedStudy& run, const std::string& folder, RunReport& report) {
+  std::optional<Summary> complete = find_complete(run.study, run.options, run.configuration, folder);
+  if (!complete) return false;
+  report.outcome = RunReport::Outcome::found_complete;
+  report.summary = std::move(*complete);
+  return true;
+}
+
+/// Several threads have something to say.
+StudyObserver one_at_a_time(const StudyObserver& observer) {
+  const auto mutex = std::make_shared<std::mutex>();
+  const auto guard = [mutex](const auto& call) {
+    return [mutex, call](const auto& argument) {
+      const std::lock_guard lock(*mutex);
+      call(argument);
+    };
+  };
+  return {.started = guard(observer.started),
+          .progress = guard(observer.progress),
+          .notice = guard(observer.notice),
+          .bad_layer_advice = observer.bad_layer_advice};
 }
 
 }  // namespace
 
-RunReport run_study(Study study, RunOptions options, const std::atomic<bool>& stop, const StudyObserver& observer) {
-  if (options.ranks) return run_ranked_study(std::move(study), std::move(options), stop, observer);
-  check_output(study, options);
-  const std::unique_ptr<PreparedStudy> run = prepare_study(std::move(study), std::move(options), true, stop, observer);
-  RunReport report{
-      .outcome = RunReport::Outcome::computed, .progress = {}, .device = run->device_text(), .summary = {}};
+std::string interrupted_text(std::size_t finished, std::size_t total) {
+  return fmt::format("interrupted with {} of {} layers finished; the same command with --resume goes on", finished,
+                     total);
+}
 
+RunReport run_study(Study study, RunOptions options, const std::atomic<bool>& stop, const StudyObserver& watcher) {
+  const StudyObserver observer = one_at_a_time(watcher);
+  if (!options.chunk) check_output(study, options);
+  const std::unique_ptr<PreparedStudy> run = prepare_study(std::move(study), std::move(options), stop, observer);
+  if (run->options.chunk) return compute_chunk(*run, stop, observer);
+  RunReport report{.outcome = RunReport::Outcome::computed, .progress = {}, .device = run->device_text()};
+
+  report.units = run->plan.units.size();
   const std::string folder = PartialResults::folder_of(run->options.output);
-  if (std::optional<Summary> complete = find_complete(run->study, run->options, run->configuration, folder)) {
-    report.outcome = RunReport::Outcome::found_complete;
-    report.summary = std::move(*complete);
-    return report;
-  }
+  if (take_complete(*run, folder, report)) return report;
   const bool resume = run->options.resume;
-  FolderSession::require_none(folder, stop, observer.notice);
-  if (run->options.force && !resume) PartialResults::discard(folder);
+  if (run->options.force && !resume) {
+    FolderMember::require_none(folder, stop, observer.notice);
+    PartialResults::discard(folder);
+  }
   PartialResults partial(folder, resume ? PartialResults::Start::resume : PartialResults::Start::fresh,
                          run->configuration, &run->study);
-  if (!partial.is_shared())
-    observer.notice(
-        fmt::format("the file system of '{}' has no locks: no other process can take part in this study", folder));
+  // Another process may have finished the study, and removed its folder, before this one has made it again.
+  if (take_complete(*run, folder, report)) return report;
+  if (run->options.take) {
+    for (const std::string& chunk : *run->options.take) take_chunk(chunk, *run, partial, stop);
+    report.missing = missing_units(*run, partial);
+    report.outcome = RunReport::Outcome::unfinished;
+    if (!report.missing.empty()) return report;
+    report.outcome = RunReport::Outcome::computed;
+  }
   // After an error, a folder without finished units would only make the next run refuse to start.
   const auto discard_if_empty = [&] {
-    if (!resume && report.progress.finished == 0) PartialResults::remove_own_files(folder);
+    if (!resume && report.progress.finished == 0 && !partial.has_seen_another())
+      PartialResults::remove_own_files(folder);
   };
   try {
-    compute(*run, partial, stop, observer, report);
+    StudyRun(*run, partial, stop, observer, report).go();
     return report;
   } catch (const Interrupted&) {
-    throw Interrupted(fmt::format("interrupted with {} of {} layers finished; the same command with --resume goes on",
-                                  report.progress.finished, run->plan.units.size()));
+    throw Interrupted(interrupted_text(report.progress.finished, run->plan.units.size()));
   } catch (const DeviceError& error) {
     discard_if_empty();
     if (report.progress.finished == 0) throw;

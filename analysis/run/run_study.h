@@ -2,25 +2,17 @@
 #pragma once
 
 #include <atomic>
-#include <chrono>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "analysis/layer/device.h"
-#include "analysis/ranks/rank_environment.h"
 #include "analysis/run/study_tally.h"
 #include "analysis/statistics/summary.h"
 #include "analysis/study/study.h"
 
 namespace attest {
-
-/// How a process takes part in a study as one of several ranks.
-struct RankOptions {
-  RankEnvironment environment;
-  std::chrono::milliseconds lease{10000};  ///< a rank that is silent for longer loses its units
-  bool send_results = false;               ///< finished units go to rank 0 through the store, not into its folder
-};
 
 /// Where and how a study runs, and the program version for its manifest. Only `device` affects the computed data.
 struct RunOptions {
@@ -33,17 +25,28 @@ struct RunOptions {
   int threads = 1;
   std::string program, git_commit;  ///< version and commit
   std::vector<std::string> command_line;
-  std::optional<RankOptions> ranks;  ///< empty: a process by itself, or several with a folder and file locks in common
+  struct Chunk {
+    std::vector<std::pair<int, int>> units;  ///< inclusive ranges of places in the plan, to kLastLayer at most
+    std::string file;
+  };
+  std::optional<Chunk> chunk;                    ///< instead of `output`: only these units, to a file
+  std::optional<std::vector<std::string>> take;  ///< files of chunks: nothing is computed, they are added to the study
+  int processes = 1;  ///< as a launcher says: if this one stays alone, the folder may not be shared
 };
 
 struct RunReport {
-  /// led_by_rank_0: this rank has done its part, and rank 0 has the results.
-  enum class Outcome { computed, found_complete, completed_by_another_process, led_by_rank_0 };
+  /// wrote_chunk: of options.chunk. unfinished: of options.take, if units are missing.
+  enum class Outcome { computed, found_complete, completed_by_another_process, wrote_chunk, unfinished };
   Outcome outcome = Outcome::computed;
   StudyProgress progress;
   std::string device;  ///< for instance "CPU, 2 threads"
-  Summary summary;
+  Summary summary{};
+  std::size_t units = 0;               ///< of the study
+  std::vector<std::size_t> missing{};  ///< of `unfinished`: places in the plan
 };
+
+/// "interrupted with 3 of 24 layers finished; the same command with --resume goes on".
+std::string interrupted_text(std::size_t finished, std::size_t total);
 
 /// Writes options.output; finished units are kept in PartialResults::folder_of(options.output) until then. Of
 /// study.dumps only the paths are used; study.choice selects samples, layers and queries. Throws OutputError if the

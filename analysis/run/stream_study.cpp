@@ -1,7 +1,7 @@
 // For each layer study a pipeline of threads: one reads layers, one studies them, others store their results.
 #include "analysis/run/stream_study.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -32,7 +32,7 @@ int layers_at_once(const StudyPlan& plan, std::span<const DumpReader> dumps, con
   }
   const auto memory =
       static_cast<std::size_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(::sysconf(_SC_PAGE_SIZE));
-  const auto wanted = static_cast<std::size_t>(study.most_submitted()) + 1;
+  const auto wanted = static_cast<std::size_t>(study.max_submitted()) + 1;
   return std::max(2, static_cast<int>(std::min(memory / 4 / pipelines / largest, wanted)));
 }
 

@@ -1,7 +1,7 @@
 // Compares size, content hash or modification time with those of a manifest.
 #include "analysis/run/study_input.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <chrono>
 #include <filesystem>
@@ -11,25 +11,13 @@
 
 #include "analysis/run/input_hashes.h"
 #include "dumps/base/error.h"
-#include "dumps/base/json_text.h"
+#include "dumps/base/json.h"
 #include "dumps/base/utc_time.h"
 
 namespace attest {
 namespace {
 
 namespace fs = std::filesystem;
-using json = nlohmann::json;
-
-std::string text_at(const json& object, const char* key) {
-  return object.is_object() && object.contains(key) && object[key].is_string() ? object[key].get<std::string>()
-                                                                               : std::string();
-}
-
-/// Element `index` of the list `key`; null if there is none.
-json element(const json& object, const char* key, std::size_t index) {
-  if (!object.is_object() || !object.contains(key) || !object[key].is_array() || index >= object[key].size()) return {};
-  return object[key][index];
-}
 
 std::string content_hash(const InputStatus& status) {
   const int threads = static_cast<int>(std::thread::hardware_concurrency());
@@ -43,13 +31,13 @@ std::string modified(const InputStatus& status) {
       std::chrono::duration_cast<std::chrono::system_clock::duration>(std::chrono::nanoseconds(status.modified_ns))));
 }
 
-FoundInput compare(const std::string& path, const json& input, const std::string& end_time,
+FoundInput compare(const std::string& path, const Json& input, const std::string& end_time,
                    std::uint64_t most_hashed_bytes) {
   FoundInput found;
   try {
     const InputStatus status = input_status(path);
-    const std::string hash = text_at(input, kContentHashName);
-    if (!input.contains("bytes") || input["bytes"] != status.bytes) {
+    const std::string hash = input[kContentHashName].text_or("");
+    if (input["bytes"] != status.bytes) {
       found.problem = fmt::format("{} has changed since the study: it has {} bytes", path, status.bytes);
     } else if (status.bytes <= most_hashed_bytes && !hash.empty()) {
       found.hashed = true;
@@ -68,17 +56,15 @@ FoundInput compare(const std::string& path, const json& input, const std::string
 
 FoundInput find_input(const std::string& manifest, std::size_t dump, const std::string& results_path,
                       std::uint64_t most_hashed_bytes) {
-  const std::optional<json> document = parse_json(manifest);
-  const json input = document ? element(*document, "inputs", dump) : json();
-  const json planned = document && document->is_object() && document->contains("configuration")
-                           ? element((*document)["configuration"], "dumps", dump)
-                           : json();
-  const std::string as_given = text_at(input, "path"), absolute = text_at(planned, "path");
+  const Json document = parsed_json(manifest).value_or(nullptr);
+  const Json& input = document["inputs"][dump];
+  const std::string as_given = input["path"].text_or("");
+  const std::string absolute = document["configuration"]["dumps"][dump]["path"].text_or("");
   if (as_given.empty()) return {.path = {}, .problem = "the results' manifest does not name their dump"};
   FoundInput first;
   for (const std::string& path : {absolute.empty() ? as_given : absolute,
                                   (fs::path(results_path).parent_path() / fs::path(as_given).filename()).string()}) {
-    FoundInput found = compare(path, input, text_at(*document, "end_time"), most_hashed_bytes);
+    FoundInput found = compare(path, input, document["end_time"].text_or(""), most_hashed_bytes);
     if (!found.path.empty()) return found;
     if (first.problem.empty()) first = std::move(found);
   }

@@ -1,7 +1,7 @@
 // Checks of the file that a study is to write.
 #include "analysis/run/study_output.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <filesystem>
 

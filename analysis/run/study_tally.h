@@ -11,8 +11,8 @@ namespace attest {
 struct StudyProgress {
   std::size_t finished = 0;  ///< units finished, including those of earlier runs
   std::size_t resumed = 0;   ///< units that were finished before this run
+  std::size_t beside = 0;    ///< units that other processes have finished meanwhile
   std::size_t total = 0;
-  std::string remark{};  ///< for a line of progress: bytes, ranks
 };
 
 /// Callbacks, called by one thread at a time.
@@ -30,13 +30,11 @@ class StudyTally {
   /// `observer` must outlive this object.
   StudyTally(const StudyObserver& observer, std::size_t total) : observer_(observer) { progress_.total = total; }
 
-  /// A unit that was finished by others is about to be taken over: it counts as finished later.
-  void add_resumed() {
+  /// `resumed` and `beside` are among them.
+  void add_finished(std::size_t units, std::size_t resumed, std::size_t beside) {
     const std::lock_guard lock(mutex_);
-    ++progress_.resumed;
-  }
-  void add_finished(std::size_t units) {
-    const std::lock_guard lock(mutex_);
+    progress_.resumed += resumed;
+    progress_.beside += beside;
     for (; units > 0; --units) {
       ++progress_.finished;
       observer_.progress(progress_);

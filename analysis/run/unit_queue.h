@@ -1,34 +1,32 @@
-// The units of a study that are still to be computed, shared by all that compute them: the GPUs of a process, several
-// processes, or ranks.
+// The units of a study that are still to be computed, shared by all that compute them: the GPUs of a process, and the
+// processes that have the folder of the study in common.
 #pragma once
 
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
-#include <memory>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
 
-#include "analysis/results/layer_results.h"
-#include "analysis/study/study.h"
+#include "analysis/results/partial_results.h"
+#include "analysis/study/study_plan.h"
 
 namespace attest {
 
 /// Who computed a unit: this process, another one that runs beside it, or one that ended before this began.
 enum class UnitOrigin : std::uint8_t { this_process, beside, before };
 
-/// The right to compute a unit. The destructor gives the unit back, unless UnitQueue::finish() was called. A lease must
-/// not outlive its queue.
-class UnitLease {
- public:
-  UnitLease() = default;
-  virtual ~UnitLease() = default;
-  UnitLease(const UnitLease&) = delete;
-  UnitLease& operator=(const UnitLease&) = delete;
-};
-
-/// Thread-safe.
+/// Every unit of the plan is handed out once in this process: to be computed, or to be loaded when it is in the folder,
+/// also when another process has computed it. A unit that cannot be loaded is handed out again. Thread-safe.
 class UnitQueue {
  public:
   enum class State : std::uint8_t {
-    compute,  ///< `lease` is the right to compute `unit`
-    stored,   ///< `unit` was finished by `origin`; said once for each unit
+    compute,  ///< this process has the lock of `unit`
+    stored,   ///< `unit` has a file: load() it
     wait,     ///< all are taken, and some are not finished: they may come back
     end,      ///< nothing is left for the caller
   };
@@ -36,17 +34,43 @@ class UnitQueue {
     State state = State::end;
     UnitKey unit{};
     UnitOrigin origin = UnitOrigin::this_process;
-    std::unique_ptr<UnitLease> lease{};
   };
+  using Notice = std::function<void(const std::string&)>;
 
-  virtual ~UnitQueue() = default;
+  /// The references must outlive this object. `skip_bad_layers`: a layer that an earlier run has left out is finished.
+  /// `notice` is told for whom this process waits, if it does so for more than kPatience.
+  UnitQueue(PartialResults& partial, const StudyPlan& plan, bool skip_bad_layers, Notice notice = {});
 
-  virtual Next next() = 0;
-  /// Stores the results of a unit. False, with the results dropped, if the lease was lost in the meantime. Throws
-  /// OutputError if they cannot be stored.
-  virtual bool finish(const UnitKey& unit, std::unique_ptr<UnitLease> lease, const LayerResults& results) = 0;
-  /// A unit that is `stored`. Throws OutputError if it has become unreadable.
-  virtual LayerResults load(const UnitKey& unit) const = 0;
+  static constexpr std::chrono::seconds kPatience{10};
+
+  Next next();
+  /// Stores the results of a unit that was to be computed. Throws OutputError if they cannot be stored.
+  void finish(const UnitKey& unit, LayerResults& results);
+  /// A unit that is `stored`. Empty if its file is gone, is damaged or is not of this unit: it is handed out again.
+  std::optional<LayerResults> load(const UnitKey& unit);
+
+ private:
+  struct Place {
+    UnitKey unit;
+    UnitOrigin origin;  ///< if it is stored
+    bool unreadable = false;
+  };
+  std::optional<Place> take_place();
+  /// Empty if another process has the unit.
+  std::optional<Next> take(const Place& place);
+  void tell_for_whom(const UnitKey& unit);
+
+  PartialResults& partial_;
+  const StudyPlan& plan_;
+  const bool skip_bad_layers_;
+  const Notice notice_;
+  const std::set<UnitKey> before_;  ///< had a file when the queue was made
+  std::mutex mutex_;
+  std::size_t next_ = 0;       ///< in the plan
+  std::deque<Place> others_;   ///< that other processes had when they were asked for, or that could not be loaded
+  std::size_t to_load_ = 0;    ///< handed out as `stored`
+  bool others_first_ = false;  ///< so that they are taken over as they appear, and little is left to do at the end
+  std::optional<std::chrono::steady_clock::time_point> waiting_since_;
 };
 
 }  // namespace attest

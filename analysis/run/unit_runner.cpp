@@ -1,7 +1,7 @@
 // The studying thread: submits layers, collects their results, and leaves out layers that cannot be studied.
 #include "analysis/run/unit_runner.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <utility>
 
@@ -39,10 +39,7 @@ void UnitRunner::run_all(const std::atomic<bool>* stop, const std::atomic<bool>&
 }
 
 void UnitRunner::begin(Delivery delivery) {
-  if (!delivery.layer) {
-    tally_.add_resumed();
-    return store_.put({delivery.unit, nullptr, {}, delivery.origin});
-  }
+  if (!delivery.layer) return store_.put({delivery.unit, {}, delivery.origin});
   if (!delivery.defect.empty()) {
     if (!study_.skip_bad_layers) finish_submitted();  // the layers before it
     return leave_out(std::move(delivery));
@@ -112,7 +109,7 @@ void UnitRunner::finish(Delivery delivery, LayerResults results) {
   results.layer = delivery.unit.layer;
   results.input_blocks = std::move(delivery.blocks);
   handover_.give_back(std::move(delivery.layer));
-  store_.put({delivery.unit, std::move(delivery.lease), std::move(results)});
+  store_.put({delivery.unit, std::move(results)});
   report_progress();
 }
 

@@ -39,7 +39,10 @@ class UnitRunner {
   void finish_all();
   /// After an error: the caller decides by the number of finished units whether there is something to go on with.
   void report_what_is_stored() noexcept;
-  void report_progress() { tally_.add_finished(store_.take_stored()); }
+  void report_progress() {
+    const UnitStore::Counts counts = store_.take_stored();
+    tally_.add_finished(counts.stored, counts.resumed, counts.beside);
+  }
   /// Calls one of the functions of the LayerStudy. If it is interrupted, what was finished before is stored.
   template <class Call>
   void study_layer(Call&& call);

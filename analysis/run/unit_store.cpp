@@ -1,6 +1,7 @@
 // The queue of finished units and the threads that store them.
 #include "analysis/run/unit_store.h"
 
+#include <optional>
 #include <utility>
 
 namespace attest {
@@ -22,10 +23,10 @@ void UnitStore::put(FinishedUnit unit) {
   changed_.notify_all();
 }
 
-std::size_t UnitStore::take_stored() {
+UnitStore::Counts UnitStore::take_stored() {
   const std::lock_guard lock(mutex_);
   rethrow();
-  return std::exchange(stored_, 0);
+  return std::exchange(counts_, {});
 }
 
 void UnitStore::drain() {
@@ -36,11 +37,13 @@ void UnitStore::drain() {
 
 bool UnitStore::store(FinishedUnit& finished) {
   if (finished.origin == UnitOrigin::this_process) {
-    if (!queue_.finish(finished.unit, std::move(finished.lease), finished.results)) return false;
-    if (sink_) sink_(finished.unit, finished.results, finished.origin);
-  } else if (sink_) {
-    sink_(finished.unit, queue_.load(finished.unit), finished.origin);
+    queue_.finish(finished.unit, finished.results);
+  } else if (std::optional<LayerResults> found = queue_.load(finished.unit)) {
+    finished.results = std::move(*found);
+  } else {
+    return false;
   }
+  if (sink_) sink_(finished.unit, finished.results, finished.origin);
   return true;
 }
 
@@ -50,9 +53,11 @@ void UnitStore::run(const std::stop_token& stop) {
     if (!changed_.wait(lock, stop, [this] { return !waiting_.empty(); })) return;
     std::exception_ptr error;
     bool counts = false;
+    UnitOrigin origin = UnitOrigin::this_process;
     {
       FinishedUnit next = std::move(waiting_.front());
       waiting_.pop_front();
+      origin = next.origin;
       ++storing_;
       lock.unlock();
       try {
@@ -63,7 +68,9 @@ void UnitStore::run(const std::stop_token& stop) {
     }
     lock.lock();
     --storing_;
-    if (counts) ++stored_;
+    if (counts) ++counts_.stored;
+    if (counts && origin == UnitOrigin::before) ++counts_.resumed;
+    if (counts && origin == UnitOrigin::beside) ++counts_.beside;
     if (error && !error_) error_ = error;
     if (error_) waiting_.clear();
     changed_.notify_all();

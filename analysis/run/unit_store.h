@@ -6,7 +6,6 @@
 #include <deque>
 #include <exception>
 #include <functional>
-#include <memory>
 #include <mutex>
 #include <stop_token>
 #include <thread>
@@ -23,8 +22,7 @@ using UnitSink = std::function<void(const UnitKey&, const LayerResults&, UnitOri
 
 struct FinishedUnit {
   UnitKey unit;
-  std::unique_ptr<UnitLease> lease;  ///< null if the unit is stored already: it was not computed by this process
-  LayerResults results;              ///< empty if the unit is stored already
+  LayerResults results;  ///< empty if the unit is stored already: it was not computed by this process
   UnitOrigin origin = UnitOrigin::this_process;
 };
 
@@ -38,14 +36,19 @@ class UnitStore {
 
   /// Waits while several units are waiting to be stored.
   void put(FinishedUnit unit);
-  /// Number of units stored since the last call, without those whose lease was lost.
-  std::size_t take_stored();
+  struct Counts {
+    std::size_t stored = 0;   ///< units, those of others included
+    std::size_t resumed = 0;  ///< those that were stored before this process began
+    std::size_t beside = 0;   ///< those of other processes
+  };
+  /// What was stored since the last call. A unit of others that could not be loaded is not counted.
+  Counts take_stored();
   /// Waits until all units are stored.
   void drain();
 
  private:
   void run(const std::stop_token& stop);
-  /// False if the lease was lost.
+  /// False if the unit could not be loaded: the queue hands it out again.
   bool store(FinishedUnit& finished);
   void rethrow();
   bool idle() const { return waiting_.empty() && storing_ == 0; }
@@ -58,7 +61,7 @@ class UnitStore {
   std::condition_variable_any changed_;
   std::deque<FinishedUnit> waiting_;
   std::size_t storing_ = 0;  ///< taken from `waiting_` by a thread
-  std::size_t stored_ = 0;
+  Counts counts_;
   std::exception_ptr error_;
   std::vector<std::jthread> threads_;  ///< last member: the threads use all the others
 };

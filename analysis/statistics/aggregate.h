@@ -39,8 +39,8 @@ enum class PairValue : std::uint8_t { mean, max };
 std::vector<Pair> pair_values(std::span<const SampleCells> samples, PairValue reduce = PairValue::mean);
 
 /// Mean over all cells with its bootstrap interval. The bootstrap draws samples, or (dump, layer, head) pairs if there
-/// is only one sample.
-Interval mean_interval(std::span<const SampleCells> samples, const BootstrapOptions& options = {});
+/// is only one sample. It stays within the metric's range.
+Interval mean_interval(std::span<const SampleCells> samples, BootstrapOptions options = {});
 
 /// Recall over the retrieval cells. A cell is a retrieval cell if its exact mass on the span is at least `threshold`.
 struct SpanRecall {

@@ -1,4 +1,4 @@
-// Percentile bootstrap over clusters of cells.
+// Studentized bootstrap over clusters of cells.
 #include "analysis/statistics/bootstrap.h"
 
 #include <algorithm>
@@ -11,45 +11,69 @@
 
 namespace attest {
 
+namespace {
+
+/// Sums over drawn clusters, each as its distance from the mean over all: s = sum - mean count, c = count.
+struct Drawn {
+  double s = 0, c = 0, ss = 0, sc = 0, cc = 0;
+
+  void add(const ClusterSum& cluster, double mean) {
+    const auto count = static_cast<double>(cluster.count);
+    const double distance = cluster.sum - mean * count;
+    s += distance;
+    c += count;
+    ss += distance * distance;
+    sc += distance * count;
+    cc += count * count;
+  }
+  double shift() const { return s / c; }  ///< of the mean from that over all
+  /// Of a ratio of sums over n clusters, linearized.
+  double standard_error(double n) const {
+    const double squares = ss - 2 * shift() * sc + shift() * shift() * cc;
+    return std::sqrt(std::max(0.0, squares) * n / (n - 1)) / c;
+  }
+};
+
+}  // namespace
+
 Interval bootstrap_mean(std::span<const ClusterSum> clusters, ClusterKind kind, const BootstrapOptions& options) {
+  constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
   std::vector<ClusterSum> filled;
   std::copy_if(clusters.begin(), clusters.end(), std::back_inserter(filled),
                [](const ClusterSum& c) { return c.count > 0; });
-  Interval interval{.clusters = filled.size(), .kind = kind};
-  if (filled.empty()) {
-    interval.mean = interval.low = interval.high = std::numeric_limits<double>::quiet_NaN();
-    return interval;
-  }
+  Interval interval{.mean = kNaN, .low = kNaN, .high = kNaN, .clusters = filled.size(), .kind = kind};
+  if (filled.empty()) return interval;
   ClusterSum all;
   for (const ClusterSum& c : filled) {
     all.sum += c.sum;
     all.count += c.count;
   }
   interval.mean = all.sum / static_cast<double>(all.count);
+  if (filled.size() < kFewestClusters || !std::isfinite(interval.mean) || options.resamples == 0) return interval;
 
+  const auto n = static_cast<double>(filled.size());
+  Drawn observed;
+  for (const ClusterSum& c : filled) observed.add(c, interval.mean);
+  const double error = observed.standard_error(n);
   // std::uniform_int_distribution is not used: its algorithm differs between standard libraries, so intervals would
   // differ between machines.
   std::mt19937_64 random(options.seed);
-  const auto draw = [&] { return static_cast<std::size_t>(random() % filled.size()); };
-  std::vector<double> means(static_cast<std::size_t>(options.resamples));
-  for (double& mean : means) {
-    ClusterSum drawn;
-    for (std::size_t i = 0; i < filled.size(); ++i) {
-      const ClusterSum& c = filled[draw()];
-      drawn.sum += c.sum;
-      drawn.count += c.count;
-    }
-    mean = drawn.sum / static_cast<double>(drawn.count);
+  std::vector<double> distances;
+  for (int r = 0; r < options.resamples; ++r) {
+    Drawn drawn;
+    for (std::size_t i = 0; i < filled.size(); ++i)
+      drawn.add(filled[static_cast<std::size_t>(random() % filled.size())], interval.mean);
+    // One cluster drawn n times has no error: of five clusters in one of 625 draws.
+    const double own = drawn.standard_error(n);
+    if (own > 1e-9 * error) distances.push_back(drawn.shift() / own);
   }
-  // Cells of both infinities: there is no order of NaN, and no interval.
-  if (std::ranges::any_of(means, [](double mean) { return std::isnan(mean); })) {
-    interval.low = interval.high = std::numeric_limits<double>::quiet_NaN();
-    return interval;
-  }
-  std::sort(means.begin(), means.end());
+  interval.low = interval.high = interval.mean;
+  if (distances.empty()) return interval;  // all clusters are the same
+  std::ranges::sort(distances);
   const double tail = (1 - options.confidence) / 2;
-  interval.low = quantile_of_sorted(means, tail);
-  interval.high = quantile_of_sorted(means, 1 - tail);
+  interval.low =
+      std::clamp(interval.mean - quantile_of_sorted(distances, 1 - tail) * error, options.least, options.most);
+  interval.high = std::clamp(interval.mean - quantile_of_sorted(distances, tail) * error, options.least, options.most);
   return interval;
 }
 

@@ -1,7 +1,7 @@
 // Ladders by selection: each rung partitions what lies above the rung before it.
 #include "analysis/statistics/ladder.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>
@@ -28,7 +28,7 @@ double badness_value(float cell, Badness badness) {
 std::optional<Badness> badness_of(const MetricInfo& metric) {
   if (metric.better == Better::neither) return std::nullopt;
   if (metric.better == Better::lower) return Badness::value;
-  return metric.range.most == 1 ? Badness::deficit : Badness::mirrored;
+  return metric.range.max == 1 ? Badness::deficit : Badness::mirrored;
 }
 
 std::string badness_name(const MetricInfo& metric) {

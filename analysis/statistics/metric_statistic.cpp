@@ -1,7 +1,7 @@
 // Parses METRIC[.STAT] against the table of metrics and the metrics of the selectors.
 #include "analysis/statistics/metric_statistic.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <charconv>

@@ -27,7 +27,7 @@ struct ModelSpanLost {
 ModelSpanLost model_span_lost(const MetricArray& heads, std::span<const std::size_t> layers);
 
 /// Of the sample's layers that were computed, without the layer numbers `except`. Where only some layers of a model
-/// were captured, these are the model. Empty if the results lack span_token_heads (more than kMostSpanTokens tokens, or
+/// were captured, these are the model. Empty if the results lack span_token_heads (more than kMaxSpanTokens tokens, or
 /// a file of an older version), or if no layer is left.
 std::optional<ModelSpanLost> model_span_lost(const ResultsFile& results, std::size_t dump, std::size_t sample,
                                              std::size_t selector, const std::set<int>& except = {});

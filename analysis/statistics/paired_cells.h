@@ -13,6 +13,7 @@ namespace attest {
 /// Indices of the same thing in two studies.
 struct IndexPair {
   std::size_t first = 0, second = 0;
+  bool operator==(const IndexPair&) const = default;
 };
 
 struct PairedCells {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "analysis/metrics/metric.h"
 #include "analysis/results/axes.h"
 
 namespace attest {
@@ -36,9 +37,10 @@ struct Slice {
   std::size_t offset = 0;
 };
 
-SampleCells slice(const MetricArray& array, const StudySample& sample, std::span<const std::size_t> layers,
-                  Slice slice) {
+SampleCells slice(const MetricArray& array, const StudySample& sample, std::span<const std::size_t> layers, Slice slice,
+                  std::string_view metric) {
   SampleCells cells;
+  if (const Metric* known = find_metric(metric)) cells.range = known->info.range;
   cells.sample = sample.name;
   cells.task = sample.task;
   cells.num_tokens = sample.num_tokens;
@@ -99,7 +101,7 @@ std::vector<std::vector<SampleCells>> gather_settings(ResultsFiles files, std::s
         for (std::size_t i = 0; i < (setting_axis ? settings.size() : std::min<std::size_t>(1, settings.size())); ++i) {
           const std::optional<std::size_t> offset = setting_axis ? index_of(grid, settings[i]) : 0;
           if (!offset) continue;
-          gathered[i].push_back(slice(*array, sample, layers, {setting_axis ? grid.size() : 1, *offset}));
+          gathered[i].push_back(slice(*array, sample, layers, {setting_axis ? grid.size() : 1, *offset}, metric));
           gathered[i].back().dump = static_cast<int>(dump);
         }
       });
@@ -123,14 +125,14 @@ std::vector<SampleCells> gather(ResultsFiles files, std::string_view label, std:
 std::vector<SampleCells> gather_scores(ResultsFiles files, std::string_view label, std::string_view metric,
                                        const LayerChoice& choice) {
   std::vector<SampleCells> gathered;
-  each_sample(files, label,
-              [&](const ResultsFile& file, std::size_t d, std::size_t dump, std::size_t s, std::size_t selector) {
-                const std::optional<MetricArray> array = file.read_scores(d, s, metric);
-                if (!array) return;
-                gathered.push_back(
-                    slice(*array, file.study().dumps[d].samples[s], chosen_layers(file, d, s, selector, choice), {}));
-                gathered.back().dump = static_cast<int>(dump);
-              });
+  each_sample(
+      files, label, [&](const ResultsFile& file, std::size_t d, std::size_t dump, std::size_t s, std::size_t selector) {
+        const std::optional<MetricArray> array = file.read_scores(d, s, metric);
+        if (!array) return;
+        gathered.push_back(
+            slice(*array, file.study().dumps[d].samples[s], chosen_layers(file, d, s, selector, choice), {}, metric));
+        gathered.back().dump = static_cast<int>(dump);
+      });
   return gathered;
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "analysis/results/results_file.h"
+#include "kernels/metric_info.h"
 
 namespace attest {
 
@@ -25,6 +26,7 @@ struct SampleCells {
   std::int64_t num_queries = 0;  ///< N
   std::int64_t num_heads = 0;    ///< Hq; 1 for a metric of all heads together, such as recall_layer
   std::vector<float> values;
+  MetricRange range = {};  ///< of the metric
 
   std::span<const float> layer(std::size_t y) const {
     const auto cells = static_cast<std::size_t>(num_queries * num_heads);

@@ -16,6 +16,9 @@ constexpr SummaryColumn kSpanColumns[] = {
     {SummaryColumn::Statistic::min, "min_span_recall", "min"},
 };
 
+/// What a method reads is a number of the whole model: a layer that is left dense is read in full.
+bool is_cost(std::string_view metric) { return metric == "keep_ratio" || metric == "io_ratio"; }
+
 const MetricValues* find(const std::vector<MetricValues>& metrics, std::string_view name) {
   const auto found = std::ranges::find(metrics, name, &MetricValues::name);
   return found == metrics.end() ? nullptr : &*found;
@@ -71,6 +74,7 @@ void SummaryBuilder::Cells::merge(const Cells& other) {
   for (const auto& [metric, statistics] : other.metrics) metrics[metric].merge(statistics);
   span_recall.merge(other.span_recall);
   kept_all = kept_all && other.kept_all;
+  averaged = averaged || other.averaged;
 }
 
 double SummaryBuilder::Statistics::get(SummaryColumn::Statistic statistic) const {
@@ -103,11 +107,9 @@ SummaryBuilder::SummaryBuilder(const Study& study, bool with_dense_layers)
 void SummaryBuilder::add(const LayerResults& layer) {
   if (!layer.done) return;
   has_spans_ |= find(layer.scores, "span_mass") != nullptr;
-  if (std::ranges::any_of(layer.selectors, &SelectorLayerResults::dense)) {
-    add_dense_layer(layer.layer);
-    if (!with_dense_layers_) return;
-  }
-  for (std::size_t s = 0; s < layer.selectors.size(); ++s) add(layer, s);
+  const bool dense = std::ranges::any_of(layer.selectors, &SelectorLayerResults::dense);
+  if (dense) add_dense_layer(layer.layer);
+  for (std::size_t s = 0; s < layer.selectors.size(); ++s) add(layer, s, dense && !with_dense_layers_);
 }
 
 void SummaryBuilder::add_dense_layer(int layer) {
@@ -123,18 +125,21 @@ void SummaryBuilder::merge(const SummaryBuilder& other) {
       for (std::size_t i = 0; i < cells_[m][s].size(); ++i) cells_[m][s][i].merge(other.cells_[m][s][i]);
 }
 
-void SummaryBuilder::add(const LayerResults& layer, std::size_t selector) {
+void SummaryBuilder::add(const LayerResults& layer, std::size_t selector, bool costs_alone) {
   std::vector<Cells>& cells = cells_[model_of_.at(static_cast<std::size_t>(layer.dump))][selector];
   const std::vector<MetricValues>& found = layer.selectors[selector].metrics;
   const std::size_t settings = cells.size();
   for (const Metric* metric : metrics_) {
     const MetricValues* values = find(found, metric->info.name);
-    if (values == nullptr) continue;
+    if (values == nullptr || (costs_alone && !is_cost(metric->info.name))) continue;
     const std::size_t columns = has_settings(values->axes) ? settings : 1;
     RowStatistics statistics(columns);
     for (std::size_t c = 0; c < values->values.size(); c += columns) statistics.add(&values->values[c]);
     for (std::size_t i = 0; i < settings; ++i) cells[i].metrics[metric].merge(statistics.column(i % columns));
   }
+  if (costs_alone) return;
+  if (!found.empty())
+    for (Cells& own : cells) own.averaged = true;
   if (const MetricValues* keep = find(found, "keep_ratio"))
     for (std::size_t c = 0; c < keep->values.size(); c += settings)
       for (std::size_t i = 0; i < settings; ++i)
@@ -156,9 +161,10 @@ Summary SummaryBuilder::finish() const {
     if (!counts_scan(chosen)) summary.scan_not_counted.push_back(chosen.label);
   const auto each_column = [&](auto&& visit) {
     for (const Metric* metric : metrics_) {
-      for (const SummaryColumn& column : metric->summary) visit(metric, column, metric->info.unit);
+      // Where the evidence is read comes first: a mean over all heads hides that a few of them lose it.
       if (summary.has_spans && metric->info.name == "recall")
         for (const SummaryColumn& column : kSpanColumns) visit(nullptr, column, metric->info.unit);
+      for (const SummaryColumn& column : metric->summary) visit(metric, column, metric->info.unit);
     }
   };
   each_column([&](const Metric*, const SummaryColumn& column, std::string_view unit) {
@@ -179,7 +185,7 @@ Summary SummaryBuilder::finish() const {
                                                                        : found->second;
           row.values.push_back(statistics.get(column.statistic));
         });
-        if (std::ranges::none_of(cells.metrics, [](const auto& entry) { return entry.second.count > 0; })) continue;
+        if (!cells.averaged) continue;
         summary.has_cells = true;
         ++rows_with_cells[s];
         if (cells.kept_all) ++rows_that_kept_all[s];

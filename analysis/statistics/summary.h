@@ -39,13 +39,14 @@ struct Summary {
   bool has_cells = false;  ///< false if every layer was left out
   bool has_spans = false;  ///< at least one computed layer has spans
   bool with_dense_layers = false;
-  std::vector<int> dense_layers;              ///< dense in a selector: left out of all rows unless with_dense_layers
+  std::vector<int> dense_layers;  ///< dense in a selector: left out of all but costs unless with_dense_layers
   std::vector<std::string> dropped_nothing;   ///< labels of selectors that kept every token at every setting
   std::vector<std::string> scan_not_counted;  ///< labels of selectors whose io_ratio lacks the bytes of the estimate
 };
 
 /// Accumulates layers one by one; memory does not grow with their number. All selectors of a study are averaged over
-/// the same layers, so that they can be compared. Models are never averaged.
+/// the same layers, so that they can be compared; tokens and bytes over all layers, as attest tasks counts them. Models
+/// are never averaged.
 class SummaryBuilder {
  public:
   /// `study` must outlive this object.
@@ -73,13 +74,14 @@ class SummaryBuilder {
     std::map<const Metric*, Statistics> metrics;
     Statistics span_recall;
     bool kept_all = true;
+    bool averaged = false;  ///< cells of more than costs
 
     void merge(const Cells& other);
   };
 
   class RowStatistics;
 
-  void add(const LayerResults& layer, std::size_t selector);
+  void add(const LayerResults& layer, std::size_t selector, bool costs_alone);
   void add_dense_layer(int layer);
 
   const Study& study_;

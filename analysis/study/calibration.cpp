@@ -1,7 +1,7 @@
 // Excludes calibration samples from a study and feeds them to the selectors.
 #include "analysis/study/calibration.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <set>

@@ -1,7 +1,7 @@
 // Compares settings files with the dumps of a study.
 #include "analysis/study/settings_files.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 
@@ -15,7 +15,7 @@ std::vector<std::string> settings_file_notices(const Study& study) {
     const SettingsFile* file = chosen.selector->settings_file();
     if (file == nullptr) continue;
     for (const StudyDump& dump : study.dumps) {
-      check_units(*file, dump.num_layers, dump.shape.num_kv_heads, dump.path);
+      check_heads(*file, dump.num_layers, dump.shape.num_kv_heads, dump.path);
       if (file->model.empty() || file->model == dump.model) continue;
       std::string notice = fmt::format("the settings of {} were made for the model '{}', and {} is of '{}'", file->path,
                                        excerpt(file->model), dump.path, dump.model);

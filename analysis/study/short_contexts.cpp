@@ -1,10 +1,12 @@
 // Collects Selector::short_context() over all queries and settings into notices.
 #include "analysis/study/short_contexts.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <map>
+
+#include "dumps/base/join.h"
 
 namespace attest {
 namespace {
@@ -70,11 +72,10 @@ std::vector<std::string> short_context_notices(const Study& study) {
     }
     for (const Statement& statement : statements) {
       const bool everywhere = statement.settings.size() == settings;
-      notices.push_back(
-          fmt::format("selector '{}' {}{} for {}", chosen.label, statement.what,
-                      everywhere ? std::string()
-                                 : fmt::format(" at {} {}", name_of(chosen.kind), fmt::join(statement.settings, ", ")),
-                      which_queries(statement.entry, lengths.size())));
+      notices.push_back(fmt::format(
+          "selector '{}' {}{} for {}", chosen.label, statement.what,
+          everywhere ? std::string() : fmt::format(" at {} {}", name_of(chosen.kind), join(statement.settings, ", ")),
+          which_queries(statement.entry, lengths.size())));
     }
   }
   return notices;

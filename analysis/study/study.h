@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -17,7 +18,7 @@
 namespace attest {
 
 /// Most tokens of a sample's spans for which results have a value each.
-inline constexpr std::int64_t kMostSpanTokens = 512;
+inline constexpr std::int64_t kMaxSpanTokens = 512;
 
 /// One sample of a study, with the axes of its results.
 struct StudySample {
@@ -27,7 +28,9 @@ struct StudySample {
   std::vector<int> layers;                    ///< ascending
   std::vector<std::int64_t> query_positions;  ///< [N] positions of the studied queries
   bool has_spans = false;
-  std::vector<std::int64_t> span_tokens{};  ///< [T] of the union of its spans; empty if more than kMostSpanTokens
+  std::vector<std::int64_t> span_tokens{};  ///< [T] of the union of its spans; empty if more than kMaxSpanTokens
+  /// Text attributes of the dump's sample besides those above, where it has them: "document".
+  std::map<std::string, std::string> attributes{};
 };
 
 /// One dump of a study.

@@ -1,8 +1,7 @@
 // Applies the choice of samples, layers and queries to the dumps.
 #include "analysis/study/study_plan.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <numeric>
@@ -10,6 +9,7 @@
 #include <utility>
 
 #include "dumps/base/error.h"
+#include "dumps/base/join.h"
 #include "dumps/token_spans.h"
 #include "kernels/selectors/options.h"
 
@@ -43,7 +43,7 @@ std::string ranges_text(const std::vector<std::pair<int, int>>& ranges) {
   std::vector<std::string> parts;
   for (const auto& [first, last] : ranges)
     parts.push_back(first == last ? fmt::format("{}", first) : fmt::format("{}-{}", first, last));
-  return fmt::format("{}", fmt::join(parts, ", "));
+  return fmt::format("{}", join(parts, ", "));
 }
 
 std::vector<std::pair<int, int>> ranges_of(const std::set<int>& numbers) {
@@ -78,7 +78,7 @@ std::string some_of(const std::vector<std::string>& all) {
   const std::vector<std::string> first(all.begin(),
                                        all.begin() + static_cast<std::ptrdiff_t>(std::min(all.size(), kShown)));
   const std::string rest = all.size() > kShown ? fmt::format(" and {} more", all.size() - kShown) : "";
-  return fmt::format("{}{}", fmt::join(first, ", "), rest);
+  return fmt::format("{}{}", join(first, ", "), rest);
 }
 
 std::vector<std::size_t> chosen_queries(const SampleInfo& sample, const QueryChoice& choice) {
@@ -130,7 +130,8 @@ StudyPlan plan_study(std::span<const DumpInfo* const> dumps, Study& study) {
                         .query_positions = {},
                         .has_spans = !sample.spans.empty(),
                         .span_tokens = span_tokens(sample.spans)};
-      if (std::ssize(taken.span_tokens) > kMostSpanTokens) taken.span_tokens.clear();
+      if (!sample.document.empty()) taken.attributes["document"] = sample.document;
+      if (std::ssize(taken.span_tokens) > kMaxSpanTokens) taken.span_tokens.clear();
       const std::vector<std::size_t> queries = chosen_queries(sample, choice.queries);
       layers_known.insert(sample.layers.begin(), sample.layers.end());
       if (taken.layers.empty() || queries.empty()) {

@@ -1,5 +1,5 @@
 // The operator's selector and setting, from text and number.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <map>
 #include <mutex>

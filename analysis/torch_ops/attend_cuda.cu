@@ -258,12 +258,12 @@ void cuda_attend(const CudaAttendCall& call) {
   call.selector->check(call.layer.shape.head_dim, call.layer.shape.value_dim);
   const std::shared_ptr<const CudaSelector> code = call.selector->cuda_code();
   if (!code) throw UsageError("selector '" + call.selector->name() + "' has no CUDA code: expected tensors on the CPU");
-  if (call.layer.num_tokens > kMostOverflowTokens ||
-      call.layer.num_queries() * call.layer.shape.num_query_heads > kMostOverflowCells)
+  if (call.layer.num_tokens > kMaxOverflowTokens ||
+      call.layer.num_queries() * call.layer.shape.num_query_heads > kMaxOverflowCells)
     throw UsageError("attend: " + std::to_string(call.layer.num_queries()) + " queries of " +
                      std::to_string(call.layer.shape.num_query_heads) + " heads and " +
                      std::to_string(call.layer.num_tokens) + " keys, expected at most " +
-                     std::to_string(kMostOverflowCells) + " rows and " + std::to_string(kMostOverflowTokens) +
+                     std::to_string(kMaxOverflowCells) + " rows and " + std::to_string(kMaxOverflowTokens) +
                      " keys on a GPU");
   int before = 0;
   ATTEST_CUDA(cudaGetDevice(&before));

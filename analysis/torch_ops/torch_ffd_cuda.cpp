@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "analysis/torch_ops/torch_arguments.h"
-#include "kernels/decode/ffd/ffd_decode_cuda.h"
+#include "kernels/decode/ffd_decode_cuda.h"
 
 namespace attest {
 namespace {
@@ -42,11 +42,11 @@ class OnDevice {
   c10::Device before_;
 };
 
-FfdReference reference_of(const std::string& text) {
-  if (text == "thumbnail") return FfdReference::thumbnail;
-  if (text == "exact") return FfdReference::exact;
+FfdDecodePseudoMax reference_of(const std::string& text) {
+  if (text == "thumbnail") return FfdDecodePseudoMax::thumbnail;
+  if (text == "exact") return FfdDecodePseudoMax::exact;
   TORCH_CHECK_VALUE(text == "global", "FfdCache: pseudo_max is '", text, "', expected thumbnail, exact or global");
-  return FfdReference::global;
+  return FfdDecodePseudoMax::global;
 }
 
 class FfdCacheHolder : public torch::CustomClassHolder {

@@ -1,8 +1,7 @@
 // Gathers the prompts of results files, and refuses those that cannot be judged together.
 #include "analysis/validation/prompt_set.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cstring>
@@ -16,6 +15,7 @@
 #include "analysis/study/typed_setting.h"
 #include "dumps/base/content_hash.h"
 #include "dumps/base/error.h"
+#include "dumps/base/join.h"
 #include "dumps/base/printable.h"
 
 namespace attest {
@@ -26,7 +26,7 @@ std::string one_model(ResultsFiles files, const std::string& asked) {
   for (const ResultsFile* file : files)
     for (const StudyDump& dump : file->study().dumps)
       if (std::ranges::count(models, dump.model) == 0) models.push_back(dump.model);
-  const std::string list = printable(fmt::format("'{}'", fmt::join(models, "', '")));
+  const std::string list = printable(fmt::format("'{}'", join(models, "', '")));
   if (!asked.empty() && std::ranges::count(models, asked) == 0)
     throw UsageError(fmt::format("--model: the results have no model '{}'; they have {}", printable(asked), list));
   if (asked.empty() && models.size() > 1)
@@ -34,26 +34,20 @@ std::string one_model(ResultsFiles files, const std::string& asked) {
   return asked.empty() ? models.front() : asked;
 }
 
-bool matches(const StudySelector& selector, const std::string& asked, bool by_name) {
-  return asked == (by_name ? selector.name : selector.label);
-}
-
-/// The label that is judged, in the first file.
+/// The label that is judged, in the first file: the one asked for, else the only one whose attention is not exact.
 std::string chosen_label(const ResultsFile& file, const std::string& asked) {
   const std::vector<StudySelector>& all = file.study().selectors;
-  std::vector<std::string> labels, exact;
-  for (const StudySelector& s : all) labels.push_back(s.label);
-  for (const bool by_name : {false, true}) {
-    std::vector<std::string> found;
-    for (const StudySelector& s : all)
-      if (asked.empty() ? (by_name ? s.name == "ffd" : s.name != "exact") : matches(s, asked, by_name))
-        found.push_back(s.label);
-    if (found.size() == 1) return found.front();
-    if (by_name && asked.empty() && std::ranges::count(found, "ffd") > 0) return "ffd";
+  std::vector<std::string> labels, named;
+  for (const StudySelector& selector : all) {
+    if (!asked.empty() && selector.label == asked) return asked;
+    if (asked.empty() ? selector.name != "exact" : selector.name == asked) named.push_back(selector.label);
+    labels.push_back(selector.label);
   }
-  const std::string list = printable(fmt::format("{}", fmt::join(labels, ", ")));
+  if (named.size() == 1) return named.front();
+  const std::string list = printable(fmt::format("{}", join(labels, ", ")));
   if (asked.empty())
-    throw UsageError(fmt::format("{} has the selectors {}; choose one: --selector LABEL", file.path(), list));
+    throw UsageError(fmt::format("{} has the selectors {}: --selector LABEL says which are judged, and may be repeated",
+                                 file.path(), list));
   throw UsageError(fmt::format("--selector: {} has no single selector labelled or named '{}'; it has {}", file.path(),
                                printable(asked), list));
 }
@@ -66,7 +60,7 @@ std::string difference(const StudySelector& a, const StudySelector& b) {
         fmt::format("'{}' has the options {} in one and {} in the other", a.label, a.options_json, b.options_json));
   if (a.kind != b.kind || a.grid != b.grid)
     return printable(fmt::format("'{}' has the settings {} in one and {} in the other", a.label,
-                                 fmt::join(a.setting_labels, ","), fmt::join(b.setting_labels, ",")));
+                                 join(a.setting_labels, ","), join(b.setting_labels, ",")));
   return {};
 }
 
@@ -94,7 +88,7 @@ void check_ranges(const std::vector<int>& layers, const PromptScope& scope) {
     for (const int layer : {first, last})
       if (layer != kLastLayer && std::ranges::count(layers, layer) == 0)
         throw UsageError(
-            fmt::format("--layers: layer {} is not in the results, which have {}", layer, fmt::join(layers, ", ")));
+            fmt::format("--layers: layer {} is not in the results, which have {}", layer, join(layers, ", ")));
 }
 
 void check_done(const Prompt& prompt) {
@@ -162,7 +156,7 @@ void add_file(const ResultsFile& file, const std::string& label, const PromptSco
     throw UsageError(
         fmt::format("{} and {} are of different studies: layers {} in one, {} in the other; choose common "
                     "ones by --layers",
-                    set.prompts.front().file->path(), file.path(), fmt::join(set.layers, ","), fmt::join(own, ",")));
+                    set.prompts.front().file->path(), file.path(), join(set.layers, ","), join(own, ",")));
   }
   const std::vector<ManifestInput> inputs = manifest_inputs(file.manifest());
   for (std::size_t d = 0; d < file.study().dumps.size(); ++d) {
@@ -205,6 +199,8 @@ void add_file(const ResultsFile& file, const std::string& label, const PromptSco
 
 }  // namespace
 
+std::size_t PromptSet::num_clusters() const { return std::set<std::size_t>(clusters.begin(), clusters.end()).size(); }
+
 std::int64_t PromptSet::shortest() const { return std::ranges::min(prompts, {}, &Prompt::num_tokens).num_tokens; }
 std::int64_t PromptSet::longest() const { return std::ranges::max(prompts, {}, &Prompt::num_tokens).num_tokens; }
 
@@ -226,16 +222,38 @@ PromptSet gather_prompts(ResultsFiles files, const PromptScope& scope) {
     return std::tie(a.origin, a.name) < std::tie(b.origin, b.name);
   });
   set.settings = safest_first(set.selector, set.longest());
+  make_clusters(set, scope.cluster);
   return set;
+}
+
+void make_clusters(PromptSet& set, const std::string& key) {
+  set.cluster_key = key;
+  set.clusters.clear();
+  std::map<std::string, std::size_t> numbers;
+  for (const Prompt& prompt : set.prompts) {
+    if (key.empty()) {
+      set.clusters.push_back(set.clusters.size());
+      continue;
+    }
+    std::optional<std::string> value;
+    if (key == "task") value = prompt.task;
+    if (!value && prompt.file != nullptr)
+      if (const auto found = prompt.of_study().attributes.find(key); found != prompt.of_study().attributes.end())
+        value = found->second;
+    if (!value)
+      throw UsageError(printable(fmt::format("--cluster: {}: sample '{}' has no attribute '{}', expected a text",
+                                             prompt.path(), prompt.name, key)));
+    set.clusters.push_back(numbers.try_emplace(*value, numbers.size()).first->second);
+  }
 }
 
 std::size_t find_setting(const PromptSet& set, std::string_view typed) {
   const StudySelector& selector = set.selector;
   for (std::size_t s = 0; s < selector.grid.size(); ++s)
     if (is_setting(selector, s, typed)) return s;
-  throw UsageError(printable(fmt::format("--{}: '{}' of {} was not studied at {}; the results have {}",
-                                         name_of(selector.kind), selector.label, set.prompts.front().file->path(),
-                                         typed, fmt::join(selector.setting_labels, ", "))));
+  throw UsageError(
+      printable(fmt::format("--{}: '{}' of {} was not studied at {}; the results have {}", name_of(selector.kind),
+                            selector.label, set.prompts.front().path(), typed, join(selector.setting_labels, ", "))));
 }
 
 std::vector<std::size_t> safest_first(const StudySelector& selector, std::int64_t longest) {

@@ -14,23 +14,30 @@
 
 namespace attest {
 
-/// One prompt: where its cells are in the results.
+/// One prompt: where its cells are in the results, or its answers alone.
 struct Prompt {
-  const ResultsFile* file = nullptr;
+  const ResultsFile* file = nullptr;               ///< null: there are no cells
   std::size_t dump = 0, sample = 0, selector = 0;  ///< in the file's study
   std::string name, task;
   std::int64_t num_tokens = 0;
-  std::string origin;             ///< content hash of the dump, else its path
+  std::string origin;             ///< content hash of the dump, else its path; of answers alone their file
   std::vector<std::size_t> rows;  ///< indices of the layers in scope among those of the sample, [PromptSet::layers]
+  /// [setting of the grid] 1 right, 0 wrong, NaN if it does not count (dense attention answers wrong, or no answer).
+  /// Empty without answers.
+  std::vector<double> answers = {};
 
+  /// Of the file that has it.
+  const std::string& path() const { return file != nullptr ? file->path() : origin; }
   const StudySample& of_study() const { return file->study().dumps[dump].samples[sample]; }
 };
 
 /// Which part of the results is judged.
 struct PromptScope {
   std::string model;     ///< empty: the only one
-  std::string selector;  ///< a label, or the name of a selector that only one label has; empty: the only one, or ffd
+  std::string selector;  ///< a label, or the name of a selector that only one label has; empty: the only one
   std::vector<std::pair<int, int>> layers = {};  ///< inclusive ranges; empty: all
+  /// "task" or another text attribute of samples: prompts with the same value are one unit of evidence. Empty: each is.
+  std::string cluster = {};
 };
 
 struct PromptSet {
@@ -43,6 +50,10 @@ struct PromptSet {
   StudySelector selector;             ///< with its grid, the same in all files
   std::vector<std::size_t> settings;  ///< indices into the grid, the safest setting first
   std::vector<Prompt> prompts;        ///< in an order that the order of the files does not change
+  std::string cluster_key = {};       ///< PromptScope::cluster
+  std::vector<std::size_t> clusters;  ///< [prompts] numbers from 0; each prompt its own without a key
+
+  std::size_t num_clusters() const;
 
   std::int64_t shortest() const;
   std::int64_t longest() const;
@@ -52,6 +63,9 @@ struct PromptSet {
 /// several models or of studies that differ (options, grid, layers), or if two of them hold one prompt, which would
 /// count twice; InputError if a layer in scope was left out of a study.
 PromptSet gather_prompts(ResultsFiles files, const PromptScope& scope);
+
+/// Fills in PromptSet::clusters. Throws UsageError if a prompt lacks the attribute `key`.
+void make_clusters(PromptSet& set, const std::string& key);
 
 /// The setting of the set's selector that was typed like this, as an index into its grid. Throws UsageError if there is
 /// none.

@@ -1,7 +1,7 @@
 // Streams the prompts of results files.
 #include "analysis/validation/prompt_values.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>
@@ -25,6 +25,7 @@ std::span<const float> PromptCells::cell(std::size_t row, std::int64_t query, st
 }
 
 std::optional<PromptCells> read_cells(const Prompt& prompt, const MetricStatistic& quantity) {
+  if (prompt.file == nullptr || quantity.metric == kAnswersMetric) return std::nullopt;
   std::optional<MetricArray> array =
       quantity.of_scores ? prompt.file->read_scores(prompt.dump, prompt.sample, quantity.stored_metric())
                          : prompt.file->read(prompt.dump, prompt.sample, prompt.selector, quantity.stored_metric());
@@ -82,7 +83,9 @@ PromptValues values_of(const Prompt& prompt, std::span<const Target> targets, st
     return cells ? reduce(*cells, all_of(*cells), quantity, num_settings) : std::vector<double>(num_settings, kNaN);
   };
   PromptValues values{.targets = {}, .keep = numbers(keep), .io = numbers(io)};
-  for (const Target& target : targets) values.targets.push_back(numbers(target.quantity));
+  for (const Target& target : targets)
+    values.targets.push_back(target.of_answers() && !prompt.answers.empty() ? prompt.answers
+                                                                            : numbers(target.quantity));
   return values;
 }
 

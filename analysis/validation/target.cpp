@@ -1,7 +1,7 @@
 // Targets: parsing, and how far a number is from one.
 #include "analysis/validation/target.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <charconv>
@@ -50,7 +50,7 @@ bool Target::is_met_by(double x) const {
 }
 
 bool Target::has_deficit() const {
-  return at_least ? quantity.info.range.most == 1 : quantity.deficit || quantity.info.range.least >= 0;
+  return at_least ? quantity.info.range.max == 1 : quantity.deficit || quantity.info.range.min >= 0;
 }
 
 double Target::deficit(double x) const { return std::max(0.0, at_least ? 1 - x : x); }
@@ -76,7 +76,7 @@ std::optional<double> Target::dense_value() const {
   if (quantity.metric == "span_mass_kept") return std::nullopt;  // all of span_mass, which differs from cell to cell
   if (metric == nullptr || metric->needs.estimate || metric->info.better == Better::neither) return std::nullopt;
   if (metric->info.better == Better::lower) return 0;
-  if (metric->info.range.most == 1) return of(1);
+  if (metric->info.range.max == 1) return of(1);
   return std::nullopt;
 }
 
@@ -90,9 +90,15 @@ Target parse_target(std::string_view text) {
   const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), target.value);
   if (error != std::errc{} || end != number.data() + number.size() || !std::isfinite(target.value))
     fail(text, fmt::format("expected a number after {}, found '{}'", text.substr(sign, 2), printable(number)));
+  const Better better = target.quantity.info.better;
+  const bool higher = (better == Better::higher) != target.quantity.deficit;
+  if (better != Better::neither && higher != target.at_least)
+    fail(text, fmt::format("{} is better for {}, so that the worst settings would meet this; expected {}{}VALUE",
+                           higher ? "higher" : "lower", target.quantity.quantity(), target.quantity.name(),
+                           higher ? ">=" : "<="));
   const MetricRange& range = target.quantity.info.range;
-  const double most = target.quantity.deficit ? 1 - range.least : range.most;
-  const double least = target.quantity.deficit ? 1 - range.most : range.least;
+  const double most = target.quantity.deficit ? 1 - range.min : range.max;
+  const double least = target.quantity.deficit ? 1 - range.max : range.min;
   if (target.at_least ? target.value > most : target.value < least)
     fail(text, fmt::format("no {} is {} {}", target.quantity.quantity(), target.at_least ? "above" : "below",
                            target.at_least ? most : least));
@@ -100,6 +106,16 @@ Target parse_target(std::string_view text) {
       "{}{}{}{}{}", target.quantity.quantity(), target.quantity.statistic_name == "mean" ? "" : ".",
       target.quantity.statistic_name == "mean" ? "" : target.quantity.statistic_name, text.substr(sign, 2), number);
   return target;
+}
+
+Target answers_target() {
+  MetricStatistic answers;
+  answers.info.name = kAnswersMetric;
+  answers.info.better = Better::higher;
+  answers.info.range = {.min = 0, .max = 1};
+  answers.metric = kAnswersMetric;
+  answers.statistic_name = "mean";
+  return {.quantity = answers, .value = 1, .text = "answers"};
 }
 
 std::vector<Target> parse_targets(std::span<const std::string> texts) {
@@ -112,7 +128,6 @@ std::vector<Target> parse_targets(std::span<const std::string> texts) {
         throw UsageError(
             fmt::format("--target: '{}' and '{}' are of the same number", targets[i].text, targets.back().text));
   }
-  if (targets.empty()) throw UsageError("--target is missing, for instance --target 'recall>=0.999'");
   return targets;
 }
 

@@ -11,6 +11,9 @@
 
 namespace attest {
 
+/// Not a metric of cells: 1 where an answer is right, 0 where it is wrong although dense attention answers right.
+inline constexpr std::string_view kAnswersMetric = "answers";
+
 struct Target {
   MetricStatistic quantity;  ///< of the cells of one prompt
   bool at_least = true;      ///< >= instead of <=
@@ -19,6 +22,8 @@ struct Target {
 
   /// Results store float32: a number within its rounding of `value` meets the target. False for NaN.
   bool is_met_by(double x) const;
+
+  bool of_answers() const { return quantity.metric == kAnswersMetric; }
 
   /// Whether there is a deficit: a number of at least 0 that is 0 at best. 1 - x for targets >= of metrics that are at
   /// most 1, x for targets <= of metrics that are at least 0.
@@ -35,10 +40,14 @@ struct Target {
 };
 
 /// Parses "recall>=0.999", "lse_error.max <= 0.05". METRIC is a metric that selectors have, or span_recall; STAT is
-/// mean (the default), min, max, median, pNN or pNN.N. Throws UsageError that names --target.
+/// mean (the default), min, max, median, pNN or pNN.N. Throws UsageError that names --target, also of a target against
+/// the metric's better direction.
 Target parse_target(std::string_view text);
 
-/// The same for a list. Throws UsageError if it is empty or a target is there twice.
+/// That the answer is right wherever dense attention answers right.
+Target answers_target();
+
+/// parse_target() of a list. Throws UsageError if a target is there twice.
 std::vector<Target> parse_targets(std::span<const std::string> texts);
 
 }  // namespace attest

@@ -1,7 +1,7 @@
 // Chooses settings for units and judges them on other prompts.
 #include "analysis/validation/unit_validation.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>
@@ -64,22 +64,59 @@ Assignment allocate(const UnitLosses& losses, std::span<const Unit> units, doubl
   return assignment;
 }
 
+/// Where the family starts: at the first member that reads less than one setting for all would, the smallest at which
+/// no unit's loss exceeds what the targets allow. The choosing prompts decide that. 0 if no member does.
+std::size_t first_that_saves(std::span<const FamilyMember> family, const UnitLosses& losses,
+                             std::span<const Unit> units, std::span<const std::size_t> safest_first) {
+  double heads = 0, single = 1;
+  for (const Unit& unit : units) heads += static_cast<double>(unit.num_heads);
+  for (const std::size_t setting : safest_first) {
+    double worst = 0, io = 0;
+    for (std::size_t u = 0; u < units.size(); ++u) {
+      worst = std::max(worst, losses.worst[u * losses.num_settings + setting]);
+      io += losses.io[u * losses.num_settings + setting] * static_cast<double>(units[u].num_heads) / heads;
+    }
+    if (worst > 1) break;
+    single = io;
+  }
+  const auto first = std::ranges::find_if(family, [&](const FamilyMember& member) { return member.io < single; });
+  return first == family.end() ? 0 : static_cast<std::size_t>(first - family.begin());
+}
+
+/// What it takes to have `certifying` prompts: prompts in all, or of the `have` a smaller part that chooses.
+void plan_prompts(std::int64_t certifying, std::int64_t have, double choosing, UnitValidation& validation) {
+  const auto left = [&](std::int64_t all) {
+    return all - static_cast<std::int64_t>(std::round(choosing * static_cast<double>(all)));
+  };
+  auto all = static_cast<std::int64_t>(static_cast<double>(certifying) / (1 - choosing)) - 1;
+  while (left(all) < certifying) ++all;
+  validation.prompts_to_decide = all;
+  constexpr double kStep = 0.05;
+  const double share = kStep * std::floor(static_cast<double>(have - certifying) / static_cast<double>(have) / kStep);
+  if (share > 0 && share < choosing && share * static_cast<double>(have) >= 1) validation.smaller_choice = share;
+}
+
 }  // namespace
 
 PromptSplit split_prompts(const PromptSet& set, double choosing, std::uint64_t seed) {
+  // Clusters stay together, each with the task of its first prompt.
+  std::map<std::size_t, std::vector<std::size_t>> clusters;
+  for (std::size_t p = 0; p < set.prompts.size(); ++p) clusters[set.clusters[p]].push_back(p);
   std::map<std::string, std::vector<std::size_t>> tasks;
-  for (std::size_t p = 0; p < set.prompts.size(); ++p) tasks[set.prompts[p].task].push_back(p);
+  for (const auto& [cluster, prompts] : clusters) tasks[set.prompts[prompts.front()].task].push_back(cluster);
   std::mt19937_64 random(seed);
   PromptSplit split;
-  double wanted = 0;  // of all tasks so far, which rounds each task so that their sum is right
-  for (auto& [task, prompts] : tasks) {
-    for (std::size_t i = prompts.size(); i > 1; --i) std::swap(prompts[i - 1], prompts[random() % i]);
-    wanted += choosing * static_cast<double>(prompts.size());
-    const auto take = std::min(
-        prompts.size(),
-        static_cast<std::size_t>(std::max(0.0, std::round(wanted) - static_cast<double>(split.choosing.size()))));
-    split.choosing.insert(split.choosing.end(), prompts.begin(), prompts.begin() + static_cast<std::ptrdiff_t>(take));
-    split.certifying.insert(split.certifying.end(), prompts.begin() + static_cast<std::ptrdiff_t>(take), prompts.end());
+  double wanted = 0, taken = 0;  // of all tasks so far, which rounds each task so that their sum is right
+  for (auto& [task, own] : tasks) {
+    for (std::size_t i = own.size(); i > 1; --i) std::swap(own[i - 1], own[random() % i]);
+    wanted += choosing * static_cast<double>(own.size());
+    const auto take = std::min(own.size(), static_cast<std::size_t>(std::max(0.0, std::round(wanted) - taken)));
+    taken += static_cast<double>(take);
+    for (std::size_t i = 0; i < own.size(); ++i) {
+      const std::vector<std::size_t>& prompts = clusters[own[i]];
+      std::vector<std::size_t>& part = i < take ? split.choosing : split.certifying;
+      part.insert(part.end(), prompts.begin(), prompts.end());
+    }
   }
   if (split.choosing.empty() || split.certifying.empty())
     throw UsageError(
@@ -91,12 +128,16 @@ PromptSplit split_prompts(const PromptSet& set, double choosing, std::uint64_t s
 }
 
 UnitValidation validate_units(const PromptSet& set, const ValidationRequest& request, const UnitRequest& options) {
-  check_claim(request.claim, request.targets);
-  UnitValidation validation{
-      .kind = options.kind, .units = units_of(set, options.kind, request.targets), .members = {}, .offenders = {}};
+  check_guarantee(request.guarantee, request.targets);
+  if (std::ranges::any_of(request.targets, &Target::of_answers))
+    throw UsageError("--per: answers are known at one setting for the whole model, not at settings of its parts");
   const PromptSplit split = split_prompts(set, options.choosing, options.seed);
-  validation.choosing = static_cast<std::int64_t>(split.choosing.size());
-  validation.certifying = static_cast<std::int64_t>(split.certifying.size());
+  UnitValidation validation{.kind = options.kind,
+                            .units = units_of(set, options.kind, request.targets),
+                            .choosing = split.choosing,
+                            .certifying = split.certifying,
+                            .members = {},
+                            .offenders = {}};
   const UnitLosses losses = unit_losses(set, split.choosing, request.targets, validation.units, request.threads);
 
   std::vector<Assignment> assignments;
@@ -104,39 +145,45 @@ UnitValidation validate_units(const PromptSet& set, const ValidationRequest& req
   if (options.io_budget) {
     if (std::ranges::all_of(losses.io, [](double io) { return io == 0; }))
       throw InputError(
-          fmt::format("{}: the results have no io_ratio, which --io-budget needs", set.prompts.front().file->path()));
+          fmt::format("{}: the results have no io_ratio, which --io-budget needs", set.prompts.front().path()));
     assignments.push_back(allocate(losses, validation.units, *options.io_budget, validation));
     slacks.push_back(0);
   } else {
-    for (FamilyMember& member : make_family(losses, validation.units, set.settings, kMostMembers)) {
-      slacks.push_back(member.slack);
-      assignments.push_back(std::move(member.assignment));
+    const std::vector<FamilyMember> family = make_family(losses, validation.units, set.settings, kMostMembers);
+    for (std::size_t m = first_that_saves(family, losses, validation.units, set.settings); m < family.size(); ++m) {
+      slacks.push_back(family[m].slack);
+      assignments.push_back(family[m].assignment);
     }
   }
   std::vector<PromptNumbers> numbers;
   std::vector<JudgedAssignment> judged =
       judge_assignments(set, request, validation.units, split.certifying, std::move(assignments), numbers);
+  const auto evidence_of = [&](std::size_t a) {
+    return numbers_of_clusters(set, split.certifying, numbers[a], request.targets, request.guarantee.kind);
+  };
   std::vector<Certainty> certainties;
   for (std::size_t a = 0; a < judged.size() && !validation.stopped; ++a) {
     judged[a].slack = slacks[a];
-    judged[a].evidence = judge(numbers[a], request.targets, request.claim);
+    judged[a].evidence = judge(evidence_of(a), request.targets, request.guarantee);
     certainties.push_back(judged[a].evidence.certainty);
     validation.stopped = end_of_sequence(certainties).stopped;
     validation.members.push_back(std::move(judged[a]));
   }
-  validation.certified = end_of_sequence(certainties).certified;
+  validation.passed = end_of_sequence(certainties).passed;
   if (validation.members.empty())
     throw InputError(
-        fmt::format("{}: at no setting is the loss of any unit a finite number", set.prompts.front().file->path()));
-  validation.certainty = validation.certified ? Certainty::certified : validation.members.front().evidence.certainty;
+        fmt::format("{}: at no setting is the loss of any unit a finite number", set.prompts.front().path()));
+  validation.certainty = validation.about().evidence.certainty;
 
   const std::size_t shown = validation.stopped.value_or(validation.members.size() - 1);
   JudgedAssignment& in_the_way = validation.members[shown];
   if (validation.stopped)
-    validation.prompts_to_decide =
-        prompts_to_decide(numbers[shown], in_the_way.evidence, request.targets, request.claim);
-  const std::size_t about = validation.certified.value_or(0);
-  find_passing_values(numbers[about], request.targets, request.claim, validation.members[about].evidence);
+    if (const std::optional<std::int64_t> certifying =
+            prompts_to_decide(evidence_of(shown), in_the_way.evidence, request.targets, request.guarantee))
+      plan_prompts(*certifying, static_cast<std::int64_t>(set.num_clusters()), options.choosing, validation);
+  const std::size_t about = validation.passed.value_or(0);
+  validation.numbers = evidence_of(about);
+  find_passing_values(validation.numbers, request.targets, request.guarantee, validation.members[about].evidence);
   std::vector<Miss> misses = misses_of(numbers[shown], request.targets);
   for (Miss& miss : misses) miss.prompt = split.certifying[miss.prompt];
   validation.offenders = find_offenders(

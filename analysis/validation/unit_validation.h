@@ -17,8 +17,8 @@ struct PromptSplit {
   std::vector<std::size_t> choosing, certifying;
 };
 
-/// By task: of each task's prompts the share `choosing` is drawn, rounded so that the total is right. Throws UsageError
-/// if a part would be empty.
+/// By task, clusters together: of each task's the share `choosing` is drawn, rounded so that the total is right. Throws
+/// UsageError if a part would be empty.
 PromptSplit split_prompts(const PromptSet& set, double choosing, std::uint64_t seed);
 
 /// An assignment with what the certifying prompts say of it.
@@ -32,17 +32,24 @@ struct JudgedAssignment {
 struct UnitValidation {
   UnitKind kind = UnitKind::layer;
   std::vector<Unit> units;
-  std::int64_t choosing = 0, certifying = 0;  ///< numbers of prompts
-  std::vector<JudgedAssignment> members;      ///< the family, safest first, as far as it was tested; or the allocation
+  std::vector<std::size_t> choosing, certifying;  ///< PromptSplit
+  std::vector<JudgedAssignment> members;  ///< the family, safest first, as far as it was tested; or the allocation
   Certainty certainty = Certainty::undecided;
-  std::optional<std::size_t> certified = {}, stopped = {};  ///< indices into `members`
-  std::optional<std::int64_t> prompts_to_decide = {};       ///< certifying prompts, at `stopped`
-  Offenders offenders;                                      ///< at stopped, else at certified
-  std::optional<IoAllocation> allocation = {};              ///< with an io budget
-  /// With an io budget: the single setting with the largest mean io_ratio within it, by the certifying prompts; index
-  /// into the grid. Empty if there is none.
+  std::optional<std::size_t> passed = {}, stopped = {};  ///< indices into `members`, as in Validation
+  std::optional<std::int64_t> prompts_to_decide = {};    ///< of both parts together, at `stopped`
+  std::optional<double> smaller_choice = {};    ///< a share for choosing that leaves enough of these to certify
+  Offenders offenders;                          ///< at stopped, else at passed
+  PromptNumbers numbers = {};                   ///< of the certifying units of evidence, at about()
+  std::optional<IoAllocation> allocation = {};  ///< with an io budget
+  /// With an io budget: the single setting within it that loses least over the choosing prompts, an index into the
+  /// grid. Empty if there is none.
   std::optional<std::size_t> single_in_budget = {};
-  double single_loss = 0, single_io = 0;  ///< mean loss over the choosing prompts, on the scale of allocation->loss; io
+  /// Of single_in_budget, over the choosing prompts: mean loss on the scale of allocation->loss, and mean io_ratio.
+  double single_loss = 0, single_io = 0;
+
+  /// The assignment that the verdict is about.
+  const JudgedAssignment& about() const { return members[passed.value_or(0)]; }
+  const JudgedAssignment& in_the_way() const { return members[stopped.value_or(passed.value_or(0))]; }
 };
 
 struct UnitRequest {

@@ -1,14 +1,14 @@
 // Unit by unit: losses over prompts, and prompts under an assignment.
 #include "analysis/validation/units.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>
 #include <optional>
 
 #include "dumps/base/error.h"
+#include "dumps/base/join.h"
 #include "dumps/base/parallel_for.h"
 
 namespace attest {
@@ -95,8 +95,7 @@ std::vector<Unit> units_of(const PromptSet& set, UnitKind kind, std::span<const 
   if (set.in_fewer_layers > 0)
     throw UsageError(fmt::format(
         "--per {}: {} of {} prompts were not studied in all of the layers {}; choose common ones by --layers",
-        kind == UnitKind::layer ? "layer" : "kv_head", set.in_fewer_layers, set.prompts.size(),
-        fmt::join(set.layers, ",")));
+        kind == UnitKind::layer ? "layer" : "kv_head", set.in_fewer_layers, set.prompts.size(), join(set.layers, ",")));
   std::vector<Unit> units;
   const int group = set.shape.num_query_heads / set.shape.num_kv_heads;
   for (std::size_t row = 0; row < set.layers.size(); ++row) {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "analysis/validation/claim.h"
+#include "analysis/validation/guarantee.h"
 #include "analysis/validation/offenders.h"
 #include "analysis/validation/prompt_set.h"
 #include "analysis/validation/prompt_values.h"
@@ -29,24 +29,26 @@ struct PromptGroup {
 
 struct Validation {
   std::vector<JudgedSetting> settings;  ///< those of the request, the safest first
-  bool chosen = true;                   ///< the smallest certified setting was looked for; else one was judged
+  bool chosen = true;                   ///< the smallest setting that passes was looked for; else one was judged
   Certainty certainty = Certainty::undecided;
-  std::optional<std::size_t> certified = {};  ///< index into `settings`
-  /// Where the sequence ended: the first setting that was not certified. Index into `settings`.
+  /// Index into `settings`: the last that passed. It is certified, or shown where nothing can be certified.
+  std::optional<std::size_t> passed = {};
+  /// Index into `settings`: the first that did not pass, where the sequence ended. Those after it are not tested.
   std::optional<std::size_t> stopped = {};
-  std::optional<std::int64_t> prompts_to_decide = {};  ///< at `stopped`; empty: nothing stopped, or none would do
+  std::optional<std::int64_t> prompts_to_decide = {};  ///< of all prompts, at `stopped`; empty: none would do
   std::vector<PromptGroup> by_task, by_length;         ///< at about()
-  Offenders offenders;                                 ///< at stopped, else at certified
+  Offenders offenders;                                 ///< at in_the_way()
+  std::vector<std::size_t> wrong_answers = {};         ///< prompts, at in_the_way()
+  PromptNumbers numbers = {};                          ///< of the units of evidence, at about()
 
-  /// The setting that the verdict is about: the certified one, else the first that was tested.
-  const JudgedSetting& about() const { return settings[certified.value_or(0)]; }
-  /// The setting of the offenders.
-  const JudgedSetting& in_the_way() const { return settings[stopped.value_or(certified.value_or(0))]; }
+  /// The setting that the verdict is about: the one that passed, else the first that was tested.
+  const JudgedSetting& about() const { return settings[passed.value_or(0)]; }
+  const JudgedSetting& in_the_way() const { return settings[stopped.value_or(passed.value_or(0))]; }
 };
 
 struct ValidationRequest {
   std::vector<Target> targets;
-  Claim claim;
+  Guarantee guarantee;
   std::optional<std::size_t> setting = {};  ///< judge this one, an index into the grid; empty: find the smallest
   std::vector<std::size_t> grid = {};       ///< look among these only; empty: all
   int threads = 1;
@@ -56,7 +58,7 @@ struct ValidationRequest {
 inline constexpr std::size_t kMostOffenders = 10'000;
 
 /// By fixed sequence: settings are tested from the safest down, each at the full level; the first that is not certified
-/// ends the sequence (README.md, "Choosing a setting"). Throws UsageError if the claim does not fit the targets,
+/// ends the sequence (README.md, "Choosing a setting"). Throws UsageError if the guarantee does not fit the targets,
 /// InputError if no prompt counts for a target.
 Validation validate(const PromptSet& set, const ValidationRequest& request);
 
@@ -65,6 +67,11 @@ std::vector<Miss> misses_of(const PromptNumbers& numbers, std::span<const Target
 
 /// The numbers of all prompts at one setting.
 PromptNumbers numbers_at(const std::vector<PromptValues>& values, std::size_t setting);
+
+/// The numbers of the units of evidence: clusters of prompts, in the order in which `prompts` (indices into the set)
+/// reach them. A cluster has the worst number of its prompts, and violates if any of them does; for `mean` their mean.
+PromptNumbers numbers_of_clusters(const PromptSet& set, std::span<const std::size_t> prompts,
+                                  const PromptNumbers& numbers, std::span<const Target> targets, GuaranteeKind kind);
 
 /// Throws InputError if no prompt has a number for one of the targets.
 void check_targets_apply(const PromptSet& set, const std::vector<PromptValues>& values,

@@ -1,7 +1,7 @@
 // Parsing and printing of sizes in bytes.
 #include "dumps/base/byte_size.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <charconv>
 #include <utility>

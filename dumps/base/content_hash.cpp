@@ -1,7 +1,7 @@
 // ContentHash by libxxhash.
 #include "dumps/base/content_hash.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 // Compiles the functions from the header itself, so that no library need be linked.
 #define XXH_INLINE_ALL

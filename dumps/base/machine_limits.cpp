@@ -2,7 +2,7 @@
 #include "dumps/base/machine_limits.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <sys/resource.h>
 
 #include <cerrno>

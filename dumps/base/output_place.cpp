@@ -1,7 +1,7 @@
 // require_replaceable by stat, require_free_space by statvfs.
 #include "dumps/base/output_place.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <sys/statvfs.h>
 
 #include <filesystem>

@@ -1,7 +1,9 @@
 // Decodes UTF-8 and escapes what a terminal would not show as it is.
 #include "dumps/base/printable.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
+
+#include <cstdint>
 
 namespace attest {
 namespace {
@@ -47,6 +49,19 @@ std::string printable(std::string_view text) {
     else
       result += text.substr(0, taken);
     text.remove_prefix(taken);
+  }
+  return result;
+}
+
+std::string as_utf8(std::string_view text) {
+  std::string result;
+  while (!text.empty()) {
+    const std::size_t bytes = first_character(text).bytes;
+    if (bytes == 0)
+      result += fmt::format("\\x{:02x}", static_cast<unsigned char>(text[0]));
+    else
+      result += text.substr(0, bytes);
+    text.remove_prefix(bytes == 0 ? 1 : bytes);
   }
   return result;
 }

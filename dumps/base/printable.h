@@ -12,6 +12,9 @@ namespace attest {
 /// lines, as \u{NNNN}.
 std::string printable(std::string_view text);
 
+/// `text` with bytes that are no UTF-8 written as \xNN.
+std::string as_utf8(std::string_view text);
+
 /// printable() of at most `most` bytes of `text`, with "..." for the rest: a name in a file may have any length.
 std::string excerpt(std::string_view text, std::size_t most = 200);
 

@@ -1,7 +1,7 @@
 // Processes by what /proc says of them.
 #include "dumps/base/process_identity.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <cerrno>

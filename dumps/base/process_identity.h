@@ -1,4 +1,4 @@
-// Which process on which machine: for files that say who is at work.
+// A process on a machine, for files that name the process that works on them.
 #pragma once
 
 #include <sys/types.h>
@@ -9,10 +9,10 @@ namespace attest {
 
 struct ProcessIdentity {
   std::string host;  ///< name of the machine, fit for messages
-  std::string
-      machine;  ///< the same for processes that see each other's numbers: this start of the machine, the container
+  /// The same for processes that see each other\'s numbers: this start of the machine, and the container.
+  std::string machine;
   pid_t process = 0;
-  std::string started;  ///< tells it from a later process of that number
+  std::string started;  ///< distinguishes it from a later process of the same number
 
   static ProcessIdentity of_this_process();
   bool on_this_machine() const;

@@ -1,7 +1,7 @@
 // Digits for names that nobody can guess.
 #pragma once
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cstdint>
 #include <random>

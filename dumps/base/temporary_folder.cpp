@@ -1,7 +1,7 @@
 // TemporaryFolder by mkdir, which neither follows links nor takes a folder that is there.
 #include "dumps/base/temporary_folder.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <sys/stat.h>
 
 #include <cerrno>

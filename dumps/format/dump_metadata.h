@@ -20,7 +20,7 @@ struct DumpMetadata {
 /// Throws InputError for the first broken rule of the format. Call it in a guarded child.
 DumpMetadata read_dump_metadata(const std::shared_ptr<const hdf5::OpenFile>& file);
 
-std::string encode(const DumpMetadata& metadata);
+std::string encode(DumpMetadata metadata);
 /// Throws std::exception on bytes that encode() did not make.
 DumpMetadata decode(const std::string& bytes);
 

@@ -1,48 +1,135 @@
-// Encodes dump metadata as CBOR, which keeps doubles exact and allows any bytes in strings.
+// Encodes dump metadata for the pipe between a guarded child and its parent: the fields of the tables and what stands
+// beside them, one after the other, numbers in the machine's own form.
 #include <cstdint>
-#include <nlohmann/json.hpp>
+#include <cstring>
+#include <optional>
+#include <stdexcept>
 #include <utility>
 
+#include "dumps/format/dump_fields.h"
 #include "dumps/format/dump_metadata.h"
 
 namespace attest {
+namespace {
 
-using nlohmann::json;
+class Encoder {
+ public:
+  template <class T>
+  void number(T& value) {
+    bytes.append(reinterpret_cast<const char*>(&value), sizeof(value));
+  }
+  void text(std::string& value) {
+    std::size_t size = value.size();
+    number(size);
+    bytes += value;
+  }
+  std::size_t count(std::size_t size) {
+    number(size);
+    return size;
+  }
 
-static void to_json(json& j, const TokenSpan& span) { j = json::array({span.begin, span.end}); }
-static void from_json(const json& j, TokenSpan& span) { span = {j.at(0), j.at(1)}; }
-
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AttentionShape, num_query_heads, num_kv_heads, head_dim, value_dim)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TensorLocation, file_offset, bytes)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LayerInfo, element_type, sliding_window, sinks, has_attention_mass, q, k, v, storage)
-
-static void to_json(json& j, const SampleInfo& s) {
-  j = json::array({s.name, s.task, s.num_tokens, s.prompt_length.value_or(-1), s.query_positions, s.spans,
-                   s.span_labels, s.has_tokens, s.layers});
-}
-
-static void from_json(const json& j, SampleInfo& s) {
-  j.at(0).get_to(s.name);
-  j.at(1).get_to(s.task);
-  j.at(2).get_to(s.num_tokens);
-  if (const auto prompt_length = j.at(3).get<std::int64_t>(); prompt_length >= 0) s.prompt_length = prompt_length;
-  j.at(4).get_to(s.query_positions);
-  j.at(5).get_to(s.spans);
-  j.at(6).get_to(s.span_labels);
-  j.at(7).get_to(s.has_tokens);
-  j.at(8).get_to(s.layers);
-}
-
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DumpInfo, path, file_bytes, stored_bytes, model, num_layers, shape, softmax_scale,
-                                   logit_softcap, rope, source, created, samples)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DumpMetadata, info, layers)
-
-std::string encode(const DumpMetadata& metadata) {
   std::string bytes;
-  json::to_cbor(json(metadata), bytes);
-  return bytes;
+};
+
+class Decoder {
+ public:
+  explicit Decoder(const std::string& bytes) : left_(bytes) {}
+
+  template <class T>
+  void number(T& value) {
+    std::memcpy(&value, take(sizeof(value)).data(), sizeof(value));
+  }
+  void text(std::string& value) { value = take(count(0)); }
+  /// The number of elements that follow; each takes at least a byte.
+  std::size_t count(std::size_t) {
+    std::size_t size = 0;
+    number(size);
+    if (size > left_.size()) throw std::runtime_error("cut off");
+    return size;
+  }
+  bool at_end() const { return left_.empty(); }
+
+ private:
+  std::string_view take(std::size_t size) {
+    if (size > left_.size()) throw std::runtime_error("cut off");
+    const std::string_view taken = left_.substr(0, size);
+    left_.remove_prefix(size);
+    return taken;
+  }
+
+  std::string_view left_;
+};
+
+// Each `code` is both directions: an Encoder reads the value, a Decoder fills it.
+
+template <class Coder, class T>
+requires std::is_arithmetic_v<T> || std::is_enum_v<T> || std::is_same_v<T, TokenSpan> ||
+    std::is_same_v<T, TensorLocation>
+void code(Coder& coder, T& value) { coder.number(value); }
+
+template <class Coder>
+void code(Coder& coder, std::string& value) {
+  coder.text(value);
 }
 
-DumpMetadata decode(const std::string& bytes) { return json::from_cbor(bytes).get<DumpMetadata>(); }
+template <class Coder>
+void code(Coder&, const OnDemand&) {}  // its name is in `arrays`
+
+template <class Coder>
+void code(Coder& coder, std::optional<std::int64_t>& value) {
+  std::int64_t number = value.value_or(-1);
+  coder.number(number);
+  if (number >= 0) value = number;
+}
+
+template <class Coder, class T>
+void code(Coder& coder, std::vector<T>& values) {
+  values.resize(coder.count(values.size()));
+  for (T& value : values) code(coder, value);
+}
+
+template <class Coder>
+void code(Coder& coder, std::pair<const int, LayerInfo>& layer) {
+  for_each_field(layer.second, [&](const auto&, auto& value) { code(coder, value); });
+  code(coder, layer.second.element_type);
+  code(coder, layer.second.arrays);
+}
+
+template <class Coder>
+void code(Coder& coder, SampleInfo& sample) {
+  for_each_field(sample, [&](const auto&, auto& value) { code(coder, value); });
+  code(coder, sample.name);
+  code(coder, sample.arrays);
+  code(coder, sample.layers);
+}
+
+template <class Coder>
+void code(Coder& coder, DumpMetadata& metadata) {
+  DumpInfo& info = metadata.info;
+  for_each_field(info, [&](const auto&, auto& value) { code(coder, value); });
+  code(coder, info.path);
+  code(coder, info.file_bytes);
+  code(coder, info.stored_bytes);
+  code(coder, info.samples);
+  metadata.layers.resize(info.samples.size());
+  for (std::size_t i = 0; i < info.samples.size(); ++i)
+    for (const int number : info.samples[i].layers) code(coder, *metadata.layers[i].try_emplace(number).first);
+}
+
+}  // namespace
+
+std::string encode(DumpMetadata metadata) {
+  Encoder encoder;
+  code(encoder, metadata);
+  return std::move(encoder.bytes);
+}
+
+DumpMetadata decode(const std::string& bytes) {
+  Decoder decoder(bytes);
+  DumpMetadata metadata;
+  code(decoder, metadata);
+  if (!decoder.at_end()) throw std::runtime_error("too long");
+  return metadata;
+}
 
 }  // namespace attest

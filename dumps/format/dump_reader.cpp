@@ -1,39 +1,54 @@
 // DumpReader: contiguous values are read with pread, all others decoded in a guarded child.
 #include "dumps/format/dump_reader.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <stdexcept>
 #include <string_view>
+#include <type_traits>
 
 #include "dumps/base/error.h"
 #include "dumps/base/input_file.h"
 #include "dumps/base/parallel_for.h"
-#include "dumps/format/all_finite.h"
+#include "dumps/format/dump_fields.h"
 #include "dumps/format/dump_metadata.h"
 #include "dumps/format/memory_bound.h"
+#include "dumps/format/value_check.h"
 #include "dumps/hdf5/dataset.h"
 #include "dumps/hdf5/guarded_child.h"
 
 namespace attest {
 namespace {
 
-/// Memory of a part of a tensor, and its offset in the file; -1: it has been read already.
+/// The part [begin, end) of a tensor's bytes, and the offset of the tensor in the file; -1: it has been read already.
 struct Slice {
   std::int64_t file_offset;
-  std::span<std::byte> bytes;
+  std::span<std::byte> tensor;
+  std::size_t begin, end;
+
+  std::span<std::byte> bytes() const { return tensor.subspan(begin, end - begin); }
+  /// The elements that lie in the slice as a whole.
+  std::span<const std::byte> elements(std::size_t element_bytes) const {
+    const std::size_t first = (begin + element_bytes - 1) / element_bytes * element_bytes;
+    const std::size_t last = end / element_bytes * element_bytes;
+    return first < last ? tensor.subspan(first, last - first) : std::span<std::byte>();
+  }
+  /// The element that begins in the slice and ends in the next one; empty if the end is a border of elements.
+  std::span<const std::byte> cut_element(std::size_t element_bytes) const {
+    const std::size_t rest = end % element_bytes;
+    return rest == 0 ? std::span<std::byte>() : tensor.subspan(end - rest, element_bytes);
+  }
 };
 
 /// Divides a tensor at the borders of the file's blocks. A thread reads and then checks a slice: it fits the cache.
-void add_slices(std::int64_t file_offset, std::span<std::byte> bytes, std::vector<Slice>& slices) {
+void add_slices(std::int64_t file_offset, std::span<std::byte> tensor, std::vector<Slice>& slices) {
   std::size_t next_border = kFileBlock - (file_offset > 0 ? static_cast<std::uint64_t>(file_offset) % kFileBlock : 0);
-  for (std::size_t begin = 0; begin < bytes.size(); next_border += kFileBlock) {
-    const std::size_t end = std::min(next_border, bytes.size());
-    slices.push_back(
-        {file_offset < 0 ? -1 : file_offset + static_cast<std::int64_t>(begin), bytes.subspan(begin, end - begin)});
+  for (std::size_t begin = 0; begin < tensor.size(); next_border += kFileBlock) {
+    const std::size_t end = std::min(next_border, tensor.size());
+    slices.push_back({file_offset, tensor, begin, end});
     begin = end;
   }
 }
@@ -100,6 +115,39 @@ struct DumpReader::State {
     if (received != expected) fail_changed(path, group_path);
   }
 
+  /// The array `name` of a sample or layer.
+  template <class T, class Owner>
+  std::vector<T> read_array(const std::string& group_path, const Owner& owner, const Axes& axes,
+                            std::string_view name) const {
+    constexpr bool kIntegers = std::is_integral_v<T>;
+    const auto fields = fields_of(owner);
+    const auto field = std::ranges::find(fields, name, &Field<Owner>::name);
+    if (field == fields.end() || field->type != std::string_view(kIntegers ? "int32" : "float32"))
+      throw std::logic_error(fmt::format("DumpReader: no array '{}' of this type", name));
+    if (!contains(owner.arrays, name)) return {};
+    std::size_t count = 1;
+    for (const std::int64_t size : axes.sizes(field->shape)) count *= static_cast<std::size_t>(size);
+    const std::string object = fmt::format("{}/{}", group_path, name);
+    check_memory_bound(file, object, count * (sizeof(T) + (kIntegers ? sizeof(std::int64_t) : 0)), allowed_memory);
+    std::vector<T> values(count);
+    const Target target{field->name, std::as_writable_bytes(std::span(values))};
+    if constexpr (!kIntegers) {
+      read_decoded(group_path, std::span(&target, 1));
+      return values;
+    }
+    std::size_t received = 0;
+    run_in_guarded_child(
+        file.path(), value_limits(file.stored_bytes(), target.bytes.size()),
+        [&](ChildOutput& output) {
+          const auto wide = hdf5::Dataset(hdf5::open_group(file.path(), group_path).open(target.name)).read_integers();
+          const std::vector<T> narrow(wide.begin(), wide.end());
+          output.write(std::as_bytes(std::span(narrow)));
+        },
+        [&](ChildInput& input) { received = input.read(target.bytes); });
+    if (received != target.bytes.size()) fail_changed(file.path(), object);
+    return values;
+  }
+
   std::uint64_t allowed_memory;
   InputFile file;
   DumpMetadata metadata;
@@ -128,15 +176,9 @@ bool DumpReader::read_layer(std::size_t sample, int layer, AttentionLayer& out, 
   const LayerInfo& stored = layer_info(sample, layer);
   const SampleInfo& owner = info().samples[sample];
   out.layer = layer;
-  out.shape = info().shape;
-  out.element_type = stored.element_type;
-  out.softmax_scale = info().softmax_scale;
-  out.logit_softcap = info().logit_softcap;
-  out.sliding_window = stored.sliding_window;
-  out.num_tokens = owner.num_tokens;
-  out.query_positions = owner.query_positions;
-  out.spans = owner.spans;
-  out.sinks = stored.sinks;
+  static_cast<ModelAttention&>(out) = info();
+  static_cast<LayerAttention&>(out) = stored;
+  static_cast<SampleTokens&>(out) = owner;
   std::vector<State::Target> decoded;
   std::vector<Slice> slices;
   const auto take = [&](const char* name, const TensorLocation& location, LayerBuffer& buffer) {
@@ -149,47 +191,37 @@ bool DumpReader::read_layer(std::size_t sample, int layer, AttentionLayer& out, 
   take("k", stored.k, out.k);
   take("v", stored.v, out.v);
   if (!decoded.empty()) state_->read_decoded(layer_path(owner, layer), decoded);
+  const ElementType type = stored.element_type;
+  const std::size_t element_bytes = size_of(type);
   std::atomic<bool> finite{true};
   parallel_for(threads, slices.size(), [&](int, std::size_t i) {
     const Slice& slice = slices[i];
-    if (slice.file_offset >= 0) state_->file.read(static_cast<std::uint64_t>(slice.file_offset), slice.bytes);
-    if (!all_finite(stored.element_type, slice.bytes)) finite = false;
-    if (observe && slice.file_offset >= 0 && slice.bytes.size() == kFileBlock)
-      observe(static_cast<std::uint64_t>(slice.file_offset) / kFileBlock, slice.bytes);
+    const std::span<std::byte> bytes = slice.bytes();
+    const std::uint64_t offset = static_cast<std::uint64_t>(slice.file_offset) + slice.begin;
+    if (slice.file_offset >= 0) state_->file.read(offset, bytes);
+    if (!all_finite(type, slice.elements(element_bytes))) finite = false;
+    if (observe && slice.file_offset >= 0 && bytes.size() == kFileBlock) observe(offset / kFileBlock, bytes);
   });
-  return finite;
+  return finite && std::ranges::all_of(
+                       slices, [&](const Slice& slice) { return all_finite(type, slice.cut_element(element_bytes)); });
 }
 
-std::vector<std::int32_t> DumpReader::read_tokens(std::size_t sample) const {
+template <class T>
+std::vector<T> DumpReader::read_array(std::size_t sample, std::string_view name) const {
   const SampleInfo& owner = info().samples.at(sample);
-  std::vector<std::int32_t> tokens;
-  if (!owner.has_tokens) return tokens;
-  tokens.resize(static_cast<std::size_t>(owner.num_tokens));
-  const auto target = std::as_writable_bytes(std::span(tokens));
-  const std::string group = "/samples/" + owner.name;
-  std::size_t received = 0;
-  run_in_guarded_child(
-      state_->file.path(), value_limits(state_->file.stored_bytes(), target.size()),
-      [&](ChildOutput& output) {
-        const std::vector<std::int64_t> wide =
-            hdf5::Dataset(hdf5::open_group(state_->file.path(), group).open("tokens")).read_integers();
-        const std::vector<std::int32_t> narrow(wide.begin(), wide.end());
-        output.write(std::as_bytes(std::span(narrow)));
-      },
-      [&](ChildInput& input) { received = input.read(target); });
-  if (received != target.size()) fail_changed(state_->file.path(), group + "/tokens");
-  return tokens;
+  return state_->read_array<T>("/samples/" + owner.name, owner, Axes(info().shape, owner), name);
 }
 
-std::vector<float> DumpReader::read_attention_mass(std::size_t sample, int layer) const {
-  std::vector<float> mass;
-  if (!layer_info(sample, layer).has_attention_mass) return mass;
-  const SampleInfo& owner = info().samples[sample];
-  mass.resize(static_cast<std::size_t>(info().shape.num_query_heads) * static_cast<std::size_t>(owner.num_tokens));
-  const State::Target target{"attention_mass", std::as_writable_bytes(std::span(mass))};
-  state_->read_decoded(layer_path(owner, layer), std::span(&target, 1));
-  return mass;
+template <class T>
+std::vector<T> DumpReader::read_array(std::size_t sample, int layer, std::string_view name) const {
+  const SampleInfo& owner = info().samples.at(sample);
+  return state_->read_array<T>(layer_path(owner, layer), layer_info(sample, layer), Axes(info().shape, owner), name);
 }
+
+template std::vector<std::int32_t> DumpReader::read_array(std::size_t, std::string_view) const;
+template std::vector<float> DumpReader::read_array(std::size_t, std::string_view) const;
+template std::vector<std::int32_t> DumpReader::read_array(std::size_t, int, std::string_view) const;
+template std::vector<float> DumpReader::read_array(std::size_t, int, std::string_view) const;
 
 void select_queries(AttentionLayer& layer, std::span<const std::size_t> which) {
   const std::size_t row = static_cast<std::size_t>(layer.shape.num_query_heads) *

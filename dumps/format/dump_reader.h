@@ -8,6 +8,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "dumps/attention_layer.h"
@@ -42,14 +43,16 @@ class DumpReader {
   /// Returns whether all values are finite (checked while they are in the cache). `observe` is called, by several
   /// threads at once and while they are in the cache, with those blocks of the file that are read as they are; others,
   /// at the ends of a tensor or compressed, are left out. Throws InputError when the values cannot be read.
-  bool read_layer(std::size_t sample, int layer, AttentionLayer& out, int threads = 4,
-                  const BlockObserver& observe = {}) const;
+  [[nodiscard]] bool read_layer(std::size_t sample, int layer, AttentionLayer& out, int threads = 4,
+                                const BlockObserver& observe = {}) const;
 
-  /// Token ids [T]; empty when the sample has none.
-  std::vector<std::int32_t> read_tokens(std::size_t sample) const;
-
-  /// Column sums of softmax over the prompt's queries [Hq, T]; empty when the layer has none.
-  std::vector<float> read_attention_mass(std::size_t sample, int layer) const;
+  /// An array of a sample or layer that is read on demand (dump_fields.h), row-major; empty when the dump has none.
+  /// T is std::int32_t or float, as the format says for `name`, otherwise std::logic_error. Throws InputError when the
+  /// values cannot be read or take more memory than was allowed.
+  template <class T>
+  std::vector<T> read_array(std::size_t sample, std::string_view name) const;
+  template <class T>
+  std::vector<T> read_array(std::size_t sample, int layer, std::string_view name) const;
 
  private:
   struct State;

@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "dumps/dump_info.h"
 #include "dumps/element_type.h"
@@ -19,8 +20,8 @@ struct DumpWriterOptions {
 
 /// Order of calls: for each sample begin_sample, for each of its layers begin_layer and all of q, k and v; then finish.
 /// The file appears under its name only in finish(). Without finish() the destructor removes what was written.
-/// Throws OutputError when the file cannot be written, UsageError when header or sample break the format's rules,
-/// std::logic_error when calls are out of order or a tensor was left incomplete.
+/// Throws OutputError when the file cannot be written, UsageError when header, sample or layer break the format's
+/// rules, std::logic_error when calls are out of order or a tensor was left incomplete.
 class DumpWriter {
  public:
   /// Ignores `path`, `file_bytes` and `samples` of `header`. softmax_scale 0 writes none (readers then use 1/sqrt(D)).
@@ -29,11 +30,10 @@ class DumpWriter {
   DumpWriter(const DumpWriter&) = delete;
   DumpWriter& operator=(const DumpWriter&) = delete;
 
-  /// Ignores `has_tokens` and `layers` of `sample`; `tokens` is [T] or empty.
-  void begin_sample(const SampleInfo& sample, std::span<const std::int32_t> tokens = {});
+  /// Ignores `arrays` and `layers` of `sample`.
+  void begin_sample(const SampleInfo& sample);
 
-  /// `sliding_window` 0: none.
-  void begin_layer(int layer, ElementType element_type, std::int64_t sliding_window = 0);
+  void begin_layer(int layer, const LayerAttention& attention);
 
   /// Queries first .. first+count-1 as [count, Hq, D] of the layer's element type.
   void write_q(std::int64_t first, std::int64_t count, const std::byte* values);
@@ -42,11 +42,10 @@ class DumpWriter {
   void write_k(int kv_head, std::int64_t first, std::int64_t count, const std::byte* values);
   void write_v(int kv_head, std::int64_t first, std::int64_t count, const std::byte* values);
 
-  /// Optional, [Hq, T].
-  void write_attention_mass(std::span<const float> values);
-
-  /// Optional: learned sink logits [Hq].
-  void write_sinks(std::span<const float> values);
+  /// An optional array that readers read on demand (dump_fields.h), of the layer that was begun, else of the sample.
+  /// T is std::int32_t or float, as the format says for `name`.
+  template <class T>
+  void write_array(std::string_view name, std::span<const T> values);
 
   /// Completes the file and gives it its name.
   void finish();

@@ -1,7 +1,7 @@
 // EstimateReader: finds and checks data sets in a guarded child; reads contiguous values with pread.
 #include "dumps/format/estimate_reader.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cstring>
 

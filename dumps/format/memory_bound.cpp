@@ -1,7 +1,7 @@
 // The bound that dumps and estimates share, and its sentence.
 #include "dumps/format/memory_bound.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

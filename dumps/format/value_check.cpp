@@ -1,7 +1,7 @@
-// check_values and first_bad_estimate.
+// all_finite by a scan of exponent bits; check_values and first_bad_estimate.
 #include "dumps/format/value_check.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>
@@ -19,8 +19,8 @@ struct RowScan {
   using Signed = std::make_signed_t<Word>;
   static constexpr Word kMagnitude = std::numeric_limits<Signed>::max();
 
-  Signed least = std::numeric_limits<Signed>::max();  ///< in two's complement
-  Signed most = std::numeric_limits<Signed>::min();
+  Signed min = std::numeric_limits<Signed>::max();  ///< in two's complement
+  Signed max = std::numeric_limits<Signed>::min();
   Word largest_magnitude = 0;
 
   static Signed ordered(Word bits) {
@@ -32,8 +32,8 @@ struct RowScan {
   void add(std::span<const Word> row) {
     for (const Word bits : row) {
       const Signed value = ordered(bits);
-      least = std::min(least, value);
-      most = std::max(most, value);
+      min = std::min(min, value);
+      max = std::max(max, value);
       largest_magnitude = std::max(largest_magnitude, static_cast<Word>(bits & kMagnitude));
     }
   }
@@ -57,8 +57,8 @@ class TensorScan {
     HeadFinding& finding = findings_[head];
     if (scan.largest_magnitude > 0) finding.all_zero = false;
     if (scan.largest_magnitude < infinity()) {
-      finite_.least = std::min(finite_.least, scan.least);
-      finite_.most = std::max(finite_.most, scan.most);
+      finite_.min = std::min(finite_.min, scan.min);
+      finite_.max = std::max(finite_.max, scan.max);
     } else {
       add_row_with_bad_values(finding, token);
     }
@@ -66,17 +66,17 @@ class TensorScan {
 
   TensorCheck result() {
     TensorCheck check;
-    if (finite_.least <= finite_.most) {
-      check.minimum = value_of(RowScan<Word>::bits_of(finite_.least));
-      check.maximum = value_of(RowScan<Word>::bits_of(finite_.most));
+    if (finite_.min <= finite_.max) {
+      check.minimum = value_of(RowScan<Word>::bits_of(finite_.min));
+      check.maximum = value_of(RowScan<Word>::bits_of(finite_.max));
     }
     for (const HeadFinding& finding : findings_) {
       if (finding.all_zero || finding.not_finite()) check.findings.push_back(finding);
     }
-    if (check.findings.size() > TensorCheck::kMostFindings) {
-      check.num_left_out = check.findings.size() - TensorCheck::kMostFindings;
+    if (check.findings.size() > TensorCheck::kMaxFindings) {
+      check.num_left_out = check.findings.size() - TensorCheck::kMaxFindings;
       std::ranges::stable_partition(check.findings, &HeadFinding::not_finite);
-      check.findings.resize(TensorCheck::kMostFindings);
+      check.findings.resize(TensorCheck::kMaxFindings);
       check.findings.shrink_to_fit();
       std::ranges::sort(check.findings, {}, &HeadFinding::head);
     }
@@ -145,7 +145,38 @@ LayerCheck check_words(const AttentionLayer& layer) {
   return check;
 }
 
+/// False if an element has all bits of `exponent` set, as only NaN and infinity have. The scan works in blocks, because
+/// compilers vectorise only a loop without an early exit. A maximum is some 25 times as fast as an OR of comparisons.
+template <class Bits>
+bool none_has(std::span<const std::byte> values, Bits exponent) {
+  constexpr std::size_t kBlock = 4096;
+  const std::size_t count = values.size() / sizeof(Bits);
+  for (std::size_t start = 0; start < count; start += kBlock) {
+    const std::size_t end = std::min(count, start + kBlock);
+    Bits largest = 0;
+    for (std::size_t i = start; i < end; ++i) {
+      Bits bits;
+      std::memcpy(&bits, values.data() + i * sizeof(Bits), sizeof(Bits));
+      largest = std::max<Bits>(largest, bits & exponent);
+    }
+    if (largest == exponent) return false;
+  }
+  return true;
+}
+
 }  // namespace
+
+bool all_finite(ElementType type, std::span<const std::byte> values) {
+  switch (type) {
+    case ElementType::float16:
+      return none_has<std::uint16_t>(values, 0x7C00u);
+    case ElementType::bfloat16:
+      return none_has<std::uint16_t>(values, 0x7F80u);
+    case ElementType::float32:
+      return none_has<std::uint32_t>(values, 0x7F800000u);
+  }
+  return false;
+}
 
 bool LayerCheck::finite() const { return first_bad_value(*this).empty(); }
 

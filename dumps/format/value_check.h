@@ -1,10 +1,12 @@
-// Checks every value of a layer (NaN, infinities, all-zero heads, range), and estimates.
+// Checks every value of a layer: fast before a study, or in full (NaN, infinities, all-zero heads, range); estimates,
+// too.
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,6 +14,9 @@
 #include "dumps/attention_layer.h"
 
 namespace attest {
+
+/// Whether no value is NaN or infinite, at the speed of memory. `values` holds whole elements of `type`.
+bool all_finite(ElementType type, std::span<const std::byte> values);
 
 /// What is wrong with one head of a tensor.
 struct HeadFinding {
@@ -31,10 +36,10 @@ struct TensorCheck {
   float minimum = std::numeric_limits<float>::quiet_NaN();
   float maximum = std::numeric_limits<float>::quiet_NaN();
   /// Ascending by head; only heads with a finding. A small file may hold a million heads that are all zero: at most
-  /// kMostFindings are kept, those that are not finite first.
+  /// kMaxFindings are kept, those that are not finite first.
   std::vector<HeadFinding> findings;
   std::size_t num_left_out = 0;  ///< further heads with a finding
-  static constexpr std::size_t kMostFindings = 1000;
+  static constexpr std::size_t kMaxFindings = 1000;
 };
 
 struct LayerCheck {

@@ -1,8 +1,7 @@
 // ChunkReader: gzip through zlib; shuffle and fletcher32 as HDF5 defines them.
 #include "dumps/hdf5/chunk_reader.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 #include <zlib.h>
 
 #include <algorithm>
@@ -10,6 +9,7 @@
 #include <cstring>
 
 #include "dumps/base/input_file.h"
+#include "dumps/base/join.h"
 
 namespace attest::hdf5 {
 namespace {
@@ -18,7 +18,7 @@ constexpr std::size_t kFletcher32Bytes = 4;
 
 /// HDF5's variant: big-endian words of 16 bits, an odd last byte as the high one.
 std::uint32_t fletcher32(std::span<const std::byte> bytes) {
-  constexpr std::size_t kMostWords = 360;  // so many sums do not overflow
+  constexpr std::size_t kMaxWords = 360;  // so many sums do not overflow
   std::uint32_t low = 0, high = 0;
   const auto reduce = [](std::uint32_t sum) { return (sum & 0xffff) + (sum >> 16); };
   const std::size_t words = (bytes.size() + 1) / 2;
@@ -27,7 +27,7 @@ std::uint32_t fletcher32(std::span<const std::byte> bytes) {
     const auto second = at + 1 < bytes.size() ? std::to_integer<std::uint32_t>(bytes[at + 1]) : 0;
     low += std::to_integer<std::uint32_t>(bytes[at]) << 8 | second;
     high += low;
-    if ((word + 1) % kMostWords == 0) low = reduce(low), high = reduce(high);
+    if ((word + 1) % kMaxWords == 0) low = reduce(low), high = reduce(high);
   }
   low = reduce(reduce(low)), high = reduce(reduce(high));
   return high << 16 | low;
@@ -76,7 +76,7 @@ std::size_t ChunkReader::chunk_bytes() const {
 }
 
 void ChunkReader::fail_at(std::span<const hsize_t> first, std::string_view what) const {
-  data_.fail(fmt::format("its chunk at [{}] {}", fmt::join(first, ", "), what));
+  data_.fail(fmt::format("its chunk at [{}] {}", join(first, ", "), what));
 }
 
 void ChunkReader::inflate_chunk(std::size_t expected, std::span<const hsize_t> first) {

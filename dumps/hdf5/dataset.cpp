@@ -1,72 +1,20 @@
 // Dataset: checks of type, shape and storage, and reading of values.
 #include "dumps/hdf5/dataset.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <limits>
 #include <optional>
+
+#include "dumps/base/join.h"
+#include "dumps/hdf5/float_format.h"
 
 namespace attest::hdf5 {
 namespace {
 
 /// Deflate expands at most 1032-fold (zlib's technical notes); shuffle keeps the size.
 constexpr std::int64_t kLargestExpansion = 1032;
-
-/// The properties that identify a float type of HDF5.
-struct FloatFormat {
-  std::size_t bytes, sign, exponent, exponent_bits, mantissa, mantissa_bits, bias;
-  bool operator==(const FloatFormat&) const = default;
-};
-constexpr FloatFormat kFloat16{2, 15, 10, 5, 0, 10, 15};
-constexpr FloatFormat kBfloat16{2, 15, 7, 8, 0, 7, 127};
-constexpr FloatFormat kFloat32{4, 31, 23, 8, 0, 23, 127};
-constexpr FloatFormat kFloat64{8, 63, 52, 11, 0, 52, 1023};
-
-FloatFormat float_format(hid_t type) {
-  FloatFormat format{};
-  format.bytes = H5Tget_size(type);
-  H5Tget_fields(type, &format.sign, &format.exponent, &format.exponent_bits, &format.mantissa, &format.mantissa_bits);
-  format.bias = H5Tget_ebias(type);
-  return format;
-}
-
-bool fills_its_bytes(hid_t type) { return H5Tget_offset(type) == 0 && H5Tget_precision(type) == 8 * H5Tget_size(type); }
-
-/// The properties of a little-endian float without padding; nothing for any other type.
-std::optional<FloatFormat> plain_float(hid_t type) {
-  const bool plain = H5Tget_class(type) == H5T_FLOAT && H5Tget_order(type) == H5T_ORDER_LE && fills_its_bytes(type) &&
-                     H5Tget_norm(type) == H5T_NORM_IMPLIED;
-  H5Eclear2(H5E_DEFAULT);
-  return plain ? std::optional(float_format(type)) : std::nullopt;
-}
-
-const char* name_of_order(hid_t type) { return H5Tget_order(type) == H5T_ORDER_LE ? "little-endian" : "big-endian"; }
-
-std::string describe(hid_t type) {
-  const auto bits = 8 * H5Tget_size(type);
-  switch (H5Tget_class(type)) {
-    case H5T_INTEGER:
-      return fmt::format("{} {} of {} bits", name_of_order(type),
-                         H5Tget_sign(type) == H5T_SGN_NONE ? "unsigned integer" : "integer", bits);
-    case H5T_FLOAT: {
-      const FloatFormat format = float_format(type);
-      return fmt::format("{} float of {} bits ({} of exponent, {} of mantissa)", name_of_order(type), bits,
-                         format.exponent_bits, format.mantissa_bits);
-    }
-    case H5T_STRING:
-      return "string";
-    case H5T_REFERENCE:
-      return "reference";
-    case H5T_COMPOUND:
-      return "compound";
-    case H5T_ENUM:
-      return "enumeration";
-    default:
-      return "neither integer nor float";
-  }
-}
 
 /// Size of one element in the file. For strings of variable length HDF5 reports the size in memory; in the file each is
 /// a length, an address and an index.
@@ -87,7 +35,7 @@ Handle open_type(const Node& node) {
 
 }  // namespace
 
-std::string shape_text(std::span<const std::int64_t> shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
+std::string shape_text(std::span<const std::int64_t> shape) { return fmt::format("[{}]", join(shape, ", ")); }
 
 Dataset::Dataset(Node node) : Node(std::move(node)) {
   if (!is_dataset()) fail("is not a data set, expected one");
@@ -107,7 +55,7 @@ Dataset::Dataset(Node node) : Node(std::move(node)) {
       check_chunked(creation);
       break;
     case H5D_COMPACT:
-      storage_ = Storage::compact;
+      location_.storage = Storage::compact;
       if (H5Dget_storage_size(id()) < location_.bytes) fail("the values are cut off");
       break;
     default:
@@ -128,7 +76,7 @@ void Dataset::read_shape() {
   for (const hsize_t size : sizes) {
     const bool fits = size <= static_cast<hsize_t>(std::numeric_limits<std::int64_t>::max());
     if (!fits || __builtin_mul_overflow(bytes, static_cast<std::int64_t>(size), &bytes)) {
-      fail(fmt::format("claims a shape of [{}], the file has {} bytes", fmt::join(sizes, ", "), file().bytes));
+      fail(fmt::format("claims a shape of [{}], the file has {} bytes", join(sizes, ", "), file().bytes));
     }
     shape_.push_back(static_cast<std::int64_t>(size));
   }
@@ -136,7 +84,6 @@ void Dataset::read_shape() {
 }
 
 void Dataset::check_contiguous() {
-  storage_ = Storage::contiguous;
   if (location_.bytes == 0) return;
   const haddr_t offset = H5Dget_offset(id());
   if (offset == HADDR_UNDEF) {
@@ -156,10 +103,10 @@ ChunkReader Dataset::chunk_reader(const Handle& creation) const {
 }
 
 void Dataset::check_chunked(const Handle& creation) {
-  storage_ = Storage::chunked;
+  location_.storage = Storage::chunked;
   const ChunkReader reader = chunk_reader(creation);
   const std::int64_t expansion = reader.inflates() ? kLargestExpansion : 1;
-  if (reader.inflates()) storage_ = Storage::gzip;
+  if (reader.inflates()) location_.storage = Storage::gzip;
   if (location_.bytes == 0) return;
 
   const std::vector<std::int64_t>& chunk = reader.extent();
@@ -179,7 +126,7 @@ void Dataset::check_chunked(const Handle& creation) {
   const hsize_t stored = H5Dget_storage_size(id());
   if (stored > static_cast<hsize_t>(file().bytes) || !fits || claimed / expansion > static_cast<std::int64_t>(stored)) {
     fail(fmt::format("claims {} bytes of values (shape {}, chunks [{}]), the file has {} bytes and {} of them for it",
-                     location_.bytes, shape_text(shape_), fmt::join(chunk, ", "), file().bytes, stored));
+                     location_.bytes, shape_text(shape_), join(chunk, ", "), file().bytes, stored));
   }
   if (written != static_cast<hsize_t>(chunks)) {
     fail(fmt::format("{} of its {} chunks were written, expected all", written, chunks));

@@ -16,8 +16,6 @@
 
 namespace attest::hdf5 {
 
-enum class Storage : std::uint8_t { contiguous, compact, chunked, gzip };
-
 class Dataset : public Node {
  public:
   /// Fails when the node is not a data set, or when its values are in another file, were never written, need an
@@ -25,7 +23,6 @@ class Dataset : public Node {
   explicit Dataset(Node node);
 
   const std::vector<std::int64_t>& shape() const { return shape_; }
-  Storage storage() const { return storage_; }
   const TensorLocation& location() const { return location_; }
 
   /// `meaning` names the axes in the error: "num_kv_heads, num_tokens, head_dim".
@@ -52,14 +49,13 @@ class Dataset : public Node {
   void read_shape();
   void check_contiguous();
   void check_chunked(const Handle& creation);
-  bool is_chunked() const { return storage_ == Storage::chunked || storage_ == Storage::gzip; }
+  bool is_chunked() const { return location_.storage >= Storage::chunked; }
   ChunkReader chunk_reader(const Handle& creation) const;
   void read_all(hid_t memory_type, void* target) const;
   std::int64_t count() const;  ///< elements
 
   Handle type_;
   std::vector<std::int64_t> shape_;
-  Storage storage_ = Storage::contiguous;
   TensorLocation location_;
   std::int64_t rows_per_slab_ = 1;  ///< of the first axis; those of a chunk, so that no chunk is decoded twice
 };

@@ -2,7 +2,7 @@
 #include "dumps/hdf5/guarded_child.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -54,7 +54,7 @@ enum ExitCode : int {
   throw std::system_error(errno, std::generic_category(), call);
 }
 
-/// For calls that prepare the child.
+/// A check of calls that prepare the child.
 [[noreturn]] void fail_to_start(const std::string& file, const char* call) {
   const int error = errno;
   throw_if_limit(file, error);
@@ -216,15 +216,15 @@ std::size_t ChildInput::read(std::span<std::byte> target) {
   return total;
 }
 
-std::string ChildInput::read_all(std::size_t most) {
+std::string ChildInput::read_all(std::size_t max_bytes) {
   std::string all;
   constexpr std::size_t kStep = 64 * 1024;
   for (std::size_t size = 0;; size = all.size()) {
     all.resize(size + kStep);
     const std::size_t count = read(std::as_writable_bytes(std::span(all).subspan(size)));
     all.resize(size + count);
-    if (all.size() > most)
-      throw InputError(fmt::format("{}: the file is damaged, it gives more than {} bytes", file_, most));
+    if (all.size() > max_bytes)
+      throw InputError(fmt::format("{}: the file is damaged, it gives more than {} bytes", file_, max_bytes));
     if (count < kStep) return all;
   }
 }

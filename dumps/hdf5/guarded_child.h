@@ -42,8 +42,8 @@ class ChildInput {
 
   /// Fills `target` until it is full or the child has ended; returns the number of bytes.
   std::size_t read(std::span<std::byte> target);
-  /// Reads everything until the child ends. Throws InputError beyond `most` bytes.
-  std::string read_all(std::size_t most);
+  /// Reads everything until the child ends. Throws InputError beyond `max_bytes`.
+  std::string read_all(std::size_t max_bytes);
 
  private:
   int descriptor_;

@@ -1,7 +1,7 @@
 // Opens untrusted files, and reads groups, links and attributes.
 #include "dumps/hdf5/node.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>
@@ -146,8 +146,8 @@ std::string Node::string_attribute(const char* name) const {
   return value;
 }
 
-std::vector<std::string> Node::string_list_attribute(const char* name, std::size_t most) const {
-  const std::string expected = fmt::format("a list of at most {} strings", most);
+std::vector<std::string> Node::string_list_attribute(const char* name, std::size_t max_strings) const {
+  const std::string expected = fmt::format("a list of at most {} strings", max_strings);
   if (!has_attribute(name)) fail(fmt::format("attribute '{}' is missing, expected {}", name, expected));
   const Handle attribute(H5Aopen(id(), name, H5P_DEFAULT));
   const Handle space(attribute ? H5Aget_space(attribute.get()) : H5I_INVALID_HID);
@@ -155,7 +155,7 @@ std::vector<std::string> Node::string_list_attribute(const char* name, std::size
   if (!space || !type) fail_with_library_error(fmt::format("attribute '{}' is damaged", name));
   const hssize_t count = H5Sget_simple_extent_npoints(space.get());
   if (H5Tget_class(type.get()) != H5T_STRING || H5Tis_variable_str(type.get()) <= 0 || count < 0 ||
-      static_cast<std::size_t>(count) > most)
+      static_cast<std::size_t>(count) > max_strings)
     fail(fmt::format("attribute '{}' is not {}", name, expected));
   const Handle memory_type(H5Tcopy(H5T_C_S1));
   H5Tset_cset(memory_type.get(), H5Tget_cset(type.get()));
@@ -171,10 +171,10 @@ std::vector<std::string> Node::string_list_attribute(const char* name, std::size
   return values;
 }
 
-std::int64_t Node::integer_attribute(const char* name, std::int64_t least, std::int64_t most) const {
-  const std::string expected = most == std::numeric_limits<std::int64_t>::max()
-                                   ? fmt::format("an integer of at least {}", least)
-                                   : fmt::format("an integer from {} to {}", least, most);
+std::int64_t Node::integer_attribute(const char* name, std::int64_t min, std::int64_t max) const {
+  const std::string expected = max == std::numeric_limits<std::int64_t>::max()
+                                   ? fmt::format("an integer of at least {}", min)
+                                   : fmt::format("an integer from {} to {}", min, max);
   const Handle attribute = open_scalar_attribute(name, expected.c_str());
   const Handle type(H5Aget_type(attribute.get()));
   const H5T_class_t type_class = H5Tget_class(type.get());
@@ -193,7 +193,7 @@ std::int64_t Node::integer_attribute(const char* name, std::int64_t least, std::
     fail(fmt::format("attribute '{}' is {}, expected {}", name, name_of_class(type_class), expected));
   }
   if (status < 0) fail_with_library_error(fmt::format("attribute '{}' cannot be read", name));
-  if (value < least || value > most) fail(fmt::format("attribute '{}' is {}, expected {}", name, value, expected));
+  if (value < min || value > max) fail(fmt::format("attribute '{}' is {}, expected {}", name, value, expected));
   return value;
 }
 

@@ -43,10 +43,10 @@ class Node {
   bool has_attribute(const char* name) const;
   /// A scalar string, of fixed or variable length.
   std::string string_attribute(const char* name) const;
-  /// A list of at most `most` strings of variable length.
-  std::vector<std::string> string_list_attribute(const char* name, std::size_t most) const;
-  /// A scalar integer of any width, or a float with an integral value, in [least, most].
-  std::int64_t integer_attribute(const char* name, std::int64_t least, std::int64_t most) const;
+  /// A list of at most `max_strings` strings of variable length.
+  std::vector<std::string> string_list_attribute(const char* name, std::size_t max_strings) const;
+  /// A scalar integer of any width, or a float with an integral value, in [min, max].
+  std::int64_t integer_attribute(const char* name, std::int64_t min, std::int64_t max) const;
   /// A scalar float or integer; finite and above 0.
   double positive_attribute(const char* name) const;
 

@@ -1,7 +1,7 @@
 // hdf5_version.
 #include "dumps/hdf5/version.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "dumps/hdf5/handle.h"
 

@@ -1,7 +1,7 @@
 // FileWriter: each HDF5 call is made under the lock, and its failure thrown as OutputError.
 #include "dumps/hdf5/writer.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cstddef>
 #include <functional>

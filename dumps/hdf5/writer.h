@@ -32,7 +32,7 @@ struct DimensionScale {
 };
 
 /// Larger scales are contiguous. HDF5 allows 64 KiB in a header.
-inline constexpr std::size_t kMostCompactBytes = 32768;
+inline constexpr std::size_t kMaxCompactBytes = 32768;
 
 /// How a data set is stored. The default: contiguous, allocated with the first write.
 struct DatasetLayout {
@@ -116,7 +116,7 @@ class FileWriter {
                              const DatasetLayout& layout = {}) const {
     const Lock lock;
     DatasetLayout own = layout;
-    own.compact = values.size_bytes() <= kMostCompactBytes;
+    own.compact = values.size_bytes() <= kMaxCompactBytes;
     const Handle data = create_dataset(at, name, element_type<T>(), {values.size()}, own);
     write_all(data, element_type<T>(), values.data());
     return make_scale(data);

@@ -1,9 +1,11 @@
 // Checks all values of a dump, and states the first bad one.
 #include "dumps/inspect/inspect.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
+#include <tuple>
 
 #include "dumps/base/printable.h"
 
@@ -25,6 +27,11 @@ std::int64_t value_bytes(const DumpReader& dump) {
   return bytes;
 }
 
+std::string_view name_of(Storage storage) {
+  constexpr std::array<std::string_view, 4> kNames{"contiguous", "compact", "chunked", "gzip"};
+  return kNames[static_cast<std::size_t>(storage)];
+}
+
 DumpCheck check_dump(const DumpReader& dump, const CheckProgress& progress) {
   DumpCheck result;
   AttentionLayer layer;
@@ -32,7 +39,7 @@ DumpCheck check_dump(const DumpReader& dump, const CheckProgress& progress) {
   for (const SampleInfo& sample : dump.info().samples) total += sample.layers.size();
   for (std::size_t sample = 0; sample < dump.info().samples.size(); ++sample) {
     for (const int number : dump.info().samples[sample].layers) {
-      dump.read_layer(sample, number, layer);
+      std::ignore = dump.read_layer(sample, number, layer);  // check_values says more
       result.layers.push_back({sample, check_values(layer)});
       if (progress) progress(result.layers.size(), total);
     }

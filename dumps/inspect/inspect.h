@@ -3,10 +3,11 @@
 
 #include <cstdint>
 #include <functional>
-#include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "dumps/base/json.h"
 #include "dumps/format/dump_reader.h"
 #include "dumps/format/value_check.h"
 
@@ -34,15 +35,18 @@ std::int64_t value_bytes(const DumpReader& dump, std::size_t sample);
 std::int64_t value_bytes(const DumpReader& dump);
 
 std::string summary_text(const DumpReader& dump);
-nlohmann::ordered_json summary_json(const DumpReader& dump);
+Json summary_json(const DumpReader& dump);
 
 std::string check_text(const DumpReader& dump, const DumpCheck& check);
-nlohmann::ordered_json check_json(const DumpReader& dump, const DumpCheck& check);
+Json check_json(const DumpReader& dump, const DumpCheck& check);
 
 /// One sentence that names file and first bad value, for an InputError; empty when every value is finite.
 std::string verdict(const DumpReader& dump, const DumpCheck& check);
 
-/// Ascending numbers as ranges: "0-31", "0, 4, 8-10"; beyond `most` ranges the rest is "... (16 in all)".
-std::string ranges_text(const std::vector<std::int64_t>& numbers, std::size_t most = 6);
+/// "contiguous", "compact", "chunked" or "gzip".
+std::string_view name_of(Storage storage);
+
+/// Ascending numbers as ranges: "0-31", "0, 4, 8-10"; beyond `max_ranges` the rest is "... (16 in all)".
+std::string ranges_text(const std::vector<std::int64_t>& numbers, std::size_t max_ranges = 6);
 
 }  // namespace attest

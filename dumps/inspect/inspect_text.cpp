@@ -1,13 +1,15 @@
 // The text output of `attest inspect`.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <type_traits>
 #include <utility>
 
 #include "dumps/base/byte_size.h"
 #include "dumps/base/printable.h"
+#include "dumps/format/dump_fields.h"
 #include "dumps/inspect/inspect.h"
 #include "dumps/inspect/text_table.h"
 
@@ -46,6 +48,31 @@ std::string clipped(std::string text) {
   return fmt::format("{} ... ({} bytes in all)", text.substr(0, end), text.size());
 }
 
+/// A number or text in one line; "" for what is missing and for arrays.
+std::string value_text(const std::string& text) { return clipped(printable(text)); }
+std::string value_text(std::int64_t value) { return value == 0 ? "" : std::to_string(value); }
+std::string value_text(int value) { return value_text(std::int64_t{value}); }
+std::string value_text(double value) { return value == 0 ? "" : fmt::format("{:g}", value); }
+std::string value_text(const auto&) { return {}; }
+
+/// The number or text of a field with a label, or the label of an array; "" for what is missing.
+template <class Owner>
+std::string field_text(const Owner& owner, const Field<Owner>& field) {
+  std::string text;
+  visit_field(owner, field, [&](const Field<Owner>&, const auto& value) {
+    using Value = std::remove_cvref_t<decltype(value)>;
+    if (*field.label == '\0') return;
+    if constexpr (std::is_same_v<Value, OnDemand>) {
+      if constexpr (requires { owner.arrays; }) text = contains(owner.arrays, field.name) ? field.label : "";
+    } else if constexpr (std::is_same_v<Value, std::vector<float>>) {
+      text = value.empty() ? "" : field.label;
+    } else {
+      text = value_text(value);
+    }
+  });
+  return text;
+}
+
 std::string header_text(const DumpInfo& info) {
   const AttentionShape& shape = info.shape;
   std::string text;
@@ -61,9 +88,8 @@ std::string header_text(const DumpInfo& info) {
   const bool is_standard = std::abs(info.softmax_scale - standard_scale) <= 1e-6 * standard_scale;
   line("scale", fmt::format("{:.7g}{}", info.softmax_scale, is_standard ? " = 1/sqrt(head_dim)" : ""));
   line("soft-cap", info.logit_softcap > 0 ? fmt::format("{:g}", info.logit_softcap) : "none");
-  if (!info.rope.empty()) line("rope", clipped(printable(info.rope)));
-  if (!info.source.empty()) line("source", clipped(printable(info.source)));
-  if (!info.created.empty()) line("created", printable(info.created));
+  for (const Field<DumpInfo>& field : fields_of(info))
+    if (const std::string found = field_text(info, field); !found.empty()) line(field.label, found);
   return text;
 }
 
@@ -89,13 +115,13 @@ std::string finding_text(const HeadFinding& finding) {
 
 }  // namespace
 
-std::string ranges_text(const std::vector<std::int64_t>& numbers, std::size_t most) {
+std::string ranges_text(const std::vector<std::int64_t>& numbers, std::size_t max_ranges) {
   std::string text;
   std::size_t ranges = 0;
   for (std::size_t i = 0; i < numbers.size(); ++ranges) {
     std::size_t last = i;
     while (last + 1 < numbers.size() && numbers[last + 1] == numbers[last] + 1) ++last;
-    if (ranges == most) return text + fmt::format(", ... ({} in all)", numbers.size());
+    if (ranges == max_ranges) return text + fmt::format(", ... ({} in all)", numbers.size());
     if (i > 0) text += ", ";
     text += i == last ? fmt::format("{}", numbers[i]) : fmt::format("{}-{}", numbers[i], numbers[last]);
     i = last + 1;
@@ -113,25 +139,27 @@ std::string summary_text(const DumpReader& dump) {
   for (std::size_t i = 0; i < info.samples.size(); ++i) {
     const SampleInfo& sample = info.samples[i];
     const std::vector<std::int64_t> layers(sample.layers.begin(), sample.layers.end());
-    table.add(
-        {printable(sample.name), printable(sample.task), std::to_string(sample.num_tokens),
-         sample.prompt_length ? std::to_string(*sample.prompt_length) : "-",
-         std::to_string(sample.query_positions.size()), ranges_text(sample.query_positions, 3), ranges_text(layers),
-         layers_text(dump, i, [](const LayerInfo& l) { return std::string(name_of(l.element_type)); }),
-         byte_size_text(value_bytes(dump, i)), layers_text(dump, i, [](const LayerInfo& l) { return l.storage; })});
+    table.add({printable(sample.name), printable(sample.task), std::to_string(sample.num_tokens),
+               sample.prompt_length ? std::to_string(*sample.prompt_length) : "-",
+               std::to_string(sample.query_positions.size()), ranges_text(sample.query_positions, 3),
+               ranges_text(layers),
+               layers_text(dump, i, [](const LayerInfo& l) { return std::string(name_of(l.element_type)); }),
+               byte_size_text(value_bytes(dump, i)),
+               layers_text(dump, i, [](const LayerInfo& l) { return std::string(name_of(l.storage())); })});
     const auto note = [&](const char* what, const std::string& value) {
       notes += fmt::format("{}: {} {}\n", printable(sample.name), what, value);
     };
     if (!sample.spans.empty()) note("spans", spans_text(sample));
-    const auto window = [](const LayerInfo& l) {
-      return l.sliding_window == 0 ? std::string("none") : std::to_string(l.sliding_window);
-    };
-    if (const std::string windows = layers_text(dump, i, window); windows != "none") note("sliding window", windows);
-    const auto sinks = [](const LayerInfo& l) { return std::string(l.sinks.empty() ? "none" : "learned sinks"); };
-    if (const std::string of_layers = layers_text(dump, i, sinks); of_layers != "none") note("has", of_layers);
-    if (sample.has_tokens) note("has", "token ids");
-    const auto mass = [](const LayerInfo& l) { return std::string(l.has_attention_mass ? "attention mass" : "none"); };
-    if (const std::string text_of_mass = layers_text(dump, i, mass); text_of_mass != "none") note("has", text_of_mass);
+    for (const Field<SampleInfo>& field : fields_of(sample))
+      if (const std::string found = field_text(sample, field); !found.empty()) note("has", found);
+    for (const Field<LayerInfo>& field : fields_of(LayerInfo())) {
+      if (*field.label == '\0') continue;
+      const std::string found = layers_text(dump, i, [&](const LayerInfo& layer) {
+        const std::string of_layer = field_text(layer, field);
+        return of_layer.empty() ? "none" : of_layer;
+      });
+      if (found != "none") note(*field.shape == '\0' ? field.label : "has", found);
+    }
   }
   return text + table.text() + (notes.empty() ? "" : "\n" + notes);
 }

@@ -1,7 +1,7 @@
 // Lays out columns.
 #include "dumps/inspect/text_table.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

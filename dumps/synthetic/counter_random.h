@@ -28,11 +28,11 @@ class RandomStream {
 
   constexpr std::uint64_t bits() { return mix_bits(state_ += kGoldenGamma); }
 
-  /// In [0, 1).
+  /// A number in [0, 1).
   constexpr double uniform() { return static_cast<double>(bits() >> 11) * 0x1p-53; }
   constexpr double uniform(double low, double high) { return low + (high - low) * uniform(); }
 
-  /// In [0, bound); bound > 0 and far below 2^64, so that the bias of the modulo does not matter.
+  /// A number in [0, bound); bound is above 0 and far below 2^64, so that the bias of the modulo does not matter.
   constexpr std::uint64_t below(std::uint64_t bound) { return bits() % bound; }
 
  private:

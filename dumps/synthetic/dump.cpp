@@ -1,14 +1,14 @@
 // Checks the options of a synthetic dump, places its spans, and streams its slabs to the writer.
 #include "dumps/synthetic/dump.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <nlohmann/json.hpp>
 
 #include "dumps/base/error.h"
+#include "dumps/base/json.h"
 #include "dumps/base/ordered_pipeline.h"
 #include "dumps/base/output_place.h"
 #include "dumps/format/dump_writer.h"
@@ -90,7 +90,7 @@ std::int64_t bytes_of(const SyntheticOptions& options, const Slab& slab) {
   return slab.count * width * static_cast<std::int64_t>(size_of(options.element_type));
 }
 
-/// Of all q, k and v. It may exceed any integer type.
+/// Bytes of all q, k and v. The number may exceed any integer type.
 double bytes_of(const SyntheticOptions& options) {
   const AttentionShape& shape = options.shape;
   const double q = static_cast<double>(options.num_queries) * shape.num_query_heads * shape.head_dim;
@@ -120,22 +120,22 @@ void check(const SyntheticOptions& o) {
   const auto in_range = [&](const char* option, std::int64_t value, std::int64_t low, std::int64_t high) {
     require(low <= value && value <= high, fmt::format("{} is {}, expected {} to {}", option, value, low, high));
   };
-  in_range("query heads", o.shape.num_query_heads, 1, kMostCount);
-  in_range("KV heads", o.shape.num_kv_heads, 1, kMostCount);
+  in_range("query heads", o.shape.num_query_heads, 1, kMaxCount);
+  in_range("KV heads", o.shape.num_kv_heads, 1, kMaxCount);
   require(
       o.shape.num_query_heads % o.shape.num_kv_heads == 0,
       fmt::format("{} query heads are not a multiple of {} KV heads", o.shape.num_query_heads, o.shape.num_kv_heads));
-  in_range("head dim", o.shape.head_dim, 1, kMostCount);
-  in_range("value dim", o.shape.value_dim, 1, kMostCount);
-  in_range("layers", o.num_layers, 1, kMostCount);
-  in_range("samples", o.num_samples, 1, kMostCount);
-  in_range("tokens", o.num_tokens, 1, kMostTokens);
+  in_range("head dim", o.shape.head_dim, 1, kMaxCount);
+  in_range("value dim", o.shape.value_dim, 1, kMaxCount);
+  in_range("layers", o.num_layers, 1, kMaxCount);
+  in_range("samples", o.num_samples, 1, kMaxCount);
+  in_range("tokens", o.num_tokens, 1, kMaxTokens);
   in_range("queries", o.num_queries, 1, o.num_tokens);
-  in_range("sliding window", o.sliding_window, 0, kMostTokens);
-  in_range("global-every", o.global_every, 0, kMostCount);
-  in_range("spans", o.num_spans, 0, kMostSpans);
-  in_range("span tokens", o.span_tokens, 1, kMostCount);
-  in_range("sink tokens", o.sink_tokens, 0, kMostCount);
+  in_range("sliding window", o.sliding_window, 0, kMaxTokens);
+  in_range("global-every", o.global_every, 0, kMaxCount);
+  in_range("spans", o.num_spans, 0, kMaxSpans);
+  in_range("span tokens", o.span_tokens, 1, kMaxCount);
+  in_range("sink tokens", o.sink_tokens, 0, kMaxCount);
   require(o.softmax_scale == 0 || (std::isfinite(o.softmax_scale) && o.softmax_scale > 0),
           fmt::format("scale is {}, expected a positive number", o.softmax_scale));
   require(o.logit_softcap == 0 || (std::isfinite(o.logit_softcap) && o.logit_softcap > 0),
@@ -166,7 +166,7 @@ std::vector<TokenSpan> synthetic_spans(const SyntheticOptions& options, int samp
 }
 
 DumpInfo synthetic_header(const SyntheticOptions& options) {
-  nlohmann::ordered_json source{
+  Json source{
       {"generator", "attest synth"}, {"profile", options.profile},         {"seed", options.seed},
       {"spans", options.num_spans},  {"span_tokens", options.span_tokens}, {"sink_tokens", options.sink_tokens}};
   for (const HeadKind kind : profile_kinds(options.profile)) source["head_kinds"].push_back(name_of(kind));
@@ -178,7 +178,7 @@ DumpInfo synthetic_header(const SyntheticOptions& options) {
   header.shape = options.shape;
   header.softmax_scale = options.softmax_scale;
   header.logit_softcap = options.logit_softcap;
-  header.rope = nlohmann::json{{"rope_type", "default"}, {"rope_theta", PositionFeatures::kRopeTheta}}.dump();
+  header.rope = Json{{"rope_theta", PositionFeatures::kRopeTheta}, {"rope_type", "default"}}.dump();
   header.source = source.dump();
   return header;
 }
@@ -219,7 +219,8 @@ void write_synthetic_dump(const SyntheticOptions& options, const std::string& pa
         const Slab slab = slabs[job];
         if (slab.opens_sample) writer.begin_sample(sample_info(options, slab.sample));
         if (slab.opens_layer)
-          writer.begin_layer(slab.layer, options.element_type, sliding_window_of(options, slab.layer));
+          writer.begin_layer(slab.layer, {.element_type = options.element_type,
+                                          .sliding_window = sliding_window_of(options, slab.layer)});
         switch (slab.tensor) {
           case Tensor::q:
             writer.write_q(slab.first, slab.count, bytes.data());

@@ -31,9 +31,9 @@ struct SyntheticOptions {
 };
 
 // Limits of the options, far above any model and far below any overflow.
-inline constexpr int kMostCount = 1 << 20;
-inline constexpr int kMostSpans = 1000;
-inline constexpr std::int64_t kMostTokens = std::int64_t{1} << 40;
+inline constexpr int kMaxCount = 1 << 20;
+inline constexpr int kMaxSpans = 1000;
+inline constexpr std::int64_t kMaxTokens = std::int64_t{1} << 40;
 
 /// Called with the bytes of q, k and v written so far, and of the whole dump, from one thread at a time. An exception
 /// that it throws ends the writing and leaves no file.

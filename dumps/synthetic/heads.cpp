@@ -1,12 +1,13 @@
 // Kinds and profiles of heads, and the scores that give each structure its share of the softmax.
 #include "dumps/synthetic/heads.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>
 
 #include "dumps/base/error.h"
+#include "dumps/base/join.h"
 
 namespace attest {
 namespace {
@@ -78,7 +79,7 @@ std::vector<std::string> profile_names() {
 std::span<const HeadKind> profile_kinds(std::string_view profile) {
   const auto found = std::ranges::find(kProfiles, profile, &Profile::name);
   if (found == kProfiles.end())
-    throw UsageError(fmt::format("unknown profile '{}'; there are {}", profile, fmt::join(profile_names(), ", ")));
+    throw UsageError(fmt::format("unknown profile '{}'; there are {}", profile, join(profile_names(), ", ")));
   return found->kinds;
 }
 

@@ -1,7 +1,7 @@
 // Draws the keys, values and queries of a synthetic layer.
 #include "dumps/synthetic/layer.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>

@@ -1,7 +1,7 @@
 // Runs, checks and times the study of one layer and of a whole dump.
 #include "experiments/bench/study_bench.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <chrono>
@@ -10,8 +10,8 @@
 #include <map>
 
 #include "analysis/layer/make_layer_study.h"
-#include "analysis/run/locked_unit_queue.h"
 #include "analysis/run/stream_study.h"
+#include "analysis/run/unit_queue.h"
 #include "analysis/study/study_plan.h"
 #include "analysis/torch/torch_peer.h"
 #include "dumps/base/error.h"
@@ -116,7 +116,9 @@ LayerTiming time_layer(const DumpReader& dump, const StudyBenchOptions& options,
   for (const StudySelector& s : study.selectors) timing.settings += static_cast<int>(s.grid.size());
   const std::unique_ptr<LayerStudy> ours = make_layer_study(study, options.device, options.threads);
   AttentionLayer layer(ours->layer_memory());
-  dump.read_layer(0, dump.info().samples[0].layers[0], layer);
+  const int number = dump.info().samples[0].layers[0];
+  if (!dump.read_layer(0, number, layer))
+    throw InputError(fmt::format("{}: layer {} holds NaN or infinity", dump.info().path, number));
   const LayerResults results = ours->run(layer);
   if (!results.defect.empty()) throw InputError(fmt::format("{}: {}", dump.info().path, results.defect));
   for (int i = 0; i < options.peer_repeats; ++i) {
@@ -205,7 +207,7 @@ DumpTiming time_dump(const std::string& path, const std::string& folder, const s
   observer.progress = [&](const StudyProgress& progress) {
     if (progress.finished == 1) timing.memory_after_first = peak_memory();
   };
-  LockedUnitQueue queue(partial, plan, study.skip_bad_layers);
+  UnitQueue queue(partial, plan, study.skip_bad_layers);
   stream_study(study, plan, dumps, devices, queue,
                {.reading_threads = reading_threads(options.device, options.threads),
                 .storing_threads = storing_threads(options.device, options.threads)},

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "experiments/paper/model_study.h"
-#include "experiments/paper/scan_bound_study.h"
+#include "experiments/study_view/model_study.h"
+#include "experiments/study_view/scan_bound_study.h"
 
 namespace attest {
 
@@ -18,12 +18,14 @@ struct ClaimResult {
   /// The measurement in words, with its interval; if the verdict is cannot_tell, what is missing.
   std::string evidence;
   std::string run_options = {};  ///< of `attest run`, with which the results would tell: "--selector ffd --delta 5"
+  std::string subject = {};      ///< what was measured: "ffd at delta 5 (gqa=union), layers 2 to 31"
 };
 
 struct PaperClaim {
   std::string statement;  ///< in our words, with the paper's number
   std::string place;      ///< in the paper
   std::string figure;     ///< the experiment that shows the numbers; empty if none does
+  std::string rule;       ///< by which it holds or does not
   ClaimResult (*check)(const ModelStudy& study) = nullptr;
 };
 

@@ -1,11 +1,12 @@
 // Checks all claims and writes them as Markdown.
 #include "experiments/claims/claims_page.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <sstream>
 
 #include "dumps/base/printable.h"
+#include "plots/code.h"
 #include "plots/table.h"
 
 namespace attest {
@@ -38,6 +39,8 @@ Table claims_table(const std::vector<CheckedClaim>& claims, const std::string& h
                {{"place", text, "In the paper"}, [](const CheckedClaim& c) { return c.claim.place; }},
                {{"verdict", text, "Here"}, [](const CheckedClaim& c) { return verdict_text(c.result.verdict); }},
                {{"evidence", text, "Measured"}, evidence_of},
+               {{"rule", text, "Rule"}, [](const CheckedClaim& c) { return c.claim.rule; }},
+               {{"subject", text, "Of"}, [](const CheckedClaim& c) { return printable(c.result.subject); }},
                {{"figure", text, "Figure"}, [](const CheckedClaim& c) { return c.claim.figure; }}});
 }
 
@@ -57,15 +60,16 @@ ClaimsOfStudy check_claims(const ModelStudy& study, ScanBounds& scan_bounds) {
 std::string claims_page(const std::vector<ClaimsOfStudy>& studies) {
   std::string page =
       "# The paper's claims beside these results\n\n"
-      "A claim *holds* or *does not hold* for the prompts of these results; nothing is said about others. Numbers of "
-      "the "
-      "paper come from other models and prompts: a share that is claimed is reached or not. Intervals are "
-      "approximate (cluster bootstrap over samples); below five samples their range stands there. The last column "
-      "names the experiment of `attest figures` with the numbers.\n";
+      "A claim *holds* or *does not hold* for the prompts of these results by the rule in its row; nothing is said of "
+      "other models or prompts. Rules compare 95 % intervals (studentized bootstrap over samples) with what is "
+      "claimed; "
+      "an interval on both sides, or fewer than five samples, *cannot tell*. What is claimed of every token or row "
+      "falls "
+      "by one counterexample. The last column names the experiment of `attest figures` with the numbers.\n";
   for (const ClaimsOfStudy& study : studies)
     page += fmt::format("\n## {}\n\nFrom {}.\n\n{}\n### Where the paper disagrees with itself\n\n{}",
-                        printable(study.title), printable(study.source), table_text(study.claims, "Claim"),
-                        table_text(study.contradictions, "Statement"));
+                        markdown_text(printable(study.title)), markdown_text(printable(study.source)),
+                        table_text(study.claims, "Claim"), table_text(study.contradictions, "Statement"));
   return page;
 }
 

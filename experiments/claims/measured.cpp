@@ -1,22 +1,22 @@
 // Pools cells for claims.
 #include "experiments/claims/measured.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
-#include "experiments/paper/selector_choice.h"
-#include "experiments/paper/words.h"
+#include "experiments/study_view/selector_choice.h"
+#include "experiments/study_view/words.h"
 
 namespace attest {
 
 std::string Measured::text(const std::function<std::string(double)>& number) const {
   const std::string mean = number(interval.mean);
   if (is_drawn(interval))
-    return fmt::format("{} (approximate 95 % interval {} to {}, {} samples)", mean, number(interval.low),
-                       number(interval.high), interval.clusters);
+    return fmt::format("{} (95 % interval {} to {}, {} samples)", mean, number(interval.low), number(interval.high),
+                       interval.clusters);
   if (interval.kind == ClusterKind::sample && interval.clusters > 1)
     return fmt::format("{} ({} samples, from {} to {})", mean, interval.clusters, number(lowest_sample),
                        number(highest_sample));
@@ -36,11 +36,98 @@ Measured measure(std::span<const SampleCells> cells) {
   return measured;
 }
 
+SampleNumbers sample_means(std::span<const SampleCells> cells) {
+  SampleNumbers means;
+  for (const SampleCells& sample : cells)
+    if (const Moments moments = describe(std::span(&sample, 1)); moments.count > 0)
+      means[{sample.dump, sample.sample}] = moments.mean;
+  return means;
+}
+
+SampleNumbers differences(const SampleNumbers& a, const SampleNumbers& b) {
+  SampleNumbers found;
+  for (const auto& [sample, x] : a)
+    if (const auto other = b.find(sample); other != b.end()) found[sample] = x - other->second;
+  return found;
+}
+
+Measured measure(const SampleNumbers& numbers, double confidence) {
+  std::vector<ClusterSum> clusters;
+  Measured measured{.interval = {},
+                    .lowest_sample = std::numeric_limits<double>::infinity(),
+                    .highest_sample = -std::numeric_limits<double>::infinity()};
+  for (const auto& [sample, x] : numbers) {
+    clusters.push_back({x, 1});
+    measured.lowest_sample = std::min(measured.lowest_sample, x);
+    measured.highest_sample = std::max(measured.highest_sample, x);
+  }
+  measured.interval = bootstrap_mean(clusters, ClusterKind::sample, {.confidence = confidence});
+  return measured;
+}
+
+Verdict judged(const Interval& interval, double low, double high) {
+  if (!is_drawn(interval) || std::isnan(interval.low)) return Verdict::cannot_tell;
+  if (interval.low >= low && interval.high <= high) return Verdict::holds;
+  return interval.high < low || interval.low > high ? Verdict::does_not_hold : Verdict::cannot_tell;
+}
+
+JudgedParts judged_parts(std::span<const SampleNumbers> parts) {
+  JudgedParts judgement{.parts = parts.size()};
+  for (const SampleNumbers& part : parts) {
+    judgement.hold += judged(measure(part).interval, 0) == Verdict::holds ? 1 : 0;
+    const double confidence = 1 - 0.05 / static_cast<double>(parts.size());
+    judgement.refuted += judged(measure(part, confidence).interval, 0) == Verdict::does_not_hold ? 1 : 0;
+  }
+  if (judgement.refuted > 0)
+    judgement.verdict = Verdict::does_not_hold;
+  else if (judgement.parts > 0 && judgement.hold == judgement.parts)
+    judgement.verdict = Verdict::holds;
+  return judgement;
+}
+
+std::string JudgedParts::text() const {
+  return fmt::format("over the samples clearly so at {} of {}, clearly not at {}", hold, parts, refuted);
+}
+
+Verdict judged_universal(bool counterexample, std::size_t samples) {
+  if (counterexample) return Verdict::does_not_hold;
+  return samples >= kFewestClusters ? Verdict::holds : Verdict::cannot_tell;
+}
+
 Measured share_where(std::vector<SampleCells> cells, const std::function<bool(float)>& holds) {
-  for (SampleCells& sample : cells)
+  for (SampleCells& sample : cells) {
+    sample.range = {.min = 0, .max = 1};
     for (float& value : sample.values)
       if (!std::isnan(value)) value = holds(value) ? 1.0F : 0.0F;
+  }
   return measure(cells);
+}
+
+std::vector<SampleCells> complement(std::vector<SampleCells> cells) {
+  for (SampleCells& sample : cells) {
+    sample.range = {.min = 1 - sample.range.max, .max = 1 - sample.range.min};
+    for (float& value : sample.values) value = 1 - value;
+  }
+  return cells;
+}
+
+std::string subject_of(const PooledSelector& selector, std::size_t setting, std::span<const SampleCells> cells) {
+  std::set<int> layers;
+  for (const int layer : layers_of(cells)) layers.insert(layer);
+  std::string text = selector.group.label;
+  if (const std::string words = setting_in_words(selector.group, setting); !words.empty()) text += " at " + words;
+  if (const std::string gqa = selector.option("gqa"); !gqa.empty()) text += fmt::format(" (gqa={})", gqa);
+  return layers.empty() ? text : fmt::format("{}, {}", text, layers_in_words(layers));
+}
+
+SampleNumbers class_differences(std::span<const SampleCells> cells, const FailureCases& cases) {
+  SampleNumbers found;
+  for (const SampleCells& sample : cells) {
+    const auto pairs = pair_values(std::span(&sample, 1));
+    const double difference = mean_over(cases.proxy_error, pairs) - mean_over(cases.regular, pairs);
+    if (!std::isnan(difference)) found[{sample.dump, sample.sample}] = difference;
+  }
+  return found;
 }
 
 std::vector<SampleCells> cells_at(const ModelStudy& study, const PooledSelector& selector, std::string_view metric,

@@ -1,17 +1,14 @@
 // attest bench: its commands.
-#include "experiments/commands/bench.h"
-
-#include <CLI/CLI.hpp>
-
 #include "experiments/commands/commands.h"
 
 namespace attest {
 
-void add_bench(CLI::App& app, const GlobalOptions& global) {
-  CLI::App* bench = app.add_subcommand("bench", "Speed of the study and of decode kernels, results checked first");
-  bench->require_subcommand(1);
-  add_bench_study(*bench, global);
-  add_bench_kernel(*bench, global);
+void add_bench(Command& program, const GlobalOptions& global) {
+  Command& bench = program.add_command("bench", "Speed of the study and of decode kernels, results checked first");
+  bench.requires_command();
+#define ATTEST_ADD(name) add_##name(bench, global);
+  ATTEST_BENCH_COMMANDS(ATTEST_ADD)
+#undef ATTEST_ADD
 }
 
 }  // namespace attest

@@ -1,26 +1,23 @@
 // attest bench kernel: speed of decode kernels on this machine's GPU.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <iostream>
 #include <memory>
-#include <nlohmann/json.hpp>
 
 #include "dumps/base/atomic_file.h"
 #include "dumps/base/error.h"
 #include "dumps/base/utc_time.h"
-#include "experiments/bench/kernel_bench.h"
-#include "experiments/bench/kernel_text.h"
-#include "experiments/cli/checks.h"
-#include "experiments/cli/command_line.h"
-#include "experiments/cli/grid.h"
-#include "experiments/cli/output_file.h"
-#include "experiments/cli/progress.h"
-#include "experiments/cli/study_choice.h"
-#include "experiments/cli/version.h"
-#include "experiments/commands/bench.h"
+#include "experiments/cli/options/grid.h"
+#include "experiments/cli/options/output_file.h"
+#include "experiments/cli/options/study_choice.h"
+#include "experiments/cli/output/progress.h"
+#include "experiments/cli/parse/checks.h"
+#include "experiments/cli/process/version.h"
+#include "experiments/commands/commands.h"
+#include "experiments/decode/kernel_bench.h"
+#include "experiments/decode/kernel_text.h"
 #include "kernels/device/on_cuda.h"
 
 namespace attest {
@@ -102,61 +99,59 @@ void run_bench_kernel(KernelBenchCommand& command, const GlobalOptions& global) 
 
 }  // namespace
 
-void add_bench_kernel(CLI::App& bench, const GlobalOptions& global) {
-  CLI::App* kernel = bench.add_subcommand(
+void add_bench_kernel(Command& bench, const GlobalOptions& global) {
+  Command& kernel = bench.add_command(
       "kernel", "Decode kernels on a GPU: FFD beside LibTorch's attention, with the least time that their bytes take");
   auto options = std::make_shared<KernelBenchCommand>();
   KernelBenchOptions& own = options->bench;
   own.plan.batches = {1, 8};
   own.plan.keeps = {0.02, 0.06, 0.27, 1};
   own.plan.experiments = kKernelExperiments;
-  kernel->add_option("--lengths", options->lengths, "Context lengths: 4K,16K, or 4K..256K, which doubles")
-      ->transform(text_that_is("a list such as 4K,16K or 4K..256K"))
-      ->capture_default_str();
-  kernel->add_option("--batch", own.plan.batches, "Sequences decoded at once")
-      ->delimiter(',')
-      ->transform(whole_number(1, 1024))
-      ->capture_default_str();
-  kernel->add_option("--delta", options->deltas, "Deltas, at the keep ratio that each layer has there")
-      ->transform(text_that_is("a list such as 5,7"))
-      ->capture_default_str();
-  kernel->add_option("--keep", own.plan.keeps, "Shares of the tokens to which delta is calibrated, layer by layer")
-      ->delimiter(',')
-      ->transform(share_of_one())
-      ->default_str("2%,6%,27%,100%");
-  kernel->add_option("--dump", own.dump, "Dump whose layers are the inputs; default: generated ones")
-      ->transform(text_that_is("a file's name"))
-      ->type_name("DUMP");
-  kernel->add_option("--samples", options->samples, "Samples of the dump (default: the longest)")
-      ->transform(text_that_is("a list such as a,b"));
-  kernel->add_option("--layers", options->layers, "Layers of the dump: 0-31, or 0,5,8-11, or 8- (default: all)")
-      ->transform(text_that_is("a list such as 0-31 or 0,5"));
-  kernel->add_option("--heads", own.shape.num_query_heads, "Query heads of generated inputs")
-      ->transform(whole_number(1, 1024))
-      ->capture_default_str();
-  kernel->add_option("--kv-heads", own.shape.num_kv_heads, "KV heads of generated inputs")
-      ->transform(whole_number(1, 1024))
-      ->capture_default_str();
-  kernel->add_option("--head-dim", own.shape.head_dim, "Channels of generated queries, keys and values")
-      ->transform(whole_number(1, 1024))
-      ->capture_default_str();
-  kernel->add_option("--element-type", options->element_type, "Type of generated inputs")
-      ->transform(one_of({"float16", "bfloat16"}))
-      ->capture_default_str();
-  kernel->add_option("--sub-block", options->sub_block, "Tokens that FFD keeps or drops together")
-      ->transform(one_of({"16", "32", "64", "128"}))
-      ->capture_default_str();
-  kernel->add_option("--only", own.plan.experiments, "Experiments (default: all)")
-      ->delimiter(',')
-      ->transform(one_of(kKernelExperiments));
-  kernel->add_option("--repeats", options->timing.repeats, "Timed replays of each graph; the median is reported")
-      ->transform(whole_number(1, 1000))
-      ->capture_default_str();
-  kernel->add_option("-o,--output", options->output, "File for the record of the run, JSON")
-      ->transform(text_that_is("a file's name"))
-      ->type_name("FILE");
-  kernel->add_flag("--force", options->replace, "Replace the file if it is there");
-  kernel->callback([options, &global] { run_bench_kernel(*options, global); });
+  kernel.option("--lengths", options->lengths, "Context lengths: 4K,16K, or 4K..256K, which doubles")
+      .takes(text_that_is("a list such as 4K,16K or 4K..256K"))
+      .shows_default();
+  kernel.option("--batch", own.plan.batches, "Sequences decoded at once")
+      .separated()
+      .takes(whole_number(1, 1024))
+      .shows_default();
+  kernel.option("--delta", options->deltas, "Deltas, at the keep ratio that each layer has there")
+      .takes(text_that_is("a list such as 5,7"))
+      .shows_default();
+  kernel.option("--keep", own.plan.keeps, "Shares of the tokens to which delta is calibrated, layer by layer")
+      .separated()
+      .takes(share_of_one())
+      .shows_default("2%,6%,27%,100%");
+  kernel.option("--dump", own.dump, "Dump whose layers are the inputs; default: generated ones")
+      .takes(file_name())
+      .type("DUMP");
+  kernel.option("--samples", options->samples, "Samples of the dump (default: the longest)")
+      .takes(text_that_is("a list such as a,b"));
+  kernel.option("--layers", options->layers, "Layers of the dump: 0-31, or 0,5,8-11, or 8- (default: all)")
+      .takes(text_that_is("a list such as 0-31 or 0,5"));
+  kernel.option("--heads", own.shape.num_query_heads, "Query heads of generated inputs")
+      .takes(whole_number(1, 1024))
+      .shows_default();
+  kernel.option("--kv-heads", own.shape.num_kv_heads, "KV heads of generated inputs")
+      .takes(whole_number(1, 1024))
+      .shows_default();
+  kernel.option("--head-dim", own.shape.head_dim, "Channels of generated queries, keys and values")
+      .takes(whole_number(1, 1024))
+      .shows_default();
+  kernel.option("--element-type", options->element_type, "Type of generated inputs")
+      .takes(one_of({"float16", "bfloat16"}))
+      .shows_default();
+  kernel.option("--sub-block", options->sub_block, "Tokens that FFD keeps or drops together")
+      .takes(one_of({"16", "32", "64", "128"}))
+      .shows_default();
+  kernel.option("--only", own.plan.experiments, "Experiments (default: all)")
+      .separated()
+      .takes(one_of(kKernelExperiments));
+  kernel.option("--repeats", options->timing.repeats, "Timed replays of each graph; the median is reported")
+      .takes(whole_number(1, 1000))
+      .shows_default();
+  kernel.option("-o,--output", options->output, "File for the record of the run, JSON").takes(file_name()).type("FILE");
+  kernel.flag("--force", options->replace, "Replace the file if it is there");
+  kernel.on_run([options, &global] { run_bench_kernel(*options, global); });
 }
 
 }  // namespace attest

@@ -1,17 +1,16 @@
 // attest bench study: speed of the study, compared with an eager LibTorch implementation.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
-#include <CLI/CLI.hpp>
 #include <iostream>
 #include <memory>
-#include <nlohmann/json.hpp>
 
 #include "analysis/statistics/quantile.h"
+#include "dumps/base/json.h"
 #include "dumps/base/temporary_folder.h"
 #include "dumps/synthetic/dump.h"
 #include "experiments/bench/study_bench.h"
-#include "experiments/cli/checks.h"
-#include "experiments/commands/bench.h"
+#include "experiments/cli/parse/checks.h"
+#include "experiments/commands/commands.h"
 #include "kernels/selectors/registry.h"
 
 namespace attest {
@@ -78,21 +77,21 @@ std::string text_of(const StudyBenchReport& r) {
   return text + text_of(r.dump);
 }
 
-nlohmann::ordered_json json_of(const std::vector<StageTime>& stages) {
-  nlohmann::ordered_json array = nlohmann::ordered_json::array();
+Json json_of(const std::vector<StageTime>& stages) {
+  Json array = Json::array();
   for (const StageTime& stage : stages)
     array.push_back({{"name", stage.name}, {"seconds", stage.seconds}, {"least_bytes", stage.bytes}});
   return array;
 }
 
-nlohmann::ordered_json json_of(const StudyBenchReport& r) {
-  nlohmann::ordered_json timings = nlohmann::ordered_json::array();
+Json json_of(const StudyBenchReport& r) {
+  Json timings = Json::array();
   for (const LayerTiming& t : r.timings) {
-    nlohmann::ordered_json entry{{"name", t.name},
-                                 {"settings", t.settings},
-                                 {"seconds", t.seconds},
-                                 {"median_seconds", quantile(t.seconds, 0.5)},
-                                 {"stages", json_of(t.stages)}};
+    Json entry{{"name", t.name},
+               {"settings", t.settings},
+               {"seconds", t.seconds},
+               {"median_seconds", quantile(t.seconds, 0.5)},
+               {"stages", json_of(t.stages)}};
     if (t.agreement) {
       entry["peer_seconds"] = t.peer_seconds;
       entry["ratio"] = quantile(t.peer_seconds, 0.5) / quantile(t.seconds, 0.5);
@@ -137,38 +136,37 @@ void run_bench_study(StudyBenchCommand options, const GlobalOptions& global) {
 
 }  // namespace
 
-void add_bench_study(CLI::App& bench, const GlobalOptions& global) {
-  CLI::App* study =
-      bench.add_subcommand("study", "The study against an eager LibTorch implementation of it, in one run");
+void add_bench_study(Command& bench, const GlobalOptions& global) {
+  Command& study = bench.add_command("study", "The study against an eager LibTorch implementation of it, in one run");
   auto options = std::make_shared<StudyBenchCommand>();
-  study->add_option("DUMP", options->path,
-                    "Dump to time; default: a synthetic one of Llama-3.1-8B's shape, generated for this run");
-  study->add_option("--tokens", options->dump.num_tokens, "Tokens of the synthetic dump")
-      ->transform(whole_number(1, kMostTokens))
-      ->capture_default_str();
-  study->add_option("--queries", options->dump.num_queries, "Queries of the synthetic dump")
-      ->transform(whole_number(1, kMostTokens))
-      ->capture_default_str();
-  study->add_option("--layers", options->dump.num_layers, "Layers of the synthetic dump")
-      ->transform(whole_number(1, kMostCount))
-      ->capture_default_str();
+  study.option("DUMP", options->path,
+               "Dump to time; default: a synthetic one of Llama-3.1-8B's shape, generated for this run");
+  study.option("--tokens", options->dump.num_tokens, "Tokens of the synthetic dump")
+      .takes(whole_number(1, kMaxTokens))
+      .shows_default();
+  study.option("--queries", options->dump.num_queries, "Queries of the synthetic dump")
+      .takes(whole_number(1, kMaxTokens))
+      .shows_default();
+  study.option("--layers", options->dump.num_layers, "Layers of the synthetic dump")
+      .takes(whole_number(1, kMaxCount))
+      .shows_default();
   std::vector<std::string> selectors;
   for (const SelectorInfo* info : all_selectors()) selectors.emplace_back(info->name);
-  study->add_option("--selector", options->bench.selectors, "Selectors, at their defaults")
-      ->delimiter(',')
-      ->transform(one_of(selectors))
-      ->capture_default_str();
-  study->add_option("--sweep-points", options->bench.sweep_points, "Settings per selector of the sweep; 0: no sweep")
-      ->transform(whole_number(0, 1000))
-      ->capture_default_str();
-  study->add_option("--repeats", options->bench.repeats, "Timed runs; the median is reported")
-      ->transform(whole_number(1, 1000))
-      ->capture_default_str();
-  study->add_option("--peer-repeats", options->bench.peer_repeats, "Timed runs of the LibTorch peer")
-      ->transform(whole_number(1, 1000))
-      ->capture_default_str();
-  study->add_flag("--no-peer", options->no_peer, "Leave the LibTorch peer, and the comparison with it, out");
-  study->callback([options, &global] { run_bench_study(*options, global); });
+  study.option("--selector", options->bench.selectors, "Selectors, at their defaults")
+      .separated()
+      .takes(one_of(selectors))
+      .shows_default();
+  study.option("--sweep-points", options->bench.sweep_points, "Settings per selector of the sweep; 0: no sweep")
+      .takes(whole_number(0, 1000))
+      .shows_default();
+  study.option("--repeats", options->bench.repeats, "Timed runs; the median is reported")
+      .takes(whole_number(1, 1000))
+      .shows_default();
+  study.option("--peer-repeats", options->bench.peer_repeats, "Timed runs of the LibTorch peer")
+      .takes(whole_number(1, 1000))
+      .shows_default();
+  study.flag("--no-peer", options->no_peer, "Leave the LibTorch peer, and the comparison with it, out");
+  study.on_run([options, &global] { run_bench_study(*options, global); });
 }
 
 }  // namespace attest

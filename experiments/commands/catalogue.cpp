@@ -1,27 +1,26 @@
 // Describes selectors, metrics and experiments as JSON. What depends on an option is found by trying every value.
 #include "experiments/commands/catalogue.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <span>
 #include <vector>
 
 #include "analysis/metrics/metric.h"
 #include "analysis/results/axes.h"
 #include "dumps/base/error.h"
-#include "experiments/kernel_figures/kernel_experiments.h"
-#include "experiments/paper/experiments.h"
+#include "dumps/base/join.h"
+#include "dumps/base/json.h"
+#include "experiments/decode/kernel_experiments.h"
+#include "experiments/figures/figures.h"
+#include "experiments/outcomes/failure_prediction.h"
 #include "kernels/selectors/registry.h"
 
 namespace attest {
 namespace {
-
-using OrderedJson = nlohmann::ordered_json;
 
 /// A selector with one option set to another value than its default; "" and the defaults come first.
 struct Variant {
@@ -65,15 +64,15 @@ std::string_view text_of(Better better) {
 
 std::string text_of(const MetricRange& range) {
   std::string text = "any";
-  if (std::isfinite(range.least) && std::isfinite(range.most))
-    text = fmt::format("{:g} to {:g}", range.least, range.most);
-  else if (std::isfinite(range.least))
-    text = fmt::format("{:g} or more", range.least);
+  if (std::isfinite(range.min) && std::isfinite(range.max))
+    text = fmt::format("{:g} to {:g}", range.min, range.max);
+  else if (std::isfinite(range.min))
+    text = fmt::format("{:g} or more", range.min);
   if (range.may_be_infinite) text += ", also infinite";
   return range.may_be_nan ? text + ", or NaN: not defined" : text;
 }
 
-OrderedJson metric_json(const MetricInfo& info) {
+Json metric_json(const MetricInfo& info) {
   return {{"name", info.name},
           {"axes", axis_names(info.axes)},
           {"unit", info.unit},
@@ -84,8 +83,8 @@ OrderedJson metric_json(const MetricInfo& info) {
 }
 
 /// The names of the selectors that have the metric: "ffd", "imported (not with units=ranks)".
-OrderedJson selectors_with(const MetricNeeds& needs) {
-  OrderedJson names = OrderedJson::array();
+Json selectors_with(const MetricNeeds& needs) {
+  Json names = Json::array();
   for (const SelectorInfo* info : all_selectors()) {
     std::vector<std::string> without;
     for (const Variant& variant : variants_of(*info))
@@ -93,40 +92,40 @@ OrderedJson selectors_with(const MetricNeeds& needs) {
     if (without.empty())
       names.push_back(info->name);
     else if (!without.front().empty())
-      names.push_back(fmt::format("{} (not with {})", info->name, fmt::join(without, " or ")));
+      names.push_back(fmt::format("{} (not with {})", info->name, join(without, " or ")));
   }
   return names;
 }
 
-OrderedJson metric_json(const Metric& metric) {
-  OrderedJson document = metric_json(metric.info);
+Json metric_json(const Metric& metric) {
+  Json document = metric_json(metric.info);
   document["of"] = metric.of_scores() ? "scores" : "selectors";
-  document["needs"] = OrderedJson::array();
+  document["needs"] = Json::array();
   if (metric.needs.estimate) document["needs"].push_back("estimate");
   if (metric.needs.scores) document["needs"].push_back("scores");
   if (metric.needs.spans) document["needs"].push_back("spans");
   if (metric.needs.few_span_tokens) document["needs"].push_back("few span tokens");
   if (metric.needs.sinks) document["needs"].push_back("sinks");
-  document["selectors"] = metric.of_scores() ? OrderedJson::array() : selectors_with(metric.needs);
+  document["selectors"] = metric.of_scores() ? Json::array() : selectors_with(metric.needs);
   document["cuda"] = metric.has_cuda_code();
   return document;
 }
 
-OrderedJson option_json(const OptionValue& option) {
-  OrderedJson document = {
+Json option_json(const OptionValue& option) {
+  Json document = {
       {"name", option.name}, {"default", option.value}, {"valid", option.valid}, {"meaning", option.text.meaning}};
   if (!option.text.unit.empty()) document["unit"] = option.text.unit;
   return document;
 }
 
 /// The grids that the selector takes, the default one first, each with the option values that call for it.
-OrderedJson settings_json(const std::vector<Variant>& variants) {
-  OrderedJson settings = OrderedJson::array();
+Json settings_json(const std::vector<Variant>& variants) {
+  Json settings = Json::array();
   for (const Variant& variant : variants) {
     const SettingKindInfo& kind = info_of(variant.selector->setting_kind());
-    const auto listed = std::ranges::find_if(settings, [&](const OrderedJson& s) { return s["setting"] == kind.name; });
+    const auto listed = std::ranges::find_if(settings, [&](const Json& s) { return s["setting"] == kind.name; });
     if (listed != settings.end()) continue;
-    OrderedJson entry = {{"setting", kind.name}};
+    Json entry = {{"setting", kind.name}};
     if (kind.kind != SettingKind::none)
       entry.update(
           {{"option", fmt::format("--{}", kind.name)}, {"valid", kind.valid}, {"default_grid", kind.default_grid}});
@@ -136,8 +135,8 @@ OrderedJson settings_json(const std::vector<Variant>& variants) {
   return settings;
 }
 
-OrderedJson notes_json(const SelectorInfo& info, const std::vector<Variant>& variants) {
-  OrderedJson notes = OrderedJson::array();
+Json notes_json(const SelectorInfo& info, const std::vector<Variant>& variants) {
+  Json notes = Json::array();
   const Selector& standard = *variants.front().selector;
   if (info.studied_by_default) notes.push_back("studied when no --selector is given");
   if (info.oracle) notes.push_back("an oracle: it chooses by exact scores, whose cost is not counted");
@@ -160,10 +159,10 @@ OrderedJson notes_json(const SelectorInfo& info, const std::vector<Variant>& var
   return notes;
 }
 
-OrderedJson selector_json(const SelectorInfo& info) {
+Json selector_json(const SelectorInfo& info) {
   const std::vector<Variant> variants = variants_of(info);
   const Selector& standard = *variants.front().selector;
-  OrderedJson options = OrderedJson::array(), metrics = OrderedJson::array(), undefined = OrderedJson::array();
+  Json options = Json::array(), metrics = Json::array(), undefined = Json::array();
   for (const OptionValue& option : standard.options()) options.push_back(option_json(option));
   for (const MetricInfo& own : standard.own_metrics()) metrics.push_back(metric_json(own));
   for (const Metric& metric : all_metrics())
@@ -183,8 +182,8 @@ OrderedJson selector_json(const SelectorInfo& info) {
 
 }  // namespace
 
-OrderedJson catalogue() {
-  OrderedJson selectors = OrderedJson::array(), metrics = OrderedJson::array(), figures = OrderedJson::array();
+Json catalogue() {
+  Json selectors = Json::array(), metrics = Json::array(), figures = Json::array();
   for (const SelectorInfo* info : all_selectors()) selectors.push_back(selector_json(*info));
   for (const Metric& metric : all_metrics()) metrics.push_back(metric_json(metric));
   for (const Experiment& experiment : experiments())
@@ -194,25 +193,33 @@ OrderedJson catalogue() {
   return {{"selectors", selectors}, {"metrics", metrics}, {"experiments", figures}};
 }
 
-OrderedJson catalogue_entry(const OrderedJson& catalogue, std::string_view name) {
+std::vector<std::string> experiment_names() {
+  std::vector<std::string> names;
+  for (const Experiment& experiment : experiments()) names.push_back(experiment.name);
+  names.emplace_back(kFailurePrediction);
+  for (const KernelExperiment& experiment : kernel_experiments()) names.push_back(experiment.name);
+  return names;
+}
+
+Json catalogue_entry(const Json& catalogue, std::string_view name) {
   std::vector<std::string> known;
-  const auto with_kind = [](const char* kind, const OrderedJson& entry) {
-    OrderedJson document = {{"kind", kind}};
+  const auto with_kind = [](const char* kind, const Json& entry) {
+    Json document = {{"kind", kind}};
     document.update(entry);
     return document;
   };
   for (const auto& [list, kind] :
        {std::pair("selectors", "selector"), {"metrics", "metric"}, {"experiments", "experiment"}}) {
-    for (const OrderedJson& entry : catalogue[list]) {
+    for (const Json& entry : catalogue[list]) {
       if (entry["name"] == name) return with_kind(kind, entry);
-      known.push_back(entry["name"]);
+      known.push_back(entry["name"].text());
       if (!entry.contains("metrics")) continue;
-      for (const OrderedJson& own : entry["metrics"]) {
-        known.push_back(own["name"]);
+      for (const Json& own : entry["metrics"]) {
+        known.push_back(own["name"].text());
         if (own["name"] != name) continue;
-        OrderedJson metric = with_kind("metric", own);
+        Json metric = with_kind("metric", own);
         metric["of"] = "selectors";
-        metric["selectors"] = {entry["name"]};
+        metric["selectors"] = Json::array({entry["name"]});
         return metric;
       }
     }

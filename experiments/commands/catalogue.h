@@ -1,21 +1,26 @@
 // What `attest list` prints: every selector, metric and experiment, as JSON and as text made from that JSON.
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
+#include <vector>
+
+#include "dumps/base/json.h"
 
 namespace attest {
 
 /// {selectors: [...], metrics: [...], experiments: [...]}. A selector's entry holds the metrics that it alone has; the
 /// others are in `metrics`.
-nlohmann::ordered_json catalogue();
+Json catalogue();
 
 /// The entry of a selector, metric or experiment, with its `kind`. Throws UsageError for an unknown name, with the
 /// nearest ones.
-nlohmann::ordered_json catalogue_entry(const nlohmann::ordered_json& catalogue, std::string_view name);
+Json catalogue_entry(const Json& catalogue, std::string_view name);
 
-std::string catalogue_text(const nlohmann::ordered_json& catalogue);
-std::string entry_text(const nlohmann::ordered_json& entry);
+/// What --only of figures and report may name.
+std::vector<std::string> experiment_names();
+
+std::string catalogue_text(const Json& catalogue);
+std::string entry_text(const Json& entry);
 
 }  // namespace attest

@@ -1,20 +1,18 @@
 // The text of `attest list`, made from its JSON.
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <vector>
 
 #include "analysis/study/study.h"
+#include "dumps/base/join.h"
+#include "dumps/base/json.h"
 #include "experiments/commands/catalogue.h"
 
 namespace attest {
 namespace {
 
-using OrderedJson = nlohmann::ordered_json;
-
-std::string text_at(const OrderedJson& entry, const char* key) { return entry.value(key, std::string()); }
+std::string text_at(const Json& entry, const char* key) { return entry[key].text_or(""); }
 
 /// "NAME  TEXT", the name in a column of its own; further lines of one name start below the first text.
 class Lines {
@@ -29,13 +27,11 @@ class Lines {
   std::string text_, last_;
 };
 
-void add_options(const OrderedJson& selector, bool with_meaning, Lines& lines) {
+void add_options(const Json& selector, bool with_meaning, Lines& lines) {
   std::size_t width = 0;
-  const auto default_of = [](const OrderedJson& option) {
-    return text_at(option, "name") + "=" + text_at(option, "default");
-  };
-  for (const OrderedJson& option : selector["options"]) width = std::max(width, default_of(option).size());
-  for (const OrderedJson& option : selector["options"]) {
+  const auto default_of = [](const Json& option) { return text_at(option, "name") + "=" + text_at(option, "default"); };
+  for (const Json& option : selector["options"]) width = std::max(width, default_of(option).size());
+  for (const Json& option : selector["options"]) {
     const std::string unit = text_at(option, "unit");
     const std::string valid =
         text_at(option, "valid") + (unit.empty() || unit == text_at(option, "valid") ? "" : " " + unit);
@@ -44,7 +40,7 @@ void add_options(const OrderedJson& selector, bool with_meaning, Lines& lines) {
   }
 }
 
-std::string setting_text(const OrderedJson& setting, bool with_grid) {
+std::string setting_text(const Json& setting, bool with_grid) {
   std::string text = text_at(setting, "setting");
   if (setting.contains("when")) text += fmt::format(" with {}", text_at(setting, "when"));
   if (with_grid && setting.contains("option"))
@@ -53,45 +49,44 @@ std::string setting_text(const OrderedJson& setting, bool with_grid) {
   return text;
 }
 
-std::string selector_text(const OrderedJson& selector, bool in_full) {
+std::string selector_text(const Json& selector, bool in_full) {
   Lines lines;
   if (in_full) {
-    for (const OrderedJson& setting : selector["settings"]) lines.add("setting", setting_text(setting, true));
+    for (const Json& setting : selector["settings"]) lines.add("setting", setting_text(setting, true));
   } else {
     std::vector<std::string> settings;
-    for (const OrderedJson& setting : selector["settings"]) settings.push_back(setting_text(setting, false));
-    lines.add("setting", fmt::format("{}", fmt::join(settings, ", ")));
+    for (const Json& setting : selector["settings"]) settings.push_back(setting_text(setting, false));
+    lines.add("setting", fmt::format("{}", join(settings, ", ")));
   }
   add_options(selector, in_full, lines);
   lines.add("bytes", text_at(selector, "io_bytes"));
   lines.add("source", text_at(selector, "source"));
-  for (const OrderedJson& note : selector["notes"]) lines.add("note", note.get<std::string>());
-  for (const OrderedJson& own : selector["metrics"]) {
+  for (const Json& note : selector["notes"]) lines.add("note", note.text());
+  for (const Json& own : selector["metrics"]) {
     lines.add("metric", fmt::format("{}: {}", text_at(own, "name"), text_at(own, "definition")));
     if (in_full)
-      lines.add("metric", fmt::format("  {}; {}; {}", fmt::join(own["axes"].get<std::vector<std::string>>(), ", "),
+      lines.add("metric", fmt::format("  {}; {}; {}", join(own["axes"].as<std::vector<std::string>>(), ", "),
                                       text_at(own, "unit"), text_at(own, "range")));
   }
   if (in_full) {
     lines.add("metric", "and those of all selectors, see 'attest list'");
     if (!selector["metrics_not_defined"].empty())
-      lines.add("lacks",
-                fmt::format("{}", fmt::join(selector["metrics_not_defined"].get<std::vector<std::string>>(), ", ")));
+      lines.add("lacks", fmt::format("{}", join(selector["metrics_not_defined"].as<std::vector<std::string>>(), ", ")));
   }
   return fmt::format("{}: {}\n{}", text_at(selector, "name"), text_at(selector, "summary"), lines.text());
 }
 
-std::string metric_text(const OrderedJson& metric) {
+std::string metric_text(const Json& metric) {
   Lines lines;
-  lines.add("axes", fmt::format("{}", fmt::join(metric["axes"].get<std::vector<std::string>>(), ", ")));
+  lines.add("axes", fmt::format("{}", join(metric["axes"].as<std::vector<std::string>>(), ", ")));
   lines.add("unit", text_at(metric, "unit"));
   lines.add("range", text_at(metric, "range"));
   lines.add("better", text_at(metric, "better"));
-  const auto names = metric["selectors"].get<std::vector<std::string>>();
-  lines.add("of", names.empty() ? "the exact scores, group 'scores'" : fmt::format("{}", fmt::join(names, ", ")));
-  for (const OrderedJson& need : metric.value("needs", OrderedJson::array())) {
+  const auto names = metric["selectors"].as<std::vector<std::string>>();
+  lines.add("of", names.empty() ? "the exact scores, group 'scores'" : fmt::format("{}", join(names, ", ")));
+  for (const Json& need : metric["needs"]) {
     if (need == "spans") lines.add("needs", "a sample with spans");
-    if (need == "few span tokens") lines.add("needs", fmt::format("at most {} tokens in its spans", kMostSpanTokens));
+    if (need == "few span tokens") lines.add("needs", fmt::format("at most {} tokens in its spans", kMaxSpanTokens));
     if (need == "sinks") lines.add("needs", "a layer with learned sinks");
     if (need == "estimate") lines.add("needs", "a selector with an estimate");
     if (need == "scores") lines.add("needs", "an estimate in natural-log units");
@@ -100,28 +95,28 @@ std::string metric_text(const OrderedJson& metric) {
   return fmt::format("{}: {}\n{}", text_at(metric, "name"), text_at(metric, "definition"), lines.text());
 }
 
-std::string experiment_text(const OrderedJson& experiment) {
+std::string experiment_text(const Json& experiment) {
   return fmt::format("{}: {}; needs {}\n", text_at(experiment, "name"), text_at(experiment, "paper"),
                      text_at(experiment, "needs"));
 }
 
 }  // namespace
 
-std::string catalogue_text(const OrderedJson& catalogue) {
+std::string catalogue_text(const Json& catalogue) {
   std::string text = "Selectors (attest run --selector [LABEL=]NAME[:option=value,...])\n";
-  for (const OrderedJson& selector : catalogue["selectors"]) text += "\n" + selector_text(selector, false);
+  for (const Json& selector : catalogue["selectors"]) text += "\n" + selector_text(selector, false);
   text += "\nMetrics (name, unit, which way is better, definition)\n";
-  for (const OrderedJson& metric : catalogue["metrics"]) {
+  for (const Json& metric : catalogue["metrics"]) {
     const std::string better = text_at(metric, "better");
     text += fmt::format("  {:<26} {:<12} {:<7} {}\n", text_at(metric, "name"), text_at(metric, "unit"),
                         better == "neither" ? "-" : better, text_at(metric, "definition"));
   }
   text += "\nExperiments (attest figures RESULTS... -o DIR)\n";
-  for (const OrderedJson& experiment : catalogue["experiments"]) text += "  " + experiment_text(experiment);
+  for (const Json& experiment : catalogue["experiments"]) text += "  " + experiment_text(experiment);
   return text + "\n'attest list NAME' tells all of one of them.\n";
 }
 
-std::string entry_text(const OrderedJson& entry) {
+std::string entry_text(const Json& entry) {
   if (entry["kind"] == "selector") return selector_text(entry, true);
   return entry["kind"] == "metric" ? metric_text(entry) : experiment_text(entry);
 }

@@ -1,21 +1,20 @@
 // attest claims: the paper's claims beside what results show.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <iostream>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "dumps/base/atomic_file.h"
 #include "dumps/base/error.h"
+#include "dumps/base/json.h"
 #include "dumps/base/printable.h"
 #include "experiments/claims/claims_page.h"
-#include "experiments/cli/checks.h"
-#include "experiments/cli/output_file.h"
-#include "experiments/cli/results_arguments.h"
+#include "experiments/cli/options/output_file.h"
+#include "experiments/cli/options/results_arguments.h"
+#include "experiments/cli/parse/checks.h"
 #include "experiments/commands/commands.h"
 
 namespace attest {
@@ -27,20 +26,22 @@ struct ClaimsOptions {
   bool replace = false;
 };
 
-nlohmann::json json_of(const std::vector<CheckedClaim>& claims) {
-  nlohmann::json list = nlohmann::json::array();
+Json json_of(const std::vector<CheckedClaim>& claims) {
+  Json list = Json::array();
   for (const CheckedClaim& c : claims)
     list.push_back({{"claim", c.claim.statement},
                     {"place", c.claim.place},
                     {"figure", c.claim.figure},
                     {"verdict", verdict_text(c.result.verdict)},
                     {"evidence", printable(c.result.evidence)},
+                    {"rule", c.claim.rule},
+                    {"subject", printable(c.result.subject)},
                     {"run_options", c.result.run_options}});
   return list;
 }
 
-nlohmann::json json_of(const std::vector<ClaimsOfStudy>& studies) {
-  nlohmann::json list = nlohmann::json::array();
+Json json_of(const std::vector<ClaimsOfStudy>& studies) {
+  Json list = Json::array();
   for (const ClaimsOfStudy& study : studies)
     list.push_back({{"study", printable(study.title)},
                     {"source", printable(study.source)},
@@ -70,7 +71,7 @@ void run_claims(ClaimsOptions& options, const GlobalOptions& global) {
   const std::string page = claims_page(studies);
   if (!options.output.empty()) write_atomically(options.output, page, {.overwrite = options.replace});
   if (global.json)
-    std::cout << json_of(studies).dump(2) << '\n';
+    std::cout << json_of(studies).sort().dump(2) << '\n';
   else if (options.output.empty())
     std::cout << page;
   else
@@ -79,16 +80,16 @@ void run_claims(ClaimsOptions& options, const GlobalOptions& global) {
 
 }  // namespace
 
-void add_claims(CLI::App& app, const GlobalOptions& global) {
+void add_claims(Command& program, const GlobalOptions& global) {
   auto options = std::make_shared<ClaimsOptions>();
-  CLI::App* command = app.add_subcommand(
+  Command& command = program.add_command(
       "claims", "The paper's claims beside what results show: holds, does not hold, cannot tell, with the numbers");
-  options->results.add_to(*command);
-  command->add_option("-o,--output", options->output, "Markdown file (default: standard output)")
-      ->transform(text_that_is("a file's name"))
-      ->type_name("FILE");
-  command->add_flag("--force", options->replace, "Replace the file if it is there");
-  command->callback([options, &global] { run_claims(*options, global); });
+  options->results.add_to(command);
+  command.option("-o,--output", options->output, "Markdown file (default: standard output)")
+      .takes(file_name())
+      .type("FILE");
+  command.flag("--force", options->replace, "Replace the file if it is there");
+  command.on_run([options, &global] { run_claims(*options, global); });
 }
 
 }  // namespace attest

@@ -1,37 +1,24 @@
-// The subcommands, each in a file of the same name with an options struct, a set-up function (declared here) and a run
-// function.
+// The subcommands, each in a file of its name with an options struct, a set-up function (declared here) and a run
+// function. To add one: its name in a list below, and its file.
 #pragma once
 
-#include <string>
-#include <vector>
+#include "experiments/cli/options/global_options.h"
 
-#include "experiments/cli/global_options.h"
+/// In the order of `attest --help`.
+#define ATTEST_COMMANDS(one)                                                                                         \
+  one(inspect) one(synth) one(import) one(capture) one(run) one(tasks) one(list) one(figures) one(report) one(table) \
+      one(compare) one(claims) one(validate) one(monitor) one(bench) one(demo)
 
-namespace CLI {
-class App;
-}
+/// Of `attest bench`.
+#define ATTEST_BENCH_COMMANDS(one) one(bench_study) one(bench_kernel)
 
 namespace attest {
 
-// Each function adds its subcommand to `app`. CLI11 calls the run function while it parses, and main maps the
-// exceptions of the run function to exit codes. `global` is filled by then and outlives the call.
-void add_inspect(CLI::App& app, const GlobalOptions& global);
-void add_synth(CLI::App& app, const GlobalOptions& global);
-void add_import(CLI::App& app, const GlobalOptions& global);
-void add_capture(CLI::App& app, const GlobalOptions& global);
-void add_run(CLI::App& app, const GlobalOptions& global);
-void add_tasks(CLI::App& app, const GlobalOptions& global);
-void add_list(CLI::App& app, const GlobalOptions& global);
-void add_figures(CLI::App& app, const GlobalOptions& global);
-void add_claims(CLI::App& app, const GlobalOptions& global);
-void add_table(CLI::App& app, const GlobalOptions& global);
-void add_compare(CLI::App& app, const GlobalOptions& global);
-void add_report(CLI::App& app, const GlobalOptions& global);
-void add_validate(CLI::App& app, const GlobalOptions& global);
-void add_bench(CLI::App& app, const GlobalOptions& global);
-void add_demo(CLI::App& app, const GlobalOptions& global);
-
-/// Runs 'attest capture' with unparsed `arguments`: CLI11 would take the script's options for its own.
-[[noreturn]] void exec_capture_script(const std::vector<std::string>& arguments);
+// Each function adds its subcommand to `program`. `global` is filled when its run function is called, and outlives the
+// call; main maps what that throws to exit codes.
+#define ATTEST_DECLARE(name) void add_##name(Command& program, const GlobalOptions& global);
+ATTEST_COMMANDS(ATTEST_DECLARE)
+ATTEST_BENCH_COMMANDS(ATTEST_DECLARE)
+#undef ATTEST_DECLARE
 
 }  // namespace attest

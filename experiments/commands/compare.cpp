@@ -1,11 +1,9 @@
 // attest compare: what changed between two studies of the same prompts.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
-#include <CLI/CLI.hpp>
 #include <filesystem>
 #include <iostream>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -13,9 +11,9 @@
 #include "dumps/base/atomic_file.h"
 #include "dumps/base/error.h"
 #include "dumps/base/printable.h"
-#include "experiments/cli/checks.h"
-#include "experiments/cli/output_file.h"
-#include "experiments/cli/study_choice.h"
+#include "experiments/cli/options/output_file.h"
+#include "experiments/cli/options/study_choice.h"
+#include "experiments/cli/parse/checks.h"
 #include "experiments/commands/commands.h"
 #include "experiments/compare/comparison_formats.h"
 #include "experiments/compare/comparison_sentences.h"
@@ -31,7 +29,7 @@ struct CompareOptions {
   std::vector<std::string> metrics, settings, selectors;
   std::string layers, output;
   double confidence = 0.95;
-  bool force = false;
+  bool force = false, same_bytes = false;
 };
 
 ComparisonRequest request_of(const CompareOptions& options, const GlobalOptions& global) {
@@ -42,6 +40,7 @@ ComparisonRequest request_of(const CompareOptions& options, const GlobalOptions&
           .selectors = options.selectors,
           .settings = options.settings,
           .layers = options.layers.empty() ? std::vector<std::pair<int, int>>{} : parse_layers(options.layers),
+          .same_bytes = options.same_bytes,
           .test = {.confidence = options.confidence, .seed = global.seed},
           .threads = global.thread_count()};
 }
@@ -54,9 +53,7 @@ Formatter formatter_of(const std::string& output) {
   if (extension == ".csv") return comparison_csv;
   if (extension == ".json")
     // Names in results may be any bytes; JSON must be UTF-8.
-    return [](const Comparison& comparison) {
-      return comparison_json(comparison).dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
-    };
+    return [](const Comparison& comparison) { return comparison_json(comparison).dump(2) + "\n"; };
   throw UsageError(fmt::format("--output: '{}' ends neither in .md, .csv nor .json", printable(output)));
 }
 
@@ -68,7 +65,7 @@ void run_compare(const CompareOptions& options, const GlobalOptions& global) {
   const Comparison comparison = compare_studies(first, second, request);
   if (formatter != nullptr) write_atomically(options.output, formatter(comparison), {.overwrite = options.force});
   if (global.json)
-    std::cout << comparison_json(comparison).dump(2, ' ', false, nlohmann::json::error_handler_t::replace) << '\n';
+    std::cout << comparison_json(comparison).dump(2) << '\n';
   else if (formatter == nullptr)
     std::cout << comparison_text(comparison);
   else
@@ -77,45 +74,45 @@ void run_compare(const CompareOptions& options, const GlobalOptions& global) {
 
 }  // namespace
 
-void add_compare(CLI::App& app, const GlobalOptions& global) {
+void add_compare(Command& program, const GlobalOptions& global) {
   auto options = std::make_shared<CompareOptions>();
-  CLI::App* command = app.add_subcommand(
+  Command& command = program.add_command(
       "compare", "What changed between two studies of the same prompts: paired differences, tested prompt by prompt");
-  command->add_option("R1", options->first, "Results file of `attest run`")->required();
+  command.option("R1", options->first, "Results file of `attest run`").required();
+  command.option("R2", options->second, "Results file to compare with it, perhaps the same; differences are R2 - R1")
+      .required();
   command
-      ->add_option("R2", options->second, "Results file to compare with it, perhaps the same; differences are R2 - R1")
-      ->required();
+      .option("--metrics", options->metrics,
+              fmt::format("METRIC[.STAT], separated by commas, as columns of 'attest table': STAT makes one number "
+                          "of each prompt's cells. Default: those of {} that both files have",
+                          kDefaultMetrics))
+      .separated()
+      .takes(text_that_is("a metric such as recall.min"))
+      .type("LIST");
   command
-      ->add_option(
-          "--metrics", options->metrics,
-          fmt::format("METRIC[.STAT], separated by commas, as columns of 'attest table': STAT makes one number "
-                      "of each prompt's cells. Default: those of {} that both files have",
-                      kDefaultMetrics))
-      ->delimiter(',')
-      ->transform(text_that_is("a metric such as recall.min"))
-      ->type_name("LIST");
-  command
-      ->add_option("--selectors", options->selectors,
-                   "LABEL, or LABEL1=LABEL2 for two selectors, separated by commas (default: every label in both)")
-      ->delimiter(',')
-      ->transform(text_that_is("a label, or LABEL1=LABEL2"))
-      ->type_name("LABELS");
-  command->add_option("--settings", options->settings, "Settings such as 5,1024,12.5% (default: all that both have)")
-      ->delimiter(',')
-      ->transform(text_that_is("a setting such as 5 or 12.5%"))
-      ->type_name("LIST");
-  command->add_option("--layers", options->layers, "Layers to compare, such as 0-15,31 (default all)")
-      ->transform(text_that_is("layers such as 0-15,31"))
-      ->type_name("LIST");
-  command
-      ->add_option("--confidence", options->confidence, "Of verdicts and intervals, such as 95% (the default) or 0.99")
-      ->transform(share_of_one())
-      ->type_name("NUMBER");
-  command->add_option("-o,--output", options->output, "File to write: .md, .csv or .json (default: standard output)")
-      ->transform(text_that_is("a file's name"))
-      ->type_name("FILE");
-  command->add_flag("--force", options->force, "Replace the output if it is there");
-  command->callback([options, &global] { run_compare(*options, global); });
+      .option("--selectors", options->selectors,
+              "LABEL, LABEL1=LABEL2 for two selectors, or LABEL1@SETTING=LABEL2@SETTING for two settings, also of "
+              "different kinds, separated by commas (default: every label in both)")
+      .separated()
+      .takes(text_that_is("a label, or LABEL1=LABEL2"))
+      .type("LABELS");
+  command.option("--settings", options->settings, "Settings such as 5,1024,12.5% (default: all that both have)")
+      .separated()
+      .takes(text_that_is("a setting such as 5 or 12.5%"))
+      .type("LIST");
+  command.option("--layers", options->layers, "Layers to compare, such as 0-15,31 (default all)")
+      .takes(text_that_is("layers such as 0-15,31"))
+      .type("LIST");
+  command.option("--confidence", options->confidence, "Of verdicts and intervals, such as 95% (the default) or 0.99")
+      .takes(share_of_one())
+      .type("NUMBER");
+  command.option("-o,--output", options->output, "File to write: .md, .csv or .json (default: standard output)")
+      .takes(file_name())
+      .type("FILE");
+  command.flag("--same-bytes", options->same_bytes,
+               "Compare each setting of R1 with the one of R2 that reads most without reading more (io_ratio)");
+  command.flag("--force", options->force, "Replace the output if it is there");
+  command.on_run([options, &global] { run_compare(*options, global); });
 }
 
 }  // namespace attest

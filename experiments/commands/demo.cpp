@@ -1,30 +1,27 @@
 // attest demo: inspect, run, figures, claims and report on the dumps that come with the sources.
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
-#include <CLI/CLI.hpp>
-#include <algorithm>
 #include <filesystem>
 #include <iostream>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <sstream>
-#include <stdexcept>
 #include <string>
 #include <system_error>
 #include <vector>
 
 #include "dumps/base/atomic_file.h"
 #include "dumps/base/error.h"
-#include "experiments/cli/checks.h"
-#include "experiments/cli/version.h"
+#include "dumps/base/join.h"
+#include "dumps/base/json.h"
+#include "experiments/cli/parse/checks.h"
+#include "experiments/cli/process/version.h"
 #include "experiments/commands/commands.h"
 
 namespace attest {
 namespace {
 
 namespace fs = std::filesystem;
-using AddCommand = void (*)(CLI::App&, const GlobalOptions&);
+using AddCommand = void (*)(Command&, const GlobalOptions&);
 
 /// This file marks a folder as made by a demo, which the next demo may overwrite.
 constexpr const char* kMark = "about-this-folder.txt";
@@ -59,17 +56,14 @@ class CapturedOutput {
 };
 
 /// Runs one command line in this process, as a user would type it after `attest`.
-void run_command(AddCommand add, std::vector<std::string> words, const GlobalOptions& global) {
-  CLI::App app{"", "attest"};
-  GlobalOptions own = global;
-  add(app, own);
-  std::ranges::reverse(words);  // CLI11 parses a vector from its end
+void run_command(AddCommand add, const std::vector<std::string>& words, const GlobalOptions& global) {
+  Command program("attest", "");
+  add(program, global);
+  program.parse(words);
   try {
-    app.parse(words);
+    program.run();
   } catch (const Interrupted&) {
     throw Interrupted("the demo was interrupted; run it again to start over");
-  } catch (const CLI::ParseError& error) {
-    throw std::logic_error(fmt::format("the demo's own command line does not parse: {}", error.what()));
   }
 }
 
@@ -111,10 +105,10 @@ std::vector<Step> steps_of(const std::string& dump, const std::string& long_dump
 
 /// Path of an embedded dump, as a user in the source tree would type it.
 std::string embedded_dump(const char* name) {
-  const fs::path dump = fs::path(source_dir()) / "dumps" / name;
+  const fs::path dump = fs::path(demo_folder()) / name;
   std::error_code error;
   if (!fs::exists(dump, error))
-    throw InputError(fmt::format("{} is missing: the demo needs the source tree it was built in", dump.string()));
+    throw InputError(fmt::format("{} is missing: the demo needs the files it was built with", dump.string()));
   const std::string near = fs::proximate(dump, error).string();
   return error || near.starts_with("..") ? dump.string() : near;
 }
@@ -122,14 +116,14 @@ std::string embedded_dump(const char* name) {
 void run_demo(const DemoOptions& options, const GlobalOptions& global) {
   const std::string dump = embedded_dump("demo.h5"), long_dump = embedded_dump("demo-long.h5");
   claim_folder(options.folder);
-  nlohmann::ordered_json document{{"folder", options.folder}};
+  Json document{{"folder", options.folder}};
   for (const Step& step : steps_of(dump, long_dump, options.folder)) {
     if (global.json) {
       const CapturedOutput output;
       run_command(step.add, step.words, global);
-      document[step.name] = nlohmann::ordered_json::parse(output.text());
+      document[step.name] = parse_json(output.text());
     } else {
-      std::cout << fmt::format("\n$ attest {}\n", fmt::join(step.words, " ")) << std::flush;
+      std::cout << fmt::format("\n$ attest {}\n", join(step.words, " ")) << std::flush;
       run_command(step.add, step.words, global);
     }
   }
@@ -147,15 +141,15 @@ void run_demo(const DemoOptions& options, const GlobalOptions& global) {
 
 }  // namespace
 
-void add_demo(CLI::App& app, const GlobalOptions& global) {
+void add_demo(Command& program, const GlobalOptions& global) {
   auto options = std::make_shared<DemoOptions>();
-  CLI::App* command =
-      app.add_subcommand("demo", "Inspect, run, figures, claims and report on the dumps that come with the sources");
-  command->add_option("-o,--output", options->folder, "Folder for what it makes")
-      ->transform(text_that_is("a folder's name"))
-      ->capture_default_str()
-      ->type_name("DIR");
-  command->callback([options, &global] { run_demo(*options, global); });
+  Command& command =
+      program.add_command("demo", "Inspect, run, figures, claims and report on the dumps that come with the sources");
+  command.option("-o,--output", options->folder, "Folder for what it makes")
+      .takes(folder_name())
+      .shows_default()
+      .type("DIR");
+  command.on_run([options, &global] { run_demo(*options, global); });
 }
 
 }  // namespace attest

@@ -1,18 +1,17 @@
 // attest import: makes a dump from safetensors or npz files.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
-#include <CLI/CLI.hpp>
 #include <charconv>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "dumps/base/error.h"
-#include "experiments/cli/checks.h"
-#include "experiments/cli/python_script.h"
-#include "experiments/cli/version.h"
+#include "dumps/base/json.h"
+#include "experiments/cli/parse/checks.h"
+#include "experiments/cli/process/python_module.h"
+#include "experiments/cli/process/version.h"
 #include "experiments/commands/commands.h"
 
 namespace attest {
@@ -61,98 +60,91 @@ std::string bytes(const std::string& text) {
 }
 
 void run_import(const ImportCommand& command, const GlobalOptions& global) {
-  std::vector<Span> spans;
-  for (const std::string& text : command.spans) spans.push_back(parse_span(text));
-  // The fields of ImportOptions (dumps/import/import_plan.py).
-  const nlohmann::json options{{"q_names", bytes(command.q_names)},
-                               {"k_names", bytes(command.k_names)},
-                               {"v_names", bytes(command.v_names)},
-                               {"layout", bytes(command.layout)},
-                               {"q_layout", bytes(command.q_layout)},
-                               {"positions", command.positions},
-                               {"spans", spans},
-                               {"sample", bytes(command.sample)},
-                               {"task", bytes(command.task)},
-                               {"model", bytes(command.model)},
-                               {"rope", bytes(command.rope)},
-                               {"softmax_scale", command.softmax_scale},
-                               {"logit_softcap", command.logit_softcap},
-                               {"sliding_window", command.sliding_window},
-                               {"window_layers", command.window_layers},
-                               {"num_layers", command.num_layers},
-                               {"bfloat16_bits", command.bfloat16_bits}};
-  const nlohmann::json request{{"source", bytes(command.source)},
-                               {"target", bytes(command.target)},
-                               {"force", command.force},
-                               {"quiet", global.quiet},
-                               {"json", global.json},
-                               {"options", options}};
-  exec_script(python_interpreter(), "dumps/import/import_arrays.py", {request.dump(-1, ' ', /*ensure_ascii=*/true)});
+  Json spans = Json::array();
+  for (const std::string& text : command.spans) {
+    const auto [begin, end] = parse_span(text);
+    spans.push_back(Json::array({begin, end}));
+  }
+  // The fields of ImportOptions (experiments/python/attest/importing/plan.py).
+  const Json options{{"q_names", bytes(command.q_names)},
+                     {"k_names", bytes(command.k_names)},
+                     {"v_names", bytes(command.v_names)},
+                     {"layout", bytes(command.layout)},
+                     {"q_layout", bytes(command.q_layout)},
+                     {"positions", command.positions},
+                     {"spans", spans},
+                     {"sample", bytes(command.sample)},
+                     {"task", bytes(command.task)},
+                     {"model", bytes(command.model)},
+                     {"rope", bytes(command.rope)},
+                     {"softmax_scale", command.softmax_scale},
+                     {"logit_softcap", command.logit_softcap},
+                     {"sliding_window", command.sliding_window},
+                     {"window_layers", command.window_layers},
+                     {"num_layers", command.num_layers},
+                     {"bfloat16_bits", command.bfloat16_bits}};
+  const Json request{{"source", bytes(command.source)},
+                     {"target", bytes(command.target)},
+                     {"force", command.force},
+                     {"quiet", global.quiet},
+                     {"json", global.json},
+                     {"options", options}};
+  exec_module(python_interpreter(), "attest.importing", {request.dump(-1, JsonCharacters::ascii)});
 }
 
 }  // namespace
 
-void add_import(CLI::App& app, const GlobalOptions& global) {
+void add_import(Command& program, const GlobalOptions& global) {
   auto import = std::make_shared<ImportCommand>();
   ImportCommand& options = *import;
-  CLI::App* command = app.add_subcommand("import", "Dump from arrays in safetensors or npz files");
-  command->add_option("SOURCE", options.source, "A *.safetensors or *.npz file, or a folder of them")->required();
-  command->add_option("-o,--output", options.target, "The dump")
-      ->required()
-      ->transform(text_that_is("a file's name"))
-      ->type_name("DUMP");
-  const CLI::Validator pattern = text_that_is("a pattern such as model.layers.{l}.q"),
-                       axes = text_that_is("axes such as HTD"), name = text_that_is("a name"),
-                       position = whole_number(0), layer = whole_number(0, kMostLayers);
+  Command& command = program.add_command("import", "Dump from arrays in safetensors or npz files");
+  command.option("SOURCE", options.source, "A *.safetensors or *.npz file, or a folder of them").required();
+  command.option("-o,--output", options.target, "The dump").required().takes(file_name()).type("DUMP");
+  const Check pattern = text_that_is("a pattern such as model.layers.{l}.q"), axes = text_that_is("axes such as HTD"),
+              name = text_that_is("a name"), position = whole_number(0), layer = whole_number(0, kMostLayers);
+  command.option("--q", options.q_names, "Names of the queries: {l} is the layer, {s} the sample (default: usual ones)")
+      .takes(pattern)
+      .type("PATTERN");
+  command.option("--k", options.k_names, "Names of the keys").takes(pattern).type("PATTERN");
+  command.option("--v", options.v_names, "Names of the values").takes(pattern).type("PATTERN");
   command
-      ->add_option("--q", options.q_names,
-                   "Names of the queries: {l} is the layer, {s} the sample (default: usual ones)")
-      ->transform(pattern)
-      ->type_name("PATTERN");
-  command->add_option("--k", options.k_names, "Names of the keys")->transform(pattern)->type_name("PATTERN");
-  command->add_option("--v", options.v_names, "Names of the values")->transform(pattern)->type_name("PATTERN");
-  command
-      ->add_option("--layout", options.layout,
-                   "Axes, slowest first: B sample, H head, T token or query, D channel; B may be added or missing")
-      ->transform(axes)
-      ->capture_default_str()
-      ->type_name("AXES");
-  command->add_option("--q-layout", options.q_layout, "Axes of the queries, where they differ")
-      ->transform(axes)
-      ->type_name("AXES");
-  command->add_option("--positions", options.positions, "Positions of the queries (default: the last ones)")
-      ->delimiter(',')
-      ->transform(position)
-      ->type_name("P,...");
-  command->add_option("--span", options.spans, "Tokens that hold the answer, BEGIN:END; may be repeated")
-      ->delimiter(',')
-      ->transform(text_that_is("BEGIN:END"))
-      ->type_name("B:E");
-  command->add_flag("--bfloat16-bits", options.bfloat16_bits,
-                    "Arrays of 16-bit integers (or NumPy's V2) hold bfloat16");
-  command->add_option("--scale", options.softmax_scale, "Softmax scale; 0: 1/sqrt(head dim)")
-      ->transform(nonnegative_number())
-      ->capture_default_str();
-  command->add_option("--softcap", options.logit_softcap, "Soft-cap of the scores; 0: none")
-      ->transform(nonnegative_number())
-      ->capture_default_str();
-  command->add_option("--sliding-window", options.sliding_window, "Keys that a query sees; 0: all before it")
-      ->transform(position)
-      ->capture_default_str();
-  command->add_option("--window-layers", options.window_layers, "Layers that have the window (default: all)")
-      ->delimiter(',')
-      ->transform(layer)
-      ->type_name("L,...");
-  command->add_option("--num-layers", options.num_layers, "Layers of the model (default: the last one found)")
-      ->transform(layer);
-  command->add_option("--model", options.model, "Name of the model")->transform(name)->capture_default_str();
-  command->add_option("--rope", options.rope, "Rotary parameters of the model, as JSON");
-  command->add_option("--sample", options.sample, "Name of the sample where the patterns have no {s}")
-      ->transform(name)
-      ->capture_default_str();
-  command->add_option("--task", options.task, "Task of the samples")->transform(name)->capture_default_str();
-  command->add_flag("--force", options.force, "Replace the dump if it is there");
-  command->callback([import, &global] { run_import(*import, global); });
+      .option("--layout", options.layout,
+              "Axes, slowest first: B sample, H head, T token or query, D channel; B may be added or missing")
+      .takes(axes)
+      .shows_default()
+      .type("AXES");
+  command.option("--q-layout", options.q_layout, "Axes of the queries, where they differ").takes(axes).type("AXES");
+  command.option("--positions", options.positions, "Positions of the queries (default: the last ones)")
+      .separated()
+      .takes(position)
+      .type("P,...");
+  command.option("--span", options.spans, "Tokens that hold the answer, BEGIN:END; may be repeated")
+      .separated()
+      .takes(text_that_is("BEGIN:END"))
+      .type("B:E");
+  command.flag("--bfloat16-bits", options.bfloat16_bits, "Arrays of 16-bit integers (or NumPy's V2) hold bfloat16");
+  command.option("--scale", options.softmax_scale, "Softmax scale; 0: 1/sqrt(head dim)")
+      .takes(nonnegative_number())
+      .shows_default();
+  command.option("--softcap", options.logit_softcap, "Soft-cap of the scores; 0: none")
+      .takes(nonnegative_number())
+      .shows_default();
+  command.option("--sliding-window", options.sliding_window, "Keys that a query sees; 0: all before it")
+      .takes(position)
+      .shows_default();
+  command.option("--window-layers", options.window_layers, "Layers that have the window (default: all)")
+      .separated()
+      .takes(layer)
+      .type("L,...");
+  command.option("--num-layers", options.num_layers, "Layers of the model (default: the last one found)").takes(layer);
+  command.option("--model", options.model, "Name of the model").takes(name).shows_default();
+  command.option("--rope", options.rope, "Rotary parameters of the model, as JSON");
+  command.option("--sample", options.sample, "Name of the sample where the patterns have no {s}")
+      .takes(name)
+      .shows_default();
+  command.option("--task", options.task, "Task of the samples").takes(name).shows_default();
+  command.flag("--force", options.force, "Replace the dump if it is there");
+  command.on_run([import, &global] { run_import(*import, global); });
 }
 
 }  // namespace attest

@@ -1,15 +1,13 @@
 // Results files and unfinished studies as JSON, and as text made from that JSON.
 #include "experiments/commands/inspect_results.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <map>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -17,7 +15,8 @@
 #include "analysis/results/axes.h"
 #include "analysis/run/input_hashes.h"
 #include "dumps/base/byte_size.h"
-#include "dumps/base/json_text.h"
+#include "dumps/base/join.h"
+#include "dumps/base/json.h"
 #include "dumps/base/printable.h"
 #include "dumps/inspect/file_format.h"
 #include "dumps/inspect/inspect.h"
@@ -27,35 +26,30 @@
 namespace attest {
 namespace {
 
-using ReportJson = nlohmann::ordered_json;
-
 /// JSON from an attribute of an untrusted file; null if it is none.
-ReportJson parsed(const std::string& text) { return parse_json<ReportJson>(text).value_or(ReportJson()); }
+Json parsed(const std::string& text) { return parsed_json(text).value_or(nullptr); }
 
 /// The string at `key`, made safe for a terminal; "" if there is none.
-std::string string_at(const ReportJson& object, const char* key) {
-  if (!object.is_object() || !object.contains(key) || !object[key].is_string()) return "";
-  return printable(object[key].get<std::string>());
-}
+std::string string_at(const Json& object, const char* key) { return printable(object[key].text_or("")); }
 
 /// JSON has no infinity.
-ReportJson number(double value) {
+Json number(double value) {
   if (std::isfinite(value)) return value;
-  return std::isnan(value) ? ReportJson() : ReportJson(value > 0 ? "inf" : "-inf");
+  return std::isnan(value) ? Json() : Json(value > 0 ? "inf" : "-inf");
 }
 
-ReportJson numbers(const std::vector<double>& values) {
-  ReportJson list = ReportJson::array();
+Json numbers(const std::vector<double>& values) {
+  Json list = Json::array();
   for (const double value : values) list.push_back(number(value));
   return list;
 }
 
-ReportJson dump_json(const ResultsFile& results, std::size_t d) {
+Json dump_json(const ResultsFile& results, std::size_t d) {
   const StudyDump& dump = results.study().dumps[d];
-  ReportJson samples = ReportJson::array();
+  Json samples = Json::array();
   for (std::size_t s = 0; s < dump.samples.size(); ++s) {
     const StudySample& sample = dump.samples[s];
-    ReportJson left_out = ReportJson::array();
+    Json left_out = Json::array();
     for (std::size_t y = 0; y < sample.layers.size() && !results.study().selectors.empty(); ++y)
       if (results.done(d, s, 0)[y] == 0) left_out.push_back(sample.layers[y]);
     samples.push_back({{"name", sample.name},
@@ -75,8 +69,8 @@ ReportJson dump_json(const ResultsFile& results, std::size_t d) {
           {"samples", samples}};
 }
 
-ReportJson selectors_json(const ResultsFile& results) {
-  ReportJson list = ReportJson::array();
+Json selectors_json(const ResultsFile& results) {
+  Json list = Json::array();
   for (std::size_t i = 0; i < results.study().selectors.size(); ++i) {
     const StudySelector& selector = results.study().selectors[i];
     std::vector<double> values;
@@ -97,19 +91,18 @@ ReportJson selectors_json(const ResultsFile& results) {
 }
 
 /// Every metric of the file with its axes and the labels of the selectors that have it in some sample.
-ReportJson metrics_json(const ResultsFile& results) {
+Json metrics_json(const ResultsFile& results) {
   const Study& study = results.study();
-  ReportJson list = ReportJson::array();
+  Json list = Json::array();
   const auto add = [&](std::size_t d, std::size_t s, std::optional<std::size_t> i, const std::string& metric) {
     const std::string label = i ? study.selectors[*i].label : std::string(kScoresGroup);
-    auto at = std::ranges::find_if(list, [&](const ReportJson& entry) { return entry["name"] == metric; });
-    if (at == list.end()) {
-      list.push_back(
-          {{"name", metric}, {"axes", axis_names(results.axes(d, s, i, metric))}, {"of", ReportJson::array()}});
-      at = list.end() - 1;
+    auto at = std::ranges::find_if(list.elements(), [&](const Json& entry) { return entry["name"] == metric; });
+    if (at == list.elements().end()) {
+      list.push_back({{"name", metric}, {"axes", axis_names(results.axes(d, s, i, metric))}, {"of", Json::array()}});
+      at = list.elements().end() - 1;
     }
-    ReportJson& labels = (*at)["of"];
-    if (std::ranges::find(labels, ReportJson(label)) == labels.end()) labels.push_back(label);
+    Json& labels = (*at)["of"];
+    if (std::ranges::find(labels, Json(label)) == labels.end()) labels.push_back(label);
   };
   for (std::size_t d = 0; d < study.dumps.size(); ++d) {
     for (std::size_t s = 0; s < study.dumps[d].samples.size(); ++s) {
@@ -121,29 +114,29 @@ ReportJson metrics_json(const ResultsFile& results) {
   return list;
 }
 
-std::string joined(const ReportJson& words, std::size_t most) {
+std::string joined(const Json& words, std::size_t most) {
   std::string text;
   for (std::size_t i = 0; i < words.size(); ++i) {
     if (i == most) return text + fmt::format(", ... ({} in all)", words.size());
-    text += (i > 0 ? ", " : "") + printable(words[i].get<std::string>());
+    text += (i > 0 ? ", " : "") + printable(words[i].text());
   }
   return text;
 }
 
-std::string layers_text(const ReportJson& layers) { return ranges_text(layers.get<std::vector<std::int64_t>>()); }
+std::string layers_text(const Json& layers) { return ranges_text(layers.as<std::vector<std::int64_t>>()); }
 
 /// The options that differ from their defaults: "rule=topk,gqa=per_head"; "-" if none does.
-std::string options_text(const ReportJson& selector) {
+std::string options_text(const Json& selector) {
   std::map<std::string, std::string> defaults;  // empty for a selector that this program does not know
-  const std::string name = selector["selector"];
+  const std::string& name = selector["selector"].text();
   if (find_selector(name) != nullptr) {
     const std::unique_ptr<Selector> standard = make_selector({name, name, {}});
     for (const OptionValue& option : standard->options()) defaults[option.name] = option.value;
   }
   std::string text;
   if (!selector["options"].is_object()) return "-";
-  for (const auto& [option, value] : selector["options"].items()) {
-    const std::string given = value.is_string() ? value.get<std::string>() : value.dump();
+  for (const auto& [option, value] : selector["options"].members()) {
+    const std::string given = value.is_text() ? value.text() : value.dump();
     const auto standard = defaults.find(option);
     if (standard != defaults.end() && standard->second == given) continue;
     text += (text.empty() ? "" : ",") + printable(option) + "=" + printable(given);
@@ -151,41 +144,40 @@ std::string options_text(const ReportJson& selector) {
   return text.empty() ? "-" : text;
 }
 
-std::string manifest_text(const ReportJson& manifest) {
+std::string manifest_text(const Json& manifest) {
   std::string text;
   const auto line = [&](const char* name, const std::string& value) {
     if (!value.empty()) text += fmt::format("  {:<10}{}\n", name, value);
   };
   if (!manifest.is_object() || manifest.empty()) return "  has no manifest\n";
-  const ReportJson program = manifest.value("program", ReportJson::object());
+  const Json& program = manifest["program"];
   line("made by", fmt::format("{} {}, commit {}", string_at(program, "name"), string_at(program, "version"),
                               string_at(program, "git_commit")));
-  const ReportJson words = manifest.value("command_line", ReportJson::array());
-  if (std::ranges::all_of(words, [](const ReportJson& word) { return word.is_string(); })) {
+  const Json& words = manifest["command_line"];
+  if (std::ranges::all_of(words, &Json::is_text)) {
     std::string command;
-    for (const ReportJson& word : words) command += (command.empty() ? "" : " ") + printable(word.get<std::string>());
+    for (const Json& word : words) command += (command.empty() ? "" : " ") + printable(word.text());
     line("command", command);
   }
   line("device", string_at(manifest, "device"));
   line("precision", string_at(manifest, "precision"));
   line("time", fmt::format("{} to {}", string_at(manifest, "start_time"), string_at(manifest, "end_time")));
-  for (const ReportJson& input : manifest.value("inputs", ReportJson::array())) {
+  for (const Json& input : manifest["inputs"]) {
     if (!input.is_object()) continue;
-    const ReportJson bytes = input.value("bytes", ReportJson());
+    const Json& bytes = input["bytes"];
     line("input", fmt::format("{}, {}, {} {}", string_at(input, "path"),
-                              bytes.is_number_integer() ? byte_size_text(bytes) : "size unknown", kContentHashName,
-                              string_at(input, kContentHashName)));
+                              bytes.is_whole() ? byte_size_text(bytes.as<std::uint64_t>()) : "size unknown",
+                              kContentHashName, string_at(input, kContentHashName)));
   }
   return text;
 }
 
-std::string samples_text(const ReportJson& dump) {
+std::string samples_text(const Json& dump) {
   TextTable table({"sample", "task", "tokens", "queries", "at positions", "layers", "left out"});
-  for (const ReportJson& sample : dump["samples"])
+  for (const Json& sample : dump["samples"])
     table.add({string_at(sample, "name"), string_at(sample, "task"), sample["num_tokens"].dump(),
                std::to_string(sample["query_positions"].size()),
-               ranges_text(sample["query_positions"].get<std::vector<std::int64_t>>(), 3),
-               layers_text(sample["layers"]),
+               ranges_text(sample["query_positions"].as<std::vector<std::int64_t>>(), 3), layers_text(sample["layers"]),
                sample["layers_left_out"].empty() ? "-" : layers_text(sample["layers_left_out"])});
   return fmt::format("{}: {}, {} layers, {} query heads, {} KV heads, head_dim {}, value_dim {}\n{}",
                      string_at(dump, "path"), string_at(dump, "model"), dump["num_layers"].dump(),
@@ -197,8 +189,8 @@ std::string float_text(float value) { return std::isnan(value) ? "-" : fmt::form
 
 }  // namespace
 
-ReportJson summary_json(const ResultsFile& results) {
-  ReportJson dumps = ReportJson::array();
+Json summary_json(const ResultsFile& results) {
+  Json dumps = Json::array();
   for (std::size_t d = 0; d < results.study().dumps.size(); ++d) dumps.push_back(dump_json(results, d));
   return {{"path", results.path()},
           {"format", kStudyFormat},
@@ -212,27 +204,28 @@ ReportJson summary_json(const ResultsFile& results) {
 }
 
 std::string summary_text(const ResultsFile& results) {
-  const ReportJson document = summary_json(results);
-  std::string text = fmt::format("{}: study results, format version 1, {}\n{}", printable(results.path()),
-                                 byte_size_text(document["file_bytes"]), manifest_text(document["manifest"]));
-  for (const ReportJson& dump : document["dumps"]) text += "\n" + samples_text(dump);
+  const Json document = summary_json(results);
+  std::string text =
+      fmt::format("{}: study results, format version 1, {}\n{}", printable(results.path()),
+                  byte_size_text(document["file_bytes"].unsigned_whole()), manifest_text(document["manifest"]));
+  for (const Json& dump : document["dumps"]) text += "\n" + samples_text(dump);
   TextTable selectors({"selector", "is", "setting", "at", "options that differ from the default"});
-  for (const ReportJson& selector : document["selectors"])
+  for (const Json& selector : document["selectors"])
     selectors.add({string_at(selector, "label"), string_at(selector, "selector"), string_at(selector, "setting"),
                    selector["setting"] == "none" ? "-" : joined(selector["setting_labels"], 6),
                    options_text(selector)});
   std::map<std::string, std::vector<std::string>> metrics;  // names by axes and selectors
-  for (const ReportJson& metric : document["metrics"])
-    metrics[fmt::format("[{}] of {}", fmt::join(metric["axes"].get<std::vector<std::string>>(), ", "),
+  for (const Json& metric : document["metrics"])
+    metrics[fmt::format("[{}] of {}", join(metric["axes"].as<std::vector<std::string>>(), ", "),
                         joined(metric["of"], 20))]
         .push_back(string_at(metric, "name"));
   text += "\n" + selectors.text() + "\nmetrics\n";
-  for (const auto& [kind, names] : metrics) text += fmt::format("  {}\n    {}\n", kind, fmt::join(names, ", "));
+  for (const auto& [kind, names] : metrics) text += fmt::format("  {}\n    {}\n", kind, join(names, ", "));
   return text;
 }
 
-ReportJson check_json(const ResultsFile&, const ResultsCheck& check) {
-  ReportJson metrics = ReportJson::array();
+Json check_json(const ResultsFile&, const ResultsCheck& check) {
+  Json metrics = Json::array();
   for (const MetricCheck& metric : check.metrics)
     metrics.push_back({{"of", metric.label},
                        {"metric", metric.metric},
@@ -242,7 +235,7 @@ ReportJson check_json(const ResultsFile&, const ResultsCheck& check) {
                        {"minimum", number(metric.least)},
                        {"maximum", number(metric.most)},
                        {"bad", metric.bad},
-                       {"first_bad", metric.first_bad.empty() ? ReportJson() : ReportJson(metric.first_bad)}});
+                       {"first_bad", metric.first_bad.empty() ? Json() : Json(metric.first_bad)}});
   return {{"bad_cells", check.num_bad()}, {"metrics", metrics}};
 }
 
@@ -262,8 +255,8 @@ std::string check_text(const ResultsFile&, const ResultsCheck& check) {
                      faults, bad, cells);
 }
 
-ReportJson status_json(const PartialStatus& status) {
-  ReportJson samples = ReportJson::array();
+Json status_json(const PartialStatus& status) {
+  Json samples = Json::array();
   for (const PartialStatus::Sample& sample : status.samples)
     samples.push_back(
         {{"dump", sample.dump}, {"name", sample.name}, {"layers", sample.layers}, {"finished", sample.finished}});
@@ -289,7 +282,7 @@ std::string status_text(const PartialStatus& status) {
       "{}: an unfinished study, begun {} by attest {} on {}\n  selectors {}\n\n{}\n"
       "{} of {} layers are finished. The same 'attest run' command with --resume goes on; --force starts over.\n",
       printable(status.folder), printable(status.begun), printable(status.program), printable(status.device),
-      fmt::join(labels, ", "), table.text(), status.num_finished(), status.num_layers());
+      join(labels, ", "), table.text(), status.num_finished(), status.num_layers());
 }
 
 }  // namespace attest

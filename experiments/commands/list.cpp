@@ -1,10 +1,9 @@
 // attest list: selectors, metrics and experiments; with NAME all of one of them.
-#include <CLI/CLI.hpp>
 #include <iostream>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
 
+#include "dumps/base/json.h"
 #include "experiments/commands/catalogue.h"
 #include "experiments/commands/commands.h"
 
@@ -12,23 +11,23 @@ namespace attest {
 namespace {
 
 void run_list(const std::string& name, const GlobalOptions& global) {
-  const nlohmann::ordered_json all = catalogue();
+  const Json all = catalogue();
   if (name.empty()) {
     std::cout << (global.json ? all.dump(2) + "\n" : catalogue_text(all));
   } else {
-    const nlohmann::ordered_json entry = catalogue_entry(all, name);
+    const Json entry = catalogue_entry(all, name);
     std::cout << (global.json ? entry.dump(2) + "\n" : entry_text(entry));
   }
 }
 
 }  // namespace
 
-void add_list(CLI::App& app, const GlobalOptions& global) {
+void add_list(Command& program, const GlobalOptions& global) {
   auto name = std::make_shared<std::string>();
-  CLI::App* command =
-      app.add_subcommand("list", "Selectors, their options, defaults and sources; metrics; experiments");
-  command->add_option("name", *name, "Of a selector, metric or experiment: prints all of it")->type_name("NAME");
-  command->callback([name, &global] { run_list(*name, global); });
+  Command& command =
+      program.add_command("list", "Selectors, their options, defaults and sources; metrics; experiments");
+  command.option("name", *name, "Of a selector, metric or experiment: prints all of it").type("NAME");
+  command.on_run([name, &global] { run_list(*name, global); });
 }
 
 }  // namespace attest

@@ -1,28 +1,29 @@
 // attest run: studies selectors x settings on dumps and writes a results file.
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
-#include <CLI/CLI.hpp>
 #include <chrono>
 #include <iostream>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 
+#include "analysis/run/launcher.h"
 #include "dumps/base/error.h"
-#include "experiments/cli/checks.h"
-#include "experiments/cli/grid.h"
-#include "experiments/cli/line_prefix.h"
-#include "experiments/cli/selector_grids.h"
-#include "experiments/cli/study_choice.h"
-#include "experiments/cli/study_run.h"
-#include "experiments/cli/summary_table.h"
+#include "dumps/base/join.h"
+#include "dumps/base/json.h"
+#include "experiments/cli/options/grid.h"
+#include "experiments/cli/options/selector_grids.h"
+#include "experiments/cli/options/study_choice.h"
+#include "experiments/cli/parse/checks.h"
+#include "experiments/cli/process/line_prefix.h"
+#include "experiments/cli/study/study_run.h"
+#include "experiments/cli/study/summary_table.h"
 #include "experiments/commands/commands.h"
+#include "experiments/commands/run_elsewhere.h"
 
 namespace attest {
 namespace {
 
-/// Arguments that are still to be parsed. CLI11 stores all others directly in `study` and `run`.
+/// Arguments that are still to be parsed. All others are stored directly in `study` and `run`.
 struct RunCommand {
   Study study;
   RunOptions run;
@@ -30,22 +31,25 @@ struct RunCommand {
   SelectorGrids selectors;
   std::string lambdas, layers, samples;  ///< empty: the default
   std::string queries = "all";
-  std::int64_t lease_ms = 10000, time_limit_ms = 0;
-  bool send_results = false;
+  std::string units, chunk;
+  std::vector<std::string> take;
+  bool takes = false;
+  std::int64_t time_limit_ms = 0;
+  Elsewhere elsewhere;
 };
 
-/// Where a launcher has set variables, this process is one of its ranks.
-std::optional<RankOptions> rank_options(const RunCommand& command) {
-  std::optional<RankEnvironment> environment = read_rank_environment();
-  if (!environment) return std::nullopt;
-  constexpr std::int64_t kShortestLease = 100;
-  if (command.lease_ms < kShortestLease)
+/// Where a launcher has set variables, this process is one of several with the same command, which all join one study.
+std::optional<Launch> join_others(RunOptions& options) {
+  std::optional<Launch> launch = read_launch();
+  if (!launch) return std::nullopt;
+  if (options.force && !options.resume)
     throw UsageError(
-        fmt::format("--lease is {} s, expected at least 0.1 s", static_cast<double>(command.lease_ms) / 1000));
-  if (environment->rank > 0) set_line_prefix(fmt::format("[rank {}] ", environment->rank));
-  return RankOptions{.environment = std::move(*environment),
-                     .lease = std::chrono::milliseconds(command.lease_ms),
-                     .send_results = command.send_results};
+        fmt::format("--force would start over in each of the {} processes that {} has started; remove '{}' "
+                    "first, or add --resume",
+                    launch->world, launch->launcher, options.output));
+  options.resume = true;
+  if (launch->rank > 0) set_line_prefix(fmt::format("[rank {}] ", launch->rank));
+  return launch;
 }
 
 Study make_study(const RunCommand& command) {
@@ -60,22 +64,38 @@ Study make_study(const RunCommand& command) {
   return study;
 }
 
-void join_lists(RunCommand& command) {
-  join_lists(command.selectors);
-  for (std::string* text : {&command.lambdas, &command.layers, &command.samples, &command.queries}) join_list(*text);
+/// Units that another program computes elsewhere: --units and --chunk write some, --take brings them back.
+void choose_units(const RunCommand& command, RunOptions& options) {
+  if (command.units.empty() != command.chunk.empty())
+    throw UsageError("--units and --chunk belong together: some units of the study go to a file");
+  if (command.takes) options.take = command.take;
+  if (!command.chunk.empty()) {
+    if (command.takes || !options.output.empty())
+      throw UsageError("--chunk writes units to a file of its own, without --output and --take");
+    options.chunk = {.units = parse_layers(command.units), .file = command.chunk};
+  } else if (options.output.empty()) {
+    throw UsageError("'attest run' needs --output, results file to write; see 'attest run --help'");
+  }
+}
+
+void print_missing(const RunReport& report, const RunOptions& options, bool as_json) {
+  if (!as_json) return;  // a notice has said it
+  const Json document{{"results", options.output}, {"units", report.units}, {"missing", report.missing}};
+  std::cout << document.dump(2) << '\n';
 }
 
 void run(RunCommand command, const GlobalOptions& global) {
-  join_lists(command);
-  command.run.ranks = rank_options(command);
+  choose_units(command, command.run);
+  const std::optional<Launch> launch = command.run.chunk ? std::nullopt : join_others(command.run);
   const RunReport report = run_typed_study(make_study(command), command.run, global, command.selectors.grids, "",
-                                           std::chrono::milliseconds(command.time_limit_ms));
-  if (report.outcome == RunReport::Outcome::led_by_rank_0) return;
+                                           std::chrono::milliseconds(command.time_limit_ms), launch);
+  if (report.outcome == RunReport::Outcome::unfinished) return print_missing(report, command.run, global.json);
+  if (report.outcome == RunReport::Outcome::wrote_chunk || (launch && launch->rank > 0)) return;
   if (global.json) {
-    nlohmann::ordered_json document = summary_json(report.summary);
+    Json document = summary_json(report.summary);
     document["results"] = command.run.output;
     document["device"] = report.device;
-    std::cout << document.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << '\n';
+    std::cout << document.dump(2) << '\n';
   } else {
     std::cout << summary_table(report.summary) << fmt::format("Results: {}\n", command.run.output);
   }
@@ -83,65 +103,75 @@ void run(RunCommand command, const GlobalOptions& global) {
 
 }  // namespace
 
-void add_run(CLI::App& app, const GlobalOptions& global) {
+void add_run(Command& program, const GlobalOptions& global) {
   const auto options = std::make_shared<RunCommand>();
   Study& study = options->study;
-  CLI::App* command = app.add_subcommand("run", "Study selectors on dumps: selectors x settings -> results");
-  command->add_option("DUMP", options->dumps, "Attention dumps")->required();
-  command->add_option("-o,--output", options->run.output, "Results file to write")
-      ->required()
-      ->transform(text_that_is("a file's name"))
-      ->type_name("FILE");
-  add_selector_options(*command, options->selectors);
+  Command& command = program.add_command("run", "Study selectors on dumps: selectors x settings -> results");
+  command.option("DUMP", options->dumps, "Attention dumps").required();
+  command.option("-o,--output", options->run.output, "Results file to write").takes(file_name()).type("FILE");
+  add_selector_options(command, options->selectors);
   command
-      ->add_option(
-          "--lambdas", options->lambdas,
-          fmt::format("Where the tails of the scan error are measured (default {})", fmt::join(study.lambdas, ",")))
-      ->multi_option_policy(CLI::MultiOptionPolicy::Join)
-      ->transform(text_that_is("a list such as 0.5,1,2"))
-      ->type_name("GRID");
+      .option("--lambdas", options->lambdas,
+              fmt::format("Where the tails of the scan error are measured (default {})", join(study.lambdas, ",")))
+      .joined()
+      .takes(text_that_is("a list such as 0.5,1,2"))
+      .type("GRID");
+  command.option("--salient-delta", study.salient_delta, "Salient: at most this far below the largest score, in nats")
+      .takes(nonnegative_number(Infinity::accepted))
+      .shows_default()
+      .type("X");
+  command.option("--layers", options->layers, "Layers: 0-31, or 0,5,8-11, or 8- for all from 8 on (default all)")
+      .joined()
+      .takes(text_that_is("a list such as 0-31"))
+      .type("LIST");
+  command.option("--samples", options->samples, "Samples by name: a,b (default all)")
+      .joined()
+      .takes(text_that_is("a list such as a,b"))
+      .type("NAMES");
+  command.option("--queries", options->queries, "all, last:N, or positions: 1000,2047")
+      .joined()
+      .shows_default()
+      .type("WHICH");
+  command.flag("--resume", options->run.resume,
+               "Go on with an unfinished study of the same options and inputs, or begin if there is none");
+  command.flag("--force", options->run.force,
+               "Replace an existing results file; without --resume, also start an unfinished study over");
+  command.flag("--skip-bad-layers", study.skip_bad_layers,
+               "Leave layers out that cannot be studied (NaN, Inf, overflow) instead of failing");
   command
-      ->add_option("--salient-delta", study.salient_delta, "Salient: at most this far below the largest score, in nats")
-      ->transform(nonnegative_number(Infinity::accepted))
-      ->capture_default_str()
-      ->type_name("X");
-  command->add_option("--layers", options->layers, "Layers: 0-31, or 0,5,8-11, or 8- for all from 8 on (default all)")
-      ->multi_option_policy(CLI::MultiOptionPolicy::Join)
-      ->transform(text_that_is("a list such as 0-31"))
-      ->type_name("LIST");
-  command->add_option("--samples", options->samples, "Samples by name: a,b (default all)")
-      ->multi_option_policy(CLI::MultiOptionPolicy::Join)
-      ->transform(text_that_is("a list such as a,b"))
-      ->type_name("NAMES");
-  command->add_option("--queries", options->queries, "all, last:N, or positions: 1000,2047")
-      ->multi_option_policy(CLI::MultiOptionPolicy::Join)
-      ->capture_default_str()
-      ->type_name("WHICH");
-  command->add_flag("--resume", options->run.resume,
-                    "Go on with an unfinished study of the same options and inputs, or begin if there is none");
-  command->add_flag("--force", options->run.force,
-                    "Replace an existing results file; without --resume, also start an unfinished study over");
-  command->add_flag("--skip-bad-layers", study.skip_bad_layers,
-                    "Leave layers out that cannot be studied (NaN, Inf, overflow) instead of failing");
+      .option("--allow-memory", options->run.allowed_memory,
+              "Memory that a layer and its results may take (default: 4GiB, or 16 times the dump's bytes on disk)")
+      .takes(byte_size())
+      .type("SIZE");
+  command.option("--time-limit", options->time_limit_ms, "Interrupt the study after this time: seconds, or H:MM:SS")
+      .takes(duration())
+      .type("TIME");
+  command.flag("--with-dense-layers", options->run.with_dense_layers, "Include dense layers in the summary's averages");
   command
-      ->add_option("--allow-memory", options->run.allowed_memory,
-                   "Memory that a layer and its results may take (default: 4GiB, or 16 times the dump's bytes on disk)")
-      ->transform(byte_size())
-      ->type_name("SIZE");
-  command
-      ->add_option("--time-limit", options->time_limit_ms, "Interrupt the study after this time: seconds, or H:MM:SS")
-      ->transform(duration())
-      ->type_name("TIME");
-  command
-      ->add_option("--lease", options->lease_ms, "Of ranks: one that is silent for this many seconds loses its layers")
-      ->transform(duration())
-      ->default_str("10")
-      ->type_name("TIME");
-  command->add_flag("--send-results", options->send_results,
-                    "Of ranks: finished layers go to rank 0 through the store, where no folder is shared");
-  command->add_flag("--with-dense-layers", options->run.with_dense_layers,
-                    "Include dense layers in the summary's averages");
-  command->callback([options, &global] { run(*options, global); });
+      .option("--units", options->units,
+              "With --chunk: only these units (sample and layer) in their order in the study: 0-7, or 0,5,8-11")
+      .joined()
+      .takes(text_that_is("a list such as 0-7"))
+      .type("LIST");
+  command.option("--chunk", options->chunk, "File of their results, for --take; instead of --output")
+      .takes(file_name())
+      .type("FILE");
+  const Option& take = command
+                           .option("--take", options->take,
+                                   "Compute nothing: add the units of these chunks to the study, and tell which are "
+                                   "missing")
+                           .may_be_empty()
+                           .type("FILE");
+  add_elsewhere_options(command, options->elsewhere);
+  command.on_run([options, &global, &take, &command] {
+    options->takes = take.is_given();
+    std::erase(options->take, "");
+    if (is_elsewhere(options->elsewhere)) {
+      make_study(*options);  // what is wrong with its options is said here
+      run_elsewhere(options->elsewhere, command, options->run.output, global);
+    }
+    run(*options, global);
+  });
 }
 
 }  // namespace attest

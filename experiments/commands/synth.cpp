@@ -1,24 +1,44 @@
 // attest synth: writes seeded synthetic dumps with known structure.
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
-#include <CLI/CLI.hpp>
+#include <chrono>
 #include <functional>
 #include <iostream>
 #include <map>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "dumps/base/json.h"
 #include "dumps/synthetic/dump.h"
 #include "dumps/synthetic/heads.h"
-#include "experiments/cli/checks.h"
-#include "experiments/cli/writing_progress.h"
+#include "experiments/cli/output/progress.h"
+#include "experiments/cli/parse/checks.h"
 #include "experiments/commands/commands.h"
 
 namespace attest {
 namespace {
+
+/// Call it with the bytes done and the bytes in all.
+class WritingProgress {
+ public:
+  explicit WritingProgress(bool quiet) : progress_("MB", quiet) {}
+
+  void operator()(std::int64_t done, std::int64_t total) {
+    constexpr std::int64_t megabyte = 1'000'000;
+    if (total < megabyte) return;
+    progress_.show(static_cast<std::size_t>(done / megabyte), static_cast<std::size_t>(total / megabyte), 0);
+  }
+
+  void end() { progress_.end(); }
+
+  double seconds() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  Progress progress_;
+  Clock::time_point start_ = Clock::now();
+};
 
 struct SynthOptions {
   std::string path;
@@ -85,11 +105,11 @@ void run_synth(const SynthOptions& options, const GlobalOptions& global) {
   progress.end();
   const double seconds = progress.seconds();
   if (global.json) {
-    const nlohmann::ordered_json report{{"path", options.path},
-                                        {"samples", dump.num_samples},
-                                        {"layers", dump.num_layers},
-                                        {"bytes", bytes},
-                                        {"seconds", seconds}};
+    const Json report{{"path", options.path},
+                      {"samples", dump.num_samples},
+                      {"layers", dump.num_layers},
+                      {"bytes", bytes},
+                      {"seconds", seconds}};
     std::cout << report.dump(2) << '\n';
     return;
   }
@@ -100,56 +120,50 @@ void run_synth(const SynthOptions& options, const GlobalOptions& global) {
 
 }  // namespace
 
-void add_synth(CLI::App& app, const GlobalOptions& global) {
+void add_synth(Command& program, const GlobalOptions& global) {
   auto options = std::make_shared<SynthOptions>();
-  CLI::App* command = app.add_subcommand("synth", "Seeded synthetic dump with known structure (--seed)");
-  const auto add = [&](const char* name, const char* text, auto... members) {
-    CLI::Option* option = command->add_option(name, field(options->given, members...), text)->capture_default_str();
-    options->typed.push_back([option, members...](SyntheticOptions& dump, const SyntheticOptions& given) {
-      if (option->count() > 0) field(dump, members...) = field(given, members...);
+  Command& command = program.add_command("synth", "Seeded synthetic dump with known structure (--seed)");
+  const auto add = [&](const char* name, const char* text, auto... members) -> Option& {
+    Option& option = command.option(name, field(options->given, members...), text).shows_default();
+    options->typed.push_back([&option, members...](SyntheticOptions& dump, const SyntheticOptions& given) {
+      if (option.is_given()) field(dump, members...) = field(given, members...);
     });
     return option;
   };
   using O = SyntheticOptions;
-  const CLI::Validator count = whole_number(1, kMostCount), count_or_none = whole_number(0, kMostCount);
-  command->add_option("-o,--output", options->path, "The dump")
-      ->required()
-      ->transform(text_that_is("a file's name"))
-      ->type_name("DUMP");
-  command->add_option("--preset", options->preset, "Shape of a known model; options given beside it override it")
-      ->transform(one_of(names_of(kPresets)));
-  add("--profile", "Mixture of heads", &O::profile)->transform(one_of(profile_names()));
-  add("--layers", "Layers", &O::num_layers)->transform(count);
-  add("--samples", "Samples", &O::num_samples)->transform(count);
-  add("--tokens", "Tokens of each sample", &O::num_tokens)->transform(whole_number(1, kMostTokens));
-  add("--queries", "Queries of each sample, at its last positions", &O::num_queries)
-      ->transform(whole_number(1, kMostTokens));
-  add("--query-heads", "Query heads", &O::shape, &AttentionShape::num_query_heads)->transform(count);
-  add("--kv-heads", "KV heads; they divide the query heads", &O::shape, &AttentionShape::num_kv_heads)
-      ->transform(count);
-  CLI::Option* head_dim =
-      add("--head-dim", "Channels of q and k", &O::shape, &AttentionShape::head_dim)->transform(count);
-  CLI::Option* value_dim =
+  const Check count = whole_number(1, kMaxCount), count_or_none = whole_number(0, kMaxCount);
+  command.option("-o,--output", options->path, "The dump").required().takes(file_name()).type("DUMP");
+  command.option("--preset", options->preset, "Shape of a known model; options given beside it override it")
+      .takes(one_of(names_of(kPresets)));
+  add("--profile", "Mixture of heads", &O::profile).takes(one_of(profile_names()));
+  add("--layers", "Layers", &O::num_layers).takes(count);
+  add("--samples", "Samples", &O::num_samples).takes(count);
+  add("--tokens", "Tokens of each sample", &O::num_tokens).takes(whole_number(1, kMaxTokens));
+  add("--queries", "Queries of each sample, at its last positions", &O::num_queries).takes(whole_number(1, kMaxTokens));
+  add("--query-heads", "Query heads", &O::shape, &AttentionShape::num_query_heads).takes(count);
+  add("--kv-heads", "KV heads; they divide the query heads", &O::shape, &AttentionShape::num_kv_heads).takes(count);
+  Option& head_dim = add("--head-dim", "Channels of q and k", &O::shape, &AttentionShape::head_dim).takes(count);
+  Option& value_dim =
       add("--value-dim", "Channels of v, where they differ from --head-dim", &O::shape, &AttentionShape::value_dim)
-          ->transform(count);
-  command->add_option("--dtype", options->element_type, "Element type")
-      ->transform(one_of(names_of(kElementTypes)))
-      ->capture_default_str();
-  add("--scale", "Softmax scale; 0: 1/sqrt(head dim)", &O::softmax_scale)->transform(nonnegative_number());
-  add("--softcap", "Soft-cap of the scores; 0: none", &O::logit_softcap)->transform(nonnegative_number());
+          .takes(count);
+  command.option("--dtype", options->element_type, "Element type")
+      .takes(one_of(names_of(kElementTypes)))
+      .shows_default();
+  add("--scale", "Softmax scale; 0: 1/sqrt(head dim)", &O::softmax_scale).takes(nonnegative_number());
+  add("--softcap", "Soft-cap of the scores; 0: none", &O::logit_softcap).takes(nonnegative_number());
   add("--sliding-window", "Keys that a query sees; 0: all before it", &O::sliding_window)
-      ->transform(whole_number(0, kMostTokens));
-  add("--global-every", "Every n-th layer ignores the window; 0: none", &O::global_every)->transform(count_or_none);
-  add("--spans", "Evidence spans of each sample", &O::num_spans)->transform(whole_number(0, kMostSpans));
-  add("--span-tokens", "Tokens of each span", &O::span_tokens)->transform(count);
-  add("--sink-tokens", "First tokens that sink heads look at", &O::sink_tokens)->transform(count_or_none);
-  command->add_flag("--force", options->force, "Replace the dump if it is there");
+      .takes(whole_number(0, kMaxTokens));
+  add("--global-every", "Every n-th layer ignores the window; 0: none", &O::global_every).takes(count_or_none);
+  add("--spans", "Evidence spans of each sample", &O::num_spans).takes(whole_number(0, kMaxSpans));
+  add("--span-tokens", "Tokens of each span", &O::span_tokens).takes(count);
+  add("--sink-tokens", "First tokens that sink heads look at", &O::sink_tokens).takes(count_or_none);
+  command.flag("--force", options->force, "Replace the dump if it is there");
 
   // Comes after --head-dim is copied: value_dim equals head_dim unless --value-dim is given.
-  options->typed.push_back([head_dim, value_dim](SyntheticOptions& dump, const SyntheticOptions&) {
-    if (head_dim->count() > 0 && value_dim->count() == 0) dump.shape.value_dim = dump.shape.head_dim;
+  options->typed.push_back([&head_dim, &value_dim](SyntheticOptions& dump, const SyntheticOptions&) {
+    if (head_dim.is_given() && !value_dim.is_given()) dump.shape.value_dim = dump.shape.head_dim;
   });
-  command->callback([options, &global] { run_synth(*options, global); });
+  command.on_run([options, &global] { run_synth(*options, global); });
 }
 
 }  // namespace attest

@@ -1,8 +1,6 @@
 // attest table: means, ladders and worst cases of results as a table.
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
 #include <iostream>
@@ -14,12 +12,12 @@
 #include "dumps/base/atomic_file.h"
 #include "dumps/base/error.h"
 #include "dumps/base/printable.h"
-#include "experiments/cli/checks.h"
-#include "experiments/cli/output_file.h"
-#include "experiments/cli/results_arguments.h"
-#include "experiments/cli/study_choice.h"
+#include "experiments/cli/options/output_file.h"
+#include "experiments/cli/options/results_arguments.h"
+#include "experiments/cli/options/study_choice.h"
+#include "experiments/cli/parse/checks.h"
 #include "experiments/commands/commands.h"
-#include "experiments/tables/table_formats.h"
+#include "experiments/tables/results_table.h"
 
 namespace attest {
 namespace {
@@ -81,46 +79,46 @@ void run_table(TableOptions& options, const GlobalOptions& global) {
 
 }  // namespace
 
-void add_table(CLI::App& app, const GlobalOptions& global) {
+void add_table(Command& program, const GlobalOptions& global) {
   auto options = std::make_shared<TableOptions>();
-  CLI::App* command =
-      app.add_subcommand("table", "Means, ladders and worst cases of results files by selector and setting");
-  options->results.add_to(*command);
+  Command& command =
+      program.add_command("table", "Means, ladders and worst cases of results files by selector and setting");
+  options->results.add_to(command);
   std::vector<std::string> groupings{"selector", "model"};
   for (const std::string_view name : kGroupingNames) groupings.emplace_back(name);
   command
-      ->add_option("--by", options->by,
-                   "What splits the rows of a selector and setting, separated by commas; models are never averaged")
-      ->delimiter(',')
-      ->transform(one_of(groupings))
-      ->type_name("NAMES");
+      .option("--by", options->by,
+              "What splits the rows of a selector and setting, separated by commas; models are never averaged")
+      .separated()
+      .takes(one_of(groupings))
+      .type("NAMES");
   command
-      ->add_option("--metrics", options->metrics,
-                   fmt::format("Columns METRIC[.STAT], separated by commas. METRIC: of 'attest list', span_recall, "
-                               "NAME_deficit (1 - NAME), dropped_mass. STAT: mean (the default), std, min, max, worst, "
-                               "median, pNN, pNN.N, count, ladder. Default {}",
-                               kDefaultColumns))
-      ->delimiter(',')
-      ->transform(text_that_is("a column such as recall.min"))
-      ->type_name("COLUMNS");
-  command->add_option("--selectors", options->selectors, "Labels of selectors, separated by commas (default all)")
-      ->delimiter(',')
-      ->transform(text_that_is("a label"))
-      ->type_name("LABELS");
-  command->add_option("--settings", options->settings, "Settings such as 5,1024,12.5% (default all)")
-      ->delimiter(',')
-      ->transform(text_that_is("a setting such as 5 or 12.5%"))
-      ->type_name("LIST");
-  command->add_flag("--with-dense-layers", options->with_dense_layers,
-                    "Include layers that are dense in some of the selectors");
-  command->add_option("--format", options->format, "Default: by the output's name (.csv, .md, .tex, .json), else text")
-      ->transform(one_of(kTableFormats))
-      ->type_name("NAME");
-  command->add_option("-o,--output", options->output, "File to write (default: standard output)")
-      ->transform(text_that_is("a file's name"))
-      ->type_name("FILE");
-  command->add_flag("--force", options->force, "Replace the output if it is there");
-  command->callback([options, &global] { run_table(*options, global); });
+      .option("--metrics", options->metrics,
+              fmt::format("Columns METRIC[.STAT], separated by commas. METRIC: of 'attest list', span_recall, "
+                          "NAME_deficit (1 - NAME), dropped_mass. STAT: mean (the default), std, min, max, worst, "
+                          "median, pNN, pNN.N, count, ladder. Default {}",
+                          kDefaultColumns))
+      .separated()
+      .takes(text_that_is("a column such as recall.min"))
+      .type("COLUMNS");
+  command.option("--selectors", options->selectors, "Labels of selectors, separated by commas (default all)")
+      .separated()
+      .takes(text_that_is("a label"))
+      .type("LABELS");
+  command.option("--settings", options->settings, "Settings such as 5,1024,12.5% (default all)")
+      .separated()
+      .takes(text_that_is("a setting such as 5 or 12.5%"))
+      .type("LIST");
+  command.flag("--with-dense-layers", options->with_dense_layers,
+               "Include layers that are dense in some of the selectors");
+  command.option("--format", options->format, "Default: by the output's name (.csv, .md, .tex, .json), else text")
+      .takes(one_of(kTableFormats))
+      .type("NAME");
+  command.option("-o,--output", options->output, "File to write (default: standard output)")
+      .takes(file_name())
+      .type("FILE");
+  command.flag("--force", options->force, "Replace the output if it is there");
+  command.on_run([options, &global] { run_table(*options, global); });
 }
 
 }  // namespace attest

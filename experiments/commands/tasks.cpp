@@ -1,28 +1,25 @@
-// attest tasks: parses selectors and grids, and hands them with all other options to experiments/tasks/run_tasks.py.
-#include <fmt/format.h>
+// attest tasks: parses selectors and grids, and hands them with all other options to attest.tasks.
+#include <fmt/core.h>
 
-#include <CLI/CLI.hpp>
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
 #include <map>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "analysis/torch_ops/attend.h"
 #include "dumps/base/error.h"
+#include "dumps/base/json.h"
 #include "dumps/base/printable.h"
-#include "experiments/cli/checks.h"
-#include "experiments/cli/command_line.h"
-#include "experiments/cli/python_script.h"
-#include "experiments/cli/selector_argument.h"
-#include "experiments/cli/selector_grids.h"
-#include "experiments/cli/study_notices.h"
-#include "experiments/cli/version.h"
+#include "experiments/cli/options/selector_grids.h"
+#include "experiments/cli/parse/checks.h"
+#include "experiments/cli/process/python_module.h"
+#include "experiments/cli/process/version.h"
+#include "experiments/cli/study/study_run.h"
 #include "experiments/commands/commands.h"
 #include "kernels/selectors/selector_text.h"
 
@@ -47,7 +44,7 @@ Example:
   attest tasks --model Qwen/Qwen3-8B --selector ffd --delta 1:12:1 --selector quest --budget 256,1024 \
       --tasks kv,mk --context 4K,16K --prompts 24 -o tasks.h5 --dump dump.h5
 
-The format of tasks.h5, and more: experiments/tasks/README.md
+The format of tasks.h5, and more: experiments/python/attest/tasks/README.md
 )";
 
 /// An option that the script parses.
@@ -89,16 +86,17 @@ struct TasksCommand {
 };
 
 /// Byte for byte the number that was typed; JSON has no infinity.
-nlohmann::json number(double value) {
+Json number(double value) {
   if (std::isinf(value)) return "inf";
   return value;
 }
 
-/// The fields that experiments/tasks/task_runs.py reads.
-nlohmann::json selector_json(const StudySelector& selector, const std::string& text) {
-  nlohmann::json settings = nlohmann::json::array();
+/// The fields that attest/tasks/runs.py reads.
+Json selector_json(const StudySelector& selector, const std::string& text) {
+  Json settings = Json::array();
   for (std::size_t s = 0; s < selector.grid.size(); ++s)
-    settings.push_back({number(selector.grid[s].value), selector.grid[s].percent, selector.setting_labels[s]});
+    settings.push_back(
+        Json::array({number(selector.grid[s].value), selector.grid[s].percent, selector.setting_labels[s]}));
   return {{"label", selector.label},
           {"selector", selector.name},
           {"text", text},
@@ -108,11 +106,11 @@ nlohmann::json selector_json(const StudySelector& selector, const std::string& t
 }
 
 /// The selectors as JSON. Throws UsageError for one that a model cannot attend through.
-nlohmann::json selectors_json(const SelectorGrids& options, const GlobalOptions& global) {
+Json selectors_json(const SelectorGrids& options, const GlobalOptions& global) {
   if (options.selectors.empty()) throw UsageError("--selector is required: it names what the model attends through");
   Study study;
   study.selectors = chosen_selectors(options);
-  nlohmann::json all = nlohmann::json::array();
+  Json all = Json::array();
   for (std::size_t i = 0; i < study.selectors.size(); ++i) {
     const std::string text = selector_text(parse_selector(options.selectors[i]));
     if (study.selectors[i].label == "dense")
@@ -139,18 +137,14 @@ void name_operator_library() {
 }
 
 void run_tasks(TasksCommand command, const GlobalOptions& global) {
-  join_lists(command.selectors);
-  const nlohmann::json request{{"selectors", selectors_json(command.selectors, global)},
-                               {"command", command_line()},
-                               {"version", program_version().program},
-                               {"git_commit", program_version().git_commit}};
+  const Json request{{"selectors", selectors_json(command.selectors, global)},
+                     {"command", command_line()},
+                     {"version", program_version().program},
+                     {"git_commit", program_version().git_commit}};
   // Bytes of paths that are not UTF-8 cannot stand in JSON; the options below are handed over as they are.
-  std::vector<std::string> arguments{"--request=" +
-                                     request.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace)};
-  for (auto& [name, value] : command.values) {
-    join_list(value);
+  std::vector<std::string> arguments{"--request=" + request.dump(-1, JsonCharacters::ascii)};
+  for (const auto& [name, value] : command.values)
     if (!value.empty()) arguments.push_back(fmt::format("{}={}", name, value));
-  }
   for (const auto& [name, given] : command.flags)
     if (given) arguments.push_back(name);
   if (global.quiet) arguments.emplace_back("--quiet");
@@ -159,28 +153,26 @@ void run_tasks(TasksCommand command, const GlobalOptions& global) {
   arguments.push_back(fmt::format("--threads={}", global.thread_count()));
   arguments.push_back(fmt::format("--seed={}", global.seed));
   name_operator_library();
-  exec_script(python_interpreter(), "experiments/tasks/run_tasks.py", arguments);
+  exec_module(python_interpreter(), "attest.tasks", arguments);
 }
 
 }  // namespace
 
-void add_tasks(CLI::App& app, const GlobalOptions& global) {
+void add_tasks(Command& program, const GlobalOptions& global) {
   const auto options = std::make_shared<TasksCommand>();
-  CLI::App* command = app.add_subcommand("tasks", kDescription);
-  command->footer(kFooter);
+  Command& command = program.add_command("tasks", kDescription);
+  command.footer(kFooter);
   for (const PassedOption& option : kPassed) {
     const std::string name = option.name;
-    if (name == kFirstAfterSelectors) add_selector_options(*command, options->selectors);
-    CLI::Option* added =
-        command->add_option(name == "--output" ? "-o,--output" : name, options->values[name], option.text)
-            ->transform(text_that_is("a value"))
-            ->type_name(option.type);
-    if (option.type == std::string("LIST") || option.type == std::string("NAMES"))
-      added->multi_option_policy(CLI::MultiOptionPolicy::Join);
-    if (name == "--model" || name == "--output") added->required();
+    if (name == kFirstAfterSelectors) add_selector_options(command, options->selectors);
+    Option& added = command.option(name == "--output" ? "-o,--output" : name, options->values[name], option.text)
+                        .takes(text_that_is("a value"))
+                        .type(option.type);
+    if (option.type == std::string("LIST") || option.type == std::string("NAMES")) added.joined();
+    if (name == "--model" || name == "--output") added.required();
   }
-  for (const PassedOption& flag : kFlags) command->add_flag(flag.name, options->flags[flag.name], flag.text);
-  command->callback([options, &global] { run_tasks(*options, global); });
+  for (const PassedOption& flag : kFlags) command.flag(flag.name, options->flags[flag.name], flag.text);
+  command.on_run([options, &global] { run_tasks(*options, global); });
 }
 
 }  // namespace attest

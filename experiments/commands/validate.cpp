@@ -1,12 +1,9 @@
 // attest validate: which setting of a selector is safe for a model, with what confidence.
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
-#include <CLI/CLI.hpp>
+#include <algorithm>
 #include <iostream>
 #include <memory>
-#include <nlohmann/json.hpp>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,12 +11,14 @@
 #include "dumps/base/error.h"
 #include "dumps/base/printable.h"
 #include "dumps/inspect/file_format.h"
-#include "experiments/cli/checks.h"
-#include "experiments/cli/output_file.h"
-#include "experiments/cli/results_arguments.h"
-#include "experiments/cli/version.h"
+#include "experiments/cli/options/output_file.h"
+#include "experiments/cli/options/results_arguments.h"
+#include "experiments/cli/options/selector_grids.h"
+#include "experiments/cli/parse/checks.h"
+#include "experiments/cli/process/version.h"
 #include "experiments/commands/commands.h"
-#include "experiments/validation/claim_options.h"
+#include "experiments/outcomes/failure_prediction.h"
+#include "experiments/validation/guarantee_options.h"
 #include "experiments/validation/recommendation.h"
 #include "experiments/validation/study_of_dumps.h"
 #include "experiments/validation/verdict_files.h"
@@ -31,7 +30,7 @@ namespace {
 
 struct ValidateOptions {
   std::vector<std::string> inputs;  ///< dumps, or results files
-  ClaimOptions claim;
+  GuaranteeOptions guarantee;
   DumpStudyOptions study;
   std::string output, csv, trtllm;
   std::string details;
@@ -55,17 +54,21 @@ void check_outputs(const ValidateOptions& options) {
     throw UsageError("--format is of the pictures of --details, which is not given");
 }
 
-/// Whether the inputs are dumps; they must be of one kind.
-bool are_dumps(const std::vector<std::string>& inputs) {
-  std::optional<bool> dumps;
-  for (const std::string& path : inputs) {
-    const bool dump = file_format(path) != kStudyFormat;
-    if (dumps && *dumps != dump)
-      throw UsageError(fmt::format("{} is a {} and {} a {}: give dumps or results", inputs.front(),
-                                   *dumps ? "dump" : "results file", path, dump ? "dump" : "results file"));
-    dumps = dump;
+struct Inputs {
+  std::vector<std::string> dumps, results, tasks;
+};
+
+/// Dumps and results do not stand together.
+Inputs split(const std::vector<std::string>& paths) {
+  Inputs inputs;
+  for (const std::string& path : paths) {
+    const std::string format = file_format(path);
+    (format == kTasksFormat ? inputs.tasks : format == kStudyFormat ? inputs.results : inputs.dumps).push_back(path);
   }
-  return dumps.value_or(false);
+  if (!inputs.dumps.empty() && !inputs.results.empty())
+    throw UsageError(fmt::format("{} is a dump and {} a results file: give dumps or results", inputs.dumps.front(),
+                                 inputs.results.front()));
+  return inputs;
 }
 
 /// Throws OutputError, when everything is written, if gnuplot could not draw something.
@@ -73,80 +76,104 @@ void write_details(const Judgement& judgement, const ValidateOptions& options, c
   if (options.details.empty()) return;
   const FigureReport report = write_verdict_folder(judgement, options.folder());
   if (!global.quiet) std::cerr << not_drawn_text(report, printable(options.details));
-  if (!report.errors.empty()) throw OutputError(fmt::format("{}", fmt::join(report.errors, "; ")));
 }
 
 void write_outputs(const Judgement& judgement, const ValidateOptions& options, const GlobalOptions& global) {
-  const AtomicFileOptions atomic{.overwrite = options.study.force};
-  if (!options.csv.empty()) write_atomically(options.csv, offenders_csv(judgement), atomic);
+  const auto write = [&](const std::string& path, const std::string& text, std::string_view what) {
+    write_atomically(path, text, {.overwrite = options.study.force});
+    if (!global.quiet) std::cerr << fmt::format("{}: {}\n", printable(path), what);
+  };
+  if (!options.csv.empty()) write(options.csv, offenders_csv(judgement), "the cells that stand in the way");
   if (judgement.certainty() == Certainty::certified) {
     if (!options.output.empty())
-      write_atomically(options.output, recommendation_json(judgement, program_version().program).dump(2) + "\n",
-                       atomic);
-    if (!options.trtllm.empty()) write_atomically(options.trtllm, trtllm_yaml(judgement), atomic);
+      write(options.output, recommendation_json(judgement, program_version().program).dump(2) + "\n",
+            "the recommendation of what is certified");
+    if (!options.trtllm.empty()) write(options.trtllm, trtllm_yaml(judgement), "the certified factor");
   } else if (!global.quiet) {
     for (const std::string* path : {&options.output, &options.trtllm})
       if (!path->empty()) std::cerr << fmt::format("{} was not written: nothing is certified\n", printable(*path));
   }
 }
 
+/// The judgements as they are told: alone, or as a list with what they say together.
+void print(const std::vector<Judgement>& judgements, const GlobalOptions& global) {
+  const std::string together = together_text(judgements.size(), judgements.front().request.guarantee);
+  if (!global.json) {
+    for (const Judgement& judgement : judgements) std::cout << verdict_text(judgement);
+    if (!together.empty()) std::cout << together << '\n';
+  } else {
+    std::cout << verdicts_json_text(judgements, together);
+  }
+  std::cout.flush();
+}
+
 void run_validate(ValidateOptions& options, const GlobalOptions& global) {
-  JudgementOptions request = judgement_options(options.claim, global);
+  JudgementOptions request = judgement_options(options.guarantee, global);
+  std::vector<std::string> selectors = options.guarantee.selectors;
+  const bool several = selectors.size() > 1;
+  if (several && !(options.output + options.csv + options.trtllm + options.details).empty())
+    throw UsageError("--output, --csv, --emit-trtllm and --details are of one --selector");
   request.recommends = !options.output.empty();
-  check_options(request);
+  Inputs inputs = split(options.inputs);
+  check_options(request, !inputs.tasks.empty());
   check_outputs(options);
-  std::vector<std::string> paths = options.inputs;
-  if (are_dumps(paths)) {
-    paths = {study_dumps(options.inputs, request, options.study, options.output, global)};
+  const std::vector<TasksFile> tasks = read_tasks_files(inputs.tasks);
+  if (!inputs.dumps.empty()) {
+    inputs.results = {study_dumps(inputs.dumps, selectors, request, options.study, options.output, global)};
+    for (std::string& selector : selectors) selector = parse_selector(selector).label;
   } else if (!options.study.is_default()) {
     throw UsageError("--results, --queries and --samples belong to the study of dumps, and these are results");
   }
-  ResultsArguments results;
-  const Judgement judgement = judge_results(results.open(paths), request);
-  if (!options.trtllm.empty()) trtllm_yaml(judgement);  // refuses what it cannot say, whatever the verdict
-  write_outputs(judgement, options, global);
-  if (global.json)
-    std::cout << verdict_json_text(judgement);
-  else
-    std::cout << verdict_text(judgement);
-  std::cout.flush();
-  write_details(judgement, options, global);
-  if (judgement.certainty() != Certainty::certified) throw NotCertified("");
+  if (selectors.empty()) selectors.emplace_back();
+  ResultsArguments arguments;
+  const ResultsFiles results = inputs.results.empty() ? ResultsFiles() : arguments.open(inputs.results);
+  std::vector<Judgement> judgements;
+  for (const std::string& selector : selectors) {
+    request.selector = selector;
+    judgements.push_back(judge_results(results, request, tasks));
+  }
+  if (!options.trtllm.empty()) trtllm_yaml(judgements.front());  // refuses what it cannot say, whatever the verdict
+  write_outputs(judgements.front(), options, global);
+  print(judgements, global);
+  write_details(judgements.front(), options, global);
+  if (!std::ranges::all_of(judgements, [](const Judgement& j) { return j.certainty() == Certainty::certified; }))
+    throw NotCertified("");
 }
 
 }  // namespace
 
-void add_validate(CLI::App& app, const GlobalOptions& global) {
+void add_validate(Command& program, const GlobalOptions& global) {
   const auto options = std::make_shared<ValidateOptions>();
-  CLI::App* command = app.add_subcommand(
+  Command& command = program.add_command(
       "validate", "Which setting is safe for this model: the smallest certified one; exit 0 certified, 3 not");
-  command->add_option("INPUT", options->inputs, "Dumps, which are studied first, or results files of `attest run`")
-      ->required();
-  add_claim_options(*command, options->claim, Targets::required);
-  add_choice_options(*command, options->claim);
-  add_dump_study_options(*command, options->study);
-  command->add_option("-o,--output", options->output, "Recommendation file (JSON) to write if certified")
-      ->transform(text_that_is("a file's name"))
-      ->type_name("FILE");
-  command->add_option("--csv", options->csv, "Table of the cells that stand in the way")
-      ->transform(text_that_is("a file's name"))
-      ->type_name("FILE");
   command
-      ->add_option("--emit-trtllm", options->trtllm,
-                   "Options of TensorRT-LLM (YAML) with the certified factor of skip_softmax")
-      ->transform(text_that_is("a file's name"))
-      ->type_name("FILE");
+      .option("INPUT", options->inputs,
+              "Dumps, which are studied first, or results files of `attest run`; answers of `attest tasks`, alone "
+              "or with them")
+      .required();
+  add_guarantee_options(command, options->guarantee, Targets::required);
+  add_choice_options(command, options->guarantee);
+  add_dump_study_options(command, options->study);
+  command.option("-o,--output", options->output, "Recommendation file (JSON) to write if certified")
+      .takes(file_name())
+      .type("FILE");
+  command.option("--csv", options->csv, "Table of the cells that stand in the way").takes(file_name()).type("FILE");
   command
-      ->add_option("--details", options->details,
-                   "Folder for everything about the verdict: figures, tables, offenders, JSON")
-      ->transform(text_that_is("a folder's name"))
-      ->type_name("DIR");
-  command->add_option("--format", options->formats, "Of --details: pictures to draw (default pdf,svg,png)")
-      ->delimiter(',')
-      ->transform(one_of(kFigureFormats))
-      ->type_name("NAMES");
-  command->callback([options, command, &global] {
-    check_claim_options(*command, options->claim);
+      .option("--emit-trtllm", options->trtllm,
+              "Options of TensorRT-LLM (YAML) with the certified factor of skip_softmax")
+      .takes(file_name())
+      .type("FILE");
+  command
+      .option("--details", options->details,
+              "Folder for everything about the verdict: figures, tables, offenders, JSON")
+      .takes(folder_name())
+      .type("DIR");
+  command.option("--format", options->formats, "Of --details: pictures to draw (default pdf,svg,png)")
+      .separated()
+      .takes(one_of(kFigureFormats))
+      .type("NAMES");
+  command.on_run([options, &command, &global] {
+    check_guarantee_options(command, options->guarantee);
     run_validate(*options, global);
   });
 }

@@ -1,13 +1,15 @@
 // Streams the prompts, collects their differences, tests the rows and judges them.
 #include "experiments/compare/comparison.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <set>
 
 #include "analysis/statistics/holm.h"
-#include "dumps/base/json_text.h"
+#include "dumps/base/json.h"
 #include "dumps/base/ordered_pipeline.h"
 #include "dumps/base/parallel_for.h"
 #include "experiments/compare/comparison_plan.h"
@@ -19,16 +21,11 @@ namespace {
 constexpr double kNoMean = std::numeric_limits<double>::quiet_NaN();
 
 ComparedFile file_of(const ResultsFile& file) {
-  const nlohmann::json manifest = parse_json(file.manifest()).value_or(nullptr);
-  const auto text = [&](const char* at) -> std::string {
-    const nlohmann::json::json_pointer place(at);
-    if (!manifest.is_object() || !manifest.contains(place) || !manifest.at(place).is_string()) return {};
-    return manifest.at(place);
-  };
+  const Json manifest = parsed_json(file.manifest()).value_or(nullptr);
   return {.path = file.path(),
-          .version = text("/program/version"),
-          .git_commit = text("/program/git_commit"),
-          .device = text("/device")};
+          .version = manifest["program"]["version"].text_or(""),
+          .git_commit = manifest["program"]["git_commit"].text_or(""),
+          .device = manifest["device"].text_or("")};
 }
 
 /// Sums over prompts of the differences of one layer and head.
@@ -148,6 +145,11 @@ std::string ComparedRow::selector() const {
   return first_label == second_label ? first_label : first_label + "=" + second_label;
 }
 
+std::string ComparedRow::setting() const {
+  if (kind == SettingKind::none) return {};
+  return fmt::format("{} {}{}{}", name_of(kind), setting_label, second_setting.empty() ? "" : " = ", second_setting);
+}
+
 bool Comparison::all_equal() const {
   return std::ranges::all_of(rows, [](const ComparedRow& row) { return row.equal; });
 }
@@ -159,19 +161,21 @@ std::size_t Comparison::prompts_needed(std::size_t family) const {
 }
 
 Comparison compare_studies(const ResultsFile& first, const ResultsFile& second, const ComparisonRequest& request) {
-  Comparison comparison{.first = file_of(first),
-                        .second = file_of(second),
-                        .model = {},
-                        .prompts = match_prompts(first, second, request.layers),
-                        .selectors = match_selectors(first, second, request.selectors, request.settings),
-                        .first_salient_delta = first.study().salient_delta,
-                        .second_salient_delta = second.study().salient_delta,
-                        .left_out = {},
-                        .one_counts_scan = {},
-                        .test = request.test,
-                        .rows = {},
-                        .layers = {},
-                        .heads = {}};
+  Comparison comparison{
+      .first = file_of(first),
+      .second = file_of(second),
+      .model = {},
+      .prompts = match_prompts(first, second, request.layers),
+      .selectors = match_selectors(first, second, request.selectors, request.settings, request.same_bytes),
+      .first_salient_delta = first.study().salient_delta,
+      .second_salient_delta = second.study().salient_delta,
+      .left_out = {},
+      .one_counts_scan = {},
+      .test = request.test,
+      .rows = {},
+      .layers = {},
+      .heads = {}};
+  if (request.same_bytes) match_bytes(first, second, comparison.prompts, request.settings, comparison.selectors.pairs);
   const std::vector<MatchedPrompt>& prompts = comparison.prompts.prompts;
   comparison.model = first.study().dumps[prompts.front().first.dump].model;
   std::set<int> layers;

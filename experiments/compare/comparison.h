@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,6 +20,7 @@ struct ComparisonRequest {
   bool only_common_metrics = false;              ///< leaves out metrics that one file lacks instead of refusing them
   std::vector<std::string> selectors, settings;  ///< as match_selectors() takes them
   std::vector<std::pair<int, int>> layers;       ///< inclusive ranges; empty: all
+  bool same_bytes = false;                       ///< match_bytes()
   SignFlipOptions test;
   int threads = 1;
 };
@@ -35,16 +37,19 @@ struct ComparedRow {
   std::string first_label, second_label;
   SettingKind kind = SettingKind::none;  ///< none: also of a metric that no setting changes
   std::string setting_label;
-  std::size_t prompts = 0;       ///< with a value in both
-  std::size_t infinite = 0;      ///< prompts left out because one of their values is infinite
-  double first = 0, second = 0;  ///< means over the prompts; NaN without prompts
-  SignFlipResult test{};         ///< of second - first
-  double adjusted_p = 1;         ///< by Holm over all rows
-  bool equal = true;             ///< all cells, bit for bit
+  std::string second_setting = {};                   ///< "delta 5": where it is another than the first
+  std::optional<std::pair<double, double>> io = {};  ///< io_ratio of both, where bytes were matched
+  std::size_t prompts = 0;                           ///< with a value in both
+  std::size_t infinite = 0;                          ///< prompts left out because one of their values is infinite
+  double first = 0, second = 0;                      ///< means over the prompts; NaN without prompts
+  SignFlipResult test{};                             ///< of second - first
+  double adjusted_p = 1;                             ///< by Holm over all rows
+  bool equal = true;                                 ///< all cells, bit for bit
   ChangeVerdict verdict = ChangeVerdict::no_evidence;
   std::size_t heads = 0;  ///< into Comparison::heads
 
   std::string selector() const;  ///< "ffd", or "ffd=quest" for two labels
+  std::string setting() const;   ///< "delta 5", "budget 1024 = delta 5"; empty without settings
 };
 
 /// Where a metric changed: description, not a test. [layers, heads] row-major; NaN where no cell is defined.

@@ -1,19 +1,17 @@
 // A comparison for programs: csv and JSON with every number.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cmath>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "dumps/base/json.h"
 #include "experiments/compare/comparison_formats.h"
 #include "experiments/compare/comparison_sentences.h"
 #include "plots/table.h"
 
 namespace attest {
 namespace {
-
-using ojson = nlohmann::ordered_json;
 
 constexpr double kEmpty = std::numeric_limits<double>::quiet_NaN();
 
@@ -29,25 +27,28 @@ std::string_view word_of(ChangeVerdict verdict) {
   return "too few prompts to tell";
 }
 
-ojson number(double value) { return std::isfinite(value) ? ojson(value) : ojson(nullptr); }
+Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 
-ojson numbers(const std::vector<double>& values) {
-  ojson list = ojson::array();
+Json numbers(const std::vector<double>& values) {
+  Json list = Json::array();
   for (const double value : values) list.push_back(number(value));
   return list;
 }
 
-ojson json_of(const ComparedFile& file, const std::vector<std::string>& only_prompts,
-              const std::vector<std::string>& only_selectors) {
+Json json_of(const ComparedFile& file, const std::vector<std::string>& only_prompts,
+             const std::vector<std::string>& only_selectors) {
   return {{"path", file.path},     {"version", file.version},       {"git_commit", file.git_commit},
           {"device", file.device}, {"prompts_alone", only_prompts}, {"selectors_alone", only_selectors}};
 }
 
-ojson json_of(const ComparedRow& row) {
+Json json_of(const ComparedRow& row) {
   return {{"selector_1", row.first_label},
           {"selector_2", row.second_label},
           {"setting", name_of(row.kind)},
           {"setting_label", row.setting_label},
+          {"setting_2", row.second_setting.empty() ? Json() : Json(row.second_setting)},
+          {"io_1", row.io ? Json(row.io->first) : Json()},
+          {"io_2", row.io ? Json(row.io->second) : Json()},
           {"metric", row.metric.name()},
           {"unit", row.metric.info.unit},
           {"prompts", row.prompts},
@@ -85,9 +86,9 @@ std::vector<const ComparedRow*> rows_of_heads(const Comparison& comparison) {
 
 }  // namespace
 
-ojson comparison_json(const Comparison& comparison) {
-  ojson names = ojson::array(), left_out = ojson::array(), options = ojson::array(), rows = ojson::array(),
-        heads = ojson::array();
+Json comparison_json(const Comparison& comparison) {
+  Json names = Json::array(), left_out = Json::array(), options = Json::array(), rows = Json::array(),
+       heads = Json::array();
   for (const MatchedPrompt& prompt : comparison.prompts.prompts) names.push_back(prompt.name);
   for (const auto& [prompt, layer] : comparison.left_out) left_out.push_back({{"prompt", prompt}, {"layer", layer}});
   for (const OptionDifference& option : comparison.selectors.options)
@@ -145,6 +146,7 @@ std::string comparison_csv(const Comparison& comparison) {
       {{"selector_2", text}, [](const CsvLine& l) { return l.row->second_label; }},
       {{"setting", text}, [](const CsvLine& l) { return std::string(name_of(l.row->kind)); }},
       {{"setting_label", text}, [](const CsvLine& l) { return l.row->setting_label; }},
+      {{"setting_2", text}, [](const CsvLine& l) { return l.row->second_setting; }},
       {{"metric", text},
        [](const CsvLine& l) { return l.layer.empty() ? l.row->metric.name() : l.row->metric.metric; }},
       {{"layer", text}, [](const CsvLine& l) { return l.layer; }},

@@ -1,7 +1,7 @@
 // Orders rows by selector, setting and metric.
 #include "experiments/compare/comparison_plan.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>
@@ -127,6 +127,11 @@ class Planner {
     const StudySelector& typed = first_.study().selectors[selector->first];
     row.kind = typed.kind;
     row.setting_label = typed.setting_labels[setting.setting.first];
+    const StudySelector& other = second_.study().selectors[selector->second];
+    if (typed.kind != other.kind || typed.grid[setting.setting.first] != other.grid[setting.setting.second])
+      row.second_setting = fmt::format("{} {}", name_of(other.kind), other.setting_labels[setting.setting.second]);
+    const auto at = std::ranges::find(selector->settings, setting.setting) - selector->settings.begin();
+    if (!selector->io.empty()) row.io = selector->io[static_cast<std::size_t>(at)];
   }
 
   [[noreturn]] void refuse_missing(const MetricStatistic& metric, const MetricPresence& seen) const {

@@ -1,16 +1,16 @@
 // Words for a comparison.
 #include "experiments/compare/comparison_sentences.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>
 #include <map>
 
+#include "dumps/base/join.h"
 #include "dumps/base/printable.h"
-#include "experiments/cli/aligned_text.h"
-#include "experiments/paper/words.h"
+#include "experiments/cli/output/aligned_text.h"
+#include "experiments/study_view/words.h"
 
 namespace attest {
 namespace {
@@ -18,8 +18,8 @@ namespace {
 /// "a, b, c and 4 more".
 std::string first_few(const std::vector<std::string>& texts, std::size_t most = 5) {
   std::vector<std::string> shown;
-  for (std::size_t i = 0; i < std::min(texts.size(), most); ++i) shown.push_back(excerpt(texts[i], 60));
-  const std::string text = fmt::format("{}", fmt::join(shown, ", "));
+  for (std::size_t i = 0; i < std::min(texts.size(), most); ++i) shown.push_back(excerpt(texts[i], 100));
+  const std::string text = fmt::format("{}", join(shown, ", "));
   return texts.size() > most ? fmt::format("{} and {} more", text, texts.size() - most) : text;
 }
 
@@ -29,7 +29,7 @@ std::string file_text(std::string_view name, const ComparedFile& file) {
   if (!file.git_commit.empty()) facts.push_back("commit " + excerpt(file.git_commit, 40));
   if (!file.device.empty()) facts.push_back(excerpt(file.device, 80));
   return fmt::format("{} = {} ({})", name, printable(file.path),
-                     facts.empty() ? "program and device not known" : fmt::format("{}", fmt::join(facts, ", ")));
+                     facts.empty() ? "program and device not known" : fmt::format("{}", join(facts, ", ")));
 }
 
 std::string options_sentence(const Comparison& comparison) {
@@ -42,11 +42,11 @@ std::string options_sentence(const Comparison& comparison) {
   }
   std::vector<std::string> parts;
   for (const std::string& selector : selectors)
-    parts.push_back(fmt::format("{}: {}", printable(selector), fmt::join(differences[selector], ", ")));
+    parts.push_back(fmt::format("{}: {}", printable(selector), join(differences[selector], ", ")));
   const double a = comparison.first_salient_delta, b = comparison.second_salient_delta;
   if (!std::isnan(a) && !std::isnan(b) && a != b) parts.push_back(fmt::format("salient_delta {} -> {}", a, b));
   if (parts.empty()) return "The selectors have the same options in both.";
-  return fmt::format("Options that differ (R1 -> R2): {}.", fmt::join(parts, "; "));
+  return fmt::format("Options that differ (R1 -> R2): {}.", join(parts, "; "));
 }
 
 /// What only one file has.
@@ -58,7 +58,7 @@ std::string lone_sentence(std::string_view file, const std::vector<std::string>&
   if (!labels.empty())
     parts.push_back(fmt::format("{} ({})", counted(std::ssize(labels), "selector"), first_few(labels)));
   if (!settings.empty()) parts.push_back(first_few(settings));
-  return parts.empty() ? "" : fmt::format("Not compared, in {} alone: {}.", file, fmt::join(parts, "; "));
+  return parts.empty() ? "" : fmt::format("Not compared, in {} alone: {}.", file, join(parts, "; "));
 }
 
 /// "ffd at 9, 11".
@@ -66,8 +66,7 @@ std::vector<std::string> lone_settings(const Comparison& comparison,
                                        std::vector<std::string> MatchedSelector::*settings) {
   std::vector<std::string> texts;
   for (const MatchedSelector& pair : comparison.selectors.pairs)
-    if (!(pair.*settings).empty())
-      texts.push_back(fmt::format("{} at {}", pair.name(), fmt::join(pair.*settings, ", ")));
+    if (!(pair.*settings).empty()) texts.push_back(fmt::format("{} at {}", pair.name(), join(pair.*settings, ", ")));
   return texts;
 }
 
@@ -78,6 +77,23 @@ std::string left_out_sentence(const Comparison& comparison) {
     places.push_back(fmt::format("{} layer {}", excerpt(prompt, 60), layer));
   return fmt::format("Left out of both, because a study did not compute {}: {}.", places.size() == 1 ? "it" : "them",
                      first_few(places));
+}
+
+/// What each matched pair of settings reads.
+std::string bytes_sentence(const Comparison& comparison) {
+  std::vector<std::string> pairs;
+  const ComparedRow* before = nullptr;
+  for (const ComparedRow& row : comparison.rows) {
+    if (!row.io || (before != nullptr && before->selector() == row.selector() && before->setting() == row.setting()))
+      continue;
+    pairs.push_back(fmt::format("{} at {} read {:.3g} % and {:.3g} %", row.selector(), row.setting(),
+                                row.io->first * 100, row.io->second * 100));
+    before = &row;
+  }
+  return pairs.empty()
+             ? ""
+             : fmt::format("Matched by bytes, R2's setting that reads most without reading more than R1's: {}.",
+                           first_few(pairs, 8));
 }
 
 std::string infinite_sentence(const Comparison& comparison) {
@@ -129,8 +145,7 @@ std::string printed_name(const MetricStatistic& metric) {
 std::string row_name(const ComparedRow& row) {
   std::string name = printed_name(row.metric);
   if (!row.first_label.empty()) name += " of " + excerpt(row.selector(), 80);
-  if (row.kind != SettingKind::none)
-    name += fmt::format(" at {} {}", name_of(row.kind), excerpt(row.setting_label, 40));
+  if (row.kind != SettingKind::none) name += fmt::format(" at {}", excerpt(row.setting(), 80));
   return name;
 }
 
@@ -163,7 +178,7 @@ std::vector<std::string> header_sentences(const Comparison& comparison) {
     for (const ComparedRow& row : comparison.rows)
       if (std::ranges::count(metrics, row.metric.metric) == 0) metrics.push_back(row.metric.metric);
     sentences.push_back(
-        fmt::format("Every matched cell of the metrics compared ({}) is bit for bit equal.", fmt::join(metrics, ", ")));
+        fmt::format("Every matched cell of the metrics compared ({}) is bit for bit equal.", join(metrics, ", ")));
   }
   sentences.push_back(file_text("R1", comparison.first));
   sentences.push_back(file_text("R2", comparison.second));
@@ -176,6 +191,7 @@ std::vector<std::string> header_sentences(const Comparison& comparison) {
                                     lone_settings(comparison, &MatchedSelector::only_second)));
   sentences.push_back(left_out_sentence(comparison));
   sentences.push_back(infinite_sentence(comparison));
+  sentences.push_back(bytes_sentence(comparison));
   const bool of_bytes =
       std::ranges::any_of(comparison.rows, [](const ComparedRow& row) { return row.metric.metric == "io_ratio"; });
   if (of_bytes && !comparison.one_counts_scan.empty())

@@ -1,15 +1,16 @@
 // A comparison for people: sentences around a table.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <sstream>
 #include <vector>
 
 #include "dumps/base/printable.h"
-#include "experiments/cli/aligned_text.h"
+#include "experiments/cli/output/aligned_text.h"
 #include "experiments/compare/comparison_formats.h"
 #include "experiments/compare/comparison_sentences.h"
 #include "experiments/compare/head_list.h"
+#include "plots/code.h"
 #include "plots/table.h"
 
 namespace attest {
@@ -48,7 +49,7 @@ TextTable rows_as_text(const Comparison& comparison) {
     const std::string unit(printed_unit(row.metric));
     std::vector<std::string>& line = table.lines.emplace_back();
     line = {row.first_label.empty() ? "-" : printable(row.selector()),
-            row.kind == SettingKind::none ? "-" : fmt::format("{} {}", name_of(row.kind), printable(row.setting_label)),
+            row.kind == SettingKind::none ? "-" : printable(row.setting()),
             printed_name(row.metric) + (unit.empty() ? "" : " (" + unit + ")"),
             value_text(row.first, row.metric),
             value_text(row.second, row.metric),
@@ -115,13 +116,13 @@ std::string comparison_text(const Comparison& comparison) {
 
 std::string comparison_markdown(const Comparison& comparison) {
   std::string text = "# Comparison of two studies\n\n";
-  for (const std::string& sentence : header_sentences(comparison)) text += "* " + sentence + "\n";
+  for (const std::string& sentence : header_sentences(comparison)) text += "* " + markdown_text(sentence).text() + "\n";
   text += "\n" + markdown(rows_as_text(comparison)) + "\n" + method_sentence(comparison) + "\n\n";
   if (const ComparedRow* row = most_changed_row(comparison)) {
     const TextTable heads = heads_as_text(comparison, *row);
-    if (!heads.lines.empty()) text += heads_title(*row) + "\n\n" + markdown(heads) + "\n";
+    if (!heads.lines.empty()) text += markdown_text(heads_title(*row)).text() + "\n\n" + markdown(heads) + "\n";
   }
-  return text + summary_sentence(comparison) + "\n";
+  return text + markdown_text(summary_sentence(comparison)).text() + "\n";
 }
 
 }  // namespace attest

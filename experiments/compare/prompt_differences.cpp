@@ -1,7 +1,7 @@
 // Pairs the cells of one prompt, metric by metric.
 #include "experiments/compare/prompt_differences.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>

@@ -1,8 +1,7 @@
 // Matches samples by the content of their dumps and their names.
 #include "experiments/compare/prompt_matching.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <iterator>
@@ -13,6 +12,7 @@
 
 #include "analysis/results/manifest_inputs.h"
 #include "dumps/base/error.h"
+#include "dumps/base/join.h"
 #include "dumps/base/printable.h"
 
 namespace attest {
@@ -138,15 +138,15 @@ void pair_places(const ResultsFile& first, const ResultsFile& second, const std:
     const auto text = [](const std::vector<std::int64_t>& positions) {
       return positions.size() > 8
                  ? fmt::format("{} from {} to {}", positions.size(), positions.front(), positions.back())
-                 : fmt::format("{}", fmt::join(positions, ", "));
+                 : fmt::format("{}", join(positions, ", "));
     };
     refuse("query positions", text(a.query_positions), text(b.query_positions));
   }
   prompt.layers = chosen_layers(a, layers);
   const std::vector<int> other = chosen_layers(b, layers);
   if (prompt.layers != other)
-    refuse(layers.empty() ? "layers (--layers chooses some)" : "layers",
-           fmt::format("{}", fmt::join(prompt.layers, ", ")), fmt::format("{}", fmt::join(other, ", ")));
+    refuse(layers.empty() ? "layers (--layers chooses some)" : "layers", fmt::format("{}", join(prompt.layers, ", ")),
+           fmt::format("{}", join(other, ", ")));
   for (const int layer : prompt.layers)
     prompt.layer_index.push_back(
         {static_cast<std::size_t>(std::ranges::lower_bound(a.layers, layer) - a.layers.begin()),
@@ -170,7 +170,7 @@ void check_layers(const MatchedPrompts& matched, const ResultsFile& first,
                                  range.second == range.first  ? ""
                                  : range.second == kLastLayer ? " or a later one"
                                                               : fmt::format(" to {}", range.second),
-                                 fmt::join(there, ", ")));
+                                 join(there, ", ")));
   }
 }
 

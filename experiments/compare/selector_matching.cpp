@@ -1,24 +1,25 @@
 // Resolves labels, and compares grids and options.
 #include "experiments/compare/selector_matching.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "analysis/study/typed_setting.h"
 #include "dumps/base/error.h"
+#include "dumps/base/join.h"
 #include "dumps/base/printable.h"
-#include "experiments/cli/results_choice.h"
-#include "experiments/paper/model_study.h"
+#include "experiments/cli/options/study_choice.h"
+#include "experiments/study_view/model_study.h"
 
 namespace attest {
 namespace {
 
 std::string quoted(const std::vector<std::string>& texts) {
-  return excerpt(texts.empty() ? "none" : fmt::format("{}", fmt::join(texts, ", ")));
+  return excerpt(texts.empty() ? "none" : fmt::format("{}", join(texts, ", ")));
 }
 
 std::vector<std::string> labels_in(const ResultsFile& file) {
@@ -27,19 +28,41 @@ std::vector<std::string> labels_in(const ResultsFile& file) {
   return labels;
 }
 
-/// The pairs that LABEL or LABEL1=LABEL2 can mean: labels may have '=' themselves.
+/// One side of a pair: a label, or LABEL@SETTING. Labels may have '@' themselves.
+struct Side {
+  std::size_t selector = 0;
+  std::optional<std::size_t> setting = {};
+};
+std::optional<Side> side_of(const ResultsFile& file, const std::string& typed) {
+  if (const auto whole = file.find_selector(typed)) return Side{*whole};
+  const std::size_t at = typed.rfind('@');
+  if (at == std::string::npos) return std::nullopt;
+  const auto selector = file.find_selector(typed.substr(0, at));
+  if (!selector) return std::nullopt;
+  const StudySelector& of = file.study().selectors[*selector];
+  for (std::size_t s = 0; s < of.grid.size(); ++s)
+    if (of.kind != SettingKind::none && is_setting(of, s, typed.substr(at + 1))) return Side{*selector, s};
+  return std::nullopt;
+}
+
+/// The pairs that a text can mean: labels may have '=' themselves.
 std::vector<MatchedSelector> meanings(const ResultsFile& first, const ResultsFile& second, const std::string& typed) {
   std::vector<MatchedSelector> found;
   const auto add = [&](const std::string& a, const std::string& b) {
-    const auto at = first.find_selector(a), other = second.find_selector(b);
-    if (at && other)
-      found.push_back({.first = *at,
-                       .second = *other,
-                       .first_label = a,
-                       .second_label = b,
-                       .settings = {},
-                       .only_first = {},
-                       .only_second = {}});
+    const std::optional<Side> at = side_of(first, a), other = side_of(second, b);
+    if (!at || !other || at->setting.has_value() != other->setting.has_value()) return;
+    MatchedSelector pair{.first = at->selector,
+                         .second = other->selector,
+                         .first_label = first.study().selectors[at->selector].label,
+                         .second_label = second.study().selectors[other->selector].label,
+                         .settings = {},
+                         .only_first = {},
+                         .only_second = {}};
+    if (at->setting) {
+      pair.chosen = true;
+      pair.settings.push_back({*at->setting, *other->setting});
+    }
+    found.push_back(std::move(pair));
   };
   add(typed, typed);
   if (!found.empty()) return found;
@@ -56,13 +79,17 @@ std::vector<MatchedSelector> chosen_pairs(const ResultsFile& first, const Result
     const std::vector<MatchedSelector> found = meanings(first, second, item);
     if (found.empty())
       throw UsageError(fmt::format(
-          "--selectors: '{}' is neither a label that both files have nor LABEL1=LABEL2; {} has {}; {} has {}",
+          "--selectors: '{}' is neither a label that both files have, LABEL1=LABEL2, nor "
+          "LABEL1@SETTING=LABEL2@SETTING; {} "
+          "has {}; {} has {}",
           printable(item), first.path(), quoted(labels_in(first)), second.path(), quoted(labels_in(second))));
     if (found.size() > 1)
       throw UsageError(fmt::format("--selectors: '{}' can be '{}' and '{}', or '{}' and '{}'", printable(item),
                                    printable(found[0].first_label), printable(found[0].second_label),
                                    printable(found[1].first_label), printable(found[1].second_label)));
-    if (std::ranges::any_of(pairs, [&](const auto& p) { return p.name() == found[0].name(); }))
+    if (std::ranges::any_of(pairs, [&](const auto& p) {
+          return p.name() == found[0].name() && (!p.chosen || p.settings == found[0].settings);
+        }))
       throw UsageError(fmt::format("--selectors: '{}' is there twice", printable(item)));
     pairs.push_back(found[0]);
   }
@@ -89,8 +116,8 @@ void add_option_differences(const StudySelector& a, const StudySelector& b, cons
     return;
   }
   using Options = std::map<std::string, std::string>;
-  const Options in_a = PooledSelector{a}.options().value_or(Options{});
-  const Options in_b = PooledSelector{b}.options().value_or(Options{});
+  const Options in_a = PooledSelector{a}.options();
+  const Options in_b = PooledSelector{b}.options();
   std::set<std::string> names;
   for (const Options* options : {&in_a, &in_b})
     for (const auto& [option, value] : *options) names.insert(option);
@@ -114,7 +141,7 @@ void choose_settings(const Study& first, const Study& second, const std::vector<
   std::vector<std::string> common;
   for (MatchedSelector& pair : pairs) {
     const StudySelector& selector = first.selectors[pair.first];
-    if (selector.kind == SettingKind::none) continue;
+    if (selector.kind == SettingKind::none || pair.chosen) continue;
     for (const IndexPair& setting : pair.settings)
       if (std::ranges::count(common, selector.setting_labels[setting.first]) == 0)
         common.push_back(selector.setting_labels[setting.first]);
@@ -143,7 +170,8 @@ std::string MatchedSelector::name() const {
 }
 
 MatchedSelectors match_selectors(const ResultsFile& first, const ResultsFile& second,
-                                 const std::vector<std::string>& selectors, const std::vector<std::string>& settings) {
+                                 const std::vector<std::string>& selectors, const std::vector<std::string>& settings,
+                                 bool same_bytes) {
   MatchedSelectors matched;
   const Study &a = first.study(), &b = second.study();
   if (selectors.empty()) {
@@ -163,14 +191,19 @@ MatchedSelectors match_selectors(const ResultsFile& first, const ResultsFile& se
         first.path(), quoted(labels_in(first)), second.path(), quoted(labels_in(second))));
   for (MatchedSelector& pair : matched.pairs) {
     const StudySelector &in_a = a.selectors[pair.first], &in_b = b.selectors[pair.second];
-    if (in_a.kind != in_b.kind)
+    if (same_bytes && (in_a.kind == SettingKind::none || pair.chosen))
+      throw UsageError(fmt::format("--same-bytes finds the settings of '{}', which has {}", excerpt(pair.name()),
+                                   pair.chosen ? "those of --selectors" : "none"));
+    if (in_a.kind != in_b.kind && !pair.chosen && !same_bytes)
       throw InputError(
-          fmt::format("selector '{}': its kinds of setting differ, {} in {}, {} in {}; --selectors chooses "
-                      "others",
+          fmt::format("selector '{}': its kinds of setting differ, {} in {}, {} in {}; --selectors "
+                      "LABEL1@SETTING=LABEL2@SETTING or "
+                      "--same-bytes says which are compared",
                       excerpt(pair.name()), name_of(in_a.kind), first.path(), name_of(in_b.kind), second.path()));
-    pair_settings(in_a, in_b, pair);
+    if (!pair.chosen && !same_bytes) pair_settings(in_a, in_b, pair);
     add_option_differences(in_a, in_b, pair.name(), matched.options);
   }
+  if (same_bytes) return matched;
   if (std::ranges::all_of(matched.pairs, [](const MatchedSelector& pair) { return pair.settings.empty(); })) {
     const MatchedSelector& pair = matched.pairs.front();
     throw InputError(fmt::format("selector '{}': no setting is common: {} has {}; {} has {}", excerpt(pair.name()),

@@ -1,7 +1,7 @@
 // ROC curves, and the share of failures against the value of a predictor.
 #include "experiments/outcomes/failure_figures.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>
@@ -29,10 +29,6 @@ std::vector<std::size_t> drawn_predictors(const OutcomeStudy& study) {
   const std::vector<std::size_t> runs = all_runs(study);
   std::erase_if(drawn, [&](std::size_t p) { return !count_outcomes(scored(study.all, p, runs)).enough(); });
   return drawn;
-}
-
-std::string panel_title(std::size_t panel, const std::string& text) {
-  return fmt::format("({}) {}", static_cast<char>('a' + panel % 26), text);
 }
 
 LineStyle chance_style() { return {.colour = kMutedInk, .dash = "(6,4)", .line_width = 0.7}; }

@@ -1,15 +1,15 @@
 // Table of thresholds and combinations learnt on other selectors, and on other models.
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>
 #include <thread>
 
+#include "analysis/outcomes/combination.h"
 #include "analysis/outcomes/left_out.h"
 #include "dumps/base/parallel_for.h"
 #include "experiments/outcomes/failure_tables.h"
-#include "experiments/paper/words.h"
+#include "experiments/study_view/words.h"
 
 namespace attest {
 namespace {
@@ -22,7 +22,10 @@ struct Row {
   bool together() const { return part.part.empty(); }
 };
 
-const char* name_of(LeftOutKind kind) { return kind == LeftOutKind::selector ? "selector" : "model"; }
+const char* name_of(LeftOutKind kind) {
+  constexpr const char* kNames[] = {"selector", "model", "selector and model"};
+  return kNames[static_cast<std::size_t>(kind)];
+}
 
 Table table_of(const OutcomeStudy& study, const std::vector<Row>& rows) {
   constexpr auto text = Column::Kind::text;
@@ -63,7 +66,7 @@ void add_findings(const OutcomeStudy& study, LeftOutKind kind, const std::vector
     if (row == rows.end() || std::isnan(row->part.auc.value)) continue;
     findings.push_back(
         {.text = fmt::format(
-             "{}, learnt without the {} that it is judged by: AUC {}; the threshold for 95 % of the "
+             "{}, learnt without the prompts and the {} that it is judged by: AUC {}; the threshold for 95 % of the "
              "failures catches {}, with {} false alarms, that for 99 % {} with {}.",
              study.all.predictors[p].name, name_of(kind), auc_text(row->part.auc),
              share_text(row->part.alarms[0].caught_share()), share_text(row->part.alarms[0].false_alarm_share()),
@@ -76,11 +79,12 @@ void add_findings(const OutcomeStudy& study, LeftOutKind kind, const std::vector
 
 void add_left_out(const OutcomeStudy& study, const std::vector<std::size_t>& order, ExperimentResult& result) {
   std::vector<Row> rows;
-  for (const LeftOutKind kind : {LeftOutKind::selector, LeftOutKind::model}) {
+  for (const LeftOutKind kind : {LeftOutKind::selector, LeftOutKind::model, LeftOutKind::both}) {
     std::vector<std::vector<LeftOutPart>> parts(order.size());
     parallel_for(std::max(1, static_cast<int>(std::thread::hardware_concurrency())), order.size(),
                  [&](int, std::size_t i) { parts[i] = leave_out(study.all, order[i], kind); });
     if (parts.empty() || parts.front().empty()) {
+      if (kind == LeftOutKind::both) continue;  // said of the one that is alone
       result.findings.push_back(
           {.text =
                fmt::format("There is one {0}: what a threshold does for another {0} is not known.", name_of(kind))});
@@ -94,10 +98,12 @@ void add_left_out(const OutcomeStudy& study, const std::vector<std::size_t>& ord
   if (rows.empty()) return;
   result.tables.push_back(
       {"failure_prediction_left_out",
-       fmt::format("Thresholds and combinations learnt without a selector (all its labels), or without a model, and "
-                   "judged by its runs; {}. {} All in turn: every part judged by what the others taught. A single "
-                   "metric is the same everywhere, and only its threshold is learnt.",
-                   study.source, outcome_words()),
+       fmt::format(
+           "Thresholds and combinations learnt without a selector (all its labels), without a model, or without "
+           "both, and judged by its runs on prompts that taught neither: prompts are left out in {} folds, and "
+           "a threshold is the median of theirs; {}. {} All in turn: every part judged by what the others "
+           "taught. A single metric is the same everywhere, and only its threshold is learnt.",
+           kFolds, study.source, outcome_words()),
        table_of(study, rows)});
 }
 

@@ -1,17 +1,17 @@
 // Makes tables, figures and findings from joined results and answers.
 #include "experiments/outcomes/failure_prediction.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
 
 #include "dumps/base/error.h"
+#include "dumps/base/join.h"
 #include "experiments/outcomes/failure_figures.h"
 #include "experiments/outcomes/failure_tables.h"
-#include "experiments/paper/words.h"
+#include "experiments/study_view/words.h"
 
 namespace attest {
 namespace {
@@ -30,7 +30,7 @@ void add_join_findings(const OutcomeStudy& study, const OutcomeCounts& counts, s
                                           counted(static_cast<std::int64_t>(study.all.prompts.size()), "prompt"),
                                           counted(static_cast<std::int64_t>(study.all.labels.size()), "label"),
                                           counted(static_cast<std::int64_t>(study.all.models.size()), "model"),
-                                          counts.failures, counts.successes, fmt::join(scores, ", ")),
+                                          counts.failures, counts.successes, attest::join(scores, ", ")),
                       .number = fmt::format("{} failed", counts.failures)});
   std::vector<std::string> left;
   const auto add = [&](std::int64_t count, const std::string& why) {
@@ -48,7 +48,7 @@ void add_join_findings(const OutcomeStudy& study, const OutcomeCounts& counts, s
     findings.push_back({.text = fmt::format("Left out of {} answers: {}.",
                                             join.joined + join.dense_wrong + join.other_prompt + join.other_setting +
                                                 join.other_options + join.left_out + join.not_scored,
-                                            fmt::join(left, ", ")),
+                                            attest::join(left, ", ")),
                         .severity = unjoined ? Severity::warning : Severity::note});
   }
   if (join.not_answered > 0)
@@ -88,8 +88,8 @@ void add_scarce_scopes(const OutcomeStudy& study, const std::vector<OutcomeScope
       scarce.push_back(
           fmt::format("{} ({} failed, {} right)", display_name(scope.name), counts.failures, counts.successes));
   if (!scarce.empty())
-    findings.push_back(
-        {.text = fmt::format("Too few failures or right runs for numbers of their own: {}.", fmt::join(scarce, ", "))});
+    findings.push_back({.text = fmt::format("Too few failures or right runs for numbers of their own: {}.",
+                                            attest::join(scarce, ", "))});
 }
 
 ExperimentResult make(const OutcomeStudy& study) {

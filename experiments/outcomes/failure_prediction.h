@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "analysis/outcomes/tasks_file.h"
-#include "experiments/paper/figure_run.h"
+#include "experiments/study_view/figure_run.h"
 
 namespace attest {
 

@@ -1,7 +1,7 @@
 // Tables of AUC and of thresholds.
 #include "experiments/outcomes/failure_tables.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>
@@ -10,7 +10,7 @@
 
 #include "analysis/outcomes/left_out.h"
 #include "dumps/base/parallel_for.h"
-#include "experiments/paper/words.h"
+#include "experiments/study_view/words.h"
 
 namespace attest {
 namespace {

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "experiments/outcomes/outcome_study.h"
-#include "experiments/paper/experiments.h"
+#include "experiments/study_view/experiment.h"
 
 namespace attest {
 

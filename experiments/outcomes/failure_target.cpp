@@ -1,5 +1,5 @@
 // Table of targets: how many of the prompts that have a run that meets a target fail, and which target follows.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <array>
 #include <cmath>
@@ -7,15 +7,15 @@
 
 #include "analysis/outcomes/pass_target.h"
 #include "experiments/outcomes/failure_tables.h"
-#include "experiments/paper/words.h"
+#include "experiments/study_view/words.h"
 
 namespace attest {
 namespace {
 
-/// Shares of failing prompts, each a claim of its own; the first is the one that `attest validate` makes by itself.
+/// Shares of failing prompts, each a guarantee of its own; the first is the one that `attest validate` makes by itself.
 constexpr std::array kShares = {0.1, 0.2, 0.05, 0.02, 0.01};
 
-Claim claim_of(double share) { return {.max_violating = share}; }
+Guarantee guarantee_of(double share) { return {.max_violating = share}; }
 
 struct Row {
   std::string predictor;
@@ -43,7 +43,7 @@ Table table_of(const std::vector<Row>& rows) {
        [](const Row& r) { return static_cast<double>(r.counts.failed_prompts); }},
       {{.name = "failed_share", .heading = "share"}, [](const Row& r) { return r.failed_share(); }},
       {{.name = "failed_share_at_most", .heading = "at most (95 %)"}, [](const Row& r) {
-         return share_upper_bound(r.counts.failed_prompts, r.counts.prompts, claim_of(kShares[0]).confidence);
+         return share_upper_bound(r.counts.failed_prompts, r.counts.prompts, guarantee_of(kShares[0]).confidence);
        }}};
   for (std::size_t s = 0; s < kShares.size(); ++s)
     columns.push_back({{.name = fmt::format("certified_{:g}", 100 * kShares[s]),
@@ -54,16 +54,16 @@ Table table_of(const std::vector<Row>& rows) {
 }
 
 Finding finding_of(const OutcomeStudy& study, const std::vector<PassCounts>& counts) {
-  const Claim claim = claim_of(kShares[0]);
+  const Guarantee guarantee = guarantee_of(kShares[0]);
   const std::string& metric = counts.front().target.quantity.name();
-  const std::optional<std::size_t> found = laxest_certified(counts, claim);
+  const std::optional<std::size_t> found = laxest_certified(counts, guarantee);
   const std::string words = fmt::format(
       "at most {:g} % of prompts like these fail in a run that meets it (confidence "
       "{:g} %)",
-      100 * claim.max_violating, 100 * claim.confidence);
+      100 * guarantee.max_violating, 100 * guarantee.confidence);
   if (!found) {
     const PassCounts& most = counts.back();
-    const std::int64_t needed = fewest_prompts(claim, {});
+    const std::int64_t needed = fewest_prompts(guarantee, {});
     return {.text = fmt::format("No target of {} is certified by these {}: that {} takes at least {} prompts that meet "
                                 "it and answer right; the least strict, {}, is met by runs of {}, of which {} failed.",
                                 metric, counted(static_cast<std::int64_t>(study.all.prompts.size()), "prompt"), words,
@@ -88,12 +88,13 @@ void add_targets(const OutcomeStudy& study, ExperimentResult& result) {
     if (!predictor) continue;
     const std::vector<PassCounts> counts = pass_counts(study.all, *predictor, target_grid(name));
     std::array<std::optional<std::size_t>, kShares.size()> ends;
-    for (std::size_t s = 0; s < kShares.size(); ++s) ends[s] = laxest_certified(counts, claim_of(kShares[s]));
+    for (std::size_t s = 0; s < kShares.size(); ++s) ends[s] = laxest_certified(counts, guarantee_of(kShares[s]));
     if (rows.empty()) result.findings.push_back(finding_of(study, counts));  // the preferred one
     for (std::size_t i = 0; i < counts.size(); ++i) {
       Row row{.predictor = name, .counts = counts[i]};
       for (std::size_t s = 0; s < kShares.size(); ++s)
-        row.certified[s] = ends[s] && i <= *ends[s] && counts[i].prompts >= fewest_prompts(claim_of(kShares[s]), {});
+        row.certified[s] =
+            ends[s] && i <= *ends[s] && counts[i].prompts >= fewest_prompts(guarantee_of(kShares[s]), {});
       rows.push_back(std::move(row));
     }
   }

@@ -1,8 +1,7 @@
 // Joins results and answers, and names them.
 #include "experiments/outcomes/outcome_study.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>
@@ -13,7 +12,8 @@
 
 #include "analysis/outcomes/combination.h"
 #include "analysis/run/input_hashes.h"
-#include "experiments/paper/words.h"
+#include "dumps/base/join.h"
+#include "experiments/study_view/words.h"
 
 namespace attest {
 namespace {
@@ -24,7 +24,7 @@ std::string sources_of(const std::vector<std::string>& paths) {
   std::vector<std::string> sources;
   for (std::size_t i = 0; i < paths.size(); ++i)
     sources.push_back(fmt::format("{} ({})", std::filesystem::path(paths[i]).filename().string(), hashes[i]));
-  return fmt::format("{}", fmt::join(sources, ", "));
+  return fmt::format("{}", join(sources, ", "));
 }
 
 std::vector<std::size_t> found_in(const OutcomeRuns& all, std::initializer_list<const char*> names) {
@@ -36,7 +36,7 @@ std::vector<std::size_t> found_in(const OutcomeRuns& all, std::initializer_list<
 
 }  // namespace
 
-std::string OutcomeStudy::title() const { return fmt::format("{}", fmt::join(all.models, "; ")); }
+std::string OutcomeStudy::title() const { return fmt::format("{}", join(all.models, "; ")); }
 
 OutcomeStudy outcome_study(ResultsFiles results, const std::vector<TasksFile>& tasks) {
   const JoinedAnswers joined = join_answers(results, tasks);

@@ -1,64 +1,57 @@
 // Gathers a report: one model after the other, then experiments and manifests.
 #include "experiments/report/gather_report.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include <algorithm>
+#include <iterator>
+#include <map>
 
 #include "dumps/base/error.h"
-#include "dumps/base/json_text.h"
+#include "dumps/base/join.h"
+#include "dumps/base/json.h"
 #include "dumps/base/printable.h"
 #include "experiments/claims/claims_page.h"
-#include "experiments/report/claims_section.h"
-#include "experiments/report/experiment_sections.h"
-#include "experiments/report/map_arrays.h"
-#include "experiments/report/study_findings.h"
-#include "experiments/report/validation_section.h"
+#include "experiments/decode/kernel_experiments.h"
+#include "experiments/figures/figures.h"
+#include "experiments/outcomes/failure_prediction.h"
+#include "experiments/report/report_parts.h"
+#include "experiments/study_view/words.h"
 
 namespace attest {
 namespace {
 
-using Json = nlohmann::json;
-
-/// Text at a place of a manifest, which may hold anything; empty if there is none.
-std::string text_at(const Json& manifest, const char* place) {
-  const Json::json_pointer pointer(place);
-  if (!manifest.is_structured() || !manifest.contains(pointer)) return {};
-  const Json& value = manifest.at(pointer);
-  if (value.is_string()) return printable(value.get<std::string>());
-  if (value.is_array() && std::ranges::all_of(value, [](const Json& v) { return v.is_string(); })) {
-    std::string words;
-    for (const Json& word : value) words += (words.empty() ? "" : " ") + printable(word.get<std::string>());
-    return words;
-  }
-  return {};
+/// A text of a manifest, or its words; empty if it is neither.
+std::string text_of(const Json& value) {
+  if (value.is_text()) return printable(value.text());
+  if (!value.is_array() || !std::ranges::all_of(value.elements(), &Json::is_text)) return {};
+  std::string words;
+  for (const Json& word : value.elements()) words += (words.empty() ? "" : " ") + printable(word.text());
+  return words;
 }
 
 void add_manifest(const ResultsFile& file, ReportData& data) {
-  const Json manifest = parse_json(file.manifest()).value_or(Json());
+  const Json manifest = parsed_json(file.manifest()).value_or(nullptr);
   const auto fact = [&](std::string name, std::string value) {
     if (!value.empty()) data.facts.push_back({std::move(name), std::move(value)});
   };
   fact("Results", printable(file.path()));
-  fact("Command", text_at(manifest, "/command_line"));
-  const std::string version = text_at(manifest, "/program/version"), commit = text_at(manifest, "/program/git_commit");
+  fact("Command", text_of(manifest["command_line"]));
+  const std::string version = text_of(manifest["program"]["version"]),
+                    commit = text_of(manifest["program"]["git_commit"]);
   fact("Program", version.empty()
                       ? ""
                       : fmt::format("attest {}{}", version, commit.empty() ? "" : fmt::format(", commit {}", commit)));
-  fact("Device", text_at(manifest, "/device"));
-  fact("Precision", text_at(manifest, "/precision"));
-  const std::string begun = text_at(manifest, "/start_time"), ended = text_at(manifest, "/end_time");
+  fact("Device", text_of(manifest["device"]));
+  fact("Precision", text_of(manifest["precision"]));
+  const std::string begun = text_of(manifest["start_time"]), ended = text_of(manifest["end_time"]);
   fact("When", begun.empty() || ended.empty() ? begun : fmt::format("{} to {}", begun, ended));
-  if (const Json::json_pointer inputs("/inputs");
-      manifest.is_object() && manifest.contains(inputs) && manifest.at(inputs).is_array())
-    for (const Json& input : manifest.at(inputs)) {
-      const std::string hash = text_at(input, "/xxh64_of_1MiB");
-      fact("Input",
-           fmt::format("{}{}", text_at(input, "/path"), hash.empty() ? "" : fmt::format(" (xxh64_of_1MiB {})", hash)));
-    }
-  const std::string text =
-      manifest.is_null() ? printable(file.manifest()) : manifest.dump(2, ' ', false, Json::error_handler_t::replace);
+  for (const Json& input : manifest["inputs"]) {
+    const std::string hash = text_of(input["xxh64_of_1MiB"]);
+    fact("Input",
+         fmt::format("{}{}", text_of(input["path"]), hash.empty() ? "" : fmt::format(" (xxh64_of_1MiB {})", hash)));
+  }
+  const std::string text = manifest.is_null() ? printable(file.manifest()) : Json(manifest).sort().dump(2);
   data.manifests.push_back({fmt::format("Manifest of {}", printable(file.path())), text});
 }
 
@@ -84,6 +77,75 @@ void add_left_out(ResultsFiles files, ReportData& data) {
        fmt::format("{} left out", left_out), "manifest"});
 }
 
+/// Makes the experiments of `request` from results, kernel benches and answers to tasks, draws their figures and adds a
+/// section for each, and their findings. What cannot be made or drawn is said in `drawing.notes`.
+void add_experiment_sections(ResultsFiles files, const std::vector<KernelStudy>& benches,
+                             const std::vector<TasksFile>& tasks, const FigureRequest& request, ReportDrawing& drawing,
+                             ReportData& data) {
+  FigureReport report = make_experiments(files, request);
+  add_failure_prediction(files, tasks, request, report);
+  add_kernel_experiments(benches, request, report);
+  std::map<std::string, int> sections;
+  for (const ExperimentMade& made : report.made) {
+    const int number = ++sections[made.experiment];
+    const std::string id = number == 1 ? made.experiment : fmt::format("{}-{}", made.experiment, number);
+    PageSection section = result_section(made, id, data.models.size() > 1, drawing);
+    // What quality_vs_io says of selectors at the papers' settings are findings of the study already.
+    if (made.experiment != "quality_vs_io")
+      std::ranges::copy_if(section.findings, std::back_inserter(data.findings),
+                           [](const PageFinding& finding) { return finding.severity >= Severity::warning; });
+    data.figures.push_back(std::move(section));
+  }
+  for (const ExperimentSkipped& s : report.skipped) drawing.note(fmt::format("Left out: {}.", s.text()));
+}
+
+/// Adds a section with the claims and contradictions of one study.
+void add_claims_section(const ClaimsOfStudy& study, ReportData& data) {
+  const auto earlier =
+      std::ranges::count_if(data.figures, [](const PageSection& s) { return s.id.starts_with("claims"); });
+  PageSection section{.id = earlier == 0 ? "claims" : fmt::format("claims-{}", earlier + 1),
+                      .title = fmt::format("The paper's claims beside {}", printable(study.title)),
+                      .note = "A claim holds or does not hold for these prompts; nothing is said about others."};
+  section.tables.push_back({.title = "Claims", .table = claims_table(study.claims, "Claim")});
+  section.tables.push_back(
+      {.title = "Where the paper disagrees with itself", .table = claims_table(study.contradictions, "Statement")});
+  data.figures.push_back(std::move(section));
+}
+
+/// What was studied: a sentence for one model.
+std::string studied(ResultsFiles files, const ModelStudy& study) {
+  std::set<int> layers;
+  std::set<std::string> tasks;
+  std::int64_t shortest = -1, longest = 0;
+  std::size_t queries = 0;
+  int num_layers = 0, heads = 0, kv_heads = 0;
+  const auto samples = samples_of(files, study.model());
+  for (const ReportSample& sample : samples) {
+    const StudySample& s = sample.study_sample();
+    layers.insert(s.layers.begin(), s.layers.end());
+    if (!s.task.empty()) tasks.insert(printable(s.task));
+    shortest = shortest < 0 ? s.num_tokens : std::min(shortest, s.num_tokens);
+    longest = std::max(longest, s.num_tokens);
+    queries += s.query_positions.size();
+    num_layers = std::max(num_layers, sample.study_dump().num_layers);
+    heads = std::max(heads, static_cast<int>(sample.study_dump().shape.num_query_heads));
+    kv_heads = std::max(kv_heads, static_cast<int>(sample.study_dump().shape.num_kv_heads));
+  }
+  std::vector<std::string> names;
+  for (const PooledSelector& selector : study.selectors())
+    if (selector.group.name != "exact") names.push_back(printable(selector.group.label));
+  const std::string compared =
+      names.empty() ? "nothing" : fmt::format("{} ({})", counted(std::ssize(names), "selector"), join(names, ", "));
+  const std::string lengths =
+      shortest == longest ? fmt::format("{}", longest) : fmt::format("{} to {}", shortest, longest);
+  return fmt::format(
+      "{}: {} against exact attention, on {} of {} tokens{}; {} of {} layers, {} query heads over {} KV "
+      "heads, {} in all.",
+      printable(study.model()), compared, counted(std::ssize(samples), "sample"), lengths,
+      tasks.empty() || tasks.size() > 8 ? "" : fmt::format(" ({})", join(tasks, ", ")), layers.size(), num_layers,
+      heads, kv_heads, queries == 1 ? "1 query" : fmt::format("{} queries", queries));
+}
+
 }  // namespace
 
 ReportData gather_report(ResultsFiles files, const ReportOptions& options, const std::filesystem::path& folder) {
@@ -107,11 +169,13 @@ ReportData gather_report(ResultsFiles files, const ReportOptions& options, const
   for (std::size_t m = 0; m < studies.size(); ++m) add_study_findings(studies[m], m, data);
   ReportDrawing drawing{.folder = folder};
   if (options.validation) add_validation_sections(files, studies, *options.validation, drawing, data);
-  const ExperimentOptions shared;
-  add_experiment_sections(files, options.benches, options.tasks, options.only, shared, drawing, data);
-  data.figures_note = fmt::format("{}", fmt::join(drawing.notes, " "));
-  for (const ModelStudy& study : studies) add_claims_section(check_claims(study, *shared.scan_bounds), data);
-  std::ranges::stable_sort(data.findings, std::greater{}, &ReportFinding::severity);
+  FigureRequest request;
+  request.only = options.only;
+  request.progress = options.progress;
+  add_experiment_sections(files, options.benches, options.tasks, request, drawing, data);
+  data.figures_note = fmt::format("{}", join(drawing.notes, " "));
+  for (const ModelStudy& study : studies) add_claims_section(check_claims(study, *request.options.scan_bounds), data);
+  std::ranges::stable_sort(data.findings, std::greater{}, &PageFinding::severity);
   for (const ResultsFile* file : files) add_manifest(*file, data);
   for (const KernelStudy& bench : options.benches) data.facts.push_back({"Bench", printable(bench.source())});
   for (const TasksFile& tasks : options.tasks) data.facts.push_back({"Answers", printable(tasks.path)});

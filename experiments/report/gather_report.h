@@ -2,15 +2,16 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "analysis/outcomes/tasks_file.h"
-#include "experiments/kernel_figures/kernel_study.h"
+#include "experiments/decode/kernel_study.h"
+#include "experiments/report/report_data.h"
 #include "experiments/report/worst_cells.h"
 #include "experiments/validation/judge_results.h"
-#include "plots/report/report_data.h"
 
 namespace attest {
 
@@ -20,7 +21,8 @@ struct ReportOptions {
   std::vector<KernelStudy> benches = {};  ///< figures of speed
   std::vector<TasksFile> tasks = {};      ///< answers, for failure_prediction
   WorstCellOptions cells;
-  std::optional<JudgementOptions> validation = {};  ///< judge selectors so; empty: do not
+  std::function<void(std::size_t done, std::size_t total)> progress = {};  ///< of its figures
+  std::optional<JudgementOptions> validation = {};                         ///< judge selectors so; empty: do not
 };
 
 /// Figures are drawn in `folder`, which is left full of files. Throws InputError when there is nothing to report.

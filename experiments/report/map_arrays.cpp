@@ -1,6 +1,4 @@
 // Reduces the cells of every metric to means and worst values by layer, head and setting.
-#include "experiments/report/map_arrays.h"
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -10,7 +8,8 @@
 #include "analysis/metrics/metric.h"
 #include "analysis/results/axes.h"
 #include "dumps/base/printable.h"
-#include "experiments/paper/quality_curves.h"
+#include "experiments/report/report_parts.h"
+#include "experiments/study_view/quality_curves.h"
 #include "kernels/selectors/registry.h"
 
 namespace attest {
@@ -54,7 +53,7 @@ MapMetric map_metric(const std::string& name, const MetricInfo& info, bool has_s
   const Map better = info.better == Better::higher  ? Map::higher
                      : info.better == Better::lower ? Map::lower
                                                     : Map::neither;
-  const bool share = better == Map::higher && info.range.most == 1;
+  const bool share = better == Map::higher && info.range.max == 1;
   return {.name = printable(name),
           .unit = std::string(info.unit),
           .definition = std::string(info.definition),

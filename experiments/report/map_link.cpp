@@ -1,7 +1,7 @@
 // Writes links into the map.
 #include "experiments/report/map_link.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <string_view>
 

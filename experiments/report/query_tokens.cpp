@@ -1,14 +1,13 @@
 // Reads token ids from dumps.
 #include "experiments/report/query_tokens.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 
 #include "dumps/base/error.h"
-#include "dumps/base/json_text.h"
+#include "dumps/base/json.h"
 #include "dumps/base/printable.h"
 #include "dumps/format/dump_reader.h"
 
@@ -25,15 +24,10 @@ struct RecordedDump {
 /// Where the manifest says that the dump was; a relative path was that of the study's folder.
 RecordedDump recorded(const ReportSample& sample) {
   RecordedDump dump{.path = sample.study_dump().path};
-  const auto manifest = parse_json(sample.file->manifest());
-  const nlohmann::json::json_pointer place("/configuration/dumps/" + std::to_string(sample.dump));
-  if (!manifest || !manifest->is_object() || !manifest->contains(place)) return dump;
-  const nlohmann::json& entry = manifest->at(place);
-  if (!entry.is_object()) return dump;
-  if (const auto path = entry.find("path"); path != entry.end() && path->is_string())
-    dump.path = path->get<std::string>();
-  if (const auto bytes = entry.find("bytes"); bytes != entry.end() && bytes->is_number_integer())
-    dump.bytes = bytes->get<std::int64_t>();
+  const Json manifest = parsed_json(sample.file->manifest()).value_or(nullptr);
+  const Json& entry = manifest["configuration"]["dumps"][sample.dump];
+  dump.path = entry["path"].text_or(dump.path);
+  if (entry["bytes"].is_whole()) dump.bytes = entry["bytes"].whole();
   return dump;
 }
 
@@ -53,7 +47,8 @@ QueryTokens::SampleTokens QueryTokens::read(const ReportSample& sample) {
   try {
     const DumpReader reader(dump.path);
     for (std::size_t s = 0; s < reader.info().samples.size(); ++s)
-      if (reader.info().samples[s].has_tokens) tokens[reader.info().samples[s].name] = reader.read_tokens(s);
+      if (auto ids = reader.read_array<std::int32_t>(s, "tokens"); !ids.empty())
+        tokens[reader.info().samples[s].name] = std::move(ids);
   } catch (const Error&) {
     return without("the dump cannot be read"), SampleTokens{};
   }

@@ -1,7 +1,7 @@
 // Lists the samples of a model.
 #include "experiments/report/report_samples.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <filesystem>

@@ -1,7 +1,7 @@
 // Turns figures, tables and findings into what a page shows.
 #include "experiments/report/result_section.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <fstream>
@@ -62,7 +62,7 @@ Table printable_table(const Table& table) {
 /// Longer tables would be most of the page. `attest figures` writes them.
 constexpr std::size_t kMostRows = 500;
 
-void add_table(const Table& table, const std::string& title, bool open, ReportSection& section) {
+void add_table(const Table& table, const std::string& title, bool open, PageSection& section) {
   if (table.rows() <= kMostRows) {
     section.tables.push_back({.title = title, .table = printable_table(table), .open = open});
     return;
@@ -71,7 +71,7 @@ void add_table(const Table& table, const std::string& title, bool open, ReportSe
       fmt::format("{}{}: {} rows, in the csv of attest figures.", section.note.empty() ? "" : " ", title, table.rows());
 }
 
-ReportFinding finding_of(const Finding& finding, const std::string& section, const std::string& model) {
+PageFinding finding_of(const Finding& finding, const std::string& section, const std::string& model) {
   std::string link = section;
   if (const std::optional<MapPlace>& place = finding.place)
     link = map_link({.model = model,
@@ -93,8 +93,8 @@ void ReportDrawing::note(const std::string& sentence) {
   if (std::ranges::count(notes, sentence) == 0) notes.push_back(sentence);
 }
 
-ReportSection result_section(const ExperimentMade& made, std::string id, bool several, ReportDrawing& drawing) {
-  ReportSection section{.id = std::move(id), .title = printable(made.paper)};
+PageSection result_section(const ExperimentMade& made, std::string id, bool several, ReportDrawing& drawing) {
+  PageSection section{.id = std::move(id), .title = printable(made.paper)};
   for (const Finding& finding : made.result.findings) {
     const std::string& study = finding.study.empty() ? made.study : finding.study;
     section.findings.push_back(finding_of(finding, section.id, several ? printable(study) : std::string()));

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "experiments/paper/figure_run.h"
-#include "plots/report/report_data.h"
+#include "experiments/report/report_data.h"
+#include "experiments/study_view/figure_run.h"
 
 namespace attest {
 
@@ -20,6 +20,6 @@ struct ReportDrawing {
 };
 
 /// Draws the figures. `several`: the report has several models, and links say which.
-ReportSection result_section(const ExperimentMade& made, std::string id, bool several, ReportDrawing& drawing);
+PageSection result_section(const ExperimentMade& made, std::string id, bool several, ReportDrawing& drawing);
 
 }  // namespace attest

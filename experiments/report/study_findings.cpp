@@ -1,23 +1,21 @@
 // Turns the cells of a study into findings.
-#include "experiments/report/study_findings.h"
-
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 #include <numeric>
 
 #include "analysis/statistics/quantile.h"
 #include "dumps/base/printable.h"
-#include "experiments/report/map_arrays.h"
 #include "experiments/report/map_link.h"
-#include "experiments/report/report_samples.h"
+#include "experiments/report/report_parts.h"
 
 namespace attest {
 
-const char* const kSeverityNote =
+/// How findings get their severity.
+constexpr const char* kSeverityNote =
     "How serious a selector's loss is follows from its worst cell: recall below 0.5 is serious, below 0.9 a warning, "
     "from "
     "0.99 on good. Layers that are dense for one of the selectors are left out for all.";
@@ -26,39 +24,51 @@ namespace {
 
 constexpr double kSerious = 0.5, kWarning = 0.9, kGood = 0.99;
 
-std::string plural(std::size_t count, const std::string& what) {
-  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
-}
-
 /// "at delta 5"; "" for a selector without settings.
 std::string at_setting(const MapSelector& selector, int setting) {
   if (selector.kind == "none") return "";
   return fmt::format(" at {} {}", selector.kind, selector.settings[static_cast<std::size_t>(setting)]);
 }
 
-/// Pooled numbers of one selector at one setting.
+/// A column of the table of selectors: a statistic over the cells of a metric.
+struct FidelityColumn {
+  const char *name, *heading;
+  int decimals;
+  const char* metric;
+  double (*of)(std::span<const SampleCells> cells);
+};
+double mean_of(std::span<const SampleCells> cells) { return describe(cells).mean; }
+double min_of(std::span<const SampleCells> cells) { return describe(cells).min; }
+const std::array kColumns = {
+    FidelityColumn{"keep_ratio", "tokens kept %", 1, "keep_ratio", [](auto cells) { return 100 * mean_of(cells); }},
+    FidelityColumn{"io_ratio", "bytes read %", 1, "io_ratio", [](auto cells) { return 100 * mean_of(cells); }},
+    FidelityColumn{"recall", "recall", 5, "recall", mean_of},
+    FidelityColumn{"recall_p5", "worst 5 %", 4, "recall", [](auto cells) { return quantile(cells, 0.05); }},
+    FidelityColumn{"recall_min", "worst cell", 4, "recall", min_of},
+    FidelityColumn{"lse_mean", "LSE error", 4, "lse_error", mean_of},
+    FidelityColumn{"lse_max", "max", 3, "lse_error", [](auto cells) { return describe(cells).max; }},
+    FidelityColumn{"mass_min", "least mass kept", 4, "mass_recall", min_of},
+    FidelityColumn{"hits", "salient hits", 4, "salient_hit_rate", mean_of}};
+
+/// One selector at one setting.
 struct Row {
   std::string label, setting;
-  double keep = 0, io = 0, recall = 0, recall_min = 0, recall_p5 = 0, lse_max = 0, lse_mean = 0, mass_min = 0, hits = 0;
-  std::int64_t cells = 0;
+  std::array<double, kColumns.size()> values = {};
+
+  double at(std::string_view column) const {
+    return values.at(
+        static_cast<std::size_t>(std::ranges::find(kColumns, column, &FidelityColumn::name) - kColumns.begin()));
+  }
 };
 
 Table table_of(const std::vector<Row>& rows) {
   constexpr auto text = Column::Kind::text;
-  const auto number = [](const char* name, const char* heading, int decimals) {
-    return Column{.name = name, .heading = heading, .decimals = decimals};
-  };
-  return make_table<Row>(rows, {{{"label", text, "selector"}, [](const Row& r) { return r.label; }},
-                                {{"setting", text, "setting"}, [](const Row& r) { return r.setting; }},
-                                {number("keep_ratio", "tokens kept %", 1), [](const Row& r) { return 100 * r.keep; }},
-                                {number("io_ratio", "bytes read %", 1), [](const Row& r) { return 100 * r.io; }},
-                                {number("recall", "recall", 5), [](const Row& r) { return r.recall; }},
-                                {number("recall_p5", "worst 5 %", 4), [](const Row& r) { return r.recall_p5; }},
-                                {number("recall_min", "worst cell", 4), [](const Row& r) { return r.recall_min; }},
-                                {number("lse_mean", "LSE error", 4), [](const Row& r) { return r.lse_mean; }},
-                                {number("lse_max", "max", 3), [](const Row& r) { return r.lse_max; }},
-                                {number("mass_min", "least mass kept", 4), [](const Row& r) { return r.mass_min; }},
-                                {number("hits", "salient hits", 4), [](const Row& r) { return r.hits; }}});
+  std::vector<ColumnOf<Row>> columns = {{{"label", text, "selector"}, [](const Row& r) { return r.label; }},
+                                        {{"setting", text, "setting"}, [](const Row& r) { return r.setting; }}};
+  for (std::size_t c = 0; c < kColumns.size(); ++c)
+    columns.push_back({{.name = kColumns[c].name, .heading = kColumns[c].heading, .decimals = kColumns[c].decimals},
+                       [c](const Row& r) { return r.values[c]; }});
+  return make_table<Row>(rows, columns);
 }
 
 class Findings {
@@ -74,32 +84,22 @@ class Findings {
     const PooledSelector& pooled = study_.selectors()[selector];
     const MapSelector& shown = shown_.selectors[selector];
     if (pooled.group.name == "exact") return;
-    const auto recall = cells(selector, "recall"), keep = cells(selector, "keep_ratio"),
-               io = cells(selector, "io_ratio");
-    const auto lse = cells(selector, "lse_error"), mass = cells(selector, "mass_recall");
-    const auto hits = cells(selector, "salient_hit_rate");
+    std::map<std::string_view, std::vector<std::vector<SampleCells>>> of_metric;  // [setting]
+    for (const FidelityColumn& column : kColumns)
+      if (!of_metric.contains(column.metric)) of_metric[column.metric] = cells(selector, column.metric);
     std::vector<int> settings = shown.marked;
     if (settings.empty()) settings = {usual_setting(shown)};
     for (const int s : settings) {
       const auto i = static_cast<std::size_t>(s);
-      const Moments of_recall = describe(recall[i]), of_lse = describe(lse[i]);
-      if (of_recall.count == 0) continue;
-      rows.push_back({.label = name_of(shown),
-                      .setting = shown.kind == "none" ? "" : fmt::format("{} {}", shown.kind, shown.settings[i]),
-                      .keep = describe(keep[i]).mean,
-                      .io = describe(io[i]).mean,
-                      .recall = of_recall.mean,
-                      .recall_min = of_recall.min,
-                      .recall_p5 = quantile(recall[i], 0.05),
-                      .lse_max = of_lse.max,
-                      .lse_mean = of_lse.mean,
-                      .mass_min = describe(mass[i]).min,
-                      .hits = describe(hits[i]).mean,
-                      .cells = of_recall.count});
+      if (describe(of_metric["recall"][i]).count == 0) continue;
+      Row& row = rows.emplace_back(
+          Row{name_of(shown), shown.kind == "none" ? "" : fmt::format("{} {}", shown.kind, shown.settings[i])});
+      for (std::size_t c = 0; c < kColumns.size(); ++c)
+        row.values[c] = kColumns[c].of(of_metric[kColumns[c].metric][i]);
       if (s == settings.front()) about_fidelity(selector, s, rows.back());
     }
     about_concentration(selector, settings.front());
-    about_grid(selector, recall, keep);
+    about_grid(selector, of_metric["recall"], of_metric["keep_ratio"]);
   }
 
  private:
@@ -132,8 +132,8 @@ class Findings {
     const WorstCell* worst = nullptr;
     for (const WorstCell& cell : data_.cells)
       if (cell.model == static_cast<int>(model_) && cell.selector == static_cast<int>(selector) &&
-          cell.setting == setting && !std::isnan(cell.recall) && !dense_.contains(cell.layer) &&
-          (worst == nullptr || cell.recall < worst->recall))
+          cell.setting == setting && !std::isnan(cell.metrics[kRecallOfCell]) && !dense_.contains(cell.layer) &&
+          (worst == nullptr || cell.metrics[kRecallOfCell] < worst->metrics[kRecallOfCell]))
         worst = &cell;
     MapLink to = link(selector, setting);
     to.statistic = "worst";
@@ -144,16 +144,18 @@ class Findings {
       to.layer = worst->layer;
       to.head = worst->head;
     }
-    const double least = row.recall_min;
+    const double least = row.at("recall_min");
     const Severity severity = least < kSerious   ? Severity::serious
                               : least < kWarning ? Severity::warning
                               : least >= kGood   ? Severity::good
                                                  : Severity::note;
     data_.findings.push_back(
         {severity,
-         fmt::format("{}{} keeps {:.1f} % of the tokens and reads {:.1f} % of the bytes. Mean recall {:.5f}{}{}.",
-                     name_of(shown), at_setting(shown, setting), 100 * row.keep, 100 * row.io, row.recall,
-                     std::isnan(row.lse_max) ? "" : fmt::format(", LSE off by up to {:.3g} nats", row.lse_max), where),
+         fmt::format(
+             "{}{} keeps {:.1f} % of the tokens and reads {:.1f} % of the bytes. Mean recall {:.5f}{}{}.",
+             name_of(shown), at_setting(shown, setting), row.at("keep_ratio"), row.at("io_ratio"), row.at("recall"),
+             std::isnan(row.at("lse_max")) ? "" : fmt::format(", LSE off by up to {:.3g} nats", row.at("lse_max")),
+             where),
          fmt::format("recall {:.3f}", least), map_link(to)});
   }
 
@@ -253,39 +255,6 @@ class Findings {
 };
 
 }  // namespace
-
-std::string studied(ResultsFiles files, const ModelStudy& study) {
-  std::set<int> layers;
-  std::set<std::string> tasks;
-  std::int64_t shortest = -1, longest = 0;
-  std::size_t queries = 0;
-  int num_layers = 0, heads = 0, kv_heads = 0;
-  const auto samples = samples_of(files, study.model());
-  for (const ReportSample& sample : samples) {
-    const StudySample& s = sample.study_sample();
-    layers.insert(s.layers.begin(), s.layers.end());
-    if (!s.task.empty()) tasks.insert(printable(s.task));
-    shortest = shortest < 0 ? s.num_tokens : std::min(shortest, s.num_tokens);
-    longest = std::max(longest, s.num_tokens);
-    queries += s.query_positions.size();
-    num_layers = std::max(num_layers, sample.study_dump().num_layers);
-    heads = std::max(heads, static_cast<int>(sample.study_dump().shape.num_query_heads));
-    kv_heads = std::max(kv_heads, static_cast<int>(sample.study_dump().shape.num_kv_heads));
-  }
-  std::vector<std::string> names;
-  for (const PooledSelector& selector : study.selectors())
-    if (selector.group.name != "exact") names.push_back(printable(selector.group.label));
-  const std::string compared =
-      names.empty() ? "nothing" : fmt::format("{} ({})", plural(names.size(), "selector"), fmt::join(names, ", "));
-  const std::string lengths =
-      shortest == longest ? fmt::format("{}", longest) : fmt::format("{} to {}", shortest, longest);
-  return fmt::format(
-      "{}: {} against exact attention, on {} of {} tokens{}; {} of {} layers, {} query heads over {} KV "
-      "heads, {} in all.",
-      printable(study.model()), compared, plural(samples.size(), "sample"), lengths,
-      tasks.empty() || tasks.size() > 8 ? "" : fmt::format(" ({})", fmt::join(tasks, ", ")), layers.size(), num_layers,
-      heads, kv_heads, queries == 1 ? "1 query" : fmt::format("{} queries", queries));
-}
 
 void add_study_findings(const ModelStudy& study, std::size_t model, ReportData& data) {
   std::vector<Row> rows;

@@ -1,13 +1,13 @@
 // Judges selectors for a report.
-#include "experiments/report/validation_section.h"
-
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 
 #include "dumps/base/error.h"
 #include "dumps/base/printable.h"
+#include "experiments/report/report_parts.h"
 #include "experiments/validation/verdict_result.h"
+#include "experiments/validation/verdict_text.h"
 
 namespace attest {
 namespace {
@@ -34,7 +34,7 @@ FilesOfSelector files_with(ResultsFiles files, const std::vector<JudgedFile>& ha
 std::optional<Judgement> judge_selector(const FilesOfSelector& found, const JudgementOptions& options,
                                         std::string& said) {
   try {
-    return judge_results(found.files, options, found.hashed);
+    return judge_results(found.files, options, {}, found.hashed);
   } catch (const UsageError& error) {
     said = error.what();
   } catch (const InputError& error) {
@@ -55,6 +55,7 @@ void add_validation_sections(ResultsFiles files, const std::vector<ModelStudy>& 
   const auto next_id = [&] { return ++number == 1 ? std::string("validation") : fmt::format("validation-{}", number); };
   for (const ModelStudy& study : studies) {
     bool any = false;
+    std::size_t judged = 0;
     for (const PooledSelector& selector : study.selectors()) {
       if (selector.group.kind == SettingKind::none) continue;
       any = true;
@@ -64,9 +65,10 @@ void add_validation_sections(ResultsFiles files, const std::vector<ModelStudy>& 
       std::string said;
       const std::string id = next_id();
       const std::string of = fmt::format("{} on {}", printable(selector.group.label), printable(study.model()));
-      ReportSection section{.id = id, .title = {}};
+      PageSection section{.id = id, .title = {}};
       if (const std::optional<Judgement> judgement =
               judge_selector(files_with(files, hashed, own.model, own.selector), own, said)) {
+        ++judged;
         section = result_section(verdict_result(*judgement), id, data.models.size() > 1, drawing);
         data.findings.push_back(section.findings.front());
       } else {
@@ -74,6 +76,10 @@ void add_validation_sections(ResultsFiles files, const std::vector<ModelStudy>& 
       }
       section.title = "Validation: " + of;
       data.figures.push_back(std::move(section));
+    }
+    if (const std::string together = together_text(judged, options.guarantee); !together.empty()) {
+      std::string& note = data.figures.back().note;
+      note += fmt::format("{}{}", note.empty() ? "" : " ", together);
     }
     if (!any)
       data.figures.push_back({.id = next_id(),

@@ -7,8 +7,8 @@
 #include <tuple>
 
 #include "dumps/base/printable.h"
-#include "experiments/report/map_arrays.h"
 #include "experiments/report/query_tokens.h"
+#include "experiments/report/report_parts.h"
 #include "experiments/report/report_samples.h"
 
 namespace attest {
@@ -16,8 +16,6 @@ namespace {
 
 /// Smaller losses are float32 rounding.
 constexpr double kNoLoss = 1e-6;
-
-constexpr const char* kCriteria[] = {"recall", "lse_error", "mass_recall"};
 
 struct Place {
   std::size_t sample = 0, cell = 0;  ///< cell: index in [Y, N, Hq]
@@ -34,13 +32,11 @@ struct Candidate {
 
 /// The metrics of one sample that cells are chosen by, and shown with.
 struct SampleArrays {
-  std::optional<MetricArray> recall, lse_error, mass_recall, keep_ratio;
+  std::array<std::optional<MetricArray>, kCellMetrics.size()> metrics;
+  std::optional<MetricArray> keep_ratio;
   std::vector<std::size_t> file_setting;  ///< of each setting of the map; the number of settings if the file lacks it
   std::size_t num_settings = 1;
 
-  const std::optional<MetricArray>& criterion(std::size_t i) const {
-    return i == 0 ? recall : i == 1 ? lse_error : mass_recall;
-  }
   float at(const std::optional<MetricArray>& array, std::size_t cell, int setting) const {
     const std::size_t s = file_setting[static_cast<std::size_t>(setting)];
     return array && s < num_settings ? array->values[cell * num_settings + s] : std::nanf("");
@@ -56,9 +52,7 @@ SampleArrays arrays_of(const ReportSample& sample, const std::string& label, con
     if (array && array->axes != MetricAxes::query_head_setting) array.reset();
     return array;
   };
-  arrays.recall = read("recall");
-  arrays.lse_error = read("lse_error");
-  arrays.mass_recall = read("mass_recall");
+  for (std::size_t m = 0; m < kCellMetrics.size(); ++m) arrays.metrics[m] = read(kCellMetrics[m].name);
   arrays.keep_ratio = read("keep_ratio");
   const std::vector<std::string>& labels = sample.file->study().selectors[*selector].setting_labels;
   arrays.num_settings = labels.size();
@@ -68,8 +62,8 @@ SampleArrays arrays_of(const ReportSample& sample, const std::string& label, con
   return arrays;
 }
 
-double loss_of(std::size_t criterion, float value) {
-  return criterion == 1 ? static_cast<double>(value) : 1 - static_cast<double>(value);
+double loss_of(std::size_t metric, float value) {
+  return kCellMetrics[metric].is_share ? 1 - static_cast<double>(value) : static_cast<double>(value);
 }
 
 /// Keeps the worst `most`, whatever is added.
@@ -110,20 +104,20 @@ class CellFinder {
     std::vector<int> settings = shown.marked;
     if (settings.empty()) settings = {usual_setting(shown)};
 
-    std::vector<WorstOf> worst(std::size(kCriteria), WorstOf(options_.most));
+    std::vector<WorstOf> worst(kCellMetrics.size(), WorstOf(options_.most));
     for (std::size_t i = 0; i < samples_.size(); ++i) {
       const SampleArrays arrays = arrays_of(samples_[i], label, shown);
-      for (std::size_t c = 0; c < worst.size(); ++c) {
-        if (!arrays.criterion(c)) continue;
-        const std::size_t cells = arrays.criterion(c)->values.size() / arrays.num_settings;
+      for (std::size_t m = 0; m < worst.size(); ++m) {
+        if (!arrays.metrics[m]) continue;
+        const std::size_t cells = arrays.metrics[m]->values.size() / arrays.num_settings;
         for (std::size_t cell = 0; cell < cells; ++cell)
           for (const int setting : settings)
-            worst[c].add({loss_of(c, arrays.at(arrays.criterion(c), cell, setting)), {i, cell, setting}});
+            worst[m].add({loss_of(m, arrays.at(arrays.metrics[m], cell, setting)), {i, cell, setting}});
       }
     }
     std::set<Place> places;
-    for (WorstOf& of_criterion : worst)
-      for (const Candidate& candidate : of_criterion.finish()) places.insert(candidate.place);
+    for (WorstOf& of_metric : worst)
+      for (const Candidate& candidate : of_metric.finish()) places.insert(candidate.place);
     SampleArrays arrays;
     std::size_t read = samples_.size();
     for (const Place& place : places) {
@@ -145,13 +139,13 @@ class CellFinder {
                    .layer = study_sample.layers[place.cell / heads / queries],
                    .head = static_cast<int>(place.cell % heads),
                    .query_position = study_sample.query_positions[place.cell / heads % queries],
-                   .recall = arrays.at(arrays.recall, place.cell, place.setting),
-                   .lse_error = arrays.at(arrays.lse_error, place.cell, place.setting),
-                   .mass_recall = arrays.at(arrays.mass_recall, place.cell, place.setting),
                    .tokens = {}};
+    for (std::size_t m = 0; m < kCellMetrics.size(); ++m)
+      cell.metrics[m] = arrays.at(arrays.metrics[m], place.cell, place.setting);
     float least = std::nanf("");
     for (int s = 0; s < static_cast<int>(arrays.file_setting.size()); ++s) {
-      if (!(static_cast<double>(arrays.at(arrays.recall, place.cell, s)) >= data_.enough_recall)) continue;
+      if (!(static_cast<double>(arrays.at(arrays.metrics[kRecallOfCell], place.cell, s)) >= data_.enough_recall))
+        continue;
       const float keep = arrays.at(arrays.keep_ratio, place.cell, s);
       if (cell.enough >= 0 && !(keep < least)) continue;
       cell.enough = s;

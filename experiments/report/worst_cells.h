@@ -3,8 +3,8 @@
 
 #include <cstddef>
 
-#include "experiments/paper/model_study.h"
-#include "plots/report/report_data.h"
+#include "experiments/report/report_data.h"
+#include "experiments/study_view/model_study.h"
 
 namespace attest {
 

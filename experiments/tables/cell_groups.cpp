@@ -7,7 +7,7 @@
 #include <tuple>
 
 #include "analysis/statistics/aggregate.h"
-#include "experiments/paper/model_study.h"
+#include "experiments/study_view/model_study.h"
 
 namespace attest {
 namespace {

@@ -1,8 +1,7 @@
 // Gathers the cells of each selector and metric, groups them, and takes the statistics of each group.
 #include "experiments/tables/results_table.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>
@@ -15,10 +14,11 @@
 #include "analysis/study/study.h"
 #include "analysis/study/typed_setting.h"
 #include "dumps/base/error.h"
+#include "dumps/base/join.h"
 #include "dumps/base/parallel_for.h"
 #include "dumps/base/printable.h"
-#include "experiments/cli/results_choice.h"
-#include "experiments/paper/model_study.h"
+#include "experiments/cli/options/study_choice.h"
+#include "experiments/study_view/model_study.h"
 #include "experiments/tables/cell_groups.h"
 
 namespace attest {
@@ -53,7 +53,7 @@ std::vector<std::string> labels_of(const std::vector<std::string>& parts, const 
   for (const std::string& label : labels)
     if (!is_label(label))
       throw UsageError(fmt::format("--selectors: the results have no selector labelled '{}'; they have {}",
-                                   printable(label), printable(fmt::format("{}", fmt::join(known, ", ")))));
+                                   printable(label), printable(fmt::format("{}", join(known, ", ")))));
   return labels;
 }
 
@@ -84,7 +84,7 @@ void check_settings(const std::vector<ModelStudy>& studies, const TableRequest& 
       throw UsageError(fmt::format(
           "--settings: no selector{} has the setting '{}'; {}", request.selectors.empty() ? "" : " of --selectors",
           printable(typed),
-          settings.empty() ? "they have none" : printable(fmt::format("there are {}", fmt::join(settings, ", ")))));
+          settings.empty() ? "they have none" : printable(fmt::format("there are {}", join(settings, ", ")))));
   }
 }
 
@@ -254,7 +254,7 @@ ResultsTable make_results_table(ResultsFiles files, TableRequest request) {
   if (!table.dense_layers.empty() && !request.with_dense_layers)
     throw InputError(fmt::format(
         "no cell is left: every layer is dense in a selector (dense: {}); --with-dense-layers includes them",
-        fmt::join(table.dense_layers, ", ")));
+        join(table.dense_layers, ", ")));
   throw InputError("no layer was studied, so there is nothing to put in a table");
 }
 

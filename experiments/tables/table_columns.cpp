@@ -1,7 +1,7 @@
 // Parses the columns of a table.
 #include "experiments/tables/table_columns.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <optional>

@@ -1,22 +1,19 @@
 // The formats of a results table.
-#include "experiments/tables/table_formats.h"
-
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "dumps/base/join.h"
+#include "dumps/base/json.h"
 #include "dumps/base/printable.h"
-#include "experiments/cli/aligned_text.h"
+#include "experiments/cli/output/aligned_text.h"
+#include "experiments/tables/results_table.h"
 #include "plots/table.h"
 
 namespace attest {
 namespace {
-
-using json = nlohmann::ordered_json;
 
 /// Width of a block of columns in text, so that it is not folded by most terminals.
 constexpr std::size_t kTextWidth = 120;
@@ -158,8 +155,8 @@ std::string_view unit_of(const MetricStatistic& column) {
   return column.statistic == CellStatistic::count ? "cells" : column.info.unit;
 }
 
-json json_of(const ResultsTable& table) {
-  json columns = json::array(), rows = json::array();
+Json json_of(const ResultsTable& table) {
+  Json columns = Json::array(), rows = Json::array();
   for (const MetricStatistic& column : table.columns)
     columns.push_back({{"name", column.name()},
                        {"metric", column.metric},
@@ -167,7 +164,7 @@ json json_of(const ResultsTable& table) {
                        {"statistic", column.statistic_name},
                        {"unit", unit_of(column)}});
   for (const TableRow& row : table.rows) {
-    json object = {{"model", row.model},
+    Json object = {{"model", row.model},
                    {"label", row.label},
                    {"selector", row.selector},
                    {"setting", row.setting},
@@ -175,7 +172,7 @@ json json_of(const ResultsTable& table) {
     for (std::size_t g = 0; g < table.by.size(); ++g)
       std::visit([&](const auto& value) { object[std::string(name_of(table.by[g]))] = value; }, row.groups[g]);
     for (std::size_t c = 0; c < table.columns.size(); ++c)
-      object[table.columns[c].name()] = std::isfinite(row.values[c]) ? json(row.values[c]) : json(nullptr);
+      object[table.columns[c].name()] = std::isfinite(row.values[c]) ? Json(row.values[c]) : Json(nullptr);
     rows.push_back(std::move(object));
   }
   return {{"columns", columns},
@@ -191,7 +188,7 @@ std::string formatted_table(const ResultsTable& table, const std::string& format
   with_model = with_model || several_models(table);
   if (format == "text") return table_text(table, with_model);
   // Names in results may be any bytes; JSON must be UTF-8.
-  if (format == "json") return json_of(table).dump(2, ' ', false, json::error_handler_t::replace) + "\n";
+  if (format == "json") return json_of(table).dump(2) + "\n";
   std::ostringstream out;
   if (format == "csv") write_csv(plots_table(table, true, with_model), out);
   if (format == "md") write_markdown(plots_table(table, false, with_model), out);
@@ -203,16 +200,16 @@ std::string table_notes(const ResultsTable& table) {
   std::string text;
   if (!table.dense_layers.empty())
     text = table.with_dense_layers
-               ? fmt::format("Dense layers ({}) are included.", fmt::join(table.dense_layers, ", "))
+               ? fmt::format("Dense layers ({}) are included.", join(table.dense_layers, ", "))
                : fmt::format(
                      "Layers that are dense in some selector ({}) are left out; --with-dense-layers includes "
                      "them.",
-                     fmt::join(table.dense_layers, ", "));
+                     join(table.dense_layers, ", "));
   const bool shows_io =
       std::ranges::any_of(table.columns, [](const MetricStatistic& c) { return c.metric == "io_ratio"; });
   if (shows_io && !table.scan_not_counted.empty())
     text += fmt::format("{}io_ratio does not count the scan of {} (scan_bytes is 0).", text.empty() ? "" : " ",
-                        printable(fmt::format("{}", fmt::join(table.scan_not_counted, ", "))));
+                        printable(fmt::format("{}", join(table.scan_not_counted, ", "))));
   return text;
 }
 

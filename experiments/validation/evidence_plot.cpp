@@ -1,21 +1,21 @@
 // Rows, curves and axes of evidence.
 #include "experiments/validation/evidence_plot.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <filesystem>
 
-#include "experiments/paper/words.h"
+#include "dumps/base/join.h"
+#include "experiments/study_view/words.h"
 
 namespace attest {
 namespace {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
-bool is_mean(const Judgement& judgement) { return judgement.request.claim.kind == ClaimKind::mean; }
-bool is_observed(const Judgement& judgement) { return judgement.request.claim.kind == ClaimKind::observed; }
+bool is_mean(const Judgement& judgement) { return judgement.request.guarantee.kind == GuaranteeKind::mean; }
+bool is_observed(const Judgement& judgement) { return judgement.request.guarantee.kind == GuaranteeKind::observed; }
 
 std::string curve_of(const Judgement& judgement, const std::string& name, std::size_t target) {
   return is_mean(judgement) ? curve_name(fmt::format("{}: {}", name, judgement.request.targets[target].text))
@@ -42,15 +42,15 @@ std::vector<EvidenceRow> single_points(const Judgement& judgement) {
                       .evidence = &judged.evidence,
                       .keep = judged.keep,
                       .io = judged.io,
-                      .answer = single.certified == i});
+                      .answer = single.passed == i});
   }
   return points;
 }
 
 Table evidence_table(const Judgement& judgement, const std::vector<EvidenceRow>& rows, bool units) {
   using Kind = Column::Kind;
-  const Claim& claim = judgement.request.claim;
-  const bool inferred = claim.kind != ClaimKind::observed;
+  const Guarantee& guarantee = judgement.request.guarantee;
+  const bool inferred = guarantee.kind != GuaranteeKind::observed;
   // Of the target of the curve, or of all of them.
   const auto prompts = [](const Evidence& e, const EvidenceRow& row) {
     return row.target ? e.targets[*row.target].prompts : e.prompts;
@@ -71,14 +71,14 @@ Table evidence_table(const Judgement& judgement, const std::vector<EvidenceRow>&
   };
   if (inferred) {
     const auto interval = [=](const Evidence& e, const EvidenceRow& r) {
-      return clopper_pearson(violations(e, r), prompts(e, r), claim.confidence);
+      return clopper_pearson(violations(e, r), prompts(e, r), guarantee.confidence);
     };
     columns.push_back(
         of_evidence("share_low", [=](const Evidence& e, const EvidenceRow& r) { return interval(e, r).low; }));
     columns.push_back(
         of_evidence("share_high", [=](const Evidence& e, const EvidenceRow& r) { return interval(e, r).high; }));
     columns.push_back(of_evidence("share_at_most", [=](const Evidence& e, const EvidenceRow& r) {
-      return share_upper_bound(violations(e, r), prompts(e, r), claim.confidence);
+      return share_upper_bound(violations(e, r), prompts(e, r), guarantee.confidence);
     }));
     columns.push_back(of_evidence("p_value", [](const Evidence& e, const EvidenceRow& r) {
       return r.target ? e.targets[*r.target].p_value : e.p_value;
@@ -142,13 +142,13 @@ std::vector<Series> evidence_series(const Judgement& judgement, const std::strin
 }
 
 Panel evidence_panel(const Judgement& judgement, const std::vector<EvidenceRow>& rows) {
-  const Claim& claim = judgement.request.claim;
+  const Guarantee& guarantee = judgement.request.guarantee;
   if (!is_mean(judgement))
     return {.title = {},
             .x = {},
             .y = {.label = "violating (%)", .factor = 100, .low = 0},
             .series = {},
-            .references = {{claim.max_violating * 100}}};
+            .references = {{guarantee.max_violating * 100}}};
   Panel panel{.title = {}, .x = {}, .y = {.label = "mean deficit"}, .series = {}};
   double least = std::numeric_limits<double>::infinity();
   bool logarithmic = true;
@@ -169,12 +169,13 @@ Panel evidence_panel(const Judgement& judgement, const std::vector<EvidenceRow>&
 }
 
 std::string evidence_note(const Judgement& judgement) {
-  const Claim& claim = judgement.request.claim;
-  if (claim.kind == ClaimKind::mean) return "dashed: allowed";
-  return fmt::format(
-      "{}dashed: {:.6g} % allowed",
-      claim.kind == ClaimKind::prompts ? fmt::format("band: {:.6g} % interval; ", claim.confidence * 100) : "",
-      claim.max_violating * 100);
+  const Guarantee& guarantee = judgement.request.guarantee;
+  if (guarantee.kind == GuaranteeKind::mean) return "dashed: allowed";
+  return fmt::format("{}dashed: {:.6g} % allowed",
+                     guarantee.kind == GuaranteeKind::prompts
+                         ? fmt::format("band: {:.6g} % interval; ", guarantee.confidence * 100)
+                         : "",
+                     guarantee.max_violating * 100);
 }
 
 double setting_value(const Judgement& judgement, std::size_t setting) {
@@ -195,8 +196,7 @@ std::string source_text(const Judgement& judgement) {
   std::vector<std::string> results;
   for (const JudgedFile& file : judgement.results)
     results.push_back(fmt::format("{} ({})", std::filesystem::path(file.path).filename().string(), file.content_hash));
-  return fmt::format("{} {}; results {}", judgement.set.prompts.size(), scope_text(judgement.set),
-                     fmt::join(results, ", "));
+  return fmt::format("{} {}; results {}", judgement.set.prompts.size(), scope_text(judgement.set), join(results, ", "));
 }
 
 }  // namespace attest

@@ -1,4 +1,4 @@
-// What prompts say of settings, as rows of a csv and as curves beside what the claim allows.
+// What prompts say of settings, as rows of a csv and as curves beside what the guarantee allows.
 #pragma once
 
 #include <cmath>
@@ -19,7 +19,7 @@ struct EvidenceRow {
   const Evidence* evidence = nullptr;      ///< null: none
   std::optional<std::size_t> target = {};  ///< the one whose mean deficit the curve shows
   double keep = std::nan(""), io = std::nan("");
-  bool answer = false;  ///< the verdict is about it, and it is certified
+  bool answer = false;  ///< the verdict is about it, and it passed
   double slack = std::nan("");
   std::optional<int> layer = {}, kv_head = {};  ///< of a unit
 };
@@ -38,7 +38,7 @@ std::vector<EvidenceRow> rows_of_curves(const Judgement& judgement, const std::s
 std::vector<Series> evidence_series(const Judgement& judgement, const std::string& name, const std::string& title,
                                     const std::string& x, std::size_t style);
 
-/// A panel for them, still without series: the y axis, and what the claim allows as lines.
+/// A panel for them, still without series: the y axis, and what the guarantee allows as lines.
 Panel evidence_panel(const Judgement& judgement, const std::vector<EvidenceRow>& rows);
 
 /// What band and line are.

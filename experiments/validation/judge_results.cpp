@@ -1,16 +1,16 @@
 // Judges results files as the options ask.
 #include "experiments/validation/judge_results.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 
+#include "analysis/outcomes/answered_prompts.h"
 #include "analysis/run/input_hashes.h"
 #include "dumps/base/error.h"
 #include "dumps/base/printable.h"
-#include "experiments/cli/grid.h"
-#include "experiments/cli/study_choice.h"
+#include "experiments/cli/options/grid.h"
+#include "experiments/cli/options/study_choice.h"
 
 namespace attest {
 namespace {
@@ -45,11 +45,20 @@ std::vector<std::size_t> grid_of(const PromptSet& set, const JudgementOptions& o
   return grid;
 }
 
+std::vector<Target> targets_of(const JudgementOptions& options, bool answers) {
+  std::vector<Target> targets = parse_targets(options.targets);
+  if (answers) targets.push_back(answers_target());
+  return targets;
+}
+
 }  // namespace
 
-void check_options(const JudgementOptions& options) {
-  check_claim(options.claim, parse_targets(options.targets));
-  if (options.claim.clip && options.claim.kind != ClaimKind::mean) throw UsageError("--clip belongs to --claim mean");
+void check_options(const JudgementOptions& options, bool answers) {
+  const std::vector<Target> targets = targets_of(options, answers);
+  if (targets.empty()) throw UsageError("--target is missing, for instance --target 'recall>=0.999'");
+  check_guarantee(options.guarantee, targets);
+  if (options.guarantee.clip && options.guarantee.kind != GuaranteeKind::mean)
+    throw UsageError("--clip belongs to --claim mean");
   if (options.extrapolate && !options.for_length) throw UsageError("--extrapolate belongs to --for-length");
   if (!options.layers.empty()) parse_layers(options.layers);
   if (!options.setting.empty()) {
@@ -73,25 +82,34 @@ void check_options(const JudgementOptions& options) {
     throw UsageError(fmt::format("--io-budget: {} is not above 0", *options.io_budget));
 }
 
-std::vector<JudgedFile> judged_files(ResultsFiles files, int threads) {
+std::vector<JudgedFile> judged_files(ResultsFiles files, int threads, std::span<const TasksFile> tasks) {
   std::vector<std::string> paths;
   for (const ResultsFile* file : files) paths.push_back(file->path());
+  for (const TasksFile& file : tasks) paths.push_back(file.path);
   const std::vector<std::string> hashes = content_hashes(paths, threads);
   std::vector<JudgedFile> judged;
   for (std::size_t i = 0; i < paths.size(); ++i) judged.push_back({paths[i], hashes[i]});
   return judged;
 }
 
-Judgement judge_results(ResultsFiles files, const JudgementOptions& options,
+Judgement judge_results(ResultsFiles files, const JudgementOptions& options, std::span<const TasksFile> tasks,
                         std::optional<std::vector<JudgedFile>> hashed) {
-  check_options(options);
-  PromptScope scope{.model = options.model, .selector = options.selector};
+  check_options(options, !tasks.empty());
+  PromptScope scope{.model = options.model, .selector = options.selector, .cluster = options.cluster};
   if (!options.layers.empty()) scope.layers = parse_layers(options.layers);
-  Judgement judgement{.results = {}, .set = gather_prompts(files, scope), .request = {}, .single = {}};
+  if (files.empty() && !options.targets.empty())
+    throw UsageError(
+        fmt::format("--target '{}' is of cells, which answers alone do not have: give results of attest run, too",
+                    options.targets.front()));
+  Judgement judgement{.results = {},
+                      .set = files.empty() ? gather_answers(tasks, scope) : gather_prompts(files, scope),
+                      .request = {},
+                      .single = {}};
+  if (!files.empty() && !tasks.empty()) add_answers(files, tasks, judgement.set);
   const PromptSet& set = judgement.set;
   check_kind(set, options);
   judgement.extrapolated_to = extrapolated_length(set, options);
-  judgement.request = {.targets = parse_targets(options.targets), .claim = options.claim};
+  judgement.request = {.targets = targets_of(options, !tasks.empty()), .guarantee = options.guarantee};
   judgement.request.threads = options.threads;
   judgement.request.grid = grid_of(set, options);
   if (!options.setting.empty()) judgement.request.setting = find_setting(set, options.setting);
@@ -107,11 +125,11 @@ Judgement judge_results(ResultsFiles files, const JudgementOptions& options,
           fmt::format("--per {}: the selector '{}' has no settings", options.per, printable(set.selector.label)));
     judgement.unit_request = {.kind = options.per == "layer" ? UnitKind::layer : UnitKind::kv_head,
                               .choosing = options.choosing.value_or(0.5),
-                              .seed = options.claim.seed,
+                              .seed = options.guarantee.seed,
                               .io_budget = options.io_budget};
     judgement.units = validate_units(set, judgement.request, judgement.unit_request);
   }
-  judgement.results = hashed ? *std::move(hashed) : judged_files(files, options.threads);
+  judgement.results = hashed ? *std::move(hashed) : judged_files(files, options.threads, tasks);
   return judgement;
 }
 

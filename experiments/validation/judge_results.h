@@ -3,9 +3,11 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "analysis/outcomes/tasks_file.h"
 #include "experiments/validation/judgement.h"
 
 namespace attest {
@@ -18,7 +20,8 @@ struct JudgementOptions {
   std::optional<SettingKind> setting_kind = {};  ///< the option that gave it
   std::string grid;                              ///< look among these; empty: all
   std::string model, selector, layers;           ///< empty: the only one; all
-  Claim claim;                                   ///< seed: that of everything drawn
+  std::string cluster;                           ///< PromptScope::cluster
+  Guarantee guarantee;                           ///< seed: that of everything drawn
   std::string per = "model";                     ///< "model", "layer", "kv_head"
   std::optional<double> choosing, io_budget;     ///< empty: 0.5; no budget
   std::optional<std::int64_t> for_length;        ///< tokens of the prompts that the setting is meant for
@@ -27,19 +30,20 @@ struct JudgementOptions {
   int threads = 1;
 };
 
-inline const std::vector<std::string> kClaimNames = {"prompts", "mean", "observed"};
+inline const std::vector<std::string> kGuaranteeNames = {"prompts", "mean", "observed"};
 inline const std::vector<std::string> kBoundNames = {"hb", "wsr", "bootstrap"};
 inline const std::vector<std::string> kUnitNames = {"model", "layer", "kv_head"};
 
-/// What can be refused before anything is read or computed. Throws UsageError.
-void check_options(const JudgementOptions& options);
+/// What can be refused before anything is read or computed. Throws UsageError. `answers`: answers will be judged, too.
+void check_options(const JudgementOptions& options, bool answers = false);
 
 /// Names and content hashes of the files. Reads all of them.
-std::vector<JudgedFile> judged_files(ResultsFiles files, int threads);
+std::vector<JudgedFile> judged_files(ResultsFiles files, int threads, std::span<const TasksFile> tasks = {});
 
-/// `hashed`: judged_files() of `files`, for who has them. The files must outlive the judgement. Throws UsageError,
+/// Cells, answers, or both together: with `tasks` a prompt also violates if its answer is wrong where dense attention
+/// answers right. `hashed`: judged_files(), for who has them. The files must outlive the judgement. Throws UsageError,
 /// InputError; NotCertified if options.for_length lies outside of the lengths of the prompts.
-Judgement judge_results(ResultsFiles files, const JudgementOptions& options,
+Judgement judge_results(ResultsFiles files, const JudgementOptions& options, std::span<const TasksFile> tasks = {},
                         std::optional<std::vector<JudgedFile>> hashed = {});
 
 }  // namespace attest

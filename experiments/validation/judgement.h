@@ -28,9 +28,12 @@ struct Judgement {
 
   /// The verdict: of the units if there are any.
   Certainty certainty() const { return units ? units->certainty : single.certainty; }
+  /// Whether one setting for all passed and reads no more than the units' assignment.
+  bool single_reads_less() const { return units && single.passed && single.about().io <= units->about().io; }
   /// The evidence of the setting or assignment that the verdict is about, and of the one in the way.
   const Evidence& evidence() const;
   const Evidence& evidence_in_the_way() const;
+  const PromptNumbers& numbers() const { return units ? units->numbers : single.numbers; }
   const Offenders& offenders() const { return units ? units->offenders : single.offenders; }
   std::optional<std::int64_t> prompts_to_decide() const {
     return units ? units->prompts_to_decide : single.prompts_to_decide;
@@ -44,7 +47,10 @@ struct Judgement {
 };
 
 /// "with 95 % confidence at most 10 % of prompts like these violate recall>=0.999"
-std::string claim_sentence(const Judgement& judgement);
+std::string guarantee_sentence(const Judgement& judgement);
+
+/// What counts once: "prompts"; "groups of prompts of one document" with --cluster document.
+std::string units_text(const PromptSet& set);
 
 /// "prompts of the tasks kv, mk with 2,048 to 4,100 tokens"
 std::string scope_text(const PromptSet& set);

@@ -1,24 +1,22 @@
 // Writes certified settings in the terms of selectors and engines.
 #include "experiments/validation/recommendation.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "analysis/results/manifest_inputs.h"
 #include "dumps/base/error.h"
-#include "dumps/base/json_text.h"
+#include "dumps/base/json.h"
 #include "dumps/base/printable.h"
+#include "experiments/validation/verdict_sentences.h"
 #include "kernels/selectors/settings_file.h"
 
 namespace attest {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 /// The most frequent of them; the first of several.
 std::size_t most_frequent(const std::vector<std::size_t>& settings) {
@@ -34,8 +32,7 @@ std::vector<std::vector<std::size_t>> settings_of_kv_heads(const Judgement& judg
     return std::vector(set.layers.size(), std::vector<std::size_t>(static_cast<std::size_t>(set.shape.num_kv_heads),
                                                                    judgement.single.about().setting));
   const UnitValidation& units = *judgement.units;
-  const std::vector<std::vector<std::size_t>> heads =
-      settings_of_heads(set, units.units, units.members[*units.certified].assignment);
+  const std::vector<std::vector<std::size_t>> heads = settings_of_heads(set, units.units, units.about().assignment);
   const auto group = static_cast<std::size_t>(set.shape.num_query_heads / set.shape.num_kv_heads);
   std::vector<std::vector<std::size_t>> settings;
   for (const std::vector<std::size_t>& layer : heads) {
@@ -43,6 +40,13 @@ std::vector<std::vector<std::size_t>> settings_of_kv_heads(const Judgement& judg
     for (std::size_t h = 0; h < layer.size(); h += group) own.push_back(layer[h]);
   }
   return settings;
+}
+
+/// [prompt][target], null where a prompt does not count.
+Json numbers_json(const PromptNumbers& numbers) {
+  Json list = Json::array();
+  for (const std::vector<double>& prompt : numbers) list.push_back(prompt);
+  return list;
 }
 
 }  // namespace
@@ -66,11 +70,11 @@ Json selector_json(const Judgement& judgement) {
   const StudySelector& selector = judgement.set.selector;
   return {{"name", selector.name},
           {"label", selector.label},
-          {"options", parse_json<Json>(selector.options_json).value_or(Json::object())}};
+          {"options", parsed_json(selector.options_json).value_or(Json::object())}};
 }
 
-Json claim_json(const Judgement& judgement) {
-  const Claim& claim = judgement.request.claim;
+Json guarantee_json(const Judgement& judgement) {
+  const Guarantee& guarantee = judgement.request.guarantee;
   const Evidence& evidence = judgement.evidence();
   constexpr const char* kKinds[] = {"prompts", "mean", "observed"};
   constexpr const char* kBounds[] = {"hb", "wsr", "bootstrap"};
@@ -78,28 +82,32 @@ Json claim_json(const Judgement& judgement) {
   for (const Prompt& prompt : judgement.set.prompts) tasks.insert(prompt.task);
   Json targets = Json::array();
   for (const Target& target : judgement.request.targets) targets.push_back(target.text);
-  Json json = {{"sentence", claim_sentence(judgement)},
-               {"kind", kKinds[static_cast<std::size_t>(claim.kind)]},
+  Json json = {{"sentence", guarantee_sentence(judgement)},
+               {"kind", kKinds[static_cast<std::size_t>(guarantee.kind)]},
                {"targets", targets},
-               {"confidence", claim.confidence}};
-  if (claim.kind == ClaimKind::mean) {
-    json["bound"] = kBounds[static_cast<std::size_t>(claim.bound)];
-    json["approximate"] = claim.bound == MeanBound::bootstrap;
+               {"confidence", guarantee.confidence}};
+  if (guarantee.kind == GuaranteeKind::mean) {
+    json["bound"] = kBounds[static_cast<std::size_t>(guarantee.bound)];
     Json clips = Json::array();
-    for (const Target& target : judgement.request.targets) clips.push_back(claim.clip_of(target));
+    for (const Target& target : judgement.request.targets) clips.push_back(guarantee.clip_of(target));
     json["clip"] = clips;
+    json["given_clip"] = guarantee.clip;
   } else {
-    json["beta"] = claim.max_violating;
+    json["beta"] = guarantee.max_violating;
   }
   json["n"] = evidence.prompts;
   json["k"] = evidence.violations;
-  json["p_value"] = claim.kind == ClaimKind::observed ? Json() : Json(evidence.p_value);
-  json["lengths"] = {judgement.set.shortest(), judgement.set.longest()};
+  json["p_value"] = guarantee.kind == GuaranteeKind::observed ? Json() : Json(evidence.p_value);
+  json["lengths"] = Json::array({judgement.set.shortest(), judgement.set.longest()});
   if (judgement.extrapolated_to) json["extrapolated_to"] = *judgement.extrapolated_to;
-  json["tasks"] = tasks;
+  json["tasks"] = std::vector(tasks.begin(), tasks.end());
   json["layers"] = judgement.set.all_layers ? Json("all") : Json(judgement.set.layers);
+  json["covers"] = coverage_text(judgement);
+  json["seed"] = guarantee.seed;
+  json["cluster"] = judgement.set.cluster_key.empty() ? Json() : Json(judgement.set.cluster_key);
   if (judgement.units) {
-    json["chosen_on"] = judgement.units->choosing;
+    json["chosen_on"] = judgement.units->choosing.size();
+    json["choose"] = judgement.unit_request.choosing;
     json["per"] = judgement.units->kind == UnitKind::layer ? "layer" : "kv_head";
   }
   return json;
@@ -111,12 +119,14 @@ Json recommendation_json(const Judgement& judgement, const std::string& program)
   std::vector<std::size_t> all;
   for (const auto& layer : settings) all.insert(all.end(), layer.begin(), layer.end());
   // Layers that were not judged stay exact.
-  const std::size_t fallback = set.all_layers ? most_frequent(all) : kDense;
+  const std::size_t fallback = all.empty()      ? judgement.single.about().setting  // answers alone: of the whole model
+                               : set.all_layers ? most_frequent(all)
+                                                : kDense;
   // Units by index into the grid, until they are written.
   const auto unit = [](std::size_t setting) {
-    return UnitSetting{.value = static_cast<double>(setting), .dense = setting == kDense};
+    return HeadSetting{.value = static_cast<double>(setting), .dense = setting == kDense};
   };
-  UnitSettings units{.fallback = unit(fallback)};
+  HeadSettings units{.fallback = unit(fallback)};
   for (std::size_t y = 0; y < settings.size(); ++y) {
     const std::size_t own = most_frequent(settings[y]);
     LayerSettings layer;
@@ -125,7 +135,7 @@ Json recommendation_json(const Judgement& judgement, const std::string& program)
       if (settings[y][g] != own) layer.kv_heads[static_cast<int>(g)] = unit(settings[y][g]);
     if (layer != LayerSettings{}) units.layers[set.layers[y]] = std::move(layer);
   }
-  const Json members = unit_settings_json(units, [&](const UnitSetting& one) {
+  const Json members = head_settings_json(units, [&](const HeadSetting& one) {
     return setting_json(judgement, one.dense ? kDense : static_cast<std::size_t>(one.value));
   });
   return {{"format", kRecommendationFormat},
@@ -135,7 +145,8 @@ Json recommendation_json(const Judgement& judgement, const std::string& program)
           {"setting", name_of(set.selector.kind)},
           {"default", members["default"]},
           {"layers", members["layers"]},
-          {"claim", claim_json(judgement)},
+          {"claim", guarantee_json(judgement)},
+          {"certified_on", numbers_json(judgement.numbers())},
           {"results", results_json(judgement)},
           {"program", {{"name", "attest"}, {"version", program}}}};
 }
@@ -156,7 +167,7 @@ std::string trtllm_yaml(const Judgement& judgement) {
   return fmt::format(
       "# attest validate: {}\nsparse_attention_config:\n  algorithm: skip_softmax\n"
       "  threshold_scale_factor:\n    decode: {}\n",
-      printable(claim_sentence(judgement)), factor);
+      printable(guarantee_sentence(judgement)), factor);
 }
 
 }  // namespace attest

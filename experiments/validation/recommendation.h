@@ -2,27 +2,27 @@
 // engines.
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 
+#include "dumps/base/json.h"
 #include "experiments/validation/judgement.h"
 
 namespace attest {
 
-/// What is claimed, with its evidence: {sentence, kind, targets, confidence, max_violating, n, k, p_value, ...}.
-nlohmann::ordered_json claim_json(const Judgement& judgement);
+/// What is guaranteed, with its evidence: {sentence, kind, targets, confidence, max_violating, n, k, p_value, ...}.
+Json guarantee_json(const Judgement& judgement);
 
 /// A setting as JSON: a number, or "12.5%", "inf", "dense".
-nlohmann::ordered_json setting_json(const Judgement& judgement, std::size_t setting);
+Json setting_json(const Judgement& judgement, std::size_t setting);
 
 /// [{path, xxh64_of_1MiB}] of the results.
-nlohmann::ordered_json results_json(const Judgement& judgement);
+Json results_json(const Judgement& judgement);
 
 /// {name, label, options}
-nlohmann::ordered_json selector_json(const Judgement& judgement);
+Json selector_json(const Judgement& judgement);
 
 /// The file (format: README.md, "Recommendations"). Of a certified judgement only.
-nlohmann::ordered_json recommendation_json(const Judgement& judgement, const std::string& program);
+Json recommendation_json(const Judgement& judgement, const std::string& program);
 
 /// Options of TensorRT-LLM with the certified factor. Throws UsageError if the judgement is not of one factor of
 /// skip_softmax for the whole model.

@@ -1,12 +1,12 @@
 // Draws single settings.
 #include "experiments/validation/setting_figure.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>
 
-#include "experiments/paper/words.h"
+#include "experiments/study_view/words.h"
 #include "experiments/validation/evidence_plot.h"
 
 namespace attest {
@@ -14,11 +14,11 @@ namespace {
 
 constexpr const char* kCurve = "settings";
 
-/// The settings from the safest to the certified one, where there are several.
-std::vector<ShadedRange> certified_range(const Judgement& judgement, const std::vector<EvidenceRow>& points) {
-  if (!judgement.single.certified) return {};
+/// The settings from the safest to the one that passed, where there are several.
+std::vector<ShadedRange> passed_range(const Judgement& judgement, const std::vector<EvidenceRow>& points) {
+  if (!judgement.single.passed) return {};
   double low = std::numeric_limits<double>::infinity(), high = -low;
-  for (std::size_t i = 0; i <= *judgement.single.certified; ++i)
+  for (std::size_t i = 0; i <= *judgement.single.passed; ++i)
     if (std::isfinite(points[i].value)) {
       low = std::min(low, points[i].value);
       high = std::max(high, points[i].value);
@@ -44,25 +44,27 @@ Panel cost_panel(const std::vector<Series>& evidence) {
 }
 
 std::string setting_caption(const Judgement& judgement) {
-  const Claim& claim = judgement.request.claim;
-  std::string what =
-      fmt::format("share of prompts that violate, with its exact two-sided {:.6g} % interval", claim.confidence * 100);
-  if (claim.kind == ClaimKind::prompts)
+  const Guarantee& guarantee = judgement.request.guarantee;
+  std::string what = fmt::format("share of prompts that violate, with its exact two-sided {:.6g} % interval",
+                                 guarantee.confidence * 100);
+  if (guarantee.kind == GuaranteeKind::prompts)
     what += fmt::format(
         "; dotted, the largest share that the prompts do not exclude at {:.6g} % confidence, which the "
         "verdict compares with the allowed one",
-        claim.confidence * 100);
-  if (claim.kind == ClaimKind::observed) what = "share of these prompts that violate";
-  if (claim.kind == ClaimKind::mean) what = "mean over prompts of the deficit, not clipped";
+        guarantee.confidence * 100);
+  if (guarantee.kind == GuaranteeKind::observed) what = "share of these prompts that violate";
+  if (guarantee.kind == GuaranteeKind::mean) what = "mean over prompts of the deficit, not clipped";
   std::string budgets = std::ranges::any_of(judgement.set.selector.grid, &Setting::percent)
                             ? " Budgets in per cent are drawn as tokens of the longest prompt."
                             : "";
   const Validation& single = judgement.single;
+  const bool certifies = guarantee.certifies();
   const std::string verdict =
-      single.certified
-          ? fmt::format("Certified {}: {}", judgement.setting_text(single.about().setting), claim_sentence(judgement))
-          : fmt::format("Not shown at {}: {}", judgement.setting_text(single.about().setting),
-                        claim_sentence(judgement));
+      fmt::format("{} {}: {}",
+                  !single.passed ? "Not shown at"
+                  : certifies    ? "Certified"
+                                 : "Shown at",
+                  judgement.setting_text(single.about().setting), guarantee_sentence(judgement));
   return fmt::format("{}: {}; below, tokens kept and bytes read (means over prompts).{} {}. {}.",
                      display_name(judgement.set.selector.label), what, budgets, verdict, source_text(judgement));
 }
@@ -74,18 +76,19 @@ std::optional<Figure> setting_figure(const Judgement& judgement) {
   if (judgement.set.selector.kind == SettingKind::none ||
       std::ranges::none_of(points, [](const EvidenceRow& row) { return std::isfinite(row.value); }))
     return std::nullopt;
-  const Claim& claim = judgement.request.claim;
+  const Guarantee& guarantee = judgement.request.guarantee;
   const std::vector<EvidenceRow> rows = rows_of_curves(judgement, kCurve, points);
   Figure figure{
       .name = "validation", .caption = setting_caption(judgement), .data = evidence_table(judgement, rows, false)};
-  const std::vector<ShadedRange> certified = certified_range(judgement, points);
+  const std::vector<ShadedRange> passed = passed_range(judgement, points);
+  const std::string word = guarantee.certifies() ? "certified" : "shown";
 
   Panel evidence = evidence_panel(judgement, rows);
-  evidence.series = evidence_series(judgement, kCurve,
-                                    claim.kind == ClaimKind::mean ? "mean deficit" : "violating prompts", "value", 0);
-  if (claim.kind == ClaimKind::prompts) {
+  evidence.series = evidence_series(
+      judgement, kCurve, guarantee.kind == GuaranteeKind::mean ? "mean deficit" : "violating prompts", "value", 0);
+  if (guarantee.kind == GuaranteeKind::prompts) {
     Series bound = evidence.series.front();
-    bound.title = fmt::format("at most ({:.6g} % confidence)", claim.confidence * 100);
+    bound.title = fmt::format("at most ({:.6g} % confidence)", guarantee.confidence * 100);
     bound.y = "share_at_most";
     bound.bands.clear();
     bound.ring.clear();
@@ -100,16 +103,16 @@ std::optional<Figure> setting_figure(const Judgement& judgement) {
   if (has(&EvidenceRow::keep) || has(&EvidenceRow::io)) figure.panels.push_back(cost_panel(figure.panels[0].series));
   for (Panel& panel : figure.panels) {
     panel.x = setting_axis(judgement);
-    panel.shaded = certified;
+    panel.shaded = passed;
     panel.show_x = &panel == &figure.panels.back();
   }
   figure.note = evidence_note(judgement);
   const auto add = [&](const std::string& text) { figure.note += "; " + text; };
-  if (!certified.empty()) add("shaded: certified");
-  if (judgement.single.certified)
-    figure.ring_title = judgement.setting_text(judgement.single.about().setting) + ", certified";
+  if (!passed.empty()) add("shaded: " + word);
+  if (judgement.single.passed)
+    figure.ring_title = judgement.setting_text(judgement.single.about().setting) + ", " + word;
   else
-    add("nothing certified");
+    add("nothing " + word);
   return figure;
 }
 

@@ -1,19 +1,18 @@
 // Runs the study of `attest validate DUMP...`.
 #include "experiments/validation/study_of_dumps.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
 
 #include "dumps/base/error.h"
 #include "dumps/base/printable.h"
-#include "experiments/cli/checks.h"
-#include "experiments/cli/grid.h"
-#include "experiments/cli/selector_argument.h"
-#include "experiments/cli/study_choice.h"
-#include "experiments/cli/study_run.h"
+#include "experiments/cli/options/grid.h"
+#include "experiments/cli/options/selector_grids.h"
+#include "experiments/cli/options/study_choice.h"
+#include "experiments/cli/parse/checks.h"
+#include "experiments/cli/study/study_run.h"
 
 namespace attest {
 namespace {
@@ -50,34 +49,34 @@ std::string results_name(const std::string& dump, const DumpStudyOptions& option
 
 }  // namespace
 
-void add_dump_study_options(CLI::App& command, DumpStudyOptions& options) {
-  command
-      .add_option("--results", options.results, "Of dumps: the results file of their study (default: NAME.study.h5)")
-      ->transform(text_that_is("a file's name"))
-      ->type_name("FILE");
-  command.add_option("--samples", options.samples, "Of dumps: samples by name, a,b (default all)")
-      ->transform(text_that_is("a list such as a,b"))
-      ->type_name("NAMES");
-  command.add_option("--queries", options.queries, "Of dumps: all, last:N, or positions: 1000,2047")
-      ->capture_default_str()
-      ->type_name("WHICH");
-  command
-      .add_option("--allow-memory", options.allowed_memory, "Of dumps: memory that a layer and its results may take")
-      ->transform(byte_size())
-      ->type_name("SIZE");
-  command.add_flag("--force", options.force, "Replace files that are there");
+void add_dump_study_options(Command& command, DumpStudyOptions& options) {
+  command.option("--results", options.results, "Of dumps: the results file of their study (default: NAME.study.h5)")
+      .takes(file_name())
+      .type("FILE");
+  command.option("--samples", options.samples, "Of dumps: samples by name, a,b (default all)")
+      .takes(text_that_is("a list such as a,b"))
+      .type("NAMES");
+  command.option("--queries", options.queries, "Of dumps: all, last:N, or positions: 1000,2047")
+      .shows_default()
+      .type("WHICH");
+  command.option("--allow-memory", options.allowed_memory, "Of dumps: memory that a layer and its results may take")
+      .takes(byte_size())
+      .type("SIZE");
+  command.flag("--force", options.force, "Replace files that are there");
 }
 
-std::string study_dumps(const std::vector<std::string>& dumps, const JudgementOptions& request,
-                        const DumpStudyOptions& options, const std::string& recommendation,
-                        const GlobalOptions& global) {
+std::string study_dumps(const std::vector<std::string>& dumps, const std::vector<std::string>& selectors,
+                        const JudgementOptions& request, const DumpStudyOptions& options,
+                        const std::string& recommendation, const GlobalOptions& global) {
   check_dumps(dumps);
   Study study;
   for (const std::string& path : dumps) study.dumps.emplace_back().path = path;
-  const SelectorSpec spec = parse_selector(request.selector.empty() ? "ffd" : request.selector);
-  std::shared_ptr<Selector> selector = make_typed_selector(spec);
-  Grid grid = grid_of(selector->setting_kind(), request);
-  study.selectors.push_back(make_study_selector(spec.label, std::move(selector), grid.settings, grid.labels));
+  for (const std::string& typed : selectors.empty() ? std::vector<std::string>{"ffd"} : selectors) {
+    const SelectorSpec spec = parse_selector(typed);
+    std::shared_ptr<Selector> selector = make_typed_selector(spec);
+    const Grid grid = grid_of(selector->setting_kind(), request);
+    study.selectors.push_back(make_study_selector(spec.label, std::move(selector), grid.settings, grid.labels));
+  }
   if (!request.layers.empty()) study.choice.layers = parse_layers(request.layers);
   if (!options.samples.empty()) study.choice.samples = parse_names(options.samples);
   study.choice.queries = parse_queries(options.queries);

@@ -1,14 +1,15 @@
 // Draws the settings of units.
 #include "experiments/validation/unit_figure.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>
 #include <map>
 
-#include "experiments/paper/words.h"
+#include "experiments/study_view/words.h"
 #include "experiments/validation/evidence_plot.h"
+#include "experiments/validation/verdict_sentences.h"
 
 namespace attest {
 namespace {
@@ -17,15 +18,13 @@ constexpr const char* kUnits = "units";
 constexpr const char* kFamily = "family";
 constexpr const char* kSingle = "one for all";
 
-const JudgedAssignment& about(const UnitValidation& units) { return units.members[units.certified.value_or(0)]; }
-
 /// The units of the shown assignment: those with a number as the setting, then those without by what they have instead.
 std::vector<EvidenceRow> unit_rows(const Judgement& judgement, std::vector<std::string>& without_number) {
   const UnitValidation& units = *judgement.units;
   std::vector<EvidenceRow> rows;
   std::map<std::string, std::vector<EvidenceRow>> others;
   for (std::size_t u = 0; u < units.units.size(); ++u) {
-    const std::size_t setting = about(units).assignment[u];
+    const std::size_t setting = units.about().assignment[u];
     EvidenceRow row{.curve = kUnits,
                     .setting = judgement.label(setting),
                     .value = setting_value(judgement, setting),
@@ -104,7 +103,7 @@ std::vector<EvidenceRow> family_rows(const Judgement& judgement) {
                       .evidence = &member.evidence,
                       .keep = member.keep,
                       .io = member.io,
-                      .answer = units.certified == m,
+                      .answer = units.passed == m,
                       .slack = units.allocation ? std::nan("") : member.slack});
   }
   return rows_of_curves(judgement, kFamily, points);
@@ -116,11 +115,12 @@ std::string unit_caption(const Judgement& judgement) {
   return fmt::format(
       "(a) the setting of each {} of {}, chosen on {} prompts{}; (b) the {} on {} other prompts, and one setting for "
       "all on all prompts: what violates against bytes read. {}: {}. {}.",
-      unit, display_name(judgement.set.selector.label), units.choosing,
+      unit, display_name(judgement.set.selector.label), units.choosing.size(),
       units.kind == UnitKind::layer ? ", with dense layers at the safest setting of the grid" : "",
-      units.allocation ? "assignment within the io budget" : "family, from the safest member on", units.certifying,
-      units.certified ? "Certified" : "Not shown, not even of the safest member", claim_sentence(judgement),
-      source_text(judgement));
+      units.allocation ? "assignment within the io budget" : "family, from the safest member on",
+      units.certifying.size(),
+      !units.passed ? "Not shown, not even of the safest member" : capitalized(std::string(name_of(units.certainty))),
+      guarantee_sentence(judgement), source_text(judgement));
 }
 
 }  // namespace
@@ -142,7 +142,8 @@ Figure unit_figure(const Judgement& judgement) {
   Panel way = evidence_panel(judgement, evidence);
   way.title = "(b) what it buys";
   way.x = {.label = "bytes read (% of dense)", .factor = 100};
-  const std::size_t curves = judgement.request.claim.kind == ClaimKind::mean ? judgement.request.targets.size() : 1;
+  const std::size_t curves =
+      judgement.request.guarantee.kind == GuaranteeKind::mean ? judgement.request.targets.size() : 1;
   way.series = evidence_series(judgement, kSingle, kSingle, "io_ratio", curves);
   for (Series& series : way.series) series.bands.clear();
   for (Series& series :
@@ -151,7 +152,9 @@ Figure unit_figure(const Judgement& judgement) {
   rows.insert(rows.end(), evidence.begin(), evidence.end());
   Figure figure{.name = "validation_units",
                 .caption = unit_caption(judgement),
-                .ring_title = units.certified || judgement.single.certified ? "certified" : "",
+                .ring_title = units.passed              ? std::string(name_of(units.certainty))
+                              : judgement.single.passed ? std::string(name_of(judgement.single.certainty))
+                                                        : "",
                 .data = evidence_table(judgement, rows, true),
                 .columns = 2,
                 .panel_height_in = 1.4};
@@ -159,7 +162,7 @@ Figure unit_figure(const Judgement& judgement) {
                                                         : head_map(judgement, without_number));
   figure.panels.push_back(std::move(way));
   figure.note = evidence_note(judgement);
-  if (!units.certified) figure.note += "; not certified";
+  if (!units.passed) figure.note += "; the family did not pass";
   return figure;
 }
 

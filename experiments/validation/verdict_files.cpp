@@ -1,20 +1,19 @@
 // The verdict as JSON and csv.
 #include "experiments/validation/verdict_files.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "dumps/base/json.h"
 #include "experiments/validation/recommendation.h"
+#include "experiments/validation/verdict_sentences.h"
 #include "experiments/validation/verdict_text.h"
 #include "plots/table.h"
 
 namespace attest {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 /// null where it is not defined.
 Json defined(double x) { return std::isfinite(x) ? Json(x) : Json(); }
@@ -26,11 +25,11 @@ Json or_null(const std::optional<T>& value) {
 
 Json evidence_json(const Judgement& judgement, const Evidence& evidence) {
   Json json = {{"n", evidence.prompts}, {"k", evidence.violations}};
-  const ClaimKind kind = judgement.request.claim.kind;
+  const GuaranteeKind kind = judgement.request.guarantee.kind;
   json["share"] = evidence.prompts == 0
                       ? Json()
                       : Json(static_cast<double>(evidence.violations) / static_cast<double>(evidence.prompts));
-  if (kind != ClaimKind::observed) {
+  if (kind != GuaranteeKind::observed) {
     json["share_low"] = evidence.share.low;
     json["share_high"] = evidence.share.high;
     json["p_value"] = evidence.p_value;
@@ -44,8 +43,8 @@ Json evidence_json(const Judgement& judgement, const Evidence& evidence) {
                 {"k", target.violations},
                 {"mean_deficit", defined(target.mean_deficit)},
                 {"passes_at", or_null(target.passes_at)}};
-    if (kind != ClaimKind::observed) one["p_value"] = target.p_value;
-    if (kind == ClaimKind::mean) {
+    if (kind != GuaranteeKind::observed) one["p_value"] = target.p_value;
+    if (kind == GuaranteeKind::mean) {
       one["beyond_clip"] = target.beyond_clip;
       one["beyond_clip_at_most"] = target.beyond_clip_at_most;
     }
@@ -80,6 +79,12 @@ Json offenders_json(const Judgement& judgement) {
   return {{"count", judgement.offenders().count}, {"cells", std::move(cells)}};
 }
 
+Json prompt_names(const Judgement& judgement, const std::vector<std::size_t>& prompts) {
+  Json names = Json::array();
+  for (const std::size_t p : prompts) names.push_back(judgement.set.prompts[p].name);
+  return names;
+}
+
 Json units_json(const Judgement& judgement) {
   const UnitValidation& units = *judgement.units;
   Json members = Json::array();
@@ -91,12 +96,13 @@ Json units_json(const Judgement& judgement) {
     members.push_back(std::move(one));
   }
   Json json = {{"per", units.kind == UnitKind::layer ? "layer" : "kv_head"},
-               {"choosing", units.choosing},
-               {"certifying", units.certifying},
+               {"choosing", units.choosing.size()},
+               {"certifying", units.certifying.size()},
+               {"choosing_prompts", prompt_names(judgement, units.choosing)},
                {"members", std::move(members)},
-               {"certified", or_null(units.certified)}};
+               {"certified", units.certainty == Certainty::certified ? or_null(units.passed) : Json()}};
   Json settings = Json::array();
-  const Assignment& about = units.members[units.certified.value_or(0)].assignment;
+  const Assignment& about = units.about().assignment;
   for (std::size_t u = 0; u < units.units.size(); ++u) {
     Json one = {{"layer", judgement.set.layers[units.units[u].row]}};
     if (units.kind == UnitKind::kv_head) one["kv_head"] = units.units[u].kv_head;
@@ -133,8 +139,10 @@ Json verdict_json(const Judgement& judgement) {
       {"model", judgement.set.model},
       {"selector", selector_json(judgement)},
       {"setting", name_of(judgement.set.selector.kind)},
-      {"certified", single.certified ? setting_json(judgement, single.about().setting) : Json()},
-      {"claim", claim_json(judgement)},
+      {"certified",
+       single.certainty == Certainty::certified ? setting_json(judgement, single.about().setting) : Json()},
+      {"shown", single.certainty == Certainty::shown ? setting_json(judgement, single.about().setting) : Json()},
+      {"claim", guarantee_json(judgement)},
       {"stopped_at", single.stopped ? setting_json(judgement, single.settings[*single.stopped].setting) : Json()},
       {"prompts_to_decide", judgement.stopped() ? or_null(judgement.prompts_to_decide()) : Json()},
       {"settings", std::move(settings)},
@@ -142,13 +150,20 @@ Json verdict_json(const Judgement& judgement) {
       {"by_length", groups_json(single.by_length)},
       {"notes", uncounted_prompts(judgement)},
       {"offenders", offenders_json(judgement)},
+      {"wrong_answers", prompt_names(judgement, single.wrong_answers)},
       {"results", results_json(judgement)}};
   if (judgement.units) json["units"] = units_json(judgement);
   return json;
 }
 
-std::string verdict_json_text(const Judgement& judgement) {
-  return verdict_json(judgement).dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+std::string verdict_json_text(const Judgement& judgement) { return verdict_json(judgement).dump(2) + "\n"; }
+
+std::string verdicts_json_text(const std::vector<Judgement>& judgements, const std::string& together) {
+  if (judgements.size() == 1) return verdict_json_text(judgements.front());
+  Json verdicts = Json::array();
+  for (const Judgement& judgement : judgements) verdicts.push_back(verdict_json(judgement));
+  const Json all = {{"verdicts", std::move(verdicts)}, {"together", together}};
+  return all.dump(2) + "\n";
 }
 
 std::string offenders_csv(const Judgement& judgement) {

@@ -1,15 +1,18 @@
 // Writes everything about a verdict into one folder.
 #include "experiments/validation/verdict_folder.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <sstream>
 
 #include "dumps/base/error.h"
+#include "dumps/base/json.h"
 #include "dumps/base/printable.h"
+#include "experiments/study_view/figure_run.h"
 #include "experiments/validation/verdict_files.h"
 #include "experiments/validation/verdict_result.h"
 #include "experiments/validation/verdict_text.h"
+#include "plots/code.h"
 
 namespace attest {
 namespace {
@@ -18,14 +21,10 @@ constexpr const char* kVerdictJson = "verdict.json";
 
 /// The verdict as it was printed, indented so that Markdown leaves it as it is, and the table of settings.
 std::string verdict_markdown(const Judgement& judgement, const ExperimentMade& made) {
-  std::string text = fmt::format("# Validation of {}\n\n", printable(made.paper));
+  std::string text = fmt::format("# Validation of {}\n\n", markdown_text(printable(made.paper)));
   std::istringstream lines(verdict_text(judgement));
   for (std::string line; std::getline(lines, line);) text += "    " + line + "\n";
-  for (const NamedTable& table : made.result.tables) {
-    std::ostringstream rows;
-    write_markdown(table.data, rows);
-    text += fmt::format("\n{}\n{}\n", rows.str(), printable(table.caption));
-  }
+  for (const NamedTable& table : made.result.tables) text += "\n" + table_markdown(table);
   return text;
 }
 

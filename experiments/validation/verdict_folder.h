@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "experiments/paper/figure_run.h"
+#include "experiments/study_view/figure_run.h"
 #include "experiments/validation/judgement.h"
 
 namespace attest {

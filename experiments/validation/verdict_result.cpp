@@ -1,16 +1,16 @@
 // Tables and findings of a verdict.
 #include "experiments/validation/verdict_result.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cmath>
 
-#include "experiments/paper/words.h"
+#include "experiments/study_view/words.h"
 #include "experiments/validation/evidence_plot.h"
 #include "experiments/validation/setting_figure.h"
 #include "experiments/validation/unit_figure.h"
+#include "experiments/validation/verdict_sentences.h"
 #include "experiments/validation/verdict_text.h"
 
 namespace attest {
@@ -28,15 +28,10 @@ Severity severity_of(Certainty certainty) {
       return Severity::good;
     case Certainty::refuted:
       return Severity::serious;
-    case Certainty::undecided:
+    default:
       break;
   }
   return Severity::warning;
-}
-
-std::string capitalized(std::string text) {
-  if (!text.empty()) text[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(text[0])));
-  return text;
 }
 
 /// The map has the worst of all samples and queries, so that the cell can be seen in it.
@@ -54,14 +49,15 @@ std::vector<Finding> findings_of(const Judgement& judgement) {
   const Validation& single = judgement.single;
   const bool has_number = certified && !judgement.units && judgement.set.selector.kind != SettingKind::none;
   std::vector<Finding> findings = {
-      {.text =
-           fmt::format("{}: {}{}. {}.", capitalized(verdict_heading(judgement)), certified ? "" : "not shown is that ",
-                       claim_sentence(judgement), capitalized(evidence_text(judgement, judgement.evidence()))),
+      {.text = fmt::format("{}: {}{}. {}.", capitalized(verdict_heading(judgement)),
+                           passes(judgement.certainty()) ? "" : "not shown is that ", guarantee_sentence(judgement),
+                           capitalized(evidence_text(judgement, judgement.evidence()))),
        .severity = severity_of(judgement.certainty()),
        .number =
            has_number ? judgement.setting_text(single.about().setting) : std::string(name_of(judgement.certainty()))}};
   for (const VerdictLine& line : verdict_lines(judgement))
-    if (line.name != "claim" && line.name != "not shown" && line.name != "evidence")  // told above
+    if (line.name != "guarantee" && line.name != "shown" && line.name != "not shown" &&
+        line.name != "evidence")  // told above
       findings.push_back({.text = fmt::format("{}: {}.", capitalized(line.name), line.text)});
   const Offenders& offenders = judgement.offenders();
   const std::size_t shown = std::min(offenders.worst.size(), kShownOffenders);
@@ -76,31 +72,31 @@ std::vector<Finding> findings_of(const Judgement& judgement) {
 
 NamedTable settings_table(const Judgement& judgement) {
   using Row = JudgedSetting;
-  const Claim& claim = judgement.request.claim;
+  const Guarantee& guarantee = judgement.request.guarantee;
   std::vector<ColumnOf<Row>> columns = {
       {{"setting", Kind::text}, [&](const Row& r) { return display_name(judgement.label(r.setting)); }},
       {{"n", Kind::number, "prompts", 0}, [](const Row& r) { return static_cast<double>(r.evidence.prompts); }},
       {{"k", Kind::number, "violating", 0}, [](const Row& r) { return static_cast<double>(r.evidence.violations); }},
       {{"share", Kind::number, "share"},
        [](const Row& r) { return share(r.evidence.violations, r.evidence.prompts); }}};
-  if (claim.kind != ClaimKind::observed) {
+  if (guarantee.kind != GuaranteeKind::observed) {
     columns.push_back({{"share_low", Kind::number, "from"}, [](const Row& r) { return r.evidence.share.low; }});
     columns.push_back({{"share_high", Kind::number, "to"}, [](const Row& r) { return r.evidence.share.high; }});
   }
-  if (claim.kind == ClaimKind::mean)
+  if (guarantee.kind == GuaranteeKind::mean)
     for (std::size_t t = 0; t < judgement.request.targets.size(); ++t)
       columns.push_back(
           {{fmt::format("mean_deficit{}", judgement.request.targets.size() == 1 ? "" : fmt::format("_{}", t + 1)),
             Kind::number, fmt::format("mean deficit, {}", judgement.request.targets[t].text), 6},
            [t](const Row& r) { return r.evidence.targets[t].mean_deficit; }});
-  if (claim.kind != ClaimKind::observed)
+  if (guarantee.kind != GuaranteeKind::observed)
     columns.push_back({{"p_value", Kind::number, "p", 4}, [](const Row& r) { return r.evidence.p_value; }});
   columns.push_back({{"verdict", Kind::text}, [](const Row& r) { return std::string(name_of(r.evidence.certainty)); }});
   columns.push_back({{"keep_ratio", Kind::number, "tokens kept"}, [](const Row& r) { return r.keep; }});
   columns.push_back({{"io_ratio", Kind::number, "bytes read"}, [](const Row& r) { return r.io; }});
   return {"settings",
-          fmt::format("What {} prompts say of each setting of {}, the safest first; a setting after the first that is "
-                      "not certified is not claimed, whatever its own p-value. {}.",
+          fmt::format("What {} prompts say of each setting of {}, the safest first; those after the first that does "
+                      "not pass are not tested, whatever their own p-value. {}.",
                       judgement.set.prompts.size(), display_name(judgement.set.selector.label), source_text(judgement)),
           make_table<Row>(judgement.single.settings, columns)};
 }
@@ -116,7 +112,7 @@ NamedTable groups_table(const Judgement& judgement) {
   for (const PromptGroup& group : single.by_length) rows.push_back({"length", &group});
   return {
       "groups",
-      fmt::format("Violating prompts by task and by length (tokens) at {}; as observed, without a claim about any "
+      fmt::format("Violating prompts by task and by length (tokens) at {}; as observed, without a guarantee for any "
                   "group. {}.",
                   judgement.setting_text(single.about().setting), source_text(judgement)),
       make_table<Row>(

@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kThreads = 512;
 constexpr int kMergeThreads = 128, kMergeGroups = 4, kMergedAtOnce = 16;
-constexpr int kMostPasses = 2;
+constexpr int kMaxPasses = 2;
 using Weights = FixedPoint<40>;  // room for 2^23 tokens
 
 /// One block per row.
@@ -66,7 +66,7 @@ __global__ void __launch_bounds__(kThreads) sum_levels_kernel(DeviceRows rows, S
 }
 
 struct Passes {
-  LevelPartials partials[kMostPasses];
+  LevelPartials partials[kMaxPasses];
   int count;
 };
 

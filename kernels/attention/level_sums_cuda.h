@@ -44,11 +44,11 @@ struct LevelPartials {
 LevelPartials take_partials(const DeviceRows& rows, int num_settings, int value_dim, DeviceArena& arena,
                             cudaStream_t stream);
 
-/// Tokens are summed in at most kMostSplits ranges. The range boundaries depend only on the layer's longest row, so the
+/// Tokens are summed in at most kMaxSplits ranges. The range boundaries depend only on the layer's longest row, so the
 /// results are bit-identical however a layer is split into chunks.
-inline constexpr int kMostSplits = 32;
+inline constexpr int kMaxSplits = 32;
 constexpr int tokens_per_split(int longest) {
-  const int wanted = (longest + kMostSplits - 1) / kMostSplits;
+  const int wanted = (longest + kMaxSplits - 1) / kMaxSplits;
   return wanted <= 2 * kTileTokens ? 2 * kTileTokens : (wanted + kTileTokens - 1) / kTileTokens * kTileTokens;
 }
 

@@ -24,7 +24,7 @@ inline constexpr int kWarps = kThreads / 32;
 inline constexpr int kChannels = 128;
 inline constexpr int kPitch = kChannels + 8;  // 16 bytes of padding avoid bank conflicts
 inline constexpr int kPartElements = kTileTokens * kPitch;
-inline constexpr int kMostParts = 3;
+inline constexpr int kMaxParts = 3;
 
 /// Channels per warp: the warps with the same rows split the channels of the block.
 template <int kRowTiles>
@@ -180,7 +180,7 @@ template <int kFragments>
 __device__ void multiply_tokens(const Task& task, float2 (&w)[4], const std::uint16_t* values, int lane,
                                 float (&sums)[kFragments][4]) {
 #pragma unroll
-  for (int i = 0; i < kMostParts; ++i) {
+  for (int i = 0; i < kMaxParts; ++i) {
     if (i > task.lowest_order) break;
     const std::uint32_t a[4] = {split_leading_bf16_pair(w[0]), split_leading_bf16_pair(w[1]),
                                 split_leading_bf16_pair(w[2]), split_leading_bf16_pair(w[3])};

@@ -7,12 +7,12 @@
 namespace attest {
 
 /// Per token:
-///   lo = min, s = max(max - lo, least_range) / (2^b - 1)
+///   lo = min, s = max(max - lo, min_range) / (2^b - 1)
 ///   code = clamp(round_half_even((x - lo) / s), 0, 2^b - 1)
 ///   x^ = code * s + lo; s = 0 gives x^ = lo
 struct TokenAsymmetricQuantizer {
   int bits = 4;
-  float least_range = 0;
+  float min_range = 0;
 };
 
 /// x, out [tokens, channels]; `out` may be `x`.

@@ -20,7 +20,7 @@ __device__ void token_dequantise(float lowest, float scale, float top, float (&x
 /// Replaces channels x of a token by x^. range: the minimum (.x) and maximum (.y) over the token's channels.
 __device__ inline void token_dequantise(const TokenAsymmetricQuantizer& quantizer, float2 range, float (&x)[kOctet]) {
   const float top = static_cast<float>((1 << quantizer.bits) - 1);
-  const float scale = __fdiv_rn(fmaxf(__fsub_rn(range.y, range.x), quantizer.least_range), top);
+  const float scale = __fdiv_rn(fmaxf(__fsub_rn(range.y, range.x), quantizer.min_range), top);
   if (in_fast_range(scale))
     token_dequantise<true>(range.x, scale, top, x);
   else

@@ -26,7 +26,7 @@ __global__ void __launch_bounds__(kThreads) sort_in_block_kernel(RowValues in, D
 template <int kThreads>
 bool sort_in_block(const RowValues& in, const DeviceMatrix<std::uint32_t>& order, cudaStream_t stream) {
   const std::size_t bytes = BlockSort<kThreads>::bytes(in.max_count);
-  if (in.max_count > BlockSort<kThreads>::kMostItems || bytes > largest_shared_memory()) return false;
+  if (in.max_count > BlockSort<kThreads>::kMaxItems || bytes > largest_shared_memory()) return false;
   allow_shared_memory(sort_in_block_kernel<kThreads>, bytes);
   sort_in_block_kernel<kThreads><<<in.rows, kThreads, bytes, stream>>>(in, order);
   ATTEST_CUDA_LAUNCHED(sort_in_block_kernel);
@@ -79,7 +79,7 @@ RowOrder cuda_sort_descending(const RowValues& in, DeviceArena& arena, cudaStrea
       in.max_count};
   RowOrder out{.entries = order};
   if (in.rows == 0 || in.max_count == 0) return out;
-  if (in.max_count <= BlockSort<256>::kMostItems / 4 && sort_in_block<256>(in, order, stream)) return out;
+  if (in.max_count <= BlockSort<256>::kMaxItems / 4 && sort_in_block<256>(in, order, stream)) return out;
   if (sort_in_block<1024>(in, order, stream)) return out;
 
   const int item_bits = std::bit_width(static_cast<unsigned>(in.max_count - 1));

@@ -20,13 +20,13 @@ __device__ inline std::uint32_t descending_sort_key(float value) { return ~sorta
 template <int kThreads>
 class BlockSort {
   static constexpr int kPerThread = 32;
-  static constexpr int kBuckets = 8 * kThreads;  // four items per bucket on average in a row of kMostItems
-  static constexpr int kMostInBucket = 64;
+  static constexpr int kBuckets = 8 * kThreads;  // four items per bucket on average in a row of kMaxItems
+  static constexpr int kMaxInBucket = 64;
 
   __host__ __device__ static constexpr int padded(int items) { return (items + 63) / 64 * 64; }
 
  public:
-  static constexpr int kMostItems = kThreads * kPerThread;
+  static constexpr int kMaxItems = kThreads * kPerThread;
 
   /// Shared memory for rows of up to `items` items, in bytes.
   static std::size_t bytes(int items) {
@@ -109,7 +109,7 @@ class BlockSort {
       if (item >= count) break;
       const int bucket = scale.bucket(keys_[item]);
       const std::uint32_t place = atomicAdd(&buckets_[bucket], 1u);
-      overflows = overflows || place >= kMostInBucket;
+      overflows = overflows || place >= kMaxInBucket;
       bucket_and_place[k] = static_cast<std::uint32_t>(bucket) | place << 16;
     }
     if (__syncthreads_or(overflows ? 1 : 0) != 0) return false;

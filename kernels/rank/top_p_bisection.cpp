@@ -19,8 +19,8 @@ float top_p_bisection(std::span<const float> weights, double p) {
   };
 
   float lo = 0, hi = weights[0], a = 0, b = 0;
-  for (int step = 0;
-       step == 0 || (static_cast<double>(b) - static_cast<double>(a) > 1e-5 && step < kMostBisectionSteps); ++step) {
+  for (int step = 0; step == 0 || (static_cast<double>(b) - static_cast<double>(a) > 1e-5 && step < kMaxBisectionSteps);
+       ++step) {
     const float mid = (lo + hi) / 2;
     const double mass = mass_from[above(mid)];
     const std::size_t next = above(lo), beyond = above(hi);

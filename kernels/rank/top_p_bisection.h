@@ -7,7 +7,7 @@ namespace attest {
 
 /// More steps than the bisection takes: weights are at most 1, and each step halves hi - lo, so 1e-5 is reached
 /// after 17. The limit ends it on weights that are NaN, too.
-inline constexpr int kMostBisectionSteps = 64;
+inline constexpr int kMaxBisectionSteps = 64;
 
 /// Returns a threshold; weights above it are kept. Bisection in float32 and sums in double, on weights rounded to
 /// float32:

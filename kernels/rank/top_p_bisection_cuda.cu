@@ -71,8 +71,8 @@ __global__ void bisection_kernel(SortedWeights sorted, const int* counts, int ro
   const int count = counts[row];
   const float* weights = sorted.weights.row(row);
   float lo = 0, hi = sorted.of_item_0[row], a = 0, b = 0;
-  for (int step = 0;
-       step == 0 || (static_cast<double>(b) - static_cast<double>(a) > 1e-5 && step < kMostBisectionSteps); ++step) {
+  for (int step = 0; step == 0 || (static_cast<double>(b) - static_cast<double>(a) > 1e-5 && step < kMaxBisectionSteps);
+       ++step) {
     const float mid = __fmul_rn(__fadd_rn(lo, hi), 0.5f);
     const int above_mid = count_above(weights, count, mid);
     const double mass = above_mid < count ? sorted.before.row(row)[above_mid] : sorted.total[row];

@@ -4,13 +4,12 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
 
 #include "dumps/base/error.h"
 #include "dumps/base/input_file.h"
-#include "dumps/base/json_text.h"
+#include "dumps/base/json.h"
 #include "dumps/base/printable.h"
 #include "kernels/rank/sort_descending.h"
 
@@ -65,21 +64,21 @@ std::vector<double> mean_magnitude(ElementType type, const std::byte* bytes, std
 
 void ChannelRanking::read_file(const std::string& path) {
   source_ = "'" + path + "'";
-  constexpr std::uint64_t kMostBytes = std::uint64_t{64} << 20;  // 256 layers of 64 heads of 512 channels take 40 MB
+  constexpr std::uint64_t kMaxBytes = std::uint64_t{64} << 20;  // 256 layers of 64 heads of 512 channels take 40 MB
   const InputFile file(path);
-  std::string text(std::min(file.size(), kMostBytes), '\0');
+  std::string text(std::min(file.size(), kMaxBytes), '\0');
   file.read(0, std::as_writable_bytes(std::span(text)));
-  const std::optional<nlohmann::json> document = file.size() <= kMostBytes ? parse_json(text) : std::nullopt;
+  std::optional<Json> document = file.size() <= kMaxBytes ? parsed_json(text) : std::nullopt;
   if (!document || !document->is_object())
     throw InputError("'" + path + "' is not a channel ranking: expected a JSON object of lists per layer");
   const std::string_view suffix = suffix_of(statistic_);
-  for (const auto& [name, heads] : document->items()) {
+  for (const auto& [name, heads] : document->sort().members()) {
     const std::optional<int> layer = layer_of(name);
     if (!layer || !name.ends_with(suffix)) continue;
     std::vector<std::vector<std::uint32_t>>& order = order_[*layer];
     try {
-      heads.get_to(order);
-    } catch (const nlohmann::json::exception&) {
+      order = heads.as<std::vector<std::vector<std::uint32_t>>>();
+    } catch (const JsonError&) {
       throw InputError("'" + path + "': '" + excerpt(name) + "' is not a list of channel numbers per head");
     }
     for (std::size_t h = 0; h < order.size(); ++h)

@@ -120,7 +120,7 @@ RaggedRows<T> CudaChunk::take_ragged(const RowCounts& counts) const {
   return {{take<T>(elements), counts.max}, counts.device, rows.num_rows, counts.max};
 }
 
-/// The same if KV heads shift the settings: the result has an entry for each (query, KV head) of the chunk.
+/// query_settings() where KV heads shift the settings: with an entry for each (query, KV head) of the chunk.
 template <class T, class OfSetting>
 QuerySettings<T> shifted_settings(const CudaChunk& chunk, std::span<const AscendingGrid> grids,
                                   OfSetting&& of_setting) {
@@ -165,7 +165,7 @@ struct CudaSelection {
   const Level* levels = nullptr;  ///< [rows, stride] after the GQA policy; null: every token at level 0
   CountedOrder level_order;       ///< see SweepView::order; for rules that rank tokens; lives as long as the levels
 
-  // -- computer
+  // -- scorer
   const float* read_scores = nullptr;    ///< s'; null: the exact scores
   const float2* value_groups = nullptr;  ///< see KiviValues; null: values are exact
   KiviQuantizer value_quantizer;

@@ -130,6 +130,6 @@ const SelectorInfo double_sparsity_info{
     .summary = "DoubleSparse: scores from a 4-bit cache of the channels that calibration found important",
     .io_bytes = "C L r bits/8 + 4 C L + kept 2(D+Dv), C = G (qk, q) or 1 (k)",
     .source = "DoubleSparse; andy-yang-1/DoubleSparse evaluation/modify_llama.py, config/offline_calibration.py",
-    .make = [](OptionReader& reader) -> std::unique_ptr<Selector> { return std::make_unique<DoubleSparsity>(reader); }};
+    .make = make_from_options<DoubleSparsity>};
 
 }  // namespace attest

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "kernels/attention/score_tiles.cuh"
+#include "kernels/attention/scores_cuda.h"
 #include "kernels/device/block_reduce.cuh"
 #include "kernels/device/cuda_check.h"
 #include "kernels/quantize/token_asymmetric_cuda.cuh"
@@ -72,7 +73,7 @@ __global__ void __launch_bounds__(kThreads)
     float x[kOctet];
 #pragma unroll
     for (int i = 0; i < kOctet; ++i) x[i] = query[channel + i];
-    if (bits < 16) token_dequantise({.bits = bits, .least_range = 0}, range, x);
+    if (bits < 16) token_dequantise({.bits = bits, .min_range = 0}, range, x);
 #pragma unroll
     for (int i = 0; i < kOctet; ++i)
       if (chosen[channel + i] == 0) x[i] = 0;
@@ -179,7 +180,7 @@ class CudaDoubleSparsity final : public CudaSelector, DoubleSparsityOptions {
     if (quantises())
       score_rows(by_head.rows, queries, chunk.kv, label_keys(chunk, sets), {.scores = scores}, chunk.stream);
     else
-      score_rows(by_head.rows, queries, chunk.kv, ExactKeys{parts_of(chunk.kv.type)}, {.scores = scores}, chunk.stream);
+      cuda_scores(by_head.rows, chunk.kv, queries, chunk.by_tokens(scores), {}, chunk.stream);
     const dim3 grid((rows.max_length + kThreads - 1) / kThreads, rows.num_rows);
     scatter_rows_kernel<<<grid, kThreads, 0, chunk.stream>>>(rows, by_head.row_of, scores, estimate);
     ATTEST_CUDA_LAUNCHED(scatter_rows_kernel);

@@ -26,7 +26,7 @@ class DoubleSparsityOptions {
   /// Channels per label.
   int rank(int head_dim) const { return head_dim / group_factor_; }
   bool quantises() const { return bits_ < 16; }
-  TokenAsymmetricQuantizer quantizer() const { return {.bits = bits_, .least_range = 0}; }
+  TokenAsymmetricQuantizer quantizer() const { return {.bits = bits_, .min_range = 0}; }
   /// Label caches per KV head.
   int caches(int group) const { return statistic_ == ChannelStatistic::k ? 1 : group; }
 

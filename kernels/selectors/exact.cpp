@@ -34,11 +34,10 @@ void keep_all(const KvHead& head, Selection& out) {
 }
 
 extern const SelectorInfo exact_info;
-const SelectorInfo exact_info{
-    .name = "exact",
-    .summary = "every key and value in full precision: the reference",
-    .io_bytes = "2(D+Dv)L",
-    .source = "softmax attention; FlashDecoding computes the same function",
-    .make = [](OptionReader& reader) -> std::unique_ptr<Selector> { return std::make_unique<Exact>(reader); }};
+const SelectorInfo exact_info{.name = "exact",
+                              .summary = "every key and value in full precision: the reference",
+                              .io_bytes = "2(D+Dv)L",
+                              .source = "softmax attention; FlashDecoding computes the same function",
+                              .make = make_from_options<Exact>};
 
 }  // namespace attest

@@ -20,7 +20,6 @@
 
 #include "dumps/base/error.h"
 #include "kernels/attention/scores.h"
-#include "kernels/device/on_cuda.h"
 #include "kernels/lane_sum.h"
 #include "kernels/rank/entry_levels.h"
 #include "kernels/selectors/ffd_scan.h"
@@ -37,7 +36,7 @@ constexpr MetricInfo kOwnMetrics[] = {
      "nats",
      Better::lower,
      "largest exact score of the full blocks minus the pseudo-maximum from exact scores",
-     {.least = 0},
+     {.min = 0},
      "Faster Than Flash, Pseudo-Max Robustness"},
     {"pseudo_max_gap_thumbnail",
      MetricAxes::query_head,
@@ -58,15 +57,15 @@ constexpr MetricInfo kOwnMetrics[] = {
      "ratio",
      Better::lower,
      "kept sub-blocks over all sub-blocks of the full blocks, after the GQA policy",
-     {.least = 0, .most = 1},
+     {.min = 0, .max = 1},
      "Faster Than Flash, Sparsity Analysis"},
 };
 
 constexpr double kLowest = -std::numeric_limits<double>::infinity();
 
-class Ffd final : public Selector, FfdScan {
+class Ffd final : public SelectorWith<FfdScan, make_cuda_ffd, FfdOptions> {
  public:
-  explicit Ffd(OptionReader& reader) : FfdScan(reader) {
+  explicit Ffd(OptionReader& reader) : SelectorWith(reader) {
     finish_with_settings_file(reader, setting_kind(), "rule=topdelta");
     if (block_ % sub_block_ != 0)
       throw UsageError("selector 'ffd': sub_block is " + std::to_string(sub_block_) +
@@ -86,10 +85,6 @@ class Ffd final : public Selector, FfdScan {
   std::span<const MetricInfo> own_metrics() const override { return kOwnMetrics; }
   double natural_delta(double setting, const ScoreTransform& transform) const override {
     return rule_ == Rule::topdelta ? natural(setting, transform) : Selector::natural_delta(setting, transform);
-  }
-
-  std::shared_ptr<const CudaSelector> cuda_code() const override {
-    return call_on_cuda<make_cuda_ffd, FfdOptions>(*this);
   }
 
   void select(const KvHead& head, const RankedScores& exact, std::span<const AscendingGrid> grids,
@@ -243,10 +238,10 @@ class Ffd final : public Selector, FfdScan {
 
   void gap_metrics(const double* exact, const double* estimate, std::int64_t covered, std::int64_t visible, int row,
                    Selection& out) const {
-    const double full_max = max_over(exact, 0, covered), exact_ends = sink_local_max(exact, covered);
-    out.own_metrics[kGapExact].row(row)[0] = full_max - exact_ends;
+    const double full_max = max_over(exact, 0, covered), exact_boundary = sink_local_max(exact, covered);
+    out.own_metrics[kGapExact].row(row)[0] = full_max - exact_boundary;
     if (!scans_exactly_) out.own_metrics[kGapThumbnail].row(row)[0] = full_max - sink_local_max(estimate, covered);
-    out.own_metrics[kGapAll].row(row)[0] = std::max(full_max, max_over(exact, covered, visible)) - exact_ends;
+    out.own_metrics[kGapAll].row(row)[0] = std::max(full_max, max_over(exact, covered, visible)) - exact_boundary;
   }
 };
 
@@ -259,6 +254,6 @@ const SelectorInfo ffd_info{
     .io_bytes = "F B D bits/8 + 2DF + kept (rD + 2Dv) + tail 2(D+Dv)",
     .source = "Faster Than Flash, sections 3.1-3.3 and Algorithm 1; qluoluo/faster-flash-decoding",
     .studied_by_default = true,
-    .make = [](OptionReader& reader) -> std::unique_ptr<Selector> { return std::make_unique<Ffd>(reader); }};
+    .make = make_from_options<Ffd>};
 
 }  // namespace attest

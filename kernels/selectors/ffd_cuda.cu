@@ -2,10 +2,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/attention/score_tiles.cuh"
 #include "kernels/device/block_reduce.cuh"
 #include "kernels/device/cuda_check.h"
-#include "kernels/quantize/ffd_thumbnail_cuda.cuh"
 #include "kernels/quantize/ranges_cuda.h"
 #include "kernels/rank/entry_levels_cuda.h"
 #include "kernels/rank/group_policy_cuda.h"
@@ -14,6 +12,7 @@
 #include "kernels/rank/token_levels_cuda.h"
 #include "kernels/selectors/cuda_chunk.h"
 #include "kernels/selectors/ffd_options.h"
+#include "kernels/selectors/ffd_scores_cuda.cuh"
 
 namespace attest {
 namespace {
@@ -38,22 +37,22 @@ __global__ void __launch_bounds__(kPeakThreads) pseudo_max_kernel(PseudoMaxTask 
   const int row = blockIdx.x, parts = task.estimate.counts[row];
   const float *estimate = task.estimate.row(row), *exact = task.exact.row(row);
   const float lowest = -__int_as_float(0x7F800000), undefined = __int_as_float(0x7FC00000);
-  float all = lowest, all_exact = lowest, ends = lowest, ends_exact = lowest;
+  float all = lowest, all_exact = lowest, boundary = lowest, boundary_exact = lowest;
   for (int c = threadIdx.x; c < parts; c += kPeakThreads) {
     all = fmaxf(all, estimate[c]);
     all_exact = fmaxf(all_exact, exact[c]);
     if (c >= task.sink_parts && c < parts - task.local_parts) continue;
-    ends = fmaxf(ends, estimate[c]);
-    ends_exact = fmaxf(ends_exact, exact[c]);
+    boundary = fmaxf(boundary, estimate[c]);
+    boundary_exact = fmaxf(boundary_exact, exact[c]);
   }
-  block_reduce_each(shared, Larger{}, all, all_exact, ends, ends_exact);
+  block_reduce_each(shared, Larger{}, all, all_exact, boundary, boundary_exact);
   if (threadIdx.x != 0) return;
   switch (task.pseudo_max) {
     case FfdPseudoMax::thumbnail:
-      task.peak[row] = ends;
+      task.peak[row] = boundary;
       break;
     case FfdPseudoMax::exact:
-      task.peak[row] = ends_exact;
+      task.peak[row] = boundary_exact;
       break;
     case FfdPseudoMax::global:
       task.peak[row] = all;
@@ -64,9 +63,9 @@ __global__ void __launch_bounds__(kPeakThreads) pseudo_max_kernel(PseudoMaxTask 
   }
   task.largest[row] = all;
   const bool defined = parts > 0;
-  task.gap_exact[row] = defined ? all_exact - ends_exact : undefined;
-  task.gap_thumbnail[row] = defined && !task.scans_exactly ? all_exact - ends : undefined;
-  task.gap_all[row] = defined ? task.exact_max[row] - ends_exact : undefined;
+  task.gap_exact[row] = defined ? all_exact - boundary_exact : undefined;
+  task.gap_thumbnail[row] = defined && !task.scans_exactly ? all_exact - boundary : undefined;
+  task.gap_all[row] = defined ? task.exact_max[row] - boundary_exact : undefined;
 }
 
 class CudaFfd final : public CudaSelector, FfdOptions {
@@ -119,7 +118,7 @@ class CudaFfd final : public CudaSelector, FfdOptions {
     form.scales = scale_per_sequence_
                       ? sequence_scales(chunk, covered, form.quantizer, rows)
                       : cuda_ffd_block_scales(form.quantizer, rows, chunk.kv, block_, *chunk.arena, chunk.stream);
-    score_rows(rows, chunk.queries, chunk.kv, form, targets, chunk.stream);
+    cuda_ffd_scores(rows, chunk.queries, chunk.kv, form, targets, chunk.stream);
   }
 
   /// A query's scales depend on its number of full blocks. Sets `rows` to the chunk's rows, in batches whose rows
@@ -160,12 +159,12 @@ class CudaFfd final : public CudaSelector, FfdOptions {
     auto* peak = chunk.take<float>(static_cast<std::size_t>(num_rows));
     float* largest = chunk.take<float>(static_cast<std::size_t>(num_rows));
     const int per_block = block_ / sub_block_;
-    const auto ends = [&](int blocks) {
+    const auto boundary_counts = [&](int blocks) {
       return static_cast<int>(std::min<std::int64_t>(parts.max, static_cast<std::int64_t>(blocks) * per_block));
     };
     pseudo_max_kernel<<<num_rows, kPeakThreads, 0, chunk.stream>>>(
-        {best, best_exact.items, chunk.exact_max, ends(sink_blocks_), ends(local_blocks_), pseudo_max_, scans_exactly_,
-         peak, largest, gap_exact, gap_thumbnail, gap_all});
+        {best, best_exact.items, chunk.exact_max, boundary_counts(sink_blocks_), boundary_counts(local_blocks_),
+         pseudo_max_, scans_exactly_, peak, largest, gap_exact, gap_thumbnail, gap_all});
     ATTEST_CUDA_LAUNCHED(pseudo_max_kernel);
 
     const RaggedRows<Level> part_levels = chunk.take_ragged<Level>(parts);

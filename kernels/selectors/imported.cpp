@@ -14,7 +14,6 @@
 // Bytes per KV head: scan_bytes * L + kept * 2(D + Dv). The user states the cost of the estimate as scan_bytes. If it
 // is 0, the cost is not counted, and summaries and figures say so.
 #include "dumps/base/error.h"
-#include "kernels/device/on_cuda.h"
 #include "kernels/rank/entry_levels.h"
 #include "kernels/rank/group_policy.h"
 #include "kernels/rank/sort_descending.h"
@@ -24,9 +23,9 @@
 namespace attest {
 namespace {
 
-class Imported final : public Selector, ImportedOptions {
+class Imported final : public SelectorWith<ImportedOptions, make_cuda_imported> {
  public:
-  explicit Imported(OptionReader& reader) : ImportedOptions(reader) { finish(reader, 0); }
+  explicit Imported(OptionReader& reader) : SelectorWith(reader) { finish(reader, 0); }
 
   SettingKind setting_kind() const override {
     return rule_ == Rule::topk ? SettingKind::budget : rule_ == Rule::topp ? SettingKind::p : SettingKind::delta;
@@ -49,10 +48,6 @@ class Imported final : public Selector, ImportedOptions {
   }
   std::vector<std::string> input_files() const override { return {source_.file}; }
   std::optional<EstimateSource> estimate_source() const override { return source_; }
-
-  std::shared_ptr<const CudaSelector> cuda_code() const override {
-    return call_on_cuda<make_cuda_imported, ImportedOptions>(*this);
-  }
 
   void select(const KvHead& head, const RankedScores&, std::span<const AscendingGrid> grids,
               Selection& out) const override {
@@ -110,11 +105,10 @@ class Imported final : public Selector, ImportedOptions {
 }  // namespace
 
 extern const SelectorInfo imported_info;
-const SelectorInfo imported_info{
-    .name = "imported",
-    .summary = "a rule over estimates from a file: your own method",
-    .io_bytes = "scan_bytes L + kept 2(D+Dv)",
-    .source = "user-provided",
-    .make = [](OptionReader& reader) -> std::unique_ptr<Selector> { return std::make_unique<Imported>(reader); }};
+const SelectorInfo imported_info{.name = "imported",
+                                 .summary = "a rule over estimates from a file: your own method",
+                                 .io_bytes = "scan_bytes L + kept 2(D+Dv)",
+                                 .source = "user-provided",
+                                 .make = make_from_options<Imported>};
 
 }  // namespace attest

@@ -15,16 +15,15 @@
 
 #include "dumps/base/error.h"
 #include "kernels/attention/scores.h"
-#include "kernels/device/on_cuda.h"
 #include "kernels/selectors/kivi_options.h"
 #include "kernels/selectors/registry.h"
 
 namespace attest {
 namespace {
 
-class Kivi final : public Selector, KiviOptions {
+class Kivi final : public SelectorWith<KiviOptions, make_cuda_kivi> {
  public:
-  explicit Kivi(OptionReader& reader) : KiviOptions(reader) {
+  explicit Kivi(OptionReader& reader) : SelectorWith(reader) {
     finish(reader, 0);
     if (window_ % quantizer_.group != 0)
       throw UsageError("selector 'kivi': group is " + std::to_string(quantizer_.group) +
@@ -40,10 +39,6 @@ class Kivi final : public Selector, KiviOptions {
     if (value_dim % quantizer_.group != 0)
       throw UsageError("selector 'kivi': group is " + std::to_string(quantizer_.group) +
                        ", expected a divisor of value_dim, which is " + std::to_string(value_dim));
-  }
-
-  std::shared_ptr<const CudaSelector> cuda_code() const override {
-    return call_on_cuda<make_cuda_kivi, KiviOptions>(*this);
   }
 
   void select(const KvHead& head, const RankedScores& exact, std::span<const AscendingGrid>,
@@ -95,6 +90,6 @@ const SelectorInfo kivi_info{
     .io_bytes = "nk D bits/8 + (nk/g) 4D + (L-nk) 2D + nv Dv bits/8 + nv (Dv/g) 4 + (L-nv) 2Dv",
     .source = "KIVI, section 3; jy-yuan/KIVI models/llama_kivi.py, quant/new_pack.py",
     .studied_by_default = true,
-    .make = [](OptionReader& reader) -> std::unique_ptr<Selector> { return std::make_unique<Kivi>(reader); }};
+    .make = make_from_options<Kivi>};
 
 }  // namespace attest

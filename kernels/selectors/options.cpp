@@ -106,21 +106,21 @@ int OptionReader::number(const std::string& option, std::initializer_list<int> v
   return std::stoi(value);
 }
 
-int OptionReader::integer(const std::string& option, int fallback, int least, int most, OptionText text) {
+int OptionReader::integer(const std::string& option, int fallback, int min, int max, OptionText text) {
   const std::string* given = find(option);
   int value = fallback;
-  if (given != nullptr && (!parse(*given, value) || value < least || value > most))
-    reject(option, *given, "a whole number from " + std::to_string(least) + " to " + std::to_string(most));
-  resolved_.push_back({option, std::to_string(value), std::to_string(least) + ".." + std::to_string(most), text});
+  if (given != nullptr && (!parse(*given, value) || value < min || value > max))
+    reject(option, *given, "a whole number from " + std::to_string(min) + " to " + std::to_string(max));
+  resolved_.push_back({option, std::to_string(value), std::to_string(min) + ".." + std::to_string(max), text});
   return value;
 }
 
-double OptionReader::real(const std::string& option, double fallback, double least, double most, OptionText text) {
+double OptionReader::real(const std::string& option, double fallback, double min, double max, OptionText text) {
   const std::string* given = find(option);
   double value = fallback;
-  if (given != nullptr && (!parse(*given, value) || !(value >= least && value <= most)))
-    reject(option, *given, "a number from " + shortest(least) + " to " + shortest(most));
-  resolved_.push_back({option, shortest(value), shortest(least) + ".." + shortest(most), text});
+  if (given != nullptr && (!parse(*given, value) || !(value >= min && value <= max)))
+    reject(option, *given, "a number from " + shortest(min) + " to " + shortest(max));
+  resolved_.push_back({option, shortest(value), shortest(min) + ".." + shortest(max), text});
   return value;
 }
 

@@ -55,10 +55,10 @@ class OptionReader {
   }
   /// One of a few whole numbers; the first is the default.
   int number(const std::string& option, std::initializer_list<int> valid, OptionText text);
-  /// A whole number within [least, most].
-  int integer(const std::string& option, int fallback, int least, int most, OptionText text);
-  /// A number within [least, most].
-  double real(const std::string& option, double fallback, double least, double most, OptionText text);
+  /// A whole number within [min, max].
+  int integer(const std::string& option, int fallback, int min, int max, OptionText text);
+  /// A number within [min, max].
+  double real(const std::string& option, double fallback, double min, double max, OptionText text);
   /// Tokens ("8192") or a share of the visible keys ("25%").
   Setting budget(const std::string& option, std::string_view fallback, OptionText text);
   /// Any text.

@@ -148,11 +148,6 @@ class TopDelta final : public Oracle {
   }
 };
 
-template <class Rule>
-std::unique_ptr<Selector> make(OptionReader& reader) {
-  return std::make_unique<Rule>(reader);
-}
-
 constexpr std::string_view kBytes = "kept 2(D+Dv); reading the scores is not counted";
 constexpr std::string_view kSource = "exact scores: an upper bound for any estimate under this rule";
 
@@ -164,18 +159,18 @@ const SelectorInfo topk_info{.name = "topk",
                              .io_bytes = kBytes,
                              .source = kSource,
                              .oracle = true,
-                             .make = make<TopK>};
+                             .make = make_from_options<TopK>};
 const SelectorInfo topp_info{.name = "topp",
                              .summary = "oracle: the fewest tokens that hold a share p of the exact softmax",
                              .io_bytes = kBytes,
                              .source = kSource,
                              .oracle = true,
-                             .make = make<TopP>};
+                             .make = make_from_options<TopP>};
 const SelectorInfo topdelta_info{.name = "topdelta",
                                  .summary = "oracle: the tokens within delta of the largest exact score",
                                  .io_bytes = kBytes,
                                  .source = kSource,
                                  .oracle = true,
-                                 .make = make<TopDelta>};
+                                 .make = make_from_options<TopDelta>};
 
 }  // namespace attest

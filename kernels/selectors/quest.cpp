@@ -16,7 +16,6 @@
 #include <algorithm>
 
 #include "kernels/attention/page_scores.h"
-#include "kernels/device/on_cuda.h"
 #include "kernels/rank/entry_levels.h"
 #include "kernels/rank/sort_descending.h"
 #include "kernels/selectors/quest_options.h"
@@ -25,18 +24,14 @@
 namespace attest {
 namespace {
 
-class Quest final : public Selector, QuestOptions {
+class Quest final : public SelectorWith<QuestOptions, make_cuda_quest> {
  public:
-  explicit Quest(OptionReader& reader) : QuestOptions(reader) { finish(reader, 2); }
+  explicit Quest(OptionReader& reader) : SelectorWith(reader) { finish(reader, 2); }
 
   SettingKind setting_kind() const override { return SettingKind::budget; }
   bool has_estimate() const override { return true; }
   std::string_view short_context(double budget, std::int64_t visible) const override {
     return kept_pages(budget, visible) == pages(visible) ? kKeepsEveryKey : std::string_view{};
-  }
-
-  std::shared_ptr<const CudaSelector> cuda_code() const override {
-    return call_on_cuda<make_cuda_quest, QuestOptions>(*this);
   }
 
   void select(const KvHead& head, const RankedScores&, std::span<const AscendingGrid> grids,
@@ -117,6 +112,6 @@ const SelectorInfo quest_info{
     .source =
         "Quest, section 3 and Algorithm 1; mit-han-lab/Quest evaluation/quest_attention.py, quest/utils/controller.py",
     .studied_by_default = true,
-    .make = [](OptionReader& reader) -> std::unique_ptr<Selector> { return std::make_unique<Quest>(reader); }};
+    .make = make_from_options<Quest>};
 
 }  // namespace attest

@@ -5,6 +5,7 @@
 #include <span>
 #include <string_view>
 
+#include "kernels/device/on_cuda.h"
 #include "kernels/selectors/selector.h"
 
 namespace attest {
@@ -18,6 +19,23 @@ struct SelectorInfo {
   bool oracle = false;              ///< its rule uses exact scores without counting their cost
   bool studied_by_default = false;  ///< used when the user names no selector
   std::unique_ptr<Selector> (*make)(OptionReader&);
+};
+
+/// SelectorInfo::make of a selector class.
+template <class S>
+std::unique_ptr<Selector> make_from_options(OptionReader& reader) {
+  return std::make_unique<S>(reader);
+}
+
+/// A selector whose options, shared with its CUDA code, are a class of their own. make_cuda is the function that makes
+/// that code from CudaOptions.
+template <class Options, auto* make_cuda, class CudaOptions = Options>
+class SelectorWith : public Selector, protected Options {
+ public:
+  std::shared_ptr<const CudaSelector> cuda_code() const override { return call_on_cuda<make_cuda, CudaOptions>(*this); }
+
+ protected:
+  explicit SelectorWith(OptionReader& reader) : Options(reader) {}
 };
 
 /// All selectors, in the order of registry.cpp.

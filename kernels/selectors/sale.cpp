@@ -24,7 +24,6 @@
 #include <limits>
 
 #include "kernels/attention/scores.h"
-#include "kernels/device/on_cuda.h"
 #include "kernels/lane_sum.h"
 #include "kernels/rank/entry_levels.h"
 #include "kernels/selectors/registry.h"
@@ -36,18 +35,14 @@ namespace {
 constexpr std::int64_t kBlock = kSaleBlock;
 constexpr std::int64_t kTokensAtOnce = 8 * kBlock;
 
-class Sale final : public Selector, SaleOptions {
+class Sale final : public SelectorWith<SaleOptions, make_cuda_sale> {
  public:
-  explicit Sale(OptionReader& reader) : SaleOptions(reader) { finish(reader, 0); }
+  explicit Sale(OptionReader& reader) : SelectorWith(reader) { finish(reader, 0); }
 
   SettingKind setting_kind() const override { return SettingKind::delta; }
   bool has_estimate() const override { return true; }
   std::string_view short_context(double, std::int64_t visible) const override {
     return keeps_all(visible) ? kKeepsEveryKey : std::string_view{};
-  }
-
-  std::shared_ptr<const CudaSelector> cuda_code() const override {
-    return call_on_cuda<make_cuda_sale, SaleOptions>(*this);
   }
 
   void select(const KvHead& head, const RankedScores& exact, std::span<const AscendingGrid> grids,
@@ -154,6 +149,6 @@ const SelectorInfo sale_info{
     .source =
         "SALE; BirdChristopher/SALE int4_flash_attn/quant_triton.py, "
         "csrc/flash_attn/src/flash_fwd_int4_sparse_kernel_v2.h",
-    .make = [](OptionReader& reader) -> std::unique_ptr<Selector> { return std::make_unique<Sale>(reader); }};
+    .make = make_from_options<Sale>};
 
 }  // namespace attest

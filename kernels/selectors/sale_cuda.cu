@@ -14,7 +14,7 @@ namespace attest {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kEndsThreads = 128;
+constexpr int kBoundaryThreads = 128;
 constexpr int kBlock = kSaleBlock;
 
 /// Per row: scale of the query's codes, and the exact dot product of query and mean key.
@@ -65,32 +65,32 @@ struct SinkLocalMass {
   double* log_mass;        ///< ln of the sum of exp(s) over sink and local blocks
 };
 
-/// Fills ends.log_mass. One thread block per row.
-__global__ void __launch_bounds__(kEndsThreads)
-    sink_local_mass_kernel(DeviceRows rows, const float* scores, SinkLocalMass ends) {
+/// Fills boundary.log_mass. One thread block per row.
+__global__ void __launch_bounds__(kBoundaryThreads)
+    sink_local_mass_kernel(DeviceRows rows, const float* scores, SinkLocalMass boundary) {
   __shared__ double shared[32];
-  const int row = blockIdx.x, length = rows.visible[row], local = ends.first_local[row];
+  const int row = blockIdx.x, length = rows.visible[row], local = boundary.first_local[row];
   if (local == 0) return;
   const int sink = min(length, kBlock), count = sink + max(0, length - local);
   const auto score = [&](int i) -> double { return scores[row * rows.stride + (i < sink ? i : local + i - sink)]; };
   double max = score(0), mass = 0;
-  for (int i = threadIdx.x; i < count; i += kEndsThreads) max = fmax(max, score(i));
+  for (int i = threadIdx.x; i < count; i += kBoundaryThreads) max = fmax(max, score(i));
   max = block_reduce(max, shared, Larger{});
-  for (int i = threadIdx.x; i < count; i += kEndsThreads) mass += exp(score(i) - max);
+  for (int i = threadIdx.x; i < count; i += kBoundaryThreads) mass += exp(score(i) - max);
   mass = block_reduce(mass, shared, Plus{});
-  if (threadIdx.x == 0) ends.log_mass[row] = max + log(mass);
+  if (threadIdx.x == 0) boundary.log_mass[row] = max + log(mass);
 }
 
 /// Entry levels of the blocks of 32 keys, given the largest estimate of each.
-__global__ void block_levels_kernel(RowValues best, SinkLocalMass ends, QuerySettings<double> deltas,
+__global__ void block_levels_kernel(RowValues best, SinkLocalMass boundary, QuerySettings<double> deltas,
                                     DeviceMatrix<Level> levels) {
   const int block = blockIdx.x * kThreads + static_cast<int>(threadIdx.x), row = blockIdx.y;
   if (block >= best.counts[row]) return;
   int level = 0;
-  if (block > 0 && block * kBlock < ends.first_local[row]) {
+  if (block > 0 && block * kBlock < boundary.first_local[row]) {
     const double value = best.row(row)[block];
     const double* own = deltas.of_row(row);
-    while (level < deltas.count && !(value > ends.log_mass[row] - own[level])) ++level;
+    while (level < deltas.count && !(value > boundary.log_mass[row] - own[level])) ++level;
   }
   levels.row(row)[block] = static_cast<Level>(level);
 }
@@ -148,13 +148,13 @@ class CudaSale final : public CudaSelector, SaleOptions {
     const RowCounts local(chunk, [&](std::int64_t visible) { return keeps_all(visible) ? 0 : first_local(visible); });
     const RaggedRows<float> best = chunk.take_ragged<float>(counts);
     const RaggedRows<Level> block_levels = chunk.take_ragged<Level>(counts);
-    const SinkLocalMass ends{local.device, chunk.take<double>(static_cast<std::size_t>(rows.num_rows))};
+    const SinkLocalMass boundary{local.device, chunk.take<double>(static_cast<std::size_t>(rows.num_rows))};
     cuda_segment_maxima(chunk.visible_values(estimate), kBlock, best, chunk.stream);
-    sink_local_mass_kernel<<<rows.num_rows, kEndsThreads, 0, chunk.stream>>>(rows, chunk.exact, ends);
+    sink_local_mass_kernel<<<rows.num_rows, kBoundaryThreads, 0, chunk.stream>>>(rows, chunk.exact, boundary);
     ATTEST_CUDA_LAUNCHED(sink_local_mass_kernel);
     const auto deltas = query_settings<double>(chunk, grids, [](double delta, std::int64_t) { return delta; });
     const dim3 grid((counts.max + kThreads - 1) / kThreads, rows.num_rows);
-    block_levels_kernel<<<grid, kThreads, 0, chunk.stream>>>(best, ends, deltas, block_levels.items);
+    block_levels_kernel<<<grid, kThreads, 0, chunk.stream>>>(best, boundary, deltas, block_levels.items);
     ATTEST_CUDA_LAUNCHED(block_levels_kernel);
     cuda_token_levels(rows, block_levels.items, kBlock, nullptr, levels, chunk.stream);
   }

@@ -1,7 +1,7 @@
 // Code shared by all selectors: ranking of scores, ascending grids, Selection::reset() and common options.
 #include "kernels/selectors/selector.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <limits>
@@ -115,13 +115,13 @@ std::vector<std::string> Selector::input_files() const {
 }
 
 bool Selector::is_dense(int layer, int kv_head) const {
-  return layer < dense_layers_ || (settings_file_ && settings_file_->units.at(layer, kv_head).dense);
+  return layer < dense_layers_ || (settings_file_ && settings_file_->settings.at(layer, kv_head).dense);
 }
 
 double Selector::setting_shift(int layer, int kv_head) const {
   if (!settings_file_) return 0;
   return is_dense(layer, kv_head) ? std::numeric_limits<double>::quiet_NaN()
-                                  : settings_file_->units.at(layer, kv_head).value;
+                                  : settings_file_->settings.at(layer, kv_head).value;
 }
 
 }  // namespace attest

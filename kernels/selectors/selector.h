@@ -1,5 +1,5 @@
 // The selector interface. A selector has three parts: an estimate of the scores, a rule that gives every token its
-// entry level in an ascending settings grid, and a computer, which defines the scores and values that the output is
+// entry level in an ascending settings grid, and a scorer, which defines the scores and values that the output is
 // computed from. The code for outputs, metrics, sweeps and figures is the same for all selectors.
 #pragma once
 
@@ -53,7 +53,7 @@ struct Selection {
   // -- rule
   RowMatrix<Level> levels;  ///< [rows, length] entry level after the GQA policy; S: no setting keeps the token
 
-  // -- computer
+  // -- scorer
   bool exact = false;  ///< nothing is dropped and exact keys and values are read: outputs are the exact ones
   RowMatrix<double> own_read_scores;
   const RowMatrix<double>* read_scores = nullptr;  ///< s'; null: the exact scores

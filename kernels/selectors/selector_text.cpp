@@ -1,7 +1,7 @@
 // Parses the text of a selector.
 #include "kernels/selectors/selector_text.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 namespace attest {
 

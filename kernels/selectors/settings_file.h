@@ -1,17 +1,18 @@
-// The file of the option settings_file: a recommendation, which gives units of a model settings of their own.
+// The file of the option settings_file: a recommendation, which gives KV heads of a model settings of their own.
 #pragma once
 
 #include <functional>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include "kernels/selectors/unit_settings.h"
+#include "kernels/selectors/head_settings.h"
 
 namespace attest {
+
+class Json;  // json.h: not one for nvcc
 
 inline constexpr std::string_view kRecommendationFormat = "attest-recommendation";
 inline constexpr int kRecommendationVersion = 1;
@@ -23,19 +24,18 @@ struct SettingsFile {
   std::string model;                                         ///< empty: not said
   std::string selector;                                      ///< registered name; empty: not said
   std::vector<std::pair<std::string, std::string>> options;  ///< those that are recorded, perhaps none
-  UnitSettings units;
+  HeadSettings settings;
 };
 
 /// Throws InputError that names the file, the place in it, what it expected and what it found.
 SettingsFile read_settings_file(const std::string& path);
 
 /// Throws InputError if the file names a layer or a KV head that the model of `dump` does not have.
-void check_units(const SettingsFile& file, int num_layers, int num_kv_heads, std::string_view dump);
+void check_heads(const SettingsFile& file, int num_layers, int num_kv_heads, std::string_view dump);
 
-/// The members `default` and `layers` of a recommendation. A unit is a number, "inf" or "dense", or has the form that
-/// `form` gives it, where settings are no plain numbers.
-nlohmann::ordered_json unit_settings_json(const UnitSettings& units);
-nlohmann::ordered_json unit_settings_json(const UnitSettings& units,
-                                          const std::function<nlohmann::ordered_json(const UnitSetting&)>& form);
+/// The members `default` and `layers` of a recommendation. A setting is a number, "inf" or "dense", or has the form
+/// that `form` gives it, where settings are no plain numbers.
+Json head_settings_json(const HeadSettings& settings);
+Json head_settings_json(const HeadSettings& settings, const std::function<Json(const HeadSetting&)>& form);
 
 }  // namespace attest

@@ -13,7 +13,6 @@
 // Source: BLASST; TensorRT-LLM and FlashInfer (`threshold_scale_factor`, gqa = union), TensorRT Model Optimizer's
 // emulation (gqa = per_head).
 // Bytes per KV head: 2 D L + kept * 2 Dv.
-#include "kernels/device/on_cuda.h"
 #include "kernels/lane_sum.h"
 #include "kernels/rank/entry_levels.h"
 #include "kernels/selectors/registry.h"
@@ -22,9 +21,9 @@
 namespace attest {
 namespace {
 
-class SkipSoftmax final : public Selector, SkipSoftmaxOptions {
+class SkipSoftmax final : public SelectorWith<SkipSoftmaxOptions, make_cuda_skip_softmax> {
  public:
-  explicit SkipSoftmax(OptionReader& reader) : SkipSoftmaxOptions(reader) {
+  explicit SkipSoftmax(OptionReader& reader) : SelectorWith(reader) {
     finish_with_settings_file(reader, setting_kind(), "unit=delta");
   }
 
@@ -39,10 +38,6 @@ class SkipSoftmax final : public Selector, SkipSoftmaxOptions {
   std::string_view short_context(double delta, std::int64_t visible) const override {
     const bool by_length = tiles(visible) <= splits_, by_factor = by_factor_ && std::isinf(delta);
     return by_length || by_factor ? kKeepsEveryKey : std::string_view{};
-  }
-
-  std::shared_ptr<const CudaSelector> cuda_code() const override {
-    return call_on_cuda<make_cuda_skip_softmax, SkipSoftmaxOptions>(*this);
   }
 
   void select(const KvHead& head, const RankedScores& exact, std::span<const AscendingGrid> grids,
@@ -100,6 +95,6 @@ const SelectorInfo skip_softmax_info{
     .summary = "skips softmax and values of tiles far below the running maximum",
     .io_bytes = "2D L + kept 2Dv",
     .source = "BLASST; TensorRT-LLM and FlashInfer threshold_scale_factor; Model Optimizer",
-    .make = [](OptionReader& reader) -> std::unique_ptr<Selector> { return std::make_unique<SkipSoftmax>(reader); }};
+    .make = make_from_options<SkipSoftmax>};
 
 }  // namespace attest

@@ -20,7 +20,6 @@
 
 #include "dumps/base/error.h"
 #include "kernels/attention/scores.h"
-#include "kernels/device/on_cuda.h"
 #include "kernels/rank/sort_descending.h"
 #include "kernels/selectors/registry.h"
 #include "kernels/selectors/sparq_options.h"
@@ -30,9 +29,9 @@ namespace {
 
 constexpr std::int64_t kTokensAtOnce = 256;
 
-class Sparq final : public Selector, SparqOptions {
+class Sparq final : public SelectorWith<SparqOptions, make_cuda_sparq> {
  public:
-  explicit Sparq(OptionReader& reader) : SparqOptions(reader) { finish(reader, 0); }
+  explicit Sparq(OptionReader& reader) : SelectorWith(reader) { finish(reader, 0); }
 
   SettingKind setting_kind() const override { return SettingKind::budget; }
   bool has_estimate() const override { return true; }
@@ -43,10 +42,6 @@ class Sparq final : public Selector, SparqOptions {
     if (rank_ > head_dim)
       throw UsageError("selector 'sparq': rank is " + std::to_string(rank_) + ", expected at most head_dim, which is " +
                        std::to_string(head_dim));
-  }
-
-  std::shared_ptr<const CudaSelector> cuda_code() const override {
-    return call_on_cuda<make_cuda_sparq, SparqOptions>(*this);
   }
 
   void select(const KvHead& head, const RankedScores&, std::span<const AscendingGrid> grids,
@@ -171,6 +166,6 @@ const SelectorInfo sparq_info{
     .io_bytes = "2rL + kept 2(D+Dv) + 2Dv",
     .source =
         "SparQ Attention, section 4; graphcore-research/llm-inference-research llminference/methods/ann_attention.py",
-    .make = [](OptionReader& reader) -> std::unique_ptr<Selector> { return std::make_unique<Sparq>(reader); }};
+    .make = make_from_options<Sparq>};
 
 }  // namespace attest

@@ -3,8 +3,10 @@
 #include <cub/block/block_scan.cuh>
 
 #include "kernels/attention/level_sums_cuda.h"
-#include "kernels/attention/score_tiles.cuh"
+#include "kernels/attention/score_targets.cuh"
+#include "kernels/attention/scores_cuda.h"
 #include "kernels/device/block_reduce.cuh"
+#include "kernels/device/cuda_check.h"
 #include "kernels/rank/sort_descending_cuda.h"
 #include "kernels/selectors/cuda_chunk.h"
 #include "kernels/selectors/sparq_options.h"
@@ -208,8 +210,7 @@ class CudaSparq final : public CudaSelector, SparqOptions {
     ATTEST_CUDA_LAUNCHED(choose_channels_kernel);
     QueryParts queries = chunk.queries;
     queries.parts = parts;
-    score_rows(rows, queries, without_score_transform(chunk.kv), ExactKeys{parts_of(chunk.kv.type)},
-               {.scores = estimate}, chunk.stream);
+    cuda_scores(rows, without_score_transform(chunk.kv), queries, chunk.by_tokens(estimate), {}, chunk.stream);
     estimate_kernel<<<tokens_by_group(rows), kThreads, 0, chunk.stream>>>(rows, chunk.kv, coverage, estimate,
                                                                           group_scores);
     ATTEST_CUDA_LAUNCHED(estimate_kernel);

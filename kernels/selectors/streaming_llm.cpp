@@ -4,25 +4,20 @@
 // Bytes per KV head: kept * 2(D + Dv).
 #include <algorithm>
 
-#include "kernels/device/on_cuda.h"
 #include "kernels/selectors/registry.h"
 #include "kernels/selectors/streaming_llm_options.h"
 
 namespace attest {
 namespace {
 
-class StreamingLlm final : public Selector, StreamingLlmOptions {
+class StreamingLlm final : public SelectorWith<StreamingLlmOptions, make_cuda_streaming_llm> {
  public:
-  explicit StreamingLlm(OptionReader& reader) : StreamingLlmOptions(reader) { finish(reader, 0); }
+  explicit StreamingLlm(OptionReader& reader) : SelectorWith(reader) { finish(reader, 0); }
 
   SettingKind setting_kind() const override { return SettingKind::budget; }
   bool has_estimate() const override { return false; }
   std::string_view short_context(double budget, std::int64_t visible) const override {
     return sink_ + window(budget) >= static_cast<double>(visible) ? kKeepsEveryKey : std::string_view{};
-  }
-
-  std::shared_ptr<const CudaSelector> cuda_code() const override {
-    return call_on_cuda<make_cuda_streaming_llm, StreamingLlmOptions>(*this);
   }
 
   void select(const KvHead& head, const RankedScores&, std::span<const AscendingGrid> grids,
@@ -56,6 +51,6 @@ const SelectorInfo streaming_llm_info{
     .io_bytes = "kept 2(D+Dv)",
     .source = "StreamingLLM, section 3; mit-han-lab/streaming-llm streaming_llm/kv_cache.py",
     .studied_by_default = true,
-    .make = [](OptionReader& reader) -> std::unique_ptr<Selector> { return std::make_unique<StreamingLlm>(reader); }};
+    .make = make_from_options<StreamingLlm>};
 
 }  // namespace attest

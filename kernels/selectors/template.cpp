@@ -80,11 +80,10 @@ class Template final : public Selector {
 }  // namespace
 
 extern const SelectorInfo template_info;
-const SelectorInfo template_info{
-    .name = "template",
-    .summary = "the tokens of longest key: an illustration",
-    .io_bytes = "2L + kept 2(D+Dv)",
-    .source = "none",
-    .make = [](OptionReader& reader) -> std::unique_ptr<Selector> { return std::make_unique<Template>(reader); }};
+const SelectorInfo template_info{.name = "template",
+                                 .summary = "the tokens of longest key: an illustration",
+                                 .io_bytes = "2L + kept 2(D+Dv)",
+                                 .source = "none",
+                                 .make = make_from_options<Template>};
 
 }  // namespace attest

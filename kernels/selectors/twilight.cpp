@@ -18,7 +18,6 @@
 #include <cmath>
 
 #include "kernels/attention/scores.h"
-#include "kernels/device/on_cuda.h"
 #include "kernels/rank/entry_levels.h"
 #include "kernels/rank/sort_descending.h"
 #include "kernels/rank/top_p_bisection.h"
@@ -30,19 +29,15 @@ namespace {
 
 constexpr std::int64_t kTokensAtOnce = 256;
 
-class Twilight final : public Selector, TwilightOptions {
+class Twilight final : public SelectorWith<TwilightOptions, make_cuda_twilight> {
  public:
-  explicit Twilight(OptionReader& reader) : TwilightOptions(reader) { finish(reader, 2); }
+  explicit Twilight(OptionReader& reader) : SelectorWith(reader) { finish(reader, 2); }
 
   SettingKind setting_kind() const override { return SettingKind::p; }
   bool monotone() const override { return !reference_; }
   bool has_estimate() const override { return true; }
   std::string_view short_context(double, std::int64_t visible) const override {
     return quest_base_ && base_pages(visible) == pages(visible) ? "has a base set of every key" : std::string_view{};
-  }
-
-  std::shared_ptr<const CudaSelector> cuda_code() const override {
-    return call_on_cuda<make_cuda_twilight, TwilightOptions>(*this);
   }
 
   void select(const KvHead& head, const RankedScores&, std::span<const AscendingGrid> grids,
@@ -129,6 +124,6 @@ const SelectorInfo twilight_info{
     .io_bytes = "pages 4D + base-kept (D/2 + 4) + kept 2(D+Dv)",
     .source = "Twilight, section 4; tsinghua-ideal/Twilight twilight/pyimpl/quantize.py, csrc/include/sampling.cuh",
     .studied_by_default = true,
-    .make = [](OptionReader& reader) -> std::unique_ptr<Selector> { return std::make_unique<Twilight>(reader); }};
+    .make = make_from_options<Twilight>};
 
 }  // namespace attest

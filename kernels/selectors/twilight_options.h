@@ -14,7 +14,7 @@ namespace attest {
 
 class TwilightOptions {
  protected:
-  static constexpr TokenAsymmetricQuantizer kKeyQuantizer{.bits = 4, .least_range = 1e-9f};
+  static constexpr TokenAsymmetricQuantizer kKeyQuantizer{.bits = 4, .min_range = 1e-9f};
 
   explicit TwilightOptions(OptionReader& reader) {
     quest_base_ = reader.choice("base", {"quest", "none"}, {"the base selector: Quest, or all tokens"}) == "quest";
@@ -35,7 +35,7 @@ class TwilightOptions {
     return std::min(pages(visible), std::max<std::int64_t>(1, budget / page_) + (budget % page_ > 0 ? 1 : 0));
   }
 
-  /// Without the base set, which costs bytes_per_base for each token that is in the base set of any head of the group.
+  /// The cost without the base set: bytes_per_base for each token that is in the base set of any head of the group.
   IoCost bytes(int head_dim, int value_dim, std::int64_t visible) const {
     return {.fixed = quest_base_ ? static_cast<double>(pages(visible)) * 4 * head_dim : 0,
             .per_kept_token = dense_token_bytes(head_dim, value_dim),

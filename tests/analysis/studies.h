@@ -1,7 +1,7 @@
 // Helpers for tests of studies: parse selectors as typed on the command line, run a layer, find metrics by name.
 #pragma once
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>

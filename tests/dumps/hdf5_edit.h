@@ -9,7 +9,7 @@
 #include "dumps/hdf5/handle.h"
 #include "tests/dumps/format/small_dump.h"
 
-namespace attest::testing {
+namespace attest::test {
 
 using hdf5::Handle;
 
@@ -140,4 +140,27 @@ inline void write_old_format_dump(const std::string& path, const DumpWriterOptio
   std::filesystem::rename(old, path);
 }
 
-}  // namespace attest::testing
+/// A dump of one layer whose float16 keys [1, kOddTokens, 8], all 1, are 1.1 MiB at an odd offset, as h5py writes them
+/// after a data set of odd length: an element is cut by the border of the file's blocks.
+inline constexpr std::int64_t kOddTokens = 70000;
+inline void write_dump_at_odd_offset(const std::string& path, const DumpWriterOptions& options = {}) {
+  DumpInfo header = small_header();
+  header.shape = {.num_query_heads = 1, .num_kv_heads = 1, .head_dim = 8, .value_dim = 1};
+  const std::vector<std::byte> zeros(23 * 8 * 2);
+  DumpWriter writer(path, header, options);
+  writer.begin_sample(small_samples()[1]);
+  writer.begin_layer(0, {.element_type = ElementType::float16});
+  writer.write_q(0, 1, zeros.data());
+  writer.write_k(0, 0, 23, zeros.data());
+  writer.write_v(0, 0, 23, zeros.data());
+  writer.finish();
+  const std::vector<std::uint16_t> ones(kOddTokens * 8, 0x3C00);
+  const Edit edit(path);
+  const Handle half = float_type(5, 10, 15);
+  edit.integer("/samples/second", "num_tokens", kOddTokens);
+  edit.zeros("/samples/second/layers/0/v", half.get(), {1, kOddTokens, 1});
+  edit.zeros("/odd", H5T_STD_U8LE, {3001});
+  edit.dataset("/samples/second/layers/0/k", half.get(), {1, kOddTokens, 8}, ones.data());
+}
+
+}  // namespace attest::test

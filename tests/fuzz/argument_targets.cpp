@@ -3,8 +3,8 @@
 #include <limits>
 #include <set>
 
-#include "experiments/cli/grid.h"
-#include "experiments/cli/selector_argument.h"
+#include "experiments/cli/options/grid.h"
+#include "experiments/cli/options/selector_grids.h"
 #include "kernels/selectors/registry.h"
 #include "tests/fuzz/fuzz_target.h"
 #include "tests/fuzz/text_mutation.h"

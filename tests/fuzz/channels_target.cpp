@@ -1,4 +1,5 @@
 // Channel rankings of DoubleSparse, in JSON.
+#include "dumps/base/json.h"
 #include "kernels/selectors/channel_ranking.h"
 #include "tests/dumps/scratch_folder.h"
 #include "tests/fuzz/fuzz_target.h"
@@ -9,12 +10,12 @@ namespace {
 
 constexpr int kChannels = 4;
 
-nlohmann::json seed() {
-  return {{"model.layers.0.self_attn.qk_proj", {{2, 0, 3, 1}, {3, 2, 1, 0}}},
-          {"model.layers.1.self_attn.qk_proj", {{0, 1, 2, 3}, {1, 0, 3, 2}}},
-          {"model.layers.0.self_attn.k_proj", {{1, 0, 2, 3}}},
-          {"model.layers.0.self_attn.q_proj", {{1, 0, 2, 3}}},
-          {"model.embed", 7}};
+Json seed() {
+  return parse_json(R"({"model.layers.0.self_attn.qk_proj": [[2, 0, 3, 1], [3, 2, 1, 0]],
+                        "model.layers.1.self_attn.qk_proj": [[0, 1, 2, 3], [1, 0, 3, 2]],
+                        "model.layers.0.self_attn.k_proj": [[1, 0, 2, 3]],
+                        "model.layers.0.self_attn.q_proj": [[1, 0, 2, 3]],
+                        "model.embed": 7})");
 }
 
 class ChannelsTarget : public FuzzTarget {

@@ -1,12 +1,9 @@
 // The configuration file of --config: its text, and its entries against the options of every command.
-#include <CLI/CLI.hpp>
 #include <set>
 #include <span>
 
 #include "dumps/base/content_hash.h"
-#include "experiments/cli/config_file.h"
-#include "experiments/cli/config_text.h"
-#include "experiments/cli/parse_error.h"
+#include "experiments/cli/parse/config_text.h"
 #include "experiments/commands/commands.h"
 #include "tests/dumps/scratch_folder.h"
 #include "tests/fuzz/fuzz_target.h"
@@ -59,7 +56,7 @@ void check_entries(const std::vector<ConfigEntry>& entries) {
   for (const ConfigEntry& entry : entries) {
     require(entry.line >= line, "entries go back by lines");
     line = entry.line;
-    require(entry.section.size() <= 16, "a section of more than 16 parts");
+    require(entry.section.size() <= 64, "a section of many parts");
     require(entry.is_list || entry.values.size() == 1, "one value");
     require(keys.emplace(entry.section, entry.key).second, "a key that is there twice");
   }
@@ -79,25 +76,18 @@ class ConfigTarget : public FuzzTarget {
   }
 
  private:
-  struct Parsed {};
-
   /// All commands of the program, none of which runs.
   void read_with_options(const std::string& input) {
     const std::string path = folder_.write("c.toml", input);
-    CLI::App app{"", "attest"};
-    app.require_subcommand(1);
+    Command program("attest", "");
+    program.requires_command();
     GlobalOptions global;
-    add_global_options(app, global);
+    add_global_options(program, global);
     for (const auto add : {add_inspect, add_synth, add_import, add_run, add_list, add_figures, add_bench})
-      add(app, global);
-    app.parse_complete_callback([] { throw Parsed{}; });  // comes before those of the commands
-    const ConfigFile config(app);
+      add(program, global);
     outcome_of(path, [&] {
       try {
-        app.parse(std::vector<std::string>{"list", path, "--config"});  // from the last to the first
-      } catch (const Parsed&) {
-      } catch (const CLI::ParseError& error) {
-        require(!explain(app, error).empty(), "no explanation");
+        program.parse({"--config", path, "list"});
       } catch (const UsageError& error) {
         throw UsageError(printable(error.what()));  // as main does: it quotes values as they were typed
       }

@@ -2,7 +2,6 @@
 #include <cmath>
 #include <filesystem>
 #include <limits>
-#include <nlohmann/json.hpp>
 
 #include "dumps/format/dump_reader.h"
 #include "dumps/format/estimate_reader.h"
@@ -21,12 +20,14 @@ std::vector<std::string> dump_seeds(const ScratchFolder& folder) {
   std::vector<std::string> seeds;
   for (const int gzip : {0, 4}) {
     for (const auto write :
-         {+[](const std::string&to, const DumpWriterOptions&o) { testing::write_small_dump(to, o); },
-          +[](const std::string&to, const DumpWriterOptions&o) { testing::write_old_format_dump(to, o); }}) {
+         {+[](const std::string&to, const DumpWriterOptions&o) { test::write_small_dump(to, o); },
+          +[](const std::string&to, const DumpWriterOptions&o) { test::write_old_format_dump(to, o); }}) {
       write(path, {.overwrite = true, .gzip_level = gzip});
       seeds.push_back(bytes_of_file(path));
     }
   }
+  test::write_dump_at_odd_offset(path, {.overwrite = true});
+  seeds.push_back(bytes_of_file(path));
   return seeds;
 }
 
@@ -44,8 +45,8 @@ void check_sample(const DumpReader& dump, std::size_t index) {
     require(sample.query_positions[i] >= 0 && sample.query_positions[i] < sample.num_tokens &&
                 (i == 0 || sample.query_positions[i] > sample.query_positions[i - 1]),
             "query positions");
-  const std::size_t tokens = dump.read_tokens(index).size();
-  require(tokens == (sample.has_tokens ? static_cast<std::size_t>(sample.num_tokens) : 0), "tokens");
+  const std::size_t tokens = dump.read_array<std::int32_t>(index, "tokens").size();
+  require(tokens == (contains(sample.arrays, "tokens") ? static_cast<std::size_t>(sample.num_tokens) : 0), "tokens");
   AttentionLayer layer;
   for (const int number : sample.layers) {
     require(number >= 0 && number < dump.info().num_layers, "the number of a layer");
@@ -63,8 +64,8 @@ void check_sample(const DumpReader& dump, std::size_t index) {
     require(finite == (all_finite(layer.element_type, layer.q) && all_finite(layer.element_type, layer.k) &&
                        all_finite(layer.element_type, layer.v)),
             "values are finite, or not, as read_layer says");
-    const std::size_t mass = dump.read_attention_mass(index, number).size();
-    require(mass == (info.has_attention_mass ? static_cast<std::size_t>(shape.num_query_heads * sample.num_tokens) : 0),
+    const std::size_t mass = dump.read_array<float>(index, number, "attention_mass").size();
+    require(mass == (info.arrays.empty() ? 0 : static_cast<std::size_t>(shape.num_query_heads * sample.num_tokens)),
             "mass");
   }
 }
@@ -72,8 +73,7 @@ void check_sample(const DumpReader& dump, std::size_t index) {
 void check_reports(const DumpReader& dump) {
   const DumpCheck check = check_dump(dump);
   require(printable(verdict(dump, check)) == verdict(dump, check), "a verdict of more than a line");
-  for (const auto& document : {summary_json(dump), check_json(dump, check)})
-    document.dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
+  for (const auto& document : {summary_json(dump), check_json(dump, check)}) document.dump(2);
   require(!summary_text(dump).empty() && !check_text(dump, check).empty(), "a report without text");
 }
 
@@ -104,14 +104,14 @@ constexpr int kWidth = 16;
 
 std::string estimates_seed(const ScratchFolder& folder, hid_t type, bool gzip) {
   const std::string path = folder.file("seed.h5");
-  testing::write_small_dump(path, {.overwrite = true});
+  test::write_small_dump(path, {.overwrite = true});
   {
-    const testing::Edit edit(path);
-    const testing::Handle properties = testing::own(H5Pcreate(H5P_DATASET_CREATE));
+    const test::Edit edit(path);
+    const test::Handle properties = test::own(H5Pcreate(H5P_DATASET_CREATE));
     const hsize_t chunk[]{1, 2, 2};
     if (gzip) {
-      testing::done(H5Pset_chunk(properties.get(), 3, chunk));
-      testing::done(H5Pset_deflate(properties.get(), 1));
+      test::done(H5Pset_chunk(properties.get(), 3, chunk));
+      test::done(H5Pset_deflate(properties.get(), 1));
     }
     edit.zeros("/samples/first/layers/0/estimate", type, {3, 6, 3}, properties.get());
     edit.zeros("/samples/second/layers/3/estimate", type, {1, 2, 2}, properties.get());
@@ -127,7 +127,7 @@ class EstimatesTarget : public FuzzTarget {
 
   Outcome read(const std::string& input) override {
     const std::string path = folder_.write("estimates.h5", input);
-    const AttentionShape shape = testing::small_header().shape;
+    const AttentionShape shape = test::small_header().shape;
     const EstimatedLayer layers[]{{"first", 0, shape, 3, 40}, {"second", 3, shape, 1, 23}};
     return outcome_of(path, [&] {
       const EstimateReader reader({path, "estimate", kWidth}, layers);

@@ -14,13 +14,11 @@ import tempfile
 import time
 import warnings
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "dumps/import"), str(ROOT / "dumps/python"), str(ROOT / "tests/dumps/import")]
-import import_mutation  # noqa: E402
-from dump_errors import InputError, UsageError, printable  # noqa: E402
-from import_layout import view_array  # noqa: E402
-from import_plan import ImportOptions, plan_import  # noqa: E402
-from import_sources import open_source  # noqa: E402
+import import_mutation
+from attest.base.errors import InputError, UsageError, printable
+from attest.importing.layout import view_array
+from attest.importing.plan import ImportOptions, plan_import
+from attest.importing.sources import open_source
 
 MOST_SECONDS = 10  # of one input
 MOST_GIB = 2
@@ -137,7 +135,7 @@ def main():
     options = parser.parse_args()
     readers = options.reader.split(",")
     signal.signal(signal.SIGALRM, on_alarm)
-    warnings.simplefilter("ignore")  # as import_arrays.py does
+    warnings.simplefilter("ignore")  # as attest import does
     good = True
     for reader in readers:
         with tempfile.TemporaryDirectory() as folder:

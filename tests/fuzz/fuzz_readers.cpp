@@ -1,12 +1,12 @@
 // fuzz_readers: every reader of untrusted input, written in C++, on made inputs. CONTRIBUTING.md says how it is used.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <exception>
 #include <string>
 #include <vector>
 
+#include "experiments/cli/parse/command.h"
 #include "tests/fuzz/fuzz_driver.h"
 
 namespace attest::fuzz {
@@ -42,40 +42,28 @@ bool run_one(const TargetInfo& target, const DriverOptions& options) {
   return report.failed == 0 && inputs > 0 && report.unmade <= kMostFailures + inputs / 100;
 }
 
-int run(int argc, char** argv) {
-  CLI::App app{"Reads mutated inputs with attest's readers and checks that each is accepted or refused as promised"};
-  DriverOptions options;
+struct FuzzOptions {
+  DriverOptions driver;
   std::vector<std::string> names;
   std::string file, saved;
   bool list = false, short_run = false;
-  app.add_option("--reader", names, "Which readers (default: all)")->delimiter(',');
-  app.add_option("--runs", options.runs, "Inputs of each reader");
-  app.add_option("--seconds", options.seconds, "Time for all readers together");
-  app.add_option("--seed", options.seed, "Seed; the inputs are a function of it")->capture_default_str();
-  app.add_option("--first", options.first, "Number of the first input")->capture_default_str();
-  app.add_option("--most-seconds", options.most_seconds, "Seconds of the processor that one input may take")
-      ->capture_default_str();
-  app.add_option("--most-gib", options.most_gib, "Memory that one input may take")->capture_default_str();
-  app.add_option("--failures", options.failures, "Folder for inputs that failed (default: that for temporary files)");
-  app.add_option("--file", file, "Reads this input once, in this process");
-  app.add_option("--save", saved, "Writes the input --first to this file and reads nothing");
-  app.add_flag("--short", short_run, "The inputs of a short test, about a second for each reader");
-  app.add_flag("--list", list, "Lists the readers");
-  CLI11_PARSE(app, argc, argv);
+};
 
+int fuzz(const FuzzOptions& command) {
+  DriverOptions options = command.driver;
   std::vector<const TargetInfo*> targets;
-  for (const std::string& name : names) targets.push_back(&target_named(name));
-  if (list) {
+  for (const std::string& name : command.names) targets.push_back(&target_named(name));
+  if (command.list) {
     for (const TargetInfo* target : all_targets()) std::printf("%s\n", target->name);
     return 0;
   }
-  if (!file.empty() || !saved.empty()) {
+  if (!command.file.empty() || !command.saved.empty()) {
     if (targets.size() != 1) throw UsageError("--file and --save need one --reader");
-    if (!file.empty()) return replay(*targets[0], file);
+    if (!command.file.empty()) return replay(*targets[0], command.file);
     const std::string input = make_input(*targets[0], options.seed, options.first);
-    std::FILE* out = std::fopen(saved.c_str(), "wb");
+    std::FILE* out = std::fopen(command.saved.c_str(), "wb");
     if (out == nullptr || std::fwrite(input.data(), 1, input.size(), out) != input.size() || std::fclose(out) != 0)
-      throw OutputError(saved + ": cannot be written");
+      throw OutputError(command.saved + ": cannot be written");
     return 0;
   }
   if (targets.empty()) targets = all_targets();
@@ -83,10 +71,37 @@ int run(int argc, char** argv) {
   bool good = true;
   for (const TargetInfo* target : targets) {
     DriverOptions own = options;
-    if (short_run || (own.runs == 0 && own.seconds == 0)) own.runs = target->short_runs;
+    if (command.short_run || (own.runs == 0 && own.seconds == 0)) own.runs = target->short_runs;
     good = run_one(*target, own) && good;
   }
   return good ? 0 : 1;
+}
+
+int run(int argc, char** argv) {
+  Command program("fuzz_readers",
+                  "Reads mutated inputs with attest's readers and checks that each is accepted or refused as promised");
+  FuzzOptions options;
+  DriverOptions& driver = options.driver;
+  const Check number = seed_number(), real = nonnegative_number();
+  program.option("--reader", options.names, "Which readers (default: all)").separated();
+  program.option("--runs", driver.runs, "Inputs of each reader").takes(number);
+  program.option("--seconds", driver.seconds, "Time for all readers together").takes(real);
+  program.option("--seed", driver.seed, "Seed; the inputs are a function of it").takes(number).shows_default();
+  program.option("--first", driver.first, "Number of the first input").takes(number).shows_default();
+  program.option("--most-seconds", driver.most_seconds, "Seconds of the processor that one input may take")
+      .takes(real)
+      .shows_default();
+  program.option("--most-gib", driver.most_gib, "Memory that one input may take").takes(real).shows_default();
+  program.option("--failures", driver.failures, "Folder for inputs that failed (default: that for temporary files)");
+  program.option("--file", options.file, "Reads this input once, in this process");
+  program.option("--save", options.saved, "Writes the input --first to this file and reads nothing");
+  program.flag("--short", options.short_run, "The inputs of a short test, about a second for each reader");
+  program.flag("--list", options.list, "Lists the readers");
+  int status = 0;
+  program.on_run([&] { status = fuzz(options); });
+  program.parse({argv + 1, argv + argc});
+  program.run();
+  return status;
 }
 
 }  // namespace

@@ -12,7 +12,7 @@ namespace attest::fuzz {
 
 /// The small study, with real selectors, whose results figures are made of.
 inline Study fuzz_study() {
-  Study study = testing::small_study();
+  Study study = test::small_study();
   study.selectors.clear();
   for (const char* name : {"ffd", "quest"}) {
     std::shared_ptr<Selector> selector = make_selector({name, name, {}});
@@ -38,8 +38,8 @@ inline LayerResults fuzz_results(const Study& study, const UnitKey& unit) {
                              : has_settings(info.axes)                  ? selector->grid.size()
                              : of_tokens(info)                          ? selector->grid.size() * num_tokens
                                                                         : 1;
-    MetricValues metric = testing::small_metric(std::string(info.name), info.axes, study, static_cast<int>(unit.dump),
-                                                static_cast<int>(unit.sample), unit.layer, last, 1);
+    MetricValues metric = test::small_metric(std::string(info.name), info.axes, study, static_cast<int>(unit.dump),
+                                             static_cast<int>(unit.sample), unit.layer, last, 1);
     for (float& value : metric.values) value = 0.25f + value * 0x1p-19f;  // within every range
     return metric;
   };

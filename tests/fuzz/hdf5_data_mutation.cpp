@@ -12,10 +12,10 @@
 namespace attest::fuzz {
 namespace {
 
-using testing::done;
-using testing::Edit;
-using testing::Handle;
-using testing::own;
+using test::done;
+using test::Edit;
+using test::Handle;
+using test::own;
 
 std::vector<hsize_t> extents_of(hid_t data) {
   const Handle space = own(H5Dget_space(data));

@@ -10,18 +10,18 @@
 namespace attest::fuzz {
 
 /// The same data set with another shape, type or layout.
-void replace_data(const testing::Edit& edit, const std::string& object, RandomStream& random);
+void replace_data(const test::Edit& edit, const std::string& object, RandomStream& random);
 
 /// A shape that is claimed, in chunks of which none or one are there.
-void claim_much(const testing::Edit& edit, const std::string& object, RandomStream& random);
+void claim_much(const test::Edit& edit, const std::string& object, RandomStream& random);
 
 /// Odd values in a data set of numbers: a few, or all.
-void change_values(const testing::Edit& edit, const std::string& object, RandomStream& random);
+void change_values(const test::Edit& edit, const std::string& object, RandomStream& random);
 
 /// Other bytes in the first chunk, as they are stored.
-void change_chunk(const testing::Edit& edit, const std::string& object, RandomStream& random);
+void change_chunk(const test::Edit& edit, const std::string& object, RandomStream& random);
 
 /// Values that are in other files.
-void replace_by_far_values(const testing::Edit& edit, const std::string& object, RandomStream& random);
+void replace_by_far_values(const test::Edit& edit, const std::string& object, RandomStream& random);
 
 }  // namespace attest::fuzz

@@ -15,10 +15,10 @@
 namespace attest::fuzz {
 namespace {
 
-using testing::done;
-using testing::Edit;
-using testing::Handle;
-using testing::own;
+using test::done;
+using test::Edit;
+using test::Handle;
+using test::own;
 
 struct Object {
   std::string path;

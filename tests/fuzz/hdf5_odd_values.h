@@ -16,21 +16,21 @@ inline hid_t odd_type(RandomStream& random) {
 }
 
 /// Owned types that are more than a name: of the same family as those of a dump, or far from them.
-inline testing::Handle odd_compound_type(RandomStream& random) {
+inline test::Handle odd_compound_type(RandomStream& random) {
   const hsize_t two = 2;
   switch (random.below(5)) {
     case 0:
-      return testing::float_type(5, 10, 15);
+      return test::float_type(5, 10, 15);
     case 1:
-      return testing::float_type(8, 7, 127);
+      return test::float_type(8, 7, 127);
     case 2:
-      return testing::own(H5Tarray_create2(H5T_IEEE_F32LE, 1, &two));
+      return test::own(H5Tarray_create2(H5T_IEEE_F32LE, 1, &two));
     case 3:
-      return testing::own(H5Tvlen_create(H5T_IEEE_F32LE));
+      return test::own(H5Tvlen_create(H5T_IEEE_F32LE));
     default: {
-      testing::Handle type = testing::own(H5Tcreate(H5T_COMPOUND, 16));
-      testing::done(H5Tinsert(type.get(), "a", 0, H5T_IEEE_F64LE));
-      testing::done(H5Tinsert(type.get(), "b", 8, H5T_STD_I64LE));
+      test::Handle type = test::own(H5Tcreate(H5T_COMPOUND, 16));
+      test::done(H5Tinsert(type.get(), "a", 0, H5T_IEEE_F64LE));
+      test::done(H5Tinsert(type.get(), "b", 8, H5T_STD_I64LE));
       return type;
     }
   }

@@ -1,10 +1,9 @@
 // Records of kernel benches, in JSON.
 #include <cmath>
-#include <nlohmann/json.hpp>
 
-#include "experiments/bench/kernel_text.h"
+#include "experiments/decode/kernel_text.h"
 #include "tests/dumps/scratch_folder.h"
-#include "tests/experiments/bench/made_kernel_report.h"
+#include "tests/experiments/decode/made_kernel_report.h"
 #include "tests/fuzz/fuzz_target.h"
 #include "tests/fuzz/json_mutation.h"
 
@@ -14,7 +13,7 @@ namespace {
 class KernelReportTarget : public FuzzTarget {
  public:
   std::string make(RandomStream& random) override {
-    return mutated_json(nlohmann::json::parse(json_of(made_kernel_report()).dump()), random);
+    return mutated_json(parse_json(json_of(made_kernel_report()).dump()), random);
   }
 
   Outcome read(const std::string& input) override {

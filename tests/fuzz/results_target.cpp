@@ -1,11 +1,10 @@
 // Results files: their structure and values, the check of every value, and the tables of the paper's figures.
-#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "analysis/results/check_results.h"
 #include "analysis/results/results_file.h"
 #include "analysis/run/manifest.h"
-#include "experiments/paper/experiments.h"
+#include "experiments/figures/figures.h"
 #include "tests/dumps/hdf5_edit.h"
 #include "tests/dumps/scratch_folder.h"
 #include "tests/fuzz/fuzz_study.h"
@@ -22,18 +21,18 @@ std::vector<std::string> results_seeds(const ScratchFolder& folder) {
   const std::string path = folder.file("seed.h5"), old = folder.file("old.h5");
   const Study study = fuzz_study();
   ResultsWriter writer(path, study);
-  testing::each_unit(study, [&](int d, int s, int layer) {
+  test::each_unit(study, [&](int d, int s, int layer) {
     writer.add(fuzz_results(study, {static_cast<std::size_t>(d), static_cast<std::size_t>(s), layer}));
   });
   writer.finish(kManifest);
   {
     const hdf5::Lock lock;
-    const testing::Handle source = testing::own(H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT)),
-                          target = testing::own(H5Fcreate(old.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT));
-    testing::done(H5Ocopy(source.get(), "/dumps", target.get(), "dumps", H5P_DEFAULT, H5P_DEFAULT));
+    const test::Handle source = test::own(H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT)),
+                       target = test::own(H5Fcreate(old.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT));
+    test::done(H5Ocopy(source.get(), "/dumps", target.get(), "dumps", H5P_DEFAULT, H5P_DEFAULT));
   }
   {
-    const testing::Edit edit(old);
+    const test::Edit edit(old);
     edit.text("/", "format", "attention-study");
     edit.integer("/", "format_version", 1);
     edit.text("/", "manifest", kManifest);

@@ -1,6 +1,7 @@
 // Recommendations, in JSON, as the option settings_file reads them.
 #include <cmath>
 
+#include "dumps/base/json.h"
 #include "kernels/selectors/settings_file.h"
 #include "tests/dumps/scratch_folder.h"
 #include "tests/fuzz/fuzz_target.h"
@@ -9,7 +10,7 @@
 namespace attest::fuzz {
 namespace {
 
-nlohmann::json seed() {
+Json seed() {
   return {{"format", "attest-recommendation"},
           {"format_version", 1},
           {"model", "m"},
@@ -31,9 +32,9 @@ class SettingsTarget : public FuzzTarget {
     const std::string path = folder_.write("rec.json", input);
     return outcome_of(path, [&] {
       const SettingsFile file = read_settings_file(path);
-      check_units(file, 14, 4, "dump.h5");
+      check_heads(file, 14, 4, "dump.h5");
       for (int layer = 0; layer < 14; ++layer)
-        for (int head = 0; head < 4; ++head) require(file.units.at(layer, head).value >= 0, "a delta below 0");
+        for (int head = 0; head < 4; ++head) require(file.settings.at(layer, head).value >= 0, "a delta below 0");
     });
   }
 

@@ -1,6 +1,7 @@
 // study.json, which describes an unfinished study: to resume it, and to say how far it is.
 #include "analysis/results/partial_results.h"
 #include "analysis/results/partial_status.h"
+#include "dumps/base/json.h"
 #include "tests/dumps/scratch_folder.h"
 #include "tests/fuzz/fuzz_target.h"
 #include "tests/fuzz/json_mutation.h"
@@ -8,17 +9,16 @@
 namespace attest::fuzz {
 namespace {
 
-nlohmann::json study() {
-  return {
-      {"program", "1.0"},
-      {"git_commit", "abc"},
-      {"device", "cpu"},
-      {"selectors", {{{"label", "ffd"}, {"options", {{"bits", "2"}}}, {"settings", {5, 7}}}}},
-      {"dumps",
-       {{{"path", "/a.h5"}, {"samples", {{{"name", "s"}, {"layers", {0, 2}}}, {{"name", "t"}, {"layers", {1}}}}}}}}};
+Json study() {
+  return parse_json(R"({
+      "program": "1.0",
+      "git_commit": "abc",
+      "device": "cpu",
+      "selectors": [{"label": "ffd", "options": {"bits": "2"}, "settings": [5, 7]}],
+      "dumps": [{"path": "/a.h5", "samples": [{"name": "s", "layers": [0, 2]}, {"name": "t", "layers": [1]}]}]})");
 }
 
-nlohmann::json document() {
+Json document() {
   return {{"format", "attention-study-partial"},
           {"format_version", 1},
           {"begun", "2025-01-02T03:04:05Z"},
@@ -39,8 +39,7 @@ class StudyTarget : public FuzzTarget {
     folder_.write("r.partial/study.json", input);
     const Outcome resumed = outcome_of(path_, [&] {
       const PartialResults partial(path_, PartialResults::Start::resume, study().dump(), nullptr);
-      require(nlohmann::json::accept(nlohmann::json(partial.start_time()).dump()),
-              "a start time that JSON cannot hold");
+      require(parsed_json(Json(partial.start_time()).dump()).has_value(), "a start time that JSON cannot hold");
     });
     const Outcome told = outcome_of(path_, [&] {
       const PartialStatus status = read_partial_status(path_);

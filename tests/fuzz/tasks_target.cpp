@@ -1,6 +1,7 @@
 // Tasks files, their reader, and what joins them with results.
 #include <array>
 
+#include "analysis/outcomes/answer_table.h"
 #include "analysis/outcomes/outcome_join.h"
 #include "analysis/outcomes/tasks_file.h"
 #include "tests/dumps/hdf5_edit.h"
@@ -12,12 +13,12 @@
 namespace attest::fuzz {
 namespace {
 
-using testing::Edit;
+using test::Edit;
 
 void write_texts(const Edit& edit, const std::string& object, const std::vector<const char*>& texts,
                  const std::vector<hsize_t>& shape) {
-  const testing::Handle type = testing::own(H5Tcopy(H5T_C_S1));
-  testing::done(H5Tset_size(type.get(), H5T_VARIABLE));
+  const test::Handle type = test::own(H5Tcopy(H5T_C_S1));
+  test::done(H5Tset_size(type.get(), H5T_VARIABLE));
   edit.dataset(object, type.get(), shape, texts.data());
 }
 
@@ -27,7 +28,7 @@ std::string tasks_seed(const ScratchFolder& folder) {
   const std::string path = folder.file("seed.h5");
   {
     const hdf5::Lock lock;
-    testing::own(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT));
+    test::own(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT));
   }
   {
     const Edit edit(path);
@@ -48,6 +49,7 @@ std::string tasks_seed(const ScratchFolder& folder) {
     edit.dataset("/runs/setting", H5T_NATIVE_DOUBLE, {kRuns}, settings.data());
     const std::array<std::uint8_t, kRuns> percents{0, 0, 0, 1};
     edit.dataset("/runs/setting_percent", H5T_NATIVE_UINT8, {kRuns}, percents.data());
+    write_texts(edit, "/runs/setting_label", {"", "1", "5", "25%"}, {kRuns});
     const std::array<std::uint8_t, kPrompts * kRuns> scores{1, 0, 1, 2, 1, 1, 0, 0};
     for (const char* name : {"/outcomes/exact", "/outcomes/contains", "/outcomes/prefix"})
       edit.dataset(name, H5T_NATIVE_UINT8, {kPrompts, kRuns}, scores.data());
@@ -72,6 +74,7 @@ class TasksTarget : public FuzzTarget {
     for (const std::vector<Score>& scores : file.scores)
       require(scores.size() == file.prompts.size() * file.runs.size(), "a score for each answer");
     require(file.runs.front().is_dense(), "the first run is dense");
+    require(answer_table(file).rows.size() == file.runs.size(), "a row for each run");
     outcome_of(path, [&] { join_answers({}, files); });  // no results: nothing in common
     return outcome;
   }

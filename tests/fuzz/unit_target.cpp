@@ -5,6 +5,7 @@
 
 #include "analysis/results/layer_results_codec.h"
 #include "analysis/results/partial_results.h"
+#include "analysis/results/study_difference.h"
 #include "analysis/results/unit_check.h"
 #include "dumps/base/content_hash.h"
 #include "tests/dumps/scratch_folder.h"
@@ -86,7 +87,7 @@ class UnitTarget : public FuzzTarget {
   std::string make(RandomStream& random) override {
     LayerResults results = seed(study_, random);
     for (std::uint64_t times = random.below(3); times > 0; --times) change_fields(results, random);
-    std::string bytes = encode(results, hash_of_text(kStudyJson));
+    std::string bytes = encode(results, study_identity(kStudyJson));
     bytes.resize(bytes.size() - sizeof(std::uint64_t));
     if (random.below(3) != 0) damage_bytes(bytes, random, 3, random.below(50) == 0 ? 0 : kMagicBytes);
     const std::uint64_t checksum = hash_of_text(bytes) + (random.below(100) == 0 ? 1 : 0);
@@ -95,7 +96,7 @@ class UnitTarget : public FuzzTarget {
 
   /// Refused is a unit that counts as missing.
   Outcome read(const std::string& input) override {
-    const std::optional<LayerResults> results = decode_layer_results(input, hash_of_text(kStudyJson));
+    const std::optional<LayerResults> results = decode_layer_results(input, study_identity(kStudyJson));
     const bool belongs = results && belongs_to(*results, kUnit, study_);
     if (results) check(*results, input, belongs);
     if (hash_of_text(input) % 32 == 0) check_file(input, belongs);
@@ -105,9 +106,9 @@ class UnitTarget : public FuzzTarget {
  private:
   static void check(const LayerResults& results, const std::string& input, bool belongs) {
     // A flag may be any byte but 0, so that the bytes may differ; what they hold may not.
-    const std::string again = encode(results, hash_of_text(kStudyJson));
+    const std::string again = encode(results, study_identity(kStudyJson));
     require(again.size() == input.size(), "encoded again, it has another size");
-    const std::optional<LayerResults> twice = decode_layer_results(again, hash_of_text(kStudyJson));
+    const std::optional<LayerResults> twice = decode_layer_results(again, study_identity(kStudyJson));
     require(twice && encode(*twice, 0) == encode(results, 0), "encoded again, it is another unit");
     if (!belongs || !results.done) return;
     for (const SelectorLayerResults& selector : results.selectors)

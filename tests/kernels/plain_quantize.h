@@ -51,11 +51,11 @@ inline Row plain_kivi(const Row& x, int bits, bool dump, ElementType type) {
   return out;
 }
 
-/// Twilight (least_range = 1e-9) and DoubleSparse (0): all channels of one token.
-inline Row plain_token(Row x, int bits, double least_range) {
+/// Twilight (min_range = 1e-9) and DoubleSparse (0): all channels of one token.
+inline Row plain_token(Row x, int bits, double min_range) {
   const double top = std::pow(2, bits) - 1;
   const double lo = *std::min_element(x.begin(), x.end()), hi = *std::max_element(x.begin(), x.end());
-  const double s = f32(std::max(f32(hi - lo), f32(least_range)) / top);
+  const double s = f32(std::max(f32(hi - lo), f32(min_range)) / top);
   for (double& value : x)
     value = s == 0 ? lo : f32(f32(std::clamp(half_even(f32(f32(value - lo) / s)), 0.0, top) * s) + lo);
   return x;

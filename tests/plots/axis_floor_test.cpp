@@ -5,7 +5,6 @@
 
 #include "plots/axis.h"
 #include "plots/figure_layout.h"
-#include "plots/text_length.h"
 
 namespace attest {
 namespace {

@@ -1,8 +1,10 @@
 // Ranges and tics of axes.
 #include "plots/axis.h"
 
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <numeric>
 
 #include "tests/plots/example_figure.h"
@@ -10,7 +12,7 @@
 namespace attest {
 namespace {
 
-using testing::example_figure;
+using test::example_figure;
 
 TEST(Axis, RowsAreThoseOfTheCurveWithFiniteValues) {
   const Figure figure = example_figure(1, 1);
@@ -197,6 +199,29 @@ TEST(Axis, CellsReachHalfAUnitBeyondTheirCentres) {
   const Range colours = axis_range(figure, figure.panels[0], AxisOf::colour);
   EXPECT_EQ(colours.low, 0);
   EXPECT_EQ(colours.high, 7);
+}
+
+/// gnuplot refuses an axis whose ends are inf, or equal in the digits of a script.
+TEST(Axis, EndsCanBeDrawnWhateverTheValues) {
+  for (const Scale scale : {Scale::linear, Scale::logarithmic, Scale::binary, Scale::deficit})
+    for (const double value : {0.0, 5e-324, 1e-310, 1e-30, 1.0, 1e15, 1e30, 1e300})
+      for (const double other : {value, -value, 1.0, 1e300}) {
+        Table table({{.name = kCurveColumn, .kind = Column::Kind::text}, {.name = "x"}, {.name = "y"}});
+        table.add_row({"a", value, 1.0});
+        table.add_row({"a", other, 1.0});
+        Figure figure{.name = "f", .data = table};
+        for (const bool whole_numbers : {false, true}) {
+          figure.panels = {{.title = {},
+                            .x = {.label = "x", .scale = scale, .whole_numbers = whole_numbers},
+                            .y = {},
+                            .series = {{.curve = "a", .title = {}, .x = "x", .y = "y"}}}};
+          const Range range = axis_range(figure, figure.panels[0], AxisOf::x);
+          EXPECT_NE(fmt::format("{:.6g}", range.low), fmt::format("{:.6g}", range.high)) << value << ' ' << other;
+          EXPECT_TRUE(std::isfinite(range.low) && std::isfinite(range.high)) << value << ' ' << other;
+          EXPECT_TRUE(scale == Scale::linear || range.low > 0) << value << ' ' << other;
+          EXPECT_LE(axis_tics(figure, figure.panels[0], AxisOf::x, {.length_in = 2}).size(), 9u);
+        }
+      }
 }
 
 }  // namespace

@@ -5,7 +5,7 @@
 
 #include "plots/figure.h"
 
-namespace attest::testing {
+namespace attest::test {
 
 /// Two curves over x = 1..4, the second partly undefined, in each of the panels.
 inline Figure example_figure(int panels, int columns) {
@@ -28,4 +28,4 @@ inline Figure example_figure(int panels, int columns) {
   return figure;
 }
 
-}  // namespace attest::testing
+}  // namespace attest::test

@@ -10,7 +10,7 @@
 namespace attest {
 namespace {
 
-using testing::example_figure;
+using test::example_figure;
 
 /// For any number of panels, frames lie inside the figure, do not overlap, and leave room for the legend and the note.
 TEST(FigureLayout, FramesDoNotOverlap) {
@@ -30,8 +30,8 @@ TEST(FigureLayout, FramesDoNotOverlap) {
               << i << " over " << j;
         }
       }
-      EXPECT_LT(layout.note_y, layout.legend.back().y);
-      EXPECT_GT(layout.note_y, 0);
+      EXPECT_LT(layout.note_y.front(), layout.legend.back().y);
+      EXPECT_GT(layout.note_y.back(), 0);
     }
   }
 }
@@ -107,6 +107,33 @@ TEST(FigureLayout, UnknownColumnsAreDefects) {
   Figure figure = example_figure(1, 1);
   figure.panels[0].series[0].y = "no_such_column";
   EXPECT_THROW(layout_of(figure, {}), std::logic_error);
+}
+
+/// A note of any length is whole: it takes as many lines as it needs, above the end of the page.
+TEST(FigureLayout, ALongNoteTakesSeveralLines) {
+  Figure figure = example_figure(1, 1);
+  const double one_line = layout_of(figure, {}).height_in;
+  for (const std::string& word : {std::string("word "), std::string(200, 'x') + " ", std::string("\u03b4\u2265 ")}) {
+    figure.note.clear();
+    for (int i = 0; i < 60; ++i) figure.note += word;
+    figure.note.pop_back();
+    const FigureLayout layout = layout_of(figure, {});
+    ASSERT_GT(layout.note.size(), 1u);
+    std::string whole;
+    for (std::size_t i = 0; i < layout.note.size(); ++i) {
+      EXPECT_LE(static_cast<double>(characters(layout.note[i])) * 0.056, layout.width_in);
+      EXPECT_GT(layout.note_y[i], 0);
+      if (i > 0) {
+        EXPECT_LT(layout.note_y[i], layout.note_y[i - 1]);
+      }
+      whole += layout.note[i];
+    }
+    std::erase(whole, ' ');
+    std::string expected = figure.note;
+    std::erase(expected, ' ');
+    EXPECT_EQ(whole, expected);
+    EXPECT_GT(layout.height_in, one_line);
+  }
 }
 
 }  // namespace

@@ -83,11 +83,5 @@ TEST_F(GnuplotTest, AFloodOfComplaintsBlocksNothing) {
   EXPECT_EQ(run_gnuplot(folder_, "x.gp", "", milliseconds(20000)).status, Status::done);
 }
 
-TEST(GnuplotQuoted, NothingInsideIsInterpreted) {
-  EXPECT_EQ(gnuplot_quoted("it's `id` \"x\" \\n"), "'it''s `id` \"x\" \\n'");
-  EXPECT_EQ(gnuplot_quoted("two\nlines\x7f"), "'two lines '");
-  EXPECT_EQ(gnuplot_quoted("δ"), "'δ'");
-}
-
 }  // namespace
 }  // namespace attest

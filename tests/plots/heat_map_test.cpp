@@ -50,7 +50,7 @@ TEST(HeatMap, TheAxisReachesFromTheFirstEdgeToTheLast) {
 TEST(HeatMap, CellsAreDrawnBetweenTheirEdges) {
   const auto script = [](const Figure& figure) {
     StyleList styles(1);
-    return panel_script(figure, 0, layout_of(figure, {}), styles);
+    return panel_script(figure, 0, layout_of(figure, {}), styles).text();
   };
   const std::string edges = script(example(true)), squares = script(example(false));
   EXPECT_THAT(edges, HasSubstr(":(column('left')*10):(column('right')*10):(column('y') - 0.5):(column('y') + 0.5):"));

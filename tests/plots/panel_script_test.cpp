@@ -10,13 +10,13 @@
 namespace attest {
 namespace {
 
-using testing::example_figure;
+using test::example_figure;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
 std::string script_of(const Figure& figure, std::size_t panel) {
   StyleList styles(1);
-  return panel_script(figure, panel, layout_of(figure, {}), styles);
+  return panel_script(figure, panel, layout_of(figure, {}), styles).text();
 }
 
 TEST(PanelScript, AShadedRangeIsBehindThePanelAndInNoOther) {

@@ -26,7 +26,7 @@ TEST(Style, ManyCurvesAreAllDistinct) {
   std::set<std::tuple<std::string, std::string, int>> seen;
   for (std::size_t i = 0; i < kManyCurves; ++i) {
     const LineStyle style = line_style(i);
-    EXPECT_TRUE(seen.insert({style.colour, style.dash, style.point_type}).second) << "style " << i << " repeats";
+    EXPECT_TRUE(seen.insert({style.colour, style.dash.text(), style.point_type}).second) << "style " << i << " repeats";
   }
 }
 
@@ -44,7 +44,7 @@ TEST(Style, OraclesLookLikeNoRealSelector) {
   for (std::size_t i = 0; i < kManyCurves; ++i)
     for (std::size_t j = 0; j < kManyCurves; ++j) {
       EXPECT_NE(oracle_style(i).point_type, line_style(j).point_type);
-      EXPECT_NE(oracle_style(i).dash, line_style(j).dash);
+      EXPECT_NE(oracle_style(i).dash.text(), line_style(j).dash.text());
     }
 }
 

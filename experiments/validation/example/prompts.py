@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes retrieval prompts with known answers and evidence spans, for `attest capture` (fields: dumps/capture/README.md).
+"""Makes retrieval prompts with known answers and evidence spans, for `attest capture`, in attest's Python.
 
 Five tasks hide lines in a haystack of text files and ask for some of them at the end: one line (niah), one of many (mk), one of
 many hexadecimal keys (kv), four values of one key (mv), four keys (mq). The haystack is cut to ASCII, so that for a model of
@@ -7,16 +7,13 @@ bytes a length is that of the first token, the prompt and its answer.
 """
 import argparse
 import json
-import pathlib
 import random
 import re
 import sys
 
-ROOT = pathlib.Path(__file__).resolve().parents[3]
-sys.path[:0] = [str(ROOT / folder) for folder in ("experiments/tasks", "dumps/python")]
-from dump_errors import InputError  # noqa: E402
-from task_episode import different, key, number  # noqa: E402
-from task_haystack import read_text, words_of  # noqa: E402
+from attest.base.errors import InputError
+from attest.prompts.episode import different, key, number
+from attest.prompts.haystack import read_text, words_of
 
 TASKS = ("niah", "mk", "kv", "mv", "mq")
 

@@ -13,31 +13,31 @@ struct FfdAttendStep : FfdScanStep<T, D, kGroups, kBits, kLate> {
   using Step::kHalves, Step::p, Step::sh, Step::warp, Step::lane, Step::policy;
   using Step::load_query, Step::use_query;
 
-  /// The CTA that listed unit u: the last whose units begin at or before u.
-  __device__ int lister_of(int u) const {
+  /// The CTA that listed kept tile i of all: the last whose list begins at or before i.
+  __device__ int lister_of(int i) const {
     int low = 0, high = static_cast<int>(gridDim.x);
 #pragma unroll 1
     while (low + 1 < high) {
       const int middle = (low + high) / 2;
-      (sh.cta_units[middle] <= u ? low : high) = middle;
+      (sh.cta_tiles[middle] <= i ? low : high) = middle;
     }
     return low;
   }
-  __device__ FfdUnit listed_unit(int u) const {
-    const int cta = lister_of(u);
-    const FfdUnit* unit = p.units + std::int64_t{8} * sh.cta_bases[cta] + (u - sh.cta_units[cta]);
-    const uint2 words = __ldcg(reinterpret_cast<const uint2*>(unit));
+  __device__ FfdKeptTile listed_tile(int i) const {
+    const int cta = lister_of(i);
+    const FfdKeptTile* tile = p.kept_tiles + std::int64_t{8} * sh.cta_bases[cta] + (i - sh.cta_tiles[cta]);
+    const uint2 words = __ldcg(reinterpret_cast<const uint2*>(tile));
     return {words.x, words.y};
   }
   /// What a warp attends: tile of the pair, or kTail + tile of its tail.
-  static constexpr std::uint32_t kTail = FfdUnit::kTail, kNoTile = FfdUnit::kNone;
+  static constexpr std::uint32_t kTail = FfdKeptTile::kTail, kNoTile = FfdKeptTile::kNone;
 
   /// The first of the warp's tiles from `i` on, which counts on.
   __device__ std::uint32_t next_tile(const FfdPart& part, int& i) const {
     if (!part.masks) {
       const int at = i;
       i += kFfdWarps;
-      return at < part.end ? listed_unit(at).tile : kNoTile;
+      return at < part.end ? listed_tile(at).tile : kNoTile;
     }
     const int tiles = part.segment.blocks * kFfdTiles;
 #pragma unroll 1
@@ -52,7 +52,7 @@ struct FfdAttendStep : FfdScanStep<T, D, kGroups, kBits, kLate> {
 
   /// Attends the kept tiles of a part.
   __device__ void attend(FfdAttention<T, D, kHalves>& state, const FfdPart& part, unsigned& copies) {
-    constexpr int kStages = Shared::kUnitStages;
+    constexpr int kStages = Shared::kTileStages;
     state.clear();
     const int pair = part.segment.pair;
     const std::int64_t pair_tiles = pair * p.max_blocks * kFfdTiles;
@@ -72,8 +72,8 @@ struct FfdAttendStep : FfdScanStep<T, D, kGroups, kBits, kLate> {
         } else {
           const unsigned stage = copies % kStages;
           load_scores(x, p.scores + (pair_tiles + tile) * kFfdTile * p.group, p.group, lane);
-          wait_barrier(&sh.unit_full[warp][stage], copies / kStages & 1);
-          const std::uint8_t* area = sh.area[warp] + stage * Shared::kUnitBytes;
+          wait_barrier(&sh.tile_full[warp][stage], copies / kStages & 1);
+          const std::uint8_t* area = sh.area[warp] + stage * Shared::kTileBytes;
           add_residual<D, kGroups>(x, sh.query, area, lane);
           values = reinterpret_cast<const uint4*>(area + Layout::kResidualTile);
           ++copies;
@@ -84,7 +84,7 @@ struct FfdAttendStep : FfdScanStep<T, D, kGroups, kBits, kLate> {
       const bool copied = !(next & kTail);
       if (lane == 0) {
         sh.waiting[warp][(i + kStages) % kStages] = next;
-        if (copied) load_unit(pair_tiles + next, issued % kStages);
+        if (copied) load_tile(pair_tiles + next, issued % kStages);
       }
       issued += copied;
       if (next != kNoTile) next = next_tile(part, at);
@@ -94,9 +94,9 @@ struct FfdAttendStep : FfdScanStep<T, D, kGroups, kBits, kLate> {
   }
 
   /// One thread.
-  __device__ void load_unit(std::int64_t tile, unsigned stage) {
-    std::uint8_t* to = sh.area[warp] + stage * Shared::kUnitBytes;
-    std::uint64_t* barrier = &sh.unit_full[warp][stage];
+  __device__ void load_tile(std::int64_t tile, unsigned stage) {
+    std::uint8_t* to = sh.area[warp] + stage * Shared::kTileBytes;
+    std::uint64_t* barrier = &sh.tile_full[warp][stage];
     expect_bytes(barrier, Layout::kResidualTile + Layout::kValueTile);
     bulk_copy(to, p.cache.residual + tile * Layout::kResidualTile, Layout::kResidualTile, barrier, policy);
     to += Layout::kResidualTile;

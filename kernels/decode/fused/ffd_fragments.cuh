@@ -3,9 +3,11 @@
 // output's.
 #pragma once
 
+#include <cuda_runtime.h>
+
 #include <cstdint>
 
-#include "kernels/decode/ffd_call.h"
+#include "kernels/decode/reference/ffd_call.h"
 
 namespace attest {
 

@@ -1,11 +1,26 @@
-// The fused decode kernel: one CTA of 16 warps per multiprocessor, in three steps.
+// The fused decode kernel: the reference's steps (reference/ffd_reference_cuda.cu) in one launch, at the speed at which
+// memory delivers the thumbnails. It is the reference plus these ideas, in the order in which a call meets them:
 //
-// 1. Scan. A pair's blocks are dealt in turn to its CTAs, and a CTA's blocks to its warps. Each warp keeps its own ring
-//    of records in flight, so that warps do not wait for each other. Every CTA finds the pseudo-max itself, from the
-//    sink and local blocks.
-// 2. Refinement. The kept tiles are dealt to warps, which copy residuals and values through the same memory: those of
-//    the CTA or, where sequences are long, after a barrier of the grid an even share of all.
-// 3. Merge, of warps in shared memory and of CTAs by the last that arrives, in order.
+// 1. Layout (ffd_fragments.cuh). The cache stores codes, residuals, values and keys in the order in which a lane of a
+//    warp takes its part of an operand of mma.m16n8k16. Nothing is transposed, and no shared-memory bank is hit twice.
+// 2. Division of work (ffd_schedule.cuh). One thread block (CTA) of 16 warps per multiprocessor; full blocks and tails
+//    are dealt to CTAs by a function of the lengths alone, so that results repeat. A pair's blocks go to its CTAs in
+//    turn, because kept blocks cluster.
+// 3. Queries (ffd_query.cuh). They are the columns of B, in two float16 parts, which hold a float32 query times scale.
+//    The channel's step is multiplied into B once per block of 128 tokens.
+// 4. Scan (ffd_scan.cuh, ffd_scan_step.cuh). A masked word of codes is a pair of subnormal float16 numbers: tensor
+//    cores multiply codes without a conversion. Each warp keeps its own ring of bulk copies in flight, so that warps
+//    never wait for each other.
+// 5. Decision. Every CTA scans the sink and local blocks itself: the pseudo-max is known without communication, and
+//    blocks are kept or dropped while their scores are in registers. Only top-k and the global pseudo-max need all
+//    maxima first: a barrier of the grid, then ffd_select.cuh.
+// 6. Refinement (ffd_refine.cuh, ffd_attend_step.cuh). Kept tiles are dealt to warps, which copy residuals and values
+//    through the same shared memory. Scores are s^ of the scan plus the product with the residual. In long sequences
+//    heads keep very different shares: a barrier of the grid, then every CTA attends an even share of all kept tiles.
+// 7. Merge (ffd_merge.cuh). Warps meet in shared memory; the CTA of a pair that arrives last adds the partial results
+//    in their order, so that no second launch is needed and the bits repeat.
+//
+// What bounds it, measured: experiments/decode/H200.md.
 #pragma once
 
 #include "kernels/decode/fused/ffd_attend_step.cuh"
@@ -19,7 +34,7 @@ struct FfdFused : FfdAttendStep<T, D, kGroups, kBits, kLate> {
   using Layout = typename Step::Layout;
   using Scan = FfdScanStep<T, D, kGroups, kBits, kLate>;
   using Attend = FfdAttendStep<T, D, kGroups, kBits, kLate>;
-  using Attend::attend_part, Attend::listed_unit;
+  using Attend::attend_part, Attend::listed_tile;
   using Scan::scan_segment;
   using Step::p, Step::sh, Step::warp, Step::lane;
   using typename Scan::Ring;
@@ -30,15 +45,15 @@ struct FfdFused : FfdAttendStep<T, D, kGroups, kBits, kLate> {
     if (p.phases == kFfdAllPhases && used + s.blocks <= kFfdSharedMasks) return sh.masks + used;
     return p.masks + base_of(s);
   }
-  /// Where a segment's masks begin, and an eighth of where its units do: those of segments without splits lie next to
-  /// each other; a pair's CTAs have a share each otherwise.
+  /// Where a segment's masks begin, and an eighth of where its kept tiles do. Segments without splits lie next to each
+  /// other; with splits, each CTA of a pair has a share.
   __device__ unsigned base_of(const FfdSegment& s) const {
     const int before = s.step == 1 ? s.first : s.first * ((s.full + s.step) / s.step);
     return static_cast<unsigned>(s.pair * p.max_masks + before);
   }
 
-  /// The CTA's segments, at most kFfdMostParts at a time, or the lists of all their units.
-  __device__ void run_segments(const FfdItems& items, bool deals) {
+  /// The CTA's segments, at most kFfdMaxParts at a time, or the lists of all their kept tiles.
+  __device__ void run_segments(const FfdItems& items, bool balanced) {
     unsigned issued = 0, copies = 0;
     int listed = 0;
     FfdSegment s = first_segment(p, items, static_cast<int>(blockIdx.x), lane);
@@ -46,21 +61,21 @@ struct FfdFused : FfdAttendStep<T, D, kGroups, kBits, kLate> {
     for (bool more = true; more;) {
       Ring ring{s, FfdEntries(p, s), warp};
       ring.issued = ring.used = issued;
-      if (deals) ring.segments = 1 << 30;
+      if (balanced) ring.segments = 1 << 30;
       int parts = 0, used = 0;
 #pragma unroll 1
-      while (more && parts < kFfdMostParts) {
+      while (more && parts < kFfdMaxParts) {
         std::uint8_t* masks = masks_of(s, used);
         if constexpr (kLate) {
           if (p.phases & kFfdSelectPhase) decide_late(p, s, masks, sh.reduction);
         } else {
           if (p.phases & kFfdScanPhase) scan_segment(s, ring, masks);
         }
-        if (!deals && threadIdx.x == 0) sh.part[parts] = {.segment = s, .masks = masks, .ctas = ctas_of(items, s)};
+        if (!balanced && threadIdx.x == 0) sh.part[parts] = {.segment = s, .masks = masks, .ctas = ctas_of(items, s)};
         __syncthreads();
-        if (deals) {
+        if (balanced) {
           if (threadIdx.x == 0) __stcg(p.pair_starts + blockIdx.x + s.pair, listed);
-          listed = append_units(s, masks, p.units + std::int64_t{8} * base, listed, sh.reduction);
+          listed = append_tiles(s, masks, p.kept_tiles + std::int64_t{8} * base, listed, sh.reduction);
         } else {
           ++parts, used += s.blocks;
         }
@@ -68,53 +83,53 @@ struct FfdFused : FfdAttendStep<T, D, kGroups, kBits, kLate> {
         if (more) next_segment(p, s);
       }
       issued = ring.issued;
-      if (!deals && (p.phases & kFfdRefinePhase))
+      if (!balanced && (p.phases & kFfdRefinePhase))
 #pragma unroll 1
         for (int i = 0; i < parts; ++i) attend_part(sh.part[i], copies);
     }
-    if (deals && threadIdx.x == 0) {
-      __stcg(p.unit_counts + blockIdx.x, listed);
-      __stcg(p.unit_bases + blockIdx.x, base);
+    if (balanced && threadIdx.x == 0) {
+      __stcg(p.tile_counts + blockIdx.x, listed);
+      __stcg(p.tile_bases + blockIdx.x, base);
     }
   }
 
-  /// Where the pair's units begin among all.
-  __device__ int first_unit_of(const FfdItems& items, const FfdSegment& s) const {
+  /// Where the pair's tiles begin among all that are kept.
+  __device__ int first_tile_of(const FfdItems& items, const FfdSegment& s) const {
     const int cta = ctas_of(items, s).x;
-    return sh.cta_units[cta] + (items.splits > 0 ? 0 : __ldcg(p.pair_starts + cta + s.pair));
+    return sh.cta_tiles[cta] + (items.splits > 0 ? 0 : __ldcg(p.pair_starts + cta + s.pair));
   }
 
-  /// Attends the CTA's share of the units of all lists.
-  __device__ void attend_dealt(const FfdItems& items) {
+  /// Attends the CTA's share of all that is kept.
+  __device__ void attend_balanced(const FfdItems& items) {
     const int ctas = static_cast<int>(gridDim.x), cta = static_cast<int>(threadIdx.x);
     const bool lists = cta < items.ctas;
     int total;
-    const int before = cta_prefix(lists ? __ldcg(p.unit_counts + cta) : 0, total, sh.reduction);
-    if (cta <= ctas) sh.cta_units[cta] = before;
-    if (lists) sh.cta_bases[cta] = __ldcg(p.unit_bases + cta);
+    const int before = cta_prefix(lists ? __ldcg(p.tile_counts + cta) : 0, total, sh.reduction);
+    if (cta <= ctas) sh.cta_tiles[cta] = before;
+    if (lists) sh.cta_bases[cta] = __ldcg(p.tile_bases + cta);
     __syncthreads();
     const int workers = min(ctas, total);
     if (static_cast<int>(blockIdx.x) >= workers) return;
     const FfdShares shares(total, workers);
-    int u = shares.begin(static_cast<int>(blockIdx.x));
+    int i = shares.begin(static_cast<int>(blockIdx.x));
     const int end = shares.begin(static_cast<int>(blockIdx.x) + 1);
-    FfdSegment s = whole_pair(p, static_cast<int>(listed_unit(u).pair), lane);
-    int start = first_unit_of(items, s);
+    FfdSegment s = whole_pair(p, static_cast<int>(listed_tile(i).pair), lane);
+    int start = first_tile_of(items, s);
     unsigned copies = 0;
 #pragma unroll 1
-    while (u < end) {
+    while (i < end) {
       const FfdSegment own = s;
       int next = total;
       if (s.pair + 1 < p.pairs()) {
         next_segment(p, s);
-        next = first_unit_of(items, s);
+        next = first_tile_of(items, s);
       }
       const int to = min(end, next);
       // Each thread has its own copy: the others may still look at the part before.
       const FfdPart part{
-          .segment = own, .begin = u, .end = to, .ctas = {shares.part_of(start), shares.part_of(next - 1)}};
+          .segment = own, .begin = i, .end = to, .ctas = {shares.part_of(start), shares.part_of(next - 1)}};
       attend_part(part, copies);
-      u = to, start = next;
+      i = to, start = next;
     }
   }
 
@@ -133,7 +148,7 @@ struct FfdFused : FfdAttendStep<T, D, kGroups, kBits, kLate> {
   __device__ void init_barriers() {
     if (lane == 0) {
       for (int i = 0; i < Shared::kScanStages; ++i) init_barrier(&sh.scan_full[warp][i], 1);
-      for (int i = 0; i < Shared::kUnitStages; ++i) init_barrier(&sh.unit_full[warp][i], 1);
+      for (int i = 0; i < Shared::kTileStages; ++i) init_barrier(&sh.tile_full[warp][i], 1);
       publish_barriers();
     }
     __syncwarp();
@@ -168,11 +183,11 @@ struct FfdFused : FfdAttendStep<T, D, kGroups, kBits, kLate> {
         grid_barrier(p.barrier);
       }
     }
-    const bool deals = p.phases == kFfdAllPhases && items.most_per_cta() > p.few_items;
-    if (busy) run_segments(items, deals);
-    if (!deals) return;
+    const bool balanced = p.phases == kFfdAllPhases && items.max_per_cta() > p.max_static_items;
+    if (busy) run_segments(items, balanced);
+    if (!balanced) return;
     grid_barrier(p.barrier);
-    attend_dealt(items);
+    attend_balanced(items);
   }
 };
 

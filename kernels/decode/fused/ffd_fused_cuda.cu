@@ -27,7 +27,7 @@ class ScratchLayout {
 };
 
 /// Above it an even deal of the kept tiles saves more, where heads differ, than it costs where they do not.
-constexpr int kFewItems = 96;
+constexpr int kMaxStaticItems = 96;
 
 void take_counts(const FfdCacheShape& shape, ScratchLayout& layout, FfdFusedParams& p) {
   layout.take(p.barrier, 1);
@@ -69,12 +69,12 @@ std::size_t ffd_fused_zeroed_bytes(const FfdCacheShape& shape) {
 std::size_t ffd_fused_scratch(const FfdCacheShape& shape, std::byte* scratch, FfdFusedParams& p) {
   ScratchLayout layout(scratch);
   take_counts(shape, layout, p);
-  const std::int64_t blocks = shape.pairs() * shape.max_blocks(), slots = shape.pairs() + kFfdMostCtas;
-  p.max_masks = shape.max_blocks() + kFfdMostCtas;
+  const std::int64_t blocks = shape.pairs() * shape.max_blocks(), slots = shape.pairs() + kFfdMaxCtas;
+  p.max_masks = shape.max_blocks() + kFfdMaxCtas;
   layout.take(p.masks, shape.pairs() * p.max_masks);
-  layout.take(p.units, 8 * shape.pairs() * p.max_masks);
-  layout.take(p.unit_counts, kFfdMostCtas);
-  layout.take(p.unit_bases, kFfdMostCtas);
+  layout.take(p.kept_tiles, 8 * shape.pairs() * p.max_masks);
+  layout.take(p.tile_counts, kFfdMaxCtas);
+  layout.take(p.tile_bases, kFfdMaxCtas);
   layout.take(p.pair_starts, slots);
   layout.take(p.partial, slots * shape.group * shape.value_dim);
   layout.take(p.partial_state, slots * shape.group);
@@ -88,7 +88,9 @@ void cuda_ffd_fused_decode(const FfdCacheShape& shape, const FfdCacheView& cache
                            const FfdDecodeOptions& options, const FfdDecodeCall& call, cudaStream_t stream) {
   FfdFusedParams p = params_of(shape, cache, scratch, options);
   p.call = call;
-  p.few_items = options.balance == FfdBalance::automatic ? kFewItems : options.balance == FfdBalance::own ? INT_MAX : 0;
+  p.max_static_items = options.balance == FfdBalance::automatic       ? kMaxStaticItems
+                       : options.balance == FfdBalance::static_shares ? INT_MAX
+                                                                      : 0;
   (options.rule == FfdDecodeRule::topk ? p.head_maxima : p.maxima) = nullptr;
   if (options.launches == FfdLaunches::fused) return launch(shape, p, stream);
   p.phases = kFfdScanPhase;

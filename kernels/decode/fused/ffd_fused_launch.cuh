@@ -10,7 +10,7 @@ namespace attest {
 
 template <class T, int D, int kGroups, int kBits, bool kLate>
 void launch_ffd_kernel(FfdFusedParams p, cudaStream_t stream) {
-  const int ctas = std::min(num_multiprocessors(), kFfdMostCtas);
+  const int ctas = std::min(num_multiprocessors(), kFfdMaxCtas);
   p.ctas_per_pair = static_cast<int>(ctas / p.pairs());
   const auto kernel = ffd_fused_kernel<T, D, kGroups, kBits, kLate>;
   constexpr std::size_t kBytes = sizeof(FfdFusedShared<D, kGroups, kBits>);
@@ -27,7 +27,7 @@ void launch_ffd_kernel(FfdFusedParams p, cudaStream_t stream) {
   config.attrs = &attribute;
   // A CTA has at most a nineteenth more than its share (deal_items()).
   const std::int64_t share = p.pairs() * (p.max_blocks + 1) / ctas + 1, most_items = share + share / 19 + 1;
-  config.numAttrs = p.phases == kFfdAllPhases && (kLate || most_items > p.few_items) ? 1 : 0;
+  config.numAttrs = p.phases == kFfdAllPhases && (kLate || most_items > p.max_static_items) ? 1 : 0;
   ATTEST_CUDA(cudaLaunchKernelEx(&config, kernel, p));
 }
 

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "kernels/decode/ffd_call.h"
+#include "kernels/decode/reference/ffd_call.h"
 
 namespace attest {
 
@@ -20,7 +20,7 @@ enum FfdPhases : unsigned {
 };
 
 /// A tile of 16 tokens that is kept: of a full block of the pair, or kTail + tile of its tail.
-struct FfdUnit {
+struct FfdKeptTile {
   static constexpr std::uint32_t kTail = 0x80000000u, kNone = 0xffffffffu;
   std::uint32_t pair = 0;
   std::uint32_t tile = 0;
@@ -31,8 +31,8 @@ struct FfdFusedParams {
   FfdCacheView cache;
   FfdDecodeOptions options;
   int batch = 0, num_kv_heads = 0, group = 0;
-  int few_items = 0;      ///< of a CTA, up to which it attends what it kept itself
-  int ctas_per_pair = 0;  ///< of the grid; 0 if there are more pairs
+  int max_static_items = 0;  ///< of a CTA, up to which tiles stay where they were kept
+  int ctas_per_pair = 0;     ///< of the grid; 0 if there are more pairs
   std::int64_t max_blocks = 0, max_masks = 0;
   unsigned phases = kFfdAllPhases;
   /// Scores and maxima of all blocks are wanted, without a decision.
@@ -43,12 +43,12 @@ struct FfdFusedParams {
   float* maxima = nullptr;       ///< [pairs, sub-blocks], of topk
   /// [pairs, max_masks] a bit per kept tile: what a CTA cannot hold, or another launch needs.
   std::uint8_t* masks = nullptr;
-  // Lists of units, to be dealt anew: a CTA's begins at 8 * unit_base.
-  FfdUnit* units = nullptr;        ///< [8 * pairs * max_masks]
-  int* unit_counts = nullptr;      ///< [CTAs]
-  unsigned* unit_bases = nullptr;  ///< [CTAs]
-  int* pair_starts = nullptr;      ///< [slots] where a pair's units begin in the CTA's list
-  unsigned* barrier = nullptr;     ///< grid_barrier(); zero before the first launch
+  // Lists of kept tiles, to be dealt anew: a CTA's begins at 8 * its tile_base.
+  FfdKeptTile* kept_tiles = nullptr;  ///< [8 * pairs * max_masks]
+  int* tile_counts = nullptr;         ///< [CTAs]
+  unsigned* tile_bases = nullptr;     ///< [CTAs]
+  int* pair_starts = nullptr;         ///< [slots] where a pair's tiles begin in the CTA's list
+  unsigned* barrier = nullptr;        ///< grid_barrier(); zero before the first launch
   // Counts, zero before the first launch: who uses a pair's last leaves zero for the next launch.
   int* pair_kept = nullptr;           ///< [pairs] sub-blocks kept
   unsigned* pair_arrivals = nullptr;  ///< [pairs] partial results that are written
@@ -59,7 +59,7 @@ struct FfdFusedParams {
   __host__ __device__ int sub_tiles() const { return options.sub_block / 16; }
   /// The decision needs the maxima of all blocks first.
   __host__ __device__ bool decides_late() const {
-    return scan_only || options.rule == FfdDecodeRule::topk || options.pseudo_max == FfdReference::global;
+    return scan_only || options.rule == FfdDecodeRule::topk || options.pseudo_max == FfdDecodePseudoMax::global;
   }
 };
 

@@ -9,15 +9,15 @@
 
 namespace attest {
 
-inline constexpr int kFfdMostEnds = 8;        ///< sink and local blocks
-inline constexpr int kFfdMostParts = 32;      ///< segments between refinements
-inline constexpr int kFfdSharedMasks = 2048;  ///< blocks whose masks fit into shared memory
+inline constexpr int kFfdMaxBoundaryBlocks = 8;  ///< sink and local blocks
+inline constexpr int kFfdMaxParts = 32;          ///< segments between refinements
+inline constexpr int kFfdSharedMasks = 2048;     ///< blocks whose masks fit into shared memory
 
-/// What a CTA attends of one pair: the kept tiles of a segment, or units that were dealt to it.
+/// What a CTA attends of one pair: the kept tiles of a segment, or its share of all kept tiles.
 struct FfdPart {
   FfdSegment segment;
-  const std::uint8_t* masks = nullptr;  ///< [segment.blocks] a bit per kept tile; null: units
-  int begin = 0, end = 0;               ///< of all units
+  const std::uint8_t* masks = nullptr;  ///< [segment.blocks] a bit per kept tile; null: the CTA's share of all
+  int begin = 0, end = 0;               ///< of all kept tiles
   int2 ctas = {0, 0};                   ///< first and last that attend some of the pair
 };
 
@@ -26,50 +26,50 @@ struct FfdFusedShared {
   using Layout = FfdFragments<D, kBits>;
   using Pieces = FfdPieces<D, kBits>;
   static constexpr int kScanStages = D == 64 ? 4 : 2;
-  static constexpr int kUnitStages = kGroups == 1 ? 2 : 1;
-  static constexpr int kUnitBytes = Layout::kResidualTile + Layout::kValueTile;
+  static constexpr int kTileStages = kGroups == 1 ? 2 : 1;
+  static constexpr int kTileBytes = Layout::kResidualTile + Layout::kValueTile;
   static constexpr int kStateBytes = 4 * kGroups * D * 4;
   static constexpr int kArea =
-      (std::max(std::max(kScanStages * Pieces::kStage, kUnitStages* kUnitBytes), kStateBytes) + 127) / 128 * 128;
+      (std::max(std::max(kScanStages * Pieces::kStage, kTileStages* kTileBytes), kStateBytes) + 127) / 128 * 128;
 
   alignas(128) std::uint8_t area[kFfdWarps][kArea];
   FfdQueryFragments<D, kGroups> query;
-  std::uint64_t scan_full[kFfdWarps][kScanStages], unit_full[kFfdWarps][kUnitStages];
+  std::uint64_t scan_full[kFfdWarps][kScanStages], tile_full[kFfdWarps][kTileStages];
   FfdReduction reduction;
   FfdMerge merge;
-  float ends[16][16];                             ///< [sink or local block, or tile of them][head] largest score
-  std::uint32_t waiting[kFfdWarps][kUnitStages];  ///< units whose copies are under way
-  FfdPart part[kFfdMostParts];
+  float boundary_maxima[16][16];                  ///< [sink or local block, or tile of them][head] largest score
+  std::uint32_t waiting[kFfdWarps][kTileStages];  ///< tiles whose copies are under way
+  FfdPart part[kFfdMaxParts];
   std::uint8_t masks[kFfdSharedMasks];
-  int cta_units[kFfdMostCtas + 1];   ///< units in the lists of all CTAs before
-  unsigned cta_bases[kFfdMostCtas];  ///< FfdFusedParams::unit_bases
+  int cta_tiles[kFfdMaxCtas + 1];   ///< kept tiles in the lists of all CTAs before
+  unsigned cta_bases[kFfdMaxCtas];  ///< FfdFusedParams::tile_bases
 };
 
 /// Blocks that a segment's scan looks at, in the warps' order: sink and local blocks of the pair, then the segment's
 /// others.
 struct FfdEntries {
-  int sinks = 0, local_from = 0, ends = 0, low = 0, count = 0;
+  int sinks = 0, local_from = 0, boundary = 0, low = 0, count = 0;
 
   FfdEntries() = default;
   __device__ FfdEntries(const FfdFusedParams& p, const FfdSegment& s) {
     if (s.blocks == 0) return;
     int high = s.blocks;
-    if (!p.decides_late() && p.options.pseudo_max == FfdReference::thumbnail) {
+    if (!p.decides_late() && p.options.pseudo_max == FfdDecodePseudoMax::thumbnail) {
       sinks = min(p.options.sink_blocks, s.full);
       const int locals = min(p.options.local_blocks, s.full - sinks);
       local_from = s.full - locals;
-      ends = sinks + locals;
+      boundary = sinks + locals;
       low = s.blocks_before(sinks);
       high = s.blocks_before(local_from);
     }
-    count = ends + max(0, high - low);
+    count = boundary + max(0, high - low);
   }
   __device__ int block(const FfdSegment& s, int e) const {
-    return e < sinks ? e : e < ends ? local_from + e - sinks : s.block(low + e - ends);
+    return e < sinks ? e : e < boundary ? local_from + e - sinks : s.block(low + e - boundary);
   }
   /// Index of the entry's block among the segment's, or -1.
   __device__ int own(const FfdSegment& s, int e) const {
-    if (e >= ends) return low + e - ends;
+    if (e >= boundary) return low + e - boundary;
     const int i = s.blocks_before(block(s, e));
     return i < s.blocks && s.block(i) == block(s, e) ? i : -1;
   }

@@ -1,4 +1,4 @@
-// Partial results of a fused decode put together: of a CTA's warps, then of the CTAs that attended units of one pair,
+// Partial results of a fused decode put together: of a CTA's warps, then of the CTAs that attended tiles of one pair,
 // in order.
 #pragma once
 

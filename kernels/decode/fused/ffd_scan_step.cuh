@@ -20,7 +20,7 @@ struct FfdScanStep : FfdStep<T, D, kGroups, kBits> {
     FfdSegment segment;
     FfdEntries entries;
     int entry, piece = 0;
-    int segments = kFfdMostParts;  ///< to look at
+    int segments = kFfdMaxParts;  ///< to look at
     unsigned issued = 0, used = 0;
   };
 
@@ -58,8 +58,8 @@ struct FfdScanStep : FfdStep<T, D, kGroups, kBits> {
     }
   }
 
-  /// sh.ends from 16-bit keys: a tile of the first or last full block for each warp.
-  __device__ void exact_ends(const FfdSegment& s) {
+  /// sh.boundary_maxima from 16-bit keys: a tile of the first or last full block for each warp.
+  __device__ void exact_boundary_maxima(const FfdSegment& s) {
     const int block = warp < kFfdTiles ? 0 : s.full - 1;
     const bool wanted = s.full > 0 && (warp < kFfdTiles ? p.options.sink_blocks > 0 : p.options.local_blocks > 0);
     const T* keys = warp < kFfdTiles
@@ -75,18 +75,18 @@ struct FfdScanStep : FfdStep<T, D, kGroups, kBits> {
         float most = fmaxf(x[h][c], x[h][2 + c]) * p.options.scale;
 #pragma unroll
         for (int o = 4; o < 32; o *= 2) most = fmaxf(most, __shfl_xor_sync(~0u, most, o));
-        if (lane < 4) sh.ends[warp][8 * h + 2 * lane + c] = wanted ? most : -INFINITY;
+        if (lane < 4) sh.boundary_maxima[warp][8 * h + 2 * lane + c] = wanted ? most : -INFINITY;
       }
   }
 
-  /// What a score must reach, from the first `ends` rows of sh.ends.
-  __device__ void set_thresholds(float (&threshold)[kGroups], const FfdSegment& s, int ends) {
+  /// What a score must reach, from the first `rows` rows of sh.boundary_maxima.
+  __device__ void set_thresholds(float (&threshold)[kGroups], const FfdSegment& s, int rows) {
     const float delta = p.call.delta[s.kv_head];
 #pragma unroll
     for (int columns = 0; columns < kGroups; ++columns) {
       const int head = 4 * columns + lane % 4;
       float most = -INFINITY;
-      for (int e = 0; e < ends; ++e) most = fmaxf(most, sh.ends[e][head]);
+      for (int e = 0; e < rows; ++e) most = fmaxf(most, sh.boundary_maxima[e][head]);
       threshold[columns] = head < p.group ? most - delta : INFINITY;
     }
   }
@@ -103,11 +103,11 @@ struct FfdScanStep : FfdStep<T, D, kGroups, kBits> {
     }
     const FfdEntries entries(p, s);
     float threshold[kGroups];
-    if (!kLate && p.options.pseudo_max == FfdReference::exact) {
-      exact_ends(s);
+    if (!kLate && p.options.pseudo_max == FfdDecodePseudoMax::exact) {
+      exact_boundary_maxima(s);
       __syncthreads();
       set_thresholds(threshold, s, 16);
-    } else if (entries.ends == 0) {
+    } else if (entries.boundary == 0) {
       set_thresholds(threshold, s, 0);
     }
 #pragma unroll 1
@@ -115,16 +115,17 @@ struct FfdScanStep : FfdStep<T, D, kGroups, kBits> {
       const bool there = e < entries.count;
       FfdBlockScores<kGroups> scores;
       if (there) scan_block(scores, ring);
-      if (e == warp && entries.ends > 0) {
-        if (e < entries.ends) {
+      if (e == warp && entries.boundary > 0) {
+        if (e < entries.boundary) {
           float most[kGroups];
           block_maxima(most, scores);
           if (lane < 4)
 #pragma unroll
-            for (int columns = 0; columns < kGroups; ++columns) sh.ends[e][4 * columns + lane] = most[columns];
+            for (int columns = 0; columns < kGroups; ++columns)
+              sh.boundary_maxima[e][4 * columns + lane] = most[columns];
         }
         __syncthreads();
-        set_thresholds(threshold, s, entries.ends);
+        set_thresholds(threshold, s, entries.boundary);
       }
       if (!there) break;
       const int own = entries.own(s, e);

@@ -11,7 +11,7 @@ namespace attest {
 
 inline constexpr int kFfdWarps = 16;
 inline constexpr int kFfdThreads = 32 * kFfdWarps;
-inline constexpr int kFfdMostCtas = 512;
+inline constexpr int kFfdMaxCtas = 512;
 
 /// a / b for 0 <= a < 2^20 and 0 < b < 2^20: (a + 1/2) / b is further from an integer than float32 can err. A third of
 /// the time of an integer division.
@@ -45,7 +45,7 @@ struct FfdItems {
   int splits = 0;
   FfdShares shares;  ///< without splits: of all items among all CTAs
 
-  __device__ int most_per_cta() const {
+  __device__ int max_per_cta() const {
     return splits > 0 ? (per_pair + splits - 1) / splits : shares.each + (shares.more > 0 ? 1 : 0);
   }
   /// The CTA of an item; without splits.

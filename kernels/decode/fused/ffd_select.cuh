@@ -58,9 +58,9 @@ __device__ inline int cta_prefix(int x, int& total, FfdReduction& r) {
   return before + inclusive - x;
 }
 
-/// Appends the segment's units to `list` after `count` others; a pair has at least one, of its tail. All threads;
+/// Appends the segment's kept tiles to `list` after `count` others; a pair has at least one, of its tail. All threads;
 /// `count` is the same in all. Returns the new count.
-__device__ inline int append_units(const FfdSegment& s, const std::uint8_t* masks, FfdUnit* list, int count,
+__device__ inline int append_tiles(const FfdSegment& s, const std::uint8_t* masks, FfdKeptTile* list, int count,
                                    FfdReduction& r) {
 #pragma unroll 1
   for (int from = 0; from < s.blocks; from += kFfdThreads) {
@@ -77,7 +77,7 @@ __device__ inline int append_units(const FfdSegment& s, const std::uint8_t* mask
   if (!s.tail) return count;
   const int tiles = max(1, s.tail_tiles());
   if (static_cast<int>(threadIdx.x) < tiles)
-    list[count + threadIdx.x] = {static_cast<std::uint32_t>(s.pair), FfdUnit::kTail + threadIdx.x};
+    list[count + threadIdx.x] = {static_cast<std::uint32_t>(s.pair), FfdKeptTile::kTail + threadIdx.x};
   return count + tiles;
 }
 
@@ -161,7 +161,7 @@ __device__ inline __noinline__ void decide_late(const FfdFusedParams& p, const F
   }
   const float* maxima = p.head_maxima + base * p.group;
   const float delta = p.call.delta[s.kv_head];
-  float threshold[kFfdMostGroup];
+  float threshold[kFfdMaxGroup];
   for (int h = 0; h < p.group; ++h) {
     float most = -INFINITY;
     for (int i = static_cast<int>(threadIdx.x); i < count; i += kFfdThreads)

@@ -21,9 +21,9 @@ constexpr double kHugeTolerance = 1e-3;
 // Rank correlation changes with every pair of scores that float32 makes equal or swaps.
 constexpr double kRankTolerance = 1e-3;
 // Largest share of cells whose kept set may differ, because a score is within rounding error of its threshold.
-constexpr double kMostFlipped = 0.005;
+constexpr double kMaxFlipped = 0.005;
 // Largest share of cells beyond the tolerance, for metrics that jump when a score crosses a threshold.
-constexpr double kMostJumped = 0.02;
+constexpr double kMaxJumped = 0.02;
 
 inline bool is_rank(const std::string& metric) { return metric.starts_with("spearman"); }
 inline bool jumps(const std::string& metric) {
@@ -59,10 +59,10 @@ class Comparison {
   }
 
   void finish() const {
-    EXPECT_LE(static_cast<double>(flipped_), 2 + kMostFlipped * static_cast<double>(kept_sets_))
+    EXPECT_LE(static_cast<double>(flipped_), 2 + kMaxFlipped * static_cast<double>(kept_sets_))
         << "kept sets that differ, of " << kept_sets_;
     for (const auto& [name, metric] : metrics_) {
-      const double most = jumps(name) ? kMostJumped : 0;
+      const double most = jumps(name) ? kMaxJumped : 0;
       EXPECT_LE(static_cast<double>(metric.beyond), (most > 0 ? 3 : 0) + most * static_cast<double>(metric.cells))
           << name << ": of " << metric.cells << " cells; worst " << metric.worst << " in " << metric.where;
     }

@@ -93,7 +93,7 @@ TEST(CudaLayerStudy, LayersOverlap) {
   std::size_t collected = 0;
   for (std::size_t i = 0; i < layers.size(); ++i) {
     study->submit(layers[i]);
-    if (static_cast<int>(i - collected) + 1 < study->most_submitted()) continue;
+    if (static_cast<int>(i - collected) + 1 < study->max_submitted()) continue;
     expect_same_bits(study->collect(), alone->run(layers[collected]));
     ++collected;
   }

@@ -2,9 +2,8 @@
 // cut into chunks.
 #include <gtest/gtest.h>
 
-#include <nlohmann/json.hpp>
-
 #include "analysis/layer/layer_study.h"
+#include "dumps/base/json.h"
 #include "kernels/selectors/settings_file.h"
 #include "tests/analysis/cuda/comparison.h"
 #include "tests/analysis/cuda/cuda_study_cases.h"
@@ -25,18 +24,17 @@ const std::vector<std::string> kDeltaSelectors = {"ffd",
                                                   "skip_softmax:tile=32,gqa=per_head,splits=2"};
 
 /// Deltas differ from head to head, and some heads are dense, in runs of one and two.
-UnitSettings units_for(const Case& c) {
-  UnitSettings units{.fallback = {2, false}};
+HeadSettings settings_for(const Case& c) {
+  HeadSettings settings{.fallback = {2, false}};
   for (int h = 0; h < c.kv_heads; ++h)
-    units.layers[kLayer].kv_heads[h] = {.value = h % 5 < 3 ? 0.5 * h : 0, .dense = h % 5 >= 3};
-  if (c.kv_heads == 2) units.layers[kLayer].kv_heads[0].dense = true;
-  return units;
+    settings.layers[kLayer].kv_heads[h] = {.value = h % 5 < 3 ? 0.5 * h : 0, .dense = h % 5 >= 3};
+  if (c.kv_heads == 2) settings.layers[kLayer].kv_heads[0].dense = true;
+  return settings;
 }
 
-Study study_with(const ScratchFolder& folder, const UnitSettings& units, const std::vector<Setting>& grid) {
-  nlohmann::ordered_json document = {
-      {"format", kRecommendationFormat}, {"format_version", kRecommendationVersion}, {"setting", "delta"}};
-  document.update(unit_settings_json(units));
+Study study_with(const ScratchFolder& folder, const HeadSettings& settings, const std::vector<Setting>& grid) {
+  Json document = {{"format", kRecommendationFormat}, {"format_version", kRecommendationVersion}, {"setting", "delta"}};
+  document.update(head_settings_json(settings));
   const std::string path = folder.write("rec.json", document.dump());
   std::vector<StudySelector> selectors;
   for (const std::string& text : kDeltaSelectors)
@@ -55,7 +53,7 @@ TEST_P(CudaSettingsFile, AgreesWithTheCpu) {
   const Case& c = GetParam();
   const ScratchFolder folder;
   const AttentionLayer layer = make_layer(c);
-  const Study study = study_with(folder, units_for(c), kGrid);
+  const Study study = study_with(folder, settings_for(c), kGrid);
   const LayerResults expected = make_cpu_layer_study(study, 2)->run(layer),
                      got = make_cuda_layer_study(study, 0)->run(layer);
   Comparison comparison(c.data == Data::huge ? kHugeTolerance : kTolerance, c.query_heads / c.kv_heads);
@@ -83,7 +81,7 @@ TEST_P(CudaSettingsFile, BitsRepeat) {
   SKIP_WITHOUT_GPU();
   const ScratchFolder folder;
   const AttentionLayer layer = make_layer(GetParam());
-  const Study study = study_with(folder, units_for(GetParam()), kGrid);
+  const Study study = study_with(folder, settings_for(GetParam()), kGrid);
   const std::unique_ptr<LayerStudy> cuda = make_cuda_layer_study(study, 0);
   const LayerResults first = cuda->run(layer);
   expect_same_bits(first, cuda->run(layer));
@@ -107,9 +105,9 @@ TEST(CudaSettingsFileStudy, DenseHeadsAreExact) {
   const Case c{"", kBf16, 8, 4, 128, 128, 900, {640, 899}};
   const ScratchFolder folder;
   const AttentionLayer layer = make_layer(c);
-  UnitSettings units{.fallback = {1, false}};
-  units.layers[kLayer].kv_heads[2] = {.value = 0, .dense = true};
-  Study study = study_with(folder, units, {{0}});
+  HeadSettings settings{.fallback = {1, false}};
+  settings.layers[kLayer].kv_heads[2] = {.value = 0, .dense = true};
+  Study study = study_with(folder, settings, {{0}});
   study.selectors.push_back(test::study_selector("exact", {}));
   const LayerResults found = make_cuda_layer_study(study, 0)->run(layer);
   const std::vector<MetricValues>& exact = found.selectors.back().metrics;
@@ -133,7 +131,7 @@ TEST(CudaSettingsFileStudy, SmallMemoryLimitGivesBitIdenticalResults) {
   const Case c{"", kBf16, 32, 8, 128, 128, 6000, {5000, 5500, 5999}};
   const ScratchFolder folder;
   const AttentionLayer layer = make_layer(c);
-  const Study study = study_with(folder, units_for(c), kGrid);
+  const Study study = study_with(folder, settings_for(c), kGrid);
   expect_same_bits(make_cuda_layer_study(study, 0)->run(layer),
                    make_cuda_layer_study(study, 0, {.bytes = std::uint64_t{48} << 20})->run(layer));
 }

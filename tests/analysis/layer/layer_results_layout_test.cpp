@@ -99,9 +99,9 @@ TEST(LayerResultsLayoutTest, SpanTokens) {
   EXPECT_EQ(few.seen_span_tokens[1].begin, 30);  // the query at 499 sees 300 to 499
   EXPECT_EQ(few.seen_span_tokens[1].end, 32);
   layer.num_tokens = 600;
-  layer.spans = {{0, kMostSpanTokens}};
+  layer.spans = {{0, kMaxSpanTokens}};
   EXPECT_NE(find_array(layout_of(layer).selectors[1].arrays, "span_token_heads"), nullptr);
-  layer.spans = {{0, kMostSpanTokens}, {540, 541}};
+  layer.spans = {{0, kMaxSpanTokens}, {540, 541}};
   const LayerResultsLayout many = layout_of(layer);
   EXPECT_NE(find_array(many.selectors[1].arrays, "span_lost"), nullptr);
   EXPECT_EQ(find_array(many.selectors[1].arrays, "span_token_heads"), nullptr) << "bounds the size of results";

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <nlohmann/json.hpp>
 
+#include "dumps/base/json.h"
 #include "tests/analysis/studies.h"
 #include "tests/cases.h"
 #include "tests/dumps/scratch_folder.h"
@@ -18,10 +18,9 @@ namespace {
 constexpr int kLayer = 5;  // of make_layer()
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
-std::string write_settings(const ScratchFolder& folder, const UnitSettings& units) {
-  nlohmann::ordered_json document = {
-      {"format", kRecommendationFormat}, {"format_version", kRecommendationVersion}, {"setting", "delta"}};
-  document.update(unit_settings_json(units));
+std::string write_settings(const ScratchFolder& folder, const HeadSettings& settings) {
+  Json document = {{"format", kRecommendationFormat}, {"format_version", kRecommendationVersion}, {"setting", "delta"}};
+  document.update(head_settings_json(settings));
   return folder.write("rec.json", document.dump());
 }
 
@@ -52,10 +51,10 @@ const std::vector<std::string> kSelectors = {"ffd",
                                              "skip_softmax:tile=16,gqa=per_head,splits=2"};
 
 /// Head 0 has a delta of its own, head 1 is dense, the others are the layer's.
-UnitSettings mixed() {
-  UnitSettings units{.fallback = {9, false}};
-  units.layers[kLayer] = {.fallback = UnitSetting{0.75, false}, .kv_heads = {{0, {2.5, false}}, {1, {0, true}}}};
-  return units;
+HeadSettings mixed() {
+  HeadSettings settings{.fallback = {9, false}};
+  settings.layers[kLayer] = {.fallback = HeadSetting{0.75, false}, .kv_heads = {{0, {2.5, false}}, {1, {0, true}}}};
+  return settings;
 }
 
 /// Compares the cells of a KV head: [N, Hq, per_row].
@@ -86,8 +85,8 @@ bool is_of_heads(const MetricValues& m) { return m.axes != MetricAxes::query_set
 
 TEST(SettingsFileStudy, EachHeadIsAsIfStudiedAtItsOwnDelta) {
   const ScratchFolder folder;
-  const UnitSettings units = mixed();
-  const std::string path = write_settings(folder, units);
+  const HeadSettings settings = mixed();
+  const std::string path = write_settings(folder, settings);
   const std::vector<Setting> grid{{1}, {0}, {4}, {kInf}};
   std::int64_t partial = 0;
   for (const Case& c : cases_with_heads()) {
@@ -96,18 +95,18 @@ TEST(SettingsFileStudy, EachHeadIsAsIfStudiedAtItsOwnDelta) {
     for (const std::string& text : kSelectors) selectors.push_back(study_selector(with_file(text, path), grid));
     const LayerResults results = run_layer(selectors, layer);
     for (int head = 0; head < c.kv_heads; ++head) {
-      const UnitSetting unit = units.at(kLayer, head);
+      const HeadSetting own_setting = settings.at(kLayer, head);
       std::vector<Setting> own = grid;
-      for (Setting& setting : own) setting.value += unit.value;
+      for (Setting& setting : own) setting.value += own_setting.value;
       std::vector<StudySelector> alone;
       for (const std::string& text : kSelectors)
-        alone.push_back(unit.dense ? study_selector("exact", {Setting{}}) : study_selector(text, own));
+        alone.push_back(own_setting.dense ? study_selector("exact", {Setting{}}) : study_selector(text, own));
       const LayerResults expected = run_layer(alone, layer);
       for (std::size_t s = 0; s < kSelectors.size(); ++s) {
         const std::string what = c.name + ", " + kSelectors[s] + ", KV head " + std::to_string(head);
         EXPECT_FALSE(results.selectors[s].dense) << what;
         for (const MetricValues& m : results.selectors[s].metrics) {
-          if (!is_of_heads(m) || unit.dense) continue;
+          if (!is_of_heads(m) || own_setting.dense) continue;
           const MetricValues* other = find(expected.selectors[s].metrics, m.name);
           ASSERT_NE(other, nullptr) << m.name;
           expect_head(m, *other, layer, head, what);
@@ -157,11 +156,11 @@ TEST(SettingsFileStudy, OneDefaultIsOneDelta) {
 
 TEST(SettingsFileStudy, ALayerIsMarkedIfAllItsHeadsAreDense) {
   const ScratchFolder folder;
-  UnitSettings units{.fallback = {3, false}};
-  units.layers[kLayer].fallback = UnitSetting{0, true};
+  HeadSettings settings{.fallback = {3, false}};
+  settings.layers[kLayer].fallback = HeadSetting{0, true};
   const Case c = cases_with_heads().front();
   const AttentionLayer layer = make_layer(c);
-  const std::string file = write_settings(folder, units);
+  const std::string file = write_settings(folder, settings);
   for (const std::string& text : kSelectors) {
     const LayerResults found =
         run_layer({study_selector(with_file(text, file), {{0}, {5}}), study_selector("exact", {})}, layer);
@@ -171,8 +170,8 @@ TEST(SettingsFileStudy, ALayerIsMarkedIfAllItsHeadsAreDense) {
     for (float x : metric(found.selectors[0].metrics, "io_ratio").values) EXPECT_EQ(x, 1);
     for (float x : metric(found.selectors[0].metrics, "lse_error").values) EXPECT_EQ(x, 0);
   }
-  units.layers[kLayer].kv_heads[0] = {100, false};
-  const std::string other = write_settings(folder, units);
+  settings.layers[kLayer].kv_heads[0] = {100, false};
+  const std::string other = write_settings(folder, settings);
   EXPECT_FALSE(run_layer({study_selector(with_file("topdelta", other), {{0}})}, layer).selectors[0].dense);
 }
 
@@ -181,15 +180,15 @@ TEST(SettingsFileStudy, DenseHeadsImproveTheLayersOutput) {
   const ScratchFolder folder;
   const Case c = cases_with_heads().front();
   const AttentionLayer layer = make_layer(c);
-  UnitSettings units{.fallback = {0, false}};
+  HeadSettings settings{.fallback = {0, false}};
   const auto recall = [&] {
-    const std::string path = write_settings(folder, units);
+    const std::string path = write_settings(folder, settings);
     return metric(run_layer({study_selector(with_file("topdelta", path), {{0}})}, layer).selectors[0].metrics,
                   "recall_layer")
         .values;
   };
   const std::vector<float> sparse = recall();
-  units.layers[kLayer].kv_heads[1] = {0, true};
+  settings.layers[kLayer].kv_heads[1] = {0, true};
   const std::vector<float> mixed = recall();
   for (std::size_t i = 0; i < sparse.size(); ++i) EXPECT_GT(mixed[i], sparse[i]);
 }

@@ -26,13 +26,22 @@ bool is_taken(std::string_view name) {
   return std::ranges::find(kOthers, name) != std::end(kOthers);
 }
 
+TEST(Metrics, CudaCodeIsAllFunctionsOfTheDevice) {
+  const auto of_rows = [](const CudaSelectorRows&, const CudaCells&) {};
+  const auto of_sums = [](const CudaLayerSums&) {};
+  EXPECT_FALSE((Metric{{}, {}, LayerFunctions{nullptr, nullptr, of_rows, nullptr}}.has_cuda_code()));
+  EXPECT_FALSE((Metric{{}, {}, LayerFunctions{nullptr, nullptr, nullptr, of_sums}}.has_cuda_code()));
+  EXPECT_TRUE((Metric{{}, {}, LayerFunctions{nullptr, nullptr, of_rows, of_sums}}.has_cuda_code()));
+  EXPECT_TRUE((Metric{{}, {}, SelectorFunctions{nullptr, of_rows}}.has_cuda_code()));
+}
+
 /// `attest list`, the tables in analysis/README.md and the axis labels of a results file are made from this.
 void expect_described(const MetricInfo& info) {
   EXPECT_FALSE(info.name.empty() || is_taken(info.name)) << info.name;
   EXPECT_EQ(info.name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_"), info.name.npos) << info.name;
   EXPECT_FALSE(info.unit.empty()) << info.name;
   EXPECT_FALSE(info.definition.empty()) << info.name;
-  EXPECT_LT(info.range.least, info.range.most) << info.name;
+  EXPECT_LT(info.range.min, info.range.max) << info.name;
   EXPECT_FALSE(info.source.empty()) << info.name;
   EXPECT_EQ(info.definition.find_first_of("|\n"), info.definition.npos) << info.name << " is a cell of a table";
   EXPECT_GE(axis_names(info.axes).size(), 3u) << info.name;
@@ -71,6 +80,16 @@ TEST(Metrics, FunctionsAreThereAndSuitTheAxes) {
     }
     EXPECT_EQ(metric.has_cuda_code(), bool{ATTEST_HAS_CUDA}) << metric.info.name;
   }
+}
+
+TEST(Metrics, CudaCodeIsWholeOrMissing) {
+  Metric metric{};
+  LayerFunctions functions{.cuda = [](const CudaSelectorRows&, const CudaCells&) {}};
+  metric.functions = functions;
+  EXPECT_FALSE(metric.has_cuda_code()) << "nothing combines the heads";
+  functions.cuda_combine = [](const CudaLayerSums&) {};
+  metric.functions = functions;
+  EXPECT_TRUE(metric.has_cuda_code());
 }
 
 TEST(Metrics, SummaryColumnsHaveKeysOfTheirOwn) {

@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
+#include <random>
 
 #include "analysis/outcomes/combination.h"
 #include "tests/analysis/outcomes/made_runs.h"
@@ -13,13 +15,13 @@
 namespace attest {
 namespace {
 
-using testing::made_runs;
+using test::made_runs;
 
-/// The value below or at which 95 % of the failures of all parts but one lie, found by trying every value.
-double plain_threshold(const OutcomeRuns& all, std::size_t left_out, bool by_model, double share) {
+/// The value at or below which that share of the failures of the counted runs lies, found by trying every value.
+template <class Counts>
+double plain_threshold(const OutcomeRuns& all, double share, Counts counts) {
   double best = std::numeric_limits<double>::infinity();
   double failures = 0;
-  const auto counts = [&](const OutcomeRun& run) { return (by_model ? run.model : run.selector) != left_out; };
   for (const OutcomeRun& run : all.runs) failures += counts(run) && run.failed ? 1 : 0;
   for (const OutcomeRun& candidate : all.runs) {
     if (!counts(candidate)) continue;
@@ -33,20 +35,31 @@ double plain_threshold(const OutcomeRuns& all, std::size_t left_out, bool by_mod
 
 TEST(LeftOut, IsWhatAPlainLoopFinds) {
   const OutcomeRuns all = made_runs(4, 25, 3, 0.4, 0.2, "span_recall.min", 2);
-  for (const bool by_model : {false, true}) {
-    const std::vector<LeftOutPart> parts = leave_out(all, 0, by_model ? LeftOutKind::model : LeftOutKind::selector);
-    ASSERT_EQ(parts.size(), by_model ? 3U : 4U);
+  const std::vector<std::size_t> fold = prompt_folds(all.prompts.size());
+  for (const LeftOutKind kind : {LeftOutKind::selector, LeftOutKind::model, LeftOutKind::both}) {
+    const std::vector<LeftOutPart> parts = leave_out(all, 0, kind);
+    ASSERT_EQ(parts.size(), kind == LeftOutKind::selector ? 4U : kind == LeftOutKind::model ? 3U : 7U);
     std::int64_t caught = 0, false_alarms = 0;
     for (std::size_t part = 0; part + 1 < parts.size(); ++part) {
-      EXPECT_EQ(parts[part].part, by_model ? all.models[part] : all.selectors[part]);
+      const std::size_t selector = part % 3, model = kind == LeftOutKind::model ? part : part / 3;
+      const auto is_own = [&](const OutcomeRun& run) {
+        return (kind == LeftOutKind::model || run.selector == selector) &&
+               (kind == LeftOutKind::selector || run.model == model);
+      };
+      const auto is_other = [&](const OutcomeRun& run) {
+        return (kind == LeftOutKind::model || run.selector != selector) &&
+               (kind == LeftOutKind::selector || run.model != model);
+      };
       for (std::size_t g = 0; g < kCatch.size(); ++g) {
-        const double threshold = plain_threshold(all, part, by_model, kCatch[g]);
-        EXPECT_EQ(all.predictors[0].value(parts[part].thresholds[g]), threshold);
         AlarmCounts counts;
-        for (const OutcomeRun& run : all.runs) {
-          if ((by_model ? run.model : run.selector) != part) continue;
-          ++(run.failed ? counts.failures : counts.successes);
-          if (run.values[0] <= threshold) ++(run.failed ? counts.caught : counts.false_alarms);
+        for (std::size_t f = 0; f < kFolds; ++f) {
+          const double threshold = plain_threshold(
+              all, kCatch[g], [&](const OutcomeRun& run) { return is_other(run) && fold[run.prompt] != f; });
+          for (const OutcomeRun& run : all.runs) {
+            if (!is_own(run) || fold[run.prompt] != f) continue;
+            ++(run.failed ? counts.failures : counts.successes);
+            if (run.values[0] <= threshold) ++(run.failed ? counts.caught : counts.false_alarms);
+          }
         }
         EXPECT_EQ(parts[part].alarms[g].caught, counts.caught);
         EXPECT_EQ(parts[part].alarms[g].false_alarms, counts.false_alarms);
@@ -61,7 +74,9 @@ TEST(LeftOut, IsWhatAPlainLoopFinds) {
     EXPECT_EQ(parts.back().alarms[0].false_alarms, false_alarms);
     EXPECT_EQ(parts.back().counts.failures + parts.back().counts.successes, static_cast<std::int64_t>(all.runs.size()));
   }
-  EXPECT_TRUE(leave_out(made_runs(4, 25, 3, 0.4, 0.2), 0, LeftOutKind::model).empty()) << "one model";
+  EXPECT_EQ(leave_out(all, 0, LeftOutKind::both)[4].part, "s1 on m1");
+  for (const LeftOutKind kind : {LeftOutKind::model, LeftOutKind::both})
+    EXPECT_TRUE(leave_out(made_runs(4, 25, 3, 0.4, 0.2), 0, kind).empty()) << "one model";
 }
 
 TEST(LeftOut, TooFewFailuresElsewhereTeachNothing) {
@@ -149,6 +164,28 @@ TEST(Combination, AnUndefinedPredictorLeavesTheRunOut) {
   OutcomeRuns one = made_runs(1, 20, 2, 0.4, 0, "lse_error.max");
   add_combinations(one);
   EXPECT_EQ(one.predictors.size(), 1U) << "nothing to combine";
+}
+
+/// Answers that have nothing to do with the cells: a prompt fails under every selector or under none, and the cells are
+/// a fingerprint of the prompt. What learns from the prompts that judge it finds a relation all the same.
+TEST(LeftOut, FindsNothingWhereThereIsNothing) {
+  constexpr int kStudies = 40;
+  double sum = 0;
+  for (int study = 0; study < kStudies; ++study) {
+    OutcomeRuns all = made_runs(100 + static_cast<std::uint64_t>(study), 40, 4, 0.4, 0, "lse_error.max");
+    all.predictors.push_back({.name = "recall_layer.min", .high_fails = false});
+    all.predictors.push_back({.name = "combination"});
+    std::mt19937_64 random(static_cast<std::uint64_t>(study));
+    std::uniform_real_distribution<double> uniform;
+    std::vector<std::array<double, 3>> prompts(all.prompts.size());
+    for (auto& prompt : prompts) prompt = {uniform(random), uniform(random), uniform(random)};
+    for (OutcomeRun& run : all.runs) {
+      run.failed = prompts[run.prompt][0] < 0.4;
+      run.values = {prompts[run.prompt][1], prompts[run.prompt][2], 0};
+    }
+    sum += leave_out(all, 2, LeftOutKind::selector).back().auc.value;
+  }
+  EXPECT_LT(sum / kStudies, 0.52);
 }
 
 }  // namespace

@@ -8,7 +8,7 @@
 
 #include "analysis/outcomes/outcome_runs.h"
 
-namespace attest::testing {
+namespace attest::test {
 
 /// Each prompt under every label; a selector has two labels. One predictor, `name`, of which low values speak for a
 /// failure: uniform, and a run fails if it is below `limit` (but for a share `noise` of coins).
@@ -40,4 +40,4 @@ inline OutcomeRuns made_runs(std::uint64_t seed, std::size_t prompts, std::size_
   return all;
 }
 
-}  // namespace attest::testing
+}  // namespace attest::test

@@ -1,4 +1,4 @@
-// Targets that follow from outcomes: counts by hand, the fixed sequence, and how often a false claim is certified.
+// Targets that follow from outcomes: counts by hand, the fixed sequence, and how often a false guarantee is certified.
 #include "analysis/outcomes/pass_target.h"
 
 #include <gtest/gtest.h>
@@ -45,12 +45,12 @@ std::vector<PassCounts> sequence(std::initializer_list<std::pair<std::int64_t, s
 }
 
 TEST(PassTarget, TheSequenceEndsAtTheFirstThatIsNotCertified) {
-  const Claim claim{.max_violating = 0.1};  // 0 of 29, 1 of 46
-  EXPECT_EQ(laxest_certified(sequence({{0, 29}, {1, 46}, {3, 60}, {0, 300}}), claim), 1U);
-  EXPECT_EQ(laxest_certified(sequence({{0, 10}, {0, 28}, {0, 29}, {0, 40}}), claim), 3U) << "passed over";
-  EXPECT_EQ(laxest_certified(sequence({{2, 40}, {0, 100}}), claim), std::nullopt) << "it does not go on";
-  EXPECT_EQ(laxest_certified(sequence({{0, 10}, {0, 28}}), claim), std::nullopt);
-  EXPECT_EQ(laxest_certified({}, claim), std::nullopt);
+  const Guarantee guarantee{.max_violating = 0.1};  // 0 of 29, 1 of 46
+  EXPECT_EQ(laxest_certified(sequence({{0, 29}, {1, 46}, {3, 60}, {0, 300}}), guarantee), 1U);
+  EXPECT_EQ(laxest_certified(sequence({{0, 10}, {0, 28}, {0, 29}, {0, 40}}), guarantee), 3U) << "passed over";
+  EXPECT_EQ(laxest_certified(sequence({{2, 40}, {0, 100}}), guarantee), std::nullopt) << "it does not go on";
+  EXPECT_EQ(laxest_certified(sequence({{0, 10}, {0, 28}}), guarantee), std::nullopt);
+  EXPECT_EQ(laxest_certified({}, guarantee), std::nullopt);
 }
 
 TEST(PassTarget, GridsGoFromStrictToLax) {
@@ -88,11 +88,11 @@ OutcomeRuns study_of(std::uint64_t seed, std::size_t prompts, double strictness)
   return all;
 }
 
-/// Share of studies in which a target is certified whose true share of failing prompts is above the claimed one.
+/// Share of studies in which a target is certified whose true share of failing prompts is above the guaranteed one.
 double false_certificates(std::size_t prompts, double strictness, bool runs_as_units) {
   constexpr int kStudies = 500;
   const std::vector<Target> grid = target_grid("span_recall.min");
-  const Claim claim{.max_violating = 0.1};
+  const Guarantee guarantee{.max_violating = 0.1};
   const std::vector<PassCounts> truth = pass_counts(study_of(99, 30000, strictness), 0, grid);
   int wrong = 0;
   for (std::uint64_t s = 0; s < kStudies; ++s) {
@@ -102,17 +102,18 @@ double false_certificates(std::size_t prompts, double strictness, bool runs_as_u
       one.prompts = one.runs;
       one.failed_prompts = one.failed_runs;
     }
-    const auto found = laxest_certified(counts, claim);
+    const auto found = laxest_certified(counts, guarantee);
     bool broken = false;
     for (std::size_t i = 0; found && i <= *found; ++i)
-      broken = broken || (truth[i].prompts > 1000 && static_cast<double>(truth[i].failed_prompts) >
-                                                         claim.max_violating * static_cast<double>(truth[i].prompts));
+      broken =
+          broken || (truth[i].prompts > 1000 && static_cast<double>(truth[i].failed_prompts) >
+                                                    guarantee.max_violating * static_cast<double>(truth[i].prompts));
     wrong += broken ? 1 : 0;
   }
   return static_cast<double>(wrong) / kStudies;
 }
 
-TEST(PassTarget, AFalseClaimIsCertifiedInAtMostFivePerCentOfStudies) {
+TEST(PassTarget, AFalseGuaranteeIsCertifiedInAtMostFivePerCentOfStudies) {
   // Beyond 5 % by two standard errors of 500 studies at most. Strictness 4: few prompts meet strict targets.
   constexpr double kMost = 0.07;
   double largest = 0;

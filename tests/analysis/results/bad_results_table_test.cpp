@@ -13,7 +13,7 @@
 #include "tests/dumps/hdf5_edit.h"
 #include "tests/dumps/scratch_folder.h"
 
-namespace attest::testing {
+namespace attest::test {
 namespace {
 
 using Change = std::function<void(const Edit&)>;
@@ -213,9 +213,9 @@ TEST_F(BadResultsTable, SettingsThatNoCommandLineHas) {
   expect("selector 'zeta': its setting is 'gamma', expected none, delta, budget, p or factor",
          [&](const Edit& e) { e.text(kSelector, "setting", "gamma"); });
   const std::string uneven = "': not the same selectors, settings and lambdas as in the first sample of the file";
-  for (const std::string name : {"selector", "options"})
+  for (const auto& [name, other] : {std::pair{"selector", "other"}, {"options", "{\"other\": 1}"}})
     expect("sample 't' and selector 'zeta" + uneven,
-           [&](const Edit& e) { e.text("/dumps/0/samples/t/zeta", name, "other"); });
+           [&](const Edit& e) { e.text("/dumps/0/samples/t/zeta", name, other); });
   expect("sample 't' and selector 'zeta" + uneven,
          [&](const Edit& e) { e.text("/dumps/0/samples/t/zeta", "setting", "factor"); });
   expect("sample 't' and selector 'zeta" + uneven, [&](const Edit& e) {
@@ -225,4 +225,4 @@ TEST_F(BadResultsTable, SettingsThatNoCommandLineHas) {
 }
 
 }  // namespace
-}  // namespace attest::testing
+}  // namespace attest::test

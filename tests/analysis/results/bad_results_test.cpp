@@ -1,4 +1,5 @@
 // Each kind of malformed results file is refused with its error message.
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -11,7 +12,7 @@
 #include "tests/dumps/hdf5_edit.h"
 #include "tests/dumps/scratch_folder.h"
 
-namespace attest::testing {
+namespace attest::test {
 namespace {
 
 /// The error message for a good file after `change`, without the file's name.
@@ -89,6 +90,19 @@ TEST(BadResults, SpanTokens) {
             "/dumps/0/samples/s/alpha=1: its span_tokens are not those of the sample's other selectors");
 }
 
+/// Figures take options and settings as they are: a JSON object, and numbers that an axis can show.
+TEST(BadResults, OptionsAndSettingsThatNoSelectorHas) {
+  const std::string zeta = std::string(kSample) + "/zeta";
+  for (const char* options : {"[]", "5", "null", "", "{"})
+    EXPECT_EQ(complaint([&](const Edit& e) { e.text(zeta, "options", options); }),
+              zeta + ": attribute 'options' is '" + options + "', expected a JSON object");
+  for (const double setting : {1e300, 1e-310, std::nan("")}) {
+    const double settings[] = {1, setting, 3};
+    EXPECT_EQ(complaint([&](const Edit& e) { e.dataset(zeta + "/settings", H5T_NATIVE_DOUBLE, {3}, settings); }),
+              fmt::format("{}/settings: [1] is {}, expected 0 or a number from 1e-100 to 1e+100", zeta, setting));
+  }
+}
+
 constexpr const char* kRecall = "/dumps/0/samples/s/zeta/recall";
 constexpr const char* kLabels = "DIMENSION_LABELS";
 
@@ -97,12 +111,10 @@ TEST(BadResults, AxesThatNoMetricHas) {
     return complaint([&](const Edit& e) { e.texts(kRecall, kLabels, labels); });
   };
   const auto sentence = [](const std::string& labels) {
-    return std::string(kRecall) + ": its axes are labelled '" + labels +
-           "', expected the axes of a metric, such as 'layer, query, head, setting'";
+    return std::string(kRecall) + ": its axes are labelled '" + labels + "', expected 'layer, query, head, setting'";
   };
   EXPECT_EQ(labelled({"layer", "head", "query", "setting"}), sentence("layer, head, query, setting"));
-  EXPECT_EQ(labelled({"layer", "query", "head"}),
-            std::string(kRecall) + ": has the shape [3, 2, 4, 3], expected [3, 2, 4] (layer, query, head)");
+  EXPECT_EQ(labelled({"layer", "query", "head"}), sentence("layer, query, head")) << "of another metric";
   EXPECT_EQ(labelled({"", "", "", ""}), sentence(", , , "));
   EXPECT_EQ(labelled({"layer\n"}), sentence(R"(layer\x0a)")) << "nothing of the file reaches a terminal as it is";
   EXPECT_EQ(labelled(std::vector<std::string>(33, "layer")),
@@ -202,4 +214,4 @@ TEST(BadResults, CompressedFilesOfOthersAreRead) {
 }
 
 }  // namespace
-}  // namespace attest::testing
+}  // namespace attest::test

@@ -1,13 +1,10 @@
 // The folder of an unfinished study: loads complete units only, belongs to one study, claims hold between processes.
 #include "analysis/results/partial_results.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -18,7 +15,7 @@
 #include "tests/analysis/results/small_study.h"
 #include "tests/dumps/scratch_folder.h"
 
-namespace attest::testing {
+namespace attest::test {
 namespace {
 
 using Start = PartialResults::Start;
@@ -192,9 +189,9 @@ TEST(PartialResults, NothingIsWrittenThroughLinks) {
   EXPECT_TRUE(std::filesystem::is_empty(folder.file("other")));
   std::filesystem::remove(path);
   std::filesystem::create_directory(path);
-  std::filesystem::create_symlink(folder.file("other/new"), path + "/locks");
+  std::filesystem::create_symlink(folder.file("other/new"), path + "/lock-results");
   EXPECT_EQ(message_of<InputError>([&] { PartialResults(path, Start::resume, kStudy, &kSmall); }),
-            "'" + path + "/locks' is not a file; start over with --force");
+            "'" + path + "/lock-results' is not a file; start over with --force");
   EXPECT_TRUE(std::filesystem::is_empty(folder.file("other")));
   PartialResults::discard(path);
   EXPECT_FALSE(std::filesystem::exists(path));
@@ -303,42 +300,36 @@ TEST(PartialResults, CannotBeMade) {
               }).starts_with("cannot make the folder '" + path + "'"));
 }
 
-TEST(PartialResults, AUnitIsClaimedOnce) {
+TEST(PartialResults, OtherContentOfAnInputIsNamed) {
   const ScratchFolder folder;
   const std::string path = folder.file("r.partial");
-  PartialResults one(path, Start::resume, kStudy, &kSmall), other(path, Start::resume, kStudy, &kSmall);
-  {
-    const std::optional<UnitClaim> claim = one.claim(kUnit);
-    ASSERT_TRUE(claim);
-    EXPECT_FALSE(other.claim(kUnit));
-    EXPECT_TRUE(other.claim({.dump = 0, .sample = 1, .layer = 2}));
-    EXPECT_TRUE(other.claim_finish());
-  }
-  EXPECT_TRUE(other.claim(kUnit)) << "given back";
+  const auto of = [](const char* file, const char* hash) {
+    return fmt::format(R"({{"dumps": [{{"path": "{}", "xxh64_of_samples": "{}"}}], "program": "1"}})", file, hash);
+  };
+  const PartialResults first(path, Start::resume, of("/a/x.h5", "01"));
+  EXPECT_NO_THROW(PartialResults(path, Start::resume, of("/b/x.h5", "01"))) << "its name does not matter";
+  const std::string refusal = message_of<InputError>([&] { PartialResults(path, Start::resume, of("/b/x.h5", "02")); });
+  EXPECT_EQ(refusal,
+            fmt::format("cannot resume '{}': {} began the study with another '/b/x.h5' than {} reads, of other "
+                        "content; start over with --force instead of --resume",
+                        path, first.self(), first.self()));
 }
 
-TEST(PartialResults, TheClaimsOfAKilledProcessAreFree) {
+TEST(PartialResults, IsInPlaceAlsoIfTheFileOfThisProcessWasRemoved) {
   const ScratchFolder folder;
   const std::string path = folder.file("r.partial");
-  PartialResults own(path, Start::resume, kStudy, &kSmall);
-  int ready[2];
-  ASSERT_EQ(::pipe(ready), 0);
-  const pid_t child = ::fork();
-  if (child == 0) {
-    PartialResults theirs(path, Start::resume, kStudy, &kSmall);
-    const std::optional<UnitClaim> claim = theirs.claim(kUnit);
-    [[maybe_unused]] const auto written = ::write(ready[1], claim ? "y" : "n", 1);
-    ::pause();
-    ::_exit(0);
-  }
-  char answer = 0;
-  ASSERT_EQ(::read(ready[0], &answer, 1), 1);
-  EXPECT_EQ(answer, 'y');
-  EXPECT_FALSE(own.claim(kUnit));
-  ::kill(child, SIGKILL);
-  ::waitpid(child, nullptr, 0);
-  EXPECT_TRUE(own.claim(kUnit));
+  PartialResults partial(path, Start::fresh, kStudy, &kSmall);
+  const auto remove_processes = [&] {
+    for (const auto& entry : std::filesystem::directory_iterator(path))
+      if (entry.path().filename().string().starts_with("process-")) std::filesystem::remove(entry.path());
+  };
+  remove_processes();
+  EXPECT_TRUE(partial.in_place());
+  EXPECT_TRUE(partial.try_lock(kUnit));
+  remove_processes();
+  folder.write("r.partial/study.json", "{\"begun\": \"of another study\"}");
+  EXPECT_FALSE(partial.in_place());
 }
 
 }  // namespace
-}  // namespace attest::testing
+}  // namespace attest::test

@@ -13,7 +13,7 @@
 #include "tests/dumps/hdf5_edit.h"
 #include "tests/dumps/scratch_folder.h"
 
-namespace attest::testing {
+namespace attest::test {
 namespace {
 
 TEST(ResultsFile, TellsWhatWasStudied) {
@@ -138,16 +138,16 @@ TEST(ResultsFile, AFileWithoutSpanTokensIsRead) {
 }
 
 // The labels in the file override the axes of the program's table.
-TEST(ResultsFile, LabelsGoBeforeTheTable) {
+TEST(ResultsFile, LabelsGoBeforeTheRank) {
   const ScratchFolder folder;
   const std::string path = folder.file("r.h5");
   write_small_study(path);
   {
     const Edit edit(path);
-    edit.zeros("/dumps/0/samples/s/zeta/spearman", H5T_IEEE_F32LE, {3, 2, 3});
-    edit.texts("/dumps/0/samples/s/zeta/spearman", "DIMENSION_LABELS", {"layer", "query", "setting"});
+    edit.zeros("/dumps/0/samples/s/zeta/of_later", H5T_IEEE_F32LE, {3, 2, 3});
+    edit.texts("/dumps/0/samples/s/zeta/of_later", "DIMENSION_LABELS", {"layer", "query", "setting"});
   }
-  const MetricArray found = ResultsFile(path).read(0, 0, 0, "spearman").value();
+  const MetricArray found = ResultsFile(path).read(0, 0, 0, "of_later").value();
   EXPECT_EQ(found.axes, MetricAxes::query_setting);
   EXPECT_EQ(found.shape, (std::vector<std::int64_t>{3, 2, 3}));
 }
@@ -261,4 +261,4 @@ TEST(ResultsWriter, RefusesWhatIsNotOfTheStudy) {
 }
 
 }  // namespace
-}  // namespace attest::testing
+}  // namespace attest::test

@@ -8,7 +8,7 @@
 
 #include "analysis/results/results_file.h"
 
-namespace attest::testing {
+namespace attest::test {
 
 inline Study small_study() {
   Study study;
@@ -102,4 +102,4 @@ inline void write_small_study(const std::string& path) {
   writer.finish(R"({"made": "small_study.h"})");
 }
 
-}  // namespace attest::testing
+}  // namespace attest::test

@@ -54,6 +54,15 @@ class InputHashesTest : public ::testing::Test {
     }
   }
 
+  template <class Visit>
+  void each_block(Visit visit) const {
+    for (std::size_t i = 0; i < inputs_.size(); ++i)
+      for (std::size_t begin = 0; begin < contents_[i].size(); begin += kBlock)
+        visit(i, BlockHash{.block = begin / kBlock,
+                           .hash = hash_of(
+                               std::span(contents_[i]).subspan(begin, std::min(kBlock, contents_[i].size() - begin)))});
+  }
+
   ScratchFolder folder_;
   std::mt19937_64 random_{5};
   std::vector<InputStatus> inputs_;
@@ -76,12 +85,10 @@ TEST_F(InputHashesTest, AreKnownWithoutAnybodyWaiting) {
 
 TEST_F(InputHashesTest, TheFirstHashOfABlockCounts) {
   InputHashes hashes(inputs_, 2);
-  for (std::size_t i = 0; i < inputs_.size(); ++i)
-    for (std::size_t begin = 0; begin < contents_[i].size(); begin += kBlock) {
-      const auto bytes = std::span(contents_[i]).subspan(begin, std::min(kBlock, contents_[i].size() - begin));
-      hashes.set(i, {.block = begin / kBlock, .hash = hash_of(bytes)});
-      hashes.set(i, {.block = begin / kBlock, .hash = 1});
-    }
+  each_block([&](std::size_t i, const BlockHash& block) {
+    hashes.set(i, block);
+    hashes.set(i, {.block = block.block, .hash = 1});
+  });
   hashes.set(1, {.block = 1, .hash = 1});  // beyond the end
   EXPECT_EQ(hashes_of(hashes), expected_);
 }
@@ -95,6 +102,45 @@ TEST_F(InputHashesTest, ABlockThatIsGivenIsTaken) {
   const std::string block(kBlock, 'a');
   for (int i = 1; i < 200; ++i) lines += hex_digits(hash_of(std::as_bytes(std::span(block)))) + '\n';
   EXPECT_EQ(hashes_of(hashes).at(0), hex_digits(hash_of(std::as_bytes(std::span(lines)))));
+}
+
+TEST_F(InputHashesTest, WhatOtherProcessesSayIsTakenOrCompared) {
+  for (const bool trusted : {false, true}) {
+    InputHashes hashes(inputs_, 2);
+    hashes.rest();
+    each_block([&](std::size_t i, const BlockHash& block) { hashes.take(i, block, "p", trusted); });
+    EXPECT_EQ(hashes_of(hashes), expected_);
+    EXPECT_EQ(message_of<InputError>([&] { hashes.take(5, {.block = 1, .hash = 1}, "process 7 on 'n'", trusted); }),
+              "'" + inputs_[5].path +
+                  "' has other content than the file from which process 7 on 'n' has computed a layer, in the 1048576 "
+                  "bytes from 1048576 on; start over with --force instead of --resume");
+    EXPECT_THROW(hashes.take(5, {.block = 100, .hash = 1}, "p", trusted), InputError);
+  }
+}
+
+TEST_F(InputHashesTest, AWrongHashOfAnotherProcessIsFoundLater) {
+  folder_.write("large", std::string(50 * kBlock, 'a'));
+  InputHashes hashes({input_status(folder_.file("large"))}, 1);
+  hashes.rest();
+  hashes.take(0, {.block = 0, .hash = 1}, "p", false);
+  EXPECT_THROW(hashes_of(hashes), InputError);
+  InputHashes own({input_status(folder_.file("large"))}, 1);
+  own.take(0, {.block = 0, .hash = 1}, "p", true);
+  EXPECT_THROW(own.take(0, {.block = 0, .hash = 2}, "q", true), InputError);
+}
+
+TEST_F(InputHashesTest, SamplesTellFilesApart) {
+  EXPECT_EQ(sampled_hash(inputs_[0].path), sampled_hash(inputs_[0].path));
+  std::vector<std::string> all;
+  for (const InputStatus& input : inputs_) all.push_back(sampled_hash(input.path));
+  for (const std::size_t changed : {std::size_t{0}, 5 * kBlock + 12344}) {
+    std::string content(reinterpret_cast<const char*>(contents_[5].data()), contents_[5].size());
+    content[changed] ^= 1;
+    folder_.write("changed", content);
+    all.push_back(sampled_hash(folder_.file("changed")));
+  }
+  std::ranges::sort(all);
+  EXPECT_EQ(std::ranges::adjacent_find(all), all.end());
 }
 
 // From `printf attest >f; split -b 1M --filter='xxhsum -H1 | cut -c1-16' f | xxhsum -H1` with xxhsum 0.8.1.

@@ -4,12 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <limits>
-#include <nlohmann/json.hpp>
+
+#include "dumps/base/json.h"
 
 namespace attest {
 namespace {
-
-using nlohmann::json;
 
 Study small_study() {
   Study study;
@@ -26,29 +25,33 @@ Study small_study() {
 }
 
 Provenance provenance() {
-  return {
-      .program = "1.2.3", .git_commit = "abc", .device = "cpu", .precision = "float64", .inputs = {{"a.h5", 100, 42}}};
+  return {.program = "1.2.3",
+          .git_commit = "abc",
+          .device = "cpu",
+          .precision = "float64",
+          .inputs = {{"a.h5", 100, 42}},
+          .sampled = {"77"}};
 }
 
 TEST(Manifest, SaysWhatMadeTheResults) {
   const Study study = small_study();
-  const json manifest = json::parse(manifest_json(study, provenance(), configuration_json(study, provenance()),
-                                                  {.command_line = {"attest", "run"},
-                                                   .device = "CPU, 2 threads",
-                                                   .started = "then",
-                                                   .ended = "now",
-                                                   .input_hashes = {"00ff"},
-                                                   .left_out = {{.dump = 0, .sample = 0, .layer = 1}}}));
-  EXPECT_EQ(manifest["command_line"], json({"attest", "run"}));
+  const Json manifest = parse_json(manifest_json(study, provenance(), configuration_json(study, provenance()),
+                                                 {.command_line = {"attest", "run"},
+                                                  .device = "CPU, 2 threads",
+                                                  .started = "then",
+                                                  .ended = "now",
+                                                  .input_hashes = {"00ff"},
+                                                  .left_out = {{.dump = 0, .sample = 0, .layer = 1}}}));
+  EXPECT_EQ(manifest["command_line"], Json::array({"attest", "run"}));
   EXPECT_EQ(manifest["program"]["version"], "1.2.3");
   EXPECT_EQ(manifest["program"]["git_commit"], "abc");
   EXPECT_EQ(manifest["device"], "CPU, 2 threads");
   EXPECT_EQ(manifest["precision"], "float64");
   EXPECT_EQ(manifest["start_time"], "then");
   EXPECT_EQ(manifest["end_time"], "now");
-  EXPECT_EQ(manifest["inputs"][0], json({{"path", "a.h5"}, {"bytes", 100}, {"xxh64_of_1MiB", "00ff"}}));
-  EXPECT_EQ(manifest["layers_left_out"][0], json({{"dump", 0}, {"sample", "s"}, {"layer", 1}}));
-  EXPECT_EQ(manifest["configuration"]["selectors"][0]["settings"], json({5.0, "inf"}));
+  EXPECT_EQ(manifest["inputs"][0], Json({{"path", "a.h5"}, {"bytes", 100}, {"xxh64_of_1MiB", "00ff"}}));
+  EXPECT_EQ(manifest["layers_left_out"][0], Json({{"dump", 0}, {"sample", "s"}, {"layer", 1}}));
+  EXPECT_EQ(manifest["configuration"]["selectors"][0]["settings"], Json::array({5.0, "inf"}));
   EXPECT_EQ(manifest["configuration"]["selectors"][0]["options"]["bits"], "2");
 }
 
@@ -78,6 +81,7 @@ TEST(Manifest, WhatDecidesTheDataMakesAnotherStudy) {
   EXPECT_TRUE(differs([](Study&, Provenance& p) { p.device = "cuda"; }));
   EXPECT_TRUE(differs([](Study&, Provenance& p) { p.precision = "float32"; }));
   EXPECT_TRUE(differs([](Study&, Provenance& p) { p.inputs[0].bytes = 101; }));
+  EXPECT_TRUE(differs([](Study&, Provenance& p) { p.sampled[0] = "78"; }));
   EXPECT_FALSE(differs([](Study&, Provenance& p) { p.inputs[0].modified_ns = 43; }))
       << "its content decides, not its time";
 }
@@ -87,19 +91,20 @@ TEST(Manifest, OtherInputsAreListedBehindTheDumps) {
   const Study study = small_study();
   Provenance with_file = provenance();
   with_file.inputs.push_back({"ranking.json", 7, 1});
-  const json configuration = json::parse(configuration_json(study, with_file));
+  with_file.sampled.push_back("88");
+  const Json configuration = parse_json(configuration_json(study, with_file));
   EXPECT_EQ(configuration["dumps"].size(), 1u);
   ASSERT_EQ(configuration["files"].size(), 1u);
   EXPECT_EQ(configuration["files"][0]["bytes"], 7);
-  EXPECT_FALSE(json::parse(configuration_json(study, provenance())).contains("files"));
-  const json manifest = json::parse(manifest_json(study, with_file, configuration.dump(),
-                                                  {.command_line = {},
-                                                   .device = "",
-                                                   .started = "",
-                                                   .ended = "",
-                                                   .input_hashes = {"00ff", "11ee"},
-                                                   .left_out = {}}));
-  EXPECT_EQ(manifest["inputs"][1], json({{"path", "ranking.json"}, {"bytes", 7}, {"xxh64_of_1MiB", "11ee"}}));
+  EXPECT_FALSE(parse_json(configuration_json(study, provenance())).contains("files"));
+  const Json manifest = parse_json(manifest_json(study, with_file, configuration.dump(),
+                                                 {.command_line = {},
+                                                  .device = "",
+                                                  .started = "",
+                                                  .ended = "",
+                                                  .input_hashes = {"00ff", "11ee"},
+                                                  .left_out = {}}));
+  EXPECT_EQ(manifest["inputs"][1], Json({{"path", "ranking.json"}, {"bytes", 7}, {"xxh64_of_1MiB", "11ee"}}));
 }
 
 TEST(Manifest, RecognisesItsStudy) {
@@ -117,6 +122,9 @@ TEST(Manifest, RecognisesItsStudy) {
   other.lambdas = {1};
   EXPECT_FALSE(
       same_study(manifest_json(study, provenance(), text, record), configuration_json(other, provenance()), true));
+  Provenance renamed = provenance();
+  renamed.inputs[0].path = "b.h5";
+  EXPECT_TRUE(same_study(manifest_json(study, renamed, configuration_json(study, renamed), record), text, false));
   EXPECT_FALSE(same_study("", text, true));
   EXPECT_FALSE(same_study("[]", text, true));
 }

@@ -16,14 +16,14 @@ namespace {
 class ResultsAssemblyTest : public ::testing::Test {
  protected:
   ResultsAssemblyTest() {
-    testing::each_unit(study_, [&](int dump, int sample, int layer) {
+    test::each_unit(study_, [&](int dump, int sample, int layer) {
       plan_.units.push_back({static_cast<std::size_t>(dump), static_cast<std::size_t>(sample), layer});
     });
   }
 
   LayerResults results_of(const UnitKey& unit) const {
     LayerResults results =
-        testing::small_results(study_, static_cast<int>(unit.dump), static_cast<int>(unit.sample), unit.layer);
+        test::small_results(study_, static_cast<int>(unit.dump), static_cast<int>(unit.sample), unit.layer);
     // Values whose sum depends on the order: a float64 sum of them rounds.
     for (SelectorLayerResults& selector : results.selectors)
       for (float& value : selector.metrics[0].values) value = value / 3 * (unit.layer % 2 == 0 ? 1.0f : 1e-6f);
@@ -44,7 +44,7 @@ class ResultsAssemblyTest : public ::testing::Test {
   }
 
   ScratchFolder folder_;
-  const Study study_ = testing::small_study();
+  const Study study_ = test::small_study();
   StudyPlan plan_;
 };
 

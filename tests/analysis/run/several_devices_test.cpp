@@ -1,9 +1,9 @@
 // The results file of a study has the same bits whatever the number of devices that share it.
 #include <gtest/gtest.h>
 
-#include "analysis/run/locked_unit_queue.h"
 #include "analysis/run/results_assembly.h"
 #include "analysis/run/stream_study.h"
+#include "analysis/run/unit_queue.h"
 #include "dumps/base/input_file.h"
 #include "tests/analysis/studies.h"
 #include "tests/dumps/format/small_dump.h"
@@ -14,7 +14,7 @@ namespace {
 
 class SeveralDevicesTest : public ::testing::Test {
  protected:
-  SeveralDevicesTest() { testing::write_small_dump(path_); }
+  SeveralDevicesTest() { test::write_small_dump(path_); }
 
   /// The values of all metrics and the summary, with `devices` layer studies.
   std::pair<std::vector<float>, std::vector<double>> run(std::size_t devices) {
@@ -32,7 +32,7 @@ class SeveralDevicesTest : public ::testing::Test {
     std::vector<std::unique_ptr<LayerStudy>> studies;
     std::vector<LayerStudy*> all;
     for (std::size_t i = 0; i < devices; ++i) all.push_back(studies.emplace_back(make_cpu_layer_study(study, 1)).get());
-    LockedUnitQueue queue(partial, plan, false);
+    UnitQueue queue(partial, plan, false);
     const StudyObserver silent{.started = [](const std::string&) {},
                                .progress = [](const StudyProgress&) {},
                                .notice = [](const std::string&) {}};

@@ -9,7 +9,7 @@
 #include <thread>
 #include <utility>
 
-#include "analysis/run/locked_unit_queue.h"
+#include "analysis/run/unit_queue.h"
 #include "dumps/base/error.h"
 #include "tests/dumps/format/small_dump.h"
 #include "tests/dumps/hdf5_edit.h"
@@ -43,7 +43,7 @@ constexpr const char* kStudy = "{}";
 
 class StreamStudyTest : public ::testing::Test {
  protected:
-  StreamStudyTest() { testing::write_small_dump(path_); }
+  StreamStudyTest() { test::write_small_dump(path_); }
 
   /// Studies layers 0, 2 and 5 of the first sample and layer 3 of the second.
   void run(std::span<LayerStudy* const> studies, PartialResults& partial, const StreamOptions& options) {
@@ -52,7 +52,7 @@ class StreamStudyTest : public ::testing::Test {
     const DumpInfo* infos[] = {&dumps[0].info()};
     Study study = study_;  // a copy, because two concurrent runs both plan
     const StudyPlan plan = plan_study(infos, study);
-    LockedUnitQueue queue(partial, plan, study.skip_bad_layers);
+    UnitQueue queue(partial, plan, study.skip_bad_layers);
     stream_study(study, plan, dumps, studies, queue, options, observer_);
   }
   void run(LayerStudy& layer_study, PartialResults& partial, const StreamOptions& options = {}) {
@@ -104,7 +104,7 @@ TEST_F(StreamStudyTest, GivesTheChosenQueriesOnly) {
   EchoStudy study;
   run(study);
   const std::vector<float> echo = stored(0, 5)->scores[0].values;
-  const std::vector<std::byte> q = testing::small_q(testing::small_samples()[0], 5, ElementType::float32);
+  const std::vector<std::byte> q = test::small_q(test::small_samples()[0], 5, ElementType::float32);
   float second_query = 0;
   convert_to_float(ElementType::float32, q.data() + 6 * 8 * 4, 1, &second_query);
   EXPECT_EQ(echo[1], 2);
@@ -167,7 +167,7 @@ TEST_F(StreamStudyTest, AfterAnErrorWhatIsFinishedIsStoredAndCounted) {
 class BadLayerTest : public StreamStudyTest {
  protected:
   BadLayerTest() {
-    const testing::Edit edit(path_);
+    const test::Edit edit(path_);
     std::vector<float> k(2 * 40 * 8, 1.0f);
     k[(1 * 40 + 37) * 8 + 5] = std::numeric_limits<float>::quiet_NaN();
     edit.dataset("/samples/first/layers/5/k", H5T_IEEE_F32LE, {2, 40, 8}, k.data());
@@ -216,7 +216,7 @@ class DefectStudy : public EchoStudy {
     if (layer.layer == 2 || layer.layer == 5) results.defect = "layer " + std::to_string(layer.layer) + ": overflows";
     return results;
   }
-  int most_submitted() const override { return 2; }
+  int max_submitted() const override { return 2; }
 };
 
 TEST_F(StreamStudyTest, ALayerThatCannotBeStudiedIsRefusedWithItsPlace) {
@@ -329,12 +329,11 @@ TEST_F(StreamStudyTest, AnInterruptionEndsAllDevices) {
 
 TEST_F(StreamStudyTest, WaitsForAUnitThatAnotherHas) {
   auto others = std::make_unique<PartialResults>(folder_.file("partial"), PartialResults::Start::resume, kStudy);
-  std::optional<UnitClaim> claim = others->claim({0, 0, 2});
-  ASSERT_TRUE(claim);
+  ASSERT_TRUE(others->try_lock({0, 0, 2}));
   EchoStudy study;
   std::jthread dying([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(300));
-    claim.reset();  // without storing the unit
+    others.reset();  // without storing the unit
   });
   run(study);
   EXPECT_EQ(study.layers, (std::vector<int>{0, 5, 3, 2}));

@@ -1,7 +1,7 @@
 // Dumps of a finished study, found again or refused.
 #include "analysis/run/study_input.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "analysis/run/locked_unit_queue.h"
+#include "analysis/run/unit_queue.h"
 #include "dumps/base/error.h"
 #include "tests/dumps/scratch_folder.h"
 
@@ -19,7 +19,7 @@ namespace {
 class UnitStoreTest : public ::testing::Test {
  protected:
   FinishedUnit unit(int layer, UnitOrigin origin = UnitOrigin::this_process) {
-    FinishedUnit finished{.unit = {0, 0, layer}, .lease = nullptr, .results = {}, .origin = origin};
+    FinishedUnit finished{.unit = {0, 0, layer}, .results = {}, .origin = origin};
     if (origin == UnitOrigin::this_process) finished.results.layer = layer;
     return finished;
   }
@@ -27,7 +27,7 @@ class UnitStoreTest : public ::testing::Test {
   ScratchFolder folder_;
   PartialResults partial_{folder_.file("partial"), PartialResults::Start::fresh, "{}"};
   StudyPlan plan_{.places = {}, .units = {{0, 0, 4}}, .notices = {}};
-  LockedUnitQueue queue_{partial_, plan_, false};
+  UnitQueue queue_{partial_, plan_, false};
   std::vector<int> passed_on_;
   UnitSink sink_ = [this](const UnitKey& unit, const LayerResults& results, UnitOrigin origin) {
     EXPECT_EQ(unit.layer, results.layer);
@@ -44,8 +44,8 @@ TEST_F(UnitStoreTest, StoresAndPassesOn) {
   for (int layer = 0; layer < 20; ++layer)
     store.put(unit(layer, layer == 7 ? UnitOrigin::beside : UnitOrigin::this_process));
   store.drain();
-  EXPECT_EQ(store.take_stored(), 20u);
-  EXPECT_EQ(store.take_stored(), 0u);
+  EXPECT_EQ(store.take_stored().stored, 20u);
+  EXPECT_EQ(store.take_stored().stored, 0u);
   ASSERT_EQ(passed_on_.size(), 20u);
   for (int layer = 0; layer < 20; ++layer) {
     EXPECT_EQ(passed_on_[static_cast<std::size_t>(layer)], layer);
@@ -64,7 +64,7 @@ TEST_F(UnitStoreTest, SeveralThreadsStoreAtTheSameTime) {
   UnitStore store(queue_, sink, kThreads);
   for (int layer = 0; layer < 20; ++layer) store.put(unit(layer));
   store.drain();
-  EXPECT_EQ(store.take_stored(), 20u);
+  EXPECT_EQ(store.take_stored().stored, 20u);
   EXPECT_EQ(passed_on, 20);
   for (int layer = 0; layer < 20; ++layer) EXPECT_TRUE(partial_.load({0, 0, layer}));
 }
@@ -104,31 +104,15 @@ TEST_F(UnitStoreTest, TheDestructorStoresWhatIsWaiting) {
   EXPECT_EQ(passed_on_, (std::vector<int>{0, 1, 2}));
 }
 
-TEST_F(UnitStoreTest, ReleasesTheClaim) {
+TEST_F(UnitStoreTest, GivesTheLockBack) {
   PartialResults other(folder_.file("partial"), PartialResults::Start::resume, "{}");
   UnitStore store(queue_, sink_, 1);
   FinishedUnit finished = unit(4);
-  finished.lease = std::move(queue_.next().lease);
-  EXPECT_FALSE(other.claim({0, 0, 4}));
+  EXPECT_EQ(queue_.next().unit.layer, 4);
+  EXPECT_FALSE(other.try_lock({0, 0, 4}));
   store.put(std::move(finished));
   store.drain();
-  EXPECT_TRUE(other.claim({0, 0, 4}));
-}
-
-/// A queue whose leases are lost before the results are there.
-struct LosingQueue final : UnitQueue {
-  Next next() override { return {}; }
-  bool finish(const UnitKey&, std::unique_ptr<UnitLease>, const LayerResults&) override { return false; }
-  LayerResults load(const UnitKey&) const override { return {}; }
-};
-
-TEST_F(UnitStoreTest, ResultsOfALostLeaseAreNeitherPassedOnNorCounted) {
-  LosingQueue queue;
-  UnitStore store(queue, sink_, 1);
-  store.put(unit(1));
-  store.drain();
-  EXPECT_TRUE(passed_on_.empty());
-  EXPECT_EQ(store.take_stored(), 0u);
+  EXPECT_TRUE(other.try_lock({0, 0, 4}));
 }
 
 TEST_F(UnitStoreTest, AnErrorIsThrownByTheNextCall) {
@@ -140,11 +124,18 @@ TEST_F(UnitStoreTest, AnErrorIsThrownByTheNextCall) {
   EXPECT_EQ(message_of<OutputError>([&] { store.take_stored(); }), "disk full");
 }
 
-TEST_F(UnitStoreTest, AUnitThatHasBecomeUnreadableIsSaid) {
+TEST_F(UnitStoreTest, AUnitThatCannotBeLoadedIsNeitherPassedOnNorCountedAndComesAgain) {
+  folder_.write("partial/unit-0-0-4.bin", "damaged");
+  EXPECT_EQ(queue_.next().state, UnitQueue::State::stored);
+  EXPECT_EQ(queue_.next().state, UnitQueue::State::wait) << "it is being loaded";
   UnitStore store(queue_, sink_, 1);
-  store.put(unit(7, UnitOrigin::before));
-  EXPECT_EQ(message_of<OutputError>([&] { store.drain(); }),
-            "'" + partial_.folder() + "/unit-0-0-7.bin' has become unreadable; --resume computes the layer again");
+  store.put(unit(4, UnitOrigin::before));
+  store.drain();
+  EXPECT_TRUE(passed_on_.empty());
+  EXPECT_EQ(store.take_stored().stored, 0u);
+  const UnitQueue::Next again = queue_.next();
+  EXPECT_EQ(again.state, UnitQueue::State::compute);
+  EXPECT_EQ(again.unit.layer, 4);
 }
 
 }  // namespace

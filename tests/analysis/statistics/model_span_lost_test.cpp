@@ -9,7 +9,7 @@
 #include "tests/analysis/results/small_study.h"
 #include "tests/dumps/scratch_folder.h"
 
-namespace attest::testing {
+namespace attest::test {
 namespace {
 
 constexpr float kUnseen = std::numeric_limits<float>::quiet_NaN();
@@ -68,4 +68,4 @@ TEST(ModelSpanLost, OfAResultsFile) {
 }
 
 }  // namespace
-}  // namespace attest::testing
+}  // namespace attest::test

@@ -9,12 +9,12 @@
 namespace attest {
 namespace {
 
-using testing::value_at;
+using test::value_at;
 
 class SampleCellsTest : public ::testing::Test {
  protected:
   SampleCellsTest() {
-    testing::write_small_study(folder_.file("r.h5"));
+    test::write_small_study(folder_.file("r.h5"));
     file_.emplace(folder_.file("r.h5"));
     files_ = {&*file_};
   }
@@ -82,11 +82,11 @@ TEST_F(SampleCellsTest, WhatIsNotThereIsEmpty) {
 
 TEST(SampleCells, LayersThatWereNotComputedNeverAppear) {
   const ScratchFolder folder;
-  const Study study = testing::small_study();
+  const Study study = test::small_study();
   {
     ResultsWriter writer(folder.file("r.h5"), study);
-    testing::each_unit(study, [&](int d, int s, int layer) {
-      if (layer != 5) writer.add(testing::small_results(study, d, s, layer));
+    test::each_unit(study, [&](int d, int s, int layer) {
+      if (layer != 5) writer.add(test::small_results(study, d, s, layer));
     });
     writer.finish("{}");
   }

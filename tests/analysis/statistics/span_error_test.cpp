@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-namespace attest::testing {
+namespace attest::test {
 namespace {
 
 constexpr float kNone = std::numeric_limits<float>::quiet_NaN();
@@ -31,4 +31,4 @@ TEST(SpanError, WeighsHeadsByTheirSpanMass) {
 }
 
 }  // namespace
-}  // namespace attest::testing
+}  // namespace attest::test

@@ -16,7 +16,7 @@
 namespace attest {
 namespace {
 
-using testing::value_at;
+using test::value_at;
 
 /// Value of a row in the column with that key.
 double value_of(const Summary& summary, std::size_t row, std::string_view key) {
@@ -27,7 +27,7 @@ double value_of(const Summary& summary, std::size_t row, std::string_view key) {
 
 TEST(Summary, PoolsTheCellsOfTheComparedLayers) {
   const ScratchFolder folder;
-  testing::write_small_study(folder.file("r.h5"));
+  test::write_small_study(folder.file("r.h5"));
   const ResultsFile file(folder.file("r.h5"));
   const Summary summary = summarize(file, false);
   ASSERT_EQ(summary.rows.size(), 8u);
@@ -40,8 +40,8 @@ TEST(Summary, PoolsTheCellsOfTheComparedLayers) {
 
   double sum[2] = {0, 0};
   int cells[2] = {0, 0};
-  const Study study = testing::small_study();
-  testing::each_unit(study, [&](int d, int s, int layer) {
+  const Study study = test::small_study();
+  test::each_unit(study, [&](int d, int s, int layer) {
     if (layer == 0) return;  // dense in one selector, so left out for both
     const StudyDump& dump = study.dumps[static_cast<std::size_t>(d)];
     for (std::size_t q = 0; q < dump.samples[static_cast<std::size_t>(s)].query_positions.size(); ++q)
@@ -60,13 +60,13 @@ TEST(Summary, PoolsTheCellsOfTheComparedLayers) {
 /// `keep`.
 Summary with_keep_ratio(float keep, SettingKind kind) {
   const ScratchFolder folder;
-  Study study = testing::small_study();
+  Study study = test::small_study();
   study.selectors.resize(1);
   study.selectors[0].kind = kind;
   {
     ResultsWriter writer(folder.file("r.h5"), study);
-    testing::each_unit(study, [&](int d, int s, int layer) {
-      LayerResults results = testing::small_results(study, d, s, layer);
+    test::each_unit(study, [&](int d, int s, int layer) {
+      LayerResults results = test::small_results(study, d, s, layer);
       MetricValues ratio = results.selectors[0].metrics[0];
       ratio.name = "keep_ratio";
       ratio.values.assign(ratio.values.size(), 1);
@@ -176,6 +176,15 @@ TEST_F(SummaryOfStream, EqualsSummaryOfFile) {
     EXPECT_TRUE(std::isnan(value_of(summary, 7, "spearman"))) << "topp has no estimate";
   }
   EXPECT_NE(value_of(of_stream(false), 2, "mean_recall"), value_of(of_stream(true), 2, "mean_recall"));
+}
+
+/// As attest tasks does: what a method reads is a number of the whole model.
+TEST_F(SummaryOfStream, CostsAreOfAllLayers) {
+  const Summary without = of_stream(false), with = of_stream(true);
+  for (std::size_t row = 0; row < with.rows.size(); ++row)
+    for (const char* cost : {"keep_ratio", "io_ratio"})
+      EXPECT_EQ(value_of(without, row, cost), value_of(with, row, cost)) << row << cost;
+  EXPECT_EQ(with.columns.front().key, "mean_span_recall") << "where the evidence is read comes first";
 }
 
 TEST_F(SummaryOfStream, EqualsSummaryOfFileWhereLayersAreLeftOut) {

@@ -35,9 +35,9 @@ using Seen = std::vector<std::pair<std::int64_t, int>>;
 class CalibrationTest : public ::testing::Test {
  protected:
   CalibrationTest() {
-    std::vector<SampleInfo> samples = testing::small_samples();
+    std::vector<SampleInfo> samples = test::small_samples();
     samples[1].layers = {0, 2};
-    testing::write_small_dump(path_, {}, 1000, samples);
+    test::write_small_dump(path_, {}, 1000, samples);
     study_ = study_of({study_selector("exact", {}), study_selector("learner", learner_, {})});
     study_.dumps.resize(1);
   }
@@ -108,7 +108,7 @@ TEST_F(CalibrationTest, OneDumpOnly) {
 
 TEST_F(CalibrationTest, BadValuesAreRefusedWithTheirPlace) {
   {
-    const testing::Edit edit(path_);
+    const test::Edit edit(path_);
     std::vector<float> k(2 * 40 * 8, 1.0f);
     k[(1 * 40 + 37) * 8 + 5] = std::numeric_limits<float>::infinity();
     edit.dataset("/samples/first/layers/2/k", H5T_IEEE_F32LE, {2, 40, 8}, k.data());

@@ -7,14 +7,14 @@
 #include <random>
 #include <vector>
 
-#include "analysis/validation/claim.h"
+#include "analysis/validation/guarantee.h"
 #include "analysis/validation/unit_family.h"
 #include "tests/analysis/validation/made_results.h"
 
 namespace attest {
 namespace {
 
-using testing::targets_of;
+using test::targets_of;
 using Random = std::mt19937_64;
 
 constexpr double kAlpha = 0.05;
@@ -58,10 +58,10 @@ TEST(Guarantees, ShareExactlyAtTheBorder) {
   constexpr int kTrials = 5000;
   for (const double beta : {0.1, 0.3})
     for (const std::size_t n : {10, 30, 100, 300}) {
-      const Claim claim{.max_violating = beta};
+      const Guarantee guarantee{.max_violating = beta};
       int certified = 0, refuted = 0;
       for (int trial = 0; trial < kTrials; ++trial) {
-        const Certainty found = judge(draw(n, beta, random), recall_target(), claim).certainty;
+        const Certainty found = judge(draw(n, beta, random), recall_target(), guarantee).certainty;
         certified += found == Certainty::certified ? 1 : 0;
         refuted += found == Certainty::refuted ? 1 : 0;
       }
@@ -99,7 +99,7 @@ void walk_grid(const char* what, Share share, bool correlated) {
         any = any || (share(s) >= kBeta && certainties.back() == Certainty::certified);
       }
       const SequenceEnd end = end_of_sequence(certainties);
-      wrong += end.certified && share(*end.certified) >= kBeta ? 1 : 0;
+      wrong += end.passed && share(*end.passed) >= kBeta ? 1 : 0;
       best_of_all += any ? 1 : 0;
     }
     report(what, n, wrong, kTrials);
@@ -185,7 +185,7 @@ TEST(Guarantees, TheBootstrapPassesSkewedDeficitsFarTooOften) {
 // -- (c) families of many units
 
 /// 1,024 units of pure noise: a unit misses the target at the setting s, the safest first, with probability q[s] in
-/// every prompt, whatever the others do. The claim is of recall.min over all units, so that its truth is known.
+/// every prompt, whatever the others do. The guarantee is of recall.min over all units, so that its truth is known.
 struct NoiseModel {
   static constexpr std::size_t kUnits = 1024, kSettings = 8;
   std::vector<double> q;
@@ -251,7 +251,7 @@ TEST(Guarantees, FamiliesOfNoiseHeads) {
         certainties.push_back(judge(numbers, recall_target(), {}).certainty);
         if (certainties.back() != Certainty::certified) break;
       }
-      return end_of_sequence(certainties).certified;
+      return end_of_sequence(certainties).passed;
     };
     if (const auto end = certificate(certifying)) {
       ++certified;
@@ -281,8 +281,9 @@ TEST(Guarantees, BettingSeesSmallVarianceEarly) {
       for (std::vector<double>& prompt : numbers) prompt[0] = 1 - 0.01 * mean * (0.8 + 0.4 * uniform(random));
       for (const MeanBound bound : {MeanBound::hb, MeanBound::wsr})
         certified[bound == MeanBound::wsr] +=
-            judge(numbers, targets, {.kind = ClaimKind::mean, .bound = bound}).certainty == Certainty::certified ? 1
-                                                                                                                 : 0;
+            judge(numbers, targets, {.kind = GuaranteeKind::mean, .bound = bound}).certainty == Certainty::certified
+                ? 1
+                : 0;
     }
     report("small variance, hb certifies", n, certified[0], kTrials);
     report("small variance, wsr certifies", n, certified[1], kTrials);
@@ -299,7 +300,7 @@ TEST(Guarantees, BettingSurvivesOneLargeLoss) {
   for (int trial = 0; trial < 200; ++trial) {
     PromptNumbers numbers(100, {0.9999});
     numbers[random() % 100][0] = 0.9;
-    certified += judge(numbers, targets, {.kind = ClaimKind::mean}).certainty == Certainty::certified ? 1 : 0;
+    certified += judge(numbers, targets, {.kind = GuaranteeKind::mean}).certainty == Certainty::certified ? 1 : 0;
   }
   report("one loss of 1 among 100, wsr certifies", 100, certified, 200);
   EXPECT_GE(certified, 190);
@@ -336,7 +337,7 @@ TEST(Guarantees, SeveralTargetsWithDifferentPrompts) {
   }
 }
 
-/// Refutation of a claim that holds, of two targets with different prompts, both on the border.
+/// Refutation of a guarantee that holds, of two targets with different prompts, both on the border.
 TEST(Guarantees, RefutationOfSeveralTargets) {
   Random random(9);
   constexpr int kTrials = 4000;

@@ -1,7 +1,7 @@
 // Results files of made-up prompts, written by ResultsWriter, for tests of validation.
 #pragma once
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -14,7 +14,7 @@
 #include "analysis/validation/prompt_set.h"
 #include "analysis/validation/target.h"
 
-namespace attest::testing {
+namespace attest::test {
 
 /// Where a cell is. `head` is 0 for a metric of the whole layer, `setting` is 0 for one without settings.
 struct CellPlace {
@@ -137,4 +137,4 @@ struct OpenSet {
 
 inline std::vector<Target> targets_of(const std::vector<std::string>& texts) { return parse_targets(texts); }
 
-}  // namespace attest::testing
+}  // namespace attest::test

@@ -11,11 +11,11 @@
 namespace attest {
 namespace {
 
+using test::made_prompts;
+using test::MadeStudy;
+using test::OpenSet;
+using test::write_made;
 using ::testing::HasSubstr;
-using testing::made_prompts;
-using testing::MadeStudy;
-using testing::OpenSet;
-using testing::write_made;
 
 MadeStudy study_of(std::size_t prompts, const std::string& path = "d.h5") {
   MadeStudy made;
@@ -120,9 +120,8 @@ TEST_F(PromptSets, OnePromptTwice) {
   again.hash = "fedcba9876543210";
   EXPECT_EQ(OpenSet({folder_.file("h1.h5"), write(again, "h2.h5")}).set.prompts.size(), 4u);
   // Other names and hashes, but the same exact scores: by content.
-  const testing::MadeMetric scores{
-      "lse", [](const testing::CellPlace& at) { return static_cast<float>(testing::noise(5, at)); },
-      MetricAxes::query_head, true};
+  const test::MadeMetric scores{"lse", [](const test::CellPlace& at) { return static_cast<float>(test::noise(5, at)); },
+                                MetricAxes::query_head, true};
   one.metrics.push_back(scores);
   again.metrics.push_back(scores);
   for (auto& prompt : again.prompts) prompt.name += "_renamed";
@@ -135,8 +134,8 @@ TEST_F(PromptSets, OnePromptTwice) {
 TEST_F(PromptSets, OnePromptTwiceInOneFile) {
   MadeStudy made = study_of(2);
   made.metrics.push_back({"lse",
-                          [](const testing::CellPlace& at) {
-                            return static_cast<float>(testing::noise(5, {0, at.layer, at.query, at.head, 0}));
+                          [](const test::CellPlace& at) {
+                            return static_cast<float>(test::noise(5, {0, at.layer, at.query, at.head, 0}));
                           },
                           MetricAxes::query_head, true});
   EXPECT_THAT(refusal({write(made)}), HasSubstr("'p000' and 'p001' are the same prompt"));

@@ -12,9 +12,9 @@
 namespace attest {
 namespace {
 
-using testing::CellPlace;
-using testing::MadeStudy;
-using testing::noise;
+using test::CellPlace;
+using test::MadeStudy;
+using test::noise;
 
 constexpr float kNaNf = std::numeric_limits<float>::quiet_NaN();
 
@@ -35,7 +35,7 @@ float span_mass(const CellPlace& at) {
 
 MadeStudy made_study() {
   MadeStudy made;
-  made.prompts = testing::made_prompts(4);
+  made.prompts = test::made_prompts(4);
   made.num_layers = 9;
   for (auto& prompt : made.prompts) prompt.layers = {0, 3, 8};
   made.metrics = {{"recall", recall},
@@ -93,7 +93,7 @@ TEST(PromptValues, EveryStatisticIsItsLoop) {
   for (const std::vector<int>& layers : {std::vector<int>{0, 3, 8}, {3}, {0, 8}}) {
     PromptScope scope;
     for (const int layer : layers) scope.layers.emplace_back(layer, layer);
-    const testing::OpenSet open({folder.file("r.h5")}, scope);
+    const test::OpenSet open({folder.file("r.h5")}, scope);
     const struct {
       const char* name;
       float (*metric)(const CellPlace&);
@@ -106,7 +106,8 @@ TEST(PromptValues, EveryStatisticIsItsLoop) {
                    {"span_recall", recall, false, true, false, true}};
     for (const auto& m : metrics)
       for (const std::string statistic : {"mean", "min", "max", "median", "p1", "p50", "p90", "p99.9", "p0", "p100"}) {
-        const std::vector<Target> targets = {parse_target(fmt::format("{}.{}>=0.5", m.name, statistic))};
+        const char* sign = m.deficit || m.metric == lse_error ? "<=" : ">=";
+        const std::vector<Target> targets = {parse_target(fmt::format("{}.{}{}0.5", m.name, statistic, sign))};
         const std::vector<PromptValues> values = values_of(open.set, targets, 2);
         ASSERT_EQ(values.size(), 4u);
         for (std::size_t p = 0; p < 4; ++p)
@@ -132,8 +133,8 @@ TEST(PromptValues, APromptWithoutTheMetricDoesNotCount) {
   std::erase_if(made.metrics, [](const auto& m) { return m.name == "lse_error" || m.name == "io_ratio"; });
   made.metrics[0].value = [](const CellPlace& at) { return at.prompt == 1 ? kNaNf : 0.5F; };
   write_made(folder.file("r.h5"), made);
-  const testing::OpenSet open({folder.file("r.h5")});
-  const auto values = values_of(open.set, testing::targets_of({"recall>=0.5", "lse_error<=1", "span_recall>=0.5"}), 1);
+  const test::OpenSet open({folder.file("r.h5")});
+  const auto values = values_of(open.set, test::targets_of({"recall>=0.5", "lse_error<=1", "span_recall>=0.5"}), 1);
   for (std::size_t s = 0; s < 3; ++s) {
     EXPECT_EQ(values[0].targets[0][s], 0.5);
     EXPECT_TRUE(std::isnan(values[1].targets[0][s]));

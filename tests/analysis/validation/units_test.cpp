@@ -16,9 +16,9 @@
 namespace attest {
 namespace {
 
-using testing::CellPlace;
+using test::CellPlace;
+using test::noise;
 using ::testing::HasSubstr;
-using testing::noise;
 
 constexpr float kNaNf = std::numeric_limits<float>::quiet_NaN();
 
@@ -43,10 +43,10 @@ constexpr int kLayers[] = {1, 4};
 class Units : public ::testing::Test {
  protected:
   Units() {
-    testing::MadeStudy made;
+    test::MadeStudy made;
     made.num_layers = 6;
     made.heads = 6;
-    made.prompts = testing::made_prompts(5);
+    made.prompts = test::made_prompts(5);
     for (std::size_t p = 0; p < made.prompts.size(); ++p) {
       made.prompts[p].layers = {0, 1, 4};
       made.prompts[p].task = p % 2 == 0 ? "even" : "odd";
@@ -84,7 +84,7 @@ class Units : public ::testing::Test {
   }
 
   ScratchFolder folder_;
-  std::optional<testing::OpenSet> open_;
+  std::optional<test::OpenSet> open_;
 };
 
 TEST_F(Units, ByLayerAndByKvHead) {
@@ -98,7 +98,7 @@ TEST_F(Units, ByLayerAndByKvHead) {
   EXPECT_EQ(heads[3].first_head, 3);
   EXPECT_EQ(heads[3].num_heads, 3);
   EXPECT_THAT(
-      message_of<UsageError>([&] { units_of(set(), UnitKind::kv_head, testing::targets_of({"recall_layer>=0.9"})); }),
+      message_of<UsageError>([&] { units_of(set(), UnitKind::kv_head, test::targets_of({"recall_layer>=0.9"})); }),
       HasSubstr("use --per layer"));
 }
 
@@ -128,7 +128,7 @@ TEST_F(Units, AssembledPromptsAreTheirCells) {
   for (const auto& c : cases)
     for (const UnitKind kind : {UnitKind::layer, UnitKind::kv_head}) {
       if (c.of_layer && kind == UnitKind::kv_head) continue;
-      const std::vector<Target> targets = testing::targets_of({c.text});
+      const std::vector<Target> targets = test::targets_of({c.text});
       const std::vector<Unit> units = units_of(set(), kind, targets);
       std::vector<Assignment> assignments;
       for (int a = 0; a < 12; ++a) {
@@ -157,8 +157,7 @@ TEST_F(Units, AssembledPromptsAreTheirCells) {
 
 /// One setting for every unit is that setting for the model.
 TEST_F(Units, OneSettingForAllIsTheSingleSetting) {
-  const std::vector<Target> targets =
-      testing::targets_of({"recall.min>=0.5", "lse_error.p90<=0.5", "span_recall>=0.2"});
+  const std::vector<Target> targets = test::targets_of({"recall.min>=0.5", "lse_error.p90<=0.5", "span_recall>=0.2"});
   const std::vector<PromptValues> values = values_of(set(), targets, 1);
   for (const UnitKind kind : {UnitKind::layer, UnitKind::kv_head}) {
     const std::vector<Unit> units = units_of(set(), kind, targets);
@@ -174,7 +173,7 @@ TEST_F(Units, OneSettingForAllIsTheSingleSetting) {
 }
 
 TEST_F(Units, LossesAreTheWorstAndTheMeanOverPrompts) {
-  const std::vector<Target> targets = testing::targets_of({"recall.min>=0.5", "lse_error<=0.25"});
+  const std::vector<Target> targets = test::targets_of({"recall.min>=0.5", "lse_error<=0.25"});
   const std::vector<Unit> units = units_of(set(), UnitKind::kv_head, targets);
   const std::vector<std::size_t> prompts = {0, 2, 3};
   const UnitLosses losses = unit_losses(set(), prompts, targets, units, 2);

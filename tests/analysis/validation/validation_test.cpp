@@ -16,14 +16,14 @@
 namespace attest {
 namespace {
 
-using testing::CellPlace;
+using test::CellPlace;
+using test::MadeStudy;
 using ::testing::HasSubstr;
-using testing::MadeStudy;
 
 /// Settings 3, 5, 7. `violating[s]` of `prompts` prompts have one cell of 0.5 at setting s.
 MadeStudy planted(std::size_t prompts, std::array<std::size_t, 3> violating) {
   MadeStudy made;
-  made.prompts = testing::made_prompts(prompts);
+  made.prompts = test::made_prompts(prompts);
   made.metrics = {{"recall",
                    [=](const CellPlace& at) {
                      return at.prompt < violating[at.setting] && at.layer == 1 && at.query == 1 && at.head == 2 ? 0.5F
@@ -41,12 +41,12 @@ class Verdicts : public ::testing::Test {
     return open_->set;
   }
   Validation judged(const MadeStudy& made, std::optional<std::size_t> setting = {}) {
-    ValidationRequest request{.targets = testing::targets_of({"recall.min>=0.9"}), .claim = {}};
+    ValidationRequest request{.targets = test::targets_of({"recall.min>=0.9"}), .guarantee = {}};
     request.setting = setting;
     return validate(open(made), request);
   }
   ScratchFolder folder_;
-  std::optional<testing::OpenSet> open_;
+  std::optional<test::OpenSet> open_;
 };
 
 TEST_F(Verdicts, TheFixedSequenceEndsAtTheFirstThatFails) {
@@ -59,6 +59,7 @@ TEST_F(Verdicts, TheFixedSequenceEndsAtTheFirstThatFails) {
   EXPECT_EQ(middle.in_the_way().setting, 0u);
   // The smallest would pass, but the one before it does not.
   const Validation hole = judged(planted(29, {0, 1, 0}));
+  EXPECT_EQ(hole.settings[2].evidence.certainty, Certainty::not_tested) << "29 of 29 meet the target there";
   EXPECT_EQ(hole.about().setting, 2u);
   EXPECT_EQ(hole.in_the_way().setting, 1u);
   EXPECT_EQ(hole.prompts_to_decide.has_value(), true);
@@ -86,9 +87,9 @@ TEST_F(Verdicts, OffendersAreTheCellsOfTheSettingInTheWay) {
 
 TEST_F(Verdicts, OffendersAreSortedAndCounted) {
   MadeStudy made = planted(3, {0, 0, 0});
-  made.metrics[0].value = [](const CellPlace& at) { return static_cast<float>(testing::noise(3, at)); };
+  made.metrics[0].value = [](const CellPlace& at) { return static_cast<float>(test::noise(3, at)); };
   const PromptSet& set = open(made);
-  const std::vector<Target> targets = testing::targets_of({"recall>=0.9"});
+  const std::vector<Target> targets = test::targets_of({"recall>=0.9"});
   const std::vector<Miss> misses = {{0, 0}, {2, 0}};
   std::vector<Offender> plain;
   for (const std::size_t p : {0, 2})
@@ -127,7 +128,7 @@ TEST_F(Verdicts, OffendersAreOfTargetsThatTheirPromptMisses) {
   MadeStudy made = planted(30, {0, 0, 0});
   made.metrics[0].value = [](const CellPlace& at) { return at.head == 0 ? 0.8F : 1.F; };
   made.metrics.push_back({"lse_error", [](const CellPlace& at) { return at.head == 1 ? 1.F : 0.F; }});
-  ValidationRequest request{.targets = testing::targets_of({"recall>=0.9", "lse_error.max<=0.1"}), .claim = {}};
+  ValidationRequest request{.targets = test::targets_of({"recall>=0.9", "lse_error.max<=0.1"}), .guarantee = {}};
   const Validation verdict = validate(open(made), request);
   EXPECT_EQ(verdict.certainty, Certainty::refuted);
   EXPECT_EQ(verdict.offenders.count, 30 * 2 * 2);
@@ -155,7 +156,7 @@ TEST_F(Verdicts, GroupsByTaskAndLength) {
 }
 
 TEST_F(Verdicts, ATargetThatNoPromptHas) {
-  ValidationRequest request{.targets = testing::targets_of({"lse_error<=0.1"}), .claim = {}};
+  ValidationRequest request{.targets = test::targets_of({"lse_error<=0.1"}), .guarantee = {}};
   const PromptSet& set = open(planted(3, {0, 0, 0}));
   EXPECT_THAT(message_of<InputError>([&] { validate(set, request); }),
               HasSubstr("no prompt has a number for the target"));
@@ -165,16 +166,16 @@ TEST_F(Verdicts, ATargetThatNoPromptHas) {
 TEST_F(Verdicts, UnitsFindTheHeadThatNeedsMore) {
   MadeStudy made = planted(60, {60, 0, 0});
   const PromptSet& set = open(made);
-  ValidationRequest request{.targets = testing::targets_of({"recall.min>=0.9"}), .claim = {}};
+  ValidationRequest request{.targets = test::targets_of({"recall.min>=0.9"}), .guarantee = {}};
   EXPECT_EQ(validate(set, request).about().setting, 1u);
   const UnitValidation heads = validate_units(set, request, {.kind = UnitKind::kv_head});
   EXPECT_EQ(heads.certainty, Certainty::certified);
-  EXPECT_EQ(heads.choosing, 30);
-  EXPECT_EQ(heads.certifying, 30);
-  EXPECT_EQ(heads.members[*heads.certified].assignment, (Assignment{0, 0, 0, 1}));
-  EXPECT_NEAR(heads.members[*heads.certified].io, 0.15, 1e-6);
+  EXPECT_EQ(heads.choosing.size(), 30u);
+  EXPECT_EQ(heads.certifying.size(), 30u);
+  EXPECT_EQ(heads.members[*heads.passed].assignment, (Assignment{0, 0, 0, 1}));
+  EXPECT_NEAR(heads.members[*heads.passed].io, 0.15, 1e-6);
   const UnitValidation layers = validate_units(set, request, {.kind = UnitKind::layer});
-  EXPECT_EQ(layers.members[*layers.certified].assignment, (Assignment{0, 1}));
+  EXPECT_EQ(layers.members[*layers.passed].assignment, (Assignment{0, 1}));
   // The next member lets the head fail on every prompt.
   ASSERT_TRUE(heads.stopped);
   EXPECT_EQ(heads.members[*heads.stopped].evidence.violations, 30);

@@ -1,11 +1,11 @@
 // all_finite against std::isfinite of each element, for a bad value at any place.
-#include "dumps/format/all_finite.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <cstring>
 #include <vector>
+
+#include "dumps/format/value_check.h"
 
 namespace attest {
 namespace {

@@ -13,7 +13,7 @@
 #include "tests/dumps/hdf5_edit.h"
 #include "tests/dumps/scratch_folder.h"
 
-namespace attest::testing {
+namespace attest::test {
 
 inline const std::string kFirst = "/samples/first";
 inline const std::string kLayer = "/samples/first/layers/2";  // float16, window 16
@@ -39,4 +39,4 @@ class BadDumpTest : public ::testing::Test {
   Handle half_ = float_type(5, 10, 15);
 };
 
-}  // namespace attest::testing
+}  // namespace attest::test

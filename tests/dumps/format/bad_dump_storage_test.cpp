@@ -8,7 +8,7 @@
 
 #include "tests/dumps/format/bad_dump.h"
 
-namespace attest::testing {
+namespace attest::test {
 namespace {
 
 using ::testing::AllOf;
@@ -215,4 +215,4 @@ TEST_F(BadDumpStorageTest, HardLinkToAnAncestor) {
 }
 
 }  // namespace
-}  // namespace attest::testing
+}  // namespace attest::test

@@ -9,7 +9,7 @@
 #include <cmath>
 #include <filesystem>
 
-namespace attest::testing {
+namespace attest::test {
 namespace {
 
 using ::testing::EndsWith;
@@ -357,4 +357,4 @@ TEST_F(BadDumpTest, AttentionMass) {
 }
 
 }  // namespace
-}  // namespace attest::testing
+}  // namespace attest::test

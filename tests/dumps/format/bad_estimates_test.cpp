@@ -11,7 +11,7 @@
 #include "tests/dumps/hdf5_edit.h"
 #include "tests/dumps/scratch_folder.h"
 
-namespace attest::testing {
+namespace attest::test {
 namespace {
 
 const std::string kGroup = "/samples/first/layers/2", kEstimate = kGroup + "/estimate";
@@ -156,4 +156,4 @@ TEST_F(BadEstimates, WhatIsNoHdf5File) {
 }
 
 }  // namespace
-}  // namespace attest::testing
+}  // namespace attest::test

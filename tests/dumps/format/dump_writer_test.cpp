@@ -16,7 +16,7 @@
 #include "tests/dumps/hdf5_edit.h"
 #include "tests/dumps/scratch_folder.h"
 
-namespace attest::testing {
+namespace attest::test {
 namespace {
 
 using ::testing::AllOf;
@@ -59,9 +59,9 @@ TEST_F(DumpWriterTest, SpellsTheElementTypesAsTheFormatSays) {
 
 TEST_F(DumpWriterTest, IsContiguousUnlessAskedForGzip) {
   write_small_dump(path_);
-  EXPECT_EQ(DumpReader(path_).layer_info(0, 0).storage, "contiguous");
+  EXPECT_EQ(DumpReader(path_).layer_info(0, 0).storage(), Storage::contiguous);
   write_small_dump(path_, {.overwrite = true, .gzip_level = 4});
-  EXPECT_EQ(DumpReader(path_).layer_info(0, 0).storage, "gzip");
+  EXPECT_EQ(DumpReader(path_).layer_info(0, 0).storage(), Storage::gzip);
 }
 
 TEST_F(DumpWriterTest, TakesSlabsOfAnySize) {
@@ -82,7 +82,7 @@ TEST_F(DumpWriterTest, RefusesAFileThatAppearedMeanwhile) {
   const SampleInfo sample = small_samples()[1];
   DumpWriter writer(path_, small_header());
   writer.begin_sample(sample);
-  writer.begin_layer(3, ElementType::bfloat16);
+  writer.begin_layer(3, {.element_type = ElementType::bfloat16});
   writer.write_q(0, 1, small_q(sample, 3, ElementType::bfloat16).data());
   for (int head = 0; head < 2; ++head) {
     writer.write_k(head, 0, 23, small_k(sample, 3, ElementType::bfloat16).data());
@@ -103,7 +103,7 @@ TEST_F(DumpWriterTest, LeavesNothingWithoutFinish) {
   {
     DumpWriter writer(path_, small_header());
     writer.begin_sample(small_samples()[0]);
-    writer.begin_layer(0, ElementType::float16);
+    writer.begin_layer(0, {.element_type = ElementType::float16});
     EXPECT_FALSE(folder_.empty());
     EXPECT_FALSE(std::filesystem::exists(path_));
   }
@@ -143,34 +143,56 @@ TEST_F(DumpWriterTest, RefusesHeadersThatBreakTheFormat) {
     return message_of<UsageError>([&] { DumpWriter(path_, header); });
   };
   EXPECT_EQ(message([](DumpInfo&) {}), "");
-  EXPECT_THAT(message([](DumpInfo& h) { h.shape.num_kv_heads = 4; }),
-              HasSubstr("4 KV heads do not divide 6 query heads"));
-  EXPECT_THAT(message([](DumpInfo& h) { h.shape.head_dim = 0; }), HasSubstr("above 0"));
-  EXPECT_THAT(message([](DumpInfo& h) { h.num_layers = 0; }), HasSubstr("above 0"));
+  const std::string count = " is 0, expected an integer from 1 to 2147483647";
+  EXPECT_EQ(message([](DumpInfo& h) { h.shape.num_kv_heads = 4; }),
+            path_ + ": /: attribute 'num_kv_heads' is 4, expected a divisor of 'num_query_heads', which is 6");
+  EXPECT_EQ(message([](DumpInfo& h) { h.shape.head_dim = 0; }), path_ + ": /: attribute 'head_dim'" + count);
+  EXPECT_EQ(message([](DumpInfo& h) { h.num_layers = 0; }), path_ + ": /: attribute 'num_layers'" + count);
   EXPECT_THAT(message([](DumpInfo& h) { h.softmax_scale = std::numeric_limits<double>::quiet_NaN(); }),
-              HasSubstr("nan"));
+              HasSubstr("'softmax_scale' is nan, expected a number that float32 holds"));
   EXPECT_THAT(message([](DumpInfo& h) { h.logit_softcap = std::numeric_limits<double>::infinity(); }),
-              HasSubstr("inf"));
+              HasSubstr("'logit_softcap' is inf, expected a number that float32 holds"));
+  EXPECT_TRUE(folder_.empty());
 }
 
 TEST_F(DumpWriterTest, RefusesSamplesThatBreakTheFormat) {
-  const auto message = [&](auto change, std::size_t token_ids = 0) {
+  const auto message = [&](auto change) {
     SampleInfo sample = small_samples()[0];
     change(sample);
     DumpWriter writer(path_, small_header());
-    return message_of<UsageError>([&] { writer.begin_sample(sample, std::vector<std::int32_t>(token_ids)); });
+    return message_of<UsageError>([&] { writer.begin_sample(sample); });
   };
+  const std::string object = path_ + ": /samples/first";
   EXPECT_EQ(message([](SampleInfo&) {}), "");
   EXPECT_THAT(message([](SampleInfo& s) { s.name = "a/b"; }), HasSubstr("sample 'a/b': the name"));
-  EXPECT_THAT(message([](SampleInfo& s) { s.query_positions = {}; }), HasSubstr("no query position"));
-  EXPECT_THAT(message([](SampleInfo& s) { s.query_positions = {3, 3}; }), HasSubstr("query position 3 after 3"));
-  EXPECT_THAT(message([](SampleInfo& s) { s.query_positions = {40}; }), HasSubstr("below 40"));
-  EXPECT_THAT(message([](SampleInfo& s) { s.query_positions = {-1}; }), HasSubstr("query position -1"));
-  EXPECT_THAT(message([](SampleInfo& s) { s.spans[1] = {9, 9}; }), HasSubstr("span [9, 9)"));
-  EXPECT_THAT(message([](SampleInfo& s) { s.spans[1] = {9, 41}; }), HasSubstr("span [9, 41)"));
-  EXPECT_THAT(message([](SampleInfo& s) { s.span_labels.pop_back(); }), HasSubstr("1 span labels for 2 spans"));
-  EXPECT_THAT(message([](SampleInfo& s) { s.prompt_length = 41; }), HasSubstr("prompt_length is 41"));
-  EXPECT_THAT(message([](SampleInfo&) {}, 39), HasSubstr("39 token ids for 40 tokens"));
+  EXPECT_EQ(message([](SampleInfo& s) { s.query_positions = {}; }),
+            object + "/query_positions: is empty, expected at least one position");
+  EXPECT_EQ(message([](SampleInfo& s) {
+              s.query_positions = {3, 3};
+            }),
+            object + "/query_positions: entry 1 is 3 after 3, expected strictly ascending positions");
+  for (const std::int64_t position : {-1, 40})
+    EXPECT_THAT(message([&](SampleInfo& s) { s.query_positions = {position}; }), HasSubstr("expected 0 to 39"));
+  EXPECT_THAT(message([](SampleInfo& s) { s.spans[1] = {9, 9}; }), HasSubstr("/spans: span 1 is [9, 9)"));
+  EXPECT_THAT(message([](SampleInfo& s) { s.spans[1] = {9, 41}; }), HasSubstr("/spans: span 1 is [9, 41)"));
+  EXPECT_EQ(message([](SampleInfo& s) { s.span_labels.pop_back(); }),
+            object + "/span_labels: has 1 labels, expected one for each of 2 spans");
+  EXPECT_EQ(message([](SampleInfo& s) { s.prompt_length = 41; }),
+            object + ": attribute 'prompt_length' is 41, expected an integer from 0 to 40");
+}
+
+TEST_F(DumpWriterTest, RefusesArraysThatBreakTheFormat) {
+  DumpWriter writer(path_, small_header());
+  writer.begin_sample(small_samples()[0]);
+  const std::vector<std::int32_t> ids(39);
+  EXPECT_EQ(message_of<UsageError>([&] { writer.write_array<std::int32_t>("tokens", ids); }),
+            path_ + ": /samples/first/tokens: has 39 values, expected 40 (num_tokens)");
+  EXPECT_THROW(writer.write_array<float>("tokens", std::vector<float>(40)), std::logic_error) << "another type";
+  EXPECT_THROW(writer.write_array<std::int32_t>("ids", ids), std::logic_error);
+  writer.begin_layer(0, {.element_type = ElementType::float32});
+  EXPECT_EQ(
+      message_of<UsageError>([&] { writer.write_array<float>("attention_mass", std::vector<float>(40)); }),
+      path_ + ": /samples/first/layers/0/attention_mass: has 40 values, expected 240 (num_query_heads, num_tokens)");
 }
 
 TEST_F(DumpWriterTest, LearnedSinksOfALayerAreReadBack) {
@@ -181,16 +203,18 @@ TEST_F(DumpWriterTest, LearnedSinksOfALayerAreReadBack) {
   DumpWriter writer(path_, small_header());
   writer.begin_sample(sample);
   for (const int layer : sample.layers) {
-    writer.begin_layer(layer, ElementType::float32);
+    const auto message = [&](std::vector<float> wrong) {
+      return message_of<UsageError>([&] { writer.begin_layer(layer, {.sinks = std::move(wrong)}); });
+    };
+    EXPECT_THAT(message(std::vector<float>(5)), HasSubstr("/sinks: has 5 values, expected 6 (num_query_heads)"));
+    EXPECT_THAT(message(std::vector<float>(6, std::numeric_limits<float>::quiet_NaN())),
+                HasSubstr("/sinks: entry 0 is nan, expected a finite logit"));
+    writer.begin_layer(layer, {.sinks = layer == 0 ? std::vector<float>() : sinks});
     writer.write_q(0, 3, values.data());
     for (int head = 0; head < 2; ++head) {
       writer.write_k(head, 0, 40, values.data());
       writer.write_v(head, 0, 40, values.data());
     }
-    if (layer == 0) continue;
-    EXPECT_THROW(writer.write_sinks(std::vector<float>(5)), std::logic_error);
-    EXPECT_THROW(writer.write_sinks(std::vector<float>(6, std::numeric_limits<float>::quiet_NaN())), std::logic_error);
-    writer.write_sinks(sinks);
   }
   writer.finish();
   const DumpReader reader(path_);
@@ -204,19 +228,19 @@ TEST_F(DumpWriterTest, LearnedSinksOfALayerAreReadBack) {
 TEST_F(DumpWriterTest, InsistsOnItsOrderOfCalls) {
   const std::vector<std::byte> values(40 * 6 * 8 * 4);
   DumpWriter writer(path_, small_header());
-  EXPECT_THROW(writer.begin_layer(0, ElementType::float16), std::logic_error);
+  EXPECT_THROW(writer.begin_layer(0, {.element_type = ElementType::float16}), std::logic_error);
   EXPECT_THROW(writer.finish(), std::logic_error) << "no sample";
   writer.begin_sample(small_samples()[0]);
   EXPECT_THROW(writer.write_q(0, 1, values.data()), std::logic_error);
   EXPECT_THROW(writer.finish(), std::logic_error) << "no layer";
-  EXPECT_THROW(writer.begin_layer(6, ElementType::float16), std::logic_error);
+  EXPECT_THROW(writer.begin_layer(6, {.element_type = ElementType::float16}), std::logic_error);
 }
 
 TEST_F(DumpWriterTest, InsistsOnCompleteTensors) {
   const std::vector<std::byte> values(40 * 6 * 8 * 4);
   DumpWriter writer(path_, small_header());
   writer.begin_sample(small_samples()[0]);
-  writer.begin_layer(0, ElementType::float16);
+  writer.begin_layer(0, {.element_type = ElementType::float16});
   writer.write_q(0, 3, values.data());
   EXPECT_THROW(writer.write_k(2, 0, 40, values.data()), std::logic_error);
   EXPECT_THROW(writer.write_k(0, 1, 40, values.data()), std::logic_error);
@@ -224,11 +248,11 @@ TEST_F(DumpWriterTest, InsistsOnCompleteTensors) {
   writer.write_k(1, 0, 40, values.data());
   writer.write_v(0, 0, 40, values.data());
   writer.write_v(1, 0, 39, values.data());
-  EXPECT_THROW(writer.begin_layer(1, ElementType::float16), std::logic_error);
+  EXPECT_THROW(writer.begin_layer(1, {.element_type = ElementType::float16}), std::logic_error);
   EXPECT_THROW(writer.finish(), std::logic_error);
   writer.write_v(1, 39, 1, values.data());
-  EXPECT_THROW(writer.begin_layer(0, ElementType::float16), std::logic_error) << "twice";
+  EXPECT_THROW(writer.begin_layer(0, {.element_type = ElementType::float16}), std::logic_error) << "twice";
 }
 
 }  // namespace
-}  // namespace attest::testing
+}  // namespace attest::test

@@ -9,7 +9,7 @@
 
 #include "dumps/format/dump_writer.h"
 
-namespace attest::testing {
+namespace attest::test {
 
 inline DumpInfo small_header() {
   DumpInfo info;
@@ -33,7 +33,7 @@ inline std::vector<SampleInfo> small_samples() {
   first.query_positions = {0, 17, 39};
   first.spans = {{3, 9}, {5, 30}};
   first.span_labels = {"needle", "answer"};
-  first.has_tokens = true;
+  first.arrays = {"tokens"};
   first.layers = {0, 2, 5};
   SampleInfo second;
   second.name = "second";
@@ -86,11 +86,12 @@ inline void write_small_dump(const std::string& path, const DumpWriterOptions& o
                              const std::vector<SampleInfo>& samples = small_samples()) {
   DumpWriter writer(path, small_header(), options);
   for (const SampleInfo& sample : samples) {
-    writer.begin_sample(sample, sample.has_tokens ? small_tokens(sample) : std::vector<std::int32_t>{});
+    writer.begin_sample(sample);
+    if (contains(sample.arrays, "tokens")) writer.write_array<std::int32_t>("tokens", small_tokens(sample));
     for (const int layer : sample.layers) {
       const ElementType type = small_type(layer);
       const std::int64_t tokens = sample.num_tokens;
-      writer.begin_layer(layer, type, small_window(layer));
+      writer.begin_layer(layer, {.element_type = type, .sliding_window = small_window(layer)});
       const auto q = small_q(sample, layer, type);
       const auto k = small_k(sample, layer, type);
       const auto v = small_v(sample, layer, type);
@@ -103,7 +104,7 @@ inline void write_small_dump(const std::string& path, const DumpWriterOptions& o
           writer.write_v(head, begin, end - begin, v.data() + row * 5);
         }
       }
-      if (layer == 0) writer.write_attention_mass(small_mass(sample));
+      if (layer == 0) writer.write_array<float>("attention_mass", small_mass(sample));
     }
   }
   writer.finish();
@@ -116,4 +117,4 @@ inline std::string bytes_of(const std::vector<std::byte>& bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-}  // namespace attest::testing
+}  // namespace attest::test

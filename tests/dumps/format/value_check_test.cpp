@@ -107,14 +107,14 @@ TEST_P(ValueCheckTest, HeadsThatAreAllZero) {
 
 // 2^20 heads of zeros take little in a compressed file.
 TEST_P(ValueCheckTest, OfManyHeadsTheWorstAreKept) {
-  constexpr std::size_t kHeads = TensorCheck::kMostFindings + 500;
+  constexpr std::size_t kHeads = TensorCheck::kMaxFindings + 500;
   layer_.shape.num_query_heads = static_cast<int>(kHeads);
   layer_.query_positions = {5};
   layer_.q.resize(kHeads * 5 * size_of(GetParam()));
   for (std::size_t i = 0; i < kHeads * 5; ++i) set(layer_.q, i, 0);
   set(layer_.q, (kHeads - 1) * 5, kNan);
   const TensorCheck check = check_values(layer_).q;
-  ASSERT_EQ(check.findings.size(), TensorCheck::kMostFindings);
+  ASSERT_EQ(check.findings.size(), TensorCheck::kMaxFindings);
   EXPECT_EQ(check.num_left_out, 500u);
   EXPECT_EQ(check.findings.front().head, 0);
   EXPECT_EQ(check.findings.back().head, static_cast<int>(kHeads) - 1);

@@ -12,7 +12,7 @@
 #include "dumps/hdf5/dataset.h"
 #include "tests/dumps/format/bad_dump.h"
 
-namespace attest::testing {
+namespace attest::test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -138,4 +138,4 @@ TEST_F(ChunkReaderTest, RefusesFiltersThatItDoesNotKnow) {
 }
 
 }  // namespace
-}  // namespace attest::testing
+}  // namespace attest::test

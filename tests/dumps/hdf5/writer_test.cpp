@@ -18,8 +18,8 @@
 namespace attest::hdf5 {
 namespace {
 
-using attest::testing::done;
-using attest::testing::own;
+using attest::test::done;
+using attest::test::own;
 using ::testing::ElementsAre;
 using ::testing::MatchesRegex;
 
@@ -163,7 +163,7 @@ TEST_F(FileWriterTest, WholeDataSetsOfEveryType) {
 TEST_F(FileWriterTest, ScalesAreWrittenAsTheHighLevelLibraryWritesThem) {
   const Seen seen = written([](const FileWriter& file) {
     const std::vector<std::int32_t> small{3, 4};
-    const std::vector<double> large(kMostCompactBytes / sizeof(double) + 1, 0.5);
+    const std::vector<double> large(kMaxCompactBytes / sizeof(double) + 1, 0.5);
     DimensionScale x = file.write_scale<std::int32_t>(file.root(), "x", small);
     const DimensionScale y = file.write_scale<double>(file.root(), "y", large);
     file.write_dataset<std::int32_t>(file.root(), "d", std::vector<std::int32_t>{1, 2, 3, 4}, {2, 2},

@@ -4,14 +4,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "tests/dumps/format/small_dump.h"
 #include "tests/dumps/hdf5_edit.h"
 #include "tests/dumps/scratch_folder.h"
 
-namespace attest::testing {
+namespace attest::test {
 namespace {
 
 using ::testing::AllOf;
@@ -163,4 +162,4 @@ TEST_F(InspectTest, ReportsHeadsOfZeros) {
 }
 
 }  // namespace
-}  // namespace attest::testing
+}  // namespace attest::test

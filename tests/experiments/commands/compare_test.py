@@ -450,7 +450,7 @@ def test_more_refusals(studies, tmp_path):
     (["--metrics", "foo"], "there is no metric 'foo'"),
     (["--metrics", "recall,recall.mean"], "'recall.mean' is there twice"),
     (["--metrics", "recall.count"], "'recall.count': cells are compared in pairs, so that both files have as many"),
-    (["--selectors", "ffd=none"], "'ffd=none' is neither a label that both files have nor LABEL1=LABEL2; "),
+    (["--selectors", "ffd=none"], "'ffd=none' is neither a label that both files have, LABEL1=LABEL2, nor LABEL1@SETTING=LABEL2@SETTING; "),
     (["--selectors", "ffd,ffd"], "'ffd' is there twice"),
     (["--settings", "9"], "no selector has the setting '9' in both files; common are 3, 5, 7, 256, 1024, 50%"),
     (["--settings", "50"], "no selector has the setting '50' in both files"),
@@ -470,3 +470,54 @@ def test_names_cannot_write_to_the_terminal(tmp_path):
     for arguments in ([path, path], [path, path, "-o", tmp_path / "c.md"]):
         assert "\x1b" not in compare(*arguments).stdout
     assert "\x1b" not in (tmp_path / "c.md").read_text()
+
+
+# -- settings of two kinds, and matched bytes
+
+
+@pytest.fixture
+def bytes_study(tmp_path):
+    """Both methods in one file, with io_ratio planted by setting: ffd reads 10, 20, 40 %, quest 5, 21, 30 %."""
+    path = write_results(tmp_path / "r.h5", [ffd(), quest(dense_layers=0)], SAMPLES, seed=3)
+
+    def change(name, sample):
+        sample["ffd/io_ratio"][...] = np.broadcast_to([0.1, 0.2, 0.4], sample["ffd/io_ratio"].shape)
+        sample["quest/io_ratio"][...] = np.broadcast_to([0.05, 0.21, 0.3], sample["quest/io_ratio"].shape)
+
+    return edit(path, change)
+
+
+def labels(path, label):
+    with h5py.File(path) as file:
+        return list(next(iter(file["dumps/0/samples"].values()))[label]["setting_labels"].asstr()[()])
+
+
+def of_samples(path, label, setting, metric="recall"):
+    with h5py.File(path) as file:
+        return np.array([np.nanmean(s[label][metric][()][..., setting].astype(float)) for s in file["dumps/0/samples"].values()])
+
+
+def test_settings_of_two_kinds(bytes_study):
+    deltas, budgets = labels(bytes_study, "ffd"), labels(bytes_study, "quest")
+    found = result(bytes_study, bytes_study, "--selectors", f"ffd@{deltas[1]}=quest@{budgets[0]}", "--metrics", "recall")
+    (row,) = found["rows"]
+    first, second = of_samples(bytes_study, "ffd", 1), of_samples(bytes_study, "quest", 0)
+    assert (row["mean_1"], row["mean_2"]) == (pytest.approx(first.mean(), rel=1e-6), pytest.approx(second.mean(), rel=1e-6))
+    assert (row["setting"], row["setting_label"], row["setting_2"]) == ("delta", deltas[1], f"budget {budgets[0]}")
+    assert f"delta {deltas[1]} = budget {budgets[0]}" in compare(bytes_study, bytes_study, "--selectors", f"ffd@{deltas[1]}=quest@{budgets[0]}", "--metrics", "recall").stdout
+    assert "LABEL1@SETTING=LABEL2@SETTING" in compare(bytes_study, bytes_study, "--selectors", "ffd=quest", expect=4).stderr
+    assert "neither a label" in compare(bytes_study, bytes_study, "--selectors", "ffd@99=quest@1", expect=2).stderr
+
+
+def test_matched_bytes(bytes_study):
+    """At what quest reads, ffd is its setting that reads most without reading more; quest's smallest has none."""
+    deltas, budgets = labels(bytes_study, "ffd"), labels(bytes_study, "quest")
+    found = result(bytes_study, bytes_study, "--selectors", "quest=ffd", "--same-bytes", "--metrics", "recall")
+    assert [(r["setting_label"], r["setting_2"], r["io_1"], r["io_2"]) for r in found["rows"]] == [
+        (budgets[1], f"delta {deltas[1]}", pytest.approx(0.21), pytest.approx(0.2)), (budgets[2], f"delta {deltas[1]}", pytest.approx(0.3), pytest.approx(0.2))]
+    text = compare(bytes_study, bytes_study, "--selectors", "quest=ffd", "--same-bytes", "--metrics", "recall").stdout
+    assert "Matched by bytes" in text and "read 21 % and 20 %" in text and f"quest=ffd at {budgets[0]}" in text
+    other = result(bytes_study, bytes_study, "--selectors", "ffd=quest", "--same-bytes", "--metrics", "recall", "--settings", deltas[2])
+    assert [(r["setting_label"], r["setting_2"]) for r in other["rows"]] == [(deltas[2], f"budget {budgets[2]}")]
+    none = edit(bytes_study, lambda name, sample: sample["ffd/io_ratio"].write_direct(np.ones(sample["ffd/io_ratio"].shape, np.float32)))
+    assert "reads as little" in compare(none, none, "--selectors", "quest=ffd", "--same-bytes", expect=4).stderr

@@ -52,8 +52,8 @@ def study(tmp_path_factory):
         return {name: {m: group[m][()] for m in ("layers", "scores/span_mass", "ffd/keep_ratio", "ffd/lse_error")} for name, group in samples.items()}
 
 
-def test_readme_on_the_embedded_dump(demo, study):
-    text = flat(document("README.md"))
+def test_the_demo_page_on_the_embedded_dump(demo, study):
+    text = flat(document("experiments/manual/demo.md"))
     words = "zero one two three four five six seven".split()
     assert demo["num_query_heads"] / demo["num_kv_heads"] == 4 and "query heads : KV heads = 4" in text
     assert demo["head_dim"] == 128 and {l["element_type"] for s in demo["samples"] for l in s["layers"]} == {"bfloat16"}
@@ -73,9 +73,9 @@ def test_readme_on_the_embedded_dump(demo, study):
     assert float(rest) == round(float(max(s["ffd/lse_error"][..., 1].max() for s in study.values())), 2)
 
 
-def test_readme_on_the_long_dump(tmp_path):
+def test_the_demo_page_on_the_long_dump(tmp_path):
     """The paragraph's numbers, by numpy from the results of its command."""
-    paragraph = next(p for p in document("README.md").split("\n\n") if "demo-long.h5" in p)
+    paragraph = next(p for p in document("experiments/manual/demo.md").split("\n\n") if "12.3K tokens" in p)
     (command,) = re.findall(r"`attest (run\s[^`]*)`", paragraph)
     assert attest(*["dumps/demo-long.h5" if w.startswith("dumps/") else tmp_path / w if w == "l.h5" else w for w in shlex.split(command)], cwd=ROOT).returncode == 0
     with h5py.File(tmp_path / "l.h5") as file:
@@ -98,7 +98,7 @@ def test_readme_on_the_long_dump(tmp_path):
 
 
 def test_capture_on_the_embedded_dump(demo, study):
-    text = document("dumps/capture/README.md")
+    text = document("experiments/python/attest/capture/README.md")
     rows = re.findall(r"^\| `(\w+)` \| (\d+) \| ([\d, ]+) \|", text, re.MULTILINE)
     assert {(name, int(tokens), layers) for name, tokens, layers in rows} == {
         (s["name"], s["num_tokens"], ", ".join(str(l["layer"]) for l in s["layers"])) for s in demo["samples"] + inspected(LONG_DEMO)["samples"]}
@@ -152,7 +152,7 @@ def test_the_results_can_be_read_as_the_document_shows(tmp_path):
     assert done.returncode == 0 and 0.9 < float(done.stdout) <= 1, done.stderr
 
 
-SPEED = document("README.md")[document("README.md").index("## Speed") : document("README.md").index("## Where things are")]
+SPEED = document("analysis/SPEED.md")
 COMMANDS = sorted(set(re.findall(r"`attest ((?:bench|synth|run) [^`]*)`", SPEED)))
 SMALL = {"--device": "cpu", "--tokens": "256", "--samples": "1", "--queries": "2", "--layers": "1", "--sweep-points": "2"}
 

@@ -46,7 +46,7 @@ def test_an_input_is_no_output(folder, command, kept, link):
 
 
 def test_a_haystack_is_no_output(folder):
-    result = subprocess.run([sys.executable, SOURCE / "experiments/tasks/make_tasks.py", "bytes", "--haystack", "hay.txt", "-o", "hay.txt", "--force"],
+    result = subprocess.run([sys.executable, "-m", "attest.prompts", "bytes", "--haystack", "hay.txt", "-o", "hay.txt", "--force"],
                             cwd=folder, capture_output=True, text=True)
     assert result.returncode == 2 and "hay.txt" in result.stderr
     assert (folder / "hay.txt").read_text() == "hay\n"

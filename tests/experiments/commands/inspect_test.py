@@ -5,17 +5,14 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import time
-from pathlib import Path
 
 import h5py
 import numpy as np
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-from dump_maker import write_dump  # noqa: E402
-from results_maker import EXACT, ffd, quest, write_results  # noqa: E402
+from dump_maker import write_dump
+from results_maker import EXACT, ffd, quest, write_results
 
 STUDY = ["--selector", "ffd:block=16,sub_block=16,rule=topk", "--selector", "topp", "--selector", "exact", "--budget", "8,50%", "--p", "0.9"]
 
@@ -204,7 +201,7 @@ def test_a_damaged_study_file(tmp_path, content):
     (tmp_path / "r.partial").mkdir()
     (tmp_path / "r.partial/study.json").write_text(content)
     result = attest("inspect", tmp_path / "r.partial")
-    assert result.returncode == 4 and "study.json: is damaged" in result.stderr and result.stderr.count("\n") == 1
+    assert result.returncode == 4 and "r.partial/study.json: " in result.stderr and result.stderr.count("\n") == 1
 
 
 def test_a_folder_that_is_no_study(tmp_path):
@@ -225,9 +222,10 @@ def test_check_lists_every_metric_with_a_fault(tmp_path):
     assert attest("inspect", path).returncode == 0
 
 
-def test_options_of_many_levels_are_none(tmp_path):
+def test_options_of_many_levels_are_refused(tmp_path):
     path = write_results(tmp_path / "r.h5", [ffd(), EXACT])
     with h5py.File(path, "r+") as file:
         for sample in file["dumps/0/samples"].values():
             sample["ffd"].attrs["options"] = "[" * 20_000 + "]" * 20_000
-    assert inspected(path)["selectors"][1]["options"] is None or inspected(path)["selectors"][0]["options"] is None
+    result = attest("inspect", path, "--json", "--quiet")
+    assert result.returncode == 4 and "/ffd: attribute 'options' is '[[[" in result.stderr and "expected a JSON object" in result.stderr

@@ -1,4 +1,4 @@
-"""The numbers in the README about the embedded dump are those of the command that it names."""
+"""The numbers in the manual about the embedded dump are those of the command that it names."""
 
 import os
 import re
@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 ROOT = Path(os.environ["ATTEST_SOURCE_DIR"])
-README = (ROOT / "README.md").read_text()
-SECTION = README[README.index("## What it says") : README.index("## Speed")]
+SECTION = (ROOT / "experiments/manual/demo.md").read_text()
 COLUMNS = [("ffd", 0), ("ffd", 1), ("ffd_heads", 0), ("ffd_heads", 1)]  # of the table: label and setting
 
 
@@ -67,7 +66,7 @@ def test_the_retrieval_cells(results):
     cells = results("scores", "span_mass") >= 0.3
     for (label, setting), (printed,) in zip(COLUMNS, row("span recall, worst retrieval cell"), strict=True):
         assert printed == pytest.approx(results(label, "recall", setting)[cells].min(), abs=5.05e-5)
-    count, least, median, most = number(r"in the (\d+) cells .*?recall is at least ([\d.]+) at delta 5, .*?is ([\d.]+) % at the median and ([\d.]+) % +at most")
+    count, least, median, most = number(r"[Ii]n the (\d+) cells .*?recall is at least ([\d.]+) at delta 5, .*?is ([\d.]+) % at the median and ([\d.]+) % +at most")
     errors = results("ffd", "output_error", 0)[cells]
     assert count == cells.sum() and least <= results("ffd", "recall", 0)[cells].min()
     assert [median, most] == pytest.approx([100 * np.median(errors), 100 * errors.max()], abs=0.051)

@@ -119,8 +119,8 @@ def studied_demo(tmp_path_factory):
 
 
 def cells_of(page):
-    text = page.read_text()
-    return json.loads(text.split('id="data">', 1)[1].split("</script>", 1)[0])["cells"]
+    data = json.loads(page.read_text().split('id="data">', 1)[1].split("</script>", 1)[0])
+    return [dict(zip(data["cells"]["columns"], row)) for row in data["cells"]["rows"]]
 
 
 def test_tokens_come_from_the_dump(studied_demo, tmp_path):
@@ -133,7 +133,7 @@ def test_tokens_come_from_the_dump(studied_demo, tmp_path):
     with h5py.File(SOURCE / "dumps/demo.h5") as dump, h5py.File(studied_demo) as results:
         names = sorted(results["dumps/0/samples"])
         for cell in cells:
-            sample, query, tokens, before = cell[3], cell[6], cell[11], cell[12]
+            sample, query, tokens, before = (cell[name] for name in ("sample", "query", "tokens", "before"))
             ids = dump[f"samples/{names[sample]}/tokens"][()]
             assert tokens[before] == ids[query] and len(tokens) >= before + 1
             assert tokens == list(ids[query - before:query - before + len(tokens)])
@@ -141,7 +141,7 @@ def test_tokens_come_from_the_dump(studied_demo, tmp_path):
 
 def test_tokens_can_be_left_out(studied_demo, tmp_path):
     report(studied_demo, "-o", tmp_path / "report.html", "--no-tokens")
-    assert all(cell[11] == [] for cell in cells_of(tmp_path / "report.html"))
+    assert all(cell["tokens"] == [] for cell in cells_of(tmp_path / "report.html"))
 
 
 def test_a_dump_that_is_gone_or_changed_costs_the_tokens_alone(tmp_path):
@@ -158,7 +158,7 @@ def test_a_dump_that_is_gone_or_changed_costs_the_tokens_alone(tmp_path):
     assert "the dump is not there any more" in (tmp_path / "b.html").read_text()
     for page in ("a.html", "b.html"):
         cells = cells_of(tmp_path / page)
-        assert cells and all(cell[11] == [] for cell in cells)
+        assert cells and all(cell["tokens"] == [] for cell in cells)
 
 
 def test_a_report_of_one_layer_and_one_setting(tmp_path):

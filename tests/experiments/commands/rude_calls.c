@@ -1,14 +1,12 @@
-// Preloaded into a program under test: system calls that fail as on a machine without locks, threads or processes.
-//   RUDE_LOCKS=1     fcntl's open file description locks fail with ENOLCK
+// Preloaded into a program under test: system calls that fail as on a machine without hard links, threads or processes.
+//   RUDE_LINKS=1     link fails with EPERM
 //   RUDE_THREADS=N   after N threads no further one can be started
 //   RUDE_FORKS=N     after N processes no further one can be started
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <spawn.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -17,25 +15,13 @@ static int used_up(const char* name, int* count) {
   return most != NULL && __atomic_fetch_add(count, 1, __ATOMIC_RELAXED) >= atoi(most);
 }
 
-static int refuse_lock(int command) {
-  return getenv("RUDE_LOCKS") != NULL && (command == F_OFD_SETLK || command == F_OFD_SETLKW);
-}
-
-#define FCNTL(name)                                                                        \
-  int name(int descriptor, int command, ...) {                                             \
-    va_list arguments;                                                                     \
-    va_start(arguments, command);                                                          \
-    void* argument = va_arg(arguments, void*);                                             \
-    va_end(arguments);                                                                     \
-    if (refuse_lock(command)) {                                                            \
-      errno = ENOLCK;                                                                      \
-      return -1;                                                                           \
-    }                                                                                      \
-    int (*original)(int, int, ...) = (int (*)(int, int, ...))dlsym(RTLD_NEXT, #name);      \
-    return original(descriptor, command, argument);                                        \
+int link(const char* from, const char* to) {
+  if (getenv("RUDE_LINKS") != NULL) {
+    errno = EPERM;
+    return -1;
   }
-FCNTL(fcntl)
-FCNTL(fcntl64)
+  return ((int (*)(const char*, const char*))dlsym(RTLD_NEXT, "link"))(from, to);
+}
 
 int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*run)(void*), void* argument) {
   static int count = 0;

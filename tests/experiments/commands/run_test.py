@@ -120,10 +120,11 @@ def test_results_are_as_the_format_says(dump, tmp_path):
 
 def test_the_manifest_tells_how(dump, tmp_path):
     out = tmp_path / "r.h5"
-    assert attest("run", dump, "-o", out, "--selector", "ffd", "--delta", "5", "--threads", 1).returncode == 0
+    assert attest("run", dump, "-o", out, "--selector", "ffd", "--delta", "5", "--threads", 1, "--device", "cpu").returncode == 0
     with h5py.File(out) as file:
         manifest = json.loads(file.attrs["manifest"])
-    assert manifest["command_line"][1:] == ["run", str(dump), "-o", str(out), "--selector", "ffd", "--delta", "5", "--threads", "1"]
+    options = ["--selector", "ffd", "--delta", "5", "--threads", "1", "--device", "cpu"]
+    assert manifest["command_line"][1:] == ["run", str(dump), "-o", str(out)] + options
     assert manifest["configuration"]["selectors"][0]["options"]["gqa"] == "union"
     assert manifest["program"]["version"] and manifest["program"]["git_commit"]
     assert manifest["device"] == "CPU, 1 thread"
@@ -188,16 +189,16 @@ def test_several_dumps_and_the_summary_table(dump, tmp_path):
     result = attest("run", dump, other, "-o", tmp_path / "r.h5", "--selector", "ffd:block=64", "--delta", "5,7")
     assert result.returncode == 0
     lines = result.stdout.splitlines()
-    assert lines[0].split()[:3] == ["selector", "setting", "recall"] and "span recall" in lines[0]
+    assert lines[0].split()[:7] == ["selector", "setting", "span", "recall", "min", "recall", "min"]
     assert lines[1].startswith("ffd:block=64  delta 5") and lines[2].startswith("ffd:block=64  delta 7")
     with h5py.File(tmp_path / "r.h5") as file:
         recall = np.concatenate([file[f"dumps/{d}/samples/s/ffd:block=64/recall"][..., 0].ravel() for d in (0, 1)])
-    assert float(lines[1].split()[3]) == pytest.approx(recall.mean(), abs=1e-5)
-    assert float(lines[1].split()[4]) == pytest.approx(recall.min(), abs=1e-5)
+    assert float(lines[1].split()[5]) == pytest.approx(recall.mean(), abs=1e-5)
+    assert float(lines[1].split()[6]) == pytest.approx(recall.min(), abs=1e-5)
 
 
 def test_progress_is_plain_lines_when_stderr_is_no_terminal(dump, tmp_path):
-    result = attest("run", dump, "-o", tmp_path / "r.h5", "--selector", "exact")
+    result = attest("run", dump, "-o", tmp_path / "r.h5", "--selector", "exact", "--device", "cpu")
     assert "\r" not in result.stderr and "\033" not in result.stderr
     last = [line for line in result.stderr.splitlines() if "layers" in line][-1]
     assert last.startswith("3 of 3 layers, ") and "layers/s" in last

@@ -1,16 +1,13 @@
 """`attest tasks` as a user runs it: selectors and grids, refusals, a config file, and going on after an end."""
 import json
 import os
-import pathlib
 import signal
 import subprocess
-import sys
 import time
 
 import h5py
 import pytest
 
-sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "tasks"))
 from task_runs_maker import answered_prompts, model_folder, write_lines  # noqa: F401
 
 ATTEST = os.environ["ATTEST_BIN"]
@@ -143,7 +140,7 @@ def test_resume(number, code, model_folder, prompts, tmp_path):  # noqa: F811
     assert shown.returncode == 0 and f"{finished} prompts are finished. The same 'attest tasks' command" in shown.stdout
 
     error = run(broken, *arguments, expect=5).stderr
-    assert "t.h5.partial: holds unfinished outcomes; continue them with --resume, or start over with --force" in error
+    assert "t.h5.partial: holds unfinished outcomes; continue with --resume, or start over with --force" in error
     error = run(broken, *arguments, "--resume", "--forced", expect=2).stderr
     assert 'cannot resume t.h5.partial: it was started with answered "greedy", and not "forced"' in error
     damaged = broken / "t.h5.partial/prompt-0.json"
@@ -186,7 +183,7 @@ def test_inspect(model_folder, prompts, tmp_path):  # noqa: F811
     assert "these are task outcomes" in inspect("t.h5", "--check", expect=2).stderr
     with h5py.File(tmp_path / "t.h5", "r+") as file:
         del file["outcomes/exact"]
-    assert "t.h5: cannot be read as outcomes of attest tasks" in inspect("t.h5", expect=4).stderr
+    assert "t.h5: /outcomes/exact: " in inspect("t.h5", expect=4).stderr
 
 
 def test_help_shows_all_options():

@@ -160,7 +160,7 @@ def test_what_stands_in_the_place_of_results_is_said(tmp_path):
     assert attest(tmp_path, *command, "--force").returncode == 0
 
 
-def test_options_that_are_no_json_or_too_deep_are_no_options(tmp_path):
+def test_options_that_are_no_json_object_or_too_deep_are_refused(tmp_path):
     """Comparing or printing values so deep takes more than this stack."""
     deep = '{"x": ' + "[" * 28000 + "]" * 28000 + "}"
     results_maker.write_results(tmp_path / "r.h5", [results_maker.ffd("a"), results_maker.ffd("b", gqa="per_head")])
@@ -171,5 +171,6 @@ def test_options_that_are_no_json_or_too_deep_are_no_options(tmp_path):
                     sample[label].attrs["options"] = text
         small = lambda: resource.setrlimit(resource.RLIMIT_STACK, (1 << 20, 1 << 20))
         said = attest(tmp_path, "figures", "r.h5", "-o", "f", "--only", "headwise,error_bound", "--format", "svg", "--force", preexec_fn=small)
-        assert said.returncode == 0, said.stderr
-        assert b"error_bound (tiny): needs the dump of the study: the options of selector 'a' are not a JSON object" in said.stdout
+        assert said.returncode == 4, said.stderr
+        assert b"/a: attribute 'options' is '" in said.stderr and b"expected a JSON object" in said.stderr
+        assert not (tmp_path / "f").exists()

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 from planted_results import recalls, write_planted
-from verdicts import TARGET, cdf, check_evidence, planted, validate, verdict
+from verdicts import TARGET, cdf, check_evidence, head_that_needs_more, planted, validate, verdict
 
 
 def test_recommendation(tmp_path):
@@ -13,7 +13,7 @@ def test_recommendation(tmp_path):
     out = tmp_path / "rec.json"
     validate(path, "--target", TARGET, "-o", out)
     found = json.loads(out.read_text())
-    assert list(found) == ["format", "format_version", "model", "selector", "setting", "default", "layers", "claim", "results", "program"]
+    assert list(found) == ["format", "format_version", "model", "selector", "setting", "default", "layers", "claim", "certified_on", "results", "program"]
     assert (found["format"], found["format_version"], found["model"]) == ("attest-recommendation", 1, "tiny")
     assert found["selector"] == {"name": "ffd", "label": "ffd", "options": {"gqa": "union"}}
     assert (found["setting"], found["default"], found["layers"]) == ("delta", 5, {})
@@ -64,7 +64,7 @@ def test_a_setting_without_numbers_is_said(tmp_path):
     found = verdict(path, "--target", TARGET)
     assert (found["certified"], found["stopped_at"], found["prompts_to_decide"]) == (5, 3, None)
     assert "no number there for any prompt" in found["text"]
-    assert verdict(path, "--target", TARGET, "--claim", "observed", "--delta", "3", expect=3)["verdict"] == "undecided"
+    assert verdict(path, "--target", TARGET, "--claim", "observed", "--delta", "3", expect=3)["verdict"] == "not shown"
 
 
 def test_control_characters_are_not_printed(tmp_path):
@@ -80,11 +80,6 @@ def test_outputs_have_different_names(tmp_path):
 
 
 # -- units
-
-
-def head_that_needs_more(path, prompts=60):
-    """KV head 1 of layer 1 fails below setting 5; all else passes at 3."""
-    return planted(path, prompts, [prompts, 0, 0])
 
 
 def test_per_kv_head(tmp_path):

@@ -1,13 +1,15 @@
 """`attest validate` on planted results: every number that it prints is worked out again here."""
 
 import csv
+import json
 import math
 
+import h5py
 import numpy as np
 import pytest
 import yaml_free
 from planted_results import recalls, write_planted
-from verdicts import TARGET, cdf, check_evidence, hoeffding_bentkus, planted, root, upper_tail, validate, verdict
+from verdicts import TARGET, cdf, check_evidence, head_that_needs_more, hoeffding_bentkus, planted, root, upper_tail, validate, verdict
 
 
 @pytest.mark.parametrize("n, k, options, expected", [
@@ -48,7 +50,10 @@ def test_choosing_down_the_grid(tmp_path):
     assert (found["certified"], found["stopped_at"]) == (7, 5)
     found = verdict(planted(tmp_path / "c.h5", 29, [0, 0, 1]), "--target", TARGET, expect=3)
     assert (found["verdict"], found["certified"], found["stopped_at"]) == ("undecided", None, 7)
-    assert "not even delta 7 of ffd, the safest setting, is certified" in found["text"]
+    assert "not even delta 7 of ffd, the largest studied, is certified for tiny" in found["text"]
+    # What is not reached is not tested, though it would pass.
+    found = verdict(tmp_path / "b.h5", "--target", TARGET)
+    assert [s["verdict"] for s in found["settings"]] == ["certified", "undecided", "not tested"]
     # Among settings that are named.
     found = verdict(tmp_path / "b.h5", "--target", TARGET, "--grid", "3,7")
     assert (found["certified"], len(found["settings"])) == (3, 2)
@@ -129,10 +134,12 @@ def test_mean_by_hb(tmp_path):
         assert one["beyond_clip_at_most"] == pytest.approx(root(lambda p: 1 - cdf(1, 80, p), 0.95), abs=1e-9)
         assert (evidence["n"], one["n"]) == (80, 80)
         assert one["k"] == evidence["k"] == int((deficits > 0.02).sum())
-    # The strictest value at the same clip.
+    # The strictest value, whose clip is ten times what it allows, as when it is typed.
     about = [s for s in found["settings"] if s["setting"] == found["certified"]][0]["targets"][0]
-    losses = np.minimum(1 - stored[..., [3, 5].index(found["certified"])].mean(axis=(1, 2, 3)), 0.2) / 0.2
-    assert 1 - about["passes_at"] == pytest.approx(0.2 * root(lambda a: -hoeffding_bentkus(list(losses), a) if a > 0 else -1, -0.05), rel=1e-4)
+    deficits = 1 - stored[..., [3, 5].index(found["certified"])].mean(axis=(1, 2, 3))
+    p_at = lambda allowed: hoeffding_bentkus(list(np.minimum(deficits / allowed, 10) / 10), 0.1) if allowed > 0 else 1
+    assert 1 - about["passes_at"] == pytest.approx(root(lambda allowed: -p_at(allowed), -0.05), rel=1e-4)
+    assert verdict(path, *options[2:], "--target", f"recall>={about['passes_at']}", "--delta", str(found["certified"]))["verdict"] == "certified"
     assert found["claim"]["clip"] == [pytest.approx(0.2)] and found["claim"]["bound"] == "hb"
 
 
@@ -161,20 +168,33 @@ def test_mean_by_betting(tmp_path, n, value):
     assert ("at least 29 prompts" in found["text"]) == (n < 29)
 
 
-def test_the_bootstrap_is_called_approximate(tmp_path):
-    path = write_planted(tmp_path / "r.h5", {"recall": recalls(8, settings=1, value=0.995)}, settings=(5,))
-    found = verdict(path, "--target", "recall>=0.99", "--claim", "mean", "--bound", "bootstrap")
-    assert found["claim"]["approximate"] is True
-    assert "with about 95 %" in found["claim"]["sentence"] and "approximate" in found["text"]
+def test_the_bootstrap_certifies_nothing(tmp_path):
+    """From one prompt, or from eight, whatever its p-value: exit 3, no word of a certificate, no file."""
+    for prompts in (1, 8):
+        path = write_planted(tmp_path / f"{prompts}.h5", {"recall": recalls(prompts, settings=1, value=0.995)}, settings=(5,))
+        found = verdict(path, "--target", "recall>=0.99", "--claim", "mean", "--bound", "bootstrap", "-o", tmp_path / "rec.json", expect=3)
+        assert (found["verdict"], found["certified"], found["shown"]) == ("shown", None, 5)
+        assert found["text"].startswith("shown, which certifies nothing: delta 5 of ffd") and "holds no level" in found["claim"]["sentence"]
+        assert "certified" not in found["text"] and not (tmp_path / "rec.json").exists()
 
 
 def test_observed(tmp_path):
     path = planted(tmp_path / "r.h5", 30, [4, 3, 0])
-    found = verdict(path, "--target", TARGET, "--claim", "observed")
-    assert (found["certified"], found["stopped_at"]) == (5, 3)
+    found = verdict(path, "--target", TARGET, "--claim", "observed", expect=3)
+    assert (found["verdict"], found["certified"], found["shown"], found["stopped_at"]) == ("shown", None, 5, 3)
     assert "nothing is inferred" in found["claim"]["sentence"] and found["claim"]["p_value"] is None
     assert "p_value" not in found["settings"][0] and "share_low" not in found["settings"][0]
-    assert verdict(path, "--target", TARGET, "--claim", "observed", "--max-violating", "0")["certified"] == 7
+    assert "certified" not in found["text"] and found["text"].startswith("shown, which certifies nothing")
+    assert verdict(path, "--target", TARGET, "--claim", "observed", "--max-violating", "0", expect=3)["shown"] == 7
+    assert verdict(path, "--target", TARGET, "--claim", "observed", "--delta", "3", expect=3)["verdict"] == "not shown"
+
+
+@pytest.mark.parametrize("target", ["lse_error>=0.001", "recall<=0.5", "dropped_mass>=0.1"])
+def test_a_reversed_target_is_refused(tmp_path, target):
+    """It would certify the worst setting."""
+    path = planted(tmp_path / "r.h5", 29, [29, 29, 29])
+    refused = validate(path, "--target", target, "-o", tmp_path / "rec.json", expect=2).stderr
+    assert "is better for" in refused and not (tmp_path / "rec.json").exists()
 
 
 # -- what is said besides
@@ -187,7 +207,7 @@ def test_prompts_to_decide(tmp_path):
     found = verdict(planted(tmp_path / "d.h5", 30, [1]*3), "--target", TARGET, "--delta", "5", expect=3)
     n = found["prompts_to_decide"]
     assert cdf(math.ceil(n / 30 - 1e-9), n, 0.1) <= 0.05 < cdf(math.ceil((n - 1) / 30 - 1e-9), n - 1, 0.1)
-    assert f"{n} prompts would decide it" in found["text"]
+    assert f"{n} prompts in all would decide it" in found["text"]
     found = verdict(planted(tmp_path / "e.h5", 30, [6]*3), "--target", TARGET, "--delta", "5", expect=3)
     n = found["prompts_to_decide"]
     assert upper_tail(math.floor(n / 5 + 1e-9), n, 0.1) <= 0.05
@@ -247,6 +267,100 @@ def test_passes_at_is_the_strictest_value(tmp_path):
     for typed in line.replace("passes at", "").strip().split(", "):
         assert verdict(path, "--target", typed.replace(" ", ""))["verdict"] == "certified"
     assert verdict(path, "--target", f"recall.min>={mins[allowed] + 1e-6}", expect=3)["verdict"] == "undecided"
+
+
+def test_what_passes_passes_together(tmp_path):
+    """Targets that different prompts miss: the values that are told are certified when all are typed at once."""
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        shape = (46, 2, 2, 4, 1)
+        path = write_planted(tmp_path / f"{seed}.h5", {"recall": 1 - rng.exponential(0.001, shape), "lse_error": rng.exponential(0.002, shape)}, settings=(5,))
+        found = verdict(path, "--target", "recall.min>=0.95", "--target", "lse_error.max<=0.05")
+        line = next(line for line in found["text"].splitlines() if "passes at" in line)
+        typed = [part.replace(" ", "") for part in line.replace("passes at", "").strip().split(", ")]
+        assert len(typed) == 2
+        again = verdict(path, *[word for target in typed for word in ("--target", target)])
+        assert again["verdict"] == "certified"
+
+
+def test_prompts_to_bring_are_all_prompts(tmp_path):
+    """12 of 40 do not count: 42 are needed, not 29; with --per, those that choose are needed, too."""
+    mass = np.full(recalls(40).shape[:4], 0.5)
+    mass[28:] = np.nan
+    path = write_planted(tmp_path / "r.h5", {"recall": recalls(40), "span_mass": mass})
+    found = verdict(path, "--target", "span_recall>=0.9", expect=3)
+    assert found["prompts_to_decide"] == 42 and "42 prompts in all would decide it" in found["text"]
+    path = head_that_needs_more(tmp_path / "s.h5", 40)
+    found = verdict(path, "--target", TARGET, "--per", "kv_head", expect=3)
+    assert found["claim"]["n"] == 20 and found["prompts_to_decide"] == 58
+    assert "so would these 40 with --choose 25%" in found["text"]
+    assert verdict(path, "--target", TARGET, "--per", "kv_head", "--choose", "25%")["verdict"] == "certified"
+
+
+def test_what_prompts_can_show_comes_first(tmp_path):
+    found = verdict(planted(tmp_path / "r.h5", 8, [0, 0, 0]), "--target", TARGET, expect=3)
+    share = 100 * (1 - 0.05 ** (1 / 8))
+    assert found["text"].splitlines()[1].startswith(f"  can show     8 prompts, none of which violates, certify a share of {share:.3g} % at best; ")
+
+
+def test_several_selectors_are_all_shown(tmp_path):
+    """Each at its level, and what picking the best of them is worth."""
+    one = planted(tmp_path / "r.h5", 29, [0, 0, 0], label="ffd")
+    with h5py.File(one, "r+") as file:
+        for sample in file["dumps/0/samples"].values():
+            sample.copy("ffd", "other")
+            sample["other/recall"][...] = 0.5
+    assert "--selector LABEL" in validate(one, "--target", TARGET, expect=2).stderr, "no first one is taken silently"
+    both = json.loads(validate(one, "--target", TARGET, "--selector", "ffd", "--selector", "other", "--json", expect=3).stdout)
+    assert [v["verdict"] for v in both["verdicts"]] == ["certified", "refuted"]
+    assert "picked afterwards is not covered" in both["together"] and "hold at 90 %" in both["together"] and "--confidence 97.5%" in both["together"]
+    text = validate(one, "--target", TARGET, "--selector", "ffd", "--selector", "other", expect=3).stdout
+    assert text == both["verdicts"][0]["text"] + both["verdicts"][1]["text"] + both["together"] + "\n"
+    assert "of one --selector" in validate(one, "--target", TARGET, "--selector", "ffd", "--selector", "other", "-o", tmp_path / "x.json", expect=2).stderr
+
+
+def test_what_is_written_is_said_with_seed_split_and_coverage(tmp_path):
+    path = head_that_needs_more(tmp_path / "r.h5")
+    done = validate(path, "--target", TARGET, "--per", "kv_head", "--seed", "7", "-o", tmp_path / "rec.json")
+    assert f"{tmp_path / 'rec.json'}: the recommendation" in done.stderr
+    assert "drawn with seed 7 (--choose 50%)" in done.stdout
+    assert "2 queries of each prompt, at positions 998 to 999" in done.stdout and "exact inputs" in done.stdout and "independent" in done.stdout
+    written = json.loads((tmp_path / "rec.json").read_text())
+    assert (written["claim"]["seed"], written["claim"]["choose"]) == (7, 0.5) and "exact inputs" in written["claim"]["covers"]
+    assert np.array(written["certified_on"]).shape == (30, 1)
+    found = verdict(path, "--target", TARGET, "--per", "kv_head", "--seed", "7")
+    names = found["units"]["choosing_prompts"]
+    assert len(names) == 30 and names != verdict(path, "--target", TARGET, "--per", "kv_head", "--seed", "8")["units"]["choosing_prompts"]
+
+
+def test_one_setting_for_all_is_first_where_it_reads_less(tmp_path):
+    """A head that only the choosing prompts need: the family stops early and reads more than one setting."""
+    recall = recalls(60, settings=3)
+    io = np.broadcast_to([0.2, 0.5, 0.8], recall.shape)
+    recall[:, :, :, :, 0] = 0.5  # the smallest setting fails everywhere, the next in a few cells
+    rng = np.random.default_rng(1)
+    recall[rng.permutation(60)[:2], 0, 0, 0, 1] = 0.5
+    path = write_planted(tmp_path / "r.h5", {"recall": recall, "io_ratio": io, "keep_ratio": io})
+    text = validate(path, "--target", TARGET, "--per", "kv_head", "--max-violating", "20%").stdout
+    lines = {line.split()[0] + " " + line.split()[1]: line for line in text.splitlines()[1:]}
+    single, own = (float(part.split(" % of the bytes")[0].split()[-1]) for part in (text.split("one for all")[1], text.split("  costs ")[1]))
+    first = text.splitlines()[1].startswith("  one for all")
+    assert first == (single <= own) and (not first or "take it instead" in lines["one for"])
+
+
+def test_prompts_of_one_document_count_once(tmp_path):
+    """60 prompts of 12 documents are 12 pieces of evidence."""
+    path = planted(tmp_path / "r.h5", 60, [2, 2, 2])
+    with h5py.File(path, "r+") as file:
+        for p, sample in enumerate(file["dumps/0/samples"].values()):
+            sample.attrs["document"] = f"text {p // 5}"
+    assert verdict(path, "--target", TARGET, "--max-violating", "25%")["verdict"] == "certified"
+    found = verdict(path, "--target", TARGET, "--max-violating", "25%", "--cluster", "document", expect=3)
+    check_evidence(found["settings"][0], 12, 1, 0.25)
+    assert "1 of 12 groups of prompts of one document violate" in found["text"] and found["claim"]["cluster"] == "document"
+    units = verdict(path, "--target", TARGET, "--max-violating", "50%", "--cluster", "document", "--per", "layer")["units"]
+    assert len(units["choosing_prompts"]) == 30 and len({int(name[1:]) // 5 for name in units["choosing_prompts"]}) == 6
+    assert "has no attribute 'topic'" in validate(path, "--target", TARGET, "--cluster", "topic", expect=2).stderr
 
 
 def test_prompts_that_do_not_count_are_said(tmp_path):

@@ -16,7 +16,7 @@ TARGET = "recall.min>=0.9"
 
 def validate(*arguments, expect=0, cwd=None):
     done = subprocess.run([ATTEST, "validate", *map(str, arguments)], capture_output=True, text=True, timeout=300, cwd=cwd)
-    assert done.returncode == expect, (done.returncode, done.stdout, done.stderr)
+    assert expect is None or done.returncode == expect, (done.returncode, done.stdout, done.stderr)
     if expect in (2, 4, 5):
         assert done.stdout == "" and len(done.stderr.strip().splitlines()) <= 2, done.stderr
         assert done.stderr.isprintable() or "\n" in done.stderr
@@ -32,6 +32,11 @@ def planted(path, prompts, per_setting, **more):
     recall = with_violations(prompts, per_setting)
     grow = np.broadcast_to(0.1 + 0.2 * np.arange(len(per_setting)), recall.shape)
     return write_planted(path, {"recall": recall, "io_ratio": grow, "keep_ratio": grow / 2, "lse_error": 1 - recall}, **more)
+
+
+def head_that_needs_more(path, prompts=60):
+    """KV head 1 of layer 1 fails below setting 5; all else passes at 3."""
+    return planted(path, prompts, [prompts, 0, 0])
 
 
 def cdf(k, n, p):

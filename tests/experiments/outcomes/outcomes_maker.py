@@ -111,6 +111,7 @@ def write_tasks(path, failed, names=None, *, selectors=None, model="tiny", dense
         file["prompts/num_tokens"] = np.full(prompts, 1000)
         for i, (name, kind) in enumerate([("label", text), ("selector", text), ("options", text), ("setting_kind", text), ("setting", np.float64), ("setting_percent", np.uint8)]):
             file[f"runs/{name}"] = np.array([json.dumps(row[i]) if name == "options" else row[i] for row in rows], kind)
+        file["runs/setting_label"] = np.array(["", *(setting for _, setting in every_run(selectors))], text)
         for name, given in (("exact", exact), ("contains", contains), ("prefix", prefix)):
             file[f"outcomes/{name}"] = (right if given is None else np.asarray(given)).astype(np.uint8)
         file["outcomes/answer"] = np.full(right.shape, "42", text)

@@ -5,15 +5,12 @@ import json
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-TESTS = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(TESTS / "experiments/commands"), str(TESTS / "plots/report")]
-from browser import Browser, find_browser  # noqa: E402
-from results_maker import EXACT, ffd, quest, write_results  # noqa: E402
+from browser import Browser, find_browser
+from results_maker import EXACT, ffd, quest, write_results
 
 ATTEST = os.environ["ATTEST_BIN"]
 PROMPTS = {f"p{i}": [0, 1, 2] for i in range(40)}
@@ -52,6 +49,7 @@ def test_each_selector_with_settings_is_judged(results, tmp_path):
         assert [f["severity"] for f in document["findings"] if f["link"] == name] == [severity]
         for cell in verdict["offenders"]["cells"][:10]:
             assert f"Layer {cell['layer']}, head {cell['head']}, prompt {cell['prompt']}, query" in shown
+    assert "picked afterwards is not covered" in section(tmp_path / "r.html", "validation-2")
     assert 'id="validation-3"' not in (tmp_path / "r.html").read_text()
 
 

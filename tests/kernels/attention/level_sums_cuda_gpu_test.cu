@@ -148,7 +148,7 @@ TEST_F(LevelPartialsCuda, BeginEmpty) {
   }
 }
 
-// A range is a whole number of tiles, at least two: the shortest with which kMostSplits ranges cover the row.
+// A range is a whole number of tiles, at least two: the shortest with which kMaxSplits ranges cover the row.
 TEST(TokensPerSplit, IsTheLeastThatSuffices) {
   for (int longest = 1; longest < 200000; longest += longest < 20000 ? 1 : 97) {
     int expected = 256;

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "kernels/attention/score_tiles.cuh"
+#include "kernels/attention/scores_cuda.h"
 #include "tests/kernels/device_cases.h"
 #include "tests/kernels/device_rows.h"
 
@@ -151,8 +152,7 @@ TEST_F(BareProducts, AreNeitherScaledNorCapped) {
   Gpu gpu;
   const DeviceLayer on(Case{"", 1, 4, 64, 64, ElementType::bfloat16, {100, 300}, Pattern::ties, 20}, gpu);
   const RaggedRows<float> scores = gpu.take_rows<float>(on.visible, on.rows.stride);
-  score_rows(on.rows, on.queries, without_score_transform(on.kv), ExactKeys{1}, {.scores = scores.items.data},
-             gpu.stream);
+  cuda_scores(on.rows, without_score_transform(on.kv), on.queries, scores.items, {}, gpu.stream);
   const Rows<float> found = gpu.download_rows(scores);
   for (int r = 0; r < on.rows.num_rows; ++r)
     for (int j = 0; j < on.length(r); ++j) {

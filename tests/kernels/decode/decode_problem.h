@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "dumps/element_type.h"
-#include "kernels/decode/ffd/ffd_cache_cuda.h"
-#include "kernels/decode/ffd/ffd_decode_cuda.h"
+#include "kernels/decode/ffd_cache_cuda.h"
+#include "kernels/decode/ffd_decode_cuda.h"
 #include "tests/cases.h"
 
 namespace attest::test {

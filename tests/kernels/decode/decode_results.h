@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/kernels/decode/plain_decode.h"
+#include "tests/kernels/decode/reference_decode.h"
 
 namespace attest::test {
 

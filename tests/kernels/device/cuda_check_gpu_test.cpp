@@ -25,6 +25,17 @@ TEST_F(CudaCheck, NamesCallAndPlaceAndClearsTheError) {
   EXPECT_NO_THROW(ATTEST_CUDA_QUIET(cudaFree(data)));
 }
 
+TEST_F(CudaCheck, TellsABuildForAnotherGpu) {
+  try {
+    ATTEST_CUDA(cudaErrorNoKernelImageForDevice);
+    ADD_FAILURE() << "no error";
+  } catch (const DeviceError& error) {
+    EXPECT_STREQ(error.what(),
+                 "this build has no kernels for this GPU: build attest on a machine that has it, or with "
+                 "ATTEST_NATIVE=OFF");
+  }
+}
+
 TEST_F(CudaCheck, QuietVariantOnlyClearsTheError) {
   void* data = nullptr;
   EXPECT_NO_THROW(ATTEST_CUDA_QUIET(cudaMalloc(&data, std::size_t{1} << 55)));

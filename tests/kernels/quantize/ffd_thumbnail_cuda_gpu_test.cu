@@ -1,8 +1,7 @@
 // FFD's scales, thumbnails and residuals on the device, bit for bit, and the resulting scores.
 #include <gtest/gtest.h>
 
-#include "kernels/attention/score_tiles.cuh"
-#include "kernels/quantize/ffd_thumbnail_cuda.cuh"
+#include "kernels/selectors/ffd_scores_cuda.cuh"
 #include "tests/kernels/plain_quantize.h"
 #include "tests/kernels/quantize/device_forms.cuh"
 
@@ -140,12 +139,12 @@ TEST_P(FfdThumbnailCuda, ScoresAreOfThumbnailAndResidual) {
     const RaggedRows<float> scores = gpu.take_rows<float>(limits, on.rows.stride),
                             refined = gpu.take_rows<float>(limits, on.rows.stride);
     const Rows<float> exact(on.visible.size(), std::vector<float>(on.rows.max_length, 0.0f));
-    score_rows(on.rows, on.queries, on.kv, form,
-               {.limit = gpu.upload(limits),
-                .exact = gpu.upload_rows(exact, on.rows.stride).items.data,
-                .scores = scores.items.data,
-                .refined = refined.items.data},
-               gpu.stream);
+    cuda_ffd_scores(on.rows, on.queries, on.kv, form,
+                    {.limit = gpu.upload(limits),
+                     .exact = gpu.upload_rows(exact, on.rows.stride).items.data,
+                     .scores = scores.items.data,
+                     .refined = refined.items.data},
+                    gpu.stream);
     const Rows<float> found = gpu.download_rows(scores), found_refined = gpu.download_rows(refined);
     for (int i = 0; i < on.rows.num_origins; ++i)
       for (int begin = 0; begin + kBlock <= on.origins[i].length; begin += kBlock) {

@@ -98,17 +98,17 @@ TEST(TokenAsymmetric, ConformsBitForBit) {
   constexpr int kChannels = 37;
   for (ElementType type : kTypes)
     for (int bits : {2, 4, 8})
-      for (float least_range : {0.0f, 1e-9f}) {
+      for (float min_range : {0.0f, 1e-9f}) {
         std::vector<float> x = awkward(40, kChannels, type, random);
         std::fill_n(x.begin(), kChannels, 2.5f);  // a range of zero
         std::fill_n(x.begin() + kChannels, kChannels, 0.0f);
-        x[static_cast<std::size_t>(kChannels) + 1] = 3e-10f;  // a range below least_range
+        x[static_cast<std::size_t>(kChannels) + 1] = 3e-10f;  // a range below min_range
         std::vector<float> found(x.size());
-        quantize_tokens({bits, least_range}, x.data(), 40, kChannels, found.data());
+        quantize_tokens({bits, min_range}, x.data(), 40, kChannels, found.data());
         for (std::ptrdiff_t t = 0; t < 40; ++t)
           ASSERT_EQ(Row(found.begin() + t * kChannels, found.begin() + (t + 1) * kChannels),
                     plain_token(Row(x.begin() + t * kChannels, x.begin() + (t + 1) * kChannels), bits,
-                                static_cast<double>(least_range)))
+                                static_cast<double>(min_range)))
               << bits << " bits, token " << t;
       }
 }

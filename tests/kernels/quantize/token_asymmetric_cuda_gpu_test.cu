@@ -9,8 +9,8 @@ namespace attest::test {
 namespace {
 
 /// Quantises and dequantises a key with the range [lo, hi], which may be narrower than that of the key.
-Row plain_in_range(const Row& key, double lo, double hi, int bits, double least_range) {
-  const double top = std::pow(2, bits) - 1, s = f32(std::max(f32(hi - lo), f32(least_range)) / top);
+Row plain_in_range(const Row& key, double lo, double hi, int bits, double min_range) {
+  const double top = std::pow(2, bits) - 1, s = f32(std::max(f32(hi - lo), f32(min_range)) / top);
   Row out;
   for (double x : key) {
     const double code = s == 0 ? 0 : std::clamp(half_even(f32(f32(x - lo) / s)), 0.0, top);
@@ -39,12 +39,12 @@ TEST_P(TokenAsymmetricCuda, ConformsBitForBit) {
     }
   }
   for (int bits : {2, 4, 8})
-    for (float least_range : {0.0f, 1e-9f, 0.5f})
+    for (float min_range : {0.0f, 1e-9f, 0.5f})
       for (bool two_sets : {false, true}) {
         Gpu gpu;
         std::vector<RowBatch> batches = batch_of_each_origin(on);
         for (RowBatch& batch : batches) batch.params = two_sets ? batch.origin % 2 : 7;
-        const TokenAsymmetricQuantizer quantizer{bits, least_range};
+        const TokenAsymmetricQuantizer quantizer{bits, min_range};
         const FormedKeys found =
             formed_keys(TokenAsymmetricKeys{quantizer, gpu.upload(ranges), two_sets ? num_keys : 0}, on, batches, gpu);
         for (std::size_t i = 0; i < batches.size(); ++i) {
@@ -55,10 +55,10 @@ TEST_P(TokenAsymmetricCuda, ConformsBitForBit) {
             const bool whole = !two_sets || batches[i].params == 0;
             const float2 range = ranges[(whole ? 0 : num_keys) + key];
             const Row formed = found.key(static_cast<int>(i), j);
-            ASSERT_EQ(formed, plain_in_range(own, range.x, range.y, bits, least_range))
-                << bits << " bits, least range " << least_range << ", origin " << i << ", token " << j;
+            ASSERT_EQ(formed, plain_in_range(own, range.x, range.y, bits, min_range))
+                << bits << " bits, least range " << min_range << ", origin " << i << ", token " << j;
             if (!whole) continue;
-            ASSERT_EQ(formed, plain_token(own, bits, least_range)) << bits << " bits, origin " << i << ", token " << j;
+            ASSERT_EQ(formed, plain_token(own, bits, min_range)) << bits << " bits, origin " << i << ", token " << j;
             std::vector<float> cpu(kDim);
             quantize_tokens(quantizer, &keys[key * kDim], 1, kDim, cpu.data());
             ASSERT_EQ(formed, Row(cpu.begin(), cpu.end())) << bits << " bits, origin " << i << ", token " << j;

@@ -31,7 +31,7 @@ void expect_sorted(const std::vector<int>& counts, std::int64_t stride) {
   const RaggedRows<float> in = gpu.upload_rows(rows, stride);
   const RaggedRows<std::uint32_t> out = gpu.take_rows<std::uint32_t>(all_counts, stride);
   const std::size_t bytes = BlockSort<kThreads>::bytes(in.max_count);
-  ASSERT_LE(in.max_count, BlockSort<kThreads>::kMostItems);
+  ASSERT_LE(in.max_count, BlockSort<kThreads>::kMaxItems);
   allow_shared_memory(sort_kernel<kThreads>, bytes);
   sort_kernel<kThreads><<<in.rows, kThreads, bytes, gpu.stream>>>(in, out.items);
   ATTEST_CUDA_LAUNCHED(sort_kernel);
@@ -58,8 +58,8 @@ TEST_F(BlockSortCuda, OfAWholeBlock) {
   int device = 0, most = 0;
   ATTEST_CUDA(cudaGetDevice(&device));
   ATTEST_CUDA(cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
-  const bool whole = BlockSort<1024>::bytes(BlockSort<1024>::kMostItems) <= static_cast<std::size_t>(most);
-  const int longest = whole ? BlockSort<1024>::kMostItems : 16384;
+  const bool whole = BlockSort<1024>::bytes(BlockSort<1024>::kMaxItems) <= static_cast<std::size_t>(most);
+  const int longest = whole ? BlockSort<1024>::kMaxItems : 16384;
   expect_sorted<1024>({1, 1023, 10000, longest - 1, longest}, longest);
 }
 

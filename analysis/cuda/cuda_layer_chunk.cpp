@@ -1,0 +1,106 @@
+// Makes chunks of a layer and enqueues what every selector's attention takes.
+#include "analysis/cuda/cuda_layer_chunk.h"
+
+#include "kernels/attention/mean_value_cuda.h"
+#include "kernels/attention/query_parts_cuda.h"
+#include "kernels/attention/scores_cuda.h"
+#include "kernels/attention/setting_outputs_cuda.h"
+#include "kernels/attention/sinks_cuda.h"
+
+namespace attest {
+
+CudaChunk layer_chunk(const AttentionLayer& layer, const DeviceInputs& inputs, const RowTables& tables,
+                      DeviceArena& arena, Uploads& uploads, cudaStream_t stream) {
+  CudaChunk chunk;
+  chunk.arena = &arena;
+  chunk.uploads = &uploads;
+  chunk.stream = stream;
+  const auto [batches, origins, visible, origin, query, cell, sink] =
+      uploads.put_all(arena, stream, tables.batches, tables.origins, tables.visible, tables.origin, tables.query,
+                      tables.cell, tables.sink);
+  chunk.rows = {.num_rows = static_cast<int>(tables.visible.size()),
+                .num_batches = static_cast<int>(tables.batches.size()),
+                .num_origins = static_cast<int>(tables.origins.size()),
+                .group = layer.shape.group(),
+                .max_length = tables.max_length,
+                .layer_max_length = longest_row(layer),
+                .max_batch_rows = tables.max_batch_rows,
+                .stride = (static_cast<std::int64_t>(tables.max_length) + kTileTokens - 1) / kTileTokens * kTileTokens,
+                .batches = batches,
+                .origins = origins,
+                .visible = visible,
+                .origin = origin,
+                .query = query,
+                .cell = cell,
+                .sink = tables.sink.empty() ? nullptr : sink};
+  chunk.kv = {.type = layer.element_type,
+              .keys = inputs.k,
+              .values = inputs.v,
+              .head_dim = layer.shape.head_dim,
+              .value_dim = layer.shape.value_dim,
+              .tokens = layer.num_tokens,
+              .scale = static_cast<float>(layer.softmax_scale),
+              .softcap = static_cast<float>(layer.logit_softcap)};
+  chunk.transform = {layer.softmax_scale, layer.logit_softcap};
+  chunk.num_keys = inputs.heads.count * layer.num_tokens;
+  chunk.estimates = layer.estimates;
+  chunk.num_queries = layer.num_queries();
+  chunk.layer = layer.layer;
+  chunk.first_kv_head = inputs.heads.first;
+  chunk.batches = tables.batches;
+  chunk.origins = tables.origins;
+  chunk.visible = tables.visible;
+  chunk.query = tables.query;
+  chunk.queries = cuda_query_parts(chunk.rows, chunk.kv.type, inputs.q, chunk.kv.head_dim, arena, stream);
+  return chunk;
+}
+
+void cuda_exact_scores(CudaChunk& chunk) {
+  auto* scores = chunk.take_rows<float>();
+  float* low = chunk.rows.layer_max_length <= kShortRow ? chunk.take_rows<float>() : nullptr;
+  cuda_scores(chunk.rows, chunk.kv, chunk.queries, chunk.by_tokens(scores), chunk.by_tokens(low), chunk.stream);
+  chunk.exact = scores;
+  chunk.exact_low = low;
+}
+
+std::vector<AscendingGrid> layer_grids(const AttentionLayer& layer, const Selector& selector,
+                                       std::span<const Setting> grid) {
+  std::vector<AscendingGrid> grids;
+  for (std::int64_t position : layer.query_positions)
+    grids.push_back(ascending(selector, grid, position + 1 - layer.first_visible_key(position)));
+  return grids;
+}
+
+std::vector<double> setting_shifts(const Selector& selector, int layer, std::span<const QueryGroup> groups) {
+  std::vector<double> shifts;
+  if (selector.settings_file() != nullptr)
+    for (const QueryGroup& place : groups) shifts.push_back(selector.setting_shift(layer, place.kv_head));
+  return shifts;
+}
+
+void cuda_check_selection(const CudaChunk& chunk, const Selector& selector, const CudaSelection& selection,
+                          std::size_t index, OverflowKey* first) {
+  if (selection.estimate != nullptr && selection.estimate != chunk.exact)
+    cuda_find_overflow(chunk, chunk.values(selection.estimate, selection.covered), lowest_estimate(selector),
+                       {.step = OverflowStep::estimate, .selector = index}, first);
+  if (selection.read_scores != nullptr && selection.read_scores != selection.estimate)
+    cuda_find_overflow(chunk, chunk.visible_values(selection.read_scores), -kLargestScore,
+                       {.step = OverflowStep::read_score, .selector = index}, first);
+}
+
+DeviceOutputs cuda_selection_outputs(const CudaChunk& chunk, const CudaSelection& selection, int num_settings) {
+  const DeviceOutputs outputs = take_outputs(chunk.rows, num_settings, chunk.kv.value_dim, *chunk.arena);
+  const SweepView sweep{
+      .scores = chunk.by_tokens(selection.read_scores == nullptr ? chunk.exact : selection.read_scores),
+      .levels = chunk.by_tokens(selection.levels),
+      .num_settings = num_settings,
+      .order = selection.level_order};
+  const DeviceValues values{selection.value_groups, selection.value_quantizer, selection.num_approximate.device};
+  cuda_setting_outputs(chunk.rows, chunk.kv, sweep, values, outputs, *chunk.arena, chunk.stream);
+  cuda_add_sinks(chunk.rows, outputs, chunk.stream);
+  if (selection.mean_value_share)
+    cuda_blend_mean_values(chunk.rows, chunk.kv, selection.mean_value_share, outputs, *chunk.arena, chunk.stream);
+  return outputs;
+}
+
+}  // namespace attest

@@ -1,0 +1,262 @@
+// The study of one layer on a CUDA device. A layer is copied to the device while the layer before it is computed. The
+// host waits for the device when results are collected, and where it is several chunks ahead.
+#include <algorithm>
+#include <array>
+#include <deque>
+#include <limits>
+
+#include "analysis/cuda/cuda_chunk_study.h"
+#include "analysis/cuda/cuda_layer_plan.h"
+#include "analysis/cuda/cuda_results.h"
+#include "analysis/layer/layer_study.h"
+#include "dumps/base/error.h"
+#include "kernels/device/page_locked_memory.h"
+#include "kernels/device/stage_clock.h"
+#include "kernels/device/stream.h"
+
+namespace attest {
+namespace {
+
+constexpr int kSubmitted = 2;                 // one layer is computed while the next is copied
+constexpr std::size_t kChunksAhead = 4;       // enqueued and not finished
+constexpr std::size_t kBytesPerElement = 64;  // scratch memory per (row, token), approximate
+constexpr std::int64_t kMaxRows = 1 << 15;    // per chunk; rows are the y dimension of grids, at most 65535
+// Per row: sums of squared centred ranks, n^3 / 3, stay below 2^63.
+constexpr std::int64_t kMaxTokens = 3'000'000;
+
+std::size_t bytes_of(const AttentionLayer& layer, std::int64_t rows, int channels) {
+  return static_cast<std::size_t>(rows) * static_cast<std::size_t>(channels) * size_of(layer.element_type);
+}
+
+/// Device copies of a layer's queries and of the keys and values of a range of KV heads. `copied`: the copy is
+/// complete. `free`: the kernels that read the slot have finished.
+struct InputSlot {
+  DeviceBuffer q, k, v;
+  CudaEvent copied, free;
+};
+
+/// A layer that was submitted and not yet collected.
+struct Job {
+  CudaResults results;
+  Uploads uploads;
+  StageClock clock, copy_clock;
+  CudaEvent done;
+};
+
+class CudaLayerStudy final : public LayerStudy {
+ public:
+  CudaLayerStudy(const Study& study, int device, const DeviceMemoryLimit& memory, std::span<const Metric> metrics)
+      : study_(study), metrics_(metrics), device_(device), arena_(0) {
+    for (const StudySelector& s : study.selectors) {
+      selectors_.push_back(s.selector->cuda_code());
+      if (!selectors_.back())
+        throw NoCudaCode("selector '" + s.name + "' has no CUDA code: leave it out, or choose --device cpu");
+    }
+    for (const Metric& metric : metrics)
+      if (!metric.has_cuda_code())
+        throw NoCudaCode("metric '" + std::string(metric.info.name) + "' has no CUDA code: choose --device cpu");
+    cudaDeviceProp properties{};
+    ATTEST_CUDA(cudaGetDeviceProperties(&properties, device));
+    name_ = properties.name;
+    memory_ = memory.bytes > 0
+                  ? memory.bytes
+                  : static_cast<std::size_t>(memory.share * static_cast<double>(properties.totalGlobalMem));
+    if (memory_ > properties.totalGlobalMem)
+      throw UsageError("--device-memory is " + std::to_string(memory_ >> 20) + " MiB, " + name_ + " has " +
+                       std::to_string(properties.totalGlobalMem >> 20));
+  }
+  ~CudaLayerStudy() override {
+    ATTEST_CUDA_QUIET(cudaSetDevice(device_));  // that of the calling thread may be another
+    ATTEST_CUDA_QUIET(cudaDeviceSynchronize());
+  }
+
+  LayerResults run(const AttentionLayer& layer) override {
+    submit(layer);
+    return collect();
+  }
+
+  void submit(const AttentionLayer& layer) override {
+    Job& job = jobs_[static_cast<std::size_t>(next_job_)];
+    try {
+      ATTEST_CUDA(cudaSetDevice(device_));
+      check(layer);
+      job.uploads.reset();
+      enqueue(layer, job);
+    } catch (...) {
+      abandon();
+      throw;
+    }
+    submitted_.push_back(next_job_);
+    next_job_ = (next_job_ + 1) % kSubmitted;
+  }
+
+  LayerResults collect() override {
+    Job& job = jobs_[static_cast<std::size_t>(submitted_.front())];
+    try {
+      ATTEST_CUDA(cudaSetDevice(device_));
+      job.done.synchronize();
+      job.clock.add_to(times_);
+      job.copy_clock.add_to(times_);
+    } catch (...) {
+      abandon();
+      throw;
+    }
+    submitted_.pop_front();
+    return job.results.take();
+  }
+
+  int max_submitted() const override { return kSubmitted; }
+  std::pmr::memory_resource* layer_memory() override { return page_locked_memory(device_); }
+  std::string device() const override { return name_ + " (cuda:" + std::to_string(device_) + ")"; }
+  std::vector<StageTime> stage_times() const override { return times_; }
+
+ private:
+  void check(const AttentionLayer& layer) const {
+    for (const StudySelector& s : study_.selectors) s.selector->check(layer.shape.head_dim, layer.shape.value_dim);
+    if (layer.num_tokens > kMaxTokens)
+      throw DeviceError("a sample of " + std::to_string(layer.num_tokens) + " tokens is longer than the " +
+                        std::to_string(kMaxTokens) + " that the GPU study takes; choose --device cpu");
+  }
+
+  /// Waits for the device and drops all submitted layers.
+  void abandon() noexcept {
+    ATTEST_CUDA_QUIET(cudaStreamSynchronize(copying_));
+    ATTEST_CUDA_QUIET(cudaStreamSynchronize(computing_));
+    submitted_.clear();
+    for (Job& job : jobs_) {
+      job.clock.forget();
+      job.copy_clock.forget();
+    }
+  }
+
+  void enqueue(const AttentionLayer& layer, Job& job) {
+    job.results.begin(study_, metrics_, layer, computing_);
+    for (const KvHeadRange& heads : head_ranges(layer)) {
+      InputSlot& slot = slots_[static_cast<std::size_t>(next_slot_)];
+      next_slot_ = (next_slot_ + 1) % static_cast<int>(slots_.size());
+      copy(layer, heads, slot, job);
+      slot.copied.make_wait(computing_);
+      const DeviceInputs inputs{slot.q.data(), slot.k.data(), slot.v.data(), heads};
+      CudaChunkStudy study(
+          {study_, selectors_, layer, inputs, arena_, job.uploads, job.results, job.clock, computing_});
+      for (const KvHeadRange& alike : equally_dense(heads, job.results.layout().selectors))
+        enqueue_groups(layer, study, query_groups(layer, alike));
+      slot.free.record(computing_);
+    }
+    job.results.enqueue_finish(static_cast<int>(layer.num_queries()), layer.shape.num_query_heads, computing_);
+    job.done.record(computing_);
+  }
+
+  /// Ranges of KV heads whose keys and values fit in a quarter of the memory: the two input slots take half of it. All
+  /// heads form one range if they fit. Also sizes the slots and the arena.
+  std::vector<KvHeadRange> head_ranges(const AttentionLayer& layer) {
+    const AttentionShape& shape = layer.shape;
+    const std::size_t q = bytes_of(layer, layer.num_queries() * shape.num_query_heads, shape.head_dim);
+    const std::size_t k = bytes_of(layer, layer.num_tokens, shape.head_dim),
+                      v = bytes_of(layer, layer.num_tokens, shape.value_dim);
+    const auto fit = static_cast<int>(
+        std::clamp<std::size_t>(memory_ / 4 / (k + v), 1, static_cast<std::size_t>(shape.num_kv_heads)));
+    const std::size_t least = slots_.size() * (q + k + v);
+    if (least > memory_)
+      throw DeviceError("layer " + std::to_string(layer.layer) +
+                        ": two buffers for one KV head's keys and values need " + std::to_string(least >> 20) +
+                        " MiB of device memory, " + std::to_string(memory_ >> 20) +
+                        " MiB may be used: raise --device-memory, or choose --device cpu");
+    std::size_t inputs = 0;
+    for (InputSlot& slot : slots_) {
+      slot.q.reserve(q);
+      slot.k.reserve(k * static_cast<std::size_t>(fit));
+      slot.v.reserve(v * static_cast<std::size_t>(fit));
+      inputs += slot.q.size() + slot.k.size() + slot.v.size();
+    }
+    arena_.set_limit(memory_ - std::min(memory_, inputs));
+    if (submitted_.empty() && arena_.has_several_slabs()) {
+      computing_.synchronize();
+      arena_.merge_slabs();
+    }
+    std::vector<KvHeadRange> ranges;
+    for (int first = 0; first < shape.num_kv_heads; first += fit)
+      ranges.push_back({first, std::min(fit, shape.num_kv_heads - first)});
+    return ranges;
+  }
+
+  void copy(const AttentionLayer& layer, const KvHeadRange& heads, InputSlot& slot, Job& job) {
+    const std::size_t k = bytes_of(layer, layer.num_tokens, layer.shape.head_dim),
+                      v = bytes_of(layer, layer.num_tokens, layer.shape.value_dim);
+    const auto first = static_cast<std::size_t>(heads.first), count = static_cast<std::size_t>(heads.count);
+    slot.free.make_wait(copying_);
+    const std::size_t q = bytes_of(layer, layer.num_queries() * layer.shape.num_query_heads, layer.shape.head_dim);
+    {
+      const StageClock::Stage stage(job.copy_clock, std::string(kHostCopyStage), copying_,
+                                    static_cast<double>(q + count * (k + v)));
+      ATTEST_CUDA(cudaMemcpyAsync(slot.q.data(), layer.q.data(), q, cudaMemcpyHostToDevice, copying_));
+      ATTEST_CUDA(
+          cudaMemcpyAsync(slot.k.data(), layer.k.data() + first * k, count * k, cudaMemcpyHostToDevice, copying_));
+      ATTEST_CUDA(
+          cudaMemcpyAsync(slot.v.data(), layer.v.data() + first * v, count * v, cudaMemcpyHostToDevice, copying_));
+    }
+    slot.copied.record(copying_);
+  }
+
+  /// Limits how far the host runs ahead of the device, so that a layer of many chunks can be interrupted.
+  void wait_for_earlier_chunk() {
+    throw_if_stopped();
+    chunks_done_[next_chunk_].synchronize();  // returns at once if it was never recorded
+    throw_if_stopped();
+  }
+
+  /// Enqueues as many groups at a time as the arena holds. If a chunk does not fit, half of it is tried; results of
+  /// rows that were written already are overwritten with the same values.
+  void enqueue_groups(const AttentionLayer& layer, CudaChunkStudy& study, std::span<const QueryGroup> groups) {
+    const std::size_t rows = static_cast<std::size_t>(layer.shape.group()),
+                      length = static_cast<std::size_t>(longest_row(layer));
+    if (most_elements_ == 0) {
+      most_elements_ = std::max<std::size_t>(1, arena_.limit() / kBytesPerElement);
+      arena_.reserve(std::min(most_elements_, groups.size() * rows * length) * kBytesPerElement);
+    }
+    std::size_t at_once = std::clamp<std::size_t>(
+        std::min(most_elements_ / length, static_cast<std::size_t>(kMaxRows)) / rows, 1, groups.size());
+    while (!groups.empty()) {
+      const std::size_t count = std::min(at_once, groups.size());
+      wait_for_earlier_chunk();
+      try {
+        study.enqueue(groups.first(count));
+        chunks_done_[next_chunk_].record(computing_);
+        next_chunk_ = (next_chunk_ + 1) % chunks_done_.size();
+        groups = groups.subspan(count);
+      } catch (const DeviceMemoryFull&) {
+        if (count == 1) throw;
+        at_once = (count + 1) / 2;
+        most_elements_ = at_once * rows * length;
+      }
+    }
+  }
+
+  const Study& study_;
+  const std::span<const Metric> metrics_;
+  const int device_;
+  std::string name_;
+  std::size_t memory_ = 0;
+  std::vector<std::shared_ptr<const CudaSelector>> selectors_;
+  DeviceArena arena_;
+  std::size_t most_elements_ = 0;  // largest number of (row, token) pairs per chunk; 0: not known yet
+  CudaStream copying_, computing_;
+  std::array<CudaEvent, kChunksAhead> chunks_done_;
+  std::size_t next_chunk_ = 0;
+  std::array<InputSlot, 2> slots_;
+  int next_slot_ = 0;
+  std::array<Job, kSubmitted> jobs_;
+  int next_job_ = 0;
+  std::deque<int> submitted_;  // indices of jobs_, oldest first
+  std::vector<StageTime> times_;
+};
+
+}  // namespace
+
+std::unique_ptr<LayerStudy> make_cuda_layer_study(const Study& study, int device, const DeviceMemoryLimit& memory,
+                                                  std::span<const Metric> metrics) {
+  ATTEST_CUDA(cudaSetDevice(device));
+  return std::make_unique<CudaLayerStudy>(study, device, memory, metrics);
+}
+
+}  // namespace attest

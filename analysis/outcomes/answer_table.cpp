@@ -1,0 +1,98 @@
+// Shares of right answers by task and length, and the description of unfinished outcomes.
+#include "analysis/outcomes/answer_table.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <map>
+#include <set>
+
+#include "dumps/base/error.h"
+#include "dumps/base/json.h"
+
+namespace attest {
+namespace {
+
+constexpr std::uint64_t kMaxDescription = std::uint64_t{16} << 20;
+constexpr std::int64_t kMaxPrompts = 1'000'000'000;
+
+std::int64_t rounded_log2(std::int64_t tokens) { return std::llround(std::log2(static_cast<double>(tokens))); }
+
+std::string column_name(const TaskPrompt& prompt, const std::set<std::int64_t>& lengths) {
+  if (lengths.size() < 2) return prompt.task;
+  const std::int64_t length = std::int64_t{1} << rounded_log2(prompt.num_tokens);
+  return length >= 1024 ? fmt::format("{} {}K", prompt.task, length / 1024) : fmt::format("{} {}", prompt.task, length);
+}
+
+/// prompt-N.json, whatever N is.
+bool is_finished_prompt(const std::string& name) {
+  constexpr std::string_view kBegin = "prompt-", kEnd = ".json";
+  return name.size() > kBegin.size() + kEnd.size() && name.starts_with(kBegin) && name.ends_with(kEnd) &&
+         std::all_of(name.begin() + kBegin.size(), name.end() - kEnd.size(),
+                     [](char c) { return c >= '0' && c <= '9'; });
+}
+
+/// Tasks times lengths times prompts of each.
+std::int64_t made_prompts(const Json& made) {
+  const auto tasks = static_cast<std::int64_t>(made.at("tasks").elements().size());
+  const auto lengths = static_cast<std::int64_t>(made.at("context").elements().size());
+  if (tasks > 1000 || lengths > 1000) throw JsonError("'prompts' is larger than what attest tasks makes");
+  return tasks * lengths * made.at("prompts").whole(1, kMaxPrompts);
+}
+
+}  // namespace
+
+AnswerTable answer_table(const TasksFile& file) {
+  AnswerTable table;
+  const std::vector<Score>& contains = file.scores[static_cast<std::size_t>(ScoreKind::contains)];
+  if (std::ranges::find(contains, Score::not_scored) != contains.end()) table.score = ScoreKind::prefix;
+
+  std::map<std::string, std::set<std::int64_t>> lengths;
+  for (const TaskPrompt& prompt : file.prompts) lengths[prompt.task].insert(rounded_log2(prompt.num_tokens));
+  std::map<std::string, std::size_t> columns;
+  std::vector<std::size_t> column_of;
+  for (const TaskPrompt& prompt : file.prompts) {
+    const std::string name = column_name(prompt, lengths[prompt.task]);
+    const auto [column, is_new] = columns.emplace(name, table.columns.size());
+    if (is_new) table.columns.push_back({.name = name});
+    ++table.columns[column->second].prompts;
+    column_of.push_back(column->second);
+  }
+  for (std::size_t r = 0; r < file.runs.size(); ++r) {
+    AnswerTable::Row row{
+        .label = file.runs[r].label, .setting = file.runs[r].typed, .right = std::vector<double>(table.columns.size())};
+    for (std::size_t p = 0; p < file.prompts.size(); ++p) {
+      row.right[column_of[p]] += file.score(table.score, p, r) == Score::right ? 1 : 0;
+      row.kept_ratio += file.kept_ratio[p * file.runs.size() + r];
+    }
+    for (std::size_t c = 0; c < table.columns.size(); ++c)
+      row.right[c] /= static_cast<double>(table.columns[c].prompts);
+    row.kept_ratio /= static_cast<double>(file.prompts.size());
+    table.rows.push_back(std::move(row));
+  }
+  return table;
+}
+
+UnfinishedAnswers read_unfinished_answers(const std::string& folder) {
+  const std::string path = (std::filesystem::path(folder) / kTasksDescription).string();
+  UnfinishedAnswers found;
+  try {
+    const Json begun = read_json_object(path, "the description of task outcomes", kMaxDescription);
+    found.begun = begun.at("record").at("created").text();
+    const Json& what = begun.at("what");
+    found.program = what.at("program").at("version").text();
+    found.model = what.at("model").at("called").text();
+    if (!what.at("prompts").contains("file")) found.prompts = made_prompts(what.at("prompts"));
+  } catch (const JsonError& error) {
+    throw InputError(fmt::format("{}: is damaged ({})", path, error.what()));
+  }
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error))
+    found.finished += is_finished_prompt(entry->path().filename().string()) ? 1 : 0;
+  if (error) throw InputError(fmt::format("{}: cannot be read ({})", folder, error.message()));
+  return found;
+}
+
+}  // namespace attest

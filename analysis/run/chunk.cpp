@@ -1,0 +1,156 @@
+// The file of a chunk: a line of magic, the description of the study as JSON, then for each unit its place in the plan
+// and the bytes of its file, which have a checksum. Sizes are 64-bit numbers, little endian.
+#include "analysis/run/chunk.h"
+
+#include <fmt/core.h>
+
+#include <filesystem>
+#include <span>
+#include <utility>
+
+#include "analysis/results/study_difference.h"
+#include "analysis/results/unit_check.h"
+#include "analysis/run/unit_queue.h"
+#include "analysis/study/calibration.h"
+#include "dumps/base/atomic_file.h"
+#include "dumps/base/error.h"
+#include "dumps/base/input_file.h"
+#include "dumps/base/json.h"
+#include "dumps/base/printable.h"
+
+namespace attest {
+namespace {
+
+constexpr std::string_view kMagic = "attest chunk 1\n";
+constexpr std::uint64_t kMostDescription = std::uint64_t{16} << 20;
+
+std::string number_text(std::uint64_t value) {
+  std::string bytes;
+  for (int i = 0; i < 8; ++i) bytes += static_cast<char>(value >> 8 * i & 0xFF);
+  return bytes;
+}
+
+/// Places in the plan, each once.
+std::vector<std::size_t> chosen_units(const PreparedStudy& run) {
+  const std::size_t count = run.plan.units.size();
+  std::vector<std::size_t> chosen;
+  for (const auto& [first, last] : run.options.chunk->units) {
+    if (static_cast<std::size_t>(first) >= count || (last != kLastLayer && static_cast<std::size_t>(last) >= count))
+      throw UsageError(fmt::format("--units: the study has units 0 to {}, found {}", count - 1,
+                                   static_cast<std::size_t>(first) >= count ? first : last));
+    for (std::size_t i = static_cast<std::size_t>(first); i < count && i <= static_cast<std::size_t>(last); ++i)
+      if (std::ranges::find(chosen, i) == chosen.end()) chosen.push_back(i);
+  }
+  return chosen;
+}
+
+/// Reads a chunk from its beginning to its end. Nothing in it is trusted.
+class ChunkReader {
+ public:
+  explicit ChunkReader(const std::string& path) : file_(path) {
+    if (text(kMagic.size(), kMagic.size()) != kMagic)
+      fail("expected the units of a study, as attest run --chunk writes them");
+  }
+  bool at_end() const { return at_ == file_.size(); }
+  std::uint64_t number(std::uint64_t most, const char* what) {
+    std::byte bytes[8];
+    if (file_.size() - at_ < sizeof bytes) fail("ends early");
+    file_.read(at_, bytes);
+    at_ += sizeof bytes;
+    const auto value = little_endian<std::uint64_t>(bytes);
+    if (value > most) fail(fmt::format("{} is {}, expected at most {}", what, value, most));
+    return value;
+  }
+  std::string text(std::uint64_t size, std::uint64_t most) {
+    if (size > most || size > file_.size() - at_) fail("ends early");
+    std::string bytes(size, '\0');
+    file_.read(at_, std::as_writable_bytes(std::span(bytes)));
+    at_ += size;
+    return bytes;
+  }
+  [[noreturn]] void fail(const std::string& why) const { throw InputError(fmt::format("{}: {}", file_.path(), why)); }
+
+ private:
+  InputFile file_;
+  std::uint64_t at_ = 0;
+};
+
+void require_unchanged(const std::vector<InputStatus>& inputs) {
+  for (const InputStatus& input : inputs)
+    if (input_status(input.path) != input)
+      throw InputError(fmt::format("'{}' changed while it was studied", input.path));
+}
+
+}  // namespace
+
+RunReport compute_chunk(const PreparedStudy& run, const std::atomic<bool>& stop, const StudyObserver& observer) {
+  const std::string& target = run.options.chunk->file;
+  std::error_code error;
+  if (!run.options.force && std::filesystem::exists(target, error))
+    throw OutputError(fmt::format("'{}' exists; --force replaces it", target));
+  const std::vector<std::size_t> chosen = chosen_units(run);
+  StudyPlan plan = run.plan;
+  plan.units.clear();
+  for (const std::size_t i : chosen) plan.units.push_back(run.plan.units[i]);
+  run.hashes->rest();
+  PartialResults partial(PartialResults::folder_of(target), PartialResults::Start::resume, run.configuration,
+                         &run.study);
+  calibrate(run.study, run.plan, run.readers[0], &stop);
+  RunReport report{.outcome = RunReport::Outcome::wrote_chunk, .progress = {}, .device = run.device_text()};
+  StudyObserver counting = observer;
+  counting.progress = [&](const StudyProgress& progress) {
+    report.progress = progress;
+    observer.progress(progress);
+  };
+  UnitQueue queue(partial, plan, run.study.skip_bad_layers, observer.notice);
+  run.compute(queue, plan, {}, stop, counting);
+  require_unchanged(run.inputs);
+
+  const std::string description = Json{{"by", partial.self()}, {"study", parse_json(run.configuration)}}.dump();
+  AtomicFile file(target);
+  file.write(kMagic);
+  file.write(number_text(description.size()));
+  file.write(description);
+  for (const std::size_t i : chosen) {
+    const std::optional<LayerResults> unit = partial.load(run.plan.units[i]);
+    if (!unit) throw OutputError(fmt::format("'{}' was changed while the chunk was computed", partial.folder()));
+    const std::string bytes = partial.encode(*unit);
+    file.write(number_text(i));
+    file.write(number_text(bytes.size()));
+    file.write(bytes);
+  }
+  file.commit();
+  PartialResults::remove_own_files(partial.folder());
+  return report;
+}
+
+void take_chunk(const std::string& path, const PreparedStudy& run, const PartialResults& partial,
+                const std::atomic<bool>& stop) {
+  ChunkReader chunk(path);
+  const std::uint64_t size = chunk.number(kMostDescription, "the size of the study's description");
+  const std::optional<Json> described = parsed_json(chunk.text(size, kMostDescription));
+  if (!described || !described->contains("study") || !(*described)["by"].is_text())
+    chunk.fail("the study's description is damaged");
+  require_same_study({.folder = path, .begun_by = described->at("by").text(), .this_process = partial.self()},
+                     described->at("study"), parse_json(run.configuration));
+  while (!chunk.at_end()) {
+    if (stop) throw Interrupted("interrupted");
+    const UnitKey& unit = run.plan.units[chunk.number(run.plan.units.size() - 1, "a unit")];
+    const std::uint64_t most = most_unit_bytes(unit, run.study);
+    const std::uint64_t bytes = chunk.number(most, "the size of a unit");
+    const std::optional<LayerResults> results = partial.decode(unit, chunk.text(bytes, most));
+    if (!results)
+      chunk.fail(fmt::format("the results of sample {}, layer {} are damaged", unit.sample + 1, unit.layer));
+    run.take_hashes(unit, *results, UnitOrigin::beside);
+    if (partial.state(unit) == UnitState::missing) partial.store(unit, *results);
+  }
+}
+
+std::vector<std::size_t> missing_units(const PreparedStudy& run, const PartialResults& partial) {
+  std::vector<std::size_t> missing;
+  for (std::size_t i = 0; i < run.plan.units.size(); ++i)
+    if (!partial.has_file(run.plan.units[i])) missing.push_back(i);
+  return missing;
+}
+
+}  // namespace attest

@@ -1,0 +1,96 @@
+// Locks units in the folder, and remembers which of them other processes have.
+#include "analysis/run/unit_queue.h"
+
+#include <fmt/core.h>
+
+#include <utility>
+
+namespace attest {
+
+UnitQueue::UnitQueue(PartialResults& partial, const StudyPlan& plan, bool skip_bad_layers, Notice notice)
+    : partial_(partial),
+      plan_(plan),
+      skip_bad_layers_(skip_bad_layers),
+      notice_(std::move(notice)),
+      before_(PartialResults::unit_files(partial.folder())) {}
+
+/// The next unit to ask for, alternately of the plan and of those that others had.
+std::optional<UnitQueue::Place> UnitQueue::take_place() {
+  const std::lock_guard lock(mutex_);
+  const bool in_plan = next_ < plan_.units.size() && !(others_first_ && !others_.empty());
+  others_first_ = in_plan;
+  if (in_plan) {
+    const UnitKey unit = plan_.units[next_++];
+    return Place{.unit = unit, .origin = before_.contains(unit) ? UnitOrigin::before : UnitOrigin::beside};
+  }
+  if (others_.empty()) return std::nullopt;
+  const Place place = others_.front();
+  others_.pop_front();
+  return place;
+}
+
+std::optional<UnitQueue::Next> UnitQueue::take(const Place& place) {
+  const auto stored = [&] {
+    const std::lock_guard lock(mutex_);
+    ++to_load_;
+    return Next{.state = State::stored, .unit = place.unit, .origin = place.origin};
+  };
+  if (!place.unreadable && partial_.has_file(place.unit)) return stored();
+  if (!partial_.in_place()) return Next{.state = State::end};  // another process has finished the study
+  if (!partial_.try_lock(place.unit)) return std::nullopt;
+  // The process that had the lock may have finished the unit just now.
+  const UnitState state = partial_.state(place.unit);
+  if (state == UnitState::missing || (state == UnitState::left_out && !skip_bad_layers_))
+    return Next{.state = State::compute, .unit = place.unit};
+  partial_.unlock(place.unit);
+  return stored();
+}
+
+UnitQueue::Next UnitQueue::next() {
+  for (;;) {
+    const std::optional<Place> place = take_place();
+    if (!place) {
+      const std::lock_guard lock(mutex_);
+      return {.state = to_load_ > 0 ? State::wait : State::end};
+    }
+    if (const std::optional<Next> taken = take(*place)) {
+      const std::lock_guard lock(mutex_);
+      waiting_since_.reset();
+      return *taken;
+    }
+    const std::lock_guard lock(mutex_);
+    // To the back: the oldest may be in the hands of a slow process that dies later.
+    others_.push_back(*place);
+    if (next_ < plan_.units.size()) continue;
+    tell_for_whom(place->unit);
+    return {.state = State::wait};
+  }
+}
+
+void UnitQueue::tell_for_whom(const UnitKey& unit) {
+  const auto now = std::chrono::steady_clock::now();
+  if (!waiting_since_) waiting_since_ = now;
+  if (!notice_ || now - *waiting_since_ < kPatience) return;
+  const std::string holder = partial_.holder(unit);
+  if (holder.empty()) return;
+  notice_(fmt::format("waiting for {}, which computes layer {} of sample {}; {} in all are with other processes",
+                      holder, unit.layer, unit.sample + 1, others_.size()));
+  waiting_since_ = now + kPatience;
+}
+
+void UnitQueue::finish(const UnitKey& unit, LayerResults& results) {
+  results.computed_by = partial_.self();
+  partial_.store(unit, results);
+  partial_.unlock(unit);
+}
+
+std::optional<LayerResults> UnitQueue::load(const UnitKey& unit) {
+  std::optional<LayerResults> results = partial_.load(unit);
+  if (results && !results->done && !skip_bad_layers_) results.reset();
+  const std::lock_guard lock(mutex_);
+  --to_load_;
+  if (!results) others_.push_back({.unit = unit, .origin = UnitOrigin::beside, .unreadable = true});
+  return results;
+}
+
+}  // namespace attest

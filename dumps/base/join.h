@@ -1,0 +1,24 @@
+// Lists in messages.
+#pragma once
+
+#include <fmt/core.h>
+
+#include <string>
+#include <string_view>
+
+namespace attest {
+
+/// The values, each as fmt writes it, with `separator` between them.
+template <class Values>
+std::string join(const Values& values, std::string_view separator) {
+  std::string text;
+  bool first = true;
+  for (const auto& value : values) {
+    if (!first) text += separator;
+    first = false;
+    text += fmt::format("{}", value);
+  }
+  return text;
+}
+
+}  // namespace attest

@@ -1,0 +1,217 @@
+// The tables of fields, and the rules that span more than one of them.
+#include "dumps/format/dump_fields.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <stdexcept>
+
+namespace attest {
+namespace {
+
+struct AxisText {
+  std::string_view symbol, meaning;
+};
+constexpr std::array<AxisText, 7> kAxes{{{"N", "query positions"},
+                                         {"T", "num_tokens"},
+                                         {"Hq", "num_query_heads"},
+                                         {"Hkv", "num_kv_heads"},
+                                         {"D", "head_dim"},
+                                         {"Dv", "value_dim"},
+                                         {"S", "one for each span"}}};
+
+std::size_t index_of_axis(std::string_view symbol) {
+  const auto found = std::ranges::find(kAxes, symbol, &AxisText::symbol);
+  if (found == kAxes.end()) throw std::logic_error(fmt::format("dump_fields.cpp: no axis '{}'", symbol));
+  return static_cast<std::size_t>(found - kAxes.begin());
+}
+
+std::string fault_of_kv_heads(const DumpInfo& dump) {
+  if (dump.shape.num_query_heads % dump.shape.num_kv_heads == 0) return {};
+  return fmt::format("attribute 'num_kv_heads' is {}, expected a divisor of 'num_query_heads', which is {}",
+                     dump.shape.num_kv_heads, dump.shape.num_query_heads);
+}
+
+std::string fault_of_positions(const SampleInfo& sample) {
+  const std::vector<std::int64_t>& positions = sample.query_positions;
+  if (positions.empty()) return "is empty, expected at least one position";
+  for (std::size_t i = 0; i < positions.size(); ++i) {
+    if (positions[i] < 0 || positions[i] >= sample.num_tokens)
+      return fmt::format("entry {} is {}, expected 0 to {} (num_tokens - 1)", i, positions[i], sample.num_tokens - 1);
+    if (i > 0 && positions[i] <= positions[i - 1])
+      return fmt::format("entry {} is {} after {}, expected strictly ascending positions", i, positions[i],
+                         positions[i - 1]);
+  }
+  return {};
+}
+
+std::string fault_of_spans(const SampleInfo& sample) {
+  for (std::size_t i = 0; i < sample.spans.size(); ++i) {
+    const TokenSpan& span = sample.spans[i];
+    if (span.begin < 0 || span.begin >= span.end || span.end > sample.num_tokens)
+      return fmt::format("span {} is [{}, {}), expected 0 <= begin < end <= {} (num_tokens)", i, span.begin, span.end,
+                         sample.num_tokens);
+  }
+  return {};
+}
+
+std::string fault_of_span_labels(const SampleInfo& sample) {
+  if (sample.span_labels.empty() || sample.span_labels.size() == sample.spans.size()) return {};
+  return fmt::format("has {} labels, expected one for each of {} spans", sample.span_labels.size(),
+                     sample.spans.size());
+}
+
+std::string fault_of_sinks(const LayerInfo& layer) {
+  for (std::size_t h = 0; h < layer.sinks.size(); ++h)
+    if (!std::isfinite(layer.sinks[h]))
+      return fmt::format("entry {} is {}, expected a finite logit", h, layer.sinks[h]);
+  return {};
+}
+
+constexpr bool kOptional = true, kRequired = false;
+
+// {name, type, shape, optional, place, meaning}; designated members follow where they apply.
+const Field<DumpInfo> kDumpFields[] = {
+    {"model", "string", "", kRequired, &DumpInfo::model, "\"meta-llama/Llama-3.1-8B-Instruct\""},
+    {"num_layers", "int", "", kRequired, &DumpInfo::num_layers, "layers of the model; a dump may hold fewer"},
+    {"num_query_heads", "int", "", kRequired, &AttentionShape::num_query_heads, "Hq"},
+    {.name = "num_kv_heads",
+     .type = "int",
+     .shape = "",
+     .optional = kRequired,
+     .place = &AttentionShape::num_kv_heads,
+     .meaning = "Hkv, divides Hq; G = Hq / Hkv is the GQA group",
+     .fault = fault_of_kv_heads},
+    {"head_dim", "int", "", kRequired, &AttentionShape::head_dim, "D, of q and k"},
+    {"value_dim", "int", "", kOptional, &AttentionShape::value_dim,
+     "Dv, of v; D by default (MLA: D = 576, Dv = 512, Hkv = 1)"},
+    {"softmax_scale", "double", "", kOptional, &DumpInfo::softmax_scale, "1/sqrt(D) by default"},
+    {"logit_softcap", "double", "", kOptional, &DumpInfo::logit_softcap, "c > 0: s <- c tanh(s/c) (Gemma 2)"},
+    {"rope", "string", "", kOptional, &DumpInfo::rope,
+     "JSON of the model's rotary parameters, so that keys can be un-rotated", "rope"},
+    {"source", "string", "", kOptional, &DumpInfo::source, "how it was captured, for provenance", "source"},
+    {"created", "string", "", kOptional, &DumpInfo::created, "ISO 8601", "created"},
+};
+
+const Field<SampleInfo> kSampleFields[] = {
+    {"task", "string", "", kRequired, &SampleInfo::task, "\"ruler/niah_multikey_3\", \"longbench/hotpotqa\", ..."},
+    {"document", "string", "", kOptional, &SampleInfo::document,
+     "the text that it was made of, where several samples share one"},
+    {"num_tokens", "int", "", kRequired, &SampleInfo::num_tokens, "T"},
+    {.name = "prompt_length",
+     .type = "int",
+     .shape = "",
+     .optional = kOptional,
+     .place = &SampleInfo::prompt_length,
+     .meaning = "tokens of the prompt; the rest were decoded",
+     .range = {.min = 0, .max_axis = "T"}},
+    {.name = "query_positions",
+     .type = "int64",
+     .shape = "[N]",
+     .optional = kRequired,
+     .place = &SampleInfo::query_positions,
+     .meaning = "position p of each query, 0 <= p < T, strictly ascending",
+     .fault = fault_of_positions},
+    {"tokens", "int32", "[T]", kOptional, OnDemand{}, "token ids", "token ids"},
+    {.name = "spans",
+     .type = "int64",
+     .shape = "[S, 2]",
+     .optional = kOptional,
+     .place = &SampleInfo::spans,
+     .meaning = "half-open ranges [begin, end) of context tokens that hold the answer (the evidence, not the reply), "
+                "begin < end <= T; they may overlap",
+     .fault = fault_of_spans},
+    {.name = "span_labels",
+     .type = "string",
+     .shape = "[S]",
+     .optional = kOptional,
+     .place = &SampleInfo::span_labels,
+     .meaning = "",
+     .fault = fault_of_span_labels},
+};
+
+const Field<LayerInfo> kLayerFields[] = {
+    {.name = "sliding_window",
+     .type = "int",
+     .shape = "",
+     .optional = kOptional,
+     .place = &LayerInfo::sliding_window,
+     .meaning = "w > 0: the query at p sees the keys p-w+1 .. p only",
+     .label = "sliding window",
+     .range = {.max = std::numeric_limits<std::int64_t>::max()}},
+    {"q", "", "[N, Hq, D]", kRequired, &LayerInfo::q, ""},
+    {"k", "", "[Hkv, T, D]", kRequired, &LayerInfo::k, ""},
+    {"v", "", "[Hkv, T, Dv]", kRequired, &LayerInfo::v, ""},
+    {.name = "sinks",
+     .type = "float32",
+     .shape = "[Hq]",
+     .optional = kOptional,
+     .place = &LayerInfo::sinks,
+     .meaning = "learned sink logits (gpt-oss), on the scale of the scaled scores; finite",
+     .label = "learned sinks",
+     .fault = fault_of_sinks},
+    {"attention_mass", "float32", "[Hq, T]", kOptional, OnDemand{},
+     "column sums of softmax over the prompt's queries (for eviction methods)", "attention mass"},
+};
+
+}  // namespace
+
+Axes::Axes(const AttentionShape& shape) {
+  at("Hq") = shape.num_query_heads;
+  at("Hkv") = shape.num_kv_heads;
+  at("D") = shape.head_dim;
+  at("Dv") = shape.value_dim;
+}
+
+Axes::Axes(const AttentionShape& shape, const SampleTokens& sample) : Axes(shape) {
+  at("T") = sample.num_tokens;
+  at("N") = static_cast<std::int64_t>(sample.query_positions.size());
+  at("S") = static_cast<std::int64_t>(sample.spans.size());
+}
+
+std::int64_t& Axes::at(std::string_view symbol) { return sizes_[index_of_axis(symbol)]; }
+
+std::vector<std::int64_t> Axes::sizes(std::string_view shape) const {
+  std::vector<std::int64_t> result;
+  for (const std::string_view symbol : axis_symbols(shape))
+    result.push_back(symbol == "2" ? 2 : sizes_[index_of_axis(symbol)]);
+  return result;
+}
+
+std::string Axes::meaning(std::string_view shape) {
+  std::string text;
+  for (const std::string_view symbol : axis_symbols(shape))
+    text += fmt::format("{}{}", text.empty() ? "" : ", ", symbol == "2" ? "2" : kAxes[index_of_axis(symbol)].meaning);
+  return text;
+}
+
+std::vector<std::string_view> axis_symbols(std::string_view shape) {
+  std::vector<std::string_view> symbols;
+  for (std::size_t begin = 1; begin < shape.size();) {
+    const std::size_t end = shape.find_first_of(",]", begin);
+    symbols.push_back(shape.substr(begin, end - begin));
+    begin = end + 2;
+  }
+  return symbols;
+}
+
+std::span<const Field<DumpInfo>> fields_of(const DumpInfo&) { return kDumpFields; }
+std::span<const Field<SampleInfo>> fields_of(const SampleInfo&) { return kSampleFields; }
+std::span<const Field<LayerInfo>> fields_of(const LayerInfo&) { return kLayerFields; }
+
+std::string fault_of_attribute(const char* name, std::int64_t value, std::int64_t min, std::int64_t max) {
+  if (value >= min && value <= max) return {};
+  return fmt::format("attribute '{}' is {}, expected an integer from {} to {}", name, value, min, max);
+}
+
+std::string fault_of_attribute(const char* name, double value) {
+  constexpr double kMin = std::numeric_limits<float>::min(), kMax = std::numeric_limits<float>::max();
+  if (value >= kMin && value <= kMax) return {};
+  return fmt::format("attribute '{}' is {:g}, expected a number that float32 holds, {:.2g} to {:.2g}", name, value,
+                     kMin, kMax);
+}
+
+}  // namespace attest

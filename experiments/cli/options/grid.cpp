@@ -1,0 +1,155 @@
+// Parses grids of settings and expands their ranges.
+#include "experiments/cli/options/grid.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <limits>
+
+#include "dumps/base/error.h"
+#include "kernels/selectors/options.h"
+
+namespace attest {
+namespace {
+
+constexpr std::size_t kMostSettings = 1000;
+
+std::vector<std::string_view> split(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  for (;;) {
+    const std::size_t at = text.find(separator);
+    std::string_view part = text.substr(0, at);
+    while (part.starts_with(' ')) part.remove_prefix(1);
+    while (part.ends_with(' ')) part.remove_suffix(1);
+    parts.push_back(part);
+    if (at == std::string_view::npos) return parts;
+    text.remove_prefix(at + 1);
+  }
+}
+
+bool parse_number(std::string_view text, double& value) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc{} && end == text.data() + text.size() && !std::isnan(value);
+}
+
+/// A finite number, and how many digits follow its point.
+struct Decimal {
+  double value = 0;
+  int digits = 0;
+};
+
+bool parse_decimal(std::string_view text, Decimal& out) {
+  if (!parse_number(text, out.value) || std::isinf(out.value)) return false;
+  const std::size_t point = text.find('.');
+  const bool plain = text.find_first_not_of("+-0123456789.") == std::string_view::npos;
+  out.digits = point == std::string_view::npos ? 0 : static_cast<int>(text.size() - point - 1);
+  return plain && out.digits <= 15;
+}
+
+class GridParser {
+ public:
+  GridParser(std::string_view option, std::string_view expected) : option_(option), expected_(expected) {}
+
+  [[noreturn]] void reject(std::string_view part) const {
+    throw UsageError(fmt::format("{}: '{}' is not {}", option_, part, expected_));
+  }
+
+  /// The elements of the list with ranges expanded.
+  std::vector<std::string> elements(std::string_view text) const {
+    std::vector<std::string> all;
+    for (const std::string_view part : split(text, ',')) {
+      if (part.find(':') == std::string_view::npos)
+        all.emplace_back(part);
+      else
+        expand(part, all);
+      if (all.size() > kMostSettings)
+        throw UsageError(fmt::format("{}: more than {} settings", option_, kMostSettings));
+    }
+    return all;
+  }
+
+ private:
+  /// Points are computed as start + i * step and then rounded to the number of decimals that was typed, so that
+  /// 0.1:0.5:0.1 has 0.3 and not 0.30000000000000004.
+  void expand(std::string_view range, std::vector<std::string>& all) const {
+    std::vector<std::string_view> parts = split(range, ':');
+    const bool percent = std::all_of(parts.begin(), parts.end(), [](std::string_view p) { return p.ends_with('%'); });
+    if (percent)
+      for (std::string_view& part : parts) part.remove_suffix(1);
+    Decimal start, stop, step;
+    if (parts.size() != 3 || !parse_decimal(parts[0], start) || !parse_decimal(parts[1], stop) ||
+        !parse_decimal(parts[2], step))
+      throw UsageError(fmt::format("{}: '{}' is not a range start:stop:step", option_, range));
+    if (!(step.value > 0) || stop.value < start.value)
+      throw UsageError(fmt::format(
+          "{}: the range '{}' is empty: expected a step above 0 and a stop not below the start", option_, range));
+    const double points = std::floor((stop.value - start.value) / step.value + 1e-9) + 1;
+    if (points > static_cast<double>(kMostSettings))
+      throw UsageError(fmt::format("{}: '{}' has more than {} settings", option_, range, kMostSettings));
+    const double unit = std::pow(10.0, std::max(start.digits, step.digits));
+    for (int i = 0; i < static_cast<int>(points); ++i) {
+      const double value = std::round((start.value + i * step.value) * unit) / unit;
+      all.push_back(fmt::format("{}{}", value, percent ? "%" : ""));
+    }
+  }
+
+  std::string option_, expected_;
+};
+
+bool parse_setting(SettingKind kind, std::string_view text, Setting& out) {
+  if (kind == SettingKind::budget) return parse_budget(text, out);
+  return parse_number(text, out.value) && is_valid(kind, out);
+}
+
+/// A value that is there twice is a typing error, or an overlap of ranges that would count its results twice.
+template <class Value>
+void refuse_twice(std::string_view option, const std::vector<Value>& values, const std::vector<std::string>& labels) {
+  for (std::size_t i = 0; i < values.size(); ++i)
+    for (std::size_t j = 0; j < i; ++j)
+      if (values[i] == values[j])
+        throw UsageError(labels[i] == labels[j]
+                             ? fmt::format("{}: '{}' is there twice", option, labels[i])
+                             : fmt::format("{}: '{}' and '{}' are the same", option, labels[j], labels[i]));
+}
+
+}  // namespace
+
+Grid parse_grid(SettingKind kind, std::string_view text) {
+  const SettingKindInfo& info = info_of(kind);
+  const GridParser parser(fmt::format("--{}", info.name), info.valid);
+  Grid grid;
+  for (std::string& element : parser.elements(text)) {
+    Setting setting;
+    if (!parse_setting(kind, element, setting)) parser.reject(element);
+    grid.settings.push_back(setting);
+    grid.labels.push_back(std::move(element));
+  }
+  refuse_twice(fmt::format("--{}", info.name), grid.settings, grid.labels);
+  return grid;
+}
+
+Grid default_grid(SettingKind kind) {
+  if (kind == SettingKind::none) return {{Setting{}}, {""}};
+  return parse_grid(kind, info_of(kind).default_grid);
+}
+
+Grid default_grid(const Selector& selector) {
+  return selector.settings_file() != nullptr ? Grid{{Setting{}}, {"0"}} : default_grid(selector.setting_kind());
+}
+
+std::vector<double> parse_numbers(std::string_view text, std::string_view option) {
+  const GridParser parser(option, "a finite number of at least 0");
+  std::vector<double> numbers;
+  const std::vector<std::string> elements = parser.elements(text);
+  for (const std::string& element : elements) {
+    double value = 0;
+    if (!parse_number(element, value) || std::isinf(value) || value < 0) parser.reject(element);
+    numbers.push_back(value);
+  }
+  refuse_twice(option, numbers, elements);
+  return numbers;
+}
+
+}  // namespace attest

@@ -1,0 +1,32 @@
+// Refuses an output that would destroy an input, or that could not be written at the end.
+#include "experiments/cli/options/output_file.h"
+
+#include <fmt/core.h>
+
+#include <filesystem>
+#include <system_error>
+
+#include "dumps/base/error.h"
+#include "dumps/base/output_place.h"
+#include "dumps/base/printable.h"
+
+namespace attest {
+
+namespace fs = std::filesystem;
+
+void check_output_file(const std::string& output, std::span<const std::string> others, const OutputRules& rules) {
+  if (output.empty()) return;
+  std::error_code ignored;
+  for (const std::string& other : others)
+    if (output == other || fs::equivalent(output, other, ignored))
+      throw UsageError(
+          printable(fmt::format("{} is an input or another output: give each output a name of its own", output)));
+  const fs::path folder = fs::path(output).parent_path();
+  if (!rules.makes_folder && !folder.empty() && !fs::is_directory(folder, ignored))
+    throw OutputError(printable(fmt::format("cannot write '{}': there is no folder '{}'", output, folder.string())));
+  require_replaceable(output);
+  if (!rules.replace && fs::exists(output, ignored))
+    throw OutputError(printable(fmt::format("{} is there already: --force replaces it", output)));
+}
+
+}  // namespace attest

@@ -1,0 +1,49 @@
+// The argument RESULTS... of commands that read results files, and what else may stand among them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "analysis/results/results_file.h"
+#include "analysis/statistics/sample_cells.h"
+#include "experiments/cli/parse/command.h"
+
+namespace attest {
+
+/// Takes the names of results files from the command line and opens the files. What open() returns points into this.
+class ResultsArguments {
+ public:
+  ResultsArguments() = default;
+  ResultsArguments(const ResultsArguments&) = delete;
+  ResultsArguments& operator=(const ResultsArguments&) = delete;
+
+  /// Adds the argument, of which there must be at least one. This must outlive the parsing. `more`: what else than
+  /// results may be named, for the help.
+  void add_to(Command& command, const std::string& more = {});
+
+  /// As typed.
+  const std::vector<std::string>& paths() const { return paths_; }
+
+  /// All files, in the order in which they were typed. Throws InputError.
+  ResultsFiles open() { return open(paths_); }
+  /// These files instead.
+  ResultsFiles open(const std::vector<std::string>& paths);
+
+ private:
+  std::vector<std::string> paths_;
+  std::vector<ResultsFile> files_;
+  std::vector<const ResultsFile*> pointers_;  ///< to files_
+};
+
+/// For the help of the argument.
+inline constexpr const char* kOthersToo = ". Files of `attest bench kernel` and of `attest tasks` may stand among them";
+
+struct FigureInputs {
+  std::vector<std::string> results, benches, tasks;
+};
+
+/// JSON, by name (.json) or by first character ({), is a bench; HDF5 that says that it is answers to tasks is that.
+/// Other files, and what is no file, are results, whose reader says what is wrong.
+FigureInputs split_inputs(const std::vector<std::string>& paths);
+
+}  // namespace attest

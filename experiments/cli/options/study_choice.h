@@ -1,0 +1,28 @@
+// Parses the arguments of --layers, --samples and --queries, and lists of labels.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "analysis/study/study_plan.h"
+
+namespace attest {
+
+/// "0-31", "0,5,8-11", "8-" (from 8 on). Throws UsageError.
+std::vector<std::pair<int, int>> parse_layers(std::string_view text);
+
+/// "all", "last:4", or positions: "1000,2047". Throws UsageError.
+QueryChoice parse_queries(std::string_view text);
+
+/// "a,b": names separated by commas.
+std::vector<std::string> parse_names(std::string_view text);
+
+/// The items of a list that was split at commas. An item may have commas itself: the longest that `is_item` knows is
+/// taken. A part that begins no item stands for itself.
+std::vector<std::string> joined_items(std::span<const std::string> parts,
+                                      const std::function<bool(const std::string&)>& is_item);
+
+}  // namespace attest

@@ -1,0 +1,183 @@
+// The checks, and the grammar of times.
+#include "experiments/cli/parse/checks.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <chrono>
+#include <cmath>
+
+#include "dumps/base/byte_size.h"
+#include "dumps/base/error.h"
+#include "dumps/base/input_file.h"
+#include "dumps/base/join.h"
+#include "dumps/base/printable.h"
+
+namespace attest {
+namespace {
+
+template <class Number>
+bool parse(const std::string& text, Number& number) {
+  const char* end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, number);
+  return error == std::errc{} && rest == end;
+}
+
+template <class Number>
+Check plain_whole_number(std::string expected, Number least, Number most) {
+  const auto accepts = [least, most](std::string& text) {
+    Number number = 0;
+    if (!parse(text, number) || number < least || number > most) return false;
+    text = fmt::format("{}", number);
+    return true;
+  };
+  return {std::move(expected), accepts, ""};
+}
+
+}  // namespace
+
+std::optional<std::chrono::milliseconds> parse_duration(std::string_view text) {
+  constexpr double kMost = 366.0 * 24 * 3600;
+  constexpr std::ptrdiff_t kMostColons = 2;
+  if (std::ranges::count(text, ':') > kMostColons) return std::nullopt;
+  double seconds = 0;
+  for (bool first = true;; first = false) {
+    const std::string_view part = text.substr(0, text.find(':'));
+    const bool last = part.size() == text.size();
+    double number = 0;
+    const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), number, std::chars_format::fixed);
+    if (error != std::errc{} || end != part.data() + part.size() || !(number >= 0) || number > kMost)
+      return std::nullopt;
+    if ((!first && number >= 60) || (!last && number != std::floor(number))) return std::nullopt;
+    seconds = seconds * 60 + number;
+    if (last) break;
+    text.remove_prefix(part.size() + 1);
+  }
+  const std::chrono::milliseconds found(std::llround(seconds * 1000));
+  return found.count() > 0 && seconds <= kMost ? std::optional(found) : std::nullopt;
+}
+
+std::string Check::complaint_about(std::string& text) const {
+  return !accepts || accepts(text) ? std::string() : fmt::format("'{}' is not {}", printable(text), expected);
+}
+
+Check whole_number(std::int64_t least, std::int64_t most) {
+  const bool bounded = most < std::numeric_limits<std::int64_t>::max();
+  return plain_whole_number(bounded ? fmt::format("a whole number from {} to {}", least, most)
+                                    : fmt::format("a whole number of at least {}", least),
+                            least, most);
+}
+
+Check seed_number() {
+  constexpr std::uint64_t most = std::numeric_limits<std::uint64_t>::max();
+  return plain_whole_number(fmt::format("a whole number from 0 to {}", most), std::uint64_t{0}, most);
+}
+
+Check nonnegative_number(Infinity infinity) {
+  const bool accepted = infinity == Infinity::accepted;
+  return Check{accepted ? "a number of at least 0, or inf" : "a finite number of at least 0",
+               [accepted](const std::string& text) {
+                 double number = 0;
+                 return parse(text, number) && number >= 0 && (accepted || std::isfinite(number));
+               },
+               ""};
+}
+
+Check share_of_one() {
+  return Check{"a share such as 10% or 0.1",
+               [](std::string& text) {
+                 const bool percent = text.ends_with('%');
+                 const std::string digits = percent ? text.substr(0, text.size() - 1) : text;
+                 double number = 0;
+                 if (!parse(digits, number)) return false;
+                 if (percent) number /= 100;
+                 if (!(number >= 0 && number <= 1)) return false;
+                 text = fmt::format("{}", number);
+                 return true;
+               },
+               ""};
+}
+
+Check token_count() {
+  return Check{"a number of tokens such as 4096 or 128K",
+               [](std::string& text) {
+                 const bool kilo = text.ends_with('K') || text.ends_with('k');
+                 std::int64_t tokens = 0;
+                 if (!parse(kilo ? text.substr(0, text.size() - 1) : text, tokens) || tokens < 1 ||
+                     tokens > (std::int64_t{1} << 40))
+                   return false;
+                 text = fmt::format("{}", kilo ? tokens * 1024 : tokens);
+                 return true;
+               },
+               ""};
+}
+
+Check byte_size() {
+  return Check{"a size such as 16GiB",
+               [](std::string& text) {
+                 const std::optional<std::uint64_t> bytes = parse_byte_size(text);
+                 if (bytes) text = fmt::format("{}", *bytes);
+                 return bytes.has_value();
+               },
+               ""};
+}
+
+Check duration() {
+  return Check{"a time of at least 1 ms: seconds such as 90 or 0.5, or H:MM:SS",
+               [](std::string& text) {
+                 const std::optional<std::chrono::milliseconds> time = parse_duration(text);
+                 if (time) text = fmt::format("{}", time->count());
+                 return time.has_value();
+               },
+               ""};
+}
+
+Check length_in_inches() {
+  return Check{"a length such as 3.25in or 84mm, from 1 to 30 in",
+               [](std::string& text) {
+                 constexpr std::array<std::pair<std::string_view, double>, 4> kUnits = {
+                     {{"in", 1}, {"mm", 1 / 25.4}, {"cm", 1 / 2.54}, {"pt", 1 / 72.27}}};
+                 for (const auto& [unit, inches] : kUnits) {
+                   double number = 0;
+                   if (!text.ends_with(unit) || !parse(text.substr(0, text.size() - unit.size()), number)) continue;
+                   if (number * inches < 1 || number * inches > 30) return false;
+                   text = fmt::format("{}", number * inches);
+                   return true;
+                 }
+                 return false;
+               },
+               ""};
+}
+
+Check one_of(std::vector<std::string> names) {
+  const std::string expected = fmt::format("one of {}", join(names, ", "));
+  const std::string shown = fmt::format("{{{}}}", join(names, ","));
+  return Check{expected,
+               [names = std::move(names)](const std::string& text) { return std::ranges::count(names, text) > 0; },
+               shown};
+}
+
+Check file_name() { return text_that_is("a file's name"); }
+
+Check folder_name() { return text_that_is("a folder's name"); }
+
+Check text_that_is(std::string expected) {
+  return Check{std::move(expected), [](const std::string& text) { return !text.empty(); }, ""};
+}
+
+Check readable_file(std::uint64_t most_bytes) {
+  return Check{
+      "a file's name",
+      [most_bytes](const std::string& path) {
+        if (path.empty()) return false;
+        const InputFile file(path);
+        if (file.size() > most_bytes)
+          throw InputError(fmt::format("{}: expected at most {} bytes, found {}", path, most_bytes, file.size()));
+        return true;
+      },
+      ""};
+}
+
+}  // namespace attest

@@ -1,0 +1,15 @@
+// Runs a module of the Python package (experiments/python/attest) in place of this process, for subcommands that need
+// libraries of Python.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace attest {
+
+/// Replaces this process by `interpreter -m module`, such as attest.capture: from here on, exit status, output and
+/// Ctrl-C are the module's. Throws OutputError when the interpreter or the package is missing.
+[[noreturn]] void exec_module(const std::string& interpreter, const std::string& module,
+                              const std::vector<std::string>& arguments);
+
+}  // namespace attest

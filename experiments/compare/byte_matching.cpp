@@ -1,0 +1,78 @@
+// Pairs settings by the bytes that they read.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "analysis/study/typed_setting.h"
+#include "dumps/base/error.h"
+#include "dumps/base/printable.h"
+#include "experiments/compare/selector_matching.h"
+
+namespace attest {
+namespace {
+
+/// Mean io_ratio over the prompts' cells in the layers that both have: [setting].
+std::vector<double> io_of(const ResultsFile& file, std::size_t selector, const MatchedPrompts& prompts,
+                          SamplePlace MatchedPrompt::*place, std::size_t IndexPair::*layer) {
+  const std::size_t settings = file.study().selectors[selector].grid.size();
+  std::vector<double> sums(settings), counts(settings);
+  for (const MatchedPrompt& prompt : prompts.prompts) {
+    const SamplePlace& at = prompt.*place;
+    const std::optional<MetricArray> io = file.read(at.dump, at.sample, selector, "io_ratio");
+    if (!io)
+      throw InputError(fmt::format("--same-bytes: {}: the results have no io_ratio of '{}'", file.path(),
+                                   printable(file.study().selectors[selector].label)));
+    const std::size_t cells = io->values.size() / static_cast<std::size_t>(io->num_layers()) / settings;
+    for (const IndexPair& own : prompt.layer_index)
+      for (std::size_t c = 0; c < cells; ++c)
+        for (std::size_t s = 0; s < settings; ++s)
+          if (const float x = io->values[(own.*layer * cells + c) * settings + s]; !std::isnan(x)) {
+            sums[s] += static_cast<double>(x);
+            ++counts[s];
+          }
+  }
+  for (std::size_t s = 0; s < settings; ++s) sums[s] /= counts[s];
+  return sums;
+}
+
+}  // namespace
+
+void match_bytes(const ResultsFile& first, const ResultsFile& second, const MatchedPrompts& prompts,
+                 const std::vector<std::string>& settings, std::vector<MatchedSelector>& pairs) {
+  bool any = false;
+  for (MatchedSelector& pair : pairs) {
+    const StudySelector &a = first.study().selectors[pair.first], &b = second.study().selectors[pair.second];
+    for (const std::string& typed : settings) {
+      const bool known = std::ranges::any_of(
+          a.grid, [&](const Setting& s) { return is_setting(a, static_cast<std::size_t>(&s - a.grid.data()), typed); });
+      if (!known)
+        throw UsageError(
+            printable(fmt::format("--settings: '{}' of {} was not studied at {}", a.label, first.path(), typed)));
+    }
+    const std::vector<double> reads = io_of(first, pair.first, prompts, &MatchedPrompt::first, &IndexPair::first),
+                              other = io_of(second, pair.second, prompts, &MatchedPrompt::second, &IndexPair::second);
+    for (std::size_t s = 0; s < a.grid.size(); ++s) {
+      if (!settings.empty() &&
+          std::ranges::none_of(settings, [&](const std::string& t) { return is_setting(a, s, t); }))
+        continue;
+      std::optional<std::size_t> most;
+      for (std::size_t o = 0; o < b.grid.size(); ++o)
+        if (other[o] <= reads[s] && (!most || other[o] > other[*most])) most = o;
+      if (!most) {
+        pair.only_first.push_back(a.setting_labels[s]);
+        continue;
+      }
+      pair.settings.push_back({s, *most});
+      pair.io.emplace_back(reads[s], other[*most]);
+      any = true;
+    }
+  }
+  if (!any)
+    throw InputError(
+        printable(fmt::format("--same-bytes: no setting of '{}' in {} reads as little as one of '{}' in {}",
+                              pairs.front().second_label, second.path(), pairs.front().first_label, first.path())));
+}
+
+}  // namespace attest

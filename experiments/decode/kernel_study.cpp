@@ -1,0 +1,234 @@
+// Pools the measurements of kernel benches, and names what they are of.
+#include "experiments/decode/kernel_study.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <limits>
+#include <map>
+#include <tuple>
+
+#include "analysis/run/input_hashes.h"
+#include "dumps/base/error.h"
+#include "dumps/base/printable.h"
+
+namespace attest {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kMaker = "NVIDIA ";
+
+bool is_baseline(const std::string& method) { return method.starts_with("sdpa_"); }
+
+/// FFD first, by kind and value of its setting; then other methods, the dense baselines last.
+auto curve_order(const KernelPoint& p) {
+  const auto method = std::ranges::find(kKernelMethods, p.method) - kKernelMethods.begin();
+  return std::tuple(is_baseline(p.method), method, p.rule != "topdelta", p.launches == "split", p.scan.size(), p.scan,
+                    p.setting.kind, p.setting.value);
+}
+
+/// Adds values that may be missing.
+class Mean {
+ public:
+  void add(double value) {
+    if (std::isnan(value)) return;
+    sum_ += value;
+    ++count_;
+  }
+  double value() const { return count_ == 0 ? kNotMeasured : sum_ / count_; }
+
+ private:
+  double sum_ = 0;
+  int count_ = 0;
+};
+
+}  // namespace
+
+KernelPoint pooled(const std::vector<const KernelMeasurement*>& measurements) {
+  const KernelMeasurement& first = *measurements.front();
+  KernelPoint p{.method = first.method,
+                .scan = first.scan,
+                .rule = first.rule,
+                .launches = first.launches,
+                .setting = first.setting,
+                .length = first.length,
+                .batch = first.batch,
+                .measurements = static_cast<int>(measurements.size())};
+  Mean us, floor, bytes, keep, io, recall, lse_error;
+  for (const KernelMeasurement* m : measurements) {
+    us.add(m->median_microseconds);
+    floor.add(m->floor_microseconds);
+    bytes.add(m->bytes);
+    keep.add(m->keep_ratio);
+    io.add(m->io_ratio);
+    p.us_low = std::fmin(p.us_low, m->median_microseconds);
+    p.us_high = std::fmax(p.us_high, m->median_microseconds);
+    for (double replay : m->microseconds) {
+      p.replay_low = std::fmin(p.replay_low, replay);
+      p.replay_high = std::fmax(p.replay_high, replay);
+    }
+    if (!m->fidelity) continue;
+    recall.add(m->fidelity->recall_mean);
+    lse_error.add(m->fidelity->lse_error_mean);
+    p.recall_min = std::fmin(p.recall_min, m->fidelity->recall_min);
+    p.lse_error_max = std::fmax(p.lse_error_max, m->fidelity->lse_error_max);
+  }
+  p.us = us.value();
+  p.floor_us = floor.value();
+  p.bytes = bytes.value();
+  p.keep = keep.value();
+  p.io = io.value();
+  p.recall_mean = recall.value();
+  p.lse_error_mean = lse_error.value();
+  return p;
+}
+
+double speed_up(const KernelPoint& point, const std::optional<KernelPoint>& baseline) {
+  return baseline ? baseline->us / point.us : kNotMeasured;
+}
+
+std::vector<KernelPoint> KernelStudy::pooled(const std::function<bool(const KernelMeasurement&)>& is_wanted) const {
+  const auto key_of = [](const KernelMeasurement& m) {
+    return std::tuple(m.method, m.scan, m.rule, m.launches, m.setting.kind, m.setting.value, m.length, m.batch);
+  };
+  std::map<decltype(key_of(KernelMeasurement{})), std::vector<const KernelMeasurement*>> groups;
+  for (const KernelMeasurement& m : report_.measurements)
+    if (is_wanted(m) && m.median_microseconds > 0) groups[key_of(m)].push_back(&m);
+  std::vector<KernelPoint> points;
+  for (const auto& [key, group] : groups) points.push_back(attest::pooled(group));
+  std::ranges::stable_sort(points, [](const KernelPoint& a, const KernelPoint& b) {
+    return std::tuple(a.batch, curve_order(a), a.length) < std::tuple(b.batch, curve_order(b), b.length);
+  });
+  return points;
+}
+
+std::vector<KernelPoint> KernelStudy::points(std::string_view experiment) const {
+  return pooled([&](const KernelMeasurement& m) { return std::ranges::count(m.experiments, experiment) > 0; });
+}
+
+std::optional<KernelPoint> KernelStudy::baseline(std::string_view method, std::int64_t length, int batch) const {
+  const std::vector<KernelPoint> found = pooled([&](const KernelMeasurement& m) {
+    return m.method == method && m.length == length && m.batch == batch && m.setting.kind == "none";
+  });
+  return found.empty() ? std::nullopt : std::optional(found.front());
+}
+
+LineStyle KernelStudy::style(const KernelPoint& point) const {
+  constexpr std::size_t kBlack = 6;
+  if (point.method == "sdpa_flash") return line_style(kBlack);
+  if (point.method == "sdpa_cudnn") {
+    LineStyle style = line_style(kBlack);
+    style.colour = kMutedInk;
+    style.point_type = line_style(1).point_type;
+    return style;
+  }
+  if (point.method == "skip_softmax") {  // beside FFD in every figure: dashed, in a colour that FFD never has
+    LineStyle style = line_style(kBlack + 1);
+    style.colour = "#7A4A12";
+    style.point_type = oracle_style(2).point_type;
+    return style;
+  }
+  const auto index = static_cast<std::size_t>(std::ranges::find(curves_, curve_text(point)) - curves_.begin());
+  return line_style(index + index / kBlack);  // black is the baselines'
+}
+
+std::vector<Finding> KernelStudy::left_out(const std::vector<std::string>& methods) const {
+  std::vector<Finding> findings;
+  for (const KernelLeftOut& left : report_.left_out)
+    if (std::ranges::count(methods, left.method) > 0)
+      findings.push_back({.text = fmt::format("{} was not measured: {}.", left.method, excerpt(left.reason))});
+  return findings;
+}
+
+std::string KernelStudy::source() const {
+  const KernelMachine& machine = report_.machine;
+  std::string clock;
+  if (!std::isnan(machine.sm_clock_mhz)) clock = fmt::format(", {:g} MHz", machine.sm_clock_mhz);
+  const std::string data =
+      report_.data.source == "dump"
+          ? fmt::format("layers of {} ({})", fs::path(report_.data.path).filename().string(), report_.data.model)
+          : "generated data";
+  const KernelShape& shape = report_.shape;
+  return fmt::format(
+      "{} (driver {}, CUDA {}{}, copies {:.3g} TB/s), {} with {} query heads, {} KV heads, head_dim {}; "
+      "bench {}",
+      machine.gpu, machine.driver, machine.cuda_runtime, clock, machine.copy_bytes_per_second / 1e12, data,
+      shape.num_query_heads, shape.num_kv_heads, shape.head_dim, file_);
+}
+
+std::vector<KernelStudy> read_kernel_studies(const std::vector<std::string>& paths) {
+  std::vector<KernelStudy> studies;
+  for (const std::string& path : paths) studies.emplace_back().report_ = read_kernel_report(path);
+  if (studies.empty()) return studies;
+
+  const std::vector<std::string> hashes = content_hashes(paths, 1);
+  std::map<std::string, int> gpus, files;
+  std::vector<KernelPoint> all, others;  // kernel_latency has the most curves: it takes the first colours
+  for (std::size_t i = 0; i < paths.size(); ++i) {
+    const auto same = static_cast<std::size_t>(std::ranges::find(hashes, hashes[i]) - hashes.begin());
+    if (same < i) throw UsageError(fmt::format("{} and {} hold the same bench", paths[same], paths[i]));
+    studies[i].file_ = fmt::format("{} ({})", fs::path(paths[i]).filename().string(), hashes[i]);
+    ++gpus[studies[i].report_.machine.gpu];
+    ++files[fs::path(paths[i]).stem().string()];
+    std::ranges::copy(studies[i].points("kernel_latency"), std::back_inserter(all));
+    const std::vector<KernelPoint> mine = studies[i].pooled([](const KernelMeasurement&) { return true; });
+    if (mine.size() > kMostPoints)
+      throw InputError(
+          fmt::format("{}: measurements are of {} different methods, settings, lengths or batch sizes, "
+                      "expected at most {}",
+                      paths[i], mine.size(), kMostPoints));
+    others.insert(others.end(), mine.begin(), mine.end());
+  }
+  std::pair<std::int64_t, std::int64_t> lengths = {std::numeric_limits<std::int64_t>::max(), 0};
+  for (const KernelPoint& point : all)
+    lengths = {std::min(lengths.first, point.length), std::max(lengths.second, point.length)};
+  std::ranges::stable_sort(all, {}, curve_order);
+  std::ranges::stable_sort(others, {}, curve_order);
+  all.insert(all.end(), others.begin(), others.end());
+  std::vector<std::string> curves;
+  for (const KernelPoint& point : all)
+    if (!is_baseline(point.method) && std::ranges::count(curves, curve_text(point)) == 0)
+      curves.push_back(curve_text(point));
+  for (std::size_t i = 0; i < paths.size(); ++i) {
+    const std::string& gpu = studies[i].report_.machine.gpu;
+    const std::string file = fs::path(paths[i]).stem().string();
+    studies[i].title_ = gpu.starts_with(kMaker) ? gpu.substr(kMaker.size()) : gpu;
+    if (gpus[gpu] > 1) studies[i].title_ += fmt::format(" ({})", files[file] == 1 ? file : paths[i]);
+    studies[i].curves_ = curves;
+    studies[i].lengths_ = lengths;
+  }
+  return studies;
+}
+
+std::string length_text(std::int64_t tokens) {
+  constexpr std::int64_t kKibi = 1024, kMebi = kKibi * kKibi;
+  if (tokens % kMebi == 0) return fmt::format("{}M", tokens / kMebi);
+  return tokens % kKibi == 0 ? fmt::format("{}K", tokens / kKibi) : fmt::format("{}", tokens);
+}
+
+std::string setting_text(const KernelSetting& setting) {
+  if (setting.kind == "none") return {};
+  if (setting.kind == "keep") return fmt::format("keep {:.3g} %", 100 * setting.value);
+  return fmt::format("{} {:g}", setting.kind, setting.value);
+}
+
+std::string curve_text(const KernelPoint& point) {
+  std::string text = point.method;
+  if (point.method == "sdpa_flash") text = "SDPA flash";
+  if (point.method == "sdpa_cudnn") text = "SDPA cuDNN";
+  if (point.method == "ffd") {
+    text = "FFD";
+    if (!point.scan.empty() && point.scan != "2-bit") text += " " + point.scan;
+    if (point.rule == "topk") text += " top-k";
+    if (point.launches == "split") text += " split";
+  }
+  const std::string setting = setting_text(point.setting);
+  return setting.empty() ? text : text + " " + setting;
+}
+
+LineStyle limit_style(const LineStyle& style) { return {.colour = style.colour, .dash = "(6,4)", .line_width = 0.7}; }
+
+}  // namespace attest

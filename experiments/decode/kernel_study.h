@@ -1,0 +1,97 @@
+// One kernel bench, from which figures are made: its measurements, averaged over layers and samples. Benches are never
+// pooled: each is a run on one machine.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "experiments/decode/kernel_report.h"
+#include "experiments/study_view/experiment.h"
+#include "plots/style.h"
+
+namespace attest {
+
+/// A method at one setting, length and batch size. Times in microseconds; NaN: not measured.
+struct KernelPoint {
+  std::string method, scan, rule, launches;
+  KernelSetting setting;
+  std::int64_t length = 0;
+  int batch = 1;
+  int measurements = 0;  ///< of layers and samples, which the following pool
+
+  double us = kNotMeasured;                                      ///< mean of the medians
+  double us_low = kNotMeasured, us_high = kNotMeasured;          ///< least and largest median
+  double replay_low = kNotMeasured, replay_high = kNotMeasured;  ///< of single replays
+  double floor_us = kNotMeasured, bytes = kNotMeasured;          ///< means
+  double keep = kNotMeasured, io = kNotMeasured;                 ///< means
+  double recall_mean = kNotMeasured, recall_min = kNotMeasured;
+  double lse_error_mean = kNotMeasured, lse_error_max = kNotMeasured;
+
+  double floor_ratio() const { return floor_us > 0 ? us / floor_us : kNotMeasured; }
+  /// What reading less can give at most: 1 / io.
+  double io_limit() const { return io > 0 ? 1 / io : kNotMeasured; }
+};
+
+/// Of layers and samples, of which there is at least one.
+KernelPoint pooled(const std::vector<const KernelMeasurement*>& measurements);
+
+/// How many times as fast a point is as `baseline`; NaN without one.
+double speed_up(const KernelPoint& point, const std::optional<KernelPoint>& baseline);
+
+class KernelStudy {
+ public:
+  const KernelReport& report() const { return report_; }
+  /// The GPU without its maker, with the file's name where another bench has the same.
+  const std::string& title() const { return title_; }
+  /// GPU, driver, data and file of the numbers, for captions.
+  std::string source() const;
+
+  /// Of an experiment: by batch size, then curve (FFD by setting, other methods), then length.
+  std::vector<KernelPoint> points(std::string_view experiment) const;
+  /// A method without settings, from whatever experiment it was measured for.
+  std::optional<KernelPoint> baseline(std::string_view method, std::int64_t length, int batch) const;
+
+  /// The shortest and the longest of kernel_latency in all benches that were read together, for axes of one range.
+  std::pair<std::int64_t, std::int64_t> lengths() const { return lengths_; }
+
+  /// The look of a point's curve, the same in the figures of all benches that were read together.
+  LineStyle style(const KernelPoint& point) const;
+
+  /// A sentence for each of `methods` that the bench left out.
+  std::vector<Finding> left_out(const std::vector<std::string>& methods) const;
+
+ private:
+  friend std::vector<KernelStudy> read_kernel_studies(const std::vector<std::string>& paths);
+
+  std::vector<KernelPoint> pooled(const std::function<bool(const KernelMeasurement&)>& is_wanted) const;
+
+  KernelReport report_;
+  std::string title_, file_;  ///< "b.json (0123456789abcdef)"
+  std::pair<std::int64_t, std::int64_t> lengths_;
+  std::vector<std::string> curves_;  ///< of all benches; they choose the styles
+};
+
+/// Of a bench. A run has some hundreds; a damaged file may have any number.
+inline constexpr std::size_t kMostPoints = 1000;
+
+/// Throws InputError if a file is no kernel report or has more than kMostPoints, UsageError if one is named twice.
+std::vector<KernelStudy> read_kernel_studies(const std::vector<std::string>& paths);
+
+/// "256K", "1000".
+std::string length_text(std::int64_t tokens);
+
+/// "FFD delta 5", "FFD 4-bit keep 6 %", "SDPA flash".
+std::string curve_text(const KernelPoint& point);
+
+/// "delta 5", "keep 6 %"; empty if the method has no setting.
+std::string setting_text(const KernelSetting& setting);
+
+/// Of the limit of a curve that has `style`: thin dashes, for Mark::plain.
+LineStyle limit_style(const LineStyle& style);
+
+}  // namespace attest

@@ -1,0 +1,265 @@
+// Whether the first two layers need an exception: each selector there and in the other layers.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <set>
+
+#include "dumps/base/join.h"
+#include "experiments/figures/figures.h"
+#include "experiments/study_view/quality_axes.h"
+#include "experiments/study_view/quality_curves.h"
+#include "experiments/study_view/selector_choice.h"
+#include "experiments/study_view/words.h"
+
+namespace attest {
+namespace {
+
+constexpr int kEarly = 2;  ///< layers that Quest and Twilight leave dense
+
+struct LayerGroup {
+  std::string name;  ///< in the csv: "0", "1", "others", "all"
+  std::string title;
+  std::set<int> left_out;
+};
+
+/// Groups without a layer are left out.
+std::vector<LayerGroup> layer_groups(const std::set<int>& layers) {
+  std::set<int> early, others;
+  for (const int layer : layers) (layer < kEarly ? early : others).insert(layer);
+  std::vector<LayerGroup> groups;
+  for (const int layer : early) {
+    std::set<int> left_out = layers;
+    left_out.erase(layer);
+    groups.push_back({fmt::format("{}", layer), fmt::format("layer {}", layer), left_out});
+  }
+  if (!others.empty()) groups.push_back({"others", "other layers", early});
+  groups.push_back({"all", "all layers", {}});
+  return groups;
+}
+
+struct GroupCurve {
+  const LayerGroup* group;
+  QualityCurve curve;
+  bool dense = false;  ///< the selector is dense in some layer
+
+  std::string name() const { return fmt::format("{} {}", curve.name, group->title); }
+  const StudySelector& selector() const { return curve.selector->group; }
+};
+
+std::vector<GroupCurve> curves_of(const ModelStudy& study, const std::vector<LayerGroup>& groups) {
+  std::vector<GroupCurve> curves;
+  for (const PooledSelector& selector : study.selectors()) {
+    if (selector.group.name == "exact") continue;
+    const bool dense = !study.dense_layers({selector.group.label}).empty();
+    for (const LayerGroup& group : groups) {
+      QualityCurve curve = quality_curve(study, selector, group.left_out, {}, kNoIntervals);
+      if (!curve.points.empty()) curves.push_back({&group, std::move(curve), dense});
+    }
+  }
+  return curves;
+}
+
+struct Row {
+  const GroupCurve* curve;
+  const QualityPoint* point;
+};
+
+Table table_of(const std::vector<Row>& rows) {
+  constexpr auto text = Column::Kind::text;
+  constexpr auto number = Column::Kind::number;
+  return make_table<Row>(
+      rows,
+      {{{kCurveColumn, text}, [](const Row& r) { return r.curve->name(); }},
+       {{"label", text, "selector"}, [](const Row& r) { return display_name(r.curve->selector().label); }},
+       {{"dense_layers", text, "dense layers"},
+        [](const Row& r) { return r.curve->curve.selector->option("dense_layers"); }},
+       {{"setting", text, "setting"}, [](const Row& r) { return std::string(name_of(r.curve->selector().kind)); }},
+       {{"setting_label", text, "at"}, [](const Row& r) { return display_name(r.point->setting_label); }},
+       {{"layers", text, "layers"}, [](const Row& r) { return r.curve->group->name; }},
+       {{"recall_mean", number, "recall, mean", 5}, [](const Row& r) { return r.point->recall.mean; }},
+       {{"recall_min", number, "min", 4}, [](const Row& r) { return r.point->recall_min; }},
+       {{"lse_error_max", number, "LSE error, max (nats)"}, [](const Row& r) { return r.point->lse_error_max; }},
+       {{"lse_error_mean", number, "mean", 4}, [](const Row& r) { return r.point->lse_error.mean; }},
+       {{"mass_recall_min", number, "mass kept, min", 4}, [](const Row& r) { return r.point->mass_recall_min; }},
+       {{"keep_ratio", number, "tokens kept", 4}, [](const Row& r) { return r.point->keep.mean; }},
+       {{"io_ratio", number, "bytes read", 4}, [](const Row& r) { return r.point->io.mean; }},
+       {{"cells", number, "cells", 0}, [](const Row& r) { return static_cast<double>(r.point->cells); }}});
+}
+
+bool is_shown(const GroupCurve& curve) { return !curve.dense && curve.group->name != "all"; }
+
+/// A row of two panels for each group of layers.
+std::vector<Panel> panels_of(const ModelStudy& study, const std::vector<LayerGroup>& groups,
+                             const std::vector<GroupCurve>& curves, const ExperimentOptions& options) {
+  std::vector<QualityCurve> shown;
+  for (const GroupCurve& curve : curves)
+    if (is_shown(curve)) shown.push_back(curve.curve);
+  std::vector<Panel> panels;
+  for (const LayerGroup& group : groups) {
+    if (group.name == "all") continue;
+    for (const bool lse : {false, true}) {
+      Panel panel{.title = panel_title(panels.size(), group.title),
+                  .x = bytes_axis(shown),
+                  .y = lse ? error_axis("max LSE error (nats)", has_negligible_error(shown), options)
+                           : quality_axis("mean recall", options),
+                  .series = {},
+                  .show_x = group.name == groups[groups.size() - 2].name};
+      panel.x.label = "bytes read (%)";
+      for (const GroupCurve& curve : curves)
+        if (is_shown(curve) && curve.group == &group)
+          panel.series.push_back({.curve = curve.name(),
+                                  .title = legend_title(*curve.curve.selector),
+                                  .x = "io_ratio",
+                                  .y = lse ? "lse_error_max" : "recall_mean",
+                                  .style = study.style(*curve.curve.selector),
+                                  .ring = {}});
+      panels.push_back(std::move(panel));
+    }
+  }
+  return panels;
+}
+
+struct LayerQuality {
+  int layer;
+  double recall, lse_error;  ///< mean, max
+};
+
+std::vector<LayerQuality> by_layer(const ModelStudy& study, const PooledSelector& selector, std::size_t setting) {
+  const auto recall = study.cells(selector, "recall").at(setting), lse = study.cells(selector, "lse_error").at(setting);
+  std::vector<LayerQuality> layers;
+  for (const int layer : layers_of(recall))
+    layers.push_back({layer, describe(of_layer(recall, layer)).mean, describe(of_layer(lse, layer)).max});
+  return layers;
+}
+
+/// Compares the early layers with the worst of the others, at the first of the papers' settings. Nothing if the
+/// selector was not computed in an early layer.
+std::optional<Finding> finding_of(const ModelStudy& study, const PooledSelector& selector) {
+  const std::size_t setting = default_settings(selector.group).front();
+  double lowest_recall = 1, largest_error = 0;
+  std::vector<LayerQuality> early;
+  for (const LayerQuality& layer : by_layer(study, selector, setting)) {
+    if (layer.layer < kEarly) {
+      early.push_back(layer);
+      continue;
+    }
+    lowest_recall = std::min(lowest_recall, layer.recall);
+    largest_error = std::max(largest_error, layer.lse_error);
+  }
+  if (early.empty()) return std::nullopt;
+  std::vector<std::string> parts;
+  std::set<int> worse;
+  for (const LayerQuality& layer : early) {
+    parts.push_back(fmt::format("mean recall {:.4f} and max LSE error {:.3g} nats in layer {}", layer.recall,
+                                layer.lse_error, layer.layer));
+    if (layer.recall < lowest_recall || layer.lse_error > largest_error) worse.insert(layer.layer);
+  }
+  const std::string at = setting_in_words(selector.group, setting);
+  const bool is_ffd = selector.group.name == "ffd";
+  return Finding{
+      .text = fmt::format("{}{}{} without dense layers has {}, against {:.4f} and {:.3g} in the worst of the other "
+                          "layers: {}.",
+                          display_name(selector.group.label), at.empty() ? "" : " at ", at, join(parts, ", "),
+                          lowest_recall, largest_error,
+                          worse.empty() ? std::string("no early layer is worse than all later ones")
+                                        : fmt::format("{} {} worse than all later ones", layers_in_words(worse),
+                                                      worse.size() == 1 ? "is" : "are")),
+      .severity = !is_ffd         ? Severity::note
+                  : worse.empty() ? Severity::good
+                                  : Severity::warning,
+      .number = fmt::format("{:.4f}", early.front().recall),
+      .place = MapPlace{.metric = "recall",
+                        .selector = selector.group.label,
+                        .setting = selector.group.setting_labels[setting],
+                        .layer = early.front().layer}};
+}
+
+/// What the exception changes, where the results hold a selector with and without it.
+std::vector<Finding> exceptions(const std::vector<GroupCurve>& curves) {
+  std::vector<Finding> findings;
+  for (const GroupCurve& with : curves)
+    for (const GroupCurve& without : curves) {
+      if (!with.dense || without.dense || with.group->name != "all" || without.group->name != "all") continue;
+      if (!differ_at_most_in(*with.curve.selector, *without.curve.selector, {"dense_layers"})) continue;
+      const std::string setting = without.selector().setting_labels[default_settings(without.selector()).front()];
+      const auto a = std::ranges::find(without.curve.points, setting, &QualityPoint::setting_label);
+      const auto b = std::ranges::find(with.curve.points, setting, &QualityPoint::setting_label);
+      if (a == without.curve.points.end() || b == with.curve.points.end()) continue;
+      findings.push_back(
+          {.text =
+               fmt::format("With dense layers ({}) the mean recall of {} over all layers is {:.4f} instead of {:.4f}, "
+                           "the max LSE error {:.3g} instead of {:.3g} nats, for {:.1f} % of the bytes instead of "
+                           "{:.1f} %.",
+                           display_name(with.selector().label), display_name(without.selector().label), b->recall.mean,
+                           a->recall.mean, b->lse_error_max, a->lse_error_max, 100 * b->io.mean, 100 * a->io.mean),
+           .number = fmt::format("{:.4f}", b->recall.mean)});
+    }
+  return findings;
+}
+
+std::variant<ExperimentResult, Unsupported> make(const ModelStudy& study, const ExperimentOptions& options) {
+  const std::string run =
+      "--selector ffd --selector quest:dense_layers=0 --selector twilight:dense_layers=0 --layers 0-";
+  std::set<int> layers;
+  for (const PooledSelector& selector : study.selectors())
+    for (const std::vector<SampleCells>& cells : study.cells(selector, "recall"))
+      for (const int layer : layers_of(cells)) layers.insert(layer);
+  if (layers.empty() || *layers.begin() >= kEarly) return Unsupported{"needs layer 0 or 1 of the model", run};
+  const std::vector<LayerGroup> groups = layer_groups(layers);
+  if (*layers.rbegin() < kEarly) return Unsupported{"needs a layer from 2 on to compare with", run};
+  const std::vector<GroupCurve> curves = curves_of(study, groups);
+  if (std::ranges::none_of(curves, is_shown))
+    return Unsupported{"needs a selector other than exact that is dense in no layer", run};
+
+  ExperimentResult result;
+  std::set<std::string> dense;
+  std::vector<Row> all, defaults;
+  for (const GroupCurve& curve : curves) {
+    const std::vector<std::size_t> chosen = default_settings(curve.selector());
+    for (const QualityPoint& point : curve.curve.points) {
+      all.push_back({&curve, &point});
+      if (std::ranges::count(chosen, point.setting) > 0) defaults.push_back({&curve, &point});
+    }
+    if (curve.group->name != "all") continue;
+    if (!curve.dense && !curve.curve.selector->is_oracle())
+      if (std::optional<Finding> finding = finding_of(study, *curve.curve.selector))
+        result.findings.push_back(std::move(*finding));
+    const bool has_other = std::ranges::any_of(curves, [&](const GroupCurve& other) {
+      return !other.dense && differ_at_most_in(*other.curve.selector, *curve.curve.selector, {"dense_layers"});
+    });
+    if (curve.dense && !has_other) dense.insert(display_name(curve.selector().label));
+  }
+  std::ranges::move(exceptions(curves), std::back_inserter(result.findings));
+  if (!dense.empty())
+    result.findings.push_back(
+        {fmt::format("Not known without dense layers: {}; run with dense_layers=0.", join(dense, ", "))});
+
+  Figure figure{.name = "early_layers", .data = table_of(all)};
+  figure.caption = fmt::format(
+      "Quality against bytes in the first layers and in the others, of selectors that are dense in no layer; {}. A "
+      "dump "
+      "has the exact inputs of every layer: how an early error grows through later layers is not measured here.",
+      study.source());
+  figure.columns = 2;
+  figure.panel_height_in = 1;
+  figure.panels = panels_of(study, groups, curves, options);
+  result.figures.push_back(std::move(figure));
+  result.tables.push_back(
+      {"early_layers_table",
+       fmt::format("Layers 0 and 1 apart, at the settings of the methods' papers; {}.", study.source()),
+       table_of(defaults)});
+  return result;
+}
+
+}  // namespace
+
+Experiment early_layers() {
+  return {.name = "early_layers",
+          .paper = "Appendix 'Head-wise variation': FFD requires no early-layer exception",
+          .needs = "selectors with dense_layers=0 (and 2, to see what the exception costs), layers 0 and 1 in the dump",
+          .make = make};
+}
+
+}  // namespace attest

@@ -1,0 +1,249 @@
+// Table and figure "Ladder of quality": from the mean to the worst cell.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include "analysis/statistics/ladder.h"
+#include "experiments/figures/figures.h"
+#include "experiments/study_view/quality_curves.h"
+#include "experiments/study_view/selector_choice.h"
+#include "experiments/study_view/words.h"
+
+namespace attest {
+namespace {
+
+struct Rung {
+  const char* name;   ///< in the csv
+  const char* title;  ///< of its panel and column
+  double Ladder::*value;
+};
+constexpr std::array kRungs = {Rung{"mean", "mean", &Ladder::mean},   Rung{"median", "median", &Ladder::median},
+                               Rung{"p95", "95 %", &Ladder::p95},     Rung{"p99", "99 %", &Ladder::p99},
+                               Rung{"p999", "99.9 %", &Ladder::p999}, Rung{"worst", "worst cell", &Ladder::worst}};
+
+struct Measure {
+  const char* metric;
+  const char* name;   ///< in the csv
+  const char* title;  ///< in the table
+  Badness badness;
+};
+constexpr std::array kMeasures = {Measure{"recall", "recall_deficit", "recall deficit", Badness::deficit},
+                                  Measure{"lse_error", "lse_error", "LSE error (nats)", Badness::value},
+                                  Measure{"mass_recall", "dropped_mass", "dropped mass", Badness::deficit}};
+
+/// One selector at one setting.
+struct Point {
+  const PooledSelector* selector = nullptr;
+  std::size_t setting = 0;
+  bool whole_model = false;
+  double io = 0, keep = 0;
+  std::array<Ladder, kMeasures.size()> ladders{};
+
+  const StudySelector& group() const { return selector->group; }
+  std::string label() const { return display_name(group().label); }
+  std::string setting_label() const { return display_name(group().setting_labels[setting]); }
+  std::string curve() const { return curve_name(group().label) + (whole_model ? " [all layers]" : ""); }
+  const Ladder& recall() const { return ladders[0]; }
+  /// A setting of the methods' papers, or the only one that there is.
+  bool is_default() const { return is_default_setting(group(), setting) || group().kind == SettingKind::none; }
+  std::string named() const {
+    if (group().kind == SettingKind::none) return label();
+    return fmt::format("{} at {} {}", label(), name_of(group().kind), setting_label());
+  }
+};
+
+/// Ascending by bytes read within a selector. Exact attention, which has no badness, is left out.
+std::vector<Point> points_of(const ModelStudy& study, const std::set<int>& except, bool whole_model) {
+  std::vector<Point> points;
+  for (const PooledSelector& selector : study.selectors()) {
+    if (selector.group.name == "exact") continue;
+    const auto io = study.cells(selector, "io_ratio", except), keep = study.cells(selector, "keep_ratio", except);
+    std::vector<Point> own;
+    for (std::size_t s = 0; s < io.size(); ++s)
+      own.push_back({&selector, s, whole_model, describe(io[s]).mean, describe(keep.at(s)).mean});
+    for (std::size_t m = 0; m < kMeasures.size(); ++m) {
+      const auto cells = study.cells(selector, kMeasures[m].metric, except);
+      for (Point& point : own) point.ladders[m] = ladder(cells.at(point.setting), kMeasures[m].badness);
+    }
+    std::erase_if(own, [](const Point& point) { return point.recall().count == 0; });
+    std::ranges::stable_sort(own, {}, &Point::io);
+    points.insert(points.end(), own.begin(), own.end());
+  }
+  return points;
+}
+
+std::string column_of(const Measure& measure, const Rung& rung) {
+  return fmt::format("{}_{}", measure.name, rung.name);
+}
+
+Table table_of(const std::vector<Point>& points) {
+  constexpr auto text = Column::Kind::text;
+  std::vector<ColumnOf<Point>> columns = {
+      {{kCurveColumn, text}, [](const Point& p) { return p.curve(); }},
+      {{"label", text}, [](const Point& p) { return p.label(); }},
+      {{"selector", text}, [](const Point& p) { return p.group().name; }},
+      {{"setting", text}, [](const Point& p) { return std::string(name_of(p.group().kind)); }},
+      {{"setting_label", text}, [](const Point& p) { return p.setting_label(); }},
+      {{"layers", text}, [](const Point& p) { return p.whole_model ? "all" : "compared"; }},
+      {{"io_ratio"}, [](const Point& p) { return p.io; }},
+      {{"keep_ratio"}, [](const Point& p) { return p.keep; }}};
+  for (std::size_t m = 0; m < kMeasures.size(); ++m)
+    for (const Rung& rung : kRungs)
+      columns.push_back(
+          {{column_of(kMeasures[m], rung)}, [m, &rung](const Point& p) { return p.ladders[m].*rung.value; }});
+  columns.push_back({{"cells"}, [](const Point& p) { return static_cast<double>(p.recall().count); }});
+  columns.push_back({{"default"}, [](const Point& p) { return p.is_default() ? 1.0 : 0.0; }});
+  return make_table<Point>(points, columns);
+}
+
+/// The papers' settings, a row for each measure.
+Table default_table(const std::vector<Point>& points) {
+  struct Row {
+    const Point* point;
+    std::size_t measure;
+  };
+  std::vector<Row> rows;
+  for (std::size_t m = 0; m < kMeasures.size(); ++m)
+    for (const Point& point : points)
+      if (point.is_default() && !point.whole_model) rows.push_back({&point, m});
+
+  constexpr auto text = Column::Kind::text;
+  std::vector<ColumnOf<Row>> columns = {
+      {{"metric", text}, [](const Row& r) { return kMeasures[r.measure].title; }},
+      {{"label", text, "selector"}, [](const Row& r) { return r.point->label(); }},
+      {{"setting", text}, [](const Row& r) { return r.point->setting_label(); }},
+      {{.name = "io_ratio", .heading = "bytes", .decimals = 3}, [](const Row& r) { return r.point->io; }}};
+  for (const Rung& rung : kRungs)
+    columns.push_back({{.name = rung.name, .heading = rung.title, .decimals = 5},
+                       [&rung](const Row& r) { return r.point->ladders[r.measure].*rung.value; }});
+  return make_table<Row>(rows, columns);
+}
+
+/// One range for all panels, so that the steps from rung to rung are seen.
+void share_range(std::vector<Panel>& panels, const std::vector<Point>& points) {
+  double high = 0;
+  for (const Point& point : points) high = std::max(high, point.recall().worst);
+  constexpr double kMargin = 1.2;
+  for (Panel& panel : panels) {
+    panel.y.low = panel.y.floor.value_or(0);
+    panel.y.high = std::max(high * kMargin, 10 * panel.y.floor.value_or(0.01));
+  }
+}
+
+std::vector<Panel> panels_of(const ModelStudy& study, const std::vector<Point>& points,
+                             const ExperimentOptions& options) {
+  constexpr double kLeastDeficit = 1e-6;  // a smaller one decides nothing
+  double least = std::numeric_limits<double>::infinity();
+  for (const Point& point : points)
+    if (!point.selector->is_oracle() && point.io > 0) least = std::min(least, point.io);
+  std::vector<Panel> panels;
+  for (std::size_t i = 0; i < kRungs.size(); ++i) {
+    Panel panel{.title = panel_title(i, kRungs[i].title),
+                .x = {.label = "bytes read (% of dense)", .factor = 100, .scale = Scale::logarithmic},
+                .y = {.label = "recall deficit", .scale = options.linear_axes ? Scale::linear : Scale::logarithmic},
+                .series = {},
+                .show_x = i + 2 >= kRungs.size(),
+                .show_y = i % 2 == 0};
+    // Oracles reach down to a handful of tokens, which would fill the panel.
+    if (std::isfinite(least)) panel.x.low = 100 * least / 1.3;
+    if (!options.linear_axes) panel.y.floor = kLeastDeficit;
+    for (const PooledSelector& selector : study.selectors()) {
+      if (selector.group.name == "exact") continue;
+      panel.series.push_back({.curve = curve_name(selector.group.label),
+                              .title = display_name(selector.group.label) + (selector.is_oracle() ? " (oracle)" : ""),
+                              .x = "io_ratio",
+                              .y = column_of(kMeasures[0], kRungs[i]),
+                              .style = study.style(selector),
+                              .ring = "default"});
+    }
+    panels.push_back(std::move(panel));
+  }
+  share_range(panels, points);
+  return panels;
+}
+
+std::vector<Finding> findings_of(const std::vector<Point>& points) {
+  constexpr double kSerious = 0.1;
+  const auto place = [](const Point& p) {
+    return MapPlace{.metric = "recall", .selector = p.group().label, .setting = p.group().setting_labels[p.setting]};
+  };
+  std::vector<Finding> findings;
+  const auto first_ffd = std::ranges::find_if(points, [](const Point& p) { return p.group().name == "ffd"; });
+  std::vector<const Point*> real;
+  for (const Point& p : points) {
+    if (!p.is_default()) continue;
+    if (!p.selector->is_oracle()) real.push_back(&p);
+    if (first_ffd == points.end() || p.selector != first_ffd->selector) continue;
+    const Ladder& l = p.recall();
+    findings.push_back({.text = fmt::format("{}: the recall deficit is {:.3g} in the mean and {:.3g} in the median, "
+                                            "{:.3g} or more in 1 % and {:.3g} or more in 0.1 % of {} cells, {:.3g} in "
+                                            "the worst.",
+                                            p.named(), l.mean, l.median, l.p99, l.p999, l.count, l.worst),
+                        .severity = l.worst > kSerious ? Severity::warning : Severity::note,
+                        .number = fmt::format("{:.3g}", l.worst),
+                        .place = place(p)});
+  }
+  if (real.size() < 2) return findings;
+  const auto worst = [](const Point* p) { return p->recall().worst; };
+  const auto [best, most] = std::ranges::minmax(real, {}, worst);
+  findings.push_back(
+      {.text = fmt::format("At the papers' settings the worst cell's recall deficit is least for {} "
+                           "({:.3g}, reading {:.1f} % of the bytes) and largest for {} ({:.3g}, {:.1f} %).",
+                           best->named(), worst(best), 100 * best->io, most->named(), worst(most), 100 * most->io),
+       .number = fmt::format("{:.3g}", worst(most)),
+       .place = place(*most)});
+  return findings;
+}
+
+std::variant<ExperimentResult, Unsupported> make(const ModelStudy& study, const ExperimentOptions& options) {
+  const std::set<int> dense = study.dense_layers(labels_of(study));
+  std::vector<Point> points = points_of(study, dense, false);
+  if (points.empty()) {
+    if (dense.empty()) return Unsupported{"needs a selector other than exact", "--selector ffd --selector quest"};
+    return Unsupported{"every layer is dense in one of the selectors: run them with dense_layers=0",
+                       "--selector ffd --selector quest:dense_layers=0"};
+  }
+  ExperimentResult result{.findings = findings_of(points)};
+  const std::string cells = fmt::format(
+      "{}{}; {} cells (layer, query, head)", study.source(),
+      dense.empty() ? "" : fmt::format(", without {}, dense in one of the selectors", layers_in_words(dense)),
+      points.front().recall().count);
+  Figure figure{
+      .name = "quality_ladder",
+      .caption = fmt::format("Recall deficit (1 - recall) against bytes read, from the mean over the quantiles "
+                             "to the worst cell; {}. Below 1e-6 a deficit is drawn there. The csv also has "
+                             "the LSE error and the dropped mass, and rows over all layers.",
+                             cells),
+      .ring_title = "settings of the papers",
+      .data = table_of({}),
+      .columns = 2,
+      .panel_height_in = 0.85,
+      .panels = panels_of(study, points, options)};
+  if (std::ranges::any_of(points, [](const Point& p) { return p.is_default() && !p.whole_model; }))
+    result.tables.push_back(
+        {"quality_ladder_defaults",
+         fmt::format(
+             "Ladder of quality at the settings of the methods' papers: mean, median, quantiles and worst cell; {}.",
+             cells),
+         default_table(points)});
+  if (!dense.empty()) {
+    const std::vector<Point> whole = points_of(study, {}, true);
+    points.insert(points.end(), whole.begin(), whole.end());
+  }
+  figure.data = table_of(points);
+  result.figures.push_back(std::move(figure));
+  return result;
+}
+
+}  // namespace
+
+Experiment quality_ladder() {
+  return {.name = "quality_ladder",
+          .paper = "Beside figure 'Quality vs. IO budget': from the mean to the worst cell",
+          .needs = "a selector other than exact",
+          .make = make};
+}
+
+}  // namespace attest

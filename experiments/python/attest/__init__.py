@@ -1,0 +1,1 @@
+"""attest: how faithfully sparse and quantised attention reproduces exact attention."""

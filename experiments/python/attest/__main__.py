@@ -1,0 +1,6 @@
+"""`python -m attest`: the command `attest`."""
+import sys
+
+from .program import main
+
+sys.exit(main())

@@ -1,0 +1,71 @@
+"""The parser of command lines, and types of options that several commands take."""
+import argparse
+import re
+import sys
+
+from .command import drop_output
+from .errors import OutputError, UsageError
+
+
+class Parser(argparse.ArgumentParser):
+    def error(self, message):  # one sentence, without the usage text
+        raise UsageError(f"{message} (--help lists the options)")
+
+    def _print_message(self, message, file=None):  # argparse drops what cannot be written
+        try:
+            print(message, end="", file=file or sys.stderr, flush=True)
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            drop_output(sys.stdout)
+            raise OutputError("cannot write to standard output") from error
+
+
+def argument(expected):
+    """Makes a type for argparse of a function that raises ValueError: its message tells what is expected."""
+    def decorate(parse_text):
+        def checked(text):
+            try:
+                return parse_text(text)
+            except ValueError:
+                raise argparse.ArgumentTypeError(f"'{text}' is not {expected}") from None
+        return checked
+    return decorate
+
+
+@argument("a file's name")
+def file_name(text):
+    if not text:
+        raise ValueError
+    return text
+
+
+@argument("a whole number above 0")
+def count(text):
+    value = int(text)
+    if value < 1:
+        raise ValueError
+    return value
+
+
+@argument("a list of layers such as 0,4,8-11")
+def layer_list(text):
+    """[(first, last), ...]; "2-" is (2, None), which means up to the model's last layer."""
+    if not re.fullmatch(r"\d+(-\d*)?(,\d+(-\d*)?)*", text, re.ASCII):
+        raise ValueError
+    ranges = []
+    for item in text.split(","):
+        first, dash, last = item.partition("-")
+        ranges.append((int(first), int(last) if last else None if dash else int(first)))
+        if last and int(last) < int(first):
+            raise ValueError
+    return ranges
+
+
+def chosen_layers(ranges, num_layers):
+    """The layer numbers that `ranges` (of layer_list) means for a model of `num_layers` layers."""
+    highest = max(first if last is None else last for first, last in ranges)
+    if highest >= num_layers:
+        raise UsageError(f"--layers: there is no layer {highest}, the model has {num_layers}")
+    return {layer for first, last in ranges
+            for layer in range(first, num_layers if last is None else last + 1)}

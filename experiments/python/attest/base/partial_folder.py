@@ -1,0 +1,128 @@
+"""The folder NAME.partial of what a command has not finished: what it is made of, and files for each finished prompt.
+
+    NAME.json        what decides the output, which --resume must agree with; when it was begun, and the command
+    dump-N.h5        the dump of prompt N alone
+    lock             held by the process that works here; the system drops it when that process dies
+"""
+import contextlib
+import fcntl
+import json
+import os
+import pathlib
+import re
+
+from .atomic_text import atomic_text
+from .errors import InputError, OutputError, UsageError, first_line
+from .files import InputFile
+
+LOCK = "lock"
+MOST_BYTES = 16 << 20  # of a file of JSON
+START_OVER = "start over with --force instead of --resume"
+OURS = re.compile(r"(?:tasks|capture)\.json|prompt-\d+\.json|dump-\d+\.h5|\.attest-[0-9a-f]{16}\.part|lock")
+
+
+def folder_of(output):
+    return pathlib.Path(f"{output}.partial")
+
+
+def read_text(path):
+    """The text of a file that another process may have written: a pipe or 3 GB would do no good."""
+    with InputFile(path) as file:
+        if file.size > MOST_BYTES:
+            raise InputError(f"{path}: expected at most {MOST_BYTES} bytes, found {file.size}")
+        return file.read(0, file.size).decode()
+
+
+def first_difference(path, before, now):
+    """Names the first entry in which two JSON values differ; None if there is none."""
+    if isinstance(before, dict) and isinstance(now, dict):
+        for key in {**before, **now}:
+            where = f"{path}.{key}" if path else key
+            if key not in before or key not in now:
+                return f"{'no ' if key not in before else 'a '}{where}"
+            if difference := first_difference(where, before[key], now[key]):
+                return difference
+        return None
+    if isinstance(before, list) and isinstance(now, list) and len(before) == len(now):
+        return next(filter(None, (first_difference(f"{path}[{i}]", *both) for i, both in enumerate(zip(before, now)))),
+                    None)
+    return None if before == now else f"{path} {_short(before)}, and not {_short(now)}"
+
+
+def _short(value):
+    text = json.dumps(value)
+    return text if len(text) <= 100 else f"{text[:100]}..."
+
+
+class PartialFolder:
+    """`number` counts prompts from 0. Use it in a `with`, at whose end the lock is given back; the folder stays if a
+    prompt is finished."""
+    begun = None  # name of the description
+    finished_prefix = "dump-"  # of the names of files that finished prompts have
+    what = None  # in messages: "unfinished outcomes"
+
+    def __init__(self, output, resume, force):
+        self.folder = folder_of(output)
+        if self.folder.is_symlink() or self.folder.exists() and not self.folder.is_dir():
+            raise OutputError(f"{self.folder}: expected a folder for {self.what}, found something else")
+        begun = (self.folder / self.begun).exists()
+        if begun and not (resume or force):
+            raise OutputError(f"{self.folder}: holds {self.what}; continue with --resume, or start over "
+                              "with --force")
+        try:
+            self.folder.mkdir(exist_ok=True)
+            self.lock = os.open(self.folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+        except OSError as error:
+            raise OutputError(f"{self.folder}: cannot be made or written ({error.strerror})") from error
+        try:
+            fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(self.lock)
+            raise OutputError(f"{self.folder}: another process works here") from None
+        if force and not resume:
+            self._remove_files()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        with contextlib.suppress(OSError):  # the folder may be gone
+            if not self.count_finished():
+                self.remove()
+        os.close(self.lock)
+
+    def begin(self, what, record):
+        """`what` decides the output. Returns `record`, or that of the process that began them with the same."""
+        path = self.folder / self.begun
+        if not path.exists():
+            with atomic_text(path) as file:
+                json.dump({"what": what, "record": record}, file, indent=1)
+            return record
+        try:
+            begun = json.loads(read_text(path))
+            difference = first_difference("", begun["what"], json.loads(json.dumps(what)))
+            record = {name: begun["record"][name] for name in record}
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            raise InputError(f"{path}: is damaged ({first_line(error)}); {START_OVER}") from error
+        if difference:
+            raise UsageError(f"cannot resume {self.folder}: it was started with {difference}; {START_OVER}")
+        return record
+
+    def dump_path(self, number):
+        return self.folder / f"dump-{number}.h5"
+
+    def count_finished(self):
+        return sum(name.startswith(self.finished_prefix) for name in os.listdir(self.folder))
+
+    def remove(self):
+        """Removes the folder; one that holds files of others stays with these."""
+        self._remove_files()
+        with contextlib.suppress(OSError):
+            os.unlink(self.folder / LOCK)
+            self.folder.rmdir()
+
+    def _remove_files(self):
+        """What was begun goes first: without it the others count for nothing."""
+        for name in sorted(os.listdir(self.folder), key=lambda name: name != self.begun):
+            if OURS.fullmatch(name) and name != LOCK:
+                os.unlink(self.folder / name)

@@ -1,0 +1,112 @@
+"""`attest capture`: captures an attention dump from a Hugging Face decoder (README.md, `attest capture --help`)."""
+import contextlib
+import dataclasses
+import datetime
+import hashlib
+import pathlib
+import sys
+
+from ..base.command import NOTHING_WRITTEN, end_process, run_command
+from ..base.output_check import refuse_inputs
+from ..base.partial_folder import PartialFolder, folder_of
+from .model import load_model, load_tokenizer, refuse_missing_checkpoint
+from .options import parse
+from .prompts import read_prompts, refuse_same_names, tokenize
+from .record import capture_prompt, provenance, write_header
+
+
+def utc_now():
+    return datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
+
+
+def capture_all(options, arguments, say):
+    refuse_inputs(options.output, options.prompts)
+    refuse_missing_checkpoint(options)
+    prompts = [prompt for path in options.prompts for prompt in read_prompts(path, options.task, options.spans)]
+    refuse_same_names(prompts)
+    # These modules import torch and transformers, which takes seconds: --help must not wait for them.
+    from ..base.dump_writer import DumpWriter
+
+    output = pathlib.Path(options.output)
+    with DumpWriter(output, options.force, options.gzip) as writer:  # refuses before the model is loaded
+        source, created = provenance("attest capture", arguments), utc_now()
+        with unfinished(options) as partial:
+            if options.resume:
+                size = capture_one_by_one(options, arguments, prompts, partial, source, created, say)
+            else:
+                samples = Samples(options, prompts)
+                for prompt in prompts:
+                    say(samples.write(prompt, writer))
+                samples.write_header(writer, source, created)
+                size = writer.commit(ends_command=True)
+    say(f"{output}: {len(prompts)} sample{'s' if len(prompts) > 1 else ''}, {size / 2**20:.1f} MiB")
+
+
+class Samples:
+    """The model with its attention captured."""
+
+    def __init__(self, options, prompts):
+        from .attention import AttentionCapture
+
+        self.options = options
+        self.model, self.config = load_model(options)
+        self.tokenizer = load_tokenizer(options, self.config) if any(p.text is not None for p in prompts) else None
+        self.capture = AttentionCapture(self.model, None, options.attention_mass)
+
+    def write(self, prompt, writer):
+        """Returns a line of report."""
+        self.capture.writer = writer
+        tokenized = tokenize(prompt, self.tokenizer, self.options.chat, self.options.max_tokens)
+        return capture_prompt(self.options, self.model, self.config, self.capture, writer, prompt, tokenized)
+
+    def write_header(self, writer, source, created):
+        write_header(writer, self.options, self.model, self.config, self.capture, source, created)
+
+
+class PartialCapture(PartialFolder):
+    begun, what = "capture.json", "an unfinished capture"
+
+
+def unfinished(options):
+    """The folder for --resume. Without it there is none, and one that is there is removed by --force or refused."""
+    if options.resume or (folder_of(options.output) / PartialCapture.begun).exists():
+        return PartialCapture(options.output, options.resume, options.force)
+    return contextlib.nullcontext()
+
+
+def capture_one_by_one(options, arguments, prompts, partial, source, created, say):
+    """A dump for each prompt in the folder of what is not finished, which are joined at the end. Returns its size."""
+    from ..base.dump_writer import DumpWriter
+    from .join import join_dumps
+
+    how = [word for word in arguments if word not in ("--resume", "--force", "--quiet")]
+    content = hashlib.sha256("".join(repr(dataclasses.asdict(prompt)) for prompt in prompts).encode()).hexdigest()
+    record = partial.begin({"arguments": how, "prompts": content, "by": source.rpartition(" (")[2]},
+                           {"source": source, "created": created})
+    paths = [partial.dump_path(number) for number in range(len(prompts))]
+    left = [number for number, path in enumerate(paths) if not path.exists()]
+    if len(left) < len(prompts):
+        say(f"resumed: {len(prompts) - len(left)} of {len(prompts)} prompts were finished before")
+    samples = Samples(options, prompts) if left else None
+    for number in left:
+        with DumpWriter(paths[number], True, options.gzip) as writer:
+            say(samples.write(prompts[number], writer))
+            samples.write_header(writer, record["source"], record["created"])
+            writer.commit()
+    size = join_dumps(paths, options.output, options.force, options.gzip)
+    partial.remove()
+    return size
+
+
+def main(arguments):
+    def command():
+        options = parse(arguments)
+        capture_all(options, arguments,
+                    (lambda line: None) if options.quiet else (lambda line: print(line, file=sys.stderr, flush=True)))
+    resumable = "--resume" in arguments
+    return run_command("attest", "torch, transformers 5 and h5py", command,
+                       (lambda: "interrupted; the same command goes on") if resumable else (lambda: NOTHING_WRITTEN))
+
+
+if __name__ == "__main__":
+    end_process(main(sys.argv[1:]))

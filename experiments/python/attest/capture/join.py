@@ -1,0 +1,29 @@
+"""Joins the dumps of single prompts."""
+import h5py
+
+from ..base.dump_writer import DumpWriter
+from ..base.errors import InputError, first_line
+
+
+def join_dumps(paths, target, force, gzip_level=0):
+    """One dump of all samples. The dumps are of the same model; layers of another kind are refused."""
+    header = None
+    with DumpWriter(target, force, gzip_level) as writer:
+        for path in paths:
+            try:
+                with h5py.File(path) as part:
+                    attributes = dict(part.attrs)
+                    if header is None:
+                        header = attributes
+                        writer.write_attributes(**header)
+                    for name in {**header, **attributes}:
+                        if header.get(name) != attributes.get(name):
+                            raise InputError(f"{path}: its {name} is {attributes.get(name)}, that of the prompts "
+                                             f"before {header.get(name)}, and a dump holds layers of one kind")
+                    with writer.writing():
+                        for name in part["samples"]:
+                            part.copy(part["samples"][name], writer.file["samples"], name)
+            except (OSError, KeyError) as error:
+                raise InputError(f"{path}: is damaged ({first_line(error)}); remove it, and --resume makes it "
+                                 "again") from error
+        return writer.commit()

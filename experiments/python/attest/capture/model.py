@@ -1,0 +1,127 @@
+"""Loads the model and the tokenizer of a capture, and describes the model's rotary parameters."""
+import importlib.util
+import json
+import os
+import pathlib
+import re
+import sys
+
+from ..base.errors import DumpError, InputError, UsageError, first_line
+from .prompts import ByteTokenizer
+
+
+def refuse_missing_folder(name, option=""):
+    """Refuses a path that leads to no folder, before anything slow is imported and the hub is asked. What may be a name
+    on the hub (x or x/y) passes."""
+    if os.path.exists(name) and not os.path.isdir(name):
+        raise InputError(f"{option}{name}: expected the folder of a checkpoint or a name on the hub, found a file")
+    if not os.path.exists(name) and not re.fullmatch(r"\w[\w.-]*(/[\w.-]+)?", name):
+        raise InputError(f"{option}{name}: no such folder")
+
+
+def refuse_missing_checkpoint(options):
+    refuse_missing_folder(options.model)
+    if os.path.isdir(options.model) and not any(os.path.exists(os.path.join(options.model, name))
+                                                for name in ("config.json", "adapter_config.json")):
+        raise InputError(f"{options.model}: expected the folder of a checkpoint, found no config.json in it")
+    if options.tokenizer and options.tokenizer != "bytes":
+        refuse_missing_folder(options.tokenizer, "--tokenizer ")
+
+
+def load_model(options):
+    import torch
+    import transformers
+
+    if int(transformers.__version__.split(".")[0]) < 5:
+        raise DumpError(f"transformers 5 or later is needed, found {transformers.__version__}")
+    transformers.utils.logging.set_verbosity_error()
+    if not sys.stderr.isatty():
+        transformers.utils.logging.disable_progress_bar()
+    device = options.device
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    elif device.startswith("cuda") and not torch.cuda.is_available():
+        raise UsageError(f"--device {device}: there is no CUDA GPU here")
+    placing = {}
+    if device == "spread":
+        if not importlib.util.find_spec("accelerate"):
+            raise UsageError("--device spread: transformers places layers with the package accelerate, which is not there: install it "
+                             "beside torch")
+        placing = {"device_map": "auto"}
+    from_hub = {"revision": options.revision, "trust_remote_code": options.trust_remote_code}
+    dtype = getattr(torch, options.dtype) if options.dtype else "auto"
+    try:
+        model = transformers.AutoModelForCausalLM.from_pretrained(options.model, dtype=dtype, **placing, **from_hub)
+        model = (model if placing else model.to(device)).eval()
+    except Exception as error:  # whatever is wrong with the checkpoint, in the library's words
+        raise InputError(f"{options.model}: cannot be loaded as a decoder ({first_line(error)})") from error
+    config = model.config.get_text_config()
+    if getattr(config, "is_encoder_decoder", False):
+        raise InputError(f"{options.model}: is no decoder-only model")
+    return model, config
+
+
+def model_name(options):
+    """What a dump calls the model."""
+    if options.model_name:
+        return options.model_name
+    folder = pathlib.Path(options.model)
+    return folder.resolve().name if folder.is_dir() else options.model
+
+
+def refuse_unknown_tokens(model, prompt, ids):
+    vocabulary = model.get_input_embeddings().weight.shape[0]
+    if max(ids) >= vocabulary:
+        raise InputError(f"{prompt.where}: token {max(ids)} is not in the model's vocabulary of {vocabulary}")
+
+
+def length_warning(config, num_tokens):
+    """The end of a line about a prompt; empty if the model has as many positions, or does not say."""
+    positions = getattr(config, "max_position_embeddings", None)
+    return f", longer than the model's {positions} positions" if positions and num_tokens > positions else ""
+
+
+def pretrained_tokenizer(name, revision=None, trust_remote_code=False):
+    import transformers
+
+    try:
+        return transformers.AutoTokenizer.from_pretrained(name, revision=revision, trust_remote_code=trust_remote_code)
+    except Exception as error:
+        raise InputError(f"{name}: no tokenizer can be loaded ({first_line(error)})") from error
+
+
+def load_tokenizer(options, config):
+    if options.tokenizer == "bytes":
+        first = getattr(options, "first_token", None)
+        return ByteTokenizer(config.bos_token_id if first is None else first)
+    try:
+        return pretrained_tokenizer(options.tokenizer or options.model, None if options.tokenizer else options.revision,
+                                    options.trust_remote_code)
+    except InputError as error:
+        raise InputError(f"{error}; --tokenizer names another, and prompts of token ids need none") from error
+
+
+def rope_parameters(model, config):
+    """JSON of the rotary parameters. It includes the frequencies in use unless they depend on the length of the prompt.
+    Models that rotate differently by layer type get one object per type, and the type of each layer. Latent attention
+    gets first_channel: the channels before it, those of the latent, are not rotated."""
+    parameters = getattr(config, "rope_parameters", None)
+    if not parameters:
+        return None
+    rotary = next((m for m in model.get_decoder().modules() if type(m).__name__.endswith("RotaryEmbedding")), None)
+
+    def with_frequencies(kind, prefix):
+        frequencies = getattr(rotary, f"{prefix}inv_freq", None)
+        if frequencies is None or kind.get("rope_type") in ("dynamic", "longrope"):
+            return dict(kind)
+        return {**kind, "inv_freq": frequencies.float().tolist(),
+                "attention_scaling": float(getattr(rotary, f"{prefix}attention_scaling", 1.0))}
+
+    if all(isinstance(kind, dict) for kind in parameters.values()):
+        described = {name: with_frequencies(kind, f"{name}_") for name, kind in parameters.items()}
+        described["layer_types"] = list(config.layer_types)
+    else:
+        described = with_frequencies(parameters, "")
+    if getattr(config, "kv_lora_rank", None):
+        described["first_channel"] = config.kv_lora_rank
+    return json.dumps(described)

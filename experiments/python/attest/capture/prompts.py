@@ -1,0 +1,217 @@
+"""Prompts of a capture: reading text and JSONL files, token ids, and evidence spans in tokens."""
+import difflib
+import json
+import pathlib
+from dataclasses import dataclass, field
+
+from ..base.errors import InputError, UsageError
+
+MAX_PROMPT_BYTES = 32 << 20  # of a text file, or of a line of a .jsonl file
+# Of a line of a .jsonl file.
+FIELDS = ("text", "tokens", "task", "document", "name", "answer", "spans", "span_labels", "layers", "question")
+
+
+@dataclass
+class Prompt:
+    name: str
+    task: str
+    where: str  # file and line, for messages
+    text: str | None = None
+    tokens: list | None = None  # given instead of text
+    answer: str | list | None = None  # text, or token ids where the prompt is token ids
+    spans: list = field(default_factory=list)
+    span_labels: list | None = None
+    layers: set | None = None  # None: those of the command line
+    question: list | str | None = None  # where it stands in the prompt, like a span
+    document: str | None = None  # the text that it was made of, where several prompts share one
+
+
+@dataclass
+class TokenizedPrompt:
+    ids: list
+    answer: list
+    spans: list  # of (begin, end), in tokens
+    span_labels: list | None
+    question: tuple | None = None  # (begin, end), in tokens
+
+
+def refuse_same_names(prompts):
+    names = set()
+    for prompt in prompts:
+        if prompt.name in names:
+            raise InputError(f"{prompt.where}: a second sample is named {prompt.name!r}")
+        names.add(prompt.name)
+
+
+def read_prompts(path, task=None, spans_field=None):
+    """A .jsonl file holds one prompt per line; any other file is one prompt."""
+    path = pathlib.Path(path)
+    if path.exists() and not path.is_file():  # a pipe would block for ever
+        raise InputError(f"{path}: expected a file, found something else")
+    try:
+        with open(path, "rb") as file:
+            if path.suffix == ".jsonl":
+                return _read_lines(file, path, task, spans_field)
+            content = _read_text(file.read(MAX_PROMPT_BYTES + 1), path)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror})") from error
+    if not content:
+        raise InputError(f"{path}: the prompt is empty")
+    if spans_field:
+        raise InputError(f"{path}: --spans needs a .jsonl file")
+    return [Prompt(path.stem, task or "text", str(path), text=content)]
+
+
+def _read_lines(file, path, task, spans_field):
+    prompts = []
+    for number, line in enumerate(iter(lambda: file.readline(MAX_PROMPT_BYTES + 1), b""), 1):
+        if line.strip():
+            where = f"{path}:{number}"
+            prompts.append(_read_line(_read_text(line, where), where, len(prompts), task, spans_field))
+    if not prompts:
+        raise InputError(f"{path}: no prompt in it")
+    return prompts
+
+
+def _read_text(content, where):
+    if len(content) > MAX_PROMPT_BYTES:
+        raise InputError(f"{where}: expected a prompt of at most {MAX_PROMPT_BYTES >> 20} MiB, found a longer one")
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{where}: is not UTF-8 text ({error})") from error
+
+
+def _is_numbers(value):
+    return isinstance(value, list) and bool(value) and all(type(t) is int and t >= 0 for t in value)
+
+
+def _refuse_unknown_fields(entry, where, known):
+    """A misspelt field would otherwise be a field left out: spans would be lost without a word."""
+    for name in entry:
+        if name not in known:
+            # Scored by hand, as get_close_matches gives nothing when no name comes near.
+            nearest = max(known, key=lambda field: difflib.SequenceMatcher(None, name.lower(), field).ratio())
+            raise InputError(f'{where}: unknown field "{name}", the nearest is "{nearest}" (known: {", ".join(known)})')
+
+
+def _read_line(line, where, index, task, spans_field):
+    try:
+        entry = json.loads(line)
+        json.dumps(entry, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        raise InputError(f"{where}: expected Unicode text, found half of a surrogate pair") from error
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{where}: not JSON ({error})") from error
+    if not isinstance(entry, dict):
+        raise InputError(f"{where}: expected a JSON object, found a {type(entry).__name__}")
+    _refuse_unknown_fields(entry, where, [*FIELDS, spans_field] if spans_field else FIELDS)
+    if spans_field and spans_field not in entry:
+        raise InputError(f'{where}: no field "{spans_field}", which --spans asks for')
+    text, tokens, answer = entry.get("text"), entry.get("tokens"), entry.get("answer")
+    if (text is None) == (tokens is None):
+        raise InputError(f'{where}: expected either "text" or "tokens"')
+    if tokens is None:
+        valid = isinstance(text, str) and text and (answer is None or isinstance(answer, str))
+    else:
+        valid = _is_numbers(tokens) and (answer is None or _is_numbers(answer))
+    if not valid:
+        raise InputError(f'{where}: "text" and its "answer" are strings, "tokens" and their "answer" lists of token '
+                         "ids, none of them empty")
+    task = task or entry.get("task", "text")
+    name = entry.get("name", f"{str(task).rsplit('/', 1)[-1]}_{index}")
+    if not (isinstance(name, str) and isinstance(task, str)) or name in ("", ".") or "/" in name or "\0" in name + task:
+        raise InputError(f'{where}: "name" must be a string without \'/\', and "task" a string')
+    document = entry.get("document")
+    if document is not None and (not isinstance(document, str) or not document or "\0" in document):
+        raise InputError(f'{where}: "document" must be a string')
+    spans, labels, layers = entry.get(spans_field or "spans", []), entry.get("span_labels"), entry.get("layers")
+    if layers is not None and not _is_numbers(layers):
+        raise InputError(f'{where}: "layers" must be a list of layer numbers')
+    if not isinstance(spans, list):
+        raise InputError(f"{where}: spans must be a list")
+    if labels is not None and (not isinstance(labels, list) or len(labels) != len(spans)
+                               or not all(isinstance(label, str) for label in labels)):
+        raise InputError(f'{where}: "span_labels" must be {len(spans)} strings, one per span')
+    return Prompt(name, task, where, text, tokens, answer, spans, labels, set(layers) if layers else None,
+                  entry.get("question"), document)
+
+
+class ByteTokenizer:
+    """Token ids are the UTF-8 bytes of the text, preceded by the model's beginning-of-text token if it has one."""
+    is_fast = True
+    chat_template = None
+
+    def __init__(self, first_token=None):
+        self.first = [] if first_token is None else [first_token]
+
+    def __call__(self, text, add_special_tokens=True, return_offsets_mapping=False, **_):
+        first = self.first if add_special_tokens else []
+        encoded = {"input_ids": first + list(text.encode())}
+        if return_offsets_mapping:
+            characters = [(i, i + 1) for i, character in enumerate(text) for _ in character.encode()]
+            encoded["offset_mapping"] = [(0, 0)] * len(first) + characters
+        return encoded
+
+    @staticmethod
+    def decode(ids, **_):
+        """Tokens that are no bytes are special ones, and no text."""
+        return bytes(token for token in ids if token < 256).decode(errors="replace")
+
+
+def tokenize(prompt, tokenizer=None, chat=False, max_tokens=None):
+    """The tokenizer may be None if the prompt consists of token ids."""
+    located = [(span, "span") for span in prompt.spans]
+    if prompt.question is not None:
+        located.append((prompt.question, "question"))
+    if prompt.tokens is not None:
+        ids = prompt.tokens[:max_tokens]
+        placed = [_bounds(prompt, span, what, None, len(ids)) for span, what in located]
+        return _tokenized(prompt, ids, prompt.answer or [], placed)
+    text, shift = prompt.text, 0
+    if chat:
+        if not tokenizer.chat_template:
+            raise UsageError("--chat: this tokenizer has no chat template")
+        message = [{"role": "user", "content": text}]
+        text = tokenizer.apply_chat_template(message, tokenize=False, add_generation_prompt=True)
+        shift = text.find(prompt.text)
+        if shift < 0 and located:
+            raise InputError(f"{prompt.where}: the chat template changes the text, so that its {located[0][1]} cannot "
+                             "be placed")
+    if located and not tokenizer.is_fast:
+        raise InputError(f"{prompt.where}: a {located[0][1]} of a text needs a fast tokenizer, which this model lacks")
+    # A chat template adds its own special tokens.
+    encoded = tokenizer(text, add_special_tokens=not chat, return_offsets_mapping=bool(located))
+    ids, placed = list(encoded["input_ids"])[:max_tokens], []
+    for span, what in located:
+        begin, end = _bounds(prompt, span, what, prompt.text, len(prompt.text))
+        covering = [i for i, (b, e) in enumerate(encoded["offset_mapping"][:max_tokens])
+                    if b < e and b < end + shift and e > begin + shift]
+        if not covering:
+            raise InputError(f"{prompt.where}: no token covers the {what} [{begin}, {end})")
+        placed.append((covering[0], covering[-1] + 1))
+    answer = tokenizer(prompt.answer, add_special_tokens=False)["input_ids"] if prompt.answer else []
+    return _tokenized(prompt, ids, list(answer), placed)
+
+
+def _tokenized(prompt, ids, answer, placed):
+    """`placed`: the ranges of tokens of the spans, and of the question if there is one."""
+    labels = prompt.span_labels
+    if labels is None and prompt.tokens is None and any(isinstance(span, str) for span in prompt.spans):
+        labels = [span if isinstance(span, str) else "" for span in prompt.spans]
+    count = len(prompt.spans)
+    return TokenizedPrompt(ids, answer, placed[:count], labels, placed[count] if placed[count:] else None)
+
+
+def _bounds(prompt, span, what, text, limit):
+    """A span is [begin, end), or a string, which means its first occurrence in the text. `what`: span, or question."""
+    if isinstance(span, str) and span and text is not None:
+        begin = text.find(span)
+        if begin < 0:
+            raise InputError(f"{prompt.where}: the {what} {span!r} does not occur in the text")
+        return begin, begin + len(span)
+    if not (isinstance(span, list) and len(span) == 2 and all(type(bound) is int for bound in span)):
+        raise InputError(f"{prompt.where}: a {what} is [begin, end), or a string of the text, found {json.dumps(span)}")
+    if not 0 <= span[0] < span[1] <= limit:
+        raise InputError(f"{prompt.where}: the {what} {span} is empty or reaches outside of 0..{limit}")
+    return tuple(span)

@@ -1,0 +1,73 @@
+"""Writes what the attention of one prompt saw as a sample of a dump."""
+import re
+import shlex
+import time
+
+from ..base.arguments import chosen_layers
+from ..base.errors import InputError
+from .model import length_warning, model_name, refuse_unknown_tokens, rope_parameters
+
+
+def choose_queries(options, prompt, tokenized):
+    """Token ids for the first forward pass, and the positions of the queries to write."""
+    ids, length = tokenized.ids, len(tokenized.ids)
+    if options.decode:
+        if length < (options.last or 0):
+            raise InputError(f"{prompt.where}: --last {options.last} of a prompt of {length} tokens")
+        return ids, list(range(length - (options.last or 0), length + options.decode))
+    if options.answer:
+        if len(tokenized.answer) < options.answer:
+            raise InputError(f"{prompt.where}: --answer {options.answer} needs an \"answer\" of as many tokens, found "
+                             f"{len(tokenized.answer)}")
+        return ids + tokenized.answer[:options.answer - 1], list(range(length - 1, length - 1 + options.answer))
+    if options.last:
+        if length < options.last:
+            raise InputError(f"{prompt.where}: --last {options.last} of a prompt of {length} tokens")
+        return ids, list(range(length - options.last, length))
+    positions = sorted({p + length if p < 0 else p for p in options.positions})
+    if positions[0] < 0 or positions[-1] >= length:
+        raise InputError(f"{prompt.where}: --positions reaches outside of the prompt's {length} tokens")
+    return ids, positions
+
+
+def capture_prompt(options, model, config, capture, writer, prompt, tokenized, cache=None):
+    """Runs the model on one prompt and writes its sample. Returns a line of report about it. Of `options` it takes
+    layers, and those that choose the queries. `cache`: as in run_model."""
+    from .run_model import run_model
+
+    num_layers = config.num_hidden_layers
+    layers = prompt.layers or chosen_layers(options.layers or [(0, None)], num_layers)
+    if max(layers) >= num_layers:
+        raise InputError(f"{prompt.where}: there is no layer {max(layers)}, the model has {num_layers}")
+    ids, positions = choose_queries(options, prompt, tokenized)
+    num_tokens = len(ids) + (options.decode or 0)
+    refuse_unknown_tokens(model, prompt, ids)
+    began = time.monotonic()
+    sample = writer.create_sample(prompt.name, prompt.task, num_tokens, positions, tokenized.spans,
+                                  tokenized.span_labels, len(tokenized.ids), prompt.document)
+    capture.begin_sample(sample, num_tokens, len(tokenized.ids), positions, layers)
+    ids, predicted = run_model(model, capture, ids, options.decode or 0, options.answer or 1, cache)
+    writer.write_array(sample, "tokens", ids, "<i4")
+
+    captured = set(capture.captured)
+    line = f"{prompt.name}: {num_tokens} tokens, {len(captured)} layers, queries {positions[0]}..{positions[-1]}"
+    if captured != layers:
+        line += f", left out, no softmax attention: layers {', '.join(map(str, sorted(layers - captured)))}"
+    if options.answer:
+        right = sum(p == a for p, a in zip(predicted, tokenized.answer))
+        line += f", {right} of {options.answer} answer tokens predicted right"
+    return f"{line}{length_warning(config, num_tokens)}, {time.monotonic() - began:.1f} s"
+
+
+def write_header(writer, options, model, config, capture, source, created):
+    writer.write_header(model=model_name(options), num_layers=config.num_hidden_layers, **capture.geometry,
+                        rope=rope_parameters(model, config), source=source, created=created)
+
+
+def provenance(program, arguments):
+    """The command line for the dump's `source` attribute. Paths are cut to their last part."""
+    import torch
+    import transformers
+
+    names = [re.sub(r"(?:^|(?<==))[~.]*/(?:.*/)?", "", argument.rstrip("/")) for argument in arguments]
+    return f"{program} {shlex.join(names)} (transformers {transformers.__version__}, torch {torch.__version__})"

@@ -1,0 +1,4 @@
+"""Shares a study among the workers of an executor (README.md)."""
+from .study import run
+
+__all__ = ["run"]

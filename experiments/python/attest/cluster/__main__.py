@@ -1,0 +1,39 @@
+"""`attest run` with --dask, --mpi or --slurm. experiments/commands/run.cpp calls it with one JSON document."""
+import json
+import sys
+
+from ..base.command import NOTHING_WRITTEN, end_process, print_report, run_command
+from ..base.progress import Progress
+from . import executors
+from .study import Study
+
+
+def share(request, study):
+    with getattr(executors, request["executor"])(request["place"], Progress(0, "", request["quiet"]).say) as (executor, slots):
+        if executor is None:  # of mpirun's processes one leads
+            return
+        study.begin(request["how"])
+        if study.summary is None:
+            finished = study.total - len(study.missing)
+            with Progress(study.total, "layers", request["quiet"], found=finished) as progress:
+                study.share(executor, slots, progress=lambda now, _: progress(now - progress.done))
+    if request["json"]:
+        print_report(json.dumps(study.summary, indent=2, ensure_ascii=False))
+
+
+def main(text):
+    request = json.loads(text)
+    study = Study(request["words"], request["output"],
+                  show=None if request["json"] else ["--quiet"] * request["quiet"])
+
+    def interruption():
+        if not study.total:
+            return NOTHING_WRITTEN
+        return (f"interrupted with {study.total - len(study.missing)} of {study.total} layers finished; the same command "
+                "with --resume goes on")
+    return run_command("attest", {"dask": "distributed", "mpi": "mpi4py", "slurm": "submitit"}[request["executor"]],
+                       lambda: share(request, study), interruption)
+
+
+if __name__ == "__main__":
+    end_process(main(sys.argv[1]))

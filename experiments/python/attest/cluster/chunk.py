@@ -1,0 +1,50 @@
+"""What a worker does: computes some units of a study with the program of its machine, and returns them as bytes."""
+import os
+import pathlib
+import socket
+import subprocess
+import tempfile
+import time
+
+from ..base.errors import DumpError, printable
+from ..program import program
+
+
+class ChunkError(DumpError):
+    """The program failed on a worker: in the words of the program, and with its exit code."""
+
+    def __init__(self, sentence, exit_code):
+        super().__init__(sentence, exit_code)  # so that a pickled one is read back
+        self.exit_code = exit_code
+
+    def __str__(self):
+        return self.args[0]
+
+
+def units_text(units):
+    """"0-7,9" of ascending numbers."""
+    ranges = []
+    for unit in units:
+        if ranges and ranges[-1][1] == unit - 1:
+            ranges[-1][1] = unit
+        else:
+            ranges.append([unit, unit])
+    return ",".join(f"{first}-{last}" if last > first else str(first) for first, last in ranges)
+
+
+def compute(words, units, folder):
+    """(bytes, seconds): `attest run` with `words` on these units of the study, from the client's `folder`, where relative
+    paths begin. The file of the units checks itself when it is added to the study (analysis/run/chunk.cpp)."""
+    if not os.path.isdir(folder):
+        raise ChunkError(f"worker {socket.gethostname()}: has no folder {folder}, where the command was given", 4)
+    with tempfile.TemporaryDirectory(prefix="attest-chunk-") as place:
+        chunk = pathlib.Path(place) / "chunk"
+        began = time.monotonic()
+        done = subprocess.run([program(), "run", *words, "--units", units_text(units), "--chunk", str(chunk), "--quiet"],
+                              cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                              text=True, errors="replace")
+        if done.returncode:
+            said = (done.stderr.strip().splitlines() or [f"ended by signal {-done.returncode}"])[-1]
+            raise ChunkError(f"worker {socket.gethostname()}: {printable(said.removeprefix('attest: '))}",
+                             done.returncode if done.returncode in (1, 2, 4, 5) else 1)
+        return chunk.read_bytes(), time.monotonic() - began

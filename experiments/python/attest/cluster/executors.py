@@ -1,0 +1,102 @@
+"""The executors of `attest run --dask`, --mpi and --slurm, as context managers. Each yields the executor and how many
+chunks it computes at a time."""
+import concurrent.futures
+import contextlib
+import logging
+import os
+import re
+import threading
+import time
+
+from ..base.errors import OutputError, UsageError, first_line
+
+CONNECT_SECONDS = 15
+
+
+@contextlib.contextmanager
+def dask(place, say):
+    """`place`: the scheduler's address, its scheduler file, or local:N for N worker processes on this machine. What TLS
+    takes is in Dask's own settings (distributed.comm.tls, DASK_DISTRIBUTED__COMM__TLS__CA_FILE and others)."""
+    from distributed import Client, LocalCluster
+
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # its pages about workers that died
+    with contextlib.ExitStack() as stack:
+        try:
+            if local := re.fullmatch(r"local:(\d+)", place):
+                cluster = LocalCluster(n_workers=int(local[1]), threads_per_worker=1, host="127.0.0.1",
+                                       dashboard_address="127.0.0.1:0", silence_logs=logging.CRITICAL)
+                client = stack.enter_context(Client(stack.enter_context(cluster)))
+            else:
+                where = {"scheduler_file": place} if os.path.isfile(place) else {"address": place}
+                client = stack.enter_context(Client(**where, timeout=CONNECT_SECONDS))
+        except (OSError, ValueError, TypeError) as error:
+            raise OutputError(f"--dask {place}: no scheduler answers there ({first_line(error)})") from error
+        say(f"Dask's dashboard: {client.dashboard_link}")
+        if not client.nthreads():
+            say("waiting for workers")
+            client.wait_for_workers(1)
+        yield client.get_executor(pure=False), sum(client.nthreads().values())
+
+
+@contextlib.contextmanager
+def mpi(_, say):
+    """Of the processes that mpirun started, the first one leads; in the others the executor is None, at the end."""
+    from mpi4py import MPI
+    from mpi4py.futures import MPICommExecutor
+
+    if MPI.COMM_WORLD.size < 2:
+        raise UsageError("--mpi: expected at least two processes of mpirun, one that leads and others that compute")
+    with MPICommExecutor(MPI.COMM_WORLD, root=0) as executor:
+        yield executor, MPI.COMM_WORLD.size - 1
+
+
+@contextlib.contextmanager
+def slurm(place, say):
+    """`place`: parameters of sbatch, such as "partition=gpu,gpus_per_node=1", and jobs=N, how many run at a time."""
+    import submitit
+
+    given = dict(item.split("=", 1) for item in place.split(",") if "=" in item)
+    jobs = int(given.pop("jobs", 8))
+    logs = given.pop("folder", "attest-slurm")
+    cluster = given.pop("cluster", "slurm")
+    executor = submitit.AutoExecutor(folder=logs, cluster=cluster)
+    executor.update_parameters(**{f"slurm_{name}": int(value) if value.isdigit() else value
+                                  for name, value in given.items()})
+    say(f"Slurm's jobs write to {logs}/")
+    with JobExecutor(executor.submit) as jobs_of_futures:
+        yield jobs_of_futures, jobs
+
+
+class JobExecutor(concurrent.futures.Executor):
+    """Makes futures of jobs that are asked whether they have ended. `submit_job(function, *arguments)` returns one that has
+    done(), result() and cancel()."""
+    INTERVAL = 1  # seconds
+
+    def __init__(self, submit_job):
+        self.submit_job, self.jobs, self.ended = submit_job, {}, threading.Event()
+        self.thread = threading.Thread(target=self._poll, daemon=True)
+        self.thread.start()
+
+    def submit(self, function, /, *arguments):
+        future = concurrent.futures.Future()
+        self.jobs[future] = self.submit_job(function, *arguments)
+        return future
+
+    def _poll(self):
+        while not self.ended.wait(self.INTERVAL):
+            for future, job in list(self.jobs.items()):
+                if future.cancelled():
+                    job.cancel()
+                    del self.jobs[future]
+                elif job.done():
+                    del self.jobs[future]
+                    try:
+                        future.set_result(job.result())
+                    except Exception as error:  # the job's own, or what befell it
+                        future.set_exception(error)
+
+    def shutdown(self, wait=True, *, cancel_futures=False):
+        self.ended.set()
+        self.thread.join()
+        for job in self.jobs.values():
+            job.cancel()

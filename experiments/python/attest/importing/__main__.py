@@ -1,0 +1,89 @@
+"""`attest import`: makes a dump from arrays in safetensors files or npz archives. experiments/commands/import.cpp calls
+it with the parsed options as one JSON document."""
+import gc
+import json
+import os
+import sys
+import warnings
+
+from ..base.command import end_process, print_report, run_command
+from ..base.errors import DumpError, UsageError
+from ..base.files import in_quotes
+from ..base.progress import Progress
+
+
+def decode(value):
+    """Each character of the request's strings stands for a byte of the command line, which need not be UTF-8."""
+    if isinstance(value, dict):
+        return {name: decode(inner) for name, inner in value.items()}
+    return os.fsdecode(value.encode("latin-1")) if isinstance(value, str) else value
+
+
+def check_options(options, target):
+    """Refuses what a dump cannot hold."""
+    from .plan import is_sample_name
+    for name in ("model", "task", "rope"):
+        text = getattr(options, name)
+        if "\0" in text or any("\ud800" <= c <= "\udfff" for c in text):
+            raise UsageError(f"--{name}: expected UTF-8 text, found {in_quotes(text)}")
+    try:
+        json.loads(options.rope or "{}")
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"--rope: expected JSON, found {in_quotes(options.rope)}") from error
+    if not is_sample_name(options.sample):
+        raise UsageError(f"{target}: sample {in_quotes(options.sample)}: the name must be that of one HDF5 group")
+
+
+def report_json(plan, target, seconds):
+    path = os.fsencode(target).decode(errors="replace")
+    return json.dumps({"path": path, "samples": plan.num_samples(), "layers": plan.num_sample_layers(),
+                       "query_heads": plan.num_query_heads, "kv_heads": plan.num_kv_heads, "head_dim": plan.head_dim,
+                       "value_dim": plan.value_dim, "bytes": plan.num_bytes(), "seconds": seconds},
+                      indent=2, ensure_ascii=False)
+
+
+def report_text(plan, target, seconds):
+    group = plan.groups[0]
+    return (f"{target}: {plan.num_samples()} sample(s), {plan.num_sample_layers()} layer(s) in all, "
+            f"{plan.num_query_heads} query and {plan.num_kv_heads} KV heads of {plan.head_dim} channels "
+            f"(values {plan.value_dim}), {plan.num_bytes() / 1e6:.1f} MB in {seconds:.1f} s\n"
+            f"sample {in_quotes(group.names[0])}: {group.num_tokens} tokens, {len(group.positions)} query position(s) "
+            f"{group.positions[0]} .. {group.positions[-1]}")
+
+
+def run_import(request):
+    # Imported here, because these modules need numpy and h5py: run_command reports them if they are missing.
+    from ..base.output_check import refuse_inputs
+    from .plan import ImportOptions, plan_import
+    from .sources import open_source
+    from .writer import write_import
+
+    source, target, options = request["source"], request["target"], ImportOptions(**request["options"])
+    check_options(options, target)
+    arrays = open_source(source)
+    refuse_inputs(target, sorted({array.file for array in arrays}))
+    plan = plan_import(arrays, source, options)
+    with Progress(plan.num_bytes(), "MB", request["quiet"], scale=10**6) as progress:
+        write_import(plan, options, target, request["force"], progress)
+    report = report_json if request["json"] else report_text
+    print_report(report(plan, target, progress.seconds()))
+
+
+def main(request):
+    def command():
+        try:
+            run_import(decode(json.loads(request)))
+        except (DumpError, ImportError, BrokenPipeError):
+            raise
+        except Exception as error:
+            raise DumpError(f"internal error: {type(error).__name__}: {error}; this is a defect of attest: please "
+                            "report it with this message, the command line and the output of 'attest "
+                            "--version'") from error
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # nothing is multiplied: numpy's threads would only take memory
+    gc.disable()  # nothing here is cyclic; with a header of 80,000 arrays, collection would take a second
+    warnings.simplefilter("ignore")  # numpy warns about some arrays of untrusted files
+    return run_command("attest", "numpy and h5py", command)
+
+
+if __name__ == "__main__":
+    end_process(main(sys.argv[1]))

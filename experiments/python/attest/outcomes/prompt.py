@@ -1,0 +1,86 @@
+"""What came of one prompt: for each run its scores, the reply and what share of the tokens was kept."""
+import dataclasses
+import json
+from dataclasses import dataclass
+
+from ..base.errors import DumpError, InputError
+from ..prompts.scoring import score
+
+NOT_SCORED = 2
+
+
+@dataclass
+class Outcome:
+    exact: int  # 0, 1, or NOT_SCORED
+    contains: int
+    prefix: int
+    reply: str
+    kept_ratio: float
+    num_tokens: int  # of the reply
+
+    def right(self):
+        return (self.prefix if self.contains == NOT_SCORED else self.contains) == 1
+
+
+@dataclass
+class PromptOutcomes:
+    name: str
+    task: str
+    answer: str
+    num_tokens: int
+    outcomes: list  # of Outcome, one per run
+
+    def to_json(self):
+        return json.dumps(dataclasses.asdict(self))
+
+    @classmethod
+    def from_json(cls, text):
+        """Raises ValueError, TypeError or KeyError for what to_json did not write."""
+        fields = json.loads(text)
+        fields["outcomes"] = [_checked(Outcome(**outcome)) for outcome in fields["outcomes"]]
+        return _checked(cls(**fields))
+
+
+def _checked(value):
+    """Refuses fields of other types."""
+    for field in dataclasses.fields(value):
+        found = getattr(value, field.name)
+        if not isinstance(found, field.type) or isinstance(found, bool):
+            raise TypeError(f"{field.name} is {found!r}")
+    return value
+
+
+def storable(text):
+    """HDF5's strings end at a NUL, and JSON and UTF-8 have no lone surrogates."""
+    return text.replace("\0", "\ufffd").encode(errors="replace").decode()
+
+
+def answer_text(answers, prompt, tokenized):
+    """The text that replies are scored by."""
+    text = prompt.answer if isinstance(prompt.answer, str) else answers.text(tokenized.answer)
+    if not tokenized.answer or not text.strip():
+        raise InputError(f"{prompt.where}: no \"answer\", or an empty one, and a reply is scored by it")
+    return text
+
+
+def measure(answers, runs, prompt, tokenized, cache, options, more_tokens):
+    """Runs every run on a prompt whose tokens but the last are in the cache."""
+    known, outcomes = answer_text(answers, prompt, tokenized), []
+    for run in runs:
+        try:
+            answers.choose(run)
+            if options.forced:
+                reply = answers.forced(cache, tokenized.ids, tokenized.answer)
+                scores = (NOT_SCORED, NOT_SCORED, int(reply == tokenized.answer))
+                text = answers.text(reply)
+            else:
+                most = options.max_new_tokens or len(tokenized.answer) + more_tokens
+                reply = answers.greedy(cache, tokenized.ids, known, most)
+                text = answers.text(reply)
+                found = score(text, known)
+                scores = (int(found.exact), int(found.contains), int(found.prefix))
+        except DumpError as error:
+            raise type(error)(f"{prompt.name}, {run.name()}: {error}") from error
+        kept = 1.0 if run.is_dense else answers.attention.kept_ratio()
+        outcomes.append(Outcome(*scores, storable(text), kept, len(reply)))
+    return PromptOutcomes(prompt.name, prompt.task, storable(known), len(tokenized.ids), outcomes)

@@ -1,0 +1,18 @@
+"""Where the parts of attest are: in a checkout, or installed by pip."""
+import pathlib
+
+PACKAGE = pathlib.Path(__file__).resolve().parent
+
+
+def checkout():
+    """The root of the checkout that this package is a part of; None: it is installed."""
+    root = PACKAGE.parents[2]
+    return root if (root / "CMakePresets.json").is_file() else None
+
+
+def built(name):
+    """Files called `name` that were built of these sources, the newest first."""
+    root = checkout()
+    folders = [root / "build" / preset for preset in ("release", "cpu")] if root else [PACKAGE / "bin"]
+    found = [folder / name for folder in folders if (folder / name).exists()]
+    return sorted(found, key=lambda path: path.stat().st_mtime, reverse=True)

@@ -1,0 +1,24 @@
+"""The program `attest`, where it was installed with the package."""
+import os
+import sys
+
+from . import places
+from .base.errors import OutputError
+
+
+def program():
+    """Path of the program: ATTEST_BIN, the installed one, or that of the checkout, which builds what is missing."""
+    root = places.checkout()
+    found = os.environ.get("ATTEST_BIN") or str(root / "attest" if root else places.PACKAGE / "bin/attest")
+    if not os.access(found, os.X_OK):
+        raise OutputError(f"{found}: expected the program, found none that can be run")
+    return found
+
+
+def main():
+    """The command `attest`: becomes the program, whose modules this interpreter runs."""
+    try:
+        os.execve(program(), ["attest", *sys.argv[1:]], {**os.environ, "ATTEST_PYTHON": sys.executable})
+    except (OSError, OutputError) as error:
+        print(f"attest: {error}", file=sys.stderr)
+        return OutputError.exit_code

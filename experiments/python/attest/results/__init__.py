@@ -1,0 +1,96 @@
+"""Results files of `attest run` as xarray and pandas (README.md)."""
+import json
+
+import h5py
+import numpy as np
+
+CELL = ("layer", "query", "head", "setting")  # the axes of a cell
+OTHERS = ("dense", "done", "settings", "setting_labels", *CELL)  # data sets that are no metric
+
+
+def manifest(path):
+    """What the study was: its configuration, inputs, program version and device."""
+    with h5py.File(path) as file:
+        return json.loads(file.attrs["manifest"])
+
+
+def selectors(path):
+    """The labels of the selectors that the study ran, in their order; its samples have the same ones."""
+    with h5py.File(path) as file:
+        labels = {label: None for _, _, sample in _samples(file) for label in _labels(sample)}
+    return list(labels)
+
+
+def dataset(path, selector, sample=None, dump=0):
+    """An xarray.Dataset of one selector on one sample (by default the first of the dump), or of `selector="scores"`, the
+    exact scores' metrics. Axes have coordinates: ds.recall.sel(setting=5).min(["query", "head"])."""
+    import xarray
+
+    if sample is None:
+        with h5py.File(path) as file:
+            sample = next(iter(file[f"dumps/{dump}/samples"]))
+    return xarray.open_dataset(path, engine="h5netcdf", group=f"dumps/{dump}/samples/{sample}/{selector}")
+
+
+def cells(path, metrics=None, selectors=None):
+    """All cells of a study as one pandas.DataFrame: a row for each sample, selector, setting, layer, query and head.
+
+    `metrics`: names of columns to read, by default all that a cell has; those of a selector or of the exact scores that
+    do not depend on an axis are repeated along it. What a selector does not define is NaN. `selectors`: labels, by
+    default all. Layers that a selector leaves dense have `dense`; layers that were not computed are left out."""
+    import pandas
+
+    with h5py.File(path) as file:
+        frames = [_frame(pandas, dump, name, sample, label, metrics) for dump, name, sample in _samples(file)
+                  for label in _labels(sample) if selectors is None or label in selectors]
+    wanted = {column for frame in frames for column in frame}
+    missing = [name for name in [*(metrics or ())] if name not in wanted]
+    if missing or not frames:
+        raise ValueError(f"{path}: has no {'metric ' + missing[0] if missing else 'cells of these selectors'}")
+    found = pandas.concat(frames, ignore_index=True)
+    for column in ("path", "model", "sample", "task", "selector", "setting_label"):
+        found[column] = found[column].astype("category")
+    return found
+
+
+def _samples(file):
+    """(attributes of the dump, name, group) of each sample."""
+    for number in sorted(file["dumps"], key=int):
+        dump = file["dumps"][number]
+        for name, sample in dump["samples"].items():
+            yield dump.attrs, name, sample
+
+
+def _labels(sample):
+    return [name for name, group in sample.items() if isinstance(group, h5py.Group) and name != "scores"]
+
+
+def _columns(group, sizes, metrics):
+    """{metric: values broadcast to a cell's axes} of the data sets that have no other axes."""
+    found = {}
+    for name, data in group.items():
+        if name in OTHERS or metrics is not None and name not in metrics:
+            continue
+        axes = tuple(data.attrs.get("DIMENSION_LABELS", ()))
+        if axes and set(axes) <= set(CELL):
+            shape = [sizes[axis] if axis in axes else 1 for axis in CELL]
+            found[name] = np.broadcast_to(data[()].reshape(shape), [sizes[axis] for axis in CELL])
+    return found
+
+
+def _frame(pandas, dump, name, sample, label, metrics):
+    group = sample[label]
+    axes = {"layer": sample["layers"][()], "query": sample["query_positions"][()],
+            "head": np.arange(dump["num_query_heads"]), "setting": group["settings"][()]}
+    sizes = {axis: len(values) for axis, values in axes.items()}
+    done = group["done"][()].astype(bool)
+    index = np.indices(list(sizes.values()))[:, done]  # [axis, cells of computed layers...]
+    place = {axis: values.ravel() for axis, values in zip(CELL, index)}
+    columns = {"path": dump["path"], "model": dump["model"], "sample": name, "task": sample.attrs["task"],
+               "num_tokens": sample.attrs["num_tokens"], "selector": label}
+    columns |= {axis: values[place[axis]] for axis, values in axes.items()}
+    columns["setting_label"] = group["setting_labels"].asstr()[()][place["setting"]]
+    columns["dense"] = group["dense"][()].astype(bool)[place["layer"]]
+    values = _columns(group, sizes, metrics) | _columns(sample["scores"], sizes, metrics)
+    columns |= {metric: array[done].ravel() for metric, array in values.items()}
+    return pandas.DataFrame(columns)

@@ -1,0 +1,60 @@
+// The arrays of the map: unpacked when they are first needed. plots/page/packed_values.h has the encoding.
+const packedArrays = new Map();
+for (const {model, sample, selector, metric, statistic, digits, text} of namedRows(data.arrays))
+  packedArrays.set([model, sample, selector, metric, statistic].join(), {digits, text: data.texts[text], values: null, loading: null});
+
+async function inflate(text) {
+  const bytes = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+  return new Uint8Array(await new Response(stream).arrayBuffer());
+}
+
+function numberOfCode(code, digits) {
+  if (code === 0xffffff) return NaN;
+  if (code >= 0xfffffd) return code === 0xfffffe ? Infinity : -Infinity;
+  const least = 10 ** (digits - 1), size = code >>> 1;
+  let number = size / 1e7;
+  if (size >= 10 * least) {
+    const above = size - 10 * least, exponent = Math.floor(above / (9 * least)) - 6; // of the mantissa's last digit
+    const mantissa = least + (above % (9 * least));
+    number = exponent < 0 ? mantissa / 10 ** -exponent : mantissa * 10 ** exponent;
+  }
+  return code & 1 ? -number : number;
+}
+
+async function unpack(array) {
+  const planes = await inflate(array.text), count = planes.length / 3;
+  const values = new Float64Array(count);
+  for (let i = 0; i < count; ++i)
+    values[i] = numberOfCode(planes[i] | (planes[count + i] << 8) | (planes[2 * count + i] << 16), array.digits);
+  array.values = values;
+  array.text = null;
+}
+
+/// The packed array of a metric for the chosen model and sample; that of the exact scores if no selector has it.
+function findArray(metric, statistic, selector = state.selector) {
+  const at = (which) => packedArrays.get([state.model, state.sample, which, metric, statistic].join());
+  return at(selector) ?? at(-1) ?? null;
+}
+
+/// Unpacks what is not yet unpacked. The page is busy meanwhile: numbers are missing in what it shows.
+let loads = 0;
+async function load(arrays) {
+  const missing = arrays.filter((array) => array && !array.values);
+  if (missing.length === 0) return;
+  document.body.ariaBusy = String(++loads > 0);
+  try {
+    await Promise.all(missing.map((array) => (array.loading ??= unpack(array))));
+  } finally {
+    document.body.ariaBusy = String(--loads > 0);
+  }
+}
+
+const settingsIn = (array) => array.values.length / (modelNow().layers.length * modelNow().heads);
+
+/// The stored number of a head; undefined while the array is not there.
+function numberAt(array, row, head, setting = state.setting) {
+  if (!array?.values) return undefined;
+  const settings = settingsIn(array);
+  return array.values[(row * modelNow().heads + head) * settings + (settings > 1 ? setting : 0)];
+}

@@ -1,0 +1,68 @@
+// An experiment: a table or figure of the paper, made from the results of a study, and what it says of them.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "experiments/study_view/model_study.h"
+#include "experiments/study_view/scan_bound_study.h"
+#include "plots/figure.h"
+#include "plots/page/page.h"
+#include "plots/table.h"
+
+namespace attest {
+
+struct ExperimentOptions {
+  bool linear_axes = false;  ///< quality on linear axes instead of log10(1 - quality)
+  /// Shared by copies of the options, and with what else of the program needs them.
+  std::shared_ptr<ScanBounds> scan_bounds = std::make_shared<ScanBounds>();
+};
+
+/// A view of the report's map of heads.
+struct MapPlace {
+  std::string metric, selector, setting;
+  std::string statistic = {};  ///< "worst"; empty: the page's own
+  std::optional<int> layer = {}, head = {};
+};
+
+/// A sentence that the data say.
+struct Finding {
+  std::string text;
+  Severity severity = Severity::note;
+  std::string number = {};             ///< the number that it is about, as printed: "99.2 %"
+  std::optional<MapPlace> place = {};  ///< where the report shows it
+  std::string study = {};              ///< title of the study, where a result has several (facets())
+};
+
+/// A table of the paper, written as csv, Markdown and LaTeX.
+struct NamedTable {
+  std::string name;
+  std::string caption;
+  Table data;
+};
+
+/// Result of an experiment for one study. Names of figures and tables begin with the experiment's.
+struct ExperimentResult {
+  std::vector<Figure> figures = {};
+  std::vector<NamedTable> tables = {};
+  std::vector<Finding> findings = {};
+};
+
+/// Why the results cannot support an experiment, and which options of `attest run` would: "--selector ffd --delta 5,7".
+struct Unsupported {
+  std::string reason;
+  std::string run_options = {};
+};
+
+struct Experiment {
+  std::string name;   ///< on the command line and of the files
+  std::string paper;  ///< which table or figure of the paper
+  std::string needs;  ///< what the results must hold
+  std::variant<ExperimentResult, Unsupported> (*make)(const ModelStudy& study, const ExperimentOptions& options);
+};
+
+}  // namespace attest

@@ -1,0 +1,267 @@
+// Splits results files by model and pools their cells.
+#include "experiments/study_view/model_study.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+#include <iterator>
+#include <limits>
+
+#include "analysis/run/input_hashes.h"
+#include "dumps/base/error.h"
+#include "dumps/base/join.h"
+#include "dumps/base/json.h"
+#include "kernels/selectors/registry.h"
+
+namespace attest {
+namespace {
+
+/// One sample of one dump under one label, as found in one file.
+struct StoredSample {
+  std::string file, dump_path, sample, label;
+  std::vector<int> layers;
+  std::vector<std::string> settings;
+
+  bool same_cells_as(const StoredSample& other) const {
+    auto intersect = [](const auto& a, const auto& b) { return std::ranges::find_first_of(a, b) != a.end(); };
+    return dump_path == other.dump_path && sample == other.sample && label == other.label &&
+           intersect(layers, other.layers) && intersect(settings, other.settings);
+  }
+};
+
+void check_no_duplicate_cells(ResultsFiles files) {
+  std::vector<StoredSample> seen;
+  for (const ResultsFile* file : files) {
+    std::vector<StoredSample> own;
+    for (const StudyDump& dump : file->study().dumps)
+      for (const StudySample& sample : dump.samples)
+        for (const StudySelector& group : file->study().selectors)
+          own.push_back({file->path(), dump.path, sample.name, group.label, sample.layers, group.setting_labels});
+    for (const StoredSample& holding : own)
+      for (const StoredSample& earlier : seen)
+        if (holding.same_cells_as(earlier))
+          throw UsageError(fmt::format("{} and {} both hold sample '{}' of {} under label '{}': give one of them",
+                                       earlier.file, holding.file, holding.sample, holding.dump_path, holding.label));
+    seen.insert(seen.end(), own.begin(), own.end());
+  }
+}
+
+/// Settings that only `from` has are appended.
+void add_settings(const StudySelector& from, StudySelector& to) {
+  for (std::size_t s = 0; s < from.grid.size(); ++s)
+    if (std::ranges::count(to.setting_labels, from.setting_labels[s]) == 0) {
+      to.grid.push_back(from.grid[s]);
+      to.setting_labels.push_back(from.setting_labels[s]);
+    }
+}
+
+void merge_selectors(const ResultsFile& file, std::vector<PooledSelector>& selectors) {
+  for (const StudySelector& group : file.study().selectors) {
+    auto same_label = [&](const PooledSelector& s) { return s.group.label == group.label; };
+    const auto known = std::ranges::find_if(selectors, same_label);
+    if (known == selectors.end()) {
+      selectors.push_back({group});
+    } else if (known->group.name != group.name || known->group.kind != group.kind ||
+               known->group.options_json != group.options_json) {
+      throw UsageError(
+          fmt::format("label '{}' of {} means other options than in the files before it: run the study again with "
+                      "another label",
+                      group.label, file.path()));
+    } else {
+      add_settings(group, known->group);
+    }
+  }
+}
+
+/// Keeps the layers for which `wanted(layer)` holds.
+template <typename Wanted>
+SampleCells chosen_layers(const SampleCells& cells, Wanted wanted) {
+  SampleCells chosen{.dump = cells.dump,
+                     .sample = cells.sample,
+                     .task = cells.task,
+                     .num_tokens = cells.num_tokens,
+                     .layers = {},
+                     .num_queries = cells.num_queries,
+                     .num_heads = cells.num_heads,
+                     .values = {}};
+  for (std::size_t y = 0; y < cells.layers.size(); ++y) {
+    if (!wanted(cells.layers[y])) continue;
+    chosen.layers.push_back(cells.layers[y]);
+    std::ranges::copy(cells.layer(y), std::back_inserter(chosen.values));
+  }
+  return chosen;
+}
+
+/// "r.h5 (0123456789abcdef)" for each file: its name and content hash.
+std::vector<std::string> sources_of(ResultsFiles files) {
+  std::vector<std::string> paths;
+  for (const ResultsFile* file : files) paths.push_back(file->path());
+  const std::vector<std::string> hashes = content_hashes(paths, 2);
+  std::vector<std::string> sources;
+  for (std::size_t i = 0; i < paths.size(); ++i)
+    sources.push_back(fmt::format("{} ({})", std::filesystem::path(paths[i]).filename().string(), hashes[i]));
+  return sources;
+}
+
+/// "16K tokens": the length of a sample, rounded to a power of two.
+std::string length_name(std::int64_t tokens) {
+  const std::int64_t rounded = rounded_length(tokens);
+  return rounded >= 1024 ? fmt::format("{}K tokens", rounded / 1024) : fmt::format("{} tokens", rounded);
+}
+
+std::string title_of(const StudyDump& dump, const StudySample& sample, PoolBy by) {
+  if (by == PoolBy::task) return fmt::format("{}, {}", dump.model, sample.task.empty() ? "no task" : sample.task);
+  if (by == PoolBy::length) return fmt::format("{}, {}", dump.model, length_name(sample.num_tokens));
+  return dump.model;
+}
+
+}  // namespace
+
+std::map<std::string, std::string> PooledSelector::options() const {
+  std::map<std::string, std::string> options;
+  const Json parsed = parse_json(group.options_json);  // a temporary would not outlive the loop's head
+  for (const auto& [name, value] : parsed.members()) options[name] = value.is_text() ? value.text() : value.dump();
+  return options;
+}
+
+std::string PooledSelector::option(std::string_view name) const { return options()[std::string(name)]; }
+
+bool PooledSelector::is_oracle() const {
+  const SelectorInfo* info = find_selector(group.name);
+  return info != nullptr && info->oracle;
+}
+
+std::set<int> ModelStudy::dense_layers(const std::vector<std::string>& labels) const {
+  std::set<int> layers;
+  int number = 0;
+  for (const ResultsFile* file : files_) {
+    const Study& study = file->study();
+    for (std::size_t d = 0; d < study.dumps.size(); ++d, ++number) {
+      for (const std::string& label : labels) {
+        const auto selector = file->find_selector(label);
+        if (!selector) continue;
+        for (std::size_t s = 0; s < study.dumps[d].samples.size(); ++s) {
+          if (!samples_.contains({number, study.dumps[d].samples[s].name})) continue;
+          const std::vector<std::uint8_t>& dense = file->dense(d, s, *selector);
+          for (std::size_t y = 0; y < dense.size(); ++y)
+            if (dense[y]) layers.insert(study.dumps[d].samples[s].layers[y]);
+        }
+      }
+    }
+  }
+  return layers;
+}
+
+std::vector<std::vector<SampleCells>> ModelStudy::cells(const PooledSelector& selector, std::string_view metric,
+                                                        const std::set<int>& except) const {
+  const LayerChoice every_layer{.compared = {selector.group.label}, .with_dense_layers = true};
+  std::vector<std::vector<SampleCells>> settings =
+      gather_settings(files_, selector.group.label, metric, selector.group.setting_labels, every_layer);
+  for (std::vector<SampleCells>& samples : settings) samples = mine(samples, except);
+  return settings;
+}
+
+std::vector<SampleCells> ModelStudy::score_cells(const PooledSelector& selector, std::string_view metric,
+                                                 const std::set<int>& except) const {
+  const LayerChoice every_layer{.compared = {selector.group.label}, .with_dense_layers = true};
+  return mine(gather_scores(files_, selector.group.label, metric, every_layer), except);
+}
+
+std::vector<SampleCells> ModelStudy::mine(const std::vector<SampleCells>& samples, const std::set<int>& except) const {
+  std::vector<SampleCells> chosen;
+  for (const SampleCells& sample : samples)
+    if (samples_.contains({sample.dump, sample.sample}))
+      chosen.push_back(chosen_layers(sample, [&](int layer) { return !except.contains(layer); }));
+  return chosen;
+}
+
+std::vector<PlacedSample> ModelStudy::samples() const {
+  std::vector<PlacedSample> placed;
+  int number = 0;
+  for (const ResultsFile* file : files_)
+    for (std::size_t d = 0; d < file->study().dumps.size(); ++d, ++number)
+      for (std::size_t s = 0; s < file->study().dumps[d].samples.size(); ++s)
+        if (samples_.contains({number, file->study().dumps[d].samples[s].name})) placed.push_back({file, d, s});
+  return placed;
+}
+
+std::vector<std::string> ModelStudy::sample_names() const {
+  std::set<std::string> names;
+  for (const auto& [dump, name] : samples_) names.insert(name);
+  return {names.begin(), names.end()};
+}
+
+std::string ModelStudy::source() const {
+  return fmt::format("{}, {} sample{}, results {}", title_, num_samples(), num_samples() == 1 ? "" : "s",
+                     join(sources_, ", "));
+}
+
+LineStyle ModelStudy::style(const PooledSelector& selector) const {
+  const auto index = static_cast<std::size_t>(std::ranges::find(labels_, selector.group.label) - labels_.begin());
+  return selector.is_oracle() ? oracle_style(index) : line_style(index);
+}
+
+std::int64_t rounded_length(std::int64_t tokens) {
+  if (tokens < 1) return tokens;
+  const double power = std::round(std::log2(static_cast<double>(tokens)));
+  return power < 63 ? std::int64_t{1} << static_cast<int>(power) : std::numeric_limits<std::int64_t>::max();
+}
+
+std::vector<ModelStudy> split_studies(ResultsFiles files, PoolBy by) {
+  check_no_duplicate_cells(files);
+  std::vector<ModelStudy> studies;
+  std::vector<std::string> labels;
+  int number = 0;
+  for (const ResultsFile* file : files) {
+    std::set<std::string> titles_here;
+    for (const StudyDump& dump : file->study().dumps) {
+      for (const StudySample& sample : dump.samples) {
+        const std::string title = title_of(dump, sample, by);
+        auto study = std::ranges::find(studies, title, &ModelStudy::title_);
+        if (study == studies.end()) {
+          study = studies.emplace(studies.end());
+          study->files_ = files;
+          study->model_ = dump.model;
+          study->title_ = title;
+        }
+        study->samples_.insert({number, sample.name});
+        if (titles_here.insert(title).second) merge_selectors(*file, study->selectors_);
+      }
+      ++number;
+    }
+    for (const StudySelector& group : file->study().selectors)
+      if (group.name != "exact" && std::ranges::count(labels, group.label) == 0) labels.push_back(group.label);
+  }
+  const std::vector<std::string> sources = sources_of(files);
+  for (ModelStudy& study : studies) {
+    study.labels_ = labels;
+    study.sources_ = sources;
+  }
+  return studies;
+}
+
+std::vector<SampleCells> of_layer(std::span<const SampleCells> samples, int layer) {
+  std::vector<SampleCells> chosen;
+  for (const SampleCells& sample : samples)
+    if (std::ranges::count(sample.layers, layer) > 0)
+      chosen.push_back(chosen_layers(sample, [layer](int l) { return l == layer; }));
+  return chosen;
+}
+
+std::vector<int> layers_of(std::span<const SampleCells> samples) {
+  std::set<int> layers;
+  for (const SampleCells& sample : samples) layers.insert(sample.layers.begin(), sample.layers.end());
+  return {layers.begin(), layers.end()};
+}
+
+std::vector<double> values_of(std::span<const SampleCells> samples) {
+  std::vector<double> values;
+  for (const SampleCells& sample : samples)
+    std::ranges::copy_if(sample.values, std::back_inserter(values), [](float v) { return !std::isnan(v); });
+  return values;
+}
+
+}  // namespace attest

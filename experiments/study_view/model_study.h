@@ -1,0 +1,105 @@
+// The results of one model (or of one of its tasks or lengths), from which its figures are made. Several files are
+// pooled cell by cell; models are never pooled.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "analysis/statistics/aggregate.h"
+#include "analysis/study/study.h"
+#include "plots/style.h"
+
+namespace attest {
+
+/// The data of one curve: a selector of the study, or the selectors of one label in several files.
+struct PooledSelector {
+  StudySelector group;
+
+  /// Every option with its value as text: "union", "128".
+  std::map<std::string, std::string> options() const;
+  /// One of them; empty when the selector has no such option.
+  std::string option(std::string_view name) const;
+  bool is_oracle() const;  ///< its rule reads exact scores, as no real method can
+};
+
+/// One sample of a study: where it is in the results.
+struct PlacedSample {
+  const ResultsFile* file = nullptr;
+  std::size_t dump = 0, sample = 0;  ///< in the file's study
+
+  bool operator==(const PlacedSample&) const = default;
+};
+
+/// What is pooled: all samples of a model, or those of one task or one length (rounded to a power of two) of it.
+enum class PoolBy : std::uint8_t { model, task, length };
+inline const std::vector<std::string> kPoolNames = {"model", "task", "length"};
+
+class ModelStudy {
+ public:
+  const std::string& model() const { return model_; }
+  /// The model, with its task or length if it is pooled by that.
+  const std::string& title() const { return title_; }
+  int num_samples() const { return static_cast<int>(samples_.size()); }
+  /// Each once, ascending. Samples of two dumps may share a name.
+  std::vector<std::string> sample_names() const;
+
+  /// "Llama-3.1-8B, 12 samples, results r.h5 (0123456789abcdef)", for captions.
+  std::string source() const;
+
+  ResultsFiles files() const { return files_; }
+  /// In the order of the files.
+  std::vector<PlacedSample> samples() const;
+
+  /// The look of a selector, the same in every figure of all studies that were split together.
+  LineStyle style(const PooledSelector& selector) const;
+
+  /// In the order in which they appear in the files.
+  const std::vector<PooledSelector>& selectors() const { return selectors_; }
+
+  /// Layers that the option dense_layers made exact for one of `labels`, in any file.
+  std::set<int> dense_layers(const std::vector<std::string>& labels) const;
+
+  /// The cells of a metric at every setting of the selector's group: [S], or [1] for a metric without settings. The
+  /// layers `except` are left out.
+  std::vector<std::vector<SampleCells>> cells(const PooledSelector& selector, std::string_view metric,
+                                              const std::set<int>& except = {}) const;
+  /// The cells of a metric of the exact scores, in the layers that were computed for the selector, without `except`.
+  std::vector<SampleCells> score_cells(const PooledSelector& selector, std::string_view metric,
+                                       const std::set<int>& except = {}) const;
+
+ private:
+  friend std::vector<ModelStudy> split_studies(ResultsFiles files, PoolBy by);
+
+  /// The samples of this study, without the layers `except`.
+  std::vector<SampleCells> mine(const std::vector<SampleCells>& samples, const std::set<int>& except) const;
+
+  ResultsFiles files_;
+  std::string model_, title_;
+  std::set<std::pair<int, std::string>> samples_;  ///< (dump, numbered over all files; name)
+  std::vector<PooledSelector> selectors_;
+  std::vector<std::string> labels_;   ///< of all studies that were split together
+  std::vector<std::string> sources_;  ///< file names and hashes
+};
+
+/// A length rounded to a power of two, by which samples are grouped. Lengths below 1, as a damaged file may have, stay.
+std::int64_t rounded_length(std::int64_t tokens);
+
+/// One study per model (and task or length), in the order of the files. The files must outlive it.
+/// Throws UsageError when a label has different options in two files, or when two files hold the same cells.
+std::vector<ModelStudy> split_studies(ResultsFiles files, PoolBy by = PoolBy::model);
+
+/// Only the cells of layer number `layer`.
+std::vector<SampleCells> of_layer(std::span<const SampleCells> samples, int layer);
+
+/// The layer numbers that occur, ascending.
+std::vector<int> layers_of(std::span<const SampleCells> samples);
+
+/// Every value that is not NaN.
+std::vector<double> values_of(std::span<const SampleCells> samples);
+
+}  // namespace attest

@@ -1,0 +1,122 @@
+// Pools cells into points of quality against bytes and tokens.
+#include "experiments/study_view/quality_curves.h"
+
+#include <algorithm>
+
+#include "experiments/study_view/words.h"
+#include "plots/figure.h"
+
+namespace attest {
+namespace {
+
+/// The share of bytes at which the paper compares methods.
+constexpr double kComparedIo = 0.25;
+
+std::vector<SampleCells> of_sample(std::vector<SampleCells> cells, const std::string& sample) {
+  if (!sample.empty()) std::erase_if(cells, [&](const SampleCells& c) { return c.sample != sample; });
+  return cells;
+}
+
+}  // namespace
+
+void QualityCurve::name_whole_model() {
+  whole_model = true;
+  name += " [all layers]";
+}
+
+std::vector<ColumnOf<QualityRow>> quality_columns() {
+  constexpr auto text = Column::Kind::text;
+  return {{{kCurveColumn, text}, [](const QualityRow& r) { return r.curve->name; }},
+          {{"label", text}, [](const QualityRow& r) { return display_name(r.group().label); }},
+          {{"selector", text}, [](const QualityRow& r) { return r.group().name; }},
+          {{"setting", text}, [](const QualityRow& r) { return std::string(name_of(r.group().kind)); }},
+          {{"setting_label", text}, [](const QualityRow& r) { return display_name(r.point->setting_label); }},
+          {{"layers", text}, [](const QualityRow& r) { return r.curve->whole_model ? "all" : "compared"; }}};
+}
+
+bool is_default_setting(const StudySelector& group, std::size_t setting) {
+  if (shifts_settings(group)) return false;
+  const Setting& point = group.grid[setting];
+  if (group.kind == SettingKind::delta) return point.value == 5 || point.value == 7;
+  if (group.kind == SettingKind::budget) return point.percent ? point.value == 50 : point.value == 1024;
+  return group.kind == SettingKind::p && point.value == 0.85;
+}
+
+std::vector<std::size_t> default_settings(const StudySelector& group) {
+  std::vector<std::size_t> chosen, all;
+  for (std::size_t s = 0; s < group.grid.size(); ++s) {
+    all.push_back(s);
+    if (is_default_setting(group, s)) chosen.push_back(s);
+  }
+  return chosen.empty() ? all : chosen;
+}
+
+QualityCurve quality_curve(const ModelStudy& study, const PooledSelector& selector, const std::set<int>& except,
+                           const std::string& sample, const BootstrapOptions& intervals) {
+  const auto io = study.cells(selector, "io_ratio", except), keep = study.cells(selector, "keep_ratio", except);
+  const auto recall = study.cells(selector, "recall", except), lse = study.cells(selector, "lse_error", except);
+  const auto mass = study.cells(selector, "mass_recall", except);
+  QualityCurve curve{.selector = &selector, .name = curve_name(selector.group.label), .sample = sample};
+  for (std::size_t s = 0; s < recall.size(); ++s) {
+    const std::vector<SampleCells> cells = of_sample(recall[s], sample);
+    const Moments recalls = describe(cells);
+    if (recalls.count == 0) continue;
+    const std::vector<SampleCells> errors = of_sample(lse.at(s), sample);
+    curve.points.push_back({.setting = s,
+                            .setting_label = selector.group.setting_labels[s],
+                            .io = mean_interval(of_sample(io.at(s), sample), kNoIntervals),
+                            .keep = mean_interval(of_sample(keep.at(s), sample), kNoIntervals),
+                            .recall = mean_interval(cells, intervals),
+                            .lse_error = mean_interval(errors, intervals),
+                            .recall_min = recalls.min,
+                            .recall_p5 = quantile(cells, 0.05),
+                            .lse_error_max = describe(errors).max,
+                            .mass_recall_min = describe(of_sample(mass.at(s), sample)).min,
+                            .cells = recalls.count,
+                            .is_default = is_default_setting(selector.group, s)});
+  }
+  std::ranges::stable_sort(curve.points, {}, [](const QualityPoint& p) { return p.keep.mean; });
+  return curve;
+}
+
+std::vector<QualityCurve> quality_curves(const ModelStudy& study, const std::set<int>& except) {
+  std::vector<QualityCurve> curves;
+  for (const PooledSelector& selector : study.selectors()) {
+    QualityCurve curve = quality_curve(study, selector, except);
+    if (!curve.points.empty()) curves.push_back(std::move(curve));
+  }
+  std::ranges::stable_partition(curves, [](const QualityCurve& c) { return c.selector->group.name != "exact"; });
+  return curves;
+}
+
+std::optional<double> at_io(const QualityCurve& curve, double io, double (*y)(const QualityPoint&)) {
+  for (std::size_t i = 0; i + 1 < curve.points.size(); ++i) {
+    const QualityPoint &a = curve.points[i], &b = curve.points[i + 1];
+    if (!(a.io.mean <= io && io <= b.io.mean)) continue;
+    const double part = b.io.mean > a.io.mean ? (io - a.io.mean) / (b.io.mean - a.io.mean) : 0;
+    return y(a) + part * (y(b) - y(a));
+  }
+  return std::nullopt;
+}
+
+std::optional<double> shared_io(const QualityCurve& a, const QualityCurve& b) {
+  if (a.points.empty() || b.points.empty()) return std::nullopt;
+  const double low = std::max(a.points.front().io.mean, b.points.front().io.mean);
+  const double high = std::min(a.points.back().io.mean, b.points.back().io.mean);
+  if (low > high) return std::nullopt;
+  std::vector<double> wanted = {kComparedIo};
+  for (const QualityPoint& p : a.points)
+    if (p.is_default) wanted.push_back(p.io.mean);
+  for (double io : wanted)
+    if (low <= io && io <= high) return io;
+  return (low + high) / 2;
+}
+
+const QualityCurve* first_of(const std::vector<QualityCurve>& curves, std::string_view name) {
+  const auto found = std::ranges::find_if(curves, [&](const QualityCurve& c) {
+    return c.selector->group.name == name && !c.points.empty() && !c.whole_model && c.sample.empty();
+  });
+  return found == curves.end() ? nullptr : &*found;
+}
+
+}  // namespace attest

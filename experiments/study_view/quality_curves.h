@@ -1,0 +1,82 @@
+// Quality, bytes and tokens of each selector at each setting: the curves of several experiments.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "analysis/statistics/aggregate.h"
+#include "experiments/study_view/model_study.h"
+#include "plots/table.h"
+
+namespace attest {
+
+/// One setting of one selector, pooled over all its cells.
+struct QualityPoint {
+  std::size_t setting = 0;  ///< index in the grid
+  std::string setting_label;
+  Interval io, keep, recall, lse_error;
+  double recall_min = 0, recall_p5 = 0, lse_error_max = 0, mass_recall_min = 0;
+  std::int64_t cells = 0;
+  bool is_default = false;  ///< one of the settings that the methods' papers use
+};
+
+struct QualityCurve {
+  const PooledSelector* selector = nullptr;
+  std::string name;                       ///< curve_name() of the label
+  std::string sample = {};                ///< empty: all samples
+  bool whole_model = false;               ///< includes the layers that are dense in some selector
+  std::vector<QualityPoint> points = {};  ///< ascending by tokens kept
+
+  void name_whole_model();  ///< sets whole_model, and says so in the name
+};
+
+/// A row of the table of a figure of curves, from which those of figures derive.
+struct QualityRow {
+  const QualityCurve* curve = nullptr;
+  const QualityPoint* point = nullptr;
+
+  const StudySelector& group() const { return curve->selector->group; }
+};
+
+/// The columns that say whose row it is: curve, label, selector, setting, setting_label, layers.
+std::vector<ColumnOf<QualityRow>> quality_columns();
+
+/// A table of these and `more` columns.
+template <class Row>
+Table curves_table(const std::vector<Row>& rows, const std::vector<ColumnOf<Row>>& more) {
+  std::vector<ColumnOf<Row>> columns;
+  for (const ColumnOf<QualityRow>& column : quality_columns()) columns.push_back({column.column, column.cell});
+  columns.insert(columns.end(), more.begin(), more.end());
+  return make_table<Row>(rows, columns);
+}
+
+/// Whether the setting is one that the methods' papers use: delta 5 and 7, budget 1024 and 50 %, p 0.85.
+bool is_default_setting(const StudySelector& group, std::size_t setting);
+
+/// The settings of the grid that the methods' papers use; every setting if the grid has none of them.
+std::vector<std::size_t> default_settings(const StudySelector& group);
+
+/// For curves without intervals: their bounds are NaN.
+inline constexpr BootstrapOptions kNoIntervals{.resamples = 0};
+
+/// Without the layers `except`; only `sample` unless empty. The intervals are those of recall and LSE error.
+QualityCurve quality_curve(const ModelStudy& study, const PooledSelector& selector, const std::set<int>& except,
+                           const std::string& sample = {}, const BootstrapOptions& intervals = {});
+
+/// One curve per selector of the study that has cells, exact ones last, without the layers `except`.
+std::vector<QualityCurve> quality_curves(const ModelStudy& study, const std::set<int>& except);
+
+/// The value of `y` on a curve at the io ratio `io`, interpolated linearly; nothing outside the curve's range.
+std::optional<double> at_io(const QualityCurve& curve, double io, double (*y)(const QualityPoint&));
+
+/// An io ratio that both curves reach: a quarter if possible, where the paper compares methods, else that of a default
+/// setting of `a`, else the middle of the common range.
+std::optional<double> shared_io(const QualityCurve& a, const QualityCurve& b);
+
+/// The first curve of the selector `name` that has points. Null if there is none.
+const QualityCurve* first_of(const std::vector<QualityCurve>& curves, std::string_view name);
+
+}  // namespace attest

@@ -1,0 +1,74 @@
+// Pools rank metrics by layer, finds equal estimates, compares curves.
+#include "experiments/study_view/rank_curves.h"
+
+namespace attest {
+namespace {
+
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+
+/// Whether `b` has every point of `a`. Selectors that differ in rule, GQA policy or dense layers have the same
+/// estimate.
+bool is_part_of(const RankCurve& a, const RankCurve& b) {
+  return std::ranges::all_of(a.layers, [&](const RankPoint& p) {
+    const auto there = std::ranges::find(b.layers, p.layer, &RankPoint::layer);
+    if (there == b.layers.end()) return false;
+    for (std::size_t m = 0; m < kRankMetrics.size(); ++m)
+      if (p.metrics[m].cells > 0 && !(p.mean(m) == there->mean(m))) return false;
+    return true;
+  });
+}
+
+}  // namespace
+
+RankCurve rank_curve(const ModelStudy& study, const PooledSelector& selector, const std::set<int>& dense,
+                     const std::string& sample) {
+  RankCurve curve{.selector = &selector, .sample = sample};
+  for (std::size_t m = 0; m < kRankMetrics.size(); ++m) {
+    const auto settings = study.cells(selector, kRankMetrics[m].name);
+    if (settings.empty()) continue;
+    std::vector<SampleCells> cells = settings.front();
+    if (!sample.empty()) std::erase_if(cells, [&](const SampleCells& c) { return c.sample != sample; });
+    const std::vector<int> layers = layers_of(cells);
+    std::vector<SampleCells> compared;
+    for (std::size_t i = 0; i < layers.size(); ++i) {
+      if (curve.layers.size() <= i) curve.layers.push_back({.layers = "one", .layer = static_cast<double>(layers[i])});
+      const std::vector<SampleCells> here = of_layer(cells, layers[i]);
+      const Moments moments = describe(here);
+      curve.layers[i].metrics[m] = {mean_interval(here), moments.min, moments.count};
+      if (!dense.contains(layers[i])) compared.insert(compared.end(), here.begin(), here.end());
+    }
+    const auto pooled = [](std::span<const SampleCells> some) {
+      const Moments moments = describe(some);
+      return RankCorrelation{
+          {.mean = moments.mean, .low = kNaN, .high = kNaN, .clusters = some.size()}, moments.min, moments.count};
+    };
+    curve.compared.metrics[m] = pooled(compared);
+    curve.all.metrics[m] = pooled(cells);
+  }
+  std::erase_if(curve.layers, [](const RankPoint& p) { return !p.has_cells(); });
+  return curve;
+}
+
+void find_equal_curves(std::vector<RankCurve>& curves) {
+  for (RankCurve& a : curves)
+    for (RankCurve& b : curves) {
+      if (&a == &b || !b.same_as.empty() || !a.same_as.empty() || !is_part_of(a, b)) continue;
+      if (a.layers.size() < b.layers.size() || &b < &a) a.same_as = b.name();
+    }
+}
+
+RankComparison::RankComparison(const RankCurve& a, const RankCurve& b, std::size_t metric) {
+  double a_sum = 0, b_sum = 0;
+  for (const RankPoint& p : a.layers) {
+    const auto there = std::ranges::find(b.layers, p.layer, &RankPoint::layer);
+    if (there == b.layers.end() || p.metrics[metric].cells == 0 || there->metrics[metric].cells == 0) continue;
+    ++layers;
+    above += p.mean(metric) > there->mean(metric) ? 1 : 0;
+    a_sum += p.mean(metric);
+    b_sum += there->mean(metric);
+  }
+  a_mean = layers > 0 ? a_sum / layers : kNaN;
+  b_mean = layers > 0 ? b_sum / layers : kNaN;
+}
+
+}  // namespace attest

@@ -1,0 +1,177 @@
+// Finds dumps, reads layers, adds up rows.
+#include "experiments/study_view/scan_bound_study.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "analysis/layer/scan_bound.h"
+#include "analysis/run/study_input.h"
+#include "dumps/base/error.h"
+#include "dumps/format/dump_reader.h"
+#include "kernels/selectors/registry.h"
+
+namespace attest {
+namespace {
+
+/// The residual decides neither estimates nor what is kept; without it nothing is refined.
+SelectorSpec spec_of(const PooledSelector& selector) {
+  SelectorSpec spec{.label = selector.group.label, .name = selector.group.name, .options = {}};
+  for (const auto& [name, value] : selector.options())
+    spec.options.emplace_back(name, name == "residual" ? "exact" : value);
+  return spec;
+}
+
+void add(LayerBounds& sums, const ScanBoundRow& row, std::span<const float> tail, std::span<const float> lower_tail) {
+  ++sums.rows;
+  sums.alpha += row.alpha;
+  sums.alpha_min = std::min(sums.alpha_min, row.alpha);
+  sums.alpha_max = std::max(sums.alpha_max, row.alpha);
+  sums.sigma_block += row.sigma_block;
+  sums.sigma_paper += row.sigma_paper;
+  sums.at.resize(row.at.size());
+  for (std::size_t i = 0; i < row.at.size(); ++i) {
+    const ScanBoundAt& at = row.at[i];
+    BoundSums& sum = sums.at[i];
+    const auto measured = static_cast<double>(tail[i]);
+    sum.tail += measured;
+    sum.lower_tail += static_cast<double>(lower_tail[i]);
+    sum.bound_block += at.bound_block;
+    sum.bound_paper += at.bound_paper;
+    sum.lower_bound_block += at.lower_bound_block;
+    sum.lower_bound_paper += at.lower_bound_paper;
+    if (measured > at.bound_block) ++sum.above_block;
+    if (measured > at.bound_paper) ++sum.above_paper;
+    sum.salient += at.salient;
+    sum.missed += at.missed;
+    sum.dropped += at.dropped;
+    sum.missed_bound_block += at.missed_bound_block;
+    sum.missed_bound_paper += at.missed_bound_paper;
+  }
+}
+
+class Computation {
+ public:
+  Computation(const PooledSelector& ffd, std::size_t setting)
+      : ffd_(ffd),
+        spec_(spec_of(ffd)),
+        reader_(spec_),
+        scan_(reader_),
+        selector_(make_selector(spec_)),
+        delta_(ffd.group.grid[setting]) {}
+
+  void add_sample(const PlacedSample& place, const DumpReader& dump, ScanBoundStudy& result) const {
+    const ResultsFile& file = *place.file;
+    const StudySample& sample = file.study().dumps[place.dump].samples[place.sample];
+    const std::size_t selector = file.find_selector(ffd_.group.label).value();
+    const auto both = file.read(place.dump, place.sample, selector, "scan_error_tail");
+    const auto lower = file.read(place.dump, place.sample, selector, "scan_error_lower_tail");
+    const auto found = std::ranges::find(dump.info().samples, sample.name, &SampleInfo::name);
+    const std::optional<std::vector<std::size_t>> queries =
+        found == dump.info().samples.end() ? std::nullopt : indices_of(found->query_positions, sample.query_positions);
+    if (!both || !lower || !queries) {
+      result.problem = fmt::format("{} does not hold the queries of sample '{}'", dump.info().path, sample.name);
+      return;
+    }
+    const auto index = static_cast<std::size_t>(found - dump.info().samples.begin());
+    const int threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+    AttentionLayer layer;
+    for (std::size_t y = 0; y < sample.layers.size(); ++y) {
+      if (!file.done(place.dump, place.sample, selector)[y] || file.dense(place.dump, place.sample, selector)[y])
+        continue;
+      dump.check_memory(index, sample.layers[y]);
+      if (!dump.read_layer(index, sample.layers[y], layer, threads)) {
+        result.problem = fmt::format("{} holds NaN or infinity in layer {} of sample '{}'", dump.info().path,
+                                     sample.layers[y], sample.name);
+        return;
+      }
+      select_queries(layer, *queries);
+      const std::vector<ScanBoundRow> rows = scan_bounds(layer, *selector_, scan_, delta_, result.lambdas, threads);
+      const std::size_t lambdas = result.lambdas.size();
+      if ((y + 1) * rows.size() * lambdas > both->values.size()) {
+        result.problem = fmt::format("{} has other heads than the results", dump.info().path);
+        return;
+      }
+      for (std::size_t r = 0; r < rows.size(); ++r) {
+        const std::size_t begin = (y * rows.size() + r) * lambdas;
+        const auto tail = std::span(both->values).subspan(begin, lambdas);
+        if (rows[r].at.empty() || std::isnan(tail.front())) continue;
+        const auto lower_tail = std::span(lower->values).subspan(begin, lambdas);
+        add(result.layers[sample.layers[y]], rows[r], tail, lower_tail);
+        add(result.pooled, rows[r], tail, lower_tail);
+      }
+    }
+  }
+
+ private:
+  /// Where each of `wanted` stands in `all`; nothing if one is missing.
+  static std::optional<std::vector<std::size_t>> indices_of(const std::vector<std::int64_t>& all,
+                                                            const std::vector<std::int64_t>& wanted) {
+    std::vector<std::size_t> indices;
+    for (const std::int64_t position : wanted) {
+      const auto found = std::ranges::lower_bound(all, position);
+      if (found == all.end() || *found != position) return std::nullopt;
+      indices.push_back(static_cast<std::size_t>(found - all.begin()));
+    }
+    return indices;
+  }
+
+  const PooledSelector& ffd_;
+  const SelectorSpec spec_;
+  OptionReader reader_;
+  const FfdScan scan_;
+  const std::unique_ptr<Selector> selector_;
+  const Setting delta_;
+};
+
+ScanBoundStudy scan_bound_study(const ModelStudy& study, const PooledSelector& ffd, std::size_t setting) {
+  ScanBoundStudy result;
+  try {
+    const Computation computation(ffd, setting);
+    std::map<std::pair<const ResultsFile*, std::size_t>, DumpReader> dumps;
+    for (const PlacedSample& place : study.samples()) {
+      if (!place.file->find_selector(ffd.group.label)) continue;
+      if (result.lambdas.empty()) result.lambdas = place.file->study().lambdas;
+      if (result.lambdas != place.file->study().lambdas) {
+        result.problem = "the results files have different lambdas";
+        return result;
+      }
+      const std::pair key(place.file, place.dump);
+      if (!dumps.contains(key)) {
+        const FoundInput input = find_input(place.file->manifest(), place.dump, place.file->path());
+        if (input.path.empty()) {
+          result.problem = input.problem;
+          return result;
+        }
+        result.hashed = result.hashed && input.hashed;
+        dumps.emplace(key, DumpReader(input.path));
+      }
+      computation.add_sample(place, dumps.at(key), result);
+      if (!result.problem.empty()) return result;
+    }
+  } catch (const Error& error) {  // of the dump, or options of a newer release
+    result.problem = error.what();
+  }
+  return result;
+}
+
+}  // namespace
+
+const ScanBoundStudy& ScanBounds::of(const ModelStudy& study, const PooledSelector& ffd, std::size_t setting) {
+  const std::vector<PlacedSample> samples = study.samples();
+  const auto same = [&](const Made& made) {
+    return made.samples == samples && made.label == ffd.group.label && made.setting == setting;
+  };
+  const auto found = std::ranges::find_if(made_, same);
+  if (found != made_.end()) return *found->bounds;
+  auto bounds = std::make_unique<ScanBoundStudy>(scan_bound_study(study, ffd, setting));
+  made_.push_back({samples, ffd.group.label, setting, std::move(bounds)});
+  return *made_.back().bounds;
+}
+
+}  // namespace attest

@@ -1,0 +1,68 @@
+// Names of curves, lists of layers, and notes on intervals.
+#include "experiments/study_view/words.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "dumps/base/printable.h"
+#include "plots/figure.h"
+
+namespace attest {
+
+std::string display_name(const std::string& label) {
+  std::string name = label;
+  std::ranges::replace_if(
+      name, [](unsigned char c) { return c < 0x20; }, ' ');
+  return printable(name);
+}
+
+std::string curve_name(const std::string& label) { return CurveName(display_name(label)).text(); }
+
+std::string legend_title(const PooledSelector& selector) {
+  return display_name(selector.group.label) + (selector.is_oracle() ? " (oracle)" : "");
+}
+
+std::string setting_in_words(const StudySelector& group, std::size_t setting) {
+  if (group.kind == SettingKind::none) return {};
+  return fmt::format("{} {}", name_of(group.kind), display_name(group.setting_labels[setting]));
+}
+
+std::string layers_in_words(const std::set<int>& layers) {
+  std::vector<std::string> runs;
+  for (auto first = layers.begin(); first != layers.end();) {
+    auto last = first;
+    while (std::next(last) != layers.end() && *std::next(last) == *last + 1) ++last;
+    if (*last >= *first + 2) {
+      runs.push_back(fmt::format("{}-{}", *first, *last));
+    } else {
+      for (auto layer = first; layer != std::next(last); ++layer) runs.push_back(fmt::format("{}", *layer));
+    }
+    first = std::next(last);
+  }
+  std::string text = layers.size() == 1 ? "layer " : "layers ";
+  for (std::size_t i = 0; i < runs.size(); ++i) text += (i == 0 ? "" : i + 1 == runs.size() ? " and " : ", ") + runs[i];
+  return text;
+}
+
+std::string without_dense(const std::set<int>& dense) {
+  return dense.empty() ? "" : fmt::format(" Without {}, dense in one of the selectors.", layers_in_words(dense));
+}
+
+std::string counted(std::int64_t count, const std::string& noun) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+}
+
+bool is_drawn(const Interval& interval) {
+  return interval.kind == ClusterKind::sample && interval.clusters >= kFewestClusters;
+}
+
+std::string interval_note(const Interval& interval) {
+  if (is_drawn(interval)) return fmt::format("bands: 95 % (studentized bootstrap over {} samples)", interval.clusters);
+  if (interval.kind == ClusterKind::sample && interval.clusters > 1)
+    return fmt::format("small dots: the {} samples", interval.clusters);
+  return {};
+}
+
+}  // namespace attest

@@ -1,0 +1,40 @@
+// Words that experiments share: names for curves, lists of layers, how sure an interval is.
+#pragma once
+
+#include <set>
+#include <string>
+
+#include "analysis/statistics/bootstrap.h"
+#include "experiments/study_view/model_study.h"
+
+namespace attest {
+
+/// A label for csv cells and legends: control characters become spaces, what else is not shown as it is is escaped.
+std::string display_name(const std::string& label);
+
+/// A label as (part of) the name of a curve, without characters that gnuplot cannot select by.
+std::string curve_name(const std::string& label);
+
+/// The label of a selector in a legend; oracles are marked.
+std::string legend_title(const PooledSelector& selector);
+
+/// "delta 5", "budget 50%"; empty for a selector without settings.
+std::string setting_in_words(const StudySelector& group, std::size_t setting);
+
+/// "layer 1", "layers 0 and 1", "layers 0-3 and 7".
+std::string layers_in_words(const std::set<int>& layers);
+
+/// " Without layers 0 and 1, dense in one of the selectors."; empty if there are none.
+std::string without_dense(const std::set<int>& dense);
+
+/// "1 sample", "12 samples".
+std::string counted(std::int64_t count, const std::string& noun);
+
+/// Whether a bootstrap interval is drawn. Below kFewestClusters samples there is none, and heads or layers of one
+/// prompt are not independent: the samples themselves are drawn instead.
+bool is_drawn(const Interval& interval);
+
+/// What a figure says of its bands, or of the points in their place; empty for one sample.
+std::string interval_note(const Interval& interval);
+
+}  // namespace attest

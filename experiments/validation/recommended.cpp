@@ -1,0 +1,136 @@
+// Reads a recommendation, and finds its settings in results.
+#include "experiments/validation/recommended.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "dumps/base/error.h"
+#include "dumps/base/json_place.h"
+#include "dumps/base/parallel_for.h"
+#include "dumps/base/printable.h"
+#include "experiments/validation/judge_results.h"
+#include "kernels/selectors/settings_file.h"
+
+namespace attest {
+namespace {
+
+constexpr std::uint64_t kMaxBytes = std::uint64_t{16} << 20;
+
+Guarantee guarantee_of(const JsonPlace& claim) {
+  const auto index = [&](const JsonPlace& at, const std::vector<std::string>& names) {
+    return std::ranges::find(names, at.one_of(names)) - names.begin();
+  };
+  Guarantee guarantee{.kind = static_cast<GuaranteeKind>(index(claim["kind"], kGuaranteeNames)),
+                      .confidence = claim["confidence"].number(),
+                      .seed = claim["seed"].unsigned_whole()};
+  if (guarantee.kind != GuaranteeKind::mean) {
+    guarantee.max_violating = claim["beta"].number();
+  } else {
+    guarantee.bound = static_cast<MeanBound>(index(claim["bound"], kBoundNames));
+    if (!claim["given_clip"].is_null()) guarantee.clip = claim["given_clip"].number();
+  }
+  return guarantee;
+}
+
+/// A setting as typed: 5 as "5".
+std::string typed(const Json& setting) {
+  return setting.is_text() ? setting.text() : fmt::format("{}", setting.number());
+}
+
+}  // namespace
+
+Recommended read_recommended(const std::string& path) {
+  const Json document = read_json_object(path, "a recommendation", kMaxBytes);
+  const JsonPlace root(document, path);
+  root["format"].one_of({std::string(kRecommendationFormat)});
+  const JsonPlace claim = root["claim"];
+  Recommended found{.path = path,
+                    .model = root["model"].text(),
+                    .selector = root["selector"]["name"].text(),
+                    .options = root["selector"]["options"].value(),
+                    .targets = {},
+                    .guarantee = guarantee_of(claim),
+                    .cluster = claim["cluster"].is_null() ? "" : claim["cluster"].text(),
+                    .layers = {},
+                    .certified = {},
+                    .hashes = {},
+                    .fallback = root["default"].value(),
+                    .units = root["layers"].value()};
+  for (const std::string& text : claim["targets"].texts()) {
+    if (text == kAnswersMetric)
+      throw UsageError(
+          fmt::format("{}: is of answers; attest monitor judges cells, attest validate new answers", path));
+    found.targets.push_back(parse_target(text));
+  }
+  if (found.targets.empty()) claim["targets"].refuse("at least one target");
+  check_guarantee(found.guarantee, found.targets);
+  if (claim["layers"].value() != Json("all"))
+    for (const JsonPlace& layer : claim["layers"].elements())
+      found.layers.push_back(static_cast<int>(layer.whole(0, 1 << 20)));
+  if (root["certified_on"].is_missing())
+    throw InputError(
+        fmt::format("{}: lacks 'certified_on', the numbers that certified; attest validate -o writes it", path));
+  for (const JsonPlace& prompt : root["certified_on"].elements()) {
+    std::vector<double>& numbers = found.certified.emplace_back();
+    for (const JsonPlace& number : prompt.elements()) {
+      if (!number.is_null() && !number.value().is_number()) number.refuse("a number or null");
+      numbers.push_back(number.is_null() ? std::nan("") : number.value().number());
+    }
+    if (numbers.size() != found.targets.size())
+      prompt.refuse(fmt::format("a list of {} numbers, one per target", found.targets.size()));
+  }
+  for (const JsonPlace& file : root["results"].elements())
+    if (const JsonPlace hash = file["xxh64_of_1MiB"]; !hash.is_missing()) found.hashes.push_back(hash.text());
+  return found;
+}
+
+std::string label_of(const Recommended& recommended, const ResultsFile& file) {
+  for (const StudySelector& selector : file.study().selectors)
+    if (selector.name == recommended.selector && parsed_json(selector.options_json) == recommended.options)
+      return selector.label;
+  throw UsageError(printable(fmt::format("{} has no selector {} with the options that {} recommends it with",
+                                         file.path(), recommended.selector, recommended.path)));
+}
+
+std::vector<std::vector<std::size_t>> recommended_settings(const Recommended& recommended, const PromptSet& set) {
+  const auto index = [&](const Json& setting) {
+    if (setting == Json("dense")) return kDense;
+    return set.selector.kind == SettingKind::none ? 0 : find_setting(set, typed(setting));
+  };
+  const auto group = static_cast<std::size_t>(set.shape.num_query_heads / set.shape.num_kv_heads);
+  std::vector<std::vector<std::size_t>> settings;
+  for (const int layer : set.layers) {
+    const Json& own = recommended.units[std::to_string(layer)];
+    const Json& fallback = own.contains("default") ? own["default"] : recommended.fallback;
+    std::vector<std::size_t>& heads = settings.emplace_back();
+    for (std::size_t h = 0; h < static_cast<std::size_t>(set.shape.num_query_heads); ++h) {
+      const Json* head = own["kv_heads"].find(std::to_string(h / group));
+      heads.push_back(index(head != nullptr ? *head : fallback));
+    }
+  }
+  return settings;
+}
+
+PromptNumbers numbers_at(const PromptSet& set, std::span<const Target> targets,
+                         const std::vector<std::vector<std::size_t>>& settings, int threads) {
+  const std::size_t first = settings.front().front();
+  const bool one_for_all = std::ranges::all_of(settings, [&](const std::vector<std::size_t>& layer) {
+    return std::ranges::all_of(layer, [&](std::size_t setting) { return setting == first; });
+  });
+  if (one_for_all && first != kDense) return numbers_at(values_of(set, targets, threads), first);
+  const bool by_layer = std::ranges::all_of(settings, [](const std::vector<std::size_t>& layer) {
+    return std::ranges::all_of(layer, [&](std::size_t setting) { return setting == layer.front(); });
+  });
+  const std::vector<Unit> units = units_of(set, by_layer ? UnitKind::layer : UnitKind::kv_head, targets);
+  Assignment assignment;
+  for (const Unit& unit : units) assignment.push_back(settings[unit.row][static_cast<std::size_t>(unit.first_head)]);
+  PromptNumbers numbers(set.prompts.size());
+  parallel_for(threads, numbers.size(), [&](int, std::size_t p) {
+    numbers[p] = assemble(set, p, targets, units, {&assignment, 1}).front().targets;
+  });
+  return numbers;
+}
+
+}  // namespace attest

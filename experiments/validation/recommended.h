@@ -1,0 +1,40 @@
+// A recommendation file that is read back, to see whether it still fits.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "dumps/base/json.h"
+#include "experiments/validation/judgement.h"
+
+namespace attest {
+
+struct Recommended {
+  std::string path, model;
+  std::string selector;  ///< registered name
+  Json options;          ///< of the selector, each with its value
+  std::vector<Target> targets;
+  Guarantee guarantee;
+  std::string cluster;              ///< PromptScope::cluster
+  std::vector<int> layers;          ///< judged ones; empty: all
+  PromptNumbers certified;          ///< the numbers of the prompts that certified
+  std::vector<std::string> hashes;  ///< of the results that it was made from
+  Json fallback, units;             ///< the members `default` and `layers`
+};
+
+/// Throws InputError if the file is no recommendation, or one of an earlier program without the numbers that certified.
+Recommended read_recommended(const std::string& path);
+
+/// The label in `file` of the selector that is recommended, by name and options. Throws UsageError if there is none.
+std::string label_of(const Recommended& recommended, const ResultsFile& file);
+
+/// The recommended setting of every query head: [PromptSet::layers][query head], as indices into the set's grid. Throws
+/// UsageError if one of them was not studied.
+std::vector<std::vector<std::size_t>> recommended_settings(const Recommended& recommended, const PromptSet& set);
+
+/// The numbers of the set's prompts at those settings, [prompt][target].
+PromptNumbers numbers_at(const PromptSet& set, std::span<const Target> targets,
+                         const std::vector<std::vector<std::size_t>>& settings, int threads);
+
+}  // namespace attest

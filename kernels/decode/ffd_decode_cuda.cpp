@@ -1,0 +1,30 @@
+// FFD decode: the choice of the kernels by the cache's layout.
+#include "kernels/decode/ffd_decode_cuda.h"
+
+#include "kernels/decode/fused/ffd_fused_cuda.h"
+#include "kernels/decode/reference/ffd_reference_cuda.h"
+
+namespace attest {
+namespace {
+
+bool is_fused(const FfdCache& cache) { return cache.shape().layout == FfdCacheLayout::fragments; }
+
+}  // namespace
+
+void cuda_ffd_decode(const FfdCache& cache, const FfdDecodeOptions& options, const FfdDecodeCall& call,
+                     cudaStream_t stream) {
+  check_options(options);
+  (is_fused(cache) ? cuda_ffd_fused_decode : cuda_ffd_reference_decode)(cache.shape(), cache.view(), cache.scratch(),
+                                                                        options, call, stream);
+}
+
+void cuda_ffd_scan(const FfdCache& cache, const FfdDecodeOptions& options, const FfdScanCall& call,
+                   cudaStream_t stream) {
+  check_options(options);
+  if (is_fused(cache))
+    cuda_ffd_fused_scan(cache.shape(), cache.view(), cache.scratch(), options, call, stream);
+  else
+    cuda_ffd_reference_scan(cache.shape(), cache.view(), cache.scratch(), options, call, stream);
+}
+
+}  // namespace attest

@@ -1,0 +1,35 @@
+// Allocation of device memory and page-locked host memory. If device memory is short, the error gives needed and free
+// memory.
+#include "kernels/device/buffers.h"
+
+#include <string>
+
+#include "dumps/base/error.h"
+#include "kernels/device/cuda_check.h"
+
+namespace attest {
+
+std::byte* DeviceMemoryAllocator::allocate(std::size_t bytes) {
+  void* p = nullptr;
+  if (cudaMalloc(&p, bytes) != cudaSuccess) {
+    cudaGetLastError();
+    std::size_t free = 0, total = 0;
+    ATTEST_CUDA_QUIET(cudaMemGetInfo(&free, &total));
+    const auto mebibytes = [](std::size_t count) { return std::to_string((count + (1 << 20) - 1) >> 20) + " MiB"; };
+    throw DeviceError("the GPU is out of memory: " + mebibytes(bytes) + " more are needed, " + mebibytes(free) +
+                      " of " + mebibytes(total) + " are free");
+  }
+  return static_cast<std::byte*>(p);
+}
+
+void DeviceMemoryAllocator::free(std::byte* data) noexcept { ATTEST_CUDA_QUIET(cudaFree(data)); }
+
+std::byte* PageLockedAllocator::allocate(std::size_t bytes) {
+  void* p = nullptr;
+  ATTEST_CUDA(cudaHostAlloc(&p, bytes, cudaHostAllocPortable));
+  return static_cast<std::byte*>(p);
+}
+
+void PageLockedAllocator::free(std::byte* data) noexcept { ATTEST_CUDA_QUIET(cudaFreeHost(data)); }
+
+}  // namespace attest

@@ -1,0 +1,100 @@
+// Fast allocation of page-locked memory. Hundreds of megabytes are needed before the first layer can be read, and
+// cudaHostAlloc() clears them page by page in one thread. Here several threads touch huge pages, which the driver then
+// locks. This takes a fraction of the time.
+#include "kernels/device/page_locked_memory.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <new>
+#include <utility>
+
+#include "dumps/base/parallel_for.h"
+#include "kernels/device/cuda_check.h"
+
+namespace attest {
+namespace {
+
+constexpr std::size_t kLargePage = std::size_t{2} << 20;
+constexpr std::size_t kPage = 4096;
+constexpr int kTouchingThreads = 8;
+
+/// Anonymous memory mapping, aligned to huge pages and touched by several threads.
+class Mapping {
+ public:
+  explicit Mapping(std::size_t bytes) : size_((bytes + kLargePage - 1) / kLargePage * kLargePage + kLargePage) {
+    base_ = ::mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (base_ == MAP_FAILED) throw std::bad_alloc();
+    ::madvise(data(), size(), MADV_HUGEPAGE);  // small pages work as well
+    parallel_for(kTouchingThreads, size() / kLargePage, [&](int, std::size_t i) {
+      for (std::size_t at = 0; at < kLargePage; at += kPage)
+        static_cast<volatile std::byte*>(data())[i * kLargePage + at] = std::byte{0};
+    });
+  }
+  Mapping(Mapping&& other) noexcept : base_(std::exchange(other.base_, nullptr)), size_(other.size_) {}
+  Mapping& operator=(Mapping&&) = delete;
+  ~Mapping() {
+    if (base_ != nullptr) ::munmap(base_, size_);
+  }
+
+  std::byte* data() const {
+    return reinterpret_cast<std::byte*>((reinterpret_cast<std::uintptr_t>(base_) + kLargePage - 1) / kLargePage *
+                                        kLargePage);
+  }
+  std::size_t size() const { return size_ - kLargePage; }
+
+ private:
+  void* base_ = nullptr;
+  std::size_t size_;
+};
+
+class PageLockedMemory final : public std::pmr::memory_resource {
+ public:
+  explicit PageLockedMemory(int device) : device_(device) {}
+
+ private:
+  void* do_allocate(std::size_t bytes, std::size_t) override {
+    ATTEST_CUDA(cudaSetDevice(device_));
+    if (bytes >= kLargePage) {
+      Mapping mapping(bytes);
+      if (cudaHostRegister(mapping.data(), mapping.size(), cudaHostRegisterPortable) == cudaSuccess) {
+        const std::lock_guard lock(mutex_);
+        void* p = mapping.data();
+        mappings_.emplace(p, std::move(mapping));
+        return p;
+      }
+      cudaGetLastError();  // some systems cannot lock memory that CUDA did not allocate
+    }
+    void* p = nullptr;
+    ATTEST_CUDA(cudaHostAlloc(&p, std::max<std::size_t>(bytes, 1), cudaHostAllocPortable));
+    return p;
+  }
+  void do_deallocate(void* p, std::size_t, std::size_t) override {
+    const std::lock_guard lock(mutex_);
+    if (const auto found = mappings_.find(p); found != mappings_.end()) {
+      ATTEST_CUDA_QUIET(cudaHostUnregister(p));
+      mappings_.erase(found);
+    } else {
+      ATTEST_CUDA_QUIET(cudaFreeHost(p));
+    }
+  }
+  bool do_is_equal(const std::pmr::memory_resource& other) const noexcept override { return this == &other; }
+
+  const int device_;
+  std::mutex mutex_;
+  std::map<void*, Mapping> mappings_;
+};
+
+}  // namespace
+
+std::pmr::memory_resource* page_locked_memory(int device) {
+  static std::mutex mutex;
+  static std::map<int, PageLockedMemory> memories;
+  const std::lock_guard lock(mutex);
+  return &memories.try_emplace(device, device).first->second;
+}
+
+}  // namespace attest

@@ -1,0 +1,46 @@
+"""Subcommands that become modules of the package: `attest capture` passes all arguments on, and missing modules are reported."""
+import os
+import pathlib
+import subprocess
+
+import pytest
+
+ATTEST = os.environ["ATTEST_BIN"]
+SOURCES = pathlib.Path(os.environ["ATTEST_SOURCE_DIR"])
+
+
+def attest(*arguments, **environment):
+    return subprocess.run([ATTEST, *arguments], capture_output=True, text=True, env=os.environ | environment)
+
+
+def test_capture_parses_its_own_options():
+    done = attest("capture", "--help")
+    assert done.returncode == 0 and done.stdout.startswith("usage: attest capture MODEL PROMPTS... -o DUMP [options]")
+    for arguments, complaint in ((["--quiet"], "the following arguments are required: MODEL, PROMPTS"),
+                                 (["run", "list", "-o", "x", "--nonsense=1"], "unrecognized arguments: --nonsense=1"),
+                                 (["a", "b", "-o", "c", "--last", ""], "--last: '' is not a whole number above 0"),
+                                 (["--last", "0", "--", "-a"], "--last: '0' is not a whole number above 0")):
+        done = attest("capture", *arguments)
+        assert done.returncode == 2 and complaint in done.stderr and done.stderr.startswith("attest: "), done.stderr
+
+
+def test_capture_comes_first():
+    done = attest("--quiet", "capture", "--help")
+    assert done.returncode == 2
+    assert done.stderr == "attest: expected 'capture' before its options; it takes none of the common ones\n"
+    assert "capture" in attest("--help").stdout
+
+
+@pytest.mark.parametrize("module", ["numpy", "h5py"])
+def test_a_missing_module_is_said_with_where_to_get_it(module, tmp_path):
+    (tmp_path / f"{module}.py").write_text(f"raise ModuleNotFoundError(\"No module named '{module}'\")")
+    done = attest("import", tmp_path / "a.npz", "-o", tmp_path / "d.h5", PYTHONPATH=str(tmp_path))
+    assert done.returncode == 5 and done.stderr.count("\n") == 1
+    assert f"lacks a module that this command needs, numpy and h5py (No module named '{module}'); cmake/setup.sh" in done.stderr
+
+
+def test_modules_leave_no_bytecode_beside_the_sources(tmp_path):
+    """./attest would take it for changed sources and rebuild."""
+    before = {path: path.stat().st_mtime_ns for path in (SOURCES / "experiments/python").rglob("*") if path.is_dir()}
+    attest("import", tmp_path / "absent", "-o", tmp_path / "d.h5", PYTHONDONTWRITEBYTECODE="")
+    assert before == {path: path.stat().st_mtime_ns for path in (SOURCES / "experiments/python").rglob("*") if path.is_dir()}

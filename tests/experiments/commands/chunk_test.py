@@ -1,0 +1,110 @@
+"""Units of a study that are computed elsewhere, as files: they are checked like any unit, and give the bits of one process."""
+
+import json
+import struct
+import subprocess
+
+import pytest
+
+import shared_runs
+from results_data import data_of
+from shared_runs import command, run
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory):
+    """A dump, the results of one process, and two chunks of all units."""
+    folder = tmp_path_factory.mktemp("chunks")
+    shared_runs.write_dump(folder / "dump.h5", layers=6)
+    assert run(command(folder / "dump.h5", folder / "one.h5")).returncode == 0
+    for name, units in ("a", "0-2,5"), ("b", "3-4"):
+        result = run(chunk(folder / "dump.h5", folder / name, units))
+        assert result.returncode == 0, result.stderr
+    assert sorted(path.name for path in folder.iterdir()) == ["a", "b", "dump.h5", "one.h5"]
+    return folder, data_of(folder / "one.h5")
+
+
+def chunk(dump, path, units, *more):
+    return [shared_runs.ATTEST, "run", str(dump), *shared_runs.SELECTORS, "--units", units, "--chunk", str(path), *more]
+
+
+def take(folder, out, *chunks, more=()):
+    return run([shared_runs.ATTEST, "--json", *command(folder / "dump.h5", out, "--resume", *more)[1:], "--take", *map(str, chunks)])
+
+
+def test_chunks_make_the_results_of_one_process(study, tmp_path):
+    folder, expected = study
+    out = tmp_path / "r.h5"
+    for chunks, missing in ([], [0, 1, 2, 3, 4, 5]), ([folder / "a"], [3, 4]), ([folder / "a"], [3, 4]):
+        result = take(folder, out, *chunks)
+        assert result.returncode == 0, result.stderr
+        assert json.loads(result.stdout) == {"results": str(out), "units": 6, "missing": missing}
+    result = take(folder, out, folder / "b")
+    assert result.returncode == 0 and json.loads(result.stdout)["results"] == str(out), result.stderr
+    assert data_of(out) == expected and [path.name for path in tmp_path.iterdir()] == ["r.h5"]
+    assert "is complete already" in take(folder, out, folder / "b").stderr
+
+
+def test_a_killed_chunk_and_a_study_go_on_alike(study, tmp_path):
+    folder, expected = study
+    out = tmp_path / "r.h5"
+    assert take(folder, out, folder / "a").returncode == 0
+    assert run(command(folder / "dump.h5", out, "--resume")).returncode == 0, "computes what is missing"
+    assert data_of(out) == expected
+
+
+def test_another_study_is_refused(study, tmp_path):
+    folder, _ = study
+    out = tmp_path / "r.h5"
+    result = take(folder, out, folder / "a", more=["--lambdas", "1"])
+    assert result.returncode == 2 and "it was started with lambdas = " in result.stderr
+    shared_runs.write_dump(tmp_path / "dump.h5", layers=6, seed=4)
+    assert run(chunk(tmp_path / "dump.h5", tmp_path / "c", "0")).returncode == 0
+    result = take(folder, tmp_path / "other.h5", tmp_path / "c")
+    assert result.returncode == 4 and "began the study with another '" in result.stderr and "of other content" in result.stderr
+
+
+def test_damaged_chunks_are_refused(study, tmp_path):
+    folder, _ = study
+    whole, out = (folder / "a").read_bytes(), tmp_path / "r.h5"
+    start = len(b"attest chunk 1\n")
+    size = struct.unpack_from("<Q", whole, start)[0]
+    units = start + 8 + size
+    cases = {
+        b"": "ends early", b"attest chunk 2\n" + whole[start:]: "expected the units of a study",
+        whole[:start + 4]: "ends early", whole[:-1]: "ends early",
+        whole[:start] + struct.pack("<Q", 1 << 62) + whole[start + 8:]: "is 4611686018427387904, expected at most 16777216",
+        whole[:start + 8] + b"[" * size + whole[units:]: "description is damaged",
+        whole[:units] + struct.pack("<Q", 6) + whole[units + 8:]: "a unit is 6, expected at most 5",
+        whole[:units] + struct.pack("<Q", 1) + whole[units + 8:]: "the results of sample 1, layer 1 are damaged",
+        whole[:units + 8] + struct.pack("<Q", 1 << 63) + whole[units + 16:]: "the size of a unit is 9223372036854775808, expected at most ",
+        whole[:units + 60] + bytes([whole[units + 60] ^ 1]) + whole[units + 61:]: "the results of sample 1, layer 0 are damaged",
+    }
+    for number, (text, sentence) in enumerate(cases.items()):
+        path = tmp_path / str(number)
+        path.write_bytes(text)
+        result = take(folder, out, path)
+        assert result.returncode == 4 and f"attest: {path}: " in result.stderr and sentence in result.stderr, (number, result.stderr)
+
+
+@pytest.mark.parametrize("more, sentence", [
+    (["--units", "0"], "--units and --chunk belong together"),
+    (["--chunk", "x"], "--units and --chunk belong together"),
+    (["--chunk", "x", "--units", "6"], "--units: the study has units 0 to 5, found 6"),
+    (["--chunk", "x", "--units", "0", "-o", "r.h5"], "without --output and --take"),
+    ([], "needs --output"),
+])
+def test_what_does_not_belong_together(study, tmp_path, more, sentence):
+    folder, _ = study
+    result = subprocess.run([shared_runs.ATTEST, "run", folder / "dump.h5", *shared_runs.SELECTORS, *more], capture_output=True, text=True, cwd=tmp_path)
+    assert result.returncode == 2 and sentence in result.stderr, result.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_chunk_replaces_nothing(study, tmp_path):
+    folder, _ = study
+    path = tmp_path / "c"
+    path.write_text("precious")
+    result = run(chunk(folder / "dump.h5", path, "0"))
+    assert result.returncode == 5 and "exists; --force replaces it" in result.stderr and path.read_text() == "precious"
+    assert run(chunk(folder / "dump.h5", path, "0", "--force")).returncode == 0

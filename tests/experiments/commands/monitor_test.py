@@ -1,0 +1,98 @@
+"""`attest monitor`: the martingales worked out again, exit codes, and what is refused."""
+
+import json
+import math
+import os
+import subprocess
+
+import numpy as np
+import pytest
+from planted_results import recalls, write_planted
+from verdicts import TARGET, planted, validate
+
+ATTEST = os.environ["ATTEST_BIN"]
+
+
+def monitor(*arguments, expect=0):
+    done = subprocess.run([ATTEST, "monitor", *map(str, arguments)], capture_output=True, text=True, timeout=120)
+    assert done.returncode == expect, (done.returncode, done.stdout, done.stderr)
+    return done
+
+
+@pytest.fixture
+def recommended(tmp_path):
+    rng = np.random.default_rng(5)
+    recall = 1 - rng.uniform(0, 0.02, (60, 2, 2, 4, 3))
+    path = write_planted(tmp_path / "r.h5", {"recall": recall, "io_ratio": recall})
+    validate(path, "--target", TARGET, "-o", tmp_path / "rec.json")
+    return tmp_path / "rec.json"
+
+
+def later(path, prompts, bad=(), low=0.0, high=0.02, seed=9):
+    """Recalls like those that certified; the prompts `bad` violate."""
+    recall = 1 - np.random.default_rng(seed).uniform(low, high, (prompts, 2, 2, 4, 3))
+    for p in bad:
+        recall[p, 0, 0, 0] = 0.5
+    return write_planted(path, {"recall": recall}, dump=path.name, names=[f"n{p:03}" for p in range(prompts)])
+
+
+def share_evidence(violations, beta):
+    """Capital of 24 fixed bets, whose mean is the largest so far."""
+    bets = [((i + 0.5) / 24) ** 2 / beta for i in range(24)]
+    capital, largest = np.ones(24), 1.0
+    for v in violations:
+        capital *= [1 + bet * (v - beta) for bet in bets]
+        largest = max(largest, capital.mean())
+    return largest
+
+
+def test_prompts_like_those_that_certified(recommended, tmp_path):
+    bad = [3, 17]
+    done = monitor(recommended, later(tmp_path / "n.h5", 40, bad))
+    assert done.stdout.startswith("no evidence against the guarantee\n") and "2 of 40 prompts miss a target" in done.stdout
+    found = json.loads(monitor(recommended, tmp_path / "n.h5", "--json").stdout)
+    assert (found["n"], found["k"], found["needed"]) == (40, 2, pytest.approx(20))
+    assert found["guarantee"]["evidence"] == pytest.approx(share_evidence([p in bad for p in range(40)], 0.1), rel=1e-9)
+    assert not found["guarantee"]["alarm"] and not found["drift"]["alarm"]
+
+
+def test_too_many_violations(recommended, tmp_path):
+    bad = [0, 1, 2, 3, 4, 5]
+    found = json.loads(monitor(recommended, later(tmp_path / "n.h5", 30, bad), "--json", expect=3).stdout)
+    assert found["guarantee"]["alarm"] and found["text"].startswith("broken: ")
+    after = next(n for n in range(31) if share_evidence([p in bad for p in range(n)], 0.1) >= 20)
+    assert found["guarantee"]["after"] == after and found["guarantee"]["prompt"] == f"n{after - 1:03}"
+
+
+@pytest.mark.parametrize("low, high, worse", [(0.04, 0.06, True), (0.0, 0.0002, False)])
+def test_drift_is_told_apart(recommended, tmp_path, low, high, worse):
+    """All prompts meet the target, but they are not like those that certified."""
+    found = json.loads(monitor(recommended, later(tmp_path / "n.h5", 40, low=low, high=high), "--json", expect=3).stdout)
+    assert found["k"] == 0 and not found["guarantee"]["alarm"] and found["drift"]["alarm"] and found["drift"]["worse"] == worse
+    assert found["text"].startswith("drift: ")
+
+
+def test_settings_of_kv_heads(tmp_path):
+    path = planted(tmp_path / "r.h5", 60, [60, 0, 0])
+    validate(path, "--target", TARGET, "--per", "kv_head", "-o", tmp_path / "rec.json")
+    recall = recalls(30, value=0.99)
+    recall[:, 1, 1, 2, 0] = 0.5  # the head that keeps more is at another setting
+    new = write_planted(tmp_path / "n.h5", {"recall": recall}, dump="n.h5", names=[f"n{p}" for p in range(30)])
+    assert json.loads(monitor(tmp_path / "rec.json", new, "--json", expect=3).stdout)["k"] == 0
+    recall[:, 0, 1, 2, 0] = 0.5
+    new = write_planted(tmp_path / "m.h5", {"recall": recall}, dump="m.h5", names=[f"m{p}" for p in range(30)])
+    assert json.loads(monitor(tmp_path / "rec.json", new, "--json", expect=3).stdout)["k"] == 30
+
+
+def test_what_is_refused(recommended, tmp_path):
+    assert "certified" in monitor(recommended, tmp_path / "r.h5", expect=2).stderr
+    other = write_planted(tmp_path / "o.h5", {"recall": recalls(5)}, options={"bits": "4"}, dump="o.h5")
+    assert "no selector ffd with the options" in monitor(recommended, other, expect=2).stderr
+    coarse = write_planted(tmp_path / "c.h5", {"recall": recalls(5, settings=1)}, settings=(9,), dump="c.h5")
+    assert "was not studied at" in monitor(recommended, coarse, expect=2).stderr
+    assert "gone.json" in monitor(tmp_path / "gone.json", other, expect=4).stderr
+    old = json.loads(recommended.read_text())
+    del old["certified_on"]
+    (tmp_path / "old.json").write_text(json.dumps(old))
+    assert "certified_on" in monitor(tmp_path / "old.json", other, expect=4).stderr
+    assert math.isfinite(json.loads(recommended.read_text())["certified_on"][0][0])

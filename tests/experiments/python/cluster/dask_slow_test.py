@@ -1,0 +1,194 @@
+"""attest run --dask on a real cluster: a scheduler and four worker processes, with TLS, on this machine."""
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import h5py
+import pytest
+
+from shared_runs import ATTEST, CLEAN, SELECTORS, wait_for, write_dump
+
+pytest.importorskip("distributed", reason="distributed is not installed (cmake/setup.sh --dask)")
+LIMIT = 300
+WORKERS = 4
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("dask")
+
+
+@pytest.fixture(scope="module")
+def dump(folder):
+    return write_dump(folder / "d.h5", tokens=3000, layers=24)
+
+
+@pytest.fixture(scope="module")
+def plain(folder, dump):
+    """What one process makes."""
+    subprocess.run([ATTEST, "run", dump, "-o", folder / "plain.h5", *SELECTORS], env=CLEAN, check=True, capture_output=True)
+    return folder / "plain.h5"
+
+
+@pytest.fixture(scope="module")
+def tls(folder):
+    """Dask's settings, with one certificate for all."""
+    key, certificate = folder / "key.pem", folder / "certificate.pem"
+    done = subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out", certificate, "-days", "2",
+                           "-subj", "/CN=attest"], capture_output=True)
+    if done.returncode:
+        pytest.skip("openssl makes no certificate")
+    settings = {"CA_FILE": certificate}
+    for role in ("CLIENT", "SCHEDULER", "WORKER"):
+        settings |= {f"{role}__CERT": certificate, f"{role}__KEY": key}
+    return {**CLEAN, "DASK_DISTRIBUTED__COMM__REQUIRE_ENCRYPTION": "true",
+            **{f"DASK_DISTRIBUTED__COMM__TLS__{name}": str(value) for name, value in settings.items()}}
+
+
+def assert_same_results(path, other):
+    def data_sets(file):
+        found = {}
+        file.visititems(lambda name, item: found.update({name: item[()]}) if isinstance(item, h5py.Dataset) else None)
+        return {name: value.tolist() if value.dtype == object else value.tobytes() for name, value in found.items()}
+
+    with h5py.File(path) as one, h5py.File(other) as two:
+        assert data_sets(one) == data_sets(two) and len(data_sets(one)) > 50
+
+
+class Cluster:
+    """`programs`: for a worker another program than attest."""
+
+    def __init__(self, folder, environment, programs=()):
+        self.folder, self.environment, self.programs = folder, environment, dict(programs)
+        self.file = folder / "scheduler.json"
+        self.processes = []
+
+    def __enter__(self):
+        self.scheduler = self.start("dask_scheduler", "--no-dashboard", "--no-show", "--port", "0")
+        wait_for(self.file.exists)
+        self.workers = [self.worker(number) for number in range(WORKERS)]
+        return self
+
+    def start(self, module, *options, program=ATTEST):
+        process = subprocess.Popen([sys.executable, "-m", f"distributed.cli.{module}", "--protocol", "tls", "--host", "127.0.0.1",
+                                    "--scheduler-file", self.file, *options], cwd=self.folder, env={**self.environment, "ATTEST_BIN": str(program)},
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+        self.processes.append(process)
+        return process
+
+    def worker(self, number):
+        return self.start("dask_worker", "--nthreads", "1", "--no-nanny", "--no-dashboard", "--death-timeout", "60", "--name", f"w{number}",
+                          program=self.programs.get(number, ATTEST))
+
+    def __exit__(self, *_):
+        for process in self.processes:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def command(dump, out, where, *more):
+    return [ATTEST, "run", dump, "-o", out, *SELECTORS, "--dask", where, *more]
+
+
+def run(dump, out, cluster, *more):
+    return subprocess.run(command(dump, out, cluster.file, *more), env=cluster.environment, capture_output=True, text=True, timeout=LIMIT)
+
+
+def test_four_workers_make_the_same_bits(folder, dump, plain, tls, tmp_path):
+    with Cluster(tmp_path, tls) as cluster:
+        assert json.loads(cluster.file.read_text())["address"].startswith("tls://")
+        done = run(dump, tmp_path / "r.h5", cluster)
+        assert done.returncode == 0, done.stderr
+        assert "Results: " in done.stdout and "24 of 24 layers" in done.stderr
+        assert_same_results(tmp_path / "r.h5", plain)
+        done = run(dump, tmp_path / "s.h5", cluster, "--json", "--quiet")
+        assert done.returncode == 0 and done.stderr == "" and json.loads(done.stdout)["results"] == str(tmp_path / "s.h5")
+        assert not (tmp_path / "s.h5.partial").exists()
+
+
+def test_without_the_certificate_nobody_joins(folder, dump, tls, tmp_path):
+    with Cluster(tmp_path, tls) as cluster:
+        address = json.loads(cluster.file.read_text())["address"].replace("tls", "tcp")
+        done = subprocess.run(command(dump, tmp_path / "r.h5", address), env=CLEAN, capture_output=True, text=True, timeout=LIMIT)
+        assert done.returncode == 5 and done.stderr.count("\n") == 1, done.stderr
+        assert f"attest: --dask {address}: no scheduler answers there" in done.stderr
+
+
+def kill_workers(seed, dump, plain, tls, folder):
+    """Kills a random worker again and again, and starts another in its place, until the study is done."""
+    chance = random.Random(seed)
+    with Cluster(folder, tls) as cluster:
+        out = folder / "r.h5"
+        study = subprocess.Popen(command(dump, out, cluster.file), env=tls, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        killed = 0
+        while study.poll() is None and killed < 6:
+            time.sleep(chance.uniform(0.3, 2))
+            number = chance.randrange(WORKERS)
+            os.killpg(cluster.workers[number].pid, signal.SIGKILL)
+            cluster.workers[number] = cluster.worker(number)
+            killed += 1
+        error = study.communicate(timeout=LIMIT)[1]
+        assert study.returncode == 0, error
+        assert_same_results(out, plain)
+    return killed
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_workers_killed_at_random(seed, dump, plain, tls, tmp_path):
+    assert kill_workers(seed, dump, plain, tls, tmp_path) > 0
+
+
+def test_a_killed_scheduler_is_one_sentence_and_resume_goes_on(dump, plain, tls, tmp_path):
+    out = tmp_path / "r.h5"
+    with Cluster(tmp_path, tls) as cluster:
+        study = subprocess.Popen(command(dump, out, cluster.file), env=tls, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        wait_for(lambda: list((tmp_path / "r.h5.partial").glob("unit-*")))
+        os.killpg(cluster.scheduler.pid, signal.SIGKILL)
+        error = study.communicate(timeout=60)[1].splitlines()
+        assert study.returncode == 5 and "finished; the same command with --resume goes on" in error[-1], error
+    (tmp_path / "again").mkdir()
+    with Cluster(tmp_path / "again", tls) as cluster:
+        assert run(dump, out, cluster).returncode == 5, "without --resume"
+        done = run(dump, out, cluster, "--resume")
+        assert done.returncode == 0, done.stderr
+        assert_same_results(out, plain)
+
+
+def wrapper(path, text):
+    path.write_text(f"#!/bin/bash\n{text}\n")
+    path.chmod(0o755)
+    return path
+
+
+def test_a_worker_with_another_dump_at_the_path_is_refused(dump, tls, tmp_path):
+    other = write_dump(tmp_path / "other.h5", tokens=3000, layers=24, seed=4)
+    program = wrapper(tmp_path / "program", f'words=(); for word; do [ "$word" != {dump} ] || word={other}; words+=("$word"); done; exec {ATTEST} "${{words[@]}}"')
+    with Cluster(tmp_path, tls, {2: program}) as cluster:
+        done = run(dump, tmp_path / "r.h5", cluster)
+    assert done.returncode == 4 and not (tmp_path / "r.h5").exists()
+    assert str(dump) in done.stderr.splitlines()[-1], done.stderr
+
+
+def test_a_worker_with_another_version_is_refused(dump, tls, tmp_path):
+    version = subprocess.run([ATTEST, "--version"], capture_output=True, text=True).stdout.split()[1]
+    other = version[:-1] + ("1" if version[-1] != "1" else "2")
+    program = wrapper(tmp_path / "program", f'{ATTEST} "$@" || exit; for ((i = 1; i < $#; ++i)); do [ "${{!i}}" != --chunk ] || at=$((i + 1)); done\n'
+                                            f'sed -i \'0,/"{version}"/s//"{other}"/\' "${{!at}}"')
+    with Cluster(tmp_path, tls, {1: program}) as cluster:
+        done = run(dump, tmp_path / "r.h5", cluster)
+    assert done.returncode in (2, 4) and not (tmp_path / "r.h5").exists()
+    assert version in done.stderr.splitlines()[-1] and other in done.stderr.splitlines()[-1], done.stderr
+
+
+def test_interrupted_it_says_how_far_it_came(dump, tls, tmp_path):
+    with Cluster(tmp_path, tls) as cluster:
+        study = subprocess.Popen(command(dump, tmp_path / "r.h5", cluster.file), env=tls, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        wait_for(lambda: list((tmp_path / "r.h5.partial").glob("unit-*")))
+        study.send_signal(signal.SIGTERM)
+        error = study.communicate(timeout=60)[1].splitlines()
+    assert study.returncode == 130 and "of 24 layers finished; the same command with --resume goes on" in error[-1], error

@@ -1,0 +1,160 @@
+"""attest.cluster.run over executors of Python, with a program that stands in for attest: units are numbers."""
+import concurrent.futures
+import json
+import threading
+
+import pytest
+
+import attest.cluster
+from attest.base.errors import OutputError
+from attest.cluster.chunk import ChunkError, units_text
+from attest.cluster.executors import JobExecutor
+from attest.cluster.study import ProgramError
+
+PROGRAM = r'''#!/usr/bin/env python3
+import json, os, pathlib, sys
+words, units = sys.argv[1:], 24
+with open("calls", "a") as calls:
+    calls.write(json.dumps(words) + "\n")
+def after(name):
+    return words[words.index(name) + 1]
+if "--chunk" in words:
+    chosen = [u for r in after("--units").split(",") for u in range(int(r.split("-")[0]), int(r.split("-")[-1]) + 1)]
+    if os.path.exists("broken") and 7 in chosen:
+        sys.exit(print("attest: d.h5: expected a dump, found something else", file=sys.stderr) or 4)
+    pathlib.Path(after("--chunk")).write_text(json.dumps(chosen))
+    sys.exit()
+out = after("-o")
+partial = pathlib.Path(out + ".partial")
+if partial.exists() and "--resume" not in words:
+    sys.exit(print("attest: is there already", file=sys.stderr) or 5)
+known = set(json.loads(partial.read_text())) if partial.exists() else set()
+for chunk in words[words.index("--take") + 1:]:
+    known |= set(json.loads(open(chunk).read()))
+partial.write_text(json.dumps(sorted(known)))
+missing = [u for u in range(units) if u not in known]
+if missing:
+    print(json.dumps({"results": out, "units": units, "missing": missing}))
+else:
+    partial.rename(out)
+    print(json.dumps({"results": out}))
+'''
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    (tmp_path / "program").write_text(PROGRAM)
+    (tmp_path / "program").chmod(0o755)
+    monkeypatch.setenv("ATTEST_BIN", str(tmp_path / "program"))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def calls(folder):
+    return [json.loads(line) for line in (folder / "calls").read_text().splitlines()]
+
+
+@pytest.mark.parametrize("units, text", [((3,), "3"), ((0, 1, 2), "0-2"), ((0, 2, 3, 9), "0,2-3,9"), ((5, 6), "5-6")])
+def test_units_text(units, text):
+    assert units_text(units) == text
+
+
+@pytest.mark.parametrize("slots", [None, 1, 3, 100])
+def test_every_unit_comes_back_once(folder, slots):
+    seen = []
+    with concurrent.futures.ThreadPoolExecutor(3) as executor:
+        found = attest.cluster.run(executor, ["d.h5"], "r.h5", slots=slots, progress=lambda *counts: seen.append(counts))
+    assert found == {"results": "r.h5"} and json.loads((folder / "r.h5").read_text()) == list(range(24))
+    computed = [words[words.index("--units") + 1] for words in calls(folder) if "--chunk" in words]
+    parts = [part.split("-") for text in computed for part in text.split(",")]
+    assert sorted(u for part in parts for u in range(int(part[0]), int(part[-1]) + 1)) == list(range(24))
+    assert seen[0] == (0, 24) and seen[-1] == (24, 24) and seen == sorted(seen)
+
+
+def test_options_become_words(folder):
+    with concurrent.futures.ThreadPoolExecutor(1) as executor:
+        attest.cluster.run(executor, ["d.h5", "e.h5"], "r.h5", selector=["ffd", "quest"], delta="1:3:1", skip_bad_layers=True,
+                           with_dense_layers=False, threads=2)
+    options = ["--selector=ffd", "--selector=quest", "--delta=1:3:1", "--skip-bad-layers", "--threads=2"]
+    take, chunk = calls(folder)[:2]
+    assert take == ["--json", "--quiet", "run", "d.h5", "e.h5", *options, "-o", "r.h5", "--take"]
+    assert chunk[:8] == ["run", "d.h5", "e.h5", *options] and chunk[8:10] == ["--units", "0"]
+
+
+def test_a_worker_that_fails_ends_the_study_with_its_sentence(folder):
+    (folder / "broken").touch()
+    with concurrent.futures.ThreadPoolExecutor(2) as executor:
+        with pytest.raises(ChunkError, match="^worker .*: d.h5: expected a dump, found something else$") as caught:
+            attest.cluster.run(executor, ["d.h5"], "r.h5", slots=2)
+        assert caught.value.exit_code == 4
+        with pytest.raises(ProgramError, match="^is there already$") as caught:
+            attest.cluster.run(executor, ["d.h5"], "r.h5")
+        assert caught.value.exit_code == 5
+        (folder / "broken").unlink()
+        kept = len(json.loads((folder / "r.h5.partial").read_text()))
+        counts = []
+        attest.cluster.run(executor, ["d.h5"], "r.h5", resume=True, progress=lambda *two: counts.append(two))
+    assert counts[0] == (kept, 24) and not (folder / "r.h5.partial").exists()
+
+
+class Losing(concurrent.futures.ThreadPoolExecutor):
+    """Every third chunk is lost with its worker."""
+    count = 0
+
+    def submit(self, function, *arguments):
+        self.count += 1
+        if self.count % 3:
+            return super().submit(function, *arguments)
+        lost = concurrent.futures.Future()
+        lost.set_exception(RuntimeError("the worker died"))
+        return lost
+
+
+def test_what_is_lost_with_a_worker_is_computed_again(folder):
+    with Losing(2) as executor:
+        attest.cluster.run(executor, ["d.h5"], "r.h5", slots=2)
+    assert json.loads((folder / "r.h5").read_text()) == list(range(24))
+
+
+@pytest.mark.parametrize("error, cause", [(RuntimeError("all died"), "all died"), (concurrent.futures.CancelledError(), "CancelledError"),
+                                          (concurrent.futures.BrokenExecutor("a child died"), "a child died")])
+def test_workers_that_are_gone_are_one_sentence(folder, error, cause):
+    class Dead(concurrent.futures.Executor):
+        def submit(self, *_):
+            future = concurrent.futures.Future()
+            future.set_exception(error)
+            return future
+
+    with pytest.raises(OutputError, match=f"^the workers are gone \\({cause}\\) with 0 of 24 layers finished; the same command "
+                                          "with --resume goes on$"):
+        attest.cluster.run(Dead(), ["d.h5"], "r.h5")
+
+
+def test_a_folder_that_a_worker_lacks(folder):
+    from attest.cluster.chunk import compute
+    with pytest.raises(ChunkError, match="has no folder /no/such, where the command was given"):
+        compute(["d.h5"], (0,), "/no/such")
+
+
+def test_jobs_that_are_asked_become_futures(folder, monkeypatch):
+    """What submitit's executor gives."""
+    monkeypatch.setattr(JobExecutor, "INTERVAL", 0.01)
+
+    class Job:
+        def __init__(self, function, *arguments):
+            self.outcome = None
+            self.thread = threading.Thread(target=lambda: setattr(self, "outcome", function(*arguments)))
+            self.thread.start()
+
+        def done(self):
+            return not self.thread.is_alive()
+
+        def result(self):
+            return self.outcome
+
+        def cancel(self):
+            pass
+
+    with JobExecutor(Job) as executor:
+        attest.cluster.run(executor, ["d.h5"], "r.h5", slots=4)
+    assert json.loads((folder / "r.h5").read_text()) == list(range(24))

@@ -1,0 +1,77 @@
+"""The folder of unfinished outcomes: what goes on, what is refused, and what is left behind."""
+import os
+
+import pytest
+
+from attest.base.errors import InputError, OutputError, UsageError
+from attest.base.partial_folder import first_difference
+from attest.outcomes.partial import PartialOutcomes
+from attest.outcomes.prompt import Outcome, PromptOutcomes
+
+WHAT = {"model": {"name": "a"}, "selectors": [{"settings": [1, 2]}]}
+FOUND = PromptOutcomes("p", "kv", "12", 9, [Outcome(1, 1, 1, "12\ufffd\n", 0.5, 3)] * 2)
+
+
+def begin(output, what=WHAT, resume=False, force=False, finish=True):
+    with PartialOutcomes(output, resume, force) as partial:
+        record = partial.begin(what, {"created": "now" if not resume else "later"})
+        if finish:
+            partial.store(0, FOUND)
+        return partial, record
+
+
+def test_finished_prompts_are_found_again(tmp_path):
+    begin(tmp_path / "t")
+    partial, record = begin(tmp_path / "t", resume=True)
+    assert record == {"created": "now"}
+    assert partial.finished(0, "p", 2, False) == FOUND
+    for other in [(1, "p", 2, False), (0, "q", 2, False), (0, "p", 3, False), (0, "p", 2, True)]:
+        assert partial.finished(*other) is None
+    other_type = FOUND.to_json().replace('"exact": 1', '"exact": "1"')
+    for damaged in ("", "{}", "[1]", '{"name": "p"', '{"name": "p", "outcomes": [{}]}', other_type, "[" * 100_000):
+        assert damaged != FOUND.to_json()
+        (partial.folder / "prompt-0.json").write_text(damaged)
+        assert partial.finished(0, "p", 2, False) is None
+    partial.remove()
+    assert not list(tmp_path.iterdir())
+
+
+def test_refusals(tmp_path):
+    begin(tmp_path / "t")
+    with pytest.raises(OutputError, match="holds unfinished outcomes; continue with --resume"):
+        begin(tmp_path / "t")
+    with pytest.raises(UsageError, match='it was started with model.name "a", and not "b"'):
+        begin(tmp_path / "t", {**WHAT, "model": {"name": "b"}}, resume=True)
+    (tmp_path / "t.partial/tasks.json").write_text("{")
+    with pytest.raises(InputError, match="is damaged"):
+        begin(tmp_path / "t", resume=True)
+    (tmp_path / "t.partial/tasks.json").write_text("[" * 100_000)
+    with pytest.raises(InputError, match="is damaged"):
+        begin(tmp_path / "t", resume=True)
+    (tmp_path / "t.partial/tasks.json").unlink()
+    os.mkfifo(tmp_path / "t.partial/tasks.json")
+    with pytest.raises(InputError, match="expected a file, found something else"):
+        begin(tmp_path / "t", resume=True)
+    (tmp_path / "t.partial/tasks.json").unlink()
+    with open(tmp_path / "t.partial/tasks.json", "wb") as file:
+        file.truncate(3 << 30)
+    with pytest.raises(InputError, match="expected at most 16777216 bytes, found 3221225472"):
+        begin(tmp_path / "t", resume=True)
+    begin(tmp_path / "t", {**WHAT, "more": 1}, force=True)
+    (tmp_path / "u.partial").write_text("")
+    with pytest.raises(OutputError, match="expected a folder for unfinished outcomes, found something else"):
+        begin(tmp_path / "u")
+
+
+def test_nothing_is_left_of_what_finished_no_prompt(tmp_path):
+    begin(tmp_path / "t", finish=False)
+    assert not list(tmp_path.iterdir())
+
+
+def test_first_difference():
+    assert first_difference("", WHAT, WHAT) is None
+    assert first_difference("", WHAT, {**WHAT, "selectors": [{"settings": [1, 3]}]}) == (
+        "selectors[0].settings[1] 2, and not 3")
+    assert first_difference("", WHAT, {"model": {"name": "a"}}) == "a selectors"
+    assert first_difference("", {}, {"layers": 1}) == "no layers"
+    assert first_difference("", {"a": [1]}, {"a": [1, 2]}) == "a [1], and not [1, 2]"
