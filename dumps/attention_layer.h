@@ -11,13 +11,22 @@
 
 namespace attest {
 
+/// What one token has in the cache of one KV head.
+struct KvShape {
+  int head_dim = 0;             ///< D, of q and k
+  int value_dim = 0;            ///< Dv, of v
+  bool values_in_keys = false;  ///< the value is the first Dv channels of the key
+};
+
 /// Head counts and dimensions of a model's attention (the same for all its layers).
 struct AttentionShape {
   int num_query_heads = 0;  ///< Hq
   int num_kv_heads = 0;     ///< Hkv, divides Hq
   int head_dim = 0;         ///< D, of q and k
   int value_dim = 0;        ///< Dv, of v
+  int values_in_keys = 0;   ///< 1: a token's value is the first Dv channels of its key (absorbed latent attention)
 
+  KvShape kv() const { return {head_dim, value_dim, values_in_keys != 0}; }
   int group() const { return num_query_heads / num_kv_heads; }  ///< G, query heads per KV head
   bool operator==(const AttentionShape&) const = default;
 };

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 
+#include "dumps/attention_layer.h"
 #include "dumps/base/error.h"
 #include "dumps/element_type.h"
 #include "dumps/estimates.h"
@@ -29,9 +30,10 @@ struct ScoreTransform {
 /// start at the same token; the number of visible keys differs by query. A *row* is one (query, query head of the
 /// group): row = query * group + head.
 struct KvHead {
-  int head_dim = 0;   ///< D
-  int value_dim = 0;  ///< Dv
-  int group = 1;      ///< G, query heads
+  int head_dim = 0;             ///< D
+  int value_dim = 0;            ///< Dv
+  bool values_in_keys = false;  ///< a token's value is the first Dv channels of its key
+  int group = 1;                ///< G, query heads
   int num_queries = 0;
   std::int64_t length = 0;                          ///< number of keys: the largest of `visible`
   const float* keys = nullptr;                      ///< [length, D]
@@ -40,9 +42,11 @@ struct KvHead {
   std::span<const std::int64_t> visible;            ///< [num_queries] L >= 1, ascending: query n sees keys 0 .. L-1
   ElementType element_type = ElementType::float32;  ///< of the dump; `quant_arith = dump` rounds to it
   ScoreTransform transform;
-  std::span<const float> sinks;               ///< [G] learned sink logits; empty: none
-  int layer = 0;                              ///< index in the model
-  int kv_head = 0;                            ///< index in the layer
+  std::span<const float> sinks;       ///< [G] learned sink logits; empty: none
+  int layer = 0;                      ///< index in the model
+  int kv_head = 0;                    ///< index in the layer
+  std::span<const float> key_amax;    ///< [KV heads] largest |k| of the layer's sample, if the selector asks for it
+  std::span<const float> value_amax;  ///< [KV heads]
   std::span<const LayerEstimates> estimates;  ///< of the layer, read from files
   std::int64_t first_query = 0;               ///< query n here is query first_query + n of the layer
   std::int64_t first_key = 0;                 ///< key 0 here is key first_key of the sample
@@ -54,6 +58,7 @@ struct KvHead {
     if (stop != nullptr && *stop) throw Interrupted("interrupted");
   }
 
+  KvShape shape() const { return {head_dim, value_dim, values_in_keys}; }
   int rows() const { return num_queries * group; }
   std::int64_t row_length(int row) const { return visible[static_cast<std::size_t>(row / group)]; }
 };

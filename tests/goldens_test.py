@@ -17,7 +17,7 @@ def test_conforms(case):
 
 
 def test_the_cases_are_all_there():
-    assert len(check.cases()) == 11
+    assert len(check.cases()) == 13
     for case in check.cases():
         assert (check.FOLDER / f"{case}.h5").is_file() and (check.FOLDER / f"{case}.expected.h5").is_file(), case
 

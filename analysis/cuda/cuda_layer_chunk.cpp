@@ -38,6 +38,7 @@ CudaChunk layer_chunk(const AttentionLayer& layer, const DeviceInputs& inputs, c
               .values = inputs.v,
               .head_dim = layer.shape.head_dim,
               .value_dim = layer.shape.value_dim,
+              .values_in_keys = layer.shape.values_in_keys != 0,
               .tokens = layer.num_tokens,
               .scale = static_cast<float>(layer.softmax_scale),
               .softcap = static_cast<float>(layer.logit_softcap)};

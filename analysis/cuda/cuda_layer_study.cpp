@@ -112,7 +112,7 @@ class CudaLayerStudy final : public LayerStudy {
 
  private:
   void check(const AttentionLayer& layer) const {
-    for (const StudySelector& s : study_.selectors) s.selector->check(layer.shape.head_dim, layer.shape.value_dim);
+    for (const StudySelector& s : study_.selectors) s.selector->check(layer.shape.kv());
     if (layer.num_tokens > kMaxTokens)
       throw DeviceError("a sample of " + std::to_string(layer.num_tokens) + " tokens is longer than the " +
                         std::to_string(kMaxTokens) + " that the GPU study takes; choose --device cpu");

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "analysis/layer/kv_head_buffers.h"
+#include "analysis/layer/layer_amax.h"
 #include "analysis/layer/layer_results_builder.h"
 #include "analysis/layer/layer_study.h"
 #include "analysis/layer/overflow_check.h"
@@ -36,10 +37,13 @@ class CpuLayerStudy final : public LayerStudy {
       : study_(study), metrics_(metrics), workspaces_(static_cast<std::size_t>(threads)) {}
 
   LayerResults run(const AttentionLayer& layer) override {
-    for (const StudySelector& s : study_.selectors) s.selector->check(layer.shape.head_dim, layer.shape.value_dim);
+    for (const StudySelector& s : study_.selectors) s.selector->check(layer.shape.kv());
     LayerResultsBuilder builder(study_, metrics_, layer);
     for (Workspace& w : workspaces_) w.buffers.begin_layer();
     const std::vector<KvHeadBatch> batches = kv_head_batches(layer);
+    const bool needs_amax =
+        std::ranges::any_of(study_.selectors, [](const auto& s) { return s.selector->needs_amax(); });
+    amax_ = needs_amax ? layer_amax(layer, static_cast<int>(workspaces_.size())) : LayerAmax();
     try {
       parallel_for(static_cast<int>(workspaces_.size()), batches.size(), [&](int worker, std::size_t i) {
         run_batch(layer, batches[i], workspaces_[static_cast<std::size_t>(worker)], builder);
@@ -60,7 +64,9 @@ class CpuLayerStudy final : public LayerStudy {
   void run_batch(const AttentionLayer& layer, const KvHeadBatch& batch, Workspace& w,
                  LayerResultsBuilder& builder) const {
     throw_if_stopped();
-    const KvHead head = w.buffers.load(layer, batch, stop_flag());
+    KvHead head = w.buffers.load(layer, batch, stop_flag());
+    head.key_amax = amax_.keys;
+    head.value_amax = amax_.values;
     attend_exactly(layer, batch, head, w);
     const std::vector<ResultArray>& scores = builder.layout().scores;
     for (int r = 0; r < head.rows(); ++r)
@@ -244,6 +250,7 @@ class CpuLayerStudy final : public LayerStudy {
   const Study& study_;
   const std::span<const Metric> metrics_;
   std::vector<Workspace> workspaces_;
+  LayerAmax amax_;  ///< of the layer that is studied
 };
 
 }  // namespace

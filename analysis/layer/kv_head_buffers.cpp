@@ -9,6 +9,7 @@ KvHead kv_head_of(const AttentionLayer& layer, const KvHeadBatch& batch, const f
   const auto group = static_cast<std::size_t>(shape.group()), head = static_cast<std::size_t>(batch.kv_head);
   return {.head_dim = shape.head_dim,
           .value_dim = shape.value_dim,
+          .values_in_keys = shape.values_in_keys != 0,
           .group = shape.group(),
           .num_queries = static_cast<int>(batch.visible.size()),
           .length = batch.visible.back(),

@@ -94,8 +94,7 @@ void check_memory(const Study& study, const StudyPlan& plan, const std::vector<D
 void fit_selectors(Study& study, const std::vector<DumpReader>& readers, const StudyObserver& observer) {
   std::erase_if(study.selectors, [&](const StudySelector& chosen) {
     try {
-      for (const DumpReader& reader : readers)
-        chosen.selector->check(reader.info().shape.head_dim, reader.info().shape.value_dim);
+      for (const DumpReader& reader : readers) chosen.selector->check(reader.info().shape.kv());
       return false;
     } catch (const UsageError& error) {
       if (!chosen.by_default) throw;
@@ -151,6 +150,9 @@ std::unique_ptr<PreparedStudy> prepare_study(Study study, RunOptions options, co
   for (const std::string& notice : run->plan.notices) observer.notice(notice);
   for (const std::string& notice : settings_file_notices(run->study)) observer.notice(notice);
   check_memory(run->study, run->plan, run->readers);
+  for (const UnitKey& unit : run->plan.units)
+    for (const StudySelector& chosen : run->study.selectors)
+      chosen.selector->check_layer(unit.layer, run->study.dumps[unit.dump].shape.num_kv_heads);
   run->estimates = open_estimates(run->study, run->plan, run->readers, run->options.allowed_memory);
   run->provenance = make_provenance(run->options, run->inputs);
   run->configuration = configuration_json(run->study, run->provenance);

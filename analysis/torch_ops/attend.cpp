@@ -8,10 +8,12 @@
 
 #include "analysis/layer/kv_head_batches.h"
 #include "analysis/layer/kv_head_buffers.h"
+#include "analysis/layer/layer_amax.h"
 #include "analysis/layer/overflow_check.h"
 #include "dumps/base/error.h"
 #include "dumps/base/parallel_for.h"
 #include "kernels/attention/scores.h"
+#include "kernels/kv_formats/amax.h"
 #include "kernels/selectors/exact.h"
 #include "kernels/selectors/selection_outputs.h"
 
@@ -66,6 +68,7 @@ class Attend {
         workspaces_(static_cast<std::size_t>(call.threads)) {}
 
   void run() {
+    if (call_.selector->needs_amax()) find_amax();
     const std::size_t tasks = batches_.size() * static_cast<std::size_t>(call_.batch);
     parallel_for(call_.threads, tasks, [&](int worker, std::size_t i) {
       const auto sequence = static_cast<std::int64_t>(i / batches_.size());
@@ -74,8 +77,39 @@ class Attend {
   }
 
  private:
+  /// Of all tokens of each sequence.
+  void find_amax() {
+    const auto heads = static_cast<std::size_t>(layer_.shape.num_kv_heads);
+    const LayerAmax none{std::vector<float>(heads), std::vector<float>(heads)};
+    amax_.assign(static_cast<std::size_t>(call_.batch), none);
+    parallel_for(call_.threads, amax_.size() * heads * 2, [&](int, std::size_t i) {
+      const std::size_t sequence = i / (2 * heads), head = i % heads;
+      const bool keys = i / heads % 2 == 0;
+      LayerAmax& amax = amax_[sequence];
+      (keys ? amax.keys : amax.values)[head] =
+          amax_of(keys ? call_.k : call_.v, keys ? layer_.shape.head_dim : layer_.shape.value_dim,
+                  static_cast<std::int64_t>(sequence), static_cast<std::int64_t>(head));
+    });
+  }
+
+  float amax_of(const HeadsView& view, int channels, std::int64_t sequence, std::int64_t head) const {
+    const std::size_t element = size_of(layer_.element_type);
+    float largest = 0;
+    for (std::int64_t t = 0; t < layer_.num_tokens; ++t) {
+      const std::int64_t at = sequence * view.batch_stride + head * view.head_stride + t * view.token_stride;
+      largest =
+          std::max(largest, max_magnitude(layer_.element_type, view.data + at * static_cast<std::int64_t>(element),
+                                          static_cast<std::size_t>(channels)));
+    }
+    return largest;
+  }
+
   void run_batch(std::int64_t sequence, const KvHeadBatch& batch, Workspace& w) const {
-    const KvHead head = load(sequence, batch, w);
+    KvHead head = load(sequence, batch, w);
+    if (!amax_.empty()) {
+      head.key_amax = amax_[static_cast<std::size_t>(sequence)].keys;
+      head.value_amax = amax_[static_cast<std::size_t>(sequence)].values;
+    }
     try {
       attend_head(batch, head, w);
     } catch (const LayerOverflow& overflow) {
@@ -146,12 +180,14 @@ class Attend {
   const AttentionLayer& layer_;
   const std::vector<KvHeadBatch> batches_;
   std::vector<Workspace> workspaces_;
+  std::vector<LayerAmax> amax_;  ///< [batch]; empty: the selector does not ask
 };
 
 }  // namespace
 
 void attend(const AttendCall& call) {
-  call.selector->check(call.layer.shape.head_dim, call.layer.shape.value_dim);
+  call.selector->check(call.layer.shape.kv());
+  call.selector->check_layer(call.layer.layer, call.layer.shape.num_kv_heads);
   Attend(call).run();
 }
 

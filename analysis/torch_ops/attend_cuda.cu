@@ -255,7 +255,7 @@ class CudaAttend {
 }  // namespace
 
 void cuda_attend(const CudaAttendCall& call) {
-  call.selector->check(call.layer.shape.head_dim, call.layer.shape.value_dim);
+  call.selector->check(call.layer.shape.kv());
   const std::shared_ptr<const CudaSelector> code = call.selector->cuda_code();
   if (!code) throw UsageError("selector '" + call.selector->name() + "' has no CUDA code: expected tensors on the CPU");
   if (call.layer.num_tokens > kMaxOverflowTokens ||

@@ -77,12 +77,15 @@ AttendResults empty_results(const Tensor& q, const Tensor& k, const Tensor& v) {
 
 AttendArguments attend_arguments(const Tensor& q, const Tensor& k, const Tensor& v, std::string_view selector,
                                  double setting, std::int64_t layer, double scale, double softcap, std::int64_t window,
-                                 const std::optional<Tensor>& sinks) {
+                                 const std::optional<Tensor>& sinks, bool values_in_keys) {
   check_numbers(layer, scale, softcap, window);
   AttendArguments out;
   out.layer.layer = static_cast<int>(layer);
   out.layer.element_type = element_type_of(q, k, v);
   out.layer.shape = shape_of(q, k, v);
+  out.layer.shape.values_in_keys = values_in_keys ? 1 : 0;
+  TORCH_CHECK_VALUE(!values_in_keys || v.size(3) <= k.size(3), "attend: values_in_keys with k ", k.sizes(), " and v ",
+                    v.sizes(), ", expected values that are the first channels of the keys");
   TORCH_CHECK_VALUE(k.device() == q.device() && v.device() == q.device(), "attend: q is on ", q.device(), ", k on ",
                     k.device(), ", v on ", v.device(), ", expected one device");
   out.layer.softmax_scale = scale;

@@ -32,7 +32,8 @@ struct AttendArguments {
 /// Checks all arguments. Throws ValueError, UsageError or InputError.
 AttendArguments attend_arguments(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                                  std::string_view selector, double setting, std::int64_t layer, double scale,
-                                 double softcap, std::int64_t window, const std::optional<at::Tensor>& sinks);
+                                 double softcap, std::int64_t window, const std::optional<at::Tensor>& sinks,
+                                 bool values_in_keys);
 
 /// Calls `action`. Errors about its arguments become ValueError, those of a device RuntimeError.
 template <class Action>

@@ -22,10 +22,11 @@ HeadsView view_of(const Tensor& tensor) {
 
 AttendResults attend_cpu(const Tensor& q, const Tensor& k, const Tensor& v, std::string_view selector, double setting,
                          std::int64_t layer, double scale, double softcap, std::int64_t window,
-                         const std::optional<Tensor>& sinks) {
+                         const std::optional<Tensor>& sinks, bool values_in_keys) {
   return with_python_errors([&] {
     AttendResults results = empty_results(q, k, v);
-    AttendArguments arguments = attend_arguments(q, k, v, selector, setting, layer, scale, softcap, window, sinks);
+    AttendArguments arguments =
+        attend_arguments(q, k, v, selector, setting, layer, scale, softcap, window, sinks, values_in_keys);
     auto& [out, lse, kept] = results;
     if (lse.numel() == 0) return results;
     const Tensor queries = with_contiguous_channels(q), keys = with_contiguous_channels(k),
@@ -46,7 +47,7 @@ AttendResults attend_cpu(const Tensor& q, const Tensor& k, const Tensor& v, std:
 }
 
 AttendResults attend_meta(const Tensor& q, const Tensor& k, const Tensor& v, std::string_view, double, std::int64_t,
-                          double, double, std::int64_t, const std::optional<Tensor>&) {
+                          double, double, std::int64_t, const std::optional<Tensor>&, bool) {
   return empty_results(q, k, v);
 }
 
@@ -60,7 +61,8 @@ std::string setting_kind(std::string_view selector) {
 TORCH_LIBRARY(attest, library) {
   library.def(
       "attend(Tensor q, Tensor k, Tensor v, str selector, float setting, int layer, float scale, "
-      "float softcap=0, int window=0, Tensor? sinks=None) -> (Tensor out, Tensor lse, Tensor kept)",
+      "float softcap=0, int window=0, Tensor? sinks=None, bool values_in_keys=False) -> (Tensor out, Tensor lse, "
+      "Tensor kept)",
       {at::Tag::pt2_compliant_tag});
   library.def("setting_kind(str selector) -> str", attest::setting_kind);
 }

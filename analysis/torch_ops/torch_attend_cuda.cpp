@@ -30,10 +30,11 @@ Tensor by_heads(const Tensor& by_queries) {
 
 AttendResults attend_cuda(const Tensor& q, const Tensor& k, const Tensor& v, std::string_view selector, double setting,
                           std::int64_t layer, double scale, double softcap, std::int64_t window,
-                          const std::optional<Tensor>& sinks) {
+                          const std::optional<Tensor>& sinks, bool values_in_keys) {
   return with_python_errors([&] {
     AttendResults none = empty_results(q, k, v);
-    AttendArguments arguments = attend_arguments(q, k, v, selector, setting, layer, scale, softcap, window, sinks);
+    AttendArguments arguments =
+        attend_arguments(q, k, v, selector, setting, layer, scale, softcap, window, sinks, values_in_keys);
     if (std::get<1>(none).numel() == 0) return none;
     const std::int64_t batch = q.size(0), queries = q.size(2);
     const Tensor out = at::empty({batch, queries, q.size(1), v.size(3)}, q.options());

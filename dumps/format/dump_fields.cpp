@@ -35,6 +35,12 @@ std::string fault_of_kv_heads(const DumpInfo& dump) {
                      dump.shape.num_kv_heads, dump.shape.num_query_heads);
 }
 
+std::string fault_of_values_in_keys(const DumpInfo& dump) {
+  if (dump.shape.values_in_keys == 0 || dump.shape.value_dim <= dump.shape.head_dim) return {};
+  return fmt::format("attribute 'values_in_keys' is 1, expected 'value_dim', which is {}, to be at most 'head_dim', {}",
+                     dump.shape.value_dim, dump.shape.head_dim);
+}
+
 std::string fault_of_positions(const SampleInfo& sample) {
   const std::vector<std::int64_t>& positions = sample.query_positions;
   if (positions.empty()) return "is empty, expected at least one position";
@@ -88,6 +94,14 @@ const Field<DumpInfo> kDumpFields[] = {
     {"head_dim", "int", "", kRequired, &AttentionShape::head_dim, "D, of q and k"},
     {"value_dim", "int", "", kOptional, &AttentionShape::value_dim,
      "Dv, of v; D by default (MLA: D = 576, Dv = 512, Hkv = 1)"},
+    {.name = "values_in_keys",
+     .type = "int",
+     .shape = "",
+     .optional = kOptional,
+     .place = &AttentionShape::values_in_keys,
+     .meaning = "1: a token's value is the first Dv channels of its key (absorbed latent attention); 0 by default",
+     .range = {.min = 0, .max = 1},
+     .fault = fault_of_values_in_keys},
     {"softmax_scale", "double", "", kOptional, &DumpInfo::softmax_scale, "1/sqrt(D) by default"},
     {"logit_softcap", "double", "", kOptional, &DumpInfo::logit_softcap, "c > 0: s <- c tanh(s/c) (Gemma 2)"},
     {"rope", "string", "", kOptional, &DumpInfo::rope,

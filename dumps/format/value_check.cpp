@@ -142,6 +142,15 @@ LayerCheck check_words(const AttentionLayer& layer) {
   };
   check.k = scan_heads(layer.k, shape.head_dim);
   check.v = scan_heads(layer.v, shape.value_dim);
+  if (shape.values_in_keys != 0) {
+    const std::size_t value_bytes = static_cast<std::size_t>(shape.value_dim) * sizeof(Word);
+    const std::int64_t rows = layer.num_tokens * shape.num_kv_heads;
+    for (std::int64_t row = 0; row < rows && !check.other_value; ++row) {
+      const auto r = static_cast<std::size_t>(row);
+      if (std::memcmp(layer.k.data() + r * row_bytes, layer.v.data() + r * value_bytes, value_bytes) != 0)
+        check.other_value = {static_cast<int>(row / layer.num_tokens), row % layer.num_tokens};
+    }
+  }
   return check;
 }
 
@@ -195,6 +204,11 @@ std::string first_bad_value(const LayerCheck& check) {
     }
   }
   return {};
+}
+
+std::string other_value_text(const LayerCheck& check) {
+  return fmt::format("layer {}, v, head {}: is not the first channels of k (values_in_keys), first at token {}",
+                     check.layer, check.other_value->head, check.other_value->token);
 }
 
 std::string first_bad_estimate(const AttentionLayer& layer, const std::string& sample) {

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -42,21 +43,32 @@ struct TensorCheck {
   static constexpr std::size_t kMaxFindings = 1000;
 };
 
+/// A value of a dump with values_in_keys that is not the first channels of its key, bit for bit.
+struct OtherValue {
+  int head = 0;
+  std::int64_t token = 0;
+};
+
 struct LayerCheck {
   int layer = 0;
   TensorCheck q, k, v;
+  std::optional<OtherValue> other_value;  ///< the first one
 
   std::array<std::pair<const char*, const TensorCheck*>, 3> tensors() const {
     return {{{"q", &q}, {"k", &k}, {"v", &v}}};
   }
   /// True when there is no NaN or infinity: only then can the layer be studied.
   bool finite() const;
+  bool sound() const { return finite() && !other_value; }
 };
 
 LayerCheck check_values(const AttentionLayer& layer);
 
 /// "layer 3, k, head 1: NaN, first at token 17" for the first head that is not finite; empty when all are.
 std::string first_bad_value(const LayerCheck& check);
+
+/// "layer 3, v, head 0: is not the first channels of k (values_in_keys), first at token 17"; `check` has one.
+std::string other_value_text(const LayerCheck& check);
 
 /// Describes the first NaN or +inf among the estimates that a query uses, those of the keys it sees: "own.h5: sample
 /// 's', layer 3, 'scores', query at 900, head 1: NaN at token 17". Empty when there is none.

@@ -12,7 +12,7 @@
 namespace attest {
 
 std::int64_t DumpCheck::num_bad_layers() const {
-  return std::count_if(layers.begin(), layers.end(), [](const Layer& layer) { return !layer.check.finite(); });
+  return std::count_if(layers.begin(), layers.end(), [](const Layer& layer) { return !layer.check.sound(); });
 }
 
 std::int64_t value_bytes(const DumpReader& dump, std::size_t sample) {
@@ -47,12 +47,18 @@ DumpCheck check_dump(const DumpReader& dump, const CheckProgress& progress) {
   return result;
 }
 
+std::string_view kinds_of_bad_values(const DumpReader& dump) {
+  return dump.info().shape.values_in_keys != 0 ? "NaN, infinity or values that are not in the keys" : "NaN or infinity";
+}
+
 std::string verdict(const DumpReader& dump, const DumpCheck& check) {
   for (const DumpCheck::Layer& layer : check.layers) {
-    if (layer.check.finite()) continue;
-    return fmt::format("{}: /samples/{}: {} of {} layers of the dump hold NaN or infinity, expected finite values; {}",
-                       dump.info().path, printable(dump.info().samples[layer.sample].name), check.num_bad_layers(),
-                       check.layers.size(), first_bad_value(layer.check));
+    if (layer.check.sound()) continue;
+    return fmt::format("{}: /samples/{}: {} of {} layers of the dump hold {}, expected {}; {}", dump.info().path,
+                       printable(dump.info().samples[layer.sample].name), check.num_bad_layers(), check.layers.size(),
+                       kinds_of_bad_values(dump),
+                       dump.info().shape.values_in_keys != 0 ? "finite values that the keys hold" : "finite values",
+                       layer.check.finite() ? other_value_text(layer.check) : first_bad_value(layer.check));
   }
   return {};
 }

@@ -21,7 +21,7 @@ struct DumpCheck {
   };
   std::vector<Layer> layers;  ///< by sample, then by layer number
 
-  std::int64_t num_bad_layers() const;  ///< those with NaN or infinity
+  std::int64_t num_bad_layers() const;  ///< those with NaN, infinity or values that are not in the keys
 };
 
 /// Called with the number of layers checked so far and of all layers. An exception that it throws ends the check.
@@ -40,7 +40,10 @@ Json summary_json(const DumpReader& dump);
 std::string check_text(const DumpReader& dump, const DumpCheck& check);
 Json check_json(const DumpReader& dump, const DumpCheck& check);
 
-/// One sentence that names file and first bad value, for an InputError; empty when every value is finite.
+/// What makes a layer of this dump a bad one: "NaN or infinity".
+std::string_view kinds_of_bad_values(const DumpReader& dump);
+
+/// One sentence that names file and first bad value, for an InputError; empty when there is none.
 std::string verdict(const DumpReader& dump, const DumpCheck& check);
 
 /// "contiguous", "compact", "chunked" or "gzip".

@@ -74,6 +74,10 @@ Json check_json(const DumpReader& dump, const DumpCheck& check) {
     Json entry = {{"sample", dump.info().samples[layer.sample].name},
                   {"layer", layer.check.layer},
                   {"finite", layer.check.finite()}};
+    if (dump.info().shape.values_in_keys != 0) {
+      const std::optional<OtherValue>& other = layer.check.other_value;
+      entry["value_not_in_key"] = other ? Json{{"head", other->head}, {"token", other->token}} : Json();
+    }
     for (const auto& [name, tensor] : layer.check.tensors()) {
       Json heads = Json::array();
       for (const HeadFinding& finding : tensor->findings) {

@@ -83,7 +83,8 @@ std::string header_text(const DumpInfo& info) {
   line("attention",
        fmt::format("{} query heads, {} KV heads (groups of {}), head_dim {}{}", shape.num_query_heads,
                    shape.num_kv_heads, shape.group(), shape.head_dim,
-                   shape.value_dim == shape.head_dim ? "" : fmt::format(", value_dim {}", shape.value_dim)));
+                   shape.value_dim == shape.head_dim ? "" : fmt::format(", value_dim {}", shape.value_dim)) +
+           (shape.values_in_keys != 0 ? ": the first channels of the keys" : ""));
   const double standard_scale = 1 / std::sqrt(static_cast<double>(shape.head_dim));
   const bool is_standard = std::abs(info.softmax_scale - standard_scale) <= 1e-6 * standard_scale;
   line("scale", fmt::format("{:.7g}{}", info.softmax_scale, is_standard ? " = 1/sqrt(head_dim)" : ""));
@@ -181,11 +182,12 @@ std::string check_text(const DumpReader& dump, const DumpCheck& check) {
         findings +=
             fmt::format("{}, layer {}, {}: {} more heads\n", sample, layer.check.layer, name, tensor->num_left_out);
     }
+    if (layer.check.other_value) findings += fmt::format("{}, {}\n", sample, other_value_text(layer.check));
     ranges.add(std::move(row));
   }
   const std::int64_t bad = check.num_bad_layers();
-  return fmt::format("range of the finite values\n{}\n{}{} of {} layers hold NaN or infinity ({} checked)\n",
-                     ranges.text(), findings, bad == 0 ? "none" : std::to_string(bad), check.layers.size(),
+  return fmt::format("range of the finite values\n{}\n{}{} of {} layers hold {} ({} checked)\n", ranges.text(),
+                     findings, bad == 0 ? "none" : std::to_string(bad), check.layers.size(), kinds_of_bad_values(dump),
                      byte_size_text(value_bytes(dump)));
 }
 

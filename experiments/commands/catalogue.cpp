@@ -118,6 +118,18 @@ Json option_json(const OptionValue& option) {
   return document;
 }
 
+Json formats_json(const SelectorInfo& info) {
+  Json formats = Json::array();
+  for (const KvFormat* format : info.formats)
+    formats.push_back({{"name", format->name},
+                       {"bytes", format->bytes_text},
+                       {"rule", format->rule},
+                       {"scale", format->scale_divisor > 0},
+                       {"of_values", format->of_values},
+                       {"source", format->source}});
+  return formats;
+}
+
 /// The grids that the selector takes, the default one first, each with the option values that call for it.
 Json settings_json(const std::vector<Variant>& variants) {
   Json settings = Json::array();
@@ -152,7 +164,7 @@ Json notes_json(const SelectorInfo& info, const std::vector<Variant>& variants) 
       notes.push_back(fmt::format("{}: scan errors are not defined", variant.when));
   }
   try {
-    standard.check(128, 128);
+    standard.check({128, 128});
   } catch (const UsageError& error) {
     notes.push_back(fmt::format("needs options: {}", error.what()));
   }
@@ -173,6 +185,7 @@ Json selector_json(const SelectorInfo& info) {
           {"settings", settings_json(variants)},
           {"oracle", info.oracle},
           {"options", options},
+          {"formats", formats_json(info)},
           {"metrics", metrics},
           {"metrics_not_defined", undefined},
           {"io_bytes", info.io_bytes},

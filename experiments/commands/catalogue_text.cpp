@@ -59,6 +59,11 @@ std::string selector_text(const Json& selector, bool in_full) {
     lines.add("setting", fmt::format("{}", join(settings, ", ")));
   }
   add_options(selector, in_full, lines);
+  if (in_full && !selector["formats"].empty())
+    lines.add("format", "name: bytes per token and KV head of C channels; rule (source)");
+  for (const Json& format : in_full ? selector["formats"] : Json())
+    lines.add("format", fmt::format("{}: {}; {} ({})", text_at(format, "name"), text_at(format, "bytes"),
+                                    text_at(format, "rule"), text_at(format, "source")));
   lines.add("bytes", text_at(selector, "io_bytes"));
   lines.add("source", text_at(selector, "source"));
   for (const Json& note : selector["notes"]) lines.add("note", note.text());

@@ -32,7 +32,7 @@ void transpose(Vec8 (&m)[8]) {
   }
 }
 
-/// Converts eight floats. Uses an output parameter because the ABI of a 64-byte vector return value depends on the
+/// Loads eight numbers. Uses an output parameter because the ABI of a 64-byte vector return value depends on the
 /// target processor.
 void load8(const float* source, Vec8& out) {
   typedef float Float8 __attribute__((vector_size(32)));
@@ -40,9 +40,11 @@ void load8(const float* source, Vec8& out) {
   std::memcpy(&x, source, sizeof x);
   out = __builtin_convertvector(x, Vec8);
 }
+void load8(const double* source, Vec8& out) { std::memcpy(&out, source, sizeof out); }
 
 /// tile[d][t] = key[t][d] (+ residual[t][d]); tokens from `count` on are zero.
-void load_tile(const float* keys, const float* residuals, int head_dim, int count, double* tile) {
+template <class Key>
+void load_tile(const Key* keys, const float* residuals, int head_dim, int count, double* tile) {
   const auto value = [=](std::int64_t i) {
     return residuals == nullptr ? keys[i] : static_cast<double>(keys[i]) + residuals[i];
   };
@@ -92,7 +94,8 @@ void multiply_rows(int rows, const double* queries, int head_dim, const double* 
   for (; r < rows; ++r) multiply<1>(queries + static_cast<std::int64_t>(r) * head_dim, head_dim, tile, out + r);
 }
 
-void run(const float* queries, int rows, int head_dim, const float* keys, const float* residuals, std::int64_t length,
+template <class Key>
+void run(const float* queries, int rows, int head_dim, const Key* keys, const float* residuals, std::int64_t length,
          const ScoreTransform& transform, double* out, std::int64_t out_stride) {
   const std::vector<double> q(queries, queries + static_cast<std::int64_t>(rows) * head_dim);
   RowMatrix<double> scratch;
@@ -123,6 +126,11 @@ void scores(const float* queries, int rows, int head_dim, const float* keys, std
 }
 
 void scores_into(const float* queries, int rows, int head_dim, const float* keys, std::int64_t length,
+                 const ScoreTransform& transform, double* out, std::int64_t out_stride) {
+  run(queries, rows, head_dim, keys, nullptr, length, transform, out, out_stride);
+}
+
+void scores_into(const float* queries, int rows, int head_dim, const double* keys, std::int64_t length,
                  const ScoreTransform& transform, double* out, std::int64_t out_stride) {
   run(queries, rows, head_dim, keys, nullptr, length, transform, out, out_stride);
 }

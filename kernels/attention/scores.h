@@ -18,6 +18,10 @@ void scores(const float* queries, int rows, int head_dim, const float* keys, std
 void scores_into(const float* queries, int rows, int head_dim, const float* keys, std::int64_t length,
                  const ScoreTransform& transform, double* out, std::int64_t out_stride);
 
+/// The same of keys in double.
+void scores_into(const float* queries, int rows, int head_dim, const double* keys, std::int64_t length,
+                 const ScoreTransform& transform, double* out, std::int64_t out_stride);
+
 /// Scores of keys + residuals (FFD's thumbnail and residual). Keys are added, and dot products summed, in double.
 /// This is s_final = (q.k^quant + q.k^res) / sqrt(d) of the FFD paper.
 void scores_of_sum_into(const float* queries, int rows, int head_dim, const float* keys, const float* residuals,

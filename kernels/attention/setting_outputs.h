@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -12,10 +13,17 @@
 
 namespace attest {
 
-/// Values that a selector uses instead of the exact values: query n reads tokens 0 .. count[n]-1 from `values`.
+/// Writes values [count, Dv] of tokens first .. first + count - 1 to rows that are `stride` doubles apart.
+using ValueRows = std::function<void(std::int64_t first, std::int64_t count, double* out, std::int64_t stride)>;
+
+/// Values that a selector uses instead of the exact values: query n reads tokens 0 .. count[n]-1 from `values` or
+/// `rows`.
 struct ApproximateValues {
-  const float* values = nullptr;        ///< [length, Dv]; null: all values are exact
+  const float* values = nullptr;        ///< [length, Dv]; or null
+  ValueRows rows;                       ///< makes them tile by tile; or empty. Without either all values are exact
   std::span<const std::int64_t> count;  ///< [num_queries]
+
+  bool any() const { return values != nullptr || rows; }
 };
 
 /// Attention output and log-sum-exp of one row for every setting; I is the set of tokens with level <= setting:

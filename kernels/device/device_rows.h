@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "dumps/attention_layer.h"
 #include "dumps/element_type.h"
 
 namespace attest {
@@ -69,10 +70,12 @@ struct DeviceKeyValues {
   const void* values = nullptr;
   int head_dim = 0;   ///< D
   int value_dim = 0;  ///< Dv
+  bool values_in_keys = false;
   std::int64_t tokens = 0;
   float scale = 1;    ///< s = scale * q.k, then softcap * tanh(s / softcap)
   float softcap = 0;  ///< 0: none
 
+  KvShape shape() const { return {head_dim, value_dim, values_in_keys}; }
   DeviceTokens all_keys() const { return {type, keys, tokens, head_dim}; }
   DeviceTokens all_values() const { return {type, values, tokens, value_dim}; }
 };

@@ -16,21 +16,36 @@ inline float round_half_even(float x) {
   return (x + kMagic) - kMagic;
 }
 
-/// Rounds x to float8 e4m3fn (4 exponent bits, bias 7, 3 mantissa bits, no infinity), half to even, saturating at 448,
-/// and returns it as float32. x must be finite.
-inline float round_to_e4m3(float x) {
-  constexpr float kLargest = 448.0f, kSmallestNormal = 0x1p-6f;
-  constexpr float kSubnormalMagic = 0x1.8p+14f;  // its ulp is 2^-9, the spacing of e4m3 subnormals
+/// Rounds x to a float of kMantissa stored mantissa bits whose smallest normal number is 2^kSmallestExponent, half to
+/// even, saturating at `largest`, and returns it as float32. x must not be NaN.
+template <int kMantissa, int kSmallestExponent>
+inline float round_to_small_float(float x, float largest) {
+  constexpr auto kPower = [](int exponent) { return std::uint32_t(127 + exponent) << 23; };
+  constexpr float kSmallestNormal = std::bit_cast<float>(kPower(kSmallestExponent));
+  // 1.5 * 2^e, whose ulp is 2^(kSmallestExponent - kMantissa), the spacing of the subnormals
+  constexpr float kSubnormalMagic = std::bit_cast<float>(kPower(kSmallestExponent - kMantissa + 23) | 0x400000u);
+  constexpr int kDropped = 23 - kMantissa;
   const std::uint32_t bits = std::bit_cast<std::uint32_t>(x);
   const std::uint32_t magnitude = bits & 0x7FFFFFFFu;
   const float absolute = std::bit_cast<float>(magnitude);
-  const std::uint32_t kept = (magnitude + 0x7FFFFu + ((magnitude >> 20) & 1u)) & 0xFFF00000u;
+  constexpr std::uint32_t kMask = (1u << kDropped) - 1;
+  const std::uint32_t kept = (magnitude + (kMask >> 1) + ((magnitude >> kDropped) & 1u)) & ~kMask;
   float rounded = std::bit_cast<float>(kept);
-  rounded = rounded < kLargest ? rounded : kLargest;
+  rounded = rounded < largest ? rounded : largest;
   const float subnormal = (absolute + kSubnormalMagic) - kSubnormalMagic;
   rounded = absolute < kSmallestNormal ? subnormal : rounded;
   return std::bit_cast<float>(std::bit_cast<std::uint32_t>(rounded) | (bits & 0x80000000u));
 }
+
+/// Float8 e4m3fn (4 exponent bits, bias 7, 3 mantissa bits, no infinity), saturating at 448.
+inline float round_to_e4m3(float x) { return round_to_small_float<3, -6>(x, 448.0f); }
+/// Float8 e5m2 (5 exponent bits, bias 15, 2 mantissa bits), saturating at 57344.
+inline float round_to_e5m2(float x) { return round_to_small_float<2, -14>(x, 57344.0f); }
+/// Float4 e2m1: 0, 0.5, 1, 1.5, 2, 3, 4, 6.
+inline float round_to_e2m1(float x) { return round_to_small_float<1, 0>(x, 6.0f); }
+
+/// The value that a float16 would keep; infinite beyond 65504 + 15.
+inline float through_float16(float x) { return float16_to_float(float_to_float16(x)); }
 
 /// r() of the released 16-bit quantisers: x rounded to the dump's element type, as float32. Saturates at 65504 in
 /// float16, where the released code overflows to infinity and then produces NaN.

@@ -221,6 +221,6 @@ inline DeviceRows in_batches(const CudaChunk& chunk, const std::vector<RowBatch>
 }
 
 /// Bytes of a dense 16-bit read of one token's key and value.
-inline double dense_token_bytes(const DeviceKeyValues& kv) { return dense_token_bytes(kv.head_dim, kv.value_dim); }
+inline double dense_token_bytes(const DeviceKeyValues& kv) { return dense_token_bytes(kv.shape()); }
 
 }  // namespace attest

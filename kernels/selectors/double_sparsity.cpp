@@ -64,14 +64,14 @@ class DoubleSparsity final : public Selector, DoubleSparsityOptions {
     return call_on_cuda<make_cuda_double_sparsity, DoubleSparsityOptions, ChannelRanking>(*this, ranking_);
   }
 
-  void check(int head_dim, int /*value_dim*/) const override {
+  void check(const KvShape& kv) const override {
     if (ranking_.empty() && calibration_samples_.empty())
       throw UsageError(
           "selector 'double_sparsity' needs a channel ranking: channels=FILE (JSON of its offline calibration) or "
           "calibrate=SAMPLE[+SAMPLE] (samples of the dump, which the study then leaves out)");
-    if (head_dim % group_factor_ != 0)
+    if (kv.head_dim % group_factor_ != 0)
       throw UsageError("selector 'double_sparsity': group_factor is " + std::to_string(group_factor_) +
-                       ", expected a divisor of head_dim, which is " + std::to_string(head_dim));
+                       ", expected a divisor of head_dim, which is " + std::to_string(kv.head_dim));
   }
 
   void select(const KvHead& head, const RankedScores&, std::span<const AscendingGrid> grids,
@@ -88,8 +88,7 @@ class DoubleSparsity final : public Selector, DoubleSparsityOptions {
       top_n_levels_of(out.own_estimate.order.row(r, visible), counts,
                       {out.levels.row(r), static_cast<std::size_t>(visible)});
     }
-    for (std::size_t n = 0; n < out.io.size(); ++n)
-      out.io[n] = bytes(head.head_dim, head.value_dim, head.group, head.visible[n]);
+    for (std::size_t n = 0; n < out.io.size(); ++n) out.io[n] = bytes(head.shape(), head.group, head.visible[n]);
   }
 
  private:

@@ -141,8 +141,7 @@ class CudaDoubleSparsity final : public CudaSelector, DoubleSparsityOptions {
       return static_cast<int>(kept_tokens(budget, visible));
     });
     cuda_top_n_levels(out.entry_order, tokens, counts, chunk.by_tokens(levels), chunk.stream);
-    out.io = group_costs(
-        chunk, [&](std::int64_t visible) { return bytes(chunk.kv.head_dim, chunk.kv.value_dim, rows.group, visible); });
+    out.io = group_costs(chunk, [&](std::int64_t visible) { return bytes(chunk.kv.shape(), rows.group, visible); });
   }
 
  private:

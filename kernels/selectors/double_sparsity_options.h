@@ -34,10 +34,10 @@ class DoubleSparsityOptions {
     return static_cast<std::int64_t>(std::clamp(budget, 1.0, static_cast<double>(visible)));
   }
 
-  IoCost bytes(int head_dim, int value_dim, int group, std::int64_t visible) const {
+  IoCost bytes(const KvShape& kv, int group, std::int64_t visible) const {
     const double labels = caches(group) * static_cast<double>(visible);
-    return {.fixed = labels * rank(head_dim) * bits_ / 8 + (quantises() ? 4 * labels : 0),
-            .per_kept_token = dense_token_bytes(head_dim, value_dim),
+    return {.fixed = labels * rank(kv.head_dim) * bits_ / 8 + (quantises() ? 4 * labels : 0),
+            .per_kept_token = dense_token_bytes(kv),
             .free_tokens = 0};
   }
 

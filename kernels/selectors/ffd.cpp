@@ -93,8 +93,7 @@ class Ffd final : public SelectorWith<FfdScan, make_cuda_ffd, FfdOptions> {
     scan(head, exact, out);
     for (int n = 0; n < head.num_queries; ++n) {
       select_query(head, exact.scores, n, grids[static_cast<std::size_t>(n)], out);
-      out.io[static_cast<std::size_t>(n)] =
-          bytes(head.head_dim, head.value_dim, head.visible[static_cast<std::size_t>(n)]);
+      out.io[static_cast<std::size_t>(n)] = bytes(head.shape(), head.visible[static_cast<std::size_t>(n)]);
     }
   }
 

@@ -77,8 +77,7 @@ class CudaFfd final : public CudaSelector, FfdOptions {
     out.covers_all = std::ranges::equal(out.covered.host, chunk.visible);
     scan(chunk, out);
     rule(chunk, grids, out);
-    out.io =
-        group_costs(chunk, [&](std::int64_t visible) { return bytes(chunk.kv.head_dim, chunk.kv.value_dim, visible); });
+    out.io = group_costs(chunk, [&](std::int64_t visible) { return bytes(chunk.kv.shape(), visible); });
   }
 
  private:

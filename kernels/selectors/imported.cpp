@@ -36,7 +36,7 @@ class Imported final : public SelectorWith<ImportedOptions, make_cuda_imported> 
   double natural_delta(double setting, const ScoreTransform& transform) const override {
     return rule_ == Rule::topdelta && in_nats_ ? setting : Selector::natural_delta(setting, transform);
   }
-  void check(int, int) const override {
+  void check(const KvShape&) const override {
     for (const auto& [option, value] : {std::pair("file", source_.file), std::pair("dataset", source_.dataset)})
       if (value.empty())
         throw UsageError("selector 'imported': option '" + std::string(option) +
@@ -74,7 +74,7 @@ class Imported final : public SelectorWith<ImportedOptions, make_cuda_imported> 
         }
       }
       if (union_) take_group_minimum(out.levels, n * head.group, head.group, visible);
-      out.io[query] = bytes(head.head_dim, head.value_dim, visible);
+      out.io[query] = bytes(head.shape(), visible);
     }
   }
 

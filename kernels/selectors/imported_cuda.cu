@@ -88,8 +88,7 @@ class CudaImported final : public CudaSelector, ImportedOptions {
         out.entry_order = order;
       }
     }
-    out.io =
-        group_costs(chunk, [&](std::int64_t visible) { return bytes(chunk.kv.head_dim, chunk.kv.value_dim, visible); });
+    out.io = group_costs(chunk, [&](std::int64_t visible) { return bytes(chunk.kv.shape(), visible); });
 
     const DeviceArena::Scope scope(*chunk.arena);
     const DeviceMatrix<Level> entry_levels{

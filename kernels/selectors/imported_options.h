@@ -47,10 +47,9 @@ class ImportedOptions {
     return static_cast<std::int64_t>(
         std::min(static_cast<double>(all), std::max(1.0, std::floor(budget / source_.width))));
   }
-  IoCost bytes(int head_dim, int value_dim, std::int64_t visible) const {
-    return {.fixed = scan_bytes_ * static_cast<double>(visible),
-            .per_kept_token = dense_token_bytes(head_dim, value_dim),
-            .free_tokens = 0};
+  IoCost bytes(const KvShape& kv, std::int64_t visible) const {
+    return {
+        .fixed = scan_bytes_ * static_cast<double>(visible), .per_kept_token = dense_token_bytes(kv), .free_tokens = 0};
   }
   /// The layer's estimates from this source. EstimateReader has checked that they exist.
   const LayerEstimates& find(std::span<const LayerEstimates> all) const {

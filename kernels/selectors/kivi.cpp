@@ -35,10 +35,10 @@ class Kivi final : public SelectorWith<KiviOptions, make_cuda_kivi> {
   std::string_view short_context(double, std::int64_t visible) const override {
     return visible <= window_ ? "quantises nothing" : std::string_view{};
   }
-  void check(int /*head_dim*/, int value_dim) const override {
-    if (value_dim % quantizer_.group != 0)
+  void check(const KvShape& kv) const override {
+    if (kv.value_dim % quantizer_.group != 0)
       throw UsageError("selector 'kivi': group is " + std::to_string(quantizer_.group) +
-                       ", expected a divisor of value_dim, which is " + std::to_string(value_dim));
+                       ", expected a divisor of value_dim, which is " + std::to_string(kv.value_dim));
   }
 
   void select(const KvHead& head, const RankedScores& exact, std::span<const AscendingGrid>,
@@ -59,8 +59,7 @@ class Kivi final : public SelectorWith<KiviOptions, make_cuda_kivi> {
     }
     for (std::size_t n = 0; n < out.io.size(); ++n) {
       out.num_approximate[n] = quantised_values(head.visible[n]);
-      out.io[n] = {
-          .fixed = bytes(head.head_dim, head.value_dim, head.visible[n]), .per_kept_token = 0, .free_tokens = 0};
+      out.io[n] = {.fixed = bytes(head.shape(), head.visible[n]), .per_kept_token = 0, .free_tokens = 0};
     }
   }
 

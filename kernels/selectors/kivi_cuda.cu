@@ -34,8 +34,7 @@ class CudaKivi final : public CudaSelector, KiviOptions {
         .limit = quantised.device, .exact = chunk.exact, .scores = scores, .exact_low = chunk.exact_low, .low = low};
     score_rows(chunk.rows, chunk.queries, chunk.kv, form, targets, chunk.stream);
     out.io = group_costs(chunk, [&](std::int64_t visible) {
-      return IoCost{
-          .fixed = bytes(chunk.kv.head_dim, chunk.kv.value_dim, visible), .per_kept_token = 0, .free_tokens = 0};
+      return IoCost{.fixed = bytes(chunk.kv.shape(), visible), .per_kept_token = 0, .free_tokens = 0};
     });
   }
 };

@@ -86,8 +86,7 @@ int OptionReader::index_of(const std::string& value, std::initializer_list<std::
   return static_cast<int>(std::find(valid.begin(), valid.end(), value) - valid.begin());
 }
 
-std::string OptionReader::choice(const std::string& option, std::initializer_list<std::string_view> valid,
-                                 OptionText text) {
+std::string OptionReader::choice(const std::string& option, std::span<const std::string_view> valid, OptionText text) {
   const std::string* given = find(option);
   const std::string value = given != nullptr ? *given : std::string(*valid.begin());
   if (std::find(valid.begin(), valid.end(), value) == valid.end())

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -47,7 +48,10 @@ class OptionReader {
   explicit OptionReader(const SelectorSpec& spec) : spec_(spec) {}
 
   /// One of `valid`; the first is the default.
-  std::string choice(const std::string& option, std::initializer_list<std::string_view> valid, OptionText text);
+  std::string choice(const std::string& option, std::span<const std::string_view> valid, OptionText text);
+  std::string choice(const std::string& option, std::initializer_list<std::string_view> valid, OptionText text) {
+    return choice(option, std::span(valid.begin(), valid.size()), text);
+  }
   /// The same for an enumeration whose values are 0, 1, ... in the order of `valid`.
   template <class Enum>
   Enum enumeration(const std::string& option, std::initializer_list<std::string_view> valid, OptionText text) {

@@ -63,7 +63,7 @@ class Quest final : public SelectorWith<QuestOptions, make_cuda_quest> {
           const std::int64_t begin = static_cast<std::int64_t>(i) * page_;
           std::fill(out.levels.row(r + h) + begin, out.levels.row(r + h) + std::min(visible, begin + page_), levels[i]);
         }
-      out.io[n] = bytes(head.head_dim, head.value_dim, visible);
+      out.io[n] = bytes(head.shape(), visible);
     }
     out.own_estimate.ranked = true;
   }

@@ -48,8 +48,7 @@ class CudaQuest final : public CudaSelector, QuestOptions {
       order = cuda_sort_descending(ranked, *chunk.arena, chunk.stream);
     }
     cuda_token_levels(rows, page_levels(chunk, grids, ranked, order), page_, nullptr, levels, chunk.stream);
-    out.io =
-        group_costs(chunk, [&](std::int64_t visible) { return bytes(chunk.kv.head_dim, chunk.kv.value_dim, visible); });
+    out.io = group_costs(chunk, [&](std::int64_t visible) { return bytes(chunk.kv.shape(), visible); });
   }
 
  private:

@@ -35,9 +35,9 @@ class QuestOptions {
     return static_cast<std::int64_t>(std::min(asked, static_cast<double>(pages(visible))));
   }
 
-  IoCost bytes(int head_dim, int value_dim, std::int64_t visible) const {
-    return {.fixed = static_cast<double>(pages(visible)) * 4 * head_dim,
-            .per_kept_token = dense_token_bytes(head_dim, value_dim),
+  IoCost bytes(const KvShape& kv, std::int64_t visible) const {
+    return {.fixed = static_cast<double>(pages(visible)) * 4 * kv.head_dim,
+            .per_kept_token = dense_token_bytes(kv),
             .free_tokens = 0};
   }
 

@@ -9,7 +9,7 @@
 // that nothing references.
 #define ATTEST_SELECTORS(one)                                                                                 \
   one(exact) one(ffd) one(quest) one(kivi) one(twilight) one(streaming_llm) one(topk) one(topp) one(topdelta) \
-      one(skip_softmax) one(imported) one(sparq) one(double_sparsity) one(sale)
+      one(skip_softmax) one(imported) one(sparq) one(double_sparsity) one(sale) one(kv_cache)
 
 namespace attest {
 

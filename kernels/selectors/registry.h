@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "kernels/device/on_cuda.h"
+#include "kernels/kv_formats/kv_format.h"
 #include "kernels/selectors/selector.h"
 
 namespace attest {
@@ -13,11 +14,12 @@ namespace attest {
 /// Static description of a selector. Each selector's file defines one.
 struct SelectorInfo {
   std::string_view name;
-  std::string_view summary;         ///< one line
-  std::string_view io_bytes;        ///< formula of the bytes read per KV head (io_ratio)
-  std::string_view source;          ///< paper section, upstream code
-  bool oracle = false;              ///< its rule uses exact scores without counting their cost
-  bool studied_by_default = false;  ///< used when the user names no selector
+  std::string_view summary;                       ///< one line
+  std::string_view io_bytes;                      ///< formula of the bytes read per KV head (io_ratio)
+  std::string_view source;                        ///< paper section, upstream code
+  bool oracle = false;                            ///< its rule uses exact scores without counting their cost
+  bool studied_by_default = false;                ///< used when the user names no selector
+  std::span<const KvFormat* const> formats = {};  ///< in which it may store keys and values
   std::unique_ptr<Selector> (*make)(OptionReader&);
 };
 

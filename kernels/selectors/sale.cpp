@@ -53,7 +53,7 @@ class Sale final : public SelectorWith<SaleOptions, make_cuda_sale> {
       const auto query = static_cast<std::size_t>(n);
       const std::int64_t visible = head.visible[query];
       estimate_scores(head, n, out.own_estimate.scores);
-      out.io[query] = bytes(head.head_dim, head.value_dim, visible);
+      out.io[query] = bytes(head.shape(), visible);
       for (int r = n * head.group; r < (n + 1) * head.group; ++r)
         if (keeps_all(visible))
           std::fill_n(out.levels.row(r), visible, Level{0});

@@ -107,8 +107,7 @@ class CudaSale final : public CudaSelector, SaleOptions {
     rule(chunk, grids, estimate, levels);
     out.estimate = estimate;
     out.levels = levels;
-    out.io =
-        group_costs(chunk, [&](std::int64_t visible) { return bytes(chunk.kv.head_dim, chunk.kv.value_dim, visible); });
+    out.io = group_costs(chunk, [&](std::int64_t visible) { return bytes(chunk.kv.shape(), visible); });
   }
 
  private:

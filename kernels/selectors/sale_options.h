@@ -30,13 +30,10 @@ class SaleOptions {
 
   bool keeps_all(std::int64_t visible) const { return visible <= dense_below_; }
 
-  IoCost bytes(int head_dim, int value_dim, std::int64_t visible) const {
+  IoCost bytes(const KvShape& kv, std::int64_t visible) const {
     const auto length = static_cast<double>(visible);
-    if (keeps_all(visible))
-      return {.fixed = length * dense_token_bytes(head_dim, value_dim), .per_kept_token = 0, .free_tokens = 0};
-    return {.fixed = length * head_dim / 2 + 2 * length,
-            .per_kept_token = dense_token_bytes(head_dim, value_dim),
-            .free_tokens = 0};
+    if (keeps_all(visible)) return {.fixed = length * dense_token_bytes(kv), .per_kept_token = 0, .free_tokens = 0};
+    return {.fixed = length * kv.head_dim / 2 + 2 * length, .per_kept_token = dense_token_bytes(kv), .free_tokens = 0};
   }
 
   SaleKeyScale key_scale_;

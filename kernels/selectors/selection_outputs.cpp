@@ -11,10 +11,10 @@ namespace attest {
 
 void selection_outputs(const KvHead& head, const RowMatrix<double>& exact, const Selection& selection, int settings,
                        std::vector<SettingOutputs>& out) {
-  accumulate_settings(
-      head, selection.read_scores == nullptr ? exact : *selection.read_scores, selection.levels,
-      {selection.approximate_values.empty() ? nullptr : selection.approximate_values.data(), selection.num_approximate},
-      settings, out);
+  accumulate_settings(head, selection.read_scores == nullptr ? exact : *selection.read_scores, selection.levels,
+                      {selection.approximate_values.empty() ? nullptr : selection.approximate_values.data(),
+                       selection.value_rows, selection.num_approximate},
+                      settings, out);
   add_sinks(head, out);
   if (!selection.mean_value_share.empty()) blend_mean_values(head, selection.mean_value_share, out);
 }

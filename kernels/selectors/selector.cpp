@@ -52,6 +52,7 @@ void Selection::reset(const KvHead& head, std::span<const MetricInfo> own, int n
   exact = false;
   read_scores = nullptr;
   approximate_values.clear();
+  value_rows = nullptr;
   num_approximate.assign(static_cast<std::size_t>(head.num_queries), 0);
   mean_value_share.resize(0, 0);
   io.assign(static_cast<std::size_t>(head.num_queries), {});
@@ -115,7 +116,8 @@ std::vector<std::string> Selector::input_files() const {
 }
 
 bool Selector::is_dense(int layer, int kv_head) const {
-  return layer < dense_layers_ || (settings_file_ && settings_file_->settings.at(layer, kv_head).dense);
+  return layer < dense_layers_ || more_dense_layers_.contains(layer) ||
+         (settings_file_ && settings_file_->settings.at(layer, kv_head).dense);
 }
 
 double Selector::setting_shift(int layer, int kv_head) const {

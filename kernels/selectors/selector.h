@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "dumps/attention_layer.h"
+#include "kernels/attention/setting_outputs.h"
 #include "kernels/kv_head.h"
 #include "kernels/level.h"
 #include "kernels/metric_info.h"
@@ -58,6 +60,7 @@ struct Selection {
   RowMatrix<double> own_read_scores;
   const RowMatrix<double>* read_scores = nullptr;  ///< s'; null: the exact scores
   std::vector<float> approximate_values;           ///< v^ [length, Dv], or empty
+  ValueRows value_rows;                            ///< makes v^ where they are read instead; or empty
   std::vector<std::int64_t> num_approximate;       ///< [num_queries] values 0 .. n-1 are read from v^
   RowMatrix<double> mean_value_share;              ///< [rows, S] a of o = a y + (1 - a) mean(v); empty: o = y
 
@@ -95,8 +98,10 @@ class Selector {
   virtual double resolve(const Setting& setting, std::int64_t visible) const { return setting.resolve(visible); }
   /// delta in natural-log units for top-delta rules (metric salient_hit_rate); NaN for others.
   virtual double natural_delta(double setting, const ScoreTransform& transform) const;
-  /// Throws UsageError if the options do not fit the head dimensions, or if a required option is missing.
-  virtual void check(int /*head_dim*/, int /*value_dim*/) const {}
+  /// Throws UsageError if the options do not fit the shape of keys and values, or if a required option is missing.
+  virtual void check(const KvShape&) const {}
+  /// Throws InputError if a file that the selector reads lacks something for this layer of the model.
+  virtual void check_layer(int /*layer*/, int /*num_kv_heads*/) const {}
 
   /// A note for results where `visible` is too small for the method to take effect, for instance "keeps every key". It
   /// warns readers who would take such a result for fidelity. It depends on the lengths alone, not on the data. Empty
@@ -112,6 +117,8 @@ class Selector {
   virtual std::vector<std::string> calibration_samples() const { return {}; }
   /// Learns from one layer of a calibration sample.
   virtual void calibrate(const AttentionLayer& /*layer*/) {}
+  /// Whether select() reads KvHead::key_amax and value_amax.
+  virtual bool needs_amax() const { return false; }
   /// Whether select() reads exact.order, and not only exact.scores.
   virtual bool needs_exact_order() const { return false; }
   /// Fills `out`, which has been reset. `exact` holds the exact scores of all rows, ranked if needs_exact_order().
@@ -125,7 +132,7 @@ class Selector {
 
   /// The registered name, for instance "ffd".
   const std::string& name() const { return name_; }
-  /// n: in layers 0 .. n-1 of the model, attention is exact.
+  /// n: in layers 0 .. n-1 of the model, attention is exact; perhaps in others, too (is_dense).
   int dense_layers() const { return dense_layers_; }
   /// The file of the option settings_file; null without it.
   const SettingsFile* settings_file() const { return settings_file_ ? &*settings_file_ : nullptr; }
@@ -139,6 +146,8 @@ class Selector {
   const std::vector<OptionValue>& options() const { return options_; }
 
  protected:
+  /// Makes a layer dense beside those of `dense_layers`.
+  void add_dense_layer(int layer) { more_dense_layers_.insert(layer); }
   /// Reads `dense_layers` and checks that no option is left over. Constructors call this last.
   void finish(OptionReader& reader, int default_dense_layers);
   /// The same for a selector that has no dense layers.
@@ -152,6 +161,7 @@ class Selector {
 
   std::string name_;
   int dense_layers_ = 0;
+  std::set<int> more_dense_layers_;
   std::vector<OptionValue> options_;
   std::optional<SettingsFile> settings_file_;
 };
@@ -167,7 +177,11 @@ std::vector<AscendingGrid> ascending_grids(const Selector& selector, const KvHea
 inline constexpr std::string_view kKeepsEveryKey = "keeps every key";
 
 /// Bytes of a dense 16-bit read of one token's key and value.
-inline double dense_token_bytes(int head_dim, int value_dim) { return 2.0 * (head_dim + value_dim); }
-inline double dense_token_bytes(const KvHead& head) { return dense_token_bytes(head.head_dim, head.value_dim); }
+inline double dense_token_bytes(const KvShape& kv) {
+  return 2.0 * (kv.values_in_keys ? kv.head_dim : kv.head_dim + kv.value_dim);
+}
+inline double dense_token_bytes(const KvHead& head) { return dense_token_bytes(head.shape()); }
+/// Bytes of a 16-bit value whose key has been read in 16 bits.
+inline double value_bytes_beside_key(const KvShape& kv) { return kv.values_in_keys ? 0 : 2.0 * kv.value_dim; }
 
 }  // namespace attest

@@ -60,7 +60,7 @@ class SkipSoftmax final : public SelectorWith<SkipSoftmaxOptions, make_cuda_skip
       }
       for (int r = n * head.group; union_ && r < (n + 1) * head.group; ++r)
         keep(of_group, thresholds, {out.levels.row(r), static_cast<std::size_t>(visible)});
-      out.io[query] = bytes(head.head_dim, head.value_dim, visible);
+      out.io[query] = bytes(head.shape(), visible);
     }
   }
 

@@ -46,8 +46,7 @@ class CudaSkipSoftmax final : public CudaSelector, SkipSoftmaxOptions {
     const DeviceRows& rows = chunk.rows;
     auto* levels = chunk.take_levels();
     out.levels = levels;
-    out.io =
-        group_costs(chunk, [&](std::int64_t visible) { return bytes(chunk.kv.head_dim, chunk.kv.value_dim, visible); });
+    out.io = group_costs(chunk, [&](std::int64_t visible) { return bytes(chunk.kv.shape(), visible); });
     const DeviceArena::Scope scope(*chunk.arena);
     const RowCounts counts(chunk, [&](std::int64_t visible) { return tiles(visible); });
     const RaggedRows<float> margins = chunk.take_ragged<float>(counts);

@@ -33,9 +33,10 @@ class SkipSoftmaxOptions {
     return factor > length ? std::numeric_limits<double>::infinity() : std::log(length / factor);
   }
   /// Bytes per query and KV head. All keys are read.
-  static IoCost bytes(int head_dim, int value_dim, std::int64_t visible) {
-    return {
-        .fixed = 2.0 * head_dim * static_cast<double>(visible), .per_kept_token = 2.0 * value_dim, .free_tokens = 0};
+  static IoCost bytes(const KvShape& kv, std::int64_t visible) {
+    return {.fixed = 2.0 * kv.head_dim * static_cast<double>(visible),
+            .per_kept_token = value_bytes_beside_key(kv),
+            .free_tokens = 0};
   }
 
   bool by_factor_;

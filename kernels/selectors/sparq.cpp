@@ -38,10 +38,10 @@ class Sparq final : public SelectorWith<SparqOptions, make_cuda_sparq> {
   std::string_view short_context(double budget, std::int64_t visible) const override {
     return budget + (exclude_own_token_ ? 1 : 0) >= static_cast<double>(visible) ? kKeepsEveryKey : std::string_view{};
   }
-  void check(int head_dim, int /*value_dim*/) const override {
-    if (rank_ > head_dim)
+  void check(const KvShape& kv) const override {
+    if (rank_ > kv.head_dim)
       throw UsageError("selector 'sparq': rank is " + std::to_string(rank_) + ", expected at most head_dim, which is " +
-                       std::to_string(head_dim));
+                       std::to_string(kv.head_dim));
   }
 
   void select(const KvHead& head, const RankedScores&, std::span<const AscendingGrid> grids,
@@ -67,7 +67,7 @@ class Sparq final : public SelectorWith<SparqOptions, make_cuda_sparq> {
       if (mean_value_)
         for (int r = n * head.group; r < (n + 1) * head.group; ++r)
           kept_mass(out.own_estimate.scores.row(r, visible), levels, {out.mean_value_share.row(r), settings});
-      out.io[query] = bytes(head.head_dim, head.value_dim, visible);
+      out.io[query] = bytes(head.shape(), visible);
     }
   }
 

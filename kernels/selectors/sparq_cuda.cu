@@ -161,8 +161,7 @@ class CudaSparq final : public CudaSelector, SparqOptions {
     const DeviceMatrix<double> shares{mean_value_ ? chunk.take<double>(num_rows * settings) : nullptr,
                                       static_cast<std::int64_t>(settings)};
     out.mean_value_share = shares;
-    out.io =
-        group_costs(chunk, [&](std::int64_t visible) { return bytes(chunk.kv.head_dim, chunk.kv.value_dim, visible); });
+    out.io = group_costs(chunk, [&](std::int64_t visible) { return bytes(chunk.kv.shape(), visible); });
 
     const DeviceArena::Scope scope(*chunk.arena);
     auto* group_scores = chunk.take<float>(groups * static_cast<std::size_t>(rows.stride));

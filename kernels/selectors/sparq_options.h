@@ -44,9 +44,9 @@ class SparqOptions {
     return {static_cast<int>(all - local), static_cast<int>(visible - local)};
   }
 
-  IoCost bytes(int head_dim, int value_dim, std::int64_t visible) const {
-    return {.fixed = 2.0 * rank_ * static_cast<double>(visible) + (mean_value_ ? 2.0 * value_dim : 0),
-            .per_kept_token = dense_token_bytes(head_dim, value_dim),
+  IoCost bytes(const KvShape& kv, std::int64_t visible) const {
+    return {.fixed = 2.0 * rank_ * static_cast<double>(visible) + (mean_value_ ? 2.0 * kv.value_dim : 0),
+            .per_kept_token = dense_token_bytes(kv),
             .free_tokens = 0};
   }
 

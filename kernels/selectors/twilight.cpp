@@ -61,7 +61,7 @@ class Twilight final : public SelectorWith<TwilightOptions, make_cuda_twilight> 
       }
       const auto base_kept =
           static_cast<double>(std::count(base_of_group.begin(), base_of_group.end(), std::uint8_t{1}));
-      out.io[query] = bytes(head.head_dim, head.value_dim, visible);
+      out.io[query] = bytes(head.shape(), visible);
       out.io[query].fixed += base_kept * bytes_per_base(head.head_dim);
     }
   }

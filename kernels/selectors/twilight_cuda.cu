@@ -58,7 +58,7 @@ class CudaTwilight final : public CudaSelector, TwilightOptions {
     RowValues tokens = chunk.visible_values(estimate);
     out.entry_order = cuda_sort_descending(tokens, *chunk.arena, chunk.stream);
     out.io = group_costs(chunk, [&](std::int64_t visible) {
-      IoCost cost = bytes(chunk.kv.head_dim, chunk.kv.value_dim, visible);
+      IoCost cost = bytes(chunk.kv.shape(), visible);
       if (!quest_base_) cost.fixed += static_cast<double>(visible) * bytes_per_base(chunk.kv.head_dim);
       return cost;
     });

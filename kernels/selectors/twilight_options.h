@@ -36,9 +36,9 @@ class TwilightOptions {
   }
 
   /// The cost without the base set: bytes_per_base for each token that is in the base set of any head of the group.
-  IoCost bytes(int head_dim, int value_dim, std::int64_t visible) const {
-    return {.fixed = quest_base_ ? static_cast<double>(pages(visible)) * 4 * head_dim : 0,
-            .per_kept_token = dense_token_bytes(head_dim, value_dim),
+  IoCost bytes(const KvShape& kv, std::int64_t visible) const {
+    return {.fixed = quest_base_ ? static_cast<double>(pages(visible)) * 4 * kv.head_dim : 0,
+            .per_kept_token = dense_token_bytes(kv),
             .free_tokens = 0};
   }
   static double bytes_per_base(int head_dim) { return head_dim / 2.0 + 4; }

@@ -46,6 +46,7 @@ CELLS_MAY_BE_OFF = {
 }
 MOST_OFF = 0.1
 TIES = 2
+WITHOUT_CUDA = {"kv_cache"}  # selectors that have no CUDA code
 
 
 @dataclass
@@ -62,11 +63,12 @@ class Outcome:
         return max(self.worst.values(), default=0)
 
 
-def cases():
-    return sorted(path.stem for path in FOLDER.glob("*.args"))
+def cases(device="cpu"):
+    """Those of which a selector runs on the device."""
+    return sorted(path.stem for path in FOLDER.glob("*.args") if arguments(path.stem, device=device)[1])
 
 
-def arguments(case, selectors=None):
+def arguments(case, selectors=None, device="cpu"):
     """The run's arguments with only the wanted selectors, and their labels. Replaces @DIR@ by the goldens folder."""
     tokens = iter((FOLDER / f"{case}.args").read_text().replace("@DIR@", str(FOLDER)).split())
     kept, labels = [], []
@@ -76,7 +78,8 @@ def arguments(case, selectors=None):
             continue
         spec = next(tokens)
         label, name = spec.split("=", 1)
-        if not selectors or name.split(":")[0] in selectors:
+        name = name.split(":")[0]
+        if (not selectors or name in selectors) and not (device == "cuda" and name in WITHOUT_CUDA):
             kept += [token, spec]
             labels.append(label)
     return kept, labels
@@ -157,7 +160,7 @@ def compare_label(label, expected, found, tokens, device, outcome):
 
 def check(attest, case, device="cpu", selectors=None, folder=None):
     """Runs one case. The results are kept in `folder` if given."""
-    options, labels = arguments(case, selectors)
+    options, labels = arguments(case, selectors, device)
     outcome = Outcome()
     with tempfile.TemporaryDirectory() as temporary:
         results = Path(folder or temporary) / f"{case}.results.h5"
@@ -194,7 +197,7 @@ def main():
     parser.add_argument("--keep", metavar="FOLDER", help="where results files stay")
     parser.add_argument("--verbose", action="store_true", help="the worst difference of every metric, and all ties")
     options = parser.parse_args()
-    wanted = options.case or cases()
+    wanted = options.case or cases(options.device)
     failed = 0
     for case in wanted:
         outcome = check(options.attest, case, options.device, options.selector, options.keep)

@@ -28,6 +28,8 @@ SELECTORS = {
     "topp": ("topp", 0.85, "--p"),
     "skip": ("skip_softmax:unit=factor", 10, "--factor"),
     "sale": ("sale", 0.5, "--delta"),
+    "kv_fp8": ("kv_cache:k=fp8_e4m3,v=fp8_e5m2,k_scale=amax,v_scale=amax_head", 0, None),
+    "kv_q8": ("kv_cache:k=q8_0,v=q4_0", 0, None),
 }
 # Layers 0 and 1 are dense in quest and twilight; 2 has a window, 3 sinks.
 LAYERS = {0: {}, 2: dict(window=200), 3: dict(sinks=True), 4: {}}

@@ -91,6 +91,17 @@ TEST_F(BadDumpTest, MissingAttribute) {
   }
 }
 
+TEST_F(BadDumpTest, ValuesInKeys) {
+  for (const int value : {-1, 2})
+    EXPECT_EQ(error_after([&](const Edit& e) { e.integer("/", "values_in_keys", value); }),
+              "/: attribute 'values_in_keys' is " + std::to_string(value) + ", expected an integer from 0 to 1");
+  EXPECT_EQ(error_after([&](const Edit& e) {
+              e.integer("/", "values_in_keys", 1);
+              e.integer("/", "value_dim", 9);
+            }),
+            "/: attribute 'values_in_keys' is 1, expected 'value_dim', which is 9, to be at most 'head_dim', 8");
+}
+
 TEST_F(BadDumpTest, CountsOfAWrongKind) {
   for (const char* name : {"num_layers", "num_query_heads", "num_kv_heads", "head_dim", "value_dim"}) {
     const std::string attribute = "/: attribute '" + std::string(name) + "' is ";

@@ -87,6 +87,26 @@ TEST_P(ValueCheckTest, NanAndInfinitiesByHead) {
   EXPECT_EQ(first_bad_value(check), "layer 9, k, head 1: NaN and infinity, first at token 2");
 }
 
+TEST_P(ValueCheckTest, ValuesThatAreNotInTheKeys) {
+  for (std::size_t head = 0; head < 2; ++head)
+    for (std::size_t token = 0; token < 6; ++token)
+      for (std::size_t channel = 0; channel < 5; ++channel) {
+        const auto value = static_cast<float>(100 * head + 10 * token + channel);
+        set(layer_.k, k_index(head, token, channel), value);
+        if (channel < 3) set(layer_.v, v_index(head, token, channel), value);
+      }
+  layer_.shape.values_in_keys = 1;
+  EXPECT_TRUE(check_values(layer_).sound());
+  set(layer_.v, v_index(1, 4, 2), 7);
+  const LayerCheck check = check_values(layer_);
+  EXPECT_TRUE(check.finite());
+  EXPECT_FALSE(check.sound());
+  EXPECT_EQ(other_value_text(check),
+            "layer 9, v, head 1: is not the first channels of k (values_in_keys), first at token 4");
+  layer_.shape.values_in_keys = 0;
+  EXPECT_TRUE(check_values(layer_).sound());
+}
+
 TEST_P(ValueCheckTest, QueriesAreNamedByTheirPosition) {
   set(layer_.q, q_index(1, 3, 4), kInfinity);
   EXPECT_EQ(first_bad_value(check_values(layer_)), "layer 9, q, head 3: infinity, first at token 5");

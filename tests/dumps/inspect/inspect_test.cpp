@@ -151,6 +151,25 @@ TEST_F(InspectTest, NamesSampleLayerHeadAndToken) {
   EXPECT_EQ(layer["k"]["findings"][0]["first_token"], 30);
 }
 
+TEST_F(InspectTest, VerifiesThatValuesAreInTheKeys) {
+  write_small_dump(path_);
+  Edit(path_).integer("/", "values_in_keys", 1);
+  const DumpReader dump(path_);
+  EXPECT_THAT(summary_text(dump), HasSubstr("head_dim 8, value_dim 5: the first channels of the keys\n"));
+  EXPECT_EQ(summary_json(dump)["values_in_keys"], 1);
+  const DumpCheck check = check_dump(dump);
+  EXPECT_EQ(check.num_bad_layers(), 4);
+  EXPECT_EQ(verdict(dump, check),
+            path_ +
+                ": /samples/first: 4 of 4 layers of the dump hold NaN, infinity or values that are not in the keys, "
+                "expected finite values that the keys hold; layer 0, v, head 0: is not the first channels of k "
+                "(values_in_keys), first at token 0");
+  EXPECT_THAT(
+      check_text(dump, check),
+      HasSubstr("first, layer 2, v, head 0: is not the first channels of k (values_in_keys), first at token 0\n"));
+  EXPECT_EQ(check_json(dump, check)["layers"][0]["value_not_in_key"]["token"], 0);
+}
+
 TEST_F(InspectTest, ReportsHeadsOfZeros) {
   write_small_dump(path_);
   Edit(path_).zeros("/samples/first/layers/5/v", H5T_IEEE_F32LE, {2, 40, 5});

@@ -90,7 +90,7 @@ TEST(DoubleSparsity, ConformsToItsFormulas) {
 
 std::string usage_error(const std::string& options) {
   try {
-    selector("double_sparsity", options)->check(64, 64);
+    selector("double_sparsity", options)->check({64, 64});
   } catch (const UsageError& error) {
     return error.what();
   }

@@ -85,8 +85,8 @@ TEST(Imported, ReportsEstimateKindAndCost) {
 
 TEST(Imported, WantsAFileAndADataSet) {
   for (const char* options : {"", "dataset=tokens", "file=own.h5"})
-    EXPECT_THROW(selector("imported", options)->check(64, 64), UsageError) << options;
-  EXPECT_NO_THROW(selector("imported", "file=own.h5,dataset=tokens")->check(64, 64));
+    EXPECT_THROW(selector("imported", options)->check({64, 64}), UsageError) << options;
+  EXPECT_NO_THROW(selector("imported", "file=own.h5,dataset=tokens")->check({64, 64}));
 }
 
 TEST(Imported, SaysWhereEverythingIsKept) {

@@ -97,9 +97,11 @@ std::string usage_error(const std::function<void()>& act) {
 TEST(Kivi, GroupMustDivideWindowAndValueDim) {
   EXPECT_EQ(usage_error([] { selector("kivi", "group=48"); }),
             "selector 'kivi': group is 48, expected a divisor of residual_length, which is 128");
-  EXPECT_EQ(usage_error([] { selector("kivi")->check(80, 80); }),
+  EXPECT_EQ(usage_error([] {
+              selector("kivi")->check({80, 80});
+            }),
             "selector 'kivi': group is 32, expected a divisor of value_dim, which is 80");
-  selector("kivi")->check(80, 64);
+  selector("kivi")->check({80, 64});
 }
 
 }  // namespace

@@ -76,8 +76,8 @@ TEST(Sparq, ConformsToItsFormulas) {
 }
 
 TEST(Sparq, RankIsAtMostHeadDim) {
-  selector("sparq", "rank=64")->check(64, 64);
-  EXPECT_THROW(selector("sparq", "rank=65")->check(64, 64), UsageError);
+  selector("sparq", "rank=64")->check({64, 64});
+  EXPECT_THROW(selector("sparq", "rank=65")->check({64, 64}), UsageError);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@ captured wrongly.
 """
 import dataclasses
 
+import numpy as np
 import torch
 
 from ..base.errors import InputError
@@ -125,9 +126,10 @@ class AttentionCapture:
         if len(dtypes) > 1 or not dtypes <= {torch.float16, torch.bfloat16, torch.float32}:
             raise InputError(f"layer {layer}: q, k and v are {', '.join(sorted(map(str, dtypes)))}; a dump holds "
                              "float16, bfloat16 or float32 (--dtype chooses one)")
+        shared = None if recorded.expansion is None else np.uint8(1)  # the latent is the value, and begins the key
         geometry = {"num_query_heads": recorded.query.shape[0], "num_kv_heads": recorded.key.shape[0],
-                    "head_dim": recorded.key.shape[2], "value_dim": recorded.value.shape[2], "softmax_scale": scale,
-                    "logit_softcap": softcap}
+                    "head_dim": recorded.key.shape[2], "value_dim": recorded.value.shape[2], "values_in_keys": shared,
+                    "softmax_scale": scale, "logit_softcap": softcap}
         if self.geometry is None:
             self.geometry = geometry
         for name, value in geometry.items():

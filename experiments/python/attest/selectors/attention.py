@@ -172,7 +172,8 @@ class SelectorAttention:
             self.checked.add(layer)
         try:
             out, _, kept = torch.ops.attest.attend(query, key, value, self.selector, self.setting, layer, scale,
-                                                   softcap or 0.0, window or 0, sinks)
+                                                   softcap or 0.0, window or 0, sinks,
+                                                   values_in_keys=expansion is not None)
         except (ValueError, NotImplementedError) as error:
             raise AttentionError(f"layer {layer}: {first_line(error)}") from error
         visible = torch.arange(tokens - queries + 1, tokens + 1, device=kept.device)

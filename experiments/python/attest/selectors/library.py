@@ -68,7 +68,10 @@ def check_device(device):
 def check_selector(selector, setting):
     """Refuses a text that names no selector, a setting that is none of its own, and a selector that needs a dump."""
     one = torch.zeros(1, 1, 1, 128)
-    try:
-        torch.ops.attest.attend(one, one, one, selector, setting, 0, 1.0)
-    except (ValueError, TypeError, RuntimeError) as error:
-        raise SelectorError(first_line(error)) from error
+    refusals = []
+    for values_in_keys in (False, True):  # a format may be for latent attention alone
+        try:
+            return torch.ops.attest.attend(one, one, one, selector, setting, 0, 1.0, values_in_keys=values_in_keys)
+        except (ValueError, TypeError, RuntimeError) as error:
+            refusals.append(error)
+    raise SelectorError(first_line(refusals[0])) from refusals[0]

@@ -22,6 +22,7 @@ def test_shapes_scale_and_rope(family, models, tmp_path):
         root = file.attrs
         assert (root["num_query_heads"], root["num_kv_heads"]) == (4, 1)
         assert (root["head_dim"], root["value_dim"]) == (RANK + ROPE, RANK)
+        assert root["values_in_keys"] == 1 and root["values_in_keys"].dtype == np.uint8
         own = (NOPE + ROPE) ** -0.5
         mscale = 1.0 if family == "deepseek_v3" else 1 + 0.1 * 0.7 * np.log(4)  # as the paper of YaRN has it
         assert root["softmax_scale"] == pytest.approx(own * mscale**2)

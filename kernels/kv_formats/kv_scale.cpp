@@ -1,0 +1,89 @@
+// Parses k_scale and v_scale, and computes the scale of a layer and KV head.
+#include "kernels/kv_formats/kv_scale.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+
+#include "dumps/base/error.h"
+
+namespace attest {
+namespace {
+
+constexpr float kLargestE4m3 = 448;
+
+float or_one(float scale) { return scale == 0 ? 1 : scale; }
+
+bool parse(std::string_view text, float& out) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
+  return error == std::errc{} && end == text.data() + text.size() && std::isnormal(out) && out > 0;
+}
+
+}  // namespace
+
+std::string_view KvScale::default_text(const KvFormat* format, bool has_file) {
+  if (has_file) return "file";
+  return format != nullptr && format->amax_by_default ? "amax" : "unit";
+}
+
+KvScale::KvScale(const std::string& where, const std::string& text, const KvFormat* format, bool keys,
+                 std::shared_ptr<const ScalesFile> file)
+    : format_(format),
+      takes_scale_(format != nullptr && format->scale_divisor > 0),
+      keys_(keys),
+      file_(std::move(file)) {
+  constexpr std::array<std::string_view, 5> kWords{"unit", "amax", "amax_head", "modelopt", "file"};
+  const auto word = std::ranges::find(kWords, text);
+  if (word == kWords.end()) {
+    if (!parse(text, number_))
+      throw UsageError(
+          fmt::format("{} is '{}', expected a number above 0 that float32 holds, 'unit', 'amax', "
+                      "'amax_head', 'modelopt' or 'file'",
+                      where, text));
+    return;
+  }
+  kind_ = static_cast<Kind>(word - kWords.begin());
+  if (kind_ == Kind::file && !file_)
+    throw UsageError(fmt::format("{} is 'file', expected the option 'scales_file' beside it", where));
+  if (kind_ == Kind::amax_head && takes_scale_ && !format->scale_of_head)
+    throw UsageError(
+        fmt::format("{} is 'amax_head', expected another: {} has one scale for all KV heads", where, format->name));
+}
+
+void KvScale::check_layer(int layer, int num_kv_heads) const {
+  if (!takes_scale_ || kind_ != Kind::file) return;
+  const std::string_view name = keys_ ? "k_scale" : "v_scale";
+  const auto& layers = keys_ ? file_->keys : file_->values;
+  const auto found = layers.find(layer);
+  if (found == layers.end())
+    throw InputError(
+        fmt::format("{}: has no tensor layers.{}.*{}, expected the scale of layer {} (skip_layers leaves it "
+                    "in 16 bit)",
+                    file_->path, layer, name, layer));
+  const std::size_t count = found->second.size(), heads = static_cast<std::size_t>(num_kv_heads);
+  if (count != 1 && (count != heads || !format_->scale_of_head))
+    throw InputError(fmt::format("{}: layers.{}.*{} has {} numbers, expected one{}", file_->path, layer, name, count,
+                                 format_->scale_of_head
+                                     ? fmt::format(", or {}, one per KV head", heads)
+                                     : fmt::format(": {} has one scale for all KV heads", format_->name)));
+}
+
+float KvScale::of(int layer, int kv_head, std::span<const float> amax) const {
+  if (!takes_scale_) return 1;
+  if (kind_ == Kind::number) return number_;
+  const auto head = static_cast<std::size_t>(kv_head);
+  if (kind_ == Kind::file) {
+    const std::vector<float>& scales = (keys_ ? file_->keys : file_->values).at(layer);
+    return scales.size() == 1 ? scales[0] : scales[head];
+  }
+  if (kind_ == Kind::amax_head) return or_one(amax[head] / format_->scale_divisor);
+  const float largest = *std::ranges::max_element(amax);
+  if (kind_ == Kind::amax) return or_one(largest / format_->scale_divisor);
+  const float scale = largest / kLargestE4m3;
+  return format_->amax_by_default ? or_one(scale) : std::max(scale, 1.0f);
+}
+
+}  // namespace attest

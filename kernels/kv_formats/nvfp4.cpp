@@ -1,0 +1,71 @@
+// nvfp4, nvfp4_4over6: blocks of 16 channels with an e4m3 scale, under one global scale g.
+//   m = max abs of the block, sf = e4m3((1/g) (m (1/6))), o = 1/(sf g), or 0 for m = 0
+//   code = e2m1(x o), x^ = code (sf g)
+// 4over6 tries 1/4 in place of 1/6, too, and takes it where its sum of squared errors is smaller.
+// Source: NVIDIA's NVFP4 as vLLM, TensorRT-LLM and SGLang quantise it. The released kernels take approximate
+// reciprocals, so that their code may be the neighbouring one at a tie.
+#include "kernels/kv_formats/row_steps.h"
+#include "kernels/lane_sum.h"
+#include "kernels/quantize/rounding.h"
+
+namespace attest {
+namespace {
+
+constexpr int kBlock = 16;
+
+double bytes(const KvRows& rows) { return rows.channels * 9.0 / 16; }
+std::string fault(const KvRows& rows) { return fault_unless_multiple(rows, kBlock); }
+
+/// inverse_global: 1/g. inverse_top: 1/6, or 1/4.
+void quantise(const float* x, float global, float inverse_global, float largest, float inverse_top, double* out) {
+  const float factor = round_to_e4m3(inverse_global * (largest * inverse_top));
+  // A scale that rounds to 0 stands for zeros. Its reciprocal would be infinite, and 0 times that NaN.
+  const float scale = factor * global, inverse = scale > 0 ? 1.0f / scale : 0.0f;
+  const double exact_scale = static_cast<double>(factor) * global;
+  for (int d = 0; d < kBlock; ++d) out[d] = static_cast<double>(round_to_e2m1(x[d] * inverse)) * exact_scale;
+}
+
+double squared_error(const float* x, const double* decoded) {
+  return lane_sum(kBlock, [&](std::size_t d) { return (decoded[d] - x[d]) * (decoded[d] - x[d]); });
+}
+
+template <bool kFourOverSix>
+void apply(const KvRows& rows, float scale, const float* x, std::int64_t count, double* out, std::int64_t stride) {
+  const float inverse = 1.0f / scale;
+  for (std::int64_t t = 0; t < count; ++t)
+    for (int d = 0; d < rows.channels; d += kBlock) {
+      const float* block = x + t * rows.channels + d;
+      double* target = out + t * stride + d;
+      const float largest = max_magnitude(block, kBlock);
+      quantise(block, scale, inverse, largest, 1.0f / 6.0f, target);
+      if constexpr (kFourOverSix) {
+        double other[kBlock];
+        quantise(block, scale, inverse, largest, 1.0f / 4.0f, other);
+        const bool better = squared_error(block, other) < squared_error(block, target);
+        for (int i = 0; i < kBlock; ++i) target[i] = better ? other[i] : target[i];
+      }
+    }
+}
+
+template <bool kFourOverSix>
+constexpr KvFormat nvfp4(std::string_view name, std::string_view rule) {
+  return {.name = name,
+          .bytes_text = "9C/16",
+          .rule = rule,
+          .source = "NVFP4 of NVIDIA; KV caches of vLLM, TensorRT-LLM, SGLang",
+          .scale_divisor = 448.0f * 6.0f,
+          .amax_by_default = true,
+          .bytes = bytes,
+          .fault = fault,
+          .apply = apply<kFourOverSix>};
+}
+
+}  // namespace
+
+extern const KvFormat kv_nvfp4, kv_nvfp4_4over6;
+constexpr KvFormat kv_nvfp4 =
+    nvfp4<false>("nvfp4", "blocks of 16 channels: sf = e4m3(max abs / 6g), x^ = sf g e2m1(x / (sf g))");
+constexpr KvFormat kv_nvfp4_4over6 =
+    nvfp4<true>("nvfp4_4over6", "nvfp4, or with 4 for 6 where a block's squared error is smaller");
+
+}  // namespace attest
