@@ -30,7 +30,7 @@ ORDER = """
     analysis/decode_bench analysis/validation analysis/outcomes analysis/run
     plots plots/page
     experiments/cli/process experiments/cli/parse experiments/cli/output experiments/cli/options experiments/cli/study experiments/bench experiments/study_view experiments/figures experiments/decode experiments/outcomes experiments/tables experiments/compare experiments/claims experiments/validation experiments/report
-    experiments/commands
+    experiments/catalogue experiments/inspect experiments/commands
     experiments
 """.split()
 

@@ -20,8 +20,8 @@
 #include "experiments/cli/output/progress.h"
 #include "experiments/cli/parse/checks.h"
 #include "experiments/commands/commands.h"
-#include "experiments/commands/inspect_results.h"
-#include "experiments/commands/inspect_tasks.h"
+#include "experiments/inspect/inspect_results.h"
+#include "experiments/inspect/inspect_tasks.h"
 
 namespace attest {
 namespace {

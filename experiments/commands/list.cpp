@@ -4,7 +4,7 @@
 #include <string>
 
 #include "dumps/base/json.h"
-#include "experiments/commands/catalogue.h"
+#include "experiments/catalogue/catalogue.h"
 #include "experiments/commands/commands.h"
 
 namespace attest {

@@ -16,7 +16,6 @@
 namespace attest {
 namespace {
 
-constexpr const char* kPaper = "Open question: which metrics foretell a failed answer";
 constexpr const char* kTasksCommand = "attest tasks";
 
 /// What was joined, and what was not.
@@ -139,11 +138,11 @@ std::vector<TasksFile> read_tasks_files(const std::vector<std::string>& paths) {
 
 void add_failure_prediction(ResultsFiles results, const std::vector<TasksFile>& tasks, const FigureRequest& request,
                             FigureReport& report) {
-  const bool by_name = std::ranges::count(request.only, kFailurePrediction) > 0;
+  const bool by_name = std::ranges::count(request.only, std::string_view(kFailurePrediction.name)) > 0;
   if (!by_name && (tasks.empty() || !request.only.empty())) return;
   if (tasks.empty() || results.empty()) {
     report.skipped.push_back(
-        {.experiment = kFailurePrediction,
+        {.experiment = kFailurePrediction.name,
          .reason = tasks.empty() ? "needs a file of attest tasks" : "needs results of attest run for the same prompts",
          .command = tasks.empty() ? kTasksCommand : kRunCommand});
     return;
@@ -159,7 +158,7 @@ void add_failure_prediction(ResultsFiles results, const std::vector<TasksFile>& 
   else
     outcome = make(study);
   std::vector<StudyOutcome> outcomes{{study.title(), std::move(outcome)}};
-  add_outcomes(kFailurePrediction, kPaper, std::move(outcomes), kTasksCommand, report);
+  add_outcomes(kFailurePrediction.name, kFailurePrediction.paper, std::move(outcomes), kTasksCommand, report);
 }
 
 }  // namespace attest

@@ -11,7 +11,12 @@
 
 namespace attest {
 
-inline constexpr const char* kFailurePrediction = "failure_prediction";
+struct FailurePrediction {
+  const char* name = "failure_prediction";
+  const char* paper = "Open question: which metrics foretell a failed answer";
+  const char* needs = "results, and files of attest tasks for the same prompts";
+};
+inline constexpr FailurePrediction kFailurePrediction;
 
 /// Throws InputError if a file is no tasks file, UsageError if one is named twice.
 std::vector<TasksFile> read_tasks_files(const std::vector<std::string>& paths);

@@ -3,72 +3,15 @@
 import csv
 import itertools
 import json
-import os
-import subprocess
 
 import h5py
 import numpy as np
 import pytest
-from results_maker import EXACT, ffd, quest, selector, write_results
+from compare_runs import SAMPLES, compare, edit, result, set_manifest, studies  # noqa: F401
+from results_maker import ffd, quest, selector, write_results
 
-ATTEST = os.environ["ATTEST_BIN"]
 NUMBER = 1e-9  # relative tolerance: float32 cells, sums in double, ten digits in the csv
-SAMPLES = {f"s{i}": ([0, 1, 2, 5] if i % 2 else [2, 5]) for i in range(8)}
 DEFAULT = ["recall.mean", "recall.min", "lse_error.max", "mass_recall.mean", "keep_ratio.mean", "io_ratio.mean"]
-
-
-def compare(*arguments, expect=0):
-    done = subprocess.run([ATTEST, "compare", *map(str, arguments)], capture_output=True, text=True, timeout=300)
-    assert done.returncode == expect, done.stderr + done.stdout
-    if expect:
-        assert done.stderr.startswith("attest: ") and done.stderr.count("\n") == 1 and done.stdout == "", done.stderr
-    return done
-
-
-def result(*arguments):
-    return json.loads(compare(*arguments, "--json").stdout)
-
-
-def edit(path, change):
-    """change(sample's name, group) for every sample."""
-    with h5py.File(path, "r+") as file:
-        for dump in file["dumps"].values():
-            for name, sample in dump["samples"].items():
-                change(name, sample)
-    return path
-
-
-def set_manifest(path, **manifest):
-    with h5py.File(path, "r+") as file:
-        file.attrs["manifest"] = json.dumps(manifest)
-
-
-@pytest.fixture
-def studies(tmp_path):
-    """The second has other values, its settings in another order and one more of them, and NaN in other cells; layer 5 of s1 is missing
-    in the first, layer 2 of s3 in the second."""
-    selectors = [EXACT, ffd(), quest()]
-    paths = [write_results(tmp_path / "one.h5", selectors, SAMPLES, seed=1, skipped={("s1", 5)}),
-             write_results(tmp_path / "two.h5", selectors, SAMPLES, seed=2, skipped={("s3", 2)})]
-
-    def change(name, sample):
-        group = sample["ffd"]
-        order = [2, 0, 1]
-        for metric, array in list(group.items()):
-            if array.ndim == 4:
-                values = array[()][..., order]
-                if metric == "recall":
-                    values = values - 0.2 - 0.01 * int(name[1:])
-                    values[-1, 0, 2, 0] = np.nan
-                values = np.concatenate([values, np.ones_like(values[..., :1])], axis=-1)
-                del group[metric]
-                group[metric] = values.astype(np.float32)
-        del group["settings"], group["setting_labels"]
-        group["settings"] = np.array([7.0, 3.0, 5.0, 9.0])
-        group["setting_labels"] = np.array(["7.0", "3", "5.00", "9"], h5py.string_dtype())
-
-    edit(paths[1], change)
-    return paths
 
 
 def statistic(values, name):
@@ -386,90 +329,6 @@ def test_span_recall_takes_the_retrieval_cells_of_both(studies):
         if keep.any():
             d.append(b[keep].min() - a[keep].min())
     assert row["prompts"] == len(d) and row["difference"] == pytest.approx(np.mean(d), rel=NUMBER)
-
-
-def other(tmp_path, change=None, selectors=(ffd(),), samples=None, **more):
-    path = write_results(tmp_path / "other.h5", list(selectors), samples or SAMPLES, seed=3, **more)
-    if change:
-        with h5py.File(path, "r+") as file:
-            change(file)
-    return path
-
-
-def move_queries(file):
-    file["dumps/0/samples/s1/query_positions"][...] = [1, 2, 3]
-
-
-def more_tokens(file):
-    file["dumps/0/samples/s1"].attrs["num_tokens"] = 901
-
-
-@pytest.mark.parametrize("make, sentence", [
-    (dict(model="else"), "different models cannot be compared: "),
-    (dict(samples={"x": [2], "y": [2], "z": [2], "w": [2]}), "no prompt is common: "),
-    (dict(samples={"s0": [2, 5], "s1": [0, 5]}), "prompt 's1': its layers (--layers chooses some) differ, so that its cells cannot be compared: 0, 1, 2, 5 in "),
-    (dict(change=move_queries), "prompt 's1': its query positions differ, so that its cells cannot be compared: 800, 801, 802 in "),
-    (dict(change=more_tokens), "prompt 's1': its numbers of tokens differ, so that its cells cannot be compared: 900 in "),
-    (dict(change=lambda file: file["dumps/0"].attrs.update(num_kv_heads=4)), "its numbers of heads differ, so that its cells cannot be compared: 4 query heads, 2 KV heads"),
-    (dict(selectors=[quest()]), "no label is common: "),
-    (dict(selectors=[selector("ffd", "quest", "budget")]), "selector 'ffd': its kinds of setting differ, delta in "),
-])
-def test_what_cannot_be_compared_is_refused(tmp_path, make, sentence):
-    path = write_results(tmp_path / "one.h5", [ffd()], SAMPLES)
-    done = compare(path, other(tmp_path, **make), expect=4)
-    assert done.stderr.startswith(f"attest: {sentence}") or sentence in done.stderr, done.stderr
-    assert path in done.stderr and "other.h5" in done.stderr
-
-
-def test_more_refusals(studies, tmp_path):
-    one, two = studies
-
-    def grid(name, sample):
-        sample["ffd/settings"][...] = [11, 12, 13]
-        sample["ffd/setting_labels"][...] = ["11", "12", "13"]
-
-    path = write_results(tmp_path / "grid.h5", [ffd()], SAMPLES)
-    edit(path, grid)
-    assert "selector 'ffd': no setting is common: " in compare(one, path, expect=4).stderr
-    with h5py.File(path, "r+") as file:
-        file.copy("dumps/0", "dumps/1")
-        file["dumps/1"].attrs["model"] = "else"
-    assert f"{path}: holds several models, 'tiny', 'else'; expected one" in compare(one, path, expect=4).stderr
-    assert "no 'block_keep_ratio'" in compare(one, two, "--selectors", "quest", "--metrics", "block_keep_ratio", expect=4).stderr
-    assert "no 'span_keep', which takes samples with spans" in compare(one, two, "--metrics", "span_keep", expect=4).stderr
-    assert "there.h5" in compare(one, tmp_path / "there.h5", expect=4).stderr
-    for path, delta in zip(studies, (5, 4)):
-        set_manifest(path, configuration={"salient_delta": delta})
-        edit(path, lambda name, s: s["ffd"].create_dataset("salient_ratio", data=np.full(s["ffd/recall"].shape, 0.5, np.float32)))
-    done = compare(one, two, "--metrics", "salient_ratio", expect=4)
-    assert f"'salient_ratio' cannot be compared: --salient-delta was 5 for {one}, 4 for {two}" in done.stderr
-    compare(one, two)
-
-
-@pytest.mark.parametrize("arguments, sentence", [
-    (["--metrics", "foo"], "there is no metric 'foo'"),
-    (["--metrics", "recall,recall.mean"], "'recall.mean' is there twice"),
-    (["--metrics", "recall.count"], "'recall.count': cells are compared in pairs, so that both files have as many"),
-    (["--selectors", "ffd=none"], "'ffd=none' is neither a label that both files have, LABEL1=LABEL2, nor LABEL1@SETTING=LABEL2@SETTING; "),
-    (["--selectors", "ffd,ffd"], "'ffd' is there twice"),
-    (["--settings", "9"], "no selector has the setting '9' in both files; common are 3, 5, 7, 256, 1024, 50%"),
-    (["--settings", "50"], "no selector has the setting '50' in both files"),
-    (["--layers", "7"], "no prompt has the layer 7; there are 0, 1, 2, 5"),
-    (["--layers", "x"], "'x' is neither a layer number nor a range"),
-    (["--confidence", "0"], "'0' is not between 0 and 1"),
-    (["--confidence", "1"], "'1' is not between 0 and 1"),
-    (["--confidence", "nan"], "--confidence: 'nan' is not"),
-    (["-o", "c.pdf"], "'c.pdf' ends neither in .md, .csv nor .json"),
-])
-def test_bad_requests(studies, arguments, sentence):
-    assert sentence in compare(*studies, *arguments, expect=2).stderr
-
-
-def test_names_cannot_write_to_the_terminal(tmp_path):
-    path = write_results(tmp_path / "r.h5", [ffd("\x1b[31mred")], SAMPLES, model="\x1b]0;x\x07")
-    for arguments in ([path, path], [path, path, "-o", tmp_path / "c.md"]):
-        assert "\x1b" not in compare(*arguments).stdout
-    assert "\x1b" not in (tmp_path / "c.md").read_text()
 
 
 # -- settings of two kinds, and matched bytes

@@ -33,7 +33,7 @@ def test_the_list_names_everything(document):
     assert metrics["recall"]["axes"] == ["layer", "query", "head", "setting"] and metrics["recall"]["better"] == "higher"
     assert metrics["spearman"]["needs"] == ["estimate"] and metrics["span_keep"]["needs"] == metrics["span_lost"]["needs"] == ["spans"]
     assert metrics["span_token_heads"]["axes"] == ["layer", "query", "setting", "token"] and metrics["span_token_heads"]["needs"] == ["spans", "few span tokens"]
-    assert {"quality_vs_io", "layer_sparsity", "pseudo_max_gap"} <= {e["name"] for e in document["experiments"]}
+    assert {"quality_vs_io", "failure_prediction", "ablation"} <= {e["name"] for e in document["experiments"]}
     text = attest("list").stdout
     for selector in document["selectors"]:
         assert f"\n{selector['name']}: " in text

@@ -7,7 +7,7 @@
 #include "analysis/study/study.h"
 #include "dumps/base/join.h"
 #include "dumps/base/json.h"
-#include "experiments/commands/catalogue.h"
+#include "experiments/catalogue/catalogue.h"
 
 namespace attest {
 namespace {

@@ -1,5 +1,5 @@
 // Results files and unfinished studies as JSON, and as text made from that JSON.
-#include "experiments/commands/inspect_results.h"
+#include "experiments/inspect/inspect_results.h"
 
 #include <fmt/core.h>
 

@@ -1,5 +1,5 @@
 // Describes selectors, metrics and experiments as JSON. What depends on an option is found by trying every value.
-#include "experiments/commands/catalogue.h"
+#include "experiments/catalogue/catalogue.h"
 
 #include <fmt/core.h>
 
@@ -193,24 +193,29 @@ Json selector_json(const SelectorInfo& info) {
           {"source", info.source}};
 }
 
+Json experiments_json() {
+  Json all = Json::array();
+  const auto add = [&](const auto& experiment) {
+    all.push_back({{"name", experiment.name}, {"paper", experiment.paper}, {"needs", experiment.needs}});
+  };
+  for (const Experiment& experiment : experiments()) add(experiment);
+  add(kFailurePrediction);
+  for (const KernelExperiment& experiment : kernel_experiments()) add(experiment);
+  return all;
+}
+
 }  // namespace
 
 Json catalogue() {
-  Json selectors = Json::array(), metrics = Json::array(), figures = Json::array();
+  Json selectors = Json::array(), metrics = Json::array();
   for (const SelectorInfo* info : all_selectors()) selectors.push_back(selector_json(*info));
   for (const Metric& metric : all_metrics()) metrics.push_back(metric_json(metric));
-  for (const Experiment& experiment : experiments())
-    figures.push_back({{"name", experiment.name}, {"paper", experiment.paper}, {"needs", experiment.needs}});
-  for (const KernelExperiment& experiment : kernel_experiments())
-    figures.push_back({{"name", experiment.name}, {"paper", experiment.paper}, {"needs", experiment.needs}});
-  return {{"selectors", selectors}, {"metrics", metrics}, {"experiments", figures}};
+  return {{"selectors", selectors}, {"metrics", metrics}, {"experiments", experiments_json()}};
 }
 
 std::vector<std::string> experiment_names() {
   std::vector<std::string> names;
-  for (const Experiment& experiment : experiments()) names.push_back(experiment.name);
-  names.emplace_back(kFailurePrediction);
-  for (const KernelExperiment& experiment : kernel_experiments()) names.push_back(experiment.name);
+  for (const Json& experiment : experiments_json()) names.push_back(experiment["name"].text());
   return names;
 }
 

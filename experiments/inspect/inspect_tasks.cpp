@@ -1,5 +1,5 @@
 // Task outcomes as JSON and as a table.
-#include "experiments/commands/inspect_tasks.h"
+#include "experiments/inspect/inspect_tasks.h"
 
 #include <fmt/core.h>
 
