@@ -10,8 +10,8 @@
 #include <cmath>
 #include <cstring>
 #include <map>
-#include <memory>
 #include <mutex>
+#include <numbers>
 #include <vector>
 
 #include "kernels/kv_formats/hadamard.h"
@@ -32,31 +32,36 @@ struct Codebook {
 };
 
 /// Lloyd-Max for N(0, 1/C): 200 iterations or a change below 1e-10, moments by the trapezoid rule in 200 steps, outer
-/// edges at 3 times the first and last edge of the start.
+/// edges at 3 times the first and last edge of the start. In the order of the released code: the middle one of the
+/// midpoints is 0 but for rounding, and its sign decides the code of a channel that is 0 after the rotation.
 template <int kBits>
 Codebook<kBits> lloyd_max(int channels) {
-  constexpr int kCount = kLevels<kBits>, kSteps = 200;
-  const double sigma = 1 / std::sqrt(static_cast<double>(channels)), lo = -3.5 * sigma, hi = 3.5 * sigma;
+  constexpr std::size_t kCount = kLevels<kBits>;
+  constexpr int kSteps = 200;
+  const double variance = 1.0 / channels, sigma = std::sqrt(variance), lo = -3.5 * sigma, hi = 3.5 * sigma;
+  const double peak = 1 / std::sqrt(2 * std::numbers::pi * variance);
+  const auto density = [&](double x) { return peak * std::exp(-x * x / (2 * variance)); };
+  const auto trapezoids = [&](double a, double b, auto&& of) {
+    const double width = (b - a) / kSteps;
+    double sum = 0.5 * (of(a) + of(b));
+    for (int step = 1; step < kSteps; ++step) sum += of(a + step * width);
+    return sum * width;
+  };
   std::array<double, kCount> centroid;
-  for (int i = 0; i < kCount; ++i) centroid[static_cast<std::size_t>(i)] = lo + (hi - lo) * (i + 0.5) / kCount;
-  const auto density = [&](double x) { return std::exp(-x * x / (2 * sigma * sigma)); };
+  for (std::size_t i = 0; i < kCount; ++i) centroid[i] = lo + (hi - lo) * (static_cast<double>(i) + 0.5) / kCount;
   for (int iteration = 0; iteration < 200; ++iteration) {
     double change = 0;
-    std::array<double, kCount> next = centroid;
+    std::array<double, kCount> next;
     for (std::size_t i = 0; i < kCount; ++i) {
       const double a = i == 0 ? 3 * lo : (centroid[i - 1] + centroid[i]) / 2,
                    b = i + 1 == kCount ? 3 * hi : (centroid[i] + centroid[i + 1]) / 2;
-      double mass = 0, moment = 0;
-      for (int step = 0; step <= kSteps; ++step) {
-        const double x = a + (b - a) * step / kSteps, weight = step == 0 || step == kSteps ? 0.5 : 1.0;
-        mass += weight * density(x);
-        moment += weight * x * density(x);
-      }
-      if (mass > 0) next[i] = moment / mass;
+      const double moment = trapezoids(a, b, [&](double x) { return x * density(x); });
+      const double mass = trapezoids(a, b, density);
+      next[i] = mass > 1e-15 ? moment / mass : centroid[i];
       change = std::max(change, std::fabs(next[i] - centroid[i]));
     }
-    centroid = next;
     if (change < 1e-10) break;
+    centroid = next;
   }
   Codebook<kBits> book;
   for (std::size_t i = 0; i < kCount; ++i) book.centroids[i] = static_cast<float>(centroid[i]);

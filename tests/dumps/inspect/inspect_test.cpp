@@ -167,7 +167,7 @@ TEST_F(InspectTest, VerifiesThatValuesAreInTheKeys) {
   EXPECT_THAT(
       check_text(dump, check),
       HasSubstr("first, layer 2, v, head 0: is not the first channels of k (values_in_keys), first at token 0\n"));
-  EXPECT_EQ(check_json(dump, check)["layers"][0]["value_not_in_key"]["token"], 0);
+  EXPECT_EQ(check_json(dump, check)["layers"][1]["value_not_in_key"]["token"], 0);
 }
 
 TEST_F(InspectTest, ReportsHeadsOfZeros) {

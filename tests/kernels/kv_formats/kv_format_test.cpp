@@ -44,7 +44,8 @@ Row stored(const KvFormat& format, const KvRows& rows, float scale, const Row& x
   std::vector<float> twice(row);
   twice.insert(twice.end(), row.begin(), row.end());
   format.apply(rows, scale, twice.data(), 2, two.data(), static_cast<std::int64_t>(out.size()));
-  for (std::size_t d = 0; d < x.size(); ++d) EXPECT_EQ(two[d], two[out.size() + d]) << format.name;
+  for (std::size_t d = 0; d < x.size(); ++d)
+    EXPECT_TRUE(two[d] == two[out.size() + d] || std::isnan(two[d])) << format.name;
   EXPECT_EQ(two[x.size()], 7.0) << format.name;
   two.resize(x.size());
   return two;
@@ -59,8 +60,9 @@ int compare(const KvFormat& format, const KvRows& rows, float scale) {
   int inexact = 0;
   for (const Row& x : made_rows(rows.channels)) {
     const Row expected = plain_stored(name, rows, scale, x), found = stored(format, rows, scale, x);
-    const double allowed = rotates ? kRotated * magnitude(expected) : 0;
+    const double allowed = rotates && std::isfinite(magnitude(expected)) ? kRotated * magnitude(expected) : 0;
     for (std::size_t d = 0; d < x.size(); ++d) {
+      if (!std::isfinite(expected[d]) && !std::isfinite(found[d])) continue;  // float16 holds no more than 65504
       EXPECT_TRUE(std::fabs(found[d] - expected[d]) <= allowed)
           << name << (rows.keys ? ", key" : ", value") << " of " << rows.channels << " channels, scale " << scale
           << ", channel " << d << " is " << x[d] << ": " << found[d] << ", expected " << expected[d];

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <numbers>
 #include <string>
 #include <utility>
 
@@ -130,32 +131,40 @@ inline Row plain_rotated_ggml(const std::string& name, const KvRows& rows, const
                   [&](const Row& part) { return exact_hadamard(part, 1 / std::sqrt(static_cast<double>(n))); });
 }
 
-/// Lloyd-Max's centroids for N(0, 1/C), in double.
+/// Lloyd-Max's centroids for N(0, 1/C), in double, summed in the order of the released code.
 inline Row plain_centroids(int bits, std::size_t channels) {
-  const double sigma = 1 / std::sqrt(static_cast<double>(channels));
+  const double variance = 1 / static_cast<double>(channels), sigma = std::sqrt(variance), edge = 3.5 * sigma;
   const std::size_t count = std::size_t{1} << bits;
-  const double edge = 3.5 * sigma;
   Row c;
   for (std::size_t i = 0; i < count; ++i)
-    c.push_back(-edge + 2 * edge * (static_cast<double>(i) + 0.5) / static_cast<double>(count));
+    c.push_back(-edge + (edge + edge) * (static_cast<double>(i) + 0.5) / static_cast<double>(count));
   for (int iteration = 0; iteration < 200; ++iteration) {
-    Row edges{-3 * edge};
+    Row edges{-edge * 3};
     for (std::size_t i = 1; i < count; ++i) edges.push_back((c[i - 1] + c[i]) / 2);
-    edges.push_back(3 * edge);
-    double change = 0;
+    edges.push_back(edge * 3);
+    Row next;
     for (std::size_t i = 0; i < count; ++i) {
-      const double width = (edges[i + 1] - edges[i]) / 200;
-      double mass = 0, moment = 0;
-      for (int step = 0; step < 200; ++step) {  // trapezia
-        const double a = edges[i] + width * step, b = a + width;
-        const double pa = std::exp(-a * a / (2 * sigma * sigma)), pb = std::exp(-b * b / (2 * sigma * sigma));
-        mass += (pa + pb) / 2;
-        moment += (a * pa + b * pb) / 2;
+      const double h = (edges[i + 1] - edges[i]) / 200;
+      double sums[2] = {0, 0};  // of x p(x), of p(x)
+      for (const int step : {0, 200}) {
+        const double x = step == 0 ? edges[i] : edges[i + 1];
+        const double p = 1 / std::sqrt(2 * std::numbers::pi * variance) * std::exp(-x * x / (2 * variance));
+        sums[0] += x * p;
+        sums[1] += p;
       }
-      change = std::max(change, std::fabs(moment / mass - c[i]));
-      c[i] = moment / mass;
+      for (double& sum : sums) sum *= 0.5;
+      for (int step = 1; step < 200; ++step) {
+        const double x = edges[i] + step * h;
+        const double p = 1 / std::sqrt(2 * std::numbers::pi * variance) * std::exp(-x * x / (2 * variance));
+        sums[0] += x * p;
+        sums[1] += p;
+      }
+      next.push_back(sums[0] * h / (sums[1] * h));
     }
+    double change = 0;
+    for (std::size_t i = 0; i < count; ++i) change = std::max(change, std::fabs(next[i] - c[i]));
     if (change < 1e-10) break;
+    c = next;
   }
   return c;
 }
