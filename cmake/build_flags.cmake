@@ -47,8 +47,13 @@ if(ATTEST_NATIVE)
 endif()
 if(ATTEST_SANITIZE)
   target_compile_options(build_flags INTERFACE
-    $<${cxx}:-fsanitize=address,undefined> $<${cxx}:-fno-sanitize-recover=all> $<${cxx}:-fno-omit-frame-pointer>)
+    $<${cxx}:-fsanitize=address,undefined> $<${cxx}:-fno-sanitize-recover=all> $<${cxx}:-fno-omit-frame-pointer>
+    $<${cxx}:-Wno-maybe-uninitialized>) # GCC reports it falsely where the sanitizers have added code
   target_link_options(build_flags INTERFACE -fsanitize=address,undefined)
+endif()
+
+if(ATTEST_FUZZER)
+  target_compile_options(build_flags INTERFACE $<${cxx}:-fsanitize-coverage=trace-pc,trace-cmp>)
 endif()
 
 # For code that only parses and prints, and for host code of *.cu: compiles in half the time of -O3 (CLI11 and the JSON

@@ -58,6 +58,11 @@ void run_in_guarded_child(const std::string& file, const ChildLimits& limits,
                           const std::function<void(ChildOutput&)>& work,
                           const std::function<void(ChildInput&)>& receive);
 
+/// From here on run_in_guarded_child() makes no child: `work` runs in this process, limited in memory alone, then
+/// `receive`. For programs that are watched themselves and read thousands of made files a second; a crash of HDF5 ends
+/// them.
+void make_no_guarded_children(bool none = true);
+
 /// In a guarded child: notes the object of the file that is about to be read, for the error message if the child dies
 /// there. Elsewhere it does nothing.
 void note_object(std::string_view object);

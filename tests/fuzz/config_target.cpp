@@ -3,8 +3,9 @@
 #include <span>
 
 #include "dumps/base/content_hash.h"
+#include "experiments/cli/options/global_options.h"
+#include "experiments/cli/parse/command.h"
 #include "experiments/cli/parse/config_text.h"
-#include "experiments/commands/commands.h"
 #include "tests/dumps/scratch_folder.h"
 #include "tests/fuzz/fuzz_target.h"
 #include "tests/fuzz/text_mutation.h"
@@ -76,15 +77,33 @@ class ConfigTarget : public FuzzTarget {
   }
 
  private:
-  /// All commands of the program, none of which runs.
+  /// Options of every kind, of commands none of which runs.
   void read_with_options(const std::string& input) {
     const std::string path = folder_.write("c.toml", input);
     Command program("attest", "");
     program.requires_command();
     GlobalOptions global;
     add_global_options(program, global);
-    for (const auto add : {add_inspect, add_synth, add_import, add_run, add_list, add_figures, add_bench})
-      add(program, global);
+    int repeats = 0;
+    double scale = 0;
+    bool resume = false, check = false;
+    std::string delta, layers, layout;
+    std::vector<std::string> selectors, only;
+    Command& run = program.add_command("run", "");
+    run.option("--selector", selectors, "");
+    run.option("--delta", delta, "");
+    run.option("--layers", layers, "").takes(file_name());
+    run.flag("--resume", resume, "");
+    program.add_command("inspect", "").flag("--check", check, "");
+    program.add_command("figures", "").option("--only", only, "").separated().takes(one_of({"layer_sparsity", "a"}));
+    Command& bench = program.add_command("bench", "");
+    bench.requires_command();
+    for (const char* const name : {"study", "kernels"})
+      bench.add_command(name, "").option("--repeats", repeats, "").takes(whole_number(1, 100));
+    Command& import = program.add_command("import", "");
+    import.option("--scale", scale, "").takes(nonnegative_number());
+    import.option("--layout", layout, "").takes(one_of({"HTD", "THD"}));
+    program.add_command("list", "");
     outcome_of(path, [&] {
       try {
         program.parse({"--config", path, "list"});

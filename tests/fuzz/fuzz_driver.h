@@ -1,5 +1,6 @@
 // Runs a reader on many made inputs in a process that is watched: a crash, an endless loop and a swelling memory are
-// found, and the input that caused them is kept.
+// found, and the input that caused them is kept. HDF5 files are made in another process, whose memory HDF5 may corrupt
+// when it writes what it should not (its scale-offset filter does).
 #pragma once
 
 #include <cstdint>
@@ -16,14 +17,19 @@ struct DriverOptions {
   double seconds = 0;         ///< 0: as long as the inputs take
   double most_seconds = 10;   ///< of one input, of the processor; six times as many on the clock
   double most_gib = 2;        ///< resident memory of the process and of its children
+  bool guarded = false;       ///< HDF5 files are read in children, as the program does, and not in the worker itself
   std::string failures = "";  ///< folder for the inputs that failed; empty: that for temporary files
 };
 
 struct DriverReport {
   std::uint64_t accepted = 0, refused = 0;
   std::uint64_t failed = 0;  ///< the run ends after kMostFailures
+  /// HDF5 failed on them in the worker, and not in a guarded child, where the program reads them; and those of `loops`
+  /// of which a sample was read again.
+  std::uint64_t guarded = 0;
+  std::uint64_t loops = 0;
   std::uint64_t unmade = 0;  ///< HDF5 crashes on a few of the changes that make an input, before a reader sees it
-  double seconds = 0;
+  double seconds = 0, processor_seconds = 0;  ///< of all processes
   double worst_seconds = 0;
   std::uint64_t worst_input = 0;
   long peak_kib = 0, peak_child_kib = 0;

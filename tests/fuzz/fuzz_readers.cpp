@@ -1,23 +1,19 @@
 // fuzz_readers: every reader of untrusted input, written in C++, on made inputs. CONTRIBUTING.md says how it is used.
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <exception>
 #include <string>
 #include <vector>
 
+#include "dumps/base/atomic_file.h"
 #include "experiments/cli/parse/command.h"
 #include "tests/fuzz/fuzz_driver.h"
+#include "tests/fuzz/fuzz_targets.h"
 
 namespace attest::fuzz {
 namespace {
-
-const std::vector<const TargetInfo*>& all_targets() {
-  static const std::vector<const TargetInfo*> targets{
-      &kDumpTarget,     &kEstimatesTarget, &kResultsTarget,  &kUnitTarget,     &kStudyTarget,        &kConfigTarget,
-      &kSelectorTarget, &kGridTarget,      &kChannelsTarget, &kSettingsTarget, &kKernelReportTarget, &kTasksTarget};
-  return targets;
-}
 
 const TargetInfo& target_named(const std::string& name) {
   for (const TargetInfo* target : all_targets())
@@ -31,13 +27,16 @@ bool run_one(const TargetInfo& target, const DriverOptions& options) {
   const DriverReport report = drive(target, options);
   const std::uint64_t inputs = report.accepted + report.refused + report.failed;
   std::printf(
-      "%-9s  %9llu inputs in %.1f s (%.0f/s): %llu accepted, %llu refused, %llu failed, %llu not made; worst %.3f s "
-      "(input %llu), peak %ld MiB, children %ld MiB\n",
+      "%-9s  %9llu inputs in %.1f s (%.0f/s, %.0f in a second of a core): %llu accepted, %llu refused, %llu failed, "
+      "%llu by the child alone, %llu loops of HDF5, "
+      "%llu not made; worst %.3f s (input %llu), peak %ld MiB, children %ld MiB\n",
       target.name, static_cast<unsigned long long>(inputs), report.seconds,
-      static_cast<double>(inputs) / report.seconds, static_cast<unsigned long long>(report.accepted),
-      static_cast<unsigned long long>(report.refused), static_cast<unsigned long long>(report.failed),
-      static_cast<unsigned long long>(report.unmade), report.worst_seconds,
-      static_cast<unsigned long long>(report.worst_input), report.peak_kib / 1024, report.peak_child_kib / 1024);
+      static_cast<double>(inputs) / report.seconds, static_cast<double>(inputs) / report.processor_seconds,
+      static_cast<unsigned long long>(report.accepted), static_cast<unsigned long long>(report.refused),
+      static_cast<unsigned long long>(report.failed), static_cast<unsigned long long>(report.guarded),
+      static_cast<unsigned long long>(report.loops), static_cast<unsigned long long>(report.unmade),
+      report.worst_seconds, static_cast<unsigned long long>(report.worst_input), report.peak_kib / 1024,
+      report.peak_child_kib / 1024);
   std::fflush(stdout);
   return report.failed == 0 && inputs > 0 && report.unmade <= kMostFailures + inputs / 100;
 }
@@ -60,13 +59,14 @@ int fuzz(const FuzzOptions& command) {
   if (!command.file.empty() || !command.saved.empty()) {
     if (targets.size() != 1) throw UsageError("--file and --save need one --reader");
     if (!command.file.empty()) return replay(*targets[0], command.file);
-    const std::string input = make_input(*targets[0], options.seed, options.first);
-    std::FILE* out = std::fopen(command.saved.c_str(), "wb");
-    if (out == nullptr || std::fwrite(input.data(), 1, input.size(), out) != input.size() || std::fclose(out) != 0)
-      throw OutputError(command.saved + ": cannot be written");
+    for (std::uint64_t i = 0; i < std::max<std::uint64_t>(options.runs, 1); ++i) {
+      const std::uint64_t number = options.first + i;
+      write_atomically(options.runs == 0 ? command.saved : fmt::format("{}/{}", command.saved, number),
+                       make_input(*targets[0], options.seed, number), {.sync = false});
+    }
     return 0;
   }
-  if (targets.empty()) targets = all_targets();
+  if (targets.empty()) targets.assign(all_targets().begin(), all_targets().end());
   options.seconds /= static_cast<double>(targets.size());
   bool good = true;
   for (const TargetInfo* target : targets) {
@@ -92,9 +92,12 @@ int run(int argc, char** argv) {
       .takes(real)
       .shows_default();
   program.option("--most-gib", driver.most_gib, "Memory that one input may take").takes(real).shows_default();
+  program.flag("--guarded", driver.guarded, "HDF5 files are read in a child each, as the program reads them");
   program.option("--failures", driver.failures, "Folder for inputs that failed (default: that for temporary files)");
   program.option("--file", options.file, "Reads this input once, in this process");
-  program.option("--save", options.saved, "Writes the input --first to this file and reads nothing");
+  program.option(
+      "--save", options.saved,
+      "Writes the input --first to this file and reads nothing; with --runs so many, to files in this folder");
   program.flag("--short", options.short_run, "The inputs of a short test, about a second for each reader");
   program.flag("--list", options.list, "Lists the readers");
   int status = 0;

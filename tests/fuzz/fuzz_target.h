@@ -26,6 +26,9 @@ class FuzzTarget {
   /// The bytes of one input, a function of `random` alone.
   virtual std::string make(RandomStream& random) = 0;
 
+  /// Of bytes that were changed without knowledge of the format: checksums that would only hide what lies behind them.
+  virtual void repair(std::string&) const {}
+
   /// Reads an input. Whatever it throws is a failure: a refusal is a value.
   virtual Outcome read(const std::string& input) = 0;
 };
@@ -35,11 +38,14 @@ struct TargetInfo {
   std::string_view extension;  ///< of a saved input
   std::uint64_t short_runs;    ///< inputs of a short run, about a second
   std::unique_ptr<FuzzTarget> (*make)();
+
+  bool is_hdf5() const { return extension == ".h5"; }
 };
 
-/// The readers, as --reader names them. In several files; fuzz_readers.cpp has the list.
+/// The readers, as --reader names them. In several files; fuzz_targets.cpp has the list.
 extern const TargetInfo kDumpTarget, kEstimatesTarget, kResultsTarget, kUnitTarget, kStudyTarget, kConfigTarget,
-    kChannelsTarget, kSelectorTarget, kGridTarget, kSettingsTarget, kKernelReportTarget, kTasksTarget;
+    kChannelsTarget, kSelectorTarget, kGridTarget, kSettingsTarget, kRecommendationTarget, kKernelReportTarget,
+    kTasksTarget, kAnswersTarget, kChunkTarget, kProcessTarget, kNoteTarget, kFiguresTarget;
 /// Fail in a known way, to test the driver: not part of a run of all readers.
 extern const TargetInfo kThrowsTarget, kCrashesTarget, kHangsTarget, kSwellsTarget;
 

@@ -88,10 +88,15 @@ class UnitTarget : public FuzzTarget {
     LayerResults results = seed(study_, random);
     for (std::uint64_t times = random.below(3); times > 0; --times) change_fields(results, random);
     std::string bytes = encode(results, study_identity(kStudyJson));
-    bytes.resize(bytes.size() - sizeof(std::uint64_t));
     if (random.below(3) != 0) damage_bytes(bytes, random, 3, random.below(50) == 0 ? 0 : kMagicBytes);
-    const std::uint64_t checksum = hash_of_text(bytes) + (random.below(100) == 0 ? 1 : 0);
-    return bytes.append(reinterpret_cast<const char*>(&checksum), sizeof checksum);
+    if (random.below(100) != 0) repair(bytes);
+    return bytes;
+  }
+
+  void repair(std::string& bytes) const override {
+    bytes.resize(bytes.size() - std::min(bytes.size(), sizeof(std::uint64_t)));
+    const std::uint64_t checksum = hash_of_text(bytes);
+    bytes.append(reinterpret_cast<const char*>(&checksum), sizeof checksum);
   }
 
   /// Refused is a unit that counts as missing.
