@@ -30,8 +30,9 @@ enum ExitCode : int {
 };
 
 int fail(const std::string& sentence, ExitCode code) {
-  // In one piece, because ranks write to one terminal. The sentence may have names from files.
-  std::cerr << line_prefix() + "attest: " + printable(sentence) + "\n";
+  constexpr std::size_t kMostBytes = 8000;
+  // In one piece, because ranks write to one terminal. The sentence may have names from files, of any length.
+  std::cerr << line_prefix() + "attest: " + excerpt(sentence, kMostBytes) + "\n";
   return code;
 }
 

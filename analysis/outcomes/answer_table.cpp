@@ -10,13 +10,13 @@
 #include <set>
 
 #include "dumps/base/error.h"
-#include "dumps/base/json.h"
+#include "dumps/base/json_place.h"
 
 namespace attest {
 namespace {
 
 constexpr std::uint64_t kMaxDescription = std::uint64_t{16} << 20;
-constexpr std::int64_t kMaxPrompts = 1'000'000'000;
+constexpr std::int64_t kMaxPrompts = 1'000'000'000, kMaxLists = 1000;  // of attest tasks
 
 std::int64_t rounded_log2(std::int64_t tokens) { return std::llround(std::log2(static_cast<double>(tokens))); }
 
@@ -35,11 +35,13 @@ bool is_finished_prompt(const std::string& name) {
 }
 
 /// Tasks times lengths times prompts of each.
-std::int64_t made_prompts(const Json& made) {
-  const auto tasks = static_cast<std::int64_t>(made.at("tasks").elements().size());
-  const auto lengths = static_cast<std::int64_t>(made.at("context").elements().size());
-  if (tasks > 1000 || lengths > 1000) throw JsonError("'prompts' is larger than what attest tasks makes");
-  return tasks * lengths * made.at("prompts").whole(1, kMaxPrompts);
+std::int64_t made_prompts(const JsonPlace& made) {
+  const auto count = [&](const char* list) {
+    const auto size = static_cast<std::int64_t>(made[list].elements().size());
+    if (size > kMaxLists) made[list].refuse(fmt::format("a list of at most {}", kMaxLists));
+    return size;
+  };
+  return count("tasks") * count("context") * made["prompts"].whole(1, kMaxPrompts);
 }
 
 }  // namespace
@@ -77,17 +79,13 @@ AnswerTable answer_table(const TasksFile& file) {
 
 UnfinishedAnswers read_unfinished_answers(const std::string& folder) {
   const std::string path = (std::filesystem::path(folder) / kTasksDescription).string();
-  UnfinishedAnswers found;
-  try {
-    const Json begun = read_json_object(path, "the description of task outcomes", kMaxDescription);
-    found.begun = begun.at("record").at("created").text();
-    const Json& what = begun.at("what");
-    found.program = what.at("program").at("version").text();
-    found.model = what.at("model").at("called").text();
-    if (!what.at("prompts").contains("file")) found.prompts = made_prompts(what.at("prompts"));
-  } catch (const JsonError& error) {
-    throw InputError(fmt::format("{}: is damaged ({})", path, error.what()));
-  }
+  const Json begun = read_json_object(path, "the description of task outcomes", kMaxDescription);
+  const JsonPlace root(begun, path), what = root["what"], prompts = what["prompts"];
+  UnfinishedAnswers found{.begun = root["record"]["created"].text(),
+                          .program = what["program"]["version"].text(),
+                          .model = what["model"]["called"].text(),
+                          .prompts = {}};
+  if (prompts["file"].is_missing()) found.prompts = made_prompts(prompts);
   std::error_code error;
   for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error))
     found.finished += is_finished_prompt(entry->path().filename().string()) ? 1 : 0;

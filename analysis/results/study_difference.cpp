@@ -81,7 +81,7 @@ void require_same_study(const StudySource& source, const Json& begun, const Json
         throw InputError(fmt::format(
             "cannot resume '{}': {} began the study with another '{}' than {} reads, of other content; "
             "start over with --force instead of --resume",
-            source.folder, printable(source.begun_by), excerpt(input["path"].text_or("")), source.this_process));
+            source.folder, excerpt(source.begun_by), excerpt(input["path"].text_or("")), source.this_process));
     }
   }
   throw UsageError(

@@ -9,20 +9,20 @@
 #include "analysis/run/estimate_inputs.h"
 #include "analysis/run/manifest.h"
 #include "dumps/base/error.h"
+#include "dumps/base/output_place.h"
 
 namespace attest {
 
 namespace fs = std::filesystem;
 
 void check_output(const Study& study, const RunOptions& options) {
+  require_replaceable(options.output);
   std::error_code error;
   const fs::path output = options.output;
   const fs::path folder = output.has_parent_path() ? output.parent_path() : fs::path(".");
   if (!fs::is_directory(folder, error))
     throw OutputError(fmt::format("cannot write '{}': there is no folder '{}'", options.output, folder.string()));
   if (!fs::exists(output, error)) return;
-  if (!fs::is_regular_file(output, error))
-    throw OutputError(fmt::format("'{}' exists and is not a regular file", options.output));
   for (const StudyDump& dump : study.dumps)
     if (fs::equivalent(dump.path, output, error))
       throw UsageError(fmt::format("'{}' is both a dump to read and the results to write", dump.path));

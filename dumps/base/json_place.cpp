@@ -38,6 +38,7 @@ const Json& JsonPlace::value() const {
 
 const std::string& JsonPlace::text() const {
   if (value_ == nullptr || !value_->is_text()) refuse("a text");
+  if (value_->text().size() > kMostText) refuse(fmt::format("a text of at most {} bytes", kMostText));
   return value_->text();
 }
 
@@ -82,7 +83,7 @@ std::vector<std::string> JsonPlace::texts() const {
   if (value_ == nullptr || !value_->is_array() || !std::ranges::all_of(value_->elements(), &Json::is_text))
     refuse("a list of texts");
   std::vector<std::string> texts;
-  for (const Json& element : value_->elements()) texts.push_back(element.text());
+  for (const JsonPlace& element : elements()) texts.push_back(element.text());
   return texts;
 }
 

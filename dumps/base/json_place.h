@@ -33,7 +33,9 @@ class JsonPlace {
 
   /// Of any kind.
   const Json& value() const;
+  /// Of at most kMostText bytes: a name or a sentence.
   const std::string& text() const;
+  static constexpr std::size_t kMostText = 1 << 16;
   const std::string& one_of(const std::vector<std::string>& texts) const;
   bool flag() const;
   std::int64_t whole(std::int64_t min, std::int64_t max) const;

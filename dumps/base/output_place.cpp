@@ -8,6 +8,7 @@
 #include <iterator>
 
 #include "dumps/base/error.h"
+#include "dumps/base/printable.h"
 
 namespace attest {
 namespace {
@@ -41,8 +42,10 @@ std::string size_text(double bytes) {
 }  // namespace
 
 void require_replaceable(const std::string& target) {
-  std::error_code ignored;
-  const fs::file_status status = fs::status(target, ignored);
+  std::error_code error;
+  const fs::file_status status = fs::status(target, error);
+  if (error == std::errc::filename_too_long || error == std::errc::too_many_symbolic_link_levels)
+    throw OutputError(fmt::format("cannot write '{}': {}", excerpt(target), error.message()));
   if (fs::exists(status) && !fs::is_regular_file(status))
     throw OutputError(
         fmt::format("{}: expected a file that --force can replace, found {}", target, kind_of(status.type())));

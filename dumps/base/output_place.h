@@ -6,7 +6,7 @@
 namespace attest {
 
 /// Throws OutputError unless `target` is a regular file, a link to one, or not there. A rename would replace anything
-/// else, for instance /dev/null.
+/// else, for instance /dev/null. Names that are too long for a file are told here, before the work.
 void require_replaceable(const std::string& target);
 
 /// Throws OutputError if the file system of `target` has fewer than `bytes` free. Passes where that is not known.

@@ -45,7 +45,8 @@ std::string printable(std::string_view text) {
     if (bytes == 0 || (is_control(number) && number < 0x80))
       result += fmt::format("\\x{:02x}", static_cast<unsigned char>(text[0]));
     else if (is_control(number))
-      result += fmt::format("\\u{{{:04x}}}", static_cast<std::uint32_t>(number));
+      result += number < 0x10000 ? fmt::format("\\u{:04x}", static_cast<std::uint32_t>(number))
+                                 : fmt::format("\\U{:08x}", static_cast<std::uint32_t>(number));
     else
       result += text.substr(0, taken);
     text.remove_prefix(taken);

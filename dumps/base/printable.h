@@ -9,7 +9,7 @@ namespace attest {
 
 /// `text` as valid UTF-8 on one line. Bytes that are no UTF-8 and control characters of ASCII (line breaks, terminal
 /// escapes) are written as \xNN; other control characters, C1 and those that change the direction of text or separate
-/// lines, as \u{NNNN}.
+/// lines, as \uNNNN, beyond four digits as \UNNNNNNNN.
 std::string printable(std::string_view text);
 
 /// `text` with bytes that are no UTF-8 written as \xNN.

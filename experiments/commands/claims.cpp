@@ -75,7 +75,8 @@ void run_claims(ClaimsOptions& options, const GlobalOptions& global) {
   else if (options.output.empty())
     std::cout << page;
   else
-    for (const ClaimsOfStudy& study : studies) std::cout << fmt::format("{}: {}\n", options.output, counts_text(study));
+    for (const ClaimsOfStudy& study : studies)
+      std::cout << fmt::format("{}: {}\n", printable(options.output), counts_text(study));
 }
 
 }  // namespace

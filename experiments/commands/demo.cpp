@@ -13,6 +13,7 @@
 #include "dumps/base/error.h"
 #include "dumps/base/join.h"
 #include "dumps/base/json.h"
+#include "dumps/base/printable.h"
 #include "experiments/cli/parse/checks.h"
 #include "experiments/cli/process/version.h"
 #include "experiments/commands/commands.h"
@@ -136,7 +137,7 @@ void run_demo(const DemoOptions& options, const GlobalOptions& global) {
   std::cout << fmt::format(
       "\nThe pictures are in {}/ as png, svg and pdf, each beside its data (csv) and its script (gp).\n"
       "Open the report in a browser: {}\n",
-      options.folder, error ? kReport : report.lexically_normal().string());
+      printable(options.folder), printable(error ? kReport : report.lexically_normal().string()));
 }
 
 }  // namespace

@@ -76,7 +76,8 @@ std::string files_text(const ExperimentMade& made, const std::string& folder) {
   for (const std::string& file : made.files)
     extensions[file.substr(0, file.rfind('.'))].push_back(file.substr(file.rfind('.') + 1));
   std::string text;
-  for (const auto& [name, list] : extensions) text += fmt::format("{}/{}.{{{}}}\n", folder, name, join(list, ","));
+  for (const auto& [name, list] : extensions)
+    text += fmt::format("{}/{}.{{{}}}\n", printable(folder), name, join(list, ","));
   return text;
 }
 

@@ -10,6 +10,7 @@
 #include "dumps/base/atomic_file.h"
 #include "dumps/base/error.h"
 #include "dumps/base/json.h"
+#include "dumps/base/printable.h"
 #include "experiments/catalogue/catalogue.h"
 #include "experiments/cli/options/output_file.h"
 #include "experiments/cli/options/results_arguments.h"
@@ -65,12 +66,13 @@ std::string text_of(const ReportData& data, const HtmlReport& report, const std:
     if (f.severity >= Severity::warning)
       text += fmt::format("{}: {}\n", kSeverities[static_cast<std::size_t>(f.severity)], f.text);
   if (!data.figures_note.empty()) text += data.figures_note + "\n";
-  return text + fmt::format("{}: {} findings, {} of the worst cells, {:.1f} MB; open it in a browser\n", path,
-                            data.findings.size(), data.cells.size(), static_cast<double>(report.html.size()) / 1e6);
+  return text + fmt::format("{}: {} findings, {} of the worst cells, {:.1f} MB; open it in a browser\n",
+                            printable(path), data.findings.size(), data.cells.size(),
+                            static_cast<double>(report.html.size()) / 1e6);
 }
 
 void run_report(ReportCommandOptions& options, const GlobalOptions& global) {
-  check_output_file(options.path, options.results.paths(), {.replace = options.force, .makes_folder = true});
+  check_output_file(options.path, options.results.paths(), {.replace = options.force});
   if (!options.guarantee.judgement.targets.empty()) {
     options.report.validation = judgement_options(options.guarantee, global);
     check_options(*options.report.validation);

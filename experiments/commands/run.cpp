@@ -10,6 +10,7 @@
 #include "dumps/base/error.h"
 #include "dumps/base/join.h"
 #include "dumps/base/json.h"
+#include "dumps/base/printable.h"
 #include "experiments/cli/options/grid.h"
 #include "experiments/cli/options/selector_grids.h"
 #include "experiments/cli/options/study_choice.h"
@@ -97,7 +98,7 @@ void run(RunCommand command, const GlobalOptions& global) {
     document["device"] = report.device;
     std::cout << document.dump(2) << '\n';
   } else {
-    std::cout << summary_table(report.summary) << fmt::format("Results: {}\n", command.run.output);
+    std::cout << summary_table(report.summary) << fmt::format("Results: {}\n", printable(command.run.output));
   }
 }
 

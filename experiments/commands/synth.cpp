@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "dumps/base/json.h"
+#include "dumps/base/printable.h"
 #include "dumps/synthetic/dump.h"
 #include "dumps/synthetic/heads.h"
 #include "experiments/cli/output/progress.h"
@@ -114,7 +115,7 @@ void run_synth(const SynthOptions& options, const GlobalOptions& global) {
     return;
   }
   std::cout << fmt::format("{}: {} sample(s) x {} layer(s) of {} tokens, heads {}, {}, {:.1f} MB in {:.1f} s\n",
-                           options.path, dump.num_samples, dump.num_layers, dump.num_tokens, dump.profile,
+                           printable(options.path), dump.num_samples, dump.num_layers, dump.num_tokens, dump.profile,
                            name_of(dump.element_type), static_cast<double>(bytes) / 1e6, seconds);
 }
 

@@ -58,14 +58,17 @@ Recommended read_recommended(const std::string& path) {
                     .hashes = {},
                     .fallback = root["default"].value(),
                     .units = root["layers"].value()};
-  for (const std::string& text : claim["targets"].texts()) {
+  for (const std::string& text : claim["targets"].texts())
     if (text == kAnswersMetric)
       throw UsageError(
           fmt::format("{}: is of answers; attest monitor judges cells, attest validate new answers", path));
-    found.targets.push_back(parse_target(text));
+  try {  // these checks are of options of attest validate
+    for (const std::string& text : claim["targets"].texts()) found.targets.push_back(parse_target(text));
+    if (found.targets.empty()) claim["targets"].refuse("at least one target");
+    check_guarantee(found.guarantee, found.targets);
+  } catch (const UsageError& error) {
+    throw InputError(fmt::format("{}: {}", claim.name(), excerpt(error.what())));
   }
-  if (found.targets.empty()) claim["targets"].refuse("at least one target");
-  check_guarantee(found.guarantee, found.targets);
   if (claim["layers"].value() != Json("all"))
     for (const JsonPlace& layer : claim["layers"].elements())
       found.layers.push_back(static_cast<int>(layer.whole(0, 1 << 20)));

@@ -21,10 +21,10 @@ void check_output_file(const std::string& output, std::span<const std::string> o
     if (output == other || fs::equivalent(output, other, ignored))
       throw UsageError(
           printable(fmt::format("{} is an input or another output: give each output a name of its own", output)));
-  const fs::path folder = fs::path(output).parent_path();
-  if (!rules.makes_folder && !folder.empty() && !fs::is_directory(folder, ignored))
-    throw OutputError(printable(fmt::format("cannot write '{}': there is no folder '{}'", output, folder.string())));
   require_replaceable(output);
+  const fs::path folder = fs::path(output).parent_path();
+  if (!folder.empty() && !fs::is_directory(folder, ignored))
+    throw OutputError(printable(fmt::format("cannot write '{}': there is no folder '{}'", output, folder.string())));
   if (!rules.replace && fs::exists(output, ignored))
     throw OutputError(printable(fmt::format("{} is there already: --force replaces it", output)));
 }

@@ -7,8 +7,7 @@
 namespace attest {
 
 struct OutputRules {
-  bool replace = false;       ///< --force
-  bool makes_folder = false;  ///< the command makes the file's folder if it is missing
+  bool replace = false;  ///< --force
 };
 
 /// Throws UsageError if `output` is one of `others`, which the command reads or writes, too, or a link to one of them.

@@ -14,9 +14,9 @@ TEST(Printable, KeepsText) {
 TEST(Printable, EscapesControlCharacters) {
   EXPECT_EQ(printable("a\x1b[31m\nb\x7f"), R"(a\x1b[31m\x0ab\x7f)");
   EXPECT_EQ(printable(std::string_view("a\0b", 3)), R"(a\x00b)");
-  EXPECT_EQ(printable("\xc2\x9b"), R"(\u{009b})") << "C1: begins a terminal sequence";
-  EXPECT_EQ(printable("\u202egpj.exe\u2028\u200b"), R"(\u{202e}gpj.exe\u{2028}\u{200b})");
-  EXPECT_EQ(printable("\U000e0041"), R"(\u{e0041})");
+  EXPECT_EQ(printable("\xc2\x9b"), R"(\u009b)") << "C1: begins a terminal sequence";
+  EXPECT_EQ(printable("\u202egpj.exe\u2028\u200b"), R"(\u202egpj.exe\u2028\u200b)");
+  EXPECT_EQ(printable("\U000e0041"), R"(\U000e0041)");
 }
 
 TEST(Printable, EscapesBytesThatAreNoUtf8) {

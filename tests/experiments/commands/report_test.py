@@ -80,7 +80,8 @@ def test_bad_input_is_one_sentence(results, tmp_path):
     assert report(tmp_path / "missing.h5", "-o", tmp_path / "x.html", expect=4).stderr.count("\n") == 1
     assert "nosuch" in report(results, "-o", tmp_path / "x.html", "--only", "nosuch", expect=2).stderr
     assert report(results, "-o", tmp_path, expect=5).stderr.count("\n") == 1
-    assert report(results, "-o", tmp_path / "file" / "x.html").stdout, "the folder is made"
+    assert "there is no folder" in report(results, "-o", tmp_path / "nodir" / "x.html", expect=5).stderr
+    assert not (tmp_path / "nodir").exists()
     assert report(results, "-o", "/proc/x.html", expect=5).stderr.count("\n") == 1
     assert not (tmp_path / "x.html").exists()
 

@@ -316,7 +316,9 @@ def test_an_output_that_cannot_be_written(dump, tmp_path):
     result = attest("run", dump, "-o", tmp_path / "no/folder/r.h5")
     assert result.returncode == 5 and "there is no folder" in result.stderr
     result = attest("run", dump, "-o", tmp_path, "--force")
-    assert result.returncode == 5 and "is not a regular file" in result.stderr
+    assert result.returncode == 5 and "found a folder" in result.stderr
+    result = attest("run", dump, "-o", tmp_path / ("L" * 300))
+    assert result.returncode == 5 and "File name too long" in result.stderr and "finished" not in result.stderr
     result = attest("run", dump, "-o", "/proc/r.h5")
     assert result.returncode == 5 and "/proc/r.h5" in result.stderr
 

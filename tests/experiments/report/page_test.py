@@ -378,8 +378,8 @@ def test_tables_sort_and_filter(page):
 def test_text_of_files_is_never_markup(page):
     assert page.run("document.querySelectorAll('img[src=x], b b').length") == 0
     labels = page.run("[...document.getElementById('selector').options].map((o) => o.textContent)")
-    assert HOSTILE.replace("\u202e", "\\u{202e}") in labels
-    assert page.run("document.querySelector('h1').textContent").endswith(HOSTILE_MODEL.replace("\u202e", "\\u{202e}"))
+    assert HOSTILE.replace("\u202e", "\\u202e") in labels
+    assert page.run("document.querySelector('h1').textContent").endswith(HOSTILE_MODEL.replace("\u202e", "\\u202e"))
     assert "\u202e" not in page.run("document.documentElement.textContent")
     assert "default-src 'none'" in page.run("document.querySelector('meta[http-equiv]').content")
     assert page.run("fetch('https://example.org').then(() => 'went out', () => 'refused')") == "refused"

@@ -158,7 +158,9 @@ def run_command(program, needed_modules, command, interruption=lambda: NOTHING_W
         sys.unraisablehook, interrupted = hook_before, False
     try:
         if sentence:
-            print(f"{program}: {printable(sentence)}", file=sys.stderr)
+            sentence = str(sentence)
+            shown = sentence if len(sentence) <= 8000 else sentence[:8000] + "..."  # a name in a file may have any length
+            print(f"{program}: {printable(shown)}", file=sys.stderr)
     except OSError:  # nor can that be said
         pass
     return code

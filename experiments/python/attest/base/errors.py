@@ -23,5 +23,8 @@ def first_line(error):
 
 
 def printable(text):
-    """Text from untrusted files on one line: control characters and lone surrogates are written as \\xNN or \\uNNNN."""
-    return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" if ord(c) < 256 else f"\\u{ord(c):04x}" for c in text)
+    """Text from untrusted files on one line: control characters and lone surrogates are written as \\xNN, \\uNNNN or
+    \\UNNNNNNNN."""
+    def escape(n):
+        return f"\\x{n:02x}" if n < 0x80 else f"\\u{n:04x}" if n < 0x10000 else f"\\U{n:08x}"
+    return "".join(c if c.isprintable() else escape(ord(c)) for c in text)

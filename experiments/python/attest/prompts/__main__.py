@@ -4,6 +4,7 @@ import sys
 
 from ..base.arguments import Parser, count, file_name
 from ..base.command import end_process, run_command
+from ..base.errors import printable
 from ..base.output_check import refuse_inputs
 from ..capture.model import pretrained_tokenizer, refuse_missing_folder
 from ..capture.prompts import ByteTokenizer
@@ -56,7 +57,7 @@ def main(arguments):
         tokenizer = load_tokenizer(options)
         prompts = make_prompts(options.tasks, options.context, options.prompts, tokenizer, haystack, options.seed)
         written = write_prompts(options.output, prompts, options.force)
-        print(f"{options.output}: {written} prompts", file=sys.stderr)
+        print(f"{printable(options.output)}: {written} prompts", file=sys.stderr)
     return run_command("attest.prompts", "transformers 5", command)
 
 

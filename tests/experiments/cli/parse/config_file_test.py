@@ -38,7 +38,7 @@ def attest(folder, text, *arguments):
     ("[" + "x" * 900_000 + "]\na = 1", "line 2: unknown section [" + "x" * 200 + "...]; nearest: "),
     ("threads = '" + "x" * 900_000 + "'", "line 1: threads: '" + "x" * 200 + "...' is not a whole number from 0 to 1024\n"),
     ("quiet = '" + "x" * 900_000 + "'", "line 1: quiet: '" + "x" * 200 + "...' is not true or false\n"),
-    ("[figures]\nonly = '" + "\ufeff" * 300 + "'", "line 2: only: '" + "\\u{feff}" * 66 + "...' is not one of "),
+    ("[figures]\nonly = '" + "\ufeff" * 300 + "'", "line 2: only: '" + "\\ufeff" * 66 + "...' is not one of "),
     # What the command itself refuses later.
     ("device = 'tpu'", "line 1: --device is 'tpu', expected auto, cpu, cuda, cuda:<number>, cuda:<number>,<number> or cuda:all"),
     ("[run]\n\ndelta = [5, 'x']", "line 3: --delta: 'x' is not a delta: "),
