@@ -72,6 +72,7 @@ double JsonPlace::number() const {
 
 std::vector<JsonPlace> JsonPlace::elements() const {
   if (value_ == nullptr || !value_->is_array()) refuse("a list");
+  if (value_->size() > kMostElements) refuse(fmt::format("a list of at most {} elements", kMostElements));
   std::vector<JsonPlace> places;
   places.reserve(value_->size());
   for (const Json& element : value_->elements())

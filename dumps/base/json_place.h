@@ -42,7 +42,9 @@ class JsonPlace {
   std::uint64_t unsigned_whole() const;
   /// Finite and at least 0.
   double number() const;
+  /// At most kMostElements: a place takes ten times the memory of its value.
   std::vector<JsonPlace> elements() const;
+  static constexpr std::size_t kMostElements = 1 << 20;
   std::vector<std::string> texts() const;
   /// Each finite and at least 0.
   std::vector<double> numbers() const;

@@ -17,7 +17,7 @@ OTHERS = {
     "experiments/cli/options/results_arguments.cpp": "looks at the first bytes",
     "experiments/cli/parse/checks.cpp": "looks at the size",
     "experiments/cli/process/version.cpp": "of the machine",
-    "experiments/commands/inspect_results.cpp": "analysis/results/results_file.h",
+    "experiments/inspect/inspect_results.cpp": "analysis/results/results_file.h",
     "experiments/decode/kernel_report_reader.cpp": "experiments/decode/kernel_text.h",
     "experiments/report/result_section.cpp": "figures that this process drew",
     "experiments/study_view/figure_run.cpp": "figures that this process drew",
