@@ -80,6 +80,12 @@ def parse(arguments):
     what.add_argument("--attention-mass", action="store_true",
                       help="also the attention that each token gets from all of the prompt's queries, for eviction"
                            " methods (costs a second pass of float32 attention)")
+    what.add_argument("--head-weights", action="store_true",
+                      help="also what each head's output means for the answer: gradients of the margin of the known"
+                           " token, or of the model's own, in float32, checked by finite differences (costs about two"
+                           " more passes, and weights in float32)")
+    what.add_argument("--output-gradients", action="store_true",
+                      help="with them, the gradients themselves, at outputs scaled by 1, 0.75, 0.5 and 0.25")
     what.add_argument("--gzip", metavar="LEVEL", type=gzip_level, nargs="?", const=4, default=0,
                       help="compress: a tenth to a third smaller, slower to read (1..9, default 4)")
     what.add_argument("--force", action="store_true", help="overwrite the dump if it exists")
@@ -106,4 +112,5 @@ def parse(arguments):
         parser.error(f"argument --{given[1]}: not allowed with argument --{given[0]}")
     if not given:
         options.last = 4
+    options.head_weights |= options.output_gradients
     return options

@@ -48,6 +48,11 @@ def capture_prompt(options, model, config, capture, writer, prompt, tokenized, c
     capture.begin_sample(sample, num_tokens, len(tokenized.ids), positions, layers)
     ids, predicted = run_model(model, capture, ids, options.decode or 0, options.answer or 1, cache)
     writer.write_array(sample, "tokens", ids, "<i4")
+    if options.head_weights:
+        from .head_weights import write_head_weights
+
+        known = tokenized.answer[:options.answer] if options.answer else ids[positions[0] + 1:] if options.decode else []
+        write_head_weights(options, model, capture, writer, sample, ids, positions, known)
 
     captured = set(capture.captured)
     line = f"{prompt.name}: {num_tokens} tokens, {len(captured)} layers, queries {positions[0]}..{positions[-1]}"

@@ -73,7 +73,7 @@ class SelectorAttention:
         hook(self.model, "attest", _attention_of)
 
     def _after_pass(self, *_):
-        captured = self.config._attn_implementation == "attest_capture"  # the pass was not ours
+        captured = self.config._attn_implementation.startswith("attest_")  # a pass of attest.capture
         if not (self.called or captured):  # Mamba, Bloom: nothing would go through a selector, whatever is asked for
             raise AttentionError(f"{type(self.model).__name__}: has no attention that calls the library's attention "
                                  "interface, so that none can go through a selector")

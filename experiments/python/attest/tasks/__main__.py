@@ -69,7 +69,9 @@ def configuration(options, model, prompts, layers):
             "answered": "forced" if options.forced else "greedy",
             "max_new_tokens": options.max_new_tokens,
             "scoring": ["prefix"] if options.forced else ["exact", "contains", "prefix"],
-            "dump": options.dump and {"queries": options.dump_queries, "layers": options.dump_layers}}
+            "dump": options.dump and {"queries": options.dump_queries, "layers": options.dump_layers,
+                                      **{name: True for name in ("head_weights", "output_gradients")
+                                         if getattr(options, name)}}}
 
 
 def refuse_existing(path, force):

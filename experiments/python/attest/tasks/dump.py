@@ -32,7 +32,9 @@ class TaskDump:
         """Reads prompt and answer, and writes the dump `path`. Returns the cache, cut to the prompt's tokens but the
         last."""
         queries = min(len(tokenized.answer), self.options.dump_queries or len(tokenized.answer))
-        choice = types.SimpleNamespace(decode=None, answer=queries, layers=self.options.dump_layers)
+        choice = types.SimpleNamespace(decode=None, answer=queries, layers=self.options.dump_layers,
+                                       head_weights=self.options.head_weights,
+                                       output_gradients=self.options.output_gradients)
         cache = answers.attention.new_cache()
         with DumpWriter(path, force=True) as writer, self._capturing():
             self.capture.writer = writer

@@ -43,7 +43,7 @@ def parse(arguments):
     add("--dtype", type=element_type)
     add("--device", default="auto")
     add("--revision")
-    for flag in ("--chat", "--trust-remote-code", "--resume", "--force", "--quiet", "--json"):
+    for flag in ("--head-weights", "--output-gradients", "--chat", "--trust-remote-code", "--resume", "--force", "--quiet", "--json"):
         add(flag, action="store_true")
     add("--threads", type=count, default=1)
     return checked(parser.parse_args(arguments))
@@ -60,9 +60,10 @@ def checked(options):
         options.haystack = SOURCES
     if options.forced and options.max_new_tokens:
         raise UsageError("--max-new-tokens is of answers that are decoded, and --forced feeds the known ones")
-    for name in ("dump_queries", "dump_layers"):
+    for name in ("dump_queries", "dump_layers", "head_weights", "output_gradients"):
         if getattr(options, name) and not options.dump:
             raise UsageError(f"--{name.replace('_', '-')} is of --dump, which is not given")
+    options.head_weights |= options.output_gradients
     if options.first_token is not None and options.tokenizer != "bytes":
         raise UsageError("--first-token is of --tokenizer bytes")
     return options

@@ -153,6 +153,17 @@ def test_dump_is_that_of_capture(queries, model_folder, prompts, tmp_path):  # n
         assert one["prompts/name"].asstr()[()].tolist() == ["p0", "p1", "p2"]
 
 
+def test_dump_has_the_head_weights_of_capture(model_folder, prompts, tmp_path):  # noqa: F811
+    path = write_lines(tmp_path / "p.jsonl", prompts)
+    assert tasks(model_folder, tmp_path / "t.h5", f"--prompts={path}", f"--dump={tmp_path}/d.h5", "--dump-queries=3",
+                 "--head-weights") == 0
+    assert capture.main([str(model_folder), str(path), "-o", str(tmp_path / "c.h5"), "--answer", "3", "--head-weights",
+                         "--device", "cpu", "--quiet"]) == 0
+    with h5py.File(tmp_path / "d.h5") as dump, h5py.File(tmp_path / "c.h5") as expected:
+        for name in ("margin", "answer_token", "layers/3/head_gradient"):
+            np.testing.assert_array_equal(dump[f"samples/p1/{name}"], expected[f"samples/p1/{name}"])
+
+
 def test_made_prompts(model_folder, tmp_path, capsys):  # noqa: F811
     options = ["--tasks=kv,niah", "--context=300,700", "--prompts=2", "--seed=3", "--forced"]
     assert tasks(model_folder, tmp_path / "t.h5", *options) == 0

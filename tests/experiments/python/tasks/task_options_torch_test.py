@@ -17,6 +17,7 @@ from task_runs_maker import model_folder, tasks, write_lines  # noqa: F401
     (["--dtype=int8"], 2, "'int8' is not float16, bfloat16 or float32"),
     (["--dump-queries=2"], 2, "--dump-queries is of --dump, which is not given"),
     (["--dump-layers=2"], 2, "--dump-layers is of --dump, which is not given"),
+    (["--head-weights"], 2, "--head-weights is of --dump, which is not given"),
     (["--forced", "--max-new-tokens=9"], 2, "--max-new-tokens is of answers that are decoded"),
     (["--tokenizer=x", "--first-token=3"], 2, "--first-token is of --tokenizer bytes"),
     (["--tokenizer=./x"], 4, "--tokenizer ./x: no such folder"),
