@@ -78,7 +78,12 @@ void claim_folder(const fs::path& folder) {
   }
   fs::create_directories(folder, error);
   if (error) throw OutputError(fmt::format("cannot make the folder {}: {}", folder.string(), error.message()));
-  write_atomically((folder / kMark).string(), kMarkText);
+  try {
+    write_atomically((folder / kMark).string(), kMarkText);
+  } catch (const OutputError&) {
+    fs::remove(folder, error);  // if it is empty
+    throw;
+  }
 }
 
 struct Step {
