@@ -42,11 +42,11 @@ struct KvHead {
   std::span<const std::int64_t> visible;            ///< [num_queries] L >= 1, ascending: query n sees keys 0 .. L-1
   ElementType element_type = ElementType::float32;  ///< of the dump; `quant_arith = dump` rounds to it
   ScoreTransform transform;
-  std::span<const float> sinks;       ///< [G] learned sink logits; empty: none
-  int layer = 0;                      ///< index in the model
-  int kv_head = 0;                    ///< index in the layer
-  std::span<const float> key_amax;    ///< [KV heads] largest |k| of the layer's sample, if the selector asks for it
-  std::span<const float> value_amax;  ///< [KV heads]
+  std::span<const float> sinks;          ///< [G] learned sink logits; empty: none
+  int layer = 0;                         ///< index in the model
+  int kv_head = 0;                       ///< index in the layer
+  std::span<const float> key_amax = {};  ///< [KV heads] largest |k| of the layer's sample, if the selector asks for it
+  std::span<const float> value_amax = {};     ///< [KV heads]
   std::span<const LayerEstimates> estimates;  ///< of the layer, read from files
   std::int64_t first_query = 0;               ///< query n here is query first_query + n of the layer
   std::int64_t first_key = 0;                 ///< key 0 here is key first_key of the sample

@@ -20,8 +20,8 @@ using ValueRows = std::function<void(std::int64_t first, std::int64_t count, dou
 /// `rows`.
 struct ApproximateValues {
   const float* values = nullptr;        ///< [length, Dv]; or null
-  ValueRows rows;                       ///< makes them tile by tile; or empty. Without either all values are exact
   std::span<const std::int64_t> count;  ///< [num_queries]
+  ValueRows rows = {};                  ///< makes them tile by tile; or empty. Without either all values are exact
 
   bool any() const { return values != nullptr || rows; }
 };

@@ -12,8 +12,9 @@ torch.ops.load_library(str(LIBRARY))
 SCALE = 0.5
 
 
-def attend(q, k, v, selector="exact", setting=0.0, *, layer=3, scale=SCALE, softcap=0.0, window=0, sinks=None):
-    return torch.ops.attest.attend(q, k, v, selector, setting, layer, scale, softcap, window, sinks)
+def attend(q, k, v, selector="exact", setting=0.0, *, layer=3, scale=SCALE, softcap=0.0, window=0, sinks=None,
+           values_in_keys=False):
+    return torch.ops.attest.attend(q, k, v, selector, setting, layer, scale, softcap, window, sinks, values_in_keys)
 
 
 def tensors(heads=4, kv_heads=2, queries=1, tokens=300, dim=32, value_dim=32, batch=1, dtype=torch.bfloat16, seed=0):

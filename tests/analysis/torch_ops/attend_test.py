@@ -112,6 +112,28 @@ def test_a_share_of_the_visible_keys():
     assert all(torch.equal(a, b) for a, b in zip(share, tokens)) and (share[2] == 80).all()
 
 
+def test_values_in_keys_are_those_of_the_stored_keys():
+    q, k, _ = tensors(tokens=320, batch=2)
+    v = k[..., :16]
+    latent = attend(q, k, v, "kv_cache:k=fp8_e4m3", values_in_keys=True)
+    apart = attend(q, k, v, "kv_cache:k=fp8_e4m3,v=fp8_e4m3")
+    assert all(torch.equal(a, b) for a, b in zip(latent, apart))
+    assert not torch.equal(latent[0], attend(q, k, v, "kv_cache:k=fp8_e4m3")[0])
+    with pytest.raises(ValueError, match="option 'v' is 'fp8_e4m3', expected 'native'"):
+        attend(q, k, v, "kv_cache:v=fp8_e4m3", values_in_keys=True)
+    with pytest.raises(ValueError, match="expected values that are the first channels of the keys"):
+        attend(q, k, torch.cat([k, k], dim=3), values_in_keys=True)
+
+
+def test_scales_are_those_of_each_sequence():
+    q, k, v = tensors(tokens=200, batch=2)
+    k[1] *= 300
+    both = attend(q, k, v, "kv_cache:k=nvfp4,v=nvfp4")
+    for i in range(2):
+        alone = attend(q[i:i + 1], k[i:i + 1], v[i:i + 1], "kv_cache:k=nvfp4,v=nvfp4")
+        assert all(torch.equal(a[i:i + 1], b) for a, b in zip(both, alone))
+
+
 def test_kinds_of_settings():
     kinds = {"ffd:gqa=per_head": "delta", "quest": "budget", "twilight": "p", "skip_softmax:unit=factor": "factor",
              "exact": "none"}

@@ -79,6 +79,11 @@ def ggml(keys, name):
     return quants.dequantize(quants.quantize(keys, kind), kind).astype(np.float64)
 
 
+def amax_of_heads(keys):
+    scales = np.abs(keys).max(1, keepdims=True) / np.float32(448)
+    return np.where(scales == 0, np.float32(1), scales)
+
+
 PEAK = np.float32(np.abs(made_keys()).max())
 CASES = {
     "k=fp8_e4m3": lambda keys: fp8(keys, ml_dtypes.float8_e4m3fn, 1, 448),
@@ -86,6 +91,7 @@ CASES = {
     "k=fp8_e5m2": lambda keys: fp8(keys, ml_dtypes.float8_e5m2, 1, 57344),
     "k=fp8_e5m2,k_scale=3": lambda keys: fp8(keys, ml_dtypes.float8_e5m2, 3, 57344),
     "k=fp8_e4m3,k_scale=amax": lambda keys: fp8(keys, ml_dtypes.float8_e4m3fn, PEAK / np.float32(448), 448),
+    "k=fp8_e4m3,k_scale=amax_head": lambda keys: fp8(keys, ml_dtypes.float8_e4m3fn, amax_of_heads(keys), 448),
     "k=nvfp4": lambda keys: nvfp4(keys, PEAK / np.float32(2688)),
     "k=nvfp4,k_scale=0.01": lambda keys: nvfp4(keys, 0.01),
     **{f"k={name},rotate=none": lambda keys, name=name: ggml(keys, name)
