@@ -75,6 +75,7 @@ class Reader {
       metric.name = text();
       metric.axes = static_cast<MetricAxes>(number<std::uint8_t>());
       const std::string_view raw = text();
+      failed_ = failed_ || raw.size() % sizeof(float) != 0;
       metric.values.resize(raw.size() / sizeof(float));
       std::memcpy(metric.values.data(), raw.data(), metric.values.size() * sizeof(float));
     }

@@ -96,7 +96,7 @@ class GridTarget : public FuzzTarget {
   Outcome read(const std::string& input) override {
     if (input.empty()) return Outcome::refused;
     const std::string text = input.substr(1);
-    const auto kind = static_cast<SettingKind>((input[0] - '0') % 5);
+    const auto kind = static_cast<SettingKind>((static_cast<unsigned char>(input[0]) + 2) % 5);  // '0': 0
     if (kind == SettingKind::none) {
       return outcome_of_argument("--lambdas: ", [&] {
         const std::vector<double> numbers = parse_numbers(text, "--lambdas");

@@ -394,13 +394,12 @@ DriverReport drive(const TargetInfo& target, const DriverOptions& options) {
   return shared.report;
 }
 
-int replay(const TargetInfo& target, const std::string& path) {
+void replay(const TargetInfo& target, const std::string& path) {
   std::ifstream stream(path, std::ios::binary);
   if (!stream) throw InputError(path + ": cannot be opened");
   const std::string input{std::istreambuf_iterator<char>(stream), {}};
   const Outcome outcome = target.make()->read(input);
   std::printf("%s: %s\n", path.c_str(), outcome == Outcome::accepted ? "accepted" : "refused");
-  return 0;
 }
 
 }  // namespace attest::fuzz

@@ -43,6 +43,6 @@ std::string make_input(const TargetInfo& target, std::uint64_t seed, std::uint64
 DriverReport drive(const TargetInfo& target, const DriverOptions& options);
 
 /// Reads one kept input in this process, without a limit. Prints what the reader says.
-int replay(const TargetInfo& target, const std::string& path);
+void replay(const TargetInfo& target, const std::string& path);
 
 }  // namespace attest::fuzz

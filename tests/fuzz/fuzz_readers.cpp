@@ -44,7 +44,8 @@ bool run_one(const TargetInfo& target, const DriverOptions& options) {
 struct FuzzOptions {
   DriverOptions driver;
   std::vector<std::string> names;
-  std::string file, saved;
+  std::vector<std::string> files;
+  std::string saved;
   bool list = false, short_run = false;
 };
 
@@ -56,9 +57,10 @@ int fuzz(const FuzzOptions& command) {
     for (const TargetInfo* target : all_targets()) std::printf("%s\n", target->name);
     return 0;
   }
-  if (!command.file.empty() || !command.saved.empty()) {
+  if (!command.files.empty() || !command.saved.empty()) {
     if (targets.size() != 1) throw UsageError("--file and --save need one --reader");
-    if (!command.file.empty()) return replay(*targets[0], command.file);
+    for (const std::string& file : command.files) replay(*targets[0], file);
+    if (!command.files.empty()) return 0;
     for (std::uint64_t i = 0; i < std::max<std::uint64_t>(options.runs, 1); ++i) {
       const std::uint64_t number = options.first + i;
       write_atomically(options.runs == 0 ? command.saved : fmt::format("{}/{}", command.saved, number),
@@ -94,7 +96,7 @@ int run(int argc, char** argv) {
   program.option("--most-gib", driver.most_gib, "Memory that one input may take").takes(real).shows_default();
   program.flag("--guarded", driver.guarded, "HDF5 files are read in a child each, as the program reads them");
   program.option("--failures", driver.failures, "Folder for inputs that failed (default: that for temporary files)");
-  program.option("--file", options.file, "Reads this input once, in this process");
+  program.option("--file", options.files, "Reads these inputs once, in this process").separated();
   program.option(
       "--save", options.saved,
       "Writes the input --first to this file and reads nothing; with --runs so many, to files in this folder");

@@ -1,7 +1,9 @@
 """A short run of every reader written in C++ on made inputs; and that the driver finds planted defects."""
 import os
+import pathlib
 import re
 import subprocess
+import zipfile
 
 import pytest
 
@@ -21,6 +23,19 @@ def test_whatever_the_input_it_is_read_or_refused(reader, tmp_path):
     assert inputs == accepted + refused
     # Else the changes are too many, so that nothing lies behind the first check, or too few.
     assert min(accepted, refused) > inputs / 50, done.stdout
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_the_inputs_that_libfuzzer_kept(reader, tmp_path):
+    """corpus/READER.zip: a few of those that each reach other code (coverage/keep_corpus.py)."""
+    archive = pathlib.Path(__file__).with_name("corpus") / f"{reader}.zip"
+    if not archive.exists():
+        pytest.skip("none are kept")
+    with zipfile.ZipFile(archive) as zipped:
+        zipped.extractall(tmp_path)
+    files = sorted(map(str, tmp_path.iterdir()))
+    done = fuzz("--reader", reader, "--file", ",".join(files))
+    assert done.returncode == 0 and done.stdout.count("\n") == len(files) > 4, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("reader, sentence", [
