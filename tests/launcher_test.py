@@ -136,7 +136,7 @@ def test_without_cuda_is_another_build(checkout):
     assert builds(checkout) == ["release attest", "cpu attest"]
 
 
-@pytest.mark.parametrize("command, needs", [("capture", True), ("tasks", True), ("bench", True), ("run", False), ("--version", False)])
+@pytest.mark.parametrize("command, needs", [("prompts", True), ("capture", True), ("tasks", True), ("bench", True), ("run", False), ("--version", False)])
 def test_torch_is_brought_by_the_first_command_that_takes_it(checkout, command, needs):
     call(checkout / "attest", "list")
     call(checkout / "attest", command)

@@ -1,6 +1,7 @@
 // Numbers that arise in a study and are too large to be studied, although the dump's values are finite.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -30,7 +31,8 @@ struct Overflow {
 
 /// The smallest estimate of a selector that can be studied. In estimates from a file, -inf is the lowest.
 inline float lowest_estimate(const Selector& selector) {
-  return selector.estimate_source() ? kNoLowest : -kLargestScore;
+  const std::vector<EstimateSource> sources = selector.estimate_sources();
+  return std::ranges::count(sources, EstimateKind::scores, &EstimateSource::kind) > 0 ? kNoLowest : -kLargestScore;
 }
 
 /// "layer 3, query head 5, query at 900: the score of token 17 is NaN or beyond 1.15e+18, the largest that is studied".

@@ -115,7 +115,8 @@ Json scan_tasks_file(const std::string& path) {
   const Group root = hdf5::root_of(hdf5::open_file(path));
   const std::string format = root.string_attribute("format");
   if (format != kTasksFormat)
-    root.fail(fmt::format("attribute 'format' is '{}', expected '{}'", excerpt(format), kTasksFormat));
+    root.fail(
+        fmt::format("attribute 'format' is '{}', expected '{}'{}", excerpt(format), kTasksFormat, format_hint(format)));
   root.integer_attribute("format_version", 1, 1);
   Json file = {{"model", root.string_attribute("model")}};
   const Group prompts = root.group("prompts"), runs = root.group("runs"), outcomes = root.group("outcomes");

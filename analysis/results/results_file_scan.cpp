@@ -13,6 +13,7 @@
 #include "dumps/base/json.h"
 #include "dumps/base/printable.h"
 #include "dumps/dump_info.h"
+#include "dumps/format/format_names.h"
 #include "dumps/hdf5/dataset.h"
 #include "dumps/hdf5/node.h"
 
@@ -190,8 +191,8 @@ Json read_dump(const Group& group) {
 Json scan_results_file(const std::string& path) {
   const Group root = hdf5::root_of(hdf5::open_file(path));
   const std::string format = root.string_attribute("format");
-  if (format != "attention-study")
-    root.fail(fmt::format("attribute 'format' is '{}', expected 'attention-study'", format));
+  if (format != kStudyFormat)
+    root.fail(fmt::format("attribute 'format' is '{}', expected '{}'{}", format, kStudyFormat, format_hint(format)));
   root.integer_attribute("format_version", 1, 1);
   Json study = {{"manifest", root.string_attribute("manifest")}, {"dumps", Json::array()}};
   const Group dumps = root.group("dumps");

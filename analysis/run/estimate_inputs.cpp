@@ -51,10 +51,11 @@ std::vector<EstimateReader> open_estimates(const Study& study, const StudyPlan& 
   std::vector<EstimateSource> sources;
   std::vector<EstimateReader> readers;
   for (const StudySelector& chosen : study.selectors) {
-    const std::optional<EstimateSource> source = chosen.selector->estimate_source();
-    if (!source || std::ranges::find(sources, *source) != sources.end()) continue;
-    sources.push_back(*source);
-    readers.emplace_back(*source, layers_of(study, plan, dumps, chosen.label), allowed_memory);
+    for (const EstimateSource& source : chosen.selector->estimate_sources()) {
+      if (std::ranges::find(sources, source) != sources.end()) continue;
+      sources.push_back(source);
+      readers.emplace_back(source, layers_of(study, plan, dumps, chosen.label), allowed_memory);
+    }
   }
   return readers;
 }

@@ -19,10 +19,11 @@ std::shared_ptr<const Selector> make(const std::string& text) {
   if (const std::string wrong = parse_selector_text(text, spec); !wrong.empty())
     throw UsageError(fmt::format("selector: '{}': {}; expected NAME[:option=value,...]", text, wrong));
   std::shared_ptr<const Selector> selector = make_selector(spec);
-  if (selector->estimate_source() || !selector->calibration_samples().empty())
+  const bool imports = !selector->estimate_sources().empty();
+  if (imports || !selector->calibration_samples().empty())
     throw UsageError(fmt::format("selector '{}' takes {} from a dump, and here is none: expected another {}",
-                                 selector->name(), selector->estimate_source() ? "estimates" : "a calibration",
-                                 selector->estimate_source() ? "selector" : "source of its calibration"));
+                                 selector->name(), imports ? "estimates" : "a calibration",
+                                 imports ? "selector" : "source of its calibration"));
   return selector;
 }
 

@@ -1,8 +1,9 @@
-// Lists in messages.
+// Lists and counts in messages.
 #pragma once
 
 #include <fmt/core.h>
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -19,6 +20,11 @@ std::string join(const Values& values, std::string_view separator) {
     text += fmt::format("{}", value);
   }
   return text;
+}
+
+/// "1 sample", "12 samples".
+inline std::string counted(std::int64_t count, std::string_view noun) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
 }
 
 }  // namespace attest

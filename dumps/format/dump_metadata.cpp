@@ -11,6 +11,7 @@
 #include <type_traits>
 
 #include "dumps/format/dump_fields.h"
+#include "dumps/format/format_names.h"
 #include "dumps/hdf5/dataset.h"
 
 namespace attest {
@@ -122,11 +123,8 @@ void read_fields(const Group& group, Owner& owner, Axes& axes) {
 DumpInfo read_header(const Group& root) {
   if (!root.has_attribute("format")) root.fail("attribute 'format' is missing, expected 'attention-dump'");
   const std::string format = root.string_attribute("format");
-  if (format != "attention-dump") {
-    root.fail(fmt::format(
-        "attribute 'format' is '{}', expected 'attention-dump'{}", format,
-        format == "attention-study" ? " (this is a results file of `attest run`, for `attest figures`)" : ""));
-  }
+  if (format != kDumpFormat)
+    root.fail(fmt::format("attribute 'format' is '{}', expected '{}'{}", format, kDumpFormat, format_hint(format)));
   const std::int64_t version = root.integer_attribute("format_version", std::numeric_limits<std::int64_t>::min(),
                                                       std::numeric_limits<std::int64_t>::max());
   if (version != 1) root.fail(fmt::format("attribute 'format_version' is {}, expected 1", version));

@@ -241,7 +241,8 @@ void select_queries(AttentionLayer& layer, std::span<const std::size_t> which) {
   };
   select(layer.q, row);
   for (LayerEstimates& estimates : layer.estimates)
-    select(estimates.values, estimates.values.size() / layer.query_positions.size());
+    if (estimates.source.kind == EstimateKind::scores)
+      select(estimates.values, estimates.values.size() / layer.query_positions.size());
   layer.query_positions = std::move(positions);
 }
 

@@ -17,6 +17,18 @@ std::string group_path(const std::string& sample, int layer) {
   return fmt::format("/samples/{}/layers/{}", sample, layer);
 }
 
+/// Doubles become floats, in place.
+void narrow(LayerBuffer& values) {
+  const std::size_t count = values.size() / sizeof(double);
+  for (std::size_t i = 0; i < count; ++i) {
+    double wide = 0;
+    std::memcpy(&wide, values.data() + i * sizeof(double), sizeof(double));
+    const auto number = static_cast<float>(wide);
+    std::memcpy(values.data() + i * sizeof(float), &number, sizeof(float));
+  }
+  values.resize(count * sizeof(float));
+}
+
 }  // namespace
 
 EstimateReader::EstimateReader(EstimateSource source, std::span<const EstimatedLayer> layers,
@@ -38,34 +50,43 @@ EstimateReader::EstimateReader(EstimateSource source, std::span<const EstimatedL
     const EstimatedLayer& wanted = layers[i];
     const Stored& stored = found[i];
     // Checked once more: the file may have damaged the memory of the child.
-    const bool plausible =
-        received == bytes.size() && stored.num_queries == wanted.num_queries &&
-        (stored.num_heads == wanted.shape.num_query_heads || stored.num_heads == wanted.shape.num_kv_heads) &&
-        stored.num_heads * stored.query_heads_per_estimate == wanted.shape.num_query_heads &&
-        stored.num_entries == (wanted.num_tokens + source_.width - 1) / source_.width &&
-        (stored.bytes_per_value == 2 || stored.bytes_per_value == 4 || stored.bytes_per_value == 8);
+    const bool by_kv_head = stored.shape == shape_of(wanted, true);
+    const bool plausible = received == bytes.size() && (by_kv_head || stored.shape == shape_of(wanted, false)) &&
+                           (stored.bytes_per_value == 2 || stored.bytes_per_value == 4 || stored.bytes_per_value == 8);
     if (!plausible) throw InputError(fmt::format("{}: the file is damaged", file_.path()));
     check_memory_bound(file_, group_path(wanted.sample, wanted.layer) + "/" + source_.dataset,
                        stored.bytes_while_read(), allowed_memory);
-    layers_.emplace(std::pair(wanted.sample, wanted.layer), stored);
+    layers_.emplace(std::pair(wanted.sample, wanted.layer), Layer{stored, by_kv_head ? wanted.shape.group() : 1});
   }
+}
+
+std::array<std::int64_t, 3> EstimateReader::shape_of(const EstimatedLayer& wanted, bool by_kv_head) const {
+  const AttentionShape& shape = wanted.shape;
+  switch (source_.kind) {
+    case EstimateKind::scores:
+      break;
+    case EstimateKind::keys:
+      return {shape.num_kv_heads, wanted.num_tokens, shape.head_dim};
+    case EstimateKind::values:
+      return {shape.num_kv_heads, wanted.num_tokens, shape.value_dim};
+  }
+  return {wanted.num_queries, by_kv_head ? shape.num_kv_heads : shape.num_query_heads,
+          (wanted.num_tokens + source_.width - 1) / source_.width};
 }
 
 EstimateReader::Stored EstimateReader::find(const EstimatedLayer& wanted) const {
   const hdf5::Group group = hdf5::open_group(file_.path(), group_path(wanted.sample, wanted.layer));
   const hdf5::Dataset data(group.open(source_.dataset));
-  const std::int64_t entries = (wanted.num_tokens + source_.width - 1) / source_.width;
   const bool by_kv_head = data.shape().size() == 3 && data.shape()[1] == wanted.shape.num_kv_heads;
-  const int heads = by_kv_head ? wanted.shape.num_kv_heads : wanted.shape.num_query_heads;
-  data.expect_shape(std::vector<std::int64_t>{wanted.num_queries, heads, entries},
-                    fmt::format("query positions of the dump, num_query_heads or num_kv_heads, {}",
-                                source_.width == 1 ? "num_tokens" : fmt::format("blocks of {} tokens", source_.width)));
-  return {.num_queries = wanted.num_queries,
-          .num_heads = heads,
-          .query_heads_per_estimate = wanted.shape.num_query_heads / heads,
-          .num_entries = entries,
-          .bytes_per_value = data.expect_reals(),
-          .file_offset = data.location().file_offset};
+  const std::array<std::int64_t, 3> shape = shape_of(wanted, by_kv_head);
+  data.expect_shape(
+      shape, source_.kind == EstimateKind::keys     ? "num_kv_heads, num_tokens, head_dim"
+             : source_.kind == EstimateKind::values ? "num_kv_heads, num_tokens, value_dim"
+             : source_.width == 1
+                 ? "query positions of the dump, num_query_heads or num_kv_heads, num_tokens"
+                 : fmt::format("query positions of the dump, num_query_heads or num_kv_heads, blocks of {} tokens",
+                               source_.width));
+  return {.shape = shape, .bytes_per_value = data.expect_reals(), .file_offset = data.location().file_offset};
 }
 
 void EstimateReader::read_stored(const std::string& group, const Stored& stored, std::span<std::byte> bytes) const {
@@ -87,15 +108,20 @@ void EstimateReader::read_stored(const std::string& group, const Stored& stored,
 }
 
 void EstimateReader::read(const std::string& sample, int layer, LayerEstimates& out) const {
-  const Stored& stored = layers_.at({sample, layer});
+  const auto& [stored, query_heads_per_estimate] = layers_.at({sample, layer});
+  const bool vectors = source_.kind != EstimateKind::scores;
   out.source = source_;
-  out.num_heads = static_cast<int>(stored.num_heads);
-  out.query_heads_per_estimate = static_cast<int>(stored.query_heads_per_estimate);
-  out.num_entries = stored.num_entries;
-  out.in_double = stored.bytes_per_value == 8;
+  out.num_heads = static_cast<int>(stored.shape[vectors ? 0 : 1]);
+  out.query_heads_per_estimate = query_heads_per_estimate;
+  out.num_entries = stored.shape[vectors ? 1 : 2];
+  out.in_double = stored.bytes_per_value == 8 && !vectors;
   out.values.resize(stored.bytes_in_memory());
   const std::string group = group_path(sample, layer);
-  if (stored.bytes_per_value != 2) return read_stored(group, stored, {out.values.data(), out.values.size()});
+  if (stored.bytes_per_value != 2) {
+    read_stored(group, stored, {out.values.data(), out.values.size()});
+    if (stored.bytes_per_value == 8 && vectors) narrow(out.values);
+    return;
+  }
   std::vector<std::byte> halves(stored.values() * 2);
   read_stored(group, stored, halves);
   convert_to_float(ElementType::float16, halves.data(), stored.values(), reinterpret_cast<float*>(out.values.data()));

@@ -1,7 +1,8 @@
-// Reads estimates of attention scores from a user's file (format: README.md). The file is as untrusted as a dump:
-// everything that the study needs is checked before the study begins.
+// Reads estimates of attention scores, and keys and values that replace the dump's, from a user's file (format:
+// README.md). The file is as untrusted as a dump: everything that the study needs is checked before the study begins.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <span>
@@ -27,8 +28,9 @@ struct EstimatedLayer {
 /// Thread-safe.
 class EstimateReader {
  public:
-  /// Opens source.file and checks the data set of every layer: [N, Hq or Hkv, ceil(T / width)] of float16, float32 or
-  /// float64, in memory of at most `allowed_memory` bytes (0: what memory_bound.h allows freely). Throws InputError.
+  /// Opens source.file and checks the data set of every layer: estimates [N, Hq or Hkv, ceil(T / width)], keys
+  /// [Hkv, T, D], values [Hkv, T, Dv], of float16, float32 or float64, in memory of at most `allowed_memory` bytes (0:
+  /// what memory_bound.h allows freely). Throws InputError.
   EstimateReader(EstimateSource source, std::span<const EstimatedLayer> layers, std::uint64_t allowed_memory = 0);
 
   /// Fills `out` with the estimates of one of these layers for all queries. Reuses its buffer if it is large enough.
@@ -38,20 +40,27 @@ class EstimateReader {
  private:
   /// Location and shape of a layer's data set.
   struct Stored {
-    std::int64_t num_queries = 0, num_heads = 0, query_heads_per_estimate = 0, num_entries = 0, bytes_per_value = 0;
+    std::array<std::int64_t, 3> shape{};
+    std::int64_t bytes_per_value = 0;
     std::int64_t file_offset = -1;  ///< >= 0: contiguous from here
-    std::size_t values() const { return static_cast<std::size_t>(num_queries * num_heads * num_entries); }
+    std::size_t values() const { return static_cast<std::size_t>(shape[0] * shape[1] * shape[2]); }
     /// float16 is converted to float32.
     std::size_t bytes_in_memory() const { return values() * (bytes_per_value == 8 ? sizeof(double) : sizeof(float)); }
     std::size_t bytes_while_read() const { return bytes_in_memory() + (bytes_per_value == 2 ? values() * 2 : 0); }
   };
 
+  /// The shape that a layer's data set has; `by_kv_head`: of estimates with one per KV head.
+  std::array<std::int64_t, 3> shape_of(const EstimatedLayer& wanted, bool by_kv_head) const;
   Stored find(const EstimatedLayer& wanted) const;
   void read_stored(const std::string& group, const Stored& stored, std::span<std::byte> bytes) const;
 
   EstimateSource source_;
   InputFile file_;
-  std::map<std::pair<std::string, int>, Stored> layers_;
+  struct Layer {
+    Stored stored;
+    int query_heads_per_estimate = 1;
+  };
+  std::map<std::pair<std::string, int>, Layer> layers_;
 };
 
 }  // namespace attest

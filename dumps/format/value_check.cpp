@@ -211,8 +211,28 @@ std::string other_value_text(const LayerCheck& check) {
                      check.layer, check.other_value->head, check.other_value->token);
 }
 
+namespace {
+
+/// Of keys or values that replace the dump's.
+std::string first_bad_vector(const LayerEstimates& vectors, const AttentionLayer& layer, const std::string& sample) {
+  const int dim = vectors.source.kind == EstimateKind::keys ? layer.shape.head_dim : layer.shape.value_dim;
+  for (int head = 0; head < vectors.num_heads; ++head)
+    for (std::int64_t token = 0; token < vectors.num_entries; ++token)
+      for (const float value : std::span(vectors.vectors(head, token, dim), static_cast<std::size_t>(dim)))
+        if (!std::isfinite(value))
+          return fmt::format("{}: sample '{}', layer {}, '{}', head {}: {} at token {}", vectors.source.file, sample,
+                             layer.layer, vectors.source.dataset, head, std::isnan(value) ? "NaN" : "infinity", token);
+  return {};
+}
+
+}  // namespace
+
 std::string first_bad_estimate(const AttentionLayer& layer, const std::string& sample) {
-  for (const LayerEstimates& estimates : layer.estimates)
+  for (const LayerEstimates& estimates : layer.estimates) {
+    if (estimates.source.kind != EstimateKind::scores) {
+      if (std::string bad = first_bad_vector(estimates, layer, sample); !bad.empty()) return bad;
+      continue;
+    }
     for (std::int64_t n = 0; n < layer.num_queries(); ++n) {
       const std::int64_t position = layer.query_positions[static_cast<std::size_t>(n)];
       const int width = estimates.source.width;
@@ -225,6 +245,7 @@ std::string first_bad_estimate(const AttentionLayer& layer, const std::string& s
                              std::isnan(value) ? "NaN" : "infinity", width == 1 ? "token" : "block", i);
         }
     }
+  }
   return {};
 }
 

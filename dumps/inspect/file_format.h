@@ -3,11 +3,9 @@
 
 #include <string>
 
-namespace attest {
+#include "dumps/format/format_names.h"
 
-inline constexpr const char* kDumpFormat = "attention-dump";
-inline constexpr const char* kStudyFormat = "attention-study";
-inline constexpr const char* kTasksFormat = "attest-tasks";
+namespace attest {
 
 /// The root's attribute `format`; empty if there is none. Throws InputError if the file cannot be read.
 std::string file_format(const std::string& path);

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "dumps/base/byte_size.h"
+#include "dumps/base/join.h"
 #include "dumps/base/printable.h"
 #include "dumps/format/dump_fields.h"
 #include "dumps/inspect/inspect.h"
@@ -79,10 +80,10 @@ std::string header_text(const DumpInfo& info) {
   const auto line = [&](const char* name, const std::string& value) {
     text += fmt::format("  {:<13}{}\n", name, value);
   };
-  line("model", fmt::format("{}, {} layers", printable(info.model), info.num_layers));
+  line("model", fmt::format("{}, {}", printable(info.model), counted(info.num_layers, "layer")));
   line("attention",
-       fmt::format("{} query heads, {} KV heads (groups of {}), head_dim {}{}", shape.num_query_heads,
-                   shape.num_kv_heads, shape.group(), shape.head_dim,
+       fmt::format("{}, {} (groups of {}), head_dim {}{}", counted(shape.num_query_heads, "query head"),
+                   counted(shape.num_kv_heads, "KV head"), shape.group(), shape.head_dim,
                    shape.value_dim == shape.head_dim ? "" : fmt::format(", value_dim {}", shape.value_dim)) +
            (shape.values_in_keys != 0 ? ": the first channels of the keys" : ""));
   const double standard_scale = 1 / std::sqrt(static_cast<double>(shape.head_dim));

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "dumps/base/join.h"
 #include "experiments/claims/claim.h"
 #include "experiments/claims/measured.h"
 #include "experiments/study_view/selector_choice.h"
@@ -80,8 +81,8 @@ std::vector<CheckedClaim> checked_bound_claims(const ModelStudy& study, ScanBoun
       return ClaimResult{.evidence = "needs the dump and its thumbnails: " + bounds.problem,
                          .run_options = "--selector ffd --delta 5"};
     ClaimResult checked = check(bounds);
-    checked.subject =
-        fmt::format("ffd at delta 5, {} rows (query, head) of {} layers", bounds.pooled.rows, bounds.layers.size());
+    checked.subject = fmt::format("ffd at delta 5, {} rows (query, head) of {}", bounds.pooled.rows,
+                                  counted(std::ssize(bounds.layers), "layer"));
     return checked;
   };
   return {{{"The scanning error is concentrated: at most 2 exp(-lambda^2 / (2 sigma_eff^2)) of it lies beyond lambda",

@@ -5,6 +5,7 @@
 #include <iterator>
 #include <optional>
 
+#include "dumps/base/join.h"
 #include "experiments/claims/claim.h"
 #include "experiments/claims/measured.h"
 #include "experiments/study_view/quality_curves.h"

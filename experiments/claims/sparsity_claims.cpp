@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "analysis/statistics/aggregate.h"
+#include "dumps/base/join.h"
 #include "experiments/claims/claim.h"
 #include "experiments/claims/measured.h"
 #include "experiments/study_view/selector_choice.h"

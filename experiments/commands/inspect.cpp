@@ -14,7 +14,9 @@
 
 #include "analysis/results/partial_results.h"
 #include "dumps/base/error.h"
+#include "dumps/base/join.h"
 #include "dumps/base/json.h"
+#include "dumps/base/printable.h"
 #include "dumps/format/dump_reader.h"
 #include "dumps/inspect/file_format.h"
 #include "experiments/cli/output/progress.h"
@@ -79,15 +81,39 @@ void show_tasks(void (*show)(const std::string&, bool), const InspectOptions& op
   show(options.path, global.json);
 }
 
+/// The folder in which `attest capture --resume` keeps finished prompts, each in a dump of its own.
+bool is_unfinished_capture(const std::string& folder) {
+  std::error_code error;
+  return fs::exists(fs::path(folder) / "capture.json", error);
+}
+
+void inspect_capture(const std::string& folder, bool as_json) {
+  std::int64_t finished = 0;
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    finished += name.starts_with("dump-") && name.ends_with(".h5") ? 1 : 0;
+  }
+  if (error) throw InputError(fmt::format("{}: cannot be read ({})", folder, error.message()));
+  if (as_json)
+    print_json({{"path", folder}, {"format", fmt::format("{}-partial", kDumpFormat)}, {"finished_prompts", finished}});
+  else
+    std::cout << fmt::format(
+        "{}: an unfinished capture, {} finished. The same 'attest capture' command with --resume goes on; --force "
+        "starts over.\n",
+        printable(folder), counted(finished, "prompt"));
+}
+
 void run_inspect(const InspectOptions& options, const GlobalOptions& global) {
   std::error_code error;
   if (fs::is_directory(options.path, error)) {
+    if (is_unfinished_capture(options.path)) return inspect_capture(options.path, global.json);
     if (has_unfinished_tasks(options.path)) return show_tasks(inspect_unfinished_tasks, options, global);
     return inspect_partial(options, global);
   }
   const std::string partial = PartialResults::folder_of(options.path);
   if (!fs::exists(options.path, error) && fs::is_directory(partial, error))
-    throw InputError(fmt::format("{}: there is no such file; its study is unfinished, see 'attest inspect {}'",
+    throw InputError(fmt::format("{}: there is no such file; what makes it is unfinished, see 'attest inspect {}'",
                                  options.path, partial));
   const std::string format = file_format(options.path);
   if (format == kTasksFormat) return show_tasks(inspect_tasks, options, global);

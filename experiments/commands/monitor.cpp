@@ -18,14 +18,42 @@
 #include "experiments/commands/commands.h"
 #include "experiments/validation/judge_results.h"
 #include "experiments/validation/recommended.h"
+#include "experiments/validation/study_of_dumps.h"
 
 namespace attest {
 namespace {
 
 struct MonitorOptions {
   std::string recommendation;
+  std::vector<std::string> inputs;  ///< dumps, or results files
+  DumpStudyOptions study;
   ResultsArguments results;
 };
+
+/// Results as they are; dumps are studied first, at the recommended settings.
+ResultsFiles opened(MonitorOptions& options, const Recommended& recommended, const GlobalOptions& global) {
+  JudgedInputs inputs = split_judged_inputs(options.inputs);
+  if (!inputs.tasks.empty())
+    throw UsageError(fmt::format("{} holds answers; attest monitor judges cells, attest validate new answers",
+                                 inputs.tasks.front()));
+  if (inputs.dumps.empty())
+    refuse_study_options(options.study);
+  else
+    inputs.results = {
+        study_dumps(inputs.dumps, {selector_of(recommended)}, study_request(recommended), options.study, "", global)};
+  return options.results.open(inputs.results);
+}
+
+/// Throws UsageError if a file, or the dump of a prompt, helped to certify.
+void refuse_certifying(const Recommended& recommended, ResultsFiles files, const PromptSet& set, int threads) {
+  const auto refuse = [&](const std::string& hash, const std::string& path) {
+    if (std::ranges::count(recommended.hashes, hash) > 0)
+      throw UsageError(
+          fmt::format("{} holds the prompts that certified {}; monitoring takes later ones", path, recommended.path));
+  };
+  for (const JudgedFile& file : judged_files(files, threads)) refuse(file.content_hash, file.path);
+  for (const Prompt& prompt : set.prompts) refuse(prompt.origin, prompt.path());
+}
 
 struct Monitored {
   Recommended recommended;
@@ -37,15 +65,12 @@ struct Monitored {
 Monitored monitored(MonitorOptions& options, const GlobalOptions& global) {
   Monitored found{.recommended = read_recommended(options.recommendation), .set = {}, .order = {}, .monitoring = {}};
   const Recommended& recommended = found.recommended;
-  const ResultsFiles files = options.results.open();
-  for (const JudgedFile& file : judged_files(files, global.thread_count()))
-    if (std::ranges::count(recommended.hashes, file.content_hash) > 0)
-      throw UsageError(fmt::format("{} holds the prompts that certified {}; monitoring takes later ones", file.path,
-                                   recommended.path));
+  const ResultsFiles files = opened(options, recommended, global);
   PromptScope scope{
       .model = recommended.model, .selector = label_of(recommended, *files.front()), .cluster = recommended.cluster};
   for (const int layer : recommended.layers) scope.layers.emplace_back(layer, layer);
   found.set = gather_prompts(files, scope);
+  refuse_certifying(recommended, files, found.set, global.thread_count());
   PromptSet& set = found.set;
   const PromptNumbers numbers =
       numbers_at(set, recommended.targets, recommended_settings(recommended, set), global.thread_count());
@@ -140,8 +165,12 @@ void add_monitor(Command& program, const GlobalOptions& global) {
       "monitor",
       "Whether a recommendation still fits later prompts, tested after each: exit 0 no evidence, 3 evidence");
   command.option("REC", options->recommendation, "Recommendation of `attest validate -o`").required();
-  options->results.add_to(command,
-                          ", of later prompts in the order in which they came, studied at the recommended settings");
+  command
+      .option("INPUT", options->inputs,
+              "Dumps of later prompts, which are studied at the recommended settings, or results files of their study, "
+              "in the order in which the prompts came")
+      .required();
+  add_dump_study_options(command, options->study);
   command.on_run([options, &global] { run_monitor(*options, global); });
 }
 

@@ -62,8 +62,8 @@ Json json_of(const ReportData& data, const HtmlReport& report, const std::string
 
 std::string text_of(const ReportData& data, const HtmlReport& report, const std::string& path) {
   std::string text = data.studied + "\n";
-  for (const PageFinding& f : data.findings)
-    if (f.severity >= Severity::warning)
+  for (std::size_t i = 0; i < data.findings.size(); ++i)
+    if (const PageFinding& f = data.findings[i]; i < data.verdicts || f.severity >= Severity::warning)
       text += fmt::format("{}: {}\n", kSeverities[static_cast<std::size_t>(f.severity)], f.text);
   if (!data.figures_note.empty()) text += data.figures_note + "\n";
   return text + fmt::format("{}: {} findings, {} of the worst cells, {:.1f} MB; open it in a browser\n",
@@ -73,6 +73,9 @@ std::string text_of(const ReportData& data, const HtmlReport& report, const std:
 
 void run_report(ReportCommandOptions& options, const GlobalOptions& global) {
   check_output_file(options.path, options.results.paths(), {.replace = options.force});
+  if (const std::string kind = fs::path(options.path).extension(); kind != ".html" && kind != ".htm")
+    throw UsageError(fmt::format("--output {}: the report is a page for a browser, expected a name that ends in .html",
+                                 printable(options.path)));
   if (!options.guarantee.judgement.targets.empty()) {
     options.report.validation = judgement_options(options.guarantee, global);
     check_options(*options.report.validation);

@@ -10,7 +10,6 @@
 #include "dumps/base/atomic_file.h"
 #include "dumps/base/error.h"
 #include "dumps/base/printable.h"
-#include "dumps/inspect/file_format.h"
 #include "experiments/cli/options/output_file.h"
 #include "experiments/cli/options/results_arguments.h"
 #include "experiments/cli/options/selector_grids.h"
@@ -52,23 +51,6 @@ void check_outputs(const ValidateOptions& options) {
   if (!options.details.empty()) check_verdict_folder(options.folder());
   if (options.details.empty() && !options.formats.empty())
     throw UsageError("--format is of the pictures of --details, which is not given");
-}
-
-struct Inputs {
-  std::vector<std::string> dumps, results, tasks;
-};
-
-/// Dumps and results do not stand together.
-Inputs split(const std::vector<std::string>& paths) {
-  Inputs inputs;
-  for (const std::string& path : paths) {
-    const std::string format = file_format(path);
-    (format == kTasksFormat ? inputs.tasks : format == kStudyFormat ? inputs.results : inputs.dumps).push_back(path);
-  }
-  if (!inputs.dumps.empty() && !inputs.results.empty())
-    throw UsageError(fmt::format("{} is a dump and {} a results file: give dumps or results", inputs.dumps.front(),
-                                 inputs.results.front()));
-  return inputs;
 }
 
 /// Throws OutputError, when everything is written, if gnuplot could not draw something.
@@ -114,15 +96,17 @@ void run_validate(ValidateOptions& options, const GlobalOptions& global) {
   if (several && !(options.output + options.csv + options.trtllm + options.details).empty())
     throw UsageError("--output, --csv, --emit-trtllm and --details are of one --selector");
   request.recommends = !options.output.empty();
-  Inputs inputs = split(options.inputs);
+  JudgedInputs inputs = split_judged_inputs(options.inputs);
   check_options(request, !inputs.tasks.empty());
   check_outputs(options);
   const std::vector<TasksFile> tasks = read_tasks_files(inputs.tasks);
   if (!inputs.dumps.empty()) {
-    inputs.results = {study_dumps(inputs.dumps, selectors, request, options.study, options.output, global)};
-    for (std::string& selector : selectors) selector = parse_selector(selector).label;
-  } else if (!options.study.is_default()) {
-    throw UsageError("--results, --queries and --samples belong to the study of dumps, and these are results");
+    std::vector<SelectorSpec> specs;
+    for (std::string& selector : selectors) selector = specs.emplace_back(parse_selector(selector)).label;
+    if (specs.empty()) specs.push_back(parse_selector("ffd"));
+    inputs.results = {study_dumps(inputs.dumps, specs, request, options.study, options.output, global)};
+  } else {
+    refuse_study_options(options.study);
   }
   if (selectors.empty()) selectors.emplace_back();
   ResultsArguments arguments;

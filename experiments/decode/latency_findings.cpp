@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "dumps/base/join.h"
 #include "experiments/decode/latency_row.h"
 #include "experiments/study_view/words.h"
 
@@ -52,7 +53,7 @@ void add_speed_ups(const Rows& ffd, const LatencyBaseline& baseline, std::vector
              exceeding.size(), rows.size(), baseline.title, place_of(*most), over(most), most->point.io_limit(),
              baseline.title, std::isfinite(dense) ? fmt::format(", with {:.2f} times its own floor", dense) : ""),
          .severity = Severity::warning,
-         .number = fmt::format("{} of {}", exceeding.size(), rows.size())});
+         .number = fmt::format("{} of {} exceed", exceeding.size(), rows.size())});
   } else {
     findings.push_back({fmt::format("No speed-up of FFD over {} exceeds 1/io.", baseline.title)});
   }
@@ -63,7 +64,7 @@ void add_speed_ups(const Rows& ffd, const LatencyBaseline& baseline, std::vector
   findings.push_back({.text = fmt::format("FFD is slower than {} in {} of {} cases, most so {}: {:.2f}x.",
                                           baseline.title, slower, rows.size(), place_of(slowest), over(&slowest)),
                       .severity = Severity::warning,
-                      .number = fmt::format("{} of {}", slower, rows.size())});
+                      .number = fmt::format("{} of {} slower", slower, rows.size())});
 }
 
 /// What the paper gives a mean of: FFD at delta 5 and 7, one sequence.
@@ -87,7 +88,7 @@ void add_floor(const Rows& ffd, std::vector<Finding>& findings) {
   findings.push_back({.text = fmt::format("FFD takes {:.2f} times its floor where it is nearest ({}) and {:.2f} times "
                                           "where it is farthest ({}).",
                                           ratio(*nearest), place_of(**nearest), ratio(*farthest), place_of(**farthest)),
-                      .number = fmt::format("{:.2f}", ratio(*nearest))});
+                      .number = fmt::format("{:.2f} x floor", ratio(*nearest))});
 }
 
 /// No time is worth anything without it.

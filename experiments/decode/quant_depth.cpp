@@ -189,7 +189,7 @@ std::vector<Finding> findings_of(const std::vector<Row>& all) {
     of_errors.push_back({.text = fmt::format("With every token kept the mean LSE error of 2+8, 4+8 and 8+8 is {} nats: "
                                              "what no delta mends.",
                                              listed(errors, "{:.2g}")),
-                         .number = fmt::format("{:.2g}", errors[0])});
+                         .number = fmt::format("{:.2g} nats", errors[0])});
   }
   if (settings.empty()) return of_errors;
   const bool has_bytes = std::ranges::none_of(bytes[2], [](double ratio) { return std::isnan(ratio); }) &&

@@ -120,7 +120,7 @@ std::vector<Finding> findings_of(const DeltaValidation& v) {
       findings.push_back({.text = fmt::format("No delta of {} up to {} gives {} over all cells; {}.", label_of(v),
                                               group.setting_labels[v.settings.back()], target.heading, heads),
                           .severity = Severity::warning,
-                          .number = "none"});
+                          .number = "no delta"});
       continue;
     }
     const DeltaQuality& at = v.model.points[*met];
@@ -130,7 +130,7 @@ std::vector<Finding> findings_of(const DeltaValidation& v) {
                              "the tokens and reads {:.1f} % of the bytes; {}.",
                              label_of(v), target.heading, setting, 100 * at.keep.mean(), 100 * at.io.mean(), heads),
          .severity = unmet > 0 ? Severity::note : Severity::good,
-         .number = setting,
+         .number = fmt::format("delta {}", setting),
          .place = MapPlace{
              .metric = target.at_least ? "recall" : "lse_error", .selector = group.label, .setting = setting}});
   }
@@ -143,7 +143,7 @@ std::vector<Finding> findings_of(const DeltaValidation& v) {
                            "{:.1f} % (the paper: \"top ~1 %\").",
                            group.setting_labels[shown_delta(group)], 100 * at.salient.mean(), label_of(v),
                            100 * at.keep.mean()),
-       .number = fmt::format("{:.2f} %", 100 * at.salient.mean()),
+       .number = fmt::format("{:.2f} % salient", 100 * at.salient.mean()),
        .place = MapPlace{
            .metric = "salient_ratio", .selector = group.label, .setting = group.setting_labels[shown_delta(group)]}});
   return findings;

@@ -169,7 +169,7 @@ std::optional<Finding> finding_of(const ModelStudy& study, const PooledSelector&
       .severity = !is_ffd         ? Severity::note
                   : worse.empty() ? Severity::good
                                   : Severity::warning,
-      .number = fmt::format("{:.4f}", early.front().recall),
+      .number = fmt::format("recall {:.4f}", early.front().recall),
       .place = MapPlace{.metric = "recall",
                         .selector = selector.group.label,
                         .setting = selector.group.setting_labels[setting],
@@ -194,7 +194,7 @@ std::vector<Finding> exceptions(const std::vector<GroupCurve>& curves) {
                            "{:.1f} %.",
                            display_name(with.selector().label), display_name(without.selector().label), b->recall.mean,
                            a->recall.mean, b->lse_error_max, a->lse_error_max, 100 * b->io.mean, 100 * a->io.mean),
-           .number = fmt::format("{:.4f}", b->recall.mean)});
+           .number = fmt::format("recall {:.4f}", b->recall.mean)});
     }
   return findings;
 }

@@ -151,7 +151,7 @@ std::vector<Finding> findings_of(const std::string& label, const std::string& se
                        label, lambda, percent(all.per_row(sums.tail)), percent(all.per_row(sums.bound_block)),
                        percent(all.per_row(sums.bound_paper)), vacuous),
        .severity = sums.tail > sums.bound_paper ? Severity::warning : Severity::note,
-       .number = percent(all.per_row(sums.tail)),
+       .number = percent(all.per_row(sums.tail)) + " beyond",
        .place = MapPlace{.metric = "scan_error_tail", .selector = label, .setting = {}}});
 
   std::vector<std::string> places;
@@ -180,7 +180,7 @@ std::vector<Finding> findings_of(const std::string& label, const std::string& se
                              join(places, ", "), total > kMost ? fmt::format(" and {} more", total - kMost) : "",
                              percent(above_block), percent(above_paper)),
        .severity = total == 0 ? Severity::good : Severity::warning,
-       .number = fmt::format("{}", total)});
+       .number = fmt::format("{} exceeded", total)});
   findings.push_back(
       {.text = fmt::format(
            "alpha = norm(q)/sqrt(D) is {:.3g} in the mean, from {:.3g} to {:.3g} over rows; the paper takes "
@@ -188,7 +188,7 @@ std::vector<Finding> findings_of(const std::string& label, const std::string& se
            "the steps of each block.",
            all.per_row(bounds.alpha), bounds.alpha_min, bounds.alpha_max, all.per_row(bounds.sigma_paper),
            all.per_row(bounds.sigma_block)),
-       .number = fmt::format("{:.3g}", all.per_row(bounds.alpha))});
+       .number = fmt::format("alpha {:.3g}", all.per_row(bounds.alpha))});
   if (sums.salient == 0) return findings;
   const bool worse = sums.missed > sums.missed_bound_block;
   findings.push_back(
@@ -200,7 +200,7 @@ std::vector<Finding> findings_of(const std::string& label, const std::string& se
                        percent(all.per_token(sums.missed_bound_block)), percent(all.per_token(sums.missed_bound_paper)),
                        percent(all.per_token(sums.dropped))),
        .severity = worse ? Severity::warning : Severity::note,
-       .number = percent(all.per_token(sums.missed)),
+       .number = percent(all.per_token(sums.missed)) + " missed",
        .place = MapPlace{.metric = "salient_hit_rate", .selector = label, .setting = setting}});
   return findings;
 }

@@ -209,7 +209,7 @@ std::vector<Finding> findings_of(const std::vector<ClassRow>& rows) {
                          "pairs ({:.1f} % of all); their salient hit rates are {:.2f} and {:.2f} %.",
                          label, kDelta, regular.mean("keep_ratio"), hard.mean("keep_ratio"), 100 * hard.share,
                          regular.mean("salient_hit_rate"), hard.mean("salient_hit_rate")),
-         .number = fmt::format("{:.2f} %", hard.mean("keep_ratio")),
+         .number = fmt::format("{:.2f} % kept", hard.mean("keep_ratio")),
          .place = MapPlace{.metric = "keep_ratio",
                            .selector = regular.shown->selector->group.label,
                            .setting = fmt::format("{:g}", kDelta)}});
@@ -221,7 +221,7 @@ std::vector<Finding> findings_of(const std::vector<ClassRow>& rows) {
                                "the latter keep by this gap{}.",
                                label, low, high, high > low ? "" : ", which is not the larger one here"),
            .severity = high > low ? Severity::note : Severity::warning,
-           .number = fmt::format("{:.3f}", high),
+           .number = fmt::format("{:.3f} nats short", high),
            .place = {}});
     } else if (hard.mean("keep_ratio") > kClearlyMore * regular.mean("keep_ratio")) {
       findings.push_back(
@@ -232,7 +232,7 @@ std::vector<Finding> findings_of(const std::vector<ClassRow>& rows) {
                            rows[1].mean("keep_ratio") / rows[0].mean("keep_ratio"),
                            display_name(rows[0].shown->selector->group.label)),
            .severity = Severity::warning,
-           .number = fmt::format("{:.2f}", hard.mean("keep_ratio") / regular.mean("keep_ratio")),
+           .number = fmt::format("{:.2f} times as much", hard.mean("keep_ratio") / regular.mean("keep_ratio")),
            .place = {}});
     }
   }

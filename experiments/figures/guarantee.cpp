@@ -205,13 +205,13 @@ Finding finding_of(const Row& row) {
   const std::string where = fmt::format("{} at delta {}", row.label(), row.setting_label());
   Finding finding{.text = {},
                   .severity = Severity::good,
-                  .number = fmt::format("{:.1f} %", 100 * gaps.broken_share()),
+                  .number = fmt::format("{:.1f} % broken", 100 * gaps.broken_share()),
                   .place = MapPlace{
                       .metric = "dropped_gap", .selector = row.selector->group.label, .setting = row.setting_label()}};
   if (gaps.dropping == 0) {
     finding.text = fmt::format("{} dropped nothing in any of {} cells.", where, gaps.cells);
     finding.severity = Severity::note;
-    finding.number = "0";
+    finding.number = "0 dropped";
     return finding;
   }
   const double closest = gaps.margins.front() + row.delta;

@@ -8,6 +8,7 @@
 #include <map>
 #include <utility>
 
+#include "dumps/base/join.h"
 #include "experiments/figures/figures.h"
 #include "experiments/study_view/selector_choice.h"
 #include "experiments/study_view/words.h"
@@ -204,7 +205,7 @@ void add_findings(const Policy& policy, const std::vector<Row>& rows, const Map&
                            kDelta, display_name(label), policy.gqa(), 100 * all.keep.mean, 100 * all.keep.std,
                            100 * all.keep.min, 100 * all.keep.max, all.keep.count,
                            counted(static_cast<std::int64_t>(rows.size()) - 1, "sample"), 100 * all.hits.mean),
-       .number = fmt::format("{:.2f} %", 100 * all.keep.mean),
+       .number = fmt::format("{:.2f} % kept", 100 * all.keep.mean),
        .place = place("keep_ratio")});
   if (!(extreme(map.hits, false, 1) < 1)) return;
   constexpr double kSeriousHitRate = 0.5;
@@ -216,7 +217,7 @@ void add_findings(const Policy& policy, const std::vector<Row>& rows, const Map&
       {.text = fmt::format("The head of {} with the lowest salient hit rate is head {} of layer {}: {:.1f} %.",
                            display_name(label), *head.head, *head.layer, 100 * worst->second),
        .severity = worst->second < kSeriousHitRate ? Severity::warning : Severity::note,
-       .number = fmt::format("{:.1f} %", 100 * worst->second),
+       .number = fmt::format("{:.1f} % hit", 100 * worst->second),
        .place = head});
 }
 

@@ -98,7 +98,7 @@ Finding comparison_of(const RankCurve& ffd, const RankCurve& peer) {
     const RankComparison c(ffd, peer, m);
     if (c.layers == 0) continue;
     everywhere &= c.above == c.layers;
-    if (number.empty()) number = fmt::format("{} of {}", c.above, c.layers);
+    if (number.empty()) number = fmt::format("{} of {}", c.above, counted(c.layers, "layer"));
     parts.push_back(fmt::format("{} of {} layers ({}: mean {:.3f} against {:.3f})", c.above, c.layers, kWords[m],
                                 c.a_mean, c.b_mean));
   }

@@ -140,7 +140,7 @@ Finding finding_of(const Curve& curve) {
   return {.text = fmt::format("At delta {:g} {} (gqa={}) skips {:.1f} % of the blocks and {:.1f} % of the tokens{}.",
                               curve.delta, display_name(curve.selector->group.label), curve.gqa(),
                               100 * curve.mean_blocks, 100 * curve.mean_tokens, range),
-          .number = fmt::format("{:.1f} %", 100 * curve.mean_blocks),
+          .number = fmt::format("{:.1f} % of blocks skipped", 100 * curve.mean_blocks),
           .place = MapPlace{.metric = "block_keep_ratio",
                             .selector = curve.selector->group.label,
                             .setting = fmt::format("{:g}", curve.delta)}};
@@ -151,7 +151,7 @@ std::variant<ExperimentResult, Unsupported> make(const ModelStudy& study, const 
     return Unsupported{"needs ffd with delta 5 or 7 in its grid" + left_out_for_settings_file(study),
                        "--selector ffd --delta 5,7"};
   const std::vector<Curve> curves = curves_of(study);
-  if (curves.empty()) return Unsupported{"no full block in any layer: every context is shorter than a block"};
+  if (curves.empty()) return Unsupported{"every context is shorter than a block, or the results lack block_keep_ratio"};
 
   Figure figure{.name = "layer_sparsity", .data = table_of(curves)};
   const std::string sub_block = curves.front().selector->option("sub_block");

@@ -153,14 +153,14 @@ std::vector<Finding> findings_of(const std::string& label, const std::vector<Var
       {.text = fmt::format("From exact scores the pseudo-max of {} is the true maximum of the full blocks in {:.1f} % "
                            "of {} cells; it falls short by more than 5 nats in {:.1f} % (by {:.2g} at most).",
                            display_name(label), 100 * exact.zero, exact.cells, 100 * exact.above[0], exact.max),
-       .number = fmt::format("{:.1f} %", 100 * exact.zero),
+       .number = fmt::format("{:.1f} % exact", 100 * exact.zero),
        .place = place("exact")});
   if (all.cells > 0)
     findings.push_back({.text = fmt::format("Against the maximum over all keys, the tail included, the pseudo-max of "
                                             "{} falls short by more than 5 nats "
                                             "in {:.1f} %.",
                                             display_name(label), 100 * all.above[0]),
-                        .number = fmt::format("{:.1f} %", 100 * all.above[0]),
+                        .number = fmt::format("{:.1f} % short", 100 * all.above[0]),
                         .place = place("all")});
   if (thumbnail.cells > 0)
     findings.push_back(
@@ -170,7 +170,7 @@ std::vector<Finding> findings_of(const std::string& label, const std::vector<Var
                          "fail-safe argument does not hold.",
                          display_name(label), 100 * thumbnail.negative, std::max(0.0, -thumbnail.min)),
          .severity = thumbnail.negative > 0 ? Severity::warning : Severity::good,
-         .number = fmt::format("{:.1f} %", 100 * thumbnail.negative),
+         .number = fmt::format("{:.1f} % exceed", 100 * thumbnail.negative),
          .place = place("thumbnail")});
   return findings;
 }
@@ -193,7 +193,7 @@ std::variant<ExperimentResult, Unsupported> make(const ModelStudy& study, const 
   std::vector<VariantGaps> variants;
   for (const Variant& variant : kVariants) variants.push_back(gaps_of(study, *selector, variant));
   if (variants[0].pooled.cells == 0)
-    return Unsupported{"no full block in any layer: every context is shorter than a block"};
+    return Unsupported{"every context is shorter than a block, or the results lack the pseudo_max_gap metrics"};
 
   const std::string& label = selector->group.label;
   Figure figure{.name = "pseudo_max_gap", .data = table_of(label, variants)};

@@ -156,7 +156,7 @@ std::vector<Panel> panels_of(const ModelStudy& study, const std::vector<Point>& 
                               .x = "io_ratio",
                               .y = column_of(kMeasures[0], kRungs[i]),
                               .style = study.style(selector),
-                              .ring = "default"});
+                              .ring = selector.has_paper() ? "default" : ""});
     }
     panels.push_back(std::move(panel));
   }
@@ -182,7 +182,7 @@ std::vector<Finding> findings_of(const std::vector<Point>& points) {
                                             "the worst.",
                                             p.named(), l.mean, l.median, l.p99, l.p999, l.count, l.worst),
                         .severity = l.worst > kSerious ? Severity::warning : Severity::note,
-                        .number = fmt::format("{:.3g}", l.worst),
+                        .number = fmt::format("deficit {:.3g}", l.worst),
                         .place = place(p)});
   }
   if (real.size() < 2) return findings;
@@ -192,7 +192,7 @@ std::vector<Finding> findings_of(const std::vector<Point>& points) {
       {.text = fmt::format("At the papers' settings the worst cell's recall deficit is least for {} "
                            "({:.3g}, reading {:.1f} % of the bytes) and largest for {} ({:.3g}, {:.1f} %).",
                            best->named(), worst(best), 100 * best->io, most->named(), worst(most), 100 * most->io),
-       .number = fmt::format("{:.3g}", worst(most)),
+       .number = fmt::format("deficit {:.3g}", worst(most)),
        .place = place(*most)});
   return findings;
 }

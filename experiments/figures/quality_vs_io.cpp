@@ -62,7 +62,7 @@ std::vector<Finding> findings_of(const std::vector<QualityCurve>& curves) {
                                  *io, ffd->name, *ours, *theirs, peer->name, at_io(*ffd, *io, lse_error).value(),
                                  at_io(*peer, *io, lse_error).value()),
              .severity = *ours >= *theirs ? Severity::good : Severity::note,
-             .number = fmt::format("{:.4f}", *ours)});
+             .number = fmt::format("recall {:.4f}", *ours)});
     }
   }
   constexpr double kSeriousRecall = 0.9;
@@ -74,7 +74,7 @@ std::vector<Finding> findings_of(const std::vector<QualityCurve>& curves) {
                                ffd->name, name_of(ffd->selector->group.kind), p.setting_label, 100 * p.keep.mean,
                                100 * p.io.mean, p.recall.mean, p.recall_min, p.lse_error_max),
            .severity = p.recall_min < kSeriousRecall ? Severity::warning : Severity::note,
-           .number = fmt::format("{:.3f}", p.recall_min),
+           .number = fmt::format("recall {:.3f}", p.recall_min),
            .place = MapPlace{.metric = "recall", .selector = ffd->selector->group.label, .setting = p.setting_label}});
   return findings;
 }

@@ -203,7 +203,7 @@ std::vector<Finding> findings_of(const std::vector<Row>& rows) {
              "the tenth of cells with the lowest entropy to that with the highest goes: {}; mean (worst) "
              "recall in the same order {}.",
              all.family->name, 100 * all.matched_keep, all.matched_on, kept, recalls),
-         .number = fmt::format("{:.4f}", all.recall.mean),
+         .number = fmt::format("recall {:.4f}", all.recall.mean),
          .place = MapPlace{.metric = "recall", .selector = all.selector().group.label, .setting = all.high}});
   }
   return findings;

@@ -74,7 +74,7 @@ Finding ranking_finding(const RetrievalRanking& ranking, const std::string& labe
               "{} 30 % or more on it at some query of a prompt (retrieval heads); {}.",
               head_in_words(first), 100 * first.mass, counted(ranking.prompts, "prompt"), ranking.num_retrieval(),
               ranking.heads.size(), ranking.num_retrieval() == 1 ? "puts" : "put", coverage),
-          .number = fmt::format("{:.1f} %", 100 * first.mass),
+          .number = fmt::format("{:.1f} % of mass", 100 * first.mass),
           .place = MapPlace{
               .metric = "span_mass", .selector = label, .setting = {}, .layer = first.layer, .head = first.head}};
 }
@@ -129,7 +129,7 @@ Finding loss_finding(const LossCurve& curve, std::size_t point, const std::vecto
                               : worst_kept < kWarningKept ? Severity::warning
                               : worst_kept >= kKeptMass   ? Severity::good
                                                           : Severity::note,
-                  .number = fmt::format("{:.1f} %", 100 * lost.worst),
+                  .number = fmt::format("{:.1f} % lost", 100 * lost.worst),
                   .place = MapPlace{.metric = "span_mass_kept",
                                     .selector = curve.group().label,
                                     .setting = curve.curve.points[point].setting_label}};

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <limits>
 
+#include "dumps/base/join.h"
 #include "experiments/study_view/quality_axes.h"
 #include "experiments/study_view/words.h"
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 
+#include "dumps/base/join.h"
 #include "experiments/figures/figures.h"
 #include "experiments/study_view/quality_axes.h"
 #include "experiments/study_view/quality_curves.h"
@@ -117,7 +118,8 @@ std::vector<Finding> findings_of(const std::vector<SpanCurve>& curves) {
            .severity = spans.recall_min < kSeriousRecall   ? Severity::serious
                        : spans.recall_min < kWarningRecall ? Severity::warning
                                                            : Severity::note,
-           .number = fmt::format("{:.4f}", spans.recall_min),
+           .number = spans.retrieval_cells == 0 ? fmt::format("{:.1f} % kept", 100 * spans.keep)
+                                                : fmt::format("span recall {:.4f}", spans.recall_min),
            .place = MapPlace{.metric = "span_keep", .selector = group.label, .setting = point.setting_label}});
     }
   }

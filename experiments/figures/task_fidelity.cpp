@@ -5,6 +5,7 @@
 #include <set>
 #include <tuple>
 
+#include "dumps/base/join.h"
 #include "experiments/figures/figures.h"
 #include "experiments/study_view/quality_curves.h"
 #include "experiments/study_view/selector_choice.h"
@@ -106,7 +107,7 @@ void add_worst_task(const std::vector<const Row*>& tasks, std::vector<Finding>& 
                                           counted(static_cast<std::int64_t>(tasks.size()), "task"), named(worst),
                                           display_name(worst.task), worst.recall.mean, spans),
                       .severity = low ? Severity::warning : Severity::note,
-                      .number = fmt::format("{:.4f}", worst.recall.mean),
+                      .number = fmt::format("recall {:.4f}", worst.recall.mean),
                       .place = MapPlace{.metric = "recall",
                                         .selector = worst.label(),
                                         .setting = worst.selector->group.setting_labels[worst.setting]}});
@@ -139,7 +140,7 @@ void add_comparison(const ModelStudy& study, const std::vector<Row>& rows, std::
                            named(*ours.front()), named(*theirs.front()), above, counted(both, "task"),
                            100 * our_io / both, 100 * their_io / both),
        .severity = above == both ? Severity::good : Severity::note,
-       .number = fmt::format("{} of {}", above, both)});
+       .number = fmt::format("{} of {}", above, counted(both, "task"))});
 }
 
 std::variant<ExperimentResult, Unsupported> make(const ModelStudy& study, const ExperimentOptions&) {

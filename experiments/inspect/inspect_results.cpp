@@ -179,10 +179,11 @@ std::string samples_text(const Json& dump) {
                std::to_string(sample["query_positions"].size()),
                ranges_text(sample["query_positions"].as<std::vector<std::int64_t>>(), 3), layers_text(sample["layers"]),
                sample["layers_left_out"].empty() ? "-" : layers_text(sample["layers_left_out"])});
-  return fmt::format("{}: {}, {} layers, {} query heads, {} KV heads, head_dim {}, value_dim {}\n{}",
-                     string_at(dump, "path"), string_at(dump, "model"), dump["num_layers"].dump(),
-                     dump["num_query_heads"].dump(), dump["num_kv_heads"].dump(), dump["head_dim"].dump(),
-                     dump["value_dim"].dump(), table.text());
+  const auto number = [&](const char* name, const char* noun) { return counted(dump[name].whole(), noun); };
+  return fmt::format("{}: {}, {}, {}, {}, head_dim {}, value_dim {}\n{}", string_at(dump, "path"),
+                     string_at(dump, "model"), number("num_layers", "layer"), number("num_query_heads", "query head"),
+                     number("num_kv_heads", "KV head"), dump["head_dim"].dump(), dump["value_dim"].dump(),
+                     table.text());
 }
 
 std::string float_text(float value) { return std::isnan(value) ? "-" : fmt::format("{:.5g}", value); }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "analysis/outcomes/answer_table.h"
+#include "dumps/base/join.h"
 #include "dumps/base/json.h"
 #include "dumps/base/printable.h"
 #include "dumps/inspect/file_format.h"
@@ -74,8 +75,9 @@ void inspect_tasks(const std::string& path, bool as_json) {
     std::cout << document.dump(2) << '\n';
     return;
   }
-  std::cout << fmt::format("{}: task outcomes of model '{}', {} prompts, {} runs, {}\n\n", printable(path),
-                           printable(file.model), file.prompts.size(), file.runs.size(), words_of(table.score).answered)
+  std::cout << fmt::format("{}: task outcomes of model '{}', {}, {}, {}\n\n", printable(path), printable(file.model),
+                           counted(std::ssize(file.prompts), "prompt"), counted(std::ssize(file.runs), "run"),
+                           words_of(table.score).answered)
             << table_text(table);
 }
 

@@ -147,7 +147,7 @@ Figure calibration_figure(const OutcomeStudy& study) {
                             .title = {},
                             .x = "value",
                             .y = "failed",
-                            .bands = {{.low = "failed_low", .high = "failed_high", .opacity = 0.35, .bars = true}},
+                            .bands = {{.low = "failed_low", .high = "failed_high", .opacity = 0, .bars = true}},
                             .style = line_style(0)});
     if (find_combination(predictor.name) != nullptr) {
       has_chances = true;

@@ -71,7 +71,7 @@ void add_findings(const OutcomeStudy& study, LeftOutKind kind, const std::vector
              study.all.predictors[p].name, name_of(kind), auc_text(row->part.auc),
              share_text(row->part.alarms[0].caught_share()), share_text(row->part.alarms[0].false_alarm_share()),
              share_text(row->part.alarms[1].caught_share()), share_text(row->part.alarms[1].false_alarm_share())),
-         .number = fmt::format("{:.3f}", row->part.auc.value)});
+         .number = fmt::format("AUC {:.3f}", row->part.auc.value)});
   }
 }
 

@@ -75,7 +75,7 @@ void add_auc_findings(const OutcomeStudy& study, const std::vector<AucRow>& rows
                              "same selector {}{}.",
                              name, auc_text(row->pooled), auc_text(row->same_label),
                              everywhere ? "" : fmt::format(" (it is defined for {})", counted(runs, "run"))),
-         .number = fmt::format("{:.3f}", row->pooled.value)});
+         .number = fmt::format("AUC {:.3f}", row->pooled.value)});
   }
 }
 

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "analysis/outcomes/pass_target.h"
+#include "dumps/base/join.h"
 #include "experiments/outcomes/failure_tables.h"
 #include "experiments/study_view/words.h"
 

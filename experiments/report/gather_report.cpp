@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <utility>
+#include <vector>
 
 #include "dumps/base/error.h"
 #include "dumps/base/join.h"
@@ -138,12 +140,11 @@ std::string studied(ResultsFiles files, const ModelStudy& study) {
       names.empty() ? "nothing" : fmt::format("{} ({})", counted(std::ssize(names), "selector"), join(names, ", "));
   const std::string lengths =
       shortest == longest ? fmt::format("{}", longest) : fmt::format("{} to {}", shortest, longest);
-  return fmt::format(
-      "{}: {} against exact attention, on {} of {} tokens{}; {} of {} layers, {} query heads over {} KV "
-      "heads, {} in all.",
-      printable(study.model()), compared, counted(std::ssize(samples), "sample"), lengths,
-      tasks.empty() || tasks.size() > 8 ? "" : fmt::format(" ({})", join(tasks, ", ")), layers.size(), num_layers,
-      heads, kv_heads, queries == 1 ? "1 query" : fmt::format("{} queries", queries));
+  return fmt::format("{}: {} against exact attention, on {} of {} tokens{}; {} of {}, {} over {}, {} in all.",
+                     printable(study.model()), compared, counted(std::ssize(samples), "sample"), lengths,
+                     tasks.empty() || tasks.size() > 8 ? "" : fmt::format(" ({})", join(tasks, ", ")), layers.size(),
+                     counted(num_layers, "layer"), counted(heads, "query head"), counted(kv_heads, "KV head"),
+                     queries == 1 ? "1 query" : fmt::format("{} queries", queries));
 }
 
 }  // namespace
@@ -168,7 +169,9 @@ ReportData gather_report(ResultsFiles files, const ReportOptions& options, const
   add_left_out(files, data);
   for (std::size_t m = 0; m < studies.size(); ++m) add_study_findings(studies[m], m, data);
   ReportDrawing drawing{.folder = folder};
+  std::vector<PageFinding> findings = std::exchange(data.findings, {});
   if (options.validation) add_validation_sections(files, studies, *options.validation, drawing, data);
+  const std::vector<PageFinding> verdicts = std::exchange(data.findings, std::move(findings));
   FigureRequest request;
   request.only = options.only;
   request.progress = options.progress;
@@ -176,6 +179,8 @@ ReportData gather_report(ResultsFiles files, const ReportOptions& options, const
   data.figures_note = fmt::format("{}", join(drawing.notes, " "));
   for (const ModelStudy& study : studies) add_claims_section(check_claims(study, *request.options.scan_bounds), data);
   std::ranges::stable_sort(data.findings, std::greater{}, &PageFinding::severity);
+  data.verdicts = verdicts.size();
+  data.findings.insert(data.findings.begin(), verdicts.begin(), verdicts.end());  // what was asked comes first
   for (const ResultsFile* file : files) add_manifest(*file, data);
   for (const KernelStudy& bench : options.benches) data.facts.push_back({"Bench", printable(bench.source())});
   for (const TasksFile& tasks : options.tasks) data.facts.push_back({"Answers", printable(tasks.path)});

@@ -82,6 +82,7 @@ struct ReportData {
   std::string studied = {};  ///< what was studied, a sentence or two
   std::vector<NamedText> facts = {};
   std::vector<PageFinding> findings = {};
+  std::size_t verdicts = 0;                ///< so many of them, the first, are verdicts
   std::vector<PageSection> overview = {};  ///< before the map
   std::vector<MapMetric> metrics = {};
   std::vector<MapModel> models = {};

@@ -244,7 +244,7 @@ class Findings {
            fmt::format("No setting of {} gives every cell recall {}: at best, at {} {}, {:.2f} % of the "
                        "cells have it, and {:.1f} % of the tokens are kept.",
                        name_of(shown), data_.enough_recall, shown.kind, label, 100 * most, kept),
-           fmt::format("{:.2f} %", 100 * most), map_link(to)});
+           fmt::format("{:.2f} % of cells", 100 * most), map_link(to)});
   }
 
   const ModelStudy& study_;

@@ -134,6 +134,8 @@ bool PooledSelector::is_oracle() const {
   return info != nullptr && info->oracle;
 }
 
+bool PooledSelector::has_paper() const { return !is_oracle() && group.name != "imported"; }
+
 std::set<int> ModelStudy::dense_layers(const std::vector<std::string>& labels) const {
   std::set<int> layers;
   int number = 0;

@@ -25,6 +25,7 @@ struct PooledSelector {
   /// One of them; empty when the selector has no such option.
   std::string option(std::string_view name) const;
   bool is_oracle() const;  ///< its rule reads exact scores, as no real method can
+  bool has_paper() const;  ///< no oracle, and no method of the user's own
 };
 
 /// One sample of a study: where it is in the results.

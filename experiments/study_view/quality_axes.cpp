@@ -39,7 +39,7 @@ Series curve_series(const ModelStudy& study, const QualityCurve& curve, const st
           .x = "io_ratio",
           .y = column,
           .style = study.style(*curve.selector),
-          .ring = "default"};
+          .ring = curve.selector->has_paper() ? "default" : ""};
 }
 
 Axis quality_axis(const std::string& label, const ExperimentOptions& options) {

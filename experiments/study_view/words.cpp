@@ -50,10 +50,6 @@ std::string without_dense(const std::set<int>& dense) {
   return dense.empty() ? "" : fmt::format(" Without {}, dense in one of the selectors.", layers_in_words(dense));
 }
 
-std::string counted(std::int64_t count, const std::string& noun) {
-  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
-}
-
 bool is_drawn(const Interval& interval) {
   return interval.kind == ClusterKind::sample && interval.clusters >= kFewestClusters;
 }

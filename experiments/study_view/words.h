@@ -27,9 +27,6 @@ std::string layers_in_words(const std::set<int>& layers);
 /// " Without layers 0 and 1, dense in one of the selectors."; empty if there are none.
 std::string without_dense(const std::set<int>& dense);
 
-/// "1 sample", "12 samples".
-std::string counted(std::int64_t count, const std::string& noun);
-
 /// Whether a bootstrap interval is drawn. Below kFewestClusters samples there is none, and heads or layers of one
 /// prompt are not independent: the samples themselves are drawn instead.
 bool is_drawn(const Interval& interval);

@@ -86,9 +86,7 @@ std::string scope_text(const PromptSet& set) {
                                   ? fmt::format("{} tokens", set.shortest())
                                   : fmt::format("{} to {} tokens", set.shortest(), set.longest());
   const std::string layers =
-      set.all_layers ? ""
-                     : fmt::format(", judged in {} of {}", set.layers.size(),
-                                   set.num_layers == 1 ? "1 layer" : fmt::format("{} layers", set.num_layers));
+      set.all_layers ? "" : fmt::format(", judged in {} of {}", set.layers.size(), counted(set.num_layers, "layer"));
   if (tasks.empty()) return fmt::format("prompts of {}{}", lengths, layers);
   return printable(fmt::format("prompts of the task{} {} with {}{}", tasks.size() == 1 ? "" : "s", join(tasks, ", "),
                                lengths, layers));

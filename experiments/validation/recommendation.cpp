@@ -49,6 +49,15 @@ Json numbers_json(const PromptNumbers& numbers) {
   return list;
 }
 
+/// Of the dumps of the prompts, as far as the results have them: attest monitor knows by them what is not new.
+Json dump_hashes(const PromptSet& set) {
+  std::set<std::string> hashes;
+  for (const Prompt& prompt : set.prompts)
+    if (prompt.file != nullptr && prompt.origin != prompt.file->study().dumps[prompt.dump].path)
+      hashes.insert(prompt.origin);
+  return std::vector(hashes.begin(), hashes.end());
+}
+
 }  // namespace
 
 Json setting_json(const Judgement& judgement, std::size_t setting) {
@@ -105,11 +114,9 @@ Json guarantee_json(const Judgement& judgement) {
   json["covers"] = coverage_text(judgement);
   json["seed"] = guarantee.seed;
   json["cluster"] = judgement.set.cluster_key.empty() ? Json() : Json(judgement.set.cluster_key);
-  if (judgement.units) {
-    json["chosen_on"] = judgement.units->choosing.size();
-    json["choose"] = judgement.unit_request.choosing;
-    json["per"] = judgement.units->kind == UnitKind::layer ? "layer" : "kv_head";
-  }
+  json["chosen_on"] = judgement.units ? judgement.units->choosing.size() : 0;
+  json["choose"] = judgement.units ? judgement.unit_request.choosing : 0.0;
+  json["per"] = !judgement.units ? "model" : judgement.units->kind == UnitKind::layer ? "layer" : "kv_head";
   return json;
 }
 
@@ -148,6 +155,7 @@ Json recommendation_json(const Judgement& judgement, const std::string& program)
           {"claim", guarantee_json(judgement)},
           {"certified_on", numbers_json(judgement.numbers())},
           {"results", results_json(judgement)},
+          {"dumps", dump_hashes(judgement.set)},
           {"program", {{"name", "attest"}, {"version", program}}}};
 }
 

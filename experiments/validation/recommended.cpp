@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "dumps/base/error.h"
+#include "dumps/base/join.h"
 #include "dumps/base/json_place.h"
 #include "dumps/base/parallel_for.h"
 #include "dumps/base/printable.h"
@@ -39,6 +40,24 @@ std::string typed(const Json& setting) {
   return setting.is_text() ? setting.text() : fmt::format("{}", setting.number());
 }
 
+/// Of the members `default` and `layers`, but "dense" and "none".
+std::vector<std::string> settings_of(const JsonPlace& root) {
+  std::vector<std::string> settings;
+  const auto add = [&](const JsonPlace& setting) {
+    if (!setting.value().is_text() && !setting.value().is_number()) setting.refuse("a setting");
+    std::string text = typed(setting.value());
+    if (text != "dense" && text != "none" && std::ranges::count(settings, text) == 0)
+      settings.push_back(std::move(text));
+  };
+  add(root["default"]);
+  root["layers"].for_members([&](const std::string&, const JsonPlace& layer) {
+    if (!layer["default"].is_missing()) add(layer["default"]);
+    if (!layer["kv_heads"].is_missing())
+      layer["kv_heads"].for_members([&](const std::string&, const JsonPlace& head) { add(head); });
+  });
+  return settings;
+}
+
 }  // namespace
 
 Recommended read_recommended(const std::string& path) {
@@ -57,7 +76,9 @@ Recommended read_recommended(const std::string& path) {
                     .certified = {},
                     .hashes = {},
                     .fallback = root["default"].value(),
-                    .units = root["layers"].value()};
+                    .units = root["layers"].value(),
+                    .settings = settings_of(root)};
+  root["selector"]["options"].for_members([](const std::string&, const JsonPlace& option) { option.text(); });
   for (const std::string& text : claim["targets"].texts())
     if (text == kAnswersMetric)
       throw UsageError(
@@ -86,7 +107,23 @@ Recommended read_recommended(const std::string& path) {
   }
   for (const JsonPlace& file : root["results"].elements())
     if (const JsonPlace hash = file["xxh64_of_1MiB"]; !hash.is_missing()) found.hashes.push_back(hash.text());
+  if (const JsonPlace dumps = root["dumps"]; !dumps.is_missing())
+    for (std::string& hash : dumps.texts()) found.hashes.push_back(std::move(hash));
   return found;
+}
+
+SelectorSpec selector_of(const Recommended& recommended) {
+  SelectorSpec spec{.label = recommended.selector, .name = recommended.selector, .options = {}};
+  for (const auto& [name, value] : recommended.options.members())
+    if (!value.text().empty()) spec.options.emplace_back(name, value.text());
+  return spec;
+}
+
+JudgementOptions study_request(const Recommended& recommended) {
+  JudgementOptions request;
+  request.grid = fmt::format("{}", join(recommended.settings, ","));
+  request.layers = fmt::format("{}", join(recommended.layers, ","));
+  return request;
 }
 
 std::string label_of(const Recommended& recommended, const ResultsFile& file) {

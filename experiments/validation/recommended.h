@@ -6,7 +6,8 @@
 #include <vector>
 
 #include "dumps/base/json.h"
-#include "experiments/validation/judgement.h"
+#include "experiments/validation/judge_results.h"
+#include "kernels/selectors/options.h"
 
 namespace attest {
 
@@ -16,15 +17,20 @@ struct Recommended {
   Json options;          ///< of the selector, each with its value
   std::vector<Target> targets;
   Guarantee guarantee;
-  std::string cluster;              ///< PromptScope::cluster
-  std::vector<int> layers;          ///< judged ones; empty: all
-  PromptNumbers certified;          ///< the numbers of the prompts that certified
-  std::vector<std::string> hashes;  ///< of the results that it was made from
-  Json fallback, units;             ///< the members `default` and `layers`
+  std::string cluster;                ///< PromptScope::cluster
+  std::vector<int> layers;            ///< judged ones; empty: all
+  PromptNumbers certified;            ///< the numbers of the prompts that certified
+  std::vector<std::string> hashes;    ///< of the results that it was made from, and of their dumps
+  Json fallback, units;               ///< the members `default` and `layers`
+  std::vector<std::string> settings;  ///< all in them but "dense", each once, as typed
 };
 
 /// Throws InputError if the file is no recommendation, or one of an earlier program without the numbers that certified.
 Recommended read_recommended(const std::string& path);
+
+/// The selector with all its options, and the request of a study of dumps at the recommended settings alone.
+SelectorSpec selector_of(const Recommended& recommended);
+JudgementOptions study_request(const Recommended& recommended);
 
 /// The label in `file` of the selector that is recommended, by name and options. Throws UsageError if there is none.
 std::string label_of(const Recommended& recommended, const ResultsFile& file);

@@ -1,4 +1,4 @@
-// Runs the study of `attest validate DUMP...`.
+// Runs the study of `attest validate DUMP...` and `attest monitor REC DUMP...`.
 #include "experiments/validation/study_of_dumps.h"
 
 #include <fmt/core.h>
@@ -8,6 +8,7 @@
 
 #include "dumps/base/error.h"
 #include "dumps/base/printable.h"
+#include "dumps/inspect/file_format.h"
 #include "experiments/cli/options/grid.h"
 #include "experiments/cli/options/selector_grids.h"
 #include "experiments/cli/options/study_choice.h"
@@ -65,14 +66,30 @@ void add_dump_study_options(Command& command, DumpStudyOptions& options) {
   command.flag("--force", options.force, "Replace files that are there");
 }
 
-std::string study_dumps(const std::vector<std::string>& dumps, const std::vector<std::string>& selectors,
+void refuse_study_options(const DumpStudyOptions& options) {
+  if (!options.is_default())
+    throw UsageError("--results, --queries and --samples belong to the study of dumps, and these are results");
+}
+
+JudgedInputs split_judged_inputs(const std::vector<std::string>& paths) {
+  JudgedInputs inputs;
+  for (const std::string& path : paths) {
+    const std::string format = file_format(path);
+    (format == kTasksFormat ? inputs.tasks : format == kStudyFormat ? inputs.results : inputs.dumps).push_back(path);
+  }
+  if (!inputs.dumps.empty() && !inputs.results.empty())
+    throw UsageError(fmt::format("{} is a dump and {} a results file: give dumps or results", inputs.dumps.front(),
+                                 inputs.results.front()));
+  return inputs;
+}
+
+std::string study_dumps(const std::vector<std::string>& dumps, const std::vector<SelectorSpec>& selectors,
                         const JudgementOptions& request, const DumpStudyOptions& options,
                         const std::string& recommendation, const GlobalOptions& global) {
   check_dumps(dumps);
   Study study;
   for (const std::string& path : dumps) study.dumps.emplace_back().path = path;
-  for (const std::string& typed : selectors.empty() ? std::vector<std::string>{"ffd"} : selectors) {
-    const SelectorSpec spec = parse_selector(typed);
+  for (const SelectorSpec& spec : selectors) {
     std::shared_ptr<Selector> selector = make_typed_selector(spec);
     const Grid grid = grid_of(selector->setting_kind(), request);
     study.selectors.push_back(make_study_selector(spec.label, std::move(selector), grid.settings, grid.labels));

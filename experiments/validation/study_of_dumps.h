@@ -1,4 +1,4 @@
-// The study that `attest validate` needs when it is given dumps.
+// The study that `attest validate` and `attest monitor` need when they are given dumps.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +7,7 @@
 
 #include "experiments/cli/options/global_options.h"
 #include "experiments/validation/judge_results.h"
+#include "kernels/selectors/options.h"
 
 namespace attest {
 
@@ -21,10 +22,22 @@ struct DumpStudyOptions {
 
 void add_dump_study_options(Command& command, DumpStudyOptions& options);
 
-/// Studies the `selectors` (none: ffd) at the grid of the request and at its setting, and returns the name of the
-/// results file: options.results, else one named after `recommendation`, else after the first dump. A study that was
-/// interrupted goes on; a finished one is used again. Throws what run_study() throws.
-std::string study_dumps(const std::vector<std::string>& dumps, const std::vector<std::string>& selectors,
+/// Throws UsageError if one of them is given, for results, which are studied already.
+void refuse_study_options(const DumpStudyOptions& options);
+
+/// What `attest validate` and `attest monitor` are given.
+struct JudgedInputs {
+  std::vector<std::string> dumps, results, tasks;
+};
+
+/// By what the files say that they are; what says nothing is a dump. Throws UsageError: dumps and results do not stand
+/// together.
+JudgedInputs split_judged_inputs(const std::vector<std::string>& paths);
+
+/// Studies the selectors at the grid of the request and at its setting, and returns the name of the results file:
+/// options.results, else one named after `recommendation`, else after the first dump. A study that was interrupted goes
+/// on; a finished one is used again. Throws what run_study() throws.
+std::string study_dumps(const std::vector<std::string>& dumps, const std::vector<SelectorSpec>& selectors,
                         const JudgementOptions& request, const DumpStudyOptions& options,
                         const std::string& recommendation, const GlobalOptions& global);
 

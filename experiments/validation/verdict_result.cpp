@@ -62,9 +62,11 @@ std::vector<Finding> findings_of(const Judgement& judgement) {
   const Offenders& offenders = judgement.offenders();
   const std::size_t shown = std::min(offenders.worst.size(), kShownOffenders);
   for (std::size_t i = 0; i < shown; ++i)
-    findings.push_back({.text = fmt::format("{}.", capitalized(offender_text(judgement, offenders.worst[i]))),
-                        .number = fmt::format("{:.4g}", offenders.worst[i].value),
-                        .place = place_of(judgement, offenders.worst[i])});
+    findings.push_back(
+        {.text = fmt::format("{}.", capitalized(offender_text(judgement, offenders.worst[i]))),
+         .number = fmt::format("{} {:.4g}", judgement.request.targets[offenders.worst[i].target].quantity.quantity(),
+                               offenders.worst[i].value),
+         .place = place_of(judgement, offenders.worst[i])});
   return findings;
 }
 

@@ -23,8 +23,17 @@ std::string single_text(const Judgement& judgement) {
   return fmt::format("{} is {} on all {} prompts, and {}{}", judgement.setting_text(single.about().setting),
                      name_of(single.certainty), prompts, costs_text(single.about().keep, single.about().io),
                      judgement.single_reads_less()
-                         ? fmt::format(", less than one per {}: take it instead", unit_name(judgement.units->kind))
+                         ? fmt::format(", no more than one per {}: take it instead", unit_name(judgement.units->kind))
                          : "");
+}
+
+/// Which prompts chose, and what was drawn, where all prompts judge.
+std::string split_text(const Judgement& judgement) {
+  const Guarantee& guarantee = judgement.request.guarantee;
+  const bool drawn = guarantee.kind == GuaranteeKind::mean && guarantee.bound != MeanBound::hb;
+  return fmt::format("all {} prompts judge, none chose; {}", judgement.set.prompts.size(),
+                     drawn ? fmt::format("drawn with seed {}", guarantee.seed)
+                           : fmt::format("nothing is drawn (seed {})", guarantee.seed));
 }
 
 void add_units(std::vector<VerdictLine>& lines, const Judgement& judgement) {
@@ -93,6 +102,7 @@ std::vector<VerdictLine> verdict_lines(const Judgement& judgement) {
     if (!judgement.single_reads_less()) add_line(lines, "one for all", single_text(judgement));
     add_line(lines, "costs", costs_text(judgement.units->about().keep, judgement.units->about().io));
   } else {
+    add_line(lines, "split", split_text(judgement));
     add_line(lines, "costs", costs_text(judgement.single.about().keep, judgement.single.about().io));
   }
   add_line(lines, "passes at", passes_text(judgement));

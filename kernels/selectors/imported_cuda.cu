@@ -125,7 +125,7 @@ class CudaImported final : public CudaSelector, ImportedOptions {
       values.items = {
           chunk.take<float>(static_cast<std::size_t>(rows.num_rows) * static_cast<std::size_t>(values.max_count)),
           most};
-    const LayerEstimates& estimates = find(chunk.estimates);
+    const LayerEstimates& estimates = find(chunk.estimates, source_);
     estimates.in_double ? copy_entries<double>(chunk, estimates, values)
                         : copy_entries<float>(chunk, estimates, values);
     return values;
@@ -175,6 +175,8 @@ class CudaImported final : public CudaSelector, ImportedOptions {
         const auto deltas = query_settings<double>(chunk, grids, [](double delta, std::int64_t) { return delta; });
         return cuda_threshold_levels(values, largest, deltas, levels, chunk.stream);
       }
+      case Rule::all:  // on the CPU alone
+        return;
     }
   }
 };

@@ -110,8 +110,8 @@ class Selector {
 
   /// Files that the selector reads in addition to the dumps. The manifest records their hashes.
   virtual std::vector<std::string> input_files() const;
-  /// The source of the estimates that select() reads from KvHead::estimates; nullopt if it computes its own.
-  virtual std::optional<EstimateSource> estimate_source() const { return std::nullopt; }
+  /// What select() reads from KvHead::estimates; empty if it computes its own.
+  virtual std::vector<EstimateSource> estimate_sources() const { return {}; }
 
   /// Samples of the dump used for calibration. A study leaves them out of the evaluation.
   virtual std::vector<std::string> calibration_samples() const { return {}; }

@@ -34,7 +34,7 @@ TEST(BadResults, NotAResultsFile) {
   EXPECT_EQ(complaint([](const Edit& e) { e.remove_attribute("/", "format"); }),
             "/: attribute 'format' is missing, expected a string");
   EXPECT_EQ(complaint([](const Edit& e) { e.text("/", "format", "attention-dump"); }),
-            "/: attribute 'format' is 'attention-dump', expected 'attention-study'");
+            "/: attribute 'format' is 'attention-dump', expected 'attention-study' (this is a dump, for `attest run`)");
   EXPECT_EQ(complaint([](const Edit& e) { e.integer("/", "format_version", 2); }),
             "/: attribute 'format_version' is 2, expected an integer from 1 to 1");
   EXPECT_EQ(complaint([](const Edit& e) { e.remove_attribute("/", "manifest"); }),

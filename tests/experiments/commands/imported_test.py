@@ -132,6 +132,98 @@ def test_blocks_under_a_window_count_from_token_0(dump, tmp_path):
     assert np.allclose(keep, [0.64, 0.28])
 
 
+# ---- keys and values of one's own
+
+
+def write_replacements(path, dump, noise=0.1, dtype=np.float32, change=None):
+    """k_hat and v_hat: the dump's with noise, and estimates e. Returns {(sample, layer): (k_hat, v_hat, e)}."""
+    random, written = np.random.default_rng(4), {}
+    with h5py.File(dump) as exact, h5py.File(path, "w") as file:
+        for sample in ("s", "t"):
+            for layer in LAYERS:
+                group = exact[f"samples/{sample}/layers/{layer}"]
+                k, v = ((group[x][()] + noise * random.standard_normal(group[x].shape)).astype(dtype) for x in "kv")
+                e = random.standard_normal((len(POSITIONS), HEADS, TOKENS)).astype(np.float32)
+                if change:
+                    change(k, v)
+                own = file.create_group(f"samples/{sample}/layers/{layer}")
+                own["k_hat"], own["v_hat"], own["e"] = k, v, e
+                written[sample, layer] = k.astype(np.float32), v.astype(np.float32), e
+    return written
+
+
+def attend(q, k, v, kept):
+    """(output, log-sum-exp) over the kept tokens, in double."""
+    scores = k[kept].astype(float) @ q.astype(float) / np.sqrt(DIM)
+    peak = scores.max()
+    weights = np.exp(scores - peak)
+    return weights @ v[kept].astype(float) / weights.sum(), peak + np.log(weights.sum())
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("options, own_keys, own_values", [
+    ("rule=all,keys=k_hat,values=v_hat", True, True), ("rule=all,keys=k_hat", True, False), ("rule=all,values=v_hat", False, True),
+    ("dataset=e,keys=k_hat,values=v_hat", True, True), ("dataset=e,values=v_hat", False, True), ("rule=topk,keys=k_hat", True, False)])
+def test_outputs_are_those_of_the_keys_and_values_in_the_file(dump, tmp_path, options, own_keys, own_values, dtype):
+    with h5py.File(dump, "r+") as file:
+        file["samples/t/layers/3"].attrs["sliding_window"] = 60
+    written = write_replacements(tmp_path / "own.h5", dump, dtype=dtype)
+    done = attest_run(dump, tmp_path / "r.h5", "--selector", f"own=imported:file={tmp_path / 'own.h5'},{options},token_bytes=8", "--budget", "20")
+    assert done.returncode == 0, done.stderr
+    for (sample, layer), (k_hat, v_hat, e) in written.items():
+        at = LAYERS.index(layer)
+        lse_error, output_error, io = (result(tmp_path / "r.h5", sample, name)[at, ..., 0] for name in ("lse_error", "output_error", "io_ratio"))
+        with h5py.File(dump) as file:
+            group = file[f"samples/{sample}/layers/{layer}"]
+            q, k, v = (group[x][()] for x in "qkv")
+        for n, position in enumerate(POSITIONS):
+            first = max(0, position - 59) if (sample, layer) == ("t", 3) else 0
+            seen = np.arange(first, position + 1)
+            for h in range(HEADS):
+                g = h * KV_HEADS // HEADS
+                read_k, read_v = (k_hat if own_keys else k)[g], (v_hat if own_values else v)[g]
+                kept = seen
+                if "rule=all" not in options:
+                    by = e[n, h, seen] if "dataset" in options else read_k[seen].astype(float) @ q[n, h].astype(float)
+                    kept = seen[np.argsort(-by, kind="stable")[:20]]
+                exact, exact_lse = attend(q[n, h], k[g], v[g], seen)
+                output, lse = attend(q[n, h], read_k, read_v, kept)
+                assert lse_error[n, h] == pytest.approx(abs(lse - exact_lse), rel=1e-4, abs=1e-5)
+                assert output_error[n, h] == pytest.approx(np.linalg.norm(output - exact) / np.linalg.norm(exact), rel=1e-4, abs=1e-5)
+                if "rule=all" in options:
+                    assert io[n, h] == pytest.approx(8 / (4 * DIM), rel=1e-6)
+
+
+def test_what_stands_for_keys_is_an_estimate_in_nats(dump, tmp_path):
+    write_replacements(tmp_path / "own.h5", dump)
+    for options, defined in [("keys=k_hat", True), ("values=v_hat", False)]:
+        done = attest_run(dump, tmp_path / "r.h5", "--force", "--selector", f"own=imported:file={tmp_path / 'own.h5'},rule=all,{options}")
+        assert done.returncode == 0 and "does not count the scan" not in done.stdout, done.stderr
+        with h5py.File(tmp_path / "r.h5") as file:
+            group = file["dumps/0/samples/s/own"]
+            assert ("scan_error_mean" in group) == ("spearman" in group) == defined and group.attrs["setting"] == "none"
+
+
+@pytest.mark.parametrize("change, sentence", [
+    (lambda k, v: np.put(k, 7 * DIM, np.nan), "sample 's', layer 0, 'k_hat', head 0: NaN at token 7"),
+    (lambda k, v: np.put(v, TOKENS * DIM, np.inf), "sample 's', layer 0, 'v_hat', head 1: infinity at token 0")])
+def test_keys_and_values_that_are_not_finite(dump, tmp_path, change, sentence):
+    write_replacements(tmp_path / "own.h5", dump, change=change)
+    done = attest_run(dump, tmp_path / "r.h5", "--selector", f"own=imported:file={tmp_path / 'own.h5'},rule=all,keys=k_hat,values=v_hat")
+    assert done.returncode == 4 and sentence in done.stderr, done.stderr
+
+
+def test_keys_of_another_shape(dump, tmp_path):
+    write_replacements(tmp_path / "own.h5", dump)
+    with h5py.File(tmp_path / "own.h5", "r+") as file:
+        replaced("samples/t/layers/3/k_hat", np.zeros((KV_HEADS, TOKENS, DIM - 1), "f4"))(file)
+    done = attest_run(dump, tmp_path / "r.h5", "--selector", f"own=imported:file={tmp_path / 'own.h5'},rule=all,keys=k_hat")
+    assert done.returncode == 4 and "has the shape [2, 200, 15], expected [2, 200, 16] (num_kv_heads, num_tokens, head_dim)" in done.stderr
+    for options in ("rule=all", "keys=k_hat,granularity=block", "values=v_hat"):
+        done = attest_run(dump, tmp_path / "r.h5", "--selector", f"own=imported:file={tmp_path / 'own.h5'},{options}")
+        assert done.returncode == 2 and "option 'dataset' is missing" in done.stderr, (options, done.stderr)
+
+
 # ---- what is said
 
 

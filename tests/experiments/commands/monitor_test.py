@@ -5,16 +5,18 @@ import math
 import os
 import subprocess
 
+import h5py
 import numpy as np
 import pytest
+from dump_maker import write_dump
 from planted_results import recalls, write_planted
 from verdicts import TARGET, planted, validate
 
 ATTEST = os.environ["ATTEST_BIN"]
 
 
-def monitor(*arguments, expect=0):
-    done = subprocess.run([ATTEST, "monitor", *map(str, arguments)], capture_output=True, text=True, timeout=120)
+def monitor(*arguments, expect=0, cwd=None):
+    done = subprocess.run([ATTEST, "monitor", *map(str, arguments)], capture_output=True, text=True, timeout=120, cwd=cwd)
     assert done.returncode == expect, (done.returncode, done.stdout, done.stderr)
     return done
 
@@ -82,6 +84,35 @@ def test_settings_of_kv_heads(tmp_path):
     recall[:, 0, 1, 2, 0] = 0.5
     new = write_planted(tmp_path / "m.h5", {"recall": recall}, dump="m.h5", names=[f"m{p}" for p in range(30)])
     assert json.loads(monitor(tmp_path / "rec.json", new, "--json", expect=3).stdout)["k"] == 30
+
+
+@pytest.mark.parametrize("options", [["--selector", "topdelta:gqa=union"], ["--selector", "topdelta", "--per", "layer"], ["--selector", "topk", "--layers", "2"]])
+def test_dumps_are_studied_at_the_recommended_settings(tmp_path, options):
+    def values(random, layer):
+        return tuple(random.normal(size=shape).astype(np.float32) for shape in [(2, 4, 64), (2, 200, 64), (2, 200, 64)])
+
+    for name, seed in (("d.h5", 1), ("later.h5", 2)):
+        write_dump(tmp_path / name, values, seed=seed, layers=[0, 2], tokens=200, heads=4, kv_heads=2, dim=64, positions=[150, 199],
+                   samples=[f"{name[0]}{i:02}" for i in range(12)], num_layers=3)
+    target = ["--target", "recall>=0.9", "--max-violating", "60%"]
+    validate("d.h5", *target, *options, "-o", "rec.json", cwd=tmp_path)
+    done = monitor(tmp_path / "rec.json", "later.h5", "--json", cwd=tmp_path)
+    found = json.loads(done.stdout)
+    recall = []
+    with h5py.File(tmp_path / "later.study.h5") as file:
+        for sample in file["dumps/0/samples"].values():
+            (label,) = (name for name in sample if name.startswith("top"))
+            assert "--per" in options or len(sample[label]["settings"]) == 1, "the recommended setting alone"
+            assert set(sample["layers"][()]) == ({2} if "2" in options else {0, 2})
+            recall.append(sample[label]["recall"][..., 0].mean())
+    assert found["n"] == 12
+    if "--per" not in options:
+        assert found["k"] == sum(value < 0.9 for value in recall)
+    assert json.loads(monitor(tmp_path / "rec.json", "later.study.h5", "--json", cwd=tmp_path).stdout) == found
+    refused = monitor(tmp_path / "rec.json", "d.h5", cwd=tmp_path, expect=2).stderr
+    assert "holds the prompts that certified" in refused
+    assert "belong to the study of dumps" in monitor(tmp_path / "rec.json", "later.study.h5", "--queries", "last:1", cwd=tmp_path, expect=2).stderr
+    assert "give dumps or results" in monitor(tmp_path / "rec.json", "later.h5", "later.study.h5", cwd=tmp_path, expect=2).stderr
 
 
 def test_what_is_refused(recommended, tmp_path):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -38,6 +39,19 @@ def test_json_has_the_findings(results, tmp_path):
     severities = [order.index(finding["severity"]) for finding in document["findings"]]
     assert severities == sorted(severities)
     assert any(finding["link"].startswith("model=tiny&metric=recall&") for finding in document["findings"])
+
+
+def test_every_number_has_a_name(results, studied_demo, tmp_path):
+    """A bold -0.0356 beside a sentence says nothing."""
+    for number, path in enumerate((results, studied_demo)):
+        document = json.loads(report(path, "-o", tmp_path / f"{number}.html", "--json").stdout)
+        numbers = [finding["number"] for finding in document["findings"] if finding["number"]]
+        assert len(numbers) > 5 and all(re.search("[a-z]{2}|[0-9]x$", text) for text in numbers), numbers
+
+
+def test_a_page_is_no_pdf(results, tmp_path):
+    done = report(results, "-o", tmp_path / "r.pdf", expect=2)
+    assert "r.pdf: the report is a page for a browser, expected a name that ends in .html" in done.stderr
 
 
 def test_the_same_results_give_the_same_page(results, tmp_path):

@@ -77,8 +77,10 @@ TEST(Imported, ReportsEstimateKindAndCost) {
   EXPECT_FALSE(selector("imported", file)->counts_scan());
   EXPECT_TRUE(selector("imported", file + ",scan_bytes=0.5")->counts_scan());
   EXPECT_EQ(selector("imported", file)->input_files(), std::vector<std::string>{"own.h5"});
-  EXPECT_EQ(selector("imported", file + ",granularity=block")->estimate_source(),
-            (EstimateSource{"own.h5", "tokens", 64}));
+  EXPECT_EQ(selector("imported", file + ",granularity=block,keys=k_hat,values=v_hat")->estimate_sources(),
+            (std::vector<EstimateSource>{{"own.h5", "tokens", 64},
+                                         {"own.h5", "k_hat", 1, EstimateKind::keys},
+                                         {"own.h5", "v_hat", 1, EstimateKind::values}}));
   EXPECT_EQ(selector("imported", file + ",rule=topdelta")->natural_delta(2, {}), 2);
   EXPECT_TRUE(std::isnan(selector("imported", file + ",rule=topdelta,units=ranks")->natural_delta(2, {})));
 }

@@ -71,10 +71,10 @@ class Hdf5Output:
                     group.attrs[attribute] = value
         return group
 
-    def write_array(self, group, name, values, dtype):
+    def write_array(self, group, name, values, dtype, **attributes):
         """Writes a small array at once."""
         with self.writing():
-            group.create_dataset(name, data=values, dtype=dtype)
+            group.create_dataset(name, data=values, dtype=dtype).attrs.update(attributes)
 
     def commit(self, ends_command=False):
         """Gives the file its name, once the data are on the disk. Returns its size in bytes. `ends_command`: nothing

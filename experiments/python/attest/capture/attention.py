@@ -42,7 +42,8 @@ class CapturedLayer:
 class AttentionCapture:
     """Installs itself as the model's attention function."""
 
-    def __init__(self, model, writer, attention_mass=False):
+    def __init__(self, model, writer, attention_mass=None):
+        """attention_mass: None, True for all of the prompt's queries, or how many of its last ones."""
         self.writer, self.attention_mass = writer, attention_mass
         self.has_sdpa = getattr(model, "_supports_sdpa", False)
         self.geometry = None  # properties that all layers of a dump share, taken from the first one captured
@@ -90,10 +91,13 @@ class AttentionCapture:
         self.writer.write_values(state.group["v"], (0, self.start, 0), bits(recorded.value))
         state.num_tokens += new
         if self.attention_mass and self.start == 0:
-            call = SoftmaxAttention(query, key, value, range(new), scale, softcap, window)
+            of_all = self.attention_mass is True
+            first = 0 if of_all else max(0, self.prompt_length - self.attention_mass)
+            call = SoftmaxAttention(query[:, first:], key, value, range(first, new), scale, softcap, window)
             mass = torch.zeros(query.shape[0], self.num_tokens)
-            mass[:, :new] = call.column_sums(self.prompt_length)
-            self.writer.write_array(state.group, "attention_mass", mass.numpy(), "<f4")
+            mass[:, :new] = call.column_sums(self.prompt_length - first)
+            self.writer.write_array(state.group, "attention_mass", mass.numpy(), "<f4",
+                                    **({} if of_all else {"queries": self.prompt_length - first}))
         if wanted:
             self.writer.write_values(state.group["q"], (wanted[0], 0, 0), bits(recorded.query.transpose(0, 1)))
             state.outputs.append(output[rows])

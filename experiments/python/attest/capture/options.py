@@ -77,9 +77,10 @@ def parse(arguments):
                       help="demand evidence spans of every prompt, from this field (default: \"spans\", where there)")
     what.add_argument("--task", metavar="NAME", help="task of all prompts, over what the .jsonl says")
     what.add_argument("--model-name", metavar="NAME", help="what the dump calls the model (default: MODEL)")
-    what.add_argument("--attention-mass", action="store_true",
-                      help="also the attention that each token gets from all of the prompt's queries, for eviction"
-                           " methods (costs a second pass of float32 attention)")
+    what.add_argument("--attention-mass", metavar="N", type=count, nargs="?", const=True,
+                      help="also the attention that each token gets from the prompt's last N queries, its observation"
+                           " window (default: from all, which costs a second pass of float32 attention), for eviction"
+                           " methods")
     what.add_argument("--head-weights", action="store_true",
                       help="also what each head's output means for the answer: gradients of the margin of the known"
                            " token, or of the model's own, in float32, checked by finite differences (costs about two"

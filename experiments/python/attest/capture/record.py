@@ -55,7 +55,7 @@ def capture_prompt(options, model, config, capture, writer, prompt, tokenized, c
         write_head_weights(options, model, capture, writer, sample, ids, positions, known)
 
     captured = set(capture.captured)
-    line = f"{prompt.name}: {num_tokens} tokens, {len(captured)} layers, queries {positions[0]}..{positions[-1]}"
+    line = f"{prompt.name}: {num_tokens} tokens, {len(captured)} layer{'s' if len(captured) != 1 else ''}, queries {positions[0]}..{positions[-1]}"
     if captured != layers:
         line += f", left out, no softmax attention: layers {', '.join(map(str, sorted(layers - captured)))}"
     if options.answer:

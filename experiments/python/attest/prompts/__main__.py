@@ -1,4 +1,4 @@
-"""Makes prompts of retrieval tasks for a tokenizer, as a .jsonl file."""
+"""Makes prompts of retrieval tasks for a tokenizer, as a .jsonl file for attest capture and attest tasks."""
 import argparse
 import sys
 
@@ -22,7 +22,7 @@ def load_tokenizer(options):
 
 
 def parse(arguments):
-    parser = Parser(prog="attest.prompts", usage="python -m attest.prompts TOKENIZER -o FILE.jsonl [options]",
+    parser = Parser(prog="attest prompts", usage="attest prompts TOKENIZER -o FILE.jsonl [options]",
                     description=__doc__,
                     epilog="tasks:\n" + "\n".join(f"  {name:6}{task.meaning}" for name, task in TASKS.items()),
                     add_help=False, allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -58,7 +58,7 @@ def main(arguments):
         prompts = make_prompts(options.tasks, options.context, options.prompts, tokenizer, haystack, options.seed)
         written = write_prompts(options.output, prompts, options.force)
         print(f"{printable(options.output)}: {written} prompts", file=sys.stderr)
-    return run_command("attest.prompts", "transformers 5", command)
+    return run_command("attest", "transformers 5", command)
 
 
 if __name__ == "__main__":

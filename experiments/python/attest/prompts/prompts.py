@@ -103,7 +103,7 @@ def make_prompts(tasks, lengths, count, tokenizer, haystack, seed=0):
 
 def as_line(prompt):
     """A prompt as a line that capture_prompts.read_prompts reads back."""
-    fields = {"name": prompt.name, "task": prompt.task, "text": prompt.text, "tokens": prompt.tokens,
+    fields = {"name": prompt.name, "task": prompt.task, "document": prompt.document, "text": prompt.text, "tokens": prompt.tokens,
               "answer": prompt.answer, "spans": prompt.spans or None, "span_labels": prompt.span_labels,
               "question": prompt.question,
               "layers": sorted(prompt.layers) if prompt.layers else None}

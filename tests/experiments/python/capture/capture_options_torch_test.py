@@ -1,5 +1,7 @@
 """Options of attest capture: which queries, layers and spans a dump holds. Also the demo dump."""
 import json
+import os
+import subprocess
 
 import h5py
 import numpy as np
@@ -126,6 +128,29 @@ def test_attention_mass_is_column_sums(models, tmp_path, monkeypatch):
     with h5py.File(dump) as file:
         again = file["samples/s/layers/0/attention_mass"][:]
     np.testing.assert_allclose(again, np.pad(first, ((0, 0), (0, 2))), atol=1e-4)
+
+
+@pytest.mark.parametrize("window", [5, T + 9])
+def test_attention_mass_of_an_observation_window(models, tmp_path, window):
+    dump, everything = tmp_path / "dump.h5", ",".join(map(str, range(T)))
+    prompts = write_prompts(tmp_path, {"tokens": token_ids(), "name": "s"})
+    assert run(models("gemma2"), prompts, "-o", dump, "--positions", everything, "--attention-mass", window) == 0
+    with h5py.File(dump) as file:
+        for layer in file["samples/s/layers"]:
+            mass = file[f"samples/s/layers/{layer}/attention_mass"]
+            np.testing.assert_allclose(mass[:], attention(file, "s", layer)[1][-window:].sum(0), atol=1e-4)
+            assert mass.attrs["queries"] == min(window, T)
+
+
+def test_prompts_of_one_document_are_one_unit_of_evidence(models, tmp_path):
+    """From the field of the prompts to the verdict."""
+    prompts = write_prompts(tmp_path, *({"tokens": token_ids(40 + n), "name": f"s{n}", "document": f"book {n // 3}"} for n in range(6)))
+    assert run(models("llama"), prompts, "-o", tmp_path / "d.h5", "--last", 2) == 0
+    for options, units in (["--cluster", "document"], 2), ([], 6):
+        done = subprocess.run([os.environ["ATTEST_BIN"], "validate", "d.h5", "--target", "recall>=0.1", "--max-violating", "80%", "--selector",
+                               "topdelta", "--json", "--quiet", *options], cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout)["claim"]["n"] == units
 
 
 def test_gzip_changes_no_value(models, tmp_path):

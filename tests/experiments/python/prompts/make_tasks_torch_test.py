@@ -48,7 +48,7 @@ def test_a_tokenizer_from_a_folder(tmp_path):
 def test_bad_input(arguments, code, sentence, tmp_path, capsys):
     assert run(*arguments, "-o", tmp_path / "prompts.jsonl") == code
     error = capsys.readouterr().err
-    assert error.startswith("attest.prompts: ") and sentence in error and error.count("\n") == 1
+    assert error.startswith("attest: ") and sentence in error and error.count("\n") == 1
     assert not list(tmp_path.iterdir())
 
 
