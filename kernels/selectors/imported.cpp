@@ -61,9 +61,10 @@ class Imported final : public SelectorWith<ImportedOptions, make_cuda_imported> 
   void check(const KvShape&) const override {
     const bool scores_keys = replaces(keys_) && source_.width == 1;
     if (source_.file.empty() || !(estimates() || scores_keys || (rule_ == Rule::all && replaces(values_))))
-      throw UsageError(fmt::format("selector 'imported': option '{}' is missing; give file=FILE,dataset=NAME, or "
-                                   "file=FILE,rule=all with keys=NAME, values=NAME or both",
-                                   source_.file.empty() ? "file" : "dataset"));
+      throw UsageError(
+          fmt::format("selector 'imported': option '{}' is missing; give file=FILE,dataset=NAME, or "
+                      "file=FILE,rule=all with keys=NAME, values=NAME or both",
+                      source_.file.empty() ? "file" : "dataset"));
   }
   std::string_view short_context(double setting, std::int64_t visible) const override {
     if (rule_ == Rule::all) return {};

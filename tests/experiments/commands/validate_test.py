@@ -345,7 +345,8 @@ def test_one_setting_for_all_is_first_where_it_reads_less(tmp_path):
     found = verdict(path, "--target", TARGET, "--per", "kv_head", "--max-violating", "20%")
     lines = found["text"].splitlines()
     assert lines[1].startswith("  one for all  delta 5 is certified on all 60 prompts, ") and "50 % of the bytes" in lines[1] and "take it instead" in lines[1]
-    assert found["units"]["io_ratio"] == pytest.approx((3 * 0.8 + 0.2) / 4) and sum("one for all" in line for line in lines) == 1
+    units = found["units"]
+    assert units["members"][units["certified"]]["io_ratio"] == pytest.approx((3 * 0.8 + 0.2) / 4) and sum("one for all" in line for line in lines) == 1
 
 
 def test_one_setting_for_all_is_beside_a_family_that_reads_less(tmp_path):

@@ -407,6 +407,20 @@ def test_both_themes_can_be_read(browser, study, theme):
     browser.run("document.getElementById('theme').click()")
 
 
+@pytest.mark.parametrize("width", [390, 1280])
+def test_every_part_is_reached_from_the_bar(browser, study, width):
+    """On a phone, too, no link hides behind the button of the theme or beyond the window."""
+    browser.open(study[1], width=width)
+    boxes = browser.run("""(() => { const box = (e) => { const b = e.getBoundingClientRect(); return [b.left, b.top, b.right, b.bottom]; };
+        return {theme: box(document.getElementById('theme')), nav: box(document.querySelector('nav')),
+                links: [...document.querySelectorAll('nav a')].map(box)}; })()""")
+    left, top, right, bottom = boxes["theme"]
+    assert len(boxes["links"]) == 5 and right <= width and bottom > top
+    for link in boxes["links"]:
+        assert link[0] >= boxes["nav"][0] and link[2] <= boxes["nav"][2] and link[3] <= boxes["nav"][3] + 1, "not cut by the bar"
+        assert link[2] <= left or link[0] >= right or link[3] <= top or link[1] >= bottom, "not behind the button"
+
+
 @pytest.mark.parametrize("width", [400, 760, 1280])
 def test_it_fits_its_window(browser, study, width):
     browser.open(study[1], width=width)
