@@ -133,6 +133,24 @@ double label_width(const Figure& figure, const Panel& panel, AxisOf which, doubl
   return text_scale * (kTicGap + kTicCharacterWidth * static_cast<double>(longest));
 }
 
+/// How far tic labels of a horizontal axis of this length reach beyond the right end of the frame.
+double overhang(const Figure& figure, const Panel& panel, double length_in, double text_scale) {
+  const TicSpace space{
+      .length_in = length_in, .character_in = kTicCharacterWidth * text_scale, .line_in = kLineHeight * text_scale};
+  const Scale scale = panel.x.scale;
+  const Range range = axis_range(figure, panel, AxisOf::x);
+  const auto place = [&](double x) { return scale == Scale::logarithmic || scale == Scale::deficit ? std::log(x) : x; };
+  double most = 0;
+  for (const Tic& tic : axis_tics(figure, panel, AxisOf::x, space)) {
+    const double from_low = (place(tic.at) - place(range.low)) / (place(range.high) - place(range.low));
+    const double to_end = scale == Scale::deficit ? from_low : 1 - from_low;  // quality grows to the right
+    const bool has_sign = tic.label.starts_with("≤") || tic.label.starts_with("≥");
+    const double half = space.character_in * (static_cast<double>(characters(tic.label)) + (has_sign ? 1 : 0)) / 2;
+    if (std::isfinite(to_end)) most = std::max(most, half - to_end * length_in);
+  }
+  return most;
+}
+
 }  // namespace
 
 TicSpace FigureLayout::tic_space(std::size_t panel, AxisOf which) const {
@@ -182,7 +200,12 @@ FigureLayout layout_of(const Figure& figure, const PageStyle& page) {
   for (double margin : right) beside += margin;
   for (double margin : below) total_below += margin;
   layout.height_in = rows * (kTitleHeight * text + panel_height) + total_below + legend_height + note_height;
-  const double panel_width = (layout.width_in - beside - kGap) / columns;
+  double far_right = kGap;  // beside the last column, as much as its labels take
+  for (int row = 0; row < rows; ++row)
+    if (exists(row, columns - 1) && figure.panels[index_of(row, columns - 1)].show_x)
+      far_right = std::max(far_right, overhang(figure, figure.panels[index_of(row, columns - 1)],
+                                               (layout.width_in - beside - kGap) / columns, text));
+  const double panel_width = (layout.width_in - beside - far_right) / columns;
 
   double top = layout.height_in;
   for (int row = 0; row < rows; ++row) {
