@@ -50,6 +50,8 @@ struct LayerAttention {
   ElementType element_type = ElementType::float32;  ///< of q, k and v
   std::int64_t sliding_window = 0;                  ///< 0: none
   std::vector<float> sinks = {};                    ///< [Hq] learned sink logits, on the scale of the scores; or empty
+  /// [N, Hq] norms of the margins' gradients, for all rows of the sample, whichever of them are studied; or empty.
+  std::vector<float> head_gradient = {};
 };
 
 /// The tokens of a sample.

@@ -32,7 +32,7 @@ struct SampleInfo : SampleTokens {
   std::string document;                       ///< what it was made of, where samples share that; empty: not recorded
   std::optional<std::int64_t> prompt_length;  ///< tokens of the prompt; the rest were decoded
   std::vector<std::string> span_labels;       ///< [S], or empty when the dump has none
-  ArrayNames arrays;                          ///< "tokens"
+  ArrayNames arrays;                          ///< "tokens", "margin", "answer_token"
   std::vector<int> layers;                    ///< layer numbers present, ascending
 };
 
@@ -62,7 +62,7 @@ struct TensorLocation {
 /// One layer of one sample.
 struct LayerInfo : LayerAttention {
   TensorLocation q, k, v;  ///< [N, Hq, D], [Hkv, T, D], [Hkv, T, Dv]
-  ArrayNames arrays;       ///< "attention_mass"
+  ArrayNames arrays;       ///< "attention_mass", "output_gradient"
 
   std::int64_t bytes() const { return static_cast<std::int64_t>(q.bytes + k.bytes + v.bytes); }
   Storage storage() const { return std::max({q.storage, k.storage, v.storage}); }  ///< of the slowest of the three

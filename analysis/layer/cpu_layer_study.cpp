@@ -9,6 +9,7 @@
 #include "analysis/layer/layer_results_builder.h"
 #include "analysis/layer/layer_study.h"
 #include "analysis/layer/overflow_check.h"
+#include "analysis/metrics/output_fidelity.h"
 #include "analysis/results/axes.h"
 #include "dumps/base/parallel_for.h"
 #include "kernels/attention/scores.h"
@@ -106,6 +107,7 @@ class CpuLayerStudy final : public LayerStudy {
     for (int r = 0; r < head.rows(); ++r)
       w.rows[static_cast<std::size_t>(r)].keys_lse = w.exact_outputs[static_cast<std::size_t>(r)].lse[0];
     add_sinks(head, w.exact_outputs);
+    const std::vector<double> weights = head_weights(layer.head_gradient, layer.shape.num_query_heads);
     for (int r = 0; r < head.rows(); ++r) {
       const std::int64_t visible = head.row_length(r);
       ExactRow& row = w.rows[static_cast<std::size_t>(r)];
@@ -118,6 +120,8 @@ class CpuLayerStudy final : public LayerStudy {
       if (!head.sinks.empty()) row.sink = head.sinks[static_cast<std::size_t>(r % head.group)];
       row.span_tokens = w.span_tokens[static_cast<std::size_t>(r / head.group)];
       row.sample_has_spans = !layer.spans.empty();
+      if (!weights.empty())
+        row.head_weight = weights[static_cast<std::size_t>(batch.kv_head * head.group + r % head.group)];
       Eigen::Map<Eigen::ArrayXd, Eigen::Aligned64> p(w.probabilities.row(r), visible);
       p = (Eigen::Map<const Eigen::ArrayXd, Eigen::Aligned64>(row.scores.data(), visible) - row.keys_lse).exp();
       row.probabilities = std::as_const(w.probabilities).row(r, visible);

@@ -34,6 +34,7 @@ constexpr MetricNeeds kScoreEstimate{.estimate = true, .scores = true};
 constexpr MetricNeeds kSpans{.spans = true};
 constexpr MetricNeeds kFewSpanTokens{.spans = true, .few_span_tokens = true};
 constexpr MetricNeeds kSinks{.sinks = true};
+constexpr MetricNeeds kWeights{.weights = true};
 
 template <auto* cpu, auto* cuda>
 constexpr auto of_scores = ScoreFunctions{cpu, on_cuda<cuda>()};
@@ -88,6 +89,11 @@ constexpr Metric kMetrics[] = {
       kNotNegativeOrNan, "attest"},
      kNothing,
      of_selector<output_error, cuda_output_fidelity>},
+    {{"weighted_error_head", kSetting, "logits", Better::lower,
+      "norm of the outputs' difference times the head's weight, the rms of its gradients over the sample's rows",
+      kNotNegative, "attest"},
+     kWeights,
+     of_selector<weighted_error_head, cuda_output_fidelity>},
     {{"lse_error", kSetting, "nats", Better::lower, "absolute difference of the log-sum-exps", kNotNegative,
       "Faster Than Flash, Retrieval Fidelity Analysis"},
      kNothing,

@@ -1,4 +1,4 @@
-// recall, output_error, lse_error and recall_layer on the CPU.
+// recall, output_error, weighted_error_head, lse_error and recall_layer on the CPU.
 #include "analysis/metrics/output_fidelity.h"
 
 #include <algorithm>
@@ -13,6 +13,11 @@ namespace {
 
 /// The error relative to an output that is nearly zero may be beyond what is stored.
 constexpr double kMaxError = std::numeric_limits<float>::max();
+
+double squared_difference(const SelectorRow& row, int setting) {
+  const std::span<const double> o = row.exact->output, a = row.outputs->output_of(setting);
+  return lane_sum(o.size(), [&](std::size_t d) { return (a[d] - o[d]) * (a[d] - o[d]); });
+}
 
 }  // namespace
 
@@ -39,11 +44,27 @@ void output_error(const SelectorRow& row, std::span<double> out) {
   const std::span<const double> o = row.exact->output;
   const double square = lane_sum(o.size(), [&](std::size_t d) { return o[d] * o[d]; });
   for (int i = 0; i < row.num_settings; ++i) {
-    const std::span<const double> a = row.outputs->output_of(i);
-    const double difference = lane_sum(o.size(), [&](std::size_t d) { return (a[d] - o[d]) * (a[d] - o[d]); });
+    const double difference = squared_difference(row, i);
     out[static_cast<std::size_t>(i)] =
         square > 0 ? std::min(std::sqrt(difference / square), kMaxError) : std::numeric_limits<double>::quiet_NaN();
   }
+}
+
+void weighted_error_head(const SelectorRow& row, std::span<double> out) {
+  for (int i = 0; i < row.num_settings; ++i)
+    out[static_cast<std::size_t>(i)] =
+        std::min(row.exact->head_weight * std::sqrt(squared_difference(row, i)), kMaxError);
+}
+
+std::vector<double> head_weights(std::span<const float> gradient, int num_query_heads) {
+  if (gradient.empty()) return {};
+  std::vector<double> weights(static_cast<std::size_t>(num_query_heads));
+  const std::size_t rows = gradient.size() / weights.size();
+  for (std::size_t h = 0; h < weights.size(); ++h) {
+    for (std::size_t n = 0; n < rows; ++n) weights[h] += std::pow(double{gradient[n * weights.size() + h]}, 2);
+    weights[h] = std::sqrt(weights[h] / static_cast<double>(rows));
+  }
+  return weights;
 }
 
 void lse_error(const SelectorRow& row, std::span<double> out) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <span>
+#include <vector>
 
 #include "analysis/metrics/metric.h"
 #include "analysis/metrics/rows.h"
@@ -10,7 +11,12 @@ namespace attest {
 
 void recall(const SelectorRow& row, std::span<double> out);        ///< cosine(o^, o): the paper's Recall
 void output_error(const SelectorRow& row, std::span<double> out);  ///< norm2(o^ - o) / norm2(o); NaN if o = 0
-void lse_error(const SelectorRow& row, std::span<double> out);     ///< |LSE^ - LSE|
+/// w norm2(o^ - o): a bound of first order, blind to signs, on how far the head's error moves the margin of the answer.
+void weighted_error_head(const SelectorRow& row, std::span<double> out);
+void lse_error(const SelectorRow& row, std::span<double> out);  ///< |LSE^ - LSE|
+
+/// [Hq] w = sqrt(mean over the rows of gradient[row, head]^2), of `gradient` [rows, Hq]; empty if that is.
+std::vector<double> head_weights(std::span<const float> gradient, int num_query_heads);
 
 /// The cosine of two vectors from their dot product and squared norms: 1 if both are zero vectors, NaN if one is.
 double cosine(double dot, double square_a, double square_b);

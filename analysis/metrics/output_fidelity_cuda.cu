@@ -1,5 +1,5 @@
-// recall, output_error, lse_error and recall_layer on the device: one warp per (row, setting), sums over channels in
-// double.
+// recall, output_error, weighted_error_head, lse_error and recall_layer on the device: one warp per (row, setting),
+// sums over channels in double.
 #include "analysis/metrics/output_fidelity.h"
 #include "analysis/metrics/rows_cuda.h"
 #include "kernels/device/block_reduce.cuh"
@@ -12,8 +12,8 @@ constexpr int kThreads = 128;
 
 /// Outputs, [N, Hq, S] each.
 struct Arrays {
-  float *recall, *output_error, *lse_error;
-  double* sums;  ///< three per cell, for recall_layer
+  float *recall, *output_error, *lse_error, *weighted_error;  ///< the last is null without head weights
+  double* sums;                                               ///< three per cell, for recall_layer
 };
 
 /// 1 if both are zero vectors, NaN if one is.
@@ -25,7 +25,7 @@ __device__ float cosine_of(double dot, double square_a, double square_b) {
 
 __global__ void __launch_bounds__(kThreads)
     output_fidelity_kernel(DeviceRows rows, DeviceOutputs outputs, DeviceOutputs exact, SettingOffsets offsets,
-                           Arrays out) {
+                           const double* weights, int num_query_heads, Arrays out) {
   const int row = blockIdx.x, lane = threadIdx.x % 32, value_dim = exact.value_dim;
   const float kMaxError = __int_as_float(0x7F7FFFFF), kUndefined = __int_as_float(0x7FC00000);
   const float* o = exact.output + static_cast<std::int64_t>(row) * value_dim;
@@ -49,6 +49,9 @@ __global__ void __launch_bounds__(kThreads)
     out.recall[at] = cosine_of(dot, square, exact_square);
     out.output_error[at] =
         exact_square > 0 ? fminf(static_cast<float>(sqrt(difference / exact_square)), kMaxError) : kUndefined;
+    if (out.weighted_error != nullptr)
+      out.weighted_error[at] =
+          fminf(static_cast<float>(weights[rows.cell[row] % num_query_heads] * sqrt(difference)), kMaxError);
     out.lse_error[at] = static_cast<float>(fabs(outputs.lse[cell] - exact.lse[row]));
     out.sums[3 * at] = dot;
     out.sums[3 * at + 1] = square;
@@ -76,9 +79,11 @@ void cuda_output_fidelity(const CudaSelectorRows& rows, const CudaCells& cells) 
   const Arrays out{.recall = cells.of("recall"),
                    .output_error = cells.of("output_error"),
                    .lse_error = cells.of("lse_error"),
+                   .weighted_error = cells.of("weighted_error_head"),
                    .sums = reinterpret_cast<double*>(cells.head_sums_of("recall_layer"))};
-  output_fidelity_kernel<<<chunk.rows.num_rows, kThreads, 0, chunk.stream>>>(chunk.rows, rows.outputs,
-                                                                             rows.exact->outputs, rows.offsets, out);
+  output_fidelity_kernel<<<chunk.rows.num_rows, kThreads, 0, chunk.stream>>>(
+      chunk.rows, rows.outputs, rows.exact->outputs, rows.offsets, rows.exact->head_weights,
+      rows.exact->num_query_heads, out);
   ATTEST_CUDA_LAUNCHED(output_fidelity_kernel);
 }
 

@@ -37,6 +37,8 @@ struct CudaExactRows {
   RowStatistics statistics;  ///< filled by cuda_score_statistics()
   DeviceOutputs outputs;     ///< o and LSE, [rows, 1, ...]
   DeviceSpans spans;
+  const double* head_weights = nullptr;  ///< [Hq]; null if the layer has no head gradients
+  int num_query_heads = 0;
   const CudaExactRanks* ranks = nullptr;  ///< of all visible tokens; null if no selector has an estimate
 };
 

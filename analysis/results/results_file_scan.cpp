@@ -27,9 +27,10 @@ constexpr std::size_t kMostAxes = 32;  // of an HDF5 data set
 
 // Data sets that are not metrics. Older files have no scales: layer, query, head, setting, lambda, token.
 const std::vector<std::string>& non_metrics_of_selector() {
-  static const std::vector<std::string> names{"settings", "setting_labels", "lambdas", "span_tokens",
-                                              "dense",    "done",           "layer",   "query",
-                                              "head",     "setting",        "lambda",  "token"};
+  static const std::vector<std::string> names{"settings", "setting_labels", "lambdas",       "span_tokens", "dense",
+                                              "done",     "layer",          "query",         "head",        "setting",
+                                              "lambda",   "token",          "weighted_error"};  // follows from
+                                                                                                // weighted_error_head
   return names;
 }
 const std::vector<std::string>& non_metrics_of_scores() {

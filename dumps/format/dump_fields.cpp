@@ -15,13 +15,14 @@ namespace {
 struct AxisText {
   std::string_view symbol, meaning;
 };
-constexpr std::array<AxisText, 7> kAxes{{{"N", "query positions"},
+constexpr std::array<AxisText, 8> kAxes{{{"N", "query positions"},
                                          {"T", "num_tokens"},
                                          {"Hq", "num_query_heads"},
                                          {"Hkv", "num_kv_heads"},
                                          {"D", "head_dim"},
                                          {"Dv", "value_dim"},
-                                         {"S", "one for each span"}}};
+                                         {"S", "one for each span"},
+                                         {"A", "scales"}}};
 
 std::size_t index_of_axis(std::string_view symbol) {
   const auto found = std::ranges::find(kAxes, symbol, &AxisText::symbol);
@@ -74,6 +75,13 @@ std::string fault_of_sinks(const LayerInfo& layer) {
   for (std::size_t h = 0; h < layer.sinks.size(); ++h)
     if (!std::isfinite(layer.sinks[h]))
       return fmt::format("entry {} is {}, expected a finite logit", h, layer.sinks[h]);
+  return {};
+}
+
+std::string fault_of_head_gradient(const LayerInfo& layer) {
+  for (std::size_t i = 0; i < layer.head_gradient.size(); ++i)
+    if (!(layer.head_gradient[i] >= 0) || std::isinf(layer.head_gradient[i]))
+      return fmt::format("entry {} is {}, expected a finite number, 0 or above", i, layer.head_gradient[i]);
   return {};
 }
 
@@ -145,6 +153,10 @@ const Field<SampleInfo> kSampleFields[] = {
      .place = &SampleInfo::span_labels,
      .meaning = "",
      .fault = fault_of_span_labels},
+    {"margin", "float32", "[N]", kOptional, OnDemand{},
+     "logit of answer_token minus the largest other logit, in the model's own run", "margins"},
+    {"answer_token", "int32", "[N]", kOptional, OnDemand{},
+     "the token that row i should give: the known answer's, else the model's own"},
 };
 
 const Field<LayerInfo> kLayerFields[] = {
@@ -167,6 +179,19 @@ const Field<LayerInfo> kLayerFields[] = {
      .meaning = "learned sink logits (gpt-oss), on the scale of the scaled scores; finite",
      .label = "learned sinks",
      .fault = fault_of_sinks},
+    {.name = "head_gradient",
+     .type = "float32",
+     .shape = "[N, Hq]",
+     .optional = kOptional,
+     .place = &LayerInfo::head_gradient,
+     .meaning = "what the outputs of a head, here and at earlier rows of the answer, mean for the margin of row i: "
+                "sqrt(sum over i' <= i of norm2(d margin_i / d out[h, i'])^2); finite, >= 0",
+     .label = "head gradients",
+     .fault = fault_of_head_gradient},
+    {"output_gradient", "float16", "[A, N, Hq, Dv]", kOptional, OnDemand{},
+     "d (sum of margins) / d out with every output of the answer's rows scaled by one of its attribute `scales`, "
+     "float64 [A]",
+     "output gradients"},
     {"attention_mass", "float32", "[Hq, T]", kOptional, OnDemand{},
      "column sums of softmax over the prompt's queries (for eviction methods)", "attention mass"},
 };

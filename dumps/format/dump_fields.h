@@ -32,7 +32,7 @@ class Axes {
   static std::string meaning(std::string_view shape);
 
  private:
-  std::array<std::int64_t, 7> sizes_{-1, -1, -1, -1, -1, -1, -1};
+  std::array<std::int64_t, 8> sizes_{-1, -1, -1, -1, -1, -1, -1, -1};
 };
 
 /// The symbols of "[Hkv, T, D]"; "2" is one, too.

@@ -4,6 +4,8 @@
 #include <fmt/core.h>
 
 #include <cstdint>
+#include <functional>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -69,18 +71,23 @@ class FieldWriter {
     return fault_of_value(field, *value);
   }
   std::string fault_of_value(const F& field, const std::vector<float>& values) const {
-    const auto expected = static_cast<std::size_t>(axes_.sizes(field.shape)[0]);
+    const hdf5::Extent shape = extent_of(field);
+    const hsize_t expected = std::accumulate(shape.begin(), shape.end(), hsize_t{1}, std::multiplies<>());
     return values.size() == expected
                ? ""
                : fmt::format("has {} values, expected {} ({})", values.size(), expected, Axes::meaning(field.shape));
   }
   static std::string fault_of_value(const F&, const auto&) { return {}; }
 
+  hdf5::Extent extent_of(const F& field) const {
+    const std::vector<std::int64_t> sizes = axes_.sizes(field.shape);
+    return {sizes.begin(), sizes.end()};
+  }
   void write(const F& field, const std::vector<std::int64_t>& values) const {
     file_.write_dataset<std::int64_t>(group_, field.name, values, {values.size()});
   }
   void write(const F& field, const std::vector<float>& values) const {
-    if (!values.empty()) file_.write_dataset<float>(group_, field.name, values, {values.size()});
+    if (!values.empty()) file_.write_dataset<float>(group_, field.name, values, extent_of(field));
   }
   void write(const F& field, const std::vector<std::string>& values) const {
     if (!values.empty()) file_.write_dataset(group_, field.name, values);

@@ -73,6 +73,8 @@ constexpr PassedOption kPassed[] = {
 constexpr std::string_view kFirstAfterSelectors = "--tasks";
 constexpr PassedOption kFlags[] = {
     {"--forced", "", "Feed the known answer in one pass instead of decoding: scores prefix alone, much faster"},
+    {"--head-weights", "", "Of --dump: also gradients of the answer's margins by the outputs of the heads"},
+    {"--output-gradients", "", "Of --dump: these gradients themselves, too"},
     {"--chat", "", "Put each prompt into the tokenizer's chat template, as the user's"},
     {"--trust-remote-code", "", "Let the checkpoint bring its own code"},
     {"--resume", "", "Go on with unfinished outcomes of the same options and prompts"},

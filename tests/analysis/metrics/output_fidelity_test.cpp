@@ -32,6 +32,23 @@ TEST(OutputFidelity, OfAZeroOutput) {
   EXPECT_TRUE(std::isnan(values_of(hand.row, output_error)[0]));
 }
 
+TEST(WeightedErrorHead, IsTheNormOfTheDifferenceTimesTheWeight) {
+  HandRow hand;  // o = (3, 4)
+  hand.exact.head_weight = 0.5;
+  const SettingOutputs outputs{3, 2, {3, 4, 0, 0, 3, 16}, {0, 0, 0}};
+  hand.row.outputs = &outputs;
+  EXPECT_EQ(values_of(hand.row, weighted_error_head), (Values{0, 2.5, 6}));
+}
+
+TEST(HeadWeights, AreRootMeanSquaresOverRows) {
+  const std::vector<float> gradient{3, 0, 1, 4, 0, 7};  // three rows of two heads
+  const std::vector<double> weights = head_weights(gradient, 2);
+  ASSERT_EQ(weights.size(), 2u);
+  EXPECT_DOUBLE_EQ(weights[0], std::sqrt(10 / 3.0));
+  EXPECT_DOUBLE_EQ(weights[1], std::sqrt(65 / 3.0));
+  EXPECT_TRUE(head_weights({}, 2).empty());
+}
+
 // The square roots are taken before the norms are multiplied: the product of the squared norms would underflow.
 TEST(Cosine, OfTinyVectors) { EXPECT_DOUBLE_EQ(cosine(1e-300, 1e-300, 1e-300), 1); }
 

@@ -22,7 +22,7 @@ template <class Owner>
 std::string document_rows(const Owner& owner, const std::string& indent) {
   std::string text;
   for (const Field<Owner>& field : fields_of(owner)) {
-    std::string line = fmt::format("{}{:<{}}{:<13}{:<9}", indent, field.name, 23 - indent.size(),
+    std::string line = fmt::format("{}{:<{}}{:<15}{:<9}", indent, field.name, 25 - indent.size(),
                                    *field.shape == '\0' ? "attribute" : field.shape, field.type);
     const std::size_t column = line.size();
     std::string rest = fmt::format("{}{}", field.optional ? "optional" : "", field.meaning);
@@ -40,12 +40,12 @@ std::string document_rows(const Owner& owner, const std::string& indent) {
 }
 
 std::string document_block() {
-  return fmt::format("```\n{:<27}group\n    {:<19}{:<13}{:<9}\"attention-dump\"\n    {:<19}{:<13}{:<9}1\n", "/",
+  return fmt::format("```\n{:<29}group\n    {:<21}{:<15}{:<9}\"attention-dump\"\n    {:<21}{:<15}{:<9}1\n", "/",
                      "format", "attribute", "string", "format_version", "attribute", "int") +
          document_rows(DumpInfo(), "    ") +
-         fmt::format("\n{:<27}group; <sample> is a name without '/'\n", "/samples/<sample>/") +
+         fmt::format("\n{:<29}group; <sample> is a name without '/'\n", "/samples/<sample>/") +
          document_rows(SampleInfo(), "    ") +
-         fmt::format("    {:<23}group; <l> is the layer number in decimal: \"0\", \"1\", ...\n", "layers/<l>/") +
+         fmt::format("    {:<25}group; <l> is the layer number in decimal: \"0\", \"1\", ...\n", "layers/<l>/") +
          document_rows(LayerInfo(), "        ") + "```\n";
 }
 

@@ -8,6 +8,7 @@
 #include <csignal>
 #include <filesystem>
 #include <limits>
+#include <numeric>
 #include <stdexcept>
 
 #include "dumps/base/error.h"
@@ -223,6 +224,38 @@ TEST_F(DumpWriterTest, LearnedSinksOfALayerAreReadBack) {
   EXPECT_EQ(layer.sinks, sinks);
   ASSERT_TRUE(reader.read_layer(0, 0, layer));
   EXPECT_THAT(layer.sinks, ::testing::IsEmpty()) << "not those of the layer read before";
+}
+
+TEST_F(DumpWriterTest, HeadGradientsOfALayerAreReadBack) {
+  std::vector<float> gradient(3 * 6);
+  std::iota(gradient.begin(), gradient.end(), 0.0f);
+  const std::vector<std::byte> values(40 * 6 * 8 * 4);
+  SampleInfo sample = small_samples()[0];
+  sample.layers = {0};
+  DumpWriter writer(path_, small_header());
+  writer.begin_sample(sample);
+  writer.write_array<float>("margin", std::vector<float>{-1, 0, 2.5});
+  writer.write_array<std::int32_t>("answer_token", std::vector<std::int32_t>{7, 8, 9});
+  const auto message = [&](std::vector<float> wrong) {
+    return message_of<UsageError>([&] { writer.begin_layer(0, {.head_gradient = std::move(wrong)}); });
+  };
+  EXPECT_THAT(message(std::vector<float>(6)),
+              HasSubstr("/head_gradient: has 6 values, expected 18 (query positions, num_query_heads)"));
+  EXPECT_THAT(message(std::vector<float>(18, -1)),
+              HasSubstr("/head_gradient: entry 0 is -1, expected a finite number, 0 or above"));
+  writer.begin_layer(0, {.head_gradient = gradient});
+  writer.write_q(0, 3, values.data());
+  for (int head = 0; head < 2; ++head) {
+    writer.write_k(head, 0, 40, values.data());
+    writer.write_v(head, 0, 40, values.data());
+  }
+  writer.finish();
+  const DumpReader reader(path_);
+  AttentionLayer layer;
+  ASSERT_TRUE(reader.read_layer(0, 0, layer));
+  EXPECT_EQ(layer.head_gradient, gradient);
+  EXPECT_THAT(reader.read_array<float>(0, "margin"), ::testing::ElementsAre(-1, 0, 2.5));
+  EXPECT_THAT(reader.read_array<std::int32_t>(0, "answer_token"), ::testing::ElementsAre(7, 8, 9));
 }
 
 TEST_F(DumpWriterTest, InsistsOnItsOrderOfCalls) {
