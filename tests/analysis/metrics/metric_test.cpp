@@ -21,8 +21,9 @@ namespace {
 
 /// Whether a results file uses the name for another data set in a selector's group.
 bool is_taken(std::string_view name) {
-  constexpr std::string_view kOthers[] = {"settings", "setting_labels", "lambdas", "span_tokens", "dense",  "done",
-                                          "layer",    "query",          "head",    "setting",     "lambda", "token"};
+  constexpr std::string_view kOthers[] = {"settings", "setting_labels", "lambdas",       "span_tokens", "dense",
+                                          "done",     "layer",          "query",         "head",        "setting",
+                                          "lambda",   "token",          "weighted_error"};
   return std::ranges::find(kOthers, name) != std::end(kOthers);
 }
 
