@@ -193,7 +193,9 @@ const Field<LayerInfo> kLayerFields[] = {
      "float64 [A]",
      "output gradients"},
     {"attention_mass", "float32", "[Hq, T]", kOptional, OnDemand{},
-     "column sums of softmax over the prompt's queries (for eviction methods)", "attention mass"},
+     "column sums of softmax over the prompt's queries (for eviction methods); its attribute `queries`, an int: of the "
+     "prompt's last so many alone",
+     "attention mass"},
 };
 
 }  // namespace
