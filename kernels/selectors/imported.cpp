@@ -52,8 +52,8 @@ class Imported final : public SelectorWith<ImportedOptions, make_cuda_imported> 
     }
     return SettingKind::none;
   }
-  bool has_estimate() const override { return estimates() || replaces(keys_); }
-  bool estimates_scores() const override { return has_estimate() && (!estimates() || in_nats_); }
+  bool has_estimate() const override { return rule_ != Rule::all || estimates() || replaces(keys_); }
+  bool estimates_scores() const override { return has_estimate() && (in_nats_ || (!estimates() && replaces(keys_))); }
   bool counts_scan() const override { return scan_bytes_ > 0 || rule_ == Rule::all; }
   double natural_delta(double setting, const ScoreTransform& transform) const override {
     return rule_ == Rule::topdelta && in_nats_ ? setting : Selector::natural_delta(setting, transform);

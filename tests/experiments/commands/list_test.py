@@ -69,7 +69,7 @@ def test_ffd_in_full(document):
         ("exact", [("none", None)]),
         ("quest", [("budget", None)]),
         ("ffd", [("delta", None), ("budget", "rule=topk"), ("p", "rule=topp")]),
-        ("imported", [("budget", None), ("p", "rule=topp"), ("delta", "rule=topdelta")]),
+        ("imported", [("budget", None), ("p", "rule=topp"), ("delta", "rule=topdelta"), ("none", "rule=all")]),
         ("skip_softmax", [("delta", None), ("factor", "unit=factor")]),
     ],
 )
