@@ -86,7 +86,7 @@ def test_the_grids_of_a_selector(name, grids, tmp_path):
 def test_what_an_option_changes():
     assert any(note.startswith("rule=reference: ") for note in entry("twilight")["notes"])
     assert "units=ranks: scan errors are not defined" in entry("imported")["notes"]
-    assert "imported (not with units=ranks)" in entry("scan_error_max")["selectors"]
+    assert "imported (not with rule=all or units=ranks)" in entry("scan_error_max")["selectors"]
     assert any("file=FILE" in note for note in entry("imported")["notes"])
     assert "spearman" in entry("topk")["metrics_not_defined"] and "spearman" not in entry("quest")["metrics_not_defined"]
 
