@@ -66,6 +66,14 @@ double answer_of(const TasksFile& file, std::size_t prompt, std::size_t run) {
   return file.score(*kind, prompt, run) == Score::right ? 1 : 0;
 }
 
+/// Where the set has this setting among its own; empty if it is not judged.
+std::optional<std::size_t> column_of(const Prompt& prompt, const LabelledSetting& one) {
+  if (prompt.columns.empty()) return prompt.selector == one.selector ? one.setting : std::nullopt;
+  const auto found = std::ranges::find(prompt.columns, one);
+  if (found == prompt.columns.end()) return std::nullopt;
+  return static_cast<std::size_t>(found - prompt.columns.begin());
+}
+
 void add_prompts(const TasksFile& file, PromptSet& set) {
   for (std::size_t p = 0; p < file.prompts.size(); ++p) {
     const TaskPrompt& asked = file.prompts[p];
@@ -108,12 +116,14 @@ void add_answers(ResultsFiles results, std::span<const TasksFile> tasks, PromptS
   for (const AnsweredPrompt& answered : joined.prompts)
     for (Prompt& prompt : set.prompts) {
       if (answered.prompt.file != prompt.file || answered.prompt.dump != prompt.dump ||
-          answered.prompt.sample != prompt.sample || answered.prompt.selector != prompt.selector)
+          answered.prompt.sample != prompt.sample)
         continue;
-      prompt.answers.assign(set.selector.grid.size(), kNaN);
       for (const AnsweredPrompt::Answer& answer : answered.answers)
-        prompt.answers[answer.setting] = answer.failed ? 0 : 1;
-      any = true;
+        if (const auto at = column_of(prompt, {answered.prompt.selector, answer.setting})) {
+          if (prompt.answers.empty()) prompt.answers.assign(set.selector.grid.size(), kNaN);
+          prompt.answers[*at] = answer.failed ? 0 : 1;
+          any = true;
+        }
     }
   if (!any)
     throw InputError(printable(fmt::format("{}: holds no answer through '{}' that counts, of the prompts of {}",

@@ -91,8 +91,8 @@ void check_ranges(const std::vector<int>& layers, const PromptScope& scope) {
             fmt::format("--layers: layer {} is not in the results, which have {}", layer, join(layers, ", ")));
 }
 
-void check_done(const Prompt& prompt) {
-  const std::vector<std::uint8_t>& done = prompt.file->done(prompt.dump, prompt.sample, prompt.selector);
+void check_done(const Prompt& prompt, std::size_t selector) {
+  const std::vector<std::uint8_t>& done = prompt.file->done(prompt.dump, prompt.sample, selector);
   for (const std::size_t row : prompt.rows)
     if (done[row] == 0)
       throw InputError(
@@ -138,15 +138,16 @@ void check_once(const std::vector<Prompt>& prompts) {
   }
 }
 
-/// Adds the prompts of one file.
+/// Adds the prompts of one file. `label`: of the selector; empty: there are candidates.
 void add_file(const ResultsFile& file, const std::string& label, const PromptScope& scope, PromptSet& set) {
   const std::vector<int> studied = layers_of(file, set.model);
   if (studied.empty()) return;  // of other models
-  const std::optional<std::size_t> selector = file.find_selector(label);
+  const std::vector<LabelledSetting> columns = columns_of(file, set.candidates);
+  const auto selector = columns.empty() ? file.find_selector(label) : std::optional(columns.front().selector);
   if (!selector)
     throw UsageError(fmt::format("{} has no selector '{}', which {} has: give results of one study", file.path(),
                                  printable(label), set.prompts.front().file->path()));
-  const StudySelector& group = file.study().selectors[*selector];
+  const StudySelector group = columns.empty() ? file.study().selectors[*selector] : selector_of(set.candidates);
   if (set.prompts.empty()) {
     check_ranges(studied, scope);
     set.selector = group;
@@ -186,11 +187,13 @@ void add_file(const ResultsFile& file, const std::string& label, const PromptSco
                     .task = sample.task,
                     .num_tokens = sample.num_tokens,
                     .origin = d < inputs.size() && !inputs[d].content_hash.empty() ? inputs[d].content_hash : dump.path,
-                    .rows = {}};
+                    .rows = {},
+                    .columns = columns};
       for (const int layer : layers)
         prompt.rows.push_back(
             static_cast<std::size_t>(std::ranges::find(sample.layers, layer) - sample.layers.begin()));
-      check_done(prompt);
+      check_done(prompt, prompt.selector);
+      for (const LabelledSetting& column : columns) check_done(prompt, column.selector);
       set.in_fewer_layers += layers.size() < set.layers.size() ? 1 : 0;
       set.prompts.push_back(std::move(prompt));
     }
@@ -213,7 +216,8 @@ PromptSet gather_prompts(ResultsFiles files, const PromptScope& scope) {
   const auto of_model = [&](const ResultsFile* file) { return !layers_of(*file, set.model).empty(); };
   const auto first = std::ranges::find_if(files, of_model);
   if (first == files.end()) throw InputError(fmt::format("{}: holds no layer", files.front()->path()));
-  const std::string label = chosen_label(**first, scope.selector);
+  if (!scope.candidates.empty()) set.candidates = find_candidates(**first, scope.candidates);
+  const std::string label = set.candidates.empty() ? chosen_label(**first, scope.selector) : std::string();
   for (const ResultsFile* file : files) add_file(*file, label, scope, set);
   if (set.prompts.empty()) throw InputError(fmt::format("{}: holds no sample", files.front()->path()));
   set.all_layers = static_cast<int>(set.layers.size()) == set.num_layers;
@@ -222,6 +226,7 @@ PromptSet gather_prompts(ResultsFiles files, const PromptScope& scope) {
     return std::tie(a.origin, a.name) < std::tie(b.origin, b.name);
   });
   set.settings = safest_first(set.selector, set.longest());
+  if (!set.candidates.empty()) std::ranges::reverse(set.settings);  // places grow from the safest on
   make_clusters(set, scope.cluster);
   return set;
 }

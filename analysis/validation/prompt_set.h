@@ -11,6 +11,7 @@
 #include "analysis/results/results_file.h"
 #include "analysis/statistics/sample_cells.h"
 #include "analysis/study/study.h"
+#include "analysis/validation/candidates.h"
 
 namespace attest {
 
@@ -22,6 +23,8 @@ struct Prompt {
   std::int64_t num_tokens = 0;
   std::string origin;             ///< content hash of the dump, else its path; of answers alone their file
   std::vector<std::size_t> rows;  ///< indices of the layers in scope among those of the sample, [PromptSet::layers]
+  /// Where the cells of PromptSet::candidates are in the file; empty: the settings are those of `selector`.
+  std::vector<LabelledSetting> columns = {};
   /// [setting of the grid] 1 right, 0 wrong, NaN if it does not count (dense attention answers wrong, or no answer).
   /// Empty without answers.
   std::vector<double> answers = {};
@@ -35,6 +38,8 @@ struct Prompt {
 struct PromptScope {
   std::string model;     ///< empty: the only one
   std::string selector;  ///< a label, or the name of a selector that only one label has; empty: the only one
+  /// LABEL or LABEL@SETTING, the safest first: settings are these instead of those of `selector`.
+  std::vector<std::string> candidates = {};
   std::vector<std::pair<int, int>> layers = {};  ///< inclusive ranges; empty: all
   /// "task" or another text attribute of samples: prompts with the same value are one unit of evidence. Empty: each is.
   std::string cluster = {};
@@ -43,16 +48,21 @@ struct PromptScope {
 struct PromptSet {
   std::string model;
   AttentionShape shape;
-  int num_layers = 0;                 ///< of the model
-  std::vector<int> layers;            ///< in scope, ascending
-  bool all_layers = true;             ///< the scope is every layer of the model
-  std::int64_t in_fewer_layers = 0;   ///< prompts that were not studied in all of `layers`: judged in those they have
-  StudySelector selector;             ///< with its grid, the same in all files
+  int num_layers = 0;                ///< of the model
+  std::vector<int> layers;           ///< in scope, ascending
+  bool all_layers = true;            ///< the scope is every layer of the model
+  std::int64_t in_fewer_layers = 0;  ///< prompts that were not studied in all of `layers`: judged in those they have
+  /// With its grid, the same in all files. Of candidates it stands for all: its label names them, its grid has their
+  /// places from 1 and its setting_labels their texts.
+  StudySelector selector;
+  std::vector<Candidate> candidates = {};
   std::vector<std::size_t> settings;  ///< indices into the grid, the safest setting first
   std::vector<Prompt> prompts;        ///< in an order that the order of the files does not change
   std::string cluster_key = {};       ///< PromptScope::cluster
   std::vector<std::size_t> clusters;  ///< [prompts] numbers from 0; each prompt its own without a key
 
+  /// Whether there is anything to choose: settings of a selector, or candidates.
+  bool has_choice() const { return selector.kind != SettingKind::none || !candidates.empty(); }
   std::size_t num_clusters() const;
 
   std::int64_t shortest() const;

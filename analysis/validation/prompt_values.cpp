@@ -15,6 +15,31 @@ namespace {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
+/// The cells of one metric, with the candidates in place of settings where there are any. Empty if one of them lacks
+/// it.
+std::optional<MetricArray> read_settings(const Prompt& prompt, std::string_view metric) {
+  if (prompt.columns.empty()) return prompt.file->read(prompt.dump, prompt.sample, prompt.selector, metric);
+  MetricArray all;
+  const std::size_t width = prompt.columns.size();
+  for (std::size_t c = 0; c < width; ++c) {
+    const auto [selector, setting] = prompt.columns[c];
+    const std::optional<MetricArray> own = prompt.file->read(prompt.dump, prompt.sample, selector, metric);
+    if (!own) return std::nullopt;
+    const bool layers = own->axes == MetricAxes::query_setting, settings = has_settings(own->axes);
+    const auto stride = settings ? static_cast<std::size_t>(own->shape.back()) : 1;
+    const std::size_t cells = own->values.size() / stride;
+    if (c == 0) {
+      all = {layers ? MetricAxes::query_setting : MetricAxes::query_head_setting, own->shape, {}};
+      if (settings) all.shape.pop_back();
+      all.shape.push_back(static_cast<std::int64_t>(width));
+      all.values.resize(cells * width);
+    }
+    for (std::size_t i = 0; i < cells; ++i)
+      all.values[i * width + c] = own->values[i * stride + (settings ? *setting : 0)];
+  }
+  return all;
+}
+
 }  // namespace
 
 std::span<const float> PromptCells::cell(std::size_t row, std::int64_t query, std::int64_t head) const {
@@ -28,7 +53,7 @@ std::optional<PromptCells> read_cells(const Prompt& prompt, const MetricStatisti
   if (prompt.file == nullptr || quantity.metric == kAnswersMetric) return std::nullopt;
   std::optional<MetricArray> array =
       quantity.of_scores ? prompt.file->read_scores(prompt.dump, prompt.sample, quantity.stored_metric())
-                         : prompt.file->read(prompt.dump, prompt.sample, prompt.selector, quantity.stored_metric());
+                         : read_settings(prompt, quantity.stored_metric());
   if (!array) return std::nullopt;
   PromptCells cells{.array = std::move(*array), .rows = prompt.rows};
   cells.num_queries = cells.array.shape[1];

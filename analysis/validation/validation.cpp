@@ -141,11 +141,11 @@ void check_targets_apply(const PromptSet& set, const std::vector<PromptValues>& 
       return std::ranges::any_of(prompt.targets[t], [](double x) { return !std::isnan(x); });
     });
     if (!any)
-      throw InputError(fmt::format("{}: no prompt has a number for the target '{}' of selector '{}'{}",
-                                   set.prompts.front().path(), targets[t].text, printable(set.selector.label),
-                                   targets[t].quantity.metric.starts_with("span_")
-                                       ? ", which takes spans and a head that attends to them"
-                                       : ""));
+      throw InputError(fmt::format(
+          "{}: no prompt has a number for the target '{}' of {} '{}'{}", set.prompts.front().path(), targets[t].text,
+          set.candidates.empty() ? "selector" : "each of the candidates", printable(set.selector.label),
+          targets[t].quantity.metric.starts_with("span_") ? ", which takes spans and a head that attends to them"
+                                                          : ""));
   }
 }
 

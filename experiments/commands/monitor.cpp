@@ -40,7 +40,7 @@ ResultsFiles opened(MonitorOptions& options, const Recommended& recommended, con
     refuse_study_options(options.study);
   else
     inputs.results = {
-        study_dumps(inputs.dumps, {selector_of(recommended)}, study_request(recommended), options.study, "", global)};
+        study_dumps(inputs.dumps, selectors_of(recommended), study_request(recommended), options.study, "", global)};
   return options.results.open(inputs.results);
 }
 
@@ -66,8 +66,8 @@ Monitored monitored(MonitorOptions& options, const GlobalOptions& global) {
   Monitored found{.recommended = read_recommended(options.recommendation), .set = {}, .order = {}, .monitoring = {}};
   const Recommended& recommended = found.recommended;
   const ResultsFiles files = opened(options, recommended, global);
-  PromptScope scope{
-      .model = recommended.model, .selector = label_of(recommended, *files.front()), .cluster = recommended.cluster};
+  PromptScope scope{.model = recommended.model, .selector = {}, .cluster = recommended.cluster};
+  find_recommended(recommended, *files.front(), scope);
   for (const int layer : recommended.layers) scope.layers.emplace_back(layer, layer);
   found.set = gather_prompts(files, scope);
   refuse_certifying(recommended, files, found.set, global.thread_count());

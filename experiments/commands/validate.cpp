@@ -17,6 +17,7 @@
 #include "experiments/cli/process/version.h"
 #include "experiments/commands/commands.h"
 #include "experiments/outcomes/failure_prediction.h"
+#include "experiments/validation/engine_files.h"
 #include "experiments/validation/guarantee_options.h"
 #include "experiments/validation/recommendation.h"
 #include "experiments/validation/study_of_dumps.h"
@@ -31,7 +32,7 @@ struct ValidateOptions {
   std::vector<std::string> inputs;  ///< dumps, or results files
   GuaranteeOptions guarantee;
   DumpStudyOptions study;
-  std::string output, csv, trtllm;
+  std::string output, csv, trtllm, vllm, modelopt;
   std::string details;
   std::vector<std::string> formats;  ///< of its pictures; empty: kDefaultFormats
 
@@ -44,7 +45,7 @@ struct ValidateOptions {
 void check_outputs(const ValidateOptions& options) {
   std::vector<std::string> taken = options.inputs;
   taken.push_back(options.study.results);
-  for (const std::string* path : {&options.output, &options.csv, &options.trtllm}) {
+  for (const std::string* path : {&options.output, &options.csv, &options.trtllm, &options.vllm, &options.modelopt}) {
     check_output_file(*path, taken, {.replace = options.study.force});
     taken.push_back(*path);
   }
@@ -71,8 +72,14 @@ void write_outputs(const Judgement& judgement, const ValidateOptions& options, c
       write(options.output, recommendation_json(judgement, program_version().program).dump(2) + "\n",
             "the recommendation of what is certified");
     if (!options.trtllm.empty()) write(options.trtllm, trtllm_yaml(judgement), "the certified factor");
+    for (const auto& [path, text] :
+         {std::pair(&options.vllm, &vllm_json), std::pair(&options.modelopt, &modelopt_json)})
+      if (!path->empty()) {
+        const std::string note = scales_note(judgement);
+        write(*path, text(judgement), "the certified formats" + (note.empty() ? "" : "; " + note));
+      }
   } else if (!global.quiet) {
-    for (const std::string* path : {&options.output, &options.trtllm})
+    for (const std::string* path : {&options.output, &options.trtllm, &options.vllm, &options.modelopt})
       if (!path->empty()) std::cerr << fmt::format("{} was not written: nothing is certified\n", printable(*path));
   }
 }
@@ -92,9 +99,11 @@ void print(const std::vector<Judgement>& judgements, const GlobalOptions& global
 void run_validate(ValidateOptions& options, const GlobalOptions& global) {
   JudgementOptions request = judgement_options(options.guarantee, global);
   std::vector<std::string> selectors = options.guarantee.selectors;
-  const bool several = selectors.size() > 1;
-  if (several && !(options.output + options.csv + options.trtllm + options.details).empty())
-    throw UsageError("--output, --csv, --emit-trtllm and --details are of one --selector");
+  const bool candidates = !request.candidates.empty();
+  const bool several = selectors.size() > 1 && !candidates;
+  if (several &&
+      !(options.output + options.csv + options.trtllm + options.vllm + options.modelopt + options.details).empty())
+    throw UsageError("--output, --csv, --emit-..., and --details are of one --selector");
   request.recommends = !options.output.empty();
   JudgedInputs inputs = split_judged_inputs(options.inputs);
   check_options(request, !inputs.tasks.empty());
@@ -103,12 +112,14 @@ void run_validate(ValidateOptions& options, const GlobalOptions& global) {
   if (!inputs.dumps.empty()) {
     std::vector<SelectorSpec> specs;
     for (std::string& selector : selectors) selector = specs.emplace_back(parse_selector(selector)).label;
-    if (specs.empty()) specs.push_back(parse_selector("ffd"));
+    if (specs.empty() && !candidates) specs.push_back(parse_selector("ffd"));
     inputs.results = {study_dumps(inputs.dumps, specs, request, options.study, options.output, global)};
   } else {
     refuse_study_options(options.study);
   }
-  if (selectors.empty()) selectors.emplace_back();
+  if (candidates && inputs.dumps.empty() && !selectors.empty())
+    throw UsageError("--candidates are labels of the results, and --selector is given, too");
+  if (selectors.empty() || candidates) selectors = {""};
   ResultsArguments arguments;
   const ResultsFiles results = inputs.results.empty() ? ResultsFiles() : arguments.open(inputs.results);
   std::vector<Judgement> judgements;
@@ -116,7 +127,10 @@ void run_validate(ValidateOptions& options, const GlobalOptions& global) {
     request.selector = selector;
     judgements.push_back(judge_results(results, request, tasks));
   }
-  if (!options.trtllm.empty()) trtllm_yaml(judgements.front());  // refuses what it cannot say, whatever the verdict
+  // Refuse what they cannot say, whatever the verdict.
+  if (!options.trtllm.empty()) trtllm_yaml(judgements.front());
+  if (!options.vllm.empty()) vllm_json(judgements.front());
+  if (!options.modelopt.empty()) modelopt_json(judgements.front());
   write_outputs(judgements.front(), options, global);
   print(judgements, global);
   write_details(judgements.front(), options, global);
@@ -145,6 +159,16 @@ void add_validate(Command& program, const GlobalOptions& global) {
   command
       .option("--emit-trtllm", options->trtllm,
               "Options of TensorRT-LLM (YAML) with the certified factor of skip_softmax")
+      .takes(file_name())
+      .type("FILE");
+  command
+      .option("--emit-vllm", options->vllm,
+              "Arguments of vLLM (JSON) with the certified format of the KV cache and the layers without it")
+      .takes(file_name())
+      .type("FILE");
+  command
+      .option("--emit-modelopt", options->modelopt,
+              "ModelOpt's config of the KV cache (JSON) with the certified format of each layer")
       .takes(file_name())
       .type("FILE");
   command

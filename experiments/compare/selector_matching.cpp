@@ -9,6 +9,7 @@
 #include <set>
 
 #include "analysis/study/typed_setting.h"
+#include "analysis/validation/candidates.h"
 #include "dumps/base/error.h"
 #include "dumps/base/join.h"
 #include "dumps/base/printable.h"
@@ -28,28 +29,11 @@ std::vector<std::string> labels_in(const ResultsFile& file) {
   return labels;
 }
 
-/// One side of a pair: a label, or LABEL@SETTING. Labels may have '@' themselves.
-struct Side {
-  std::size_t selector = 0;
-  std::optional<std::size_t> setting = {};
-};
-std::optional<Side> side_of(const ResultsFile& file, const std::string& typed) {
-  if (const auto whole = file.find_selector(typed)) return Side{*whole};
-  const std::size_t at = typed.rfind('@');
-  if (at == std::string::npos) return std::nullopt;
-  const auto selector = file.find_selector(typed.substr(0, at));
-  if (!selector) return std::nullopt;
-  const StudySelector& of = file.study().selectors[*selector];
-  for (std::size_t s = 0; s < of.grid.size(); ++s)
-    if (of.kind != SettingKind::none && is_setting(of, s, typed.substr(at + 1))) return Side{*selector, s};
-  return std::nullopt;
-}
-
 /// The pairs that a text can mean: labels may have '=' themselves.
 std::vector<MatchedSelector> meanings(const ResultsFile& first, const ResultsFile& second, const std::string& typed) {
   std::vector<MatchedSelector> found;
   const auto add = [&](const std::string& a, const std::string& b) {
-    const std::optional<Side> at = side_of(first, a), other = side_of(second, b);
+    const std::optional<LabelledSetting> at = find_labelled(first, a), other = find_labelled(second, b);
     if (!at || !other || at->setting.has_value() != other->setting.has_value()) return;
     MatchedSelector pair{.first = at->selector,
                          .second = other->selector,

@@ -8,6 +8,7 @@
 #include "experiments/figures/figures.h"
 #include "experiments/study_view/scan_bound_study.h"
 #include "experiments/study_view/selector_choice.h"
+#include "experiments/study_view/study_dumps.h"
 #include "experiments/study_view/words.h"
 
 namespace attest {
@@ -229,8 +230,7 @@ std::variant<ExperimentResult, Unsupported> make(const ModelStudy& study, const 
            "Scan error of {} beside its concentration bound 2 exp(-lambda^2 / (2 sigma_eff^2)), with the steps of each "
            "block and in the paper's form (the largest step of the head), and false negatives at margin lambda beside "
            "theirs (delta {}); {}; {} rows (layer, query, head){}. alpha: mean, and range over rows.",
-           label, setting_label, study.source(), bounds.pooled.rows,
-           bounds.hashed ? "" : "; the dump agrees in size and was not modified since, its hash was not compared"),
+           label, setting_label, study.source(), bounds.pooled.rows, not_hashed_text(bounds.hashed)),
        .note = "means over rows; bounds dashed; alpha: mean and range",
        .data = table_of(rows, ffd->group.grid[setting].value),
        .columns = 2,

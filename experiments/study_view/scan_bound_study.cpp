@@ -8,12 +8,10 @@
 #include <memory>
 #include <optional>
 #include <thread>
-#include <utility>
 
 #include "analysis/layer/scan_bound.h"
-#include "analysis/run/study_input.h"
 #include "dumps/base/error.h"
-#include "dumps/format/dump_reader.h"
+#include "experiments/study_view/study_dumps.h"
 #include "kernels/selectors/registry.h"
 
 namespace attest {
@@ -133,7 +131,7 @@ ScanBoundStudy scan_bound_study(const ModelStudy& study, const PooledSelector& f
   ScanBoundStudy result;
   try {
     const Computation computation(ffd, setting);
-    std::map<std::pair<const ResultsFile*, std::size_t>, DumpReader> dumps;
+    StudyDumps dumps;
     for (const PlacedSample& place : study.samples()) {
       if (!place.file->find_selector(ffd.group.label)) continue;
       if (result.lambdas.empty()) result.lambdas = place.file->study().lambdas;
@@ -141,17 +139,10 @@ ScanBoundStudy scan_bound_study(const ModelStudy& study, const PooledSelector& f
         result.problem = "the results files have different lambdas";
         return result;
       }
-      const std::pair key(place.file, place.dump);
-      if (!dumps.contains(key)) {
-        const FoundInput input = find_input(place.file->manifest(), place.dump, place.file->path());
-        if (input.path.empty()) {
-          result.problem = input.problem;
-          return result;
-        }
-        result.hashed = result.hashed && input.hashed;
-        dumps.emplace(key, DumpReader(input.path));
-      }
-      computation.add_sample(place, dumps.at(key), result);
+      const DumpReader* dump = dumps.of(place);
+      result.problem = dumps.problem();
+      result.hashed = dumps.hashed();
+      if (dump != nullptr) computation.add_sample(place, *dump, result);
       if (!result.problem.empty()) return result;
     }
   } catch (const Error& error) {  // of the dump, or options of a newer release

@@ -184,6 +184,7 @@ double setting_value(const Judgement& judgement, std::size_t setting) {
 
 Axis setting_axis(const Judgement& judgement) {
   const StudySelector& selector = judgement.set.selector;
+  if (!judgement.set.candidates.empty()) return {.label = "candidate", .whole_numbers = true};
   if (selector.kind == SettingKind::delta) return {.label = "δ"};
   if (selector.kind == SettingKind::p) return {.label = "p"};
   if (selector.kind == SettingKind::factor) return {.label = "factor", .scale = Scale::logarithmic};

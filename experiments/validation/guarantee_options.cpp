@@ -77,6 +77,13 @@ void add_choice_options(Command& command, GuaranteeOptions& options) {
       .takes(text_that_is("a selector"))
       .type("SELECTOR");
   command
+      .option("--candidates", judgement.candidates,
+              "Labels of results to choose among instead of settings, the safest first and fixed before the results "
+              "were seen: exact,kv_q8,ffd@5")
+      .separated()
+      .takes(text_that_is("LABEL or LABEL@SETTING"))
+      .type("LIST");
+  command
       .option("--grid", judgement.grid,
               "Settings to choose from (default: all of the results; of dumps 1:16:0.25 for delta)")
       .takes(text_that_is("a list such as 1:16:0.25"))

@@ -61,6 +61,10 @@ void check_options(const JudgementOptions& options, bool answers) {
     throw UsageError("--clip belongs to --claim mean");
   if (options.extrapolate && !options.for_length) throw UsageError("--extrapolate belongs to --for-length");
   if (!options.layers.empty()) parse_layers(options.layers);
+  if (!options.candidates.empty())
+    for (const auto& [given, option] :
+         {std::pair(!options.setting.empty(), "a setting to judge"), std::pair(!options.grid.empty(), "--grid")})
+      if (given) throw UsageError(fmt::format("--candidates are all that is judged, and {} is given, too", option));
   if (!options.setting.empty()) {
     const std::string option = fmt::format("--{}", name_of(*options.setting_kind));
     if (parse_grid(*options.setting_kind, options.setting).labels.size() != 1)
@@ -96,7 +100,12 @@ Judgement judge_results(ResultsFiles files, const JudgementOptions& options, std
                         std::optional<std::vector<JudgedFile>> hashed) {
   check_options(options, !tasks.empty());
   PromptScope scope{.model = options.model, .selector = options.selector, .cluster = options.cluster};
+  if (!files.empty())
+    scope.candidates = joined_items(
+        options.candidates, [&](const std::string& text) { return find_labelled(*files.front(), text).has_value(); });
   if (!options.layers.empty()) scope.layers = parse_layers(options.layers);
+  if (files.empty() && !options.candidates.empty())
+    throw UsageError("--candidates takes results of attest run; answers alone are judged by --selector");
   if (files.empty() && !options.targets.empty())
     throw UsageError(
         fmt::format("--target '{}' is of cells, which answers alone do not have: give results of attest run, too",
@@ -120,7 +129,7 @@ Judgement judge_results(ResultsFiles files, const JudgementOptions& options, std
                     printable(set.selector.label), options.recommends ? "a recommendation" : "--per " + options.per));
   judgement.single = validate(set, judgement.request);
   if (options.per != "model") {
-    if (set.selector.kind == SettingKind::none)
+    if (!set.has_choice())
       throw UsageError(
           fmt::format("--per {}: the selector '{}' has no settings", options.per, printable(set.selector.label)));
     judgement.unit_request = {.kind = options.per == "layer" ? UnitKind::layer : UnitKind::kv_head,

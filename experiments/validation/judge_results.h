@@ -19,6 +19,7 @@ struct JudgementOptions {
   std::string setting;                           ///< judge this one; empty: find the smallest certified one
   std::optional<SettingKind> setting_kind = {};  ///< the option that gave it
   std::string grid;                              ///< look among these; empty: all
+  std::vector<std::string> candidates;           ///< look among these labels instead of settings of one selector
   std::string model, selector, layers;           ///< empty: the only one; all
   std::string cluster;                           ///< PromptScope::cluster
   Guarantee guarantee;                           ///< seed: that of everything drawn

@@ -54,6 +54,7 @@ const std::string& Judgement::label(std::size_t setting) const {
 }
 
 std::string Judgement::setting_text(std::size_t setting) const {
+  if (!set.candidates.empty()) return printable(label(setting));
   if (set.selector.kind == SettingKind::none) return printable(set.selector.label);
   return fmt::format("{} {}", name_of(set.selector.kind), printable(label(setting)));
 }

@@ -28,6 +28,8 @@ struct Judgement {
 
   /// The verdict: of the units if there are any.
   Certainty certainty() const { return units ? units->certainty : single.certainty; }
+  /// "settings", "candidates": what was chosen among.
+  const char* choices() const { return set.candidates.empty() ? "settings" : "candidates"; }
   /// Whether one setting for all passed and reads no more than the units' assignment.
   bool single_reads_less() const { return units && single.passed && single.about().io <= units->about().io; }
   /// The evidence of the setting or assignment that the verdict is about, and of the one in the way.
@@ -42,7 +44,7 @@ struct Judgement {
 
   /// A setting of the grid as typed; "dense" for kDense.
   const std::string& label(std::size_t setting) const;
-  /// "delta 5"; "ffd" of a selector without settings.
+  /// "delta 5"; "ffd" of a selector without settings; a candidate as typed.
   std::string setting_text(std::size_t setting) const;
 };
 

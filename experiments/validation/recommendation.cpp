@@ -42,6 +42,25 @@ std::vector<std::vector<std::size_t>> settings_of_kv_heads(const Judgement& judg
   return settings;
 }
 
+Json selector_json(const StudySelector& selector) {
+  return {{"name", selector.name},
+          {"label", selector.label},
+          {"options", parsed_json(selector.options_json).value_or(Json::object())}};
+}
+
+/// [{candidate, name, label, options, setting}], the safest first.
+Json candidates_json(const PromptSet& set) {
+  Json list = Json::array();
+  for (const Candidate& candidate : set.candidates) {
+    Json one = {{"candidate", candidate.text}};
+    one.update(selector_json(candidate.selector));
+    const std::string& setting = candidate.selector.setting_labels[candidate.setting];
+    one["setting"] = candidate.selector.kind == SettingKind::none ? Json() : Json(setting);
+    list.push_back(std::move(one));
+  }
+  return list;
+}
+
 /// [prompt][target], null where a prompt does not count.
 Json numbers_json(const PromptNumbers& numbers) {
   Json list = Json::array();
@@ -60,8 +79,13 @@ Json dump_hashes(const PromptSet& set) {
 
 }  // namespace
 
+std::string_view setting_kind_name(const PromptSet& set) {
+  return set.candidates.empty() ? name_of(set.selector.kind) : kLabelSettings;
+}
+
 Json setting_json(const Judgement& judgement, std::size_t setting) {
   if (setting == kDense) return "dense";
+  if (!judgement.set.candidates.empty()) return judgement.label(setting);
   if (judgement.set.selector.kind == SettingKind::none) return "none";
   const Setting& value = judgement.set.selector.grid[setting];
   if (value.percent || !std::isfinite(value.value)) return judgement.label(setting);
@@ -75,12 +99,7 @@ Json results_json(const Judgement& judgement) {
   return list;
 }
 
-Json selector_json(const Judgement& judgement) {
-  const StudySelector& selector = judgement.set.selector;
-  return {{"name", selector.name},
-          {"label", selector.label},
-          {"options", parsed_json(selector.options_json).value_or(Json::object())}};
-}
+Json selector_json(const PromptSet& set) { return set.candidates.empty() ? selector_json(set.selector) : Json(); }
 
 Json guarantee_json(const Judgement& judgement) {
   const Guarantee& guarantee = judgement.request.guarantee;
@@ -142,40 +161,31 @@ Json recommendation_json(const Judgement& judgement, const std::string& program)
       if (settings[y][g] != own) layer.kv_heads[static_cast<int>(g)] = unit(settings[y][g]);
     if (layer != LayerSettings{}) units.layers[set.layers[y]] = std::move(layer);
   }
-  const Json members = head_settings_json(units, [&](const HeadSetting& one) {
+  Json members = head_settings_json(units, [&](const HeadSetting& one) {
     return setting_json(judgement, one.dense ? kDense : static_cast<std::size_t>(one.value));
   });
-  return {{"format", kRecommendationFormat},
-          {"format_version", kRecommendationVersion},
-          {"model", set.model},
-          {"selector", selector_json(judgement)},
-          {"setting", name_of(set.selector.kind)},
-          {"default", members["default"]},
-          {"layers", members["layers"]},
-          {"claim", guarantee_json(judgement)},
-          {"certified_on", numbers_json(judgement.numbers())},
-          {"results", results_json(judgement)},
-          {"dumps", dump_hashes(judgement.set)},
-          {"program", {{"name", "attest"}, {"version", program}}}};
-}
-
-std::string trtllm_yaml(const Judgement& judgement) {
-  const StudySelector& selector = judgement.set.selector;
-  if (selector.name != "skip_softmax" || selector.kind != SettingKind::factor || judgement.units)
-    throw UsageError(
-        fmt::format("--emit-trtllm takes one factor of skip_softmax:unit=factor for the whole model, found {}{}",
-                    printable(selector.label), judgement.units ? " with settings per unit" : ""));
-  if (!judgement.set.all_layers)
-    throw UsageError(
-        "--emit-trtllm takes all layers of the model: TensorRT-LLM has one factor for all; leave --layers out");
-  // YAML 1.1 takes 1e-05 for text, since it lacks a point.
-  std::string factor = fmt::format("{}", selector.grid[judgement.single.about().setting].value);
-  if (const std::size_t e = factor.find('e'); e != std::string::npos && factor.find('.') == std::string::npos)
-    factor.insert(e, ".0");
-  return fmt::format(
-      "# attest validate: {}\nsparse_attention_config:\n  algorithm: skip_softmax\n"
-      "  threshold_scale_factor:\n    decode: {}\n",
-      printable(guarantee_sentence(judgement)), factor);
+  // A layer of one candidate is its text alone, and each judged layer is named.
+  for (std::size_t y = 0; y < settings.size() && !set.candidates.empty(); ++y) {
+    Json& layer = members["layers"][std::to_string(set.layers[y])];
+    if (const Json own = setting_json(judgement, most_frequent(settings[y])); layer["kv_heads"].is_object())
+      layer["default"] = own;
+    else
+      layer = own;
+  }
+  Json document = {{"format", kRecommendationFormat},
+                   {"format_version", kRecommendationVersion},
+                   {"model", set.model},
+                   {"selector", selector_json(set)},
+                   {"setting", setting_kind_name(set)},
+                   {"default", members["default"]},
+                   {"layers", members["layers"]},
+                   {"claim", guarantee_json(judgement)},
+                   {"certified_on", numbers_json(judgement.numbers())},
+                   {"results", results_json(judgement)},
+                   {"dumps", dump_hashes(set)},
+                   {"program", {{"name", "attest"}, {"version", program}}}};
+  if (!set.candidates.empty()) document["candidates"] = candidates_json(set);
+  return document;
 }
 
 }  // namespace attest

@@ -1,8 +1,8 @@
-// The recommendation file: certified settings, read back by selectors through their option settings_file, and by
-// engines.
+// The recommendation file: certified settings, read back by selectors through their option settings_file.
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "dumps/base/json.h"
 #include "experiments/validation/judgement.h"
@@ -12,20 +12,22 @@ namespace attest {
 /// What is guaranteed, with its evidence: {sentence, kind, targets, confidence, max_violating, n, k, p_value, ...}.
 Json guarantee_json(const Judgement& judgement);
 
-/// A setting as JSON: a number, or "12.5%", "inf", "dense".
+/// The kind of setting of a recommendation of candidates.
+inline constexpr std::string_view kLabelSettings = "label";
+
+/// "delta"; kLabelSettings of candidates.
+std::string_view setting_kind_name(const PromptSet& set);
+
+/// A setting as JSON: a number, or "12.5%", "inf", "dense"; of candidates their text.
 Json setting_json(const Judgement& judgement, std::size_t setting);
 
 /// [{path, xxh64_of_1MiB}] of the results.
 Json results_json(const Judgement& judgement);
 
-/// {name, label, options}
-Json selector_json(const Judgement& judgement);
+/// {name, label, options}; null of candidates.
+Json selector_json(const PromptSet& set);
 
 /// The file (format: README.md, "Recommendations"). Of a certified judgement only.
 Json recommendation_json(const Judgement& judgement, const std::string& program);
-
-/// Options of TensorRT-LLM with the certified factor. Throws UsageError if the judgement is not of one factor of
-/// skip_softmax for the whole model.
-std::string trtllm_yaml(const Judgement& judgement);
 
 }  // namespace attest

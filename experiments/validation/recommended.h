@@ -13,8 +13,14 @@ namespace attest {
 
 struct Recommended {
   std::string path, model;
-  std::string selector;  ///< registered name
-  Json options;          ///< of the selector, each with its value
+  std::string selector = {};  ///< registered name; empty: of candidates
+  Json options = {};          ///< of the selector, each with its value
+  /// Those that a layer or KV head has, as the file has them.
+  struct RecommendedCandidate {
+    std::string text, label, selector, setting;  ///< setting: empty if the selector has none
+    Json options;
+  };
+  std::vector<RecommendedCandidate> candidates = {};
   std::vector<Target> targets;
   Guarantee guarantee;
   std::string cluster;                ///< PromptScope::cluster
@@ -28,12 +34,13 @@ struct Recommended {
 /// Throws InputError if the file is no recommendation, or one of an earlier program without the numbers that certified.
 Recommended read_recommended(const std::string& path);
 
-/// The selector with all its options, and the request of a study of dumps at the recommended settings alone.
-SelectorSpec selector_of(const Recommended& recommended);
+/// The selectors with all their options, and the request of a study of dumps at the recommended settings alone.
+std::vector<SelectorSpec> selectors_of(const Recommended& recommended);
 JudgementOptions study_request(const Recommended& recommended);
 
-/// The label in `file` of the selector that is recommended, by name and options. Throws UsageError if there is none.
-std::string label_of(const Recommended& recommended, const ResultsFile& file);
+/// Fills in what `file` has for what is recommended, by name and options: the label of the selector, or the candidates.
+/// Throws UsageError if it lacks them.
+void find_recommended(const Recommended& recommended, const ResultsFile& file, PromptScope& scope);
 
 /// The recommended setting of every query head: [PromptSet::layers][query head], as indices into the set's grid. Throws
 /// UsageError if one of them was not studied.

@@ -73,7 +73,7 @@ std::string setting_caption(const Judgement& judgement) {
 
 std::optional<Figure> setting_figure(const Judgement& judgement) {
   const std::vector<EvidenceRow> points = single_points(judgement);
-  if (judgement.set.selector.kind == SettingKind::none ||
+  if (!judgement.set.has_choice() ||
       std::ranges::none_of(points, [](const EvidenceRow& row) { return std::isfinite(row.value); }))
     return std::nullopt;
   const Guarantee& guarantee = judgement.request.guarantee;

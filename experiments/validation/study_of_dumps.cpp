@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 
 #include "dumps/base/error.h"
+#include "dumps/base/join.h"
 #include "dumps/base/printable.h"
 #include "dumps/inspect/file_format.h"
 #include "experiments/cli/options/grid.h"
@@ -40,6 +42,60 @@ Grid grid_of(SettingKind kind, const JudgementOptions& request) {
     grid.labels.push_back(judged.labels.front());
   }
   return grid;
+}
+
+std::vector<StudySelector> selectors_at_grids(const std::vector<SelectorSpec>& selectors,
+                                              const JudgementOptions& request) {
+  std::vector<StudySelector> made;
+  for (const SelectorSpec& spec : selectors) {
+    std::shared_ptr<Selector> selector = make_typed_selector(spec);
+    const Grid grid = grid_of(selector->setting_kind(), request);
+    made.push_back(make_study_selector(spec.label, std::move(selector), grid.settings, grid.labels));
+  }
+  return made;
+}
+
+/// The label of a candidate; labels may have '@' themselves.
+std::string label_of(const std::string& candidate, const std::vector<std::string>& labels) {
+  return std::ranges::count(labels, candidate) > 0 ? candidate : candidate.substr(0, candidate.rfind('@'));
+}
+
+/// Those that are given, and for candidates without one the selectors that they name.
+std::vector<StudySelector> selectors_of_candidates(const std::vector<SelectorSpec>& selectors,
+                                                   const JudgementOptions& request) {
+  std::vector<SelectorSpec> studied = selectors;
+  std::vector<std::string> labels;
+  for (const SelectorSpec& spec : selectors) labels.push_back(spec.label);
+  const auto is_candidate = [&](const std::string& text) {
+    const std::string label = label_of(text, labels);
+    try {
+      return std::ranges::count(labels, label) > 0 || make_selector(parse_selector(label)) != nullptr;
+    } catch (const UsageError&) {
+      return false;
+    }
+  };
+  std::map<std::string, std::vector<std::string>> settings;
+  for (const std::string& candidate : joined_items(request.candidates, is_candidate)) {
+    const std::string label = label_of(candidate, labels);
+    if (std::ranges::count(labels, label) == 0) {
+      studied.push_back(parse_selector(label));
+      labels.push_back(label);
+    }
+    if (label != candidate) settings[label].push_back(candidate.substr(label.size() + 1));
+  }
+  std::vector<StudySelector> made;
+  for (const SelectorSpec& spec : studied) {
+    std::shared_ptr<Selector> selector = make_typed_selector(spec);
+    const SettingKind kind = selector->setting_kind();
+    if ((kind == SettingKind::none) == settings.contains(spec.label))
+      throw UsageError(
+          fmt::format("--candidates: '{}' has {}", printable(spec.label),
+                      kind == SettingKind::none ? "no settings" : "several settings, expected LABEL@SETTING"));
+    const Grid grid = kind == SettingKind::none ? default_grid(kind)
+                                                : parse_grid(kind, fmt::format("{}", join(settings[spec.label], ",")));
+    made.push_back(make_study_selector(spec.label, std::move(selector), grid.settings, grid.labels));
+  }
+  return made;
 }
 
 std::string results_name(const std::string& dump, const DumpStudyOptions& options, const std::string& recommendation) {
@@ -89,11 +145,8 @@ std::string study_dumps(const std::vector<std::string>& dumps, const std::vector
   check_dumps(dumps);
   Study study;
   for (const std::string& path : dumps) study.dumps.emplace_back().path = path;
-  for (const SelectorSpec& spec : selectors) {
-    std::shared_ptr<Selector> selector = make_typed_selector(spec);
-    const Grid grid = grid_of(selector->setting_kind(), request);
-    study.selectors.push_back(make_study_selector(spec.label, std::move(selector), grid.settings, grid.labels));
-  }
+  study.selectors =
+      request.candidates.empty() ? selectors_at_grids(selectors, request) : selectors_of_candidates(selectors, request);
   if (!request.layers.empty()) study.choice.layers = parse_layers(request.layers);
   if (!options.samples.empty()) study.choice.samples = parse_names(options.samples);
   study.choice.queries = parse_queries(options.queries);

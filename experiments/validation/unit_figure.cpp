@@ -64,7 +64,8 @@ Panel head_map(const Judgement& judgement, const std::vector<std::string>& witho
   const Axis setting = setting_axis(judgement);
   const auto [low, high] = grid_range(judgement);
   Panel panel{
-      .title = fmt::format("(a) {} by head", name_of(judgement.set.selector.kind)),
+      .title = fmt::format("(a) {} by head",
+                           judgement.set.candidates.empty() ? name_of(judgement.set.selector.kind) : "candidate"),
       .x = {.label = "KV head", .whole_numbers = true},
       .y = {.label = "layer", .whole_numbers = true},
       .series = {{.curve = kUnits, .title = {}, .x = "kv_head", .y = "layer", .mark = Mark::cells, .value = "value"}},
@@ -130,7 +131,8 @@ Figure unit_figure(const Judgement& judgement) {
   std::vector<std::string> without_number;
   std::vector<EvidenceRow> rows = unit_rows(judgement, without_number);
   const auto [low, high] = grid_range(judgement);
-  const double edge = judgement.set.selector.kind == SettingKind::factor ? low : high;
+  const double edge =
+      judgement.set.selector.kind == SettingKind::factor || !judgement.set.candidates.empty() ? low : high;
   if (units.kind == UnitKind::layer)  // their marks need a place
     for (EvidenceRow& row : rows)
       if (!std::isfinite(row.value)) row.value = edge;

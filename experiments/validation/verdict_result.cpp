@@ -36,6 +36,16 @@ Severity severity_of(Certainty certainty) {
 
 /// The map has the worst of all samples and queries, so that the cell can be seen in it.
 MapPlace place_of(const Judgement& judgement, const Offender& offender) {
+  const auto& candidates = judgement.set.candidates;
+  if (!candidates.empty()) {
+    const auto& [text, selector, setting] = candidates[offender.setting];
+    return {.metric = std::string(judgement.request.targets[offender.target].quantity.stored_metric()),
+            .selector = selector.label,
+            .setting = selector.setting_labels[setting],
+            .statistic = "worst",
+            .layer = offender.layer,
+            .head = offender.head};
+  }
   return {.metric = std::string(judgement.request.targets[offender.target].quantity.stored_metric()),
           .selector = judgement.set.selector.label,
           .setting = judgement.label(offender.setting),
@@ -47,7 +57,7 @@ MapPlace place_of(const Judgement& judgement, const Offender& offender) {
 std::vector<Finding> findings_of(const Judgement& judgement) {
   const bool certified = judgement.certainty() == Certainty::certified;
   const Validation& single = judgement.single;
-  const bool has_number = certified && !judgement.units && judgement.set.selector.kind != SettingKind::none;
+  const bool has_number = certified && !judgement.units && judgement.set.has_choice();
   std::vector<Finding> findings = {
       {.text = fmt::format("{}: {}{}. {}.", capitalized(verdict_heading(judgement)),
                            passes(judgement.certainty()) ? "" : "not shown is that ", guarantee_sentence(judgement),

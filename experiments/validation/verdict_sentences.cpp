@@ -64,7 +64,7 @@ std::string assignment_text(const Judgement& judgement, const Assignment& assign
   if (parts.size() > kMost) {
     const std::size_t more = parts.size() - kMost;
     parts.resize(kMost);
-    parts.push_back(fmt::format("and {} more settings", more));
+    parts.push_back(fmt::format("and {} more {}", more, judgement.choices()));
   }
   return fmt::format("{}", join(parts, ", "));
 }
@@ -205,9 +205,10 @@ std::string evidence_text(const Judgement& judgement, const Evidence& evidence) 
 std::string offender_text(const Judgement& judgement, const Offender& offender) {
   const Target& target = judgement.request.targets[offender.target];
   const std::string head = offender.head ? fmt::format(", head {}", *offender.head) : "";
-  const std::string enough = judgement.set.selector.kind == SettingKind::none ? ""
+  const std::string enough = !judgement.set.has_choice() ? ""
                              : offender.enough ? fmt::format("; {} would do", judgement.setting_text(*offender.enough))
-                                               : "; no setting of the grid would do";
+                             : judgement.set.candidates.empty() ? "; no setting of the grid would do"
+                                                                : "; no candidate would do";
   return fmt::format("layer {}{}, prompt {}, query {}: {} {} {} {} at {}{}", offender.layer, head,
                      printable(judgement.set.prompts[offender.prompt].name), offender.query_position,
                      target.quantity.quantity(), number(offender.value), target.at_least ? "<" : ">",

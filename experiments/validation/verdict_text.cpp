@@ -19,7 +19,9 @@ void add_line(std::vector<VerdictLine>& lines, std::string name, std::string tex
 std::string single_text(const Judgement& judgement) {
   const Validation& single = judgement.single;
   const std::int64_t prompts = single.about().evidence.prompts;
-  if (!single.passed) return fmt::format("no single setting is certified on all {} prompts", prompts);
+  if (!single.passed)
+    return fmt::format("no single {} is certified on all {} prompts",
+                       judgement.set.candidates.empty() ? "setting" : "candidate", prompts);
   return fmt::format("{} is {} on all {} prompts, and {}{}", judgement.setting_text(single.about().setting),
                      name_of(single.certainty), prompts, costs_text(single.about().keep, single.about().io),
                      judgement.single_reads_less()
@@ -43,7 +45,7 @@ void add_units(std::vector<VerdictLine>& lines, const Judgement& judgement) {
                        units.choosing.size(), judgement.unit_request.seed, judgement.unit_request.choosing * 100,
                        units.certifying.size(), units.allocation ? "assignment" : "family", unit_name(units.kind),
                        unit_name(units.kind)));
-  add_line(lines, "settings",
+  add_line(lines, judgement.choices(),
            fmt::format("{} {}s: {}", units.units.size(), unit_name(units.kind),
                        assignment_text(judgement, units.about().assignment)));
   if (!units.allocation) return;
@@ -56,7 +58,8 @@ void add_units(std::vector<VerdictLine>& lines, const Judgement& judgement) {
            units.single_in_budget
                ? fmt::format("{} for all reads {} and loses {:.4g}", judgement.setting_text(*units.single_in_budget),
                              percent_text(units.single_io), units.single_loss)
-               : "no single setting of the grid reads as little");
+               : fmt::format("no single {} reads as little",
+                             judgement.set.candidates.empty() ? "setting of the grid" : "candidate"));
 }
 
 }  // namespace
@@ -66,12 +69,18 @@ std::string verdict_heading(const Judgement& judgement) {
   const std::string certainty = judgement.certainty() == Certainty::shown ? "shown, which certifies nothing"
                                                                           : std::string(name_of(judgement.certainty()));
   if (judgement.units)
-    return fmt::format("{}: settings of {} per {} for {}", certainty, selector, unit_name(judgement.units->kind),
-                       model);
+    return fmt::format("{}: {} {} per {} for {}", certainty,
+                       judgement.set.candidates.empty() ? "settings of" : "of the candidates", selector,
+                       unit_name(judgement.units->kind), model);
   const Validation& single = judgement.single;
   const std::string setting = judgement.setting_text(single.about().setting);
-  const std::string of = setting == selector ? setting : fmt::format("{} of {}", setting, selector);
+  const std::string of = setting == selector                ? setting
+                         : judgement.set.candidates.empty() ? fmt::format("{} of {}", setting, selector)
+                                                            : fmt::format("{} of the candidates {}", setting, selector);
   if (single.passed || !single.chosen) return fmt::format("{}: {} for {}", certainty, of, model);
+  if (!judgement.set.candidates.empty())
+    return fmt::format("{}: not even {}, the first of the candidates {}, is {} for {}", certainty, setting, selector,
+                       judgement.request.guarantee.certifies() ? "certified" : "shown to do", model);
   const bool smallest = judgement.set.selector.kind == SettingKind::factor;
   return fmt::format("{}: not even {}, the {} {}, is {} for {}", certainty, of, smallest ? "smallest" : "largest",
                      judgement.request.grid.empty() ? "studied" : "judged",

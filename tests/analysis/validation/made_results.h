@@ -22,6 +22,7 @@ struct CellPlace {
   int layer = 0;
   std::int64_t query = 0, head = 0;
   std::size_t setting = 0;
+  std::size_t selector = 0;  ///< 0, then those of MadeStudy::more_selectors
 };
 
 struct MadeMetric {
@@ -48,6 +49,7 @@ struct MadeStudy {
                             .kind = SettingKind::delta,
                             .grid = {{3}, {5}, {7}},
                             .setting_labels = {"3", "5", "7"}};
+  std::vector<StudySelector> more_selectors = {};
   std::vector<MadePrompt> prompts;
   std::vector<MadeMetric> metrics;
   std::vector<std::pair<std::size_t, int>> left_out;  ///< (prompt, layer)
@@ -76,6 +78,7 @@ inline void write_made(const std::string& file, const MadeStudy& made) {
   Study study;
   study.lambdas = {1};
   study.selectors = {made.selector};
+  study.selectors.insert(study.selectors.end(), made.more_selectors.begin(), made.more_selectors.end());
   StudyDump& dump = study.dumps.emplace_back(
       StudyDump{made.path,
                 made.model,
@@ -92,28 +95,31 @@ inline void write_made(const std::string& file, const MadeStudy& made) {
     for (const int layer : made.prompts[p].layers) {
       LayerResults results{.dump = 0, .sample = made.prompts[p].name, .layer = layer, .scores = {}, .selectors = {}};
       results.done = std::ranges::count(made.left_out, std::pair(p, layer)) == 0;
-      const auto values_of = [&](const MadeMetric& metric) {
+      const auto values_of = [&](const MadeMetric& metric, std::size_t c) {
         const bool layers = metric.axes == MetricAxes::query_setting, settings = has_settings(metric.axes);
         MetricValues values{metric.name, metric.axes, {}};
         for (std::int64_t n = 0; n < made.prompts[p].queries; ++n)
           for (std::int64_t h = 0; h < (layers ? 1 : made.heads); ++h)
-            for (std::size_t s = 0; s < (settings ? made.selector.grid.size() : 1); ++s)
-              values.values.push_back(metric.value({p, layer, n, h, s}));
+            for (std::size_t s = 0; s < (settings ? study.selectors[c].grid.size() : 1); ++s)
+              values.values.push_back(metric.value({p, layer, n, h, s, c}));
         return values;
       };
       if (results.done) {
-        SelectorLayerResults& own = results.selectors.emplace_back();
         bool lse = false;
-        for (const MadeMetric& metric : made.metrics) {
-          (metric.of_scores ? results.scores : own.metrics).push_back(values_of(metric));
-          lse = lse || metric.name == "lse";
+        for (std::size_t c = 0; c < study.selectors.size(); ++c) {
+          SelectorLayerResults& own = results.selectors.emplace_back();
+          for (const MadeMetric& metric : made.metrics) {
+            if (!metric.of_scores) own.metrics.push_back(values_of(metric, c));
+            if (metric.of_scores && c == 0) results.scores.push_back(values_of(metric, c));
+            lse = lse || metric.name == "lse";
+          }
         }
         std::uint64_t seed = made.prompts[p].name.size();
         for (const char c : made.path + made.prompts[p].name) seed = seed * 31 + static_cast<unsigned char>(c);
         if (!lse)
-          results.scores.push_back(
-              values_of({"lse", [=](const CellPlace& at) { return static_cast<float>(noise(seed, at)); },
-                         MetricAxes::query_head}));
+          results.scores.push_back(values_of(
+              {"lse", [=](const CellPlace& at) { return static_cast<float>(noise(seed, at)); }, MetricAxes::query_head},
+              0));
       }
       writer.add(results);
     }

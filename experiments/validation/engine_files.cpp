@@ -1,0 +1,182 @@
+// Writes what engines read.
+#include "experiments/validation/engine_files.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <set>
+
+#include "dumps/base/error.h"
+#include "dumps/base/join.h"
+#include "dumps/base/json.h"
+#include "dumps/base/printable.h"
+
+namespace attest {
+namespace {
+
+constexpr std::string_view kNative = "native";
+
+/// What a layer's keys and values are stored in.
+struct CacheFormat {
+  std::string k{kNative}, v{kNative};
+  std::string text = "16 bit";  ///< of the label
+
+  bool native() const { return k == kNative && v == kNative; }
+  bool is(std::string_view keys, std::string_view values) const { return k == keys && v == values; }
+};
+
+/// The selector of a setting; null for kDense.
+const StudySelector* selector_of(const Judgement& judgement, std::size_t setting) {
+  if (setting == kDense) return nullptr;
+  return judgement.set.candidates.empty() ? &judgement.set.selector : &judgement.set.candidates[setting].selector;
+}
+
+/// [layer in scope] the certified setting.
+std::vector<std::size_t> settings_of_layers(const Judgement& judgement) {
+  if (!judgement.units) return std::vector(judgement.set.layers.size(), judgement.single.about().setting);
+  return judgement.units->about().assignment;
+}
+
+std::string option_of(const StudySelector& selector, std::string_view name) {
+  const Json options = parsed_json(selector.options_json).value_or(Json::object());
+  const Json* value = options.find(name);
+  return value != nullptr && value->is_text() ? value->text() : std::string(kNative);
+}
+
+/// [layer of the model]; those that were not judged, or where the selector is exact, stay native. `option` for
+/// messages.
+std::vector<CacheFormat> formats_of_layers(const Judgement& judgement, std::string_view option) {
+  const PromptSet& set = judgement.set;
+  if (judgement.units && judgement.units->kind != UnitKind::layer)
+    throw UsageError(fmt::format("{} takes one format per layer, found --per kv_head: use --per layer", option));
+  if (set.prompts.front().file == nullptr)
+    throw UsageError(fmt::format("{} takes results of attest run, found answers alone", option));
+  std::vector<CacheFormat> formats(static_cast<std::size_t>(set.num_layers));
+  const std::vector<std::size_t> settings = settings_of_layers(judgement);
+  const Prompt& prompt = set.prompts.front();
+  for (std::size_t y = 0; y < settings.size(); ++y) {
+    const StudySelector* selector = selector_of(judgement, settings[y]);
+    if (selector == nullptr || selector->name == "exact") continue;
+    const std::string text = printable(judgement.setting_text(settings[y]));
+    if (selector->name != "kv_cache")
+      throw UsageError(fmt::format("{} takes formats of kv_cache, and exact: '{}' of layer {} is {}", option, text,
+                                   set.layers[y], selector->name));
+    const std::size_t column = set.candidates.empty() ? prompt.selector : prompt.columns[settings[y]].selector;
+    if (prompt.file->dense(prompt.dump, prompt.sample, column)[prompt.rows[y]] != 0) continue;
+    formats[static_cast<std::size_t>(set.layers[y])] = {option_of(*selector, "k"), option_of(*selector, "v"), text};
+  }
+  return formats;
+}
+
+/// "" if vLLM has no such cache. `latent`: values are in the keys, so that k is all of it.
+std::string vllm_name(const CacheFormat& format, bool latent) {
+  struct Name {
+    std::string_view k, v, name;
+  };
+  static constexpr Name kNames[] = {{"fp8_e4m3", "fp8_e4m3", "fp8"},
+                                    {"fp8_e5m2", "fp8_e5m2", "fp8_e5m2"},
+                                    {"nvfp4", "nvfp4", "nvfp4"},
+                                    {"int4_token_head", "int4_token_head", "int4_per_token_head"},
+                                    {"turboquant4", "turboquant4", "turboquant_4bit_nc"},
+                                    {"turboquant3", "turboquant4", "turboquant_k3v4_nc"},
+                                    {"turboquant3", "turboquant3", "turboquant_3bit_nc"},
+                                    {"fp8_e4m3", "turboquant4", "turboquant_k8v4"}};
+  if (format.native()) return "auto";
+  if (latent) return format.is("fp8_ds_mla", kNative) ? "fp8_ds_mla" : format.is("fp8_e4m3", kNative) ? "fp8" : "";
+  for (const Name& one : kNames)
+    if (format.is(one.k, one.v)) return std::string(one.name);
+  return {};
+}
+
+std::string words_of(const CacheFormat& format) {
+  return fmt::format("'{}' (k={}, v={})", format.text, format.k, format.v);
+}
+
+}  // namespace
+
+std::string trtllm_yaml(const Judgement& judgement) {
+  const StudySelector& selector = judgement.set.selector;
+  if (selector.name != "skip_softmax" || selector.kind != SettingKind::factor || judgement.units)
+    throw UsageError(
+        fmt::format("--emit-trtllm takes one factor of skip_softmax:unit=factor for the whole model, found {}{}",
+                    printable(selector.label), judgement.units ? " with settings per unit" : ""));
+  if (!judgement.set.all_layers)
+    throw UsageError(
+        "--emit-trtllm takes all layers of the model: TensorRT-LLM has one factor for all; leave --layers out");
+  // YAML 1.1 takes 1e-05 for text, since it lacks a point.
+  std::string factor = fmt::format("{}", selector.grid[judgement.single.about().setting].value);
+  if (const std::size_t e = factor.find('e'); e != std::string::npos && factor.find('.') == std::string::npos)
+    factor.insert(e, ".0");
+  return fmt::format(
+      "# attest validate: {}\nsparse_attention_config:\n  algorithm: skip_softmax\n"
+      "  threshold_scale_factor:\n    decode: {}\n",
+      printable(guarantee_sentence(judgement)), factor);
+}
+
+std::string vllm_json(const Judgement& judgement) {
+  std::string name = "auto", of;
+  Json skipped = Json::array();
+  const std::vector<CacheFormat> formats = formats_of_layers(judgement, "--emit-vllm");
+  for (std::size_t layer = 0; layer < formats.size(); ++layer) {
+    const CacheFormat& format = formats[layer];
+    if (format.native()) {
+      skipped.push_back(std::to_string(layer));
+      continue;
+    }
+    const std::string own = vllm_name(format, false);
+    if (own.empty())
+      throw UsageError(
+          fmt::format("--emit-vllm: vLLM has no KV cache of {}, which layer {} has", words_of(format), layer));
+    if (!of.empty() && own != name)
+      throw UsageError(fmt::format("--emit-vllm: vLLM has one format and a list of layers without it, found {} and {}",
+                                   of, words_of(format)));
+    name = own;
+    of = words_of(format);
+  }
+  const Json document = {{"kv_cache_dtype", name},
+                         {"kv_cache_dtype_skip_layers", of.empty() ? Json::array() : skipped}};
+  return document.dump(2) + "\n";
+}
+
+std::string modelopt_json(const Judgement& judgement) {
+  Json layers = Json::object();
+  std::set<std::string> algorithms;
+  const std::vector<CacheFormat> formats = formats_of_layers(judgement, "--emit-modelopt");
+  for (std::size_t layer = 0; layer < formats.size(); ++layer) {
+    const CacheFormat& format = formats[layer];
+    if (format.native()) continue;
+    const bool fp8 = format.is("fp8_e4m3", "fp8_e4m3");
+    if (!fp8 && !format.is("nvfp4", "nvfp4"))
+      throw UsageError(fmt::format("--emit-modelopt: ModelOpt has KV caches of FP8 and NVFP4, found {} in layer {}",
+                                   words_of(format), layer));
+    const char* algorithm = fp8 ? "FP8" : "NVFP4";
+    algorithms.insert(algorithm);
+    layers[fmt::format("model.layers.{}.self_attn", layer)] = {{"quant_algo", algorithm}};
+  }
+  Json quantization = {{"quant_algo", Json()},
+                       {"kv_cache_quant_algo", algorithms.empty()      ? Json()
+                                               : algorithms.size() > 1 ? Json("MIXED_PRECISION")
+                                                                       : Json(*algorithms.begin())},
+                       {"kv_cache_quantized_layers", layers},
+                       {"kv_cache_schema_version", 1}};
+  const Json document = {{"producer", {{"name", "attest"}}}, {"quantization", std::move(quantization)}};
+  return document.dump(2) + "\n";
+}
+
+std::string scales_note(const Judgement& judgement) {
+  std::set<std::string> parts;
+  for (const std::size_t setting : settings_of_layers(judgement)) {
+    const StudySelector* selector = selector_of(judgement, setting);
+    if (selector == nullptr || selector->name != "kv_cache") continue;
+    for (const std::string side : {"k", "v"}) {
+      const std::string format = option_of(*selector, side), scale = option_of(*selector, side + "_scale");
+      if ((format.starts_with("fp8_e") || format == "nvfp4") && scale != "unit" && scale != "1" && scale != "file")
+        parts.insert(fmt::format("{}_scale={} of '{}'", side, scale, printable(judgement.setting_text(setting))));
+    }
+  }
+  if (parts.empty()) return {};
+  return fmt::format("the checkpoint must carry the scales that were judged ({}): without them engines take 1",
+                     join(parts, ", "));
+}
+
+}  // namespace attest
