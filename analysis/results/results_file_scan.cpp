@@ -180,6 +180,8 @@ Json read_dump(const Group& group) {
                {"samples", Json::array()}};
   for (const char* name : {"num_query_heads", "num_kv_heads", "head_dim", "value_dim"})
     dump[name] = group.integer_attribute(name, 1, kLargestCount);
+  dump["values_in_keys"] =
+      group.has_attribute("values_in_keys") ? group.integer_attribute("values_in_keys", 0, 1) : std::int64_t{0};
   const Group samples = group.group("samples");
   for (const std::string& name : ordered_names(samples))
     dump["samples"].push_back(

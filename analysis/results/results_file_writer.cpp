@@ -139,6 +139,7 @@ struct ResultsWriter::State {
     file.write_attribute(at, "num_kv_heads", dump.shape.num_kv_heads);
     file.write_attribute(at, "head_dim", dump.shape.head_dim);
     file.write_attribute(at, "value_dim", dump.shape.value_dim);
+    if (dump.shape.values_in_keys != 0) file.write_attribute(at, "values_in_keys", dump.shape.values_in_keys);
     file.write_attribute(at, "num_layers", dump.num_layers);
     const Handle samples = group(at, "samples");
     std::map<std::string, SampleData, std::less<>>& created = data.emplace_back();

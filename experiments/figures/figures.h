@@ -17,6 +17,8 @@
   FIGURE(headwise)               \
   FIGURE(failure_case_profiling) \
   FIGURE(error_bound)            \
+  FIGURE(kv_formats)             \
+  FIGURE(kv_range)               \
   FIGURE(guarantee)              \
   FIGURE(rule_comparison)        \
   FIGURE(delta_validation)       \

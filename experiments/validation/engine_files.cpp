@@ -123,7 +123,7 @@ std::string vllm_json(const Judgement& judgement) {
       skipped.push_back(std::to_string(layer));
       continue;
     }
-    const std::string own = vllm_name(format, false);
+    const std::string own = vllm_name(format, judgement.set.shape.values_in_keys != 0);
     if (own.empty())
       throw UsageError(
           fmt::format("--emit-vllm: vLLM has no KV cache of {}, which layer {} has", words_of(format), layer));

@@ -1,0 +1,277 @@
+// Table and figure "Formats of a KV cache": what they lose against bytes per token, by layer, keys and values apart.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <map>
+#include <tuple>
+
+#include "analysis/statistics/ladder.h"
+#include "dumps/base/join.h"
+#include "experiments/figures/figures.h"
+#include "experiments/study_view/selector_choice.h"
+#include "experiments/study_view/words.h"
+
+namespace attest {
+namespace {
+
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+constexpr std::string_view kNative = "native";
+
+struct Measure {
+  const char* metric;
+  const char* name;   ///< in the csv
+  const char* title;  ///< of axes
+  Badness badness;
+};
+constexpr std::array kMeasures = {Measure{"recall", "recall_deficit", "recall deficit", Badness::deficit},
+                                  Measure{"lse_error", "lse_error", "LSE error (nats)", Badness::value}};
+
+/// A format over some cells.
+struct Format {
+  const PooledSelector* selector = nullptr;
+  double layer = kNaN;  ///< NaN: all that are compared
+  double bytes = 0;     ///< per token and KV head, of keys and values
+  std::array<Ladder, kMeasures.size()> ladders{};
+
+  const std::string& label() const { return selector->group.label; }
+  /// As stored: "fp8_e4m3, unit"; empty: native.
+  std::string side(const char* name) const {
+    const std::string format = selector->option(name);
+    if (format == kNative) return {};
+    const bool scaled = format.starts_with("fp8_e") || format.starts_with("nvfp4");
+    const bool plain = format.starts_with("q") && selector->option("rotate") == "none";
+    return format + (scaled ? ", " + selector->option(std::string(name) + "_scale") : "") +
+           (plain ? ", not rotated" : "");
+  }
+};
+
+/// A rung of a ladder, which is a point of the figure.
+struct Row {
+  const Format* format;
+  const char* rung;
+  double Ladder::*value;
+};
+struct Rung {
+  const char* name;
+  double Ladder::*value;
+};
+constexpr std::array kRungs = {Rung{"mean", &Ladder::mean}, Rung{"p95", &Ladder::p95}, Rung{"p99", &Ladder::p99},
+                               Rung{"p999", &Ladder::p999}, Rung{"worst", &Ladder::worst}};
+
+/// Bytes of a token in 16 bit, per KV head.
+double dense_bytes(const ModelStudy& study) {
+  const PlacedSample place = study.samples().front();
+  const AttentionShape& shape = place.file->study().dumps[place.dump].shape;
+  return 2.0 * (shape.head_dim + (shape.values_in_keys != 0 ? 0 : shape.value_dim));
+}
+
+Format format_of(const PooledSelector& selector, double layer, double dense, std::span<const SampleCells> io,
+                 const std::array<std::vector<SampleCells>, kMeasures.size()>& cells) {
+  Format format{&selector, layer, dense * describe(io).mean};
+  for (std::size_t m = 0; m < kMeasures.size(); ++m) format.ladders[m] = ladder(cells[m], kMeasures[m].badness);
+  return format;
+}
+
+/// Each format over all compared layers, then layer by layer.
+std::vector<Format> formats_of(const ModelStudy& study, const std::set<int>& except) {
+  std::vector<Format> formats, by_layer;
+  const double dense = dense_bytes(study);
+  for (const PooledSelector& selector : study.selectors()) {
+    if (selector.group.name != "kv_cache") continue;
+    const std::vector<SampleCells> io = study.cells(selector, "io_ratio", except).front();
+    std::array<std::vector<SampleCells>, kMeasures.size()> cells, of;
+    for (std::size_t m = 0; m < kMeasures.size(); ++m)
+      cells[m] = study.cells(selector, kMeasures[m].metric, except).front();
+    formats.push_back(format_of(selector, kNaN, dense, io, cells));
+    for (const int layer : layers_of(cells[0])) {
+      for (std::size_t m = 0; m < kMeasures.size(); ++m) of[m] = attest::of_layer(cells[m], layer);
+      by_layer.push_back(format_of(selector, layer, dense, attest::of_layer(io, layer), of));
+    }
+  }
+  formats.insert(formats.end(), by_layer.begin(), by_layer.end());
+  std::erase_if(formats, [](const Format& format) { return format.ladders[0].count == 0; });
+  return formats;
+}
+
+std::string curve_of(const Format& format) {
+  return curve_name(format.label()) + (std::isnan(format.layer) ? "" : " by layer");
+}
+
+Table figure_table(const std::vector<Format>& formats) {
+  std::vector<Row> rows;
+  for (const Format& format : formats)
+    for (const Rung& rung : kRungs) rows.push_back({&format, rung.name, rung.value});
+  constexpr auto text = Column::Kind::text;
+  std::vector<ColumnOf<Row>> columns = {// Layers are drawn at one rung.
+                                        {{kCurveColumn, text},
+                                         [](const Row& r) {
+                                           const bool drawn = std::isnan(r.format->layer) || r.value == &Ladder::p99;
+                                           return curve_of(*r.format) + (drawn ? "" : fmt::format(", {}", r.rung));
+                                         }},
+                                        {{"label", text}, [](const Row& r) { return display_name(r.format->label()); }},
+                                        {{"k", text}, [](const Row& r) { return r.format->side("k"); }},
+                                        {{"v", text}, [](const Row& r) { return r.format->side("v"); }},
+                                        {{"layer"}, [](const Row& r) { return r.format->layer; }},
+                                        {{"rung", text}, [](const Row& r) { return std::string(r.rung); }},
+                                        {{"bytes"}, [](const Row& r) { return r.format->bytes; }}};
+  for (std::size_t m = 0; m < kMeasures.size(); ++m)
+    columns.push_back({{kMeasures[m].name}, [m](const Row& r) { return r.format->ladders[m].*r.value; }});
+  columns.push_back({{"cells"}, [](const Row& r) { return static_cast<double>(r.format->ladders[0].count); }});
+  return make_table<Row>(rows, columns);
+}
+
+/// What is stored in a format: keys alone, values alone, both.
+struct Apart {
+  std::string format;
+  const Format *keys = nullptr, *values = nullptr, *both = nullptr;
+};
+
+/// In the order of the study. Two different formats of keys and values are a row of their own.
+std::vector<Apart> apart(const std::vector<Format>& formats) {
+  std::vector<Apart> rows;
+  for (const Format& format : formats) {
+    if (!std::isnan(format.layer)) continue;
+    const std::string k = format.side("k"), v = format.side("v");
+    if (k.empty() && v.empty()) continue;
+    const std::string name = k.empty() ? v : v.empty() || k == v ? k : k + " / " + v;
+    auto row = std::ranges::find(rows, name, &Apart::format);
+    if (row == rows.end()) row = rows.insert(rows.end(), {.format = name});
+    const Format*& place = k.empty() ? row->values : v.empty() ? row->keys : row->both;
+    if (place == nullptr) place = &format;
+  }
+  return rows;
+}
+
+Table apart_table(const std::vector<Format>& formats) {
+  constexpr auto number = Column::Kind::number;
+  std::vector<ColumnOf<Apart>> columns = {
+      {{"format", Column::Kind::text, "format"}, [](const Apart& r) { return display_name(r.format); }}};
+  struct Side {
+    const char *name, *title;
+    const Format* Apart::*of;
+  };
+  for (const Side side :
+       {Side{"k", "K", &Apart::keys}, Side{"v", "V", &Apart::values}, Side{"both", "both", &Apart::both}}) {
+    const auto add = [&](const char* name, const std::string& title, int digits, auto&& get) {
+      columns.push_back(
+          {{fmt::format("{}_{}", side.name, name), number, fmt::format("{}: {}", side.title, title), digits},
+           [of = side.of, get](const Apart& r) { return r.*of == nullptr ? kNaN : get(*(r.*of)); }});
+    };
+    add("bytes", "bytes per token", 1, [](const Format& f) { return f.bytes; });
+    for (std::size_t m = 0; m < kMeasures.size(); ++m)
+      for (const Rung rung : {kRungs[0], kRungs[2], kRungs[4]})
+        add(fmt::format("{}_{}", kMeasures[m].name, rung.name).c_str(),
+            fmt::format("{}, {}", kMeasures[m].title, rung.name), 6,
+            [m, value = rung.value](const Format& f) { return f.ladders[m].*value; });
+  }
+  return make_table<Apart>(apart(formats), columns);
+}
+
+std::vector<Panel> panels_of(const ModelStudy& study, const std::vector<Format>& formats,
+                             const ExperimentOptions& options) {
+  constexpr double kLeast = 1e-6;
+  std::vector<Panel> panels;
+  for (std::size_t m = 0; m < kMeasures.size(); ++m)
+    for (const bool layers : {false, true}) {
+      Panel panel{
+          .title = fmt::format("({}){}", char('a' + panels.size()), layers ? " 99 % by layer" : ""),
+          .x = layers ? Axis{.label = "layer", .whole_numbers = true} : Axis{.label = "bytes per token and KV head"},
+          .y = {.label = kMeasures[m].title, .scale = options.linear_axes ? Scale::linear : Scale::logarithmic},
+          .series = {}};
+      if (!options.linear_axes) panel.y.floor = kLeast;
+      for (const Format& format : formats)
+        if (std::isnan(format.layer))
+          panel.series.push_back({.curve = curve_of(format) + (layers ? " by layer" : ""),
+                                  .title = display_name(format.label()),
+                                  .x = layers ? "layer" : "bytes",
+                                  .y = kMeasures[m].name,
+                                  .style = study.style(*format.selector)});
+      panels.push_back(std::move(panel));
+    }
+  return panels;
+}
+
+std::vector<Finding> findings_of(const std::vector<Format>& formats) {
+  std::vector<Finding> findings;
+  constexpr double kSerious = 0.1;
+  const auto deficit = [](const Format* format) { return format->ladders[0].p99; };
+  for (const Format& format : formats) {
+    if (!std::isnan(format.layer)) continue;
+    std::vector<const Format*> layers;
+    for (const Format& other : formats)
+      if (!std::isnan(other.layer) && other.selector == format.selector) layers.push_back(&other);
+    const Format& worst = **std::ranges::max_element(layers, {}, deficit);
+    const Ladder &recall = format.ladders[0], &lse = format.ladders[1];
+    findings.push_back(
+        {.text =
+             fmt::format("{}, {:.4g} bytes per token and KV head: the recall deficit is {:.3g} in the mean, {:.3g} or "
+                         "more in 1 % and {:.3g} in the worst of {} cells, the LSE error {:.3g} in the mean and "
+                         "{:.3g} nats in the worst; the worst layer is {} ({:.3g} or more in 1 %).",
+                         display_name(format.label()), format.bytes, recall.mean, recall.p99, recall.worst,
+                         recall.count, lse.mean, lse.worst, worst.layer, deficit(&worst)),
+         .severity = recall.p99 > kSerious ? Severity::warning : Severity::note,
+         .number = fmt::format("{:.3g}", recall.p99),
+         .place = MapPlace{.metric = "recall",
+                           .selector = format.label(),
+                           .setting = {},
+                           .statistic = "worst",
+                           .layer = static_cast<int>(worst.layer)}});
+  }
+  for (const Apart& row : apart(formats))
+    if (row.keys != nullptr && row.values != nullptr) {
+      const bool keys = deficit(row.keys) > deficit(row.values);
+      findings.push_back(
+          {.text =
+               fmt::format("{}: {} cost more recall than {} do (a deficit of {:.3g} against {:.3g} or more in 1 % of "
+                           "the cells).",
+                           display_name(row.format), keys ? "keys" : "values", keys ? "values" : "keys",
+                           deficit(keys ? row.keys : row.values), deficit(keys ? row.values : row.keys)),
+           .number = fmt::format("{:.3g}", deficit(keys ? row.keys : row.values))});
+    }
+  return findings;
+}
+
+std::variant<ExperimentResult, Unsupported> make(const ModelStudy& study, const ExperimentOptions& options) {
+  const std::string run =
+      "--selector kv_fp8=kv_cache:k=fp8_e4m3,v=fp8_e4m3 --selector k_fp8=kv_cache:k=fp8_e4m3 "
+      "--selector v_fp8=kv_cache:v=fp8_e4m3";
+  std::vector<std::string> labels;
+  for (const PooledSelector& selector : study.selectors())
+    if (selector.group.name == "kv_cache") labels.push_back(selector.group.label);
+  if (labels.empty()) return Unsupported{"needs kv_cache", run};
+  const std::set<int> dense = study.dense_layers(labels);
+  const std::vector<Format> formats = formats_of(study, dense);
+  if (formats.empty()) return Unsupported{"every layer stays in 16 bit in one of the formats", run};
+  const std::string source = fmt::format("{}; {} cells (layer, query, head).{}", study.source(),
+                                         formats.front().ladders[0].count, without_dense(dense));
+  ExperimentResult result{.findings = findings_of(formats)};
+  result.figures.push_back(
+      {.name = "kv_formats",
+       .caption =
+           fmt::format("Formats of a KV cache: recall deficit (1 - recall) and LSE error against bytes per token "
+                       "and KV head, from the mean over the 95, 99 and 99.9 % quantiles up to the worst cell; beside "
+                       "it the 99 % quantile by layer. Below 1e-6 a number is drawn there; {}",
+                       source),
+       .data = figure_table(formats),
+       .columns = 2,
+       .panels = panels_of(study, formats, options)});
+  result.tables.push_back({"kv_formats_table",
+                           fmt::format("Formats of a KV cache, with keys alone, values alone, and both stored in them: "
+                                       "mean, 99 % quantile and worst cell; {}",
+                                       source),
+                           apart_table(formats)});
+  return result;
+}
+
+}  // namespace
+
+Experiment kv_formats() {
+  return {.name = "kv_formats",
+          .paper = "Beside the paper: formats of a KV cache, keys and values apart",
+          .needs = "kv_cache; for keys and values apart also with k or v alone",
+          .make = make};
+}
+
+}  // namespace attest

@@ -1,0 +1,198 @@
+// Table and figure "Range of keys and values": magnitudes, outlier channels, and what scales of a KV cache lose.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "experiments/figures/figures.h"
+#include "experiments/study_view/kv_range_study.h"
+#include "experiments/study_view/study_dumps.h"
+#include "experiments/study_view/words.h"
+
+namespace attest {
+namespace {
+
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+
+struct Row {
+  const SideRange* range = nullptr;
+  const ScaledFormat* format = nullptr;  ///< null: of no format
+  std::size_t index = 0;                 ///< of the format
+};
+
+const char* side_name(bool keys) { return keys ? "K" : "V"; }
+const char* side_words(bool keys) { return keys ? "keys" : "values"; }
+std::string format_name(const ScaledFormat& of) { return fmt::format("{}, {}", of.format->name, of.scale); }
+
+std::string curve_of(bool keys, const ScaledFormat* format) {
+  return curve_name(format == nullptr ? side_words(keys)
+                                      : fmt::format("{} as {}", side_words(keys), format_name(*format)));
+}
+
+double share(std::int64_t count, std::int64_t of) {
+  return of == 0 ? kNaN : static_cast<double>(count) / static_cast<double>(of);
+}
+double saturated(const Row& row, std::size_t scale) {
+  return row.format ? share(row.range->at[row.index][scale].saturated, row.range->values) : kNaN;
+}
+double zeroed(const Row& row, std::size_t scale) {
+  return row.format ? share(row.range->at[row.index][scale].zeroed, row.range->nonzero) : kNaN;
+}
+
+Table table_of(const std::vector<Row>& rows) {
+  constexpr auto text = Column::Kind::text;
+  constexpr auto number = Column::Kind::number;
+  std::vector<ColumnOf<Row>> columns = {
+      {{kCurveColumn, text}, [](const Row& r) { return curve_of(r.range->keys, r.format); }},
+      {{"side", text, "of"}, [](const Row& r) { return side_name(r.range->keys); }},
+      {{"layer", number, "layer", 0}, [](const Row& r) { return static_cast<double>(r.range->layer); }},
+      {{"max_abs", number, "largest", 4}, [](const Row& r) { return r.range->max_abs; }},
+      {{"p9999", number, "99.99 %", 4}, [](const Row& r) { return r.range->p9999; }},
+      {{"outlier", number, "largest channel / median", 2}, [](const Row& r) { return r.range->outlier; }},
+      {{"outlier_kv_head", number, "its KV head", 0},
+       [](const Row& r) { return static_cast<double>(r.range->outlier_kv_head); }},
+      {{"outlier_channel", number, "its channel", 0},
+       [](const Row& r) { return static_cast<double>(r.range->outlier_channel); }},
+      {{"outliers", number, "channels of 10 and more", 0},
+       [](const Row& r) { return static_cast<double>(r.range->outliers); }},
+      {{"format", text, "format"}, [](const Row& r) { return r.format ? std::string(r.format->format->name) : ""; }},
+      {{"scale", text, "scale of the run"},
+       [](const Row& r) { return r.format ? display_name(r.format->scale) : ""; }}};
+  for (std::size_t s = 0; s < kScales.size(); ++s) {
+    columns.push_back({{fmt::format("saturated_{}", kScales[s]), number, fmt::format("saturated, {}", kScales[s]), 6},
+                       [s](const Row& r) { return saturated(r, s); }});
+    columns.push_back({{fmt::format("zeroed_{}", kScales[s]), number, fmt::format("read as 0, {}", kScales[s]), 6},
+                       [s](const Row& r) { return zeroed(r, s); }});
+  }
+  columns.push_back(
+      {{"values", number, "values", 0}, [](const Row& r) { return static_cast<double>(r.range->values); }});
+  return make_table<Row>(rows, columns);
+}
+
+/// The first format of a side; null if it has none.
+const ScaledFormat* first_of(const KvRangeStudy& study, bool keys) {
+  const auto found = std::ranges::find(study.formats, keys, &ScaledFormat::keys);
+  return found == study.formats.end() ? nullptr : &*found;
+}
+
+std::vector<Panel> panels_of(const KvRangeStudy& study) {
+  constexpr double kLeastShare = 1e-7;
+  std::vector<Panel> panels;
+  const auto series = [&](const std::string& curve, const std::string& title, const std::string& column,
+                          std::size_t style) {
+    return Series{.curve = curve, .title = title, .x = "layer", .y = column, .style = line_style(style)};
+  };
+  for (const bool keys : {true, false}) {
+    if (std::ranges::none_of(study.ranges, [&](const SideRange& range) { return range.keys == keys; })) continue;
+    const std::string all = curve_of(keys, nullptr);
+    panels.push_back({.title = fmt::format("({}) {}", char('a' + panels.size()), side_words(keys)),
+                      .x = {.label = "layer", .whole_numbers = true},
+                      .y = {.label = "magnitude", .scale = Scale::logarithmic},
+                      .series = {series(all, "largest", "max_abs", 0), series(all, "99.99 %", "p9999", 1),
+                                 series(all, "largest channel / median", "outlier", 2)}});
+    const ScaledFormat* format = first_of(study, keys);
+    if (format == nullptr) continue;
+    const std::string curve = curve_of(keys, format);
+    Panel losses{.title = fmt::format("({}) {} as {}", char('a' + panels.size()), side_words(keys),
+                                      display_name(format_name(*format))),
+                 .x = {.label = "layer", .whole_numbers = true},
+                 .y = {.label = "share", .scale = Scale::logarithmic, .floor = kLeastShare},
+                 .series = {}};
+    std::size_t style = 3;
+    for (const char* scale : {"run", "unit"}) {
+      losses.series.push_back(
+          series(curve, fmt::format("saturated, {}", scale), fmt::format("saturated_{}", scale), style++));
+      losses.series.push_back(
+          series(curve, fmt::format("read as 0, {}", scale), fmt::format("zeroed_{}", scale), style++));
+    }
+    panels.push_back(std::move(losses));
+  }
+  return panels;
+}
+
+std::string percent(double share) { return fmt::format("{:.3g} %", 100 * share); }
+
+std::vector<Finding> findings_of(const KvRangeStudy& study) {
+  std::vector<Finding> findings;
+  for (const bool keys : {true, false}) {
+    std::vector<const SideRange*> layers;
+    for (const SideRange& range : study.ranges)
+      if (range.keys == keys) layers.push_back(&range);
+    if (layers.empty()) continue;
+    const auto worst = [&](auto&& number) { return *std::ranges::max_element(layers, {}, number); };
+    const SideRange& most = *worst([](const SideRange* r) { return r->max_abs; });
+    const SideRange& outlier = *worst([](const SideRange* r) { return r->outlier; });
+    findings.push_back(
+        {.text = fmt::format("The largest of the {} is {:.4g}, in layer {} (99.99 % of them are at most {:.4g}); the "
+                             "largest channel is {:.3g} times the median channel in layer {} (KV head {}, channel {}).",
+                             side_words(keys), most.max_abs, most.layer, most.p9999, outlier.outlier, outlier.layer,
+                             outlier.outlier_kv_head, outlier.outlier_channel),
+         .severity = outlier.outlier >= kOutlier ? Severity::warning : Severity::note,
+         .number = fmt::format("{:.4g}", most.max_abs)});
+    for (std::size_t f = 0; f < study.formats.size(); ++f) {
+      const ScaledFormat& format = study.formats[f];
+      if (format.keys != keys) continue;
+      std::vector<std::string> parts;
+      double run = 0;
+      for (std::size_t s = 0; s < kScales.size(); ++s) {
+        const auto lost = [&](const SideRange* r) { return saturated({r, &format, f}, s); };
+        const auto gone = [&](const SideRange* r) { return zeroed({r, &format, f}, s); };
+        const SideRange &high = *worst(lost), &low = *worst(gone);
+        if (s + 1 == kScales.size()) run = lost(&high);
+        parts.push_back(fmt::format("at {} {} (layer {}) and {} (layer {})",
+                                    s + 1 == kScales.size()
+                                        ? fmt::format("the run's scale ({})", display_name(format.scale))
+                                        : std::string(kScales[s]),
+                                    percent(lost(&high)), high.layer, percent(gone(&low)), low.layer));
+      }
+      findings.push_back(
+          {.text = fmt::format("{} in {}: in the worst layers these saturate, and these are read as 0 "
+                               "though they are not: {}; {}; {}.",
+                               keys ? "Keys" : "Values", format.format->name, parts[0], parts[1], parts[2]),
+           .severity = run > 0 ? Severity::warning : Severity::note,
+           .number = percent(run)});
+    }
+  }
+  return findings;
+}
+
+std::variant<ExperimentResult, Unsupported> make(const ModelStudy& study, const ExperimentOptions&) {
+  if (scaled_formats(study).empty())
+    return Unsupported{"needs kv_cache with a format that has a scale (fp8, nvfp4), and the dump",
+                       "--selector kv_fp8=kv_cache:k=fp8_e4m3,v=fp8_e4m3"};
+  const KvRangeStudy ranges = kv_range_study(study);
+  if (!ranges.problem.empty()) return Unsupported{fmt::format("needs the dump of the study: {}", ranges.problem)};
+  std::vector<Row> rows, of_formats;
+  for (const SideRange& range : ranges.ranges) rows.push_back({&range});
+  for (std::size_t f = 0; f < ranges.formats.size(); ++f)
+    for (const SideRange& range : ranges.ranges)
+      if (range.keys == ranges.formats[f].keys) of_formats.push_back({&range, &ranges.formats[f], f});
+  rows.insert(rows.end(), of_formats.begin(), of_formats.end());
+  const std::string source = study.source() + not_hashed_text(ranges.hashed);
+  const std::string what =
+      "A value saturates if its magnitude over the scale is beyond what the format holds (448, 57344; 2688 for nvfp4). "
+      "amax is the largest magnitude of the layer in the sample over that.";
+  ExperimentResult result{.findings = findings_of(ranges)};
+  result.figures.push_back(
+      {.name = "kv_range",
+       .caption = fmt::format("Magnitudes of keys and values by layer, and what the scale of the "
+                              "run and a scale of 1 lose. {} Below 1e-7 a share is drawn there; {}.",
+                              what, source),
+       .data = table_of(rows),
+       .columns = 2,
+       .panels = panels_of(ranges)});
+  result.tables.push_back(
+      {"kv_range_table", fmt::format("Keys and values by layer. {} {}.", what, source), table_of(of_formats)});
+  return result;
+}
+
+}  // namespace
+
+Experiment kv_range() {
+  return {.name = "kv_range",
+          .paper = "Beside the formats of a KV cache: magnitudes, outlier channels, and what scales lose",
+          .needs = "kv_cache with a format that has a scale, and the dump where the study read it",
+          .make = make};
+}
+
+}  // namespace attest

@@ -1,0 +1,230 @@
+// Reads dumps layer by layer, and counts.
+#include "experiments/study_view/kv_range_study.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <memory>
+#include <thread>
+#include <tuple>
+
+#include "analysis/layer/layer_amax.h"
+#include "analysis/statistics/quantile.h"
+#include "dumps/base/error.h"
+#include "dumps/base/parallel_for.h"
+#include "experiments/study_view/study_dumps.h"
+#include "kernels/kv_formats/kv_scale.h"
+
+namespace attest {
+namespace {
+
+constexpr double kLevel = 0.9999;
+
+/// The scales of a format, in the order of kScales.
+std::vector<KvScale> scales_of(const ScaledFormat& of) {
+  const auto file = of.scales_file.empty() ? nullptr : std::make_shared<const ScalesFile>(of.scales_file);
+  std::vector<KvScale> scales;
+  for (const std::string& text : {std::string("unit"), std::string("amax"), of.scale})
+    scales.emplace_back(of.label, text, of.format, of.keys, text == "file" ? file : nullptr);
+  return scales;
+}
+
+/// The keys or values of a layer, sample after sample.
+class Side {
+ public:
+  /// `count` values will be added.
+  Side(int layer, bool keys, std::int64_t count, const std::vector<ScaledFormat>& formats) : formats_(formats) {
+    range_.layer = layer;
+    range_.keys = keys;
+    range_.at.resize(formats.size());
+    place_ = quantile_place(static_cast<std::size_t>(count), kLevel);
+    most_ = static_cast<std::size_t>(count) - place_.below;
+    for (const ScaledFormat& format : formats)
+      scales_.push_back(format.keys == keys ? scales_of(format) : std::vector<KvScale>());
+  }
+
+  void add(const AttentionLayer& layer, const LayerAmax& amax, int threads) {
+    const KvRows rows = rows_of(layer);
+    const auto channels = static_cast<std::size_t>(rows.channels);
+    const auto heads = static_cast<std::size_t>(layer.shape.num_kv_heads);
+    const std::size_t count = static_cast<std::size_t>(layer.num_tokens) * channels;
+    channel_max_.resize(heads * channels);
+    std::vector<SideRange> own(heads, SideRange{.at = std::vector(formats_.size(), decltype(range_.at)::value_type{})});
+    std::vector<std::vector<float>> largest(heads);
+    parallel_for(threads, heads, [&](int, std::size_t h) {
+      std::vector<float> x(count);
+      const std::byte* first = (range_.keys ? layer.k : layer.v).data() + h * count * size_of(layer.element_type);
+      convert_to_float(layer.element_type, first, count, x.data());
+      for (std::size_t f = 0; f < formats_.size(); ++f)
+        for (std::size_t s = 0; s < scales_[f].size(); ++s) {
+          const float scale = scales_[f][s].of(layer.layer, static_cast<int>(h), range_.keys ? amax.keys : amax.values);
+          own[h].at[f][s] = loss_of(*formats_[f].format, rows, scale, x);
+        }
+      for (std::size_t i = 0; i < count; ++i) {
+        own[h].nonzero += x[i] != 0 ? 1 : 0;
+        x[i] = std::abs(x[i]);
+        float& most = channel_max_[h * channels + i % channels];
+        most = std::max(most, x[i]);
+      }
+      keep_largest(x);
+      largest[h] = std::move(x);
+    });
+    for (std::size_t h = 0; h < heads; ++h) {
+      range_.values += static_cast<std::int64_t>(count);
+      range_.nonzero += own[h].nonzero;
+      for (std::size_t f = 0; f < formats_.size(); ++f)
+        for (std::size_t s = 0; s < kScales.size(); ++s) {
+          range_.at[f][s].saturated += own[h].at[f][s].saturated;
+          range_.at[f][s].zeroed += own[h].at[f][s].zeroed;
+        }
+      largest_.insert(largest_.end(), largest[h].begin(), largest[h].end());
+    }
+    keep_largest(largest_);
+    channels_ = channels;
+  }
+
+  SideRange range() {
+    std::ranges::sort(largest_, std::greater());
+    range_.max_abs = static_cast<double>(largest_.front());
+    const auto at = [&](std::size_t from_below) {
+      return static_cast<double>(largest_[most_ - 1 - (from_below - place_.below)]);
+    };
+    range_.p9999 = most_ < 2 ? at(place_.below) : interpolated(at(place_.below), at(place_.below + 1), place_.fraction);
+    const auto top = static_cast<std::size_t>(std::ranges::max_element(channel_max_) - channel_max_.begin());
+    range_.outlier_kv_head = static_cast<int>(top / channels_);
+    range_.outlier_channel = static_cast<int>(top % channels_);
+    const double median = quantile({channel_max_.begin(), channel_max_.end()}, 0.5);
+    range_.outlier = static_cast<double>(channel_max_[top]) / median;
+    range_.outliers = std::ranges::count_if(
+        channel_max_, [&](float most) { return static_cast<double>(most) >= kOutlier * median && most > 0; });
+    return range_;
+  }
+
+ private:
+  KvRows rows_of(const AttentionLayer& layer) const {
+    const KvShape kv = layer.shape.kv();
+    return {.keys = range_.keys,
+            .channels = range_.keys ? kv.head_dim : kv.value_dim,
+            .shared_values = kv.values_in_keys ? kv.value_dim : 0,
+            .element_type = layer.element_type};
+  }
+
+  static ScaleLoss loss_of(const KvFormat& format, const KvRows& rows, float scale, const std::vector<float>& x) {
+    constexpr std::size_t kRowsAtOnce = 256;
+    const auto channels = static_cast<std::size_t>(rows.channels);
+    std::vector<double> read(kRowsAtOnce * channels);
+    ScaleLoss loss;
+    for (std::size_t begin = 0; begin < x.size(); begin += kRowsAtOnce * channels) {
+      const std::size_t count = std::min(kRowsAtOnce * channels, x.size() - begin);
+      format.apply(rows, scale, x.data() + begin, static_cast<std::int64_t>(count / channels), read.data(),
+                   rows.channels);
+      for (std::size_t i = 0; i < count; ++i) {
+        const float value = x[begin + i];
+        loss.saturated += std::abs(value / scale) > format.scale_divisor ? 1 : 0;
+        loss.zeroed += value != 0 && read[i] == 0 ? 1 : 0;
+      }
+    }
+    return loss;
+  }
+
+  void keep_largest(std::vector<float>& x) const {
+    if (x.size() <= most_) return;
+    std::nth_element(x.begin(), x.begin() + static_cast<std::ptrdiff_t>(most_), x.end(), std::greater());
+    x.resize(most_);
+  }
+
+  const std::vector<ScaledFormat>& formats_;
+  SideRange range_;
+  std::vector<std::vector<KvScale>> scales_;  ///< [format][kScales]
+  QuantilePlace place_;
+  std::size_t most_ = 0, channels_ = 1;
+  std::vector<float> largest_;      ///< magnitudes, as many as the quantile takes
+  std::vector<float> channel_max_;  ///< [KV heads * channels]
+};
+
+const StudySample& sample_of(const PlacedSample& place) {
+  return place.file->study().dumps[place.dump].samples[place.sample];
+}
+
+/// Adds the layer of all samples that have it.
+void add_layer(int layer, const std::vector<PlacedSample>& places, StudyDumps& dumps, KvRangeStudy& result) {
+  std::int64_t tokens = 0;
+  for (const PlacedSample& place : places) tokens += sample_of(place).num_tokens;
+  const AttentionShape& shape = places.front().file->study().dumps[places.front().dump].shape;
+  std::vector<Side> sides;
+  for (const bool keys : {true, false})
+    if (keys || shape.values_in_keys == 0)
+      sides.emplace_back(layer, keys, tokens * shape.num_kv_heads * (keys ? shape.head_dim : shape.value_dim),
+                         result.formats);
+  const int threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  AttentionLayer read;
+  for (const PlacedSample& place : places) {
+    const DumpReader* dump = dumps.of(place);
+    result.problem = dumps.problem();
+    if (dump == nullptr) return;
+    const StudySample& sample = sample_of(place);
+    const auto found = std::ranges::find(dump->info().samples, sample.name, &SampleInfo::name);
+    if (found == dump->info().samples.end() || dump->info().shape != shape ||
+        std::ranges::count(found->layers, layer) == 0) {
+      result.problem = fmt::format("{} does not hold layer {} of sample '{}'", dump->info().path, layer, sample.name);
+      return;
+    }
+    const auto index = static_cast<std::size_t>(found - dump->info().samples.begin());
+    dump->check_memory(index, layer);
+    if (!dump->read_layer(index, layer, read, threads) || read.num_tokens != sample.num_tokens) {
+      result.problem =
+          fmt::format("{} holds NaN or infinity in layer {} of sample '{}'", dump->info().path, layer, sample.name);
+      return;
+    }
+    const LayerAmax amax = layer_amax(read, threads);
+    for (Side& side : sides) side.add(read, amax, threads);
+  }
+  for (Side& side : sides) result.ranges.push_back(side.range());
+}
+
+}  // namespace
+
+std::vector<ScaledFormat> scaled_formats(const ModelStudy& study) {
+  std::vector<ScaledFormat> formats;
+  for (const PooledSelector& selector : study.selectors()) {
+    if (selector.group.name != "kv_cache") continue;
+    for (const bool keys : {true, false}) {
+      const KvFormat* format = find_kv_format(selector.option(keys ? "k" : "v"));
+      if (format == nullptr || format->scale_divisor == 0) continue;
+      const ScaledFormat own{keys, format, selector.group.label, selector.option(keys ? "k_scale" : "v_scale"),
+                             selector.option("scales_file")};
+      const auto same = [&](const ScaledFormat& other) {
+        return std::tie(other.keys, other.format, other.scale, other.scales_file) ==
+               std::tie(own.keys, own.format, own.scale, own.scales_file);
+      };
+      if (std::ranges::none_of(formats, same)) formats.push_back(own);
+    }
+  }
+  return formats;
+}
+
+KvRangeStudy kv_range_study(const ModelStudy& study) {
+  KvRangeStudy result{.formats = scaled_formats(study)};
+  std::map<int, std::vector<PlacedSample>> layers;
+  for (const PlacedSample& place : study.samples())
+    if (const auto selector = place.file->find_selector(result.formats.front().label)) {
+      const std::vector<std::uint8_t>& done = place.file->done(place.dump, place.sample, *selector);
+      for (std::size_t y = 0; y < done.size(); ++y)
+        if (done[y] != 0) layers[sample_of(place).layers[y]].push_back(place);
+    }
+  try {
+    StudyDumps dumps;
+    for (const auto& [layer, places] : layers) {
+      add_layer(layer, places, dumps, result);
+      if (!result.problem.empty()) break;
+    }
+    result.hashed = dumps.hashed();
+  } catch (const Error& error) {  // of a dump or a scales_file
+    result.problem = error.what();
+  }
+  return result;
+}
+
+}  // namespace attest

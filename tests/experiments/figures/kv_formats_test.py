@@ -1,0 +1,72 @@
+"""kv_formats: rungs and bytes of the csv and of the table by numpy from the cells; keys and values apart."""
+
+import re
+
+import numpy as np
+import pytest
+from program_study import cells, findings, make, make_study, number, read_csv, reason, same
+
+RUNGS = {"mean": np.mean, "p95": lambda x: np.quantile(x, 0.95), "p99": lambda x: np.quantile(x, 0.99),
+         "p999": lambda x: np.quantile(x, 0.999), "worst": np.max}
+MEASURES = {"recall_deficit": ("recall", lambda x: 1 - x), "lse_error": ("lse_error", lambda x: x)}
+# Bytes of a token of 32 channels each: native 2C, fp8 C, nvfp4 9C/16, q8_0 34C/32.
+BYTES = {"fp8": 64, "k_fp8": 32 + 64, "v_fp8": 64 + 32, "k_nvfp4": 18 + 64, "mixed": 34 + 18}
+OPTIONS = {"fp8": "k=fp8_e4m3,v=fp8_e4m3", "k_fp8": "k=fp8_e4m3", "v_fp8": "v=fp8_e4m3", "k_nvfp4": "k=nvfp4", "mixed": "k=q8_0,v=nvfp4"}
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("formats")
+    path = make_study(folder, ["exact", "ffd", *(f"{label}=kv_cache:{text}" for label, text in OPTIONS.items())], "--delta", "5", layers=3, tokens=400)
+    return path, folder / "out", make(path, folder / "out", "kv_formats")
+
+
+def expected(path, label, rung, layer=None):
+    get = lambda metric: cells([path], label, metric, "", (lambda y: y == layer) if layer is not None else (lambda y: True))
+    numbers = {name: RUNGS[rung](badness(get(metric))) for name, (metric, badness) in MEASURES.items()}
+    return numbers | {"bytes": BYTES[label], "cells": get("recall").size}
+
+
+def test_rungs_are_what_the_cells_say(study):
+    path, out, _ = study
+    rows = read_csv(out / "kv_formats.csv")
+    assert {row["label"] for row in rows} == set(OPTIONS) and len(rows) == len(OPTIONS) * (1 + 3) * len(RUNGS)
+    for row in rows:
+        layer = None if row["layer"] in ("", "nan") else int(float(row["layer"]))
+        same(row, expected(path, row["label"], row["rung"], layer))
+    assert {row["layer"] for row in rows if row["curve"].endswith(" by layer")} == {"0", "1", "2"}
+
+
+def test_keys_and_values_apart(study):
+    path, out, _ = study
+    rows = {row["format"]: row for row in read_csv(out / "kv_formats_table.csv")}
+    assert set(rows) == {"fp8_e4m3, unit", "nvfp4, amax", "q8_0 / nvfp4, amax"}
+    for format_, side, label in (("fp8_e4m3, unit", "k", "k_fp8"), ("fp8_e4m3, unit", "v", "v_fp8"), ("fp8_e4m3, unit", "both", "fp8"),
+                                 ("nvfp4, amax", "k", "k_nvfp4"), ("q8_0 / nvfp4, amax", "both", "mixed")):
+        for rung in ("mean", "p99", "worst"):
+            want = expected(path, label, rung)
+            same(rows[format_], {f"{side}_{name}_{rung}": want[name] for name in MEASURES} | {f"{side}_bytes": want["bytes"]})
+    assert rows["nvfp4, amax"]["both_bytes"] in ("", "nan") and rows["nvfp4, amax"]["v_bytes"] in ("", "nan")
+    # Values alone leave the scores alone.
+    assert number(rows["fp8_e4m3, unit"], "v_lse_error_worst") == 0 < number(rows["fp8_e4m3, unit"], "k_lse_error_worst")
+
+
+def test_findings_quote_the_cells(study):
+    path, _, said = study
+    texts = findings(said)
+    assert len(texts) == len(OPTIONS) + 1
+    for label, text in zip(OPTIONS, texts):
+        want = {rung: expected(path, label, rung) for rung in ("mean", "p99", "worst")}
+        assert text.startswith(f"{label}, {BYTES[label]} bytes per token and KV head: the recall deficit is {want['mean']['recall_deficit']:.3g} in the mean, ")
+        worst = max(range(3), key=lambda y: expected(path, label, "p99", y)["recall_deficit"])
+        assert re.search(rf"the worst layer is {worst} \(", text)
+    keys, values = (expected(path, label, "p99")["recall_deficit"] for label in ("k_fp8", "v_fp8"))
+    more, less = ("keys", "values") if keys > values else ("values", "keys")
+    assert texts[-1].startswith(f"fp8_e4m3, unit: {more} cost more recall than {less} do (a deficit of {max(keys, values):.3g} against ")
+
+
+def test_what_it_needs(tmp_path):
+    path = make_study(tmp_path, ["exact", "ffd"], "--delta", "5", layers=2, tokens=300, samples=1)
+    for experiment in ("kv_formats", "kv_range"):
+        why, run = reason(path, tmp_path / experiment, experiment)
+        assert why.startswith("needs kv_cache") and "--selector kv_fp8=kv_cache:k=fp8_e4m3,v=fp8_e4m3" in run
