@@ -36,8 +36,8 @@ struct Prompt {
 
 /// Which part of the results is judged.
 struct PromptScope {
-  std::string model;     ///< empty: the only one
-  std::string selector;  ///< a label, or the name of a selector that only one label has; empty: the only one
+  std::string model = {};     ///< empty: the only one
+  std::string selector = {};  ///< a label, or the name of a selector that only one label has; empty: the only one
   /// LABEL or LABEL@SETTING, the safest first: settings are these instead of those of `selector`.
   std::vector<std::string> candidates = {};
   std::vector<std::pair<int, int>> layers = {};  ///< inclusive ranges; empty: all

@@ -16,6 +16,7 @@
 #include "experiments/cli/options/study_choice.h"
 #include "experiments/cli/parse/checks.h"
 #include "experiments/cli/study/study_run.h"
+#include "kernels/selectors/registry.h"
 
 namespace attest {
 namespace {

@@ -41,7 +41,7 @@ struct MadePrompt {
 
 struct MadeStudy {
   std::string path = "d.h5", model = "m";
-  std::string hash;  ///< of the dump's content; empty: the manifest has none
+  std::string hash = {};  ///< of the dump's content; empty: the manifest has none
   int num_layers = 2, heads = 4, kv_heads = 2;
   StudySelector selector = {.label = "ffd",
                             .name = "ffd",
@@ -51,8 +51,8 @@ struct MadeStudy {
                             .setting_labels = {"3", "5", "7"}};
   std::vector<StudySelector> more_selectors = {};
   std::vector<MadePrompt> prompts;
-  std::vector<MadeMetric> metrics;
-  std::vector<std::pair<std::size_t, int>> left_out;  ///< (prompt, layer)
+  std::vector<MadeMetric> metrics = {};
+  std::vector<std::pair<std::size_t, int>> left_out = {};  ///< (prompt, layer)
 };
 
 /// One number of [0, 1) for a place, the same on every machine.
