@@ -17,7 +17,7 @@
   FIGURE(headwise)               \
   FIGURE(failure_case_profiling) \
   FIGURE(error_bound)            \
-  FIGURE(kv_formats)             \
+  FIGURE(kv_format_quality)      \
   FIGURE(kv_range)               \
   FIGURE(guarantee)              \
   FIGURE(rule_comparison)        \

@@ -267,7 +267,7 @@ std::variant<ExperimentResult, Unsupported> make(const ModelStudy& study, const 
 
 }  // namespace
 
-Experiment kv_formats() {
+Experiment kv_format_quality() {
   return {.name = "kv_formats",
           .paper = "Beside the paper: formats of a KV cache, keys and values apart",
           .needs = "kv_cache; for keys and values apart also with k or v alone",
