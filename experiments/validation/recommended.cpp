@@ -110,111 +110,110 @@ Recommended read_recommended(const std::string& path) {
     root["selector"]["options"].for_members([](const std::string&, const JsonPlace& option) { option.text(); });
     found.options = root["selector"]["options"].value();
   }
-  for (const std::string& text : claim["targets"].texts()) {
+  for (const std::string& text : claim["targets"].texts())
     if (text == kAnswersMetric)
       throw UsageError(
           fmt::format("{}: is of answers; attest monitor judges cells, attest validate new answers", path));
-    try {  // these checks are of options of attest validate
-      for (const std::string& text : claim["targets"].texts()) found.targets.push_back(parse_target(text));
-      if (found.targets.empty()) claim["targets"].refuse("at least one target");
-      check_guarantee(found.guarantee, found.targets);
-    } catch (const UsageError& error) {
-      throw InputError(fmt::format("{}: {}", claim.name(), excerpt(error.what())));
+  try {  // these checks are of options of attest validate
+    for (const std::string& text : claim["targets"].texts()) found.targets.push_back(parse_target(text));
+    if (found.targets.empty()) claim["targets"].refuse("at least one target");
+    check_guarantee(found.guarantee, found.targets);
+  } catch (const UsageError& error) {
+    throw InputError(fmt::format("{}: {}", claim.name(), excerpt(error.what())));
+  }
+  if (claim["layers"].value() != Json("all"))
+    for (const JsonPlace& layer : claim["layers"].elements())
+      found.layers.push_back(static_cast<int>(layer.whole(0, 1 << 20)));
+  if (root["certified_on"].is_missing())
+    throw InputError(
+        fmt::format("{}: lacks 'certified_on', the numbers that certified; attest validate -o writes it", path));
+  for (const JsonPlace& prompt : root["certified_on"].elements()) {
+    std::vector<double>& numbers = found.certified.emplace_back();
+    for (const JsonPlace& number : prompt.elements()) {
+      if (!number.is_null() && !number.value().is_number()) number.refuse("a number or null");
+      numbers.push_back(number.is_null() ? std::nan("") : number.value().number());
     }
-    if (claim["layers"].value() != Json("all"))
-      for (const JsonPlace& layer : claim["layers"].elements())
-        found.layers.push_back(static_cast<int>(layer.whole(0, 1 << 20)));
-    if (root["certified_on"].is_missing())
-      throw InputError(
-          fmt::format("{}: lacks 'certified_on', the numbers that certified; attest validate -o writes it", path));
-    for (const JsonPlace& prompt : root["certified_on"].elements()) {
-      std::vector<double>& numbers = found.certified.emplace_back();
-      for (const JsonPlace& number : prompt.elements()) {
-        if (!number.is_null() && !number.value().is_number()) number.refuse("a number or null");
-        numbers.push_back(number.is_null() ? std::nan("") : number.value().number());
-      }
-      if (numbers.size() != found.targets.size())
-        prompt.refuse(fmt::format("a list of {} numbers, one per target", found.targets.size()));
+    if (numbers.size() != found.targets.size())
+      prompt.refuse(fmt::format("a list of {} numbers, one per target", found.targets.size()));
+  }
+  for (const JsonPlace& file : root["results"].elements())
+    if (const JsonPlace hash = file["xxh64_of_1MiB"]; !hash.is_missing()) found.hashes.push_back(hash.text());
+  if (const JsonPlace dumps = root["dumps"]; !dumps.is_missing())
+    for (std::string& hash : dumps.texts()) found.hashes.push_back(std::move(hash));
+  return found;
+}
+
+std::vector<SelectorSpec> selectors_of(const Recommended& recommended) {
+  std::vector<SelectorSpec> specs;
+  const auto add = [&](const std::string& label, const std::string& selector, const Json& options) {
+    if (std::ranges::count(specs, label, &SelectorSpec::label) > 0) return;
+    SelectorSpec& spec = specs.emplace_back(SelectorSpec{.label = label, .name = selector, .options = {}});
+    for (const auto& [name, value] : options.members())
+      if (!value.text().empty()) spec.options.emplace_back(name, value.text());
+  };
+  if (recommended.candidates.empty()) add(recommended.selector, recommended.selector, recommended.options);
+  for (const auto& candidate : recommended.candidates) add(candidate.label, candidate.selector, candidate.options);
+  return specs;
+}
+
+JudgementOptions study_request(const Recommended& recommended) {
+  JudgementOptions request;
+  if (recommended.candidates.empty()) request.grid = fmt::format("{}", join(recommended.settings, ","));
+  for (const auto& [text, label, selector, setting, options] : recommended.candidates)
+    request.candidates.push_back(setting.empty() ? label : label + "@" + setting);
+  request.layers = fmt::format("{}", join(recommended.layers, ","));
+  return request;
+}
+
+void find_recommended(const Recommended& recommended, const ResultsFile& file, PromptScope& scope) {
+  if (recommended.candidates.empty())
+    scope.selector = label_of(recommended.selector, recommended.options, recommended, file);
+  for (const auto& [text, label, selector, setting, options] : recommended.candidates)
+    scope.candidates.push_back(label_of(selector, options, recommended, file) + (setting.empty() ? "" : "@" + setting));
+}
+
+std::vector<std::vector<std::size_t>> recommended_settings(const Recommended& recommended, const PromptSet& set) {
+  const auto index = [&](const Json& setting) {
+    const auto candidate = setting.is_text() ? std::ranges::find(recommended.candidates, setting.text(),
+                                                                 &Recommended::RecommendedCandidate::text)
+                                             : recommended.candidates.end();
+    if (candidate != recommended.candidates.end())
+      return static_cast<std::size_t>(candidate - recommended.candidates.begin());
+    if (setting == Json("dense") || !set.candidates.empty()) return kDense;
+    return set.selector.kind == SettingKind::none ? 0 : find_setting(set, typed(setting));
+  };
+  const auto group = static_cast<std::size_t>(set.shape.num_query_heads / set.shape.num_kv_heads);
+  std::vector<std::vector<std::size_t>> settings;
+  for (const int layer : set.layers) {
+    const Json& own = recommended.units[std::to_string(layer)];
+    const Json& fallback = fallback_of(own, recommended.fallback);
+    std::vector<std::size_t>& heads = settings.emplace_back();
+    for (std::size_t h = 0; h < static_cast<std::size_t>(set.shape.num_query_heads); ++h) {
+      const Json* head = own.is_object() ? own["kv_heads"].find(std::to_string(h / group)) : nullptr;
+      heads.push_back(index(head != nullptr ? *head : fallback));
     }
-    for (const JsonPlace& file : root["results"].elements())
-      if (const JsonPlace hash = file["xxh64_of_1MiB"]; !hash.is_missing()) found.hashes.push_back(hash.text());
-    if (const JsonPlace dumps = root["dumps"]; !dumps.is_missing())
-      for (std::string& hash : dumps.texts()) found.hashes.push_back(std::move(hash));
-    return found;
   }
+  return settings;
+}
 
-  std::vector<SelectorSpec> selectors_of(const Recommended& recommended) {
-    std::vector<SelectorSpec> specs;
-    const auto add = [&](const std::string& label, const std::string& selector, const Json& options) {
-      if (std::ranges::count(specs, label, &SelectorSpec::label) > 0) return;
-      SelectorSpec& spec = specs.emplace_back(SelectorSpec{.label = label, .name = selector, .options = {}});
-      for (const auto& [name, value] : options.members())
-        if (!value.text().empty()) spec.options.emplace_back(name, value.text());
-    };
-    if (recommended.candidates.empty()) add(recommended.selector, recommended.selector, recommended.options);
-    for (const auto& candidate : recommended.candidates) add(candidate.label, candidate.selector, candidate.options);
-    return specs;
-  }
-
-  JudgementOptions study_request(const Recommended& recommended) {
-    JudgementOptions request;
-    if (recommended.candidates.empty()) request.grid = fmt::format("{}", join(recommended.settings, ","));
-    for (const auto& [text, label, selector, setting, options] : recommended.candidates)
-      request.candidates.push_back(setting.empty() ? label : label + "@" + setting);
-    request.layers = fmt::format("{}", join(recommended.layers, ","));
-    return request;
-  }
-
-  void find_recommended(const Recommended& recommended, const ResultsFile& file, PromptScope& scope) {
-    if (recommended.candidates.empty())
-      scope.selector = label_of(recommended.selector, recommended.options, recommended, file);
-    for (const auto& [text, label, selector, setting, options] : recommended.candidates)
-      scope.candidates.push_back(label_of(selector, options, recommended, file) +
-                                 (setting.empty() ? "" : "@" + setting));
-  }
-
-  std::vector<std::vector<std::size_t>> recommended_settings(const Recommended& recommended, const PromptSet& set) {
-    const auto index = [&](const Json& setting) {
-      const auto candidate = setting.is_text() ? std::ranges::find(recommended.candidates, setting.text(),
-                                                                   &Recommended::RecommendedCandidate::text)
-                                               : recommended.candidates.end();
-      if (candidate != recommended.candidates.end())
-        return static_cast<std::size_t>(candidate - recommended.candidates.begin());
-      if (setting == Json("dense") || !set.candidates.empty()) return kDense;
-      return set.selector.kind == SettingKind::none ? 0 : find_setting(set, typed(setting));
-    };
-    const auto group = static_cast<std::size_t>(set.shape.num_query_heads / set.shape.num_kv_heads);
-    std::vector<std::vector<std::size_t>> settings;
-    for (const int layer : set.layers) {
-      const Json& own = recommended.units[std::to_string(layer)];
-      const Json& fallback = fallback_of(own, recommended.fallback);
-      std::vector<std::size_t>& heads = settings.emplace_back();
-      for (std::size_t h = 0; h < static_cast<std::size_t>(set.shape.num_query_heads); ++h) {
-        const Json* head = own.is_object() ? own["kv_heads"].find(std::to_string(h / group)) : nullptr;
-        heads.push_back(index(head != nullptr ? *head : fallback));
-      }
-    }
-    return settings;
-  }
-
-  PromptNumbers numbers_at(const PromptSet& set, std::span<const Target> targets,
-                           const std::vector<std::vector<std::size_t>>& settings, int threads) {
-    const std::size_t first = settings.front().front();
-    const bool one_for_all = std::ranges::all_of(settings, [&](const std::vector<std::size_t>& layer) {
-      return std::ranges::all_of(layer, [&](std::size_t setting) { return setting == first; });
-    });
-    if (one_for_all && first != kDense) return numbers_at(values_of(set, targets, threads), first);
-    const bool by_layer = std::ranges::all_of(settings, [](const std::vector<std::size_t>& layer) {
-      return std::ranges::all_of(layer, [&](std::size_t setting) { return setting == layer.front(); });
-    });
-    const std::vector<Unit> units = units_of(set, by_layer ? UnitKind::layer : UnitKind::kv_head, targets);
-    Assignment assignment;
-    for (const Unit& unit : units) assignment.push_back(settings[unit.row][static_cast<std::size_t>(unit.first_head)]);
-    PromptNumbers numbers(set.prompts.size());
-    parallel_for(threads, numbers.size(), [&](int, std::size_t p) {
-      numbers[p] = assemble(set, p, targets, units, {&assignment, 1}).front().targets;
-    });
-    return numbers;
-  }
+PromptNumbers numbers_at(const PromptSet& set, std::span<const Target> targets,
+                         const std::vector<std::vector<std::size_t>>& settings, int threads) {
+  const std::size_t first = settings.front().front();
+  const bool one_for_all = std::ranges::all_of(settings, [&](const std::vector<std::size_t>& layer) {
+    return std::ranges::all_of(layer, [&](std::size_t setting) { return setting == first; });
+  });
+  if (one_for_all && first != kDense) return numbers_at(values_of(set, targets, threads), first);
+  const bool by_layer = std::ranges::all_of(settings, [](const std::vector<std::size_t>& layer) {
+    return std::ranges::all_of(layer, [&](std::size_t setting) { return setting == layer.front(); });
+  });
+  const std::vector<Unit> units = units_of(set, by_layer ? UnitKind::layer : UnitKind::kv_head, targets);
+  Assignment assignment;
+  for (const Unit& unit : units) assignment.push_back(settings[unit.row][static_cast<std::size_t>(unit.first_head)]);
+  PromptNumbers numbers(set.prompts.size());
+  parallel_for(threads, numbers.size(), [&](int, std::size_t p) {
+    numbers[p] = assemble(set, p, targets, units, {&assignment, 1}).front().targets;
+  });
+  return numbers;
+}
 
 }  // namespace attest

@@ -223,3 +223,19 @@ def test_dumps_are_studied_at_the_candidates(tmp_path):
                "--target", "recall>=0.5", "--max-violating", "60%")
     assert done.returncode == 0, done.stderr
     assert [s["setting"] for s in json.loads(done.stdout)["settings"]] == ["exact", "ffd:bits=4,gqa=per_head@5", "long@3", "quest@64"]
+
+
+def test_monitor_studies_dumps_at_the_recommended_candidates(tmp_path):
+    def run(*arguments):
+        done = subprocess.run([ATTEST, "--json", *arguments], capture_output=True, text=True, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+    for name, seed in (("d", "1"), ("new", "2")):
+        run("--seed", seed, "synth", "-o", f"{name}.h5", "--tokens", "256", "--samples", "4", "--layers", "2", "--query-heads", "2", "--kv-heads", "1")
+    run("validate", "d.h5", "--candidates", "exact,kv_cache:k=fp8_e4m3,v=fp8_e4m3,ffd:gqa=per_head@5", "--target", "recall>=0.5", "--max-violating", "60%", "-o", "rec.json")
+    assert json.loads((tmp_path / "rec.json").read_text())["layers"] == {"0": "ffd:gqa=per_head@5", "1": "ffd:gqa=per_head@5"}
+    found = json.loads(run("monitor", "rec.json", "new.h5"))
+    assert (found["n"], found["k"]) == (4, 0)
+    with h5py.File(tmp_path / "new.study.h5") as study:
+        groups = {name for name, group in next(iter(study["dumps/0/samples"].values())).items() if isinstance(group, h5py.Group) and "done" in group}
+    assert groups == {"ffd:gqa=per_head"}, "candidates that are not recommended are not studied again"
