@@ -38,11 +38,11 @@ struct Prompt {
 struct PromptScope {
   std::string model = {};     ///< empty: the only one
   std::string selector = {};  ///< a label, or the name of a selector that only one label has; empty: the only one
-  /// LABEL or LABEL@SETTING, the safest first: settings are these instead of those of `selector`.
-  std::vector<std::string> candidates = {};
   std::vector<std::pair<int, int>> layers = {};  ///< inclusive ranges; empty: all
   /// "task" or another text attribute of samples: prompts with the same value are one unit of evidence. Empty: each is.
   std::string cluster = {};
+  /// LABEL or LABEL@SETTING, the safest first: settings are these instead of those of `selector`.
+  std::vector<std::string> candidates = {};
 };
 
 struct PromptSet {
