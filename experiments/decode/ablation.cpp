@@ -14,7 +14,7 @@
 #include "experiments/study_view/words.h"
 
 namespace attest {
-namespace {
+namespace ablation_figure {
 
 constexpr const char* kOptions = "--only ablation --lengths 16K --batch 1 --delta 5 -o FILE";
 
@@ -222,13 +222,13 @@ std::variant<ExperimentResult, Unsupported> make(const KernelStudy& study, const
   return result;
 }
 
-}  // namespace
+}  // namespace ablation_figure
 
 KernelExperiment ablation() {
   return {.name = "ablation",
           .paper = "Table 'Component-wise ablation'",
           .needs = "a file of attest bench kernel with ffd in split and fused launches",
-          .make = make};
+          .make = ablation_figure::make};
 }
 
 }  // namespace attest

@@ -12,7 +12,7 @@
 #include "experiments/study_view/words.h"
 
 namespace attest {
-namespace {
+namespace kernel_latency_figure {
 
 constexpr const char* kOptions =
     "--only kernel_latency --lengths 4K..256K --batch 1,8 --delta 5,7 --keep 2%,6%,27%,100% -o FILE";
@@ -255,13 +255,13 @@ std::variant<ExperimentResult, Unsupported> make(const KernelStudy& study, const
   return result;
 }
 
-}  // namespace
+}  // namespace kernel_latency_figure
 
 KernelExperiment kernel_latency() {
   return {.name = "kernel_latency",
           .paper = "Figure 'Kernel latency vs. sequence length'",
           .needs = "a file of attest bench kernel with ffd, for curves at several lengths",
-          .make = make};
+          .make = kernel_latency_figure::make};
 }
 
 }  // namespace attest

@@ -12,7 +12,7 @@
 #include "experiments/study_view/words.h"
 
 namespace attest {
-namespace {
+namespace quant_depth_figure {
 
 constexpr const char* kOptions =
     "--only kernel_latency,quant_depth --lengths 16K --batch 1 --delta 5 --keep 27%,100% -o FILE";
@@ -225,13 +225,13 @@ std::variant<ExperimentResult, Unsupported> make(const KernelStudy& study, const
   return result;
 }
 
-}  // namespace
+}  // namespace quant_depth_figure
 
 KernelExperiment quant_depth() {
   return {.name = "quant_depth",
           .paper = "Table 'Decode kernel latency under different quantization depths'",
           .needs = "a file of attest bench kernel with ffd at 2, 4 and 8 bits",
-          .make = make};
+          .make = quant_depth_figure::make};
 }
 
 }  // namespace attest

@@ -11,7 +11,7 @@
 #include "experiments/study_view/words.h"
 
 namespace attest {
-namespace {
+namespace selection_overhead_figure {
 
 constexpr const char* kOptions = "--only selection_overhead --lengths 16K --batch 1 -o FILE";
 
@@ -142,13 +142,13 @@ std::variant<ExperimentResult, Unsupported> make(const KernelStudy& study, const
   return result;
 }
 
-}  // namespace
+}  // namespace selection_overhead_figure
 
 KernelExperiment selection_overhead() {
   return {.name = "selection_overhead",
           .paper = "Table 'Per-head selection latency at matched keep ratio'",
           .needs = "a file of attest bench kernel with ffd_scan, block_topk, token_topp and kivi_scan",
-          .make = make};
+          .make = selection_overhead_figure::make};
 }
 
 }  // namespace attest

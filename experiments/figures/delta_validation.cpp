@@ -10,7 +10,7 @@
 #include "experiments/study_view/words.h"
 
 namespace attest {
-namespace {
+namespace delta_validation_figure {
 
 Figure curves_figure(const ModelStudy& study, const std::vector<DeltaValidation>& validations,
                      const ExperimentOptions& options) {
@@ -194,13 +194,13 @@ std::variant<ExperimentResult, Unsupported> make(const ModelStudy& study, const 
   return result;
 }
 
-}  // namespace
+}  // namespace delta_validation_figure
 
 Experiment delta_validation() {
   return {.name = "delta_validation",
           .paper = "Setup, 'delta = 5, 7': which delta is safe",
           .needs = "ffd with a grid of deltas; more units: a label for each delta_unit",
-          .make = make};
+          .make = delta_validation_figure::make};
 }
 
 }  // namespace attest

@@ -14,7 +14,7 @@
 #include "experiments/study_view/words.h"
 
 namespace attest {
-namespace {
+namespace early_layers_figure {
 
 constexpr int kEarly = 2;  ///< layers that Quest and Twilight leave dense
 
@@ -253,13 +253,13 @@ std::variant<ExperimentResult, Unsupported> make(const ModelStudy& study, const 
   return result;
 }
 
-}  // namespace
+}  // namespace early_layers_figure
 
 Experiment early_layers() {
   return {.name = "early_layers",
           .paper = "Appendix 'Head-wise variation': FFD requires no early-layer exception",
           .needs = "selectors with dense_layers=0 (and 2, to see what the exception costs), layers 0 and 1 in the dump",
-          .make = make};
+          .make = early_layers_figure::make};
 }
 
 }  // namespace attest

@@ -12,7 +12,7 @@
 #include "experiments/study_view/words.h"
 
 namespace attest {
-namespace {
+namespace error_bound_figure {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
@@ -238,13 +238,13 @@ std::variant<ExperimentResult, Unsupported> make(const ModelStudy& study, const 
   return result;
 }
 
-}  // namespace
+}  // namespace error_bound_figure
 
 Experiment error_bound() {
   return {.name = "error_bound",
           .paper = "Theorem 'Concentration of Scanning Error' and the bound of false negatives",
           .needs = "ffd (scan=thumbnail, rule=topdelta), and the dump where the study read it",
-          .make = make};
+          .make = error_bound_figure::make};
 }
 
 }  // namespace attest

@@ -12,7 +12,7 @@
 #include "experiments/study_view/words.h"
 
 namespace attest {
-namespace {
+namespace failure_cases_figure {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr double kDelta = 5;
@@ -271,13 +271,13 @@ std::variant<ExperimentResult, Unsupported> make(const ModelStudy& study, const 
   return result;
 }
 
-}  // namespace
+}  // namespace failure_cases_figure
 
 Experiment failure_case_profiling() {
   return {.name = "failure_cases",
           .paper = "Table 'Failure-case profiling'",
           .needs = "ffd with delta 5; beside it ffd with pseudo_max=global and topdelta with granularity=block",
-          .make = make};
+          .make = failure_cases_figure::make};
 }
 
 }  // namespace attest

@@ -28,7 +28,7 @@
 #include "experiments/study_view/words.h"
 
 namespace attest {
-namespace {
+namespace guarantee_figure {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
@@ -278,13 +278,13 @@ std::variant<ExperimentResult, Unsupported> make(const ModelStudy& study, const 
   return result;
 }
 
-}  // namespace
+}  // namespace guarantee_figure
 
 Experiment guarantee() {
   return {.name = "guarantee",
           .paper = "Section on top-delta selection: 'guarantees that we discard only tokens' below e^-delta",
           .needs = "ffd (rule=topdelta) with delta_unit=natural or log2",
-          .make = make};
+          .make = guarantee_figure::make};
 }
 
 }  // namespace attest

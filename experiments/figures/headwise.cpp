@@ -14,7 +14,7 @@
 #include "experiments/study_view/words.h"
 
 namespace attest {
-namespace {
+namespace headwise_figure {
 
 constexpr double kDelta = 5;
 
@@ -255,13 +255,13 @@ std::variant<ExperimentResult, Unsupported> make(const ModelStudy& study, const 
   return result;
 }
 
-}  // namespace
+}  // namespace headwise_figure
 
 Experiment headwise() {
   return {.name = "headwise",
           .paper = "Table 'Head-wise variation statistics'",
           .needs = "ffd with delta 5; gqa=union and gqa=per_head for both policies",
-          .make = make};
+          .make = headwise_figure::make};
 }
 
 }  // namespace attest

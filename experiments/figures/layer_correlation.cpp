@@ -12,7 +12,7 @@
 #include "experiments/study_view/words.h"
 
 namespace attest {
-namespace {
+namespace layer_correlation_figure {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
@@ -181,13 +181,13 @@ std::variant<ExperimentResult, Unsupported> make(const ModelStudy& study, const 
   return result;
 }
 
-}  // namespace
+}  // namespace layer_correlation_figure
 
 Experiment layer_correlation() {
   return {.name = "layer_correlation",
           .paper = "Figure 'Layer-wise correlation trends'",
           .needs = "selectors with an estimate; dense_layers=0 to see every layer",
-          .make = make};
+          .make = layer_correlation_figure::make};
 }
 
 }  // namespace attest

@@ -11,7 +11,7 @@
 #include "experiments/study_view/words.h"
 
 namespace attest {
-namespace {
+namespace layer_sparsity_figure {
 
 constexpr std::array kDeltas = {5.0, 7.0};
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
@@ -169,13 +169,13 @@ std::variant<ExperimentResult, Unsupported> make(const ModelStudy& study, const 
   return result;
 }
 
-}  // namespace
+}  // namespace layer_sparsity_figure
 
 Experiment layer_sparsity() {
   return {.name = "layer_sparsity",
           .paper = "Figure 'Layer-wise sparsity distribution'",
           .needs = "ffd (rule=topdelta) with delta 5 or 7; gqa=union and gqa=per_head for both policies",
-          .make = make};
+          .make = layer_sparsity_figure::make};
 }
 
 }  // namespace attest

@@ -10,7 +10,7 @@
 #include "experiments/study_view/words.h"
 
 namespace attest {
-namespace {
+namespace pseudo_max_gap_figure {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr std::array kDeltas = {5.0, 7.0};
@@ -212,13 +212,13 @@ std::variant<ExperimentResult, Unsupported> make(const ModelStudy& study, const 
   return result;
 }
 
-}  // namespace
+}  // namespace pseudo_max_gap_figure
 
 Experiment pseudo_max_gap() {
   return {.name = "pseudo_max_gap",
           .paper = "Figure 'Distribution of the approximation error m - m~ by layer'",
           .needs = "ffd, with scan=thumbnail for the thumbnail variant",
-          .make = make};
+          .make = pseudo_max_gap_figure::make};
 }
 
 }  // namespace attest

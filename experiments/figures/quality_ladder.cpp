@@ -12,7 +12,7 @@
 #include "experiments/study_view/words.h"
 
 namespace attest {
-namespace {
+namespace quality_ladder_figure {
 
 struct Rung {
   const char* name;   ///< in the csv
@@ -237,13 +237,13 @@ std::variant<ExperimentResult, Unsupported> make(const ModelStudy& study, const 
   return result;
 }
 
-}  // namespace
+}  // namespace quality_ladder_figure
 
 Experiment quality_ladder() {
   return {.name = "quality_ladder",
           .paper = "Beside figure 'Quality vs. IO budget': from the mean to the worst cell",
           .needs = "a selector other than exact",
-          .make = make};
+          .make = quality_ladder_figure::make};
 }
 
 }  // namespace attest

@@ -11,7 +11,7 @@
 #include "experiments/study_view/words.h"
 
 namespace attest {
-namespace {
+namespace quality_vs_io_figure {
 
 Table table_of(const std::vector<QualityCurve>& curves) {
   using Row = QualityRow;
@@ -177,13 +177,13 @@ std::variant<ExperimentResult, Unsupported> make(const ModelStudy& study, const 
   return result;
 }
 
-}  // namespace
+}  // namespace quality_vs_io_figure
 
 Experiment quality_vs_io() {
   return {.name = "quality_vs_io",
           .paper = "Figure 'Quality vs. IO budget'",
           .needs = "a selector other than exact; two of them for a comparison",
-          .make = make};
+          .make = quality_vs_io_figure::make};
 }
 
 }  // namespace attest

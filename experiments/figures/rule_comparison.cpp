@@ -11,7 +11,7 @@
 #include "experiments/study_view/words.h"
 
 namespace attest {
-namespace {
+namespace rule_comparison_figure {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr std::size_t kBins = 10;
@@ -246,13 +246,13 @@ std::variant<ExperimentResult, Unsupported> make(const ModelStudy& study, const 
   return result;
 }
 
-}  // namespace
+}  // namespace rule_comparison_figure
 
 Experiment rule_comparison() {
   return {.name = "rule_comparison",
           .paper = "Figure 'Comparison of top-k, top-p and top-delta'",
           .needs = "topk, topp and topdelta, or ffd with rule=topk, topp and topdelta",
-          .make = make};
+          .make = rule_comparison_figure::make};
 }
 
 }  // namespace attest

@@ -10,7 +10,7 @@
 #include "experiments/study_view/words.h"
 
 namespace attest {
-namespace {
+namespace span_attribution_figure {
 
 std::vector<LossCurve> curves_of(const ModelStudy& study, const std::set<int>& except, bool whole_model) {
   std::vector<LossCurve> curves;
@@ -208,13 +208,13 @@ std::variant<ExperimentResult, Unsupported> make(const ModelStudy& study, const 
   return result;
 }
 
-}  // namespace
+}  // namespace span_attribution_figure
 
 Experiment span_attribution() {
   return {.name = "span_attribution",
           .paper = "Open question: which heads need a larger delta",
           .needs = "samples with evidence spans, and a selector other than exact",
-          .make = make};
+          .make = span_attribution_figure::make};
 }
 
 }  // namespace attest

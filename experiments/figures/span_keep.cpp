@@ -13,7 +13,7 @@
 #include "experiments/study_view/words.h"
 
 namespace attest {
-namespace {
+namespace span_keep_figure {
 
 struct SpanCurve {
   QualityCurve curve;
@@ -158,13 +158,13 @@ std::variant<ExperimentResult, Unsupported> make(const ModelStudy& study, const 
   return result;
 }
 
-}  // namespace
+}  // namespace span_keep_figure
 
 Experiment span_keep() {
   return {.name = "span_keep",
           .paper = "Tables RULER and LongBench: whether the answer is read",
           .needs = "samples with evidence spans, and a selector other than exact",
-          .make = make};
+          .make = span_keep_figure::make};
 }
 
 }  // namespace attest

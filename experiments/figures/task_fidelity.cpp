@@ -13,7 +13,7 @@
 #include "experiments/study_view/words.h"
 
 namespace attest {
-namespace {
+namespace task_fidelity_figure {
 
 constexpr const char* kAllTasks = "all";
 
@@ -184,13 +184,13 @@ std::variant<ExperimentResult, Unsupported> make(const ModelStudy& study, const 
   return result;
 }
 
-}  // namespace
+}  // namespace task_fidelity_figure
 
 Experiment task_fidelity() {
   return {.name = "task_fidelity",
           .paper = "Tables RULER and LongBench",
           .needs = "samples that name their task, and a selector other than exact; evidence spans for span recall",
-          .make = make};
+          .make = task_fidelity_figure::make};
 }
 
 }  // namespace attest
