@@ -62,7 +62,7 @@ std::string setting_text(const KernelMeasurement& m) {
   return fmt::format("keep {:.3g}%", 100 * m.setting.value);
 }
 
-std::string length_text(std::int64_t length) {
+std::string length_in_k(std::int64_t length) {
   return length % 1024 == 0 ? fmt::format("{}K", length / 1024) : fmt::format("{}", length);
 }
 
@@ -104,7 +104,7 @@ std::string text_of(const KernelReport& report) {
       return std::isfinite(ratio) ? fmt::format("{:.2f}x", ratio) : "-";
     };
     cells.push_back(
-        {m.method, or_dash(m.scan), or_dash(m.rule), or_dash(m.launches), length_text(m.length),
+        {m.method, or_dash(m.scan), or_dash(m.rule), or_dash(m.launches), length_in_k(m.length),
          fmt::format("{}", m.batch), setting_text(m), percent(middle(line.keeps)), percent(io), number(median, 1),
          fmt::format("{}..{}", number(std::ranges::min(line.medians), 1), number(std::ranges::max(line.medians), 1)),
          number(floor, 1), number(median / floor, 2), speedup("sdpa_flash"), speedup("sdpa_cudnn"),
