@@ -113,7 +113,7 @@ def test_capture_on_the_embedded_dump(demo, study):
 
 def test_the_memory_of_synth(tmp_path):
     """The same however long the sample: 16 times the bytes take no more memory."""
-    (mib,) = re.search(r"Memory is about (\d+) MB", document("dumps/synthetic/README.md")).groups()
+    (mib,) = re.search(r"Memory is about (\d+) MB", flat(document("dumps/synthetic/README.md"))).groups()
     measure = ("import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL); "
                "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)")
     for tokens in (2048, 32768):
