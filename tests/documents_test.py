@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
+MADE = ROOT / "experiments/claims/DEMO.md"  # as the program writes it
 FOLDERS = ["dumps", "kernels", "analysis", "plots", "experiments"]
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(p for folder in FOLDERS for p in sorted((ROOT / folder).rglob("*.md")))]
-SHORT = [ROOT / "README.md", ROOT / "experiments/README.md", *sorted((ROOT / "experiments/manual").glob("*.md"))]
 
 
 def prose(path):
@@ -33,9 +33,10 @@ def test_links_lead_somewhere(path):
         assert not anchor or anchor in anchors(file), target
 
 
-@pytest.mark.parametrize("path", SHORT, ids=lambda path: str(path.relative_to(ROOT)))
+@pytest.mark.parametrize("path", [p for p in DOCUMENTS if p != MADE], ids=lambda path: str(path.relative_to(ROOT)))
 def test_lines_are_short(path):
-    assert not [line for line in prose(path).splitlines() if len(line) > 120 and not line.startswith("|")]
+    long = [line for line in prose(path).splitlines() if len(line) > 120]
+    assert not [line for line in long if not line.startswith(("|", "    "))]  # tables, and what a program prints
 
 
 def test_the_readme_is_read_in_minutes():
