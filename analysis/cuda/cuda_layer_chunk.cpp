@@ -38,10 +38,10 @@ CudaChunk layer_chunk(const AttentionLayer& layer, const DeviceInputs& inputs, c
               .values = inputs.v,
               .head_dim = layer.shape.head_dim,
               .value_dim = layer.shape.value_dim,
-              .values_in_keys = layer.shape.values_in_keys != 0,
               .tokens = layer.num_tokens,
               .scale = static_cast<float>(layer.softmax_scale),
-              .softcap = static_cast<float>(layer.logit_softcap)};
+              .softcap = static_cast<float>(layer.logit_softcap),
+              .values_in_keys = layer.shape.values_in_keys != 0};
   chunk.transform = {layer.softmax_scale, layer.logit_softcap};
   chunk.num_keys = inputs.heads.count * layer.num_tokens;
   chunk.estimates = layer.estimates;
