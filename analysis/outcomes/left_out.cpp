@@ -2,16 +2,14 @@
 #include "analysis/outcomes/left_out.h"
 
 #include <cmath>
-#include <limits>
 #include <utility>
 
 #include "analysis/outcomes/combination.h"
+#include "analysis/statistics/not_defined.h"
 #include "analysis/statistics/quantile.h"
 
 namespace attest {
 namespace {
-
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 Auc auc_if_enough(std::span<const ScoredOutcome> outcomes, const OutcomeCounts& counts) {
   if (counts.enough()) return auc_interval(outcomes);

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <limits>
 #include <optional>
 #include <string_view>
 
@@ -14,14 +13,13 @@
 #include "analysis/statistics/ladder.h"
 #include "analysis/statistics/metric_statistic.h"
 #include "analysis/statistics/model_span_lost.h"
+#include "analysis/statistics/not_defined.h"
 #include "analysis/statistics/span_error.h"
 #include "analysis/validation/prompt_values.h"
 #include "dumps/base/error.h"
 
 namespace attest {
 namespace {
-
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 /// What is read: lower is cheaper, and less faithful.
 constexpr std::array<std::string_view, 3> kCosts = {"keep_ratio", "io_ratio", "block_keep_ratio"};

@@ -7,10 +7,10 @@
 #include <map>
 #include <tuple>
 
+#include "analysis/statistics/not_defined.h"
+
 namespace attest {
 namespace {
-
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 using PairKey = std::tuple<int, int, int>;  // dump, layer, head
 PairKey key_of(const Pair& pair) { return {pair.dump, pair.layer, pair.head}; }

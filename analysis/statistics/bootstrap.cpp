@@ -3,10 +3,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <random>
 #include <vector>
 
+#include "analysis/statistics/not_defined.h"
 #include "analysis/statistics/quantile.h"
 
 namespace attest {
@@ -37,7 +37,6 @@ struct Drawn {
 }  // namespace
 
 Interval bootstrap_mean(std::span<const ClusterSum> clusters, ClusterKind kind, const BootstrapOptions& options) {
-  constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
   std::vector<ClusterSum> filled;
   std::copy_if(clusters.begin(), clusters.end(), std::back_inserter(filled),
                [](const ClusterSum& c) { return c.count > 0; });

@@ -5,15 +5,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
+#include "analysis/statistics/not_defined.h"
 #include "analysis/statistics/paired_cells.h"
 #include "dumps/base/parallel_for.h"
 
 namespace attest {
 namespace {
-
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 /// The cells of one metric, with the candidates in place of settings where there are any. Empty if one of them lacks
 /// it.

@@ -7,14 +7,13 @@
 #include <cmath>
 #include <optional>
 
+#include "analysis/statistics/not_defined.h"
 #include "dumps/base/error.h"
 #include "dumps/base/join.h"
 #include "dumps/base/parallel_for.h"
 
 namespace attest {
 namespace {
-
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 const MetricStatistic& keep_ratio() {
   static const MetricStatistic quantity = parse_metric_statistic("keep_ratio");

@@ -6,13 +6,13 @@
 #include <algorithm>
 #include <cmath>
 
+#include "analysis/statistics/not_defined.h"
 #include "experiments/study_view/words.h"
 #include "plots/figure.h"
 
 namespace attest {
 namespace {
 
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr auto kText = Column::Kind::text;
 
 /// A quantity of the figure, and how it is taken from cells.

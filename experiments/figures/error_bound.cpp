@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "analysis/statistics/not_defined.h"
 #include "dumps/base/join.h"
 #include "experiments/figures/figures.h"
 #include "experiments/study_view/scan_bound_study.h"
@@ -13,8 +14,6 @@
 
 namespace attest {
 namespace error_bound_figure {
-
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 struct Row {
   double layer = kNaN;  ///< NaN: all layers

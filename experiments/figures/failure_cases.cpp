@@ -3,10 +3,10 @@
 
 #include <algorithm>
 #include <array>
-#include <limits>
 #include <map>
 #include <optional>
 
+#include "analysis/statistics/not_defined.h"
 #include "experiments/figures/figures.h"
 #include "experiments/study_view/selector_choice.h"
 #include "experiments/study_view/words.h"
@@ -14,7 +14,6 @@
 namespace attest {
 namespace failure_cases_figure {
 
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr double kDelta = 5;
 
 struct PairClass {

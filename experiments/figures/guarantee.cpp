@@ -18,10 +18,10 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <limits>
 #include <numeric>
 #include <optional>
 
+#include "analysis/statistics/not_defined.h"
 #include "experiments/figures/figures.h"
 #include "experiments/study_view/quality_curves.h"
 #include "experiments/study_view/selector_choice.h"
@@ -29,8 +29,6 @@
 
 namespace attest {
 namespace guarantee_figure {
-
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 enum Cause : std::size_t { kScan, kBoth, kExcess, kCauses };
 

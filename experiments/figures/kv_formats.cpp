@@ -3,20 +3,19 @@
 
 #include <algorithm>
 #include <array>
-#include <limits>
 #include <map>
 #include <tuple>
 
 #include "analysis/statistics/ladder.h"
+#include "analysis/statistics/not_defined.h"
 #include "dumps/base/join.h"
 #include "experiments/figures/figures.h"
 #include "experiments/study_view/selector_choice.h"
 #include "experiments/study_view/words.h"
 
 namespace attest {
-namespace {
+namespace kv_formats_figure {
 
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr std::string_view kNative = "native";
 
 struct Measure {
@@ -265,13 +264,13 @@ std::variant<ExperimentResult, Unsupported> make(const ModelStudy& study, const 
   return result;
 }
 
-}  // namespace
+}  // namespace kv_formats_figure
 
 Experiment kv_format_quality() {
   return {.name = "kv_formats",
           .paper = "Beside the paper: formats of a KV cache, keys and values apart",
           .needs = "kv_cache; for keys and values apart also with k or v alone",
-          .make = make};
+          .make = kv_formats_figure::make};
 }
 
 }  // namespace attest

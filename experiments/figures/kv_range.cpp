@@ -2,17 +2,15 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <limits>
 
+#include "analysis/statistics/not_defined.h"
 #include "experiments/figures/figures.h"
 #include "experiments/study_view/kv_range_study.h"
 #include "experiments/study_view/study_dumps.h"
 #include "experiments/study_view/words.h"
 
 namespace attest {
-namespace {
-
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+namespace kv_range_figure {
 
 struct Row {
   const SideRange* range = nullptr;
@@ -186,13 +184,13 @@ std::variant<ExperimentResult, Unsupported> make(const ModelStudy& study, const 
   return result;
 }
 
-}  // namespace
+}  // namespace kv_range_figure
 
 Experiment kv_range() {
   return {.name = "kv_range",
           .paper = "Beside the formats of a KV cache: magnitudes, outlier channels, and what scales lose",
           .needs = "kv_cache with a format that has a scale, and the dump where the study read it",
-          .make = make};
+          .make = kv_range_figure::make};
 }
 
 }  // namespace attest

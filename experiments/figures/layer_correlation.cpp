@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <limits>
 
+#include "analysis/statistics/not_defined.h"
 #include "dumps/base/join.h"
 #include "experiments/figures/figures.h"
 #include "experiments/study_view/rank_curves.h"
@@ -13,8 +13,6 @@
 
 namespace attest {
 namespace layer_correlation_figure {
-
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 Table table_of(const std::vector<RankCurve>& curves) {
   struct Row {

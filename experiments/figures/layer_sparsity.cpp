@@ -3,9 +3,9 @@
 
 #include <algorithm>
 #include <array>
-#include <limits>
 #include <optional>
 
+#include "analysis/statistics/not_defined.h"
 #include "experiments/figures/figures.h"
 #include "experiments/study_view/selector_choice.h"
 #include "experiments/study_view/words.h"
@@ -14,7 +14,6 @@ namespace attest {
 namespace layer_sparsity_figure {
 
 constexpr std::array kDeltas = {5.0, 7.0};
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 /// Share skipped: the mean over all cells, and quantiles over heads (of each head's mean over samples and queries).
 struct Skipped {

@@ -4,15 +4,14 @@
 
 #include <algorithm>
 #include <array>
-#include <limits>
 
+#include "analysis/statistics/not_defined.h"
 #include "experiments/figures/figures.h"
 #include "experiments/study_view/words.h"
 
 namespace attest {
 namespace pseudo_max_gap_figure {
 
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr std::array kDeltas = {5.0, 7.0};
 
 struct Variant {

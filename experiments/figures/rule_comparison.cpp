@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "analysis/statistics/not_defined.h"
 #include "experiments/figures/figures.h"
 #include "experiments/study_view/matched_rules.h"
 #include "experiments/study_view/selector_choice.h"
@@ -13,7 +14,6 @@
 namespace attest {
 namespace rule_comparison_figure {
 
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr std::size_t kBins = 10;
 
 /// One rule over the cells of a bin, or over all.

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <limits>
 
+#include "analysis/statistics/not_defined.h"
 #include "dumps/base/join.h"
 #include "experiments/study_view/quality_axes.h"
 #include "experiments/study_view/words.h"
@@ -15,7 +15,6 @@
 namespace attest {
 namespace {
 
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr auto kText = Column::Kind::text;
 constexpr auto kNumber = Column::Kind::number;
 

@@ -5,17 +5,16 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <thread>
 
 #include "analysis/outcomes/left_out.h"
+#include "analysis/statistics/not_defined.h"
 #include "dumps/base/parallel_for.h"
 #include "experiments/study_view/words.h"
 
 namespace attest {
 namespace {
 
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr Auc kNoAuc{.value = kNaN, .low = kNaN, .high = kNaN};
 constexpr auto kText = Column::Kind::text;
 

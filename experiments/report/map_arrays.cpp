@@ -1,12 +1,12 @@
 // Reduces the cells of every metric to means and worst values by layer, head and setting.
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <map>
 #include <numeric>
 
 #include "analysis/metrics/metric.h"
 #include "analysis/results/axes.h"
+#include "analysis/statistics/not_defined.h"
 #include "dumps/base/printable.h"
 #include "experiments/report/report_parts.h"
 #include "experiments/study_view/quality_curves.h"
@@ -14,8 +14,6 @@
 
 namespace attest {
 namespace {
-
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 /// So many numbers of single samples may fit on a page of the usual size; more are not looked at.
 constexpr std::size_t kMostSampleValues = 4'000'000;

@@ -6,10 +6,10 @@
 #include <map>
 #include <numeric>
 
+#include "analysis/statistics/not_defined.h"
+
 namespace attest {
 namespace {
-
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 struct Source {
   const char* metric;

@@ -1,10 +1,10 @@
 // Pools rank metrics by layer, finds equal estimates, compares curves.
 #include "experiments/study_view/rank_curves.h"
 
+#include "analysis/statistics/not_defined.h"
+
 namespace attest {
 namespace {
-
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 /// Whether `b` has every point of `a`. Selectors that differ in rule, GQA policy or dense layers have the same
 /// estimate.

@@ -8,6 +8,8 @@
 #include <set>
 #include <span>
 
+#include "analysis/statistics/not_defined.h"
+
 namespace attest {
 namespace {
 
@@ -114,7 +116,6 @@ HeadKeeping::HeadKeeping(const ModelStudy& study, const PooledSelector& selector
       mass_(study.score_cells(selector, "span_mass")) {}
 
 HeadKeep HeadKeeping::at(std::size_t setting, const RetrievalHead& head) const {
-  constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
   HeadKeep keep{.mass_kept = kNaN, .worst_prompt = kNaN, .worst_retrieval_prompt = kNaN, .span_keep = kNaN};
   if (setting >= mass_kept_.size()) return keep;
   double kept_of_all = 0, mass_of_all = 0;

@@ -3,14 +3,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "analysis/statistics/model_span_lost.h"
+#include "analysis/statistics/not_defined.h"
 
 namespace attest {
 namespace {
-
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 /// Adds a prompt with the values of its queries; NaN ones are left out.
 void add_prompt(PromptLoss& loss, const std::string& name, const std::vector<double>& queries) {

@@ -6,13 +6,12 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "analysis/statistics/not_defined.h"
 #include "dumps/base/join.h"
 #include "experiments/study_view/words.h"
 
 namespace attest {
 namespace {
-
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 bool is_mean(const Judgement& judgement) { return judgement.request.guarantee.kind == GuaranteeKind::mean; }
 bool is_observed(const Judgement& judgement) { return judgement.request.guarantee.kind == GuaranteeKind::observed; }

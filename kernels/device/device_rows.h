@@ -71,8 +71,8 @@ struct DeviceKeyValues {
   int head_dim = 0;   ///< D
   int value_dim = 0;  ///< Dv
   std::int64_t tokens = 0;
-  float scale = 1;    ///< s = scale * q.k, then softcap * tanh(s / softcap)
-  float softcap = 0;  ///< 0: none
+  float scale = 1;              ///< s = scale * q.k, then softcap * tanh(s / softcap)
+  float softcap = 0;            ///< 0: none
   bool values_in_keys = false;  ///< v is the first Dv channels of k, stored once
 
   KvShape shape() const { return {head_dim, value_dim, values_in_keys}; }
