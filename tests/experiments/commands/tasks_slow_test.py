@@ -1,6 +1,7 @@
 """`attest tasks` as a user runs it: selectors and grids, refusals, a config file, and going on after an end."""
 import json
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -122,19 +123,24 @@ def wait_for(path, process):
 def test_resume(number, code, model_folder, prompts, tmp_path):  # noqa: F811
     arguments = ["--model", model_folder, *COMMON, "--prompts", "p.jsonl", "-o", "t.h5", *STREAMING, "--dump", "d.h5"]
     whole, broken = tmp_path / "whole", tmp_path / "broken"
-    for folder in (whole, broken):
-        folder.mkdir()
-        write_lines(folder / "p.jsonl", prompts)
+    whole.mkdir()
+    write_lines(whole / "p.jsonl", prompts)
     run(whole, *arguments)
-    process = start(broken, arguments)
-    wait_for(broken / "t.h5.partial/prompt-1.json", process)
-    process.send_signal(number)
-    said = process.communicate()[1]
+    for _ in range(5):  # on a busy machine the signal may come when all prompts are answered
+        shutil.rmtree(broken, ignore_errors=True)
+        broken.mkdir()
+        write_lines(broken / "p.jsonl", prompts)
+        process = start(broken, arguments)
+        wait_for(broken / "t.h5.partial/prompt-1.json", process)
+        process.send_signal(number)
+        said = process.communicate()[1]
+        finished = len(list((broken / "t.h5.partial").glob("prompt-*.json")))
+        if finished < len(prompts):
+            break
     assert process.returncode == code, said
     if number == signal.SIGINT:
         assert "prompts finished; the same command with --resume goes on" in said
     assert not (broken / "t.h5").exists() and not (broken / "d.h5").exists()
-    finished = len(list((broken / "t.h5.partial").glob("prompt-*.json")))
     assert 2 <= finished < len(prompts)
     shown = subprocess.run([ATTEST, "inspect", "t.h5.partial"], cwd=broken, capture_output=True, text=True)
     assert shown.returncode == 0 and f"{finished} prompts are finished. The same 'attest tasks' command" in shown.stdout
