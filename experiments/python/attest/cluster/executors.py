@@ -53,18 +53,33 @@ def mpi(_, say):
 @contextlib.contextmanager
 def slurm(place, say):
     """`place`: parameters of sbatch, such as "partition=gpu,gpus_per_node=1", and jobs=N, how many run at a time."""
+    given = slurm_parameters(place)
+    jobs, logs, cluster = given.pop("jobs", 8), str(given.pop("folder", "attest-slurm")), given.pop("cluster", "slurm")
     import submitit
 
-    given = dict(item.split("=", 1) for item in place.split(",") if "=" in item)
-    jobs = int(given.pop("jobs", 8))
-    logs = given.pop("folder", "attest-slurm")
-    cluster = given.pop("cluster", "slurm")
-    executor = submitit.AutoExecutor(folder=logs, cluster=cluster)
-    executor.update_parameters(**{f"slurm_{name}": int(value) if value.isdigit() else value
-                                  for name, value in given.items()})
+    try:
+        executor = submitit.AutoExecutor(folder=logs, cluster=cluster)
+        executor.update_parameters(**{f"slurm_{name}": value for name, value in given.items()})
+    except (NameError, TypeError, ValueError, AssertionError) as error:
+        raise UsageError(f"--slurm {place}: {first_line(error)}") from error
+    except (OSError, RuntimeError) as error:
+        raise OutputError(f"--slurm {place}: no Slurm answers here ({first_line(error)})") from error
     say(f"Slurm's jobs write to {logs}/")
     with JobExecutor(executor.submit) as jobs_of_futures:
         yield jobs_of_futures, jobs
+
+
+def slurm_parameters(place):
+    """By name; whole numbers as such. Raises UsageError."""
+    given = {}
+    for item in place.split(","):
+        name, _, value = item.partition("=")
+        if not re.fullmatch("[a-z][a-z0-9_]*", name) or not value:
+            raise UsageError(f"--slurm {place}: expected a list such as partition=gpu,jobs=8, found '{item}'")
+        given[name] = int(value) if re.fullmatch("[0-9]{1,9}", value) else value
+    if given.get("jobs") == 0 or not isinstance(given.get("jobs", 1), int):
+        raise UsageError(f"--slurm: jobs is '{given['jobs']}', expected a whole number from 1 on")
+    return given
 
 
 class JobExecutor(concurrent.futures.Executor):
@@ -79,24 +94,39 @@ class JobExecutor(concurrent.futures.Executor):
 
     def submit(self, function, /, *arguments):
         future = concurrent.futures.Future()
-        self.jobs[future] = self.submit_job(function, *arguments)
+        try:
+            self.jobs[future] = self.submit_job(function, *arguments)
+        except Exception as error:
+            future.set_exception(concurrent.futures.BrokenExecutor(first_line(error)))
         return future
 
     def _poll(self):
         while not self.ended.wait(self.INTERVAL):
             for future, job in list(self.jobs.items()):
-                if future.cancelled():
-                    job.cancel()
-                    del self.jobs[future]
-                elif job.done():
-                    del self.jobs[future]
-                    try:
-                        future.set_result(job.result())
-                    except Exception as error:  # the job's own, or what befell it
-                        future.set_exception(error)
+                with contextlib.suppress(concurrent.futures.InvalidStateError):  # cancelled meanwhile
+                    self._ask(future, job)
+
+    def _ask(self, future, job):
+        try:
+            if future.cancelled():
+                return self._cancel(future)
+            if not job.done():
+                return
+        except Exception as error:  # nobody can tell
+            self._cancel(future)
+            return future.set_exception(error)
+        del self.jobs[future]
+        try:
+            future.set_result(job.result())
+        except Exception as error:  # the job's own, or what befell it
+            future.set_exception(error)
+
+    def _cancel(self, future):
+        with contextlib.suppress(Exception):
+            self.jobs.pop(future).cancel()
 
     def shutdown(self, wait=True, *, cancel_futures=False):
         self.ended.set()
         self.thread.join()
-        for job in self.jobs.values():
-            job.cancel()
+        for future in list(self.jobs):
+            self._cancel(future)

@@ -6,9 +6,9 @@ import threading
 import pytest
 
 import attest.cluster
-from attest.base.errors import OutputError
+from attest.base.errors import OutputError, UsageError
 from attest.cluster.chunk import ChunkError, units_text
-from attest.cluster.executors import JobExecutor
+from attest.cluster.executors import JobExecutor, slurm, slurm_parameters
 from attest.cluster.study import ProgramError
 
 PROGRAM = r'''#!/usr/bin/env python3
@@ -158,3 +158,69 @@ def test_jobs_that_are_asked_become_futures(folder, monkeypatch):
     with JobExecutor(Job) as executor:
         attest.cluster.run(executor, ["d.h5"], "r.h5", slots=4)
     assert json.loads((folder / "r.h5").read_text()) == list(range(24))
+
+
+class Failing:
+    """A job of which nothing can be learned."""
+    cancelled = 0
+
+    def done(self):
+        raise OSError("sacct: no answer")
+
+    def cancel(self):
+        Failing.cancelled += 1
+        raise OSError("scancel: no answer")
+
+
+def test_jobs_that_cannot_be_asked_about_are_lost_and_do_not_stop_the_others(folder, monkeypatch):
+    monkeypatch.setattr(JobExecutor, "INTERVAL", 0.01)
+
+    def no_job(*_):
+        raise RuntimeError("sbatch: error: invalid partition\nand more")
+
+    with pytest.raises(OutputError, match=r"^the workers are gone \(sacct: no answer\) with 0 of 24 layers finished; "):
+        with JobExecutor(lambda *_: Failing()) as executor:
+            attest.cluster.run(executor, ["d.h5"], "r.h5", slots=1)
+    assert Failing.cancelled == 11, "all that were lost"
+    assert not executor.thread.is_alive() and not executor.jobs
+    with pytest.raises(OutputError, match=r"^the workers are gone \(sbatch: error: invalid partition\) with 0 of 24 "):
+        with JobExecutor(no_job) as executor:
+            attest.cluster.run(executor, ["d.h5"], "r.h5", resume=True)
+
+
+def test_a_cancelled_job_whose_cancellation_fails_leaves_the_others_alone(monkeypatch):
+    monkeypatch.setattr(JobExecutor, "INTERVAL", 0.01)
+
+    class Late(Failing):
+        def done(self):
+            return False
+
+    class Done:
+        def done(self):
+            return True
+
+        def result(self):
+            return 7
+
+    jobs = iter([Late(), Done()])
+    with JobExecutor(lambda *_: next(jobs)) as executor:
+        assert executor.submit(None).cancel()
+        assert executor.submit(None).result(timeout=10) == 7
+
+
+@pytest.mark.parametrize("place, sentence", [
+    ("partition=gpu,jobs=x", "--slurm: jobs is 'x', expected a whole number from 1 on"),
+    ("jobs=0", "--slurm: jobs is '0', expected a whole number from 1 on"),
+    ("partition=gpu,8", "--slurm partition=gpu,8: expected a list such as partition=gpu,jobs=8, found '8'"),
+    ("partition=", "found 'partition='"), ("", "found ''"), ("=gpu", "found '=gpu'"), ("a b=1", "found 'a b=1'"),
+])
+def test_bad_parameters_of_slurm_are_one_sentence(place, sentence):
+    with pytest.raises(UsageError) as caught:
+        with slurm(place, print):
+            pass
+    assert sentence in str(caught.value) and caught.value.exit_code == 2
+
+
+def test_parameters_of_slurm():
+    assert slurm_parameters("partition=gpu,gpus_per_node=1,time=2:00:00,jobs=16") == {
+        "partition": "gpu", "gpus_per_node": 1, "time": "2:00:00", "jobs": 16}
