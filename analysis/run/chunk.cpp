@@ -89,6 +89,7 @@ RunReport compute_chunk(const PreparedStudy& run, const std::atomic<bool>& stop,
   if (!run.options.force && std::filesystem::exists(target, error))
     throw OutputError(fmt::format("'{}' exists; --force replaces it", target));
   const std::vector<std::size_t> chosen = chosen_units(run);
+  for (const std::string& notice : run.notices) observer.notice(notice);
   StudyPlan plan = run.plan;
   plan.units.clear();
   for (const std::size_t i : chosen) plan.units.push_back(run.plan.units[i]);

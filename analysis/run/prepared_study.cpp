@@ -3,6 +3,8 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "analysis/layer/make_layer_study.h"
@@ -91,14 +93,14 @@ void check_memory(const Study& study, const StudyPlan& plan, const std::vector<D
 
 /// Checks that the selectors support the dumps' head dimensions. Throws UsageError for a selector that the user named;
 /// drops a default selector with a notice.
-void fit_selectors(Study& study, const std::vector<DumpReader>& readers, const StudyObserver& observer) {
+void fit_selectors(Study& study, const std::vector<DumpReader>& readers, std::vector<std::string>& notices) {
   std::erase_if(study.selectors, [&](const StudySelector& chosen) {
     try {
       for (const DumpReader& reader : readers) chosen.selector->check(reader.info().shape.kv());
       return false;
     } catch (const UsageError& error) {
       if (!chosen.by_default) throw;
-      observer.notice(fmt::format("'{}' is left out: {}", chosen.label, error.what()));
+      notices.push_back(fmt::format("'{}' is left out: {}", chosen.label, error.what()));
       return true;
     }
   });
@@ -139,7 +141,8 @@ std::unique_ptr<PreparedStudy> prepare_study(Study study, RunOptions options, co
   run->study = std::move(study);
   run->options = std::move(options);
   run->readers = open_dumps(run->study, run->options.allowed_memory);
-  fit_selectors(run->study, run->readers, observer);
+  run->notices = run->options.notices;
+  fit_selectors(run->study, run->readers, run->notices);
   leave_out_calibration_samples(run->study);
   run->inputs = status_of_inputs(run->study);
   run->hashes = std::make_unique<InputHashes>(run->inputs, run->options.threads);
@@ -147,8 +150,8 @@ std::unique_ptr<PreparedStudy> prepare_study(Study study, RunOptions options, co
   for (const std::unique_ptr<LayerStudy>& one : run->layer_studies) one->end_when(&stop);
 
   run->plan = make_plan(run->readers, run->study);
-  for (const std::string& notice : run->plan.notices) observer.notice(notice);
-  for (const std::string& notice : settings_file_notices(run->study)) observer.notice(notice);
+  std::ranges::copy(run->plan.notices, std::back_inserter(run->notices));
+  std::ranges::copy(settings_file_notices(run->study), std::back_inserter(run->notices));
   check_memory(run->study, run->plan, run->readers);
   for (const UnitKey& unit : run->plan.units)
     for (const StudySelector& chosen : run->study.selectors)

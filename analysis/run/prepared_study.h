@@ -28,7 +28,8 @@ struct PreparedStudy {
   StudyPlan plan;
   std::vector<EstimateReader> estimates;
   Provenance provenance;
-  std::string configuration;  ///< configuration_json()
+  std::string configuration;         ///< configuration_json()
+  std::vector<std::string> notices;  ///< about the study: the same in each process that shares it
 
   std::vector<LayerStudy*> devices() const;
   std::string device_text() const;

@@ -3,7 +3,9 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <condition_variable>
+#include <iterator>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -21,6 +23,7 @@
 #include "analysis/study/calibration.h"
 #include "analysis/study/short_contexts.h"
 #include "dumps/base/error.h"
+#include "dumps/base/join.h"
 
 namespace attest {
 namespace {
@@ -54,8 +57,8 @@ class StudyRun {
     const std::jthread lonely = tell_if_lonely(partial_, run_.options.processes, observer_);
     calibrate(run_.study, run_.plan, run_.readers[0], &stop_);
     InputGuard inputs(run_.inputs, partial_, *run_.hashes, stop_);
-    for (const std::string& notice : short_context_notices(run_.study)) observer_.notice(notice);
     ResultsFinish results(run_, partial_);
+    tell_about_study(results.fills());
     if (!results.fills()) run_.hashes->rest();
     try {
       compute(results, inputs);
@@ -67,6 +70,19 @@ class StudyRun {
   }
 
  private:
+  /// In full in one process: the one that writes the results, of which there is always one.
+  void tell_about_study(bool in_full) {
+    std::vector<std::string> notices = run_.notices;
+    std::ranges::copy(short_context_notices(run_.study), std::back_inserter(notices));
+    if (notices.empty()) return;
+    if (!in_full) {
+      const std::string writer = partial_.holder_of_results();
+      notices = {fmt::format("{} of this study {} told by {}", counted(std::ssize(notices), "warning"),
+                             notices.size() == 1 ? "is" : "are", writer.empty() ? "another process" : writer)};
+    }
+    for (const std::string& notice : notices) observer_.notice(notice);
+  }
+
   void compute(ResultsFinish& results, InputGuard& inputs) {
     StudyObserver guarded = observer_;
     guarded.progress = [&](const StudyProgress& progress) {
@@ -101,6 +117,7 @@ class StudyRun {
       case ResultsFinish::Turn::completed:
         return take_summary(results);
       case ResultsFinish::Turn::fill:
+        tell_about_study(true);
         fill(results);
         [[fallthrough]];
       case ResultsFinish::Turn::write:

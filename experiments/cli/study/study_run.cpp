@@ -74,8 +74,7 @@ RunReport run_typed_study(Study study, RunOptions options, const GlobalOptions& 
   Progress progress("layers", global.quiet);
   if (ranks != nullptr) progress.notice(rank_text(*ranks));
   const bool first = ranks == nullptr || ranks->rank == 0;  // says what would be the same for all
-  if (first)
-    for (const std::string& notice : study_notices(study, typed_grids)) progress.notice("warning: " + notice);
+  options.notices = study_notices(study, typed_grids);
   StudyObserver observer{.started =
                              [&](const std::string& device) {
                                if (!options.device.notice.empty()) progress.notice(options.device.notice);
@@ -98,9 +97,10 @@ RunReport run_typed_study(Study study, RunOptions options, const GlobalOptions& 
   progress.end();
   if (const std::string text = outcome_text(report, options.output); !text.empty()) progress.notice(text);
 
-  for (const std::string& label : report.summary.dropped_nothing)
-    progress.notice(fmt::format(
-        "warning: selector '{}' dropped nothing at any setting: it kept every token of every query", label));
+  if (first)  // it prints the summary
+    for (const std::string& label : report.summary.dropped_nothing)
+      progress.notice(fmt::format(
+          "warning: selector '{}' dropped nothing at any setting: it kept every token of every query", label));
   return report;
 }
 

@@ -66,6 +66,30 @@ def test_the_others_go_on_without_one(study, tmp_path, rank, number, code):
     assert data_of(out) == expected and [path.name for path in tmp_path.iterdir()] == ["r.h5"]
 
 
+def warnings_in(text):
+    return [line.partition("warning: ")[2] for line in text.splitlines() if "warning: " in line]
+
+
+def test_warnings_of_a_study_are_said_by_one_process(study, tmp_path):
+    dump, _ = study
+    out, options = tmp_path / "r.h5", ["--queries", "last:99", "--p", "0.5"]
+    with Job(3, dump, out, *options).start(0) as job:
+        wait_for(lambda: units(out))
+        said = warnings_in(job.text(0))
+        job.start(1, 2)
+        first = job.processes[0].pid
+        wait_for(lambda: warnings_in(job.text(1)) and warnings_in(job.text(2)))
+        for rank in 1, 2:
+            (line,) = warnings_in(job.text(rank))
+            assert line.startswith(f"{len(said)} warnings of this study are told by process {first} on '"), line
+        job.processes[0].kill()
+        assert job.codes(1, 2) == [0, 0]
+        found = [warnings_in(job.text(rank)) for rank in (1, 2)]
+    assert len(said) > 1 and any(line.startswith("--queries last:99: all queries ") for line in said)
+    assert any(line.startswith("--p 0.5 is not used") for line in said)
+    assert sorted(map(len, found)) == [1, 1 + len(said)] and max(found, key=len)[1:] == said, "the next one that writes"
+
+
 def test_units_that_vanish_or_are_damaged_are_computed_again(study, tmp_path):
     dump, expected = study
     out = tmp_path / "r.h5"
