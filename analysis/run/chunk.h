@@ -1,5 +1,5 @@
 // Some units of a study as one file: what another program computes elsewhere, without a folder that is shared, and
-// brings back (experiments/CLUSTERS.md).
+// brings back (experiments/python/attest/cluster).
 #pragma once
 
 #include <atomic>
