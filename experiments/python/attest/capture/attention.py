@@ -49,6 +49,7 @@ class AttentionCapture:
         self.geometry = None  # properties that all layers of a dump share, taken from the first one captured
         hook(model, "attest_capture", self)
         self.latents = Latents(model)
+        self.checked_layers, self.checked_lengths = set(), set()  # by head_weights.py
 
     def begin_sample(self, sample, num_tokens, prompt_length, positions, layers):
         self.sample, self.num_tokens, self.prompt_length = sample, num_tokens, prompt_length

@@ -3,8 +3,9 @@
 The margin of a row is the logit of the token that it should give minus the largest other logit. The rows of the queries
 run on the fixed keys and values of the tokens before them, in float32, with a zero added to the output of each layer's
 attention: the gradient of that zero is the gradient of the output. Three checks refuse what would be wrong without a
-word: the rows must give the logits of a run of the whole text, a margin must not depend on later rows (an attention
-without its mask does), and the derivative along two directions per layer must be that of finite differences.
+word: a margin must not depend on later rows (an attention without its mask does); of the first prompt of each length,
+rounded to a power of two, the rows must give the logits of a run of the whole text; and in the first prompt that has a
+layer its derivatives along two directions must be those of finite differences.
 """
 import contextlib
 import copy
@@ -70,11 +71,16 @@ class Rows:
         self.latents.forget(module)
         return output, None
 
-    def read_prefix(self):
-        """Returns the rows' logits in a run of the whole text, and keeps the cache of the tokens before the rows."""
+    def read_whole(self):
+        """The rows' logits in a run of the whole text."""
         with torch.no_grad():
             whole = self.model(input_ids=self.tensor(self.ids), use_cache=False,
                                **accepted_options(self.model, logits_to_keep=self.num_rows))
+        return whole.logits[0, -self.num_rows:].float()
+
+    def read_prefix(self):
+        """Keeps the cache of the tokens before the rows."""
+        with torch.no_grad():
             self.cache = None
             if self.first:
                 self.cache = getattr(self.model(input_ids=self.tensor(self.ids[:self.first]), use_cache=True,
@@ -83,7 +89,6 @@ class Rows:
                 if not hasattr(self.cache, "layers"):
                     raise InputError(f"{self.model.name_or_path}: keeps no key/value cache of layers, which "
                                      "--head-weights needs")
-        return whole.logits[0, -self.num_rows:].float()
 
     def logits(self, **how):
         """[N, vocabulary] of the rows. `how`: scale of all outputs; shifts, layer -> what is added to its output."""
@@ -120,6 +125,14 @@ def gradients_of(values, zeros):
                                                               allow_unused=True)):
             found[layer].append(torch.zeros_like(zeros[layer][0]) if gradient is None else gradient[0])
     return {layer: torch.stack(each) for layer, each in found.items()}
+
+
+def check_logits(model, logits, whole):
+    error, largest = (logits - whole).abs().max().item(), whole.abs().max().item()
+    if not error <= LOGIT_TOLERANCE * (1 + largest):
+        raise InputError(f"{model.name_or_path}: its logits on the keys and values of the tokens before are "
+                         f"not those of the whole text (they differ by {error:.2g}, expected at most "
+                         f"{LOGIT_TOLERANCE * (1 + largest):.2g}), and --head-weights cannot be had")
 
 
 def check_causal(gradients):
@@ -174,24 +187,24 @@ def write_head_weights(options, model, capture, writer, sample, ids, positions, 
         raise InputError("--head-weights needs queries that follow each other, found positions with gaps")
     attached = model.config.get_text_config()._attn_implementation
     rows = Rows(model, capture.latents, ids[:positions[-1] + 1], len(positions))
+    length = len(rows.ids).bit_length()
     with running(model, len(ids), "for its head gradients"), in_float32(model):
         hook(model, "attest_gradient", rows)
         try:
-            whole = rows.read_prefix()
+            rows.read_prefix()
             with torch.enable_grad():
                 logits = rows.logits()
-                error, largest = (logits - whole).abs().max().item(), whole.abs().max().item()
-                if not error <= LOGIT_TOLERANCE * (1 + largest):
-                    raise InputError(f"{model.name_or_path}: its logits on the keys and values of the tokens before are "
-                                     f"not those of the whole text (they differ by {error:.2g}, expected at most "
-                                     f"{LOGIT_TOLERANCE * (1 + largest):.2g}), and --head-weights cannot be had")
+                if length not in capture.checked_lengths:
+                    check_logits(model, logits.detach(), rows.read_whole())
                 own = logits.argmax(1).tolist()
                 token = torch.tensor([*answer, *own[len(answer):]], device=logits.device)
                 margin, other = margins(logits, token)
                 gradients = gradients_of(margin, rows.zeros)
             expansions = dict(rows.expansions)
             check_causal(gradients)
-            check_differences(rows, sorted(capture.captured), gradients, token, other)
+            check_differences(rows, sorted(set(capture.captured) - capture.checked_layers), gradients, token, other)
+            capture.checked_lengths.add(length)
+            capture.checked_layers |= set(capture.captured)
             scaled = {layer: [] for layer in capture.captured}
             for scale in SCALES if options.output_gradients else ():
                 with torch.enable_grad():
