@@ -62,6 +62,8 @@ Delivery LayerReader::read(const UnitKey& unit, std::unique_ptr<AttentionLayer> 
   };
   const bool finite = dump.read_layer(place.index, unit.layer, *layer, options_.reading_threads,
                                       options_.hash_blocks ? hash_block : BlockObserver());
+  if (layer->head_gradient.empty() && options_.weights != nullptr)  // as if of one row, whose root mean square they are
+    layer->head_gradient = options_.weights->layers.at(unit.layer);
   while (layer->estimates.size() < options_.estimates.size()) layer->estimates.emplace_back(layer->q.memory());
   for (std::size_t i = 0; i < options_.estimates.size(); ++i)
     options_.estimates[i].read(sample, unit.layer, layer->estimates[i]);

@@ -9,6 +9,7 @@
 #include "analysis/run/layer_handover.h"
 #include "analysis/run/unit_queue.h"
 #include "analysis/run/unit_store.h"
+#include "analysis/study/head_weights.h"
 #include "analysis/study/study.h"
 #include "analysis/study/study_plan.h"
 #include "dumps/format/dump_reader.h"
@@ -20,6 +21,7 @@ struct StreamOptions {
   int reading_threads = 4;                      ///< for each LayerStudy
   int storing_threads = 1;                      ///< for each LayerStudy
   std::span<const EstimateReader> estimates{};  ///< for selectors whose estimates come from files
+  const HeadWeights* weights = nullptr;         ///< of layers without head gradients
   bool hash_blocks = false;                     ///< LayerResults::input_blocks
   InputHashes* hashes = nullptr;                ///< of the dumps, in their order; gets the blocks that are hashed
   UnitSink sink{};                              ///< gets every unit of the queue, also those finished by others

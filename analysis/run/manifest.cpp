@@ -58,6 +58,7 @@ std::string configuration_json(const Study& study, const Provenance& provenance)
                    {"salient_delta", number(study.salient_delta)},
                    {"lambdas", numbers(study.lambdas)},
                    {"dumps", dumps}};
+  if (!provenance.head_weights.empty()) document["head_weights"] = "from the last file";
   for (std::size_t i = study.dumps.size(); i < provenance.inputs.size(); ++i) {
     const InputStatus& input = provenance.inputs[i];
     document["files"].push_back({{"path", std::filesystem::absolute(input.path).lexically_normal().string()},
@@ -77,18 +78,19 @@ std::string manifest_json(const Study& study, const Provenance& provenance, cons
   for (const UnitKey& unit : record.left_out)
     left_out.push_back(
         {{"dump", unit.dump}, {"sample", study.dumps[unit.dump].samples[unit.sample].name}, {"layer", unit.layer}});
-  return Json(
-             {{"command_line", record.command_line},
-              {"program", {{"name", "attest"}, {"version", provenance.program}, {"git_commit", provenance.git_commit}}},
-              {"device", record.device},
-              {"precision", provenance.precision},
-              {"start_time", record.started},
-              {"end_time", record.ended},
-              {"inputs", inputs},
-              {"skip_bad_layers", study.skip_bad_layers},
-              {"layers_left_out", left_out},
-              {"configuration", parse_json(configuration)}})
-      .dump(1);
+  Json manifest = {
+      {"command_line", record.command_line},
+      {"program", {{"name", "attest"}, {"version", provenance.program}, {"git_commit", provenance.git_commit}}},
+      {"device", record.device},
+      {"precision", provenance.precision},
+      {"start_time", record.started},
+      {"end_time", record.ended},
+      {"inputs", inputs},
+      {"skip_bad_layers", study.skip_bad_layers},
+      {"layers_left_out", left_out},
+      {"configuration", parse_json(configuration)}};
+  if (!provenance.head_weights.empty()) manifest["head_weights"] = provenance.head_weights;
+  return manifest.dump(1);
 }
 
 bool same_study(const std::string& manifest, const std::string& configuration, bool skip_bad_layers) {

@@ -18,6 +18,7 @@ struct Provenance {
   std::string precision;             ///< of the arithmetic on that device
   std::vector<InputStatus> inputs;   ///< the study's dumps, then other files; modification times are ignored
   std::vector<std::string> sampled;  ///< sampled_hash() of each
+  std::string head_weights{};        ///< the last of the inputs if it holds head weights; empty: none does
 };
 
 /// Everything that determines the results of a layer, as JSON text. Equal studies give equal texts.

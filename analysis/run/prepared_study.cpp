@@ -14,6 +14,7 @@
 #include "analysis/run/stream_study.h"
 #include "analysis/study/calibration.h"
 #include "analysis/study/settings_files.h"
+#include "analysis/study/weights_check.h"
 #include "dumps/base/error.h"
 
 namespace attest {
@@ -36,10 +37,11 @@ StudyPlan make_plan(const std::vector<DumpReader>& readers, Study& study) {
   return plan_study(infos, study);
 }
 
-std::vector<InputStatus> status_of_inputs(const Study& study) {
+std::vector<InputStatus> status_of_inputs(const Study& study, const RunOptions& options) {
   std::vector<InputStatus> inputs;
   for (const StudyDump& dump : study.dumps) inputs.push_back(input_status(dump.path));
   for (const std::string& file : input_files(study)) inputs.push_back(input_status(file));
+  if (options.weights) inputs.push_back(input_status(options.weights->path));
   return inputs;
 }
 
@@ -52,7 +54,8 @@ Provenance make_provenance(const RunOptions& options, std::vector<InputStatus> i
           .device = cuda ? "cuda" : "cpu",
           .precision = cuda ? kCudaPrecision : kCpuPrecision,
           .inputs = std::move(inputs),
-          .sampled = std::move(sampled)};
+          .sampled = std::move(sampled),
+          .head_weights = options.weights ? options.weights->path : ""};
 }
 
 /// Makes the layer studies on the chosen device. If `auto` chose a GPU, but a selector or a metric has no CUDA code,
@@ -122,6 +125,7 @@ void PreparedStudy::compute(UnitQueue& queue, const StudyPlan& part, const UnitS
                {.reading_threads = reading_threads(options.device, options.threads),
                 .storing_threads = storing_threads(options.device, options.threads),
                 .estimates = estimates,
+                .weights = options.weights ? &*options.weights : nullptr,
                 .hash_blocks = true,
                 .hashes = hashes.get(),
                 .sink = sink,
@@ -144,7 +148,7 @@ std::unique_ptr<PreparedStudy> prepare_study(Study study, RunOptions options, co
   run->notices = run->options.notices;
   fit_selectors(run->study, run->readers, run->notices);
   leave_out_calibration_samples(run->study);
-  run->inputs = status_of_inputs(run->study);
+  run->inputs = status_of_inputs(run->study, run->options);
   run->hashes = std::make_unique<InputHashes>(run->inputs, run->options.threads);
   run->layer_studies = make_studies_on_device(run->study, run->options, observer);
   for (const std::unique_ptr<LayerStudy>& one : run->layer_studies) one->end_when(&stop);
@@ -152,6 +156,9 @@ std::unique_ptr<PreparedStudy> prepare_study(Study study, RunOptions options, co
   run->plan = make_plan(run->readers, run->study);
   std::ranges::copy(run->plan.notices, std::back_inserter(run->notices));
   std::ranges::copy(settings_file_notices(run->study), std::back_inserter(run->notices));
+  const HeadWeights* weights = run->options.weights ? &*run->options.weights : nullptr;
+  std::ranges::copy(head_weights_notices(run->study, run->plan, run->readers, weights),
+                    std::back_inserter(run->notices));
   check_memory(run->study, run->plan, run->readers);
   for (const UnitKey& unit : run->plan.units)
     for (const StudySelector& chosen : run->study.selectors)

@@ -10,17 +10,19 @@
 #include "analysis/layer/device.h"
 #include "analysis/run/study_tally.h"
 #include "analysis/statistics/summary.h"
+#include "analysis/study/head_weights.h"
 #include "analysis/study/study.h"
 
 namespace attest {
 
-/// Where and how a study runs, and the program version for its manifest. Only `device` affects the computed data.
+/// Where and how a study runs, and the program version for its manifest. Only `device` and `weights` affect the data.
 struct RunOptions {
   std::string output;
   bool resume = false;
   bool force = false;
-  std::uint64_t allowed_memory = 0;  ///< of a layer and its results; 0: DumpReader's default
-  bool with_dense_layers = false;    ///< include dense layers in the averages of the summary
+  std::uint64_t allowed_memory = 0;      ///< of a layer and its results; 0: DumpReader's default
+  bool with_dense_layers = false;        ///< include dense layers in the averages of the summary
+  std::optional<HeadWeights> weights{};  ///< of layers without head gradients
   Device device;
   int threads = 1;
   std::string program, git_commit;  ///< version and commit

@@ -32,7 +32,7 @@ struct RunCommand {
   SelectorGrids selectors;
   std::string lambdas, layers, samples;  ///< empty: the default
   std::string queries = "all";
-  std::string units, chunk;
+  std::string weights, units, chunk;
   std::vector<std::string> take;
   bool takes = false;
   std::int64_t time_limit_ms = 0;
@@ -87,6 +87,7 @@ void print_missing(const RunReport& report, const RunOptions& options, bool as_j
 
 void run(RunCommand command, const GlobalOptions& global) {
   choose_units(command, command.run);
+  if (!command.weights.empty()) command.run.weights = read_head_weights(command.weights);
   const std::optional<Launch> launch = command.run.chunk ? std::nullopt : join_others(command.run);
   const RunReport report = run_typed_study(make_study(command), command.run, global, command.selectors.grids, "",
                                            std::chrono::milliseconds(command.time_limit_ms), launch);
@@ -133,6 +134,11 @@ void add_run(Command& program, const GlobalOptions& global) {
       .joined()
       .shows_default()
       .type("WHICH");
+  command
+      .option("--weights", options->weights,
+              "Head weights, as 'attest weights' writes them, for layers without head gradients")
+      .takes(file_name())
+      .type("FILE");
   command.flag("--resume", options->run.resume,
                "Go on with an unfinished study of the same options and inputs, or begin if there is none");
   command.flag("--force", options->run.force,

@@ -45,7 +45,8 @@ struct TargetInfo {
 /// The readers, as --reader names them. In several files; fuzz_targets.cpp has the list.
 extern const TargetInfo kDumpTarget, kEstimatesTarget, kResultsTarget, kUnitTarget, kStudyTarget, kConfigTarget,
     kChannelsTarget, kSelectorTarget, kGridTarget, kSettingsTarget, kRecommendationTarget, kKernelReportTarget,
-    kTasksTarget, kAnswersTarget, kChunkTarget, kProcessTarget, kNoteTarget, kFiguresTarget, kScalesTarget;
+    kTasksTarget, kAnswersTarget, kChunkTarget, kProcessTarget, kNoteTarget, kFiguresTarget, kScalesTarget,
+    kHeadWeightsTarget;
 /// Fail in a known way, to test the driver: not part of a run of all readers.
 extern const TargetInfo kThrowsTarget, kCrashesTarget, kHangsTarget, kSwellsTarget;
 

@@ -1,0 +1,170 @@
+"""attest weights and attest run --weights: averages in plain numpy, the same cells as gradients in the dump, refusals."""
+
+import json
+import os
+import subprocess
+
+import h5py
+import numpy as np
+import pytest
+
+import dump_maker
+
+ATTEST = os.environ["ATTEST_BIN"]
+HEADS, LAYERS, POSITIONS = 4, (0, 2), (50, 51, 63)
+
+
+def write_dump(path, seed, samples=("s",), **shape):
+    def values(random, layer):
+        return (random.standard_normal((len(POSITIONS), HEADS, 16)).astype(np.float32),
+                *random.standard_normal((2, 2, 64, 16)).astype(np.float32))
+
+    dump_maker.write_dump(path, values, **{"seed": seed, "layers": LAYERS, "tokens": 64, "heads": HEADS, "kv_heads": 2,
+                                           "dim": 16, "positions": POSITIONS, "samples": samples, "num_layers": 3} | shape)
+    return path
+
+
+def add_gradients(path, seed, sample="s", layers=LAYERS):
+    """Returns the weight of each head of each layer."""
+    random, weights = np.random.default_rng(seed), {}
+    with h5py.File(path, "r+") as file:
+        for layer in layers:
+            gradient = random.exponential(size=(len(POSITIONS), HEADS)).astype(np.float32)
+            file[f"samples/{sample}/layers/{layer}/head_gradient"] = gradient
+            weights[layer] = np.sqrt((gradient.astype(float) ** 2).mean(0))
+    return weights
+
+
+def attest(*arguments, expect=0):
+    done = subprocess.run([ATTEST, *map(str, arguments)], capture_output=True, text=True)
+    assert done.returncode == expect, done.stderr
+    return done
+
+
+def run(*arguments, expect=0):
+    return attest("run", *arguments, "--device", "cpu", "--selector", "recent=streaming_llm", "--budget", "16,25%", expect=expect)
+
+
+@pytest.fixture
+def made(tmp_path):
+    """Two dumps with three prompts, one of which lacks the gradients of layer 0."""
+    write_dump(tmp_path / "a.h5", 1, samples=("p", "q"))
+    write_dump(tmp_path / "b.h5", 2, samples=("r",))
+    found = [add_gradients(tmp_path / "a.h5", 3, "p"), add_gradients(tmp_path / "a.h5", 4, "q", [2]), add_gradients(tmp_path / "b.h5", 5, "r")]
+    return tmp_path, found
+
+
+def test_weights_are_means_over_the_prompts(made):
+    folder, (p, q, r) = made
+    done = attest("weights", folder / "a.h5", folder / "b.h5", "-o", folder / "w.json", "--json")
+    document = json.loads((folder / "w.json").read_text())
+    assert document == json.loads(done.stdout)
+    members = {name: document[name] for name in ("format", "format_version", "model", "num_layers", "num_query_heads", "prompts")}
+    assert members == {"format": "attest-head-weights", "format_version": 1, "model": "test/model", "num_layers": 3, "num_query_heads": HEADS, "prompts": 3}
+    assert list(document["layers"]) == ["0", "2"]
+    assert [document["layers"][layer]["prompts"] for layer in ("0", "2")] == [2, 3]
+    np.testing.assert_allclose(document["layers"]["0"]["weights"], (p[0] + r[0]) / 2, rtol=1e-12)
+    np.testing.assert_allclose(document["layers"]["2"]["weights"], (p[2] + q[2] + r[2]) / 3, rtol=1e-12)
+    run(folder / "a.h5", "-o", folder / "r.h5")
+    with h5py.File(folder / "r.h5") as file:
+        manifest = json.loads(file.attrs["manifest"])
+    assert document["inputs"][0]["xxh64_of_1MiB"] == manifest["inputs"][0]["xxh64_of_1MiB"]
+
+
+def test_chosen_prompts_and_what_is_printed(made):
+    folder, (_, q, _) = made
+    done = attest("weights", folder / "a.h5", folder / "b.h5", "-o", folder / "w.json", "--samples", "q")
+    assert json.loads((folder / "w.json").read_text())["layers"].keys() == {"2"}
+    heaviest, share = int(q[2].argmax()), 100 * q[2].max() / q[2].sum()
+    assert done.stdout.splitlines()[1].split() == ["2", str(heaviest), f"{q[2].max():.4g}", f"{share:.1f}%"]
+    assert done.stdout.splitlines()[-1].endswith("weights of 1 layers of 'test/model', averaged over 1 prompt")
+
+
+def test_a_study_with_a_file_is_that_with_such_gradients(made):
+    folder, _ = made
+    attest("weights", folder / "a.h5", folder / "b.h5", "-o", folder / "w.json")
+    weights = json.loads((folder / "w.json").read_text())["layers"]
+    plain = write_dump(folder / "plain.h5", 9)
+    done = run(plain, "-o", folder / "file.h5", "--weights", folder / "w.json")
+    assert "weighted_error is of 2 of the model's 3 layers" in done.stderr and "not used" not in done.stderr
+    with h5py.File(plain, "r+") as file:
+        for layer in LAYERS:
+            file[f"samples/s/layers/{layer}/head_gradient"] = np.tile(np.float32(weights[str(layer)]["weights"]), (len(POSITIONS), 1))
+    run(plain, "-o", folder / "own.h5")
+    with h5py.File(folder / "file.h5") as file, h5py.File(folder / "own.h5") as own:
+        for name in ("weighted_error_head", "weighted_error"):
+            got, want = (f[f"dumps/0/samples/s/recent/{name}"][:] for f in (file, own))
+            np.testing.assert_allclose(got, want, rtol=1e-6)
+            assert want.min() > 1e-3
+        manifest = json.loads(file.attrs["manifest"])
+        assert manifest["head_weights"] == manifest["inputs"][-1]["path"] == str(folder / "w.json")
+        assert len(manifest["inputs"][-1]["xxh64_of_1MiB"]) == 16
+        assert "head_weights" not in json.loads(own.attrs["manifest"])
+    done = run(plain, "-o", folder / "both.h5", "--weights", folder / "w.json")
+    assert f"2 of 2 layers have head gradients of their own, for which {folder / 'w.json'} is not used" in done.stderr
+
+
+def test_layers_without_gradients_are_said(made):
+    folder, _ = made
+    done = run(folder / "a.h5", "-o", folder / "r.h5")
+    assert "1 of 4 layers of its samples have no head gradients; weighted_error is not defined in a sample" in done.stderr
+
+
+def test_other_weights_are_another_study(made):
+    folder, _ = made
+    for name, samples in (("w", "p"), ("v", "r")):
+        attest("weights", folder / "a.h5", folder / "b.h5", "-o", folder / f"{name}.json", "--samples", samples)
+    plain = write_dump(folder / "plain.h5", 9)
+    run(plain, "-o", folder / "r.h5", "--weights", folder / "w.json")
+    assert "as it is there" or run(plain, "-o", folder / "r.h5", "--weights", folder / "w.json", "--resume")
+    run(plain, "-o", folder / "r.h5", "--weights", folder / "v.json", "--resume", expect=5)
+    run(plain, "-o", folder / "r.h5", "--resume", expect=5)
+
+
+@pytest.mark.parametrize("change, sentence", [
+    ({"model": "other"}, "has weights of the model 'other' with 3 layers of 4 query heads, expected those of"),
+    ({"num_layers": 4}, "'test/model' with 4 layers of 4 query heads, expected those of"),
+    ({"num_query_heads": 2}, "layers.0.weights is a list, expected a list of 2 numbers, one of each query head"),
+    ({"layers": {"0": {"weights": [1, 1, 1, 1]}}}, "has no weights of layer 2, which"),
+    ({"layers": {"3": {"weights": [1, 1, 1, 1]}}}, "layers.3 has no number of a layer from 0 to 2 as its name"),
+    ({"layers": {"02": {"weights": [1, 1, 1, 1]}}}, "layers.02 has no number of a layer from 0 to 2 as its name"),
+    ({"layers": {"0": {"weights": [1, 1, -1, 1]}}}, "layers.0.weights[2] is -1, expected"),
+    ({"layers": {"0": {"weights": [1, 1, 1e39, 1]}}}, "expected a list of 4 numbers, one of each query head that float32 holds"),
+    ({"layers": {"0": [1, 1, 1, 1]}}, "layers.0"),
+    ({"layers": None}, "layers"),
+    ({"format": "attest-recommendation"}, 'format is "attest-recommendation", expected "attest-head-weights"'),
+    ({"format_version": 2}, "format_version is 2, expected 1"),
+    ({"num_query_heads": 1 << 40}, "num_query_heads is 1099511627776, expected a whole number from 1 to 2147483647"),
+])
+def test_wrong_files_are_refused(made, change, sentence):
+    folder, _ = made
+    attest("weights", folder / "a.h5", "-o", folder / "w.json")
+    (folder / "w.json").write_text(json.dumps(json.loads((folder / "w.json").read_text()) | change))
+    done = run(write_dump(folder / "plain.h5", 9), "-o", folder / "r.h5", "--weights", folder / "w.json", expect=4)
+    assert sentence in done.stderr and str(folder / "w.json") in done.stderr and done.stderr.count("\n") == 1, done.stderr
+    assert not (folder / "r.h5").exists() and not (folder / "r.h5.partial").exists()
+
+
+@pytest.mark.parametrize("text", ["", "[1]", "{", '{"format": 1}'])
+def test_what_is_no_such_file_is_refused(made, text):
+    folder, _ = made
+    (folder / "w.json").write_text(text)
+    done = run(folder / "a.h5", "-o", folder / "r.h5", "--weights", folder / "w.json", expect=4)
+    assert str(folder / "w.json") in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_what_attest_weights_refuses(made):
+    folder, _ = made
+    plain, out = write_dump(folder / "plain.h5", 9), folder / "w.json"
+    assert "no layer has head gradients, which 'attest capture --head-weights' adds" in attest("weights", plain, "-o", out, expect=4).stderr
+    other = write_dump(folder / "other.h5", 9, num_layers=5)
+    add_gradients(other, 1)
+    assert "is of 'test/model' with 5 layers of 4 query heads, expected the model of" in attest("weights", folder / "a.h5", other, "-o", out, expect=4).stderr
+    assert "no dump has a sample 'x'" in attest("weights", folder / "a.h5", "-o", out, "--samples", "x", expect=2).stderr
+    attest("weights", folder / "a.h5", "-o", folder / "a.h5", "--force", expect=2)
+    attest("weights", folder / "missing.h5", "-o", out, expect=4)
+    assert not out.exists()
+    attest("weights", folder / "a.h5", "-o", out)
+    attest("weights", folder / "a.h5", "-o", out, expect=5)
+    attest("weights", folder / "b.h5", "-o", out, "--force")
+    assert json.loads(out.read_text())["prompts"] == 1
