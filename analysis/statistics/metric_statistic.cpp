@@ -13,6 +13,7 @@
 #include "analysis/metrics/metric.h"
 #include "analysis/statistics/aggregate.h"
 #include "analysis/statistics/ladder.h"
+#include "analysis/statistics/model_error.h"
 #include "dumps/base/error.h"
 #include "dumps/base/printable.h"
 #include "kernels/selectors/registry.h"
@@ -35,6 +36,7 @@ std::vector<MetricInfo> own_metrics() {
 
 /// The mean of a metric; empty if there is no such metric.
 std::optional<MetricStatistic> plain_metric(std::string_view name) {
+  if (name == kWeightedErrorMetric) return MetricStatistic{.info = weighted_error_info(), .metric = std::string(name)};
   const Metric* metric = find_metric(name == kSpanRecallMetric ? "recall" : name);
   if (metric != nullptr)
     return MetricStatistic{.info = metric->info, .metric = std::string(name), .of_scores = metric->of_scores()};
@@ -67,8 +69,8 @@ MetricStatistic parse_metric(std::string_view typed, std::string_view name) {
   const bool of_deficit = !found && name.ends_with(kDeficit);
   if (of_deficit) found = plain_metric(name.substr(0, name.size() - kDeficit.size()));
   if (!found)
-    fail(typed, fmt::format("there is no metric '{}'; 'attest list' has them, and there are {}, {} and NAME{}",
-                            printable(name), kSpanRecallMetric, kDroppedMass, kDeficit));
+    fail(typed, fmt::format("there is no metric '{}'; 'attest list' has them, and there are {}, {}, {} and NAME{}",
+                            printable(name), kSpanRecallMetric, kWeightedErrorMetric, kDroppedMass, kDeficit));
   found->deficit = of_deficit || name == kDroppedMass;
   if (found->deficit && !has_deficit(found->info))
     fail(typed, fmt::format("'{}' has no deficit: 1 is not its best value", found->metric));

@@ -6,6 +6,7 @@
 
 #include "analysis/metrics/metric.h"
 #include "analysis/results/axes.h"
+#include "analysis/statistics/model_error.h"
 
 namespace attest {
 namespace {
@@ -91,11 +92,12 @@ std::vector<std::vector<SampleCells>> gather_settings(ResultsFiles files, std::s
   bool setting_axis = true;
   each_sample(
       files, label, [&](const ResultsFile& file, std::size_t d, std::size_t dump, std::size_t s, std::size_t selector) {
-        const std::optional<MetricArray> array = file.read(d, s, selector, metric);
+        const std::optional<MetricArray> array = read_metric(file, d, s, selector, metric);
         if (!array || array->axes == MetricAxes::query_head_lambda || array->axes == MetricAxes::query_setting_token)
           return;
         const StudySample& sample = file.study().dumps[d].samples[s];
-        const std::vector<std::size_t> layers = chosen_layers(file, d, s, selector, choice);
+        const std::vector<std::size_t> layers =
+            metric == kWeightedErrorMetric ? std::vector<std::size_t>{0} : chosen_layers(file, d, s, selector, choice);
         const std::vector<std::string>& grid = file.study().selectors[selector].setting_labels;
         setting_axis = has_settings(array->axes);
         for (std::size_t i = 0; i < (setting_axis ? settings.size() : std::min<std::size_t>(1, settings.size())); ++i) {

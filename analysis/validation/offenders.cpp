@@ -5,6 +5,8 @@
 #include <cmath>
 #include <tuple>
 
+#include "analysis/statistics/model_error.h"
+
 namespace attest {
 namespace {
 
@@ -39,7 +41,7 @@ Offenders find_offenders(const PromptSet& set, std::span<const Target> targets, 
     const Prompt& prompt = set.prompts[miss.prompt];
     const Target& target = targets[miss.target];
     const std::optional<PromptCells> cells = read_cells(prompt, target.quantity);
-    if (!cells) continue;
+    if (!cells || target.quantity.metric == kWeightedErrorMetric) continue;  // of no layer
     for (std::size_t y = 0; y < cells->rows.size(); ++y)
       for (std::int64_t n = 0; n < cells->num_queries; ++n)
         for (std::int64_t h = 0; h < cells->num_heads; ++h) {

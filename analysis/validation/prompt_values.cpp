@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "analysis/statistics/model_error.h"
 #include "analysis/statistics/not_defined.h"
 #include "analysis/statistics/paired_cells.h"
 #include "dumps/base/parallel_for.h"
@@ -16,12 +17,12 @@ namespace {
 /// The cells of one metric, with the candidates in place of settings where there are any. Empty if one of them lacks
 /// it.
 std::optional<MetricArray> read_settings(const Prompt& prompt, std::string_view metric) {
-  if (prompt.columns.empty()) return prompt.file->read(prompt.dump, prompt.sample, prompt.selector, metric);
+  if (prompt.columns.empty()) return read_metric(*prompt.file, prompt.dump, prompt.sample, prompt.selector, metric);
   MetricArray all;
   const std::size_t width = prompt.columns.size();
   for (std::size_t c = 0; c < width; ++c) {
     const auto [selector, setting] = prompt.columns[c];
-    const std::optional<MetricArray> own = prompt.file->read(prompt.dump, prompt.sample, selector, metric);
+    const std::optional<MetricArray> own = read_metric(*prompt.file, prompt.dump, prompt.sample, selector, metric);
     if (!own) return std::nullopt;
     const bool layers = own->axes == MetricAxes::query_setting, settings = has_settings(own->axes);
     const auto stride = settings ? static_cast<std::size_t>(own->shape.back()) : 1;
@@ -54,6 +55,7 @@ std::optional<PromptCells> read_cells(const Prompt& prompt, const MetricStatisti
                          : read_settings(prompt, quantity.stored_metric());
   if (!array) return std::nullopt;
   PromptCells cells{.array = std::move(*array), .rows = prompt.rows};
+  if (quantity.metric == kWeightedErrorMetric) cells.rows = {0};  // of the whole model
   cells.num_queries = cells.array.shape[1];
   cells.num_heads = cells.array.axes == MetricAxes::query_setting ? 1 : cells.array.shape[2];
   cells.num_settings = has_settings(cells.array.axes) ? static_cast<std::size_t>(cells.array.shape.back()) : 1;

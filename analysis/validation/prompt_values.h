@@ -17,7 +17,7 @@ namespace attest {
 /// The cells of one metric of one prompt in the layers in scope.
 struct PromptCells {
   MetricArray array;              ///< of all layers of the sample
-  std::vector<std::size_t> rows;  ///< the layers in scope
+  std::vector<std::size_t> rows;  ///< the layers in scope; 0 alone for a metric of the whole model
   std::int64_t num_queries = 0;
   std::int64_t num_heads = 0;    ///< 1 for a metric of the whole layer
   std::size_t num_settings = 1;  ///< 1 for a metric without settings

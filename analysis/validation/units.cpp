@@ -7,6 +7,7 @@
 #include <cmath>
 #include <optional>
 
+#include "analysis/statistics/model_error.h"
 #include "analysis/statistics/not_defined.h"
 #include "dumps/base/error.h"
 #include "dumps/base/join.h"
@@ -86,6 +87,10 @@ std::optional<double> stored_dense_value(const Target& target) {
 }  // namespace
 
 std::vector<Unit> units_of(const PromptSet& set, UnitKind kind, std::span<const Target> targets) {
+  for (const Target& target : targets)
+    if (target.quantity.metric == kWeightedErrorMetric)
+      throw UsageError(fmt::format("--per {}: '{}' is of all layers together, which no part of the model has",
+                                   kind == UnitKind::layer ? "layer" : "kv_head", target.quantity.metric));
   if (kind == UnitKind::kv_head)
     for (const Target& target : targets)
       if (target.quantity.info.axes == MetricAxes::query_setting)
