@@ -93,7 +93,11 @@ std::string metric_text(const Json& metric) {
     if (need == "spans") lines.add("needs", "a sample with spans");
     if (need == "few span tokens") lines.add("needs", fmt::format("at most {} tokens in its spans", kMaxSpanTokens));
     if (need == "sinks") lines.add("needs", "a layer with learned sinks");
-    if (need == "head gradients") lines.add("needs", "a dump with head gradients (attest capture --head-weights)");
+    if (need == "head gradients") {
+      lines.add("needs", "head gradients in the dump (attest capture --head-weights), or attest run --weights");
+      lines.add("note",
+                "weighted_error is that of all layers together: a column of attest table, a target of attest validate");
+    }
     if (need == "estimate") lines.add("needs", "a selector with an estimate");
     if (need == "scores") lines.add("needs", "an estimate in natural-log units");
   }

@@ -116,9 +116,9 @@ def test_other_weights_are_another_study(made):
         attest("weights", folder / "a.h5", folder / "b.h5", "-o", folder / f"{name}.json", "--samples", samples)
     plain = write_dump(folder / "plain.h5", 9)
     run(plain, "-o", folder / "r.h5", "--weights", folder / "w.json")
-    assert "as it is there" or run(plain, "-o", folder / "r.h5", "--weights", folder / "w.json", "--resume")
-    run(plain, "-o", folder / "r.h5", "--weights", folder / "v.json", "--resume", expect=5)
-    run(plain, "-o", folder / "r.h5", "--resume", expect=5)
+    run(plain, "-o", folder / "r.h5", "--weights", folder / "w.json", "--resume")
+    for other in ["--weights", folder / "v.json"], []:
+        assert "with other options or inputs" in run(plain, "-o", folder / "r.h5", "--resume", *other, expect=2).stderr
 
 
 @pytest.mark.parametrize("change, sentence", [
@@ -128,7 +128,7 @@ def test_other_weights_are_another_study(made):
     ({"layers": {"0": {"weights": [1, 1, 1, 1]}}}, "has no weights of layer 2, which"),
     ({"layers": {"3": {"weights": [1, 1, 1, 1]}}}, "layers.3 has no number of a layer from 0 to 2 as its name"),
     ({"layers": {"02": {"weights": [1, 1, 1, 1]}}}, "layers.02 has no number of a layer from 0 to 2 as its name"),
-    ({"layers": {"0": {"weights": [1, 1, -1, 1]}}}, "layers.0.weights[2] is -1, expected"),
+    ({"layers": {"0": {"weights": [1, 1, -1, 1]}}}, "layers.0.weights is a list, expected a list of numbers of at least 0"),
     ({"layers": {"0": {"weights": [1, 1, 1e39, 1]}}}, "expected a list of 4 numbers, one of each query head that float32 holds"),
     ({"layers": {"0": [1, 1, 1, 1]}}, "layers.0"),
     ({"layers": None}, "layers"),
@@ -168,3 +168,42 @@ def test_what_attest_weights_refuses(made):
     attest("weights", folder / "a.h5", "-o", out, expect=5)
     attest("weights", folder / "b.h5", "-o", out, "--force")
     assert json.loads(out.read_text())["prompts"] == 1
+
+
+def weighted_error(path):
+    """The prompts' [N, S] from the heads' cells, in plain numpy."""
+    with h5py.File(path) as file:
+        return [np.sqrt((sample["recent/weighted_error_head"][:].astype(float) ** 2).sum(2)).sum(0) for sample in file["dumps/0/samples"].values()]
+
+
+def test_a_column_of_the_whole_model(made):
+    folder, _ = made
+    run(folder / "b.h5", "-o", folder / "r.h5")
+    columns = "weighted_error.max,weighted_error,weighted_error.count"
+    rows = json.loads(attest("table", folder / "r.h5", "--metrics", columns, "--format", "json").stdout)["rows"]
+    want = weighted_error(folder / "r.h5")[0]
+    for s, row in enumerate(rows):
+        np.testing.assert_allclose([row[name] for name in ("weighted_error.max", "weighted_error.mean", "weighted_error.count")], [want[:, s].max(), want[:, s].mean(), 3], rtol=1e-6)
+    for split in "layer", "head":
+        done = attest("table", folder / "r.h5", "--by", split, "--metrics", "weighted_error", expect=2)
+        assert f"--by {split}: 'weighted_error' is of all layers together; 'weighted_error_head' has its parts" in done.stderr
+    run(write_dump(folder / "plain.h5", 9), "-o", folder / "plain-r.h5")
+    assert "takes head gradients or --weights" in attest("table", folder / "plain-r.h5", "--metrics", "weighted_error", expect=4).stderr
+
+
+def test_a_target_of_the_whole_model(tmp_path):
+    """What the worst of 60 prompts needs at the larger budget is certified there, and not at the smaller one."""
+    names = [f"s{i:02}" for i in range(60)]
+    dump = write_dump(tmp_path / "d.h5", 1, samples=names)
+    for i, name in enumerate(names):
+        add_gradients(dump, i, name)
+    run(dump, "-o", tmp_path / "r.h5", "--budget", "8,32")
+    worst = np.array([each.max(0) for each in weighted_error(tmp_path / "r.h5")])
+    assert (worst[:, 0] > worst[:, 1].max()).sum() > 20, "the smaller budget must fail"
+    target = f"weighted_error.max<={worst[:, 1].max() * 1.0001}"
+    done = attest("validate", tmp_path / "r.h5", "--target", target, "--json")
+    assert "certified: budget 32 of recent" in json.loads(done.stdout)["text"]
+    attest("validate", tmp_path / "r.h5", "--target", f"weighted_error.max<={worst[:, 1].min() * 0.999}", expect=3)
+    for per in "layer", "kv_head":
+        done = attest("validate", tmp_path / "r.h5", "--target", target, "--per", per, expect=2)
+        assert f"--per {per}: 'weighted_error' is of all layers together" in done.stderr

@@ -35,6 +35,8 @@ def numbers_of(path, label, setting, predictor):
         elif metric == "span_error":  # of each query over layers and heads
             weight = mass.astype(float)
             numbers.append(reduce((weight * group["output_error"][..., at]).sum((0, 2)) / weight.sum((0, 2))))
+        elif metric == "weighted_error":
+            numbers.append(np.float32(reduce(np.sqrt((group["weighted_error_head"][..., at].astype(float) ** 2).sum(2)).sum(0).astype(np.float32).astype(float))))
         elif metric == "span_recall":
             numbers.append(reduce(group["recall"][..., at].astype(float)[mass >= 0.3]))
         else:
@@ -55,7 +57,8 @@ def auc_of_pairs(score, failed, stratum=None):
 STATISTICS = {"mean": np.nanmean, "min": np.nanmin, "max": np.nanmax, "p5": lambda x: np.nanquantile(x, 0.05)}
 PREDICTORS = {"span_error.max": "high", "span_recall.min": "low", "span_recall.mean": "low", "span_share_kept": "low", "span_mass_kept.min": "low", "model_span_lost.max": "high",
               "model_span_lost.mean": "high", "recall.mean": "low", "recall.min": "low", "recall.p5": "low", "mass_recall.min": "low", "lse_error.max": "high", "recall_layer.min": "low",
-              "lse_error.mean": "high", "keep_ratio.mean": "low", "keep_ratio.min": "low"}
+              "lse_error.mean": "high", "keep_ratio.mean": "low", "keep_ratio.min": "low", "weighted_error.max": "high",
+              "weighted_error.mean": "high"}
 
 
 class Study:

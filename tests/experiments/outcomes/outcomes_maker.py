@@ -72,6 +72,7 @@ def write_results(path, bad, names=None, *, selectors=None, model="tiny", dump="
                 recall[0, 0, 3] = 1 - np.minimum(1, own * rng.uniform(0.8, 1.6, own.shape))
                 values = {"recall": recall, "mass_recall": 1 - own * rng.uniform(0.2, 1, (*shape, 1)), "lse_error": 2 * own * rng.uniform(0, 1, (*shape, 1)),
                           "output_error": 1.5 * own * rng.uniform(0.6, 1, (*shape, 1)),
+                          "weighted_error_head": own**2 * np.linspace(0.5, 2, mass.size).reshape(*shape, 1),
                           "recall_layer": 1 - own * rng.uniform(0.2, 1, (LAYERS, QUERIES, 1)),
                           "keep_ratio": np.clip(0.8 - own * rng.uniform(0.5, 1, (*shape, 1)), 0, 1)}
                 if spans:

@@ -49,7 +49,7 @@ RUN = {
     "--layers": ("a layer number", ["x", "-1", "1.5", "3-1", "99999999999", "1,,2"]),
     "--queries": ("position", ["some", "-1", "1.5", "99999999999999999999"]),
     "--samples": GRID,
-    "--units": ("a list such as 0-7", ["''"]), "--chunk": FILE, "--dask": ("an address, a file or local:N", ["''"]),
+    "--units": ("a list such as 0-7", ["''"]), "--chunk": FILE, "--weights": FILE, "--dask": ("an address, a file or local:N", ["''"]),
     "--slurm": ("a list such as partition=gpu,jobs=8", ["''"]),
     "--time-limit": TIME,
     "--device": ("auto, cpu, cuda, cuda:<number>, cuda:<number>,<number> or cuda:all", ["tpu", "cuda:x", "cuda:-1", "''"]),
