@@ -15,15 +15,20 @@ pytest.importorskip("scikit_build_core", reason="scikit-build-core is not instal
 def call(*words, **options):
     """Without the checkout: neither its package nor its program is there to be found."""
     environment = {name: value for name, value in os.environ.items()
-                   if not name.startswith(("ATTEST_", "PYTHON"))} | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+                   if not name.startswith(("ATTEST_", "PYTHON"))}
+    environment |= {"CXX": os.environ.get("CXX", "c++"), "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     return subprocess.run([*map(str, words)], capture_output=True, text=True, env=environment, **options)
 
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
     folder = tmp_path_factory.mktemp("wheel")
+    # Compiled as the program that the tests have, so that ccache has it.
+    with_cuda = "ATTEST_CUDA:BOOL=OFF" not in (Path(os.environ["ATTEST_BIN"]).parent / "CMakeCache.txt").read_text()
+    settings = {"build-dir": f"{ROOT}/build/wheel", "cmake.define.ATTEST_NATIVE": "ON",
+                "cmake.define.ATTEST_CUDA": "ON" if with_cuda else "OFF"}
     done = call(sys.executable, "-m", "pip", "wheel", ROOT, "-w", folder, "--no-deps", "--no-build-isolation",
-                "-C", f"build-dir={ROOT}/build/wheel")
+                *(f"-C{name}={value}" for name, value in settings.items()))
     assert done.returncode == 0, done.stdout + done.stderr
     (found,) = folder.iterdir()
     return found

@@ -76,6 +76,7 @@ class Imported final : public SelectorWith<ImportedOptions, make_cuda_imported> 
     std::vector<EstimateSource> sources;
     for (const EstimateSource& source : {source_, keys_, values_})
       if (!source.dataset.empty()) sources.push_back(source);
+    if (sources.empty()) sources.push_back(source_);  // those that check() misses
     return sources;
   }
   std::shared_ptr<const CudaSelector> cuda_code() const override {

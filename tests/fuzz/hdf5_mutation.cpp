@@ -2,6 +2,7 @@
 #include "tests/fuzz/hdf5_mutation.h"
 
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <stdexcept>
 
@@ -175,6 +176,7 @@ void change_hdf5(const std::string& path, RandomStream& random) {
 }
 
 std::string mutated_hdf5(const std::string& path, const std::string& seed, RandomStream& random) {
+  std::filesystem::remove(path);  // else HDF5 goes on with the file before, if a failed change has left it open
   std::ofstream(path, std::ios::binary).write(seed.data(), static_cast<std::streamsize>(seed.size()));
   const std::uint64_t kind = random.below(10);
   if (kind < 7) change_hdf5(path, random);

@@ -151,7 +151,7 @@ def test_compressed_estimates_have_the_bound_of_dumps(tmp_path):
 def test_what_stands_in_the_place_of_results_is_said(tmp_path):
     write_dump(tmp_path / "d.h5", 300)
     command = ["run", "d.h5", "-o", "r.h5", "--quiet", "--selector", "quest", "--resume"]
-    for content, found in (((tmp_path / "d.h5").read_bytes(), b"/: attribute 'format' is 'attention-dump', expected 'attention-study'"),
+    for content, found in (((tmp_path / "d.h5").read_bytes(), b"/: attribute 'format' is 'attention-dump', expected 'attention-study' (this is a dump, for `attest run`)"),
                            (b"notes", b"is not an HDF5 file, it has no HDF5 signature")):
         (tmp_path / "r.h5").write_bytes(content)
         done = attest(tmp_path, *command)

@@ -19,7 +19,8 @@ def dask(place, say):
     takes is in Dask's own settings (distributed.comm.tls, DASK_DISTRIBUTED__COMM__TLS__CA_FILE and others)."""
     from distributed import Client, LocalCluster
 
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # its pages about workers that died
+    for name in ("distributed", "tornado.application", "asyncio"):  # their pages about workers that died
+        logging.getLogger(name).setLevel(logging.CRITICAL)
     with contextlib.ExitStack() as stack:
         try:
             if local := re.fullmatch(r"local:(\d+)", place):
