@@ -73,7 +73,7 @@ std::string text_of(const ReportData& data, const HtmlReport& report, const std:
 
 void run_report(ReportCommandOptions& options, const GlobalOptions& global) {
   check_output_file(options.path, options.results.paths(), {.replace = options.force});
-  if (const std::string kind = fs::path(options.path).extension(); kind != ".html" && kind != ".htm")
+  if (const std::string kind = fs::path(options.path).extension(); !kind.empty() && kind != ".html" && kind != ".htm")
     throw UsageError(fmt::format("--output {}: the report is a page for a browser, expected a name that ends in .html",
                                  printable(options.path)));
   if (!options.guarantee.judgement.targets.empty()) {

@@ -14,7 +14,7 @@ namespace {
 using test::CellPlace;
 
 constexpr double kAlpha = 0.05, kBeta = 0.1;
-constexpr int kTrials = 300, kLayers = 6;
+constexpr int kTrials = 100, kLayers = 6;
 constexpr std::size_t kPrompts = 60, kCandidates = 4;
 
 /// Each layer of a prompt misses at candidate c with probability kMisses[c], whatever the others do: the second is the

@@ -52,6 +52,8 @@ def test_every_number_has_a_name(results, studied_demo, tmp_path):
 def test_a_page_is_no_pdf(results, tmp_path):
     done = report(results, "-o", tmp_path / "r.pdf", expect=2)
     assert "r.pdf: the report is a page for a browser, expected a name that ends in .html" in done.stderr
+    report(results, "-o", tmp_path / "r")
+    assert (tmp_path / "r").read_text().startswith("<!DOCTYPE html>"), "a name of no kind is as good"
 
 
 def test_the_same_results_give_the_same_page(results, tmp_path):
