@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# cmake/build.sh PRESET TARGET [--torch] [--dask] [--tests]: sets up what is missing, configures and builds.
+# cmake/build.sh PRESET TARGET [--torch] [--cluster] [--tests]: sets up what is missing, configures and builds.
 # A lock allows one build at a time per checkout.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
@@ -20,7 +20,7 @@ if ! flock -n 9; then
   # The ranks of a job begin at the same time: the first one has built for all.
   torch=
   [[ " $* " != *" --torch "* ]] || torch=--torch
-  [[ " $* " != *" --dask "* ]] || torch=--dask
+  [[ " $* " != *" --cluster "* ]] || torch=--cluster
   [[ $target != attest || " $* " = *" --tests "* ]] || ! up_to_date || exit 0
 fi
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# cmake/setup.sh [--torch] [--tests] [--lm-eval] [--dask]: installs what attest needs and this machine lacks; uses no network if
+# cmake/setup.sh [--torch] [--tests] [--lm-eval] [--cluster]: installs what attest needs and this machine lacks; uses no network if
 # nothing is missing. It looks for the header or tool itself, not for its package, so that other ways of installing count
 # too.
 #   --torch    also what attest capture, tasks and the LibTorch peer of attest bench need
 #   --tests    also what the tests need
 #   --lm-eval  also torch and the lm-evaluation-harness, as --torch --tests does
-#   --dask     also what attest run --dask needs, as --torch --tests does
+#   --cluster  also what attest run --dask, --mpi and --slurm need, as --torch --tests does
 #   ATTEST_PYTHON=/path/python  an interpreter to use instead of a .venv
 #   ATTEST_CUDA=1 or 0          with or without a CUDA compiler; by default with one if there is a GPU
 set -euo pipefail
@@ -14,18 +14,18 @@ mkdir -p build
 log=$PWD/build/setup.log
 venv=$PWD/.venv
 
-torch= tests= lm_eval= dask=
+torch= tests= lm_eval= cluster=
 for option in "$@"; do
   case $option in
     --torch) torch=1 ;;
     --tests) tests=1 ;;
     --lm-eval) torch=1 lm_eval=1 ;;
-    --dask) dask=1 ;;
+    --cluster) cluster=1 ;;
     *) echo "cmake/setup.sh: unknown option $option" >&2 && exit 2 ;;
   esac
 done
 
-[ -z "$torch" ] || [ -z "$tests" ] || lm_eval=1 dask=1
+[ -z "$torch" ] || [ -z "$tests" ] || lm_eval=1 cluster=1
 
 . cmake/watch.sh
 . cmake/choose_preset.sh
@@ -96,7 +96,7 @@ wheel_files() { # the requirements files of this set-up, for .venv
   [ -z "$torch" ] || echo cmake/requirements-torch.txt
   [ -z "$tests" ] || echo cmake/requirements-tests.txt
   [ -z "$lm_eval" ] || echo cmake/requirements-lm-eval.txt
-  [ -z "$dask" ] || echo cmake/requirements-dask.txt
+  [ -z "$cluster" ] || echo cmake/requirements-cluster.txt
 }
 
 # Succeeds if .venv has every pinned version of a requirements file.
@@ -211,7 +211,7 @@ else
   [ -z "$torch" ] || wheels "torch and transformers (some 3 GB)" cmake/requirements-torch.txt
   [ -z "$tests" ] || wheels "the wheels of the tests" cmake/requirements-tests.txt
   [ -z "$lm_eval" ] || wheels "the lm-evaluation-harness (some 550 MB)" cmake/requirements-lm-eval.txt
-  [ -z "$dask" ] || wheels "Dask's scheduler" cmake/requirements-dask.txt
+  [ -z "$cluster" ] || wheels "Dask, mpi4py and submitit" cmake/requirements-cluster.txt
 fi
 
 # `import attest` in .venv's Python; a .venv that is a link belongs to another checkout.

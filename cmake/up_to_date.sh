@@ -1,4 +1,4 @@
-# Sourced by ./attest and cmake/build.sh, which set root, preset and torch (--torch, --dask, or empty): whether the program of that
+# Sourced by ./attest and cmake/build.sh, which set root, preset and torch (--torch, --cluster, or empty): whether the program of that
 # preset needs no build.
 up_to_date() {
   # Rebuild if the checkout was moved or another ATTEST_PYTHON is set: the program contains both paths.
@@ -7,7 +7,7 @@ up_to_date() {
   [ -n "${ATTEST_PYTHON-}" ] || [ -e "$root/.venv/bin/python" ] || return
   case $torch in
     --torch) [ -e "$root/build/$preset/libanalysis_torch.so" ] || return ;;
-    --dask) [ -n "${ATTEST_PYTHON-}" ] || compgen -G "$root/.venv/lib/python3*/site-packages/distributed" >/dev/null || return ;;
+    --cluster) [ -n "${ATTEST_PYTHON-}" ] || compgen -G "$root/.venv/lib/python3*/site-packages/submitit" >/dev/null || return ;;
   esac
   local git=$root/.git
   [ ! -f "$git" ] || read -r _ git <"$git" # in a worktree .git is a file

@@ -190,12 +190,13 @@ def test_a_checkout_that_cannot_be_written_is_said_to_be(checkout, program):
                              "writable, or build in a copy of the checkout\n")
 
 
-def test_dask_is_brought_by_the_first_command_that_takes_it(checkout):
+def test_packages_of_clusters_are_brought_by_the_first_command_that_takes_one(checkout):
     call(checkout / "attest", "run", "d.h5", WORLD_SIZE="2")
-    call(checkout / "attest", "run", "d.h5", "--dask", "local:2")
-    (checkout / ".venv/lib/python3.11/site-packages/distributed").mkdir(parents=True)
+    for options in ["--dask", "local:2"], ["--mpi"], ["--slurm=jobs=2"]:
+        call(checkout / "attest", "run", "d.h5", *options)
+    (checkout / ".venv/lib/python3.11/site-packages/submitit").mkdir(parents=True)
     call(checkout / "attest", "run", "d.h5", "--dask=local:2")
-    assert builds(checkout) == [f"{PRESET} attest", f"{PRESET} attest --dask"]
+    assert builds(checkout) == [f"{PRESET} attest", *[f"{PRESET} attest --cluster"] * 3]
 
 
 CMAKE = r"""#!/usr/bin/env bash

@@ -44,6 +44,7 @@ std::optional<ResultsFile> finished_results(const RunOptions& options, const std
 std::optional<Summary> find_complete(const Study& study, const RunOptions& options, const std::string& configuration,
                                      const std::string& folder) {
   if (!options.resume || !fs::exists(options.output)) return std::nullopt;
+  if (options.take && options.force) return std::nullopt;  // a file of before, which the chunks are to replace
   const bool unfinished = PartialResults::exists(folder);
   try {
     if (const std::optional<ResultsFile> results = finished_results(options, configuration, study.skip_bad_layers)) {

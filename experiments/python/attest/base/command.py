@@ -112,9 +112,9 @@ def end_process(code):
     os._exit(code)
 
 
-def run_command(program, needed_modules, command, interruption=lambda: NOTHING_WRITTEN):
+def run_command(program, needed_modules, command, interruption=lambda: NOTHING_WRITTEN, extra="models"):
     """Calls `command` and returns the exit code. `program` begins the line that reports an exception; `interruption`
-    returns the sentence that reports Ctrl-C."""
+    returns the sentence that reports Ctrl-C; `extra` of the wheel brings `needed_modules`."""
     global interrupted
     interrupted = False
     before, hook_before = {each: signal.getsignal(each) for each in SIGNALS}, sys.unraisablehook
@@ -140,7 +140,7 @@ def run_command(program, needed_modules, command, interruption=lambda: NOTHING_W
             sentence, code = str(error), error.exit_code
         elif isinstance(error, ImportError):
             advice = "cmake/setup.sh, which ./attest runs, installs them into .venv" if checkout() else \
-                "pip install 'attest[models]' installs what models take"
+                f"pip install 'attest[{extra}]' installs them"
             sentence, code = (f"{sys.executable} lacks a module that this command needs, {needed_modules} "
                               f"({first_line(error)}); {advice}", 5)
         else:

@@ -1,5 +1,6 @@
 """`attest run` with --dask, --mpi or --slurm. experiments/commands/run.cpp calls it with one JSON document."""
 import json
+import logging
 import sys
 
 from ..base.command import NOTHING_WRITTEN, end_process, print_report, run_command
@@ -9,6 +10,7 @@ from .study import Study
 
 
 def share(request, study):
+    logging.disable()  # pages of the engines' own about workers that died: what ends a study is said in a sentence
     with getattr(executors, request["executor"])(request["place"], Progress(0, "", request["quiet"]).say) as (executor, slots):
         if executor is None:  # of mpirun's processes one leads
             return
@@ -32,7 +34,7 @@ def main(text):
         return (f"interrupted with {study.total - len(study.missing)} of {study.total} layers finished; the same command "
                 "with --resume goes on")
     return run_command("attest", {"dask": "distributed", "mpi": "mpi4py", "slurm": "submitit"}[request["executor"]],
-                       lambda: share(request, study), interruption)
+                       lambda: share(request, study), interruption, "cluster")
 
 
 if __name__ == "__main__":

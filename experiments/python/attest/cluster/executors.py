@@ -19,8 +19,6 @@ def dask(place, say):
     takes is in Dask's own settings (distributed.comm.tls, DASK_DISTRIBUTED__COMM__TLS__CA_FILE and others)."""
     from distributed import Client, LocalCluster
 
-    for name in ("distributed", "tornado.application", "asyncio"):  # their pages about workers that died
-        logging.getLogger(name).setLevel(logging.CRITICAL)
     with contextlib.ExitStack() as stack:
         try:
             if local := re.fullmatch(r"local:(\d+)", place):

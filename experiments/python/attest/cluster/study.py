@@ -48,9 +48,11 @@ class Study:
         if not any(word.startswith("--threads") for word in words):
             self.words = [*words, "--threads=1"]  # a slot of a worker is one thread
         self.total, self.missing, self.summary = 0, [], None
+        self.how = []  # to go on
 
     def begin(self, how=()):
         self._take([], [*how])
+        self.how = ["--resume"] + ["--force"] * ("--force" in how)
 
     def share(self, executor, slots=None, seconds=SECONDS, progress=lambda finished, total: None):
         """Submits the missing units in chunks, and adds what comes back to the study until none is missing."""
@@ -111,7 +113,7 @@ class Study:
                 paths.append(pathlib.Path(folder) / str(number))
                 paths[-1].write_bytes(data)
             taken = {unit for _, units in chunks for unit in units}
-            self._take([*map(str, paths)], ["--resume"], last=taken >= set(self.missing))
+            self._take([*map(str, paths)], self.how, last=taken >= set(self.missing))
 
     def _take(self, chunks, how, last=False):
         """Adds chunks to the study's folder; the last ones complete the results file. With `show` the program then says

@@ -8,12 +8,12 @@ import subprocess
 import sys
 import time
 
-import h5py
 import pytest
 
+from results_data import data_of
 from shared_runs import ATTEST, CLEAN, SELECTORS, wait_for, write_dump
 
-pytest.importorskip("distributed", reason="distributed is not installed (cmake/setup.sh --dask)")
+pytest.importorskip("distributed", reason="distributed is not installed (cmake/setup.sh --cluster)")
 LIMIT = 300
 WORKERS = 4
 
@@ -51,13 +51,7 @@ def tls(folder):
 
 
 def assert_same_results(path, other):
-    def data_sets(file):
-        found = {}
-        file.visititems(lambda name, item: found.update({name: item[()]}) if isinstance(item, h5py.Dataset) else None)
-        return {name: value.tolist() if value.dtype == object else value.tobytes() for name, value in found.items()}
-
-    with h5py.File(path) as one, h5py.File(other) as two:
-        assert data_sets(one) == data_sets(two) and len(data_sets(one)) > 50
+    assert data_of(path) == data_of(other) and len(data_of(other)) > 50
 
 
 class Cluster:
