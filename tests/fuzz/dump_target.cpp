@@ -2,7 +2,9 @@
 #include <cmath>
 #include <filesystem>
 #include <limits>
+#include <span>
 
+#include "dumps/base/content_hash.h"
 #include "dumps/format/dump_reader.h"
 #include "dumps/format/estimate_reader.h"
 #include "dumps/inspect/file_format.h"
@@ -18,12 +20,13 @@ namespace {
 std::vector<std::string> dump_seeds(const ScratchFolder& folder) {
   const std::string path = folder.file("seed.h5");
   std::vector<std::string> seeds;
+  constexpr std::size_t kOften = 6;  // the last one takes ten times as long
   for (const int gzip : {0, 4}) {
     for (const auto write :
          {+[](const std::string&to, const DumpWriterOptions&o) { test::write_small_dump(to, o); },
           +[](const std::string&to, const DumpWriterOptions&o) { test::write_old_format_dump(to, o); }}) {
       write(path, {.overwrite = true, .gzip_level = gzip});
-      seeds.push_back(bytes_of_file(path));
+      seeds.insert(seeds.end(), kOften, bytes_of_file(path));
     }
   }
   test::write_dump_at_odd_offset(path, {.overwrite = true});
@@ -85,13 +88,14 @@ class DumpTarget : public FuzzTarget {
 
   Outcome read(const std::string& input) override {
     const std::string path = folder_.write("dump.h5", input);
-    outcome_of(path, [&] { file_format(path); });
+    const std::uint64_t hash = hash_of(std::as_bytes(std::span(input)));  // of some inputs more is read
+    if (hash % 4 == 0) outcome_of(path, [&] { file_format(path); });
     return outcome_of(path, [&] {
       const DumpReader dump(path);
       require(dump.info().file_bytes == static_cast<std::int64_t>(input.size()), "the size of the file");
       require(!dump.info().samples.empty(), "no sample");
       for (std::size_t i = 0; i < dump.info().samples.size(); ++i) check_sample(dump, i);
-      if (input.size() % 4 == 0) check_reports(dump);  // reads every value again
+      if (hash % 8 == 1) check_reports(dump);  // every value again
     });
   }
 

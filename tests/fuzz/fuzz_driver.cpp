@@ -1,103 +1,34 @@
-// The processes: one reads, one makes HDF5 files, one watches both. They share the number of the input, its bytes and
-// the counts.
+// Starts and watches the processes: one reads, one makes HDF5 files.
 #include "tests/fuzz/fuzz_driver.h"
 
-#include <semaphore.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
-#include <cstring>
 #include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <optional>
-#include <thread>
+#include <utility>
 
-#include "dumps/hdf5/guarded_child.h"
-#include "tests/fuzz/byte_mutation.h"
+#include "tests/fuzz/driver_work.h"
+#include "tests/fuzz/loop_limit.h"
 
 namespace attest::fuzz {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+/// Inputs on which HDF5 crashes or loops are read again in a child: the first crashes and then one of some; of the
+/// loops, each of which takes seconds, one of many.
+constexpr std::uint64_t kCrashesAgain = 20, kOneCrashOf = 10, kOneLoopOf = 100;
 
-constexpr std::size_t kMostBytes = std::size_t{64} << 20;  // of one input
-/// Inputs of a process that calls HDF5, which leaks on damaged files.
-constexpr std::uint64_t kBatch = 10'000;
-constexpr std::uint64_t kNoMore = ~std::uint64_t{0};
-constexpr std::uint64_t kVariants = 16;  // of one file that HDF5 made
-/// Of the processor, in which the worker reads any HDF5 file on which HDF5 does not loop. The child's limit is longer.
-constexpr double kLoopSeconds = 0.25;
-/// So many loops, and then some of them, are read again in a child.
-constexpr std::uint64_t kLoopsReadAgain = 10, kOneLoopOf = 50;
-
-constexpr std::string_view kNoEnd = "no end after";
-
-enum ExitCode : int { kUsedUp = 0, kBatchDone = 2, kFailed = 3 };
+constexpr std::string_view kNoEnd = "no end after", kCrash = "a crash";
 
 double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
-
-enum class Stage : int { making, reading };
-
-struct Input {
-  std::uint64_t number;
-  std::size_t size;
-  char bytes[kMostBytes];
-
-  void set(std::uint64_t its_number, std::string_view content) {
-    if (content.size() > kMostBytes) throw std::logic_error("an input of more than 64 MiB");
-    number = its_number;
-    size = content.size();
-    std::memcpy(bytes, content.data(), size);
-  }
-  std::string_view view() const { return {bytes, size}; }
-};
-
-/// Shared by all.
-struct Shared {
-  std::atomic<std::uint64_t> making;   ///< number of the input that is being made
-  std::atomic<std::uint64_t> begun;    ///< counts inputs that are being read, for the watch
-  std::atomic<Stage> stage;            ///< of the reading process
-  std::uint64_t next;                  ///< to be read
-  std::atomic<std::uint64_t> looping;  ///< HDF5 loops on this input, and so on its other variants
-  sem_t made, taken;                   ///< of `handed`
-  DriverReport report;
-  char failure[4096];
-  Input input, handed;
-};
-
-class SharedPages {
- public:
-  SharedPages() {
-    void* pages =
-        mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (pages == MAP_FAILED) throw std::runtime_error("no shared memory");
-    shared_ = static_cast<Shared*>(pages);  // zeros are what its members begin with
-    if (sem_init(&shared_->made, 1, 0) != 0 || sem_init(&shared_->taken, 1, 1) != 0)
-      throw std::runtime_error("no semaphores");
-  }
-  ~SharedPages() { munmap(shared_, sizeof(Shared)); }
-  SharedPages(const SharedPages&) = delete;
-  SharedPages& operator=(const SharedPages&) = delete;
-  Shared& operator*() const { return *shared_; }
-
- private:
-  Shared* shared_;
-};
-
-long peak_kib(int who) {
-  rusage usage{};
-  getrusage(who, &usage);
-  return usage.ru_maxrss;
-}
 
 double seconds_of_children() {
   rusage used{};
@@ -106,128 +37,6 @@ double seconds_of_children() {
     return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
   };
   return seconds(used.ru_utime) + seconds(used.ru_stime);
-}
-
-RandomStream stream_of(const TargetInfo& target, std::uint64_t seed, std::uint64_t number) {
-  std::uint64_t name = 0;
-  for (const char c : std::string_view(target.name)) name = name * 257 + static_cast<unsigned char>(c);
-  return RandomStream(random_key({seed, name, number}));
-}
-
-std::uint64_t end_of(const DriverOptions& options) { return options.runs > 0 ? options.first + options.runs : kNoMore; }
-
-/// The inputs of a target. HDF5 makes one file of kVariants; the others are that file with other bytes.
-class Maker {
- public:
-  Maker(const TargetInfo& target, std::uint64_t seed) : target_(target), seed_(seed), maker_(target.make()) {}
-
-  std::string make(std::uint64_t number) {
-    const std::uint64_t first = target_.is_hdf5() ? number - number % kVariants : number;
-    if (first != first_) {
-      first_ = kNoMore;  // if it fails
-      RandomStream random = stream_of(target_, seed_, first);
-      base_ = maker_->make(random);
-      first_ = first;
-    }
-    std::string input = base_;
-    RandomStream random = stream_of(target_, seed_, number);
-    if (number != first) damage_bytes(input, random);
-    return input;
-  }
-
- private:
-  const TargetInfo& target_;
-  const std::uint64_t seed_;
-  const std::unique_ptr<FuzzTarget> maker_;
-  std::uint64_t first_ = kNoMore;
-  std::string base_;
-};
-
-/// Makes inputs until they are used up, or a batch of them.
-int make_inputs(const TargetInfo& target, const DriverOptions& options, Shared& shared) {
-  Maker maker(target, options.seed);
-  const std::uint64_t first = shared.making, end = end_of(options);
-  for (std::uint64_t number = first; number < end; shared.making = ++number) {
-    if (number - first == kBatch) return kBatchDone;
-    if (number % kVariants != 0 && number / kVariants == shared.looping / kVariants) continue;
-    const std::string input = maker.make(number);
-    while (sem_wait(&shared.taken) != 0) {
-    }
-    shared.handed.set(number, input);
-    sem_post(&shared.made);
-  }
-  while (sem_wait(&shared.taken) != 0) {
-  }
-  shared.handed.set(kNoMore, "");
-  sem_post(&shared.made);
-  return kUsedUp;
-}
-
-/// The next input, made here or by the other process; false if there is none.
-bool take_input(const TargetInfo& target, const DriverOptions& options, Shared& shared, FuzzTarget& reader) {
-  if (target.is_hdf5()) {
-    while (sem_wait(&shared.made) != 0) {
-    }
-    shared.input.set(shared.handed.number, shared.handed.view());
-    sem_post(&shared.taken);
-    return shared.input.number != kNoMore;
-  }
-  if (shared.next >= end_of(options)) return false;
-  RandomStream random = stream_of(target, options.seed, shared.next);
-  shared.input.number = shared.next;
-  shared.input.set(shared.next, reader.make(random));
-  return true;
-}
-
-/// False, with a sentence, if the reader breaks its contract.
-bool read_input(FuzzTarget& reader, const DriverOptions& options, Shared& shared) {
-  DriverReport& report = shared.report;
-  const std::string input(shared.input.view());
-  const Clock::time_point begin = Clock::now();
-  Outcome outcome{};
-  try {
-    outcome = reader.read(input);
-  } catch (const std::exception& error) {
-    std::snprintf(shared.failure, sizeof shared.failure, "%s",
-                  printable(std::string_view(error.what()).substr(0, 500)).c_str());
-    return false;
-  }
-  if (const double seconds = seconds_since(begin); seconds > report.worst_seconds) {
-    report.worst_seconds = seconds;
-    report.worst_input = shared.input.number;
-  }
-  const long own = peak_kib(RUSAGE_SELF), children = peak_kib(RUSAGE_CHILDREN);
-  report.peak_kib = std::max(report.peak_kib, own);
-  report.peak_child_kib = std::max(report.peak_child_kib, children);
-  if (static_cast<double>(std::max(own, children)) > options.most_gib * 1024 * 1024) {
-    std::snprintf(shared.failure, sizeof shared.failure, "the process took %ld MiB of memory, its children %ld",
-                  own / 1024, children / 1024);
-    return false;
-  }
-  ++(outcome == Outcome::accepted ? report.accepted : report.refused);
-  return true;
-}
-
-/// Runs until the inputs or the time are used up, or until a failure, which it describes.
-int read_inputs(const TargetInfo& target, const DriverOptions& options, Shared& shared, Clock::time_point end) {
-  const std::unique_ptr<FuzzTarget> reader = target.make();
-  make_no_guarded_children(!options.guarded);
-  for (std::uint64_t count = 0; Clock::now() < end; ++count) {
-    if (target.is_hdf5() && !options.guarded && count == kBatch) return kBatchDone;
-    shared.stage = Stage::making;
-    if (!take_input(target, options, shared, *reader)) break;
-    shared.stage = Stage::reading;
-    ++shared.begun;
-    shared.next = shared.input.number + 1;
-    if (!read_input(*reader, options, shared)) return kFailed;
-  }
-  return kUsedUp;
-}
-
-int read_again_in_child(const TargetInfo& target, const DriverOptions& options, Shared& shared) {
-  const std::unique_ptr<FuzzTarget> reader = target.make();
-  ++shared.begun;
-  return read_input(*reader, options, shared) ? kUsedUp : kFailed;
 }
 
 double processor_seconds(pid_t process) {
@@ -283,7 +92,8 @@ void end(pid_t process) {
 }
 
 /// Looks at the process that makes inputs, and starts another in the place of one that ended.
-void watch_maker(const TargetInfo& target, const DriverOptions& options, Shared& shared, Watched& maker) {
+void watch_maker(const TargetInfo& target, FuzzTarget& made_by, const DriverOptions& options, Shared& shared,
+                 Watched& maker) {
   int status = 0;
   if (maker.process < 0) return;
   if (waitpid(maker.process, &status, WNOHANG) == 0) {
@@ -299,35 +109,44 @@ void watch_maker(const TargetInfo& target, const DriverOptions& options, Shared&
   }
   if (!(WIFEXITED(status) && WEXITSTATUS(status) == kBatchDone)) {
     ++shared.report.unmade;
-    ++shared.making;
+    shared.making += options.variants;
   }
-  maker = {.process = start(target, shared, [&] { return make_inputs(target, options, shared); })};
+  maker = {.process = start(target, shared, [&] { return make_files(target, made_by, options, shared); })};
 }
 
-/// Waits for the process that reads. Empty if it has used up its inputs or a batch; else what happened.
+/// Blocks until a process ends, for a short time.
+void wait_for_end() {
+  sigset_t ends;
+  sigemptyset(&ends);
+  sigaddset(&ends, SIGCHLD);
+  const timespec most{.tv_sec = 0, .tv_nsec = 5'000'000};
+  sigtimedwait(&ends, nullptr, &most);
+}
+
+/// Waits for the process that reads. Empty if it has used up its inputs or a batch; else what happened. `look` looks at
+/// the other one.
+template <class Look>
 std::optional<std::string> watch(const TargetInfo& target, const DriverOptions& options, Shared& shared, pid_t process,
-                                 Watched& maker, bool& used_up) {
+                                 bool& used_up, Look&& look) {
   Watched reader{.process = process};
-  DriverOptions limits = options;  // of what is read again, less will do first
-  if (target.is_hdf5() && !options.guarded && maker.process >= 0)
-    limits.most_seconds = std::min(kLoopSeconds, limits.most_seconds);
   for (int status = 0;;) {
     const pid_t ended = waitpid(process, &status, WNOHANG);
     if (ended == process && WIFEXITED(status)) {
       const int code = WEXITSTATUS(status);
       used_up = code == kUsedUp;
       if (code == kUsedUp || code == kBatchDone) return std::nullopt;
+      if (code == kLooping) return fmt::format("{} {} s", kNoEnd, kLoopSeconds);
       return code == kFailed ? shared.failure : fmt::format("the process ended with {}", code);
     }
-    if (ended == process) return fmt::format("a crash: {}", strsignal(WTERMSIG(status)));
-    watch_maker(target, options, shared, maker);
+    if (ended == process) return fmt::format("{}: {}", kCrash, strsignal(WTERMSIG(status)));
+    look();
     if (shared.stage == Stage::making && target.is_hdf5()) {
       reader.input = kNoMore;
-    } else if (reader.too_long(shared.begun, limits)) {
+    } else if (reader.too_long(shared.begun, options)) {
       end(process);
-      return fmt::format("{} {} s", kNoEnd, limits.most_seconds);
+      return fmt::format("{} {} s", kNoEnd, options.most_seconds);
     }
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    wait_for_end();
   }
 }
 
@@ -341,57 +160,105 @@ std::string keep_input(const TargetInfo& target, const DriverOptions& options, S
   return path.string();
 }
 
+/// The processes of one run.
+class Run {
+ public:
+  Run(const TargetInfo& target, const DriverOptions& options)
+      : target_(target), options_(options), own_(target.is_hdf5() ? target.make() : nullptr) {
+    shared().making = first_of(options.first);
+    shared().next = options.first;
+    shared().base.number = kNoMore;
+    if (options.seconds > 0)
+      last_ += std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(options.seconds));
+    else
+      last_ = Clock::time_point::max();
+    if (own_) maker_.process = start(target, shared(), [&] { return make_files(target, *own_, options, shared()); });
+  }
+  ~Run() {
+    if (maker_.process > 0) end(maker_.process);
+  }
+  Run(const Run&) = delete;
+  Run& operator=(const Run&) = delete;
+
+  DriverReport drive() {
+    const double used_before = seconds_of_children();
+    for (bool used_up = false; !used_up && report().failed < kMostFailures && !too_few_made();) {
+      std::optional<std::string> failure = read(used_up);
+      if (failure && target_.is_hdf5() && !options_.guarded) failure = once_more(*failure);
+      if (failure) note(*failure);
+    }
+    if (maker_.process > 0) end(std::exchange(maker_.process, -1));
+    report().seconds = seconds_since(begin_);
+    report().processor_seconds = seconds_of_children() - used_before;
+    return report();
+  }
+
+ private:
+  Shared& shared() { return *pages_; }
+  DriverReport& report() { return shared().report; }
+  std::uint64_t first_of(std::uint64_t number) const { return number - number % options_.variants; }
+  bool too_few_made() { return report().unmade > kMostFailures + shared().next / 100; }
+
+  std::optional<std::string> read(bool& used_up) {
+    const pid_t process = start(target_, shared(), [&] {
+      const std::unique_ptr<FuzzTarget> made = own_ ? nullptr : target_.make();
+      return read_inputs(target_, own_ ? *own_ : *made, options_, shared(), last_);
+    });
+    return watch(target_, options_, shared(), process, used_up,
+                 [&] { watch_maker(target_, *own_, options_, shared(), maker_); });
+  }
+
+  /// HDF5 ended the process, perhaps: what a guarded child says is what counts.
+  std::optional<std::string> once_more(const std::string& failure) {
+    const bool loops = failure.starts_with(kNoEnd);
+    if (loops) {
+      const std::uint64_t number = shared().input.number;
+      if (number == shared().base.number) shared().next = number + options_.variants;  // the others are like it
+      if (++report().loops % kOneLoopOf != 0) return std::nullopt;
+    } else if (failure.starts_with(kCrash)) {
+      if (++report().crashes > kCrashesAgain && report().crashes % kOneCrashOf != 0) return std::nullopt;
+    }
+    ++report().again;
+    const double used_before = seconds_of_children();
+    bool ignored = false;
+    const pid_t process = start(target_, shared(), [&] { return read_again(target_, *own_, options_, shared()); });
+    std::optional<std::string> found = watch(target_, options_, shared(), process, ignored, [] {});
+    report().again_seconds += seconds_of_children() - used_before;
+    return found;
+  }
+
+  void note(const std::string& failure) {
+    if (shared().stage == Stage::making) {
+      ++report().unmade;
+      ++shared().next;
+      return;
+    }
+    ++report().failed;
+    std::printf("%s: input %llu: %s\n  again: fuzz_readers --reader %s --file %s\n", target_.name,
+                static_cast<unsigned long long>(shared().input.number), failure.c_str(), target_.name,
+                keep_input(target_, options_, shared()).c_str());
+  }
+
+  const TargetInfo& target_;
+  const DriverOptions& options_;
+  /// Of HDF5 files: its seeds are made once for all processes.
+  const std::unique_ptr<FuzzTarget> own_;
+  const SharedPages pages_;
+  const Clock::time_point begin_ = Clock::now();
+  Clock::time_point last_ = begin_;
+  Watched maker_{.process = -1};
+};
+
 }  // namespace
 
-std::string make_input(const TargetInfo& target, std::uint64_t seed, std::uint64_t number) {
-  return Maker(target, seed).make(number);
-}
-
 DriverReport drive(const TargetInfo& target, const DriverOptions& options) {
-  const SharedPages pages;
-  Shared& shared = *pages;
-  shared.making = shared.next = options.first;
-  shared.looping = kNoMore;
-  const Clock::time_point begin = Clock::now();
-  const double used_before = seconds_of_children();
-  const Clock::time_point last =
-      options.seconds > 0
-          ? begin + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(options.seconds))
-          : Clock::time_point::max();
-  Watched maker{.process = -1}, none{.process = -1};
-  if (target.is_hdf5()) maker.process = start(target, shared, [&] { return make_inputs(target, options, shared); });
-  const auto too_few_made = [&] { return shared.report.unmade > kMostFailures + shared.next / 100; };
-  for (bool used_up = false; !used_up && shared.report.failed < kMostFailures && !too_few_made();) {
-    const pid_t reader = start(target, shared, [&] { return read_inputs(target, options, shared, last); });
-    std::optional<std::string> failure = watch(target, options, shared, reader, maker, used_up);
-    if (!failure) continue;
-    if (target.is_hdf5() && !options.guarded) {
-      if (failure->starts_with(kNoEnd)) {
-        shared.looping = shared.input.number;
-        if (++shared.report.loops > kLoopsReadAgain && shared.report.loops % kOneLoopOf != 0) continue;
-      }
-      bool ignored = false;
-      const pid_t again = start(target, shared, [&] { return read_again_in_child(target, options, shared); });
-      failure = watch(target, options, shared, again, none, ignored);
-      if (!failure) {
-        ++shared.report.guarded;
-        continue;
-      }
-    }
-    if (shared.stage == Stage::making) {
-      ++shared.report.unmade;
-      shared.making = ++shared.next;
-      continue;
-    }
-    ++shared.report.failed;
-    std::printf("%s: input %llu: %s\n  again: fuzz_readers --reader %s --file %s\n", target.name,
-                static_cast<unsigned long long>(shared.input.number), failure->c_str(), target.name,
-                keep_input(target, options, shared).c_str());
-  }
-  if (maker.process > 0) end(maker.process);
-  shared.report.seconds = seconds_since(begin);
-  shared.report.processor_seconds = seconds_of_children() - used_before;
-  return shared.report;
+  sigset_t ends, before;  // else no process waits for it
+  sigemptyset(&ends);
+  sigaddset(&ends, SIGCHLD);
+  sigprocmask(SIG_BLOCK, &ends, &before);
+  const DriverReport report = Run(target, options).drive();
+  sigprocmask(SIG_SETMASK, &before, nullptr);
+  return report;
 }
 
 void replay(const TargetInfo& target, const std::string& path) {

@@ -28,13 +28,14 @@ bool run_one(const TargetInfo& target, const DriverOptions& options) {
   const std::uint64_t inputs = report.accepted + report.refused + report.failed;
   std::printf(
       "%-9s  %9llu inputs in %.1f s (%.0f/s, %.0f in a second of a core): %llu accepted, %llu refused, %llu failed, "
-      "%llu by the child alone, %llu loops of HDF5, "
-      "%llu not made; worst %.3f s (input %llu), peak %ld MiB, children %ld MiB\n",
+      "%llu crashes and %llu loops of HDF5, %llu of them read again, %llu repaired, %llu not made; worst %.3f s (input "
+      "%llu), peak %ld MiB, children %ld MiB\n",
       target.name, static_cast<unsigned long long>(inputs), report.seconds,
       static_cast<double>(inputs) / report.seconds, static_cast<double>(inputs) / report.processor_seconds,
       static_cast<unsigned long long>(report.accepted), static_cast<unsigned long long>(report.refused),
-      static_cast<unsigned long long>(report.failed), static_cast<unsigned long long>(report.guarded),
-      static_cast<unsigned long long>(report.loops), static_cast<unsigned long long>(report.unmade),
+      static_cast<unsigned long long>(report.failed), static_cast<unsigned long long>(report.crashes),
+      static_cast<unsigned long long>(report.loops), static_cast<unsigned long long>(report.again),
+      static_cast<unsigned long long>(report.repaired), static_cast<unsigned long long>(report.unmade),
       report.worst_seconds, static_cast<unsigned long long>(report.worst_input), report.peak_kib / 1024,
       report.peak_child_kib / 1024);
   std::fflush(stdout);
@@ -51,6 +52,7 @@ struct FuzzOptions {
 
 int fuzz(const FuzzOptions& command) {
   DriverOptions options = command.driver;
+  if (options.variants == 0) throw UsageError("--variants: expected at least 1");
   std::vector<const TargetInfo*> targets;
   for (const std::string& name : command.names) targets.push_back(&target_named(name));
   if (command.list) {
@@ -64,7 +66,7 @@ int fuzz(const FuzzOptions& command) {
     for (std::uint64_t i = 0; i < std::max<std::uint64_t>(options.runs, 1); ++i) {
       const std::uint64_t number = options.first + i;
       write_atomically(options.runs == 0 ? command.saved : fmt::format("{}/{}", command.saved, number),
-                       make_input(*targets[0], options.seed, number), {.sync = false});
+                       make_input(*targets[0], options, number), {.sync = false});
     }
     return 0;
   }
@@ -74,6 +76,7 @@ int fuzz(const FuzzOptions& command) {
   for (const TargetInfo* target : targets) {
     DriverOptions own = options;
     if (command.short_run || (own.runs == 0 && own.seconds == 0)) own.runs = target->short_runs;
+    if (command.short_run) own.variants = std::min<std::uint64_t>(own.variants, 4);
     good = run_one(*target, own) && good;
   }
   return good ? 0 : 1;
@@ -94,6 +97,9 @@ int run(int argc, char** argv) {
       .takes(real)
       .shows_default();
   program.option("--most-gib", driver.most_gib, "Memory that one input may take").takes(real).shows_default();
+  program.option("--variants", driver.variants, "Inputs of one file that HDF5 made; 4 in a short run")
+      .takes(number)
+      .shows_default();
   program.flag("--guarded", driver.guarded, "HDF5 files are read in a child each, as the program reads them");
   program.option("--failures", driver.failures, "Folder for inputs that failed (default: that for temporary files)");
   program.option("--file", options.files, "Reads these inputs once, in this process").separated();
