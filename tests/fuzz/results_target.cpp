@@ -55,6 +55,6 @@ class ResultsTarget : public FuzzTarget {
 
 }  // namespace
 
-const TargetInfo kResultsTarget{"results", ".h5", 60, [] { return std::unique_ptr<FuzzTarget>(new ResultsTarget); }};
+const TargetInfo kResultsTarget{"results", ".h5", 200, [] { return std::unique_ptr<FuzzTarget>(new ResultsTarget); }};
 
 }  // namespace attest::fuzz

@@ -86,6 +86,6 @@ class TasksTarget : public FuzzTarget {
 
 }  // namespace
 
-const TargetInfo kTasksTarget{"tasks", ".h5", 40, [] { return std::unique_ptr<FuzzTarget>(new TasksTarget); }};
+const TargetInfo kTasksTarget{"tasks", ".h5", 400, [] { return std::unique_ptr<FuzzTarget>(new TasksTarget); }};
 
 }  // namespace attest::fuzz
