@@ -48,9 +48,14 @@ if(ATTEST_NATIVE)
 endif()
 if(ATTEST_SANITIZE)
   target_compile_options(build_flags INTERFACE
-    $<${cxx}:-fsanitize=address,undefined> $<${cxx}:-fno-sanitize-recover=all> $<${cxx}:-fno-omit-frame-pointer>
+    $<${cxx}:-fsanitize=${ATTEST_SANITIZE}> $<${cxx}:-fno-sanitize-recover=all> $<${cxx}:-fno-omit-frame-pointer>
     $<${cxx}:-Wno-maybe-uninitialized>) # GCC reports it falsely where the sanitizers have added code
-  target_link_options(build_flags INTERFACE -fsanitize=address,undefined)
+  target_link_options(build_flags INTERFACE -fsanitize=${ATTEST_SANITIZE})
+  target_compile_definitions(build_flags INTERFACE _GLIBCXX_ASSERTIONS) # [] and front() beyond the end abort
+endif()
+if(ATTEST_COVERAGE)
+  target_compile_options(build_flags INTERFACE $<${cxx}:--coverage>)
+  target_link_options(build_flags INTERFACE --coverage)
 endif()
 
 if(ATTEST_FUZZER)
