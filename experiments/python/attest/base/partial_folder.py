@@ -17,6 +17,7 @@ from .files import InputFile
 
 LOCK = "lock"
 MOST_BYTES = 16 << 20  # of a file of JSON
+MOST_TEXT = 100_000  # characters of a record
 START_OVER = "start over with --force instead of --resume"
 OURS = re.compile(r"(?:tasks|capture)\.json|prompt-\d+\.json|dump-\d+\.h5|\.attest-[0-9a-f]{16}\.part|lock")
 
@@ -37,7 +38,7 @@ def first_difference(path, before, now):
     """Names the first entry in which two JSON values differ; None if there is none."""
     if isinstance(before, dict) and isinstance(now, dict):
         for key in {**before, **now}:
-            where = f"{path}.{key}" if path else key
+            where = f"{path}.{key[:100]}" if path else key[:100]
             if key not in before or key not in now:
                 return f"{'no ' if key not in before else 'a '}{where}"
             if difference := first_difference(where, before[key], now[key]):
@@ -52,6 +53,18 @@ def first_difference(path, before, now):
 def _short(value):
     text = json.dumps(value)
     return text if len(text) <= 100 else f"{text[:100]}..."
+
+
+def like(found, example):
+    """Whether a value of a file is of the example's kind: text that HDF5 can hold, or a list of such."""
+    if isinstance(example, list):
+        return isinstance(found, list) and all(like(element, "") for element in found)
+    return isinstance(found, str) and len(found) <= MOST_TEXT and found == storable(found)
+
+
+def storable(text):
+    """HDF5's strings end at a NUL, and JSON and UTF-8 have no lone surrogates."""
+    return text.replace("\0", "\ufffd").encode(errors="replace").decode()
 
 
 class PartialFolder:
@@ -101,12 +114,14 @@ class PartialFolder:
         try:
             begun = json.loads(read_text(path))
             difference = first_difference("", begun["what"], json.loads(json.dumps(what)))
-            record = {name: begun["record"][name] for name in record}
+            found = {name: begun["record"][name] for name in record}
+            if wrong := [name for name in record if not like(found[name], record[name])]:
+                raise ValueError(f"its {wrong[0]} is {_short(found[wrong[0]])}")
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise InputError(f"{path}: is damaged ({first_line(error)}); {START_OVER}") from error
         if difference:
             raise UsageError(f"cannot resume {self.folder}: it was started with {difference}; {START_OVER}")
-        return record
+        return found
 
     def dump_path(self, number):
         return self.folder / f"dump-{number}.h5"

@@ -4,9 +4,11 @@ import json
 from dataclasses import dataclass
 
 from ..base.errors import DumpError, InputError
+from ..base.partial_folder import storable
 from ..prompts.scoring import score
 
 NOT_SCORED = 2
+MOST = {"kept_ratio": 1, "num_tokens": 2**31 - 1}  # others are scores
 
 
 @dataclass
@@ -42,17 +44,16 @@ class PromptOutcomes:
 
 
 def _checked(value):
-    """Refuses fields of other types."""
+    """Refuses fields of other types, and values that write_outcomes cannot store."""
     for field in dataclasses.fields(value):
         found = getattr(value, field.name)
         if not isinstance(found, field.type) or isinstance(found, bool):
             raise TypeError(f"{field.name} is {found!r}")
+        if isinstance(found, str) and found != storable(found):
+            raise ValueError(f"{field.name} is no text that HDF5 can hold")
+        if isinstance(found, (int, float)) and not 0 <= found <= MOST.get(field.name, NOT_SCORED):
+            raise ValueError(f"{field.name} is {found}")
     return value
-
-
-def storable(text):
-    """HDF5's strings end at a NUL, and JSON and UTF-8 have no lone surrogates."""
-    return text.replace("\0", "\ufffd").encode(errors="replace").decode()
 
 
 def answer_text(answers, prompt, tokenized):

@@ -63,6 +63,39 @@ def test_refusals(tmp_path):
         begin(tmp_path / "u")
 
 
+@pytest.mark.parametrize("before, damaged", [
+    ('"exact": 1', '"exact": 3'), ('"prefix": 1', '"prefix": -1'), ('"contains": 1', '"contains": 1e0'), ('"kept_ratio": 0.5', '"kept_ratio": NaN'),
+    ('"kept_ratio": 0.5', '"kept_ratio": 1e999'), ('"kept_ratio": 0.5', '"kept_ratio": -0.1'), ('"kept_ratio": 0.5', '"kept_ratio": 1.5'),
+    ('"num_tokens": 3', '"num_tokens": 2147483648'), ('"num_tokens": 9', '"num_tokens": 1000000000000000000000'),
+    ('"num_tokens": 9', '"num_tokens": -1'), ('"answer": "12"', r'"answer": "1\ud800"'), ('"reply": "12', r'"reply": "\u0000'),
+    ('"task": "kv"', r'"task": "\udfff"'), ('"task": "kv"', '"task": "kv", "more": 1'), ('"num_tokens": 9', '"num_tokens": true')])
+def test_what_cannot_be_stored_is_answered_again(tmp_path, before, damaged):
+    """Else all prompts are answered, and then tasks.h5 cannot be written."""
+    partial, _ = begin(tmp_path / "t")
+    text = FOUND.to_json()
+    assert before in text and partial.finished(0, "p", 2, False) == FOUND
+    (partial.folder / "prompt-0.json").write_text(text.replace(before, damaged))
+    assert partial.finished(0, "p", 2, False) is None
+
+
+@pytest.mark.parametrize("created", ["null", "5", "[]", "{}", r'"\ud800"', r'"a\u0000"', '"' + "x" * 200_000 + '"', '{"a": ["b"]}'])
+def test_a_record_that_is_no_text_is_refused(tmp_path, created):
+    begin(tmp_path / "t")
+    path = tmp_path / "t.partial/tasks.json"
+    assert '"created": "now"' in path.read_text()
+    path.write_text(path.read_text().replace('"created": "now"', f'"created": {created}'))
+    with pytest.raises(InputError, match="is damaged \\(its created is ") as refusal:
+        begin(tmp_path / "t", resume=True)
+    assert len(str(refusal.value)) < 500
+
+
+def test_a_long_name_in_a_description_is_cut(tmp_path):
+    begin(tmp_path / "t", {**WHAT, "x" * 1_000_000: 1})
+    with pytest.raises(UsageError, match="it was started with a x{100};") as refusal:
+        begin(tmp_path / "t", resume=True)
+    assert len(str(refusal.value)) < 500
+
+
 def test_nothing_is_left_of_what_finished_no_prompt(tmp_path):
     begin(tmp_path / "t", finish=False)
     assert not list(tmp_path.iterdir())
