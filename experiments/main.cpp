@@ -13,6 +13,7 @@
 #include "dumps/base/printable.h"
 #include "experiments/cli/process/interrupt.h"
 #include "experiments/cli/process/line_prefix.h"
+#include "experiments/cli/process/printable_stream.h"
 #include "experiments/cli/process/standard_streams.h"
 #include "experiments/commands/commands.h"
 
@@ -91,6 +92,7 @@ int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);  // so is a pipe without a reader: temporary files are removed first
   attest::open_missing_standard_streams();
   attest::end_on_signals();
+  const attest::PrintableStream output(std::cout), errors(std::cerr);
   attest::Command program(
       "attest",
       "How faithfully a sparse or quantised attention method reproduces exact attention, on dumps of real models");

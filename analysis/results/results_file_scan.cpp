@@ -153,7 +153,8 @@ Json read_sample(const Group& group, std::int64_t heads, std::int64_t num_layers
                  {"num_tokens", group.integer_attribute("num_tokens", 1, kLargestCount)}};
   if (group.has_attribute("document")) sample["document"] = group.string_attribute("document");
   const std::vector<std::int64_t> layers = read_ascending(Dataset(group.open("layers")), num_layers - 1);
-  const std::vector<std::int64_t> positions = read_ascending(Dataset(group.open("query_positions")), kLargestCount);
+  const std::vector<std::int64_t> positions =
+      read_ascending(Dataset(group.open("query_positions")), sample["num_tokens"].whole() - 1);
   const AxisSizes sizes{.layers = static_cast<std::int64_t>(layers.size()),
                         .queries = static_cast<std::int64_t>(positions.size()),
                         .heads = heads};
@@ -180,6 +181,9 @@ Json read_dump(const Group& group) {
                {"samples", Json::array()}};
   for (const char* name : {"num_query_heads", "num_kv_heads", "head_dim", "value_dim"})
     dump[name] = group.integer_attribute(name, 1, kLargestCount);
+  if (dump["num_query_heads"].whole() % dump["num_kv_heads"].whole() != 0)
+    group.fail(fmt::format("attribute 'num_kv_heads' is {}, expected a divisor of 'num_query_heads', which is {}",
+                           dump["num_kv_heads"].whole(), dump["num_query_heads"].whole()));
   dump["values_in_keys"] =
       group.has_attribute("values_in_keys") ? group.integer_attribute("values_in_keys", 0, 1) : std::int64_t{0};
   const Group samples = group.group("samples");

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <span>
 
+#include "dumps/base/characters.h"
 #include "dumps/base/input_file.h"
 #include "dumps/base/printable.h"
 
@@ -100,6 +101,15 @@ class Builder final : public nlohmann::json_sax<nlohmann::json> {
   std::vector<Json*> open_;  ///< Lists and objects that are not complete; nothing is added to those outside meanwhile.
 };
 
+/// As one \uNNNN, or as two: those of UTF-16.
+void write_escaped(std::string& out, char32_t number) {
+  const auto code = static_cast<std::uint32_t>(number);
+  if (code < 0x10000)
+    out += fmt::format("\\u{:04x}", code);
+  else
+    out += fmt::format("\\u{:04x}\\u{:04x}", 0xd800 + ((code - 0x10000) >> 10), 0xdc00 + ((code - 0x10000) & 0x3ff));
+}
+
 void write_text(std::string& out, const std::string& any_text, JsonCharacters characters) {
   const std::string text = as_utf8(any_text);
   if (characters == JsonCharacters::ascii) {
@@ -107,14 +117,16 @@ void write_text(std::string& out, const std::string& any_text, JsonCharacters ch
     return;
   }
   out += '"';
-  for (const char c : text) {
+  for (std::string_view rest = text; !rest.empty();) {
     constexpr std::string_view kEscaped = "\"\\\b\f\n\r\t", kLetters = "\"\\bfnrt";
-    if (const auto i = kEscaped.find(c); i != kEscaped.npos)
+    const auto [number, bytes] = first_character(rest);
+    if (const auto i = kEscaped.find(rest[0]); i != kEscaped.npos)
       (out += '\\') += kLetters[i];
-    else if (static_cast<unsigned char>(c) < 0x20)
-      out += fmt::format("\\u{:04x}", static_cast<int>(c));
+    else if (is_control(number))  // a terminal would obey it
+      write_escaped(out, number);
     else
-      out += c;
+      out += rest.substr(0, bytes);
+    rest.remove_prefix(bytes);
   }
   out += '"';
 }

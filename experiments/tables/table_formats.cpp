@@ -130,17 +130,20 @@ std::string heading_of(const MetricStatistic& column) {
 Table plots_table(const ResultsTable& table, bool for_programs, bool with_model) {
   constexpr auto text = Column::Kind::text;
   std::vector<ColumnOf<TableRow>> columns;
-  if (for_programs || with_model) columns.push_back({{"model", text}, [](const TableRow& r) { return r.model; }});
-  columns.push_back({{for_programs ? "label" : "selector", text}, [](const TableRow& r) { return r.label; }});
+  const auto add = [&](std::string name, auto&& of_row) {
+    columns.push_back({{std::move(name), text}, [of_row](const TableRow& r) { return printable(of_row(r)); }});
+  };
+  if (for_programs || with_model) add("model", [](const TableRow& r) { return r.model; });
+  add(for_programs ? "label" : "selector", [](const TableRow& r) { return r.label; });
   if (for_programs) {
-    columns.push_back({{"selector", text}, [](const TableRow& r) { return r.selector; }});
-    columns.push_back({{"setting", text}, [](const TableRow& r) { return r.setting; }});
-    columns.push_back({{"setting_label", text}, [](const TableRow& r) { return r.setting_label; }});
+    add("selector", [](const TableRow& r) { return r.selector; });
+    add("setting", [](const TableRow& r) { return r.setting; });
+    add("setting_label", [](const TableRow& r) { return r.setting_label; });
   } else {
-    columns.push_back({{"setting", text}, setting_text});
+    add("setting", setting_text);
   }
   for (std::size_t g = 0; g < table.by.size(); ++g)
-    columns.push_back({{std::string(name_of(table.by[g])), text}, [g](const TableRow& r) { return group_text(r, g); }});
+    add(std::string(name_of(table.by[g])), [g](const TableRow& r) { return group_text(r, g); });
   for (std::size_t c = 0; c < table.columns.size(); ++c)
     columns.push_back({{.name = table.columns[c].name(),
                         .heading = heading_of(table.columns[c]),

@@ -24,6 +24,15 @@ std::string duration_text(double seconds) {
   return fmt::format("{}:{:02}", whole / 60, whole % 60);
 }
 
+/// std::cerr lets no control sequence pass (printable_stream.h).
+void write_terminal(std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());
+    if (written <= 0) return;
+    text.remove_prefix(static_cast<std::size_t>(written));
+  }
+}
+
 }  // namespace
 
 std::string progress_text(std::size_t finished, std::size_t total, std::size_t done_here, double seconds,
@@ -62,13 +71,13 @@ void Progress::show(std::size_t finished, std::size_t total, std::size_t found_d
     return;
   }
   const std::size_t filled = total > 0 ? kBarWidth * finished / total : kBarWidth;
-  std::cerr << kClearLine << fmt::format("[{:#<{}}{:.<{}}] {}", "", filled, "", kBarWidth - filled, text) << std::flush;
+  write_terminal(fmt::format("{}[{:#<{}}{:.<{}}] {}", kClearLine, "", filled, "", kBarWidth - filled, text));
   bar_shown_ = true;
 }
 
 void Progress::notice(const std::string& line) {
   if (quiet_) return;
-  if (bar_shown_) std::cerr << kClearLine;
+  if (bar_shown_) write_terminal(kClearLine);
   // In one piece, because ranks write to one terminal. The line may have names from files.
   std::cerr << line_prefix() + printable(line) + "\n" << std::flush;
 }

@@ -73,6 +73,18 @@ TEST(BadResults, ShapesDisagree) {
               e.integers(std::string(kSample) + "/layers", {3}, {0, 5, 2});
             }),
             "/dumps/0/samples/s/layers: [2] is 2, expected ascending numbers from 0 to 5");
+  EXPECT_EQ(complaint([](const Edit& e) {
+              e.integers(std::string(kSample) + "/query_positions", {2}, {17, 40});
+            }),
+            "/dumps/0/samples/s/query_positions: [1] is 40, expected ascending numbers from 0 to 39");
+}
+
+TEST(BadResults, KvHeadsThatDoNotDivideTheQueryHeads) {
+  for (const int heads : {3, 8, 2147483647})
+    EXPECT_EQ(complaint([&](const Edit& e) { e.integer("/dumps/0", "num_kv_heads", heads); }),
+              fmt::format("/dumps/0: attribute 'num_kv_heads' is {}, expected a divisor of 'num_query_heads', "
+                          "which is 4",
+                          heads));
 }
 
 TEST(BadResults, SpanTokens) {

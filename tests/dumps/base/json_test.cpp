@@ -49,8 +49,8 @@ TEST(Json, NumbersAreWrittenAsBefore) {
 
 TEST(Json, AllCharactersAreWrittenAsBefore) {
   std::string text;
-  for (int c = 0; c < 128; ++c) text += static_cast<char>(c);
-  text += "\u00e9\u2028\U0001f600";
+  for (int c = 0; c < 127; ++c) text += static_cast<char>(c);
+  text += "\u00e9\u2013\U0001f600";
   for (const int indent : {-1, 0, 1, 4}) {
     const ordered_json expected = {{text, {text, {{"n", 1.5}}, ordered_json::array(), ordered_json::object()}}};
     EXPECT_EQ(parse_json(expected.dump()).dump(indent), expected.dump(indent));
@@ -59,6 +59,14 @@ TEST(Json, AllCharactersAreWrittenAsBefore) {
 
 TEST(Json, CharactersMayBeEscaped) {
   EXPECT_EQ(Json("\u00e9\U0001f600").dump(-1, JsonCharacters::ascii), R"("\u00e9\ud83d\ude00")");
+}
+
+TEST(Json, WhatATerminalWouldObeyIsEscaped) {
+  const std::string text = "\x7f\u0085\u200b\u2028\u202e\u2066\ufeff\U000e0041\u00e9";
+  const std::string written = Json(Json::Array{text}).dump();
+  EXPECT_EQ(written, R"(["\u007f\u0085\u200b\u2028\u202e\u2066\ufeff\udb40\udc41)"
+                     "\u00e9\"]");
+  EXPECT_EQ(parse_json(written)[0].text(), text);
 }
 
 TEST(Json, TextThatIsNotUtf8IsMadePrintable) {
