@@ -55,7 +55,7 @@ if(ATTEST_SANITIZE)
 endif()
 if(ATTEST_COVERAGE)
   target_compile_options(build_flags INTERFACE $<${cxx}:--coverage>)
-  target_link_options(build_flags INTERFACE --coverage)
+  target_link_options(build_flags INTERFACE --coverage -Wl,-u,__gcov_dump) # loop_limit.cpp calls it
 endif()
 
 if(ATTEST_FUZZER)
