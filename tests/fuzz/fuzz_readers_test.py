@@ -3,6 +3,7 @@ import os
 import pathlib
 import re
 import subprocess
+import sys
 import zipfile
 
 import pytest
@@ -65,3 +66,16 @@ def test_an_input_is_a_function_of_seed_and_number(tmp_path):
 def test_the_command_line_says_what_is_wrong():
     done = fuzz("--reader", "nothing")
     assert done.returncode == 2 and done.stderr == "fuzz_readers: --reader: there is no 'nothing'; --list shows the readers\n"
+
+
+def test_a_campaign_goes_on_where_it_ended(tmp_path):
+    """campaign.py: the inputs of two runs are those of one."""
+    def campaign(log, most):
+        command = [sys.executable, pathlib.Path(__file__).with_name("campaign.py"), FUZZ, tmp_path / log, "--text", most, "--hdf5", 48, "--reader", "unit,tasks"]
+        done = subprocess.run([*map(str, command)], capture_output=True, text=True, timeout=600)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return re.findall(r"^\| (\w+) \| ([\d,]+) \| ([\d,]+) \| (\d+) \|", done.stdout, re.M)
+
+    first, whole, again = campaign("a", 300), campaign("b", 600), campaign("a", 600)
+    assert first[0][:2] == ("unit", "300") and again == whole and again[0][:2] == ("unit", "600") and again[1][0] == "tasks"
+    assert campaign("a", 600) == whole

@@ -23,7 +23,22 @@ inline bool is_of_few(const MetricValues& metric) {
   return std::ranges::find(kFew, metric.name) != std::end(kFew);
 }
 
-/// A results file as the writer writes it, and in HDF5's earliest format, whose bytes have no checksums.
+/// The writer never does, but a reader has to decode it.
+inline void compress_recall(const std::string& path, const Study& study) {
+  const test::Edit edit(path);
+  const StudySample& sample = study.dumps[0].samples[0];
+  const std::vector<hsize_t> shape{sample.layers.size(), sample.query_positions.size(),
+                                   static_cast<hsize_t>(study.dumps[0].shape.num_query_heads),
+                                   study.selectors[0].grid.size()};
+  const test::Handle properties = test::own(H5Pcreate(H5P_DATASET_CREATE));
+  test::done(H5Pset_chunk(properties.get(), static_cast<int>(shape.size()), shape.data()));
+  test::done(H5Pset_deflate(properties.get(), 1));
+  edit.zeros("/dumps/0/samples/" + sample.name + "/" + study.selectors[0].label + "/recall", H5T_IEEE_F32LE, shape,
+             properties.get());
+}
+
+/// A results file as the writer writes it, in HDF5's earliest format, whose bytes have no checksums, and with
+/// compressed values.
 inline std::vector<std::string> results_seeds_of(const ScratchFolder& folder, const Study& study, bool few) {
   const std::string path = folder.file("seed.h5"), old = folder.file("old.h5");
   ResultsWriter writer(path, study);
@@ -51,7 +66,9 @@ inline std::vector<std::string> results_seeds_of(const ScratchFolder& folder, co
     edit.integer("/", "format_version", 1);
     edit.text("/", "manifest", kManifest);
   }
-  return {bytes_of_file(path), bytes_of_file(old)};
+  const std::string plain = bytes_of_file(path);
+  compress_recall(path, study);
+  return {plain, bytes_of_file(old), bytes_of_file(path)};
 }
 
 /// Of the whole study, of a tenth of it, and mostly of few metrics of that.

@@ -66,7 +66,7 @@ TEST(Json, WhatATerminalWouldObeyIsEscaped) {
   const std::string written = Json(Json::Array{text}).dump();
   EXPECT_EQ(written, R"(["\u007f\u0085\u200b\u2028\u202e\u2066\ufeff\udb40\udc41)"
                      "\u00e9\"]");
-  EXPECT_EQ(parse_json(written)[0].text(), text);
+  EXPECT_EQ(parse_json(written).at(std::size_t{0}).text(), text);
 }
 
 TEST(Json, TextThatIsNotUtf8IsMadePrintable) {

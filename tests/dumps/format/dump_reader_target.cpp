@@ -14,6 +14,30 @@
 namespace attest::fuzz {
 namespace {
 
+/// What only some dumps have: values in keys, learned sinks, gradients, checksums of chunks, texts of fixed length.
+void add_rare_parts(const std::string& path) {
+  const test::Edit edit(path);
+  const std::string sample = "/samples/first", layer = sample + "/layers/0";
+  edit.integer("/", "values_in_keys", 0);
+  edit.text(sample, "document", "a book");
+  const test::Handle label = test::own(H5Tcopy(H5T_C_S1));
+  test::done(H5Tset_size(label.get(), 8));
+  edit.dataset(sample + "/span_labels", label.get(), {2}, "needle\0\0answer\0\0");
+  edit.zeros(sample + "/margin", H5T_NATIVE_FLOAT, {3});
+  edit.zeros(sample + "/answer_token", H5T_NATIVE_INT32, {3});
+  edit.zeros(layer + "/sinks", H5T_NATIVE_FLOAT, {6});
+  edit.zeros(layer + "/head_gradient", H5T_NATIVE_FLOAT, {3, 6});
+  const test::Handle half = test::float_type(5, 10, 15), chunked = test::own(H5Pcreate(H5P_DATASET_CREATE));
+  edit.zeros(layer + "/output_gradient", half.get(), {1, 3, 6, 5});
+  const double scale = 1;
+  edit.attribute(layer + "/output_gradient", "scales", H5T_NATIVE_DOUBLE, &scale, {1});
+  const hsize_t chunk[]{1, 16, 8};
+  test::done(H5Pset_chunk(chunked.get(), 3, chunk));
+  test::done(H5Pset_shuffle(chunked.get()));
+  test::done(H5Pset_fletcher32(chunked.get()));
+  edit.zeros(sample + "/layers/2/k", half.get(), {2, 40, 8}, chunked.get());
+}
+
 std::vector<std::string> dump_seeds(const ScratchFolder& folder) {
   const std::string path = folder.file("seed.h5");
   std::vector<std::string> seeds;
@@ -23,6 +47,8 @@ std::vector<std::string> dump_seeds(const ScratchFolder& folder) {
          {+[](const std::string&to, const DumpWriterOptions&o) { test::write_small_dump(to, o); },
           +[](const std::string&to, const DumpWriterOptions&o) { test::write_old_format_dump(to, o); }}) {
       write(path, {.overwrite = true, .gzip_level = gzip});
+      seeds.insert(seeds.end(), kOften, bytes_of_file(path));
+      add_rare_parts(path);
       seeds.insert(seeds.end(), kOften, bytes_of_file(path));
     }
   }
