@@ -150,7 +150,7 @@ TEST_F(BadResultsTable, NumbersThatDoNotAscend) {
     expect(object + ": has elements of type string, expected integers",
            [&](const Edit& e) { e.zeros(object, H5T_C_S1, {2}); });
   }
-  expect(kSample + "/query_positions: [1] is 17, expected ascending numbers from 0 to 2147483647", [&](const Edit& e) {
+  expect(kSample + "/query_positions: [1] is 17, expected ascending numbers from 0 to 39", [&](const Edit& e) {
     e.integers(kSample + "/query_positions", {2}, {17, 17});
   });
 }

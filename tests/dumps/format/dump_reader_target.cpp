@@ -74,6 +74,12 @@ void check_sample(const DumpReader& dump, std::size_t index, bool arrays) {
   if (arrays) {
     const std::size_t tokens = dump.read_array<std::int32_t>(index, "tokens").size();
     require(tokens == (contains(sample.arrays, "tokens") ? static_cast<std::size_t>(sample.num_tokens) : 0), "tokens");
+    const std::size_t queries = sample.query_positions.size();
+    require(dump.read_array<float>(index, "margin").size() == (contains(sample.arrays, "margin") ? queries : 0),
+            "margins");
+    require(dump.read_array<std::int32_t>(index, "answer_token").size() ==
+                (contains(sample.arrays, "answer_token") ? queries : 0),
+            "tokens of the answer");
   }
   AttentionLayer layer;
   for (const int number : sample.layers) {
@@ -94,7 +100,9 @@ void check_sample(const DumpReader& dump, std::size_t index, bool arrays) {
             "values are finite, or not, as read_layer says");
     if (!arrays) continue;
     const std::size_t mass = dump.read_array<float>(index, number, "attention_mass").size();
-    require(mass == (info.arrays.empty() ? 0 : static_cast<std::size_t>(shape.num_query_heads * sample.num_tokens)),
+    require(mass == (contains(info.arrays, "attention_mass")
+                         ? static_cast<std::size_t>(shape.num_query_heads * sample.num_tokens)
+                         : 0),
             "mass");
   }
 }

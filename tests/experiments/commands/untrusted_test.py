@@ -65,6 +65,7 @@ def test_a_compressed_results_file_is_no_larger_in_memory_than_on_disk(tmp_path)
                     del group[name]
         del sample["query_positions"]
         sample["query_positions"] = np.arange(queries)
+        sample.attrs["num_tokens"] = queries
         recall = sample["ffd"].create_dataset("recall", (1, queries, heads, 1), np.float32, chunks=(1, 64, heads, 1), compression=9)
         chunk = zlib.compress(bytes(64 * heads * 4), 9)
         for first in range(0, queries, 64):
