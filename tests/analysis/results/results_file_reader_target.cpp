@@ -22,13 +22,19 @@ void check_array(const ResultsFile& file, std::size_t d, std::size_t s, const st
 
 void check_file(const ResultsFile& file) {
   for (std::size_t d = 0; d < file.study().dumps.size(); ++d) {
+    for (std::size_t i = 0; i < file.study().selectors.size(); ++i)
+      require(file.find_selector(file.study().selectors[i].label) == i, "the selector of a label");
     for (std::size_t s = 0; s < file.study().dumps[d].samples.size(); ++s) {
       for (const std::string& metric : file.score_metrics(d, s))
         check_array(file, d, s, file.read_scores(d, s, metric));
       for (std::size_t i = 0; i < file.study().selectors.size(); ++i) {
         const std::size_t layers = file.study().dumps[d].samples[s].layers.size();
         require(file.dense(d, s, i).size() == layers && file.done(d, s, i).size() == layers, "flags of layers");
-        for (const std::string& metric : file.metrics(d, s, i)) check_array(file, d, s, file.read(d, s, i, metric));
+        for (const std::string& metric : file.metrics(d, s, i)) {
+          const std::optional<MetricArray> array = file.read(d, s, i, metric);
+          check_array(file, d, s, array);
+          require(array->axes == file.axes(d, s, i, metric), "the axes");
+        }
       }
     }
   }

@@ -18,13 +18,16 @@ namespace {
 void add_rare_parts(const std::string& path) {
   const test::Edit edit(path);
   const std::string sample = "/samples/first", layer = sample + "/layers/0";
-  edit.integer("/", "values_in_keys", 0);
+  edit.integer("/", "values_in_keys", 1);
   edit.text(sample, "document", "a book");
   const test::Handle label = test::own(H5Tcopy(H5T_C_S1));
   test::done(H5Tset_size(label.get(), 8));
   edit.dataset(sample + "/span_labels", label.get(), {2}, "needle\0\0answer\0\0");
   edit.zeros(sample + "/margin", H5T_NATIVE_FLOAT, {3});
   edit.zeros(sample + "/answer_token", H5T_NATIVE_INT32, {3});
+  const std::string bits = "/samples/second/layers/3/v";  // bfloat16 as h5py can write it
+  edit.zeros(bits, H5T_STD_U16LE, {2, 23, 5});
+  edit.text(bits, "dtype", "bfloat16");
   edit.zeros(layer + "/sinks", H5T_NATIVE_FLOAT, {6});
   edit.zeros(layer + "/head_gradient", H5T_NATIVE_FLOAT, {3, 6});
   const test::Handle half = test::float_type(5, 10, 15), chunked = test::own(H5Pcreate(H5P_DATASET_CREATE));

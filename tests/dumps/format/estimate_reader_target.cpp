@@ -23,8 +23,22 @@ std::string estimates_seed(const ScratchFolder& folder, hid_t type, bool gzip) {
     }
     edit.zeros("/samples/first/layers/0/estimate", type, {3, 6, 3}, properties.get());
     edit.zeros("/samples/second/layers/3/estimate", type, {1, 2, 2}, properties.get());
+    edit.zeros("/samples/first/layers/0/keys", type, {2, 40, 8});
+    edit.zeros("/samples/first/layers/0/values", type, {2, 40, 5});
   }
   return bytes_of_file(path);
+}
+
+/// Of a method that hands over what it computes with instead of scores.
+void read_vectors(const std::string& path, EstimateKind kind) {
+  const AttentionShape shape = test::small_header().shape;
+  const bool keys = kind == EstimateKind::keys;
+  const EstimatedLayer layers[]{{"first", 0, shape, 3, 40}};
+  const EstimateReader reader({path, keys ? "keys" : "values", 1, kind}, layers);
+  LayerEstimates vectors(std::pmr::get_default_resource());
+  reader.read("first", 0, vectors);
+  require(vectors.num_heads == shape.num_kv_heads && vectors.num_entries == 40, "a vector for each token");
+  require(vectors.values.size() == 2 * 40 * static_cast<std::size_t>(keys ? 8 : 5) * sizeof(float), "their size");
 }
 
 class EstimatesTarget : public FuzzTarget {
@@ -49,13 +63,16 @@ class EstimatesTarget : public FuzzTarget {
                         (estimates.in_double ? 8 : 4),
                 "the size of the values");
       }
+      for (const EstimateKind kind : {EstimateKind::keys, EstimateKind::values}) read_vectors(path, kind);
     });
   }
 
  private:
   ScratchFolder folder_;
+  const test::Handle half_ = test::float_type(5, 10, 15);
   const std::vector<std::string> seeds_{estimates_seed(folder_, H5T_IEEE_F32LE, false),
-                                        estimates_seed(folder_, H5T_IEEE_F64LE, true)};
+                                        estimates_seed(folder_, H5T_IEEE_F64LE, true),
+                                        estimates_seed(folder_, half_.get(), false)};
 };
 
 }  // namespace

@@ -13,8 +13,10 @@ constexpr int kChannels = 4;
 Json seed() {
   return parse_json(R"({"model.layers.0.self_attn.qk_proj": [[2, 0, 3, 1], [3, 2, 1, 0]],
                         "model.layers.1.self_attn.qk_proj": [[0, 1, 2, 3], [1, 0, 3, 2]],
-                        "model.layers.0.self_attn.k_proj": [[1, 0, 2, 3]],
-                        "model.layers.0.self_attn.q_proj": [[1, 0, 2, 3]],
+                        "model.layers.0.self_attn.k_proj": [[1, 0, 2, 3], [3, 0, 2, 1]],
+                        "model.layers.1.self_attn.k_proj": [[0, 1, 2, 3], [1, 0, 3, 2]],
+                        "model.layers.0.self_attn.q_proj": [[1, 0, 2, 3], [3, 0, 2, 1]],
+                        "model.layers.1.self_attn.q_proj": [[0, 1, 2, 3], [1, 0, 3, 2]],
                         "model.embed": 7})");
 }
 
@@ -25,7 +27,8 @@ class ChannelsTarget : public FuzzTarget {
   Outcome read(const std::string& input) override {
     const std::string path = folder_.write("c.json", input);
     return outcome_of(path, [&] {
-      ChannelRanking ranking(ChannelStatistic::qk);
+      constexpr ChannelStatistic kStatistics[]{ChannelStatistic::qk, ChannelStatistic::q, ChannelStatistic::k};
+      ChannelRanking ranking(kStatistics[input.size() % std::size(kStatistics)]);
       ranking.read_file(path);
       for (int layer = 0; layer < 2; ++layer)
         for (int head = 0; head < 2; ++head)
