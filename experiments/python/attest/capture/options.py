@@ -53,14 +53,13 @@ def integer_list(text):
     return [int(item) for item in text.split(",")]
 
 
-def parse(arguments):
-    parser = Parser(prog="attest capture", usage="attest capture MODEL PROMPTS... -o DUMP [options]",
-                    description=DESCRIPTION, epilog=EPILOG, add_help=False, allow_abbrev=False,
-                    formatter_class=argparse.RawDescriptionHelpFormatter)
+def add_arguments(parser):
     parser.add_argument("model", metavar="MODEL", help="name on the Hugging Face hub, or folder of a checkpoint")
     parser.add_argument("prompts", metavar="PROMPTS", nargs="+", help="text or .jsonl files")
     parser.add_argument("-o", "--output", metavar="DUMP", required=True, type=file_name, help="the dump to write")
 
+
+def add_query_options(parser):
     queries = parser.add_argument_group("which queries (default --last 4; --decode may stand with --last, else one of these)")
     queries.add_argument("--last", metavar="N", type=count, help="the last N positions of the prompt")
     queries.add_argument("--positions", metavar="P,...", type=integer_list,
@@ -71,12 +70,51 @@ def parse(arguments):
                          help="the queries that produce the first N tokens of the prompt's known answer: each stands"
                               " one token before, and sees the answer so far")
 
+
+def add_content_options(parser):
+    """Returns their group."""
     what = parser.add_argument_group("what to write")
     what.add_argument("--layers", metavar="LIST", type=layer_list, help="0,4,8-11 or 20-, from 20 on (default: all)")
     what.add_argument("--spans", metavar="FIELD", nargs="?", const="spans",
                       help="demand evidence spans of every prompt, from this field (default: \"spans\", where there)")
     what.add_argument("--task", metavar="NAME", help="task of all prompts, over what the .jsonl says")
     what.add_argument("--model-name", metavar="NAME", help="what the dump calls the model (default: MODEL)")
+    what.add_argument("--gzip", metavar="LEVEL", type=gzip_level, nargs="?", const=4, default=0,
+                      help="compress: a tenth to a third smaller, slower to read (1..9, default 4)")
+    what.add_argument("--force", action="store_true", help="overwrite the dump if it exists")
+    what.add_argument("--resume", action="store_true",
+                      help="keep finished prompts in the folder DUMP.partial until all are, and go on with what is there")
+    return what
+
+
+def add_text_options(group):
+    group.add_argument("--chat", action="store_true",
+                       help="put each text into the tokenizer's chat template, as the user's")
+    group.add_argument("--max-tokens", metavar="N", type=count, help="cut prompts after N tokens")
+    group.add_argument("--tokenizer", metavar="NAME",
+                       help="another tokenizer; \"bytes\": the UTF-8 bytes, after the model's first token if it has one")
+    group.add_argument("--revision", metavar="REV", help="branch, tag or commit on the hub")
+    group.add_argument("--trust-remote-code", action="store_true", help="let the checkpoint bring its own code")
+    group.add_argument("--quiet", action="store_true", help="no progress")
+    group.add_argument("-h", "--help", action="help", help="show this and exit")
+
+
+def settle_queries(parser, options):
+    """Refuses options about queries that contradict each other, and fills in the default."""
+    given = [name for name in ("last", "positions", "decode", "answer") if getattr(options, name)]
+    if len(given) > 1 and given != ["last", "decode"]:
+        parser.error(f"argument --{given[1]}: not allowed with argument --{given[0]}")
+    if not given:
+        options.last = 4
+
+
+def parse(arguments):
+    parser = Parser(prog="attest capture", usage="attest capture MODEL PROMPTS... -o DUMP [options]",
+                    description=DESCRIPTION, epilog=EPILOG, add_help=False, allow_abbrev=False,
+                    formatter_class=argparse.RawDescriptionHelpFormatter)
+    add_arguments(parser)
+    add_query_options(parser)
+    what = add_content_options(parser)
     what.add_argument("--attention-mass", metavar="N", type=count, nargs="?", const=True,
                       help="also the attention that each token gets from the prompt's last N queries, its observation"
                            " window (default: from all, which costs a second pass of float32 attention), for eviction"
@@ -87,31 +125,14 @@ def parse(arguments):
                            " more passes, and weights in float32)")
     what.add_argument("--output-gradients", action="store_true",
                       help="with them, the gradients themselves, at outputs scaled by 1, 0.75, 0.5 and 0.25")
-    what.add_argument("--gzip", metavar="LEVEL", type=gzip_level, nargs="?", const=4, default=0,
-                      help="compress: a tenth to a third smaller, slower to read (1..9, default 4)")
-    what.add_argument("--force", action="store_true", help="overwrite the dump if it exists")
-    what.add_argument("--resume", action="store_true",
-                      help="keep finished prompts in the folder DUMP.partial until all are, and go on with what is there")
 
     how = parser.add_argument_group("how to run the model")
     how.add_argument("--device", metavar="NAME", default="auto",
                      help="cpu, cuda, cuda:1, or spread: the layers over all GPUs (default: a GPU if there is one)")
     how.add_argument("--dtype", choices=("float16", "bfloat16", "float32"),
                      help="run the model, and write the dump, in this type (default: the checkpoint's)")
-    how.add_argument("--chat", action="store_true",
-                     help="put each text into the tokenizer's chat template, as the user's")
-    how.add_argument("--max-tokens", metavar="N", type=count, help="cut prompts after N tokens")
-    how.add_argument("--tokenizer", metavar="NAME",
-                     help="another tokenizer; \"bytes\": the UTF-8 bytes, after the model's first token if it has one")
-    how.add_argument("--revision", metavar="REV", help="branch, tag or commit on the hub")
-    how.add_argument("--trust-remote-code", action="store_true", help="let the checkpoint bring its own code")
-    how.add_argument("--quiet", action="store_true", help="no progress")
-    how.add_argument("-h", "--help", action="help", help="show this and exit")
+    add_text_options(how)
     options = parser.parse_args(arguments)
-    given = [name for name in ("last", "positions", "decode", "answer") if getattr(options, name)]
-    if len(given) > 1 and given != ["last", "decode"]:
-        parser.error(f"argument --{given[1]}: not allowed with argument --{given[0]}")
-    if not given:
-        options.last = 4
+    settle_queries(parser, options)
     options.head_weights |= options.output_gradients
     return options
