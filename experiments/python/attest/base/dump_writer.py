@@ -17,6 +17,16 @@ def hdf5_type(element_type):
     return {"float16": h5py.h5t.IEEE_F16LE, "float32": h5py.h5t.IEEE_F32LE}[element_type]
 
 
+def rounded_bits(array, element_type):
+    """Values of float32 rounded to the element type, half to even, as integers of its width."""
+    wide = np.ascontiguousarray(array, np.float32)
+    if element_type == "bfloat16":
+        bits = wide.view(np.uint32)
+        rounded = ((bits + np.uint32(0x7fff) + (bits >> 16 & 1)) >> 16).astype(np.uint16)
+        return np.where(np.isnan(wide), np.uint16(0x7fc0), rounded)
+    return wide.view("<i4") if element_type == "float32" else wide.astype(np.float16).view("<i2")
+
+
 def element_type(dataset):
     """The name of a data set's element type; None if it is not one of q, k and v."""
     kind = dataset.id.get_type()

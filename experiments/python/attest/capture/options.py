@@ -4,12 +4,17 @@ import re
 
 from ..base.arguments import Parser, argument, count, file_name, layer_list
 
+CACHE_TYPES = ("f16", "bf16", "f32", "q8_0", "q4_0", "q4_1", "q5_0", "q5_1")
+OF_HUGGING_FACE = ("attention_mass", "head_weights", "output_gradients", "device", "dtype", "chat", "revision",
+                   "trust_remote_code")
+OF_LLAMA_CPP = ("cache_type_k", "cache_type_v", "flash_attn", "gpu_layers", "no_kv_offload", "batch_size", "threads")
 DESCRIPTION = """\
 Runs a Hugging Face decoder on prompts and writes the queries, keys and values of
 its attention, exactly as attention multiplies them, to an attention dump.
 Llama, Qwen2 and 3, Mistral, Gemma, Phi, GPT-OSS and every other decoder whose
 attention is softmax(scale q k) v, with grouped heads, soft-cap, sliding windows
 and learned sinks or without; and DeepSeek V2 and V3 in the absorbed form.
+A .gguf file is run by llama.cpp, and what its attention gives is written, too.
 """
 
 EPILOG = """\
@@ -34,6 +39,9 @@ examples:
   # 8 generated steps of every prompt of a benchmark, every eighth layer
   attest capture Qwen/Qwen3-8B ruler.jsonl -o ruler.h5 --chat --decode 8 --layers 0,8,16,24
 
+  # what llama.cpp's attention computes with a quantised cache
+  attest capture model.gguf needles.jsonl -o q8.h5 --last 4 --decode 4 -ctk q8_0 -ctv q8_0
+
   # the four queries that produce the start of a known answer, on a GPU
   attest capture ./checkpoint needles.jsonl -o needles.h5 --answer 4 --spans --device cuda
 
@@ -54,7 +62,7 @@ def integer_list(text):
 
 
 def add_arguments(parser):
-    parser.add_argument("model", metavar="MODEL", help="name on the Hugging Face hub, or folder of a checkpoint")
+    parser.add_argument("model", metavar="MODEL", help="name on the Hugging Face hub, folder of a checkpoint, or a .gguf file")
     parser.add_argument("prompts", metavar="PROMPTS", nargs="+", help="text or .jsonl files")
     parser.add_argument("-o", "--output", metavar="DUMP", required=True, type=file_name, help="the dump to write")
 
@@ -99,6 +107,20 @@ def add_text_options(group):
     group.add_argument("-h", "--help", action="help", help="show this and exit")
 
 
+def add_llama_options(parser):
+    llama = parser.add_argument_group("a .gguf file, which llama.cpp runs; names as there")
+    for which in "kv":
+        llama.add_argument(f"-ct{which}", f"--cache-type-{which}", choices=CACHE_TYPES, default="f16", metavar="TYPE",
+                           help=f"type of the cached {'keys' if which == 'k' else 'values'}: {', '.join(CACHE_TYPES)}"
+                           if which == "k" else "that of the cached values (default: f16)")
+    llama.add_argument("-fa", "--flash-attn", choices=("on", "off", "auto"), default="auto", help="(default: auto)")
+    llama.add_argument("-ngl", "--gpu-layers", metavar="N", type=int, default=0,
+                       help="layers on a GPU (default: none)")
+    llama.add_argument("-nkvo", "--no-kv-offload", action="store_true", help="keep the cache in the processor's memory")
+    llama.add_argument("-b", "--batch-size", metavar="N", type=count, default=512, help="tokens per pass (default: 512)")
+    llama.add_argument("-t", "--threads", metavar="N", type=count, help="(default: one per core)")
+
+
 def settle_queries(parser, options):
     """Refuses options about queries that contradict each other, and fills in the default."""
     given = [name for name in ("last", "positions", "decode", "answer") if getattr(options, name)]
@@ -126,6 +148,7 @@ def parse(arguments):
     what.add_argument("--output-gradients", action="store_true",
                       help="with them, the gradients themselves, at outputs scaled by 1, 0.75, 0.5 and 0.25")
 
+    add_llama_options(parser)
     how = parser.add_argument_group("how to run the model")
     how.add_argument("--device", metavar="NAME", default="auto",
                      help="cpu, cuda, cuda:1, or spread: the layers over all GPUs (default: a GPU if there is one)")
@@ -135,4 +158,11 @@ def parse(arguments):
     options = parser.parse_args(arguments)
     settle_queries(parser, options)
     options.head_weights |= options.output_gradients
+    options.gguf = options.model.endswith(".gguf")
+    for name in OF_HUGGING_FACE if options.gguf else OF_LLAMA_CPP:
+        if getattr(options, name) != parser.get_default(name):
+            parser.error(f"argument --{name.replace('_', '-')}: is for a "
+                         f"{'model of Hugging Face' if options.gguf else '.gguf file'}, not for {options.model}")
+    if options.gguf and options.tokenizer not in (None, "bytes"):
+        parser.error("argument --tokenizer: a .gguf file has its own; only \"bytes\" may stand for it")
     return options

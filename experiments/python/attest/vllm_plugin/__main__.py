@@ -51,8 +51,8 @@ def run(options, say):
                     raise InputError(f"{request.prompt.where}: the plugin wrote no dump of it; is attest-vllm installed in "
                                      f"{sys.prefix}, and allowed by VLLM_PLUGINS?")
         paths = [path for request in requests for path in request.files(partial.folder)]
-        size, count = join_requests(paths, options.output, options.force, options.gzip)
-    say(f"{options.output}: {count} sample{'s' if count > 1 else ''}, {size / 2**20:.1f} MiB")
+        joined = join_requests(paths, options.output, options.force, options.gzip)
+    say(f"{options.output}: {joined.samples} sample{'s' if joined.samples > 1 else ''}, {joined.size / 2**20:.1f} MiB")
 
 
 @contextlib.contextmanager

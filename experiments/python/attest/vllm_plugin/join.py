@@ -25,6 +25,14 @@ class Part:
     name: str  # of the sample
 
 
+@dataclasses.dataclass
+class Joined:
+    size: int  # bytes
+    samples: int
+    layers: int  # of all samples
+    header: dict
+
+
 def finished_files(folder):
     """The dumps in a folder of the plugin."""
     return sorted(os.path.join(folder, name) for name in os.listdir(folder)
@@ -47,26 +55,34 @@ def rank_of(path):
 
 
 def join_requests(paths, target, force=False, gzip_level=0):
-    """One dump of the requests that the files hold. Returns its size and the number of samples."""
-    requests = {}
-    with contextlib.ExitStack() as stack, DumpWriter(target, force, gzip_level) as writer:
-        for path in paths:
+    """One dump of the requests that the files hold."""
+    if not paths:
+        raise InputError("expected the dumps of the plugin's requests, found none")
+    requests, layers = {}, 0
+    for path in paths:
+        with contextlib.ExitStack() as stack:
             part = _open(stack, path)
-            requests.setdefault(part.name, []).append(part)
-        header = None
-        for parts in requests.values():
-            parts.sort(key=lambda part: (part.rank.pipeline, part.rank.tensor))
-            with _damage_of(parts[0].path):
-                found = _header(parts)
-                if header is None:
-                    header = found
-                    writer.write_attributes(**header)
-                for name in {**header, **found}:
-                    if name not in OF_ONE_REQUEST and header.get(name) != found.get(name):
-                        raise InputError(f"{parts[0].path}: its {name} is {found.get(name)}, that of the requests before "
-                                         f"{header.get(name)}, and a dump has one")
-                _copy_sample(writer, parts)
-        return writer.commit(), len(requests)
+            requests.setdefault(part.name, []).append((part.rank.pipeline, part.rank.tensor, path))
+    header = None
+    with DumpWriter(target, force, gzip_level) as writer:
+        for files in requests.values():
+            with contextlib.ExitStack() as stack:
+                parts = [_open(stack, path) for _, _, path in sorted(files)]
+                with _damage_of(parts[0].path):
+                    found = _header(parts)
+                    if header is None:
+                        header = found
+                        writer.write_attributes(**header)
+                    _refuse_another_engine(header, found, parts[0].path)
+                    layers += _copy_sample(writer, parts)
+        return Joined(writer.commit(), len(requests), layers, header)
+
+
+def _refuse_another_engine(header, found, path):
+    for name in {**header, **found}:
+        if name not in OF_ONE_REQUEST and header.get(name) != found.get(name):
+            raise InputError(f"{path}: its {name} is {found.get(name)}, that of the requests before {header.get(name)}, and "
+                             "a dump has one")
 
 
 @contextlib.contextmanager
@@ -111,6 +127,7 @@ def _with_own_keys(stage):
 
 
 def _copy_sample(writer, parts):
+    """Returns the number of layers."""
     source = parts[0].file["samples"][parts[0].name]
     sample = writer.create_group(writer.file["samples"], parts[0].name, **dict(source.attrs))
     layers = writer.create_group(sample, "layers")
@@ -125,6 +142,7 @@ def _copy_sample(writer, parts):
         for number in stage[0].file["samples"][stage[0].name]["layers"]:
             groups = [part.file["samples"][part.name]["layers"][number] for part in stage]
             _copy_layer(writer, layers, number, groups, stage[0].rank.kv_copies)
+    return len(layers)
 
 
 def _copy_layer(writer, layers, number, groups, kv_copies):

@@ -14,6 +14,7 @@ class Recorder:
     def __init__(self, settings, engine, batch, say):
         self.settings, self.engine, self.batch, self.say = settings, engine, batch, say
         self.requests = {}  # id -> CapturedRequest, those under way
+        self.names = {}  # id -> name of the sample
         self.num_taken = 0
         self.starts = None  # during a step: id -> position of its first token
         self.counts = None  # and id -> number of its tokens
@@ -58,20 +59,26 @@ class Recorder:
         for request_id in [key for key, request in self.requests.items() if request.is_complete()]:
             self.finish(request_id)
 
+    def give_up(self):
+        """A step has failed: some layers have seen its tokens, some have not."""
+        self.requests.clear()
+        self.starts = None
+
     def finish(self, request_id):
         """Writes the queries that came; a request that ends early has fewer than were wanted."""
         request = self.requests.get(request_id)
         if request is not None and request.num_rows():
             self._guarded(request_id, self._write, request)
         self.requests.pop(request_id, None)
+        self.names.pop(request_id, None)
 
     def finish_all(self):
         for request_id in list(self.requests):
             self.finish(request_id)
 
     def refuse(self, request_id, reason):
-        request = self.requests.pop(request_id, None)
-        name = request.wish.name if request else request_id
+        self.requests.pop(request_id, None)
+        name = self.names.get(request_id, request_id)
         self.say(f"not captured: request {name}: {reason}")
         write_refusal(self.settings.folder, name, f"request {name}: {reason}")
 
@@ -92,6 +99,7 @@ class Recorder:
         if wish is None or not wish.own and self.num_taken >= self.settings.requests:
             return
         self.num_taken += not wish.own
+        self.names[new.req_id] = wish.name
         if new.num_computed_tokens:
             raise InputError(f"its first {new.num_computed_tokens} tokens come from a cache, so that their keys do not "
                              "reach the attention layers; --no-enable-prefix-caching makes every request whole")

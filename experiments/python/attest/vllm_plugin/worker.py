@@ -35,9 +35,12 @@ def install(settings):
         recorder = self.attest_recorder
         recorder.begin_step(scheduled)
         try:
-            return execute(self, scheduled, *arguments, **named)
-        finally:
-            recorder.end_step()
+            result = execute(self, scheduled, *arguments, **named)
+        except BaseException:
+            recorder.give_up()
+            raise
+        recorder.end_step()
+        return result
 
     Wrapper.initialize_from_config, Wrapper.execute_model = initialize_from_config, execute_model
 
