@@ -138,7 +138,7 @@ def parameter_names(signature):
             name = re.match(r"\s*(\*{0,2}\w*)", piece)[1]
             if name.startswith("*") or depth < 0:
                 return names + ([name] if name and not name.startswith("*") else [])
-            names.append(name)
+            names += [name] if name else []
             piece = ""
         else:
             piece += character
