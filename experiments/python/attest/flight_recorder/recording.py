@@ -171,7 +171,7 @@ def _value(described, tensors, path):
         return described
     if "tensor_key" in described:
         key = described["tensor_key"]
-        if key not in tensors:
+        if not isinstance(key, str) or key not in tensors:
             raise InputError(f"{path}: expected a tensor {in_quotes(key)}, found none")
         return tensors[key]
     if described.get("type") in ("tuple", "list") and isinstance(described.get("items"), list):

@@ -17,7 +17,7 @@ MOST = 1 << 20  # heads, channels, tokens of a request times 1024
 
 def element_type(attention):
     """One that holds q, k and v exactly: 8-bit codes are numbers of every other type. Scaled values take float32."""
-    kinds = {attention.q.type_name, *(array.type_name for array in attention.cache_arrays())} - CODES
+    kinds = {attention.q.type_name, *(array.type_name for array in attention.cache.pair)} - CODES
     if len(kinds) <= 1 and attention.value_scale == 1:
         return ELEMENT_TYPES.get(kinds.pop() if kinds else "BF16", "float32")
     return "float32"
@@ -64,6 +64,12 @@ def check(found):
             call.fail(f"log-sum-exps {list(q.shape[:2])}", list(attention.lse.shape))
         if len(attention.lengths) + 1 != len(attention.bounds) or (np.diff(attention.bounds) < 0).any():
             call.fail(f"queries of {len(attention.lengths)} requests", f"{attention.bounds.tolist()[:9]}")
+        if attention.window is not None and not attention.window > 0 or attention.softcap is not None and \
+                not (math.isfinite(attention.softcap) and attention.softcap > 0) or not math.isfinite(attention.value_scale):
+            call.fail("a window, a soft-cap and scales above 0", f"{attention.window}, {attention.softcap}, "
+                      f"{attention.value_scale}")
+        if attention.sinks is not None and tuple(attention.sinks.shape) != (q.shape[1],):
+            call.fail(f"{q.shape[1]} sinks", list(attention.sinks.shape))
         for length, count in zip(attention.lengths, np.diff(attention.bounds)):
             if not count <= length <= MOST << 10:
                 call.fail(f"at least {count} keys of a request with as many queries", length)

@@ -243,9 +243,9 @@ def refused(folder, *words):
 
 @pytest.mark.parametrize("change, sentence", [
     ({"plan": {"custom_mask": np.ones(4, np.int32)}}, "expected no custom_mask, which a dump cannot describe, found one"),
-    ({"plan": {"pos_encoding_mode": "ROPE_LLAMA"}}, "after their rotation, found pos_encoding_mode ROPE_LLAMA"),
+    ({"plan": {"pos_encoding_mode": "ROPE_LLAMA"}}, "after their rotation, found pos_encoding_mode 'ROPE_LLAMA'"),
     ({"k_scale": np.ones(1, np.float32)}, "expected a number k_scale, found a tensor"),
-    ({"q_len_per_req": 2}, "expected one query per request, found 2"),
+    ({"q_len_per_req": 2}, "expected one query per request, found '2'"),
     ({"finished": False}, "expected finished calls of FlashInfer's attention, found none"),
     ({"graph": True}, "was recorded inside a CUDA graph"),
     ({"result": np.zeros((3, HQ + 1, D), np.float16)}, "query heads that are a multiple of 2, and as many of the output")])
