@@ -109,10 +109,10 @@ def add_text_options(group):
 
 def add_llama_options(parser):
     llama = parser.add_argument_group("a .gguf file, which llama.cpp runs; names as there")
-    for which in "kv":
-        llama.add_argument(f"-ct{which}", f"--cache-type-{which}", choices=CACHE_TYPES, default="f16", metavar="TYPE",
-                           help=f"type of the cached {'keys' if which == 'k' else 'values'}: {', '.join(CACHE_TYPES)}"
-                           if which == "k" else "that of the cached values (default: f16)")
+    llama.add_argument("-ctk", "--cache-type-k", choices=CACHE_TYPES, default="f16", metavar="TYPE",
+                       help=f"type of the cached keys: {', '.join(CACHE_TYPES)} (default: f16)")
+    llama.add_argument("-ctv", "--cache-type-v", choices=CACHE_TYPES, default="f16", metavar="TYPE",
+                       help="that of the cached values (default: f16)")
     llama.add_argument("-fa", "--flash-attn", choices=("on", "off", "auto"), default="auto", help="(default: auto)")
     llama.add_argument("-ngl", "--gpu-layers", metavar="N", type=int, default=0,
                        help="layers on a GPU (default: none)")

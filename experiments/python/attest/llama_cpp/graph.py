@@ -5,7 +5,7 @@ A layer of a pass is
 
     SET_ROWS(cache_k_lN, k, cells)   k and v as they arrive at the cache, in float32
     SET_ROWS(cache_v_lN, v, cells)
-    FLASH_ATTN_EXT(q, cache_k_lN, cache_v_lN, mask, sinks)      or, without flash attention,
+    FLASH_ATTN_EXT(q, cache_k_lN, cache_v_lN, mask, sinks)     which reads a cache of float32 in float16; or
     MUL_MAT(cache_v_lN, SOFT_MAX(MUL_MAT(cache_k_lN, q), mask, sinks))
 
 Quantised caches hold keys and values that a Hadamard matrix has rotated, MUL_MAT(rotation, x). Then x is taken, of the
@@ -17,15 +17,15 @@ import re
 import numpy as np
 
 from ..base.errors import InputError
-from .ggml import address, float_parameters, name, operation, origin, root, source, tensor_at, values
+from .ggml import address, float_parameters, name, operation, origin, root, source, tensor_at, type_name, values
 
 CACHE = re.compile(r"cache_([kv])_l(\d+)")
 
 
 @dataclasses.dataclass
 class Pass:
-    """What one pass does in one layer: q [N, Hq, D], k [N, Hkv, D], v [N, Hkv, Dv] of its tokens, in float32, the cells of
-    the cache that they go to [N], mask [N, cells] of zeros and -infinity, output [N, Hq, Dv] in float32."""
+    """What one pass does in one layer: q [N, Hq, D], k [N, Hkv, D], v [N, Hkv, Dv] of its tokens, in float32; the cells of
+    the cache that they go to [N]; mask [N, cells] of zeros and -infinity; output [N, Hq, Dv] in float32."""
     layer: int
     cells: np.ndarray = None
     k: np.ndarray = None
@@ -37,6 +37,7 @@ class Pass:
     scale: float = 0
     softcap: float | None = None
     rotated: set = dataclasses.field(default_factory=set)  # of "k" and "v": those that the cache holds rotated
+    types: dict = dataclasses.field(default_factory=dict)  # of "k" and "v": in which type attention reads them
 
 
 class GraphWatch:
@@ -144,6 +145,7 @@ class GraphWatch:
         _, layer = self._layer_of(source(tensor, 1))
         this, rows, width = self._query(layer, source(tensor, 0))
         self._heads(this, rows, width, tensor.ne[0])
+        this.types = {"k": type_name(source(tensor, 1).type), "v": type_name(source(tensor, 2).type)}
         scale, max_bias, softcap = (float(x) for x in float_parameters(tensor)[:3])
         this.scale, this.softcap = scale, softcap or None
         self._mask(this, source(tensor, 3), rows, max_bias)
@@ -154,7 +156,8 @@ class GraphWatch:
 
     def _scores(self, tensor):
         _, layer = self._layer_of(source(tensor, 0))
-        self._query(layer, source(tensor, 1))
+        this, _, _ = self._query(layer, source(tensor, 1))
+        this.types["k"] = type_name(source(tensor, 0).type)
 
     def _scored(self, softmax):
         """(layer, factors) of a softmax over scores of a chosen layer, else None. factors: what scales the scores, the last
@@ -183,6 +186,7 @@ class GraphWatch:
     def _weighted(self, tensor):
         _, layer = self._layer_of(source(tensor, 0))
         this = self.passes[layer]
+        this.types["v"] = type_name(source(tensor, 0).type)
         self._heads(this, len(this.q), this.q.shape[2], tensor.ne[0])
         this.output = values(tensor)[0].transpose(1, 0, 2)  # from [Hq, N, Dv]
         self._computed(this, tensor)

@@ -98,7 +98,7 @@ class LlamaModel:
             raise self.watch.error
         if code:
             raise InputError(f"{self.options.model}: llama.cpp cannot run {len(tokens)} tokens from position {start} on "
-                             f"({self._complaint() or f'code {code}'})")
+                             f"(code {code}: {self._complaint()})")
         size = self.api.llama_vocab_n_tokens(self.vocabulary)
         return [int(np.ctypeslib.as_array(self.api.llama_get_logits_ith(self.context, i), (size,)).argmax())
                 for i in range(first_wanted, len(tokens))]
@@ -106,7 +106,7 @@ class LlamaModel:
     def _make_context(self):
         options = self.options
         parameters = self.api.llama_context_default_params()
-        parameters.n_ctx, parameters.n_batch, parameters.n_ubatch = self.capacity, options.batch_size, options.batch_size_size
+        parameters.n_ctx, parameters.n_batch, parameters.n_ubatch = self.capacity, options.batch_size, options.batch_size
         parameters.n_seq_max, parameters.swa_full, parameters.kv_unified = 1, True, True
         parameters.n_threads = parameters.n_threads_batch = options.threads or len(os.sched_getaffinity(0))
         parameters.type_k, parameters.type_v = type_number(options.cache_type_k), type_number(options.cache_type_v)
@@ -121,7 +121,7 @@ class LlamaModel:
         return context
 
     def _complaint(self):
-        """The last line that the library wrote about a failure."""
+        """The first line that the library wrote about a failure."""
         lines = [line.strip() for line in "".join(self.lines).splitlines() if line.strip()]
         said = [line for line in lines if re.search("error|fail|unable|invalid|require|support", line, re.I)]
-        return (said or lines or [""])[-1]
+        return said[0] if said else lines[-1] if lines else "it does not say why"

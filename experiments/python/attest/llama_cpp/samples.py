@@ -12,9 +12,9 @@ from .model import LlamaModel, refuse_missing_model, version
 from .tokenizer import GgufTokenizer
 
 
-def element_type(options):
-    """Attention multiplies what the cache holds. What a quantised cache holds is made of float32."""
-    kinds = {options.cache_type_k, options.cache_type_v}
+def element_type(types):
+    """Of a dump: the type in which attention reads keys and values. What a quantised cache holds is made of float32."""
+    kinds = set(types.values())
     return {"f16": "float16", "bf16": "bfloat16"}.get(kinds.pop() if len(kinds) == 1 else None, "float32")
 
 
@@ -23,10 +23,10 @@ class LlamaSamples:
     libraries = staticmethod(version)
 
     def __init__(self, options, prompts):
-        self.options, self.element_type = options, element_type(options)
+        self.options = options
         self.model = LlamaModel(options, self._record)
         self.tokenizer = self._tokenizer() if any(prompt.text is not None for prompt in prompts) else None
-        self.geometry, self.rotated = None, None  # of all layers
+        self.geometry = self.rotated = self.element_type = None  # of all layers
 
     def _tokenizer(self):
         if self.options.tokenizer == "bytes":
@@ -72,7 +72,7 @@ class LlamaSamples:
         writer.write_header(model=options.model_name or self.model.name(), num_layers=self.model.num_layers,
                             **self.geometry, source=f"{source}: KV cache K {options.cache_type_k}, V "
                             f"{options.cache_type_v}, flash attention {options.flash_attn}; captured through the "
-                            "evaluation callback", created=created, engine=f"llama.cpp {version()}",
+                            "evaluation callback", created=created, engine=f"llama.cpp of {version()}",
                             kv_cache=self._kv_cache())
 
     def _kv_cache(self):
@@ -132,7 +132,7 @@ class LlamaSamples:
         geometry = {"num_query_heads": this.q.shape[1], "num_kv_heads": this.k.shape[1], "head_dim": this.k.shape[2],
                     "value_dim": this.v.shape[2], "softmax_scale": this.scale, "logit_softcap": this.softcap}
         if self.geometry is None:
-            self.geometry, self.rotated = geometry, this.rotated
+            self.geometry, self.rotated, self.element_type = geometry, this.rotated, element_type(this.types)
         for name, value in geometry.items():
             if value != self.geometry[name]:
                 raise InputError(f"layer {this.layer}: its {name} is {value}, that of the layers before "

@@ -93,7 +93,7 @@ def write_header(writer, config, architecture):
     writer.add_tokenizer_pre("gpt-2")
     writer.add_token_list(characters + ["<s>", "</s>", "<pad>", "<more>"])
     writer.add_token_types([gguf.TokenType.NORMAL] * 256 + [gguf.TokenType.CONTROL] * 4)
-    writer.add_token_merges([])
+    writer.add_token_merges([f"{characters[254]} {characters[255]}"])  # of bytes that no text has
     writer.add_bos_token_id(256)
     writer.add_eos_token_id(257)
     writer.add_add_bos_token(True)
