@@ -1,6 +1,5 @@
 # Sourced by ./attest and cmake/build.sh, which set root, preset and torch (--torch, --cluster, --llama-cpp, or empty):
-# whether the program of that
-# preset needs no build.
+# whether the program of that preset needs no build.
 up_to_date() {
   # Rebuild if the checkout was moved or another ATTEST_PYTHON is set: the program contains both paths.
   local built=$root/build/$preset/built
