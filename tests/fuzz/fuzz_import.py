@@ -1,7 +1,8 @@
-"""Reads made safetensors files, npz archives and indices with the readers of `attest import`, as fuzz_readers does for
-the readers written in C++: each input is read or refused in one printable line, soon and in little memory.
+"""Reads made safetensors files, npz archives, indices and recorded calls with the readers of `attest import`, as
+fuzz_readers does for the readers written in C++: each input is read or refused in one printable line, soon and in little
+memory.
 
-    fuzz_import.py [--reader safetensors,npz,index] [--runs N | --seconds S] [--seed N] [--first N] [--file PATH]
+    fuzz_import.py [--reader safetensors,npz,index,recording] [--runs N | --seconds S] [--seed N] [--first N] [--file PATH]
 """
 import argparse
 import os
@@ -16,6 +17,7 @@ import warnings
 
 import import_mutation
 from attest.base.errors import InputError, UsageError, printable
+from attest.flight_recorder.writer import write_recording
 from attest.importing.layout import view_array
 from attest.importing.plan import ImportOptions, plan_import
 from attest.importing.sources import open_source
@@ -57,6 +59,10 @@ def read_values(array, left):
 def read(path, source):
     """The contract of a reader. Returns whether it accepted the input."""
     try:
+        if os.path.exists(os.path.join(source, "call")):
+            samples, _, _ = write_recording(source, ImportOptions(), os.path.join(source, "d.h5"), True, 4)
+            require(samples > 0, "a dump of nothing")
+            return True
         arrays = open_source(source)
         left = MOST_READ
         for array in arrays:
@@ -78,8 +84,10 @@ class Fuzzer:
     def __init__(self, reader, folder, options):
         self.reader, self.folder, self.options = reader, folder, options
         self.path = os.path.join(folder, import_mutation.FILE_NAMES[reader])
-        # The index is one of a folder, whose file is sound.
-        self.source = folder if reader == "index" else self.path
+        # The index is one of a folder, whose file is sound, and so is the record of a call.
+        self.source = folder if reader in ("index", "recording") else self.path
+        if reader == "recording":
+            import_mutation.write_recorded_call(folder)
         if reader == "index":
             import_mutation.write_indexed_file(folder)
         self.accepted = self.refused = self.failed = 0

@@ -14,7 +14,7 @@ def fuzz(*arguments, **more):
     return subprocess.run([sys.executable, str(FUZZ), *map(str, arguments)], capture_output=True, text=True, timeout=600, **more)
 
 
-@pytest.mark.parametrize("reader", ["safetensors", "npz", "index"])
+@pytest.mark.parametrize("reader", ["safetensors", "npz", "index", "recording"])
 def test_whatever_the_input_it_is_read_or_refused(reader, tmp_path):
     done = fuzz("--reader", reader, "--runs", 800, "--failures", tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr

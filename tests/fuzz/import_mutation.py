@@ -6,7 +6,8 @@ import zlib
 
 from array_files import archive, deflate, npy, safetensors, tensor
 
-FILE_NAMES = {"safetensors": "x.safetensors", "npz": "x.npz", "index": "model.safetensors.index.json"}
+FILE_NAMES = {"safetensors": "x.safetensors", "npz": "x.npz", "index": "model.safetensors.index.json",
+              "recording": "call/metadata.jsonl"}
 
 ODD_NUMBERS = [0, 1, 2, 3, -1, 7, 255, 65535, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**53, 2**62, 2**63, 2**64 - 1, 2**64,
                10**30]
@@ -18,7 +19,8 @@ ITEM = {"F32": 4, "F16": 2, "BF16": 2}
 
 
 def make(reader, random):
-    content = {"safetensors": safetensors_file, "npz": npz_file, "index": index_file}[reader](random)
+    content = {"safetensors": safetensors_file, "npz": npz_file, "index": index_file,
+               "recording": recording_file}[reader](random)
     return damaged(content, random) if random.random() < 0.2 else content
 
 
@@ -221,3 +223,40 @@ def write_indexed_file(folder):
         header[f"layers.0.{role}"] = tensor("F32", list(shape), at, at + size)
         at += size
     (pathlib.Path(folder) / "a.safetensors").write_bytes(safetensors(header, bytes(at)))
+
+
+# A call of FlashInfer's flight recorder: 2 query heads, 1 KV head of 4 channels, 5 tokens, in pages of 2.
+RECORDED = {"arg_0": ("F16", (1, 2, 4)), "arg_1": ("F16", (5, 1, 4)), "arg_2": ("F16", (5, 1, 4)),
+            "pages": ("F16", (4, 2, 1, 2, 4)), "table": ("I32", (1, 3)), "lengths": ("I32", (1,))}
+SIGNATURES = {"single_prefill_with_kv_cache": "(q: Tensor, k: Tensor, v: Tensor, causal: bool = False)",
+              "trtllm_batch_decode_with_kv_cache": "(query: Tensor, *, kv_cache: Tensor, block_tables: Tensor)"}
+
+
+def write_recorded_call(folder):
+    """The tensors of a call, whose record recording_file makes."""
+    call = pathlib.Path(folder) / "call"
+    call.mkdir()
+    numbers = {"table": (2, 0, 3), "lengths": (5,)}
+    for name, tensors in (("inputs", RECORDED), ("outputs", {"result": ("F16", (1, 2, 4))})):
+        header, data = {}, b""
+        for key, (kind, shape) in tensors.items():
+            count = 1
+            for axis in shape:
+                count *= axis
+            content = struct.pack(f"<{count}i", *numbers[key]) if kind == "I32" else struct.pack(f"<{count}e", *[0.5] * count)
+            header[key] = tensor(kind, list(shape), len(data), len(data) + len(content))
+            data += content
+        (call / f"{name}.safetensors").write_bytes(safetensors(header, data))
+
+
+def recording_file(random):
+    function = random.choice(list(SIGNATURES))
+    described = {"kwarg_causal": True, "kwarg_sm_scale": 0.5} if function.startswith("single") else {
+        "kwarg_kv_cache": {"tensor_key": "pages"}, "kwarg_block_tables": {"tensor_key": "table"},
+        "kwarg_seq_lens": {"tensor_key": "lengths"}, "kwarg_bmm1_scale": 0.5, "kwarg_window_left": 3}
+    record = {"function_name": function, "call_sequence": 1, "timestamp": "20261124_120000_001", "process_id": 1,
+              "input_metadata": described, "output_metadata": {}, "function_signature": SIGNATURES[function],
+              "versions": {"flashinfer": "0.7.2"}, "graph_capture": False}
+    for _ in range(random.choice((0, 1, 1, 2))):
+        record = changed_tree(record, random)
+    return json_text(record, random)

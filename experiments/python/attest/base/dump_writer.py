@@ -17,6 +17,30 @@ def hdf5_type(element_type):
     return {"float16": h5py.h5t.IEEE_F16LE, "float32": h5py.h5t.IEEE_F32LE}[element_type]
 
 
+def rounded_bits(array, element_type):
+    """Values of float32 rounded to the element type, half to even, as integers of its width."""
+    wide = np.ascontiguousarray(array, np.float32)
+    if element_type == "bfloat16":
+        bits = wide.view(np.uint32)
+        rounded = ((bits + np.uint32(0x7fff) + (bits >> 16 & 1)) >> 16).astype(np.uint16)
+        return np.where(np.isnan(wide), np.uint16(0x7fc0), rounded)
+    return wide.view("<i4") if element_type == "float32" else wide.astype(np.float16).view("<i2")
+
+
+def element_type(dataset):
+    """The name of a data set's element type; None if it is not one of q, k and v."""
+    kind = dataset.id.get_type()
+    return next((name for name in ITEM_BYTES if hdf5_type(name) == kind), None)
+
+
+def read_bits(dataset):
+    """The values of an open data set as integers as wide as the elements."""
+    kind = dataset.id.get_type()
+    bits = np.empty(dataset.shape, f"<i{kind.get_size()}")
+    dataset.id.read(h5py.h5s.ALL, h5py.h5s.ALL, bits, kind)
+    return bits
+
+
 class DumpWriter(Hdf5Output):
     def __init__(self, path, force=False, gzip_level=0):
         super().__init__(path, force)
@@ -69,8 +93,5 @@ class DumpWriter(Hdf5Output):
 
     def read_values(self, dataset):
         """What write_values wrote, read from the file: an array of integers as wide as the elements."""
-        kind = dataset.id.get_type()
-        bits = np.empty(dataset.shape, f"<i{kind.get_size()}")
         with self.writing():
-            dataset.id.read(h5py.h5s.ALL, h5py.h5s.ALL, bits, kind)
-        return bits
+            return read_bits(dataset)

@@ -2,6 +2,7 @@
 
     NAME.json        what decides the output, which --resume must agree with; when it was begun, and the command
     dump-N.h5        the dump of prompt N alone
+    prompt-N.h5, prompt-N.rank-P-T.h5, prompt-N.refused   of prompt N, by the plugin of vLLM
     lock             held by the process that works here; the system drops it when that process dies
 """
 import contextlib
@@ -19,7 +20,8 @@ LOCK = "lock"
 MOST_BYTES = 16 << 20  # of a file of JSON
 MOST_TEXT = 100_000  # characters of a record
 START_OVER = "start over with --force instead of --resume"
-OURS = re.compile(r"(?:tasks|capture)\.json|prompt-\d+\.json|dump-\d+\.h5|\.attest-[0-9a-f]{16}\.part|lock")
+OURS = re.compile(r"(?:tasks|capture)\.json|prompt-\d+\.json|dump-\d+\.h5|\.attest-[0-9a-f]{16}\.part|lock|"
+                  r"prompt-\d+(?:\.rank-\d+-\d+)?\.h5|(?:prompt-\d+|engine)\.refused")
 
 
 def folder_of(output):

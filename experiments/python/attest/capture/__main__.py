@@ -1,4 +1,5 @@
-"""`attest capture`: captures an attention dump from a Hugging Face decoder (README.md, `attest capture --help`)."""
+"""`attest capture`: captures an attention dump from a Hugging Face decoder, or from llama.cpp (README.md, `attest capture
+--help`)."""
 import contextlib
 import dataclasses
 import datetime
@@ -21,7 +22,7 @@ def utc_now():
 
 def capture_all(options, arguments, say):
     refuse_inputs(options.output, options.prompts)
-    refuse_missing_checkpoint(options)
+    engine = engine_of(options)
     prompts = [prompt for path in options.prompts for prompt in read_prompts(path, options.task, options.spans)]
     refuse_same_names(prompts)
     # These modules import torch and transformers, which takes seconds: --help must not wait for them.
@@ -29,12 +30,12 @@ def capture_all(options, arguments, say):
 
     output = pathlib.Path(options.output)
     with DumpWriter(output, options.force, options.gzip) as writer:  # refuses before the model is loaded
-        source, created = provenance("attest capture", arguments), utc_now()
+        source, created = provenance("attest capture", arguments, engine.libraries()), utc_now()
         with unfinished(options) as partial:
             if options.resume:
-                size = capture_one_by_one(options, arguments, prompts, partial, source, created, say)
+                size = capture_one_by_one(engine, options, arguments, prompts, partial, source, created, say)
             else:
-                samples = Samples(options, prompts)
+                samples = engine(options, prompts)
                 for prompt in prompts:
                     say(samples.write(prompt, writer))
                 samples.write_header(writer, source, created)
@@ -42,8 +43,20 @@ def capture_all(options, arguments, say):
     say(f"{output}: {len(prompts)} sample{'s' if len(prompts) > 1 else ''}, {size / 2**20:.1f} MiB")
 
 
+def engine_of(options):
+    """The class that runs the model, once its file or folder has been found."""
+    if not options.gguf:
+        refuse_missing_checkpoint(options)
+        return Samples
+    from ..llama_cpp.samples import LlamaSamples, refuse_missing_model
+
+    refuse_missing_model(options.model)
+    return LlamaSamples
+
+
 class Samples:
     """The model with its attention captured."""
+    libraries = staticmethod(lambda: None)  # the usual ones
 
     def __init__(self, options, prompts):
         from .attention import AttentionCapture
@@ -74,7 +87,7 @@ def unfinished(options):
     return contextlib.nullcontext()
 
 
-def capture_one_by_one(options, arguments, prompts, partial, source, created, say):
+def capture_one_by_one(engine, options, arguments, prompts, partial, source, created, say):
     """A dump for each prompt in the folder of what is not finished, which are joined at the end. Returns its size."""
     from ..base.dump_writer import DumpWriter
     from .join import join_dumps
@@ -87,7 +100,7 @@ def capture_one_by_one(options, arguments, prompts, partial, source, created, sa
     left = [number for number, path in enumerate(paths) if not path.exists()]
     if len(left) < len(prompts):
         say(f"resumed: {len(prompts) - len(left)} of {len(prompts)} prompts were finished before")
-    samples = Samples(options, prompts) if left else None
+    samples = engine(options, prompts) if left else None
     for number in left:
         with DumpWriter(paths[number], True, options.gzip) as writer:
             say(samples.write(prompts[number], writer))
@@ -104,7 +117,9 @@ def main(arguments):
         capture_all(options, arguments,
                     (lambda line: None) if options.quiet else (lambda line: print(line, file=sys.stderr, flush=True)))
     resumable = "--resume" in arguments
-    return run_command("attest", "torch, transformers 5 and h5py", command,
+    needed = "llama-cpp-python and h5py" if any(word.endswith(".gguf") for word in arguments) else \
+        "torch, transformers 5 and h5py"
+    return run_command("attest", needed, command,
                        (lambda: "interrupted; the same command goes on") if resumable else (lambda: NOTHING_WRITTEN))
 
 

@@ -69,10 +69,13 @@ def write_header(writer, options, model, config, capture, source, created):
                         rope=rope_parameters(model, config), source=source, created=created)
 
 
-def provenance(program, arguments):
-    """The command line for the dump's `source` attribute. Paths are cut to their last part."""
-    import torch
-    import transformers
+def provenance(program, arguments, libraries=None):
+    """The command line for the dump's `source` attribute. Paths are cut to their last part. `libraries`: what ran the
+    model, with versions; by default transformers and torch."""
+    if libraries is None:
+        import torch
+        import transformers
 
+        libraries = f"transformers {transformers.__version__}, torch {torch.__version__}"
     names = [re.sub(r"(?:^|(?<==))[~.]*/(?:.*/)?", "", argument.rstrip("/")) for argument in arguments]
-    return f"{program} {shlex.join(names)} (transformers {transformers.__version__}, torch {torch.__version__})"
+    return f"{program} {shlex.join(names)} ({libraries})"

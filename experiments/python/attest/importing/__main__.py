@@ -60,6 +60,8 @@ def run_import(request):
 
     source, target, options = request["source"], request["target"], ImportOptions(**request["options"])
     check_options(options, target)
+    if other := other_source(source):
+        return other(request, options)
     arrays = open_source(source)
     refuse_inputs(target, sorted({array.file for array in arrays}))
     plan = plan_import(arrays, source, options)
@@ -67,6 +69,16 @@ def run_import(request):
         write_import(plan, options, target, request["force"], progress)
     report = report_json if request["json"] else report_text
     print_report(report(plan, target, progress.seconds()))
+
+
+def other_source(path):
+    """What imports a folder that engines have left; None: arrays, which plan.py takes."""
+    from .engine_folders import import_plugin, import_recording, is_plugin_folder
+    from ..flight_recorder.recording import is_recording
+
+    if not os.path.isdir(path):
+        return None
+    return import_recording if is_recording(path) else import_plugin if is_plugin_folder(path) else None
 
 
 def main(request):

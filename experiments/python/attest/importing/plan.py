@@ -34,6 +34,7 @@ class ImportOptions:
     logit_softcap: float = 0
     sliding_window: int = 0
     window_layers: list = field(default_factory=list)  # empty: all
+    last: int = 0  # queries of each recorded request
 
 
 @dataclass

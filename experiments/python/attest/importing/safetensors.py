@@ -8,7 +8,7 @@ from ..base.files import FileBytes, MAX_JSON_BYTES, in_quotes, parse_json
 from .source_array import MOST_ELEMENTS, SourceArray, element_count, shape_text
 
 ITEM_BYTES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "U64": 8, "I32": 4, "U32": 4, "I16": 2, "U16": 2,
-              "I8": 1, "U8": 1, "BOOL": 1}
+              "I8": 1, "U8": 1, "BOOL": 1, "F8_E4M3": 1, "F8_E5M2": 1}
 ELEMENT_TYPES = {"F32": "float32", "F16": "float16", "BF16": "bfloat16"}
 
 
@@ -32,7 +32,7 @@ def safetensors_arrays(file):
             raise InputError(f"{file.path}: tensor {in_quotes(name)}: {error}") from error
         arrays.append(SourceArray(file.path, name, type_name, shape,
                                   functools.partial(FileBytes, file.path, data_begin + begin),
-                                  ELEMENT_TYPES.get(type_name), type_name in ("U16", "I16")))
+                                  ELEMENT_TYPES.get(type_name), type_name in ("U16", "I16"), begin=data_begin + begin))
         ranges.append((begin, end, name))
     _check_no_holes(file.path, sorted(ranges), data_bytes)
     return arrays

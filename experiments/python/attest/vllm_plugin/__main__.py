@@ -1,0 +1,184 @@
+"""`attest-vllm`: runs vLLM on prompts of attest capture, with the plugin, and writes one dump (README.md)."""
+import contextlib
+import hashlib
+import json
+import os
+import sys
+import time
+
+from ..base.arguments import chosen_layers
+from ..base.command import NOTHING_WRITTEN, end_process, run_command
+from ..base.errors import InputError, UsageError, first_line
+from ..base.output_check import refuse_inputs
+from ..base.partial_folder import PartialFolder
+from ..capture.model import load_tokenizer, refuse_missing_checkpoint
+from ..capture.prompts import read_prompts, refuse_same_names, tokenize
+from ..capture.record import choose_queries
+from .options import parse
+from .settings import ARGUMENT, PREFIX
+
+
+class PartialCapture(PartialFolder):
+    begun, what, finished_prefix = "capture.json", "an unfinished capture", "prompt-"
+
+
+def run(options, say):
+    refuse_inputs(options.output, options.prompts)
+    refuse_missing_checkpoint(options)
+    prompts = [prompt for path in options.prompts for prompt in read_prompts(path, options.task, options.spans)]
+    refuse_same_names(prompts)
+    from .join import join_requests
+    from ..base.hdf5_output import Hdf5Output
+
+    with Hdf5Output(options.output, options.force):  # refuses before the model is loaded
+        pass
+    config = text_config(options)
+    tokenizer = load_tokenizer(options, config) if any(p.text is not None for p in prompts) else None
+    requests = [make_request(number, prompt, tokenize(prompt, tokenizer, options.chat, options.max_tokens), options,
+                             config.num_hidden_layers) for number, prompt in enumerate(prompts)]
+    with PartialCapture(options.output, options.resume, options.force) as partial, kept_or_removed(options, partial):
+        partial.begin(identity(options, requests), {})
+        left = [request for request in requests if not request.is_finished(partial.folder)]
+        if len(left) < len(requests):
+            say(f"resumed: {len(requests) - len(left)} of {len(requests)} prompts were finished before")
+        if left:
+            began = time.monotonic()
+            generate(options, left, partial.folder)
+            say(f"{len(left)} prompts, {sum(len(request.ids) for request in left)} tokens, "
+                f"{time.monotonic() - began:.1f} s with the start of the engine")
+            for request in left:
+                if not request.files(partial.folder):
+                    raise InputError(f"{request.prompt.where}: the plugin wrote no dump of it; is attest-vllm installed in "
+                                     f"{sys.prefix}, and allowed by VLLM_PLUGINS?")
+        paths = [path for request in requests for path in request.files(partial.folder)]
+        joined = join_requests(paths, options.output, options.force, options.gzip)
+    say(f"{options.output}: {joined.samples} sample{'s' if joined.samples > 1 else ''}, {joined.size / 2**20:.1f} MiB")
+
+
+@contextlib.contextmanager
+def kept_or_removed(options, partial):
+    """What is finished stays for --resume, until the dump is whole."""
+    try:
+        yield
+    except BaseException:
+        if not options.resume:
+            partial.remove()
+        raise
+    partial.remove()
+
+
+def text_config(options):
+    import transformers
+
+    try:
+        return transformers.AutoConfig.from_pretrained(
+            options.model, revision=options.revision, trust_remote_code=options.trust_remote_code).get_text_config()
+    except Exception as error:
+        raise InputError(f"{options.model}: its config cannot be read ({first_line(error)})") from error
+
+
+class Request:
+    """A prompt as vLLM and the plugin get it."""
+
+    def __init__(self, number, prompt, ids, decode, arguments):
+        self.number, self.prompt, self.ids, self.decode, self.arguments = number, prompt, ids, decode, arguments
+
+    def files(self, folder):
+        return sorted(folder.glob(f"prompt-{self.number}.h5")) + sorted(folder.glob(f"prompt-{self.number}.rank-*.h5"))
+
+    def is_finished(self, folder):
+        """With the dumps of all ranks. What is there of others is removed."""
+        from .join import rank_of
+
+        files = self.files(folder)
+        if files and len(files) == rank_of(files[0]).count():
+            return True
+        for path in files:
+            path.unlink()
+        return False
+
+
+def make_request(number, prompt, tokenized, options, num_layers):
+    ids, positions = choose_queries(options, prompt, tokenized)
+    layers = prompt.layers or (chosen_layers(options.layers, num_layers) if options.layers else None)
+    if layers and max(layers) >= num_layers:
+        raise InputError(f"{prompt.where}: there is no layer {max(layers)}, the model has {num_layers}")
+    sample = {"spans": tokenized.spans, "span_labels": tokenized.span_labels, "document": prompt.document,
+              "prompt_length": len(tokenized.ids), "name": prompt.name}
+    arguments = {"name": f"prompt-{number}", "task": prompt.task, "positions": positions, "sample": json.dumps(sample)}
+    if layers:
+        arguments["layers"] = ",".join(map(str, sorted(layers)))
+    return Request(number, prompt, ids, options.decode or 0,
+                   {ARGUMENT + name: value for name, value in arguments.items()})
+
+
+def identity(options, requests):
+    """What decides the dump, for --resume."""
+    content = hashlib.sha256(json.dumps([[r.ids, r.arguments] for r in requests]).encode()).hexdigest()
+    return {"model": options.model, "engine": options.engine, "prompts": content}
+
+
+def generate(options, requests, folder):
+    """Runs the engine on all prompts; the plugin writes their dumps into the folder."""
+    for path in folder.glob("*.refused"):
+        path.unlink()
+    os.environ[f"{PREFIX}FOLDER"], os.environ[f"{PREFIX}REQUESTS"] = os.path.abspath(folder), "0"
+    os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
+    from vllm import LLM, SamplingParams
+
+    longest = max(len(request.ids) + request.decode for request in requests)
+    try:
+        llm = LLM(**engine_arguments(options, longest))
+        params = [SamplingParams(temperature=0, max_tokens=request.decode + 1, ignore_eos=True, detokenize=False,
+                                 extra_args=request.arguments) for request in requests]
+        llm.generate([{"prompt_token_ids": request.ids} for request in requests], params, use_tqdm=not options.quiet)
+    except Exception as error:
+        refuse_what_failed(folder, requests)
+        raise InputError(f"{options.model}: vLLM cannot run it ({first_line(error)})") from error
+    refuse_what_failed(folder, requests)
+
+
+def refuse_what_failed(folder, requests):
+    from .join import refusals
+
+    for sentence in refusals(folder):
+        for request in requests:
+            sentence = sentence.replace(f"request prompt-{request.number}:", f"{request.prompt.where}:")
+        raise InputError(sentence)
+
+
+def engine_arguments(options, longest):
+    """The arguments of LLM: ours, and over them what stands behind `--`, as `vllm serve` takes it."""
+    import dataclasses
+
+    from vllm.engine.arg_utils import EngineArgs
+    from vllm.utils.argparse_utils import FlexibleArgumentParser
+
+    parser = EngineArgs.add_cli_args(FlexibleArgumentParser(prog="attest-vllm ... --"))
+    ours = ["--model", options.model, "--skip-tokenizer-init", "--no-enable-prefix-caching", "--enforce-eager",
+            "--max-num-seqs", "8", "--max-model-len", str(longest + 1)]
+    if options.revision:
+        ours += ["--revision", options.revision]
+    if options.trust_remote_code:
+        ours.append("--trust-remote-code")
+    try:
+        given = EngineArgs.from_cli_args(parser.parse_args(ours + options.engine))
+    except SystemExit:
+        raise UsageError("the options behind -- are not those of vllm serve") from None
+    return {field.name: getattr(given, field.name) for field in dataclasses.fields(given)}
+
+
+def main(arguments=None):
+    arguments = sys.argv[1:] if arguments is None else arguments
+
+    def command():
+        options = parse(arguments)
+        run(options, (lambda line: None) if options.quiet else (lambda line: print(line, file=sys.stderr, flush=True)))
+    resumable = "--resume" in arguments
+    code = run_command("attest-vllm", "vllm, transformers and h5py", command,
+                       (lambda: "interrupted; the same command goes on") if resumable else (lambda: NOTHING_WRITTEN))
+    end_process(code)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,66 @@
+"""Writes what was captured of one request as a dump."""
+import datetime
+import os
+import urllib.parse
+
+from ..base.atomic_text import atomic_text
+from ..base.dump_writer import DumpWriter
+from .request import ELEMENT_TYPES
+
+
+def file_name(name, ending):
+    """A name of any characters as that of a file in the folder."""
+    return urllib.parse.quote(name, safe=" ")[:200] + ending
+
+
+def bits(tensor):
+    """The elements as integers of the same width: NumPy has no bfloat16."""
+    import torch
+
+    return tensor.contiguous().view(torch.int16 if tensor.element_size() == 2 else torch.int32).numpy()
+
+
+def write_request(folder, engine, request):
+    """A dump of the rows that are there. Returns its path."""
+    wish, rows = request.wish, request.num_rows()
+    positions = wish.positions[:rows]
+    tokens = positions[-1] + 1
+    path = os.path.join(folder, file_name(wish.name, engine.rank.suffix() + ".h5"))
+    numbers = sorted(request.captured)
+    with DumpWriter(path) as writer:
+        writer.write_header(model=engine.model, num_layers=engine.num_layers,
+                            **engine.layers[numbers[0]].geometry(), rope=engine.rope, source=engine.source(),
+                            engine=f"vllm {engine.version}", kv_cache=engine.kv_cache(numbers),
+                            created=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+                            engine_rank=engine.rank.attribute())
+        more = wish.sample
+        sample = writer.create_sample(more.get("name", wish.name), wish.task, tokens, positions, more.get("spans", ()),
+                                      more.get("span_labels"), more.get("prompt_length", wish.prompt_length),
+                                      more.get("document"))
+        if (request.tokens[:tokens] >= 0).all():
+            writer.write_array(sample, "tokens", request.tokens[:tokens].numpy(), "<i4")
+        for number in numbers:
+            write_layer(writer, sample, engine.layers[number], request.captured[number], rows, tokens)
+        writer.commit()
+    return path
+
+
+def write_layer(writer, sample, layer, captured, rows, tokens):
+    group = writer.create_layer(sample, layer.number, layer.window)
+    if layer.module.kv_cache_dtype.startswith("fp8"):
+        with writer.writing():
+            for which in "kv":
+                group.attrs[f"{which}_scale"] = layer.cache_scale(which)
+    sinks = layer.sinks()
+    if sinks is not None:
+        writer.write_array(group, "sinks", sinks.detach().float().cpu().numpy(), "<f4")
+    for name, values in (("q", captured.q[:rows]), ("k", captured.k[:, :tokens]), ("v", captured.v[:, :tokens]),
+                         ("output", captured.output[:rows])):
+        dataset = writer.create_values(group, name, values.shape, ELEMENT_TYPES[values.dtype])
+        writer.write_values(dataset, (0, 0, 0), bits(values))
+
+
+def write_refusal(folder, name, sentence):
+    """Says in the folder why there is no dump of a request, or none at all."""
+    with atomic_text(os.path.join(folder, file_name(name, ".refused"))) as file:
+        file.write(sentence + "\n")
