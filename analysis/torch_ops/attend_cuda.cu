@@ -132,9 +132,16 @@ class CudaAttend {
     for (int h = 0; h < layer().shape.num_kv_heads; ++h)
       dense.dense_heads.push_back(call_.selector->is_dense(layer().layer, h));
     const std::vector<KvHeadRange> ranges = equally_dense({0, layer().shape.num_kv_heads}, {&dense, 1});
-    for (std::int64_t sequence = 0; sequence < call_.batch; ++sequence)
+    for (std::int64_t sequence = 0; sequence < call_.batch; ++sequence) {
+      const DeviceArena::Scope scope(w_.arena);
+      amax_ = nullptr;
+      if (call_.selector->needs_amax()) {
+        amax_ = w_.arena.take<float>(2 * static_cast<std::size_t>(layer().shape.num_kv_heads));
+        cuda_layer_amax(layer(), inputs_of(sequence), amax_, stream_);
+      }
       for (const KvHeadRange& heads : ranges)
         enqueue(sequence, query_groups(layer(), heads), dense.dense_heads[static_cast<std::size_t>(heads.first)]);
+    }
     check_overflow();
   }
 
@@ -159,15 +166,23 @@ class CudaAttend {
     }
   }
 
+  DeviceInputs inputs_of(std::int64_t sequence) const {
+    const AttentionShape& shape = layer().shape;
+    const std::int64_t rows = sequence * layer().num_queries() * shape.num_query_heads,
+                       keys = sequence * shape.num_kv_heads * layer().num_tokens;
+    return {.q = at(call_.q, rows * shape.head_dim),
+            .k = at(call_.k, keys * shape.head_dim),
+            .v = at(call_.v, keys * shape.value_dim),
+            .heads = {0, shape.num_kv_heads},
+            .key_amax = amax_,
+            .value_amax = amax_ == nullptr ? nullptr : amax_ + shape.num_kv_heads};
+  }
+
   void enqueue_chunk(std::int64_t sequence, std::span<const QueryGroup> groups, bool dense) {
     const DeviceArena::Scope scope(w_.arena);
     const AttentionShape& shape = layer().shape;
-    const std::int64_t queries = layer().num_queries(), cells = sequence * queries * shape.num_query_heads,
-                       keys = sequence * shape.num_kv_heads * layer().num_tokens;
-    const DeviceInputs inputs{.q = at(call_.q, cells * shape.head_dim),
-                              .k = at(call_.k, keys * shape.head_dim),
-                              .v = at(call_.v, keys * shape.value_dim),
-                              .heads = {0, shape.num_kv_heads}};
+    const std::int64_t cells = sequence * layer().num_queries() * shape.num_query_heads;
+    const DeviceInputs inputs = inputs_of(sequence);
     auto* first = reinterpret_cast<OverflowKey*>(w_.overflow.data()) + sequence;
     const RowTables tables = row_tables(layer(), inputs.heads, groups);
     CudaChunk chunk = layer_chunk(layer(), inputs, tables, w_.arena, w_.uploads, stream_);
@@ -250,6 +265,7 @@ class CudaAttend {
   Workspace& w_;
   const cudaStream_t stream_;
   const std::vector<AscendingGrid> grids_;
+  float* amax_ = nullptr;  ///< of the sequence, if the selector asks: of keys, then of values, [2, KV heads]
 };
 
 }  // namespace

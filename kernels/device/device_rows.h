@@ -80,6 +80,31 @@ struct DeviceKeyValues {
   DeviceTokens all_values() const { return {type, values, tokens, value_dim}; }
 };
 
+/// Float32 keys or values that were made of the layer's, for some rows: of the KV heads and tokens that these see.
+struct MadeTokens {
+  const float* data = nullptr;         ///< [heads, tokens, channels]; null: the layer's own are read
+  std::int64_t tokens = 0;             ///< of a head
+  const KeyOrigin* origins = nullptr;  ///< [num_origins] those of the rows, counted in `data`
+
+  DeviceRows seen_by(DeviceRows rows) const {
+    rows.origins = origins;
+    return rows;
+  }
+  /// `kv` with these as its keys (values). The others are not to be read: they are counted in another way.
+  DeviceKeyValues as_keys(DeviceKeyValues kv) const {
+    kv.type = ElementType::float32;
+    kv.keys = data;
+    kv.tokens = tokens;
+    return kv;
+  }
+  DeviceKeyValues as_values(DeviceKeyValues kv) const {
+    kv.type = ElementType::float32;
+    kv.values = data;
+    kv.tokens = tokens;
+    return kv;
+  }
+};
+
 /// Channels of per-channel tables and of query parts: D rounded up to a multiple of 64; the padding is zero.
 __host__ __device__ constexpr int padded_channels(int head_dim) { return (head_dim + 63) / 64 * 64; }
 

@@ -10,7 +10,10 @@
 #include <cmath>
 #include <vector>
 
+#include "kernels/device/on_cuda.h"
+#include "kernels/kv_formats/ggml_rotation.h"
 #include "kernels/kv_formats/hadamard.h"
+#include "kernels/kv_formats/kv_format_list.h"
 #include "kernels/kv_formats/row_steps.h"
 #include "kernels/quantize/rounding.h"
 
@@ -65,18 +68,11 @@ struct Ranged {
   }
 };
 
-/// Channels of a Hadamard block; 0: rows are not rotated.
-int rotation_of(const KvRows& rows) {
-  if (!rows.rotate || rows.channels % 64 != 0) return 0;
-  if (!rows.keys) return 64;
-  return 64 << std::countr_zero(static_cast<unsigned>(rows.channels) / 64);
-}
-
 template <class Block>
 void apply(const KvRows& rows, float, const float* x, std::int64_t count, double* out, std::int64_t stride) {
-  const int rotation = rotation_of(rows);
-  const auto factor = static_cast<float>(1 / std::sqrt(static_cast<double>(std::max(1, rotation))));
-  const double undoing = 1 / std::sqrt(static_cast<double>(std::max(1, rotation)));
+  const GgmlRotation of_rows(rows);
+  const int rotation = of_rows.channels;
+  const auto factor = static_cast<float>(of_rows.factor);
   std::vector<float> rotated(static_cast<std::size_t>(rotation == 0 ? 0 : rows.channels));
   for (std::int64_t t = 0; t < count; ++t, x += rows.channels, out += stride) {
     const float* row = x;
@@ -89,7 +85,7 @@ void apply(const KvRows& rows, float, const float* x, std::int64_t count, double
     for (int d = 0; d < rows.channels; d += kBlock) Block::apply(row + d, out + d);
     if (rotation == 0) continue;
     for (int d = 0; d < rows.channels; d += rotation) hadamard(out + d, rotation);
-    for (int d = 0; d < rows.channels; ++d) out[d] *= undoing;
+    for (int d = 0; d < rows.channels; ++d) out[d] *= of_rows.factor;
   }
 }
 
@@ -100,7 +96,7 @@ double bytes(const KvRows& rows) {
 
 std::string fault(const KvRows& rows) { return fault_unless_multiple(rows, kBlock); }
 
-template <class Block>
+template <class Block, auto* cuda>
 constexpr KvFormat format(std::string_view name, std::string_view bytes_text, std::string_view rule) {
   return {.name = name,
           .bytes_text = bytes_text,
@@ -108,21 +104,22 @@ constexpr KvFormat format(std::string_view name, std::string_view bytes_text, st
           .source = "llama.cpp -ctk, -ctv; gguf-py quants.py",
           .bytes = bytes<Block>,
           .fault = fault,
-          .apply = apply<Block>};
+          .apply = apply<Block>,
+          .cuda = on_cuda<cuda>()};
 }
 
 }  // namespace
 
 extern const KvFormat kv_q8_0, kv_q5_1, kv_q5_0, kv_q4_1, kv_q4_0;
 constexpr KvFormat kv_q8_0 =
-    format<Q8_0>("q8_0", "34C/32", "blocks of 32: d = max abs / 127, x^ = fp16(d) round(x / d), halves away from zero");
+    format<Q8_0, cuda_kv_q8_0>("q8_0", "34C/32", "blocks of 32: d = max abs / 127, x^ = fp16(d) round(x / d), halves away from zero");
 constexpr KvFormat kv_q5_1 =
-    format<Ranged<31>>("q5_1", "24C/32", "blocks of 32: min and 31 steps to max, both fp16; 5-bit codes");
+    format<Ranged<31>, cuda_kv_q5_1>("q5_1", "24C/32", "blocks of 32: min and 31 steps to max, both fp16; 5-bit codes");
 constexpr KvFormat kv_q5_0 =
-    format<Signed<16>>("q5_0", "22C/32", "blocks of 32: d = signed peak / -16, 5-bit codes around 16");
+    format<Signed<16>, cuda_kv_q5_0>("q5_0", "22C/32", "blocks of 32: d = signed peak / -16, 5-bit codes around 16");
 constexpr KvFormat kv_q4_1 =
-    format<Ranged<15>>("q4_1", "20C/32", "blocks of 32: min and 15 steps to max, both fp16; 4-bit codes");
+    format<Ranged<15>, cuda_kv_q4_1>("q4_1", "20C/32", "blocks of 32: min and 15 steps to max, both fp16; 4-bit codes");
 constexpr KvFormat kv_q4_0 =
-    format<Signed<8>>("q4_0", "18C/32", "blocks of 32: d = signed peak / -8, 4-bit codes around 8");
+    format<Signed<8>, cuda_kv_q4_0>("q4_0", "18C/32", "blocks of 32: d = signed peak / -8, 4-bit codes around 8");
 
 }  // namespace attest

@@ -6,24 +6,21 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <string_view>
 #include <vector>
 
+#include "kernels/device/on_cuda.h"
 #include "kernels/kv_formats/hadamard.h"
+#include "kernels/kv_formats/int4_signs.h"
+#include "kernels/kv_formats/kv_format_list.h"
 #include "kernels/kv_formats/row_steps.h"
 #include "kernels/quantize/rounding.h"
 
 namespace attest {
 namespace {
 
-/// Sign i is bit i, the lowest bit of a nibble first; 1 is +1. Drawn by torch's CPU generator in the released code.
-constexpr std::string_view kSigns = "d09537561b530808c6d3446a8345f7b618b84aa4144cfaba8489b0230a3402af";
-constexpr int kMostChannels = 4 * static_cast<int>(kSigns.size());
-
 float sign_of(int channel) {
-  const char digit = kSigns[static_cast<std::size_t>(channel / 4)];
-  const int nibble = digit <= '9' ? digit - '0' : digit - 'a' + 10;
-  return (nibble >> channel % 4 & 1) != 0 ? 1.0f : -1.0f;
+  constexpr auto kWords = int4_sign_words();
+  return (kWords[static_cast<std::size_t>(channel / 32)] >> channel % 32 & 1u) != 0 ? 1.0f : -1.0f;
 }
 
 /// away(x) clamped to [0, 15].
@@ -69,9 +66,9 @@ void apply(const KvRows& rows, float, const float* x, std::int64_t count, double
 double bytes(const KvRows& rows) { return rows.channels / 2.0 + 4; }
 
 std::string fault(const KvRows& rows) {
-  if (rows.channels <= kMostChannels) return fault_unless_power_of_two(rows);
+  if (rows.channels <= kInt4MostChannels) return fault_unless_power_of_two(rows);
   return fmt::format("{} channels, expected at most {}: the released code draws no more signs", rows.channels,
-                     kMostChannels);
+                     kInt4MostChannels);
 }
 
 }  // namespace
@@ -85,6 +82,7 @@ constexpr KvFormat kv_int4_token_head{.name = "int4_token_head",
                                       .source = "vLLM int4_per_token_head",
                                       .bytes = bytes,
                                       .fault = fault,
-                                      .apply = apply};
+                                      .apply = apply,
+                                      .cuda = on_cuda<cuda_kv_int4_token_head>()};
 
 }  // namespace attest

@@ -6,6 +6,8 @@
 // reciprocals, so that their code may be the neighbouring one at a tie.
 #include <vector>
 
+#include "kernels/device/on_cuda.h"
+#include "kernels/kv_formats/kv_format_list.h"
 #include "kernels/kv_formats/row_steps.h"
 #include "kernels/lane_sum.h"
 #include "kernels/quantize/rounding.h"
@@ -68,7 +70,7 @@ void apply(const KvRows& rows, float scale, const float* x, std::int64_t count, 
   }
 }
 
-template <bool kFourOverSix>
+template <bool kFourOverSix, auto* cuda>
 constexpr KvFormat nvfp4(std::string_view name, std::string_view rule) {
   return {.name = name,
           .bytes_text = "9C/16",
@@ -78,15 +80,16 @@ constexpr KvFormat nvfp4(std::string_view name, std::string_view rule) {
           .amax_by_default = true,
           .bytes = bytes,
           .fault = fault,
-          .apply = apply<kFourOverSix>};
+          .apply = apply<kFourOverSix>,
+          .cuda = on_cuda<cuda>()};
 }
 
 }  // namespace
 
 extern const KvFormat kv_nvfp4, kv_nvfp4_4over6;
 constexpr KvFormat kv_nvfp4 =
-    nvfp4<false>("nvfp4", "blocks of 16 channels: sf = e4m3(max abs / 6g), x^ = sf g e2m1(x / (sf g))");
+    nvfp4<false, cuda_kv_nvfp4>("nvfp4", "blocks of 16 channels: sf = e4m3(max abs / 6g), x^ = sf g e2m1(x / (sf g))");
 constexpr KvFormat kv_nvfp4_4over6 =
-    nvfp4<true>("nvfp4_4over6", "nvfp4, or with 4 for 6 where a block's squared error is smaller");
+    nvfp4<true, cuda_kv_nvfp4_4over6>("nvfp4_4over6", "nvfp4, or with 4 for 6 where a block's squared error is smaller");
 
 }  // namespace attest

@@ -1,0 +1,79 @@
+// Quantises and dequantises tile by tile, so that K^ and V^ stay in the cache of the processor while they are read.
+#include "kernels/selectors/kv_store.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "kernels/attention/scores.h"
+
+namespace attest {
+
+std::string KvStore::fault(const KvShape& kv, bool keys) const {
+  const Side& own = side(keys);
+  return own.format == nullptr ? std::string() : own.format->fault(rows_of(kv, keys));
+}
+
+void KvStore::check_layer(int layer, int num_kv_heads) const {
+  keys_.scale.check_layer(layer, num_kv_heads);
+  values_.scale.check_layer(layer, num_kv_heads);
+}
+
+bool KvStore::has_cuda_code() const {
+  const auto has = [](const Side& own) { return own.format == nullptr || own.format->cuda != nullptr; };
+  return has(keys_) && has(values_);
+}
+
+KvRows KvStore::rows_of(const KvShape& kv, bool keys, ElementType type) const {
+  return {.keys = keys,
+          .channels = keys ? kv.head_dim : kv.value_dim,
+          .shared_values = kv.values_in_keys ? kv.value_dim : 0,
+          .rotate = rotate_,
+          .element_type = type};
+}
+
+double KvStore::key_bytes(const KvShape& kv) const {
+  return stores_keys() ? keys_.format->bytes(rows_of(kv, true)) : 2.0 * kv.head_dim;
+}
+
+double KvStore::value_bytes(const KvShape& kv) const {
+  if (kv.values_in_keys) return 0;
+  return values_.format != nullptr ? values_.format->bytes(rows_of(kv, false)) : 2.0 * kv.value_dim;
+}
+
+ValueRows KvStore::stored_rows(const KvHead& head, bool keys) const {
+  const Side& own = side(keys);
+  const float scale = own.scale.of(head.layer, head.kv_head, keys ? head.key_amax : head.value_amax);
+  return
+      [rows = rows_of(head.shape(), keys, head.element_type), scale, format = own.format,
+       x = keys ? head.keys : head.values](std::int64_t first, std::int64_t count, double* out, std::int64_t stride) {
+        format->apply(rows, scale, x + first * rows.channels, count, out, stride);
+      };
+}
+
+ValueRows KvStore::values(const KvHead& head) const {
+  if (values_.format != nullptr) return stored_rows(head, false);
+  return [keys = stored_rows(head, true), dim = head.head_dim, value_dim = head.value_dim, row = std::vector<double>()](
+             std::int64_t first, std::int64_t count, double* out, std::int64_t stride) mutable {
+    row.resize(static_cast<std::size_t>(dim));
+    for (std::int64_t t = 0; t < count; ++t) {
+      keys(first + t, 1, row.data(), dim);
+      std::copy_n(row.data(), value_dim, out + t * stride);
+    }
+  };
+}
+
+void KvStore::score(const KvHead& head, RowMatrix<double>& scores) const {
+  constexpr std::int64_t kAtOnce = 256;
+  scores.resize(head.rows(), head.length);
+  const ValueRows stored = stored_rows(head, true);
+  std::vector<double> keys(static_cast<std::size_t>(std::min(kAtOnce, head.length) * head.head_dim));
+  for (std::int64_t begin = 0; begin < head.length; begin += kAtOnce) {
+    head.throw_if_stopped();
+    const std::int64_t count = std::min(kAtOnce, head.length - begin);
+    stored(begin, count, keys.data(), head.head_dim);
+    scores_into(head.queries, head.rows(), head.head_dim, keys.data(), count, head.transform, scores.row(0) + begin,
+                scores.stride());
+  }
+}
+
+}  // namespace attest
