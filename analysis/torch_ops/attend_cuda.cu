@@ -15,6 +15,7 @@
 #include "dumps/base/error.h"
 #include "kernels/device/block_reduce.cuh"
 #include "kernels/device/cuda_check.h"
+#include "kernels/rank/segments_cuda.h"
 #include "kernels/rank/sort_descending_cuda.h"
 #include "kernels/selectors/cuda_selector.h"
 
@@ -26,16 +27,6 @@ constexpr int kCounted = 8;                   // levels per load
 constexpr std::size_t kBytesPerElement = 64;  // scratch memory per (row, token), approximate
 constexpr std::size_t kMostRows = 1 << 15;    // per chunk; rows are the y dimension of grids, at most 65535
 constexpr std::size_t kChunkBytes = std::size_t{2} << 30;
-
-__global__ void __launch_bounds__(kThreads) row_max_kernel(RowValues in, float* out) {
-  __shared__ float shared[32];
-  const int row = blockIdx.x, count = in.counts[row];
-  const float* values = in.row(row);
-  float most = values[0];
-  for (int j = threadIdx.x; j < count; j += kThreads) most = fmaxf(most, values[j]);
-  most = block_reduce(most, shared, Larger{});
-  if (threadIdx.x == 0) out[row] = most;
-}
 
 /// Block (x, y) counts the tokens of tile x that any row of group y keeps.
 __global__ void __launch_bounds__(kThreads)
@@ -190,8 +181,7 @@ class CudaAttend {
     const RowValues scores = chunk.visible_values(chunk.exact);
     cuda_find_overflow(chunk, scores, -kLargestScore, {.step = OverflowStep::score}, first);
     auto* most = chunk.take<float>(static_cast<std::size_t>(chunk.rows.num_rows));
-    row_max_kernel<<<chunk.rows.num_rows, kThreads, 0, stream_>>>(scores, most);
-    ATTEST_CUDA_LAUNCHED(row_max_kernel);
+    cuda_row_maxima(scores, most, stream_);
     chunk.exact_max = most;
     RowOrder order;
     if (!dense && code_.needs_exact_order()) {

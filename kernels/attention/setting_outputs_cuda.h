@@ -8,8 +8,8 @@
 
 namespace attest {
 
-/// Values that a selector uses: row r reads its first num_approximate[r] tokens from KIVI groups, and the rest exactly or
-/// as they were made.
+/// Values that a selector uses: row r reads its first num_approximate[r] tokens from KIVI groups, and the rest exactly
+/// or as they were made.
 struct DeviceValues {
   const float2* groups = nullptr;  ///< null: all values are exact
   KiviQuantizer quantizer;

@@ -74,8 +74,9 @@ struct DeviceKeyValues {
   float scale = 1;              ///< s = scale * q.k, then softcap * tanh(s / softcap)
   float softcap = 0;            ///< 0: none
   bool values_in_keys = false;  ///< v is the first Dv channels of k, stored once
+  StoredBytes stored = {};      ///< what a key and a value cost that are read from a quantised cache
 
-  KvShape shape() const { return {head_dim, value_dim, values_in_keys}; }
+  KvShape shape() const { return {head_dim, value_dim, values_in_keys, stored}; }
   DeviceTokens all_keys() const { return {type, keys, tokens, head_dim}; }
   DeviceTokens all_values() const { return {type, values, tokens, value_dim}; }
 };

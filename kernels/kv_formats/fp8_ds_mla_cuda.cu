@@ -27,9 +27,9 @@ struct LatentTiles {
     const bool stays = tile.first >= latent;
 #pragma unroll
     for (int s = 0; s < kSlots; ++s)
-      y[s] = stays ? static_cast<double>(x[s])
-                   : __dmul_rn(static_cast<double>(rounded_to_e4m3(__fdiv_rn(x[s], scale))),
-                               static_cast<double>(scale));
+      y[s] = stays
+                 ? static_cast<double>(x[s])
+                 : __dmul_rn(static_cast<double>(rounded_to_e4m3(__fdiv_rn(x[s], scale))), static_cast<double>(scale));
   }
 };
 

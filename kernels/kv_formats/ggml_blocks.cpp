@@ -111,8 +111,8 @@ constexpr KvFormat format(std::string_view name, std::string_view bytes_text, st
 }  // namespace
 
 extern const KvFormat kv_q8_0, kv_q5_1, kv_q5_0, kv_q4_1, kv_q4_0;
-constexpr KvFormat kv_q8_0 =
-    format<Q8_0, cuda_kv_q8_0>("q8_0", "34C/32", "blocks of 32: d = max abs / 127, x^ = fp16(d) round(x / d), halves away from zero");
+constexpr KvFormat kv_q8_0 = format<Q8_0, cuda_kv_q8_0>(
+    "q8_0", "34C/32", "blocks of 32: d = max abs / 127, x^ = fp16(d) round(x / d), halves away from zero");
 constexpr KvFormat kv_q5_1 =
     format<Ranged<31>, cuda_kv_q5_1>("q5_1", "24C/32", "blocks of 32: min and 31 steps to max, both fp16; 5-bit codes");
 constexpr KvFormat kv_q5_0 =

@@ -19,9 +19,9 @@ __device__ int code_of(float x) {
 }
 
 struct TokenHead {
-  ElementType type;         // of the dump
+  ElementType type;  // of the dump
   std::uint32_t signs[kWords];
-  double undoing;           // 1/C, a power of 2
+  double undoing;  // 1/C, a power of 2
 
   template <int kSlots>
   __device__ void operator()(const kv_tiles::Tile& tile, const float (&x)[kSlots], double (&y)[kSlots]) const {
@@ -39,8 +39,8 @@ struct TokenHead {
                 inverse = __fdiv_rn(1.0f, scale);
     const int zero_point = code_of(__fdiv_rn(-range.lo, scale));
     const auto shift = static_cast<float>(zero_point);
-    const auto stored = static_cast<double>(
-        __uint_as_float((__float_as_uint(scale) & ~15u) | static_cast<std::uint32_t>(zero_point)));
+    const auto stored =
+        static_cast<double>(__uint_as_float((__float_as_uint(scale) & ~15u) | static_cast<std::uint32_t>(zero_point)));
 #pragma unroll
     for (int s = 0; s < kSlots; ++s) {
       const int code = code_of(__fadd_rn(__fmul_rn(rotated[s], inverse), shift));

@@ -12,7 +12,8 @@
 
 namespace attest {
 
-/// How a scale follows from largest magnitudes: max(amax / divisor, least), of the layer or of the KV head; 0 becomes 1.
+/// How a scale follows from largest magnitudes: max(amax / divisor, least), of the layer or of the KV head; 0
+/// becomes 1.
 struct AmaxScale {
   float divisor = 1;
   float least = 0;

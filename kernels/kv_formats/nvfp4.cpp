@@ -89,7 +89,7 @@ constexpr KvFormat nvfp4(std::string_view name, std::string_view rule) {
 extern const KvFormat kv_nvfp4, kv_nvfp4_4over6;
 constexpr KvFormat kv_nvfp4 =
     nvfp4<false, cuda_kv_nvfp4>("nvfp4", "blocks of 16 channels: sf = e4m3(max abs / 6g), x^ = sf g e2m1(x / (sf g))");
-constexpr KvFormat kv_nvfp4_4over6 =
-    nvfp4<true, cuda_kv_nvfp4_4over6>("nvfp4_4over6", "nvfp4, or with 4 for 6 where a block's squared error is smaller");
+constexpr KvFormat kv_nvfp4_4over6 = nvfp4<true, cuda_kv_nvfp4_4over6>(
+    "nvfp4_4over6", "nvfp4, or with 4 for 6 where a block's squared error is smaller");
 
 }  // namespace attest

@@ -135,7 +135,8 @@ __device__ inline float through_float16(float x) { return __half2float(__float2h
 __device__ inline float max_magnitude(float x, int lanes) {
   std::uint32_t largest = __float_as_uint(x) & 0x7FFFFFFFu;
   if (lanes == 31) return __uint_as_float(__reduce_max_sync(kAllLanes, largest));
-  for (int stride = 1; stride <= lanes; stride *= 2) largest = max(largest, __shfl_xor_sync(kAllLanes, largest, stride));
+  for (int stride = 1; stride <= lanes; stride *= 2)
+    largest = max(largest, __shfl_xor_sync(kAllLanes, largest, stride));
   return __uint_as_float(largest);
 }
 

@@ -62,8 +62,8 @@ struct Values {
 template <int kBits>
 void store(const KvRows& rows, const DeviceKvRows& on) {
   if (rows.keys)
-    kv_tiles::launch_rows(on, Keys<kBits>{turboquant_codebook<kBits>(rows.channels),
-                                          1 / std::sqrt(static_cast<double>(rows.channels))});
+    kv_tiles::launch_rows(
+        on, Keys<kBits>{turboquant_codebook<kBits>(rows.channels), 1 / std::sqrt(static_cast<double>(rows.channels))});
   else
     kv_tiles::launch_rows(on, Values<kBits>{});
 }

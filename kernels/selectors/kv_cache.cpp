@@ -7,6 +7,8 @@
 // stored; here every query of a dump is a decode query.
 //
 // Bytes per KV head: L times those of the formats of k and v. Scales of a layer or KV head are not counted.
+#include "kernels/selectors/kv_cache.h"
+
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -16,7 +18,6 @@
 #include "kernels/device/on_cuda.h"
 #include "kernels/kv_formats/scales_file.h"
 #include "kernels/selectors/exact.h"
-#include "kernels/selectors/kv_cache.h"
 #include "kernels/selectors/registry.h"
 
 namespace attest {
@@ -31,9 +32,9 @@ class KvCache final : public Selector {
         "scales_file", "", {"safetensors with *layers.N.*k_scale and *v_scale, one number each or one per KV head"});
     if (!path.empty()) scales_file_ = std::make_shared<const ScalesFile>(path);
     KvStore::Side k = read_side(reader, "k_scale", keys, true), v = read_side(reader, "v_scale", values, false);
-    const bool rotate = reader.choice("rotate", {"auto", "none"},
-                                      {"the q formats rotate rows of 64 i channels as llama.cpp does, or not"}) ==
-                        "auto";
+    const bool rotate =
+        reader.choice("rotate", {"auto", "none"},
+                      {"the q formats rotate rows of 64 i channels as llama.cpp does, or not"}) == "auto";
     store_.emplace(std::move(k), std::move(v), rotate);
     skip_layers(reader.text("skip_layers", "", {"layers that stay in 16 bit: 0+1+30", "layers"}));
     finish(reader, 0);
@@ -76,11 +77,8 @@ class KvCache final : public Selector {
       out.estimate = &out.own_estimate;
       out.read_scores = &out.own_estimate.scores;
     }
-    if (store_->stores_values(kv)) {
-      std::ranges::copy(head.visible, out.num_approximate.begin());
-      out.value_rows = store_->values(head);
-    }
-    const double bytes = store_->key_bytes(kv) + store_->value_bytes(kv);
+    if (store_->stores_values(kv)) out.stored_values = store_->values(head);
+    const double bytes = store_->stored_shape(kv).token_bytes();
     for (std::size_t n = 0; n < out.io.size(); ++n)
       out.io[n] = {.fixed = bytes * static_cast<double>(head.visible[n]), .per_kept_token = 0, .free_tokens = 0};
   }
@@ -129,6 +127,7 @@ const SelectorInfo kv_cache_info{.name = "kv_cache",
                                  .summary = "every token from a quantised KV cache: fp8, NVFP4, q4_0, TurboQuant, ...",
                                  .io_bytes = "(bytes of k's format + bytes of v's) L; native is 2D and 2Dv",
                                  .source = "KV caches of vLLM, SGLang, TensorRT-LLM, llama.cpp, FlashMLA",
+                                 .takes_cache = false,
                                  .formats = kv_formats(),
                                  .make = make_from_options<KvCache>};
 

@@ -17,8 +17,7 @@ class CudaKvCache final : public CudaSelector {
     out.estimate_low = keys ? stored.low : chunk.exact_low;
     out.read_scores = stored.scores;
     out.made_values = stored.values;
-    const KvShape kv = chunk.kv.shape();
-    const double bytes = store_.key_bytes(kv) + store_.value_bytes(kv);
+    const double bytes = store_.stored_shape(chunk.kv.shape()).token_bytes();
     out.io = group_costs(chunk, [&](std::int64_t visible) {
       return IoCost{.fixed = bytes * static_cast<double>(visible), .per_kept_token = 0, .free_tokens = 0};
     });

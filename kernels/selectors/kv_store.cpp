@@ -10,7 +10,8 @@ namespace attest {
 
 std::string KvStore::fault(const KvShape& kv, bool keys) const {
   const Side& own = side(keys);
-  return own.format == nullptr ? std::string() : own.format->fault(rows_of(kv, keys));
+  if (own.format == nullptr || (!keys && kv.values_in_keys)) return {};
+  return own.format->fault(rows_of(kv, keys));
 }
 
 void KvStore::check_layer(int layer, int num_kv_heads) const {
@@ -31,13 +32,14 @@ KvRows KvStore::rows_of(const KvShape& kv, bool keys, ElementType type) const {
           .element_type = type};
 }
 
-double KvStore::key_bytes(const KvShape& kv) const {
-  return stores_keys() ? keys_.format->bytes(rows_of(kv, true)) : 2.0 * kv.head_dim;
-}
-
-double KvStore::value_bytes(const KvShape& kv) const {
-  if (kv.values_in_keys) return 0;
-  return values_.format != nullptr ? values_.format->bytes(rows_of(kv, false)) : 2.0 * kv.value_dim;
+StoredBytes KvStore::bytes(const KvShape& kv) const {
+  StoredBytes stored;
+  if (stores_keys()) stored.key = keys_.format->bytes(rows_of(kv, true));
+  if (!stores_values(kv)) return stored;
+  KvRows values = rows_of(kv, kv.values_in_keys);
+  values.channels = kv.value_dim;  // of a latent key, the part that is the value
+  stored.value = (kv.values_in_keys ? keys_ : values_).format->bytes(values);
+  return stored;
 }
 
 ValueRows KvStore::stored_rows(const KvHead& head, bool keys) const {
@@ -51,7 +53,7 @@ ValueRows KvStore::stored_rows(const KvHead& head, bool keys) const {
 }
 
 ValueRows KvStore::values(const KvHead& head) const {
-  if (values_.format != nullptr) return stored_rows(head, false);
+  if (!head.values_in_keys) return stored_rows(head, false);
   return [keys = stored_rows(head, true), dim = head.head_dim, value_dim = head.value_dim, row = std::vector<double>()](
              std::int64_t first, std::int64_t count, double* out, std::int64_t stride) mutable {
     row.resize(static_cast<std::size_t>(dim));

@@ -3,11 +3,11 @@
 
 #include <string_view>
 
+#include "kernels/attention/setting_outputs.h"
 #include "kernels/kv_formats/kv_format.h"
 #include "kernels/kv_formats/kv_scale.h"
 #include "kernels/kv_head.h"
 #include "kernels/row_matrix.h"
-#include "kernels/attention/setting_outputs.h"
 
 namespace attest {
 
@@ -27,9 +27,7 @@ class KvStore {
   const Side& side(bool keys) const { return keys ? keys_ : values_; }
   bool stores_keys() const { return keys_.format != nullptr; }
   /// Whether values are read from a format: their own or, with values_in_keys, that of the keys.
-  bool stores_values(const KvShape& kv) const {
-    return values_.format != nullptr || (kv.values_in_keys && stores_keys());
-  }
+  bool stores_values(const KvShape& kv) const { return kv.values_in_keys ? stores_keys() : values_.format != nullptr; }
   bool needs_amax() const { return keys_.scale.needs_amax() || values_.scale.needs_amax(); }
   /// What the keys (values) have and must have, "" if they fit.
   std::string fault(const KvShape& kv, bool keys) const;
@@ -39,9 +37,13 @@ class KvStore {
   bool has_cuda_code() const;
 
   KvRows rows_of(const KvShape& kv, bool keys, ElementType type = ElementType::float32) const;
-  /// Per token and KV head. Values that are in the keys cost nothing beside them.
-  double key_bytes(const KvShape& kv) const;
-  double value_bytes(const KvShape& kv) const;
+  /// Per token and KV head.
+  StoredBytes bytes(const KvShape& kv) const;
+  /// kv with these bytes.
+  KvShape stored_shape(KvShape kv) const {
+    kv.stored = bytes(kv);
+    return kv;
+  }
 
   /// scores [rows, length] of K^; where stores_keys().
   void score(const KvHead& head, RowMatrix<double>& scores) const;

@@ -81,7 +81,8 @@ TEST_P(ScoresCuda, AreSumsOfProducts) {
   }
 }
 
-/// Keys of which each is a float32 number and a rest far below its last place, in a part of the layer's heads and tokens.
+/// Keys of which each is a float32 number and a rest far below its last place, in a part of the layer's heads and
+/// tokens.
 TEST_P(ScoresCuda, OfKeysThatWereRounded) {
   Gpu gpu;
   const DeviceLayer on(GetParam(), gpu);
@@ -123,9 +124,8 @@ TEST_P(ScoresCuda, OfKeysThatWereRounded) {
       magnitude = transform.scale * magnitude + transform.softcap;
       const double score = static_cast<double>(found[own][static_cast<std::size_t>(j)]);
       ASSERT_LE(std::fabs(score - query.score_of(dot)), kSum * magnitude) << "row " << r << ", token " << j;
-      ASSERT_LE(
-          std::fabs(score + static_cast<double>(rest[own][static_cast<std::size_t>(j)]) - query.score_of(dot)),
-          kRest * magnitude)
+      ASSERT_LE(std::fabs(score + static_cast<double>(rest[own][static_cast<std::size_t>(j)]) - query.score_of(dot)),
+                kRest * magnitude)
           << "row " << r << ", token " << j;
     }
   }

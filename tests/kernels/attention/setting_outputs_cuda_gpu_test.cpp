@@ -176,8 +176,8 @@ TEST_P(SettingOutputsCuda, OfMadeValues) {
   Gpu of_layer;
   const DeviceLayer on(GetParam(), of_layer);
   const int dim = on.kv.value_dim;
-  const std::vector<float> all = floats_of(on.layer.element_type, on.layer.v, 0,
-                                           on.layer.shape.num_kv_heads * on.layer.num_tokens * dim);
+  const std::vector<float> all =
+      floats_of(on.layer.element_type, on.layer.v, 0, on.layer.shape.num_kv_heads * on.layer.num_tokens * dim);
   int first_token = on.origins[0].first_key;
   for (const KeyOrigin& origin : on.origins) first_token = std::min(first_token, origin.first_key);
   const std::int64_t tokens = on.layer.num_tokens - first_token;

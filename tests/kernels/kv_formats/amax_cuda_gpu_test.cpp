@@ -1,8 +1,7 @@
 // Largest magnitudes on the device: of every head by itself, wherever the largest number is, and of whatever sign.
-#include "kernels/kv_formats/amax_cuda.h"
-
 #include <gtest/gtest.h>
 
+#include "kernels/kv_formats/amax_cuda.h"
 #include "tests/kernels/device_rows.h"
 
 namespace attest::test {
@@ -33,8 +32,9 @@ TEST_P(AmaxCuda, OfEveryHead) {
 
 TEST_P(AmaxCuda, ZeroAndSubnormal) {
   Gpu gpu;
-  const float tiny = GetParam() == ElementType::float16 ? 0x1p-24f : GetParam() == ElementType::bfloat16 ? 0x1p-133f
-                                                                                                         : 0x1p-149f;
+  const float tiny = GetParam() == ElementType::float16    ? 0x1p-24f
+                     : GetParam() == ElementType::bfloat16 ? 0x1p-133f
+                                                           : 0x1p-149f;
   std::vector<float> x(2 * 64, -0.0f);
   x[64 + 13] = -tiny;
   const LayerBuffer bytes = rounded(GetParam(), x);

@@ -1,11 +1,10 @@
 // Every format's CUDA code gives the bits of its CPU code: the double rounded to float32, and what that left. Rows of
 // many kinds, of every element type and many numbers of channels, from the middle of a layer.
-#include "kernels/kv_formats/kv_rows_cuda.h"
-
 #include <gtest/gtest.h>
 
 #include "dumps/base/error.h"
 #include "kernels/kv_formats/kv_format.h"
+#include "kernels/kv_formats/kv_rows_cuda.h"
 #include "tests/kernels/device_rows.h"
 #include "tests/kernels/kv_formats/made_rows.h"
 
@@ -33,8 +32,8 @@ std::vector<float> layer_of(ElementType type, int channels, std::int64_t& tokens
     tokens = static_cast<std::int64_t>(rows.size());
     for (const Row& row : rows)
       for (double x : row)
-        layer.push_back(static_cast<float>(
-            to_type(type, type == ElementType::float16 ? std::clamp(x, -65504.0, 65504.0) : x)));
+        layer.push_back(
+            static_cast<float>(to_type(type, type == ElementType::float16 ? std::clamp(x, -65504.0, 65504.0) : x)));
   }
   return layer;
 }
@@ -46,21 +45,22 @@ void expect_same_bits(const KvFormat& format, const KvRows& rows, const std::vec
   const std::int64_t count = tokens - kFirstToken - 1;
   const int heads = kHeads - kFirstHead;
   const std::size_t own = static_cast<std::size_t>(count) * static_cast<std::size_t>(rows.channels), all = own * heads;
-  const std::vector<float> scales = format.scale_divisor == 0 ? std::vector<float>{1, 1} : std::vector<float>{0.0123f, 37};
+  const std::vector<float> scales =
+      format.scale_divisor == 0 ? std::vector<float>{1, 1} : std::vector<float>{0.0123f, 37};
   Gpu gpu;
   const LayerBuffer bytes = rounded(rows.element_type, layer);
   auto *out = gpu.arena.take<float>(all + kGuard), *rest = gpu.arena.take<float>(all + kGuard);
-  const DeviceKvRows on{.tokens = {rows.element_type,
-                                   gpu.upload(std::vector<std::byte>(bytes.data(), bytes.data() + bytes.size())), tokens,
-                                   rows.channels},
-                        .first_head = kFirstHead,
-                        .num_heads = heads,
-                        .first_token = kFirstToken,
-                        .num_tokens = count,
-                        .scales = gpu.upload(scales),
-                        .out = out,
-                        .rest = rest,
-                        .stream = gpu.stream};
+  const DeviceKvRows on{
+      .tokens = {rows.element_type, gpu.upload(std::vector<std::byte>(bytes.data(), bytes.data() + bytes.size())),
+                 tokens, rows.channels},
+      .first_head = kFirstHead,
+      .num_heads = heads,
+      .first_token = kFirstToken,
+      .num_tokens = count,
+      .scales = gpu.upload(scales),
+      .out = out,
+      .rest = rest,
+      .stream = gpu.stream};
   format.cuda(rows, on);
   const std::vector<float> found = gpu.download(out, all + kGuard), left = gpu.download(rest, all + kGuard);
   std::size_t finite = 0;

@@ -1,9 +1,8 @@
 // Scales on the device are those of the CPU, for every kind, format and part of the KV heads.
-#include "kernels/kv_formats/kv_scale_cuda.h"
-
 #include <gtest/gtest.h>
 
 #include "kernels/kv_formats/kv_format.h"
+#include "kernels/kv_formats/kv_scale_cuda.h"
 #include "tests/kernels/device_rows.h"
 
 namespace attest::test {
