@@ -7,7 +7,6 @@
 // Source: TurboQuant (arXiv 2504.19874) as vLLM ships it (--kv-cache-dtype turboquant_*).
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <vector>
 
 #include "kernels/device/on_cuda.h"
@@ -17,43 +16,65 @@
 #include "kernels/kv_formats/turboquant_codebook.h"
 #include "kernels/lane_sum.h"
 #include "kernels/quantize/rounding.h"
+#include "kernels/quantize/vector_steps.h"
 
 namespace attest {
 namespace {
 
-/// Replaces eight numbers by their centroids.
+/// c[i] = centroid of the number factor y[i], i < 16.
 template <int kBits>
-void nearest_centroids(const TurboquantCodebook<kBits>& book, float* y) {
-  typedef float Vec8 __attribute__((vector_size(32)));
-  Vec8 position, centroid = Vec8{} + book.centroids[0];
-  std::memcpy(&position, y, sizeof position);
+ATTEST_INLINE void nearest_centroids(const TurboquantCodebook<kBits>& book, const float* y, float factor, float* c) {
+  Vec16f position, centroid = Vec16f{} + book.centroids[0];
+  load(y, position);
+  position *= factor;
   for (int i = 0; i + 1 < book.kLevels; ++i)
-    centroid = position >= book.midpoints[i] ? Vec8{} + book.centroids[i + 1] : centroid;
-  std::memcpy(y, &centroid, sizeof centroid);
+    centroid = position >= book.midpoints[i] ? Vec16f{} + book.centroids[i + 1] : centroid;
+  store(centroid, c);
 }
+
+/// lane_sum() of the squares.
+double sum_of_squares(const double* x, std::size_t n) {
+  if (n % 8 != 0) return lane_sum(n, [x](std::size_t d) { return x[d] * x[d]; });
+  Vec8d lanes{}, v;
+  for (std::size_t i = 0; i < n; i += 8) {
+    load(x + i, v);
+    lanes += v * v;
+  }
+  return ((lanes[0] + lanes[4]) + (lanes[2] + lanes[6])) + ((lanes[1] + lanes[5]) + (lanes[3] + lanes[7]));
+}
+
+constexpr int kRowsAtOnce = 8;  // alone each would wait for its own sums and roots
 
 template <int kBits>
 void apply_to_keys(const KvRows& rows, const float* x, std::int64_t count, double* out, std::int64_t stride) {
   const int channels = rows.channels;
-  const auto n = static_cast<std::size_t>(channels);
+  const auto n = static_cast<std::size_t>(channels), padded = (n + 15) / 16 * 16;
   const TurboquantCodebook<kBits>& book = turboquant_codebook<kBits>(channels);
   const double root = 1 / std::sqrt(static_cast<double>(channels));
   const auto factor = static_cast<float>(root);
-  std::vector<float> y((n + 7) / 8 * 8);
-  for (std::int64_t t = 0; t < count; ++t, x += channels, out += stride) {
-    const auto norm = static_cast<float>(
-        std::sqrt(lane_sum(n, [&](std::size_t d) { return static_cast<double>(x[d]) * static_cast<double>(x[d]); })));
-    const float divisor = norm + 1e-8f;
-    for (std::size_t d = 0; d < n; ++d) y[d] = x[d] / divisor;
-    hadamard(y.data(), channels);
-    for (std::size_t d = 0; d < n; ++d) y[d] *= factor;
-    for (std::size_t d = 0; d < y.size(); d += 8) nearest_centroids(book, y.data() + d);
-    const double squares =
-        lane_sum(n, [&](std::size_t d) { return static_cast<double>(y[d]) * static_cast<double>(y[d]); });
-    const double scale = through_float16(norm) * root / std::sqrt(squares + 1e-16);
-    for (std::size_t d = 0; d < n; ++d) out[d] = y[d];
-    hadamard(out, channels);
-    for (std::size_t d = 0; d < n; ++d) out[d] *= scale;
+  std::vector<float> y(padded);
+  double sums[kRowsAtOnce] = {};
+  float norms[kRowsAtOnce];
+  for (std::int64_t first = 0; first < count;
+       first += kRowsAtOnce, x += kRowsAtOnce * channels, out += kRowsAtOnce * stride) {
+    const int here = static_cast<int>(std::min<std::int64_t>(kRowsAtOnce, count - first));
+    for (int t = 0; t < here; ++t) {
+      double* wide = out + t * stride;
+      for (int d = 0; d < channels; ++d) wide[d] = x[t * channels + d];
+      sums[t] = sum_of_squares(wide, n);
+    }
+    for (int t = 0; t < kRowsAtOnce; ++t) norms[t] = static_cast<float>(std::sqrt(sums[t]));
+    for (int t = 0; t < here; ++t) {
+      const float divisor = norms[t] + 1e-8f;
+      double* wide = out + t * stride;
+      for (int d = 0; d < channels; ++d) y[static_cast<std::size_t>(d)] = x[t * channels + d] / divisor;
+      hadamard(y.data(), y.data(), channels, 1.0f);
+      for (std::size_t d = 0; d < padded; d += 16) nearest_centroids(book, y.data() + d, factor, y.data() + d);
+      for (int d = 0; d < channels; ++d) wide[d] = y[static_cast<std::size_t>(d)];
+      sums[t] = sum_of_squares(wide, n);
+    }
+    for (int t = 0; t < kRowsAtOnce; ++t) sums[t] = through_float16(norms[t]) * root / std::sqrt(sums[t] + 1e-16);
+    for (int t = 0; t < here; ++t) hadamard(out + t * stride, out + t * stride, channels, sums[t]);
   }
 }
 

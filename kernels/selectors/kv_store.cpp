@@ -7,6 +7,15 @@
 #include "kernels/attention/scores.h"
 
 namespace attest {
+namespace {
+
+/// Starts to load what the next call reads, while these rows are decoded and used.
+void prefetch(const float* x, std::int64_t count) {
+  constexpr std::int64_t kLine = 64 / sizeof(float);
+  for (std::int64_t i = 0; i < count; i += kLine) __builtin_prefetch(x + i);
+}
+
+}  // namespace
 
 std::string KvStore::fault(const KvShape& kv, bool keys) const {
   const Side& own = side(keys);
@@ -45,35 +54,36 @@ StoredBytes KvStore::bytes(const KvShape& kv) const {
 ValueRows KvStore::stored_rows(const KvHead& head, bool keys) const {
   const Side& own = side(keys);
   const float scale = own.scale.of(head.layer, head.kv_head, keys ? head.key_amax : head.value_amax);
-  return
-      [rows = rows_of(head.shape(), keys, head.element_type), scale, format = own.format,
-       x = keys ? head.keys : head.values](std::int64_t first, std::int64_t count, double* out, std::int64_t stride) {
-        format->apply(rows, scale, x + first * rows.channels, count, out, stride);
-      };
+  return [rows = rows_of(head.shape(), keys, head.element_type), scale, format = own.format,
+          x = keys ? head.keys : head.values,
+          length = head.length](std::int64_t first, std::int64_t count, double* out, std::int64_t stride) {
+    prefetch(x + (first + count) * rows.channels, std::min(count, length - first - count) * rows.channels);
+    format->apply(rows, scale, x + first * rows.channels, count, out, stride);
+  };
 }
 
 ValueRows KvStore::values(const KvHead& head) const {
   if (!head.values_in_keys) return stored_rows(head, false);
-  return [keys = stored_rows(head, true), dim = head.head_dim, value_dim = head.value_dim, row = std::vector<double>()](
-             std::int64_t first, std::int64_t count, double* out, std::int64_t stride) mutable {
-    row.resize(static_cast<std::size_t>(dim));
-    for (std::int64_t t = 0; t < count; ++t) {
-      keys(first + t, 1, row.data(), dim);
-      std::copy_n(row.data(), value_dim, out + t * stride);
-    }
-  };
+  return
+      [keys = stored_rows(head, true), dim = head.head_dim, value_dim = head.value_dim, rows = std::vector<double>()](
+          std::int64_t first, std::int64_t count, double* out, std::int64_t stride) mutable {
+        rows.resize(static_cast<std::size_t>(count * dim));
+        keys(first, count, rows.data(), dim);
+        for (std::int64_t t = 0; t < count; ++t) std::copy_n(rows.data() + t * dim, value_dim, out + t * stride);
+      };
 }
 
 void KvStore::score(const KvHead& head, RowMatrix<double>& scores) const {
-  constexpr std::int64_t kAtOnce = 256;
+  constexpr std::int64_t kAtOnce = 64;  // tokens: their keys in double stay in the cache
   scores.resize(head.rows(), head.length);
   const ValueRows stored = stored_rows(head, true);
-  std::vector<double> keys(static_cast<std::size_t>(std::min(kAtOnce, head.length) * head.head_dim));
+  RowMatrix<double> keys;  // as one row, since its memory is aligned and keys are next to each other
+  keys.resize(1, std::min(kAtOnce, head.length) * head.head_dim);
   for (std::int64_t begin = 0; begin < head.length; begin += kAtOnce) {
     head.throw_if_stopped();
     const std::int64_t count = std::min(kAtOnce, head.length - begin);
-    stored(begin, count, keys.data(), head.head_dim);
-    scores_into(head.queries, head.rows(), head.head_dim, keys.data(), count, head.transform, scores.row(0) + begin,
+    stored(begin, count, keys.row(0), head.head_dim);
+    scores_into(head.queries, head.rows(), head.head_dim, keys.row(0), count, head.transform, scores.row(0) + begin,
                 scores.stride());
   }
 }

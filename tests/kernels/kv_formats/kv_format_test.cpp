@@ -53,7 +53,7 @@ TEST(KvFormat, EveryFormatIsItsPlainForm) {
   for (const KvFormat* format : kv_formats())
     for (const bool keys : {true, false})
       for (const bool rotate : {true, false})
-        for (const int channels : {16, 32, 64, 80, 128, 192, 256, 320, 576})
+        for (const int channels : {2, 16, 32, 64, 80, 128, 192, 256, 320, 512, 576, 1024})
           for (const ElementType type : {ElementType::float16, ElementType::bfloat16, ElementType::float32}) {
             const KvRows rows{.keys = keys,
                               .channels = channels,
