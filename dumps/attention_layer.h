@@ -11,11 +11,24 @@
 
 namespace attest {
 
+/// Bytes of one token in a quantised cache; 0: 16 bits for each channel.
+struct StoredBytes {
+  double key = 0;
+  double value = 0;  ///< read without its key
+};
+
 /// What one token has in the cache of one KV head.
 struct KvShape {
   int head_dim = 0;             ///< D, of q and k
   int value_dim = 0;            ///< Dv, of v
   bool values_in_keys = false;  ///< the value is the first Dv channels of the key
+  StoredBytes stored = {};
+
+  double key_bytes() const { return stored.key > 0 ? stored.key : 2.0 * head_dim; }
+  double value_bytes() const { return stored.value > 0 ? stored.value : 2.0 * value_dim; }
+  /// Of a value whose key is read, too.
+  double value_bytes_beside_key() const { return values_in_keys ? 0 : value_bytes(); }
+  double token_bytes() const { return key_bytes() + value_bytes_beside_key(); }
 };
 
 /// Head counts and dimensions of a model's attention (the same for all its layers).

@@ -50,6 +50,7 @@ struct KvHead {
   std::span<const LayerEstimates> estimates;  ///< of the layer, read from files
   std::int64_t first_query = 0;               ///< query n here is query first_query + n of the layer
   std::int64_t first_key = 0;                 ///< key 0 here is key first_key of the sample
+  StoredBytes stored = {};                    ///< what a key and a value cost that are read from a quantised cache
 
   const std::atomic<bool>* stop = nullptr;  ///< set when the user interrupts; null: never
 
@@ -58,7 +59,7 @@ struct KvHead {
     if (stop != nullptr && *stop) throw Interrupted("interrupted");
   }
 
-  KvShape shape() const { return {head_dim, value_dim, values_in_keys}; }
+  KvShape shape() const { return {head_dim, value_dim, values_in_keys, stored}; }
   int rows() const { return num_queries * group; }
   std::int64_t row_length(int row) const { return visible[static_cast<std::size_t>(row / group)]; }
 };

@@ -172,7 +172,8 @@ void CudaChunkStudy::run_selector(const CudaExactRows& exact, std::span<const Qu
 DeviceOutputs CudaChunkStudy::outputs(const CudaExactRows& exact, const CudaSelection& selection, int num_settings) {
   const CudaChunk& chunk = *exact.chunk;
   const bool as_exact = selection.levels == nullptr && selection.read_scores == nullptr &&
-                        selection.value_groups == nullptr && !selection.mean_value_share && num_settings == 1;
+                        selection.value_groups == nullptr && selection.made_values.data == nullptr &&
+                        !selection.mean_value_share && num_settings == 1;
   if (as_exact) return exact.outputs;
   const int read = 4 + (selection.levels != nullptr ? static_cast<int>(sizeof(Level)) : 0);
   const StageClock::Stage stage(setup_.clock, "sweep", chunk.stream, value_bytes(chunk) + read * row_tokens(chunk));

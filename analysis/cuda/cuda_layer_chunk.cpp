@@ -6,6 +6,7 @@
 #include "kernels/attention/scores_cuda.h"
 #include "kernels/attention/setting_outputs_cuda.h"
 #include "kernels/attention/sinks_cuda.h"
+#include "kernels/kv_formats/amax_cuda.h"
 
 namespace attest {
 
@@ -47,6 +48,9 @@ CudaChunk layer_chunk(const AttentionLayer& layer, const DeviceInputs& inputs, c
   chunk.estimates = layer.estimates;
   chunk.num_queries = layer.num_queries();
   chunk.layer = layer.layer;
+  chunk.layer_kv_heads = layer.shape.num_kv_heads;
+  chunk.key_amax = inputs.key_amax;
+  chunk.value_amax = inputs.value_amax;
   chunk.first_kv_head = inputs.heads.first;
   chunk.batches = tables.batches;
   chunk.origins = tables.origins;
@@ -54,6 +58,14 @@ CudaChunk layer_chunk(const AttentionLayer& layer, const DeviceInputs& inputs, c
   chunk.query = tables.query;
   chunk.queries = cuda_query_parts(chunk.rows, chunk.kv.type, inputs.q, chunk.kv.head_dim, arena, stream);
   return chunk;
+}
+
+void cuda_layer_amax(const AttentionLayer& layer, const DeviceInputs& inputs, float* amax, cudaStream_t stream) {
+  const AttentionShape& shape = layer.shape;
+  cuda_max_magnitudes({layer.element_type, inputs.k, layer.num_tokens, shape.head_dim}, shape.num_kv_heads, amax,
+                      stream);
+  cuda_max_magnitudes({layer.element_type, inputs.v, layer.num_tokens, shape.value_dim}, shape.num_kv_heads,
+                      amax + shape.num_kv_heads, stream);
 }
 
 void cuda_exact_scores(CudaChunk& chunk) {
@@ -96,7 +108,8 @@ DeviceOutputs cuda_selection_outputs(const CudaChunk& chunk, const CudaSelection
       .levels = chunk.by_tokens(selection.levels),
       .num_settings = num_settings,
       .order = selection.level_order};
-  const DeviceValues values{selection.value_groups, selection.value_quantizer, selection.num_approximate.device};
+  const DeviceValues values{selection.value_groups, selection.value_quantizer, selection.num_approximate.device,
+                            selection.made_values};
   cuda_setting_outputs(chunk.rows, chunk.kv, sweep, values, outputs, *chunk.arena, chunk.stream);
   cuda_add_sinks(chunk.rows, outputs, chunk.stream);
   if (selection.mean_value_share)

@@ -17,11 +17,16 @@ namespace attest {
 struct DeviceInputs {
   const void *q = nullptr, *k = nullptr, *v = nullptr;
   KvHeadRange heads;
+  const float *key_amax = nullptr, *value_amax = nullptr;  ///< of the whole layer, see CudaChunk
 };
 
 /// The chunk of these rows with its tables on the device, without scores. `tables` must outlive it.
 CudaChunk layer_chunk(const AttentionLayer& layer, const DeviceInputs& inputs, const RowTables& tables,
                       DeviceArena& arena, Uploads& uploads, cudaStream_t stream);
+
+/// Fills amax [2, KV heads] with the largest magnitudes of the keys and of the values of a layer that is on the device
+/// as a whole.
+void cuda_layer_amax(const AttentionLayer& layer, const DeviceInputs& inputs, float* amax, cudaStream_t stream);
 
 /// Sets chunk.exact and chunk.exact_low.
 void cuda_exact_scores(CudaChunk& chunk);

@@ -4,10 +4,12 @@
 #include <array>
 #include <deque>
 #include <limits>
+#include <thread>
 
 #include "analysis/cuda/cuda_chunk_study.h"
 #include "analysis/cuda/cuda_layer_plan.h"
 #include "analysis/cuda/cuda_results.h"
+#include "analysis/layer/layer_amax.h"
 #include "analysis/layer/layer_study.h"
 #include "dumps/base/error.h"
 #include "kernels/device/page_locked_memory.h"
@@ -40,6 +42,7 @@ struct Job {
   CudaResults results;
   Uploads uploads;
   StageClock clock, copy_clock;
+  DeviceBuffer amax;  ///< [2, KV heads] largest magnitudes of keys and values
   CudaEvent done;
 };
 
@@ -52,6 +55,7 @@ class CudaLayerStudy final : public LayerStudy {
       if (!selectors_.back())
         throw NoCudaCode("selector '" + s.name + "' has no CUDA code: leave it out, or choose --device cpu");
     }
+    needs_amax_ = std::ranges::any_of(study.selectors, [](const auto& s) { return s.selector->needs_amax(); });
     for (const Metric& metric : metrics)
       if (!metric.has_cuda_code())
         throw NoCudaCode("metric '" + std::string(metric.info.name) + "' has no CUDA code: choose --device cpu");
@@ -131,12 +135,26 @@ class CudaLayerStudy final : public LayerStudy {
 
   void enqueue(const AttentionLayer& layer, Job& job) {
     job.results.begin(study_, metrics_, layer, computing_);
-    for (const KvHeadRange& heads : head_ranges(layer)) {
+    const std::vector<KvHeadRange> ranges = head_ranges(layer);
+    const auto kv_heads = static_cast<std::size_t>(layer.shape.num_kv_heads);
+    float* amax = nullptr;
+    if (needs_amax_) {
+      job.amax.reserve(2 * kv_heads * sizeof(float));
+      amax = reinterpret_cast<float*>(job.amax.data());
+      if (ranges.size() > 1) upload_amax(layer, amax);
+    }
+    for (const KvHeadRange& heads : ranges) {
       InputSlot& slot = slots_[static_cast<std::size_t>(next_slot_)];
       next_slot_ = (next_slot_ + 1) % static_cast<int>(slots_.size());
       copy(layer, heads, slot, job);
       slot.copied.make_wait(computing_);
-      const DeviceInputs inputs{slot.q.data(), slot.k.data(), slot.v.data(), heads};
+      const DeviceInputs inputs{.q = slot.q.data(),
+                                .k = slot.k.data(),
+                                .v = slot.v.data(),
+                                .heads = heads,
+                                .key_amax = amax,
+                                .value_amax = amax == nullptr ? nullptr : amax + kv_heads};
+      if (needs_amax_ && ranges.size() == 1) cuda_layer_amax(layer, inputs, amax, computing_);
       CudaChunkStudy study(
           {study_, selectors_, layer, inputs, arena_, job.uploads, job.results, job.clock, computing_});
       for (const KvHeadRange& alike : equally_dense(heads, job.results.layout().selectors))
@@ -145,6 +163,14 @@ class CudaLayerStudy final : public LayerStudy {
     }
     job.results.enqueue_finish(static_cast<int>(layer.num_queries()), layer.shape.num_query_heads, computing_);
     job.done.record(computing_);
+  }
+
+  /// Of a layer whose KV heads are not on the device together.
+  void upload_amax(const AttentionLayer& layer, float* to) const {
+    const LayerAmax of_layer = layer_amax(layer, static_cast<int>(std::max(1u, std::thread::hardware_concurrency())));
+    std::vector<float> both = of_layer.keys;
+    both.insert(both.end(), of_layer.values.begin(), of_layer.values.end());
+    ATTEST_CUDA(cudaMemcpyAsync(to, both.data(), both.size() * sizeof(float), cudaMemcpyHostToDevice, computing_));
   }
 
   /// Ranges of KV heads whose keys and values fit in a quarter of the memory: the two input slots take half of it. All
@@ -236,6 +262,7 @@ class CudaLayerStudy final : public LayerStudy {
   const std::span<const Metric> metrics_;
   const int device_;
   std::string name_;
+  bool needs_amax_ = false;
   std::size_t memory_ = 0;
   std::vector<std::shared_ptr<const CudaSelector>> selectors_;
   DeviceArena arena_;

@@ -149,6 +149,7 @@ class CpuLayerStudy final : public LayerStudy {
       check_scores(batch, head, *selection.read_scores, head.visible, -kLargestScore,
                    {.step = OverflowStep::read_score, .selector = s});
     if (estimate == &selection.own_estimate) selection.own_estimate.rank(selection.covered, head.group);
+    if (estimate == &selection.stored) selection.stored.rank(head.visible, head.group);
     attend(head, selection, settings, w);
     check_outputs(batch, head, w.outputs, {.step = OverflowStep::output, .selector = s});
     std::vector<GroupReads> reads;
@@ -173,8 +174,8 @@ class CpuLayerStudy final : public LayerStudy {
       row.lambdas = study_.lambdas;
       if (estimate != nullptr && first_setting == 0) {
         row.estimate = estimate->scores.row(r, covered);
-        // If the estimate is the exact scores, the order also lists tokens that the estimate does not cover.
-        row.estimate_order = estimate->order.row(r, estimate == &w.exact ? visible : covered);
+        // If the estimate is the scores that are read, the order also lists tokens that the estimate does not cover.
+        row.estimate_order = estimate->order.row(r, estimate == &selection.own_estimate ? covered : visible);
       }
       const RowPlace place{batch.first_query + r / head.group, batch.kv_head * head.group + r % head.group, r,
                            first_setting, grids[n].given_index};

@@ -3,13 +3,17 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <limits>
+#include <vector>
 
 #include "kernels/lane_sum.h"
 
 namespace attest {
 
 namespace {
+
+constexpr std::size_t kAtOnce = 1024;
 
 ScanErrors measure(const SelectorRow& row) {
   const std::size_t n = row.estimate.size();
@@ -23,21 +27,30 @@ ScanErrors measure(const SelectorRow& row) {
   const auto count = static_cast<double>(n);
   const double* estimate = row.estimate.data();
   const double* exact = row.exact->scores.data();
-  errors.mean = lane_sum(n, [=](std::size_t j) { return estimate[j] - exact[j]; }) / count;
+  static thread_local std::vector<double> differences;
+  differences.resize(n);
+  for (std::size_t j = 0; j < n; ++j) differences[j] = estimate[j] - exact[j];
+  const double* e = differences.data();
+  errors.mean = lane_sum(n, [=](std::size_t j) { return e[j]; }) / count;
   const double mean = errors.mean;
-  errors.std = std::sqrt(lane_sum(n,
-                                  [=](std::size_t j) {
-                                    const double e = estimate[j] - exact[j] - mean;
-                                    return e * e;
-                                  }) /
-                         count);
-  errors.max = lane_max(n, 0.0, [=](std::size_t j) { return std::fabs(estimate[j] - exact[j]); });
+  errors.std = std::sqrt(lane_sum(n, [=](std::size_t j) { return (e[j] - mean) * (e[j] - mean); }) / count);
+  errors.max = lane_max(n, 0.0, [=](std::size_t j) { return std::fabs(e[j]); });
+  std::ranges::fill(errors.tail, 0.0);
+  std::ranges::fill(errors.lower_tail, 0.0);
+  for (std::size_t begin = 0; begin < n; begin += kAtOnce)  // all lambdas while the errors are in the cache
+    for (std::size_t m = 0; m < row.lambdas.size(); ++m) {
+      const double lambda = row.lambdas[m];
+      std::int64_t beyond = 0, below = 0;
+      for (std::size_t j = begin; j < std::min(n, begin + kAtOnce); ++j) {
+        beyond += std::fabs(e[j]) >= lambda ? 1 : 0;
+        below += e[j] <= -lambda ? 1 : 0;
+      }
+      errors.tail[m] += static_cast<double>(beyond);
+      errors.lower_tail[m] += static_cast<double>(below);
+    }
   for (std::size_t m = 0; m < row.lambdas.size(); ++m) {
-    const double lambda = row.lambdas[m];
-    errors.tail[m] =
-        lane_sum(n, [=](std::size_t j) { return std::fabs(estimate[j] - exact[j]) >= lambda ? 1.0 : 0.0; }) / count;
-    errors.lower_tail[m] =
-        lane_sum(n, [=](std::size_t j) { return estimate[j] - exact[j] <= -lambda ? 1.0 : 0.0; }) / count;
+    errors.tail[m] /= count;
+    errors.lower_tail[m] /= count;
   }
   return errors;
 }

@@ -15,6 +15,7 @@
 #include "dumps/base/error.h"
 #include "kernels/device/block_reduce.cuh"
 #include "kernels/device/cuda_check.h"
+#include "kernels/rank/segments_cuda.h"
 #include "kernels/rank/sort_descending_cuda.h"
 #include "kernels/selectors/cuda_selector.h"
 
@@ -26,16 +27,6 @@ constexpr int kCounted = 8;                   // levels per load
 constexpr std::size_t kBytesPerElement = 64;  // scratch memory per (row, token), approximate
 constexpr std::size_t kMostRows = 1 << 15;    // per chunk; rows are the y dimension of grids, at most 65535
 constexpr std::size_t kChunkBytes = std::size_t{2} << 30;
-
-__global__ void __launch_bounds__(kThreads) row_max_kernel(RowValues in, float* out) {
-  __shared__ float shared[32];
-  const int row = blockIdx.x, count = in.counts[row];
-  const float* values = in.row(row);
-  float most = values[0];
-  for (int j = threadIdx.x; j < count; j += kThreads) most = fmaxf(most, values[j]);
-  most = block_reduce(most, shared, Larger{});
-  if (threadIdx.x == 0) out[row] = most;
-}
 
 /// Block (x, y) counts the tokens of tile x that any row of group y keeps.
 __global__ void __launch_bounds__(kThreads)
@@ -132,9 +123,16 @@ class CudaAttend {
     for (int h = 0; h < layer().shape.num_kv_heads; ++h)
       dense.dense_heads.push_back(call_.selector->is_dense(layer().layer, h));
     const std::vector<KvHeadRange> ranges = equally_dense({0, layer().shape.num_kv_heads}, {&dense, 1});
-    for (std::int64_t sequence = 0; sequence < call_.batch; ++sequence)
+    for (std::int64_t sequence = 0; sequence < call_.batch; ++sequence) {
+      const DeviceArena::Scope scope(w_.arena);
+      amax_ = nullptr;
+      if (call_.selector->needs_amax()) {
+        amax_ = w_.arena.take<float>(2 * static_cast<std::size_t>(layer().shape.num_kv_heads));
+        cuda_layer_amax(layer(), inputs_of(sequence), amax_, stream_);
+      }
       for (const KvHeadRange& heads : ranges)
         enqueue(sequence, query_groups(layer(), heads), dense.dense_heads[static_cast<std::size_t>(heads.first)]);
+    }
     check_overflow();
   }
 
@@ -159,15 +157,23 @@ class CudaAttend {
     }
   }
 
+  DeviceInputs inputs_of(std::int64_t sequence) const {
+    const AttentionShape& shape = layer().shape;
+    const std::int64_t rows = sequence * layer().num_queries() * shape.num_query_heads,
+                       keys = sequence * shape.num_kv_heads * layer().num_tokens;
+    return {.q = at(call_.q, rows * shape.head_dim),
+            .k = at(call_.k, keys * shape.head_dim),
+            .v = at(call_.v, keys * shape.value_dim),
+            .heads = {0, shape.num_kv_heads},
+            .key_amax = amax_,
+            .value_amax = amax_ == nullptr ? nullptr : amax_ + shape.num_kv_heads};
+  }
+
   void enqueue_chunk(std::int64_t sequence, std::span<const QueryGroup> groups, bool dense) {
     const DeviceArena::Scope scope(w_.arena);
     const AttentionShape& shape = layer().shape;
-    const std::int64_t queries = layer().num_queries(), cells = sequence * queries * shape.num_query_heads,
-                       keys = sequence * shape.num_kv_heads * layer().num_tokens;
-    const DeviceInputs inputs{.q = at(call_.q, cells * shape.head_dim),
-                              .k = at(call_.k, keys * shape.head_dim),
-                              .v = at(call_.v, keys * shape.value_dim),
-                              .heads = {0, shape.num_kv_heads}};
+    const std::int64_t cells = sequence * layer().num_queries() * shape.num_query_heads;
+    const DeviceInputs inputs = inputs_of(sequence);
     auto* first = reinterpret_cast<OverflowKey*>(w_.overflow.data()) + sequence;
     const RowTables tables = row_tables(layer(), inputs.heads, groups);
     CudaChunk chunk = layer_chunk(layer(), inputs, tables, w_.arena, w_.uploads, stream_);
@@ -175,8 +181,7 @@ class CudaAttend {
     const RowValues scores = chunk.visible_values(chunk.exact);
     cuda_find_overflow(chunk, scores, -kLargestScore, {.step = OverflowStep::score}, first);
     auto* most = chunk.take<float>(static_cast<std::size_t>(chunk.rows.num_rows));
-    row_max_kernel<<<chunk.rows.num_rows, kThreads, 0, stream_>>>(scores, most);
-    ATTEST_CUDA_LAUNCHED(row_max_kernel);
+    cuda_row_maxima(scores, most, stream_);
     chunk.exact_max = most;
     RowOrder order;
     if (!dense && code_.needs_exact_order()) {
@@ -250,6 +255,7 @@ class CudaAttend {
   Workspace& w_;
   const cudaStream_t stream_;
   const std::vector<AscendingGrid> grids_;
+  float* amax_ = nullptr;  ///< of the sequence, if the selector asks: of keys, then of values, [2, KV heads]
 };
 
 }  // namespace

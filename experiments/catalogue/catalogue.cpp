@@ -187,6 +187,7 @@ Json selector_json(const SelectorInfo& info) {
           {"oracle", info.oracle},
           {"options", options},
           {"formats", formats_json(info)},
+          {"takes_cache", info.takes_cache},
           {"metrics", metrics},
           {"metrics_not_defined", undefined},
           {"io_bytes", info.io_bytes},

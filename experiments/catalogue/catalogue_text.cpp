@@ -59,6 +59,10 @@ std::string selector_text(const Json& selector, bool in_full) {
     lines.add("setting", fmt::format("{}", join(settings, ", ")));
   }
   add_options(selector, in_full, lines);
+  if (in_full && selector["takes_cache"].as<bool>())
+    lines.add(
+        "option",
+        "also cache=FORMAT, cache_scale, cache_scales_file: over a quantised cache (formats: attest list kv_cache)");
   if (in_full && !selector["formats"].empty())
     lines.add("format", "name: bytes per token and KV head of C channels; rule (source)");
   for (const Json& format : in_full ? selector["formats"] : Json())

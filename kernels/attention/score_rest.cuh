@@ -3,11 +3,24 @@
 // cheap enough to recompute their products in double on CUDA cores.
 #pragma once
 
+#include <type_traits>
+
 #include "kernels/attention/score_targets.cuh"
 #include "kernels/device/block_reduce.cuh"
 #include "kernels/device/cuda_check.h"
 
 namespace attest {
+
+/// Float32 keys, and what rounding them to float32 left: the scores are those of the sum, which is nearly a double.
+struct KeysWithRest {
+  const float* rest = nullptr;  ///< as the keys, [heads, tokens, head_dim]
+  int head_dim = 0;
+
+  __device__ void operator()(const KeyPlace& place, float (&)[kOctet], float (&residual)[kOctet]) const {
+    load_octet(ElementType::float32, rest, place.key * head_dim + place.channel, head_dim - place.channel, head_dim,
+               residual);
+  }
+};
 
 namespace score_rest_detail {
 
@@ -37,8 +50,11 @@ __global__ void __launch_bounds__(kThreads)
       form(KeyPlace{batch.params, token, key_index, channel}, key, residual);
       load_floats(queries + static_cast<std::int64_t>(row) * padded_channels(kv.head_dim) + channel, query);
 #pragma unroll
-      for (int i = 0; i < kOctet; ++i)
-        if (channel + i < kv.head_dim) dot += static_cast<double>(query[i]) * static_cast<double>(key[i]);
+      for (int i = 0; i < kOctet; ++i) {
+        double wide = static_cast<double>(key[i]);
+        if constexpr (std::is_same_v<Form, KeysWithRest>) wide += static_cast<double>(residual[i]);
+        if (channel + i < kv.head_dim) dot += static_cast<double>(query[i]) * wide;
+      }
     }
     dot = warp_reduce(dot, Plus{});
     const double s = static_cast<double>(kv.scale) * dot, cap = kv.softcap;

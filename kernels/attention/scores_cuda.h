@@ -14,4 +14,9 @@ namespace attest {
 void cuda_scores(const DeviceRows& rows, const DeviceKeyValues& kv, const QueryParts& queries,
                  const DeviceMatrix<float>& scores, const DeviceMatrix<float>& low, cudaStream_t stream);
 
+/// The same of float32 keys that were rounded: `low` is that of the keys plus `rest`, what the rounding left.
+void cuda_scores_of_rounded(const DeviceRows& rows, const DeviceKeyValues& kv, const float* rest,
+                            const QueryParts& queries, const DeviceMatrix<float>& scores,
+                            const DeviceMatrix<float>& low, cudaStream_t stream);
+
 }  // namespace attest

@@ -161,8 +161,8 @@ void accumulate_settings(const KvHead& head, const RowMatrix<double>& scores, co
   const auto settings = static_cast<std::size_t>(num_settings), dim = static_cast<std::size_t>(head.value_dim);
   RowMatrix<double> exact_tile, approximate_tile, value_sums;
   exact_tile.resize(kTile, head.value_dim);
-  approximate_tile.resize(approximate.any() ? kTile : 0, head.value_dim);
-  if (approximate.rows) std::fill_n(approximate_tile.row(0), kTile * approximate_tile.stride(), 0.0);  // the padding
+  approximate_tile.resize(approximate.values != nullptr ? kTile : 0, head.value_dim);
+  if (approximate.stored) std::fill_n(exact_tile.row(0), kTile * exact_tile.stride(), 0.0);  // the padding
   const std::int64_t stride = exact_tile.stride();
   const int rows = head.rows();
   std::vector<LevelState> sums(static_cast<std::size_t>(rows));
@@ -182,10 +182,11 @@ void accumulate_settings(const KvHead& head, const RowMatrix<double>& scores, co
   for (std::int64_t begin = 0; begin < head.length; begin += kTile) {
     head.throw_if_stopped();
     const std::int64_t tokens = std::min(kTile, head.length - begin);
-    load_tile(head.values + begin * head.value_dim, tokens, head.value_dim, exact_tile);
-    if (approximate.rows)
-      approximate.rows(begin, tokens, approximate_tile.row(0), approximate_tile.stride());
-    else if (approximate.values != nullptr)
+    if (approximate.stored)
+      approximate.stored(begin, tokens, exact_tile.row(0), exact_tile.stride());
+    else
+      load_tile(head.values + begin * head.value_dim, tokens, head.value_dim, exact_tile);
+    if (approximate.values != nullptr)
       load_tile(approximate.values + begin * head.value_dim, tokens, head.value_dim, approximate_tile);
     for (int r = 0; r < rows; ++r) {
       const std::int64_t count = std::min(tokens, head.row_length(r) - begin);
@@ -196,7 +197,7 @@ void accumulate_settings(const KvHead& head, const RowMatrix<double>& scores, co
       if (uniform && *level == settings) continue;  // no setting keeps these tokens
       weigh(scores.row(r) + begin, level, count, uniform, row, weights.row(r));
       const std::int64_t split =
-          !approximate.any() ? 0 : approximate.count[static_cast<std::size_t>(r / head.group)] - begin;
+          approximate.values == nullptr ? 0 : approximate.count[static_cast<std::size_t>(r / head.group)] - begin;
       if (!uniform || count < kTile || (split > 0 && split < kTile)) {
         add_runs(weights.row(r), level, count, split, exact_tile, approximate_tile, row);
       } else {

@@ -16,14 +16,12 @@ namespace attest {
 /// Writes values [count, Dv] of tokens first .. first + count - 1 to rows that are `stride` doubles apart.
 using ValueRows = std::function<void(std::int64_t first, std::int64_t count, double* out, std::int64_t stride)>;
 
-/// Values that a selector uses instead of the exact values: query n reads tokens 0 .. count[n]-1 from `values` or
-/// `rows`.
+/// Values that a selector uses instead of the exact values: query n reads tokens 0 .. count[n]-1 from `values`, and the
+/// others from `stored`, if it is not empty.
 struct ApproximateValues {
   const float* values = nullptr;        ///< [length, Dv]; or null
   std::span<const std::int64_t> count;  ///< [num_queries]
-  ValueRows rows = {};                  ///< makes them tile by tile; or empty. Without either all values are exact
-
-  bool any() const { return values != nullptr || rows; }
+  ValueRows stored = {};                ///< makes them tile by tile; or empty: they are exact
 };
 
 /// Attention output and log-sum-exp of one row for every setting; I is the set of tokens with level <= setting:

@@ -8,11 +8,13 @@
 
 namespace attest {
 
-/// Values that a selector uses: row r reads its first num_approximate[r] tokens from KIVI groups and the rest exactly.
+/// Values that a selector uses: row r reads its first num_approximate[r] tokens from KIVI groups, and the rest exactly
+/// or as they were made.
 struct DeviceValues {
   const float2* groups = nullptr;  ///< null: all values are exact
   KiviQuantizer quantizer;
   const int* num_approximate = nullptr;  ///< [rows]
+  MadeTokens made;                       ///< read in place of exact values
 };
 
 /// Output and log-sum-exp of every setting. Input: scores, levels and order of `view`; leave its other arrays null.

@@ -1,22 +1,14 @@
 // One block per (row, range of places in the row's order); one thread per channel. A thread accumulates a channel's sum
 // in a register and writes it when the level changes. Each row reads a kept value once for all settings.
-#include <cuda_fp16.h>
-
 #include "kernels/attention/sweep_in_order_cuda.h"
 #include "kernels/device/cuda_check.h"
+#include "kernels/device/octet.cuh"
 
 namespace attest {
 namespace {
 
 constexpr int kThreads = 128;
 constexpr int kInFlight = 8;  // loads in flight per thread
-
-__device__ float element(ElementType type, const void* values, std::int64_t index) {
-  if (type == ElementType::bfloat16)
-    return __uint_as_float(std::uint32_t{static_cast<const std::uint16_t*>(values)[index]} << 16);
-  if (type == ElementType::float16) return __half2float(static_cast<const __half*>(values)[index]);
-  return static_cast<const float*>(values)[index];
-}
 
 /// Token, level and weight of kThreads consecutive places, in shared memory.
 struct Places {
@@ -64,7 +56,7 @@ __global__ void __launch_bounds__(kThreads) level_order_kernel(DeviceRows rows, 
 #pragma unroll
       for (int u = 0; u < kInFlight; ++u)
         value[u] = places.level[i + u] < settings && channel < kv.value_dim
-                       ? element(kv.type, kv.values, (first_value + places.token[i + u]) * kv.value_dim + channel)
+                       ? load_element(kv.type, kv.values, (first_value + places.token[i + u]) * kv.value_dim + channel)
                        : 0;
 #pragma unroll
       for (int u = 0; u < kInFlight; ++u) {

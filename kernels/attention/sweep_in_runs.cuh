@@ -204,12 +204,15 @@ void launch(const Task& task, const Form& form, cudaStream_t stream) {
 
 }  // namespace sweep_tiles
 
+/// Bfloat16 parts i of weights and j of values are multiplied for i + j <= this, in a layer of this type: outputs are
+/// compared with those of exact values, which are rounded in `type`.
+constexpr int sweep_order(ElementType type) { return type == ElementType::float32 ? 2 : 1; }
+
 /// Fills partials (initially none present) for the tokens of `view`, with values in the given form. A form is a plain
 /// struct with `exact` (it changes nothing) and operator()(place, value[8]), which changes eight exact values in place.
 template <class Form>
 void sweep_in_runs(const DeviceRows& rows, const DeviceKeyValues& kv, const SweepView& view, const Form& form,
-                   const LevelPartials& partials, cudaStream_t stream) {
-  const int order = kv.type == ElementType::float32 ? 2 : 1;
+                   const LevelPartials& partials, int order, cudaStream_t stream) {
   const int value_parts = Form::exact && parts_of(kv.type) < order + 1 ? parts_of(kv.type) : order + 1;
   const bool streams = Form::exact && kv.type == ElementType::bfloat16 && kv.value_dim % kOctet == 0;
   const sweep_tiles::Task task{rows,        kv,    view,   partials, tokens_per_split(rows.layer_max_length),

@@ -74,10 +74,36 @@ struct DeviceKeyValues {
   float scale = 1;              ///< s = scale * q.k, then softcap * tanh(s / softcap)
   float softcap = 0;            ///< 0: none
   bool values_in_keys = false;  ///< v is the first Dv channels of k, stored once
+  StoredBytes stored = {};      ///< what a key and a value cost that are read from a quantised cache
 
-  KvShape shape() const { return {head_dim, value_dim, values_in_keys}; }
+  KvShape shape() const { return {head_dim, value_dim, values_in_keys, stored}; }
   DeviceTokens all_keys() const { return {type, keys, tokens, head_dim}; }
   DeviceTokens all_values() const { return {type, values, tokens, value_dim}; }
+};
+
+/// Float32 keys or values that were made of the layer's, for some rows: of the KV heads and tokens that these see.
+struct MadeTokens {
+  const float* data = nullptr;         ///< [heads, tokens, channels]; null: the layer's own are read
+  std::int64_t tokens = 0;             ///< of a head
+  const KeyOrigin* origins = nullptr;  ///< [num_origins] those of the rows, counted in `data`
+
+  DeviceRows seen_by(DeviceRows rows) const {
+    rows.origins = origins;
+    return rows;
+  }
+  /// `kv` with these as its keys (values). The others are not to be read: they are counted in another way.
+  DeviceKeyValues as_keys(DeviceKeyValues kv) const {
+    kv.type = ElementType::float32;
+    kv.keys = data;
+    kv.tokens = tokens;
+    return kv;
+  }
+  DeviceKeyValues as_values(DeviceKeyValues kv) const {
+    kv.type = ElementType::float32;
+    kv.values = data;
+    kv.tokens = tokens;
+    return kv;
+  }
 };
 
 /// Channels of per-channel tables and of query parts: D rounded up to a multiple of 64; the padding is zero.

@@ -12,6 +12,14 @@ namespace attest {
 
 inline constexpr int kOctet = 8;
 
+/// One element as float32.
+__device__ inline float load_element(ElementType type, const void* base, std::int64_t index) {
+  if (type == ElementType::bfloat16)
+    return __uint_as_float(std::uint32_t{static_cast<const std::uint16_t*>(base)[index]} << 16);
+  if (type == ElementType::float16) return __half2float(static_cast<const __half*>(base)[index]);
+  return static_cast<const float*>(base)[index];
+}
+
 /// Eight floats, passed by value.
 struct Octet {
   float x[kOctet];

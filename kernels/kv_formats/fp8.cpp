@@ -2,6 +2,8 @@
 //   code = fp8(x / s), round half to even, saturating at 448 or 57344
 //   x^ = code s
 // Source: OCP 8-bit floating point; the KV caches of vLLM (--kv-cache-dtype fp8), SGLang and TensorRT-LLM.
+#include "kernels/device/on_cuda.h"
+#include "kernels/kv_formats/kv_format_list.h"
 #include "kernels/kv_formats/row_steps.h"
 #include "kernels/quantize/rounding.h"
 
@@ -18,7 +20,7 @@ void apply(const KvRows& rows, float scale, const float* x, std::int64_t count, 
       out[t * stride + d] = static_cast<double>(round(x[t * rows.channels + d] / scale)) * scale;
 }
 
-template <float (*round)(float)>
+template <float (*round)(float), auto* cuda>
 constexpr KvFormat fp8(std::string_view name, std::string_view rule, float largest) {
   return {.name = name,
           .bytes_text = "C",
@@ -28,15 +30,16 @@ constexpr KvFormat fp8(std::string_view name, std::string_view rule, float large
           .scale_of_head = true,
           .bytes = bytes,
           .fault = no_fault,
-          .apply = apply<round>};
+          .apply = apply<round>,
+          .cuda = on_cuda<cuda>()};
 }
 
 }  // namespace
 
 extern const KvFormat kv_fp8_e4m3, kv_fp8_e5m2;
 constexpr KvFormat kv_fp8_e4m3 =
-    fp8<round_to_e4m3>("fp8_e4m3", "x^ = s e4m3(x / s), half to even, saturating at 448 s", 448);
+    fp8<round_to_e4m3, cuda_kv_fp8_e4m3>("fp8_e4m3", "x^ = s e4m3(x / s), half to even, saturating at 448 s", 448);
 constexpr KvFormat kv_fp8_e5m2 =
-    fp8<round_to_e5m2>("fp8_e5m2", "x^ = s e5m2(x / s), half to even, saturating at 57344 s", 57344);
+    fp8<round_to_e5m2, cuda_kv_fp8_e5m2>("fp8_e5m2", "x^ = s e5m2(x / s), half to even, saturating at 57344 s", 57344);
 
 }  // namespace attest

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/device/on_cuda.h"
+#include "kernels/kv_formats/kv_format_list.h"
 #include "kernels/kv_formats/row_steps.h"
 #include "kernels/quantize/rounding.h"
 
@@ -55,6 +57,7 @@ constexpr KvFormat kv_fp8_ds_mla{
     .of_values = false,
     .bytes = bytes,
     .fault = fault,
-    .apply = apply};
+    .apply = apply,
+    .cuda = on_cuda<cuda_kv_fp8_ds_mla>()};
 
 }  // namespace attest

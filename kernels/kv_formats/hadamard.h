@@ -1,48 +1,97 @@
 // Walsh-Hadamard transform in natural (Sylvester) order, in place: butterflies of stride 1, 2, 4, ...
 #pragma once
 
-#include <cstring>
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+
+#include "kernels/quantize/vector_steps.h"
 
 namespace attest {
 
-/// x [n] = H' x, unnormalised; n is a power of 2. Each butterfly is (a + b, a - b) of T, however it is vectorised.
+namespace hadamard_detail {
+
 template <class T>
-void hadamard(T* x, int n) {
-  typedef T Vec8 __attribute__((vector_size(8 * sizeof(T))));
-  int stride = 1;
-  if (n >= 8) {
-    const Vec8 sign1 = {1, -1, 1, -1, 1, -1, 1, -1}, sign2 = {1, 1, -1, -1, 1, 1, -1, -1},
-               sign4 = {1, 1, 1, 1, -1, -1, -1, -1};
-    for (int i = 0; i < n; i += 8) {
-      Vec8 v;
-      std::memcpy(&v, x + i, sizeof v);
-      v = __builtin_shufflevector(v, v, 0, 0, 2, 2, 4, 4, 6, 6) +
-          sign1 * __builtin_shufflevector(v, v, 1, 1, 3, 3, 5, 5, 7, 7);
-      v = __builtin_shufflevector(v, v, 0, 1, 0, 1, 4, 5, 4, 5) +
-          sign2 * __builtin_shufflevector(v, v, 2, 3, 2, 3, 6, 7, 6, 7);
-      v = __builtin_shufflevector(v, v, 0, 1, 2, 3, 0, 1, 2, 3) +
-          sign4 * __builtin_shufflevector(v, v, 4, 5, 6, 7, 4, 5, 6, 7);
-      std::memcpy(x + i, &v, sizeof v);
+inline constexpr int kLanes = static_cast<int>(64 / sizeof(T));
+inline constexpr int kMostVectors = 16;  // that are held in registers together
+
+template <std::size_t kStride, class T, class Vec, std::size_t... I>
+ATTEST_INLINE void within(Vec& v, std::index_sequence<I...>) {
+  const Vec sign = {static_cast<T>((I & kStride) == 0 ? 1 : -1)...};
+  v = __builtin_shufflevector(v, v, (I ^ kStride)...) + sign * v;
+}
+
+/// Butterflies of vectors I and I + kStride. Without loops, so that vectors stay in registers.
+template <std::size_t kStride, class Vec, std::size_t kVectors, std::size_t... I>
+ATTEST_INLINE void across(Vec (&v)[kVectors], std::index_sequence<I...>) {
+  const auto one = [&]<std::size_t kAt>() __attribute__((always_inline)) {
+    if constexpr ((kAt & kStride) == 0 && kStride < kVectors) {
+      const Vec a = v[kAt], b = v[kAt | kStride];
+      v[kAt] = a + b;
+      v[kAt | kStride] = a - b;
     }
-    stride = 8;
+  };
+  (one.template operator()<I>(), ...);
+}
+
+/// y = factor H' x of 64 / sizeof(T) * kVectors numbers; y may be x.
+template <int kVectors, class T>
+ATTEST_INLINE void transform(const T* x, T* y, T factor) {
+  typedef T Vec __attribute__((vector_size(64)));
+  constexpr auto kAll = std::make_index_sequence<kLanes<T>>();
+  Vec v[kVectors];
+  for (int i = 0; i < kVectors; ++i) {
+    load(x + i * kLanes<T>, v[i]);
+    within<1, T>(v[i], kAll);
+    within<2, T>(v[i], kAll);
+    within<4, T>(v[i], kAll);
+    if constexpr (kLanes < T >> 8) within<8, T>(v[i], kAll);
   }
-  for (; stride < n && stride < 8; stride *= 2)  // of less than 8 channels
+  across<1>(v, std::make_index_sequence<kVectors>());
+  across<2>(v, std::make_index_sequence<kVectors>());
+  across<4>(v, std::make_index_sequence<kVectors>());
+  across<8>(v, std::make_index_sequence<kVectors>());
+  for (int i = 0; i < kVectors; ++i) store(v[i] * factor, y + i * kLanes<T>);
+}
+
+}  // namespace hadamard_detail
+
+/// y [n] = factor H' x, H' unnormalised; n is a power of 2, and y may be x. Each butterfly is (a + b, a - b) of T, and
+/// each result is multiplied by the factor, however it is vectorised.
+template <class T>
+void hadamard(const T* x, T* y, int n, T factor) {
+  using namespace hadamard_detail;
+  typedef T Vec __attribute__((vector_size(64)));
+  constexpr int kL = kLanes<T>;
+  if (n == kL) return transform<1>(x, y, factor);
+  if (n == 2 * kL) return transform<2>(x, y, factor);
+  if (n == 4 * kL) return transform<4>(x, y, factor);
+  if (n == 8 * kL) return transform<8>(x, y, factor);
+  if (n == 16 * kL) return transform<16>(x, y, factor);
+  int stride = 1;
+  if (n < kL) {
+    std::copy_n(x, n, y);
+  } else {
+    stride = kMostVectors * kL;
+    for (int begin = 0; begin < n; begin += stride) transform<kMostVectors>(x + begin, y + begin, T{1});
+  }
+  for (; stride < n && n < kL; stride *= 2)  // of few channels
     for (int begin = 0; begin < n; begin += 2 * stride)
       for (int i = begin; i < begin + stride; ++i) {
-        const T a = x[i], b = x[i + stride];
-        x[i] = a + b;
-        x[i + stride] = a - b;
+        const T a = y[i], b = y[i + stride];
+        y[i] = a + b;
+        y[i + stride] = a - b;
       }
   for (; stride < n; stride *= 2)
     for (int begin = 0; begin < n; begin += 2 * stride)
-      for (int i = begin; i < begin + stride; i += 8) {
-        Vec8 a, b;
-        std::memcpy(&a, x + i, sizeof a);
-        std::memcpy(&b, x + i + stride, sizeof b);
-        const Vec8 sum = a + b, difference = a - b;
-        std::memcpy(x + i, &sum, sizeof sum);
-        std::memcpy(x + i + stride, &difference, sizeof difference);
+      for (int i = begin; i < begin + stride; i += kL) {
+        Vec a, b;
+        load(y + i, a);
+        load(y + i + stride, b);
+        store(a + b, y + i);
+        store(a - b, y + i + stride);
       }
+  for (int i = 0; i < n; ++i) y[i] *= factor;
 }
 
 }  // namespace attest

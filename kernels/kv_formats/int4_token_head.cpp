@@ -6,24 +6,22 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <string_view>
 #include <vector>
 
+#include "kernels/device/on_cuda.h"
 #include "kernels/kv_formats/hadamard.h"
+#include "kernels/kv_formats/int4_signs.h"
+#include "kernels/kv_formats/kv_format_list.h"
 #include "kernels/kv_formats/row_steps.h"
 #include "kernels/quantize/rounding.h"
+#include "kernels/quantize/vector_steps.h"
 
 namespace attest {
 namespace {
 
-/// Sign i is bit i, the lowest bit of a nibble first; 1 is +1. Drawn by torch's CPU generator in the released code.
-constexpr std::string_view kSigns = "d09537561b530808c6d3446a8345f7b618b84aa4144cfaba8489b0230a3402af";
-constexpr int kMostChannels = 4 * static_cast<int>(kSigns.size());
-
 float sign_of(int channel) {
-  const char digit = kSigns[static_cast<std::size_t>(channel / 4)];
-  const int nibble = digit <= '9' ? digit - '0' : digit - 'a' + 10;
-  return (nibble >> channel % 4 & 1) != 0 ? 1.0f : -1.0f;
+  constexpr auto kWords = int4_sign_words();
+  return (kWords[static_cast<std::size_t>(channel / 32)] >> channel % 32 & 1u) != 0 ? 1.0f : -1.0f;
 }
 
 /// away(x) clamped to [0, 15].
@@ -32,46 +30,97 @@ int code_of(float x) {
   return round_half_up(positive < 15.0f ? positive : 15.0f);
 }
 
-/// round_to() in loops that vectorise.
-void round_all(ElementType type, float* x, int count) {
+/// round_to() of y [count] in loops that vectorise.
+void round_all(ElementType type, float* y, std::size_t count) {
   if (type == ElementType::float16)
-    for (int i = 0; i < count; ++i) x[i] = round_to_small_float<10, -14>(x[i], 65504.0f);
+    for (std::size_t i = 0; i < count; ++i) y[i] = round_to_small_float<10, -14>(y[i], 65504.0f);
   if (type == ElementType::bfloat16)
-    for (int i = 0; i < count; ++i) {
-      const std::uint32_t bits = std::bit_cast<std::uint32_t>(x[i]);
-      x[i] = std::bit_cast<float>((bits + 0x7FFFu + ((bits >> 16) & 1u)) & 0xFFFF0000u);
+    for (std::size_t i = 0; i < count; i += 16) {
+      Vec16u bits;
+      load(y + i, bits);
+      store((bits + 0x7FFFu + ((bits >> 16) & 1u)) & 0xFFFF0000u, y + i);
     }
 }
 
+/// to[i] = (code_of(y[i] inverse + shift) - shift) stored, i < 16.
+ATTEST_INLINE void decode(const float* y, float inverse, int shift, double stored, double* to) {
+  Vec16f position;
+  load(y, position);
+  position = position * inverse + static_cast<float>(shift);
+  position = position > 0.0f ? position : Vec16f{};
+  position = position < 15.0f ? position : Vec16f{} + 15.0f;
+  const Vec16i whole = __builtin_convertvector(position, Vec16i);
+  store_scaled(whole - (position - __builtin_convertvector(whole, Vec16f) >= 0.5f) - shift, stored, to);  // true is -1
+}
+
+/// The signs of a row, in float and in double; behind them zeros, up to a multiple of 16.
+struct Signs {
+  std::vector<float> narrow;
+  std::vector<double> wide;
+
+  explicit Signs(int channels) : narrow(static_cast<std::size_t>((channels + 15) / 16 * 16)), wide(narrow.size()) {
+    for (int d = 0; d < channels; ++d) {
+      const auto at = static_cast<std::size_t>(d);
+      wide[at] = narrow[at] = sign_of(d);
+    }
+  }
+};
+
+/// What decides a row's codes, for some rows together: alone each would wait for its own divisions.
+struct RowScales {
+  static constexpr int kMost = 8;
+  float lo[kMost], hi[kMost], inverse[kMost];
+  int zero_point[kMost];
+  double stored[kMost];  ///< the scale with the zero point in its low bits
+
+  void fill() {
+    for (int t = 0; t < kMost; ++t) {
+      const float scale = std::max((hi[t] - lo[t]) / 15.0f, 1e-6f);
+      inverse[t] = 1.0f / scale;
+      zero_point[t] = code_of(-lo[t] / scale);
+      stored[t] = std::bit_cast<float>((std::bit_cast<std::uint32_t>(scale) & ~15u) |
+                                       static_cast<std::uint32_t>(zero_point[t]));
+    }
+  }
+};
+
 void apply(const KvRows& rows, float, const float* x, std::int64_t count, double* out, std::int64_t stride) {
   const int channels = rows.channels;
-  const auto n = static_cast<std::size_t>(channels);
-  std::vector<float> sign(n), y(n);
+  const Signs signs(channels);
+  const std::size_t padded = signs.narrow.size();
+  std::vector<float> y(padded * RowScales::kMost);
+  double few[16];  // a row of less channels than are decoded together
+  RowScales scales{};
   const double undoing = 1.0 / channels;  // exact: a power of 2
-  for (int d = 0; d < channels; ++d) sign[static_cast<std::size_t>(d)] = sign_of(d);
-  for (std::int64_t t = 0; t < count; ++t, x += channels, out += stride) {
-    for (std::size_t d = 0; d < n; ++d) y[d] = x[d] * sign[d];
-    hadamard(y.data(), channels);
-    round_all(rows.element_type, y.data(), channels);
-    const auto [lo, hi] = range_of(y.data(), channels);
-    const float scale = std::max((hi - lo) / 15.0f, 1e-6f), inverse = 1.0f / scale;
-    const int zero_point = code_of(-lo / scale);
-    const auto shift = static_cast<float>(zero_point);
-    const double stored =
-        std::bit_cast<float>((std::bit_cast<std::uint32_t>(scale) & ~15u) | static_cast<std::uint32_t>(zero_point));
-    for (std::size_t d = 0; d < n; ++d)
-      out[d] = static_cast<double>(code_of(y[d] * inverse + shift) - zero_point) * stored;
-    hadamard(out, channels);
-    for (std::size_t d = 0; d < n; ++d) out[d] *= undoing * sign[d];
+  for (std::int64_t first = 0; first < count; first += RowScales::kMost) {
+    const int here = static_cast<int>(std::min<std::int64_t>(RowScales::kMost, count - first));
+    for (int t = 0; t < here; ++t, x += channels) {
+      float* own = y.data() + static_cast<std::size_t>(t) * padded;
+      for (int d = 0; d < channels; ++d) own[d] = x[d] * signs.narrow[static_cast<std::size_t>(d)];
+      hadamard(own, own, channels, 1.0f);
+      round_all(rows.element_type, own, padded);
+      const auto [lo, hi] = range_of(own, channels);
+      scales.lo[t] = lo;
+      scales.hi[t] = hi;
+    }
+    scales.fill();
+    for (int t = 0; t < here; ++t, out += stride) {
+      const float* own = y.data() + static_cast<std::size_t>(t) * padded;
+      double* to = channels < 16 ? few : out;
+      for (std::size_t d = 0; d < padded; d += 16)
+        decode(own + d, scales.inverse[t], scales.zero_point[t], scales.stored[t], to + d);
+      hadamard(to, to, channels, undoing);
+      for (int d = 0; d < channels; ++d) out[d] = to[d] * signs.wide[static_cast<std::size_t>(d)];
+    }
   }
 }
 
 double bytes(const KvRows& rows) { return rows.channels / 2.0 + 4; }
 
 std::string fault(const KvRows& rows) {
-  if (rows.channels <= kMostChannels) return fault_unless_power_of_two(rows);
+  if (rows.channels <= kInt4MostChannels) return fault_unless_power_of_two(rows);
   return fmt::format("{} channels, expected at most {}: the released code draws no more signs", rows.channels,
-                     kMostChannels);
+                     kInt4MostChannels);
 }
 
 }  // namespace
@@ -85,6 +134,7 @@ constexpr KvFormat kv_int4_token_head{.name = "int4_token_head",
                                       .source = "vLLM int4_per_token_head",
                                       .bytes = bytes,
                                       .fault = fault,
-                                      .apply = apply};
+                                      .apply = apply,
+                                      .cuda = on_cuda<cuda_kv_int4_token_head>()};
 
 }  // namespace attest

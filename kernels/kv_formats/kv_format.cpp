@@ -1,11 +1,9 @@
-// The list of formats. To add one, add its name to ATTEST_KV_FORMATS; its file defines kv_NAME.
+// All formats of kv_format_list.h.
 #include "kernels/kv_formats/kv_format.h"
 
 #include <algorithm>
 
-#define ATTEST_KV_FORMATS(one)                                                                               \
-  one(fp8_e4m3) one(fp8_e5m2) one(nvfp4) one(nvfp4_4over6) one(q8_0) one(q5_1) one(q5_0) one(q4_1) one(q4_0) \
-      one(turboquant4) one(turboquant3) one(int4_token_head) one(fp8_ds_mla)
+#include "kernels/kv_formats/kv_format_list.h"
 
 namespace attest {
 

@@ -15,6 +15,8 @@
 
 namespace attest {
 
+struct DeviceKvRows;  // kv_rows_cuda.h
+
 /// The rows of one layer's keys or values.
 struct KvRows {
   bool keys = true;       ///< else values
@@ -40,6 +42,8 @@ struct KvFormat {
   /// x [count, C] to out [count, C], whose rows are `stride` doubles apart. scale is 1 for a format that takes none.
   void (*apply)(const KvRows& rows, float scale, const float* x, std::int64_t count, double* out,
                 std::int64_t stride) = nullptr;
+  /// The same on the device (kv_rows_cuda.h), rounded to float32; null: no CUDA code.
+  void (*cuda)(const KvRows& rows, const DeviceKvRows& on_device) = nullptr;
 };
 
 /// All formats. 16 bits as dumped, `native`, is none of them.

@@ -15,8 +15,6 @@ namespace {
 
 constexpr float kLargestE4m3 = 448;
 
-float or_one(float scale) { return scale == 0 ? 1 : scale; }
-
 bool parse(std::string_view text, float& out) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
   return error == std::errc{} && end == text.data() + text.size() && std::isnormal(out) && out > 0;
@@ -71,6 +69,11 @@ void KvScale::check_layer(int layer, int num_kv_heads) const {
                                      : fmt::format(": {} has one scale for all KV heads", format_->name)));
 }
 
+AmaxScale KvScale::from_amax() const {
+  if (kind_ != Kind::modelopt) return {.divisor = format_->scale_divisor, .of_head = kind_ == Kind::amax_head};
+  return {.divisor = kLargestE4m3, .least = format_->amax_by_default ? 0.0f : 1.0f};
+}
+
 float KvScale::of(int layer, int kv_head, std::span<const float> amax) const {
   if (!takes_scale_) return 1;
   if (kind_ == Kind::number) return number_;
@@ -79,11 +82,9 @@ float KvScale::of(int layer, int kv_head, std::span<const float> amax) const {
     const std::vector<float>& scales = (keys_ ? file_->keys : file_->values).at(layer);
     return scales.size() == 1 ? scales[0] : scales[head];
   }
-  if (kind_ == Kind::amax_head) return or_one(amax[head] / format_->scale_divisor);
-  const float largest = *std::ranges::max_element(amax);
-  if (kind_ == Kind::amax) return or_one(largest / format_->scale_divisor);
-  const float scale = largest / kLargestE4m3;
-  return format_->amax_by_default ? or_one(scale) : std::max(scale, 1.0f);
+  const AmaxScale rule = from_amax();
+  const float scale = (rule.of_head ? amax[head] : *std::ranges::max_element(amax)) / rule.divisor;
+  return scale == 0 ? 1 : std::max(scale, rule.least);
 }
 
 }  // namespace attest

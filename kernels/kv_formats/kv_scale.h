@@ -12,6 +12,14 @@
 
 namespace attest {
 
+/// How a scale follows from largest magnitudes: max(amax / divisor, least), of the layer or of the KV head; 0
+/// becomes 1.
+struct AmaxScale {
+  float divisor = 1;
+  float least = 0;
+  bool of_head = false;
+};
+
 /// With `amax` the largest magnitude of the keys (values) of the whole layer in the sample:
 ///   NUMBER     itself; `unit` is 1, what engines fall back to
 ///   amax       amax / 448 (fp8_e4m3), / 57344 (fp8_e5m2), / 2688 (nvfp4)
@@ -30,9 +38,11 @@ class KvScale {
           std::shared_ptr<const ScalesFile> file);
 
   bool needs_amax() const { return takes_scale_ && kind_ >= Kind::amax && kind_ <= Kind::modelopt; }
+  /// Where needs_amax().
+  AmaxScale from_amax() const;
   /// Throws InputError if the file lacks the layer, or has another number of KV heads.
   void check_layer(int layer, int num_kv_heads) const;
-  /// amax [KV heads] of the layer, where needs_amax().
+  /// amax [KV heads] of the layer, where needs_amax(); else it may be empty.
   float of(int layer, int kv_head, std::span<const float> amax) const;
 
  private:

@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <limits>
 #include <utility>
 
 #include "dumps/element_type.h"
+#include "kernels/quantize/vector_steps.h"
 
 namespace attest {
 
@@ -44,8 +46,12 @@ inline float round_to_e5m2(float x) { return round_to_small_float<2, -14>(x, 573
 /// Float4 e2m1: 0, 0.5, 1, 1.5, 2, 3, 4, 6.
 inline float round_to_e2m1(float x) { return round_to_small_float<1, 0>(x, 6.0f); }
 
-/// The value that a float16 would keep; infinite beyond 65504 + 15.
-inline float through_float16(float x) { return float16_to_float(float_to_float16(x)); }
+/// The value that a float16 would keep; infinite from 65520 on. x must not be NaN.
+inline float through_float16(float x) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  const float rounded = round_to_small_float<10, -14>(x, kInfinity);
+  return rounded > 65504.0f ? kInfinity : rounded < -65504.0f ? -kInfinity : rounded;
+}
 
 /// r() of the released 16-bit quantisers: x rounded to the dump's element type, as float32. Saturates at 65504 in
 /// float16, where the released code overflows to infinity and then produces NaN.
@@ -61,23 +67,18 @@ inline float round_to(ElementType type, float x) {
   return x;
 }
 
-/// Minimum and maximum of x[0 .. count), count >= 1. Works in independent lanes so that it vectorises.
+/// Minimum and maximum of x[0 .. count), count >= 1.
 inline std::pair<float, float> range_of(const float* x, int count) {
-  constexpr int kLanes = 16;
-  float lo[kLanes], hi[kLanes];
-  std::fill_n(lo, kLanes, x[0]);
-  std::fill_n(hi, kLanes, x[0]);
+  Vec16f v, lo = Vec16f{} + x[0], hi = lo;
   int i = 0;
-  for (; i + kLanes <= count; i += kLanes)
-    for (int l = 0; l < kLanes; ++l) {
-      lo[l] = std::min(lo[l], x[i + l]);
-      hi[l] = std::max(hi[l], x[i + l]);
-    }
-  for (int l = 0; i + l < count; ++l) {
-    lo[l] = std::min(lo[l], x[i + l]);
-    hi[l] = std::max(hi[l], x[i + l]);
+  for (; i + 16 <= count; i += 16) {
+    load(x + i, v);
+    lo = v < lo ? v : lo;
+    hi = v > hi ? v : hi;
   }
-  return {*std::min_element(lo, lo + kLanes), *std::max_element(hi, hi + kLanes)};
+  std::pair range(smallest_of(lo), largest_of(hi));
+  for (; i < count; ++i) range = {std::min(range.first, x[i]), std::max(range.second, x[i])};
+  return range;
 }
 
 }  // namespace attest

@@ -5,6 +5,8 @@
 #include <cuda_fp16.h>
 #include <cuda_fp8.h>
 
+#include <cstdint>
+
 #include "dumps/element_type.h"
 
 namespace attest {
@@ -52,6 +54,25 @@ __device__ inline float rounded_to(ElementType type, float x) {
 __device__ inline float rounded_to_e4m3(float x) {
   const __nv_fp8_storage_t code = __nv_cvt_float_to_fp8(x, __NV_SATFINITE, __NV_E4M3);
   return __half2float(__half(__nv_cvt_fp8_to_halfraw(code, __NV_E4M3)));
+}
+
+/// Rounds to float8 e5m2 and back, half to even, saturating at 57344.
+__device__ inline float rounded_to_e5m2(float x) {
+  const __nv_fp8_storage_t code = __nv_cvt_float_to_fp8(x, __NV_SATFINITE, __NV_E5M2);
+  return __half2float(__half(__nv_cvt_fp8_to_halfraw(code, __NV_E5M2)));
+}
+
+/// Rounds to float4 e2m1 (0, 0.5, 1, 1.5, 2, 3, 4, 6) and back, half to even, saturating at 6: the steps of
+/// round_to_e2m1(), for processors that have no such conversion.
+__device__ inline float rounded_to_e2m1(float x) {
+  constexpr std::uint32_t kDropped = (1u << 22) - 1;  // all but one bit of the mantissa
+  constexpr float kHalves = 6291456.0f;               // 1.5 * 2^22, whose ulp is 0.5
+  const std::uint32_t bits = __float_as_uint(x), magnitude = bits & 0x7FFFFFFFu;
+  const float absolute = __uint_as_float(magnitude);
+  float rounded = __uint_as_float((magnitude + (kDropped >> 1) + (magnitude >> 22 & 1u)) & ~kDropped);
+  rounded = rounded < 6.0f ? rounded : 6.0f;
+  if (absolute < 1.0f) rounded = __fsub_rn(__fadd_rn(absolute, kHalves), kHalves);
+  return __uint_as_float(__float_as_uint(rounded) | (bits & 0x80000000u));
 }
 
 }  // namespace attest

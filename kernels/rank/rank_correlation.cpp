@@ -1,6 +1,7 @@
 // Average ranks with ties, Pearson's and Spearman's correlation.
 #include "kernels/rank/rank_correlation.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -10,8 +11,36 @@
 
 namespace attest {
 
+namespace {
+
+constexpr std::size_t kAtOnce = 256;
+
+/// average_ranks() of an order that lists covered items alone. Values lie anywhere in memory: a stretch of them is
+/// gathered first, so that their loads are in flight together. As a rule it has no ties.
+void ranks_of_covered(std::span<const double> values, std::span<const std::uint32_t> order, std::span<double> ranks) {
+  const std::size_t n = order.size();
+  double sorted[kAtOnce + 1];
+  for (std::size_t i = 0; i < n;) {
+    const std::size_t stop = std::min(n, i + kAtOnce), looked_at = std::min(n, stop + 1) - i;
+    for (std::size_t k = 0; k < looked_at; ++k) sorted[k] = values[order[i + k]];
+    int ties = 0;
+    for (std::size_t k = 1; k < looked_at; ++k) ties |= sorted[k] == sorted[k - 1] ? 1 : 0;
+    for (; ties == 0 && i < stop; ++i) ranks[order[i]] = static_cast<double>(n - i);
+    while (i < stop) {
+      const double value = values[order[i]];
+      std::size_t end = i + 1;
+      while (end < n && values[order[end]] == value) ++end;
+      const double ascending = static_cast<double>(n - i) - static_cast<double>(end - i - 1) / 2;
+      for (; i < end; ++i) ranks[order[i]] = ascending;
+    }
+  }
+}
+
+}  // namespace
+
 void average_ranks(std::span<const double> values, std::span<const std::uint32_t> order, std::span<double> ranks) {
   const std::size_t covered = ranks.size();
+  if (order.size() == covered) return ranks_of_covered(values, order, ranks);
   std::size_t rank = 0;  // number of entries ranked so far
   for (std::size_t i = 0; i < order.size();) {
     if (order[i] >= covered) {

@@ -1,4 +1,5 @@
 // Segment maxima and masses on the device: a few neighbouring threads reduce one segment.
+#include "kernels/device/block_reduce.cuh"
 #include "kernels/device/cuda_check.h"
 #include "kernels/rank/segments_cuda.h"
 
@@ -61,6 +62,17 @@ void launch_segments(const RowValues& values, int width, const Of& of, const Rag
 }
 
 /// One block per row.
+__global__ void __launch_bounds__(kThreads) row_maxima_kernel(RowValues in, float* out) {
+  __shared__ float shared[32];
+  const int row = blockIdx.x, count = in.counts[row];
+  const float* values = in.row(row);
+  float most = values[0];
+  for (int j = threadIdx.x; j < count; j += kThreads) most = fmaxf(most, values[j]);
+  most = block_reduce(most, shared, Larger{});
+  if (threadIdx.x == 0) out[row] = most;
+}
+
+/// One block per row.
 __global__ void __launch_bounds__(kThreads)
     maxima_in_double_kernel(RowValues in, DeviceMatrix<const float> low, int width, RaggedRows<double> out) {
   const int row = blockIdx.x;
@@ -84,6 +96,12 @@ void cuda_segment_maxima(const RowValues& values, const DeviceMatrix<const float
   if (out.rows == 0) return;
   maxima_in_double_kernel<<<out.rows, kThreads, 0, stream>>>(values, low, width, out);
   ATTEST_CUDA_LAUNCHED(maxima_in_double_kernel);
+}
+
+void cuda_row_maxima(const RowValues& values, float* out, cudaStream_t stream) {
+  if (values.rows == 0) return;
+  row_maxima_kernel<<<values.rows, kThreads, 0, stream>>>(values, out);
+  ATTEST_CUDA_LAUNCHED(row_maxima_kernel);
 }
 
 void cuda_segment_masses(const RowValues& values, int width, const float* peak, const RaggedRows<float>& out,

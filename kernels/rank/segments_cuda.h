@@ -18,4 +18,7 @@ void cuda_segment_maxima(const RowValues& values, const DeviceMatrix<const float
 void cuda_segment_masses(const RowValues& values, int width, const float* peak, const RaggedRows<float>& out,
                          cudaStream_t stream);
 
+/// out[r] = largest value of row r, which is not empty.
+void cuda_row_maxima(const RowValues& values, float* out, cudaStream_t stream);
+
 }  // namespace attest

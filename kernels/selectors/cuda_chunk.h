@@ -53,7 +53,11 @@ struct CudaChunk {
   std::span<const LayerEstimates> estimates;  ///< of the layer, from files; host memory that outlives the chunk
   std::int64_t num_queries = 0;               ///< of the layer
   int layer = 0;                              ///< index within the model
+  int layer_kv_heads = 0;                     ///< KV heads of the layer
   int first_kv_head = 0;                      ///< index within the layer of the first KV head on the device
+
+  /// [layer_kv_heads] on the device: largest |k| and |v| of the layer; null unless a selector asks (needs_amax).
+  const float *key_amax = nullptr, *value_amax = nullptr;
 
   std::span<const RowBatch> batches;  ///< host copies, like the three spans below
   std::span<const KeyOrigin> origins;
@@ -169,6 +173,7 @@ struct CudaSelection {
   const float* read_scores = nullptr;    ///< s'; null: the exact scores
   const float2* value_groups = nullptr;  ///< see KiviValues; null: values are exact
   KiviQuantizer value_quantizer;
+  MadeTokens made_values;                       ///< read in place of exact values
   RowCounts num_approximate;                    ///< values 0 .. n-1 of a row are approximate
   DeviceMatrix<const double> mean_value_share;  ///< [rows, S] a of o = a y + (1 - a) mean(v); null: o = y
 

@@ -37,7 +37,7 @@ class DoubleSparsityOptions {
   IoCost bytes(const KvShape& kv, int group, std::int64_t visible) const {
     const double labels = caches(group) * static_cast<double>(visible);
     return {.fixed = labels * rank(kv.head_dim) * bits_ / 8 + (quantises() ? 4 * labels : 0),
-            .per_kept_token = dense_token_bytes(kv),
+            .per_kept_token = kv.token_bytes(),
             .free_tokens = 0};
   }
 

@@ -38,6 +38,7 @@ const SelectorInfo exact_info{.name = "exact",
                               .summary = "every key and value in full precision: the reference",
                               .io_bytes = "2(D+Dv)L",
                               .source = "softmax attention; FlashDecoding computes the same function",
+                              .takes_cache = false,
                               .make = make_from_options<Exact>};
 
 }  // namespace attest

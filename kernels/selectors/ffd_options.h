@@ -73,15 +73,21 @@ class FfdOptions {
   }
 
   IoCost bytes(const KvShape& kv, std::int64_t visible) const {
-    const double d = kv.head_dim, dv = kv.value_dim, f = static_cast<double>(full_blocks(visible)), b = block_;
-    const double tail = static_cast<double>(visible) - f * b, tail_bytes = tail * dense_token_bytes(kv);
+    const double d = kv.head_dim, f = static_cast<double>(full_blocks(visible)), b = block_;
+    const double tail = static_cast<double>(visible) - f * b, tail_bytes = tail * kv.token_bytes();
     if (scans_exactly_)
-      return {.fixed = f * b * 2 * d + tail_bytes, .per_kept_token = value_bytes_beside_key(kv), .free_tokens = tail};
-    const double r = quantizer_.residual == FfdResidual::exact ? 2 : quantizer_.residual == FfdResidual::none ? 0 : 1;
+      return {.fixed = f * b * kv.key_bytes() + tail_bytes,
+              .per_kept_token = kv.value_bytes_beside_key(),
+              .free_tokens = tail};
+    const double residual = quantizer_.residual == FfdResidual::exact  ? kv.key_bytes()
+                            : quantizer_.residual == FfdResidual::none ? 0
+                                                                       : d;
     const double scan = f * b * d * quantizer_.bits / 8.0 + (scale_per_sequence_ ? 2 * d : 2 * d * f);
-    // Where the values are in the keys, a 16-bit key may be less to read than its residual and the value.
-    const double kept = kv.values_in_keys ? std::min(r * d + 2 * dv, 2 * d) : r * d + 2 * dv;
-    return {.fixed = scan + tail_bytes, .per_kept_token = kept, .free_tokens = tail};
+    const double kept = residual + kv.value_bytes();
+    // Where the values are in the keys, a key may be less to read than its residual and the value.
+    return {.fixed = scan + tail_bytes,
+            .per_kept_token = kv.values_in_keys ? std::min(kept, kv.key_bytes()) : kept,
+            .free_tokens = tail};
   }
 
   FfdQuantizer quantizer_;

@@ -55,7 +55,7 @@ class ImportedOptions {
   }
   IoCost bytes(const KvShape& kv, std::int64_t visible) const {
     return {.fixed = scan_bytes_ * static_cast<double>(visible),
-            .per_kept_token = token_bytes_ > 0 ? token_bytes_ : dense_token_bytes(kv),
+            .per_kept_token = token_bytes_ > 0 ? token_bytes_ : kv.token_bytes(),
             .free_tokens = 0};
   }
   /// What the layer has from a source. EstimateReader has checked that it exists.

@@ -31,9 +31,9 @@ class KiviOptions {
   double bytes(const KvShape& kv, std::int64_t visible) const {
     const double d = kv.head_dim, dv = kv.value_dim, length = static_cast<double>(visible), g = quantizer_.group;
     const auto nk = static_cast<double>(quantised_keys(visible)), nv = static_cast<double>(quantised_values(visible));
-    const double shared = kv.values_in_keys ? (length - nk) * 2 * dv : 0;  // a 16-bit key has its value
-    return nk * d * quantizer_.bits / 8 + nk / g * 4 * d + (length - nk) * 2 * d + nv * dv * quantizer_.bits / 8 +
-           nv * (dv / g) * 4 + (length - nv) * 2 * dv - shared;
+    const double shared = kv.values_in_keys ? (length - nk) * kv.value_bytes() : 0;  // a recent key has its value
+    return nk * d * quantizer_.bits / 8 + nk / g * 4 * d + (length - nk) * kv.key_bytes() +
+           nv * dv * quantizer_.bits / 8 + nv * (dv / g) * 4 + (length - nv) * kv.value_bytes() - shared;
   }
 
   KiviQuantizer quantizer_;

@@ -72,7 +72,7 @@ bool parse_budget(std::string_view text, Setting& out) {
   return true;
 }
 
-const std::string* OptionReader::find(const std::string& option) {
+const std::string* OptionReader::find(const std::string& option) const {
   for (const auto& [name, value] : spec_.options)
     if (name == option) return &value;
   return nullptr;

@@ -68,6 +68,9 @@ class OptionReader {
   /// Any text.
   std::string text(const std::string& option, const std::string& fallback, OptionText text);
 
+  /// Whether the user gave the option.
+  bool given(const std::string& option) const { return find(option) != nullptr; }
+
   /// The selector's registered name.
   const std::string& selector() const { return spec_.name; }
   /// Throws for options that were given but never read.
@@ -77,7 +80,7 @@ class OptionReader {
 
  private:
   static int index_of(const std::string& value, std::initializer_list<std::string_view> valid);
-  const std::string* find(const std::string& option);
+  const std::string* find(const std::string& option) const;
   [[noreturn]] void reject(const std::string& option, const std::string& value, const std::string& expected) const;
 
   SelectorSpec spec_;

@@ -40,7 +40,7 @@ class Oracle : public Selector, protected OracleOptions {
         row_levels(exact, r, visible, grids[query].values, row);
       }
       if (union_) take_group_minimum(out.levels, first, head.group, visible);
-      out.io[query] = {.fixed = 0, .per_kept_token = dense_token_bytes(head), .free_tokens = 0};
+      out.io[query] = {.fixed = 0, .per_kept_token = head.shape().token_bytes(), .free_tokens = 0};
     }
   }
 

@@ -21,7 +21,7 @@ class CudaOracle : public CudaSelector, protected OracleOptions {
     Level* levels = chunk.take_levels();
     out.levels = levels;
     out.io = group_costs(chunk, [&](std::int64_t) {
-      return IoCost{.fixed = 0, .per_kept_token = dense_token_bytes(chunk.kv), .free_tokens = 0};
+      return IoCost{.fixed = 0, .per_kept_token = chunk.kv.shape().token_bytes(), .free_tokens = 0};
     });
     const DeviceArena::Scope scope(*chunk.arena);
     if (!by_block_) {

@@ -37,7 +37,7 @@ class QuestOptions {
 
   IoCost bytes(const KvShape& kv, std::int64_t visible) const {
     return {.fixed = static_cast<double>(pages(visible)) * 4 * kv.head_dim,
-            .per_kept_token = dense_token_bytes(kv),
+            .per_kept_token = kv.token_bytes(),
             .free_tokens = 0};
   }
 

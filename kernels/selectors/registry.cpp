@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "dumps/base/error.h"
+#include "kernels/selectors/cached_selector.h"
 
 // The list is explicit because selectors cannot register themselves: the linker drops object files of a static library
 // that nothing references.
@@ -33,7 +34,10 @@ const SelectorInfo* find_selector(std::string_view name) {
 std::unique_ptr<Selector> make_selector(const SelectorSpec& spec) {
   if (const SelectorInfo* info = find_selector(spec.name)) {
     OptionReader reader(spec);
-    return info->make(reader);
+    std::optional<CacheOptions> cache;
+    if (info->takes_cache) cache = read_cache_options(reader);
+    std::unique_ptr<Selector> selector = info->make(reader);
+    return cache ? with_cache(std::move(selector), std::move(*cache)) : std::move(selector);
   }
   std::vector<std::string> known;
   for (const SelectorInfo* info : kSelectors) known.emplace_back(info->name);

@@ -19,6 +19,7 @@ struct SelectorInfo {
   std::string_view source;                        ///< paper section, upstream code
   bool oracle = false;                            ///< its rule uses exact scores without counting their cost
   bool studied_by_default = false;                ///< used when the user names no selector
+  bool takes_cache = true;                        ///< it may read a quantised cache (cached_selector.h)
   std::span<const KvFormat* const> formats = {};  ///< in which it may store keys and values
   std::unique_ptr<Selector> (*make)(OptionReader&);
 };

@@ -32,8 +32,8 @@ class SaleOptions {
 
   IoCost bytes(const KvShape& kv, std::int64_t visible) const {
     const auto length = static_cast<double>(visible);
-    if (keeps_all(visible)) return {.fixed = length * dense_token_bytes(kv), .per_kept_token = 0, .free_tokens = 0};
-    return {.fixed = length * kv.head_dim / 2 + 2 * length, .per_kept_token = dense_token_bytes(kv), .free_tokens = 0};
+    if (keeps_all(visible)) return {.fixed = length * kv.token_bytes(), .per_kept_token = 0, .free_tokens = 0};
+    return {.fixed = length * kv.head_dim / 2 + 2 * length, .per_kept_token = kv.token_bytes(), .free_tokens = 0};
   }
 
   SaleKeyScale key_scale_;

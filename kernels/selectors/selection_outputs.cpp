@@ -13,7 +13,7 @@ void selection_outputs(const KvHead& head, const RowMatrix<double>& exact, const
                        std::vector<SettingOutputs>& out) {
   accumulate_settings(head, selection.read_scores == nullptr ? exact : *selection.read_scores, selection.levels,
                       {selection.approximate_values.empty() ? nullptr : selection.approximate_values.data(),
-                       selection.num_approximate, selection.value_rows},
+                       selection.num_approximate, selection.stored_values},
                       settings, out);
   add_sinks(head, out);
   if (!selection.mean_value_share.empty()) blend_mean_values(head, selection.mean_value_share, out);

@@ -45,14 +45,14 @@ std::vector<AscendingGrid> ascending_grids(const Selector& selector, const KvHea
 
 void Selection::reset(const KvHead& head, std::span<const MetricInfo> own, int num_settings) {
   constexpr double kUndefined = std::numeric_limits<double>::quiet_NaN();
-  own_estimate.ranked = false;
+  own_estimate.ranked = stored.ranked = false;
   estimate = nullptr;
   covered.assign(head.visible.begin(), head.visible.end());
   levels.resize(head.rows(), head.length);
   exact = false;
   read_scores = nullptr;
   approximate_values.clear();
-  value_rows = nullptr;
+  stored_values = nullptr;
   num_approximate.assign(static_cast<std::size_t>(head.num_queries), 0);
   mean_value_share.resize(0, 0);
   io.assign(static_cast<std::size_t>(head.num_queries), {});
@@ -109,6 +109,11 @@ void Selector::check_settings_file() const {
       throw UsageError(fmt::format("selector '{}': option '{}' is '{}', and {} was made with '{}'", name_, name,
                                    own->value, file.path, excerpt(value)));
   }
+  for (const OptionValue& own : options_)
+    if (own.name == "cache" && !file.options.empty() &&
+        std::ranges::none_of(file.options, [](const auto& option) { return option.first == "cache"; }))
+      throw UsageError(fmt::format("selector '{}': option 'cache' is '{}', and {} was made without it", name_,
+                                   own.value, file.path));
 }
 
 std::vector<std::string> Selector::input_files() const {

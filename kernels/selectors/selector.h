@@ -49,7 +49,8 @@ struct IoCost {
 struct Selection {
   // -- estimate
   RankedScores own_estimate;
-  const RankedScores* estimate = nullptr;  ///< s^ (own_estimate, or the exact scores); null: the selector has none
+  RankedScores stored;                     ///< scores of the keys of a quantised cache (cached_selector.h)
+  const RankedScores* estimate = nullptr;  ///< s^ (own_estimate, stored or the exact scores); null: there is none
   std::vector<std::int64_t> covered;       ///< [num_queries] the estimate covers tokens 0 .. covered-1
 
   // -- rule
@@ -60,8 +61,8 @@ struct Selection {
   RowMatrix<double> own_read_scores;
   const RowMatrix<double>* read_scores = nullptr;  ///< s'; null: the exact scores
   std::vector<float> approximate_values;           ///< v^ [length, Dv], or empty
-  ValueRows value_rows;                            ///< makes v^ where they are read instead; or empty
   std::vector<std::int64_t> num_approximate;       ///< [num_queries] values 0 .. n-1 are read from v^
+  ValueRows stored_values;                         ///< makes what is read in place of the other values; empty: exact
   RowMatrix<double> mean_value_share;              ///< [rows, S] a of o = a y + (1 - a) mean(v); empty: o = y
 
   // -- bytes read, and the selector's own metrics
@@ -181,7 +182,5 @@ inline double dense_token_bytes(const KvShape& kv) {
   return 2.0 * (kv.values_in_keys ? kv.head_dim : kv.head_dim + kv.value_dim);
 }
 inline double dense_token_bytes(const KvHead& head) { return dense_token_bytes(head.shape()); }
-/// Bytes of a 16-bit value whose key has been read in 16 bits.
-inline double value_bytes_beside_key(const KvShape& kv) { return kv.values_in_keys ? 0 : 2.0 * kv.value_dim; }
 
 }  // namespace attest

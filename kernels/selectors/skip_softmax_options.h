@@ -34,8 +34,8 @@ class SkipSoftmaxOptions {
   }
   /// Bytes per query and KV head. All keys are read.
   static IoCost bytes(const KvShape& kv, std::int64_t visible) {
-    return {.fixed = 2.0 * kv.head_dim * static_cast<double>(visible),
-            .per_kept_token = value_bytes_beside_key(kv),
+    return {.fixed = kv.key_bytes() * static_cast<double>(visible),
+            .per_kept_token = kv.value_bytes_beside_key(),
             .free_tokens = 0};
   }
 

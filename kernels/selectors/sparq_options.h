@@ -46,7 +46,7 @@ class SparqOptions {
 
   IoCost bytes(const KvShape& kv, std::int64_t visible) const {
     return {.fixed = 2.0 * rank_ * static_cast<double>(visible) + (mean_value_ ? 2.0 * kv.value_dim : 0),
-            .per_kept_token = dense_token_bytes(kv),
+            .per_kept_token = kv.token_bytes(),
             .free_tokens = 0};
   }
 

@@ -37,7 +37,7 @@ class StreamingLlm final : public SelectorWith<StreamingLlmOptions, make_cuda_st
       std::fill(first + std::min(sinks, end), first + end, level);
       std::fill(first, first + sinks, Level{0});
       for (int h = 1; h < head.group; ++h) std::copy_n(first, visible, out.levels.row(n * head.group + h));
-      out.io[query] = {.fixed = 0, .per_kept_token = dense_token_bytes(head), .free_tokens = 0};
+      out.io[query] = {.fixed = 0, .per_kept_token = head.shape().token_bytes(), .free_tokens = 0};
     }
   }
 };

@@ -38,7 +38,7 @@ class CudaStreamingLlm final : public CudaSelector, StreamingLlmOptions {
     fill_rows(chunk.rows, WindowLevel{sink_, begins}, levels, chunk.stream);
     out.levels = levels;
     out.io = group_costs(chunk, [&](std::int64_t) {
-      return IoCost{.fixed = 0, .per_kept_token = dense_token_bytes(chunk.kv), .free_tokens = 0};
+      return IoCost{.fixed = 0, .per_kept_token = chunk.kv.shape().token_bytes(), .free_tokens = 0};
     });
   }
 };

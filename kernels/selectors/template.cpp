@@ -60,7 +60,7 @@ class Template final : public Selector {
     // (4) The bytes that an ideal kernel of the method reads for this KV head and query.
     for (std::size_t n = 0; n < out.io.size(); ++n)
       out.io[n] = {.fixed = 2.0 * static_cast<double>(head.visible[n]),
-                   .per_kept_token = dense_token_bytes(head),
+                   .per_kept_token = head.shape().token_bytes(),
                    .free_tokens = 0};
 
     // If the method does not read exact keys and values, set out.read_scores (s'), out.approximate_values (v^) or

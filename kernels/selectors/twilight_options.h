@@ -38,7 +38,7 @@ class TwilightOptions {
   /// The cost without the base set: bytes_per_base for each token that is in the base set of any head of the group.
   IoCost bytes(const KvShape& kv, std::int64_t visible) const {
     return {.fixed = quest_base_ ? static_cast<double>(pages(visible)) * 4 * kv.head_dim : 0,
-            .per_kept_token = dense_token_bytes(kv),
+            .per_kept_token = kv.token_bytes(),
             .free_tokens = 0};
   }
   static double bytes_per_base(int head_dim) { return head_dim / 2.0 + 4; }

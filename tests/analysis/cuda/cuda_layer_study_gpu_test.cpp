@@ -54,10 +54,16 @@ TEST_P(CudaLayerStudyTest, DoubleSparsityAgreesWithTheCpu) {
   expect_same(double_sparsity(GetParam()), GetParam());
 }
 
+TEST_P(CudaLayerStudyTest, KvCacheAgreesWithTheCpu) {
+  SKIP_WITHOUT_GPU();
+  expect_same(kv_cache_study(GetParam()), GetParam());
+}
+
 TEST_P(CudaLayerStudyTest, BitsRepeat) {
   SKIP_WITHOUT_GPU();
   const AttentionLayer layer = make_layer(GetParam());
-  for (const Study& tried : {all_selectors_study(GetParam()), double_sparsity(GetParam())}) {
+  for (const Study& tried :
+       {all_selectors_study(GetParam()), double_sparsity(GetParam()), kv_cache_study(GetParam())}) {
     std::unique_ptr<LayerStudy> study = make_cuda_layer_study(tried, 0);
     const LayerResults first = study->run(layer);
     expect_same_bits(first, study->run(layer));
@@ -74,9 +80,36 @@ TEST(CudaLayerStudy, SmallMemoryLimitGivesBitIdenticalResults) {
   std::size_t free = 0, total = 0;
   ASSERT_EQ(cudaMemGetInfo(&free, &total), cudaSuccess);
   const double share = static_cast<double>(std::size_t{48} << 20) / static_cast<double>(total);
-  for (const Study& tried : {all_selectors_study(c), double_sparsity(c)})
+  for (const Study& tried : {all_selectors_study(c), double_sparsity(c), kv_cache_study(c)})
     expect_same_bits(make_cuda_layer_study(tried, 0)->run(layer),
                      make_cuda_layer_study(tried, 0, {.share = share})->run(layer));
+}
+
+/// Scales of the whole layer, where it is on the device as a whole and where its KV heads come one after the other; and
+/// scales of the KV heads of a range that does not begin with the first.
+TEST(CudaLayerStudy, ScalesOfALayerThatIsCut) {
+  SKIP_WITHOUT_GPU();
+  const Case c{"", bf16, 16, 8, 64, 64, 3000, {1000, 2999}};
+  AttentionLayer layer = make_layer(c);
+  const Study study =
+      study_of({"kv_cache:k=fp8_e4m3,k_scale=amax_head,v=nvfp4", "kv_cache:k=nvfp4,v=fp8_e5m2,v_scale=amax",
+                "kv_cache:k=q4_0,v=fp8_e4m3,v_scale=amax_head"});
+  const std::size_t head = layer.k.size() / 8;
+  std::vector<float> values(head / 2);
+  for (std::size_t h = 0; h < 8; ++h) {  // every head has another largest number
+    convert_to_float(bf16, layer.k.data() + h * head, values.size(), values.data());
+    for (float& x : values) x *= static_cast<float>(h + 1) / 4;
+    convert_from_float(bf16, values.data(), values.size(), layer.k.data() + h * head);
+  }
+  const LayerResults expected = make_cpu_layer_study(study, 2)->run(layer);
+  const LayerResults whole = make_cuda_layer_study(study, 0)->run(layer);
+  // Two slots of three KV heads, of 768 KB each, and what a chunk takes.
+  const LayerResults cut = make_cuda_layer_study(study, 0, {.bytes = 10u << 20})->run(layer);
+  expect_same_bits(whole, cut);
+  Comparison comparison(kTolerance, 2);
+  for (std::size_t s = 0; s < study.selectors.size(); ++s)
+    comparison.add(study.selectors[s].label, 1, expected.selectors[s].metrics, whole.selectors[s].metrics);
+  comparison.finish();
 }
 
 TEST(CudaLayerStudy, LayersOverlap) {

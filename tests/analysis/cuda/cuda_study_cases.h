@@ -10,6 +10,7 @@
 #include <random>
 
 #include "analysis/layer/device.h"
+#include "dumps/base/error.h"
 #include "tests/analysis/studies.h"
 
 namespace attest::cuda_test {
@@ -26,6 +27,7 @@ struct Case {
   double softcap = 0;
   std::int64_t window = 0;
   bool spans = false, sinks = false;
+  bool values_in_keys = false;
 
   friend void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 };
@@ -81,7 +83,7 @@ inline AttentionLayer make_layer(const Case& c, int number = 3) {
   std::normal_distribution<float> normal;
   AttentionLayer layer;
   layer.layer = number;
-  layer.shape = {c.query_heads, c.kv_heads, c.head_dim, c.value_dim};
+  layer.shape = {c.query_heads, c.kv_heads, c.head_dim, c.value_dim, c.values_in_keys};
   layer.element_type = c.type;
   layer.softmax_scale = 1 / std::sqrt(static_cast<double>(c.head_dim));
   layer.logit_softcap = c.softcap;
@@ -109,6 +111,7 @@ inline AttentionLayer make_layer(const Case& c, int number = 3) {
                   k.begin() + static_cast<std::ptrdiff_t>(j * d));
   }
   for (float& x : v) x = normal(random) * size;
+  for (std::size_t i = 0; i < v.size() && c.values_in_keys; ++i) v[i] = k[i / dv * d + i % dv];
   if (c.data == Data::zeros) {
     for (std::size_t i = 0; i < q.size(); ++i) q[i] *= static_cast<float>(i / d % 2);
     std::fill_n(k.begin(), t * d, 0.0f);
@@ -250,6 +253,35 @@ inline Study double_sparsity(const Case& c) {
   return study;
 }
 
+/// KV-cache formats that fit the case: every format as keys, as values, and both, with every kind of scale.
+inline Study kv_cache_study(const Case& c) {
+  std::vector<std::string> options{"",
+                                   "k=fp8_e4m3,v=fp8_e5m2,k_scale=0.3,v_scale=2.5",
+                                   "k=fp8_e4m3,v=fp8_e4m3,k_scale=amax,v_scale=amax_head",
+                                   "k=fp8_e5m2,k_scale=modelopt",
+                                   "k=nvfp4,v=nvfp4_4over6,k_scale=modelopt",
+                                   "k=q8_0,v=q4_0,rotate=none",
+                                   "k=turboquant4,v=turboquant3",
+                                   "k=q8_0,v=q5_1,dense_layers=9"};
+  for (const KvFormat* format : kv_formats()) {
+    const std::string name(format->name);
+    options.push_back("k=" + name);
+    if (!format->of_values) continue;
+    options.push_back("v=" + name);
+    options.push_back("k=" + name + ",v=" + name);
+  }
+  std::vector<std::string> texts;
+  for (const std::string& own : options) {
+    const std::string text = own.empty() ? "kv_cache" : "kv_cache:" + own;
+    try {
+      test::parse_selector(text)->check({c.head_dim, c.value_dim, c.values_in_keys});
+      texts.push_back(text);
+    } catch (const UsageError&) {
+    }
+  }
+  return study_of(texts);
+}
+
 constexpr auto bf16 = ElementType::bfloat16, fp16 = ElementType::float16, f32 = ElementType::float32;
 
 inline const Case kCases[] = {
@@ -263,6 +295,8 @@ inline const Case kCases[] = {
     {"d256_softcap_window", bf16, 8, 4, 256, 256, 900, {100, 611, 612, 899}, Data::peaked, 30, 333, true},
     {"window_of_one_block", fp16, 4, 2, 64, 64, 700, {5, 127, 128, 300, 699}, Data::peaked, 0, 129, false},
     {"mla_576_512", bf16, 16, 1, 576, 512, 400, {128, 399}},
+    {"latent_576_512", bf16, 16, 1, 576, 512, 700, {128, 500, 699}, Data::peaked, 0, 0, false, false, true},
+    {"latent_320_256", f32, 8, 1, 320, 256, 400, {0, 128, 399}, Data::peaked, 20, 0, false, true, true},
     {"group_16_many_queries", bf16, 32, 2, 64, 64, 300, {260, 261, 262, 263, 264, 270, 280, 299}},
     {"group_5_across_batches",
      fp16,

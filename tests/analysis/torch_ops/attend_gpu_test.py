@@ -7,7 +7,8 @@ if not torch.cuda.is_available():
     pytest.skip("no GPU", allow_module_level=True)
 
 SELECTORS = [("exact", 0), ("ffd", 3), ("ffd:block=32,sub_block=16,gqa=per_head", 2), ("ffd:residual=none", 4), ("quest", 64),
-             ("kivi", 0), ("twilight", 0.9), ("streaming_llm", 100), ("topk", 50), ("topp", 0.8), ("topdelta", 3)]
+             ("kivi", 0), ("twilight", 0.9), ("streaming_llm", 100), ("topk", 50), ("topp", 0.8), ("topdelta", 3),
+             ("kv_cache:k=fp8_e4m3,v=turboquant4", 0), ("kv_cache:k=fp8_e4m3,v=fp8_e5m2,k_scale=amax,v_scale=amax_head", 0)]
 SHAPES = {
     "one query": dict(),
     "one token": dict(tokens=1),
@@ -51,6 +52,17 @@ def test_the_gpu_is_as_the_cpu(selector, setting, shape, model):
         gpu = attend(*on_gpu(inputs), selector, setting, sinks=None if sinks is None else sinks.cuda(), **model)
         assert_alike(gpu, cpu, dtype)
         assert all(x.is_cuda for x in gpu)
+
+
+@pytest.mark.parametrize("selector", ["kv_cache:k=fp8_ds_mla", "kv_cache:k=nvfp4", "kv_cache:k=q8_0"])
+def test_values_that_are_in_the_keys(selector):
+    for dtype in OUT_TOLERANCE:
+        q, k, _ = tensors(**SHAPES["absorbed latents"], queries=5, dtype=dtype)
+        inputs = [q, k, k[..., :256]]
+        cpu = attend(*inputs, selector, 0, values_in_keys=True)
+        assert_alike(attend(*on_gpu(inputs), selector, 0, values_in_keys=True), cpu, dtype)
+        with pytest.raises(ValueError, match="option 'v' is 'q8_0', expected 'native'"):
+            attend(*on_gpu(inputs), "kv_cache:v=q8_0", 0, values_in_keys=True)
 
 
 def test_results_are_repeatable():

@@ -82,6 +82,48 @@ TEST_P(ScoreRest, ScorePlusRestIsTheDoubleScore) {
     }
 }
 
+// Of keys that were rounded to float32, with what the rounding left.
+TEST_P(ScoreRest, OfKeysWithTheirRest) {
+  Gpu gpu;
+  const DeviceLayer on(GetParam(), gpu);
+  Random random(75);
+  std::vector<float> keys(static_cast<std::size_t>(on.layer.shape.num_kv_heads * on.layer.num_tokens * on.kv.head_dim)),
+      rests(keys.size());
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    const double key = random.normal();
+    keys[i] = static_cast<float>(key);
+    rests[i] = static_cast<float>(key - static_cast<double>(keys[i]));
+  }
+  DeviceKeyValues kv = on.kv;
+  kv.type = ElementType::float32;
+  kv.keys = gpu.upload(keys);
+  Rows<float> scores = any_scores(on.visible, 76);
+  const RaggedRows<float> low = gpu.take_rows<float>(on.visible, on.rows.stride);
+  score_rest(on.rows, on.queries, kv, KeysWithRest{gpu.upload(rests), kv.head_dim},
+             {.scores = gpu.upload_rows(scores, on.rows.stride).items.data, .low = low.items.data}, gpu.stream);
+  const Rows<float> found = gpu.download_rows(low);
+  for (int r = 0; r < on.rows.num_rows; ++r) {
+    const KeyOrigin& origin = on.origins[static_cast<std::size_t>(on.origin[static_cast<std::size_t>(r)])];
+    const Query& query = on.row(r);
+    for (int j = 0; j < on.length(r); ++j) {
+      const std::int64_t at = (origin.kv_head * on.layer.num_tokens + origin.first_key + j) * query.dim();
+      double dot = 0, magnitude = 0;
+      for (int d = 0; d < query.dim(); ++d) {
+        const auto i = static_cast<std::size_t>(at + d);
+        const double key = static_cast<double>(keys[i]) + static_cast<double>(rests[i]);
+        dot += query.q(on.head_of_group(r), d) * key;
+        magnitude += std::fabs(query.q(on.head_of_group(r), d) * key);
+      }
+      const auto row = static_cast<std::size_t>(r), token = static_cast<std::size_t>(j);
+      const double expected = query.score_of(dot) - static_cast<double>(scores[row][token]);
+      const ScoreTransform& transform = query.head->transform;
+      ASSERT_LE(std::fabs(static_cast<double>(found[row][token]) - expected),
+                kRest * std::fabs(expected) + kSum * (transform.scale * magnitude + transform.softcap))
+          << "row " << r << ", token " << j;
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Cases, ScoreRest, testing::ValuesIn(device_cases()), name_of_case);
 
 }  // namespace

@@ -81,6 +81,56 @@ TEST_P(ScoresCuda, AreSumsOfProducts) {
   }
 }
 
+/// Keys of which each is a float32 number and a rest far below its last place, in a part of the layer's heads and
+/// tokens.
+TEST_P(ScoresCuda, OfKeysThatWereRounded) {
+  Gpu gpu;
+  const DeviceLayer on(GetParam(), gpu);
+  int first_token = on.origins[0].first_key;
+  for (const KeyOrigin& origin : on.origins) first_token = std::min(first_token, origin.first_key);
+  const int tokens = static_cast<int>(on.layer.num_tokens) - first_token, dim = on.kv.head_dim;
+  std::vector<KeyOrigin> origins = on.origins;
+  for (KeyOrigin& origin : origins) origin.first_key -= first_token;
+  std::vector<float> keys, rests;
+  Random random(31);
+  for (int h = 0; h < on.layer.shape.num_kv_heads; ++h) {
+    const std::int64_t first = (h * on.layer.num_tokens + first_token) * dim;
+    for (float key : floats_of(on.layer.element_type, on.layer.k, first, std::int64_t{tokens} * dim)) {
+      keys.push_back(key * 1.0000001f);
+      rests.push_back(static_cast<float>(0x1p-26 * random.normal() * std::fabs(static_cast<double>(key))));
+    }
+  }
+  const MadeTokens made{gpu.upload(keys), tokens, gpu.upload(origins)};
+  const RaggedRows<float> scores = gpu.take_rows<float>(on.visible, on.rows.stride),
+                          low = gpu.take_rows<float>(on.visible, on.rows.stride);
+  cuda_scores_of_rounded(made.seen_by(on.rows), made.as_keys(on.kv), gpu.upload(rests), on.queries, scores.items,
+                         low.items, gpu.stream);
+  const Rows<float> found = gpu.download_rows(scores), rest = gpu.download_rows(low);
+  for (int r = 0; r < on.rows.num_rows; ++r) {
+    const auto own = static_cast<std::size_t>(r);
+    const KeyOrigin& origin = origins[static_cast<std::size_t>(on.origin[own])];
+    const Query& query = on.row(r);
+    for (int j = 0; j < on.length(r); ++j) {
+      const auto at = static_cast<std::size_t>((std::int64_t{origin.kv_head} * tokens + origin.first_key + j) * dim);
+      double dot = 0, magnitude = 0;
+      for (int d = 0; d < dim; ++d) {
+        const auto i = at + static_cast<std::size_t>(d);
+        const double key = static_cast<double>(keys[i]) + static_cast<double>(rests[i]),
+                     product = query.q(on.head_of_group(r), d) * key;
+        dot += product;
+        magnitude += std::fabs(product);
+      }
+      const ScoreTransform& transform = query.head->transform;
+      magnitude = transform.scale * magnitude + transform.softcap;
+      const double score = static_cast<double>(found[own][static_cast<std::size_t>(j)]);
+      ASSERT_LE(std::fabs(score - query.score_of(dot)), kSum * magnitude) << "row " << r << ", token " << j;
+      ASSERT_LE(std::fabs(score + static_cast<double>(rest[own][static_cast<std::size_t>(j)]) - query.score_of(dot)),
+                kRest * magnitude)
+          << "row " << r << ", token " << j;
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Cases, ScoresCuda, testing::ValuesIn(all_cases()), name_of_case);
 
 class ScoresOfTypeCuda : public OnGpuWith<ElementType> {};

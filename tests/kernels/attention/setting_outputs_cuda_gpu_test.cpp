@@ -15,10 +15,10 @@ constexpr double kOutput = 0x1p-14;
 // The sum of weights is off by about 2^-20. Scores around 3000 are exact, as both sides get them in float32.
 constexpr double kLse = 0x1p-18;
 
-/// Values of which the first count[row] of each row are quantised by KIVI. Without groups all are exact.
+/// Values of which the first count[row] of each row are others than the layer's. Without them all are exact.
 struct Values {
   DeviceValues on_device;
-  Rows<double> approximate;  ///< [values on the device][Dv]
+  Rows<double> approximate;  ///< [values of the layer][Dv]
   std::vector<int> count;    ///< [rows]
 
   double value(const DeviceLayer& on, int r, int j, int d) const {
@@ -169,6 +169,37 @@ TEST_P(SettingOutputsCuda, OfApproximateValues) {
   }
   Gpu gpu;
   expect(on, ordered_sweep(on, 3, 2, gpu), kivi_values(on, gpu), gpu);
+}
+
+// Float32 values in place of the layer's, from the first token that a row sees.
+TEST_P(SettingOutputsCuda, OfMadeValues) {
+  Gpu of_layer;
+  const DeviceLayer on(GetParam(), of_layer);
+  const int dim = on.kv.value_dim;
+  const std::vector<float> all =
+      floats_of(on.layer.element_type, on.layer.v, 0, on.layer.shape.num_kv_heads * on.layer.num_tokens * dim);
+  int first_token = on.origins[0].first_key;
+  for (const KeyOrigin& origin : on.origins) first_token = std::min(first_token, origin.first_key);
+  const std::int64_t tokens = on.layer.num_tokens - first_token;
+  std::vector<KeyOrigin> origins = on.origins;
+  for (KeyOrigin& origin : origins) origin.first_key -= first_token;
+  std::vector<float> made;
+  Values values;
+  values.approximate.resize(static_cast<std::size_t>(on.layer.shape.num_kv_heads * on.layer.num_tokens));
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const float other = 0.37f * all[i] + 0.1f;
+    values.approximate[i / static_cast<std::size_t>(dim)].push_back(other);
+    if (static_cast<std::int64_t>(i) / dim % on.layer.num_tokens >= first_token) made.push_back(other);
+  }
+  values.count = on.visible;
+  values.on_device.made = {of_layer.upload(made), tokens, of_layer.upload(origins)};
+  for (Runs runs : {Runs::all, Runs::mixture}) {
+    Gpu gpu;
+    SCOPED_TRACE(name_of(runs));
+    expect(on, random_sweep(on, runs == Runs::all ? 1 : 4, runs, 2, gpu), values, gpu);
+  }
+  Gpu gpu;
+  expect(on, ordered_sweep(on, 3, 2, gpu), values, gpu);
 }
 
 TEST_P(SettingOutputsCuda, OfExactAttention) {

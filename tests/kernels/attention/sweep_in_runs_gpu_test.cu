@@ -81,7 +81,7 @@ void expect_sums(const Case& c, const Form& form, const std::vector<int>& all_se
         }
         if (partly) view.begin = gpu.upload(pass.begin), view.end = gpu.upload(pass.end);
         const LevelPartials partials = take_partials(rows, settings, on.kv.value_dim, gpu.arena, gpu.stream);
-        sweep_in_runs(rows, on.kv, view, form, partials, gpu.stream);
+        sweep_in_runs(rows, on.kv, view, form, partials, sweep_order(on.kv.type), gpu.stream);
         SCOPED_TRACE(testing::Message() << settings << " settings, runs: " << name_of(runs)
                                         << (partly ? ", partly" : ""));
         expect_partials(on, form, sweep, levels, pass, HostPartials(partials, rows.num_rows, settings, gpu),
@@ -119,7 +119,7 @@ TEST_P(SweepOfTypeInRuns, SumsDoNotDependOnTheRowsBesideThem) {
         cuda_sum_levels(on.rows, view, gpu.stream);
         const DeviceRows rows = on.first_rows(on.rows.num_rows, most, gpu);
         const LevelPartials partials = take_partials(rows, settings, 130, gpu.arena, gpu.stream);
-        sweep_in_runs(rows, on.kv, view, ExactValues{}, partials, gpu.stream);
+        sweep_in_runs(rows, on.kv, view, ExactValues{}, partials, sweep_order(on.kv.type), gpu.stream);
         const HostPartials found(partials, rows.num_rows, settings, gpu);
         std::vector<double> sums;
         for (int split = 0; split < partials.num_splits; ++split)
@@ -164,7 +164,7 @@ TEST_P(SweepOfTypeInRuns, LoseNoPartOfAProduct) {
   SweepView view = sweep.view;
   view.sums = levels.on_device;
   const LevelPartials partials = take_partials(on.rows, kSettings, kDim, gpu.arena, gpu.stream);
-  sweep_in_runs(on.rows, on.kv, view, ExactValues{}, partials, gpu.stream);
+  sweep_in_runs(on.rows, on.kv, view, ExactValues{}, partials, sweep_order(on.kv.type), gpu.stream);
   const HostPartials found(partials, on.rows.num_rows, kSettings, gpu);
   const double parts = GetParam() == ElementType::float32 ? 6 * 0x1p-23 : kParts16;
   for (int r = 0; r < on.rows.num_rows; ++r)
@@ -194,7 +194,7 @@ TEST_P(SweepOfTypeInRuns, SingleTokenReturnsItsValue) {
   SweepView view = sweep.view;
   view.sums = plain_levels(on, sweep, gpu).on_device;
   const LevelPartials partials = take_partials(on.rows, kSettings, on.kv.value_dim, gpu.arena, gpu.stream);
-  sweep_in_runs(on.rows, on.kv, view, ExactValues{}, partials, gpu.stream);
+  sweep_in_runs(on.rows, on.kv, view, ExactValues{}, partials, sweep_order(on.kv.type), gpu.stream);
   const HostPartials found(partials, on.rows.num_rows, kSettings, gpu);
   for (int r = 0; r < on.rows.num_rows; ++r)
     for (int level = 0; level < kSettings; ++level)

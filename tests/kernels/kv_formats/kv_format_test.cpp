@@ -7,35 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "tests/cases.h"
+#include "tests/kernels/kv_formats/made_rows.h"
 #include "tests/kernels/kv_formats/plain_formats.h"
 
 namespace attest::test {
 namespace {
-
-/// Rows of bfloat16 numbers, in which ties are frequent, with those that quantisers stumble over.
-std::vector<Row> made_rows(int channels) {
-  Random random(static_cast<std::uint64_t>(channels));
-  std::vector<Row> rows;
-  const auto add = [&](auto&& value) {
-    Row row;
-    for (int d = 0; d < channels; ++d) row.push_back(to_type(ElementType::bfloat16, value(d)));
-    rows.push_back(row);
-  };
-  for (int i = 0; i < 24; ++i) add([&](int) { return random.normal() * std::ldexp(1.0, i - 12); });
-  for (int i = 0; i < 8; ++i) add([&](int) { return static_cast<double>(random.below(17)) - 8; });
-  add([](int) { return 0.0; });
-  add([](int) { return -1.25; });
-  add([](int d) { return d == 5 ? 3.0 : 0.0; });
-  add([](int d) { return (d % 2 == 0 ? 1 : -1) * 2.0; });              // peaks of both signs
-  add([](int d) { return (d % 32 - 16) * 40.0; });                     // beyond 448
-  add([](int d) { return (d % 32 - 16) * 5000.0; });                   // beyond 57344
-  add([](int d) { return std::ldexp(1.0 + d % 7, -20); });             // subnormal in fp8
-  add([](int d) { return std::ldexp(1.0 + d % 5, -60); });             // scales that float16 flushes to zero
-  add([](int d) { return std::ldexp(1.0 + d % 5, -133); });            // reciprocals that overflow
-  add([&](int d) { return random.normal() * (d == 3 ? 100 : 0.1); });  // an outlier channel
-  return rows;
-}
 
 Row stored(const KvFormat& format, const KvRows& rows, float scale, const Row& x) {
   const std::vector<float> row(x.begin(), x.end());
@@ -77,7 +53,7 @@ TEST(KvFormat, EveryFormatIsItsPlainForm) {
   for (const KvFormat* format : kv_formats())
     for (const bool keys : {true, false})
       for (const bool rotate : {true, false})
-        for (const int channels : {16, 32, 64, 80, 128, 192, 256, 320, 576})
+        for (const int channels : {2, 16, 32, 64, 80, 128, 192, 256, 320, 512, 576, 1024})
           for (const ElementType type : {ElementType::float16, ElementType::bfloat16, ElementType::float32}) {
             const KvRows rows{.keys = keys,
                               .channels = channels,

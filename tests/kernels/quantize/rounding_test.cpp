@@ -60,6 +60,17 @@ TEST(RoundTo, SaturatesWhereFloat16Overflows) {
   EXPECT_EQ(round_to(ElementType::float16, -1e6f), -65504.0f);
 }
 
+TEST(ThroughFloat16, IsTheConversionAndBack) {
+  Random random(5);
+  for (int i = 0; i < 20000; ++i) {
+    const auto x = static_cast<float>(std::exp(random.uniform(-30, 14)) * (random.below(2) == 0 ? 1 : -1));
+    ASSERT_EQ(through_float16(x), float16_to_float(float_to_float16(x))) << x;
+  }
+  const float infinity = std::numeric_limits<float>::infinity();
+  for (const float x : {0.0f, 65504.0f, 65519.0f, 65520.0f, 1e38f, infinity, 0x1p-24f, 0x1p-25f, 0x1.8p-25f, 0x1p-149f})
+    for (const float own : {x, -x}) EXPECT_EQ(through_float16(own), float16_to_float(float_to_float16(own))) << own;
+}
+
 TEST(RangeOf, AllLengthsAndPlaces) {
   Random random(4);
   for (int n = 1; n < 70; ++n) {

@@ -48,7 +48,7 @@ PlainForm kv_cache(const std::string& options) {
     Plain plain;
     for (int h = 0; h < query.group(); ++h) plain.estimate.push_back(query.scores_of(h, keys));
     if (k.format != nullptr) plain.read_scores = plain.estimate;
-    if (v.format != nullptr || (query.head->values_in_keys && k.format != nullptr)) plain.read_values = values;
+    if (v.format != nullptr || (query.head->values_in_keys && k.format != nullptr)) plain.stored_values = values;
     plain.keep = [=](double) {
       return std::vector<Kept>(static_cast<std::size_t>(query.group()),
                                Kept(static_cast<std::size_t>(query.length()), 1));

@@ -17,10 +17,11 @@ namespace attest::test {
 
 /// The results of a selector's formulas for one query and the G heads of its group.
 struct Plain {
-  std::vector<Row> estimate;                              ///< [G][covered]; no rows: no estimate
-  std::vector<Row> read_scores;                           ///< [G][L] s'; no rows: the exact scores
-  std::vector<Row> read_values;                           ///< [tokens][Dv] v' of tokens 0, 1, ..; later ones are exact
-  std::function<std::vector<Kept>(double setting)> keep;  ///< [G][L]; per cent settings are resolved to tokens
+  std::vector<Row> estimate;                                     ///< [G][covered]; no rows: no estimate
+  std::vector<Row> read_scores;                                  ///< [G][L] s'; no rows: the exact scores
+  std::vector<Row> read_values;                                  ///< [tokens][Dv] v' of tokens 0, 1, ..
+  std::vector<Row> stored_values;                                ///< [L][Dv] v' of later ones; no rows: they are exact
+  std::function<std::vector<Kept>(double setting)> keep;         ///< [G][L]; per cent settings are resolved to tokens
   std::function<double(const std::vector<Kept>& kept)> bytes;    ///< bytes read per KV head
   std::function<Row(const std::vector<Kept>& kept)> mean_share;  ///< [G] a of o = a y + (1 - a) mean(v); empty: a = 1
   std::map<std::string, Row> row_metrics;  ///< [G] metrics of the selector without a settings axis
@@ -162,16 +163,16 @@ inline void compare_query(const Selector& product, const Query& query, const Pla
   ASSERT_EQ(static_cast<std::int64_t>(plain.read_values.size()),
             found.num_approximate[static_cast<std::size_t>(query.n)])
       << where;
-  if (found.value_rows) {  // decoded in double
-    const std::int64_t count = static_cast<std::int64_t>(plain.read_values.size());
-    std::vector<double> values(static_cast<std::size_t>(count * query.value_dim()));
-    found.value_rows(0, count, values.data(), query.value_dim());
-    for (std::size_t j = 0; j < plain.read_values.size(); ++j)
-      for (std::size_t d = 0; d < plain.read_values[j].size(); ++d)
-        expect_near(plain.read_values[j][d], values[j * static_cast<std::size_t>(query.value_dim()) + d],
-                    where + ", value " + std::to_string(j) + " channel " + std::to_string(d));
+  ASSERT_EQ(plain.stored_values.empty(), !found.stored_values) << where;
+  if (found.stored_values) {  // decoded in double
+    const auto dim = static_cast<std::size_t>(query.value_dim());
+    std::vector<double> values(plain.stored_values.size() * dim);
+    found.stored_values(0, query.length(), values.data(), query.value_dim());
+    for (std::size_t i = 0; i < values.size(); ++i)
+      expect_near(plain.stored_values[i / dim][i % dim], values[i],
+                  where + ", value " + std::to_string(i / dim) + " channel " + std::to_string(i % dim));
   }
-  for (std::size_t j = 0; !found.value_rows && j < plain.read_values.size(); ++j)
+  for (std::size_t j = 0; j < plain.read_values.size(); ++j)
     for (std::size_t d = 0; d < plain.read_values[j].size(); ++d)  // float32: bit-identical
       ASSERT_EQ(plain.read_values[j][d],
                 static_cast<double>(found.approximate_values[j * static_cast<std::size_t>(query.value_dim()) + d]))
