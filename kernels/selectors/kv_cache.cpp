@@ -57,7 +57,10 @@ class KvCache final : public Selector {
     check(*values_, rows_of(kv, false), "values");
   }
   void check_layer(int layer, int num_kv_heads) const override {
-    if (is_dense(layer, 0)) return;
+    Selector::check_layer(layer, num_kv_heads);
+    bool stored = false;
+    for (int head = 0; head < num_kv_heads; ++head) stored = stored || !is_dense(layer, head);
+    if (!stored) return;
     keys_->scale.check_layer(layer, num_kv_heads);
     values_->scale.check_layer(layer, num_kv_heads);
   }

@@ -15,6 +15,17 @@
 namespace attest::fuzz {
 namespace {
 
+/// A small dump whose first layer has output gradients.
+void write_dump_with_gradients(const std::string& path, const DumpWriterOptions& options) {
+  test::write_small_dump(path, options);
+  constexpr const char* kObject = "/samples/first/layers/0/output_gradient";
+  const test::Handle half = test::float_type(5, 10, 15);
+  const test::Edit edit(path);
+  edit.zeros(kObject, half.get(), {2, 3, 6, 5});
+  const double scales[] = {1, 0.5};
+  edit.attribute(kObject, "scales", H5T_NATIVE_DOUBLE, scales, {2});
+}
+
 std::vector<std::string> dump_seeds(const ScratchFolder& folder) {
   const std::string path = folder.file("seed.h5");
   std::vector<std::string> seeds;
@@ -26,8 +37,12 @@ std::vector<std::string> dump_seeds(const ScratchFolder& folder) {
       seeds.push_back(bytes_of_file(path));
     }
   }
-  test::write_dump_at_odd_offset(path, {.overwrite = true});
-  seeds.push_back(bytes_of_file(path));
+  for (const auto write :
+       {+[](const std::string&to, const DumpWriterOptions&o) { test::write_dump_at_odd_offset(to, o); },
+        +[](const std::string&to, const DumpWriterOptions&o) { write_dump_with_gradients(to, o); }}) {
+    write(path, {.overwrite = true});
+    seeds.push_back(bytes_of_file(path));
+  }
   return seeds;
 }
 
@@ -65,8 +80,14 @@ void check_sample(const DumpReader& dump, std::size_t index) {
                        all_finite(layer.element_type, layer.v)),
             "values are finite, or not, as read_layer says");
     const std::size_t mass = dump.read_array<float>(index, number, "attention_mass").size();
-    require(mass == (info.arrays.empty() ? 0 : static_cast<std::size_t>(shape.num_query_heads * sample.num_tokens)),
+    require(mass == (contains(info.arrays, "attention_mass")
+                         ? static_cast<std::size_t>(shape.num_query_heads * sample.num_tokens)
+                         : 0),
             "mass");
+    const std::size_t gradients = dump.read_array<float>(index, number, kOutputGradient).size();
+    require(gradients == info.gradient_scales.size() * sample.query_positions.size() *
+                             static_cast<std::size_t>(shape.num_query_heads * shape.value_dim),
+            "output gradients");
   }
 }
 
