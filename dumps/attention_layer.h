@@ -2,7 +2,9 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "dumps/element_type.h"
@@ -83,8 +85,16 @@ struct AttentionLayer : ModelAttention, LayerAttention, SampleTokens {
   int layer = 0;  ///< number within the model
   LayerBuffer q, k, v;
   std::vector<LayerEstimates> estimates;  ///< scores estimated by other programs, for the selectors that read them
+  /// [N, Hq, Dv] gradient of the sum of the answer's margins by the outputs, averaged over their scales; or empty.
+  std::vector<float> output_gradient;
 
   std::int64_t num_queries() const { return static_cast<std::int64_t>(query_positions.size()); }
+  /// [Dv] of one row; empty if there is none.
+  std::span<const float> output_gradient_of(std::int64_t query, int query_head) const {
+    const auto dim = output_gradient.empty() ? 0 : static_cast<std::size_t>(shape.value_dim);
+    const auto row = static_cast<std::size_t>(query * shape.num_query_heads + query_head);
+    return std::span(output_gradient).subspan(row * dim, dim);
+  }
   /// First key that the query at `position` sees.
   std::int64_t first_visible_key(std::int64_t position) const {
     return sliding_window > 0 ? std::max<std::int64_t>(0, position - sliding_window + 1) : 0;

@@ -18,6 +18,9 @@ namespace attest {
 /// bound, so that the results of every dump can be read.
 inline constexpr std::int64_t kLargestCount = std::numeric_limits<std::int32_t>::max();
 
+/// The array that holds gradients by the outputs of a layer, at several scales of them.
+inline constexpr std::string_view kOutputGradient = "output_gradient";
+
 /// Names of arrays that are stored, and read only on demand.
 using ArrayNames = std::vector<std::string>;
 
@@ -32,7 +35,8 @@ struct SampleInfo : SampleTokens {
   std::string document;                       ///< what it was made of, where samples share that; empty: not recorded
   std::optional<std::int64_t> prompt_length;  ///< tokens of the prompt; the rest were decoded
   std::vector<std::string> span_labels;       ///< [S], or empty when the dump has none
-  ArrayNames arrays;                          ///< "tokens", "margin", "answer_token"
+  std::vector<float> margin;                  ///< [N] logits of the answer's tokens over the next; or empty
+  ArrayNames arrays;                          ///< "tokens", "answer_token"
   std::vector<int> layers;                    ///< layer numbers present, ascending
 };
 
@@ -61,8 +65,9 @@ struct TensorLocation {
 
 /// One layer of one sample.
 struct LayerInfo : LayerAttention {
-  TensorLocation q, k, v;  ///< [N, Hq, D], [Hkv, T, D], [Hkv, T, Dv]
-  ArrayNames arrays;       ///< "attention_mass", "output_gradient"
+  TensorLocation q, k, v;               ///< [N, Hq, D], [Hkv, T, D], [Hkv, T, Dv]
+  ArrayNames arrays;                    ///< "attention_mass", "output_gradient"
+  std::vector<double> gradient_scales;  ///< [A] of the outputs, for output_gradient
 
   std::int64_t bytes() const { return static_cast<std::int64_t>(q.bytes + k.bytes + v.bytes); }
   Storage storage() const { return std::max({q.storage, k.storage, v.storage}); }  ///< of the slowest of the three

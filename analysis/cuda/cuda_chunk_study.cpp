@@ -34,11 +34,22 @@ std::vector<decltype(SelectorFunctions::cuda)> passes_of(const SelectorLayout& l
   return passes;
 }
 
+/// [rows, Dv] output gradients of the groups' rows.
+std::vector<float> gradients_of(const AttentionLayer& layer, std::span<const QueryGroup> groups) {
+  std::vector<float> gradients;
+  for (const QueryGroup& place : groups)
+    for (int h = 0; h < layer.shape.group(); ++h) {
+      const auto row = layer.output_gradient_of(place.query, place.kv_head * layer.shape.group() + h);
+      gradients.insert(gradients.end(), row.begin(), row.end());
+    }
+  return gradients;
+}
+
 }  // namespace
 
 CudaChunkStudy::CudaChunkStudy(const Setup& setup) : setup_(setup) {}
 
-CudaExactRows CudaChunkStudy::attend_exactly(CudaChunk& chunk) {
+CudaExactRows CudaChunkStudy::attend_exactly(CudaChunk& chunk, std::span<const QueryGroup> groups) {
   const DeviceRows& rows = chunk.rows;
   const auto num_rows = static_cast<std::size_t>(rows.num_rows);
   CudaExactRows exact;
@@ -51,6 +62,7 @@ CudaExactRows CudaChunkStudy::attend_exactly(CudaChunk& chunk) {
   exact.num_query_heads = setup_.layer.shape.num_query_heads;
   const std::vector<double> weights = head_weights(setup_.layer.head_gradient, exact.num_query_heads);
   if (!weights.empty()) exact.head_weights = chunk.upload(weights);
+  if (!setup_.layer.output_gradient.empty()) exact.output_gradient = chunk.upload(gradients_of(setup_.layer, groups));
   {
     const StageClock::Stage stage(setup_.clock, "scores", chunk.stream, key_bytes(chunk) + 4 * row_tokens(chunk));
     cuda_exact_scores(chunk);
@@ -77,7 +89,7 @@ void CudaChunkStudy::enqueue(std::span<const QueryGroup> groups) {
   const DeviceArena::Scope scope(setup_.arena);
   const RowTables tables = row_tables(setup_.layer, setup_.inputs.heads, groups);
   CudaChunk chunk = layer_chunk(setup_.layer, setup_.inputs, tables, setup_.arena, setup_.uploads, setup_.stream);
-  CudaExactRows exact = attend_exactly(chunk);
+  CudaExactRows exact = attend_exactly(chunk, groups);
 
   bool needs_order = false, needs_ranks = false;
   for (std::size_t s = 0; s < setup_.selectors.size(); ++s) {

@@ -34,7 +34,7 @@ class CudaChunkStudy {
 
  private:
   /// Computes scores and outputs of exact attention, and the metrics of the scores.
-  CudaExactRows attend_exactly(CudaChunk& chunk);
+  CudaExactRows attend_exactly(CudaChunk& chunk, std::span<const QueryGroup> groups);
   /// Evaluates selector s at the settings of `grid`. grid[i] is setting first_setting + i in the results.
   void run_selector(const CudaExactRows& exact, std::span<const QueryGroup> groups, std::size_t s,
                     std::span<const Setting> grid, std::size_t first_setting);

@@ -120,8 +120,9 @@ class CpuLayerStudy final : public LayerStudy {
       if (!head.sinks.empty()) row.sink = head.sinks[static_cast<std::size_t>(r % head.group)];
       row.span_tokens = w.span_tokens[static_cast<std::size_t>(r / head.group)];
       row.sample_has_spans = !layer.spans.empty();
-      if (!weights.empty())
-        row.head_weight = weights[static_cast<std::size_t>(batch.kv_head * head.group + r % head.group)];
+      const int query_head = batch.kv_head * head.group + r % head.group;
+      if (!weights.empty()) row.head_weight = weights[static_cast<std::size_t>(query_head)];
+      row.output_gradient = layer.output_gradient_of(batch.first_query + r / head.group, query_head);
       Eigen::Map<Eigen::ArrayXd, Eigen::Aligned64> p(w.probabilities.row(r), visible);
       p = (Eigen::Map<const Eigen::ArrayXd, Eigen::Aligned64>(row.scores.data(), visible) - row.keys_lse).exp();
       row.probabilities = std::as_const(w.probabilities).row(r, visible);

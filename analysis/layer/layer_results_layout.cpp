@@ -55,7 +55,8 @@ LayerResultsLayout::LayerResultsLayout(const Study& study, std::span<const Metri
   };
   const auto layer_has = [&](const MetricNeeds& needs) {
     return (!needs.spans || !attention.spans.empty()) && (!needs.few_span_tokens || few_tokens) &&
-           (!needs.sinks || !attention.sinks.empty()) && (!needs.weights || !attention.head_gradient.empty());
+           (!needs.sinks || !attention.sinks.empty()) && (!needs.weights || !attention.head_gradient.empty()) &&
+           (!needs.gradients || !attention.output_gradient.empty());
   };
   const auto selector_has = [](const MetricNeeds& needs, const Selector& selector) {
     return (!needs.estimate || selector.has_estimate()) && (!needs.scores || selector.estimates_scores());

@@ -7,6 +7,7 @@
 #include "analysis/metrics/io_ratio.h"
 #include "analysis/metrics/kept_set.h"
 #include "analysis/metrics/output_fidelity.h"
+#include "analysis/metrics/predicted_loss.h"
 #include "analysis/metrics/rank_correlation.h"
 #include "analysis/metrics/scan_error.h"
 #include "analysis/metrics/score_statistics.h"
@@ -35,6 +36,7 @@ constexpr MetricNeeds kSpans{.spans = true};
 constexpr MetricNeeds kFewSpanTokens{.spans = true, .few_span_tokens = true};
 constexpr MetricNeeds kSinks{.sinks = true};
 constexpr MetricNeeds kWeights{.weights = true};
+constexpr MetricNeeds kGradients{.gradients = true};
 
 template <auto* cpu, auto* cuda>
 constexpr auto of_scores = ScoreFunctions{cpu, on_cuda<cuda>()};
@@ -75,6 +77,10 @@ constexpr Metric kMetrics[] = {
       kShareOrNan, "attest"},
      kSinks,
      of_scores<sink_mass, cuda_score_statistics>},
+    {{"head_weight", kRow, "logits", Better::neither,
+      "the head's weight, the rms of its gradients over the sample's rows", kNotNegative, "attest"},
+     kWeights,
+     of_scores<head_weight, cuda_head_weight>},
 
     {{"recall", kSetting, "cosine", Better::higher, "cosine of the selector's and the exact output", kCosine,
       "Faster Than Flash, Retrieval Fidelity Analysis"},
@@ -94,6 +100,11 @@ constexpr Metric kMetrics[] = {
       kNotNegative, "attest"},
      kWeights,
      of_selector<weighted_error_head, cuda_output_fidelity>},
+    {{"predicted_loss_head", kSetting, "logits", Better::lower,
+      "what the head's error takes from the sum of the answer's margins, predicted from output gradients", kAny,
+      "attest"},
+     kGradients,
+     of_selector<predicted_loss_head, cuda_output_fidelity>},
     {{"lse_error", kSetting, "nats", Better::lower, "absolute difference of the log-sum-exps", kNotNegative,
       "Faster Than Flash, Retrieval Fidelity Analysis"},
      kNothing,

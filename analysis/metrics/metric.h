@@ -29,6 +29,7 @@ struct MetricNeeds {
   bool few_span_tokens = false;  ///< their union has 1 to kMaxSpanTokens tokens
   bool sinks = false;            ///< the layer has learned sinks
   bool weights = false;          ///< the layer has head gradients
+  bool gradients = false;        ///< the layer has output gradients
 };
 
 // The functions of a metric, one struct per kind of metric. A CUDA function may fill the cells of several metrics in

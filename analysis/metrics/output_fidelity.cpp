@@ -56,6 +56,8 @@ void weighted_error_head(const SelectorRow& row, std::span<double> out) {
         std::min(row.exact->head_weight * std::sqrt(squared_difference(row, i)), kMaxError);
 }
 
+double head_weight(const ExactRow& row) { return row.head_weight; }
+
 std::vector<double> head_weights(std::span<const float> gradient, int num_query_heads) {
   if (gradient.empty()) return {};
   std::vector<double> weights(static_cast<std::size_t>(num_query_heads));

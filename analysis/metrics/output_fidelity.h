@@ -15,6 +15,8 @@ void output_error(const SelectorRow& row, std::span<double> out);  ///< norm2(o^
 void weighted_error_head(const SelectorRow& row, std::span<double> out);
 void lse_error(const SelectorRow& row, std::span<double> out);  ///< |LSE^ - LSE|
 
+double head_weight(const ExactRow& row);  ///< w: a number of the head, whatever the row
+
 /// [Hq] w = sqrt(mean over the rows of gradient[row, head]^2), of `gradient` [rows, Hq]; empty if that is.
 std::vector<double> head_weights(std::span<const float> gradient, int num_query_heads);
 
@@ -25,8 +27,10 @@ double cosine(double dot, double square_a, double square_b);
 HeadSums recall_sums(const SelectorRow& row, int setting);
 double recall_of_sums(const HeadSums& total);
 
-/// recall, output_error, lse_error and the sums of recall_layer on the device.
+/// recall, output_error, weighted_error_head, predicted_loss_head, lse_error and the sums of recall_layer on the
+/// device.
 void cuda_output_fidelity(const CudaSelectorRows& rows, const CudaCells& cells);
+void cuda_head_weight(const CudaExactRows& rows, const CudaCells& cells);
 void cuda_recall_layer(const CudaLayerSums& sums);
 
 }  // namespace attest

@@ -1,5 +1,5 @@
-// recall, output_error, weighted_error_head, lse_error and recall_layer on the device: one warp per (row, setting),
-// sums over channels in double.
+// recall, output_error, weighted_error_head, predicted_loss_head, lse_error and recall_layer on the device: one warp
+// per (row, setting), sums over channels in double. head_weight: a thread per row.
 #include "analysis/metrics/output_fidelity.h"
 #include "analysis/metrics/rows_cuda.h"
 #include "kernels/device/block_reduce.cuh"
@@ -12,8 +12,10 @@ constexpr int kThreads = 128;
 
 /// Outputs, [N, Hq, S] each.
 struct Arrays {
-  float *recall, *output_error, *lse_error, *weighted_error;  ///< the last is null without head weights
-  double* sums;                                               ///< three per cell, for recall_layer
+  float *recall, *output_error, *lse_error;
+  float* weighted_error;  ///< null without head weights
+  float* predicted_loss;  ///< null without output gradients
+  double* sums;           ///< three per cell, for recall_layer
 };
 
 /// 1 if both are zero vectors, NaN if one is.
@@ -25,25 +27,28 @@ __device__ float cosine_of(double dot, double square_a, double square_b) {
 
 __global__ void __launch_bounds__(kThreads)
     output_fidelity_kernel(DeviceRows rows, DeviceOutputs outputs, DeviceOutputs exact, SettingOffsets offsets,
-                           const double* weights, int num_query_heads, Arrays out) {
+                           const double* weights, int num_query_heads, const float* gradients, Arrays out) {
   const int row = blockIdx.x, lane = threadIdx.x % 32, value_dim = exact.value_dim;
   const float kMaxError = __int_as_float(0x7F7FFFFF), kUndefined = __int_as_float(0x7FC00000);
   const float* o = exact.output + static_cast<std::int64_t>(row) * value_dim;
   for (int i = static_cast<int>(threadIdx.x) / 32; i < offsets.count; i += kThreads / 32) {
     const std::int64_t cell = static_cast<std::int64_t>(row) * offsets.count + i;
     const float* a = outputs.output + cell * value_dim;
-    double dot = 0, square = 0, exact_square = 0, difference = 0;
+    const float* g = gradients == nullptr ? nullptr : gradients + static_cast<std::int64_t>(row) * value_dim;
+    double dot = 0, square = 0, exact_square = 0, difference = 0, change = 0;
     for (int d = lane; d < value_dim; d += 32) {
       const double x = a[d], y = o[d];
       dot += x * y;
       square += x * x;
       exact_square += y * y;
       difference += (x - y) * (x - y);
+      if (g != nullptr) change += g[d] * (x - y);
     }
     dot = warp_reduce(dot, Plus{});
     square = warp_reduce(square, Plus{});
     exact_square = warp_reduce(exact_square, Plus{});
     difference = warp_reduce(difference, Plus{});
+    change = warp_reduce(change, Plus{});
     if (lane != 0) continue;
     const std::int64_t at = offsets.at(rows, row, i);
     out.recall[at] = cosine_of(dot, square, exact_square);
@@ -52,6 +57,8 @@ __global__ void __launch_bounds__(kThreads)
     if (out.weighted_error != nullptr)
       out.weighted_error[at] =
           fminf(static_cast<float>(weights[rows.cell[row] % num_query_heads] * sqrt(difference)), kMaxError);
+    if (out.predicted_loss != nullptr)
+      out.predicted_loss[at] = fminf(fmaxf(static_cast<float>(0 - change), -kMaxError), kMaxError);
     out.lse_error[at] = static_cast<float>(fabs(outputs.lse[cell] - exact.lse[row]));
     out.sums[3 * at] = dot;
     out.sums[3 * at + 1] = square;
@@ -71,7 +78,19 @@ __global__ void recall_layer_kernel(const double* sums, int num_queries, int num
   out[i] = cosine_of(total[0], total[1], total[2]);
 }
 
+__global__ void head_weight_kernel(DeviceRows rows, const double* weights, int num_query_heads, float* out) {
+  const int row = static_cast<int>(blockIdx.x) * kThreads + static_cast<int>(threadIdx.x);
+  if (row < rows.num_rows) out[rows.cell[row]] = static_cast<float>(weights[rows.cell[row] % num_query_heads]);
+}
+
 }  // namespace
+
+void cuda_head_weight(const CudaExactRows& rows, const CudaCells& cells) {
+  const CudaChunk& chunk = *rows.chunk;
+  head_weight_kernel<<<(chunk.rows.num_rows + kThreads - 1) / kThreads, kThreads, 0, chunk.stream>>>(
+      chunk.rows, rows.head_weights, rows.num_query_heads, cells.of("head_weight"));
+  ATTEST_CUDA_LAUNCHED(head_weight_kernel);
+}
 
 void cuda_output_fidelity(const CudaSelectorRows& rows, const CudaCells& cells) {
   const CudaChunk& chunk = rows.chunk();
@@ -80,10 +99,11 @@ void cuda_output_fidelity(const CudaSelectorRows& rows, const CudaCells& cells) 
                    .output_error = cells.of("output_error"),
                    .lse_error = cells.of("lse_error"),
                    .weighted_error = cells.of("weighted_error_head"),
+                   .predicted_loss = cells.of("predicted_loss_head"),
                    .sums = reinterpret_cast<double*>(cells.head_sums_of("recall_layer"))};
   output_fidelity_kernel<<<chunk.rows.num_rows, kThreads, 0, chunk.stream>>>(
       chunk.rows, rows.outputs, rows.exact->outputs, rows.offsets, rows.exact->head_weights,
-      rows.exact->num_query_heads, out);
+      rows.exact->num_query_heads, rows.exact->output_gradient, out);
   ATTEST_CUDA_LAUNCHED(output_fidelity_kernel);
 }
 

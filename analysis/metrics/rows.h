@@ -24,7 +24,8 @@ struct ExactRow {
   double max = 0;                              ///< m
   std::span<const std::uint32_t> span_tokens;  ///< tokens of the sample's spans that the query sees, ascending
   bool sample_has_spans = false;
-  double head_weight = 0;  ///< of the query head, where the layer has head gradients
+  double head_weight = 0;                  ///< of the query head, where the layer has head gradients
+  std::span<const float> output_gradient;  ///< [Dv] of the row, where the layer has output gradients
 };
 
 /// Totals over the tokens that a setting keeps, for every ascending setting. Made by kept_totals() (kept_set.h).

@@ -39,7 +39,8 @@ struct CudaExactRows {
   DeviceSpans spans;
   const double* head_weights = nullptr;  ///< [Hq]; null if the layer has no head gradients
   int num_query_heads = 0;
-  const CudaExactRanks* ranks = nullptr;  ///< of all visible tokens; null if no selector has an estimate
+  const float* output_gradient = nullptr;  ///< [rows, Dv]; null if the layer has no output gradients
+  const CudaExactRanks* ranks = nullptr;   ///< of all visible tokens; null if no selector has an estimate
 };
 
 /// Positions of a row's settings in [N, Hq, S] arrays: ascending setting i of query n is element offsets[n * count + i]

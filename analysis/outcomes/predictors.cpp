@@ -12,7 +12,7 @@
 #include "analysis/metrics/metric.h"
 #include "analysis/statistics/ladder.h"
 #include "analysis/statistics/metric_statistic.h"
-#include "analysis/statistics/model_error.h"
+#include "analysis/statistics/model_cells.h"
 #include "analysis/statistics/model_span_lost.h"
 #include "analysis/statistics/not_defined.h"
 #include "analysis/statistics/span_error.h"
@@ -122,7 +122,7 @@ std::vector<PredictorValues> predictor_values(const Prompt& prompt) {
   std::vector<std::string> metrics = prompt.file->metrics(prompt.dump, prompt.sample, prompt.selector);
   std::ranges::move(prompt.file->score_metrics(prompt.dump, prompt.sample), std::back_inserter(metrics));
   metrics.emplace_back(kSpanRecallMetric);
-  metrics.emplace_back(kWeightedErrorMetric);
+  for (const ModelMetric& metric : kModelMetrics) metrics.emplace_back(metric.info.name);
   for (const std::string& metric : metrics) add_metric(prompt, metric, num_settings, all);
   add_span_share(prompt, num_settings, all);
   add_model_span_lost(prompt, num_settings, all);

@@ -114,7 +114,8 @@ struct ResultsFile::State {
                             .layers = s.at("layers").as<std::vector<int>>(),
                             .query_positions = s.at("query_positions").as<std::vector<std::int64_t>>(),
                             .has_spans = s.at("scores").contains("span_mass"),
-                            .span_tokens = s.at("span_tokens").as<std::vector<std::int64_t>>()});
+                            .span_tokens = s.at("span_tokens").as<std::vector<std::int64_t>>(),
+                            .margin = s.at("margin").as<std::vector<float>>()});
     if (s.contains("document")) dump.samples.back().attributes["document"] = s.at("document").text();
     SampleData& data = samples.back().emplace_back();
     data.scores = places_of(s.at("scores"));

@@ -8,6 +8,7 @@
 
 #include "analysis/metrics/metric.h"
 #include "analysis/results/axes.h"
+#include "analysis/results/model_metric.h"
 #include "analysis/results/results_file.h"
 #include "dumps/base/join.h"
 #include "dumps/base/json.h"
@@ -27,14 +28,18 @@ constexpr std::size_t kMostAxes = 32;  // of an HDF5 data set
 
 // Data sets that are not metrics. Older files have no scales: layer, query, head, setting, lambda, token.
 const std::vector<std::string>& non_metrics_of_selector() {
-  static const std::vector<std::string> names{"settings", "setting_labels", "lambdas",       "span_tokens", "dense",
-                                              "done",     "layer",          "query",         "head",        "setting",
-                                              "lambda",   "token",          "weighted_error"};  // follows from
-                                                                                                // weighted_error_head
-  return names;
+  static const std::vector<std::string> names{"settings", "setting_labels", "lambdas", "span_tokens",
+                                              "dense",    "done",           "layer",   "query",
+                                              "head",     "setting",        "lambda",  "token"};
+  static const std::vector<std::string> all = [] {
+    std::vector<std::string> names_and_sums = names;  // those of the whole model follow from their heads' cells
+    for (const ModelMetric& metric : kModelMetrics) names_and_sums.emplace_back(metric.info.name);
+    return names_and_sums;
+  }();
+  return all;
 }
 const std::vector<std::string>& non_metrics_of_scores() {
-  static const std::vector<std::string> names{"layer", "query", "head"};
+  static const std::vector<std::string> names{"layer", "query", "head", "margin"};
   return names;
 }
 
@@ -147,6 +152,17 @@ Json read_selector(const Group& group, AxisSizes sizes, std::int64_t num_tokens)
   return selector;
 }
 
+/// [N]; empty if the results have none.
+std::vector<double> read_margin(const Group& scores, std::int64_t queries) {
+  if (!scores.contains("margin")) return {};
+  const Dataset data(scores.open("margin"));
+  data.expect_shape({&queries, 1}, "query");
+  const std::vector<float> margin = data.read_floats();
+  for (std::size_t i = 0; i < margin.size(); ++i)
+    if (!std::isfinite(margin[i])) data.fail(fmt::format("[{}] is {}, expected a finite margin", i, margin[i]));
+  return {margin.begin(), margin.end()};
+}
+
 Json read_sample(const Group& group, std::int64_t heads, std::int64_t num_layers) {
   Json sample = {{"name", group.path().substr(group.path().rfind('/') + 1)},
                  {"task", group.string_attribute("task")},
@@ -161,6 +177,7 @@ Json read_sample(const Group& group, std::int64_t heads, std::int64_t num_layers
   sample["layers"] = layers;
   sample["query_positions"] = positions;
   sample["scores"] = read_metrics(group.group(std::string(kScoresGroup)), sizes, non_metrics_of_scores());
+  sample["margin"] = read_margin(group.group(std::string(kScoresGroup)), sizes.queries);
   sample["selectors"] = Json::array();
   for (const std::string& name : ordered_names(group))
     if (name != kScoresGroup && name != "layers" && name != "query_positions")

@@ -16,8 +16,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "analysis/results/model_metric.h"
 #include "analysis/results/results_file.h"
-#include "analysis/results/weighted_error.h"
 #include "dumps/base/error.h"
 #include "dumps/hdf5/writer.h"
 
@@ -69,7 +69,7 @@ struct LayerRows {
 /// The data sets of the metrics of a group, and the scales of its axes by the axes' names.
 struct GroupData {
   std::map<std::string, LayerRows, std::less<>> metrics;
-  std::optional<WeightedErrorSum> weighted_error;  ///< its array "weighted_error" has a row per query
+  std::map<std::string_view, ModelSum> of_model;  ///< by kModelMetrics' names, whose arrays have a row per query
   std::map<std::string, hdf5::DimensionScale, std::less<>> scales;
 
   std::vector<hdf5::DimensionScale*> scales_of(const std::vector<std::string>& axes) {
@@ -153,7 +153,11 @@ struct ResultsWriter::State {
     for (const auto& [name, text] : sample.attributes) file.write_attribute(at, name.c_str(), text);
     axis(at, "layers", sample.layers, "layer");
     axis(at, "query_positions", sample.query_positions, "query");
-    create_scales(group(at, std::string(kScoresGroup)), created.scores, dump, sample);
+    const Handle scores = group(at, std::string(kScoresGroup));
+    create_scales(scores, created.scores, dump, sample);
+    if (!sample.margin.empty())
+      file.write_dataset<float>(scores, "margin", sample.margin, {sample.margin.size()},
+                                layout_of(created.scores, "query"));
     for (const StudySelector& s : study.selectors) {
       GroupData& of = created.selectors.emplace_back();
       const Handle selector = group(at, s.label);
@@ -263,7 +267,7 @@ struct ResultsWriter::State {
       add_rows(rows, of.scores, results.scores);
       for (std::size_t i = 0; i < study.selectors.size(); ++i) {
         const SelectorLayerResults& selector = results.selectors[i];
-        sum_weighted_error(of, i, y, selector.metrics);
+        for (const ModelMetric& metric : kModelMetrics) sum_over_layers(metric, of, i, y, selector.metrics);
         create_missing(of.selectors[i], of, &study.selectors[i], selector.metrics);
         add_rows(rows, of.selectors[i], selector.metrics);
         rows.emplace_back(&of.dense[i], flag(selector.dense));
@@ -273,24 +277,27 @@ struct ResultsWriter::State {
     for (const auto& [of_metric, bytes] : rows) write_row(*of_metric, y, bytes);
   }
 
-  /// Adds the layer to the sum over layers, and writes the sum once it has all layers.
-  void sum_weighted_error(SampleData& of, std::size_t i, std::size_t y, const std::vector<MetricValues>& metrics) {
-    const auto found = std::ranges::find(metrics, "weighted_error_head", &MetricValues::name);
-    if (found == metrics.end()) return;
+  /// Adds the layer to a metric of the whole model, and writes that once it has all layers.
+  void sum_over_layers(const ModelMetric& metric, SampleData& of, std::size_t i, std::size_t y,
+                       const std::vector<MetricValues>& metrics) {
+    const auto found = std::ranges::find(metrics, metric.of_heads, &MetricValues::name);
+    const std::vector<float>& margin = of.sample->margin;
+    if (found == metrics.end() || (metric.sum == ModelMetric::Sum::margin_less && margin.empty())) return;
     GroupData& group = of.selectors[i];
+    const std::string name(metric.info.name);
     const std::size_t queries = of.sample->query_positions.size(), settings = study.selectors[i].grid.size();
-    if (!group.weighted_error) {
+    const auto [sum, is_new] =
+        group.of_model.try_emplace(metric.info.name, metric.sum, of.sample->layers.size(), queries, settings, margin);
+    if (is_new) {
       const std::vector<std::string> axes{"query", "setting"};
       group.metrics.emplace(
-          "weighted_error",
-          file.create_rows<float>(open_group(of, &study.selectors[i]), "weighted_error", {queries, settings},
-                                  std::numeric_limits<float>::quiet_NaN(), axes, group.scales_of(axes)));
-      group.weighted_error.emplace(of.sample->layers.size(), queries, settings);
+          name, file.create_rows<float>(open_group(of, &study.selectors[i]), name, {queries, settings},
+                                        std::numeric_limits<float>::quiet_NaN(), axes, group.scales_of(axes)));
     }
-    if (!group.weighted_error->add(y, found->values)) return;
-    const std::vector<float> sums = group.weighted_error->take();
+    if (!sum->second.add(y, found->values)) return;
+    const std::vector<float> sums = sum->second.take();
     for (std::size_t n = 0; n < queries; ++n)
-      write_row(group.metrics.at("weighted_error"), n, std::as_bytes(std::span(sums).subspan(n * settings, settings)));
+      write_row(group.metrics.at(name), n, std::as_bytes(std::span(sums).subspan(n * settings, settings)));
   }
 
   void fill_missing(LayerRows& rows, std::span<const std::byte> row) {

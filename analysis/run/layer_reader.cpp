@@ -4,15 +4,31 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cmath>
 #include <mutex>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "analysis/metrics/predicted_loss.h"
 #include "dumps/base/content_hash.h"
 #include "dumps/base/error.h"
 #include "dumps/format/value_check.h"
 
 namespace attest {
+namespace {
+
+/// Averaged over the scales of the outputs; empty if the dump has none.
+std::vector<float> output_gradient(const DumpReader& dump, std::size_t sample, int layer) {
+  const std::vector<float> mean =
+      path_mean(dump.layer_info(sample, layer).gradient_scales, dump.read_array<float>(sample, layer, kOutputGradient));
+  if (!std::ranges::all_of(mean, [](float g) { return std::isfinite(g); }))
+    throw InputError(fmt::format("{}: /samples/{}/layers/{}/{}: holds NaN or infinity, expected finite gradients",
+                                 dump.info().path, dump.info().samples[sample].name, layer, kOutputGradient));
+  return mean;
+}
+
+}  // namespace
 
 void LayerReader::run(const std::stop_token& stop) noexcept {
   try {
@@ -64,6 +80,7 @@ Delivery LayerReader::read(const UnitKey& unit, std::unique_ptr<AttentionLayer> 
                                       options_.hash_blocks ? hash_block : BlockObserver());
   if (layer->head_gradient.empty() && options_.weights != nullptr)  // as if of one row, whose root mean square they are
     layer->head_gradient = options_.weights->layers.at(unit.layer);
+  layer->output_gradient = output_gradient(dump, place.index, unit.layer);
   while (layer->estimates.size() < options_.estimates.size()) layer->estimates.emplace_back(layer->q.memory());
   for (std::size_t i = 0; i < options_.estimates.size(); ++i)
     options_.estimates[i].read(sample, unit.layer, layer->estimates[i]);

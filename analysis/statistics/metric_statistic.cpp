@@ -13,8 +13,9 @@
 #include "analysis/metrics/metric.h"
 #include "analysis/statistics/aggregate.h"
 #include "analysis/statistics/ladder.h"
-#include "analysis/statistics/model_error.h"
+#include "analysis/statistics/model_cells.h"
 #include "dumps/base/error.h"
+#include "dumps/base/join.h"
 #include "dumps/base/printable.h"
 #include "kernels/selectors/registry.h"
 
@@ -36,7 +37,8 @@ std::vector<MetricInfo> own_metrics() {
 
 /// The mean of a metric; empty if there is no such metric.
 std::optional<MetricStatistic> plain_metric(std::string_view name) {
-  if (name == kWeightedErrorMetric) return MetricStatistic{.info = weighted_error_info(), .metric = std::string(name)};
+  if (const ModelMetric* of_model = find_model_metric(name))
+    return MetricStatistic{.info = of_model->info, .metric = std::string(name)};
   const Metric* metric = find_metric(name == kSpanRecallMetric ? "recall" : name);
   if (metric != nullptr)
     return MetricStatistic{.info = metric->info, .metric = std::string(name), .of_scores = metric->of_scores()};
@@ -44,6 +46,12 @@ std::optional<MetricStatistic> plain_metric(std::string_view name) {
   const auto found = std::ranges::find(own, name, &MetricInfo::name);
   if (found == own.end()) return std::nullopt;
   return MetricStatistic{.info = *found, .metric = std::string(name)};
+}
+
+std::vector<std::string_view> names_of_model_metrics() {
+  std::vector<std::string_view> names;
+  for (const ModelMetric& metric : kModelMetrics) names.push_back(metric.info.name);
+  return names;
 }
 
 bool has_deficit(const MetricInfo& info) { return badness_of(info) == Badness::deficit; }
@@ -69,8 +77,9 @@ MetricStatistic parse_metric(std::string_view typed, std::string_view name) {
   const bool of_deficit = !found && name.ends_with(kDeficit);
   if (of_deficit) found = plain_metric(name.substr(0, name.size() - kDeficit.size()));
   if (!found)
-    fail(typed, fmt::format("there is no metric '{}'; 'attest list' has them, and there are {}, {}, {} and NAME{}",
-                            printable(name), kSpanRecallMetric, kWeightedErrorMetric, kDroppedMass, kDeficit));
+    fail(typed,
+         fmt::format("there is no metric '{}'; 'attest list' has them, and there are {}, {}, {} and NAME{}",
+                     printable(name), kSpanRecallMetric, join(names_of_model_metrics(), ", "), kDroppedMass, kDeficit));
   found->deficit = of_deficit || name == kDroppedMass;
   if (found->deficit && !has_deficit(found->info))
     fail(typed, fmt::format("'{}' has no deficit: 1 is not its best value", found->metric));

@@ -6,7 +6,7 @@
 
 #include "analysis/metrics/metric.h"
 #include "analysis/results/axes.h"
-#include "analysis/statistics/model_error.h"
+#include "analysis/statistics/model_cells.h"
 
 namespace attest {
 namespace {
@@ -97,7 +97,7 @@ std::vector<std::vector<SampleCells>> gather_settings(ResultsFiles files, std::s
           return;
         const StudySample& sample = file.study().dumps[d].samples[s];
         const std::vector<std::size_t> layers =
-            metric == kWeightedErrorMetric ? std::vector<std::size_t>{0} : chosen_layers(file, d, s, selector, choice);
+            is_of_model(metric) ? std::vector<std::size_t>{0} : chosen_layers(file, d, s, selector, choice);
         const std::vector<std::string>& grid = file.study().selectors[selector].setting_labels;
         setting_axis = has_settings(array->axes);
         for (std::size_t i = 0; i < (setting_axis ? settings.size() : std::min<std::size_t>(1, settings.size())); ++i) {

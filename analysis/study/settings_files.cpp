@@ -5,13 +5,27 @@
 
 #include <algorithm>
 
+#include "dumps/base/error.h"
 #include "dumps/base/printable.h"
 
 namespace attest {
+namespace {
+
+/// KV heads are checked with each layer.
+void check_dense_layers(const Selector& selector, const StudyDump& dump) {
+  for (const DenseHead& head : selector.dense_heads())
+    if (head.layer >= dump.num_layers)
+      throw UsageError(fmt::format("selector '{}': option 'dense_heads' has {}:{}, and the model of {} has {} layer{}",
+                                   selector.name(), head.layer, head.kv_head, dump.path, dump.num_layers,
+                                   dump.num_layers == 1 ? "" : "s"));
+}
+
+}  // namespace
 
 std::vector<std::string> settings_file_notices(const Study& study) {
   std::vector<std::string> notices;
   for (const StudySelector& chosen : study.selectors) {
+    for (const StudyDump& dump : study.dumps) check_dense_layers(*chosen.selector, dump);
     const SettingsFile* file = chosen.selector->settings_file();
     if (file == nullptr) continue;
     for (const StudyDump& dump : study.dumps) {

@@ -8,8 +8,9 @@
 
 namespace attest {
 
-/// Throws InputError if a file has a layer or a KV head that a dump's model does not have. Returns a warning for each
-/// file and model that the file does not name. The study is planned: its dumps are filled in.
+/// Throws InputError if a file has a layer or a KV head that a dump's model does not have, UsageError if dense_heads
+/// has a layer that it does not have. Returns a warning for each file and model that the file does not name. The study
+/// is planned: its dumps are filled in.
 std::vector<std::string> settings_file_notices(const Study& study);
 
 }  // namespace attest

@@ -29,6 +29,7 @@ struct StudySample {
   std::vector<std::int64_t> query_positions;  ///< [N] positions of the studied queries
   bool has_spans = false;
   std::vector<std::int64_t> span_tokens{};  ///< [T] of the union of its spans; empty if more than kMaxSpanTokens
+  std::vector<float> margin{};              ///< [N] of the studied queries; empty if the dump has none
   /// Text attributes of the dump's sample besides those above, where it has them: "document".
   std::map<std::string, std::string> attributes{};
 };

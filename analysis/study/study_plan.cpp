@@ -141,6 +141,8 @@ StudyPlan plan_study(std::span<const DumpInfo* const> dumps, Study& study) {
       if (std::cmp_less(queries.size(), choice.queries.last))
         with_fewer.push_back(fmt::format("'{}' ({})", sample.name, queries.size()));
       for (const std::size_t i : queries) taken.query_positions.push_back(sample.query_positions[i]);
+      if (!sample.margin.empty())
+        for (const std::size_t i : queries) taken.margin.push_back(sample.margin[i]);
       positions_found.insert(taken.query_positions.begin(), taken.query_positions.end());
       for (const int layer : taken.layers) plan.units.push_back({number, dump.samples.size(), layer});
       dump.samples.push_back(std::move(taken));

@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <string>
 #include <tuple>
 
-#include "analysis/statistics/model_error.h"
+#include "analysis/statistics/model_cells.h"
 
 namespace attest {
 namespace {
@@ -32,6 +34,39 @@ void shorten(std::vector<Offender>& worst, std::size_t most) {
   worst.resize(most);
 }
 
+/// The heads with the largest parts in a number of the whole model, in each row in which that misses the target. All
+/// heads are at one setting.
+void add_heads(const Prompt& prompt, const Miss& miss, const Target& target, std::size_t setting, Offenders& found) {
+  const ModelMetric& metric = *find_model_metric(target.quantity.metric);
+  const std::string name(metric.of_heads);
+  const std::optional<PromptCells> rows = read_cells(prompt, target.quantity),
+                                   heads = read_cells(prompt, parse_metric(name, name));
+  if (!rows || !heads) return;
+  for (std::int64_t n = 0; n < rows->num_queries; ++n) {
+    const auto row = static_cast<double>(rows->cell(0, n, 0)[setting]);
+    if (std::isnan(row) || target.is_met_by(row)) continue;
+    std::vector<Offender> parts;
+    for (const std::size_t y : heads->rows)
+      for (std::int64_t h = 0; h < heads->num_heads; ++h) {
+        const auto part = static_cast<double>(heads->cell(y, n, h)[setting]);
+        if (!(part > 0)) continue;
+        parts.push_back({.prompt = miss.prompt,
+                         .target = miss.target,
+                         .layer = prompt.of_study().layers[y],
+                         .query_position = prompt.of_study().query_positions[static_cast<std::size_t>(n)],
+                         .head = static_cast<int>(h),
+                         .value = part,
+                         .of_row = row,
+                         // As if the part alone stood against the target.
+                         .badness = target.relative_deficit(target.at_least ? target.value - part : part),
+                         .setting = setting});
+      }
+    shorten(parts, kHeadsOfRow);
+    found.count += std::ssize(parts);
+    std::ranges::move(parts, std::back_inserter(found.worst));
+  }
+}
+
 }  // namespace
 
 Offenders find_offenders(const PromptSet& set, std::span<const Target> targets, std::span<const Miss> misses,
@@ -40,8 +75,12 @@ Offenders find_offenders(const PromptSet& set, std::span<const Target> targets, 
   for (const Miss& miss : misses) {
     const Prompt& prompt = set.prompts[miss.prompt];
     const Target& target = targets[miss.target];
+    if (is_of_model(target.quantity.metric)) {
+      if (settings.front().front() != kDense) add_heads(prompt, miss, target, settings.front().front(), found);
+      continue;
+    }
     const std::optional<PromptCells> cells = read_cells(prompt, target.quantity);
-    if (!cells || target.quantity.metric == kWeightedErrorMetric) continue;  // of no layer
+    if (!cells) continue;
     for (std::size_t y = 0; y < cells->rows.size(); ++y)
       for (std::int64_t n = 0; n < cells->num_queries; ++n)
         for (std::int64_t h = 0; h < cells->num_heads; ++h) {

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "analysis/statistics/model_error.h"
+#include "analysis/statistics/model_cells.h"
 #include "analysis/statistics/not_defined.h"
 #include "analysis/statistics/paired_cells.h"
 #include "dumps/base/parallel_for.h"
@@ -55,7 +55,7 @@ std::optional<PromptCells> read_cells(const Prompt& prompt, const MetricStatisti
                          : read_settings(prompt, quantity.stored_metric());
   if (!array) return std::nullopt;
   PromptCells cells{.array = std::move(*array), .rows = prompt.rows};
-  if (quantity.metric == kWeightedErrorMetric) cells.rows = {0};  // of the whole model
+  if (is_of_model(quantity.metric)) cells.rows = {0};  // of the whole model
   cells.num_queries = cells.array.shape[1];
   cells.num_heads = cells.array.axes == MetricAxes::query_setting ? 1 : cells.array.shape[2];
   cells.num_settings = has_settings(cells.array.axes) ? static_cast<std::size_t>(cells.array.shape.back()) : 1;

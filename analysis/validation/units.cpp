@@ -7,7 +7,7 @@
 #include <cmath>
 #include <optional>
 
-#include "analysis/statistics/model_error.h"
+#include "analysis/statistics/model_cells.h"
 #include "analysis/statistics/not_defined.h"
 #include "dumps/base/error.h"
 #include "dumps/base/join.h"
@@ -88,7 +88,7 @@ std::optional<double> stored_dense_value(const Target& target) {
 
 std::vector<Unit> units_of(const PromptSet& set, UnitKind kind, std::span<const Target> targets) {
   for (const Target& target : targets)
-    if (target.quantity.metric == kWeightedErrorMetric)
+    if (is_of_model(target.quantity.metric))
       throw UsageError(fmt::format("--per {}: '{}' is of all layers together, which no part of the model has",
                                    kind == UnitKind::layer ? "layer" : "kv_head", target.quantity.metric));
   if (kind == UnitKind::kv_head)

@@ -71,6 +71,13 @@ std::string fault_of_span_labels(const SampleInfo& sample) {
                      sample.spans.size());
 }
 
+std::string fault_of_margin(const SampleInfo& sample) {
+  for (std::size_t i = 0; i < sample.margin.size(); ++i)
+    if (!std::isfinite(sample.margin[i]))
+      return fmt::format("entry {} is {}, expected a finite margin", i, sample.margin[i]);
+  return {};
+}
+
 std::string fault_of_sinks(const LayerInfo& layer) {
   for (std::size_t h = 0; h < layer.sinks.size(); ++h)
     if (!std::isfinite(layer.sinks[h]))
@@ -82,6 +89,14 @@ std::string fault_of_head_gradient(const LayerInfo& layer) {
   for (std::size_t i = 0; i < layer.head_gradient.size(); ++i)
     if (!(layer.head_gradient[i] >= 0) || std::isinf(layer.head_gradient[i]))
       return fmt::format("entry {} is {}, expected a finite number, 0 or above", i, layer.head_gradient[i]);
+  return {};
+}
+
+std::string fault_of_gradient_scales(const LayerInfo& layer) {
+  const std::vector<double>& scales = layer.gradient_scales;
+  for (std::size_t i = 0; i < scales.size(); ++i)
+    if (!(scales[i] >= 0 && scales[i] <= 1) || std::ranges::count(scales, scales[i]) > 1)
+      return fmt::format("entry {} of attribute 'scales' is {}, expected numbers from 0 to 1, each once", i, scales[i]);
   return {};
 }
 
@@ -153,8 +168,14 @@ const Field<SampleInfo> kSampleFields[] = {
      .place = &SampleInfo::span_labels,
      .meaning = "",
      .fault = fault_of_span_labels},
-    {"margin", "float32", "[N]", kOptional, OnDemand{},
-     "logit of answer_token minus the largest other logit, in the model's own run", "margins"},
+    {.name = "margin",
+     .type = "float32",
+     .shape = "[N]",
+     .optional = kOptional,
+     .place = &SampleInfo::margin,
+     .meaning = "logit of answer_token minus the largest other logit, in the model's own run; finite",
+     .label = "margins",
+     .fault = fault_of_margin},
     {"answer_token", "int32", "[N]", kOptional, OnDemand{},
      "the token that row i should give: the known answer's, else the model's own"},
 };
@@ -188,10 +209,15 @@ const Field<LayerInfo> kLayerFields[] = {
                 "sqrt(sum over i' <= i of norm2(d margin_i / d out[h, i'])^2); finite, >= 0",
      .label = "head gradients",
      .fault = fault_of_head_gradient},
-    {"output_gradient", "float16", "[A, N, Hq, Dv]", kOptional, OnDemand{},
-     "d (sum of margins) / d out with every output of the answer's rows scaled by one of its attribute `scales`, "
-     "float64 [A]",
-     "output gradients"},
+    {.name = "output_gradient",
+     .type = "float16",
+     .shape = "[A, N, Hq, Dv]",
+     .optional = kOptional,
+     .place = OnDemand{},
+     .meaning = "d (sum of margins) / d out with every output of the answer's rows scaled by one of its attribute "
+                "`scales`, float64 [A], from 0 to 1 and each once; finite",
+     .label = "output gradients",
+     .fault = fault_of_gradient_scales},
     {"attention_mass", "float32", "[Hq, T]", kOptional, OnDemand{},
      "column sums of softmax over the prompt's queries (for eviction methods); its attribute `queries`, an int: of the "
      "prompt's last so many alone",

@@ -96,6 +96,9 @@ class FieldReader {
       data.fail(fmt::format("has elements of type {}, expected {}", found, field.type));
     }
     if constexpr (requires { owner_.arrays; }) owner_.arrays.push_back(field.name);
+    if constexpr (requires { owner_.gradient_scales; })
+      if (field.name == kOutputGradient)
+        owner_.gradient_scales = data.number_list_attribute("scales", static_cast<std::size_t>(data.shape()[0]));
   }
   /// q, k or v: everything but the values.
   void read_array(const Dataset& data, const F&, TensorLocation& location) {

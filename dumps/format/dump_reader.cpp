@@ -122,17 +122,22 @@ struct DumpReader::State {
     constexpr bool kIntegers = std::is_integral_v<T>;
     const auto fields = fields_of(owner);
     const auto field = std::ranges::find(fields, name, &Field<Owner>::name);
-    if (field == fields.end() || field->type != std::string_view(kIntegers ? "int32" : "float32"))
+    const std::string_view type = field == fields.end() ? "" : field->type;
+    const bool halves = !kIntegers && type == "float16";
+    if (!halves && type != std::string_view(kIntegers ? "int32" : "float32"))
       throw std::logic_error(fmt::format("DumpReader: no array '{}' of this type", name));
     if (!contains(owner.arrays, name)) return {};
     std::size_t count = 1;
     for (const std::int64_t size : axes.sizes(field->shape)) count *= static_cast<std::size_t>(size);
     const std::string object = fmt::format("{}/{}", group_path, name);
-    check_memory_bound(file, object, count * (sizeof(T) + (kIntegers ? sizeof(std::int64_t) : 0)), allowed_memory);
+    const std::size_t beside = kIntegers ? sizeof(std::int64_t) : halves ? size_of(ElementType::float16) : 0;
+    check_memory_bound(file, object, count * (sizeof(T) + beside), allowed_memory);
     std::vector<T> values(count);
-    const Target target{field->name, std::as_writable_bytes(std::span(values))};
+    std::vector<std::byte> half(halves ? count * size_of(ElementType::float16) : 0);
+    const Target target{field->name, halves ? std::span(half) : std::as_writable_bytes(std::span(values))};
     if constexpr (!kIntegers) {
       read_decoded(group_path, std::span(&target, 1));
+      if (halves) convert_to_float(ElementType::float16, half.data(), count, values.data());
       return values;
     }
     std::size_t received = 0;
@@ -215,7 +220,10 @@ std::vector<T> DumpReader::read_array(std::size_t sample, std::string_view name)
 template <class T>
 std::vector<T> DumpReader::read_array(std::size_t sample, int layer, std::string_view name) const {
   const SampleInfo& owner = info().samples.at(sample);
-  return state_->read_array<T>(layer_path(owner, layer), layer_info(sample, layer), Axes(info().shape, owner), name);
+  const LayerInfo& stored = layer_info(sample, layer);
+  Axes axes(info().shape, owner);
+  axes.at("A") = std::ssize(stored.gradient_scales);
+  return state_->read_array<T>(layer_path(owner, layer), stored, axes, name);
 }
 
 template std::vector<std::int32_t> DumpReader::read_array(std::size_t, std::string_view) const;
@@ -243,6 +251,11 @@ void select_queries(AttentionLayer& layer, std::span<const std::size_t> which) {
   for (LayerEstimates& estimates : layer.estimates)
     if (estimates.source.kind == EstimateKind::scores)
       select(estimates.values, estimates.values.size() / layer.query_positions.size());
+  const std::size_t gradient_row = layer.output_gradient.size() / layer.query_positions.size();
+  for (std::size_t i = 0; i < which.size(); ++i)
+    std::copy_n(layer.output_gradient.begin() + static_cast<std::ptrdiff_t>(which[i] * gradient_row), gradient_row,
+                layer.output_gradient.begin() + static_cast<std::ptrdiff_t>(i * gradient_row));
+  layer.output_gradient.resize(which.size() * gradient_row);
   layer.query_positions = std::move(positions);
 }
 

@@ -39,16 +39,17 @@ class DumpReader {
   /// small compressed file may hold a large layer.
   void check_memory(std::size_t sample, int layer, std::uint64_t more = 0) const;
 
-  /// Fills every field of `out` but `estimates`, for all queries, and reuses its buffers if they are large enough.
-  /// Returns whether all values are finite (checked while they are in the cache). `observe` is called, by several
-  /// threads at once and while they are in the cache, with those blocks of the file that are read as they are; others,
-  /// at the ends of a tensor or compressed, are left out. Throws InputError when the values cannot be read.
+  /// Fills every field of `out` but `estimates` and `output_gradient`, for all queries, and reuses its buffers if they
+  /// are large enough. Returns whether all values are finite (checked while they are in the cache). `observe` is
+  /// called, by several threads at once and while they are in the cache, with those blocks of the file that are read as
+  /// they are; others, at the ends of a tensor or compressed, are left out. Throws InputError when the values cannot be
+  /// read.
   [[nodiscard]] bool read_layer(std::size_t sample, int layer, AttentionLayer& out, int threads = 4,
                                 const BlockObserver& observe = {}) const;
 
   /// An array of a sample or layer that is read on demand (dump_fields.h), row-major; empty when the dump has none.
-  /// T is std::int32_t or float, as the format says for `name`, otherwise std::logic_error. Throws InputError when the
-  /// values cannot be read or take more memory than was allowed.
+  /// T is std::int32_t or float (of float16, too), as the format says for `name`, otherwise std::logic_error. Throws
+  /// InputError when the values cannot be read or take more memory than was allowed.
   template <class T>
   std::vector<T> read_array(std::size_t sample, std::string_view name) const;
   template <class T>
@@ -59,7 +60,8 @@ class DumpReader {
   std::unique_ptr<State> state_;
 };
 
-/// Keeps only the rows `which` (strictly ascending indices below N) of q, of the estimates and of query_positions.
+/// Keeps only the rows `which` (strictly ascending indices below N) of q, of the estimates, of output_gradient and of
+/// query_positions.
 void select_queries(AttentionLayer& layer, std::span<const std::size_t> which);
 
 }  // namespace attest

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <limits>
 #include <span>
+#include <utility>
 
 #include "dumps/base/error.h"
 #include "dumps/base/input_file.h"
@@ -168,6 +169,23 @@ std::vector<std::string> Node::string_list_attribute(const char* name, std::size
     values.emplace_back(text != nullptr ? text : "");
     H5free_memory(text);
   }
+  return values;
+}
+
+std::vector<double> Node::number_list_attribute(const char* name, std::size_t count) const {
+  const std::string expected = fmt::format("a list of {} number{}", count, count == 1 ? "" : "s");
+  if (!has_attribute(name)) fail(fmt::format("attribute '{}' is missing, expected {}", name, expected));
+  const Handle attribute(H5Aopen(id(), name, H5P_DEFAULT));
+  const Handle space(attribute ? H5Aget_space(attribute.get()) : H5I_INVALID_HID);
+  const Handle type(attribute ? H5Aget_type(attribute.get()) : H5I_INVALID_HID);
+  if (!space || !type) fail_with_library_error(fmt::format("attribute '{}' is damaged", name));
+  const H5T_class_t type_class = H5Tget_class(type.get());
+  if ((type_class != H5T_FLOAT && type_class != H5T_INTEGER) || H5Sget_simple_extent_ndims(space.get()) != 1 ||
+      std::cmp_not_equal(H5Sget_simple_extent_npoints(space.get()), count))
+    fail(fmt::format("attribute '{}' is not {}", name, expected));
+  std::vector<double> values(count);
+  if (count > 0 && H5Aread(attribute.get(), H5T_NATIVE_DOUBLE, values.data()) < 0)
+    fail_with_library_error(fmt::format("attribute '{}' cannot be read", name));
   return values;
 }
 

@@ -45,6 +45,8 @@ class Node {
   std::string string_attribute(const char* name) const;
   /// A list of at most `max_strings` strings of variable length.
   std::vector<std::string> string_list_attribute(const char* name, std::size_t max_strings) const;
+  /// A list of `count` floats or integers.
+  std::vector<double> number_list_attribute(const char* name, std::size_t count) const;
   /// A scalar integer of any width, or a float with an integral value, in [min, max].
   std::int64_t integer_attribute(const char* name, std::int64_t min, std::int64_t max) const;
   /// A scalar float or integer; finite and above 0.

@@ -106,6 +106,7 @@ Json metric_json(const Metric& metric) {
   if (metric.needs.spans) document["needs"].push_back("spans");
   if (metric.needs.few_span_tokens) document["needs"].push_back("few span tokens");
   if (metric.needs.weights) document["needs"].push_back("head gradients");
+  if (metric.needs.gradients) document["needs"].push_back("output gradients");
   if (metric.needs.sinks) document["needs"].push_back("sinks");
   document["selectors"] = metric.of_scores() ? Json::array() : selectors_with(metric.needs);
   document["cuda"] = metric.has_cuda_code();

@@ -102,6 +102,12 @@ std::string metric_text(const Json& metric) {
       lines.add("note",
                 "weighted_error is that of all layers together: a column of attest table, a target of attest validate");
     }
+    if (need == "output gradients") {
+      lines.add("needs", "output gradients in the dump (attest capture --output-gradients)");
+      lines.add("note",
+                "predicted_loss is that of all layers together, predicted_margin the row's margin less it: columns of "
+                "attest table, targets of attest validate");
+    }
     if (need == "estimate") lines.add("needs", "a selector with an estimate");
     if (need == "scores") lines.add("needs", "an estimate in natural-log units");
   }

@@ -2,10 +2,12 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cmath>
 #include <iostream>
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "analysis/metrics/output_fidelity.h"
@@ -30,6 +32,7 @@ namespace {
 struct WeightsOptions {
   std::vector<std::string> dumps;
   std::string output, samples;
+  int keep_dense = 0;
   bool force = false;
 };
 
@@ -127,6 +130,26 @@ std::string heaviest_text(const WeightsOfModel& found) {
   return aligned_text(lines, 0);
 }
 
+/// The option dense_heads of the `count` KV heads that weigh most: the weight of a KV head is the root of the sum of
+/// the squares of its query heads'. "7:1+5:0", in their order.
+std::string dense_heads_text(const WeightsOfModel& found, int count) {
+  const AttentionShape& shape = found.model->shape;
+  std::vector<std::pair<double, std::string>> heads;
+  for (const auto& [layer, sums] : found.layers)
+    for (int kv_head = 0; kv_head < shape.num_kv_heads; ++kv_head) {
+      double squares = 0;
+      for (int h = kv_head * shape.group(); h < (kv_head + 1) * shape.group(); ++h)
+        squares += std::pow(sums.mean(static_cast<std::size_t>(h)), 2);
+      heads.emplace_back(squares, fmt::format("{}:{}", layer, kv_head));
+    }
+  if (std::cmp_less(heads.size(), count))
+    throw UsageError(fmt::format("--keep-dense is {}, and the dumps have weights of {} KV heads", count, heads.size()));
+  std::ranges::stable_sort(heads, std::ranges::greater{}, [](const auto& head) { return head.first; });
+  std::string text;
+  for (int i = 0; i < count; ++i) text += (i == 0 ? "" : "+") + heads[static_cast<std::size_t>(i)].second;
+  return text;
+}
+
 void run_weights(const WeightsOptions& options, const GlobalOptions& global) {
   check_output_file(options.output, options.dumps, {.replace = options.force});
   std::vector<DumpReader> dumps;
@@ -136,15 +159,24 @@ void run_weights(const WeightsOptions& options, const GlobalOptions& global) {
   Study chosen;
   if (!options.samples.empty()) chosen.choice.samples = parse_names(options.samples);
   const WeightsOfModel found = average(dumps, plan_study(infos, chosen));
-  const Json document = document_of(found, options.dumps, content_hashes(options.dumps, global.thread_count()));
+  const std::string dense_heads = options.keep_dense > 0 ? dense_heads_text(found, options.keep_dense) : "";
+  Json document = document_of(found, options.dumps, content_hashes(options.dumps, global.thread_count()));
   write_atomically(options.output, document.dump(1) + "\n", {.overwrite = options.force});
-  if (global.json)
+  if (global.json) {
+    if (!dense_heads.empty()) document["dense_heads"] = dense_heads;
     std::cout << document.dump(2) << '\n';
-  else
-    std::cout << heaviest_text(found)
-              << fmt::format("{}: weights of {} layers of '{}', averaged over {} prompt{}\n", printable(options.output),
-                             found.layers.size(), printable(found.model->model), found.prompts,
-                             found.prompts == 1 ? "" : "s");
+    return;
+  }
+  std::cout << heaviest_text(found)
+            << fmt::format("{}: weights of {} layers of '{}', averaged over {} prompt{}\n", printable(options.output),
+                           found.layers.size(), printable(found.model->model), found.prompts,
+                           found.prompts == 1 ? "" : "s");
+  if (!dense_heads.empty())
+    std::cout << fmt::format(
+        "dense_heads={}: the option with which a selector leaves the {} heaviest of its {} KV heads "
+        "exact\n",
+        dense_heads, options.keep_dense,
+        found.layers.size() * static_cast<std::size_t>(found.model->shape.num_kv_heads));
 }
 
 }  // namespace
@@ -162,6 +194,11 @@ void add_weights(Command& program, const GlobalOptions& global) {
       .joined()
       .takes(text_that_is("a list such as a,b"))
       .type("NAMES");
+  command
+      .option("--keep-dense", options->keep_dense,
+              "Also print the option dense_heads for the N KV heads that weigh most")
+      .takes(whole_number(1))
+      .type("N");
   command.flag("--force", options->force, "Replace the file if it is there");
   command.on_run([options, &global] { run_weights(*options, global); });
 }

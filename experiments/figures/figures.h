@@ -24,7 +24,8 @@
   FIGURE(delta_validation)       \
   FIGURE(task_fidelity)          \
   FIGURE(span_keep)              \
-  FIGURE(span_attribution)
+  FIGURE(span_attribution)       \
+  FIGURE(head_weights)
 
 namespace attest {
 

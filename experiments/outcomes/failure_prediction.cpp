@@ -114,6 +114,7 @@ ExperimentResult make(const OutcomeStudy& study) {
     if (!figure.panels.empty()) result.figures.push_back(std::move(figure));
   result.tables.push_back(auc_table(study, rows));
   result.tables.push_back(thresholds_table(study, rows));
+  add_margins(study, scopes, result);
   std::vector<std::size_t> order;
   for (const AucRow& row : rows)
     if (row.scope == scopes.data()) order.push_back(row.predictor);

@@ -26,6 +26,9 @@ NamedTable thresholds_table(const OutcomeStudy& study, const std::vector<AucRow>
 /// failure_prediction_left_out and its findings. `order`: the predictors.
 void add_left_out(const OutcomeStudy& study, const std::vector<std::size_t>& order, ExperimentResult& result);
 
+/// failure_prediction_margin and its finding: predicted margins below 0. Nothing without them.
+void add_margins(const OutcomeStudy& study, const std::vector<OutcomeScope>& scopes, ExperimentResult& result);
+
 /// failure_prediction_target and its findings.
 void add_targets(const OutcomeStudy& study, ExperimentResult& result);
 

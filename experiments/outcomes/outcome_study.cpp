@@ -68,14 +68,14 @@ std::vector<OutcomeScope> scopes_of(const OutcomeRuns& all) {
 }
 
 std::vector<std::size_t> shown_predictors(const OutcomeRuns& all) {
-  return found_in(
-      all, {"combination_spans", "span_error.max", "span_recall.min", "span_share_kept", "model_span_lost.max",
-            "weighted_error.max", "combination", "lse_error.max", "mass_recall.min", "recall.min", "recall.mean"});
+  return found_in(all, {"combination_spans", "span_error.max", "span_recall.min", "span_share_kept",
+                        "model_span_lost.max", "weighted_error.max", "predicted_margin.min", "combination",
+                        "lse_error.max", "mass_recall.min", "recall.min", "recall.mean"});
 }
 
 std::vector<std::size_t> told_predictors(const OutcomeRuns& all) {
-  return found_in(all, {"combination_spans", "span_error.max", "span_recall.min", "weighted_error.max", "combination",
-                        "lse_error.max"});
+  return found_in(all, {"combination_spans", "span_error.max", "span_recall.min", "weighted_error.max",
+                        "predicted_margin.min", "combination", "lse_error.max"});
 }
 
 std::vector<std::size_t> ordered_predictors(const OutcomeRuns& all, const std::vector<double>& aucs) {

@@ -206,6 +206,15 @@ LineStyle ModelStudy::style(const PooledSelector& selector) const {
   return selector.is_oracle() ? oracle_style(index) : line_style(index);
 }
 
+std::vector<SampleCells> score_cells_of_all(const ModelStudy& study, std::string_view metric) {
+  std::vector<SampleCells> all;
+  std::set<std::pair<int, std::string>> known;
+  for (const PooledSelector& selector : study.selectors())
+    for (SampleCells& cells : study.score_cells(selector, metric))
+      if (known.insert({cells.dump, cells.sample}).second) all.push_back(std::move(cells));
+  return all;
+}
+
 std::int64_t rounded_length(std::int64_t tokens) {
   if (tokens < 1) return tokens;
   const double power = std::round(std::log2(static_cast<double>(tokens)));

@@ -87,6 +87,9 @@ class ModelStudy {
   std::vector<std::string> sources_;  ///< file names and hashes
 };
 
+/// The cells of a metric of the exact scores, of every sample once, whichever selectors its file has.
+std::vector<SampleCells> score_cells_of_all(const ModelStudy& study, std::string_view metric);
+
 /// A length rounded to a power of two, by which samples are grouped. Lengths below 1, as a damaged file may have, stay.
 std::int64_t rounded_length(std::int64_t tokens);
 

@@ -17,16 +17,6 @@ using Prompt = std::pair<int, std::string>;  // dump, sample
 
 Prompt prompt_of(const SampleCells& cells) { return {cells.dump, cells.sample}; }
 
-/// Of every sample once, whichever selectors its file has.
-std::vector<SampleCells> span_masses(const ModelStudy& study) {
-  std::vector<SampleCells> all;
-  std::set<Prompt> known;
-  for (const PooledSelector& selector : study.selectors())
-    for (SampleCells& cells : study.score_cells(selector, "span_mass"))
-      if (known.insert(prompt_of(cells)).second) all.push_back(std::move(cells));
-  return all;
-}
-
 /// The values of one head, by query; empty if the sample lacks the layer or the head.
 std::vector<double> queries_of(const SampleCells& cells, int layer, int head) {
   const auto at = std::ranges::find(cells.layers, layer);
@@ -93,7 +83,7 @@ RetrievalRanking rank_retrieval_heads(const ModelStudy& study) {
   RetrievalRanking ranking;
   const std::vector<PlacedSample> samples = study.samples();
   if (samples.empty()) return ranking;
-  const std::vector<SampleCells> masses = span_masses(study);
+  const std::vector<SampleCells> masses = score_cells_of_all(study, "span_mass");
   for (const SampleCells& cells : masses)
     ranking.prompts += std::ranges::all_of(cells.values, [](float mass) { return std::isnan(mass); }) ? 0 : 1;
   std::vector<HeadSum> sums = head_sums(masses, samples[0].file->study().dumps[samples[0].dump].shape.group());

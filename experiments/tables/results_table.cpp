@@ -11,7 +11,7 @@
 
 #include "analysis/statistics/aggregate.h"
 #include "analysis/statistics/ladder.h"
-#include "analysis/statistics/model_error.h"
+#include "analysis/statistics/model_cells.h"
 #include "analysis/study/study.h"
 #include "analysis/study/typed_setting.h"
 #include "dumps/base/error.h"
@@ -93,9 +93,10 @@ void check_axes(const TableRequest& request) {
   const auto splits = [&](Grouping grouping) { return std::ranges::count(request.by, grouping) > 0; };
   if (splits(Grouping::layer) || splits(Grouping::head))
     for (const MetricStatistic& column : request.columns)
-      if (column.metric == kWeightedErrorMetric)
+      if (is_of_model(column.metric))
         throw UsageError(fmt::format("--by {}: '{}' is of all layers together; '{}' has its parts",
-                                     splits(Grouping::layer) ? "layer" : "head", column.metric, kWeightedErrorHead));
+                                     splits(Grouping::layer) ? "layer" : "head", column.metric,
+                                     stored_part(column.metric)));
   if (std::ranges::count(request.by, Grouping::head) == 0) return;
   for (const MetricStatistic& column : request.columns)
     if (column.info.axes == MetricAxes::query_setting)
@@ -113,7 +114,7 @@ std::vector<std::vector<SampleCells>> cells_of(ResultsFiles files, const ModelSt
   const bool span_recall = column.metric == kSpanRecallMetric;
   std::vector<std::vector<SampleCells>> all =
       study.cells(selector.pooled, span_recall || column.of_scores ? "recall" : column.metric,
-                  column.metric == kWeightedErrorMetric ? std::set<int>{} : except);
+                  is_of_model(column.metric) ? std::set<int>{} : except);
   if (column.of_scores) {
     // Scores do not depend on the setting. A file that lacks a setting lacks its scores there, too.
     for (std::vector<SampleCells>& samples : all) samples = scores(column.metric, samples);
@@ -254,11 +255,12 @@ ResultsTable make_results_table(ResultsFiles files, TableRequest request) {
   check_settings(studies, request);
   for (const MetricStatistic& column : request.columns)
     if (!has_metric(files, column))
-      throw InputError(fmt::format("the results have no '{}'{}", column.metric,
-                                   column.metric.starts_with("span_") ? ", which takes samples with spans"
-                                   : column.metric.starts_with("weighted_")
-                                       ? ", which takes head gradients or --weights"
-                                       : ""));
+      throw InputError(
+          fmt::format("the results have no '{}'{}", column.metric,
+                      column.metric.starts_with("span_")        ? ", which takes samples with spans"
+                      : column.metric.starts_with("weighted_")  ? ", which takes head gradients or --weights"
+                      : column.metric.starts_with("predicted_") ? ", which takes a dump with output gradients"
+                                                                : ""));
   ResultsTable table{.columns = request.columns, .by = request.by, .with_dense_layers = request.with_dense_layers};
   for (const ModelStudy& study : studies) add_model(files, study, request, table);
   if (!table.rows.empty()) return table;

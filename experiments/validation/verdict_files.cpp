@@ -65,16 +65,18 @@ Json offenders_json(const Judgement& judgement) {
   Json cells = Json::array();
   for (const Offender& o : judgement.offenders().worst) {
     const Prompt& prompt = judgement.set.prompts[o.prompt];
-    cells.push_back({{"prompt", prompt.name},
-                     {"task", prompt.task},
-                     {"tokens", prompt.num_tokens},
-                     {"layer", o.layer},
-                     {"head", or_null(o.head)},
-                     {"query_position", o.query_position},
-                     {"target", judgement.request.targets[o.target].text},
-                     {"value", defined(o.value)},
-                     {"setting", setting_json(judgement, o.setting)},
-                     {"enough", o.enough ? setting_json(judgement, *o.enough) : Json()}});
+    Json cell = {{"prompt", prompt.name},
+                 {"task", prompt.task},
+                 {"tokens", prompt.num_tokens},
+                 {"layer", o.layer},
+                 {"head", or_null(o.head)},
+                 {"query_position", o.query_position},
+                 {"target", judgement.request.targets[o.target].text},
+                 {"value", defined(o.value)},
+                 {"setting", setting_json(judgement, o.setting)},
+                 {"enough", o.enough ? setting_json(judgement, *o.enough) : Json()}};
+    if (o.of_row) cell["row_value"] = *o.of_row;
+    cells.push_back(std::move(cell));
   }
   return {{"count", judgement.offenders().count}, {"cells", std::move(cells)}};
 }

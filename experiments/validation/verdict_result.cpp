@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "analysis/statistics/model_cells.h"
 #include "experiments/study_view/words.h"
 #include "experiments/validation/evidence_plot.h"
 #include "experiments/validation/setting_figure.h"
@@ -37,16 +38,18 @@ Severity severity_of(Certainty certainty) {
 /// The map has the worst of all samples and queries, so that the cell can be seen in it.
 MapPlace place_of(const Judgement& judgement, const Offender& offender) {
   const auto& candidates = judgement.set.candidates;
+  const MetricStatistic& quantity = judgement.request.targets[offender.target].quantity;
+  const std::string metric(stored_part(quantity.stored_metric()));
   if (!candidates.empty()) {
     const auto& [text, selector, setting] = candidates[offender.setting];
-    return {.metric = std::string(judgement.request.targets[offender.target].quantity.stored_metric()),
+    return {.metric = metric,
             .selector = selector.label,
             .setting = selector.setting_labels[setting],
             .statistic = "worst",
             .layer = offender.layer,
             .head = offender.head};
   }
-  return {.metric = std::string(judgement.request.targets[offender.target].quantity.stored_metric()),
+  return {.metric = metric,
           .selector = judgement.set.selector.label,
           .setting = judgement.label(offender.setting),
           .statistic = "worst",

@@ -10,6 +10,7 @@
 #include <limits>
 #include <map>
 
+#include "analysis/statistics/model_cells.h"
 #include "dumps/base/join.h"
 #include "dumps/base/printable.h"
 
@@ -217,6 +218,12 @@ std::string evidence_text(const Judgement& judgement, const Evidence& evidence) 
 std::string offender_text(const Judgement& judgement, const Offender& offender) {
   const Target& target = judgement.request.targets[offender.target];
   const std::string head = offender.head ? fmt::format(", head {}", *offender.head) : "";
+  if (offender.of_row)
+    return fmt::format("layer {}{}, prompt {}, query {}: {} {} in a row with {} {} {} {} at {}", offender.layer, head,
+                       printable(judgement.set.prompts[offender.prompt].name), offender.query_position,
+                       stored_part(target.quantity.metric), number(offender.value), target.quantity.quantity(),
+                       number(*offender.of_row), target.at_least ? "<" : ">", number(target.value),
+                       judgement.setting_text(offender.setting));
   const std::string enough = !judgement.set.has_choice() ? ""
                              : offender.enough ? fmt::format("; {} would do", judgement.setting_text(*offender.enough))
                              : judgement.set.candidates.empty() ? "; no setting of the grid would do"

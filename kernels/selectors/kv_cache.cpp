@@ -63,7 +63,10 @@ class KvCache final : public Selector {
                                      store_->side(keys).format->name, keys ? "keys" : "values", fault));
   }
   void check_layer(int layer, int num_kv_heads) const override {
-    if (!is_dense(layer, 0)) store_->check_layer(layer, num_kv_heads);
+    Selector::check_layer(layer, num_kv_heads);
+    bool stored = false;
+    for (int head = 0; head < num_kv_heads; ++head) stored = stored || !is_dense(layer, head);
+    if (stored) store_->check_layer(layer, num_kv_heads);
   }
 
   void select(const KvHead& head, const RankedScores& exact, std::span<const AscendingGrid>,

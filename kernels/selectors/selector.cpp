@@ -69,6 +69,10 @@ double Selector::natural_delta(double, const ScoreTransform&) const { return std
 void Selector::finish(OptionReader& reader, int default_dense_layers) {
   dense_layers_ = reader.integer("dense_layers", default_dense_layers, 0, 1 << 20,
                                  {"layers at the start of the model with exact attention", "layers"});
+  const std::string heads = reader.text("dense_heads", "", {"KV heads with exact attention: 7:1+5:0 is LAYER:HEAD"});
+  if (!parse_dense_heads(heads, dense_heads_))
+    throw UsageError(fmt::format("selector '{}': option 'dense_heads' is '{}', expected {}", reader.selector(),
+                                 excerpt(heads), kDenseHeadsForm));
   finish(reader);
 }
 
@@ -120,8 +124,15 @@ std::vector<std::string> Selector::input_files() const {
   return settings_file_ ? std::vector{settings_file_->path} : std::vector<std::string>();
 }
 
+void Selector::check_layer(int layer, int num_kv_heads) const {
+  for (const DenseHead& head : dense_heads_)
+    if (head.layer == layer && head.kv_head >= num_kv_heads)
+      throw UsageError(fmt::format("selector '{}': option 'dense_heads' has {}:{}, and layer {} has {} KV head{}",
+                                   name_, layer, head.kv_head, layer, num_kv_heads, num_kv_heads == 1 ? "" : "s"));
+}
+
 bool Selector::is_dense(int layer, int kv_head) const {
-  return layer < dense_layers_ || more_dense_layers_.contains(layer) ||
+  return layer < dense_layers_ || more_dense_layers_.contains(layer) || dense_heads_.contains({layer, kv_head}) ||
          (settings_file_ && settings_file_->settings.at(layer, kv_head).dense);
 }
 

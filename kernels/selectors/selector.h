@@ -19,6 +19,7 @@
 #include "kernels/level.h"
 #include "kernels/metric_info.h"
 #include "kernels/row_matrix.h"
+#include "kernels/selectors/dense_heads.h"
 #include "kernels/selectors/options.h"
 #include "kernels/selectors/settings_file.h"
 #include "kernels/setting.h"
@@ -101,8 +102,9 @@ class Selector {
   virtual double natural_delta(double setting, const ScoreTransform& transform) const;
   /// Throws UsageError if the options do not fit the shape of keys and values, or if a required option is missing.
   virtual void check(const KvShape&) const {}
-  /// Throws InputError if a file that the selector reads lacks something for this layer of the model.
-  virtual void check_layer(int /*layer*/, int /*num_kv_heads*/) const {}
+  /// Throws InputError if a file that the selector reads lacks something for this layer of the model, UsageError if the
+  /// layer lacks one of `dense_heads`.
+  virtual void check_layer(int layer, int num_kv_heads) const;
 
   /// A note for results where `visible` is too small for the method to take effect, for instance "keeps every key". It
   /// warns readers who would take such a result for fidelity. It depends on the lengths alone, not on the data. Empty
@@ -137,9 +139,11 @@ class Selector {
   int dense_layers() const { return dense_layers_; }
   /// The file of the option settings_file; null without it.
   const SettingsFile* settings_file() const { return settings_file_ ? &*settings_file_ : nullptr; }
-  /// Whether attention is exact for a KV head: in dense layers, or because its settings file says so. select() is not
-  /// called for it.
+  /// Whether attention is exact for a KV head: in dense layers, as one of dense_heads, or because its settings file
+  /// says so. select() is not called for it.
   bool is_dense(int layer, int kv_head) const;
+  /// KV heads with exact attention: the option dense_heads.
+  const DenseHeads& dense_heads() const { return dense_heads_; }
   /// What the settings file adds to every setting of the grid for a KV head; 0 without a file. NaN for a KV head that
   /// is dense under a file: it has no setting.
   double setting_shift(int layer, int kv_head) const;
@@ -149,7 +153,7 @@ class Selector {
  protected:
   /// Makes a layer dense beside those of `dense_layers`.
   void add_dense_layer(int layer) { more_dense_layers_.insert(layer); }
-  /// Reads `dense_layers` and checks that no option is left over. Constructors call this last.
+  /// Reads `dense_layers` and `dense_heads`, and checks that no option is left over. Constructors call this last.
   void finish(OptionReader& reader, int default_dense_layers);
   /// The same for a selector that has no dense layers.
   void finish(OptionReader& reader);
@@ -163,6 +167,7 @@ class Selector {
   std::string name_;
   int dense_layers_ = 0;
   std::set<int> more_dense_layers_;
+  DenseHeads dense_heads_;
   std::vector<OptionValue> options_;
   std::optional<SettingsFile> settings_file_;
 };

@@ -76,6 +76,17 @@ inline std::vector<float> sinks_of(int query_heads) {
   return sinks;
 }
 
+/// Gradients of norm 1, so that losses have the scale of the errors, for values of this size.
+inline void add_gradients(AttentionLayer& layer, float size) {
+  std::mt19937 random(17);
+  std::normal_distribution<float> normal;
+  const auto rows = static_cast<std::size_t>(layer.num_queries() * layer.shape.num_query_heads);
+  const float scale = 1 / (size * std::sqrt(static_cast<float>(layer.shape.value_dim)));
+  for (std::size_t r = 0; r < rows; ++r) layer.head_gradient.push_back(std::fabs(normal(random)) / size);
+  for (std::size_t i = 0; i < rows * static_cast<std::size_t>(layer.shape.value_dim); ++i)
+    layer.output_gradient.push_back(scale * normal(random));
+}
+
 /// A few keys share a direction with the queries, so that attention has peaks. `tied`: five keys repeat. `zeros`: every
 /// other query row and all keys of the first KV head are 0.
 inline AttentionLayer make_layer(const Case& c, int number = 3) {
@@ -120,6 +131,7 @@ inline AttentionLayer make_layer(const Case& c, int number = 3) {
   fill(layer.k, c.type, k);
   fill(layer.v, c.type, v);
   if (c.sinks) layer.sinks = sinks_of(c.query_heads);
+  add_gradients(layer, size);
   add_estimates(layer);
   return layer;
 }

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "analysis/results/axes.h"
+#include "analysis/results/model_metric.h"
 #include "analysis/results/results_file.h"
 #include "kernels/selectors/registry.h"
 #include "tests/analysis/studies.h"
@@ -21,10 +22,10 @@ namespace {
 
 /// Whether a results file uses the name for another data set in a selector's group.
 bool is_taken(std::string_view name) {
-  constexpr std::string_view kOthers[] = {"settings", "setting_labels", "lambdas",       "span_tokens", "dense",
-                                          "done",     "layer",          "query",         "head",        "setting",
-                                          "lambda",   "token",          "weighted_error"};
-  return std::ranges::find(kOthers, name) != std::end(kOthers);
+  constexpr std::string_view kOthers[] = {"settings", "setting_labels", "lambdas", "span_tokens", "dense",  "done",
+                                          "layer",    "query",          "head",    "setting",     "lambda", "token"};
+  return std::ranges::find(kOthers, name) != std::end(kOthers) || name == "margin" ||
+         find_model_metric(name) != nullptr;
 }
 
 TEST(Metrics, CudaCodeIsAllFunctionsOfTheDevice) {

@@ -31,9 +31,9 @@ void add_rare_parts(const std::string& path) {
   edit.zeros(layer + "/sinks", H5T_NATIVE_FLOAT, {6});
   edit.zeros(layer + "/head_gradient", H5T_NATIVE_FLOAT, {3, 6});
   const test::Handle half = test::float_type(5, 10, 15), chunked = test::own(H5Pcreate(H5P_DATASET_CREATE));
-  edit.zeros(layer + "/output_gradient", half.get(), {1, 3, 6, 5});
-  const double scale = 1;
-  edit.attribute(layer + "/output_gradient", "scales", H5T_NATIVE_DOUBLE, &scale, {1});
+  edit.zeros(layer + "/output_gradient", half.get(), {2, 3, 6, 5});
+  const double scales[]{1, 0.5};
+  edit.attribute(layer + "/output_gradient", "scales", H5T_NATIVE_DOUBLE, scales, {2});
   const hsize_t chunk[]{1, 16, 8};
   test::done(H5Pset_chunk(chunked.get(), 3, chunk));
   test::done(H5Pset_shuffle(chunked.get()));
@@ -107,6 +107,10 @@ void check_sample(const DumpReader& dump, std::size_t index, bool arrays) {
                          ? static_cast<std::size_t>(shape.num_query_heads * sample.num_tokens)
                          : 0),
             "mass");
+    const std::size_t gradients = dump.read_array<float>(index, number, kOutputGradient).size();
+    require(gradients == info.gradient_scales.size() * sample.query_positions.size() *
+                             static_cast<std::size_t>(shape.num_query_heads * shape.value_dim),
+            "output gradients");
   }
 }
 

@@ -232,9 +232,9 @@ TEST_F(DumpWriterTest, HeadGradientsOfALayerAreReadBack) {
   const std::vector<std::byte> values(40 * 6 * 8 * 4);
   SampleInfo sample = small_samples()[0];
   sample.layers = {0};
+  sample.margin = {-1, 0, 2.5};
   DumpWriter writer(path_, small_header());
   writer.begin_sample(sample);
-  writer.write_array<float>("margin", std::vector<float>{-1, 0, 2.5});
   writer.write_array<std::int32_t>("answer_token", std::vector<std::int32_t>{7, 8, 9});
   const auto message = [&](std::vector<float> wrong) {
     return message_of<UsageError>([&] { writer.begin_layer(0, {.head_gradient = std::move(wrong)}); });
@@ -254,7 +254,7 @@ TEST_F(DumpWriterTest, HeadGradientsOfALayerAreReadBack) {
   AttentionLayer layer;
   ASSERT_TRUE(reader.read_layer(0, 0, layer));
   EXPECT_EQ(layer.head_gradient, gradient);
-  EXPECT_THAT(reader.read_array<float>(0, "margin"), ::testing::ElementsAre(-1, 0, 2.5));
+  EXPECT_THAT(reader.info().samples[0].margin, ::testing::ElementsAre(-1, 0, 2.5));
   EXPECT_THAT(reader.read_array<std::int32_t>(0, "answer_token"), ::testing::ElementsAre(7, 8, 9));
 }
 

@@ -207,3 +207,54 @@ def test_a_target_of_the_whole_model(tmp_path):
     for per in "layer", "kv_head":
         done = attest("validate", tmp_path / "r.h5", "--target", target, "--per", per, expect=2)
         assert f"--per {per}: 'weighted_error' is of all layers together" in done.stderr
+    # The heads that make up the worst rows of what is in the way.
+    found = json.loads(attest("validate", tmp_path / "r.h5", "--target", target, "--json").stdout)["offenders"]["cells"]
+    with h5py.File(tmp_path / "r.h5") as file:
+        for cell in found[:20]:
+            group = file[f"dumps/0/samples/{cell['prompt']}/recent"]
+            n, s = POSITIONS.index(cell["query_position"]), group["settings"][:].tolist().index(cell["setting"])
+            parts = group["weighted_error_head"][:, n, :, s]
+            assert cell["value"] == pytest.approx(parts[LAYERS.index(cell["layer"]), cell["head"]], rel=1e-6)
+            assert (parts > cell["value"]).sum() < 3 and cell["row_value"] == pytest.approx(group["weighted_error"][n, s], rel=1e-6)
+            assert cell["row_value"] > worst[:, 1].max() and "enough" in cell
+    largest = found[0]
+    sentence = (f"layer {largest['layer']}, head {largest['head']}, prompt {largest['prompt']}, query {largest['query_position']}: "
+                f"weighted_error_head {largest['value']:.6g} in a row with weighted_error {largest['row_value']:.6g} > ")
+    assert sentence in attest("validate", tmp_path / "r.h5", "--target", target).stdout
+    assert [c["value"] for c in found] == sorted((c["value"] for c in found), reverse=True)
+
+
+def test_the_heaviest_kv_heads_as_an_option(made):
+    folder, (p, q, r) = made
+    squares = {}
+    for layer, of_prompts in ((0, (p[0], r[0])), (2, (p[2], q[2], r[2]))):
+        for head, weight in enumerate(sum(of_prompts) / len(of_prompts)):
+            squares[f"{layer}:{head // 2}"] = squares.get(f"{layer}:{head // 2}", 0) + weight**2
+    order = sorted(squares, key=lambda head: -squares[head])
+    done = attest("weights", folder / "a.h5", folder / "b.h5", "-o", folder / "w.json", "--keep-dense", 3)
+    option = "dense_heads=" + "+".join(order[:3])
+    assert done.stdout.splitlines()[-1] == f"{option}: the option with which a selector leaves the 3 heaviest of its 4 KV heads exact"
+    assert json.loads(attest("weights", folder / "a.h5", folder / "b.h5", "-o", folder / "w.json", "--keep-dense", 3, "--json", "--force").stdout)["dense_heads"] == "+".join(order[:3])
+    assert "dense_heads" not in json.loads((folder / "w.json").read_text())
+    done = attest("weights", folder / "a.h5", "-o", folder / "x.json", "--keep-dense", 5, expect=2)
+    assert "--keep-dense is 5, and the dumps have weights of 4 KV heads" in done.stderr and not (folder / "x.json").exists()
+    # The option makes these heads exact, and leaves the others as they are.
+    errors = {}
+    for name, selector in (("plain", "recent=streaming_llm"), ("kept", f"recent=streaming_llm:{option}")):
+        attest("run", folder / "b.h5", "-o", folder / f"{name}.h5", "--device", "cpu", "--selector", selector, "--budget", "16,25%")
+        with h5py.File(folder / f"{name}.h5") as file:
+            errors[name] = file["dumps/0/samples/r/recent/weighted_error_head"][:]
+    for y, layer in enumerate(LAYERS):
+        for head in range(HEADS):
+            kept = f"{layer}:{head // 2}" in order[:3]
+            assert (errors["plain"][y, :, head] > 0).all()
+            np.testing.assert_array_equal(errors["kept"][y, :, head], 0 if kept else errors["plain"][y, :, head])
+
+
+@pytest.mark.parametrize("heads, sentence", [
+    ("9:0", "option 'dense_heads' has 9:0, and the model of"), ("2:2", "option 'dense_heads' has 2:2, and layer 2 has 2 KV heads"),
+    ("2-1", "option 'dense_heads' is '2-1', expected KV heads as LAYER:HEAD joined by '+', such as 7:1+5:0")])
+def test_dense_heads_that_the_model_lacks_are_refused(made, heads, sentence):
+    folder, _ = made
+    done = attest("run", folder / "b.h5", "-o", folder / "r.h5", "--device", "cpu", "--selector", f"streaming_llm:dense_heads={heads}", expect=2)
+    assert sentence in done.stderr and not (folder / "r.h5").exists()

@@ -37,6 +37,10 @@ def numbers_of(path, label, setting, predictor):
             numbers.append(reduce((weight * group["output_error"][..., at]).sum((0, 2)) / weight.sum((0, 2))))
         elif metric == "weighted_error":
             numbers.append(np.float32(reduce(np.sqrt((group["weighted_error_head"][..., at].astype(float) ** 2).sum(2)).sum(0).astype(np.float32).astype(float))))
+        elif metric in ("predicted_loss", "predicted_margin"):
+            loss = group["predicted_loss_head"][..., at].astype(float).sum((0, 2))
+            row = loss if metric == "predicted_loss" else scores["margin"].astype(float) - loss
+            numbers.append(np.float32(reduce(row.astype(np.float32).astype(float))))
         elif metric == "span_recall":
             numbers.append(reduce(group["recall"][..., at].astype(float)[mass >= 0.3]))
         else:
@@ -58,7 +62,7 @@ STATISTICS = {"mean": np.nanmean, "min": np.nanmin, "max": np.nanmax, "p5": lamb
 PREDICTORS = {"span_error.max": "high", "span_recall.min": "low", "span_recall.mean": "low", "span_share_kept": "low", "span_mass_kept.min": "low", "model_span_lost.max": "high",
               "model_span_lost.mean": "high", "recall.mean": "low", "recall.min": "low", "recall.p5": "low", "mass_recall.min": "low", "lse_error.max": "high", "recall_layer.min": "low",
               "lse_error.mean": "high", "keep_ratio.mean": "low", "keep_ratio.min": "low", "weighted_error.max": "high",
-              "weighted_error.mean": "high"}
+              "weighted_error.mean": "high", "predicted_loss.max": "high", "predicted_margin.min": "low", "predicted_margin.mean": "low"}
 
 
 class Study:
@@ -126,6 +130,21 @@ def test_thresholds_catch_what_they_say(study):
                 assert float(row[f"caught_{share}"]) == pytest.approx((score[failed] >= limit).mean(), abs=0.01)
                 assert float(row[f"caught_{share}"]) >= share / 100
                 assert float(row[f"false_alarms_{share}"]) == pytest.approx((score[~failed] >= limit).mean(), abs=0.01)
+
+
+def test_predicted_margins_below_zero(study):
+    """A threshold that is not learnt."""
+    rows, alarm = table(study.out, "margin"), study.values("predicted_margin.min") < 0
+    assert {r["scope"] for r in rows} == {"all", "ffd", "quest", "streaming_llm", "model tiny", "model other"}
+    for scope, of in (("all", study.failed | True), ("ffd", study.selector == "ffd"), ("model other", study.model == "other")):
+        row, failed = row_of(rows, scope=scope), study.failed[of]
+        assert (int(row["failures"]), int(row["right"])) == (failed.sum(), (~failed).sum())
+        assert float(row["caught"]) == pytest.approx(alarm[of][failed].mean(), abs=NUMBER)
+        assert float(row["false_alarms"]) == pytest.approx(alarm[of][~failed].mean(), abs=NUMBER)
+    caught, alarms = alarm[study.failed].mean(), alarm[~study.failed].mean()
+    assert 0.2 < caught < 1 and 0 < alarms < 0.8, "the case is not trivial"
+    assert (f"predicted_margin.min below 0, a threshold that is not learnt, tells {100 * caught:.1f} % of {study.failed.sum()} failures, "
+            f"and takes {100 * alarms:.1f} % of {(~study.failed).sum()} right runs for failures.") in texts(study.report)
 
 
 def test_what_is_left_out_does_not_teach(study):

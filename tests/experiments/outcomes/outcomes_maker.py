@@ -52,6 +52,7 @@ def write_results(path, bad, names=None, *, selectors=None, model="tiny", dump="
             sample["layers"] = np.arange(LAYERS, dtype=np.int32)
             sample["query_positions"] = np.arange(1000 - QUERIES, 1000)
             sample["scores/lse"] = rng.normal(size=shape).astype(np.float32)
+            sample["scores/margin"] = ((0.6 + 0.08 * (p % 10)) * np.linspace(2.5, 4, QUERIES)).astype(np.float32)
             mass = np.full(shape, 0.1)
             mass[:, :, 0] = 0.6  # retrieval cells
             if spans:
@@ -73,6 +74,8 @@ def write_results(path, bad, names=None, *, selectors=None, model="tiny", dump="
                 values = {"recall": recall, "mass_recall": 1 - own * rng.uniform(0.2, 1, (*shape, 1)), "lse_error": 2 * own * rng.uniform(0, 1, (*shape, 1)),
                           "output_error": 1.5 * own * rng.uniform(0.6, 1, (*shape, 1)),
                           "weighted_error_head": own**2 * np.linspace(0.5, 2, mass.size).reshape(*shape, 1),
+                          # Of up to 12 own per row, some of it negative; the margins are about 3.
+                          "predicted_loss_head": own * np.linspace(-1.5, 3.5, mass.size).reshape(*shape, 1),
                           "recall_layer": 1 - own * rng.uniform(0.2, 1, (LAYERS, QUERIES, 1)),
                           "keep_ratio": np.clip(0.8 - own * rng.uniform(0.5, 1, (*shape, 1)), 0, 1)}
                 if spans:

@@ -1,0 +1,111 @@
+// Adds up weights and weighted errors by head.
+#include "experiments/study_view/head_shares.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <span>
+
+#include "analysis/statistics/not_defined.h"
+
+namespace attest {
+namespace {
+
+struct Mean {
+  double sum = 0;
+  std::int64_t count = 0;
+
+  void add(double value) {
+    if (std::isnan(value)) return;
+    sum += value;
+    ++count;
+  }
+  double get() const { return count > 0 ? sum / static_cast<double>(count) : kNaN; }
+};
+
+/// The means of each head's values: over all queries, or of the first alone where all are the same.
+std::map<HeadPlace, Mean> head_means(const std::vector<SampleCells>& samples, bool same_for_all_queries) {
+  std::map<HeadPlace, Mean> means;
+  for (const SampleCells& cells : samples)
+    for (std::size_t y = 0; y < cells.layers.size(); ++y)
+      for (std::int64_t n = 0; n < (same_for_all_queries ? 1 : cells.num_queries); ++n)
+        for (std::int64_t h = 0; h < cells.num_heads; ++h)
+          means[{cells.layers[y], static_cast<int>(h)}].add(
+              static_cast<double>(cells.layer(y)[static_cast<std::size_t>(n * cells.num_heads + h)]));
+  std::erase_if(means, [](const auto& entry) { return entry.second.count == 0; });
+  return means;
+}
+
+HeadShares shares_of(const std::vector<SampleCells>& samples) {
+  HeadShares found;
+  double total = 0;
+  std::int64_t rows = 0;
+  for (const SampleCells& cells : samples) {
+    if (std::ranges::all_of(cells.values, [](float e) { return std::isnan(e); })) continue;
+    rows += cells.num_queries;
+    for (std::size_t y = 0; y < cells.layers.size(); ++y)
+      for (std::int64_t n = 0; n < cells.num_queries; ++n) {
+        const std::span<const float> heads = cells.layer(y).subspan(static_cast<std::size_t>(n * cells.num_heads),
+                                                                    static_cast<std::size_t>(cells.num_heads));
+        double squares = 0;
+        for (const float e : heads) squares += double{e} * double{e};
+        if (!(squares > 0)) continue;  // exact, or not defined
+        const double root = std::sqrt(squares);
+        total += root;
+        for (std::size_t h = 0; h < heads.size(); ++h)
+          found.shares[{cells.layers[y], static_cast<int>(h)}] += double{heads[h]} * double{heads[h]} / root;
+      }
+  }
+  for (auto& [place, part] : found.shares) part /= total;
+  found.mean_error = rows > 0 ? total / static_cast<double>(rows) : kNaN;
+  return found;
+}
+
+}  // namespace
+
+std::size_t HeadRanking::half() const {
+  const auto at = std::ranges::find_if(heads, [](const WeighedHead& head) { return head.so_far >= 0.5; });
+  return static_cast<std::size_t>(at - heads.begin()) + (at == heads.end() ? 0 : 1);
+}
+
+HeadRanking rank_by_weight(const ModelStudy& study) {
+  HeadRanking ranking;
+  const std::vector<SampleCells> weights = score_cells_of_all(study, "head_weight");
+  std::map<HeadPlace, Mean> masses = head_means(score_cells_of_all(study, "span_mass"), false);
+  double total = 0, so_far = 0;
+  for (const auto& [place, mean] : head_means(weights, true)) {
+    const auto mass = masses.find(place);
+    ranking.heads.push_back(
+        {.place = place, .weight = mean.get(), .span_mass = mass == masses.end() ? kNaN : mass->second.get()});
+    ranking.prompts = std::max(ranking.prompts, static_cast<int>(mean.count));
+    total += ranking.heads.back().weight;
+  }
+  std::ranges::stable_sort(ranking.heads, std::greater{}, &WeighedHead::weight);
+  for (WeighedHead& head : ranking.heads) {
+    so_far += head.weight;
+    head.of_all = total > 0 ? head.weight / total : kNaN;
+    head.so_far = total > 0 ? so_far / total : kNaN;
+  }
+  return ranking;
+}
+
+std::vector<std::pair<HeadPlace, double>> HeadShares::ranked() const {
+  std::vector<std::pair<HeadPlace, double>> list(shares.begin(), shares.end());
+  std::ranges::stable_sort(list, std::greater{}, [](const auto& entry) { return entry.second; });
+  return list;
+}
+
+double HeadShares::of(const HeadPlace& place) const {
+  const auto found = shares.find(place);
+  return found == shares.end() ? 0 : found->second;
+}
+
+std::vector<HeadShares> head_shares(const ModelStudy& study, const PooledSelector& selector) {
+  std::vector<HeadShares> all;
+  for (const std::vector<SampleCells>& samples : study.cells(selector, "weighted_error_head"))
+    all.push_back(shares_of(samples));
+  const bool none = std::ranges::all_of(all, [](const HeadShares& s) { return std::isnan(s.mean_error); });
+  return none ? std::vector<HeadShares>{} : all;
+}
+
+}  // namespace attest

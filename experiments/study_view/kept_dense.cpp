@@ -1,0 +1,170 @@
+// Sets the errors of KV heads to 0, in several orders.
+#include "experiments/study_view/kept_dense.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <optional>
+#include <random>
+#include <set>
+
+namespace attest {
+namespace {
+
+constexpr int kDraws = 50;
+constexpr unsigned kSeed = 33;
+
+/// The cells of a selector at a setting, which are weighed again and again.
+class DenseCells {
+ public:
+  DenseCells(const ModelStudy& study, const PooledSelector& selector, std::size_t setting, int group)
+      : group_(group),
+        errors_(at(study.cells(selector, "weighted_error_head"), setting)),
+        io_(at(study.cells(selector, "io_ratio"), setting)) {
+    std::erase_if(errors_, [](const SampleCells& cells) {
+      return std::ranges::any_of(cells.values, [](float e) { return std::isnan(e); });
+    });
+  }
+
+  static std::vector<SampleCells> at(std::vector<std::vector<SampleCells>> settings, std::size_t setting) {
+    return setting < settings.size() ? std::move(settings[setting]) : std::vector<SampleCells>{};
+  }
+
+  bool empty() const { return errors_.empty(); }
+  std::set<HeadPlace> kv_heads() const {
+    std::set<HeadPlace> heads;
+    for (const SampleCells& cells : errors_)
+      for (const int layer : cells.layers)
+        for (int h = 0; h < cells.num_heads; h += group_) heads.insert({layer, h / group_});
+    return heads;
+  }
+
+  DensePoint with(const std::set<HeadPlace>& dense) const {
+    DensePoint point{.count = dense.size()};
+    std::int64_t rows = 0, reads = 0;
+    for (const SampleCells& cells : errors_)
+      for (std::int64_t n = 0; n < cells.num_queries; ++n, ++rows) {
+        const double error = row_error(cells, n, dense);
+        point.mean_error += error;
+        point.largest_error = std::max(point.largest_error, error);
+      }
+    for (const SampleCells& cells : io_)
+      each_cell(cells, [&](const HeadPlace& place, double io) {
+        if (std::isnan(io)) return;
+        point.io += dense.contains(place) ? 1 : io;
+        ++reads;
+      });
+    point.mean_error /= static_cast<double>(rows);
+    point.io /= static_cast<double>(reads);
+    return point;
+  }
+
+  /// visit(KV head, value) for each cell.
+  template <class Visit>
+  void each_cell(const SampleCells& cells, Visit visit) const {
+    for (std::size_t y = 0; y < cells.layers.size(); ++y) {
+      const std::span<const float> layer = cells.layer(y);
+      for (std::size_t i = 0; i < layer.size(); ++i)
+        visit({cells.layers[y], static_cast<int>(i) % static_cast<int>(cells.num_heads) / group_}, double{layer[i]});
+    }
+  }
+
+ private:
+  double row_error(const SampleCells& cells, std::int64_t n, const std::set<HeadPlace>& dense) const {
+    double sum = 0;
+    for (std::size_t y = 0; y < cells.layers.size(); ++y) {
+      double squares = 0;
+      for (std::int64_t h = 0; h < cells.num_heads; ++h) {
+        const double e{cells.layer(y)[static_cast<std::size_t>(n * cells.num_heads + h)]};
+        if (!dense.contains({cells.layers[y], static_cast<int>(h) / group_})) squares += e * e;
+      }
+      sum += std::sqrt(squares);
+    }
+    return sum;
+  }
+
+  int group_;
+  std::vector<SampleCells> errors_, io_;
+};
+
+/// KV heads by falling value; those without one come last.
+std::vector<HeadPlace> ranked(const std::set<HeadPlace>& heads, const std::map<HeadPlace, double>& values) {
+  std::vector<HeadPlace> order(heads.begin(), heads.end());
+  std::ranges::stable_sort(order, std::greater{}, [&](const HeadPlace& place) {
+    const auto found = values.find(place);
+    return found == values.end() ? -1.0 : found->second;
+  });
+  return order;
+}
+
+std::map<HeadPlace, double> means(const DenseCells& cells, const std::vector<SampleCells>& samples) {
+  std::map<HeadPlace, ClusterSum> sums;
+  for (const SampleCells& sample : samples)
+    cells.each_cell(sample, [&](const HeadPlace& place, double value) {
+      if (std::isnan(value)) return;
+      sums[place].sum += value;
+      ++sums[place].count;
+    });
+  std::map<HeadPlace, double> found;
+  for (const auto& [place, sum] : sums) found[place] = sum.sum / static_cast<double>(sum.count);
+  return found;
+}
+
+std::vector<std::size_t> counts_up_to(std::size_t heads) {
+  std::vector<std::size_t> counts{0};
+  for (std::size_t n = 1; n < heads; n *= 2) counts.push_back(n);
+  return counts;
+}
+
+DenseCurve in_order(const DenseCells& cells, DenseBy by, std::vector<HeadPlace> order) {
+  DenseCurve curve{.by = by, .order = std::move(order), .points = {}};
+  for (const std::size_t n : counts_up_to(curve.order.size()))
+    curve.points.push_back(cells.with({curve.order.begin(), curve.order.begin() + static_cast<std::ptrdiff_t>(n)}));
+  return curve;
+}
+
+DenseCurve by_chance(const DenseCells& cells, const std::set<HeadPlace>& heads) {
+  DenseCurve curve{.by = DenseBy::chance, .order = {}, .points = {}};
+  std::mt19937 random(kSeed);
+  for (const std::size_t n : counts_up_to(heads.size())) {
+    DensePoint mean{.count = n};
+    for (int i = 0; i < kDraws; ++i) {
+      std::set<HeadPlace> drawn;
+      std::ranges::sample(heads, std::inserter(drawn, drawn.end()), static_cast<std::ptrdiff_t>(n), random);
+      const DensePoint point = cells.with(drawn);
+      mean.io += point.io / kDraws;
+      mean.mean_error += point.mean_error / kDraws;
+      mean.largest_error += point.largest_error / kDraws;
+    }
+    curve.points.push_back(mean);
+  }
+  return curve;
+}
+
+}  // namespace
+
+std::string_view name_of(DenseBy by) {
+  constexpr std::string_view kNames[] = {"weight", "output error", "attention on the evidence", "chance"};
+  return kNames[static_cast<std::size_t>(by)];
+}
+
+std::vector<DenseCurve> dense_curves(const ModelStudy& study, const PooledSelector& selector, std::size_t setting,
+                                     const HeadRanking& weights) {
+  const PlacedSample first = study.samples().front();
+  const int group = first.file->study().dumps[first.dump].shape.group();
+  const DenseCells cells(study, selector, setting, group);
+  if (cells.empty()) return {};
+  const std::set<HeadPlace> heads = cells.kv_heads();
+  std::map<HeadPlace, double> squares;
+  for (const WeighedHead& head : weights.heads)
+    squares[{head.place.first, head.place.second / group}] += head.weight * head.weight;
+  std::vector<DenseCurve> curves{in_order(cells, DenseBy::weight, ranked(heads, squares))};
+  const auto errors = means(cells, DenseCells::at(study.cells(selector, "output_error"), setting));
+  if (!errors.empty()) curves.push_back(in_order(cells, DenseBy::output_error, ranked(heads, errors)));
+  const auto masses = means(cells, score_cells_of_all(study, "span_mass"));
+  if (!masses.empty()) curves.push_back(in_order(cells, DenseBy::span_mass, ranked(heads, masses)));
+  curves.push_back(by_chance(cells, heads));
+  return curves;
+}
+
+}  // namespace attest
