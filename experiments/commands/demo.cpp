@@ -96,9 +96,9 @@ struct Step {
 std::vector<Step> steps_of(const std::string& dump, const std::string& long_dump, const fs::path& folder) {
   const std::string results = (folder / "results.h5").string();
   std::vector<std::string> study = {"run", dump, long_dump, "-o", results, "--force"};
-  for (const char* selector : {"ffd", "ffd:gqa=per_head", "ffd:rule=topk", "quest:dense_layers=0", "streaming_llm",
-                               "topk", "topp", "topdelta", "kv_fp8=kv_cache:k=fp8_e4m3,v=fp8_e4m3",
-                               "k_fp8=kv_cache:k=fp8_e4m3", "v_fp8=kv_cache:v=fp8_e4m3"})
+  for (const char* selector :
+       {"ffd", "ffd:gqa=per_head", "ffd:rule=topk", "quest:dense_layers=0", "streaming_llm", "topk", "topp", "topdelta",
+        "kv_fp8=kv_cache:k=fp8_e4m3,v=fp8_e4m3", "k_fp8=kv_cache:k=fp8_e4m3", "v_fp8=kv_cache:v=fp8_e4m3"})
     study.insert(study.end(), {"--selector", selector});
   study.insert(study.end(), {"--delta", "1,2,3,4,5,6,7,9,12", "--budget", "12.5%,25%,50%,75%,100%", "--p",
                              "0.5,0.7,0.85,0.95,0.99,0.999"});

@@ -8,6 +8,7 @@ import zlib
 
 import h5py
 import numpy as np
+import pytest
 
 import results_maker
 
@@ -104,6 +105,25 @@ def test_names_are_printed_on_one_line(tmp_path):
             json.loads(done.stdout.decode("utf-8"))
         else:
             assert done.returncode == 4 and done.stderr.count(b"\n") == 1, done
+
+
+@pytest.mark.parametrize("form", ["text", "csv", "md", "latex", "json"])
+def test_tables_and_json_show_what_a_terminal_would_obey(form, tmp_path):
+    name = "m\u202e\u2066\u0085\u200b\U000e0041\x1b[31m"
+    write_dump(tmp_path / "d.h5", 300)
+    assert attest(tmp_path, "run", "d.h5", "-o", "r.h5", "--selector", "ffd:dense_layers=0", "--delta", "5", "--quiet").returncode == 0
+    with h5py.File(tmp_path / "r.h5", "r+") as file:
+        file["dumps/0"].attrs["model"] = file["dumps/0/samples/a"].attrs["task"] = name
+    for command in (["table", "r.h5", "--by", "model,task", "--format", form], ["table", "r.h5", "--by", "task", "--format", form, "-o", "t"],
+                    ["inspect", "r.h5", *(["--json"] if form == "json" else [])]):
+        done = attest(tmp_path, *command)
+        assert done.returncode == 0, done.stderr
+        shown = done.stdout.decode() + ((tmp_path / "t").read_text() if "t" in command else "")
+        assert not set(name) - set("m[31") & set(shown), shown
+        if form == "json" and "t" not in command:
+            assert json.dumps(name)[1:-1] in json.dumps(json.loads(shown))
+        elif "t" not in command:
+            assert "202e" in shown
 
 
 def damage_global_heap(path):

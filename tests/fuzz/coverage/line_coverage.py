@@ -36,6 +36,7 @@ SOURCES = {  # where the content of a file is looked at
 OTHERS = {
     "analysis/outcomes/tasks_file.cpp": "shared_score",
     "analysis/results/folder_member.cpp": "require_none is_listed is_file_name list_again make_lock look_for_another FolderMember::FolderMember",
+    "analysis/results/results_file_reader.cpp": "ResultsFile(attest::ResultsFile&&) ::operator=",
     "analysis/run/chunk.cpp": "number_text chosen_units require_unchanged compute_chunk missing_units",
     "dumps/format/dump_reader.cpp": "select_queries DumpReader&&",
     "dumps/format/estimate_reader.cpp": "narrow",
