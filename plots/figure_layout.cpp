@@ -20,7 +20,9 @@ constexpr double kColourBar = 0.14;  // the bar beside a heat map, with its gap 
 constexpr double kLegendRow = 0.118;
 constexpr double kNoteHeight = 0.15;
 constexpr double kCharacterWidth = 0.056;
-constexpr double kTicCharacterWidth = 0.055;  // digits
+constexpr double kTicCharacterWidth = 0.055;     // digits
+constexpr double kLabelCharacterWidth = 0.0535;  // of titles and axis labels, which have no other text beside them
+constexpr double kXLabelCentre = 0.24;           // from the frame to the middle of the axis label
 constexpr double kLineHeight = 0.11;
 constexpr double kLegendLine = 0.22;
 constexpr double kLegendSample = 0.36;  // sample line and spaces before a title
@@ -56,6 +58,29 @@ std::vector<std::string> lines_of(std::string text, std::size_t most) {
     text = rest.substr(rest.starts_with(' ') ? 1 : 0);
   }
   if (!text.empty()) lines.push_back(text);
+  return lines;
+}
+
+/// The texts below or above the panels of a row in lines that stay on the page and do not meet. `centres`: of the
+/// panels, inches.
+std::vector<std::vector<std::string>> row_of_lines(const std::vector<std::string>& texts,
+                                                   const std::vector<double>& centres, const FigureLayout& layout) {
+  const double character = kLabelCharacterWidth * layout.text_scale;
+  const auto width = [&](const std::vector<std::string>& lines) {
+    std::size_t longest = 0;
+    for (const std::string& line : lines) longest = std::max(longest, characters(line));
+    return static_cast<double>(longest) * character;
+  };
+  const auto fit = [&](std::size_t i, double room) {
+    return lines_of(texts[i], static_cast<std::size_t>(std::max(4.0, room / character)));
+  };
+  std::vector<std::vector<std::string>> lines;
+  for (std::size_t i = 0; i < texts.size(); ++i)
+    lines.push_back(fit(i, 2 * std::min(centres[i], layout.width_in - centres[i])));
+  for (std::size_t i = 0; i + 1 < texts.size(); ++i)
+    if (const double apart = centres[i + 1] - centres[i]; width(lines[i]) + width(lines[i + 1]) > 2 * apart)
+      for (const std::size_t own : {i, i + 1})
+        if (width(lines[own]) > apart - character) lines[own] = fit(own, apart - character);
   return lines;
 }
 
@@ -191,34 +216,64 @@ FigureLayout layout_of(const Figure& figure, const PageStyle& page) {
       if (panel.show_x) below[row] = kXLabels * text;
     }
 
-  const double legend_height = legend.rows * kLegendRow * text + kGap / 2;
-  layout.note = lines_of(figure.note, characters_of_line(layout, kGap));
-  const double note_height =
-      layout.note.empty() ? 0 : (kNoteHeight + kLineHeight * static_cast<double>(layout.note.size() - 1)) * text;
-  double beside = 0, total_below = 0;
+  double beside = 0;
   for (double margin : left) beside += margin;
   for (double margin : right) beside += margin;
-  for (double margin : below) total_below += margin;
-  layout.height_in = rows * (kTitleHeight * text + panel_height) + total_below + legend_height + note_height;
   double far_right = kGap;  // beside the last column, as much as its labels take
   for (int row = 0; row < rows; ++row)
     if (exists(row, columns - 1) && figure.panels[index_of(row, columns - 1)].show_x)
       far_right = std::max(far_right, overhang(figure, figure.panels[index_of(row, columns - 1)],
                                                (layout.width_in - beside - kGap) / columns, text));
   const double panel_width = (layout.width_in - beside - far_right) / columns;
+  std::vector<double> frames, above(rows, kTitleHeight * text);  // left ends of the frames of a row
+  double x = 0;
+  for (int column = 0; column < columns; ++column) {
+    x += left[column];
+    frames.push_back(x);
+    x += panel_width + right[column];
+  }
+  for (int row = 0; row < rows; ++row) {
+    std::vector<std::string> titles, labels;
+    std::vector<double> centres;
+    for (int column = 0; column < columns && exists(row, column); ++column) {
+      const Panel& panel = figure.panels[index_of(row, column)];
+      titles.push_back(panel.title);
+      labels.push_back(panel.show_x ? panel.x.label : "");
+      centres.push_back(frames[static_cast<std::size_t>(column)] + panel_width / 2);
+    }
+    std::size_t most_above = 1, most_below = 1;
+    for (std::vector<std::string>& lines : row_of_lines(titles, centres, layout)) {
+      most_above = std::max(most_above, lines.size());
+      layout.titles.push_back({.lines = std::move(lines)});
+    }
+    for (std::vector<std::string>& lines : row_of_lines(labels, centres, layout)) {
+      most_below = std::max(most_below, lines.size());
+      layout.x_labels.push_back({.lines = std::move(lines)});
+    }
+    above[row] += kLineHeight * text * static_cast<double>(most_above - 1);
+    below[row] += kLineHeight * text * static_cast<double>(most_below - 1);
+  }
+
+  const double legend_height = legend.rows * kLegendRow * text + kGap / 2;
+  layout.note = lines_of(figure.note, characters_of_line(layout, kGap));
+  const double note_height =
+      layout.note.empty() ? 0 : (kNoteHeight + kLineHeight * static_cast<double>(layout.note.size() - 1)) * text;
+  layout.height_in = rows * panel_height + legend_height + note_height;
+  for (int row = 0; row < rows; ++row) layout.height_in += above[row] + below[row];
+  layout.line = kLineHeight * text / layout.height_in;
 
   double top = layout.height_in;
   for (int row = 0; row < rows; ++row) {
-    top -= kTitleHeight * text;
-    double x = 0;
-    for (int column = 0; column < columns; ++column) {
-      x += left[column];
-      if (exists(row, column)) {
-        layout.panels.push_back({x / layout.width_in, (x + panel_width) / layout.width_in,
-                                 (top - panel_height) / layout.height_in, top / layout.height_in});
-        layout.y_label_x.push_back((x - left[column] + kGap / 2 + kYLabel * text / 2) / layout.width_in);
-      }
-      x += panel_width + right[column];
+    top -= above[row];
+    for (int column = 0; column < columns && exists(row, column); ++column) {
+      const double at = frames[static_cast<std::size_t>(column)];
+      layout.panels.push_back({at / layout.width_in, (at + panel_width) / layout.width_in,
+                               (top - panel_height) / layout.height_in, top / layout.height_in});
+      layout.y_label_x.push_back((at - left[column] + kGap / 2 + kYLabel * text / 2) / layout.width_in);
+      PanelText &title = layout.titles[index_of(row, column)], &label = layout.x_labels[index_of(row, column)];
+      title.y = (top + kTitleHeight * text / 2) / layout.height_in +
+                layout.line * static_cast<double>(std::max<std::size_t>(title.lines.size(), 1) - 1);
+      label.y = (top - panel_height - kXLabelCentre * text) / layout.height_in;
     }
     top -= panel_height + below[row];
   }

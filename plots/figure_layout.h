@@ -23,11 +23,19 @@ struct LegendEntry {
   double x = 0, y = 0;  ///< left end of the sample and vertical centre, in fractions of the figure
 };
 
+/// A title or an axis label, centred at its panel.
+struct PanelText {
+  std::vector<std::string> lines;  ///< none of them leaves the page or meets the text of the next panel
+  double y = 0;                    ///< vertical centre of the first, in fractions of the figure
+};
+
 struct FigureLayout {
   double width_in = 0, height_in = 0;
   double text_scale = 1;
-  std::vector<Place> panels;      ///< the frame of each, without its labels
-  std::vector<double> y_label_x;  ///< [panels] centre of the rotated y label
+  std::vector<Place> panels;                ///< the frame of each, without its labels
+  std::vector<double> y_label_x;            ///< [panels] centre of the rotated y label
+  std::vector<PanelText> titles, x_labels;  ///< [panels]
+  double line = 0;                          ///< from one line to the next, in fractions of the figure's height
   std::vector<LegendEntry> legend;
   double legend_sample = 0;       ///< length of a sample line, in fractions of the figure's width
   std::vector<std::string> note;  ///< its lines

@@ -143,6 +143,19 @@ Gnuplot colour_script(const Figure& figure, std::size_t index, const FigureLayou
              place.right + 0.05 * inch, place.bottom, 0.07 * inch, place.top - place.bottom);
 }
 
+/// Text of several lines, each a label: gnuplot's own titles have none that LaTeX knows, too.
+Gnuplot lines_script(const PanelText& text, const Place& place, double line) {
+  Gnuplot script;
+  for (std::size_t i = 0; i < text.lines.size() && text.lines.size() > 1; ++i)
+    script += gnuplot("  set label {} noenhanced at screen {:.4f}, screen {:.4f} center tc rgb {}\n",
+                      script_text(text.lines[i]), (place.left + place.right) / 2,
+                      text.y - line * static_cast<double>(i), gnuplot_text(kInk));
+  return script;
+}
+
+/// For gnuplot to place; empty if there are several lines.
+Gnuplot only_line(const PanelText& text) { return text.lines.size() == 1 ? script_text(text.lines[0]) : kNoText; }
+
 }  // namespace
 
 Gnuplot script_text(const std::string& text) {
@@ -182,11 +195,13 @@ Gnuplot panel_script(const Figure& figure, std::size_t index, const FigureLayout
   const Panel& panel = figure.panels[index];
   const Place& place = layout.panels[index];
   if (panel.title.empty() && panel.series.empty()) return {};  // fills up a row
-  Gnuplot text = gnuplot("\n  set title {} noenhanced offset 0,-0.7\n", script_text(panel.title)) + margins(place);
+  const PanelText &title = layout.titles[index], &x_label = layout.x_labels[index];
+  Gnuplot text = gnuplot("\n  set title {} noenhanced offset 0,-0.7\n", only_line(title)) + margins(place);
   text += axis_script(figure, index, layout, AxisOf::x) + axis_script(figure, index, layout, AxisOf::y);
   text += panel.colour ? colour_script(figure, index, layout) : "  unset colorbox\n";
-  text += gnuplot("  set xlabel {} noenhanced offset 0,0.6\n", panel.show_x ? script_text(panel.x.label) : kNoText);
+  text += gnuplot("  set xlabel {} noenhanced offset 0,0.6\n", only_line(x_label));
   text += "  unset arrow; unset label; unset object\n";
+  text += lines_script(title, place, layout.line) + lines_script(x_label, place, layout.line);
   if (panel.show_y)
     text += gnuplot("  set label {} noenhanced at screen {:.4f}, screen {:.4f} center rotate by 90 tc rgb {}\n",
                     script_text(panel.y.label), layout.y_label_x[index], (place.bottom + place.top) / 2,

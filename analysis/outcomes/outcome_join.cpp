@@ -5,56 +5,19 @@
 
 #include <algorithm>
 #include <map>
-#include <memory>
 #include <numeric>
 #include <optional>
 #include <set>
 #include <tuple>
 #include <utility>
 
+#include "analysis/study/selector_options.h"
 #include "dumps/base/error.h"
 #include "dumps/base/join.h"
-#include "dumps/base/json.h"
 #include "dumps/base/printable.h"
-#include "kernels/selectors/registry.h"
 
 namespace attest {
 namespace {
-
-using Options = std::map<std::string, std::string>;
-
-/// Empty if the text is no JSON object.
-Options options_of(const std::string& text) {
-  Options options;
-  const Json parsed = parsed_json(text).value_or(nullptr);
-  if (parsed.is_object())
-    for (const auto& [name, value] : parsed.members()) options[name] = value.is_text() ? value.text() : value.dump();
-  return options;
-}
-
-/// The given options with the defaults of the others; the given ones alone where this program cannot make the selector
-/// (a file that it reads is elsewhere, a newer option).
-Options completed(const std::string& selector, const Options& given) {
-  try {
-    Options all;
-    const OptionPairs pairs(given.begin(), given.end());
-    const std::unique_ptr<Selector> made = make_selector({selector, selector, pairs});
-    for (const OptionValue& option : made->options()) all[option.name] = option.value;
-    return all;
-  } catch (const Error&) {
-    return given;
-  }
-}
-
-/// Results have every option with its value. An option that their program did not know yet has its default.
-bool same_options(const Options& studied, const Options& given, const Options& completed) {
-  return std::ranges::all_of(studied,
-                             [&](const auto& option) {
-                               const auto other = completed.find(option.first);
-                               return other == completed.end() || other->second == option.second;
-                             }) &&
-         std::ranges::all_of(given, [&](const auto& option) { return studied.contains(option.first); });
-}
 
 /// Where the results have a prompt under a label.
 struct Place {
@@ -123,10 +86,10 @@ class Joiner {
   explicit Joiner(ResultsFiles results) : places_(places_of(results)), answers_(places_.all.size()) {}
 
   void add(const TasksFile& file) {
-    std::vector<Options> given, complete;
+    std::vector<SelectorOptions> given, complete;
     for (const TaskRun& run : file.runs) {
-      given.push_back(options_of(run.options_json));
-      complete.push_back(completed(run.selector, given.back()));
+      given.push_back(selector_options(run.options_json));
+      complete.push_back(completed_options(run.selector, given.back()));
     }
     for (std::size_t p = 0; p < file.prompts.size(); ++p) {
       const auto labels = places_.settings.find({file.model, file.prompts[p].name});
@@ -145,7 +108,7 @@ class Joiner {
         }
         const Place& first = places_.all[settings->second.begin()->second.place];
         if (first.studied().name != run.selector ||
-            !same_options(options_of(first.studied().options_json), given[r], complete[r])) {
+            !same_options(selector_options(first.studied().options_json), given[r], complete[r])) {
           ++joined_.counts.other_options;
           continue;
         }

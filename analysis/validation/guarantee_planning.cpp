@@ -141,7 +141,10 @@ std::optional<double> passing_mean(const std::vector<double>& values, const Targ
     const double middle = (low + high) / 2;
     (certifies(middle) ? high : low) = middle;
   }
-  return value_at(target, high * (1 + 1e-9));  // a value is 1 - the deficit, or the other way round, but for rounding
+  // A value is 1 - the deficit, or the other way round, but for rounding.
+  const double value = value_at(target, high * (1 + 1e-9)), least = target.quantity.info.range.min;
+  // What the metric cannot fall below asks for nothing.
+  return target.at_least && !target.quantity.deficit && value < least ? std::nullopt : std::optional(value);
 }
 
 }  // namespace

@@ -252,13 +252,14 @@ void make_clusters(PromptSet& set, const std::string& key) {
   }
 }
 
-std::size_t find_setting(const PromptSet& set, std::string_view typed) {
+std::size_t find_setting(const PromptSet& set, std::string_view typed, std::string_view place) {
   const StudySelector& selector = set.selector;
   for (std::size_t s = 0; s < selector.grid.size(); ++s)
     if (is_setting(selector, s, typed)) return s;
-  throw UsageError(
-      printable(fmt::format("--{}: '{}' of {} was not studied at {}; the results have {}", name_of(selector.kind),
-                            selector.label, set.prompts.front().path(), typed, join(selector.setting_labels, ", "))));
+  throw UsageError(printable(
+      fmt::format("{}: '{}' of {} was not studied at {}; the results have {}",
+                  place.empty() ? fmt::format("--{}", name_of(selector.kind)) : std::string(place), selector.label,
+                  set.prompts.front().file->path(), typed, join(selector.setting_labels, ", "))));
 }
 
 std::vector<std::size_t> safest_first(const StudySelector& selector, std::int64_t longest) {

@@ -78,8 +78,8 @@ PromptSet gather_prompts(ResultsFiles files, const PromptScope& scope);
 void make_clusters(PromptSet& set, const std::string& key);
 
 /// The setting of the set's selector that was typed like this, as an index into its grid. Throws UsageError if there is
-/// none.
-std::size_t find_setting(const PromptSet& set, std::string_view typed);
+/// none. `place`: where it was typed; empty: the option of its kind, "--delta".
+std::size_t find_setting(const PromptSet& set, std::string_view typed, std::string_view place = {});
 
 /// Indices into `grid`, the setting that keeps most first: the largest delta, budget or p, the smallest factor. Budgets
 /// in per cent are of `longest` tokens.

@@ -183,7 +183,8 @@ UnitValidation validate_units(const PromptSet& set, const ValidationRequest& req
       plan_prompts(*certifying, static_cast<std::int64_t>(set.num_clusters()), options.choosing, validation);
   const std::size_t about = validation.passed.value_or(0);
   validation.numbers = evidence_of(about);
-  find_passing_values(validation.numbers, request.targets, request.guarantee, validation.members[about].evidence);
+  if (validation.passed)  // by other targets the units would have other settings
+    find_passing_values(validation.numbers, request.targets, request.guarantee, validation.members[about].evidence);
   std::vector<Miss> misses = misses_of(numbers[shown], request.targets);
   for (Miss& miss : misses) miss.prompt = split.certifying[miss.prompt];
   validation.offenders = find_offenders(

@@ -100,15 +100,14 @@ ClaimResult heads_differ(const ModelStudy& study) {
     pairs = std::max(pairs, heads.count);
   }
   if (ratios.empty()) return {.evidence = "no cell has a keep ratio"};
-  return {
-      .verdict = judged(measure(ratios).interval, 1),
-      .evidence = fmt::format(
-          "keep ratio over the {} of a sample: mean {}, standard deviation {}, from {} to {}; their quotient {}; mean "
-          "salient hit rate {}",
-          counted(pairs, "layer-head pair"), percent(measure(means).interval.mean),
-          percent(measure(stds).interval.mean), percent(least), percent(most), measure(ratios).text(quality),
-          percent(measure(hits).interval.mean)),
-      .subject = subject_of(*ffd, setting, keep)};
+  return {.verdict = judged(measure(ratios).interval, 1),
+          .evidence = fmt::format("keep ratio over the {} of a sample: mean {} ({} over all cells), standard deviation "
+                                  "{}, from {} to {}; their "
+                                  "quotient {}; mean salient hit rate {}",
+                                  counted(pairs, "layer-head pair"), percent(measure(means).interval.mean),
+                                  percent(describe(keep).mean), percent(measure(stds).interval.mean), percent(least),
+                                  percent(most), measure(ratios).text(quality), percent(measure(hits).interval.mean)),
+          .subject = subject_of(*ffd, setting, keep)};
 }
 
 ClaimResult flat_heads_keep_more(const ModelStudy& study) {

@@ -5,14 +5,19 @@
 #include <iostream>
 #include <memory>
 #include <numeric>
+#include <random>
+#include <set>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "analysis/validation/monitoring.h"
 #include "dumps/base/error.h"
+#include "dumps/base/join.h"
 #include "dumps/base/json.h"
 #include "dumps/base/printable.h"
+#include "dumps/format/dump_reader.h"
 #include "experiments/cli/options/results_arguments.h"
 #include "experiments/cli/parse/command.h"
 #include "experiments/commands/commands.h"
@@ -30,61 +35,114 @@ struct MonitorOptions {
   ResultsArguments results;
 };
 
+/// Throws UsageError if the file with this hash helped to certify.
+void refuse_certifying(const Recommended& recommended, const std::string& hash, const std::string& path) {
+  if (std::ranges::count(recommended.hashes, hash) > 0)
+    throw UsageError(
+        fmt::format("{} holds the prompts that certified {}; monitoring takes later ones", path, recommended.path));
+}
+
+void check_model(const Recommended& recommended, const std::string& model, const std::string& path) {
+  if (model != recommended.model)
+    throw UsageError(printable(
+        fmt::format("{} is of the model '{}', and {} is for '{}'", path, model, recommended.path, recommended.model)));
+}
+
 /// Results as they are; dumps are studied first, at the recommended settings.
 ResultsFiles opened(MonitorOptions& options, const Recommended& recommended, const GlobalOptions& global) {
   JudgedInputs inputs = split_judged_inputs(options.inputs);
   if (!inputs.tasks.empty())
     throw UsageError(fmt::format("{} holds answers; attest monitor judges cells, attest validate new answers",
                                  inputs.tasks.front()));
-  if (inputs.dumps.empty())
+  if (inputs.dumps.empty()) {
     refuse_study_options(options.study);
-  else
+  } else {
+    for (const std::string& path : inputs.dumps) check_model(recommended, DumpReader(path).info().model, path);
     inputs.results = {
         study_dumps(inputs.dumps, selectors_of(recommended), study_request(recommended), options.study, "", global)};
+  }
   return options.results.open(inputs.results);
-}
-
-/// Throws UsageError if a file, or the dump of a prompt, helped to certify.
-void refuse_certifying(const Recommended& recommended, ResultsFiles files, const PromptSet& set, int threads) {
-  const auto refuse = [&](const std::string& hash, const std::string& path) {
-    if (std::ranges::count(recommended.hashes, hash) > 0)
-      throw UsageError(
-          fmt::format("{} holds the prompts that certified {}; monitoring takes later ones", path, recommended.path));
-  };
-  for (const JudgedFile& file : judged_files(files, threads)) refuse(file.content_hash, file.path);
-  for (const Prompt& prompt : set.prompts) refuse(prompt.origin, prompt.path());
 }
 
 struct Monitored {
   Recommended recommended;
   PromptSet set;
-  std::vector<std::size_t> order;  ///< of the prompts, as they came: by file, dump and sample
+  std::vector<std::size_t> order;  ///< of the prompts, in which they are tested
   Monitoring monitoring;
 };
+
+/// Files and dumps as they were given. A dump holds its prompts by name, which sorts them by task and length; a test
+/// that met all of the hardest task first would take them for a change. So those of one dump are drawn.
+std::vector<std::size_t> order_of(const PromptSet& set, ResultsFiles files, std::uint64_t seed) {
+  std::vector<std::size_t> order(set.prompts.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  const auto dump_of = [&](std::size_t p) {
+    return std::pair(std::ranges::find(files, set.prompts[p].file) - files.begin(), set.prompts[p].dump);
+  };
+  std::ranges::sort(order, {}, [&](std::size_t p) { return std::tuple(dump_of(p), set.prompts[p].sample); });
+  std::mt19937_64 random(seed);
+  for (auto first = order.begin(); first != order.end();) {
+    const auto end = std::find_if(first, order.end(), [&](std::size_t p) { return dump_of(p) != dump_of(*first); });
+    for (auto left = end - first; left > 1; --left)
+      std::swap(first[left - 1], first[static_cast<std::ptrdiff_t>(random() % static_cast<std::uint64_t>(left))]);
+    first = end;
+  }
+  return order;
+}
+
+/// In what the prompts differ from those that certified, whatever their numbers.
+std::vector<std::string> differences(const Recommended& recommended, const PromptSet& set) {
+  std::vector<std::string> found;
+  std::set<std::string> tasks;
+  std::int64_t of_tasks = 0, of_lengths = 0;
+  for (const Prompt& prompt : set.prompts) {
+    if (std::ranges::count(recommended.tasks, prompt.task) == 0) {
+      tasks.insert(prompt.task.empty() ? "no task" : prompt.task);
+      ++of_tasks;
+    }
+    if (recommended.lengths &&
+        (prompt.num_tokens < recommended.lengths->first || prompt.num_tokens > recommended.lengths->second))
+      ++of_lengths;
+  }
+  const std::string all = counted(std::ssize(set.prompts), "prompt");
+  if (of_tasks > 0 && !recommended.tasks.empty())
+    found.push_back(
+        printable(fmt::format("{} of {} are of {}, which no certifying prompt is", of_tasks, all, join(tasks, ", "))));
+  if (of_lengths > 0)
+    found.push_back(fmt::format("{} of {} are shorter or longer than the {} tokens of the certifying ones", of_lengths,
+                                all, range_text(recommended.lengths->first, recommended.lengths->second)));
+  if (const auto queries = judged_queries(set); queries && recommended.queries && *queries != *recommended.queries)
+    found.push_back(
+        fmt::format("{} queries of each prompt are judged here, {} of the certifying ones: their numbers are of other "
+                    "cells",
+                    range_text(queries->first, queries->second),
+                    range_text(recommended.queries->first, recommended.queries->second)));
+  return found;
+}
 
 Monitored monitored(MonitorOptions& options, const GlobalOptions& global) {
   Monitored found{.recommended = read_recommended(options.recommendation), .set = {}, .order = {}, .monitoring = {}};
   const Recommended& recommended = found.recommended;
   const ResultsFiles files = opened(options, recommended, global);
+  for (const ResultsFile* file : files) {
+    const std::vector<StudyDump>& dumps = file->study().dumps;
+    if (!dumps.empty() && std::ranges::count(dumps, recommended.model, &StudyDump::model) == 0)
+      check_model(recommended, dumps.front().model, file->path());
+  }
   PromptScope scope{.model = recommended.model, .selector = {}, .cluster = recommended.cluster};
   find_recommended(recommended, *files.front(), scope);
   for (const int layer : recommended.layers) scope.layers.emplace_back(layer, layer);
   found.set = gather_prompts(files, scope);
-  refuse_certifying(recommended, files, found.set, global.thread_count());
-  PromptSet& set = found.set;
+  const PromptSet& set = found.set;
+  for (const JudgedFile& file : judged_files(files, global.thread_count()))
+    refuse_certifying(recommended, file.content_hash, file.path);
+  for (const Prompt& prompt : set.prompts) refuse_certifying(recommended, prompt.origin, prompt.path());
+  found.order = order_of(set, files, recommended.guarantee.seed);
   const PromptNumbers numbers =
       numbers_at(set, recommended.targets, recommended_settings(recommended, set), global.thread_count());
-  std::vector<std::size_t>& order = found.order;
-  order.resize(set.prompts.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  const auto place = [&](std::size_t p) {
-    const Prompt& prompt = set.prompts[p];
-    return std::tuple(std::ranges::find(files, prompt.file) - files.begin(), prompt.dump, prompt.sample);
-  };
-  std::ranges::sort(order, {}, place);
   PromptNumbers later;
-  for (const std::size_t p : order) later.push_back(numbers[p]);
-  later = numbers_of_clusters(set, order, later, recommended.targets, recommended.guarantee.kind);
+  for (const std::size_t p : found.order) later.push_back(numbers[p]);
+  later = numbers_of_clusters(set, found.order, later, recommended.targets, recommended.guarantee.kind);
   found.monitoring = monitor(recommended.certified, later, recommended.targets, recommended.guarantee);
   return found;
 }
@@ -104,7 +162,6 @@ std::string evidence_text(const SequentialTest& test, const Monitored& found) {
 std::string text_of(const Monitored& found) {
   const Monitoring& seen = found.monitoring;
   const Guarantee& guarantee = found.recommended.guarantee;
-  const std::string level = fmt::format("{:.6g} %", guarantee.confidence * 100);
   std::string text = seen.guarantee.alarm ? "broken: these prompts are evidence against the guarantee\n"
                      : seen.drift.alarm   ? "drift: these prompts are not like those that certified\n"
                                           : "no evidence against the guarantee\n";
@@ -121,9 +178,12 @@ std::string text_of(const Monitored& found) {
                           ? (seen.worse ? "; they are farther from the targets" : "; they are nearer to the targets")
                           : "");
   text += fmt::format(
-      "  {:<13}each test may be looked at after every prompt: a false alarm, ever, has a chance of at most "
-      "1 - {}\n",
-      "level", level);
+      "  {:<13}each test may be looked at after every prompt: a false alarm, ever, has a chance of at most {:.6g} %\n",
+      "level", (1 - guarantee.confidence) * 100);
+  text += fmt::format("  {:<13}dumps as they were given; the prompts of one dump in an order drawn with seed {}\n",
+                      "order", guarantee.seed);
+  for (const std::string& sentence : differences(found.recommended, found.set))
+    text += fmt::format("  {:<13}{}\n", "note", sentence);
   return text;
 }
 
@@ -140,6 +200,8 @@ void run_monitor(MonitorOptions& options, const GlobalOptions& global) {
   const Monitored found = monitored(options, global);
   const Monitoring& seen = found.monitoring;
   if (global.json) {
+    Json order = Json::array();
+    for (const std::size_t p : found.order) order.push_back(found.set.prompts[p].name);
     Json drift = json_of(seen.drift, found);
     drift["worse"] = seen.worse;
     const Json document = {{"text", text_of(found)},
@@ -147,6 +209,8 @@ void run_monitor(MonitorOptions& options, const GlobalOptions& global) {
                            {"n", seen.prompts},
                            {"k", seen.violations},
                            {"needed", 1 / found.recommended.guarantee.alpha()},
+                           {"order", order},
+                           {"notes", differences(found.recommended, found.set)},
                            {"guarantee", json_of(seen.guarantee, found)},
                            {"drift", drift}};
     std::cout << document.dump(2) << '\n';

@@ -13,11 +13,12 @@
 namespace attest {
 namespace {
 
-/// Mean io_ratio over the prompts' cells in the layers that both have: [setting].
+/// io_ratio as the rows of the comparison have it: the mean over prompts of their means over the cells of the layers
+/// that both have, [setting].
 std::vector<double> io_of(const ResultsFile& file, std::size_t selector, const MatchedPrompts& prompts,
                           SamplePlace MatchedPrompt::*place, std::size_t IndexPair::*layer) {
   const std::size_t settings = file.study().selectors[selector].grid.size();
-  std::vector<double> sums(settings), counts(settings);
+  std::vector<double> means(settings), counts(settings);
   for (const MatchedPrompt& prompt : prompts.prompts) {
     const SamplePlace& at = prompt.*place;
     const std::optional<MetricArray> io = file.read(at.dump, at.sample, selector, "io_ratio");
@@ -25,16 +26,21 @@ std::vector<double> io_of(const ResultsFile& file, std::size_t selector, const M
       throw InputError(fmt::format("--same-bytes: {}: the results have no io_ratio of '{}'", file.path(),
                                    printable(file.study().selectors[selector].label)));
     const std::size_t cells = io->values.size() / static_cast<std::size_t>(io->num_layers()) / settings;
-    for (const IndexPair& own : prompt.layer_index)
-      for (std::size_t c = 0; c < cells; ++c)
-        for (std::size_t s = 0; s < settings; ++s)
+    for (std::size_t s = 0; s < settings; ++s) {
+      double sum = 0, count = 0;
+      for (const IndexPair& own : prompt.layer_index)
+        for (std::size_t c = 0; c < cells; ++c)
           if (const float x = io->values[(own.*layer * cells + c) * settings + s]; !std::isnan(x)) {
-            sums[s] += static_cast<double>(x);
-            ++counts[s];
+            sum += static_cast<double>(x);
+            ++count;
           }
+      if (count == 0) continue;
+      means[s] += sum / count;
+      ++counts[s];
+    }
   }
-  for (std::size_t s = 0; s < settings; ++s) sums[s] /= counts[s];
-  return sums;
+  for (std::size_t s = 0; s < settings; ++s) means[s] /= counts[s];
+  return means;
 }
 
 }  // namespace

@@ -146,7 +146,8 @@ std::string ComparedRow::selector() const {
 }
 
 std::string ComparedRow::setting() const {
-  if (kind == SettingKind::none) return {};
+  if (kind == SettingKind::none)
+    return second_setting.empty() ? std::string() : fmt::format("{} = {}", kNoSetting, second_setting);
   return fmt::format("{} {}{}{}", name_of(kind), setting_label, second_setting.empty() ? "" : " = ", second_setting);
 }
 

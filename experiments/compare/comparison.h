@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -30,6 +31,9 @@ enum class ChangeVerdict : std::uint8_t {
   no_evidence,      ///< of a change
   too_few_prompts,  ///< no difference, however clear, could be told
 };
+
+/// Of a selector without settings that stands beside a setting of another.
+inline constexpr std::string_view kNoSetting = "no setting";
 
 /// One metric at one setting of one selector. Labels are empty for a metric of the exact scores.
 struct ComparedRow {

@@ -129,7 +129,9 @@ class Planner {
     row.setting_label = typed.setting_labels[setting.setting.first];
     const StudySelector& other = second_.study().selectors[selector->second];
     if (typed.kind != other.kind || typed.grid[setting.setting.first] != other.grid[setting.setting.second])
-      row.second_setting = fmt::format("{} {}", name_of(other.kind), other.setting_labels[setting.setting.second]);
+      row.second_setting = other.kind == SettingKind::none ? std::string(kNoSetting)
+                                                           : fmt::format("{} {}", name_of(other.kind),
+                                                                         other.setting_labels[setting.setting.second]);
     const auto at = std::ranges::find(selector->settings, setting.setting) - selector->settings.begin();
     if (!selector->io.empty()) row.io = selector->io[static_cast<std::size_t>(at)];
   }

@@ -33,8 +33,16 @@ std::vector<std::string> labels_in(const ResultsFile& file) {
 std::vector<MatchedSelector> meanings(const ResultsFile& first, const ResultsFile& second, const std::string& typed) {
   std::vector<MatchedSelector> found;
   const auto add = [&](const std::string& a, const std::string& b) {
-    const std::optional<LabelledSetting> at = find_labelled(first, a), other = find_labelled(second, b);
-    if (!at || !other || at->setting.has_value() != other->setting.has_value()) return;
+    std::optional<LabelledSetting> at = find_labelled(first, a), other = find_labelled(second, b);
+    if (!at || !other) return;
+    // A selector without settings, such as a format of the KV cache, stands beside one setting of another.
+    const auto complete = [](const ResultsFile& file, LabelledSetting& one, const LabelledSetting& beside) {
+      if (!one.setting && beside.setting && file.study().selectors[one.selector].kind == SettingKind::none)
+        one.setting = 0;
+    };
+    complete(first, *at, *other);
+    complete(second, *other, *at);
+    if (at->setting.has_value() != other->setting.has_value()) return;
     MatchedSelector pair{.first = at->selector,
                          .second = other->selector,
                          .first_label = first.study().selectors[at->selector].label,

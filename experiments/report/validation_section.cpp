@@ -80,6 +80,7 @@ void add_validation_sections(ResultsFiles files, const std::vector<ModelStudy>& 
     if (const std::string together = together_text(judged, options.guarantee); !together.empty()) {
       std::string& note = data.figures.back().note;
       note += fmt::format("{}{}", note.empty() ? "" : " ", together);
+      data.findings.push_back({.text = together});
     }
     if (!any)
       data.figures.push_back({.id = next_id(),

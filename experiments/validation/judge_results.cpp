@@ -41,8 +41,31 @@ std::vector<std::size_t> grid_of(const PromptSet& set, const JudgementOptions& o
   if (set.selector.kind == SettingKind::none)
     throw UsageError(fmt::format("--grid: the selector '{}' has no settings", printable(set.selector.label)));
   for (const std::string& label : parse_grid(set.selector.kind, options.grid).labels)
-    grid.push_back(find_setting(set, label));
+    grid.push_back(find_setting(set, label, "--grid"));
   return grid;
+}
+
+/// Targets by which no setting can be chosen: what costs fall as settings get smaller, so that the sequence from the
+/// safest on would end where it begins; and a metric that no setting changes is met at the smallest, too.
+void check_choice(const PromptSet& set, const ValidationRequest& request) {
+  if (!set.candidates.empty() || set.selector.kind == SettingKind::none || request.setting) return;
+  const std::string one = fmt::format("--{} judges one setting", name_of(set.selector.kind));
+  bool any = request.targets.empty();
+  for (const Target& target : request.targets) {
+    const std::string metric(target.quantity.stored_metric());
+    if (metric.ends_with("keep_ratio") || metric == "io_ratio")
+      throw UsageError(
+          fmt::format("--target '{}': {} is a cost, which the safest settings have most of, so that no "
+                      "setting is chosen by it; {}",
+                      target.text, metric, one));
+    const MetricAxes axes = target.quantity.info.axes;
+    any = any || target.of_answers() || axes == MetricAxes::query_head_setting || axes == MetricAxes::query_setting;
+  }
+  if (!any)
+    throw UsageError(
+        fmt::format("--target '{}': {} is the same at every setting, so that no setting is chosen by it; "
+                    "{}",
+                    request.targets.front().text, request.targets.front().quantity.quantity(), one));
 }
 
 std::vector<Target> targets_of(const JudgementOptions& options, bool answers) {
@@ -122,6 +145,7 @@ Judgement judge_results(ResultsFiles files, const JudgementOptions& options, std
   judgement.request.threads = options.threads;
   judgement.request.grid = grid_of(set, options);
   if (!options.setting.empty()) judgement.request.setting = find_setting(set, options.setting);
+  check_choice(set, judgement.request);
   if (shifts_settings(set.selector) && (options.per != "model" || options.recommends))
     throw UsageError(
         fmt::format("the settings of '{}' are added to those of its settings_file; {} takes a study without "

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "analysis/validation/unit_validation.h"
@@ -48,11 +49,20 @@ struct Judgement {
   std::string setting_text(std::size_t setting) const;
 };
 
-/// "with 95 % confidence at most 10 % of prompts like these violate recall>=0.999"
+/// "with 95 % confidence at most 10 % of prompts like these miss recall>=0.999"
 std::string guarantee_sentence(const Judgement& judgement);
 
 /// What counts once: "prompts"; "groups of prompts of one document" with --cluster document.
 std::string units_text(const PromptSet& set);
+
+/// "60 prompts", "1 prompt"; "12 groups of prompts of one document".
+std::string counted_units(const PromptSet& set, std::int64_t count);
+
+/// "2", "2 to 4"
+std::string range_text(std::int64_t low, std::int64_t high);
+
+/// The fewest and the most queries of a prompt. Nothing of answers alone.
+std::optional<std::pair<std::int64_t, std::int64_t>> judged_queries(const PromptSet& set);
 
 /// "prompts of the tasks kv, mk with 2,048 to 4,100 tokens"
 std::string scope_text(const PromptSet& set);

@@ -130,6 +130,8 @@ Json guarantee_json(const Judgement& judgement) {
   if (judgement.extrapolated_to) json["extrapolated_to"] = *judgement.extrapolated_to;
   json["tasks"] = std::vector(tasks.begin(), tasks.end());
   json["layers"] = judgement.set.all_layers ? Json("all") : Json(judgement.set.layers);
+  if (const auto queries = judged_queries(judgement.set))
+    json["queries"] = Json::array({queries->first, queries->second});
   json["covers"] = coverage_text(judgement);
   json["seed"] = guarantee.seed;
   json["cluster"] = judgement.set.cluster_key.empty() ? Json() : Json(judgement.set.cluster_key);

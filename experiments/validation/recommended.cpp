@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "analysis/study/selector_options.h"
 #include "dumps/base/error.h"
 #include "dumps/base/join.h"
 #include "dumps/base/json_place.h"
@@ -19,6 +20,7 @@ namespace attest {
 namespace {
 
 constexpr std::uint64_t kMaxBytes = std::uint64_t{16} << 20;
+constexpr std::int64_t kLargest = std::int64_t{1} << 40;
 
 Guarantee guarantee_of(const JsonPlace& claim) {
   const auto index = [&](const JsonPlace& at, const std::vector<std::string>& names) {
@@ -34,6 +36,15 @@ Guarantee guarantee_of(const JsonPlace& claim) {
     if (!claim["given_clip"].is_null()) guarantee.clip = claim["given_clip"].number();
   }
   return guarantee;
+}
+
+/// Two whole numbers, the first no larger than the second; nothing where a file lacks them.
+std::optional<std::pair<std::int64_t, std::int64_t>> range_at(const JsonPlace& at) {
+  if (at.is_missing()) return std::nullopt;
+  std::vector<std::int64_t> numbers;
+  for (const JsonPlace& one : at.elements()) numbers.push_back(one.whole(0, kLargest));
+  if (numbers.size() != 2 || numbers[0] > numbers[1]) at.refuse("a list of two numbers, the smaller first");
+  return std::pair(numbers[0], numbers[1]);
 }
 
 /// A setting as typed: 5 as "5".
@@ -79,8 +90,14 @@ void read_candidates(const JsonPlace& list, Recommended& found) {
 
 std::string label_of(const std::string& name, const Json& options, const Recommended& recommended,
                      const ResultsFile& file) {
+  const auto completed = [&](const std::string& json) {
+    SelectorOptions typed = selector_options(json);
+    std::erase_if(typed, [](const auto& option) { return option.second.empty(); });  // as if they were not given
+    return completed_options(name, typed);
+  };
+  const SelectorOptions wanted = completed(options.dump());
   for (const StudySelector& selector : file.study().selectors)
-    if (selector.name == name && parsed_json(selector.options_json) == options) return selector.label;
+    if (selector.name == name && completed(selector.options_json) == wanted) return selector.label;
   throw UsageError(printable(fmt::format("{} has no selector {} with the options that {} recommends it with",
                                          file.path(), name, recommended.path)));
 }
@@ -121,6 +138,9 @@ Recommended read_recommended(const std::string& path) {
   } catch (const UsageError& error) {
     throw InputError(fmt::format("{}: {}", claim.name(), excerpt(error.what())));
   }
+  if (!claim["tasks"].is_missing()) found.tasks = claim["tasks"].texts();
+  found.lengths = range_at(claim["lengths"]);
+  found.queries = range_at(claim["queries"]);
   if (claim["layers"].value() != Json("all"))
     for (const JsonPlace& layer : claim["layers"].elements())
       found.layers.push_back(static_cast<int>(layer.whole(0, 1 << 20)));
@@ -180,7 +200,7 @@ std::vector<std::vector<std::size_t>> recommended_settings(const Recommended& re
     if (candidate != recommended.candidates.end())
       return static_cast<std::size_t>(candidate - recommended.candidates.begin());
     if (setting == Json("dense") || !set.candidates.empty()) return kDense;
-    return set.selector.kind == SettingKind::none ? 0 : find_setting(set, typed(setting));
+    return set.selector.kind == SettingKind::none ? 0 : find_setting(set, typed(setting), recommended.path);
   };
   const auto group = static_cast<std::size_t>(set.shape.num_query_heads / set.shape.num_kv_heads);
   std::vector<std::vector<std::size_t>> settings;

@@ -1,8 +1,11 @@
 // A recommendation file that is read back, to see whether it still fits.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "dumps/base/json.h"
@@ -23,9 +26,12 @@ struct Recommended {
   std::vector<RecommendedCandidate> candidates = {};
   std::vector<Target> targets;
   Guarantee guarantee;
-  std::string cluster;                ///< PromptScope::cluster
-  std::vector<int> layers;            ///< judged ones; empty: all
-  PromptNumbers certified;            ///< the numbers of the prompts that certified
+  std::string cluster;      ///< PromptScope::cluster
+  std::vector<int> layers;  ///< judged ones; empty: all
+  PromptNumbers certified;  ///< the numbers of the prompts that certified
+  /// Of those prompts, as far as the file says it.
+  std::vector<std::string> tasks = {};
+  std::optional<std::pair<std::int64_t, std::int64_t>> lengths = {}, queries = {};  ///< tokens, judged positions: range
   std::vector<std::string> hashes;    ///< of the results that it was made from, and of their dumps
   Json fallback, units;               ///< the members `default` and `layers`
   std::vector<std::string> settings;  ///< all in them but "dense", each once, as typed
@@ -39,7 +45,7 @@ std::vector<SelectorSpec> selectors_of(const Recommended& recommended);
 JudgementOptions study_request(const Recommended& recommended);
 
 /// Fills in what `file` has for what is recommended, by name and options: the label of the selector, or the candidates.
-/// Throws UsageError if it lacks them.
+/// Options that one of the programs did not know yet have their defaults. Throws UsageError if it lacks them.
 void find_recommended(const Recommended& recommended, const ResultsFile& file, PromptScope& scope);
 
 /// The recommended setting of every query head: [PromptSet::layers][query head], as indices into the set's grid. Throws

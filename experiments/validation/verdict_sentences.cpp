@@ -27,10 +27,21 @@ std::string passing_number(double x, bool at_least) {
   return number(x);
 }
 
-/// "2", "2 to 4"
-template <class T>
-std::string range_text(T low, T high) {
-  return low == high ? fmt::format("{}", low) : fmt::format("{} to {}", low, high);
+/// Of a statistic that asks only of a prompt's better cells what it asks.
+std::string lenient_text(const Target& target) {
+  const CellStatistic statistic = target.quantity.statistic;
+  const double share = target.quantity.level;
+  const bool best = target.at_least ? statistic == CellStatistic::max : statistic == CellStatistic::min;
+  const bool most = statistic == CellStatistic::quantile && (target.at_least ? share > 0.5 : share < 0.5);
+  if (!best && !most) return {};
+  const std::string name = target.quantity.quantity();
+  if (best)
+    return fmt::format("{} asks only of the best cell of each prompt; {}.{} asks of every cell", target.text, name,
+                       target.at_least ? "min" : "max");
+  const double better = 100 * (target.at_least ? 1 - share : share), mirrored = 100 * (1 - share);
+  return fmt::format(
+      "{} asks only of the best {:.4g} % of the cells of each prompt; {}.p{}{:.4g} asks of all but the worst {:.4g} %",
+      target.text, better, name, mirrored >= 1 && mirrored < 10 ? "0" : "", mirrored, better);
 }
 
 }  // namespace
@@ -78,7 +89,7 @@ std::string decision_text(const Judgement& judgement) {
   if (!needed)
     return "the observed number is so near the allowed one that no number of prompts that was tried would decide it";
   std::string text =
-      fmt::format("{} {} in all would decide it if they went on like this", *needed, units_text(judgement.set));
+      fmt::format("{} in all would decide it if they went on like this", counted_units(judgement.set, *needed));
   if (judgement.units && judgement.units->smaller_choice)
     text += fmt::format("; so would these {} with --choose {:g}%", judgement.set.num_clusters(),
                         std::round(*judgement.units->smaller_choice * 100));
@@ -100,7 +111,7 @@ std::string passes_text(const Judgement& judgement) {
   const Evidence& evidence = judgement.evidence();
   for (std::size_t t = 0; t < evidence.targets.size(); ++t) {
     const Target& target = judgement.request.targets[t];
-    if (const std::optional<double> value = evidence.targets[t].passes_at)
+    if (const std::optional<double> value = evidence.targets[t].passes_at; value && !target.of_answers())
       parts.push_back(fmt::format("{} {} {}", target.quantity.name(),
                                   target.at_least ? ">=" : "<=", passing_number(*value, target.at_least)));
   }
@@ -111,8 +122,8 @@ std::string beyond_text(const Judgement& judgement) {
   std::vector<std::string> parts;
   for (std::size_t t = 0; t < judgement.request.targets.size(); ++t) {
     const TargetEvidence& target = judgement.evidence().targets[t];
-    parts.push_back(fmt::format("{}: {} of {} prompts are beyond {:.4g}, at most {} of all",
-                                judgement.request.targets[t].text, target.beyond_clip, target.prompts,
+    parts.push_back(fmt::format("{}: {} of {} are beyond {:.4g}, at most {} of all", judgement.request.targets[t].text,
+                                target.beyond_clip, counted_units(judgement.set, target.prompts),
                                 judgement.request.guarantee.clip_of(judgement.request.targets[t]),
                                 percent_text(target.beyond_clip_at_most)));
   }
@@ -130,17 +141,15 @@ std::string groups_text(const std::vector<PromptGroup>& groups) {
 std::string coverage_text(const Judgement& judgement) {
   const PromptSet& set = judgement.set;
   std::vector<std::string> parts;
-  std::size_t fewest = std::numeric_limits<std::size_t>::max(), most = 0;
   std::int64_t first = std::numeric_limits<std::int64_t>::max(), last = 0;
   for (const Prompt& prompt : set.prompts) {
     if (prompt.file == nullptr) continue;
-    const std::vector<std::int64_t>& positions = prompt.of_study().query_positions;
-    fewest = std::min(fewest, positions.size());
-    most = std::max(most, positions.size());
-    if (positions.empty()) continue;
-    first = std::min(first, std::ranges::min(positions));
-    last = std::max(last, std::ranges::max(positions));
+    for (const std::int64_t position : prompt.of_study().query_positions) {
+      first = std::min(first, position);
+      last = std::max(last, position);
+    }
   }
+  const auto [fewest, most] = judged_queries(set).value_or(std::pair<std::int64_t, std::int64_t>());
   const bool answers = std::ranges::any_of(judgement.request.targets, &Target::of_answers);
   if (most > 0)
     parts.push_back(fmt::format(
@@ -174,11 +183,13 @@ std::string power_text(const Judgement& judgement) {
   const std::int64_t fewest = fewest_prompts(guarantee, judgement.request.targets);
   std::string text;
   if (guarantee.kind == GuaranteeKind::prompts)
-    text = fmt::format("{} {}, none of which violates, certify a share of {} at best", counting,
-                       units_text(judgement.set), percent_text(share_upper_bound(0, counting, guarantee.confidence)));
+    text = fmt::format("{}, {}, {} a share of {} at best", counted_units(judgement.set, counting),
+                       counting == 1 ? "if it does not violate" : "none of which violates",
+                       counting == 1 ? "certifies" : "certify",
+                       percent_text(share_upper_bound(0, counting, guarantee.confidence)));
   if (counting < fewest)
-    text += fmt::format("{}this guarantee takes at least {} {}, all without a violation", text.empty() ? "" : "; ",
-                        fewest, units_text(judgement.set));
+    text += fmt::format("{}this guarantee takes at least {}, all without a violation", text.empty() ? "" : "; ",
+                        counted_units(judgement.set, fewest));
   return text;
 }
 
@@ -187,8 +198,9 @@ std::string evidence_text(const Judgement& judgement, const Evidence& evidence) 
   if (guarantee.kind == GuaranteeKind::mean) {
     std::vector<std::string> parts;
     for (std::size_t t = 0; t < evidence.targets.size(); ++t)
-      parts.push_back(fmt::format("the mean deficit of {} is {:.4g} over {} prompts", judgement.request.targets[t].text,
-                                  evidence.targets[t].mean_deficit, evidence.targets[t].prompts));
+      parts.push_back(fmt::format("the mean deficit of {} is {:.4g} over {}", judgement.request.targets[t].text,
+                                  evidence.targets[t].mean_deficit,
+                                  counted_units(judgement.set, evidence.targets[t].prompts)));
     const std::string drawn = fmt::format("drawn with seed {}", guarantee.seed);
     const std::string bound = guarantee.bound == MeanBound::hb    ? "Hoeffding-Bentkus"
                               : guarantee.bound == MeanBound::wsr ? "betting in an order " + drawn
@@ -196,7 +208,7 @@ std::string evidence_text(const Judgement& judgement, const Evidence& evidence) 
     return fmt::format("{} (p = {:.3g}, {})", join(parts, ", "), evidence.p_value, bound);
   }
   const std::string counts =
-      fmt::format("{} of {} {} violate", evidence.violations, evidence.prompts, units_text(judgement.set));
+      fmt::format("{} of {} violate", evidence.violations, counted_units(judgement.set, evidence.prompts));
   if (guarantee.kind == GuaranteeKind::observed) return counts;
   return fmt::format("{} (share {} to {}, p = {:.3g})", counts, percent_text(evidence.share.low),
                      percent_text(evidence.share.high), evidence.p_value);
@@ -212,22 +224,23 @@ std::string offender_text(const Judgement& judgement, const Offender& offender) 
   return fmt::format("layer {}{}, prompt {}, query {}: {} {} {} {} at {}{}", offender.layer, head,
                      printable(judgement.set.prompts[offender.prompt].name), offender.query_position,
                      target.quantity.quantity(), number(offender.value), target.at_least ? "<" : ">",
-                     number(target.value), judgement.setting_text(offender.setting), enough);
+                     target.text.substr(target.text.find('=') + 1), judgement.setting_text(offender.setting), enough);
 }
 
 std::vector<std::string> uncounted_prompts(const Judgement& judgement) {
   std::vector<std::string> sentences;
   const auto all = static_cast<std::int64_t>(judgement.set.prompts.size());
   if (judgement.set.in_fewer_layers > 0)
-    sentences.push_back(
-        fmt::format("{} of {} prompts were studied in fewer layers than others; each is judged in its own",
-                    judgement.set.in_fewer_layers, all));
+    sentences.push_back(fmt::format("{} of {} were studied in fewer layers than others; each is judged in its own",
+                                    judgement.set.in_fewer_layers, counted(all, "prompt")));
+  for (const Target& target : judgement.request.targets)
+    if (const std::string lenient = lenient_text(target); !lenient.empty()) sentences.push_back(lenient);
   const auto units = static_cast<std::int64_t>(judgement.set.num_clusters());
   for (std::size_t t = 0; t < judgement.request.targets.size(); ++t)
     if (const std::int64_t counted = judgement.single.about().evidence.targets[t].prompts; counted < units) {
       const Target& target = judgement.request.targets[t];
       sentences.push_back(fmt::format(
-          "{} of {} {} do not count for {}: {}", units - counted, units, units_text(judgement.set), target.text,
+          "{} of {} do not count for {}: {}", units - counted, counted_units(judgement.set, units), target.text,
           target.of_answers()                           ? "dense attention answers them wrong, or they have no answer"
           : target.quantity.metric.starts_with("span_") ? "they have no span, or no head that attends to it"
                                                         : "it is not defined for any of their cells"));

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "dumps/base/join.h"
 #include "dumps/base/printable.h"
 #include "experiments/validation/verdict_sentences.h"
 
@@ -20,20 +21,31 @@ std::string single_text(const Judgement& judgement) {
   const Validation& single = judgement.single;
   const std::int64_t prompts = single.about().evidence.prompts;
   if (!single.passed)
-    return fmt::format("no single {} is certified on all {} prompts",
-                       judgement.set.candidates.empty() ? "setting" : "candidate", prompts);
-  return fmt::format("{} is {} on all {} prompts, and {}{}", judgement.setting_text(single.about().setting),
-                     name_of(single.certainty), prompts, costs_text(single.about().keep, single.about().io),
+    return fmt::format("no single {} is certified on all {}",
+                       judgement.set.candidates.empty() ? "setting" : "candidate",
+                       counted_units(judgement.set, prompts));
+  const Guarantee& guarantee = judgement.request.guarantee;
+  // Either is wrong with probability alpha at most, so that one of them is with 2 alpha.
+  const std::string both = passes(judgement.certainty()) && guarantee.certifies()
+                               ? fmt::format("; a choice between the two holds at {:.6g} %",
+                                             100 * std::max(0.0, 1 - 2 * (1 - guarantee.confidence)))
+                               : "";
+  return fmt::format("{} is {} on all {}, and {}{}{}", judgement.setting_text(single.about().setting),
+                     name_of(single.certainty), counted_units(judgement.set, prompts),
+                     costs_text(single.about().keep, single.about().io),
                      judgement.single_reads_less()
                          ? fmt::format(", no more than one per {}: take it instead", unit_name(judgement.units->kind))
-                         : "");
+                         : "",
+                     both);
 }
 
 /// Which prompts chose, and what was drawn, where all prompts judge.
 std::string split_text(const Judgement& judgement) {
   const Guarantee& guarantee = judgement.request.guarantee;
   const bool drawn = guarantee.kind == GuaranteeKind::mean && guarantee.bound != MeanBound::hb;
-  return fmt::format("all {} prompts judge, none chose; {}", judgement.set.prompts.size(),
+  const std::size_t prompts = judgement.set.prompts.size();
+  return fmt::format("{}; {}",
+                     prompts == 1 ? "the only prompt judges" : fmt::format("all {} prompts judge, none chose", prompts),
                      drawn ? fmt::format("drawn with seed {}", guarantee.seed)
                            : fmt::format("nothing is drawn (seed {})", guarantee.seed));
 }
@@ -41,10 +53,10 @@ std::string split_text(const Judgement& judgement) {
 void add_units(std::vector<VerdictLine>& lines, const Judgement& judgement) {
   const UnitValidation& units = *judgement.units;
   add_line(lines, "chosen",
-           fmt::format("on {} prompts drawn with seed {} (--choose {:g}%); judged on {} others as one {}, not {} by {}",
-                       units.choosing.size(), judgement.unit_request.seed, judgement.unit_request.choosing * 100,
-                       units.certifying.size(), units.allocation ? "assignment" : "family", unit_name(units.kind),
-                       unit_name(units.kind)));
+           fmt::format("on {} drawn with seed {} (--choose {:g}%); judged on {} as one {}, not {} by {}",
+                       counted(std::ssize(units.choosing), "prompt"), judgement.unit_request.seed,
+                       judgement.unit_request.choosing * 100, counted(std::ssize(units.certifying), "other"),
+                       units.allocation ? "assignment" : "family", unit_name(units.kind), unit_name(units.kind)));
   add_line(lines, judgement.choices(),
            fmt::format("{} {}s: {}", units.units.size(), unit_name(units.kind),
                        assignment_text(judgement, units.about().assignment)));
@@ -52,8 +64,8 @@ void add_units(std::vector<VerdictLine>& lines, const Judgement& judgement) {
   add_line(lines, "allocation",
            fmt::format("mean loss {:.4g} on the choosing prompts, in units of what the targets allow; no assignment "
                        "within {} is below {:.4g}",
-                       units.allocation->loss, percent_text(*judgement.unit_request.io_budget),
-                       units.allocation->relaxed_loss));
+                       std::max(0.0, units.allocation->loss), percent_text(*judgement.unit_request.io_budget),
+                       std::max(0.0, units.allocation->relaxed_loss)));  // but for rounding, no loss is below 0
   add_line(lines, "single",
            units.single_in_budget
                ? fmt::format("{} for all reads {} and loses {:.4g}", judgement.setting_text(*units.single_in_budget),

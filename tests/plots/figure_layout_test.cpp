@@ -109,6 +109,38 @@ TEST(FigureLayout, UnknownColumnsAreDefects) {
   EXPECT_THROW(layout_of(figure, {}), std::logic_error);
 }
 
+/// Titles and labels take as many lines as keep them on the page and apart from the next panel's.
+TEST(FigureLayout, TitlesStayOnThePageAndApart) {
+  const double one_line = layout_of(example_figure(2, 2), {}).height_in;
+  for (const std::string& long_one :
+       {std::string("values as fp8_e4m3, unit scale, of every layer"), std::string(60, 'x')})
+    for (const std::size_t which : {0, 1}) {
+      Figure figure = example_figure(2, 2);
+      figure.panels[which].title = figure.panels[which].x.label = long_one;
+      figure.panels[1 - which].title = figure.panels[1 - which].x.label = "a title";
+      const FigureLayout layout = layout_of(figure, {});
+      EXPECT_GT(layout.height_in, one_line);
+      const double character = 0.0535 / layout.width_in;
+      for (const std::vector<PanelText>* texts : {&layout.titles, &layout.x_labels}) {
+        std::string all;
+        for (const std::string& line : (*texts)[which].lines) {
+          all += (all.empty() || long_one.find(' ') == std::string::npos ? "" : " ") + line;
+          const double half = character * static_cast<double>(line.size()) / 2;
+          const double centre = (layout.panels[which].left + layout.panels[which].right) / 2,
+                       other = (layout.panels[1 - which].left + layout.panels[1 - which].right) / 2;
+          EXPECT_TRUE(centre - half >= -1e-9 && centre + half <= 1 + 1e-9) << line;
+          EXPECT_LT(half + character * 7 / 2, std::abs(other - centre)) << line;
+        }
+        EXPECT_EQ(all, long_one) << "nothing is cut";
+        EXPECT_GT((*texts)[which].lines.size(), 1u);
+      }
+      const PanelText& title = layout.titles[which];
+      EXPECT_LT(title.y, 1);
+      EXPECT_GT(title.y - layout.line * static_cast<double>(title.lines.size() - 1), layout.panels[which].top);
+    }
+  EXPECT_EQ(layout_of(example_figure(2, 2), {}).titles[0].lines.size(), 1u);
+}
+
 /// A note of any length is whole: it takes as many lines as it needs, above the end of the page.
 TEST(FigureLayout, ALongNoteTakesSeveralLines) {
   Figure figure = example_figure(1, 1);

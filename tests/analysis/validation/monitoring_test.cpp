@@ -59,6 +59,37 @@ TEST(Monitoring, FalseAlarmsStayWithinTheLevel) {
   EXPECT_LE(alarms(0.1, (allowed - rest) / 0.5, mean).guarantee, kMost);
 }
 
+/// The prompts that certify are those that chose the setting, so that they look a little better there than later ones:
+/// that is no drift.
+TEST(Monitoring, ChoosingASettingIsNoDrift) {
+  constexpr int kTrials = 600;
+  int recommended = 0, guarantee = 0, drift = 0;
+  for (int trial = 0; trial < kTrials; ++trial) {
+    std::mt19937_64 random(static_cast<std::uint64_t>(trial));
+    // At the setting s the deficit of a prompt is its own number times 1.1^s, the safest first.
+    const auto at = [](double deficit, int s) { return 1 - 0.01 * deficit * std::pow(1.1, s); };
+    std::vector<double> certifying(60), later(150);
+    for (std::vector<double>* prompts : {&certifying, &later})
+      for (double& deficit : *prompts) deficit = std::pow(uniform(random), 3);
+    const auto numbers = [&](const std::vector<double>& deficits, int s) {
+      PromptNumbers found;
+      for (const double deficit : deficits) found.push_back({at(deficit, s), 0});
+      return found;
+    };
+    int last = -1;
+    while (last < 60 && judge(numbers(certifying, last + 1), targets(), {}).certainty == Certainty::certified) ++last;
+    if (last < 0) continue;
+    ++recommended;
+    const Monitoring seen = monitor(numbers(certifying, last), numbers(later, last), targets(), {});
+    guarantee += seen.guarantee.alarm ? 1 : 0;
+    drift += seen.drift.alarm ? 1 : 0;
+  }
+  ASSERT_GT(recommended, kTrials / 2);
+  const double most = 0.05 * kTrials + 4 * std::sqrt(0.05 * 0.95 * kTrials);
+  EXPECT_LE(guarantee, most);
+  EXPECT_LE(drift, most);
+}
+
 TEST(Monitoring, SeesWhatHasChanged) {
   EXPECT_GE(alarms(0.02, 0.35, {}).guarantee, 0.95);
   EXPECT_GE(alarms(0.02, 0.35, {}).drift, 0.6);

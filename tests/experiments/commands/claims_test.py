@@ -107,6 +107,8 @@ def test_heads(results):
     for value in (heads.mean(), heads.std(axis=1).mean(), heads.min(), heads.max()):
         assert f"{100 * value:.2f} %" in found["evidence"]
     assert f"{(heads.std(axis=1) / heads.mean(axis=1)).mean():.4f}" in found["evidence"]
+    of_cells = f"{100 * mean(cells(results, 'per_head', 'keep_ratio', '5')):.2f} %"  # as where the paper disagrees with itself
+    assert f"({of_cells} over all cells)" in found["evidence"] and f"gqa=per_head: {of_cells}" in claim(results, "Kept at delta = 5")["evidence"]
     assert f"the {heads.shape[1]} layer-head pairs of a sample" in found["evidence"] and "at least their mean" in found["rule"]
     assert heads.std(axis=1).mean() > heads.mean(axis=0).std() + 1e-4, "the case is not trivial"
 
@@ -126,7 +128,27 @@ def test_flat_heads(results):
 def test_correlation_by_layer(results):
     ours, theirs = (np.stack(cells(results, label, "spearman")) for label in ("ffd", "quest:dense_layers=0"))
     won = sum(np.nanmean(ours[:, y]) > np.nanmean(theirs[:, y]) for y in range(4))
-    assert f"higher in {won} of 4 layers" in claim(results, "FFD's estimate has")["evidence"]
+    found = claim(results, "FFD's estimate has")
+    assert f"higher in {won} of 4 layers" in found["evidence"] and "the model has" not in found["evidence"] and "layers 0-3" in found["subject"]
+
+
+def test_some_layers_are_not_every_layer(changed, results):
+    def ranks(value):
+        def edit(group, layers):
+            group["spearman"][...] = value
+        return edit
+
+    start = "FFD's estimate has"
+    path = changed("ffd", ranks(1.0))
+    assert claim(path, start)["verdict"] == "holds"
+    with h5py.File(path, "r+") as file:
+        file["dumps/0"].attrs["num_layers"] = 8
+    found = claim(path, start)
+    assert found["verdict"] == "cannot tell" and "higher in 4 of 4 layers (the model has 8)" in found["evidence"] and "every layer of the model" in found["rule"]
+    path = changed("ffd", ranks(-1.0))
+    with h5py.File(path, "r+") as file:
+        file["dumps/0"].attrs["num_layers"] = 8
+    assert claim(path, start)["verdict"] == "does not hold", "one layer refutes what is said of all"
 
 
 def test_recall_at_equal_bytes(results):

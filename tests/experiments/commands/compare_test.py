@@ -8,7 +8,7 @@ import h5py
 import numpy as np
 import pytest
 from compare_runs import SAMPLES, compare, edit, result, set_manifest, studies  # noqa: F401
-from results_maker import ffd, quest, selector, write_results
+from results_maker import EXACT, ffd, quest, selector, write_results
 
 NUMBER = 1e-9  # relative tolerance: float32 cells, sums in double, ten digits in the csv
 DEFAULT = ["recall.mean", "recall.min", "lse_error.max", "mass_recall.mean", "keep_ratio.mean", "io_ratio.mean"]
@@ -368,6 +368,17 @@ def test_settings_of_two_kinds(bytes_study):
     assert "neither a label" in compare(bytes_study, bytes_study, "--selectors", "ffd@99=quest@1", expect=2).stderr
 
 
+def test_a_selector_without_settings_beside_a_setting(tmp_path):
+    path = write_results(tmp_path / "r.h5", [ffd(), EXACT], SAMPLES, seed=3)
+    delta = labels(path, "ffd")[1]
+    for pair, setting, second in ((f"exact=ffd@{delta}", "no setting", f"delta {delta}"), (f"ffd@{delta}=exact", f"delta {delta}", "no setting")):
+        (row,) = result(path, path, "--selectors", pair, "--metrics", "recall")["rows"]
+        assert row["setting_2"] == second and f"{setting} = {second}" in compare(path, path, "--selectors", pair, "--metrics", "recall").stdout
+        means = [of_samples(path, label, 1 if label == "ffd" else 0).mean() for label in (part.split("@")[0] for part in pair.split("="))]
+        assert [row["mean_1"], row["mean_2"]] == pytest.approx(means, rel=1e-6)
+    assert "neither a label" in compare(path, path, "--selectors", f"ffd@{delta}=ffd", expect=2).stderr
+
+
 def test_matched_bytes(bytes_study):
     """At what quest reads, ffd is its setting that reads most without reading more; quest's smallest has none."""
     deltas, budgets = labels(bytes_study, "ffd"), labels(bytes_study, "quest")
@@ -380,3 +391,10 @@ def test_matched_bytes(bytes_study):
     assert [(r["setting_label"], r["setting_2"]) for r in other["rows"]] == [(deltas[2], f"budget {budgets[2]}")]
     none = edit(bytes_study, lambda name, sample: sample["ffd/io_ratio"].write_direct(np.ones(sample["ffd/io_ratio"].shape, np.float32)))
     assert "reads as little" in compare(none, none, "--selectors", "quest=ffd", "--same-bytes", expect=4).stderr
+    # Each prompt counts once, as in the rows: a prompt of two layers as much as one of four, which have most of the cells.
+    def uneven(name, sample):
+        sample["ffd/io_ratio"][...] = 0.3
+        sample["quest/io_ratio"][...] = np.broadcast_to([0.1, 0.15 if len(SAMPLES[name]) == 4 else 0.5, 1.1], sample["quest/io_ratio"].shape)
+
+    (row, *_) = result(*[edit(bytes_study, uneven)] * 2, "--selectors", "ffd=quest", "--same-bytes", "--metrics", "io_ratio")["rows"]
+    assert (row["mean_1"], row["mean_2"], row["setting_2"]) == (pytest.approx(0.3), pytest.approx(0.1), f"budget {budgets[0]}")

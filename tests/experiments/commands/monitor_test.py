@@ -48,22 +48,53 @@ def share_evidence(violations, beta):
     return largest
 
 
+def violations(found, bad):
+    """Of the prompts in the order in which they were tested."""
+    return [name in {f"n{p:03}" for p in bad} for name in found["order"]]
+
+
 def test_prompts_like_those_that_certified(recommended, tmp_path):
     bad = [3, 17]
     done = monitor(recommended, later(tmp_path / "n.h5", 40, bad))
     assert done.stdout.startswith("no evidence against the guarantee\n") and "2 of 40 prompts miss a target" in done.stdout
     found = json.loads(monitor(recommended, tmp_path / "n.h5", "--json").stdout)
     assert (found["n"], found["k"], found["needed"]) == (40, 2, pytest.approx(20))
-    assert found["guarantee"]["evidence"] == pytest.approx(share_evidence([p in bad for p in range(40)], 0.1), rel=1e-9)
+    assert found["guarantee"]["evidence"] == pytest.approx(share_evidence(violations(found, bad), 0.1), rel=1e-9)
+    assert "a false alarm, ever, has a chance of at most 5 %" in done.stdout and found["notes"] == []
     assert not found["guarantee"]["alarm"] and not found["drift"]["alarm"]
 
 
 def test_too_many_violations(recommended, tmp_path):
-    bad = [0, 1, 2, 3, 4, 5]
+    bad = range(14)
     found = json.loads(monitor(recommended, later(tmp_path / "n.h5", 30, bad), "--json", expect=3).stdout)
     assert found["guarantee"]["alarm"] and found["text"].startswith("broken: ")
-    after = next(n for n in range(31) if share_evidence([p in bad for p in range(n)], 0.1) >= 20)
-    assert found["guarantee"]["after"] == after and found["guarantee"]["prompt"] == f"n{after - 1:03}"
+    seen = violations(found, bad)
+    after = next(n for n in range(31) if share_evidence(seen[:n], 0.1) >= 20)
+    assert found["guarantee"]["after"] == after and found["guarantee"]["prompt"] == found["order"][after - 1]
+
+
+def test_the_order_of_names_is_no_order_in_time(recommended, tmp_path):
+    """A dump holds its prompts by name, which sorts them by task: those of the hard task come first, and miss the target as often as they may
+    among all. Tested in that order they would be an alarm; those of one dump are drawn, dumps stay in the order given."""
+    bad = range(5)
+    assert share_evidence([p in bad for p in range(60)], 0.1) > 20
+    found = json.loads(monitor(recommended, later(tmp_path / "n.h5", 60, bad), "--json").stdout)
+    assert found["k"] == 5 and not found["guarantee"]["alarm"] and not found["drift"]["alarm"]
+    assert sorted(found["order"]) == [f"n{p:03}" for p in range(60)] != found["order"]
+    more = write_planted(tmp_path / "m.h5", {"recall": 1 - np.random.default_rng(3).uniform(0, 0.02, (20, 2, 2, 4, 3))}, dump="m.h5",
+                         names=[f"a{p:03}" for p in range(20)])
+    both = json.loads(monitor(recommended, tmp_path / "n.h5", more, "--json").stdout)["order"]
+    assert both[:60] == found["order"] and {name[0] for name in both[60:]} == {"a"}, "what came before keeps its order"
+
+
+def test_prompts_of_another_kind_are_said(recommended, tmp_path):
+    recall = 1 - np.random.default_rng(4).uniform(0, 0.02, (12, 2, 3, 4, 3))
+    new = write_planted(tmp_path / "n.h5", {"recall": recall}, dump="n.h5", tasks=["t"] * 8 + ["other"] * 4, lengths=[1000] * 10 + [4096] * 2,
+                        names=[f"n{p:03}" for p in range(12)])
+    notes = json.loads(monitor(recommended, new, "--json").stdout)["notes"]
+    assert [note[:9] for note in notes] == ["4 of 12 p", "2 of 12 p", "3 queries"] and "other, which no certifying" in notes[0]
+    assert "1000 tokens" in notes[1] and "2 of the certifying" in notes[2]
+    assert all(f"  note         {note}" in monitor(recommended, new).stdout for note in notes)
 
 
 @pytest.mark.parametrize("low, high, worse", [(0.04, 0.06, True), (0.0, 0.0002, False)])
@@ -113,6 +144,24 @@ def test_dumps_are_studied_at_the_recommended_settings(tmp_path, options):
     assert "holds the prompts that certified" in refused
     assert "belong to the study of dumps" in monitor(tmp_path / "rec.json", "later.study.h5", "--queries", "last:1", cwd=tmp_path, expect=2).stderr
     assert "give dumps or results" in monitor(tmp_path / "rec.json", "later.h5", "later.study.h5", cwd=tmp_path, expect=2).stderr
+
+
+def test_options_that_a_program_did_not_know_yet_have_their_defaults(recommended, tmp_path):
+    recall = 1 - np.random.default_rng(2).uniform(0, 0.02, (20, 2, 2, 4, 3))
+    new = write_planted(tmp_path / "n.h5", {"recall": recall}, dump="n.h5", options={"bits": "2", "settings_file": ""}, names=[f"n{p}" for p in range(20)])
+    assert json.loads(monitor(recommended, new, "--json").stdout)["n"] == 20
+
+
+def test_another_models_dump_is_refused_before_it_is_studied(recommended, tmp_path):
+    def values(random, layer):
+        return tuple(random.normal(size=shape).astype(np.float32) for shape in [(2, 4, 64), (2, 200, 64), (2, 200, 64)])
+
+    write_dump(tmp_path / "d.h5", values, seed=1, layers=[0, 1], tokens=200, heads=4, kv_heads=2, dim=64, positions=[150, 199], samples=["a"], num_layers=2)
+    with h5py.File(tmp_path / "d.h5", "r+") as file:
+        file.attrs["model"] = "another"
+    refused = monitor(recommended, "d.h5", cwd=tmp_path, expect=2).stderr
+    assert "d.h5 is of the model 'another'" in refused and "is for 'tiny'" in refused and "--model" not in refused
+    assert not (tmp_path / "d.study.h5").exists()
 
 
 def test_what_is_refused(recommended, tmp_path):

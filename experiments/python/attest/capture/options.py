@@ -17,6 +17,8 @@ prompts:
   A .jsonl file holds one prompt per line, an object with the fields
     text         the prompt; or "tokens", a list of token ids
     task, name   what it is, and what its sample is called    (both optional)
+    document     the text that it was made of, where several prompts share one:
+                 attest validate --cluster document           (optional)
     answer       the reply that --answer feeds, text or ids   (optional)
     spans        where the evidence stands: each a string (its first occurrence
                  in the text) or [begin, end) in characters, or in tokens if the

@@ -1,0 +1,26 @@
+"""What a page and its figures cost: processor seconds, which other programs on the machine do not change much."""
+
+import os
+import resource
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ATTEST = os.environ["ATTEST_BIN"]
+EXAMPLE = Path(os.environ["ATTEST_SOURCE_DIR"]) / "experiments/validation/example"
+# Twice what one machine may take, for slower ones; with a child for each pass over a file it was more than a hundred.
+MOST = {"report": 10, "figures": 10}
+
+
+@pytest.mark.parametrize("command, output", [("report", "r.html"), ("figures", "f")])
+def test_three_studies_take_seconds(tmp_path, command, output):
+    """Of 60 prompts each, with pictures: gnuplot's seconds are counted, too."""
+    def used():
+        spent = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return spent.ru_utime + spent.ru_stime
+
+    before = used()
+    subprocess.run([ATTEST, command, *(EXAMPLE / f"{name}.h5" for name in ("with_sink", "no_sink", "mla")), "-o", tmp_path / output],
+                   check=True, capture_output=True, timeout=600)
+    assert used() - before < MOST[command]
