@@ -147,9 +147,8 @@ Gnuplot colour_script(const Figure& figure, std::size_t index, const FigureLayou
 Gnuplot lines_script(const PanelText& text, const Place& place, double line) {
   Gnuplot script;
   for (std::size_t i = 0; i < text.lines.size() && text.lines.size() > 1; ++i)
-    script += gnuplot("  set label {} noenhanced at screen {:.4f}, screen {:.4f} center tc rgb {}\n",
-                      script_text(text.lines[i]), (place.left + place.right) / 2,
-                      text.y - line * static_cast<double>(i), gnuplot_text(kInk));
+    script += gnuplot("  set label {} noenhanced at screen {:.4f}, screen {:.4f} center\n", script_text(text.lines[i]),
+                      (place.left + place.right) / 2, text.y - line * static_cast<double>(i));
   return script;
 }
 

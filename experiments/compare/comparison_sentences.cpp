@@ -145,7 +145,7 @@ std::string printed_name(const MetricStatistic& metric) {
 std::string row_name(const ComparedRow& row) {
   std::string name = printed_name(row.metric);
   if (!row.first_label.empty()) name += " of " + excerpt(row.selector(), 80);
-  if (row.kind != SettingKind::none) name += fmt::format(" at {}", excerpt(row.setting(), 80));
+  if (!row.setting().empty()) name += fmt::format(" at {}", excerpt(row.setting(), 80));
   return name;
 }
 

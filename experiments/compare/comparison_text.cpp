@@ -49,7 +49,7 @@ TextTable rows_as_text(const Comparison& comparison) {
     const std::string unit(printed_unit(row.metric));
     std::vector<std::string>& line = table.lines.emplace_back();
     line = {row.first_label.empty() ? "-" : printable(row.selector()),
-            row.kind == SettingKind::none ? "-" : printable(row.setting()),
+            row.setting().empty() ? "-" : printable(row.setting()),
             printed_name(row.metric) + (unit.empty() ? "" : " (" + unit + ")"),
             value_text(row.first, row.metric),
             value_text(row.second, row.metric),
