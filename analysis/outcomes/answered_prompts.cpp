@@ -82,7 +82,10 @@ void add_prompts(const TasksFile& file, PromptSet& set) {
     Prompt& prompt = set.prompts.emplace_back(Prompt{
         .name = asked.name, .task = asked.task, .num_tokens = asked.num_tokens, .origin = file.path, .rows = {}});
     for (std::size_t r = 0; r < file.runs.size(); ++r)
-      if (file.runs[r].label == set.selector.label) prompt.answers.push_back(answer_of(file, p, r));
+      if (file.runs[r].label == set.selector.label) {
+        prompt.answers.push_back(answer_of(file, p, r));
+        prompt.kept.push_back(file.kept_ratio[p * file.runs.size() + r]);
+      }
   }
 }
 

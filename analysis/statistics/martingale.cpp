@@ -42,20 +42,24 @@ DriftMartingale::DriftMartingale(std::vector<double> scores, std::uint64_t seed)
   shrink_.resize(powers_.size());
 }
 
-double DriftMartingale::add(double score) {
+void DriftMartingale::add(double score) {
   const auto [first, last] = std::ranges::equal_range(scores_, score);
-  const auto equal = static_cast<double>(last - first) + 1, larger = static_cast<double>(scores_.end() - last);
-  std::mt19937_64 random(seed_ + 0x9E3779B97F4A7C15U * ++drawn_);
-  const double u = (static_cast<double>(random() >> 11) + 0.5) * 0x1p-53;
-  const double p = (larger + u * equal) / (static_cast<double>(scores_.size()) + 1);
+  const auto equal = static_cast<std::uint64_t>(last - first) + 1;
+  auto larger = static_cast<std::uint64_t>(scores_.end() - last);
+  ++drawn_;
+  if (equal > 1) larger += std::mt19937_64(seed_ + 0x9E3779B97F4A7C15U * drawn_)() % equal;
   scores_.insert(last, score);
-  for (std::size_t i = 0; i < powers_.size(); ++i) {
-    const double power = powers_[i];
-    grow_[i] += std::log(power) + (power - 1) * std::log(p);
-    shrink_[i] += std::log(power) + (power - 1) * std::log1p(-p);
-  }
+  // From the largest on, of n: the p-value is anywhere in the n-th part [larger, larger + 1] / n.
+  const auto n = static_cast<double>(scores_.size()), above = static_cast<double>(larger), below = n - 1 - above;
+  const auto bet = [&](double part, std::vector<double>& capitals) {
+    // powers_ are the multiples of the first.
+    const double low = std::pow(part / n, powers_.front()), high = std::pow((part + 1) / n, powers_.front());
+    double low_power = 1, high_power = 1;
+    for (double& capital : capitals) capital += std::log(n * ((high_power *= high) - (low_power *= low)));
+  };
+  bet(above, grow_);
+  bet(below, shrink_);
   largest_ = std::max(largest_, log_capital());
-  return p;
 }
 
 double DriftMartingale::log_grow() const { return log_mean_exp(grow_); }

@@ -23,16 +23,17 @@ class LossMartingale {
   double largest_ = 0;
 };
 
-/// Bets that scores are not exchangeable with those of the beginning: conformal p-values, uniform and independent as
-/// long as they are, enter power martingales (Vovk, Nouretdinov and Gammerman, Testing exchangeability on-line, ICML
-/// 2003), half of the capital on scores that grow, half on scores that shrink.
+/// Bets that scores are not exchangeable with those of the beginning. As long as they are, the rank of each among those
+/// before it is uniform and independent of the ranks before. Ranks enter power martingales of conformal p-values (Vovk,
+/// Nouretdinov and Gammerman, Testing exchangeability on-line, ICML 2003), half of the capital on scores that grow,
+/// half on scores that shrink. A p-value is drawn within its rank; taken instead is the mean over such draws, so that
+/// no luck of the draw is evidence, which among few scores would be most of it.
 class DriftMartingale {
  public:
   /// `seed`: of the order among equal scores.
   DriftMartingale(std::vector<double> scores, std::uint64_t seed);
 
-  /// Returns the p-value: small for a score that is large among all before it.
-  double add(double score);
+  void add(double score);
   double log_capital() const;
   double log_largest() const { return largest_; }
   /// Whether growing scores have made more of the capital than shrinking ones.

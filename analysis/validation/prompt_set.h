@@ -28,6 +28,7 @@ struct Prompt {
   /// [setting of the grid] 1 right, 0 wrong, NaN if it does not count (dense attention answers wrong, or no answer).
   /// Empty without answers.
   std::vector<double> answers = {};
+  std::vector<double> kept = {};  ///< [setting of the grid] share of the tokens; of answers alone, which have no cells
 
   /// Of the file that has it.
   const std::string& path() const { return file != nullptr ? file->path() : origin; }
@@ -68,6 +69,15 @@ struct PromptSet {
   std::int64_t shortest() const;
   std::int64_t longest() const;
 };
+
+/// Contexts whose lengths differ by no more than this are as long as each other: a dump has the first tokens of an
+/// answer, too.
+inline constexpr std::int64_t kAnswerTokens = 16;
+
+/// Whether contexts of so many tokens are as long as some from `shortest` to `longest`.
+inline bool is_length_among(std::int64_t tokens, std::int64_t shortest, std::int64_t longest) {
+  return tokens >= shortest - kAnswerTokens && tokens <= longest + kAnswerTokens;
+}
 
 /// The files must outlive the set. Throws UsageError if the scope names what is not there, if the results are of
 /// several models or of studies that differ (options, grid, layers), or if two of them hold one prompt, which would

@@ -107,7 +107,7 @@ PromptValues values_of(const Prompt& prompt, std::span<const Target> targets, st
     const std::optional<PromptCells> cells = read_cells(prompt, quantity);
     return cells ? reduce(*cells, all_of(*cells), quantity, num_settings) : std::vector<double>(num_settings, kNaN);
   };
-  PromptValues values{.targets = {}, .keep = numbers(keep), .io = numbers(io)};
+  PromptValues values{.targets = {}, .keep = prompt.kept.empty() ? numbers(keep) : prompt.kept, .io = numbers(io)};
   for (const Target& target : targets)
     values.targets.push_back(target.of_answers() && !prompt.answers.empty() ? prompt.answers
                                                                             : numbers(target.quantity));

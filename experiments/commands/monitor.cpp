@@ -101,13 +101,13 @@ std::vector<std::string> differences(const Recommended& recommended, const Promp
       ++of_tasks;
     }
     if (recommended.lengths &&
-        (prompt.num_tokens < recommended.lengths->first || prompt.num_tokens > recommended.lengths->second))
+        !is_length_among(prompt.num_tokens, recommended.lengths->first, recommended.lengths->second))
       ++of_lengths;
   }
   const std::string all = counted(std::ssize(set.prompts), "prompt");
   if (of_tasks > 0 && !recommended.tasks.empty())
-    found.push_back(
-        printable(fmt::format("{} of {} are of {}, which no certifying prompt is", of_tasks, all, join(tasks, ", "))));
+    found.push_back(printable(
+        fmt::format("{} of {} are of tasks that no certifying prompt is of: {}", of_tasks, all, join(tasks, ", "))));
   if (of_lengths > 0)
     found.push_back(fmt::format("{} of {} are shorter or longer than the {} tokens of the certifying ones", of_lengths,
                                 all, range_text(recommended.lengths->first, recommended.lengths->second)));

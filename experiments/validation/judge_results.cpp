@@ -27,7 +27,7 @@ void check_kind(const PromptSet& set, const JudgementOptions& options) {
 /// The length that is asked for if the prompts do not have it.
 std::optional<std::int64_t> extrapolated_length(const PromptSet& set, const JudgementOptions& options) {
   if (!options.for_length) return std::nullopt;
-  if (*options.for_length >= set.shortest() && *options.for_length <= set.longest()) return std::nullopt;
+  if (is_length_among(*options.for_length, set.shortest(), set.longest())) return std::nullopt;
   if (options.extrapolate) return options.for_length;
   throw NotCertified(fmt::format(
       "nothing is claimed for contexts of {} tokens: the prompts have {} to {} tokens. Give prompts of that length, or "
@@ -133,6 +133,8 @@ Judgement judge_results(ResultsFiles files, const JudgementOptions& options, std
     throw UsageError(
         fmt::format("--target '{}' is of cells, which answers alone do not have: give results of attest run, too",
                     options.targets.front()));
+  if (files.empty() && !options.layers.empty())
+    throw UsageError("--layers is of cells: answers are of the whole model");
   Judgement judgement{.results = {},
                       .set = files.empty() ? gather_answers(tasks, scope) : gather_prompts(files, scope),
                       .request = {},

@@ -56,8 +56,10 @@ std::string percent_text(double share) { return std::isnan(share) ? "?" : fmt::f
 
 std::string costs_text(double keep, double io) {
   if (std::isnan(keep) && std::isnan(io)) return {};
-  return fmt::format("keeps {} of the tokens and reads {} of the bytes of dense attention", percent_text(keep),
-                     percent_text(io));
+  const std::string kept = std::isnan(keep) ? "" : fmt::format("keeps {} of the tokens", percent_text(keep));
+  const std::string read =
+      std::isnan(io) ? "" : fmt::format("reads {} of the bytes of dense attention", percent_text(io));
+  return fmt::format("{}{}{}", kept, kept.empty() || read.empty() ? "" : " and ", read);
 }
 
 std::string unit_name(UnitKind kind) { return kind == UnitKind::layer ? "layer" : "KV head"; }

@@ -73,6 +73,52 @@ TEST(DriftMartingale, HoldsItsLevelAtEveryTime) {
     EXPECT_LE(alarms([=](std::uint64_t t) { return drifting(t, 0, steps); }), kMost) << steps;
 }
 
+/// The capital by the ranks alone, which are all that a score has where none are equal.
+TEST(DriftMartingale, IsTheMeanOverPValuesWithinARank) {
+  const std::vector<double> before{0.5, 0.2, 0.9, 0.4}, scores{0.1, 0.95, 0.3, 0.05};
+  DriftMartingale martingale(before, 1), other(before, 7);
+  std::vector<double> seen = before;
+  std::vector<double> grow(9, 1), shrink(9, 1);
+  for (const double score : scores) {
+    martingale.add(score);
+    other.add(score);
+    double larger = 0;
+    for (const double x : seen) larger += x > score ? 1 : 0;
+    seen.push_back(score);
+    const auto n = static_cast<double>(seen.size());
+    for (std::size_t i = 0; i < 9; ++i) {
+      const double power = static_cast<double>(i + 1) / 10;
+      constexpr int kSteps = 20'000;
+      double up = 0, down = 0;
+      for (int step = 0; step < kSteps; ++step) {
+        // Steps that are fine where a bet is infinite: at the distance t^20 from the end of the part, of width 20 t^19.
+        const double t = (step + 0.5) / kSteps, from_end = std::pow(t, 20), width = 20 * std::pow(t, 19) / kSteps;
+        up += power * std::pow((larger + from_end) / n, power - 1) * width;
+        down += power * std::pow((n - 1 - larger + from_end) / n, power - 1) * width;
+      }
+      grow[i] *= up;
+      shrink[i] *= down;
+    }
+  }
+  double capital = 0;
+  for (std::size_t i = 0; i < 9; ++i) capital += (grow[i] + shrink[i]) / 18;
+  EXPECT_NEAR(martingale.log_capital(), std::log(capital), 1e-6);
+  EXPECT_EQ(martingale.log_capital(), other.log_capital()) << "the seed is of equal scores";
+}
+
+/// Three scores beyond four have a chance of 1 in 210; that is what their evidence may be, whatever is drawn.
+TEST(DriftMartingale, FewScoresAreLittleEvidence) {
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    DriftMartingale martingale({0.5, 0.2, 0.9, 0.4}, seed), equal({0, 0, 0, 0}, seed);
+    for (const double score : {0.01, 0.02, 0.03}) {
+      martingale.add(score);
+      equal.add(0);
+    }
+    EXPECT_LE(martingale.log_largest(), std::log(210.0));
+    EXPECT_LE(equal.log_largest(), std::log(210.0));
+  }
+}
+
 TEST(DriftMartingale, SeesOtherScores) {
   for (const double shift : {0.5, -0.5}) {
     EXPECT_GE(alarms([=](std::uint64_t t) { return drifting(t, shift, 0); }), 0.95) << shift;

@@ -28,6 +28,7 @@ def test_answers_alone(tmp_path):
     assert [(s["n"], s["k"]) for s in found["settings"]] == [(40, 0), (40, 0), (40, 9)]
     assert found["wrong_answers"] == [f"p{p:03}" for p in range(9)] and "  wrong        p000, p001" in found["text"]
     assert "answers of the whole model" in found["text"] and (tmp_path / "rec.json").exists()
+    assert "  costs        keeps 100 % of the tokens\n" in found["text"] and "passes at" not in found["text"]
 
 
 def test_prompts_that_dense_attention_fails_do_not_count(tmp_path):
@@ -58,6 +59,7 @@ def test_what_answers_cannot_be_asked(tmp_path):
     path = tmp_path / "t.h5"
     assert "of cells" in validate(path, "--target", "recall>=0.9", expect=2).stderr
     assert "--claim mean" in validate(path, "--claim", "mean", expect=2).stderr
+    assert "--layers is of cells" in validate(path, "--layers", "0-3", expect=2).stderr
     results = write_results(tmp_path / "r.h5", np.full((40, 3), 0.01), selectors=ONE)
     assert "--per" in validate(results, path, "--per", "layer", expect=2).stderr
     assert "--target is missing" in validate(results, expect=2).stderr
