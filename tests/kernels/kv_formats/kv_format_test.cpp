@@ -66,7 +66,7 @@ TEST(KvFormat, EveryFormatIsItsPlainForm) {
               continue;  // only these know of it
             for (const float scale : {1.0f, 0.0123f, 37.0f}) {
               if (scale != 1 && format->scale_divisor == 0) continue;
-              EXPECT_GT(compare(*format, rows, scale), 100) << format->name;
+              EXPECT_GT(compare(*format, rows, scale), 5 * channels) << format->name;
               if (::testing::Test::HasFailure()) return;
             }
           }
