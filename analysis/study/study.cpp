@@ -9,7 +9,9 @@ namespace attest {
 StudySelector make_study_selector(const std::string& label, std::shared_ptr<Selector> selector,
                                   std::vector<Setting> grid, std::vector<std::string> labels) {
   Json options = Json::object();
-  for (const OptionValue& option : selector->options()) options[option.name] = option.value;
+  // Empty dense_heads are left out: recommendations and results that are older than the option are of the same options.
+  for (const OptionValue& option : selector->options())
+    if (option.name != kDenseHeadsOption || !option.value.empty()) options[option.name] = option.value;
   return {.label = label,
           .name = selector->name(),
           .options_json = options.dump(),

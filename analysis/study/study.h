@@ -47,7 +47,7 @@ struct StudyDump {
 struct StudySelector {
   std::string label;         ///< name of its group in the results
   std::string name;          ///< as registered: "ffd"
-  std::string options_json;  ///< every option with its value
+  std::string options_json;  ///< every option with its value, but dense_heads only where there are some
   SettingKind kind = SettingKind::none;
   std::vector<Setting> grid;                ///< [S] in the order given; one Setting{} for SettingKind::none
   std::vector<std::string> setting_labels;  ///< [S] as typed; "" for SettingKind::none

@@ -15,6 +15,8 @@ struct DenseHead {
 
 using DenseHeads = std::set<DenseHead>;
 
+inline constexpr const char* kDenseHeadsOption = "dense_heads";
+
 /// What `text` must be, for messages.
 inline constexpr const char* kDenseHeadsForm = "KV heads as LAYER:HEAD joined by '+', such as 7:1+5:0";
 

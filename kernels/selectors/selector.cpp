@@ -69,7 +69,8 @@ double Selector::natural_delta(double, const ScoreTransform&) const { return std
 void Selector::finish(OptionReader& reader, int default_dense_layers) {
   dense_layers_ = reader.integer("dense_layers", default_dense_layers, 0, 1 << 20,
                                  {"layers at the start of the model with exact attention", "layers"});
-  const std::string heads = reader.text("dense_heads", "", {"KV heads with exact attention: 7:1+5:0 is LAYER:HEAD"});
+  const std::string heads =
+      reader.text(kDenseHeadsOption, "", {"KV heads with exact attention: 7:1+5:0 is LAYER:HEAD"});
   if (!parse_dense_heads(heads, dense_heads_))
     throw UsageError(fmt::format("selector '{}': option 'dense_heads' is '{}', expected {}", reader.selector(),
                                  excerpt(heads), kDenseHeadsForm));

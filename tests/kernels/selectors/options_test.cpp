@@ -49,21 +49,25 @@ TEST(Options, EverySelectorListsItsOptionsWithTheirDefaults) {
     return text;
   };
   EXPECT_EQ(options("exact"), "");
-  EXPECT_EQ(options("ffd"),
-            "bits=2 block=128 sub_block=128 scale=block residual=fp8 pseudo_max=thumbnail gqa=union delta_unit=natural "
-            "sink_blocks=1 "
-            "local_blocks=1 scan=thumbnail rule=topdelta quant_arith=float32 settings_file= dense_layers=0");
-  EXPECT_EQ(options("quest"), "page=16 preset=evaluation gqa=per_head dense_layers=2");
-  EXPECT_EQ(options("kivi"), "bits=2 group=32 residual_length=128 quant_arith=float32 dense_layers=0");
-  EXPECT_EQ(options("twilight"), "base=quest base_budget=8192 page=16 rule=exact weights=exact dense_layers=2");
-  EXPECT_EQ(options("streaming_llm"), "sink=4 dense_layers=0");
+  EXPECT_EQ(
+      options("ffd"),
+      "bits=2 block=128 sub_block=128 scale=block residual=fp8 pseudo_max=thumbnail gqa=union delta_unit=natural "
+      "sink_blocks=1 "
+      "local_blocks=1 scan=thumbnail rule=topdelta quant_arith=float32 settings_file= dense_layers=0 dense_heads=");
+  EXPECT_EQ(options("quest"), "page=16 preset=evaluation gqa=per_head dense_layers=2 dense_heads=");
+  EXPECT_EQ(options("kivi"), "bits=2 group=32 residual_length=128 quant_arith=float32 dense_layers=0 dense_heads=");
+  EXPECT_EQ(options("twilight"),
+            "base=quest base_budget=8192 page=16 rule=exact weights=exact dense_layers=2 dense_heads=");
+  EXPECT_EQ(options("streaming_llm"), "sink=4 dense_layers=0 dense_heads=");
   for (const char* oracle : {"topk", "topp"})
-    EXPECT_EQ(options(oracle), "granularity=token block=128 gqa=per_head dense_layers=0");
-  EXPECT_EQ(options("topdelta"), "granularity=token block=128 gqa=per_head settings_file= dense_layers=0");
-  EXPECT_EQ(options("skip_softmax"), "unit=delta tile=128 splits=1 gqa=union settings_file= dense_layers=0");
-  EXPECT_EQ(options("sparq"), "rank=32 local=0.25 score=logits count=code mean_value=on dense_layers=0");
-  EXPECT_EQ(options("double_sparsity"), "channel=qk group_factor=4 bits=4 channels= calibrate= dense_layers=2");
-  EXPECT_EQ(options("sale"), "key_scale=block q_mean=none dense_below=1024 dense_layers=0");
+    EXPECT_EQ(options(oracle), "granularity=token block=128 gqa=per_head dense_layers=0 dense_heads=");
+  EXPECT_EQ(options("topdelta"), "granularity=token block=128 gqa=per_head settings_file= dense_layers=0 dense_heads=");
+  EXPECT_EQ(options("skip_softmax"),
+            "unit=delta tile=128 splits=1 gqa=union settings_file= dense_layers=0 dense_heads=");
+  EXPECT_EQ(options("sparq"), "rank=32 local=0.25 score=logits count=code mean_value=on dense_layers=0 dense_heads=");
+  EXPECT_EQ(options("double_sparsity"),
+            "channel=qk group_factor=4 bits=4 channels= calibrate= dense_layers=2 dense_heads=");
+  EXPECT_EQ(options("sale"), "key_scale=block q_mean=none dense_below=1024 dense_layers=0 dense_heads=");
 }
 
 TEST(Budget, TokensOrPerCent) {
