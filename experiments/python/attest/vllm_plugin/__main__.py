@@ -126,9 +126,9 @@ def generate(options, requests, folder):
     os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
     from vllm import LLM, SamplingParams
 
-    longest = max(len(request.ids) + request.decode for request in requests)
+    engine = engine_arguments(options, max(len(request.ids) + request.decode for request in requests))
     try:
-        llm = LLM(**engine_arguments(options, longest))
+        llm = LLM(**engine)
         params = [SamplingParams(temperature=0, max_tokens=request.decode + 1, ignore_eos=True, detokenize=False,
                                  extra_args=request.arguments) for request in requests]
         llm.generate([{"prompt_token_ids": request.ids} for request in requests], params, use_tqdm=not options.quiet)

@@ -31,8 +31,8 @@ def write_request(folder, engine, request):
         writer.write_header(model=engine.model, num_layers=engine.num_layers,
                             **engine.layers[numbers[0]].geometry(), rope=engine.rope, source=engine.source(),
                             engine=f"vllm {engine.version}", kv_cache=engine.kv_cache(numbers),
-                            created=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-                            engine_rank=engine.rank.attribute())
+                            created=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"))
+        writer.write_attributes(engine_rank=engine.rank.attribute())  # for join.py alone
         more = wish.sample
         sample = writer.create_sample(more.get("name", wish.name), wish.task, tokens, positions, more.get("spans", ()),
                                       more.get("span_labels"), more.get("prompt_length", wish.prompt_length),
