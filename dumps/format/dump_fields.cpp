@@ -114,6 +114,11 @@ const Field<DumpInfo> kDumpFields[] = {
     {"logit_softcap", "double", "", kOptional, &DumpInfo::logit_softcap, "c > 0: s <- c tanh(s/c) (Gemma 2)"},
     {"rope", "string", "", kOptional, &DumpInfo::rope,
      "JSON of the model's rotary parameters, so that keys can be un-rotated", "rope"},
+    {"engine", "string", "", kOptional, &DumpInfo::engine, "what computed `output`: \"vllm 0.11.2\"", "engine"},
+    {"kv_cache", "string", "", kOptional, &DumpInfo::kv_cache,
+     "the cache that the engine says it has, as options of the selector kv_cache: \"k=fp8_e4m3,v=fp8_e4m3\"; \"\" and "
+     "none: 16 bits",
+     "KV cache"},
     {"source", "string", "", kOptional, &DumpInfo::source, "how it was captured, for provenance", "source"},
     {"created", "string", "", kOptional, &DumpInfo::created, "ISO 8601", "created"},
 };
@@ -188,6 +193,11 @@ const Field<LayerInfo> kLayerFields[] = {
                 "sqrt(sum over i' <= i of norm2(d margin_i / d out[h, i'])^2); finite, >= 0",
      .label = "head gradients",
      .fault = fault_of_head_gradient},
+    {"output", "", "[N, Hq, Dv]", kOptional, OnDemand{},
+     "what the attention of `engine` gave for these rows, before the output projection; of an element type of its own",
+     "attention outputs"},
+    {"output_lse", "float32", "[N, Hq]", kOptional, OnDemand{},
+     "the engine's own log-sum-exp of these rows, a natural logarithm, learned sinks included", "log-sum-exps"},
     {"output_gradient", "float16", "[A, N, Hq, Dv]", kOptional, OnDemand{},
      "d (sum of margins) / d out with every output of the answer's rows scaled by one of its attribute `scales`, "
      "float64 [A]",

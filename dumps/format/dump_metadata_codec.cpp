@@ -93,6 +93,7 @@ void code(Coder& coder, std::pair<const int, LayerInfo>& layer) {
   for_each_field(layer.second, [&](const auto&, auto& value) { code(coder, value); });
   code(coder, layer.second.element_type);
   code(coder, layer.second.arrays);
+  code(coder, layer.second.output_type);
 }
 
 template <class Coder>

@@ -122,16 +122,25 @@ struct DumpReader::State {
     constexpr bool kIntegers = std::is_integral_v<T>;
     const auto fields = fields_of(owner);
     const auto field = std::ranges::find(fields, name, &Field<Owner>::name);
-    if (field == fields.end() || field->type != std::string_view(kIntegers ? "int32" : "float32"))
+    const bool any_type = !kIntegers && field != fields.end() && *field->type == '\0';
+    if (field == fields.end() || (!any_type && field->type != std::string_view(kIntegers ? "int32" : "float32")))
       throw std::logic_error(fmt::format("DumpReader: no array '{}' of this type", name));
     if (!contains(owner.arrays, name)) return {};
     std::size_t count = 1;
     for (const std::int64_t size : axes.sizes(field->shape)) count *= static_cast<std::size_t>(size);
     const std::string object = fmt::format("{}/{}", group_path, name);
-    check_memory_bound(file, object, count * (sizeof(T) + (kIntegers ? sizeof(std::int64_t) : 0)), allowed_memory);
+    check_memory_bound(file, object, count * (sizeof(T) + (kIntegers ? sizeof(std::int64_t) : any_type ? sizeof(T) : 0)), allowed_memory);
     std::vector<T> values(count);
     const Target target{field->name, std::as_writable_bytes(std::span(values))};
     if constexpr (!kIntegers) {
+      if constexpr (requires { owner.output_type; })
+        if (any_type && owner.output_type != ElementType::float32) {
+          std::vector<std::byte> stored(count * size_of(owner.output_type));
+          const Target narrow{field->name, stored};
+          read_decoded(group_path, std::span(&narrow, 1));
+          convert_to_float(owner.output_type, stored.data(), count, values.data());
+          return values;
+        }
       read_decoded(group_path, std::span(&target, 1));
       return values;
     }

@@ -47,7 +47,8 @@ class DumpReader {
                                 const BlockObserver& observe = {}) const;
 
   /// An array of a sample or layer that is read on demand (dump_fields.h), row-major; empty when the dump has none.
-  /// T is std::int32_t or float, as the format says for `name`, otherwise std::logic_error. Throws InputError when the
+  /// T is std::int32_t or float, as the format says for `name`, otherwise std::logic_error; elements of any ElementType
+  /// (the array "output") become float exactly. Throws InputError when the
   /// values cannot be read or take more memory than was allowed.
   template <class T>
   std::vector<T> read_array(std::size_t sample, std::string_view name) const;

@@ -6,7 +6,7 @@
 
 /// In the order of `attest --help`.
 #define ATTEST_COMMANDS(one)                                                                                           \
-  one(inspect) one(synth) one(import) one(prompts) one(capture) one(run) one(tasks) one(list) one(figures) one(report) \
+  one(inspect) one(synth) one(import) one(prompts) one(capture) one(audit) one(run) one(tasks) one(list) one(figures) one(report) \
       one(weights) one(table) one(compare) one(claims) one(validate) one(monitor) one(bench) one(demo)
 
 /// Of `attest bench`.

@@ -65,8 +65,15 @@ void check_sample(const DumpReader& dump, std::size_t index) {
                        all_finite(layer.element_type, layer.v)),
             "values are finite, or not, as read_layer says");
     const std::size_t mass = dump.read_array<float>(index, number, "attention_mass").size();
-    require(mass == (info.arrays.empty() ? 0 : static_cast<std::size_t>(shape.num_query_heads * sample.num_tokens)),
-            "mass");
+    const auto expected = [&](const char* name, std::int64_t size) {
+      return contains(info.arrays, name) ? static_cast<std::size_t>(size) : 0;
+    };
+    require(mass == expected("attention_mass", shape.num_query_heads * sample.num_tokens), "mass");
+    const std::int64_t rows_of_heads = std::ssize(sample.query_positions) * shape.num_query_heads;
+    require(dump.read_array<float>(index, number, "output").size() == expected("output", rows_of_heads * shape.value_dim),
+            "output");
+    require(dump.read_array<float>(index, number, "output_lse").size() == expected("output_lse", rows_of_heads),
+            "output_lse");
   }
 }
 

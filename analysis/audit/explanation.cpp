@@ -1,0 +1,181 @@
+// Screens all hypotheses on a few rows, and tests what is left on all.
+#include "analysis/audit/explanation.h"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <map>
+#include <utility>
+
+#include "analysis/audit/cache_screen.h"
+#include "analysis/audit/fits.h"
+#include "analysis/audit/hypothesis.h"
+#include "dumps/base/parallel_for.h"
+
+namespace attest {
+namespace {
+
+constexpr std::size_t kScreenedHeads = 2, kScreenedRows = 4;  ///< KV heads, and rows of each
+constexpr std::size_t kMostCandidates = 16;                   ///< tested beyond the screen
+
+double capped(double excess) { return excess < 1e6 ? excess : 1e6; }  // NaN too
+
+Candidate candidate_of(const Hypothesis& hypothesis, std::span<const RowFit> fits) {
+  Candidate found{.kind = hypothesis.kind, .text = hypothesis.text};
+  double squares = 0;
+  for (const RowFit& fit : fits) {
+    found.within += fit.explained() ? 1 : 0;
+    squares += capped(fit.excess) * capped(fit.excess);
+    if (!(fit.error <= found.error)) {
+      found.error = fit.error;
+      found.bound = fit.bound;
+    }
+  }
+  found.mean_excess = std::sqrt(squares / static_cast<double>(fits.size()));
+  return found;
+}
+
+bool explains_all(const Candidate& candidate, std::size_t rows) {
+  return candidate.within == static_cast<std::int64_t>(rows);
+}
+
+class Search {
+ public:
+  Search(const AuditInput& input, const AuditOptions& options, const LayerAmax& amax, const KvStorages& storages,
+         std::span<const FailingRow> failing)
+      : input_(input),
+        options_(options),
+        amax_(amax),
+        storages_(storages),
+        bound_(input.layer.element_type, input.output_type, input.layer.shape.value_dim, options.roundings),
+        worst_first_(failing.begin(), failing.end()) {
+    std::ranges::stable_sort(worst_first_, [](const FailingRow& a, const FailingRow& b) {
+      return capped(a.excess) > capped(b.excess);
+    });
+    choose_screened();
+    choose_tested();
+  }
+
+  Explanation run() {
+    screen_structures();
+    screen_caches();
+    Explanation found{.failing = std::ssize(worst_first_), .tested = std::ssize(tested_)};
+    std::ranges::stable_sort(screened_, {}, [](const Screened& one) { return one.candidate.mean_excess; });
+    std::vector<Hypothesis> chosen;
+    for (const Screened& one : screened_) {
+      const bool explains = explains_all(one.candidate, screened_rows_.size());
+      if (explains ? chosen.size() < kMostCandidates : chosen.size() < 3)
+        chosen.push_back(one.hypothesis);
+      else if (explains)
+        ++found.explaining_left_out;
+    }
+    std::vector<Candidate> candidates(chosen.size());
+    parallel_for(options_.threads, chosen.size(),
+                 [&](int, std::size_t i) { candidates[i] = candidate_of(chosen[i], fits(chosen[i], tested_)); });
+    std::ranges::stable_sort(candidates, {}, &Candidate::mean_excess);
+    for (Candidate& candidate : candidates)
+      if (explains_all(candidate, tested_.size()))
+        found.explaining.push_back(std::move(candidate));
+      else
+        found.nearest.push_back(std::move(candidate));
+    if (!found.explaining.empty()) found.nearest.clear();
+    found.nearest.resize(std::min<std::size_t>(found.nearest.size(), 3));
+    return found;
+  }
+
+ private:
+  struct Screened {
+    Hypothesis hypothesis;
+    Candidate candidate;
+  };
+
+  int kv_head_of(const RowPlace& row) const { return row.head / input_.layer.shape.group(); }
+
+  void choose_screened() {
+    for (const FailingRow& row : worst_first_) {
+      const int head = kv_head_of(row.place);
+      if (!by_head_.contains(head) && by_head_.size() == kScreenedHeads) continue;
+      if (by_head_[head].size() < kScreenedRows) by_head_[head].push_back(row.place);
+    }
+    for (const auto& [head, rows] : by_head_) screened_rows_.insert(screened_rows_.end(), rows.begin(), rows.end());
+  }
+
+  /// The screened rows, and others evenly spread.
+  void choose_tested() {
+    tested_ = screened_rows_;
+    std::vector<RowPlace> others;
+    for (const FailingRow& row : worst_first_)
+      if (std::ranges::find(screened_rows_, row.place) == screened_rows_.end()) others.push_back(row.place);
+    std::ranges::sort(others);
+    const std::size_t more = std::min(others.size(), kMostTested - tested_.size());
+    for (std::size_t i = 0; i < more; ++i) tested_.push_back(others[i * others.size() / more]);
+  }
+
+  std::vector<RowFit> fits(const Hypothesis& hypothesis, std::span<const RowPlace> rows) const {
+    const std::vector<RowPrediction> predictions = predict(input_, hypothesis, rows, options_.stop);
+    std::vector<RowFit> found;
+    for (std::size_t i = 0; i < rows.size(); ++i)
+      found.push_back(fit_row(input_.observed(rows[i].query, rows[i].head),
+                              input_.observed_lse(rows[i].query, rows[i].head), predictions[i].output,
+                              predictions[i].lse, predictions[i].rounding, bound_));
+    return found;
+  }
+
+  void screen_structures() {
+    std::vector<Hypothesis> list = structural_hypotheses(input_, storages_);
+    const auto position = [&](const RowPlace& row) {
+      return input_.layer.query_positions[static_cast<std::size_t>(row.query)];
+    };
+    const RowPlace latest = *std::ranges::max_element(screened_rows_, {}, position);
+    const RowPlace earliest = *std::ranges::min_element(screened_rows_, {}, position);
+    if (auto window = fitted_window(input_, storages_, latest, bound_, options_.stop)) list.push_back(*window);
+    if (auto scale = fitted_scale(input_, storages_, earliest, options_.stop)) list.push_back(*scale);
+    std::vector<Candidate> candidates(list.size());
+    parallel_for(options_.threads, list.size(),
+                 [&](int, std::size_t i) { candidates[i] = candidate_of(list[i], fits(list[i], screened_rows_)); });
+    for (std::size_t i = 0; i < list.size(); ++i) screened_.push_back({std::move(list[i]), candidates[i]});
+  }
+
+  void screen_caches() {
+    const Selector& selector = options_.expected.selector;
+    const std::vector<KvStorage> keys = possible_storages(input_.layer, amax_, true, storages_.keys, selector),
+                                 values = possible_storages(input_.layer, amax_, false, storages_.values, selector);
+    const std::vector<std::pair<int, std::vector<RowPlace>>> heads(by_head_.begin(), by_head_.end());
+    std::vector<std::vector<StoragePair>> of_heads(heads.size());
+    const Hypothesis dumped = plain_hypothesis(input_, {});
+    parallel_for(options_.threads, heads.size(), [&](int, std::size_t h) {
+      const std::vector<RowPlace>& rows = heads[h].second;
+      const std::vector<RowPrediction> known = predict(input_, dumped, rows, options_.stop);
+      of_heads[h] = screen_storages(input_, keys, values, rows, known, bound_, options_.stop);
+    });
+    for (std::size_t p = 0; p < of_heads.front().size(); ++p) {
+      std::vector<RowFit> fits;
+      for (const std::vector<StoragePair>& pairs : of_heads)
+        fits.insert(fits.end(), pairs[p].fits.begin(), pairs[p].fits.end());
+      const KvStorages pair{keys[of_heads.front()[p].keys], values[of_heads.front()[p].values]};
+      if (pair.keys.same_as(storages_.keys) && pair.values.same_as(storages_.values)) continue;  // what was expected
+      Hypothesis hypothesis = plain_hypothesis(input_, pair);
+      const Candidate candidate = candidate_of(hypothesis, fits);
+      screened_.push_back({std::move(hypothesis), candidate});
+    }
+  }
+
+  const AuditInput& input_;
+  const AuditOptions& options_;
+  const LayerAmax& amax_;
+  const KvStorages& storages_;
+  RoundingBound bound_;
+  std::vector<FailingRow> worst_first_;
+  std::map<int, std::vector<RowPlace>> by_head_;  ///< screened rows by KV head
+  std::vector<RowPlace> screened_rows_, tested_;
+  std::vector<Screened> screened_;
+};
+
+}  // namespace
+
+Explanation explain(const AuditInput& input, const AuditOptions& options, const LayerAmax& amax,
+                    const KvStorages& storages, std::span<const FailingRow> failing) {
+  return Search(input, options, amax, storages, failing).run();
+}
+
+}  // namespace attest
