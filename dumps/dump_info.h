@@ -63,8 +63,8 @@ struct TensorLocation {
 
 /// One layer of one sample.
 struct LayerInfo : LayerAttention {
-  TensorLocation q, k, v;  ///< [N, Hq, D], [Hkv, T, D], [Hkv, T, Dv]
-  ArrayNames arrays;       ///< "attention_mass", "output", ...
+  TensorLocation q, k, v;                          ///< [N, Hq, D], [Hkv, T, D], [Hkv, T, Dv]
+  ArrayNames arrays;                               ///< "attention_mass", "output", ...
   ElementType output_type = ElementType::float32;  ///< of the array "output", where there is one
 
   std::int64_t bytes() const { return static_cast<std::int64_t>(q.bytes + k.bytes + v.bytes); }

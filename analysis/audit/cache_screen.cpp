@@ -1,11 +1,11 @@
 // Online softmax of all storages of keys at once; their weights times the values of each storage are matrix products.
 #include "analysis/audit/cache_screen.h"
 
-#include <Eigen/Core>
 #include <algorithm>
 #include <cmath>
 
 #include "analysis/audit/row_attention.h"
+#include "analysis/audit/weighted_sums.h"
 #include "dumps/base/error.h"
 #include "kernels/attention/scores.h"
 #include "kernels/attention/sinks.h"
@@ -15,27 +15,25 @@ namespace {
 
 constexpr std::int64_t kTile = 256;
 
-using Matrix = Eigen::MatrixXd;  // column-major: a column is a row of attention, or a token's value
-
+/// A column is a row of attention with one storage of keys: column k * rows + r.
 class Screen {
  public:
   Screen(const AuditInput& input, std::span<const KvStorage> keys, std::span<const KvStorage> values,
          std::span<const RowPlace> rows, const std::atomic<bool>* stop)
-      : input_(input),
-        layer_(input.layer),
+      : layer_(input.layer),
         keys_(keys),
         values_(values),
-        rows_(rows),
+        rows_(rows.size()),
         stop_(stop),
         kv_head_(rows.front().head / layer_.shape.group()),
-        columns_(static_cast<Eigen::Index>(keys.size() * rows.size())),
-        weights_(kTile, columns_),
-        largest_(Eigen::VectorXd::Constant(columns_, -INFINITY)),
-        sums_(Eigen::VectorXd::Zero(columns_)) {
-    const Eigen::Index dim = layer_.shape.value_dim;
-    outputs_.assign(values_in_keys() ? 1 : values.size(), Matrix::Zero(dim, columns_));
-    for (std::size_t r = 0; r < rows.size(); ++r) {
-      const std::int64_t position = layer_.query_positions[static_cast<std::size_t>(rows[r].query)];
+        columns_(keys.size() * rows.size()),
+        dim_(static_cast<std::size_t>(layer_.shape.value_dim)),
+        weights_(columns_ * kTile),
+        largest_(columns_, -INFINITY),
+        sums_(columns_, 0.0) {
+    outputs_.assign(values_in_keys() ? 1 : values.size(), std::vector<double>(columns_ * dim_, 0.0));
+    for (const RowPlace& row : rows) {
+      const std::int64_t position = layer_.query_positions[static_cast<std::size_t>(row.query)];
       tokens_.push_back({layer_.first_visible_key(position), position + 1});
     }
     for (const KvStorage& storage : keys) {
@@ -58,81 +56,75 @@ class Screen {
 
   /// Of a pair and a row; without the sink.
   std::vector<double> output(std::size_t k, std::size_t v, std::size_t r) const {
-    const Eigen::Index column = column_of(k, r);
-    const auto values = outputs_[values_in_keys() ? 0 : v].col(column);
-    std::vector<double> output(static_cast<std::size_t>(values.size()));
-    for (std::size_t d = 0; d < output.size(); ++d) output[d] = values(static_cast<Eigen::Index>(d)) / sums_(column);
+    const std::size_t column = k * rows_ + r;
+    const std::vector<double>& outputs = outputs_[values_in_keys() ? 0 : v];
+    std::vector<double> output(dim_);
+    for (std::size_t d = 0; d < dim_; ++d) output[d] = outputs[column * dim_ + d] / sums_[column];
     return output;
   }
-  double lse(std::size_t k, std::size_t r) const {
-    return largest_(column_of(k, r)) + std::log(sums_(column_of(k, r)));
-  }
+  double lse(std::size_t k, std::size_t r) const { return largest_[k * rows_ + r] + std::log(sums_[k * rows_ + r]); }
 
  private:
   bool values_in_keys() const { return layer_.shape.values_in_keys != 0; }
-  Eigen::Index column_of(std::size_t k, std::size_t r) const {
-    return static_cast<Eigen::Index>(k * rows_.size() + r);
-  }
 
   void add(std::int64_t first, std::int64_t count) {
-    const int dim = layer_.shape.head_dim, value_dim = layer_.shape.value_dim;
+    const int key_dim = layer_.shape.head_dim;
+    const auto dim = static_cast<std::int64_t>(dim_);
     const ScoreTransform transform{layer_.softmax_scale, layer_.logit_softcap};
-    std::vector<double> rows_of_keys(static_cast<std::size_t>(count * dim));
+    std::vector<double> tile(static_cast<std::size_t>(count * std::max<std::int64_t>(key_dim, dim)));
     for (std::size_t k = 0; k < keys_.size(); ++k) {
       const KvStorages storages{keys_[k], {}};
-      StoredHead(layer_, kv_head_, storages).keys(first, count, rows_of_keys.data());
-      scores_into(queries_[k].data(), static_cast<int>(rows_.size()), dim, rows_of_keys.data(), count, transform,
-                  weights_.col(column_of(k, 0)).data(), kTile);
-      for (std::size_t r = 0; r < rows_.size(); ++r) weigh(column_of(k, r), tokens_[r], first, count);
-      if (values_in_keys()) {
-        const Eigen::Map<const Matrix, 0, Eigen::OuterStride<>> latents(rows_of_keys.data(), value_dim, count,
-                                                                        Eigen::OuterStride<>(dim));
-        const auto size = static_cast<Eigen::Index>(rows_.size());
-        outputs_[0].middleCols(column_of(k, 0), size).noalias() +=
-            latents * weights_.block(0, column_of(k, 0), count, size);
-      }
+      double* weights = weights_.data() + k * rows_ * kTile;
+      StoredHead(layer_, kv_head_, storages).keys(first, count, tile.data());
+      scores_into(queries_[k].data(), static_cast<int>(rows_), key_dim, tile.data(), count, transform, weights, kTile);
+      for (std::size_t r = 0; r < rows_; ++r) weigh(k * rows_ + r, tokens_[r], first, count);
+      if (values_in_keys())
+        add_weighted(weights, static_cast<std::int64_t>(rows_), kTile, tile.data(), count, dim, key_dim,
+                     outputs_[0].data() + k * rows_ * dim_);
     }
     if (values_in_keys()) return;
-    Matrix values(value_dim, count);
     for (std::size_t v = 0; v < values_.size(); ++v) {
       const KvStorages storages{{}, values_[v]};
-      StoredHead(layer_, kv_head_, storages).values(first, count, values.data());
-      outputs_[v].noalias() += values * weights_.topRows(count);
+      StoredHead(layer_, kv_head_, storages).values(first, count, tile.data());
+      add_weighted(weights_.data(), static_cast<std::int64_t>(columns_), kTile, tile.data(), count, dim, dim,
+                   outputs_[v].data());
     }
   }
 
   /// Scores become weights exp(s - largest), 0 of tokens that the row does not see; earlier sums follow the maximum.
-  void weigh(Eigen::Index column, const TokenRange& tokens, std::int64_t first, std::int64_t count) {
-    auto scores = weights_.col(column).head(count);
-    for (std::int64_t t = 0; t < count; ++t)
-      if (first + t < tokens.begin || first + t >= tokens.end) scores(t) = -INFINITY;
-    const double largest = std::max(largest_(column), scores.maxCoeff());
+  void weigh(std::size_t column, const TokenRange& tokens, std::int64_t first, std::int64_t count) {
+    const std::span scores(weights_.data() + column * kTile, static_cast<std::size_t>(count));
+    double largest = largest_[column];
+    for (std::int64_t t = 0; t < count; ++t) {
+      double& score = scores[static_cast<std::size_t>(t)];
+      if (first + t < tokens.begin || first + t >= tokens.end) score = -INFINITY;
+      largest = std::max(largest, score);
+    }
     if (largest == -INFINITY) {
-      scores.setZero();
+      std::ranges::fill(scores, 0.0);
       return;
     }
-    const double kept = std::exp(largest_(column) - largest);
+    const double kept = std::exp(largest_[column] - largest);
+    largest_[column] = largest;
     if (kept != 1) {
-      sums_(column) *= kept;
-      for (Matrix& output : outputs_) output.col(column) *= kept;
+      sums_[column] *= kept;
+      for (std::vector<double>& outputs : outputs_)
+        for (std::size_t d = 0; d < dim_; ++d) outputs[column * dim_ + d] *= kept;
     }
-    largest_(column) = largest;
-    scores = (scores.array() - largest).exp().matrix().eval();
-    sums_(column) += scores.sum();
+    for (double& score : scores) sums_[column] += score = std::exp(score - largest);
   }
 
-  const AuditInput& input_;
   const AttentionLayer& layer_;
   std::span<const KvStorage> keys_, values_;
-  std::span<const RowPlace> rows_;
+  std::size_t rows_;
   const std::atomic<bool>* stop_;
   int kv_head_;
-  Eigen::Index columns_;
-  Matrix weights_;  ///< [tokens of a tile, keys x rows]
-  Eigen::VectorXd largest_, sums_;
-  std::vector<Matrix> outputs_;  ///< [values][Dv, keys x rows]
-  std::vector<TokenRange> tokens_;
-  std::vector<std::vector<float>> queries_;  ///< [keys][rows, D]
+  std::size_t columns_, dim_;
+  std::vector<double> weights_;               ///< [columns, tokens of a tile]
+  std::vector<double> largest_, sums_;        ///< [columns]
+  std::vector<std::vector<double>> outputs_;  ///< [values][columns, Dv]
+  std::vector<TokenRange> tokens_;            ///< [rows]
+  std::vector<std::vector<float>> queries_;   ///< [keys][rows, D]
 };
 
 bool fit_together(const KvStorage& keys, const KvStorage& values) {

@@ -46,8 +46,8 @@ class Auditor {
     const SampleInfo& sample = dump_.info().samples[index];
     const LayerInfo& info = dump_.layer_info(index, unit.layer);
     const auto fail = [&](const std::string& what) {
-      throw InputError(fmt::format("{}: /samples/{}: {}, expected finite values", dump_.info().path,
-                                   printable(sample.name), what));
+      throw InputError(
+          fmt::format("{}: /samples/{}: {}, expected finite values", dump_.info().path, printable(sample.name), what));
     };
     if (!dump_.read_layer(index, unit.layer, layer_, options_.threads)) fail(first_bad_value(check_values(layer_)));
     std::vector<float> output = dump_.read_array<float>(index, unit.layer, "output"),

@@ -31,8 +31,7 @@ RowRounding rounding_of(const KvHead& head, int row, std::span<const double> sco
     const double p = std::exp(scores[j] - output.lse[0]);
     noise += p * p * value_squares[j];
     if (scores[j] - largest < std::log(kKeyThatMatters)) continue;
-    const double product =
-        product_norm(query, head.keys + static_cast<std::int64_t>(j) * head.head_dim, head.head_dim);
+    const double product = product_norm(query, head.keys + static_cast<std::int64_t>(j) * head.head_dim, head.head_dim);
     rounding.product_noise = std::max(rounding.product_noise, head.transform.scale * product);
   }
   for (const double x : output.output) squares += x * x;
@@ -111,10 +110,10 @@ std::vector<RowPrediction> ExpectedRows::predictions(const KvHead& head, const R
     row.rounding = rounding_of(head, r, scores.row(r, head.row_length(r)), levels.row(r), of_row,
                                value_squares_.data() + head.first_key);
     if (!std::isfinite(row.rounding.size + row.rounding.peak + row.lse))
-      throw InputError(fmt::format("layer {}, query head {}, query at {}: its attention overflows, expected finite "
-                                   "scores and outputs",
-                                   head.layer, head.kv_head * head.group + r % head.group,
-                                   head.first_key + head.row_length(r) - 1));
+      throw InputError(
+          fmt::format("layer {}, query head {}, query at {}: its attention overflows, expected finite "
+                      "scores and outputs",
+                      head.layer, head.kv_head * head.group + r % head.group, head.first_key + head.row_length(r) - 1));
   }
   return rows;
 }

@@ -28,8 +28,8 @@ class ExpectedRows {
 
   /// Fills exact and selected, [rows of the batch] each. keys: as declared_storages(), whose queries `selected` reads.
   /// Throws InputError if a score, an output or a log-sum-exp is not finite.
-  void run(const AttentionLayer& layer, const KvHeadBatch& batch, const LayerAmax& amax,
-           const AuditedSelector& audited, const KvStorage& keys, const std::atomic<bool>* stop);
+  void run(const AttentionLayer& layer, const KvHeadBatch& batch, const LayerAmax& amax, const AuditedSelector& audited,
+           const KvStorage& keys, const std::atomic<bool>* stop);
 
   std::vector<RowPrediction> exact, selected;
 

@@ -49,9 +49,8 @@ class Search {
         storages_(storages),
         bound_(input.layer.element_type, input.output_type, input.layer.shape.value_dim, options.roundings),
         worst_first_(failing.begin(), failing.end()) {
-    std::ranges::stable_sort(worst_first_, [](const FailingRow& a, const FailingRow& b) {
-      return capped(a.excess) > capped(b.excess);
-    });
+    std::ranges::stable_sort(
+        worst_first_, [](const FailingRow& a, const FailingRow& b) { return capped(a.excess) > capped(b.excess); });
     choose_screened();
     choose_tested();
   }
@@ -59,7 +58,9 @@ class Search {
   Explanation run() {
     screen_structures();
     screen_caches();
-    Explanation found{.failing = std::ssize(worst_first_), .tested = std::ssize(tested_)};
+    Explanation found;
+    found.failing = std::ssize(worst_first_);
+    found.tested = std::ssize(tested_);
     std::ranges::stable_sort(screened_, {}, [](const Screened& one) { return one.candidate.mean_excess; });
     std::vector<Hypothesis> chosen;
     for (const Screened& one : screened_) {
@@ -123,13 +124,20 @@ class Search {
 
   void screen_structures() {
     std::vector<Hypothesis> list = structural_hypotheses(input_, storages_);
-    const auto position = [&](const RowPlace& row) {
-      return input_.layer.query_positions[static_cast<std::size_t>(row.query)];
+    const auto is_known = [&](const Hypothesis& fitted) {
+      const auto same_tokens = [&](const Hypothesis& known, const RowPlace& row) {
+        const std::int64_t position = input_.layer.query_positions[static_cast<std::size_t>(row.query)];
+        return known.tokens(position) == fitted.tokens(position);
+      };
+      return std::ranges::any_of(list, [&](const Hypothesis& known) {
+        if (known.kind != fitted.kind) return false;
+        if (fitted.kind == "scale") return std::fabs(known.transform.scale / fitted.transform.scale - 1) < 1e-3;
+        return std::ranges::all_of(screened_rows_, [&](const RowPlace& row) { return same_tokens(known, row); });
+      });
     };
-    const RowPlace latest = *std::ranges::max_element(screened_rows_, {}, position);
-    const RowPlace earliest = *std::ranges::min_element(screened_rows_, {}, position);
-    if (auto window = fitted_window(input_, storages_, latest, bound_, options_.stop)) list.push_back(*window);
-    if (auto scale = fitted_scale(input_, storages_, earliest, options_.stop)) list.push_back(*scale);
+    for (const auto& fitted : {fitted_window(input_, storages_, screened_rows_, bound_, options_.stop),
+                               fitted_scale(input_, storages_, screened_rows_, options_.stop)})
+      if (fitted && !is_known(*fitted)) list.push_back(*fitted);
     std::vector<Candidate> candidates(list.size());
     parallel_for(options_.threads, list.size(),
                  [&](int, std::size_t i) { candidates[i] = candidate_of(list[i], fits(list[i], screened_rows_)); });
@@ -153,7 +161,8 @@ class Search {
       for (const std::vector<StoragePair>& pairs : of_heads)
         fits.insert(fits.end(), pairs[p].fits.begin(), pairs[p].fits.end());
       const KvStorages pair{keys[of_heads.front()[p].keys], values[of_heads.front()[p].values]};
-      if (pair.keys.same_as(storages_.keys) && pair.values.same_as(storages_.values)) continue;  // what was expected
+      const bool was_expected = selector.name() == "exact" || selector.name() == "kv_cache";
+      if (was_expected && pair.keys.same_as(storages_.keys) && pair.values.same_as(storages_.values)) continue;
       Hypothesis hypothesis = plain_hypothesis(input_, pair);
       const Candidate candidate = candidate_of(hypothesis, fits);
       screened_.push_back({std::move(hypothesis), candidate});

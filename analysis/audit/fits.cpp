@@ -3,11 +3,12 @@
 
 #include <fmt/core.h>
 
-#include <Eigen/Core>
 #include <algorithm>
 #include <cmath>
 
+#include "analysis/audit/weighted_sums.h"
 #include "dumps/base/error.h"
+#include "dumps/base/join.h"
 #include "kernels/attention/scores.h"
 
 namespace attest {
@@ -46,11 +47,15 @@ class FittedRow {
   /// [count, Dv]
   void values(std::int64_t first, std::int64_t count, double* out) const { head_.values(first, count, out); }
 
+  void throw_if_stopped() const {
+    if (stop_ != nullptr && *stop_) throw Interrupted("interrupted");
+  }
+
   /// Tiles of the tokens from `begin` to the row's own.
   template <class Visit>
   void for_tiles(std::int64_t begin, Visit visit) const {
     for (std::int64_t first = begin; first <= position_; first += kTile) {
-      if (stop_ != nullptr && *stop_) throw Interrupted("interrupted");
+      throw_if_stopped();
       visit(first, std::min(kTile, position_ + 1 - first));
     }
   }
@@ -65,55 +70,50 @@ class FittedRow {
   std::vector<double> products_;  ///< [position + 1] q.k
 };
 
-double distance(std::span<const float> observed, const double* sums, double total) {
-  double squares = 0;
+/// norm2(observed - sums / total)^2 / norm2(observed)^2
+double square_of_error(std::span<const float> observed, const double* sums, double total) {
+  double squares = 0, size = 0;
   for (std::size_t d = 0; d < observed.size(); ++d) {
     const double difference = observed[d] - sums[d] / total;
     squares += difference * difference;
+    size += static_cast<double>(observed[d]) * observed[d];
   }
-  return std::sqrt(squares);
+  return size > 0 ? squares / size : squares;
 }
 
-/// Distances of the observed output from that at each scale.
-std::vector<double> distances_at(const FittedRow& row, std::span<const double> scales) {
-  const auto columns = static_cast<Eigen::Index>(scales.size());
+/// Adds the squares of the row's relative errors at each scale.
+void add_errors_at(const FittedRow& row, std::span<const double> scales, std::vector<double>& errors) {
   const std::int64_t begin = row.first_visible();
-  Eigen::VectorXd largest = Eigen::VectorXd::Constant(columns, row.sink().value_or(-INFINITY)), totals(columns);
-  for (std::int64_t j = begin; j <= row.position(); ++j)
-    for (Eigen::Index c = 0; c < columns; ++c)
-      largest(c) = std::max(largest(c), row.score(j, scales[static_cast<std::size_t>(c)]));
-  for (Eigen::Index c = 0; c < columns; ++c) totals(c) = row.sink() ? std::exp(*row.sink() - largest(c)) : 0;
-  Eigen::MatrixXd sums = Eigen::MatrixXd::Zero(row.value_dim(), columns), values(row.value_dim(), kTile),
-                  weights(kTile, columns);
+  const auto dim = static_cast<std::size_t>(row.value_dim());
+  std::vector<double> largest(scales.size(), row.sink().value_or(-INFINITY)), totals(scales.size(), 0.0),
+      sums(scales.size() * dim, 0.0), values(static_cast<std::size_t>(kTile) * dim),
+      weights(scales.size() * static_cast<std::size_t>(kTile));
+  for (std::size_t c = 0; c < scales.size(); ++c) {
+    for (std::int64_t j = begin; j <= row.position(); ++j) largest[c] = std::max(largest[c], row.score(j, scales[c]));
+    if (row.sink()) totals[c] = std::exp(*row.sink() - largest[c]);
+  }
   row.for_tiles(begin, [&](std::int64_t first, std::int64_t count) {
     row.values(first, count, values.data());
-    for (Eigen::Index c = 0; c < columns; ++c)
+    for (std::size_t c = 0; c < scales.size(); ++c)
       for (std::int64_t t = 0; t < count; ++t)
-        weights(t, c) = std::exp(row.score(first + t, scales[static_cast<std::size_t>(c)]) - largest(c));
-    totals += weights.topRows(count).colwise().sum().transpose();
-    sums.noalias() += values.leftCols(count) * weights.topRows(count);
+        totals[c] += weights[c * static_cast<std::size_t>(kTile) + static_cast<std::size_t>(t)] =
+            std::exp(row.score(first + t, scales[c]) - largest[c]);
+    add_weighted(weights.data(), std::ssize(scales), kTile, values.data(), count, row.value_dim(), row.value_dim(),
+                 sums.data());
   });
-  std::vector<double> distances;
-  for (Eigen::Index c = 0; c < columns; ++c)
-    distances.push_back(distance(row.observed(), sums.col(c).data(), totals(c)));
-  return distances;
+  for (std::size_t c = 0; c < scales.size(); ++c)
+    errors[c] += square_of_error(row.observed(), sums.data() + c * dim, totals[c]);
 }
 
-}  // namespace
-
-std::optional<Hypothesis> fitted_window(const AuditInput& input, const KvStorages& storages, const RowPlace& place,
-                                        const RoundingBound& bound, const std::atomic<bool>* stop) {
-  const FittedRow row(input, storages, place, stop);
-  const double scale = input.layer.softmax_scale;
+/// Squares of the row's relative errors under windows of 1, 2, ... tokens, up to all that precede it.
+std::vector<double> errors_of_windows(const FittedRow& row, double scale) {
   double largest = row.sink().value_or(-INFINITY);
   for (std::int64_t j = 0; j <= row.position(); ++j) largest = std::max(largest, row.score(j, scale));
   const auto dim = static_cast<std::size_t>(row.value_dim());
-  std::vector<double> sums(dim, 0.0), values(static_cast<std::size_t>(kTile) * dim);
-  double total = row.sink() ? std::exp(*row.sink() - largest) : 0, best = INFINITY;
-  std::vector<double> distances(static_cast<std::size_t>(row.position() + 1));  // of windows 1, 2, ...
-  std::int64_t window = 0;
+  std::vector<double> sums(dim, 0.0), values(static_cast<std::size_t>(kTile) * dim), errors;
+  double total = row.sink() ? std::exp(*row.sink() - largest) : 0;
   for (std::int64_t end = row.position() + 1; end > 0; end -= kTile) {
-    if (stop != nullptr && *stop) throw Interrupted("interrupted");
+    row.throw_if_stopped();
     const std::int64_t first = std::max<std::int64_t>(0, end - kTile);
     row.values(first, end - first, values.data());
     for (std::int64_t j = end - 1; j >= first; --j) {
@@ -121,49 +121,65 @@ std::optional<Hypothesis> fitted_window(const AuditInput& input, const KvStorage
       const double* value = values.data() + static_cast<std::size_t>(j - first) * dim;
       for (std::size_t d = 0; d < dim; ++d) sums[d] += weight * value[d];
       total += weight;
-      const std::int64_t length = row.position() + 1 - j;
-      const double far = total > 0 ? distance(row.observed(), sums.data(), total) : INFINITY;
-      distances[static_cast<std::size_t>(length - 1)] = far;
-      if (far < best) {
-        best = far;
-        window = length;
-      }
+      errors.push_back(total > 0 ? square_of_error(row.observed(), sums.data(), total) : INFINITY);
     }
   }
-  if (window == 0 || window == row.position() + 1 || window == input.layer.sliding_window) return std::nullopt;
-  // Neighbouring lengths that are within rounding, too.
-  double norm = 0;
-  for (const float x : row.observed()) norm += static_cast<double>(x) * x;
-  const double near = bound.roundings() * bound.unit() * std::sqrt(norm);
-  std::int64_t least = window, most = window;
-  while (least > 1 && distances[static_cast<std::size_t>(least - 2)] <= near) --least;
-  while (most <= row.position() && distances[static_cast<std::size_t>(most - 1)] <= near) ++most;
-  most = std::max(window, most - 1);
-  const std::string own =
-      input.layer.sliding_window > 0 ? std::to_string(input.layer.sliding_window) : "none";
-  return window_hypothesis(input, storages, window,
-                           fmt::format("a sliding window of {} tokens instead of {} (fitted to one row{})", window, own,
-                                       least < most ? fmt::format(", which {} to {} explain as well", least, most) : ""));
+  return errors;
 }
 
-std::optional<Hypothesis> fitted_scale(const AuditInput& input, const KvStorages& storages, const RowPlace& place,
-                                       const std::atomic<bool>* stop) {
-  const FittedRow row(input, storages, place, stop);
+}  // namespace
+
+std::optional<Hypothesis> fitted_window(const AuditInput& input, const KvStorages& storages,
+                                        std::span<const RowPlace> rows, const RoundingBound& bound,
+                                        const std::atomic<bool>* stop) {
+  std::vector<double> sums, worst;  // over the rows, of windows of 1, 2, ... tokens
+  for (const RowPlace& place : rows) {
+    const std::vector<double> errors =
+        errors_of_windows(FittedRow(input, storages, place, stop), input.layer.softmax_scale);
+    // A window that is longer than what precedes a row hides nothing from it.
+    const std::size_t longest = std::max(sums.size(), errors.size());
+    sums.resize(longest, sums.empty() ? 0 : sums.back());
+    worst.resize(longest, worst.empty() ? 0 : worst.back());
+    for (std::size_t w = 0; w < longest; ++w) {
+      const double error = errors[std::min(w, errors.size() - 1)];
+      sums[w] += error;
+      worst[w] = std::max(worst[w], error);
+    }
+  }
+  const auto nearest = static_cast<std::size_t>(std::ranges::min_element(sums) - sums.begin());
+  const std::int64_t window = static_cast<std::int64_t>(nearest) + 1, own = input.layer.sliding_window;
+  if (!std::isfinite(sums[nearest]) || nearest + 1 == sums.size() || window == own) return std::nullopt;
+  const double near = std::pow(bound.roundings() * bound.unit(), 2);
+  std::size_t least = nearest, most = nearest;
+  while (least > 0 && worst[least - 1] <= near) --least;
+  while (most + 1 < worst.size() && worst[most + 1] <= near) ++most;
+  return window_hypothesis(
+      input, storages, window,
+      fmt::format(
+          "a sliding window of {} tokens instead of {} (fitted to {}{})", window,
+          own > 0 ? std::to_string(own) : "none", counted(std::ssize(rows), "row"),
+          least < most ? fmt::format(", which {} to {} tokens are within rounding of", least + 1, most + 1) : ""));
+}
+
+std::optional<Hypothesis> fitted_scale(const AuditInput& input, const KvStorages& storages,
+                                       std::span<const RowPlace> rows, const std::atomic<bool>* stop) {
+  std::vector<FittedRow> fitted;
+  for (const RowPlace& place : rows) fitted.emplace_back(input, storages, place, stop);
   constexpr int kPoints = 33;
   const double own = input.layer.softmax_scale;
   double centre = std::log(own), reach = std::log(64.0);
   for (int step = 0; step < 5; ++step, reach /= kPoints / 4.0) {
-    std::vector<double> scales;
+    std::vector<double> scales, errors(kPoints, 0.0);
     for (int i = 0; i < kPoints; ++i) scales.push_back(std::exp(centre + reach * (2.0 * i / (kPoints - 1) - 1)));
-    const std::vector<double> distances = distances_at(row, scales);
-    const auto nearest = std::ranges::min_element(distances);
+    for (const FittedRow& row : fitted) add_errors_at(row, scales, errors);
+    const auto nearest = std::ranges::min_element(errors);
     if (!std::isfinite(*nearest)) return std::nullopt;
-    centre = std::log(scales[static_cast<std::size_t>(nearest - distances.begin())]);
+    centre = std::log(scales[static_cast<std::size_t>(nearest - errors.begin())]);
   }
   if (std::fabs(centre - std::log(own)) < 1e-3) return std::nullopt;  // nothing else comes nearer
   return scale_hypothesis(input, storages, std::exp(centre),
-                          fmt::format("another softmax scale: {:.6g} (fitted to one row) instead of {:.6g}",
-                                      std::exp(centre), own));
+                          fmt::format("another softmax scale: {:.4g} (fitted to {}) instead of {:.6g}",
+                                      std::exp(centre), counted(std::ssize(rows), "row"), own));
 }
 
 }  // namespace attest

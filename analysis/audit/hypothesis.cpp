@@ -32,10 +32,9 @@ class List {
   List(const AuditInput& input, const KvStorages& storages) : input_(input), layer_(input.layer), storages_(storages) {}
 
   std::vector<Hypothesis> all() {
+    windows();  // before masks: of two that predict the same, the first is named first
     masks();
-    windows();
-    if (!layer_.sinks.empty())
-      add("sinks", "learned sinks are missing").sinks = false;
+    if (!layer_.sinks.empty()) add("sinks", "learned sinks are missing").sinks = false;
     if (layer_.logit_softcap > 0)
       add("softcap", fmt::format("the soft-cap of {:g} is missing", layer_.logit_softcap)).transform.softcap = 0;
     scales();
@@ -70,7 +69,9 @@ class List {
                 return TokenRange{layer.first_visible_key(p), p + 2};
               });
     add_range("mask", "there is no mask: a row sees every key of the sample",
-              [](const AttentionLayer& layer, std::int64_t) { return TokenRange{0, layer.num_tokens}; });
+              [](const AttentionLayer& layer, std::int64_t) {
+                return TokenRange{0, layer.num_tokens};
+              });
     if (input_.prompt_length && *input_.prompt_length < layer_.num_tokens)
       add_range("mask", "there is no mask in the prompt: its rows see every key of it",
                 [length = *input_.prompt_length](const AttentionLayer& layer, std::int64_t p) {
@@ -82,19 +83,21 @@ class List {
     const std::int64_t own = layer_.sliding_window;
     if (own > 0) {
       add_range("window", fmt::format("the sliding window of {} tokens is missing", own),
-                [](const AttentionLayer&, std::int64_t p) { return TokenRange{0, p + 1}; });
+                [](const AttentionLayer&, std::int64_t p) {
+                  return TokenRange{0, p + 1};
+                });
       for (const std::int64_t window : {own - 1, own + 1})
         if (window > 0)
-          list_.push_back(window_hypothesis(
-              input_, storages_, window,
-              fmt::format("the sliding window is off by one: {} tokens instead of {}", window, own)));
+          list_.push_back(
+              window_hypothesis(input_, storages_, window,
+                                fmt::format("the sliding window is off by one: {} tokens instead of {}", window, own)));
     }
     for (const std::int64_t window : std::set(input_.other_windows.begin(), input_.other_windows.end()))
       if (window > 0 && std::abs(window - own) > (own > 0 ? 1 : 0))
-        list_.push_back(window_hypothesis(
-            input_, storages_, window,
-            fmt::format("a sliding window of {} tokens, that of other layers, instead of {}", window,
-                        own > 0 ? std::to_string(own) : "none")));
+        list_.push_back(
+            window_hypothesis(input_, storages_, window,
+                              fmt::format("a sliding window of {} tokens, that of other layers, instead of {}", window,
+                                          own > 0 ? std::to_string(own) : "none")));
   }
 
   void scales() {
@@ -113,9 +116,9 @@ class List {
           std::ranges::none_of(taken, [&](double other) { return std::fabs(value / other - 1) < 1e-6; });
       if (!is_new) continue;
       taken.push_back(value);
-      list_.push_back(scale_hypothesis(
-          input_, storages_, value,
-          fmt::format("another softmax scale: {:.6g} ({}) instead of {:.6g}", value, name, scale)));
+      list_.push_back(
+          scale_hypothesis(input_, storages_, value,
+                           fmt::format("another softmax scale: {:.6g} ({}) instead of {:.6g}", value, name, scale)));
     }
   }
 

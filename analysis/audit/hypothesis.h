@@ -19,10 +19,10 @@ struct Hypothesis {
   std::string text;  ///< "the sliding window of 16 tokens is not applied"
   KvStorages storages;
   ScoreTransform transform;
-  bool sinks = true;           ///< those of the layer join the softmax
-  bool heads_modulo = false;   ///< query head h reads KV head h mod Hkv instead of h / G
+  bool sinks = true;          ///< those of the layer join the softmax
+  bool heads_modulo = false;  ///< query head h reads KV head h mod Hkv instead of h / G
   std::int64_t value_shift = 0;
-  std::function<TokenRange(std::int64_t position)> tokens = {};                      ///< empty: as the dump says
+  std::function<TokenRange(std::int64_t position)> tokens = {};                  ///< empty: as the dump says
   std::function<void(std::int64_t position, std::span<float> query)> turn = {};  ///< empty: as dumped
 };
 
@@ -36,8 +36,7 @@ std::vector<Hypothesis> structural_hypotheses(const AuditInput& input, const KvS
 /// Windows and scales, also for fits.
 Hypothesis window_hypothesis(const AuditInput& input, const KvStorages& storages, std::int64_t window,
                              const std::string& text);
-Hypothesis scale_hypothesis(const AuditInput& input, const KvStorages& storages, double scale,
-                            const std::string& text);
+Hypothesis scale_hypothesis(const AuditInput& input, const KvStorages& storages, double scale, const std::string& text);
 
 /// What it predicts for rows of the layer, in their order.
 std::vector<RowPrediction> predict(const AuditInput& input, const Hypothesis& hypothesis,

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 
+#include "dumps/base/join.h"
 #include "kernels/kv_formats/kv_scale.h"
 
 namespace attest {
@@ -39,7 +40,7 @@ KvStorage make_storage(const AttentionLayer& layer, const LayerAmax& amax, bool 
 
 std::string use_text(const KvStorage& storage, std::string_view side) {
   if (storage.use == ScaleUse::stored_and_read) return {};
-  return fmt::format(", {} stored {} {}_scale={} and read {} it", side == "k" ? "keys" : "values",
+  return fmt::format("{} stored {} {}_scale={} and read {} it", side == "k" ? "keys" : "values",
                      storage.use == ScaleUse::stored_alone ? "with" : "without", side, storage.scale,
                      storage.use == ScaleUse::stored_alone ? "without" : "with");
 }
@@ -48,18 +49,23 @@ std::string use_text(const KvStorage& storage, std::string_view side) {
 
 std::string storages_text(const KvStorages& storages) {
   const auto name = [](const KvStorage& side) { return side.format == nullptr ? "native" : side.format->name; };
-  if (storages.keys.format == nullptr && storages.values.format == nullptr) return "16 bits as dumped";
-  std::string text = fmt::format("k={},v={}", name(storages.keys), name(storages.values)), notes;
+  if (storages.keys.format == nullptr && storages.values.format == nullptr)
+    return "exact attention, from keys and values as dumped";
+  std::string text = fmt::format("k={},v={}", name(storages.keys), name(storages.values));
+  std::vector<std::string> notes, same;
   for (const auto& [side, storage] : {std::pair("k", &storages.keys), std::pair("v", &storages.values)}) {
     if (storage->scale.empty()) continue;
-    if (storage->use == ScaleUse::stored_and_read) text += fmt::format(",{}_scale={}", side, storage->scale);
-    notes += use_text(*storage, side);
-    for (const std::string& other : storage->same_numbers)
-      notes += fmt::format(", {}_scale={} is the same here", side, other);
+    if (storage->use != ScaleUse::stored_and_read)
+      notes.push_back(use_text(*storage, side));
+    else if (storage->scale != KvScale::default_text(storage->format, false))
+      text += fmt::format(",{}_scale={}", side, storage->scale);
+    for (const std::string& other : storage->same_numbers) same.push_back(fmt::format("{}_scale={}", side, other));
   }
   const auto plain = [](const KvStorage& side) { return side.format != nullptr && !side.rotate; };
-  if (storages.keys.integer_products) notes += ", queries in q8_0";
-  return text + (plain(storages.keys) || plain(storages.values) ? ",rotate=none" : "") + notes;
+  if (plain(storages.keys) || plain(storages.values)) text += ",rotate=none";
+  if (storages.keys.integer_products) notes.emplace_back("queries in q8_0");
+  if (!same.empty()) notes.push_back(fmt::format("the same here as {}", join(same, ",")));
+  return notes.empty() ? text : fmt::format("{} ({})", text, join(notes, "; "));
 }
 
 KvRows kv_rows(const AttentionLayer& layer, bool keys, bool rotate) {
@@ -87,8 +93,7 @@ std::vector<KvStorage> possible_storages(const AttentionLayer& layer, const Laye
   const std::shared_ptr<const ScalesFile> file = scales_file_of(options_of(selector));
   std::vector<KvStorage> storages(1);
   const auto add_one = [&](KvStorage storage) {
-    const auto same =
-        std::ranges::find_if(storages, [&](const KvStorage& known) { return known.same_as(storage); });
+    const auto same = std::ranges::find_if(storages, [&](const KvStorage& known) { return known.same_as(storage); });
     if (same == storages.end())
       storages.push_back(std::move(storage));
     else if (same->scale != storage.scale)

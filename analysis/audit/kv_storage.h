@@ -38,16 +38,14 @@ struct KvStorages {
   KvStorage keys, values;
 };
 
-/// As options of the selector kv_cache, with the reading of scales in words: "k=fp8_e4m3,v=fp8_e4m3,k_scale=amax".
+/// As options of the selector kv_cache, and what these cannot say in words: "k=q4_0,v=q4_0 (queries in q8_0)".
 std::string storages_text(const KvStorages& storages);
 
 /// What a `kv_cache` selector stores in this layer; 16 bits for any other selector.
 KvStorages declared_storages(const Selector& selector, const AttentionLayer& layer, const LayerAmax& amax);
 
 /// The formats' own reading of queries, if they have one: keys of llama.cpp are multiplied as integers on many devices.
-inline bool has_integer_products(const KvStorage& keys) {
-  return keys.format != nullptr && keys.format->of_llama_cpp;
-}
+inline bool has_integer_products(const KvStorage& keys) { return keys.format != nullptr && keys.format->of_llama_cpp; }
 
 /// All ways to store the layer's keys, or values, in a format that fits them, with every kind of scale that it takes;
 /// 16 bits first. Those of equal numbers appear once. For `declared`, also those that use its scale on one side alone.

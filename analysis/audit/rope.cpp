@@ -47,8 +47,7 @@ std::optional<Rope> rope_of_layer(const std::string& text, int layer, int head_d
   const Json& first = (*document)["first_channel"];
   if (first.is_whole(0, head_dim)) rope.first_channel = static_cast<int>(first.whole());
   rope.frequencies = frequencies_of(*parameters, head_dim - rope.first_channel);
-  if (rope.frequencies.empty() ||
-      rope.frequencies.size() > static_cast<std::size_t>(head_dim - rope.first_channel) / 2)
+  if (rope.frequencies.empty() || rope.frequencies.size() > static_cast<std::size_t>(head_dim - rope.first_channel) / 2)
     return std::nullopt;
   for (const double frequency : rope.frequencies)
     if (!std::isfinite(frequency)) return std::nullopt;

@@ -24,7 +24,7 @@ double RoundingBound::of_output(const RowRounding& row) const {
 }
 
 double RoundingBound::of_lse(const RowRounding& row, double lse) const {
-  return (kLseRoundings + kQueryRoundings * row.product_noise) * unit_ +
+  return (kLseShare * roundings_ + kQueryRoundings * row.product_noise) * unit_ +
          kScoreRoundings * kFloatUnit * (1 + row.peak + std::fabs(lse));
 }
 
@@ -36,7 +36,9 @@ RowFit fit_row(std::span<const float> observed, double observed_lse, std::span<c
     squares += difference * difference;
   }
   const double error = std::sqrt(squares), allowed = bound.of_output(rounding) * rounding.size + bound.slack();
-  RowFit fit{.error = rounding.size > 0 ? error / rounding.size : error > 0 ? 1 : 0,
+  RowFit fit{.error = rounding.size > 0 ? error / rounding.size
+                      : error > 0       ? 1
+                                        : 0,
              .bound = bound.of_output(rounding),
              .lse_difference = observed_lse - lse,
              .excess = error / allowed};

@@ -11,11 +11,12 @@
 //    output, each by half a unit at most, and reads values from a 16-bit tile that a cache was decoded to; an output
 //    that is rounded once more, for another type, adds half a unit.
 // c: scale sqrt(sum_i (q_i k_i)^2), the largest of the keys that matter: what independent relative errors of 1 in every
-//    product add up to. A kernel may round queries once more, when it scales them or takes them to the type of the keys.
+//    product add up to. A kernel may round queries once more, when it scales them or takes them to the type of the
+//    keys.
 // e: unit of float32, in which kernels make scores.
 //
-// A log-sum-exp may differ by kQueryRoundings u c + kLseRoundings u + kScoreRoundings e (1 + max_j |s_j| + |LSE|): its
-// sum may be of probabilities in 16 bits.
+// A log-sum-exp may differ by kQueryRoundings u c + kLseShare kRoundings u + kScoreRoundings e (1 + max_j |s_j| +
+// |LSE|) nats: its sum may be of probabilities in 16 bits, half a unit.
 #pragma once
 
 #include <cmath>
@@ -28,7 +29,7 @@ namespace attest {
 
 inline constexpr double kRoundings = 2;
 inline constexpr double kQueryRoundings = 0.5;
-inline constexpr double kLseRoundings = 0.5;
+inline constexpr double kLseShare = 0.25;
 inline constexpr double kScoreRoundings = 32;
 /// GPUs may multiply float32 matrices in TF32, and a float32 model may have a float16 cache: both have 11 bits.
 inline constexpr double kSmallestUnit = 0x1p-10;

@@ -129,7 +129,11 @@ struct DumpReader::State {
     std::size_t count = 1;
     for (const std::int64_t size : axes.sizes(field->shape)) count *= static_cast<std::size_t>(size);
     const std::string object = fmt::format("{}/{}", group_path, name);
-    check_memory_bound(file, object, count * (sizeof(T) + (kIntegers ? sizeof(std::int64_t) : any_type ? sizeof(T) : 0)), allowed_memory);
+    check_memory_bound(file, object,
+                       count * (sizeof(T) + (kIntegers  ? sizeof(std::int64_t)
+                                             : any_type ? sizeof(T)
+                                                        : 0)),
+                       allowed_memory);
     std::vector<T> values(count);
     const Target target{field->name, std::as_writable_bytes(std::span(values))};
     if constexpr (!kIntegers) {

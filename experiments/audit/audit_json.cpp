@@ -9,9 +9,8 @@ namespace {
 Json number(double value) { return std::isfinite(value) ? Json(value) : Json(); }
 
 Json errors_json(const HeadErrors& errors) {
-  return {{"error", number(errors.error)},
-          {"lse_difference", number(errors.lse_difference)},
-          {"beyond", errors.beyond}};
+  return {
+      {"error", number(errors.error)}, {"lse_difference", number(errors.lse_difference)}, {"beyond", errors.beyond}};
 }
 
 Json departure_json(const LayerAudit& layer) {

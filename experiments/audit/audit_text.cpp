@@ -46,7 +46,8 @@ std::string explanations_text(const DumpAudit& audit) {
     layers[text].insert(one.audit.layer);
   }
   std::string text;
-  for (const std::string& sentence : order) text += fmt::format("  {}: {}\n", layers_in_words(layers[sentence]), sentence);
+  for (const std::string& sentence : order)
+    text += fmt::format("  {}: {}\n", layers_in_words(layers[sentence]), sentence);
   return text;
 }
 
@@ -78,8 +79,7 @@ Counts counts_of(const DumpAudit& audit) {
     counts.beyond_exact += one.audit.worst_exact().beyond;
     counts.layers.insert(one.audit.layer);
     if (one.audit.first) counts.failing_layers.insert(one.audit.layer);
-    const ElementType wider =
-        unit_of(one.output_type) > unit_of(one.element_type) ? one.output_type : one.element_type;
+    const ElementType wider = unit_of(one.output_type) > unit_of(one.element_type) ? one.output_type : one.element_type;
     counts.element_types.emplace(name_of(wider));
     counts.cache_counts = counts.cache_counts || one.audit.expected != "exact attention";
   }
@@ -90,26 +90,26 @@ Counts counts_of(const DumpAudit& audit) {
 
 std::string explanation_text(const LayerAudit& layer) {
   const Explanation& found = *layer.explanation;
-  const std::string rows = found.tested == found.failing
-                               ? fmt::format("{}", found.failing)
-                               : fmt::format("{} tested of {}", found.tested, found.failing);
+  const std::string rows = found.tested == found.failing ? fmt::format("{}", found.failing)
+                                                         : fmt::format("{} tested of {}", found.tested, found.failing);
   const std::string note =
       layer.prompt_alone ? "; rows of the prompt alone leave rounding, and an engine may attend before it stores keys"
                          : "";
   if (found.explaining.empty()) {
     const Candidate& nearest = found.nearest.front();
     return fmt::format(
-        "no hypothesis explains the rows beyond rounding ({}); the nearest: {}, within rounding on {} of them, relative "
+        "no hypothesis explains the rows beyond rounding ({}); the nearest: {}, within rounding on {} of them, "
+        "relative "
         "error up to {:.2g} where rounding explains {:.2g}{}",
         rows, nearest.text, nearest.within, nearest.error, nearest.bound, note);
   }
-  std::string text = fmt::format("explained by: {} (all rows beyond rounding: {})", found.explaining.front().text, rows);
+  std::string text =
+      fmt::format("explained by: {} (all rows beyond rounding: {})", found.explaining.front().text, rows);
   const std::size_t others = found.explaining.size() - 1;
   if (others > 0) {
     std::vector<std::string> shown;
     for (std::size_t i = 1; i <= std::min(others, kShownAlternatives); ++i) shown.push_back(found.explaining[i].text);
-    const std::int64_t more =
-        static_cast<std::int64_t>(others - shown.size()) + found.explaining_left_out;
+    const std::int64_t more = static_cast<std::int64_t>(others - shown.size()) + found.explaining_left_out;
     text += fmt::format("; as well by: {}{}: these rows do not tell them apart", join(shown, "; "),
                         more > 0 ? fmt::format("; and {} more", more) : "");
   }
@@ -119,11 +119,11 @@ std::string explanation_text(const LayerAudit& layer) {
 std::string audit_text(const AuditReport& report) {
   const DumpAudit& audit = report.audit;
   const Counts counts = counts_of(audit);
-  std::string text = fmt::format("{}: {}\n", printable(report.dump.path),
-                                 engine_in_words(report.dump.engine, report.dump.kv_cache));
-  text += line("compared", fmt::format("{} rows (query, query head) of {} with {}, on the {}", counts.rows,
-                                       counted(std::ssize(counts.layers), "layer"), printable(report.expected),
-                                       report.device));
+  std::string text =
+      fmt::format("{}: {}\n", printable(report.dump.path), engine_in_words(report.dump.engine, report.dump.kv_cache));
+  text += line("compared",
+               fmt::format("{} rows (query, query head) of {} with {}, on the {}", counts.rows,
+                           counted(std::ssize(counts.layers), "layer"), printable(report.expected), report.device));
   const std::vector<std::string> types(counts.element_types.begin(), counts.element_types.end());
   text += line("rounding", fmt::format("{:g} units of {}, and what it adds to scores, relative to a row's size",
                                        report.roundings, join(types, ", ")));
@@ -137,8 +137,9 @@ std::string audit_text(const AuditReport& report) {
   } else {
     text += "agrees: rounding explains every row\n";
     if (counts.cache_counts && counts.beyond_exact == 0)
-      text += line("note", "exact attention is within rounding of every row, too: these rows do not tell it from what "
-                           "was expected");
+      text += line("note",
+                   "exact attention is within rounding of every row, too: these rows do not tell it from what "
+                   "was expected");
   }
   return text + "\n" + table_text(audit);
 }

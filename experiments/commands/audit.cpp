@@ -46,7 +46,8 @@ std::optional<Expected> named_selector(const SelectorGrids& options) {
   const std::vector<StudySelector> chosen = chosen_selectors(options);
   if (options.selectors.empty()) {
     for (const auto& [kind, grid] : options.grids)
-      if (!grid.empty()) throw UsageError(fmt::format("--{} is a setting of --selector, which is not given", name_of(kind)));
+      if (!grid.empty())
+        throw UsageError(fmt::format("--{} is a setting of --selector, which is not given", name_of(kind)));
     return std::nullopt;
   }
   const StudySelector& selector = chosen.front();
@@ -57,9 +58,10 @@ std::optional<Expected> named_selector(const SelectorGrids& options) {
     throw UsageError(fmt::format("--selector: '{}' has {} settings, expected one: give --{} a number", selector.label,
                                  selector.grid.size(), kind));
   if (!selector.selector->calibration_samples().empty() || !selector.selector->estimate_sources().empty())
-    throw UsageError(fmt::format("--selector: '{}' reads other samples or files of estimates, which attest audit does "
-                                 "not: expected another selector",
-                                 selector.label));
+    throw UsageError(
+        fmt::format("--selector: '{}' reads other samples or files of estimates, which attest audit does "
+                    "not: expected another selector",
+                    selector.label));
   const std::string setting =
       selector.kind == SettingKind::none ? "" : fmt::format(" at {} {}", kind, selector.setting_labels.front());
   return Expected{selector.selector, selector.grid.front(), selector.label + setting};

@@ -187,8 +187,8 @@ std::string samples_text(const Json& dump) {
   const std::string captured = engine.empty() && cache.empty() ? "" : engine_in_words(engine, cache) + "\n";
   return fmt::format("{}: {}, {}, {}, {}, head_dim {}, value_dim {}\n{}{}", string_at(dump, "path"),
                      string_at(dump, "model"), number("num_layers", "layer"), number("num_query_heads", "query head"),
-                     number("num_kv_heads", "KV head"), dump["head_dim"].dump(), dump["value_dim"].dump(),
-                     captured, table.text());
+                     number("num_kv_heads", "KV head"), dump["head_dim"].dump(), dump["value_dim"].dump(), captured,
+                     table.text());
 }
 
 std::string float_text(float value) { return std::isnan(value) ? "-" : fmt::format("{:.5g}", value); }

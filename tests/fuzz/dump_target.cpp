@@ -70,8 +70,9 @@ void check_sample(const DumpReader& dump, std::size_t index) {
     };
     require(mass == expected("attention_mass", shape.num_query_heads * sample.num_tokens), "mass");
     const std::int64_t rows_of_heads = std::ssize(sample.query_positions) * shape.num_query_heads;
-    require(dump.read_array<float>(index, number, "output").size() == expected("output", rows_of_heads * shape.value_dim),
-            "output");
+    require(
+        dump.read_array<float>(index, number, "output").size() == expected("output", rows_of_heads * shape.value_dim),
+        "output");
     require(dump.read_array<float>(index, number, "output_lse").size() == expected("output_lse", rows_of_heads),
             "output_lse");
   }

@@ -19,7 +19,8 @@ TEST(CacheScreenTest, PairsFitAsTheyDoAlone) {
   for (const std::size_t c : {0, 16, 6}) {  // grouped heads; sinks and a window; a soft-cap
     const AttentionLayer layer = make_layer(cases()[c]);
     const EngineOutput out = run_engine(layer, {.keys = "fp8_e4m3", .values = "fp8_e4m3"});
-    const AuditInput input{.layer = layer, .output = out.output, .output_lse = out.lse, .output_type = layer.element_type};
+    const AuditInput input{
+        .layer = layer, .output = out.output, .output_lse = out.lse, .output_type = layer.element_type};
     const LayerAmax amax = layer_amax(layer, 1);
     const auto exact = make_selector({"exact", "exact", {}});
     const std::vector<KvStorage> keys = possible_storages(layer, amax, true, {}, *exact),
@@ -37,9 +38,9 @@ TEST(CacheScreenTest, PairsFitAsTheyDoAlone) {
       const Hypothesis alone = plain_hypothesis(input, {keys[pair.keys], values[pair.values]});
       const std::vector<RowPrediction> predicted = predict(input, alone, rows, nullptr);
       for (std::size_t r = 0; r < rows.size(); ++r) {
-        const RowFit fit = fit_row(input.observed(rows[r].query, rows[r].head),
-                                   input.observed_lse(rows[r].query, rows[r].head), predicted[r].output,
-                                   predicted[r].lse, predicted[r].rounding, bound);
+        const RowFit fit =
+            fit_row(input.observed(rows[r].query, rows[r].head), input.observed_lse(rows[r].query, rows[r].head),
+                    predicted[r].output, predicted[r].lse, predicted[r].rounding, bound);
         EXPECT_NEAR(pair.fits[r].lse_difference, fit.lse_difference, kOrderOfSums * 100) << alone.text;
         EXPECT_NEAR(pair.fits[r].error * std::max(known[r].rounding.size, predicted[r].rounding.size),
                     fit.error * predicted[r].rounding.size,
@@ -55,9 +56,11 @@ TEST(CacheScreenTest, PairsFitAsTheyDoAlone) {
 TEST(CacheScreenTest, LatentValuesFollowTheirKeys) {
   AttentionLayer layer = make_layer({"latent", 1, 4, 192, 128, ElementType::bfloat16, {60, 99}});
   layer.shape.values_in_keys = 1;
-  for (std::int64_t t = 0; t < layer.num_tokens; ++t) std::copy_n(layer.k.data() + t * 384, 256, layer.v.data() + t * 256);
+  for (std::int64_t t = 0; t < layer.num_tokens; ++t)
+    std::copy_n(layer.k.data() + t * 384, 256, layer.v.data() + t * 256);
   const EngineOutput out = run_engine(layer, {.keys = "fp8_ds_mla"});
-  const AuditInput input{.layer = layer, .output = out.output, .output_lse = out.lse, .output_type = layer.element_type};
+  const AuditInput input{
+      .layer = layer, .output = out.output, .output_lse = out.lse, .output_type = layer.element_type};
   const auto exact = make_selector({"exact", "exact", {}});
   const std::vector<KvStorage> keys = possible_storages(layer, layer_amax(layer, 1), true, {}, *exact),
                                values = possible_storages(layer, layer_amax(layer, 1), false, {}, *exact);
@@ -91,11 +94,11 @@ TEST(CacheScreenTest, DeclaredStoragesAreThoseOfTheSelector) {
   const auto text = [&](OptionPairs options) {
     return storages_text(declared_storages(*make_selector({"kv_cache", "kv_cache", std::move(options)}), layer, amax));
   };
-  EXPECT_EQ(text({{"k", "fp8_e4m3"}, {"v", "nvfp4"}, {"k_scale", "0.5"}}),
-            "k=fp8_e4m3,v=nvfp4,k_scale=0.5,v_scale=amax");
+  EXPECT_EQ(text({{"k", "fp8_e4m3"}, {"v", "nvfp4"}, {"k_scale", "0.5"}}), "k=fp8_e4m3,v=nvfp4,k_scale=0.5");
   EXPECT_EQ(text({{"k", "q8_0"}, {"rotate", "none"}}), "k=q8_0,v=native,rotate=none");
-  EXPECT_EQ(text({}), "16 bits as dumped");
-  EXPECT_EQ(text({{"k", "fp8_e4m3"}, {"skip_layers", "5"}}), "16 bits as dumped");  // layers of cases are layer 5
+  EXPECT_EQ(text({}), "exact attention, from keys and values as dumped");
+  EXPECT_EQ(text({{"k", "fp8_e4m3"}, {"skip_layers", "5"}}),
+            "exact attention, from keys and values as dumped");  // layers of cases are layer 5
 }
 
 }  // namespace

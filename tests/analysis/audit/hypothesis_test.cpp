@@ -33,7 +33,8 @@ void expect_same(const AttentionLayer& layer, const Hypothesis& hypothesis, cons
       difference += std::pow(observed[d] - predicted[i].output[d], 2);
     }
     EXPECT_LE(std::sqrt(difference), kSums * std::sqrt(norm) + 1e-30) << hypothesis.text;
-    EXPECT_NEAR(predicted[i].lse, input.observed_lse(rows[i].query, rows[i].head), kSums * (1 + std::fabs(predicted[i].lse)))
+    EXPECT_NEAR(predicted[i].lse, input.observed_lse(rows[i].query, rows[i].head),
+                kSums * (1 + std::fabs(predicted[i].lse)))
         << hypothesis.text;
     EXPECT_GE(predicted[i].rounding.size, std::sqrt(norm) * (1 - kSums));
   }

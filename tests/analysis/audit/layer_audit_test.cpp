@@ -42,7 +42,7 @@ AttentionLayer layer_of(const std::string& name) {
   for (const Case& c : cases())
     if (c.name == name) return make_layer(c);
   ADD_FAILURE() << name;
-  return {};
+  return AttentionLayer();
 }
 
 /// What engines do of themselves: probabilities in the type of the values, outputs in their own.
@@ -64,8 +64,8 @@ TEST_P(SoundLayers, AgreeInEveryElementType) {
     for (const ElementType output : {f16, bf16, f32_type}) {
       if (c.pattern == Pattern::outliers && output == f16) continue;  // values beyond it
       const LayerAudit audit = audited(layer, sound(type, {output}), output);
-      EXPECT_FALSE(audit.first) << name_of(type) << ' ' << name_of(output) << ": error "
-                                << audit.worst_expected().error << ", LSE " << audit.worst_expected().lse_difference;
+      EXPECT_FALSE(audit.first) << name_of(type) << ' ' << name_of(output) << ": error " << audit.worst_expected().error
+                                << ", LSE " << audit.worst_expected().lse_difference;
       EXPECT_EQ(audit.rows, layer.num_queries() * layer.shape.num_query_heads);
     }
   }
@@ -95,7 +95,8 @@ TEST_P(DeclaredCaches, AgreeWithWhatTheyPredict) {
   AttentionLayer layer = layer_of(latent ? "latent" : "llama");
   if (latent) {
     layer.shape.values_in_keys = 1;
-    for (std::int64_t t = 0; t < layer.num_tokens; ++t) std::copy_n(layer.k.data() + t * 1152, 1024, layer.v.data() + t * 1024);
+    for (std::int64_t t = 0; t < layer.num_tokens; ++t)
+      std::copy_n(layer.k.data() + t * 1152, 1024, layer.v.data() + t * 1024);
   }
   Engine engine = sound(layer.element_type, {layer.element_type});
   engine.keys = keys;
@@ -107,7 +108,8 @@ TEST_P(DeclaredCaches, AgreeWithWhatTheyPredict) {
     return most;
   };
   if (std::string(keys).starts_with("nvfp4")) engine.key_scale = f32(largest(layer.k, layer.shape.head_dim) / 2688);
-  if (std::string(values).starts_with("nvfp4")) engine.value_scale = f32(largest(layer.v, layer.shape.value_dim) / 2688);
+  if (std::string(values).starts_with("nvfp4"))
+    engine.value_scale = f32(largest(layer.v, layer.shape.value_dim) / 2688);
   if (std::string(options).find("k_scale=amax") != std::string::npos)
     engine.key_scale = f32(largest(layer.k, layer.shape.head_dim) / 448);
   if (std::string(options).find("rotate=none") != std::string::npos) engine.rotate = false;
@@ -128,7 +130,8 @@ INSTANTIATE_TEST_SUITE_P(
                     DeclaredCache{"q8_0", "q4_0", ",rotate=none"}, DeclaredCache{"q5_1", "q5_1", ""},
                     DeclaredCache{"q5_0", "q5_0", ""}, DeclaredCache{"q4_1", "q4_1", ""},
                     DeclaredCache{"q4_0", "q4_0", ""}, DeclaredCache{"turboquant4", "turboquant4", ""},
-                    DeclaredCache{"turboquant3", "turboquant3", ""}, DeclaredCache{"int4_token_head", "int4_token_head", ""},
+                    DeclaredCache{"turboquant3", "turboquant3", ""},
+                    DeclaredCache{"int4_token_head", "int4_token_head", ""},
                     DeclaredCache{"fp8_e4m3", "turboquant4", ""}, DeclaredCache{"native", "fp8_e4m3", ""},
                     DeclaredCache{"fp8_ds_mla", "native", ""}));
 
@@ -154,8 +157,8 @@ std::ostream& operator<<(std::ostream& out, const Planted& planted) { return out
 
 const std::vector<Planted>& faults() {
   static const std::vector<Planted> all = {
-      {"own_key_hidden", "llama", "exact", "mask", "does not see its own key", [](Engine& e) { e.next_keys = -1; }},
-      {"next_key_seen", "llama", "exact", "mask", "sees the next key", [](Engine& e) { e.next_keys = 1; }},
+      {"own_key_hidden", "short", "exact", "mask", "does not see its own key", [](Engine& e) { e.next_keys = -1; }},
+      {"next_key_seen", "short", "exact", "mask", "sees the next key", [](Engine& e) { e.next_keys = 1; }},
       {"no_mask", "short", "exact", "mask", "there is no mask", [](Engine& e) { e.masked = false; }},
       {"no_window", "window", "exact", "window", "window of 200 tokens is missing", [](Engine& e) { e.window = 0; }},
       {"window_off_by_one", "short_window", "exact", "window", "63 tokens instead of 64",
@@ -164,7 +167,7 @@ const std::vector<Planted>& faults() {
       {"no_sinks", "sinks", "exact", "sinks", "learned sinks are missing", [](Engine& e) { e.sinks = false; }},
       {"no_softcap", "capped", "exact", "softcap", "soft-cap of 20 is missing", [](Engine& e) { e.softcap = false; }},
       {"no_scale", "group_of_7", "exact", "scale", "1 (none)", [](Engine& e) { e.scale = 1; }},
-      {"another_scale", "llama", "exact", "scale", "0.05", [](Engine& e) { e.scale = 0.05; }},
+      {"another_scale", "llama", "exact", "scale", "(fitted to", [](Engine& e) { e.scale = 0.05; }},
       {"value_dim_scale", "wide_keys", "exact", "scale", "1/sqrt(value_dim)",
        [](Engine& e) { e.scale = 1 / std::sqrt(128.0); }},
       {"heads_modulo", "llama", "exact", "gqa", "h mod Hkv", [](Engine& e) { e.modulo = true; }},
@@ -178,8 +181,8 @@ const std::vector<Planted>& faults() {
        [](Engine& e) { e.keys = e.values = "q4_1"; }},
       {"values_alone", "llama", "kv_cache:k=turboquant4,v=turboquant4", "cache", "k=native,v=turboquant4",
        [](Engine& e) { e.values = "turboquant4"; }},
-      {"declared_fp8_is_16_bit", "llama", "kv_cache:k=fp8_e4m3,v=fp8_e4m3", "cache", "16 bits as dumped",
-       [](Engine&) {}},
+      {"declared_fp8_is_16_bit", "llama", "kv_cache:k=fp8_e4m3,v=fp8_e4m3", "cache",
+       "exact attention, from keys and values as dumped", [](Engine&) {}},
       {"nvfp4_with_4over6", "llama", "kv_cache:k=native,v=nvfp4,v_scale=1", "cache", "v=nvfp4_4over6",
        [](Engine& e) { e.values = "nvfp4_4over6"; }},
   };
@@ -193,7 +196,8 @@ TEST_P(PlantedFaults, AreFoundAndNamed) {
   const AttentionLayer layer = layer_of(planted.layer);
   Engine engine = sound(layer.element_type, {layer.element_type});
   planted.plant(engine);
-  AuditInput more{.layer = layer, .output = {}, .output_lse = {}, .rope = R"({"rope_theta": 10000.0, "rope_type": "default"})"};
+  AuditInput more{
+      .layer = layer, .output = {}, .output_lse = {}, .rope = R"({"rope_theta": 10000.0, "rope_type": "default"})"};
   for (const bool with_lse : {true, false}) {
     const LayerAudit audit = audited(layer, engine, layer.element_type, planted.expected, with_lse, &more);
     ASSERT_TRUE(audit.first) << "not found";
@@ -214,22 +218,24 @@ INSTANTIATE_TEST_SUITE_P(Faults, PlantedFaults, testing::ValuesIn(faults()),
 
 TEST(LayerAuditTest, ScalesOfOneAndCalibratedOnesAreToldApart) {
   Case c = cases()[0];
+  c.type = f16;  // in bfloat16 rounding covers the difference
   const AttentionLayer layer = make_layer(c);
   double most = 0;
-  for (std::int64_t r = 0; r < 2 * layer.num_tokens; ++r) most = std::max(most, magnitude(row_of(layer, layer.k, r, 128)));
-  Engine engine = sound(bf16, {bf16});
+  for (std::int64_t r = 0; r < 2 * layer.num_tokens; ++r)
+    most = std::max(most, magnitude(row_of(layer, layer.k, r, 128)));
+  Engine engine = sound(f16, {f16});
   engine.keys = "fp8_e4m3";
   engine.key_scale = f32(most / 448);
-  const LayerAudit calibrated = audited(layer, engine, bf16, "kv_cache:k=fp8_e4m3,v=native");
+  const LayerAudit calibrated = audited(layer, engine, f16, "kv_cache:k=fp8_e4m3,v=native");
   ASSERT_TRUE(calibrated.explanation && !calibrated.explanation->explaining.empty());
   EXPECT_NE(calibrated.explanation->explaining.front().text.find("k_scale=amax"), std::string::npos);
   engine.key_scale = 1;
-  const LayerAudit unit = audited(layer, engine, bf16, "kv_cache:k=fp8_e4m3,v=native,k_scale=amax");
+  const LayerAudit unit = audited(layer, engine, f16, "kv_cache:k=fp8_e4m3,v=native,k_scale=amax");
   ASSERT_TRUE(unit.explanation && !unit.explanation->explaining.empty());
-  EXPECT_NE(unit.explanation->explaining.front().text.find("k_scale=unit"), std::string::npos);
+  EXPECT_NE(unit.explanation->explaining.front().text.find("k=fp8_e4m3,v=native ("), std::string::npos);
   engine.key_scale = f32(most / 448);
   engine.read_factor = 1 / engine.key_scale;
-  const LayerAudit forgotten = audited(layer, engine, bf16, "kv_cache:k=fp8_e4m3,v=native,k_scale=amax");
+  const LayerAudit forgotten = audited(layer, engine, f16, "kv_cache:k=fp8_e4m3,v=native,k_scale=amax");
   ASSERT_TRUE(forgotten.explanation && !forgotten.explanation->explaining.empty());
   EXPECT_NE(forgotten.explanation->explaining.front().text.find("keys stored with k_scale=amax and read without it"),
             std::string::npos)
@@ -238,7 +244,7 @@ TEST(LayerAuditTest, ScalesOfOneAndCalibratedOnesAreToldApart) {
 
 TEST(LayerAuditTest, HypothesesThatPredictTheSameAreBothNamed) {
   // Without a window, keys one token earlier are those of a mask that hides the row's own key.
-  const AttentionLayer layer = layer_of("llama");
+  const AttentionLayer layer = layer_of("short");
   Engine engine = sound(bf16, {bf16});
   engine.next_keys = -1;
   const LayerAudit audit = audited(layer, engine, bf16);
@@ -281,8 +287,7 @@ TEST(LayerAuditTest, ASparseSelectorIsExpectedWhereItIsNamed) {
   engine.window = 60;  // and the first four: not this selector
   const EngineOutput windowed = run_engine(layer, engine);
   const AuditInput all{.layer = layer, .output = dense.output, .output_lse = dense.lse, .output_type = bf16};
-  const LayerAudit everything =
-      audit_layer(all, {.expected = {*selector, {.value = 600}}, .threads = 1});
+  const LayerAudit everything = audit_layer(all, {.expected = {*selector, {.value = 600}}, .threads = 1});
   EXPECT_FALSE(everything.first);  // the budget keeps every key
   const AuditInput recent{.layer = layer, .output = windowed.output, .output_lse = windowed.lse, .output_type = bf16};
   const LayerAudit streaming = audit_layer(recent, {.expected = {*selector, {.value = 64}}, .threads = 1});
@@ -290,7 +295,7 @@ TEST(LayerAuditTest, ASparseSelectorIsExpectedWhereItIsNamed) {
   EXPECT_EQ(streaming.explanation->explaining.front().kind, "window");
   const LayerAudit not_sparse = audit_layer(all, {.expected = {*selector, {.value = 64}}, .threads = 1});
   ASSERT_TRUE(not_sparse.first);
-  EXPECT_EQ(not_sparse.explanation->explaining.front().text, "16 bits as dumped");
+  EXPECT_EQ(not_sparse.explanation->explaining.front().text, "exact attention, from keys and values as dumped");
 }
 
 TEST(LayerAuditTest, RowsOfThePromptAloneAreSaidToBeSo) {
@@ -302,15 +307,12 @@ TEST(LayerAuditTest, RowsOfThePromptAloneAreSaidToBeSo) {
   std::copy_n(raw.output.begin(), raw.output.size() / 3, mixed.output.begin());
   std::copy_n(raw.lse.begin(), raw.lse.size() / 3, mixed.lse.begin());
   const auto selector = selector_named("kv_cache:k=fp8_e4m3,v=fp8_e4m3");
-  const AuditInput input{.layer = layer,
-                         .output = mixed.output,
-                         .output_lse = mixed.lse,
-                         .output_type = bf16,
-                         .prompt_length = 300};
+  const AuditInput input{
+      .layer = layer, .output = mixed.output, .output_lse = mixed.lse, .output_type = bf16, .prompt_length = 300};
   const LayerAudit audit = audit_layer(input, {.expected = {*selector, {}}, .threads = 1});
   EXPECT_TRUE(audit.prompt_alone);
   ASSERT_TRUE(audit.explanation && !audit.explanation->explaining.empty());
-  EXPECT_EQ(audit.explanation->explaining.front().text, "16 bits as dumped");
+  EXPECT_EQ(audit.explanation->explaining.front().text, "exact attention, from keys and values as dumped");
 }
 
 TEST(LayerAuditTest, ThreadsDoNotChangeAnAudit) {

@@ -19,13 +19,13 @@ struct Engine {
   double key_scale = 1, value_scale = 1;
   double read_factor = 1;  ///< of stored keys, where they are read with another scale
   bool rotate = true, integer_queries = false;
-  std::int64_t window = -1;   ///< -1: the dump's; 0: none
+  std::int64_t window = -1;    ///< -1: the dump's; 0: none
   std::int64_t next_keys = 0;  ///< keys seen after the row's own; -1: not even its own
   bool masked = true;
   bool sinks = true, softcap = true, modulo = false;
   double scale = 0;  ///< 0: the dump's
   std::int64_t cache_shift = 0, value_shift = 0;
-  double turned = 0;       ///< positions that queries are rotated too far
+  double turned = 0;  ///< positions that queries are rotated too far
   double theta = 10000;
   ElementType computes = ElementType::float32;  ///< probabilities are rounded to it
   std::vector<ElementType> rounds = {};         ///< of the output, one after the other
@@ -93,8 +93,10 @@ inline EngineOutput run_engine(const AttentionLayer& layer, const Engine& engine
       std::vector<std::int64_t> seen;
       for (std::int64_t j = 0; j < tokens; ++j) {
         const std::int64_t at = j - engine.cache_shift;  // the place at which the row takes it
-        if (engine.masked ? at <= p + engine.next_keys && (window == 0 || at > p - window) : true) seen.push_back(j);
+        const bool in_window = window == 0 || at > p - window;
+        if (!engine.masked || (at >= 0 && at <= p + engine.next_keys && in_window)) seen.push_back(j);
       }
+      if (seen.empty()) seen.push_back(p);  // there is always a key
       Row s;
       for (const std::int64_t j : seen) {
         double dot = 0;

@@ -31,11 +31,11 @@ TEST(RopeTest, FrequenciesAreRead) {
 }
 
 TEST(RopeTest, WhatDoesNotSayHowChannelsTurnIsLeftAlone) {
-  for (const char* text : {"", "{", "[]", "{}", R"({"rope_type": "dynamic", "rope_theta": 10000.0})",
-                           R"({"rope_theta": 0.5})", R"({"rope_theta": "10000"})", R"({"inv_freq": ["a"]})",
-                           R"({"inv_freq": []})", R"({"inv_freq": [1, 2, 3, 4, 5]})",
-                           R"({"layer_types": ["full"], "full": 3})", R"({"layer_types": []})",
-                           R"({"inv_freq": [1e999]})"})
+  for (const char* text :
+       {"", "{", "[]", "{}", R"({"rope_type": "dynamic", "rope_theta": 10000.0})", R"({"rope_theta": 0.5})",
+        R"({"rope_theta": "10000"})", R"({"inv_freq": ["a"]})", R"({"inv_freq": []})",
+        R"({"inv_freq": [1, 2, 3, 4, 5]})", R"({"layer_types": ["full"], "full": 3})", R"({"layer_types": []})",
+        R"({"inv_freq": [1e999]})"})
     EXPECT_FALSE(rope_of_layer(text, 0, 8)) << text;
 }
 
