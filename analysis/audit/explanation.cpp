@@ -21,7 +21,7 @@ constexpr std::size_t kMostCandidates = 16;                   ///< tested beyond
 double capped(double excess) { return excess < 1e6 ? excess : 1e6; }  // NaN too
 
 Candidate candidate_of(const Hypothesis& hypothesis, std::span<const RowFit> fits) {
-  Candidate found{.kind = hypothesis.kind, .text = hypothesis.text};
+  Candidate found{.kind = hypothesis.kind, .text = hypothesis.text, .note = hypothesis.note};
   double squares = 0;
   for (const RowFit& fit : fits) {
     found.within += fit.explained() ? 1 : 0;

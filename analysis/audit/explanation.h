@@ -18,11 +18,11 @@ struct FailingRow {
 
 /// A hypothesis beside the failing rows.
 struct Candidate {
-  std::string kind, text;   ///< Hypothesis
-  std::int64_t within = 0;  ///< tested rows that it predicts within rounding
-  double error = 0;         ///< the largest relative error of a tested row
-  double bound = 0;         ///< what rounding explains of that row
-  double mean_excess = 0;   ///< root of the mean square of RowFit::excess
+  std::string kind, text, note;  ///< Hypothesis
+  std::int64_t within = 0;       ///< tested rows that it predicts within rounding
+  double error = 0;              ///< the largest relative error of a tested row
+  double bound = 0;              ///< what rounding explains of that row
+  double mean_excess = 0;        ///< root of the mean square of RowFit::excess
 };
 
 struct Explanation {

@@ -153,33 +153,35 @@ std::optional<Hypothesis> fitted_window(const AuditInput& input, const KvStorage
   std::size_t least = nearest, most = nearest;
   while (least > 0 && worst[least - 1] <= near) --least;
   while (most + 1 < worst.size() && worst[most + 1] <= near) ++most;
-  return window_hypothesis(
-      input, storages, window,
-      fmt::format(
-          "a sliding window of {} tokens instead of {} (fitted to {}{})", window,
-          own > 0 ? std::to_string(own) : "none", counted(std::ssize(rows), "row"),
-          least < most ? fmt::format(", which {} to {} tokens are within rounding of", least + 1, most + 1) : ""));
+  Hypothesis fitted = window_hypothesis(input, storages, window,
+                                        fmt::format("a sliding window of {} tokens instead of {} (fitted)", window,
+                                                    own > 0 ? std::to_string(own) : "none"));
+  fitted.note = fmt::format("fitted to {}; {} to {} tokens are within rounding of them",
+                            counted(std::ssize(rows), "row"), least + 1, most + 1);
+  return fitted;
 }
 
 std::optional<Hypothesis> fitted_scale(const AuditInput& input, const KvStorages& storages,
                                        std::span<const RowPlace> rows, const std::atomic<bool>* stop) {
-  std::vector<FittedRow> fitted;
-  for (const RowPlace& place : rows) fitted.emplace_back(input, storages, place, stop);
+  std::vector<FittedRow> to_fit;
+  for (const RowPlace& place : rows) to_fit.emplace_back(input, storages, place, stop);
   constexpr int kPoints = 33;
   const double own = input.layer.softmax_scale;
   double centre = std::log(own), reach = std::log(64.0);
   for (int step = 0; step < 5; ++step, reach /= kPoints / 4.0) {
     std::vector<double> scales, errors(kPoints, 0.0);
     for (int i = 0; i < kPoints; ++i) scales.push_back(std::exp(centre + reach * (2.0 * i / (kPoints - 1) - 1)));
-    for (const FittedRow& row : fitted) add_errors_at(row, scales, errors);
+    for (const FittedRow& row : to_fit) add_errors_at(row, scales, errors);
     const auto nearest = std::ranges::min_element(errors);
     if (!std::isfinite(*nearest)) return std::nullopt;
     centre = std::log(scales[static_cast<std::size_t>(nearest - errors.begin())]);
   }
   if (std::fabs(centre - std::log(own)) < 1e-3) return std::nullopt;  // nothing else comes nearer
-  return scale_hypothesis(input, storages, std::exp(centre),
-                          fmt::format("another softmax scale: {:.4g} (fitted to {}) instead of {:.6g}",
-                                      std::exp(centre), counted(std::ssize(rows), "row"), own));
+  Hypothesis fitted =
+      scale_hypothesis(input, storages, std::exp(centre),
+                       fmt::format("another softmax scale: {:.3g} (fitted) instead of {:.6g}", std::exp(centre), own));
+  fitted.note = fmt::format("{:.6g}, fitted to {}", std::exp(centre), counted(std::ssize(rows), "row"));
+  return fitted;
 }
 
 }  // namespace attest

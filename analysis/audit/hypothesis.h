@@ -15,8 +15,9 @@ namespace attest {
 
 /// Attention that differs from the dump's in one respect.
 struct Hypothesis {
-  std::string kind;  ///< "cache", "mask", "window", "sinks", "softcap", "position", "values", "scale", "gqa"
-  std::string text;  ///< "the sliding window of 16 tokens is not applied"
+  std::string kind;       ///< "cache", "mask", "window", "sinks", "softcap", "position", "values", "scale", "gqa"
+  std::string text;       ///< "the sliding window of 16 tokens is not applied"
+  std::string note = {};  ///< more about a number that was fitted
   KvStorages storages;
   ScoreTransform transform;
   bool sinks = true;          ///< those of the layer join the softmax

@@ -28,6 +28,7 @@ Json candidates_json(const std::vector<Candidate>& candidates) {
     list.push_back({{"kind", candidate.kind},
                     {"text", candidate.text},
                     {"rows_within", candidate.within},
+                    {"note", candidate.note.empty() ? Json() : Json(candidate.note)},
                     {"error", number(candidate.error)},
                     {"bound", candidate.bound}});
   return list;
@@ -36,7 +37,7 @@ Json candidates_json(const std::vector<Candidate>& candidates) {
 Json explanation_json(const LayerAudit& layer) {
   if (!layer.explanation) return {};
   const Explanation& found = *layer.explanation;
-  return {{"text", explanation_text(layer)},
+  return {{"text", explanation_text(found, layer.prompt_alone)},
           {"failing", found.failing},
           {"tested", found.tested},
           {"explained_by", candidates_json(found.explaining)},

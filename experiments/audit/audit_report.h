@@ -20,7 +20,8 @@ struct AuditReport {
 std::string audit_text(const AuditReport& report);
 Json audit_json(const AuditReport& report);
 
-/// What explains the rows of a layer that leave their rounding, in one sentence that claims no more than the numbers.
-std::string explanation_text(const LayerAudit& layer);
+/// What explains rows that leave their rounding, in one sentence that claims no more than the numbers. prompt_alone:
+/// LayerAudit.
+std::string explanation_text(const Explanation& found, bool prompt_alone);
 
 }  // namespace attest

@@ -35,19 +35,61 @@ std::string first_text(const AuditedLayer& first) {
                      departure.position, departure.head, departure_text(departure.fit));
 }
 
+/// Layers with the same explanation, as one: its rows are those of all, its errors the largest.
+struct ExplainedLayers {
+  std::set<int> layers;
+  Explanation together;
+  bool prompt_alone = true;
+
+  void add(const LayerAudit& layer) {
+    const Explanation& more = *layer.explanation;
+    prompt_alone = prompt_alone && layer.prompt_alone;
+    if (layers.empty()) {
+      together = more;
+    } else {
+      together.failing += more.failing;
+      together.tested += more.tested;
+      together.explaining_left_out = std::min(together.explaining_left_out, more.explaining_left_out);
+      add_candidates(together.explaining, more.explaining);
+      add_candidates(together.nearest, more.nearest);
+    }
+    layers.insert(layer.layer);
+  }
+
+ private:
+  /// Keeps those that are in both.
+  static void add_candidates(std::vector<Candidate>& kept, const std::vector<Candidate>& more) {
+    std::erase_if(kept, [&](Candidate& one) {
+      const auto same = std::ranges::find(more, one.text, &Candidate::text);
+      if (same == more.end()) return true;
+      one.within += same->within;
+      if (!(same->error <= one.error)) {
+        one.error = same->error;
+        one.bound = same->bound;
+      }
+      return false;
+    });
+  }
+};
+
 /// One line for all layers with the same explanation.
 std::string explanations_text(const DumpAudit& audit) {
   std::vector<std::string> order;
-  std::map<std::string, std::set<int>> layers;
+  std::map<std::string, ExplainedLayers> groups;
   for (const AuditedLayer& one : audit.layers) {
     if (!one.audit.explanation) continue;
-    const std::string text = explanation_text(one.audit);
-    if (!layers.contains(text)) order.push_back(text);
-    layers[text].insert(one.audit.layer);
+    const Explanation& found = *one.audit.explanation;
+    const std::string key = found.explaining.empty() ? "nearest " + found.nearest.front().text
+                                                     : "explained " + found.explaining.front().text;
+    if (!groups.contains(key)) order.push_back(key);
+    groups[key].add(one.audit);
   }
   std::string text;
-  for (const std::string& sentence : order)
-    text += fmt::format("  {}: {}\n", layers_in_words(layers[sentence]), sentence);
+  for (const std::string& key : order) {
+    const ExplainedLayers& group = groups[key];
+    text +=
+        fmt::format("  {}: {}\n", layers_in_words(group.layers), explanation_text(group.together, group.prompt_alone));
+  }
   return text;
 }
 
@@ -88,27 +130,26 @@ Counts counts_of(const DumpAudit& audit) {
 
 }  // namespace
 
-std::string explanation_text(const LayerAudit& layer) {
-  const Explanation& found = *layer.explanation;
-  const std::string rows = found.tested == found.failing ? fmt::format("{}", found.failing)
-                                                         : fmt::format("{} tested of {}", found.tested, found.failing);
+std::string explanation_text(const Explanation& found, bool prompt_alone) {
+  const std::string rows = found.tested == found.failing
+                               ? fmt::format("all {} rows beyond rounding", found.failing)
+                               : fmt::format("{} of the {} rows beyond rounding, tested", found.tested, found.failing);
   const std::string note =
-      layer.prompt_alone ? "; rows of the prompt alone leave rounding, and an engine may attend before it stores keys"
-                         : "";
+      prompt_alone ? "; rows of the prompt alone leave rounding, and an engine may attend before it stores keys" : "";
   if (found.explaining.empty()) {
     const Candidate& nearest = found.nearest.front();
     return fmt::format(
-        "no hypothesis explains the rows beyond rounding ({}); the nearest: {}, within rounding on {} of them, "
-        "relative "
-        "error up to {:.2g} where rounding explains {:.2g}{}",
+        "no hypothesis explains {}; the nearest: {}, within rounding on {} of them, relative error up to "
+        "{:.2g} where rounding explains {:.2g}{}",
         rows, nearest.text, nearest.within, nearest.error, nearest.bound, note);
   }
-  std::string text =
-      fmt::format("explained by: {} (all rows beyond rounding: {})", found.explaining.front().text, rows);
+  const Candidate& best = found.explaining.front();
+  std::string text = fmt::format("explained by: {}, relative error up to {:.2g} ({})", best.text, best.error, rows);
   const std::size_t others = found.explaining.size() - 1;
   if (others > 0) {
     std::vector<std::string> shown;
-    for (std::size_t i = 1; i <= std::min(others, kShownAlternatives); ++i) shown.push_back(found.explaining[i].text);
+    for (std::size_t i = 1; i <= std::min(others, kShownAlternatives); ++i)
+      shown.push_back(fmt::format("{}, {:.2g}", found.explaining[i].text, found.explaining[i].error));
     const std::int64_t more = static_cast<std::int64_t>(others - shown.size()) + found.explaining_left_out;
     text += fmt::format("; as well by: {}{}: these rows do not tell them apart", join(shown, "; "),
                         more > 0 ? fmt::format("; and {} more", more) : "");

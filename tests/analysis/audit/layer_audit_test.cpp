@@ -167,7 +167,7 @@ const std::vector<Planted>& faults() {
       {"no_sinks", "sinks", "exact", "sinks", "learned sinks are missing", [](Engine& e) { e.sinks = false; }},
       {"no_softcap", "capped", "exact", "softcap", "soft-cap of 20 is missing", [](Engine& e) { e.softcap = false; }},
       {"no_scale", "group_of_7", "exact", "scale", "1 (none)", [](Engine& e) { e.scale = 1; }},
-      {"another_scale", "llama", "exact", "scale", "(fitted to", [](Engine& e) { e.scale = 0.05; }},
+      {"another_scale", "llama", "exact", "scale", "0.05 (fitted)", [](Engine& e) { e.scale = 0.05; }},
       {"value_dim_scale", "wide_keys", "exact", "scale", "1/sqrt(value_dim)",
        [](Engine& e) { e.scale = 1 / std::sqrt(128.0); }},
       {"heads_modulo", "llama", "exact", "gqa", "h mod Hkv", [](Engine& e) { e.modulo = true; }},
