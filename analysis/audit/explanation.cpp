@@ -16,7 +16,8 @@ namespace attest {
 namespace {
 
 constexpr std::size_t kScreenedHeads = 2, kScreenedRows = 4;  ///< KV heads, and rows of each
-constexpr std::size_t kMostCandidates = 16;                   ///< tested beyond the screen
+constexpr std::size_t kMostCandidates = 16;                   ///< tested at once, until one explains
+constexpr std::size_t kMostNearest = 3;
 
 double capped(double excess) { return excess < 1e6 ? excess : 1e6; }  // NaN too
 
@@ -61,26 +62,23 @@ class Search {
     Explanation found;
     found.failing = std::ssize(worst_first_);
     found.tested = std::ssize(tested_);
+    found.screened = std::ssize(screened_rows_);
     std::ranges::stable_sort(screened_, {}, [](const Screened& one) { return one.candidate.mean_excess; });
-    std::vector<Hypothesis> chosen;
-    for (const Screened& one : screened_) {
-      const bool explains = explains_all(one.candidate, screened_rows_.size());
-      if (explains ? chosen.size() < kMostCandidates : chosen.size() < 3)
-        chosen.push_back(one.hypothesis);
-      else if (explains)
-        ++found.explaining_left_out;
+    const auto explains = [&](const Screened& one) { return explains_all(one.candidate, screened_rows_.size()); };
+    const auto rest = std::ranges::stable_partition(screened_, explains);
+    const auto num_explaining = static_cast<std::size_t>(rest.begin() - screened_.begin());
+    std::size_t done = 0;
+    while (done < num_explaining && found.explaining.empty()) {
+      const std::size_t end = std::min(num_explaining, done + kMostCandidates);
+      test(std::span(screened_).subspan(done, end - done), found);
+      done = end;
     }
-    std::vector<Candidate> candidates(chosen.size());
-    parallel_for(options_.threads, chosen.size(),
-                 [&](int, std::size_t i) { candidates[i] = candidate_of(chosen[i], fits(chosen[i], tested_)); });
-    std::ranges::stable_sort(candidates, {}, &Candidate::mean_excess);
-    for (Candidate& candidate : candidates)
-      if (explains_all(candidate, tested_.size()))
-        found.explaining.push_back(std::move(candidate));
-      else
-        found.nearest.push_back(std::move(candidate));
+    found.explaining_left_out = static_cast<std::int64_t>(num_explaining - done);
+    if (found.explaining.empty()) test(std::span(rest).first(std::min<std::size_t>(rest.size(), kMostNearest)), found);
     if (!found.explaining.empty()) found.nearest.clear();
-    found.nearest.resize(std::min<std::size_t>(found.nearest.size(), 3));
+    std::ranges::stable_sort(found.explaining, {}, &Candidate::mean_excess);
+    std::ranges::stable_sort(found.nearest, {}, &Candidate::mean_excess);
+    found.nearest.resize(std::min(found.nearest.size(), kMostNearest));
     return found;
   }
 
@@ -89,6 +87,16 @@ class Search {
     Hypothesis hypothesis;
     Candidate candidate;
   };
+
+  /// Predicts all tested rows.
+  void test(std::span<const Screened> chosen, Explanation& found) const {
+    std::vector<Candidate> candidates(chosen.size());
+    parallel_for(options_.threads, chosen.size(), [&](int, std::size_t i) {
+      candidates[i] = candidate_of(chosen[i].hypothesis, fits(chosen[i].hypothesis, tested_));
+    });
+    for (Candidate& one : candidates)
+      (explains_all(one, tested_.size()) ? found.explaining : found.nearest).push_back(std::move(one));
+  }
 
   int kv_head_of(const RowPlace& row) const { return row.head / input_.layer.shape.group(); }
 

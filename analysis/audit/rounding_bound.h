@@ -28,7 +28,7 @@
 namespace attest {
 
 inline constexpr double kRoundings = 2;
-inline constexpr double kQueryRoundings = 0.5;
+inline constexpr double kQueryRoundings = 0.25;  ///< rounding to a unit u makes a relative error of 0.2 u, rms
 inline constexpr double kLseShare = 0.25;
 inline constexpr double kScoreRoundings = 32;
 /// GPUs may multiply float32 matrices in TF32, and a float32 model may have a float16 cache: both have 11 bits.

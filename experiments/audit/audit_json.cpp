@@ -40,6 +40,7 @@ Json explanation_json(const LayerAudit& layer) {
   return {{"text", explanation_text(found, layer.prompt_alone)},
           {"failing", found.failing},
           {"tested", found.tested},
+          {"screened", found.screened},
           {"explained_by", candidates_json(found.explaining)},
           {"explained_by_more", found.explaining_left_out},
           {"nearest", candidates_json(found.nearest)},

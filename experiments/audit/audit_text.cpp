@@ -133,7 +133,7 @@ Counts counts_of(const DumpAudit& audit) {
 std::string explanation_text(const Explanation& found, bool prompt_alone) {
   const std::string rows = found.tested == found.failing
                                ? fmt::format("all {} rows beyond rounding", found.failing)
-                               : fmt::format("{} of the {} rows beyond rounding, tested", found.tested, found.failing);
+                               : fmt::format("the {} tested of {} rows beyond rounding", found.tested, found.failing);
   const std::string note =
       prompt_alone ? "; rows of the prompt alone leave rounding, and an engine may attend before it stores keys" : "";
   if (found.explaining.empty()) {
@@ -150,9 +150,11 @@ std::string explanation_text(const Explanation& found, bool prompt_alone) {
     std::vector<std::string> shown;
     for (std::size_t i = 1; i <= std::min(others, kShownAlternatives); ++i)
       shown.push_back(fmt::format("{}, {:.2g}", found.explaining[i].text, found.explaining[i].error));
-    const std::int64_t more = static_cast<std::int64_t>(others - shown.size()) + found.explaining_left_out;
-    text += fmt::format("; as well by: {}{}: these rows do not tell them apart", join(shown, "; "),
-                        more > 0 ? fmt::format("; and {} more", more) : "");
+    if (others > shown.size()) shown.push_back(fmt::format("{} more", others - shown.size()));
+    if (found.explaining_left_out > 0)
+      shown.push_back(fmt::format("{} others, which were tested on the {} worst rows alone", found.explaining_left_out,
+                                  found.screened));
+    text += fmt::format("; as well by: {}: these rows do not tell them apart", join(shown, "; "));
   }
   return text + note;
 }

@@ -23,9 +23,9 @@ TEST(RoundingBoundTest, ItsPartsAddUp) {
   const RoundingBound bound(ElementType::bfloat16, ElementType::bfloat16, 8, 2);
   const double single = std::pow(2, -23);
   EXPECT_NEAR(bound.of_output({.size = 1, .peak = 9, .product_noise = 0}), 2.0 / 128 + 32 * single * 10, kExact);
-  EXPECT_NEAR(bound.of_output({.size = 1, .peak = 0, .product_noise = 3}), 3.5 / 128 + 32 * single, kExact);
+  EXPECT_NEAR(bound.of_output({.size = 1, .peak = 0, .product_noise = 3}), 2.75 / 128 + 32 * single, kExact);
   EXPECT_EQ(bound.of_output({.size = 1, .peak = 0, .product_noise = 1000}), 0.5);
-  EXPECT_NEAR(bound.of_lse({.size = 1, .peak = 9, .product_noise = 1}, -4), 1.0 / 128 + 32 * single * 14, kExact);
+  EXPECT_NEAR(bound.of_lse({.size = 1, .peak = 9, .product_noise = 1}, -4), 0.75 / 128 + 32 * single * 14, kExact);
 }
 
 TEST(RoundingBoundTest, AFitIsRelativeToTheSizeOfTheRow) {
