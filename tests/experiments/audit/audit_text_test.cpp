@@ -68,10 +68,12 @@ TEST(AuditTextTest, WhatIsNotExplainedOrNotTestedIsSaid) {
   Explanation many = explained({candidate("a", 0.001), candidate("b", 0.001), candidate("c", 0.001),
                                 candidate("d", 0.001), candidate("e", 0.001)});
   many.explaining_left_out = 4;
+  many.screened = 6;
   EXPECT_EQ(
       explanation_text(many, true),
       "explained by: a, relative error up to 0.001 (all 8 rows beyond rounding); as well by: b, 0.001; c, 0.001; d, "
-      "0.001; and 5 more: these rows do not tell them apart; rows of the prompt alone leave rounding, and an engine "
+      "0.001; 1 more; 4 others, which were tested on the 6 worst rows alone: these rows do not tell them apart; rows "
+      "of the prompt alone leave rounding, and an engine "
       "may attend before it stores keys");
 }
 
