@@ -48,6 +48,8 @@ struct DumpInfo : ModelAttention {
   std::string model;
   int num_layers = 0;               ///< of the model; a dump may hold fewer
   std::string rope;                 ///< JSON of the rotary parameters; empty: not recorded
+  std::string engine;               ///< program that computed `output`: "vllm 0.11.2"; empty: not recorded
+  std::string kv_cache;             ///< its cache, as options of the selector kv_cache; empty: 16 bits, or not recorded
   std::string source;               ///< how it was captured; empty: not recorded
   std::string created;              ///< ISO 8601; empty: not recorded
   std::vector<SampleInfo> samples;  ///< sorted by name, bytewise
@@ -65,9 +67,10 @@ struct TensorLocation {
 
 /// One layer of one sample.
 struct LayerInfo : LayerAttention {
-  TensorLocation q, k, v;               ///< [N, Hq, D], [Hkv, T, D], [Hkv, T, Dv]
-  ArrayNames arrays;                    ///< "attention_mass", "output_gradient"
-  std::vector<double> gradient_scales;  ///< [A] of the outputs, for output_gradient
+  TensorLocation q, k, v;                          ///< [N, Hq, D], [Hkv, T, D], [Hkv, T, Dv]
+  ArrayNames arrays;                               ///< "attention_mass", "output", "output_gradient", ...
+  std::vector<double> gradient_scales;             ///< [A] of the outputs, for output_gradient
+  ElementType output_type = ElementType::float32;  ///< of the array "output", where there is one
 
   std::int64_t bytes() const { return static_cast<std::int64_t>(q.bytes + k.bytes + v.bytes); }
   Storage storage() const { return std::max({q.storage, k.storage, v.storage}); }  ///< of the slowest of the three

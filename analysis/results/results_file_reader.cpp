@@ -100,6 +100,8 @@ struct ResultsFile::State {
       dump.num_layers = d.at("num_layers").as<int>();
       dump.shape = {d.at("num_query_heads").as<int>(), d.at("num_kv_heads").as<int>(), d.at("head_dim").as<int>(),
                     d.at("value_dim").as<int>(), d.at("values_in_keys").as<int>()};
+      dump.engine = d.at("engine").text();
+      dump.kv_cache = d.at("kv_cache").text();
       samples.emplace_back();
       for (const Json& s : d.at("samples").elements()) take_sample(s, dump);
     }

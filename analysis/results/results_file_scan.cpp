@@ -203,6 +203,8 @@ Json read_dump(const Group& group) {
                            dump["num_kv_heads"].whole(), dump["num_query_heads"].whole()));
   dump["values_in_keys"] =
       group.has_attribute("values_in_keys") ? group.integer_attribute("values_in_keys", 0, 1) : std::int64_t{0};
+  for (const char* name : {"engine", "kv_cache"})
+    dump[name] = group.has_attribute(name) ? group.string_attribute(name) : std::string();
   const Group samples = group.group("samples");
   for (const std::string& name : ordered_names(samples))
     dump["samples"].push_back(

@@ -141,6 +141,8 @@ struct ResultsWriter::State {
     file.write_attribute(at, "value_dim", dump.shape.value_dim);
     if (dump.shape.values_in_keys != 0) file.write_attribute(at, "values_in_keys", dump.shape.values_in_keys);
     file.write_attribute(at, "num_layers", dump.num_layers);
+    if (!dump.engine.empty()) file.write_attribute(at, "engine", dump.engine);
+    if (!dump.kv_cache.empty()) file.write_attribute(at, "kv_cache", dump.kv_cache);
     const Handle samples = group(at, "samples");
     std::map<std::string, SampleData, std::less<>>& created = data.emplace_back();
     for (const StudySample& sample : dump.samples)

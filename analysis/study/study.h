@@ -41,6 +41,7 @@ struct StudyDump {
   int num_layers = 0;
   AttentionShape shape;
   std::vector<StudySample> samples;  ///< filled by plan_study()
+  std::string engine{}, kv_cache{};  ///< DumpInfo
 };
 
 /// A selector with the grid of settings at which it is evaluated.

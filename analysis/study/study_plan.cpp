@@ -118,6 +118,8 @@ StudyPlan plan_study(std::span<const DumpInfo* const> dumps, Study& study) {
   for (const DumpInfo* info : dumps) {
     const std::size_t number = study.dumps.size();
     StudyDump& dump = study.dumps.emplace_back(info->path, info->model, info->num_layers, info->shape);
+    dump.engine = info->engine;
+    dump.kv_cache = info->kv_cache;
     std::vector<PlannedSample>& places = plan.places.emplace_back();
     for (std::size_t index = 0; index < info->samples.size(); ++index) {
       const SampleInfo& sample = info->samples[index];

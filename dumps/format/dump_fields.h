@@ -60,7 +60,7 @@ struct IntegerRange {
 template <class Owner>
 struct Field {
   const char* name;
-  const char* type;   ///< "int", "double", "string"; of a data set its elements: "int32"; "" for q, k and v
+  const char* type;   ///< "int", "double", "string"; of a data set its elements: "int32"; "": any ElementType
   const char* shape;  ///< of a data set, "[Hkv, T, D]"; "": an attribute
   bool optional;
   FieldPlace<Owner> place;

@@ -90,7 +90,10 @@ class FieldReader {
     for (std::size_t i = 0; i + 1 < bounds.size(); i += 2) spans.push_back({bounds[i], bounds[i + 1]});
   }
   void read_array(const Dataset& data, const F& field, const OnDemand&) {
-    if (std::string_view(field.type).starts_with("int")) {
+    if (*field.type == '\0') {
+      const ElementType found = data.element_type();
+      if constexpr (requires { owner_.output_type; }) owner_.output_type = found;
+    } else if (std::string_view(field.type).starts_with("int")) {
       data.expect_integers();
     } else if (const std::string_view found = name_of(data.element_type()); found != field.type) {
       data.fail(fmt::format("has elements of type {}, expected {}", found, field.type));

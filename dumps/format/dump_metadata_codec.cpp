@@ -94,6 +94,7 @@ void code(Coder& coder, std::pair<const int, LayerInfo>& layer) {
   code(coder, layer.second.element_type);
   code(coder, layer.second.arrays);
   code(coder, layer.second.gradient_scales);
+  code(coder, layer.second.output_type);
 }
 
 template <class Coder>

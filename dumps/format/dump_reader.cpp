@@ -122,22 +122,27 @@ struct DumpReader::State {
     constexpr bool kIntegers = std::is_integral_v<T>;
     const auto fields = fields_of(owner);
     const auto field = std::ranges::find(fields, name, &Field<Owner>::name);
-    const std::string_view type = field == fields.end() ? "" : field->type;
-    const bool halves = !kIntegers && type == "float16";
-    if (!halves && type != std::string_view(kIntegers ? "int32" : "float32"))
+    const std::string_view type = field == fields.end() ? "unknown" : field->type;
+    std::optional<ElementType> stored;  // of numbers that are no integers
+    if (type == "float32") stored = ElementType::float32;
+    if (type == "float16") stored = ElementType::float16;
+    if constexpr (requires { owner.output_type; })
+      if (type.empty()) stored = owner.output_type;
+    if (kIntegers ? type != "int32" : !stored)
       throw std::logic_error(fmt::format("DumpReader: no array '{}' of this type", name));
     if (!contains(owner.arrays, name)) return {};
     std::size_t count = 1;
     for (const std::int64_t size : axes.sizes(field->shape)) count *= static_cast<std::size_t>(size);
     const std::string object = fmt::format("{}/{}", group_path, name);
-    const std::size_t beside = kIntegers ? sizeof(std::int64_t) : halves ? size_of(ElementType::float16) : 0;
+    const bool narrower = stored && *stored != ElementType::float32;
+    const std::size_t beside = kIntegers ? sizeof(std::int64_t) : narrower ? size_of(*stored) : 0;
     check_memory_bound(file, object, count * (sizeof(T) + beside), allowed_memory);
     std::vector<T> values(count);
-    std::vector<std::byte> half(halves ? count * size_of(ElementType::float16) : 0);
-    const Target target{field->name, halves ? std::span(half) : std::as_writable_bytes(std::span(values))};
+    std::vector<std::byte> elements(narrower ? count * beside : 0);
+    const Target target{field->name, narrower ? std::span(elements) : std::as_writable_bytes(std::span(values))};
     if constexpr (!kIntegers) {
       read_decoded(group_path, std::span(&target, 1));
-      if (halves) convert_to_float(ElementType::float16, half.data(), count, values.data());
+      if (narrower) convert_to_float(*stored, elements.data(), count, values.data());
       return values;
     }
     std::size_t received = 0;

@@ -48,8 +48,8 @@ class DumpReader {
                                 const BlockObserver& observe = {}) const;
 
   /// An array of a sample or layer that is read on demand (dump_fields.h), row-major; empty when the dump has none.
-  /// T is std::int32_t or float (of float16, too), as the format says for `name`, otherwise std::logic_error. Throws
-  /// InputError when the values cannot be read or take more memory than was allowed.
+  /// T is std::int32_t or float, as the format says for `name`, otherwise std::logic_error; narrower elements become
+  /// float exactly. Throws InputError when the values cannot be read or take more memory than was allowed.
   template <class T>
   std::vector<T> read_array(std::size_t sample, std::string_view name) const;
   template <class T>

@@ -211,6 +211,19 @@ std::string other_value_text(const LayerCheck& check) {
                      check.layer, check.other_value->head, check.other_value->token);
 }
 
+std::string first_bad_output(const AttentionLayer& layer, std::span<const float> output, std::span<const float> lse) {
+  const auto heads = static_cast<std::size_t>(layer.shape.num_query_heads);
+  for (const auto& [name, values] : {std::pair("output", output), std::pair("output_lse", lse)}) {
+    const auto bad = std::ranges::find_if(values, [](float x) { return !std::isfinite(x); });
+    if (bad == values.end()) continue;
+    const std::size_t rows = layer.query_positions.size() * heads;
+    const std::size_t row = static_cast<std::size_t>(bad - values.begin()) / (values.size() / rows);
+    return fmt::format("layer {}, {}, head {}: {}, first at token {}", layer.layer, name, row % heads,
+                       std::isnan(*bad) ? "NaN" : "infinity", layer.query_positions[row / heads]);
+  }
+  return {};
+}
+
 namespace {
 
 /// Of keys or values that replace the dump's.

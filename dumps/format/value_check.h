@@ -53,13 +53,14 @@ struct LayerCheck {
   int layer = 0;
   TensorCheck q, k, v;
   std::optional<OtherValue> other_value;  ///< the first one
+  std::string bad_output;                 ///< first_bad_output()
 
   std::array<std::pair<const char*, const TensorCheck*>, 3> tensors() const {
     return {{{"q", &q}, {"k", &k}, {"v", &v}}};
   }
   /// True when there is no NaN or infinity: only then can the layer be studied.
   bool finite() const;
-  bool sound() const { return finite() && !other_value; }
+  bool sound() const { return finite() && !other_value && bad_output.empty(); }
 };
 
 LayerCheck check_values(const AttentionLayer& layer);
@@ -69,6 +70,10 @@ std::string first_bad_value(const LayerCheck& check);
 
 /// "layer 3, v, head 0: is not the first channels of k (values_in_keys), first at token 17"; `check` has one.
 std::string other_value_text(const LayerCheck& check);
+
+/// "layer 3, output, head 1: NaN, first at token 17" for the first of the engine's outputs [N, Hq, Dv] or log-sum-exps
+/// [N, Hq] that is not finite; empty when all are.
+std::string first_bad_output(const AttentionLayer& layer, std::span<const float> output, std::span<const float> lse);
 
 /// Describes the first NaN or +inf among the estimates that a query uses, those of the keys it sees: "own.h5: sample
 /// 's', layer 3, 'scores', query at 900, head 1: NaN at token 17". Empty when there is none.

@@ -40,7 +40,9 @@ DumpCheck check_dump(const DumpReader& dump, const CheckProgress& progress) {
   for (std::size_t sample = 0; sample < dump.info().samples.size(); ++sample) {
     for (const int number : dump.info().samples[sample].layers) {
       std::ignore = dump.read_layer(sample, number, layer);  // check_values says more
-      result.layers.push_back({sample, check_values(layer)});
+      DumpCheck::Layer& checked = result.layers.emplace_back(sample, check_values(layer));
+      checked.check.bad_output = first_bad_output(layer, dump.read_array<float>(sample, number, "output"),
+                                                  dump.read_array<float>(sample, number, "output_lse"));
       if (progress) progress(result.layers.size(), total);
     }
   }
@@ -58,7 +60,9 @@ std::string verdict(const DumpReader& dump, const DumpCheck& check) {
                        printable(dump.info().samples[layer.sample].name), check.num_bad_layers(), check.layers.size(),
                        kinds_of_bad_values(dump),
                        dump.info().shape.values_in_keys != 0 ? "finite values that the keys hold" : "finite values",
-                       layer.check.finite() ? other_value_text(layer.check) : first_bad_value(layer.check));
+                       !layer.check.finite()     ? first_bad_value(layer.check)
+                       : layer.check.other_value ? other_value_text(layer.check)
+                                                 : layer.check.bad_output);
   }
   return {};
 }

@@ -61,6 +61,7 @@ Json summary_json(const DumpReader& dump) {
                      {"value_bytes", layer.bytes()},
                      {"storage", name_of(layer.storage())}};
       add_fields(layer, fields);
+      if (contains(layer.arrays, "output")) fields["output_type"] = name_of(layer.output_type);
       entry["layers"].push_back(std::move(fields));
     }
     document["samples"].push_back(std::move(entry));
@@ -73,7 +74,7 @@ Json check_json(const DumpReader& dump, const DumpCheck& check) {
   for (const DumpCheck::Layer& layer : check.layers) {
     Json entry = {{"sample", dump.info().samples[layer.sample].name},
                   {"layer", layer.check.layer},
-                  {"finite", layer.check.finite()}};
+                  {"finite", layer.check.finite() && layer.check.bad_output.empty()}};
     if (dump.info().shape.values_in_keys != 0) {
       const std::optional<OtherValue>& other = layer.check.other_value;
       entry["value_not_in_key"] = other ? Json{{"head", other->head}, {"token", other->token}} : Json();

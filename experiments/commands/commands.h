@@ -5,9 +5,9 @@
 #include "experiments/cli/options/global_options.h"
 
 /// In the order of `attest --help`.
-#define ATTEST_COMMANDS(one)                                                                                           \
-  one(inspect) one(synth) one(import) one(prompts) one(capture) one(run) one(tasks) one(list) one(figures) one(report) \
-      one(weights) one(table) one(compare) one(claims) one(validate) one(monitor) one(bench) one(demo)
+#define ATTEST_COMMANDS(one)                                                                                          \
+  one(inspect) one(synth) one(import) one(prompts) one(capture) one(audit) one(run) one(tasks) one(list) one(figures) \
+      one(report) one(weights) one(table) one(compare) one(claims) one(validate) one(monitor) one(bench) one(demo)
 
 /// Of `attest bench`.
 #define ATTEST_BENCH_COMMANDS(one) one(bench_study) one(bench_kernel)

@@ -21,6 +21,7 @@
 #include "dumps/inspect/file_format.h"
 #include "dumps/inspect/inspect.h"
 #include "dumps/inspect/text_table.h"
+#include "experiments/study_view/words.h"
 #include "kernels/selectors/registry.h"
 
 namespace attest {
@@ -61,6 +62,8 @@ Json dump_json(const ResultsFile& results, std::size_t d) {
   }
   return {{"path", dump.path},
           {"model", dump.model},
+          {"engine", dump.engine.empty() ? Json() : Json(dump.engine)},
+          {"kv_cache", dump.kv_cache.empty() ? Json() : Json(dump.kv_cache)},
           {"num_layers", dump.num_layers},
           {"num_query_heads", dump.shape.num_query_heads},
           {"num_kv_heads", dump.shape.num_kv_heads},
@@ -180,9 +183,11 @@ std::string samples_text(const Json& dump) {
                ranges_text(sample["query_positions"].as<std::vector<std::int64_t>>(), 3), layers_text(sample["layers"]),
                sample["layers_left_out"].empty() ? "-" : layers_text(sample["layers_left_out"])});
   const auto number = [&](const char* name, const char* noun) { return counted(dump[name].whole(), noun); };
-  return fmt::format("{}: {}, {}, {}, {}, head_dim {}, value_dim {}\n{}", string_at(dump, "path"),
+  const std::string engine = string_at(dump, "engine"), cache = string_at(dump, "kv_cache");
+  const std::string captured = engine.empty() && cache.empty() ? "" : engine_in_words(engine, cache) + "\n";
+  return fmt::format("{}: {}, {}, {}, {}, head_dim {}, value_dim {}\n{}{}", string_at(dump, "path"),
                      string_at(dump, "model"), number("num_layers", "layer"), number("num_query_heads", "query head"),
-                     number("num_kv_heads", "KV head"), dump["head_dim"].dump(), dump["value_dim"].dump(),
+                     number("num_kv_heads", "KV head"), dump["head_dim"].dump(), dump["value_dim"].dump(), captured,
                      table.text());
 }
 

@@ -48,6 +48,9 @@ void add_manifest(const ResultsFile& file, ReportData& data) {
   fact("Precision", text_of(manifest["precision"]));
   const std::string begun = text_of(manifest["start_time"]), ended = text_of(manifest["end_time"]);
   fact("When", begun.empty() || ended.empty() ? begun : fmt::format("{} to {}", begun, ended));
+  for (const StudyDump& dump : file.study().dumps)
+    if (!dump.engine.empty() || !dump.kv_cache.empty())
+      fact("Engine", fmt::format("{}: {}", printable(dump.path), engine_in_words(dump.engine, dump.kv_cache)));
   for (const Json& input : manifest["inputs"]) {
     const std::string hash = text_of(input["xxh64_of_1MiB"]);
     fact("Input",

@@ -46,6 +46,11 @@ std::string layers_in_words(const std::set<int>& layers) {
   return text;
 }
 
+std::string engine_in_words(const std::string& engine, const std::string& kv_cache) {
+  return fmt::format("{}, KV cache {}", engine.empty() ? "engine not recorded" : excerpt(engine),
+                     kv_cache.empty() ? "of 16 bits" : excerpt(kv_cache));
+}
+
 std::string without_dense(const std::set<int>& dense) {
   return dense.empty() ? "" : fmt::format(" Without {}, dense in one of the selectors.", layers_in_words(dense));
 }

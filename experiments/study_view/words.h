@@ -24,6 +24,9 @@ std::string setting_in_words(const StudySelector& group, std::size_t setting);
 /// "layer 1", "layers 0 and 1", "layers 0-3 and 7".
 std::string layers_in_words(const std::set<int>& layers);
 
+/// "vllm 0.11.2, KV cache k=fp8_e4m3,v=fp8_e4m3", of a dump's attributes; what is not recorded is said.
+std::string engine_in_words(const std::string& engine, const std::string& kv_cache);
+
 /// " Without layers 0 and 1, dense in one of the selectors."; empty if there are none.
 std::string without_dense(const std::set<int>& dense);
 

@@ -139,6 +139,7 @@ Json verdict_json(const Judgement& judgement) {
       {"verdict", name_of(judgement.certainty())},
       {"text", verdict_text(judgement)},
       {"model", judgement.set.model},
+      {"engine", engines_text(judgement.set)},
       {"selector", selector_json(judgement.set)},
       {"setting", setting_kind_name(judgement.set)},
       {"certified",

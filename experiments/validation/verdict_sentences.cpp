@@ -9,10 +9,12 @@
 #include <cstdlib>
 #include <limits>
 #include <map>
+#include <set>
 
 #include "analysis/statistics/model_cells.h"
 #include "dumps/base/join.h"
 #include "dumps/base/printable.h"
+#include "experiments/study_view/words.h"
 
 namespace attest {
 namespace {
@@ -139,6 +141,18 @@ std::string groups_text(const std::vector<PromptGroup>& groups) {
     parts.push_back(fmt::format("{} {} of {}", group.name.empty() ? "no task" : printable(group.name), group.violations,
                                 group.prompts));
   return fmt::format("{}", join(parts, ", "));
+}
+
+std::string engines_text(const PromptSet& set) {
+  std::set<std::string> engines;
+  bool recorded = false;
+  for (const Prompt& prompt : set.prompts) {
+    if (prompt.file == nullptr) continue;
+    const StudyDump& dump = prompt.file->study().dumps[prompt.dump];
+    recorded = recorded || !dump.engine.empty() || !dump.kv_cache.empty();
+    engines.insert(engine_in_words(dump.engine, dump.kv_cache));
+  }
+  return recorded ? join(engines, "; ") : "";
 }
 
 std::string coverage_text(const Judgement& judgement) {

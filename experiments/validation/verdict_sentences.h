@@ -53,6 +53,9 @@ std::string coverage_text(const Judgement& judgement);
 /// "kv_1, kv_7 at delta 3": the prompts answered wrong at the setting in the way; empty if there are none.
 std::string wrong_answers_text(const Judgement& judgement);
 
+/// The engines that the dumps of the prompts were captured from, with their KV caches; empty if no dump records one.
+std::string engines_text(const PromptSet& set);
+
 /// What as many prompts can certify at best, and how many the guarantee takes.
 std::string power_text(const Judgement& judgement);
 

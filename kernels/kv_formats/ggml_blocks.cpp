@@ -168,6 +168,7 @@ constexpr KvFormat format(std::string_view name, std::string_view bytes_text, st
           .bytes_text = bytes_text,
           .rule = rule,
           .source = "llama.cpp -ctk, -ctv; gguf-py quants.py",
+          .of_llama_cpp = true,
           .bytes = bytes<Block>,
           .fault = fault,
           .apply = apply<Block>,

@@ -35,6 +35,7 @@ struct KvFormat {
   float scale_divisor = 0;     ///< max abs / this is the scale `amax`; 0: it takes no scale
   bool scale_of_head = false;  ///< a KV head may have a scale of its own
   bool amax_by_default = false;
+  bool of_llama_cpp = false;  ///< takes the option rotate; integer products with it read queries in q8_0
 
   double (*bytes)(const KvRows& rows) = nullptr;
   /// What the rows have and must have, "" if they fit: "72 channels, expected a multiple of 16".

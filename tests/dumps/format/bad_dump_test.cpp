@@ -355,6 +355,26 @@ TEST_F(BadDumpTest, MixedElementTypes) {
             kLayer + "/v: has elements of type float32, expected float16 as the layer's q");
 }
 
+TEST_F(BadDumpTest, OutputsOfAnEngine) {
+  const std::string output = kLayer + "/output", lse = kLayer + "/output_lse";
+  EXPECT_EQ(error_after([&](const Edit& e) {
+              e.zeros(output, half_.get(), {3, 6, 8});
+            }),
+            output + ": has the shape [3, 6, 8], expected [3, 6, 5] (query positions, num_query_heads, value_dim)");
+  EXPECT_THAT(error_after([&](const Edit& e) {
+                e.zeros(output, H5T_IEEE_F64LE, {3, 6, 5});
+              }),
+              ::testing::HasSubstr(output + ": has elements of type"));
+  EXPECT_EQ(error_after([&](const Edit& e) {
+              e.zeros(lse, H5T_IEEE_F32LE, {6, 3});
+            }),
+            lse + ": has the shape [6, 3], expected [3, 6] (query positions, num_query_heads)");
+  EXPECT_EQ(error_after([&](const Edit& e) {
+              e.zeros(lse, half_.get(), {3, 6});
+            }),
+            lse + ": has elements of type float16, expected float32");
+}
+
 TEST_F(BadDumpTest, AttentionMass) {
   const std::string object = kFirst + "/layers/0/attention_mass";
   EXPECT_EQ(error_after([&](const Edit& e) {

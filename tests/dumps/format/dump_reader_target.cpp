@@ -103,13 +103,19 @@ void check_sample(const DumpReader& dump, std::size_t index, bool arrays) {
             "values are finite, or not, as read_layer says");
     if (!arrays) continue;
     const std::size_t mass = dump.read_array<float>(index, number, "attention_mass").size();
-    require(mass == (contains(info.arrays, "attention_mass")
-                         ? static_cast<std::size_t>(shape.num_query_heads * sample.num_tokens)
-                         : 0),
-            "mass");
-    const std::size_t gradients = dump.read_array<float>(index, number, kOutputGradient).size();
-    require(gradients == info.gradient_scales.size() * sample.query_positions.size() *
-                             static_cast<std::size_t>(shape.num_query_heads * shape.value_dim),
+    const auto expected = [&](const char* name, std::int64_t size) {
+      return contains(info.arrays, name) ? static_cast<std::size_t>(size) : 0;
+    };
+    require(mass == expected("attention_mass", shape.num_query_heads * sample.num_tokens), "mass");
+    const std::int64_t rows_of_heads = std::ssize(sample.query_positions) * shape.num_query_heads;
+    require(
+        dump.read_array<float>(index, number, "output").size() == expected("output", rows_of_heads * shape.value_dim),
+        "output");
+    require(dump.read_array<float>(index, number, "output_lse").size() == expected("output_lse", rows_of_heads),
+            "output_lse");
+    require(dump.read_array<float>(index, number, kOutputGradient).size() ==
+                expected(kOutputGradient,
+                         std::ssize(info.gradient_scales) * rows_of_heads * static_cast<std::int64_t>(shape.value_dim)),
             "output gradients");
   }
 }

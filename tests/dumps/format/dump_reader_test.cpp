@@ -82,6 +82,8 @@ TEST_F(DumpReaderTest, ReadsMetadata) {
   EXPECT_EQ(info.softmax_scale, 0.3);
   EXPECT_EQ(info.logit_softcap, 50);
   EXPECT_EQ(info.rope, R"({"theta": 10000})");
+  EXPECT_EQ(info.engine, "engine 1.2");
+  EXPECT_EQ(info.kv_cache, "k=q8_0");
   EXPECT_EQ(info.source, "small_dump.h");
   EXPECT_EQ(info.created, "2025-01-02T03:04:05Z");
   ASSERT_EQ(info.samples.size(), 2u);
@@ -102,7 +104,10 @@ TEST_F(DumpReaderTest, ReadsMetadata) {
   const LayerInfo& layer = reader.layer_info(0, 2);
   EXPECT_EQ(layer.element_type, ElementType::float16);
   EXPECT_EQ(layer.sliding_window, 16);
-  EXPECT_TRUE(layer.arrays.empty());
+  EXPECT_THAT(layer.arrays, ElementsAre("output"));
+  EXPECT_EQ(layer.output_type, ElementType::bfloat16);
+  EXPECT_THAT(reader.layer_info(0, 5).arrays, ElementsAre("output", "output_lse"));
+  EXPECT_EQ(reader.layer_info(0, 5).output_type, ElementType::float16);
   EXPECT_THAT(reader.layer_info(0, 0).arrays, ElementsAre("attention_mass"));
   EXPECT_EQ(layer.storage(), Storage::contiguous);
   EXPECT_EQ(layer.q.bytes, 3u * 6 * 8 * 2);
@@ -128,6 +133,10 @@ TEST_F(DumpReaderTest, ReadsContiguousValues) {
   EXPECT_EQ(reader.read_array<float>(0, 0, "attention_mass"), small_mass(small_samples()[0]));
   EXPECT_TRUE(reader.read_array<std::int32_t>(1, "tokens").empty());
   EXPECT_TRUE(reader.read_array<float>(0, 2, "attention_mass").empty());
+  for (const int number : {2, 5})
+    EXPECT_EQ(reader.read_array<float>(0, number, "output"), small_output(small_samples()[0], number));
+  EXPECT_EQ(reader.read_array<float>(0, 5, "output_lse"), small_lse(small_samples()[0]));
+  EXPECT_TRUE(reader.read_array<float>(0, 0, "output").empty());
   EXPECT_THROW(reader.read_array<float>(0, "tokens"), std::logic_error) << "another type";
 }
 
@@ -181,7 +190,8 @@ TEST_F(DumpReaderTest, FillsInWhatIsOptional) {
   write_small_dump(path_);
   {
     const Edit edit(path_);
-    for (const char* name : {"value_dim", "softmax_scale", "logit_softcap", "rope", "source", "created"}) {
+    for (const char* name :
+         {"value_dim", "softmax_scale", "logit_softcap", "rope", "engine", "kv_cache", "source", "created"}) {
       edit.remove_attribute("/", name);
     }
     for (const SampleInfo& sample : small_samples()) {
@@ -193,14 +203,15 @@ TEST_F(DumpReaderTest, FillsInWhatIsOptional) {
                    {2, static_cast<hsize_t>(sample.num_tokens), 8});
       }
     }
-    edit.remove("/samples/first/spans");
-    edit.remove("/samples/first/span_labels");
+    for (const char* name : {"spans", "span_labels", "layers/2/output", "layers/5/output", "layers/5/output_lse"})
+      edit.remove(std::string("/samples/first/") + name);
   }
   const DumpReader reader(path_);
   EXPECT_EQ(reader.info().shape.value_dim, 8);
   EXPECT_DOUBLE_EQ(reader.info().softmax_scale, 1 / std::sqrt(8.0));
   EXPECT_EQ(reader.info().logit_softcap, 0);
   EXPECT_EQ(reader.info().rope, "");
+  EXPECT_EQ(reader.info().engine + reader.info().kv_cache, "");
   EXPECT_TRUE(reader.info().samples[0].spans.empty());
 }
 

@@ -194,6 +194,11 @@ TEST_F(DumpWriterTest, RefusesArraysThatBreakTheFormat) {
   EXPECT_EQ(
       message_of<UsageError>([&] { writer.write_array<float>("attention_mass", std::vector<float>(40)); }),
       path_ + ": /samples/first/layers/0/attention_mass: has 40 values, expected 240 (num_query_heads, num_tokens)");
+  EXPECT_EQ(message_of<UsageError>([&] { writer.write_array<float>("output", std::vector<float>(40)); }),
+            path_ +
+                ": /samples/first/layers/0/output: has 40 values, expected 90 (query positions, num_query_heads, "
+                "value_dim)");
+  EXPECT_THROW(writer.write_array<float>("output_lse", std::vector<float>(18), ElementType::float16), std::logic_error);
 }
 
 TEST_F(DumpWriterTest, LearnedSinksOfALayerAreReadBack) {

@@ -19,6 +19,8 @@ inline DumpInfo small_header() {
   info.softmax_scale = 0.3;
   info.logit_softcap = 50;
   info.rope = R"({"theta": 10000})";
+  info.engine = "engine 1.2";
+  info.kv_cache = "k=q8_0";
   info.source = "small_dump.h";
   info.created = "2025-01-02T03:04:05Z";
   return info;
@@ -80,6 +82,20 @@ inline std::vector<float> small_mass(const SampleInfo& sample) {
   std::iota(mass.begin(), mass.end(), 0.5f);
   return mass;
 }
+/// Of an engine, in layers 2 and 5, in a type of its own. Layer 5 has a log-sum-exp, too.
+inline ElementType small_output_type(int layer) { return layer == 2 ? ElementType::bfloat16 : ElementType::float16; }
+inline std::vector<float> small_output(const SampleInfo& sample, int layer) {
+  const std::size_t count = sample.query_positions.size() * 6 * 5;
+  const std::vector<std::byte> bytes = small_values('o', layer, count, small_output_type(layer));
+  std::vector<float> values(count);
+  convert_to_float(small_output_type(layer), bytes.data(), count, values.data());
+  return values;
+}
+inline std::vector<float> small_lse(const SampleInfo& sample) {
+  std::vector<float> lse(sample.query_positions.size() * 6);
+  std::iota(lse.begin(), lse.end(), -2.5f);
+  return lse;
+}
 
 /// Writes keys and values in slabs of `slab` tokens, the last slab first.
 inline void write_small_dump(const std::string& path, const DumpWriterOptions& options = {}, std::int64_t slab = 1000,
@@ -105,6 +121,9 @@ inline void write_small_dump(const std::string& path, const DumpWriterOptions& o
         }
       }
       if (layer == 0) writer.write_array<float>("attention_mass", small_mass(sample));
+      if (layer == 2 || layer == 5)
+        writer.write_array<float>("output", small_output(sample, layer), small_output_type(layer));
+      if (layer == 5) writer.write_array<float>("output_lse", small_lse(sample));
     }
   }
   writer.finish();

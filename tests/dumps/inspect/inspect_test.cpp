@@ -59,6 +59,8 @@ TEST_F(InspectTest, TellsAllThatADumpSays) {
   EXPECT_THAT(text, HasSubstr("first: sliding window 16 (layers 2), none (layers 0, 5)\n"));
   EXPECT_THAT(text, HasSubstr("first: has token ids\n"));
   EXPECT_THAT(text, HasSubstr("first: has attention mass (layers 0), none (layers 2, 5)\n"));
+  EXPECT_THAT(text, HasSubstr("  engine       engine 1.2\n  KV cache     k=q8_0\n"));
+  EXPECT_THAT(text, HasSubstr("first: has attention outputs (layers 2, 5), none (layers 0)\n"));
   EXPECT_THAT(text, Not(HasSubstr("second: ")));
 }
 

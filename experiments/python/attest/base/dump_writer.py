@@ -72,7 +72,7 @@ class DumpWriter(Hdf5Output):
         return self.create_group(sample["layers"], str(layer), sliding_window=sliding_window)
 
     def create_values(self, layer, name, shape, element_type):
-        """Creates q, k or v, to be written in parts. If compressed, a chunk is 8192 tokens of one head."""
+        """Creates q, k, v or output, to be written in parts. If compressed, a chunk is 8192 tokens of one head."""
         properties = creation_properties(h5py.h5p.DATASET_CREATE)
         properties.set_fill_time(h5py.h5d.FILL_TIME_NEVER)  # every element is written
         if self.gzip_level:

@@ -64,7 +64,7 @@ class Samples:
         self.options = options
         self.model, self.config = load_model(options)
         self.tokenizer = load_tokenizer(options, self.config) if any(p.text is not None for p in prompts) else None
-        self.capture = AttentionCapture(self.model, None, options.attention_mass)
+        self.capture = AttentionCapture(self.model, None, options.attention_mass, options.attention_output)
 
     def write(self, prompt, writer):
         """Returns a line of report."""

@@ -42,9 +42,10 @@ class CapturedLayer:
 class AttentionCapture:
     """Installs itself as the model's attention function."""
 
-    def __init__(self, model, writer, attention_mass=None):
-        """attention_mass: None, True for all of the prompt's queries, or how many of its last ones."""
-        self.writer, self.attention_mass = writer, attention_mass
+    def __init__(self, model, writer, attention_mass=None, attention_output=False):
+        """attention_mass: None, True for all of the prompt's queries, or how many of its last ones. attention_output:
+        write what the model's own attention gave."""
+        self.writer, self.attention_mass, self.attention_output = writer, attention_mass, attention_output
         self.has_sdpa = getattr(model, "_supports_sdpa", False)
         self.geometry = None  # properties that all layers of a dump share, taken from the first one captured
         hook(model, "attest_capture", self)
@@ -102,6 +103,8 @@ class AttentionCapture:
         if wanted:
             self.writer.write_values(state.group["q"], (wanted[0], 0, 0), bits(recorded.query.transpose(0, 1)))
             state.outputs.append(output[rows])
+            if self.attention_output:
+                self.writer.write_values(state.group["output"], (wanted[0], 0, 0), bits(output[rows]))
             if wanted[-1] == len(self.positions) - 1:
                 attention = self.read_back(state.group, query.device, query.dtype, recorded.expansion)
                 check_layer(layer, attention, torch.cat(state.outputs))
@@ -115,6 +118,12 @@ class AttentionCapture:
             heads, dim = values.shape[1 if count is None else 0], values.shape[2]
             shape = (len(self.positions), heads, dim) if count is None else (heads, count, dim)
             self.writer.create_values(group, name, shape, str(recorded.query.dtype).removeprefix("torch."))
+        if self.attention_output:
+            if recorded.expansion is not None:
+                raise InputError(f"layer {layer}: its attention is latent, and a dump's output would be of latents, which "
+                                 "the model does not compute: --attention-output takes other models")
+            shape = (len(self.positions), recorded.query.shape[0], recorded.value.shape[2])
+            self.writer.create_values(group, "output", shape, str(recorded.query.dtype).removeprefix("torch."))
         return CapturedLayer(group)
 
     def read_back(self, group, device, dtype, expansion):

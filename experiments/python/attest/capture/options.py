@@ -143,6 +143,8 @@ def parse(arguments):
                       help="also the attention that each token gets from the prompt's last N queries, its observation"
                            " window (default: from all, which costs a second pass of float32 attention), for eviction"
                            " methods")
+    what.add_argument("--attention-output", action="store_true",
+                      help="also what the model's own attention gave for the queries, for 'attest audit'")
     what.add_argument("--head-weights", action="store_true",
                       help="also what each head's output means for the answer: gradients of the margin of the known"
                            " token, or of the model's own, in float32, checked by finite differences (costs about two"

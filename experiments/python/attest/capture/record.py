@@ -66,7 +66,15 @@ def capture_prompt(options, model, config, capture, writer, prompt, tokenized, c
 
 def write_header(writer, options, model, config, capture, source, created):
     writer.write_header(model=model_name(options), num_layers=config.num_hidden_layers, **capture.geometry,
-                        rope=rope_parameters(model, config), source=source, created=created)
+                        rope=rope_parameters(model, config), source=source, created=created,
+                        engine=engine() if capture.attention_output else None)
+
+
+def engine():
+    """What computes the output that a dump records."""
+    import transformers
+
+    return f"transformers {transformers.__version__}"
 
 
 def provenance(program, arguments, libraries=None):

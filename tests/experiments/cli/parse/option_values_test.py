@@ -56,6 +56,8 @@ RUN = {
     "--device-memory": ("a share of the GPU's memory such as 80%, or a size such as 12GiB", ["lots", "0%", "101%", "-1GiB", "1e999GiB", "''"]),
 }
 EMPTY_GRIDS = {name: GRID for name in ("--delta", "--budget", "--p", "--factor", "--lambdas", "--layers")}
+AUDIT = {**{name: RUN[name] for name in ("--selector", "--delta", "--budget", "--p", "--factor", "--layers", "--queries", "--samples")},
+         "--roundings": REAL}
 IMPORT = {
     "--output": FILE, "--q": ("a pattern such as", ["''"]), "--k": ("a pattern such as", ["''"]), "--v": ("a pattern such as", ["''"]),
     "--layout": ("axes such as HTD", ["''"]), "--q-layout": ("axes such as HTD", ["''"]), "--positions": POSITION,
@@ -84,6 +86,7 @@ BENCH_KERNEL = {
 COMMANDS = {
     "synth": (["-o", "x.h5"], [SYNTH, COMMON]),
     "run": (["no.h5", "-o", "x.h5"], [RUN, EMPTY_GRIDS, MEMORY, COMMON]),
+    "audit": (["no.h5"], [AUDIT, {name: GRID for name in EMPTY_GRIDS if name != "--lambdas"}, MEMORY, COMMON]),
     "import": (["no.npz", "-o", "x.h5"], [IMPORT, COMMON]),
     "figures": (["no.h5", "-o", "x"], [FIGURES, COMMON]),
     "bench study": (["no.h5"], [BENCH, COMMON]),

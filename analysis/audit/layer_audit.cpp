@@ -1,0 +1,131 @@
+// Compares every row, then explains those that leave their rounding.
+#include "analysis/audit/layer_audit.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "analysis/layer/kv_head_batches.h"
+#include "dumps/base/parallel_for.h"
+
+namespace attest {
+namespace {
+
+/// Every row beside what was expected, and beside exact attention: [N, Hq].
+struct Comparison {
+  std::vector<RowFit> expected, exact;
+
+  std::int64_t beyond() const {
+    return std::ranges::count_if(expected, [](const RowFit& fit) { return !fit.explained(); });
+  }
+};
+
+Comparison compare(const AuditInput& input, const AuditOptions& options, const LayerAmax& amax, const KvStorage& keys) {
+  const AttentionLayer& layer = input.layer;
+  const auto rows = static_cast<std::size_t>(layer.num_queries() * layer.shape.num_query_heads);
+  const RoundingBound bound(layer.element_type, input.output_type, layer.shape.value_dim, options.roundings);
+  Comparison found{std::vector<RowFit>(rows), std::vector<RowFit>(rows)};
+  std::vector<ExpectedRows> workers(static_cast<std::size_t>(options.threads));
+  for (ExpectedRows& worker : workers) worker.begin_layer();
+  const std::vector<KvHeadBatch> batches = kv_head_batches(layer);
+  parallel_for(options.threads, batches.size(), [&](int w, std::size_t i) {
+    const KvHeadBatch& batch = batches[i];
+    ExpectedRows& worker = workers[static_cast<std::size_t>(w)];
+    worker.run(layer, batch, amax, options.expected, keys, options.stop);
+    const int group = layer.shape.group();
+    for (std::size_t r = 0; r < worker.exact.size(); ++r) {
+      const std::int64_t query = batch.first_query + static_cast<std::int64_t>(r) / group;
+      const int head = batch.kv_head * group + static_cast<int>(r) % group;
+      const auto place = static_cast<std::size_t>(query * layer.shape.num_query_heads + head);
+      const auto fit = [&](const RowPrediction& row) {
+        return fit_row(input.observed(query, head), input.observed_lse(query, head), row.output, row.lse, row.rounding,
+                       bound);
+      };
+      found.expected[place] = fit(worker.selected[r]);
+      found.exact[place] = fit(worker.exact[r]);
+    }
+  });
+  return found;
+}
+
+void add(HeadErrors& errors, const RowFit& fit) {
+  errors.error = std::max(errors.error, fit.error);
+  errors.lse_difference = std::max(errors.lse_difference, std::fabs(fit.lse_difference));
+  errors.beyond += fit.explained() ? 0 : 1;
+}
+
+HeadErrors worst(const std::vector<HeadAudit>& heads, HeadErrors HeadAudit::*which) {
+  HeadErrors all = heads.front().*which;
+  for (std::size_t h = 1; h < heads.size(); ++h) {
+    const HeadErrors& head = heads[h].*which;
+    all.error = std::max(all.error, head.error);
+    all.lse_difference = std::max(all.lse_difference, head.lse_difference);
+    all.beyond += head.beyond;
+  }
+  return all;
+}
+
+std::string expected_text(const AuditOptions& options, const KvStorages& storages, int layer) {
+  const Selector& selector = options.expected.selector;
+  if (selector.name() == "exact" || selector.is_dense(layer, 0)) return "exact attention";
+  return selector.name() == "kv_cache" ? storages_text(storages) : selector.name();
+}
+
+double median_bound(const std::vector<RowFit>& fits) {
+  std::vector<double> bounds;
+  for (const RowFit& fit : fits) bounds.push_back(fit.bound);
+  const auto middle = bounds.begin() + std::ssize(bounds) / 2;
+  std::ranges::nth_element(bounds, middle);
+  return *middle;
+}
+
+}  // namespace
+
+HeadErrors LayerAudit::worst_expected() const { return worst(heads, &HeadAudit::expected); }
+HeadErrors LayerAudit::worst_exact() const { return worst(heads, &HeadAudit::exact); }
+
+LayerAudit audit_layer(const AuditInput& input, const AuditOptions& options) {
+  const AttentionLayer& layer = input.layer;
+  const LayerAmax amax = layer_amax(layer, options.threads);
+  KvStorages storages = declared_storages(options.expected.selector, layer, amax);
+  Comparison found = compare(input, options, amax, storages.keys);
+  if (found.beyond() > 0 && has_integer_products(storages.keys)) {
+    KvStorage integers = storages.keys;
+    integers.integer_products = true;
+    Comparison other = compare(input, options, amax, integers);
+    if (other.beyond() < found.beyond()) {
+      found = std::move(other);
+      storages.keys = integers;
+    }
+  }
+  LayerAudit audit{.layer = layer.layer,
+                   .expected = expected_text(options, storages, layer.layer),
+                   .rows = std::ssize(found.expected),
+                   .median_bound = median_bound(found.expected),
+                   .heads = std::vector<HeadAudit>(static_cast<std::size_t>(layer.shape.num_query_heads)),
+                   .first = {},
+                   .explanation = {}};
+  if (input.output_lse.empty())
+    for (HeadAudit& head : audit.heads) head.expected.lse_difference = head.exact.lse_difference = NAN;
+  std::vector<FailingRow> failing;
+  bool decoded_agree = false, prompt_fails_alone = true;
+  for (std::int64_t n = 0; n < layer.num_queries(); ++n)
+    for (int h = 0; h < layer.shape.num_query_heads; ++h) {
+      const auto place = static_cast<std::size_t>(n * layer.shape.num_query_heads + h);
+      const RowFit& fit = found.expected[place];
+      HeadAudit& head = audit.heads[static_cast<std::size_t>(h)];
+      add(head.expected, fit);
+      add(head.exact, found.exact[place]);
+      const std::int64_t position = layer.query_positions[static_cast<std::size_t>(n)];
+      const bool of_prompt = input.prompt_length && position < *input.prompt_length;
+      decoded_agree = decoded_agree || (fit.explained() && !of_prompt);
+      if (fit.explained()) continue;
+      prompt_fails_alone = prompt_fails_alone && of_prompt;
+      failing.push_back({{n, h}, fit.excess});
+      if (!audit.first) audit.first = {position, h, fit};
+    }
+  audit.prompt_alone = !failing.empty() && prompt_fails_alone && decoded_agree;
+  if (!failing.empty()) audit.explanation = explain(input, options, amax, storages, failing);
+  return audit;
+}
+
+}  // namespace attest
