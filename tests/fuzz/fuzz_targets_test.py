@@ -21,6 +21,7 @@ OTHERS = {
     "analysis/run/input_hashes.cpp": "bytes of any file, which are hashed",
     "analysis/run/manifest.cpp": "analysis/results/results_file_reader.cpp",
     "analysis/run/study_input.cpp": "analysis/results/results_file_reader.cpp",
+    "analysis/study/selector_options.cpp": "analysis/results/results_file_reader.cpp",
     "analysis/study/study.cpp": "analysis/results/results_file_reader.cpp",
     "dumps/base/atomic_file.cpp": "writes",
     "dumps/base/input_file.cpp": "what readers read with",
