@@ -13,7 +13,6 @@ READS = re.compile(r"InputFile\b[^;\n]*[({]|InputFile \w+_;|read_json_object\(|p
 # Sources that are no readers of a format, and why; or parts of a reader: the source whose target attacks them.
 OTHERS = {
     "analysis/decode_bench/gpu_clocks.cpp": "the driver's words",
-    "analysis/outcomes/outcome_join.cpp": "analysis/outcomes/tasks_file.cpp",
     "analysis/results/decoded_arrays.cpp": "analysis/results/results_file_reader.cpp",
     "analysis/results/manifest_inputs.cpp": "analysis/results/results_file_reader.cpp",
     "analysis/results/results_file_scan.cpp": "analysis/results/results_file_reader.cpp",
