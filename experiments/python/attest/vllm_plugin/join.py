@@ -160,7 +160,9 @@ def _copy_layer(writer, layers, number, groups, kv_copies):
     _refuse_unknown(groups[0], OF_A_LAYER)
     for name in groups[0]:
         datasets = [group[name] for group in (groups[::kv_copies] if name in "kv" else groups)]
-        if name in HEAD_AXIS:
+        if name == "cache_scales":  # every rank has them
+            writer.write_array(layer, name, datasets[0][:], "<f4")
+        elif name in HEAD_AXIS:
             _copy_heads(writer, layer, name, datasets, HEAD_AXIS[name])
         else:  # sinks
             writer.write_array(layer, name, np.concatenate([dataset[:] for dataset in datasets]), "<f4")
