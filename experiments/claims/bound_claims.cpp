@@ -102,20 +102,21 @@ std::vector<CheckedClaim> checked_bound_claims(const ModelStudy& study, ScanBoun
       return ClaimResult{.evidence = "needs the dump and its thumbnails: " + bounds.problem,
                          .run_options = "--selector ffd --delta 5"};
     ClaimResult checked = check(bounds);
-    checked.subject = fmt::format("ffd at delta 5, {} rows (query, head) of {}, {}", bounds.pooled.rows,
-                                  counted(std::ssize(bounds.layers), "layer"),
-                                  counted(std::ssize(bounds.samples), "sample"));
+    checked.subject =
+        fmt::format("ffd at delta 5, {} rows (query, head) of {}, {}", bounds.pooled.rows,
+                    counted(std::ssize(bounds.layers), "layer"), counted(std::ssize(bounds.samples), "sample"));
     return checked;
   };
-  return {{{"The scanning error is concentrated: at most 2 exp(-lambda^2 / (2 sigma_eff^2)) of it lies beyond lambda",
-            "Theorem (scanning error)", "error_bound",
-            "in no row a tail above the bound, at lambdas where the mean bound is below 100 %"},
-           result(tail_below_bound)},
-          {{"Of the tokens above the threshold by a margin lambda at most exp(-lambda^2 / (2 sigma_eff^2)) are missed",
-            "App. false-negative bound", "error_bound",
-            "at every margin where the bound is below 100 % the interval of the samples' share that it allows minus the "
-            "missed one is above 0; clearly below at one refutes"},
-           result(misses_below_bound)}};
+  return {
+      {{"The scanning error is concentrated: at most 2 exp(-lambda^2 / (2 sigma_eff^2)) of it lies beyond lambda",
+        "Theorem (scanning error)", "error_bound",
+        "in no row a tail above the bound, at lambdas where the mean bound is below 100 %"},
+       result(tail_below_bound)},
+      {{"Of the tokens above the threshold by a margin lambda at most exp(-lambda^2 / (2 sigma_eff^2)) are missed",
+        "App. false-negative bound", "error_bound",
+        "at every margin where the bound is below 100 % the interval of the samples' share that it allows minus the "
+        "missed one is above 0; clearly below at one refutes"},
+       result(misses_below_bound)}};
 }
 
 }  // namespace attest

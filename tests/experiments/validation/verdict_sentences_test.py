@@ -5,7 +5,7 @@ import re
 import h5py
 import numpy as np
 import pytest
-from planted_results import recalls, write_planted
+from planted_results import recalls, with_violations, write_planted
 from verdicts import TARGET, head_that_needs_more, planted, validate, verdict
 
 
