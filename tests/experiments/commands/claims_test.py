@@ -217,6 +217,24 @@ def test_a_vacuous_bound_holds_nothing(results, tmp_path):
     assert found["verdict"] == "cannot tell" and found["evidence"].startswith("vacuous: ")
 
 
+def test_bounds_are_judged_over_samples(results, tmp_path):
+    """A bound that no row of a single sample exceeds is not shown for others; one that a row exceeds is refuted by it."""
+    theorem, misses = "The scanning error is concentrated", "Of the tokens above the threshold"
+    attest("run", results.parent / "d.h5", "-o", tmp_path / "six.h5", "--selector", "ffd", "--delta", "5", "--lambdas", "1,4,8")
+    six = {start: claim(tmp_path / "six.h5", start) for start in (theorem, misses)}
+    assert all(c["subject"].endswith("of 4 layers, 6 samples") for c in six.values()), six
+    assert six[misses]["verdict"] == "holds" and "over the samples clearly so at" in six[misses]["evidence"]
+    with h5py.File(tmp_path / "six.h5") as file:
+        names = list(file["dumps/0/samples"])
+    attest("run", results.parent / "d.h5", "-o", tmp_path / "one.h5", "--selector", "ffd", "--delta", "5", "--lambdas", "1,4,8", "--samples", names[0])
+    for start in (theorem, misses):
+        assert claim(tmp_path / "one.h5", start)["verdict"] == "cannot tell", start
+    with h5py.File(tmp_path / "one.h5", "r+") as file:
+        for sample in file["dumps/0/samples"].values():
+            sample["ffd/scan_error_tail"][0, 0, 0] = 1
+    assert claim(tmp_path / "one.h5", theorem)["verdict"] == "does not hold"
+
+
 def test_what_is_dropped(results, changed):
     gap = np.concatenate([a.ravel() for a in cells(results, "ffd", "dropped_gap", "5")])
     gap = gap[~np.isnan(gap)]
