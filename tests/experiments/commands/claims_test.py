@@ -182,6 +182,21 @@ def test_equal_bytes_are_judged_over_samples(changed):
     assert claim(changed("ffd", recalls([1, 0, 1, 0.2, 1, 0.4])), start)["verdict"] == "cannot tell"
 
 
+def test_a_budget_that_few_samples_reach_is_told(changed):
+    """Every difference is clear, but what ffd reads at delta 9 is read by four of six samples alone."""
+    order = iter(range(6))
+
+    def better(group, layers):
+        group["recall"][...] = 1
+        group["io_ratio"][...] = np.minimum(np.linspace(0.2, 0.9, group["recall"].shape[-1]), 0.6 if next(order) < 2 else 1)
+
+    found = claim(changed("ffd", better), "At equal bytes FFD's recall")
+    clear, judged = map(int, re.search(r"clearly so at (\d+) of (\d+)", found["evidence"]).groups())
+    points = int(re.search(r"at \d+ of (\d+) io ratios", found["evidence"]).group(1))
+    assert clear == judged < points and f"clearly not at 0 ({points - judged} reached by fewer than 5 samples)" in found["evidence"], found
+    assert found["rule"].startswith("at every one that five samples reach")
+
+
 def test_few_samples_and_single_layers_say_nothing(results, changed, tmp_path):
     """Three samples do not hold where more cannot tell; layer 1 alone does not speak of the first two."""
     def perfect(group, layers):
