@@ -57,6 +57,7 @@ Json layer_json(const AuditedLayer& one) {
   return {{"layer", audit.layer},
           {"sample", one.sample},
           {"expected_attention", audit.expected},
+          {"own_rounding", audit.own_rounding.empty() ? Json() : Json(audit.own_rounding)},
           {"element_type", name_of(one.element_type)},
           {"output_type", name_of(one.output_type)},
           {"rows", audit.rows},
