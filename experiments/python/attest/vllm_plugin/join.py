@@ -81,8 +81,8 @@ def join_requests(paths, target, force=False, gzip_level=0):
 def _refuse_another_engine(header, found, path):
     for name in {**header, **found}:
         if name not in OF_ONE_REQUEST and header.get(name) != found.get(name):
-            raise InputError(f"{path}: its {name} is {found.get(name)}, that of the requests before {header.get(name)}, and "
-                             "a dump has one")
+            raise InputError(f"{path}: its {name} is {in_quotes(found.get(name, ''))}, that of the requests before "
+                             f"{in_quotes(header.get(name, ''))}, and a dump has one")
 
 
 @contextlib.contextmanager
