@@ -53,7 +53,7 @@ std::shared_ptr<Selector> with_scales(const Selector& kv_cache, std::span<const 
     const std::string name = side == 0 ? "k" : "v";
     const KvFormat* format = find_kv_format(formats[name]);
     if (format != nullptr && format->scale_divisor > 0)
-      spec.options.emplace_back(name + "_scale", fmt::format("{}", scales[side]));
+      spec.options.emplace_back(name + "_scale", scales[side] == 1 ? "unit" : fmt::format("{}", scales[side]));
   }
   return make_selector(spec);
 }
