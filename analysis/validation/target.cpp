@@ -68,6 +68,13 @@ double Target::relative_deficit(double x) const {
   return is_met_by(x) ? std::min(1.0, relative) : relative;
 }
 
+std::optional<double> Target::worst_value() const {
+  const MetricRange& range = quantity.info.range;
+  const double worst = at_least != quantity.deficit ? range.min : range.max;
+  if (!std::isfinite(worst)) return std::nullopt;
+  return quantity.deficit ? 1 - worst : worst;
+}
+
 std::optional<double> Target::dense_value() const {
   const auto of = [&](double x) { return quantity.deficit ? 1 - x : x; };
   for (const char* share : {"keep_ratio", "io_ratio"})

@@ -35,6 +35,9 @@ struct Target {
   /// NaN for a defined x. It puts numbers of different targets on one scale.
   double relative_deficit(double x) const;
 
+  /// The worst number that there can be. Empty if there is none.
+  std::optional<double> worst_value() const;
+
   /// What the metric is in a layer or KV head where attention is exact. Empty if it is not defined there.
   std::optional<double> dense_value() const;
 };

@@ -22,9 +22,9 @@ Json departure_json(const LayerAudit& layer) {
           {"lse_difference", number(layer.first->fit.lse_difference)}};
 }
 
-Json candidates_json(const std::vector<Candidate>& candidates) {
+Json candidates_json(const std::vector<TestedHypothesis>& candidates) {
   Json list = Json::array();
-  for (const Candidate& candidate : candidates)
+  for (const TestedHypothesis& candidate : candidates)
     list.push_back({{"kind", candidate.kind},
                     {"text", candidate.text},
                     {"rows_within", candidate.within},

@@ -58,9 +58,9 @@ struct ExplainedLayers {
 
  private:
   /// Keeps those that are in both.
-  static void add_candidates(std::vector<Candidate>& kept, const std::vector<Candidate>& more) {
-    std::erase_if(kept, [&](Candidate& one) {
-      const auto same = std::ranges::find(more, one.text, &Candidate::text);
+  static void add_candidates(std::vector<TestedHypothesis>& kept, const std::vector<TestedHypothesis>& more) {
+    std::erase_if(kept, [&](TestedHypothesis& one) {
+      const auto same = std::ranges::find(more, one.text, &TestedHypothesis::text);
       if (same == more.end()) return true;
       one.within += same->within;
       if (!(same->error <= one.error)) {
@@ -139,13 +139,13 @@ std::string explanation_text(const Explanation& found, bool prompt_alone) {
   const std::string note =
       prompt_alone ? "; rows of the prompt alone leave rounding, and an engine may attend before it stores keys" : "";
   if (found.explaining.empty()) {
-    const Candidate& nearest = found.nearest.front();
+    const TestedHypothesis& nearest = found.nearest.front();
     return fmt::format(
         "no hypothesis explains {}; the nearest: {}, within rounding on {} of them, relative error up to "
         "{:.2g} where rounding explains {:.2g}{}",
         rows, nearest.text, nearest.within, nearest.error, nearest.bound, note);
   }
-  const Candidate& best = found.explaining.front();
+  const TestedHypothesis& best = found.explaining.front();
   std::string text = fmt::format("explained by: {}, relative error up to {:.2g} ({})", best.text, best.error, rows);
   const std::size_t others = found.explaining.size() - 1;
   if (others > 0) {

@@ -80,14 +80,18 @@ ClaimResult compare_curves(const ModelStudy& study, const CurveQuestion& q) {
   // At the ends of the range few samples read as much or as little.
   std::erase_if(parts, [](const SampleNumbers& part) { return part.size() < kFewestClusters; });
   const JudgedParts judged = judged_parts(parts);
+  const std::string unjudged =
+      parts.size() == points.size()
+          ? ""
+          : fmt::format(" ({} reached by fewer than {} samples)", points.size() - parts.size(), kFewestClusters);
   const auto won = std::ranges::count_if(points, [&](double at) { return *gain(ours, theirs, at) >= 0; });
   const double shown = *std::next(points.begin(), static_cast<std::ptrdiff_t>(points.size() / 2));
   return {.verdict = judged.verdict,
           .evidence = fmt::format(
-              "{} is better for {} at {} of {} {}s from {:.3g} to {:.3g}, {}; at {:.2g} it is {:.4g} "
+              "{} is better for {} at {} of {} {}s from {:.3g} to {:.3g}, {}{}; at {:.2g} it is {:.4g} "
               "against {:.4g}",
-              q.what, q.first, won, points.size(), q.matched, *points.begin(), *points.rbegin(), judged.text(), shown,
-              *value_at(ours, shown, q.at, q.value), *value_at(theirs, shown, q.at, q.value)),
+              q.what, q.first, won, points.size(), q.matched, *points.begin(), *points.rbegin(), judged.text(),
+              unjudged, shown, *value_at(ours, shown, q.at, q.value), *value_at(theirs, shown, q.at, q.value)),
           .subject = fmt::format("{} and {}{}, {}", first->group.label, second->group.label,
                                  dense.empty() ? "" : fmt::format(" without {}", layers_in_words(dense)),
                                  counted(study.num_samples(), "sample"))};
@@ -220,7 +224,8 @@ ClaimResult no_early_exception(const ModelStudy& study) {
 
 std::vector<PaperClaim> quality_claims() {
   constexpr const char* kEveryPoint =
-      "at every one the interval of the samples' difference is on its side; clearly on the other at one refutes";
+      "at every one that five samples reach the interval of their difference is on its side; clearly on the other at "
+      "one refutes";
   constexpr const char* kEveryLayer =
       "in every layer of the model the interval of the samples' difference is above 0; clearly below in one refutes";
   constexpr const char* kMean = "mean over the layers that are not dense at least 0.99";

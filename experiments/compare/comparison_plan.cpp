@@ -7,7 +7,9 @@
 #include <cmath>
 
 #include "analysis/results/axes.h"
+#include "analysis/study/selector_options.h"
 #include "dumps/base/error.h"
+#include "dumps/base/printable.h"
 
 namespace attest {
 namespace {
@@ -50,6 +52,25 @@ void check_definition(const Comparison& comparison, const MetricStatistic& metri
   if (depends && !std::isnan(a) && !std::isnan(b) && a != b)
     throw InputError(fmt::format("'{}' cannot be compared: --salient-delta was {} for {}, {} for {}", metric.metric, a,
                                  comparison.first.path, b, comparison.second.path));
+}
+
+/// Whether the metric's salient tokens are those within the setting's own delta of the peak.
+bool has_own_salient_delta(const MetricStatistic& metric) {
+  return metric.metric == "salient_hit_rate" || metric.metric == "salient_ratio" ||
+         metric.metric == "missed_salient_mass";
+}
+
+/// How far below the peak a token is salient at a setting: its delta, else --salient-delta. NaN if not known.
+struct SalientDelta {
+  std::string unit = "natural";
+  double value = 0;
+};
+SalientDelta salient_delta_of(const ResultsFile& file, const StudySelector& selector, std::size_t setting) {
+  if (selector.kind != SettingKind::delta) return {.value = file.study().salient_delta};
+  SalientDelta delta{.value = selector.grid[setting].value};
+  for (const auto& [option, value] : selector_options(selector.options_json))
+    if (option == "delta_unit") delta.unit = value;
+  return delta;
 }
 
 class Planner {
@@ -128,12 +149,27 @@ class Planner {
     row.kind = typed.kind;
     row.setting_label = typed.setting_labels[setting.setting.first];
     const StudySelector& other = second_.study().selectors[selector->second];
+    check_salient(metric, typed, other, setting.setting);
     if (typed.kind != other.kind || typed.grid[setting.setting.first] != other.grid[setting.setting.second])
       row.second_setting = other.kind == SettingKind::none ? std::string(kNoSetting)
                                                            : fmt::format("{} {}", name_of(other.kind),
                                                                          other.setting_labels[setting.setting.second]);
     const auto at = std::ranges::find(selector->settings, setting.setting) - selector->settings.begin();
     if (!selector->io.empty()) row.io = selector->io[static_cast<std::size_t>(at)];
+  }
+
+  /// Other tokens are salient at another delta.
+  void check_salient(const MetricStatistic& metric, const StudySelector& a, const StudySelector& b,
+                     const IndexPair& setting) const {
+    if (!has_own_salient_delta(metric)) return;
+    const SalientDelta first = salient_delta_of(first_, a, setting.first),
+                       second = salient_delta_of(second_, b, setting.second);
+    if (std::isnan(first.value) || std::isnan(second.value)) return;
+    if (first.unit == second.unit && first.value == second.value) return;
+    throw InputError(printable(
+        fmt::format("'{}' cannot be compared: salient are the tokens within {} ({}) of the peak for '{}', {} ({}) for "
+                    "'{}'; salient_hit_rate_fixed has one delta for all",
+                    metric.metric, first.value, first.unit, a.label, second.value, second.unit, b.label)));
   }
 
   [[noreturn]] void refuse_missing(const MetricStatistic& metric, const MetricPresence& seen) const {

@@ -51,13 +51,16 @@ std::string options_sentence(const Comparison& comparison) {
 
 /// What only one file has.
 std::string lone_sentence(std::string_view file, const std::vector<std::string>& prompts,
-                          const std::vector<std::string>& labels, const std::vector<std::string>& settings) {
+                          const std::vector<std::string>& labels, const std::vector<std::string>& settings,
+                          bool by_bytes = false) {
   std::vector<std::string> parts;
   if (!prompts.empty())
     parts.push_back(fmt::format("{} ({})", counted(std::ssize(prompts), "prompt"), first_few(prompts)));
   if (!labels.empty())
     parts.push_back(fmt::format("{} ({})", counted(std::ssize(labels), "selector"), first_few(labels)));
-  if (!settings.empty()) parts.push_back(first_few(settings));
+  if (!settings.empty())
+    parts.push_back(by_bytes ? fmt::format("{}, as R2 has no setting that reads as little", first_few(settings))
+                             : first_few(settings));
   return parts.empty() ? "" : fmt::format("Not compared, in {} alone: {}.", file, join(parts, "; "));
 }
 
@@ -185,8 +188,10 @@ std::vector<std::string> header_sentences(const Comparison& comparison) {
   sentences.push_back(fmt::format("Compared: {}, {}; {}.", excerpt(comparison.model), prompts_text(comparison),
                                   layers_in_words({comparison.layers.begin(), comparison.layers.end()})));
   sentences.push_back(options_sentence(comparison));
-  sentences.push_back(lone_sentence("R1", comparison.prompts.only_first, comparison.selectors.only_first,
-                                    lone_settings(comparison, &MatchedSelector::only_first)));
+  sentences.push_back(lone_sentence(
+      "R1", comparison.prompts.only_first, comparison.selectors.only_first,
+      lone_settings(comparison, &MatchedSelector::only_first),
+      std::ranges::any_of(comparison.selectors.pairs, [](const MatchedSelector& pair) { return !pair.io.empty(); })));
   sentences.push_back(lone_sentence("R2", comparison.prompts.only_second, comparison.selectors.only_second,
                                     lone_settings(comparison, &MatchedSelector::only_second)));
   sentences.push_back(left_out_sentence(comparison));

@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <thread>
+#include <utility>
 
 #include "analysis/layer/scan_bound.h"
 #include "dumps/base/error.h"
@@ -79,6 +80,7 @@ class Computation {
     const auto index = static_cast<std::size_t>(found - dump.info().samples.begin());
     const int threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
     AttentionLayer layer;
+    LayerBounds own;
     for (std::size_t y = 0; y < sample.layers.size(); ++y) {
       if (!file.done(place.dump, place.sample, selector)[y] || file.dense(place.dump, place.sample, selector)[y])
         continue;
@@ -100,10 +102,11 @@ class Computation {
         const auto tail = std::span(both->values).subspan(begin, lambdas);
         if (rows[r].at.empty() || std::isnan(tail.front())) continue;
         const auto lower_tail = std::span(lower->values).subspan(begin, lambdas);
-        add(result.layers[sample.layers[y]], rows[r], tail, lower_tail);
-        add(result.pooled, rows[r], tail, lower_tail);
+        for (LayerBounds* sums : {&result.layers[sample.layers[y]], &own, &result.pooled})
+          add(*sums, rows[r], tail, lower_tail);
       }
     }
+    if (own.rows > 0) result.samples.push_back(std::move(own));
   }
 
  private:

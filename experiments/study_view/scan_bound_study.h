@@ -21,7 +21,7 @@ struct BoundSums {
   double salient = 0, missed = 0, dropped = 0, missed_bound_block = 0, missed_bound_paper = 0;  ///< tokens
 };
 
-/// The rows of a layer, or of all, that have a full block.
+/// The rows of a layer, of a sample, or of all, that have a full block.
 struct LayerBounds {
   std::int64_t rows = 0;
   double alpha = 0, sigma_block = 0, sigma_paper = 0;  ///< sums
@@ -33,6 +33,7 @@ struct ScanBoundStudy {
   std::string problem = {};  ///< why the dumps cannot be used; empty if they can
   std::vector<double> lambdas = {};
   std::map<int, LayerBounds> layers = {};
+  std::vector<LayerBounds> samples = {};  ///< those that have such rows
   LayerBounds pooled = {};
   bool hashed = true;  ///< every dump has the hash of the manifest; else some agree in size and were not modified since
 };

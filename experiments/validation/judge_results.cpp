@@ -46,7 +46,8 @@ std::vector<std::size_t> grid_of(const PromptSet& set, const JudgementOptions& o
 }
 
 /// Targets by which no setting can be chosen: what costs fall as settings get smaller, so that the sequence from the
-/// safest on would end where it begins; and a metric that no setting changes is met at the smallest, too.
+/// safest on would end where it begins; a metric that no setting changes is met at the smallest, too; and one without a
+/// better direction says nothing about which setting is safe.
 void check_choice(const PromptSet& set, const ValidationRequest& request) {
   if (!set.candidates.empty() || set.selector.kind == SettingKind::none || request.setting) return;
   const std::string one = fmt::format("--{} judges one setting", name_of(set.selector.kind));
@@ -59,6 +60,10 @@ void check_choice(const PromptSet& set, const ValidationRequest& request) {
                       "setting is chosen by it; {}",
                       target.text, metric, one));
     const MetricAxes axes = target.quantity.info.axes;
+    if (target.quantity.info.better == Better::neither && axes == MetricAxes::query_head_setting)
+      throw UsageError(
+          fmt::format("--target '{}': no value of {} is better than another, so that no setting is chosen by it; {}",
+                      target.text, metric, one));
     any = any || target.of_answers() || axes == MetricAxes::query_head_setting || axes == MetricAxes::query_setting;
   }
   if (!any)
@@ -79,6 +84,11 @@ std::vector<Target> targets_of(const JudgementOptions& options, bool answers) {
 void check_options(const JudgementOptions& options, bool answers) {
   const std::vector<Target> targets = targets_of(options, answers);
   if (targets.empty()) throw UsageError("--target is missing, for instance --target 'recall>=0.999'");
+  for (const Target& target : targets)
+    if (const std::optional<double> worst = target.worst_value();
+        worst && (target.at_least ? target.value <= *worst : target.value >= *worst))
+      throw UsageError(fmt::format("--target '{}': every {} is {} {:g}, so that every setting meets it", target.text,
+                                   target.quantity.quantity(), target.at_least ? "at least" : "at most", *worst));
   check_guarantee(options.guarantee, targets);
   if (options.guarantee.clip && options.guarantee.kind != GuaranteeKind::mean)
     throw UsageError("--clip belongs to --claim mean");

@@ -120,7 +120,10 @@ std::string passes_text(const Judgement& judgement) {
       parts.push_back(fmt::format("{} {} {}", target.quantity.name(),
                                   target.at_least ? ">=" : "<=", passing_number(*value, target.at_least)));
   }
-  return parts.empty() ? std::string() : fmt::format("{}", join(parts, ", "));
+  if (parts.empty()) return {};
+  // A test of both after the fact is no test of what was picked by them: its level is not alpha.
+  return fmt::format("{}{}", join(parts, ", "),
+                     parts.size() > 1 ? "; together, and as targets they take other prompts" : "");
 }
 
 std::string beyond_text(const Judgement& judgement) {
@@ -170,9 +173,9 @@ std::string coverage_text(const Judgement& judgement) {
   const bool answers = std::ranges::any_of(judgement.request.targets, &Target::of_answers);
   if (most > 0)
     parts.push_back(fmt::format(
-        "{} {} of each prompt, at positions {}; there every layer has exact inputs, so that errors do not add up from "
+        "{} {} of each prompt, at position{} {}; there every layer has exact inputs, so that errors do not add up from "
         "layer to layer{}",
-        range_text(fewest, most), most == 1 ? "query" : "queries", range_text(first, last),
+        range_text(fewest, most), most == 1 ? "query" : "queries", first == last ? "" : "s", range_text(first, last),
         answers ? "" : ", and no answer is judged"));
   if (answers) parts.emplace_back("answers of the whole model, with the errors of all layers");
   parts.push_back(set.cluster_key.empty() ? "prompts are taken as independent: --cluster KEY where several share a text"
@@ -205,8 +208,9 @@ std::string power_text(const Judgement& judgement) {
                        counting == 1 ? "certifies" : "certify",
                        percent_text(share_upper_bound(0, counting, guarantee.confidence)));
   if (counting < fewest)
-    text += fmt::format("{}this guarantee takes at least {}, all without a violation", text.empty() ? "" : "; ",
-                        counted_units(judgement.set, fewest));
+    text += fmt::format("{}this guarantee takes at least {}, all without a {}", text.empty() ? "" : "; ",
+                        counted_units(judgement.set, fewest),
+                        guarantee.kind == GuaranteeKind::mean ? "deficit" : "violation");
   return text;
 }
 

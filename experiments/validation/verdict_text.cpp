@@ -20,11 +20,10 @@ void add_line(std::vector<VerdictLine>& lines, std::string name, std::string tex
 std::string single_text(const Judgement& judgement) {
   const Validation& single = judgement.single;
   const std::int64_t prompts = single.about().evidence.prompts;
-  if (!single.passed)
-    return fmt::format("no single {} is certified on all {}",
-                       judgement.set.candidates.empty() ? "setting" : "candidate",
-                       counted_units(judgement.set, prompts));
   const Guarantee& guarantee = judgement.request.guarantee;
+  if (!single.passed)
+    return fmt::format("no single {} is {} on all {}", judgement.set.candidates.empty() ? "setting" : "candidate",
+                       guarantee.certifies() ? "certified" : "shown to do", counted_units(judgement.set, prompts));
   // Either is wrong with probability alpha at most, so that one of them is with 2 alpha.
   const std::string both = passes(judgement.certainty()) && guarantee.certifies()
                                ? fmt::format("; a choice between the two holds at {:.6g} %",

@@ -90,6 +90,16 @@ TEST(Target, AgainstTheBetterDirectionIsRefused) {
     EXPECT_NO_THROW(parse_target(text)) << text;
 }
 
+TEST(Target, HasAWorstValueWhereTheMetricHas) {
+  EXPECT_EQ(parse_target("recall>=0.9").worst_value(), -1);
+  EXPECT_EQ(parse_target("mass_recall.min>=0.9").worst_value(), 0);
+  EXPECT_EQ(parse_target("dropped_mass<=0.9").worst_value(), 1);
+  EXPECT_EQ(parse_target("recall_deficit<=0.9").worst_value(), 2);
+  EXPECT_EQ(parse_target("keep_ratio<=0.9").worst_value(), 1);
+  for (const char* unbounded : {"lse_error<=1", "dropped_gap>=1"})
+    EXPECT_EQ(parse_target(unbounded).worst_value(), std::nullopt) << unbounded;
+}
+
 TEST(Target, ListsRefuseOneNumberTwice) {
   using Texts = std::vector<std::string>;
   EXPECT_EQ(parse_targets(Texts{"scan_error_mean>=-1", "scan_error_mean<=1", "recall.min>=0.9"}).size(), 3u);

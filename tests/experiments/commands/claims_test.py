@@ -182,6 +182,21 @@ def test_equal_bytes_are_judged_over_samples(changed):
     assert claim(changed("ffd", recalls([1, 0, 1, 0.2, 1, 0.4])), start)["verdict"] == "cannot tell"
 
 
+def test_a_budget_that_few_samples_reach_is_told(changed):
+    """Every difference is clear, but what ffd reads at delta 9 is read by four of six samples alone."""
+    order = iter(range(6))
+
+    def better(group, layers):
+        group["recall"][...] = 1
+        group["io_ratio"][...] = np.minimum(np.linspace(0.2, 0.9, group["recall"].shape[-1]), 0.6 if next(order) < 2 else 1)
+
+    found = claim(changed("ffd", better), "At equal bytes FFD's recall")
+    clear, judged = map(int, re.search(r"clearly so at (\d+) of (\d+)", found["evidence"]).groups())
+    points = int(re.search(r"at \d+ of (\d+) io ratios", found["evidence"]).group(1))
+    assert clear == judged < points and f"clearly not at 0 ({points - judged} reached by fewer than 5 samples)" in found["evidence"], found
+    assert found["rule"].startswith("at every one that five samples reach")
+
+
 def test_few_samples_and_single_layers_say_nothing(results, changed, tmp_path):
     """Three samples do not hold where more cannot tell; layer 1 alone does not speak of the first two."""
     def perfect(group, layers):
@@ -215,6 +230,24 @@ def test_a_vacuous_bound_holds_nothing(results, tmp_path):
     attest("run", results.parent / "d.h5", "-o", tmp_path / "v.h5", "--selector", "ffd", "--delta", "5", "--lambdas", "0.01,0.02")
     found = claim(tmp_path / "v.h5", "The scanning error is concentrated")
     assert found["verdict"] == "cannot tell" and found["evidence"].startswith("vacuous: ")
+
+
+def test_bounds_are_judged_over_samples(results, tmp_path):
+    """A bound that no row of a single sample exceeds is not shown for others; one that a row exceeds is refuted by it."""
+    theorem, misses = "The scanning error is concentrated", "Of the tokens above the threshold"
+    attest("run", results.parent / "d.h5", "-o", tmp_path / "six.h5", "--selector", "ffd", "--delta", "5", "--lambdas", "1,4,8")
+    six = {start: claim(tmp_path / "six.h5", start) for start in (theorem, misses)}
+    assert all(c["subject"].endswith("of 4 layers, 6 samples") for c in six.values()), six
+    assert six[misses]["verdict"] == "holds" and "over the samples clearly so at" in six[misses]["evidence"]
+    with h5py.File(tmp_path / "six.h5") as file:
+        names = list(file["dumps/0/samples"])
+    attest("run", results.parent / "d.h5", "-o", tmp_path / "one.h5", "--selector", "ffd", "--delta", "5", "--lambdas", "1,4,8", "--samples", names[0])
+    for start in (theorem, misses):
+        assert claim(tmp_path / "one.h5", start)["verdict"] == "cannot tell", start
+    with h5py.File(tmp_path / "one.h5", "r+") as file:
+        for sample in file["dumps/0/samples"].values():
+            sample["ffd/scan_error_tail"][0, 0, 0] = 1
+    assert claim(tmp_path / "one.h5", theorem)["verdict"] == "does not hold"
 
 
 def test_what_is_dropped(results, changed):

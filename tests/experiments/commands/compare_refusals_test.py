@@ -65,6 +65,25 @@ def test_more_refusals(studies, tmp_path):
     compare(one, two)
 
 
+def test_salient_tokens_of_another_delta_are_others(tmp_path):
+    """At delta 5 tokens within 5 nats are salient, at delta 3 within 3; of quest those within --salient-delta."""
+    path = write_results(tmp_path / "r.h5", [ffd(), quest(dense_layers=0)], seed=3)
+    set_manifest(path, configuration={"salient_delta": 5})
+
+    def salient(name, sample):
+        for label in ("ffd", "quest"):
+            for metric in ("salient_hit_rate", "missed_salient_mass", "salient_hit_rate_fixed"):
+                sample[label].create_dataset(metric, data=sample[f"{label}/mass_recall"][()])
+
+    edit(path, salient)
+    for metric in ("salient_hit_rate", "missed_salient_mass.max"):
+        for pair in ("ffd@3=quest@1024", "ffd@3=ffd@5", "quest@1024=ffd@7"):
+            assert "salient are the tokens within" in compare(path, path, "--selectors", pair, "--metrics", metric, expect=4).stderr
+        compare(path, path, "--selectors", "ffd@5=quest@1024", "--metrics", metric)
+        compare(path, path, "--selectors", "ffd", "--metrics", metric)
+    compare(path, path, "--selectors", "ffd@3=quest@1024", "--metrics", "salient_hit_rate_fixed")
+
+
 @pytest.mark.parametrize("arguments, sentence", [
     (["--metrics", "foo"], "there is no metric 'foo'"),
     (["--metrics", "recall,recall.mean"], "'recall.mean' is there twice"),

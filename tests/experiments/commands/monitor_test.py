@@ -105,6 +105,28 @@ def test_drift_is_told_apart(recommended, tmp_path, low, high, worse):
     assert found["text"].startswith("drift: ")
 
 
+def test_prompts_of_one_document_count_once(tmp_path):
+    """A bad prompt in 12 of 40 documents of three: 10 % of the prompts, and 30 % of the documents."""
+
+    def with_documents(name, bad):
+        recall = recalls(120)
+        recall[[3 * document for document in range(bad)], 0, 0, 0] = 0.5
+        path = write_planted(tmp_path / name, {"recall": recall}, dump=name, names=[f"{name}{p:03}" for p in range(120)])
+        with h5py.File(path, "r+") as file:
+            for p, sample in enumerate(file["dumps/0/samples"].values()):
+                sample.attrs["document"] = f"{name}{p // 3}"
+        return path
+
+    certified, later_ones = with_documents("certified.h5", 0), with_documents("later.h5", 12)
+    for name, cluster, n, code in (("prompts", [], 120, 0), ("documents", ["--cluster", "document"], 40, 3)):
+        validate(certified, "--target", TARGET, *cluster, "-o", tmp_path / f"{name}.json")
+        found = json.loads(monitor(tmp_path / f"{name}.json", later_ones, "--json", expect=None).stdout)
+        assert (found["n"], found["k"]) == (n, 12)
+        assert found["guarantee"]["alarm"] == (code == 3)
+        expected = share_evidence([1] * 12 + [0] * (n - 12), 0.1)  # the worst order
+        assert found["guarantee"]["evidence"] <= expected * (1 + 1e-9) and (found["guarantee"]["evidence"] >= 20) == (code == 3)
+
+
 def test_settings_of_kv_heads(tmp_path):
     path = planted(tmp_path / "r.h5", 60, [60, 0, 0])
     validate(path, "--target", TARGET, "--per", "kv_head", "-o", tmp_path / "rec.json")

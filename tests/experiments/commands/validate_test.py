@@ -264,7 +264,7 @@ def test_passes_at_is_the_strictest_value(tmp_path):
     assert error_at == errors[allowed]
     # What is printed is certified when it is typed.
     line = next(line for line in found["text"].splitlines() if "passes at" in line)
-    for typed in line.replace("passes at", "").strip().split(", "):
+    for typed in line.split(";")[0].replace("passes at", "").strip().split(", "):
         assert verdict(path, "--target", typed.replace(" ", ""))["verdict"] == "certified"
     assert verdict(path, "--target", f"recall.min>={mins[allowed] + 1e-6}", expect=3)["verdict"] == "undecided"
 
@@ -277,7 +277,8 @@ def test_what_passes_passes_together(tmp_path):
         path = write_planted(tmp_path / f"{seed}.h5", {"recall": 1 - rng.exponential(0.001, shape), "lse_error": rng.exponential(0.002, shape)}, settings=(5,))
         found = verdict(path, "--target", "recall.min>=0.95", "--target", "lse_error.max<=0.05")
         line = next(line for line in found["text"].splitlines() if "passes at" in line)
-        typed = [part.replace(" ", "") for part in line.replace("passes at", "").strip().split(", ")]
+        typed = [part.replace(" ", "") for part in line.split(";")[0].replace("passes at", "").strip().split(", ")]
+        assert line.endswith("; together, and as targets they take other prompts")
         assert len(typed) == 2
         again = verdict(path, *[word for target in typed for word in ("--target", target)])
         assert again["verdict"] == "certified"

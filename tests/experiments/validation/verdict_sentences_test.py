@@ -5,7 +5,7 @@ import re
 import h5py
 import numpy as np
 import pytest
-from planted_results import recalls, write_planted
+from planted_results import recalls, with_violations, write_planted
 from verdicts import TARGET, head_that_needs_more, planted, validate, verdict
 
 
@@ -43,6 +43,38 @@ def test_targets_by_which_no_setting_can_be_chosen(tmp_path, target, reason):
     assert verdict(path, "--target", target, "--delta", 5)["verdict"] == "certified"
     if target.startswith("spearman"):
         assert verdict(path, "--target", target, "--target", TARGET)["certified"] == 3
+
+
+@pytest.mark.parametrize("target, reason", [
+    ("salient_ratio<=0.5", "no value of salient_ratio is better than another"), ("salient_ratio.max>=0.1", "no value of salient_ratio is better than another"),
+    ("recall>=-1", "every recall is at least -1, so that every setting meets it"), ("recall.min>=-5", "every recall is at least -1"),
+    ("mass_recall>=0", "every mass_recall is at least 0"), ("dropped_mass<=1", "every dropped_mass is at most 1")])
+def test_targets_that_say_nothing_of_safety(tmp_path, target, reason):
+    """The smallest setting would be certified whatever it loses."""
+    recall = with_violations(60, [60, 60, 60])
+    path = write_planted(tmp_path / "r.h5", {"recall": recall, "mass_recall": recall, "salient_ratio": 0.3 * recall})
+    refused = validate(path, "--target", target, "--target", "recall.max>=0.5", "-o", tmp_path / "rec.json", expect=2).stderr
+    assert reason in refused and not (tmp_path / "rec.json").exists()
+    if target.startswith("salient_ratio<"):
+        assert verdict(path, "--target", target, "--delta", 5)["verdict"] == "certified"
+
+
+def test_no_sentence_certifies_what_is_only_shown(tmp_path):
+    path = planted(tmp_path / "r.h5", 8, [8, 8, 8])
+    text = verdict(path, "--target", TARGET, "--claim", "observed", "--per", "layer", expect=3)["text"]
+    assert "  one for all  no single setting is shown to do on all 8 prompts\n" in text
+    certified = re.findall(r".*certif.*", text)
+    assert all("which certifies nothing" in line for line in certified), certified
+
+
+def test_a_mean_takes_prompts_without_a_deficit(tmp_path):
+    text = verdict(planted(tmp_path / "r.h5", 8, [0, 0, 0]), "--target", TARGET, "--claim", "mean", expect=3)["text"]
+    assert "this guarantee takes at least 29 prompts, all without a deficit" in text and "violation" not in text
+
+
+def test_one_position_is_no_plural(tmp_path):
+    path = write_planted(tmp_path / "r.h5", {"recall": recalls(30, queries=1)})
+    assert "  covers       1 query of each prompt, at position 999; there" in verdict(path, "--target", TARGET)["text"]
 
 
 @pytest.mark.parametrize("target, note", [
