@@ -13,7 +13,7 @@ from .rank import Rank
 
 OF_ONE_REQUEST = ("created", "engine_rank")  # attributes of the root that need not be those of the other requests
 HEAD_AXIS = {"q": 1, "output": 1, "k": 0, "v": 0}
-OF_A_LAYER = {*HEAD_AXIS, "sinks"}
+OF_A_LAYER = {*HEAD_AXIS, "sinks", "cache_scales"}
 OF_A_SAMPLE = {"layers", "query_positions", "tokens", "spans", "span_labels"}  # data sets that inspect has looked at
 MOST_REFUSAL_BYTES = 8000
 
