@@ -24,6 +24,7 @@ struct AuditInput {
   std::optional<std::int64_t> prompt_length = {};
   std::string rope = {};                         ///< of the dump
   std::vector<std::int64_t> other_windows = {};  ///< of the dump's other layers
+  bool of_llama_cpp = false;                     ///< the engine, which has rounding steps of its own
 
   std::span<const float> observed(std::int64_t query, int head) const {
     return output.subspan(row(query, head) * static_cast<std::size_t>(layer.shape.value_dim),
@@ -48,6 +49,7 @@ struct AuditInput {
 
 struct AuditOptions {
   AuditedSelector expected;  ///< what the engine says it does
+  bool of_dump = false;      ///< `expected` is the dump's kv_cache, for which layers may have scales of their own
   double roundings = kRoundings;
   int threads = 1;
   const std::atomic<bool>* stop = nullptr;

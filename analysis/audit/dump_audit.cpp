@@ -4,11 +4,15 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <map>
+#include <memory>
 #include <set>
 
 #include "dumps/base/error.h"
 #include "dumps/base/printable.h"
 #include "dumps/format/value_check.h"
+#include "kernels/kv_formats/kv_format.h"
+#include "kernels/selectors/registry.h"
 
 namespace attest {
 namespace {
@@ -36,6 +40,24 @@ std::vector<std::int64_t> windows_of(const DumpReader& dump) {
   return {windows.begin(), windows.end()};
 }
 
+/// The selector kv_cache with other scales [2] of keys and values, for the formats that take one.
+std::shared_ptr<Selector> with_scales(const Selector& kv_cache, std::span<const float> scales) {
+  SelectorSpec spec{.label = std::string(kv_cache.name()), .name = std::string(kv_cache.name()), .options = {}};
+  std::map<std::string, std::string> formats;
+  for (const OptionValue& option : kv_cache.options()) {
+    formats[option.name] = option.value;
+    if (option.name != "k_scale" && option.name != "v_scale" && option.name != "scales_file")
+      spec.options.emplace_back(option.name, option.value);
+  }
+  for (const std::size_t side : {0, 1}) {
+    const std::string name = side == 0 ? "k" : "v";
+    const KvFormat* format = find_kv_format(formats[name]);
+    if (format != nullptr && format->scale_divisor > 0)
+      spec.options.emplace_back(name + "_scale", fmt::format("{}", scales[side]));
+  }
+  return make_selector(spec);
+}
+
 class Auditor {
  public:
   Auditor(const DumpReader& dump, const AuditOptions& options)
@@ -58,25 +80,48 @@ class Auditor {
     if (!lse.empty()) lse = chosen_rows(std::move(lse), rows, unit.sample->query_indices);
     select_queries(layer_, unit.sample->query_indices);
     options_.expected.selector.check_layer(unit.layer, layer_.shape.num_kv_heads);
+    const std::shared_ptr<Selector> of_layer = selector_of_layer(index, unit.layer);
+    const AuditOptions options{
+        .expected = {of_layer ? *of_layer : options_.expected.selector, options_.expected.setting},
+        .of_dump = options_.of_dump,
+        .roundings = options_.roundings,
+        .threads = options_.threads,
+        .stop = options_.stop};
     const AuditInput input{.layer = layer_,
                            .output = output,
                            .output_lse = lse,
                            .output_type = info.output_type,
                            .prompt_length = sample.prompt_length,
                            .rope = dump_.info().rope,
-                           .other_windows = windows_};
+                           .other_windows = windows_,
+                           .of_llama_cpp = dump_.info().engine.starts_with("llama.cpp")};
     try {
       return {.sample = sample.name,
               .element_type = info.element_type,
               .output_type = info.output_type,
               .has_lse = !lse.empty(),
-              .audit = audit_layer(input, options_)};
+              .audit = audit_layer(input, options)};
     } catch (const InputError& error) {
       throw InputError(fmt::format("{}: /samples/{}: {}", dump_.info().path, printable(sample.name), error.what()));
     }
   }
 
  private:
+  /// Null where the layer has no scales of its own.
+  std::shared_ptr<Selector> selector_of_layer(std::size_t sample, int layer) const {
+    if (!options_.of_dump || options_.expected.selector.name() != "kv_cache") return nullptr;
+    const std::vector<float> scales = dump_.read_array<float>(sample, layer, "cache_scales");
+    if (scales.empty()) return nullptr;
+    try {
+      return with_scales(options_.expected.selector, scales);
+    } catch (const UsageError& error) {
+      throw InputError(fmt::format(
+          "{}: /samples/{}/layers/{}/cache_scales: has {:g} and {:g}, expected scales of the "
+          "cache: {}",
+          dump_.info().path, printable(dump_.info().samples[sample].name), layer, scales[0], scales[1], error.what()));
+    }
+  }
+
   const DumpReader& dump_;
   const AuditOptions& options_;
   const std::vector<std::int64_t> windows_;

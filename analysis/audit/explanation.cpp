@@ -21,8 +21,8 @@ constexpr std::size_t kMostNearest = 3;
 
 double capped(double excess) { return excess < 1e6 ? excess : 1e6; }  // NaN too
 
-Candidate candidate_of(const Hypothesis& hypothesis, std::span<const RowFit> fits) {
-  Candidate found{.kind = hypothesis.kind, .text = hypothesis.text, .note = hypothesis.note};
+TestedHypothesis candidate_of(const Hypothesis& hypothesis, std::span<const RowFit> fits) {
+  TestedHypothesis found{.kind = hypothesis.kind, .text = hypothesis.text, .note = hypothesis.note};
   double squares = 0;
   for (const RowFit& fit : fits) {
     found.within += fit.explained() ? 1 : 0;
@@ -36,7 +36,7 @@ Candidate candidate_of(const Hypothesis& hypothesis, std::span<const RowFit> fit
   return found;
 }
 
-bool explains_all(const Candidate& candidate, std::size_t rows) {
+bool explains_all(const TestedHypothesis& candidate, std::size_t rows) {
   return candidate.within == static_cast<std::int64_t>(rows);
 }
 
@@ -76,8 +76,8 @@ class Search {
     found.explaining_left_out = static_cast<std::int64_t>(num_explaining - done);
     if (found.explaining.empty()) test(std::span(rest).first(std::min<std::size_t>(rest.size(), kMostNearest)), found);
     if (!found.explaining.empty()) found.nearest.clear();
-    std::ranges::stable_sort(found.explaining, {}, &Candidate::mean_excess);
-    std::ranges::stable_sort(found.nearest, {}, &Candidate::mean_excess);
+    std::ranges::stable_sort(found.explaining, {}, &TestedHypothesis::mean_excess);
+    std::ranges::stable_sort(found.nearest, {}, &TestedHypothesis::mean_excess);
     found.nearest.resize(std::min(found.nearest.size(), kMostNearest));
     return found;
   }
@@ -85,16 +85,16 @@ class Search {
  private:
   struct Screened {
     Hypothesis hypothesis;
-    Candidate candidate;
+    TestedHypothesis candidate;
   };
 
   /// Predicts all tested rows.
   void test(std::span<const Screened> chosen, Explanation& found) const {
-    std::vector<Candidate> candidates(chosen.size());
+    std::vector<TestedHypothesis> candidates(chosen.size());
     parallel_for(options_.threads, chosen.size(), [&](int, std::size_t i) {
       candidates[i] = candidate_of(chosen[i].hypothesis, fits(chosen[i].hypothesis, tested_));
     });
-    for (Candidate& one : candidates)
+    for (TestedHypothesis& one : candidates)
       (explains_all(one, tested_.size()) ? found.explaining : found.nearest).push_back(std::move(one));
   }
 
@@ -146,7 +146,7 @@ class Search {
     for (const auto& fitted : {fitted_window(input_, storages_, screened_rows_, bound_, options_.stop),
                                fitted_scale(input_, storages_, screened_rows_, options_.stop)})
       if (fitted && !is_known(*fitted)) list.push_back(*fitted);
-    std::vector<Candidate> candidates(list.size());
+    std::vector<TestedHypothesis> candidates(list.size());
     parallel_for(options_.threads, list.size(),
                  [&](int, std::size_t i) { candidates[i] = candidate_of(list[i], fits(list[i], screened_rows_)); });
     for (std::size_t i = 0; i < list.size(); ++i) screened_.push_back({std::move(list[i]), candidates[i]});
@@ -172,7 +172,7 @@ class Search {
       const bool was_expected = selector.name() == "exact" || selector.name() == "kv_cache";
       if (was_expected && pair.keys.same_as(storages_.keys) && pair.values.same_as(storages_.values)) continue;
       Hypothesis hypothesis = plain_hypothesis(input_, pair);
-      const Candidate candidate = candidate_of(hypothesis, fits);
+      const TestedHypothesis candidate = candidate_of(hypothesis, fits);
       screened_.push_back({std::move(hypothesis), candidate});
     }
   }

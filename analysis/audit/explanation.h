@@ -17,7 +17,7 @@ struct FailingRow {
 };
 
 /// A hypothesis beside the failing rows.
-struct Candidate {
+struct TestedHypothesis {
   std::string kind, text, note;  ///< Hypothesis
   std::int64_t within = 0;       ///< tested rows that it predicts within rounding
   double error = 0;              ///< the largest relative error of a tested row
@@ -26,11 +26,11 @@ struct Candidate {
 };
 
 struct Explanation {
-  std::int64_t failing = 0, tested = 0;  ///< rows; at most kMostTested are tested
-  std::vector<Candidate> explaining;     ///< those that predict every tested row within rounding, the nearest first
-  std::vector<Candidate> nearest;        ///< without one that explains: the nearest, at most three
-  std::int64_t screened = 0;             ///< rows for which all hypotheses were computed
-  std::int64_t explaining_left_out = 0;  ///< further hypotheses that explain these, and were not tested on others
+  std::int64_t failing = 0, tested = 0;      ///< rows; at most kMostTested are tested
+  std::vector<TestedHypothesis> explaining;  ///< those that predict every tested row within rounding, the nearest first
+  std::vector<TestedHypothesis> nearest;     ///< without one that explains: the nearest, at most three
+  std::int64_t screened = 0;                 ///< rows for which all hypotheses were computed
+  std::int64_t explaining_left_out = 0;      ///< further hypotheses that explain these, and were not tested on others
 };
 
 inline constexpr std::size_t kMostTested = 256;

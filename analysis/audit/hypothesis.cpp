@@ -9,6 +9,7 @@
 #include <numbers>
 #include <set>
 
+#include "analysis/audit/half_sums.h"
 #include "analysis/audit/rope.h"
 
 namespace attest {
@@ -206,7 +207,12 @@ std::vector<RowPrediction> predict(const AuditInput& input, const Hypothesis& hy
     }
     const StoredHead head(layer, kv_head, hypothesis.storages);
     std::vector<RowPrediction> of_head = attend_rows(head, models, hypothesis.transform, hypothesis.value_shift, stop);
-    for (std::size_t i = 0; i < indices.size(); ++i) predictions[indices[i]] = std::move(of_head[i]);
+    for (std::size_t i = 0; i < indices.size(); ++i) {
+      if (hypothesis.half_sum_threads > 0)
+        of_head[i].output = half_sum_output(head, models[i], hypothesis.transform,
+                                            half_sum_part(models[i].tokens.end, hypothesis.half_sum_threads));
+      predictions[indices[i]] = std::move(of_head[i]);
+    }
   }
   return predictions;
 }

@@ -23,6 +23,7 @@ struct Hypothesis {
   bool sinks = true;          ///< those of the layer join the softmax
   bool heads_modulo = false;  ///< query head h reads KV head h mod Hkv instead of h / G
   std::int64_t value_shift = 0;
+  int half_sum_threads = 0;  ///< values are added up in float16, by so many threads (half_sums.h); 0: they are not
   std::function<TokenRange(std::int64_t position)> tokens = {};                  ///< empty: as the dump says
   std::function<void(std::int64_t position, std::span<float> query)> turn = {};  ///< empty: as dumped
 };

@@ -63,6 +63,10 @@ std::string storages_text(const KvStorages& storages) {
   }
   const auto plain = [](const KvStorage& side) { return side.format != nullptr && !side.rotate; };
   if (plain(storages.keys) || plain(storages.values)) text += ",rotate=none";
+  if (storages.keys.cut || storages.values.cut)
+    notes.push_back(fmt::format("codes{} are cut towards zero, not rounded", !storages.values.cut ? " of keys"
+                                                                             : !storages.keys.cut ? " of values"
+                                                                                                  : ""));
   if (storages.keys.integer_products) notes.emplace_back("queries in q8_0");
   if (!same.empty()) notes.push_back(fmt::format("the same here as {}", join(same, ",")));
   return notes.empty() ? text : fmt::format("{} ({})", text, join(notes, "; "));
@@ -124,6 +128,14 @@ std::vector<KvStorage> possible_storages(const AttentionLayer& layer, const Laye
     if (format->of_llama_cpp && kv_rows(layer, keys, true).channels % 64 == 0)
       add(make_storage(layer, amax, keys, format, "", false, file));
   }
+  for (std::size_t i = 0, count = storages.size(); i < count; ++i) {
+    const KvStorage& storage = storages[i];
+    if (storage.format == nullptr || storage.format->apply_cut == nullptr) continue;
+    if (storage.scale != "unit" && !storage.same_as(declared)) continue;
+    KvStorage cut = storage;
+    cut.cut = true;
+    add(std::move(cut));
+  }
   if (std::ranges::any_of(declared.scales, [](float scale) { return scale != 1; }))
     for (const ScaleUse use : {ScaleUse::stored_alone, ScaleUse::read_alone}) {
       KvStorage one_sided = declared;
@@ -150,7 +162,8 @@ void through_storage(const KvStorage& storage, const KvRows& rows, int kv_head, 
     return;
   }
   const float scale = storage.scales.empty() ? 1.0f : storage.scales[static_cast<std::size_t>(kv_head)];
-  storage.format->apply(rows, storage.use == ScaleUse::read_alone ? 1.0f : scale, x, count, out, rows.channels);
+  const auto apply = storage.cut ? storage.format->apply_cut : storage.format->apply;
+  apply(rows, storage.use == ScaleUse::read_alone ? 1.0f : scale, x, count, out, rows.channels);
   if (storage.use == ScaleUse::stored_and_read) return;
   const double factor = storage.use == ScaleUse::read_alone ? scale : 1.0 / scale;
   for (std::int64_t i = 0; i < count * rows.channels; ++i) out[i] *= factor;

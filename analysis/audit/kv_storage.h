@@ -23,13 +23,14 @@ struct KvStorage {
   std::string scale;                 ///< value of the option k_scale or v_scale; empty for a format without
   bool rotate = true;                ///< option rotate = auto
   ScaleUse use = ScaleUse::stored_and_read;
+  bool cut = false;                       ///< codes are cut towards zero: KvFormat::apply_cut
   bool integer_products = false;          ///< of keys of llama.cpp: queries are read in q8_0
   std::vector<float> scales;              ///< [KV heads] of a format with a scale
   std::vector<std::string> same_numbers;  ///< other values of the option that are these numbers in this layer
 
   bool same_as(const KvStorage& other) const {
     return format == other.format && scales == other.scales && rotate == other.rotate && use == other.use &&
-           integer_products == other.integer_products;
+           cut == other.cut && integer_products == other.integer_products;
   }
 };
 

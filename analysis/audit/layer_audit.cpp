@@ -1,9 +1,13 @@
 // Compares every row, then explains those that leave their rounding.
 #include "analysis/audit/layer_audit.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
+#include "analysis/audit/hypothesis.h"
 #include "analysis/layer/kv_head_batches.h"
 #include "dumps/base/parallel_for.h"
 
@@ -46,6 +50,75 @@ Comparison compare(const AuditInput& input, const AuditOptions& options, const L
   });
   return found;
 }
+
+/// Threads that llama.cpp may have had: up to 16, then in steps of 8.
+constexpr int kFewThreads = 16, kManyThreads = 128;
+
+class HalfSums {
+ public:
+  HalfSums(const AuditInput& input, const AuditOptions& options, const KvStorages& storages, Comparison& found)
+      : input_(input),
+        options_(options),
+        storages_(storages),
+        bound_(input.layer.element_type, input.output_type, input.layer.shape.value_dim, options.roundings),
+        found_(found) {
+    const int heads = input.layer.shape.num_query_heads;
+    for (std::int64_t n = 0; n < input.layer.num_queries(); ++n)
+      for (int h = 0; h < heads; ++h)
+        if (!found.expected[place({n, h})].explained()) rows_.push_back({n, h});
+  }
+
+  /// Rows that leave rounding, but not as sums in float16, are taken as such. Returns the threads, 0: no row is.
+  int run() {
+    constexpr std::size_t kTried = 8;
+    std::vector<RowPlace> few = rows_;
+    std::ranges::stable_sort(few, std::greater(),
+                             [&](const RowPlace& row) { return found_.expected[place(row)].excess; });
+    few.resize(std::min(few.size(), kTried));
+    int best = 0;
+    std::int64_t most = 0;
+    for (int threads = 1; threads <= kManyThreads && most < std::ssize(few); threads += threads < kFewThreads ? 1 : 8)
+      if (const std::int64_t now = std::ranges::count_if(fits(few, threads), &RowFit::explained); now > most) {
+        best = threads;
+        most = now;
+      }
+    if (best == 0) return 0;
+    take(fits(rows_, best));
+    if (best > 1) take(fits(rows_, 1));  // a few rows of the prompt's end at once are not shared
+    return best;
+  }
+
+ private:
+  std::size_t place(const RowPlace& row) const {
+    return static_cast<std::size_t>(row.query * input_.layer.shape.num_query_heads + row.head);
+  }
+
+  std::vector<RowFit> fits(std::span<const RowPlace> rows, int threads) const {
+    Hypothesis hypothesis = plain_hypothesis(input_, storages_);
+    hypothesis.half_sum_threads = threads;
+    std::vector<RowFit> of_rows(rows.size());
+    parallel_for(options_.threads, rows.size(), [&](int, std::size_t i) {
+      const RowPrediction row = predict(input_, hypothesis, rows.subspan(i, 1), options_.stop).front();
+      of_rows[i] = fit_row(input_.observed(rows[i].query, rows[i].head),
+                           input_.observed_lse(rows[i].query, rows[i].head), row.output, row.lse, row.rounding, bound_);
+    });
+    return of_rows;
+  }
+
+  void take(const std::vector<RowFit>& of_rows) {
+    for (std::size_t i = 0; i < rows_.size(); ++i) {
+      RowFit& fit = found_.expected[place(rows_[i])];
+      if (!fit.explained() && of_rows[i].explained()) fit = of_rows[i];
+    }
+  }
+
+  const AuditInput& input_;
+  const AuditOptions& options_;
+  const KvStorages& storages_;
+  RoundingBound bound_;
+  Comparison& found_;
+  std::vector<RowPlace> rows_;
+};
 
 void add(HeadErrors& errors, const RowFit& fit) {
   errors.error = std::max(errors.error, fit.error);
@@ -97,8 +170,16 @@ LayerAudit audit_layer(const AuditInput& input, const AuditOptions& options) {
       storages.keys = integers;
     }
   }
+  std::string own_rounding = storages.keys.integer_products ? "queries in q8_0" : "";
+  const std::string_view selector = options.expected.selector.name();
+  if (found.beyond() > 0 && input.of_llama_cpp && storages.values.format == nullptr &&
+      (selector == "exact" || selector == "kv_cache"))
+    if (const int threads = HalfSums(input, options, storages, found).run(); threads > 0)
+      own_rounding += fmt::format("{}values added up in float16{}", own_rounding.empty() ? "" : ", ",
+                                  threads > 1 ? fmt::format(" by {} threads", threads) : "");
   LayerAudit audit{.layer = layer.layer,
                    .expected = expected_text(options, storages, layer.layer),
+                   .own_rounding = own_rounding,
                    .rows = std::ssize(found.expected),
                    .median_bound = median_bound(found.expected),
                    .heads = std::vector<HeadAudit>(static_cast<std::size_t>(layer.shape.num_query_heads)),

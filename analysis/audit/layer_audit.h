@@ -31,7 +31,8 @@ struct FirstDeparture {
 
 struct LayerAudit {
   int layer = 0;
-  std::string expected;  ///< in words: "exact attention", "k=fp8_e4m3,v=fp8_e4m3"
+  std::string expected;           ///< in words: "exact attention", "k=fp8_e4m3,v=fp8_e4m3"
+  std::string own_rounding = {};  ///< of the engine, that rows needed: "queries in q8_0"; empty: none
   std::int64_t rows = 0;
   double median_bound = 0;       ///< of the rows beside what was expected
   std::vector<HeadAudit> heads;  ///< [Hq]

@@ -26,6 +26,7 @@ std::vector<double> frequencies_of(const Json& parameters, int turning) {
   const Json& theta = parameters["rope_theta"].is_number() ? parameters["rope_theta"] : parameters["theta"];
   if (!theta.is_number() || !(theta.number() > 1) || !is_plain(parameters)) return {};
   const Json& share = parameters["partial_rotary_factor"];
+  if (share.is_number() && !(share.number() > 0 && share.number() <= 1)) return {};
   const int channels = share.is_number() ? static_cast<int>(turning * share.number()) : turning;
   for (int i = 0; i < channels / 2; ++i) frequencies.push_back(std::pow(theta.number(), -2.0 * i / channels));
   return frequencies;

@@ -194,19 +194,19 @@ RunReport run_study(Study study, RunOptions options, const std::atomic<bool>& st
                          run->configuration, &run->study);
   // Another process may have finished the study, and removed its folder, before this one has made it again.
   if (take_complete(*run, folder, report)) return report;
-  if (run->options.take) {
-    for (const std::string& chunk : *run->options.take) take_chunk(chunk, *run, partial, stop);
-    report.missing = missing_units(*run, partial);
-    report.outcome = RunReport::Outcome::unfinished;
-    if (!report.missing.empty()) return report;
-    report.outcome = RunReport::Outcome::computed;
-  }
   // After an error, a folder without finished units would only make the next run refuse to start.
   const auto discard_if_empty = [&] {
     if (!resume && report.progress.finished == 0 && !partial.has_seen_another())
       PartialResults::remove_own_files(folder);
   };
   try {
+    if (run->options.take) {
+      for (const std::string& chunk : *run->options.take) take_chunk(chunk, *run, partial, stop);
+      report.missing = missing_units(*run, partial);
+      report.outcome = RunReport::Outcome::unfinished;
+      if (!report.missing.empty()) return report;
+      report.outcome = RunReport::Outcome::computed;
+    }
     StudyRun(*run, partial, stop, observer, report).go();
     return report;
   } catch (const Interrupted&) {

@@ -22,9 +22,9 @@ Json departure_json(const LayerAudit& layer) {
           {"lse_difference", number(layer.first->fit.lse_difference)}};
 }
 
-Json candidates_json(const std::vector<Candidate>& candidates) {
+Json candidates_json(const std::vector<TestedHypothesis>& candidates) {
   Json list = Json::array();
-  for (const Candidate& candidate : candidates)
+  for (const TestedHypothesis& candidate : candidates)
     list.push_back({{"kind", candidate.kind},
                     {"text", candidate.text},
                     {"rows_within", candidate.within},
@@ -57,6 +57,7 @@ Json layer_json(const AuditedLayer& one) {
   return {{"layer", audit.layer},
           {"sample", one.sample},
           {"expected_attention", audit.expected},
+          {"own_rounding", audit.own_rounding.empty() ? Json() : Json(audit.own_rounding)},
           {"element_type", name_of(one.element_type)},
           {"output_type", name_of(one.output_type)},
           {"rows", audit.rows},

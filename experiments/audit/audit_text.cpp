@@ -58,9 +58,9 @@ struct ExplainedLayers {
 
  private:
   /// Keeps those that are in both.
-  static void add_candidates(std::vector<Candidate>& kept, const std::vector<Candidate>& more) {
-    std::erase_if(kept, [&](Candidate& one) {
-      const auto same = std::ranges::find(more, one.text, &Candidate::text);
+  static void add_candidates(std::vector<TestedHypothesis>& kept, const std::vector<TestedHypothesis>& more) {
+    std::erase_if(kept, [&](TestedHypothesis& one) {
+      const auto same = std::ranges::find(more, one.text, &TestedHypothesis::text);
       if (same == more.end()) return true;
       one.within += same->within;
       if (!(same->error <= one.error)) {
@@ -110,7 +110,8 @@ struct Counts {
   std::int64_t rows = 0, beyond = 0, beyond_exact = 0;
   std::set<int> layers, failing_layers;
   std::set<std::string> element_types;
-  bool cache_counts = false;  ///< something else than exact attention was expected
+  std::map<std::string, std::set<int>> own_roundings;  ///< and the layers that needed them
+  bool cache_counts = false;                           ///< something else than exact attention was expected
 };
 
 Counts counts_of(const DumpAudit& audit) {
@@ -120,6 +121,7 @@ Counts counts_of(const DumpAudit& audit) {
     counts.beyond += one.audit.worst_expected().beyond;
     counts.beyond_exact += one.audit.worst_exact().beyond;
     counts.layers.insert(one.audit.layer);
+    if (!one.audit.own_rounding.empty()) counts.own_roundings[one.audit.own_rounding].insert(one.audit.layer);
     if (one.audit.first) counts.failing_layers.insert(one.audit.layer);
     const ElementType wider = unit_of(one.output_type) > unit_of(one.element_type) ? one.output_type : one.element_type;
     counts.element_types.emplace(name_of(wider));
@@ -137,13 +139,13 @@ std::string explanation_text(const Explanation& found, bool prompt_alone) {
   const std::string note =
       prompt_alone ? "; rows of the prompt alone leave rounding, and an engine may attend before it stores keys" : "";
   if (found.explaining.empty()) {
-    const Candidate& nearest = found.nearest.front();
+    const TestedHypothesis& nearest = found.nearest.front();
     return fmt::format(
         "no hypothesis explains {}; the nearest: {}, within rounding on {} of them, relative error up to "
         "{:.2g} where rounding explains {:.2g}{}",
         rows, nearest.text, nearest.within, nearest.error, nearest.bound, note);
   }
-  const Candidate& best = found.explaining.front();
+  const TestedHypothesis& best = found.explaining.front();
   std::string text = fmt::format("explained by: {}, relative error up to {:.2g} ({})", best.text, best.error, rows);
   const std::size_t others = found.explaining.size() - 1;
   if (others > 0) {
@@ -170,6 +172,8 @@ std::string audit_text(const AuditReport& report) {
   const std::vector<std::string> types(counts.element_types.begin(), counts.element_types.end());
   text += line("rounding", fmt::format("{:g} units of {}, and what it adds to scores, relative to a row's size",
                                        report.roundings, join(types, ", ")));
+  for (const auto& [own, layers] : counts.own_roundings)
+    text += line("", fmt::format("and that of the engine: {}, in {}", own, layers_in_words(layers)));
   if (audit.without_output > 0)
     text += line("left out", fmt::format("{} of a sample without output",
                                          counted(static_cast<std::int64_t>(audit.without_output), "layer")));

@@ -104,6 +104,7 @@ void run_audit(const AuditCommand& options, const GlobalOptions& global) {
   Progress progress("layers", global.quiet, kSilentSeconds);
   for (const std::string& notice : plan.notices) progress.notice(notice);
   const AuditOptions how{.expected = {*expected.selector, expected.setting},
+                         .of_dump = !named,
                          .roundings = options.roundings,
                          .threads = global.thread_count()};
   const DumpAudit audit =

@@ -29,10 +29,7 @@ constexpr const char* kMark = "about-this-folder.txt";
 constexpr const char* kMarkText =
     "Made by `attest demo`, which writes over what it made here.\n"
     "results.h5 is a study of dumps/demo.h5 and dumps/demo-long.h5; report.html shows it in a browser; claims.md sets "
-    "the paper beside it; each figure has "
-    "its "
-    "picture, its data (csv) and its gnuplot script "
-    "(gp).\n";
+    "the paper beside it; each figure has its picture, its data (csv) and its gnuplot script (gp).\n";
 
 constexpr const char* kReport = "report.html";
 constexpr const char* kClaims = "claims.md";
@@ -93,9 +90,10 @@ struct Step {
 };
 
 /// FFD, variants of FFD that change one choice each, and the methods that it is compared with; all on the same layers.
-std::vector<Step> steps_of(const std::string& dump, const std::string& long_dump, const fs::path& folder) {
+std::vector<Step> steps_of(const std::string& dump, const std::string& long_dump, const std::string& weights,
+                           const fs::path& folder) {
   const std::string results = (folder / "results.h5").string();
-  std::vector<std::string> study = {"run", dump, long_dump, "-o", results, "--force"};
+  std::vector<std::string> study = {"run", dump, long_dump, "--weights", weights, "-o", results, "--force"};
   for (const char* selector :
        {"ffd", "ffd:gqa=per_head", "ffd:rule=topk", "quest:dense_layers=0", "streaming_llm", "topk", "topp", "topdelta",
         "kv_fp8=kv_cache:k=fp8_e4m3,v=fp8_e4m3", "k_fp8=kv_cache:k=fp8_e4m3", "v_fp8=kv_cache:v=fp8_e4m3"})
@@ -110,8 +108,8 @@ std::vector<Step> steps_of(const std::string& dump, const std::string& long_dump
           {"report", add_report, {"report", results, "-o", (folder / kReport).string(), "--force"}}};
 }
 
-/// Path of an embedded dump, as a user in the source tree would type it.
-std::string embedded_dump(const char* name) {
+/// Path of an embedded file, as a user in the source tree would type it.
+std::string embedded_file(const char* name) {
   const fs::path dump = fs::path(demo_folder()) / name;
   std::error_code error;
   if (!fs::exists(dump, error))
@@ -121,10 +119,11 @@ std::string embedded_dump(const char* name) {
 }
 
 void run_demo(const DemoOptions& options, const GlobalOptions& global) {
-  const std::string dump = embedded_dump("demo.h5"), long_dump = embedded_dump("demo-long.h5");
+  const std::string dump = embedded_file("demo.h5"), long_dump = embedded_file("demo-long.h5"),
+                    weights = embedded_file("demo.weights.json");
   claim_folder(options.folder);
   Json document{{"folder", options.folder}};
-  for (const Step& step : steps_of(dump, long_dump, options.folder)) {
+  for (const Step& step : steps_of(dump, long_dump, weights, options.folder)) {
     if (global.json) {
       const CapturedOutput output;
       run_command(step.add, step.words, global);

@@ -20,7 +20,7 @@ void apply(const KvRows& rows, float scale, const float* x, std::int64_t count, 
       out[t * stride + d] = static_cast<double>(round(x[t * rows.channels + d] / scale)) * scale;
 }
 
-template <float (*round)(float), auto* cuda>
+template <float (*round)(float), float (*cut)(float), auto* cuda>
 constexpr KvFormat fp8(std::string_view name, std::string_view rule, float largest) {
   return {.name = name,
           .bytes_text = "C",
@@ -31,15 +31,16 @@ constexpr KvFormat fp8(std::string_view name, std::string_view rule, float large
           .bytes = bytes,
           .fault = no_fault,
           .apply = apply<round>,
+          .apply_cut = apply<cut>,
           .cuda = on_cuda<cuda>()};
 }
 
 }  // namespace
 
 extern const KvFormat kv_fp8_e4m3, kv_fp8_e5m2;
-constexpr KvFormat kv_fp8_e4m3 =
-    fp8<round_to_e4m3, cuda_kv_fp8_e4m3>("fp8_e4m3", "x^ = s e4m3(x / s), half to even, saturating at 448 s", 448);
-constexpr KvFormat kv_fp8_e5m2 =
-    fp8<round_to_e5m2, cuda_kv_fp8_e5m2>("fp8_e5m2", "x^ = s e5m2(x / s), half to even, saturating at 57344 s", 57344);
+constexpr KvFormat kv_fp8_e4m3 = fp8<round_to_e4m3, cut_to_e4m3, cuda_kv_fp8_e4m3>(
+    "fp8_e4m3", "x^ = s e4m3(x / s), half to even, saturating at 448 s", 448);
+constexpr KvFormat kv_fp8_e5m2 = fp8<round_to_e5m2, cut_to_e5m2, cuda_kv_fp8_e5m2>(
+    "fp8_e5m2", "x^ = s e5m2(x / s), half to even, saturating at 57344 s", 57344);
 
 }  // namespace attest

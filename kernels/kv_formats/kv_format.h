@@ -43,7 +43,10 @@ struct KvFormat {
   /// x [count, C] to out [count, C], whose rows are `stride` doubles apart. scale is 1 for a format that takes none.
   void (*apply)(const KvRows& rows, float scale, const float* x, std::int64_t count, double* out,
                 std::int64_t stride) = nullptr;
-  /// The same on the device (kv_rows_cuda.h), rounded to float32; null: no CUDA code.
+  /// `apply` with codes that are cut towards zero instead of rounded, as some engines make them; null: none does.
+  void (*apply_cut)(const KvRows& rows, float scale, const float* x, std::int64_t count, double* out,
+                    std::int64_t stride) = nullptr;
+  /// What `apply` gives, on the device (kv_rows_cuda.h), rounded to float32; null: no CUDA code.
   void (*cuda)(const KvRows& rows, const DeviceKvRows& on_device) = nullptr;
 };
 

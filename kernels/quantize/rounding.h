@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <utility>
@@ -39,10 +40,24 @@ inline float round_to_small_float(float x, float largest) {
   return std::bit_cast<float>(std::bit_cast<std::uint32_t>(rounded) | (bits & 0x80000000u));
 }
 
+/// The same cut towards zero: bits that do not fit are dropped.
+template <int kMantissa, int kSmallestExponent>
+inline float cut_to_small_float(float x, float largest) {
+  constexpr auto kPower = [](int exponent) { return std::bit_cast<float>(std::uint32_t(127 + exponent) << 23); };
+  constexpr float kSmallestNormal = kPower(kSmallestExponent), kSpacing = kPower(kSmallestExponent - kMantissa);
+  constexpr std::uint32_t kMask = (1u << (23 - kMantissa)) - 1;
+  const float absolute = std::fabs(x);
+  const float cut = absolute < kSmallestNormal ? std::floor(absolute / kSpacing) * kSpacing
+                                               : std::bit_cast<float>(std::bit_cast<std::uint32_t>(absolute) & ~kMask);
+  return std::copysign(std::min(cut, largest), x);
+}
+
 /// Float8 e4m3fn (4 exponent bits, bias 7, 3 mantissa bits, no infinity), saturating at 448.
 inline float round_to_e4m3(float x) { return round_to_small_float<3, -6>(x, 448.0f); }
 /// Float8 e5m2 (5 exponent bits, bias 15, 2 mantissa bits), saturating at 57344.
 inline float round_to_e5m2(float x) { return round_to_small_float<2, -14>(x, 57344.0f); }
+inline float cut_to_e4m3(float x) { return cut_to_small_float<3, -6>(x, 448.0f); }
+inline float cut_to_e5m2(float x) { return cut_to_small_float<2, -14>(x, 57344.0f); }
 /// Float4 e2m1: 0, 0.5, 1, 1.5, 2, 3, 4, 6.
 inline float round_to_e2m1(float x) { return round_to_small_float<1, 0>(x, 6.0f); }
 

@@ -204,8 +204,9 @@ class Run {
       const std::unique_ptr<FuzzTarget> made = own_ ? nullptr : target_.make();
       return read_inputs(target_, own_ ? *own_ : *made, options_, shared(), last_);
     });
-    return watch(target_, options_, shared(), process, used_up,
-                 [&] { watch_maker(target_, *own_, options_, shared(), maker_); });
+    return watch(target_, options_, shared(), process, used_up, [&] {
+      if (own_) watch_maker(target_, *own_, options_, shared(), maker_);
+    });
   }
 
   /// HDF5 ended the process, perhaps: what a guarded child says is what counts.

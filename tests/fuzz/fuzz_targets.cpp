@@ -8,7 +8,7 @@ std::span<const TargetInfo* const> all_targets() {
       &kDumpTarget,     &kEstimatesTarget, &kResultsTarget,      &kTasksTarget,          &kUnitTarget,
       &kStudyTarget,    &kProcessTarget,   &kNoteTarget,         &kChunkTarget,          &kAnswersTarget,
       &kSettingsTarget, &kChannelsTarget,  &kKernelReportTarget, &kRecommendationTarget, &kConfigTarget,
-      &kSelectorTarget, &kGridTarget,      &kScalesTarget,       &kHeadWeightsTarget,
+      &kSelectorTarget, &kGridTarget,      &kScalesTarget,       &kHeadWeightsTarget,    &kRopeTarget,
 #ifdef ATTEST_FUZZ_FIGURES
       &kFiguresTarget,
 #endif

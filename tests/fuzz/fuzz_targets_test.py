@@ -13,7 +13,6 @@ READS = re.compile(r"InputFile\b[^;\n]*[({]|InputFile \w+_;|read_json_object\(|p
 # Sources that are no readers of a format, and why; or parts of a reader: the source whose target attacks them.
 OTHERS = {
     "analysis/decode_bench/gpu_clocks.cpp": "the driver's words",
-    "analysis/outcomes/outcome_join.cpp": "analysis/outcomes/tasks_file.cpp",
     "analysis/results/decoded_arrays.cpp": "analysis/results/results_file_reader.cpp",
     "analysis/results/manifest_inputs.cpp": "analysis/results/results_file_reader.cpp",
     "analysis/results/results_file_scan.cpp": "analysis/results/results_file_reader.cpp",
@@ -21,6 +20,7 @@ OTHERS = {
     "analysis/run/input_hashes.cpp": "bytes of any file, which are hashed",
     "analysis/run/manifest.cpp": "analysis/results/results_file_reader.cpp",
     "analysis/run/study_input.cpp": "analysis/results/results_file_reader.cpp",
+    "analysis/study/selector_options.cpp": "analysis/results/results_file_reader.cpp",
     "analysis/study/study.cpp": "analysis/results/results_file_reader.cpp",
     "dumps/base/atomic_file.cpp": "writes",
     "dumps/base/input_file.cpp": "what readers read with",

@@ -123,7 +123,7 @@ __global__ void __launch_bounds__(kThreads, kResident)
 /// other either the block or the pair is a later one, so no two have the same slot.
 template <ElementType kType>
 __global__ void merge_kernel(const ExactCache cache, const Lists lists, const AttentionParts parts, int blocks,
-                             const AttentionResult result) {
+                             const AttentionOutput result) {
   const int pair = static_cast<int>(blockIdx.y);
   const auto tiles_of = [&](int p) { return lists.tiles_of(cache, p); };
   const WorkShares shares = shares_of(cache, lists, blocks);
@@ -147,7 +147,7 @@ void cuda_listed_attention(const ExactCache& cache, int sub_block, const ListedA
   const AttentionParts parts(cache, scratch.slots, call.scratch);
   const Lists lists{sub_block, cache.max_sub_blocks(sub_block), reinterpret_cast<int*>(call.scratch + scratch.counts),
                     reinterpret_cast<int*>(call.scratch + scratch.entries)};
-  const AttentionResult result{call.sinks, call.out, call.lse};
+  const AttentionOutput result{call.sinks, call.out, call.lse};
   const int blocks = kResident * num_multiprocessors();
   const auto pairs = static_cast<unsigned>(cache.pairs());
   list_kernel<<<pairs, kListThreads, 0, stream>>>(cache, call.mask, lists);

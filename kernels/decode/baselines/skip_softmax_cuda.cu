@@ -95,7 +95,7 @@ __global__ void __launch_bounds__(kThreads)
 /// A thread block per (head, pair).
 template <ElementType kType>
 __global__ void merge_kernel(const ExactCache cache, const Splits splits, const AttentionParts parts,
-                             const AttentionResult result, int* kept) {
+                             const AttentionOutput result, int* kept) {
   const int head = static_cast<int>(blockIdx.x), pair = static_cast<int>(blockIdx.y);
   const int begin = splits.slot(pair), end = begin + splits.count(cache.length_of(pair));
   merge_parts<kType>(cache, parts, pair, head, begin, end, result);
@@ -128,7 +128,7 @@ void cuda_skip_softmax(const ExactCache& cache, int splits, const SkipSoftmaxCal
   const auto pairs = static_cast<unsigned>(cache.pairs());
   const AttentionParts parts(cache, static_cast<std::int64_t>(pairs) * splits, call.scratch);
   const Splits of_call{splits, reinterpret_cast<int*>(call.scratch + parts_bytes(cache, splits))};
-  const AttentionResult result{call.sinks, call.out, call.lse};
+  const AttentionOutput result{call.sinks, call.out, call.lse};
   with_tiles_of(cache, [&](auto type, auto dim) {
     constexpr ElementType kType = decltype(type)::value;
     constexpr int kDim = decltype(dim)::value;

@@ -125,7 +125,7 @@ __device__ void store_part(SoftmaxState<kType, kDim>& state, int group, const At
 }
 
 /// Where attention goes. Device pointers.
-struct AttentionResult {
+struct AttentionOutput {
   const float* sinks = nullptr;  ///< [Hq] logits of learned sinks, or null
   void* out = nullptr;           ///< [batch, Hq, D]; 0 where nothing is attended
   float* lse = nullptr;          ///< [batch, Hq] log-sum-exp, sink included; -infinity where there is nothing
@@ -134,7 +134,7 @@ struct AttentionResult {
 /// Merges slots [begin, end) of a pair for one of its heads, in order. A thread per channel: blockDim.x = D.
 template <ElementType kType>
 __device__ void merge_parts(const ExactCache& cache, const AttentionParts& parts, int pair, int head, int begin,
-                            int end, const AttentionResult& result) {
+                            int end, const AttentionOutput& result) {
   const int channel = static_cast<int>(threadIdx.x), dim = cache.head_dim, group = cache.group;
   const int of_layer = pair % cache.num_kv_heads * group + head;
   const float sink = result.sinks == nullptr ? -INFINITY : result.sinks[of_layer];

@@ -205,7 +205,7 @@ TEST_P(PlantedFaults, AreFoundAndNamed) {
     ASSERT_FALSE(audit.explanation->explaining.empty())
         << "not explained; nearest: " << audit.explanation->nearest.front().text << ", "
         << audit.explanation->nearest.front().error;
-    const Candidate& best = audit.explanation->explaining.front();
+    const TestedHypothesis& best = audit.explanation->explaining.front();
     EXPECT_EQ(best.kind, planted.kind) << best.text;
     EXPECT_NE(best.text.find(planted.says), std::string::npos) << best.text;
     EXPECT_EQ(best.within, audit.explanation->tested);
@@ -250,7 +250,7 @@ TEST(LayerAuditTest, HypothesesThatPredictTheSameAreBothNamed) {
   const LayerAudit audit = audited(layer, engine, bf16);
   ASSERT_TRUE(audit.explanation);
   std::vector<std::string> kinds;
-  for (const Candidate& one : audit.explanation->explaining) kinds.push_back(one.kind);
+  for (const TestedHypothesis& one : audit.explanation->explaining) kinds.push_back(one.kind);
   EXPECT_NE(std::ranges::find(kinds, "mask"), kinds.end());
   EXPECT_NE(std::ranges::find(kinds, "position"), kinds.end());
 }
@@ -326,7 +326,7 @@ TEST(LayerAuditTest, ThreadsDoNotChangeAnAudit) {
   for (const int threads : {1, 3}) {
     const LayerAudit audit = audit_layer(input, {.expected = {*selector, {}}, .threads = threads});
     std::string text;
-    for (const Candidate& one : audit.explanation->explaining)
+    for (const TestedHypothesis& one : audit.explanation->explaining)
       text += one.text + std::to_string(one.mean_excess) + std::to_string(one.error);
     seen.push_back(text + std::to_string(audit.worst_expected().error));
   }

@@ -35,7 +35,9 @@ TEST(RopeTest, WhatDoesNotSayHowChannelsTurnIsLeftAlone) {
        {"", "{", "[]", "{}", R"({"rope_type": "dynamic", "rope_theta": 10000.0})", R"({"rope_theta": 0.5})",
         R"({"rope_theta": "10000"})", R"({"inv_freq": ["a"]})", R"({"inv_freq": []})",
         R"({"inv_freq": [1, 2, 3, 4, 5]})", R"({"layer_types": ["full"], "full": 3})", R"({"layer_types": []})",
-        R"({"inv_freq": [1e999]})"})
+        R"({"inv_freq": [1e999]})", R"({"rope_theta": 100.0, "partial_rotary_factor": 1e8})",
+        R"({"rope_theta": 100.0, "partial_rotary_factor": 1e300})",
+        R"({"rope_theta": 100.0, "partial_rotary_factor": -1})", R"({"layer_types": "full", "first_channel": 8})"})
     EXPECT_FALSE(rope_of_layer(text, 0, 8)) << text;
 }
 

@@ -43,8 +43,11 @@ class Comparison {
     ASSERT_EQ(expected.size(), got.size());
     num_settings_[label] = settings;
     std::vector<bool> flipped;
-    for (std::size_t m = 0; m < expected.size(); ++m)
+    const std::vector<float>* output_errors = nullptr;
+    for (std::size_t m = 0; m < expected.size(); ++m) {
       if (expected[m].name == "keep_ratio") flipped = differing(expected[m].values, got[m].values);
+      if (expected[m].name == "output_error") output_errors = &expected[m].values;
+    }
     for (bool f : flipped) flipped_ += f, kept_sets_ += 1;
     std::size_t of_layer = 0;  // cells of a query and setting
     for (const MetricValues& m : expected)
@@ -54,7 +57,7 @@ class Comparison {
       ASSERT_EQ(expected[m].values.size(), got[m].values.size());
       // recall_layer includes heads whose kept sets may differ; recall is compared per head.
       if (expected[m].name == "recall_layer") continue;
-      compare(label, expected[m], got[m], flipped, of_layer);
+      compare(label, expected[m], got[m], flipped, of_layer, output_errors);
     }
   }
 
@@ -94,7 +97,7 @@ class Comparison {
   }
 
   void compare(const std::string& label, const MetricValues& expected, const MetricValues& got,
-               const std::vector<bool>& flipped, std::size_t of_layer) {
+               const std::vector<bool>& flipped, std::size_t of_layer, const std::vector<float>* output_errors) {
     Metric& metric = metrics_[expected.name];
     const double tolerance = is_rank(expected.name) ? kRankTolerance : tolerance_;
     const std::size_t settings = num_settings_.at(label);
@@ -107,7 +110,11 @@ class Comparison {
       const double e = expected.values[i], g = got.values[i];
       ++metric.cells;
       if ((std::isnan(e) && std::isnan(g)) || e == g) continue;
-      const double off = std::fabs(e - g) / std::max(1.0, std::fabs(e));
+      double unit = std::max(1.0, std::fabs(e));
+      // It is output_error times the head's weight and the norm of its output: that error's tolerance grows with them.
+      if (expected.name == "weighted_error_head" && output_errors != nullptr && (*output_errors)[i] > 0)
+        unit = std::max(unit, e / static_cast<double>((*output_errors)[i]));
+      const double off = std::fabs(e - g) / unit;
       if (!(off <= metric.worst)) {
         metric.worst = std::isnan(off) ? INFINITY : off;
         metric.where = label + "[" + std::to_string(i) + "]: " + std::to_string(g) + ", expected " + std::to_string(e);

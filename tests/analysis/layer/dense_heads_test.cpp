@@ -15,9 +15,15 @@ namespace {
 constexpr int kLayer = 5;      // of make_layer()
 constexpr int kDenseHead = 1;  // of three
 
-const std::vector<std::string> kSelectors = {"ffd",  "quest:dense_layers=0", "twilight:dense_layers=0,base_budget=64",
-                                             "kivi", "streaming_llm",        "sparq",
-                                             "topk", "skip_softmax",         "kv_cache:k=q4_0,v=q4_0"};
+const std::vector<std::string> kSelectors = {"ffd",
+                                             "quest:dense_layers=0",
+                                             "twilight:dense_layers=0,base_budget=64",
+                                             "kivi",
+                                             "streaming_llm",
+                                             "sparq",
+                                             "topk",
+                                             "skip_softmax:gqa=per_head,tile=16",
+                                             "kv_cache:k=q4_0,v=q4_0"};
 
 std::string with_heads(const std::string& text) {
   return text + (text.find(':') == std::string::npos ? ":" : ",") + "dense_heads=5:1+6:0";

@@ -103,7 +103,7 @@ void check_sample(const DumpReader& dump, std::size_t index, bool arrays) {
             "values are finite, or not, as read_layer says");
     if (!arrays) continue;
     const std::size_t mass = dump.read_array<float>(index, number, "attention_mass").size();
-    const auto expected = [&](const char* name, std::int64_t size) {
+    const auto expected = [&](std::string_view name, std::int64_t size) {
       return contains(info.arrays, name) ? static_cast<std::size_t>(size) : 0;
     };
     require(mass == expected("attention_mass", shape.num_query_heads * sample.num_tokens), "mass");

@@ -10,7 +10,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-Candidate candidate(std::string text, double error, std::int64_t within = 8) {
+TestedHypothesis candidate(std::string text, double error, std::int64_t within = 8) {
   return {.kind = "mask", .text = std::move(text), .note = {}, .within = within, .error = error, .bound = 0.02};
 }
 
@@ -26,7 +26,7 @@ AuditedLayer layer(int number, std::optional<Explanation> found) {
   return one;
 }
 
-Explanation explained(std::vector<Candidate> by, std::int64_t rows = 8) {
+Explanation explained(std::vector<TestedHypothesis> by, std::int64_t rows = 8) {
   Explanation found;
   found.failing = found.tested = rows;
   found.explaining = std::move(by);

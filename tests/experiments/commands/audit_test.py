@@ -39,6 +39,30 @@ def e4m3(x):
     return np.clip(np.round(x / step) * step, -448, 448)
 
 
+def cut_e4m3(x):
+    """Towards zero, saturating."""
+    x = np.clip(np.asarray(x, np.float32), -448, 448)
+    step = np.exp2(np.maximum(np.floor(np.log2(np.maximum(np.abs(x), 1e-30))), -6) - 3)
+    return np.trunc(x / step) * step
+
+
+def half_sums(s, value, parts):
+    """softmax(s) value, each token's product added in float16; parts of the tokens are put together in float32."""
+    together, weight, most = np.zeros(value.shape[1], np.float32), np.float32(0), s.max().astype(np.float32)
+    for part in parts:
+        if not len(s[part]):
+            continue
+        total, sums, largest = np.float32(0), np.zeros(value.shape[1], np.float16), np.float32(-np.inf)
+        for score, row in zip(s[part].astype(np.float32), value[part].astype(np.float32)):
+            if score > largest:
+                kept, largest = np.exp(largest - score), score
+                sums, total = (sums.astype(np.float32) * kept).astype(np.float16), total * kept
+            factor = np.exp(score - largest)
+            sums, total = (sums.astype(np.float32) + row * factor).astype(np.float16), total + factor
+        together, weight = together + sums.astype(np.float32) * np.exp(largest - most), weight + total * np.exp(largest - most)
+    return together / weight
+
+
 def attention(q, k, v, positions, *, window=None, sinks=None, softcap=None, scale, later=0, masked=True, modulo=False,
               shift=0, value_shift=0):
     """float64 [N, Hq, Dv] and [N, Hq]"""
@@ -61,8 +85,8 @@ def attention(q, k, v, positions, *, window=None, sinks=None, softcap=None, scal
 
 
 def write(path, fault=None, at=2, kind="float16", output_kind=None, lse=True, storage=(), softcap=None, sinks=False,
-          cached=(), header=(), seed=7, samples=("s",), twice=None):
-    """A dump whose layer `at` has the fault; `cached`: what is stored in e4m3 at scale 1, "k" or "v"."""
+          cached=(), header=(), seed=7, samples=("s",), twice=None, code=e4m3):
+    """A dump whose layer `at` has the fault; `cached`: what is stored in `code`, "k" or "v"."""
     random = np.random.default_rng(seed)
     with h5py.File(path, "w") as file:
         file.attrs.update(format="attention-dump", format_version=1, model="test/model", num_layers=6, num_query_heads=HEADS,
@@ -86,7 +110,7 @@ def write(path, fault=None, at=2, kind="float16", output_kind=None, lse=True, st
                     layer["sinks"] = how["sinks"] = random.standard_normal(HEADS).astype(np.float32) + 1
                 if number == at and fault:
                     how |= fault
-                out, log_sum = attention(q, e4m3(k) if "k" in cached else k, e4m3(v) if "v" in cached else v, POSITIONS, **how)
+                out, log_sum = attention(q, code(k) if "k" in cached else k, code(v) if "v" in cached else v, POSITIONS, **how)
                 for between in (twice,) if twice else ():
                     out = rounded(out, between)
                 put(layer, "output", out, output_kind or kind, **dict(storage))
@@ -179,6 +203,80 @@ def test_the_cache_that_the_engine_says_it_has(declared, cached, agrees, words, 
             assert layer["exact"]["beyond"] > 0 and layer["expected"]["error"] < layer["exact"]["error"]
         else:
             assert layer["explanation"]["explained_by"][0]["text"].startswith(words), layer["explanation"]
+
+
+def test_codes_that_are_cut_are_named(tmp_path):
+    dump = write(tmp_path / "d.h5", cached="kv", code=cut_e4m3, kind="bfloat16", header={"kv_cache": "k=fp8_e4m3,v=fp8_e4m3"}.items())
+    for layer in json.loads(attest("audit", dump, "--json", expect=3).stdout)["layers"]:
+        best = layer["explanation"]["explained_by"][0]
+        assert best["text"] == "k=fp8_e4m3,v=fp8_e4m3 (codes are cut towards zero, not rounded; the same here as " \
+            "k_scale=modelopt,v_scale=modelopt)", best
+
+
+SCALES = {1: (0.25, 2.0), 2: (0.03, 1.0), 4: (3.0, 0.7)}  # of keys and values, by layer
+
+
+def write_scaled(path, scales=SCALES, stored=SCALES, cache="k=fp8_e4m3,v=fp8_e4m3"):
+    """A cache in e4m3 in which each layer has scales of its own, with the outputs that `stored` gives."""
+    write(path, header={"kv_cache": cache}.items())
+    with h5py.File(path, "r+") as file:
+        for number in LAYERS:
+            layer = file[f"samples/s/layers/{number}"]
+            layer["cache_scales"] = np.array(scales[number], np.float32)
+            key, value = (np.float32(scale) for scale in stored[number])
+            out, lse = attention(*(layer[name][:].astype(np.float32) for name in "q"), e4m3(layer["k"][:] / key) * key,
+                                 e4m3(layer["v"][:] / value) * value, POSITIONS, window=LATER[number], scale=DIM**-0.5)
+            layer["output"][...], layer["output_lse"][...] = out, lse
+    return path
+
+
+def test_layers_have_scales_of_their_own(tmp_path):
+    attest("audit", write_scaled(tmp_path / "d.h5"))
+    attest("audit", write_scaled(tmp_path / "f.h5", cache="k=fp8_e4m3,v=fp8_e4m3,k_scale=9"))
+    dump = write_scaled(tmp_path / "g.h5", stored=SCALES | {2: (1.0, 1.0)})
+    report = json.loads(attest("audit", dump, "--json", expect=3).stdout)
+    (failing,) = [layer for layer in report["layers"] if layer["first"]]
+    assert failing["layer"] == 2 and failing["explanation"]["explained_by"][0]["text"].startswith("k=fp8_e4m3,v=fp8_e4m3")
+    attest("audit", dump, "--selector", "kv_cache:k=fp8_e4m3,v=fp8_e4m3", expect=3)  # whatever the dump says
+
+
+@pytest.mark.parametrize("scales", [(0, 1), (1, np.nan), (-1, 1), (np.inf, 1)])
+def test_scales_that_are_none_are_refused(scales, tmp_path):
+    said = refused(write_scaled(tmp_path / "d.h5", scales=SCALES | {2: scales}))
+    assert "d.h5: /samples/s/layers/2/cache_scales: has " in said and "expected scales of the cache: " in said
+
+
+def write_half_sums(path, engine, threads=1, tokens=4000):
+    """The values of a long sample, added up in float16 as llama.cpp's threads do."""
+    random = np.random.default_rng(3)
+    with h5py.File(path, "w") as file:
+        file.attrs.update(format="attention-dump", format_version=1, model="m", num_layers=1, num_query_heads=HEADS,
+                          num_kv_heads=KV_HEADS, head_dim=DIM, value_dim=VALUE_DIM, engine=engine)
+        sample = file.create_group("samples/s")
+        sample.attrs.update(task="t", num_tokens=tokens)
+        sample["query_positions"] = positions = np.arange(tokens - 3, tokens)
+        q, k, v = (rounded(random.standard_normal(shape) + 0.5 * (shape[-1] == VALUE_DIM), "float16") for shape in (
+            (3, HEADS, DIM), (KV_HEADS, tokens, DIM), (KV_HEADS, tokens, VALUE_DIM)))
+        output = np.zeros((3, HEADS, VALUE_DIM))
+        part = -(-4096 // threads)  # the cache is read in steps of 256 cells
+        for n, p in enumerate(positions):
+            for h in range(HEADS):
+                s = DIM**-0.5 * (k[h // 2, :p + 1] @ q[n, h])
+                output[n, h] = half_sums(s, v[h // 2], [slice(b, min(b + part, p + 1)) for b in range(0, p + 1, part)])
+        layer = sample.create_group("layers/0")
+        for name, values, kind in (("q", q, "float16"), ("k", k, "float16"), ("v", v, "float16"), ("output", output, "float32")):
+            put(layer, name, values, kind)
+    return path
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_llama_cpp_adds_values_up_in_float16(threads, tmp_path):
+    report = json.loads(attest("audit", write_half_sums(tmp_path / "d.h5", "llama.cpp of x 1", threads), "--json").stdout)
+    by = f" by {threads} threads" if threads > 1 else ""
+    (layer,) = report["layers"]
+    assert layer["own_rounding"] == f"values added up in float16{by}" and layer["exact"]["beyond"] > 0
+    assert f"and that of the engine: values added up in float16{by}, in layer 0" in report["text"]
+    attest("audit", write_half_sums(tmp_path / "e.h5", "another 1", threads), expect=3)
 
 
 def test_a_named_selector_is_expected(tmp_path):

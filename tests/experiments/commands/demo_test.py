@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ATTEST = os.environ["ATTEST_BIN"]
-FIGURES = ("quality_vs_io", "layer_sparsity", "pseudo_max_gap")
+FIGURES = ("quality_vs_io", "layer_sparsity", "pseudo_max_gap", "head_weights")
 
 
 def demo(folder, *more, expect=0):
@@ -36,7 +36,7 @@ def test_it_shows_each_command_and_what_the_pictures_say(made):
     assert said.endswith(f"\nOpen the report in a browser: {folder}/report.html\n")
     assert (folder / "report.html").read_text().startswith("<!DOCTYPE html>")
     assert "nan" not in said.lower()
-    assert "left out" not in said, "the embedded dump supports every figure"
+    assert "left out" not in said, "the embedded files support every figure"
 
 
 def test_the_page_of_claims_in_the_documents_is_that_of_the_demo(made):

@@ -30,10 +30,12 @@ SOURCES = {  # where the content of a file is looked at
     "grid": "experiments/cli/options/ grid",
     "scales": "kernels/kv_formats/ scales_file",
     "head_weights": "analysis/study/ head_weights",
+    "rope": "analysis/audit/ rope",
 }
 
 # Functions of these sources that look at no file: they write, or compute from what was read.
 OTHERS = {
+    "analysis/audit/rope.cpp": "::turn",
     "analysis/outcomes/tasks_file.cpp": "shared_score",
     "analysis/results/folder_member.cpp": "require_none is_listed is_file_name list_again make_lock look_for_another FolderMember::FolderMember",
     "analysis/results/results_file_reader.cpp": "ResultsFile(attest::ResultsFile&&) ::operator=",

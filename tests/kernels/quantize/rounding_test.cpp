@@ -44,6 +44,28 @@ TEST(RoundToE4m3, NearestValueOfTheTableTiesToEvenMantissa) {
   EXPECT_EQ(round_to_e4m3(1e-30f), 0);
 }
 
+/// Towards zero, by arithmetic on exponents.
+double cut(double x, int digits, int least, double largest) {
+  if (x == 0) return x;
+  int exponent = 0;
+  std::frexp(x, &exponent);
+  const double unit = std::ldexp(1.0, std::max(exponent - digits, least));
+  return std::clamp(std::trunc(x / unit) * unit, -largest, largest);
+}
+
+TEST(CutTo, IsTheLargestValueOfNoLargerMagnitude) {
+  Random random(3);
+  for (int i = 0; i < 20000; ++i) {
+    const auto x = static_cast<float>(std::exp(random.uniform(-30, 14)) * (random.below(2) == 0 ? 1 : -1));
+    ASSERT_EQ(static_cast<double>(cut_to_e4m3(x)), cut(x, 4, -9, 448)) << x;
+    ASSERT_EQ(static_cast<double>(cut_to_e5m2(x)), cut(x, 3, -16, 57344)) << x;
+  }
+  for (const float x : e4m3_values()) {
+    EXPECT_EQ(cut_to_e4m3(x), x);
+    EXPECT_EQ(cut_to_e4m3(std::nextafter(-x, -1e6f)), -x);
+  }
+}
+
 TEST(RoundTo, AgreesWithArithmeticOnExponents) {
   Random random(3);
   for (int i = 0; i < 20000; ++i) {

@@ -116,7 +116,7 @@ def _call(path, name, record, place):
     described = field("input_metadata", dict, {})
     given = {}
     for key in [*inputs, *described]:
-        if re.fullmatch(r"arg_\d+|kwarg_\w+", key):
+        if re.fullmatch(r"arg_[0-9]{1,6}|kwarg_\w+", key):
             value = inputs[key] if key in inputs else _value(described[key], inputs, path)
             given[_argument(key, names)] = value
     order = (place, field("timestamp", str, ""), sequence)  # times have milliseconds

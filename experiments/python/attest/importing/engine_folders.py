@@ -1,11 +1,14 @@
 """Imports folders that engines have left: FlashInfer's flight recorder, and the plugin of vLLM."""
 import json
 import os
+import subprocess
 import sys
 import time
 
 from ..base.command import print_report
-from ..base.errors import UsageError, printable
+from ..base.errors import InputError, UsageError, printable
+from ..base.output_check import refuse_inputs
+from ..program import program
 from .plan import ImportOptions
 
 # Options that mean something for arrays alone, and those for a dump that is whole but for being in parts.
@@ -16,7 +19,10 @@ OF_HEADERS = ("model", "task", "rope", "num_layers", "last")
 
 def is_plugin_folder(path):
     """Dumps, and nothing that holds arrays."""
-    names = os.listdir(path)
+    try:
+        names = os.listdir(path)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror})") from error
     return any(name.endswith((".h5", ".refused")) for name in names) and \
         not any(name.endswith((".safetensors", ".npz")) for name in names)
 
@@ -38,9 +44,24 @@ def import_plugin(request, options):
     for sentence in refusals(request["source"]):
         if not request["quiet"]:
             print(printable(f"left out: {sentence}"), file=sys.stderr)
-    began = time.monotonic()
-    joined = join_requests(finished_files(request["source"]), request["target"], request["force"])
+    began, files = time.monotonic(), finished_files(request["source"])
+    refuse_inputs(request["target"], files)
+    for path in files:
+        refuse_bad_dump(path)
+    joined = join_requests(files, request["target"], request["force"])
     _report(request, joined.samples, joined.layers, joined.header, time.monotonic() - began)
+
+
+def refuse_bad_dump(path):
+    """The program's own reader looks at the file first, in a guarded child: h5py would follow it out of the file, wait for
+    a pipe, and allocate what it claims."""
+    shown = subprocess.run([program(), "--json", "inspect", "--", path], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                           stderr=subprocess.PIPE)
+    if shown.returncode:
+        raise InputError(os.fsdecode(shown.stderr).strip().removeprefix("attest: ") or
+                         f"{path}: cannot be read (attest inspect ended with {shown.returncode})")
+    if json.loads(shown.stdout).get("format") != "attention-dump":
+        raise InputError(f"{path}: expected a dump of the plugin, found another file")
 
 
 def _refuse(options, names, who):
@@ -51,13 +72,13 @@ def _refuse(options, names, who):
 
 def _report(request, samples, layers, geometry, seconds):
     target = request["target"]
-    size = os.path.getsize(target)
+    size, value_dim = os.path.getsize(target), int(geometry.get("value_dim", geometry["head_dim"]))
     if request["json"]:
         return print_report(json.dumps(
             {"path": os.fsencode(target).decode(errors="replace"), "samples": samples, "layers": layers,
              "query_heads": int(geometry["num_query_heads"]), "kv_heads": int(geometry["num_kv_heads"]),
-             "head_dim": int(geometry["head_dim"]), "value_dim": int(geometry["value_dim"]), "bytes": size,
+             "head_dim": int(geometry["head_dim"]), "value_dim": value_dim, "bytes": size,
              "seconds": seconds}, indent=2, ensure_ascii=False))
     print_report(f"{target}: {samples} sample(s), {layers} layer(s) in all, {geometry['num_query_heads']} query and "
                  f"{geometry['num_kv_heads']} KV heads of {geometry['head_dim']} channels (values "
-                 f"{geometry['value_dim']}), {size / 1e6:.1f} MB in {seconds:.1f} s")
+                 f"{value_dim}), {size / 1e6:.1f} MB in {seconds:.1f} s")

@@ -48,7 +48,7 @@ class Engine:
     prefix_caching: bool
 
     def kv_cache(self, numbers):
-        """The cache of these layers as options of the selector kv_cache; "" for 16 bit."""
+        """The cache of these layers as options of the selector kv_cache; "" for 16 bit. Scales stand at the layers."""
         kinds = {number: self.layers[number].module.kv_cache_dtype for number in numbers}
         narrow = {kind for kind in kinds.values() if kind not in WIDE_CACHES}
         if not narrow:
@@ -56,10 +56,6 @@ class Engine:
         (kind,) = narrow
         options = [f"k={CACHE_FORMATS[kind]}", f"v={CACHE_FORMATS[kind]}"]
         coded = [number for number in numbers if kinds[number] == kind]
-        for which in "kv":
-            scales = {self.layers[number].cache_scale(which) for number in coded}
-            if len(scales) == 1 and scales != {1.0}:  # different ones stand at their layers
-                options.append(f"{which}_scale={scales.pop():.9g}")
         skipped = sorted(set(kinds) - set(coded))
         if skipped:
             options.append("skip_layers=" + "+".join(map(str, skipped)))

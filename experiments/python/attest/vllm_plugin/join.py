@@ -1,7 +1,6 @@
 """Puts what the ranks of an engine wrote about its requests together: one dump of all requests, with all heads."""
 import contextlib
 import dataclasses
-import json
 import os
 
 import h5py
@@ -9,11 +8,14 @@ import numpy as np
 
 from ..base.dump_writer import DumpWriter, element_type, read_bits
 from ..base.errors import InputError, first_line
-from ..base.files import in_quotes
+from ..base.files import InputFile, in_quotes
 from .rank import Rank
 
 OF_ONE_REQUEST = ("created", "engine_rank")  # attributes of the root that need not be those of the other requests
 HEAD_AXIS = {"q": 1, "output": 1, "k": 0, "v": 0}
+OF_A_LAYER = {*HEAD_AXIS, "sinks"}
+OF_A_SAMPLE = {"layers", "query_positions", "tokens", "spans", "span_labels"}  # data sets that inspect has looked at
+MOST_REFUSAL_BYTES = 8000
 
 
 @dataclasses.dataclass
@@ -44,8 +46,8 @@ def refusals(folder):
     found = []
     for name in sorted(os.listdir(folder)):
         if name.endswith(".refused"):
-            with open(os.path.join(folder, name), encoding="utf-8", errors="replace") as file:
-                found.append(file.read(8000).strip())
+            with InputFile(os.path.join(folder, name)) as file:
+                found.append(file.read(0, min(file.size, MOST_REFUSAL_BYTES)).decode(errors="replace").strip())
     return found
 
 
@@ -89,7 +91,7 @@ def _refuse_another_engine(header, found, path):
 def _damage_of(path):
     try:
         yield
-    except (OSError, KeyError, ValueError, TypeError, RuntimeError) as error:
+    except (OSError, LookupError, ValueError, TypeError, AttributeError, RuntimeError) as error:
         raise InputError(f"{path}: is damaged, or not what the plugin writes ({first_line(error)})") from error
 
 
@@ -101,7 +103,7 @@ def _open(stack, path):
 
 
 def _rank(file):
-    return Rank(**json.loads(file.attrs.get("engine_rank", "{}")))
+    return Rank.of_attribute(file.attrs.get("engine_rank"))
 
 
 def _header(parts):
@@ -131,6 +133,7 @@ def _copy_sample(writer, parts):
     source = parts[0].file["samples"][parts[0].name]
     sample = writer.create_group(writer.file["samples"], parts[0].name, **dict(source.attrs))
     layers = writer.create_group(sample, "layers")
+    _refuse_unknown(source, OF_A_SAMPLE)
     with writer.writing():
         for name in source:
             if name != "layers":
@@ -145,11 +148,21 @@ def _copy_sample(writer, parts):
     return len(layers)
 
 
+def _refuse_unknown(group, known):
+    """What inspect has not looked at may lead out of the file, or be of any size."""
+    for name in group:
+        if name not in known:
+            raise ValueError(f"{in_quotes(group.name)} has {in_quotes(name)}")
+
+
 def _copy_layer(writer, layers, number, groups, kv_copies):
     layer = writer.create_group(layers, number, **dict(groups[0].attrs))
+    _refuse_unknown(groups[0], OF_A_LAYER)
     for name in groups[0]:
         datasets = [group[name] for group in (groups[::kv_copies] if name in "kv" else groups)]
-        if name in HEAD_AXIS:
+        if name == "cache_scales":  # every rank has them
+            writer.write_array(layer, name, datasets[0][:], "<f4")
+        elif name in HEAD_AXIS:
             _copy_heads(writer, layer, name, datasets, HEAD_AXIS[name])
         else:  # sinks
             writer.write_array(layer, name, np.concatenate([dataset[:] for dataset in datasets]), "<f4")

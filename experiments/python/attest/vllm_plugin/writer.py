@@ -3,6 +3,8 @@ import datetime
 import os
 import urllib.parse
 
+import numpy as np
+
 from ..base.atomic_text import atomic_text
 from ..base.dump_writer import DumpWriter
 from .request import ELEMENT_TYPES
@@ -48,9 +50,7 @@ def write_request(folder, engine, request):
 def write_layer(writer, sample, layer, captured, rows, tokens):
     group = writer.create_layer(sample, layer.number, layer.window)
     if layer.module.kv_cache_dtype.startswith("fp8"):
-        with writer.writing():
-            for which in "kv":
-                group.attrs[f"{which}_scale"] = layer.cache_scale(which)
+        writer.write_array(group, "cache_scales", np.array([layer.cache_scale(which) for which in "kv"]), "<f4")
     sinks = layer.sinks()
     if sinks is not None:
         writer.write_array(group, "sinks", sinks.detach().float().cpu().numpy(), "<f4")

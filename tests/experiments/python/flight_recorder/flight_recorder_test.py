@@ -9,7 +9,7 @@ import h5py
 import numpy as np
 import pytest
 
-from attest.flight_recorder.recording import parameter_names
+from attest.flight_recorder.recording import parameter_names, read_recording
 from attest.flight_recorder.stored import TABLES
 from recorded_calls import (DECODE, PAGED_PREFILL, RAGGED_PREFILL, Coded, FlightRecorder, attention, bfloat16)
 
@@ -268,6 +268,15 @@ def test_calls_that_miss_their_plan_are_refused(tmp_path):
     recorder.call(f"{DECODE}.run", np.concatenate(requests.q), requests.paged()[0], owner=3, result=requests.result())
     code, said = refused(tmp_path / "calls")
     assert code == 4 and "expected a call of plan before it, found none (FLASHINFER_DUMP_INCLUDE must take plan, too)" in said
+
+
+def test_arguments_of_no_signature_are_left_alone(tmp_path):
+    path = record_decode(FlightRecorder(tmp_path / "calls"), Requests(queries=(1, 1, 1))) / "metadata.jsonl"
+    *before, last = path.read_text().splitlines()
+    record = json.loads(last)
+    record.setdefault("input_metadata", {})["arg_" + "9" * 5000] = 1  # more digits than Python reads
+    path.write_text("\n".join([*before, json.dumps(record)]))
+    assert len(read_recording(str(tmp_path / "calls"), ("run",))) == 1
 
 
 def test_pickled_tensors_are_refused(tmp_path):

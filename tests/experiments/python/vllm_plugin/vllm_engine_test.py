@@ -98,8 +98,8 @@ def test_the_cache_is_named_as_the_selector_kv_cache_does():
     assert engine(Attention(cache="fp8_e5m2")).kv_cache([0]) == "k=fp8_e5m2,v=fp8_e5m2"
     assert engine(Attention(cache="fp8"), Attention()).kv_cache([0, 1]) == "k=fp8_e4m3,v=fp8_e4m3,skip_layers=1"
     scaled = Attention(cache="fp8", _k_scale_float=0.5)
-    assert engine(scaled).kv_cache([0]) == "k=fp8_e4m3,v=fp8_e4m3,k_scale=0.5"
-    assert engine(scaled, Attention(cache="fp8")).kv_cache([0, 1]) == "k=fp8_e4m3,v=fp8_e4m3", "they stand at the layers"
+    assert engine(scaled).kv_cache([0]) == "k=fp8_e4m3,v=fp8_e4m3", "scales stand at the layers"
+    assert layers_of(scaled)[0][0].cache_scale("k") == 0.5
 
 
 def test_caches_of_two_narrow_types_are_refused():
