@@ -2,6 +2,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "dumps/base/join.h"
 #include "experiments/figures/head_weights_parts.h"
@@ -76,10 +77,8 @@ Table columns_of(const std::vector<Row>& rows) {
 std::string caption(const ModelStudy& study) {
   return fmt::format(
       "Weighted error that is left, and bytes read, when the first 0, 1, 2, 4, 8, ... KV heads stay dense, by the "
-      "order "
-      "that chooses them: weight, mean output error, exact attention on the evidence, or chance (mean of 50 draws); "
-      "each "
-      "selector at the setting of its paper; {}. Chosen and judged on the same prompts.",
+      "order that chooses them: weight, mean output error, exact attention on the evidence, or chance (mean of 50 "
+      "draws); each selector at the setting of its paper; {}. Chosen and judged on the same prompts.",
       study.source());
 }
 
@@ -114,10 +113,10 @@ Finding finding_of(const Kept& kept) {
   const std::string at = kept.at();
   std::string text = fmt::format(
       "{}{}{}: keeping the KV head that weighs most dense (dense_heads={}) takes the mean weighted error from {:.3g} "
-      "to "
-      "{:.3g} logits, and the bytes from {:.1f} to {:.1f} %",
+      "to {:.3g} logits",
       display_name(kept.selector->group().label), at.empty() ? "" : " at ", at, heads_text(by_weight, one),
-      none.mean_error, one.mean_error, 100 * none.io, 100 * one.io);
+      none.mean_error, one.mean_error);
+  if (!std::isnan(none.io)) text += fmt::format(", and the bytes from {:.1f} to {:.1f} %", 100 * none.io, 100 * one.io);
   const auto other = std::ranges::find(kept.curves, DenseBy::output_error, &DenseCurve::by);
   if (other != kept.curves.end())
     text += fmt::format("; the one of largest output error ({}) to {:.3g}", heads_text(*other, other->points[1]),

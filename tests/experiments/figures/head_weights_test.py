@@ -197,3 +197,15 @@ def test_prompts_without_weights_are_left_out(tmp_path):
     assert "over 2 prompts" in printed and "attention on the evidence" not in printed
     assert {r["span_mass"] for r in read_csv(tmp_path / "out/head_weights.csv")} == {"nan"}
     assert "attention on the evidence" not in {r["by"] for r in read_csv(tmp_path / "out/head_weights_kept_dense.csv")}
+
+
+def test_bytes_that_results_lack_are_not_in_the_sentence(tmp_path):
+    path = make(tmp_path / "r.h5", [EXACT, ffd(), quest(), selector("best", "topk", "budget")])
+    add_weights(path)
+    with h5py.File(path, "r+") as file:
+        for sample in file["dumps/0/samples"].values():
+            for label in LABELS:
+                sample[label].pop("io_ratio", None)
+    printed = figures(path, tmp_path / "out", "--only", "head_weights")
+    assert "ffd at delta 5: keeping the KV head that weighs most dense" in printed
+    assert "nan" not in printed and "and the bytes" not in printed

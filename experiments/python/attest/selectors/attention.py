@@ -90,13 +90,22 @@ class SelectorAttention:
     def use(self, selector, setting=0.0, layers=None):
         """From the next pass on: the selector NAME[:option=value,...], its setting, and the layers that go through it
         (all if None); the others are dense."""
-        check_selector(selector, float(setting))
         num_layers = self.config.num_hidden_layers
         layers = None if layers is None else frozenset(layers)
         for layer in sorted(layers or ()):
             if not 0 <= layer < num_layers:
                 raise SelectorError(f"layers: there is no layer {layer}, the model has {num_layers}")
+        # Layers differ to a selector by the heads that it names alone.
+        named = range(num_layers) if layers is None else sorted(layers)
+        check_selector(selector, float(setting), named if "dense_heads" in selector else (0,), self._num_kv_heads())
         self.selector, self.setting, self.layers = selector, float(setting), layers
+
+    def _num_kv_heads(self):
+        """Of a layer; the largest number, where layers differ. Latent attention has one, which all query heads share."""
+        if getattr(self.config, "kv_lora_rank", None) is not None:
+            return 1
+        heads = getattr(self.config, "num_key_value_heads", None) or self.config.num_attention_heads
+        return max(heads) if isinstance(heads, (list, tuple)) else heads
 
     # -- what was kept
 

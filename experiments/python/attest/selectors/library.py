@@ -65,13 +65,16 @@ def check_device(device):
                             "the CPU (--device cpu), or a library built with CUDA (ATTEST_CUDA=1)")
 
 
-def check_selector(selector, setting):
-    """Refuses a text that names no selector, a setting that is none of its own, and a selector that needs a dump."""
-    one = torch.zeros(1, 1, 1, 128)
+def check_selector(selector, setting, layers=(0,), kv_heads=1):
+    """Refuses a text that names no selector, a setting that is none of its own, a selector that needs a dump, and heads
+    that these layers lack."""
     refusals = []
-    for values_in_keys in (False, True):  # a format may be for latent attention alone
+    for values_in_keys in (False, True):  # a format may be for latent attention alone, which has one KV head
+        one = torch.zeros(1, 1 if values_in_keys else kv_heads, 1, 128)
         try:
-            return torch.ops.attest.attend(one, one, one, selector, setting, 0, 1.0, values_in_keys=values_in_keys)
+            for layer in layers:
+                torch.ops.attest.attend(one, one, one, selector, setting, layer, 1.0, values_in_keys=values_in_keys)
+            return
         except (ValueError, TypeError, RuntimeError) as error:
             refusals.append(error)
     raise SelectorError(first_line(refusals[0])) from refusals[0]

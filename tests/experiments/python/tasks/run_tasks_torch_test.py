@@ -6,8 +6,8 @@ import h5py
 import numpy as np
 import pytest
 
-from task_runs_maker import (ANSWER, END, LINE_BREAK, answered_prompts, greedy, load, model_folder, tasks,  # noqa: F401
-                             write_lines)
+from task_runs_maker import (ANSWER, END, LINE_BREAK, SELECTORS, answered_prompts, greedy, load,  # noqa: F401
+                             model_folder, tasks, write_lines)
 from attest.capture import __main__ as capture
 from capture_models import token_ids
 
@@ -124,6 +124,21 @@ def test_layers_and_forced_layers(model_folder, prompts, tmp_path):  # noqa: F81
     with h5py.File(tmp_path / "t.h5") as file:
         assert json.loads(file.attrs["manifest"])["layers"] == [3]
         assert (abs(file["outcomes/kept_ratio"][:, 2] - (0.75 + 0.25 * 8 / 122)) < 0.01).all()
+
+
+def test_dense_heads_are_checked_in_every_layer(model_folder, prompts, tmp_path, capsys):  # noqa: F811
+    """One of two KV heads of the last of four layers keeps all."""
+    path = write_lines(tmp_path / "p.jsonl", prompts)
+
+    def run(heads):
+        recent = {**SELECTORS[1], "text": f"streaming_llm:dense_heads={heads}", "settings": [[8, False, "8"]]}
+        return tasks(model_folder, tmp_path / "t.h5", f"--prompts={path}", "--forced", selectors=[recent])
+
+    assert run("3:2") == 2
+    assert "option 'dense_heads' has 3:2, and layer 3 has 2 KV heads" in capsys.readouterr().err
+    assert run("3:1") == 0
+    with h5py.File(tmp_path / "t.h5") as file:
+        assert (abs(file["outcomes/kept_ratio"][:, 1] - (1 / 8 + 7 / 8 * 8 / 122)) < 0.01).all()
 
 
 @pytest.mark.parametrize("queries", [None, 2])
