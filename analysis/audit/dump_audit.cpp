@@ -53,7 +53,7 @@ std::shared_ptr<Selector> with_scales(const Selector& kv_cache, std::span<const 
     const std::string name = side == 0 ? "k" : "v";
     const KvFormat* format = find_kv_format(formats[name]);
     if (format != nullptr && format->scale_divisor > 0)
-      spec.options.emplace_back(name + "_scale", fmt::format("{}", scales[side]));
+      spec.options.emplace_back(name + "_scale", scales[side] == 1 ? "unit" : fmt::format("{}", scales[side]));
   }
   return make_selector(spec);
 }
@@ -81,6 +81,7 @@ class Auditor {
     select_queries(layer_, unit.sample->query_indices);
     options_.expected.selector.check_layer(unit.layer, layer_.shape.num_kv_heads);
     const std::shared_ptr<Selector> of_layer = selector_of_layer(index, unit.layer);
+    scales_of_layers = scales_of_layers || of_layer != nullptr;
     const AuditOptions options{
         .expected = {of_layer ? *of_layer : options_.expected.selector, options_.expected.setting},
         .of_dump = options_.of_dump,
@@ -105,6 +106,8 @@ class Auditor {
       throw InputError(fmt::format("{}: /samples/{}: {}", dump_.info().path, printable(sample.name), error.what()));
     }
   }
+
+  bool scales_of_layers = false;  ///< of a layer that was audited
 
  private:
   /// Null where the layer has no scales of its own.
@@ -149,7 +152,7 @@ DumpAudit audit_dump(const DumpReader& dump, const StudyPlan& plan, const AuditO
   if (units.empty())
     throw InputError(
         fmt::format("{}: no chosen layer has the data set 'output', what the engine's attention gave: 'attest capture "
-                    "--attention-output' records it",
+                    "--attention-output' records it, and so do attest-vllm and captures of llama.cpp",
                     dump.info().path));
   std::ranges::stable_sort(units, {}, &Unit::layer);
   Auditor auditor(dump, options);
@@ -157,6 +160,7 @@ DumpAudit audit_dump(const DumpReader& dump, const StudyPlan& plan, const AuditO
     found.layers.push_back(auditor.run(unit));
     if (progress) progress(found.layers.size(), units.size());
   }
+  found.scales_of_layers = auditor.scales_of_layers;
   return found;
 }
 

@@ -22,6 +22,7 @@ struct AuditedLayer {
 struct DumpAudit {
   std::vector<AuditedLayer> layers;  ///< by layer, then sample as in the dump
   std::size_t without_output = 0;    ///< chosen layers of samples that lack it
+  bool scales_of_layers = false;     ///< of the cache that was expected: data sets `cache_scales`
 
   /// The first layer that leaves its rounding, in its first sample; null: all agree.
   const AuditedLayer* first() const;

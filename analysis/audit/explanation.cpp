@@ -76,7 +76,9 @@ class Search {
     found.explaining_left_out = static_cast<std::int64_t>(num_explaining - done);
     if (found.explaining.empty()) test(std::span(rest).first(std::min<std::size_t>(rest.size(), kMostNearest)), found);
     if (!found.explaining.empty()) found.nearest.clear();
-    std::ranges::stable_sort(found.explaining, {}, &TestedHypothesis::mean_excess);
+    // A number that was fitted explains what a hypothesis without one does: it comes after.
+    std::ranges::stable_sort(found.explaining, {},
+                             [](const TestedHypothesis& one) { return std::pair(!one.note.empty(), one.mean_excess); });
     std::ranges::stable_sort(found.nearest, {}, &TestedHypothesis::mean_excess);
     found.nearest.resize(std::min(found.nearest.size(), kMostNearest));
     return found;

@@ -16,6 +16,7 @@
 #include "dumps/base/error.h"
 #include "dumps/base/input_file.h"
 #include "dumps/base/json.h"
+#include "dumps/base/output_place.h"
 #include "dumps/base/printable.h"
 
 namespace attest {
@@ -85,6 +86,7 @@ void require_unchanged(const std::vector<InputStatus>& inputs) {
 
 RunReport compute_chunk(const PreparedStudy& run, const std::atomic<bool>& stop, const StudyObserver& observer) {
   const std::string& target = run.options.chunk->file;
+  require_replaceable(target);  // before anything is computed
   std::error_code error;
   if (!run.options.force && std::filesystem::exists(target, error))
     throw OutputError(fmt::format("'{}' exists; --force replaces it", target));

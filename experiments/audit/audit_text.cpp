@@ -166,9 +166,9 @@ std::string audit_text(const AuditReport& report) {
   const Counts counts = counts_of(audit);
   std::string text =
       fmt::format("{}: {}\n", printable(report.dump.path), engine_in_words(report.dump.engine, report.dump.kv_cache));
-  text += line("compared",
-               fmt::format("{} rows (query, query head) of {} with {}, on the {}", counts.rows,
-                           counted(std::ssize(counts.layers), "layer"), printable(report.expected), report.device));
+  text += line("compared", fmt::format("{} rows (query, query head) of {} with {}{}, on the {}", counts.rows,
+                                       counted(std::ssize(counts.layers), "layer"), printable(report.expected),
+                                       audit.scales_of_layers ? " and the scales of each layer" : "", report.device));
   const std::vector<std::string> types(counts.element_types.begin(), counts.element_types.end());
   text += line("rounding", fmt::format("{:g} units of {}, and what it adds to scores, relative to a row's size",
                                        report.roundings, join(types, ", ")));

@@ -9,6 +9,7 @@ std::span<const TargetInfo* const> all_targets() {
       &kStudyTarget,    &kProcessTarget,   &kNoteTarget,         &kChunkTarget,          &kAnswersTarget,
       &kSettingsTarget, &kChannelsTarget,  &kKernelReportTarget, &kRecommendationTarget, &kConfigTarget,
       &kSelectorTarget, &kGridTarget,      &kScalesTarget,       &kHeadWeightsTarget,    &kRopeTarget,
+      &kPackedTarget,
 #ifdef ATTEST_FUZZ_FIGURES
       &kFiguresTarget,
 #endif

@@ -1,4 +1,6 @@
 // study.json, which describes an unfinished study: to resume it, and to say how far it is.
+#include <filesystem>
+
 #include "analysis/results/partial_results.h"
 #include "analysis/results/partial_status.h"
 #include "dumps/base/json.h"
@@ -33,10 +35,16 @@ class StudyTarget : public FuzzTarget {
     folder_.write("r.partial/unit-7-0-2.bin", "");
   }
 
-  std::string make(RandomStream& random) override { return mutated_json(document(), random); }
+  std::string make(RandomStream& random) override {
+    return random.below(256) == 0 ? "" : mutated_json(document(), random);
+  }
 
   Outcome read(const std::string& input) override {
-    folder_.write("r.partial/study.json", input);
+    const std::string file = folder_.write("r.partial/study.json", input);
+    if (input.empty()) {  // no file at all
+      std::filesystem::remove(file);
+      return outcome_of(path_, [&] { read_partial_status(path_); });
+    }
     const Outcome resumed = outcome_of(path_, [&] {
       const PartialResults partial(path_, PartialResults::Start::resume, study().dump(), nullptr);
       require(parsed_json(Json(partial.start_time()).dump()).has_value(), "a start time that JSON cannot hold");

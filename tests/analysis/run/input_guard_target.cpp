@@ -26,10 +26,14 @@ class NoteTarget : public FuzzTarget {
 
   Outcome read(const std::string& input) override {
     folder_.write("r.partial/note-inputs.json", input);
-    return outcome_of(input_, [&] { InputGuard(inputs_, partial_, hashes_, stop_).finish(); });
+    std::vector<InputStatus> inputs = inputs_;
+    if (input.size() % kOneChangedOf == 0) ++inputs[0].bytes;
+    return outcome_of(input_, [&] { InputGuard(inputs, partial_, hashes_, stop_).finish(); });
   }
 
  private:
+  static constexpr std::size_t kOneChangedOf = 64;
+
   ScratchFolder folder_;
   std::string input_;
   PartialResults partial_;

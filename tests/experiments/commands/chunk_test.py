@@ -87,6 +87,22 @@ def test_damaged_chunks_are_refused(study, tmp_path):
         assert result.returncode == 4 and f"attest: {path}: " in result.stderr and sentence in result.stderr, (number, result.stderr)
 
 
+def test_a_name_that_no_file_can_have_is_told_before_the_work(study, tmp_path):
+    folder, _ = study
+    name = "L" * 300
+    result = subprocess.run([shared_runs.ATTEST, "run", folder / "dump.h5", *shared_runs.SELECTORS, "--units", "0", "--chunk", name],
+                            capture_output=True, text=True, cwd=tmp_path)
+    assert result.returncode == 5 and name in result.stderr and list(tmp_path.iterdir()) == [], result.stderr
+
+
+def test_refused_chunks_leave_no_study(study, tmp_path):
+    folder, _ = study
+    (tmp_path / "c").write_text("")
+    command = [shared_runs.ATTEST, "run", folder / "dump.h5", *shared_runs.SELECTORS, "-o", tmp_path / "r.h5", "--take", tmp_path / "c"]
+    result = subprocess.run(command, capture_output=True, text=True)
+    assert result.returncode == 4 and sorted(tmp_path.iterdir()) == [tmp_path / "c"], result.stderr
+
+
 @pytest.mark.parametrize("more, sentence", [
     (["--units", "0"], "--units and --chunk belong together"),
     (["--chunk", "x"], "--units and --chunk belong together"),

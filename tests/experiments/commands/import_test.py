@@ -318,3 +318,11 @@ def test_names_from_a_file_do_not_reach_the_terminal_raw(tmp_path):
     (tmp_path / "out").mkdir()
     done = subprocess.run([ATTEST, "import", tmp_path / "a.npz", "-o", tmp_path / "out/d.h5"], capture_output=True, text=True)
     assert done.returncode == 0 and "sample 'a\\x1b[2J\\x0a': 50 tokens" in done.stdout
+
+
+def test_json_gives_a_terminal_nothing_to_obey(tmp_path):
+    np.savez(tmp_path / "a.npz", **tensors())
+    name = "d\u202e\x7f.h5"
+    done = subprocess.run([ATTEST, "--json", "import", "a.npz", "-o", name], capture_output=True, text=True, cwd=tmp_path)
+    assert "\\u202e\\u007f" in done.stdout and all(c.isprintable() or c == "\n" for c in done.stdout)
+    assert json.loads(done.stdout)["path"] == name

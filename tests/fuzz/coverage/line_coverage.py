@@ -14,7 +14,8 @@ SOURCES = {  # where the content of a file is looked at
     "dump": "dumps/format/ dump_reader dump_metadata dump_metadata_codec dump_fields value_check memory_bound dumps/hdf5/ node dataset "
             "chunk_reader float_format dumps/inspect/ file_format",
     "estimates": "dumps/format/ estimate_reader",
-    "results": "analysis/results/ results_file_reader results_file_scan decoded_arrays check_results cell_check dumps/base/ json_packed",
+    "results": "analysis/results/ results_file_reader results_file_scan decoded_arrays check_results cell_check",
+    "packed": "dumps/base/ json_packed",
     "tasks": "analysis/outcomes/ tasks_file",
     "unit": "analysis/results/ layer_results_codec unit_check",
     "study": "analysis/results/ partial_status",

@@ -1,6 +1,7 @@
 """Runs the command of a script: an exception becomes a line on stderr and an exit code; Ctrl-C leaves no file."""
 import contextlib
 import errno
+import json
 import os
 import secrets
 import signal
@@ -60,6 +61,12 @@ def drop_output(*streams):
     for stream in streams:
         with contextlib.suppress(OSError, ValueError):  # closed from the start
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def json_text(value):
+    """JSON in UTF-8, but what a terminal would obey or not show is \\uNNNN, as the program writes it."""
+    return "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] if ord(c) > 0x7f else f"\\u{ord(c):04x}"
+                   for c in json.dumps(value, indent=2, ensure_ascii=False))
 
 
 def print_report(text):

@@ -63,8 +63,8 @@ def integer_list(text):
     return [int(item) for item in text.split(",")]
 
 
-def add_arguments(parser):
-    parser.add_argument("model", metavar="MODEL", help="name on the Hugging Face hub, folder of a checkpoint, or a .gguf file")
+def add_arguments(parser, model="name on the Hugging Face hub, or folder of a checkpoint"):
+    parser.add_argument("model", metavar="MODEL", help=model)
     parser.add_argument("prompts", metavar="PROMPTS", nargs="+", help="text or .jsonl files")
     parser.add_argument("-o", "--output", metavar="DUMP", required=True, type=file_name, help="the dump to write")
 
@@ -136,7 +136,7 @@ def parse(arguments):
     parser = Parser(prog="attest capture", usage="attest capture MODEL PROMPTS... -o DUMP [options]",
                     description=DESCRIPTION, epilog=EPILOG, add_help=False, allow_abbrev=False,
                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    add_arguments(parser)
+    add_arguments(parser, "name on the Hugging Face hub, folder of a checkpoint, or a .gguf file")
     add_query_options(parser)
     what = add_content_options(parser)
     what.add_argument("--attention-mass", metavar="N", type=count, nargs="?", const=True,

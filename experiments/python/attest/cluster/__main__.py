@@ -3,7 +3,7 @@ import json
 import logging
 import sys
 
-from ..base.command import NOTHING_WRITTEN, end_process, print_report, run_command
+from ..base.command import NOTHING_WRITTEN, end_process, json_text, print_report, run_command
 from ..base.progress import Progress
 from . import executors
 from .study import Study
@@ -20,7 +20,7 @@ def share(request, study):
             with Progress(study.total, "layers", request["quiet"], found=finished) as progress:
                 study.share(executor, slots, progress=lambda now, _: progress(now - progress.done))
     if request["json"]:
-        print_report(json.dumps(study.summary, indent=2, ensure_ascii=False))
+        print_report(json_text(study.summary))
 
 
 def main(text):

@@ -6,7 +6,7 @@ import os
 import sys
 import warnings
 
-from ..base.command import end_process, print_report, run_command
+from ..base.command import end_process, json_text, print_report, run_command
 from ..base.errors import DumpError, UsageError
 from ..base.files import in_quotes
 from ..base.progress import Progress
@@ -36,10 +36,9 @@ def check_options(options, target):
 
 def report_json(plan, target, seconds):
     path = os.fsencode(target).decode(errors="replace")
-    return json.dumps({"path": path, "samples": plan.num_samples(), "layers": plan.num_sample_layers(),
-                       "query_heads": plan.num_query_heads, "kv_heads": plan.num_kv_heads, "head_dim": plan.head_dim,
-                       "value_dim": plan.value_dim, "bytes": plan.num_bytes(), "seconds": seconds},
-                      indent=2, ensure_ascii=False)
+    return json_text({"path": path, "samples": plan.num_samples(), "layers": plan.num_sample_layers(),
+                      "query_heads": plan.num_query_heads, "kv_heads": plan.num_kv_heads, "head_dim": plan.head_dim,
+                      "value_dim": plan.value_dim, "bytes": plan.num_bytes(), "seconds": seconds})
 
 
 def report_text(plan, target, seconds):

@@ -5,7 +5,7 @@ import subprocess
 import sys
 import time
 
-from ..base.command import print_report
+from ..base.command import json_text, print_report
 from ..base.errors import InputError, UsageError, printable
 from ..base.output_check import refuse_inputs
 from ..program import program
@@ -74,11 +74,11 @@ def _report(request, samples, layers, geometry, seconds):
     target = request["target"]
     size, value_dim = os.path.getsize(target), int(geometry.get("value_dim", geometry["head_dim"]))
     if request["json"]:
-        return print_report(json.dumps(
+        return print_report(json_text(
             {"path": os.fsencode(target).decode(errors="replace"), "samples": samples, "layers": layers,
              "query_heads": int(geometry["num_query_heads"]), "kv_heads": int(geometry["num_kv_heads"]),
              "head_dim": int(geometry["head_dim"]), "value_dim": value_dim, "bytes": size,
-             "seconds": seconds}, indent=2, ensure_ascii=False))
+             "seconds": seconds}))
     print_report(f"{target}: {samples} sample(s), {layers} layer(s) in all, {geometry['num_query_heads']} query and "
                  f"{geometry['num_kv_heads']} KV heads of {geometry['head_dim']} channels (values "
                  f"{value_dim}), {size / 1e6:.1f} MB in {seconds:.1f} s")

@@ -8,7 +8,7 @@ import sys
 import time
 
 from ..base.arguments import chosen_layers
-from ..base.command import NOTHING_WRITTEN, end_process, print_report, raise_if_interrupted, run_command
+from ..base.command import NOTHING_WRITTEN, end_process, json_text, print_report, raise_if_interrupted, run_command
 from ..base.errors import OutputError, printable
 from ..base.output_check import refuse_inputs
 from ..capture.model import length_warning, load_model, load_tokenizer, model_name
@@ -178,7 +178,7 @@ def report(options, model):
         del summary["format"], summary["model"]
         written = {"outcomes": os.fsencode(options.output).decode(errors="replace"), "device": model["device"],
                    "dtype": model["dtype"], **summary}
-        text = json.dumps(written, indent=2, ensure_ascii=False)
+        text = json_text(written)
     else:
         table = shown.stdout.split("\n\n", 1)[1]
         text = (f"{table}Outcomes: {printable(options.output)} "

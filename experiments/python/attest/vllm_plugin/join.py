@@ -13,7 +13,7 @@ from .rank import Rank
 
 OF_ONE_REQUEST = ("created", "engine_rank")  # attributes of the root that need not be those of the other requests
 HEAD_AXIS = {"q": 1, "output": 1, "k": 0, "v": 0}
-OF_A_LAYER = {*HEAD_AXIS, "sinks"}
+OF_A_LAYER = {*HEAD_AXIS, "sinks", "cache_scales"}
 OF_A_SAMPLE = {"layers", "query_positions", "tokens", "spans", "span_labels"}  # data sets that inspect has looked at
 MOST_REFUSAL_BYTES = 8000
 
@@ -83,8 +83,8 @@ def join_requests(paths, target, force=False, gzip_level=0):
 def _refuse_another_engine(header, found, path):
     for name in {**header, **found}:
         if name not in OF_ONE_REQUEST and header.get(name) != found.get(name):
-            raise InputError(f"{path}: its {name} is {found.get(name)}, that of the requests before {header.get(name)}, and "
-                             "a dump has one")
+            raise InputError(f"{path}: its {name} is {in_quotes(found.get(name, ''))}, that of the requests before "
+                             f"{in_quotes(header.get(name, ''))}, and a dump has one")
 
 
 @contextlib.contextmanager

@@ -148,6 +148,31 @@ def test_decoding_with_window_soft_cap_scale_and_sinks(tmp_path):
         check(dump, f"pass-0-request-{number}", 0, requests, number)
 
 
+def audit(folder, expect):
+    done = subprocess.run([ATTEST, "audit", folder.parent / "d.h5", "--json"], capture_output=True, text=True)
+    assert done.returncode == expect, done
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("fault, kind", [({}, None), ({"window": None}, "window"), ({"sinks": None}, "sinks"),
+                                         ({"softcap": None}, "softcap"), ({"scale": 0.5}, "scale")])
+def test_the_audit_of_what_was_recorded(tmp_path, fault, kind):
+    """The recorded kernel did otherwise than its plan says."""
+    sinks = np.array([1.0, -2.0, 0.5, 3.0], np.float32)
+    requests = Requests((12, 9, 8), (1, 1, 1), scale=0.25, softcap=2.0, window=5, sinks=sinks)
+    computed = requests.options | fault
+    outputs, lses = zip(*(attention(q, k, v, range(len(k) - 1, len(k)), **computed)
+                          for q, k, v in zip(requests.q, requests.k, requests.v)))
+    requests.outputs, requests.lses = outputs, lses
+    record_decode(FlightRecorder(tmp_path / "calls"), requests, sinks=sinks, return_lse=True, result=requests.result(lse=True),
+                  plan={"sm_scale": 0.25, "logits_soft_cap": 2.0, "window_left": 4})
+    imported(tmp_path / "calls").close()
+    report = audit(tmp_path / "calls", 3 if fault else 0)
+    assert report["engine"] == "flashinfer 0.7.2" and report["layers"][0]["expected"]["lse_difference"] is not None
+    for layer in report["layers"] if fault else ():
+        assert layer["explanation"]["explained_by"][0]["kind"] == kind, layer["explanation"]
+
+
 def test_every_plan_is_a_pass(tmp_path):
     recorder = FlightRecorder(tmp_path / "calls")
     steps = [Requests(queries=(1, 1, 1)) for _ in range(3)]

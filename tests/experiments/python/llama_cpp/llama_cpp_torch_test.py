@@ -2,6 +2,8 @@
 captured q, k and v are those of transformers, and whose captured output is attention of them as the dump format defines
 it; for quantised caches, with keys and values as the package gguf quantises them."""
 import json
+import os
+import subprocess
 
 import h5py
 import numpy as np
@@ -150,6 +152,18 @@ def test_quantised_caches(models, tmp_path, family, key_kind, value_kind):
     assert np.quantile(found, 0.9) <= 1e-3 and found.max() <= 0.05
     exact = np.concatenate([error.ravel() for error in errors(dump, "p", lambda layer: attention(dump, "p", layer)[0])])
     assert np.median(exact) > 10 * np.median(found)
+
+
+@pytest.mark.parametrize("options", [
+    (), ("-t", 2), ("-fa", "off"), ("-ctk", "bf16", "-ctv", "bf16"), ("-ctk", "q8_0", "-ctv", "q8_0"),
+    ("-ctk", "q4_0", "-ctv", "q4_0"), ("-ctk", "q8_0")], ids=lambda options: "_".join(map(str, options)) or "f16")
+def test_llama_cpp_as_it_is_agrees(models, tmp_path, options):
+    """A prompt of so many tokens that threads share its cache."""
+    capture_gguf(models, tmp_path, "llama_64", "--last", 2, "--decode", 3, *options,
+                 prompts=[{"name": "p", "tokens": token_ids(900)}]).close()
+    done = subprocess.run([os.environ["ATTEST_BIN"], "audit", tmp_path / "d.h5", "--json"], capture_output=True, text=True)
+    assert done.returncode == 0, (json.loads(done.stdout)["text"], done.stderr)
+    assert json.loads(done.stdout)["engine"].startswith("llama.cpp of llama-cpp-python ")
 
 
 def test_a_rotation_that_is_turned_off_is_named(models, tmp_path, monkeypatch):

@@ -36,6 +36,7 @@ def write(folder, request, rank, layers, kv_heads, kind="float32", **header):
                 bits = own.view(np.uint32) if kind == "float32" else (own.view(np.uint32) >> 16).astype(np.uint16)
                 writer.write_values(writer.create_values(group, name, own.shape, kind), (0, 0, 0), bits)
             writer.write_array(group, "sinks", np.arange(HEADS)[rank.tensor * heads:][:heads], "<f4")
+            writer.write_array(group, "cache_scales", np.array([0.5, layer + 1]), "<f4")
         writer.commit()
     return path
 
@@ -57,6 +58,7 @@ def check(dump, request, layers, kv_heads, exact=True):
         group = sample[f"layers/{layer}"]
         assert group.attrs.get("sliding_window") == (3 if layer else None)
         assert group["sinks"][:].tolist() == list(range(HEADS))
+        assert group["cache_scales"][:].tolist() == [0.5, layer + 1], "of the layer, not of its heads"
         for name in ("q", "k", "v", "output"):
             expected = values(request, layer, name, kv_heads)
             found = group[name].astype(np.float32)[:]
@@ -98,7 +100,7 @@ def test_a_missing_rank_is_refused(tmp_path):
 
 def test_requests_of_two_engines_are_refused(tmp_path):
     paths = [write(tmp_path, request, Rank(), [0], 2, kv_cache=cache) for request, cache in (("a", ""), ("b", "k=q8_0"))]
-    with pytest.raises(InputError, match="b.h5: its kv_cache is k=q8_0, that of the requests before , and a dump has one"):
+    with pytest.raises(InputError, match="b.h5: its kv_cache is 'k=q8_0', that of the requests before '', and a dump has one"):
         join(tmp_path, *paths)
 
 
