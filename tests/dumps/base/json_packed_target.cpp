@@ -30,8 +30,8 @@ class PackedTarget : public FuzzTarget {
 
   Outcome read(const std::string& input) override {
     return outcome_of("", [&] {
-      const Json value = unpacked(input);
-      require(unpacked(packed(value)) == value, "a value that packs to itself");
+      const std::string bytes = packed(unpacked(input));
+      require(packed(unpacked(bytes)) == bytes, "a value that packs to itself");  // NaN is not equal to itself
     });
   }
 };

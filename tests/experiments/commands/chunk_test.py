@@ -92,7 +92,7 @@ def test_a_name_that_no_file_can_have_is_told_before_the_work(study, tmp_path):
     name = "L" * 300
     result = subprocess.run([shared_runs.ATTEST, "run", folder / "dump.h5", *shared_runs.SELECTORS, "--units", "0", "--chunk", name],
                             capture_output=True, text=True, cwd=tmp_path)
-    assert result.returncode == 5 and name in result.stderr and list(tmp_path.iterdir()) == [], result.stderr
+    assert result.returncode == 5 and "L...': File name too long" in result.stderr and list(tmp_path.iterdir()) == [], result.stderr
 
 
 def test_refused_chunks_leave_no_study(study, tmp_path):
