@@ -77,6 +77,7 @@ class Reader {
       const std::string_view raw = text();
       failed_ = failed_ || raw.size() % sizeof(float) != 0;
       metric.values.resize(raw.size() / sizeof(float));
+      if (metric.values.empty()) continue;  // memcpy takes no null pointer
       std::memcpy(metric.values.data(), raw.data(), metric.values.size() * sizeof(float));
     }
     return all;
