@@ -101,10 +101,11 @@ class SelectorAttention:
         self.selector, self.setting, self.layers = selector, float(setting), layers
 
     def _num_kv_heads(self):
-        """Of a layer; the largest number, where layers differ. Latent attention has one, which all query heads share."""
+        """Of a layer; the largest number, where layers differ. Latent attention has one, which all query heads share, and
+        so has a model without attention, which is refused when it runs."""
         if getattr(self.config, "kv_lora_rank", None) is not None:
             return 1
-        heads = getattr(self.config, "num_key_value_heads", None) or self.config.num_attention_heads
+        heads = getattr(self.config, "num_key_value_heads", None) or getattr(self.config, "num_attention_heads", 1)
         return max(heads) if isinstance(heads, (list, tuple)) else heads
 
     # -- what was kept
