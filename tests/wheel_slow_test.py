@@ -28,7 +28,7 @@ def wheel(tmp_path_factory):
     settings = {"build-dir": f"{ROOT}/build/wheel", "cmake.define.ATTEST_NATIVE": "ON",
                 "cmake.define.ATTEST_CUDA": "ON" if with_cuda else "OFF"}
     done = call(sys.executable, "-m", "pip", "wheel", ROOT, "-w", folder, "--no-deps", "--no-build-isolation",
-                *(f"-C{name}={value}" for name, value in settings.items()))
+                *(f"--config-settings={name}={value}" for name, value in settings.items()))
     assert done.returncode == 0, done.stdout + done.stderr
     (found,) = folder.iterdir()
     return found
