@@ -166,7 +166,7 @@ void add_run(Command& program, const GlobalOptions& global) {
   const Option& take = command
                            .option("--take", options->take,
                                    "Compute nothing: add the units of these chunks to the study, and tell which are "
-                                   "missing")
+                                   "missing; -: their names come on standard input, a line each, and they are removed")
                            .may_be_empty()
                            .type("FILE");
   add_elsewhere_options(command, options->elsewhere);

@@ -10,6 +10,15 @@ from ..base.errors import DumpError, printable
 from ..program import program
 
 
+running = set()  # processes that threads of this one have started
+
+
+def end_processes():
+    """Those of chunks that nobody waits for any more."""
+    for process in list(running):
+        process.terminate()
+
+
 class ChunkError(DumpError):
     """The program failed on a worker: in the words of the program, and with its exit code."""
 
@@ -40,11 +49,16 @@ def compute(words, units, folder):
     with tempfile.TemporaryDirectory(prefix="attest-chunk-") as place:
         chunk = pathlib.Path(place) / "chunk"
         began = time.monotonic()
-        done = subprocess.run([program(), "run", *words, "--units", units_text(units), "--chunk", str(chunk), "--quiet"],
-                              cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-                              text=True, errors="replace")
-        if done.returncode:
-            said = (done.stderr.strip().splitlines() or [f"ended by signal {-done.returncode}"])[-1]
+        process = subprocess.Popen(
+            [program(), "run", *words, "--units", units_text(units), "--chunk", str(chunk), "--quiet"], cwd=folder,
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace")
+        running.add(process)
+        try:
+            error = process.communicate()[1]
+        finally:
+            running.discard(process)
+        if process.returncode:
+            said = (error.strip().splitlines() or [f"ended by signal {-process.returncode}"])[-1]
             raise ChunkError(f"worker {socket.gethostname()}: {printable(said.removeprefix('attest: '))}",
-                             done.returncode if done.returncode in (1, 2, 4, 5) else 1)
+                             process.returncode if process.returncode in (1, 2, 4, 5) else 1)
         return chunk.read_bytes(), time.monotonic() - began

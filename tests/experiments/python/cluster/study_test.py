@@ -29,7 +29,8 @@ partial = pathlib.Path(out + ".partial")
 if partial.exists() and "--resume" not in words:
     sys.exit(print("attest: is there already", file=sys.stderr) or 5)
 known = set(json.loads(partial.read_text())) if partial.exists() else set()
-for chunk in words[words.index("--take") + 1:]:
+chunks = words[words.index("--take") + 1:]
+for chunk in (line.rstrip() for line in sys.stdin) if chunks == ["-"] else chunks:
     known |= set(json.loads(open(chunk).read()))
 partial.write_text(json.dumps(sorted(known)))
 missing = [u for u in range(units) if u not in known]
@@ -76,8 +77,9 @@ def test_options_become_words(folder):
         attest.cluster.run(executor, ["d.h5", "e.h5"], "r.h5", selector=["ffd", "quest"], delta="1:3:1", skip_bad_layers=True,
                            with_dense_layers=False, threads=2)
     options = ["--selector=ffd", "--selector=quest", "--delta=1:3:1", "--skip-bad-layers", "--threads=2"]
-    take, chunk = calls(folder)[:2]
-    assert take == ["--json", "--quiet", "run", "d.h5", "e.h5", *options, "-o", "r.h5", "--take"]
+    take = ["--json", "--quiet", "run", "d.h5", "e.h5", *options, "-o", "r.h5"]
+    assert calls(folder)[0] == [*take, "--take"] and [*take, "--resume", "--take", "-"] in calls(folder)
+    chunk = next(words for words in calls(folder) if "--chunk" in words)
     assert chunk[:8] == ["run", "d.h5", "e.h5", *options] and chunk[8:10] == ["--units", "0"]
 
 
