@@ -178,3 +178,16 @@ def test_a_chunk_replaces_nothing(study, tmp_path):
     result = run(chunk(folder / "dump.h5", path, "0"))
     assert result.returncode == 5 and "exists; --force replaces it" in result.stderr and path.read_text() == "precious"
     assert run(chunk(folder / "dump.h5", path, "0", "--force")).returncode == 0
+
+
+def test_a_chunk_takes_its_gpu_by_the_variables_of_a_launcher(study, tmp_path):
+    folder, _ = study
+    words = chunk(folder / "dump.h5", tmp_path / "c", "0-2,5")
+    ranks = {"RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2"}
+    result = subprocess.run(words, capture_output=True, text=True, env={**shared_runs.CLEAN, **ranks, "LOCAL_RANK": "2"})
+    assert result.returncode == 2 and "LOCAL_RANK" in result.stderr and list(tmp_path.iterdir()) == [], result.stderr
+    result = subprocess.run(words, capture_output=True, text=True, env={**shared_runs.CLEAN, **ranks})
+    assert result.returncode == 0 and "[rank" not in result.stderr, result.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["c"]
+    for path, missing in ((folder / "b", [0, 1, 2, 5]), (tmp_path / "c", None)):
+        assert json.loads(take(folder, tmp_path / "r.h5", path).stdout).get("missing") == missing

@@ -9,7 +9,7 @@ import threading
 import time
 
 from ..base.errors import OutputError, UsageError, first_line
-from .chunk import end_processes
+from . import chunk
 
 CONNECT_SECONDS = 15
 
@@ -23,13 +23,14 @@ def dask(place, say):
 
     with contextlib.ExitStack() as stack:
         try:
-            if local := re.fullmatch(r"local:(\d+)", place):
+            if local := re.fullmatch(r"local:([1-9]\d*)", place):
                 # Threads do: each starts a process of the program.
                 stack.enter_context(config.set({"distributed.dashboard.link": "http://127.0.0.1:{port}/status"}))
-                cluster = LocalCluster(n_workers=1, threads_per_worker=int(local[1]), processes=False,
+                chunk.slots = int(local[1])
+                cluster = LocalCluster(n_workers=1, threads_per_worker=chunk.slots, processes=False,
                                        dashboard_address="127.0.0.1:0", silence_logs=logging.CRITICAL)
                 client = stack.enter_context(Client(stack.enter_context(cluster)))
-                stack.callback(end_processes)
+                stack.callback(chunk.end_processes)
             else:
                 where = {"scheduler_file": place} if os.path.isfile(place) else {"address": place}
                 client = stack.enter_context(Client(**where, timeout=CONNECT_SECONDS))

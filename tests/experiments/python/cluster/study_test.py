@@ -6,6 +6,7 @@ import threading
 import pytest
 
 import attest.cluster
+import attest.cluster.chunk
 from attest.base.errors import OutputError, UsageError
 from attest.cluster.chunk import ChunkError, units_text
 from attest.cluster.executors import JobExecutor, slurm, slurm_parameters
@@ -16,6 +17,8 @@ import json, os, pathlib, sys
 words, units = sys.argv[1:], 24
 with open("calls", "a") as calls:
     calls.write(json.dumps(words) + "\n")
+with open("ranks", "a") as ranks:
+    ranks.write(" ".join(os.environ.get(name, "-") for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE")) + "\n")
 def after(name):
     return words[words.index(name) + 1]
 if "--chunk" in words:
@@ -70,6 +73,21 @@ def test_every_unit_comes_back_once(folder, slots):
     parts = [part.split("-") for text in computed for part in text.split(",")]
     assert sorted(u for part in parts for u in range(int(part[0]), int(part[-1]) + 1)) == list(range(24))
     assert seen[0] == (0, 24) and seen[-1] == (24, 24) and seen == sorted(seen)
+
+
+def test_threads_that_share_this_machines_gpus_are_ranks_to_the_program(folder, monkeypatch):
+    monkeypatch.setattr(attest.cluster.chunk, "slots", 3)
+    barrier = threading.Barrier(3)
+
+    def rank(_):
+        barrier.wait()  # so that each thread has one
+        return attest.cluster.chunk.environment()["RANK"]
+
+    with concurrent.futures.ThreadPoolExecutor(3) as executor:
+        assert len(set(executor.map(rank, range(3)))) == 3
+        attest.cluster.run(executor, ["d.h5"], "r.h5", slots=3)
+    ranks = set((folder / "ranks").read_text().splitlines())
+    assert "- - - -" in ranks and ranks - {"- - - -"} <= {f"{rank} {rank} 3 3" for rank in range(3)} and len(ranks) > 1
 
 
 def test_options_become_words(folder):
