@@ -13,7 +13,7 @@
 namespace attest {
 namespace {
 
-constexpr int kPollMs = 100;                  ///< between two looks for an interruption
+constexpr int kPollMs = 100;                   ///< between two looks for an interruption
 constexpr std::size_t kLongestName = 1 << 16;  ///< 16 times PATH_MAX
 
 }  // namespace

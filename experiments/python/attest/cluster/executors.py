@@ -18,6 +18,8 @@ CONNECT_SECONDS = 15
 def dask(place, say):
     """`place`: the scheduler's address, its scheduler file, or local:N for N worker processes on this machine. What TLS
     takes is in Dask's own settings (distributed.comm.tls, DASK_DISTRIBUTED__COMM__TLS__CA_FILE and others)."""
+    if re.fullmatch("local:0*", place):
+        raise UsageError(f"--dask {place}: expected how many processes compute at a time, such as local:4")
     from dask import config
     from distributed import Client, LocalCluster
 

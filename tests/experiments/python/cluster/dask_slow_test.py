@@ -211,3 +211,5 @@ def test_workers_of_this_machine(dump, plain, tmp_path):
     assert_same_results(tmp_path / "r.h5", plain)
     done = subprocess.run([*words, "--resume"], env=CLEAN, capture_output=True, text=True, timeout=LIMIT)
     assert done.returncode == 0 and "Results: " in done.stdout and "is complete already" in done.stderr
+    done = subprocess.run([*words[:-1], "local:0"], env=CLEAN, capture_output=True, text=True, timeout=LIMIT)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1) and "such as local:4" in done.stderr
