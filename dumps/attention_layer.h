@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -12,6 +13,9 @@
 #include "dumps/layer_buffer.h"
 
 namespace attest {
+
+class KvSource;
+class LayerStore;
 
 /// Bytes of one token in a quantised cache; 0: 16 bits for each channel.
 struct StoredBytes {
@@ -84,7 +88,10 @@ struct AttentionLayer : ModelAttention, LayerAttention, SampleTokens {
 
   int layer = 0;  ///< number within the model
   LayerBuffer q, k, v;
-  std::vector<LayerEstimates> estimates;  ///< scores estimated by other programs, for the selectors that read them
+  std::shared_ptr<LayerStore> store;       ///< where k and v may be instead; null: nowhere
+  bool in_store = false;                   ///< k and v are empty, `store` has them or gets them
+  std::shared_ptr<const KvSource> source;  ///< if not null, k and v are empty and come from it
+  std::vector<LayerEstimates> estimates;   ///< scores estimated by other programs, for the selectors that read them
   /// [N, Hq, Dv] gradient of the sum of the answer's margins by the outputs, averaged over their scales; or empty.
   std::vector<float> output_gradient;
 

@@ -68,9 +68,9 @@ void cuda_layer_amax(const AttentionLayer& layer, const DeviceInputs& inputs, fl
                       amax + shape.num_kv_heads, stream);
 }
 
-void cuda_exact_scores(CudaChunk& chunk) {
+void cuda_exact_scores(CudaChunk& chunk, bool with_low) {
   auto* scores = chunk.take_rows<float>();
-  float* low = chunk.rows.layer_max_length <= kShortRow ? chunk.take_rows<float>() : nullptr;
+  float* low = with_low && chunk.rows.layer_max_length <= kShortRow ? chunk.take_rows<float>() : nullptr;
   cuda_scores(chunk.rows, chunk.kv, chunk.queries, chunk.by_tokens(scores), chunk.by_tokens(low), chunk.stream);
   chunk.exact = scores;
   chunk.exact_low = low;

@@ -28,8 +28,8 @@ CudaChunk layer_chunk(const AttentionLayer& layer, const DeviceInputs& inputs, c
 /// as a whole.
 void cuda_layer_amax(const AttentionLayer& layer, const DeviceInputs& inputs, float* amax, cudaStream_t stream);
 
-/// Sets chunk.exact and chunk.exact_low.
-void cuda_exact_scores(CudaChunk& chunk);
+/// Sets chunk.exact and, of short rows, chunk.exact_low, which only metrics ask for.
+void cuda_exact_scores(CudaChunk& chunk, bool with_low = true);
 
 /// One ascending grid per query of the layer, without the shift of a KV head.
 std::vector<AscendingGrid> layer_grids(const AttentionLayer& layer, const Selector& selector,

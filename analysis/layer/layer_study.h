@@ -16,6 +16,7 @@
 #include "analysis/study/study.h"
 #include "dumps/attention_layer.h"
 #include "dumps/base/error.h"
+#include "dumps/layer_store.h"
 #include "kernels/device/stage_time.h"
 
 namespace attest {
@@ -43,6 +44,11 @@ class LayerStudy {
   virtual int max_submitted() const { return 1; }
   /// Memory for the buffers of layers that is fastest to copy to the device.
   virtual std::pmr::memory_resource* layer_memory() { return std::pmr::get_default_resource(); }
+
+  /// Where layers are better kept than in host memory; null: nowhere. submit() takes a layer whose store is such a one
+  /// while its keys and values still arrive there, and returns when they have. If they end before (KvArrival::end()),
+  /// the results of the layer mean nothing. A layer with a store may have a source instead, if the store had no room.
+  virtual std::shared_ptr<LayerStore> make_layer_store() { return nullptr; }
 
   /// Once the flag is set, run(), submit() and collect() end soon, within a layer, with Interrupted. Layers that are
   /// submitted are dropped. Null: they never do.

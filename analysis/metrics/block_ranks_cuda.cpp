@@ -33,7 +33,7 @@ void correlate_many(const CudaChunk& chunk, const RowValues& maxima, const Devic
                     float* rho) {
   const DeviceArena::Scope scope(*chunk.arena);
   const EntryEstimate estimate{.entries = maxima, .order = cuda_sort_descending(maxima, *chunk.arena, chunk.stream)};
-  cuda_spearman(estimate, exact_ranks, {rho, chunk.rows.cell}, chunk.stream);
+  cuda_spearman(estimate, exact_ranks, {rho, chunk.rows.cell}, *chunk.arena, chunk.stream);
 }
 
 void rank_short_rows(const CudaChunk& chunk, const RowValues& scores, const DeviceMatrix<const float>& low, int width,

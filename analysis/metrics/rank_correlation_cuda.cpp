@@ -48,7 +48,7 @@ void cuda_rank_correlation(const CudaSelectorRows& selector, const CudaCells& ce
   if (selection.entry_width == 1) estimate.entries = chunk.values(selection.estimate, selection.covered);
   if (selection.estimate == chunk.exact) estimate.order = ranks.order;
   if (!estimate.order) estimate.order = cuda_sort_descending(estimate.entries, *chunk.arena, chunk.stream);
-  cuda_spearman(estimate, ranks.tokens, {cells.of("spearman"), chunk.rows.cell}, chunk.stream);
+  cuda_spearman(estimate, ranks.tokens, {cells.of("spearman"), chunk.rows.cell}, *chunk.arena, chunk.stream);
   ranks.blocks.correlate(chunk, selection.estimate, selection.estimate_low, cells.of("spearman_block16"),
                          cells.of("spearman_block128"));
 }

@@ -14,9 +14,13 @@ constexpr auto kPause = std::chrono::milliseconds(10);
 
 }  // namespace
 
-LayerHandover::LayerHandover(int num_layers, std::pmr::memory_resource* memory)
+LayerHandover::LayerHandover(int num_layers, std::pmr::memory_resource* memory,
+                             const std::function<std::shared_ptr<LayerStore>()>& make_store)
     : most_ready_(static_cast<std::size_t>(num_layers)) {
-  for (int i = 0; i < num_layers; ++i) free_.push_back(std::make_unique<AttentionLayer>(memory));
+  for (int i = 0; i < num_layers; ++i) {
+    free_.push_back(std::make_unique<AttentionLayer>(memory));
+    free_.back()->store = make_store();
+  }
 }
 
 std::unique_ptr<AttentionLayer> LayerHandover::take_free(const std::stop_token& stop) {

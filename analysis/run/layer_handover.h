@@ -4,6 +4,8 @@
 #include <condition_variable>
 #include <deque>
 #include <exception>
+#include <functional>
+#include <future>
 #include <memory>
 #include <memory_resource>
 #include <mutex>
@@ -15,21 +17,30 @@
 #include "analysis/run/unit_queue.h"
 #include "analysis/study/study.h"
 #include "dumps/attention_layer.h"
+#include "dumps/layer_store.h"
 
 namespace attest {
+
+/// What is known once a layer has been read as a whole.
+struct ReadLayer {
+  std::vector<BlockHash> blocks;  ///< of the dump's file, hashed while the layer was read
+  std::string defect;             ///< one sentence that says why the layer cannot be studied; empty if it can
+};
 
 /// A unit that the reader passes to the study.
 struct Delivery {
   UnitKey unit;
   std::unique_ptr<AttentionLayer> layer;  ///< null if the unit is stored already
   UnitOrigin origin = UnitOrigin::this_process;
-  std::vector<BlockHash> blocks;  ///< of the dump's file, hashed while the layer was read
-  std::string defect;             ///< one sentence that says why the layer cannot be studied; empty if it can
+  /// There at once, unless keys and values still go to the layer's store. Throws what reading them threw.
+  std::shared_future<ReadLayer> reading;
 };
 
 class LayerHandover {
  public:
-  LayerHandover(int num_layers, std::pmr::memory_resource* memory);
+  /// `make_store` gives each layer its store, or null.
+  LayerHandover(int num_layers, std::pmr::memory_resource* memory,
+                const std::function<std::shared_ptr<LayerStore>()>& make_store);
 
   // -- reading thread
 

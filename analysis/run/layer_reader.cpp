@@ -5,8 +5,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <future>
+#include <memory>
 #include <mutex>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -14,6 +17,7 @@
 #include "dumps/base/content_hash.h"
 #include "dumps/base/error.h"
 #include "dumps/format/value_check.h"
+#include "dumps/layer_store.h"
 
 namespace attest {
 namespace {
@@ -27,6 +31,30 @@ std::vector<float> output_gradient(const DumpReader& dump, std::size_t sample, i
                                  dump.info().path, dump.info().samples[sample].name, layer, kOutputGradient));
   return mean;
 }
+
+/// For a layer that is read twice: the first time for what is told of it.
+class DroppingStore final : public LayerStore {
+ public:
+  bool reserve(std::size_t, std::size_t) override { return true; }
+  void put(KvTensor, std::size_t, std::size_t bytes, const Fill& fill) override {
+    std::vector<std::byte> piece(bytes);
+    fill(piece);
+  }
+};
+
+class DumpSource final : public KvSource {
+ public:
+  DumpSource(const DumpReader& dump, std::size_t sample, int layer, int threads)
+      : dump_(dump), sample_(sample), layer_(layer), threads_(threads) {}
+  void read(int first, int count, const Put& put) const override {
+    dump_.read_heads(sample_, layer_, first, count, put, threads_);
+  }
+
+ private:
+  const DumpReader& dump_;
+  const std::size_t sample_;
+  const int layer_, threads_;
+};
 
 }  // namespace
 
@@ -46,7 +74,7 @@ void LayerReader::deliver_all(const std::stop_token& stop) {
     if (!layer) return;
     const UnitQueue::Next next = queue_.next();
     if (next.state == UnitQueue::State::compute) {
-      if (!handover_.deliver(read(next.unit, std::move(layer)), stop)) return;
+      if (!read(next.unit, std::move(layer), stop)) return;
       continue;
     }
     handover_.give_back(std::move(layer));
@@ -63,34 +91,140 @@ void LayerReader::deliver_all(const std::stop_token& stop) {
   }
 }
 
-Delivery LayerReader::read(const UnitKey& unit, std::unique_ptr<AttentionLayer> layer) const {
+/// Hashes the blocks that are read, by several threads.
+class LayerReader::Blocks {
+ public:
+  Blocks(const StreamOptions& options, std::size_t dump) : options_(options), dump_(dump) {}
+
+  BlockObserver observer() {
+    if (!options_.hash_blocks) return {};
+    return [this](std::uint64_t block, std::span<const std::byte> bytes) {
+      if (options_.stop != nullptr && *options_.stop) throw Interrupted("interrupted");
+      const BlockHash hashed{.block = block, .hash = hash_of(bytes)};
+      if (options_.hashes != nullptr) options_.hashes->set(dump_, hashed);
+      const std::lock_guard lock(mutex_);
+      blocks_.push_back(hashed);
+    };
+  }
+  /// Those of the layer, in the order of the file.
+  std::vector<BlockHash> take() {
+    std::ranges::sort(blocks_, {}, &BlockHash::block);
+    return std::move(blocks_);
+  }
+
+ private:
+  const StreamOptions& options_;
+  const std::size_t dump_;
+  std::mutex mutex_;
+  std::vector<BlockHash> blocks_;
+};
+
+LayerReader::Place LayerReader::place_for(const UnitKey& unit, AttentionLayer& layer) const {
+  if (!layer.store) return Place::host_memory;
+  const DumpReader& dump = dumps_[unit.dump];
+  const std::size_t sample = plan_.places[unit.dump][unit.sample].index;
+  dump.check_memory(sample, unit.layer);
+  const LayerInfo& stored = dump.layer_info(sample, unit.layer);
+  if (!layer.store->reserve(stored.k.bytes, stored.v.bytes)) {
+    // The largest magnitudes of a layer are known once it is in memory.
+    const bool needs_amax =
+        std::ranges::any_of(study_.selectors, [](const StudySelector& s) { return s.selector->needs_amax(); });
+    return dump.reads_heads(sample, unit.layer) && !needs_amax ? Place::source : Place::host_memory;
+  }
+  begin_arrival(unit, *layer.store);
+  return Place::store;
+}
+
+void LayerReader::begin_arrival(const UnitKey& unit, LayerStore& store) const {
+  const DumpReader& dump = dumps_[unit.dump];
+  const LayerInfo& stored = dump.layer_info(plan_.places[unit.dump][unit.sample].index, unit.layer);
+  const int heads = dump.info().shape.num_kv_heads;
+  store.arrival.begin(heads, stored.k.bytes / static_cast<std::size_t>(heads),
+                      stored.v.bytes / static_cast<std::size_t>(heads));
+}
+
+void LayerReader::complete(const UnitKey& unit, AttentionLayer& layer) const {
   const PlannedSample& place = plan_.places[unit.dump][unit.sample];
   const DumpReader& dump = dumps_[unit.dump];
-  const std::string& sample = dump.info().samples[place.index].name;
-  std::mutex mutex;
-  std::vector<BlockHash> blocks;
-  const BlockObserver hash_block = [&](std::uint64_t block, std::span<const std::byte> bytes) {
-    if (options_.stop != nullptr && *options_.stop) throw Interrupted("interrupted");
-    const BlockHash hashed{.block = block, .hash = hash_of(bytes)};
-    if (options_.hashes != nullptr) options_.hashes->set(unit.dump, hashed);
-    const std::lock_guard lock(mutex);
-    blocks.push_back(hashed);
-  };
-  const bool finite = dump.read_layer(place.index, unit.layer, *layer, options_.reading_threads,
-                                      options_.hash_blocks ? hash_block : BlockObserver());
-  if (layer->head_gradient.empty() && options_.weights != nullptr)  // as if of one row, whose root mean square they are
-    layer->head_gradient = options_.weights->layers.at(unit.layer);
-  layer->output_gradient = output_gradient(dump, place.index, unit.layer);
-  while (layer->estimates.size() < options_.estimates.size()) layer->estimates.emplace_back(layer->q.memory());
+  if (layer.head_gradient.empty() && options_.weights != nullptr)  // as if of one row, whose root mean square they are
+    layer.head_gradient = options_.weights->layers.at(unit.layer);
+  layer.output_gradient = output_gradient(dump, place.index, unit.layer);
+  while (layer.estimates.size() < options_.estimates.size()) layer.estimates.emplace_back(layer.q.memory());
   for (std::size_t i = 0; i < options_.estimates.size(); ++i)
-    options_.estimates[i].read(sample, unit.layer, layer->estimates[i]);
-  select_queries(*layer, place.query_indices);
-  // Checked again because the bad value may be in a query that was left out.
-  std::string defect = finite ? std::string() : first_bad_value(check_values(*layer));
-  if (!defect.empty()) defect = fmt::format("{}: sample '{}', {}", dump.info().path, sample, defect);
-  if (defect.empty()) defect = first_bad_estimate(*layer, sample);
-  std::ranges::sort(blocks, {}, &BlockHash::block);
-  return {unit, std::move(layer), UnitOrigin::this_process, std::move(blocks), std::move(defect)};
+    options_.estimates[i].read(dump.info().samples[place.index].name, unit.layer, layer.estimates[i]);
+  select_queries(layer, place.query_indices);
+}
+
+std::string LayerReader::bad_value(const UnitKey& unit, const AttentionLayer& layer) const {
+  const DumpInfo& info = dumps_[unit.dump].info();
+  const std::string defect = first_bad_value(check_values(layer));
+  if (defect.empty()) return defect;
+  return fmt::format("{}: sample '{}', {}", info.path, info.samples[plan_.places[unit.dump][unit.sample].index].name,
+                     defect);
+}
+
+ReadLayer LayerReader::read_into_store(const UnitKey& unit, LayerStore& store, bool finite_queries,
+                                       Blocks& blocks) const {
+  struct End {
+    KvArrival& arrival;
+    ~End() { arrival.end(); }
+  } const end{store.arrival};
+  const PlannedSample& place = plan_.places[unit.dump][unit.sample];
+  const DumpReader& dump = dumps_[unit.dump];
+  const bool finite =
+      dump.read_keys_and_values(place.index, unit.layer, store, options_.reading_threads, blocks.observer());
+  ReadLayer read{.blocks = blocks.take(), .defect = {}};
+  if (finite && finite_queries) return read;
+  AttentionLayer again;  // in host memory, to find the place
+  std::ignore = dump.read_layer(place.index, unit.layer, again, options_.reading_threads);
+  select_queries(again, place.query_indices);
+  read.defect = bad_value(unit, again);
+  if (read.defect.empty())
+    read.defect = fmt::format("{}: sample '{}', layer {}: held NaN or infinity before, the file has changed",
+                              dump.info().path, dump.info().samples[place.index].name, unit.layer);
+  return read;
+}
+
+bool LayerReader::read(const UnitKey& unit, std::unique_ptr<AttentionLayer> layer, const std::stop_token& stop) {
+  const std::size_t index = plan_.places[unit.dump][unit.sample].index;
+  const DumpReader& dump = dumps_[unit.dump];
+  AttentionLayer& own = *layer;
+  Blocks blocks(options_, unit.dump);
+  const Place to = place_for(unit, own);
+  const int threads = options_.reading_threads;
+  bool finite = to == Place::host_memory ? dump.read_layer(index, unit.layer, own, threads, blocks.observer())
+                                         : dump.read_queries(index, unit.layer, own, threads, blocks.observer());
+  complete(unit, own);
+  const std::string bad_estimate = first_bad_estimate(own, dump.info().samples[index].name);
+  std::promise<ReadLayer> reading;
+  Delivery delivery{.unit = unit, .layer = std::move(layer), .reading = reading.get_future().share()};
+  if (to != Place::host_memory) {
+    // Checked again because the bad value may be in a query that was left out.
+    finite = finite || all_finite(own.element_type, {own.q.data(), own.q.size()});
+    std::shared_ptr<LayerStore> store = own.store;
+    if (to == Place::source) {
+      own.in_store = false;
+      own.source = std::make_shared<DumpSource>(dump, index, unit.layer, threads);
+      store = std::make_shared<DroppingStore>();
+      begin_arrival(unit, *store);
+    } else if (finite && bad_estimate.empty()) {
+      const bool goes_on = handover_.deliver(std::move(delivery), stop);  // from here on the layer is the study's
+      try {
+        reading.set_value(goes_on ? read_into_store(unit, *store, true, blocks) : ReadLayer());
+      } catch (...) {
+        reading.set_exception(std::current_exception());
+        throw;
+      }
+      return goes_on;
+    }
+    ReadLayer read = read_into_store(unit, *store, finite, blocks);
+    if (read.defect.empty()) read.defect = bad_estimate;
+    reading.set_value(std::move(read));
+  } else {
+    std::string defect = finite ? std::string() : bad_value(unit, own);
+    reading.set_value({.blocks = blocks.take(), .defect = defect.empty() ? bad_estimate : std::move(defect)});
+  }
+  return handover_.deliver(std::move(delivery), stop);
 }
 
 }  // namespace attest

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <span>
 #include <stop_token>
 
@@ -39,8 +40,22 @@ class LayerReader {
   void run(const std::stop_token& stop) noexcept;
 
  private:
+  class Blocks;
   void deliver_all(const std::stop_token& stop);
-  Delivery read(const UnitKey& unit, std::unique_ptr<AttentionLayer> layer) const;
+  /// Reads a layer and delivers it: if it has a store with room, before its keys and values; if its store has none,
+  /// without them, once they are known to be finite. False if the study has ended.
+  bool read(const UnitKey& unit, std::unique_ptr<AttentionLayer> layer, const std::stop_token& stop);
+  /// Reads its keys and values, and tells when they are there.
+  ReadLayer read_into_store(const UnitKey& unit, LayerStore& store, bool finite_queries, Blocks& blocks) const;
+  /// What belongs to a layer beside its tensors, and only the rows of the chosen queries.
+  void complete(const UnitKey& unit, AttentionLayer& layer) const;
+  /// Names the first value of a layer in host memory that is not finite, among the chosen queries; empty if there is
+  /// none.
+  std::string bad_value(const UnitKey& unit, const AttentionLayer& layer) const;
+  enum class Place : std::uint8_t { host_memory, store, source };
+  /// Where the keys and values of the layer are to be.
+  Place place_for(const UnitKey& unit, AttentionLayer& layer) const;
+  void begin_arrival(const UnitKey& unit, LayerStore& store) const;
 
   const Study& study_;
   const StudyPlan& plan_;

@@ -3,6 +3,9 @@
 
 #include <fmt/core.h>
 
+#include <chrono>
+#include <future>
+#include <string>
 #include <utility>
 
 #include "dumps/base/error.h"
@@ -40,9 +43,11 @@ void UnitRunner::run_all(const std::atomic<bool>* stop, const std::atomic<bool>&
 
 void UnitRunner::begin(Delivery delivery) {
   if (!delivery.layer) return store_.put({delivery.unit, {}, delivery.origin});
-  if (!delivery.defect.empty()) {
-    if (!study_.skip_bad_layers) finish_submitted();  // the layers before it
-    return leave_out(std::move(delivery));
+  if (delivery.reading.wait_for(std::chrono::seconds(0)) == std::future_status::ready) {
+    if (const std::string defect = read_layer(delivery).defect; !defect.empty()) {
+      if (!study_.skip_bad_layers) finish_submitted();  // the layers before it
+      return leave_out(std::move(delivery), defect);
+    }
   }
   study_layer([&] { layer_study_.submit(*delivery.layer); });
   submitted_.push_back(std::move(delivery));
@@ -78,8 +83,13 @@ void UnitRunner::study_layer(Call&& call) {
   }
 }
 
-void UnitRunner::leave_out(Delivery delivery) {
-  const std::string& what = delivery.defect;
+const ReadLayer& UnitRunner::read_layer(const Delivery& delivery) {
+  const ReadLayer* read = nullptr;
+  study_layer([&] { read = &delivery.reading.get(); });
+  return *read;
+}
+
+void UnitRunner::leave_out(Delivery delivery, const std::string& what) {
   if (!study_.skip_bad_layers) {
     store_.drain();
     report_progress();
@@ -96,18 +106,19 @@ void UnitRunner::finish_one() {
   study_layer([&] { results = layer_study_.collect(); });
   Delivery delivery = std::move(submitted_.front());
   submitted_.pop_front();
+  const std::string defect = read_layer(delivery).defect;
+  if (!defect.empty()) return leave_out(std::move(delivery), defect);
   if (results.defect.empty()) return finish(std::move(delivery), std::move(results));
   const StudyDump& dump = study_.dumps[delivery.unit.dump];
-  delivery.defect =
-      fmt::format("{}: sample '{}', {}", dump.path, dump.samples[delivery.unit.sample].name, results.defect);
-  leave_out(std::move(delivery));
+  const std::string& sample = dump.samples[delivery.unit.sample].name;
+  leave_out(std::move(delivery), fmt::format("{}: sample '{}', {}", dump.path, sample, results.defect));
 }
 
 void UnitRunner::finish(Delivery delivery, LayerResults results) {
   results.dump = static_cast<int>(delivery.unit.dump);
   results.sample = study_.dumps[delivery.unit.dump].samples[delivery.unit.sample].name;
   results.layer = delivery.unit.layer;
-  results.input_blocks = std::move(delivery.blocks);
+  results.input_blocks = read_layer(delivery).blocks;
   handover_.give_back(std::move(delivery.layer));
   store_.put({delivery.unit, std::move(results)});
   report_progress();

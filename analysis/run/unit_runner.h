@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstddef>
 #include <deque>
+#include <string>
 
 #include "analysis/layer/layer_study.h"
 #include "analysis/run/layer_handover.h"
@@ -46,8 +47,10 @@ class UnitRunner {
   /// Calls one of the functions of the LayerStudy. If it is interrupted, what was finished before is stored.
   template <class Call>
   void study_layer(Call&& call);
-  /// The layers before it must be finished.
-  void leave_out(Delivery delivery);
+  /// Waits until the layer has been read as a whole.
+  const ReadLayer& read_layer(const Delivery& delivery);
+  /// `what` is wrong with it. The layers before it must be finished.
+  void leave_out(Delivery delivery, const std::string& what);
   void finish_one();
   void finish(Delivery delivery, LayerResults results);
 

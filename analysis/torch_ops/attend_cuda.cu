@@ -177,7 +177,7 @@ class CudaAttend {
     auto* first = reinterpret_cast<OverflowKey*>(w_.overflow.data()) + sequence;
     const RowTables tables = row_tables(layer(), inputs.heads, groups);
     CudaChunk chunk = layer_chunk(layer(), inputs, tables, w_.arena, w_.uploads, stream_);
-    cuda_exact_scores(chunk);
+    cuda_exact_scores(chunk, false);
     const RowValues scores = chunk.visible_values(chunk.exact);
     cuda_find_overflow(chunk, scores, -kLargestScore, {.step = OverflowStep::score}, first);
     auto* most = chunk.take<float>(static_cast<std::size_t>(chunk.rows.num_rows));

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <functional>
 #include <optional>
 #include <stdexcept>
 #include <string_view>
@@ -16,6 +17,7 @@
 #include "dumps/base/parallel_for.h"
 #include "dumps/format/dump_fields.h"
 #include "dumps/format/dump_metadata.h"
+#include "dumps/format/kv_pieces.h"
 #include "dumps/format/memory_bound.h"
 #include "dumps/format/value_check.h"
 #include "dumps/hdf5/dataset.h"
@@ -72,12 +74,9 @@ DumpMetadata read_metadata(const InputFile& file) {
   }
 }
 
-std::string layer_path(const SampleInfo& sample, int layer) {
-  return fmt::format("/samples/{}/layers/{}", sample.name, layer);
-}
-
-[[noreturn]] void fail_changed(const std::string& file, const std::string& object) {
-  throw InputError(fmt::format("{}: {}: ends early, the file has changed since it was opened", file, object));
+[[noreturn]] void fail_changed(const std::string& file, const std::string& object,
+                               std::string_view how = "ends early") {
+  throw InputError(fmt::format("{}: {}: {}, the file has changed since it was opened", file, object, how));
 }
 
 }  // namespace
@@ -88,30 +87,34 @@ struct DumpReader::State {
 
   const LayerInfo& layer_info(std::size_t sample, int layer) const { return metadata.layers.at(sample).at(layer); }
 
-  /// A data set of a group, and the memory for its bytes.
+  /// A data set of a group, its bytes, and what takes them from the child: returns how many came.
   struct Target {
     const char* name;
-    std::span<std::byte> bytes;
+    std::size_t bytes;
+    std::function<std::size_t(ChildInput&)> receive;
   };
+  static Target target(const char* name, std::span<std::byte> to) {
+    return {name, to.size(), [to](ChildInput& input) { return input.read(to); }};
+  }
 
-  /// Decodes data sets in a child and copies their bytes as they arrive.
+  /// Decodes data sets in a child and passes their bytes on as they arrive.
   void read_decoded(const std::string& group_path, std::span<const Target> targets) const {
     const std::string& path = file.path();
     std::size_t expected = 0;
     std::size_t received = 0;
-    for (const Target& target : targets) expected += target.bytes.size();
+    for (const Target& target : targets) expected += target.bytes;
     run_in_guarded_child(
         path, value_limits(file.stored_bytes(), expected),
         [&](ChildOutput& output) {
           const hdf5::Group group = hdf5::open_group(path, group_path);
           for (const Target& target : targets) {
             const hdf5::Dataset data(group.open(target.name));
-            if (data.location().bytes != target.bytes.size()) fail_changed(path, data.path());
+            if (data.location().bytes != target.bytes) fail_changed(path, data.path());
             data.read_slabs([&](std::span<const std::byte> slab) { output.write(slab); });
           }
         },
         [&](ChildInput& input) {
-          for (const Target& target : targets) received += input.read(target.bytes);
+          for (const Target& target : targets) received += target.receive(input);
         });
     if (received != expected) fail_changed(path, group_path);
   }
@@ -140,23 +143,118 @@ struct DumpReader::State {
     check_memory_bound(file, object, count * (sizeof(T) + beside), allowed_memory);
     std::vector<T> values(count);
     std::vector<std::byte> elements(narrower ? count * beside : 0);
-    const Target target{field->name, narrower ? std::span(elements) : std::as_writable_bytes(std::span(values))};
+    const std::span<std::byte> bytes = narrower ? std::span(elements) : std::as_writable_bytes(std::span(values));
     if constexpr (!kIntegers) {
-      read_decoded(group_path, std::span(&target, 1));
+      const Target all = target(field->name, bytes);
+      read_decoded(group_path, std::span(&all, 1));
       if (narrower) convert_to_float(*stored, elements.data(), count, values.data());
       return values;
     }
     std::size_t received = 0;
     run_in_guarded_child(
-        file.path(), value_limits(file.stored_bytes(), target.bytes.size()),
+        file.path(), value_limits(file.stored_bytes(), bytes.size()),
         [&](ChildOutput& output) {
-          const auto wide = hdf5::Dataset(hdf5::open_group(file.path(), group_path).open(target.name)).read_integers();
+          const auto wide = hdf5::Dataset(hdf5::open_group(file.path(), group_path).open(field->name)).read_integers();
           const std::vector<T> narrow(wide.begin(), wide.end());
           output.write(std::as_bytes(std::span(narrow)));
         },
-        [&](ChildInput& input) { received = input.read(target.bytes); });
-    if (received != target.bytes.size()) fail_changed(file.path(), object);
+        [&](ChildInput& input) { received = input.read(bytes); });
+    if (received != bytes.size()) fail_changed(file.path(), object);
     return values;
+  }
+
+  std::string layer_path(std::size_t sample, int layer) const {
+    return fmt::format("/samples/{}/layers/{}", metadata.info.samples[sample].name, layer);
+  }
+
+  void check_memory(std::size_t sample, int layer, std::uint64_t more = 0) const {
+    check_memory_bound(file, layer_path(sample, layer),
+                       static_cast<std::uint64_t>(layer_info(sample, layer).bytes()) + more, allowed_memory);
+  }
+
+  /// Fills everything but the tensors.
+  void begin(std::size_t sample, int layer, AttentionLayer& out) const {
+    check_memory(sample, layer);
+    out.layer = layer;
+    static_cast<ModelAttention&>(out) = metadata.info;
+    static_cast<LayerAttention&>(out) = layer_info(sample, layer);
+    static_cast<SampleTokens&>(out) = metadata.info.samples[sample];
+  }
+
+  /// A tensor that is read into host memory as a whole.
+  struct Tensor {
+    const char* name;
+    const TensorLocation& location;
+    LayerBuffer& buffer;
+  };
+
+  bool read_buffers(std::size_t sample, int layer, std::span<const Tensor> tensors, int threads,
+                    const BlockObserver& observe) const {
+    std::vector<Target> decoded;
+    std::vector<Slice> slices;
+    for (const Tensor& tensor : tensors) {
+      tensor.buffer.resize(tensor.location.bytes);
+      const std::span bytes(tensor.buffer.data(), tensor.location.bytes);
+      if (tensor.location.file_offset < 0) decoded.push_back(target(tensor.name, bytes));
+      add_slices(tensor.location.file_offset, bytes, slices);
+    }
+    if (!decoded.empty()) read_decoded(layer_path(sample, layer), decoded);
+    const ElementType type = layer_info(sample, layer).element_type;
+    const std::size_t element_bytes = size_of(type);
+    std::atomic<bool> finite{true};
+    parallel_for(threads, slices.size(), [&](int, std::size_t i) {
+      const Slice& slice = slices[i];
+      const std::span<std::byte> bytes = slice.bytes();
+      const std::uint64_t offset = static_cast<std::uint64_t>(slice.file_offset) + slice.begin;
+      if (slice.file_offset >= 0) file.read(offset, bytes);
+      if (!all_finite(type, slice.elements(element_bytes))) finite = false;
+      if (observe && slice.file_offset >= 0 && bytes.size() == kFileBlock) observe(offset / kFileBlock, bytes);
+    });
+    return finite && std::ranges::all_of(slices, [&](const Slice& slice) {
+             return all_finite(type, slice.cut_element(element_bytes));
+           });
+  }
+
+  bool stream(std::size_t sample, int layer, LayerStore& store, int threads, const BlockObserver& observe) const {
+    const LayerInfo& stored = layer_info(sample, layer);
+    const ElementType type = stored.element_type;
+    std::atomic<bool> finite{true};
+    const auto location = [&](KvTensor tensor) -> const TensorLocation& {
+      return tensor == KvTensor::k ? stored.k : stored.v;
+    };
+    const auto arrived = [&](const KvPiece& piece, bool is_finite) {
+      if (!is_finite) finite = false;
+      if (finite) store.arrival.add(piece.tensor, piece.begin, piece.end - piece.begin);
+    };
+    std::vector<Target> decoded;
+    for (const auto& [name, tensor] : {std::pair("k", KvTensor::k), std::pair("v", KvTensor::v)}) {
+      const std::size_t bytes = location(tensor).bytes;
+      if (location(tensor).file_offset >= 0) continue;
+      decoded.push_back({name, bytes, [&, tensor, bytes](ChildInput& input) {
+                           std::size_t received = 0;
+                           for (std::size_t at = 0; at < bytes && received == at; at += LayerStore::kPieceBytes) {
+                             const std::size_t size = std::min(LayerStore::kPieceBytes, bytes - at);
+                             bool is_finite = false;
+                             store.put(tensor, at, size, [&](std::span<std::byte> to) {
+                               received += input.read(to);
+                               is_finite = received == at + size && all_finite(type, to);
+                             });
+                             if (received == at + size) arrived({tensor, at, at + size}, is_finite);
+                           }
+                           return received;
+                         }});
+    }
+    if (!decoded.empty()) read_decoded(layer_path(sample, layer), decoded);
+    const std::vector<KvPiece> pieces = kv_pieces(stored.k, stored.v, metadata.info.shape.num_kv_heads);
+    parallel_for(threads, pieces.size(), [&](int, std::size_t i) {
+      const KvPiece& piece = pieces[i];
+      bool is_finite = false;
+      store.put(piece.tensor, piece.begin, piece.end - piece.begin, [&](std::span<std::byte> to) {
+        is_finite = read_piece(file, location(piece.tensor).file_offset, piece, type, observe, to);
+      });
+      arrived(piece, is_finite);
+    });
+    return finite;
   }
 
   std::uint64_t allowed_memory;
@@ -177,44 +275,57 @@ const LayerInfo& DumpReader::layer_info(std::size_t sample, int layer) const {
 }
 
 void DumpReader::check_memory(std::size_t sample, int layer, std::uint64_t more) const {
-  const std::uint64_t needed = static_cast<std::uint64_t>(layer_info(sample, layer).bytes()) + more;
-  check_memory_bound(state_->file, layer_path(info().samples[sample], layer), needed, state_->allowed_memory);
+  state_->check_memory(sample, layer, more);
 }
 
 bool DumpReader::read_layer(std::size_t sample, int layer, AttentionLayer& out, int threads,
                             const BlockObserver& observe) const {
-  check_memory(sample, layer);
   const LayerInfo& stored = layer_info(sample, layer);
-  const SampleInfo& owner = info().samples[sample];
-  out.layer = layer;
-  static_cast<ModelAttention&>(out) = info();
-  static_cast<LayerAttention&>(out) = stored;
-  static_cast<SampleTokens&>(out) = owner;
-  std::vector<State::Target> decoded;
-  std::vector<Slice> slices;
-  const auto take = [&](const char* name, const TensorLocation& location, LayerBuffer& buffer) {
-    buffer.resize(location.bytes);
-    const std::span bytes(buffer.data(), location.bytes);
-    if (location.file_offset < 0) decoded.push_back({name, bytes});
-    add_slices(location.file_offset, bytes, slices);
+  out.in_store = false;
+  out.source = nullptr;
+  state_->begin(sample, layer, out);
+  return state_->read_buffers(sample, layer, {{{"q", stored.q, out.q}, {"k", stored.k, out.k}, {"v", stored.v, out.v}}},
+                              threads, observe);
+}
+
+bool DumpReader::read_queries(std::size_t sample, int layer, AttentionLayer& out, int threads,
+                              const BlockObserver& observe) const {
+  out.in_store = true;
+  out.source = nullptr;
+  out.k.resize(0), out.v.resize(0);
+  state_->begin(sample, layer, out);
+  return state_->read_buffers(sample, layer, {{{"q", layer_info(sample, layer).q, out.q}}}, threads, observe);
+}
+
+bool DumpReader::read_keys_and_values(std::size_t sample, int layer, LayerStore& store, int threads,
+                                      const BlockObserver& observe) const {
+  return state_->stream(sample, layer, store, threads, observe);
+}
+
+bool DumpReader::reads_heads(std::size_t sample, int layer) const {
+  const LayerInfo& stored = layer_info(sample, layer);
+  return stored.k.file_offset >= 0 && stored.v.file_offset >= 0;
+}
+
+void DumpReader::read_heads(std::size_t sample, int layer, int first, int count, const KvSource::Put& put,
+                            int threads) const {
+  if (!reads_heads(sample, layer)) throw std::logic_error("read_heads: the values are not contiguous");
+  const LayerInfo& stored = layer_info(sample, layer);
+  const auto part = [&](const TensorLocation& all) {
+    const std::size_t head = all.bytes / static_cast<std::size_t>(info().shape.num_kv_heads);
+    return TensorLocation{.file_offset = all.file_offset + static_cast<std::int64_t>(head) * first,
+                          .bytes = head * static_cast<std::size_t>(count)};
   };
-  take("q", stored.q, out.q);
-  take("k", stored.k, out.k);
-  take("v", stored.v, out.v);
-  if (!decoded.empty()) state_->read_decoded(layer_path(owner, layer), decoded);
-  const ElementType type = stored.element_type;
-  const std::size_t element_bytes = size_of(type);
-  std::atomic<bool> finite{true};
-  parallel_for(threads, slices.size(), [&](int, std::size_t i) {
-    const Slice& slice = slices[i];
-    const std::span<std::byte> bytes = slice.bytes();
-    const std::uint64_t offset = static_cast<std::uint64_t>(slice.file_offset) + slice.begin;
-    if (slice.file_offset >= 0) state_->file.read(offset, bytes);
-    if (!all_finite(type, slice.elements(element_bytes))) finite = false;
-    if (observe && slice.file_offset >= 0 && bytes.size() == kFileBlock) observe(offset / kFileBlock, bytes);
+  const TensorLocation k = part(stored.k), v = part(stored.v);
+  const std::vector<KvPiece> pieces = kv_pieces(k, v, count);
+  parallel_for(threads, pieces.size(), [&](int, std::size_t i) {
+    const KvPiece& piece = pieces[i];
+    const std::int64_t offset = piece.tensor == KvTensor::k ? k.file_offset : v.file_offset;
+    put(piece.tensor, piece.begin, piece.end - piece.begin, [&](std::span<std::byte> to) {
+      if (!read_piece(state_->file, offset, piece, stored.element_type, {}, to))
+        fail_changed(info().path, state_->layer_path(sample, layer), "holds NaN or infinity");
+    });
   });
-  return finite && std::ranges::all_of(
-                       slices, [&](const Slice& slice) { return all_finite(type, slice.cut_element(element_bytes)); });
 }
 
 template <class T>
@@ -229,7 +340,7 @@ std::vector<T> DumpReader::read_array(std::size_t sample, int layer, std::string
   const LayerInfo& stored = layer_info(sample, layer);
   Axes axes(info().shape, owner);
   axes.at("A") = std::ssize(stored.gradient_scales);
-  return state_->read_array<T>(layer_path(owner, layer), stored, axes, name);
+  return state_->read_array<T>(state_->layer_path(sample, layer), stored, axes, name);
 }
 
 template std::vector<std::int32_t> DumpReader::read_array(std::size_t, std::string_view) const;

@@ -13,6 +13,8 @@
 
 #include "dumps/attention_layer.h"
 #include "dumps/dump_info.h"
+#include "dumps/kv_source.h"
+#include "dumps/layer_store.h"
 
 namespace attest {
 
@@ -46,6 +48,19 @@ class DumpReader {
   /// read.
   [[nodiscard]] bool read_layer(std::size_t sample, int layer, AttentionLayer& out, int threads = 4,
                                 const BlockObserver& observe = {}) const;
+
+  /// The same in two steps, for a layer whose keys and values go to `out.store`, not to its buffers: first all but
+  /// them.
+  [[nodiscard]] bool read_queries(std::size_t sample, int layer, AttentionLayer& out, int threads = 4,
+                                  const BlockObserver& observe = {}) const;
+  /// Then they, piece by piece. The store has reserved the room, and its `arrival` has begun.
+  [[nodiscard]] bool read_keys_and_values(std::size_t sample, int layer, LayerStore& store, int threads = 4,
+                                          const BlockObserver& observe = {}) const;
+
+  /// Whether keys and values can be read by KV heads: they are contiguous in the file.
+  bool reads_heads(std::size_t sample, int layer) const;
+  /// Passes those of KV heads [first, first + count) on. Throws InputError where they are not finite: they were.
+  void read_heads(std::size_t sample, int layer, int first, int count, const KvSource::Put& put, int threads) const;
 
   /// An array of a sample or layer that is read on demand (dump_fields.h), row-major; empty when the dump has none.
   /// T is std::int32_t or float, as the format says for `name`, otherwise std::logic_error; narrower elements become

@@ -6,70 +6,16 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <fstream>
 #include <map>
 
 #include "analysis/layer/make_layer_study.h"
-#include "analysis/run/stream_study.h"
-#include "analysis/run/unit_queue.h"
-#include "analysis/study/study_plan.h"
 #include "analysis/torch/torch_peer.h"
 #include "dumps/base/error.h"
-#include "dumps/base/input_file.h"
-#include "dumps/base/parallel_for.h"
-#include "kernels/selectors/registry.h"
+#include "dumps/format/dump_reader.h"
+#include "experiments/bench/seconds_since.h"
 
 namespace attest {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
-
-/// The settings that the methods' papers use.
-std::vector<Setting> paper_settings(SettingKind kind) {
-  switch (kind) {
-    case SettingKind::delta:
-      return {{5}, {7}};
-    case SettingKind::budget:
-      return {{1024}, {50, true}};
-    case SettingKind::p:
-      return {{0.85}};
-    case SettingKind::factor:
-      return {{1000}};
-    case SettingKind::none:
-      break;
-  }
-  return {{}};
-}
-
-std::vector<Setting> sweep(SettingKind kind, int points) {
-  std::vector<Setting> grid;
-  for (int i = 0; i < points && kind != SettingKind::none; ++i) {
-    const double t = points > 1 ? static_cast<double>(i) / (points - 1) : 1;
-    if (kind == SettingKind::delta) grid.push_back({1 + 11 * t});
-    if (kind == SettingKind::budget) grid.push_back({100 * std::exp2(-6 * (1 - t)), true});
-    if (kind == SettingKind::p) grid.push_back({0.5 + 0.499 * t});
-    if (kind == SettingKind::factor) grid.push_back({std::pow(10.0, 4 * t)});
-  }
-  return grid.empty() ? std::vector<Setting>{{}} : grid;
-}
-
-/// sweep_points 0: the settings of the papers.
-Study study_of(const StudyBenchOptions& options, int sweep_points) {
-  Study study;
-  for (const std::string& name : options.selectors) {
-    SelectorSpec spec{.label = name, .name = name, .options = {}};
-    if (name == "quest" || name == "twilight") spec.options.emplace_back("dense_layers", "0");
-    std::shared_ptr<Selector> selector = make_selector(spec);
-    const SettingKind kind = selector->setting_kind();
-    std::vector<Setting> grid = sweep_points > 0 ? sweep(kind, sweep_points) : paper_settings(kind);
-    std::vector<std::string> labels;
-    for (const Setting& setting : grid) labels.push_back(fmt::format("{}", setting.value));
-    study.selectors.push_back(make_study_selector(name, std::move(selector), std::move(grid), std::move(labels)));
-  }
-  return study;
-}
 
 void compare(const std::string& group, const std::vector<MetricValues>& ours, const std::vector<MetricValues>& peers,
              Agreement& agreement, std::map<std::string, std::int64_t>& differing) {
@@ -110,7 +56,7 @@ Agreement compare(const Study& study, const LayerResults& ours, const LayerResul
 }
 
 LayerTiming time_layer(const DumpReader& dump, const StudyBenchOptions& options, int sweep_points) {
-  const Study study = study_of(options, sweep_points);
+  const Study study = timed_study(options.selectors, sweep_points);
   LayerTiming timing;
   timing.name = sweep_points > 0 ? fmt::format("sweep, {} points", sweep_points) : "paper settings";
   for (const StudySelector& s : study.selectors) timing.settings += static_cast<int>(s.grid.size());
@@ -129,7 +75,7 @@ LayerTiming time_layer(const DumpReader& dump, const StudyBenchOptions& options,
     timing.peer_seconds.push_back(result.seconds);
   }
   for (int i = 0; i < options.repeats; ++i) {
-    const auto start = Clock::now();
+    const auto start = std::chrono::steady_clock::now();
     ours->run(layer);
     timing.seconds.push_back(seconds_since(start));
   }
@@ -142,85 +88,6 @@ LayerTiming time_layer(const DumpReader& dump, const StudyBenchOptions& options,
   return timing;
 }
 
-/// Peak resident memory since the last reset_peak_memory.
-std::int64_t peak_memory() {
-  std::ifstream status("/proc/self/status");
-  for (std::string line; std::getline(status, line);)
-    if (line.starts_with("VmHWM:")) return std::stoll(line.substr(6)) * 1024;
-  return 0;
-}
-
-void reset_peak_memory() { std::ofstream("/proc/self/clear_refs") << "5"; }
-
-/// Seconds to read a file into memory once it is in the page cache. `threads` share its slices of 8 MiB.
-double read_file(const std::string& path, int threads) {
-  constexpr std::uint64_t kSlice = 8 << 20;
-  const InputFile file(path);
-  std::vector<std::vector<std::byte>> buffers(static_cast<std::size_t>(threads), std::vector<std::byte>(kSlice));
-  const auto read_all = [&] {
-    parallel_for(threads, (file.size() + kSlice - 1) / kSlice, [&](int worker, std::size_t i) {
-      const std::uint64_t begin = i * kSlice;
-      file.read(begin,
-                std::span(buffers[static_cast<std::size_t>(worker)]).first(std::min(kSlice, file.size() - begin)));
-    });
-  };
-  read_all();
-  const auto start = Clock::now();
-  read_all();
-  return seconds_since(start);
-}
-
-/// Of all GPUs together, by stage.
-std::vector<StageTime> stage_times_of(const std::vector<LayerStudy*>& devices) {
-  std::vector<StageTime> all;
-  for (const LayerStudy* const device : devices)
-    for (const StageTime& stage : device->stage_times()) {
-      const auto found = std::ranges::find(all, stage.name, &StageTime::name);
-      if (found == all.end()) {
-        all.push_back(stage);
-      } else {
-        found->seconds += stage.seconds;
-        found->bytes += stage.bytes;
-      }
-    }
-  return all;
-}
-
-DumpTiming time_dump(const std::string& path, const std::string& folder, const std::vector<DumpReader>& dumps,
-                     const StudyBenchOptions& options) {
-  DumpTiming timing;
-  timing.file_bytes = dumps[0].info().file_bytes;
-  timing.read_seconds = read_file(path, 1);
-  timing.parallel_read_seconds = read_file(path, options.threads);
-  const DumpInfo* const infos[] = {&dumps[0].info()};
-  Study study = study_of(options, 0);
-  const StudyPlan plan = plan_study(infos, study);
-  timing.layers = plan.units.size();
-  const std::vector<std::unique_ptr<LayerStudy>> layer_studies =
-      make_layer_studies(study, options.device, options.threads);
-  std::vector<LayerStudy*> devices;
-  for (const std::unique_ptr<LayerStudy>& one : layer_studies) devices.push_back(one.get());
-  PartialResults partial(folder, PartialResults::Start::fresh, "{}");
-  reset_peak_memory();
-  const auto start = Clock::now();
-  StudyObserver observer{.started = [](const std::string&) {}, .progress = {}, .notice = [](const std::string&) {}};
-  observer.progress = [&](const StudyProgress& progress) {
-    if (progress.finished == 1) timing.memory_after_first = peak_memory();
-  };
-  UnitQueue queue(partial, plan, study.skip_bad_layers);
-  stream_study(study, plan, dumps, devices, queue,
-               {.reading_threads = reading_threads(options.device, options.threads),
-                .storing_threads = storing_threads(options.device, options.threads)},
-               observer);
-  timing.study_seconds = seconds_since(start);
-  timing.memory_at_end = peak_memory();
-  timing.stages = stage_times_of(devices);
-  timing.device = devices_text(devices);
-  if (options.device.kind == DeviceKind::cuda) timing.bandwidth = measure_cuda_bandwidth(options.device.first_gpu());
-  PartialResults::discard(folder);
-  return timing;
-}
-
 }  // namespace
 
 StudyBenchReport bench_study(const std::string& path, const std::string& folder, const StudyBenchOptions& options) {
@@ -228,7 +95,7 @@ StudyBenchReport bench_study(const std::string& path, const std::string& folder,
   dumps.emplace_back(path);
   StudyBenchReport report;
   report.shape = dumps[0].info().shape;
-  report.dump = time_dump(path, folder, dumps, options);  // first, because LibTorch would add to the peak memory
+  report.dump = time_dump(path, folder, options);  // first, because LibTorch would add to the peak memory
   report.num_tokens = dumps[0].info().samples[0].num_tokens;
   report.num_queries = static_cast<std::int64_t>(dumps[0].info().samples[0].query_positions.size());
   report.device = report.dump.device;

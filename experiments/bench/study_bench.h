@@ -6,21 +6,11 @@
 #include <string>
 #include <vector>
 
-#include "analysis/cuda/cuda_bandwidth.h"
-#include "analysis/layer/device.h"
-#include "analysis/layer/layer_study.h"
-#include "dumps/format/dump_reader.h"
+#include "dumps/attention_layer.h"
+#include "experiments/bench/bench_settings.h"
+#include "experiments/bench/dump_timing.h"
 
 namespace attest {
-
-struct StudyBenchOptions {
-  Device device;
-  int threads = 1;
-  int repeats = 5;        ///< timed runs of attest, after one warm-up run
-  int peer_repeats = 1;   ///< timed runs of the LibTorch peer; 0: no peer
-  int sweep_points = 16;  ///< settings per selector of the sweep
-  std::vector<std::string> selectors{"exact", "ffd", "quest", "kivi", "twilight", "streaming_llm"};
-};
 
 /// How far the cells of two implementations differ.
 struct Agreement {
@@ -40,20 +30,6 @@ struct LayerTiming {
   std::vector<double> peer_seconds;
   std::optional<Agreement> agreement;
   std::vector<StageTime> stages;  ///< of a GPU, means over all runs
-};
-
-/// The whole dump, studied as `attest run` does.
-struct DumpTiming {
-  std::string device;  ///< all GPUs
-  std::size_t layers = 0;
-  double read_seconds = 0;           ///< reading the file from end to end, one thread, page cache warm
-  double parallel_read_seconds = 0;  ///< the same by all threads
-  double study_seconds = 0;          ///< paper settings, partial results included
-  std::int64_t file_bytes = 0;
-  std::int64_t memory_after_first = 0;  ///< peak resident bytes once the first layer is finished
-  std::int64_t memory_at_end = 0;       ///< and at the end
-  std::vector<StageTime> stages;        ///< of a GPU
-  CudaBandwidth bandwidth;              ///< the GPU's stages are compared with it; 0 on the CPU
 };
 
 struct StudyBenchReport {

@@ -5,11 +5,13 @@
 #include <memory>
 
 #include "analysis/statistics/quantile.h"
+#include "dumps/base/error.h"
 #include "dumps/base/join.h"
 #include "dumps/base/json.h"
 #include "dumps/base/temporary_folder.h"
 #include "dumps/synthetic/dump.h"
 #include "experiments/bench/study_bench.h"
+#include "experiments/bench/study_scaling.h"
 #include "experiments/cli/parse/checks.h"
 #include "experiments/commands/commands.h"
 #include "kernels/selectors/registry.h"
@@ -24,18 +26,15 @@ struct StudyBenchCommand {
                         .num_tokens = 32768,
                         .num_queries = 4};
   StudyBenchOptions bench;
-  bool no_peer = false;
+  bool no_peer = false, scaling = false;
 };
 
 /// GPU time by stage, and the share of the copy bandwidth (of memory or bus) that each stage reaches.
 std::string stages_text(const DumpTiming& dump) {
-  double busy = 0;
-  for (const StageTime& stage : dump.stages)
-    if (stage.name != kHostCopyStage) busy += stage.seconds;
   std::string text = fmt::format(
       "GPU busy {:.3f} s beside the copies from the host; copy bandwidth {:.0f} GB/s within its memory, {:.1f} GB/s "
       "from the host\n",
-      busy, dump.bandwidth.device_copy / 1e9, dump.bandwidth.from_host / 1e9);
+      dump.gpu_busy_seconds(), dump.bandwidth.device_copy / 1e9, dump.bandwidth.from_host / 1e9);
   text += fmt::format("{:<24} {:>9} {:>16} {:>20}\n", "stage", "s", "least GB moved", "of copy bandwidth");
   for (const StageTime& stage : dump.stages) {
     const double limit = stage.name == kHostCopyStage ? dump.bandwidth.from_host : dump.bandwidth.device_copy;
@@ -121,14 +120,48 @@ Json json_of(const StudyBenchReport& r) {
             {"copy_from_host_bytes_per_second", r.dump.bandwidth.from_host}}}};
 }
 
+std::string text_of(const std::vector<ScalingRow>& rows, int layers) {
+  std::string text =
+      fmt::format("study of {}, by tokens and queries\n{:>8} {:>8} {:>9} {:>10} {:>10} {:>12}\n",
+                  counted(layers, "layer"), "tokens", "queries", "dump MiB", "median s", "GPU busy s", "host MiB");
+  constexpr double kMebi = 1 << 20;
+  for (const ScalingRow& row : rows)
+    text += fmt::format("{:>8} {:>8} {:>9.1f} {:>10.4f} {:>10} {:>12.0f}\n", row.tokens, row.queries,
+                        static_cast<double>(row.file_bytes) / kMebi, quantile(row.seconds, 0.5),
+                        row.gpu_busy_seconds > 0 ? fmt::format("{:.4f}", row.gpu_busy_seconds) : "-",
+                        static_cast<double>(row.peak_memory) / kMebi);
+  return text;
+}
+
+Json json_of(const std::vector<ScalingRow>& rows) {
+  Json array = Json::array();
+  for (const ScalingRow& row : rows)
+    array.push_back({{"num_tokens", row.tokens},
+                     {"num_queries", row.queries},
+                     {"file_bytes", row.file_bytes},
+                     {"seconds", row.seconds},
+                     {"median_seconds", quantile(row.seconds, 0.5)},
+                     {"gpu_busy_seconds", row.gpu_busy_seconds},
+                     {"peak_memory_bytes", row.peak_memory}});
+  return {{"scaling", array}};
+}
+
+void run_scaling(const StudyBenchCommand& options, const GlobalOptions& global) {
+  if (!options.path.empty()) throw UsageError("--scaling makes its own dumps: leave DUMP out");
+  const TemporaryFolder folder(system_temporary_folder());
+  const std::vector<ScalingRow> rows = bench_scaling(options.dump, folder.path().string(), options.bench);
+  std::cout << (global.json ? json_of(rows).dump(2) + "\n" : text_of(rows, options.dump.num_layers));
+}
+
 void run_bench_study(StudyBenchCommand options, const GlobalOptions& global) {
   options.bench.device = global.resolved_device();
   options.bench.threads = global.thread_count();
+  options.dump.seed = global.seed;
+  if (options.scaling) return run_scaling(options, global);
   if (options.no_peer) options.bench.peer_repeats = 0;
   const TemporaryFolder folder(system_temporary_folder());
   if (options.path.empty()) {
     options.path = (folder.path() / "dump.h5").string();
-    options.dump.seed = global.seed;
     write_synthetic_dump(options.dump, options.path, false, global.thread_count());
   }
   const StudyBenchReport report = bench_study(options.path, (folder.path() / "partial").string(), options.bench);
@@ -142,12 +175,10 @@ void add_bench_study(Command& bench, const GlobalOptions& global) {
   auto options = std::make_shared<StudyBenchCommand>();
   study.option("DUMP", options->path,
                "Dump to time; default: a synthetic one of Llama-3.1-8B's shape, generated for this run");
-  study.option("--tokens", options->dump.num_tokens, "Tokens of the synthetic dump")
-      .takes(whole_number(1, kMaxTokens))
-      .shows_default();
-  study.option("--queries", options->dump.num_queries, "Queries of the synthetic dump")
-      .takes(whole_number(1, kMaxTokens))
-      .shows_default();
+  Option& tokens = study.option("--tokens", options->dump.num_tokens, "Tokens of the synthetic dump");
+  tokens.takes(whole_number(1, kMaxTokens)).shows_default();
+  Option& queries = study.option("--queries", options->dump.num_queries, "Queries of the synthetic dump");
+  queries.takes(whole_number(1, kMaxTokens)).shows_default();
   study.option("--layers", options->dump.num_layers, "Layers of the synthetic dump")
       .takes(whole_number(1, kMaxCount))
       .shows_default();
@@ -167,7 +198,14 @@ void add_bench_study(Command& bench, const GlobalOptions& global) {
       .takes(whole_number(1, 1000))
       .shows_default();
   study.flag("--no-peer", options->no_peer, "Leave the LibTorch peer, and the comparison with it, out");
-  study.on_run([options, &global] { run_bench_study(*options, global); });
+  study.flag("--scaling", options->scaling,
+             "Instead: time and memory of the study of dumps from 4096 tokens and 4 queries up to --tokens (default: "
+             "262144) and --queries (64), in steps of four");
+  study.on_run([options, &tokens, &queries, &global] {
+    if (options->scaling && !tokens.is_given()) options->dump.num_tokens = 262144;
+    if (options->scaling && !queries.is_given()) options->dump.num_queries = 64;
+    run_bench_study(*options, global);
+  });
 }
 
 }  // namespace attest

@@ -114,42 +114,137 @@ __device__ void clear_partials(const Task& task, const WarpPlace& place, unsigne
   }
 }
 
+/// Whether the warps of a block have the same rows. Then each computes the weights at 16 tokens of a tile for all.
+template <int kRowTiles>
+inline constexpr bool kSharesWeights = kRowTiles == 1;
+
+/// Weights of 16 rows at the tokens of a tile, in shared memory, in steps of 16 tokens.
+struct TileWeights {
+  static constexpr int kSteps = kTileTokens / 16;
+  static_assert(kSteps == kWarps);
+  enum Kind : std::uint32_t { kNone, kOneLevelPerRow, kMixed };
+
+  uint4* fragments;       ///< [kSteps, parts, 32] A fragments of the bfloat16 parts, for kOneLevelPerRow
+  std::uint32_t* levels;  ///< [kSteps, 32] levels of the lane's two rows, for kOneLevelPerRow
+  std::uint32_t* kinds;   ///< [kSteps]
+  int parts;
+
+  /// No parts: nothing is shared.
+  __host__ __device__ static std::size_t bytes(int parts) {
+    const std::size_t of_step = static_cast<std::size_t>(parts) * 32 * sizeof(uint4) + 33 * sizeof(std::uint32_t);
+    return parts == 0 ? 0 : kSteps * of_step;
+  }
+  __device__ TileWeights(void* shared, int parts)
+      : fragments(static_cast<uint4*>(shared)),
+        levels(reinterpret_cast<std::uint32_t*>(fragments + kSteps * parts * 32)),
+        kinds(levels + kSteps * 32),
+        parts(parts) {}
+
+  /// Called by the warp whose number is `step`; `first` is the first token of the tile.
+  __device__ void fill(const Task& task, const WarpPlace& place, int step, int first) const {
+    const auto settings = static_cast<std::uint32_t>(task.view.num_settings);
+    LaneTokens own;
+    own.load(place.rows, first + step * 16 + place.lane % 4 * 2);
+    std::uint32_t level[2];
+    bool mixed = false;
+#pragma unroll
+    for (int half = 0; half < 2; ++half) level[half] = first_level(own, place, half, settings, mixed);
+    mixed = __any_sync(0xFFFFFFFFu, mixed);
+    const bool some = __any_sync(0xFFFFFFFFu, min(level[0], level[1]) < settings);
+    if (place.lane == 0) kinds[step] = mixed ? kMixed : some ? kOneLevelPerRow : kNone;
+    if (mixed || !some) return;
+    levels[step * 32 + place.lane] = level[0] | level[1] << 16;
+    float max[2] = {};
+#pragma unroll
+    for (int half = 0; half < 2; ++half)
+      if (level[half] < settings)
+        max[half] = task.view.sums.max.row(place.batch.first_row + place.row_in_batch(half))[level[half]];
+    float2 w[4];
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+      w[i] = level[i % 2] < settings ? own.weights(i, level[i % 2], max[i % 2]) : float2{0, 0};
+    for (int i = 0; i < parts; ++i) fragments[(step * parts + i) * 32 + place.lane] = split_leading_weights(w);
+  }
+
+  /// Multiplies the warp's channels at all tokens of the tile.
+  template <int kRowTiles>
+  __device__ void multiply(const Task& task, const WarpPlace& place, int first, const std::uint16_t* values,
+                           RunSums<kRowTiles>& run) const {
+    const auto settings = static_cast<std::uint32_t>(task.view.num_settings);
+#pragma unroll 1
+    for (int step = 0; step < kSteps; ++step) {
+      const std::uint32_t kind = kinds[step];
+      if (kind == kNone) continue;
+      const std::uint16_t* own_values = values + step * 16 * kPitch;
+      if (kind == kMixed) {
+        LaneTokens own;
+        own.load(place.rows, first + step * 16 + place.lane % 4 * 2);
+        multiply_level_by_level(task, place, own, own_values, run);
+        continue;
+      }
+      const std::uint32_t level = levels[step * 32 + place.lane];
+      if ((level & 0xFFFFu) < settings) run.switch_level(task, place, 0, level & 0xFFFFu);
+      if (level >> 16 < settings) run.switch_level(task, place, 1, level >> 16);
+      multiply_parts(
+          task, [&](int i) { return fragments[(step * parts + i) * 32 + place.lane]; }, own_values, place.lane,
+          run.sums);
+    }
+  }
+};
+
+/// Multiplies a tile whose warps have different rows.
+template <int kRowTiles>
+__device__ void multiply_own_rows(const Task& task, const WarpPlace& place, int first, const std::uint16_t* own_values,
+                                  RunSums<kRowTiles>& run) {
+  const int settings = task.view.num_settings, token = first + place.lane % 4 * 2;
+  LaneTokens next;
+  next.load(place.rows, token);
+#pragma unroll 1
+  for (int k = 0; k < kTileTokens; k += 16) {
+    const LaneTokens own = next;
+    if (k + 16 < kTileTokens) next.load(place.rows, token + k + 16);
+    std::uint32_t level[2];
+    bool mixed = false;
+#pragma unroll
+    for (int half = 0; half < 2; ++half)
+      level[half] = first_level(own, place, half, static_cast<std::uint32_t>(settings), mixed);
+    if (__any_sync(0xFFFFFFFFu, mixed)) {
+      multiply_level_by_level(task, place, own, own_values + k * kPitch, run);
+      continue;
+    }
+#pragma unroll
+    for (int half = 0; half < 2; ++half)
+      if (static_cast<int>(level[half]) < settings) run.switch_level(task, place, half, level[half]);
+    if (!__any_sync(0xFFFFFFFFu, static_cast<int>(min(level[0], level[1])) < settings)) continue;
+    float2 w[4];
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+      w[i] = static_cast<int>(level[i % 2]) < settings ? own.weights(i, level[i % 2], run.max[i % 2]) : float2{0, 0};
+    multiply_tokens(task, w, own_values + k * kPitch, place.lane, run.sums);
+  }
+}
+
 template <class Form, int kRowTiles>
 __device__ void sweep(const Task& task, const Form& form, const WarpPlace& place, const unsigned long long* masks,
-                      unsigned long long in_own_rows, std::uint16_t* values) {
+                      unsigned long long in_own_rows, std::uint16_t* values, const TileWeights& weights) {
   const int settings = task.view.num_settings;
   const bool works = place.warp_channel() < task.kv.value_dim;
   if (works) clear_partials<kRowTiles>(task, place, in_own_rows);
   RunSums<kRowTiles> run(settings);
-  for_tiles<Form, kRowTiles>(task, form, place, masks, values, [&](int tile, const std::uint16_t* own_values) {
-    if (!works || masks[tile * kRowTiles + place.row_tile] == 0) return;
-    const int token = place.begin + tile * kTileTokens + place.lane % 4 * 2;
-    LaneTokens next;
-    next.load(place.rows, token);
-#pragma unroll 1
-    for (int k = 0; k < kTileTokens; k += 16) {
-      const LaneTokens own = next;
-      if (k + 16 < kTileTokens) next.load(place.rows, token + k + 16);
-      std::uint32_t level[2];
-      bool mixed = false;
-#pragma unroll
-      for (int half = 0; half < 2; ++half)
-        level[half] = first_level(own, place, half, static_cast<std::uint32_t>(settings), mixed);
-      if (__any_sync(0xFFFFFFFFu, mixed)) {
-        multiply_level_by_level(task, place, own, own_values + k * kPitch, run);
-        continue;
-      }
-#pragma unroll
-      for (int half = 0; half < 2; ++half)
-        if (static_cast<int>(level[half]) < settings) run.switch_level(task, place, half, level[half]);
-      if (!__any_sync(0xFFFFFFFFu, static_cast<int>(min(level[0], level[1])) < settings)) continue;
-      float2 w[4];
-#pragma unroll
-      for (int i = 0; i < 4; ++i)
-        w[i] = static_cast<int>(level[i % 2]) < settings ? own.weights(i, level[i % 2], run.max[i % 2]) : float2{0, 0};
-      multiply_tokens(task, w, own_values + k * kPitch, place.lane, run.sums);
-    }
-  });
+  const auto first_token = [&](int tile) { return place.begin + tile * kTileTokens; };
+  for_tiles<Form, kRowTiles>(
+      task, form, place, masks, values,
+      [&](int tile) {
+        if constexpr (kSharesWeights<kRowTiles>)
+          weights.fill(task, place, static_cast<int>(threadIdx.x) / 32, first_token(tile));
+      },
+      [&](int tile, const std::uint16_t* own_values) {
+        if (!works || masks[tile * kRowTiles + place.row_tile] == 0) return;
+        if constexpr (kSharesWeights<kRowTiles>)
+          weights.multiply(task, place, first_token(tile), own_values, run);
+        else
+          multiply_own_rows(task, place, first_token(tile), own_values, run);
+      });
   for (int half = 0; half < 2; ++half) run.switch_level(task, place, half, static_cast<std::uint32_t>(settings));
 }
 
@@ -171,7 +266,10 @@ __global__ void __launch_bounds__(kThreads, 2) sweep_kernel(const Task task, con
   place.channel_in_block = warp / kRowTiles * kWarpChannels<kRowTiles>;
 
   std::uint16_t* values = shared;
-  auto* masks = reinterpret_cast<unsigned long long*>(values + task.buffers() * kPartElements);  // [tiles, kRowTiles]
+  std::uint16_t* behind = values + task.buffers() * kPartElements;
+  const int parts = kSharesWeights<kRowTiles> ? task.lowest_order + 1 : 0;
+  const TileWeights weights(behind, parts);
+  auto* masks = reinterpret_cast<unsigned long long*>(behind + TileWeights::bytes(parts) / 2);  // [tiles, kRowTiles]
   for (int i = warp; i < place.tiles * kRowTiles; i += kWarps) {
     const unsigned long long mask =
         levels_in_tile(task, place.batch, i % kRowTiles, place.begin + i / kRowTiles * kTileTokens, place.lane);
@@ -188,12 +286,13 @@ __global__ void __launch_bounds__(kThreads, 2) sweep_kernel(const Task task, con
     place.rows[half].scores = task.view.scores.row(row);
     if (task.view.levels) place.rows[half].levels = task.view.levels.row(row);
   }
-  sweep<Form, kRowTiles>(task, form, place, masks, in_own_rows, values);
+  sweep<Form, kRowTiles>(task, form, place, masks, in_own_rows, values, weights);
 }
 
 template <class Form, int kRowTiles>
 void launch(const Task& task, const Form& form, cudaStream_t stream) {
   const std::size_t bytes = static_cast<std::size_t>(task.buffers()) * kPartElements * sizeof(std::uint16_t) +
+                            TileWeights::bytes(kSharesWeights<kRowTiles> ? task.lowest_order + 1 : 0) +
                             static_cast<std::size_t>(task.tokens_per_split / kTileTokens) * kRowTiles * 8;
   const auto kernel = sweep_kernel<Form, kRowTiles>;
   allow_shared_memory(kernel, bytes);

@@ -175,15 +175,21 @@ __device__ inline std::uint32_t split_leading_bf16_pair(float2& x) {
   return reinterpret_cast<const std::uint32_t&>(part);
 }
 
-/// sums += weights * values at 16 tokens.
-template <int kFragments>
-__device__ void multiply_tokens(const Task& task, float2 (&w)[4], const std::uint16_t* values, int lane,
-                                float (&sums)[kFragments][4]) {
+/// The leading bfloat16 parts of 16 weights by 16 tokens, an A fragment, which is subtracted from them.
+__device__ inline uint4 split_leading_weights(float2 (&w)[4]) {
+  return {split_leading_bf16_pair(w[0]), split_leading_bf16_pair(w[1]), split_leading_bf16_pair(w[2]),
+          split_leading_bf16_pair(w[3])};
+}
+
+/// sums += weights * values at 16 tokens. part(i): part i of the weights, asked for in ascending order.
+template <int kFragments, class Part>
+__device__ void multiply_parts(const Task& task, Part&& part, const std::uint16_t* values, int lane,
+                               float (&sums)[kFragments][4]) {
 #pragma unroll
   for (int i = 0; i < kMaxParts; ++i) {
     if (i > task.lowest_order) break;
-    const std::uint32_t a[4] = {split_leading_bf16_pair(w[0]), split_leading_bf16_pair(w[1]),
-                                split_leading_bf16_pair(w[2]), split_leading_bf16_pair(w[3])};
+    const uint4 of_weights = part(i);
+    const std::uint32_t a[4] = {of_weights.x, of_weights.y, of_weights.z, of_weights.w};
     for (int j = 0; j < task.num_value_parts && i + j <= task.lowest_order; ++j) {
 #pragma unroll
       for (int n = 0; n < kFragments; n += 2) {
@@ -194,6 +200,13 @@ __device__ void multiply_tokens(const Task& task, float2 (&w)[4], const std::uin
       }
     }
   }
+}
+
+template <int kFragments>
+__device__ void multiply_tokens(const Task& task, float2 (&w)[4], const std::uint16_t* values, int lane,
+                                float (&sums)[kFragments][4]) {
+  multiply_parts(
+      task, [&](int) { return split_leading_weights(w); }, values, lane, sums);
 }
 
 /// Rows, tokens and channels of a warp.
@@ -210,11 +223,11 @@ struct WarpPlace {
 };
 
 /// Stages every tile with a nonzero mask in shared memory and calls multiply(tile, values of the warp's channels) on
-/// all threads. If the task streams, the next tile is copied while the current one is multiplied.
-/// masks [tiles, kRowTiles].
-template <class Form, int kRowTiles, class Multiply>
+/// all threads, with a barrier between it and prepare(tile), which is called before. If the task streams, the next tile
+/// is copied while the current one is multiplied. masks [tiles, kRowTiles].
+template <class Form, int kRowTiles, class Prepare, class Multiply>
 __device__ void for_tiles(const Task& task, const Form& form, const WarpPlace& place, const unsigned long long* masks,
-                          std::uint16_t* values, Multiply&& multiply) {
+                          std::uint16_t* values, Prepare&& prepare, Multiply&& multiply) {
   const auto next_tile = [&](int tile) {
     for (; tile < place.tiles; ++tile)
       for (int t = 0; t < kRowTiles; ++t)
@@ -234,9 +247,11 @@ __device__ void for_tiles(const Task& task, const Form& form, const WarpPlace& p
         start_value_copy(task, place.batch, place.first_value, place.begin + following * kTileTokens,
                          place.block_channel, values + (buffer ^ 1) * kPartElements);
       commit_copies();
+      prepare(tile);
       await_copies<1>();
       __syncthreads();
     } else {
+      prepare(tile);
       stage_values(task, form, place.batch, place.first_value, place.begin + tile * kTileTokens, place.block_channel,
                    values);
       __syncthreads();

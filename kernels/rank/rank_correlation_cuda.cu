@@ -1,7 +1,7 @@
-// Ranks and Spearman's rho, one block per row. Groups of tied values are found by binary search in the order, so rows
-// without ties have no extra cost. Rows that fit are staged in shared memory, where values are gathered in rank order
-// and ranks are scattered back to item order. Without staging, a study of 32 layers took 0.371 s instead of 0.271 s on
-// an H200.
+// Ranks and Spearman's rho. Groups of tied values are found by binary search in the order, so rows without ties have no
+// extra cost. Rows that fit are staged in shared memory by one block each, where values are gathered in rank order and
+// ranks are scattered back to item order. Without staging, a study of 32 layers took 0.371 s instead of 0.271 s on an
+// H200. Longer rows are divided among blocks; sums of integers do not depend on how.
 #include <cub/block/block_scan.cuh>
 
 #include "kernels/device/cuda_check.h"
@@ -13,6 +13,7 @@ namespace attest {
 namespace {
 
 constexpr int kThreads = 512;
+constexpr int kPlaces = 8, kPlacesPerBlock = kThreads * kPlaces;  // of a long row: a thread has kPlaces of them
 
 /// A row in descending order.
 struct SortedRow {
@@ -46,7 +47,36 @@ struct SortedRow {
     }
     return low;
   }
+  /// First plus last place with the same value. The lanes of a warp have consecutive places, and all call it.
+  __device__ int tied_places(int place, float value) const {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    float before = __shfl_up_sync(0xFFFFFFFFu, value, 1), after = __shfl_down_sync(0xFFFFFFFFu, value, 1);
+    if (place >= count) return 0;
+    if (lane == 0 && place > 0) before = (*this)(place - 1);
+    if (lane == 31 && place + 1 < count) after = (*this)(place + 1);
+    const int first = place > 0 && before == value ? first_tied(place, value) : place;
+    const int last = place + 1 < count && after == value ? last_tied(place, value) : place;
+    return first + last;
+  }
 };
+
+/// Calls visit(item, tied_places()) for the places of the block in its row, all loads of a thread in flight at a time.
+template <class Visit>
+__device__ void for_places_of_block(const SortedRow& sorted, Visit&& visit) {
+  const int begin = static_cast<int>(blockIdx.y) * kPlacesPerBlock + static_cast<int>(threadIdx.x);
+  int item[kPlaces];
+  float value[kPlaces];
+#pragma unroll
+  for (int i = 0; i < kPlaces; ++i)
+    item[i] = begin + i * kThreads < sorted.count ? sorted.order(sorted.row, begin + i * kThreads) : 0;
+#pragma unroll
+  for (int i = 0; i < kPlaces; ++i) value[i] = sorted.values[item[i]];
+#pragma unroll
+  for (int i = 0; i < kPlaces; ++i) {
+    const int tied = sorted.tied_places(begin + i * kThreads, value[i]);
+    if (begin + i * kThreads < sorted.count) visit(item[i], tied);
+  }
+}
 
 constexpr int kStagedThreads = 1024;
 
@@ -69,16 +99,10 @@ struct Staged {
     __syncthreads();
     const SortedRow sorted{values, order, row, count};
     for (int begin = 0; begin < count; begin += kStagedThreads) {
-      const int place = begin + static_cast<int>(threadIdx.x), lane = static_cast<int>(threadIdx.x) % 32;
+      const int place = begin + static_cast<int>(threadIdx.x);
       const int item = place < count ? order(row, place) : 0;
-      const float value = values[item];
-      float before = __shfl_up_sync(0xFFFFFFFFu, value, 1), after = __shfl_down_sync(0xFFFFFFFFu, value, 1);
-      if (place >= count) continue;
-      if (lane == 0 && place > 0) before = sorted(place - 1);
-      if (lane == 31 && place + 1 < count) after = sorted(place + 1);
-      const int first = place > 0 && before == value ? sorted.first_tied(place, value) : place;
-      const int last = place + 1 < count && after == value ? sorted.last_tied(place, value) : place;
-      places[item] = static_cast<std::uint16_t>(first + last);
+      const int tied = sorted.tied_places(place, values[item]);
+      if (place < count) places[item] = static_cast<std::uint16_t>(tied);
     }
     __syncthreads();
   }
@@ -106,18 +130,35 @@ __global__ void __launch_bounds__(kStagedThreads, 1)
   RankSums sums;
   for (int item = threadIdx.x; item < count; item += kStagedThreads)
     sums.add(staged.centred(item, count), centred.row(row)[item]);
-  const float found = sums.rho(reduced);
+  sums.reduce(reduced);
+  const float found = sums.rho();
   if (threadIdx.x == 0) rho.values[rho.cell[row]] = found;
 }
 
 __global__ void __launch_bounds__(kThreads) ranks_kernel(RowValues in, RowOrder order, DeviceMatrix<int> centred) {
   const int row = blockIdx.x, count = in.counts[row];
-  const SortedRow sorted{in.row(row), order, row, count};
-  for (int place = threadIdx.x; place < count; place += kThreads) {
-    const float value = sorted(place);
-    const int first = sorted.first_tied(place, value), last = sorted.last_tied(place, value);
-    centred.row(row)[order(row, place)] = first + last + 2 - (count + 1);
-  }
+  if (static_cast<int>(blockIdx.y) * kPlacesPerBlock >= count) return;
+  for_places_of_block(SortedRow{in.row(row), order, row, count},
+                      [&](int item, int tied) { centred.row(row)[item] = tied + 2 - (count + 1); });
+}
+
+/// Adds the sums of long rows, whose entries are single items, to sums [rows].
+__global__ void __launch_bounds__(kThreads)
+    long_spearman_kernel(RowValues in, RowOrder order, DeviceMatrix<const int> centred, RankSums* sums) {
+  __shared__ long long reduced[32];
+  const int row = blockIdx.x, count = in.counts[row];
+  if (static_cast<int>(blockIdx.y) * kPlacesPerBlock >= count) return;
+  const int* ranks = centred.row(row);
+  RankSums own;
+  for_places_of_block(SortedRow{in.row(row), order, row, count},
+                      [&](int item, int tied) { own.add(tied + 2 - (count + 1), ranks[item]); });
+  own.reduce(reduced);
+  if (threadIdx.x == 0) own.add_to(sums[row]);
+}
+
+__global__ void rho_kernel(const RankSums* sums, int rows, RowCells rho) {
+  const int row = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
+  if (row < rows) rho.values[rho.cell[row]] = sums[row].rho();
 }
 
 __global__ void __launch_bounds__(kThreads)
@@ -146,7 +187,8 @@ __global__ void __launch_bounds__(kThreads)
     const int end = min(items, (entry + 1) * width);
     for (int item = entry * width; item < end; ++item) sums.add(own, ranks[item]);
   }
-  const float found = sums.rho(reduced);
+  sums.reduce(reduced);
+  const float found = sums.rho();
   if (threadIdx.x == 0) rho.values[rho.cell[row]] = found;
 }
 
@@ -160,24 +202,32 @@ struct Flagged {
   __device__ bool operator()(int row, int item) const { return flags.row(row)[item / width] != 0; }
 };
 
+/// One block per row; a thread has kPlaces neighbours at a time.
 template <class Keep>
 __global__ void __launch_bounds__(kThreads)
     filter_kernel(RowOrder order, const int* counts, Keep keep, DeviceMatrix<std::uint32_t> out, int* kept) {
   using Scan = cub::BlockScan<int, kThreads>;
   __shared__ typename Scan::TempStorage temp;
   const int row = blockIdx.x, count = counts[row];
-  int written = 0;
-  for (int begin = 0; begin < count; begin += kThreads) {
-    const int place = begin + static_cast<int>(threadIdx.x);
-    const int item = place < count ? order(row, place) : 0;
-    const int keeps = place < count && keep(row, item) ? 1 : 0;
+  std::uint32_t* to = out.row(row);
+  for (int begin = 0; begin < count; begin += kPlacesPerBlock) {
+    const int first = begin + static_cast<int>(threadIdx.x) * kPlaces;
+    int items[kPlaces], keeps = 0;  // a bit for each
+#pragma unroll
+    for (int i = 0; i < kPlaces; ++i) items[i] = first + i < count ? order(row, first + i) : 0;
+#pragma unroll
+    for (int i = 0; i < kPlaces; ++i)
+      if (first + i < count && keep(row, items[i])) keeps |= 1 << i;
     int before = 0, total = 0;
-    Scan(temp).ExclusiveSum(keeps, before, total);
+    Scan(temp).ExclusiveSum(__popc(static_cast<unsigned>(keeps)), before, total);
     __syncthreads();
-    if (keeps != 0) out.row(row)[written + before] = static_cast<std::uint32_t>(item);
-    written += total;
+    std::uint32_t* own = to + before;
+#pragma unroll
+    for (int i = 0; i < kPlaces; ++i)
+      if ((keeps >> i & 1) != 0) *own++ = static_cast<std::uint32_t>(items[i]);
+    to += total;
   }
-  if (kept != nullptr && threadIdx.x == 0) kept[row] = written;
+  if (kept != nullptr && threadIdx.x == 0) kept[row] = static_cast<int>(to - out.row(row));
 }
 
 template <class Keep>
@@ -191,6 +241,11 @@ RowOrder filtered(const RowOrder& order, const RowValues& values, const Keep& ke
     ATTEST_CUDA_LAUNCHED(filter_kernel);
   }
   return {.entries = out};
+}
+
+/// Long rows are divided.
+dim3 blocks_of(const RowValues& in) {
+  return {static_cast<unsigned>(in.rows), static_cast<unsigned>((in.max_count - 1) / kPlacesPerBlock + 1)};
 }
 
 /// Whether rows of this many items are staged: they fit, and staging is worth its cost.
@@ -208,12 +263,12 @@ void cuda_centred_ranks(const RowValues& values, const RowOrder& order, const De
     ATTEST_CUDA_LAUNCHED(staged_ranks_kernel);
     return;
   }
-  ranks_kernel<<<values.rows, kThreads, 0, stream>>>(values, order, centred);
+  ranks_kernel<<<blocks_of(values), kThreads, 0, stream>>>(values, order, centred);
   ATTEST_CUDA_LAUNCHED(ranks_kernel);
 }
 
 void cuda_spearman(const EntryEstimate& estimate, const DeviceMatrix<const int>& centred, const RowCells& rho,
-                   cudaStream_t stream) {
+                   DeviceArena& arena, cudaStream_t stream) {
   const RowValues& entries = estimate.entries;
   if (entries.rows == 0) return;
   if (estimate.width == 1 && is_staged(entries.max_count)) {
@@ -221,6 +276,17 @@ void cuda_spearman(const EntryEstimate& estimate, const DeviceMatrix<const int>&
     allow_shared_memory(staged_spearman_kernel, bytes);
     staged_spearman_kernel<<<entries.rows, kStagedThreads, bytes, stream>>>(entries, estimate.order, centred, rho);
     ATTEST_CUDA_LAUNCHED(staged_spearman_kernel);
+    return;
+  }
+  if (estimate.width == 1 && entries.max_count > kPlacesPerBlock) {
+    const DeviceArena::Scope scope(arena);
+    const auto rows = static_cast<std::size_t>(entries.rows);
+    auto* sums = arena.take<RankSums>(rows);
+    ATTEST_CUDA(cudaMemsetAsync(sums, 0, rows * sizeof(RankSums), stream));
+    long_spearman_kernel<<<blocks_of(entries), kThreads, 0, stream>>>(entries, estimate.order, centred, sums);
+    ATTEST_CUDA_LAUNCHED(long_spearman_kernel);
+    rho_kernel<<<(entries.rows - 1) / kThreads + 1, kThreads, 0, stream>>>(sums, entries.rows, rho);
+    ATTEST_CUDA_LAUNCHED(rho_kernel);
     return;
   }
   spearman_kernel<<<entries.rows, kThreads, 0, stream>>>(estimate, centred, rho);

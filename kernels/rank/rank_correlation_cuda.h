@@ -26,7 +26,7 @@ struct EntryEstimate {
 /// Spearman's rho of every row between an estimate and the centred ranks of the items. NaN if either is constant or the
 /// estimate covers no items.
 void cuda_spearman(const EntryEstimate& estimate, const DeviceMatrix<const int>& centred, const RowCells& rho,
-                   cudaStream_t stream);
+                   DeviceArena& arena, cudaStream_t stream);
 
 /// Filters `order` (values.counts[r] items per row): keeps items below limit[r], in the same order.
 RowOrder cuda_order_below(const RowOrder& order, const RowValues& values, const int* limit, DeviceArena& arena,

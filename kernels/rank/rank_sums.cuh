@@ -14,10 +14,18 @@ struct RankSums {
     exact_squares += exact * exact;
   }
 
-  /// Rho from the sums of all threads of the block. Every thread gets the result; NaN if either set is constant.
-  /// `shared` holds 32 values.
-  __device__ float rho(long long* shared) {
-    block_reduce_each(shared, Plus{}, products, squares, exact_squares);
+  /// The sums of all threads of the block. `shared` holds 32 values.
+  __device__ void reduce(long long* shared) { block_reduce_each(shared, Plus{}, products, squares, exact_squares); }
+  /// Adds to sums that other blocks add to.
+  __device__ void add_to(RankSums& all) const {
+    const auto add = [](long long& to, long long value) {  // two's complement
+      atomicAdd(reinterpret_cast<unsigned long long*>(&to), static_cast<unsigned long long>(value));
+    };
+    add(all.products, products), add(all.squares, squares), add(all.exact_squares, exact_squares);
+  }
+
+  /// NaN if either set is constant.
+  __device__ float rho() const {
     if (squares == 0 || exact_squares == 0) return __int_as_float(0x7FC00000);
     return static_cast<float>(static_cast<double>(products) /
                               (sqrt(static_cast<double>(squares)) * sqrt(static_cast<double>(exact_squares))));

@@ -27,7 +27,8 @@ __global__ void __launch_bounds__(kThreads)
   const int row = blockIdx.x;
   RankSums sums;
   for (int item = threadIdx.x; item < a.counts[row]; item += kThreads) sums.add(a.row(row)[item], b.row(row)[item]);
-  const float found = sums.rho(reduced);
+  sums.reduce(reduced);
+  const float found = sums.rho();
   if (threadIdx.x == 0) rho.values[rho.cell[row]] = found;
 }
 

@@ -49,8 +49,10 @@ void add_global_options(Command& program, GlobalOptions& options) {
       .shows_default()
       .type("DEVICE");
   program
-      .option("--device-memory", options.device_memory,
-              "How much of a GPU's memory may be used: a share, or a size such as 12GiB")
+      .option(
+          "--device-memory", options.device_memory,
+          "How much of a GPU's memory may be used: a share, or a size such as 12GiB. Keys and values of three layers "
+          "lie there if they take at most a quarter of it; longer layers are cut by KV heads")
       .shows_default()
       .type("SIZE");
   program.option("--threads", options.threads, "CPU threads; 0: one per processor, shared by the ranks of a machine")

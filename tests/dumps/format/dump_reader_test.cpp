@@ -15,6 +15,7 @@
 #include "dumps/base/error.h"
 #include "tests/dumps/format/small_dump.h"
 #include "tests/dumps/hdf5_edit.h"
+#include "tests/dumps/memory_store.h"
 #include "tests/dumps/scratch_folder.h"
 
 namespace attest::test {
@@ -32,7 +33,9 @@ class DumpReaderTest : public ::testing::Test {
 
 void expect_all_values(const DumpReader& reader) {
   const std::vector<SampleInfo> samples = small_samples();
-  AttentionLayer layer;
+  AttentionLayer layer, stored;
+  const auto store = std::make_shared<MemoryStore>();
+  stored.store = store;
   for (std::size_t i = 0; i < samples.size(); ++i) {
     for (const int number : samples[i].layers) {
       SCOPED_TRACE(samples[i].name + ", layer " + std::to_string(number));
@@ -42,6 +45,14 @@ void expect_all_values(const DumpReader& reader) {
       EXPECT_EQ(bytes_of(layer.q), bytes_of(small_q(samples[i], number, type)));
       EXPECT_EQ(bytes_of(layer.k), bytes_of(small_k(samples[i], number, type)));
       EXPECT_EQ(bytes_of(layer.v), bytes_of(small_v(samples[i], number, type)));
+
+      EXPECT_TRUE(read_to_store(reader, i, number, stored, number));
+      EXPECT_TRUE(stored.in_store);
+      EXPECT_EQ(bytes_of(stored.q), bytes_of(layer.q));
+      EXPECT_EQ(stored.k.size() + stored.v.size(), 0u);
+      EXPECT_EQ(bytes_of(store->k), bytes_of(layer.k));
+      EXPECT_EQ(bytes_of(store->v), bytes_of(layer.v));
+      EXPECT_EQ(store->arrival.wait(2, std::chrono::milliseconds(0)).heads, 2);
     }
   }
 }
@@ -389,6 +400,9 @@ TEST_F(DumpReaderTest, FindsBadValuesOfTensorsAtOddOffsets) {
       changed.replace(offset + 2 * i, 2, value, 2);
       folder_.write("dump.h5", changed);
       EXPECT_EQ(DumpReader(path_).read_layer(0, 0, layer), finite) << "element " << i;
+      layer.store = std::make_shared<MemoryStore>();
+      EXPECT_EQ(read_to_store(DumpReader(path_), 0, 0, layer), finite) << "element " << i;
+      EXPECT_EQ(layer.store->arrival.wait(1, std::chrono::milliseconds(0)).heads, finite ? 1 : 0);
     }
 }
 

@@ -80,7 +80,7 @@ TEST_P(RankCorrelationCuda, SpearmanOfSingleItems) {
   const EntryEstimate estimate{.entries = gpu.upload_rows(rows, GetParam() + 3),
                                .order = upload_order(orders_of(rows), GetParam() + 2, gpu)};
   const RowCells rho = take_cells(rows.size(), gpu);
-  cuda_spearman(estimate, gpu.upload_rows(exact, GetParam() + 1).items, rho, gpu.stream);
+  cuda_spearman(estimate, gpu.upload_rows(exact, GetParam() + 1).items, rho, gpu.arena, gpu.stream);
   expect_cells(rho, expected, gpu);
 }
 
@@ -111,7 +111,7 @@ TEST_P(SpearmanOfEntriesCuda, AllItemsOfAnEntryTie) {
                                  .width = width,
                                  .items = gpu.upload(items)};
     const RowCells rho = take_cells(rows.size(), gpu);
-    cuda_spearman(estimate, gpu.upload_rows(exact, GetParam() * width).items, rho, gpu.stream);
+    cuda_spearman(estimate, gpu.upload_rows(exact, GetParam() * width).items, rho, gpu.arena, gpu.stream);
     SCOPED_TRACE(width);
     expect_cells(rho, expected, gpu);
   }

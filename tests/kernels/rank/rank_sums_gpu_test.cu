@@ -1,4 +1,4 @@
-// Spearman's rho from one thread block's sums over centred ranks.
+// Spearman's rho from sums over centred ranks, of one thread block and of several.
 #include <gtest/gtest.h>
 
 #include "kernels/rank/rank_sums.cuh"
@@ -12,8 +12,20 @@ __global__ void rho_kernel(const int* own, const int* exact, int count, float* o
   __shared__ long long shared[32];
   RankSums sums;
   for (int i = static_cast<int>(threadIdx.x); i < count; i += static_cast<int>(blockDim.x)) sums.add(own[i], exact[i]);
-  out[threadIdx.x] = sums.rho(shared);
+  sums.reduce(shared);
+  out[threadIdx.x] = sums.rho();
 }
+
+__global__ void add_kernel(const int* own, const int* exact, int count, RankSums* all) {
+  __shared__ long long shared[32];
+  RankSums sums;
+  const int step = static_cast<int>(gridDim.x * blockDim.x);
+  for (int i = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x); i < count; i += step)
+    sums.add(own[i], exact[i]);
+  sums.reduce(shared);
+  if (threadIdx.x == 0) sums.add_to(*all);
+}
+__global__ void rho_of_sums_kernel(const RankSums* all, float* out) { *out = all->rho(); }
 
 std::vector<float> rho_of_every_thread(const std::vector<int>& own, const std::vector<int>& exact, int threads) {
   Gpu gpu;
@@ -63,6 +75,23 @@ TEST_P(RankSumsCuda, AddUpIn64Bits) {
     exact.push_back(2 * (i ^ 1) - (kTokens - 1));  // swaps neighbours
   }
   EXPECT_EQ(rho_of_every_thread(own, exact, GetParam())[0], plain_rho(own, exact));
+}
+
+TEST_P(RankSumsCuda, OfSeveralBlocksAddUp) {
+  Random random(5);
+  const std::vector<int> own = plain_centred_ranks(values_of(kValueKinds[4], 20000, random)),
+                         exact = plain_centred_ranks(values_of(kValueKinds[0], 20000, random));
+  std::vector<int> reversed = exact;
+  for (int& rank : reversed) rank = -rank;  // sums below zero
+  for (const std::vector<int>& other : {exact, reversed}) {
+    Gpu gpu;
+    RankSums* all = gpu.arena.take<RankSums>(1);
+    ASSERT_EQ(cudaMemsetAsync(all, 0, sizeof(RankSums), gpu.stream), cudaSuccess);
+    add_kernel<<<7, GetParam(), 0, gpu.stream>>>(gpu.upload(own), gpu.upload(other), 20000, all);
+    float* out = gpu.arena.take<float>(1);
+    rho_of_sums_kernel<<<1, 1, 0, gpu.stream>>>(all, out);
+    EXPECT_EQ(gpu.download(out, 1)[0], plain_rho(own, other));
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Threads, RankSumsCuda, testing::Values(32, 96, 512, 1024));

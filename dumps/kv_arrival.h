@@ -1,0 +1,42 @@
+// Which KV heads of a layer have arrived, while others are still being read.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <vector>
+
+namespace attest {
+
+enum class KvTensor : std::uint8_t { k, v };
+
+/// Thread-safe.
+class KvArrival {
+ public:
+  /// Nothing has arrived of k and v, which have so many bytes per KV head.
+  void begin(int num_heads, std::size_t key_bytes, std::size_t value_bytes);
+  /// Bytes [offset, offset + bytes) of a tensor are there; each byte is told once.
+  void add(KvTensor tensor, std::size_t offset, std::size_t bytes);
+  /// Nothing more comes: all is there, or reading has failed.
+  void end();
+
+  struct State {
+    int heads = 0;  ///< the first ones, whose keys and values have arrived as a whole
+    bool ended = false;
+  };
+  /// Waits until `heads` of them are there or nothing more comes, at most so long.
+  State wait(int heads, std::chrono::milliseconds timeout) const;
+
+ private:
+  std::size_t head_bytes(KvTensor tensor) const { return head_bytes_[static_cast<std::size_t>(tensor)]; }
+
+  mutable std::mutex mutex_;
+  mutable std::condition_variable changed_;
+  std::size_t head_bytes_[2] = {};
+  std::vector<std::size_t> missing_;  ///< bytes of each head, of keys and values together
+  State state_;
+};
+
+}  // namespace attest

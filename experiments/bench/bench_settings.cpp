@@ -1,0 +1,61 @@
+// Grids of settings for timing.
+#include "experiments/bench/bench_settings.h"
+
+#include <fmt/core.h>
+
+#include <cmath>
+#include <memory>
+#include <utility>
+
+#include "kernels/selectors/registry.h"
+
+namespace attest {
+namespace {
+
+/// The settings that the methods' papers use.
+std::vector<Setting> paper_settings(SettingKind kind) {
+  switch (kind) {
+    case SettingKind::delta:
+      return {{5}, {7}};
+    case SettingKind::budget:
+      return {{1024}, {50, true}};
+    case SettingKind::p:
+      return {{0.85}};
+    case SettingKind::factor:
+      return {{1000}};
+    case SettingKind::none:
+      break;
+  }
+  return {{}};
+}
+
+std::vector<Setting> sweep(SettingKind kind, int points) {
+  std::vector<Setting> grid;
+  for (int i = 0; i < points && kind != SettingKind::none; ++i) {
+    const double t = points > 1 ? static_cast<double>(i) / (points - 1) : 1;
+    if (kind == SettingKind::delta) grid.push_back({1 + 11 * t});
+    if (kind == SettingKind::budget) grid.push_back({100 * std::exp2(-6 * (1 - t)), true});
+    if (kind == SettingKind::p) grid.push_back({0.5 + 0.499 * t});
+    if (kind == SettingKind::factor) grid.push_back({std::pow(10.0, 4 * t)});
+  }
+  return grid.empty() ? std::vector<Setting>{{}} : grid;
+}
+
+}  // namespace
+
+Study timed_study(const std::vector<std::string>& selectors, int sweep_points) {
+  Study study;
+  for (const std::string& name : selectors) {
+    SelectorSpec spec{.label = name, .name = name, .options = {}};
+    if (name == "quest" || name == "twilight") spec.options.emplace_back("dense_layers", "0");
+    std::shared_ptr<Selector> selector = make_selector(spec);
+    const SettingKind kind = selector->setting_kind();
+    std::vector<Setting> grid = sweep_points > 0 ? sweep(kind, sweep_points) : paper_settings(kind);
+    std::vector<std::string> labels;
+    for (const Setting& setting : grid) labels.push_back(fmt::format("{}", setting.value));
+    study.selectors.push_back(make_study_selector(name, std::move(selector), std::move(grid), std::move(labels)));
+  }
+  return study;
+}
+
+}  // namespace attest
