@@ -1,0 +1,185 @@
+"""Measures one point: a context length and a batch size, dense and with FFD. Logits are compared first."""
+import contextlib
+import dataclasses
+import gc
+
+import torch
+
+from ..base.errors import DumpError, first_line
+from .caches import BACKENDS, Calibration, DenseCache, FfdCaches, NoAttention, kept_share
+from .replay import Loop, Recorder, attention_alone, captured, milliseconds
+
+WARM_UP = 3
+# Of logits, to those of attention in float32 over the same 16-bit cache: norm of the difference over the norm.
+TOLERANCE = {torch.float16: 0.02, torch.bfloat16: 0.06}
+LEAST_EFFECT = 3  # tolerances by which the logits change when attention is left out: the check can see it
+SPARE_BYTES = 3 << 29  # activations, libraries, one layer's keys while a cache is built
+
+
+class CheckError(DumpError):
+    """The logits of two methods differ by more than rounding."""
+
+
+@dataclasses.dataclass
+class Setting:
+    """What is kept of FFD's blocks: `shares` [L, Hkv], from `keep` of all, or from a dump at a delta."""
+    kind: str  # "keep" or "delta"
+    value: float
+    shares: torch.Tensor
+
+
+@dataclasses.dataclass
+class Plan:
+    seed: int
+    repeats: int
+    settings: list
+    operators: object
+    free_bytes: object  # () -> bytes that may be taken
+
+
+@dataclasses.dataclass
+class Measured:
+    method: str
+    context: int
+    batch: int
+    setting: Setting | None
+    kept: float
+    step: list  # milliseconds of each step
+    attention: list  # and of the attention of all layers alone
+    cache_bytes: int
+    difference: float
+    tolerance: float
+    effect: float
+
+
+def difference(found, expected):
+    """Of the sequence where it is largest."""
+    found, expected = found.double(), expected.double()
+    return ((found - expected).norm(dim=-1) / expected.norm(dim=-1)).max().item()
+
+
+def bytes_needed(decoder, context, batch):
+    """Of the dense caches, which are the larger ones but for the places of the steps to come."""
+    token = 2 * decoder.kv_heads * decoder.head_dim * 2 * batch
+    return decoder.num_layers * token * context + 3 * token * context + SPARE_BYTES
+
+
+class Point:
+    def __init__(self, decoder, context, batch, plan):
+        self.decoder, self.context, self.batch, self.plan = decoder, context, batch, plan
+        generator = torch.Generator(decoder.device).manual_seed(plan.seed)
+        self.tokens = torch.randint(len(decoder.embedding), (batch,), generator=generator, device=decoder.device)
+        self.tolerance = TOLERANCE[decoder.dtype]
+        self.left_out = []
+
+    def measure(self):
+        """[Measured, ...]; `left_out` has what was not."""
+        needed, free = bytes_needed(self.decoder, self.context, self.batch), self.plan.free_bytes()
+        if needed > free:
+            self.leave_out("all", f"needs {needed / 1e9:.1f} GB beside the weights, and {free / 1e9:.1f} GB may be taken")
+            return []
+        try:
+            return [*self._dense(), *self._ffd()]
+        except torch.OutOfMemoryError:
+            self.leave_out("all", "the device's memory does not suffice")
+            return []
+        finally:
+            release(self.decoder.device)
+
+    def leave_out(self, method, reason):
+        self.left_out.append({"method": method, "context": self.context, "batch": self.batch, "reason": reason})
+
+    def _loop(self, attend):
+        return Loop(self.decoder, self.tokens, self.context - 1, attend)
+
+    def _dense(self):
+        """Its reference, and what leaving attention out changes, stay for _ffd."""
+        cache = DenseCache(self.decoder, self.batch, self.context, self.plan.seed)
+        recorder = Recorder(cache.attend)
+        plain, without = self._loop(recorder.attend), self._loop(NoAttention().attend)
+        plain.run()
+        without.run()
+        self.reference = plain.logits
+        self.effect = difference(without.logits, self.reference)
+        if not self.effect > LEAST_EFFECT * self.tolerance:
+            raise CheckError(f"context {self.context}, batch {self.batch}: without attention the logits change by "
+                             f"{self.effect:.3g} of their norm, expected more than {LEAST_EFFECT * self.tolerance:.3g}: "
+                             "the model does not show what its attention computes")
+        found = []
+        for cache.backend in self.backends():
+            with self._or_left_out(cache.backend):
+                loop = self._loop(cache.attend)
+                loop.run()  # libraries choose their kernels
+                replay = captured(loop.run, self.decoder.device)
+                off = self._check(cache.backend, loop, replay)
+                found.append(self._timed(cache.backend, None, 1.0, replay, cache.attend, recorder.seen, cache.bytes(), off))
+                del loop, replay
+        del cache, recorder, plain, without
+        release(self.decoder.device)
+        return found
+
+    def backends(self):
+        return list(BACKENDS) if self.decoder.device.type == "cuda" else ["sdpa_flash"]
+
+    def _ffd(self):
+        """One graph for all settings: it reads the deltas anew."""
+        plan, device = self.plan, self.decoder.device
+        steps = 2 + 2 * (1 + len(plan.settings)) * (plan.repeats + WARM_UP)
+        caches = FfdCaches(self.decoder, self.batch, self.context, self.context + steps, plan.seed, plan.operators)
+        self._loop(lambda layer, q, k, v: caches.decode(layer, q)).run()  # libraries choose their kernels
+        loop, kept, found = self._loop(caches.attend), {}, []
+
+        def run():
+            loop.run()
+            kept.update(caches.kept)  # of a graph: the memory that each replay fills
+
+        replay = captured(run, device)
+        off, tokens = self._check("ffd", loop, replay), self.context
+        for setting in plan.settings:
+            recorder = Recorder(Calibration(caches, setting.shares, tokens).attend)
+            self._loop(recorder.attend).run()
+            loop.restart()
+            measured = self._timed("ffd", setting, 0.0, replay, caches.attend, recorder.seen, caches.bytes(), off)
+            measured.kept = kept_share(kept, tokens + WARM_UP + plan.repeats)
+            tokens += 2 * (WARM_UP + plan.repeats)
+            found.append(measured)
+        del caches, loop, run, replay, kept
+        release(device)
+        return found
+
+    def _check(self, method, loop, replay):
+        """One replay from the start: its logits beside the reference."""
+        loop.restart()
+        replay()
+        off = difference(loop.logits, self.reference)
+        if not off <= self.tolerance:
+            raise CheckError(f"{method}, context {self.context}, batch {self.batch}: with everything kept the logits differ "
+                             f"from those of attention in float32 by {off:.3g} of their norm, expected at most "
+                             f"{self.tolerance:.3g}; no time is reported")
+        return off
+
+    def _timed(self, method, setting, kept, replay, attend, seen, cache_bytes, off):
+        device, repeats = self.decoder.device, self.plan.repeats
+        step = milliseconds(replay, repeats, device, WARM_UP)
+        alone = captured(attention_alone(attend, seen), device)
+        attention = milliseconds(alone, repeats, device, WARM_UP)
+        return Measured(method, self.context, self.batch, setting, kept, step, attention, cache_bytes, off, self.tolerance,
+                        self.effect)
+
+    @contextlib.contextmanager
+    def _or_left_out(self, method):
+        """For a back end that refuses."""
+        try:
+            yield
+        except torch.OutOfMemoryError:
+            raise
+        except (RuntimeError, NotImplementedError) as error:
+            self.leave_out(method, first_line(error))
+
+
+def release(device):
+    """FFD's caches take memory beside torch's own."""
+    gc.collect()
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+        torch.cuda.empty_cache()
