@@ -109,24 +109,24 @@ class Operators:
         return torch.ops.attest.ffd_decode(cache, q, delta, scale)
 
 
-class Calibration:
-    """Attention that sets each KV head's delta, on its way through the layers, to where it keeps its share of `shares` [L, Hkv],
-    on average over the sequences. Nothing is appended."""
+HALVINGS, LARGEST_DELTA = 24, 100.0  # nats
 
-    LARGEST, STEPS = 400.0, 36  # nats, and halvings of the interval
 
-    def __init__(self, caches, shares, tokens):
-        self.caches, self.tokens, self.shares = caches, tokens, shares.to(caches.deltas.device)
-
-    def attend(self, layer, q, k, v):
-        delta, everything = self.caches.deltas[layer], self.shares[layer] >= 1
-        blocks = (self.shares[layer] * self.tokens - self.tokens % BLOCK) / BLOCK
-        low, high = torch.full_like(delta, -self.LARGEST), torch.full_like(delta, self.LARGEST)
-        for _ in range(self.STEPS):
+def calibrate(caches, shares, tokens, seen):
+    """Sets each KV head's delta to where it keeps its share of `shares` [L, Hkv] of `tokens` tokens, one block at least, on
+    average over sequences and steps. seen: [[q [B, Hq, 1, D] of each step] of each layer]."""
+    shares = shares.to(caches.deltas.device)
+    blocks = ((shares * tokens - tokens % BLOCK) / BLOCK).clamp(min=1)
+    for layer, queries in enumerate(seen):
+        delta = caches.deltas[layer]
+        low, high = torch.full_like(delta, -LARGEST_DELTA), torch.full_like(delta, LARGEST_DELTA)
+        for _ in range(HALVINGS):
             middle = (low + high) / 2
             delta.copy_(middle)
-            self.caches.decode(layer, q)
-            few = self.caches.kept[layer].float().mean(0)[:, 0] < blocks + 0.5  # the nearest whole number
+            kept = torch.zeros_like(delta)
+            for q in queries:
+                caches.decode(layer, q)
+                kept += caches.kept[layer].float().mean(0)[:, 0]
+            few = kept < len(queries) * blocks[layer]
             low, high = torch.where(few, middle, low), torch.where(few, high, middle)
-        delta.copy_(torch.where(everything, torch.inf, low))
-        return self.caches.decode(layer, q)
+        delta.copy_(torch.where(shares[layer] >= 1, torch.inf, low))

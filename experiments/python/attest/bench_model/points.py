@@ -2,16 +2,19 @@
 import contextlib
 import dataclasses
 import gc
+import statistics
 
 import torch
 
 from ..base.errors import DumpError, first_line
-from .caches import BACKENDS, Calibration, DenseCache, FfdCaches, NoAttention, kept_share
+from .caches import BACKENDS, DenseCache, FfdCaches, NoAttention, calibrate, kept_share
 from .replay import Loop, Recorder, attention_alone, captured, milliseconds
 
 WARM_UP = 3
+PARTS = 4  # of the timed steps, behind each of which is looked at what FFD kept
+CALIBRATING_STEPS = 8  # sequences times steps on which deltas are calibrated
 # Of logits, to those of attention in float32 over the same 16-bit cache: norm of the difference over the norm.
-TOLERANCE = {torch.float16: 0.02, torch.bfloat16: 0.06}
+TOLERANCE = {torch.float16: 0.01, torch.bfloat16: 0.05}
 LEAST_EFFECT = 3  # tolerances by which the logits change when attention is left out: the check can see it
 SPARE_BYTES = 3 << 29  # activations, libraries, one layer's keys while a cache is built
 
@@ -112,7 +115,9 @@ class Point:
                 loop.run()  # libraries choose their kernels
                 replay = captured(loop.run, self.decoder.device)
                 off = self._check(cache.backend, loop, replay)
-                found.append(self._timed(cache.backend, None, 1.0, replay, cache.attend, recorder.seen, cache.bytes(), off))
+                step = milliseconds(replay, self.plan.repeats, self.decoder.device, WARM_UP)
+                attention = self._alone(cache.attend, recorder.seen)
+                found.append(self._measured(cache.backend, None, 1.0, step, attention, cache.bytes(), off))
                 del loop, replay
         del cache, recorder, plain, without
         release(self.decoder.device)
@@ -124,9 +129,9 @@ class Point:
     def _ffd(self):
         """One graph for all settings: it reads the deltas anew."""
         plan, device = self.plan, self.decoder.device
-        steps = 2 + 2 * (1 + len(plan.settings)) * (plan.repeats + WARM_UP)
+        steps = 2 + 2 * len(plan.settings) * (plan.repeats + PARTS * WARM_UP)
         caches = FfdCaches(self.decoder, self.batch, self.context, self.context + steps, plan.seed, plan.operators)
-        self._loop(lambda layer, q, k, v: caches.decode(layer, q)).run()  # libraries choose their kernels
+        seen = self._seen(lambda layer, q, k, v: caches.decode(layer, q))
         loop, kept, found = self._loop(caches.attend), {}, []
 
         def run():
@@ -136,15 +141,31 @@ class Point:
         replay = captured(run, device)
         off, tokens = self._check("ffd", loop, replay), self.context
         for setting in plan.settings:
-            recorder = Recorder(Calibration(caches, setting.shares, tokens).attend)
-            self._loop(recorder.attend).run()
+            calibrate(caches, setting.shares, tokens, [[q for _, q, _, _ in steps] for steps in zip(*seen)])
             loop.restart()
-            measured = self._timed("ffd", setting, 0.0, replay, caches.attend, recorder.seen, caches.bytes(), off)
-            measured.kept = kept_share(kept, tokens + WARM_UP + plan.repeats)
-            tokens += 2 * (WARM_UP + plan.repeats)
-            found.append(measured)
+            step, shares = [], []
+            for part in range(PARTS):
+                count = plan.repeats * (part + 1) // PARTS - plan.repeats * part // PARTS
+                step += milliseconds(replay, count, device, WARM_UP)
+                tokens += count + WARM_UP
+                shares.append(kept_share(kept, tokens))
+            attention = self._alone(caches.attend, seen[0])
+            tokens += plan.repeats + WARM_UP
+            found.append(self._measured("ffd", setting, statistics.mean(shares), step, attention, caches.bytes(), off))
         del caches, loop, run, replay, kept
         release(device)
+        return found
+
+    def _seen(self, attend):
+        """What each layer's attention is given, [(layer, q, k, v)] of some steps from different tokens; libraries choose
+        their kernels meanwhile."""
+        found = []
+        for _ in range(-(-CALIBRATING_STEPS // self.batch)):
+            recorder = Recorder(attend)
+            loop = self._loop(recorder.attend)
+            loop.tokens = torch.randint_like(self.tokens, len(self.decoder.embedding))
+            loop.run()
+            found.append(recorder.seen)
         return found
 
     def _check(self, method, loop, replay):
@@ -158,11 +179,11 @@ class Point:
                              f"{self.tolerance:.3g}; no time is reported")
         return off
 
-    def _timed(self, method, setting, kept, replay, attend, seen, cache_bytes, off):
-        device, repeats = self.decoder.device, self.plan.repeats
-        step = milliseconds(replay, repeats, device, WARM_UP)
-        alone = captured(attention_alone(attend, seen), device)
-        attention = milliseconds(alone, repeats, device, WARM_UP)
+    def _alone(self, attend, seen):
+        return milliseconds(captured(attention_alone(attend, seen), self.decoder.device), self.plan.repeats, self.decoder.device,
+                            WARM_UP)
+
+    def _measured(self, method, setting, kept, step, attention, cache_bytes, off):
         return Measured(method, self.context, self.batch, setting, kept, step, attention, cache_bytes, off, self.tolerance,
                         self.effect)
 
