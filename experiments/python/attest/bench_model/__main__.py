@@ -8,7 +8,7 @@ import sys
 
 from ..base.arguments import Parser
 from ..base.atomic_text import atomic_text
-from ..base.command import end_interruptions, end_process, json_text, print_report, run_command
+from ..base.command import end_interruptions, end_process, print_report, run_command
 from ..base.errors import OutputError, first_line, printable
 
 
@@ -101,7 +101,7 @@ def bench(request):
     import torch
 
     from .caches import Operators
-    from .record import table
+    from .record import table, text_of
 
     refuse_existing(request["output"], request["force"])
     device = prepared_device(request)
@@ -113,7 +113,7 @@ def bench(request):
         if not document["measurements"]:
             reasons = "; ".join(sorted({line["reason"] for line in document["left_out"]}))
             raise OutputError(f"bench model: nothing could be measured: {reasons}")
-        text = json_text(document)
+        text = text_of(document)
         if request["output"]:
             end_interruptions()
             stack.enter_context(atomic_text(request["output"])).write(text + "\n")

@@ -1,4 +1,6 @@
 """The KV caches of the timed model: what stands in them, and attention over them."""
+import math
+
 import torch
 import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -8,16 +10,23 @@ BLOCK = 128  # tokens that share a scale of FFD's thumbnails
 LARGEST_KEY = 6.0
 
 
-def made_keys_and_values(decoder, layer, batch, tokens, seed):
-    """k and v [B, Hkv, T, D] of a layer. Keys are multiples of 1/8 up to 6, which every block's channels reach: FFD's thumbnails and
-    8-bit residuals hold such keys exactly, so that with everything kept FFD differs from dense attention by rounding."""
+def key_exponents(queries):
+    """Of each layer's [q, ...], the power of two that keys are multiplied by, so that scores vary by some nats."""
+    sizes = [q.float().square().mean().sqrt().item() for q in queries]
+    return [max(-5, min(4, round(-math.log2(size)))) if size > 0 else 0 for size in sizes]
+
+
+def made_keys_and_values(decoder, layer, batch, tokens, seed, exponent=0):
+    """k and v [B, Hkv, T, D] of a layer. But for 2^exponent, keys are multiples of 1/8 up to 6, which every block's
+    channels reach: FFD's thumbnails and 8-bit residuals hold such keys exactly, so that with everything kept FFD differs
+    from dense attention by rounding."""
     generator = torch.Generator(decoder.device).manual_seed(seed * 1000 + layer)
     size = (batch, decoder.kv_heads, tokens, decoder.head_dim)
     steps = int(8 * LARGEST_KEY)
     drawn = torch.randint(-steps, steps + 1, size, generator=generator, device=decoder.device, dtype=torch.int8)
     channel = torch.arange(decoder.head_dim, device=decoder.device)
     largest = torch.arange(tokens, device=decoder.device)[:, None] % BLOCK == channel % BLOCK
-    k = drawn.masked_fill_(largest, steps).to(decoder.dtype).mul_(1 / 8)
+    k = drawn.masked_fill_(largest, steps).to(decoder.dtype).mul_(2.0 ** exponent / 8)
     return k, torch.randn(size, generator=generator, device=decoder.device, dtype=decoder.dtype)
 
 
@@ -32,12 +41,11 @@ class DenseCache:
     """Keys and values in 16 bits. The new token has the last of T places, again at each step, so that every step attends
     to T tokens."""
 
-    def __init__(self, decoder, batch, context, seed):
-        made = [made_keys_and_values(decoder, n, batch, context, seed) for n in range(decoder.num_layers)]
+    def __init__(self, decoder, batch, context, seed, exponents):
+        made = [made_keys_and_values(decoder, n, batch, context, seed, e) for n, e in enumerate(exponents)]
         self.keys, self.values = zip(*made)
         self.scale, self.last = decoder.scale, torch.tensor([context - 1], device=decoder.device)
         self.backend = None
-        self.seen = {}  # layer: q, k and v of the latest eager step
 
     def bytes(self):
         return sum(x.numel() * x.element_size() for x in (*self.keys, *self.values))
@@ -69,10 +77,10 @@ class FfdCaches:
     """FFD's quantised caches, one per layer, with T - 1 tokens. A step appends one, so that the first attends to T.
     `deltas` [L, Hkv] are read by each step, a graph's too."""
 
-    def __init__(self, decoder, batch, context, most_tokens, seed, operators):
+    def __init__(self, decoder, batch, context, most_tokens, seed, exponents, operators):
         self.operators, self.scale, self.caches = operators, decoder.scale, []
-        for layer in range(decoder.num_layers):
-            k, v = made_keys_and_values(decoder, layer, batch, context, seed)
+        for layer, exponent in enumerate(exponents):
+            k, v = made_keys_and_values(decoder, layer, batch, context, seed, exponent)
             self.caches.append(operators.cache(k[:, :, :-1], v[:, :, :-1], decoder.heads, most_tokens))
             if layer == 0:  # loads the kernel that appends: the first call of a kernel cannot be captured
                 operators.cache(k[:, :, :1], v[:, :, :1], decoder.heads, 2).append(k[:, :, 1:2], v[:, :, 1:2])

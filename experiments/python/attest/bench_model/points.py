@@ -7,14 +7,14 @@ import statistics
 import torch
 
 from ..base.errors import DumpError, first_line
-from .caches import BACKENDS, DenseCache, FfdCaches, NoAttention, calibrate, kept_share
+from .caches import BACKENDS, DenseCache, FfdCaches, NoAttention, calibrate, key_exponents, kept_share
 from .replay import Loop, Recorder, attention_alone, captured, milliseconds
 
 WARM_UP = 3
 PARTS = 4  # of the timed steps, behind each of which is looked at what FFD kept
 CALIBRATING_STEPS = 8  # sequences times steps on which deltas are calibrated
 # Of logits, to those of attention in float32 over the same 16-bit cache: norm of the difference over the norm.
-TOLERANCE = {torch.float16: 0.01, torch.bfloat16: 0.05}
+TOLERANCE = {torch.float16: 0.005, torch.bfloat16: 0.03}
 LEAST_EFFECT = 3  # tolerances by which the logits change when attention is left out: the check can see it
 SPARE_BYTES = 3 << 29  # activations, libraries, one layer's keys while a cache is built
 
@@ -82,7 +82,7 @@ class Point:
             self.leave_out("all", f"needs {needed / 1e9:.1f} GB beside the weights, and {free / 1e9:.1f} GB may be taken")
             return []
         try:
-            return [*self._dense(), *self._ffd()]
+            return [*self._dense(), *(self._ffd(setting) for setting in self.plan.settings)]
         except torch.OutOfMemoryError:
             self.leave_out("all", "the device's memory does not suffice")
             return []
@@ -96,12 +96,15 @@ class Point:
         return Loop(self.decoder, self.tokens, self.context - 1, attend)
 
     def _dense(self):
-        """Its reference, and what leaving attention out changes, stay for _ffd."""
-        cache = DenseCache(self.decoder, self.batch, self.context, self.plan.seed)
-        recorder = Recorder(cache.attend)
-        plain, without = self._loop(recorder.attend), self._loop(NoAttention().attend)
-        plain.run()
+        """Its reference, what leaving attention out changes, and the size of keys stay for _ffd."""
+        recorder = Recorder(NoAttention().attend)
+        without = self._loop(recorder.attend)
         without.run()
+        self.exponents = key_exponents([q for _, q, _, _ in recorder.seen])
+        cache = DenseCache(self.decoder, self.batch, self.context, self.plan.seed, self.exponents)
+        recorder = Recorder(cache.attend)
+        plain = self._loop(recorder.attend)
+        plain.run()
         self.reference = plain.logits
         self.effect = difference(without.logits, self.reference)
         if not self.effect > LEAST_EFFECT * self.tolerance:
@@ -126,13 +129,15 @@ class Point:
     def backends(self):
         return list(BACKENDS) if self.decoder.device.type == "cuda" else ["sdpa_flash"]
 
-    def _ffd(self):
-        """One graph for all settings: it reads the deltas anew."""
+    def _ffd(self, setting):
+        """On caches of its own: what FFD keeps depends on the last full block, which steps would fill with the model's own
+        keys."""
         plan, device = self.plan, self.decoder.device
-        steps = 2 + 2 * len(plan.settings) * (plan.repeats + PARTS * WARM_UP)
-        caches = FfdCaches(self.decoder, self.batch, self.context, self.context + steps, plan.seed, plan.operators)
-        seen = self._seen(lambda layer, q, k, v: caches.decode(layer, q))
-        loop, kept, found = self._loop(caches.attend), {}, []
+        steps = 1 + PARTS * WARM_UP + plan.repeats + WARM_UP + plan.repeats
+        caches = FfdCaches(self.decoder, self.batch, self.context, self.context + steps, plan.seed, self.exponents,
+                           plan.operators)
+        seen = self._seen(lambda layer, q, k, v: caches.decode(layer, q), -(-CALIBRATING_STEPS // self.batch))
+        loop, kept = self._loop(caches.attend), {}
 
         def run():
             loop.run()
@@ -140,27 +145,25 @@ class Point:
 
         replay = captured(run, device)
         off, tokens = self._check("ffd", loop, replay), self.context
-        for setting in plan.settings:
-            calibrate(caches, setting.shares, tokens, [[q for _, q, _, _ in steps] for steps in zip(*seen)])
-            loop.restart()
-            step, shares = [], []
-            for part in range(PARTS):
-                count = plan.repeats * (part + 1) // PARTS - plan.repeats * part // PARTS
-                step += milliseconds(replay, count, device, WARM_UP)
-                tokens += count + WARM_UP
-                shares.append(kept_share(kept, tokens))
-            attention = self._alone(caches.attend, seen[0])
-            tokens += plan.repeats + WARM_UP
-            found.append(self._measured("ffd", setting, statistics.mean(shares), step, attention, caches.bytes(), off))
+        calibrate(caches, setting.shares, tokens, [[q for _, q, _, _ in steps] for steps in zip(*seen)])
+        loop.restart()
+        step, shares = [], []
+        for part in range(PARTS):
+            count = plan.repeats * (part + 1) // PARTS - plan.repeats * part // PARTS
+            step += milliseconds(replay, count, device, WARM_UP)
+            tokens += count + WARM_UP
+            shares.append(kept_share(kept, tokens))
+        attention = self._alone(caches.attend, seen[0])
+        found = self._measured("ffd", setting, statistics.mean(shares), step, attention, caches.bytes(), off)
         del caches, loop, run, replay, kept
         release(device)
         return found
 
-    def _seen(self, attend):
+    def _seen(self, attend, steps):
         """What each layer's attention is given, [(layer, q, k, v)] of some steps from different tokens; libraries choose
         their kernels meanwhile."""
         found = []
-        for _ in range(-(-CALIBRATING_STEPS // self.batch)):
+        for _ in range(steps):
             recorder = Recorder(attend)
             loop = self._loop(recorder.attend)
             loop.tokens = torch.randint_like(self.tokens, len(self.decoder.embedding))

@@ -1,16 +1,19 @@
 """The record of a run as JSON, and its table."""
 import os
+import re
 import statistics
 
 import torch
+
+from ..base.command import json_text
 
 FORMAT, VERSION = "attest-model-bench", 1
 BASELINES = {"flash": "sdpa_flash", "cudnn": "sdpa_cudnn"}
 
 
 def measurement_json(measured, others):
-    """`others`: all of the same context and batch. Speed-ups are ratios of median steps. The limit of one is what the
-    baseline's step would be if its attention alone were as much faster as the method's attention alone is."""
+    """`others`: all of the same context and batch. Speed-ups are ratios of median steps. The limit of one is what
+    attention alone would give: the baseline's share of attention, made faster by as much as the method's attention is."""
     step, attention = statistics.median(measured.step), statistics.median(measured.attention)
     setting = measured.setting
     found = {"method": measured.method, "context": measured.context, "batch": measured.batch,
@@ -53,6 +56,11 @@ def record(request, decoder, config, random, measured, left_out, created):
                       "num_query_heads": decoder.heads, "num_kv_heads": decoder.kv_heads, "head_dim": decoder.head_dim,
                       "element_type": str(decoder.dtype).removeprefix("torch."), "weight_bytes": decoder.weight_bytes()},
             "measurements": measurements, "left_out": left_out}
+
+
+def text_of(document):
+    """JSON, lists of numbers on one line."""
+    return re.sub(r"\[[-\d.,e\s]+\]", lambda found: re.sub(r"\s+", " ", found.group()), json_text(document))
 
 
 def setting_text(measurement):

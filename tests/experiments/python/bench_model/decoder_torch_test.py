@@ -5,7 +5,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed (cmake/setup
 transformers = pytest.importorskip("transformers", reason="transformers is not installed (cmake/setup.sh --torch)")
 
 from attest.base.errors import InputError  # noqa: E402
-from attest.bench_model.caches import DenseCache, made_keys_and_values  # noqa: E402
+from attest.bench_model.caches import DenseCache, key_exponents, made_keys_and_values  # noqa: E402
 from attest.bench_model.decoder import Decoder, refuse_other_families  # noqa: E402
 from attest.bench_model.model import load_config, random_weights, shape_of_llama31_8b  # noqa: E402
 
@@ -113,16 +113,21 @@ def decoder_of(**options):
 
 
 def e4m3(x):
-    """To 4 significant bits, for what is neither tiny nor large."""
-    mantissa, exponent = torch.frexp(x)
-    return torch.ldexp((mantissa * 16).round() / 16, exponent)
+    return x.float().to(torch.float8_e4m3fn).double()
 
 
-def test_ffd_holds_made_keys_exactly():
+def test_keys_have_the_size_that_scores_want():
+    for size, exponent in ((1.0, 0), (0.5, 1), (8.2, -3), (1e9, -5), (1e-9, 4), (0.0, 0)):
+        assert key_exponents([torch.full((2, 4, 1, 8), size)]) == [exponent]
+
+
+@pytest.mark.parametrize("exponent", [-5, 0, 4])
+def test_ffd_holds_made_keys_exactly(exponent):
     """Its quantiser as the paper writes it: s = max / 1.5, codes -1.5 to 1.5, and an e4m3 residual."""
-    k, v = made_keys_and_values(decoder_of(), 1, 2, 384, 7)
-    again, _ = made_keys_and_values(decoder_of(), 1, 2, 384, 7)
-    other, _ = made_keys_and_values(decoder_of(), 2, 2, 384, 7)
+    k, v = made_keys_and_values(decoder_of(), 1, 2, 384, 7, exponent)
+    again, _ = made_keys_and_values(decoder_of(), 1, 2, 384, 7, exponent)
+    other, _ = made_keys_and_values(decoder_of(), 2, 2, 384, 7, exponent)
+    assert k.abs().max() == 6 * 2.0 ** exponent
     assert torch.equal(k, again) and not torch.equal(k, other) and v.float().std() == pytest.approx(1, abs=0.05)
     blocks = k.double().reshape(2, 2, 3, 128, -1)
     scale = blocks.abs().amax(3, keepdim=True) / 1.5
@@ -133,9 +138,9 @@ def test_ffd_holds_made_keys_exactly():
 
 def test_a_dense_step_attends_to_its_context():
     decoder = decoder_of()
-    cache, plain = DenseCache(decoder, 2, 128, 3), PlainCache(decoder)
+    cache, plain = DenseCache(decoder, 2, 128, 3, [0, 1, -2]), PlainCache(decoder)
     for layer in range(decoder.num_layers):
-        k, v = made_keys_and_values(decoder, layer, 2, 128, 3)
+        k, v = made_keys_and_values(decoder, layer, 2, 128, 3, [0, 1, -2][layer])
         plain.k[layer], plain.v[layer] = [k[:, :, :-1].float()], [v[:, :, :-1].float()]
     tokens, position = torch.tensor([4, 9]), torch.tensor([127])
     expected = decoder.step(tokens, position, lambda n, q, k, v: plain.attend(n, q.float(), k.float(), v.float()).bfloat16())
