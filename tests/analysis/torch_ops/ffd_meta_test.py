@@ -1,4 +1,5 @@
-"""FfdCache and ffd_decode without a GPU: sizes and types of the results on the meta device and of fake tensors, and bad input."""
+"""FfdCache and ffd_decode without a GPU: results on the meta device and of fake tensors, bad input."""
+
 import pytest
 
 from attend_cases import torch
@@ -49,13 +50,27 @@ def test_tokens_are_counted_up_to_the_most():
 
 REFUSALS = {
     "another number of heads": (lambda: step(cache(), heads=16), r"q is BFloat16 \[2, 16, 1, 128\] on meta, expected"),
-    "another type": (lambda: step(cache(), dtype=torch.float16), r"q is Half \[2, 32, 1, 128\] on meta, expected BFloat16"),
-    "a sub-block of 7": (lambda: step(cache(), sub_block=7), "expected sub-blocks of 16, 32, 64 or 128 tokens, found 7"),
-    "no such maximum": (lambda: step(cache(), pseudo_max="best"), "pseudo_max is 'best', expected thumbnail, exact or global"),
+    "another type": (
+        lambda: step(cache(), dtype=torch.float16),
+        r"q is Half \[2, 32, 1, 128\] on meta, expected BFloat16",
+    ),
+    "a sub-block of 7": (
+        lambda: step(cache(), sub_block=7),
+        "expected sub-blocks of 16, 32, 64 or 128 tokens, found 7",
+    ),
+    "no such maximum": (
+        lambda: step(cache(), pseudo_max="best"),
+        "pseudo_max is 'best', expected thumbnail, exact or global",
+    ),
     "room for less": (lambda: cache(most=999), "max_tokens is 999, expected at least the 1000 tokens of k"),
-    "float32": (lambda: cache(dtype=torch.float32), "k is Float on meta, v Float on meta, expected float16 or bfloat16"),
-    "the processor": (lambda: torch.classes.attest.FfdCache(torch.zeros(1, 1, 4, 8).half(), torch.zeros(1, 1, 4, 8).half(), 1, 9),
-                      "k is Half on cpu, v Half on cpu, expected float16 or bfloat16, both on one GPU"),
+    "float32": (
+        lambda: cache(dtype=torch.float32),
+        "k is Float on meta, v Float on meta, expected float16 or bfloat16",
+    ),
+    "the processor": (
+        lambda: torch.classes.attest.FfdCache(torch.zeros(1, 1, 4, 8).half(), torch.zeros(1, 1, 4, 8).half(), 1, 9),
+        "k is Half on cpu, v Half on cpu, expected float16 or bfloat16, both on one GPU",
+    ),
 }
 
 

@@ -1,4 +1,5 @@
 """The KV caches of the timed model: what stands in them, and attention over them."""
+
 import math
 
 import torch
@@ -18,15 +19,15 @@ def key_exponents(queries):
 
 def made_keys_and_values(decoder, layer, batch, tokens, seed, exponent=0):
     """k and v [B, Hkv, T, D] of a layer. But for 2^exponent, keys are multiples of 1/8 up to 6, which every block's
-    channels reach: FFD's thumbnails and 8-bit residuals hold such keys exactly, so that with everything kept FFD differs
-    from dense attention by rounding."""
+    channels reach: FFD's thumbnails and 8-bit residuals hold such keys exactly, so that with everything kept FFD
+    differs from dense attention by rounding."""
     generator = torch.Generator(decoder.device).manual_seed(seed * 1000 + layer)
     size = (batch, decoder.kv_heads, tokens, decoder.head_dim)
     steps = int(8 * LARGEST_KEY)
     drawn = torch.randint(-steps, steps + 1, size, generator=generator, device=decoder.device, dtype=torch.int8)
     channel = torch.arange(decoder.head_dim, device=decoder.device)
     largest = torch.arange(tokens, device=decoder.device)[:, None] % BLOCK == channel % BLOCK
-    k = drawn.masked_fill_(largest, steps).to(decoder.dtype).mul_(2.0 ** exponent / 8)
+    k = drawn.masked_fill_(largest, steps).to(decoder.dtype).mul_(2.0**exponent / 8)
     return k, torch.randn(size, generator=generator, device=decoder.device, dtype=decoder.dtype)
 
 
@@ -38,8 +39,8 @@ class NoAttention:
 
 
 class DenseCache:
-    """Keys and values in 16 bits. The new token has the last of T places, again at each step, so that every step attends
-    to T tokens."""
+    """Keys and values in 16 bits. The new token has the last of T places, again at each step, so that every step
+    attends to T tokens."""
 
     def __init__(self, decoder, batch, context, seed, exponents):
         made = [made_keys_and_values(decoder, n, batch, context, seed, e) for n, e in enumerate(exponents)]
@@ -59,7 +60,9 @@ class DenseCache:
         if self.backend is None:
             return self._plain(layer, q)
         with sdpa_kernel([BACKENDS[self.backend]]):
-            return F.scaled_dot_product_attention(q, self.keys[layer], self.values[layer], scale=self.scale, enable_gqa=True)
+            return F.scaled_dot_product_attention(
+                q, self.keys[layer], self.values[layer], scale=self.scale, enable_gqa=True
+            )
 
     def _plain(self, layer, q):
         """Softmax attention in float32, one sequence and KV head at a time: what both methods are checked against."""
@@ -101,8 +104,8 @@ class FfdCaches:
 
 
 def kept_share(kept, tokens):
-    """Share of `tokens` tokens that {layer: sub-blocks [B, Hkv, 1]} are: mean over layers, KV heads and sequences. Tokens
-    behind the last full block are kept, too."""
+    """Share of `tokens` tokens that {layer: sub-blocks [B, Hkv, 1]} are: mean over layers, KV heads and sequences.
+    Tokens behind the last full block are kept, too."""
     blocks = torch.stack(list(kept.values())).double().mean().item()
     return (blocks * BLOCK + tokens % BLOCK) / tokens
 
@@ -121,8 +124,8 @@ HALVINGS, LARGEST_DELTA = 24, 100.0  # nats
 
 
 def calibrate(caches, shares, tokens, seen):
-    """Sets each KV head's delta to where it keeps its share of `shares` [L, Hkv] of `tokens` tokens, one block at least, on
-    average over sequences and steps. seen: [[q [B, Hq, 1, D] of each step] of each layer]."""
+    """Sets each KV head's delta to where it keeps its share of `shares` [L, Hkv] of `tokens` tokens, one block at
+    least, on average over sequences and steps. seen: [[q [B, Hq, 1, D] of each step] of each layer]."""
     shares = shares.to(caches.deltas.device)
     blocks = ((shares * tokens - tokens % BLOCK) / BLOCK).clamp(min=1)
     for layer, queries in enumerate(seen):

@@ -1,6 +1,6 @@
 """A decoding model of Llama's shape in plain torch: a step of one token per sequence, with whatever attention it is
-given. Nothing in a step waits for the device, allocates by the length of the context or branches on data, so that it can be captured
-in a CUDA graph."""
+given. Nothing in a step waits for the device or branches on data, so that it can be captured in a CUDA graph."""
+
 import torch
 import torch.nn.functional as F
 
@@ -11,7 +11,9 @@ FAMILIES = ("llama", "mistral", "qwen2", "qwen3")  # whose logits the test compa
 
 def refuse_other_families(config, name):
     if config.model_type not in FAMILIES:
-        raise InputError(f"{name}: is a model of the family '{config.model_type}', expected one of {', '.join(FAMILIES)}")
+        raise InputError(
+            f"{name}: is a model of the family '{config.model_type}', expected one of {', '.join(FAMILIES)}"
+        )
     if config.hidden_act != "silu":
         raise InputError(f"{name}: has the activation '{config.hidden_act}', expected silu")
     layers = getattr(config, "layer_types", None)
@@ -49,7 +51,7 @@ class Decoder:
         self.num_layers, self.eps = config.num_hidden_layers, config.rms_norm_eps
         self.heads, self.kv_heads = config.num_attention_heads, config.num_key_value_heads
         self.head_dim = getattr(config, "head_dim", None) or config.hidden_size // self.heads
-        self.scale = self.head_dim ** -0.5
+        self.scale = self.head_dim**-0.5
         self.embedding = weights.pop("model.embed_tokens.weight")
         self.layers = [self._layer(weights, f"model.layers.{n}.") for n in range(self.num_layers)]
         self.norm = weights.pop("model.norm.weight")
@@ -68,7 +70,10 @@ class Decoder:
             try:
                 return weights.pop(prefix + name)
             except KeyError:
-                raise InputError(f"the model lacks the weight {prefix}{name}, which a model of Llama's shape has") from None
+                raise InputError(
+                    f"the model lacks the weight {prefix}{name}, which a model of Llama's shape has"
+                ) from None
+
         return Layer(take, lambda name: prefix + name in weights)
 
     def weight_bytes(self):
@@ -77,8 +82,8 @@ class Decoder:
         return sum({x.data_ptr(): x.numel() * x.element_size() for x in tensors}.values())
 
     def step(self, tokens, position, attend):
-        """tokens [B], all at `position` [1] -> logits [B, vocabulary]. attend(layer, q [B, Hq, 1, D], k and v [B, Hkv, 1, D]) ->
-        [B, Hq, 1, D], with the new token among the keys."""
+        """tokens [B], all at `position` [1] -> logits [B, vocabulary]. attend(layer, q [B, Hq, 1, D], k and v
+        [B, Hkv, 1, D]) -> [B, Hq, 1, D], with the new token among the keys."""
         angles = position.float() * self.frequencies
         cos = (torch.cat([angles, angles]).cos() * self.rope_scale).to(self.dtype)
         sin = (torch.cat([-angles, angles]).sin() * self.rope_scale).to(self.dtype)  # of roll()ed channels
@@ -97,8 +102,10 @@ class Decoder:
         heads = F.linear(x, layer.qkv, layer.qkv_bias).view(batch, rotated + self.kv_heads, self.head_dim)
         qk, v = heads[:, :rotated], heads[:, rotated:]
         if layer.q_norm is not None:
-            qk = torch.cat([self._normed(qk[:, :self.heads], layer.q_norm), self._normed(qk[:, self.heads:], layer.k_norm)], 1)
+            qk = torch.cat(
+                [self._normed(qk[:, : self.heads], layer.q_norm), self._normed(qk[:, self.heads :], layer.k_norm)], 1
+            )
         qk = torch.addcmul(qk * cos, qk.roll(self.head_dim // 2, -1), sin)
-        q, k = qk[:, :self.heads], qk[:, self.heads:]
+        q, k = qk[:, : self.heads], qk[:, self.heads :]
         out = attend(number, q.unsqueeze(2), k.unsqueeze(2), v.unsqueeze(2))
         return F.linear(out.reshape(batch, -1), layer.o, layer.o_bias)

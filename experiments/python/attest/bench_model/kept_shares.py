@@ -1,4 +1,5 @@
 """What FFD keeps of a dump at a delta, for each layer and KV head: a study of the dump by the program."""
+
 import os
 import subprocess
 import tempfile
@@ -15,8 +16,23 @@ def shares_of_dump(dump, deltas, device):
     """{delta: shares [layers, Hkv]}, means over samples and queries."""
     with tempfile.TemporaryDirectory() as folder:
         results = os.path.join(folder, "results.h5")
-        ran = subprocess.run([program(), "run", dump, "-o", results, "--quiet", f"--device={device}", "--selector", SELECTOR,
-                              "--delta", ",".join(f"{delta:.17g}" for delta in deltas)], text=True, capture_output=True)
+        ran = subprocess.run(
+            [
+                program(),
+                "run",
+                dump,
+                "-o",
+                results,
+                "--quiet",
+                f"--device={device}",
+                "--selector",
+                SELECTOR,
+                "--delta",
+                ",".join(f"{delta:.17g}" for delta in deltas),
+            ],
+            text=True,
+            capture_output=True,
+        )
         if ran.returncode:
             failure = DumpError(ran.stderr.strip().removeprefix("attest: ") or f"{dump}: cannot be studied")
             failure.exit_code = ran.returncode
@@ -42,7 +58,7 @@ def shares_of_results(path):
 
 
 def for_model(shares, decoder, dump):
-    """Of a dump's layers [layers, Hkv] for those of the model: each takes the one at its place, from the first to the last."""
+    """Of a dump's layers [layers, Hkv] for those of the model, in proportion: its last third takes the dump's."""
     layers, kv_heads = shares.shape
     if kv_heads != decoder.kv_heads:
         raise InputError(f"{dump}: has {kv_heads} KV heads, expected the model's {decoder.kv_heads}")

@@ -1,4 +1,5 @@
 """Measures one point: a context length and a batch size, dense and with FFD. Logits are compared first."""
+
 import contextlib
 import dataclasses
 import gc
@@ -26,6 +27,7 @@ class CheckError(DumpError):
 @dataclasses.dataclass
 class Setting:
     """What is kept of FFD's blocks: `shares` [L, Hkv], from `keep` of all, or from a dump at a delta."""
+
     kind: str  # "keep" or "delta"
     value: float
     shares: torch.Tensor
@@ -79,7 +81,9 @@ class Point:
         """[Measured, ...]; `left_out` has what was not."""
         needed, free = bytes_needed(self.decoder, self.context, self.batch), self.plan.free_bytes()
         if needed > free:
-            self.leave_out("all", f"needs {needed / 1e9:.1f} GB beside the weights, and {free / 1e9:.1f} GB may be taken")
+            self.leave_out(
+                "all", f"needs {needed / 1e9:.1f} GB beside the weights, and {free / 1e9:.1f} GB may be taken"
+            )
             return []
         try:
             return [*self._dense(), *(self._ffd(setting) for setting in self.plan.settings)]
@@ -108,9 +112,11 @@ class Point:
         self.reference = plain.logits
         self.effect = difference(without.logits, self.reference)
         if not self.effect > LEAST_EFFECT * self.tolerance:
-            raise CheckError(f"context {self.context}, batch {self.batch}: without attention the logits change by "
-                             f"{self.effect:.3g} of their norm, expected more than {LEAST_EFFECT * self.tolerance:.3g}: "
-                             "the model does not show what its attention computes")
+            raise CheckError(
+                f"context {self.context}, batch {self.batch}: without attention the logits change by "
+                f"{self.effect:.3g} of their norm, expected more than {LEAST_EFFECT * self.tolerance:.3g}: "
+                "the model does not show what its attention computes"
+            )
         found = []
         for cache.backend in self.backends():
             with self._or_left_out(cache.backend):
@@ -130,12 +136,13 @@ class Point:
         return list(BACKENDS) if self.decoder.device.type == "cuda" else ["sdpa_flash"]
 
     def _ffd(self, setting):
-        """On caches of its own: what FFD keeps depends on the last full block, which steps would fill with the model's own
-        keys."""
+        """On caches of its own: what FFD keeps depends on the last full block, which many steps would fill
+        with the model's own keys."""
         plan, device = self.plan, self.decoder.device
         steps = 1 + PARTS * WARM_UP + plan.repeats + WARM_UP + plan.repeats
-        caches = FfdCaches(self.decoder, self.batch, self.context, self.context + steps, plan.seed, self.exponents,
-                           plan.operators)
+        caches = FfdCaches(
+            self.decoder, self.batch, self.context, self.context + steps, plan.seed, self.exponents, plan.operators
+        )
         seen = self._seen(lambda layer, q, k, v: caches.decode(layer, q), -(-CALIBRATING_STEPS // self.batch))
         loop, kept = self._loop(caches.attend), {}
 
@@ -160,8 +167,8 @@ class Point:
         return found
 
     def _seen(self, attend, steps):
-        """What each layer's attention is given, [(layer, q, k, v)] of some steps from different tokens; libraries choose
-        their kernels meanwhile."""
+        """What each layer's attention is given, [(layer, q, k, v)] of some steps from different tokens; libraries
+        choose their kernels meanwhile."""
         found = []
         for _ in range(steps):
             recorder = Recorder(attend)
@@ -177,18 +184,35 @@ class Point:
         replay()
         off = difference(loop.logits, self.reference)
         if not off <= self.tolerance:
-            raise CheckError(f"{method}, context {self.context}, batch {self.batch}: with everything kept the logits differ "
-                             f"from those of attention in float32 by {off:.3g} of their norm, expected at most "
-                             f"{self.tolerance:.3g}; no time is reported")
+            raise CheckError(
+                f"{method}, context {self.context}, batch {self.batch}: with everything kept the logits differ "
+                f"from those of attention in float32 by {off:.3g} of their norm, expected at most "
+                f"{self.tolerance:.3g}; no time is reported"
+            )
         return off
 
     def _alone(self, attend, seen):
-        return milliseconds(captured(attention_alone(attend, seen), self.decoder.device), self.plan.repeats, self.decoder.device,
-                            WARM_UP)
+        return milliseconds(
+            captured(attention_alone(attend, seen), self.decoder.device),
+            self.plan.repeats,
+            self.decoder.device,
+            WARM_UP,
+        )
 
     def _measured(self, method, setting, kept, step, attention, cache_bytes, off):
-        return Measured(method, self.context, self.batch, setting, kept, step, attention, cache_bytes, off, self.tolerance,
-                        self.effect)
+        return Measured(
+            method,
+            self.context,
+            self.batch,
+            setting,
+            kept,
+            step,
+            attention,
+            cache_bytes,
+            off,
+            self.tolerance,
+            self.effect,
+        )
 
     @contextlib.contextmanager
     def _or_left_out(self, method):

@@ -1,4 +1,5 @@
 """Steps of a decoding model as one CUDA graph, and the time of each replay."""
+
 import time
 
 import torch
@@ -65,7 +66,9 @@ class Recorder:
 
 def attention_alone(attend, seen):
     """Runs the attention of all layers, appends included, on recorded inputs."""
+
     def run():
         for layer, q, k, v in seen:
             attend(layer, q, k, v)
+
     return run

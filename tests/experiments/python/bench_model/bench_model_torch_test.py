@@ -1,4 +1,5 @@
-"""`attest bench model` behind its options, on the CPU with a stand-in for FFD's operators: the record, the table, what is refused."""
+"""`attest bench model` behind its options, on the CPU with a stand-in for FFD's operators: record, table, refusals."""
+
 import json
 import statistics
 
@@ -13,8 +14,15 @@ from attest.bench_model import caches, points  # noqa: E402
 from attest.bench_model.model import load_decoder  # noqa: E402
 
 LAYERS, KV_HEADS, HEADS, DIM = 2, 2, 4, 16
-SHAPE = dict(vocab_size=200, hidden_size=64, intermediate_size=100, num_hidden_layers=LAYERS, num_attention_heads=HEADS,
-             num_key_value_heads=KV_HEADS, head_dim=DIM)
+SHAPE = dict(
+    vocab_size=200,
+    hidden_size=64,
+    intermediate_size=100,
+    num_hidden_layers=LAYERS,
+    num_attention_heads=HEADS,
+    num_key_value_heads=KV_HEADS,
+    head_dim=DIM,
+)
 EXACT = 1e-12
 
 
@@ -26,10 +34,27 @@ def config(tmp_path_factory):
 
 
 def request_of(config, **options):
-    return {"context": [512, 1000], "batch": [1, 2], "keep": [0.3, 1.0], "delta": [], "element_type": "", "repeats": 6, "device": "cpu",
-            "device_memory": {"share": 0.8, "bytes": 0}, "seed": 4, "json": False, "quiet": True, "force": False,
-            "command": ["attest", "bench", "model"], "version": "0.1.0", "git_commit": "abc", "model": str(config), "output": "",
-            "dump": "", **options}
+    return {
+        "context": [512, 1000],
+        "batch": [1, 2],
+        "keep": [0.3, 1.0],
+        "delta": [],
+        "element_type": "",
+        "repeats": 6,
+        "device": "cpu",
+        "device_memory": {"share": 0.8, "bytes": 0},
+        "seed": 4,
+        "json": False,
+        "quiet": True,
+        "force": False,
+        "command": ["attest", "bench", "model"],
+        "version": "0.1.0",
+        "git_commit": "abc",
+        "model": str(config),
+        "output": "",
+        "dump": "",
+        **options,
+    }
 
 
 @pytest.fixture
@@ -41,7 +66,9 @@ def on_the_cpu(monkeypatch):
 
 def run(request):
     given = {key: value for key, value in request.items() if key not in ("model", "output", "dump")}
-    return command.main([f"--request={json.dumps(given)}", *(f"--{key}={request[key]}" for key in ("model", "output", "dump"))])
+    return command.main(
+        [f"--request={json.dumps(given)}", *(f"--{key}={request[key]}" for key in ("model", "output", "dump"))]
+    )
 
 
 def test_the_record_and_the_table(config, on_the_cpu, tmp_path, capsys):
@@ -51,15 +78,26 @@ def test_the_record_and_the_table(config, on_the_cpu, tmp_path, capsys):
     document = json.loads(path.read_text())
     assert printed.err == "" and document["format"] == "attest-model-bench" and document["format_version"] == 1
     assert document["model"] == {
-        "name": "config.json", "family": "llama", "random_weights": True, "layers": LAYERS, "hidden": 64, "num_query_heads": HEADS,
-        "num_kv_heads": KV_HEADS, "head_dim": DIM, "element_type": "bfloat16",
-        "weight_bytes": 2 * (2 * 200 * 64 + 64 + LAYERS * (2 * 64 + 64 * 64 * 2 + 64 * 32 * 2 + 3 * 64 * 100))}
+        "name": "config.json",
+        "family": "llama",
+        "random_weights": True,
+        "layers": LAYERS,
+        "hidden": 64,
+        "num_query_heads": HEADS,
+        "num_kv_heads": KV_HEADS,
+        "head_dim": DIM,
+        "element_type": "bfloat16",
+        "weight_bytes": 2 * (2 * 200 * 64 + 64 + LAYERS * (2 * 64 + 64 * 64 * 2 + 64 * 32 * 2 + 3 * 64 * 100)),
+    }
     assert document["left_out"] == [] and document["arguments"] == ["bench", "model"]
     rows = document["measurements"]
     assert [(m["context"], m["batch"], m["method"], m["setting"]["value"]) for m in rows] == [
-        (c, b, *of) for c in (512, 1000) for b in (1, 2) for of in (("sdpa_flash", 0), ("ffd", 0.3), ("ffd", 1.0))]
+        (c, b, *of) for c in (512, 1000) for b in (1, 2) for of in (("sdpa_flash", 0), ("ffd", 0.3), ("ffd", 1.0))
+    ]
     for m in rows:
-        dense = next(d for d in rows if d["method"] == "sdpa_flash" and (d["context"], d["batch"]) == (m["context"], m["batch"]))
+        dense = next(
+            d for d in rows if d["method"] == "sdpa_flash" and (d["context"], d["batch"]) == (m["context"], m["batch"])
+        )
         check_measurement(m, dense)
     lines = printed.out.splitlines()
     assert len([line for line in lines if " ffd " in line]) == 8 and "keep 30 %" in printed.out
@@ -80,7 +118,9 @@ def check_measurement(m, dense):
     assert m["over_cudnn"] is None and m["limit_cudnn"] is None
     assert m["check"]["logits_difference"] <= m["check"]["tolerance"] == 0.03 < m["check"]["without_attention"] / 3
     if m["method"] == "ffd":
-        assert m["kept"] == pytest.approx(m["setting"]["value"], abs=0.15)  # of heads with 4 to 8 blocks, on other tokens
+        assert m["kept"] == pytest.approx(
+            m["setting"]["value"], abs=0.15
+        )  # of heads with 4 to 8 blocks, on other tokens
     else:
         assert m["kept"] == 1 and m["cache_bytes"] == m["batch"] * m["context"] * 2 * KV_HEADS * DIM * 2 * LAYERS
 
@@ -102,7 +142,10 @@ def test_no_time_of_wrong_logits(config, on_the_cpu, monkeypatch, tmp_path, caps
     monkeypatch.setattr(caches, "Operators", Wrong)
     assert run(request_of(config, output=str(tmp_path / "m.json"))) == 1
     said = capsys.readouterr()
-    assert "ffd, context 512, batch 1: with everything kept the logits differ" in said.err and "no time is reported" in said.err
+    assert (
+        "ffd, context 512, batch 1: with everything kept the logits differ" in said.err
+        and "no time is reported" in said.err
+    )
     assert said.out == "" and not any(tmp_path.iterdir())
 
 
@@ -144,6 +187,11 @@ def test_a_checkpoint_is_timed_with_its_weights(config, tmp_path):
 
 
 def test_float32_caches_are_refused(config, tmp_path, on_the_cpu, capsys):
-    transformers.AutoModelForCausalLM.from_config(transformers.AutoConfig.from_pretrained(config)).float().save_pretrained(tmp_path)
+    transformers.AutoModelForCausalLM.from_config(
+        transformers.AutoConfig.from_pretrained(config)
+    ).float().save_pretrained(tmp_path)
     assert run(request_of(tmp_path)) == 2
-    assert "the checkpoint is float32" in capsys.readouterr().err and "--element-type float16 or bfloat16" not in capsys.readouterr().err
+    assert (
+        "the checkpoint is float32" in capsys.readouterr().err
+        and "--element-type float16 or bfloat16" not in capsys.readouterr().err
+    )

@@ -1,4 +1,5 @@
 """The decoder of `attest bench model` beside transformers: tiny models of each family, and what it refuses."""
+
 import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed (cmake/setup.sh --torch)")
@@ -9,10 +10,23 @@ from attest.bench_model.caches import DenseCache, key_exponents, made_keys_and_v
 from attest.bench_model.decoder import Decoder, refuse_other_families  # noqa: E402
 from attest.bench_model.model import load_config, random_weights, shape_of_llama31_8b  # noqa: E402
 
-SMALL = dict(vocab_size=97, hidden_size=64, intermediate_size=80, num_hidden_layers=3, num_attention_heads=8, num_key_value_heads=2,
-             max_position_embeddings=256)
-LLAMA3 = {"rope_type": "llama3", "rope_theta": 500.0, "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
-          "original_max_position_embeddings": 32}
+SMALL = dict(
+    vocab_size=97,
+    hidden_size=64,
+    intermediate_size=80,
+    num_hidden_layers=3,
+    num_attention_heads=8,
+    num_key_value_heads=2,
+    max_position_embeddings=256,
+)
+LLAMA3 = {
+    "rope_type": "llama3",
+    "rope_theta": 500.0,
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 32,
+}
 YARN = {"rope_type": "yarn", "rope_theta": 500.0, "factor": 4.0, "original_max_position_embeddings": 32}
 CASES = {
     "llama": ("llama", dict(rope_parameters=LLAMA3)),
@@ -33,7 +47,7 @@ class PlainCache:
 
     def __init__(self, decoder):
         self.k, self.v = ([[] for _ in range(decoder.num_layers)] for _ in range(2))
-        self.scale = decoder.head_dim ** -0.5
+        self.scale = decoder.head_dim**-0.5
 
     def attend(self, layer, q, k, v):
         self.k[layer].append(k)
@@ -75,22 +89,38 @@ def test_the_default_is_llama31_8b():
     assert sum(p.numel() for p in model.parameters()) == 8_030_261_248  # as its model card counts them
 
 
-@pytest.mark.parametrize("family, options, sentence", [
-    ("gemma2", {}, "is a model of the family 'gemma2', expected one of llama, mistral, qwen2, qwen3"),
-    ("llama", dict(hidden_act="gelu"), "has the activation 'gelu', expected silu"),
-    ("mistral", dict(sliding_window=128), "has layers with a sliding window, expected full attention in all"),
-    ("qwen2", dict(use_sliding_window=True, sliding_window=64, max_window_layers=1), "has layers with a sliding window"),
-])
+@pytest.mark.parametrize(
+    "family, options, sentence",
+    [
+        ("gemma2", {}, "is a model of the family 'gemma2', expected one of llama, mistral, qwen2, qwen3"),
+        ("llama", dict(hidden_act="gelu"), "has the activation 'gelu', expected silu"),
+        ("mistral", dict(sliding_window=128), "has layers with a sliding window, expected full attention in all"),
+        (
+            "qwen2",
+            dict(use_sliding_window=True, sliding_window=64, max_window_layers=1),
+            "has layers with a sliding window",
+        ),
+    ],
+)
 def test_other_models_are_refused(family, options, sentence, tmp_path):
     config_of(family, **options).save_pretrained(tmp_path)
     with pytest.raises(InputError, match=sentence):
         load_config(str(tmp_path / "config.json"))
 
 
-@pytest.mark.parametrize("change, sentence", [
-    (lambda w: w.pop("model.layers.2.mlp.down_proj.weight"), "lacks the weight model.layers.2.mlp.down_proj.weight"),
-    (lambda w: w.update({"model.layers.1.self_attn.gate.weight": torch.zeros(1)}), "has the weight model.layers.1.self_attn.gate.weight"),
-])
+@pytest.mark.parametrize(
+    "change, sentence",
+    [
+        (
+            lambda w: w.pop("model.layers.2.mlp.down_proj.weight"),
+            "lacks the weight model.layers.2.mlp.down_proj.weight",
+        ),
+        (
+            lambda w: w.update({"model.layers.1.self_attn.gate.weight": torch.zeros(1)}),
+            "has the weight model.layers.1.self_attn.gate.weight",
+        ),
+    ],
+)
 def test_other_weights_are_refused(change, sentence):
     config = config_of("llama")
     weights = random_weights(config, torch.device("cpu"), torch.float32, 0)
@@ -127,7 +157,7 @@ def test_ffd_holds_made_keys_exactly(exponent):
     k, v = made_keys_and_values(decoder_of(), 1, 2, 384, 7, exponent)
     again, _ = made_keys_and_values(decoder_of(), 1, 2, 384, 7, exponent)
     other, _ = made_keys_and_values(decoder_of(), 2, 2, 384, 7, exponent)
-    assert k.abs().max() == 6 * 2.0 ** exponent
+    assert k.abs().max() == 6 * 2.0**exponent
     assert torch.equal(k, again) and not torch.equal(k, other) and v.float().std() == pytest.approx(1, abs=0.05)
     blocks = k.double().reshape(2, 2, 3, 128, -1)
     scale = blocks.abs().amax(3, keepdim=True) / 1.5
@@ -143,7 +173,9 @@ def test_a_dense_step_attends_to_its_context():
         k, v = made_keys_and_values(decoder, layer, 2, 128, 3, [0, 1, -2][layer])
         plain.k[layer], plain.v[layer] = [k[:, :, :-1].float()], [v[:, :, :-1].float()]
     tokens, position = torch.tensor([4, 9]), torch.tensor([127])
-    expected = decoder.step(tokens, position, lambda n, q, k, v: plain.attend(n, q.float(), k.float(), v.float()).bfloat16())
+    expected = decoder.step(
+        tokens, position, lambda n, q, k, v: plain.attend(n, q.float(), k.float(), v.float()).bfloat16()
+    )
     for backend in (None, "sdpa_flash", None):  # a second step overwrites the first
         cache.backend = backend
         logits = decoder.step(tokens, position, cache.attend)

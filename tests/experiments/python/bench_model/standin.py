@@ -1,4 +1,5 @@
-"""FFD's cache and decode for a test without a GPU: top-delta over blocks of 128 tokens as the paper writes it, on 16-bit keys."""
+"""FFD's cache and decode for a test without a GPU: top-delta over blocks of 128 tokens on 16-bit keys."""
+
 import torch
 
 BLOCK = 128
@@ -27,10 +28,12 @@ class Operators:
         grouped = q.float().reshape(batch, kv_heads, -1, dim)
         scores = scale * grouped @ cache.k.float().transpose(2, 3)  # [B, Hkv, G, T]
         full = tokens // BLOCK
-        largest = scores[..., :full * BLOCK].reshape(*scores.shape[:3], full, BLOCK).amax(-1)
+        largest = scores[..., : full * BLOCK].reshape(*scores.shape[:3], full, BLOCK).amax(-1)
         reference = torch.maximum(largest[..., :1], largest[..., -1:])
         keeps = (largest >= reference - delta[None, :, None, None]).any(2)  # [B, Hkv, blocks]: the union of the group
-        seen = torch.cat([keeps.repeat_interleave(BLOCK, 2), torch.ones(batch, kv_heads, tokens - full * BLOCK, dtype=torch.bool)], 2)
+        seen = torch.cat(
+            [keeps.repeat_interleave(BLOCK, 2), torch.ones(batch, kv_heads, tokens - full * BLOCK, dtype=torch.bool)], 2
+        )
         scores = scores.masked_fill(~seen[:, :, None], -torch.inf)
         out = (scores.softmax(-1) @ cache.v.float()).reshape(batch, heads, 1, -1).to(q.dtype)
         return out, scores.logsumexp(-1).reshape(batch, heads, 1), keeps.sum(-1, keepdim=True).int()
