@@ -16,7 +16,7 @@ mkdir -p build
 log=$PWD/build/setup.log
 venv=$PWD/.venv
 
-torch= tests= lm_eval= cluster= llama_cpp= vllm=
+torch= tests= lm_eval= cluster= references= llama_cpp= vllm=
 for option in "$@"; do
   case $option in
     --torch) torch=1 ;;
@@ -29,7 +29,7 @@ for option in "$@"; do
   esac
 done
 
-[ -z "$torch" ] || [ -z "$tests" ] || lm_eval=1 cluster=1
+[ -z "$torch" ] || [ -z "$tests" ] || lm_eval=1 cluster=1 references=1
 
 . cmake/watch.sh
 . cmake/choose_preset.sh
@@ -101,6 +101,7 @@ wheel_files() { # the requirements files of this set-up, for .venv
   [ -z "$tests" ] || echo cmake/requirements-tests.txt
   [ -z "$lm_eval" ] || echo cmake/requirements-lm-eval.txt
   [ -z "$cluster" ] || echo cmake/requirements-cluster.txt
+  [ -z "$references" ] || echo cmake/requirements-references.txt
 }
 
 # Succeeds if an environment (by default .venv) has every pinned version of a requirements file.
@@ -217,6 +218,7 @@ else
   [ -z "$tests" ] || wheels "the wheels of the tests" cmake/requirements-tests.txt
   [ -z "$lm_eval" ] || wheels "the lm-evaluation-harness (some 550 MB)" cmake/requirements-lm-eval.txt
   [ -z "$cluster" ] || wheels "Dask, mpi4py and submitit" cmake/requirements-cluster.txt
+  [ -z "$references" ] || wheels "what tests compare with" cmake/requirements-references.txt
 fi
 
 # `import attest` in .venv's Python; a .venv that is a link belongs to another checkout.

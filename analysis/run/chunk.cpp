@@ -128,7 +128,7 @@ RunReport compute_chunk(const PreparedStudy& run, const std::atomic<bool>& stop,
 }
 
 void take_chunk(const std::string& path, const PreparedStudy& run, const PartialResults& partial,
-                const std::atomic<bool>& stop) {
+                const std::function<void(const UnitKey&, const LayerResults&)>& taken, const std::atomic<bool>& stop) {
   ChunkReader chunk(path);
   const std::uint64_t size = chunk.number(kMostDescription, "the size of the study's description");
   const std::optional<Json> described = parsed_json(chunk.text(size, kMostDescription));
@@ -146,6 +146,7 @@ void take_chunk(const std::string& path, const PreparedStudy& run, const Partial
       chunk.fail(fmt::format("the results of sample {}, layer {} are damaged", unit.sample + 1, unit.layer));
     run.take_hashes(unit, *results, UnitOrigin::beside);
     if (partial.state(unit) == UnitState::missing) partial.store(unit, *results);
+    taken(unit, *results);
   }
 }
 

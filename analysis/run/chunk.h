@@ -3,9 +3,11 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <string>
 #include <vector>
 
+#include "analysis/results/layer_results.h"
 #include "analysis/results/partial_results.h"
 #include "analysis/run/prepared_study.h"
 #include "analysis/run/run_study.h"
@@ -16,10 +18,11 @@ namespace attest {
 /// the folder of that name with ".partial".
 RunReport compute_chunk(const PreparedStudy& run, const std::atomic<bool>& stop, const StudyObserver& observer);
 
-/// Adds the units of a chunk to the folder of the study, those that it has already left out. Throws InputError if the
-/// file is damaged, or was computed from inputs of other content; UsageError if it is of another study.
+/// Adds the units of a chunk to the folder of the study, but for those that it has already, and hands all of them to
+/// `taken`. Throws InputError if the file is damaged, or was computed from inputs of other content; UsageError if it is
+/// of another study.
 void take_chunk(const std::string& path, const PreparedStudy& run, const PartialResults& partial,
-                const std::atomic<bool>& stop);
+                const std::function<void(const UnitKey&, const LayerResults&)>& taken, const std::atomic<bool>& stop);
 
 /// Places in the plan of the units that have no file in the folder.
 std::vector<std::size_t> missing_units(const PreparedStudy& run, const PartialResults& partial);

@@ -5,16 +5,19 @@
 
 #include <algorithm>
 #include <condition_variable>
+#include <functional>
 #include <iterator>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <thread>
 #include <utility>
 
 #include "analysis/results/partial_results.h"
 #include "analysis/results/results_file.h"
 #include "analysis/run/chunk.h"
+#include "analysis/run/chunk_list.h"
 #include "analysis/run/input_guard.h"
 #include "analysis/run/prepared_study.h"
 #include "analysis/run/results_finish.h"
@@ -53,23 +56,54 @@ class StudyRun {
            const StudyObserver& observer, RunReport& report)
       : run_(run), partial_(partial), stop_(stop), observer_(observer), report_(report) {}
 
+  /// Computes what is missing.
   void go() {
     const std::jthread lonely = tell_if_lonely(partial_, run_.options.processes, observer_);
+    with_results([&](ResultsFinish& results, InputGuard& inputs) {
+      compute(results, inputs);
+      finish(results, inputs);
+    });
+  }
+
+  /// Computes nothing: adds the units of chunks as they come.
+  void gather(ChunkList& chunks) {
+    with_results([&](ResultsFinish& results, InputGuard& inputs) {
+      std::set<UnitKey> units;
+      const auto add = [&](const UnitKey& unit, const LayerResults& found) {
+        if ((found.done || run_.study.skip_bad_layers) && units.insert(unit).second) results.add(unit, found);
+        report_.progress.finished = units.size();
+      };
+      for (const UnitKey& unit : run_.plan.units)
+        if (const std::optional<LayerResults> found = partial_.load(unit)) add(unit, *found);
+      while (const std::optional<std::string> path = chunks.next(stop_)) {
+        take_chunk(*path, run_, partial_, add, stop_);
+        chunks.taken(*path);
+        inputs.poll();
+      }
+      report_.missing.clear();
+      for (std::size_t i = 0; i < run_.plan.units.size(); ++i)
+        if (!units.contains(run_.plan.units[i])) report_.missing.push_back(i);
+      if (report_.missing.empty()) return finish(results, inputs);
+      report_.outcome = RunReport::Outcome::unfinished;
+    });
+  }
+
+ private:
+  /// Another process may finish the study, and remove its folder, at any time.
+  void with_results(const std::function<void(ResultsFinish&, InputGuard&)>& call) {
     calibrate(run_.study, run_.plan, run_.readers[0], &stop_);
     InputGuard inputs(run_.inputs, partial_, *run_.hashes, stop_);
     ResultsFinish results(run_, partial_);
     tell_about_study(results.fills());
     if (!results.fills()) run_.hashes->rest();
     try {
-      compute(results, inputs);
-      finish(results, inputs);
+      call(results, inputs);
     } catch (const OutputError&) {
       if (partial_.in_place()) throw;
       take_summary(results);
     }
   }
 
- private:
   /// In full in one process: the one that writes the results, of which there is always one.
   void tell_about_study(bool in_full) {
     std::vector<std::string> notices = run_.notices;
@@ -200,14 +234,18 @@ RunReport run_study(Study study, RunOptions options, const std::atomic<bool>& st
       PartialResults::remove_own_files(folder);
   };
   try {
-    if (run->options.take) {
-      for (const std::string& chunk : *run->options.take) take_chunk(chunk, *run, partial, stop);
-      report.missing = missing_units(*run, partial);
-      report.outcome = RunReport::Outcome::unfinished;
-      if (!report.missing.empty()) return report;
-      report.outcome = RunReport::Outcome::computed;
+    StudyRun study_run(*run, partial, stop, observer, report);
+    if (!run->options.take) {
+      study_run.go();
+      return report;
     }
-    StudyRun(*run, partial, stop, observer, report).go();
+    ChunkList chunks(*run->options.take);
+    report.missing = missing_units(*run, partial);
+    if (chunks.empty() && !report.missing.empty()) {  // only the question
+      report.outcome = RunReport::Outcome::unfinished;
+      return report;
+    }
+    study_run.gather(chunks);
     return report;
   } catch (const Interrupted&) {
     throw Interrupted(interrupted_text(report.progress.finished, run->plan.units.size()));

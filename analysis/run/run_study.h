@@ -32,7 +32,7 @@ struct RunOptions {
     std::string file;
   };
   std::optional<Chunk> chunk;                    ///< instead of `output`: only these units, to a file
-  std::optional<std::vector<std::string>> take;  ///< files of chunks: nothing is computed, they are added to the study
+  std::optional<std::vector<std::string>> take;  ///< a ChunkList: nothing is computed, it is added to the study
   int processes = 1;  ///< as a launcher says: if this one stays alone, the folder may not be shared
   /// Sentences about the study. Of the processes that share it, the one that writes the results says them and others.
   std::vector<std::string> notices;

@@ -88,7 +88,8 @@ void print_missing(const RunReport& report, const RunOptions& options, bool as_j
 void run(RunCommand command, const GlobalOptions& global) {
   choose_units(command, command.run);
   if (!command.weights.empty()) command.run.weights = read_head_weights(command.weights);
-  const std::optional<Launch> launch = command.run.chunk ? std::nullopt : join_others(command.run);
+  // A chunk shares no folder: of what launchers set it takes its GPU alone.
+  const std::optional<Launch> launch = command.run.chunk ? read_launch() : join_others(command.run);
   const RunReport report = run_typed_study(make_study(command), command.run, global, command.selectors.grids, "",
                                            std::chrono::milliseconds(command.time_limit_ms), launch);
   if (report.outcome == RunReport::Outcome::unfinished) return print_missing(report, command.run, global.json);
@@ -166,7 +167,7 @@ void add_run(Command& program, const GlobalOptions& global) {
   const Option& take = command
                            .option("--take", options->take,
                                    "Compute nothing: add the units of these chunks to the study, and tell which are "
-                                   "missing")
+                                   "missing; -: their names come on standard input, a line each, and they are removed")
                            .may_be_empty()
                            .type("FILE");
   add_elsewhere_options(command, options->elsewhere);

@@ -44,7 +44,7 @@ std::vector<std::string> words_of_chunks(const Command& command, const GlobalOpt
 void add_elsewhere_options(Command& command, Elsewhere& elsewhere) {
   command
       .option("--dask", elsewhere.dask,
-              "Compute on the workers of a Dask cluster: the scheduler's address, its file, or local:N for N processes")
+              "Compute on the workers of a Dask cluster: the scheduler's address, its file, or local:N")
       .takes(text_that_is("an address, a file or local:N"))
       .type("WHERE");
   command.flag("--mpi", elsewhere.mpi, "Under mpirun: the first process leads, the others compute (mpi4py)");

@@ -1,8 +1,10 @@
 """Units of a study that are computed elsewhere, as files: they are checked like any unit, and give the bits of one process."""
 
 import json
+import signal
 import struct
 import subprocess
+import time
 
 import pytest
 
@@ -43,6 +45,58 @@ def test_chunks_make_the_results_of_one_process(study, tmp_path):
     assert result.returncode == 0 and json.loads(result.stdout)["results"] == str(out), result.stderr
     assert data_of(out) == expected and [path.name for path in tmp_path.iterdir()] == ["r.h5"]
     assert "is complete already" in take(folder, out, folder / "b").stderr
+
+
+def gather(folder, out, *more):
+    """Names of chunks come on its standard input."""
+    words = [shared_runs.ATTEST, "--json", *command(folder / "dump.h5", out, "--resume", *more)[1:], "--take", "-"]
+    return subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=shared_runs.CLEAN)
+
+
+def test_chunks_are_taken_as_they_come(study, tmp_path):
+    folder, expected = study
+    out = tmp_path / "r.h5"
+    process = gather(folder, out)
+    for name in ("a", "a", "b"):  # one of them twice
+        path = tmp_path / "copy"
+        path.write_bytes((folder / name).read_bytes())
+        process.stdin.write(f"{path}\n")
+        process.stdin.flush()
+        shared_runs.wait_for(lambda: not path.exists())
+    printed, error = process.communicate(timeout=60)
+    assert process.returncode == 0 and json.loads(printed)["results"] == str(out), error
+    assert data_of(out) == expected and [path.name for path in tmp_path.iterdir()] == ["r.h5"]
+
+
+def test_what_came_before_the_end_of_the_names_is_kept(study, tmp_path):
+    folder, expected = study
+    out, path = tmp_path / "r.h5", tmp_path / "a"
+    path.write_bytes((folder / "a").read_bytes())
+    process = gather(folder, out)
+    printed, error = process.communicate(f"{path}\n{tmp_path}/half of a na", timeout=60)
+    assert process.returncode == 0 and json.loads(printed)["missing"] == [3, 4], error
+    process = gather(folder, out)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=5) in (130, -signal.SIGTERM), "also before it has begun"
+    process = gather(folder, out)
+    time.sleep(1)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=5) == 130 and "interrupted with 4 of 6 layers finished" in process.stderr.read()
+    path.write_bytes((folder / "b").read_bytes())
+    process = gather(folder, out)
+    process.communicate(f"{path}\n", timeout=60)
+    assert process.returncode == 0 and data_of(out) == expected
+
+
+def test_a_chunk_that_is_refused_ends_it(study, tmp_path):
+    folder, _ = study
+    process = gather(folder, tmp_path / "r.h5")
+    _, error = process.communicate(f"{tmp_path / 'gone'}\n{folder / 'a'}\n", timeout=60)
+    assert process.returncode == 4 and f"attest: {tmp_path / 'gone'}: cannot be opened" in error
+    assert (folder / "a").exists()
+    process = gather(folder, tmp_path / "r.h5")
+    _, error = process.communicate("x" * 70000, timeout=60)
+    assert process.returncode == 4 and "--take -: a line of the standard input is no file's name" in error
 
 
 def test_a_killed_chunk_and_a_study_go_on_alike(study, tmp_path):
@@ -124,3 +178,16 @@ def test_a_chunk_replaces_nothing(study, tmp_path):
     result = run(chunk(folder / "dump.h5", path, "0"))
     assert result.returncode == 5 and "exists; --force replaces it" in result.stderr and path.read_text() == "precious"
     assert run(chunk(folder / "dump.h5", path, "0", "--force")).returncode == 0
+
+
+def test_a_chunk_takes_its_gpu_by_the_variables_of_a_launcher(study, tmp_path):
+    folder, _ = study
+    words = chunk(folder / "dump.h5", tmp_path / "c", "0-2,5")
+    ranks = {"RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2"}
+    result = subprocess.run(words, capture_output=True, text=True, env={**shared_runs.CLEAN, **ranks, "LOCAL_RANK": "2"})
+    assert result.returncode == 2 and "LOCAL_RANK" in result.stderr and list(tmp_path.iterdir()) == [], result.stderr
+    result = subprocess.run(words, capture_output=True, text=True, env={**shared_runs.CLEAN, **ranks})
+    assert result.returncode == 0 and "[rank" not in result.stderr, result.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["c"]
+    for path, missing in ((folder / "b", [0, 1, 2, 5]), (tmp_path / "c", None)):
+        assert json.loads(take(folder, tmp_path / "r.h5", path).stdout).get("missing") == missing

@@ -12,7 +12,7 @@ import pytest
 
 os.environ["TORCHDYNAMO_DISABLE"] = "1"  # the package compiles its rounding, which takes a minute
 torch = pytest.importorskip("torch", reason="torch is not installed (cmake/setup.sh --torch)")
-pytest.importorskip("compressed_tensors", reason="compressed-tensors is not installed (pip install compressed-tensors)")
+pytest.importorskip("compressed_tensors", reason="compressed-tensors is not installed (cmake/setup.sh --torch --tests)")
 from compressed_tensors.quantization import QuantizationArgs  # noqa: E402
 from compressed_tensors.quantization.lifecycle.forward import fake_quantize  # noqa: E402
 from compressed_tensors.quantization.utils import calculate_qparams  # noqa: E402

@@ -1,13 +1,35 @@
 """What a worker does: computes some units of a study with the program of its machine, and returns them as bytes."""
+import itertools
 import os
 import pathlib
 import socket
 import subprocess
 import tempfile
+import threading
 import time
 
 from ..base.errors import DumpError, printable
 from ..program import program
+
+
+running = set()  # processes that threads of this one have started
+slots = None  # how many threads of this process compute chunks: they share the machine's GPUs as ranks do
+thread, numbers = threading.local(), itertools.count()
+
+
+def end_processes():
+    """Those of chunks that nobody waits for any more."""
+    for process in list(running):
+        process.terminate()
+
+
+def environment():
+    if slots is None:
+        return None
+    if not hasattr(thread, "number"):
+        thread.number = next(numbers) % slots
+    rank, world = str(thread.number), str(slots)
+    return {**os.environ, "RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": world, "LOCAL_WORLD_SIZE": world}
 
 
 class ChunkError(DumpError):
@@ -40,11 +62,17 @@ def compute(words, units, folder):
     with tempfile.TemporaryDirectory(prefix="attest-chunk-") as place:
         chunk = pathlib.Path(place) / "chunk"
         began = time.monotonic()
-        done = subprocess.run([program(), "run", *words, "--units", units_text(units), "--chunk", str(chunk), "--quiet"],
-                              cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-                              text=True, errors="replace")
-        if done.returncode:
-            said = (done.stderr.strip().splitlines() or [f"ended by signal {-done.returncode}"])[-1]
+        process = subprocess.Popen(
+            [program(), "run", *words, "--units", units_text(units), "--chunk", str(chunk), "--quiet"], cwd=folder,
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace",
+            env=environment())
+        running.add(process)
+        try:
+            error = process.communicate()[1]
+        finally:
+            running.discard(process)
+        if process.returncode:
+            said = (error.strip().splitlines() or [f"ended by signal {-process.returncode}"])[-1]
             raise ChunkError(f"worker {socket.gethostname()}: {printable(said.removeprefix('attest: '))}",
-                             done.returncode if done.returncode in (1, 2, 4, 5) else 1)
+                             process.returncode if process.returncode in (1, 2, 4, 5) else 1)
         return chunk.read_bytes(), time.monotonic() - began

@@ -9,6 +9,7 @@ import threading
 import time
 
 from ..base.errors import OutputError, UsageError, first_line
+from . import chunk
 
 CONNECT_SECONDS = 15
 
@@ -17,14 +18,21 @@ CONNECT_SECONDS = 15
 def dask(place, say):
     """`place`: the scheduler's address, its scheduler file, or local:N for N worker processes on this machine. What TLS
     takes is in Dask's own settings (distributed.comm.tls, DASK_DISTRIBUTED__COMM__TLS__CA_FILE and others)."""
+    if re.fullmatch("local:0*", place):
+        raise UsageError(f"--dask {place}: expected how many processes compute at a time, such as local:4")
+    from dask import config
     from distributed import Client, LocalCluster
 
     with contextlib.ExitStack() as stack:
         try:
-            if local := re.fullmatch(r"local:(\d+)", place):
-                cluster = LocalCluster(n_workers=int(local[1]), threads_per_worker=1, host="127.0.0.1",
+            if local := re.fullmatch(r"local:([1-9]\d*)", place):
+                # Threads do: each starts a process of the program.
+                stack.enter_context(config.set({"distributed.dashboard.link": "http://127.0.0.1:{port}/status"}))
+                chunk.slots = int(local[1])
+                cluster = LocalCluster(n_workers=1, threads_per_worker=chunk.slots, processes=False,
                                        dashboard_address="127.0.0.1:0", silence_logs=logging.CRITICAL)
                 client = stack.enter_context(Client(stack.enter_context(cluster)))
+                stack.callback(chunk.end_processes)
             else:
                 where = {"scheduler_file": place} if os.path.isfile(place) else {"address": place}
                 client = stack.enter_context(Client(**where, timeout=CONNECT_SECONDS))

@@ -1,10 +1,12 @@
 """A study whose units are computed by the workers of an executor."""
 import concurrent.futures
+import contextlib
 import json
 import os
 import pathlib
 import re
 import subprocess
+import sys
 import tempfile
 
 from ..base.command import raise_if_interrupted
@@ -13,6 +15,7 @@ from ..program import program
 from .chunk import ChunkError, compute
 
 SECONDS = 10  # of work in a chunk
+PATIENCE = 20  # seconds, for what was computed before an error
 MOST_LOST = 10  # how often an executor may lose a chunk to workers that die
 # Variables of launchers (mpirun, srun, torchrun): this process alone has the study's folder.
 LAUNCHER = re.compile("OMPI_|PMI|SLURM_|(LOCAL_RANK|RANK|WORLD_SIZE)$")
@@ -51,12 +54,24 @@ class Study:
         self.how = []  # to go on
 
     def begin(self, how=()):
-        self._take([], [*how])
+        self.ask(how)
         self.how = ["--resume"] + ["--force"] * ("--force" in how)
+        if self.summary is not None and self.show is not None:  # complete already: the program prints it
+            subprocess.run(self.command(self.show, ["--resume"]), stdin=subprocess.DEVNULL, env=environment())
 
     def share(self, executor, slots=None, seconds=SECONDS, progress=lambda finished, total: None):
         """Submits the missing units in chunks, and adds what comes back to the study until none is missing."""
-        waiting, running, lost, size = list(self.missing), {}, 0, 1
+        lost = 0
+        while self.missing:
+            with Gatherer(self) as gatherer:
+                lost = self._compute(executor, slots, seconds, progress, gatherer, lost)
+                gatherer.finish()
+            if self.missing and (lost := lost + 1) > MOST_LOST:
+                raise OutputError(f"{self.output}.partial: its files are damaged again and again")
+
+    def _compute(self, executor, slots, seconds, progress, gatherer, lost):
+        """Each missing unit once. `lost`: how many chunks died with their workers; returns how many have now."""
+        waiting, running, size = list(self.missing), {}, 1
 
         def submit():
             units = tuple(waiting[:size])
@@ -66,9 +81,10 @@ class Study:
         try:
             for _ in range(min(slots or 1, len(waiting))):  # of one unit, to see how long it takes
                 submit()
-            while running:
+            while running and self.missing:
                 done, _ = concurrent.futures.wait(running, timeout=0.5, return_when=concurrent.futures.FIRST_COMPLETED)
                 raise_if_interrupted()
+                gatherer.check()
                 chunks, spent = [], []
                 for future in done:
                     units = running.pop(future)
@@ -91,48 +107,110 @@ class Study:
                     size = max(1, min(round(seconds * len(spent) / sum(spent)), fair))
                 while waiting and (slots is None or len(running) < 2 * slots):  # one waits behind each that runs
                     submit()
-                if chunks:
-                    self._take_data(chunks)
+                for data, units in chunks:
+                    gatherer.give(data)
+                    self.missing = [unit for unit in self.missing if unit not in units]
                     progress(self.total - len(self.missing), self.total)
-                if not running and self.missing:  # their files were damaged since
-                    waiting, lost = list(self.missing), lost + 1
-                    submit()
         finally:
             for future in running:
                 future.cancel()
+        return lost
 
     def _gone(self, error):
         cause = first_line(error) if str(error) else type(error).__name__
         return OutputError(f"the workers are gone ({cause}) with {self.total - len(self.missing)} of {self.total} layers "
                            "finished; the same command with --resume goes on")
 
-    def _take_data(self, chunks):
-        with tempfile.TemporaryDirectory(prefix="attest-chunks-") as folder:
-            paths = []
-            for number, (data, _) in enumerate(chunks):
-                paths.append(pathlib.Path(folder) / str(number))
-                paths[-1].write_bytes(data)
-            taken = {unit for _, units in chunks for unit in units}
-            self._take([*map(str, paths)], self.how, last=taken >= set(self.missing))
+    def ask(self, how):
+        """Which units are missing; the results are completed if none is."""
+        done = subprocess.run(self.command(["--json", "--quiet"], how), stdin=subprocess.DEVNULL, capture_output=True,
+                              env=environment())
+        self.learn(done.returncode, done.stdout, done.stderr)
 
-    def _take(self, chunks, how, last=False):
-        """Adds chunks to the study's folder; the last ones complete the results file. With `show` the program then says
-        what it has to say to the user."""
-        shown = last and self.show is not None
-        words = [program(), *(self.show if shown else ["--json", "--quiet"]), "run", *self.words, "-o", self.output, *how,
-                 "--take", *chunks]
-        done = subprocess.run(words, stdin=subprocess.DEVNULL, stdout=None if shown else subprocess.PIPE,
-                              stderr=None if shown else subprocess.PIPE, text=True, errors="replace",
-                              env={name: value for name, value in os.environ.items() if not LAUNCHER.match(name)})
-        if done.returncode:
-            said = "" if shown else (done.stderr.strip().splitlines() or [f"ended by signal {-done.returncode}"])[-1]
-            raise ProgramError(said.removeprefix("attest: "), done.returncode)
-        found = {} if shown else json.loads(done.stdout)
+    def command(self, show, how, *chunks):
+        return [program(), *show, "run", *self.words, "-o", self.output, *how, "--take", *chunks]
+
+    def learn(self, code, printed, error):
+        if code:
+            said = error.decode(errors="replace").strip().splitlines() or [f"ended by signal {-code}"]
+            raise ProgramError(said[-1].removeprefix("attest: "), code)
+        found = json.loads(printed)
         self.missing = found.get("missing", [])
         if "missing" in found:
             self.total = found["units"]
         else:
             self.summary = found
+
+
+class Gatherer:
+    """A process of the program that adds chunks to the study as they come, and writes the results meanwhile."""
+
+    def __init__(self, study):
+        self.study, self.given, self.ended = study, 0, False
+
+    def __enter__(self):
+        self.folder = tempfile.TemporaryDirectory(prefix="attest-chunks-")
+        self.place = pathlib.Path(self.folder.name)
+        self.said = [open(self.place / name, "w+b") for name in ("out", "error")]
+        show = ["--json", "--quiet"] if self.study.show is None else self.study.show
+        self.process = subprocess.Popen(self.study.command(show, self.study.how, "-"), stdin=subprocess.PIPE,
+                                        stdout=self.said[0], stderr=self.said[1], env=environment())
+        return self
+
+    def give(self, data):
+        self.check()
+        if self.ended:
+            return
+        path = self.place / str(self.given)
+        path.write_bytes(data)
+        self.given += 1
+        try:
+            self.process.stdin.write(f"{path}\n".encode())
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            self.finish()
+
+    def check(self):
+        """Has it failed, or has another process completed the study?"""
+        if self.process.poll() is not None:
+            self.finish()
+
+    def finish(self):
+        """Waits until the results are written. With `show` the user is told what the program has to say."""
+        if self.ended:
+            return None
+        self.ended = True
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.close()
+        code = self.process.wait()
+        for file in self.said:
+            file.seek(0)
+        printed, error = (file.read() for file in self.said)
+        if code or self.study.show is None:
+            return self.study.learn(code, printed, error)
+        if not printed:
+            return self.study.ask(self.study.how)
+        self.study.missing, self.study.summary = [], {}
+        for text, stream in (error, sys.stderr), (printed, sys.stdout):
+            stream.write(text.decode(errors="replace"))
+            stream.flush()
+
+    def __exit__(self, kind, *_):
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.close()
+        try:  # what was given is kept
+            self.process.wait(0.5 if kind is KeyboardInterrupt else PATIENCE)
+        except subprocess.TimeoutExpired:
+            self.process.terminate()
+            self.process.wait()
+        for file in self.said:
+            file.close()
+        self.folder.cleanup()
+
+
+def environment():
+    """Without what launchers set."""
+    return {name: value for name, value in os.environ.items() if not LAUNCHER.match(name)}
 
 
 class ProgramError(DumpError):

@@ -44,7 +44,7 @@ def run(options, say):
         if left:
             began = time.monotonic()
             generate(options, left, partial.folder)
-            say(f"{len(left)} prompts, {sum(len(request.ids) for request in left)} tokens, "
+            say(f"{len(left)} prompt{'s' if len(left) > 1 else ''}, {sum(len(request.ids) for request in left)} tokens, "
                 f"{time.monotonic() - began:.1f} s with the start of the engine")
             for request in left:
                 if not request.files(partial.folder):
@@ -165,7 +165,25 @@ def engine_arguments(options, longest):
         given = EngineArgs.from_cli_args(parser.parse_args(ours + options.engine))
     except SystemExit:
         raise UsageError("the options behind -- are not those of vllm serve") from None
+    settle_cpu(given)
     return {field.name: getattr(given, field.name) for field in dataclasses.fields(given)}
+
+
+def settle_cpu(given):
+    """vLLM's defaults on a CPU need what a machine may lack. Of its memory they take 92 %, and fail where that is not
+    free: half of what is free instead, for all ranks together. And they compile some functions with g++ and Python's
+    headers, even if the model is not compiled."""
+    import psutil
+    from vllm.engine.arg_utils import EngineArgs
+    from vllm.platforms import current_platform
+
+    if not current_platform.is_cpu():
+        return
+    if given.gpu_memory_utilization == EngineArgs.gpu_memory_utilization:
+        memory, ranks = psutil.virtual_memory(), given.tensor_parallel_size * given.pipeline_parallel_size
+        given.gpu_memory_utilization = 0.5 * memory.available / memory.total / ranks
+    if given.enforce_eager:
+        os.environ.setdefault("TORCHDYNAMO_DISABLE", "1")  # of the engine's processes
 
 
 def main(arguments=None):

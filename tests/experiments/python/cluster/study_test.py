@@ -6,6 +6,7 @@ import threading
 import pytest
 
 import attest.cluster
+import attest.cluster.chunk
 from attest.base.errors import OutputError, UsageError
 from attest.cluster.chunk import ChunkError, units_text
 from attest.cluster.executors import JobExecutor, slurm, slurm_parameters
@@ -16,6 +17,8 @@ import json, os, pathlib, sys
 words, units = sys.argv[1:], 24
 with open("calls", "a") as calls:
     calls.write(json.dumps(words) + "\n")
+with open("ranks", "a") as ranks:
+    ranks.write(" ".join(os.environ.get(name, "-") for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE")) + "\n")
 def after(name):
     return words[words.index(name) + 1]
 if "--chunk" in words:
@@ -29,7 +32,8 @@ partial = pathlib.Path(out + ".partial")
 if partial.exists() and "--resume" not in words:
     sys.exit(print("attest: is there already", file=sys.stderr) or 5)
 known = set(json.loads(partial.read_text())) if partial.exists() else set()
-for chunk in words[words.index("--take") + 1:]:
+chunks = words[words.index("--take") + 1:]
+for chunk in (line.rstrip() for line in sys.stdin) if chunks == ["-"] else chunks:
     known |= set(json.loads(open(chunk).read()))
 partial.write_text(json.dumps(sorted(known)))
 missing = [u for u in range(units) if u not in known]
@@ -71,13 +75,29 @@ def test_every_unit_comes_back_once(folder, slots):
     assert seen[0] == (0, 24) and seen[-1] == (24, 24) and seen == sorted(seen)
 
 
+def test_threads_that_share_this_machines_gpus_are_ranks_to_the_program(folder, monkeypatch):
+    monkeypatch.setattr(attest.cluster.chunk, "slots", 3)
+    barrier = threading.Barrier(3)
+
+    def rank(_):
+        barrier.wait()  # so that each thread has one
+        return attest.cluster.chunk.environment()["RANK"]
+
+    with concurrent.futures.ThreadPoolExecutor(3) as executor:
+        assert len(set(executor.map(rank, range(3)))) == 3
+        attest.cluster.run(executor, ["d.h5"], "r.h5", slots=3)
+    ranks = set((folder / "ranks").read_text().splitlines())
+    assert "- - - -" in ranks and ranks - {"- - - -"} <= {f"{rank} {rank} 3 3" for rank in range(3)} and len(ranks) > 1
+
+
 def test_options_become_words(folder):
     with concurrent.futures.ThreadPoolExecutor(1) as executor:
         attest.cluster.run(executor, ["d.h5", "e.h5"], "r.h5", selector=["ffd", "quest"], delta="1:3:1", skip_bad_layers=True,
                            with_dense_layers=False, threads=2)
     options = ["--selector=ffd", "--selector=quest", "--delta=1:3:1", "--skip-bad-layers", "--threads=2"]
-    take, chunk = calls(folder)[:2]
-    assert take == ["--json", "--quiet", "run", "d.h5", "e.h5", *options, "-o", "r.h5", "--take"]
+    take = ["--json", "--quiet", "run", "d.h5", "e.h5", *options, "-o", "r.h5"]
+    assert calls(folder)[0] == [*take, "--take"] and [*take, "--resume", "--take", "-"] in calls(folder)
+    chunk = next(words for words in calls(folder) if "--chunk" in words)
     assert chunk[:8] == ["run", "d.h5", "e.h5", *options] and chunk[8:10] == ["--units", "0"]
 
 

@@ -8,8 +8,8 @@ import json
 import os
 import sys
 
-os.environ.update(VLLM_ENABLE_V1_MULTIPROCESSING="0", VLLM_LOGGING_LEVEL="ERROR", VLLM_CPU_KVCACHE_SPACE="1",
-                  VLLM_NO_USAGE_STATS="1")
+os.environ.update(VLLM_ENABLE_V1_MULTIPROCESSING="0", TORCHDYNAMO_DISABLE="1", VLLM_LOGGING_LEVEL="ERROR",
+                  VLLM_CPU_KVCACHE_SPACE="1", VLLM_NO_USAGE_STATS="1")
 
 import torch
 from vllm import LLM, SamplingParams

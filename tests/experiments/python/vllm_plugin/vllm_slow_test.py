@@ -180,8 +180,8 @@ def test_layers_of_one_request(dumps):
 
 def attest_vllm(plugin, folder, *words):
     return subprocess.run([plugin / "bin/attest-vllm", *map(str, words)], capture_output=True, text=True, cwd=folder,
-                          env=without_checkout(PYTHONPATH=str(plugin), VLLM_CPU_KVCACHE_SPACE="1",
-                                               VLLM_CPU_OMP_THREADS_BIND="0|0", VLLM_NO_USAGE_STATS="1"))
+                          env=without_checkout(PYTHONPATH=str(plugin), VLLM_CPU_OMP_THREADS_BIND="0|0",
+                                               VLLM_NO_USAGE_STATS="1"))
 
 
 def test_the_command_with_two_tensor_parallel_ranks(plugin, tmp_path):
@@ -192,8 +192,8 @@ def test_the_command_with_two_tensor_parallel_ranks(plugin, tmp_path):
     prompts = write_prompts(tmp_path, {"name": "ids", "tokens": ids(3, 40), "task": "t"},
                             {"name": "words", "text": text, "spans": ["hello"], "answer": "ok"})
     words = (model, prompts, "-o", "d.h5", "--tokenizer", "bytes", "--last", "2", "--decode", "3", "--layers", "0,3")
-    done = attest_vllm(plugin, tmp_path, *words, "--", "--tensor-parallel-size", "2", "--gpu-memory-utilization", "0.05",
-                       "--max-num-batched-tokens", "64")
+    done = attest_vllm(plugin, tmp_path, *words, "--", "--tensor-parallel-size", "2", "--max-num-batched-tokens",
+                       "64")
     assert done.returncode == 0, done.stderr[-3000:]
     assert not (tmp_path / "d.h5.partial").exists()
     with h5py.File(tmp_path / "d.h5") as dump:
