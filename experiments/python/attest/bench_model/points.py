@@ -72,8 +72,8 @@ def bytes_needed(decoder, context, batch):
 class Point:
     def __init__(self, decoder, context, batch, plan):
         self.decoder, self.context, self.batch, self.plan = decoder, context, batch, plan
-        generator = torch.Generator(decoder.device).manual_seed(plan.seed)
-        self.tokens = torch.randint(len(decoder.embedding), (batch,), generator=generator, device=decoder.device)
+        self.generator = torch.Generator(decoder.device).manual_seed(plan.seed)
+        self.tokens = self._any_tokens()
         self.tolerance = TOLERANCE[decoder.dtype]
         self.left_out = []
 
@@ -95,6 +95,10 @@ class Point:
 
     def leave_out(self, method, reason):
         self.left_out.append({"method": method, "context": self.context, "batch": self.batch, "reason": reason})
+
+    def _any_tokens(self):
+        vocabulary, device = len(self.decoder.embedding), self.decoder.device
+        return torch.randint(vocabulary, (self.batch,), generator=self.generator, device=device)
 
     def _loop(self, attend):
         return Loop(self.decoder, self.tokens, self.context - 1, attend)
@@ -173,7 +177,7 @@ class Point:
         for _ in range(steps):
             recorder = Recorder(attend)
             loop = self._loop(recorder.attend)
-            loop.tokens = torch.randint_like(self.tokens, len(self.decoder.embedding))
+            loop.tokens = self._any_tokens()
             loop.run()
             found.append(recorder.seen)
         return found

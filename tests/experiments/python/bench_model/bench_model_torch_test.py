@@ -118,9 +118,8 @@ def check_measurement(m, dense):
     assert m["over_cudnn"] is None and m["limit_cudnn"] is None
     assert m["check"]["logits_difference"] <= m["check"]["tolerance"] == 0.03 < m["check"]["without_attention"] / 3
     if m["method"] == "ffd":
-        assert m["kept"] == pytest.approx(
-            m["setting"]["value"], abs=0.15
-        )  # of heads with 4 to 8 blocks, on other tokens
+        # Few blocks of few heads, on other tokens than those of the calibration.
+        assert m["kept"] == pytest.approx(m["setting"]["value"], abs=0.2)
     else:
         assert m["kept"] == 1 and m["cache_bytes"] == m["batch"] * m["context"] * 2 * KV_HEADS * DIM * 2 * LAYERS
 

@@ -45,7 +45,7 @@ def test_shares_are_those_of_top_delta(dump):
         positions = sample["query_positions"][()]
         for layer in range(3):
             group = sample[f"layers/{layer}"]
-            q, k = (torch.from_numpy(as_float(group[name])) for name in ("q", "k"))
+            q, k = (torch.from_numpy(group[name][()]) for name in ("q", "k"))
             for delta, shares in found.items():
                 for head in range(2):
                     own = [
