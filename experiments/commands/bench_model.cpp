@@ -42,7 +42,7 @@ struct ModelBenchCommand {
 };
 
 Json request_of(const ModelBenchCommand& command, const GlobalOptions& global, const Option& keep) {
-  const std::vector<std::int64_t> contexts = parse_lengths(command.contexts);
+  const std::vector<std::int64_t> contexts = parse_lengths(command.contexts, "--context");
   constexpr std::int64_t kLeast = 256;  // two blocks of FFD
   if (const std::int64_t shortest = *std::ranges::min_element(contexts); shortest < kLeast)
     throw UsageError(fmt::format("--context: expected at least {} tokens, found {}", kLeast, shortest));

@@ -37,9 +37,9 @@ def test_the_cpu_cannot_be_chosen(tmp_path):
 @pytest.mark.parametrize(
     "arguments, sentence",
     [
-        (["--context", "4K,4096"], "4096 tokens are there twice"),
+        (["--context", "4K,4096"], "--context: 4096 tokens are there twice"),
         (["--context", "128"], "--context: expected at least 256 tokens, found 128"),
-        (["--context", "many"], "'many'"),
+        (["--context", "many"], "--context: 'many' is not a number of tokens"),
         (["--batch", "1,8,1"], "--batch: 1 is there twice"),
         (["--batch", "0"], "--batch"),
         (["--keep", "6%,0.06"], "--keep: 0.06 is there twice"),
