@@ -17,6 +17,7 @@
 #include "experiments/decode/kernel_experiments.h"
 #include "experiments/figures/figures.h"
 #include "experiments/outcomes/failure_prediction.h"
+#include "experiments/throughput/throughput.h"
 #include "kernels/selectors/registry.h"
 
 namespace attest {
@@ -204,6 +205,7 @@ Json experiments_json() {
   for (const Experiment& experiment : experiments()) add(experiment);
   add(kFailurePrediction);
   for (const KernelExperiment& experiment : kernel_experiments()) add(experiment);
+  add(kThroughput);
   return all;
 }
 

@@ -1,7 +1,6 @@
 // attest bench kernel: speed of decode kernels on this machine's GPU.
 #include <fmt/core.h>
 
-#include <algorithm>
 #include <chrono>
 #include <iostream>
 #include <memory>
@@ -10,6 +9,7 @@
 #include "dumps/base/error.h"
 #include "dumps/base/utc_time.h"
 #include "experiments/cli/options/grid.h"
+#include "experiments/cli/options/one_gpu.h"
 #include "experiments/cli/options/output_file.h"
 #include "experiments/cli/options/study_choice.h"
 #include "experiments/cli/output/progress.h"
@@ -30,14 +30,6 @@ struct KernelBenchCommand {
   std::string samples, output;
   bool replace = false;
 };
-
-/// A measurement would be made twice.
-template <class Value>
-void refuse_twice(const char* option, std::vector<Value> values) {
-  std::ranges::sort(values);
-  if (const auto twice = std::ranges::adjacent_find(values); twice != values.end())
-    throw UsageError(fmt::format("{}: {} is there twice", option, *twice));
-}
 
 /// Parses what CLI11 leaves as text.
 void finish_options(KernelBenchCommand& command) {
@@ -62,22 +54,11 @@ void finish_options(KernelBenchCommand& command) {
                                  shape.num_kv_heads));
 }
 
-Device gpu_of(const GlobalOptions& global) {
-  Device device = global.resolved_device();
-  if (device.gpus.size() > 1)
-    throw UsageError(fmt::format("--device {}: 'attest bench kernel' measures one GPU", global.device));
-  if (device.kind == DeviceKind::cuda) return device;
-  if (!device.automatic) throw UsageError("--device cpu: 'attest bench kernel' measures a GPU; expected cuda or auto");
-  throw DeviceError(ATTEST_HAS_CUDA
-                        ? "bench kernel: expected a GPU with CUDA and compute capability 8.0 or later, found none"
-                        : "bench kernel: expected a GPU with CUDA, found a build without CUDA");
-}
-
 void run_bench_kernel(KernelBenchCommand& command, const GlobalOptions& global) {
   finish_options(command);
   command.bench.seed = global.seed;
   command.bench.threads = global.thread_count();
-  const Device device = gpu_of(global);
+  const Device device = one_gpu(global, "bench kernel");
   check_output_file(command.output, {}, {.replace = command.replace});  // before minutes of measurements
   Progress progress("measurements", global.quiet);
   KernelReport report =

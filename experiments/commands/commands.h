@@ -10,7 +10,7 @@
       one(report) one(weights) one(table) one(compare) one(claims) one(validate) one(monitor) one(bench) one(demo)
 
 /// Of `attest bench`.
-#define ATTEST_BENCH_COMMANDS(one) one(bench_study) one(bench_kernel)
+#define ATTEST_BENCH_COMMANDS(one) one(bench_study) one(bench_kernel) one(bench_model)
 
 namespace attest {
 

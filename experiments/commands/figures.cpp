@@ -23,6 +23,7 @@
 #include "experiments/commands/commands.h"
 #include "experiments/decode/kernel_experiments.h"
 #include "experiments/outcomes/failure_prediction.h"
+#include "experiments/throughput/throughput.h"
 
 namespace attest {
 namespace {
@@ -97,7 +98,8 @@ void run_figures(FiguresOptions& options, const GlobalOptions& global) {
   request.page.width_in = options.width.value_or(request.page.width_in);
   request.by = static_cast<PoolBy>(std::ranges::find(kPoolNames, options.by) - kPoolNames.begin());
   refuse_existing({}, options.folder, request);  // before the work
-  const FigureInputs inputs = split_inputs(options.results.paths());
+  FigureInputs inputs = split_inputs(options.results.paths());
+  const std::vector<ModelBench> model_benches = read_model_benches(take_model_benches(inputs.benches));
   const std::vector<KernelStudy> benches = read_kernel_studies(inputs.benches);
   const std::vector<TasksFile> tasks = read_tasks_files(inputs.tasks);
   const ResultsFiles results = options.results.open(inputs.results);
@@ -107,6 +109,7 @@ void run_figures(FiguresOptions& options, const GlobalOptions& global) {
   progress.end();
   add_failure_prediction(results, tasks, request, report);
   add_kernel_experiments(benches, request, report);
+  add_throughput(model_benches, request, report);
   refuse_nothing(report);
   refuse_existing(report, options.folder, request);
   write_figures(report, options.folder, request);

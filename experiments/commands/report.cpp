@@ -80,9 +80,10 @@ void run_report(ReportCommandOptions& options, const GlobalOptions& global) {
     options.report.validation = judgement_options(options.guarantee, global);
     check_options(*options.report.validation);
   }
-  const FigureInputs inputs = split_inputs(options.results.paths());
+  FigureInputs inputs = split_inputs(options.results.paths());
   if (inputs.results.empty())
     throw UsageError("a report needs results of attest run; attest figures makes the figures of a bench alone");
+  options.report.model_benches = read_model_benches(take_model_benches(inputs.benches));
   options.report.benches = read_kernel_studies(inputs.benches);
   options.report.tasks = read_tasks_files(inputs.tasks);
   const ResultsFiles files = options.results.open(inputs.results);

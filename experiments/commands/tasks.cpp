@@ -2,8 +2,6 @@
 #include <fmt/core.h>
 
 #include <cmath>
-#include <cstdlib>
-#include <filesystem>
 #include <iostream>
 #include <map>
 #include <memory>
@@ -128,14 +126,6 @@ Json selectors_json(const SelectorGrids& options, const GlobalOptions& global) {
     for (const std::string& notice : study_notices(study, options.grids))
       std::cerr << printable("warning: " + notice) << '\n';
   return all;
-}
-
-/// The script loads the operators of this build.
-void name_operator_library() {
-  std::error_code error;
-  const std::filesystem::path library =
-      std::filesystem::read_symlink("/proc/self/exe", error).parent_path() / "libattest_torch_ops.so";
-  if (!error && std::filesystem::exists(library, error)) ::setenv("ATTEST_TORCH_OPS", library.c_str(), /*overwrite=*/0);
 }
 
 void run_tasks(TasksCommand command, const GlobalOptions& global) {

@@ -119,11 +119,11 @@ std::vector<PlannedKernel> planned_kernels(const KernelPlanOptions& options, std
   return plan;
 }
 
-std::vector<std::int64_t> parse_lengths(std::string_view text) {
-  const auto refuse = [](std::string_view part) {
+std::vector<std::int64_t> parse_lengths(std::string_view text, std::string_view option) {
+  const auto refuse = [option](std::string_view part) {
     throw UsageError(fmt::format(
-        "--lengths: '{}' is not a number of tokens such as 4096 or 128K, from 1 to 16384K, or a range such as 4K..256K",
-        part));
+        "{}: '{}' is not a number of tokens such as 4096 or 128K, from 1 to 16384K, or a range such as 4K..256K",
+        option, part));
   };
   std::vector<std::int64_t> lengths;
   for (std::string_view rest = text;;) {
@@ -136,10 +136,10 @@ std::vector<std::int64_t> parse_lengths(std::string_view text) {
     if (dots != std::string_view::npos && (!parse_length(part.substr(dots + 2), last) || last < first)) refuse(part);
     for (std::int64_t length = first; length <= last; length *= 2) {
       if (std::ranges::find(lengths, length) != lengths.end())
-        throw UsageError(fmt::format("--lengths: {} tokens are there twice", length));
+        throw UsageError(fmt::format("{}: {} tokens are there twice", option, length));
       lengths.push_back(length);
     }
-    if (lengths.size() > kMostLengths) throw UsageError(fmt::format("--lengths: more than {} lengths", kMostLengths));
+    if (lengths.size() > kMostLengths) throw UsageError(fmt::format("{}: more than {} lengths", option, kMostLengths));
     if (comma == std::string_view::npos) return lengths;
     rest.remove_prefix(comma + 1);
   }

@@ -32,6 +32,6 @@ std::vector<PlannedKernel> planned_kernels(const KernelPlanOptions& options, std
 std::int64_t focus_length(const KernelPlanOptions& options);
 
 /// Lengths as typed: "4K,16384", or "4K..256K", which doubles. Throws UsageError.
-std::vector<std::int64_t> parse_lengths(std::string_view text);
+std::vector<std::int64_t> parse_lengths(std::string_view text, std::string_view option = "--lengths");
 
 }  // namespace attest

@@ -82,14 +82,14 @@ void add_left_out(ResultsFiles files, ReportData& data) {
        fmt::format("{} left out", left_out), "manifest"});
 }
 
-/// Makes the experiments of `request` from results, kernel benches and answers to tasks, draws their figures and adds a
+/// Makes the experiments of `request` from results, benches and answers to tasks, draws their figures and adds a
 /// section for each, and their findings. What cannot be made or drawn is said in `drawing.notes`.
-void add_experiment_sections(ResultsFiles files, const std::vector<KernelStudy>& benches,
-                             const std::vector<TasksFile>& tasks, const FigureRequest& request, ReportDrawing& drawing,
-                             ReportData& data) {
+void add_experiment_sections(ResultsFiles files, const ReportOptions& options, const FigureRequest& request,
+                             ReportDrawing& drawing, ReportData& data) {
   FigureReport report = make_experiments(files, request);
-  add_failure_prediction(files, tasks, request, report);
-  add_kernel_experiments(benches, request, report);
+  add_failure_prediction(files, options.tasks, request, report);
+  add_kernel_experiments(options.benches, request, report);
+  add_throughput(options.model_benches, request, report);
   std::map<std::string, int> sections;
   for (const ExperimentMade& made : report.made) {
     const int number = ++sections[made.experiment];
@@ -178,7 +178,7 @@ ReportData gather_report(ResultsFiles files, const ReportOptions& options, const
   FigureRequest request;
   request.only = options.only;
   request.progress = options.progress;
-  add_experiment_sections(files, options.benches, options.tasks, request, drawing, data);
+  add_experiment_sections(files, options, request, drawing, data);
   data.figures_note = fmt::format("{}", join(drawing.notes, " "));
   for (const ModelStudy& study : studies) add_claims_section(check_claims(study, *request.options.scan_bounds), data);
   std::ranges::stable_sort(data.findings, std::greater{}, &PageFinding::severity);
@@ -186,6 +186,7 @@ ReportData gather_report(ResultsFiles files, const ReportOptions& options, const
   data.findings.insert(data.findings.begin(), verdicts.begin(), verdicts.end());  // what was asked comes first
   for (const ResultsFile* file : files) add_manifest(*file, data);
   for (const KernelStudy& bench : options.benches) data.facts.push_back({"Bench", printable(bench.source())});
+  for (const ModelBench& bench : options.model_benches) data.facts.push_back({"Bench", printable(bench.source())});
   for (const TasksFile& tasks : options.tasks) data.facts.push_back({"Answers", printable(tasks.path)});
   return data;
 }

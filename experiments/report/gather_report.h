@@ -11,6 +11,7 @@
 #include "experiments/decode/kernel_study.h"
 #include "experiments/report/report_data.h"
 #include "experiments/report/worst_cells.h"
+#include "experiments/throughput/throughput.h"
 #include "experiments/validation/judge_results.h"
 
 namespace attest {
@@ -19,7 +20,8 @@ struct ReportOptions {
   std::string title;                      ///< empty: from the models' names
   std::vector<std::string> only;          ///< names of experiments; empty: all
   std::vector<KernelStudy> benches = {};  ///< figures of speed
-  std::vector<TasksFile> tasks = {};      ///< answers, for failure_prediction
+  std::vector<ModelBench> model_benches = {};
+  std::vector<TasksFile> tasks = {};  ///< answers, for failure_prediction
   WorstCellOptions cells;
   std::function<void(std::size_t done, std::size_t total)> progress = {};  ///< of its figures
   std::optional<JudgementOptions> validation = {};                         ///< judge selectors so; empty: do not

@@ -46,7 +46,7 @@ struct TargetInfo {
 extern const TargetInfo kDumpTarget, kEstimatesTarget, kResultsTarget, kUnitTarget, kStudyTarget, kConfigTarget,
     kChannelsTarget, kSelectorTarget, kGridTarget, kSettingsTarget, kRecommendationTarget, kKernelReportTarget,
     kTasksTarget, kAnswersTarget, kChunkTarget, kProcessTarget, kNoteTarget, kFiguresTarget, kScalesTarget,
-    kHeadWeightsTarget, kRopeTarget, kPackedTarget;
+    kHeadWeightsTarget, kRopeTarget, kPackedTarget, kModelBenchTarget;
 /// Fail in a known way, to test the driver: not part of a run of all readers.
 extern const TargetInfo kThrowsTarget, kCrashesTarget, kHangsTarget, kSwellsTarget;
 

@@ -5,11 +5,11 @@ namespace attest::fuzz {
 
 std::span<const TargetInfo* const> all_targets() {
   static const TargetInfo* const targets[]{
-      &kDumpTarget,     &kEstimatesTarget, &kResultsTarget,      &kTasksTarget,          &kUnitTarget,
-      &kStudyTarget,    &kProcessTarget,   &kNoteTarget,         &kChunkTarget,          &kAnswersTarget,
-      &kSettingsTarget, &kChannelsTarget,  &kKernelReportTarget, &kRecommendationTarget, &kConfigTarget,
-      &kSelectorTarget, &kGridTarget,      &kScalesTarget,       &kHeadWeightsTarget,    &kRopeTarget,
-      &kPackedTarget,
+      &kDumpTarget,     &kEstimatesTarget,  &kResultsTarget,      &kTasksTarget,          &kUnitTarget,
+      &kStudyTarget,    &kProcessTarget,    &kNoteTarget,         &kChunkTarget,          &kAnswersTarget,
+      &kSettingsTarget, &kChannelsTarget,   &kKernelReportTarget, &kRecommendationTarget, &kConfigTarget,
+      &kSelectorTarget, &kGridTarget,       &kScalesTarget,       &kHeadWeightsTarget,    &kRopeTarget,
+      &kPackedTarget,   &kModelBenchTarget,
 #ifdef ATTEST_FUZZ_FIGURES
       &kFiguresTarget,
 #endif

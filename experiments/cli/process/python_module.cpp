@@ -43,4 +43,11 @@ void exec_module(const std::string& interpreter, const std::string& module, cons
                   std::strerror(errno)));
 }
 
+void name_operator_library() {
+  std::error_code error;
+  const std::filesystem::path library =
+      std::filesystem::read_symlink("/proc/self/exe", error).parent_path() / "libattest_torch_ops.so";
+  if (!error && std::filesystem::exists(library, error)) ::setenv("ATTEST_TORCH_OPS", library.c_str(), /*overwrite=*/0);
+}
+
 }  // namespace attest

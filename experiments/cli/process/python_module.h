@@ -12,4 +12,7 @@ namespace attest {
 [[noreturn]] void exec_module(const std::string& interpreter, const std::string& module,
                               const std::vector<std::string>& arguments);
 
+/// Makes modules load the operator library (analysis/torch_ops) of this build, unless the environment names one.
+void name_operator_library();
+
 }  // namespace attest

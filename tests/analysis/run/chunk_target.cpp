@@ -70,7 +70,10 @@ class ChunkTarget : public FuzzTarget {
 
   Outcome read(const std::string& input) override {
     const std::string path = folder_.write("c.chunk", input);
-    const Outcome outcome = outcome_of(path, [&] { take_chunk(path, run_, *partial_, stop_); });
+    const Outcome outcome = outcome_of(path, [&] {
+      take_chunk(
+          path, run_, *partial_, [](const UnitKey&, const LayerResults&) {}, stop_);
+    });
     for (const UnitKey& unit : PartialResults::unit_files(partial_->folder())) {
       require(partial_->state(unit) != UnitState::missing, "took a unit that does not belong");
       std::filesystem::remove(

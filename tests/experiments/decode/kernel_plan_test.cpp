@@ -31,6 +31,8 @@ TEST(KernelPlan, LengthsAsTyped) {
                            "99999999999999999999K", "1..99999999999", "4K..8K..16K", " 4K"})
     EXPECT_THAT(message_of<UsageError>([&] { parse_lengths(text); }), testing::StartsWith("--lengths: '")) << text;
   EXPECT_EQ(message_of<UsageError>([] { parse_lengths("4K,4096"); }), "--lengths: 4096 tokens are there twice");
+  EXPECT_EQ(message_of<UsageError>([] { parse_lengths("4K,4096", "--context"); }),
+            "--context: 4096 tokens are there twice");
 }
 
 TEST(KernelPlan, LatencyEverywhereTheOthersAtOneLength) {

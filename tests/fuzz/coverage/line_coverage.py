@@ -26,6 +26,7 @@ SOURCES = {  # where the content of a file is looked at
     "settings": "kernels/selectors/ settings_file",
     "channels": "kernels/selectors/ channel_ranking",
     "bench": "experiments/decode/ kernel_report_reader",
+    "model_bench": "experiments/throughput/ model_bench",
     "config": "experiments/cli/parse/ config_text config_file",
     "selector": "kernels/selectors/ options dumps/base/ json",
     "grid": "experiments/cli/options/ grid",

@@ -82,6 +82,10 @@ BENCH_KERNEL = {
     "--sub-block": ("one of 16, 32, 64, 128", ["24", "x", "''"]),
     "--only": ("one of kernel_latency, selection_overhead, quant_depth, ablation", ["speed"]), "--repeats": REPEATS,
 }
+BENCH_MODEL = {
+    "--context": BENCH_KERNEL["--lengths"], "--batch": BENCH_KERNEL["--batch"], "--keep": BENCH_KERNEL["--keep"], "--dump": FILE,
+    "--delta": ("a list such as 5,7", ["''"]), "--element-type": BENCH_KERNEL["--element-type"], "--repeats": REPEATS, "--output": FILE,
+}
 # command -> (other arguments, options). The files are missing: values are checked before files.
 COMMANDS = {
     "synth": (["-o", "x.h5"], [SYNTH, COMMON]),
@@ -91,6 +95,7 @@ COMMANDS = {
     "figures": (["no.h5", "-o", "x"], [FIGURES, COMMON]),
     "bench study": (["no.h5"], [BENCH, COMMON]),
     "bench kernel": (["--dump", "no.h5"], [BENCH_KERNEL, COMMON]),
+    "bench model": ([], [BENCH_MODEL, COMMON]),
     "inspect": (["no.h5"], [MEMORY, COMMON]),
     "list": ([], [COMMON]),
     "demo": ([], [{"--output": ("a folder's name", ["''"])}, COMMON]),
@@ -152,7 +157,7 @@ def test_options_that_take_one_value_take_no_second(tmp_path):
     ("import", ["-o", "x"], "'attest import' needs SOURCE, "),
     ("inspect", [], "'attest inspect' needs FILE, the dump, the results file, the task outcomes, or the folder R.partial of an unfinished study; see 'attest inspect --help'"),
     ("inspect", ["no.h5", "more.h5"], "unexpected argument 'more.h5'; see 'attest inspect --help'"),
-    ("bench", [], "'attest bench' needs one of its commands: study, kernel; see 'attest bench --help'"),
+    ("bench", [], "'attest bench' needs one of its commands: study, kernel, model; see 'attest bench --help'"),
     ("bench study", ["a", "b"], "unexpected argument 'b'; see 'attest bench study --help'"),
     ("run", ["no.h5", "--resume=maybe"], "--resume: takes no value, found 'maybe'"),
     ("inspect", ["no.h5", "--quiet=maybe"], "--quiet: takes no value, found 'maybe'"),

@@ -1,0 +1,18 @@
+// The GPU that is measured.
+#include "experiments/cli/options/one_gpu.h"
+
+namespace attest {
+
+Device one_gpu(const GlobalOptions& global, const std::string& command) {
+  Device device = global.resolved_device();
+  if (device.gpus.size() > 1)
+    throw UsageError(fmt::format("--device {}: 'attest {}' measures one GPU", global.device, command));
+  if (device.kind == DeviceKind::cuda) return device;
+  if (!device.automatic)
+    throw UsageError(fmt::format("--device cpu: 'attest {}' measures a GPU; expected cuda or auto", command));
+  throw DeviceError(fmt::format(
+      "{}: expected a GPU with CUDA{}", command,
+      ATTEST_HAS_CUDA ? " and compute capability 8.0 or later, found none" : ", found a build without CUDA"));
+}
+
+}  // namespace attest

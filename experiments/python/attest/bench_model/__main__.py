@@ -1,0 +1,138 @@
+"""`attest bench model`: tokens per second of a decoding model (experiments/manual/bench.md).
+experiments/commands/bench_model.cpp has checked the options, and hands them over as JSON."""
+
+import contextlib
+import datetime
+import json
+import os
+import sys
+
+from ..base.arguments import Parser
+from ..base.atomic_text import atomic_text
+from ..base.command import end_interruptions, end_process, print_report, run_command
+from ..base.errors import OutputError, first_line, printable
+
+
+def parse(arguments):
+    parser = Parser(prog="attest bench model", add_help=False, allow_abbrev=False)
+    parser.add_argument("--request", type=json.loads, required=True)
+    for name in ("--model", "--output", "--dump"):
+        parser.add_argument(name)
+    options = parser.parse_args(arguments)
+    return {**options.request, "model": options.model, "output": options.output, "dump": options.dump}
+
+
+def refuse_existing(path, force):
+    if path and os.path.lexists(path) and not force:
+        raise OutputError(f"{path}: exists already, expected a new file (or --force)")
+
+
+def say(request, line):
+    if not request["quiet"]:
+        print(printable(line), file=sys.stderr, flush=True)
+
+
+def prepared_device(request):
+    """The GPU, with the operators loaded."""
+    import torch
+
+    from ..selectors.library import LibraryError, find_library, load_library
+
+    load_library()
+    if not torch.cuda.is_available():
+        raise OutputError("bench model: expected a GPU that torch can use, found none")
+    if not torch._C._dispatch_has_kernel_for_dispatch_key("attest::attend", "CUDA"):
+        raise LibraryError(f"{find_library()}: was built without CUDA, expected a library with ffd_decode for a GPU")
+    device = torch.device(request["device"])
+    torch.cuda.set_device(device)
+    return device
+
+
+def free_bytes(device, limit):
+    """Bytes that may still be taken under --device-memory, {"share": of the device's} or {"bytes": }."""
+    import torch
+
+    free, total = torch.cuda.mem_get_info(device)
+    most = limit["bytes"] or limit["share"] * total
+    return min(free, max(0, most - (total - free)))
+
+
+def settings_of(request, decoder):
+    """What FFD keeps: set shares, or those of a dump's heads."""
+    import torch
+
+    from .kept_shares import for_model, shares_of_dump
+    from .points import Setting
+
+    settings = [
+        Setting("keep", keep, torch.full((decoder.num_layers, decoder.kv_heads), keep, dtype=torch.float64))
+        for keep in request["keep"]
+    ]
+    if request["dump"]:
+        found = shares_of_dump(request["dump"], request["delta"], request["device"])
+        settings += [
+            Setting("delta", delta, for_model(shares, decoder, request["dump"])) for delta, shares in found.items()
+        ]
+    return settings
+
+
+def measure(request, device, operators, free):
+    """The record. `free`: () -> bytes that may be taken."""
+    import torch
+    import transformers
+
+    from .model import load_decoder
+    from .points import Plan, Point
+    from .record import record
+
+    transformers.utils.logging.set_verbosity_error()
+    transformers.utils.logging.disable_progress_bar()
+    measured, left_out = [], []
+    with torch.inference_mode():
+        decoder, config, random = load_decoder(request, device)
+        plan = Plan(request["seed"], request["repeats"], settings_of(request, decoder), operators, free)
+        for context in request["context"]:
+            for batch in request["batch"]:
+                point = Point(decoder, context, batch, plan)
+                for found in point.measure():
+                    measured.append(found)
+                    say(
+                        request,
+                        f"context {context}, batch {batch}, {found.method}: {min(found.step):.2f} ms a step at best",
+                    )
+                left_out += point.left_out
+        created = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
+        return record(request, decoder, config, random, measured, left_out, created)
+
+
+def bench(request):
+    import torch
+
+    from .caches import Operators
+    from .record import table, text_of
+
+    refuse_existing(request["output"], request["force"])
+    device = prepared_device(request)
+    with contextlib.ExitStack() as stack:
+        try:
+            document = measure(request, device, Operators(), lambda: free_bytes(device, request["device_memory"]))
+        except torch.OutOfMemoryError as error:
+            raise OutputError(
+                f"bench model: the weights do not fit into the device's memory ({first_line(error)})"
+            ) from error
+        if not document["measurements"]:
+            reasons = "; ".join(sorted({line["reason"] for line in document["left_out"]}))
+            raise OutputError(f"bench model: nothing could be measured: {reasons}")
+        text = text_of(document)
+        if request["output"]:
+            end_interruptions()
+            stack.enter_context(atomic_text(request["output"])).write(text + "\n")
+    print_report(text if request["json"] else table(document))
+
+
+def main(arguments):
+    return run_command("attest", "torch, transformers 5 and h5py", lambda: bench(parse(arguments)))
+
+
+if __name__ == "__main__":
+    end_process(main(sys.argv[1:]))
