@@ -34,12 +34,13 @@ struct ModelPoint {
 };
 
 struct ModelBench {
-  std::string gpu, model, element_type, file;  ///< file: "b.json (0123456789abcdef)"
+  std::string gpu, model, element_type;
+  std::string file{};  ///< file: "b.json (0123456789abcdef)"
   bool random_weights = true;
   int layers = 0, query_heads = 0, kv_heads = 0, head_dim = 0;
   double weight_bytes = 0;
-  std::vector<ModelPoint> points;
-  std::vector<std::string> left_out;  ///< sentences
+  std::vector<ModelPoint> points{};
+  std::vector<std::string> left_out{};  ///< sentences
 
   std::string title() const;   ///< the GPU without its maker
   std::string source() const;  ///< GPU, model and file, for captions

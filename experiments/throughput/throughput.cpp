@@ -123,7 +123,8 @@ Panel panel_of(const Kind& kind, const std::vector<Row>& rows, int batch, std::s
   const bool speed_up = kind.limit[0] != '\0';
   Panel panel{.title = panel_title(index, fmt::format("batch {}", batch)),
               .x = {.label = "context (tokens)", .scale = Scale::binary},
-              .y = {.label = kind.axis, .scale = options.linear_axes || speed_up ? Scale::linear : Scale::logarithmic}};
+              .y = {.label = kind.axis, .scale = options.linear_axes || speed_up ? Scale::linear : Scale::logarithmic},
+              .series = {}};
   if (speed_up) panel.references = {{.at = 1}};
   std::set<std::string> drawn;
   for (const Row& row : rows) {
