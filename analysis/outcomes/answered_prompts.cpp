@@ -9,6 +9,7 @@
 
 #include "analysis/outcomes/outcome_join.h"
 #include "analysis/statistics/not_defined.h"
+#include "analysis/study/selector_options.h"
 #include "dumps/base/error.h"
 #include "dumps/base/join.h"
 #include "dumps/base/printable.h"
@@ -99,8 +100,8 @@ PromptSet gather_answers(std::span<const TasksFile> tasks, const PromptScope& sc
     const StudySelector selector = selector_of(file, one_label(file, scope.selector));
     if (set.prompts.empty()) set.selector = selector;
     if (selector.label != set.selector.label || selector.name != set.selector.name ||
-        selector.options_json != set.selector.options_json || selector.kind != set.selector.kind ||
-        selector.grid != set.selector.grid)
+        !same_options(selector.name, selector.options_json, set.selector.options_json) ||
+        selector.kind != set.selector.kind || selector.grid != set.selector.grid)
       throw UsageError(printable(fmt::format("{} and {} differ in the runs of '{}'", set.prompts.front().path(),
                                              file.path, set.selector.label)));
     add_prompts(file, set);

@@ -39,4 +39,14 @@ bool same_options(const SelectorOptions& studied, const SelectorOptions& given, 
          std::ranges::all_of(given, [&](const auto& option) { return studied.contains(option.first); });
 }
 
+bool same_options(const std::string& selector, const std::string& one, const std::string& other) {
+  if (one == other) return true;
+  const auto completed = [&](const std::string& json) {
+    SelectorOptions given = selector_options(json);
+    std::erase_if(given, [](const auto& option) { return option.second.empty(); });
+    return completed_options(selector, given);
+  };
+  return completed(one) == completed(other);
+}
+
 }  // namespace attest

@@ -19,4 +19,7 @@ SelectorOptions completed_options(const std::string& selector, const SelectorOpt
 /// defaults. Results have every option with its value. An option that their program did not know yet has its default.
 bool same_options(const SelectorOptions& studied, const SelectorOptions& given, const SelectorOptions& completed);
 
+/// Whether two JSON objects of options are of the same selector. One that either lacks, or has as "", has its default.
+bool same_options(const std::string& selector, const std::string& one, const std::string& other);
+
 }  // namespace attest

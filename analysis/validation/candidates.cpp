@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "analysis/study/selector_options.h"
 #include "analysis/study/typed_setting.h"
 #include "dumps/base/error.h"
 #include "dumps/base/join.h"
@@ -61,8 +62,8 @@ std::vector<LabelledSetting> columns_of(const ResultsFile& file, std::span<const
                                    printable(wanted.label)));
     const StudySelector& own = file.study().selectors[*at];
     const auto setting = std::ranges::find(own.grid, wanted.grid[candidate.setting]);
-    if (own.name != wanted.name || own.options_json != wanted.options_json || own.kind != wanted.kind ||
-        setting == own.grid.end())
+    if (own.name != wanted.name || !same_options(own.name, own.options_json, wanted.options_json) ||
+        own.kind != wanted.kind || setting == own.grid.end())
       throw UsageError(printable(
           fmt::format("--candidates: '{}' is of different studies: {} has {} with the options {} and the settings {}",
                       candidate.text, file.path(), own.name, own.options_json, join(own.setting_labels, ","))));

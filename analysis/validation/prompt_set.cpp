@@ -12,6 +12,7 @@
 #include <tuple>
 
 #include "analysis/results/manifest_inputs.h"
+#include "analysis/study/selector_options.h"
 #include "analysis/study/typed_setting.h"
 #include "dumps/base/content_hash.h"
 #include "dumps/base/error.h"
@@ -55,7 +56,7 @@ std::string chosen_label(const ResultsFile& file, const std::string& asked) {
 /// Why the selectors of two files are not one; empty if they are.
 std::string difference(const StudySelector& a, const StudySelector& b) {
   if (a.name != b.name) return fmt::format("'{}' is {} in one and {} in the other", a.label, a.name, b.name);
-  if (a.options_json != b.options_json)
+  if (!same_options(a.name, a.options_json, b.options_json))
     return printable(
         fmt::format("'{}' has the options {} in one and {} in the other", a.label, a.options_json, b.options_json));
   if (a.kind != b.kind || a.grid != b.grid)

@@ -11,6 +11,7 @@
 #include <limits>
 
 #include "analysis/run/input_hashes.h"
+#include "analysis/study/selector_options.h"
 #include "dumps/base/error.h"
 #include "dumps/base/join.h"
 #include "dumps/base/json.h"
@@ -65,7 +66,7 @@ void merge_selectors(const ResultsFile& file, std::vector<PooledSelector>& selec
     if (known == selectors.end()) {
       selectors.push_back({group});
     } else if (known->group.name != group.name || known->group.kind != group.kind ||
-               known->group.options_json != group.options_json) {
+               !same_options(group.name, known->group.options_json, group.options_json)) {
       throw UsageError(
           fmt::format("label '{}' of {} means other options than in the files before it: run the study again with "
                       "another label",

@@ -90,14 +90,9 @@ void read_candidates(const JsonPlace& list, Recommended& found) {
 
 std::string label_of(const std::string& name, const Json& options, const Recommended& recommended,
                      const ResultsFile& file) {
-  const auto completed = [&](const std::string& json) {
-    SelectorOptions typed = selector_options(json);
-    std::erase_if(typed, [](const auto& option) { return option.second.empty(); });  // as if they were not given
-    return completed_options(name, typed);
-  };
-  const SelectorOptions wanted = completed(options.dump());
+  const std::string wanted = options.dump();
   for (const StudySelector& selector : file.study().selectors)
-    if (selector.name == name && completed(selector.options_json) == wanted) return selector.label;
+    if (selector.name == name && same_options(name, selector.options_json, wanted)) return selector.label;
   throw UsageError(printable(fmt::format("{} has no selector {} with the options that {} recommends it with",
                                          file.path(), name, recommended.path)));
 }

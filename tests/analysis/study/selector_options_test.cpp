@@ -31,5 +31,14 @@ TEST(SelectorOptions, TheSameSelectorWhateverIsSaidOfIt) {
   EXPECT_TRUE(same_options(older, {}, studied)) << "results of a program that did not know the option";
 }
 
+TEST(SelectorOptions, FilesOfPrograms) {
+  EXPECT_TRUE(same_options("quest", R"({"page":"16"})", R"({"page":"16","dense_heads":""})"));
+  EXPECT_TRUE(same_options("quest", R"({"page":"16"})", "{}")) << "16 is the default";
+  EXPECT_TRUE(same_options("of_tomorrow", R"({"a":"1"})", R"({"a":"1","dense_heads":""})"));
+  EXPECT_FALSE(same_options("quest", R"({"page":"32"})", "{}"));
+  EXPECT_FALSE(same_options("quest", R"({"dense_heads":"7:0"})", R"({"dense_heads":""})"));
+  EXPECT_FALSE(same_options("of_tomorrow", R"({"a":"1"})", R"({"a":"2"})"));
+}
+
 }  // namespace
 }  // namespace attest

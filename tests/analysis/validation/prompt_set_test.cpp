@@ -63,8 +63,10 @@ TEST_F(PromptSets, StudiesThatDiffer) {
   const std::string a = write(study_of(2, "a.h5"));
   MadeStudy options = study_of(2, "b.h5"), grid = options, layers = options, heads = options, label = options,
             name = options, few = options;
-  options.selector.options_json = R"({"bits":"2"})";
+  options.selector.options_json = R"({"bits":"4"})";
   EXPECT_THAT(refusal({a, write(options, "b.h5")}), HasSubstr("options"));
+  options.selector.options_json = R"({"bits":"2","dense_heads":""})";
+  EXPECT_EQ(OpenSet({a, write(options, "b.h5")}).set.prompts.size(), 4u) << "defaults, which the other leaves out";
   grid.selector.grid = {{3}, {5}, {9}};
   grid.selector.setting_labels = {"3", "5", "9"};
   EXPECT_THAT(refusal({a, write(grid, "b.h5")}), HasSubstr("3,5,7 in one and 3,5,9"));

@@ -53,7 +53,7 @@ def test_prompts_and_studies_that_do_not_fit(tmp_path):
         for name in list(samples):
             samples.move(name, name + "x")
     assert "same prompt" in validate(one, copy, "--target", TARGET, expect=2).stderr
-    for name, more, text in [("g", {"settings": (3, 5, 9)}, "settings"), ("o", {"options": {"bits": "2"}}, "options"),
+    for name, more, text in [("g", {"settings": (3, 5, 9)}, "settings"), ("o", {"options": {"bits": "4"}}, "options"),
                              ("l", {"label": "x"}, "no selector"), ("m", {"model": "other"}, "models"), ("k", {"kv_heads": 4}, "KV heads"),
                              ("y", {"layers": [0, 3], "num_layers": 4}, "layers")]:
         other = planted(tmp_path / f"{name}.h5", 20, [0, 0, 0], dump="other.h5", names=[f"q{p}" for p in range(20)], **more)

@@ -44,6 +44,22 @@ def test_options_may_be_given_or_complete(tmp_path):
     assert "60 of another selector or other options" in texts(said(results, tasks, "-o", tmp_path / "out", "--force"))[1]
 
 
+def test_results_of_programs_with_and_without_an_option_are_one_label(tmp_path):
+    """A program that did not know dense_heads wrote what a later one writes with it at its default; not at another."""
+    bad, failed = planted(40, seed=7)
+    names = [f"p{p:03}" for p in range(40)]
+    known = {label: (name, kind, settings, dict(options, dense_heads="")) for label, (name, kind, settings, options) in SELECTORS.items()}
+    first = write_results(tmp_path / "a.h5", bad[:20], names[:20])
+    second = write_results(tmp_path / "b.h5", bad[20:], names[20:], selectors=known, dump="later.h5")
+    tasks = write_tasks(tmp_path / "t.h5", failed)
+    for order in ((first, second), (second, first)):
+        assert texts(said(*order, tasks, "-o", tmp_path / "out", "--force"))[0].startswith("280 runs of 40 prompts under 4 labels")
+    known["half"] = ("ffd", "delta", ["1", "5"], {"gqa": "per_head", "dense_heads": "0:1"})
+    other = write_results(tmp_path / "c.h5", bad[20:], names[20:], selectors=known, dump="later.h5")
+    refused = figures(first, other, tasks, "-o", tmp_path / "none", expect=2).stderr
+    assert f"label 'half' of {other} means other options than in the files before it" in refused
+
+
 def test_nothing_in_common_is_refused(tmp_path):
     bad, failed = planted(20)
     results, tasks = write_results(tmp_path / "r.h5", bad), write_tasks(tmp_path / "t.h5", failed, model="large")
