@@ -3,11 +3,14 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cmath>
 #include <memory>
 #include <utility>
 
+#include "dumps/base/error.h"
 #include "kernels/selectors/registry.h"
+#include "kernels/selectors/selector_text.h"
 
 namespace attest {
 namespace {
@@ -45,15 +48,19 @@ std::vector<Setting> sweep(SettingKind kind, int points) {
 
 Study timed_study(const std::vector<std::string>& selectors, int sweep_points) {
   Study study;
-  for (const std::string& name : selectors) {
-    SelectorSpec spec{.label = name, .name = name, .options = {}};
-    if (name == "quest" || name == "twilight") spec.options.emplace_back("dense_layers", "0");
+  for (const std::string& text : selectors) {
+    SelectorSpec spec{.label = text, .name = {}, .options = {}};
+    if (const std::string wrong = parse_selector_text(text, spec); !wrong.empty())
+      throw UsageError(fmt::format("--selector: {}", wrong));
+    const auto gives_dense_layers = [](const auto& option) { return option.first == "dense_layers"; };
+    if ((spec.name == "quest" || spec.name == "twilight") && !std::ranges::any_of(spec.options, gives_dense_layers))
+      spec.options.emplace_back("dense_layers", "0");
     std::shared_ptr<Selector> selector = make_selector(spec);
     const SettingKind kind = selector->setting_kind();
     std::vector<Setting> grid = sweep_points > 0 ? sweep(kind, sweep_points) : paper_settings(kind);
     std::vector<std::string> labels;
     for (const Setting& setting : grid) labels.push_back(fmt::format("{}", setting.value));
-    study.selectors.push_back(make_study_selector(name, std::move(selector), std::move(grid), std::move(labels)));
+    study.selectors.push_back(make_study_selector(text, std::move(selector), std::move(grid), std::move(labels)));
   }
   return study;
 }

@@ -18,7 +18,8 @@ struct StudyBenchOptions {
   std::vector<std::string> selectors{"exact", "ffd", "quest", "kivi", "twilight", "streaming_llm"};
 };
 
-/// Selectors at the settings of their papers, or, if `sweep_points` is not 0, at so many each.
+/// Selectors, NAME or NAME:option=value,..., at the settings of their papers, or, if `sweep_points` is not 0, at so
+/// many each. Throws UsageError.
 Study timed_study(const std::vector<std::string>& selectors, int sweep_points);
 
 }  // namespace attest

@@ -14,7 +14,6 @@
 #include "experiments/bench/study_scaling.h"
 #include "experiments/cli/parse/checks.h"
 #include "experiments/commands/commands.h"
-#include "kernels/selectors/registry.h"
 
 namespace attest {
 namespace {
@@ -153,8 +152,22 @@ void run_scaling(const StudyBenchCommand& options, const GlobalOptions& global) 
   std::cout << (global.json ? json_of(rows).dump(2) + "\n" : text_of(rows, options.dump.num_layers));
 }
 
+/// A list of names is cut at its commas; a selector's options have commas of their own.
+std::vector<std::string> single_selectors(const std::vector<std::string>& texts) {
+  std::vector<std::string> found;
+  for (const std::string& text : texts) {
+    std::size_t begin = 0;
+    for (std::size_t end = 0; end != std::string::npos; begin = end + 1) {
+      end = text.find(':') == std::string::npos ? text.find(',', begin) : std::string::npos;
+      found.push_back(text.substr(begin, end - begin));
+    }
+  }
+  return found;
+}
+
 void run_bench_study(StudyBenchCommand options, const GlobalOptions& global) {
   options.bench.device = global.resolved_device();
+  options.bench.selectors = single_selectors(options.bench.selectors);
   options.bench.threads = global.thread_count();
   options.dump.seed = global.seed;
   if (options.scaling) return run_scaling(options, global);
@@ -182,11 +195,8 @@ void add_bench_study(Command& bench, const GlobalOptions& global) {
   study.option("--layers", options->dump.num_layers, "Layers of the synthetic dump")
       .takes(whole_number(1, kMaxCount))
       .shows_default();
-  std::vector<std::string> selectors;
-  for (const SelectorInfo* info : all_selectors()) selectors.emplace_back(info->name);
-  study.option("--selector", options->bench.selectors, "Selectors, at their defaults")
-      .separated()
-      .takes(one_of(selectors))
+  study.option("--selector", options->bench.selectors, "Names with commas between them, or NAME:option=value,...")
+      .takes(text_that_is("a list such as exact,ffd, or a selector with options"))
       .shows_default();
   study.option("--sweep-points", options->bench.sweep_points, "Settings per selector of the sweep; 0: no sweep")
       .takes(whole_number(0, 1000))

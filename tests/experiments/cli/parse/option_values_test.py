@@ -69,7 +69,7 @@ FIGURES = {"--output": ("a folder's name", ["''"]), "--only": ("one of quality_v
            "--by": ("one of model, task, length", ["layer", "''"]),
            "--width": ("a length such as 3.25in or 84mm, from 1 to 30 in", ["84", "0.5in", "x", "''"])}
 BENCH = {
-    "--tokens": TOKENS, "--queries": TOKENS, "--layers": COUNT, "--selector": ("one of ", ["fdd", "''"]),
+    "--tokens": TOKENS, "--queries": TOKENS, "--layers": COUNT, "--selector": ("a list such as exact,ffd", ["''"]),
     "--sweep-points": ("a whole number from 0 to 1000", ["x", "-1", "1001", "''"]), "--repeats": REPEATS, "--peer-repeats": REPEATS,
 }
 BENCH_KERNEL = {
