@@ -183,6 +183,13 @@ std::optional<Figure> figure_of(const Kind& kind, const ModelBench& bench, const
 /// Over the better of the dense methods.
 double over_dense(const ModelPoint& p) { return std::fmin(p.over_flash, p.over_cudnn); }
 
+std::string first_few(const std::vector<std::string>& texts) {
+  constexpr std::size_t kMost = 4;
+  std::string listed;
+  for (std::size_t i = 0; i < std::min(kMost, texts.size()); ++i) listed += (i == 0 ? "" : "; ") + texts[i];
+  return texts.size() <= kMost ? listed : fmt::format("{}; and {} more", listed, texts.size() - kMost);
+}
+
 std::vector<Finding> findings_of(const ModelBench& bench, const std::vector<Row>& rows) {
   std::vector<Finding> findings;
   const ModelPoint *best = nullptr, *check = &rows.front().point;
@@ -202,11 +209,8 @@ std::vector<Finding> findings_of(const ModelBench& bench, const std::vector<Row>
                              best->curve_text(), best->tokens_per_second, length_text(best->context), best->batch,
                              over_dense(*best)),
          .number = fmt::format("{:.2f}x", over_dense(*best))});
-  if (!slower.empty()) {
-    std::string text;
-    for (const std::string& one : slower) text += (text.empty() ? "" : "; ") + one;
-    findings.push_back({.text = fmt::format("Slower than the better of the dense methods: {}.", excerpt(text))});
-  }
+  if (!slower.empty())
+    findings.push_back({.text = fmt::format("Slower than the better of the dense methods: {}.", first_few(slower))});
   findings.push_back(
       {.text = fmt::format("With everything kept, logits differ from those of attention in float32 by at "
                            "most {:.2g} of their norm (tolerance {:g}).",

@@ -2,7 +2,7 @@
 import contextlib
 import os
 
-from .errors import UsageError
+from .errors import OutputError, UsageError
 
 
 def refuse_inputs(output, inputs):
@@ -11,3 +11,12 @@ def refuse_inputs(output, inputs):
         with contextlib.suppress(OSError, ValueError):  # a file that is missing is said by who reads it
             if os.path.samefile(output, path):
                 raise UsageError(f"{output}: is an input, too, expected a name of its own for the output")
+
+
+def refuse_existing(path, force):
+    """Before the work: a file that is there, or a folder that is not."""
+    if os.path.lexists(path) and not force:
+        raise OutputError(f"{path}: exists already, expected a new file (or --force)")
+    folder = os.path.dirname(path) or "."
+    if not os.path.isdir(folder):
+        raise OutputError(f"{path}: cannot be written (there is no folder {folder})")

@@ -4,13 +4,13 @@ experiments/commands/bench_model.cpp has checked the options, and hands them ove
 import contextlib
 import datetime
 import json
-import os
 import sys
 
 from ..base.arguments import Parser
 from ..base.atomic_text import atomic_text
 from ..base.command import end_interruptions, end_process, print_report, run_command
 from ..base.errors import OutputError, first_line, printable
+from ..base.output_check import refuse_existing
 
 
 def parse(arguments):
@@ -20,11 +20,6 @@ def parse(arguments):
         parser.add_argument(name)
     options = parser.parse_args(arguments)
     return {**options.request, "model": options.model, "output": options.output, "dump": options.dump}
-
-
-def refuse_existing(path, force):
-    if path and os.path.lexists(path) and not force:
-        raise OutputError(f"{path}: exists already, expected a new file (or --force)")
 
 
 def say(request, line):
@@ -111,7 +106,8 @@ def bench(request):
     from .caches import Operators
     from .record import table, text_of
 
-    refuse_existing(request["output"], request["force"])
+    if request["output"]:
+        refuse_existing(request["output"], request["force"])
     device = prepared_device(request)
     with contextlib.ExitStack() as stack:
         try:

@@ -10,7 +10,7 @@ import time
 from ..base.arguments import chosen_layers
 from ..base.command import NOTHING_WRITTEN, end_process, json_text, print_report, raise_if_interrupted, run_command
 from ..base.errors import OutputError, printable
-from ..base.output_check import refuse_inputs
+from ..base.output_check import refuse_existing, refuse_inputs
 from ..capture.model import length_warning, load_model, load_tokenizer, model_name
 from ..capture.model import refuse_missing_checkpoint, refuse_unknown_tokens
 from ..capture.prompts import tokenize
@@ -72,14 +72,6 @@ def configuration(options, model, prompts, layers):
             "dump": options.dump and {"queries": options.dump_queries, "layers": options.dump_layers,
                                       **{name: True for name in ("head_weights", "output_gradients")
                                          if getattr(options, name)}}}
-
-
-def refuse_existing(path, force):
-    if os.path.lexists(path) and not force:
-        raise OutputError(f"{path}: exists already, expected a new file (or --force)")
-    folder = os.path.dirname(path) or "."
-    if not os.path.isdir(folder):
-        raise OutputError(f"{path}: cannot be written (there is no folder {folder})")
 
 
 def run_tasks(options, progress):

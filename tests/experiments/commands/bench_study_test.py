@@ -1,0 +1,30 @@
+"""The selectors of attest bench study: names, or one with options; anything else is one sentence."""
+import json
+import os
+import subprocess
+
+import pytest
+
+
+def bench(*words):
+    return subprocess.run([os.environ["ATTEST_BIN"], "--json", "bench", "study", "--no-peer", "--sweep-points", "0", "--tokens", "256",
+                           "--layers", "1", "--repeats", "1", "--device", "cpu", *words], capture_output=True, text=True)
+
+
+@pytest.mark.parametrize("words, settings", [
+    (["--selector", "exact,quest"], 3), (["--selector", "kv_cache:k=fp8_e4m3,v=nvfp4"], 1),
+    (["--selector", "exact", "--selector", "quest:dense_layers=1"], 3),
+])
+def test_selectors(words, settings):
+    done = bench(*words)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["one_layer"][0]["settings"] == settings
+
+
+@pytest.mark.parametrize("text, sentence", [
+    ("nonsense", "unknown selector 'nonsense'"), ("ffd:", "--selector: '' is no option=value"), (",", "--selector: it names no selector"),
+    ("kv_cache:k=fp9", "fp9"),
+])
+def test_what_is_no_selector(text, sentence):
+    done = bench("--selector", text)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1) and sentence in done.stderr, done.stderr
