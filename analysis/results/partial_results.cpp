@@ -291,9 +291,13 @@ std::optional<LayerResults> PartialResults::load(const UnitKey& unit) const {
 }
 
 void PartialResults::store(const UnitKey& unit, const LayerResults& results) const {
+  store_bytes(unit, encode(results));
+}
+
+void PartialResults::store_bytes(const UnitKey& unit, std::string_view bytes) const {
   // Not synced to disk: a file damaged by a power failure fails its checksum and is computed again. With small layers,
   // syncing would take longer than computing.
-  write_atomically(path_of(unit_file(unit)), encode(results), {.sync = false});
+  write_atomically(path_of(unit_file(unit)), bytes, {.sync = false});
 }
 
 std::string PartialResults::encode(const LayerResults& results) const { return attest::encode(results, study_hash_); }

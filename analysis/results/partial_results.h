@@ -77,6 +77,7 @@ class PartialResults {
   void store(const UnitKey& unit, const LayerResults& results) const;
   /// A unit as the bytes of its file, and what they hold: empty as of load().
   std::string encode(const LayerResults& results) const;
+  void store_bytes(const UnitKey& unit, std::string_view bytes) const;
   std::optional<LayerResults> decode(const UnitKey& unit, std::string_view bytes) const;
 
   /// Small notes beside the units, for instance input hashes. load_note() is empty if the note is missing. store_note()

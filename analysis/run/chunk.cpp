@@ -4,7 +4,9 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <mutex>
 #include <span>
 #include <utility>
 
@@ -84,7 +86,7 @@ void require_unchanged(const std::vector<InputStatus>& inputs) {
 
 }  // namespace
 
-RunReport compute_chunk(const PreparedStudy& run, const std::atomic<bool>& stop, const StudyObserver& observer) {
+RunReport compute_chunk(PreparedStudy& run, const std::atomic<bool>& stop, const StudyObserver& observer) {
   const std::string& target = run.options.chunk->file;
   require_replaceable(target);  // before anything is computed
   std::error_code error;
@@ -105,23 +107,27 @@ RunReport compute_chunk(const PreparedStudy& run, const std::atomic<bool>& stop,
     report.progress = progress;
     observer.progress(progress);
   };
-  UnitQueue queue(partial, plan, run.study.skip_bad_layers, observer.notice);
-  run.compute(queue, plan, {}, stop, counting);
-  require_unchanged(run.inputs);
-
   const std::string description = Json{{"by", partial.self()}, {"study", parse_json(run.configuration)}}.dump();
-  AtomicFile file(target);
+  // A chunk that a power failure has damaged is refused, and computed again, as the file of a unit is.
+  AtomicFile file(target, {.sync = false});
   file.write(kMagic);
   file.write(number_text(description.size()));
   file.write(description);
-  for (const std::size_t i : chosen) {
-    const std::optional<LayerResults> unit = partial.load(run.plan.units[i]);
-    if (!unit) throw OutputError(fmt::format("'{}' was changed while the chunk was computed", partial.folder()));
-    const std::string bytes = partial.encode(*unit);
-    file.write(number_text(i));
-    file.write(number_text(bytes.size()));
-    file.write(bytes);
-  }
+  std::mutex mutex;
+  UnitQueue queue(partial, plan, run.study.skip_bad_layers, observer.notice, UnitQueue::Files::none);
+  run.compute(
+      queue, plan,
+      [&](const UnitKey& unit, const LayerResults& found, UnitOrigin) {
+        const std::string bytes = partial.encode(found);
+        const auto place = std::ranges::lower_bound(run.plan.units, unit) - run.plan.units.begin();
+        const std::lock_guard lock(mutex);
+        file.write(number_text(static_cast<std::uint64_t>(place)));
+        file.write(number_text(bytes.size()));
+        file.write(bytes);
+      },
+      stop, counting);
+  run.end_devices();
+  require_unchanged(run.inputs);
   file.commit();
   PartialResults::remove_own_files(partial.folder());
   return report;
@@ -141,11 +147,12 @@ void take_chunk(const std::string& path, const PreparedStudy& run, const Partial
     const UnitKey& unit = run.plan.units[chunk.number(run.plan.units.size() - 1, "a unit")];
     const std::uint64_t most = most_unit_bytes(unit, run.study);
     const std::uint64_t bytes = chunk.number(most, "the size of a unit");
-    const std::optional<LayerResults> results = partial.decode(unit, chunk.text(bytes, most));
+    const std::string text = chunk.text(bytes, most);
+    const std::optional<LayerResults> results = partial.decode(unit, text);
     if (!results)
       chunk.fail(fmt::format("the results of sample {}, layer {} are damaged", unit.sample + 1, unit.layer));
     run.take_hashes(unit, *results, UnitOrigin::beside);
-    if (partial.state(unit) == UnitState::missing) partial.store(unit, *results);
+    if (partial.state(unit) == UnitState::missing) partial.store_bytes(unit, text);
     taken(unit, *results);
   }
 }

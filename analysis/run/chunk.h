@@ -14,9 +14,8 @@
 
 namespace attest {
 
-/// Computes the chosen units and writes them to options.chunk.file. Units that a killed run has finished are found in
-/// the folder of that name with ".partial".
-RunReport compute_chunk(const PreparedStudy& run, const std::atomic<bool>& stop, const StudyObserver& observer);
+/// Computes the chosen units and writes them to options.chunk.file, in the order in which they are finished.
+RunReport compute_chunk(PreparedStudy& run, const std::atomic<bool>& stop, const StudyObserver& observer);
 
 /// Adds the units of a chunk to the folder of the study, but for those that it has already, and hands all of them to
 /// `taken`. Throws InputError if the file is damaged, or was computed from inputs of other content; UsageError if it is

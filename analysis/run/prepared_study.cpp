@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <system_error>
 #include <utility>
 
 #include "analysis/layer/make_layer_study.h"
@@ -16,6 +17,7 @@
 #include "analysis/study/settings_files.h"
 #include "analysis/study/weights_check.h"
 #include "dumps/base/error.h"
+#include "dumps/base/parallel_for.h"
 
 namespace attest {
 namespace {
@@ -72,6 +74,11 @@ std::vector<std::unique_ptr<LayerStudy>> make_studies_on_device(const Study& stu
   }
 }
 
+void start_devices(PreparedStudy& run, const std::atomic<bool>& stop, const StudyObserver& observer) {
+  run.layer_studies = make_studies_on_device(run.study, run.options, observer);
+  for (const std::unique_ptr<LayerStudy>& one : run.layer_studies) one->end_when(&stop);
+}
+
 /// Refuses layers that, with their results, take more memory than was allowed, before the first of them is studied.
 void check_memory(const Study& study, const StudyPlan& plan, const std::vector<DumpReader>& readers) {
   std::uint64_t per_cell = 0, settings_of_all = 0;
@@ -119,8 +126,23 @@ std::vector<LayerStudy*> PreparedStudy::devices() const {
 
 std::string PreparedStudy::device_text() const { return devices_text(devices()); }
 
+void PreparedStudy::end_devices() {
+  const auto end = [](std::vector<std::unique_ptr<LayerStudy>> studies) {
+    try {
+      parallel_for(static_cast<int>(studies.size()), studies.size(), [&](int, std::size_t i) { studies[i].reset(); });
+    } catch (const std::system_error&) {  // no further thread can be started: one after the other
+    }
+  };
+  try {
+    ending = std::jthread(end, std::move(layer_studies));
+  } catch (const std::system_error&) {
+  }
+  layer_studies.clear();
+}
+
 void PreparedStudy::compute(UnitQueue& queue, const StudyPlan& part, const UnitSink& sink,
-                            const std::atomic<bool>& stop, const StudyObserver& observer) const {
+                            const std::atomic<bool>& stop, const StudyObserver& observer) {
+  if (layer_studies.empty()) start_devices(*this, stop, observer);
   stream_study(study, part, readers, devices(), queue,
                {.reading_threads = reading_threads(options.device, options.threads),
                 .storing_threads = storing_threads(options.device, options.threads),
@@ -150,8 +172,7 @@ std::unique_ptr<PreparedStudy> prepare_study(Study study, RunOptions options, co
   leave_out_calibration_samples(run->study);
   run->inputs = status_of_inputs(run->study, run->options);
   run->hashes = std::make_unique<InputHashes>(run->inputs, run->options.threads);
-  run->layer_studies = make_studies_on_device(run->study, run->options, observer);
-  for (const std::unique_ptr<LayerStudy>& one : run->layer_studies) one->end_when(&stop);
+  start_devices(*run, stop, observer);
 
   run->plan = make_plan(run->readers, run->study);
   std::ranges::copy(run->plan.notices, std::back_inserter(run->notices));

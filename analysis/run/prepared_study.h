@@ -4,6 +4,7 @@
 #include <atomic>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "analysis/layer/layer_study.h"
@@ -30,13 +31,17 @@ struct PreparedStudy {
   Provenance provenance;
   std::string configuration;         ///< configuration_json()
   std::vector<std::string> notices;  ///< about the study: the same in each process that shares it
+  std::jthread ending;               ///< end_devices()
 
   std::vector<LayerStudy*> devices() const;
   std::string device_text() const;
 
+  /// Gives back what the devices hold, on another thread: to end CUDA takes as long as to write the results. The next
+  /// compute() starts the devices again.
+  void end_devices();
   /// Computes the units of a queue, which are those of `part`, on the devices (stream_study.h).
   void compute(UnitQueue& queue, const StudyPlan& part, const UnitSink& sink, const std::atomic<bool>& stop,
-               const StudyObserver& observer) const;
+               const StudyObserver& observer);
   /// What another process has read beside this one need not be read again for its hash. Throws InputError if a unit
   /// was computed from another input.
   void take_hashes(const UnitKey& unit, const LayerResults& found, UnitOrigin origin) const;

@@ -52,7 +52,7 @@ std::jthread tell_if_lonely(const PartialResults& partial, int processes, const 
 /// A study that is being run.
 class StudyRun {
  public:
-  StudyRun(const PreparedStudy& run, PartialResults& partial, const std::atomic<bool>& stop,
+  StudyRun(PreparedStudy& run, PartialResults& partial, const std::atomic<bool>& stop,
            const StudyObserver& observer, RunReport& report)
       : run_(run), partial_(partial), stop_(stop), observer_(observer), report_(report) {}
 
@@ -61,6 +61,7 @@ class StudyRun {
     const std::jthread lonely = tell_if_lonely(partial_, run_.options.processes, observer_);
     with_results([&](ResultsFinish& results, InputGuard& inputs) {
       compute(results, inputs);
+      run_.end_devices();
       finish(results, inputs);
     });
   }
@@ -171,7 +172,7 @@ class StudyRun {
     report_.summary = results.complete() ? results.summary() : summarize(*found, run_.options.with_dense_layers);
   }
 
-  const PreparedStudy& run_;
+  PreparedStudy& run_;
   PartialResults& partial_;
   const std::atomic<bool>& stop_;
   const StudyObserver& observer_;

@@ -7,11 +7,12 @@
 
 namespace attest {
 
-UnitQueue::UnitQueue(PartialResults& partial, const StudyPlan& plan, bool skip_bad_layers, Notice notice)
+UnitQueue::UnitQueue(PartialResults& partial, const StudyPlan& plan, bool skip_bad_layers, Notice notice, Files files)
     : partial_(partial),
       plan_(plan),
       skip_bad_layers_(skip_bad_layers),
       notice_(std::move(notice)),
+      files_(files),
       before_(PartialResults::unit_files(partial.folder())) {}
 
 /// The next unit to ask for, alternately of the plan and of those that others had.
@@ -80,7 +81,7 @@ void UnitQueue::tell_for_whom(const UnitKey& unit) {
 
 void UnitQueue::finish(const UnitKey& unit, LayerResults& results) {
   results.computed_by = partial_.self();
-  partial_.store(unit, results);
+  if (files_ == Files::written) partial_.store(unit, results);
   partial_.unlock(unit);
 }
 

@@ -37,14 +37,19 @@ class UnitQueue {
   };
   using Notice = std::function<void(const std::string&)>;
 
+  /// Whether units that are finished get files in the folder.
+  enum class Files : std::uint8_t { written, none };
+
   /// The references must outlive this object. `skip_bad_layers`: a layer that an earlier run has left out is finished.
   /// `notice` is told for whom this process waits, if it does so for more than kPatience.
-  UnitQueue(PartialResults& partial, const StudyPlan& plan, bool skip_bad_layers, Notice notice = {});
+  UnitQueue(PartialResults& partial, const StudyPlan& plan, bool skip_bad_layers, Notice notice = {},
+            Files files = Files::written);
 
   static constexpr std::chrono::seconds kPatience{10};
 
   Next next();
-  /// Stores the results of a unit that was to be computed. Throws OutputError if they cannot be stored.
+  /// Stores the results of a unit that was to be computed, if Files::written. Throws OutputError if they cannot be
+  /// stored.
   void finish(const UnitKey& unit, LayerResults& results);
   /// A unit that is `stored`. Empty if its file is gone, is damaged or is not of this unit: it is handed out again.
   std::optional<LayerResults> load(const UnitKey& unit);
@@ -64,6 +69,7 @@ class UnitQueue {
   const StudyPlan& plan_;
   const bool skip_bad_layers_;
   const Notice notice_;
+  const Files files_;
   const std::set<UnitKey> before_;  ///< had a file when the queue was made
   std::mutex mutex_;
   std::size_t next_ = 0;       ///< in the plan

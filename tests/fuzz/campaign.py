@@ -1,13 +1,15 @@
 """A long run of all readers, which may be interrupted: campaign.py FUZZ_READERS LOG [--text N] [--hdf5 N] [--seed S] [--reader NAMES]
-reads N made inputs with each reader (default 10,000,000 of text and 1,000,000 of HDF5), in pieces that it notes in LOG, where it goes
-on; --table prints what LOG has. One process at a time: start it again with another LOG and seed for another core."""
+[--jobs N] [--seconds S] reads N made inputs with each reader (default 10,000,000 of text and 1,000,000 of HDF5), in pieces that it notes in
+LOG, where it goes on; --table prints what LOG has."""
 import argparse
 import collections
+import concurrent.futures
 import json
 import pathlib
 import re
 import subprocess
 import sys
+import time
 
 HDF5 = {"dump", "estimates", "results", "tasks", "figures"}
 PIECES = 100  # of the inputs of a reader
@@ -25,25 +27,51 @@ def pieces(log, seed):
     return found
 
 
-def run(options, reader, most):
-    """Reads what is missing of a reader's inputs. False if an input failed."""
-    size = max(1, most // PIECES)
-    first = sum(piece["runs"] for piece in pieces(options.log, options.seed)[reader])
-    for begin in range(first, most, size):
-        runs = min(size, most - begin)
-        done = subprocess.run([options.program, "--reader", reader, "--seed", str(options.seed), "--first", str(begin), "--runs", str(runs)],
-                              capture_output=True, text=True)
-        found = LINE.search(done.stdout)
-        if not found:
-            sys.exit(f"{reader}: {done.stdout}{done.stderr}")
-        counts = {name: int(text) for name, text in found.groupdict().items()}
-        seconds = counts["inputs"] / max(counts.pop("rate"), 1)
-        with options.log.open("a") as file:
-            file.write(json.dumps({"reader": reader, "seed": options.seed, "first": begin, "runs": runs, "seconds": round(seconds, 3), **counts}) + "\n")
-        if done.returncode:
-            print(done.stdout, end="")
-            return False
-    return True
+def missing(options, readers):
+    """(reader, first, runs) of the pieces that LOG has not."""
+    done = pieces(options.log, options.seed)
+    for reader in readers:
+        most = options.hdf5 if reader in HDF5 else options.text
+        size = max(1, most // PIECES)
+        begin = 0
+        for first, runs in sorted((piece["first"], piece["runs"]) for piece in done[reader]) + [(most, 0)]:
+            yield from ((reader, at, min(size, first - at)) for at in range(begin, min(first, most), size))
+            begin = max(begin, first + runs)
+
+
+def read(options, reader, first, runs):
+    """Reads one piece; (its line of LOG or None, what was printed, whether an input failed)."""
+    done = subprocess.run([options.program, "--reader", reader, "--seed", str(options.seed), "--first", str(first), "--runs", str(runs)],
+                          capture_output=True, text=True)
+    found = LINE.search(done.stdout)
+    if not found:
+        return None, f"{reader}: {done.stdout}{done.stderr}", True
+    counts = {name: int(text) for name, text in found.groupdict().items()}
+    seconds = counts["inputs"] / max(counts.pop("rate"), 1)
+    line = {"reader": reader, "seed": options.seed, "first": first, "runs": runs, "seconds": round(seconds, 3), **counts}
+    return line, done.stdout, done.returncode != 0
+
+
+def run(options, readers):
+    """Reads what is missing, options.jobs pieces at a time. False if an input failed; no further piece is begun then."""
+    end = time.monotonic() + options.seconds
+    good = True
+
+    def read_in_time(piece):
+        return read(options, *piece) if good and time.monotonic() < end else None
+
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        for done in concurrent.futures.as_completed([pool.submit(read_in_time, piece) for piece in missing(options, readers)]):
+            if done.result() is None:
+                continue
+            line, printed, failed = done.result()
+            if line:
+                with options.log.open("a") as file:
+                    file.write(json.dumps(line) + "\n")
+            if failed:
+                print(printed, end="")
+                good = False
+    return good
 
 
 def table(log, seed):
@@ -63,11 +91,13 @@ def main():
     parser.add_argument("--hdf5", type=int, default=1_000_000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--reader")
+    parser.add_argument("--jobs", type=int, default=1, help="pieces at a time")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="begins no piece after this time")
     parser.add_argument("--table", action="store_true", help="read nothing")
     options = parser.parse_args()
     listed = subprocess.run([options.program, "--list"], capture_output=True, text=True, check=True).stdout.split()
-    good = options.table or all([run(options, reader, options.hdf5 if reader in HDF5 else options.text)
-                                 for reader in (options.reader.split(",") if options.reader else listed)])
+    readers = options.reader.split(",") if options.reader else listed
+    good = options.table or run(options, readers)
     table(options.log, options.seed)
     return not good
 

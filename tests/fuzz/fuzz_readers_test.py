@@ -69,13 +69,18 @@ def test_the_command_line_says_what_is_wrong():
 
 
 def test_a_campaign_goes_on_where_it_ended(tmp_path):
-    """campaign.py: the inputs of two runs are those of one."""
-    def campaign(log, most):
-        command = [sys.executable, pathlib.Path(__file__).with_name("campaign.py"), FUZZ, tmp_path / log, "--text", most, "--hdf5", 48, "--reader", "unit,tasks"]
+    """campaign.py: the inputs of two runs are those of one, and so are those of several processes."""
+    def campaign(log, most, *options):
+        command = [sys.executable, pathlib.Path(__file__).with_name("campaign.py"), FUZZ, tmp_path / log, "--text", most, "--hdf5", 48, "--reader", "unit,tasks",
+                   *options]
         done = subprocess.run([*map(str, command)], capture_output=True, text=True, timeout=600)
         assert done.returncode == 0, done.stdout + done.stderr
         return re.findall(r"^\| (\w+) \| ([\d,]+) \| ([\d,]+) \| (\d+) \|", done.stdout, re.M)
 
-    first, whole, again = campaign("a", 300), campaign("b", 600), campaign("a", 600)
+    assert campaign("a", 300, "--seconds", 0) == []
+    first, whole, again = campaign("a", 300), campaign("b", 600, "--jobs", 3), campaign("a", 600)
     assert first[0][:2] == ("unit", "300") and again == whole and again[0][:2] == ("unit", "600") and again[1][0] == "tasks"
     assert campaign("a", 600) == whole
+    lines = (tmp_path / "b").read_text().splitlines()
+    (tmp_path / "c").write_text("\n".join(lines[:7] + lines[9:]) + "\n")  # two pieces were interrupted
+    assert campaign("c", 600) == whole

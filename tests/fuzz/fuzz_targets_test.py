@@ -94,6 +94,14 @@ def test_a_new_reader_without_one_is_found(line, tmp_path):
     assert list(without_target(tmp_path)) == []
 
 
+def test_each_target_is_in_the_programs_with_sanitizers():
+    """Those compile what readers need alone; of figures there are none."""
+    cmake = (SOURCE / "tests/fuzz/CMakeLists.txt").read_text()
+    needed = re.compile("|".join(re.findall(r'"([^"]+)"', cmake.split("set(needed")[1].split(")\n  list(")[0])))
+    sources = [str(path.relative_to(SOURCE / "tests")).replace("_target", "") for path in (SOURCE / "tests").rglob("*_target.cpp")]
+    assert len(sources) > 20 and [source for source in sources if not needed.match(source)] == ["experiments/figures/figures.cpp"]
+
+
 def test_each_target_is_in_the_list():
     declared = set(re.findall(r"k\w+Target\b", (SOURCE / "tests/fuzz/fuzz_target.h").read_text()))
     listed = set(re.findall(r"&(k\w+Target)\b", (SOURCE / "tests/fuzz/fuzz_targets.cpp").read_text()))

@@ -13,7 +13,10 @@ from ..program import program
 
 
 running = set()  # processes that threads of this one have started
-slots = None  # how many threads of this process compute chunks: they share the machine's GPUs as ranks do
+# How many threads of this process compute chunks, and share the machine's processors and GPUs as ranks do. A slot of any
+# other worker is one thread.
+slots = None
+kept = None  # a folder: the client is this process, and is given files there instead of bytes
 thread, numbers = threading.local(), itertools.count()
 
 
@@ -55,17 +58,19 @@ def units_text(units):
 
 
 def compute(words, units, folder):
-    """(bytes, seconds): `attest run` with `words` on these units of the study, from the client's `folder`, where relative
-    paths begin. The file of the units checks itself when it is added to the study (analysis/run/chunk.cpp)."""
+    """(bytes or `kept` file, seconds): `attest run` with `words` on these units of the study, from the client's
+    `folder`, where relative paths begin. The file of the units checks itself when it is added to the study
+    (analysis/run/chunk.cpp)."""
     if not os.path.isdir(folder):
         raise ChunkError(f"worker {socket.gethostname()}: has no folder {folder}, where the command was given", 4)
-    with tempfile.TemporaryDirectory(prefix="attest-chunk-") as place:
+    with tempfile.TemporaryDirectory(prefix="attest-chunk-", dir=kept) as place:
         chunk = pathlib.Path(place) / "chunk"
+        threads = [] if slots or any(word.startswith("--threads") for word in words) else ["--threads=1"]
         began = time.monotonic()
         process = subprocess.Popen(
-            [program(), "run", *words, "--units", units_text(units), "--chunk", str(chunk), "--quiet"], cwd=folder,
-            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace",
-            env=environment())
+            [program(), "run", *words, *threads, "--units", units_text(units), "--chunk", str(chunk), "--quiet"],
+            cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+            errors="replace", env=environment())
         running.add(process)
         try:
             error = process.communicate()[1]
@@ -75,4 +80,7 @@ def compute(words, units, folder):
             said = (error.strip().splitlines() or [f"ended by signal {-process.returncode}"])[-1]
             raise ChunkError(f"worker {socket.gethostname()}: {printable(said.removeprefix('attest: '))}",
                              process.returncode if process.returncode in (1, 2, 4, 5) else 1)
-        return chunk.read_bytes(), time.monotonic() - began
+        took = time.monotonic() - began
+        if kept is None:
+            return chunk.read_bytes(), took
+        return chunk.rename(f"{place}.chunk"), took

@@ -5,6 +5,7 @@ import contextlib
 import logging
 import os
 import re
+import tempfile
 import threading
 import time
 
@@ -12,6 +13,14 @@ from ..base.errors import OutputError, UsageError, first_line
 from . import chunk
 
 CONNECT_SECONDS = 15
+LOCAL = {
+    "distributed.dashboard.link": "http://127.0.0.1:{port}/status",
+    # How Dask watches itself would take a twentieth of a core.
+    "distributed.worker.profile.enabled": False,
+    "distributed.admin.tick.interval": "1s",
+    "distributed.admin.system-monitor.interval": "2s",
+    "distributed.worker.memory.monitor-interval": "2s",
+}
 
 
 @contextlib.contextmanager
@@ -27,8 +36,9 @@ def dask(place, say):
         try:
             if local := re.fullmatch(r"local:([1-9]\d*)", place):
                 # Threads do: each starts a process of the program.
-                stack.enter_context(config.set({"distributed.dashboard.link": "http://127.0.0.1:{port}/status"}))
+                stack.enter_context(config.set(LOCAL))
                 chunk.slots = int(local[1])
+                chunk.kept = stack.enter_context(tempfile.TemporaryDirectory(prefix="attest-chunks-"))
                 cluster = LocalCluster(n_workers=1, threads_per_worker=chunk.slots, processes=False,
                                        dashboard_address="127.0.0.1:0", silence_logs=logging.CRITICAL)
                 client = stack.enter_context(Client(stack.enter_context(cluster)))

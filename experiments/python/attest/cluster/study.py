@@ -15,6 +15,7 @@ from ..program import program
 from .chunk import ChunkError, compute
 
 SECONDS = 10  # of work in a chunk
+LEAST_SECONDS = 1  # because a process starts for each
 PATIENCE = 20  # seconds, for what was computed before an error
 MOST_LOST = 10  # how often an executor may lose a chunk to workers that die
 # Variables of launchers (mpirun, srun, torchrun): this process alone has the study's folder.
@@ -48,8 +49,6 @@ class Study:
 
     def __init__(self, words, output, show=None):
         self.words, self.output, self.show = words, output, show
-        if not any(word.startswith("--threads") for word in words):
-            self.words = [*words, "--threads=1"]  # a slot of a worker is one thread
         self.total, self.missing, self.summary = 0, [], None
         self.how = []  # to go on
 
@@ -104,7 +103,8 @@ class Study:
                     spent.append(took / len(units))
                 if spent and waiting:  # at the end all workers are to be busy, so that chunks are not too few
                     fair = -(-len(waiting) // (2 * (slots or SLOTS)))
-                    size = max(1, min(round(seconds * len(spent) / sum(spent)), fair))
+                    a_second = len(spent) / sum(spent)
+                    size = max(1, min(round(seconds * a_second), max(fair, round(LEAST_SECONDS * a_second))))
                 while waiting and (slots is None or len(running) < 2 * slots):  # one waits behind each that runs
                     submit()
                 for data, units in chunks:
@@ -161,9 +161,11 @@ class Gatherer:
         self.check()
         if self.ended:
             return
-        path = self.place / str(self.given)
-        path.write_bytes(data)
-        self.given += 1
+        path = data
+        if isinstance(data, bytes):
+            path = self.place / str(self.given)
+            path.write_bytes(data)
+            self.given += 1
         try:
             self.process.stdin.write(f"{path}\n".encode())
             self.process.stdin.flush()
