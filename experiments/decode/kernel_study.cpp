@@ -203,18 +203,6 @@ std::vector<KernelStudy> read_kernel_studies(const std::vector<std::string>& pat
   return studies;
 }
 
-std::string length_text(std::int64_t tokens) {
-  constexpr std::int64_t kKibi = 1024, kMebi = kKibi * kKibi;
-  if (tokens % kMebi == 0) return fmt::format("{}M", tokens / kMebi);
-  return tokens % kKibi == 0 ? fmt::format("{}K", tokens / kKibi) : fmt::format("{}", tokens);
-}
-
-std::string setting_text(const KernelSetting& setting) {
-  if (setting.kind == "none") return {};
-  if (setting.kind == "keep") return fmt::format("keep {:.3g} %", 100 * setting.value);
-  return fmt::format("{} {:g}", setting.kind, setting.value);
-}
-
 std::string curve_text(const KernelPoint& point) {
   std::string text = point.method;
   if (point.method == "sdpa_flash") text = "SDPA flash";

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "experiments/decode/kernel_report.h"
+#include "experiments/decode/kernel_text.h"
 #include "experiments/study_view/experiment.h"
 #include "plots/style.h"
 
@@ -82,14 +83,8 @@ inline constexpr std::size_t kMostPoints = 1000;
 /// Throws InputError if a file is no kernel report or has more than kMostPoints, UsageError if one is named twice.
 std::vector<KernelStudy> read_kernel_studies(const std::vector<std::string>& paths);
 
-/// "256K", "1000".
-std::string length_text(std::int64_t tokens);
-
 /// "FFD delta 5", "FFD 4-bit keep 6 %", "SDPA flash".
 std::string curve_text(const KernelPoint& point);
-
-/// "delta 5", "keep 6 %"; empty if the method has no setting.
-std::string setting_text(const KernelSetting& setting);
 
 /// Of the limit of a curve that has `style`: thin dashes, for Mark::plain.
 LineStyle limit_style(const LineStyle& style);

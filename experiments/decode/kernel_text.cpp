@@ -62,10 +62,6 @@ std::string setting_text(const KernelMeasurement& m) {
   return fmt::format("keep {:.3g}%", 100 * m.setting.value);
 }
 
-std::string length_in_k(std::int64_t length) {
-  return length % 1024 == 0 ? fmt::format("{}K", length / 1024) : fmt::format("{}", length);
-}
-
 std::string machine_text(const KernelReport& report) {
   const KernelMachine& machine = report.machine;
   const KernelShape& shape = report.shape;
@@ -104,7 +100,7 @@ std::string text_of(const KernelReport& report) {
       return std::isfinite(ratio) ? fmt::format("{:.2f}x", ratio) : "-";
     };
     cells.push_back(
-        {m.method, or_dash(m.scan), or_dash(m.rule), or_dash(m.launches), length_in_k(m.length),
+        {m.method, or_dash(m.scan), or_dash(m.rule), or_dash(m.launches), length_text(m.length),
          fmt::format("{}", m.batch), setting_text(m), percent(middle(line.keeps)), percent(io), number(median, 1),
          fmt::format("{}..{}", number(std::ranges::min(line.medians), 1), number(std::ranges::max(line.medians), 1)),
          number(floor, 1), number(median / floor, 2), speedup("sdpa_flash"), speedup("sdpa_cudnn"),
@@ -114,6 +110,18 @@ std::string text_of(const KernelReport& report) {
   for (const KernelLeftOut& line : report.left_out)
     text += fmt::format("left out: {}: {}\n", printable(line.method), printable(line.reason));
   return text;
+}
+
+std::string length_text(std::int64_t tokens) {
+  constexpr std::int64_t kKibi = 1024, kMebi = kKibi * kKibi;
+  if (tokens % kMebi == 0) return fmt::format("{}M", tokens / kMebi);
+  return tokens % kKibi == 0 ? fmt::format("{}K", tokens / kKibi) : fmt::format("{}", tokens);
+}
+
+std::string setting_text(const KernelSetting& setting) {
+  if (setting.kind == "none") return {};
+  if (setting.kind == "keep") return fmt::format("keep {:.3g} %", 100 * setting.value);
+  return fmt::format("{} {:g}", setting.kind, setting.value);
 }
 
 }  // namespace attest

@@ -1,6 +1,7 @@
-// A kernel report as a table for people.
+// A kernel report as a table for people, and words for what it holds.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "experiments/decode/kernel_report.h"
@@ -10,5 +11,11 @@ namespace attest {
 /// The machine, a line for each method, setting, length and batch (over layers: the median of their medians, least and
 /// most), and what was left out. Speed-ups are over LibTorch's attention at the same length and batch.
 std::string text_of(const KernelReport& report);
+
+/// "256K", "1000".
+std::string length_text(std::int64_t tokens);
+
+/// "delta 5", "keep 6 %"; empty if the method has no setting.
+std::string setting_text(const KernelSetting& setting);
 
 }  // namespace attest

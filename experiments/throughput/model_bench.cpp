@@ -12,7 +12,7 @@
 #include "dumps/base/json_place.h"
 #include "dumps/base/printable.h"
 #include "dumps/dump_info.h"
-#include "experiments/decode/kernel_study.h"
+#include "experiments/decode/kernel_text.h"
 
 namespace attest {
 namespace {
