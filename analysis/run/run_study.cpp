@@ -52,8 +52,8 @@ std::jthread tell_if_lonely(const PartialResults& partial, int processes, const 
 /// A study that is being run.
 class StudyRun {
  public:
-  StudyRun(PreparedStudy& run, PartialResults& partial, const std::atomic<bool>& stop,
-           const StudyObserver& observer, RunReport& report)
+  StudyRun(PreparedStudy& run, PartialResults& partial, const std::atomic<bool>& stop, const StudyObserver& observer,
+           RunReport& report)
       : run_(run), partial_(partial), stop_(stop), observer_(observer), report_(report) {}
 
   /// Computes what is missing.
