@@ -41,6 +41,17 @@ TEST_F(UnitQueueTest, HandsOutEachUnitOnce) {
   EXPECT_EQ(partial_.load({0, 0, 1})->computed_by, partial_.self());
 }
 
+TEST_F(UnitQueueTest, WritesNoFilesWhereWhoeverGetsTheResultsKeepsThem) {
+  UnitQueue queue(partial_, plan_, false, {}, UnitQueue::Files::none);
+  const UnitQueue::Next next = queue.next();
+  LayerResults found = results(0);
+  queue.finish(next.unit, found);
+  EXPECT_EQ(found.computed_by, partial_.self());
+  EXPECT_EQ(partial_.state(next.unit), UnitState::missing);
+  PartialResults other(folder_.file("partial"), PartialResults::Start::resume, "{}");
+  EXPECT_TRUE(other.try_lock(next.unit)) << "it was given back";
+}
+
 TEST_F(UnitQueueTest, SaysWhatIsStoredAndByWhom) {
   partial_.store({0, 0, 0}, results(0));
   partial_.store({0, 0, 1}, results(1, false));
