@@ -17,7 +17,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr auto kPollInterval = std::chrono::milliseconds(10);
+constexpr auto kTurnInterval = std::chrono::milliseconds(10);
 
 }  // namespace
 
@@ -30,7 +30,7 @@ ResultsFinish::ResultsFinish(const PreparedStudy& run, PartialResults& partial)
 ResultsFinish::Turn ResultsFinish::wait_for_turn(const std::atomic<bool>& stop, const Notice& notice) {
   if (locked_) return Turn::write;
   Clock::time_point told = Clock::now();
-  for (; partial_.in_place(); std::this_thread::sleep_for(kPollInterval)) {
+  for (; partial_.in_place(); std::this_thread::sleep_for(kTurnInterval)) {
     if (stop) throw Interrupted("interrupted");
     if (partial_.try_lock_results()) {
       locked_ = true;

@@ -18,7 +18,7 @@ constexpr std::array kShares = {0.1, 0.2, 0.05, 0.02, 0.01};
 
 Guarantee guarantee_of(double share) { return {.max_violating = share}; }
 
-struct Row {
+struct TargetRow {
   std::string predictor;
   PassCounts counts;
   std::array<bool, kShares.size()> certified = {};
@@ -29,28 +29,28 @@ struct Row {
   }
 };
 
-Table table_of(const std::vector<Row>& rows) {
-  std::vector<ColumnOf<Row>> columns = {
-      {{.name = "predictor", .kind = Column::Kind::text}, [](const Row& r) { return r.predictor; }},
-      {{.name = "target", .kind = Column::Kind::text}, [](const Row& r) { return r.counts.target.text; }},
-      {{.name = "value", .decimals = 4}, [](const Row& r) { return r.counts.target.value; }},
+Table table_of(const std::vector<TargetRow>& rows) {
+  std::vector<ColumnOf<TargetRow>> columns = {
+      {{.name = "predictor", .kind = Column::Kind::text}, [](const TargetRow& r) { return r.predictor; }},
+      {{.name = "target", .kind = Column::Kind::text}, [](const TargetRow& r) { return r.counts.target.text; }},
+      {{.name = "value", .decimals = 4}, [](const TargetRow& r) { return r.counts.target.value; }},
       {{.name = "runs", .heading = "runs that meet it", .decimals = 0},
-       [](const Row& r) { return static_cast<double>(r.counts.runs); }},
+       [](const TargetRow& r) { return static_cast<double>(r.counts.runs); }},
       {{.name = "failed_runs", .heading = "failed", .decimals = 0},
-       [](const Row& r) { return static_cast<double>(r.counts.failed_runs); }},
+       [](const TargetRow& r) { return static_cast<double>(r.counts.failed_runs); }},
       {{.name = "prompts", .heading = "prompts with such a run", .decimals = 0},
-       [](const Row& r) { return static_cast<double>(r.counts.prompts); }},
+       [](const TargetRow& r) { return static_cast<double>(r.counts.prompts); }},
       {{.name = "failed_prompts", .heading = "failed", .decimals = 0},
-       [](const Row& r) { return static_cast<double>(r.counts.failed_prompts); }},
-      {{.name = "failed_share", .heading = "share"}, [](const Row& r) { return r.failed_share(); }},
-      {{.name = "failed_share_at_most", .heading = "at most (95 %)"}, [](const Row& r) {
+       [](const TargetRow& r) { return static_cast<double>(r.counts.failed_prompts); }},
+      {{.name = "failed_share", .heading = "share"}, [](const TargetRow& r) { return r.failed_share(); }},
+      {{.name = "failed_share_at_most", .heading = "at most (95 %)"}, [](const TargetRow& r) {
          return share_upper_bound(r.counts.failed_prompts, r.counts.prompts, guarantee_of(kShares[0]).confidence);
        }}};
   for (std::size_t s = 0; s < kShares.size(); ++s)
     columns.push_back({{.name = fmt::format("certified_{:g}", 100 * kShares[s]),
                         .heading = fmt::format("certified: at most {:g} %", 100 * kShares[s]),
                         .decimals = 0},
-                       [s](const Row& r) { return r.certified[s] ? 1.0 : 0.0; }});
+                       [s](const TargetRow& r) { return r.certified[s] ? 1.0 : 0.0; }});
   return make_table(rows, columns);
 }
 
@@ -83,7 +83,7 @@ Finding finding_of(const OutcomeStudy& study, const std::vector<PassCounts>& cou
 }  // namespace
 
 void add_targets(const OutcomeStudy& study, ExperimentResult& result) {
-  std::vector<Row> rows;
+  std::vector<TargetRow> rows;
   for (const std::string& name : target_predictors()) {
     const std::optional<std::size_t> predictor = study.all.find(name);
     if (!predictor) continue;
@@ -92,7 +92,7 @@ void add_targets(const OutcomeStudy& study, ExperimentResult& result) {
     for (std::size_t s = 0; s < kShares.size(); ++s) ends[s] = laxest_certified(counts, guarantee_of(kShares[s]));
     if (rows.empty()) result.findings.push_back(finding_of(study, counts));  // the preferred one
     for (std::size_t i = 0; i < counts.size(); ++i) {
-      Row row{.predictor = name, .counts = counts[i]};
+      TargetRow row{.predictor = name, .counts = counts[i]};
       for (std::size_t s = 0; s < kShares.size(); ++s)
         row.certified[s] =
             ends[s] && i <= *ends[s] && counts[i].prompts >= fewest_prompts(guarantee_of(kShares[s]), {});
