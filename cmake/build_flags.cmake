@@ -22,6 +22,10 @@ set(cxx $<COMPILE_LANGUAGE:CXX>)
 target_compile_options(build_flags INTERFACE
   $<${cxx}:-Wall> $<${cxx}:-Wextra> $<${cxx}:-Wpedantic>
   $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra>)
+# __FILE__, which assertions of libraries hold, names no folder of the machine that built the program.
+set(prefix_map -fmacro-prefix-map=${CMAKE_SOURCE_DIR}/=)
+target_compile_options(build_flags INTERFACE
+  $<${cxx}:${prefix_map}> $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=${prefix_map}>)
 # Do not link libraries that nothing calls: their static initialisers would cost time at every start.
 target_link_options(build_flags INTERFACE -Wl,--as-needed)
 target_include_directories(build_flags INTERFACE ${CMAKE_SOURCE_DIR})

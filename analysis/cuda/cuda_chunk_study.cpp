@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "analysis/cuda/cuda_layer_chunk.h"
 #include "analysis/cuda/cuda_overflow.h"
@@ -44,6 +45,33 @@ std::vector<float> gradients_of(const AttentionLayer& layer, std::span<const Que
     }
   return gradients;
 }
+
+/// Exact attention as the kernels of a second stream see it. The first stream goes on when they are done.
+class Beside {
+ public:
+  Beside(const CudaLane& lane, const CudaExactRows& exact)
+      : lane_(lane), first_(exact.chunk->stream), chunk_(*exact.chunk), exact_(exact) {
+    lane_.begin.record(first_);
+    lane_.begin.make_wait(lane_.stream);
+    chunk_.arena = &lane_.arena;
+    chunk_.stream = lane_.stream;
+    exact_.chunk = &chunk_;
+  }
+  ~Beside() {
+    ATTEST_CUDA_QUIET(cudaEventRecord(lane_.end, lane_.stream));
+    ATTEST_CUDA_QUIET(cudaStreamWaitEvent(first_, lane_.end));
+  }
+  Beside(const Beside&) = delete;
+  Beside& operator=(const Beside&) = delete;
+
+  const CudaExactRows& exact() const { return exact_; }
+
+ private:
+  const CudaLane& lane_;
+  const cudaStream_t first_;
+  CudaChunk chunk_;
+  CudaExactRows exact_;
+};
 
 }  // namespace
 
@@ -87,6 +115,7 @@ CudaExactRows CudaChunkStudy::attend_exactly(CudaChunk& chunk, std::span<const Q
 
 void CudaChunkStudy::enqueue(std::span<const QueryGroup> groups) {
   const DeviceArena::Scope scope(setup_.arena);
+  const StageClock::Stage busy(setup_.clock, std::string(kBusyStage), setup_.stream, 0);
   const RowTables tables = row_tables(setup_.layer, setup_.inputs.heads, groups);
   CudaChunk chunk = layer_chunk(setup_.layer, setup_.inputs, tables, setup_.arena, setup_.uploads, setup_.stream);
   CudaExactRows exact = attend_exactly(chunk, groups);
@@ -109,13 +138,16 @@ void CudaChunkStudy::enqueue(std::span<const QueryGroup> groups) {
     }
     chunk.exact_order = &ranks.order;
   }
+  std::optional<Beside> beside;
+  if (setup_.beside != nullptr && setup_.selectors.size() > 1) beside.emplace(*setup_.beside, exact);
   for (std::size_t s = 0; s < setup_.selectors.size(); ++s) {
     const StudySelector& chosen = setup_.study.selectors[s];
+    const CudaExactRows& seen = beside && s % 2 == 1 ? beside->exact() : exact;
     if (chosen.selector->monotone() || is_dense(groups, s)) {
-      run_selector(exact, groups, s, chosen.grid, 0);
+      run_selector(seen, groups, s, chosen.grid, 0);
     } else {
       for (std::size_t i = 0; i < chosen.grid.size(); ++i)
-        run_selector(exact, groups, s, std::span(chosen.grid).subspan(i, 1), i);
+        run_selector(seen, groups, s, std::span(chosen.grid).subspan(i, 1), i);
     }
   }
 }
@@ -135,7 +167,7 @@ bool CudaChunkStudy::is_dense(std::span<const QueryGroup> groups, std::size_t s)
 
 void CudaChunkStudy::run_selector(const CudaExactRows& exact, std::span<const QueryGroup> groups, std::size_t s,
                                   std::span<const Setting> grid, std::size_t first_setting) {
-  const DeviceArena::Scope scope(setup_.arena);
+  const DeviceArena::Scope scope(*exact.chunk->arena);
   const Selector& selector = *setup_.study.selectors[s].selector;
   const std::vector<double> shifts = setting_shifts(selector, setup_.layer.layer, groups);
   CudaChunk chunk = *exact.chunk;

@@ -12,7 +12,15 @@
 
 namespace attest {
 
-/// Enqueues the work of one layer on one stream. Never waits for the device.
+/// A second stream with scratch memory of its own. A kernel of one row per thread block leaves much of a GPU idle, so
+/// that selectors run two at a time.
+struct CudaLane {
+  DeviceArena& arena;
+  cudaStream_t stream;
+  CudaEvent begin, end;
+};
+
+/// Enqueues the work of one layer on one stream, and what it can beside it on a second. Never waits for the device.
 class CudaChunkStudy {
  public:
   struct Setup {
@@ -25,11 +33,12 @@ class CudaChunkStudy {
     CudaResults& results;
     StageClock& clock;
     cudaStream_t stream;
+    const CudaLane* beside = nullptr;
   };
   explicit CudaChunkStudy(const Setup& setup);
 
   /// A selector is dense for all KV heads of the groups or for none (equally_dense()). Throws DeviceMemoryFull if the
-  /// groups need more memory than the arena has. The caller may retry with fewer groups.
+  /// groups need more memory than an arena has. The caller may retry with fewer groups.
   void enqueue(std::span<const QueryGroup> groups);
 
  private:

@@ -58,7 +58,12 @@ struct Job {
 class CudaLayerStudy final : public LayerStudy {
  public:
   CudaLayerStudy(const Study& study, int device, const DeviceMemoryLimit& memory, std::span<const Metric> metrics)
-      : study_(study), metrics_(metrics), device_(device), arena_(0) {
+      : study_(study),
+        metrics_(metrics),
+        device_(device),
+        arena_(0),
+        lane_arena_(0),
+        lanes_(study.selectors.size() > 1 ? 2 : 1) {
     for (const StudySelector& s : study.selectors) {
       selectors_.push_back(s.selector->cuda_code());
       if (!selectors_.back())
@@ -150,6 +155,7 @@ class CudaLayerStudy final : public LayerStudy {
   void abandon() noexcept {
     ATTEST_CUDA_QUIET(cudaStreamSynchronize(copying_));
     ATTEST_CUDA_QUIET(cudaStreamSynchronize(computing_));
+    ATTEST_CUDA_QUIET(cudaStreamSynchronize(computing_beside_));
     submitted_.clear();
     for (Job& job : jobs_) {
       job.clock.forget();
@@ -236,7 +242,8 @@ class CudaLayerStudy final : public LayerStudy {
     inputs.key_amax = amax;
     inputs.value_amax = amax == nullptr ? nullptr : amax + layer.shape.num_kv_heads;
     if (amax != nullptr && fill_amax) cuda_layer_amax(layer, inputs, amax, computing_);
-    CudaChunkStudy study({study_, selectors_, layer, inputs, arena_, job.uploads, job.results, job.clock, computing_});
+    CudaChunkStudy study({study_, selectors_, layer, inputs, arena_, job.uploads, job.results, job.clock, computing_,
+                          lanes_ == 2 ? &lane_ : nullptr});
     for (const KvHeadRange& alike : equally_dense(inputs.heads, job.results.layout().selectors))
       enqueue_groups(layer, study, query_groups(layer, alike));
   }
@@ -268,11 +275,27 @@ class CudaLayerStudy final : public LayerStudy {
       slot.v.reserve(v * static_cast<std::size_t>(heads));
       inputs += slot.q.size() + slot.k.size() + slot.v.size();
     }
-    arena_.set_limit(memory_ - std::min(memory_, inputs));
-    if (submitted_.empty() && arena_.has_several_slabs()) {
+    scratch_ = memory_ - std::min(memory_, inputs);
+    limit_arenas();
+    if (submitted_.empty() && (arena_.has_several_slabs() || lane_arena_.has_several_slabs())) {
       computing_.synchronize();
       arena_.merge_slabs();
+      lane_arena_.merge_slabs();
     }
+  }
+
+  void limit_arenas() {
+    const std::size_t of_lane = lanes_ == 2 ? scratch_ / 3 : 0;
+    lane_arena_.set_limit(of_lane);
+    arena_.set_limit(scratch_ - of_lane);
+  }
+
+  /// The memory of the second lane goes to the first.
+  void use_one_lane() {
+    computing_.synchronize();  // waits for the work of both
+    lane_arena_.release();
+    lanes_ = 1;
+    limit_arenas();
   }
 
   /// Ranges of KV heads whose keys and values fit in a quarter of the memory: the two input slots take half of it, with
@@ -349,7 +372,11 @@ class CudaLayerStudy final : public LayerStudy {
         next_chunk_ = (next_chunk_ + 1) % chunks_done_.size();
         groups = groups.subspan(count);
       } catch (const DeviceMemoryFull&) {
-        if (count == 1) throw;
+        if (count == 1 && lanes_ == 1) throw;
+        if (count == 1) {
+          use_one_lane();
+          continue;
+        }
         at_once = (count + 1) / 2;
         most_elements_ = at_once * rows * length;
       }
@@ -363,11 +390,13 @@ class CudaLayerStudy final : public LayerStudy {
   std::shared_ptr<CudaPieceRing> ring_;  // made with the first store
   std::string name_;
   bool needs_amax_ = false;
-  std::size_t memory_ = 0;
+  std::size_t memory_ = 0, scratch_ = 0;  // bytes of device memory: all that is used, and that of the arenas
   std::vector<std::shared_ptr<const CudaSelector>> selectors_;
-  DeviceArena arena_;
+  DeviceArena arena_, lane_arena_;
   std::size_t most_elements_ = 0;  // largest number of (row, token) pairs per chunk; 0: not known yet
-  CudaStream copying_, computing_;
+  CudaStream copying_, computing_, computing_beside_;
+  CudaLane lane_{lane_arena_, computing_beside_, CudaEvent(), CudaEvent()};
+  int lanes_;
   std::array<CudaEvent, kChunksAhead> chunks_done_;
   std::size_t next_chunk_ = 0;
   std::array<InputSlot, 2> slots_;

@@ -5,7 +5,6 @@
 #include "kernels/rank/rank_correlation_cuda.h"
 #include "kernels/rank/segments_cuda.h"
 #include "kernels/rank/short_rank_correlation_cuda.h"
-#include "kernels/rank/sort_descending_cuda.h"
 
 namespace attest {
 namespace {
@@ -26,14 +25,13 @@ FloatMaxima float_maxima(const CudaChunk& chunk, const RowValues& scores, const 
 
 void rank_long_rows(const CudaChunk& chunk, const RowValues& maxima, const DeviceMatrix<int>& ranks) {
   const DeviceArena::Scope scope(*chunk.arena);
-  cuda_centred_ranks(maxima, cuda_sort_descending(maxima, *chunk.arena, chunk.stream), ranks, chunk.stream);
+  cuda_sort_and_rank(maxima, ranks, *chunk.arena, chunk.stream);
 }
 
 void correlate_many(const CudaChunk& chunk, const RowValues& maxima, const DeviceMatrix<const int>& exact_ranks,
                     float* rho) {
   const DeviceArena::Scope scope(*chunk.arena);
-  const EntryEstimate estimate{.entries = maxima, .order = cuda_sort_descending(maxima, *chunk.arena, chunk.stream)};
-  cuda_spearman(estimate, exact_ranks, {rho, chunk.rows.cell}, *chunk.arena, chunk.stream);
+  cuda_spearman({.entries = maxima}, exact_ranks, {rho, chunk.rows.cell}, *chunk.arena, chunk.stream);
 }
 
 void rank_short_rows(const CudaChunk& chunk, const RowValues& scores, const DeviceMatrix<const float>& low, int width,

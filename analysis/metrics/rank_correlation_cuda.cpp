@@ -4,7 +4,6 @@
 #include "analysis/metrics/rank_correlation.h"
 #include "analysis/metrics/rows_cuda.h"
 #include "kernels/rank/rank_correlation_cuda.h"
-#include "kernels/rank/sort_descending_cuda.h"
 
 namespace attest {
 namespace {
@@ -28,8 +27,7 @@ CudaExactRanks cuda_exact_ranks(const CudaChunk& chunk) {
   const RowValues exact = chunk.visible_values(chunk.exact);
   CudaExactRanks ranks;
   ranks.tokens = tokens;
-  ranks.order = cuda_sort_descending(exact, *chunk.arena, chunk.stream);
-  cuda_centred_ranks(exact, ranks.order, tokens, chunk.stream);
+  ranks.order = cuda_sort_and_rank(exact, tokens, *chunk.arena, chunk.stream);
   ranks.blocks = CudaBlockRanks(chunk, RowCounts(chunk, [](std::int64_t visible) { return visible; }));
   return ranks;
 }
@@ -47,7 +45,6 @@ void cuda_rank_correlation(const CudaSelectorRows& selector, const CudaCells& ce
                          .items = selection.covered.device};
   if (selection.entry_width == 1) estimate.entries = chunk.values(selection.estimate, selection.covered);
   if (selection.estimate == chunk.exact) estimate.order = ranks.order;
-  if (!estimate.order) estimate.order = cuda_sort_descending(estimate.entries, *chunk.arena, chunk.stream);
   cuda_spearman(estimate, ranks.tokens, {cells.of("spearman"), chunk.rows.cell}, *chunk.arena, chunk.stream);
   ranks.blocks.correlate(chunk, selection.estimate, selection.estimate_low, cells.of("spearman_block16"),
                          cells.of("spearman_block128"));

@@ -68,10 +68,8 @@ std::vector<StageTime> stage_times_of(const std::vector<LayerStudy*>& devices) {
 }  // namespace
 
 double DumpTiming::gpu_busy_seconds() const {
-  double busy = 0;
-  for (const StageTime& stage : stages)
-    if (stage.name != kHostCopyStage) busy += stage.seconds;
-  return busy;
+  const auto busy = std::ranges::find(stages, kBusyStage, &StageTime::name);
+  return busy == stages.end() ? 0 : busy->seconds;
 }
 
 DumpTiming time_study(const std::string& path, const std::string& folder, const StudyBenchOptions& options,

@@ -40,6 +40,11 @@ void DeviceArena::reserve(std::size_t bytes) {
   allocated_ = slabs_.back().size();
 }
 
+void DeviceArena::release() {
+  slabs_.clear();
+  allocated_ = 0;
+}
+
 void DeviceArena::merge_slabs() {
   if (slabs_.size() < 2) return;
   slabs_.clear();

@@ -49,6 +49,8 @@ class DeviceArena {
   /// Replaces several slabs by one of the same total size, to waste less memory at slab ends. Nothing may be taken from
   /// the arena, and the device must be idle.
   void merge_slabs();
+  /// Returns all memory. Nothing may be taken from the arena, and the device must be idle.
+  void release();
   bool has_several_slabs() const { return slabs_.size() > 1; }
   void set_limit(std::size_t limit) { limit_ = limit; }
   std::size_t limit() const { return limit_; }

@@ -15,5 +15,7 @@ struct StageTime {
 
 /// Name of the stage that copies layers from host memory. It is limited by the bus, not by device memory bandwidth.
 inline constexpr std::string_view kHostCopyStage = "copy from host";
+/// Name of the stage of all others together, but for copies from host memory. Some of them run side by side.
+inline constexpr std::string_view kBusyStage = "busy";
 
 }  // namespace attest

@@ -1,13 +1,16 @@
-// Ranks and Spearman's rho. Groups of tied values are found by binary search in the order, so rows without ties have no
-// extra cost. Rows that fit are staged in shared memory by one block each, where values are gathered in rank order and
-// ranks are scattered back to item order. Without staging, a study of 32 layers took 0.371 s instead of 0.271 s on an
-// H200. Longer rows are divided among blocks; sums of integers do not depend on how.
+// Ranks and Spearman's rho. Rows without an order are sorted and ranked in one kernel if they fit
+// (ranks_in_block_cuda.cu). Rows with an order that fit are staged in shared memory by one block each, where values are
+// gathered in rank order and ranks are scattered back to item order. Without staging, a study of 32 layers took 0.371 s
+// instead of 0.271 s on an H200. Longer rows are divided among blocks; sums of integers do not depend on how.
 #include <cub/block/block_scan.cuh>
 
 #include "kernels/device/cuda_check.h"
 #include "kernels/device/multiprocessor.h"
 #include "kernels/rank/rank_correlation_cuda.h"
 #include "kernels/rank/rank_sums.cuh"
+#include "kernels/rank/ranks_in_block_cuda.h"
+#include "kernels/rank/sort_descending_cuda.h"
+#include "kernels/rank/tied_places.cuh"
 
 namespace attest {
 namespace {
@@ -22,45 +25,11 @@ struct SortedRow {
   int row, count;
 
   __device__ float operator()(int place) const { return values[order(row, place)]; }
-  /// First place with the same value as `place`.
-  __device__ int first_tied(int place, float value) const {
-    if (place == 0 || (*this)(place - 1) != value) return place;
-    int low = 0, high = place;  // value(high) == value
-    while (low < high) {
-      const int middle = (low + high) / 2;
-      if ((*this)(middle) == value)
-        high = middle;
-      else
-        low = middle + 1;
-    }
-    return low;
-  }
-  __device__ int last_tied(int place, float value) const {
-    if (place + 1 == count || (*this)(place + 1) != value) return place;
-    int low = place, high = count - 1;  // value(low) == value
-    while (low < high) {
-      const int middle = (low + high + 1) / 2;
-      if ((*this)(middle) == value)
-        low = middle;
-      else
-        high = middle - 1;
-    }
-    return low;
-  }
-  /// First plus last place with the same value. The lanes of a warp have consecutive places, and all call it.
-  __device__ int tied_places(int place, float value) const {
-    const int lane = static_cast<int>(threadIdx.x) % 32;
-    float before = __shfl_up_sync(0xFFFFFFFFu, value, 1), after = __shfl_down_sync(0xFFFFFFFFu, value, 1);
-    if (place >= count) return 0;
-    if (lane == 0 && place > 0) before = (*this)(place - 1);
-    if (lane == 31 && place + 1 < count) after = (*this)(place + 1);
-    const int first = place > 0 && before == value ? first_tied(place, value) : place;
-    const int last = place + 1 < count && after == value ? last_tied(place, value) : place;
-    return first + last;
-  }
+  __device__ TiedPlaces<SortedRow> tied() const { return {*this, count}; }
 };
 
-/// Calls visit(item, tied_places()) for the places of the block in its row, all loads of a thread in flight at a time.
+/// Calls visit(item, sum of tied places) for the places of the block in its row, all loads of a thread in flight at a
+/// time.
 template <class Visit>
 __device__ void for_places_of_block(const SortedRow& sorted, Visit&& visit) {
   const int begin = static_cast<int>(blockIdx.y) * kPlacesPerBlock + static_cast<int>(threadIdx.x);
@@ -73,7 +42,7 @@ __device__ void for_places_of_block(const SortedRow& sorted, Visit&& visit) {
   for (int i = 0; i < kPlaces; ++i) value[i] = sorted.values[item[i]];
 #pragma unroll
   for (int i = 0; i < kPlaces; ++i) {
-    const int tied = sorted.tied_places(begin + i * kThreads, value[i]);
+    const int tied = sorted.tied().sum(begin + i * kThreads, value[i]);
     if (begin + i * kThreads < sorted.count) visit(item[i], tied);
   }
 }
@@ -83,7 +52,7 @@ constexpr int kStagedThreads = 1024;
 /// A row staged in shared memory: its values and, for each item, the sum of its first and last tied place (below
 /// 2 * kMost, so it fits 16 bits).
 struct Staged {
-  static constexpr int kMost = 32768;
+  static constexpr int kMost = 32768, kAtOnce = 8;
   float* values;
   std::uint16_t* places;
 
@@ -95,14 +64,20 @@ struct Staged {
         places(reinterpret_cast<std::uint16_t*>(values + (most_items + 1) / 2 * 2)) {}
 
   __device__ void rank(const RowValues& in, const RowOrder& order, int row, int count) const {
+#pragma unroll 8
     for (int item = threadIdx.x; item < count; item += kStagedThreads) values[item] = in.row(row)[item];
     __syncthreads();
     const SortedRow sorted{values, order, row, count};
-    for (int begin = 0; begin < count; begin += kStagedThreads) {
-      const int place = begin + static_cast<int>(threadIdx.x);
-      const int item = place < count ? order(row, place) : 0;
-      const int tied = sorted.tied_places(place, values[item]);
-      if (place < count) places[item] = static_cast<std::uint16_t>(tied);
+    for (int begin = threadIdx.x; begin - static_cast<int>(threadIdx.x) < count; begin += kAtOnce * kStagedThreads) {
+      int item[kAtOnce];  // all loads in flight at a time
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i)
+        item[i] = begin + i * kStagedThreads < count ? order(row, begin + i * kStagedThreads) : 0;
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i) {
+        const int place = begin + i * kStagedThreads, tied = sorted.tied().sum(place, values[item[i]]);
+        if (place < count) places[item[i]] = static_cast<std::uint16_t>(tied);
+      }
     }
     __syncthreads();
   }
@@ -128,6 +103,7 @@ __global__ void __launch_bounds__(kStagedThreads, 1)
   const Staged staged(shared, in.max_count);
   staged.rank(in, order, row, count);
   RankSums sums;
+#pragma unroll 8
   for (int item = threadIdx.x; item < count; item += kStagedThreads)
     sums.add(staged.centred(item, count), centred.row(row)[item]);
   sums.reduce(reduced);
@@ -181,7 +157,7 @@ __global__ void __launch_bounds__(kThreads)
   RankSums sums;
   for (int place = threadIdx.x; place < entries; place += kThreads) {
     const float value = sorted(place);
-    const int first = sorted.first_tied(place, value), last = sorted.last_tied(place, value),
+    const int first = sorted.tied().first(place, value), last = sorted.tied().last(place, value),
               entry = estimate.order(row, place);
     const long long own = items_before(first) + items_before(last + 1) + 1 - (items + 1);
     const int end = min(items, (entry + 1) * width);
@@ -251,26 +227,9 @@ dim3 blocks_of(const RowValues& in) {
 /// Whether rows of this many items are staged: they fit, and staging is worth its cost.
 bool is_staged(int count) { return count > kThreads && Staged::fits(count); }
 
-}  // namespace
-
-void cuda_centred_ranks(const RowValues& values, const RowOrder& order, const DeviceMatrix<int>& centred,
-                        cudaStream_t stream) {
-  if (values.rows == 0) return;
-  if (is_staged(values.max_count)) {
-    const std::size_t bytes = Staged::bytes(values.max_count);
-    allow_shared_memory(staged_ranks_kernel, bytes);
-    staged_ranks_kernel<<<values.rows, kStagedThreads, bytes, stream>>>(values, order, centred);
-    ATTEST_CUDA_LAUNCHED(staged_ranks_kernel);
-    return;
-  }
-  ranks_kernel<<<blocks_of(values), kThreads, 0, stream>>>(values, order, centred);
-  ATTEST_CUDA_LAUNCHED(ranks_kernel);
-}
-
-void cuda_spearman(const EntryEstimate& estimate, const DeviceMatrix<const int>& centred, const RowCells& rho,
-                   DeviceArena& arena, cudaStream_t stream) {
+void spearman_in_order(const EntryEstimate& estimate, const DeviceMatrix<const int>& centred, const RowCells& rho,
+                       DeviceArena& arena, cudaStream_t stream) {
   const RowValues& entries = estimate.entries;
-  if (entries.rows == 0) return;
   if (estimate.width == 1 && is_staged(entries.max_count)) {
     const std::size_t bytes = Staged::bytes(entries.max_count);
     allow_shared_memory(staged_spearman_kernel, bytes);
@@ -291,6 +250,43 @@ void cuda_spearman(const EntryEstimate& estimate, const DeviceMatrix<const int>&
   }
   spearman_kernel<<<entries.rows, kThreads, 0, stream>>>(estimate, centred, rho);
   ATTEST_CUDA_LAUNCHED(spearman_kernel);
+}
+
+}  // namespace
+
+void cuda_centred_ranks(const RowValues& values, const RowOrder& order, const DeviceMatrix<int>& centred,
+                        cudaStream_t stream) {
+  if (values.rows == 0) return;
+  if (is_staged(values.max_count)) {
+    const std::size_t bytes = Staged::bytes(values.max_count);
+    allow_shared_memory(staged_ranks_kernel, bytes);
+    staged_ranks_kernel<<<values.rows, kStagedThreads, bytes, stream>>>(values, order, centred);
+    ATTEST_CUDA_LAUNCHED(staged_ranks_kernel);
+    return;
+  }
+  ranks_kernel<<<blocks_of(values), kThreads, 0, stream>>>(values, order, centred);
+  ATTEST_CUDA_LAUNCHED(ranks_kernel);
+}
+
+RowOrder cuda_sort_and_rank(const RowValues& values, const DeviceMatrix<int>& centred, DeviceArena& arena,
+                            cudaStream_t stream) {
+  if (values.rows > 0 && values.max_count > 0)
+    if (const RowOrder order = cuda_rank_in_block(values, centred, arena, stream)) return order;
+  const RowOrder order = cuda_sort_descending(values, arena, stream);
+  cuda_centred_ranks(values, order, centred, stream);
+  return order;
+}
+
+void cuda_spearman(const EntryEstimate& estimate, const DeviceMatrix<const int>& centred, const RowCells& rho,
+                   DeviceArena& arena, cudaStream_t stream) {
+  const RowValues& entries = estimate.entries;
+  if (entries.rows == 0) return;
+  if (estimate.order) return spearman_in_order(estimate, centred, rho, arena, stream);
+  if (estimate.width == 1 && entries.max_count > 0 && cuda_spearman_in_block(entries, centred, rho, stream)) return;
+  const DeviceArena::Scope scope(arena);
+  EntryEstimate sorted = estimate;
+  sorted.order = cuda_sort_descending(entries, arena, stream);
+  spearman_in_order(sorted, centred, rho, arena, stream);
 }
 
 RowOrder cuda_order_below(const RowOrder& order, const RowValues& values, const int* limit, DeviceArena& arena,

@@ -15,10 +15,14 @@ namespace attest {
 void cuda_centred_ranks(const RowValues& values, const RowOrder& order, const DeviceMatrix<int>& centred,
                         cudaStream_t stream);
 
+/// cuda_centred_ranks() of values without an order, which is returned as cuda_sort_descending() does.
+RowOrder cuda_sort_and_rank(const RowValues& values, const DeviceMatrix<int>& centred, DeviceArena& arena,
+                            cudaStream_t stream);
+
 /// An estimate with one value per entry of `width` consecutive items. The last entry may have fewer items.
 struct EntryEstimate {
   RowValues entries;  ///< counts: entries per row
-  RowOrder order;     ///< descending order of the entries
+  RowOrder order;     ///< descending order of the entries, if they have been sorted
   int width = 1;
   const int* items = nullptr;  ///< [rows] items covered; only read where width > 1
 };

@@ -17,20 +17,19 @@ constexpr std::uint32_t kLast = 0xFFFFFFFFu;  // image of the items beyond a row
 template <int kThreads>
 __global__ void __launch_bounds__(kThreads) sort_in_block_kernel(RowValues in, DeviceMatrix<std::uint32_t> order) {
   extern __shared__ __align__(16) std::uint32_t shared[];
-  const int row = blockIdx.x, count = in.counts[row];
-  BlockSort<kThreads> block(shared, in.max_count);
-  block.sort(in, row);
-  for (int place = threadIdx.x; place < count; place += kThreads) order.row(row)[place] = block.items()[place];
+  const int row = blockIdx.x;
+  BlockSort<kThreads>(shared, in.max_count).sort(in, row, [to = order.row(row)](int item, int place) {
+    to[place] = static_cast<std::uint32_t>(item);
+  });
 }
 
-template <int kThreads>
 bool sort_in_block(const RowValues& in, const DeviceMatrix<std::uint32_t>& order, cudaStream_t stream) {
-  const std::size_t bytes = BlockSort<kThreads>::bytes(in.max_count);
-  if (in.max_count > BlockSort<kThreads>::kMaxItems || bytes > largest_shared_memory()) return false;
-  allow_shared_memory(sort_in_block_kernel<kThreads>, bytes);
-  sort_in_block_kernel<kThreads><<<in.rows, kThreads, bytes, stream>>>(in, order);
-  ATTEST_CUDA_LAUNCHED(sort_in_block_kernel);
-  return true;
+  return with_block_sort(in.max_count, [&](auto threads, std::size_t bytes) {
+    const auto kernel = sort_in_block_kernel<threads()>;
+    allow_shared_memory(kernel, bytes);
+    kernel<<<in.rows, threads(), bytes, stream>>>(in, order);
+    ATTEST_CUDA_LAUNCHED(sort_in_block_kernel);
+  });
 }
 
 constexpr int kKeyThreads = 256;
@@ -79,8 +78,7 @@ RowOrder cuda_sort_descending(const RowValues& in, DeviceArena& arena, cudaStrea
       in.max_count};
   RowOrder out{.entries = order};
   if (in.rows == 0 || in.max_count == 0) return out;
-  if (in.max_count <= BlockSort<256>::kMaxItems / 4 && sort_in_block<256>(in, order, stream)) return out;
-  if (sort_in_block<1024>(in, order, stream)) return out;
+  if (sort_in_block(in, order, stream)) return out;
 
   const int item_bits = std::bit_width(static_cast<unsigned>(in.max_count - 1));
   out.mask = (1u << item_bits) - 1;

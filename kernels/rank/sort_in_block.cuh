@@ -1,16 +1,20 @@
 // Stable descending sort of one row by one block, entirely in shared memory.
 //
-// A monotone function of the value assigns items to small buckets. Each item then finds its place by comparison with
-// the other items of its bucket. The function is scaled by the row's mean and mean absolute deviation and maps all
-// finite values to a bucket. If a bucket overflows or the scale is not usable (infinite values, sums that overflow, or
-// all values equal), a bitonic sort is used instead.
+// A monotone function of the value assigns items to small buckets, which lie one after the other. Each item then finds
+// its place by comparison with the other items of its bucket. The function is scaled by the row's mean and mean
+// absolute deviation and maps all finite values to a bucket. If a bucket overflows or the scale is not usable (infinite
+// values, sums that overflow, or all values equal), a bitonic sort is used instead. Once sorted, the row can be ranked
+// in the same memory.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include "kernels/device/block_reduce.cuh"
 #include "kernels/device/multiprocessor.h"
 #include "kernels/device/row_views.h"
+#include "kernels/rank/tied_places.cuh"
 
 namespace attest {
 
@@ -20,8 +24,9 @@ __device__ inline std::uint32_t descending_sort_key(float value) { return ~sorta
 template <int kThreads>
 class BlockSort {
   static constexpr int kPerThread = 32;
-  static constexpr int kBuckets = 8 * kThreads;  // four items per bucket on average in a row of kMaxItems
-  static constexpr int kMaxInBucket = 64;
+  static constexpr int kBuckets = 16 * kThreads;  // two items per bucket on average in a row of kMaxItems
+  static constexpr int kMaxInBucket = 64, kPlaceBits = 6, kPlacesPerWord = 32 / kPlaceBits;
+  static_assert(kMaxInBucket == 1 << kPlaceBits);
 
   __host__ __device__ static constexpr int padded(int items) { return (items + 63) / 64 * 64; }
 
@@ -30,28 +35,31 @@ class BlockSort {
 
   /// Shared memory for rows of up to `items` items, in bytes.
   static std::size_t bytes(int items) {
-    return static_cast<std::size_t>(padded(items)) * 6 + static_cast<std::size_t>(kBuckets + 1 + 32) * 4;
+    return static_cast<std::size_t>(padded(items)) * 6 + static_cast<std::size_t>(kBuckets / 2 + 1 + 32) * 4;
   }
 
   /// Splits a block's shared memory into the arrays below.
   __device__ BlockSort(void* shared, int most_items)
       : keys_(static_cast<std::uint32_t*>(shared)),
+        values_(static_cast<float*>(shared)),
         items_(reinterpret_cast<std::uint16_t*>(keys_ + padded(most_items))),
-        buckets_(reinterpret_cast<std::uint32_t*>(items_ + padded(most_items))),
-        words_(buckets_ + kBuckets + 1) {}
+        buckets_(reinterpret_cast<std::uint16_t*>(items_ + padded(most_items))),
+        words_(pairs_of_buckets() + kBuckets / 2 + 1) {}
 
-  /// items()[0 .. count) = the row's items in descending order of value; equal values in ascending order of item.
-  __device__ void sort(const RowValues& in, int row) {
-    const int count = in.counts[row];
-    const Scale scale = load_keys(in, row, count);
-    if (!fill_buckets(scale, count)) {
-      bitonic_sort(count);
-      return;
-    }
-    order_buckets(scale, count);
+  /// Calls at_place(item, place) for every item, places in descending order of value; equal values in ascending order
+  /// of item.
+  template <class AtPlace>
+  __device__ void sort(const RowValues& in, int row, AtPlace&& at_place) {
+    run<false>(in, row, at_place);
   }
 
-  __device__ const std::uint16_t* items() const { return items_; }
+  /// As sort(). Returns [count] for each item the sum of the first and the last place, from 0, of its value: twice its
+  /// rank less one.
+  template <class AtPlace>
+  __device__ const std::uint32_t* rank(const RowValues& in, int row, AtPlace&& at_place) {
+    run<true>(in, row, at_place);
+    return keys_;
+  }
 
  private:
   /// Maps a key to its bucket. Monotone also after rounding, because every operation is monotone.
@@ -60,78 +68,130 @@ class BlockSort {
 
     /// Whether bucket() is monotone: not if a sum over the row has overflowed, or if all values are equal.
     __device__ bool is_usable() const { return mean * 0 == 0 && per_deviation * 0 == 0 && per_deviation > 0; }
-    __device__ int bucket(std::uint32_t key) const {
-      const float x = (mean - from_ordered_image(~key)) * per_deviation;
-      const float t = 1 - __frcp_rn(1 + fabsf(x));  // |x| / (1 + |x|), in [0, 1]
+    __device__ int bucket(float value) const {
+      const float x = (mean - value) * per_deviation;
+      const float t = 1 - __frcp_rn(fmaf(fabsf(x) / 2, fabsf(x), 1 + fabsf(x)));  // in [0, 1], near a normal row's
       return min(kBuckets - 1, static_cast<int>((1 + copysignf(t, x)) * (kBuckets / 2)));
     }
   };
 
+  /// Two buckets a word: atomic additions are of words.
+  __device__ std::uint32_t* pairs_of_buckets() const { return reinterpret_cast<std::uint32_t*>(buckets_); }
+
+  /// The items of a thread, each with a sum of two places: below 2 * kMaxItems, so that both fit 32 bits.
+  struct ItemsAndPlaces {
+    std::uint32_t packed[kPerThread];
+
+    __device__ void set(int k, std::uint32_t item, std::uint32_t places) { packed[k] = item | places << 16; }
+    /// to[item] = its sum, once no thread reads `to` any more.
+    __device__ void replace(std::uint32_t* to, int count) const {
+      __syncthreads();
+#pragma unroll
+      for (int k = 0; k < kPerThread; ++k) {
+        if (k * kThreads + static_cast<int>(threadIdx.x) >= count) break;
+        to[packed[k] & 0xFFFFu] = packed[k] >> 16;
+      }
+      __syncthreads();
+    }
+  };
+
+  /// The values of a thread's items in registers. Rows that are aligned to 16 bytes are read 16 bytes at a time.
+  struct OwnValues {
+    float value[kPerThread];
+    int count;
+    bool by_fours;
+
+    __device__ OwnValues(const RowValues& in, int row) : count(in.counts[row]), by_fours(in.items.stride % 4 == 0) {
+      const float* from = in.row(row);
+#pragma unroll
+      for (int k = 0; k < kPerThread; k += 4) {
+        if (k * kThreads >= count) break;
+        if (by_fours) {
+          if (item(k) >= count) continue;  // a row's last four lie within its stride
+          const float4 four = *reinterpret_cast<const float4*>(from + item(k));
+          value[k] = four.x, value[k + 1] = four.y, value[k + 2] = four.z, value[k + 3] = four.w;
+        } else {
+#pragma unroll
+          for (int i = k; i < k + 4; ++i) value[i] = item(i) < count ? from[item(i)] : 0;
+        }
+      }
+    }
+    __device__ int item(int k) const {
+      const int thread = static_cast<int>(threadIdx.x);
+      return by_fours ? (k / 4 * kThreads + thread) * 4 + k % 4 : k * kThreads + thread;
+    }
+    /// visit(k, item, value) for the thread's items.
+    template <class Visit>
+    __device__ void each(Visit&& visit) const {
+#pragma unroll
+      for (int k = 0; k < kPerThread; ++k) {
+        if (k / 4 * 4 * kThreads >= count) break;
+        if (item(k) < count) visit(k, item(k), value[k]);
+      }
+    }
+  };
+
+  template <bool kRanks, class AtPlace>
+  __device__ void run(const RowValues& in, int row, AtPlace&& at_place) {
+    const OwnValues own(in, row);
+    const int count = own.count;
+    const Scale scale = scale_of(own);
+    if (fill_buckets(scale, own)) return order_buckets<kRanks>(scale, count, at_place);
+    own.each([&](int, int item, float value) { keys_[item] = descending_sort_key(value); });
+    bitonic_sort(count);
+    for (int place = static_cast<int>(threadIdx.x); place < count; place += kThreads) at_place(items_[place], place);
+    if (kRanks) rank_sorted(count);
+  }
+
   /// Whether item a is sorted after item b.
   __device__ bool sorts_after(int a, int b) const { return keys_[a] > keys_[b] || (keys_[a] == keys_[b] && a > b); }
 
-  /// keys_[item] = image of the item's value. Values are read 16 bytes at a time if rows are aligned to 16 bytes. Also
-  /// clears buckets_.
-  __device__ Scale load_keys(const RowValues& in, int row, int count) {
-    const int thread = static_cast<int>(threadIdx.x), aligned = in.items.stride % 4 == 0 ? count / 4 * 4 : 0;
-    const float* values = in.row(row);
-    float sum = 0;
-    const auto image = [&](float value) {
-      sum += value;
-      return descending_sort_key(value);
-    };
-#pragma unroll 4
-    for (int item = thread * 4; item < aligned; item += kThreads * 4) {
-      const float4 four = *reinterpret_cast<const float4*>(values + item);
-      *reinterpret_cast<uint4*>(keys_ + item) = {image(four.x), image(four.y), image(four.z), image(four.w)};
-    }
-    for (int item = aligned + thread; item < count; item += kThreads) keys_[item] = image(values[item]);
-    for (int i = thread; i <= kBuckets; i += kThreads) buckets_[i] = 0;
+  /// Also clears buckets_.
+  __device__ Scale scale_of(const OwnValues& own) {
+    for (int i = static_cast<int>(threadIdx.x); i <= kBuckets / 2; i += kThreads) pairs_of_buckets()[i] = 0;
     auto* shared = reinterpret_cast<float*>(words_);
-    const float mean = block_reduce(sum, shared, Plus{}) / static_cast<float>(count);
-    float deviation = 0;
-    for (int item = thread; item < count; item += kThreads) deviation += fabsf(from_ordered_image(~keys_[item]) - mean);
-    deviation = block_reduce(deviation, shared, Plus{}) / static_cast<float>(count);
+    float sum = 0, deviation = 0;
+    own.each([&](int, int, float value) { sum += value; });
+    const float mean = block_reduce(sum, shared, Plus{}) / static_cast<float>(own.count);
+    own.each([&](int, int, float value) { deviation += fabsf(value - mean); });
+    deviation = block_reduce(deviation, shared, Plus{}) / static_cast<float>(own.count);
     return {mean, 1 / deviation};
   }
 
-  /// items_ = the items grouped by bucket, unordered within a bucket. buckets_[b] = place of the first item of
-  /// bucket b; buckets_[kBuckets] = count. Returns false if a bucket overflows or the scale is not usable; both arrays
-  /// are then undefined.
-  __device__ bool fill_buckets(const Scale& scale, int count) {
-    const int thread = static_cast<int>(threadIdx.x);
+  /// values_ and items_ = the values and items grouped by bucket, unordered within a bucket. buckets_[b] = place of the
+  /// first item of bucket b; buckets_[kBuckets] = count. Returns false if a bucket overflows or the scale is not
+  /// usable; the arrays are then undefined.
+  __device__ bool fill_buckets(const Scale& scale, const OwnValues& own) {
     if (!scale.is_usable()) return false;
-    std::uint32_t bucket_and_place[kPerThread];  // lower 16 bits: bucket; upper 16 bits: place within the bucket
+    std::uint32_t places[(kPerThread - 1) / kPlacesPerWord + 1] = {};  // of the thread's items within their buckets
     bool overflows = false;
-#pragma unroll
-    for (int k = 0; k < kPerThread; ++k) {
-      const int item = k * kThreads + thread;
-      if (item >= count) break;
-      const int bucket = scale.bucket(keys_[item]);
-      const std::uint32_t place = atomicAdd(&buckets_[bucket], 1u);
+    own.each([&](int k, int, float value) {
+      const int bucket = scale.bucket(value);
+      const int shift = bucket % 2 * 16;  // no count exceeds kMaxItems: none carries into its neighbour
+      const std::uint32_t place = atomicAdd(&pairs_of_buckets()[bucket / 2], 1u << shift) >> shift & 0xFFFFu;
       overflows = overflows || place >= kMaxInBucket;
-      bucket_and_place[k] = static_cast<std::uint32_t>(bucket) | place << 16;
-    }
+      places[k / kPlacesPerWord] |= place << k % kPlacesPerWord * kPlaceBits;
+    });
     if (__syncthreads_or(overflows ? 1 : 0) != 0) return false;
-    counts_to_places(count);
-#pragma unroll
-    for (int k = 0; k < kPerThread; ++k) {
-      const int item = k * kThreads + thread;
-      if (item >= count) break;
-      items_[buckets_[bucket_and_place[k] & 0xFFFFu] + (bucket_and_place[k] >> 16)] = static_cast<std::uint16_t>(item);
-    }
+    counts_to_places(own.count);
+    own.each([&](int k, int item, float value) {
+      const std::uint32_t at = buckets_[scale.bucket(value)] +
+                               (places[k / kPlacesPerWord] >> k % kPlacesPerWord * kPlaceBits & (kMaxInBucket - 1));
+      values_[at] = value;
+      items_[at] = static_cast<std::uint16_t>(item);
+    });
     __syncthreads();
     return true;
   }
 
   /// Exclusive prefix sum: buckets_[b] becomes the number of items in the buckets before b.
   __device__ void counts_to_places(int count) {
-    constexpr int kOwn = kBuckets / kThreads;
+    constexpr int kOwn = kBuckets / kThreads / 2;  // pairs
     const int thread = static_cast<int>(threadIdx.x), lane = thread % 32;
-    std::uint32_t* own = buckets_ + thread * kOwn;
+    std::uint32_t* own = pairs_of_buckets() + thread * kOwn;
     std::uint32_t sum = 0;
 #pragma unroll
-    for (int i = 0; i < kOwn; ++i) sum += own[i];
+    for (int i = 0; i < kOwn; ++i) sum += (own[i] & 0xFFFFu) + (own[i] >> 16);
     std::uint32_t inclusive = sum;
 #pragma unroll
     for (int offset = 1; offset < 32; offset *= 2) {
@@ -144,38 +204,54 @@ class BlockSort {
     for (int w = 0; w < thread / 32; ++w) place += words_[w];
 #pragma unroll
     for (int i = 0; i < kOwn; ++i) {
-      const std::uint32_t here = own[i];
-      own[i] = place;
-      place += here;
+      const std::uint32_t first = own[i] & 0xFFFFu, second = own[i] >> 16;
+      own[i] = place | (place + first) << 16;
+      place += first + second;
     }
-    if (thread == 0) buckets_[kBuckets] = static_cast<std::uint32_t>(count);
+    if (thread == 0) buckets_[kBuckets] = static_cast<std::uint16_t>(count);
     __syncthreads();
   }
 
-  /// Sorts the items of every bucket. Neighbouring threads have neighbouring places, so they mostly share a bucket.
-  __device__ void order_buckets(const Scale& scale, int count) {
-    std::uint32_t item_and_place[kPerThread];
+  /// Finds the place of every item among those of its bucket, where all items of its value are. Neighbouring threads
+  /// have neighbouring places, so they mostly share a bucket. kRanks: the sums of places then replace the keys.
+  template <bool kRanks, class AtPlace>
+  __device__ void order_buckets(const Scale& scale, int count, AtPlace&& at_place) {
+    ItemsAndPlaces found;
 #pragma unroll
     for (int k = 0; k < kPerThread; ++k) {
       const int from = k * kThreads + static_cast<int>(threadIdx.x);
       if (from >= count) break;
-      const std::uint32_t item = items_[from], key = keys_[item];
-      const int bucket = scale.bucket(key);
+      const std::uint32_t item = items_[from];
+      const float value = values_[from];
+      const int bucket = scale.bucket(value);
       const std::uint32_t begin = buckets_[bucket], end = buckets_[bucket + 1];
-      std::uint32_t place = begin;
+      std::uint32_t first = begin, equal = 0, equal_before = 0;
       for (std::uint32_t i = begin; i < end; ++i) {
-        const std::uint32_t other = items_[i], other_key = keys_[other];
-        place += other_key < key || (other_key == key && other < item) ? 1 : 0;
+        const float other = values_[i];
+        first += other > value ? 1 : 0;
+        equal += other == value ? 1 : 0;
       }
-      item_and_place[k] = item | place << 16;
+      if (equal > 1)
+        for (std::uint32_t i = begin; i < end; ++i) equal_before += values_[i] == value && items_[i] < item ? 1 : 0;
+      at_place(static_cast<int>(item), static_cast<int>(first + equal_before));
+      if (kRanks) found.set(k, item, 2 * first + equal - 1);
     }
-    __syncthreads();
+    if (kRanks) found.replace(keys_, count);
+  }
+
+  /// Of sorted items.
+  __device__ void rank_sorted(int count) {
+    const auto key_at = [this](int place) { return keys_[items_[place]]; };
+    const TiedPlaces places{key_at, count};
+    ItemsAndPlaces found;
 #pragma unroll
     for (int k = 0; k < kPerThread; ++k) {
-      if (k * kThreads + static_cast<int>(threadIdx.x) >= count) break;
-      items_[item_and_place[k] >> 16] = static_cast<std::uint16_t>(item_and_place[k] & 0xFFFFu);
+      if (k * kThreads >= count) break;
+      const int place = k * kThreads + static_cast<int>(threadIdx.x);
+      const std::uint32_t item = place < count ? items_[place] : 0;
+      found.set(k, item, static_cast<std::uint32_t>(places.sum(place, keys_[item])));
     }
-    __syncthreads();
+    found.replace(keys_, count);
   }
 
   /// Bitonic sort in the variant whose exchanges all have the same direction, so `count` need not be a power of two.
@@ -195,10 +271,25 @@ class BlockSort {
       }
   }
 
-  std::uint32_t* keys_;     // [items]
-  std::uint16_t* items_;    // [items]
-  std::uint32_t* buckets_;  // [kBuckets + 1]
+  std::uint32_t* keys_;     // [items] images of the values by item, for the bitonic sort; at the end ranks by item
+  float* values_;           // [items] in the same memory: values by place
+  std::uint16_t* items_;    // [items] by place
+  std::uint16_t* buckets_;  // [kBuckets + 1]
   std::uint32_t* words_;    // [32]
 };
+
+/// Calls launch(std::integral_constant of the threads, bytes of shared memory) with the block size for rows of up to
+/// `items` items. False if the device has no block that holds such rows.
+template <class Launch>
+bool with_block_sort(int items, Launch&& launch) {
+  const auto launched = [&]<int kThreads>(std::integral_constant<int, kThreads> threads, int most) {
+    const std::size_t bytes = BlockSort<kThreads>::bytes(items);
+    if (items > most || bytes > largest_shared_memory()) return false;
+    launch(threads, bytes);
+    return true;
+  };
+  return launched(std::integral_constant<int, 256>(), BlockSort<256>::kMaxItems / 4) ||
+         launched(std::integral_constant<int, 1024>(), BlockSort<1024>::kMaxItems);
+}
 
 }  // namespace attest

@@ -67,6 +67,26 @@ TEST_P(RankCorrelationCuda, CentredRanksShareTheirMeanAmongTies) {
     EXPECT_TRUE(found[r] == plain_centred_ranks(rows[r])) << kValueKinds[r / 4].name << ", " << rows[r].size();
 }
 
+TEST_P(RankCorrelationCuda, RowsAreSortedAndRankedAtOnce) {
+  const Rows<float> rows = rows_of_every_kind(GetParam());
+  Gpu gpu;
+  const RaggedRows<float> in = gpu.upload_rows(rows, GetParam() + 3);
+  std::vector<int> counts;
+  for (const std::vector<float>& row : rows) counts.push_back(static_cast<int>(row.size()));
+  const RaggedRows<int> centred = gpu.take_rows<int>(counts, GetParam() + 1);
+  const RowOrder order = cuda_sort_and_rank(in, centred.items, gpu.arena, gpu.stream);
+  const Rows<int> ranks = gpu.download_rows(centred);
+  const Rows<std::uint32_t> items =
+      gpu.download_rows(RaggedRows<const std::uint32_t>{order.entries, in.counts, in.rows, in.max_count});
+  for (std::size_t r = 0; r < rows.size(); ++r) {
+    SCOPED_TRACE(std::string(kValueKinds[r / 4].name) + ", " + std::to_string(rows[r].size()));
+    EXPECT_TRUE(ranks[r] == plain_centred_ranks(rows[r]));
+    std::vector<std::uint32_t> own = items[r];
+    for (std::uint32_t& item : own) item &= order.mask;
+    EXPECT_TRUE(own == plain_order(rows[r]));
+  }
+}
+
 TEST_P(RankCorrelationCuda, SpearmanOfSingleItems) {
   const Rows<float> rows = rows_of_every_kind(GetParam());
   Random random(9);
@@ -80,13 +100,18 @@ TEST_P(RankCorrelationCuda, SpearmanOfSingleItems) {
   const EntryEstimate estimate{.entries = gpu.upload_rows(rows, GetParam() + 3),
                                .order = upload_order(orders_of(rows), GetParam() + 2, gpu)};
   const RowCells rho = take_cells(rows.size(), gpu);
-  cuda_spearman(estimate, gpu.upload_rows(exact, GetParam() + 1).items, rho, gpu.arena, gpu.stream);
+  const DeviceMatrix<const int> ranks = gpu.upload_rows(exact, GetParam() + 1).items;
+  cuda_spearman(estimate, ranks, rho, gpu.arena, gpu.stream);
   expect_cells(rho, expected, gpu);
+  const RowCells without_order = take_cells(rows.size(), gpu);
+  cuda_spearman({.entries = estimate.entries}, ranks, without_order, gpu.arena, gpu.stream);
+  expect_cells(without_order, expected, gpu);
 }
 
-// Rows of more than 512 items are ranked in shared memory. Rows of more than 32768 items do not fit there.
+// Rows with an order of more than 512 items are ranked in shared memory, without one also shorter ones, by fewer
+// threads up to 2048 items. Rows of more than 32768 items do not fit there.
 INSTANTIATE_TEST_SUITE_P(Lengths, RankCorrelationCuda,
-                         testing::Values(1, 2, 33, 511, 512, 513, 1025, 4097, 32768, 32769));
+                         testing::Values(1, 2, 33, 511, 512, 513, 1025, 2048, 2049, 4097, 32768, 32769));
 
 class SpearmanOfEntriesCuda : public OnGpuWith<int> {};
 

@@ -11,10 +11,10 @@ namespace {
 template <int kThreads>
 __global__ void __launch_bounds__(kThreads) sort_kernel(RowValues in, DeviceMatrix<std::uint32_t> out) {
   extern __shared__ __align__(16) std::uint32_t shared[];
-  BlockSort<kThreads> block(shared, in.max_count);
   const int row = static_cast<int>(blockIdx.x);
-  block.sort(in, row);
-  for (int i = static_cast<int>(threadIdx.x); i < in.counts[row]; i += kThreads) out.row(row)[i] = block.items()[i];
+  BlockSort<kThreads>(shared, in.max_count).sort(in, row, [to = out.row(row)](int item, int place) {
+    to[place] = static_cast<std::uint32_t>(item);
+  });
 }
 
 template <int kThreads>
