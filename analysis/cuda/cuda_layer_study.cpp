@@ -76,6 +76,9 @@ class CudaLayerStudy final : public LayerStudy {
     cudaDeviceProp properties{};
     ATTEST_CUDA(cudaGetDeviceProperties(&properties, device));
     name_ = properties.name;
+    id_ = "gpu-";
+    for (const char byte : properties.uuid.bytes)
+      for (const int digit : {byte >> 4 & 0xF, byte & 0xF}) id_ += "0123456789abcdef"[digit];
     memory_ = memory.bytes > 0
                   ? memory.bytes
                   : static_cast<std::size_t>(memory.share * static_cast<double>(properties.totalGlobalMem));
@@ -131,6 +134,7 @@ class CudaLayerStudy final : public LayerStudy {
     if (!ring_) ring_ = std::make_shared<CudaPieceRing>(device_);
     return std::make_shared<CudaLayerStore>(device_, ring_, room_);
   }
+  std::string used_in_turn() const override { return id_; }
   std::string device() const override { return name_ + " (cuda:" + std::to_string(device_) + ")"; }
   std::vector<StageTime> stage_times() const override {
     std::vector<StageTime> times = times_;
@@ -388,7 +392,7 @@ class CudaLayerStudy final : public LayerStudy {
   const int device_;
   const std::shared_ptr<CudaStoreRoom> room_ = std::make_shared<CudaStoreRoom>();
   std::shared_ptr<CudaPieceRing> ring_;  // made with the first store
-  std::string name_;
+  std::string name_, id_;
   bool needs_amax_ = false;
   std::size_t memory_ = 0, scratch_ = 0;  // bytes of device memory: all that is used, and that of the arenas
   std::vector<std::shared_ptr<const CudaSelector>> selectors_;
