@@ -113,7 +113,7 @@ CudaExactRows CudaChunkStudy::attend_exactly(CudaChunk& chunk, std::span<const Q
   return exact;
 }
 
-void CudaChunkStudy::enqueue(std::span<const QueryGroup> groups) {
+void CudaChunkStudy::enqueue(std::span<const QueryGroup> groups, const CudaLane* lane) {
   const DeviceArena::Scope scope(setup_.arena);
   const StageClock::Stage busy(setup_.clock, std::string(kBusyStage), setup_.stream, 0);
   const RowTables tables = row_tables(setup_.layer, setup_.inputs.heads, groups);
@@ -139,7 +139,7 @@ void CudaChunkStudy::enqueue(std::span<const QueryGroup> groups) {
     chunk.exact_order = &ranks.order;
   }
   std::optional<Beside> beside;
-  if (setup_.beside != nullptr && setup_.selectors.size() > 1) beside.emplace(*setup_.beside, exact);
+  if (lane != nullptr) beside.emplace(*lane, exact);
   for (std::size_t s = 0; s < setup_.selectors.size(); ++s) {
     const StudySelector& chosen = setup_.study.selectors[s];
     const CudaExactRows& seen = beside && s % 2 == 1 ? beside->exact() : exact;

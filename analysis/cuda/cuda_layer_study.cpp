@@ -25,6 +25,7 @@ namespace {
 
 constexpr int kSubmitted = 2;            // one layer is computed while the next is copied
 constexpr std::size_t kChunksAhead = 4;  // enqueued and not finished
+constexpr std::size_t kLaneShare = 3;    // the second lane has a third of the scratch memory
 constexpr std::size_t kStoresShare = 4;  // the stores of kSubmitted + 1 layers take at most a quarter of the memory
 // Keys and values that are computed while the rest of their layer arrives: less does not fill the device. With 256 MiB,
 // two layers of 256K tokens and 4 queries kept an H200 busy for 0.151 s, with all at once for 0.083 s.
@@ -76,9 +77,6 @@ class CudaLayerStudy final : public LayerStudy {
     cudaDeviceProp properties{};
     ATTEST_CUDA(cudaGetDeviceProperties(&properties, device));
     name_ = properties.name;
-    id_ = "gpu-";
-    for (const char byte : properties.uuid.bytes)
-      for (const int digit : {byte >> 4 & 0xF, byte & 0xF}) id_ += "0123456789abcdef"[digit];
     memory_ = memory.bytes > 0
                   ? memory.bytes
                   : static_cast<std::size_t>(memory.share * static_cast<double>(properties.totalGlobalMem));
@@ -134,7 +132,6 @@ class CudaLayerStudy final : public LayerStudy {
     if (!ring_) ring_ = std::make_shared<CudaPieceRing>(device_);
     return std::make_shared<CudaLayerStore>(device_, ring_, room_);
   }
-  std::string used_in_turn() const override { return id_; }
   std::string device() const override { return name_ + " (cuda:" + std::to_string(device_) + ")"; }
   std::vector<StageTime> stage_times() const override {
     std::vector<StageTime> times = times_;
@@ -246,8 +243,7 @@ class CudaLayerStudy final : public LayerStudy {
     inputs.key_amax = amax;
     inputs.value_amax = amax == nullptr ? nullptr : amax + layer.shape.num_kv_heads;
     if (amax != nullptr && fill_amax) cuda_layer_amax(layer, inputs, amax, computing_);
-    CudaChunkStudy study({study_, selectors_, layer, inputs, arena_, job.uploads, job.results, job.clock, computing_,
-                          lanes_ == 2 ? &lane_ : nullptr});
+    CudaChunkStudy study({study_, selectors_, layer, inputs, arena_, job.uploads, job.results, job.clock, computing_});
     for (const KvHeadRange& alike : equally_dense(inputs.heads, job.results.layout().selectors))
       enqueue_groups(layer, study, query_groups(layer, alike));
   }
@@ -289,7 +285,7 @@ class CudaLayerStudy final : public LayerStudy {
   }
 
   void limit_arenas() {
-    const std::size_t of_lane = lanes_ == 2 ? scratch_ / 3 : 0;
+    const std::size_t of_lane = lanes_ == 2 ? scratch_ / kLaneShare : 0;
     lane_arena_.set_limit(of_lane);
     arena_.set_limit(scratch_ - of_lane);
   }
@@ -363,7 +359,9 @@ class CudaLayerStudy final : public LayerStudy {
     if (most_elements_ == 0) {
       most_elements_ = std::max<std::size_t>(1, arena_.limit() / kBytesPerElement);
       const std::size_t of_layer = static_cast<std::size_t>(layer.num_queries() * layer.shape.num_query_heads);
-      arena_.reserve(std::min(most_elements_, of_layer * length) * kBytesPerElement);
+      const std::size_t bytes = std::min(most_elements_, of_layer * length) * kBytesPerElement;
+      arena_.reserve(bytes);
+      if (lanes_ == 2) lane_arena_.reserve(std::min(lane_arena_.limit(), bytes / kLaneShare));
     }
     std::size_t at_once = std::clamp<std::size_t>(
         std::min(most_elements_ / length, static_cast<std::size_t>(kMaxRows)) / rows, 1, groups.size());
@@ -371,7 +369,7 @@ class CudaLayerStudy final : public LayerStudy {
       const std::size_t count = std::min(at_once, groups.size());
       wait_for_earlier_chunk();
       try {
-        study.enqueue(groups.first(count));
+        study.enqueue(groups.first(count), lanes_ == 2 ? &lane_ : nullptr);
         chunks_done_[next_chunk_].record(computing_);
         next_chunk_ = (next_chunk_ + 1) % chunks_done_.size();
         groups = groups.subspan(count);
@@ -392,7 +390,7 @@ class CudaLayerStudy final : public LayerStudy {
   const int device_;
   const std::shared_ptr<CudaStoreRoom> room_ = std::make_shared<CudaStoreRoom>();
   std::shared_ptr<CudaPieceRing> ring_;  // made with the first store
-  std::string name_, id_;
+  std::string name_;
   bool needs_amax_ = false;
   std::size_t memory_ = 0, scratch_ = 0;  // bytes of device memory: all that is used, and that of the arenas
   std::vector<std::shared_ptr<const CudaSelector>> selectors_;

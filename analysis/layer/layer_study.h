@@ -54,10 +54,6 @@ class LayerStudy {
   /// submitted are dropped. Null: they never do.
   void end_when(const std::atomic<bool>* stop) { stop_ = stop; }
 
-  /// Unlike that of any other device, if the processes of a study use this one in turn; else empty. Two processes take
-  /// longer on a GPU, which switches between them, than one.
-  virtual std::string used_in_turn() const { return ""; }
-
   /// The device in words: "CPU, 2 threads".
   virtual std::string device() const = 0;
   /// Times of all layers collected so far; empty if the device does not measure them.

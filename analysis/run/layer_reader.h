@@ -5,8 +5,6 @@
 #include <cstdint>
 #include <span>
 #include <stop_token>
-#include <string>
-#include <utility>
 
 #include "analysis/run/input_hashes.h"
 #include "analysis/run/layer_handover.h"
@@ -35,14 +33,8 @@ struct StreamOptions {
 class LayerReader {
  public:
   LayerReader(const Study& study, const StudyPlan& plan, std::span<const DumpReader> dumps,
-              const StreamOptions& options, UnitQueue& queue, LayerHandover& handover, std::string device)
-      : study_(study),
-        plan_(plan),
-        dumps_(dumps),
-        options_(options),
-        queue_(queue),
-        handover_(handover),
-        device_(std::move(device)) {}
+              const StreamOptions& options, UnitQueue& queue, LayerHandover& handover)
+      : study_(study), plan_(plan), dumps_(dumps), options_(options), queue_(queue), handover_(handover) {}
 
   /// Delivers units until the queue has none. Ends early if told to stop.
   void run(const std::stop_token& stop) noexcept;
@@ -71,7 +63,6 @@ class LayerReader {
   const StreamOptions& options_;
   UnitQueue& queue_;
   LayerHandover& handover_;
-  const std::string device_;  ///< LayerStudy::used_in_turn()
 };
 
 }  // namespace attest

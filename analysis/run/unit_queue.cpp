@@ -30,18 +30,7 @@ std::optional<UnitQueue::Place> UnitQueue::take_place() {
   return place;
 }
 
-UnitQueue::~UnitQueue() {
-  for (const std::string& device : devices_) partial_.unlock_device(device);
-}
-
-bool UnitQueue::has_turn(const std::string& device) {
-  if (device.empty()) return true;
-  const std::lock_guard lock(mutex_);
-  if (!devices_.contains(device) && partial_.try_lock_device(device)) devices_.insert(device);
-  return devices_.contains(device);
-}
-
-std::optional<UnitQueue::Next> UnitQueue::take(const Place& place, const std::string& device) {
+std::optional<UnitQueue::Next> UnitQueue::take(const Place& place) {
   const auto stored = [&] {
     const std::lock_guard lock(mutex_);
     ++to_load_;
@@ -49,7 +38,7 @@ std::optional<UnitQueue::Next> UnitQueue::take(const Place& place, const std::st
   };
   if (!place.unreadable && partial_.has_file(place.unit)) return stored();
   if (!partial_.in_place()) return Next{.state = State::end};  // another process has finished the study
-  if (!has_turn(device) || !partial_.try_lock(place.unit)) return std::nullopt;
+  if (!partial_.try_lock(place.unit)) return std::nullopt;
   // The process that had the lock may have finished the unit just now.
   const UnitState state = partial_.state(place.unit);
   if (state == UnitState::missing || (state == UnitState::left_out && !skip_bad_layers_))
@@ -58,14 +47,14 @@ std::optional<UnitQueue::Next> UnitQueue::take(const Place& place, const std::st
   return stored();
 }
 
-UnitQueue::Next UnitQueue::next(const std::string& device) {
+UnitQueue::Next UnitQueue::next() {
   for (;;) {
     const std::optional<Place> place = take_place();
     if (!place) {
       const std::lock_guard lock(mutex_);
       return {.state = to_load_ > 0 ? State::wait : State::end};
     }
-    if (const std::optional<Next> taken = take(*place, device)) {
+    if (const std::optional<Next> taken = take(*place)) {
       const std::lock_guard lock(mutex_);
       waiting_since_.reset();
       return *taken;
@@ -74,23 +63,19 @@ UnitQueue::Next UnitQueue::next(const std::string& device) {
     // To the back: the oldest may be in the hands of a slow process that dies later.
     others_.push_back(*place);
     if (next_ < plan_.units.size()) continue;
-    tell_for_whom(place->unit, device);
+    tell_for_whom(place->unit);
     return {.state = State::wait};
   }
 }
 
-void UnitQueue::tell_for_whom(const UnitKey& unit, const std::string& device) {
+void UnitQueue::tell_for_whom(const UnitKey& unit) {
   const auto now = std::chrono::steady_clock::now();
   if (!waiting_since_) waiting_since_ = now;
   if (!notice_ || now - *waiting_since_ < kPatience) return;
-  const bool in_turn = !device.empty() && !devices_.contains(device);
-  const std::string holder = in_turn ? partial_.holder_of_device(device) : partial_.holder(unit);
+  const std::string holder = partial_.holder(unit);
   if (holder.empty()) return;
-  notice_(in_turn ? fmt::format("waiting for {}, which has the GPU: one process of a study computes on it at a time",
-                                holder)
-                  : fmt::format("waiting for {}, which computes layer {} of sample {}; {} in all are with other "
-                                "processes",
-                                holder, unit.layer, unit.sample + 1, others_.size()));
+  notice_(fmt::format("waiting for {}, which computes layer {} of sample {}; {} in all are with other processes",
+                      holder, unit.layer, unit.sample + 1, others_.size()));
   waiting_since_ = now + kPatience;
 }
 

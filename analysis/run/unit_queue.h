@@ -27,7 +27,7 @@ class UnitQueue {
   enum class State : std::uint8_t {
     compute,  ///< this process has the lock of `unit`
     stored,   ///< `unit` has a file: load() it
-    wait,     ///< all are taken, and some are not finished: they may come back; or it is another process's turn
+    wait,     ///< all are taken, and some are not finished: they may come back
     end,      ///< nothing is left for the caller
   };
   struct Next {
@@ -45,15 +45,9 @@ class UnitQueue {
   UnitQueue(PartialResults& partial, const StudyPlan& plan, bool skip_bad_layers, Notice notice = {},
             Files files = Files::written);
 
-  UnitQueue(const UnitQueue&) = delete;
-  UnitQueue& operator=(const UnitQueue&) = delete;
-  /// Gives the devices back.
-  ~UnitQueue();
-
   static constexpr std::chrono::seconds kPatience{10};
 
-  /// `device`: LayerStudy::used_in_turn(). While another process has it, nothing is to be computed.
-  Next next(const std::string& device = "");
+  Next next();
   /// Stores the results of a unit that was to be computed, if Files::written. Throws OutputError if they cannot be
   /// stored.
   void finish(const UnitKey& unit, LayerResults& results);
@@ -67,10 +61,9 @@ class UnitQueue {
     bool unreadable = false;
   };
   std::optional<Place> take_place();
-  /// Empty if another process has the unit, or the device.
-  std::optional<Next> take(const Place& place, const std::string& device);
-  bool has_turn(const std::string& device);
-  void tell_for_whom(const UnitKey& unit, const std::string& device);
+  /// Empty if another process has the unit.
+  std::optional<Next> take(const Place& place);
+  void tell_for_whom(const UnitKey& unit);
 
   PartialResults& partial_;
   const StudyPlan& plan_;
@@ -79,11 +72,10 @@ class UnitQueue {
   const Files files_;
   const std::set<UnitKey> before_;  ///< had a file when the queue was made
   std::mutex mutex_;
-  std::size_t next_ = 0;           ///< in the plan
-  std::deque<Place> others_;       ///< that other processes had when they were asked for, or that could not be loaded
-  std::size_t to_load_ = 0;        ///< handed out as `stored`
-  std::set<std::string> devices_;  ///< that this process has
-  bool others_first_ = false;      ///< so that they are taken over as they appear, and little is left to do at the end
+  std::size_t next_ = 0;       ///< in the plan
+  std::deque<Place> others_;   ///< that other processes had when they were asked for, or that could not be loaded
+  std::size_t to_load_ = 0;    ///< handed out as `stored`
+  bool others_first_ = false;  ///< so that they are taken over as they appear, and little is left to do at the end
   std::optional<std::chrono::steady_clock::time_point> waiting_since_;
 };
 

@@ -22,6 +22,9 @@ inline std::size_t largest_shared_memory() {
   return static_cast<std::size_t>(device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin));
 }
 
+/// Static shared memory of a kernel that reduces values of 8 bytes over a block: it counts beside the dynamic.
+inline constexpr std::size_t kReducingBytes = 32 * 8;
+
 /// Allows the kernel to be launched with this much dynamic shared memory. Call it before each launch.
 template <class... Arguments>
 void allow_shared_memory(void (*kernel)(Arguments...), std::size_t bytes) {

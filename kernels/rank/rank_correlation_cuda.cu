@@ -57,7 +57,7 @@ struct Staged {
   std::uint16_t* places;
 
   static std::size_t bytes(int count) { return static_cast<std::size_t>((count + 1) / 2 * 2) * 6; }
-  static bool fits(int count) { return count <= kMost && bytes(count) <= largest_shared_memory(); }
+  static bool fits(int count) { return count <= kMost && bytes(count) + kReducingBytes <= largest_shared_memory(); }
 
   __device__ Staged(void* shared, int most_items)
       : values(static_cast<float*>(shared)),

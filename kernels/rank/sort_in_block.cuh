@@ -284,7 +284,7 @@ template <class Launch>
 bool with_block_sort(int items, Launch&& launch) {
   const auto launched = [&]<int kThreads>(std::integral_constant<int, kThreads> threads, int most) {
     const std::size_t bytes = BlockSort<kThreads>::bytes(items);
-    if (items > most || bytes > largest_shared_memory()) return false;
+    if (items > most || bytes + kReducingBytes > largest_shared_memory()) return false;
     launch(threads, bytes);
     return true;
   };

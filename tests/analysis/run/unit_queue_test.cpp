@@ -95,29 +95,6 @@ TEST_F(UnitQueueTest, TakesWhatAnotherGivesBackAndReportsWhatItFinishes) {
   EXPECT_TRUE(given_back);
 }
 
-TEST_F(UnitQueueTest, ProcessesUseADeviceInTurn) {
-  const std::string device = "gpu-0123";
-  PartialResults second(folder_.file("partial"), PartialResults::Start::resume, "{}");
-  auto first = std::make_unique<UnitQueue>(partial_, plan_, false);
-  UnitQueue next(second, plan_, false);
-  EXPECT_EQ(first->next(device).unit.layer, 0);
-  EXPECT_EQ(next.next(device).state, State::wait) << "although two units are left";
-  EXPECT_EQ(next.next("gpu-4567").unit.layer, 1) << "another device";
-  LayerResults found = results(0);
-  first->finish({0, 0, 0}, found);
-  for (bool stored = false; !stored;) {
-    const UnitQueue::Next seen = next.next(device);
-    ASSERT_NE(seen.state, State::compute);
-    stored = seen.state == State::stored;
-    if (stored) EXPECT_EQ(seen.unit.layer, 0) << "what the other finishes is seen while it has the device";
-  }
-  first.reset();
-  UnitQueue::Next taken = next.next(device);
-  while (taken.state == State::wait) taken = next.next(device);
-  EXPECT_EQ(taken.state, State::compute);
-  EXPECT_EQ(taken.unit.layer, 2);
-}
-
 TEST_F(UnitQueueTest, EndsWhenTheFolderIsGone) {
   UnitQueue queue(partial_, plan_, false);
   PartialResults::remove_own_files(partial_.folder());
