@@ -62,6 +62,15 @@ Json without_paths(Json study) {
   return study;
 }
 
+/// Takes program and commit out of a study: "attest 0.1.0, commit 0123abc".
+std::string take_version(Json& study) {
+  std::string text = fmt::format("attest {}, commit {}", excerpt(study["program"].text_or("unknown")),
+                                 excerpt(study["git_commit"].text_or("unknown")));
+  std::erase_if(study.members(),
+                [](const JsonMember& member) { return member.name == "program" || member.name == "git_commit"; });
+  return text;
+}
+
 }  // namespace
 
 std::uint64_t study_identity(const std::string& study_json) {
@@ -74,19 +83,44 @@ bool is_same_study(const Json& one, const Json& other) { return without_paths(on
 void require_same_study(const StudySource& source, const Json& begun, const Json& now) {
   const Json before = without_paths(begun), here = without_paths(now);
   if (before == here) return;
+  const std::string found = other_study_text(source.folder, kind_of_difference(begun, now));
   for (const char* const list : {"dumps", "files"}) {
     for (std::size_t i = 0; i < now[list].size(); ++i) {
       const Json &input = now[list][i], &other = begun[list][i];
       if (other.is_object() && input[kSampledHashName].text_or("") != other[kSampledHashName].text_or(""))
-        throw InputError(fmt::format(
-            "cannot resume '{}': {} began the study with another '{}' than {} reads, of other content; "
-            "start over with --force instead of --resume",
-            source.folder, excerpt(source.begun_by), excerpt(input["path"].text_or("")), source.this_process));
+        throw OtherStudyError<InputError>(
+            fmt::format("cannot resume '{}': {} began the study with another '{}' than {} reads, of other content; "
+                        "start over with --force instead of --resume",
+                        source.folder, excerpt(source.begun_by), excerpt(input["path"].text_or("")),
+                        source.this_process),
+            found);
     }
   }
-  throw UsageError(
+  throw OtherStudyError<UsageError>(
       fmt::format("cannot resume '{}': it was started with {}; start over with --force instead of --resume",
-                  source.folder, study_difference(before, here)));
+                  source.folder, study_difference(before, here)),
+      found);
+}
+
+std::string other_study_text(const std::string& place, const std::string& difference) {
+  return fmt::format("'{}' holds another study{}{}", place, difference.empty() ? "" : ", ", difference);
+}
+
+std::string kind_of_difference(const Json& one, const Json& this_command) {
+  Json before = without_paths(one), here = without_paths(this_command);
+  if (!before.is_object()) return "";
+  const std::string made_by = take_version(before), own = take_version(here);
+  const Json &a = before, &b = here;  // [] of these adds no member
+  if (a == b) return made_by == own ? "" : fmt::format("of another version: {}, and this is {}", made_by, own);
+  for (const char* const list : {"dumps", "files"}) {
+    if (a[list].size() != b[list].size())
+      return fmt::format("of other inputs: {} {}, this command has {}", a[list].size(), list, b[list].size());
+    for (std::size_t i = 0; i < b[list].size(); ++i)
+      if (b[list][i][kSampledHashName].text_or("") != a[list][i][kSampledHashName].text_or(""))
+        return fmt::format("of other inputs: '{}' has other content",
+                           excerpt(this_command[list][i]["path"].text_or("")));
+  }
+  return "of other options: " + study_difference(before, here);
 }
 
 std::string study_difference(const Json& one, const Json& this_command) {

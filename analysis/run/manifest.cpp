@@ -100,4 +100,11 @@ bool same_study(const std::string& manifest, const std::string& configuration, b
   return skip_bad_layers || found["layers_left_out"].empty();
 }
 
+std::string kind_of_other_study(const std::string& manifest, const std::string& configuration) {
+  const Json found = parsed_json(manifest).value_or(nullptr);
+  if (!found.contains("configuration")) return "";
+  const std::string kind = kind_of_difference(found["configuration"], parse_json(configuration));
+  return kind.empty() && !found["layers_left_out"].empty() ? "without layers that this command studies" : kind;
+}
+
 }  // namespace attest

@@ -43,4 +43,7 @@ std::string manifest_json(const Study& study, const Provenance& provenance, cons
 /// out only if `skip_bad_layers`.
 bool same_study(const std::string& manifest, const std::string& configuration, bool skip_bad_layers);
 
+/// What differs where they are not the same: kind_of_difference().
+std::string kind_of_other_study(const std::string& manifest, const std::string& configuration);
+
 }  // namespace attest

@@ -205,9 +205,8 @@ StudyObserver one_at_a_time(const StudyObserver& observer) {
 
 }  // namespace
 
-std::string interrupted_text(std::size_t finished, std::size_t total) {
-  return fmt::format("interrupted with {} of {} layers finished; the same command with --resume goes on", finished,
-                     total);
+std::string interrupted_text(std::size_t finished, std::size_t total, std::string_view resume_advice) {
+  return fmt::format("interrupted with {} of {} layers finished; {}", finished, total, resume_advice);
 }
 
 RunReport run_study(Study study, RunOptions options, const std::atomic<bool>& stop, const StudyObserver& watcher) {
@@ -249,12 +248,12 @@ RunReport run_study(Study study, RunOptions options, const std::atomic<bool>& st
     study_run.gather(chunks);
     return report;
   } catch (const Interrupted&) {
-    throw Interrupted(interrupted_text(report.progress.finished, run->plan.units.size()));
+    throw Interrupted(interrupted_text(report.progress.finished, run->plan.units.size(), run->options.resume_advice));
   } catch (const DeviceError& error) {
     discard_if_empty();
     if (report.progress.finished == 0) throw;
-    throw DeviceError(fmt::format("{}; {} of {} layers are finished, the same command with --resume goes on",
-                                  error.what(), report.progress.finished, run->plan.units.size()));
+    throw DeviceError(fmt::format("{}; {} of {} layers are finished, {}", error.what(), report.progress.finished,
+                                  run->plan.units.size(), run->options.resume_advice));
   } catch (...) {
     discard_if_empty();
     throw;

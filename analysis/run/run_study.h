@@ -4,6 +4,7 @@
 #include <atomic>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -33,6 +34,7 @@ struct RunOptions {
   };
   std::optional<Chunk> chunk;                    ///< instead of `output`: only these units, to a file
   std::optional<std::vector<std::string>> take;  ///< a ChunkList: nothing is computed, it is added to the study
+  std::string resume_advice = "the same command with --resume goes on";  ///< where a study has stopped
   int processes = 1;  ///< as a launcher says: if this one stays alone, the folder may not be shared
   /// Sentences about the study. Of the processes that share it, the one that writes the results says them and others.
   std::vector<std::string> notices;
@@ -49,8 +51,8 @@ struct RunReport {
   std::vector<std::size_t> missing{};  ///< of `unfinished`: places in the plan
 };
 
-/// "interrupted with 3 of 24 layers finished; the same command with --resume goes on".
-std::string interrupted_text(std::size_t finished, std::size_t total);
+/// "interrupted with 3 of 24 layers finished; " and RunOptions::resume_advice.
+std::string interrupted_text(std::size_t finished, std::size_t total, std::string_view resume_advice);
 
 /// Writes options.output; finished units are kept in PartialResults::folder_of(options.output) until then. Of
 /// study.dumps only the paths are used; study.choice selects samples, layers and queries. Throws OutputError if the

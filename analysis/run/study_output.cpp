@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "analysis/results/partial_results.h"
+#include "analysis/results/study_difference.h"
 #include "analysis/run/estimate_inputs.h"
 #include "analysis/run/manifest.h"
 #include "dumps/base/error.h"
@@ -46,19 +47,25 @@ std::optional<Summary> find_complete(const Study& study, const RunOptions& optio
   if (!options.resume || !fs::exists(options.output)) return std::nullopt;
   if (options.take && options.force) return std::nullopt;  // a file of before, which the chunks are to replace
   const bool unfinished = PartialResults::exists(folder);
+  std::string found;
   try {
-    if (const std::optional<ResultsFile> results = finished_results(options, configuration, study.skip_bad_layers)) {
+    const ResultsFile results(options.output);
+    if (same_study(results.manifest(), configuration, study.skip_bad_layers)) {
       PartialResults::remove_own_files(folder);
-      return summarize(*results, options.with_dense_layers);
+      return summarize(results, options.with_dense_layers);
     }
+    found = other_study_text(options.output, kind_of_other_study(results.manifest(), configuration));
   } catch (const InputError& error) {
-    if (!options.force && !unfinished) throw InputError(fmt::format("cannot resume: {}", error.what()));
+    found = error.what();
+    if (!options.force && !unfinished)
+      throw OtherStudyError<InputError>(fmt::format("cannot resume: {}", found), found);
   }
   if (options.force) return std::nullopt;
   if (unfinished)
-    throw OutputError(fmt::format("'{}' exists; --force replaces it once the study is complete", options.output));
-  throw UsageError(
-      fmt::format("cannot resume: '{}' is complete and was made with other options or inputs", options.output));
+    throw OtherStudyError<OutputError>(
+        fmt::format("'{}' exists; --force replaces it once the study is complete", options.output), found);
+  throw OtherStudyError<UsageError>(
+      fmt::format("cannot resume: '{}' is complete and was made with other options or inputs", options.output), found);
 }
 
 }  // namespace attest

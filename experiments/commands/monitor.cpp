@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "analysis/run/input_hashes.h"
 #include "analysis/validation/monitoring.h"
 #include "dumps/base/error.h"
 #include "dumps/base/join.h"
@@ -57,7 +58,14 @@ ResultsFiles opened(MonitorOptions& options, const Recommended& recommended, con
   if (inputs.dumps.empty()) {
     refuse_study_options(options.study);
   } else {
-    for (const std::string& path : inputs.dumps) check_model(recommended, DumpReader(path).info().model, path);
+    for (const std::string& path : inputs.dumps) {
+      const DumpReader reader(path);
+      check_model(recommended, reader.info().model, path);
+      check_units(recommended, reader.info().num_layers, reader.info().shape.num_kv_heads, path);
+    }
+    check_studied(recommended);
+    const std::vector<std::string> hashes = content_hashes(inputs.dumps, global.thread_count());
+    for (std::size_t d = 0; d < hashes.size(); ++d) refuse_certifying(recommended, hashes[d], inputs.dumps[d]);
     inputs.results = {
         study_dumps(inputs.dumps, selectors_of(recommended), study_request(recommended), options.study, "", global)};
   }
@@ -128,6 +136,9 @@ Monitored monitored(MonitorOptions& options, const GlobalOptions& global) {
     const std::vector<StudyDump>& dumps = file->study().dumps;
     if (!dumps.empty() && std::ranges::count(dumps, recommended.model, &StudyDump::model) == 0)
       check_model(recommended, dumps.front().model, file->path());
+    for (const StudyDump& dump : dumps)
+      if (dump.model == recommended.model)
+        check_units(recommended, dump.num_layers, dump.shape.num_kv_heads, file->path());
   }
   PromptScope scope{.model = recommended.model, .selector = {}, .cluster = recommended.cluster};
   find_recommended(recommended, *files.front(), scope);

@@ -132,6 +132,7 @@ void add_synth(Command& program, const GlobalOptions& global) {
     return option;
   };
   using O = SyntheticOptions;
+  options->given.num_layers = 4;  // two more than those that some selectors leave dense
   const Check count = whole_number(1, kMaxCount), count_or_none = whole_number(0, kMaxCount);
   command.option("-o,--output", options->path, "The dump").required().takes(file_name()).type("DUMP");
   command.option("--preset", options->preset, "Shape of a known model; options given beside it override it")

@@ -2,6 +2,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <iostream>
 #include <memory>
 #include <string>
@@ -41,6 +42,13 @@ struct ValidateOptions {
   }
 };
 
+/// The place of a file or folder that need not be there.
+std::filesystem::path place_of(const std::string& path) {
+  std::error_code ignored;
+  const std::filesystem::path place = std::filesystem::weakly_canonical(std::filesystem::absolute(path), ignored);
+  return place.has_filename() ? place : place.parent_path();
+}
+
 /// Refuses what could not be written at the end, before the work.
 void check_outputs(const ValidateOptions& options) {
   std::vector<std::string> taken = options.inputs;
@@ -49,6 +57,10 @@ void check_outputs(const ValidateOptions& options) {
     check_output_file(*path, taken, {.replace = options.study.force});
     taken.push_back(*path);
   }
+  for (const std::string& path : taken)
+    if (!options.details.empty() && !path.empty() && place_of(path) == place_of(options.details))
+      throw UsageError(fmt::format("--details: {} is an input or another output, expected a folder of its own",
+                                   printable(options.details)));
   if (!options.details.empty()) check_verdict_folder(options.folder());
   if (options.details.empty() && !options.formats.empty())
     throw UsageError("--format is of the pictures of --details, which is not given");

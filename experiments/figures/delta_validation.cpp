@@ -106,6 +106,23 @@ Figure heads_figure(const std::vector<DeltaValidation>& validations, const std::
   return figure;
 }
 
+/// At how many heads a target is met by some delta. Heads without cells are not counted.
+std::string heads_that_meet(const DeltaValidation& v, const QualityTarget& target) {
+  std::size_t all = 0, met = 0, not_from = 0;
+  for (const DeltaCurve& head : v.heads) {
+    if (std::ranges::all_of(head.points, [&](const auto& point) { return std::isnan(target.value(point)); })) continue;
+    ++all;
+    const std::optional<std::size_t> smallest = smallest_delta(head, target);
+    if (!smallest) continue;
+    ++met;
+    if (!is_met_from(*smallest, head, target)) ++not_from;
+  }
+  const std::string not_monotone = not_from == 0 ? "" : fmt::format(", {} of them not at all larger ones", not_from);
+  return met == all ? fmt::format("every head reaches it at some studied delta{}",
+                                  not_from == 0 ? " and at all larger ones" : not_monotone)
+                    : fmt::format("{} of {} heads reach it at some studied delta{}", met, all, not_monotone);
+}
+
 std::vector<Finding> findings_of(const DeltaValidation& v) {
   const StudySelector& group = v.selector->group;
   std::vector<Finding> findings;
@@ -113,23 +130,24 @@ std::vector<Finding> findings_of(const DeltaValidation& v) {
     const auto is_undefined = [&](const DeltaQuality& point) { return std::isnan(target.value(point)); };
     if (std::ranges::all_of(v.model.points, is_undefined)) continue;  // the results lack the metric
     const std::optional<std::size_t> met = smallest_delta(v.model, target);
-    const auto unmet = std::ranges::count_if(v.heads, [&](const DeltaCurve& h) { return !smallest_delta(h, target); });
-    const std::string heads = unmet == 0 ? "every head reaches it at some delta"
-                                         : fmt::format("{} of {} heads reach it at no delta", unmet, v.heads.size());
+    const std::string heads = heads_that_meet(v, target);
     if (!met) {
-      findings.push_back({.text = fmt::format("No delta of {} up to {} gives {} over all cells; {}.", label_of(v),
-                                              group.setting_labels[v.settings.back()], target.heading, heads),
-                          .severity = Severity::warning,
-                          .number = "no delta"});
+      findings.push_back(
+          {.text = fmt::format("No studied delta of {} up to {} gives {} over all cells; {}.", label_of(v),
+                               group.setting_labels[v.settings.back()], target.heading, heads),
+           .severity = Severity::warning,
+           .number = "no delta"});
       continue;
     }
     const DeltaQuality& at = v.model.points[*met];
+    const bool monotone = is_met_from(*met, v.model, target);
     const std::string& setting = group.setting_labels[v.settings[*met]];
     findings.push_back(
-        {.text = fmt::format("The smallest delta of {} with {} over all cells is {}: it keeps {:.1f} % of "
+        {.text = fmt::format("The smallest studied delta of {} with {} over all cells is {}{}: it keeps {:.1f} % of "
                              "the tokens and reads {:.1f} % of the bytes; {}.",
-                             label_of(v), target.heading, setting, 100 * at.keep.mean(), 100 * at.io.mean(), heads),
-         .severity = unmet > 0 ? Severity::note : Severity::good,
+                             label_of(v), target.heading, setting, monotone ? "" : ", but not all larger ones give it",
+                             100 * at.keep.mean(), 100 * at.io.mean(), heads),
+         .severity = monotone ? Severity::good : Severity::note,
          .number = fmt::format("delta {}", setting),
          .place = MapPlace{
              .metric = target.at_least ? "recall" : "lse_error", .selector = group.label, .setting = setting}});

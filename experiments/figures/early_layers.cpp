@@ -18,6 +18,10 @@ namespace early_layers_figure {
 
 constexpr int kEarly = 2;  ///< layers that Quest and Twilight leave dense
 
+/// By how much an early layer must be worse than every later one before a sentence says so.
+constexpr double kRecallMargin = 0.01;
+constexpr double kErrorFactor = 1.5, kErrorMargin = 0.01;  ///< both: as many times as large, and larger by these nats
+
 struct LayerGroup {
   std::string name;  ///< in the csv: "0", "1", "others", "all"
   std::string title;
@@ -124,23 +128,56 @@ std::vector<Panel> panels_of(const ModelStudy& study, const std::vector<LayerGro
 struct LayerQuality {
   int layer;
   double recall, lse_error;  ///< mean, max
+  std::int64_t samples;
 };
 
 std::vector<LayerQuality> by_layer(const ModelStudy& study, const PooledSelector& selector, std::size_t setting) {
   const auto recall = study.cells(selector, "recall").at(setting), lse = study.cells(selector, "lse_error").at(setting);
   std::vector<LayerQuality> layers;
   for (const int layer : layers_of(recall))
-    layers.push_back({layer, describe(of_layer(recall, layer)).mean, describe(of_layer(lse, layer)).max});
+    layers.push_back({layer, describe(of_layer(recall, layer)).mean, describe(of_layer(lse, layer)).max,
+                      std::ranges::count_if(recall, [&](const SampleCells& sample) {
+                        return std::ranges::count(sample.layers, layer) > 0;
+                      })});
   return layers;
 }
 
+/// "3 samples", or "2 to 3 samples" where some of the layers are not of all.
+std::string samples_in_words(const std::vector<LayerQuality>& layers) {
+  const auto [least, most] = std::ranges::minmax(layers, {}, &LayerQuality::samples);
+  const std::string few = least.samples == most.samples ? "" : fmt::format("{} to ", least.samples);
+  return fmt::format("{}{} sample{}", few, most.samples, most.samples == 1 ? "" : "s");
+}
+
+/// Which early layers are worse than every later one, a quantity at a time: they need not be worse in both.
+struct Verdict {
+  std::set<int> by_recall, by_error;
+
+  bool is_good() const { return by_recall.empty() && by_error.empty(); }
+
+  std::string text() const {
+    const std::string low = fmt::format("a mean recall lower by {} or more", kRecallMargin);
+    const std::string large =
+        fmt::format("a max LSE error at least {} times as large (and {} nats larger)", kErrorFactor, kErrorMargin);
+    const auto have = [](const std::set<int>& layers, const std::string& what) {
+      return fmt::format("{} {} {}", layers_in_words(layers), layers.size() == 1 ? "has" : "have", what);
+    };
+    if (is_good()) return fmt::format("no early layer has {} or {}", low, large);
+    if (by_recall == by_error) return have(by_recall, low + " and " + large);
+    if (by_error.empty()) return have(by_recall, low);
+    if (by_recall.empty()) return have(by_error, large);
+    return have(by_recall, low) + ", " + have(by_error, large);
+  }
+};
+
 /// Compares the early layers with the worst of the others, at the first of the papers' settings. Nothing if the
-/// selector was not computed in an early layer.
+/// selector was not computed in an early and in a later layer.
 std::optional<Finding> finding_of(const ModelStudy& study, const PooledSelector& selector) {
   const std::size_t setting = default_settings(selector.group).front();
   double lowest_recall = 1, largest_error = 0;
   std::vector<LayerQuality> early;
-  for (const LayerQuality& layer : by_layer(study, selector, setting)) {
+  const std::vector<LayerQuality> layers = by_layer(study, selector, setting);
+  for (const LayerQuality& layer : layers) {
     if (layer.layer < kEarly) {
       early.push_back(layer);
       continue;
@@ -148,32 +185,33 @@ std::optional<Finding> finding_of(const ModelStudy& study, const PooledSelector&
     lowest_recall = std::min(lowest_recall, layer.recall);
     largest_error = std::max(largest_error, layer.lse_error);
   }
-  if (early.empty()) return std::nullopt;
+  const std::size_t later = layers.size() - early.size();
+  if (early.empty() || later == 0) return std::nullopt;
   std::vector<std::string> parts;
-  std::set<int> worse;
+  Verdict worse;
   for (const LayerQuality& layer : early) {
     parts.push_back(fmt::format("mean recall {:.4f} and max LSE error {:.3g} nats in layer {}", layer.recall,
                                 layer.lse_error, layer.layer));
-    if (layer.recall < lowest_recall || layer.lse_error > largest_error) worse.insert(layer.layer);
+    if (layer.recall <= lowest_recall - kRecallMargin) worse.by_recall.insert(layer.layer);
+    if (layer.lse_error >= std::max(kErrorFactor * largest_error, largest_error + kErrorMargin))
+      worse.by_error.insert(layer.layer);
   }
   const std::string at = setting_in_words(selector.group, setting);
   const bool is_ffd = selector.group.name == "ffd";
-  return Finding{
-      .text = fmt::format("{}{}{} without dense layers has {}, against {:.4f} and {:.3g} in the worst of the other "
-                          "layers: {}.",
-                          display_name(selector.group.label), at.empty() ? "" : " at ", at, join(parts, ", "),
-                          lowest_recall, largest_error,
-                          worse.empty() ? std::string("no early layer is worse than all later ones")
-                                        : fmt::format("{} {} worse than all later ones", layers_in_words(worse),
-                                                      worse.size() == 1 ? "is" : "are")),
-      .severity = !is_ffd         ? Severity::note
-                  : worse.empty() ? Severity::good
-                                  : Severity::warning,
-      .number = fmt::format("recall {:.4f}", early.front().recall),
-      .place = MapPlace{.metric = "recall",
-                        .selector = selector.group.label,
-                        .setting = selector.group.setting_labels[setting],
-                        .layer = early.front().layer}};
+  return Finding{.text = fmt::format(
+                     "{}{}{} without dense layers has {}, against at worst {:.4f} and {:.3g} in the {} studied "
+                     "from layer {} on ({}): {}.",
+                     display_name(selector.group.label), at.empty() ? "" : " at ", at, join(parts, ", "), lowest_recall,
+                     largest_error, later == 1 ? std::string("one layer") : fmt::format("{} layers", later), kEarly,
+                     samples_in_words(layers), worse.text()),
+                 .severity = !is_ffd           ? Severity::note
+                             : worse.is_good() ? Severity::good
+                                               : Severity::warning,
+                 .number = fmt::format("recall {:.4f}", early.front().recall),
+                 .place = MapPlace{.metric = "recall",
+                                   .selector = selector.group.label,
+                                   .setting = selector.group.setting_labels[setting],
+                                   .layer = early.front().layer}};
 }
 
 /// What the exception changes, where the results hold a selector with and without it.

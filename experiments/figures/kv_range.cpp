@@ -110,6 +110,33 @@ std::vector<Panel> panels_of(const KvRangeStudy& study) {
 
 std::string percent(double share) { return fmt::format("{:.3g} %", 100 * share); }
 
+/// "layer 2", or "every layer" where a number, as it is printed, is that of all of several layers.
+std::string place_of(const SideRange& worst, const std::vector<const SideRange*>& layers, auto&& printed) {
+  const bool all_equal =
+      std::ranges::all_of(layers, [&](const SideRange* range) { return printed(range) == printed(&worst); });
+  return layers.size() > 1 && all_equal ? "every layer" : fmt::format("layer {}", worst.layer);
+}
+
+/// How large they are, where the largest is, and the largest channel.
+std::string size_in_words(const std::vector<const SideRange*>& layers, const SideRange& most,
+                          const SideRange& outlier) {
+  const std::string place =
+      place_of(most, layers, [](const SideRange* range) { return fmt::format("{:.4g}", range->max_abs); });
+  const std::string channel_place =
+      place_of(outlier, layers, [](const SideRange* range) { return fmt::format("{:.3g}", range->outlier); });
+  double p9999 = most.p9999;
+  if (place == "every layer")
+    for (const SideRange* range : layers) p9999 = std::max(p9999, range->p9999);
+  const std::string channel =
+      channel_place == "every layer"
+          ? std::string()
+          : fmt::format(" (KV head {}, channel {})", outlier.outlier_kv_head, outlier.outlier_channel);
+  return fmt::format(
+      "The largest of the {} is {:.4g}, in {} (there 99.99 % are at most {:.4g}); the largest channel is {:.3g} times "
+      "the median channel in {}{}.",
+      side_words(most.keys), most.max_abs, place, p9999, outlier.outlier, channel_place, channel);
+}
+
 std::vector<Finding> findings_of(const KvRangeStudy& study) {
   std::vector<Finding> findings;
   for (const bool keys : {true, false}) {
@@ -120,13 +147,9 @@ std::vector<Finding> findings_of(const KvRangeStudy& study) {
     const auto worst = [&](auto&& number) { return *std::ranges::max_element(layers, {}, number); };
     const SideRange& most = *worst([](const SideRange* r) { return r->max_abs; });
     const SideRange& outlier = *worst([](const SideRange* r) { return r->outlier; });
-    findings.push_back(
-        {.text = fmt::format("The largest of the {} is {:.4g}, in layer {} (99.99 % of them are at most {:.4g}); the "
-                             "largest channel is {:.3g} times the median channel in layer {} (KV head {}, channel {}).",
-                             side_words(keys), most.max_abs, most.layer, most.p9999, outlier.outlier, outlier.layer,
-                             outlier.outlier_kv_head, outlier.outlier_channel),
-         .severity = outlier.outlier >= kOutlier ? Severity::warning : Severity::note,
-         .number = fmt::format("{:.4g}", most.max_abs)});
+    findings.push_back({.text = size_in_words(layers, most, outlier),
+                        .severity = outlier.outlier >= kOutlier ? Severity::warning : Severity::note,
+                        .number = fmt::format("{:.4g}", most.max_abs)});
     for (std::size_t f = 0; f < study.formats.size(); ++f) {
       const ScaledFormat& format = study.formats[f];
       if (format.keys != keys) continue;
@@ -137,11 +160,13 @@ std::vector<Finding> findings_of(const KvRangeStudy& study) {
         const auto gone = [&](const SideRange* r) { return zeroed({r, &format, f}, s); };
         const SideRange &high = *worst(lost), &low = *worst(gone);
         if (s + 1 == kScales.size()) run = lost(&high);
-        parts.push_back(fmt::format("at {} {} (layer {}) and {} (layer {})",
+        const auto printed_by = [](auto&& share) { return [share](const SideRange* r) { return percent(share(r)); }; };
+        parts.push_back(fmt::format("at {} {} ({}) and {} ({})",
                                     s + 1 == kScales.size()
                                         ? fmt::format("the run's scale ({})", display_name(format.scale))
                                         : std::string(kScales[s]),
-                                    percent(lost(&high)), high.layer, percent(gone(&low)), low.layer));
+                                    percent(lost(&high)), place_of(high, layers, printed_by(lost)), percent(gone(&low)),
+                                    place_of(low, layers, printed_by(gone))));
       }
       findings.push_back(
           {.text = fmt::format("{} in {}: in the worst layers these saturate, and these are read as 0 "

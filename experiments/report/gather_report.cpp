@@ -123,7 +123,8 @@ std::string studied(ResultsFiles files, const ModelStudy& study) {
   std::set<std::string> tasks;
   std::int64_t shortest = -1, longest = 0;
   std::size_t queries = 0;
-  int num_layers = 0, heads = 0, kv_heads = 0;
+  int num_layers = 0;
+  std::set<std::string> heads;  // several where dumps give one name to models of several shapes
   const auto samples = samples_of(files, study.model());
   for (const ReportSample& sample : samples) {
     const StudySample& s = sample.study_sample();
@@ -133,8 +134,9 @@ std::string studied(ResultsFiles files, const ModelStudy& study) {
     longest = std::max(longest, s.num_tokens);
     queries += s.query_positions.size();
     num_layers = std::max(num_layers, sample.study_dump().num_layers);
-    heads = std::max(heads, static_cast<int>(sample.study_dump().shape.num_query_heads));
-    kv_heads = std::max(kv_heads, static_cast<int>(sample.study_dump().shape.num_kv_heads));
+    const AttentionShape& shape = sample.study_dump().shape;
+    heads.insert(fmt::format("{} over {}", counted(shape.num_query_heads, "query head"),
+                             counted(shape.num_kv_heads, "KV head")));
   }
   std::vector<std::string> names;
   for (const PooledSelector& selector : study.selectors())
@@ -143,10 +145,10 @@ std::string studied(ResultsFiles files, const ModelStudy& study) {
       names.empty() ? "nothing" : fmt::format("{} ({})", counted(std::ssize(names), "selector"), join(names, ", "));
   const std::string lengths =
       shortest == longest ? fmt::format("{}", longest) : fmt::format("{} to {}", shortest, longest);
-  return fmt::format("{}: {} against exact attention, on {} of {} tokens{}; {} of {}, {} over {}, {} in all.",
+  return fmt::format("{}: {} against exact attention, on {} of {} tokens{}; {} of {}, {}, {} in all.",
                      printable(study.model()), compared, counted(std::ssize(samples), "sample"), lengths,
                      tasks.empty() || tasks.size() > 8 ? "" : fmt::format(" ({})", join(tasks, ", ")), layers.size(),
-                     counted(num_layers, "layer"), counted(heads, "query head"), counted(kv_heads, "KV head"),
+                     counted(num_layers, "layer"), join(heads, " and "),
                      queries == 1 ? "1 query" : fmt::format("{} queries", queries));
 }
 

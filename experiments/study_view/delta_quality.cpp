@@ -100,4 +100,9 @@ std::optional<std::size_t> smallest_delta(const DeltaCurve& curve, const Quality
   return std::nullopt;
 }
 
+bool is_met_from(std::size_t delta, const DeltaCurve& curve, const QualityTarget& target) {
+  return std::all_of(curve.points.begin() + static_cast<std::ptrdiff_t>(delta), curve.points.end(),
+                     [&](const DeltaQuality& point) { return target.is_met(point); });
+}
+
 }  // namespace attest

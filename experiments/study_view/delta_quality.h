@@ -64,4 +64,7 @@ extern const std::array<QualityTarget, 4> kQualityTargets;
 /// Index of the smallest delta of the grid that meets the target; nothing if none does.
 std::optional<std::size_t> smallest_delta(const DeltaCurve& curve, const QualityTarget& target);
 
+/// Whether the target is met there and at all larger deltas of the grid: quality need not be monotone in delta.
+bool is_met_from(std::size_t delta, const DeltaCurve& curve, const QualityTarget& target);
+
 }  // namespace attest

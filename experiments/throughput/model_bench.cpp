@@ -12,6 +12,7 @@
 #include "dumps/base/json_place.h"
 #include "dumps/base/printable.h"
 #include "dumps/dump_info.h"
+#include "experiments/decode/kernel_report.h"
 #include "experiments/decode/kernel_text.h"
 
 namespace attest {
@@ -111,12 +112,10 @@ std::string ModelBench::source() const {
 
 std::vector<std::string> take_model_benches(std::vector<std::string>& benches) {
   const auto is_of_kernels = [](const std::string& path) {
-    try {
-      const Json document = read_json_object(path, "a bench", kMaxBytes);
-      return !document.contains("format") || document["format"] != kModelBenchFormat;
-    } catch (const Error&) {
-      return true;  // its reader says what is wrong
-    }
+    const Json document =
+        read_json_object(path, "a record of 'attest bench kernel' or 'attest bench model'", kMaxBytes);
+    const std::vector<std::string> formats{std::string(kKernelBenchFormat), std::string(kModelBenchFormat)};
+    return JsonPlace(document, path)["format"].one_of(formats) == kKernelBenchFormat;
   };
   const auto models = std::ranges::stable_partition(benches, is_of_kernels);
   std::vector<std::string> taken(models.begin(), models.end());

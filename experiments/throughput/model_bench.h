@@ -46,7 +46,8 @@ struct ModelBench {
   std::string source() const;  ///< GPU, model and file, for captions
 };
 
-/// Takes the files that say that they are such records out of `benches`.
+/// Takes the files that say that they are such records out of `benches`. Throws InputError for a file that is neither
+/// such a record nor one of kernels.
 std::vector<std::string> take_model_benches(std::vector<std::string>& benches);
 
 /// Throws InputError, a sentence with the place, what was expected and what was found, if the file is missing, larger

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <optional>
 
 #include "analysis/study/selector_options.h"
 #include "dumps/base/error.h"
@@ -12,8 +14,10 @@
 #include "dumps/base/json_place.h"
 #include "dumps/base/parallel_for.h"
 #include "dumps/base/printable.h"
+#include "experiments/cli/options/grid.h"
 #include "experiments/validation/judge_results.h"
 #include "experiments/validation/recommendation.h"
+#include "kernels/selectors/registry.h"
 #include "kernels/selectors/settings_file.h"
 
 namespace attest {
@@ -52,23 +56,51 @@ std::string typed(const Json& setting) {
   return setting.is_text() ? setting.text() : fmt::format("{}", setting.number());
 }
 
-/// Of the members `default` and `layers`, but "dense" and "none". A layer is a setting, or {default, kv_heads}.
-std::vector<std::string> settings_of(const JsonPlace& root) {
-  std::vector<std::string> settings;
-  const auto add = [&](const JsonPlace& setting) {
-    if (!setting.value().is_text() && !setting.value().is_number()) setting.refuse("a setting");
-    std::string text = typed(setting.value());
-    if (text != "dense" && text != "none" && std::ranges::count(settings, text) == 0)
-      settings.push_back(std::move(text));
+constexpr SettingKind kKinds[] = {SettingKind::none, SettingKind::delta, SettingKind::budget, SettingKind::p,
+                                  SettingKind::factor};
+
+/// Nothing of kLabelSettings.
+std::optional<SettingKind> kind_of(const JsonPlace& setting) {
+  std::vector<std::string> names;
+  for (const SettingKind kind : kKinds) names.emplace_back(name_of(kind));
+  names.emplace_back(kLabelSettings);
+  const auto place = static_cast<std::size_t>(std::ranges::find(names, setting.one_of(names)) - names.begin());
+  return place < std::size(kKinds) ? std::optional(kKinds[place]) : std::nullopt;
+}
+
+/// Refuses what is no setting of `kind` as attest validate writes it: a number, or the text of one that JSON lacks.
+void check_setting(SettingKind kind, const JsonPlace& at) {
+  if (kind == SettingKind::delta) return void(read_head_setting(at));
+  const std::string valid = kind == SettingKind::none ? "\"none\"" : std::string(info_of(kind).valid);
+  if (at.is_missing()) at.refuse(valid);
+  const Json& value = at.value();
+  if (value == Json("dense")) return;
+  bool sound = value == Json("none");
+  if (kind != SettingKind::none) {
+    sound = false;
+    try {
+      const Grid grid = value.is_text() || value.is_number() ? parse_grid(kind, typed(value)) : Grid{};
+      if (grid.settings.size() == 1 && grid.labels.front() == typed(value))
+        sound = value.is_number() || grid.settings.front().percent || std::isinf(grid.settings.front().value);
+    } catch (const UsageError&) {  // of an option that attest monitor lacks
+    }
+  }
+  if (!sound) at.refuse(valid + ", or \"dense\"");
+}
+
+/// Fills in the settings and the units that have them. `names`: of candidates; else settings are of `kind`.
+void read_settings(const JsonPlace& root, const std::vector<std::string>& names, Recommended& found) {
+  const auto read = [&](const JsonPlace& at) {
+    if (names.empty())
+      check_setting(found.kind, at);
+    else
+      at.one_of(names);
+    std::string text = typed(at.value());
+    if (text != "dense" && text != "none" && std::ranges::count(found.settings, text) == 0)
+      found.settings.push_back(std::move(text));
+    return HeadSetting{};
   };
-  add(root["default"]);
-  root["layers"].for_members([&](const std::string&, const JsonPlace& layer) {
-    if (!layer.value().is_object()) return add(layer);
-    if (!layer["default"].is_missing()) add(layer["default"]);
-    if (!layer["kv_heads"].is_missing())
-      layer["kv_heads"].for_members([&](const std::string&, const JsonPlace& head) { add(head); });
-  });
-  return settings;
+  found.units_file.settings = read_head_settings(root, read, !names.empty());
 }
 
 /// The settings of a layer, or of all that is not named: a text or number, or {default, kv_heads}.
@@ -103,6 +135,9 @@ Recommended read_recommended(const std::string& path) {
   const Json document = read_json_object(path, "a recommendation", kMaxBytes);
   const JsonPlace root(document, path);
   root["format"].one_of({std::string(kRecommendationFormat)});
+  if (const JsonPlace version = root["format_version"];
+      version.is_missing() || version.value() != Json(kRecommendationVersion))
+    version.refuse(fmt::format("{}", kRecommendationVersion));
   const JsonPlace claim = root["claim"];
   Recommended found{.path = path,
                     .model = root["model"].text(),
@@ -114,10 +149,16 @@ Recommended read_recommended(const std::string& path) {
                     .hashes = {},
                     .fallback = root["default"].value(),
                     .units = root["layers"].value(),
-                    .settings = settings_of(root)};
-  if (root["setting"].text() == kLabelSettings) {
+                    .settings = {}};
+  found.units_file.path = path;
+  if (const std::optional<SettingKind> kind = kind_of(root["setting"]); !kind) {
+    std::vector<std::string> names = {"dense"};
+    for (const JsonPlace& one : root["candidates"].elements()) names.push_back(one["candidate"].text());
+    read_settings(root, names, found);
     read_candidates(root["candidates"], found);
   } else {
+    found.kind = *kind;
+    read_settings(root, {}, found);
     found.selector = root["selector"]["name"].text();
     root["selector"]["options"].for_members([](const std::string&, const JsonPlace& option) { option.text(); });
     found.options = root["selector"]["options"].value();
@@ -134,6 +175,8 @@ Recommended read_recommended(const std::string& path) {
     throw InputError(fmt::format("{}: {}", claim.name(), excerpt(error.what())));
   }
   if (!claim["tasks"].is_missing()) found.tasks = claim["tasks"].texts();
+  for (const char* const count : {"n", "k"})
+    if (const JsonPlace at = claim[count]; !at.is_missing()) at.whole(0, kLargest);
   found.lengths = range_at(claim["lengths"]);
   found.queries = range_at(claim["queries"]);
   if (claim["layers"].value() != Json("all"))
@@ -156,6 +199,43 @@ Recommended read_recommended(const std::string& path) {
   if (const JsonPlace dumps = root["dumps"]; !dumps.is_missing())
     for (std::string& hash : dumps.texts()) found.hashes.push_back(std::move(hash));
   return found;
+}
+
+void check_units(const Recommended& recommended, int num_layers, int num_kv_heads, std::string_view holder) {
+  check_heads(recommended.units_file, num_layers, num_kv_heads, holder);
+  for (const int layer : recommended.layers)
+    if (layer >= num_layers)
+      throw InputError(fmt::format("{}: claim.layers has {}, which is no layer of {}, whose model has {}",
+                                   recommended.path, layer, holder, num_layers));
+}
+
+void check_studied(const Recommended& recommended) {
+  const auto refuse = [&](const std::string& label, std::string_view why) {
+    throw InputError(printable(fmt::format("{}: the selector '{}': {}", recommended.path, excerpt(label), why)));
+  };
+  for (const SelectorSpec& spec : selectors_of(recommended)) {
+    SettingKind kind = SettingKind::none;
+    try {
+      kind = make_selector(spec)->setting_kind();
+    } catch (const UsageError& error) {
+      refuse(spec.label, error.what());
+    }
+    if (recommended.candidates.empty() && kind != recommended.kind)
+      refuse(spec.label,
+             fmt::format("its settings are {}, and the file has {}", name_of(kind), name_of(recommended.kind)));
+    for (const auto& [text, label, selector, setting, options] : recommended.candidates) {
+      if (label != spec.label) continue;
+      if ((kind == SettingKind::none) != setting.empty())
+        refuse(label,
+               fmt::format("candidate '{}' has {}", excerpt(text), setting.empty() ? "no setting" : "a setting"));
+      if (setting.empty()) continue;
+      try {
+        if (parse_grid(kind, setting).labels.size() == 1) continue;
+      } catch (const UsageError&) {
+      }
+      refuse(label, fmt::format("'{}' is not {}", excerpt(setting), info_of(kind).valid));
+    }
+  }
 }
 
 std::vector<SelectorSpec> selectors_of(const Recommended& recommended) {

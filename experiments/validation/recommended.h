@@ -11,6 +11,8 @@
 #include "dumps/base/json.h"
 #include "experiments/validation/judge_results.h"
 #include "kernels/selectors/options.h"
+#include "kernels/selectors/settings_file.h"
+#include "kernels/setting.h"
 
 namespace attest {
 
@@ -32,13 +34,22 @@ struct Recommended {
   /// Of those prompts, as far as the file says it.
   std::vector<std::string> tasks = {};
   std::optional<std::pair<std::int64_t, std::int64_t>> lengths = {}, queries = {};  ///< tokens, judged positions: range
-  std::vector<std::string> hashes;    ///< of the results that it was made from, and of their dumps
-  Json fallback, units;               ///< the members `default` and `layers`
-  std::vector<std::string> settings;  ///< all in them but "dense", each once, as typed
+  std::vector<std::string> hashes;       ///< of the results that it was made from, and of their dumps
+  Json fallback, units;                  ///< the members `default` and `layers`
+  std::vector<std::string> settings;     ///< all in them but "dense", each once, as typed
+  SettingKind kind = SettingKind::none;  ///< of those numbers
+  SettingsFile units_file = {};          ///< path, and which layers and KV heads are in them; their values are 0
 };
 
 /// Throws InputError if the file is no recommendation, or one of an earlier program without the numbers that certified.
 Recommended read_recommended(const std::string& path);
+
+/// Throws InputError if the recommendation names a layer or a KV head that a model of this shape does not have.
+/// `holder`: the dump or results file of the model.
+void check_units(const Recommended& recommended, int num_layers, int num_kv_heads, std::string_view holder);
+
+/// Throws InputError if the settings are none of the selectors with those options, as a study would find.
+void check_studied(const Recommended& recommended);
 
 /// The selectors with all their options, and the request of a study of dumps at the recommended settings alone.
 std::vector<SelectorSpec> selectors_of(const Recommended& recommended);

@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
+#include <system_error>
 
+#include "analysis/results/study_difference.h"
 #include "dumps/base/error.h"
 #include "dumps/base/join.h"
 #include "dumps/base/printable.h"
@@ -105,6 +107,15 @@ std::string results_name(const std::string& dump, const DumpStudyOptions& option
   return std::filesystem::path(dump).filename().replace_extension(".study.h5").string();
 }
 
+/// A study goes on without being asked to, unless --force is given, which starts over. The file that --force is to
+/// replace stays until the study is complete, and would be refused without --force.
+std::string resume_advice(const RunOptions& run) {
+  if (!run.force) return "the same command goes on";
+  std::error_code error;
+  return std::filesystem::exists(run.output, error) ? "the same command starts over"
+                                                    : "the same command without --force goes on";
+}
+
 }  // namespace
 
 void add_dump_study_options(Command& command, DumpStudyOptions& options) {
@@ -156,8 +167,15 @@ std::string study_dumps(const std::vector<std::string>& dumps, const std::vector
   run.resume = !options.force;
   run.force = options.force;
   run.allowed_memory = options.allowed_memory;
-  run_typed_study(std::move(study), run, global, {},
-                  "a prompt without this layer cannot be judged: --layers or --samples can leave it out");
+  run.resume_advice = resume_advice(run);
+  try {
+    run_typed_study(std::move(study), run, global, {},
+                    "a prompt without this layer cannot be judged: --layers or --samples can leave it out");
+  } catch (const OtherStudy& other) {
+    const std::string text = other.found + "; --results names another file, and --force replaces it";
+    if (dynamic_cast<const InputError*>(&other) != nullptr) throw InputError(text);
+    throw UsageError(text);
+  }
   return run.output;
 }
 

@@ -89,13 +89,16 @@ std::string verdict_heading(const Judgement& judgement) {
                          : judgement.set.candidates.empty() ? fmt::format("{} of {}", setting, selector)
                                                             : fmt::format("{} of the candidates {}", setting, selector);
   if (single.passed || !single.chosen) return fmt::format("{}: {} for {}", certainty, of, model);
+  const char* const done = judgement.request.guarantee.certifies() ? "certified" : "shown to do";
+  const std::size_t judged =
+      judgement.request.grid.empty() ? judgement.set.settings.size() : judgement.request.grid.size();
+  if (judged == 1) return fmt::format("{}: {} is not {} for {}", certainty, of, done, model);
   if (!judgement.set.candidates.empty())
     return fmt::format("{}: not even {}, the first of the candidates {}, is {} for {}", certainty, setting, selector,
-                       judgement.request.guarantee.certifies() ? "certified" : "shown to do", model);
+                       done, model);
   const bool smallest = judgement.set.selector.kind == SettingKind::factor;
   return fmt::format("{}: not even {}, the {} {}, is {} for {}", certainty, of, smallest ? "smallest" : "largest",
-                     judgement.request.grid.empty() ? "studied" : "judged",
-                     judgement.request.guarantee.certifies() ? "certified" : "shown to do", model);
+                     judgement.request.grid.empty() ? "studied" : "judged", done, model);
 }
 
 std::vector<VerdictLine> verdict_lines(const Judgement& judgement) {

@@ -28,7 +28,7 @@ std::string_view KvScale::default_text(const KvFormat* format, bool has_file) {
 }
 
 KvScale::KvScale(const std::string& where, const std::string& text, const KvFormat* format, bool keys,
-                 std::shared_ptr<const ScalesFile> file)
+                 std::shared_ptr<const ScalesFile> file, std::string_view file_option)
     : format_(format),
       takes_scale_(format != nullptr && format->scale_divisor > 0),
       keys_(keys),
@@ -45,7 +45,7 @@ KvScale::KvScale(const std::string& where, const std::string& text, const KvForm
   }
   kind_ = static_cast<Kind>(word - kWords.begin());
   if (kind_ == Kind::file && !file_)
-    throw UsageError(fmt::format("{} is 'file', expected the option 'scales_file' beside it", where));
+    throw UsageError(fmt::format("{} is 'file', expected the option '{}' beside it", where, file_option));
   if (kind_ == Kind::amax_head && takes_scale_ && !format->scale_of_head)
     throw UsageError(
         fmt::format("{} is 'amax_head', expected another: {} has one scale for all KV heads", where, format->name));

@@ -32,10 +32,10 @@ class KvScale {
   /// The default: "file" where there is a file, else the format's.
   static std::string_view default_text(const KvFormat* format, bool has_file);
 
-  /// `format` may be null: 16 bit. `keys`: else values. Throws UsageError, beginning with `where`, for another text,
-  /// and for one that the format does not take.
+  /// `format` may be null: 16 bit. `keys`: else values. `file_option`: what the selector calls the option of the file.
+  /// Throws UsageError, beginning with `where`, for another text, and for one that the format does not take.
   KvScale(const std::string& where, const std::string& text, const KvFormat* format, bool keys,
-          std::shared_ptr<const ScalesFile> file);
+          std::shared_ptr<const ScalesFile> file, std::string_view file_option = "scales_file");
 
   bool needs_amax() const { return takes_scale_ && kind_ >= Kind::amax && kind_ <= Kind::modelopt; }
   /// Where needs_amax().

@@ -116,7 +116,7 @@ std::optional<CacheOptions> read_cache_options(OptionReader& reader) {
   const std::string scale = reader.text("cache_scale", "", {"of fp8 and nvfp4, as k_scale of kv_cache"});
   const auto side = [&](const KvFormat* format, bool of_keys) {
     const std::string text = scale.empty() ? std::string(KvScale::default_text(format, file != nullptr)) : scale;
-    return KvStore::Side{format, KvScale(selector + "'cache_scale'", text, format, of_keys, file)};
+    return KvStore::Side{format, KvScale(selector + "'cache_scale'", text, format, of_keys, file, "cache_scales_file")};
   };
   return CacheOptions{KvStore(side(keys, true), side(values, false), true), path};
 }

@@ -23,17 +23,6 @@ void expect_value(const JsonPlace& at, const Json& expected) {
 /// A text that may be absent.
 std::string text_at(const JsonPlace& at) { return at.is_missing() ? "" : at.text(); }
 
-HeadSetting head_setting(const JsonPlace& at) {
-  const std::string expected = fmt::format("a number of at least 0, \"{}\" or \"{}\"", kInfinite, kDense);
-  if (at.is_missing()) at.refuse(expected);
-  const Json& value = at.value();
-  if (value == kDense) return {.value = 0, .dense = true};
-  if (value == kInfinite) return {.value = std::numeric_limits<double>::infinity(), .dense = false};
-  const double number = value.is_number() ? value.number() : -1;
-  if (!(number >= 0 && std::isfinite(number))) at.refuse(expected);
-  return {.value = number, .dense = false};
-}
-
 /// The number of a layer or KV head.
 int index_of(const std::string& name, const JsonPlace& at, std::string_view what) {
   int index = -1;
@@ -44,14 +33,16 @@ int index_of(const std::string& name, const JsonPlace& at, std::string_view what
   return index;
 }
 
-LayerSettings layer_settings(const JsonPlace& at) {
+using ReadSetting = std::function<HeadSetting(const JsonPlace&)>;
+
+LayerSettings layer_settings(const JsonPlace& at, const ReadSetting& form) {
   LayerSettings layer;
   at.for_members([&](const std::string& name, const JsonPlace& member) {
     if (name == "default")
-      layer.fallback = head_setting(member);
+      layer.fallback = form(member);
     else if (name == "kv_heads")
       member.for_members([&](const std::string& head, const JsonPlace& setting) {
-        layer.kv_heads[index_of(head, setting, "KV head")] = head_setting(setting);
+        layer.kv_heads[index_of(head, setting, "KV head")] = form(setting);
       });
     else
       throw InputError(fmt::format("{} is unknown, expected 'default' or 'kv_heads'", member.name()));
@@ -60,6 +51,28 @@ LayerSettings layer_settings(const JsonPlace& at) {
 }
 
 }  // namespace
+
+HeadSetting read_head_setting(const JsonPlace& at) {
+  const std::string expected = fmt::format("a number of at least 0, \"{}\" or \"{}\"", kInfinite, kDense);
+  if (at.is_missing()) at.refuse(expected);
+  const Json& value = at.value();
+  if (value == kDense) return {.value = 0, .dense = true};
+  if (value == kInfinite) return {.value = std::numeric_limits<double>::infinity(), .dense = false};
+  const double number = value.is_number() ? value.number() : -1;
+  if (!(number >= 0 && std::isfinite(number))) at.refuse(expected);
+  return {.value = number, .dense = false};
+}
+
+HeadSettings read_head_settings(const JsonPlace& document, const ReadSetting& form, bool bare_layers) {
+  HeadSettings settings{.fallback = form(document["default"])};
+  if (const JsonPlace layers = document["layers"]; !layers.is_missing())
+    layers.for_members([&](const std::string& name, const JsonPlace& layer) {
+      settings.layers[index_of(name, layer, "layer")] = bare_layers && !layer.value().is_object()
+                                                            ? LayerSettings{.fallback = form(layer)}
+                                                            : layer_settings(layer, form);
+    });
+  return settings;
+}
 
 SettingsFile read_settings_file(const std::string& path) {
   const Json json = read_json_object(path, "a recommendation", kMaxBytes);
@@ -76,11 +89,7 @@ SettingsFile read_settings_file(const std::string& path) {
   } else {
     file.selector = text_at(selector);
   }
-  file.settings.fallback = head_setting(document["default"]);
-  if (const JsonPlace layers = document["layers"]; !layers.is_missing())
-    layers.for_members([&](const std::string& name, const JsonPlace& layer) {
-      file.settings.layers[index_of(name, layer, "layer")] = layer_settings(layer);
-    });
+  file.settings = read_head_settings(document, read_head_setting);
   return file;
 }
 

@@ -13,6 +13,7 @@
 namespace attest {
 
 class Json;  // json.h: not one for nvcc
+class JsonPlace;
 
 inline constexpr std::string_view kRecommendationFormat = "attest-recommendation";
 inline constexpr int kRecommendationVersion = 1;
@@ -29,6 +30,13 @@ struct SettingsFile {
 
 /// Throws InputError that names the file, the place in it, what it expected and what it found.
 SettingsFile read_settings_file(const std::string& path);
+
+/// The members `default` and `layers` of a recommendation, each of whose settings `form` reads. `bare_layers`: a layer
+/// may be a setting alone. Throws InputError.
+HeadSettings read_head_settings(const JsonPlace& document, const std::function<HeadSetting(const JsonPlace&)>& form,
+                                bool bare_layers = false);
+/// A number of at least 0, "inf" or "dense". Throws InputError.
+HeadSetting read_head_setting(const JsonPlace& at);
 
 /// Throws InputError if the file names a layer or a KV head that the model of `dump` does not have.
 void check_heads(const SettingsFile& file, int num_layers, int num_kv_heads, std::string_view dump);

@@ -15,6 +15,9 @@ namespace attest {
 namespace {
 
 constexpr std::size_t kMostSettings = 1000;
+constexpr int kMostDecimals = 15;
+constexpr int kLargestExponent = 1000;  // beyond what a double has
+constexpr double kWhole = 0x1p53;       // doubles from here on have no decimals
 
 std::vector<std::string_view> split(std::string_view text, char separator) {
   std::vector<std::string_view> parts;
@@ -34,7 +37,7 @@ bool parse_number(std::string_view text, double& value) {
   return error == std::errc{} && end == text.data() + text.size() && !std::isnan(value);
 }
 
-/// A finite number, and how many digits follow its point.
+/// A finite number, and how many digits follow its point when it is written without an exponent.
 struct Decimal {
   double value = 0;
   int digits = 0;
@@ -42,10 +45,17 @@ struct Decimal {
 
 bool parse_decimal(std::string_view text, Decimal& out) {
   if (!parse_number(text, out.value) || std::isinf(out.value)) return false;
-  const std::size_t point = text.find('.');
-  const bool plain = text.find_first_not_of("+-0123456789.") == std::string_view::npos;
-  out.digits = point == std::string_view::npos ? 0 : static_cast<int>(text.size() - point - 1);
-  return plain && out.digits <= 15;
+  const std::size_t e = std::min(text.find_first_of("eE"), text.size());
+  const std::size_t point = text.substr(0, e).find('.');
+  const int typed = point == std::string_view::npos ? 0 : static_cast<int>(e - point - 1);
+  int exponent = 0;
+  if (e < text.size()) {
+    std::string_view power = text.substr(e + 1);
+    if (power.starts_with('+')) power.remove_prefix(1);
+    if (std::from_chars(power.data(), power.data() + power.size(), exponent).ec != std::errc{}) return false;
+  }
+  out.digits = std::max(typed - std::clamp(exponent, -kLargestExponent, kLargestExponent), 0);
+  return true;
 }
 
 class GridParser {
@@ -81,16 +91,21 @@ class GridParser {
     Decimal start, stop, step;
     if (parts.size() != 3 || !parse_decimal(parts[0], start) || !parse_decimal(parts[1], stop) ||
         !parse_decimal(parts[2], step))
-      throw UsageError(fmt::format("{}: '{}' is not a range start:stop:step", option_, range));
+      throw UsageError(fmt::format("{}: '{}' is not a range start:stop:step of finite numbers", option_, range));
+    if (std::max(start.digits, step.digits) > kMostDecimals)
+      throw UsageError(fmt::format("{}: '{}' has {} decimals, expected at most {}", option_, range,
+                                   std::max(start.digits, step.digits), kMostDecimals));
     if (!(step.value > 0) || stop.value < start.value)
       throw UsageError(fmt::format(
           "{}: the range '{}' is empty: expected a step above 0 and a stop not below the start", option_, range));
     const double points = std::floor((stop.value - start.value) / step.value + 1e-9) + 1;
     if (points > static_cast<double>(kMostSettings))
-      throw UsageError(fmt::format("{}: '{}' has more than {} settings", option_, range, kMostSettings));
+      throw UsageError(
+          fmt::format("{}: '{}' has {:.15g} settings, expected at most {}", option_, range, points, kMostSettings));
     const double unit = std::pow(10.0, std::max(start.digits, step.digits));
     for (int i = 0; i < static_cast<int>(points); ++i) {
-      const double value = std::round((start.value + i * step.value) * unit) / unit;
+      double value = start.value + i * step.value;
+      if (std::abs(value) * unit < kWhole) value = std::round(value * unit) / unit;
       all.push_back(fmt::format("{}{}", value, percent ? "%" : ""));
     }
   }

@@ -13,6 +13,7 @@
 #include <optional>
 
 #include "dumps/base/error.h"
+#include "dumps/base/join.h"
 #include "experiments/cli/parse/config_file.h"
 #include "experiments/cli/parse/parse_error.h"
 
@@ -49,6 +50,17 @@ std::string text_of(double value) { return fmt::format("{:g}", value); }
 template <class Number>
 std::string text_of(Number value) {
   return std::to_string(value);
+}
+
+/// The items of "a,b". CLI11's own splitting would leave empty ones out silently.
+Texts split(std::string_view text) {
+  Texts items;
+  for (;;) {
+    const std::size_t comma = text.find(',');
+    items.emplace_back(text.substr(0, comma));
+    if (comma == std::string_view::npos) return items;
+    text.remove_prefix(comma + 1);
+  }
 }
 
 /// The file of --config as CLI11 takes it.
@@ -103,8 +115,7 @@ struct Command::Binding {
   explicit Binding(std::string& variable)
       : type(type_of(variable)),
         set([&variable](const Texts& texts) {
-          variable = texts.front();
-          std::ranges::replace(variable, '\n', ',');  // CLI11 joins the values of Option::joined() so
+          variable = join(texts, ",");  // several only of Option::joined()
           return true;
         }),
         shown([&variable] { return variable; }) {}
@@ -138,7 +149,13 @@ Option::Option(CLI::Option* parsed, std::string_view names, std::string descript
 
 Option& Option::takes(Check check) {
   check_ = std::move(check);
-  const auto complaint = [check = check_](std::string& text) { return check.complaint_about(text); };
+  const auto complaint = [this](std::string& word) {
+    Texts own = items({word});
+    for (std::string& item : own)
+      if (std::string text = check_.complaint_about(item); !text.empty()) return text;
+    word = join(own, ",");
+    return std::string();
+  };
   parsed_->transform(CLI::Validator(complaint, check_.shown));
   return *this;
 }
@@ -166,7 +183,7 @@ Option& Option::shows_default(const std::string& text) {
 }
 
 Option& Option::separated() {
-  parsed_->delimiter(',');
+  separated_ = true;
   return *this;
 }
 
@@ -177,7 +194,8 @@ Option& Option::one_each_time() {
 
 Option& Option::joined() {
   kind_ = Kind::list;
-  parsed_->multi_option_policy(CLI::MultiOptionPolicy::Join);
+  // Not Join: it puts newlines between the values, which they may have themselves.
+  parsed_->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   return *this;
 }
 
@@ -198,7 +216,14 @@ Option& Option::may_be_empty() {
 
 std::size_t Option::count() const { return parsed_->count(); }
 
-std::vector<std::string> Option::values() const { return parsed_->results(); }
+std::vector<std::string> Option::values() const { return items(parsed_->results()); }
+
+std::vector<std::string> Option::items(const std::vector<std::string>& words) const {
+  if (!separated_) return words;
+  Texts all;
+  for (const std::string& word : words) std::ranges::move(split(word), std::back_inserter(all));
+  return all;
+}
 
 Command::Command(const std::string& name, const std::string& description)
     : owned_(std::make_unique<CLI::App>(description, name)), app_(owned_.get()), parent_(nullptr), name_(name) {
@@ -224,9 +249,12 @@ Option& Command::keep(CLI::Option* parsed, std::string_view names, const std::st
 }
 
 Option& Command::bind(const std::string& names, Binding binding, const std::string& description) {
-  CLI::Option* parsed = app_->add_option(names, std::move(binding.set), description, false, std::move(binding.shown));
+  const auto made = std::make_shared<const Option*>();  // known only after what is called with its values
+  const auto set = [made, set = std::move(binding.set)](const Texts& words) { return set((*made)->items(words)); };
+  CLI::Option* parsed = app_->add_option(names, set, description, false, std::move(binding.shown));
   parsed->expected(binding.is_list ? CLI::detail::expected_max_vector_size : 1);
   Option& option = keep(parsed, names, description, binding.is_list ? Option::Kind::list : Option::Kind::value);
+  *made = &option;
   return option.type(binding.type);
 }
 

@@ -22,6 +22,9 @@ class ConfigFile;
 /// An option, a flag or a positional argument.
 class Option {
  public:
+  Option(const Option&) = delete;
+  Option& operator=(const Option&) = delete;
+
   // Set-up. Each returns *this.
 
   /// Every value must pass the check.
@@ -32,7 +35,7 @@ class Option {
   /// The help shows the present value of the variable, or a text, as the default.
   Option& shows_default();
   Option& shows_default(const std::string& text);
-  /// Of a list: values may be separated by commas.
+  /// Of a list: values may be separated by commas. The check refuses empty ones, too.
   Option& separated();
   /// Of a list: the option may stand without a value.
   Option& may_be_empty();
@@ -67,11 +70,13 @@ class Option {
   friend class Command;
   enum class Kind { flag, value, list };
   Option(CLI::Option* parsed, std::string_view names, std::string description, Kind kind, bool is_common);
+  /// The values in words of the command line.
+  std::vector<std::string> items(const std::vector<std::string>& words) const;
 
   CLI::Option* parsed_;
   std::string name_, description_, type_;
   Kind kind_;
-  bool in_config_file_, required_ = false;
+  bool in_config_file_, required_ = false, separated_ = false;
   Check check_;
 };
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <memory>
 
 #include "dumps/base/error.h"
 #include "dumps/base/join.h"
@@ -39,14 +40,30 @@ std::string outcome_text(const RunReport& report, const std::string& output) {
   return text;
 }
 
-/// Names of the registered selectors that take settings of `kind`, with default options.
+bool takes(const SelectorSpec& spec, SettingKind kind) {
+  try {
+    return make_selector(spec)->setting_kind() == kind;
+  } catch (const UsageError&) {  // a value that needs another option, too
+    return false;
+  }
+}
+
+/// The registered selectors that take settings of `kind`, with default options; if none does, with one other option:
+/// "skip_softmax:unit=factor".
 std::vector<std::string> selectors_with(SettingKind kind) {
-  std::vector<std::string> names;
+  std::vector<std::string> found;
+  for (const SelectorInfo* info : all_selectors())
+    if (const std::string name(info->name); takes({name, name, {}}, kind)) found.push_back(name);
+  if (!found.empty()) return found;
   for (const SelectorInfo* info : all_selectors()) {
     const std::string name(info->name);
-    if (make_selector({name, name, {}})->setting_kind() == kind) names.push_back(name);
+    const std::unique_ptr<Selector> selector = make_selector({name, name, {}});
+    for (const OptionValue& option : selector->options())
+      for (const std::string& value : option.alternatives)
+        if (takes({name, name, {{option.name, value}}}, kind))
+          found.push_back(fmt::format("{}:{}={}", name, option.name, value));
   }
-  return names;
+  return found;
 }
 
 }  // namespace
@@ -75,17 +92,18 @@ RunReport run_typed_study(Study study, RunOptions options, const GlobalOptions& 
   if (ranks != nullptr) progress.notice(rank_text(*ranks));
   const bool first = ranks == nullptr || ranks->rank == 0;  // says what would be the same for all
   options.notices = study_notices(study, typed_grids);
-  StudyObserver observer{.started =
-                             [&](const std::string& device) {
-                               if (!options.device.notice.empty()) progress.notice(options.device.notice);
-                               progress.notice(fmt::format("device: {}", device));
-                             },
-                         .progress =
-                             [&](const StudyProgress& p) {
-                               InterruptFlag::set_last_words(interrupted_text(p.finished, p.total));
-                               if (first) progress.show(p.finished, p.total, p.resumed + p.beside);
-                             },
-                         .notice = [&](const std::string& text) { progress.notice("warning: " + text); }};
+  StudyObserver observer{
+      .started =
+          [&](const std::string& device) {
+            if (!options.device.notice.empty()) progress.notice(options.device.notice);
+            progress.notice(fmt::format("device: {}", device));
+          },
+      .progress =
+          [&](const StudyProgress& p) {
+            InterruptFlag::set_last_words(interrupted_text(p.finished, p.total, options.resume_advice));
+            if (first) progress.show(p.finished, p.total, p.resumed + p.beside);
+          },
+      .notice = [&](const std::string& text) { progress.notice("warning: " + text); }};
   if (!bad_layer_advice.empty()) observer.bad_layer_advice = bad_layer_advice;
   RunReport report;
   try {

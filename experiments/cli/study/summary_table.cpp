@@ -7,6 +7,7 @@
 #include <cmath>
 #include <vector>
 
+#include "analysis/statistics/aggregate.h"
 #include "dumps/base/join.h"
 #include "dumps/base/json.h"
 #include "dumps/base/printable.h"
@@ -53,10 +54,9 @@ std::string averaged_text(const Summary& summary) {
   std::string text = fmt::format("Means over all layers, queries and heads{}; min and max over the same cells.",
                                  several_models(summary) ? " of a model" : "");
   if (summary.has_spans)
-    text +=
-        " Span recall, where exact attention puts 0.3 or more on the evidence, tells failed answers from right ones; "
-        "the "
-        "mean over all heads does not.";
+    text += fmt::format(
+        " Span recall is over the cells alone where exact attention puts {} or more of its mass on the evidence spans.",
+        kRetrievalMass);
   if (!summary.scan_not_counted.empty())
     text += fmt::format(" io does not count the scan of {} (scan_bytes is 0).", join(summary.scan_not_counted, ", "));
   if (summary.dense_layers.empty()) return text;

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <utility>
+#include <vector>
 
 #include "dumps/base/json.h"
 
@@ -127,6 +129,44 @@ TEST(Manifest, RecognisesItsStudy) {
   EXPECT_TRUE(same_study(manifest_json(study, renamed, configuration_json(study, renamed), record), text, false));
   EXPECT_FALSE(same_study("", text, true));
   EXPECT_FALSE(same_study("[]", text, true));
+}
+
+TEST(Manifest, SaysWhatAnotherStudyDiffersIn) {
+  const std::string text = configuration_json(small_study(), provenance());
+  const auto kind = [&](auto change, std::vector<UnitKey> left_out = {}) {
+    Study study = small_study();
+    Provenance made_by = provenance();
+    change(study, made_by);
+    const RunRecord record{.command_line = {},
+                           .device = "",
+                           .started = "",
+                           .ended = "",
+                           .input_hashes = {"", ""},
+                           .left_out = std::move(left_out)};
+    return kind_of_other_study(manifest_json(study, made_by, configuration_json(study, made_by), record), text);
+  };
+  const Json own = parse_json(text);
+  const std::string other_content = "of other inputs: '" + own["dumps"][0u]["path"].text() + "' has other content";
+  EXPECT_EQ(kind([](Study&, Provenance&) {}), "");
+  EXPECT_EQ(kind([](Study&, Provenance& p) { p.git_commit = "def"; }),
+            "of another version: attest 1.2.3, commit def, and this is attest 1.2.3, commit abc");
+  EXPECT_EQ(kind([](Study& s, Provenance& p) {
+              p.program = "1.2.4";
+              s.selectors[0].label = "a";
+            }),
+            "of other options: selector 1, label = \"a\", this command has \"ffd\"");
+  EXPECT_EQ(kind([](Study&, Provenance& p) { p.sampled[0] = "78"; }), other_content);
+  EXPECT_EQ(kind([](Study& s, Provenance& p) {
+              s.dumps.push_back(s.dumps[0]);
+              p.inputs.push_back(p.inputs[0]);
+              p.sampled.push_back("78");
+            }),
+            "of other inputs: 2 dumps, this command has 1");
+  EXPECT_EQ(kind([](Study&, Provenance&) {}, {{.dump = 0, .sample = 0, .layer = 1}}),
+            "without layers that this command studies");
+  for (const char* const damaged : {"", "[]", "{}", R"({"configuration": 3})"})
+    EXPECT_EQ(kind_of_other_study(damaged, text), "");
+  EXPECT_EQ(kind_of_other_study(R"({"configuration": {"dumps": [3], "program": 4}})", text), other_content);
 }
 
 }  // namespace

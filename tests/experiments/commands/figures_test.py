@@ -429,6 +429,10 @@ def test_missing_or_foreign_files_are_exit_4(tmp_path):
     assert "missing.h5" in figures(tmp_path / "missing.h5", "-o", tmp_path / "out", expect=4).stderr
     Path(tmp_path / "text.h5").write_text("not HDF5")
     assert "text.h5" in figures(tmp_path / "text.h5", "-o", tmp_path / "out", expect=4).stderr
+    path = tmp_path / "recommendation.json"
+    path.write_text('{"format": "attest-recommendation", "format_version": 1}')
+    assert figures(path, "-o", tmp_path / "out", expect=4).stderr == (
+        f'attest: {path}: format is "attest-recommendation", expected one of "attest-kernel-bench", "attest-model-bench"\n')
 
 
 def edited(path, change):

@@ -148,6 +148,34 @@ def test_what_makes_no_dump_is_refused(tmp_path):
     refused(tmp_path, "layout 'ABC'", "--layout", "ABC", expect=2, **tensors())
 
 
+@pytest.mark.parametrize("option, value, name, shown", [("--scale", "1e-320", "softmax_scale", "9.99989e-321"),
+                                                       ("--scale", "1e39", "softmax_scale", "1e+39"),
+                                                       ("--softcap", "1e-39", "logit_softcap", "1e-39"),
+                                                       ("--softcap", "1e39", "logit_softcap", "1e+39")])
+def test_numbers_that_float32_does_not_hold_are_refused_as_synth_does(option, value, name, shown, tmp_path):
+    np.savez(tmp_path / "a.npz", **tensors())
+    said = run(tmp_path / "a.npz", option, value, expect=2)
+    assert f"/: attribute '{name}' is {shown}, expected a number that float32 holds, 1.2e-38 to 3.4e+38\n" in said
+    synth = subprocess.run([ATTEST, "synth", "-o", tmp_path / "out" / "dump.h5", "--tokens", "8", "--queries", "1", option, value],
+                           capture_output=True, text=True)
+    assert (synth.returncode, synth.stderr) == (2, said)
+
+
+@pytest.mark.parametrize("value", ["1.1754944e-38", "3.4028234e38"])
+def test_the_least_and_the_largest_number_of_float32_can_be_read(value, tmp_path):
+    np.savez(tmp_path / "a.npz", **tensors())
+    run(tmp_path / "a.npz", "--scale", value, "--softcap", value).close()
+    subprocess.run([ATTEST, "inspect", tmp_path / "out" / "dump.h5"], check=True, capture_output=True)
+
+
+def test_options_that_would_have_no_effect_are_refused(tmp_path):
+    for options, complaint in ((["--window-layers", "1,5", "--sliding-window", 8], "has no layer 5, expected some of its layers (0, 1)"),
+                               (["--window-layers", "0"], "--window-layers: has no effect without a --sliding-window above 0"),
+                               (["--last", 3], "--last: is for a folder of FlashInfer's flight recorder, of arrays as in ")):
+        refused(tmp_path, complaint, *options, expect=2, **layers_of(2))
+    refused(tmp_path, "(0, 1, 2, 3, 4, 5, 6, 7, ...)", "--window-layers", 9, "--sliding-window", 8, expect=2, **layers_of(9))
+
+
 def test_files_that_are_none_or_damaged_are_refused(tmp_path):
     (tmp_path / "text").write_text("hello, world")
     assert "expected safetensors or npz, found neither" in run(tmp_path / "text", expect=4)

@@ -1,6 +1,7 @@
 """A first SIGTERM or SIGINT ends a study within seconds, also within a layer that takes minutes."""
 
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -61,3 +62,14 @@ def test_the_first_signal_ends_a_long_layer(dump, tmp_path, number):
         assert (code, said) == (130, "attest: interrupted with 1 of 2 layers finished; the same command with --resume goes on")
         assert seconds < 5
         assert not out.exists() and len(list(units.glob("unit-*.bin"))) == 1
+
+
+def test_validate_goes_on_without_resume(dump, tmp_path):
+    """It has no --resume: the same command takes what is there."""
+    units = tmp_path / "r.h5.partial"
+    selectors = ["--selector=ffd", "--selector=quest:dense_layers=0", "--selector=twilight:dense_layers=0", "--selector=sale"]
+    arguments = [ATTEST, "--device", "cpu", "--threads", "2", "validate", dump, "--target", "recall>=0.5", *selectors, "--results", tmp_path / "r.h5"]
+    for more, advice in ([], "the same command goes on"), (["--force"], "the same command without --force goes on"):
+        code, said, _ = stopped([*arguments, *more], units, signal.SIGINT)
+        assert (code, said) == (130, f"attest: interrupted with 1 of 2 layers finished; {advice}")
+        shutil.rmtree(units)

@@ -164,6 +164,8 @@ def test_dumps_are_studied_at_the_recommended_settings(tmp_path, options):
     assert json.loads(monitor(tmp_path / "rec.json", "later.study.h5", "--json", cwd=tmp_path).stdout) == found
     refused = monitor(tmp_path / "rec.json", "d.h5", cwd=tmp_path, expect=2).stderr
     assert "holds the prompts that certified" in refused
+    refused = monitor(tmp_path / "rec.json", "d.h5", "--results", "again.h5", cwd=tmp_path, expect=2).stderr
+    assert refused.startswith("attest: d.h5 holds the prompts that certified") and not (tmp_path / "again.h5").exists(), "before the study"
     assert "belong to the study of dumps" in monitor(tmp_path / "rec.json", "later.study.h5", "--queries", "last:1", cwd=tmp_path, expect=2).stderr
     assert "give dumps or results" in monitor(tmp_path / "rec.json", "later.h5", "later.study.h5", cwd=tmp_path, expect=2).stderr
 
@@ -198,3 +200,47 @@ def test_what_is_refused(recommended, tmp_path):
     (tmp_path / "old.json").write_text(json.dumps(old))
     assert "certified_on" in monitor(tmp_path / "old.json", other, expect=4).stderr
     assert math.isfinite(json.loads(recommended.read_text())["certified_on"][0][0])
+
+
+@pytest.mark.parametrize("change, text", [
+    ({"format_version": 2}, "format_version is 2, expected 1"), ({"setting": "x"}, "setting is \"x\", expected one of "),
+    ({"layers": {"7": {"default": 5}}}, "layers.7 is no layer of "), ({"layers": {"1": {"kv_heads": {"2": 5}}}}, "layers.1.kv_heads.2 is no KV head of "),
+    ({"layers": {"x": {}}}, "layers.x has no number of a layer as its name"), ({"layers": {"1": {"heads": {}}}}, "layers.1.heads is unknown"),
+    ({"default": "nan"}, "default is \"nan\", expected a number of at least 0, \"inf\" or \"dense\""),
+    ({"default": -5}, "default is -5, expected a number of at least 0"),
+    ({"default": "5:7:1"}, "default is \"5:7:1\", expected a number"), ({"setting": "p", "default": 2}, "default is 2, expected "),
+    ({"setting": "budget", "default": "5"}, "default is \"5\", expected "), ({"setting": "none", "default": 5}, "default is 5, expected \"none\""),
+    ({"setting": "label", "candidates": [], "default": "a"}, "default is \"a\", expected \"dense\""),
+    ({"claim": {"n": -3}}, "claim.n is -3, expected a whole number"), ({"claim": {"k": "2"}}, "claim.k is \"2\", expected a whole number"),
+    ({"claim": {"layers": [0, 9]}}, "claim.layers has 9, which is no layer of ")])
+def test_a_recommendation_is_checked_as_a_settings_file_is(recommended, tmp_path, change, text):
+    def values(random, layer):
+        return tuple(random.normal(size=shape).astype(np.float32) for shape in [(2, 4, 64), (2, 200, 64), (2, 200, 64)])
+
+    write_dump(tmp_path / "d.h5", values, seed=1, layers=[0, 1], tokens=200, heads=4, kv_heads=2, dim=64, positions=[150, 199], num_layers=2)
+    with h5py.File(tmp_path / "d.h5", "r+") as file:
+        file.attrs["model"] = "tiny"
+    later(tmp_path / "n.h5", 5)
+    document = json.loads(recommended.read_text())
+    claim = document["claim"] | change.get("claim", {})
+    (tmp_path / "bad.json").write_text(json.dumps(document | change | {"claim": claim}))
+    for later_prompts in "d.h5", "n.h5":
+        refused = monitor("bad.json", later_prompts, cwd=tmp_path, expect=4).stderr
+        assert refused.startswith("attest: bad.json: " + text) and refused.count("\n") == 1 and "--" not in refused, refused
+    assert not (tmp_path / "d.study.h5").exists()
+
+
+@pytest.mark.parametrize("change, text", [
+    ({"name": "gone"}, "the selector 'gone': "), ({"name": "topk"}, "the selector 'topk': its settings are budget, and the file has delta")])
+def test_a_selector_that_cannot_be_studied_is_the_files(recommended, tmp_path, change, text):
+    def values(random, layer):
+        return tuple(random.normal(size=shape).astype(np.float32) for shape in [(2, 4, 64), (2, 200, 64), (2, 200, 64)])
+
+    write_dump(tmp_path / "d.h5", values, seed=1, layers=[0, 1], tokens=200, heads=4, kv_heads=2, dim=64, positions=[150, 199], num_layers=2)
+    with h5py.File(tmp_path / "d.h5", "r+") as file:
+        file.attrs["model"] = "tiny"
+    document = json.loads(recommended.read_text())
+    document["selector"] |= change
+    (tmp_path / "bad.json").write_text(json.dumps(document))
+    refused = monitor("bad.json", "d.h5", cwd=tmp_path, expect=4).stderr
+    assert refused.startswith("attest: bad.json: " + text) and not (tmp_path / "d.study.h5").exists(), refused

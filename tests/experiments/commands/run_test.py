@@ -439,6 +439,8 @@ def test_a_grid_that_nobody_uses_is_said(dump, tmp_path):
     (warning,) = warnings_of(dump, out, "--selector", "ffd:block=64", "--budget", "64,50%", "--delta", "0,1")
     assert warning.startswith("warning: --budget 64,50% is not used: no selector of this study takes it, as quest, ")
     assert warnings_of(dump, out, "--selector", "ffd:block=64,rule=topk", "--budget", "64,50%") == []
+    sentence = "warning: --factor 5 is not used: no selector of this study takes it, as skip_softmax:unit=factor would"
+    assert sentence in warnings_of(dump, out, "--selector", "exact", "--factor", "5")
     quiet = attest("run", dump, "-o", out, "--force", "--selector", "exact", "--p", "0.5", "--quiet")
     assert quiet.returncode == 0 and quiet.stderr == ""
 

@@ -179,6 +179,8 @@ def test_a_metric_that_a_candidate_lacks(tmp_path):
     (["--candidates", "exact,none"], "has no 'none', expected a label, or LABEL@SETTING; it has"),
     (["--candidates", "exact,ffd"], "has the settings 3, 5, 7, expected one of them: ffd@3"),
     (["--candidates", "exact,ffd@4"], "has no 'ffd@4'"),
+    (["--candidates", "exact,,kv_q8"], "--candidates: '' is not LABEL or LABEL@SETTING"),
+    (["--candidates", "exact,"], "--candidates: '' is not LABEL or LABEL@SETTING"),
     (["--candidates", "exact,exact"], "'exact' and 'exact' are the same"),
     (["--candidates", "exact,ffd@5", "--delta", "5"], "--candidates are all that is judged, and a setting to judge is given"),
     (["--candidates", "exact", "--grid", "3,5"], "and --grid is given"),

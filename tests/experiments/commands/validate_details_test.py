@@ -105,6 +105,14 @@ def test_a_folder_is_replaced_only_with_force(results, tmp_path):
     assert "--details" in validate(results, "--target", "recall>=0.5", "--format", "svg", expect=2).stderr
 
 
+@pytest.mark.parametrize("output, folder", [("-o", "a.json"), ("--csv", "a.json"), ("--emit-vllm", "./a.json"), ("-o", "a.json/")])
+def test_the_folder_is_no_other_output(results, tmp_path, output, folder):
+    done = validate(results, "--target", "recall>=0.5", output, "a.json", "--details", folder, expect=2, cwd=tmp_path)
+    assert done.stderr.startswith(f"attest: --details: {folder} is an input or another output, expected a folder of its own")
+    assert done.stdout == "" and [path.name for path in tmp_path.iterdir()] == ["r.h5"]
+    assert "is an input or another output" in validate(results, "--target", "recall>=0.5", "--details", results, expect=2).stderr
+
+
 def test_without_gnuplot_there_are_data_and_scripts(results, tmp_path):
     done = validate(results, "--target", "recall>=0.5", "--details", tmp_path / "out", expect=0, env={**os.environ, "PATH": str(tmp_path)})
     assert "gnuplot is not installed" in done.stderr

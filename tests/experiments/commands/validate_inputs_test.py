@@ -116,8 +116,10 @@ def test_dumps(tmp_path):
     assert verdict("d.study.h5", *options, cwd=tmp_path)["settings"] == found["settings"]
     assert "give dumps or results" in validate("d.h5", "d.study.h5", *options, expect=2, cwd=tmp_path).stderr
     # Another study does not replace it.
-    done = subprocess.run([ATTEST, "validate", "d.h5", "--target", "recall>=0.5", "--selector", "topk"], cwd=tmp_path, capture_output=True, text=True)
-    assert done.returncode in (2, 5) and results.stat().st_mtime_ns == before, done.stderr
+    refused = validate("d.h5", "--target", "recall>=0.5", "--selector", "topk", "--quiet", cwd=tmp_path, expect=2).stderr
+    assert refused == ("attest: 'd.study.h5' holds another study, of other options: selector 1, label = \"topdelta\", this command has \"topk\"; "
+                       "--results names another file, and --force replaces it\n")
+    assert results.stat().st_mtime_ns == before
     named = verdict("d.h5", "--target", "recall>=0.5", "--max-violating", "50%", "--selector", "topk:gqa=union", "--budget", "50%", "--results",
                     "k.h5", "--layers", "2", "--samples", "s0,s1,s2,s3,s4", "--queries", "last:1", cwd=tmp_path)
     assert named["settings"][0]["setting"] == "50%" and named["claim"]["layers"] == [2] and named["claim"]["n"] == 5
@@ -134,3 +136,40 @@ def test_a_dump_with_a_bad_layer(tmp_path):
     error = validate(*options, expect=4, cwd=tmp_path).stderr
     assert "layer 2, k, head 1: NaN" in error and "a prompt without this layer cannot be judged" in error and "--skip" not in error
     assert verdict(*options, "--layers", "0", "--results", "r.h5", cwd=tmp_path, expect=3)["claim"]["layers"] == [0]
+
+
+def test_what_is_there_under_the_name_of_the_study_is_said(tmp_path):
+    """A study goes on without being asked to; nobody has said --resume."""
+    def values(random, layer):
+        return tuple(random.normal(size=shape).astype(np.float32) for shape in [(2, 4, 64), (2, 200, 64), (2, 200, 64)])
+
+    def dump(seed):
+        write_dump(tmp_path / "d.h5", values, seed=seed, layers=[0], tokens=200, heads=4, kv_heads=2, dim=64, positions=[150, 199], num_layers=1)
+
+    def refused(code):
+        return validate(*options, expect=code, cwd=tmp_path).stderr
+
+    dump(1)
+    results, advice = tmp_path / "d.study.h5", "; --results names another file, and --force replaces it\n"
+    options = ["d.h5", "--target", "recall>=0.5", "--claim", "observed", "--selector", "topdelta", "--quiet"]
+    validate(*options, expect=3, cwd=tmp_path)
+    with h5py.File(results, "r+") as file:
+        manifest = json.loads(file.attrs["manifest"])
+        manifest["configuration"]["git_commit"] = "0123abc"
+        file.attrs["manifest"] = json.dumps(manifest)
+    said = refused(2)
+    assert said.startswith("attest: 'd.study.h5' holds another study, of another version: attest ") and said.endswith(advice)
+    assert ", commit 0123abc, and this is attest " in said
+    validate(*options, "--force", expect=3, cwd=tmp_path)
+    dump(2)
+    said = refused(2)
+    assert said.startswith("attest: 'd.study.h5' holds another study, of other inputs: '") and said.endswith("/d.h5' has other content" + advice)
+    results.write_text("mine")
+    said = refused(4)
+    assert "d.study.h5" in said and said.endswith(advice) and "resume" not in said and results.read_text() == "mine"
+    results.unlink()
+    (tmp_path / "d.study.h5.partial").mkdir()
+    (tmp_path / "d.study.h5.partial/study.json").write_text(json.dumps({"begun": "then", "study": {}}))
+    assert refused(2) == "attest: 'd.study.h5.partial' holds another study, of other inputs: 0 dumps, this command has 1" + advice
+    validate(*options, "--force", expect=3, cwd=tmp_path)
+    assert not (tmp_path / "d.study.h5.partial").exists()

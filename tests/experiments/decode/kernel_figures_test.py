@@ -371,7 +371,7 @@ def test_scales_of_the_axes(made, tmp_path):
 @pytest.mark.parametrize(
     "change, message",
     [
-        (lambda d: d.update(format="other"), 'format is "other", expected "attest-kernel-bench"'),
+        (lambda d: d.update(format="other"), 'format is "other", expected one of "attest-kernel-bench", "attest-model-bench"'),
         (lambda d: d.update(format_version=2), "format_version is 2, expected "),
         (lambda d: d.pop("machine"), "machine is missing, expected an object"),
         (lambda d: d["measurements"][0].update(method="magic"), 'measurements[0].method is "magic", expected one of '),

@@ -95,14 +95,54 @@ def test_findings_quote_the_csv(study):
     assert len(texts) == len(TARGETS) + 1
     for text, target in zip(texts, TARGETS):
         unmet = sum(r["delta"] == "nan" for r in heads if r["target"] == target)
-        assert ("every head reaches it" in text) == (unmet == 0) and (unmet == 0 or f"{unmet} of 12 heads reach it at no delta" in text)
+        assert ("every head reaches it" in text) == (unmet == 0)
+        assert unmet == 0 or f"{12 - unmet} of 12 heads reach it at some studied delta" in text
         if model[target]["delta"] == "nan":
-            assert text.startswith("No delta of ffd up to inf gives ")
+            assert text.startswith("No studied delta of ffd up to inf gives ")
         else:
-            assert f"is {model[target]['delta']}: it keeps {100 * number(model[target], 'keep_ratio'):.1f} % of the tokens" in text
+            assert f"is {model[target]['delta']}" in text
+            assert f": it keeps {100 * number(model[target], 'keep_ratio'):.1f} % of the tokens" in text
     five = next(r for r in read_csv(out / "delta_validation.csv") if r["layer"] == "nan" and r["delta"] == "5")
     assert f"At delta 5 {100 * number(five, 'salient_ratio'):.2f} % of the tokens lie within delta of the peak" in texts[-1]
     assert f"keeps {100 * number(five, 'keep_ratio'):.1f} %" in texts[-1]
+
+
+@pytest.fixture
+def small(tmp_path):
+    """One layer, four heads; every head's largest LSE error is set by the test."""
+    path = make_study(tmp_path, ["ffd=ffd:dense_layers=0"], "--delta", "1,5,12", samples=2, layers=1)
+
+    def finding(errors):
+        """What is said of LSE errors up to 0.05, and the csv's smallest deltas. `errors`: of each head, [setting]."""
+        with h5py.File(path, "r+") as file:
+            for sample in file["dumps/0/samples"].values():
+                sample["ffd/lse_error"][...] = np.array(errors)[None, None]
+        text = findings(make(path, tmp_path / "out", "delta_validation", "--force"))[3]
+        rows = [r for r in read_csv(tmp_path / "out/delta_validation_heads.csv") if r["target"] == "lse_error_max <= 0.05"]
+        return text, [r["delta"] for r in rows if r["head"] != "nan"], next(r["delta"] for r in rows if r["layer"] == "nan")
+
+    return finding
+
+
+def test_what_larger_deltas_miss_is_said(small):
+    good, late, lost, never = [0.01, 0.01, 0.01], [0.2, 0.04, 0.03], [0.04, 0.03, 0.0516], [0.3, 0.2, 0.1]
+    text, heads, model = small([good, late, lost, never])
+    assert heads == ["1", "5", "1", "nan"] and model == "nan"
+    assert text == ("No studied delta of ffd up to 12 gives max LSE error ≤ 0.05 over all cells; 3 of 4 heads reach it at some studied delta, "
+                    "1 of them not at all larger ones.")
+    text, heads, model = small([good, late, lost, lost])
+    assert heads == ["1", "5", "1", "1"] and model == "5"
+    assert text.startswith("The smallest studied delta of ffd with max LSE error ≤ 0.05 over all cells is 5, but not all larger ones give it: ")
+    assert text.endswith("; every head reaches it at some studied delta, 2 of them not at all larger ones.")
+    text, heads, model = small([good, late, good, good])
+    assert text.startswith("The smallest studied delta of ffd with max LSE error ≤ 0.05 over all cells is 5: it keeps ")
+    assert text.endswith("; every head reaches it at some studied delta and at all larger ones.")
+
+
+def test_heads_without_cells_are_not_counted(small):
+    text, heads, _ = small([[np.nan] * 3, [0.3, 0.2, 0.1], [0.01] * 3, [0.01] * 3])
+    assert heads == ["nan", "nan", "1", "1"]
+    assert text.endswith("; 2 of 3 heads reach it at some studied delta.")
 
 
 def test_what_is_missing_is_said(tmp_path):

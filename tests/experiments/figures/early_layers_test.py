@@ -1,5 +1,8 @@
 """`attest figures --only early_layers`: numpy recomputes the csv and the table, the sentences quote the cells."""
 
+import json
+
+import h5py
 import pytest
 from study_maker import NUMBER, blocks, figures, make, pooled, read_csv
 from results_maker import EXACT, ffd, quest, selector
@@ -40,10 +43,50 @@ def test_sentences_compare_with_the_worst_later_layer(study):
         quality = {layer: (at("recall", layer).mean(), at("lse_error", layer).max()) for layer in (0, 1, 2, 5)}
         worst = min(quality[2][0], quality[5][0]), max(quality[2][1], quality[5][1])
         parts = ", ".join(f"mean recall {quality[y][0]:.4f} and max LSE error {quality[y][1]:.3g} nats in layer {y}" for y in (0, 1))
-        worse = [y for y in (0, 1) if quality[y][0] < worst[0] or quality[y][1] > worst[1]]
-        verdict = {(): "no early layer is worse than all later ones", (0,): "layer 0 is worse than all later ones", (1,): "layer 1 is worse than all later ones",
-                   (0, 1): "layers 0 and 1 are worse than all later ones"}[tuple(worse)]
-        assert f"{words} without dense layers has {parts}, against {worst[0]:.4f} and {worst[1]:.3g} in the worst of the other layers: {verdict}." in said
+        by_recall = [y for y in (0, 1) if quality[y][0] <= worst[0] - 0.01]
+        by_error = [y for y in (0, 1) if quality[y][1] >= max(1.5 * worst[1], worst[1] + 0.01)]
+        assert (f"{words} without dense layers has {parts}, against at worst {worst[0]:.4f} and {worst[1]:.3g} in the 2 layers studied from layer 2 on "
+                f"(2 to 3 samples): {verdict(by_recall, by_error)}.") in said
+
+
+LOW = "a mean recall lower by 0.01 or more"
+LARGE = "a max LSE error at least 1.5 times as large (and 0.01 nats larger)"
+
+
+def verdict(by_recall, by_error):
+    have = lambda layers, what: f"layers 0 and 1 have {what}" if len(layers) == 2 else f"layer {layers[0]} has {what}"
+    if not by_recall and not by_error:
+        return f"no early layer has {LOW} or {LARGE}"
+    if by_recall == by_error:
+        return have(by_recall, f"{LOW} and {LARGE}")
+    return ", ".join(have(layers, what) for layers, what in ((by_recall, LOW), (by_error, LARGE)) if layers)
+
+
+@pytest.mark.parametrize("early, later, by_recall, by_error", [
+    ({0: (0.9994, 0.101)}, {2: (0.9992, 0.1)}, [], []),  # better in one, hardly worse in the other
+    ({0: (0.9930, 0.14)}, {2: (0.9992, 0.1)}, [], []),  # worse in both, by less than the margins
+    ({0: (0.9994, 0.006)}, {2: (0.9992, 0.001)}, [], []),  # six times an error of nothing
+    ({0: (0.9994, 0)}, {2: (0.9992, 0)}, [], []),
+    ({0: (0.9992, 0.2)}, {2: (0.9992, 0.1), 5: (0.9999, 0.01)}, [], [0]),
+    ({0: (0.98, 0.1)}, {2: (0.9992, 0.1), 5: (0.9999, 0.01)}, [0], []),
+    ({0: (0.98, 0.1)}, {2: (0.9992, 0.1), 5: (0.95, 0.01)}, [], []),  # a later layer is worse
+    ({0: (0.98, 0.2)}, {2: (0.9992, 0.1)}, [0], [0]),
+    ({0: (0.98, 0.2), 1: (0.97, 0.1)}, {2: (0.9992, 0.1)}, [0, 1], [0]),
+    ({0: (0.98, 0.2), 1: (0.97, 0.3)}, {2: (0.9992, 0.1)}, [0, 1], [0, 1]),
+])
+def test_an_early_layer_is_called_worse_from_a_margin_on(tmp_path, early, later, by_recall, by_error):
+    quality = early | later
+    path = make(tmp_path / "r.h5", [ffd(dense_layers=0)], samples={name: list(quality) for name in "abc"})
+    with h5py.File(path, "r+") as file:
+        for sample in file["dumps/0/samples"].values():
+            for row, (recall, error) in enumerate(quality.values()):
+                sample["ffd/recall"][row], sample["ffd/lse_error"][row] = recall, error
+    said = json.loads(figures(path, tmp_path / "out", "--only", "early_layers", "--json"))
+    finding = said["experiments"][0]["findings"][0]
+    layers = "one layer" if len(later) == 1 else f"{len(later)} layers"
+    worst = f"against at worst {min(r for r, _ in later.values()):.4f} and {max(e for _, e in later.values()):.3g}"
+    assert f"{worst} in the {layers} studied from layer 2 on (3 samples): {verdict(by_recall, by_error)}." in finding["text"]
+    assert finding["severity"] == ("warning" if by_recall or by_error else "good")
 
 
 def test_the_price_of_the_exception_is_said(study):

@@ -3,7 +3,7 @@
 import h5py
 import numpy as np
 import pytest
-from program_study import findings, make, make_study, number, read_csv, reason, same
+from program_study import attest, findings, make, make_study, number, read_csv, reason, same
 
 LARGEST, LEAST = {"fp8_e4m3": 448, "fp8_e5m2": 57344}, {"fp8_e4m3": 2.0**-9, "fp8_e5m2": 2.0**-16}  # and half of it is read as 0
 FORMATS = {"K": ("fp8_e4m3", 0.006), "V": ("fp8_e5m2", 3e4)}
@@ -76,11 +76,29 @@ def test_findings(study):
     path, out, said = study
     texts = findings(said)
     assert len(texts) == 4
-    worst = max(tensors(path, "K").items(), key=lambda item: max(np.abs(x).max() for x in item[1]))
-    most = max(np.abs(x).max() for x in worst[1])
-    assert texts[0].startswith(f"The largest of the keys is {most:.4g}, in layer {worst[0]} (99.99 % of them are at most ")
+    for text, side, words in ((texts[0], "K", "keys"), (texts[2], "V", "values")):
+        most = {layer: max(np.abs(x).max() for x in samples) for layer, samples in tensors(path, side).items()}
+        place = "every layer" if len({f"{x:.4g}" for x in most.values()}) == 1 else f"layer {max(most, key=most.get)}"
+        assert text.startswith(f"The largest of the {words} is {max(most.values()):.4g}, in {place} (there 99.99 % are at most ")
     row = max((r for r in read_csv(out / "kv_range.csv") if r["format"] == "fp8_e4m3"), key=lambda r: number(r, "saturated_run"))
     assert f"at the run's scale (0.006) {100 * number(row, 'saturated_run'):.3g} % (layer {row['layer']})" in texts[1]
+    assert "at unit 0 % (every layer) and" in texts[1] and "at amax 0 % (every layer) and" in texts[1], "no layer is the worst of equal ones"
+
+
+def test_equal_layers_have_no_worst(tmp_path):
+    """The second layer is a copy of the first: nothing is in the one that is not in the other."""
+    dump, path = tmp_path / "r_dump.h5", tmp_path / "r.h5"
+    attest("synth", "-o", dump, "--layers", 2, "--samples", 1, "--tokens", 300, "--queries", 2, "--query-heads", 4, "--kv-heads", 2)
+    with h5py.File(dump, "r+") as file:
+        for sample in file["samples"].values():
+            for side in "kv":
+                sample["layers/1"][side][...] = sample["layers/0"][side][...]
+    attest("run", dump, "-o", path, "--selector", "kv=kv_cache:k=fp8_e4m3,v=fp8_e4m3")
+    texts = findings(make(path, tmp_path / "out", "kv_range"))
+    assert len(texts) == 4 and not any("layer 0" in text or "layer 1" in text or "KV head" in text for text in texts)
+    assert all(", in every layer (there 99.99 % are at most " in text and text.endswith(" times the median channel in every layer.")
+               for text in (texts[0], texts[2]))
+    assert all(text.count("(every layer)") == 6 for text in (texts[1], texts[3]))
 
 
 def test_nvfp4_at_amax_saturates_nothing(tmp_path):

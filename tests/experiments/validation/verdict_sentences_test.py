@@ -109,3 +109,14 @@ def test_what_a_metric_cannot_fall_below_is_nothing_to_pass(tmp_path):
     """Few prompts certify a mean so loose that its value is below -1, which no recall is."""
     found = verdict(planted(tmp_path / "r.h5", 6, [3, 2, 1]), "--target", TARGET, "--claim", "mean", "--bound", "hb", "--clip", 5, expect=3)
     assert [t["passes_at"] is None or t["passes_at"] >= -1 for one in found["settings"] for t in one["targets"]] == [True] * 3
+
+
+def test_what_is_judged_alone_is_not_the_largest(tmp_path):
+    """A selector without settings, and a grid of one: nothing is larger or smaller."""
+    recall = with_violations(60, [60])
+    path = write_planted(tmp_path / "r.h5", {"recall": recall}, kind="none", settings=(0,), labels=[""], label="kv_fp8", selector="kv_cache")
+    for choice in [], ["--candidates", "kv_fp8"]:
+        assert verdict(path, "--target", TARGET, *choice, expect=3)["text"].startswith("refuted: kv_fp8 is not certified for tiny\n")
+    assert verdict(path, "--target", TARGET, "--claim", "observed", expect=3)["text"].split("\n")[0].endswith(": kv_fp8 is not shown to do for tiny")
+    path = planted(tmp_path / "g.h5", 60, [60, 60, 60])
+    assert "refuted: delta 5 of ffd is not certified for tiny\n" in verdict(path, "--target", TARGET, "--grid", "5", expect=3)["text"]

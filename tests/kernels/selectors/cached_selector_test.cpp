@@ -248,6 +248,10 @@ TEST(CachedSelector, RefusesWhatDoesNotFit) {
             "selector 'topk': option 'cache_scale' is 'amax_head', expected another: nvfp4 has one scale for all KV "
             "heads");
   EXPECT_EQ(refusal("topk:cache_scale=amax"), "selector 'topk': option 'cache_scale' needs the option 'cache'");
+  EXPECT_EQ(refusal("quest:cache=fp8_e4m3,cache_scale=file"),
+            "selector 'quest': option 'cache_scale' is 'file', expected the option 'cache_scales_file' beside it");
+  EXPECT_EQ(refusal("kv_cache:k=fp8_e4m3,k_scale=file"),
+            "selector 'kv_cache': option 'k_scale' is 'file', expected the option 'scales_file' beside it");
   EXPECT_EQ(refusal("topk:cache_scales_file=x"),
             "selector 'topk': option 'cache_scales_file' needs the option 'cache'");
   EXPECT_NE(refusal("exact:cache=fp8_e4m3").find("selector 'exact' has no option 'cache'"), std::string::npos);

@@ -5,6 +5,13 @@ import numpy as np
 from .hdf5_output import Hdf5Output, creation_properties
 
 ITEM_BYTES = {"float16": 2, "bfloat16": 2, "float32": 4}
+# What readers take as a softmax scale or soft-cap (dumps/format/dump_fields.cpp).
+LEAST, MOST = float(np.finfo(np.float32).tiny), float(np.finfo(np.float32).max)
+IN_FLOAT32 = f"a number that float32 holds, {LEAST:.2g} to {MOST:.2g}"
+
+
+def float32_holds(value):
+    return LEAST <= value <= MOST
 
 
 def hdf5_type(element_type):

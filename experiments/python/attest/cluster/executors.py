@@ -58,8 +58,14 @@ def dask(place, say):
 @contextlib.contextmanager
 def mpi(_, say):
     """Of the processes that mpirun started, the first one leads; in the others the executor is None, at the end."""
-    from mpi4py import MPI
-    from mpi4py.futures import MPICommExecutor
+    try:
+        from mpi4py import MPI
+        from mpi4py.futures import MPICommExecutor
+    except ModuleNotFoundError:
+        raise
+    except (ImportError, RuntimeError) as error:  # the first from a mpi4py that was built for one library
+        raise OutputError(f"--mpi: no MPI library can be loaded (mpi4py: {first_line(error)}); install one, such as "
+                          "Debian's libopenmpi3") from error
 
     if MPI.COMM_WORLD.size < 2:
         raise UsageError("--mpi: expected at least two processes of mpirun, one that leads and others that compute")

@@ -90,6 +90,8 @@ def _number(call, name, default=None):
     value = call.get(name, default)
     if isinstance(value, bool) or not isinstance(value, (int, float, type(None))):
         call.fail(f"a number {name}", "a tensor or another value, which attest does not read")
+    if isinstance(value, int) and abs(value) >> 63:  # Python's may be too large for a float
+        call.fail(f"a number {name}", "one of more than 64 bits")
     return value
 
 

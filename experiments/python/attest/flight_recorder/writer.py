@@ -3,7 +3,7 @@ import math
 
 import numpy as np
 
-from ..base.dump_writer import DumpWriter, rounded_bits
+from ..base.dump_writer import IN_FLOAT32, DumpWriter, float32_holds, rounded_bits
 from ..base.errors import InputError
 from .attention import FUNCTIONS, attention_calls
 from .recording import read_recording
@@ -64,17 +64,16 @@ def check(found):
             call.fail(f"log-sum-exps {list(q.shape[:2])}", list(attention.lse.shape))
         if len(attention.lengths) + 1 != len(attention.bounds) or (np.diff(attention.bounds) < 0).any():
             call.fail(f"queries of {len(attention.lengths)} requests", f"{attention.bounds.tolist()[:9]}")
-        if attention.window is not None and not attention.window > 0 or attention.softcap is not None and \
-                not (math.isfinite(attention.softcap) and attention.softcap > 0) or not math.isfinite(attention.value_scale):
-            call.fail("a window, a soft-cap and scales above 0", f"{attention.window}, {attention.softcap}, "
-                      f"{attention.value_scale}")
+        if attention.window is not None and not attention.window > 0 or not math.isfinite(attention.value_scale):
+            call.fail("a window above 0 and finite scales", f"{attention.window}, {attention.value_scale}")
+        for what, value in (("softmax scale", attention.scale), ("soft-cap", attention.softcap)):
+            if value is not None and not float32_holds(value):
+                call.fail(f"a {what} that is {IN_FLOAT32}", f"{value:g}")
         if attention.sinks is not None and tuple(attention.sinks.shape) != (q.shape[1],):
             call.fail(f"{q.shape[1]} sinks", list(attention.sinks.shape))
         for length, count in zip(attention.lengths, np.diff(attention.bounds)):
             if not count <= length <= MOST << 10:
                 call.fail(f"at least {count} keys of a request with as many queries", length)
-        if not (math.isfinite(attention.scale) and attention.scale > 0):
-            call.fail("a softmax scale above 0", attention.scale)
         geometry = {"num_query_heads": q.shape[1], "num_kv_heads": kv_heads, "head_dim": head_dim,
                     "value_dim": value_dim, "softmax_scale": float(attention.scale), "logit_softcap": attention.softcap}
         shared = shared or geometry

@@ -21,7 +21,12 @@ def decode(value):
 
 def check_options(options, target):
     """Refuses what a dump cannot hold."""
+    from ..base.dump_writer import IN_FLOAT32, float32_holds
     from .plan import is_sample_name
+    for name in ("softmax_scale", "logit_softcap"):
+        value = getattr(options, name)
+        if value and not float32_holds(value):
+            raise UsageError(f"{target}: /: attribute '{name}' is {value:g}, expected {IN_FLOAT32}")
     for name in ("model", "task", "rope"):
         text = getattr(options, name)
         if "\0" in text or any("\ud800" <= c <= "\udfff" for c in text):
@@ -62,6 +67,11 @@ def run_import(request):
     if other := other_source(source):
         return other(request, options)
     arrays = open_source(source)
+    if options.last:
+        raise UsageError("--last: is for a folder of FlashInfer's flight recorder, of arrays as in "
+                         f"{source} all queries are taken")
+    if options.window_layers and not options.sliding_window:
+        raise UsageError("--window-layers: has no effect without a --sliding-window above 0")
     refuse_inputs(target, sorted({array.file for array in arrays}))
     plan = plan_import(arrays, source, options)
     with Progress(plan.num_bytes(), "MB", request["quiet"], scale=10**6) as progress:

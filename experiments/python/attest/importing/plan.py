@@ -12,6 +12,7 @@ from .source_array import shape_text
 MOST_LAYERS = 100_000  # a larger number is not a layer's
 MOST_SAMPLES = 10_000  # of one array along B: each gets its own groups and data sets
 MOST_HEADS = 1 << 20  # also the limit for channels, and for queries of a sample
+MOST_SHOWN = 8  # layers in a message
 
 
 @dataclass
@@ -95,6 +96,7 @@ class _Planner:
         layers = {}  # by {s}
         for key in sorted(found):
             layers.setdefault(key.sample, []).append(self._layer(key.layer, found[key]))
+        self._check_window_layers({layer.number for group in layers.values() for layer in group})
         first = next(iter(layers.values()))[0].views
         q, k, v = (first[role].extent for role in ROLES)
         num_layers = 1 + max(layer.number for group in layers.values() for layer in group)
@@ -198,6 +200,13 @@ class _Planner:
         if positions[-1] >= tokens:
             _fail(views["k"].array, f"tokens beyond position {positions[-1]}", tokens)
         return positions
+
+    def _check_window_layers(self, found):
+        for layer in self.options.window_layers:
+            if layer not in found:
+                shown = ", ".join(map(str, sorted(found)[:MOST_SHOWN])) + ", ..." * (len(found) > MOST_SHOWN)
+                raise UsageError(f"--window-layers: {self.path} has no layer {layer}, expected some of its layers "
+                                 f"({shown})")
 
     def _check_names(self, plan):
         seen = set()

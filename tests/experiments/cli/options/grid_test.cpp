@@ -44,6 +44,15 @@ TEST(Grid, RangesHaveTheDecimalsThatWereMeant) {
   EXPECT_EQ(values(grid)[2], 0.3);
 }
 
+TEST(Grid, RangesMayHaveExponents) {
+  const auto labels = [](const char* text) { return parse_grid(SettingKind::delta, text).labels; };
+  EXPECT_EQ(labels("1:1e3:1").size(), 1000u);
+  EXPECT_EQ(labels("0:1.5e3:5E+2"), (std::vector<std::string>{"0", "500", "1000", "1500"}));
+  EXPECT_EQ(labels("1e-1:5e-1:1e-1"), (std::vector<std::string>{"0.1", "0.2", "0.3", "0.4", "0.5"}));
+  EXPECT_EQ(labels("0:4.5e-2:1.5e-2"), (std::vector<std::string>{"0", "0.015", "0.03", "0.045"}));
+  EXPECT_EQ(labels("1e300:1e300:1e-15"), (std::vector<std::string>{"1e+300"})) << "no overflow";
+}
+
 TEST(Grid, BudgetsAreTokensOrPerCent) {
   const Grid grid = parse_grid(SettingKind::budget, "1024,12.5%,100%");
   EXPECT_EQ(grid.settings, (std::vector<Setting>{{1024, false}, {12.5, true}, {100, true}}));
@@ -96,9 +105,20 @@ TEST(Grid, RangesMustEnd) {
             "--delta: the range '1:5:0' is empty: expected a step above 0 and a stop not below the start");
   EXPECT_EQ(complaint(SettingKind::delta, "5:1:1"),
             "--delta: the range '5:1:1' is empty: expected a step above 0 and a stop not below the start");
-  EXPECT_EQ(complaint(SettingKind::delta, "0:1000000:0.001"), "--delta: '0:1000000:0.001' has more than 1000 settings");
+  EXPECT_EQ(complaint(SettingKind::delta, "0:1000000:0.001"),
+            "--delta: '0:1000000:0.001' has 1000000001 settings, expected at most 1000");
+  EXPECT_EQ(complaint(SettingKind::delta, "0:1e3:1"), "--delta: '0:1e3:1' has 1001 settings, expected at most 1000");
+  EXPECT_EQ(complaint(SettingKind::delta, "1:1e6:1"), "--delta: '1:1e6:1' has 1000000 settings, expected at most 1000");
+  EXPECT_EQ(complaint(SettingKind::delta, "1:1e9:1e-9"),
+            "--delta: '1:1e9:1e-9' has 9.99999999e+17 settings, expected at most 1000");
+  EXPECT_EQ(complaint(SettingKind::delta, "0:1e-15:1e-16"),
+            "--delta: '0:1e-15:1e-16' has 16 decimals, expected at most 15");
   EXPECT_EQ(complaint(SettingKind::delta, "0:999:1,0:999:1"), "--delta: more than 1000 settings");
-  EXPECT_EQ(complaint(SettingKind::delta, "0:inf:1"), "--delta: '0:inf:1' is not a range start:stop:step");
+  EXPECT_EQ(complaint(SettingKind::delta, "0:inf:1"),
+            "--delta: '0:inf:1' is not a range start:stop:step of finite numbers");
+  for (const char* text : {"1:2", "1:2:3:4", "a:b:c", "1:1e:1", "1:1e999:1", "1e-999:2:1", "1:2:", "0x1:2:1"})
+    EXPECT_EQ(complaint(SettingKind::delta, text),
+              "--delta: '" + std::string(text) + "' is not a range start:stop:step of finite numbers");
 }
 
 TEST(Grid, DefaultsHoldThePapersSettings) {

@@ -95,6 +95,38 @@ TEST(Command, ListsAndRepeatedOptions) {
   EXPECT_THAT(values.reals, ElementsAre(0.1, 1));
 }
 
+TEST(Command, TextsAreTakenAsGiven) {
+  const ScratchFolder folder;
+  Program program;
+  program.root.config_file("--config", "a file");
+  const std::string path = folder.write("c.toml", "[do]\njoined = [\"a\\nb\", \"c\"]\n");
+  program.root.parse({"do", "in\nput", "-t", "x\ny,z", "--name", "n\nm", "--config", path});
+  EXPECT_EQ(program.values.text, "x\ny,z");
+  EXPECT_EQ(program.values.joined, "a\nb,c");
+  EXPECT_THAT(program.values.inputs, ElementsAre("in\nput"));
+  EXPECT_THAT(program.values.names, ElementsAre("n\nm"));
+
+  Program one, of_file;
+  one.root.parse({"do", "--joined", "a\nb"});
+  EXPECT_EQ(one.values.joined, "a\nb");
+  of_file.root.config_file("--config", "a file");
+  of_file.root.parse({"do", "--config", folder.write("t.toml", "[do]\ntext = \"a\\nb.h5\"\n")});
+  EXPECT_EQ(of_file.values.text, "a\nb.h5");
+}
+
+TEST(Command, EmptyItemsOfAListAreRefused) {
+  for (const char* list : {"3,,4", "3,", ",3", ","})
+    EXPECT_EQ(Program().refusal({"do", "--wholes", list}),
+              "--wholes: '' is not a whole number from 0 to 9; see 'attest do --help'")
+        << list;
+  EXPECT_EQ(Program().refusal({"do", "--wholes=3,x,4"}),
+            "--wholes: 'x' is not a whole number from 0 to 9; see 'attest do --help'");
+  Program program;
+  program.root.parse({"do", "--name", "a,,b", "--wholes", "03,4", "5"});
+  EXPECT_THAT(program.values.names, ElementsAre("a,,b")) << "commas do not separate names";
+  EXPECT_THAT(program.values.wholes, ElementsAre(3, 4, 5));
+}
+
 TEST(Command, RefusesInASentence) {
   EXPECT_EQ(Program().refusal({}), "no command was given; 'attest --help' lists them");
   EXPECT_EQ(Program().refusal({"od"}), "unknown command 'od'; nearest: 'do' or 'other'");

@@ -169,6 +169,18 @@ def test_what_is_missing_or_too_much(command, arguments, sentence, tmp_path):
     assert "'--help', '--help'" not in complaint(tmp_path, command, *arguments)
 
 
+def test_a_newline_stays_in_a_name(tmp_path):
+    def attest(*arguments):
+        return subprocess.run([ATTEST, *arguments], capture_output=True, text=True, cwd=tmp_path, timeout=60)
+
+    (tmp_path / "c.toml").write_text('[synth]\noutput = "a\\nb.h5"\ntokens = 16\n')
+    assert attest("synth", "--config", "c.toml", "--quiet").returncode == 0
+    assert attest("synth", "-o", "d\n.h5", "--tokens", "16", "--quiet").returncode == 0
+    assert attest("run", "d\n.h5", "-o", "n\nl.h5", "--selector", "exact", "--quiet").returncode == 0
+    assert {path.name for path in tmp_path.iterdir()} == {"c.toml", "a\nb.h5", "d\n.h5", "n\nl.h5"}
+    assert attest("inspect", "n\nl.h5").returncode == 0
+
+
 def test_whole_numbers_are_decimal(tmp_path):
     done = subprocess.run([ATTEST, "synth", "-o", tmp_path / "x.h5", "--tokens", "010", "--quiet"], capture_output=True, text=True)
     assert done.returncode == 0 and " of 10 tokens" in done.stdout

@@ -1,6 +1,8 @@
 """attest.cluster.run over executors of Python, with a program that stands in for attest: units are numbers."""
 import concurrent.futures
 import json
+import os
+import subprocess
 import threading
 
 import pytest
@@ -239,6 +241,19 @@ def test_bad_parameters_of_slurm_are_one_sentence(place, sentence):
         with slurm(place, print):
             pass
     assert sentence in str(caught.value) and caught.value.exit_code == 2
+
+
+@pytest.mark.parametrize("error", ["RuntimeError", "ImportError"])
+def test_an_mpi4py_without_a_library_is_one_sentence(error, tmp_path):
+    (tmp_path / "packages/mpi4py").mkdir(parents=True)
+    (tmp_path / "packages/mpi4py/__init__.py").write_text(f"raise {error}('cannot load MPI library\\nlibmpi.so: no such file')\n")
+    (tmp_path / "out").mkdir()
+    places = os.pathsep.join([str(tmp_path / "packages"), os.environ["PYTHONPATH"]])
+    done = subprocess.run([os.environ["ATTEST_BIN"], "run", "d.h5", "-o", "r.h5", "--selector", "exact", "--mpi"], cwd=tmp_path / "out",
+                          env=os.environ | {"PYTHONPATH": places}, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (5, "") and not any((tmp_path / "out").iterdir())
+    assert done.stderr == ("attest: --mpi: no MPI library can be loaded (mpi4py: cannot load MPI library); install one, such as Debian's "
+                           "libopenmpi3\n")
 
 
 def test_parameters_of_slurm():
