@@ -22,7 +22,7 @@ RowOrder cuda_sort_and_rank(const RowValues& values, const DeviceMatrix<int>& ce
 /// An estimate with one value per entry of `width` consecutive items. The last entry may have fewer items.
 struct EntryEstimate {
   RowValues entries;  ///< counts: entries per row
-  RowOrder order;     ///< descending order of the entries, if they have been sorted
+  RowOrder order{};   ///< descending order of the entries, if they have been sorted
   int width = 1;
   const int* items = nullptr;  ///< [rows] items covered; only read where width > 1
 };
