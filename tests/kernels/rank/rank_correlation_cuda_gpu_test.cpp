@@ -52,15 +52,26 @@ void expect_cells(const RowCells& cells, const std::vector<float>& expected, con
   }
 }
 
+struct RowsToRank {
+  Rows<float> rows;
+  RaggedRows<float> in;
+  RaggedRows<int> centred;  ///< to be filled
+};
+
+RowsToRank rows_to_rank(int longest, Gpu& gpu) {
+  RowsToRank made{.rows = rows_of_every_kind(longest), .in = {}, .centred = {}};
+  made.in = gpu.upload_rows(made.rows, longest + 3);
+  std::vector<int> counts;
+  for (const std::vector<float>& row : made.rows) counts.push_back(static_cast<int>(row.size()));
+  made.centred = gpu.take_rows<int>(counts, longest + 1);
+  return made;
+}
+
 class RankCorrelationCuda : public OnGpuWith<int> {};
 
 TEST_P(RankCorrelationCuda, CentredRanksShareTheirMeanAmongTies) {
-  const Rows<float> rows = rows_of_every_kind(GetParam());
   Gpu gpu;
-  const RaggedRows<float> in = gpu.upload_rows(rows, GetParam() + 3);
-  std::vector<int> counts;
-  for (const std::vector<float>& row : rows) counts.push_back(static_cast<int>(row.size()));
-  const RaggedRows<int> centred = gpu.take_rows<int>(counts, GetParam() + 1);
+  const auto [rows, in, centred] = rows_to_rank(GetParam(), gpu);
   cuda_centred_ranks(in, upload_order(orders_of(rows), GetParam() + 2, gpu), centred.items, gpu.stream);
   const Rows<int> found = gpu.download_rows(centred);
   for (std::size_t r = 0; r < rows.size(); ++r)
@@ -68,12 +79,8 @@ TEST_P(RankCorrelationCuda, CentredRanksShareTheirMeanAmongTies) {
 }
 
 TEST_P(RankCorrelationCuda, RowsAreSortedAndRankedAtOnce) {
-  const Rows<float> rows = rows_of_every_kind(GetParam());
   Gpu gpu;
-  const RaggedRows<float> in = gpu.upload_rows(rows, GetParam() + 3);
-  std::vector<int> counts;
-  for (const std::vector<float>& row : rows) counts.push_back(static_cast<int>(row.size()));
-  const RaggedRows<int> centred = gpu.take_rows<int>(counts, GetParam() + 1);
+  const auto [rows, in, centred] = rows_to_rank(GetParam(), gpu);
   const RowOrder order = cuda_sort_and_rank(in, centred.items, gpu.arena, gpu.stream);
   const Rows<int> ranks = gpu.download_rows(centred);
   const Rows<std::uint32_t> items =
