@@ -36,10 +36,10 @@ class CudaChunkStudy {
   };
   explicit CudaChunkStudy(const Setup& setup);
 
-  /// `beside`: for every second selector, if it is not null.
+  /// `lane`: for every second selector, if it is not null.
   /// A selector is dense for all KV heads of the groups or for none (equally_dense()). Throws DeviceMemoryFull if the
   /// groups need more memory than an arena has. The caller may retry with fewer groups.
-  void enqueue(std::span<const QueryGroup> groups, const CudaLane* beside);
+  void enqueue(std::span<const QueryGroup> groups, const CudaLane* lane);
 
  private:
   /// Computes scores and outputs of exact attention, and the metrics of the scores.

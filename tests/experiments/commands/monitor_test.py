@@ -202,6 +202,16 @@ def test_what_is_refused(recommended, tmp_path):
     assert math.isfinite(json.loads(recommended.read_text())["certified_on"][0][0])
 
 
+def write_tiny_dump(path):
+    """Two layers of random values, of the model that `recommended` is for."""
+    def values(random, layer):
+        return tuple(random.normal(size=shape).astype(np.float32) for shape in [(2, 4, 64), (2, 200, 64), (2, 200, 64)])
+
+    write_dump(path, values, seed=1, layers=[0, 1], tokens=200, heads=4, kv_heads=2, dim=64, positions=[150, 199], num_layers=2)
+    with h5py.File(path, "r+") as file:
+        file.attrs["model"] = "tiny"
+
+
 @pytest.mark.parametrize("change, text", [
     ({"format_version": 2}, "format_version is 2, expected 1"), ({"setting": "x"}, "setting is \"x\", expected one of "),
     ({"layers": {"7": {"default": 5}}}, "layers.7 is no layer of "), ({"layers": {"1": {"kv_heads": {"2": 5}}}}, "layers.1.kv_heads.2 is no KV head of "),
@@ -214,12 +224,7 @@ def test_what_is_refused(recommended, tmp_path):
     ({"claim": {"n": -3}}, "claim.n is -3, expected a whole number"), ({"claim": {"k": "2"}}, "claim.k is \"2\", expected a whole number"),
     ({"claim": {"layers": [0, 9]}}, "claim.layers has 9, which is no layer of ")])
 def test_a_recommendation_is_checked_as_a_settings_file_is(recommended, tmp_path, change, text):
-    def values(random, layer):
-        return tuple(random.normal(size=shape).astype(np.float32) for shape in [(2, 4, 64), (2, 200, 64), (2, 200, 64)])
-
-    write_dump(tmp_path / "d.h5", values, seed=1, layers=[0, 1], tokens=200, heads=4, kv_heads=2, dim=64, positions=[150, 199], num_layers=2)
-    with h5py.File(tmp_path / "d.h5", "r+") as file:
-        file.attrs["model"] = "tiny"
+    write_tiny_dump(tmp_path / "d.h5")
     later(tmp_path / "n.h5", 5)
     document = json.loads(recommended.read_text())
     claim = document["claim"] | change.get("claim", {})
@@ -233,12 +238,7 @@ def test_a_recommendation_is_checked_as_a_settings_file_is(recommended, tmp_path
 @pytest.mark.parametrize("change, text", [
     ({"name": "gone"}, "the selector 'gone': "), ({"name": "topk"}, "the selector 'topk': its settings are budget, and the file has delta")])
 def test_a_selector_that_cannot_be_studied_is_the_files(recommended, tmp_path, change, text):
-    def values(random, layer):
-        return tuple(random.normal(size=shape).astype(np.float32) for shape in [(2, 4, 64), (2, 200, 64), (2, 200, 64)])
-
-    write_dump(tmp_path / "d.h5", values, seed=1, layers=[0, 1], tokens=200, heads=4, kv_heads=2, dim=64, positions=[150, 199], num_layers=2)
-    with h5py.File(tmp_path / "d.h5", "r+") as file:
-        file.attrs["model"] = "tiny"
+    write_tiny_dump(tmp_path / "d.h5")
     document = json.loads(recommended.read_text())
     document["selector"] |= change
     (tmp_path / "bad.json").write_text(json.dumps(document))
