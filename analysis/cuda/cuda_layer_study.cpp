@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cstring>
 #include <deque>
 #include <limits>
 #include <thread>
@@ -14,6 +15,7 @@
 #include "analysis/cuda/cuda_results.h"
 #include "analysis/layer/layer_amax.h"
 #include "analysis/layer/layer_study.h"
+#include "dumps/base/content_hash.h"
 #include "dumps/base/error.h"
 #include "dumps/kv_source.h"
 #include "kernels/device/page_locked_memory.h"
@@ -35,6 +37,13 @@ constexpr std::size_t kBytesPerElement = 64;           // scratch memory per (ro
 constexpr std::int64_t kMaxRows = 1 << 15;             // per chunk; rows are the y dimension of grids, at most 65535
 // Per row: sums of squared centred ranks, n^3 / 3, stay below 2^63.
 constexpr std::int64_t kMaxTokens = 3'000'000;
+
+std::string digits(const cudaUUID_t& uuid) {
+  std::array<std::uint64_t, 2> halves{};
+  static_assert(sizeof halves == sizeof uuid.bytes);
+  std::memcpy(halves.data(), uuid.bytes, sizeof halves);
+  return hex_digits(halves[0]) + hex_digits(halves[1]);
+}
 
 std::size_t bytes_of(const AttentionLayer& layer, std::int64_t rows, int channels) {
   return static_cast<std::size_t>(rows) * static_cast<std::size_t>(channels) * size_of(layer.element_type);
@@ -77,6 +86,7 @@ class CudaLayerStudy final : public LayerStudy {
     cudaDeviceProp properties{};
     ATTEST_CUDA(cudaGetDeviceProperties(&properties, device));
     name_ = properties.name;
+    identity_ = digits(properties.uuid);
     memory_ = memory.bytes > 0
                   ? memory.bytes
                   : static_cast<std::size_t>(memory.share * static_cast<double>(properties.totalGlobalMem));
@@ -132,6 +142,7 @@ class CudaLayerStudy final : public LayerStudy {
     if (!ring_) ring_ = std::make_shared<CudaPieceRing>(device_);
     return std::make_shared<CudaLayerStore>(device_, ring_, room_);
   }
+  std::string identity() const override { return identity_; }
   std::string device() const override { return name_ + " (cuda:" + std::to_string(device_) + ")"; }
   std::vector<StageTime> stage_times() const override {
     std::vector<StageTime> times = times_;
@@ -390,7 +401,7 @@ class CudaLayerStudy final : public LayerStudy {
   const int device_;
   const std::shared_ptr<CudaStoreRoom> room_ = std::make_shared<CudaStoreRoom>();
   std::shared_ptr<CudaPieceRing> ring_;  // made with the first store
-  std::string name_;
+  std::string name_, identity_;
   bool needs_amax_ = false;
   std::size_t memory_ = 0, scratch_ = 0;  // bytes of device memory: all that is used, and that of the arenas
   std::vector<std::shared_ptr<const CudaSelector>> selectors_;

@@ -54,6 +54,9 @@ class LayerStudy {
   /// submitted are dropped. Null: they never do.
   void end_when(const std::atomic<bool>* stop) { stop_ = stop; }
 
+  /// Digits that no other GPU has, on any machine; empty for a device that processes may use at the same time.
+  virtual std::string identity() const { return ""; }
+
   /// The device in words: "CPU, 2 threads".
   virtual std::string device() const = 0;
   /// Times of all layers collected so far; empty if the device does not measure them.

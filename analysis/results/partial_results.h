@@ -59,8 +59,12 @@ class PartialResults {
   bool try_lock(const UnitKey& unit) { return member_->try_lock(lock_of(unit)); }
   void unlock(const UnitKey& unit) noexcept { member_->unlock(lock_of(unit)); }
   bool try_lock_results() { return member_->try_lock(kResultsLock); }
+  /// The right to compute on a device that processes have in common.
+  bool try_lock_device(const std::string& device) { return member_->try_lock(device); }
+  void unlock_device(const std::string& device) noexcept { member_->unlock(device); }
   /// In words, who has it; empty if nobody does.
   std::string holder(const UnitKey& unit) const { return name_of(member_->holder(lock_of(unit))); }
+  std::string holder_of_device(const std::string& device) const { return name_of(member_->holder(device)); }
   std::string holder_of_results() const { return name_of(member_->holder(kResultsLock)); }
   /// This process in words.
   std::string self() const { return member_->self().name(); }

@@ -72,7 +72,7 @@ void LayerReader::deliver_all(const std::stop_token& stop) {
     // First the buffer: a unit that is taken has nothing to wait for.
     std::unique_ptr<AttentionLayer> layer = handover_.take_free(stop);
     if (!layer) return;
-    const UnitQueue::Next next = queue_.next();
+    const UnitQueue::Next next = queue_.next(device_.may_compute());
     if (next.state == UnitQueue::State::compute) {
       if (!read(next.unit, std::move(layer), stop)) return;
       continue;

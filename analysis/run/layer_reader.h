@@ -6,6 +6,7 @@
 #include <span>
 #include <stop_token>
 
+#include "analysis/run/device_lock.h"
 #include "analysis/run/input_hashes.h"
 #include "analysis/run/layer_handover.h"
 #include "analysis/run/unit_queue.h"
@@ -33,8 +34,14 @@ struct StreamOptions {
 class LayerReader {
  public:
   LayerReader(const Study& study, const StudyPlan& plan, std::span<const DumpReader> dumps,
-              const StreamOptions& options, UnitQueue& queue, LayerHandover& handover)
-      : study_(study), plan_(plan), dumps_(dumps), options_(options), queue_(queue), handover_(handover) {}
+              const StreamOptions& options, UnitQueue& queue, DeviceLock& device, LayerHandover& handover)
+      : study_(study),
+        plan_(plan),
+        dumps_(dumps),
+        options_(options),
+        queue_(queue),
+        device_(device),
+        handover_(handover) {}
 
   /// Delivers units until the queue has none. Ends early if told to stop.
   void run(const std::stop_token& stop) noexcept;
@@ -62,6 +69,7 @@ class LayerReader {
   const std::span<const DumpReader> dumps_;
   const StreamOptions& options_;
   UnitQueue& queue_;
+  DeviceLock& device_;
   LayerHandover& handover_;
 };
 

@@ -79,7 +79,8 @@ void stream_study(const Study& study, const StudyPlan& plan, std::span<const Dum
       LayerHandover handover(layers, layer_study.layer_memory(), [&] { return layer_study.make_layer_store(); });
       UnitStore store(queue, options.sink, options.storing_threads);
       UnitRunner runner(study, layer_study, static_cast<std::size_t>(layers - 1), handover, store, tally);
-      LayerReader reader(study, plan, dumps, options, queue, handover);
+      DeviceLock device = queue.device_lock(layer_study.identity(), layer_study.device());
+      LayerReader reader(study, plan, dumps, options, queue, device, handover);
       const std::jthread reading([&](const std::stop_token& stop) { reader.run(stop); });
       runner.run(options.stop, error.ended());
     } catch (...) {

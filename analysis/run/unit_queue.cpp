@@ -30,7 +30,7 @@ std::optional<UnitQueue::Place> UnitQueue::take_place() {
   return place;
 }
 
-std::optional<UnitQueue::Next> UnitQueue::take(const Place& place) {
+std::optional<UnitQueue::Next> UnitQueue::take(const Place& place, bool may_compute) {
   const auto stored = [&] {
     const std::lock_guard lock(mutex_);
     ++to_load_;
@@ -38,7 +38,7 @@ std::optional<UnitQueue::Next> UnitQueue::take(const Place& place) {
   };
   if (!place.unreadable && partial_.has_file(place.unit)) return stored();
   if (!partial_.in_place()) return Next{.state = State::end};  // another process has finished the study
-  if (!partial_.try_lock(place.unit)) return std::nullopt;
+  if (!may_compute || !partial_.try_lock(place.unit)) return std::nullopt;
   // The process that had the lock may have finished the unit just now.
   const UnitState state = partial_.state(place.unit);
   if (state == UnitState::missing || (state == UnitState::left_out && !skip_bad_layers_))
@@ -47,14 +47,14 @@ std::optional<UnitQueue::Next> UnitQueue::take(const Place& place) {
   return stored();
 }
 
-UnitQueue::Next UnitQueue::next() {
+UnitQueue::Next UnitQueue::next(bool may_compute) {
   for (;;) {
     const std::optional<Place> place = take_place();
     if (!place) {
       const std::lock_guard lock(mutex_);
       return {.state = to_load_ > 0 ? State::wait : State::end};
     }
-    if (const std::optional<Next> taken = take(*place)) {
+    if (const std::optional<Next> taken = take(*place, may_compute)) {
       const std::lock_guard lock(mutex_);
       waiting_since_.reset();
       return *taken;
@@ -62,8 +62,8 @@ UnitQueue::Next UnitQueue::next() {
     const std::lock_guard lock(mutex_);
     // To the back: the oldest may be in the hands of a slow process that dies later.
     others_.push_back(*place);
-    if (next_ < plan_.units.size()) continue;
-    tell_for_whom(place->unit);
+    if (may_compute && next_ < plan_.units.size()) continue;
+    if (may_compute) tell_for_whom(place->unit);
     return {.state = State::wait};
   }
 }
@@ -77,6 +77,11 @@ void UnitQueue::tell_for_whom(const UnitKey& unit) {
   notice_(fmt::format("waiting for {}, which computes layer {} of sample {}; {} in all are with other processes",
                       holder, unit.layer, unit.sample + 1, others_.size()));
   waiting_since_ = now + kPatience;
+}
+
+DeviceLock UnitQueue::device_lock(const std::string& identity, const std::string& device) const {
+  // Without files nobody could take over what another process finishes.
+  return {partial_, files_ == Files::written ? identity : "", device, notice_};
 }
 
 void UnitQueue::finish(const UnitKey& unit, LayerResults& results) {

@@ -13,6 +13,7 @@
 #include <string>
 
 #include "analysis/results/partial_results.h"
+#include "analysis/run/device_lock.h"
 #include "analysis/study/study_plan.h"
 
 namespace attest {
@@ -47,7 +48,10 @@ class UnitQueue {
 
   static constexpr std::chrono::seconds kPatience{10};
 
-  Next next();
+  /// Of a caller that may not compute now: what others finish alone, else `wait`.
+  Next next(bool may_compute = true);
+  /// For one of the pipelines that take units, by identity() and device() of its LayerStudy.
+  DeviceLock device_lock(const std::string& identity, const std::string& device) const;
   /// Stores the results of a unit that was to be computed, if Files::written. Throws OutputError if they cannot be
   /// stored.
   void finish(const UnitKey& unit, LayerResults& results);
@@ -61,8 +65,8 @@ class UnitQueue {
     bool unreadable = false;
   };
   std::optional<Place> take_place();
-  /// Empty if another process has the unit.
-  std::optional<Next> take(const Place& place);
+  /// Empty if it is not finished, and another process has it or the caller may not compute.
+  std::optional<Next> take(const Place& place, bool may_compute);
   void tell_for_whom(const UnitKey& unit);
 
   PartialResults& partial_;
