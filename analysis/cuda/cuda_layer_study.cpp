@@ -90,6 +90,7 @@ class CudaLayerStudy final : public LayerStudy {
     memory_ = memory.bytes > 0
                   ? memory.bytes
                   : static_cast<std::size_t>(memory.share * static_cast<double>(properties.totalGlobalMem));
+    multiprocessors_ = properties.multiProcessorCount;
     if (memory_ > properties.totalGlobalMem)
       throw UsageError("--device-memory is " + std::to_string(memory_ >> 20) + " MiB, " + name_ + " has " +
                        std::to_string(properties.totalGlobalMem >> 20));
@@ -205,8 +206,10 @@ class CudaLayerStudy final : public LayerStudy {
     const std::size_t k = bytes_of(layer, layer.num_tokens, layer.shape.head_dim),
                       v = bytes_of(layer, layer.num_tokens, layer.shape.value_dim);
     const int all = layer.shape.num_kv_heads,
-              least =
-                  needs_amax_ ? all : static_cast<int>(std::min<std::size_t>((kLeastArrived - 1) / (k + v) + 1, all));
+              least = needs_amax_
+                          ? all
+                          : std::min(static_cast<int>(std::min<std::size_t>((kLeastArrived - 1) / (k + v) + 1, all)),
+                                     heads_at_once(layer));
     size_buffers(layer, 0, (kSubmitted + 1) * static_cast<std::size_t>(all) * (k + v));
     float* amax = amax_memory(layer, job);
     InputSlot& slot = take_slot();
@@ -225,6 +228,16 @@ class CudaLayerStudy final : public LayerStudy {
       first = arrived;
     }
     slot.free.record(computing_);
+  }
+
+  /// While a part of a layer that the device waits for is computed, the rest is copied. A part has a row for every
+  /// multiprocessor: many kernels have a thread block for each row.
+  int heads_at_once(const AttentionLayer& layer) const {
+    const int all = layer.shape.num_kv_heads;
+    const std::int64_t rows = layer.num_queries() * layer.shape.group();  // of a KV head
+    if (needs_amax_ || !submitted_.empty() || rows == 0) return all;
+    const auto filling = static_cast<int>(std::min<std::int64_t>((multiprocessors_ + rows - 1) / rows, all));
+    return std::max((all + 1) / 2, filling);
   }
 
   /// The number of heads that have arrived, at least so many unless no more come.
@@ -319,9 +332,10 @@ class CudaLayerStudy final : public LayerStudy {
     const auto fit =
         static_cast<int>(std::clamp<std::size_t>(slots / 2 / (k + v), 1, static_cast<std::size_t>(shape.num_kv_heads)));
     size_buffers(layer, fit, 0);
+    const int at_once = std::min(fit, heads_at_once(layer));
     std::vector<KvHeadRange> ranges;
-    for (int first = 0; first < shape.num_kv_heads; first += fit)
-      ranges.push_back({first, std::min(fit, shape.num_kv_heads - first)});
+    for (int first = 0; first < shape.num_kv_heads; first += at_once)
+      ranges.push_back({first, std::min(at_once, shape.num_kv_heads - first)});
     return ranges;
   }
 
@@ -403,6 +417,7 @@ class CudaLayerStudy final : public LayerStudy {
   std::shared_ptr<CudaPieceRing> ring_;  // made with the first store
   std::string name_, identity_;
   bool needs_amax_ = false;
+  int multiprocessors_ = 1;
   std::size_t memory_ = 0, scratch_ = 0;  // bytes of device memory: all that is used, and that of the arenas
   std::vector<std::shared_ptr<const CudaSelector>> selectors_;
   DeviceArena arena_, lane_arena_;

@@ -12,7 +12,7 @@ namespace attest {
 namespace {
 
 constexpr int kThreads = 512;
-constexpr int kLambdas = 8;  // counted in one pass
+constexpr int kLambdas = 8, kFewLambdas = 4;  // counted in one pass
 
 /// Outputs, [N, Hq] each; the tails [N, Hq, M].
 struct Arrays {
@@ -35,11 +35,20 @@ __device__ void reduce(Sums& s, double* doubles, float* floats) {
 template <class Pair, class EndOfEight>
 __device__ void for_pairs(const float* estimates, const float* exacts, int count, Pair&& pair,
                           EndOfEight&& end_of_eight) {
-  for (int j = static_cast<int>(threadIdx.x) * 8; j < count; j += kThreads * 8) {
+  float next_a[8], next_b[8];  // on their way while eight pairs are added
+  const auto load = [&](int j) {
+    if (j + 8 > count) return;
+    load_floats(estimates + j, next_a);
+    load_floats(exacts + j, next_b);
+  };
+  const int first = static_cast<int>(threadIdx.x) * 8;
+  load(first);
+  for (int j = first; j < count; j += kThreads * 8) {
     if (j + 8 <= count) {
       float a[8], b[8];
-      load_floats(estimates + j, a);
-      load_floats(exacts + j, b);
+#pragma unroll
+      for (int i = 0; i < 8; ++i) a[i] = next_a[i], b[i] = next_b[i];
+      load(j + kThreads * 8);
 #pragma unroll
       for (int i = 0; i < 8; ++i) pair(a[i], b[i]);
     } else {
@@ -50,25 +59,26 @@ __device__ void for_pairs(const float* estimates, const float* exacts, int count
   }
 }
 
-/// Counts the errors with |e| >= lambda and those with e <= -lambda, for kLambdas lambdas.
+/// Counts the errors with |e| >= lambda and those with e <= -lambda, for kCount lambdas.
+template <int kCount>
 struct Tails {
-  float lambda[kLambdas];
+  float lambda[kCount];
   // Low 16 bits: errors with |e| >= lambda. High 16 bits: those of them with e <= 0. A thread has less than 2^16
   // tokens.
-  std::uint32_t counts[kLambdas] = {};
+  std::uint32_t counts[kCount] = {};
 
   __device__ Tails(const double* lambdas, int num_lambdas, int first) {
 #pragma unroll
-    for (int m = 0; m < kLambdas; ++m) lambda[m] = first + m < num_lambdas ? __double2float_ru(lambdas[first + m]) : 0;
+    for (int m = 0; m < kCount; ++m) lambda[m] = first + m < num_lambdas ? __double2float_ru(lambdas[first + m]) : 0;
   }
   __device__ void add(float e) {
     const std::uint32_t one = e <= 0 ? 0x10001u : 1u;
 #pragma unroll
-    for (int m = 0; m < kLambdas; ++m) counts[m] += fabsf(e) >= lambda[m] ? one : 0;
+    for (int m = 0; m < kCount; ++m) counts[m] += fabsf(e) >= lambda[m] ? one : 0;
   }
   __device__ void write(int count, std::int64_t cell, int num_lambdas, int first, int* shared, const Arrays& out) {
 #pragma unroll
-    for (int m = 0; m < kLambdas; ++m) {
+    for (int m = 0; m < kCount; ++m) {
       const int tail = block_reduce(static_cast<int>(counts[m] & 0xFFFFu), shared, Plus{}),
                 lower_tail = block_reduce(static_cast<int>(counts[m] >> 16), shared, Plus{});
       if (threadIdx.x != 0 || first + m >= num_lambdas) continue;
@@ -79,7 +89,8 @@ struct Tails {
   }
 };
 
-/// Moments, Pearson's r, and the tails of the first kLambdas lambdas.
+/// Moments, Pearson's r, and the tails of the first kCount lambdas.
+template <int kCount>
 __global__ void __launch_bounds__(kThreads)
     estimate_moments_kernel(DeviceRows rows, const float* estimates, const float* exacts, const int* covered,
                             const double* lambdas, int num_lambdas, Arrays out) {
@@ -91,7 +102,7 @@ __global__ void __launch_bounds__(kThreads)
   // The middle token is the origin of the sums; the first token's score is often far from all others.
   const float middle = count > 0 ? estimate[count / 2] : 0;
   const float a0 = middle * 0 == 0 ? middle : 0, b0 = count > 0 ? exact[count / 2] : 0, e0 = a0 - b0;
-  Tails tails(lambdas, num_lambdas, 0);
+  Tails<kCount> tails(lambdas, num_lambdas, 0);
   Sums s;
   s.least_a = s.most_a = a0;
   s.least_b = s.most_b = b0;
@@ -131,7 +142,7 @@ __global__ void __launch_bounds__(kThreads)
                  const double* lambdas, int num_lambdas, int first, Arrays out) {
   __shared__ int shared[32];
   const int row = blockIdx.x, count = covered[row];
-  Tails tails(lambdas, num_lambdas, first);
+  Tails<kLambdas> tails(lambdas, num_lambdas, first);
   for_pairs(
       estimates + row * rows.stride, exacts + row * rows.stride, count, [&](float x, float y) { tails.add(x - y); },
       [] {});
@@ -152,8 +163,10 @@ void cuda_scan_error(const CudaSelectorRows& rows, const CudaCells& cells) {
                    .lower_tail = cells.of("scan_error_lower_tail")};
   const double* lambdas = chunk.upload(*rows.lambdas);
   const int num_lambdas = static_cast<int>(rows.lambdas->size()), num_rows = chunk.rows.num_rows;
-  estimate_moments_kernel<<<num_rows, kThreads, 0, chunk.stream>>>(chunk.rows, selection.estimate, chunk.exact,
-                                                                   selection.covered.device, lambdas, num_lambdas, out);
+  const bool few = out.tail == nullptr || num_lambdas <= kFewLambdas;
+  const auto moments = few ? estimate_moments_kernel<kFewLambdas> : estimate_moments_kernel<kLambdas>;
+  moments<<<num_rows, kThreads, 0, chunk.stream>>>(chunk.rows, selection.estimate, chunk.exact,
+                                                   selection.covered.device, lambdas, num_lambdas, out);
   ATTEST_CUDA_LAUNCHED(estimate_moments_kernel);
   for (int first = kLambdas; out.tail != nullptr && first < num_lambdas; first += kLambdas) {
     tails_kernel<<<num_rows, kThreads, 0, chunk.stream>>>(chunk.rows, selection.estimate, chunk.exact,

@@ -14,42 +14,63 @@ using kv_tiles::through_float16;
 /// 1/d, or 0 where its float16, `stored`, or d is 0.
 __device__ float inverse_of(float d, float stored) { return stored == 0 || d == 0 ? 0.0f : __fdiv_rn(1.0f, d); }
 
-__device__ double decoded(int code, float stored) {
-  return __dmul_rn(static_cast<double>(code), static_cast<double>(stored));
-}
+/// A number of a block: code * step + low. Steps and lows are float16 numbers, so that sums of a tile are exact in
+/// double.
+struct Coded {
+  int code;
+  float step, low = 0;
+
+  __device__ double value() const {
+    const double scaled = __dmul_rn(static_cast<double>(code), static_cast<double>(step));
+    return low == 0 ? scaled : __dadd_rn(scaled, static_cast<double>(low));
+  }
+};
 
 struct Q8_0 {
-  static __device__ double of(const kv_tiles::Tile&, float x) {
+  static __device__ Coded of(const kv_tiles::Tile&, float x) {
     const float d = __fdiv_rn(kv_tiles::max_magnitude(x, 31), 127.0f), stored = through_float16(d);
     const float position = __fmul_rn(x, inverse_of(d, stored));
     const int code = round_half_up(fabsf(position));
-    return decoded(position < 0 ? -code : code, stored);
+    return {position < 0 ? -code : code, stored};
   }
 };
 
 template <int kHalf>
 struct Signed {
-  static __device__ double of(const kv_tiles::Tile&, float x) {
+  static __device__ Coded of(const kv_tiles::Tile&, float x) {
     const float largest = kv_tiles::max_magnitude(x, 31);
     const int first = __ffs(static_cast<int>(__ballot_sync(kv_tiles::kAllLanes, fabsf(x) == largest))) - 1;
     const float d = __fdiv_rn(__shfl_sync(kv_tiles::kAllLanes, x, first), -static_cast<float>(kHalf)),
                 stored = through_float16(d);
     const float position = __fadd_rn(__fmul_rn(x, inverse_of(d, stored)), kHalf + 0.5f);
-    return decoded(min(2 * kHalf - 1, __float2int_rz(position)) - kHalf, stored);
+    return {min(2 * kHalf - 1, __float2int_rz(position)) - kHalf, stored};
   }
 };
 
 template <int kTop>
 struct Ranged {
-  static __device__ double of(const kv_tiles::Tile& tile, float x) {
+  static __device__ Coded of(const kv_tiles::Tile& tile, float x) {
     const float one[1] = {x};
     const kv_tiles::Range range = kv_tiles::range_of({tile.lane, 32, 0, 1.0f}, one);
     const float d = __fdiv_rn(__fsub_rn(range.hi, range.lo), static_cast<float>(kTop)), stored = through_float16(d);
     const float position = __fadd_rn(__fmul_rn(__fsub_rn(x, range.lo), inverse_of(d, stored)), 0.5f);
-    return __dadd_rn(decoded(min(kTop, __float2int_rz(position)), stored),
-                     static_cast<double>(through_float16(range.lo)));
+    return {min(kTop, __float2int_rz(position)), stored, through_float16(range.lo)};
   }
 };
+
+/// hadamard_of_lanes() of blocks: their codes are added, and their lows, which are equal, meet in the first number.
+template <int kSlots>
+__device__ void add_within_blocks(int lane, Coded (&blocks)[kSlots]) {
+  int codes[kSlots];
+#pragma unroll
+  for (int s = 0; s < kSlots; ++s) codes[s] = blocks[s].code;
+  kv_tiles::hadamard_of_codes(lane, 32, codes);
+#pragma unroll
+  for (int s = 0; s < kSlots; ++s) {
+    blocks[s].code = codes[s];
+    blocks[s].low *= lane == 0 ? 32 : 0;
+  }
+}
 
 template <class Block>
 struct Blocks {
@@ -67,10 +88,14 @@ struct Blocks {
 #pragma unroll
       for (int s = 0; s < kSlots; ++s) rotated[s] = __fmul_rn(rotated[s], factor);
     }
+    Coded coded[kSlots];
 #pragma unroll
-    for (int s = 0; s < kSlots; ++s) y[s] = Block::of(tile, rotated[s]);
+    for (int s = 0; s < kSlots; ++s) coded[s] = Block::of(tile, rotated[s]);
+    if (rotation > 0) add_within_blocks(tile.lane, coded);
+#pragma unroll
+    for (int s = 0; s < kSlots; ++s) y[s] = coded[s].value();
     if (rotation == 0) return;
-    kv_tiles::hadamard(tile.lane, rotation, y);
+    kv_tiles::hadamard_of_slots(rotation, y);
 #pragma unroll
     for (int s = 0; s < kSlots; ++s) y[s] = __dmul_rn(y[s], undoing);
   }

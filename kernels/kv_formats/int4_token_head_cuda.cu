@@ -41,14 +41,17 @@ struct TokenHead {
     const auto shift = static_cast<float>(zero_point);
     const auto stored =
         static_cast<double>(__uint_as_float((__float_as_uint(scale) & ~15u) | static_cast<std::uint32_t>(zero_point)));
+    // Multiples of `stored` are added exactly in double, and so are their factors.
+    int factors[kSlots];
 #pragma unroll
-    for (int s = 0; s < kSlots; ++s) {
-      const int code = code_of(__fadd_rn(__fmul_rn(rotated[s], inverse), shift));
-      y[s] = __dmul_rn(static_cast<double>(code - zero_point), stored);
-    }
-    kv_tiles::hadamard(tile.lane, tile.width, y);
+    for (int s = 0; s < kSlots; ++s)
+      factors[s] = code_of(__fadd_rn(__fmul_rn(rotated[s], inverse), shift)) - zero_point;
+    kv_tiles::hadamard_of_codes(tile.lane, tile.width, factors);
+    kv_tiles::hadamard_of_slots(tile.width, factors);
 #pragma unroll
-    for (int s = 0; s < kSlots; ++s) y[s] = __dmul_rn(y[s], __dmul_rn(undoing, static_cast<double>(sign[s])));
+    for (int s = 0; s < kSlots; ++s)
+      y[s] = __dmul_rn(__dmul_rn(static_cast<double>(factors[s]), stored),
+                       __dmul_rn(undoing, static_cast<double>(sign[s])));
   }
 };
 

@@ -167,12 +167,14 @@ __device__ Range range_of(const Tile& tile, const float (&x)[kSlots]) {
 
 __device__ inline float plus(float a, float b) { return __fadd_rn(a, b); }
 __device__ inline float minus(float a, float b) { return __fsub_rn(a, b); }
+__device__ inline int plus(int a, int b) { return a + b; }
+__device__ inline int minus(int a, int b) { return a - b; }
 __device__ inline double plus(double a, double b) { return __dadd_rn(a, b); }
 __device__ inline double minus(double a, double b) { return __dsub_rn(a, b); }
 
-/// hadamard() of each `n` channels, a power of 2 of at most 32 * kSlots. Where n < 32, only lanes below n count.
+/// The strides of hadamard() below 32.
 template <class T, int kSlots>
-__device__ void hadamard(int lane, int n, T (&x)[kSlots]) {
+__device__ void hadamard_of_lanes(int lane, int n, T (&x)[kSlots]) {
 #pragma unroll
   for (int stride = 1; stride < 32; stride *= 2) {
     if (stride >= n) break;
@@ -182,6 +184,11 @@ __device__ void hadamard(int lane, int n, T (&x)[kSlots]) {
       x[s] = (lane & stride) == 0 ? plus(x[s], other) : minus(other, x[s]);
     }
   }
+}
+
+/// The strides from 32.
+template <class T, int kSlots>
+__device__ void hadamard_of_slots(int n, T (&x)[kSlots]) {
 #pragma unroll
   for (int stride = 1; stride < kSlots; stride *= 2) {
     if (stride * 32 >= n) break;
@@ -195,17 +202,82 @@ __device__ void hadamard(int lane, int n, T (&x)[kSlots]) {
   }
 }
 
+/// hadamard() of each `n` channels, a power of 2 of at most 32 * kSlots. Where n < 32, only lanes below n count.
+template <class T, int kSlots>
+__device__ void hadamard(int lane, int n, T (&x)[kSlots]) {
+  hadamard_of_lanes(lane, n, x);
+  hadamard_of_slots(n, x);
+}
+
+/// hadamard_of_lanes() of codes below 2^10 in magnitude. Their sums are below 2^15, so that two travel in a register.
+template <int kSlots>
+__device__ void hadamard_of_codes(int lane, int n, int (&x)[kSlots]) {
+  if constexpr (kSlots == 1) {
+    hadamard_of_lanes(lane, n, x);
+  } else {
+    constexpr int kHalf = kSlots / 2;
+    int both[kHalf];
+#pragma unroll
+    for (int s = 0; s < kHalf; ++s) both[s] = x[s] + x[s + kHalf] * 65536;
+    hadamard_of_lanes(lane, n, both);
+#pragma unroll
+    for (int s = 0; s < kHalf; ++s) {
+      x[s] = static_cast<std::int16_t>(both[s]);
+      x[s + kHalf] = (both[s] - x[s]) / 65536;
+    }
+  }
+}
+
+/// After it number 32 s + lane of four slots is in slot lane / 8 of lane 8 s + lane % 8.
+__device__ inline void transpose(int lane, float (&x)[4]) {
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    const float got = __shfl_xor_sync(kAllLanes, (lane & 16) != 0 ? x[i] : x[i + 2], 16);
+    if ((lane & 16) != 0)
+      x[i] = got;
+    else
+      x[i + 2] = got;
+  }
+#pragma unroll
+  for (int i = 0; i < 4; i += 2) {
+    const float got = __shfl_xor_sync(kAllLanes, (lane & 8) != 0 ? x[i] : x[i + 1], 8);
+    if ((lane & 8) != 0)
+      x[i] = got;
+    else
+      x[i + 1] = got;
+  }
+}
+
 /// lane_sum() of the squares of the tile's `width` numbers, a power of 2.
 template <int kSlots>
 __device__ double sum_of_squares(const Tile& tile, const float (&x)[kSlots]) {
+  const auto square = [](float number) {
+    const double wide = static_cast<double>(number);
+    return __dmul_rn(wide, wide);
+  };
   double sum = 0;  // of the numbers i with i % 8 == lane % 8, ascending
+  if constexpr (kSlots >= 4) {
 #pragma unroll
-  for (int s = 0; s < kSlots; ++s) {
-    const double wide = static_cast<double>(x[s]), square = __dmul_rn(wide, wide);
+    for (int first = 0; first < kSlots; first += 4) {
+      float part[4] = {x[first], x[first + 1], x[first + 2], x[first + 3]};
+      transpose(tile.lane, part);
 #pragma unroll
-    for (int first = 0; first < 32; first += 8) {
-      const double term = __shfl_sync(kAllLanes, square, first + tile.lane % 8);
-      if (s * 32 + first < tile.width) sum = __dadd_rn(sum, term);
+      for (int s = 0; s < 4; ++s) {  // lane 8 s + i adds the numbers of slot s
+        double with_slot = sum;
+#pragma unroll
+        for (const float number : part) with_slot = __dadd_rn(with_slot, square(number));
+        sum = __shfl_sync(kAllLanes, with_slot, 8 * s + tile.lane % 8);
+      }
+    }
+  } else {
+#pragma unroll
+    for (int s = 0; s < kSlots; ++s) {
+      const double own = square(x[s]);
+#pragma unroll
+      for (int first = 0; first < 32; first += 8) {
+        const double term = __shfl_sync(kAllLanes, own, first + tile.lane % 8);
+        if (s * 32 + first < tile.width) sum = __dadd_rn(sum, term);
+      }
     }
   }
 #pragma unroll
