@@ -14,16 +14,14 @@ constexpr auto kPause = std::chrono::milliseconds(10);
 
 }  // namespace
 
-LayerHandover::LayerHandover(int num_layers, std::pmr::memory_resource* memory,
-                             const std::function<std::shared_ptr<LayerStore>()>& make_store)
-    : most_ready_(static_cast<std::size_t>(num_layers)) {
-  for (int i = 0; i < num_layers; ++i) {
-    free_.push_back(std::make_unique<AttentionLayer>(memory));
-    free_.back()->store = make_store();
-  }
-}
+LayerHandover::LayerHandover(int num_layers, MakeLayer make_layer)
+    : most_ready_(static_cast<std::size_t>(num_layers)), make_layer_(std::move(make_layer)), to_make_(num_layers) {}
 
 std::unique_ptr<AttentionLayer> LayerHandover::take_free(const std::stop_token& stop) {
+  if (to_make_ > 0) {
+    --to_make_;
+    return make_layer_();
+  }
   std::unique_lock lock(mutex_);
   if (!changed_.wait(lock, stop, [this] { return !free_.empty(); })) return nullptr;
   std::unique_ptr<AttentionLayer> layer = std::move(free_.back());

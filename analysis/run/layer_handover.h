@@ -7,7 +7,6 @@
 #include <functional>
 #include <future>
 #include <memory>
-#include <memory_resource>
 #include <mutex>
 #include <stop_token>
 #include <string>
@@ -38,9 +37,9 @@ struct Delivery {
 
 class LayerHandover {
  public:
-  /// `make_store` gives each layer its store, or null.
-  LayerHandover(int num_layers, std::pmr::memory_resource* memory,
-                const std::function<std::shared_ptr<LayerStore>()>& make_store);
+  using MakeLayer = std::function<std::unique_ptr<AttentionLayer>()>;
+  /// The reading thread makes so many buffers, when it takes the first ones.
+  LayerHandover(int num_layers, MakeLayer make_layer);
 
   // -- reading thread
 
@@ -63,6 +62,8 @@ class LayerHandover {
 
  private:
   const std::size_t most_ready_;
+  const MakeLayer make_layer_;
+  int to_make_;  ///< of the reading thread
   std::mutex mutex_;
   std::condition_variable_any changed_;
   std::vector<std::unique_ptr<AttentionLayer>> free_;

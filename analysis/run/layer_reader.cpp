@@ -69,15 +69,16 @@ void LayerReader::run(const std::stop_token& stop) noexcept {
 
 void LayerReader::deliver_all(const std::stop_token& stop) {
   for (;;) {
+    const bool may_compute = device_.may_compute();
     // First the buffer: a unit that is taken has nothing to wait for.
-    std::unique_ptr<AttentionLayer> layer = handover_.take_free(stop);
-    if (!layer) return;
-    const UnitQueue::Next next = queue_.next(device_.may_compute());
+    std::unique_ptr<AttentionLayer> layer;
+    if (may_compute && !(layer = handover_.take_free(stop))) return;
+    const UnitQueue::Next next = queue_.next(may_compute);
     if (next.state == UnitQueue::State::compute) {
       if (!read(next.unit, std::move(layer), stop)) return;
       continue;
     }
-    handover_.give_back(std::move(layer));
+    if (layer) handover_.give_back(std::move(layer));
     if (next.state == UnitQueue::State::end) return;
     if (next.state == UnitQueue::State::stored) {
       Delivery stored{};

@@ -76,7 +76,11 @@ void stream_study(const Study& study, const StudyPlan& plan, std::span<const Dum
   const auto run_pipeline = [&](LayerStudy& layer_study) {
     try {
       const int layers = layers_at_once(plan, dumps, layer_study, layer_studies.size());
-      LayerHandover handover(layers, layer_study.layer_memory(), [&] { return layer_study.make_layer_store(); });
+      LayerHandover handover(layers, [&] {
+        auto layer = std::make_unique<AttentionLayer>(layer_study.layer_memory());
+        layer->store = layer_study.make_layer_store();
+        return layer;
+      });
       UnitStore store(queue, options.sink, options.storing_threads);
       UnitRunner runner(study, layer_study, static_cast<std::size_t>(layers - 1), handover, store, tally);
       DeviceLock device = queue.device_lock(layer_study.identity(), layer_study.device());
