@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "dumps/base/error.h"
+#include "dumps/base/file_kind.h"
 #include "dumps/base/machine_limits.h"
 
 namespace attest {
@@ -21,7 +22,8 @@ InputFile::InputFile(const std::string& path)
   struct stat status {};
   if (::fstat(descriptor_.get(), &status) != 0)
     throw InputError(fmt::format("{}: cannot be read ({})", path, std::strerror(errno)));
-  if (!S_ISREG(status.st_mode)) throw InputError(fmt::format("{}: expected a file, found something else", path));
+  if (!S_ISREG(status.st_mode))
+    throw InputError(fmt::format("{}: expected a file, found {}", path, kind_of_file(path)));
   size_ = static_cast<std::uint64_t>(status.st_size);
   constexpr std::uint64_t kBlock = 512;  // of st_blocks, on every file system
   stored_bytes_ = std::min(size_, static_cast<std::uint64_t>(status.st_blocks) * kBlock);

@@ -8,28 +8,13 @@
 #include <iterator>
 
 #include "dumps/base/error.h"
+#include "dumps/base/file_kind.h"
 #include "dumps/base/printable.h"
 
 namespace attest {
 namespace {
 
 namespace fs = std::filesystem;
-
-const char* kind_of(fs::file_type type) {
-  switch (type) {
-    case fs::file_type::directory:
-      return "a folder";
-    case fs::file_type::block:
-    case fs::file_type::character:
-      return "a device";
-    case fs::file_type::fifo:
-      return "a pipe";
-    case fs::file_type::socket:
-      return "a socket";
-    default:
-      return "something else";
-  }
-}
 
 /// "82.1 TB": decimal units, as disks are sold.
 std::string size_text(double bytes) {
@@ -48,7 +33,7 @@ void require_replaceable(const std::string& target) {
     throw OutputError(fmt::format("cannot write '{}': {}", excerpt(target), error.message()));
   if (fs::exists(status) && !fs::is_regular_file(status))
     throw OutputError(
-        fmt::format("{}: expected a file that --force can replace, found {}", target, kind_of(status.type())));
+        fmt::format("{}: expected a file that --force can replace, found {}", target, kind_of_file(target)));
 }
 
 void require_free_space(const std::string& target, double bytes) {

@@ -149,10 +149,10 @@ TEST_F(BadEstimates, WhatIsNoHdf5File) {
   EXPECT_EQ(sentence(), "is not an HDF5 file, it has no HDF5 signature");
   std::filesystem::remove(path_);
   ASSERT_EQ(::mkfifo(path_.c_str(), 0600), 0);
-  EXPECT_EQ(sentence(), "expected a file, found something else");
+  EXPECT_EQ(sentence(), "expected a file, found a pipe");
   std::filesystem::remove(path_);
   std::filesystem::create_directory(path_);
-  EXPECT_EQ(sentence(), "expected a file, found something else");
+  EXPECT_EQ(sentence(), "expected a file, found a folder");
 }
 
 }  // namespace

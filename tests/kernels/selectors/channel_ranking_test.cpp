@@ -65,7 +65,7 @@ TEST_F(ChannelRankingFile, BadFilesAreNamed) {
   EXPECT_EQ(error([&] { ChannelRanking(ChannelStatistic::qk).read_file("/nowhere.json"); }),
             "/nowhere.json: cannot be opened (No such file or directory)");
   EXPECT_EQ(error([&] { ChannelRanking(ChannelStatistic::qk).read_file("/dev/zero"); }),
-            "/dev/zero: expected a file, found something else");
+            "/dev/zero: expected a file, found a device");
   EXPECT_EQ(
       error([&] { read(R"({"layers.0.qk_proj": )" + std::string(300'000, '[') + std::string(300'000, ']') + "}"); }),
       "'FILE' is not a channel ranking: expected a JSON object of lists per layer");

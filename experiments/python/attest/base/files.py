@@ -9,6 +9,15 @@ MAX_READ_BYTES = 1 << 30  # Linux reads less than 2^31 bytes in one call
 MAX_JSON_BYTES = 16 << 20  # enough for 150,000 tensors; json.loads needs up to 30 times this much memory
 
 
+KINDS = {stat.S_IFREG: "a file", stat.S_IFDIR: "a folder", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device",
+         stat.S_IFBLK: "a device", stat.S_IFLNK: "a link"}
+
+
+def kind_of(mode):
+    """What a path names, by st_mode, in the words of messages."""
+    return KINDS.get(stat.S_IFMT(mode), "something else")
+
+
 class InputFile:
     def __init__(self, path):
         self.path = path
@@ -20,7 +29,7 @@ class InputFile:
         status = os.fstat(self.descriptor)
         if not stat.S_ISREG(status.st_mode):
             self.close()
-            raise InputError(f"{path}: expected a file, found something else")
+            raise InputError(f"{path}: expected a file, found {kind_of(status.st_mode)}")
         self.size = status.st_size
 
     def __enter__(self):

@@ -8,6 +8,7 @@ import h5py
 
 from .command import end_interruptions, raise_if_interrupted, remove_temporary, temporary_beside
 from .errors import OutputError, first_line
+from .files import kind_of
 
 
 def creation_properties(kind):
@@ -135,7 +136,7 @@ class Hdf5Output:
         if os.path.lexists(self.path) and not self.force:
             self._fail_existing()
         if os.path.exists(self.path) and not os.path.isfile(self.path):
-            raise OutputError(f"{self.path}: expected a file that --force can replace, found something else")
+            raise OutputError(f"{self.path}: expected a file that --force can replace, found {kind_of(os.stat(self.path).st_mode)}")
 
     def _fail_existing(self):
         raise OutputError(f"{self.path}: exists already, expected a new file (or --force)")

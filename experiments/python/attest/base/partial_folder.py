@@ -14,7 +14,7 @@ import re
 
 from .atomic_text import atomic_text
 from .errors import InputError, OutputError, UsageError, first_line
-from .files import InputFile
+from .files import InputFile, kind_of
 
 LOCK = "lock"
 MOST_BYTES = 16 << 20  # of a file of JSON
@@ -79,7 +79,7 @@ class PartialFolder:
     def __init__(self, output, resume, force):
         self.folder = folder_of(output)
         if self.folder.is_symlink() or self.folder.exists() and not self.folder.is_dir():
-            raise OutputError(f"{self.folder}: expected a folder for {self.what}, found something else")
+            raise OutputError(f"{self.folder}: expected a folder for {self.what}, found {kind_of(self.folder.lstat().st_mode)}")
         begun = (self.folder / self.begun).exists()
         if begun and not (resume or force):
             raise OutputError(f"{self.folder}: holds {self.what}; continue with --resume, or start over "

@@ -5,6 +5,7 @@ import pathlib
 from dataclasses import dataclass, field
 
 from ..base.errors import InputError, UsageError
+from ..base.files import kind_of
 
 MAX_PROMPT_BYTES = 32 << 20  # of a text file, or of a line of a .jsonl file
 # Of a line of a .jsonl file.
@@ -47,7 +48,7 @@ def read_prompts(path, task=None, spans_field=None):
     """A .jsonl file holds one prompt per line; any other file is one prompt."""
     path = pathlib.Path(path)
     if path.exists() and not path.is_file():  # a pipe would block for ever
-        raise InputError(f"{path}: expected a file, found something else")
+        raise InputError(f"{path}: expected a file, found {kind_of(path.stat().st_mode)}")
     try:
         with open(path, "rb") as file:
             if path.suffix == ".jsonl":

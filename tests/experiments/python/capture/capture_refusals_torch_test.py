@@ -107,7 +107,7 @@ def test_missing_files_are_said_without_torch(tmp_path):
             (["empty", prompts], "empty: expected the folder of a checkpoint, found no config.json in it"),
             ([prompts, prompts], f"{prompts}: expected the folder of a checkpoint or a name on the hub, found a file"),
             (["gpt2", "none.txt"], "none.txt: cannot be read (No such file or directory)"),
-            (["gpt2", "pipe"], "pipe: expected a file, found something else"),
+            (["gpt2", "pipe"], "pipe: expected a file, found a pipe"),
             (["gpt2", prompts, "--tokenizer", "../none"], "--tokenizer ../none: no such folder")):
         assert capture(*arguments) == (4, f"attest: {sentence}\n")
     code, error = capture("gpt2", prompts)

@@ -100,11 +100,11 @@ def test_what_cannot_be_read_is_refused_and_never_waited_for(tmp_path):
     absent, pipe, link = (str(tmp_path / name) for name in ("absent", "pipe", "a.npz"))
     assert message_of(open_source, absent) == f"{absent}: cannot be opened (No such file or directory)"
     os.mkfifo(pipe)
-    assert message_of(open_source, pipe) == f"{pipe}: expected a file, found something else"
-    assert message_of(open_source, "/dev/zero") == "/dev/zero: expected a file, found something else"
+    assert message_of(open_source, pipe) == f"{pipe}: expected a file, found a pipe"
+    assert message_of(open_source, "/dev/zero") == "/dev/zero: expected a file, found a device"
     assert message_of(open_source, str(tmp_path)) == f"{tmp_path}: expected *.safetensors or *.npz files, found none"
     os.symlink(pipe, link)
-    assert message_of(open_source, str(tmp_path)) == f"{link}: expected a file, found something else"
+    assert message_of(open_source, str(tmp_path)) == f"{link}: expected a file, found a pipe"
     os.unlink(link)
     os.mkdir(link)
-    assert message_of(open_source, str(tmp_path)) == f"{link}: expected a file, found something else"
+    assert message_of(open_source, str(tmp_path)) == f"{link}: expected a file, found a folder"

@@ -50,7 +50,7 @@ def test_refusals(tmp_path):
         begin(tmp_path / "t", resume=True)
     (tmp_path / "t.partial/tasks.json").unlink()
     os.mkfifo(tmp_path / "t.partial/tasks.json")
-    with pytest.raises(InputError, match="expected a file, found something else"):
+    with pytest.raises(InputError, match="expected a file, found a pipe"):
         begin(tmp_path / "t", resume=True)
     (tmp_path / "t.partial/tasks.json").unlink()
     with open(tmp_path / "t.partial/tasks.json", "wb") as file:
@@ -59,7 +59,7 @@ def test_refusals(tmp_path):
         begin(tmp_path / "t", resume=True)
     begin(tmp_path / "t", {**WHAT, "more": 1}, force=True)
     (tmp_path / "u.partial").write_text("")
-    with pytest.raises(OutputError, match="expected a folder for unfinished outcomes, found something else"):
+    with pytest.raises(OutputError, match="expected a folder for unfinished outcomes, found a file"):
         begin(tmp_path / "u")
 
 
