@@ -61,6 +61,13 @@ void check_outputs(const ValidateOptions& options) {
     if (!options.details.empty() && !path.empty() && place_of(path) == place_of(options.details))
       throw UsageError(fmt::format("--details: {} is an input or another output, expected a folder of its own",
                                    printable(options.details)));
+  for (const std::string* path : {&options.output, &options.csv, &options.trtllm, &options.vllm, &options.modelopt}) {
+    if (options.details.empty() || path->empty()) continue;
+    const std::filesystem::path place = place_of(*path);
+    if (place.parent_path() == place_of(options.details) && is_verdict_file(place.filename()))
+      throw UsageError(
+          fmt::format("--details: writes a file of the name of {}, expected another name or folder", printable(*path)));
+  }
   if (!options.details.empty()) check_verdict_folder(options.folder());
   if (options.details.empty() && !options.formats.empty())
     throw UsageError("--format is of the pictures of --details, which is not given");

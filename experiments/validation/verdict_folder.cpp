@@ -3,6 +3,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <sstream>
 
 #include "dumps/base/error.h"
@@ -36,6 +37,11 @@ FigureRequest figure_request(const VerdictFolder& folder) {
 }
 
 }  // namespace
+
+bool is_verdict_file(const std::filesystem::path& name) {
+  constexpr const char* kBegins[] = {"captions", "groups", "offenders", "settings", "validation", "verdict"};
+  return std::ranges::any_of(kBegins, [&](const char* begin) { return name.string().starts_with(begin); });
+}
 
 void check_verdict_folder(const VerdictFolder& folder) {
   std::error_code ignored;

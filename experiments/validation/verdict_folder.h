@@ -16,6 +16,9 @@ struct VerdictFolder {
   bool replace = false;
 };
 
+/// Whether a file of this name may be one of those that are written there.
+bool is_verdict_file(const std::filesystem::path& name);
+
 /// Refuses, before the work, what write_verdict_folder() would. Throws OutputError.
 void check_verdict_folder(const VerdictFolder& folder);
 

@@ -134,6 +134,20 @@ def test_observed_has_no_interval(results, tmp_path):
     assert "p_value" not in read_csv(tmp_path / "out/settings.csv")[0]
 
 
+@pytest.mark.parametrize("per", ["model", "layer"])
+def test_no_other_output_has_the_name_of_a_file_there(results, tmp_path, per):
+    arguments = (results, "--target", "recall>=0.6", "--max-violating", "30%", "--per", per, "--format", "svg")
+    (tmp_path / "out").mkdir()
+    (tmp_path / "other").mkdir()
+    validate(*arguments, "--details", tmp_path / "out", "-o", tmp_path / "out/mine.json", expect=0)
+    names = {path.name for path in (tmp_path / "out").iterdir()} - {"mine.json"}
+    assert len(names) > 8
+    for name in names:
+        done = validate(*arguments, "-o", f"other/{name}", "--details", "other/", expect=2, cwd=tmp_path)
+        assert done.stderr == f"attest: --details: writes a file of the name of other/{name}, expected another name or folder\n"
+    assert not any((tmp_path / "other").iterdir())
+
+
 @pytest.mark.parametrize("unit", ["layer", "kv_head"])
 def test_units_have_a_figure(results, tmp_path, unit):
     done = validate(results, "--target", "recall>=0.6", "--max-violating", "30%", "--per", unit, "--details", tmp_path / "out", "--format", "svg",
