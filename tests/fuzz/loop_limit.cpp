@@ -15,11 +15,6 @@ extern "C" void __gcov_dump() __attribute__((weak));
 namespace attest::fuzz {
 namespace {
 
-[[noreturn]] void end_process(int code) {
-  if (__gcov_dump != nullptr) __gcov_dump();
-  _exit(code);
-}
-
 constexpr std::uint64_t kMostCalls = 100'000;  // two milliseconds of the loop; a sound file needs some hundreds
 
 volatile int end_with = 0;
@@ -28,6 +23,12 @@ std::uint64_t calls = 0;
 void set_timer(double seconds) {
   const itimerval limit{.it_interval = {}, .it_value = {0, static_cast<suseconds_t>(seconds * 1e6)}};
   setitimer(ITIMER_PROF, &limit, nullptr);
+}
+
+[[noreturn]] void end_process(int code) {
+  set_timer(0);  // its signal would wait for ever for what the counters hold
+  if (__gcov_dump != nullptr) __gcov_dump();
+  _exit(code);
 }
 
 }  // namespace

@@ -1,4 +1,6 @@
 // Dumps.
+#include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <span>
 
@@ -6,6 +8,7 @@
 #include "dumps/format/dump_reader.h"
 #include "dumps/inspect/file_format.h"
 #include "dumps/inspect/inspect.h"
+#include "dumps/layer_store.h"
 #include "tests/dumps/hdf5_edit.h"
 #include "tests/dumps/scratch_folder.h"
 #include "tests/fuzz/fuzz_target.h"
@@ -66,6 +69,71 @@ bool all_finite(ElementType type, const LayerBuffer& buffer) {
   return std::ranges::all_of(values, [](float x) { return std::isfinite(x); });
 }
 
+/// A tensor that comes in pieces.
+class Pieces {
+ public:
+  explicit Pieces(std::size_t bytes) : bytes_(bytes) {}
+  void put(std::size_t offset, std::size_t bytes, const LayerStore::Fill& fill) {
+    require(bytes <= LayerStore::kPieceBytes && offset <= bytes_.size() && bytes <= bytes_.size() - offset,
+            "a piece outside its tensor");
+    fill({bytes_.data() + offset, bytes});
+    told_ += bytes;
+  }
+  bool are(const std::byte* other) const {
+    return told_ == bytes_.size() && std::equal(bytes_.begin(), bytes_.end(), other);
+  }
+
+ private:
+  std::vector<std::byte> bytes_;
+  std::size_t told_ = 0;
+};
+
+class PiecesStore final : public LayerStore {
+ public:
+  bool reserve(std::size_t key_bytes, std::size_t value_bytes) override {
+    of_ = {Pieces(key_bytes), Pieces(value_bytes)};
+    return true;
+  }
+  void put(KvTensor tensor, std::size_t offset, std::size_t bytes, const Fill& fill) override {
+    of_[static_cast<std::size_t>(tensor)].put(offset, bytes, fill);
+  }
+  bool are(const AttentionLayer& layer) const { return of_[0].are(layer.k.data()) && of_[1].are(layer.v.data()); }
+
+ private:
+  std::vector<Pieces> of_;
+};
+
+/// The same values as a GPU gets them: the queries, then keys and values in pieces, of all heads and of the last one.
+void check_pieces(const DumpReader& dump, std::size_t index, int number, const AttentionLayer& layer, bool finite) {
+  const LayerInfo& info = dump.layer_info(index, number);
+  const int heads = dump.info().shape.num_kv_heads;
+  AttentionLayer queries;
+  const bool finite_queries = dump.read_queries(index, number, queries);
+  require(queries.q.size() == layer.q.size() &&
+              std::equal(layer.q.data(), layer.q.data() + layer.q.size(), queries.q.data()),
+          "queries alone");
+  PiecesStore store;
+  store.reserve(info.k.bytes, info.v.bytes);
+  const std::size_t k = info.k.bytes / static_cast<std::size_t>(heads),
+                    v = info.v.bytes / static_cast<std::size_t>(heads);
+  store.arrival.begin(heads, k, v);
+  const bool finite_others = dump.read_keys_and_values(index, number, store, 1);
+  require(finite == (finite_queries && finite_others), "pieces are finite, or not, as the layer is");
+  require(store.are(layer), "pieces are those of the layer");
+  require(!finite_others || store.arrival.wait(heads, std::chrono::milliseconds(0)).heads == heads,
+          "a head is missing");
+  if (!finite_others || !dump.reads_heads(index, number)) return;
+  Pieces keys(k), values(v);
+  dump.read_heads(
+      index, number, heads - 1, 1,
+      [&](KvTensor tensor, std::size_t offset, std::size_t bytes, const LayerStore::Fill& fill) {
+        (tensor == KvTensor::k ? keys : values).put(offset, bytes, fill);
+      },
+      1);
+  require(keys.are(layer.k.data() + layer.k.size() - k) && values.are(layer.v.data() + layer.v.size() - v),
+          "the last head alone");
+}
+
 void check_sample(const DumpReader& dump, std::size_t index, bool arrays) {
   const SampleInfo& sample = dump.info().samples[index];
   const AttentionShape& shape = dump.info().shape;
@@ -101,6 +169,7 @@ void check_sample(const DumpReader& dump, std::size_t index, bool arrays) {
     require(finite == (all_finite(layer.element_type, layer.q) && all_finite(layer.element_type, layer.k) &&
                        all_finite(layer.element_type, layer.v)),
             "values are finite, or not, as read_layer says");
+    if (arrays) check_pieces(dump, index, number, layer, finite);
     if (!arrays) continue;
     const std::size_t mass = dump.read_array<float>(index, number, "attention_mass").size();
     const auto expected = [&](std::string_view name, std::int64_t size) {

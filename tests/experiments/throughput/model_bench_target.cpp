@@ -33,12 +33,16 @@ class ModelBenchTarget : public FuzzTarget {
   Outcome read(const std::string& input) override {
     const std::string path = folder_.write("bench.json", input);
     return outcome_of(path, [&] {
+      std::vector<std::string> benches{path};
+      require(take_model_benches(benches).size() + benches.size() == 1, "a record that is of neither kind");
       for (const ModelBench& bench : read_model_benches({path})) {
         for (const ModelPoint& point : bench.points) {
           require(point.context > 0 && point.batch > 0, "a measurement of nothing");
           require(point.tokens_per_second > 0 && std::isfinite(point.tokens_per_second), "a speed that is none");
           require(point.kept >= 0 && point.kept <= 1, "a share that is none");
+          require(!point.curve_text().empty(), "a curve without a name");
         }
+        require(!bench.title().empty() && !bench.source().empty(), "a record without a name");
 #ifdef ATTEST_FUZZ_FIGURES
         require(!throughput_of(bench, {}).tables.empty(), "no table");
 #endif
