@@ -10,6 +10,8 @@
 
 namespace attest {
 
+constexpr std::size_t kMostExpected = 1000;  // bytes
+
 std::string inside(std::string_view place, std::string_view name) {
   return place.empty() ? excerpt(name, 60) : fmt::format("{}.{}", place, excerpt(name, 60));
 }
@@ -47,7 +49,7 @@ const std::string& JsonPlace::one_of(const std::vector<std::string>& texts) cons
     return value_->text();
   std::string expected = texts.size() > 1 ? "one of " : "";
   for (const std::string& text : texts) expected += (&text == texts.data() ? "\"" : ", \"") + text + "\"";
-  refuse(expected);
+  refuse(excerpt(expected, kMostExpected));  // a file may have given some of them
 }
 
 bool JsonPlace::flag() const {

@@ -24,6 +24,7 @@ namespace attest {
 namespace {
 
 constexpr std::uint64_t kMaxBytes = std::uint64_t{16} << 20;
+constexpr std::size_t kMostWhy = 1000;  // bytes of a sentence of another, which may quote the file
 constexpr std::int64_t kLargest = std::int64_t{1} << 40;
 
 Guarantee guarantee_of(const JsonPlace& claim) {
@@ -211,7 +212,8 @@ void check_units(const Recommended& recommended, int num_layers, int num_kv_head
 
 void check_studied(const Recommended& recommended) {
   const auto refuse = [&](const std::string& label, std::string_view why) {
-    throw InputError(printable(fmt::format("{}: the selector '{}': {}", recommended.path, excerpt(label), why)));
+    throw InputError(
+        printable(fmt::format("{}: the selector '{}': {}", recommended.path, excerpt(label), excerpt(why, kMostWhy))));
   };
   for (const SelectorSpec& spec : selectors_of(recommended)) {
     SettingKind kind = SettingKind::none;

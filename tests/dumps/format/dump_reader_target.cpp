@@ -207,7 +207,8 @@ class DumpTarget : public FuzzTarget {
     const std::uint64_t hash = hash_of(std::as_bytes(std::span(input)));  // of some inputs more is read
     if (hash % 4 == 0) outcome_of(path, [&] { file_format(path); });
     return outcome_of(path, [&] {
-      const DumpReader dump(path);
+      constexpr std::uint64_t kLittleMemory = 1000;  // less than a layer
+      const DumpReader dump(path, hash % 64 == 2 ? kLittleMemory : 0);
       require(dump.info().file_bytes == static_cast<std::int64_t>(input.size()), "the size of the file");
       require(!dump.info().samples.empty(), "no sample");
       for (std::size_t i = 0; i < dump.info().samples.size(); ++i) check_sample(dump, i, hash % 2 == 0);

@@ -244,3 +244,15 @@ def test_a_selector_that_cannot_be_studied_is_the_files(recommended, tmp_path, c
     (tmp_path / "bad.json").write_text(json.dumps(document))
     refused = monitor("bad.json", "d.h5", cwd=tmp_path, expect=4).stderr
     assert refused.startswith("attest: bad.json: " + text) and not (tmp_path / "d.study.h5").exists(), refused
+
+
+@pytest.mark.parametrize("change, text", [
+    ({"selector": {"name": "f" * 20000, "options": {}}}, "the selector 'ffff"),
+    ({"selector": {"name": "ffd", "options": {"b" * 20000: "1"}}}, "the selector 'ffd': selector 'ffd' has no option 'bbbb"),
+    ({"setting": "label", "default": "a", "candidates": [{"candidate": "\u0085\u202e"}]}, "default is \"a\", expected one of \"dense\", \"\\u0085\\u202e\""),
+    ({"setting": "label", "default": "a", "candidates": [{"candidate": "c" * 20000}]}, "default is \"a\", expected one of \"dense\", \"cccc")])
+def test_names_of_the_file_are_made_fit_for_a_terminal(recommended, tmp_path, change, text):
+    write_tiny_dump(tmp_path / "d.h5")
+    (tmp_path / "bad.json").write_text(json.dumps(json.loads(recommended.read_text()) | change))
+    refused = monitor("bad.json", "d.h5", cwd=tmp_path, expect=4).stderr
+    assert refused.startswith("attest: bad.json: " + text) and refused.count("\n") == 1 and len(refused) < 2000, refused

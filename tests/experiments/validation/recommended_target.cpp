@@ -1,5 +1,8 @@
 // Recommendations, in JSON, as attest monitor reads them.
+#include <iterator>
+
 #include "dumps/base/json.h"
+#include "experiments/validation/recommendation.h"
 #include "experiments/validation/recommended.h"
 #include "tests/dumps/scratch_folder.h"
 #include "tests/fuzz/fuzz_target.h"
@@ -17,6 +20,10 @@ Json monitored_seed() {
                        {"beta", 0.1},
                        {"cluster", "document"},
                        {"targets", Json::array({"recall.min>=0.9", "output_error.max<=0.5"})},
+                       {"n", 40},
+                       {"k", 1},
+                       {"lengths", Json::array({512, 8192})},
+                       {"queries", Json::array({0, 8191})},
                        {"layers", Json::array({0, 13})}};
   document["certified_on"] = Json::array({Json::array({0.95, 0.6}), Json::array({nullptr, 0.7})});
   document["results"] = Json::array({{{"path", "r.h5"}, {"xxh64_of_1MiB", "0123456789abcdef"}}});
@@ -29,10 +36,40 @@ Json mean_seed() {
   return document;
 }
 
+/// Of settings that are budgets.
+Json budget_seed() {
+  Json document = monitored_seed();
+  document["selector"] = {{"name", "quest"}, {"options", {{"page", "16"}, {"skip_layers", "2"}}}};
+  document["setting"] = "budget";
+  document["default"] = "25%";
+  document["layers"] = {{"3", 512}, {"5", "dense"}};
+  return document;
+}
+
+/// Of formats to choose among.
+Json candidates_seed() {
+  Json document = mean_seed();
+  document["setting"] = std::string(kLabelSettings);
+  document["default"] = "fp8";
+  document["layers"] = {{"0", "dense"}, {"7", "quest@64"}};
+  document["candidates"] = Json::array({{{"candidate", "fp8"},
+                                         {"label", "fp8"},
+                                         {"name", "kv_cache"},
+                                         {"setting", nullptr},
+                                         {"options", {{"k", "fp8_e4m3"}, {"v", "fp8_e4m3"}, {"k_scale", "amax"}}}},
+                                        {{"candidate", "quest@64"},
+                                         {"label", "quest"},
+                                         {"name", "quest"},
+                                         {"setting", "64"},
+                                         {"options", {{"page", "16"}}}}});
+  return document;
+}
+
 class RecommendationTarget : public FuzzTarget {
  public:
   std::string make(RandomStream& random) override {
-    return mutated_json(random.below(2) == 0 ? monitored_seed() : mean_seed(), random);
+    static const Json kSeeds[]{monitored_seed(), mean_seed(), budget_seed(), candidates_seed()};
+    return mutated_json(kSeeds[random.below(std::size(kSeeds))], random);
   }
 
   Outcome read(const std::string& input) override {
@@ -43,6 +80,10 @@ class RecommendationTarget : public FuzzTarget {
       for (const std::vector<double>& prompt : found.certified)
         require(prompt.size() == found.targets.size(), "a number for each target");
       require(found.guarantee.alpha() > 0 && found.guarantee.alpha() < 1, "a confidence");
+      check_units(found, 32, 8, "d.h5");
+      check_studied(found);
+      require(!selectors_of(found).empty(), "no selector");
+      require(study_request(found).candidates.size() == found.candidates.size(), "candidates of its study");
     });
   }
 

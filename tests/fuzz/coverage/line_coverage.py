@@ -33,6 +33,7 @@ SOURCES = {  # where the content of a file is looked at
     "scales": "kernels/kv_formats/ scales_file",
     "head_weights": "analysis/study/ head_weights",
     "rope": "analysis/audit/ rope",
+    "recommendation": "experiments/validation/ recommended",
 }
 
 # Functions of these sources that look at no file: they write, or compute from what was read.
