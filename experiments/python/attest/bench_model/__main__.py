@@ -73,6 +73,7 @@ def settings_of(request, decoder):
 
 def measure(request, device, operators, free):
     """The record. `free`: () -> bytes that may be taken."""
+    import huggingface_hub
     import torch
     import transformers
 
@@ -81,6 +82,7 @@ def measure(request, device, operators, free):
     from .record import record
 
     transformers.utils.logging.set_verbosity_error()
+    huggingface_hub.utils.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
     measured, left_out = [], []
     with torch.inference_mode():

@@ -29,12 +29,16 @@ def refuse_missing_checkpoint(options):
 
 
 def load_model(options):
+    import huggingface_hub
     import torch
     import transformers
 
     if int(transformers.__version__.split(".")[0]) < 5:
         raise DumpError(f"transformers 5 or later is needed, found {transformers.__version__}")
     transformers.utils.logging.set_verbosity_error()
+    huggingface_hub.utils.logging.set_verbosity_error()  # where no hub answers, it tries for half a minute
+    if not os.path.isdir(options.model) and not options.quiet:
+        print(f"{options.model}: is no folder here; looking for it on the hub", file=sys.stderr, flush=True)
     if not sys.stderr.isatty():
         transformers.utils.logging.disable_progress_bar()
     device = options.device

@@ -114,6 +114,16 @@ def test_missing_files_are_said_without_torch(tmp_path):
     assert code == 5 and "asked for" in error  # the files above do stand in for the modules
 
 
+def test_a_name_is_looked_for_on_the_hub(tmp_path):
+    prompts = write_prompts(tmp_path, {"tokens": token_ids()})
+    for quiet in [], ["--quiet"]:
+        done = subprocess.run([sys.executable, "-m", "attest.capture", "no-such/model", prompts, "-o", tmp_path / "dump.h5", *quiet],
+                              env=os.environ | {"HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path)}, text=True, capture_output=True)
+        lines = done.stderr.splitlines()
+        assert lines[:-1] == ([] if quiet else ["no-such/model: is no folder here; looking for it on the hub"])
+        assert done.returncode == 4 and lines[-1].startswith("attest: no-such/model: cannot be loaded as a decoder (")
+
+
 def test_a_folder_for_the_dump_that_is_missing(models, tmp_path, capsys):
     prompts = write_prompts(tmp_path, {"tokens": token_ids()})
     assert run(models("llama"), prompts, "-o", tmp_path / "none" / "dump.h5") == 5
