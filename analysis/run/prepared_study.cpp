@@ -13,6 +13,7 @@
 #include "analysis/results/axes.h"
 #include "analysis/run/estimate_inputs.h"
 #include "analysis/run/stream_study.h"
+#include "analysis/study/absent_layers.h"
 #include "analysis/study/calibration.h"
 #include "analysis/study/mixed_models.h"
 #include "analysis/study/settings_files.h"
@@ -178,6 +179,7 @@ std::unique_ptr<PreparedStudy> prepare_study(Study study, RunOptions options, co
   run->plan = make_plan(run->readers, run->study);
   std::ranges::copy(run->plan.notices, std::back_inserter(run->notices));
   std::ranges::copy(mixed_model_notices(run->study), std::back_inserter(run->notices));
+  std::ranges::copy(absent_layer_notices(run->study), std::back_inserter(run->notices));
   std::ranges::copy(settings_file_notices(run->study), std::back_inserter(run->notices));
   const HeadWeights* weights = run->options.weights ? &*run->options.weights : nullptr;
   std::ranges::copy(head_weights_notices(run->study, run->plan, run->readers, weights),

@@ -137,6 +137,8 @@ class Selector {
   const std::string& name() const { return name_; }
   /// n: in layers 0 .. n-1 of the model, attention is exact; perhaps in others, too (is_dense).
   int dense_layers() const { return dense_layers_; }
+  /// The largest number of a layer that an option makes dense by itself; -1: none does.
+  int last_named_layer() const { return more_dense_layers_.empty() ? -1 : *more_dense_layers_.rbegin(); }
   /// The file of the option settings_file; null without it.
   const SettingsFile* settings_file() const { return settings_file_ ? &*settings_file_ : nullptr; }
   /// Whether attention is exact for a KV head: in dense layers, as one of dense_heads, or because its settings file
