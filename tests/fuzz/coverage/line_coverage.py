@@ -48,6 +48,7 @@ OTHERS = {
     "dumps/format/value_check.cpp": "first_bad_vector first_bad_estimate",
     "experiments/cli/options/grid.cpp": "default_grid",
     "experiments/cli/parse/config_file.cpp": "located with_excerpt",
+    "experiments/validation/recommended.cpp": "label_of find_recommended recommended_settings numbers_at fallback_of",
     "kernels/selectors/channel_ranking.cpp": "mean_magnitude ::add",
     "kernels/selectors/settings_file.cpp": "head_settings_json",
 }
