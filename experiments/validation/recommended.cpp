@@ -24,7 +24,7 @@ namespace attest {
 namespace {
 
 constexpr std::uint64_t kMaxBytes = std::uint64_t{16} << 20;
-constexpr std::size_t kMostWhy = 1000;  // bytes of a sentence of another, which may quote the file
+constexpr std::size_t kMostWhy = 600;  // bytes of a sentence of another, which may quote the file
 constexpr std::int64_t kLargest = std::int64_t{1} << 40;
 
 Guarantee guarantee_of(const JsonPlace& claim) {
