@@ -121,8 +121,7 @@ FolderProcess FolderProcess::this_process() {
 
 FolderMember::FolderMember(const std::string& folder, milliseconds silence)
     : folder_(folder), silence_(silence), self_(FolderProcess::this_process()), path_(path_of(folder, self_.token)) {
-  cleanup_.emplace([path = path_] { ::unlink(path.c_str()); });
-  list_again();
+  cleanup_.emplace([this] { list_again(); }, [path = path_] { ::unlink(path.c_str()); });
   try {
     thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
   } catch (...) {  // no thread can be started: the destructor does not run

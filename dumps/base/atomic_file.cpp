@@ -51,12 +51,14 @@ AtomicFile::AtomicFile(std::string target, AtomicFileOptions options)
   std::error_code ignored;
   if (!options_.overwrite && fs::exists(fs::symlink_status(target_, ignored))) refuse_existing();
   std::string name = temporary_name(target_, options_.folder);
-  cleanup_.emplace([name] { ::unlink(name.c_str()); });
-  file_ = FileDescriptor(::open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666));
-  if (const int error = errno; !file_) {
-    throw_if_limit(target_, error);
-    fail(std::strerror(error));
-  }
+  const auto make = [&] {
+    file_ = FileDescriptor(::open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666));
+    if (const int error = errno; !file_) {
+      throw_if_limit(target_, error);
+      fail(std::strerror(error));
+    }
+  };
+  cleanup_.emplace(make, [name] { ::unlink(name.c_str()); });
   temporary_ = std::move(name);
 }
 

@@ -19,8 +19,11 @@ Registry& registry() {
 
 }  // namespace
 
-Cleanup::Cleanup(std::function<void()> action) {
+Cleanup::Cleanup(std::function<void()> action) : Cleanup([] {}, std::move(action)) {}
+
+Cleanup::Cleanup(const std::function<void()>& make, std::function<void()> action) {
   const std::lock_guard lock(registry().mutex);
+  make();
   place_ = registry().actions.insert(registry().actions.begin(), std::move(action));
 }
 

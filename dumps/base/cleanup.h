@@ -7,10 +7,12 @@
 
 namespace attest {
 
-/// While it lives, run_cleanups() calls `action`. Make it before what it removes, so that no moment is unprotected.
+/// While it lives, run_cleanups() calls `action`.
 class Cleanup {
  public:
   explicit Cleanup(std::function<void()> action);
+  /// First calls `make`, which makes what `action` removes, and may throw: both, or neither, before run_cleanups().
+  Cleanup(const std::function<void()>& make, std::function<void()> action);
   /// Waits for ever once run_cleanups() was called: the process is about to end.
   ~Cleanup();
   Cleanup(const Cleanup&) = delete;

@@ -29,10 +29,12 @@ void remove_with_content(const fs::path& folder) {
 
 TemporaryFolder::TemporaryFolder(const fs::path& parent) {
   const fs::path path = parent / (".attest-" + random_digits());
-  cleanup_.emplace([path] { remove_with_content(path); });
-  constexpr mode_t kOwnerOnly = 0700;
-  if (::mkdir(path.c_str(), kOwnerOnly) != 0)
-    throw OutputError(fmt::format("cannot write to the folder {}: {}", parent.string(), std::strerror(errno)));
+  const auto make = [&] {
+    constexpr mode_t kOwnerOnly = 0700;
+    if (::mkdir(path.c_str(), kOwnerOnly) != 0)
+      throw OutputError(fmt::format("cannot write to the folder {}: {}", parent.string(), std::strerror(errno)));
+  };
+  cleanup_.emplace(make, [path] { remove_with_content(path); });
   path_ = path;
 }
 

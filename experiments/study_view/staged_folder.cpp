@@ -22,9 +22,11 @@ StagedFolder::StagedFolder(fs::path target) : target_(std::move(target)) {
   if (fs::exists(target_, error) && !fs::is_directory(target_, error))
     throw OutputError(fmt::format("{} is not a folder", target_.string()));
   made_target_ = !fs::exists(target_, error);
-  if (made_target_) target_cleanup_.emplace([this] { remove_empty_target(); });
-  fs::create_directories(target_, error);
-  if (error) throw OutputError(fmt::format("cannot make the folder {}: {}", target_.string(), error.message()));
+  const auto make = [&] {
+    fs::create_directories(target_, error);
+    if (error) throw OutputError(fmt::format("cannot make the folder {}: {}", target_.string(), error.message()));
+  };
+  if (made_target_) target_cleanup_.emplace(make, [this] { remove_empty_target(); });
   try {
     temporary_.emplace(target_);
   } catch (const OutputError&) {

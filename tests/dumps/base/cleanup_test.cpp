@@ -45,6 +45,30 @@ TEST(CleanupTest, TheLatestComesFirstAndEndedOnesDoNot) {
             "31");
 }
 
+TEST(CleanupTest, NothingIsMadeAfterThem) {
+  EXPECT_EQ(written_by([](const auto& write) {
+              const Cleanup first([&] { write('m'); }, [&] { write('1'); });
+              run_cleanups();
+              std::thread([&] { const Cleanup late([&] { write('x'); }, [&] { write('2'); }); }).detach();
+              std::this_thread::sleep_for(std::chrono::milliseconds(100));
+              ::_exit(0);
+            }),
+            "m1");
+}
+
+TEST(CleanupTest, WhatCannotBeMadeIsNotCleanedUp) {
+  EXPECT_EQ(written_by([](const auto& write) {
+              try {
+                const Cleanup none([] { throw 1; }, [&] { write('1'); });
+              } catch (int) {
+                write('c');
+              }
+              run_cleanups();
+              ::_exit(0);
+            }),
+            "c");
+}
+
 TEST(CleanupTest, NoOtherThreadGoesOn) {
   EXPECT_EQ(written_by([](const auto& write) {
               std::optional<Cleanup> first(std::in_place, [&] { write('1'); });
