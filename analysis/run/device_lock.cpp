@@ -39,7 +39,8 @@ bool DeviceLock::may_compute() {
   if (holder_hangs(now)) {
     free_for_all_ = true;
     tell(fmt::format("no layer was finished for {} s: this process computes on {} beside {}",
-                     std::chrono::duration_cast<std::chrono::seconds>(hung_).count(), device_, told_of_));
+                     std::chrono::duration_cast<std::chrono::seconds>(hung_).count(), device_,
+                     told_of_.empty() ? "another process" : told_of_));
     return true;
   }
   tell_for_whom();

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "analysis/run/unit_queue.h"
+#include "tests/analysis/run/unit_results.h"
 #include "tests/dumps/scratch_folder.h"
 
 namespace attest {
@@ -32,13 +33,6 @@ class DeviceLockTest : public ::testing::Test {
     }
     return false;
   }
-  static LayerResults finished(int layer) {
-    LayerResults made;
-    made.layer = layer;
-    made.done = true;
-    return made;
-  }
-
   ScratchFolder folder_;
   PartialResults partial_{folder_.file("partial"), PartialResults::Start::fresh, "{}"};
   std::vector<std::string> notices_;
@@ -72,7 +66,7 @@ TEST_F(DeviceLockTest, HolderThatFinishesNothingKeepsNobodyWaiting) {
   EXPECT_TRUE(first.may_compute());
   EXPECT_FALSE(next.may_compute());
   std::this_thread::sleep_for(700ms);
-  partial_.store({0, 0, 0}, finished(0));
+  partial_.store({0, 0, 0}, test::unit_results(0));
   EXPECT_FALSE(next.may_compute());
   std::this_thread::sleep_for(700ms);
   EXPECT_FALSE(next.may_compute()) << "a layer was finished since";
@@ -96,7 +90,7 @@ TEST_F(DeviceLockTest, ProcessThatStandsByTakesOverWhatIsFinishedAndComputesNoth
   UnitQueue first(partial_, plan, false), next(*second, plan, false);
   EXPECT_EQ(first.next(true).unit.layer, 0);
   for (int i = 0; i < 8; ++i) EXPECT_EQ(next.next(false).state, State::wait) << "although two units are free";
-  LayerResults found = finished(0);
+  LayerResults found = test::unit_results(0);
   first.finish({0, 0, 0}, found);
   UnitQueue::Next seen = next.next(false);
   for (int i = 0; i < 8 && seen.state == State::wait; ++i) seen = next.next(false);

@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "tests/analysis/run/unit_results.h"
 #include "tests/dumps/scratch_folder.h"
 
 namespace attest {
@@ -15,13 +16,6 @@ using State = UnitQueue::State;
 
 class UnitQueueTest : public ::testing::Test {
  protected:
-  static LayerResults results(int layer, bool done = true) {
-    LayerResults made;
-    made.layer = layer;
-    made.done = done;
-    return made;
-  }
-
   ScratchFolder folder_;
   PartialResults partial_{folder_.file("partial"), PartialResults::Start::fresh, "{}"};
   const StudyPlan plan_{.places = {}, .units = {{0, 0, 0}, {0, 0, 1}, {0, 0, 2}}, .notices = {}};
@@ -35,7 +29,7 @@ TEST_F(UnitQueueTest, HandsOutEachUnitOnce) {
     EXPECT_EQ(next.unit.layer, i);
   }
   EXPECT_EQ(queue.next().state, State::end) << "although none is finished";
-  LayerResults found = results(1);
+  LayerResults found = test::unit_results(1);
   queue.finish({0, 0, 1}, found);
   EXPECT_EQ(partial_.state({0, 0, 1}), UnitState::computed);
   EXPECT_EQ(partial_.load({0, 0, 1})->computed_by, partial_.self());
@@ -44,7 +38,7 @@ TEST_F(UnitQueueTest, HandsOutEachUnitOnce) {
 TEST_F(UnitQueueTest, WritesNoFilesWhereWhoeverGetsTheResultsKeepsThem) {
   UnitQueue queue(partial_, plan_, false, {}, UnitQueue::Files::none);
   const UnitQueue::Next next = queue.next();
-  LayerResults found = results(0);
+  LayerResults found = test::unit_results(0);
   queue.finish(next.unit, found);
   EXPECT_EQ(found.computed_by, partial_.self());
   EXPECT_EQ(partial_.state(next.unit), UnitState::missing);
@@ -53,8 +47,8 @@ TEST_F(UnitQueueTest, WritesNoFilesWhereWhoeverGetsTheResultsKeepsThem) {
 }
 
 TEST_F(UnitQueueTest, SaysWhatIsStoredAndByWhom) {
-  partial_.store({0, 0, 0}, results(0));
-  partial_.store({0, 0, 1}, results(1, false));
+  partial_.store({0, 0, 0}, test::unit_results(0));
+  partial_.store({0, 0, 1}, test::unit_results(1, false));
   for (const bool skip : {false, true}) {
     PartialResults other(folder_.file("partial"), PartialResults::Start::resume, "{}");
     UnitQueue queue(other, plan_, skip);
@@ -80,7 +74,7 @@ TEST_F(UnitQueueTest, TakesWhatAnotherGivesBackAndReportsWhatItFinishes) {
   EXPECT_EQ(other.next().unit.layer, 1);
   EXPECT_EQ(queue.next().unit.layer, 2);
   EXPECT_EQ(queue.next().state, State::wait);
-  LayerResults first = results(0);
+  LayerResults first = test::unit_results(0);
   other.finish({0, 0, 0}, first);
   others.reset();
   bool stored = false, given_back = false;
