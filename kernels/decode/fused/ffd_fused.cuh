@@ -27,7 +27,8 @@
 
 namespace attest {
 
-template <class T, int D, int kGroups, int kBits, bool kLate>
+/// kStatic: whoever keeps a tile attends it; without the code of the other deal a launch takes a tenth less.
+template <class T, int D, int kGroups, int kBits, bool kLate, bool kStatic>
 struct FfdFused : FfdAttendStep<T, D, kGroups, kBits, kLate> {
   using Step = FfdStep<T, D, kGroups, kBits>;
   using Shared = typename Step::Shared;
@@ -36,7 +37,7 @@ struct FfdFused : FfdAttendStep<T, D, kGroups, kBits, kLate> {
   using Attend = FfdAttendStep<T, D, kGroups, kBits, kLate>;
   using Attend::attend_part, Attend::listed_tile;
   using Scan::scan_segment;
-  using Step::p, Step::sh, Step::warp, Step::lane;
+  using Step::init_barriers, Step::p, Step::sh, Step::warp, Step::lane;
   using typename Scan::Ring;
 
   /// Masks of a segment, after `used` others in shared memory. A launch that only scans or only attends uses device
@@ -53,13 +54,14 @@ struct FfdFused : FfdAttendStep<T, D, kGroups, kBits, kLate> {
   }
 
   /// The CTA's segments, at most kFfdMaxParts at a time, or the lists of all their kept tiles.
-  __device__ void run_segments(const FfdItems& items, bool balanced) {
+  __device__ void run_segments(const FfdItems& items, bool may_balance) {
+    const bool balanced = !kStatic && may_balance;
     unsigned issued = 0, copies = 0;
     int listed = 0;
     FfdSegment s = first_segment(p, items, static_cast<int>(blockIdx.x), lane);
     const unsigned base = base_of(s);
     for (bool more = true; more;) {
-      Ring ring{s, FfdEntries(p, s), warp};
+      Ring ring{s, warp};
       ring.issued = ring.used = issued;
       if (balanced) ring.segments = 1 << 30;
       int parts = 0, used = 0;
@@ -69,7 +71,7 @@ struct FfdFused : FfdAttendStep<T, D, kGroups, kBits, kLate> {
         if constexpr (kLate) {
           if (p.phases & kFfdSelectPhase) decide_late(p, s, masks, sh.reduction);
         } else {
-          if (p.phases & kFfdScanPhase) scan_segment(s, ring, masks);
+          if (p.phases & kFfdScanPhase) scan_segment(s, ring, masks, p.pair_kept + s.pair);
         }
         if (!balanced && threadIdx.x == 0) sh.part[parts] = {.segment = s, .masks = masks, .ctas = ctas_of(items, s)};
         __syncthreads();
@@ -136,22 +138,13 @@ struct FfdFused : FfdAttendStep<T, D, kGroups, kBits, kLate> {
   /// Maxima of all segments.
   __device__ void scan_maxima(const FfdItems& items) {
     FfdSegment s = first_segment(p, items, static_cast<int>(blockIdx.x), lane);
-    Ring ring{s, FfdEntries(p, s), warp};
+    Ring ring{s, warp};
     ring.segments = 1 << 30;
     for (;; next_segment(p, s)) {
-      scan_segment(s, ring, nullptr);
+      scan_segment(s, ring, nullptr, nullptr);
       __syncthreads();
       if (s.items_left == 0) return;
     }
-  }
-
-  __device__ void init_barriers() {
-    if (lane == 0) {
-      for (int i = 0; i < Shared::kScanStages; ++i) init_barrier(&sh.scan_full[warp][i], 1);
-      for (int i = 0; i < Shared::kTileStages; ++i) init_barrier(&sh.tile_full[warp][i], 1);
-      publish_barriers();
-    }
-    __syncwarp();
   }
 
   __device__ void run() {
@@ -183,19 +176,22 @@ struct FfdFused : FfdAttendStep<T, D, kGroups, kBits, kLate> {
         grid_barrier(p.barrier);
       }
     }
-    const bool balanced = p.phases == kFfdAllPhases && items.max_per_cta() > p.max_static_items;
+    const bool balanced = !kStatic && p.phases == kFfdAllPhases && items.max_per_cta() > p.max_static_items;
     if (busy) run_segments(items, balanced);
-    if (!balanced) return;
-    grid_barrier(p.barrier);
-    attend_balanced(items);
+    if constexpr (!kStatic) {
+      if (!balanced) return;
+      grid_barrier(p.barrier);
+      attend_balanced(items);
+    }
   }
 };
 
-template <class T, int D, int kGroups, int kBits, bool kLate>
+template <class T, int D, int kGroups, int kBits, bool kLate, bool kStatic>
 __global__ void __launch_bounds__(kFfdThreads, 1) ffd_fused_kernel(const __grid_constant__ FfdFusedParams p) {
 #if __CUDA_ARCH__ >= 900
   extern __shared__ __align__(128) std::uint8_t memory[];
-  FfdFused<T, D, kGroups, kBits, kLate>{{{{p, *reinterpret_cast<FfdFusedShared<D, kGroups, kBits>*>(memory)}}}}.run();
+  FfdFused<T, D, kGroups, kBits, kLate, kStatic>{{{{p, *reinterpret_cast<FfdFusedShared<D, kGroups, kBits>*>(memory)}}}}
+      .run();
 #endif
 }
 

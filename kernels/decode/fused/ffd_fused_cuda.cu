@@ -26,8 +26,12 @@ class ScratchLayout {
   std::size_t used_ = 0;
 };
 
-/// Above it an even deal of the kept tiles saves more, where heads differ, than it costs where they do not.
-constexpr int kMaxStaticItems = 96;
+/// Items of a CTA above which an even deal of the kept tiles saves more, where heads differ, than it costs where they
+/// do not. Where many CTAs have a pair, each has little of a head that keeps much.
+int max_static_items(const FfdFusedParams& p) {
+  constexpr int kOfFewCtas = 96, kOfManyCtas = 160, kMany = 8;
+  return p.ctas_per_pair >= kMany ? kOfManyCtas : kOfFewCtas;
+}
 
 void take_counts(const FfdCacheShape& shape, ScratchLayout& layout, FfdFusedParams& p) {
   layout.take(p.barrier, 1);
@@ -42,6 +46,17 @@ void launch(const FfdCacheShape& shape, const FfdFusedParams& p, cudaStream_t st
   chosen(shape, p, stream);
 }
 
+/// A decode in one launch.
+void launch_fused(const FfdCacheShape& shape, const FfdFusedParams& p, cudaStream_t stream) {
+  const bool half = shape.element_type == ElementType::float16;
+  if (p.decides_late() || !is_common_ffd_shape(shape)) return launch(shape, p, stream);
+  if (p.options.balance == FfdBalance::automatic &&
+      (half ? launch_ffd_clustered_float16 : launch_ffd_clustered_bfloat16)(shape, p, stream))
+    return;
+  if (most_ffd_items(p) > p.max_static_items) return launch(shape, p, stream);
+  (half ? launch_ffd_static_float16 : launch_ffd_static_bfloat16)(shape, p, stream);
+}
+
 FfdFusedParams params_of(const FfdCacheShape& shape, const FfdCacheView& cache, std::byte* scratch,
                          const FfdDecodeOptions& options) {
   FfdFusedParams p;
@@ -49,6 +64,7 @@ FfdFusedParams params_of(const FfdCacheShape& shape, const FfdCacheView& cache, 
   p.options = options;
   p.batch = shape.batch, p.num_kv_heads = shape.num_kv_heads, p.group = shape.group;
   p.max_blocks = shape.max_blocks();
+  p.ctas_per_pair = static_cast<int>(ffd_fused_ctas() / p.pairs());
   ffd_fused_scratch(shape, scratch, p);
   return p;
 }
@@ -88,11 +104,11 @@ void cuda_ffd_fused_decode(const FfdCacheShape& shape, const FfdCacheView& cache
                            const FfdDecodeOptions& options, const FfdDecodeCall& call, cudaStream_t stream) {
   FfdFusedParams p = params_of(shape, cache, scratch, options);
   p.call = call;
-  p.max_static_items = options.balance == FfdBalance::automatic       ? kMaxStaticItems
+  p.max_static_items = options.balance == FfdBalance::automatic       ? max_static_items(p)
                        : options.balance == FfdBalance::static_shares ? INT_MAX
                                                                       : 0;
   (options.rule == FfdDecodeRule::topk ? p.head_maxima : p.maxima) = nullptr;
-  if (options.launches == FfdLaunches::fused) return launch(shape, p, stream);
+  if (options.launches == FfdLaunches::fused) return launch_fused(shape, p, stream);
   p.phases = kFfdScanPhase;
   launch(shape, p, stream);
   if (p.decides_late()) {

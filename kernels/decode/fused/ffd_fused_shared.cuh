@@ -9,9 +9,8 @@
 
 namespace attest {
 
-inline constexpr int kFfdMaxBoundaryBlocks = 8;  ///< sink and local blocks
-inline constexpr int kFfdMaxParts = 32;          ///< segments between refinements
-inline constexpr int kFfdSharedMasks = 2048;     ///< blocks whose masks fit into shared memory
+inline constexpr int kFfdMaxParts = 32;       ///< segments between refinements
+inline constexpr int kFfdSharedMasks = 2048;  ///< blocks whose masks fit into shared memory
 
 /// What a CTA attends of one pair: the kept tiles of a segment, or its share of all kept tiles.
 struct FfdPart {
@@ -37,42 +36,13 @@ struct FfdFusedShared {
   std::uint64_t scan_full[kFfdWarps][kScanStages], tile_full[kFfdWarps][kTileStages];
   FfdReduction reduction;
   FfdMerge merge;
-  float boundary_maxima[16][16];                  ///< [sink or local block, or tile of them][head] largest score
+  float boundary_maxima[16][16];                  ///< [warp][head] largest score of its tiles of sink and local blocks
   std::uint32_t waiting[kFfdWarps][kTileStages];  ///< tiles whose copies are under way
+  int kept;                                       ///< sub-blocks, of a CTA of a cluster
   FfdPart part[kFfdMaxParts];
   std::uint8_t masks[kFfdSharedMasks];
   int cta_tiles[kFfdMaxCtas + 1];   ///< kept tiles in the lists of all CTAs before
   unsigned cta_bases[kFfdMaxCtas];  ///< FfdFusedParams::tile_bases
-};
-
-/// Blocks that a segment's scan looks at, in the warps' order: sink and local blocks of the pair, then the segment's
-/// others.
-struct FfdEntries {
-  int sinks = 0, local_from = 0, boundary = 0, low = 0, count = 0;
-
-  FfdEntries() = default;
-  __device__ FfdEntries(const FfdFusedParams& p, const FfdSegment& s) {
-    if (s.blocks == 0) return;
-    int high = s.blocks;
-    if (!p.decides_late() && p.options.pseudo_max == FfdDecodePseudoMax::thumbnail) {
-      sinks = min(p.options.sink_blocks, s.full);
-      const int locals = min(p.options.local_blocks, s.full - sinks);
-      local_from = s.full - locals;
-      boundary = sinks + locals;
-      low = s.blocks_before(sinks);
-      high = s.blocks_before(local_from);
-    }
-    count = boundary + max(0, high - low);
-  }
-  __device__ int block(const FfdSegment& s, int e) const {
-    return e < sinks ? e : e < boundary ? local_from + e - sinks : s.block(low + e - boundary);
-  }
-  /// Index of the entry's block among the segment's, or -1.
-  __device__ int own(const FfdSegment& s, int e) const {
-    if (e >= boundary) return low + e - boundary;
-    const int i = s.blocks_before(block(s, e));
-    return i < s.blocks && s.block(i) == block(s, e) ? i : -1;
-  }
 };
 
 /// What every step of a CTA has.
@@ -92,10 +62,21 @@ struct FfdStep {
   __device__ const T* query_of(int pair) const {
     return static_cast<const T*>(p.call.q) + static_cast<std::int64_t>(pair) * p.group * D;
   }
+  /// All threads.
+  __device__ void init_barriers() {
+    if (lane == 0) {
+      for (int i = 0; i < Shared::kScanStages; ++i) init_barrier(&sh.scan_full[warp][i], 1);
+      for (int i = 0; i < Shared::kTileStages; ++i) init_barrier(&sh.tile_full[warp][i], 1);
+      publish_barriers();
+    }
+    __syncwarp();
+  }
+
   using QueryTask = FfdQueryTask<T, D, kGroups>;
   __device__ QueryTask load_query(int pair) const {
     QueryTask task{};
-    if (warp < QueryTask::kTasks && pair != query_pair) task.load(query_of(pair), p.group, warp, lane);
+    if (warp < QueryTask::kTasks && pair != query_pair)
+      task.load(query_of(pair), p.group, warp, lane), task.find_most();
     return task;
   }
   /// The queries that were used before are no longer read by any thread.

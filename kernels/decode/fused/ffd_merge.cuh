@@ -7,6 +7,14 @@
 
 namespace attest {
 
+/// Counts from 0 to `last` and round again; returns the count before. Whoever counts later sees what was written before
+/// by this thread and by those that it has met at a barrier.
+__device__ inline unsigned count_up(unsigned* counter, unsigned last) {
+  unsigned before;
+  asm volatile("atom.acq_rel.gpu.global.inc.u32 %0, [%1], %2;" : "=r"(before) : "l"(counter), "r"(last) : "memory");
+  return before;
+}
+
 struct FfdMerge {
   float most[kFfdWarps][16], sum[kFfdWarps][16];  ///< [warp][head]
   float weight[16][kFfdWarps];
@@ -25,7 +33,7 @@ __device__ __noinline__ void write_output(const FfdFusedParams& p, int pair, int
     sum = sum * fade + exp_of_difference(sink, now), most = now;
     y.x *= fade, y.y *= fade, y.z *= fade, y.w *= fade;
   }
-  const float r = sum > 0 ? 1 / sum : 0.0f;
+  const float r = sum > 0 ? __fdividef(1.0f, sum) : 0.0f;
   static_cast<uint2*>(p.call.out)[static_cast<std::int64_t>(pair) * p.group * (D / 4) + quad] =
       make_uint2(packed<T>(y.x * r, y.y * r), packed<T>(y.z * r, y.w * r));
   if (quad % (D / 4) == 0) p.call.lse[pair * p.group + head] = most + logf(sum);
@@ -87,11 +95,11 @@ __device__ void merge_partial(const FfdFusedParams& p, int pair, int first, int 
   }
 }
 
-/// Puts the warps' states together. `areas`: each warp's own memory, `pitch` bytes apart, free. The last CTA of the
-/// pair writes the output. All threads.
+/// Puts the warps' states into shared memory: m.weight, m.state, and sums of values in `areas`, each warp's own memory,
+/// `pitch` bytes apart, free. All threads.
 template <class T, int D, int kHalves>
-__device__ void merge_warps(const FfdFusedParams& p, FfdMerge& m, FfdAttention<T, D, kHalves>& state,
-                            std::uint8_t* areas, int pitch, int pair, int first, int last) {
+__device__ void share_warp_states(const FfdFusedParams& p, FfdMerge& m, FfdAttention<T, D, kHalves>& state,
+                                  std::uint8_t* areas, int pitch) {
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32, g = lane / 4,
             t = lane % 4;
   auto* own = reinterpret_cast<float*>(areas + warp * pitch);
@@ -128,19 +136,35 @@ __device__ void merge_warps(const FfdFusedParams& p, FfdMerge& m, FfdAttention<T
     if (w == 0) m.state[head] = make_float2(most, sum);
   }
   __syncthreads();
+}
+
+/// Four channels of the sum over the warps. quad = head * D / 4 + channel / 4.
+template <int D>
+__device__ float4 sum_over_warps(const FfdMerge& m, const std::uint8_t* areas, int pitch, int quad) {
+  const int head = quad / (D / 4);
+  float4 y = make_float4(0, 0, 0, 0);
+#pragma unroll
+  for (int w = 0; w < kFfdWarps; ++w) {
+    const float weight = m.weight[head][w];
+    if (weight == 0) continue;  // the warp attended nothing, and wrote nothing
+    const float4 v = *reinterpret_cast<const float4*>(areas + w * pitch + quad * 16);
+    y.x += weight * v.x, y.y += weight * v.y, y.z += weight * v.z, y.w += weight * v.w;
+  }
+  return y;
+}
+
+/// Puts the warps' states together. `areas`: as of share_warp_states(). The last CTA of the pair writes the output. All
+/// threads.
+template <class T, int D, int kHalves>
+__device__ void merge_warps(const FfdFusedParams& p, FfdMerge& m, FfdAttention<T, D, kHalves>& state,
+                            std::uint8_t* areas, int pitch, int pair, int first, int last) {
+  share_warp_states(p, m, state, areas, pitch);
   const bool merges = p.phases & kFfdMergePhase, alone = first == last && merges;
   const int slot = static_cast<int>(blockIdx.x) + pair;
 #pragma unroll 1
   for (int i = static_cast<int>(threadIdx.x); i < p.group * (D / 4); i += kFfdThreads) {
     const int head = i / (D / 4);
-    float4 y = make_float4(0, 0, 0, 0);
-#pragma unroll
-    for (int w = 0; w < kFfdWarps; ++w) {
-      const float weight = m.weight[head][w];
-      if (weight == 0) continue;  // the warp attended nothing, and wrote nothing
-      const float4 v = *reinterpret_cast<const float4*>(areas + w * pitch + i * 16);
-      y.x += weight * v.x, y.y += weight * v.y, y.z += weight * v.z, y.w += weight * v.w;
-    }
+    const float4 y = sum_over_warps<D>(m, areas, pitch, i);
     const float2 s = m.state[head];
     if (alone) {
       write_output<T, D>(p, pair, i, s.x, s.y, y);
@@ -157,9 +181,7 @@ __device__ void merge_warps(const FfdFusedParams& p, FfdMerge& m, FfdAttention<T
   __syncthreads();
   if (threadIdx.x == 0) {
     const auto others = static_cast<unsigned>(last - first);
-    __threadfence();
-    m.is_last = atomicInc(p.pair_arrivals + pair, others) == others;
-    __threadfence();
+    m.is_last = count_up(p.pair_arrivals + pair, others) == others;
   }
   __syncthreads();
   if (!m.is_last) return;

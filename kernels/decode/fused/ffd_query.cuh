@@ -63,38 +63,41 @@ template <class T, int D, int kGroups>
 struct FfdQueryTask {
   static constexpr int kSteps = D / 16, kScanTasks = kGroups * kSteps, kHalves = (kGroups + 1) / 2;
   static constexpr int kTasks = kScanTasks + kHalves * kSteps;
-  float2 x, y;  ///< channels 2 t + {0, 1} and 2 t + {8, 9} of the step, t = lane % 4
-  float most;   ///< largest of all channels of the head
+  float2 x, y;          ///< channels 2 t + {0, 1} and 2 t + {8, 9} of the step, t = lane % 4
+  uint4 eight[D / 32];  ///< the head's channels 32 i + 8 t + {0 .. 7}
+  float most;           ///< largest magnitude of `eight`
 
-  /// q [group, D]; task < kTasks. A whole warp.
+  /// q [group, D]; task < kTasks. A whole warp. Does not wait for what it loads: find_most() does.
   __device__ void load(const T* q, int group, int task, int lane) {
     const bool scans = task < kScanTasks;
     const int g = lane / 4, t = lane % 4, of_kind = scans ? task : task - kScanTasks;
     const int head = of_kind / kSteps * (scans ? 4 : 8) + (scans ? g / 2 : g);
     x = y = make_float2(0, 0);
-    most = 0;
+#pragma unroll
+    for (int i = 0; i < D / 32; ++i) eight[i] = make_uint4(0, 0, 0, 0);
     if (head < group) {
       const T* of_head = q + head * D;
       x = float_pair(of_head + 16 * (of_kind % kSteps) + 2 * t);
       y = float_pair(of_head + 16 * (of_kind % kSteps) + 2 * t + 8);
-      // Lanes t = 0..3 share the head's channels.
-      uint4 eight[D / 32];
 #pragma unroll
       for (int i = 0; i < D / 32; ++i) eight[i] = *reinterpret_cast<const uint4*>(of_head + 32 * i + 8 * t);
+    }
+  }
+  __device__ void find_most() {
+    most = 0;
 #pragma unroll
-      for (int i = 0; i < D / 32; ++i) {
-        const std::uint32_t words[4] = {eight[i].x, eight[i].y, eight[i].z, eight[i].w};
+    for (int i = 0; i < D / 32; ++i) {
+      const std::uint32_t words[4] = {eight[i].x, eight[i].y, eight[i].z, eight[i].w};
 #pragma unroll
-        for (int w = 0; w < 4; ++w) {
-          const float2 two = float_pair(reinterpret_cast<const T*>(&words[w]));
-          most = fmaxf(most, fmaxf(fabsf(two.x), fabsf(two.y)));
-        }
+      for (int w = 0; w < 4; ++w) {
+        const float2 two = float_pair(reinterpret_cast<const T*>(&words[w]));
+        most = fmaxf(most, fmaxf(fabsf(two.x), fabsf(two.y)));
       }
     }
   }
 };
 
-/// All threads of the CTA; `first`: the warp's task of its own index, loaded. Ends with a barrier; the queries that are
+/// All threads of the CTA; `loaded`: the warp's task of its own index. Ends with a barrier; the queries that are
 /// replaced are no longer read.
 template <class T, int D, int kGroups, int kBits>
 __device__ void make_query_fragments(FfdQueryFragments<D, kGroups>& f, FfdQueryTask<T, D, kGroups>& loaded, const T* q,
@@ -105,7 +108,7 @@ __device__ void make_query_fragments(FfdQueryFragments<D, kGroups>& f, FfdQueryT
   constexpr float kZ = ((1 << kBits) - 1) / 2.0f;
 #pragma unroll 1
   for (int task = warp; task < Task::kTasks; task += kWarps) {
-    if (task != warp) loaded.load(q, group, task, lane);
+    if (task != warp) loaded.load(q, group, task, lane), loaded.find_most();
     const bool scans = task < Task::kScanTasks;
     const int of_kind = scans ? task : task - Task::kScanTasks;
     const int step = of_kind % Task::kSteps, columns = of_kind / Task::kSteps;

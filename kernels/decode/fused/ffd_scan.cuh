@@ -144,17 +144,21 @@ __device__ void scan_piece(FfdBlockScores<kGroups>& scores, FfdScaledQuery<D, kB
   }
 }
 
-/// Largest score of each head over the block, in every lane whose heads they are.
-template <int kGroups>
-__device__ void block_maxima(float (&most)[kGroups], const FfdBlockScores<kGroups>& scores) {
+/// Raises `most` to the largest scores of a tile of a record in device memory: of this lane's rows and heads.
+template <int D, int kGroups, int kBits>
+__device__ void raise_to_tile(float (&most)[kGroups], const std::uint8_t* record, int tile,
+                              const FfdQueryFragments<D, kGroups>& query, int lane) {
+  using Pieces = FfdPieces<D, kBits>;
+  const float unit = *reinterpret_cast<const float*>(record);
 #pragma unroll
   for (int columns = 0; columns < kGroups; ++columns) {
-    float x = -INFINITY;
-#pragma unroll
-    for (int m = 0; m < kFfdTiles; ++m) x = fmaxf(x, fmaxf(scores.s[columns][m][0], scores.s[columns][m][1]));
-#pragma unroll
-    for (int o = 4; o < 32; o *= 2) x = fmaxf(x, __shfl_xor_sync(~0u, x, o));
-    most[columns] = x;
+    FfdScaledQuery<D, kBits> scaled;
+    scaled.make(record, query.scan[columns], lane);
+    float sum[4];
+    scaled.multiply(sum, record + Pieces::kHead + tile * Pieces::Layout::kTileCodes, lane);
+    const float factor = unit * query.scan_unit[4 * columns + lane % 4];
+    const float upper = (sum[0] + sum[1] + scaled.zero) * factor, lower = (sum[2] + sum[3] + scaled.zero) * factor;
+    most[columns] = fmaxf(most[columns], fmaxf(upper, lower));
   }
 }
 

@@ -13,28 +13,26 @@ struct FfdScanStep : FfdStep<T, D, kGroups, kBits> {
   using Layout = typename Step::Layout;
   using Pieces = typename Step::Pieces;
   using Step::kHalves, Step::p, Step::sh, Step::warp, Step::lane, Step::policy;
-  using Step::load_query, Step::use_query;
+  using Step::load_query, Step::query_pair, Step::use_query;
 
   /// The warp's copies of records, in the order of its entries over all segments of the CTA.
   struct Ring {
     FfdSegment segment;
-    FfdEntries entries;
-    int entry, piece = 0;
+    int entry, piece = 0;         ///< next to copy; entries are blocks of the segment
     int segments = kFfdMaxParts;  ///< to look at
     unsigned issued = 0, used = 0;
   };
 
   __device__ bool issue(Ring& ring) {
-    while (ring.entry >= ring.entries.count) {
+    while (ring.entry >= ring.segment.blocks) {
       if (ring.segment.items_left == 0 || ring.segments == 1) return false;
       --ring.segments;
       next_segment(p, ring.segment);
       ring.entry = warp;
-      ring.entries = FfdEntries(p, ring.segment);
     }
     if (lane == 0) {
       const unsigned stage = ring.issued % Shared::kScanStages;
-      const std::int64_t block = ring.segment.pair * p.max_blocks + ring.entries.block(ring.segment, ring.entry);
+      const std::int64_t block = ring.segment.pair * p.max_blocks + ring.segment.block(ring.entry);
       Pieces::load(sh.area[warp] + stage * Pieces::kStage, p.cache.records + block * Layout::kRecord, ring.piece,
                    &sh.scan_full[warp][stage], policy);
     }
@@ -55,6 +53,43 @@ struct FfdScanStep : FfdStep<T, D, kGroups, kBits> {
       ++ring.used;
       __syncwarp();
       issue(ring);
+    }
+  }
+
+  /// Sink and local blocks of a pair.
+  struct Boundary {
+    int sinks, locals, full;
+    __device__ Boundary(const FfdDecodeOptions& options, const FfdSegment& s)
+        : sinks(min(options.sink_blocks, s.full)), locals(min(options.local_blocks, s.full - sinks)), full(s.full) {}
+    __device__ int blocks() const { return sinks + locals; }
+    __device__ int block(int i) const { return i < sinks ? i : full - blocks() + i; }
+  };
+  __device__ const std::uint8_t* record(const FfdSegment& s, int block) const {
+    return p.cache.records + (s.pair * p.max_blocks + block) * Layout::kRecord;
+  }
+
+  /// Brings the records of sink and local blocks into the L2 cache.
+  __device__ void prefetch_boundary(const FfdSegment& s) const {
+    const Boundary boundary(p.options, s);
+    if (warp >= boundary.blocks()) return;
+    for (int at = 128 * lane; at < Layout::kRecord; at += 128 * 32) prefetch_line(record(s, boundary.block(warp)) + at);
+  }
+
+  /// sh.boundary_maxima from thumbnails. The tiles are dealt to all warps: a whole block would keep a warp for longer
+  /// than its share of the segment.
+  __device__ void boundary_maxima(const FfdSegment& s) {
+    const Boundary boundary(p.options, s);
+    float most[kGroups];
+#pragma unroll
+    for (int columns = 0; columns < kGroups; ++columns) most[columns] = -INFINITY;
+#pragma unroll 1
+    for (int i = warp; i < boundary.blocks() * kFfdTiles; i += kFfdWarps)
+      raise_to_tile<D, kGroups, kBits>(most, record(s, boundary.block(i / kFfdTiles)), i % kFfdTiles, sh.query, lane);
+#pragma unroll
+    for (int columns = 0; columns < kGroups; ++columns) {
+#pragma unroll
+      for (int o = 4; o < 32; o *= 2) most[columns] = fmaxf(most[columns], __shfl_xor_sync(~0u, most[columns], o));
+      if (lane < 4) sh.boundary_maxima[warp][4 * columns + lane] = most[columns];
     }
   }
 
@@ -79,57 +114,42 @@ struct FfdScanStep : FfdStep<T, D, kGroups, kBits> {
       }
   }
 
-  /// What a score must reach, from the first `rows` rows of sh.boundary_maxima.
-  __device__ void set_thresholds(float (&threshold)[kGroups], const FfdSegment& s, int rows) {
+  /// What a score must reach.
+  __device__ void set_thresholds(float (&threshold)[kGroups], const FfdSegment& s) {
     const float delta = p.call.delta[s.kv_head];
 #pragma unroll
     for (int columns = 0; columns < kGroups; ++columns) {
       const int head = 4 * columns + lane % 4;
       float most = -INFINITY;
-      for (int e = 0; e < rows; ++e) most = fmaxf(most, sh.boundary_maxima[e][head]);
+      for (int w = 0; w < kFfdWarps; ++w) most = fmaxf(most, sh.boundary_maxima[w][head]);
       threshold[columns] = head < p.group ? most - delta : INFINITY;
     }
   }
 
-  /// Fills masks [s.blocks], or stores maxima.
-  __device__ void scan_segment(const FfdSegment& s, Ring& ring, std::uint8_t* masks) {
+  /// Fills masks [s.blocks] and adds to `kept` the sub-blocks that are, or stores maxima.
+  __device__ void scan_segment(const FfdSegment& s, Ring& ring, std::uint8_t* masks, int* kept) {
     if (s.blocks == 0) return;
     auto task = load_query(s.pair);
     if (ring.issued == ring.used) issue(ring);
+    if (!kLate && query_pair != s.pair) prefetch_boundary(s);
     use_query(s.pair, task);
     // The first copy of each warp is under way, and the queries did not have to wait behind more.
 #pragma unroll 1
     while (ring.issued < ring.used + Shared::kScanStages && issue(ring)) {
     }
-    const FfdEntries entries(p, s);
     float threshold[kGroups];
-    if (!kLate && p.options.pseudo_max == FfdDecodePseudoMax::exact) {
-      exact_boundary_maxima(s);
+    if constexpr (!kLate) {
+      if (p.options.pseudo_max == FfdDecodePseudoMax::exact)
+        exact_boundary_maxima(s);
+      else
+        boundary_maxima(s);
       __syncthreads();
-      set_thresholds(threshold, s, 16);
-    } else if (entries.boundary == 0) {
-      set_thresholds(threshold, s, 0);
+      set_thresholds(threshold, s);
     }
 #pragma unroll 1
-    for (int e = warp;; e += kFfdWarps) {
-      const bool there = e < entries.count;
+    for (int own = warp; own < s.blocks; own += kFfdWarps) {
       FfdBlockScores<kGroups> scores;
-      if (there) scan_block(scores, ring);
-      if (e == warp && entries.boundary > 0) {
-        if (e < entries.boundary) {
-          float most[kGroups];
-          block_maxima(most, scores);
-          if (lane < 4)
-#pragma unroll
-            for (int columns = 0; columns < kGroups; ++columns)
-              sh.boundary_maxima[e][4 * columns + lane] = most[columns];
-        }
-        __syncthreads();
-        set_thresholds(threshold, s, entries.boundary);
-      }
-      if (!there) break;
-      const int own = entries.own(s, e);
-      if (own < 0) continue;
+      scan_block(scores, ring);
       const std::int64_t at = s.pair * p.max_blocks + s.block(own);
       unsigned mask = 0xff;
       if constexpr (kLate) {
@@ -140,7 +160,7 @@ struct FfdScanStep : FfdStep<T, D, kGroups, kBits> {
         mask = kept_tiles(scores, threshold, p.sub_tiles());
         if (lane == 0) {
           masks[own] = static_cast<std::uint8_t>(mask);
-          if (mask) atomicAdd(p.pair_kept + s.pair, __popc(mask) / p.sub_tiles());
+          if (mask) atomicAdd(kept, __popc(mask) / p.sub_tiles());
         }
       }
       if (p.scores) store_scores(p.scores + at * kFfdBlock * p.group, scores, mask, p.group, lane);

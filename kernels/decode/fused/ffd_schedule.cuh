@@ -62,8 +62,6 @@ struct FfdSegment {
   int items_left = 0;  ///< of the CTA, after this segment
 
   __device__ int block(int i) const { return first + i * step; }
-  /// How many of its blocks are before block b.
-  __device__ int blocks_before(int b) const { return min(blocks, quotient(max(0, b - first + step - 1), step)); }
   __device__ int tail_tokens() const { return length - full * kFfdBlock; }
   __device__ int tail_tiles() const { return tail ? (tail_tokens() + 15) / 16 : 0; }
 };

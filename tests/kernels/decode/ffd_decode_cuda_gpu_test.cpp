@@ -39,6 +39,7 @@ DecodeCounts decode_and_compare(const DecodeProblem& problem) {
   };
   std::vector<Way> ways{{"static", FfdLaunches::fused, FfdBalance::static_shares}};
   if (problem.shape.layout == FfdCacheLayout::fragments) {
+    ways.push_back({"automatic", FfdLaunches::fused, FfdBalance::automatic});
     ways.push_back({"balanced", FfdLaunches::fused, FfdBalance::balanced});
     ways.push_back({"split", FfdLaunches::split, FfdBalance::automatic});
   }
@@ -241,6 +242,27 @@ TEST_P(FfdDecode, ManyPairs) {
   const DecodeCounts counts = decode_and_compare(problem_of(many, {}, lengths));
   EXPECT_LE(counts.undecided, 20) << "of " << counts.sub_blocks;
   EXPECT_GT(counts.sub_blocks, 100);
+}
+
+// A pair has a cluster of 16 thread blocks down to 1, in which some have no block of the sequence.
+TEST_P(FfdDecode, EverySizeOfACluster) {
+  if (GetParam().layout == FfdCacheLayout::row_major) return;
+  for (int batch : {1, 4, 8, 16, 33, 60}) {
+    SCOPED_TRACE(batch);
+    std::vector<int> lengths;
+    for (int i = 0; i < batch; ++i) lengths.push_back(i * 397 % 1100 + (batch == 1 ? 1050 : 0));
+    const DecodeCounts counts = decode_and_compare(problem_of(shape(batch, 1100), {.sub_block = 32}, lengths, true));
+    EXPECT_LE(counts.undecided, 20) << "of " << counts.sub_blocks;
+    EXPECT_GE(counts.share(), 0.1);
+  }
+}
+
+// More blocks than a thread block of a cluster has warps.
+TEST_P(FfdDecode, ALongSequenceInClusters) {
+  if (GetParam().layout == FfdCacheLayout::row_major) return;
+  FfdCacheShape long_one = shape(1, 18500, 1);
+  long_one.num_kv_heads = 8;
+  expect_not_trivial(decode_and_compare(problem_of(long_one, {.sub_block = 64}, {18400})));
 }
 
 TEST_P(FfdDecode, SinksFarFromEveryScore) {
