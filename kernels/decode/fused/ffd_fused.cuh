@@ -11,14 +11,16 @@
 // 4. Scan (ffd_scan.cuh, ffd_scan_step.cuh). A masked word of codes is a pair of subnormal float16 numbers: tensor
 //    cores multiply codes without a conversion. Each warp keeps its own ring of bulk copies in flight, so that warps
 //    never wait for each other.
-// 5. Decision. Every CTA scans the sink and local blocks itself: the pseudo-max is known without communication, and
-//    blocks are kept or dropped while their scores are in registers. Only top-k and the global pseudo-max need all
-//    maxima first: a barrier of the grid, then ffd_select.cuh.
+// 5. Decision. Every CTA scores the sink and local blocks itself, a tile for each warp: the pseudo-max is known without
+//    communication, and blocks are kept or dropped while their scores are in registers. Only top-k and the global
+//    pseudo-max need all maxima first: a barrier of the grid, then ffd_select.cuh.
 // 6. Refinement (ffd_refine.cuh, ffd_attend_step.cuh). Kept tiles are dealt to warps, which copy residuals and values
 //    through the same shared memory. Scores are s^ of the scan plus the product with the residual. In long sequences
 //    heads keep very different shares: a barrier of the grid, then every CTA attends an even share of all kept tiles.
 // 7. Merge (ffd_merge.cuh). Warps meet in shared memory; the CTA of a pair that arrives last adds the partial results
 //    in their order, so that no second launch is needed and the bits repeat.
+// 8. Clusters (ffd_clustered.cuh, a kernel of its own). In short sequences the merge is the longest step: the CTAs of a
+//    pair are a cluster instead, and read each other's shared memory.
 //
 // What bounds it, measured: experiments/decode/H200.md.
 #pragma once
