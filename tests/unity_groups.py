@@ -28,7 +28,8 @@ def names_of(path):
 def main(folder, sources):
     groups = collections.defaultdict(list)  # subfolder -> [(names, sources)]
     for source in sorted(sources):
-        subfolder, names = str(pathlib.PurePath(source).parent), names_of(pathlib.Path(folder, source))
+        path = pathlib.PurePath(source)
+        subfolder, names = f"{path.parent}{path.suffix.removeprefix('.cpp')}", names_of(pathlib.Path(folder, source))
         for known, members in groups[subfolder]:
             if len(members) < MOST and not known & names:
                 known |= names
@@ -39,7 +40,7 @@ def main(folder, sources):
     for subfolder, found in groups.items():
         for number, (_, members) in enumerate(found):
             for source in members:
-                print(f"{subfolder.replace('/', '_')}_{number} {source}")
+                print(f"{subfolder.replace('/', '_').replace('.', '')}_{number} {source}")
 
 
 if __name__ == "__main__":

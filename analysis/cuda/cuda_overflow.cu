@@ -6,7 +6,7 @@
 namespace attest {
 namespace {
 
-constexpr int kThreads = 256, kPerThread = 8;
+constexpr int kOverflowThreads = 256, kPerThread = 8;
 constexpr int kTokenBits = 22, kCellBits = 28;
 static_assert(kMaxOverflowTokens == 1 << kTokenBits && kMaxOverflowCells == 1 << kCellBits);
 constexpr OverflowKey kFirstOfSelectors = 2;  // the steps before: score, exact_output
@@ -24,24 +24,26 @@ __device__ void report(OverflowKey step, int cell, int token, OverflowKey* first
   if (key < *static_cast<volatile OverflowKey*>(first)) atomicMin(first, key);  // seldom, even where all values are bad
 }
 
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kOverflowThreads)
     scores_kernel(RowValues in, const int* cell, float lowest, OverflowKey step, OverflowKey* first) {
   const int row = blockIdx.y, count = in.counts[row];
-  const int begin = static_cast<int>(blockIdx.x) * kThreads * kPerThread + static_cast<int>(threadIdx.x);
+  const int begin = static_cast<int>(blockIdx.x) * kOverflowThreads * kPerThread + static_cast<int>(threadIdx.x);
   const float* values = in.row(row);
   float value[kPerThread];  // all loads in flight before the first comparison
 #pragma unroll
-  for (int i = 0; i < kPerThread; ++i) value[i] = begin + i * kThreads < count ? values[begin + i * kThreads] : lowest;
+  for (int i = 0; i < kPerThread; ++i)
+    value[i] = begin + i * kOverflowThreads < count ? values[begin + i * kOverflowThreads] : lowest;
 #pragma unroll
   for (int i = 0; i < kPerThread; ++i)
-    if (!(value[i] <= kLargestScore && value[i] >= lowest)) report(step, cell[row], begin + i * kThreads, first);
+    if (!(value[i] <= kLargestScore && value[i] >= lowest))
+      report(step, cell[row], begin + i * kOverflowThreads, first);
 }
 
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kOverflowThreads)
     outputs_kernel(DeviceOutputs outputs, const int* cell, OverflowKey step, OverflowKey* first) {
   const int row = blockIdx.x, count = outputs.num_settings * outputs.value_dim;
   const float* own = outputs.output + static_cast<std::int64_t>(row) * count;
-  for (int i = threadIdx.x; i < count; i += kThreads)
+  for (int i = threadIdx.x; i < count; i += kOverflowThreads)
     if (!(own[i] * 0 == 0)) report(step, cell[row], 0, first);
 }
 
@@ -65,17 +67,18 @@ std::optional<Overflow> overflow_of_key(OverflowKey key, int num_heads) {
 void cuda_find_overflow(const CudaChunk& chunk, const RowValues& values, float lowest, const Overflow& where,
                         OverflowKey* first) {
   if (values.rows == 0 || values.max_count == 0) return;
-  constexpr int kPerBlock = kThreads * kPerThread;
+  constexpr int kPerBlock = kOverflowThreads * kPerThread;
   const dim3 grid((values.max_count + kPerBlock - 1) / kPerBlock, values.rows);
-  scores_kernel<<<grid, kThreads, 0, chunk.stream>>>(values, chunk.rows.cell, lowest, key_of_step(where), first);
+  scores_kernel<<<grid, kOverflowThreads, 0, chunk.stream>>>(values, chunk.rows.cell, lowest, key_of_step(where),
+                                                             first);
   ATTEST_CUDA_LAUNCHED(scores_kernel);
 }
 
 void cuda_find_overflow(const CudaChunk& chunk, const DeviceOutputs& outputs, const Overflow& where,
                         OverflowKey* first) {
   if (chunk.rows.num_rows == 0) return;
-  outputs_kernel<<<chunk.rows.num_rows, kThreads, 0, chunk.stream>>>(outputs, chunk.rows.cell, key_of_step(where),
-                                                                     first);
+  outputs_kernel<<<chunk.rows.num_rows, kOverflowThreads, 0, chunk.stream>>>(outputs, chunk.rows.cell,
+                                                                             key_of_step(where), first);
   ATTEST_CUDA_LAUNCHED(outputs_kernel);
 }
 

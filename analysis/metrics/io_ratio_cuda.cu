@@ -7,7 +7,7 @@
 namespace attest {
 namespace {
 
-constexpr int kThreads = 512;
+constexpr int kIoRatioThreads = 512;
 constexpr int kSettingsPerPass = 8;  // settings counted in one pass over the group's levels
 
 /// Bytes read for a query and KV head. Group g holds rows [g G, (g + 1) G) and costs costs[g]. If the selector counts a
@@ -22,7 +22,7 @@ struct Cost {
 /// token in any row of the group.
 template <class Token>
 __device__ void for_group_tokens(const Level* levels, std::int64_t stride, int group, int length, Token&& token) {
-  for (int j = static_cast<int>(threadIdx.x) * 8; j < length; j += kThreads * 8) {
+  for (int j = static_cast<int>(threadIdx.x) * 8; j < length; j += kIoRatioThreads * 8) {
     uint4 least = *reinterpret_cast<const uint4*>(levels + j);
     for (int h = 1; h < group; ++h) {
       const uint4 other = *reinterpret_cast<const uint4*>(levels + h * stride + j);
@@ -37,7 +37,7 @@ __device__ void for_group_tokens(const Level* levels, std::int64_t stride, int g
 }
 
 /// One thread block per query and KV head.
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kIoRatioThreads)
     io_ratio_kernel(DeviceRows rows, const Level* levels, Cost cost, SettingOffsets offsets, float* out) {
   __shared__ int shared[32];
   const int group = blockIdx.x, first_row = group * rows.group, length = rows.visible[first_row];
@@ -56,7 +56,7 @@ __global__ void __launch_bounds__(kThreads)
       const int all = levels == nullptr ? length : block_reduce(kept[i], shared, Plus{});
       if (first + i >= offsets.count) continue;
       const double bytes = fixed + own.per_kept_token * (all - own.free_tokens);
-      for (int h = threadIdx.x; h < rows.group; h += kThreads)
+      for (int h = threadIdx.x; h < rows.group; h += kIoRatioThreads)
         out[offsets.at(rows, first_row + h, first + i)] = static_cast<float>(bytes / dense);
     }
   }
@@ -71,7 +71,7 @@ void cuda_io_ratio(const CudaSelectorRows& rows, const CudaCells& cells) {
   const StageClock::Stage stage(*rows.exact->clock, "io ratio", chunk.stream, bytes * row_tokens(chunk));
   const Cost cost{chunk.upload(selection.io), selection.base_kept, selection.bytes_per_base,
                   dense_token_bytes(chunk.kv)};
-  io_ratio_kernel<<<chunk.rows.num_rows / chunk.rows.group, kThreads, 0, chunk.stream>>>(
+  io_ratio_kernel<<<chunk.rows.num_rows / chunk.rows.group, kIoRatioThreads, 0, chunk.stream>>>(
       chunk.rows, selection.levels, cost, rows.offsets, cells.of("io_ratio"));
   ATTEST_CUDA_LAUNCHED(io_ratio_kernel);
 }

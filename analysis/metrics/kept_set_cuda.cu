@@ -14,12 +14,12 @@
 namespace attest {
 namespace {
 
-constexpr int kThreads = 512;
+constexpr int kKeptSetThreads = 512;
 constexpr int kMaxSettings = 1200;  // their histograms, 40 bytes per setting, fit in 48 KiB of shared memory
 constexpr float kMassUnits = 2147483648.0f;
 
 /// Outputs, [N, Hq, S] each. The span metrics are null if the sample has no spans.
-struct Arrays {
+struct KeptSetArrays {
   float *mass_recall, *keep_ratio, *salient_hit_rate, *salient_hit_rate_fixed, *salient_ratio, *missed_salient_mass,
       *dropped_gap, *span_keep, *span_mass_kept;
 };
@@ -135,7 +135,7 @@ __device__ void count_tokens(const Row& row, const Histograms& h, float fixed) {
 __device__ void count_spans(const Row& row, const Histograms& h, const DeviceSpans& spans, int first_key) {
   for (int i = 0; i < spans.count; ++i) {
     const int begin = max(0, spans.ranges[i].x - first_key), end = min(row.length, spans.ranges[i].y - first_key);
-    for (int j = begin + static_cast<int>(threadIdx.x); j < end; j += kThreads) {
+    for (int j = begin + static_cast<int>(threadIdx.x); j < end; j += kKeptSetThreads) {
       const int level = row.levels == nullptr ? 0 : row.levels[j];
       atomicAdd(&h.spans[level], 1);
       atomicAdd(&h.span_mass[level], row.mass(expf(row.scores[j] - row.max)));
@@ -145,8 +145,8 @@ __device__ void count_spans(const Row& row, const Histograms& h, const DeviceSpa
 
 __device__ float mass_of(std::uint32_t units) { return static_cast<float>(units) / kMassUnits; }
 
-__global__ void __launch_bounds__(kThreads)
-    kept_set_kernel(DeviceRows rows, Input in, SettingOffsets offsets, Arrays out) {
+__global__ void __launch_bounds__(kKeptSetThreads)
+    kept_set_kernel(DeviceRows rows, Input in, SettingOffsets offsets, KeptSetArrays out) {
   extern __shared__ int shared[];
   const int index = blockIdx.x, settings = offsets.count;
   const Histograms h(shared, settings);
@@ -157,7 +157,7 @@ __global__ void __launch_bounds__(kThreads)
                 in.statistics.max[index],
                 static_cast<float>(kMassUnits / in.statistics.weight[index])};
   const double max = row.max;
-  for (int i = threadIdx.x; i <= settings; i += kThreads) {
+  for (int i = threadIdx.x; i <= settings; i += kKeptSetThreads) {
     h.tokens[i] = h.fixed[i] = h.salient[i] = h.kept_salient[i] = h.spans[i] = 0;
     h.mass[i] = h.span_mass[i] = h.missed[i] = h.largest[i] = 0;
     if (i < settings) h.thresholds[i] = __double2float_ru(max - in.salient_deltas.of_row(index)[i]);
@@ -229,17 +229,17 @@ void cuda_kept_set(const CudaSelectorRows& rows, const CudaCells& cells) {
                  .salient_deltas = rows.salient_deltas,
                  .fixed_salient_delta = rows.fixed_salient_delta,
                  .spans = rows.exact->spans};
-  const Arrays out{.mass_recall = cells.of("mass_recall"),
-                   .keep_ratio = cells.of("keep_ratio"),
-                   .salient_hit_rate = cells.of("salient_hit_rate"),
-                   .salient_hit_rate_fixed = cells.of("salient_hit_rate_fixed"),
-                   .salient_ratio = cells.of("salient_ratio"),
-                   .missed_salient_mass = cells.of("missed_salient_mass"),
-                   .dropped_gap = cells.of("dropped_gap"),
-                   .span_keep = cells.of("span_keep"),
-                   .span_mass_kept = cells.of("span_mass_kept")};
-  kept_set_kernel<<<chunk.rows.num_rows, kThreads, Histograms::bytes(settings), chunk.stream>>>(chunk.rows, in,
-                                                                                                rows.offsets, out);
+  const KeptSetArrays out{.mass_recall = cells.of("mass_recall"),
+                          .keep_ratio = cells.of("keep_ratio"),
+                          .salient_hit_rate = cells.of("salient_hit_rate"),
+                          .salient_hit_rate_fixed = cells.of("salient_hit_rate_fixed"),
+                          .salient_ratio = cells.of("salient_ratio"),
+                          .missed_salient_mass = cells.of("missed_salient_mass"),
+                          .dropped_gap = cells.of("dropped_gap"),
+                          .span_keep = cells.of("span_keep"),
+                          .span_mass_kept = cells.of("span_mass_kept")};
+  kept_set_kernel<<<chunk.rows.num_rows, kKeptSetThreads, Histograms::bytes(settings), chunk.stream>>>(
+      chunk.rows, in, rows.offsets, out);
   ATTEST_CUDA_LAUNCHED(kept_set_kernel);
 }
 

@@ -8,10 +8,10 @@
 namespace attest {
 namespace {
 
-constexpr int kThreads = 128;
+constexpr int kOutputThreads = 128;
 
 /// Outputs, [N, Hq, S] each.
-struct Arrays {
+struct OutputArrays {
   float *recall, *output_error, *lse_error;
   float* weighted_error;  ///< null without head weights
   float* predicted_loss;  ///< null without output gradients
@@ -25,13 +25,13 @@ __device__ float cosine_of(double dot, double square_a, double square_b) {
   return static_cast<float>(dot / (sqrt(square_a) * sqrt(square_b)));
 }
 
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kOutputThreads)
     output_fidelity_kernel(DeviceRows rows, DeviceOutputs outputs, DeviceOutputs exact, SettingOffsets offsets,
-                           const double* weights, int num_query_heads, const float* gradients, Arrays out) {
+                           const double* weights, int num_query_heads, const float* gradients, OutputArrays out) {
   const int row = blockIdx.x, lane = threadIdx.x % 32, value_dim = exact.value_dim;
   const float kMaxError = __int_as_float(0x7F7FFFFF), kUndefined = __int_as_float(0x7FC00000);
   const float* o = exact.output + static_cast<std::int64_t>(row) * value_dim;
-  for (int i = static_cast<int>(threadIdx.x) / 32; i < offsets.count; i += kThreads / 32) {
+  for (int i = static_cast<int>(threadIdx.x) / 32; i < offsets.count; i += kOutputThreads / 32) {
     const std::int64_t cell = static_cast<std::int64_t>(row) * offsets.count + i;
     const float* a = outputs.output + cell * value_dim;
     const float* g = gradients == nullptr ? nullptr : gradients + static_cast<std::int64_t>(row) * value_dim;
@@ -67,7 +67,7 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 __global__ void recall_layer_kernel(const double* sums, int num_queries, int num_heads, int num_settings, float* out) {
-  const int i = blockIdx.x * kThreads + threadIdx.x;
+  const int i = blockIdx.x * kOutputThreads + threadIdx.x;
   if (i >= num_queries * num_settings) return;
   const std::int64_t first = static_cast<std::int64_t>(i / num_settings) * num_heads * num_settings + i % num_settings;
   double total[3] = {};
@@ -79,7 +79,7 @@ __global__ void recall_layer_kernel(const double* sums, int num_queries, int num
 }
 
 __global__ void head_weight_kernel(DeviceRows rows, const double* weights, int num_query_heads, float* out) {
-  const int row = static_cast<int>(blockIdx.x) * kThreads + static_cast<int>(threadIdx.x);
+  const int row = static_cast<int>(blockIdx.x) * kOutputThreads + static_cast<int>(threadIdx.x);
   if (row < rows.num_rows) out[rows.cell[row]] = static_cast<float>(weights[rows.cell[row] % num_query_heads]);
 }
 
@@ -87,7 +87,7 @@ __global__ void head_weight_kernel(DeviceRows rows, const double* weights, int n
 
 void cuda_head_weight(const CudaExactRows& rows, const CudaCells& cells) {
   const CudaChunk& chunk = *rows.chunk;
-  head_weight_kernel<<<(chunk.rows.num_rows + kThreads - 1) / kThreads, kThreads, 0, chunk.stream>>>(
+  head_weight_kernel<<<(chunk.rows.num_rows + kOutputThreads - 1) / kOutputThreads, kOutputThreads, 0, chunk.stream>>>(
       chunk.rows, rows.head_weights, rows.num_query_heads, cells.of("head_weight"));
   ATTEST_CUDA_LAUNCHED(head_weight_kernel);
 }
@@ -95,21 +95,21 @@ void cuda_head_weight(const CudaExactRows& rows, const CudaCells& cells) {
 void cuda_output_fidelity(const CudaSelectorRows& rows, const CudaCells& cells) {
   const CudaChunk& chunk = rows.chunk();
   const StageClock::Stage stage(*rows.exact->clock, "output fidelity", chunk.stream, 0);
-  const Arrays out{.recall = cells.of("recall"),
-                   .output_error = cells.of("output_error"),
-                   .lse_error = cells.of("lse_error"),
-                   .weighted_error = cells.of("weighted_error_head"),
-                   .predicted_loss = cells.of("predicted_loss_head"),
-                   .sums = reinterpret_cast<double*>(cells.head_sums_of("recall_layer"))};
-  output_fidelity_kernel<<<chunk.rows.num_rows, kThreads, 0, chunk.stream>>>(
+  const OutputArrays out{.recall = cells.of("recall"),
+                         .output_error = cells.of("output_error"),
+                         .lse_error = cells.of("lse_error"),
+                         .weighted_error = cells.of("weighted_error_head"),
+                         .predicted_loss = cells.of("predicted_loss_head"),
+                         .sums = reinterpret_cast<double*>(cells.head_sums_of("recall_layer"))};
+  output_fidelity_kernel<<<chunk.rows.num_rows, kOutputThreads, 0, chunk.stream>>>(
       chunk.rows, rows.outputs, rows.exact->outputs, rows.offsets, rows.exact->head_weights,
       rows.exact->num_query_heads, rows.exact->output_gradient, out);
   ATTEST_CUDA_LAUNCHED(output_fidelity_kernel);
 }
 
 void cuda_recall_layer(const CudaLayerSums& layer) {
-  const int blocks = (layer.num_queries * layer.num_settings + kThreads - 1) / kThreads;
-  recall_layer_kernel<<<blocks, kThreads, 0, layer.stream>>>(
+  const int blocks = (layer.num_queries * layer.num_settings + kOutputThreads - 1) / kOutputThreads;
+  recall_layer_kernel<<<blocks, kOutputThreads, 0, layer.stream>>>(
       reinterpret_cast<const double*>(layer.sums), layer.num_queries, layer.num_heads, layer.num_settings, layer.cells);
   ATTEST_CUDA_LAUNCHED(recall_layer_kernel);
 }

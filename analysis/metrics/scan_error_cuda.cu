@@ -11,11 +11,11 @@
 namespace attest {
 namespace {
 
-constexpr int kThreads = 512;
+constexpr int kScanErrorThreads = 512;
 constexpr int kLambdas = 8, kFewLambdas = 4;  // counted in one pass
 
 /// Outputs, [N, Hq] each; the tails [N, Hq, M].
-struct Arrays {
+struct ScanErrorArrays {
   float *pearson, *mean, *std, *max, *tail, *lower_tail;
 };
 
@@ -43,12 +43,12 @@ __device__ void for_pairs(const float* estimates, const float* exacts, int count
   };
   const int first = static_cast<int>(threadIdx.x) * 8;
   load(first);
-  for (int j = first; j < count; j += kThreads * 8) {
+  for (int j = first; j < count; j += kScanErrorThreads * 8) {
     if (j + 8 <= count) {
       float a[8], b[8];
 #pragma unroll
       for (int i = 0; i < 8; ++i) a[i] = next_a[i], b[i] = next_b[i];
-      load(j + kThreads * 8);
+      load(j + kScanErrorThreads * 8);
 #pragma unroll
       for (int i = 0; i < 8; ++i) pair(a[i], b[i]);
     } else {
@@ -76,7 +76,8 @@ struct Tails {
 #pragma unroll
     for (int m = 0; m < kCount; ++m) counts[m] += fabsf(e) >= lambda[m] ? one : 0;
   }
-  __device__ void write(int count, std::int64_t cell, int num_lambdas, int first, int* shared, const Arrays& out) {
+  __device__ void write(int count, std::int64_t cell, int num_lambdas, int first, int* shared,
+                        const ScanErrorArrays& out) {
 #pragma unroll
     for (int m = 0; m < kCount; ++m) {
       const int tail = block_reduce(static_cast<int>(counts[m] & 0xFFFFu), shared, Plus{}),
@@ -91,9 +92,9 @@ struct Tails {
 
 /// Moments, Pearson's r, and the tails of the first kCount lambdas.
 template <int kCount>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kScanErrorThreads)
     estimate_moments_kernel(DeviceRows rows, const float* estimates, const float* exacts, const int* covered,
-                            const double* lambdas, int num_lambdas, Arrays out) {
+                            const double* lambdas, int num_lambdas, ScanErrorArrays out) {
   __shared__ double doubles[32];
   __shared__ float floats[32];
   __shared__ int ints[32];
@@ -137,9 +138,9 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 /// Tails of lambdas [first, first + kLambdas).
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kScanErrorThreads)
     tails_kernel(DeviceRows rows, const float* estimates, const float* exacts, const int* covered,
-                 const double* lambdas, int num_lambdas, int first, Arrays out) {
+                 const double* lambdas, int num_lambdas, int first, ScanErrorArrays out) {
   __shared__ int shared[32];
   const int row = blockIdx.x, count = covered[row];
   Tails<kLambdas> tails(lambdas, num_lambdas, first);
@@ -155,22 +156,22 @@ void cuda_scan_error(const CudaSelectorRows& rows, const CudaCells& cells) {
   const CudaChunk& chunk = rows.chunk();
   const CudaSelection& selection = *rows.selection;
   const StageClock::Stage stage(*rows.exact->clock, "scan error", chunk.stream, 8 * row_tokens(chunk));
-  const Arrays out{.pearson = cells.of("pearson"),
-                   .mean = cells.of("scan_error_mean"),
-                   .std = cells.of("scan_error_std"),
-                   .max = cells.of("scan_error_max"),
-                   .tail = cells.of("scan_error_tail"),
-                   .lower_tail = cells.of("scan_error_lower_tail")};
+  const ScanErrorArrays out{.pearson = cells.of("pearson"),
+                            .mean = cells.of("scan_error_mean"),
+                            .std = cells.of("scan_error_std"),
+                            .max = cells.of("scan_error_max"),
+                            .tail = cells.of("scan_error_tail"),
+                            .lower_tail = cells.of("scan_error_lower_tail")};
   const double* lambdas = chunk.upload(*rows.lambdas);
   const int num_lambdas = static_cast<int>(rows.lambdas->size()), num_rows = chunk.rows.num_rows;
   const bool few = out.tail == nullptr || num_lambdas <= kFewLambdas;
   const auto moments = few ? estimate_moments_kernel<kFewLambdas> : estimate_moments_kernel<kLambdas>;
-  moments<<<num_rows, kThreads, 0, chunk.stream>>>(chunk.rows, selection.estimate, chunk.exact,
-                                                   selection.covered.device, lambdas, num_lambdas, out);
+  moments<<<num_rows, kScanErrorThreads, 0, chunk.stream>>>(chunk.rows, selection.estimate, chunk.exact,
+                                                            selection.covered.device, lambdas, num_lambdas, out);
   ATTEST_CUDA_LAUNCHED(estimate_moments_kernel);
   for (int first = kLambdas; out.tail != nullptr && first < num_lambdas; first += kLambdas) {
-    tails_kernel<<<num_rows, kThreads, 0, chunk.stream>>>(chunk.rows, selection.estimate, chunk.exact,
-                                                          selection.covered.device, lambdas, num_lambdas, first, out);
+    tails_kernel<<<num_rows, kScanErrorThreads, 0, chunk.stream>>>(
+        chunk.rows, selection.estimate, chunk.exact, selection.covered.device, lambdas, num_lambdas, first, out);
     ATTEST_CUDA_LAUNCHED(tails_kernel);
   }
 }

@@ -8,10 +8,10 @@
 namespace attest {
 namespace {
 
-constexpr int kThreads = 512;
+constexpr int kStatisticsThreads = 512;
 
 /// Outputs, [N, Hq] each. span_mass is null if the sample has no spans, sink_mass if the layer has no learned sinks.
-struct Arrays {
+struct StatisticsArrays {
   float *lse, *top1_top2_gap, *score_std, *entropy, *span_mass, *sink_mass;
 };
 
@@ -24,9 +24,9 @@ struct TwoLargest {
   }
 };
 
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kStatisticsThreads)
     score_statistics_kernel(DeviceRows rows, const float* all, DeviceSpans spans, RowStatistics statistics,
-                            Arrays out) {
+                            StatisticsArrays out) {
   __shared__ unsigned long long words[32];
   __shared__ double sums[32];
   __shared__ int counts[32];
@@ -35,7 +35,7 @@ __global__ void __launch_bounds__(kThreads)
   const float origin = scores[0];
   unsigned long long two = 0;
   double sum = 0, squares = 0;
-  for (int j = threadIdx.x; j < length; j += kThreads) {
+  for (int j = threadIdx.x; j < length; j += kStatisticsThreads) {
     const float s = scores[j];
     two = TwoLargest{}(two, static_cast<unsigned long long>(sortable_bits(s)) << 32);
     const double d = static_cast<double>(s) - origin;
@@ -49,7 +49,7 @@ __global__ void __launch_bounds__(kThreads)
               second = from_ordered_image(static_cast<std::uint32_t>(two));
 
   double weight = 0, weighted_gap = 0;  // sums of exp(s - m) and of exp(s - m) (m - s)
-  for (int j = threadIdx.x; j < length; j += kThreads) {
+  for (int j = threadIdx.x; j < length; j += kStatisticsThreads) {
     const float below = scores[j] - max, w = expf(below);
     weight += w;
     weighted_gap -= static_cast<double>(w) * below;
@@ -63,7 +63,7 @@ __global__ void __launch_bounds__(kThreads)
   const int first_key = rows.origins[rows.origin[row]].first_key;
   for (int i = 0; i < spans.count; ++i) {
     const int begin = ::max(0, spans.ranges[i].x - first_key), end = min(length, spans.ranges[i].y - first_key);
-    for (int j = begin + static_cast<int>(threadIdx.x); j < end; j += kThreads) {
+    for (int j = begin + static_cast<int>(threadIdx.x); j < end; j += kStatisticsThreads) {
       on_spans += expf(static_cast<float>(scores[j] - keys_lse));
       ++span_tokens;
     }
@@ -94,14 +94,14 @@ __global__ void __launch_bounds__(kThreads)
 void cuda_score_statistics(const CudaExactRows& exact, const CudaCells& cells) {
   const CudaChunk& chunk = *exact.chunk;
   const StageClock::Stage stage(*exact.clock, "score statistics", chunk.stream, 4 * row_tokens(chunk));
-  const Arrays out{.lse = cells.of("lse"),
-                   .top1_top2_gap = cells.of("top1_top2_gap"),
-                   .score_std = cells.of("score_std"),
-                   .entropy = cells.of("entropy"),
-                   .span_mass = cells.of("span_mass"),
-                   .sink_mass = cells.of("sink_mass")};
-  score_statistics_kernel<<<chunk.rows.num_rows, kThreads, 0, chunk.stream>>>(chunk.rows, chunk.exact, exact.spans,
-                                                                              exact.statistics, out);
+  const StatisticsArrays out{.lse = cells.of("lse"),
+                             .top1_top2_gap = cells.of("top1_top2_gap"),
+                             .score_std = cells.of("score_std"),
+                             .entropy = cells.of("entropy"),
+                             .span_mass = cells.of("span_mass"),
+                             .sink_mass = cells.of("sink_mass")};
+  score_statistics_kernel<<<chunk.rows.num_rows, kStatisticsThreads, 0, chunk.stream>>>(
+      chunk.rows, chunk.exact, exact.spans, exact.statistics, out);
   ATTEST_CUDA_LAUNCHED(score_statistics_kernel);
 }
 

@@ -10,10 +10,10 @@
 namespace attest {
 namespace {
 
-constexpr int kThreads = 256;
+constexpr int kSpanTokensThreads = 256;
 
 /// One block per row. Bits of neighbouring settings are set together.
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kSpanTokensThreads)
     span_bits_kernel(DeviceRows rows, DeviceSpans spans, const Level* levels, SettingOffsets offsets, SpanBits bits) {
   const int row = blockIdx.x, query = rows.query[row];
   const int first_key = rows.origins[rows.origin[row]].first_key, end_key = first_key + rows.visible[row];
@@ -23,7 +23,7 @@ __global__ void __launch_bounds__(kThreads)
   for (int s = 0; s < spans.count; ++s) {
     const int2 span = spans.ranges[s];
     const int end = min(span.y, end_key);
-    for (int key = max(span.x, first_key) + static_cast<int>(threadIdx.x); key < end; key += kThreads) {
+    for (int key = max(span.x, first_key) + static_cast<int>(threadIdx.x); key < end; key += kSpanTokensThreads) {
       std::uint32_t* token = of_row + (before + key - span.x) * bits.words;
       int word = 0;
       std::uint32_t mask = 0;
@@ -55,13 +55,13 @@ __device__ int heads_of(const SpanBits& bits, int query, int setting, std::int64
 
 /// One block per query and setting; all cells of span_token_heads are NaN before.
 template <bool lost>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kSpanTokensThreads)
     span_tokens_kernel(SpanBits bits, const SpanTokenRange* seen, int num_settings, float* out) {
   __shared__ int shared[32];
   const int query = blockIdx.x / num_settings, setting = blockIdx.x % num_settings;
   const SpanTokenRange range = seen[query];
   int missed = 0;
-  for (std::int64_t t = range.begin + threadIdx.x; t < range.end; t += kThreads) {
+  for (std::int64_t t = range.begin + threadIdx.x; t < range.end; t += kSpanTokensThreads) {
     const int heads = heads_of(bits, query, setting, t);
     if constexpr (lost)
       missed += heads == 0 ? 1 : 0;
@@ -78,7 +78,7 @@ template <bool lost>
 void launch(const CudaSpanTokens& tokens) {
   const auto blocks = static_cast<unsigned>(tokens.num_queries * tokens.num_settings);
   span_tokens_kernel<lost>
-      <<<blocks, kThreads, 0, tokens.stream>>>(tokens.bits, tokens.seen, tokens.num_settings, tokens.cells);
+      <<<blocks, kSpanTokensThreads, 0, tokens.stream>>>(tokens.bits, tokens.seen, tokens.num_settings, tokens.cells);
   ATTEST_CUDA_LAUNCHED(span_tokens_kernel);
 }
 
@@ -89,8 +89,8 @@ void cuda_span_bits(const CudaSelectorRows& rows, const CudaCells& cells) {
   const SpanBits bits = cells.span_bits();
   if (bits.words == 0) return;
   const StageClock::Stage stage(*rows.exact->clock, "span tokens", chunk.stream, 0);
-  span_bits_kernel<<<chunk.rows.num_rows, kThreads, 0, chunk.stream>>>(chunk.rows, rows.exact->spans,
-                                                                       rows.selection->levels, rows.offsets, bits);
+  span_bits_kernel<<<chunk.rows.num_rows, kSpanTokensThreads, 0, chunk.stream>>>(
+      chunk.rows, rows.exact->spans, rows.selection->levels, rows.offsets, bits);
   ATTEST_CUDA_LAUNCHED(span_bits_kernel);
 }
 

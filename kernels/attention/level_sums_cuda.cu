@@ -9,20 +9,20 @@
 namespace attest {
 namespace {
 
-constexpr int kThreads = 512;
+constexpr int kLevelSumsThreads = 512;
 constexpr int kMergeThreads = 128, kMergeGroups = 4, kMergedAtOnce = 16;
 constexpr int kMaxPasses = 2;
 using Weights = FixedPoint<40>;  // room for 2^23 tokens
 
 /// One block per row.
-__global__ void __launch_bounds__(kThreads) sum_levels_kernel(DeviceRows rows, SweepView view) {
+__global__ void __launch_bounds__(kLevelSumsThreads) sum_levels_kernel(DeviceRows rows, SweepView view) {
   extern __shared__ unsigned long long shared[];
   const int row = blockIdx.x, length = rows.visible[row], settings = view.num_settings;
   unsigned long long* sums = shared;                                   // [S]
   auto* maxima = reinterpret_cast<std::uint32_t*>(shared + settings);  // [S]
   const float* scores = view.scores.row(row);
   const Level* levels = view.levels ? view.levels.row(row) : nullptr;
-  for (int i = threadIdx.x; i < settings; i += kThreads) sums[i] = 0, maxima[i] = 0;
+  for (int i = threadIdx.x; i < settings; i += kLevelSumsThreads) sums[i] = 0, maxima[i] = 0;
   __syncthreads();
 
   const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -59,7 +59,7 @@ __global__ void __launch_bounds__(kThreads) sum_levels_kernel(DeviceRows rows, S
     if (lane == 0 && here < settings) add_atomically(&sums[here], sum);
   });
   __syncthreads();
-  for (int i = threadIdx.x; i < settings; i += kThreads) {
+  for (int i = threadIdx.x; i < settings; i += kLevelSumsThreads) {
     view.sums.max.row(row)[i] = maxima[i] == 0 ? -__int_as_float(0x7F800000) : from_ordered_image(maxima[i]);
     view.sums.sum.row(row)[i] = Weights::to(sums[i]);
   }
@@ -164,7 +164,7 @@ DeviceOutputs take_outputs(const DeviceRows& rows, int num_settings, int value_d
 void cuda_sum_levels(const DeviceRows& rows, const SweepView& view, cudaStream_t stream) {
   const std::size_t bytes = static_cast<std::size_t>(view.num_settings) * 12;
   allow_shared_memory(sum_levels_kernel, bytes);
-  sum_levels_kernel<<<rows.num_rows, kThreads, bytes, stream>>>(rows, view);
+  sum_levels_kernel<<<rows.num_rows, kLevelSumsThreads, bytes, stream>>>(rows, view);
   ATTEST_CUDA_LAUNCHED(sum_levels_kernel);
 }
 

@@ -7,7 +7,7 @@
 namespace attest {
 namespace {
 
-constexpr int kThreads = 256;
+constexpr int kMeanValueThreads = 256;
 constexpr int kSegment = 256;  // tokens
 constexpr int kTokensAtOnce = 8;
 
@@ -31,7 +31,7 @@ __device__ void add_tokens(const DeviceTokens& x, const KeyOrigin& origin, int b
 /// One thread per whole segment and eight channels. sums [num_origins, segments, padded].
 __global__ void segment_sums_kernel(DeviceRows rows, DeviceTokens x, int segments, double* sums) {
   const int padded = padded_channels(x.channels), octets = padded / kOctet;
-  const std::int64_t index = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  const std::int64_t index = static_cast<std::int64_t>(blockIdx.x) * kMeanValueThreads + threadIdx.x;
   const int segment = static_cast<int>(index / octets), channel = static_cast<int>(index % octets) * kOctet;
   const KeyOrigin origin = rows.origins[blockIdx.y];
   if (segment >= segments || (segment + 1) * kSegment > origin.length) return;
@@ -46,7 +46,7 @@ __global__ void segment_sums_kernel(DeviceRows rows, DeviceTokens x, int segment
 __global__ void means_kernel(DeviceRows rows, DeviceTokens x, int segments, const double* sums,
                              DeviceMatrix<float> means) {
   const int padded = padded_channels(x.channels), octets = padded / kOctet;
-  const std::int64_t index = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  const std::int64_t index = static_cast<std::int64_t>(blockIdx.x) * kMeanValueThreads + threadIdx.x;
   const int group = static_cast<int>(index / octets), channel = static_cast<int>(index % octets) * kOctet;
   if (group >= rows.num_rows / rows.group) return;
   const int row = group * rows.group, visible = rows.visible[row], whole = visible / kSegment;
@@ -63,14 +63,17 @@ __global__ void means_kernel(DeviceRows rows, DeviceTokens x, int segments, cons
 
 __global__ void blend_kernel(DeviceRows rows, DeviceMatrix<const float> means, DeviceMatrix<const double> shares,
                              int num_settings, int value_dim, float* output) {
-  const std::int64_t index = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x, cell = index / value_dim;
+  const std::int64_t index = static_cast<std::int64_t>(blockIdx.x) * kMeanValueThreads + threadIdx.x,
+                     cell = index / value_dim;
   const int row = static_cast<int>(cell / num_settings), setting = static_cast<int>(cell % num_settings);
   if (row >= rows.num_rows) return;
   const double share = shares.row(row)[setting], mean = means.row(row / rows.group)[index % value_dim];
   output[index] = static_cast<float>(share * output[index] + (1 - share) * mean);
 }
 
-unsigned blocks_for(std::int64_t threads) { return static_cast<unsigned>((threads + kThreads - 1) / kThreads); }
+unsigned blocks_for(std::int64_t threads) {
+  return static_cast<unsigned>((threads + kMeanValueThreads - 1) / kMeanValueThreads);
+}
 
 }  // namespace
 
@@ -82,11 +85,11 @@ void cuda_visible_means(const DeviceRows& rows, const DeviceTokens& x, const Dev
                                   static_cast<std::size_t>(padded));
   if (segments > 0) {
     const dim3 grid(blocks_for(static_cast<std::int64_t>(segments) * octets), rows.num_origins);
-    segment_sums_kernel<<<grid, kThreads, 0, stream>>>(rows, x, segments, sums);
+    segment_sums_kernel<<<grid, kMeanValueThreads, 0, stream>>>(rows, x, segments, sums);
     ATTEST_CUDA_LAUNCHED(segment_sums_kernel);
   }
-  means_kernel<<<blocks_for(static_cast<std::int64_t>(rows.num_rows / rows.group) * octets), kThreads, 0, stream>>>(
-      rows, x, segments, sums, means);
+  means_kernel<<<blocks_for(static_cast<std::int64_t>(rows.num_rows / rows.group) * octets), kMeanValueThreads, 0,
+                 stream>>>(rows, x, segments, sums, means);
   ATTEST_CUDA_LAUNCHED(means_kernel);
 }
 
@@ -99,8 +102,8 @@ void cuda_blend_mean_values(const DeviceRows& rows, const DeviceKeyValues& kv, c
       padded};
   cuda_visible_means(rows, kv.all_values(), means, arena, stream);
   const std::int64_t elements = static_cast<std::int64_t>(rows.num_rows) * outputs.num_settings * kv.value_dim;
-  blend_kernel<<<blocks_for(elements), kThreads, 0, stream>>>(rows, means, shares, outputs.num_settings, kv.value_dim,
-                                                              outputs.output);
+  blend_kernel<<<blocks_for(elements), kMeanValueThreads, 0, stream>>>(rows, means, shares, outputs.num_settings,
+                                                                       kv.value_dim, outputs.output);
   ATTEST_CUDA_LAUNCHED(blend_kernel);
 }
 

@@ -8,7 +8,7 @@
 namespace attest {
 namespace {
 
-constexpr int kThreads = 256;
+constexpr int kPageScoresThreads = 256;
 constexpr int kPages = 64;     // pages per tile
 constexpr int kChannels = 32;  // channels staged at a time
 constexpr int kSide = 4;       // a thread has kSide rows x kSide pages
@@ -16,7 +16,7 @@ constexpr int kSide = 4;       // a thread has kSide rows x kSide pages
 /// The larger of the products of q with the two ends of the channel's range.
 __device__ float bound(float q, float lowest, float highest) { return fmaxf(q * highest, q * lowest); }
 
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kPageScoresThreads)
     page_scores_kernel(DeviceRows rows, DeviceKeyValues kv, const float* queries, SegmentRanges ranges, int page,
                        DeviceMatrix<float> out) {
   __shared__ float q[kMaxBatchRows][kChannels + 1], low[kPages][kChannels + 1], high[kPages][kChannels + 1];
@@ -27,11 +27,11 @@ __global__ void __launch_bounds__(kThreads)
   float sums[kSide][kSide] = {};
   for (int channel = 0; channel < kv.head_dim; channel += kChannels) {
     __syncthreads();
-    for (int i = threadIdx.x; i < kMaxBatchRows * kChannels; i += kThreads) {
+    for (int i = threadIdx.x; i < kMaxBatchRows * kChannels; i += kPageScoresThreads) {
       const int r = i / kChannels, d = i % kChannels;
       q[r][d] = r < batch.num_rows ? queries[static_cast<std::int64_t>(batch.first_row + r) * padded + channel + d] : 0;
     }
-    for (int i = threadIdx.x; i < kPages * kChannels; i += kThreads) {
+    for (int i = threadIdx.x; i < kPages * kChannels; i += kPageScoresThreads) {
       const int p = i / kChannels, d = i % kChannels;
       low[p][d] = first + p < pages ? ranges.lowest.row(batch.origin, first + p)[channel + d] : 0;
       high[p][d] = first + p < pages ? ranges.highest.row(batch.origin, first + p)[channel + d] : 0;
@@ -57,9 +57,9 @@ __global__ void __launch_bounds__(kThreads)
 
 /// One warp per row; scores its last page if that is partial. Terms are added in the same order as for full pages, so
 /// that equal pages get equal scores.
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kPageScoresThreads)
     last_pages_kernel(DeviceRows rows, DeviceKeyValues kv, const float* queries, int page, DeviceMatrix<float> out) {
-  const int row = (blockIdx.x * kThreads + static_cast<int>(threadIdx.x)) / 32,
+  const int row = (blockIdx.x * kPageScoresThreads + static_cast<int>(threadIdx.x)) / 32,
             lane = static_cast<int>(threadIdx.x) % 32;
   if (row >= rows.num_rows) return;
   const int visible = rows.visible[row], last = visible / page;
@@ -101,10 +101,10 @@ void cuda_page_scores(const DeviceRows& rows, const DeviceKeyValues& kv, const Q
   const DeviceArena::Scope scope(arena);
   const SegmentRanges ranges = cuda_segment_ranges(rows, kv, page, arena, stream);
   const dim3 grid((ranges.lowest.segments + kPages - 1) / kPages, rows.num_batches);
-  page_scores_kernel<<<grid, kThreads, 0, stream>>>(rows, kv, queries.values, ranges, page, out);
+  page_scores_kernel<<<grid, kPageScoresThreads, 0, stream>>>(rows, kv, queries.values, ranges, page, out);
   ATTEST_CUDA_LAUNCHED(page_scores_kernel);
-  last_pages_kernel<<<(rows.num_rows * 32 + kThreads - 1) / kThreads, kThreads, 0, stream>>>(rows, kv, queries.values,
-                                                                                             page, out);
+  last_pages_kernel<<<(rows.num_rows * 32 + kPageScoresThreads - 1) / kPageScoresThreads, kPageScoresThreads, 0,
+                      stream>>>(rows, kv, queries.values, page, out);
   ATTEST_CUDA_LAUNCHED(last_pages_kernel);
 }
 

@@ -6,12 +6,12 @@
 namespace attest {
 namespace {
 
-constexpr int kThreads = 256;
+constexpr int kQueryPartsThreads = 256;
 
 __global__ void query_parts_kernel(DeviceRows rows, ElementType type, const void* q, int head_dim, int num_parts,
                                    std::uint16_t* parts, float* values) {
   const int padded = padded_channels(head_dim), octets = padded / kOctet;
-  const std::int64_t index = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  const std::int64_t index = static_cast<std::int64_t>(blockIdx.x) * kQueryPartsThreads + threadIdx.x;
   const int row = static_cast<int>(index / octets), channel = static_cast<int>(index % octets) * kOctet;
   if (row >= rows.num_rows) return;
   float x[kOctet];
@@ -33,8 +33,8 @@ QueryParts cuda_query_parts(const DeviceRows& rows, ElementType type, const void
   auto* parts = arena.take<std::uint16_t>(elements * static_cast<std::size_t>(num_parts));
   auto* values = arena.take<float>(elements);
   const std::int64_t threads = static_cast<std::int64_t>(rows.num_rows) * (padded / kOctet);
-  query_parts_kernel<<<static_cast<unsigned>((threads + kThreads - 1) / kThreads), kThreads, 0, stream>>>(
-      rows, type, q, head_dim, num_parts, parts, values);
+  query_parts_kernel<<<static_cast<unsigned>((threads + kQueryPartsThreads - 1) / kQueryPartsThreads),
+                       kQueryPartsThreads, 0, stream>>>(rows, type, q, head_dim, num_parts, parts, values);
   ATTEST_CUDA_LAUNCHED(query_parts_kernel);
   return {parts, values, num_parts, rows.num_rows};
 }

@@ -7,13 +7,13 @@
 namespace attest {
 namespace {
 
-constexpr int kThreads = 128;
+constexpr int kSweepInOrderThreads = 128;
 constexpr int kInFlight = 8;  // loads in flight per thread
 
-/// Token, level and weight of kThreads consecutive places, in shared memory.
+/// Token, level and weight of kSweepInOrderThreads consecutive places, in shared memory.
 struct Places {
-  int token[kThreads], level[kThreads];
-  float weight[kThreads];
+  int token[kSweepInOrderThreads], level[kSweepInOrderThreads];
+  float weight[kSweepInOrderThreads];
 
   /// Returns false if no setting keeps the first place. Levels ascend, so no setting keeps any later place either.
   __device__ bool load(const SweepView& view, int row, int first, int end) {
@@ -31,11 +31,12 @@ struct Places {
   }
 };
 
-__global__ void __launch_bounds__(kThreads) level_order_kernel(DeviceRows rows, DeviceKeyValues kv, SweepView view,
-                                                               LevelPartials partials, int places_per_split) {
+__global__ void __launch_bounds__(kSweepInOrderThreads)
+    level_order_kernel(DeviceRows rows, DeviceKeyValues kv, SweepView view, LevelPartials partials,
+                       int places_per_split) {
   __shared__ Places places;
   const int row = blockIdx.y, settings = view.num_settings,
-            channel = blockIdx.z * kThreads + static_cast<int>(threadIdx.x);
+            channel = blockIdx.z * kSweepInOrderThreads + static_cast<int>(threadIdx.x);
   const int begin = blockIdx.x * places_per_split, end = min(view.order.counts[row], begin + places_per_split);
   const KeyOrigin origin = rows.origins[rows.origin[row]];
   const std::int64_t first_value = static_cast<std::int64_t>(origin.kv_head) * kv.tokens + origin.first_key;
@@ -50,8 +51,8 @@ __global__ void __launch_bounds__(kThreads) level_order_kernel(DeviceRows rows, 
     level = next;
     sum = 0;
   };
-  for (int first = begin; first < end && places.load(view, row, first, end); first += kThreads)
-    for (int i = 0; i < kThreads && places.level[i] < settings; i += kInFlight) {
+  for (int first = begin; first < end && places.load(view, row, first, end); first += kSweepInOrderThreads)
+    for (int i = 0; i < kSweepInOrderThreads && places.level[i] < settings; i += kInFlight) {
       float value[kInFlight];
 #pragma unroll
       for (int u = 0; u < kInFlight; ++u)
@@ -73,8 +74,9 @@ __global__ void __launch_bounds__(kThreads) level_order_kernel(DeviceRows rows, 
 void cuda_sweep_in_order(const DeviceRows& rows, const DeviceKeyValues& kv, const SweepView& view,
                          const LevelPartials& partials, cudaStream_t stream) {
   if (rows.num_rows == 0) return;
-  const dim3 grid(partials.num_splits, rows.num_rows, (kv.value_dim + kThreads - 1) / kThreads);
-  level_order_kernel<<<grid, kThreads, 0, stream>>>(rows, kv, view, partials, tokens_per_split(rows.layer_max_length));
+  const dim3 grid(partials.num_splits, rows.num_rows, (kv.value_dim + kSweepInOrderThreads - 1) / kSweepInOrderThreads);
+  level_order_kernel<<<grid, kSweepInOrderThreads, 0, stream>>>(rows, kv, view, partials,
+                                                                tokens_per_split(rows.layer_max_length));
   ATTEST_CUDA_LAUNCHED(level_order_kernel);
 }
 

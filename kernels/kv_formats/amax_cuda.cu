@@ -9,22 +9,22 @@
 namespace attest {
 namespace {
 
-constexpr int kThreads = 256, kPerThread = 4;  // octets in flight
+constexpr int kAmaxThreads = 256, kPerThread = 4;  // octets in flight
 
 __device__ std::uint32_t magnitude_bits(float x) { return __float_as_uint(x) & 0x7FFFFFFFu; }
 
 /// Block (x, y) reads a part of head y.
 template <bool kWide>
-__global__ void __launch_bounds__(kThreads) amax_kernel(DeviceTokens tokens, std::uint32_t* out) {
+__global__ void __launch_bounds__(kAmaxThreads) amax_kernel(DeviceTokens tokens, std::uint32_t* out) {
   const std::int64_t count = tokens.tokens * tokens.channels, base = blockIdx.y * count;
   const int pitch = count % kOctet == 0 ? kOctet : 1;  // else heads begin between octets
-  const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * kThreads * kOctet * kPerThread;
+  const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * kAmaxThreads * kOctet * kPerThread;
   std::uint32_t largest = 0;
-  for (std::int64_t first = (static_cast<std::int64_t>(blockIdx.x) * kThreads * kPerThread + threadIdx.x) * kOctet;
+  for (std::int64_t first = (static_cast<std::int64_t>(blockIdx.x) * kAmaxThreads * kPerThread + threadIdx.x) * kOctet;
        first < count; first += stride) {
     float x[kPerThread][kOctet];
     const auto place = [&](int i) {
-      const std::int64_t at = first + static_cast<std::int64_t>(i) * kThreads * kOctet;
+      const std::int64_t at = first + static_cast<std::int64_t>(i) * kAmaxThreads * kOctet;
       return OctetPlace{base + at, static_cast<int>(min(static_cast<std::int64_t>(kOctet), count - at))};
     };
     load_octets<kWide>(tokens.type, tokens.data, pitch, place, x);
@@ -41,12 +41,12 @@ __global__ void __launch_bounds__(kThreads) amax_kernel(DeviceTokens tokens, std
 
 void cuda_max_magnitudes(const DeviceTokens& tokens, int heads, float* out, cudaStream_t stream) {
   ATTEST_CUDA(cudaMemsetAsync(out, 0, static_cast<std::size_t>(heads) * sizeof(float), stream));
-  const std::int64_t count = tokens.tokens * tokens.channels, per_block = kThreads * kOctet * kPerThread;
+  const std::int64_t count = tokens.tokens * tokens.channels, per_block = kAmaxThreads * kOctet * kPerThread;
   if (count == 0 || heads == 0) return;
   const dim3 grid(static_cast<unsigned>(std::min<std::int64_t>((count + per_block - 1) / per_block, 256)),
                   static_cast<unsigned>(heads));
   const auto kernel = tokens.type == ElementType::float32 ? amax_kernel<true> : amax_kernel<false>;
-  kernel<<<grid, kThreads, 0, stream>>>(tokens, reinterpret_cast<std::uint32_t*>(out));
+  kernel<<<grid, kAmaxThreads, 0, stream>>>(tokens, reinterpret_cast<std::uint32_t*>(out));
   ATTEST_CUDA_LAUNCHED(amax_kernel);
 }
 

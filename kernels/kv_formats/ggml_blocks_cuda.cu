@@ -102,7 +102,7 @@ struct Blocks {
 };
 
 template <class Block>
-void store(const KvRows& rows, const DeviceKvRows& on) {
+void store_ggml(const KvRows& rows, const DeviceKvRows& on) {
   const GgmlRotation rotation(rows);
   kv_tiles::check_width(rotation.channels);
   const Blocks<Block> steps{rotation.channels, static_cast<float>(rotation.factor), rotation.factor};
@@ -118,10 +118,10 @@ void store(const KvRows& rows, const DeviceKvRows& on) {
 
 }  // namespace
 
-void cuda_kv_q8_0(const KvRows& rows, const DeviceKvRows& on) { store<Q8_0>(rows, on); }
-void cuda_kv_q5_1(const KvRows& rows, const DeviceKvRows& on) { store<Ranged<31>>(rows, on); }
-void cuda_kv_q5_0(const KvRows& rows, const DeviceKvRows& on) { store<Signed<16>>(rows, on); }
-void cuda_kv_q4_1(const KvRows& rows, const DeviceKvRows& on) { store<Ranged<15>>(rows, on); }
-void cuda_kv_q4_0(const KvRows& rows, const DeviceKvRows& on) { store<Signed<8>>(rows, on); }
+void cuda_kv_q8_0(const KvRows& rows, const DeviceKvRows& on) { store_ggml<Q8_0>(rows, on); }
+void cuda_kv_q5_1(const KvRows& rows, const DeviceKvRows& on) { store_ggml<Ranged<31>>(rows, on); }
+void cuda_kv_q5_0(const KvRows& rows, const DeviceKvRows& on) { store_ggml<Signed<16>>(rows, on); }
+void cuda_kv_q4_1(const KvRows& rows, const DeviceKvRows& on) { store_ggml<Ranged<15>>(rows, on); }
+void cuda_kv_q4_0(const KvRows& rows, const DeviceKvRows& on) { store_ggml<Signed<8>>(rows, on); }
 
 }  // namespace attest

@@ -60,7 +60,7 @@ struct Values {
 };
 
 template <int kBits>
-void store(const KvRows& rows, const DeviceKvRows& on) {
+void store_turboquant(const KvRows& rows, const DeviceKvRows& on) {
   if (rows.keys)
     kv_tiles::launch_rows(
         on, Keys<kBits>{turboquant_codebook<kBits>(rows.channels), 1 / std::sqrt(static_cast<double>(rows.channels))});
@@ -70,7 +70,7 @@ void store(const KvRows& rows, const DeviceKvRows& on) {
 
 }  // namespace
 
-void cuda_kv_turboquant4(const KvRows& rows, const DeviceKvRows& on) { store<4>(rows, on); }
-void cuda_kv_turboquant3(const KvRows& rows, const DeviceKvRows& on) { store<3>(rows, on); }
+void cuda_kv_turboquant4(const KvRows& rows, const DeviceKvRows& on) { store_turboquant<4>(rows, on); }
+void cuda_kv_turboquant3(const KvRows& rows, const DeviceKvRows& on) { store_turboquant<3>(rows, on); }
 
 }  // namespace attest

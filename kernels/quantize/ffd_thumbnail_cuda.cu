@@ -6,7 +6,7 @@
 namespace attest {
 namespace {
 
-constexpr int kThreads = 256;
+constexpr int kThumbnailThreads = 256;
 
 /// max(a / z, 1e-8), a the largest magnitude.
 __device__ float scale_of(const FfdQuantizer& quantizer, float lowest, float highest) {
@@ -17,13 +17,13 @@ __device__ float scale_of(const FfdQuantizer& quantizer, float lowest, float hig
 
 /// In place: `scales` holds the largest elements on entry and the scales on return.
 __global__ void block_scales_kernel(FfdQuantizer quantizer, const float* lowest, float* scales, std::int64_t count) {
-  const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThumbnailThreads + threadIdx.x;
   if (i < count) scales[i] = scale_of(quantizer, lowest[i], scales[i]);
 }
 
 __global__ void sequence_scales_kernel(FfdQuantizer quantizer, SegmentRanges ranges, const int* origins,
                                        const int* full_blocks, ChannelTables<float> scales) {
-  const int channel = blockIdx.x * kThreads + threadIdx.x, p = blockIdx.y;
+  const int channel = blockIdx.x * kThumbnailThreads + threadIdx.x, p = blockIdx.y;
   if (channel >= scales.padded) return;
   float low = 0, high = 0;
   for (int b = 0; b < full_blocks[p]; ++b) {
@@ -40,8 +40,8 @@ ChannelTables<float> cuda_ffd_block_scales(const FfdQuantizer& quantizer, const 
                                            cudaStream_t stream) {
   const SegmentRanges ranges = cuda_segment_ranges(rows, kv, block, arena, stream);
   const std::int64_t count = ranges.highest.elements();
-  block_scales_kernel<<<static_cast<unsigned>((count + kThreads - 1) / kThreads), kThreads, 0, stream>>>(
-      quantizer, ranges.lowest.data, ranges.highest.data, count);
+  block_scales_kernel<<<static_cast<unsigned>((count + kThumbnailThreads - 1) / kThumbnailThreads), kThumbnailThreads,
+                        0, stream>>>(quantizer, ranges.lowest.data, ranges.highest.data, count);
   ATTEST_CUDA_LAUNCHED(block_scales_kernel);
   return ranges.highest;
 }
@@ -54,8 +54,8 @@ ChannelTables<float> cuda_ffd_sequence_scales(const FfdQuantizer& quantizer, con
   const int padded = ranges.lowest.padded;
   const ChannelTables<float> scales{
       arena.take<float>(static_cast<std::size_t>(count) * static_cast<std::size_t>(padded)), count, 1, padded};
-  const dim3 grid((padded + kThreads - 1) / kThreads, count);
-  sequence_scales_kernel<<<grid, kThreads, 0, stream>>>(quantizer, ranges, origins, full_blocks, scales);
+  const dim3 grid((padded + kThumbnailThreads - 1) / kThumbnailThreads, count);
+  sequence_scales_kernel<<<grid, kThumbnailThreads, 0, stream>>>(quantizer, ranges, origins, full_blocks, scales);
   ATTEST_CUDA_LAUNCHED(sequence_scales_kernel);
   return scales;
 }

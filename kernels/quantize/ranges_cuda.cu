@@ -7,7 +7,7 @@
 namespace attest {
 namespace {
 
-constexpr int kThreads = 256;
+constexpr int kRangesThreads = 256;
 
 // Eight neighbouring threads read 64 channels of a token. padded_channels() is a multiple of 64.
 constexpr int kSliceOctets = 8;
@@ -16,7 +16,7 @@ constexpr int kTokensAtOnce = 8;
 /// `lanes` (1, 2 or 4) threads of a warp share eight channels of one segment. Each takes every lanes-th token.
 __global__ void segment_ranges_kernel(DeviceRows rows, DeviceKeyValues kv, int width, int lanes, SegmentRanges ranges) {
   const int segments = ranges.lowest.segments, slices = ranges.lowest.padded / (kSliceOctets * kOctet);
-  const int index = static_cast<int>(blockIdx.x) * kThreads + static_cast<int>(threadIdx.x);
+  const int index = static_cast<int>(blockIdx.x) * kRangesThreads + static_cast<int>(threadIdx.x);
   const int lane = index / kSliceOctets % lanes, slice = index / (kSliceOctets * lanes) % slices;
   const int segment = index / (kSliceOctets * lanes * slices),
             channel = (slice * kSliceOctets + index % kSliceOctets) * kOctet;
@@ -62,7 +62,7 @@ __global__ void segment_ranges_kernel(DeviceRows rows, DeviceKeyValues kv, int w
 /// `lanes` neighbouring threads share one group.
 __global__ void channel_ranges_kernel(ElementType type, const void* x, std::int64_t groups, int channels, int group,
                                       int lanes, float2* ranges) {
-  const std::int64_t thread = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  const std::int64_t thread = static_cast<std::int64_t>(blockIdx.x) * kRangesThreads + threadIdx.x;
   const std::int64_t index = min(thread / lanes, groups - 1);  // surplus threads repeat the last group
   const std::int64_t first = index * group;
   const int pitch = group % kOctet == 0 ? channels : 1;  // pitch 1: load_octet() must not assume alignment
@@ -95,8 +95,8 @@ SegmentRanges cuda_segment_ranges(const DeviceRows& rows, const DeviceKeyValues&
   ranges.highest.data = arena.take<float>(elements);
   const int lanes = width >= 32 ? 4 : width >= 16 ? 2 : 1;
   const std::int64_t threads = static_cast<std::int64_t>(segments) * lanes * (padded / kOctet);
-  const dim3 grid(static_cast<unsigned>((threads + kThreads - 1) / kThreads), rows.num_origins);
-  segment_ranges_kernel<<<grid, kThreads, 0, stream>>>(rows, kv, width, lanes, ranges);
+  const dim3 grid(static_cast<unsigned>((threads + kRangesThreads - 1) / kRangesThreads), rows.num_origins);
+  segment_ranges_kernel<<<grid, kRangesThreads, 0, stream>>>(rows, kv, width, lanes, ranges);
   ATTEST_CUDA_LAUNCHED(segment_ranges_kernel);
   return ranges;
 }
@@ -106,8 +106,8 @@ void cuda_channel_ranges(const DeviceTokens& x, std::int64_t vectors, int group,
   int lanes = 1;
   while (lanes < 32 && lanes * kOctet < group) lanes *= 2;
   const std::int64_t threads = groups * lanes;
-  channel_ranges_kernel<<<static_cast<unsigned>((threads + kThreads - 1) / kThreads), kThreads, 0, stream>>>(
-      x.type, x.data, groups, x.channels, group, lanes, ranges);
+  channel_ranges_kernel<<<static_cast<unsigned>((threads + kRangesThreads - 1) / kRangesThreads), kRangesThreads, 0,
+                          stream>>>(x.type, x.data, groups, x.channels, group, lanes, ranges);
   ATTEST_CUDA_LAUNCHED(channel_ranges_kernel);
 }
 

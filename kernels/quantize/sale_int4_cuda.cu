@@ -7,9 +7,9 @@ namespace {
 
 constexpr int kBlock = kSaleBlock;
 constexpr int kLanes = 8;  // threads per key
-constexpr int kThreads = kBlock * kLanes;
+constexpr int kSaleInt4Threads = kBlock * kLanes;
 
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kSaleInt4Threads)
     key_ranges_kernel(SaleKeyScale kind, DeviceRows rows, DeviceKeyValues kv, DeviceMatrix<const float> means,
                       DeviceMatrix<float> absmax) {
   __shared__ float of_key[kBlock];
@@ -44,7 +44,7 @@ void cuda_sale_key_ranges(SaleKeyScale kind, const DeviceRows& rows, const Devic
                           const DeviceMatrix<const float>& means, const DeviceMatrix<float>& absmax,
                           cudaStream_t stream) {
   const dim3 grid((rows.max_length + kBlock - 1) / kBlock, rows.num_rows / rows.group);
-  key_ranges_kernel<<<grid, kThreads, 0, stream>>>(kind, rows, kv, means, absmax);
+  key_ranges_kernel<<<grid, kSaleInt4Threads, 0, stream>>>(kind, rows, kv, means, absmax);
   ATTEST_CUDA_LAUNCHED(key_ranges_kernel);
 }
 

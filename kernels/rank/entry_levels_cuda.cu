@@ -9,10 +9,10 @@
 namespace attest {
 namespace {
 
-constexpr int kThreads = 256;
+constexpr int kEntryLevelsThreads = 256;
 
 dim3 grid_of(const RowValues& values) {
-  return dim3((values.max_count + kThreads - 1) / kThreads, static_cast<unsigned>(values.rows));
+  return dim3((values.max_count + kEntryLevelsThreads - 1) / kEntryLevelsThreads, static_cast<unsigned>(values.rows));
 }
 
 /// First index below `count` at which the condition holds, `count` if none. The condition must be monotone (false, then
@@ -32,7 +32,7 @@ __device__ int first_where(int count, Condition&& condition) {
 
 __global__ void threshold_kernel(RowValues in, const float* peak, QuerySettings<double> deltas,
                                  DeviceMatrix<Level> levels) {
-  const int item = blockIdx.x * kThreads + threadIdx.x, row = blockIdx.y;
+  const int item = blockIdx.x * kEntryLevelsThreads + threadIdx.x, row = blockIdx.y;
   if (item >= in.counts[row]) return;
   const double value = in.row(row)[item], top = peak[row];
   const double* own = deltas.of_row(row);
@@ -40,7 +40,7 @@ __global__ void threshold_kernel(RowValues in, const float* peak, QuerySettings<
 }
 
 __global__ void top_n_kernel(RowOrder order, const int* counts, QuerySettings<int> n, DeviceMatrix<Level> levels) {
-  const int place = blockIdx.x * kThreads + threadIdx.x, row = blockIdx.y;
+  const int place = blockIdx.x * kEntryLevelsThreads + threadIdx.x, row = blockIdx.y;
   if (place >= counts[row]) return;
   const int* own = n.of_row(row);
   levels.row(row)[order(row, place)] = static_cast<Level>(first_where(n.count, [&](int g) { return own[g] > place; }));
@@ -95,14 +95,14 @@ __global__ void __launch_bounds__(kScanThreads) top_p_kernel(RowOrder order, Row
 void cuda_threshold_levels(const RowValues& values, const float* peak, const QuerySettings<double>& deltas,
                            const DeviceMatrix<Level>& levels, cudaStream_t stream) {
   if (values.rows == 0 || values.max_count == 0) return;
-  threshold_kernel<<<grid_of(values), kThreads, 0, stream>>>(values, peak, deltas, levels);
+  threshold_kernel<<<grid_of(values), kEntryLevelsThreads, 0, stream>>>(values, peak, deltas, levels);
   ATTEST_CUDA_LAUNCHED(threshold_kernel);
 }
 
 void cuda_top_n_levels(const RowOrder& order, const RowValues& values, const QuerySettings<int>& n,
                        const DeviceMatrix<Level>& levels, cudaStream_t stream) {
   if (values.rows == 0 || values.max_count == 0) return;
-  top_n_kernel<<<grid_of(values), kThreads, 0, stream>>>(order, values.counts, n, levels);
+  top_n_kernel<<<grid_of(values), kEntryLevelsThreads, 0, stream>>>(order, values.counts, n, levels);
   ATTEST_CUDA_LAUNCHED(top_n_kernel);
 }
 

@@ -6,11 +6,11 @@
 namespace attest {
 namespace {
 
-constexpr int kThreads = 256;
+constexpr int kGroupPolicyThreads = 256;
 
 template <class T, class Combine>
 __global__ void group_kernel(RaggedRows<const T> in, int group, Combine combine, DeviceMatrix<T> out) {
-  const int item = blockIdx.x * kThreads + threadIdx.x, first = blockIdx.y * group;
+  const int item = blockIdx.x * kGroupPolicyThreads + threadIdx.x, first = blockIdx.y * group;
   if (item >= in.counts[first]) return;
   T result = in.row(first)[item];
   for (int h = 1; h < group; ++h) result = combine(result, in.row(first + h)[item]);
@@ -20,8 +20,8 @@ __global__ void group_kernel(RaggedRows<const T> in, int group, Combine combine,
 template <class Combine, class T>
 void launch(const RaggedRows<const T>& in, int group, const DeviceMatrix<T>& out, cudaStream_t stream) {
   if (in.rows == 0 || in.max_count == 0) return;
-  const dim3 grid((in.max_count + kThreads - 1) / kThreads, in.rows / group);
-  group_kernel<<<grid, kThreads, 0, stream>>>(in, group, Combine{}, out);
+  const dim3 grid((in.max_count + kGroupPolicyThreads - 1) / kGroupPolicyThreads, in.rows / group);
+  group_kernel<<<grid, kGroupPolicyThreads, 0, stream>>>(in, group, Combine{}, out);
   ATTEST_CUDA_LAUNCHED(group_kernel);
 }
 

@@ -15,8 +15,8 @@
 namespace attest {
 namespace {
 
-constexpr int kThreads = 512;
-constexpr int kPlaces = 8, kPlacesPerBlock = kThreads * kPlaces;  // of a long row: a thread has kPlaces of them
+constexpr int kRankThreads = 512;
+constexpr int kPlaces = 8, kPlacesPerBlock = kRankThreads * kPlaces;  // of a long row: a thread has kPlaces of them
 
 /// A row in descending order.
 struct SortedRow {
@@ -37,13 +37,13 @@ __device__ void for_places_of_block(const SortedRow& sorted, Visit&& visit) {
   float value[kPlaces];
 #pragma unroll
   for (int i = 0; i < kPlaces; ++i)
-    item[i] = begin + i * kThreads < sorted.count ? sorted.order(sorted.row, begin + i * kThreads) : 0;
+    item[i] = begin + i * kRankThreads < sorted.count ? sorted.order(sorted.row, begin + i * kRankThreads) : 0;
 #pragma unroll
   for (int i = 0; i < kPlaces; ++i) value[i] = sorted.values[item[i]];
 #pragma unroll
   for (int i = 0; i < kPlaces; ++i) {
-    const int tied = sorted.tied().sum(begin + i * kThreads, value[i]);
-    if (begin + i * kThreads < sorted.count) visit(item[i], tied);
+    const int tied = sorted.tied().sum(begin + i * kRankThreads, value[i]);
+    if (begin + i * kRankThreads < sorted.count) visit(item[i], tied);
   }
 }
 
@@ -111,7 +111,7 @@ __global__ void __launch_bounds__(kStagedThreads, 1)
   if (threadIdx.x == 0) rho.values[rho.cell[row]] = found;
 }
 
-__global__ void __launch_bounds__(kThreads) ranks_kernel(RowValues in, RowOrder order, DeviceMatrix<int> centred) {
+__global__ void __launch_bounds__(kRankThreads) ranks_kernel(RowValues in, RowOrder order, DeviceMatrix<int> centred) {
   const int row = blockIdx.x, count = in.counts[row];
   if (static_cast<int>(blockIdx.y) * kPlacesPerBlock >= count) return;
   for_places_of_block(SortedRow{in.row(row), order, row, count},
@@ -119,7 +119,7 @@ __global__ void __launch_bounds__(kThreads) ranks_kernel(RowValues in, RowOrder 
 }
 
 /// Adds the sums of long rows, whose entries are single items, to sums [rows].
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kRankThreads)
     long_spearman_kernel(RowValues in, RowOrder order, DeviceMatrix<const int> centred, RankSums* sums) {
   __shared__ long long reduced[32];
   const int row = blockIdx.x, count = in.counts[row];
@@ -137,7 +137,7 @@ __global__ void rho_kernel(const RankSums* sums, int rows, RowCells rho) {
   if (row < rows) rho.values[rho.cell[row]] = sums[row].rho();
 }
 
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kRankThreads)
     spearman_kernel(EntryEstimate estimate, DeviceMatrix<const int> centred, RowCells rho) {
   __shared__ long long reduced[32];
   __shared__ int place_of_partial;
@@ -148,14 +148,14 @@ __global__ void __launch_bounds__(kThreads)
   if (threadIdx.x == 0) place_of_partial = entries;
   __syncthreads();
   if (missing > 0)
-    for (int place = threadIdx.x; place < entries; place += kThreads)
+    for (int place = threadIdx.x; place < entries; place += kRankThreads)
       if (estimate.order(row, place) == entries - 1) place_of_partial = place;
   __syncthreads();
   const auto items_before = [&](int place) { return place * width - (place_of_partial < place ? missing : 0); };
 
   const int* ranks = centred.row(row);
   RankSums sums;
-  for (int place = threadIdx.x; place < entries; place += kThreads) {
+  for (int place = threadIdx.x; place < entries; place += kRankThreads) {
     const float value = sorted(place);
     const int first = sorted.tied().first(place, value), last = sorted.tied().last(place, value),
               entry = estimate.order(row, place);
@@ -180,9 +180,9 @@ struct Flagged {
 
 /// One block per row; a thread has kPlaces neighbours at a time.
 template <class Keep>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kRankThreads)
     filter_kernel(RowOrder order, const int* counts, Keep keep, DeviceMatrix<std::uint32_t> out, int* kept) {
-  using Scan = cub::BlockScan<int, kThreads>;
+  using Scan = cub::BlockScan<int, kRankThreads>;
   __shared__ typename Scan::TempStorage temp;
   const int row = blockIdx.x, count = counts[row];
   std::uint32_t* to = out.row(row);
@@ -213,7 +213,7 @@ RowOrder filtered(const RowOrder& order, const RowValues& values, const Keep& ke
       arena.take<std::uint32_t>(static_cast<std::size_t>(values.rows) * static_cast<std::size_t>(values.max_count)),
       values.max_count};
   if (values.rows > 0) {
-    filter_kernel<<<values.rows, kThreads, 0, stream>>>(order, values.counts, keep, out, kept);
+    filter_kernel<<<values.rows, kRankThreads, 0, stream>>>(order, values.counts, keep, out, kept);
     ATTEST_CUDA_LAUNCHED(filter_kernel);
   }
   return {.entries = out};
@@ -225,7 +225,7 @@ dim3 blocks_of(const RowValues& in) {
 }
 
 /// Whether rows of this many items are staged: they fit, and staging is worth its cost.
-bool is_staged(int count) { return count > kThreads && Staged::fits(count); }
+bool is_staged(int count) { return count > kRankThreads && Staged::fits(count); }
 
 void spearman_in_order(const EntryEstimate& estimate, const DeviceMatrix<const int>& centred, const RowCells& rho,
                        DeviceArena& arena, cudaStream_t stream) {
@@ -242,13 +242,13 @@ void spearman_in_order(const EntryEstimate& estimate, const DeviceMatrix<const i
     const auto rows = static_cast<std::size_t>(entries.rows);
     auto* sums = arena.take<RankSums>(rows);
     ATTEST_CUDA(cudaMemsetAsync(sums, 0, rows * sizeof(RankSums), stream));
-    long_spearman_kernel<<<blocks_of(entries), kThreads, 0, stream>>>(entries, estimate.order, centred, sums);
+    long_spearman_kernel<<<blocks_of(entries), kRankThreads, 0, stream>>>(entries, estimate.order, centred, sums);
     ATTEST_CUDA_LAUNCHED(long_spearman_kernel);
-    rho_kernel<<<(entries.rows - 1) / kThreads + 1, kThreads, 0, stream>>>(sums, entries.rows, rho);
+    rho_kernel<<<(entries.rows - 1) / kRankThreads + 1, kRankThreads, 0, stream>>>(sums, entries.rows, rho);
     ATTEST_CUDA_LAUNCHED(rho_kernel);
     return;
   }
-  spearman_kernel<<<entries.rows, kThreads, 0, stream>>>(estimate, centred, rho);
+  spearman_kernel<<<entries.rows, kRankThreads, 0, stream>>>(estimate, centred, rho);
   ATTEST_CUDA_LAUNCHED(spearman_kernel);
 }
 
@@ -264,7 +264,7 @@ void cuda_centred_ranks(const RowValues& values, const RowOrder& order, const De
     ATTEST_CUDA_LAUNCHED(staged_ranks_kernel);
     return;
   }
-  ranks_kernel<<<blocks_of(values), kThreads, 0, stream>>>(values, order, centred);
+  ranks_kernel<<<blocks_of(values), kRankThreads, 0, stream>>>(values, order, centred);
   ATTEST_CUDA_LAUNCHED(ranks_kernel);
 }
 

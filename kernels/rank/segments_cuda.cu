@@ -6,7 +6,7 @@
 namespace attest {
 namespace {
 
-constexpr int kThreads = 256;
+constexpr int kSegmentsThreads = 256;
 constexpr float kLowest = -3.402823466e+38f;
 
 struct MaxReduction {
@@ -25,7 +25,7 @@ struct MassReduction {
 /// 4 * kAtOnce bytes.
 template <int kAtOnce, class Of>
 __global__ void segments_kernel(RowValues in, int width, Of of, int lanes, RaggedRows<float> out) {
-  const int thread = blockIdx.x * kThreads + threadIdx.x, row = blockIdx.y, segment = thread / lanes;
+  const int thread = blockIdx.x * kSegmentsThreads + threadIdx.x, row = blockIdx.y, segment = thread / lanes;
   const int begin = segment * width;
   const bool wanted = segment < out.counts[row];
   const int end = wanted ? min(in.counts[row], begin + width) : 0;
@@ -53,30 +53,31 @@ void launch_segments(const RowValues& values, int width, const Of& of, const Rag
   int lanes = 1;
   while (lanes < 32 && lanes * (by_fours ? 4 : 1) < width) lanes *= 2;
   const std::int64_t threads = static_cast<std::int64_t>(out.max_count) * lanes;
-  const dim3 grid(static_cast<unsigned>((threads + kThreads - 1) / kThreads), static_cast<unsigned>(out.rows));
+  const dim3 grid(static_cast<unsigned>((threads + kSegmentsThreads - 1) / kSegmentsThreads),
+                  static_cast<unsigned>(out.rows));
   if (by_fours)
-    segments_kernel<4><<<grid, kThreads, 0, stream>>>(values, width, of, lanes, out);
+    segments_kernel<4><<<grid, kSegmentsThreads, 0, stream>>>(values, width, of, lanes, out);
   else
-    segments_kernel<1><<<grid, kThreads, 0, stream>>>(values, width, of, lanes, out);
+    segments_kernel<1><<<grid, kSegmentsThreads, 0, stream>>>(values, width, of, lanes, out);
   ATTEST_CUDA_LAUNCHED(segments_kernel);
 }
 
 /// One block per row.
-__global__ void __launch_bounds__(kThreads) row_maxima_kernel(RowValues in, float* out) {
+__global__ void __launch_bounds__(kSegmentsThreads) row_maxima_kernel(RowValues in, float* out) {
   __shared__ float shared[32];
   const int row = blockIdx.x, count = in.counts[row];
   const float* values = in.row(row);
   float most = values[0];
-  for (int j = threadIdx.x; j < count; j += kThreads) most = fmaxf(most, values[j]);
+  for (int j = threadIdx.x; j < count; j += kSegmentsThreads) most = fmaxf(most, values[j]);
   most = block_reduce(most, shared, Larger{});
   if (threadIdx.x == 0) out[row] = most;
 }
 
 /// One block per row.
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kSegmentsThreads)
     maxima_in_double_kernel(RowValues in, DeviceMatrix<const float> low, int width, RaggedRows<double> out) {
   const int row = blockIdx.x;
-  for (int segment = threadIdx.x; segment < out.counts[row]; segment += kThreads) {
+  for (int segment = threadIdx.x; segment < out.counts[row]; segment += kSegmentsThreads) {
     const int begin = segment * width, end = min(in.counts[row], begin + width);
     double best = -static_cast<double>(__int_as_float(0x7F800000));
     for (int item = begin; item < end; ++item)
@@ -94,13 +95,13 @@ void cuda_segment_maxima(const RowValues& values, int width, const RaggedRows<fl
 void cuda_segment_maxima(const RowValues& values, const DeviceMatrix<const float>& low, int width,
                          const RaggedRows<double>& out, cudaStream_t stream) {
   if (out.rows == 0) return;
-  maxima_in_double_kernel<<<out.rows, kThreads, 0, stream>>>(values, low, width, out);
+  maxima_in_double_kernel<<<out.rows, kSegmentsThreads, 0, stream>>>(values, low, width, out);
   ATTEST_CUDA_LAUNCHED(maxima_in_double_kernel);
 }
 
 void cuda_row_maxima(const RowValues& values, float* out, cudaStream_t stream) {
   if (values.rows == 0) return;
-  row_maxima_kernel<<<values.rows, kThreads, 0, stream>>>(values, out);
+  row_maxima_kernel<<<values.rows, kSegmentsThreads, 0, stream>>>(values, out);
   ATTEST_CUDA_LAUNCHED(row_maxima_kernel);
 }
 

@@ -6,12 +6,13 @@
 namespace attest {
 namespace {
 
-constexpr int kThreads = 128;
+constexpr int kShortRankThreads = 128;
 
-__global__ void __launch_bounds__(kThreads) ranks_kernel(RaggedRows<const double> values, DeviceMatrix<int> centred) {
+__global__ void __launch_bounds__(kShortRankThreads)
+    short_ranks_kernel(RaggedRows<const double> values, DeviceMatrix<int> centred) {
   const int row = blockIdx.x, count = values.counts[row];
   const double* own = values.row(row);
-  for (int item = threadIdx.x; item < count; item += kThreads) {
+  for (int item = threadIdx.x; item < count; item += kShortRankThreads) {
     int larger = 0, equal = 0;
     for (int other = 0; other < count; ++other) {
       larger += own[other] > own[item] ? 1 : 0;
@@ -21,12 +22,13 @@ __global__ void __launch_bounds__(kThreads) ranks_kernel(RaggedRows<const double
   }
 }
 
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kShortRankThreads)
     correlation_kernel(RaggedRows<const int> a, DeviceMatrix<const int> b, RowCells rho) {
   __shared__ long long reduced[32];
   const int row = blockIdx.x;
   RankSums sums;
-  for (int item = threadIdx.x; item < a.counts[row]; item += kThreads) sums.add(a.row(row)[item], b.row(row)[item]);
+  for (int item = threadIdx.x; item < a.counts[row]; item += kShortRankThreads)
+    sums.add(a.row(row)[item], b.row(row)[item]);
   sums.reduce(reduced);
   const float found = sums.rho();
   if (threadIdx.x == 0) rho.values[rho.cell[row]] = found;
@@ -37,14 +39,14 @@ __global__ void __launch_bounds__(kThreads)
 void cuda_short_centred_ranks(const RaggedRows<const double>& values, const DeviceMatrix<int>& centred,
                               cudaStream_t stream) {
   if (values.rows == 0) return;
-  ranks_kernel<<<values.rows, kThreads, 0, stream>>>(values, centred);
-  ATTEST_CUDA_LAUNCHED(ranks_kernel);
+  short_ranks_kernel<<<values.rows, kShortRankThreads, 0, stream>>>(values, centred);
+  ATTEST_CUDA_LAUNCHED(short_ranks_kernel);
 }
 
 void cuda_short_spearman(const RaggedRows<const int>& a, const DeviceMatrix<const int>& b, const RowCells& rho,
                          cudaStream_t stream) {
   if (a.rows == 0) return;
-  correlation_kernel<<<a.rows, kThreads, 0, stream>>>(a, b, rho);
+  correlation_kernel<<<a.rows, kShortRankThreads, 0, stream>>>(a, b, rho);
   ATTEST_CUDA_LAUNCHED(correlation_kernel);
 }
 

@@ -6,7 +6,7 @@
 namespace attest {
 namespace {
 
-constexpr int kThreads = 256;
+constexpr int kTokenLevelsThreads = 256;
 
 struct LevelOfItem {
   DeviceMatrix<const Level> items;
@@ -25,9 +25,10 @@ struct SameLevel {
 __global__ void shares_kernel(RaggedRows<const Level> levels, int num_settings, float* shares) {
   extern __shared__ int entering[];  // [S + 1]
   const int row = blockIdx.x, count = levels.counts[row];
-  for (int i = threadIdx.x; i <= num_settings; i += kThreads) entering[i] = 0;
+  for (int i = threadIdx.x; i <= num_settings; i += kTokenLevelsThreads) entering[i] = 0;
   __syncthreads();
-  for (int item = threadIdx.x; item < count; item += kThreads) atomicAdd(&entering[levels.row(row)[item]], 1);
+  for (int item = threadIdx.x; item < count; item += kTokenLevelsThreads)
+    atomicAdd(&entering[levels.row(row)[item]], 1);
   __syncthreads();
   if (threadIdx.x != 0) return;
   int kept = 0;
@@ -51,7 +52,7 @@ void cuda_fill_levels(const DeviceRows& rows, Level level, Level* levels, cudaSt
 
 void cuda_level_shares(const RaggedRows<const Level>& levels, int num_settings, float* shares, cudaStream_t stream) {
   if (levels.rows == 0) return;
-  shares_kernel<<<levels.rows, kThreads, static_cast<std::size_t>(num_settings + 1) * sizeof(int), stream>>>(
+  shares_kernel<<<levels.rows, kTokenLevelsThreads, static_cast<std::size_t>(num_settings + 1) * sizeof(int), stream>>>(
       levels, num_settings, shares);
   ATTEST_CUDA_LAUNCHED(shares_kernel);
 }

@@ -10,7 +10,7 @@
 namespace attest {
 namespace {
 
-constexpr int kThreads = 512;
+constexpr int kBisectionThreads = 512;
 
 /// Weights of a row in descending order.
 struct SortedWeights {
@@ -20,20 +20,22 @@ struct SortedWeights {
   float* of_item_0 = nullptr;   ///< [rows] weight of item 0; 0 if it is not in the order
 };
 
-__global__ void __launch_bounds__(kThreads) sorted_weights_kernel(RowOrder order, RowValues in, SortedWeights out) {
-  using Scan = cub::BlockScan<double, kThreads>;
+__global__ void __launch_bounds__(kBisectionThreads)
+    sorted_weights_kernel(RowOrder order, RowValues in, SortedWeights out) {
+  using Scan = cub::BlockScan<double, kBisectionThreads>;
   __shared__ typename Scan::TempStorage temp;
   __shared__ double reduced[32];
   const int row = blockIdx.x, count = in.counts[row];
   const float* values = in.row(row);
   const double peak = count > 0 ? values[order(row, 0)] : 0;
   double mass = 0;
-  for (int place = threadIdx.x; place < count; place += kThreads) mass += exp(values[order(row, place)] - peak);
+  for (int place = threadIdx.x; place < count; place += kBisectionThreads)
+    mass += exp(values[order(row, place)] - peak);
   mass = block_reduce(mass, reduced, Plus{});
   if (threadIdx.x == 0) out.of_item_0[row] = 0;
   __syncthreads();
   double before_chunk = 0;
-  for (int begin = 0; begin < count; begin += kThreads) {
+  for (int begin = 0; begin < count; begin += kBisectionThreads) {
     const int place = begin + static_cast<int>(threadIdx.x), item = place < count ? order(row, place) : 0;
     const float weight = place < count ? static_cast<float>(exp(values[item] - peak) / mass) : 0;
     double before = 0, chunk = 0;
@@ -64,7 +66,7 @@ __device__ int count_above(const float* weights, int count, float x) {
 
 __global__ void bisection_kernel(SortedWeights sorted, const int* counts, int rows, QuerySettings<double> shares,
                                  float* thresholds) {
-  const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kBisectionThreads + threadIdx.x;
   const int row = static_cast<int>(i / shares.count), g = static_cast<int>(i % shares.count);
   if (row >= rows) return;
   const double p = shares.of_row(row)[g];
@@ -87,10 +89,10 @@ __global__ void bisection_kernel(SortedWeights sorted, const int* counts, int ro
   thresholds[i] = lo;
 }
 
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kBisectionThreads)
     above_thresholds_kernel(RowOrder order, SortedWeights sorted, const int* counts, const float* thresholds,
                             int settings, DeviceMatrix<Level> levels) {
-  const int place = blockIdx.x * kThreads + static_cast<int>(threadIdx.x), row = blockIdx.y;
+  const int place = blockIdx.x * kBisectionThreads + static_cast<int>(threadIdx.x), row = blockIdx.y;
   if (place >= counts[row]) return;
   const float weight = sorted.weights.row(row)[place];
   int level = 0;
@@ -110,15 +112,15 @@ void cuda_top_p_bisection_levels(const RowOrder& order, const RowValues& values,
                              arena.take<double>(rows),
                              arena.take<float>(rows)};
   auto* thresholds = arena.take<float>(rows * static_cast<std::size_t>(shares.count));
-  sorted_weights_kernel<<<values.rows, kThreads, 0, stream>>>(order, values, sorted);
+  sorted_weights_kernel<<<values.rows, kBisectionThreads, 0, stream>>>(order, values, sorted);
   ATTEST_CUDA_LAUNCHED(sorted_weights_kernel);
   const auto threads = static_cast<std::int64_t>(values.rows) * shares.count;
-  bisection_kernel<<<static_cast<unsigned>((threads + kThreads - 1) / kThreads), kThreads, 0, stream>>>(
-      sorted, values.counts, values.rows, shares, thresholds);
+  bisection_kernel<<<static_cast<unsigned>((threads + kBisectionThreads - 1) / kBisectionThreads), kBisectionThreads, 0,
+                     stream>>>(sorted, values.counts, values.rows, shares, thresholds);
   ATTEST_CUDA_LAUNCHED(bisection_kernel);
-  const dim3 grid((values.max_count + kThreads - 1) / kThreads, values.rows);
-  above_thresholds_kernel<<<grid, kThreads, 0, stream>>>(order, sorted, values.counts, thresholds, shares.count,
-                                                         levels);
+  const dim3 grid((values.max_count + kBisectionThreads - 1) / kBisectionThreads, values.rows);
+  above_thresholds_kernel<<<grid, kBisectionThreads, 0, stream>>>(order, sorted, values.counts, thresholds,
+                                                                  shares.count, levels);
   ATTEST_CUDA_LAUNCHED(above_thresholds_kernel);
 }
 

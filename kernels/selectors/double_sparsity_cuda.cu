@@ -14,7 +14,7 @@
 namespace attest {
 namespace {
 
-constexpr int kThreads = 256;
+constexpr int kSparsityThreads = 256;
 
 /// One set of channels per query head of a group, or one set for the whole group.
 struct ChannelSets {
@@ -31,7 +31,7 @@ struct ChannelSets {
 /// threads share one key.
 __global__ void label_ranges_kernel(DeviceKeyValues kv, std::int64_t num_keys, ChannelSets sets, int lanes,
                                     float2* ranges) {
-  const std::int64_t thread = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  const std::int64_t thread = static_cast<std::int64_t>(blockIdx.x) * kSparsityThreads + threadIdx.x;
   const std::int64_t key = min(thread / lanes, num_keys - 1);  // surplus threads repeat the last key
   for (int s = 0; s < sets.per_kv_head; ++s) {
     const std::uint8_t* chosen = sets.set(static_cast<int>(key / kv.tokens), s);
@@ -56,10 +56,10 @@ __global__ void label_ranges_kernel(DeviceKeyValues kv, std::int64_t num_keys, C
 
 /// Writes the labels of the queries, with all other channels 0, to parts [num_parts, rows, padded]. Place p holds row
 /// row_of[p]. One warp per row.
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kSparsityThreads)
     label_queries_kernel(DeviceRows rows, const float* queries, ChannelSets sets, const int* row_of, int bits,
                          int num_parts, std::uint16_t* parts) {
-  const int place = blockIdx.x * (kThreads / 32) + static_cast<int>(threadIdx.x) / 32,
+  const int place = blockIdx.x * (kSparsityThreads / 32) + static_cast<int>(threadIdx.x) / 32,
             lane = static_cast<int>(threadIdx.x) % 32;
   if (place >= rows.num_rows) return;
   const int row = row_of[place];
@@ -85,7 +85,8 @@ __global__ void __launch_bounds__(kThreads)
 
 /// Copies row p of `from` to row row_of[p] of `to`.
 __global__ void scatter_rows_kernel(DeviceRows rows, const int* row_of, const float* from, float* to) {
-  const int token = blockIdx.x * kThreads + static_cast<int>(threadIdx.x), place = blockIdx.y, row = row_of[place];
+  const int token = blockIdx.x * kSparsityThreads + static_cast<int>(threadIdx.x), place = blockIdx.y,
+            row = row_of[place];
   if (token < rows.visible[row]) to[row * rows.stride + token] = from[place * rows.stride + token];
 }
 
@@ -170,8 +171,8 @@ class CudaDoubleSparsity final : public CudaSelector, DoubleSparsityOptions {
     auto* parts =
         chunk.take<std::uint16_t>(static_cast<std::size_t>(num_parts) * static_cast<std::size_t>(rows.num_rows) *
                                   static_cast<std::size_t>(sets.padded));
-    constexpr int kRowsAtOnce = kThreads / 32;
-    label_queries_kernel<<<(rows.num_rows + kRowsAtOnce - 1) / kRowsAtOnce, kThreads, 0, chunk.stream>>>(
+    constexpr int kRowsAtOnce = kSparsityThreads / 32;
+    label_queries_kernel<<<(rows.num_rows + kRowsAtOnce - 1) / kRowsAtOnce, kSparsityThreads, 0, chunk.stream>>>(
         rows, chunk.queries.values, sets, by_head.row_of, bits_, num_parts, parts);
     ATTEST_CUDA_LAUNCHED(label_queries_kernel);
     const QueryParts queries{.parts = parts, .num_parts = num_parts, .rows = rows.num_rows};
@@ -180,8 +181,8 @@ class CudaDoubleSparsity final : public CudaSelector, DoubleSparsityOptions {
       score_rows(by_head.rows, queries, chunk.kv, label_keys(chunk, sets), {.scores = scores}, chunk.stream);
     else
       cuda_scores(by_head.rows, chunk.kv, queries, chunk.by_tokens(scores), {}, chunk.stream);
-    const dim3 grid((rows.max_length + kThreads - 1) / kThreads, rows.num_rows);
-    scatter_rows_kernel<<<grid, kThreads, 0, chunk.stream>>>(rows, by_head.row_of, scores, estimate);
+    const dim3 grid((rows.max_length + kSparsityThreads - 1) / kSparsityThreads, rows.num_rows);
+    scatter_rows_kernel<<<grid, kSparsityThreads, 0, chunk.stream>>>(rows, by_head.row_of, scores, estimate);
     ATTEST_CUDA_LAUNCHED(scatter_rows_kernel);
   }
 
@@ -190,8 +191,8 @@ class CudaDoubleSparsity final : public CudaSelector, DoubleSparsityOptions {
         chunk.take<float2>(static_cast<std::size_t>(sets.per_kv_head) * static_cast<std::size_t>(chunk.num_keys));
     int lanes = 1;
     while (lanes < 32 && lanes * kOctet < chunk.kv.head_dim) lanes *= 2;
-    const auto blocks = static_cast<unsigned>((chunk.num_keys * lanes + kThreads - 1) / kThreads);
-    label_ranges_kernel<<<blocks, kThreads, 0, chunk.stream>>>(chunk.kv, chunk.num_keys, sets, lanes, ranges);
+    const auto blocks = static_cast<unsigned>((chunk.num_keys * lanes + kSparsityThreads - 1) / kSparsityThreads);
+    label_ranges_kernel<<<blocks, kSparsityThreads, 0, chunk.stream>>>(chunk.kv, chunk.num_keys, sets, lanes, ranges);
     ATTEST_CUDA_LAUNCHED(label_ranges_kernel);
     return {.quantizer = quantizer(), .ranges = ranges, .per_params = sets.per_kv_head == 1 ? 0 : chunk.num_keys};
   }

@@ -10,7 +10,7 @@
 namespace attest {
 namespace {
 
-constexpr int kThreads = 256;
+constexpr int kImportedThreads = 256;
 
 /// Estimates on the device: values [queries of the layer, num_heads, num_entries], heads from first_head on.
 template <class T>
@@ -32,13 +32,13 @@ __device__ int first_entry(const DeviceRows& rows, int row, int width) {
 
 template <class T>
 __global__ void entries_kernel(DeviceRows rows, Estimates<T> estimates, int width, RaggedRows<float> out) {
-  const int i = blockIdx.x * kThreads + static_cast<int>(threadIdx.x), row = blockIdx.y;
+  const int i = blockIdx.x * kImportedThreads + static_cast<int>(threadIdx.x), row = blockIdx.y;
   if (i >= out.counts[row]) return;
   out.row(row)[i] = static_cast<float>(estimates.of(rows, row)[first_entry(rows, row, width) + i]);
 }
 
 __global__ void row_max_kernel(RowValues values, RowOrder order, float* largest) {
-  const int row = blockIdx.x * kThreads + static_cast<int>(threadIdx.x);
+  const int row = blockIdx.x * kImportedThreads + static_cast<int>(threadIdx.x);
   if (row < values.rows) largest[row] = values.row(row)[order(row, 0)];
 }
 
@@ -148,8 +148,8 @@ class CudaImported final : public CudaSelector, ImportedOptions {
     const Estimates<T> estimates{
         values,          first, count, from.query_heads_per_estimate, from.num_heads * from.query_heads_per_estimate,
         from.num_entries};
-    const dim3 grid((to.max_count + kThreads - 1) / kThreads, rows.num_rows);
-    entries_kernel<T><<<grid, kThreads, 0, chunk.stream>>>(rows, estimates, source_.width, to);
+    const dim3 grid((to.max_count + kImportedThreads - 1) / kImportedThreads, rows.num_rows);
+    entries_kernel<T><<<grid, kImportedThreads, 0, chunk.stream>>>(rows, estimates, source_.width, to);
     ATTEST_CUDA_LAUNCHED(entries_kernel);
   }
 
@@ -170,7 +170,8 @@ class CudaImported final : public CudaSelector, ImportedOptions {
       }
       case Rule::topdelta: {
         auto* largest = chunk.take<float>(static_cast<std::size_t>(values.rows));
-        row_max_kernel<<<(values.rows + kThreads - 1) / kThreads, kThreads, 0, chunk.stream>>>(values, order, largest);
+        row_max_kernel<<<(values.rows + kImportedThreads - 1) / kImportedThreads, kImportedThreads, 0, chunk.stream>>>(
+            values, order, largest);
         ATTEST_CUDA_LAUNCHED(row_max_kernel);
         const auto deltas = query_settings<double>(chunk, grids, [](double delta, std::int64_t) { return delta; });
         return cuda_threshold_levels(values, largest, deltas, levels, chunk.stream);

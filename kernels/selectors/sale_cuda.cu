@@ -13,7 +13,7 @@
 namespace attest {
 namespace {
 
-constexpr int kThreads = 256;
+constexpr int kSaleThreads = 256;
 constexpr int kBoundaryThreads = 128;
 constexpr int kBlock = kSaleBlock;
 
@@ -24,11 +24,11 @@ struct QueryScales {
 };
 
 /// One warp per row. Writes codes [rows, padded].
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kSaleThreads)
     quantize_queries_kernel(DeviceRows rows, const float* queries, DeviceMatrix<const float> means,
                             std::uint16_t* codes, QueryScales out) {
   const int padded = static_cast<int>(means.stride);
-  const int row = blockIdx.x * (kThreads / 32) + static_cast<int>(threadIdx.x) / 32,
+  const int row = blockIdx.x * (kSaleThreads / 32) + static_cast<int>(threadIdx.x) / 32,
             lane = static_cast<int>(threadIdx.x) % 32;
   if (row >= rows.num_rows) return;
   const float* query = queries + static_cast<std::int64_t>(row) * padded;
@@ -50,9 +50,9 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 /// Turns dot products of codes into estimates, in place.
-__global__ void estimate_kernel(DeviceRows rows, DeviceKeyValues kv, QueryScales queries,
-                                DeviceMatrix<const float> absmax, float* estimate) {
-  const int token = blockIdx.x * kThreads + static_cast<int>(threadIdx.x), row = blockIdx.y;
+__global__ void sale_estimate_kernel(DeviceRows rows, DeviceKeyValues kv, QueryScales queries,
+                                     DeviceMatrix<const float> absmax, float* estimate) {
+  const int token = blockIdx.x * kSaleThreads + static_cast<int>(threadIdx.x), row = blockIdx.y;
   if (token >= rows.visible[row]) return;
   const double key_scale = sale_scale(absmax.row(row / rows.group)[token]);
   float& score = estimate[row * rows.stride + token];
@@ -84,7 +84,7 @@ __global__ void __launch_bounds__(kBoundaryThreads)
 /// Entry levels of the blocks of 32 keys, given the largest estimate of each.
 __global__ void block_levels_kernel(RowValues best, SinkLocalMass boundary, QuerySettings<double> deltas,
                                     DeviceMatrix<Level> levels) {
-  const int block = blockIdx.x * kThreads + static_cast<int>(threadIdx.x), row = blockIdx.y;
+  const int block = blockIdx.x * kSaleThreads + static_cast<int>(threadIdx.x), row = blockIdx.y;
   if (block >= best.counts[row]) return;
   int level = 0;
   if (block > 0 && block * kBlock < boundary.first_local[row]) {
@@ -125,8 +125,8 @@ class CudaSale final : public CudaSelector, SaleOptions {
     const QueryScales scales{chunk.take<float>(num_rows), chunk.take<double>(num_rows)};
     cuda_visible_means(chunk.rows, chunk.kv.all_keys(), means, *chunk.arena, chunk.stream);
     cuda_sale_key_ranges(key_scale_, chunk.rows, chunk.kv, means, absmax, chunk.stream);
-    constexpr int kRowsAtOnce = kThreads / 32;
-    quantize_queries_kernel<<<(chunk.rows.num_rows + kRowsAtOnce - 1) / kRowsAtOnce, kThreads, 0, chunk.stream>>>(
+    constexpr int kRowsAtOnce = kSaleThreads / 32;
+    quantize_queries_kernel<<<(chunk.rows.num_rows + kRowsAtOnce - 1) / kRowsAtOnce, kSaleThreads, 0, chunk.stream>>>(
         chunk.rows, chunk.queries.values, means, codes, scales);
     ATTEST_CUDA_LAUNCHED(quantize_queries_kernel);
 
@@ -135,9 +135,9 @@ class CudaSale final : public CudaSelector, SaleOptions {
     const SaleKeys form{.means = means, .absmax = absmax};
     score_rows(in_batches(chunk, batches), {.parts = codes, .num_parts = 1, .rows = chunk.rows.num_rows},
                without_score_transform(chunk.kv), form, {.scores = estimate}, chunk.stream);
-    const dim3 grid((chunk.rows.max_length + kThreads - 1) / kThreads, chunk.rows.num_rows);
-    estimate_kernel<<<grid, kThreads, 0, chunk.stream>>>(chunk.rows, chunk.kv, scales, absmax, estimate);
-    ATTEST_CUDA_LAUNCHED(estimate_kernel);
+    const dim3 grid((chunk.rows.max_length + kSaleThreads - 1) / kSaleThreads, chunk.rows.num_rows);
+    sale_estimate_kernel<<<grid, kSaleThreads, 0, chunk.stream>>>(chunk.rows, chunk.kv, scales, absmax, estimate);
+    ATTEST_CUDA_LAUNCHED(sale_estimate_kernel);
   }
 
   void rule(const CudaChunk& chunk, std::span<const AscendingGrid> grids, const float* estimate, Level* levels) const {
@@ -152,8 +152,8 @@ class CudaSale final : public CudaSelector, SaleOptions {
     sink_local_mass_kernel<<<rows.num_rows, kBoundaryThreads, 0, chunk.stream>>>(rows, chunk.exact, boundary);
     ATTEST_CUDA_LAUNCHED(sink_local_mass_kernel);
     const auto deltas = query_settings<double>(chunk, grids, [](double delta, std::int64_t) { return delta; });
-    const dim3 grid((counts.max + kThreads - 1) / kThreads, rows.num_rows);
-    block_levels_kernel<<<grid, kThreads, 0, chunk.stream>>>(best, boundary, deltas, block_levels.items);
+    const dim3 grid((counts.max + kSaleThreads - 1) / kSaleThreads, rows.num_rows);
+    block_levels_kernel<<<grid, kSaleThreads, 0, chunk.stream>>>(best, boundary, deltas, block_levels.items);
     ATTEST_CUDA_LAUNCHED(block_levels_kernel);
     cuda_token_levels(rows, block_levels.items, kBlock, nullptr, levels, chunk.stream);
   }

@@ -11,14 +11,14 @@
 namespace attest {
 namespace {
 
-constexpr int kThreads = 128;
+constexpr int kSkipSoftmaxThreads = 128;
 
 /// Replaces maxima[r][c] = t(c) by t(c) - r(c), and by 0 for the first tile of each sub-sequence. A warp handles one
 /// sub-sequence of one row, 32 tiles at a time.
-__global__ void __launch_bounds__(kThreads) margins_kernel(RaggedRows<float> maxima, int splits) {
+__global__ void __launch_bounds__(kSkipSoftmaxThreads) margins_kernel(RaggedRows<float> maxima, int splits) {
   const int lane = static_cast<int>(threadIdx.x) % 32, row = blockIdx.y;
   const int tiles = maxima.counts[row], stride = min(tiles, splits);
-  const int first = (static_cast<int>(blockIdx.x) * kThreads + static_cast<int>(threadIdx.x)) / 32;
+  const int first = (static_cast<int>(blockIdx.x) * kSkipSoftmaxThreads + static_cast<int>(threadIdx.x)) / 32;
   if (first >= stride) return;
   const float lowest = -__int_as_float(0x7F800000);
   float running = lowest;  // maximum of all tiles before these 32
@@ -52,8 +52,8 @@ class CudaSkipSoftmax final : public CudaSelector, SkipSoftmaxOptions {
     const RaggedRows<float> margins = chunk.take_ragged<float>(counts);
     cuda_segment_maxima(chunk.visible_values(chunk.exact), tile_, margins, chunk.stream);
     const int splits = std::min(splits_, counts.max);
-    margins_kernel<<<dim3((splits * 32 + kThreads - 1) / kThreads, rows.num_rows), kThreads, 0, chunk.stream>>>(margins,
-                                                                                                                splits);
+    margins_kernel<<<dim3((splits * 32 + kSkipSoftmaxThreads - 1) / kSkipSoftmaxThreads, rows.num_rows),
+                     kSkipSoftmaxThreads, 0, chunk.stream>>>(margins, splits);
     ATTEST_CUDA_LAUNCHED(margins_kernel);
     if (union_) cuda_group_maxima(margins, rows.group, margins.items, chunk.stream);
     auto* peak = chunk.take<float>(static_cast<std::size_t>(rows.num_rows));

@@ -14,32 +14,33 @@
 namespace attest {
 namespace {
 
-constexpr int kThreads = 256;
+constexpr int kSparqThreads = 256;
 
 std::size_t channel_bytes(int padded) { return static_cast<std::size_t>(padded) * (sizeof(double) + 1); }
 
 /// Chooses the channel set I of each group. Writes the queries with all other channels 0 to `parts`, and
 /// sqrt(|q|_1 / |q[I]|_1) per row to `coverage`. One thread block per group.
-__global__ void __launch_bounds__(kThreads) choose_channels_kernel(DeviceRows rows, QueryParts queries, int head_dim,
-                                                                   int rank, std::uint16_t* parts, float* coverage) {
+__global__ void __launch_bounds__(kSparqThreads)
+    choose_channels_kernel(DeviceRows rows, QueryParts queries, int head_dim, int rank, std::uint16_t* parts,
+                           float* coverage) {
   extern __shared__ double magnitude[];  // [padded]
   const int padded = padded_channels(head_dim), first = blockIdx.x * rows.group;
   auto* chosen = reinterpret_cast<std::uint8_t*>(magnitude + padded);  // [padded]
   const float* own = queries.values + static_cast<std::int64_t>(first) * padded;
-  for (int d = threadIdx.x; d < head_dim; d += kThreads) {
+  for (int d = threadIdx.x; d < head_dim; d += kSparqThreads) {
     double sum = 0;
     for (int h = 0; h < rows.group; ++h) sum += fabs(static_cast<double>(own[h * padded + d]));
     magnitude[d] = sum;
   }
   __syncthreads();
-  for (int d = threadIdx.x; d < padded; d += kThreads) {
+  for (int d = threadIdx.x; d < padded; d += kSparqThreads) {
     int ahead = 0;  // number of channels that rank before this one
     for (int e = 0; e < head_dim && d < head_dim; ++e)
       ahead += magnitude[e] > magnitude[d] || (magnitude[e] == magnitude[d] && e < d) ? 1 : 0;
     chosen[d] = d < head_dim && ahead < rank ? 1 : 0;
   }
   __syncthreads();
-  for (int h = static_cast<int>(threadIdx.x) / 32; h < rows.group; h += kThreads / 32) {
+  for (int h = static_cast<int>(threadIdx.x) / 32; h < rows.group; h += kSparqThreads / 32) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
     double all = 0, seen = 0;
     for (int d = lane; d < head_dim; d += 32) {
@@ -53,15 +54,15 @@ __global__ void __launch_bounds__(kThreads) choose_channels_kernel(DeviceRows ro
   }
   for (int part = 0; part < queries.num_parts; ++part) {
     const std::int64_t begin = (static_cast<std::int64_t>(part) * rows.num_rows + first) * padded;
-    for (int i = threadIdx.x; i < rows.group * padded; i += kThreads)
+    for (int i = threadIdx.x; i < rows.group * padded; i += kSparqThreads)
       parts[begin + i] = chosen[i % padded] != 0 ? queries.parts[begin + i] : std::uint16_t{0};
   }
 }
 
 /// Turns dot products into estimates, in place, and sums them over the group.
-__global__ void estimate_kernel(DeviceRows rows, DeviceKeyValues kv, const float* coverage, float* estimate,
-                                float* group_scores) {
-  const int token = blockIdx.x * kThreads + static_cast<int>(threadIdx.x), first = blockIdx.y * rows.group;
+__global__ void sparq_estimate_kernel(DeviceRows rows, DeviceKeyValues kv, const float* coverage, float* estimate,
+                                      float* group_scores) {
+  const int token = blockIdx.x * kSparqThreads + static_cast<int>(threadIdx.x), first = blockIdx.y * rows.group;
   if (token >= rows.visible[first]) return;
   double sum = 0;
   for (int row = first; row < first + rows.group; ++row) {
@@ -76,13 +77,13 @@ __global__ void estimate_kernel(DeviceRows rows, DeviceKeyValues kv, const float
 /// has the same order but keeps masses distinct in float32: a head with nearly uniform weights adds about the same to
 /// every token, and in the plain sum the differences of the other heads would be rounded away. One thread block per
 /// group. masses [groups, stride].
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kSparqThreads)
     group_masses_kernel(DeviceRows rows, const float* estimate, LevelSums all, double* masses, float* group_scores) {
   __shared__ double shared[32];
   const int first = blockIdx.x * rows.group, visible = rows.visible[first];
   const std::int64_t begin = blockIdx.x * rows.stride;
   double least = rows.group;
-  for (int token = threadIdx.x; token < visible; token += kThreads) {
+  for (int token = threadIdx.x; token < visible; token += kSparqThreads) {
     double mass = 0;
     for (int row = first; row < first + rows.group; ++row)
       mass += exp(static_cast<double>(estimate[row * rows.stride + token]) - static_cast<double>(*all.max.row(row))) /
@@ -91,22 +92,22 @@ __global__ void __launch_bounds__(kThreads)
     least = fmin(least, mass);
   }
   least = block_reduce(least, shared, Smaller{});
-  for (int token = threadIdx.x; token < visible; token += kThreads)
+  for (int token = threadIdx.x; token < visible; token += kSparqThreads)
     group_scores[begin + token] = static_cast<float>(log(masses[begin + token] - least));
 }
 
 /// Writes cuts [groups, S]: the place in the group's order after the last of the best `others` tokens. One thread block
 /// per setting and group.
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kSparqThreads)
     cuts_kernel(DeviceRows rows, RowOrder order, QuerySettings<SparqKept> settings, int* cuts) {
-  using Scan = cub::BlockScan<int, kThreads>;
+  using Scan = cub::BlockScan<int, kSparqThreads>;
   __shared__ typename Scan::TempStorage temp;
   const int group = blockIdx.y, row = group * rows.group, visible = rows.visible[row];
   const SparqKept kept = settings.of_row(row)[blockIdx.x];
   int* cut = cuts + static_cast<std::int64_t>(group) * settings.count + blockIdx.x;
   if (kept.others == 0 && threadIdx.x == 0) *cut = 0;
   int found = 0;
-  for (int begin = 0; begin < visible && found < kept.others; begin += kThreads) {
+  for (int begin = 0; begin < visible && found < kept.others; begin += kSparqThreads) {
     const int place = begin + static_cast<int>(threadIdx.x);
     const int counts = place < visible && order(group, place) < kept.forced ? 1 : 0;
     int before = 0, total = 0;
@@ -120,7 +121,7 @@ __global__ void __launch_bounds__(kThreads)
 /// Writes the levels of all rows of a group. One thread per place of the group's order.
 __global__ void kept_levels_kernel(DeviceRows rows, RowOrder order, QuerySettings<SparqKept> settings, const int* cuts,
                                    Level* levels) {
-  const int place = blockIdx.x * kThreads + static_cast<int>(threadIdx.x), group = blockIdx.y,
+  const int place = blockIdx.x * kSparqThreads + static_cast<int>(threadIdx.x), group = blockIdx.y,
             first = group * rows.group;
   if (place >= rows.visible[first]) return;
   const int token = order(group, place);
@@ -134,7 +135,7 @@ __global__ void kept_levels_kernel(DeviceRows rows, RowOrder order, QuerySetting
 /// shares[row][i] = softmax mass of the tokens with level <= i; shares [rows, S].
 __global__ void kept_shares_kernel(int num_rows, int settings, LevelSums by_level, LevelSums all,
                                    DeviceMatrix<double> shares) {
-  const int row = blockIdx.x * kThreads + static_cast<int>(threadIdx.x);
+  const int row = blockIdx.x * kSparqThreads + static_cast<int>(threadIdx.x);
   if (row >= num_rows) return;
   double mass = 0;
   for (int i = 0; i < settings; ++i) {
@@ -172,8 +173,8 @@ class CudaSparq final : public CudaSelector, SparqOptions {
     if (softmax_scores_) {
       const DeviceArena::Scope of_masses(*chunk.arena);
       auto* masses = chunk.take<double>(groups * static_cast<std::size_t>(rows.stride));
-      group_masses_kernel<<<rows.num_rows / rows.group, kThreads, 0, chunk.stream>>>(rows, estimate, all, masses,
-                                                                                     group_scores);
+      group_masses_kernel<<<rows.num_rows / rows.group, kSparqThreads, 0, chunk.stream>>>(rows, estimate, all, masses,
+                                                                                          group_scores);
       ATTEST_CUDA_LAUNCHED(group_masses_kernel);
     }
     rule(chunk, grids, group_scores, levels);
@@ -186,14 +187,14 @@ class CudaSparq final : public CudaSelector, SparqOptions {
                      .num_settings = count,
                      .sums = by_level},
                     chunk.stream);
-    kept_shares_kernel<<<(rows.num_rows + kThreads - 1) / kThreads, kThreads, 0, chunk.stream>>>(rows.num_rows, count,
-                                                                                                 by_level, all, shares);
+    kept_shares_kernel<<<(rows.num_rows + kSparqThreads - 1) / kSparqThreads, kSparqThreads, 0, chunk.stream>>>(
+        rows.num_rows, count, by_level, all, shares);
     ATTEST_CUDA_LAUNCHED(kept_shares_kernel);
   }
 
  private:
   static dim3 tokens_by_group(const DeviceRows& rows) {
-    return dim3((rows.max_length + kThreads - 1) / kThreads, rows.num_rows / rows.group);
+    return dim3((rows.max_length + kSparqThreads - 1) / kSparqThreads, rows.num_rows / rows.group);
   }
 
   /// Writes the estimate, and its sum over each group to group_scores [groups, stride].
@@ -204,15 +205,15 @@ class CudaSparq final : public CudaSelector, SparqOptions {
     auto* parts = chunk.take<std::uint16_t>(static_cast<std::size_t>(chunk.queries.num_parts) *
                                             static_cast<std::size_t>(rows.num_rows) * static_cast<std::size_t>(padded));
     auto* coverage = chunk.take<float>(static_cast<std::size_t>(rows.num_rows));
-    choose_channels_kernel<<<rows.num_rows / rows.group, kThreads, channel_bytes(padded), chunk.stream>>>(
+    choose_channels_kernel<<<rows.num_rows / rows.group, kSparqThreads, channel_bytes(padded), chunk.stream>>>(
         rows, chunk.queries, chunk.kv.head_dim, rank_, parts, coverage);
     ATTEST_CUDA_LAUNCHED(choose_channels_kernel);
     QueryParts queries = chunk.queries;
     queries.parts = parts;
     cuda_scores(rows, without_score_transform(chunk.kv), queries, chunk.by_tokens(estimate), {}, chunk.stream);
-    estimate_kernel<<<tokens_by_group(rows), kThreads, 0, chunk.stream>>>(rows, chunk.kv, coverage, estimate,
-                                                                          group_scores);
-    ATTEST_CUDA_LAUNCHED(estimate_kernel);
+    sparq_estimate_kernel<<<tokens_by_group(rows), kSparqThreads, 0, chunk.stream>>>(rows, chunk.kv, coverage, estimate,
+                                                                                     group_scores);
+    ATTEST_CUDA_LAUNCHED(sparq_estimate_kernel);
   }
 
   void rule(const CudaChunk& chunk, std::span<const AscendingGrid> grids, const float* group_scores,
@@ -228,9 +229,9 @@ class CudaSparq final : public CudaSelector, SparqOptions {
     const auto settings =
         query_settings<SparqKept>(chunk, grids, [&](double budget, std::int64_t all) { return kept(budget, all); });
     auto* cuts = chunk.take<int>(static_cast<std::size_t>(groups) * static_cast<std::size_t>(settings.count));
-    cuts_kernel<<<dim3(settings.count, groups), kThreads, 0, chunk.stream>>>(rows, order, settings, cuts);
+    cuts_kernel<<<dim3(settings.count, groups), kSparqThreads, 0, chunk.stream>>>(rows, order, settings, cuts);
     ATTEST_CUDA_LAUNCHED(cuts_kernel);
-    kept_levels_kernel<<<tokens_by_group(rows), kThreads, 0, chunk.stream>>>(rows, order, settings, cuts, levels);
+    kept_levels_kernel<<<tokens_by_group(rows), kSparqThreads, 0, chunk.stream>>>(rows, order, settings, cuts, levels);
     ATTEST_CUDA_LAUNCHED(kept_levels_kernel);
   }
 };

@@ -16,23 +16,23 @@
 namespace attest {
 namespace {
 
-constexpr int kThreads = 256;
+constexpr int kTwilightThreads = 256;
 
 /// flags[r][i] = 1 if item i is among the first n[r] items of the order, else 0.
 __global__ void flag_first_kernel(RowOrder order, const int* n, RaggedRows<std::uint8_t> flags) {
-  const int place = blockIdx.x * kThreads + static_cast<int>(threadIdx.x), row = blockIdx.y;
+  const int place = blockIdx.x * kTwilightThreads + static_cast<int>(threadIdx.x), row = blockIdx.y;
   if (place < flags.counts[row]) flags.row(row)[order(row, place)] = place < n[row] ? 1 : 0;
 }
 
 /// Counts the tokens that are in the base set of any head of a group: kept [groups]. One thread block per group.
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kTwilightThreads)
     base_kept_kernel(DeviceRows rows, RaggedRows<const std::uint8_t> flags, int page, int* kept) {
   __shared__ int total;
   const int first = blockIdx.x * rows.group, visible = rows.visible[first];
   if (threadIdx.x == 0) total = 0;
   __syncthreads();
   int tokens = 0;
-  for (int i = threadIdx.x; i < flags.counts[first]; i += kThreads) {
+  for (int i = threadIdx.x; i < flags.counts[first]; i += kTwilightThreads) {
     bool any = false;
     for (int h = 0; h < rows.group; ++h) any |= flags.row(first + h)[i] != 0;
     if (any) tokens += min(visible, (i + 1) * page) - i * page;
@@ -103,11 +103,11 @@ class CudaTwilight final : public CudaSelector, TwilightOptions {
     const RaggedRows<std::uint8_t> flags = chunk.take_ragged<std::uint8_t>(counts);
     cuda_page_scores(chunk.rows, chunk.kv, chunk.queries, page_, scores.items, *chunk.arena, chunk.stream);
     const RowOrder page_order = cuda_sort_descending(scores, *chunk.arena, chunk.stream);
-    const dim3 grid((counts.max + kThreads - 1) / kThreads, chunk.rows.num_rows);
-    flag_first_kernel<<<grid, kThreads, 0, chunk.stream>>>(page_order, wanted.device, flags);
+    const dim3 grid((counts.max + kTwilightThreads - 1) / kTwilightThreads, chunk.rows.num_rows);
+    flag_first_kernel<<<grid, kTwilightThreads, 0, chunk.stream>>>(page_order, wanted.device, flags);
     ATTEST_CUDA_LAUNCHED(flag_first_kernel);
-    base_kept_kernel<<<chunk.rows.num_rows / chunk.rows.group, kThreads, 0, chunk.stream>>>(chunk.rows, flags, page_,
-                                                                                            base_kept);
+    base_kept_kernel<<<chunk.rows.num_rows / chunk.rows.group, kTwilightThreads, 0, chunk.stream>>>(chunk.rows, flags,
+                                                                                                    page_, base_kept);
     ATTEST_CUDA_LAUNCHED(base_kept_kernel);
     return cuda_order_of_flagged(order, tokens, flags.items, page_, kept, *chunk.arena, chunk.stream);
   }
