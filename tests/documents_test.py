@@ -1,4 +1,4 @@
-"""Documents: links lead somewhere, and lines are short."""
+"""Documents: links lead somewhere, lines are short, and files that are named exist, in comments too."""
 
 import re
 from pathlib import Path
@@ -41,3 +41,35 @@ def test_lines_are_short(path):
 
 def test_the_readme_is_read_in_minutes():
     assert len((ROOT / "README.md").read_text().splitlines()) <= 100
+
+
+# With a place holder for a part (X, NAME), and files of other projects.
+NAMED = re.compile(r"(?<![\w/.-])(?:[\w.-]+/)*([\w-]+\.(?:cpp|cuh|cu|h|cmake|sh|js|py))\b(?!\.\w)")
+PLACE_HOLDER = re.compile(r"X(_.*)?\.|NAME|_")
+OTHERS = {
+    "CUDAStream.h", "ann_attention.py", "controller.py", "flash_fwd_int4_sparse_kernel_v2.h", "kv_cache.py",
+    "llama.cpp", "llama31_sparse_patch_4_51.py", "llama_kivi.py", "mean_key.py", "modify_llama.py", "new_pack.py",
+    "offline_calibration.py", "quant_triton.py", "quantize.py", "quants.py", "quest_attention.py", "sampling.cuh"}
+COMMENTS = {".cpp": "//", ".h": "//", ".cu": "//", ".cuh": "//", ".py": "#", ".sh": "#", ".cmake": "#", ".txt": "#"}
+
+
+def words(path):
+    """A document, or the comments of a source, line by line."""
+    mark = "" if path.suffix == ".md" else COMMENTS[path.suffix]
+    for line in path.read_text(encoding="utf-8").splitlines():
+        if mark in line and not line.lstrip().startswith("#include"):
+            yield re.sub(r"https?://\S+", "", line[line.index(mark):])
+
+
+def test_files_that_are_named_exist():
+    files = [path for folder in (*FOLDERS, "cmake", "tests") for path in (ROOT / folder).rglob("*") if path.is_file()]
+    known = {path.name for path in files} | OTHERS
+    read = [*DOCUMENTS[:2], *(path for path in files if path.suffix in {".md", *COMMENTS})]
+    assert len(read) > 1000
+    unknown = [f"{path.relative_to(ROOT)}: {name}" for path in read for line in words(path) for name in NAMED.findall(line)
+               if name not in known and not PLACE_HOLDER.match(name)]
+    assert not unknown
+
+
+def test_a_file_that_is_named_is_found():
+    assert NAMED.findall("// See a/b_cuda.cu, x.h.") == ["b_cuda.cu", "x.h"]

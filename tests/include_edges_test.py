@@ -46,7 +46,7 @@ LIBRARIES = {
     "GoogleTest": (r"(gtest|gmock)/.*", set()),
 }
 
-# kernels/ and plots/ may include only those headers of dumps/ that need no HDF5.
+# May include only those headers of dumps/ that need no HDF5; plots/ includes none.
 HDF5_FREE = {"kernels", "plots"}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^">]+)[">]', re.MULTILINE)

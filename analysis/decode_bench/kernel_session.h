@@ -37,7 +37,7 @@ class KernelSession {
   /// Clocks are those of the measurements so far. Without `torch`.
   virtual KernelMachine machine() const = 0;
 
-  /// Random inputs (generated_inputs_cuda.h). Throws NotMeasurable if they do not fit into the device's memory.
+  /// Random inputs (decode_inputs_cuda.h). Throws NotMeasurable if they do not fit into the device's memory.
   virtual void generate(const KernelInputs& inputs, std::uint64_t seed) = 0;
 
   /// Those of a layer with one query, for every sequence: the keys that the query sees, cut or repeated to `length`

@@ -1,6 +1,6 @@
 // The fields of the dump format, one row each: reader, codec, writer, `attest inspect` and the document (../README.md)
-// follow these tables. A new field is a row here and a member in ../dump_info.h or ../attention_layer.h; an array that
-// is read on demand is a row alone.
+// follow these tables. A new field is a row here, a member in ../dump_info.h or ../attention_layer.h (none for an
+// array that is read on demand), and the row that the document prints.
 #pragma once
 
 #include <array>

@@ -185,7 +185,7 @@ struct CudaSelection {
 };
 
 /// Every token at level 0 with exact reads: the result of `exact`, and of any selector in its dense layers.
-/// Defined in exact_cuda.cu.
+/// Defined in exact_cuda.cpp.
 void cuda_keep_all(const CudaChunk& chunk, CudaSelection& out);
 
 /// of_visible(number of visible keys) for each group of rows, that is for each (query, KV head).

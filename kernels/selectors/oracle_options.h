@@ -31,7 +31,7 @@ class OracleOptions {
   int block_ = 1;  ///< tokens per item
 };
 
-// Defined in oracles_cuda.cu.
+// Defined in oracles_cuda.cpp.
 std::shared_ptr<const CudaSelector> make_cuda_topk(const OracleOptions& options);
 std::shared_ptr<const CudaSelector> make_cuda_topp(const OracleOptions& options);
 std::shared_ptr<const CudaSelector> make_cuda_topdelta(const OracleOptions& options);

@@ -1,5 +1,5 @@
-// The fused decode kernel: the reference's steps (reference/ffd_reference_cuda.cu) in one launch, at the speed at which
-// memory delivers the thumbnails. It is the reference plus these ideas, in the order in which a call meets them:
+// The fused decode kernel: the reference's steps (reference/ffd_reference_cuda.cu) in one launch. It is the
+// reference plus these ideas, in the order in which a call meets them:
 //
 // 1. Layout (ffd_fragments.cuh). The cache stores codes, residuals, values and keys in the order in which a lane of a
 //    warp takes its part of an operand of mma.m16n8k16. Nothing is transposed, and no shared-memory bank is hit twice.
@@ -19,8 +19,8 @@
 //    heads keep very different shares: a barrier of the grid, then every CTA attends an even share of all kept tiles.
 // 7. Merge (ffd_merge.cuh). Warps meet in shared memory; the CTA of a pair that arrives last adds the partial results
 //    in their order, so that no second launch is needed and the bits repeat.
-// 8. Clusters (ffd_clustered.cuh, a kernel of its own). In short sequences the merge is the longest step: the CTAs of a
-//    pair are a cluster instead, and read each other's shared memory.
+// 8. Clusters (ffd_clustered.cuh, a kernel of its own). In short sequences the merge is the longest step: in a cache of
+//    few tokens the CTAs of a pair are a cluster instead, and read each other's shared memory.
 //
 // What bounds it, measured: experiments/decode/H200.md.
 #pragma once

@@ -12,7 +12,8 @@ inline constexpr int kFfdMaxGroup = 16;      ///< query heads per KV head
 inline constexpr int kFfdMaxChannels = 576;  ///< of head_dim and of value_dim
 
 /// How a cache lies in memory. `fragments` is the order in which tensor cores take their operands: head_dim and
-/// value_dim both 64 or both 128, compute capability 9.0 or later. `row_major` is for every other size and older GPUs.
+/// value_dim both 64 with 2 bits or both 128 (more bits: up to 4 query heads per KV head), compute capability 9.0 or
+/// later. `row_major` is for every other size and older GPUs.
 enum class FfdCacheLayout : std::uint8_t { automatic, fragments, row_major };
 
 struct FfdCacheShape {
