@@ -12,6 +12,7 @@
 
 #include "analysis/results/study_difference.h"
 #include "analysis/results/unit_check.h"
+#include "analysis/run/study_output.h"
 #include "analysis/run/unit_queue.h"
 #include "analysis/study/calibration.h"
 #include "dumps/base/atomic_file.h"
@@ -89,6 +90,7 @@ void require_unchanged(const std::vector<InputStatus>& inputs) {
 RunReport compute_chunk(PreparedStudy& run, const std::atomic<bool>& stop, const StudyObserver& observer) {
   const std::string& target = run.options.chunk->file;
   require_replaceable(target);  // before anything is computed
+  refuse_inputs(run.study, run.options, target);
   std::error_code error;
   if (!run.options.force && std::filesystem::exists(target, error))
     throw OutputError(fmt::format("'{}' exists; --force replaces it", target));

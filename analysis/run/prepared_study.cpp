@@ -178,7 +178,7 @@ std::unique_ptr<PreparedStudy> prepare_study(Study study, RunOptions options, co
 
   run->plan = make_plan(run->readers, run->study);
   std::ranges::copy(run->plan.notices, std::back_inserter(run->notices));
-  std::ranges::copy(mixed_model_notices(run->study), std::back_inserter(run->notices));
+  std::ranges::copy(mixed_model_notices(run->study.dumps), std::back_inserter(run->notices));
   std::ranges::copy(absent_layer_notices(run->study), std::back_inserter(run->notices));
   std::ranges::copy(settings_file_notices(run->study), std::back_inserter(run->notices));
   const HeadWeights* weights = run->options.weights ? &*run->options.weights : nullptr;

@@ -24,6 +24,7 @@ struct RunOptions {
   std::uint64_t allowed_memory = 0;      ///< of a layer and its results; 0: DumpReader's default
   bool with_dense_layers = false;        ///< include dense layers in the averages of the summary
   std::optional<HeadWeights> weights{};  ///< of layers without head gradients
+  std::vector<std::string> inputs{};     ///< files that the command reads besides dumps and those of selectors
   Device device;
   int threads = 1;
   std::string program, git_commit;  ///< version and commit

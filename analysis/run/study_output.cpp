@@ -16,6 +16,18 @@ namespace attest {
 
 namespace fs = std::filesystem;
 
+void refuse_inputs(const Study& study, const RunOptions& options, const std::string& output) {
+  std::error_code error;
+  for (const StudyDump& dump : study.dumps)
+    if (fs::equivalent(dump.path, output, error))
+      throw UsageError(fmt::format("'{}' is both a dump to read and the results to write", dump.path));
+  std::vector<std::string> files = input_files(study);
+  files.insert(files.end(), options.inputs.begin(), options.inputs.end());
+  for (const std::string& file : files)
+    if (fs::equivalent(file, output, error))
+      throw UsageError(fmt::format("'{}' is both a file to read and the results to write", file));
+}
+
 void check_output(const Study& study, const RunOptions& options) {
   require_replaceable(options.output);
   std::error_code error;
@@ -24,12 +36,7 @@ void check_output(const Study& study, const RunOptions& options) {
   if (!fs::is_directory(folder, error))
     throw OutputError(fmt::format("cannot write '{}': there is no folder '{}'", options.output, folder.string()));
   if (!fs::exists(output, error)) return;
-  for (const StudyDump& dump : study.dumps)
-    if (fs::equivalent(dump.path, output, error))
-      throw UsageError(fmt::format("'{}' is both a dump to read and the results to write", dump.path));
-  for (const std::string& file : input_files(study))
-    if (fs::equivalent(file, output, error))
-      throw UsageError(fmt::format("'{}' is both a file to read and the results to write", file));
+  refuse_inputs(study, options, options.output);
   if (!options.force && !options.resume)
     throw OutputError(fmt::format("'{}' exists; --force replaces it", options.output));
 }

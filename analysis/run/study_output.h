@@ -11,6 +11,9 @@
 
 namespace attest {
 
+/// Throws UsageError if `output` is a file that the study or the command reads: it would be destroyed.
+void refuse_inputs(const Study& study, const RunOptions& options, const std::string& output);
+
 /// Throws OutputError if the output cannot be written or exists without `force` or `resume`, UsageError if it is an
 /// input.
 void check_output(const Study& study, const RunOptions& options);

@@ -28,11 +28,11 @@ std::string words(const StudyDump& dump) {
 
 }  // namespace
 
-std::vector<std::string> mixed_model_notices(const Study& study) {
+std::vector<std::string> mixed_model_notices(std::span<const StudyDump> dumps) {
   std::vector<std::string> notices;
   std::map<std::string, const StudyDump*> first;
   std::set<std::string> told;
-  for (const StudyDump& dump : study.dumps) {
+  for (const StudyDump& dump : dumps) {
     const StudyDump& other = *first.try_emplace(dump.model, &dump).first->second;
     if (architecture(dump) == architecture(other) || !told.insert(dump.model).second) continue;
     notices.push_back(fmt::format("the model of {} and of {} is called '{}', and means are over both", words(other),

@@ -1,6 +1,7 @@
 // Dumps that give one name to models of different shapes.
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,6 @@
 namespace attest {
 
 /// A sentence for each model name whose dumps differ in layers or heads: means are over all of them as if of one model.
-std::vector<std::string> mixed_model_notices(const Study& study);
+std::vector<std::string> mixed_model_notices(std::span<const StudyDump> dumps);
 
 }  // namespace attest

@@ -63,6 +63,7 @@ std::string counts_text(const ClaimsOfStudy& study) {
 void run_claims(ClaimsOptions& options, const GlobalOptions& global) {
   check_output_file(options.output, options.results.paths(), {.replace = options.replace});
   const ResultsFiles files = options.results.open();
+  warn_of_mixed_models(files, global);
 
   ScanBounds scan_bounds;
   std::vector<ClaimsOfStudy> studies;

@@ -49,6 +49,11 @@ void check_model(const Recommended& recommended, const std::string& model, const
         fmt::format("{} is of the model '{}', and {} is for '{}'", path, model, recommended.path, recommended.model)));
 }
 
+/// Of a dump's info, or of a dump of a study.
+Recommended::ModelShape shape_of(const auto& dump) {
+  return {.layers = dump.num_layers, .query_heads = dump.shape.num_query_heads, .kv_heads = dump.shape.num_kv_heads};
+}
+
 /// Results as they are; dumps are studied first, at the recommended settings.
 ResultsFiles opened(MonitorOptions& options, const Recommended& recommended, const GlobalOptions& global) {
   JudgedInputs inputs = split_judged_inputs(options.inputs);
@@ -61,9 +66,10 @@ ResultsFiles opened(MonitorOptions& options, const Recommended& recommended, con
     for (const std::string& path : inputs.dumps) {
       const DumpReader reader(path);
       check_model(recommended, reader.info().model, path);
-      check_units(recommended, reader.info().num_layers, reader.info().shape.num_kv_heads, path);
+      check_units(recommended, shape_of(reader.info()), path);
     }
     check_studied(recommended);
+    options.study.inputs = {options.recommendation};
     const std::vector<std::string> hashes = content_hashes(inputs.dumps, global.thread_count());
     for (std::size_t d = 0; d < hashes.size(); ++d) refuse_certifying(recommended, hashes[d], inputs.dumps[d]);
     inputs.results = {
@@ -137,8 +143,7 @@ Monitored monitored(MonitorOptions& options, const GlobalOptions& global) {
     if (!dumps.empty() && std::ranges::count(dumps, recommended.model, &StudyDump::model) == 0)
       check_model(recommended, dumps.front().model, file->path());
     for (const StudyDump& dump : dumps)
-      if (dump.model == recommended.model)
-        check_units(recommended, dump.num_layers, dump.shape.num_kv_heads, file->path());
+      if (dump.model == recommended.model) check_units(recommended, shape_of(dump), file->path());
   }
   PromptScope scope{.model = recommended.model, .selector = {}, .cluster = recommended.cluster};
   find_recommended(recommended, *files.front(), scope);

@@ -87,6 +87,7 @@ void run_report(ReportCommandOptions& options, const GlobalOptions& global) {
   options.report.benches = read_kernel_studies(inputs.benches);
   options.report.tasks = read_tasks_files(inputs.tasks);
   const ResultsFiles files = options.results.open(inputs.results);
+  warn_of_mixed_models(files, global);
 
   options.report.cells.tokens = !options.no_tokens;
   fs::path folder = fs::path(options.path).parent_path();

@@ -87,7 +87,10 @@ void print_missing(const RunReport& report, const RunOptions& options, bool as_j
 
 void run(RunCommand command, const GlobalOptions& global) {
   choose_units(command, command.run);
-  if (!command.weights.empty()) command.run.weights = read_head_weights(command.weights);
+  if (!command.weights.empty()) {
+    command.run.weights = read_head_weights(command.weights);
+    command.run.inputs = {command.weights};
+  }
   // A chunk shares no folder: of what launchers set it takes its GPU alone.
   const std::optional<Launch> launch = command.run.chunk ? read_launch() : join_others(command.run);
   const RunReport report = run_typed_study(make_study(command), command.run, global, command.selectors.grids, "",

@@ -90,7 +90,7 @@ auto& field(Object& object, auto... members) {
 }
 
 SyntheticOptions resolve(const SynthOptions& options, const GlobalOptions& global) {
-  SyntheticOptions dump = options.preset.empty() ? SyntheticOptions{} : kPresets.at(options.preset);
+  SyntheticOptions dump = options.preset.empty() ? options.given : kPresets.at(options.preset);
   for (const auto& copy : options.typed) copy(dump, options.given);
   dump.element_type = kElementTypes.at(options.element_type);
   dump.seed = global.seed;

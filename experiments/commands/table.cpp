@@ -62,6 +62,7 @@ void run_table(TableOptions& options, const GlobalOptions& global) {
   const TableRequest request = request_of(options, global);
   check_output_file(options.output, options.results.paths(), {.replace = options.force});
   const ResultsFiles files = options.results.open();
+  warn_of_mixed_models(files, global);
 
   const ResultsTable table = make_results_table(files, request);
   const std::string notes = table_notes(table);

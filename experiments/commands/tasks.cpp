@@ -9,10 +9,12 @@
 #include <string_view>
 #include <vector>
 
+#include "analysis/run/estimate_inputs.h"
 #include "analysis/torch_ops/attend.h"
 #include "dumps/base/error.h"
 #include "dumps/base/json.h"
 #include "dumps/base/printable.h"
+#include "experiments/cli/options/output_file.h"
 #include "experiments/cli/options/selector_grids.h"
 #include "experiments/cli/parse/checks.h"
 #include "experiments/cli/process/python_module.h"
@@ -106,10 +108,11 @@ Json selector_json(const StudySelector& selector, const std::string& text) {
 }
 
 /// The selectors as JSON. Throws UsageError for one that a model cannot attend through.
-Json selectors_json(const SelectorGrids& options, const GlobalOptions& global) {
+Json selectors_json(const SelectorGrids& options, std::span<const std::string> outputs, const GlobalOptions& global) {
   if (options.selectors.empty()) throw UsageError("--selector is required: it names what the model attends through");
   Study study;
   study.selectors = chosen_selectors(options);
+  for (const std::string& output : outputs) refuse_taken(output, input_files(study));
   Json all = Json::array();
   for (std::size_t i = 0; i < study.selectors.size(); ++i) {
     const std::string text = selector_text(parse_selector(options.selectors[i]));
@@ -129,7 +132,8 @@ Json selectors_json(const SelectorGrids& options, const GlobalOptions& global) {
 }
 
 void run_tasks(TasksCommand command, const GlobalOptions& global) {
-  const Json request{{"selectors", selectors_json(command.selectors, global)},
+  const std::vector<std::string> outputs{command.values["--output"], command.values["--dump"]};
+  const Json request{{"selectors", selectors_json(command.selectors, outputs, global)},
                      {"command", command_line()},
                      {"version", program_version().program},
                      {"git_commit", program_version().git_commit}};

@@ -132,6 +132,7 @@ void run_validate(ValidateOptions& options, const GlobalOptions& global) {
     std::vector<SelectorSpec> specs;
     for (std::string& selector : selectors) selector = specs.emplace_back(parse_selector(selector)).label;
     if (specs.empty() && !candidates) specs.push_back(parse_selector("ffd"));
+    options.study.outputs = {options.output, options.csv, options.trtllm, options.vllm, options.modelopt};
     inputs.results = {study_dumps(inputs.dumps, specs, request, options.study, options.output, global)};
   } else {
     refuse_study_options(options.study);

@@ -108,19 +108,25 @@ std::string heads_in_words(const std::vector<const HeadCurve*>& heads, std::size
                      join(named, ", "), losing.size() > kNamed ? ", ..." : "");
 }
 
-Finding loss_finding(const LossCurve& curve, std::size_t point, const std::vector<HeadCurve>& heads) {
+/// `dense`: the layers that are left out, because some selector leaves them dense.
+Finding loss_finding(const LossCurve& curve, std::size_t point, const std::vector<HeadCurve>& heads,
+                     const std::set<int>& dense) {
   constexpr double kWarningKept = 0.9, kSeriousKept = 0.5;
   const SpanLoss& loss = curve.losses[point];
   const bool of_model = loss.model.prompts > 0;
   const PromptLoss& lost = of_model ? loss.model : loss.best_layer;
   std::vector<const HeadCurve*> losing;
   const std::string of_heads = heads_in_words(retrieval_heads_of(heads, curve), point, losing);
-  const std::string layer = of_model ? "any layer" : "the best layer";
+  const std::string others =
+      dense.empty() ? "" : fmt::format(" but {}, dense in one of the selectors", layers_in_words(dense));
+  const std::string layer = (of_model ? "any layer" : "the best layer") + others;
   const std::string tokens =
       lost.worst > 0
           ? fmt::format("{:.1f} % of the evidence tokens are kept by no head of {} (worst prompt, {}: {:.1f} %)",
                         100 * lost.mean, layer, display_name(lost.worst_prompt), 100 * lost.worst)
-          : fmt::format("every evidence token is kept by some head{}", of_model ? "" : " of the best layer");
+          : fmt::format("every evidence token is kept by some head{}", !of_model       ? " of " + layer
+                                                                       : dense.empty() ? ""
+                                                                                       : " of a layer" + others);
   const std::string at = setting_in_words(curve.group(), curve.curve.points[point].setting);
   const double worst_kept = std::min(1 - lost.worst, losing.empty() ? 1 : losing.front()->points[point].mass_kept);
   Finding finding{.text = fmt::format("{}{}{}: {}; {}.", display_name(curve.group().label), at.empty() ? "" : " at ",
@@ -192,7 +198,7 @@ std::variant<ExperimentResult, Unsupported> make(const ModelStudy& study, const 
     if (curve.group().name != "ffd") settings.resize(1);
     for (std::size_t i = 0; i < curve.losses.size(); ++i)
       if (std::ranges::count(settings, curve.curve.points[i].setting) > 0 && curve.losses[i].best_layer.prompts > 0)
-        result.findings.push_back(loss_finding(curve, i, heads));
+        result.findings.push_back(loss_finding(curve, i, heads, dense));
   }
   std::vector<LossCurve> all = curves;
   if (!dense.empty()) std::ranges::move(curves_of(study, {}, true), std::back_inserter(all));

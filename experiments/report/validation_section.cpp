@@ -73,6 +73,7 @@ void add_validation_sections(ResultsFiles files, const std::vector<ModelStudy>& 
         data.findings.push_back(section.findings.front());
       } else {
         section.note = fmt::format("Not judged: {}.", printable(said));
+        data.findings.push_back({.text = fmt::format("{} is not judged: {}.", of, printable(said))});
       }
       section.title = "Validation: " + of;
       data.figures.push_back(std::move(section));

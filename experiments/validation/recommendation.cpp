@@ -174,18 +174,21 @@ Json recommendation_json(const Judgement& judgement, const std::string& program)
     else
       layer = own;
   }
-  Json document = {{"format", kRecommendationFormat},
-                   {"format_version", kRecommendationVersion},
-                   {"model", set.model},
-                   {"selector", selector_json(set)},
-                   {"setting", setting_kind_name(set)},
-                   {"default", members["default"]},
-                   {"layers", members["layers"]},
-                   {"claim", guarantee_json(judgement)},
-                   {"certified_on", numbers_json(judgement.numbers())},
-                   {"results", results_json(judgement)},
-                   {"dumps", dump_hashes(set)},
-                   {"program", {{"name", "attest"}, {"version", program}}}};
+  Json document = {
+      {"format", kRecommendationFormat},
+      {"format_version", kRecommendationVersion},
+      {"model", set.model},
+      {"shape",
+       {{"layers", set.num_layers}, {"query_heads", set.shape.num_query_heads}, {"kv_heads", set.shape.num_kv_heads}}},
+      {"selector", selector_json(set)},
+      {"setting", setting_kind_name(set)},
+      {"default", members["default"]},
+      {"layers", members["layers"]},
+      {"claim", guarantee_json(judgement)},
+      {"certified_on", numbers_json(judgement.numbers())},
+      {"results", results_json(judgement)},
+      {"dumps", dump_hashes(set)},
+      {"program", {{"name", "attest"}, {"version", program}}}};
   if (!set.candidates.empty()) document["candidates"] = candidates_json(set);
   return document;
 }

@@ -151,6 +151,10 @@ Recommended read_recommended(const std::string& path) {
                     .fallback = root["default"].value(),
                     .units = root["layers"].value(),
                     .settings = {}};
+  if (const JsonPlace shape = root["shape"]; !shape.is_missing()) {
+    const auto size = [&](const char* name) { return static_cast<int>(shape[name].whole(1, 1 << 20)); };
+    found.shape = {.layers = size("layers"), .query_heads = size("query_heads"), .kv_heads = size("kv_heads")};
+  }
   found.units_file.path = path;
   if (const std::optional<SettingKind> kind = kind_of(root["setting"]); !kind) {
     std::vector<std::string> names = {"dense"};
@@ -202,12 +206,18 @@ Recommended read_recommended(const std::string& path) {
   return found;
 }
 
-void check_units(const Recommended& recommended, int num_layers, int num_kv_heads, std::string_view holder) {
-  check_heads(recommended.units_file, num_layers, num_kv_heads, holder);
+void check_units(const Recommended& recommended, const Recommended::ModelShape& shape, std::string_view holder) {
+  const auto words = [](const Recommended::ModelShape& of) {
+    return fmt::format("{}, {} query and {} KV heads", counted(of.layers, "layer"), of.query_heads, of.kv_heads);
+  };
+  if (recommended.shape != Recommended::ModelShape{} && recommended.shape != shape)
+    throw UsageError(printable(fmt::format("{} is of a model with {}, and {} is for one with {}", holder, words(shape),
+                                           recommended.path, words(recommended.shape))));
+  check_heads(recommended.units_file, shape.layers, shape.kv_heads, holder);
   for (const int layer : recommended.layers)
-    if (layer >= num_layers)
+    if (layer >= shape.layers)
       throw InputError(fmt::format("{}: claim.layers has {}, which is no layer of {}, whose model has {}",
-                                   recommended.path, layer, holder, num_layers));
+                                   recommended.path, layer, holder, shape.layers));
 }
 
 void check_studied(const Recommended& recommended) {

@@ -18,6 +18,12 @@ namespace attest {
 
 struct Recommended {
   std::string path, model;
+  /// Of the model that certified; all 0 in files of earlier programs.
+  struct ModelShape {
+    int layers = 0, query_heads = 0, kv_heads = 0;
+    bool operator==(const ModelShape&) const = default;
+  };
+  ModelShape shape = {};
   std::string selector = {};  ///< registered name; empty: of candidates
   Json options = {};          ///< of the selector, each with its value
   /// Those that a layer or KV head has, as the file has them.
@@ -44,9 +50,9 @@ struct Recommended {
 /// Throws InputError if the file is no recommendation, or one of an earlier program without the numbers that certified.
 Recommended read_recommended(const std::string& path);
 
-/// Throws InputError if the recommendation names a layer or a KV head that a model of this shape does not have.
-/// `holder`: the dump or results file of the model.
-void check_units(const Recommended& recommended, int num_layers, int num_kv_heads, std::string_view holder);
+/// Throws UsageError if the recommendation is for a model of another shape, InputError if it names a layer or a KV head
+/// that a model of this shape does not have. `holder`: the dump or results file of the model.
+void check_units(const Recommended& recommended, const Recommended::ModelShape& shape, std::string_view holder);
 
 /// Throws InputError if the settings are none of the selectors with those options, as a study would find.
 void check_studied(const Recommended& recommended);

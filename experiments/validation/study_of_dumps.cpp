@@ -9,11 +9,13 @@
 #include <system_error>
 
 #include "analysis/results/study_difference.h"
+#include "analysis/run/estimate_inputs.h"
 #include "dumps/base/error.h"
 #include "dumps/base/join.h"
 #include "dumps/base/printable.h"
 #include "dumps/inspect/file_format.h"
 #include "experiments/cli/options/grid.h"
+#include "experiments/cli/options/output_file.h"
 #include "experiments/cli/options/selector_grids.h"
 #include "experiments/cli/options/study_choice.h"
 #include "experiments/cli/parse/checks.h"
@@ -136,7 +138,8 @@ void add_dump_study_options(Command& command, DumpStudyOptions& options) {
 
 void refuse_study_options(const DumpStudyOptions& options) {
   if (!options.is_default())
-    throw UsageError("--results, --queries and --samples belong to the study of dumps, and these are results");
+    throw UsageError(
+        "--results, --queries, --samples and --allow-memory belong to the study of dumps, and these are results");
 }
 
 JudgedInputs split_judged_inputs(const std::vector<std::string>& paths) {
@@ -162,7 +165,9 @@ std::string study_dumps(const std::vector<std::string>& dumps, const std::vector
   if (!request.layers.empty()) study.choice.layers = parse_layers(request.layers);
   if (!options.samples.empty()) study.choice.samples = parse_names(options.samples);
   study.choice.queries = parse_queries(options.queries);
+  for (const std::string& output : options.outputs) refuse_taken(output, input_files(study));
   RunOptions run;
+  run.inputs = options.inputs;
   run.output = results_name(dumps.front(), options, recommendation);
   run.resume = !options.force;
   run.force = options.force;

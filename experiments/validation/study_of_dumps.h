@@ -16,6 +16,7 @@ struct DumpStudyOptions {
   std::string queries = "all";
   std::uint64_t allowed_memory = 0;
   bool force = false;
+  std::vector<std::string> inputs, outputs{};  ///< of the command besides: none is to be the other, or the results
 
   bool is_default() const { return results.empty() && samples.empty() && queries == "all" && allowed_memory == 0; }
 };

@@ -14,13 +14,18 @@ namespace attest {
 
 namespace fs = std::filesystem;
 
-void check_output_file(const std::string& output, std::span<const std::string> others, const OutputRules& rules) {
-  if (output.empty()) return;
+void refuse_taken(const std::string& output, std::span<const std::string> others) {
   std::error_code ignored;
   for (const std::string& other : others)
-    if (output == other || fs::equivalent(output, other, ignored))
+    if (!output.empty() && (output == other || fs::equivalent(output, other, ignored)))
       throw UsageError(
           printable(fmt::format("{} is an input or another output: give each output a name of its own", output)));
+}
+
+void check_output_file(const std::string& output, std::span<const std::string> others, const OutputRules& rules) {
+  if (output.empty()) return;
+  refuse_taken(output, others);
+  std::error_code ignored;
   require_replaceable(output);
   const fs::path folder = fs::path(output).parent_path();
   if (!folder.empty() && !fs::is_directory(folder, ignored))

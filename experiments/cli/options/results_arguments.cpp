@@ -9,8 +9,11 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <iostream>
+#include <iterator>
 
 #include "analysis/outcomes/tasks_file.h"
+#include "analysis/study/mixed_models.h"
 #include "dumps/base/error.h"
 #include "dumps/base/printable.h"
 
@@ -56,6 +59,13 @@ ResultsFiles ResultsArguments::open(const std::vector<std::string>& paths) {
           printable(fmt::format("{}: no layer was studied, because --skip-bad-layers left all out", path)));
   }
   return pointers_;
+}
+
+void warn_of_mixed_models(const ResultsFiles& files, const GlobalOptions& global) {
+  std::vector<StudyDump> dumps;
+  for (const ResultsFile* file : files) std::ranges::copy(file->study().dumps, std::back_inserter(dumps));
+  if (global.quiet) return;
+  for (const std::string& notice : mixed_model_notices(dumps)) std::cerr << printable("warning: " + notice) << '\n';
 }
 
 FigureInputs split_inputs(const std::vector<std::string>& paths) {

@@ -6,6 +6,7 @@
 
 #include "analysis/results/results_file.h"
 #include "analysis/statistics/sample_cells.h"
+#include "experiments/cli/options/global_options.h"
 #include "experiments/cli/parse/command.h"
 
 namespace attest {
@@ -34,6 +35,9 @@ class ResultsArguments {
   std::vector<ResultsFile> files_;
   std::vector<const ResultsFile*> pointers_;  ///< to files_
 };
+
+/// Warns of models of different shapes that have one name in these files: what pools them takes them for one.
+void warn_of_mixed_models(const ResultsFiles& files, const GlobalOptions& global);
 
 /// For the help of the argument.
 inline constexpr const char* kOthersToo =

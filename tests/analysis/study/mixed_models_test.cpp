@@ -17,7 +17,7 @@ StudyDump dump(const std::string& path, const std::string& model, int layers, in
 std::vector<std::string> notices(std::vector<StudyDump> dumps) {
   Study study;
   study.dumps = std::move(dumps);
-  return mixed_model_notices(study);
+  return mixed_model_notices(study.dumps);
 }
 
 TEST(MixedModels, OneModelOrSeveralNamesNeedNoSentence) {

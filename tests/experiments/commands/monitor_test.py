@@ -188,6 +188,29 @@ def test_another_models_dump_is_refused_before_it_is_studied(recommended, tmp_pa
     assert not (tmp_path / "d.study.h5").exists()
 
 
+def test_the_recommendation_is_no_output(recommended, tmp_path):
+    write_tiny_dump(tmp_path / "d.h5")
+    before = recommended.read_bytes()
+    refused = monitor("rec.json", "d.h5", "--results", "rec.json", "--force", cwd=tmp_path, expect=2).stderr
+    assert "'rec.json' is both a file to read and the results to write" in refused
+    settings = ("d.h5", "--selector", "ffd:settings_file=rec.json", "--target", "recall>=0.1")
+    assert "is an input or another output" in validate(*settings, "--csv", "rec.json", "--force", cwd=tmp_path, expect=2).stderr
+    assert "both a file to read" in validate(*settings, "--results", "rec.json", "--force", cwd=tmp_path, expect=2).stderr
+    assert recommended.read_bytes() == before and {path.name for path in tmp_path.iterdir()} == {"d.h5", "r.h5", "rec.json"}
+
+
+def test_a_model_of_another_shape_is_refused(recommended, tmp_path):
+    recall = 1 - np.random.default_rng(3).uniform(0, 0.02, (20, 3, 2, 4, 3))
+    deeper = write_planted(tmp_path / "deeper.h5", {"recall": recall}, dump="deeper.h5", names=[f"n{p}" for p in range(20)])
+    refused = monitor(recommended, deeper, expect=2).stderr
+    assert "deeper.h5 is of a model with 3 layers, 4 query and 2 KV heads, and" in refused
+    assert "is for one with 2 layers, 4 query and 2 KV heads" in refused
+    earlier = json.loads(recommended.read_text())
+    assert earlier.pop("shape") == {"layers": 2, "query_heads": 4, "kv_heads": 2}
+    (tmp_path / "earlier.json").write_text(json.dumps(earlier))  # of a program that wrote none
+    assert monitor(tmp_path / "earlier.json", deeper).stdout.startswith("no evidence against the guarantee")
+
+
 def test_what_is_refused(recommended, tmp_path):
     assert "certified" in monitor(recommended, tmp_path / "r.h5", expect=2).stderr
     other = write_planted(tmp_path / "o.h5", {"recall": recalls(5)}, options={"bits": "4"}, dump="o.h5")

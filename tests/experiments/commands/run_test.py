@@ -4,6 +4,7 @@ import json
 import os
 import re
 import subprocess
+from pathlib import Path
 
 import h5py
 import numpy as np
@@ -327,7 +328,22 @@ def test_the_dump_is_never_overwritten(dump):
     before = dump.read_bytes()
     result = attest("run", dump, "-o", dump, "--force")
     assert result.returncode == 2 and "both a dump to read and the results to write" in result.stderr
+    result = attest("run", dump, "--units", "0-1", "--chunk", dump, "--force")
+    assert result.returncode == 2 and "both a dump to read and the results to write" in result.stderr
     assert dump.read_bytes() == before
+
+
+@pytest.mark.parametrize("output", [["-o", "OUT"], ["--units", "0", "--chunk", "OUT"]])
+def test_no_other_input_is_overwritten(tmp_path, output):
+    dumps = Path(os.environ["ATTEST_SOURCE_DIR"]) / "dumps"
+    dump, weights, settings = dumps / "demo.h5", tmp_path / "w.json", tmp_path / "s.json"
+    weights.write_bytes((dumps / "demo.weights.json").read_bytes())
+    settings.write_text(json.dumps({"format": "attest-recommendation", "format_version": 1, "setting": "delta", "default": 5}))
+    for path, options in ((weights, ["--selector", "exact", "--weights", weights]), (settings, ["--selector", f"own=ffd:settings_file={settings}"])):
+        before = path.read_bytes()
+        result = attest("run", dump, *options, *[str(path) if part == "OUT" else part for part in output], "--force")
+        assert result.returncode == 2 and "both a file to read and the results to write" in result.stderr, result.stderr
+        assert path.read_bytes() == before
 
 
 def test_input_that_is_bad(dump, tmp_path):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -70,6 +71,17 @@ def test_the_same_command_makes_the_same_bytes_at_any_time(tmp_path):
     a, b, c = ((tmp_path / name).read_bytes() for name in ("a.h5", "b.h5", "c.h5"))
     assert a == b
     assert a != c
+
+
+def test_defaults_are_those_of_the_help(tmp_path):
+    text = subprocess.run([ATTEST, "synth", "--help"], capture_output=True, text=True).stdout
+    told = {name: int(re.search(rf"--{name} INT=(\d+)", text)[1]) for name in ("layers", "samples", "tokens", "queries", "query-heads", "kv-heads")}
+    synth(tmp_path)
+    with h5py.File(tmp_path / "dump.h5") as dump:
+        (sample,) = dump["samples"].values()
+        assert told == {"layers": len(sample["layers"]), "samples": 1, "tokens": sample.attrs["num_tokens"],
+                        "queries": len(sample["query_positions"]), "query-heads": dump.attrs["num_query_heads"],
+                        "kv-heads": dump.attrs["num_kv_heads"]}
 
 
 def test_options_win_over_a_preset_wherever_they_stand(tmp_path):

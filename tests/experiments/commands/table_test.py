@@ -170,6 +170,11 @@ def test_files_of_one_model_are_pooled_and_models_are_not(tmp_path):
     assert text.splitlines()[1].split()[:3] == ["model", "selector", "setting"]
     assert "model" not in table(one, "--metrics", "recall").stdout
     assert "model" in table(one, "--metrics", "recall", "--by", "model").stdout
+    with h5py.File(two, "r+") as file:
+        file["dumps/0"].attrs["num_layers"] = 16
+    warned = table(one, two, "--metrics", "recall").stderr
+    assert "32 layers" in warned and "16 layers" in warned and "is called 'tiny', and means are over both" in warned
+    assert table(one, two, "--metrics", "recall", "--quiet").stderr == "" == table(one, other, "--metrics", "recall").stderr
 
 
 def test_files_with_other_settings_of_one_selector_are_pooled(tmp_path):

@@ -82,6 +82,8 @@ def test_what_cannot_be_judged_is_a_sentence(tmp_path):
     assert "Not judged" not in section(tmp_path / "layers.html", "validation")
     report(left_out, "-o", tmp_path / "l.html", "--target", "recall>=0.5", "--layers", "0", "--for-length", "128K")
     assert "nothing is claimed for contexts of 131072 tokens" in section(tmp_path / "l.html", "validation")
+    told = report(left_out, "-o", tmp_path / "k.html", "--target", "recall>=0.5").stdout
+    assert "ffd on tiny is not judged: " in told and "sample 'p3'" in told, "on the terminal, too"
     none = write_results(tmp_path / "n.h5", [EXACT], PROMPTS)
     report(none, "-o", tmp_path / "n.html", "--target", "recall>=0.5")
     assert "no selector here has settings" in section(tmp_path / "n.html", "validation")

@@ -32,6 +32,7 @@ Json monitored_seed() {
 
 Json mean_seed() {
   Json document = monitored_seed();
+  document["shape"] = {{"layers", 14}, {"query_heads", 32}, {"kv_heads", 8}};
   document["claim"].update({{"kind", "mean"}, {"bound", "wsr"}, {"given_clip", 0.9}, {"layers", "all"}});
   return document;
 }
@@ -88,7 +89,7 @@ class RecommendationTarget : public FuzzTarget {
       for (const std::vector<double>& prompt : found.certified)
         require(prompt.size() == found.targets.size(), "a number for each target");
       require(found.guarantee.alpha() > 0 && found.guarantee.alpha() < 1, "a confidence");
-      check_units(found, input.size() % 4 == 0 ? 14 : 12, 8, "d.h5");
+      check_units(found, {.layers = input.size() % 4 == 0 ? 14 : 12, .query_heads = 32, .kv_heads = 8}, "d.h5");
       check_studied(found);
       require(!selectors_of(found).empty(), "no selector");
       require(study_request(found).candidates.size() == found.candidates.size(), "candidates of its study");
