@@ -197,9 +197,8 @@ void add_bench_study(Command& bench, const GlobalOptions& global) {
   tokens.takes(whole_number(1, kMaxTokens)).shows_default();
   Option& queries = study.option("--queries", options->dump.num_queries, "Queries of the synthetic dump");
   queries.takes(whole_number(1, kMaxTokens)).shows_default();
-  study.option("--layers", options->dump.num_layers, "Layers of the synthetic dump")
-      .takes(whole_number(1, kMaxCount))
-      .shows_default();
+  Option& layers = study.option("--layers", options->dump.num_layers, "Layers of the synthetic dump");
+  layers.takes(whole_number(1, kMaxCount)).shows_default();
   study.option("--selector", options->bench.selectors, "Names with commas between them, or NAME:option=value,...")
       .takes(text_that_is("a list such as exact,ffd, or a selector with options"))
       .shows_default();
@@ -209,14 +208,19 @@ void add_bench_study(Command& bench, const GlobalOptions& global) {
   study.option("--repeats", options->bench.repeats, "Timed runs; the median is reported")
       .takes(whole_number(1, 1000))
       .shows_default();
-  study.option("--peer-repeats", options->bench.peer_repeats, "Timed runs of the LibTorch peer")
-      .takes(whole_number(1, 1000))
-      .shows_default();
+  Option& peer_repeats = study.option("--peer-repeats", options->bench.peer_repeats, "Timed runs of the LibTorch peer");
+  peer_repeats.takes(whole_number(1, 1000)).shows_default();
   study.flag("--no-peer", options->no_peer, "Leave the LibTorch peer, and the comparison with it, out");
   study.flag("--scaling", options->scaling,
              "Instead: time and memory of the study of dumps from 4096 tokens and 4 queries up to --tokens (default: "
              "262144) and --queries (64), in steps of four");
-  study.on_run([options, &tokens, &queries, &global] {
+  study.on_run([options, &tokens, &queries, &layers, &peer_repeats, &global] {
+    if (!options->path.empty() && !options->scaling)
+      for (const Option* option : {&tokens, &queries, &layers})
+        if (option->is_given())
+          throw UsageError(fmt::format("{} is of the synthetic dump, and DUMP is given", option->name()));
+    if (options->no_peer && peer_repeats.is_given())
+      throw UsageError("--peer-repeats is of the LibTorch peer, which --no-peer leaves out");
     if (options->scaling && !tokens.is_given()) options->dump.num_tokens = 262144;
     if (options->scaling && !queries.is_given()) options->dump.num_queries = 64;
     run_bench_study(*options, global);

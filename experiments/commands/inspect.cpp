@@ -146,7 +146,11 @@ void add_inspect(Command& program, const GlobalOptions& global) {
               "Memory that a layer may take under --check (default: 4GiB, or 16 times the file's bytes on disk)")
       .takes(byte_size())
       .type("SIZE");
-  command.on_run([options, &global] { run_inspect(*options, global); });
+  command.on_run([options, &global] {
+    if (options->allowed_memory != 0 && !options->check)
+      throw UsageError("--allow-memory has no effect without --check");
+    run_inspect(*options, global);
+  });
 }
 
 }  // namespace attest

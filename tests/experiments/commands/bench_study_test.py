@@ -28,3 +28,12 @@ def test_selectors(words, settings):
 def test_what_is_no_selector(text, sentence):
     done = bench("--selector", text)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1) and sentence in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("words, sentence", [
+    (["d.h5"], "--tokens is of the synthetic dump, and DUMP is given"),
+    (["--peer-repeats", "3"], "--peer-repeats is of the LibTorch peer, which --no-peer leaves out"),
+])
+def test_options_without_effect_are_refused(words, sentence):
+    done = bench(*words)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1) and sentence in done.stderr, done.stderr

@@ -85,6 +85,8 @@ def test_the_results_count_too(tmp_path):
     done = attest(tmp_path, "run", "d.h5", "-o", "r.h5", *grid, "--allow-memory", "64MiB")
     assert done.returncode == 4 and b"/samples/a/layers/0: takes " in done.stderr, done.stderr
     assert attest(tmp_path, "inspect", "d.h5", "--check", "--allow-memory", "64MiB").returncode == 0
+    without = attest(tmp_path, "inspect", "d.h5", "--allow-memory", "64MiB")
+    assert without.returncode == 2 and "--allow-memory has no effect without --check" in str(without.stderr)
 
 
 def test_names_are_printed_on_one_line(tmp_path):
