@@ -130,9 +130,13 @@ void write_figures(FigureReport& report, const std::filesystem::path& folder, co
     for (const ExperimentMade& made : report.made) draw(made, staged, request, report);
     write_captions(report.made, staged.staging(), text_of_file(folder / kCaptionsFile));
     const std::vector<std::string> written = staged.commit();
+    std::error_code ignored;
     for (ExperimentMade& made : report.made)
       for (const std::string& file : files_of(made.result, kFigureFormats))
-        if (std::ranges::count(written, file) > 0) made.files.push_back(file);
+        if (std::ranges::count(written, file) > 0)
+          made.files.push_back(file);
+        else if (request.replace)  // a picture of what the figure showed before
+          std::filesystem::remove(folder / file, ignored);
   } catch (const std::system_error& error) {
     throw_if_limit(folder.string(), error.code().value());
     staged.fail(error.what());

@@ -73,8 +73,8 @@ void refuse_existing(const FigureReport& report, const std::filesystem::path& fo
                      const std::vector<TextFile>& texts = {});
 
 /// Writes what was made, its captions and `texts` into the folder, all together; data and scripts even where no picture
-/// can be drawn because gnuplot is not installed. Throws OutputError, and leaves nothing, when gnuplot fails or they
-/// cannot be written.
+/// can be drawn because gnuplot is not installed. Where files are replaced, pictures of a figure in formats that are
+/// not made now go. Throws OutputError, and leaves nothing, when gnuplot fails or they cannot be written.
 void write_figures(FigureReport& report, const std::filesystem::path& folder, const FigureRequest& request,
                    const std::vector<TextFile>& texts = {});
 
