@@ -36,6 +36,15 @@ FigureRequest figure_request(const VerdictFolder& folder) {
   return request;
 }
 
+/// Figures and tables of a verdict that was in the folder before, which this one does not have.
+void remove_others(const ExperimentMade& made, const std::filesystem::path& folder) {
+  std::error_code ignored;
+  for (const char* stem : {"groups", "settings", "validation", "validation_units"})
+    for (const char* suffix : {".csv", ".gp", ".md", ".tex", ".pdf", ".png", ".svg"})
+      if (const std::string name = fmt::format("{}{}", stem, suffix); std::ranges::count(made.files, name) == 0)
+        std::filesystem::remove(folder / name, ignored);
+}
+
 }  // namespace
 
 bool is_verdict_file(const std::filesystem::path& name) {
@@ -59,6 +68,7 @@ FigureReport write_verdict_folder(const Judgement& judgement, const VerdictFolde
   const FigureRequest request = figure_request(folder);
   refuse_existing(report, folder.path, request, texts);
   write_figures(report, folder.path, request, texts);
+  if (folder.replace) remove_others(report.made.front(), folder.path);
   return report;
 }
 
