@@ -18,6 +18,7 @@ def folder(tmp_path):
         subprocess.run([ATTEST, *map(str, arguments), "--quiet"], cwd=tmp_path, check=True, capture_output=True)
     np.savez(tmp_path / "a.npz", q=np.zeros(3))
     (tmp_path / "p.jsonl").write_text('{"name": "a", "text": "b", "answer": "c"}\n')
+    (tmp_path / "s.json").write_text('{"format": "attest-recommendation", "format_version": 1, "setting": "delta", "default": 5}\n')
     (tmp_path / "c.toml").write_text("quiet = true\n")
     (tmp_path / "hay.txt").write_text("hay\n")
     for file in list(tmp_path.iterdir()):
@@ -33,9 +34,15 @@ def folder(tmp_path):
     (["validate", "r.h5", "--target", "recall>=0.9", "-o"], "r.h5"),
     (["run", "dump.h5", "-o"], "dump.h5"),
     (["run", "dump.h5", "--config", "c.toml", "-o"], "c.toml"),
+    (["run", "dump.h5", "--selector", "ffd", "--units", "0", "--chunk"], "dump.h5"),
+    (["run", "dump.h5", "--selector", "ffd:settings_file=s.json", "-o"], "s.json"),
+    (["run", "dump.h5", "--selector", "ffd:settings_file=s.json", "--units", "0", "--chunk"], "s.json"),
+    (["validate", "dump.h5", "--selector", "ffd:settings_file=s.json", "--target", "recall>=0.1", "--csv"], "s.json"),
+    (["validate", "dump.h5", "--selector", "ffd:settings_file=s.json", "--target", "recall>=0.1", "--results"], "s.json"),
     (["import", "a.npz", "-o"], "a.npz"),
     (["capture", "no-model", "p.jsonl", "-o"], "p.jsonl"),
     (["tasks", "--model", "no-model", "--selector", "ffd", "--delta", "5", "--prompts", "p.jsonl", "-o"], "p.jsonl"),
+    (["tasks", "--model", "no-model", "--selector", "ffd:settings_file=s.json", "-o"], "s.json"),
 ])
 def test_an_input_is_no_output(folder, command, kept, link):
     before = (folder / kept).read_bytes()

@@ -193,9 +193,6 @@ def test_the_recommendation_is_no_output(recommended, tmp_path):
     before = recommended.read_bytes()
     refused = monitor("rec.json", "d.h5", "--results", "rec.json", "--force", cwd=tmp_path, expect=2).stderr
     assert "'rec.json' is both a file to read and the results to write" in refused
-    settings = ("d.h5", "--selector", "ffd:settings_file=rec.json", "--target", "recall>=0.1")
-    assert "is an input or another output" in validate(*settings, "--csv", "rec.json", "--force", cwd=tmp_path, expect=2).stderr
-    assert "both a file to read" in validate(*settings, "--results", "rec.json", "--force", cwd=tmp_path, expect=2).stderr
     assert recommended.read_bytes() == before and {path.name for path in tmp_path.iterdir()} == {"d.h5", "r.h5", "rec.json"}
 
 
