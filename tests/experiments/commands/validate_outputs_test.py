@@ -13,7 +13,7 @@ def test_recommendation(tmp_path):
     out = tmp_path / "rec.json"
     validate(path, "--target", TARGET, "-o", out)
     found = json.loads(out.read_text())
-    assert list(found) == ["format", "format_version", "model", "selector", "setting", "default", "layers", "claim", "certified_on", "results", "dumps", "program"]
+    assert list(found) == ["format", "format_version", "model", "shape", "selector", "setting", "default", "layers", "claim", "certified_on", "results", "dumps", "program"]
     assert (found["format"], found["format_version"], found["model"]) == ("attest-recommendation", 1, "tiny")
     assert found["selector"] == {"name": "ffd", "label": "ffd", "options": {"gqa": "union"}}
     assert (found["setting"], found["default"], found["layers"]) == ("delta", 5, {})
