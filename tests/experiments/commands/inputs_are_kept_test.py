@@ -52,6 +52,16 @@ def test_an_input_is_no_output(folder, command, kept, link):
     assert (folder / kept).read_bytes() == before and (folder / kept).is_symlink() is False
 
 
+@pytest.mark.parametrize("output", [["-o"], ["--units", "0", "--chunk"]])
+def test_head_weights_are_no_output(tmp_path, output):
+    weights, before = tmp_path / "w.json", (SOURCE / "dumps/demo.weights.json").read_bytes()
+    weights.write_bytes(before)
+    command = [ATTEST, "run", SOURCE / "dumps/demo.h5", "--selector", "exact", "--weights", weights, *output, weights, "--force"]
+    result = subprocess.run(command, capture_output=True, text=True)
+    assert result.returncode == 2 and "both a file to read and the results to write" in result.stderr, result.stderr
+    assert weights.read_bytes() == before
+
+
 def test_a_haystack_is_no_output(folder):
     result = subprocess.run([sys.executable, "-m", "attest.prompts", "bytes", "--haystack", "hay.txt", "-o", "hay.txt", "--force"],
                             cwd=folder, capture_output=True, text=True)

@@ -4,7 +4,6 @@ import json
 import os
 import re
 import subprocess
-from pathlib import Path
 
 import h5py
 import numpy as np
@@ -329,16 +328,6 @@ def test_the_dump_is_never_overwritten(dump):
     result = attest("run", dump, "-o", dump, "--force")
     assert result.returncode == 2 and "both a dump to read and the results to write" in result.stderr
     assert dump.read_bytes() == before
-
-
-@pytest.mark.parametrize("output", [["-o"], ["--units", "0", "--chunk"]])
-def test_head_weights_are_never_overwritten(tmp_path, output):
-    dumps, weights = Path(os.environ["ATTEST_SOURCE_DIR"]) / "dumps", tmp_path / "w.json"
-    before = (dumps / "demo.weights.json").read_bytes()
-    weights.write_bytes(before)
-    result = attest("run", dumps / "demo.h5", "--selector", "exact", "--weights", weights, *output, weights, "--force")
-    assert result.returncode == 2 and "both a file to read and the results to write" in result.stderr, result.stderr
-    assert weights.read_bytes() == before
 
 
 def test_input_that_is_bad(dump, tmp_path):
